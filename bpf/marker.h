@@ -37,7 +37,8 @@ enum rt_marker_kind {
 
 /*
  * Both have 128 bytes without holes and a common beginning. Host times are CLOCK_MONOTONIC of the node; device times
- * are the device's (NVIDIA: globaltimer, UTC ns), converted by the clock pair in the communicator's record.
+ * are the device's (NVIDIA: globaltimer, near UTC, with an offset and a drift of its own); the daemon converts them
+ * (analyzers/coll/device_clock.h).
  */
 struct rt_marker_record {
 	uint16_t kind;		  /* enum rt_marker_kind */
@@ -61,15 +62,14 @@ struct rt_marker_record {
 
 struct rt_marker_comm {
 	uint16_t kind;
-	uint16_t flags;
+	uint16_t flags; /* number of the device in the process, from 1; 0: unknown */
 	uint32_t size_bytes;
 	uint64_t identity;
 	uint32_t nodes;	    /* 0: unknown */
 	uint32_t interface; /* interface version between NCCL and the library */
 	uint64_t lost;	    /* operations of this process lost so far for lack of space */
 	uint64_t init_host_ns;
-	uint64_t device_pair_ns; /* the device's clock (NVIDIA: UTC of the host) ... */
-	uint64_t host_pair_ns;	 /* ... and CLOCK_MONOTONIC, read together when this record was written */
+	uint64_t unused[2]; /* 0 */
 	uint32_t member;
 	uint32_t members;	 /* 0: unknown */
 	char name[64];		 /* terminated */

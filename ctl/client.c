@@ -188,6 +188,28 @@ int client_get(const struct command *command, Ranktrace__RequestType type, Rankt
 	return client_ask(command, &request, body, ret);
 }
 
+int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+	struct ranges *ret_ranks, Ranktrace__Response **ret)
+{
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__RankRange range[RANGES_MAX], *item[RANGES_MAX];
+	const char *text = command_option(command, "rank");
+
+	*ret_ranks = (struct ranges){0};
+	if (text && ranges_parse(text, ret_ranks) < 0)
+		return fail(EXIT_USAGE, "--rank takes ranks as in 0,3-7 (at most %d parts), not '%s'", RANGES_MAX, text);
+	for (size_t i = 0; i < ret_ranks->count; i++) {
+		range[i] = (Ranktrace__RankRange)RANKTRACE__RANK_RANGE__INIT;
+		range[i].first = (int32_t)ret_ranks->range[i].first;
+		range[i].last = (int32_t)ret_ranks->range[i].last;
+		item[i] = &range[i];
+	}
+	request.type = type;
+	request.ranks = item;
+	request.n_ranks = ret_ranks->count;
+	return client_ask(command, &request, body, ret);
+}
+
 void client_free(Ranktrace__Response *response)
 {
 	if (response)

@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_CLIENT_H
 #define RANKTRACE_CLIENT_H
 
+#include "analyzers/base/ranges.h"
 #include "ctl/tracectl.h"
 #include "proto/control.pb-c.h"
 
@@ -19,6 +20,9 @@ int client_ask_quietly(const struct command *command, Ranktrace__Request *reques
 /* A request without content. */
 int client_get(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);
+/* The same of the ranks of the option --rank, which ret_ranks holds then; all without the option. */
+int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+	struct ranges *ret_ranks, Ranktrace__Response **ret);
 void client_free(Ranktrace__Response *response);
 
 #endif

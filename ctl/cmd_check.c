@@ -53,9 +53,7 @@ static void check_show(const Ranktrace__CheckBody *body)
 		if (*item->advice)
 			term_table_line(table, "-> %s", item->advice);
 	}
-	term_table_fit(table, stdout, 0, 0);
-	for (size_t i = 0; i < term_table_rows(table); i++)
-		term_table_print_row(table, stdout, i);
+	term_table_print(table, stdout, 0);
 	term_table_free(table);
 }
 

@@ -2,7 +2,6 @@
 /* tracectl ranks: the training ranks of this node, and where each stands right now. */
 #include "ctl/client.h"
 #include "ctl/out.h"
-#include "ctl/rank_list.h"
 
 static json_t *ranks_number_or_null(int64_t n)
 {
@@ -82,12 +81,7 @@ static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, ui
 	term_table_cell(table, TERM_PLAIN, "%s", r->command);
 }
 
-static bool ranks_is_wanted(const struct rank_list *list, const Ranktrace__Rank *r)
-{
-	return list->count == 0 || rank_list_has(list, r->rank);
-}
-
-static void ranks_print(const Ranktrace__RanksBody *body, const struct rank_list *list)
+static void ranks_print(const Ranktrace__RanksBody *body, const struct ranges *wanted)
 {
 	static const struct term_column columns[] = {
 		{.name = "RANK"},
@@ -107,44 +101,39 @@ static void ranks_print(const Ranktrace__RanksBody *body, const struct rank_list
 	uint64_t now_ns = out_now_ns();
 
 	for (size_t i = 0; i < body->n_ranks; i++)
-		if (ranks_is_wanted(list, body->ranks[i]))
+		if (ranges_have(wanted, body->ranks[i]->rank))
 			ranks_add_row(table, body->ranks[i], now_ns);
 	if (term_table_rows(table))
 		term_table_print(table, stdout, 0);
 	else
-		puts(list->count ? "none of these ranks is on this node" : "no training rank on this node");
+		puts(wanted->count ? "none of these ranks is on this node" : "no training rank on this node");
 	term_table_free(table);
 	if (body->left_out)
 		printf("and %llu more processes\n", (unsigned long long)body->left_out);
 }
 
-static int ranks_print_json(const Ranktrace__RanksBody *body, const struct rank_list *list)
+static int ranks_print_json(const Ranktrace__RanksBody *body, const struct ranges *wanted)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < body->n_ranks; i++)
-		if (ranks_is_wanted(list, body->ranks[i]))
+		if (ranges_have(wanted, body->ranks[i]->rank))
 			json_array_append_new(all, ranks_json(body->ranks[i]));
 	return out_json(all);
 }
 
 int cmd_ranks(const struct command *command)
 {
-	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__Response *response = NULL;
-	struct rank_list list;
-	int code = rank_list_read(command, &list);
+	struct ranges wanted;
+	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS,
+		&wanted, &response);
 
-	if (code != EXIT_DONE)
-		return code;
-	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_RANKS;
-	rank_list_request(&list, &request);
-	code = client_ask(command, &request, RANKTRACE__RESPONSE__BODY_RANKS, &response);
 	/* A daemon older than --rank sends all of them. */
 	if (code == EXIT_DONE && command->json)
-		code = ranks_print_json(response->ranks, &list);
+		code = ranks_print_json(response->ranks, &wanted);
 	else if (code == EXIT_DONE)
-		ranks_print(response->ranks, &list);
+		ranks_print(response->ranks, &wanted);
 	client_free(response);
 	return code;
 }

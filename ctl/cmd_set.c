@@ -24,25 +24,10 @@ static int set_parse_value(const char *level, const char *value, protobuf_c_bool
 	return fail(EXIT_USAGE, "%s cannot be '%s'; it is on or off (true or false, yes or no, 1 or 0)", level, value);
 }
 
-/* "10m", "90", "1.5h" */
 static int set_parse_length(const char *text, uint64_t *ret_ns)
 {
-	static const struct {
-		const char *unit;
-		double ns;
-	} units[] = {{"", 1e9}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
-	size_t digits = strspn(text, "0123456789.");
-	char *end;
-	double value = strtod(text, &end);
-
-	for (size_t i = 0; digits && end == text + digits && i < ARRAY_SIZE(units); i++) {
-		double ns = value * units[i].ns;
-
-		if (strcmp(end, units[i].unit) != 0 || !(ns >= 1) || ns > (double)FOR_NS_MAX)
-			continue;
-		*ret_ns = (uint64_t)ns;
+	if (units_parse_duration(text, ret_ns) == 0 && *ret_ns && *ret_ns <= FOR_NS_MAX)
 		return EXIT_DONE;
-	}
 	return fail(EXIT_USAGE, "--for takes a length of time (90s, 10m, 2h, 1d; up to 366d), not '%s'", text);
 }
 

@@ -27,12 +27,34 @@ static json_t *status_operations_json(const Ranktrace__Operations *o)
 {
 	if (!o)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", out_json_u64(o->rows), "groups",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", out_json_u64(o->rows), "groups",
 		out_json_u64(o->groups), "communicators", out_json_u64(o->communicators), "lost", out_json_u64(o->lost),
-		"not_waited", out_json_u64(o->not_waited), "late", out_json_u64(o->late), "communicators_forgotten",
+		"not_waited", out_json_u64(o->not_waited), "late", out_json_u64(o->late), "impossible",
+		out_json_u64(o->impossible), "communicators_forgotten",
 		out_json_u64(o->forgotten), "allocations", out_json_u64(o->allocations), "allocations_live",
 		out_json_u64(o->allocations_live), "allocations_not_followed",
 		out_json_u64(o->allocations_not_followed));
+}
+
+static json_t *status_clocks_json(const Ranktrace__StatusBody *body)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < body->n_device_clocks; i++) {
+		const Ranktrace__DeviceClock *c = body->device_clocks[i];
+
+		json_array_append_new(all,
+			json_pack("{s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o}", "rank",
+				(int)c->rank, "pid", out_json_u64(c->pid), "job", out_json_text(c->job), "card",
+				out_json_optional(c->card), "device", c->device < 0 ? json_null() : json_integer(c->device),
+				"offset_ns", (json_int_t)c->offset_ns, "offset_min_ns",
+				c->offset_min_known ? json_integer(c->offset_min_ns) : json_null(), "offset_max_ns",
+				c->offset_max_known ? json_integer(c->offset_max_ns) : json_null(), "drift_ppm", c->drift_ppm,
+				"drift_min_ppm", c->drift_min_ppm, "drift_max_ppm", c->drift_max_ppm, "steps",
+				out_json_u64(c->steps), "drift_changes", out_json_u64(c->drift_changes), "bounds",
+				out_json_u64(c->bounds), "ago_ns", out_json_u64(c->ago_ns)));
+	}
+	return all;
 }
 
 static json_t *status_findings_json(const Ranktrace__Findings *f)
@@ -134,13 +156,13 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 		out_json_text(body->version), "pid", out_json_u64(body->pid), "uptime_ns",
 		out_json_u64(body->uptime_ns), "host", out_json_text(body->host), "features", features, "levels",
 		level_json(body->n_levels, body->levels, NULL), "collectors", status_collectors_json(body),
 		"ring_drops", out_json_u64(body->ring_drops), "records_refused", out_json_u64(body->records_refused),
 		"store", status_store_json(body->store), "self", status_self_json(body->self), "operations",
-		status_operations_json(body->operations), "findings", status_findings_json(body->findings), "dumps",
+		status_operations_json(body->operations), "device_clocks", status_clocks_json(body), "findings", status_findings_json(body->findings), "dumps",
 		status_dumps_json(body->dumps));
 }
 
@@ -295,6 +317,8 @@ static void status_print_operations(const Ranktrace__Operations *o)
 		status_text_loss(f, "; ", o->lost, "not paired or matched");
 		fprintf(f, ", %s written early, ", units_count(o->not_waited, a));
 		fprintf(f, "%s device times too late for their row", units_count(o->late, a));
+		if (o->impossible)
+			status_text_loss(f, ", ", o->impossible, "impossible device times");
 		status_text_line(&line, "ops");
 	}
 	if (o->allocations) {
@@ -302,6 +326,45 @@ static void status_print_operations(const Ranktrace__Operations *o)
 		fprintf(f, "%s rows, %s live", units_count(o->allocations, a), units_count(o->allocations_live, b));
 		status_text_loss(f, ", ", o->allocations_not_followed, "not followed");
 		status_text_line(&line, "memory");
+	}
+}
+
+/* "+154.2 us": of clocks, so microseconds as long as they can be read. */
+static const char *status_offset(int64_t ns, bool known, char text[UNITS_BYTES])
+{
+	double size = ns < 0 ? -(double)ns : (double)ns;
+
+	if (!known)
+		snprintf(text, UNITS_BYTES, "unknown");
+	else if (size < 1e7)
+		snprintf(text, UNITS_BYTES, "%+.1f us", (double)ns / 1e3);
+	else if (size < 1e10)
+		snprintf(text, UNITS_BYTES, "%+.1f ms", (double)ns / 1e6);
+	else
+		snprintf(text, UNITS_BYTES, "%+.1f s", (double)ns / 1e9);
+	return text;
+}
+
+/* A line for each device that has done an operation. */
+static void status_print_clocks(const Ranktrace__StatusBody *body)
+{
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES];
+
+	for (size_t i = 0; i < body->n_device_clocks; i++) {
+		const Ranktrace__DeviceClock *d = body->device_clocks[i];
+		struct status_text line;
+		FILE *f = status_text_open(&line);
+
+		fprintf(f, "rank %d", d->rank);
+		if (d->device >= 0)
+			fprintf(f, ", device %d", d->device);
+		fprintf(f, ": %s to UTC (%s to %s), drift %+.1f ppm (%+.1f to %+.1f)",
+			status_offset(d->offset_ns, true, a), status_offset(d->offset_min_ns, d->offset_min_known, b),
+			status_offset(d->offset_max_ns, d->offset_max_known, c), d->drift_ppm, d->drift_min_ppm,
+			d->drift_max_ppm);
+		if (d->steps)
+			fprintf(f, "; %s step%s of a clock noticed", units_count(d->steps, a), status_s(d->steps));
+		status_text_line(&line, i ? "" : "clocks");
 	}
 }
 
@@ -446,6 +509,7 @@ static void status_print(const Ranktrace__StatusBody *body)
 		status_print_store(body->store);
 	if (body->operations)
 		status_print_operations(body->operations);
+	status_print_clocks(body);
 	if (body->findings)
 		status_print_findings(body->findings);
 	if (body->dumps)

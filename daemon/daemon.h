@@ -32,7 +32,7 @@ struct start_options {
 	const char *config;
 	const char *log_level;
 	bool check;
-	bool check_config; /* check the configuration and exit */
+	bool check_config; /* check the configuration and the probe tables, and exit */
 	bool json;
 };
 
@@ -43,6 +43,9 @@ int start_options_check(const struct start_options *options, char *error, size_t
  * become absolute. Uninstalled probe tables are taken from beside the program.
  */
 int start_config(const struct start_options *options, struct config *ret, char *error, size_t error_size);
+
+/* Reads the probe tables and keeps nothing. The error names file and line. */
+int start_probes_check(const struct config *config, char *error, size_t error_size);
 
 /* started_ns, boot_id and host. */
 void start_identity(struct context *context);

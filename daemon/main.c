@@ -73,65 +73,25 @@ static void close_store(struct daemon *d)
 	d->context.store = store_close(d->context.store);
 }
 
-static int open_kernel(struct daemon *d)
-{
-	return kernel_open(&d->context, &d->context.kernel);
-}
+/* A module without more to open than its handle, context.FIELD. */
+#define MAIN_MODULE(field, module_open, module_close) \
+	static int open_##field(struct daemon *d) \
+	{ \
+		return module_open(&d->context, &d->context.field); \
+	} \
+	static void close_##field(struct daemon *d) \
+	{ \
+		d->context.field = module_close(d->context.field); \
+	}
 
-static void close_kernel(struct daemon *d)
-{
-	d->context.kernel = kernel_close(d->context.kernel);
-}
-
-static int open_steps(struct daemon *d)
-{
-	return rank_steps_new(&d->context, &d->context.steps);
-}
-
-static void close_steps(struct daemon *d)
-{
-	d->context.steps = rank_steps_free(d->context.steps);
-}
-
-static int open_ops(struct daemon *d)
-{
-	return rank_coll_new(&d->context, &d->context.ops);
-}
-
-static void close_ops(struct daemon *d)
-{
-	d->context.ops = rank_coll_free(d->context.ops);
-}
-
-static int open_findings(struct daemon *d)
-{
-	return online_new(&d->context, &d->context.findings);
-}
-
-static void close_findings(struct daemon *d)
-{
-	d->context.findings = online_free(d->context.findings);
-}
-
-static int open_allocs(struct daemon *d)
-{
-	return allocs_new(&d->context, &d->context.allocs);
-}
-
-static void close_allocs(struct daemon *d)
-{
-	d->context.allocs = allocs_free(d->context.allocs);
-}
-
-static int open_ranks(struct daemon *d)
-{
-	return ranks_new(&d->context, &d->context.ranks);
-}
-
-static void close_ranks(struct daemon *d)
-{
-	d->context.ranks = ranks_free(d->context.ranks);
-}
+MAIN_MODULE(kernel, kernel_open, kernel_close)
+MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
+MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
+MAIN_MODULE(findings, online_new, online_free)
+MAIN_MODULE(allocs, allocs_new, allocs_free)
+MAIN_MODULE(ranks, ranks_new, ranks_free)
+MAIN_MODULE(dumps, dumps_new, dumps_free)
+MAIN_MODULE(control, control_open, control_close)
 
 static void main_deliver(void *arg, const void *data, size_t size_bytes)
 {
@@ -158,26 +118,6 @@ static int open_levels(struct daemon *d)
 {
 	start_levels(&d->context);
 	return ranks_scan(d->context.ranks); /* after the levels: their probes then attach to every rank */
-}
-
-static int open_dumps(struct daemon *d)
-{
-	return dumps_new(&d->context, &d->context.dumps);
-}
-
-static void close_dumps(struct daemon *d)
-{
-	d->context.dumps = dumps_free(d->context.dumps);
-}
-
-static int open_control(struct daemon *d)
-{
-	return control_open(&d->context, &d->context.control);
-}
-
-static void close_control(struct daemon *d)
-{
-	d->context.control = control_close(d->context.control);
 }
 
 /* Opened from the top, closed from the bottom. */
@@ -250,7 +190,7 @@ static void usage(FILE *f)
 	      "  --foreground    no effect: ranktraced never forks\n"
 	      "  --check         report what each level can observe on this machine, and exit\n"
 	      "  --json          with --check: as JSON\n"
-	      "  --check-config  check the configuration and exit\n"
+	      "  --check-config  check the configuration and the probe tables, and exit\n"
 	      "  --version, --help\n"
 	      "\n"
 	      "See ranktraced(8) and ranktrace.conf(5).\n",
@@ -317,7 +257,8 @@ int main(int argc, char **argv)
 		log_error("main", "%s", error);
 		return EXIT_USAGE;
 	}
-	if (start_config(&d.options, &d.context.config, error, sizeof(error)) < 0) {
+	if (start_config(&d.options, &d.context.config, error, sizeof(error)) < 0 ||
+		(d.options.check_config && start_probes_check(&d.context.config, error, sizeof(error)) < 0)) {
 		log_error("config", "%s", error);
 		return EXIT_FAILURE;
 	}

@@ -6,6 +6,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/probes/table.h"
 #include "daemon/store/store.h"
 
 #define CONFIG_FILE RANKTRACE_SYSCONFDIR "/ranktrace.conf"
@@ -93,6 +94,14 @@ int start_config(const struct start_options *options, struct config *ret, char *
 	find_probes(&config);
 	*ret = config;
 	return 0;
+}
+
+int start_probes_check(const struct config *config, char *error, size_t error_size)
+{
+	_cleanup_(probe_table_free) struct probe_table table = {0};
+	const char *dirs[] = {config->probes_base_dir, config->probes_dir};
+
+	return probe_table_load_dirs(&table, dirs, ARRAY_SIZE(dirs), UINT32_MAX, error, error_size);
 }
 
 /* The first line of a small file; "" if unreadable. */

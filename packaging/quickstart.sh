@@ -164,6 +164,7 @@ query "What preempted the threads of the ranks (waits of 1 ms and more):" "
 	       count(*) as times, round(sum(run_delay_ns) / 1e6, 1) as waited_ms
 	from r join offcpu o using (instance) where run_delay_ns >= 1000000
 	group by o.instance, thread_name, previous_pid, previous_name order by waited_ms desc limit 8"
+echo "(A preemptor_pid that equals pid is another thread of the same rank: it has more busy threads than CPUs.)"
 printf '\nFindings: what is slow or hangs, since when, why, and at what cost:\n'
 "$tracectl" findings
 printf '\nWhat was collected, and what it cost:\n'

@@ -73,11 +73,11 @@ static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
 }
 
 /* "3-7,12" */
-static bool concerns(const struct tool_ranks *ranks, const char *others)
+static bool concerns(const struct ranges *ranks, const char *others)
 {
-	struct tool_ranks named;
+	struct ranges named;
 
-	if (!others || tool_ranks_parse(others, &named) < 0)
+	if (!others || ranges_parse(others, &named) < 0)
 		return false;
 	for (size_t i = 0; i < named.count; i++)
 		for (size_t j = 0; j < ranks->count; j++)
@@ -93,7 +93,7 @@ bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *
 
 	if (!filter->ranks.count)
 		return true;
-	if (json_is_integer(rank) && tool_ranks_have(&filter->ranks, json_integer_value(rank)))
+	if (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank)))
 		return true;
 	return concerns(&filter->ranks, json_string_value(json_object_get(row, "others")));
 }
@@ -143,7 +143,7 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 	char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	char sql[256 + TOOL_RANGES_MAX * 64];
+	char sql[256 + RANGES_MAX * 64];
 	size_t used;
 	int rc;
 

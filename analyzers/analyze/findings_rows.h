@@ -14,7 +14,7 @@
 
 struct findings_filter {
 	uint64_t since_ns;	 /* what was so then or later; ns since the epoch */
-	struct tool_ranks ranks; /* of these ranks, or concerning them */
+	struct ranges ranks; /* of these ranks, or concerning them */
 	bool all;		 /* suspected and dropped ones, too */
 };
 

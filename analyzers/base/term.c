@@ -80,6 +80,21 @@ static size_t term_columns_of(const char *text, size_t bytes)
 	return columns;
 }
 
+/* Bytes of text that fill that many columns. */
+static size_t term_bytes_of(const char *text, size_t bytes, size_t columns)
+{
+	const char *p = text, *end = text + bytes;
+
+	while (p < end) {
+		const char *next = term_skip_code(p);
+
+		if (next == p && (*p & 0xc0) != 0x80 && columns-- == 0)
+			break;
+		p = next == p ? p + 1 : next;
+	}
+	return (size_t)(p - text);
+}
+
 size_t term_columns(const char *text)
 {
 	return term_columns_of(text, strlen(text));
@@ -127,6 +142,8 @@ char *term_clean_line(char *text)
 	return term_clean(text);
 }
 
+#define TERM_PART_MIN 8 /* columns; a line for fewer leaves a long word whole */
+
 static void term_break(FILE *out, size_t indent)
 {
 	fprintf(out, "\n%*s", (int)indent, "");
@@ -154,9 +171,22 @@ void term_wrap(FILE *out, const char *text, size_t column, size_t indent, size_t
 			text += blanks;
 			blanks = 0;
 		}
-		fwrite(text, 1, blanks + bytes, out);
-		column += blanks + columns;
+		fwrite(text, 1, blanks, out);
+		text += blanks;
+		column += blanks;
+		while (column + columns > width && width > column && width >= indent + TERM_PART_MIN) {
+			size_t part = term_bytes_of(text, bytes, width - column);
+
+			fwrite(text, 1, part, out);
+			term_break(out, indent);
+			text += part;
+			bytes -= part;
+			columns -= width - column;
+			column = indent;
+		}
+		fwrite(text, 1, bytes, out);
+		column += columns;
 		first = false;
-		text += blanks + bytes;
+		text += bytes;
 	}
 }

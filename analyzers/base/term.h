@@ -30,7 +30,8 @@ char *term_clean_line(char *text);
 
 /*
  * Writes text with breaks at blanks so that no line is wider than width (0: no limit), without a line break at its
- * end. column: where the first line begins; indent: where the others do. A word that is too long is left whole.
+ * end. column: where the first line begins; indent: where the others do. A word that is wider than
+ * a line is broken, but whole where a line has fewer than 8 columns.
  */
 void term_wrap(FILE *out, const char *text, size_t column, size_t indent, size_t width);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/base/array.h"
 #include "analyzers/base/term_table.h"
 
 #include <stdarg.h>
@@ -67,21 +68,6 @@ size_t term_table_rows(const struct term_table *table)
 	return table ? table->cells / table->columns : 0;
 }
 
-static bool term_table_grow(struct term_table *table)
-{
-	size_t more = table->cells_max ? 2 * table->cells_max : 64;
-	struct term_cell *cell;
-
-	if (table->cells < table->cells_max)
-		return true;
-	cell = realloc(table->cell, more * sizeof(*cell));
-	if (!cell)
-		return false;
-	table->cell = cell;
-	table->cells_max = more;
-	return true;
-}
-
 static __attribute__((format(printf, 1, 0))) char *term_table_text(const char *format, va_list args)
 {
 	char *text = NULL;
@@ -102,7 +88,8 @@ void term_table_cell(struct term_table *table, enum term_colour colour, const ch
 	va_list args;
 	char *text;
 
-	if (!table || !term_table_grow(table))
+	if (!table || !array_reserve((void **)&table->cell, &table->cells_max, table->cells + 1, sizeof(*table->cell),
+			      SIZE_MAX))
 		return;
 	va_start(args, format);
 	text = term_table_text(format, args);
@@ -308,7 +295,8 @@ void term_table_print_row(struct term_table *table, FILE *out, size_t row)
 void term_table_print(struct term_table *table, FILE *out, size_t indent)
 {
 	term_table_fit(table, out, indent, 0);
-	term_table_print_header(table, out);
+	if (table && *table->column[0].name)
+		term_table_print_header(table, out);
 	for (size_t i = 0; i < term_table_rows(table); i++)
 		term_table_print_row(table, out, i);
 }

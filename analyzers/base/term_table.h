@@ -35,7 +35,7 @@ void term_table_fit(struct term_table *table, FILE *out, size_t indent, size_t w
 /* After term_table_fit(). */
 void term_table_print_header(struct term_table *table, FILE *out);
 void term_table_print_row(struct term_table *table, FILE *out, size_t row);
-/* Fits, and prints the header and all rows. */
+/* Fits, and prints the header, if its first name is not "", and all rows. */
 void term_table_print(struct term_table *table, FILE *out, size_t indent);
 /* Forgets the rows; columns do not become narrower than they were. */
 void term_table_clear(struct term_table *table);

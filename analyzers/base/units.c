@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/base/units.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #define UNITS_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -69,4 +72,47 @@ const char *units_count(uint64_t n, char buffer[UNITS_BYTES])
 	}
 	buffer[at] = 0;
 	return buffer;
+}
+
+int units_parse_duration(const char *text, uint64_t *ret_ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {
+		{"", 1000000000},
+		{"ns", 1},
+		{"us", 1000},
+		{"ms", 1000000},
+		{"s", 1000000000},
+		{"m", 60000000000},
+		{"min", 60000000000},
+		{"h", 3600000000000},
+		{"d", 86400000000000},
+	};
+	uint64_t whole = 0, ns;
+	double part = 0, weight = 0.1;
+	const char *p = text;
+	bool too_long = false;
+
+	for (; *p >= '0' && *p <= '9'; p++)
+		too_long |= __builtin_mul_overflow(whole, 10, &whole) ||
+			    __builtin_add_overflow(whole, (uint64_t)(*p - '0'), &whole);
+	if (p == text)
+		return -EINVAL;
+	if (*p == '.')
+		for (p++; *p >= '0' && *p <= '9'; p++, weight /= 10)
+			part += weight * (*p - '0');
+	if (p[strspn(p, " \t")])
+		p += strspn(p, " \t");
+	for (size_t i = 0; i < UNITS_COUNT(units); i++) {
+		if (strcmp(p, units[i].name) != 0)
+			continue;
+		if (too_long || __builtin_mul_overflow(whole, units[i].ns, &ns) ||
+			__builtin_add_overflow(ns, (uint64_t)(part * (double)units[i].ns + 0.5), &ns))
+			return -ERANGE;
+		*ret_ns = ns;
+		return 0;
+	}
+	return -EINVAL;
 }

@@ -8,6 +8,7 @@
 
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
+#include "analyzers/cli/output.h"
 #include "analyzers/finding/finding.h"
 
 static const char *findings_text_word(const json_t *row, const char *name)
@@ -257,21 +258,6 @@ void findings_text_none(FILE *out, const struct findings_watched *watched, uint6
 	fputc('\n', out);
 }
 
-static void findings_text_csv_text(FILE *out, const char *text)
-{
-	if (!text[strcspn(text, ",\"\r\n")]) {
-		fputs(text, out);
-		return;
-	}
-	fputc('"', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			fputc('"', out);
-		fputc(*text, out);
-	}
-	fputc('"', out);
-}
-
 void findings_csv_header(FILE *out)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
@@ -291,10 +277,10 @@ void findings_csv_row(FILE *out, const json_t *row)
 
 		fputs(i ? "," : "", out);
 		if (json_is_string(value)) {
-			findings_text_csv_text(out, json_string_value(value));
+			output_csv_text(out, json_string_value(value));
 		} else if (!json_is_null(value)) {
 			text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-			findings_text_csv_text(out, text ? text : "");
+			output_csv_text(out, text ? text : "");
 		}
 		free(text);
 	}

@@ -2,10 +2,10 @@
 /*
  * libexec/ranktrace/analyze, which is `tracectl analyze`: the daemon's detectors over what is stored: this node's
  * store, those of many nodes at once, or files of sysTrace. What is found is shown as `tracectl findings` shows it.
- * Exit codes: 0 done, with findings or without; 1 some of it could not be read, 2 usage.
+ * Exit codes: 0 done, with findings or without; 1 some of it could not be read or judged, 2
+ * usage.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "analyzers/detect/detect.h"
 #include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
+#include "analyzers/tool/options.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
@@ -38,9 +39,15 @@ static const char usage[] =
 	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n"
 	"Thresholds, as in [findings] of ranktrace.conf(5):\n"
-	"  --slow-percent N     more time of its own than its peers that makes a rank suspected (5)\n"
-	"  --gain-percent N     of the job's step that a slow rank must cost (3)\n"
-	"  --job-percent N      longer than before that makes a job slow (10)\n"
+	"  --notice-percent N   growth of the step from which a slow-down is a notice (5)\n"
+	"  --notice-after LENGTH  and for how long (10s)\n"
+	"  --warning-percent N  the same of a warning (10)\n"
+	"  --warning-after LENGTH  (30s)\n"
+	"  --critical-percent N  the same of a critical finding (50)\n"
+	"  --critical-after LENGTH  (1m)\n"
+	"  --job-percent N      growth of the step if no rank is named (10)\n"
+	"  --slow-percent N     excess of a communicator's transfers over its peers' (5)\n"
+	"  --gain-percent N     of the job's step that an imbalance or slow communicator must cost (3)\n"
 	"  --hang-after LENGTH  without progress, a job hangs (30s)\n"
 	"  --hang-busy-after LENGTH  the same where the rank that others wait for computes (10m)\n";
 
@@ -145,66 +152,27 @@ static int cmd_analyze_run(const struct analyze *analyze)
 	return status;
 }
 
-enum option_id {
-	SET_STATE_DIR,
-	SET_DIR,
-	SET_SYSTRACE,
-	SET_SINCE,
-	SET_UNTIL,
-	SET_JOB,
-	SET_RANK,
-	SET_HELP,
-	SET_VERSION,
-	SET_THRESHOLD /* the first of them */
+static int cmd_analyze_set_folder(void *arg, const char *value)
+{
+	struct analyze *analyze = arg;
+
+	analyze->folder[analyze->folders++] = (char *)value;
+	return 0;
+}
+
+struct analyze_threshold {
+	struct analyze *analyze;
+	size_t which;
 };
-#define OPTIONS_MAX (16 + THRESHOLDS)
 
-static int cmd_analyze_set_time(const char *name, const char *value, uint64_t now_ns, uint64_t *ret)
+static int cmd_analyze_set_threshold(void *arg, const char *value)
 {
-	if (tool_since(value, now_ns, ret) < 0)
-		return 1 + tool_fail(2, "--%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", name, value);
+	const struct analyze_threshold *of = arg;
+
+	if (threshold_set(of->which, value, &of->analyze->detectors) < 0)
+		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[of->which].name,
+				   thresholds[of->which].expected, value);
 	return 0;
-}
-
-static int cmd_analyze_set_threshold(struct analyze *analyze, size_t which, const char *value)
-{
-	if (threshold_set(which, value, &analyze->detectors) < 0)
-		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[which].name, thresholds[which].expected,
-				   value);
-	return 0;
-}
-
-static int cmd_analyze_set(struct analyze *analyze, int id, char *value)
-{
-	if (id >= SET_THRESHOLD)
-		return cmd_analyze_set_threshold(analyze, (size_t)(id - SET_THRESHOLD), value);
-	switch (id) {
-	case SET_STATE_DIR:
-		analyze->state_dir = value;
-		return 0;
-	case SET_DIR:
-		analyze->folder[analyze->folders++] = value;
-		return 0;
-	case SET_SYSTRACE:
-		analyze->options.systrace = value;
-		return 0;
-	case SET_SINCE:
-		return cmd_analyze_set_time("since", value, analyze->now_ns, &analyze->filter.since_ns);
-	case SET_UNTIL:
-		return cmd_analyze_set_time("until", value, analyze->now_ns, &analyze->options.until_ns);
-	case SET_JOB:
-		analyze->options.job = value;
-		return 0;
-	case SET_RANK:
-		if (tool_ranks_parse(value, &analyze->filter.ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
-		return 0;
-	case SET_HELP:
-		return 1 + tool_usage(usage);
-	case SET_VERSION:
-		return 1 + tool_version();
-	}
-	return 1 + 2;
 }
 
 /* What was not said. */
@@ -239,45 +207,42 @@ static int cmd_analyze_settle(struct analyze *analyze)
 /* 0: go on; else the exit code plus one. */
 static int cmd_analyze_parse(int argc, char **argv, struct analyze *analyze)
 {
-	int csv = 0, json = 0, all = 0, verbose = 0, id, r = 0;
-	struct option options[OPTIONS_MAX + 1] = {
-		{"state-dir", required_argument, NULL, SET_STATE_DIR},
-		{"dir", required_argument, NULL, SET_DIR},
-		{"from-systrace", required_argument, NULL, SET_SYSTRACE},
-		{"since", required_argument, NULL, SET_SINCE},
-		{"until", required_argument, NULL, SET_UNTIL},
-		{"job", required_argument, NULL, SET_JOB},
-		{"rank", required_argument, NULL, SET_RANK},
-		{"help", no_argument, NULL, SET_HELP},
-		{"version", no_argument, NULL, SET_VERSION},
-		{"all", no_argument, &all, 1},
-		{"verbose", no_argument, &verbose, 1},
-		{"csv", no_argument, &csv, 1},
-		{"json", no_argument, &json, 1},
+	bool csv = false, json = false;
+	struct analyze_threshold threshold[THRESHOLDS];
+	struct tool_option options[TOOL_OPTIONS_MAX] = {
+		{"state-dir", .text = &analyze->state_dir},
+		{"dir", .call = cmd_analyze_set_folder, .arg = analyze},
+		{"from-systrace", .text = &analyze->options.systrace},
+		{"since", .time_ns = &analyze->filter.since_ns},
+		{"until", .time_ns = &analyze->options.until_ns},
+		{"job", .text = &analyze->options.job},
+		{"rank", .ranks = &analyze->filter.ranks},
+		{"all", .flag = &analyze->filter.all},
+		{"verbose", .flag = &analyze->verbose},
+		{"csv", .flag = &csv},
+		{"json", .flag = &json},
 	};
-	int index = 0, count = 0;
+	size_t count = 0;
+	int r;
 
 	while (options[count].name)
 		count++;
-	for (int i = 0; i < THRESHOLDS && count < OPTIONS_MAX; i++)
-		options[count++] = (struct option){thresholds[i].name, required_argument, NULL, SET_THRESHOLD + i};
-	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
-		if (id == '?')
-			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
-		if (!options[index].flag)
-			r = cmd_analyze_set(analyze, id, optarg);
+	for (size_t i = 0; i < THRESHOLDS; i++) {
+		threshold[i] = (struct analyze_threshold){analyze, i};
+		options[count++] = (struct tool_option){
+			thresholds[i].name, .call = cmd_analyze_set_threshold, .arg = &threshold[i]};
 	}
+	r = tool_options(argc, argv, usage, options, count);
 	if (r)
 		return r;
 	if (csv && json)
 		return 1 + tool_fail(2, "--csv and --json exclude each other");
-	if (optind != argc && !analyze->folders)
-		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
-	while (optind < argc)
+	while (analyze->folders && optind < argc)
 		analyze->folder[analyze->folders++] = argv[optind++];
+	r = tool_options_end(argc, argv);
+	if (r)
+		return r;
 	analyze->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
-	analyze->filter.all = all;
-	analyze->verbose = verbose;
 	return cmd_analyze_settle(analyze);
 }
 

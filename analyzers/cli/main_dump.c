@@ -6,7 +6,6 @@
  * everybody. Exit codes: 0 done, 1 the store or the disk failed, 2 usage.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -22,6 +21,7 @@
 #include <jansson.h>
 
 #include "analyzers/dump/dump_run.h"
+#include "analyzers/tool/options.h"
 
 #define SINCE "10m"
 #define FOLDER "ranktrace-dump"
@@ -125,30 +125,31 @@ static int cmd_dump_run(struct dump *dump)
 }
 
 /* "L0,L2" */
-static int cmd_dump_parse_levels(const char *list, unsigned *ret)
+static int cmd_dump_set_levels(void *arg, const char *value)
 {
-	unsigned kinds = 0;
+	unsigned *kinds = arg;
+	const char *list = value;
 	char word[8];
 
+	*kinds = 0;
 	do {
 		size_t n = strcspn(list, ",");
-		enum dump_kind kind;
+		enum dump_kind kind = DUMP_KIND_MAX;
 
-		if (n >= sizeof(word))
-			return -EINVAL;
-		memcpy(word, list, n);
-		word[n] = 0;
-		kind = dump_kind_parse(word);
+		if (n < sizeof(word)) {
+			memcpy(word, list, n);
+			word[n] = 0;
+			kind = dump_kind_parse(word);
+		}
 		if (kind == DUMP_KIND_MAX)
-			return -EINVAL;
-		kinds |= 1U << kind;
+			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not \"%s\"", value);
+		*kinds |= 1U << kind;
 		list += n;
 	} while (*list++ == ',');
-	*ret = kinds;
 	return 0;
 }
 
-static int cmd_dump_parse_number(const char *text, uint64_t max, uint64_t *ret)
+static int cmd_dump_set_number(const char *text, uint64_t max, uint64_t factor, uint64_t *ret)
 {
 	char *end;
 	unsigned long long n;
@@ -156,100 +157,44 @@ static int cmd_dump_parse_number(const char *text, uint64_t max, uint64_t *ret)
 	errno = 0;
 	n = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || n == 0 || n > max)
-		return -EINVAL;
-	*ret = n;
+		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not \"%s\"", text);
+	*ret = n * factor;
 	return 0;
 }
 
-enum option_id {
-	SET_DIR = 256,
-	SET_SINCE,
-	SET_RANK,
-	SET_LEVEL,
-	SET_OUTPUT,
-	SET_WINDOW,
-	SET_SIZE,
-	SET_AGE,
-	SET_HELP,
-	SET_VERSION
-};
-
-static int cmd_dump_set_number(enum option_id id, const char *value, struct dump_options *options)
+static int cmd_dump_set_seconds(void *arg, const char *value)
 {
-	uint64_t *field = id == SET_WINDOW ? &options->window_ns
-			  : id == SET_AGE  ? &options->age_max_ns
-					   : &options->bytes_max;
-	uint64_t n;
-
-	if (cmd_dump_parse_number(value, id == SET_SIZE ? UINT64_MAX / 2 : SECONDS_MAX, &n) < 0)
-		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not \"%s\"", value);
-	*field = id == SET_SIZE ? n : n * 1000000000ULL;
-	return 0;
+	return cmd_dump_set_number(value, SECONDS_MAX, 1000000000ULL, arg);
 }
 
-static int cmd_dump_set(struct dump_options *options, enum option_id id, const char *value)
+static int cmd_dump_set_bytes(void *arg, const char *value)
 {
-	switch (id) {
-	case SET_DIR:
-		options->state_dir = value;
-		return 0;
-	case SET_OUTPUT:
-		options->dir = value;
-		return *value ? 0 : 1 + tool_fail(2, "--output takes a folder");
-	case SET_SINCE:
-		if (tool_since(value, options->now_ns, &options->since_ns) < 0)
-			return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", value);
-		return 0;
-	case SET_RANK:
-		if (tool_ranks_parse(value, &options->ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
-		return 0;
-	case SET_LEVEL:
-		if (cmd_dump_parse_levels(value, &options->kinds) < 0)
-			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not \"%s\"", value);
-		return 0;
-	case SET_HELP:
-		return 1 + tool_usage(usage);
-	case SET_VERSION:
-		return 1 + tool_version();
-	default:
-		return cmd_dump_set_number(id, value, options);
-	}
+	return cmd_dump_set_number(value, UINT64_MAX / 2, 1, arg);
 }
 
 /* 0: go on; else the exit code plus one. */
 static int cmd_dump_parse(int argc, char **argv, struct dump *dump)
 {
-	int json = 0, extend = 0, id, r = 0;
-	const struct option options[] = {
-		{"state-dir", required_argument, NULL, SET_DIR},
-		{"since", required_argument, NULL, SET_SINCE},
-		{"rank", required_argument, NULL, SET_RANK},
-		{"level", required_argument, NULL, SET_LEVEL},
-		{"output", required_argument, NULL, SET_OUTPUT},
-		{"window", required_argument, NULL, SET_WINDOW},
-		{"size-max", required_argument, NULL, SET_SIZE},
-		{"age-max", required_argument, NULL, SET_AGE},
-		{"help", no_argument, NULL, SET_HELP},
-		{"version", no_argument, NULL, SET_VERSION},
-		{"json", no_argument, &json, 1},
-		{"extend", no_argument, &extend, 1},
-		{0},
+	struct dump_options *o = &dump->options;
+	const struct tool_option options[] = {
+		{"state-dir", .text = &o->state_dir},
+		{"since", .time_ns = &o->since_ns},
+		{"rank", .ranks = &o->ranks},
+		{"level", .call = cmd_dump_set_levels, .arg = &o->kinds},
+		{"output", 'o', .text = &o->dir},
+		{"window", .call = cmd_dump_set_seconds, .arg = &o->window_ns},
+		{"size-max", .call = cmd_dump_set_bytes, .arg = &o->bytes_max},
+		{"age-max", .call = cmd_dump_set_seconds, .arg = &o->age_max_ns},
+		{"json", .flag = &dump->json},
+		{"extend", .flag = &o->extend},
 	};
+	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
-	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1) {
-		if (id == '?')
-			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
-		if (id)
-			r = cmd_dump_set(&dump->options, id == 'o' ? SET_OUTPUT : (enum option_id)id, optarg);
-	}
 	if (r)
 		return r;
-	if (optind != argc)
-		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
-	dump->json = json;
-	dump->options.extend = extend;
-	return 0;
+	if (!*o->dir)
+		return 1 + tool_fail(2, "--output takes a folder");
+	return tool_options_end(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -4,7 +4,6 @@
  * that it works with the daemon down. Exit codes: 0 done, with findings or without; 1 the store failed, 2 usage.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 
 #include "analyzers/analyze/findings_rows.h"
 #include "analyzers/cli/findings_text.h"
+#include "analyzers/tool/options.h"
 
 #define FOLLOW_MS 1000
 #define SINCE "1d"
@@ -179,66 +179,28 @@ static int cmd_findings_run(struct findings *findings)
 	return status;
 }
 
-enum option_id { SET_DIR, SET_SINCE, SET_RANK, SET_HELP, SET_VERSION };
-
-static int cmd_findings_set(struct findings *findings, enum option_id id, const char *value)
-{
-	switch (id) {
-	case SET_DIR:
-		findings->state_dir = value;
-		return 0;
-	case SET_SINCE:
-		if (tool_since(value, tool_now_ns(), &findings->filter.since_ns) < 0)
-			return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", value);
-		return 0;
-	case SET_RANK:
-		if (tool_ranks_parse(value, &findings->filter.ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
-		return 0;
-	case SET_HELP:
-		return 1 + tool_usage(usage);
-	case SET_VERSION:
-		return 1 + tool_version();
-	}
-	return 1 + 2;
-}
-
 /* 0: go on; else the exit code plus one. */
 static int cmd_findings_parse(int argc, char **argv, struct findings *findings)
 {
-	int csv = 0, json = 0, all = 0, verbose = 0, follows = 0, id, r = 0;
-	const struct option options[] = {
-		{"state-dir", required_argument, NULL, SET_DIR},
-		{"since", required_argument, NULL, SET_SINCE},
-		{"rank", required_argument, NULL, SET_RANK},
-		{"help", no_argument, NULL, SET_HELP},
-		{"version", no_argument, NULL, SET_VERSION},
-		{"all", no_argument, &all, 1},
-		{"verbose", no_argument, &verbose, 1},
-		{"follow", no_argument, &follows, 1},
-		{"csv", no_argument, &csv, 1},
-		{"json", no_argument, &json, 1},
-		{0},
+	bool csv = false, json = false;
+	const struct tool_option options[] = {
+		{"state-dir", .text = &findings->state_dir},
+		{"since", .time_ns = &findings->filter.since_ns},
+		{"rank", .ranks = &findings->filter.ranks},
+		{"all", .flag = &findings->filter.all},
+		{"verbose", .flag = &findings->verbose},
+		{"follow", .flag = &findings->follow},
+		{"csv", .flag = &csv},
+		{"json", .flag = &json},
 	};
-	int index = 0;
+	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
-	while (r == 0 && (id = getopt_long(argc, argv, "", options, &index)) != -1) {
-		if (id == '?')
-			return 1 + tool_see_help(); /* getopt_long has said what is wrong */
-		if (!options[index].flag)
-			r = cmd_findings_set(findings, (enum option_id)id, optarg);
-	}
 	if (r)
 		return r;
 	if (csv && json)
 		return 1 + tool_fail(2, "--csv and --json exclude each other");
-	if (optind != argc)
-		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	findings->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
-	findings->filter.all = all;
-	findings->verbose = verbose;
-	findings->follow = follows;
-	return 0;
+	return tool_options_end(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -11,20 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/units.h"
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
-#include "analyzers/tool/tool.h"
+#include "analyzers/tool/options.h"
 
 #define SQL_BYTES_MAX (1UL << 20)
 
 static const char usage[] =
-	"usage: tracectl query [--state-dir DIR] [--csv|--json] [--timeout SECONDS] 'SELECT ...'\n"
+	"usage: tracectl query [--state-dir DIR] [--csv|--json] [--timeout LENGTH] 'SELECT ...'\n"
 	"       tracectl query --tables [--json]\n"
 	"Runs one SELECT over all segments of the store, read-only. SQL - is read from standard input.\n"
 	"  --state-dir DIR    the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --csv              comma-separated values (RFC 4180)\n"
 	"  --json             an array of objects\n"
-	"  --timeout SECONDS  give up after that long\n"
+	"  --timeout LENGTH   give up after that long: 90s, 10m\n"
 	"  --tables           list tables and columns\n"
 	"  --help, --version\n"
 	"Segments have no index. To join two large tables, write WITH x AS MATERIALIZED (SELECT ...) and join with "
@@ -131,48 +132,30 @@ static int cmd_query_run(const struct query *query, const char *sql)
 	return rc == SQLITE_DONE ? 0 : tool_fail(1, "%s", error);
 }
 
+static int cmd_query_set_timeout(void *arg, const char *value)
+{
+	uint64_t *timeout_ns = arg;
+
+	if (units_parse_duration(value, timeout_ns) < 0 || !*timeout_ns)
+		return 1 + tool_fail(2, "--timeout takes a length of time above 0 (90s, 10m), not \"%s\"", value);
+	return 0;
+}
+
 /* 0: go on; else the exit code plus one. */
 static int cmd_query_parse(int argc, char **argv, struct query *query)
 {
-	static const struct option options[] = {
-		{"state-dir", required_argument, NULL, 'd'},
-		{"csv", no_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"timeout", required_argument, NULL, 't'},
-		{"tables", no_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'v'},
-		{0},
-	};
 	bool csv = false, json = false;
-	int option;
+	const struct tool_option options[] = {
+		{"state-dir", .text = &query->state_dir},
+		{"csv", .flag = &csv},
+		{"json", .flag = &json},
+		{"timeout", .call = cmd_query_set_timeout, .arg = &query->timeout_ns},
+		{"tables", .flag = &query->tables},
+	};
+	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
-	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'd':
-			query->state_dir = optarg;
-			break;
-		case 'c':
-			csv = true;
-			break;
-		case 'j':
-			json = true;
-			break;
-		case 't':
-			if (tool_seconds(optarg, &query->timeout_ns) < 0)
-				return 1 + tool_fail(2, "--timeout takes seconds above 0, not \"%s\"", optarg);
-			break;
-		case 'l':
-			query->tables = true;
-			break;
-		case 'h':
-			return 1 + tool_usage(usage);
-		case 'v':
-			return 1 + tool_version();
-		default: /* getopt_long has said what is wrong */
-			return 1 + tool_see_help();
-		}
-	}
+	if (r)
+		return r;
 	if (csv && json)
 		return 1 + tool_fail(2, "%s", "--csv and --json exclude each other");
 	if (query->tables && csv)

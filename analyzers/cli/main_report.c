@@ -5,16 +5,16 @@
  * the folders could be read; 2 usage.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzers/base/units.h"
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/tool/tool.h"
+#include "analyzers/tool/options.h"
 
 #define SINCE "24h"
 #define COMPARE_MAX "20m"
@@ -101,23 +101,9 @@ static int cmd_report_run(struct program *program)
 	return status ? status : program->partly;
 }
 
-enum option_id {
-	SET_DIR = 1,
-	SET_STATE_DIR,
-	SET_SINCE,
-	SET_UNTIL,
-	SET_JOB,
-	SET_KEEP,
-	SET_KEEP_MAX,
-	SET_COMPARE_MAX,
-	SET_HELP,
-	SET_VERSION,
-	SET_FORMAT,
-	SET_OUTPUT = 'o'
-};
-
-static int cmd_report_set_keep_max(struct program *program, const char *value)
+static int cmd_report_set_keep_max(void *arg, const char *value)
 {
+	struct program *program = arg;
 	char *end;
 
 	program->keep_max = strtoul(value, &end, 10);
@@ -126,15 +112,14 @@ static int cmd_report_set_keep_max(struct program *program, const char *value)
 	return 0;
 }
 
-/* "20m" is as long as what was 20 minutes ago is past. */
-static int cmd_report_set_compare_max(struct program *program, const char *value)
+static int cmd_report_set_compare_max(void *arg, const char *value)
 {
-	uint64_t then_ns;
+	uint64_t *compare_ns = &((struct program *)arg)->options.compare_ns;
 
-	if (!*value || strchr("0123456789.", *value) == NULL || strchr(value, ':') || strchr(value, '-') ||
-		tool_since(value, COMPARE_MAX_NS, &then_ns) < 0)
+	if (units_parse_duration(value, compare_ns) < 0)
 		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not \"%s\"", value);
-	program->options.compare_ns = COMPARE_MAX_NS - then_ns;
+	if (*compare_ns > COMPARE_MAX_NS)
+		*compare_ns = COMPARE_MAX_NS;
 	return 0;
 }
 
@@ -147,43 +132,13 @@ static void cmd_report_set_folder(struct program *program, const char *value)
 		program->partly = tool_fail(1, "%s", error);
 }
 
-/* 0: go on; else the exit code plus one. */
-static int cmd_report_set(struct program *program, enum option_id id, const char *value)
+static int cmd_report_set_dir(void *arg, const char *value)
 {
-	switch (id) {
-	case SET_DIR:
-		program->dir = true;
-		cmd_report_set_folder(program, value);
-		return 0;
-	case SET_STATE_DIR:
-		program->state_dir = value;
-		return 0;
-	case SET_SINCE:
-		program->since = value;
-		return 0;
-	case SET_UNTIL:
-		program->until = value;
-		return 0;
-	case SET_JOB:
-		program->options.job = value;
-		return 0;
-	case SET_KEEP:
-		program->keep = value;
-		return 0;
-	case SET_KEEP_MAX:
-		return cmd_report_set_keep_max(program, value);
-	case SET_COMPARE_MAX:
-		return cmd_report_set_compare_max(program, value);
-	case SET_OUTPUT:
-		program->output = value;
-		return 0;
-	case SET_HELP:
-		return 1 + tool_usage(usage);
-	case SET_VERSION:
-		return 1 + tool_version();
-	default:
-		return 1 + tool_see_help(); /* getopt_long has said what is wrong */
-	}
+	struct program *program = arg;
+
+	program->dir = true;
+	cmd_report_set_folder(program, value);
+	return 0;
 }
 
 static int cmd_report_set_times(struct program *program)
@@ -212,37 +167,32 @@ static const struct {
 
 static int cmd_report_parse(int argc, char **argv, struct program *program)
 {
-	int chosen[FORMATS] = {0}, journal = 0, id, r = 0, count = 0;
-	const struct option options[] = {
-		{"dir", required_argument, NULL, SET_DIR},
-		{"state-dir", required_argument, NULL, SET_STATE_DIR},
-		{"since", required_argument, NULL, SET_SINCE},
-		{"until", required_argument, NULL, SET_UNTIL},
-		{"job", required_argument, NULL, SET_JOB},
-		{"keep", required_argument, NULL, SET_KEEP},
-		{"keep-max", required_argument, NULL, SET_KEEP_MAX},
-		{"compare-max", required_argument, NULL, SET_COMPARE_MAX},
-		{"output", required_argument, NULL, SET_OUTPUT},
-		{"help", no_argument, NULL, SET_HELP},
-		{"version", no_argument, NULL, SET_VERSION},
-		{"journal", no_argument, &journal, 1},
-		{formats[0].name, no_argument, &chosen[0], 1},
-		{formats[1].name, no_argument, &chosen[1], 1},
-		{formats[2].name, no_argument, &chosen[2], 1},
-		{formats[3].name, no_argument, &chosen[3], 1},
-		{0},
+	bool chosen[FORMATS] = {0};
+	const struct tool_option options[] = {
+		{"dir", .call = cmd_report_set_dir, .arg = program},
+		{"state-dir", .text = &program->state_dir},
+		{"since", .text = &program->since},
+		{"until", .text = &program->until},
+		{"job", .text = &program->options.job},
+		{"keep", .text = &program->keep},
+		{"keep-max", .call = cmd_report_set_keep_max, .arg = program},
+		{"compare-max", .call = cmd_report_set_compare_max, .arg = program},
+		{"output", 'o', .text = &program->output},
+		{"journal", .flag = &program->journal},
+		{formats[0].name, .flag = &chosen[0]},
+		{formats[1].name, .flag = &chosen[1]},
+		{formats[2].name, .flag = &chosen[2]},
+		{formats[3].name, .flag = &chosen[3]},
 	};
+	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0])), count = 0;
 
-	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
-		if (id)
-			r = cmd_report_set(program, (enum option_id)id, optarg);
 	/* Folders after --dir FOLDER belong to it: a shell writes them for --dir NODES/... */
 	while (r == 0 && program->dir && optind < argc)
 		cmd_report_set_folder(program, argv[optind++]);
+	if (r == 0)
+		r = tool_options_end(argc, argv);
 	if (r)
 		return r;
-	if (optind != argc)
-		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	for (size_t i = 0; i < FORMATS; i++)
 		if (chosen[i]) {
 			program->render = formats[i].render;
@@ -250,7 +200,6 @@ static int cmd_report_parse(int argc, char **argv, struct program *program)
 		}
 	if (count > 1)
 		return 1 + tool_fail(2, "--text, --markdown, --json and --html exclude each other");
-	program->journal = journal;
 	return cmd_report_set_times(program);
 }
 

@@ -5,7 +5,6 @@
  * or nothing was seen in the window; 2 usage.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -16,7 +15,7 @@
 
 #include "analyzers/timeline/timeline.h"
 #include "analyzers/store/stores.h"
-#include "analyzers/tool/tool.h"
+#include "analyzers/tool/options.h"
 
 #define SINCE "10m"
 #define BUFFER_BYTES (1UL << 20)
@@ -190,93 +189,38 @@ static int cmd_timeline_go(struct run *run)
 	return cmd_timeline_close_output(run, status);
 }
 
-enum option_id {
-	SET_OUTPUT = 'o',
-	SET_DIR = 256,
-	SET_STATE_DIR,
-	SET_SINCE,
-	SET_UNTIL,
-	SET_RANK,
-	SET_JOB,
-	SET_HELP,
-	SET_VERSION
-};
-
-static int cmd_timeline_set_time(const char *option, const char *value, uint64_t *ret_ns)
+static int cmd_timeline_add_stores(void *arg, const char *folder)
 {
-	if (tool_since(value, tool_now_ns(), ret_ns) < 0)
-		return 1 + tool_fail(2, "%s takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", option, value);
-	return 0;
-}
-
-static int cmd_timeline_add_stores(struct run *run, const char *folder)
-{
+	struct run *run = arg;
 	char error[1024];
 
 	return stores_add(&run->stores, folder, error, sizeof(error)) < 0 ? 1 + tool_fail(1, "%s", error) : 0;
 }
 
-static int cmd_timeline_set(struct run *run, int id, const char *value)
-{
-	switch (id) {
-	case SET_OUTPUT:
-		run->output = value;
-		return 0;
-	case SET_DIR:
-		return cmd_timeline_add_stores(run, value);
-	case SET_STATE_DIR:
-		run->state_dir = value;
-		return 0;
-	case SET_SINCE:
-		return cmd_timeline_set_time("--since", value, &run->since_ns);
-	case SET_UNTIL:
-		return cmd_timeline_set_time("--until", value, &run->until_ns);
-	case SET_RANK:
-		if (tool_ranks_parse(value, &run->options.ranks) < 0)
-			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
-		return 0;
-	case SET_JOB:
-		run->options.job = value;
-		return 0;
-	case SET_HELP:
-		return 1 + tool_usage(usage);
-	case SET_VERSION:
-		return 1 + tool_version();
-	}
-	return 1 + tool_see_help(); /* getopt_long has said what is wrong */
-}
-
 /* 0: go on; else the exit code plus one. */
 static int cmd_timeline_parse(int argc, char **argv, struct run *run)
 {
-	int chrome = 0, verbose = 0, id, r = 0;
-	const struct option options[] = {
-		{"output", required_argument, NULL, SET_OUTPUT},
-		{"dir", required_argument, NULL, SET_DIR},
-		{"state-dir", required_argument, NULL, SET_STATE_DIR},
-		{"since", required_argument, NULL, SET_SINCE},
-		{"until", required_argument, NULL, SET_UNTIL},
-		{"rank", required_argument, NULL, SET_RANK},
-		{"job", required_argument, NULL, SET_JOB},
-		{"help", no_argument, NULL, SET_HELP},
-		{"version", no_argument, NULL, SET_VERSION},
-		{"chrome", no_argument, &chrome, 1},
-		{"verbose", no_argument, &verbose, 1},
-		{0},
+	bool chrome = false;
+	const struct tool_option options[] = {
+		{"output", 'o', .text = &run->output},
+		{"dir", .call = cmd_timeline_add_stores, .arg = run},
+		{"state-dir", .text = &run->state_dir},
+		{"since", .time_ns = &run->since_ns},
+		{"until", .time_ns = &run->until_ns},
+		{"rank", .ranks = &run->options.ranks},
+		{"job", .text = &run->options.job},
+		{"chrome", .flag = &chrome},
+		{"verbose", .flag = &run->verbose},
 	};
+	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
-	while (r == 0 && (id = getopt_long(argc, argv, "o:", options, NULL)) != -1)
-		if (id != 0)
-			r = cmd_timeline_set(run, id, optarg);
-	if (r)
-		return r;
 	/* Further folders may follow --dir. */
-	for (; run->stores.count && optind < argc && r == 0; optind++)
-		r = cmd_timeline_add_stores(run, argv[optind]);
+	while (r == 0 && run->stores.count && optind < argc)
+		r = cmd_timeline_add_stores(run, argv[optind++]);
+	if (r == 0)
+		r = tool_options_end(argc, argv);
 	if (r)
 		return r;
-	if (optind != argc)
-		return 1 + tool_fail(2, "unexpected \"%s\"; see --help", argv[optind]);
 	if (run->since_ns >= run->until_ns)
 		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	if (run->until_ns > INT64_MAX / 2)
@@ -284,7 +228,6 @@ static int cmd_timeline_parse(int argc, char **argv, struct run *run)
 	if (run->stores.count && run->state_dir)
 		return 1 + tool_fail(2, "--dir and --state-dir exclude each other");
 	run->format = chrome ? &trace_chrome : &trace_perfetto;
-	run->verbose = verbose;
 	return 0;
 }
 

@@ -169,7 +169,7 @@ static int output_table(FILE *out, sqlite3_stmt *statement)
 	return rc;
 }
 
-static void output_csv_text(FILE *out, const char *text)
+void output_csv_text(FILE *out, const char *text)
 {
 	if (!text[strcspn(text, ",\"\r\n")]) {
 		fputs(text, out);

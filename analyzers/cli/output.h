@@ -14,4 +14,7 @@ enum output_format { OUTPUT_TABLE, OUTPUT_CSV, OUTPUT_JSON };
 /* Steps the statement to its end. SQLITE_DONE, SQLite's error, or SQLITE_IOERR on a write error. */
 int output_rows(FILE *out, sqlite3_stmt *statement, enum output_format format);
 
+/* A value of CSV, in quotes where it needs them. */
+void output_csv_text(FILE *out, const char *text);
+
 #endif

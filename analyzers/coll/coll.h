@@ -43,7 +43,10 @@
  * In flight. A call that has not returned sends no record. The daemon reads the kernel's map of calls in flight and
  * passes all of it: coll_in_call_begin(), then coll_in_call() for each. Standings and coll_at() count them as entered.
  *
- * Times are CLOCK_MONOTONIC ns of the host; device times come mapped to it. Texts in rows are valid during the call.
+ * Times are CLOCK_MONOTONIC ns of the host. Device records have times of the device's clock; those of rows are converted
+ * by device_clock.h, one clock for each device of the rank. A row's start on the device lies between the start of its
+ * call and the notice of its end. A record of an operation that took longer on the device than between these two is
+ * counted as impossible; its row has no device times. Texts in rows are valid during the call.
  * Events are untrusted: lengths, numbers and addresses are bounded here.
  */
 #ifndef RANKTRACE_COLL_COLL_H
@@ -54,6 +57,7 @@
 #include <stdint.h>
 
 #include "analyzers/coll/comm_kind.h"
+#include "analyzers/coll/device_clock.h"
 
 #define COLL_COMMS_MAX 1024	 /* live communicators a rank; beyond it the least recently used is forgotten */
 #define COLL_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
@@ -64,6 +68,7 @@
 #define COLL_FREED_WAIT_NS 5000000000ULL /* after the communicator's end or its newest record */
 #define COLL_STUCK_NS 600000000000ULL	 /* wait for the end of a group or a work */
 #define COLL_IN_CALL_MAX 256
+#define COLL_DEVICES_MAX 17 /* clocks of a rank: 16 devices of a process, and the one of number 0 */
 #define COLL_NAME_BYTES 64
 #define COLL_UNKNOWN UINT64_MAX /* a duration, time or count */
 
@@ -114,8 +119,10 @@ struct coll_device {
 	const char *op;
 	uint64_t count;
 	uint64_t host_ns;  /* queued by the host */
-	uint64_t start_ns; /* on the device, or COLL_UNKNOWN */
+	uint64_t start_ns; /* on the device, of its clock, or COLL_UNKNOWN */
 	uint64_t stop_ns;
+	uint64_t heard_ns; /* the host heard of the end; 0: unknown */
+	uint32_t device;   /* of the process, from 1; 0: unknown, the rank has one clock */
 	uint32_t member, members;
 	int32_t peer;           /* -1: collective */
 	bool captured;          /* launched by a recorded graph */
@@ -208,7 +215,16 @@ struct coll_counts {
 	uint64_t lost;	     /* works finished unannounced, empty groups, ... */
 	uint64_t not_waited; /* rows reported early: too many waited */
 	uint64_t late;	     /* device records after their row */
+	uint64_t impossible; /* device records with times that cannot be */
 	uint64_t comms_forgotten;
+};
+
+/* Of a device, from its newest operation. */
+struct coll_clock {
+	uint32_t device;       /* as in struct coll_device */
+	uint64_t newest_ns;    /* host time of the newest operation */
+	uint64_t steps, drift_changes, bounds;
+	struct device_clock_estimate estimate;
 };
 
 struct coll;
@@ -239,6 +255,8 @@ size_t coll_standings(const struct coll *coll, struct coll_standing *ret, size_t
 /* The rank's call number seq on that communicator; false: not called, or forgotten. */
 bool coll_at(const struct coll *coll, const char *communicator, uint64_t seq, struct coll_point *ret);
 void coll_counts(const struct coll *coll, struct coll_counts *ret);
+/* Clocks of the rank's devices; returns how many were written, at most COLL_DEVICES_MAX. */
+size_t coll_clocks(const struct coll *coll, struct coll_clock *ret, size_t max);
 
 /* "count" and so on; unknown words give OP_FIELD_MAX and COLL_NONE. */
 enum coll_field op_field_parse(const char *name);

@@ -151,11 +151,68 @@ static void expect(struct coll *coll)
 	coll->no_marker = false;
 }
 
+/* The device did it within the time that the host saw it in. */
+static bool coll_device_possible(const struct coll_device *device, uint64_t given_ns)
+{
+	uint64_t host_ns = device->heard_ns - given_ns, device_ns = device->stop_ns - device->start_ns;
+
+	if (device->stop_ns < device->start_ns || device->heard_ns < given_ns)
+		return false;
+	return device_ns <= host_ns || (double)(device_ns - host_ns) <=
+					       DEVICE_CLOCK_RESOLUTION_NS + DEVICE_CLOCK_DRIFT_MAX * (double)host_ns;
+}
+
+/*
+ * The operation tells what the device's clock is, and the clock when the operation was. given_ns: start of its call,
+ * 0: unknown. False: its times are not known.
+ */
+static bool coll_device_times(struct coll *coll, const struct coll_device *device, uint64_t given_ns, uint64_t *ret_start_ns,
+	uint64_t *ret_stop_ns)
+{
+	struct device_clock *clock = &coll->clock[device->device < COLL_DEVICES_MAX ? device->device : 0];
+	uint64_t length_ns = device->stop_ns - device->start_ns, start_ns;
+
+	if (device->start_ns == COLL_UNKNOWN || device->stop_ns == COLL_UNKNOWN)
+		return false;
+	if (!coll_device_possible(device, given_ns)) {
+		coll->counts.impossible++;
+		return false;
+	}
+	device_clock_add(clock, device->start_ns, device->stop_ns, given_ns, device->heard_ns);
+	start_ns = device_clock_host_ns(clock, device->start_ns, length_ns, given_ns, device->heard_ns);
+	coll->counts.impossible += !start_ns;
+	if (!start_ns)
+		return false;
+	*ret_start_ns = start_ns;
+	*ret_stop_ns = start_ns + length_ns;
+	return true;
+}
+
+size_t coll_clocks(const struct coll *coll, struct coll_clock *ret, size_t max)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < COLL_DEVICES_MAX && count < max; i++) {
+		const struct device_clock *clock = &coll->clock[i];
+		struct coll_clock *row = &ret[count];
+
+		*row = (struct coll_clock){.device = i,
+			.steps = clock->steps,
+			.drift_changes = clock->drift_changes,
+			.bounds = clock->bounds};
+		if (!device_clock_at(clock, (uint64_t)clock->newest_ns, &row->estimate))
+			continue;
+		row->newest_ns = (uint64_t)(clock->newest_ns - row->estimate.offset_ns);
+		count++;
+	}
+	return count;
+}
+
 /* Launch of a recorded graph: a row without a call. */
 static void emit_graph(struct coll *coll, struct coll_comm *comm, const struct coll_device *device)
 {
-	bool known = device->start_ns != COLL_UNKNOWN && device->stop_ns != COLL_UNKNOWN &&
-		     device->stop_ns >= device->start_ns;
+	uint64_t start_ns = COLL_UNKNOWN, stop_ns = COLL_UNKNOWN;
+	bool known = coll_device_times(coll, device, 0, &start_ns, &stop_ns);
 	char op[COLL_NAME_BYTES], dtype[16];
 	struct coll_row row = {.communicator = comm->text,
 		.seq_from = COLL_SEQ_ATTACH,
@@ -167,8 +224,8 @@ static void emit_graph(struct coll *coll, struct coll_comm *comm, const struct c
 		.peer = coll_device_peer_of(device),
 		.host_start_ns = device->host_ns,
 		.host_duration_ns = COLL_UNKNOWN,
-		.device_start_ns = known ? device->start_ns : COLL_UNKNOWN,
-		.device_duration_ns = known ? device->stop_ns - device->start_ns : COLL_UNKNOWN,
+		.device_start_ns = start_ns,
+		.device_duration_ns = known ? stop_ns - start_ns : COLL_UNKNOWN,
 		.device = known,
 		.captured = true,
 		.p2p = device->peer >= 0};
@@ -190,12 +247,10 @@ static void apply(struct coll *coll, struct coll_entry *entry, const struct coll
 		return;
 	}
 	entry->device = true;
-	entry->device_start_ns = device->start_ns;
-	entry->device_stop_ns = device->stop_ns;
 	if (!entry->p2p && entry->seq > comm->device_seq)
 		comm->device_seq = entry->seq;
-	if (device->stop_ns != COLL_UNKNOWN)
-		coll_entry_complete(entry, device->stop_ns);
+	if (coll_device_times(coll, device, entry->start_ns, &entry->device_start_ns, &entry->device_stop_ns))
+		coll_entry_complete(entry, entry->device_stop_ns);
 	coll_comm_publish(coll, comm);
 	coll_entry_done(coll, entry, WAIT_DEVICE);
 }

@@ -169,6 +169,7 @@ struct coll {
 		uint64_t work, time_ns;
 	} finished[COLL_FINISHED_MAX];
 	size_t finished_next;
+	struct device_clock clock[COLL_DEVICES_MAX]; /* by number of the device */
 	struct coll_flight flight[COLL_IN_CALL_MAX];
 	size_t flights;
 };

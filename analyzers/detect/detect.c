@@ -183,7 +183,7 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	}
 	/* A checkpoint or an evaluation is no sign that something is over. */
 	if (session.reported || frame->class == FRAME_TRAIN)
-		findings_round(job->findings, false, frame->step, session.now_ns);
+		findings_round(job->findings, false, session.now_ns);
 }
 
 static void on_frame(void *arg, uint32_t number, const struct frame *frame)

@@ -23,8 +23,6 @@ void detect_options_default(struct detect_options *ret)
 		.warm_ns = 5000000000ULL,
 		.slow_of = 8,
 		.gain_min = 0.03,
-		.job_ratio = 1.10,
-		.suspect_frames = 3,
 		.hang_ns = 30000000000ULL,
 		.hang_busy_ns = 600000000000ULL,
 		.lasts_ns = 1500000000ULL,

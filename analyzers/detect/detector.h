@@ -16,19 +16,16 @@
 
 /* Parameters; all have a default (detect_options_default() in detect.h). */
 struct detect_options {
-	double slow_ratio;         /* 1.05: self time over its peers' from which a rank is a candidate */
+	double slow_ratio;         /* 1.05: time of an operation over its peers' from which it is slow */
 	double slow_z;             /* 5 */
 	unsigned slow_frames, slow_of; /* 5 of the last 8 */
-	double gain_min;           /* 0.03: the part of the step that a rank must cost */
-	double job_ratio;          /* 1.10: step time over its reference */
-	unsigned suspect_frames;   /* 3: slow steps in a row after which more levels are wanted */
+	double gain_min;           /* 0.03: the part of the step that slow operations or an imbalance must cost */
 	uint64_t hang_ns;          /* 30 s at most without progress */
 	uint64_t hang_busy_ns;     /* 10 min where the one that others wait for computes (compiling, evaluating) */
 	uint64_t warm_ns;          /* 5 s: a job's steps that end so soon after its first are of FRAME_FIRST, for workers
 				    * that start, caches, autotuning; not judged */
 	uint64_t lasts_ns;         /* 1.5 s: what is over sooner is not confirmed, however many steps it has: others' bursts of
-				    * work, a page cache that is written back; of steps only, not of hangs. Of what costs less
-				    * than a tenth of the step, longer: up to ten times (findings.c) */
+				    * work, a page cache that is written back; of steps only, not of hangs */
 	struct judge_options judge;
 	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
@@ -84,6 +81,8 @@ struct snapshot {
 	uint64_t now_ns;
 	uint64_t step_ns;          /* median step of the job, 0 not known */
 	uint64_t checkpoint_ns;    /* longest checkpoint seen */
+	uint64_t warm_ns, phase_ns; /* longest first step of a process, and longest other phase that was no training, see
+				     * align_job_info */
 	uint32_t world_size, cards;
 	size_t ranks;
 	const struct frame_who *who;

@@ -11,8 +11,8 @@
 
 #define WEIGHT_LEAST 0.05
 #define WEIGHT_UNKNOWN 0.25 /* a cause that is seen wins soon over one that is not */
+#define RETURNS_COUNTED 4   /* doublings of the time until it is closed */
 #define CHANGE 1.25	    /* so much heavier must another cause be */
-#define FADING 0.25	    /* what is said while it costs half of what it did, or less */
 #define LOST_NS_MAX 1e15    /* eleven days in one verdict are no measure */
 
 static double within(double value, double least, double most, double otherwise)
@@ -21,9 +21,9 @@ static double within(double value, double least, double most, double otherwise)
 }
 
 /* True if the finding's cause is the verdict's. */
-static bool weigh(struct lifecycle *lifecycle, const struct finding *reported, bool fading)
+static bool weigh(struct lifecycle *lifecycle, const struct finding *reported)
 {
-	double weight = within(reported->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST) * (fading ? FADING : 1);
+	double weight = within(reported->confidence, WEIGHT_LEAST, 1, WEIGHT_LEAST);
 	enum finding_cause now = lifecycle->finding.cause;
 
 	lifecycle->weight[reported->cause] += reported->cause == CAUSE_UNKNOWN ? weight * WEIGHT_UNKNOWN : weight;
@@ -61,7 +61,7 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 	double typical_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
 	/* What is measured while it is fading says little about it. */
 	bool fades = !first && lifecycle->verdicts > 0 && lost_ns < typical_ns / 2;
-	bool holds = weigh(lifecycle, reported, fades && lost_ns > 0 && !lifecycle_of_snapshots(lifecycle));
+	bool holds = weigh(lifecycle, reported);
 
 	if (holds && (first || lifecycle->verdicts == 0 || ((verdict->confirmed || !lifecycle->confirmed) && !fades))) {
 		copy_evidence(finding, reported);
@@ -85,79 +85,6 @@ void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, u
 	lifecycle->last_ns = now_ns;
 	lifecycle->last_step = step;
 }
-
-/*
- * What explains a slow job: a slow rank, slow communication, an imbalance or a hang that is suspected or open, and
- * either costs at least half of what the job loses, or began at about the same time (ABOUT_STEPS) and costs at least a
- * tenth of it (or its cost is unknown). So a rank that has always been a little slow does not hide that the job
- * became much slower.
- */
-
-#define ABOUT_STEPS 24
-#define COVERS 0.5
-#define COVERS_LEAST 0.1
-
-static bool findings_explain_explains(const struct lifecycle *lifecycle, const struct lifecycle *job)
-{
-	uint64_t a = lifecycle->finding.since_step, b = job->finding.since_step;
-	double lost_ns = lifecycle->verdicts > 0 ? lifecycle->lost_ns / lifecycle->verdicts : 0;
-	double job_lost_ns = job->verdicts > 0 ? job->lost_ns / job->verdicts : 0;
-
-	if (lifecycle->finding.kind == FINDING_SLOW_JOB || lifecycle->finding.kind == FINDING_MISMATCH || !lifecycle_is_up(lifecycle))
-		return false;
-	if (lifecycle->finding.kind == FINDING_HANG)
-		return true;
-	if (lost_ns > 0 && lost_ns >= COVERS * job_lost_ns)
-		return true;
-	return (a > b ? a - b : b - a) <= ABOUT_STEPS && (lost_ns <= 0 || lost_ns >= COVERS_LEAST * job_lost_ns);
-}
-
-const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job)
-{
-	const struct lifecycle *best = NULL;
-
-	for (size_t i = 0; i < findings->lifecycles; i++) {
-		const struct lifecycle *lifecycle = findings->lifecycle[i];
-
-		if (findings_explain_explains(lifecycle, job) && (!best || lifecycle->lost_ns > best->lost_ns))
-			best = lifecycle;
-	}
-	return best;
-}
-
-static bool is_sure(const struct lifecycle *lifecycle)
-{
-	return lifecycle->reported_confirmed ||
-	       (lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN);
-}
-
-/* It is reported too, no less surely than this one, and began before this one was over. */
-static bool is_neighbour(const struct lifecycle *other, const struct lifecycle *lifecycle)
-{
-	return other != lifecycle && other->finding.kind == FINDING_SLOW_RANK &&
-	       (other->reported || lifecycle_is_up(other)) && other->finding.since_ns <= lifecycle->last_ns &&
-	       (is_sure(other) || !is_sure(lifecycle)) && other->finding.rank != lifecycle->finding.rank &&
-	       strcmp(other->finding.host, lifecycle->finding.host) == 0;
-}
-
-void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle)
-{
-	int32_t rank[FINDINGS_MAX];
-	size_t ranks = 0;
-
-	if (lifecycle->finding.kind != FINDING_SLOW_RANK || !lifecycle->finding.host[0] || lifecycle->finding.rank < 0)
-		return;
-	for (size_t i = 0; i < findings->lifecycles; i++) {
-		if (is_neighbour(findings->lifecycle[i], lifecycle))
-			rank[ranks++] = findings->lifecycle[i]->finding.rank;
-	}
-	if (ranks && (ranks + 1) * 2 > lifecycle->node_ranks)
-		finding_ranks(rank, ranks, lifecycle->finding.others, sizeof(lifecycle->finding.others));
-}
-
-#define RETURNS_COUNTED 4 /* doublings of the time until it is closed */
-#define LASTS_FULL 0.1	  /* from this share of the step on lasts_ns is enough; half of it must last twice as long */
-#define LASTS_TIMES 10	  /* at most */
 
 struct findings *findings_new(
 	const struct detect_options *options, const char *job, const struct findings_sink *sink, uint64_t *next_id)
@@ -212,7 +139,6 @@ static void findings_publish(struct findings *findings, struct lifecycle *lifecy
 
 	if (!lifecycle->finding.id)
 		lifecycle->finding.id = (*findings->next_id)++;
-	findings_neighbours(findings, lifecycle);
 	lifecycle->finding.updated_ns = now_ns;
 	lifecycle->changed = false;
 	compose(lifecycle, now_ns, &finding);
@@ -232,7 +158,7 @@ static void bring_up(struct findings *findings, struct lifecycle *lifecycle, enu
 {
 	struct finding *finding = &lifecycle->finding;
 
-	if (finding->id && finding->state == FINDING_CLOSED && state == FINDING_OPEN)
+	if (finding->id && finding->state == FINDING_CLOSED && state == FINDING_OPEN && lifecycle_of_snapshots(lifecycle))
 		lifecycle->returns++;
 	finding->state = state;
 	finding->until_ns = finding->until_step = 0;
@@ -240,41 +166,6 @@ static void bring_up(struct findings *findings, struct lifecycle *lifecycle, enu
 		finding->noticed_ns = now_ns;
 	lifecycle->unconfirmed = 0;
 	findings_publish(findings, lifecycle, now_ns);
-}
-
-static void explained(struct findings *findings, struct lifecycle *lifecycle, const struct lifecycle *by, uint64_t now_ns)
-{
-	char detail[64];
-
-	/* By its kind: the number that people see of it is the store's, which is not known here. */
-	if (by->finding.rank >= 0)
-		snprintf(detail, sizeof(detail), "finding %s, rank %d", finding_kind_word(by->finding.kind),
-			by->finding.rank);
-	else
-		snprintf(detail, sizeof(detail), "finding %s", finding_kind_word(by->finding.kind));
-	if (lifecycle->finding.evidences == FINDING_EVIDENCE_MAX)
-		lifecycle->finding.evidences--;
-	finding_add(&lifecycle->finding, "explained", "1", (double)by->finding.id, NAN, detail);
-	/* It is counted there. */
-	lifecycle->finding.cost_card_hours = 0;
-	findings_end_lifecycle(findings, lifecycle, now_ns);
-}
-
-/* A slow job that something else may explain: true if that settles it for this round. */
-static bool yields(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
-{
-	const struct lifecycle *by = findings_explain(findings, lifecycle);
-
-	if (!by) {
-		lifecycle->alone += lifecycle->reported_confirmed;
-		if (lifecycle->alone < 2 * findings->options.suspect_frames && lifecycle->finding.state != FINDING_OPEN)
-			lifecycle->reported_confirmed = false;
-		return false;
-	}
-	lifecycle->alone = 0;
-	if (lifecycle_is_up(lifecycle) && by->finding.state == FINDING_OPEN)
-		explained(findings, lifecycle, by, now_ns);
-	return lifecycle->finding.state != FINDING_OPEN;
 }
 
 /* A young one is reported for its cost when it has become twice as old: who reads it then knows half of it at least. */
@@ -304,58 +195,30 @@ static void turn_up(struct findings *findings, struct lifecycle *lifecycle, uint
 		findings_publish(findings, lifecycle, now_ns);
 }
 
-static void findings_turn_reported(
-	struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
+static void findings_turn_reported(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
 	bool again = !lifecycle->finding.id || lifecycle->quiet >= relief(findings, lifecycle);
 
 	lifecycle->quiet = 0;
-	if (lifecycle->finding.kind == FINDING_SLOW_JOB && yields(findings, lifecycle, now_ns))
-		return;
 	if (lifecycle_is_up(lifecycle))
 		turn_up(findings, lifecycle, now_ns);
 	else if (lifecycle->reported_confirmed)
 		bring_up(findings, lifecycle, FINDING_OPEN, now_ns);
 	/* What goes on being suspected after it was dropped, or is suspected anew after it was closed, is no news. */
-	else if (again && !withheld && lifecycle->finding.state != FINDING_CLOSED)
+	else if (again && lifecycle->finding.state != FINDING_CLOSED)
 		bring_up(findings, lifecycle, FINDING_SUSPECTED, now_ns);
 }
 
-static void turn(struct findings *findings, struct lifecycle *lifecycle, bool withheld, uint64_t now_ns)
+static void turn(struct findings *findings, struct lifecycle *lifecycle, uint64_t now_ns)
 {
 	if (lifecycle->reported) {
-		findings_turn_reported(findings, lifecycle, withheld, now_ns);
+		findings_turn_reported(findings, lifecycle, now_ns);
 	} else {
 		lifecycle->quiet += lifecycle->quiet < 1u << 30;
-		lifecycle->alone = 0;
 		if (lifecycle_is_up(lifecycle) && lifecycle->quiet >= relief(findings, lifecycle))
 			findings_end_lifecycle(findings, lifecycle, now_ns);
 	}
 	lifecycle->reported = lifecycle->reported_confirmed = lifecycle->lasting = false;
-}
-
-/*
- * Where more than half of the job's ranks are said to be slow, it is not they: none is opened that is not open, and
- * where that many are suspected none is suspected anew.
- */
-static bool withhold(const struct findings *findings)
-{
-	size_t reported = 0, confirmed = 0;
-
-	for (size_t i = 0; i < findings->lifecycles; i++) {
-		const struct lifecycle *lifecycle = findings->lifecycle[i];
-
-		reported += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->reported;
-		confirmed += lifecycle->finding.kind == FINDING_SLOW_RANK && lifecycle->reported_confirmed;
-	}
-	for (size_t i = 0; i < findings->lifecycles && confirmed > 1 && confirmed * 2 > findings->ranks; i++) {
-		struct lifecycle *lifecycle = findings->lifecycle[i];
-
-		if (lifecycle->finding.kind == FINDING_SLOW_RANK &&
-			!(lifecycle_is_up(lifecycle) && lifecycle->finding.state == FINDING_OPEN))
-			lifecycle->reported_confirmed = false;
-	}
-	return reported > 1 && reported * 2 > findings->ranks;
 }
 
 /* Cannot come back as the same one any more. */
@@ -363,10 +226,10 @@ static bool is_past(const struct findings *findings, const struct lifecycle *lif
 {
 	if (lifecycle_is_up(lifecycle) || lifecycle->reported)
 		return false;
-	if (!lifecycle->finding.id)
+	if (!lifecycle->finding.id ||
+		(lifecycle->finding.state == FINDING_CLOSED && !lifecycle_of_snapshots(lifecycle)))
 		return lifecycle->quiet >= relief(findings, lifecycle);
-	return findings_since(now_ns, lifecycle->last_ns) >
-	       (lifecycle_of_snapshots(lifecycle) ? FINDINGS_REOPEN_HANG_NS : FINDINGS_REOPEN_NS);
+	return findings_since(now_ns, lifecycle->last_ns) > FINDINGS_REOPEN_NS;
 }
 
 static void findings_forget(struct findings *findings, size_t i)
@@ -375,19 +238,11 @@ static void findings_forget(struct findings *findings, size_t i)
 	findings->lifecycle[i] = findings->lifecycle[--findings->lifecycles];
 }
 
-void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns)
+void findings_round(struct findings *findings, bool hang, uint64_t now_ns)
 {
-	bool many = !hang && withhold(findings);
-
-	(void)step;
-	/* A slow job last: it depends on what the others are. */
-	for (int last = 0; last < 2; last++) {
-		for (size_t i = 0; i < findings->lifecycles; i++) {
-			struct lifecycle *lifecycle = findings->lifecycle[i];
-
-			if (lifecycle_of_snapshots(lifecycle) == hang && (lifecycle->finding.kind == FINDING_SLOW_JOB) == last)
-				turn(findings, lifecycle, many && lifecycle->finding.kind == FINDING_SLOW_RANK, now_ns);
-		}
+	for (size_t i = 0; i < findings->lifecycles; i++) {
+		if (lifecycle_of_snapshots(findings->lifecycle[i]) == hang)
+			turn(findings, findings->lifecycle[i], now_ns);
 	}
 	for (size_t i = findings->lifecycles; i-- > 0;) {
 		if (is_past(findings, findings->lifecycle[i], now_ns))
@@ -464,8 +319,7 @@ static struct lifecycle *findings_begin(struct findings *findings, const struct 
 	return lifecycle;
 }
 
-static void findings_locate(
-	struct lifecycle *lifecycle, const struct finding *reported, const struct frame_who *who, size_t ranks)
+static void findings_locate(struct lifecycle *lifecycle, const struct finding *reported, const struct frame_who *who)
 {
 	struct finding *finding = &lifecycle->finding;
 	const struct frame_who *here = reported->rank >= 0 ? &who[reported->rank] : NULL;
@@ -474,26 +328,13 @@ static void findings_locate(
 		here ? here->host : reported->host);
 	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1,
 		here ? here->card : reported->card);
-	lifecycle->node_ranks = 0;
-	for (size_t i = 0; here && i < ranks; i++)
-		lifecycle->node_ranks += strncmp(who[i].host, here->host, sizeof(here->host)) == 0;
-}
-
-/* The less it costs, the longer it must have lasted: a machine's own unrest passes, and its small part is the common
- * one. */
-static uint64_t must_last_ns(const struct findings *findings, const struct finding *reported)
-{
-	double share = isfinite(reported->slowdown) && reported->slowdown > 1 ? 1 - 1 / reported->slowdown : 0;
-	double times = share > 0 ? fmin(fmax(LASTS_FULL / share, 1), LASTS_TIMES) : 1;
-
-	return (uint64_t)((double)findings->options.lasts_ns * times);
 }
 
 /* What was confirmed once remains so; what began in the future began before the clock stepped back. */
 static bool has_lasted(const struct findings *findings, const struct lifecycle *lifecycle,
 	const struct finding *reported, uint64_t now_ns)
 {
-	uint64_t least_ns = must_last_ns(findings, reported);
+	uint64_t least_ns = findings->options.lasts_ns;
 
 	if (lifecycle_of_snapshots(lifecycle) || lifecycle->confirmed || !least_ns)
 		return true;
@@ -515,7 +356,6 @@ void findings_add_verdict(struct findings *findings, const struct verdict *verdi
 		(reported->rank >= 0 && (size_t)reported->rank >= ranks))
 		return;
 	rank = reported->rank >= 0 ? who[reported->rank].rank : -1;
-	findings->ranks = ranks;
 	lifecycle = findings_find(findings, reported, rank);
 	moved = !lifecycle;
 	if (!lifecycle)
@@ -528,7 +368,7 @@ void findings_add_verdict(struct findings *findings, const struct verdict *verdi
 	its = lifecycle->finding.rank == rank;
 	/* Its rank's card may have become known since. */
 	if (its && (moved || (reported->rank >= 0 && !lifecycle->finding.card[0] && who[reported->rank].card[0])))
-		findings_locate(lifecycle, reported, who, ranks);
+		findings_locate(lifecycle, reported, who);
 	taken.confirmed = verdict->confirmed && has_lasted(findings, lifecycle, reported, now_ns);
 	lifecycle->lasting |= verdict->confirmed && !taken.confirmed;
 	if (!lifecycle->verdicts ||
@@ -540,12 +380,12 @@ void findings_add_verdict(struct findings *findings, const struct verdict *verdi
 		lifecycle->finding.since_ns =
 			reported->since_ns && reported->since_ns <= now_ns ? reported->since_ns : now_ns;
 		if (its)
-			findings_locate(lifecycle, reported, who, ranks);
+			findings_locate(lifecycle, reported, who);
 	}
 	lifecycle_add(lifecycle, &taken, cards, tier, step, now_ns);
 	/* Without a rank, host and card go with the reported cause. */
 	if (rank < 0 && lifecycle->finding.cause == reported->cause)
-		findings_locate(lifecycle, reported, who, ranks);
+		findings_locate(lifecycle, reported, who);
 }
 
 void findings_close(struct findings *findings, uint64_t now_ns)

@@ -8,16 +8,12 @@
  * one; updated when its cause changes, and for its cost when it is twice as old as at its last update,
  * every FINDINGS_UPDATE_NS at least. Closed after relief_frames frames
  * (FINDINGS_SNAPSHOTS snapshots, of hangs and mismatches) without it; until: the last verdict's time. Dropped where it was not
- * confirmed in three times as many. One that comes back within FINDINGS_REOPEN_NS of its end is the same one, and each time it
- * does so it takes twice as long (16 times at most) to be closed again: what comes and goes is one finding.
+ * confirmed in three times as many. What comes back after it was closed is another finding. Only a hang or mismatch that
+ * comes back within FINDINGS_REOPEN_NS of its end is the same one, and each time it does so it takes twice as long (16
+ * times at most) to be closed again.
  *
  * Cause: the one with most weight (confidence) over its life; not known weighs a quarter. Evidence and others are of the
  * newest verdict of that cause, slowdown is the mean. Cost grows by lost_ns * cards with each verdict.
- *
- * A slow_job waits for 2 * suspect_frames frames: where something more specific is there for it (see findings.c), it is not
- * opened, and closed or dropped with evidence "explained" if it was reported. Two kinds for one rank at once are both kept. If more than
- * half of the job's ranks are slow in one round, the model is the reason and not the ranks: no slow_rank is opened then.
- * Where most of a node's ranks are slow, each finding names the others.
  */
 #ifndef RANKTRACE_DETECT_FINDINGS_H
 #define RANKTRACE_DETECT_FINDINGS_H
@@ -28,8 +24,7 @@
 #define FINDINGS_SNAPSHOTS 3
 #define FINDINGS_UPDATE_NS 30000000000ULL
 #define FINDINGS_UPDATE_LEAST_NS 1000000000ULL
-#define FINDINGS_REOPEN_NS 600000000000ULL
-#define FINDINGS_REOPEN_HANG_NS 60000000000ULL /* of hangs and mismatches */
+#define FINDINGS_REOPEN_NS 60000000000ULL
 
 struct findings_sink {
 	void (*finding)(void *arg, const struct finding *finding);
@@ -45,7 +40,7 @@ struct findings *findings_free(struct findings *findings);
 void findings_add_verdict(struct findings *findings, const struct verdict *verdict, const struct frame_who *who, size_t ranks, uint32_t cards,
 	enum frame_tier tier, uint64_t step, uint64_t now_ns);
 /* A frame (or a snapshot) is over: publishes findings with a verdict, ages those without. hang: it was a snapshot. */
-void findings_round(struct findings *findings, bool hang, uint64_t step, uint64_t now_ns);
+void findings_round(struct findings *findings, bool hang, uint64_t now_ns);
 /* The job is over: all are closed or dropped. */
 void findings_close(struct findings *findings, uint64_t now_ns);
 /* Nothing more to read: open and suspected ones are reported once more as they are. */
@@ -66,10 +61,8 @@ struct lifecycle {
 	bool changed;		   /* worth telling */
 	unsigned quiet;		   /* rounds without */
 	unsigned unconfirmed;	   /* rounds since it was confirmed last, or since it was suspected */
-	unsigned returns;	   /* times it recurred after it was closed */
-	unsigned alone; /* slow_job: rounds in a row in which it was confirmed and nothing else explained it */
+	unsigned returns;	   /* of a hang or mismatch: times it recurred after it was closed */
 	uint64_t last_ns, last_step; /* of the last verdict */
-	uint32_t node_ranks;	     /* of its node, in the job */
 };
 
 struct findings {
@@ -77,7 +70,6 @@ struct findings {
 	struct findings_sink sink;
 	uint64_t *next_id;
 	char job[64];
-	size_t ranks; /* of the job, in the last verdict */
 	size_t lifecycles;
 	struct lifecycle *lifecycle[FINDINGS_MAX];
 };
@@ -97,10 +89,5 @@ static inline bool lifecycle_of_snapshots(const struct lifecycle *lifecycle)
 /* Takes a verdict in. index: of its rank in who, -1 none. */
 void lifecycle_add(struct lifecycle *lifecycle, const struct verdict *verdict, uint32_t cards, enum frame_tier tier, uint64_t step,
 	uint64_t now_ns);
-/* What explains this slow_job: a more specific one that is up; NULL if nothing does. */
-const struct lifecycle *findings_explain(const struct findings *findings, const struct lifecycle *job);
-/* Other ranks of the node that are slow at the same time, where they are most of it; where it is sure of this one,
- * those of which it is. */
-void findings_neighbours(const struct findings *findings, struct lifecycle *lifecycle);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/fnv1a.h"
 #include "analyzers/store/rank_table.h"
 
 /*
@@ -43,31 +44,18 @@ struct dump_ids *dump_ids_free(struct dump_ids *ids)
 	return NULL;
 }
 
-/* FNV-1a, 64 bits. */
-static uint64_t dump_ids_add(uint64_t hash, const void *data, size_t size)
-{
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3ULL;
-	return hash;
-}
-
 static uint64_t dump_ids_add_text(uint64_t hash, const char *text)
 {
-	const char *p = text ? text : "";
-
-	do
-		hash = dump_ids_add(hash, p, 1);
-	while (*p++);
-	return hash;
+	return fnv1a(hash, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
 static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
 {
-	uint64_t hash = dump_ids_add_text(0xcbf29ce484222325ULL, key->communicator);
+	uint64_t hash = dump_ids_add_text(FNV1A_START, key->communicator);
 
 	hash = dump_ids_add_text(hash, key->op);
-	hash = dump_ids_add(hash, &key->seq, sizeof(key->seq));
-	return dump_ids_add(hash, &key->peer, sizeof(key->peer));
+	hash = fnv1a(hash, &key->seq, sizeof(key->seq));
+	return fnv1a(hash, &key->peer, sizeof(key->peer));
 }
 
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)
@@ -367,7 +355,7 @@ int dump_rows_row(void *arg, sqlite3_stmt *columns)
 
 	if (!row.rank)
 		return -EAGAIN;
-	if (!tool_ranks_have(rows->wanted, row.rank->rank))
+	if (!ranges_have(rows->wanted, row.rank->rank))
 		return 0;
 	size = kinds[rows->kind].encode(&row, record);
 	if (size == SIZE_MAX)

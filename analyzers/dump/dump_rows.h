@@ -97,7 +97,7 @@ void dump_ranks_clear(struct dump_ranks *ranks);
 struct dump_rows {
 	enum dump_kind kind;
 	const struct dump_ranks *ranks;
-	const struct tool_ranks *wanted;
+	const struct ranges *wanted;
 	struct dump_files *files;
 	struct dump_ids *ids;
 	struct dump_state *state;

@@ -34,7 +34,7 @@ void node_address(const char *net_dir, char ret[NODE_ADDRESS_BYTES]);
 struct dump_options {
 	const char *state_dir, *dir;
 	unsigned kinds; /* a bit a kind */
-	struct tool_ranks ranks;
+	struct ranges ranks;
 	bool extend;
 	uint64_t now_ns, since_ns; /* since_ns: of a separate folder */
 	uint64_t window_ns, bytes_max, age_max_ns;

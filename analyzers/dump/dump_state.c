@@ -3,15 +3,14 @@
 #include "analyzers/dump/dump_state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/replace.h"
 
 #define LINES_MAX (DUMP_DELAYS_MAX + 64)
 
@@ -134,8 +133,10 @@ int dump_state_load_summary(const char *dump_dir, struct dump_state *ret)
 	return dump_state_load_file(dump_dir, false, ret);
 }
 
-static void write_state(FILE *f, const struct dump_state *state)
+static void write_state(FILE *f, const void *arg)
 {
+	const struct dump_state *state = arg;
+
 	fprintf(f, "# How far the store has been dumped; written by libexec/ranktrace/dump.\n");
 	fprintf(f, "run %" PRIu64 "\nid %" PRIu64 "\nkept %" PRIu64 " %" PRIu64 "\n", state->run, state->next_id,
 		state->kept_files, state->kept_bytes);
@@ -161,32 +162,5 @@ static void write_state(FILE *f, const struct dump_state *state)
 
 int dump_state_save(const char *dump_dir, const struct dump_state *state)
 {
-	char path[PATH_MAX], fresh[PATH_MAX];
-	int r = 0, dir;
-	FILE *f;
-
-	if (snprintf(path, sizeof(path), "%s/state", dump_dir) >= (int)sizeof(path) ||
-		snprintf(fresh, sizeof(fresh), "%s/state.new", dump_dir) >= (int)sizeof(fresh))
-		return -ENAMETOOLONG;
-	f = fopen(fresh, "we");
-	if (!f)
-		return -errno;
-	write_state(f, state);
-	errno = EIO;
-	if (fflush(f) != 0 || ferror(f) || fsync(fileno(f)) < 0)
-		r = -errno;
-	if (fclose(f) != 0 && r == 0)
-		r = -errno;
-	if (r == 0 && rename(fresh, path) < 0)
-		r = -errno;
-	if (r < 0) {
-		unlink(fresh);
-		return r;
-	}
-	dir = open(dump_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir >= 0) {
-		(void)fsync(dir);
-		close(dir);
-	}
-	return 0;
+	return replace_file(dump_dir, "state", write_state, state);
 }

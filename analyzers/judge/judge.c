@@ -22,10 +22,11 @@
 
 void judge_options_default(struct judge_options *ret)
 {
-	*ret = (struct judge_options){.grade = {{SEVERITY_CRITICAL, 0.50, 60000000000ULL},
-					      {SEVERITY_WARNING, 0.50, 5000000000ULL},
-					      {SEVERITY_WARNING, 0.10, 30000000000ULL},
-					      {SEVERITY_NOTICE, 0.05, 10000000000ULL}}};
+	*ret = (struct judge_options){.grade = {[JUDGE_CRITICAL] = {SEVERITY_CRITICAL, 0.50, 60000000000ULL},
+					      [JUDGE_SUDDEN] = {SEVERITY_WARNING, 0.50, 5000000000ULL},
+					      [JUDGE_WARNING] = {SEVERITY_WARNING, 0.10, 30000000000ULL},
+					      [JUDGE_NOTICE] = {SEVERITY_NOTICE, 0.05, 10000000000ULL}},
+		.job_growth = 0.10};
 }
 
 struct judge *judge_new(
@@ -106,14 +107,33 @@ static void tick_clear(struct judge *judge)
 	judge->begin_ns = 0;
 }
 
-void judge_relearn(struct judge *judge)
+void judge_rebase(struct judge *judge)
 {
-	judge->ticks = 1;
+	double sum = 0;
+	size_t n = 0;
+
 	judge->faster = 0;
+	judge->usual_since_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
-		judge->rank[r].learned = judge->rank[r].l1_learned = 0;
-		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
+		struct judge_rank *rank = &judge->rank[r];
+		const struct judge_sum *late = &rank->late;
+
+		if (!(late->steps > 0))
+			continue;
+		for (int a = 0; a < ACTIVITY_MAX; a++) {
+			rank->usual.act[a] = late->sum.act[a] / late->steps;
+			sum += rank->usual.act[a];
+		}
+		n++;
+		rank->usual.syncs = late->sum.syncs / late->steps;
+		rank->learned = late->steps;
+		if (late->l1_steps > 0) {
+			rank->usual.wait = late->sum.wait / late->l1_steps;
+			rank->usual.xfer = late->sum.xfer / late->l1_steps;
+			rank->l1_learned = late->l1_steps;
+		}
 	}
+	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
 static double blend(double usual, double value, double weight)
@@ -231,7 +251,7 @@ static void tick(struct judge *judge)
 
 	if (++judge->ticks <= TICKS_LEARN) {
 		if (judge->ticks == 1)
-			judge->first_ns = judge->begin_ns;
+			judge->first_ns = judge->usual_since_ns = judge->begin_ns;
 		tick_grown(judge);
 		learn(judge, 1);
 		judge_start(judge);
@@ -256,9 +276,9 @@ static void tick(struct judge *judge)
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole, true);
-		judge_relearn(judge);
+		judge_rebase(judge);
 	} else if (judge->faster > 3 * judge_open_at(judge))
-		judge_relearn(judge);
+		judge_rebase(judge);
 	else if (judge_quiet(judge))
 		learn(judge, raw > judge->clipped && judge->clipped > 0 ? judge->clipped / raw : 1);
 	else

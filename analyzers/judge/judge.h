@@ -18,7 +18,7 @@
 #include "analyzers/judge/measure.h"
 #include "analyzers/finding/finding.h"
 
-#define JUDGE_GRADES 4
+enum judge_grades { JUDGE_CRITICAL, JUDGE_SUDDEN, JUDGE_WARNING, JUDGE_NOTICE, JUDGE_GRADES };
 
 /* The growth of the step over its usual from which an episode that lasts so long is of that severity. */
 struct judge_grade {
@@ -28,7 +28,8 @@ struct judge_grade {
 };
 
 struct judge_options {
-	struct judge_grade grade[JUDGE_GRADES]; /* the first that fits counts */
+	struct judge_grade grade[JUDGE_GRADES]; /* enum judge_grades; the first that fits counts */
+	double job_growth; /* 0.10: a slow-down of the job without a rank that is less is counted, not announced */
 };
 
 /* Levels that would show more. */

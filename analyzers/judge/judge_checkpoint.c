@@ -16,11 +16,13 @@
 #define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
 #define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
 #define CHECKPOINT_LEAST 0.05  /* of a step: the smallest notice */
-#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint never does */
+#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint does not, */
+#define CHECKPOINT_LONG_S 5.0  /* unless it loses as long as the shortest warning, */
+#define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
-static double length_of(const struct frame *frame, size_t r)
+static double checkpoint_length(const struct frame *frame, size_t r)
 {
 	return frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
@@ -32,8 +34,8 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	double median;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		if (r != of && length_of(frame, r) > 0)
-			judge->scratch[n++] = length_of(frame, r);
+		if (r != of && checkpoint_length(frame, r) > 0)
+			judge->scratch[n++] = checkpoint_length(frame, r);
 	*ret_least = CHECKPOINT_LEAST * judge->usual;
 	if (n < CHECKPOINT_PEERS) {
 		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
@@ -44,14 +46,16 @@ static double expected(const struct judge *judge, const struct frame *frame, siz
 	return median;
 }
 
-static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame)
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
-	uint64_t step_ns = (uint64_t)(judge->usual / NS);
+	uint64_t step_ns = frame->rank[r].step_ns;
 
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
-	watch->evidence += fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
+	watch->evidence += excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual)
+				   ? judge_open_at(judge)
+				   : fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
 	watch->lost += excess;
 	watch->cost += excess;
 	watch->base = fmax(judge->usual, (double)(judge->now_ns - watch->onset_ns) * NS - watch->lost);
@@ -69,10 +73,10 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	bool any = false, skip, frequent;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		any |= length_of(frame, r) > 0;
+		any |= checkpoint_length(frame, r) > 0;
 	for (size_t r = 0; any && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = length_of(frame, r), least, usual, excess;
+		double length = checkpoint_length(frame, r), least, usual, excess;
 
 		if (!(length > 0))
 			continue;
@@ -81,7 +85,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 		if (excess > least && judge->usual > 0) {
 			rank->saved = length;
 			rank->saved_usual = usual;
-			checkpoint_slow(judge, rank, excess, frame);
+			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
 			if (rank->saves.open)
 				judge_watch_close(judge, &rank->saves, false);
@@ -95,7 +99,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	judge->was_checkpoint = any;
 	frequent = judge->checkpoints >= (judge->frequent ? CHECKPOINT_AGAIN : CHECKPOINT_RARE);
 	if (frequent != judge->frequent)
-		judge_relearn(judge); /* the usual step has them now, or no more */
+		judge_rebase(judge); /* the usual step has them now, or no more */
 	judge->frequent = frequent;
 	return skip && !frequent;
 }

@@ -95,6 +95,8 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	bool sure = episode->finding.kind == FINDING_SLOW_RANK || growth >= 0.5 ||
 		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
 
+	if (episode->finding.kind == FINDING_SLOW_JOB && growth < judge->options.job_growth)
+		return SEVERITY_INFO;
 	for (size_t i = 0; i < JUDGE_GRADES; i++) {
 		const struct judge_grade *grade = &judge->options.grade[i];
 
@@ -110,7 +112,7 @@ static const struct {
 	double scale;
 	enum finding_cause cause;
 } hosts[JUDGE_HOST_MAX] = {
-	[JUDGE_CPU] = {"cpu", "ns", 1e9, CAUSE_MAX},
+	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX},
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
@@ -145,7 +147,9 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 				(order[i] != JUDGE_LAUNCH_GAP || cause == CAUSE_COMPUTE))
 				return hosts[order[i]].cause;
 	}
-	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD ? CAUSE_CARD : cause;
+	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
+		return CAUSE_CARD;
+	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 
 static void add_evidence(struct judge_episode *episode)

@@ -108,6 +108,7 @@ struct judge {
 	/* of this tick */
 	double steps, real, clipped;
 	uint64_t begin_ns, now_ns, first_ns;
+	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;
@@ -124,7 +125,7 @@ struct judge {
 void judge_share(struct judge *judge, double growth);
 
 /* Learns anew: what was taken for the usual was not. */
-void judge_relearn(struct judge *judge);
+void judge_rebase(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);

@@ -195,7 +195,7 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 		return;
 	}
 	if (!(watch->evidence > 0) && !watch->open)
-		judge_watch_reset(watch, judge->first_ns, 0);
+		judge_watch_reset(watch, judge->usual_since_ns, 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->lost += lost;
 	watch->cost += cost;

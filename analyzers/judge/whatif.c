@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/judge/whatif.h"
 #include "analyzers/align/overlap.h"
-#include "analyzers/detect/replay.h"
+#include "analyzers/judge/replay.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waits that no record shows, and that a rank would not have if the one it waits for were quicker. Part of
- * detect/whatif.c; after a replay of the frame as it is, which gives the times.
+ * judge/whatif.c; after a replay of the frame as it is, which gives the times.
  *
  * Lost records: a rank of a communicator (it has records of it in this frame, or had in one before: known) that has
  * none of a group which others have. What it began next came after the group's end too; of its own time before that,
@@ -17,11 +17,11 @@
 
 #include "analyzers/align/frame.h"
 #include "analyzers/judge/measure.h"
-#include "analyzers/detect/replay.h"
+#include "analyzers/judge/replay.h"
 
 /*
- * The what-if of measure_whatif() (detect/measure.h): how long a step had been if some ranks had not had their excess.
- * Pure. Replays a frame (detect/replay.h).
+ * The what-if of measure_whatif() (judge/measure.h): how long a step had been if some ranks had not had their excess.
+ * Pure. Replays a frame (judge/replay.h).
  *
  * An operation comes after what happened last on its rank before it began, the end or the start of another operation
  * (that overlaps it), or after the begin of the step; the time from there is the rank's own. The end of the step is one
@@ -52,7 +52,7 @@ uint64_t whatif_excess(struct whatif *whatif, const struct frame *frame, const s
 
 /*
  * Who is a member of which communicator, kept between frames: of a communicator that a rank uses once a step, one lost
- * record is all there was of it. For detect/whatif.c. The first WHATIF_KNOWN_MAX of a rank are kept; those of
+ * record is all there was of it. For judge/whatif.c. The first WHATIF_KNOWN_MAX of a rank are kept; those of
  * point to point are not.
  */
 
@@ -68,7 +68,7 @@ int whatif_known_add(struct whatif_known *known, const struct frame *frame);
 uint64_t whatif_known_identity(const struct frame_comm *comm);
 void whatif_known_free(struct whatif_known *known);
 
-/* The ranks' own times between operations in a replay, and what of them is taken away. Part of detect/whatif.c. */
+/* The ranks' own times between operations in a replay, and what of them is taken away. Part of judge/whatif.c. */
 
 /* The time of a rank before one of its operations, or before the end of its step. */
 struct own_time {

@@ -5,7 +5,9 @@
  * need the larger table.
  */
 #include <stdlib.h>
+#include <string.h>
 
+#include "analyzers/base/fnv1a.h"
 #include "analyzers/timeline/timeline_internal.h"
 
 #define PLACES_ONE 65536
@@ -38,24 +40,11 @@ struct flows *flows_free(struct flows *flows)
 	return NULL;
 }
 
-static uint64_t add_byte(uint64_t hash, unsigned char byte)
-{
-	return (hash ^ byte) * 1099511628211ULL;
-}
-
-/* FNV-1a, 64 bits */
 uint64_t flow_id(const char *kind, const char *communicator, const int64_t *numbers, size_t count)
 {
-	uint64_t hash = 14695981039346656037ULL;
+	uint64_t hash = fnv1a(FNV1A_START, kind, strlen(kind) + 1);
 
-	for (; *kind; kind++)
-		hash = add_byte(hash, (unsigned char)*kind);
-	hash = add_byte(hash, 0);
-	for (; *communicator; communicator++)
-		hash = add_byte(hash, (unsigned char)*communicator);
-	for (size_t i = 0; i < count; i++)
-		for (unsigned shift = 0; shift < 64; shift += 8)
-			hash = add_byte(hash, (unsigned char)((uint64_t)numbers[i] >> shift));
+	hash = fnv1a(fnv1a_text(hash, communicator), numbers, count * sizeof(*numbers));
 	return hash ? hash : 1;
 }
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/fnv1a.h"
+
 #define SLOTS (2 * INTERN_TEXTS_MAX)
 
 struct slot {
@@ -45,19 +47,9 @@ void intern_clear(struct intern *intern)
 	memset(intern->slot, 0, sizeof(intern->slot));
 }
 
-/* FNV-1a */
-static uint32_t timeline_intern_hash_of(enum intern_kind kind, const char *text)
-{
-	uint32_t hash = 2166136261U ^ (uint32_t)kind;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 16777619U;
-	return hash;
-}
-
 uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new)
 {
-	uint32_t hash = timeline_intern_hash_of(kind, text);
+	uint32_t hash = (uint32_t)fnv1a_text(FNV1A_START ^ (uint64_t)kind, text);
 	size_t size = strlen(text) + 1, at = hash % SLOTS;
 	struct slot *slot;
 

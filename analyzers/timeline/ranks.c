@@ -30,7 +30,7 @@ static int timeline_ranks_add_rank(void *arg, const struct rank_row *row)
 	snprintf(rank->job, sizeof(rank->job), "%s", row->job);
 	snprintf(rank->host, sizeof(rank->host), "%s", row->host);
 	snprintf(rank->card, sizeof(rank->card), "%s", row->card);
-	rank->wanted = tool_ranks_have(&t->options->ranks, rank->rank) &&
+	rank->wanted = ranges_have(&t->options->ranks, rank->rank) &&
 		       (!t->options->job || strcmp(t->options->job, rank->job) == 0);
 	return 0;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/fnv1a.h"
+
 #define PLACES_MIN 256 /* a power of two, as ROW_TEXTS_MAX is */
 #define BYTES_MIN 4096
 
@@ -35,16 +37,6 @@ struct row_texts *row_texts_free(struct row_texts *texts)
 	free(texts->bytes);
 	free(texts);
 	return NULL;
-}
-
-/* FNV-1a */
-static uint32_t timeline_row_texts_hash_of(const char *text)
-{
-	uint32_t hash = 2166136261U;
-
-	for (; *text; text++)
-		hash = (hash ^ (unsigned char)*text) * 16777619U;
-	return hash;
 }
 
 /* Matching or free slot. */
@@ -110,7 +102,7 @@ static bool grow_bytes(struct row_texts *texts, size_t size)
 
 uint32_t row_texts_number(struct row_texts *texts, const char *text)
 {
-	uint32_t hash = timeline_row_texts_hash_of(text);
+	uint32_t hash = (uint32_t)fnv1a_text(FNV1A_START, text);
 	size_t size = strlen(text) + 1;
 	struct slot *slot = texts->places ? timeline_row_texts_slot_of(texts, hash, text) : NULL;
 

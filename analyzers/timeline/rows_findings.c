@@ -42,7 +42,7 @@ void rows_finding(struct timeline *t, const struct stream *stream, struct timeli
 	struct timeline_rank *rank;
 	struct trace_event event;
 
-	if ((of_rank && !tool_ranks_have(&t->options->ranks, number)) ||
+	if ((of_rank && !ranges_have(&t->options->ranks, number)) ||
 		(t->options->job && (!job || strcmp(job, t->options->job) != 0)))
 		return;
 	if (!timeline_event(t, stream, row, &event))

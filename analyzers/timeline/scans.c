@@ -150,7 +150,7 @@ static bool timeline_scans_take_row(struct feed *feed, bool other, struct sorted
 bool timeline_rank_chosen(const struct timeline *t, const struct reader_row *row, size_t column)
 {
 	return !t->options->ranks.count ||
-	       (reader_row_has(row, column) && tool_ranks_have(&t->options->ranks, row->value[column]));
+	       (reader_row_has(row, column) && ranges_have(&t->options->ranks, row->value[column]));
 }
 
 static bool timeline_scans_is_wanted(const struct feed *feed)

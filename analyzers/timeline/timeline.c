@@ -11,7 +11,7 @@
 #define PROGRESS_ROWS 4096
 
 /* "(rank between 0 and 3 or ...)" */
-static void timeline_write_ranks(const struct tool_ranks *ranks, char ret[RANKS_BYTES])
+static void timeline_write_ranks(const struct ranges *ranks, char ret[RANKS_BYTES])
 {
 	size_t used = (size_t)snprintf(ret, RANKS_BYTES, "(%s", ranks->count ? "0" : "1");
 

@@ -25,7 +25,7 @@ struct timeline_options {
 	const struct stores_one *store; /* one a node */
 	size_t stores;
 	int64_t since_ns, until_ns;
-	struct tool_ranks ranks;
+	struct ranges ranks;
 	const char *job; /* NULL: all */
 	void (*warning)(void *arg, const char *sentence);
 	/* Periodic: the stream, and its progress from 0 to 1. May be NULL. */

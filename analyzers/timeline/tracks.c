@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/fnv1a.h"
+
 struct lane {
 	size_t depth;
 	int64_t end_ns[LANES_DEPTH]; /* of open slices, outermost first */
@@ -164,9 +166,7 @@ static uint64_t timeline_tracks_hash_of(size_t owner, enum track_class class, in
 {
 	uint64_t hash = (uint64_t)owner * 31 + (uint64_t) class;
 
-	hash = (hash ^ (uint64_t)number) * 0x9e3779b97f4a7c15ULL;
-	for (; *label; label++)
-		hash = (hash ^ (unsigned char)*label) * 1099511628211ULL;
+	hash = fnv1a_text((hash ^ (uint64_t)number) * 0x9e3779b97f4a7c15ULL, label);
 	return hash ^ hash >> 32;
 }
 

@@ -9,9 +9,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzers/base/fnv1a.h"
+#include "analyzers/base/units.h"
 
 #define NSEC_PER_SEC 1000000000ULL
-#define RANK_MAX 100000000
 #define WARNINGS_MAX 256 /* distinct warnings remembered */
 
 static const char *tool_verb = "tool";
@@ -49,10 +50,8 @@ static bool tool_said(const char *sentence)
 {
 	static uint64_t hashes[WARNINGS_MAX];
 	static size_t count;
-	uint64_t hash = 14695981039346656037ULL; /* FNV-1a */
+	uint64_t hash = fnv1a_text(FNV1A_START, sentence);
 
-	for (const char *p = sentence; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * 1099511628211ULL;
 	for (size_t i = 0; i < count; i++)
 		if (hashes[i] == hash)
 			return true;
@@ -106,17 +105,6 @@ int tool_state_dir(const char *named, const char **ret)
 	return 0;
 }
 
-int tool_seconds(const char *text, uint64_t *ret_ns)
-{
-	char *end;
-	double seconds = strtod(text, &end);
-
-	if (end == text || *end || !(seconds > 0) || seconds > 1e6)
-		return -EINVAL;
-	*ret_ns = (uint64_t)(seconds * 1e9);
-	return 0;
-}
-
 uint64_t tool_now_ns(void)
 {
 	struct timespec t;
@@ -148,70 +136,13 @@ static int tool_parse_date(const char *text, uint64_t *ret_ns)
 
 int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns)
 {
-	static const struct {
-		const char *unit;
-		double seconds;
-	} units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}};
-	char *end;
-	double count = strtod(text, &end);
+	uint64_t ago_ns = 0;
+	int r = units_parse_duration(text, &ago_ns);
 
-	for (size_t i = 0; end > text && count >= 0 && i < sizeof(units) / sizeof(units[0]); i++) {
-		double ago_ns = count * units[i].seconds * 1e9;
-
-		if (strcmp(end, units[i].unit) != 0)
-			continue;
-		*ret_ns = ago_ns < (double)now_ns ? now_ns - (uint64_t)ago_ns : 0;
-		return 0;
-	}
-	return tool_parse_date(text, ret_ns);
-}
-
-static const char *tool_parse_rank(const char *p, int64_t *ret)
-{
-	int64_t n = 0;
-
-	if (*p < '0' || *p > '9')
-		return NULL;
-	for (; *p >= '0' && *p <= '9'; p++) {
-		n = n * 10 + (*p - '0');
-		if (n > RANK_MAX)
-			return NULL;
-	}
-	*ret = n;
-	return p;
-}
-
-int tool_ranks_parse(const char *text, struct tool_ranks *ret)
-{
-	struct tool_ranks ranks = {0};
-
-	for (const char *p = text; ranks.count < TOOL_RANGES_MAX; p++) {
-		int64_t first, last;
-
-		p = tool_parse_rank(p, &first);
-		last = first;
-		if (p && *p == '-')
-			p = tool_parse_rank(p + 1, &last);
-		if (!p || last < first)
-			return -EINVAL;
-		ranks.range[ranks.count].first = first;
-		ranks.range[ranks.count++].last = last;
-		if (!*p) {
-			*ret = ranks;
-			return 0;
-		}
-		if (*p != ',')
-			return -EINVAL;
-	}
-	return -EINVAL;
-}
-
-bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank)
-{
-	for (size_t i = 0; i < ranks->count; i++)
-		if (rank >= ranks->range[i].first && rank <= ranks->range[i].last)
-			return true;
-	return ranks->count == 0;
+	if (r == -EINVAL)
+		return tool_parse_date(text, ret_ns);
+	*ret_ns = r == 0 && ago_ns < now_ns ? now_ns - ago_ns : 0;
+	return 0;
 }
 
 const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES])

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOOL_RANGES_MAX 16
+#include "analyzers/base/ranges.h"
+
 #define TOOL_TEXT_BYTES 32
 
 /* First thing in main(): sentences, getopt's too, begin with "NAME: ", under tracectl with "tracectl NAME: "; and
@@ -36,22 +37,10 @@ int tool_usage(const char *text);
  */
 int tool_state_dir(const char *named, const char **ret);
 
-/* "2.5": seconds above 0, to ns. */
-int tool_seconds(const char *text, uint64_t *ret_ns);
-/* A time before now ("90", "10m", "2h", "1d"; no unit: seconds) or a date ("2026-11-21", with "12:30" or "12:30:15"
- * after a blank or a T, of the local zone), as ns since the epoch. -EINVAL. */
+/* A time before now (units_parse_duration()) or a date ("2026-11-21", with "12:30" or "12:30:15" after a blank or a T,
+ * of the local zone), as ns since the epoch. -EINVAL. */
 int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns);
 uint64_t tool_now_ns(void);
-
-struct tool_ranks {
-	size_t count; /* 0: all */
-	struct {
-		int64_t first, last;
-	} range[TOOL_RANGES_MAX];
-};
-/* "0,3-7"; -EINVAL. */
-int tool_ranks_parse(const char *text, struct tool_ranks *ret);
-bool tool_ranks_have(const struct tool_ranks *ranks, int64_t rank);
 
 /* "2026-11-21 12:30:15" of the local zone. */
 const char *tool_time(uint64_t ns, char buffer[TOOL_TEXT_BYTES]);

@@ -18,17 +18,12 @@ static struct {
 	struct rt_marker_record record[RT_MARKER_BATCH_MAX];
 } batch = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
 
-static uint64_t clock_ns(clockid_t clock)
+uint64_t batch_now_ns(void)
 {
 	struct timespec t = {0};
 
-	clock_gettime(clock, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
-
-uint64_t batch_now_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Threads read the clock before the lock, so `then` may be later. */
@@ -48,16 +43,6 @@ static __attribute__((noinline)) void hand_over(uint64_t now_ns)
 	atomic_store_explicit(&batch.oldest_ns, 0, memory_order_relaxed);
 }
 
-/* Both host clocks at one moment, as close as a process can: one read between two reads of the other. */
-static void pair_clocks(struct rt_marker_comm *comm)
-{
-	uint64_t before_ns = clock_ns(CLOCK_MONOTONIC), after_ns;
-
-	comm->device_pair_ns = clock_ns(CLOCK_REALTIME);
-	after_ns = clock_ns(CLOCK_MONOTONIC);
-	comm->host_pair_ns = before_ns + (after_ns - before_ns) / 2;
-}
-
 static void add_comm(struct batch_comm *comm)
 {
 	struct rt_marker_comm record = comm->record;
@@ -65,7 +50,6 @@ static void add_comm(struct batch_comm *comm)
 	record.kind = RT_MARKER_COMM;
 	record.size_bytes = sizeof(record);
 	record.lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
-	pair_clocks(&record);
 	memcpy(&batch.record[batch.used++], &record, sizeof(record));
 	comm->batch = batch.number;
 }

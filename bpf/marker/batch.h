@@ -21,7 +21,7 @@ struct batch_comm {
 	struct rt_marker_comm record;
 };
 
-/* Sets the description for later batches; kind, size, clock pair and lost count are filled in when sent. */
+/* Sets the description for later batches; kind, size and lost count are filled in when sent. */
 void batch_comm_set(struct batch_comm *comm, const struct rt_marker_comm *record);
 /* now_ns: CLOCK_MONOTONIC. quiet: nothing else is in flight. */
 void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, uint64_t now_ns, bool quiet);

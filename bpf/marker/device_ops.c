@@ -237,6 +237,7 @@ static struct device_comm *comm_new(unsigned place)
 static void open_at(struct device_comm *comm, const struct device_comm_info *info)
 {
 	struct rt_marker_comm record = {
+		.flags = info->device,
 		.identity = info->identity,
 		.nodes = info->nodes,
 		.interface = info->interface,

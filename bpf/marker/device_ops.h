@@ -27,6 +27,7 @@ typedef uint64_t device_handle; /* 0: none */
 struct device_comm_info {
 	uint64_t identity; /* 0: unknown, see device_comm_identify() */
 	uint32_t nodes, member, members;
+	uint16_t device; /* cuda_device.h; 0: unknown */
 	uint32_t interface;
 	const char *name; /* may be NULL */
 };

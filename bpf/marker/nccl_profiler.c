@@ -10,6 +10,7 @@
  */
 #include <string.h>
 
+#include "bpf/marker/cuda_device.h"
 #include "bpf/marker/device_ops.h"
 #include "bpf/marker/nccl_interface.h"
 
@@ -38,10 +39,14 @@ static device_handle handle_from(const void *pointer)
 	return (uintptr_t)pointer;
 }
 
-static int open_comm(void **context, int *mask, int events, const struct device_comm_info *info)
+/* NCCL calls init on a thread that uses the communicator's device. */
+static int open_comm(void **context, int *mask, int events, const struct device_comm_info *given)
 {
-	device_handle comm = device_comm_open(info);
+	struct device_comm_info info = *given;
+	device_handle comm;
 
+	info.device = cuda_device();
+	comm = device_comm_open(&info);
 	if (context)
 		*context = pointer_of(comm);
 	if (mask)

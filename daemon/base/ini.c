@@ -280,13 +280,12 @@ int ini_u64(const char *value, uint64_t min, uint64_t max, uint64_t *ret)
 	return 0;
 }
 
-struct unit {
-	const char *name;
-	uint64_t factor;
-};
-
-static int parse_with_unit(const char *value, const struct unit *units, size_t count, uint64_t *ret)
+int ini_size_bytes(const char *value, uint64_t *ret)
 {
+	static const struct {
+		const char *name;
+		unsigned shift;
+	} units[] = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}, {"T", 40}};
 	const char *rest;
 	uint64_t number;
 
@@ -294,42 +293,13 @@ static int parse_with_unit(const char *value, const struct unit *units, size_t c
 		return -EINVAL;
 	while (is_blank(*rest))
 		rest++;
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
 		if (!streq(rest, units[i].name))
 			continue;
-		if (__builtin_mul_overflow(number, units[i].factor, &number))
+		if (number > UINT64_MAX >> units[i].shift)
 			return -EINVAL;
-		*ret = number;
+		*ret = number << units[i].shift;
 		return 0;
 	}
 	return -EINVAL;
-}
-
-int ini_size_bytes(const char *value, uint64_t *ret)
-{
-	static const struct unit units[] = {
-		{"", 1},
-		{"K", 1ULL << 10},
-		{"M", 1ULL << 20},
-		{"G", 1ULL << 30},
-		{"T", 1ULL << 40},
-	};
-
-	return parse_with_unit(value, units, ARRAY_SIZE(units), ret);
-}
-
-int ini_duration_ns(const char *value, uint64_t *ret)
-{
-	static const struct unit units[] = {
-		{"", NSEC_PER_SEC},
-		{"ns", 1},
-		{"us", NSEC_PER_USEC},
-		{"ms", NSEC_PER_MSEC},
-		{"s", NSEC_PER_SEC},
-		{"m", 60 * NSEC_PER_SEC},
-		{"h", 3600 * NSEC_PER_SEC},
-		{"d", 86400 * NSEC_PER_SEC},
-	};
-
-	return parse_with_unit(value, units, ARRAY_SIZE(units), ret);
 }

@@ -44,12 +44,11 @@ int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callbac
 int ini_parse_file(const char *path, ini_callback callback, void *arg, char error[INI_ERROR_BYTES]);
 
 /*
- * Value parsers for callbacks: 0 or -EINVAL. Numbers are the whole text; sizes take K, M, G, T (binary); durations
- * take ns, us, ms, s, m, h, d (no unit: seconds); booleans take true/false/yes/no/on/off/1/0.
+ * Value parsers for callbacks: 0 or -EINVAL. Numbers are the whole text; sizes take K, M, G, T (binary); booleans
+ * take true/false/yes/no/on/off/1/0. Durations: units_parse_duration().
  */
 int ini_bool(const char *value, bool *ret);
 int ini_u64(const char *value, uint64_t min, uint64_t max, uint64_t *ret);
 int ini_size_bytes(const char *value, uint64_t *ret);
-int ini_duration_ns(const char *value, uint64_t *ret);
 
 #endif

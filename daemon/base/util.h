@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzers/base/fnv1a.h"
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define NSEC_PER_SEC 1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
@@ -92,17 +94,6 @@ static inline bool copy_text(char *dst, size_t size, const char *src)
 	}
 	dst[n] = 0;
 	return !src[n];
-}
-
-/* FNV-1a, 64 bits: stable across machines and starts. Starts with FNV1A_START; to continue, pass the previous hash. */
-#define FNV1A_START 0xcbf29ce484222325ULL
-static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
-{
-	const uint8_t *byte = data;
-
-	for (size_t i = 0; i < size_bytes; i++)
-		hash = (hash ^ byte[i]) * 0x100000001b3ULL;
-	return hash;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
 #include "daemon/check/check.h"
+#include "analyzers/base/term_table.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/collector.h"
@@ -411,6 +412,26 @@ static void print_json(FILE *f, const struct check_list *list)
 	fputs("]\n", f);
 }
 
+static void print_table(FILE *f, const struct check_list *list)
+{
+	static const enum term_colour colours[CHECK_VERDICT_MAX] = {TERM_GREEN, TERM_YELLOW, TERM_RED};
+	static const struct term_column columns[] = {
+		{.name = ""}, {.name = ""}, {.name = "", .min = 40, .wraps = true}};
+	struct term_table *table = term_table_new(columns, ARRAY_SIZE(columns));
+
+	for (unsigned i = 0; i < list->count; i++) {
+		const struct check_item *item = &list->item[i];
+
+		term_table_cell(table, colours[item->verdict], "%s", verdict_names[item->verdict]);
+		term_table_cell(table, TERM_PLAIN, "%s", item->topic);
+		term_table_cell(table, TERM_PLAIN, "%s", item->sentence);
+		if (item->advice[0])
+			term_table_line(table, "-> %s", item->advice);
+	}
+	term_table_print(table, f, 0);
+	term_table_free(table);
+}
+
 int check_print(FILE *f, const struct context *context, bool json)
 {
 	_cleanup_free_ struct check_list *list = calloc(1, sizeof(*list));
@@ -419,17 +440,8 @@ int check_print(FILE *f, const struct context *context, bool json)
 	if (!list)
 		return -ENOMEM;
 	check_run(context, list);
-	if (json)
-		print_json(f, list);
-	for (unsigned i = 0; i < list->count; i++) {
-		const struct check_item *item = &list->item[i];
-
-		missing += item->verdict == CHECK_MISSING;
-		if (json)
-			continue;
-		fprintf(f, "%-8s %-20s %s\n", verdict_names[item->verdict], item->topic, item->sentence);
-		if (item->advice[0])
-			fprintf(f, "%-29s -> %s\n", "", item->advice);
-	}
+	(json ? print_json : print_table)(f, list);
+	for (unsigned i = 0; i < list->count; i++)
+		missing += list->item[i].verdict == CHECK_MISSING;
 	return fflush(f) == 0 ? missing : -errno;
 }

@@ -147,6 +147,7 @@ static void rank_coll_add_counts(struct coll_counts *sum, const struct coll *ops
 	sum->lost += counts.lost;
 	sum->not_waited += counts.not_waited;
 	sum->late += counts.late;
+	sum->impossible += counts.impossible;
 	sum->comms_forgotten += counts.comms_forgotten;
 }
 
@@ -476,6 +477,18 @@ void rank_coll_each(
 			rank_coll_each_of(colls->ended[i], standing, callback, arg);
 }
 
+void rank_coll_clocks(struct rank_coll *colls,
+	void (*callback)(void *arg, const struct rank *rank, const struct coll_clock *clock), void *arg)
+{
+	for (size_t i = 0; i < colls->slots; i++) {
+		struct coll_clock clock[COLL_DEVICES_MAX];
+		size_t count = colls->slot[i] ? coll_clocks(colls->slot[i]->ops, clock, ARRAY_SIZE(clock)) : 0;
+
+		for (size_t k = 0; k < count; k++)
+			callback(arg, &colls->slot[i]->rank, &clock[k]);
+	}
+}
+
 void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
 {
 	struct coll_counts sum = colls->ended_counts;
@@ -490,6 +503,7 @@ void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *re
 	ret->lost = sum.lost;
 	ret->not_waited = sum.not_waited;
 	ret->late = sum.late;
+	ret->impossible = sum.impossible;
 	ret->forgotten = sum.comms_forgotten;
 }
 

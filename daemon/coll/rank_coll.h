@@ -39,7 +39,7 @@ struct rank_coll_counts {
 	uint64_t rows;          /* of collectives */
 	uint64_t groups;
 	uint64_t communicators;			    /* live */
-	uint64_t lost, not_waited, late, forgotten; /* struct coll_counts, of live and ended ranks */
+	uint64_t lost, not_waited, late, impossible, forgotten; /* struct coll_counts, of live and ended ranks */
 };
 
 int rank_coll_new(struct context *context, struct rank_coll **ret);
@@ -82,6 +82,9 @@ struct rank_coll_standing {
 /* Calls back for each rank on each of its communicators. */
 void rank_coll_each(
 	struct rank_coll *colls, void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg);
+/* Calls back for the clock of each device of each live rank. */
+void rank_coll_clocks(struct rank_coll *colls,
+	void (*callback)(void *arg, const struct rank *rank, const struct coll_clock *clock), void *arg);
 void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret);
 /* The view's word: "init", "library", ... */
 const char *rank_coll_seq_from(enum coll_seq_from from);

@@ -43,19 +43,16 @@ void call_level_notes(struct libraries *libraries, struct collector_status *stat
  * Decodes records of marker libraries into operations of analyzers/coll/coll.h. Pure: no clock, no I/O. Records are
  * not trusted: lengths, kinds, texts and times are checked; impossible times become unknown.
  *
- * Device times are converted to CLOCK_MONOTONIC by the clock pair in the communicator's latest record. They are valid
- * if the operation ended before the host was notified and began at most DEVICE_EARLY_NS before the host enqueued it. A
- * device clock that is not the host's UTC fails this; its times are dropped.
+ * Device times stay those of the device's clock, of whatever epoch: analyzers/coll/device_clock.h converts them.
  */
 
 #define MARKER_COMMS_MAX 256 /* per process; the least recently reported one is replaced */
-#define DEVICE_EARLY_NS (100 * NSEC_PER_MSEC)
-#define DEVICE_LATE_BY_NS (2 * NSEC_PER_MSEC) /* after the host's notification: two clocks, read apart */
 
 struct marker_comm {
 	uint64_t identity; /* 0: free */
 	uint64_t reported; /* order of reports; 0: none */
-	int64_t offset_ns; /* device time to CLOCK_MONOTONIC */
+	uint32_t member;
+	uint32_t device; /* of the process, from 1; 0: unknown */
 	uint32_t nodes;
 	char name[64];
 };
@@ -64,7 +61,7 @@ struct marker_counts {
 	uint64_t operations;  /* complete with device times */
 	uint64_t incomplete;  /* without device times: not reported */
 	uint64_t late;	      /* OPEN records */
-	uint64_t bad_clock;   /* with impossible device times */
+	uint64_t bad_times;   /* with an end before the start, or none of them */
 	uint64_t unreadable;  /* invalid or uncopied records */
 	uint64_t lost;	      /* dropped in the process for lack of space, by its own count */
 	uint64_t newer;	      /* events of an unknown version */

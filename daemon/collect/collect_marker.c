@@ -176,7 +176,7 @@ static void collect_marker_add_counts(struct marker_counts *sum, const struct ma
 	sum->operations += counts->operations;
 	sum->incomplete += counts->incomplete;
 	sum->late += counts->late;
-	sum->bad_clock += counts->bad_clock;
+	sum->bad_times += counts->bad_times;
 	sum->unreadable += counts->unreadable;
 	sum->lost += counts->lost;
 	sum->newer += counts->newer;
@@ -414,7 +414,7 @@ static void collect_marker_note_counts(const struct marker *marker, struct colle
 		"channels): their rows say host");
 	collect_marker_note_count(ret, counts.late, "operations ran on the device for more than a second");
 	collect_marker_note_count(
-		ret, counts.bad_clock, "operations with device times that contradict the host's clocks: times dropped");
+		ret, counts.bad_times, "operations with device times that end before they start: times dropped");
 	collect_marker_note_count(ret, counts.lost, "operations lost: marker library's buffer full");
 	collect_marker_note_count(ret, counts.unreadable, "unreadable records of the marker library");
 	collect_marker_note_count(

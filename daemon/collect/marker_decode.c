@@ -3,14 +3,16 @@
 
 #define TIME_MAX_NS ((uint64_t)INT64_MAX) /* later times are invalid */
 
-static struct marker_comm *marker_decode_comm_of(struct marker_process *process, uint64_t identity, bool make)
+/* A process with several devices is several members of one communicator. */
+static struct marker_comm *marker_decode_comm_of(
+	struct marker_process *process, uint64_t identity, uint32_t member, bool make)
 {
 	struct marker_comm *oldest = &process->comm[0];
 
 	for (size_t i = 0; i < MARKER_COMMS_MAX; i++) {
 		struct marker_comm *comm = &process->comm[i];
 
-		if (comm->identity == identity && comm->reported)
+		if (comm->identity == identity && comm->member == member && comm->reported)
 			return comm;
 		if (comm->reported < oldest->reported)
 			oldest = comm;
@@ -25,15 +27,12 @@ static void on_comm(struct marker_process *process, const struct rt_marker_recor
 
 	memcpy(&report, record, sizeof(report));
 	report.name[sizeof(report.name) - 1] = 0;
-	if (report.device_pair_ns > TIME_MAX_NS || report.host_pair_ns > TIME_MAX_NS) {
-		process->counts.unreadable++;
-		return;
-	}
-	comm = marker_decode_comm_of(process, report.identity, true);
+	comm = marker_decode_comm_of(process, report.identity, report.member, true);
 	*comm = (struct marker_comm){
 		.identity = report.identity,
 		.reported = ++process->reports,
-		.offset_ns = (int64_t)(report.host_pair_ns - report.device_pair_ns),
+		.member = report.member,
+		.device = report.flags,
 		.nodes = report.nodes,
 	};
 	copy_text(comm->name, sizeof(comm->name), report.name);
@@ -42,21 +41,10 @@ static void on_comm(struct marker_process *process, const struct rt_marker_recor
 		process->counts.lost = report.lost;
 }
 
-/* Device time to CLOCK_MONOTONIC; 0: none. */
-static uint64_t map_time(const struct marker_comm *comm, uint64_t device_ns)
+static bool marker_decode_times_hold(const struct rt_marker_record *record)
 {
-	int64_t mapped;
-
-	if (device_ns == 0 || device_ns > TIME_MAX_NS ||
-		__builtin_add_overflow((int64_t)device_ns, comm->offset_ns, &mapped) || mapped <= 0)
-		return 0;
-	return (uint64_t)mapped;
-}
-
-static bool times_hold(const struct rt_marker_record *record, uint64_t start_ns, uint64_t stop_ns)
-{
-	return start_ns != 0 && stop_ns >= start_ns && stop_ns <= record->host_stop_ns + DEVICE_LATE_BY_NS &&
-	       start_ns + DEVICE_EARLY_NS >= record->host_ns;
+	return record->device_start_ns != 0 && record->device_stop_ns >= record->device_start_ns &&
+	       record->device_stop_ns <= TIME_MAX_NS && record->host_stop_ns != 0;
 }
 
 /* NCCL's "ncclFloat32" to the table's "float32". */
@@ -73,7 +61,7 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 {
 	bool is_open = record->kind == RT_MARKER_OPEN;
 	char dtype[sizeof(record->dtype)];
-	const struct marker_comm *comm = marker_decode_comm_of(process, record->identity, false);
+	const struct marker_comm *comm = marker_decode_comm_of(process, record->identity, record->member, false);
 	struct coll_device device = {
 		.identity = record->identity,
 		.name = comm ? comm->name : "",
@@ -83,6 +71,8 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 		.host_ns = record->host_ns,
 		.start_ns = COLL_UNKNOWN,
 		.stop_ns = COLL_UNKNOWN,
+		.heard_ns = record->host_stop_ns,
+		.device = comm ? comm->device : 0,
 		.member = record->member,
 		.members = record->members,
 		.peer = record->peer < 0 ? -1 : record->peer,
@@ -90,7 +80,6 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 		.open = is_open,
 		.dtype = dtype,
 	};
-	uint64_t start_ns, stop_ns;
 
 	dtype_word(record->dtype, dtype);
 	if (is_open) {
@@ -98,19 +87,17 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 		sink(arg, &device);
 		return;
 	}
-	if (record->flags & RT_MARKER_INCOMPLETE || !comm) {
+	if (record->flags & RT_MARKER_INCOMPLETE) {
 		process->counts.incomplete++;
 		sink(arg, &device);
 		return;
 	}
-	start_ns = map_time(comm, record->device_start_ns);
-	stop_ns = map_time(comm, record->device_stop_ns);
-	if (times_hold(record, start_ns, stop_ns)) {
-		device.start_ns = start_ns;
-		device.stop_ns = stop_ns;
+	if (marker_decode_times_hold(record)) {
+		device.start_ns = record->device_start_ns;
+		device.stop_ns = record->device_stop_ns;
 		process->counts.operations++;
 	} else {
-		process->counts.bad_clock++;
+		process->counts.bad_times++;
 	}
 	sink(arg, &device);
 }

@@ -14,6 +14,7 @@
 #include "daemon/store/store.h"
 
 #define COLLECTORS_MAX 64u
+#define DEVICE_CLOCKS_MAX 256u /* an answer has a limit, a node has fewer devices */
 
 static const struct {
 	const char *name;
@@ -212,11 +213,68 @@ static int request_status_fill_operations(const struct context *context, Ranktra
 	item->lost = ops.lost;
 	item->not_waited = ops.not_waited;
 	item->late = ops.late;
+	item->impossible = ops.impossible;
 	item->forgotten = ops.forgotten;
 	item->allocations = allocs.rows;
 	item->allocations_live = allocs.live;
 	item->allocations_not_followed = allocs.not_followed;
 	return 0;
+}
+
+struct clock_list {
+	Ranktrace__StatusBody *body;
+	int64_t utc_ns; /* minus CLOCK_MONOTONIC, now */
+	uint64_t now_ns;
+	int error;
+};
+
+static void request_status_add_clock(void *arg, const struct rank *rank, const struct coll_clock *clock)
+{
+	struct clock_list *list = arg;
+	const struct device_clock_estimate *estimate = &clock->estimate;
+	Ranktrace__DeviceClock *item;
+
+	if (list->error || list->body->n_device_clocks >= DEVICE_CLOCKS_MAX)
+		return;
+	item = request_message_new(&ranktrace__device_clock__descriptor);
+	if (!item) {
+		list->error = -ENOMEM;
+		return;
+	}
+	list->body->device_clocks[list->body->n_device_clocks++] = item;
+	item->rank = rank->env.rank;
+	item->pid = rank->pid;
+	item->job = strdup(rank->env.job);
+	item->card = strdup(rank->env.card);
+	item->device = (int32_t)clock->device - 1;
+	item->offset_ns = estimate->offset_ns - list->utc_ns;
+	item->offset_min_known = estimate->offset_min_ns != INT64_MIN;
+	item->offset_min_ns = item->offset_min_known ? estimate->offset_min_ns - list->utc_ns : 0;
+	item->offset_max_known = estimate->offset_max_ns != INT64_MAX;
+	item->offset_max_ns = item->offset_max_known ? estimate->offset_max_ns - list->utc_ns : 0;
+	item->drift_ppm = estimate->drift * 1e6;
+	item->drift_min_ppm = estimate->drift_min * 1e6;
+	item->drift_max_ppm = estimate->drift_max * 1e6;
+	item->steps = clock->steps;
+	item->drift_changes = clock->drift_changes;
+	item->bounds = clock->bounds;
+	item->ago_ns = list->now_ns > clock->newest_ns ? list->now_ns - clock->newest_ns : 0;
+}
+
+static int request_status_fill_clocks(const struct context *context, Ranktrace__StatusBody *body)
+{
+	struct clock_list list = {.body = body, .now_ns = monotonic_ns()};
+	struct timespec utc;
+
+	if (!context->ops)
+		return 0;
+	clock_gettime(CLOCK_REALTIME, &utc);
+	list.utc_ns = (int64_t)utc.tv_sec * (int64_t)NSEC_PER_SEC + utc.tv_nsec - (int64_t)list.now_ns;
+	body->device_clocks = calloc(DEVICE_CLOCKS_MAX, sizeof(*body->device_clocks));
+	if (!body->device_clocks)
+		return -ENOMEM;
+	rank_coll_clocks(context->ops, request_status_add_clock, &list);
+	return list.error;
 }
 
 static int request_status_fill_findings(const struct context *context, Ranktrace__StatusBody *body)
@@ -306,6 +364,8 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = request_status_fill_self(context, body);
 	if (r == 0)
 		r = request_status_fill_operations(context, body);
+	if (r == 0)
+		r = request_status_fill_clocks(context, body);
 	if (r == 0)
 		r = request_status_fill_findings(context, body);
 	if (r == 0)

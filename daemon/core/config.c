@@ -5,6 +5,7 @@
  */
 #include <syslog.h>
 #include "analyzers/base/nearest.h"
+#include "analyzers/base/units.h"
 #include "daemon/core/config.h"
 #include "daemon/base/ini.h"
 #include "daemon/base/log.h"
@@ -56,6 +57,12 @@ static const struct key keys[] = {
 	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},
 	{"findings", "gain_percent", KEY_COUNT, FIELD(findings_gain_percent), "3", "1", "100", false},
 	{"findings", "job_percent", KEY_COUNT, FIELD(findings_job_percent), "10", "1", "1000", false},
+	{"findings", "notice_percent", KEY_COUNT, FIELD(findings_notice_percent), "5", "1", "1000", false},
+	{"findings", "notice_after", KEY_DURATION, FIELD(findings_notice_ns), "10s", "1s", "1d", false},
+	{"findings", "warning_percent", KEY_COUNT, FIELD(findings_warning_percent), "10", "1", "1000", false},
+	{"findings", "warning_after", KEY_DURATION, FIELD(findings_warning_ns), "30s", "1s", "1d", false},
+	{"findings", "critical_percent", KEY_COUNT, FIELD(findings_critical_percent), "50", "1", "1000", false},
+	{"findings", "critical_after", KEY_DURATION, FIELD(findings_critical_ns), "1m", "1s", "1d", false},
 	{"findings", "hang_after", KEY_DURATION, FIELD(findings_hang_ns), "30s", "5s", "1d", false},
 	{"findings", "hang_busy_after", KEY_DURATION, FIELD(findings_hang_busy_ns), "10m", "5s", "7d", false},
 	{"findings", "raise", KEY_SWITCH, FIELD(online_auto_level), "yes", "no", "yes", true},
@@ -140,7 +147,7 @@ static const struct {
 	[KEY_COUNT] = {.expected = "a number", .number = read_count},
 	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
 	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
-	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = ini_duration_ns},
+	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = units_parse_duration},
 	[KEY_SWITCH] = {.expected = "yes or no", .number = read_switch},
 };
 _Static_assert(ARRAY_SIZE(types) == KEY_TYPE_MAX, "a reader a type");

@@ -31,9 +31,12 @@ struct config {
 	/* [findings] */
 	uint64_t findings_enabled;     /* 0 or 1, as all switches here */
 	uint64_t findings_sample_ns;   /* between two samples of a rank */
-	uint64_t findings_slow_percent; /* minimum excess of a slow rank over its peers */
+	uint64_t findings_slow_percent; /* minimum excess of a slow communicator's transfers over its peers' */
 	uint64_t findings_gain_percent; /* minimum cost in the step */
-	uint64_t findings_job_percent;	/* minimum growth of steps */
+	uint64_t findings_job_percent;	/* minimum growth of steps without a rank to blame */
+	uint64_t findings_notice_percent, findings_notice_ns; /* growth of the step and length of an episode */
+	uint64_t findings_warning_percent, findings_warning_ns;
+	uint64_t findings_critical_percent, findings_critical_ns;
 	uint64_t findings_hang_ns;     /* without progress */
 	uint64_t findings_hang_busy_ns;	  /* the same, if the awaited rank computes */
 	uint64_t online_auto_level;       /* whether a suspicion turns levels on */

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels on disk: STATE_DIR/levels, replaced atomically (written beside it, synced, renamed). The end of a `set --for`
- * is UTC: the monotonic clock restarts with the machine.
+ * Levels on disk: STATE_DIR/levels. The end of a `set --for` is UTC: the monotonic clock restarts with the machine.
  */
-#include <fcntl.h>
 #include <limits.h>
+#include "analyzers/base/replace.h"
 #include "daemon/base/ini.h"
 #include "daemon/core/levels.h"
 #include "daemon/base/log.h"
@@ -89,8 +88,9 @@ int levels_load(struct levels *levels, const char *state_dir)
 	return 0;
 }
 
-static void write_levels(FILE *f, const struct levels *levels)
+static void write_levels(FILE *f, const void *arg)
 {
+	const struct levels *levels = arg;
 	uint64_t utc_ns = realtime_ns(), now_ns = monotonic_ns();
 
 	fprintf(f, "# The state of levels, written by ranktraced; tracectl set and interval change it.\n");
@@ -109,31 +109,5 @@ static void write_levels(FILE *f, const struct levels *levels)
 
 int levels_save(const struct levels *levels, const char *state_dir)
 {
-	char path[PATH_MAX], fresh[PATH_MAX];
-	_cleanup_close_ int dir = -1;
-	FILE *f;
-	bool good;
-	int r;
-
-	if (snprintf(path, sizeof(path), "%s/levels", state_dir) >= (int)sizeof(path) ||
-		snprintf(fresh, sizeof(fresh), "%s/levels.new", state_dir) >= (int)sizeof(fresh))
-		return -ENAMETOOLONG;
-	f = fopen(fresh, "we");
-	if (!f)
-		return -errno;
-	write_levels(f, levels);
-	errno = EIO;
-	good = fflush(f) == 0 && !ferror(f) && fsync(fileno(f)) == 0;
-	r = good ? 0 : -errno;
-	if (fclose(f) != 0 && r == 0)
-		r = -errno;
-	if (r == 0 && rename(fresh, path) < 0)
-		r = -errno;
-	if (r < 0) {
-		unlink(fresh);
-		return r;
-	}
-	/* The rename is durable only when the folder is synced. */
-	dir = open(state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return dir < 0 || fsync(dir) < 0 ? -errno : 0;
+	return replace_file(state_dir, "levels", write_levels, levels);
 }

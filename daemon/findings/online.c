@@ -47,6 +47,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 				       .host = rank->host,
 				       .card = rank->env.card,
 				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
+				       .launcher = rank->parent_pid,
 				       .start_ns = online_start_ns(rank),
 				       .from_start = rank->from_start,
 			       });
@@ -115,11 +116,19 @@ static void online_want(void *arg, unsigned wants, const char *job, const char *
 static struct detect_options options_of(const struct config *config)
 {
 	struct detect_options options;
+	struct judge_grade *grade = options.judge.grade;
 
 	detect_options_default(&options);
 	options.slow_ratio = 1 + (double)config->findings_slow_percent / 100;
 	options.gain_min = (double)config->findings_gain_percent / 100;
-	options.job_ratio = 1 + (double)config->findings_job_percent / 100;
+	options.judge.job_growth = (double)config->findings_job_percent / 100;
+	grade[JUDGE_NOTICE].growth = (double)config->findings_notice_percent / 100;
+	grade[JUDGE_NOTICE].lasts_ns = config->findings_notice_ns;
+	grade[JUDGE_WARNING].growth = (double)config->findings_warning_percent / 100;
+	grade[JUDGE_WARNING].lasts_ns = config->findings_warning_ns;
+	grade[JUDGE_SUDDEN].growth = (double)config->findings_critical_percent / 100;
+	grade[JUDGE_CRITICAL].growth = (double)config->findings_critical_percent / 100;
+	grade[JUDGE_CRITICAL].lasts_ns = config->findings_critical_ns;
 	options.hang_ns = config->findings_hang_ns;
 	options.hang_busy_ns = config->findings_hang_busy_ns;
 	return options;
@@ -177,8 +186,19 @@ struct online *online_free(struct online *online)
 	return NULL;
 }
 
+/*
+ * What is judged is what was read, which is older than now where the daemon was behind (starved of CPU, suspended, with
+ * a slow disk): up to when everything that happened was read.
+ */
+static uint64_t online_read_ns(const struct online *online, uint64_t now_ns)
+{
+	uint64_t drained_ns = online->context->drained_ns;
+
+	return drained_ns && drained_ns < now_ns ? drained_ns : now_ns;
+}
+
 /* Dropped records may belong to any rank. */
-static void online_feed_drops(struct online *online)
+static void online_feed_drops(struct online *online, uint64_t now_ns)
 {
 	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
@@ -189,6 +209,7 @@ static void online_feed_drops(struct online *online)
 		if (online->slot[i].instance)
 			align_lost(online->align, online->slot[i].process, drops - online->drops);
 	online->drops = drops;
+	online->blind_ns = now_ns;
 }
 
 /* Not from within detect_advance(), which may turn the level on. */
@@ -208,10 +229,10 @@ void online_tick(struct online *online, uint64_t now_ns)
 	if (!online)
 		return;
 	online_samples_take(online, now_ns);
-	online_feed_drops(online);
-	detect_advance(online->detect, now_ns);
+	online_feed_drops(online, now_ns);
+	detect_advance(online->detect, online_read_ns(online, now_ns));
 	online_feed_watched(online, now_ns);
-	online_stall_tick(online, now_ns);
+	online_stall_tick(online, online_read_ns(online, now_ns));
 	online_auto_level_tick(&online->auto_level, online->context, online->counts.suspected > 0, now_ns);
 }
 

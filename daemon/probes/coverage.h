@@ -26,6 +26,7 @@ struct unresolved_thing {
 struct unresolved {
 	size_t count;
 	struct unresolved_thing *thing;
+	size_t capacity; /* of thing */
 };
 
 /* Of all ranks; owner_data are attachments after selection, NULL if unreadable. */

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+#include "analyzers/base/array.h"
 #include "daemon/base/log.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/base/timeout_call.h"
@@ -87,17 +88,14 @@ bool library_used_by(const struct library *library, int64_t instance)
 
 static int libraries_add_user(struct library *library, int64_t instance, const struct library_id *id)
 {
-	struct library_user *user;
-
 	if (library_used_by(library, instance))
 		return 0;
 	if (library->users >= LIBRARY_USERS_MAX)
 		return -ENOSPC;
-	user = realloc(library->user, (library->users + 1) * sizeof(*user));
-	if (!user)
+	if (!array_reserve((void **)&library->user, &library->capacity, library->users + 1, sizeof(*library->user),
+		    LIBRARY_USERS_MAX))
 		return -ENOMEM;
-	user[library->users++] = (struct library_user){instance, *id};
-	library->user = user;
+	library->user[library->users++] = (struct library_user){instance, *id};
 	return 0;
 }
 

@@ -40,7 +40,7 @@ struct library {
 	int fd;		       /* open for reading */
 	void *owner_data;      /* of the callbacks */
 	bool touched;	       /* seen in the current scan */
-	size_t users;
+	size_t users, capacity;
 	struct library_user *user;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probe tables: rows are checked after their text is read; a refused text changes nothing. */
+#include "analyzers/base/array.h"
 #include "daemon/probes/table.h"
 #include "daemon/base/ini.h"
 #include "daemon/probes/table_private.h"
@@ -41,6 +42,7 @@ int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, si
 struct text {
 	struct probe_table table; /* rows of this text */
 	uint32_t *seen;		  /* keys seen, by row */
+	size_t rows_capacity, seen_capacity;
 	const char *path;
 };
 
@@ -55,7 +57,6 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 	size_t count = text->table.count;
 	const char *slash = strrchr(line->path, '/');
 	struct probe *probe;
-	uint32_t *seen;
 
 	if (!streq(line->section, "probe") || !*line->name)
 		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
@@ -65,22 +66,17 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 				line->name, text->table.probe[i].line);
 	if (count == PROBES_MAX)
 		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
-	probe = reallocarray(text->table.probe, count + 1, sizeof(*probe));
-	if (!probe)
+	if (!array_reserve((void **)&text->table.probe, &text->rows_capacity, count + 1, sizeof(*probe), PROBES_MAX) ||
+		!array_reserve((void **)&text->seen, &text->seen_capacity, count + 1, sizeof(*text->seen), PROBES_MAX))
 		return -ENOMEM;
-	text->table.probe = probe;
-	seen = reallocarray(text->seen, count + 1, sizeof(*seen));
-	if (!seen)
-		return -ENOMEM;
-	text->seen = seen;
-	memset(&probe[count], 0, sizeof(*probe));
+	text->seen[count] = 0;
+	probe = &text->table.probe[count];
+	*probe = (struct probe){.line = line->line};
 	for (unsigned i = 0; i < RT_CALL_ARGS_MAX; i++)
-		probe[count].field[i] = OP_FIELD_MAX;
-	seen[count] = 0;
-	if (!copy_text(probe[count].name, sizeof(probe[count].name), line->name))
+		probe->field[i] = OP_FIELD_MAX;
+	if (!copy_text(probe->name, sizeof(probe->name), line->name))
 		return probe_refuse(error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
-	copy_text(probe[count].file, sizeof(probe[count].file), slash ? slash + 1 : line->path);
-	probe[count].line = line->line;
+	copy_text(probe->file, sizeof(probe->file), slash ? slash + 1 : line->path);
 	text->table.count++;
 	return 0;
 }

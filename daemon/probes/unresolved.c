@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs when a level is switched and for the status: plain loops over ranks, libraries and rows suffice. */
+#include "analyzers/base/array.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
 
@@ -111,15 +112,11 @@ static void unresolved_describe(const struct input *input, struct unresolved_thi
 
 static int unresolved_keep(struct unresolved *missing, const struct unresolved_thing *thing)
 {
-	struct unresolved_thing *grown;
-
 	for (size_t i = 0; i < missing->count; i++)
 		if (missing->thing[i].probe == thing->probe && missing->thing[i].library == thing->library)
 			return 0;
-	grown = realloc(missing->thing, (missing->count + 1) * sizeof(*grown));
-	if (!grown)
+	if (!array_reserve((void **)&missing->thing, &missing->capacity, missing->count + 1, sizeof(*thing), SIZE_MAX))
 		return -ENOMEM;
-	missing->thing = grown;
 	missing->thing[missing->count++] = *thing;
 	return 0;
 }

@@ -3,6 +3,7 @@
  * The segment files of a store: which there are, how large, which goes first. Numbers give the order, not clocks.
  * Nothing here opens a database.
  */
+#include "analyzers/base/array.h"
 #include "daemon/store/store_internal.h"
 
 #include <sys/stat.h>
@@ -28,15 +29,9 @@ static int by_number(const void *a, const void *b)
 
 bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns)
 {
-	if (folder->count == folder->capacity) {
-		size_t capacity = folder->capacity ? folder->capacity * 2 : 64;
-		struct folder_file *files = reallocarray(folder->files, capacity, sizeof(*files));
-
-		if (!files)
-			return false;
-		folder->files = files;
-		folder->capacity = capacity;
-	}
+	if (!array_reserve((void **)&folder->files, &folder->capacity, folder->count + 1, sizeof(*folder->files),
+		    SIZE_MAX))
+		return false;
 	folder->files[folder->count++] = (struct folder_file){.name = *name, .end_ns = end_ns};
 	if (name->number >= folder->next_number)
 		folder->next_number = name->number + 1;
@@ -148,18 +143,8 @@ static int each_name(
 	if (!dir)
 		return -errno;
 	while (r == 0 && (entry = readdir(dir))) {
-		if (count == capacity) {
-			char **more = reallocarray(names, capacity ? capacity * 2 : 64, sizeof(*names));
-
-			if (!more) {
-				r = -ENOMEM;
-				break;
-			}
-			names = more;
-			capacity = capacity ? capacity * 2 : 64;
-		}
-		names[count] = strdup(entry->d_name);
-		if (names[count])
+		if (array_reserve((void **)&names, &capacity, count + 1, sizeof(*names), SIZE_MAX) &&
+			(names[count] = strdup(entry->d_name)))
 			count++;
 		else
 			r = -ENOMEM;

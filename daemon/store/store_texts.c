@@ -13,10 +13,8 @@ struct text_entry {
 
 static uint64_t hash_of(const char *text)
 {
-	uint64_t hash = 14695981039346656037ULL;
+	uint64_t hash = fnv1a_text(FNV1A_START, text);
 
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 1099511628211ULL;
 	return hash ^ (hash >> 29);
 }
 

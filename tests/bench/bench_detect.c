@@ -153,13 +153,14 @@ static void feed(struct align *align, struct detect *detect, unsigned ranks, uns
 	for (unsigned i = 0; i < ranks; i++)
 		make_rank(align, &fed[i], ranks, i);
 	for (unsigned step = 1; step <= steps; step++) {
-		uint64_t from = START + step * STEP_NS;
+		/* Not always as long, so that the job is now and then slower than usual, and shares are computed. */
+		uint64_t from = START + step * STEP_NS, length_ns = STEP_NS - random_of(step, 0, 0) % (2000 * US);
 
 		for (unsigned i = 0; i < ranks; i++) {
 			sum += feed_ops(align, &fed[i], i, step, from);
 			feed_stages(align, fed[i].process, step, from);
 			if (align)
-				align_step(align, fed[i].process, &(struct align_step){step, from, STEP_NS});
+				align_step(align, fed[i].process, &(struct align_step){step, from, length_ns});
 		}
 		if (detect)
 			detect_advance(detect, from + STEP_NS);
@@ -180,6 +181,7 @@ static void run(enum what what, unsigned ranks, unsigned steps, struct sample *r
 	const struct detect_sink sink = {.finding = on_finding, .arg = ret};
 
 	detect_options_default(&options);
+	options.warm_ns = 0; /* 100 steps are 20 s: 10 s of learning, 10 s of judging */
 	if (what == WHAT_ALL) {
 		detect = detect_new(&options, &sink);
 		align = detect ? detect_align(detect) : NULL;

@@ -60,7 +60,7 @@ for rank in 0 1; do
 	pids+=($!)
 done
 tracectl set L1=true >/dev/null
-sleep 30
+sleep 40 # until the usual step is known
 record check tracectl check
 record print tracectl print all
 

@@ -21,7 +21,7 @@ judged() {
 f = json.load(sys.stdin)
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
-started() { stepping "${pids[0]}" "$1" && stepping "${pids[1]}" "$1"; }
+started() { stepping "${pids[0]}" "$1" && learned "${pids[0]}" && learned "${pids[1]}"; }
 level() { [ "$("$tracectl" print "$1" | head -1)" = "$1: $2" ]; }
 
 e2e_start findings.raise_for=10s findings.hang_after=10s findings.raise_pause=20s
@@ -35,7 +35,7 @@ for rank in 0 1; do
 done
 
 echo "--- a healthy job"
-wait_for 60 started 150 || fail "the ranks store no steps"
+wait_for 90 started 150 || fail "the ranks store no steps"
 flush
 findings --all
 found 'not [x for x in f if x["kind"] != "slow_job"]' || fail "a healthy job has findings"
@@ -46,7 +46,7 @@ grep -qE '^findings +[01] open' <<<"$("$tracectl" status)" || fail "status shows
 
 echo "--- slow data loading on one rank"
 echo 200 >"$work/dawdle.1"
-slow='[x for x in f if x["kind"] == "slow_rank" and x["rank"] == 1 and x["state"] == "open" and x["cause"] == "dataloader"]'
+slow='[x for x in f if x["kind"] == "slow_rank" and x["rank"] == 1 and x["state"] == "open" and x["cause"] == "dataloader" and x["activity"] == "dataloader" and x["severity"] in ("warning", "critical")]'
 SECONDS=0
 wait_for 40 found "$slow" || { findings --all --verbose; fail "rank 1 is not named for its data loading"; }
 echo "named after $SECONDS s"
@@ -87,6 +87,7 @@ judged "$same" || { "$tracectl" analyze --state-dir "$state" --all --verbose; fa
 "$tracectl" analyze --state-dir "$state" --hang-after 6s
 
 echo "--- the daemon is killed; the next one closes its findings"
+wait_for 30 found "$slow == []" || { findings --all --verbose; fail "rank 1 is slow although nothing holds it back"; }
 echo 200 >"$work/dawdle.1"
 wait_for 60 found "$slow" || { findings --all --verbose; fail "rank 1 is not named again"; }
 kill -9 "$daemon"

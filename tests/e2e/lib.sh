@@ -73,6 +73,8 @@ instance() { echo "(select max(instance) from ranks where pid = $1)"; }
 # steps_of PID: number of its stored steps. stepping PID N: more than N.
 steps_of() { query "select count(*) from steps where instance = $(instance "$1")"; }
 stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
+# learned PID: it steps for long enough that its usual step is known: 5 s of warming, 10 s of learning, and 3 s more.
+learned() { [ "$(query "select coalesce(max(start_ns) - min(start_ns), 0) / 1000000000 from steps where instance = $(instance "$1")")" -ge 18 ]; }
 flush() { sleep 1.6; } # rows are written within a second
 # wait_for SECONDS COMMAND...: until the command succeeds.
 wait_for() {

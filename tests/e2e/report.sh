@@ -15,11 +15,11 @@ reports() {
 json() { "$python_here" -c 'import json, sys
 r = json.load(open(sys.argv[1]))
 sys.exit(not eval(sys.argv[2]))' "$work/$1.json" "$2"; }
-slow='[x for x in f if x["job"] == "report" and x["kind"] == "slow_rank" and x["rank"] == 1 and x["state"] == "open"]'
+slow='[x for x in f if x["job"] == "report" and x["kind"] == "slow_rank" and x["rank"] == 1 and x["state"] == "open" and x["severity"] != "info"]'
 found() { "$tracectl" findings --state-dir "$state" --json | "$python_here" -c 'import json, sys
 f = json.load(sys.stdin)
 sys.exit(not eval(sys.argv[1]))' "$1"; }
-started() { stepping "${pids[0]}" "$1" && stepping "${pids[3]}" "$1"; }
+started() { stepping "${pids[0]}" "$1" && learned "${pids[0]}" && learned "${pids[3]}"; }
 
 e2e_start findings.raise=no
 grep -q '^Nothing was watched' <<<"$(report)" || fail "wrong report without ranks: $(report)"

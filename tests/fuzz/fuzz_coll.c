@@ -119,6 +119,8 @@ static void feed_device(struct input *input, struct coll *ops)
 		.stop_ns = what & 32 ? COLL_UNKNOWN : value(input),
 		.member = byte(input) & 3,
 		.members = byte(input) & 3,
+		.heard_ns = input->now_ns,
+		.device = what & 3,
 		.peer = (int8_t)byte(input),
 		.captured = what & 128};
 

@@ -189,27 +189,28 @@ static void host(struct input *input)
 	align_host(input->align, process(input), &event);
 }
 
-/* A step of all ranks, so that there are frames to judge. */
+/* Up to 16 steps of all ranks, so that there are frames to judge; one rank loads its data longer, and all take as long. */
 static void whole_step(struct input *input)
 {
 	uint8_t slow = byte(input), times = byte(input) & 15;
+	uint64_t slow_ns = slow * 200000ULL, length_ns = 60000000 + slow_ns;
 
 	for (int repeat = 0; repeat <= times; repeat++) {
 		input->number++;
 		for (int i = 0; i < input->processes; i++) {
-			uint64_t load = i == (slow & 7) ? (uint64_t)slow * 200000 : 1000000;
+			uint64_t load = 1000000 + (i == (slow & 7) ? slow_ns : 0);
 			struct align_stage loads = {.step = input->number,
 				.kind = STAGE_DATALOADER,
 				.start_ns = input->now_ns,
 				.duration_ns = load,
 				.thread_id = 1};
 			struct align_step event = {
-				.step = input->number, .start_ns = input->now_ns, .duration_ns = 60000000};
+				.step = input->number, .start_ns = input->now_ns, .duration_ns = length_ns};
 
 			align_stage(input->align, i, &loads);
 			align_step(input->align, i, &event);
 		}
-		input->now_ns += 60000000;
+		input->now_ns += length_ns;
 		detect_advance(input->detect, input->now_ns);
 	}
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a text file and, where they begin with a key's value, as each kind of value. */
+#include "analyzers/base/units.h"
 #include "daemon/base/ini.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
@@ -21,7 +22,7 @@ static int on_line(void *arg, const struct ini_line *line, char *error, size_t e
 		abort();
 	ini_bool(line->value, &truth);
 	ini_size_bytes(line->value, &number);
-	ini_duration_ns(line->value, &number);
+	units_parse_duration(line->value, &number);
 	if (ini_u64(line->value, 10, 1000, &number) == 0 && (number < 10 || number > 1000))
 		abort();
 	if (line->key[0] == 'x') {

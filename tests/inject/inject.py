@@ -27,8 +27,9 @@ ROOT = HERE.parent.parent
 # kind: (accepted finding kinds, accepted causes, whether the finding names the rank)
 EXPECTED = {
     "clean": (set(), set(), False),
-    "compute": ({"slow_rank"}, {"compute"}, True),
-    "sleep": ({"slow_rank"}, {"host", "launch", "unknown"}, True),
+    "compute": ({"slow_rank"}, {"compute", "card"}, True),
+    # Without a card, nothing tells sleep in forward from computing.
+    "sleep": ({"slow_rank"}, {"host", "launch", "compute"}, True),
     "dataloader": ({"slow_rank"}, {"dataloader"}, True),
     "gc": ({"slow_rank"}, {"garbage_collection"}, True),
     "checkpoint": ({"slow_rank"}, {"checkpoint"}, True),
@@ -39,7 +40,7 @@ EXPECTED = {
     "type": ({"mismatch"}, {"type_mismatch"}, True),
     "size": ({"mismatch"}, {"size_mismatch"}, True),
     "link": ({"slow_communication"}, {"communication", "link", "node_network"}, False),
-    "card": ({"slow_rank"}, {"compute"}, True),
+    "card": ({"slow_rank"}, {"card", "compute"}, True),
 }
 BY_CONTROL = {"compute", "sleep", "dataloader", "gc", "checkpoint", "missing", "type", "size"}
 ALONE = {"link", "checkpoint"}  # these determine how the job is started
@@ -257,7 +258,7 @@ class Run:
         while time.monotonic() < deadline and (settled is None or time.monotonic() < settled):
             time.sleep(0.25)
             now = [f for f in self.daemon.findings(began_ns, self.job) if f["noticed_ns"] and f["finding"] not in before]
-            for f in now:  # a recurred finding keeps its first noticed_ns
+            for f in now:  # a recurred hang keeps its first noticed_ns
                 if f["noticed_ns"] < began_ns and f["state"] == "open":
                     f["noticed_ns"] = came_back.setdefault(f["finding"], time.time_ns())
             findings = [f for f in now if f["noticed_ns"] > began_ns]
@@ -367,7 +368,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--plugin", default="", help="NCCL profiler plugin")
     parser.add_argument("--levels", default="", help="levels turned on at the start")
-    parser.add_argument("--warm", type=float, default=12)
+    parser.add_argument("--warm", type=float, default=20, help="seconds until the fault: 15 until the usual step is known")
     parser.add_argument("--warm-steps", type=int, default=45)
     parser.add_argument("--patience", type=float, default=20)
     parser.add_argument("--clean", type=float, default=30, help="duration of a clean run after --warm, in seconds")

@@ -451,16 +451,16 @@ static inline struct script script_healthy(const char *folder, uint64_t until_ns
 	};
 }
 
-/* One card with slow computing, also on six of the days before: to be replaced. */
+/* A slow card, also on six of the days before: to be replaced. */
 static inline void script_one_slow(struct script *script, uint32_t node, int32_t card, double slow)
 {
 	double ns = (double)script->step_ns;
 
-	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_COMPUTE, node, card, 14 * SCRIPT_HOUR, 0, slow),
+	finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_CARD, node, card, 14 * SCRIPT_HOUR, 0, slow),
 		"forward", "ns", (0.30 + slow) * ns, 0.30 * ns, NULL);
 	for (uint64_t day = 1; day < 8; day++)
 		if (day != 4)
-			finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_COMPUTE, node, card,
+			finding_add(script_slow(script, FINDING_SLOW_RANK, CAUSE_CARD, node, card,
 					    (day * 24 + 9) * SCRIPT_HOUR, 4 * SCRIPT_HOUR, slow),
 				"forward", "ns", (0.30 + slow) * ns, 0.30 * ns, NULL);
 }

@@ -114,8 +114,6 @@ static void judge(const struct detector *detector, struct trace *trace, struct s
 		.slow_frames = 5,
 		.slow_of = 8,
 		.gain_min = 0.03,
-		.job_ratio = 1.10,
-		.suspect_frames = 3,
 		.hang_ns = 30000000000,
 		.hang_busy_ns = 600000000000,
 		.relief_frames = 10};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/replay.h"
+#include "analyzers/judge/replay.h"
 
 #define NS 1e9
 #define EDGES_PER_OP 6

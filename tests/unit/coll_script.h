@@ -200,6 +200,7 @@ static inline struct coll_device record(const char *op, uint64_t seq, uint64_t c
 		.host_ns = now - 5,
 		.start_ns = now + 50,
 		.stop_ns = now + 150,
+		.heard_ns = now + 150,
 		.member = 0,
 		.members = 2,
 		.peer = -1};

@@ -98,6 +98,24 @@ __attribute__((weak)) void rank_coll_counts(const struct rank_coll *colls, struc
 	*ret = (struct rank_coll_counts){.rows = 77, .late = 5};
 }
 
+/* More than fit: devices 0 and on of a rank, and nothing known of the upper bounds. */
+__attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
+	void (*callback)(void *arg, const struct rank *rank, const struct coll_clock *clock), void *arg)
+{
+	struct rank rank = {.pid = 77, .env = {.rank = 1, .job = "job-x", .card = "GPU-0"}};
+	struct timespec utc;
+
+	(void)colls;
+	clock_gettime(CLOCK_REALTIME, &utc);
+	for (uint32_t i = 0; i < 300; i++) {
+		int64_t offset_ns = utc.tv_sec * (int64_t)NSEC_PER_SEC + utc.tv_nsec - (int64_t)monotonic_ns();
+		const struct coll_clock clock = {.device = i, .newest_ns = 1, .steps = 2, .bounds = 3,
+			.estimate = {offset_ns, offset_ns - 4000, INT64_MAX, 2e-6, 1e-6, 3e-6}};
+
+		callback(arg, &rank, &clock);
+	}
+}
+
 __attribute__((weak)) void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 {
 	(void)allocs;

@@ -46,7 +46,7 @@ static inline void on_finding(void *arg, const struct finding *finding)
 
 static inline int start(void **state)
 {
-	const struct detect_options options = {.suspect_frames = 3, .relief_frames = 10};
+	const struct detect_options options = {.relief_frames = 10};
 	const struct findings_sink sink = {on_finding, sent};
 
 	(void)state;
@@ -72,16 +72,17 @@ static inline int stop(void **state)
 	return 0;
 }
 
+/* Slow operations of the rank of that index. */
 static inline struct verdict slow(int32_t rank, bool confirmed)
 {
 	struct verdict verdict = {.confirmed = confirmed, .lost_ns = 0.1 * S};
 
-	verdict.finding.kind = FINDING_SLOW_RANK;
-	verdict.finding.cause = CAUSE_COMPUTE;
+	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
+	verdict.finding.cause = CAUSE_COMMUNICATION;
 	verdict.finding.rank = rank;
 	verdict.finding.confidence = 0.9;
 	verdict.finding.slowdown = 1.2;
-	finding_add(&verdict.finding, "self_time", "ns", 0.6e9, 0.5e9, NULL);
+	finding_add(&verdict.finding, "transfer", "ns", 0.6e9, 0.5e9, "peers");
 	return verdict;
 }
 
@@ -99,14 +100,14 @@ static inline void say(struct verdict verdict)
 /* A second a step. */
 static inline void round_over(void)
 {
-	findings_round(findings, false, step, now);
+	findings_round(findings, false, now);
 	step++;
 	now += S;
 }
 
 static inline void snapshot_over(void)
 {
-	findings_round(findings, true, step, now);
+	findings_round(findings, true, now);
 	now += S;
 }
 

@@ -12,8 +12,9 @@
 
 #define OFF_RANKS 4
 #define OFF_SLOW 3
-#define OFF_FROM 60
-#define OFF_STEPS 160
+#define OFF_FROM 200  /* of 122 ms: after the judge's 5 s of warming and 10 s of learning */
+#define OFF_STEPS 360 /* of 212 ms from then on: longer than the 30 s of a warning */
+#define OFF_FROM_S 30 /* after begin_ns: OFF_FROM has just begun */
 #define OFF_BUCKETS 2
 #define OFF_EVENTS (OFF_STEPS * OFF_RANKS * (5 + OFF_BUCKETS))
 #define OFF_MS 1000000ULL

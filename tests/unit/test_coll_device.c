@@ -16,13 +16,14 @@ static void a_record_makes_a_row_of_the_device(void **state)
 	feed_device(record("AllReduce", 1, 10));
 	assert_int_equal(n_rows, 1);
 	assert_true(rows[0].row.device);
-	assert_int_equal(rows[0].row.device_start_ns, now + 50);
+	/* Between its call and its notice. */
+	assert_in_range(rows[0].row.device_start_ns, now - 10, now + 50);
 	assert_int_equal(rows[0].row.device_duration_ns, 100);
 	assert_int_equal(rows[0].row.host_duration_ns, 10);
 	stand = standing(0);
 	assert_true(stand.completion_known);
 	assert_int_equal(stand.completed.seq, 1);
-	assert_int_equal(stand.completed.time_ns, now + 150);
+	assert_int_equal(stand.completed.time_ns, rows[0].row.device_start_ns + 100);
 	/* Records of operations of several sizes, in the order that the device did them; NCCL counts gathers in bytes.
 	 */
 	feed(all_reduce(10));
@@ -280,6 +281,7 @@ static void launches_of_recorded_graphs(void **state)
 	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
+	now = SECOND;
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
 	feed(of_kind(call("", "", 0, 0), COLL_CAPTURE));
 	feed(all_reduce(10));
@@ -349,6 +351,84 @@ static void a_communicator_goes_before_its_records(void **state)
 	assert_int_equal(n_rows, 2);
 }
 
+#define EPOCH 1795220846000000000ULL /* of a device's clock */
+
+/* A call now and its record, of a device whose clock is `offset` before the host's. */
+static void reduce_on(uint32_t device_number, uint64_t offset, uint64_t seq)
+{
+	struct coll_device device;
+
+	feed(all_reduce(seq));
+	device = record("AllReduce", seq, seq);
+	device.start_ns = now + 20000 + offset;
+	device.stop_ns = device.start_ns + 300000;
+	device.heard_ns = now + 20000 + 300000 + 6000;
+	device.device = device_number;
+	feed_device(device);
+	assert_true(rows[seq - 1].row.device);
+	assert_int_equal(rows[seq - 1].row.device_duration_ns, 300000);
+	assert_in_range(rows[seq - 1].row.device_start_ns, now + 20000 - 10000, now + 20000 + 6000);
+	now += 50000000;
+}
+
+static void a_device_has_a_clock_of_its_own(void **state)
+{
+	struct coll_clock clock[COLL_DEVICES_MAX];
+	uint64_t seq = 0;
+
+	(void)state;
+	start();
+	now = 3 * SECOND;
+	init("nccl", 0xa0, 0xabc, 0, 2);
+	now = 3 * SECOND;
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
+	assert_int_equal(coll_clocks(ops, clock, COLL_DEVICES_MAX), 0);
+	/* 5 ppm and a step of a second later; another one that counts since its start. */
+	for (unsigned i = 0; i < 600; i++)
+		reduce_on(1, EPOCH + 250 * i, ++seq);
+	for (unsigned i = 0; i < 100; i++) {
+		reduce_on(1, EPOCH + SECOND, ++seq);
+		reduce_on(2, 5000, ++seq);
+	}
+	assert_int_equal(n_rows, seq);
+	assert_int_equal(coll_clocks(ops, clock, 1), 1);
+	assert_int_equal(coll_clocks(ops, clock, COLL_DEVICES_MAX), 2);
+	assert_int_equal(clock[0].device, 1);
+	assert_int_equal(clock[0].steps, 1);
+	assert_in_range(clock[0].estimate.offset_ns, EPOCH + SECOND - 6000, EPOCH + SECOND + 20000);
+	assert_int_equal(clock[1].device, 2);
+	assert_int_equal(clock[1].steps, 0);
+	assert_in_range(clock[1].newest_ns, now - 2 * SECOND, now);
+	assert_int_equal(counts().impossible, 0);
+}
+
+static void impossible_times_are_counted(void **state)
+{
+	struct coll_device device;
+
+	(void)state;
+	start();
+	init("nccl", 0xa0, 0xabc, 0, 2);
+	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
+	feed(all_reduce(1));
+	device = record("AllReduce", 1, 1);
+	device.stop_ns += SECOND; /* longer than the host saw it */
+	feed_device(device);
+	assert_false(rows[0].row.device);
+	assert_int_equal(rows[0].row.device_start_ns, COLL_UNKNOWN);
+	feed(all_reduce(1));
+	device = record("AllReduce", 2, 1);
+	device.heard_ns = 3; /* before its call */
+	feed_device(device);
+	assert_false(rows[1].row.device);
+	assert_int_equal(counts().impossible, 2);
+	/* They were not asked about the clock. */
+	feed(all_reduce(1));
+	feed_device(record("AllReduce", 3, 1));
+	assert_true(rows[2].row.device);
+	assert_int_equal(counts().impossible, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +443,8 @@ int main(void)
 		cmocka_unit_test(launches_of_recorded_graphs),
 		cmocka_unit_test(more_rows_than_may_wait),
 		cmocka_unit_test(a_communicator_goes_before_its_records),
+		cmocka_unit_test(a_device_has_a_clock_of_its_own),
+		cmocka_unit_test(impossible_times_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, done);

@@ -231,6 +231,15 @@ static void test_status(void **state)
 	assert_int_equal(body->operations->rows, 77);
 	assert_int_equal(body->operations->late, 5);
 	assert_int_equal(body->operations->allocations, 66);
+	assert_int_equal(body->n_device_clocks, 256);
+	assert_int_equal(body->device_clocks[0]->device, -1);
+	assert_int_equal(body->device_clocks[1]->device, 0);
+	assert_string_equal(body->device_clocks[1]->card, "GPU-0");
+	assert_in_range(body->device_clocks[1]->offset_ns + 1000000000, 0, 2000000000);
+	assert_int_equal(body->device_clocks[1]->offset_ns - body->device_clocks[1]->offset_min_ns, 4000);
+	assert_true(body->device_clocks[1]->offset_min_known && !body->device_clocks[1]->offset_max_known);
+	assert_true(body->device_clocks[1]->drift_ppm > 1.9 && body->device_clocks[1]->drift_ppm < 2.1);
+	assert_int_equal(body->device_clocks[1]->steps, 2);
 	response_free(response);
 	close(fd);
 }

@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ctl/levels.h"
-#include "ctl/rank_list.h"
 
 /* Writes stdout or stderr into a file from here on. */
 static int capture_begin(int fd, FILE **ret)
@@ -142,20 +141,6 @@ static void test_levels(void **state)
 	assert_non_null(strstr(said, "'L1' is not LEVEL=VALUE"));
 }
 
-static void test_ranks(void **state)
-{
-	struct rank_list list;
-	static const char *const bad[] = {
-		"", ",", "3-", "-3", "7-3", "1,", "a", "1 ", "9999999", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"};
-
-	(void)state;
-	assert_true(rank_list_parse("0,3-7", &list));
-	assert_true(rank_list_has(&list, 0) && rank_list_has(&list, 7));
-	assert_false(rank_list_has(&list, 2) || rank_list_has(&list, 8) || rank_list_has(&list, -1));
-	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		assert_false(rank_list_parse(bad[i], &list));
-}
-
 static void completes(char **word, const char *expected)
 {
 	struct command command = {.verb = verb_find("complete"), .word = word};
@@ -222,7 +207,6 @@ int main(void)
 		cmocka_unit_test(test_parse),
 		cmocka_unit_test(test_nearest),
 		cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_ranks),
 		cmocka_unit_test(test_complete),
 	};
 

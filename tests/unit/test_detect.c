@@ -13,6 +13,10 @@
 #include "tests/unit/ddp_script.h"
 
 #define SENT_MAX 512
+#define WARM_STEPS 50	   /* of 105 ms: detect_options.warm_ns */
+#define CLEAN_STEPS 200	   /* in which the judge learns the usual (10 s), and more */
+#define SLOW_STEPS 240	   /* of 145 ms: longer than the 30 s of a warning */
+#define CLEAN_AFTER 70	   /* of 105 ms: longer than the 5 s after which an episode is over */
 
 static struct finding sent[SENT_MAX];
 static size_t n_sent, wanted;
@@ -101,61 +105,65 @@ static void clean(void **state)
 	healthy();
 }
 
-static void one_slow_rank(enum frame_tier tier, enum stage_kind stage, enum finding_cause cause)
+static void one_slow_rank(
+	enum frame_tier tier, enum stage_kind stage, enum activity activity, enum finding_cause cause)
 {
+	const uint64_t from = WARM_STEPS + CLEAN_STEPS + 1;
 	const struct finding *finding;
 
 	ddp_start(&ddp, detect, "slow", 7, tier);
-	ddp_steps(&ddp, 120);
+	ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
 	healthy();
 	ddp.extra_ns[3][stage] = 40000000;
-	ddp_steps(&ddp, 60);
+	ddp_steps(&ddp, SLOW_STEPS);
 	finding = only(FINDING_SLOW_RANK, 3, cause);
 	assert_int_equal(finding->state, FINDING_OPEN);
+	assert_int_equal(finding->severity, SEVERITY_WARNING);
+	assert_int_equal(finding->activity, activity);
 	assert_int_equal(finding->tier, tier);
 	assert_string_equal(finding->host, "node-a");
 	assert_string_equal(finding->card, "3");
 	assert_string_equal(finding->job, "slow");
-	assert_in_range(finding->since_step, 118, 124);
+	assert_in_range(finding->since_step, from - 9, from + 3); /* the tick of a second that it began in */
 	/* 40 ms of 105. */
 	assert_true(finding->slowdown > 1.25 && finding->slowdown < 1.5);
 	ddp.extra_ns[3][stage] = 0;
-	ddp_steps(&ddp, 60);
+	ddp_steps(&ddp, CLEAN_AFTER);
 	detect_end(detect);
 	finding = only(FINDING_SLOW_RANK, 3, cause);
 	assert_int_equal(finding->state, FINDING_CLOSED);
-	assert_in_range(finding->until_step, 176, 190);
-	/* 60 steps of 40 ms on 8 cards. */
-	assert_true(finding->cost_card_hours > 0.7 * 60 * 0.04 * 8 / 3600);
-	assert_true(finding->cost_card_hours < 1.3 * 60 * 0.04 * 8 / 3600);
+	assert_in_range(finding->until_step, from + SLOW_STEPS - 4, from + SLOW_STEPS + 10);
+	/* 40 ms a step on 8 cards. */
+	assert_true(finding->cost_card_hours > 0.9 * SLOW_STEPS * 0.04 * 8 / 3600);
+	assert_true(finding->cost_card_hours < 1.1 * SLOW_STEPS * 0.04 * 8 / 3600);
 }
 
 static void a_slow_loader_by_operations(void **state)
 {
 	(void)state;
-	one_slow_rank(FRAME_TIER_HOST, STAGE_DATALOADER, CAUSE_DATALOADER);
+	one_slow_rank(FRAME_TIER_HOST, STAGE_DATALOADER, ACTIVITY_DATALOADER, CAUSE_DATALOADER);
 }
 
 static void a_slow_loader_by_stages(void **state)
 {
 	(void)state;
-	one_slow_rank(FRAME_TIER_STAGES, STAGE_DATALOADER, CAUSE_DATALOADER);
+	one_slow_rank(FRAME_TIER_STAGES, STAGE_DATALOADER, ACTIVITY_DATALOADER, CAUSE_DATALOADER);
 }
 
 static void slow_computing_by_device_times(void **state)
 {
 	(void)state;
-	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, CAUSE_COMPUTE);
+	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, ACTIVITY_COMPUTE, CAUSE_COMPUTE);
 }
 
 static void all_slow_alike(void **state)
 {
 	(void)state;
 	ddp_start(&ddp, detect, "alike", 9, FRAME_TIER_HOST);
-	ddp_steps(&ddp, 120);
+	ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
 	for (size_t i = 0; i < DDP_RANKS; i++)
 		ddp.extra_ns[i][STAGE_FORWARD] = 30000000;
-	ddp_steps(&ddp, 40);
+	ddp_steps(&ddp, SLOW_STEPS);
 	assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
 }
 
@@ -185,11 +193,30 @@ static void a_job_that_ends(void **state)
 
 	(void)state;
 	ddp_start(&ddp, detect, "ends", 13, FRAME_TIER_HOST);
-	ddp_steps(&ddp, 60);
+	ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
 	ddp.extra_ns[3][STAGE_DATALOADER] = 40000000;
-	ddp_steps(&ddp, 60);
+	ddp_steps(&ddp, SLOW_STEPS);
 	assert_int_equal(detect_open(detect, open, 4), 1);
 	assert_int_equal(open[0].rank, 3);
+	ddp_stop(&ddp);
+	assert_int_equal(detect_open(detect, open, 4), 0);
+	assert_int_equal(only(FINDING_SLOW_RANK, 3, CAUSE_DATALOADER)->state, FINDING_CLOSED);
+}
+
+/* Known from its peers alone; it ends with its job. */
+static void a_rank_slow_from_the_start(void **state)
+{
+	struct finding open[4];
+
+	(void)state;
+	ddp_start(&ddp, detect, "start", 15, FRAME_TIER_HOST);
+	ddp.extra_ns[3][STAGE_DATALOADER] = 40000000;
+	ddp_steps(&ddp, WARM_STEPS + SLOW_STEPS);
+	assert_int_equal(detect_open(detect, open, 4), 1);
+	assert_int_equal(open[0].rank, 3);
+	assert_int_equal(open[0].activity, ACTIVITY_DATALOADER);
+	assert_int_equal(open[0].state, FINDING_OPEN);
+	assert_int_equal(open[0].until_ns, 0);
 	ddp_stop(&ddp);
 	assert_int_equal(detect_open(detect, open, 4), 0);
 	assert_int_equal(only(FINDING_SLOW_RANK, 3, CAUSE_DATALOADER)->state, FINDING_CLOSED);
@@ -228,7 +255,7 @@ static void fake_frame(void *state, const struct frame *frame, const struct meas
 	assert_int_equal(measures->ranks, frame->ranks);
 	frames++;
 	trained += frame->class == FRAME_TRAIN;
-	verdict.finding.kind = FINDING_SLOW_RANK;
+	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
 	verdict.finding.rank = 1;
 	if (frame->step < 40)
 		out->emit(out->arg, &verdict);
@@ -364,6 +391,7 @@ int main(void)
 		DETECT(all_slow_alike),
 		DETECT(a_stopped_rank),
 		DETECT(a_job_that_ends),
+		DETECT(a_rank_slow_from_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

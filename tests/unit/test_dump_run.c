@@ -423,7 +423,7 @@ static void a_folder_of_ones_own_has_what_was_asked_for(void **state)
 	}
 	assert_null(load(L2).data);
 	how.kinds = 1U << DUMP_L1;
-	assert_int_equal(tool_ranks_parse("1", &how.ranks), 0);
+	assert_int_equal(ranges_parse("1", &how.ranks), 0);
 	assert_int_equal(dump_with(&how), 10);
 	store_close(store);
 }

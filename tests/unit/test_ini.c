@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <sys/stat.h>
+#include "analyzers/base/units.h"
 #include "daemon/base/ini.h"
 
 struct seen {
@@ -199,7 +200,7 @@ static void reads_sizes_and_durations(void **state)
 		uint64_t bytes = 0, ns = 0;
 
 		assert_int_equal(ini_size_bytes(rows[i].text, &bytes), rows[i].bytes ? 0 : -EINVAL);
-		assert_int_equal(ini_duration_ns(rows[i].text, &ns), rows[i].ns ? 0 : -EINVAL);
+		assert_int_equal(units_parse_duration(rows[i].text, &ns) < 0, rows[i].ns == 0);
 		assert_true(bytes == rows[i].bytes);
 		assert_true(ns == rows[i].ns);
 	}

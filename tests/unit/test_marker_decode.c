@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of marker libraries to operations: clocks, what is not known, and what no library would say. */
+/* Records of marker libraries to operations: times, what is not known, and what no library would say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "daemon/collect/collect_internal.h"
 
 #define UTC_NS 1795220846000000000ULL
-#define HOST_NS 5000000000ULL /* the same moment in CLOCK_MONOTONIC */
+#define HOST_NS 5000000000ULL
 
 static struct marker_process process;
 static struct coll_device device;
@@ -27,8 +27,8 @@ static void on_device(void *arg, const struct coll_device *given)
 
 static struct rt_marker_record comm_record(uint64_t identity)
 {
-	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = identity, .interface = 5, .device_pair_ns = UTC_NS,
-		.host_pair_ns = HOST_NS, .lost = 3, .name = "dp"};
+	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = identity, .interface = 5, .member = 1,
+		.flags = 3, .lost = 3, .name = "dp"};
 	struct rt_marker_record record;
 
 	memcpy(&record, &comm, sizeof(record));
@@ -59,7 +59,7 @@ static int forget(void **state)
 	return 0;
 }
 
-static void test_times_are_mapped(void **state)
+static void test_times_are_the_devices(void **state)
 {
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
@@ -67,8 +67,10 @@ static void test_times_are_mapped(void **state)
 	give(&comm);
 	give(&record);
 	assert_int_equal(devices, 1);
-	assert_int_equal(device.start_ns, HOST_NS + 2000);
-	assert_int_equal(device.stop_ns, HOST_NS + 3000);
+	assert_int_equal(device.start_ns, UTC_NS + 2000);
+	assert_int_equal(device.stop_ns, UTC_NS + 3000);
+	assert_int_equal(device.heard_ns, HOST_NS + 4000);
+	assert_int_equal(device.device, 3);
 	assert_int_equal(device.seq, 9);
 	assert_int_equal(device.peer, -1);
 	assert_false(device.captured);
@@ -82,7 +84,7 @@ static void test_times_are_mapped(void **state)
 	give(&record);
 	assert_true(device.captured);
 	assert_int_equal(device.seq, 0); /* a launch's number is not a call's */
-	assert_int_equal(device.start_ns, HOST_NS + 2000);
+	assert_int_equal(device.start_ns, UTC_NS + 2000);
 }
 
 static void test_unknown_times(void **state)
@@ -90,14 +92,15 @@ static void test_unknown_times(void **state)
 	struct rt_marker_record comm = comm_record(7), record = collective(7), other = collective(8);
 
 	(void)state;
-	give(&other); /* whose communicator's record was lost: nothing pairs its clocks */
-	assert_int_equal(device.start_ns, COLL_UNKNOWN);
+	give(&other); /* whose communicator's record was lost: nothing tells the device */
+	assert_int_equal(device.start_ns, UTC_NS + 2000);
+	assert_int_equal(device.device, 0);
 	give(&comm);
 	record.flags = RT_MARKER_INCOMPLETE;
 	give(&record);
 	assert_int_equal(device.start_ns, COLL_UNKNOWN);
 	assert_int_equal(device.stop_ns, COLL_UNKNOWN);
-	assert_int_equal(process.counts.incomplete, 2);
+	assert_int_equal(process.counts.incomplete, 1);
 	assert_int_equal(devices, 2);
 }
 
@@ -117,16 +120,38 @@ static void test_a_late_one_is_open(void **state)
 	assert_int_equal(process.counts.late, 1);
 }
 
-static void test_a_clock_that_is_not_utc(void **state)
+/* Whatever its epoch and however far from the host's clocks. */
+static void test_any_clock_is_kept(void **state)
+{
+	static const uint64_t offset_ns[] = {0, 10, 40 * NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, (uint64_t)-1000000};
+	struct rt_marker_record comm = comm_record(7), record = collective(7);
+
+	(void)state;
+	give(&comm);
+	for (size_t i = 0; i < ARRAY_SIZE(offset_ns); i++) {
+		record.device_start_ns = UTC_NS + offset_ns[i];
+		record.device_stop_ns = record.device_start_ns + 50;
+		give(&record);
+		assert_int_equal(device.start_ns, UTC_NS + offset_ns[i]);
+		assert_int_equal(device.stop_ns, device.start_ns + 50);
+	}
+	record.device_start_ns = 1000; /* since the device's start */
+	record.device_stop_ns = 2000;
+	give(&record);
+	assert_int_equal(device.stop_ns, 2000);
+	assert_int_equal(process.counts.bad_times, 0);
+	assert_int_equal(process.counts.operations, ARRAY_SIZE(offset_ns) + 1);
+}
+
+static void test_no_times(void **state)
 {
 	static const struct {
 		uint64_t start_ns, stop_ns;
 	} bad[] = {
-		{UTC_NS + 3000, UTC_NS + 2000},			/* backwards */
-		{1000, 2000},					/* since the device's start */
-		{UTC_NS + 2000, UTC_NS + 40 * NSEC_PER_MSEC},	/* after the host saw its end */
-		{UTC_NS - 2 * NSEC_PER_SEC, UTC_NS + 3000},	/* long before it was launched */
+		{UTC_NS + 3000, UTC_NS + 2000}, /* backwards */
 		{0, UTC_NS + 3000},
+		{UTC_NS, 0},
+		{UTC_NS, UINT64_MAX},
 		{UINT64_MAX, UINT64_MAX},
 	};
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
@@ -140,24 +165,29 @@ static void test_a_clock_that_is_not_utc(void **state)
 		assert_int_equal(device.start_ns, COLL_UNKNOWN);
 		assert_int_equal(device.stop_ns, COLL_UNKNOWN);
 	}
-	assert_int_equal(process.counts.bad_clock, ARRAY_SIZE(bad));
+	assert_int_equal(process.counts.bad_times, ARRAY_SIZE(bad));
 }
 
-static void test_the_latest_pair_counts(void **state)
+/* One process, two devices: two members of the same communicator. */
+static void test_members_have_devices(void **state)
 {
-	struct rt_marker_record comm = comm_record(7), record = collective(7);
-	struct rt_marker_comm stepped;
+	struct rt_marker_record record = collective(7);
+	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = 7};
 
 	(void)state;
-	give(&comm);
-	memcpy(&stepped, &comm, sizeof(stepped));
-	stepped.device_pair_ns += 3600 * NSEC_PER_SEC; /* someone set the clock */
-	memcpy(&comm, &stepped, sizeof(comm));
-	give(&comm);
-	record.device_start_ns += 3600 * NSEC_PER_SEC;
-	record.device_stop_ns += 3600 * NSEC_PER_SEC;
-	give(&record);
-	assert_int_equal(device.start_ns, HOST_NS + 2000);
+	for (uint32_t member = 0; member < 2; member++) {
+		struct rt_marker_record raw;
+
+		comm.member = member;
+		comm.flags = (uint16_t)(member + 1);
+		memcpy(&raw, &comm, sizeof(raw));
+		give(&raw);
+	}
+	for (uint32_t i = 0; i < 4; i++) {
+		record.member = i % 2;
+		give(&record);
+		assert_int_equal(device.device, i % 2 + 1);
+	}
 }
 
 static void test_lies(void **state)
@@ -200,24 +230,25 @@ static void test_many_communicators(void **state)
 
 		give(&comm);
 		give(&record);
-		assert_int_equal(device.start_ns, HOST_NS + 2000);
+		assert_int_equal(device.device, 3);
 	}
 	for (uint64_t i = 2 * MARKER_COMMS_MAX + 1; i <= 3 * MARKER_COMMS_MAX; i++) {
 		struct rt_marker_record record = collective(i);
 
 		give(&record);
-		assert_int_equal(device.start_ns, HOST_NS + 2000);
+		assert_int_equal(device.device, 3);
 	}
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_times_are_mapped, forget),
+		cmocka_unit_test_setup(test_times_are_the_devices, forget),
 		cmocka_unit_test_setup(test_unknown_times, forget),
 		cmocka_unit_test_setup(test_a_late_one_is_open, forget),
-		cmocka_unit_test_setup(test_a_clock_that_is_not_utc, forget),
-		cmocka_unit_test_setup(test_the_latest_pair_counts, forget),
+		cmocka_unit_test_setup(test_any_clock_is_kept, forget),
+		cmocka_unit_test_setup(test_no_times, forget),
+		cmocka_unit_test_setup(test_members_have_devices, forget),
 		cmocka_unit_test_setup(test_lies, forget),
 		cmocka_unit_test_setup(test_many_communicators, forget),
 	};

@@ -67,6 +67,9 @@ static void assert_same(const struct off_found *a, const struct off_found *b)
 
 		assert_int_equal(x->kind, y->kind);
 		assert_int_equal(x->cause, y->cause);
+		assert_int_equal(x->activity, y->activity);
+		assert_int_equal(x->side, y->side);
+		assert_int_equal(x->severity, y->severity);
 		assert_int_equal(x->state, y->state);
 		assert_int_equal(x->rank, y->rank);
 		assert_int_equal(x->tier, y->tier);
@@ -136,7 +139,9 @@ static void nodes(int64_t skew_ns, bool ops)
 	assert_string_equal(slow->host, "node-b");
 	assert_true(
 		llabs(clocks[1].offset_ns + (llabs(skew_ns) < CLOCKS_APART_NS ? 0 : skew_ns)) < 20 * (int64_t)OFF_MS);
-	assert_true(slow->since_step >= OFF_FROM - 5 && slow->since_step <= OFF_FROM + 5);
+	assert_int_equal(slow->activity, ACTIVITY_DATALOADER);
+	assert_int_equal(slow->severity, SEVERITY_WARNING);
+	assert_in_range(slow->since_step, OFF_FROM - 9, OFF_FROM + 5); /* the tick of a second that it began in */
 }
 
 static void test_nodes(void **state)

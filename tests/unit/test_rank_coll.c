@@ -54,7 +54,8 @@ static void test_rows(void **state)
 static void test_device_times(void **state)
 {
 	struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
-		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .member = 0, .members = 4, .peer = -1};
+		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
+		.heard_ns = 28 * MS + 5000, .member = 0, .members = 4, .peer = -1};
 
 	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
@@ -321,7 +322,8 @@ static void test_unknown_is_not_judged(void **state)
 static void test_off_is_off(void **state)
 {
 	const struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
-		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS, .members = 4, .peer = -1};
+		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
+		.heard_ns = 28 * MS + 5000, .members = 4, .peer = -1};
 	struct rank_coll_counts counts;
 
 	(void)state;

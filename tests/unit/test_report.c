@@ -204,13 +204,13 @@ static void test_slow(void **state)
 	assert_true(fabs(report->card_hours - 16 * 24) < 1);
 	assert_string_equal(report->headline.which, "card 2 of node002 (rank 10 of llama-70b)");
 	assert_string_equal(report->headline.since, "Fri 20 Nov 16:00, for 14 h so far");
-	assert_string_equal(report->headline.why, "slow compute: forward 32.4 s, peers 18 s");
+	assert_string_equal(report->headline.why, "slow card: forward 32.4 s, peers 18 s");
 	assert_string_equal(report->headline.todo, "replace the card: slow on 7 of 10 days");
 	assert_true(judge_card_is_chronic(report, &report->card[report->worst[0]]));
 	check_plot(&report->finding[0]);
 	check_slow_json(report);
 	text = shown(render_text, report);
-	has(text, "card 2 of node002 (rank 10 of llama-70b) is slow: slow compute. Lost: 43.4 of 384 "
+	has(text, "card 2 of node002 (rank 10 of llama-70b) is slow: slow card. Lost: 43.4 of 384 "
 		  "card-hours (11 %)");
 	free(text);
 	text = shown(render_html, report);

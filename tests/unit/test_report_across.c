@@ -140,10 +140,10 @@ static void test_once(void **state)
 
 	(void)state;
 	make(false);
-	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, 13, 5, 0.001);
-	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, 20, 0, 0.001);
-	publish("node-a", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
-	publish("node-b", FINDING_SLOW_JOB, -1, 14, 0, 0.002);
+	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, OFF_FROM_S, 5, 0.001);
+	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, OFF_FROM_S + 7, 0, 0.001);
+	publish("node-a", FINDING_SLOW_JOB, -1, OFF_FROM_S + 1, 0, 0.002);
+	publish("node-b", FINDING_SLOW_JOB, -1, OFF_FROM_S + 1, 0, 0.002);
 	report = read_with(0, NULL);
 	assert_int_equal(report->findings, 3);
 	past = report->card[report->worst[0]].past_card_hours;
@@ -154,7 +154,7 @@ static void test_once(void **state)
 	assert_int_equal(report->finding[0].reported_by, 2);
 	assert_true(report->finding[0].across);
 	assert_int_equal(report->finding[0].is.until_ns, 0);
-	assert_true(report->finding[0].is.since_ns < off.begin_ns + 14 * NSEC_PER_SEC);
+	assert_true(report->finding[0].is.since_ns < off.begin_ns + (OFF_FROM_S + 1) * NSEC_PER_SEC);
 	assert_true(report->finding[0].cost_card_hours > 0.003);
 	assert_true(fabs(report->card[report->worst[0]].past_card_hours - past) < 1e-9);
 	assert_false(shows(render_text, report, ": found by comparing"));
@@ -170,7 +170,7 @@ static void test_not_explained(void **state)
 
 	(void)state;
 	make(false);
-	publish("node-a", FINDING_SLOW_JOB, -1, 14, 0, 5);
+	publish("node-a", FINDING_SLOW_JOB, -1, OFF_FROM_S + 1, 0, 5);
 	report = read_all();
 	assert_int_equal(report->findings, 2);
 	assert_int_equal(report->explained, 0);

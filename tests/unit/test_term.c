@@ -168,6 +168,11 @@ static void test_wrap(void **state)
 	wraps("one two three", 0, 2, 8, "one two\n  three");
 	wraps("one two three", 5, 2, 8, "one\n  two\n  three");
 	wraps("averyveryverylongword x", 0, 2, 8, "averyveryverylongword\n  x");
+	wraps("averyveryverylongword x", 0, 2, 10, "averyveryv\n  erylongw\n  ord x");
+	wraps("a \xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac" "345678", 0, 0, 8,
+		"a\n\xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac" "34567\n8");
+	wraps("12345678", 0, 0, 8, "12345678");
+	wraps("x 12345678 y", 0, 0, 8, "x\n12345678\ny");
 	wraps("one\ntwo", 3, 3, 0, "one\n   two");
 	/* Colour codes are no columns. */
 	wraps("\033[1;31mone\033[0m two", 0, 2, 7, "\033[1;31mone\033[0m two");

@@ -4,6 +4,7 @@
 #include "analyzers/analyze/analysis.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,7 +73,8 @@ static void test_as_configuration(void **state)
 
 static void test_set(void **state)
 {
-	static const char *const texts[THRESHOLDS] = {"20", "7", "50", "1m", "2h"};
+	static const char *const texts[THRESHOLDS] = {
+		"20", "7", "50", "6", "11s", "12", "31s", "60", "2m", "1m", "2h"};
 	struct detect_options options;
 
 	(void)state;
@@ -81,7 +83,14 @@ static void test_set(void **state)
 		assert_int_equal(threshold_set(i, texts[i], &options), 0);
 	assert_true(options.slow_ratio > 1.199 && options.slow_ratio < 1.201);
 	assert_true(options.gain_min > 0.069 && options.gain_min < 0.071);
-	assert_true(options.job_ratio > 1.499 && options.job_ratio < 1.501);
+	assert_true(options.judge.job_growth > 0.499 && options.judge.job_growth < 0.501);
+	assert_true(fabs(options.judge.grade[JUDGE_NOTICE].growth - 0.06) < 1e-9);
+	assert_int_equal(options.judge.grade[JUDGE_NOTICE].lasts_ns, 11000000000);
+	assert_true(fabs(options.judge.grade[JUDGE_WARNING].growth - 0.12) < 1e-9);
+	assert_int_equal(options.judge.grade[JUDGE_WARNING].lasts_ns, 31000000000);
+	assert_true(fabs(options.judge.grade[JUDGE_CRITICAL].growth - 0.6) < 1e-9);
+	assert_true(fabs(options.judge.grade[JUDGE_SUDDEN].growth - 0.6) < 1e-9);
+	assert_int_equal(options.judge.grade[JUDGE_CRITICAL].lasts_ns, 120000000000);
 	assert_int_equal(options.hang_ns, 60000000000);
 	assert_int_equal(options.hang_busy_ns, 7200000000000);
 	assert_int_not_equal(threshold_set(0, "", &options), 0);

@@ -299,7 +299,7 @@ static void test_window_ranks_and_jobs(void **state)
 	assert_int_equal(decode_named(d, "out of")->end_ns, t0 + 69 * S);
 	assert_true(decode_named(d, "without an end")->end_ns == UINT64_MAX);
 	decode_free(d);
-	assert_int_equal(tool_ranks_parse("1-2", &how.ranks), 0);
+	assert_int_equal(ranges_parse("1-2", &how.ranks), 0);
 	d = perfetto();
 	assert_int_equal(decode_count(d, DECODE_BEGIN, NULL), 6);
 	decode_free(d);

@@ -93,13 +93,13 @@ static void test_which(void **state)
 	filter.since_ns = 0;
 	filter.all = false;
 	shown(&filter, "1236");
-	assert_int_equal(tool_ranks_parse("3,11", &filter.ranks), 0);
+	assert_int_equal(ranges_parse("3,11", &filter.ranks), 0);
 	shown(&filter, "16");
-	assert_int_equal(tool_ranks_parse("8-9", &filter.ranks), 0);
+	assert_int_equal(ranges_parse("8-9", &filter.ranks), 0);
 	shown(&filter, "");
 	/* A newer row of the same number is the one that counts. */
 	put(1, "closed", 3, now - 9 * HOUR, now - 1, "", "[]", "over now");
-	assert_int_equal(tool_ranks_parse("3", &filter.ranks), 0);
+	assert_int_equal(ranges_parse("3", &filter.ranks), 0);
 	shown(&filter, "1");
 }
 
@@ -228,11 +228,11 @@ static void test_none(void **state)
 	assert_int_equal(findings_watched(reader, &late, &watched, error, sizeof(error)), 0);
 	assert_int_equal(watched.ranks, 0);
 	/* Rank 0 was watched; nothing may be said of others. */
-	assert_int_equal(tool_ranks_parse("3,77-80", &some.ranks), 0);
+	assert_int_equal(ranges_parse("3,77-80", &some.ranks), 0);
 	assert_int_equal(findings_watched(reader, &some, &watched, error, sizeof(error)), 0);
 	none(&watched, "no findings of these ranks since");
 	none(&watched, "none of them was watched");
-	assert_int_equal(tool_ranks_parse("77,0-2", &some.ranks), 0);
+	assert_int_equal(ranges_parse("77,0-2", &some.ranks), 0);
 	assert_int_equal(findings_watched(reader, &some, &watched, error, sizeof(error)), 0);
 	none(&watched, "no findings of these ranks: 1 rank was watched since");
 	watched.only_them = false;
@@ -242,7 +242,7 @@ static void test_none(void **state)
 
 static void test_words(void **state)
 {
-	struct tool_ranks ranks;
+	struct ranges ranks;
 	uint64_t ns, noon = 1795262400ULL * NSEC_PER_SEC;
 
 	(void)state;
@@ -263,12 +263,12 @@ static void test_words(void **state)
 			(const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", NULL};
 		*bad; bad++)
 		assert_int_equal(tool_since(*bad, noon, &ns), -EINVAL);
-	assert_int_equal(tool_ranks_parse("0,3-7", &ranks), 0);
-	assert_true(tool_ranks_have(&ranks, 0) && tool_ranks_have(&ranks, 7) && !tool_ranks_have(&ranks, 2));
-	for (const char *const *bad = (const char *const[]){"", ",", "3-", "-3", "7-3", "1,", "a", "1 ", "9999999999",
+	assert_int_equal(ranges_parse("0,3-7", &ranks), 0);
+	assert_true(ranges_have(&ranks, 0) && ranges_have(&ranks, 7) && !ranges_have(&ranks, 2));
+	for (const char *const *bad = (const char *const[]){"", ",", "3-", "-3", "7-3", "1,", "a", "1 ", "1000001",
 		     "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", NULL};
 		*bad; bad++)
-		assert_int_equal(tool_ranks_parse(*bad, &ranks), -EINVAL);
+		assert_int_equal(ranges_parse(*bad, &ranks), -EINVAL);
 }
 
 int main(void)

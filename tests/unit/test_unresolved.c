@@ -214,7 +214,7 @@ static void names_are_whole(void **state)
 {
 	static struct probe probe[40];
 	static struct unresolved_thing thing[41];
-	struct unresolved missing = {1, thing};
+	struct unresolved missing = {.count = 1, .thing = thing};
 	char names[MISSING_NAMES_BYTES];
 	const char *word;
 	unsigned shown = 1, more;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/replay.h"
+#include "analyzers/judge/replay.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one drawn training job with its faults under a private daemon, and keeps the store with the truth beside it.
+
+  run.py --seed N [--shape S] [--seconds S] [--record DIR] [--gpus N] [--l1 yes|no] [--ranks N] [--kinds a,b] [--kept] [--list]
+
+DIR gets: state/ (the store), truth.json (what score.py reads), findings.json (what the daemon said), run.json (the plan as it was
+run), logs/ (the ranks' own clocks), daemon.log, status.txt. Needs root, PyTorch, and the programs in --build. Exit code 77: this
+machine lacks what the shape needs; the reason is printed.
+
+Even seeds are for development. Odd seeds are kept for the last run: without --kept they are refused.
+"""
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+import outside  # noqa: E402
+import plan as plans  # noqa: E402
+import truth as truths  # noqa: E402
+
+READY_S = 240            # for all ranks to reach their first step; a GPU machine loads CUDA's libraries from a cold disk
+STOP_S = 60              # for all ranks to end after they were told to
+STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
+SETTLE_S = 4             # after the end, until the daemon has judged and written all
+FSDP_ON_CPU = 2, 3       # PyTorch from which FSDP runs over gloo
+NEEDS = """
+import importlib.util as u, json, sys, torch
+v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
+backend = ""
+for name in ("inductor", "aot_eager") if "compile" in sys.argv and hasattr(torch, "compile") else ():
+    try:
+        torch.compile(torch.nn.Linear(4, 4).to(sys.argv[2]), backend=name)(torch.ones(4, 4, device=sys.argv[2])).sum().backward()
+        backend = name
+        break
+    except Exception:
+        pass
+print(json.dumps(dict(torch=torch.__version__, version=v, compile=backend, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
+                      trainer=bool(u.find_spec("transformers")), cards=torch.cuda.device_count())))
+"""
+
+
+def skip(text):
+    print("SKIP: " + text)
+    sys.exit(77)
+
+
+def write(path, text):
+    part = str(path) + ".part"
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.rename(part, path)
+
+
+class Daemon:
+    def __init__(self, args, folder, sock_dir):
+        self.folder, self.build = folder, pathlib.Path(args.build).resolve()
+        self.env = dict(os.environ, RANKTRACE_SOCKET=str(sock_dir / "control.sock"), RANKTRACE_LIBEXEC=str(self.build / "libexec/ranktrace"))
+        if args.libraries:
+            self.env["LD_LIBRARY_PATH"] = args.libraries
+        config = folder / "ranktrace.conf"
+        config.write_text("[daemon]\nprobes_base_dir = %s\n%s" % (pathlib.Path(args.probes).resolve(), "".join(line + "\n" for line in args.config)))
+        self.log = open(folder / "daemon.log", "w", encoding="utf-8")
+        self.process = subprocess.Popen([str(self.build / "daemon/ranktraced"), "--foreground", "--config", str(config), "--state-dir", str(folder / "state"),
+                                         "--socket", self.env["RANKTRACE_SOCKET"]], env=self.env, stderr=self.log)
+        for _ in range(200):
+            if self.process.poll() is not None:
+                break
+            if self.run("status").returncode == 0:
+                return
+            time.sleep(0.1)
+        self.stop()
+        sys.exit("run.py: the daemon does not answer: " + (folder / "daemon.log").read_text(encoding="utf-8")[-2000:])
+
+    def run(self, *words):
+        return subprocess.run([str(self.build / "ctl/tracectl"), *words], env=self.env, capture_output=True, text=True, check=False)
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.log.close()
+
+
+class Job:
+    """The processes of one job, and their files."""
+
+    def __init__(self, plan, folder, args, device):
+        """folder: as we see it; with --root the ranks see it below their root."""
+        self.plan, self.folder, self.args, self.device = plan, folder, args, device
+        self.seen = pathlib.Path("/") / folder.relative_to(args.root) if args.root else folder
+        self.scripts = self.seen.parent if args.root else HERE
+        self.processes, self.pids, self.network, self.over = [], [], None, False
+        folder.mkdir()
+
+    def start(self, port, first_card):
+        plan, args = self.plan, self.args
+        path = self.folder / "plan.json"
+        write(path, json.dumps({"options": plan["options"], "faults": plan["faults"], "cpus": plan["cpus"], "folder": str(self.seen)}))
+        path = self.seen / "plan.json"
+        env = dict(os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), PYTHONDONTWRITEBYTECODE="1")
+        for name in ("RANKTRACE_SOCKET", "RANKTRACE_LIBEXEC", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
+            env.pop(name, None)
+        if args.plugin:
+            env["NCCL_PROFILER_PLUGIN"] = args.plugin
+        self.log = open(self.folder / "output.log", "w", encoding="utf-8")
+        count = plan["ranks"]
+        if self.device == "cuda":
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(str(first_card + i) for i in range(count))
+        # torchrun ends the job with its first rank: where one ends, each is started by itself, as SLURM does.
+        if self.device == "cuda" and not any(f["kind"] == "exit" for f in plan["faults"]):
+            words = [*args.python, "-m", "torch.distributed.run", "--nproc-per-node", str(count)]
+            if plan["name"]:
+                words += ["--rdzv-id", plan["name"], "--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:%d" % port]
+            else:
+                words += ["--master-port", str(port)]
+            self.processes.append(subprocess.Popen([*words, str(self.scripts / "rank.py"), str(path)], env=env, stdout=self.log, stderr=subprocess.STDOUT))
+            return
+        if any(f["kind"] == "network" for f in plan["faults"]):
+            self.network = outside.Network(plan["ranks"])
+            env["MASTER_ADDR"], env["GLOO_SOCKET_IFNAME"] = "10.77.0.1", "eth0"
+        for rank in range(count):
+            own = dict(env, RANK=str(rank), WORLD_SIZE=str(plan["ranks"]), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(plan["ranks"]))
+            if plan["name"]:
+                own["TORCHELASTIC_RUN_ID"] = plan["name"]
+            prefix = self.network.prefix(rank) if self.network else []
+            self.processes.append(subprocess.Popen([*prefix, *args.python, str(self.scripts / "rank.py"), str(path)], env=own, stdout=self.log,
+                                                   stderr=subprocess.STDOUT))
+
+    def heads(self):
+        rows = []
+        for rank in range(self.plan["ranks"]):
+            path = self.folder / ("rank.%d.jsonl" % rank)
+            try:
+                with open(path, encoding="utf-8") as file:
+                    rows.append(json.loads(file.readline()))
+            except (OSError, ValueError):
+                return None
+        return rows
+
+    def wait_ready(self):
+        end = time.monotonic() + READY_S
+        while time.monotonic() < end:
+            heads = self.heads()
+            if heads:
+                self.pids = [h["pid"] for h in heads]
+                return
+            if any(p.poll() is not None for p in self.processes):
+                break
+            time.sleep(0.1)
+        sys.exit("run.py: the ranks of %s do not start: %s" % (self.plan["options"]["shape"], (self.folder / "output.log").read_text(encoding="utf-8")[-3000:]))
+
+    def newest_step(self):
+        """Of the rank that is furthest."""
+        newest = 0
+        for rank in range(self.plan["ranks"]):
+            with open(self.folder / ("rank.%d.jsonl" % rank), "rb") as file:
+                file.seek(max(0, os.path.getsize(file.name) - 4096))
+                for line in file.read().splitlines():
+                    try:
+                        newest = max(newest, json.loads(line).get("s", 0))
+                    except ValueError:
+                        pass
+        return newest
+
+    def ended(self):
+        return all(p.poll() is not None for p in self.processes)
+
+    def ask_to_stop(self, trained_s):
+        newest = self.newest_step()
+        write(self.folder / "stop", str(int(newest + STOP_AHEAD[0] + STOP_AHEAD[1] * newest / max(1.0, trained_s))))
+
+    def kill(self):
+        """All that this job has started, by its ids."""
+        for pid in self.pids:
+            if self.ours(pid):
+                try:
+                    os.kill(pid, 9)
+                except OSError:
+                    pass
+        for p in self.processes:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+        if self.network:
+            self.network.remove()
+            self.network = None
+
+    def ours(self, pid):
+        try:
+            return str(self.seen) in pathlib.Path("/proc/%d/cmdline" % pid).read_text(encoding="utf-8")
+        except OSError:
+            return False
+
+
+class Load(threading.Thread):
+    """What the machine does beside the job: running processes, every 5 s."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.rows, self.over = [], threading.Event()
+
+    def run(self):
+        while not self.over.wait(5):
+            words = pathlib.Path("/proc/loadavg").read_text(encoding="ascii").split()
+            self.rows.append([round(time.time(), 1), float(words[0]), int(words[3].split("/")[0])])
+
+
+def act(job, faults, start_ns, groups, paths, args, first_card):
+    """Faults from outside, one thread a job: they never overlap each other."""
+    for f in sorted(faults, key=lambda f: f["from_s"]):
+        rank = f["rank"]
+        fault = outside.Outside(f, job.pids[rank], job.plan["cpus"][rank] if job.plan["cpus"] else [], first_card + rank, groups, paths.get(rank),
+                                job.network, args.python)
+        begin = start_ns / 1e9 + f["from_s"]
+        time.sleep(max(0.0, begin - 3 - time.time()))
+        try:
+            fault.prepare()
+            time.sleep(max(0.0, begin - time.time()))
+            f["began_ns"] = time.time_ns()
+            fault.begin()
+            while time.time() < start_ns / 1e9 + f["until_s"] and not job.over:
+                time.sleep(0.05)
+        finally:
+            try:
+                fault.end()
+            except OSError:  # the rank has ended
+                pass
+            f["ended_ns"] = time.time_ns()
+
+
+def needs(args, shape):
+    """What this PyTorch can do; skips a shape that it cannot."""
+    done = subprocess.run([*args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    if done.returncode:
+        skip("%s has no working PyTorch" % " ".join(args.python))
+    has = json.loads(done.stdout.splitlines()[-1])
+    if args.gpus and has["cards"] < args.gpus:
+        skip("%d cards here, %d asked for" % (has["cards"], args.gpus))
+    for name, text in (("compile", "torch.compile does not work with PyTorch %s here" % has["torch"]), ("lightning", "Lightning is not installed"),
+                       ("trainer", "transformers is not installed")):
+        if shape == name and not has[name]:
+            skip(text)
+    return has
+
+
+def record(args, plan, folder):
+    has = needs(args, plan["shape"])
+    for job in plan["jobs"]:
+        if job["options"]["shape"] == "sharded":
+            job["options"]["fsdp"] = plan["device"] == "cuda" or tuple(has["version"]) >= FSDP_ON_CPU
+        if job["options"]["shape"] == "compile":
+            job["options"]["backend"] = has["compile"]
+    socks = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
+    daemon, jobs, noise, groups, inner = None, [], None, [], None
+    load = Load()
+    try:
+        daemon = Daemon(args, folder, socks)
+        for level in filter(None, args.levels.split(",")):
+            daemon.run("set", level + "=true")
+        if plan["l1"]:
+            daemon.run("set", "L1=true")
+        load.start()
+        if plan["noise"]:
+            noise = outside.Noise(plan["seed"])
+            noise.start()
+        port = 20000 + os.getpid() % 20000
+        card, cards = 0, []
+        if args.root:
+            inner = pathlib.Path(tempfile.mkdtemp(prefix="rtj.", dir=os.path.join(args.root, "tmp")))
+            for script in HERE.glob("*.py"):
+                shutil.copy(script, inner)
+        for j, each in enumerate(plan["jobs"]):
+            job = Job(each, (inner or folder) / ("job%d" % j), args, plan["device"])
+            jobs.append(job)
+            job.start(port + j, card)
+            cards.append(card)
+            card += each["ranks"] if plan["device"] == "cuda" else 0
+        threads, starts = [], []
+        for job, first_card in zip(jobs, cards):
+            job.wait_ready()
+            kinds = {f["kind"] for f in job.plan["faults"]}
+            group, paths = None, {}
+            if kinds & {"cpu_max", "memory"}:
+                group = outside.Groups("rtj%d.%d" % (os.getpid(), len(groups)))
+                groups.append(group)
+                paths = {r: group.add("rank%d" % r, pid) for r, pid in enumerate(job.pids)}
+            starts.append(time.time_ns() + 10**9)
+            write(job.folder / "start", str(starts[-1]))
+            external = [f for f in job.plan["faults"] if f["place"] == "-"]
+            threads.append(threading.Thread(target=act, args=(job, external, starts[-1], group, paths, args, first_card)))
+            threads[-1].start()
+        # A job that hangs for good ends the recording, unless another one goes on.
+        last = [max([f["until_s"] for f in job.plan["faults"] if f["kind"] in plans.LAST] or [plan["seconds"]]) for job in jobs]
+        finish = max(start / 1e9 + each for start, each in zip(starts, last))
+        while time.time() < finish and not all(job.ended() for job in jobs):
+            time.sleep(0.1)
+        if all(job.ended() for job in jobs) and any(f["kind"] == "exit" for job in jobs for f in job.plan["faults"]):
+            time.sleep(8)  # what is said of the end
+        end_ns = time.time_ns()
+        for job in jobs:
+            job.over = True
+        for thread in threads:
+            thread.join()
+        for job, start in zip(jobs, starts):
+            job.ask_to_stop((end_ns - start) / 1e9)
+        limit = time.monotonic() + STOP_S
+        hangs = any(f["kind"] in plans.LAST for job in jobs for f in job.plan["faults"])
+        while time.monotonic() < (limit if not hangs else min(limit, time.monotonic())) and not all(job.ended() for job in jobs):
+            time.sleep(0.1)
+        live = daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state"))
+        write(folder / "findings.hang.json" if hangs else folder / "findings.json", live.stdout)
+        crashed = [job for job in jobs if any(p.poll() not in (0, None) for p in job.processes)]
+        for job in jobs:
+            job.kill()
+        time.sleep(SETTLE_S)
+        write(folder / "findings.json", daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state")).stdout)
+        write(folder / "findings.txt", daemon.run("findings", "--all", "--state-dir", str(folder / "state")).stdout)
+        write(folder / "status.txt", daemon.run("status").stdout)
+        known = {}
+        rows = daemon.run("query", "--json", "select pid, job from ranks", "--state-dir", str(folder / "state")).stdout
+        try:
+            known = {row["pid"]: row["job"] for row in json.loads(rows)}
+        except ValueError:
+            print("run.py: the store's ranks cannot be read: " + rows[:200])
+        if crashed and not hangs:
+            print("run.py: a rank failed: " + (crashed[0].folder / "output.log").read_text(encoding="utf-8")[-1500:])
+    finally:
+        load.over.set()
+        if noise:
+            noise.stop()
+        for job in jobs:
+            job.over = True
+            job.kill()
+        for group in groups:
+            group.remove()
+        if daemon:
+            daemon.stop()
+        shutil.rmtree(socks, ignore_errors=True)
+    whole = keep(args, plan, folder, jobs, starts, end_ns, known, load, has)
+    if inner:
+        shutil.rmtree(inner, ignore_errors=True)
+    return whole
+
+
+def keep(args, plan, folder, jobs, starts, end_ns, known, load, has):
+    """Logs, truth and the plan as it was run."""
+    logs_dir = folder / "logs"
+    logs_dir.mkdir()
+    rows = []
+    for j, job in enumerate(jobs):
+        logs = {}
+        for rank in range(job.plan["ranks"]):
+            path = job.folder / ("rank.%d.jsonl" % rank)
+            logs[rank] = truths.read_log(str(path))
+            with open(path, "rb") as source, gzip.open(logs_dir / ("job%d.rank.%d.jsonl.gz" % (j, rank)), "wb") as target:
+                shutil.copyfileobj(source, target)
+        shutil.copy(job.folder / "output.log", logs_dir / ("job%d.output.log" % j))
+        row = truths.measure(job.plan, logs, starts[j], end_ns)
+        row["known_as"] = sorted({known[pid] for pid in job.pids if pid in known})
+        rows.append(row)
+        shutil.rmtree(job.folder)
+    version = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    write(folder / "run.json", json.dumps(dict(plan, start_ns=starts, end_ns=end_ns, version=version, has=has, load=load.rows,
+                                               known_as=[row["known_as"] for row in rows])))
+    whole = {"seed": plan["seed"], "shape": plan["shape"], "l1": plan["l1"], "noise": plan["noise"], "version": version, "jobs": rows}
+    write(folder / "truth.json", json.dumps(whole))
+    return whole
+
+
+def words_of(whole):
+    """The truth in words, a line a fault."""
+    for job in whole["jobs"]:
+        yield "%s: %d ranks, %s, step %.1f ms, %d steps, L1 %s%s" % (job["job"] or "(no name)", job["world_size"], job["device"], job["step_ms"], job["steps"],
+                                                               "on" if whole["l1"] else "off", ", noisy machine" if whole["noise"] else "")
+        for f in job["faults"]:
+            yield "  %5.1f s for %4.1f s: %s (%s) rank %s, +%.0f %% (%.1f s lost)%s" % (
+                (f["from_ns"] - job["start_ns"]) / 1e9, (f["until_ns"] - f["from_ns"]) / 1e9, f["kind"],
+                "/".join((f["activities"] or []) + (f["causes"] or [])) if f["place"] == "-" else "in " + f["place"], f["rank"], f["growth_percent"], f["lost_s"],
+                "" if f["matters"] else ", below the thresholds")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--kept", action="store_true", help="allow an odd seed")
+    parser.add_argument("--shape", choices=sorted(plans.SHAPES))
+    parser.add_argument("--seconds", type=float, default=130)
+    parser.add_argument("--record", help="the folder to keep; a temporary one without it")
+    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--ranks", type=int, help="instead of the drawn number")
+    parser.add_argument("--kinds", help="only these faults")
+    parser.add_argument("--l1", choices=("yes", "no"))
+    parser.add_argument("--levels", default="", help="further levels to turn on: L3")
+    parser.add_argument("--python", help="with PyTorch; default /usr/bin/python3, with --gpus this one")
+    parser.add_argument("--root", help="of another system with PyTorch, for the ranks alone (tests/e2e/roots.sh makes some)")
+    parser.add_argument("--build", default=os.environ.get("BUILD", str(ROOT / "build")))
+    parser.add_argument("--probes", default=str(ROOT / "bpf/probes.d"))
+    parser.add_argument("--libraries", help="LD_LIBRARY_PATH of our programs alone")
+    parser.add_argument("--plugin", help="NCCL_PROFILER_PLUGIN of the ranks")
+    parser.add_argument("--config", action="append", default=[], metavar="LINE", help="of ranktrace.conf")
+    parser.add_argument("--list", action="store_true", help="print the plan and end")
+    args = parser.parse_args()
+    if args.seed is None:
+        parser.error("--seed is missing")
+    if args.seed % 2 and not args.kept:
+        sys.exit("run.py: odd seeds are kept for the last run (--kept)")
+    device = "cuda" if args.gpus else "cpu"
+    args.python = [args.python or (sys.executable if args.gpus else "/usr/bin/python3")]
+    if args.root:
+        args.root = os.path.realpath(args.root)
+        if not os.environ.get("RANKTRACE_JOBS_UNSHARED") and not args.list:
+            os.environ["RANKTRACE_JOBS_UNSHARED"] = "1"
+            os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+        args.python = ["chroot", args.root, *args.python]
+    able, missing = outside.able(device)
+    able |= set(plans.KINDS) - set(missing)
+    if args.kinds:
+        able &= set(args.kinds.split(","))
+    plan = plans.draw(args.seed, able, os.cpu_count() or 1, args.shape, args.seconds, device, args.gpus, ranks=args.ranks)
+    if args.l1:
+        plan["l1"] = args.l1 == "yes"
+    for kind in sorted(missing):
+        print("SKIP fault %s: %s" % (kind, missing[kind]))
+    if args.list:
+        print(json.dumps(plan, indent=1))
+        return
+    if os.geteuid():
+        skip("needs root to load BPF programs")
+    folder = pathlib.Path(args.record or tempfile.mkdtemp(prefix="rtjob.")).resolve()
+    if folder.exists() and any(folder.iterdir()):
+        sys.exit("run.py: %s is not empty" % folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    if args.root:  # in a mount namespace of our own: nothing is left behind
+        subprocess.run(["mount", "-t", "proc", "proc", args.root + "/proc"], check=True)
+        subprocess.run(["mount", "--rbind", "/dev", args.root + "/dev"], check=True)
+    for line in words_of(record(args, plan, folder)):
+        print(line)
+    print(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the generator of jobs: the score on known truth and findings, the truth on known logs, the plans of many seeds."""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+import plan as plans  # noqa: E402
+import score  # noqa: E402
+import truth  # noqa: E402
+
+S = 10**9
+KINDS = set(plans.KINDS)
+
+
+def fault(name, rank, begin_s, end_s, lost_s, **more):
+    """A fault whose loss is spread evenly, in slices of a tenth of a second."""
+    count = (end_s - begin_s) * 10
+    slices = [[begin_s * S + i * S // 10, begin_s * S + (i + 1) * S // 10, lost_s / count] for i in range(count)]
+    row = dict(id=name, kind="python", rank=rank, place="outside", activities=["outside"], causes=None, side="host", percent=0, from_ns=begin_s * S,
+               until_ns=end_s * S, lost_s=lost_s, growth_percent=100 * lost_s / max(1e-3, end_s - begin_s - lost_s), steps=count, matters=True, scored=True,
+               slices=slices)
+    return dict(row, **more)
+
+
+def finding(rank, begin_s, end_s, slowdown, **more):
+    row = dict(kind="slow_rank" if rank is not None else "slow_job", cause="host", state="closed", severity="warning", job="j", rank=rank,
+               since_ns=begin_s * S, noticed_ns=(begin_s + 2) * S, until_ns=end_s * S, slowdown=slowdown, activity=None, side=None, sentence="")
+    return dict(row, **more)
+
+
+def job(faults, clean, ranks=2):
+    return dict(job="j", shape="ddp", world_size=ranks, start_ns=0, end_ns=200 * S, known_as=["j"], faults=faults, clean=[[a * S, b * S] for a, b in clean])
+
+
+class Score(unittest.TestCase):
+    def judge(self, faults, findings, clean=()):
+        return score.whole([score.score_job(job(faults, clean), findings, True)])
+
+    def test_exact(self):
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 2.0, activity="outside", side="host")])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertAlmostEqual(got["all"]["recall_activity"], 1, 3)
+        self.assertAlmostEqual(got["precision"], 1, 3)
+        self.assertEqual((got["all"]["own"], got["all"]["side"], got["wrong_rank"], got["clean_loud"]), (1, 1.0, 0, 0))
+        self.assertEqual(got["delay"]["50 % and more"]["median_s"], 2.0)
+
+    def test_claims_too_little_and_too_much(self):
+        # A growth by 25 % claims 4 of the 10 s; one by 400 % claims 16.
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 1.25)])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 0.4, 3)
+        self.assertAlmostEqual(got["precision"], 1, 3)
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 5.0)])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertAlmostEqual(got["precision"], 10 / 16, 3)
+
+    def test_half_of_the_time(self):
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 30, 40, 2.0)])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 0.5, 3)
+        self.assertEqual(got["all"]["own"], 0)
+
+    def test_activity(self):
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 2.0, activity="backward", side="card")])
+        self.assertEqual((got["all"]["recall_activity"], got["all"]["side"]), (0.0, 0.0))
+        hog = fault("a", 1, 20, 40, 10.0, kind="hog", activities=[], causes=["preemption"])
+        self.assertAlmostEqual(self.judge([hog], [finding(1, 20, 40, 2.0, cause="preemption", activity="backward")])["all"]["recall_activity"], 1, 3)
+        self.assertEqual(self.judge([hog], [finding(1, 20, 40, 2.0, cause="throttling", activity="backward")])["all"]["recall_activity"], 0.0)
+        loader = fault("a", 1, 20, 40, 10.0, activities=["dataloader"])
+        self.assertAlmostEqual(self.judge([loader], [finding(1, 20, 40, 2.0, cause="dataloader")])["all"]["recall_activity"], 1, 3)
+
+    def test_wrong_rank(self):
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(0, 20, 40, 2.0)])
+        self.assertEqual((got["all"]["recall_rank"], got["precision"], got["wrong_rank"]), (0.0, 0.0, 1))
+
+    def test_a_job_is_no_rank(self):
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(None, 20, 40, 2.0)])
+        self.assertEqual((got["all"]["recall_rank"], got["wrong_rank"]), (0.0, 0))
+        self.assertAlmostEqual(got["precision"], 1, 3)  # the seconds were lost
+        got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(None, 20, 40, 2.0), finding(1, 20, 40, 2.0)])
+        self.assertAlmostEqual(got["precision"], 0.5, 3)  # but only once
+
+    def test_all_alike(self):
+        alike = fault("a", "all", 20, 40, 10.0)
+        got = self.judge([alike], [finding(None, 20, 40, 2.0)])
+        self.assertAlmostEqual(got["alike"]["told_as_job_s"], 10, 2)
+        self.assertEqual((got["alike"]["accused"], got["all"]["faults"]), (0, 0))
+        got = self.judge([alike], [finding(0, 20, 40, 2.0)])
+        self.assertEqual((got["alike"]["accused"], got["precision"]), (1, 0.0))
+
+    def test_clean(self):
+        clean = [(0, 90), (130, 180)]
+        said = [finding(0, 140, 150, 1.25), finding(0, 150, 160, 1.1, severity="notice"), finding(0, 60, 70, 3.0, severity="info"),
+                finding(0, 60, 70, 3.0, state="suspected"), finding(None, 60, 70, 3.0, kind="imbalance"), finding(0, 60, 70, 3.0, job="other")]
+        got = self.judge([fault("a", 1, 100, 120, 10.0)], said, clean)
+        self.assertEqual((got["clean_loud"], got["findings"]), (1, 2))
+        self.assertAlmostEqual(got["clean_rank_hours"], 140 * 2 / 3600, 6)
+        self.assertAlmostEqual(got["claimed_s"], 2 + 10 - 10 / 1.1, 6)
+        self.assertEqual(got["precision"], 0)
+
+    def test_hang(self):
+        stop = fault("a", 1, 20, 50, 30.0, kind="stop", activities=[], causes=["stopped"], growth_percent=1000.0)
+        got = self.judge([stop], [finding(1, 20, 50, 0.0, kind="hang", cause="stopped")])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertAlmostEqual(got["all"]["recall_activity"], 1, 3)
+        self.assertEqual(got["hangs_aside"]["faults"], 0)
+
+    def test_one_finding_over_two_faults(self):
+        # 40 s of +50 % claim 13.3 s; 20 s were lost, in two parts with 20 s between them.
+        got = self.judge([fault("a", 1, 20, 40, 10.0), fault("b", 1, 60, 80, 10.0)], [finding(1, 20, 80, 1.5)])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertEqual(got["all"]["own"], 0)
+
+    def test_below_the_thresholds_is_not_asked_for(self):
+        got = self.judge([fault("a", 1, 20, 25, 0.1, matters=False)], [])
+        self.assertEqual((got["all"]["faults"], got["all"]["recall_rank"]), (0, None))
+
+
+def logs_of(durations, took=lambda rank, step: {}, klass=lambda step: "step", ranks=2, length=None):
+    """Logs of ranks that end their steps together."""
+    logs = {}
+    for rank in range(ranks):
+        at, rows = 0, []
+        for i, seconds in enumerate(durations):
+            row = {"s": i, "b": at, "e": at + int(seconds * S), "c": klass(i)}
+            if took(rank, i):
+                row["f"] = took(rank, i)
+            if length:
+                row["l"] = length(rank, i)
+            at = row["e"]
+            rows.append(row)
+        logs[rank] = ({"rank": rank, "pid": 100 + rank, "torch": "2"}, rows)
+    return logs
+
+
+def planned(faults, **options):
+    options = dict(dict(shape="ddp", device="cpu", workers=0), **options)
+    faults = [dict(dict(place="outside", activities=["outside"], causes=None, side="host", percent=50), **f) for f in faults]
+    return dict(name="j", ranks=2, options=options, faults=faults)
+
+
+class Truth(unittest.TestCase):
+    def test_lost_beyond_the_clean_median(self):
+        slow = range(300, 500)
+        logs = logs_of([0.15 if i in slow else 0.1 for i in range(800)], lambda rank, i: {"f0": 0.05} if rank == 1 and i in slow else {})
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=1, from_s=30, until_s=60)]), logs, 0, 100 * S)
+        f = got["faults"][0]
+        self.assertAlmostEqual(f["lost_s"], 10, 2)
+        self.assertAlmostEqual(f["growth_percent"], 50, 1)
+        self.assertTrue(f["matters"])
+        self.assertAlmostEqual(f["from_ns"] / S, 30, 2)
+        self.assertAlmostEqual(f["until_ns"] / S, 60, 2)
+        self.assertAlmostEqual(got["step_ms"], 100, 3)
+        self.assertAlmostEqual(truth.lost_in(f, 30 * S, 45 * S), 5, 2)
+        self.assertEqual([[round(a / S), round(b / S)] for a, b in got["clean"]], [[12, 30], [63, 90]])
+
+    def test_thresholds(self):
+        for percent, seconds, matters in ((4, 20, False), (6, 20, True), (40, 8, False), (60, 8, True), (60, 4, False)):
+            step = 0.1 * (1 + percent / 100)
+            slow = range(300, 300 + int(seconds / step))
+            logs = logs_of([step if i in slow else 0.1 for i in range(900)], lambda rank, i, slow=slow: {"f0": 0.01} if i in slow and rank == 0 else {})
+            got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=30, until_s=30 + seconds)]), logs, 0, 100 * S)
+            self.assertEqual(got["faults"][0]["matters"], matters, (percent, seconds))
+
+    def test_checkpoints_are_their_own_class(self):
+        klass = lambda i: "checkpoint" if i % 10 == 9 else "step"  # noqa: E731
+        logs = logs_of([(0.5 if i % 10 == 9 else 0.1) + (0.1 if 300 <= i < 400 else 0) for i in range(800)],
+                       lambda rank, i: {"f0": 0.1} if 300 <= i < 400 and rank == 0 else {}, klass)
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=42, until_s=66)]), logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 10, 1)
+
+    def test_length_of_the_longest_sample(self):
+        length = lambda rank, i: 16 if (i + rank) % 3 == 0 else 8  # noqa: E731
+        longest = [max(length(0, i), length(1, i)) for i in range(800)]
+        logs = logs_of([longest[i] / 100 + (0.05 if 300 <= i < 400 else 0) for i in range(800)],
+                       lambda rank, i: {"f0": 0.05} if 300 <= i < 400 and rank == 0 else {}, length=length)
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=30, until_s=50)]), logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 5, 1)
+
+    def test_two_faults_of_one_step_share_it(self):
+        took = lambda rank, i: {"f0": 0.06} if rank == 0 and 300 <= i < 400 else {"f1": 0.02} if rank == 1 and 300 <= i < 400 else {}  # noqa: E731
+        logs = logs_of([0.16 if 300 <= i < 400 else 0.1 for i in range(800)], took)
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=30, until_s=46), dict(id="f1", kind="sleep", rank=1, from_s=30, until_s=46)]),
+                            logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 4.5, 1)
+        self.assertAlmostEqual(got["faults"][1]["lost_s"], 1.5, 1)
+
+    def test_a_hang_lasts_until_the_end(self):
+        logs = logs_of([0.1] * 500)
+        got = truth.measure(planned([dict(id="f0", kind="deadlock", rank=0, from_s=50, until_s=90)]), logs, 0, 90 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 40, 1)
+        self.assertTrue(got["faults"][0]["matters"])
+
+    def test_waits_for_a_card_are_no_loss(self):
+        # The host runs ahead: nine steps of 20 ms, then one of 820; then the card takes half longer.
+        logs = logs_of([(0.82 if i % 10 == 9 else 0.02) + (0.5 if i % 10 == 9 and 300 <= i < 400 else 0) for i in range(900)],
+                       lambda rank, i: {"f0": 0.05} if rank == 0 and 300 <= i < 400 else {})
+        got = truth.measure(planned([dict(id="f0", kind="matmul", rank=0, from_s=30, until_s=45)], device="cuda"), logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 5, 1)
+        self.assertAlmostEqual(got["faults"][0]["growth_percent"], 50, 0)
+
+
+class Plan(unittest.TestCase):
+    def plans(self, **more):
+        return [plans.draw(seed, KINDS, 2, **more) for seed in range(2, 402, 2)]
+
+    def test_a_seed_is_a_plan(self):
+        self.assertEqual(plans.draw(4, KINDS, 2), plans.draw(4, KINDS, 2))
+        self.assertNotEqual(plans.draw(4, KINDS, 2), plans.draw(6, KINDS, 2))
+
+    def test_shapes_and_faults_are_all_drawn(self):
+        drawn = self.plans(seconds=240.0)
+        self.assertGreaterEqual(len({p["shape"] for p in drawn}), 14)
+        kinds = {f["kind"] for p in drawn for j in p["jobs"] for f in j["faults"]}
+        self.assertGreaterEqual(kinds, KINDS - plans.CARD_ONLY)
+        cards = [plans.draw(seed, KINDS, 32, device="cuda", cards=2, seconds=240.0) for seed in range(2, 402, 2)]
+        self.assertGreaterEqual({f["kind"] for p in cards for j in p["jobs"] for f in j["faults"]}, plans.CARD_ONLY)
+
+    def test_faults_keep_their_bounds(self):
+        for p in self.plans(seconds=240.0):
+            for each in p["jobs"]:
+                faults = sorted(each["faults"], key=lambda f: f["from_s"])
+                for f in faults:
+                    self.assertTrue(f["rank"] == "all" or 0 <= f["rank"] < each["ranks"])
+                    self.assertTrue(plans.PERCENT[0] <= f["percent"] <= plans.PERCENT[1])
+                    self.assertGreaterEqual(f["from_s"], plans.CLEAN_START_S)
+                    self.assertLessEqual(f["until_s"], 240.0)
+                    self.assertGreater(f["until_s"], f["from_s"])
+                for before, after in zip(faults, faults[1:]):
+                    if before["kind"] in plans.ALONE | plans.HANGS or after["kind"] in plans.ALONE | plans.HANGS:
+                        self.assertLess(before["until_s"], after["from_s"])
+
+    def test_a_hog_hits_a_rank_that_has_its_cpus_alone(self):
+        for p in self.plans():
+            for each in p["jobs"]:
+                for f in each["faults"]:
+                    if f["kind"] in ("hog", "threads"):
+                        others = set().union(*(set(c) for r, c in enumerate(each["cpus"]) if r != f["rank"]))
+                        self.assertFalse(set(each["cpus"][f["rank"]]) & others)
+
+    def test_odd_seeds_are_kept(self):
+        words = [sys.executable, str(HERE / "run.py"), "--seed", "3", "--list"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("kept", done.stderr)
+        self.assertNotIn("faults", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
