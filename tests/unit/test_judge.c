@@ -222,6 +222,27 @@ static void growth_and_its_waits_may_lie_steps_apart(void **state)
 	script_end();
 }
 
+/* Attribution is over five steps: of two ranks in turn the second one is named as most of these are its own. */
+static void the_next_culprit_is_named_after_some_steps(void **state)
+{
+	double begun_s;
+
+	(void)state;
+	script_begin(4);
+	script_scale(10);
+	script_run(60);
+	script.fault[1][ACTIVITY_DATALOADER] = 0.5;
+	script_run(40);
+	begun_s = script_s();
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script.fault[2][ACTIVITY_DATALOADER] = 0.5;
+	script_run(40);
+	assert_non_null(script_said(2, ACTIVITY_DATALOADER));
+	begun_s = script_said(2, ACTIVITY_DATALOADER)->first_s - begun_s;
+	assert_true(begun_s > 7.5 && begun_s < 10.5);
+	script_end();
+}
+
 static void waits_that_begin_later_are_learned_first(void **state)
 {
 	(void)state;
@@ -391,6 +412,7 @@ int main(void)
 		cmocka_unit_test(a_job_slow_in_every_second_step_is_told),
 		cmocka_unit_test(a_second_long_step_counts),
 		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
+		cmocka_unit_test(the_next_culprit_is_named_after_some_steps),
 		cmocka_unit_test(waits_that_begin_later_are_learned_first),
 		cmocka_unit_test(lost_records_raise_the_limit),
 		cmocka_unit_test(ranks_that_are_not_here_are_no_evidence),

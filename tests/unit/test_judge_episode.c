@@ -297,6 +297,22 @@ static void a_job_is_compared_with_its_history(void **state)
 	}
 }
 
+/* Less than 10 % is counted. */
+static void a_little_slower_job_is_not_announced(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(4);
+		script_run(900);
+		script_all(ACTIVITY_FORWARD, more ? 12 * MS : 9 * MS);
+		script_run(60);
+		script_all(ACTIVITY_FORWARD, 0);
+		script_run(20);
+		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.severity, more ? SEVERITY_WARNING : SEVERITY_INFO);
+		script_end();
+	}
+}
+
 static void an_open_episode_is_told_every_30_s(void **state)
 {
 	(void)state;
@@ -408,6 +424,7 @@ int main(void)
 		cmocka_unit_test(another_activity_is_another_finding),
 		cmocka_unit_test(severity_is_by_growth_and_length),
 		cmocka_unit_test(a_job_is_compared_with_its_history),
+		cmocka_unit_test(a_little_slower_job_is_not_announced),
 		cmocka_unit_test(an_open_episode_is_told_every_30_s),
 		cmocka_unit_test(what_explains_half_is_the_cause),
 		cmocka_unit_test(major_faults_are_the_cause),
