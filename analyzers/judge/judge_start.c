@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that are slower than their peers from the start: there is no growth, so only peers show it. Of the usual:
- *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of the same role
+ *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of its role
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
  * On cards without L1 a late host may be hidden behind a full device queue: nothing is said then.
  */
@@ -11,17 +11,17 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define START_LEAST 0.03	/* of the step: the gain that is told; noise of a few steps' mean is below */
-#define START_ALLOW 0.015	/* of the step: half of it */
-#define START_CLIP 0.25		/* of what opens: the most that one tick may count */
-#define START_SPREADS 5		/* of its peers: what differs by less is noise */
-#define START_PEER 0.5		/* of the largest gain: a smaller one hides behind it */
-#define START_MANY 16		/* ranks: of more, one spread serves all, with the rank itself in it */
+#define START_LEAST 0.03  /* of the step: the gain that is told; noise of a few steps' mean is below */
+#define START_ALLOW 0.015 /* of the step: half of it */
+#define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
+#define START_SPREADS 5	  /* of its peers: what differs by less is noise */
+#define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
+#define START_MANY 16	  /* ranks: of more, one spread serves all, with the rank itself in it */
 
 struct start {
 	struct judge *judge;
-	bool l1, newest; /* newest: of this tick alone */
-	size_t n;	 /* ranks in judge->order */
+	bool l1, newest;	  /* newest: of this tick alone */
+	size_t n;		  /* ranks in judge->order */
 	bool holds[ACTIVITY_MAX]; /* waits */
 };
 

@@ -292,7 +292,8 @@ static void a_job_is_compared_with_its_history(void **state)
 		script_run(40);
 		script_all(ACTIVITY_FORWARD, 0);
 		script_run(20);
-		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.severity, known ? SEVERITY_WARNING : SEVERITY_NOTICE);
+		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.severity,
+			known ? SEVERITY_WARNING : SEVERITY_NOTICE);
 		script_end();
 	}
 }
@@ -308,7 +309,8 @@ static void a_little_slower_job_is_not_announced(void **state)
 		script_run(60);
 		script_all(ACTIVITY_FORWARD, 0);
 		script_run(20);
-		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.severity, more ? SEVERITY_WARNING : SEVERITY_INFO);
+		assert_int_equal(
+			script_only(-1, ACTIVITY_FORWARD)->finding.severity, more ? SEVERITY_WARNING : SEVERITY_INFO);
 		script_end();
 	}
 }
@@ -334,7 +336,8 @@ static void what_explains_half_is_the_cause(void **state)
 		script_run(LEARN_S);
 		script.host[1].run_delay_ns += most ? 18000000 : 12000000;
 		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
-		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_PREEMPTION : CAUSE_PYTHON);
+		assert_int_equal(
+			script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_PREEMPTION : CAUSE_PYTHON);
 		script_end();
 	}
 }

@@ -33,7 +33,8 @@ static void activities_that_hold_no_wait_are_named(void **state)
 			if (kind == 2)
 				script_cards();
 			said = slow(1, rows[i].activity, rows[i].activity);
-			assert_int_equal(said->finding.cause, kind == 2 && rows[i].cause == CAUSE_COMPUTE ? CAUSE_HOST : rows[i].cause);
+			assert_int_equal(said->finding.cause,
+				kind == 2 && rows[i].cause == CAUSE_COMPUTE ? CAUSE_HOST : rows[i].cause);
 			assert_int_equal(said->finding.side, FINDING_SIDE_HOST);
 			assert_int_equal(said->finding.severity, SEVERITY_WARNING);
 			assert_true(fabs(said->finding.slowdown - 1.25) < 0.02);
@@ -321,7 +322,8 @@ static void a_smaller_culprit_hides_behind_a_larger_one(void **state)
 
 static void all_ranks_alike_are_the_job(void **state)
 {
-	static const enum activity activities[] = {ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OUTSIDE, ACTIVITY_DATALOADER};
+	static const enum activity activities[] = {
+		ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OUTSIDE, ACTIVITY_DATALOADER};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(activities) / sizeof(activities[0]); i++) {
