@@ -136,6 +136,16 @@ void judge_rebase(struct judge *judge)
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
+void judge_relearn(struct judge *judge)
+{
+	judge->ticks = 1;
+	judge->faster = 0;
+	for (size_t r = 0; r < judge->ranks; r++) {
+		judge->rank[r].learned = judge->rank[r].l1_learned = 0;
+		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
+	}
+}
+
 static double blend(double usual, double value, double weight)
 {
 	return usual + weight * (value - usual);

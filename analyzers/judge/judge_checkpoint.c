@@ -99,7 +99,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 	judge->was_checkpoint = any;
 	frequent = judge->checkpoints >= (judge->frequent ? CHECKPOINT_AGAIN : CHECKPOINT_RARE);
 	if (frequent != judge->frequent)
-		judge_rebase(judge); /* the usual step has them now, or no more */
+		judge_relearn(judge); /* the usual step has them now, or no more */
 	judge->frequent = frequent;
 	return skip && !frequent;
 }

@@ -486,14 +486,13 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		watch->act[a] += lost * fmax(0, act[a]) / total;
-	if (watch->open) {
-		episode_tick(judge, watch, rank, lost, cost, act);
-	} else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
-		   watch->lost >= (rank ? GROWTH_LEAST : GROWTH_JOB) * watch->base && (rank || watch->steps >= STEPS_JOB)) {
-		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
-	} else {
+	if (!watch->open)
 		want_more(judge, watch, rank);
-	}
+	if (watch->open)
+		episode_tick(judge, watch, rank, lost, cost, act);
+	else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
+		   watch->lost >= (rank ? GROWTH_LEAST : GROWTH_JOB) * watch->base && (rank || watch->steps >= STEPS_JOB))
+		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
 }
 
 #define RANK_WATCHES 3

@@ -126,6 +126,8 @@ void judge_share(struct judge *judge, double growth);
 
 /* Learns anew: what was taken for the usual was not. */
 void judge_rebase(struct judge *judge);
+/* Learns anew, as in the first ticks: the steps to come are others than before. */
+void judge_relearn(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);

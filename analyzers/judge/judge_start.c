@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks that are slower than their peers from the start: there is no growth, so only peers show it. Of the usual:
- *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of the same role
+ *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of its role
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
  * On cards without L1 a late host may be hidden behind a full device queue: nothing is said then.
  */
@@ -11,51 +11,38 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define START_LEAST 0.03	/* of the step: the gain that is told; noise of a few steps' mean is below */
-#define START_ALLOW 0.015	/* of the step: half of it */
-#define START_CLIP 0.25		/* of what opens: the most that one tick may count */
-#define START_SPREADS 5		/* of its peers: what differs by less is noise */
-#define START_PEER 0.5		/* of the largest gain: a smaller one hides behind it */
-#define START_MANY 16		/* ranks: of more, one spread serves all, with the rank itself in it */
+#define START_LEAST 0.03  /* of the step: the gain that is told; noise of a few steps' mean is below */
+#define START_ALLOW 0.015 /* of the step: half of it */
+#define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
+#define START_SPREADS 5	  /* of its peers: what differs by less is noise */
+#define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
+#define START_MANY 16	  /* ranks: of more, one spread serves all, with the rank itself in it */
 
 struct start {
 	struct judge *judge;
-	bool l1, newest; /* newest: of this tick alone */
-	size_t n;	 /* ranks in judge->order */
+	bool l1, newest;	  /* newest: of this tick alone */
+	size_t n;		  /* ranks in judge->order */
+	bool holds[ACTIVITY_MAX]; /* waits */
 };
 
-static bool holds_wait(const struct start *start, int a)
+/* Means a step of its usual, or of this tick. */
+struct start_parts {
+	double self, wait;
+};
+
+static struct start_parts start_parts(const struct start *start, const struct judge_rank *rank)
 {
-	return activity_may_wait((enum activity)a, start->judge->cards);
-}
+	const struct judge_mean *from = start->newest ? &rank->tick.sum : &rank->usual;
+	double steps = start->newest ? rank->tick.steps : 1, l1_steps = start->newest ? rank->tick.l1_steps : 1;
+	double held = 0, free = 0;
 
-/* Mean a step of its usual, or of this tick. */
-static double start_act(const struct start *start, const struct judge_rank *rank, int a)
-{
-	return start->newest ? rank->tick.sum.act[a] / rank->tick.steps : rank->usual.act[a];
-}
-
-static double start_l1_wait(const struct start *start, const struct judge_rank *rank)
-{
-	return start->newest ? rank->tick.sum.wait / rank->tick.l1_steps : rank->usual.wait;
-}
-
-static double start_self(const struct start *start, const struct judge_rank *rank)
-{
-	double sum = 0;
-
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		sum += start->l1 || !holds_wait(start, a) ? start_act(start, rank, a) : 0;
-	return sum - (start->l1 ? start_l1_wait(start, rank) : 0);
-}
-
-static double start_wait(const struct start *start, const struct judge_rank *rank)
-{
-	double sum = 0;
-
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		sum += holds_wait(start, a) ? start_act(start, rank, a) : 0;
-	return start->l1 ? start_l1_wait(start, rank) : sum;
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		held += start->holds[a] ? from->act[a] : 0;
+		free += start->holds[a] ? 0 : from->act[a];
+	}
+	if (start->l1)
+		return (struct start_parts){(held + free) / steps - from->wait / l1_steps, from->wait / l1_steps};
+	return (struct start_parts){free / steps, held / steps};
 }
 
 /* A part of judge->order: ranks of one role, or all. */
@@ -77,12 +64,16 @@ struct start_middle {
 static struct start_middle start_middle(const struct start *start, struct start_ranks of, const double *value)
 {
 	double *scratch = start->judge->scratch;
+	size_t k = (of.n - 2) / 2;
 	struct start_middle ret;
 
 	for (size_t i = 0; i < of.n; i++)
 		scratch[i] = value[(uint32_t)of.order[i]];
-	ret.low = robust_kth(scratch, of.n, (of.n - 2) / 2);
-	ret.high = robust_kth(scratch, of.n, (of.n - 2) / 2 + 1);
+	ret.low = robust_kth(scratch, of.n, k);
+	/* What follows the k-th is no smaller. */
+	ret.high = scratch[k + 1];
+	for (size_t i = k + 2; i < of.n; i++)
+		ret.high = fmin(ret.high, scratch[i]);
 	return ret;
 }
 
@@ -127,8 +118,8 @@ static enum activity start_activity(const struct start *start, const struct judg
 	n = 0;
 	for (size_t i = 0; i < role.n; i++)
 		if (start_member(start, role, i) != of)
-			judge->scratch[n++] = start_self(start, start_member(start, role, i));
-	self = start_self(start, of) - robust_median(judge->scratch, n);
+			judge->scratch[n++] = start_parts(start, start_member(start, role, i)).self;
+	self = start_parts(start, of).self - robust_median(judge->scratch, n);
 	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, self - sum) : 0;
 	if (!judge->cards && of->usual.act[ACTIVITY_FORWARD] > act[ACTIVITY_COMPUTE]) {
 		act[ACTIVITY_FORWARD] = act[ACTIVITY_COMPUTE];
@@ -168,14 +159,16 @@ static double start_gains(const struct start *start)
 	struct judge *judge = start->judge;
 	const struct start_ranks all = {judge->order, start->n};
 	struct start_middle waits;
+	struct start_parts parts;
 	double top = 0;
 
 	for (size_t i = 0; i < start->n; i++) {
 		size_t r = (uint32_t)judge->order[i];
 
 		judge->column[r] = 0;
-		judge->self[r] = start_self(start, &judge->rank[r]);
-		judge->waits[r] = start_wait(start, &judge->rank[r]);
+		parts = start_parts(start, &judge->rank[r]);
+		judge->self[r] = parts.self;
+		judge->waits[r] = parts.wait;
 	}
 	waits = start_middle(start, all, judge->waits);
 	for (size_t from = 0, to; from < start->n; from = to) {
@@ -247,6 +240,8 @@ void judge_start(struct judge *judge)
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
 	double top, sum = 0;
 
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		start.holds[a] = activity_may_wait((enum activity)a, judge->cards);
 	start_sort(&start);
 	if (start.n < 2 || (judge->cards && !start.l1))
 		return;

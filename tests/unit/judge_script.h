@@ -35,12 +35,12 @@ struct said {
 static struct script {
 	struct judge *judge;
 	size_t ranks;
-	bool cards, l1, cpu;	    /* cpu: host samples have the time that a rank works */
-	enum activity waiting;	    /* where ranks wait */
-	double usual[ACTIVITY_MAX]; /* s */
+	bool cards, l1, cpu;			  /* cpu: host samples have the time that a rank works */
+	enum activity waiting;			  /* where ranks wait */
+	double usual[ACTIVITY_MAX];		  /* s */
 	double fault[SCRIPT_RANKS][ACTIVITY_MAX]; /* s that the rank works more, from now on */
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
-	double late[SCRIPT_RANKS]; /* s that the rank waits more, in the next step alone */
+	double late[SCRIPT_RANKS];		  /* s that the rank waits more, in the next step alone */
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
 	bool missing[SCRIPT_RANKS];
@@ -95,7 +95,7 @@ static inline void script_want(void *arg, unsigned wants, const char *why)
 	snprintf(script.why, sizeof(script.why), "%s", why);
 }
 
-/* Ranks whose steps take 100 ms. */
+/* Ranks whose steps take 100.1 ms: ten are a tick. */
 static inline void script_begin(size_t ranks)
 {
 	const struct judge_sink sink = {script_finding, script_want, NULL};
@@ -104,7 +104,7 @@ static inline void script_begin(size_t ranks)
 	memset(&script, 0, sizeof(script));
 	script.ranks = ranks;
 	script.waiting = ACTIVITY_BACKWARD;
-	script.usual[ACTIVITY_OUTSIDE] = 2 * MS;
+	script.usual[ACTIVITY_OUTSIDE] = 2.1 * MS;
 	script.usual[ACTIVITY_DATALOADER] = 4 * MS;
 	script.usual[ACTIVITY_FORWARD] = 30 * MS;
 	script.usual[ACTIVITY_BACKWARD] = 50 * MS;
@@ -116,10 +116,12 @@ static inline void script_begin(size_t ranks)
 	script.slack = 1e-6; /* rounding */
 	script.random = 1;
 	for (size_t r = 0; r < ranks; r++) {
-		script.who[r] = (struct frame_who){.rank = (int32_t)r, .node = FRAME_NONE, .stage = FRAME_NONE, .host = "node-a"};
+		script.who[r] = (struct frame_who){
+			.rank = (int32_t)r, .node = FRAME_NONE, .stage = FRAME_NONE, .host = "node-a"};
 		script.syncs[r] = 1;
 		script.class[r] = FRAME_NONE;
-		script.host[r] = (struct frame_host){FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+		script.host[r] = (struct frame_host){
+			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 	}
 	judge_options_default(&options);
 	script.judge = judge_new(&options, "job", &sink, &script.next_id);
@@ -169,7 +171,8 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 {
 	struct frame_rank *rank = &script.rank[r];
 
-	*rank = (struct frame_rank){.here = !script.missing[r], .end_ns = script.now_ns, .syncs = script.syncs[r], .host = script.host[r]};
+	*rank = (struct frame_rank){
+		.here = !script.missing[r], .end_ns = script.now_ns, .syncs = script.syncs[r], .host = script.host[r]};
 	if (!rank->here) {
 		*rank = (struct frame_rank){0};
 		return;
@@ -184,7 +187,8 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 	rank->lead_ns = (uint64_t)(script.lead[r] * 10 * 1e9);
 	if (script.cpu)
 		rank->host.cpu_ns = (uint64_t)(work * 1e9);
-	script.measured[r] = (struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r]) * 1e9), .class = script.class[r]};
+	script.measured[r] =
+		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r]) * 1e9), .class = script.class[r]};
 }
 
 static inline void script_step(void)
@@ -193,7 +197,11 @@ static inline void script_step(void)
 	struct frame_comm comm = {.kind = COMM_KIND_DATA, .members = (uint32_t)script.ranks};
 	struct frame_group group = {.members = (uint32_t)script.ranks};
 	struct measure_group measured_group = {.transfer_ns = (uint64_t)(script.transfer * 1e9), .last = FRAME_NONE};
-	struct measures measures = {.ranks = script.ranks, .groups = 1, .rank = script.measured, .group = &measured_group, .lost = script.lost_records};
+	struct measures measures = {.ranks = script.ranks,
+		.groups = 1,
+		.rank = script.measured,
+		.group = &measured_group,
+		.lost = script.lost_records};
 	struct frame frame = {.step = ++script.step,
 		.class = FRAME_TRAIN,
 		.tier = script.l1 ? script.cards ? FRAME_TIER_DEVICE : FRAME_TIER_HOST : FRAME_TIER_STAGES,
@@ -265,8 +273,10 @@ static inline double script_cost(void)
 static inline void script_print(void)
 {
 	for (size_t i = 0; i < script.n_said; i++)
-		fprintf(stderr, "%.1f s: %s, %s, x%u: %s\n", script.said[i].first_s, finding_state_word(script.said[i].finding.state),
-			finding_severity_word(script.said[i].finding.severity), script.said[i].times, script.said[i].finding.sentence);
+		fprintf(stderr, "%.1f s: %s, %s, x%u: %s\n", script.said[i].first_s,
+			finding_state_word(script.said[i].finding.state),
+			finding_severity_word(script.said[i].finding.severity), script.said[i].times,
+			script.said[i].finding.sentence);
 }
 
 /* The newest finding of that rank (-1: of the job) and activity; NULL: there is none. */

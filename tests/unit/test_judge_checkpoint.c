@@ -145,6 +145,24 @@ static void small_excesses_are_none(void **state)
 	script_end();
 }
 
+/* 5 s are, and five steps of 2 s. */
+static void one_long_checkpoint_is_enough(void **state)
+{
+	(void)state;
+	for (int longer = 0; longer < 2; longer++) {
+		begin(1);
+		saves(5, 2, 2, 2, 2);
+		saves(1, 2, 2, longer ? 7.5 : 6.5, 2);
+		script_expect(longer);
+		script_end();
+		begin(20);
+		saves(5, 2, 2, 2, 2);
+		saves(1, 2, 2, longer ? 13 : 11, 2);
+		script_expect(longer);
+		script_end();
+	}
+}
+
 static void the_next_one_that_is_not_slow_ends_it(void **state)
 {
 	(void)state;
@@ -229,6 +247,7 @@ int main(void)
 		cmocka_unit_test(a_rank_among_writers_is_compared_with_them),
 		cmocka_unit_test(two_writers_are_enough),
 		cmocka_unit_test(small_excesses_are_none),
+		cmocka_unit_test(one_long_checkpoint_is_enough),
 		cmocka_unit_test(the_next_one_that_is_not_slow_ends_it),
 		cmocka_unit_test(frequent_checkpoints_are_a_part_of_the_step),
 		cmocka_unit_test(checkpoints_in_an_eighth_of_steps_are_not),

@@ -19,7 +19,7 @@ static void a_loader_slow_from_the_start_is_named(void **state)
 		said = slow(1, ACTIVITY_DATALOADER, 25 * MS);
 		assert_non_null(said);
 		assert_true(fabs(said->finding.slowdown - 1.25) < 0.03);
-		assert_in_range(said->finding.since_ns, SCRIPT_BEGIN_NS, SCRIPT_BEGIN_NS + 1000000);
+		assert_in_range(said->finding.since_ns, SCRIPT_BEGIN_NS - 1000000, SCRIPT_BEGIN_NS + 1000000);
 		script_close();
 		script_expect(1);
 		assert_true(script_cost() > 0.9 * script.lost);

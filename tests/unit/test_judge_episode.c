@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Evidence, the episodes that it opens, and what their findings say. */
+#include "tests/unit/judge_script.h"
+
+#define LEARN_S 60
+
+static void begin(size_t ranks)
+{
+	script_begin(ranks);
+	script_run(LEARN_S);
+}
+
+static void fault(enum activity activity, double s, double lasts_s)
+{
+	script.fault[1][activity] = s;
+	script_run(lasts_s);
+	script.fault[1][activity] = 0;
+}
+
+/* s from the fault's begin to the finding. */
+static double opens_after(double s)
+{
+	begin(4);
+	fault(ACTIVITY_DATALOADER, s, 60);
+	script_only(1, ACTIVITY_DATALOADER);
+	s = script.said[0].first_s - LEARN_S;
+	script_end();
+	return s;
+}
+
+static void evidence_above_the_allowance_opens(void **state)
+{
+	(void)state;
+	/* 0.09 and 0.03 s a tick of 10 steps, of which the first few are learned. */
+	assert_true(fabs(opens_after(10 * MS) - 6.7) < 0.2);
+	assert_true(fabs(opens_after(4 * MS) - 18.8) < 0.2);
+	assert_true(opens_after(50 * MS) < 3.1);
+}
+
+static void small_growth_is_no_finding(void **state)
+{
+	(void)state;
+	begin(4);
+	script_run(120);
+	fault(ACTIVITY_DATALOADER, 2.4 * MS, 300);
+	script_expect(0);
+	script_end();
+}
+
+static void the_job_is_judged_more_carefully(void **state)
+{
+	(void)state;
+	begin(4);
+	script_run(300);
+	script_all(ACTIVITY_FORWARD, 5.8 * MS);
+	script_run(120);
+	script_expect(0);
+	script_end();
+	begin(4);
+	script_all(ACTIVITY_FORWARD, 10 * MS);
+	script_run(60);
+	assert_true(fabs(script_only(-1, ACTIVITY_FORWARD)->first_s - LEARN_S - 9.9) < 1.2);
+	script_end();
+}
+
+/* Four slow steps of all ranks are none, and six are. */
+static void a_slow_job_lasts_five_steps(void **state)
+{
+	(void)state;
+	for (int steps = 4; steps <= 6; steps += 2) {
+		begin(4);
+		for (int i = 0; i < steps; i++) {
+			script_once(ACTIVITY_BACKWARD, 5);
+			script_step();
+		}
+		script_run(20);
+		script_expect(steps > 5);
+		script_end();
+	}
+}
+
+/* Of the growth, transfers take the larger part: a rank is named for 45 % of it, and not for 35 %. */
+static void a_rank_is_named_for_two_fifths(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		double own = more ? 18 * MS : 14 * MS;
+
+		script_begin(4);
+		script_cards();
+		script.l1 = true;
+		script.transfer = 5 * MS;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_BACKWARD] = own;
+		script.transfer += 40 * MS - own;
+		script_run(60);
+		assert_true((script_said(1, ACTIVITY_COMPUTE) != NULL) == more);
+		assert_non_null(script_said(-1, ACTIVITY_BACKWARD));
+		script_end();
+	}
+}
+
+/* After 50 %: 30 % goes on, and 10 % is over. */
+static void less_than_half_of_the_loss_is_its_end(void **state)
+{
+	(void)state;
+	for (int half = 0; half < 2; half++) {
+		begin(4);
+		fault(ACTIVITY_DATALOADER, 50 * MS, 60);
+		script.fault[1][ACTIVITY_DATALOADER] = half ? 30 * MS : 10 * MS;
+		for (int i = 0; i < (half ? 400 : 140); i++) {
+			script_step();
+			if (half)
+				assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+		}
+		assert_int_equal(script.said[0].finding.state, half ? FINDING_OPEN : FINDING_CLOSED);
+		script_end();
+	}
+}
+
+/* s from the fault's end to the finding's. */
+static double closes_after(double times)
+{
+	double over_s;
+
+	script_begin(4);
+	script_scale(times);
+	script_run(LEARN_S * times);
+	fault(ACTIVITY_DATALOADER, 50 * MS * times, 60 * times);
+	over_s = script_s();
+	for (int i = 0; i < 400 && script.said[0].finding.state == FINDING_OPEN; i++)
+		script_step();
+	over_s = script_s() - over_s;
+	assert_true(script.said[0].finding.until_ns - script.said[0].finding.since_ns < (uint64_t)(61e9 * times));
+	script_expect(1);
+	script_end();
+	return over_s;
+}
+
+static void quiet_ends_an_episode(void **state)
+{
+	(void)state;
+	assert_true(closes_after(1) >= 4.5 && closes_after(1) <= 7);
+	/* Steps of 3 s: five of them. */
+	assert_true(closes_after(30) >= 14 && closes_after(30) <= 19);
+}
+
+static void a_recurrence_continues_an_episode(void **state)
+{
+	for (int later = 0; later < 2; later++) {
+		uint64_t since_ns;
+
+		(void)state;
+		begin(4);
+		fault(ACTIVITY_DATALOADER, 50 * MS, 20);
+		since_ns = script.said[0].finding.since_ns;
+		script_run(later ? 45 : 24);
+		assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
+		fault(ACTIVITY_DATALOADER, 50 * MS, 20);
+		script_expect(later ? 2 : 1);
+		assert_int_equal(script.said[0].finding.since_ns, since_ns);
+		script_close();
+		assert_true(script_cost() > 0.95 * script.lost);
+		assert_true(script.said[0].finding.until_ns - since_ns > (later ? 19000000000ULL : 62000000000ULL));
+		script_over();
+	}
+}
+
+/* Bursts of a few seconds are noise: what follows opens at up to four times the evidence, of the job at ten times. */
+static double opens_after_bursts(double s, bool whole)
+{
+	double begun_s;
+
+	begin(4);
+	for (int i = 0; i < (whole ? 5 : 3); i++) {
+		script_all(ACTIVITY_FORWARD, whole ? 300 * MS : 0);
+		script.fault[1][ACTIVITY_DATALOADER] = whole ? 0 : 300 * MS;
+		script_run(whole ? 2 + 1.6 * i : 3.2);
+		script_all(ACTIVITY_FORWARD, 0);
+		script.fault[1][ACTIVITY_DATALOADER] = 0;
+		script_run(160);
+	}
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_equal(script.said[i].finding.severity, SEVERITY_INFO);
+	begun_s = script_s();
+	script_all(ACTIVITY_OPTIMIZER, whole ? s : 0);
+	script.fault[1][ACTIVITY_OUTSIDE] = whole ? 0 : s;
+	script_run(200);
+	assert_non_null(script_said(whole ? -1 : 1, whole ? ACTIVITY_OPTIMIZER : ACTIVITY_OUTSIDE));
+	s = script.said[script.n_said - 1].first_s - begun_s;
+	script_end();
+	return s;
+}
+
+static void noise_raises_the_limit(void **state)
+{
+	double rank, job;
+
+	(void)state;
+	rank = opens_after_bursts(10 * MS, false);
+	job = opens_after_bursts(15 * MS, true);
+	assert_true(rank > 22 && rank < 28);
+	assert_true(job > 45 && job < 65);
+}
+
+/* Of steps of a second: not of ten minutes, but of 3,000 steps. */
+static void noise_is_forgotten_slowly(void **state)
+{
+	static const int bursts[] = {2, 3, 5};
+	double begun_s;
+
+	(void)state;
+	script_begin(4);
+	script_scale(10);
+	script_run(60);
+	for (size_t i = 0; i < sizeof(bursts) / sizeof(bursts[0]); i++) {
+		for (int k = 0; k < bursts[i]; k++) {
+			script.once[1][ACTIVITY_DATALOADER] = 1;
+			script_step();
+		}
+		script_run(110);
+	}
+	script_run(1000);
+	script_expect(0);
+	begun_s = script_s();
+	script.fault[1][ACTIVITY_DATALOADER] = 0.1;
+	script_run(60);
+	begun_s = script_only(1, ACTIVITY_DATALOADER)->first_s - begun_s;
+	assert_true(begun_s > 15.5 && begun_s < 19);
+	script_end();
+}
+
+/* Of a tick's loss: in the activity that was named, in another one, and in a third. */
+static void another_activity_is_another_finding(void **state)
+{
+	static const struct {
+		double named, other, third;
+		bool parts;
+	} rows[] = {{0, 50, 0, true}, {7, 35, 8, true}, {7, 25, 18, false}, {15, 35, 0, false}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		begin(4);
+		fault(ACTIVITY_DATALOADER, 50 * MS, 20);
+		script.fault[1][ACTIVITY_DATALOADER] = rows[i].named * MS;
+		script.fault[1][ACTIVITY_OPTIMIZER] = rows[i].other * MS;
+		script.fault[1][ACTIVITY_OUTSIDE] = rows[i].third * MS;
+		script_run(40);
+		script_expect(rows[i].parts ? 2 : 1);
+		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+		assert_true((script_said(1, ACTIVITY_OPTIMIZER) != NULL) == rows[i].parts);
+		script_close();
+		assert_true(script_cost() > 0.95 * script.lost);
+		script_over();
+	}
+}
+
+static void severity_is_by_growth_and_length(void **state)
+{
+	static const struct {
+		double growth_ms, s;
+		enum finding_severity severity;
+	} rows[] = {{60, 70, SEVERITY_CRITICAL}, {40, 70, SEVERITY_WARNING}, {60, 45, SEVERITY_WARNING},
+		{60, 8, SEVERITY_WARNING}, {40, 8, SEVERITY_INFO}, {60, 4, SEVERITY_INFO}, {15, 40, SEVERITY_WARNING},
+		{7, 40, SEVERITY_NOTICE}, {15, 20, SEVERITY_NOTICE}, {8, 15, SEVERITY_NOTICE}, {4, 40, SEVERITY_INFO},
+		{15, 7, SEVERITY_INFO}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct finding *finding;
+
+		begin(4);
+		fault(ACTIVITY_DATALOADER, rows[i].growth_ms * MS, rows[i].s);
+		script_run(30);
+		finding = &script_only(1, ACTIVITY_DATALOADER)->finding;
+		if (finding->severity != rows[i].severity)
+			fprintf(stderr, "row %zu\n", i);
+		assert_int_equal(finding->severity, rows[i].severity);
+		assert_true((finding->noticed_ns != 0) == (finding->severity > SEVERITY_INFO));
+		script_end();
+	}
+}
+
+/* 20 % for 40 s: a warning of a job that was known for ten times as long. */
+static void a_job_is_compared_with_its_history(void **state)
+{
+	(void)state;
+	for (int known = 0; known < 2; known++) {
+		script_begin(4);
+		script_run(known ? 600 : 300);
+		script_all(ACTIVITY_FORWARD, 20 * MS);
+		script_run(40);
+		script_all(ACTIVITY_FORWARD, 0);
+		script_run(20);
+		assert_int_equal(script_only(-1, ACTIVITY_FORWARD)->finding.severity,
+			known ? SEVERITY_WARNING : SEVERITY_NOTICE);
+		script_end();
+	}
+}
+
+/* Less than 10 % is counted. */
+static void a_little_slower_job_is_not_announced(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(4);
+		script_run(900);
+		script_all(ACTIVITY_FORWARD, more ? 12 * MS : 9 * MS);
+		script_run(60);
+		script_all(ACTIVITY_FORWARD, 0);
+		script_run(20);
+		assert_int_equal(
+			script_only(-1, ACTIVITY_FORWARD)->finding.severity, more ? SEVERITY_WARNING : SEVERITY_INFO);
+		script_end();
+	}
+}
+
+static void an_open_episode_is_told_every_30_s(void **state)
+{
+	(void)state;
+	begin(4);
+	fault(ACTIVITY_DATALOADER, 20 * MS, 300);
+	/* At its begin, as its severity grows twice, and nine times. */
+	assert_in_range(script_only(1, ACTIVITY_DATALOADER)->times, 10, 13);
+	script_end();
+}
+
+/* Run delay explains 60 or 40 % of the lost time. */
+static void what_explains_half_is_the_cause(void **state)
+{
+	(void)state;
+	for (int most = 0; most < 2; most++) {
+		script_begin(4);
+		for (int r = 0; r < 4; r++)
+			script.host[r].run_delay_ns = 500000;
+		script_run(LEARN_S);
+		script.host[1].run_delay_ns += most ? 18000000 : 12000000;
+		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
+		assert_int_equal(
+			script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_PREEMPTION : CAUSE_PYTHON);
+		script_end();
+	}
+}
+
+/* A major fault takes about a millisecond. */
+static void major_faults_are_the_cause(void **state)
+{
+	(void)state;
+	for (int most = 0; most < 2; most++) {
+		script_begin(4);
+		for (int r = 0; r < 4; r++)
+			script.host[r].major_faults = 1;
+		script_run(LEARN_S);
+		script.host[1].major_faults += most ? 21 : 11;
+		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
+		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_FAULTS : CAUSE_PYTHON);
+		script_end();
+	}
+}
+
+static void evidence_is_of_the_worst_moment(void **state)
+{
+	const struct finding_evidence *loader, *step;
+
+	(void)state;
+	begin(4);
+	fault(ACTIVITY_DATALOADER, 25 * MS, 20);
+	fault(ACTIVITY_DATALOADER, 40 * MS, 20);
+	fault(ACTIVITY_DATALOADER, 25 * MS, 20);
+	loader = script_evidence(&script_only(1, ACTIVITY_DATALOADER)->finding, "dataloader");
+	step = script_evidence(&script.said[0].finding, "step_time");
+	assert_true(fabs(loader->value - 44e6) < 1e6 && fabs(loader->peers - 4e6) < 1e5);
+	assert_true(fabs(step->value - 140e6) < 1e6 && fabs(step->peers - 100e6) < 1e6);
+	script_end();
+}
+
+static void more_levels_are_wanted_once(void **state)
+{
+	(void)state;
+	begin(2);
+	script_run(60);
+	assert_int_equal(script.n_wants, 0);
+	script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+	script_run(60);
+	assert_int_equal(script.wants, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
+	assert_int_equal(script.n_wants, 1);
+	assert_non_null(strstr(script.why, "no rank is named"));
+	script_end();
+	begin(4);
+	fault(ACTIVITY_DATALOADER, 20 * MS, 60);
+	assert_int_equal(script.wants, JUDGE_WANT_SYSTEM);
+	assert_int_equal(script.n_wants, 1);
+	assert_non_null(strstr(script.why, "rank 1 has delayed its job"));
+	script_end();
+}
+
+static void an_open_episode_is_known(void **state)
+{
+	struct finding open[2];
+
+	(void)state;
+	begin(4);
+	assert_false(judge_names(script.judge));
+	fault(ACTIVITY_DATALOADER, 20 * MS, 20);
+	assert_true(judge_names(script.judge));
+	assert_int_equal(judge_open(script.judge, open, 2), 1);
+	assert_int_equal(open[0].until_ns, 0);
+	assert_int_equal(judge_open(script.judge, open, 0), 0);
+	script_run(20);
+	assert_false(judge_names(script.judge));
+	script_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(evidence_above_the_allowance_opens),
+		cmocka_unit_test(small_growth_is_no_finding),
+		cmocka_unit_test(the_job_is_judged_more_carefully),
+		cmocka_unit_test(a_slow_job_lasts_five_steps),
+		cmocka_unit_test(a_rank_is_named_for_two_fifths),
+		cmocka_unit_test(less_than_half_of_the_loss_is_its_end),
+		cmocka_unit_test(quiet_ends_an_episode),
+		cmocka_unit_test(a_recurrence_continues_an_episode),
+		cmocka_unit_test(noise_raises_the_limit),
+		cmocka_unit_test(noise_is_forgotten_slowly),
+		cmocka_unit_test(another_activity_is_another_finding),
+		cmocka_unit_test(severity_is_by_growth_and_length),
+		cmocka_unit_test(a_job_is_compared_with_its_history),
+		cmocka_unit_test(a_little_slower_job_is_not_announced),
+		cmocka_unit_test(an_open_episode_is_told_every_30_s),
+		cmocka_unit_test(what_explains_half_is_the_cause),
+		cmocka_unit_test(major_faults_are_the_cause),
+		cmocka_unit_test(evidence_is_of_the_worst_moment),
+		cmocka_unit_test(more_levels_are_wanted_once),
+		cmocka_unit_test(an_open_episode_is_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
