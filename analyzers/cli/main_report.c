@@ -21,7 +21,7 @@
 #define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
 
 static const char usage[] =
-	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
+	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--rank LIST] [--text|--markdown|--json|--html] [-o FILE]\n"
 	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR "
 	"[--keep-max "
 	"N]]\n"
@@ -29,6 +29,7 @@ static const char usage[] =
 	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --until TIME     until then (now)\n"
 	"  --job J          only of this job\n"
+	"  --rank LIST      only of these ranks, beside all others: 0,3-7\n"
 	"  --text, --markdown, --json, --html\n"
 	"                   what to write (text); HTML is one file with everything in it\n"
 	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
@@ -107,6 +108,7 @@ enum option_id {
 	SET_SINCE,
 	SET_UNTIL,
 	SET_JOB,
+	SET_RANK,
 	SET_KEEP,
 	SET_KEEP_MAX,
 	SET_COMPARE_MAX,
@@ -167,6 +169,10 @@ static int cmd_report_set(struct program *program, enum option_id id, const char
 	case SET_JOB:
 		program->options.job = value;
 		return 0;
+	case SET_RANK:
+		if (tool_ranks_parse(value, &program->options.ranks) < 0)
+			return 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value);
+		return 0;
 	case SET_KEEP:
 		program->keep = value;
 		return 0;
@@ -219,6 +225,7 @@ static int cmd_report_parse(int argc, char **argv, struct program *program)
 		{"since", required_argument, NULL, SET_SINCE},
 		{"until", required_argument, NULL, SET_UNTIL},
 		{"job", required_argument, NULL, SET_JOB},
+		{"rank", required_argument, NULL, SET_RANK},
 		{"keep", required_argument, NULL, SET_KEEP},
 		{"keep-max", required_argument, NULL, SET_KEEP_MAX},
 		{"compare-max", required_argument, NULL, SET_COMPARE_MAX},

@@ -3,17 +3,20 @@
  * Charts. The SVG holds only shapes, because it is stretched to any width; labels are HTML around it and keep their
  * size.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyzers/report/html.h"
+#include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
 
 #define WIDTH 1000
 #define HEIGHT 200
 #define LANES_MAX 8
 #define LANE_REM 1.3
-#define LABELS 6 /* below the time axis */
+#define LABELS 9 /* below the time axis, at most */
+#define DAY_NS 86400000000000ULL
 
 struct axis {
 	uint64_t since_ns, until_ns;
@@ -67,6 +70,51 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 		axis->top = axis->bottom + 1;
 }
 
+/* The next tick at or after a time: weeks and months have no round start, so a day is the longest step. */
+static uint64_t report_html_chart_tick(uint64_t since_ns, uint64_t until_ns, uint64_t *ret_step_ns)
+{
+	*ret_step_ns = report_round_step(until_ns - since_ns, LABELS);
+	return report_round_time(since_ns, *ret_step_ns);
+}
+
+void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns)
+{
+	uint64_t step_ns, at_ns = report_html_chart_tick(since_ns, until_ns, &step_ns);
+	char text[WORDS_BYTES];
+
+	fputs("<div class=\"xs\">", out);
+	for (unsigned i = 0; at_ns <= until_ns; at_ns += step_ns, i++) {
+		double at = 100.0 * (double)(at_ns - since_ns) / (double)(until_ns - since_ns);
+
+		fprintf(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">", i % 2 ? "odd" : "",
+			at < 4	? " f"
+			: at > 96 ? " l"
+				: "",
+			at);
+		/* Midnight is a day's name. */
+		html_text(out, step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, text)
+											     : words_clock(at_ns, step_ns, text));
+		fputs("</span>", out);
+	}
+	fputs("</div>", out);
+}
+
+static void report_html_chart_end(FILE *out, const struct axis *axis)
+{
+	fputs("</svg></div>", out);
+	html_ticks(out, axis->since_ns, axis->until_ns);
+}
+
+/* Vertical lines at the labels. */
+static void report_html_chart_grid(FILE *out, const struct axis *axis)
+{
+	uint64_t step_ns, at_ns = report_html_chart_tick(axis->since_ns, axis->until_ns, &step_ns);
+
+	for (; at_ns <= axis->until_ns; at_ns += step_ns)
+		fprintf(out, "<line class=\"gridl\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"%d\"/>", x_of(axis, at_ns),
+			x_of(axis, at_ns), HEIGHT);
+}
+
 static void report_html_chart_begin(FILE *out, const struct axis *axis, const char *class)
 {
 	char text[WORDS_BYTES];
@@ -83,25 +131,7 @@ static void report_html_chart_begin(FILE *out, const struct axis *axis, const ch
 		"aria-hidden=\"true\">"
 		"<line class=\"gridl\" x1=\"0\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>",
 		WIDTH, HEIGHT, HEIGHT / 2, WIDTH, HEIGHT / 2);
-}
-
-static void report_html_chart_end(FILE *out, const struct axis *axis)
-{
-	uint64_t step_ns = (axis->until_ns - axis->since_ns) / LABELS;
-	char text[WORDS_BYTES];
-
-	fputs("</svg></div><div class=\"xs\">", out);
-	for (unsigned i = 0; i <= LABELS; i++) {
-		fprintf(out, "<span class=\"%s\" style=\"left:%.2f%%\">",
-			i == 0	      ? "f"
-			: i == LABELS ? "l"
-			: i % 2	      ? "odd"
-				      : "",
-			100.0 * i / LABELS);
-		html_text(out, words_clock(axis->since_ns + i * step_ns, step_ns, text));
-		fputs("</span>", out);
-	}
-	fputs("</div>", out);
+	report_html_chart_grid(out, axis);
 }
 
 /* A line with gaps where values are missing. */
@@ -188,42 +218,73 @@ static uint64_t report_html_chart_end_of(const struct report *report, const stru
 									       : report->until_ns;
 }
 
-/* A bar a finding, numbered as in the tables; overlapping bars go to separate lanes. */
-static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
+/* Share of the axis in percent. */
+static double percent_of(const struct axis *axis, uint64_t ns)
 {
-	double taken[LANES_MAX] = {0};
-	size_t lane, used = 0;
+	return x_of(axis, ns) / WIDTH * 100;
+}
+
+/* Lane of a group, below those that its episodes or its number would cover; SIZE_MAX: all are full. */
+static size_t lane_of(const struct report *report, const struct axis *axis, const struct report_group *group, double *taken)
+{
+	double from = 100, to = 0;
+	size_t lane = 0;
+
+	for (size_t i = group->first; i < group->first + group->is.count; i++) {
+		from = fmin(from, percent_of(axis, report->finding[i].is.since_ns));
+		to = fmax(to, percent_of(axis, report_html_chart_end_of(report, &report->finding[i])));
+	}
+	from = fmin(from, 93.5);
+	while (lane < LANES_MAX && taken[lane] > from)
+		lane++;
+	if (lane == LANES_MAX)
+		return SIZE_MAX;
+	taken[lane] = fmax(to, from + 4) + 0.5;
+	return lane;
+}
+
+static void lane_bar(FILE *out, const struct report *report, const struct axis *axis, const struct report_finding *finding,
+	double top_rem, bool numbered)
+{
+	double from = percent_of(axis, finding->is.since_ns), to = percent_of(axis, report_html_chart_end_of(report, finding));
 	char text[WORDS_BYTES];
 
-	for (lane = 0; lane < LANES_MAX; lane++)
-		taken[lane] = -1;
-	fputs("<div class=\"lanes\" style=\"height:", out);
-	for (int pass = 0; pass < 2; pass++) {
-		for (lane = 0; lane < LANES_MAX; lane++)
-			taken[lane] = -1;
-		for (size_t i = 0; i < report->shown; i++) {
-			const struct report_finding *finding = &report->finding[i];
-			double from = x_of(axis, finding->is.since_ns) / WIDTH * 100;
-			double to = x_of(axis, report_html_chart_end_of(report, finding)) / WIDTH * 100;
+	if (numbered)
+		from = fmin(from, 97);
+	fprintf(out, "<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"",
+		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1), top_rem);
+	html_text(out, words_subject(report, finding, text));
+	fputs("\">", out);
+	if (numbered)
+		fprintf(out, "%" PRIu32, finding->group + 1);
+	fputs("</a>", out);
+}
 
-			if (finding->job != job)
-				continue;
-			from = fmin(from, 93.5);
-			for (lane = 0; lane < LANES_MAX - 1 && taken[lane] > from; lane++)
-				;
-			taken[lane] = fmax(to, from + 7.5) + 0.5;
-			used = lane + 1 > used ? lane + 1 : used;
-			if (!pass)
-				continue;
-			fprintf(out,
-				"<a class=\"%s\" href=\"#f%zu\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" "
-				"title=\"",
-				finding->remark ? "r" : "", i + 1, from, fmax(to - from, 0.1), LANE_REM * (double)lane);
-			html_text(out, words_subject(report, finding, text));
-			fprintf(out, "\">%zu</a>", i + 1);
-		}
-		if (!pass)
-			fprintf(out, "%.2frem\">", LANE_REM * (double)used);
+/* A bar an episode, a number a group; groups that overlap go to separate lanes. */
+static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
+{
+	double taken[LANES_MAX];
+	size_t used = 0, lane[REPORT_GROUPS_SHOWN_MAX];
+
+	for (size_t i = 0; i < LANES_MAX; i++)
+		taken[i] = -1;
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+
+		lane[i] = report->finding[group->first].job == job ? lane_of(report, axis, group, taken) : SIZE_MAX;
+		used = lane[i] < LANES_MAX && lane[i] + 1 > used ? lane[i] + 1 : used;
+	}
+	fprintf(out, "<div class=\"lanes\" style=\"height:%.2frem\">", LANE_REM * (double)used);
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+		size_t oldest = group->first;
+
+		if (lane[i] == SIZE_MAX)
+			continue;
+		for (size_t at = group->first; at < group->first + group->is.count; at++)
+			oldest = report->finding[at].is.since_ns < report->finding[oldest].is.since_ns ? at : oldest;
+		for (size_t at = group->first; at < group->first + group->is.count; at++)
+			lane_bar(out, report, axis, &report->finding[at], LANE_REM * (double)lane[i], at == oldest);
 	}
 	fputs("</div>", out);
 }

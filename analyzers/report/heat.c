@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The heat map: for each rank and bucket of time its own excess over the other ranks, as a share of its step. Own work is
+ * the self time of the activities in which no rank waits for others; from it the median of the other ranks is taken. What
+ * stages do not show (slow cards, hangs) comes from the findings of that rank and time.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzers/report/judge.h"
+#include "analyzers/report/splits.h"
+
+#define SHARE_MIN 0.02 /* of a step: below it no activity is named */
+
+uint64_t report_round_step(uint64_t length_ns, unsigned most)
+{
+	static const uint32_t steps_s[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+		43200, 86400, 172800, 604800};
+	uint64_t step_ns = 604800 * 1000000000ULL;
+
+	for (size_t i = 0; i < sizeof(steps_s) / sizeof(steps_s[0]); i++)
+		if (length_ns / (steps_s[i] * 1000000000ULL) < most)
+			return steps_s[i] * 1000000000ULL;
+	return length_ns / most + step_ns;
+}
+
+uint64_t report_round_time(uint64_t time_ns, uint64_t step_ns)
+{
+	time_t seconds = (time_t)(time_ns / 1000000000);
+	struct tm tm;
+	int64_t zone_ns = localtime_r(&seconds, &tm) ? tm.tm_gmtoff * 1000000000LL : 0;
+	uint64_t local_ns = (uint64_t)((int64_t)time_ns + zone_ns);
+
+	return (uint64_t)((int64_t)((local_ns + step_ns - 1) / step_ns * step_ns) - zone_ns);
+}
+
+struct report_heat *report_heat_free(struct report_heat *heat)
+{
+	for (size_t i = 0; heat && heat->row && i < heat->rows; i++)
+		free(heat->row[i].cell);
+	if (heat)
+		free(heat->row);
+	free(heat);
+	return NULL;
+}
+
+int report_heat_want(struct report *report, struct splits *splits, int window[REPORT_JOBS_MAX])
+{
+	for (uint32_t job = 0; job < report->jobs; job++) {
+		struct split_window wanted = {.job = job, .also = -1};
+		uint64_t step_ns, until_ns;
+
+		window[job] = -1;
+		report_job_span(report, job, &wanted.since_ns, &until_ns);
+		if (until_ns <= wanted.since_ns)
+			continue;
+		step_ns = report_round_step(until_ns - wanted.since_ns, SPLITS_BUCKETS_MAX - 1);
+		wanted.since_ns = report_round_time(wanted.since_ns, step_ns);
+		wanted.since_ns -= wanted.since_ns > step_ns ? step_ns : 0;
+		wanted.buckets = (uint32_t)((until_ns - wanted.since_ns + step_ns - 1) / step_ns);
+		if (wanted.buckets > SPLITS_BUCKETS_MAX)
+			wanted.buckets = SPLITS_BUCKETS_MAX;
+		wanted.until_ns = wanted.since_ns + wanted.buckets * step_ns;
+		wanted.stride = (int32_t)(report->job[job].world / REPORT_HEAT_RANKS_MAX + 1);
+		window[job] = splits_add(splits, &wanted);
+		if (window[job] < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct heat_value {
+	double value;
+	size_t rank;
+};
+
+static int heat_by_value(const void *a, const void *b)
+{
+	const struct heat_value *x = a, *y = b;
+
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Median of n sorted values without the one at place out; n > 1. */
+static double heat_median_without(const struct heat_value *sorted, size_t n, size_t out)
+{
+	size_t low = (n - 2) / 2, high = (n - 1) / 2;
+
+	return (sorted[low + (low >= out)].value + sorted[high + (high >= out)].value) / 2;
+}
+
+struct heat_bucket {
+	size_t ranks;
+	struct split *split; /* a rank; steps 0 or stages 0: nothing to compare */
+	struct heat_value *own;
+	double *scratch;
+	bool cards;
+};
+
+static double heat_own(const struct split *split, bool cards)
+{
+	double own = 0;
+
+	for (size_t a = 0; a < ACTIVITY_MAX; a++)
+		own += activity_may_wait((enum activity)a, cards) ? 0 : (double)split->self_ns[a];
+	return own / split->steps;
+}
+
+/* The activity with most excess over the median rank. */
+static enum activity heat_activity(const struct heat_bucket *bucket, const struct split *its)
+{
+	enum activity worst = ACTIVITY_MAX;
+	double most = 0;
+
+	for (size_t a = 0; a < ACTIVITY_MAX; a++) {
+		size_t n = 0;
+		double excess;
+
+		if (activity_may_wait((enum activity)a, bucket->cards))
+			continue;
+		for (size_t i = 0; i < bucket->ranks; i++)
+			if (&bucket->split[i] != its && bucket->split[i].stages)
+				bucket->scratch[n++] = (double)bucket->split[i].self_ns[a] / bucket->split[i].steps;
+		excess = (double)its->self_ns[a] / its->steps - values_quantile(bucket->scratch, n, 0.5);
+		if (excess > most) {
+			most = excess;
+			worst = (enum activity)a;
+		}
+	}
+	return worst;
+}
+
+static void heat_fill(struct report_heat *heat, uint32_t at, struct heat_bucket *bucket)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < bucket->ranks; i++)
+		if (bucket->split[i].stages)
+			bucket->own[n++] = (struct heat_value){heat_own(&bucket->split[i], bucket->cards), i};
+	if (n < 2)
+		return;
+	qsort(bucket->own, n, sizeof(*bucket->own), heat_by_value);
+	for (size_t i = 0; i < n; i++) {
+		const struct split *split = &bucket->split[bucket->own[i].rank];
+		struct report_heat_cell *cell = &heat->row[bucket->own[i].rank].cell[at];
+		double excess = bucket->own[i].value - heat_median_without(bucket->own, n, i);
+		double share = split->step_ns > 0 ? excess * split->steps / split->step_ns : 0;
+
+		cell->share = (float)fmin(1, fmax(0, share));
+		if (share >= SHARE_MIN)
+			cell->activity = heat_activity(bucket, split);
+	}
+}
+
+/* Share of a step that a finding costs. */
+static double heat_share_of(const struct finding *f)
+{
+	if (f->kind == FINDING_HANG)
+		return 1;
+	return f->slowdown > 1 ? 1 - 1 / f->slowdown : 0;
+}
+
+/* Findings of a rank, or of the job as a whole (rank -1), mark the buckets of their time. */
+static void heat_mark(const struct report *report, uint32_t job, struct report_heat *heat, struct report_heat_row *row)
+{
+	for (size_t i = 0; i < report->findings; i++) {
+		const struct report_finding *finding = &report->finding[i];
+		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns;
+
+		if (finding->job != job || finding->remark || finding->is.rank != row->rank)
+			continue;
+		for (uint32_t at = 0; at < heat->buckets; at++) {
+			uint64_t from_ns = heat->since_ns + at * heat->bucket_ns, to_ns = from_ns + heat->bucket_ns;
+			uint64_t low_ns = finding->is.since_ns > from_ns ? finding->is.since_ns : from_ns;
+			uint64_t high_ns = end_ns < to_ns ? end_ns : to_ns;
+			struct report_heat_cell *cell = &row->cell[at];
+			double share;
+
+			if (low_ns >= high_ns)
+				continue;
+			share = heat_share_of(&finding->is) * (double)(high_ns - low_ns) / (double)heat->bucket_ns;
+			if (cell->group == REPORT_NONE || finding->group < cell->group)
+				cell->group = finding->group;
+			if (!(share <= (double)cell->share)) {
+				cell->share = (float)share;
+				cell->activity = finding_activity(finding->is.activity, finding->is.cause);
+			}
+		}
+	}
+	row->worst = 0;
+	for (uint32_t at = 0; at < heat->buckets; at++)
+		row->worst = row->cell[at].share > row->worst ? row->cell[at].share : row->worst;
+}
+
+static int heat_by_worst(const void *a, const void *b)
+{
+	const struct report_heat_row *x = a, *y = b;
+
+	if (x->worst != y->worst)
+		return x->worst > y->worst ? -1 : 1;
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static int heat_by_rank(const void *a, const void *b)
+{
+	const struct report_heat_row *x = a, *y = b;
+
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Keeps the rows that are shown: chosen ranks, and of many the worst. */
+static void heat_choose(const struct report *report, struct report_heat *heat)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < heat->rows; i++) {
+		struct report_heat_row *row = &heat->row[i];
+
+		if (row->rank < 0 ? row->worst > 0 : report_wants_rank(report, row->rank, NULL))
+			heat->row[kept++] = *row;
+		else
+			free(row->cell);
+	}
+	heat->rows = kept;
+	if (kept > REPORT_HEAT_SHOWN_MAX) {
+		qsort(heat->row, kept, sizeof(*heat->row), heat_by_worst);
+		while (heat->rows > REPORT_HEAT_SHOWN_MAX)
+			free(heat->row[--heat->rows].cell);
+	}
+	qsort(heat->row, heat->rows, sizeof(*heat->row), heat_by_rank);
+}
+
+static struct report_heat *heat_new(const struct split_window *window, const int32_t *rank, size_t ranks)
+{
+	struct report_heat *heat = calloc(1, sizeof(*heat));
+
+	if (!heat)
+		return NULL;
+	*heat = (struct report_heat){
+		.since_ns = window->since_ns,
+		.bucket_ns = (window->until_ns - window->since_ns) / window->buckets,
+		.buckets = window->buckets,
+		.ranks = ranks,
+		.row = calloc(ranks + 1, sizeof(*heat->row)),
+	};
+	for (; heat->row && heat->rows <= ranks; heat->rows++) {
+		struct report_heat_row *row = &heat->row[heat->rows];
+
+		row->rank = heat->rows < ranks ? rank[heat->rows] : -1;
+		row->cell = calloc(window->buckets, sizeof(*row->cell));
+		if (!row->cell)
+			return report_heat_free(heat);
+		for (uint32_t i = 0; i < window->buckets; i++)
+			row->cell[i] = (struct report_heat_cell){NAN, ACTIVITY_MAX, REPORT_NONE};
+	}
+	return heat->row ? heat : report_heat_free(heat);
+}
+
+static int heat_make(struct report *report, struct splits *splits, int window, uint32_t job)
+{
+	const int32_t *rank;
+	size_t ranks = splits_ranks(splits, window, &rank);
+	struct heat_bucket bucket = {.ranks = ranks, .cards = report->job[job].cards};
+	struct report_heat *heat = ranks ? heat_new(splits_window_of(splits, window), rank, ranks) : NULL;
+
+	if (!ranks)
+		return 0;
+	bucket.split = calloc(ranks, sizeof(*bucket.split));
+	bucket.own = calloc(ranks, sizeof(*bucket.own));
+	bucket.scratch = calloc(ranks, sizeof(*bucket.scratch));
+	if (heat && bucket.split && bucket.own && bucket.scratch) {
+		for (uint32_t at = 0; at < heat->buckets; at++) {
+			for (size_t i = 0; i < ranks; i++)
+				splits_at(splits, window, rank[i], at, 1, &bucket.split[i]);
+			heat_fill(heat, at, &bucket);
+		}
+		for (size_t i = 0; i < heat->rows; i++)
+			heat_mark(report, job, heat, &heat->row[i]);
+		heat_choose(report, heat);
+		report->job[job].heat = heat;
+	} else {
+		report_heat_free(heat);
+		heat = NULL;
+	}
+	free(bucket.split);
+	free(bucket.own);
+	free(bucket.scratch);
+	return heat ? 0 : -ENOMEM;
+}
+
+int report_heat_make(struct report *report, struct splits *splits, const int window[REPORT_JOBS_MAX])
+{
+	int r = 0;
+
+	for (uint32_t job = 0; r == 0 && job < report->jobs; job++)
+		if (window[job] >= 0)
+			r = heat_make(report, splits, window[job], job);
+	return r;
+}
