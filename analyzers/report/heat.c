@@ -163,6 +163,15 @@ static double heat_share_of(const struct finding *f)
 	return f->slowdown > 1 ? 1 - 1 / f->slowdown : 0;
 }
 
+/* Stages show the time that such a finding is about. */
+static bool heat_is_measured(const struct finding *f, bool cards)
+{
+	enum activity activity = finding_activity(f->activity, f->cause);
+
+	return f->kind == FINDING_SLOW_RANK && activity < ACTIVITY_MAX && activity != ACTIVITY_COMPUTE &&
+	       !activity_may_wait(activity, cards);
+}
+
 /* Findings of a rank, or of the job as a whole (rank -1), mark the buckets of their time. */
 static void heat_mark(const struct report *report, uint32_t job, struct report_heat *heat, struct report_heat_row *row)
 {
@@ -184,6 +193,9 @@ static void heat_mark(const struct report *report, uint32_t job, struct report_h
 			share = heat_share_of(&finding->is) * (double)(high_ns - low_ns) / (double)heat->bucket_ns;
 			if (cell->group == REPORT_NONE || finding->group < cell->group)
 				cell->group = finding->group;
+			/* What stages show is measured: a finding's mean does not replace it. */
+			if (isfinite(cell->share) && heat_is_measured(&finding->is, report->job[job].cards))
+				continue;
 			if (!(share <= (double)cell->share)) {
 				cell->share = (float)share;
 				cell->activity = finding_activity(finding->is.activity, finding->is.cause);

@@ -39,10 +39,10 @@ static double y_of(const struct axis *axis, double value)
 	return HEIGHT - HEIGHT * (at < 0 ? 0 : at > 1 ? 1 : at);
 }
 
-/* Covers all values with a margin, from zero if that is near; cuts far outliers. */
+/* Covers all values with a margin, from zero if that is near; cuts far outliers, but never also. */
 static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
-	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
+	double least = INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
 	       middle;
 	size_t count = 0;
 
@@ -56,7 +56,7 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 	}
 	middle = values_quantile(typical, count, 0.9);
 	if (isfinite(middle) && middle > 0)
-		most = fmin(most, 2.5 * middle);
+		most = fmin(most, fmax(2.5 * middle, isfinite(also) ? 1.3 * also : 0));
 	if (!(least < INFINITY))
 		least = 0;
 	axis->bottom = least > most * 0.6 ? fmax(0, least - (most - least) * 0.6) : 0;
@@ -325,7 +325,10 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 		most[i] = fmax(plot->own[i], plot->high[i]);
 		before[i] = plot->before;
 	}
-	report_html_chart_fit(&axis, least, most, plot->buckets, plot->before);
+	report_html_chart_fit(&axis, least, most, plot->buckets,
+		isfinite(plot->before) && isfinite(plot->found_own) ? fmax(plot->before, plot->found_own)
+		: isfinite(plot->before)			    ? plot->before
+								    : plot->found_own);
 	report_html_chart_begin(out, &axis, "short");
 	shade(out, &axis, finding->is.since_ns, end_ns, "when");
 	band(out, &axis, plot->low, plot->high, plot->buckets);

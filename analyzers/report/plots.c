@@ -14,8 +14,8 @@
 
 #define PEERS_MAX 256
 #define STORES_READ 8 /* for operations */
-#define PAD 4	      /* margin on both sides: this part of the length */
-#define PAD_NS_MIN 120000000000ULL
+#define PAD 2	      /* margin on both sides: this part of the length */
+#define PAD_NS_MIN 20000000000ULL
 
 enum source { SOURCE_NONE, SOURCE_ACTIVITY, SOURCE_STEP, SOURCE_HOST, SOURCE_OPERATION, SOURCE_PROGRESS };
 

@@ -82,6 +82,7 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 	f->id = script->findings;
 	f->kind = kind;
 	f->cause = cause;
+	f->activity = ACTIVITY_MAX;
 	f->state = lasted_ns ? FINDING_CLOSED : FINDING_OPEN;
 	f->severity = kind == FINDING_IMBALANCE		    ? SEVERITY_INFO
 		      : slow > 0.15 || kind == FINDING_HANG ? SEVERITY_CRITICAL
@@ -116,6 +117,8 @@ static inline void script_put_finding(struct store *store, const struct finding 
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
 	const struct row_findings row = {.kind = field_text(finding_kind_word(f->kind)),
 		.cause = field_text(finding_cause_word(f->cause)),
+		.activity = field_text_if(activity_word(f->activity)),
+		.side = field_text_if(finding_side_word(f->side)),
 		.state = field_text(finding_state_word(f->state)),
 		.severity = field_text(finding_severity_word(f->severity)),
 		.confidence = field_real(f->confidence),
@@ -227,11 +230,17 @@ static inline void script_put_stages(
 	int64_t instance = script_instance(script, node, card);
 	int32_t rank = script_rank(script, node, card);
 	uint64_t at_ns = time_ns;
+	double waits;
 	char job[64];
 
 	script_job(script, node, job);
+	/* Who is not slow waits in backward. */
+	waits = script_slowness(script, job, time_ns) - 1;
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		waits -= script_stage(script, job, rank, stages[i].stage, 0, time_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
-		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns);
+		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
+			       (i == 2 && waits > 0 ? waits : 0);
 		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
 						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
 		const struct row_stages row = {.rank = field_int(rank),
