@@ -239,7 +239,7 @@ static void heat_choose(const struct report *report, struct report_heat *heat)
 	heat->rows = kept;
 	if (kept > REPORT_HEAT_SHOWN_MAX) {
 		qsort(heat->row, kept, sizeof(*heat->row), heat_by_worst);
-		while (heat->rows > REPORT_HEAT_SHOWN_MAX)
+		while (heat->rows > REPORT_HEAT_SHOWN_MAX || (heat->rows > 1 && heat->row[heat->rows - 1].worst < SHARE_MIN))
 			free(heat->row[--heat->rows].cell);
 	}
 	qsort(heat->row, heat->rows, sizeof(*heat->row), heat_by_rank);

@@ -86,11 +86,12 @@ void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns)
 	for (unsigned i = 0; at_ns <= until_ns; at_ns += step_ns, i++) {
 		double at = 100.0 * (double)(at_ns - since_ns) / (double)(until_ns - since_ns);
 
-		fprintf(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">", i % 2 ? "odd" : "",
-			at < 4	? " f"
-			: at > 96 ? " l"
+		/* Narrow screens show every second one, narrow charts on them every fourth. */
+		fprintf(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">",
+			i % 2	? "odd"
+			: i % 4 ? "two"
 				: "",
-			at);
+			at > 97 ? " l" : "", at);
 		/* Midnight is a day's name. */
 		html_text(out, step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, text)
 											     : words_clock(at_ns, step_ns, text));

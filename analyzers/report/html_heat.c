@@ -94,6 +94,8 @@ static void heat_words(FILE *out, const struct report *report, const struct repo
 		html_format(out, "%s", words_percent((double)worst->share, share));
 		if (worst->activity < ACTIVITY_MAX)
 			html_format(out, " %s", activity_title(worst->activity));
+		else if (worst->group != REPORT_NONE)
+			html_format(out, " %s", words_why(&report->finding[report->group[worst->group].first].is, share));
 	}
 	fputs("</span>", out);
 }
@@ -118,6 +120,7 @@ static void heat_row(FILE *out, const struct report *report, const struct report
 static void heat_map(FILE *out, const struct report *report, const struct report_job *job)
 {
 	const struct report_heat *heat = job->heat;
+	size_t ranks = heat->rows - (heat->row[0].rank < 0); /* that are shown */
 	char text[WORDS_BYTES];
 
 	fputs("<p class=\"small\"><b>", out);
@@ -136,8 +139,9 @@ static void heat_map(FILE *out, const struct report *report, const struct report
 	fputs("<div class=\"hr\"><span class=\"hl\"></span>", out);
 	html_ticks(out, heat->since_ns, heat->since_ns + heat->buckets * heat->bucket_ns);
 	fputs("<span class=\"hw\"></span></div></div>\n", out);
-	if (heat->ranks > heat->rows)
-		fprintf(out, "<p class=\"mute small\">The worst %zu of %zu ranks are shown.</p>", heat->rows, heat->ranks);
+	if (heat->ranks > ranks)
+		fprintf(out, "<p class=\"mute small\">The other %zu of %zu ranks lost less%s.</p>", heat->ranks - ranks, heat->ranks,
+			report->chosen.count ? " or were not chosen" : "");
 }
 
 static void heat_legend(FILE *out)
