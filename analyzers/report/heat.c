@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The heat map: for each rank and bucket of time its own excess over the other ranks, as a share of its step. Own work is
- * the self time of the activities in which no rank waits for others; from it the median of the other ranks is taken. What
- * stages do not show (slow cards, hangs) comes from the findings of that rank and time.
+ * the self time of the activities in which no rank waits for others; from it the median of the other ranks is taken.
+ * Forward on a CPU is own work in some jobs, and waiting in others (sharded, pipeline): its excess counts beyond the
+ * rank's usual one, and only where no other rank has an excess of own work that it would wait for. What stages do not
+ * show (slow cards, hangs) comes from the findings of that rank and time.
  */
 #include <errno.h>
 #include <math.h>
@@ -14,6 +16,8 @@
 #include "analyzers/report/splits.h"
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
+#define COVERED_MIN 3  /* steps that cover less than this part of a bucket say little of it */
+#define MIRROR_MIN 0.5 /* of an excess in forward: so much own excess of another rank explains it as waiting */
 
 uint64_t report_round_step(uint64_t length_ns, unsigned most)
 {
@@ -94,18 +98,26 @@ static double heat_median_without(const struct heat_value *sorted, size_t n, siz
 
 struct heat_bucket {
 	size_t ranks;
-	struct split *split; /* a rank; steps 0 or stages 0: nothing to compare */
+	uint32_t buckets;
+	struct split *split; /* a rank; stages 0: nothing to compare */
 	struct heat_value *own;
 	double *scratch;
-	bool cards;
+	float *excess;	/* a rank: of the measure compared last, a share of its step */
+	float *forward; /* a rank and bucket: excess in forward; NaN: none. NULL: ranks wait in it */
 };
 
-static double heat_own(const struct split *split, bool cards)
+/* Own work in any job. */
+static bool heat_is_own(size_t activity)
+{
+	return !activity_may_wait((enum activity)activity, true);
+}
+
+static double heat_own(const struct split *split)
 {
 	double own = 0;
 
 	for (size_t a = 0; a < ACTIVITY_MAX; a++)
-		own += activity_may_wait((enum activity)a, cards) ? 0 : (double)split->self_ns[a];
+		own += heat_is_own(a) ? (double)split->self_ns[a] : 0;
 	return own / split->steps;
 }
 
@@ -119,7 +131,7 @@ static enum activity heat_activity(const struct heat_bucket *bucket, const struc
 		size_t n = 0;
 		double excess;
 
-		if (activity_may_wait((enum activity)a, bucket->cards))
+		if (!heat_is_own(a))
 			continue;
 		for (size_t i = 0; i < bucket->ranks; i++)
 			if (&bucket->split[i] != its && bucket->split[i].stages)
@@ -133,25 +145,108 @@ static enum activity heat_activity(const struct heat_bucket *bucket, const struc
 	return worst;
 }
 
-static void heat_fill(struct report_heat *heat, uint32_t at, struct heat_bucket *bucket)
+/* Fills excess: of each rank's time in own work, or in forward, over the median of the others, signed. false: nothing to
+ * compare. */
+static bool heat_compare(struct heat_bucket *bucket, bool forward)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < bucket->ranks; i++)
-		if (bucket->split[i].stages)
-			bucket->own[n++] = (struct heat_value){heat_own(&bucket->split[i], bucket->cards), i};
+	for (size_t i = 0; i < bucket->ranks; i++) {
+		const struct split *split = &bucket->split[i];
+
+		if (split->stages)
+			bucket->own[n++] = (struct heat_value){
+				forward ? (double)split->self_ns[ACTIVITY_FORWARD] / split->steps : heat_own(split), i};
+	}
 	if (n < 2)
-		return;
+		return false;
 	qsort(bucket->own, n, sizeof(*bucket->own), heat_by_value);
 	for (size_t i = 0; i < n; i++) {
 		const struct split *split = &bucket->split[bucket->own[i].rank];
-		struct report_heat_cell *cell = &heat->row[bucket->own[i].rank].cell[at];
 		double excess = bucket->own[i].value - heat_median_without(bucket->own, n, i);
-		double share = split->step_ns > 0 ? excess * split->steps / split->step_ns : 0;
 
-		cell->share = (float)fmin(1, fmax(0, share));
-		if (share >= SHARE_MIN)
-			cell->activity = heat_activity(bucket, split);
+		bucket->excess[bucket->own[i].rank] =
+			(float)(split->step_ns > 0 ? excess * split->steps / split->step_ns : 0);
+	}
+	return true;
+}
+
+/* Shares stay signed until heat_settle(). */
+static void heat_fill(struct report_heat *heat, uint32_t at, struct heat_bucket *bucket)
+{
+	if (!heat_compare(bucket, false))
+		return;
+	for (size_t i = 0; i < bucket->ranks; i++) {
+		struct report_heat_cell *cell = &heat->row[i].cell[at];
+
+		if (!bucket->split[i].stages)
+			continue;
+		cell->share = bucket->excess[i];
+		if ((double)cell->share >= SHARE_MIN)
+			cell->activity = heat_activity(bucket, &bucket->split[i]);
+	}
+	if (!bucket->forward || !heat_compare(bucket, true))
+		return;
+	for (size_t i = 0; i < bucket->ranks; i++)
+		if (bucket->split[i].stages)
+			bucket->forward[i * bucket->buckets + at] = bucket->excess[i];
+}
+
+/* The rank's usual excess in forward: the median over its buckets. */
+static double heat_usual(struct heat_bucket *bucket, size_t rank)
+{
+	double value[SPLITS_BUCKETS_MAX];
+	size_t n = 0;
+
+	for (uint32_t at = 0; at < bucket->buckets; at++)
+		if (isfinite(bucket->forward[rank * bucket->buckets + at]))
+			value[n++] = (double)bucket->forward[rank * bucket->buckets + at];
+	return values_quantile(value, n, 0.5);
+}
+
+/* Adds what is unusual in forward, unless another rank's excess of own work explains it as waiting. */
+static void heat_add_forward(struct report_heat *heat, struct heat_bucket *bucket, size_t rank, const float *most, const float *second)
+{
+	double usual = heat_usual(bucket, rank);
+
+	for (uint32_t at = 0; at < bucket->buckets; at++) {
+		struct report_heat_cell *cell = &heat->row[rank].cell[at];
+		double excess = (double)bucket->forward[rank * bucket->buckets + at] - usual;
+		double of_others = (double)(cell->share >= most[at] ? second[at] : most[at]);
+
+		if (!(excess >= SHARE_MIN) || of_others >= MIRROR_MIN * excess)
+			continue;
+		if (excess > (double)cell->share)
+			cell->activity = ACTIVITY_FORWARD;
+		cell->share = (float)(fmax(0, (double)cell->share) + excess);
+	}
+}
+
+/* From signed excess to what is shown. */
+static void heat_settle(struct report_heat *heat, struct heat_bucket *bucket)
+{
+	float most[SPLITS_BUCKETS_MAX] = {0}, second[SPLITS_BUCKETS_MAX] = {0};
+
+	for (uint32_t at = 0; at < bucket->buckets; at++)
+		for (size_t i = 0; i < bucket->ranks; i++) {
+			float share = heat->row[i].cell[at].share;
+
+			if (share > most[at]) {
+				second[at] = most[at];
+				most[at] = share;
+			} else if (share > second[at]) {
+				second[at] = share;
+			}
+		}
+	for (size_t i = 0; i < bucket->ranks; i++) {
+		if (bucket->forward)
+			heat_add_forward(heat, bucket, i, most, second);
+		for (uint32_t at = 0; at < bucket->buckets; at++) {
+			struct report_heat_cell *cell = &heat->row[i].cell[at];
+
+			if (isfinite(cell->share))
+				cell->share = fminf(1, fmaxf(0, cell->share));
+		}
 	}
 }
 
@@ -164,12 +259,11 @@ static double heat_share_of(const struct finding *f)
 }
 
 /* Stages show the time that such a finding is about. */
-static bool heat_is_measured(const struct finding *f, bool cards)
+static bool heat_is_measured(const struct finding *f)
 {
 	enum activity activity = finding_activity(f->activity, f->cause);
 
-	return f->kind == FINDING_SLOW_RANK && activity < ACTIVITY_MAX && activity != ACTIVITY_COMPUTE &&
-	       !activity_may_wait(activity, cards);
+	return f->kind == FINDING_SLOW_RANK && activity < ACTIVITY_MAX && activity != ACTIVITY_COMPUTE && heat_is_own(activity);
 }
 
 /* Findings of a rank, or of the job as a whole (rank -1), mark the buckets of their time. */
@@ -194,7 +288,7 @@ static void heat_mark(const struct report *report, uint32_t job, struct report_h
 			if (cell->group == REPORT_NONE || finding->group < cell->group)
 				cell->group = finding->group;
 			/* What stages show is measured: a finding's mean does not replace it. */
-			if (isfinite(cell->share) && heat_is_measured(&finding->is, report->job[job].cards))
+			if (isfinite(cell->share) && heat_is_measured(&finding->is))
 				continue;
 			if (!(share <= (double)cell->share)) {
 				cell->share = (float)share;
@@ -271,35 +365,55 @@ static struct report_heat *heat_new(const struct split_window *window, const int
 	return heat->row ? heat : report_heat_free(heat);
 }
 
+static bool heat_bucket_new(struct heat_bucket *bucket, bool cards)
+{
+	size_t ranks = bucket->ranks;
+
+	bucket->split = calloc(ranks, sizeof(*bucket->split));
+	bucket->own = calloc(ranks, sizeof(*bucket->own));
+	bucket->scratch = calloc(ranks, sizeof(*bucket->scratch));
+	bucket->excess = calloc(ranks, sizeof(*bucket->excess));
+	if (!activity_may_wait(ACTIVITY_FORWARD, cards)) {
+		bucket->forward = calloc(ranks * bucket->buckets, sizeof(*bucket->forward));
+		for (size_t i = 0; bucket->forward && i < ranks * bucket->buckets; i++)
+			bucket->forward[i] = NAN;
+	}
+	return bucket->split && bucket->own && bucket->scratch && bucket->excess &&
+	       (bucket->forward || activity_may_wait(ACTIVITY_FORWARD, cards));
+}
+
 static int heat_make(struct report *report, struct splits *splits, int window, uint32_t job)
 {
+	const struct split_window *span = splits_window_of(splits, window);
 	const int32_t *rank;
 	size_t ranks = splits_ranks(splits, window, &rank);
-	struct heat_bucket bucket = {.ranks = ranks, .cards = report->job[job].cards};
-	struct report_heat *heat = ranks ? heat_new(splits_window_of(splits, window), rank, ranks) : NULL;
+	struct heat_bucket bucket = {.ranks = ranks, .buckets = span->buckets};
+	struct report_heat *heat = ranks ? heat_new(span, rank, ranks) : NULL;
 
 	if (!ranks)
 		return 0;
-	bucket.split = calloc(ranks, sizeof(*bucket.split));
-	bucket.own = calloc(ranks, sizeof(*bucket.own));
-	bucket.scratch = calloc(ranks, sizeof(*bucket.scratch));
-	if (heat && bucket.split && bucket.own && bucket.scratch) {
+	if (heat && heat_bucket_new(&bucket, report->job[job].cards)) {
 		for (uint32_t at = 0; at < heat->buckets; at++) {
-			for (size_t i = 0; i < ranks; i++)
+			for (size_t i = 0; i < ranks; i++) {
 				splits_at(splits, window, rank[i], at, 1, &bucket.split[i]);
+				if (bucket.split[i].step_ns * COVERED_MIN < (double)heat->bucket_ns)
+					bucket.split[i].stages = 0;
+			}
 			heat_fill(heat, at, &bucket);
 		}
+		heat_settle(heat, &bucket);
 		for (size_t i = 0; i < heat->rows; i++)
 			heat_mark(report, job, heat, &heat->row[i]);
 		heat_choose(report, heat);
 		report->job[job].heat = heat;
 	} else {
-		report_heat_free(heat);
-		heat = NULL;
+		heat = report_heat_free(heat);
 	}
 	free(bucket.split);
 	free(bucket.own);
 	free(bucket.scratch);
+	free(bucket.excess);
+	free(bucket.forward);
 	return heat ? 0 : -ENOMEM;
 }
 

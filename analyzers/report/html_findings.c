@@ -10,6 +10,7 @@
 
 #define EPISODES_SHOWN 8 /* of a group, newest first */
 #define BRIEFS_SHOWN 16
+#define BAR_PERCENT 42 /* of its place, the longest bar; the rest is for its number */
 
 static void html_group_number(FILE *out, const struct report_group *group, size_t i)
 {
@@ -155,7 +156,7 @@ static void html_bar(FILE *out, const char *class, double own_ns, double waiting
 	char own[WORDS_BYTES], waiting[WORDS_BYTES];
 
 	fprintf(out, "<span class=\"bb %s\"><i class=\"bo\" style=\"width:%.2f%%\"></i><i class=\"bw\" style=\"width:%.2f%%\"></i>",
-		class, 62 * own_ns / most_ns, 62 * waiting_ns / most_ns);
+		class, BAR_PERCENT * own_ns / most_ns, BAR_PERCENT * waiting_ns / most_ns);
 	fputs("<span>", out);
 	html_format(out, "%s", words_value(own_ns, "ns", own));
 	if (waiting_ns >= 0.01 * most_ns)

@@ -119,7 +119,7 @@ static const char *const sheet[] = {
 	".key i.b1{background-color:var(--e1)}.key i.b2{background-color:var(--e2)}.key i.b3{background-color:var(--e3)}.key i.b4{background-color:var(--e4)}"
 	".key i.b5{background-color:var(--e5)}.key i.c{vertical-align:-.3rem}.km{border-bottom:.25rem solid var(--cool)}"
 	".hw .no{font-size:.7rem;line-height:.95rem;padding:0 .25rem;min-width:1.1rem}\n"
-	".bars{display:grid;grid-template-columns:max-content 1fr;gap:.35rem .7rem;align-items:center;font-size:.82rem;"
+	".bars{display:grid;grid-template-columns:fit-content(9rem) 1fr;gap:.35rem .7rem;align-items:center;font-size:.82rem;"
 	"margin:.3rem 0}.bl{text-align:right;color:var(--mute)}.bb{display:flex;align-items:center;height:1.05rem;"
 	"white-space:nowrap;font-size:.78rem}.bb i{display:block;height:.7rem;flex:none}.bb span{padding-left:.4rem}"
 	".bx .bo,.k8{background:var(--badfill)}.by .bo,.k9{background:var(--cool)}.bw,.kw{background-image:"

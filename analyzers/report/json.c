@@ -165,7 +165,7 @@ static json_t *briefs(const struct report *report)
 }
 
 /* Shares are rounded: the map is as exact as its buckets. */
-static json_t *heat(const struct report_heat *from)
+static json_t *json_heat(const struct report_heat *from)
 {
 	json_t *rows = json_array(), *all = json_object();
 
@@ -237,7 +237,7 @@ static json_t *jobs(const struct report *report)
 			one, "step_ns", job->median_ns > 0 ? report_json_real(job->median_ns) : json_null());
 		json_object_set_new(one, "findings", json_integer(job->findings));
 		json_object_set_new(one, "cost_card_hours", report_json_real(job->cost_card_hours));
-		json_object_set_new(one, "heat", job->heat ? heat(job->heat) : json_null());
+		json_object_set_new(one, "heat", job->heat ? json_heat(job->heat) : json_null());
 		json_array_append_new(all, one);
 	}
 	return all;

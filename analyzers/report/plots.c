@@ -482,7 +482,9 @@ static double report_bars_mean(const struct split *split, size_t activity)
 	return (double)split->self_ns[activity] / split->steps;
 }
 
-static void report_bars_fill(const struct gather_bars *all, bool cards, struct report_bars *bars)
+/* named: activity of the finding, in which the rank itself is slow. */
+static void report_bars_fill(
+	const struct gather_bars *all, bool cards, enum activity named, struct report_bars *bars)
 {
 	double step_ns = all->own.step_ns / all->own.steps;
 
@@ -499,8 +501,8 @@ static void report_bars_fill(const struct gather_bars *all, bool cards, struct r
 			work[i] = waits ? least : mean;
 			waiting[i] = waits ? mean - least : 0;
 		}
-		bar.own_ns = waits ? least : own;
-		bar.waiting_ns = waits ? own - least : 0;
+		bar.own_ns = waits && a != named ? least : own;
+		bar.waiting_ns = own - bar.own_ns;
 		bar.peers_own_ns = values_quantile(work, all->n, 0.5);
 		bar.peers_waiting_ns = values_quantile(waiting, all->n, 0.5);
 		/* Below a hundredth of the step it is not seen in a bar. */
@@ -533,7 +535,8 @@ static int report_bars_make(const struct plots *plots, const struct gather *gath
 		finding->bars = calloc(1, sizeof(*finding->bars));
 		if (finding->bars) {
 			finding->bars->peers = (uint32_t)all->n;
-			report_bars_fill(all, plots->report->job[finding->job].cards, finding->bars);
+			report_bars_fill(
+				all, plots->report->job[finding->job].cards, gather->activity, finding->bars);
 		}
 	}
 	free(all);

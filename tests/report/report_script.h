@@ -43,6 +43,8 @@ struct script {
 				 */
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
+	bool cardless;	 /* ranks compute on CPUs */
+	bool forward_waits; /* ranks wait for others in forward, and not in backward */
 	size_t findings;
 	struct script_finding finding[SCRIPT_FINDINGS_MAX];
 };
@@ -164,7 +166,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 		.start_time_ns = field_time(start_ns),
 		.exe = field_text("/usr/bin/python3"),
 		.command = field_text("train.py"),
-		.card = field_text(name),
+		.card = field_text_if(script->cardless ? "" : name),
 		.source = field_text("torchrun"),
 		.first_seen_ns = field_time(start_ns + SCRIPT_SECOND),
 		.last_seen_ns = field_time(start_ns + SCRIPT_SECOND),
@@ -234,13 +236,13 @@ static inline void script_put_stages(
 	char job[64];
 
 	script_job(script, node, job);
-	/* Who is not slow waits in backward. */
+	/* Who is not slow waits. */
 	waits = script_slowness(script, job, time_ns) - 1;
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
 		waits -= script_stage(script, job, rank, stages[i].stage, 0, time_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
 		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
-			       (i == 2 && waits > 0 ? waits : 0);
+			       (i == (script->forward_waits ? 1 : 2) && waits > 0 ? waits : 0);
 		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
 						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
 		const struct row_stages row = {.rank = field_int(rank),

@@ -224,6 +224,53 @@ static void test_ranks(void **state)
 	report_free(report);
 }
 
+/* On CPUs a long forward is own work where nobody else explains it, and waiting where another rank does. */
+static void test_forward(void **state)
+{
+	uint64_t at_ns = UNTIL - 10 * SCRIPT_HOUR + 15 * MINUTE;
+	struct script script = script_healthy(dir, UNTIL, 1, 3);
+	struct report *report;
+	const struct report_heat_cell *cell;
+
+	(void)state;
+	script.cardless = true;
+	script.forward_waits = true;
+	loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
+	assert_int_equal(script_write(&script), 0);
+	report = read_ranks(NULL);
+	assert_false(report->job[0].cards);
+	assert_string_equal(report->headline.which, "local rank 2 of node000 (rank 2 of llama-70b)");
+	cell = cell_at(report->job[0].heat, 2, at_ns);
+	assert_true(fabs((double)cell->share - 0.8 / 1.8) < 0.05);
+	assert_int_equal(cell->activity, ACTIVITY_DATALOADER);
+	assert_true((double)cell_at(report->job[0].heat, 0, at_ns)->share < 0.02);
+	assert_true((double)cell_at(report->job[0].heat, 1, at_ns)->share < 0.02);
+	report_free(report);
+}
+
+static void test_forward_own(void **state)
+{
+	uint64_t at_ns = UNTIL - 5 * SCRIPT_HOUR + 15 * MINUTE;
+	struct script script = script_healthy(dir, UNTIL, 1, 3);
+	struct report *report;
+	const struct report_heat_cell *cell;
+	struct finding *f;
+
+	(void)state;
+	script.cardless = true;
+	f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 1, 5 * SCRIPT_HOUR, 60 * MINUTE, 0.5);
+	finding_add(f, "forward", "ns", 48e9, 18e9, NULL);
+	f->state = FINDING_SUSPECTED; /* nobody reports it: the stages show it all the same */
+	assert_int_equal(script_write(&script), 0);
+	report = read_ranks(NULL);
+	assert_int_equal(report->findings, 0);
+	cell = cell_at(report->job[0].heat, 1, at_ns);
+	assert_true(fabs((double)cell->share - 0.5 / 1.5) < 0.05);
+	assert_int_equal(cell->activity, ACTIVITY_FORWARD);
+	assert_true((double)cell_at(report->job[0].heat, 0, at_ns)->share < 0.02);
+	report_free(report);
+}
+
 /* Steps without stages: no excess is made up. */
 static void test_no_stages(void **state)
 {
@@ -262,6 +309,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_day, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_new, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_forward, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_forward_own, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_no_stages, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_round, setup, store_teardown),
 	};
