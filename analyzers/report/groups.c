@@ -175,7 +175,8 @@ int report_group(struct report *report)
 		report->groups = finding_groups_make(episode, n, report->now_ns, order, made);
 		group_fill(report, episode, order, made, sorted);
 		/* Sorting reads the costliest episode of a group: of sorted. */
-		memcpy(report->finding, sorted, n * sizeof(*sorted));
+		if (n)
+			memcpy(report->finding, sorted, n * sizeof(*sorted));
 		qsort_r(report->group, report->groups, sizeof(*report->group), group_by_weight, report);
 		group_place(report, sorted);
 	}

@@ -21,9 +21,10 @@ day healthy healthy 2 4
 day slow one 1 1
 day gaps gaps 2 4
 day twelve twelve 16 8
+day recurring recurring 1 4
 day twelve+ nodes 16 2
 
-for pair in healthy:healthy one:slow gaps:healthy twelve:slow; do
+for pair in healthy:healthy one:slow gaps:healthy twelve:slow recurring:slow; do
 	name=${pair%:*}
 	report --dir "$work/$name" --html -o "$work/$name.html"
 	report --dir "$work/$name" --json -o "$work/$name.json"
@@ -44,6 +45,13 @@ python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "check_page.py
 
 [ "$(report --dir "$work/healthy" | wc -l)" -eq 1 ] || fail "a healthy fleet is not one line"
 grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$work/gaps")" || fail "the gap is not reported"
+grep -q '^  1: recurred 5 times since Fri 20 Nov 10:00, 2 h 15 min in all' <<<"$(report --dir "$work/recurring")" ||
+	fail "recurrences are not grouped"
+grep -q 'rank 0 of llama-70b: 5 short slow-downs, 1 min 40 s in all' "$work/recurring.html" || fail "short slow-downs are not counted"
+[ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' | grep -cE ' (closed|open) ')" -eq 3 ] ||
+	fail "findings are not grouped"
+[ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' --episodes | grep -cE ' (closed|open) ')" -eq 13 ] ||
+	fail "--episodes does not show each one"
 grep -q 'Slow-down by rank and time' "$work/healthy.html" || fail "no heat map"
 grep -q ', ranks 0,2-3 only$' <<<"$(report --dir "$work/twelve" --rank 0,2-3)" || fail "--rank is not reported"
 [ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"

@@ -519,4 +519,37 @@ static inline void script_twelve(struct script *script)
 		NAN, "stage 3 of 8");
 }
 
+/* A rank that loads data slowly, of the node's card 2. */
+static inline struct finding *script_loads(struct script *script, uint64_t ago_ns, uint64_t lasted_ns, double slow)
+{
+	double ns = (double)script->step_ns;
+	struct finding *f =
+		script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 0, 2, ago_ns, lasted_ns, slow);
+
+	f->activity = ACTIVITY_DATALOADER;
+	f->side = FINDING_SIDE_HOST;
+	finding_add(f, "dataloader", "ns", (0.06 + slow) * ns, 0.06 * ns, NULL);
+	return f;
+}
+
+/* Faults that recur, one that is short each time, a hang of a rank, and a slow job. */
+static inline void script_recurring(struct script *script)
+{
+	uint64_t minute = SCRIPT_HOUR / 60;
+
+	for (uint64_t i = 0; i < 6; i++)
+		script_loads(script, (20 - 3 * i) * SCRIPT_HOUR, (10 + 5 * i) * minute, 0.2 + 0.1 * (double)i);
+	for (uint64_t i = 0; i < 5; i++) {
+		struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 0, (22 - 4 * i) * SCRIPT_HOUR,
+			20 * SCRIPT_SECOND, 0.1);
+
+		f->activity = ACTIVITY_OUTSIDE;
+		f->severity = SEVERITY_INFO;
+	}
+	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * minute, 0), "waiting", "1",
+		script_world(script) - 1, NAN, "AllReduce 118");
+	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 100 * minute, 20 * minute, 0.2), "step_time", "ns",
+		1.2 * (double)script->step_ns, (double)script->step_ns, NULL);
+}
+
 #endif

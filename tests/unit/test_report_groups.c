@@ -48,25 +48,14 @@ static void shows(void (*render)(FILE *out, const struct report *report), const 
 	free(text);
 }
 
-static struct finding *loads(struct script *script, uint64_t ago_ns, uint64_t lasted_ns, double slow)
-{
-	double ns = (double)script->step_ns;
-	struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 0, 2, ago_ns, lasted_ns, slow);
-
-	f->activity = ACTIVITY_DATALOADER;
-	f->side = FINDING_SIDE_HOST;
-	finding_add(f, "dataloader", "ns", (0.06 + slow) * ns, 0.06 * ns, NULL);
-	return f;
-}
-
 /* Rank 2 loads data slowly three times; rank 1 hangs once; the job is slow once. */
 static struct script day(void)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 4);
 
-	loads(&script, 20 * SCRIPT_HOUR, 60 * MINUTE, 0.5);
-	loads(&script, 10 * SCRIPT_HOUR, 30 * MINUTE, 0.8);
-	loads(&script, 5 * SCRIPT_HOUR, 30 * MINUTE, 0.4);
+	script_loads(&script, 20 * SCRIPT_HOUR, 60 * MINUTE, 0.5);
+	script_loads(&script, 10 * SCRIPT_HOUR, 30 * MINUTE, 0.8);
+	script_loads(&script, 5 * SCRIPT_HOUR, 30 * MINUTE, 0.4);
 	finding_add(script_slow(&script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * MINUTE, 0), "waiting", "1", 3,
 		NAN, "AllReduce 118");
 	finding_add(script_slow(&script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 3 * SCRIPT_HOUR, 20 * MINUTE, 0.2),
@@ -193,7 +182,7 @@ static void test_new(void **state)
 	struct report *report;
 
 	(void)state;
-	loads(&script, 40 * SCRIPT_HOUR, 30 * MINUTE, 0.2);
+	script_loads(&script, 40 * SCRIPT_HOUR, 30 * MINUTE, 0.2);
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
 	assert_int_equal(report->group[0].is.count, 3);
@@ -235,7 +224,7 @@ static void test_forward(void **state)
 	(void)state;
 	script.cardless = true;
 	script.forward_waits = true;
-	loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
+	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
 	assert_false(report->job[0].cards);
