@@ -62,7 +62,8 @@ int report_heat_want(struct report *report, struct splits *splits, int window[RE
 		if (until_ns <= wanted.since_ns)
 			continue;
 		step_ns = report_round_step(until_ns - wanted.since_ns, SPLITS_BUCKETS_MAX - 1);
-		wanted.since_ns = report_round_time(wanted.since_ns, step_ns);
+		/* Down to a round time. */
+		wanted.since_ns = report_round_time(wanted.since_ns + 1, step_ns);
 		wanted.since_ns -= wanted.since_ns > step_ns ? step_ns : 0;
 		wanted.buckets = (uint32_t)((until_ns - wanted.since_ns + step_ns - 1) / step_ns);
 		if (wanted.buckets > SPLITS_BUCKETS_MAX)

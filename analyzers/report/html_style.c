@@ -104,7 +104,7 @@ static const char *const sheet[] = {
 	"b{width:.62rem;height:.95rem;border-radius:1px;border:1px solid var(--line)}"
 	".days .s{background:var(--badfill);border-color:var(--badfill)}.days .d{background:var(--cell)}.days "
 	".x{border-style:dotted}\n",
-	".articles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,42rem),1fr));gap:0 "
+	".articles{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,60rem),1fr));gap:0 "
 	"1.6rem}article{border-top:1px solid "
 	"var(--line);padding:.7rem 0;min-width:0}.ev{display:grid;"
 	"grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:.4rem 1.4rem}ul{margin:.2rem "

@@ -11,7 +11,7 @@
 
 #include "analyzers/report/model.h"
 
-#define SPLITS_BUCKETS_MAX 96
+#define SPLITS_BUCKETS_MAX 100 /* a day of quarters, and one more where it begins within one */
 
 /* Sums over the steps of a bucket. */
 struct split {
