@@ -366,6 +366,23 @@ static struct report_heat *heat_new(const struct split_window *window, const int
 	return heat->row ? heat : report_heat_free(heat);
 }
 
+/* A step that lasts longer than a bucket counts where it began: the buckets that it covers show the same. */
+static void heat_stretch(struct report_heat *heat, struct splits *splits, int window, size_t row)
+{
+	for (uint32_t at = 0; at < heat->buckets; at++) {
+		const struct report_heat_cell *cell = &heat->row[row].cell[at];
+		struct split split, next;
+
+		if (!splits_at(splits, window, heat->row[row].rank, at, 1, &split))
+			continue;
+		for (uint32_t to = at + 1; to < heat->buckets && (double)((to - at) * heat->bucket_ns) < split.step_ns; to++) {
+			if (splits_at(splits, window, heat->row[row].rank, to, 1, &next))
+				break;
+			heat->row[row].cell[to] = *cell;
+		}
+	}
+}
+
 static bool heat_bucket_new(struct heat_bucket *bucket, bool cards)
 {
 	size_t ranks = bucket->ranks;
@@ -403,6 +420,8 @@ static int heat_make(struct report *report, struct splits *splits, int window, u
 			heat_fill(heat, at, &bucket);
 		}
 		heat_settle(heat, &bucket);
+		for (size_t i = 0; i < ranks; i++)
+			heat_stretch(heat, splits, window, i);
 		for (size_t i = 0; i < heat->rows; i++)
 			heat_mark(report, job, heat, &heat->row[i]);
 		heat_choose(report, heat);

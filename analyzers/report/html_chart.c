@@ -135,9 +135,11 @@ static void report_html_chart_begin(FILE *out, const struct axis *axis, const ch
 	report_html_chart_grid(out, axis);
 }
 
-/* A line with gaps where values are missing. */
-static void report_html_chart_line(FILE *out, const struct axis *axis, const double *value, size_t n, const char *class)
+/* A line with gaps where values are missing, of more than bridged ones. */
+static void report_html_chart_line(
+	FILE *out, const struct axis *axis, const double *value, size_t n, size_t bridged, const char *class)
 {
+	size_t missing = 0;
 	bool down = false;
 
 	fprintf(out, "<path class=\"%s\" d=\"", class);
@@ -145,9 +147,10 @@ static void report_html_chart_line(FILE *out, const struct axis *axis, const dou
 		double x = ((double)i + 0.5) / (double)n * WIDTH;
 
 		if (!isfinite(value[i])) {
-			down = false;
+			down = down && ++missing <= bridged;
 			continue;
 		}
+		missing = 0;
 		/* A single point is a short line. */
 		if (!down && (i + 1 == n || !isfinite(value[i + 1])))
 			fprintf(out, "M%.1f %.1fh%.1f", x - 0.4 * WIDTH / (double)n, y_of(axis, value[i]),
@@ -193,11 +196,19 @@ static void shade(FILE *out, const struct axis *axis, uint64_t since_ns, uint64_
 			to - from, HEIGHT);
 }
 
+/* Buckets in a row that may be empty because a step is longer. */
+static size_t report_html_chart_empty(const struct axis *axis, const struct report_job *job)
+{
+	uint64_t bucket_ns = (axis->until_ns - axis->since_ns) / SERIES_BUCKETS;
+
+	return (size_t)(job->median_ns * 3 / (double)(bucket_ns ? bucket_ns : 1)) + 1;
+}
+
 /* Hatches times without steps that are longer than a step. */
 static void shade_empty(FILE *out, const struct axis *axis, const struct report_job *job, const double *middle)
 {
 	uint64_t bucket_ns = (axis->until_ns - axis->since_ns) / SERIES_BUCKETS;
-	size_t least = (size_t)(job->median_ns * 3 / (double)(bucket_ns ? bucket_ns : 1)) + 2;
+	size_t least = report_html_chart_empty(axis, job) + 1;
 
 	for (size_t i = 0; i < SERIES_BUCKETS; i++) {
 		size_t last = i;
@@ -308,7 +319,7 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 		if (report->finding[i].job == index && !report->finding[i].remark)
 			shade(out, &axis, report->finding[i].is.since_ns, report_html_chart_end_of(report, &report->finding[i]), "when");
 	band(out, &axis, low, high, SERIES_BUCKETS);
-	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, "mid");
+	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, report_html_chart_empty(&axis, job), "mid");
 	report_html_chart_end(out, &axis);
 	lanes(out, report, &axis, index);
 	fputs("</div>\n", out);
@@ -333,8 +344,8 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 	report_html_chart_begin(out, &axis, "short");
 	shade(out, &axis, finding->is.since_ns, end_ns, "when");
 	band(out, &axis, plot->low, plot->high, plot->buckets);
-	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, "peer");
-	report_html_chart_line(out, &axis, plot->own, plot->buckets, "own");
+	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, 0, "peer");
+	report_html_chart_line(out, &axis, plot->own, plot->buckets, 0, "own");
 	report_html_chart_end(out, &axis);
 	fputs("</div>\n", out);
 }

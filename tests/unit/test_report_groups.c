@@ -261,6 +261,28 @@ static void test_forward_own(void **state)
 	report_free(report);
 }
 
+/* A step longer than a column fills all that it covers. */
+static void test_long_steps(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 3);
+	struct report *report;
+	const struct report_heat *heat;
+
+	(void)state;
+	script.step_ns = 40 * MINUTE;
+	script.sample_ns = 10 * MINUTE;
+	script_loads(&script, 12 * SCRIPT_HOUR, 6 * SCRIPT_HOUR, 0.5);
+	assert_int_equal(script_write(&script), 0);
+	report = read_ranks(NULL);
+	heat = report->job[0].heat;
+	assert_true(heat->bucket_ns == 15 * MINUTE);
+	for (uint64_t at_ns = UNTIL - 11 * SCRIPT_HOUR; at_ns < UNTIL - 7 * SCRIPT_HOUR; at_ns += heat->bucket_ns) {
+		assert_true(fabs((double)cell_at(heat, 2, at_ns)->share - 0.5 / 1.5) < 0.05);
+		assert_true((double)cell_at(heat, 1, at_ns)->share < 0.02);
+	}
+	report_free(report);
+}
+
 /* Steps without stages: no excess is made up. */
 static void test_no_stages(void **state)
 {
@@ -301,6 +323,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ranks, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_forward, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_forward_own, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_long_steps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_no_stages, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_round, setup, store_teardown),
 	};
