@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ops: where every rank stands on its communicators now, and who is missing. */
 #include "ctl/client.h"
+#include "ctl/ops_stages.h"
 #include "ctl/out.h"
 
 static json_t *ops_u64_or_null(bool known, uint64_t n)
@@ -201,10 +202,6 @@ static void ops_print_calls(const Ranktrace__OpsBody *body)
 
 static void ops_print(const Ranktrace__OpsBody *body, bool filtered)
 {
-	if (!body->on) {
-		out_below(0, "L1 is off, so no operation is seen; tracectl set L1=on turns it on, in running jobs too");
-		return;
-	}
 	if (!body->ranks && !body->n_communicators)
 		puts("no training rank on this node");
 	else if (!body->n_communicators)
@@ -223,6 +220,25 @@ static void ops_print(const Ranktrace__OpsBody *body, bool filtered)
 		printf("\nand %llu more members; --rank shows some\n", (unsigned long long)body->left_out);
 }
 
+/* L1 is off: what L0 knows comes first. */
+static int ops_stages(const struct command *command, const struct ranges *list, const Ranktrace__OpsBody *body)
+{
+	Ranktrace__Response *response = NULL;
+	int code = client_get(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &response);
+
+	if (code == EXIT_DONE && command->json) {
+		json_t *all = ops_json(body);
+
+		json_object_set_new(all, "stages", ops_stages_json(response->ranks, list));
+		code = out_json(all);
+	} else if (code == EXIT_DONE) {
+		ops_stages_print(response->ranks, list);
+		out_below(0, "L1 is off, so no operation is seen; tracectl set L1=on turns it on, in running jobs too");
+	}
+	client_free(response);
+	return code;
+}
+
 int cmd_ops(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
@@ -230,7 +246,9 @@ int cmd_ops(const struct command *command)
 	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
 		&ranks, &response);
 
-	if (code == EXIT_DONE && command->json)
+	if (code == EXIT_DONE && !response->ops->on)
+		code = ops_stages(command, &ranks, response->ops);
+	else if (code == EXIT_DONE && command->json)
 		code = out_json(ops_json(response->ops));
 	else if (code == EXIT_DONE)
 		ops_print(response->ops, ranks.count > 0);

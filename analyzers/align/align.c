@@ -46,6 +46,17 @@ static uint64_t gap_before(struct align_process *process, const struct align_ste
 	return 0;
 }
 
+/* The longest phases of a job that are no training: what a hang must last longer than. */
+static void align_learn_phase(
+	struct align_job *job, const struct align_process *process, const struct align_slot *slot, uint64_t gap_ns)
+{
+	uint64_t *longest_ns = process->steps_seen < ALIGN_FIRST ? &job->warm_ns : &job->phase_ns;
+	uint64_t phase_ns = process->steps_seen < ALIGN_FIRST ? slot->step_ns : gap_ns + slot->step_ns;
+
+	if (slot->class != FRAME_TRAIN && phase_ns > *longest_ns)
+		*longest_ns = phase_ns;
+}
+
 /* What came before the step may have had numbers that are far off; the step's own is the one that counts. */
 static struct align_slot *slot_for(struct align *align, struct align_process *process, int64_t step)
 {
@@ -78,6 +89,7 @@ void align_step_closed(struct align *align, struct align_process *process, const
 		slot->start_ns = step->start_ns;
 		slot->step_ns = step->duration_ns;
 		align_stages_close(process, slot, gap_ns);
+		align_learn_phase(job, process, slot, gap_ns);
 		align_host_close(process, slot);
 		slot->closed = true;
 		slot->partial = slot->partial && !align_is_watched(process, slot);

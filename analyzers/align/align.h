@@ -5,7 +5,8 @@
  * other gets frames of one rank each. align_rank_new() of all ranks that are known comes first.
  *
  * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of
- * one job where they are of one world size and were started within two minutes of each other. A rank number that
+ * one job where they are of one world size and were started within two minutes of each other; of several such jobs a
+ * rank is of the one that the same process of its host started, else of the one that began closest. A rank number that
  * appears again (a restart) takes the place of the one before it, if that has ended; else it is of another job. A world
  * size that changes is another job.
  *
@@ -56,6 +57,7 @@ struct align_rank {	 /* a process */
 	const char *card;
 	uint64_t start_ns; /* of the process */
 	uint16_t port;	   /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
+	uint64_t launcher; /* who started it on its host, a number of the caller's; 0 not known */
 	bool from_start;   /* its steps are counted from its start */
 };
 
@@ -144,6 +146,9 @@ struct align_job_info {
 	const int *process;	/* of each rank, the newest */
 	uint64_t step_ns;	/* median of the last steps, 0 not known */
 	uint64_t checkpoint_ns; /* longest one seen */
+	uint64_t warm_ns;	/* longest of the first steps of a process */
+	uint64_t phase_ns;	/* longest time to the end of a step from the end of the one before, where a checkpoint, an
+				 * evaluation or a pause was in it */
 	bool ended;		/* no rank of it lives */
 };
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */

@@ -330,6 +330,7 @@ struct align_process {
 	uint32_t job, index, node; /* job FRAME_NONE: of none any more */
 	enum align_method align;
 	bool ended, from_start;
+	uint64_t launcher; /* as of align_rank */
 	bool waited;   /* is among job's waiting */
 	bool absent;   /* its steps did not come in time */
 	bool hopeless; /* no evidence where its steps belong; not waited for */
@@ -446,7 +447,7 @@ struct align_job { /* a job */
 	bool trained;
 	uint64_t recent[ALIGN_MEDIAN];
 	size_t recents;
-	uint64_t step_ns, checkpoint_ns;
+	uint64_t step_ns, checkpoint_ns, warm_ns, phase_ns; /* as of align_job_info */
 };
 
 /* Used while a frame goes out; kept for the next one. */

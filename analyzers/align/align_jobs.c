@@ -137,16 +137,30 @@ static size_t index_of(const struct align_job *job, int32_t rank)
 	return job->ranks;
 }
 
+static uint64_t apart_ns(const struct align_job *job, const struct align_rank *rank)
+{
+	return rank->start_ns > job->first_start_ns ? rank->start_ns - job->first_start_ns
+						    : job->first_start_ns - rank->start_ns;
+}
+
+/* Has it a rank that the same process started? */
+static bool has_launcher(const struct align_job *job, const struct align_rank *rank)
+{
+	for (size_t i = 0; i < job->ranks && rank->launcher; i++)
+		if (job->live[i]->launcher == rank->launcher && !job->live[i]->ended &&
+			strncmp(job->who[i].host, rank->host ? rank->host : "", sizeof(job->who->host) - 1) == 0)
+			return true;
+	return false;
+}
+
 /* Do their lives overlap, and does no living process have that rank there? */
 static bool align_jobs_fits(const struct align_job *job, const struct align_rank *rank, const char *word)
 {
-	uint64_t apart_ns = rank->start_ns > job->first_start_ns ? rank->start_ns - job->first_start_ns
-								  : job->first_start_ns - rank->start_ns;
 	size_t index;
 
 	if (job->world_size != rank->world_size || strncmp(job->word, word, WORD_MAX) != 0)
 		return false;
-	if (!*word && apart_ns > TOGETHER_NS)
+	if (!*word && apart_ns(job, rank) > TOGETHER_NS)
 		return false;
 	if (!job->alive && job->last_end_ns <= rank->start_ns)
 		return false;
@@ -217,6 +231,7 @@ static struct align_process *process_new(struct align *align, const struct align
 	process->number = number;
 	process->job = FRAME_NONE;
 	process->from_start = rank->from_start;
+	process->launcher = rank->launcher;
 	process->high = -1;
 	process->newest = ALIGN_NO_STEP;
 	process->coll_since = process->coll_newest = process->lost_until = ALIGN_NO_STEP;
@@ -259,20 +274,38 @@ static void enter(
 	align_wait_update(job, process);
 }
 
+/* NULL: none. Of several, which only jobs without a word are, the one of its launcher, else the closest in time. */
+static struct align_job *align_jobs_find(const struct align *align, const struct align_rank *rank, const char *word)
+{
+	struct align_job *best = NULL;
+
+	for (size_t i = 0; i < ALIGN_JOBS_MAX; i++) {
+		struct align_job *job = align->job[i];
+		bool here, there;
+
+		if (!job || !align_jobs_fits(job, rank, word))
+			continue;
+		if (*word)
+			return job;
+		here = best && has_launcher(job, rank);
+		there = best && has_launcher(best, rank);
+		if (!best || (here && !there) || (here == there && apart_ns(job, rank) < apart_ns(best, rank)))
+			best = job;
+	}
+	return best;
+}
+
 int align_rank_new(struct align *align, const struct align_rank *rank)
 {
 	const char *word = rank->job ? rank->job : "";
-	struct align_job *job = NULL;
+	struct align_job *job;
 	struct align_process *process;
 
 	if (rank->rank < 0 || (rank->world_size && (uint32_t)rank->rank >= rank->world_size)) {
 		align->counts.ranks_left_out++;
 		return -EINVAL;
 	}
-	for (size_t i = 0; i < ALIGN_JOBS_MAX && !job; i++) {
-		if (align->job[i] && align_jobs_fits(align->job[i], rank, word))
-			job = align->job[i];
-	}
+	job = align_jobs_find(align, rank, word);
 	if (!job)
 		job = align_job_new(align, rank, word);
 	if (!job) {
@@ -335,6 +368,8 @@ bool align_job_info(const struct align *align, uint32_t number, struct align_job
 		.process = job->process,
 		.step_ns = job->step_ns,
 		.checkpoint_ns = job->checkpoint_ns,
+		.warm_ns = job->warm_ns,
+		.phase_ns = job->phase_ns,
 		.ended = job->alive == 0};
 	return true;
 }

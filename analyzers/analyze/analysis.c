@@ -257,12 +257,13 @@ static void add_systrace(struct running *running)
 
 	systrace_feed_counts(running->systrace, &counts);
 	analysis->sources = counts.files;
-	analysis->failed = analysis->failed || counts.files_failed > 0;
+	analysis->failed = analysis->failed || counts.files_failed > 0 || counts.jobs_refused > 0;
 	analysis->rows = counts.records;
 	analysis->dropped = counts.dropped;
 	analysis->left_out = counts.left_out;
 	analysis->ops = counts.ops;
 	analysis->coll_not_joined = counts.coll_not_joined;
+	analysis->jobs_refused = counts.jobs_refused;
 	analysis->watched.ranks = counts.ranks;
 	analysis_widen(&analysis->watched, counts.first_ns, counts.last_ns);
 }

@@ -31,8 +31,9 @@ struct analysis {
 	uint64_t rows, sources;
 	uint64_t ranks_left_out, dropped, left_out; /* left_out: records beyond the bounds */
 	uint64_t ops, coll_not_joined;		    /* of sysTrace */
+	uint64_t jobs_refused;			    /* jobs of sysTrace's files that cannot be judged */
 	uint64_t clocks, clocks_apart_ns;	    /* stores whose clocks were corrected, and by how much at most */
-	bool failed;				    /* not all could be read */
+	bool failed;				    /* not all could be read, or judged */
 	bool enough;				    /* enough_ns was over: after end_ns nothing was judged */
 };
 

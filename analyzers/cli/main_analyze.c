@@ -2,7 +2,8 @@
 /*
  * libexec/ranktrace/analyze, which is `tracectl analyze`: the daemon's detectors over what is stored: this node's
  * store, those of many nodes at once, or files of sysTrace. What is found is shown as `tracectl findings` shows it.
- * Exit codes: 0 done, with findings or without; 1 some of it could not be read, 2 usage.
+ * Exit codes: 0 done, with findings or without; 1 some of it could not be read or judged, 2
+ * usage.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -118,6 +118,8 @@ static void detect_snapshot_judge(struct detect *detect, const struct reports *r
 	struct snapshot snapshot = {.now_ns = reports->now_ns,
 		.step_ns = known->step_ns,
 		.checkpoint_ns = known->checkpoint_ns,
+		.warm_ns = known->warm_ns,
+		.phase_ns = known->phase_ns,
 		.world_size = known->world_size,
 		.cards = job->cards,
 		.ranks = known->ranks,

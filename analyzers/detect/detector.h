@@ -83,6 +83,8 @@ struct snapshot {
 	uint64_t now_ns;
 	uint64_t step_ns;          /* median step of the job, 0 not known */
 	uint64_t checkpoint_ns;    /* longest checkpoint seen */
+	uint64_t warm_ns, phase_ns; /* longest first step of a process, and longest other phase that was no training, see
+				     * align_job_info */
 	uint32_t world_size, cards;
 	size_t ranks;
 	const struct frame_who *who;

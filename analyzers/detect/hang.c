@@ -6,6 +6,9 @@
  *  - a checkpoint is in flight: three times the longest one seen, 10 min if none was seen;
  *  - a rank that others wait for uses the CPU and does not synchronise (it compiles, or evaluates): hang_busy_ns;
  *  - a rank has no step yet: hang_busy_ns;
+ *  - the job went through an evaluation, a checkpoint or a pause before: half as long again as the longest one, at most
+ *    hang_busy_ns; where a rank is in its first steps, the same of the longest first step. The evaluation of one rank
+ *    may be the stall of all, so that it does not count where they stand. A rank that has ended has no such excuse;
  *  - all load data, as where an epoch begins: 4 hang_ns; one does: 5/6 hang_ns;
  *  - only a part of the ranks is seen from here and all of them wait: hang_busy_ns, as the one that they wait for may
  *    save or compile on another node. The node that it is on names it sooner;
@@ -39,6 +42,7 @@
 #define RANKS_MAX 65536
 #define STUCKS_MAX 64 /* in one snapshot; the rest are chains of the same */
 #define WINDOW_NS (5 * SECOND)
+#define WARM_STEPS 3 /* of a process, that compile, allocate and connect; the aligner's ALIGN_FIRST */
 #define BUSY_SHARE 0.25 /* of a CPU */
 
 /* CPU time at two moments, so that its rate is that of the last one to two windows. */
@@ -145,7 +149,7 @@ static uint64_t times(uint64_t value, uint64_t by)
 
 /* What the ranks say for the job's patience. */
 struct excuses {
-	bool checkpoint, starting, busy, loads, waits;
+	bool checkpoint, starting, warms, busy, loads;
 	size_t seen; /* ranks of which something is known, were it that they have ended */
 };
 
@@ -165,12 +169,21 @@ static struct excuses excuses_of(const struct hang *hang, const struct snapshot 
 		ret.starting =
 			ret.starting || (standing->steps == 0 && (standing->state != 0 || standing->progress_ns != 0));
 		ret.loads = ret.loads || (accused && standing->stage == STAGE_DATALOADER);
+		ret.warms = ret.warms || standing->steps < WARM_STEPS;
 		/* Of whom others wait for, where that is known. */
 		if (accused || who->culprits == 0)
 			ret.busy = ret.busy || (hang->cpu[standing->rank].busy && standing->stage != STAGE_SYNC &&
 						       !hang_stopped(standing));
 	}
 	return ret;
+}
+
+/* How long phases that are no training may take, by those that the job went through. */
+static uint64_t hang_phase_of(const struct hang *hang, const struct snapshot *snapshot, const struct excuses *excuses)
+{
+	uint64_t longest = max_of(snapshot->phase_ns, excuses->warms ? snapshot->warm_ns : 0);
+
+	return min_of(times(longest, 3) / 2, hang->options.hang_busy_ns);
 }
 
 static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
@@ -182,6 +195,8 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 	limit = max_of(limit, times(snapshot->step_ns, 3));
 	if (who->cause == CAUSE_STOPPED)
 		return limit;
+	if (who->cause != CAUSE_ENDED)
+		limit = max_of(limit, hang_phase_of(hang, snapshot, &excuses));
 	if (excuses.checkpoint)
 		limit = max_of(limit,
 			snapshot->checkpoint_ns ? max_of(options->hang_ns, times(snapshot->checkpoint_ns, 3)) : CHECKPOINT_NS);

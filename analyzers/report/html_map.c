@@ -63,7 +63,7 @@ static void put_card(FILE *out, const struct report *report, const struct report
 	else if (unseen(card))
 		fputs(" class=\"u\"", out);
 	fputs(" title=\"", out);
-	html_format(out, "card %s", card->name);
+	html_format(out, "%s%s", words_card_kind(card), card->name);
 	if (card->rank >= 0)
 		html_format(out, ", rank %" PRId32, card->rank);
 	if (card->findings)

@@ -121,7 +121,7 @@ uint32_t report_card_of(struct report *report, uint32_t node, const char *card, 
 	else if (local >= 0)
 		snprintf(name, sizeof(name), "local rank %d", local);
 	else
-		snprintf(name, sizeof(name), "of rank %d", rank);
+		snprintf(name, sizeof(name), "rank %d", rank);
 	for (size_t i = report->cards; i-- > 0;)
 		if (report->card[i].node == node && strcmp(report->card[i].name, name) == 0)
 			return (uint32_t)i;

@@ -77,7 +77,8 @@ struct report_node {
 struct report_card {
 	uint32_t node;
 	int32_t local;		      /* index on the node, -1: unknown */
-	char name[REPORT_NAME_BYTES]; /* "3", a UUID or another name by the job */
+	char name[REPORT_NAME_BYTES]; /* "3", a UUID or another name by the job; "local rank 3", else
+				       * "rank 3", where no card is known */
 	int32_t rank;		      /* newest one on it, -1: unknown */
 	uint32_t job;		      /* of that rank */
 	bool here;		      /* had a rank in the period */

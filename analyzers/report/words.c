@@ -128,14 +128,16 @@ const char *words_job(const struct report_job *job)
 	return job->name[0] ? job->name : "a job without a name";
 }
 
+const char *words_card_kind(const struct report_card *card)
+{
+	return card->name[0] >= '0' && card->name[0] <= '9' ? "card " : "";
+}
+
 const char *words_card(const struct report *report, uint32_t card, char *buffer)
 {
 	const struct report_card *at = &report->card[card];
-	const char *word = at->name[0] >= '0' && at->name[0] <= '9' ? "card "
-			   : strncmp(at->name, "of ", 3) == 0	    ? "the card "
-								    : "";
 
-	snprintf(buffer, WORDS_BYTES, "%s%s of %s", word, at->name, report->node[at->node].name);
+	snprintf(buffer, WORDS_BYTES, "%s%s of %s", words_card_kind(at), at->name, report->node[at->node].name);
 	return buffer;
 }
 

@@ -51,6 +51,8 @@ const char *words_value(double value, const char *unit, char *buffer);
 const char *words_many(uint64_t count, const char *one, const char *many, char *buffer);
 
 /* "card 3 of node017", "GPU-1a2b... of node017" */
+/* "card " or "", before its name. */
+const char *words_card_kind(const struct report_card *card);
 const char *words_card(const struct report *report, uint32_t card, char *buffer);
 /* "card 3 of node017 (rank 139 of llama)", "rank 3 of llama", "job llama" */
 const char *words_subject(const struct report *report, const struct report_finding *finding, char *buffer);

@@ -25,6 +25,7 @@ struct context {
 	struct control *control;
 	struct lag lag;               /* of the event loop (daemon/loop.c) */
 	uint64_t started_ns;          /* CLOCK_MONOTONIC */
+	uint64_t drained_ns;          /* all records of before then were read (daemon/loop.c); 0: no ring */
 	char boot_id[40];
 	char host[65];
 };

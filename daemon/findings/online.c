@@ -47,6 +47,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 				       .host = rank->host,
 				       .card = rank->env.card,
 				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
+				       .launcher = rank->parent_pid,
 				       .start_ns = online_start_ns(rank),
 				       .from_start = rank->from_start,
 			       });
@@ -177,8 +178,19 @@ struct online *online_free(struct online *online)
 	return NULL;
 }
 
+/*
+ * What is judged is what was read, which is older than now where the daemon was behind (starved of CPU, suspended, with
+ * a slow disk): up to when everything that happened was read.
+ */
+static uint64_t online_read_ns(const struct online *online, uint64_t now_ns)
+{
+	uint64_t drained_ns = online->context->drained_ns;
+
+	return drained_ns && drained_ns < now_ns ? drained_ns : now_ns;
+}
+
 /* Dropped records may belong to any rank. */
-static void online_feed_drops(struct online *online)
+static void online_feed_drops(struct online *online, uint64_t now_ns)
 {
 	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
@@ -189,6 +201,7 @@ static void online_feed_drops(struct online *online)
 		if (online->slot[i].instance)
 			align_lost(online->align, online->slot[i].process, drops - online->drops);
 	online->drops = drops;
+	online->blind_ns = now_ns;
 }
 
 /* Not from within detect_advance(), which may turn the level on. */
@@ -208,10 +221,10 @@ void online_tick(struct online *online, uint64_t now_ns)
 	if (!online)
 		return;
 	online_samples_take(online, now_ns);
-	online_feed_drops(online);
-	detect_advance(online->detect, now_ns);
+	online_feed_drops(online, now_ns);
+	detect_advance(online->detect, online_read_ns(online, now_ns));
 	online_feed_watched(online, now_ns);
-	online_stall_tick(online, now_ns);
+	online_stall_tick(online, online_read_ns(online, now_ns));
 	online_auto_level_tick(&online->auto_level, online->context, online->counts.suspected > 0, now_ns);
 }
 

@@ -142,6 +142,7 @@ struct online {
 	bool watched;	     /* the aligner was notified that operations are observed */
 	uint64_t watched_ns; /* last time they were */
 	uint64_t drops;	     /* kernel drops reported to the aligner */
+	uint64_t blind_ns;   /* records of before then were dropped: silence before then says nothing */
 	bool ending;	     /* findings are published for the last time */
 	bool marked;	/* online_recover_mark() */
 	bool unclosed;	/* findings of an earlier daemon are still open: keep the mark for the next start */
@@ -165,7 +166,7 @@ void online_samples_take(struct online *online, uint64_t now_ns);
 /* A step was longer than the job's usual one: sample densely for a while. */
 void online_samples_densify(struct online *online, uint64_t now_ns);
 void online_samples_end(struct online *online, struct online_process *process);
-/* online_stall.c */
+/* online_stall.c: now_ns: up to when all that happened was read. */
 void online_stall_tick(struct online *online, uint64_t now_ns);
 /* A rank has just ended; others may live. */
 void online_stall_ended(struct online *online, uint64_t now_ns);

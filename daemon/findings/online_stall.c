@@ -3,6 +3,9 @@
  * Progress of ranks for hang detection: every second, with the verdicts on communicators (L1) while a rank makes no
  * progress. Also at once when a rank ends: gloo fails within a second in an operation with a dead peer, and the last
  * calls of ranks that died together are the only evidence.
+ *
+ * The daemon's own lag is no hang: times are of records, a check is as of the time up to which all records were read,
+ * and where the ring was full, silence counts from then on.
  */
 #include "analyzers/detect/stuck.h"
 #include "daemon/core/context.h"
@@ -63,16 +66,26 @@ static void online_stall_add_standing(struct stall_check *check, const struct on
 	standing->stage_since_ns = progress.stage.start_ns;
 }
 
+/* Where records were lost, a rank that showed life before may have shown it since. */
+static void online_stall_excuse(const struct stall_check *check, struct standing *standing)
+{
+	if (standing->progress_ns && standing->progress_ns < check->online->blind_ns)
+		standing->progress_ns = check->online->blind_ns;
+	if (standing->progress_ns > check->now_ns)
+		standing->progress_ns = check->now_ns;
+}
+
 static void online_stall_collect(struct stall_check *check)
 {
 	struct online *online = check->online;
 
 	for (size_t i = 0; i < online->slots; i++) {
-		const struct standing *standing = &check->standing[check->standings];
+		struct standing *standing = &check->standing[check->standings];
 
 		if (!online->slot[i].instance)
 			continue;
 		online_stall_add_standing(check, &online->slot[i]);
+		online_stall_excuse(check, standing);
 		if (standing->progress_ns && check->now_ns > standing->progress_ns &&
 			check->now_ns - standing->progress_ns > check->slowest_ns)
 			check->slowest_ns = check->now_ns - standing->progress_ns;
@@ -202,8 +215,12 @@ void online_stall_tick(struct online *online, uint64_t now_ns)
 
 void online_stall_ended(struct online *online, uint64_t now_ns)
 {
+	uint64_t drained_ns = online->context->drained_ns;
+
 	if (!online->context->levels.on[LEVEL_L1] || now_ns < online->stall_ended_next_ns)
 		return;
+	if (drained_ns && now_ns > drained_ns + CHECK_NS)
+		return; /* the daemon is behind: what is silent may not have been read yet */
 	online->stall_ended_next_ns = now_ns + CHECK_ENDED_NS;
 	online_stall_check_all(online, now_ns, true);
 }

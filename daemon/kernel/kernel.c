@@ -20,7 +20,6 @@ struct kernel {
 	void *sink_arg;
 };
 
-#define DRAIN_MAX 65536 /* records per drain: a busy ring must not starve the loop */
 
 static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 {
@@ -178,7 +177,7 @@ int kernel_drain(struct kernel *kernel)
 {
 	int r;
 
-	kernel->budget = DRAIN_MAX;
+	kernel->budget = KERNEL_DRAIN_MAX;
 	r = ring_buffer__consume(kernel->ring);
-	return r == -EAGAIN && kernel->budget <= 0 ? DRAIN_MAX : r;
+	return r == -EAGAIN && kernel->budget <= 0 ? KERNEL_DRAIN_MAX : r;
 }

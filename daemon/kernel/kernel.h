@@ -51,7 +51,8 @@ int kernel_fd(const struct kernel *kernel);
 /* Receiver of each record in kernel_drain(), valid during the call; NULL: none. */
 typedef void (*kernel_sink)(void *arg, const void *data, size_t size_bytes);
 void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg);
-/* Drains the ring, or a large part if it fills faster: kernel_fd() then remains readable. Returns records or -errno. */
+#define KERNEL_DRAIN_MAX 65536 /* records per drain: a busy ring must not starve the loop */
+/* Drains the ring, or KERNEL_DRAIN_MAX records of it: kernel_fd() then remains readable. Returns records or -errno. */
 int kernel_drain(struct kernel *kernel);
 
 #endif

@@ -21,6 +21,10 @@ static const char *const numbered[] = {"/dev/nvidia", "/dev/davinci"};
 /* ROCm: the node shared by all cards, and the prefix of a card's. */
 static const char rocm_all[] = "/dev/kfd", rocm_card[] = "/dev/dri/renderD";
 
+/* Beginnings of names in /dev. Of a machine without any, scripts set CUDA_VISIBLE_DEVICES all the same. */
+static const char *const vendors[] = {
+	"nvidia", "davinci", "kfd", "dxg", "accel", "hl", "iluvatar", "mtgpu", "mxcd", "cambricon"};
+
 /* The whole text as a number in the kernel's format; -1 if it is not. */
 static int node_number(const char *text)
 {
@@ -91,6 +95,33 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 	ret->rocm = seen.rocm_all && seen.rocm_card;
 	*ret_fds = fds;
 	return 0;
+}
+
+static bool is_vendor(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(vendors); i++)
+		if (strncmp(name, vendors[i], strlen(vendors[i])) == 0)
+			return true;
+	return false;
+}
+
+/* In the process's own /dev: a container's, while the daemon's is private. */
+bool rank_card_is_possible(const char *root, uint32_t pid)
+{
+	_cleanup_closedir_ DIR *folder = NULL;
+	char path[PATH_MAX];
+	struct dirent *entry = NULL;
+	int n = snprintf(path, sizeof(path), "%s/%u/root/dev", root, pid);
+
+	if (n < 0 || (size_t)n >= sizeof(path))
+		return true;
+	folder = opendir(path);
+	if (!folder)
+		return true;
+	for (unsigned names = 0; names < RANK_CARD_FDS_MAX && (entry = readdir(folder)); names++)
+		if (is_vendor(entry->d_name))
+			return true;
+	return entry != NULL;
 }
 
 /* Number of the index-th open node, from 0; -1 past the last. */

@@ -349,6 +349,8 @@ static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *re
 	if (r < 0)
 		return r;
 	rank_env_parse(block, size, ret);
+	if (ret->card[0] && !rank_card_is_possible(ranks->proc_root, pid))
+		ret->card[0] = 0;
 	return 0;
 }
 

@@ -28,7 +28,8 @@ struct rank_env {
 	char source[16];    /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
 	char job[64];       /* job or run id where given */
 	char pod[128];
-	char card[64];	     /* visible devices or device id as given, else set later by rank_card.c; "" if none */
+	char card[64];	     /* visible devices or device id as given, else set later by rank_card.c; "" if none, as on a
+			      * machine without accelerators */
 	int32_t master_port; /* rendezvous of the job's ranks: different ports, different jobs */
 };
 

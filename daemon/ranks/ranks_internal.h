@@ -90,6 +90,9 @@ struct rank_card_nodes {
 /* Device nodes open in the process; *ret_fds: descriptors read. -ENOENT, -EACCES and so on: none read. */
 int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, unsigned *ret_fds);
 
+/* Does the process see a device node of an accelerator? True also where this cannot be read. */
+bool rank_card_is_possible(const char *root, uint32_t pid);
+
 /*
  * Card of a rank with these nodes open. A single one is it. With several (CUDA opens all visible ones): if there is
  * one for each local rank, the local rank indexes them; otherwise the local rank itself. local_rank, local_world_size:

@@ -23,6 +23,7 @@ is() { [ "$(of_ops "$1")" = "$2" ]; }
 e2e_start
 grep -q 'L1 is off' <<<"$("$tracectl" ops)" || fail "ops does not report that L1 is off"
 is 'o["on"]' False || fail "--json does not report that L1 is off"
+is 'isinstance(o["stages"], list)' True || fail "ops does not show stages while L1 is off"
 "$tracectl" set L1=true L2=true
 grep -qE 'no training rank|no communicator' <<<"$("$tracectl" ops --rank 999999)" || fail "no message for an unknown rank"
 

@@ -27,6 +27,7 @@ static struct {
 	size_t standings, stucks, culprits;
 	int stuck_state;
 	bool operations;
+	uint64_t check_ns, advance_ns;
 	uint64_t watched_ns, unwatched_ns;
 	uint64_t step_ns; /* what the aligner says that a step takes */
 } seen;
@@ -58,9 +59,9 @@ void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standi
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
 	(void)detect;
-	(void)now_ns;
 	(void)stuck_job;
 	seen.checks++;
+	seen.check_ns = now_ns;
 	seen.stucks = stucks;
 	if (stucks) {
 		seen.stuck_state = stuck->state;
@@ -74,8 +75,8 @@ void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standi
 void detect_advance(struct detect *detect, uint64_t now_ns)
 {
 	(void)detect;
-	(void)now_ns;
 	seen.advances++;
+	seen.advance_ns = now_ns;
 }
 
 static struct finding open_at_end;

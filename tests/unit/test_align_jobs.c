@@ -95,6 +95,38 @@ static void two_jobs_that_begin_together(void **state)
 	assert_int_equal(job_of(c0), job_of(c1));
 }
 
+static int rank_by(int32_t rank, uint64_t launcher, uint64_t at)
+{
+	int number = align_rank_new(align, &(struct align_rank){.job = "", .rank = rank, .world_size = 2, .host = "node",
+						     .card = "", .start_ns = start_ns + at * MS, .launcher = launcher});
+
+	assert_true(number >= 0);
+	return number;
+}
+
+/* No port distinguishes them: who started them does, and else when. */
+static void two_jobs_of_two_launchers(void **state)
+{
+	int a0, a1, b0, b1;
+
+	(void)state;
+	begin();
+	a0 = rank_by(0, 41, 0);
+	b0 = rank_by(0, 42, 0);
+	b1 = rank_by(1, 42, 0);
+	a1 = rank_by(1, 41, 0);
+	assert_int_equal(job_of(a0), job_of(a1));
+	assert_int_equal(job_of(b0), job_of(b1));
+	assert_int_not_equal(job_of(a0), job_of(b0));
+	begin();
+	a0 = rank_by(0, 0, 0);
+	b0 = rank_by(0, 0, 10000);
+	b1 = rank_by(1, 0, 10100);
+	a1 = rank_by(1, 0, 200);
+	assert_int_equal(job_of(a0), job_of(a1));
+	assert_int_equal(job_of(b0), job_of(b1));
+}
+
 static void a_rank_twice(void **state)
 {
 	uint32_t job, index;
@@ -248,6 +280,8 @@ static void classes(void **state)
 		assert_int_equal(seen[i].frame.class, expected[i]);
 	assert_true(align_job_info(align, 0, &job));
 	assert_int_equal(job.checkpoint_ns, 700 * MS);
+	assert_int_equal(job.warm_ns, 100 * MS);
+	assert_int_equal(job.phase_ns, 5100 * MS);
 }
 
 static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *preemptor)
@@ -439,6 +473,7 @@ int main(void)
 		cmocka_unit_test(two_jobs_on_a_node),
 		cmocka_unit_test(ranks_without_a_job_word),
 		cmocka_unit_test(two_jobs_that_begin_together),
+		cmocka_unit_test(two_jobs_of_two_launchers),
 		cmocka_unit_test(a_rank_twice),
 		cmocka_unit_test(another_world_size_is_another_job),
 		cmocka_unit_test(a_card_is_known_later),

@@ -97,6 +97,42 @@ static void a_checkpoint_has_its_time(void **state)
 	assert_in_range(seconds(100), 58, 62);
 }
 
+/* What the job went through before, it may go through again; who is stopped or has ended does not. */
+static void a_phase_has_the_time_that_it_took(void **state)
+{
+	(void)state;
+	snapshot.phase_ns = 40 * SECOND;
+	assert_in_range(seconds(100), 59, 61);
+	end(NULL);
+	begin_idle(NULL);
+	snapshot.phase_ns = 7200 * SECOND; /* hang_busy_ns at most */
+	assert_in_range(seconds(700), 599, 601);
+	end(NULL);
+	begin_idle(NULL);
+	snapshot.phase_ns = 40 * SECOND;
+	standing[2].state = 'T';
+	assert_in_range(seconds(30), 10, 14);
+	end(NULL);
+	begin_idle(NULL);
+	snapshot.phase_ns = 40 * SECOND;
+	standing[2].ended = true;
+	standing[2].ended_ns = START;
+	assert_in_range(seconds(30), 10, 14);
+}
+
+static void first_steps_have_the_time_that_they_took(void **state)
+{
+	(void)state;
+	snapshot.warm_ns = 60 * SECOND;
+	standing[5].steps = 2;
+	assert_in_range(seconds(100), 89, 91);
+	end(NULL);
+	begin_idle(NULL);
+	snapshot.warm_ns = 60 * SECOND;
+	standing[5].steps = 3;
+	assert_in_range(seconds(100), 10, 14);
+}
+
 static void who_compiles_has_its_time(void **state)
 {
 	(void)state;
@@ -257,6 +293,8 @@ int main(void)
 		T(who_left_a_job_that_went_on_is_not_named),
 		T(a_sign_of_life_is_enough),
 		T(a_checkpoint_has_its_time),
+		T(a_phase_has_the_time_that_it_took),
+		T(first_steps_have_the_time_that_they_took),
 		T(who_compiles_has_its_time),
 		T(who_waits_for_its_device_is_not_compiling),
 		T(before_the_first_steps_jobs_take_their_time),

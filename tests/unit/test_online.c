@@ -290,6 +290,47 @@ static void test_standings(void **state)
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
 }
 
+/* A daemon that was behind judges as of what it read. */
+static void test_behind(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	one_step(0, now_ns - 500 * MS);
+	context.drained_ns = now_ns;
+	online_tick(context.findings, now_ns + MS);
+	assert_int_equal(seen.checks, 1);
+	assert_true(seen.check_ns == now_ns && seen.advance_ns == now_ns);
+	/* 40 s later the ring is not read to its end. */
+	online_tick(context.findings, now_ns + 40000 * MS);
+	assert_int_equal(seen.checks, 1);
+	assert_true(seen.advance_ns == now_ns);
+	/* It is, and nothing was lost: silence is silence. */
+	context.drained_ns = now_ns + 40100 * MS;
+	online_tick(context.findings, now_ns + 40200 * MS);
+	assert_int_equal(seen.checks, 2);
+	assert_true(seen.check_ns == context.drained_ns && seen.standing[0].progress_ns < now_ns);
+	assert_true(seen.standing[1].progress_ns == 0);
+	/* The ring was full: who was silent may have been none. */
+	kernel_lost += 5;
+	context.drained_ns = now_ns + 50000 * MS;
+	online_tick(context.findings, now_ns + 50000 * MS);
+	assert_int_equal(seen.checks, 3);
+	assert_true(seen.standing[0].progress_ns == now_ns + 50000 * MS && seen.standing[1].progress_ns == 0);
+	context.drained_ns = now_ns + 52000 * MS;
+	online_tick(context.findings, now_ns + 52000 * MS);
+	assert_true(seen.standing[0].progress_ns == now_ns + 50000 * MS);
+	/* The end of a rank is read before what others did meanwhile. */
+	context.levels.on[LEVEL_L1] = true;
+	context.drained_ns = monotonic_ns() - 40000 * MS;
+	notify_rank(&ranks_here[0], RANK_ENDED);
+	assert_int_equal(seen.checks, 4);
+	context.drained_ns = monotonic_ns();
+	notify_rank(&ranks_here[1], RANK_ENDED);
+	assert_int_equal(seen.checks, 5);
+	context.drained_ns = 0;
+}
+
 /* Whom nobody watches does not stand still. */
 static void test_unwatched(void **state)
 {
@@ -375,6 +416,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unwatched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_off, setup, teardown),

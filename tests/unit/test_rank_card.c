@@ -254,6 +254,28 @@ static void test_environment_first(void **state)
 	assert_int_equal(t.changed, 0);
 }
 
+/* A list in the environment names no card where the machine has none. */
+static void test_no_accelerator(void **state)
+{
+	char path[256];
+	FILE *file;
+
+	(void)state;
+	PUT(101, 1, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0CUDA_VISIBLE_DEVICES=7,6"));
+	PUT(102, 1, 200, TORCH, ENV("RANK=1\0WORLD_SIZE=2\0LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=7,6"));
+	for (uint32_t pid = 101; pid <= 102; pid++) {
+		fake_folder(t.root, pid, "/root");
+		fake_folder(t.root, pid, "/root/dev");
+		snprintf(path, sizeof(path), "%s/%u/root/dev/%s", t.root, pid, pid == 101 ? "null" : "nvidiactl");
+		file = fopen(path, "w");
+		assert_non_null(file);
+		fclose(file);
+	}
+	begin();
+	assert_string_equal(card_of(101), "");
+	assert_string_equal(card_of(102), "6");
+}
+
 /* After two minutes once a minute: what opens then is found all the same. */
 static void test_late(void **state)
 {
@@ -291,7 +313,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {TEST(test_names), TEST(test_hostile_folder), TEST(test_many_descriptors),
 		TEST(test_pick), TEST(test_found_later), TEST(test_the_only_one), TEST(test_rocm),
-		TEST(test_environment_first), TEST(test_late), TEST(test_turns)};
+		TEST(test_environment_first), TEST(test_no_accelerator), TEST(test_late), TEST(test_turns)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

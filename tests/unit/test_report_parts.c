@@ -4,6 +4,7 @@
 
 #include <sys/stat.h>
 
+#include "analyzers/report/model.h"
 #include "analyzers/report/publish.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
@@ -113,6 +114,25 @@ static struct report *read_stores(const struct stores *stores)
 }
 
 /* Two nodes report one slow job, and each its own card; a third folder is no store. */
+/* A rank without a card is no card. */
+static void test_cards(void **state)
+{
+	struct stores stores = {0};
+	struct report *report = report_new(
+		&(struct report_options){.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .stores = &stores});
+	char text[WORDS_BYTES];
+	uint32_t node;
+
+	(void)state;
+	assert_non_null(report);
+	node = report_node_of(report, "node-a");
+	assert_string_equal(words_card(report, report_card_of(report, node, "2", 2, 10), text), "card 2 of node-a");
+	assert_string_equal(words_card(report, report_card_of(report, node, "", 2, 10), text), "local rank 2 of node-a");
+	assert_string_equal(words_card(report, report_card_of(report, node, "", -1, 10), text), "rank 10 of node-a");
+	assert_string_equal(words_card(report, report_card_of(report, node, "GPU-1f", 2, 10), text), "GPU-1f of node-a");
+	report_free(report);
+}
+
 static void test_nodes(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 3, 2);
@@ -208,6 +228,7 @@ int main(void)
 		cmocka_unit_test(test_series),
 		cmocka_unit_test(test_table),
 		cmocka_unit_test_setup_teardown(test_words, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_cards, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_keep, setup, store_teardown),
 	};

@@ -88,6 +88,8 @@ static void assert_joined(const struct systrace_feed *feed)
 			checked++;
 		}
 	}
+	for (size_t i = 0; i < feed->processes; i++)
+		checked += feed->process[i].transfers;
 	assert_int_equal(checked, counts.ops);
 }
 
@@ -245,6 +247,51 @@ static void test_pids(void **state)
 		(unsigned long long)off.begin_ns + 10, (unsigned long long)off.begin_ns + OFF_MS);
 	fclose(file);
 	assert_int_equal(operations_of(&all), 1);
+}
+
+/* Of rank 0, one send in each so many steps; the job's other ranks show none. */
+static void write_sends(int64_t steps)
+{
+	FILE *file = create("mspti/hccl_activity-10.0.0.1-.0.csv");
+	unsigned id = 0;
+
+	fputs(HEADER, file);
+	for (size_t i = 0; i < off.events; i++) {
+		const struct off_event *e = &off.event[i];
+		unsigned long long start = e->start_ns + OFF_MS;
+
+		if (e->rank != 0 || e->what != OFF_STEP || e->step % steps)
+			continue;
+		id++;
+		fprintf(file, "2,%u,1,comm:HcclBatchSendRecv!g!fp32!4,0,%llu,100,7,100,7\n", id, start);
+		fprintf(file, "16,%u,1,comm:HcclBatchSendRecv!g!fp32!4,1,%llu,0,2,0,2\n", id, start);
+		fprintf(file, "4,%u,1,,0,%llu,100,7,100,7\n32,%u,1,,1,%llu,0,2,0,2\n", id, start + 9, id,
+			start + OFF_MS);
+	}
+	fclose(file);
+}
+
+/* A job that sends and receives in every step is not judged; one that does so now and then is. */
+static void test_sends(void **state)
+{
+	static struct off_found found;
+
+	(void)state;
+	make_folders();
+	off_make("job", false, false);
+	for (int i = 0; i < OFF_RANKS; i++)
+		write_timeline(i, "node-a");
+	write_sends(2);
+	analyze(&all, &found);
+	assert_int_equal(warnings + counts.jobs_refused + counts.ranks_refused, 0);
+	assert_int_equal(counts.coll_not_joined, OFF_STEPS / 2);
+	assert_slow(&found, FRAME_TIER_STAGES);
+	write_sends(1);
+	analyze(&all, &found);
+	assert_int_equal(warnings, 1);
+	assert_int_equal(counts.jobs_refused, 1);
+	assert_int_equal(counts.ranks_refused, OFF_RANKS);
+	assert_int_equal(counts.ranks + counts.first_ns + found.count, 0);
 }
 
 static void write_life(unsigned pid, uint64_t start_ns)
@@ -441,6 +488,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_range_and_job, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_pids, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_sends, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_lives, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_none, store_setup, store_teardown),

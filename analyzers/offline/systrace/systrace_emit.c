@@ -147,6 +147,8 @@ static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace
 {
 	struct systrace_process *process = &feed->process[event->process];
 
+	if (process->is_pipeline)
+		return;
 	switch ((enum systrace_what)event->what) {
 	case SYSTRACE_BEGIN:
 		systrace_emit_begin(feed, process, align);

@@ -148,12 +148,6 @@ static void extend(struct systrace_process *process, uint64_t start_ns, uint64_t
 
 static int systrace_feed_add(struct systrace_feed *feed, const struct systrace_event *event)
 {
-	struct systrace_counts *counts = &feed->counts;
-
-	if (!counts->first_ns || event->start_ns < counts->first_ns)
-		counts->first_ns = event->start_ns;
-	if (event->end_ns > counts->last_ns)
-		counts->last_ns = event->end_ns;
 	extend(&feed->process[event->process], event->start_ns, event->end_ns);
 	return systrace_events_add(&feed->events, event);
 }
@@ -185,9 +179,21 @@ static const char *coll_op_word(const char *op)
 	return strcmp(op, "Allreduce") == 0 ? "AllReduce" : *op ? op : "unknown";
 }
 
-static bool is_point_to_point(const char *op)
+/* "HcclSend", "HcclReceive", "HcclBatchSendRecv", "ncclRecv". */
+static bool is_transfer(const char *op)
 {
-	return strstr(op, "Send") || strstr(op, "Recv") || strstr(op, "Receive");
+	return strcasestr(op, "send") || strcasestr(op, "recv") || strcasestr(op, "receive");
+}
+
+static void add_transfer(struct systrace_feed *feed, struct systrace_process *process, const struct systrace_op *op)
+{
+	feed->counts.ops++;
+	feed->counts.coll_not_joined++;
+	extend(process, op->start_ns, op->end_ns);
+	if (!process->transfers++ || op->start_ns < process->transfers_first_ns)
+		process->transfers_first_ns = op->start_ns;
+	if (op->end_ns > process->transfers_last_ns)
+		process->transfers_last_ns = op->end_ns;
 }
 
 static bool is_of_pid(struct reading *reading, uint32_t pid, uint32_t *ret)
@@ -285,9 +291,8 @@ static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
 	r = process_of_op(reading, op, &event.process);
 	if (r == -ENOENT)
 		return 0;
-	if (r == 0 && is_point_to_point(op->op)) {
-		feed->counts.ops++;
-		feed->counts.coll_not_joined++;
+	if (r == 0 && is_transfer(op->op)) {
+		add_transfer(feed, &feed->process[event.process], op);
 		return 0;
 	}
 	if (r == 0)
@@ -385,7 +390,11 @@ static int systrace_feed_read_all(struct systrace_feed *feed, const struct files
 		if (feed->options.progress)
 			feed->options.progress(feed->options.arg, i + 1, feed->counts.records);
 	}
-	return r == 0 ? systrace_tell_prepare(feed) : r;
+	if (r == 0)
+		r = systrace_tell_prepare(feed);
+	if (r == 0)
+		systrace_pipeline_mark(feed);
+	return r;
 }
 
 static void files_free(struct files *files)
@@ -441,7 +450,18 @@ void systrace_feed_counts(const struct systrace_feed *feed, struct systrace_coun
 {
 	*ret = feed->counts;
 	ret->left_out = feed->events.left_out;
-	ret->ranks = 0;
-	for (size_t i = 0; i < feed->processes; i++)
-		ret->ranks += feed->process[i].first_ns != 0;
+	for (size_t i = 0; i < feed->processes; i++) {
+		const struct systrace_process *process = &feed->process[i];
+
+		if (!process->first_ns)
+			continue;
+		ret->ranks_refused += process->is_pipeline;
+		if (process->is_pipeline)
+			continue;
+		ret->ranks++;
+		if (!ret->first_ns || process->first_ns < ret->first_ns)
+			ret->first_ns = process->first_ns;
+		if (process->last_ns > ret->last_ns)
+			ret->last_ns = process->last_ns;
+	}
 }

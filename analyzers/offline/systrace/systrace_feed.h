@@ -8,8 +8,10 @@
  *    callback that begins a step, or ends with an optimizer, or a backward. Numbers of steps are those calls' own
  *    counters, which are equal on all ranks, where they rise.
  *  - Operations have no number there: of each group they are numbered by their order where all members show the same
- *    ones, else by their ends, which lie close together on all members. Sends and receives do not name the other side
- *    and are left out.
+ *    ones, else by their ends, which lie close together on all members.
+ *  - Sends and receives do not name the other side, and a pipeline's communicator has many: they cannot be joined. What
+ *    a rank waits for in them looks like its own work then, so that a job that sends and receives in its steps is not
+ *    judged: nothing of it is fed, and a warning says so (systrace_pipeline.c).
  *
  * A file is not in the order of time, so that all of the range is read before the first event is fed:
  * SYSTRACE_EVENTS_MAX records of 48 bytes at most; more are left out and counted.
@@ -36,7 +38,8 @@ struct systrace_options {
 struct systrace_counts {
 	uint64_t files, files_failed;
 	uint64_t records, dropped, left_out;
-	uint64_t ranks, steps, ops, coll_not_joined;
+	uint64_t ranks, steps, ops, coll_not_joined; /* ranks: that are judged */
+	uint64_t jobs_refused, ranks_refused;
 	uint64_t first_ns, last_ns;
 };
 

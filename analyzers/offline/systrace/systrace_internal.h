@@ -7,6 +7,7 @@
  *   systrace_events.c the list of records, and names
  *   systrace_steps.c  stages of a process to its steps
  *   systrace_join.c   operations of all processes to the numbers by which they are joined
+ *   systrace_pipeline.c  which jobs cannot be judged from such files
  */
 #ifndef RANKTRACE_OFFLINE_SYSTRACE_SYSTRACE_INTERNAL_H
 #define RANKTRACE_OFFLINE_SYSTRACE_SYSTRACE_INTERNAL_H
@@ -35,6 +36,9 @@ struct systrace_process {
 	uint32_t pid;
 	int number; /* the aligner's, -1 */
 	uint64_t first_ns, last_ns;
+	uint64_t transfers; /* its sends and receives, */
+	uint64_t transfers_first_ns, transfers_last_ns; /* and when they were */
+	bool is_pipeline; /* of a job that is not judged */
 };
 
 struct systrace_events {
@@ -75,6 +79,9 @@ struct systrace_feed {
 
 /* Makes all that is not in the files: steps, numbers, begins and ends. 0 or -ENOMEM. */
 int systrace_tell_prepare(struct systrace_feed *feed);
+
+/* After systrace_tell_prepare(): marks the processes of jobs that cannot be judged, and warns of each job. */
+void systrace_pipeline_mark(struct systrace_feed *feed);
 
 struct systrace_word {
 	enum stage_kind kind;
