@@ -17,6 +17,7 @@
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
 #define COVERED_MIN 3  /* steps that cover less than this part of a bucket say little of it */
+#define SCATTER_MIN 4  /* an excess in forward is unusual from so many of its median deviations on: samples vary in length */
 #define MIRROR_MIN 0.5 /* of an excess in forward: so much own excess of another rank explains it as waiting */
 
 uint64_t report_round_step(uint64_t length_ns, unsigned most)
@@ -193,29 +194,33 @@ static void heat_fill(struct report_heat *heat, uint32_t at, struct heat_bucket 
 			bucket->forward[i * bucket->buckets + at] = bucket->excess[i];
 }
 
-/* The rank's usual excess in forward: the median over its buckets. */
-static double heat_usual(struct heat_bucket *bucket, size_t rank)
+/* The rank's usual excess in forward, and how far it usually is from that: medians over its buckets. */
+static double heat_usual(struct heat_bucket *bucket, size_t rank, double *ret_scatter)
 {
-	double value[SPLITS_BUCKETS_MAX];
+	double value[SPLITS_BUCKETS_MAX], usual;
 	size_t n = 0;
 
 	for (uint32_t at = 0; at < bucket->buckets; at++)
 		if (isfinite(bucket->forward[rank * bucket->buckets + at]))
 			value[n++] = (double)bucket->forward[rank * bucket->buckets + at];
-	return values_quantile(value, n, 0.5);
+	usual = values_quantile(value, n, 0.5);
+	for (size_t i = 0; i < n; i++)
+		value[i] = fabs(value[i] - usual);
+	*ret_scatter = values_quantile(value, n, 0.5);
+	return usual;
 }
 
 /* Adds what is unusual in forward, unless another rank's excess of own work explains it as waiting. */
 static void heat_add_forward(struct report_heat *heat, struct heat_bucket *bucket, size_t rank, const float *most, const float *second)
 {
-	double usual = heat_usual(bucket, rank);
+	double scatter, usual = heat_usual(bucket, rank, &scatter);
 
 	for (uint32_t at = 0; at < bucket->buckets; at++) {
 		struct report_heat_cell *cell = &heat->row[rank].cell[at];
 		double excess = (double)bucket->forward[rank * bucket->buckets + at] - usual;
 		double of_others = (double)(cell->share >= most[at] ? second[at] : most[at]);
 
-		if (!(excess >= SHARE_MIN) || of_others >= MIRROR_MIN * excess)
+		if (!(excess >= fmax(SHARE_MIN, SCATTER_MIN * scatter)) || of_others >= MIRROR_MIN * excess)
 			continue;
 		if (excess > (double)cell->share)
 			cell->activity = ACTIVITY_FORWARD;

@@ -119,6 +119,8 @@ static void html_plot_words(FILE *out, const struct report_finding *finding)
 	if (isfinite(plot->found_own) && isfinite(plot->found_peers))
 		html_format(out, "; %s %s", isfinite(plot->before) ? "before, or peers" : "peers",
 			words_value(plot->found_peers, plot->unit, text));
+	if (finding->is.kind == FINDING_SLOW_RANK && strcmp(plot->what, "step_time") == 0)
+		fputs(" (its steps: stages do not show the cause)", out);
 	fputs("</span></p>", out);
 }
 

@@ -45,6 +45,7 @@ struct script {
 	uint64_t drops;
 	bool cardless;	 /* ranks compute on CPUs */
 	bool forward_waits; /* ranks wait for others in forward, and not in backward */
+	double uneven;	    /* part of a step by which forward varies from step to step and rank to rank */
 	size_t findings;
 	struct script_finding finding[SCRIPT_FINDINGS_MAX];
 };
@@ -243,8 +244,14 @@ static inline void script_put_stages(
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
 		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
 			       (i == (script->forward_waits ? 1 : 2) && waits > 0 ? waits : 0);
-		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
-						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
+		uint64_t length_ns;
+
+		/* Who is early waits in backward. */
+		if (i == 1 || i == 2)
+			share += (i == 1 ? 1 : -1) * script->uneven *
+				 (script_noise(time_ns * 3 + (uint64_t)rank * 1000003) - 0.5);
+		length_ns = (uint64_t)(share * (double)script->step_ns *
+				       (0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
 		const struct row_stages row = {.rank = field_int(rank),
 			.step = field_int(step),
 			.stage = field_text(stages[i].stage),

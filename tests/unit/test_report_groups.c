@@ -261,6 +261,29 @@ static void test_forward_own(void **state)
 	report_free(report);
 }
 
+/* Samples of other lengths: a rank whose forward differs from step to step is not slow. */
+static void test_uneven(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 3);
+	const struct report_heat *heat;
+	struct report *report;
+	size_t warm = 0;
+
+	(void)state;
+	script.cardless = true;
+	script.uneven = 0.3;
+	script.step_ns = script.sample_ns = 5 * MINUTE;
+	assert_int_equal(script_write(&script), 0);
+	report = read_ranks(NULL);
+	heat = report->job[0].heat;
+	assert_int_equal(heat->rows, 3);
+	for (size_t i = 0; i < heat->rows; i++)
+		for (uint32_t at = 0; at < heat->buckets; at++)
+			warm += (double)heat->row[i].cell[at].share >= 0.02;
+	assert_true(warm * 20 < heat->rows * heat->buckets);
+	report_free(report);
+}
+
 /* A step longer than a column fills all that it covers. */
 static void test_long_steps(void **state)
 {
@@ -323,6 +346,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_ranks, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_forward, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_forward_own, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_uneven, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_long_steps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_no_stages, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_round, setup, store_teardown),
