@@ -41,10 +41,10 @@ const char *finding_advice(enum finding_cause cause, enum activity activity, enu
 {
 	const char *advice = finding_advice_of_activity(finding_activity(activity, cause));
 
-	if (!finding_advice_is_vague(cause))
+	if (!finding_advice_is_vague(cause) && !(cause == CAUSE_CARD && side == FINDING_SIDE_HOST))
 		return finding_cause_advice(cause);
 	if (side == FINDING_SIDE_CARD)
-		return finding_cause_advice(CAUSE_COMPUTE);
+		return finding_cause_advice(CAUSE_CARD);
 	if (advice)
 		return advice;
 	if (side == FINDING_SIDE_HOST)
