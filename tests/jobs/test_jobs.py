@@ -39,7 +39,8 @@ def job(faults, clean, ranks=2):
 
 class Score(unittest.TestCase):
     def judge(self, faults, findings, clean=()):
-        return score.whole([score.score_job(job(faults, clean), findings, True)])
+        one = job(faults, clean)
+        return score.whole([score.score_job(one, score.divide(findings, [one])[0])])
 
     def test_exact(self):
         got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 2.0, activity="outside", side="host")])
@@ -113,6 +114,18 @@ class Score(unittest.TestCase):
         got = self.judge([fault("a", 1, 20, 40, 10.0), fault("b", 1, 60, 80, 10.0)], [finding(1, 20, 80, 1.5)])
         self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
         self.assertEqual(got["all"]["own"], 0)
+
+    def test_jobs_without_names(self):
+        jobs = [dict(job([fault("a", rank, 20, 40, 10.0)], []), job="", known_as=[None]) for rank in (1, 0)]
+        said = [finding(0, 20, 40, 2.0, job=None), finding(1, 20, 40, 2.0, job=None), finding(1, 20, 40, 2.0, job="other")]
+        got = score.whole([score.score_job(one, own) for one, own in zip(jobs, score.divide(said, jobs))])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertEqual((got["wrong_rank"], got["findings"]), (0, 2))
+
+    def test_jobs_with_names(self):
+        jobs = [dict(job([fault("a", 1, 20, 40, 10.0)], []), job=name) for name in ("j", "k")]
+        got = score.whole([score.score_job(one, own) for one, own in zip(jobs, score.divide([finding(1, 20, 40, 2.0, job="k")], jobs))])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 0.5, 3)
 
     def test_below_the_thresholds_is_not_asked_for(self):
         got = self.judge([fault("a", 1, 20, 25, 0.1, matters=False)], [])
