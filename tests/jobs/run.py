@@ -25,6 +25,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
 import outside  # noqa: E402
 import plan as plans  # noqa: E402
 import truth as truths  # noqa: E402

@@ -16,6 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
 import truth as truths  # noqa: E402
 
 EDGE_NS = 2 * 10**9      # a finding may begin or end this much beside what it is about, and the seconds count
