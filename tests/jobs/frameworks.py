@@ -99,7 +99,7 @@ class Trainer(Framework):
 
         class Loop(transformers.Trainer):
             def get_train_dataloader(self):
-                return DataLoader(Dicts(job.options, job.faults), batch_size=None)
+                return DataLoader(Dicts(job.options, job.faults), batch_size=None, pin_memory=job.device.type == "cuda")
 
         cpu = {} if self.device.type == "cuda" else {"use_cpu": True, "ddp_backend": "gloo"}
         settings = transformers.TrainingArguments(output_dir=tempfile.mkdtemp(), max_steps=10**8, logging_steps=10, save_strategy="no", report_to=[],

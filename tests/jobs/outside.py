@@ -64,17 +64,40 @@ class Groups:
 
     def __init__(self, name):
         self.made = []
-        self.v1 = pathlib.Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").exists() or pathlib.Path("/sys/fs/cgroup/cpu/cgroup.procs").exists()
+        self.v1 = pathlib.Path("/sys/fs/cgroup/cpu/cgroup.procs").exists()
         self.base = pathlib.Path("/sys/fs/cgroup/cpu" if self.v1 else "/sys/fs/cgroup") / name
         self.base.mkdir()
         self.made.append(self.base)
         if not self.v1:
-            self.base.joinpath("cgroup.subtree_control").write_text("+cpu +memory")
+            try:
+                for path in (self.base.parent, self.base):
+                    (path / "cgroup.subtree_control").write_text("+cpu +memory")
+            except OSError:
+                self.remove()
+                raise
 
-    def add(self, name, pid):
+    @staticmethod
+    def possible():
+        """The limits that a group made here has."""
+        groups = None
+        try:
+            groups = Groups("rtj%dx" % os.getpid())
+            path = groups.make("x")
+            return {kind for kind, name in (("cpu_max", "cpu.cfs_quota_us"), ("cpu_max", "cpu.max"), ("memory", "memory.high")) if (path / name).exists()}
+        except OSError:
+            return set()
+        finally:
+            if groups:
+                groups.remove()
+
+    def make(self, name):
         path = self.base / name
         path.mkdir()
         self.made.append(path)
+        return path
+
+    def add(self, name, pid):
+        path = self.make(name)
         for each in tree(pid):
             (path / "cgroup.procs").write_text(str(each))
         return path
@@ -104,20 +127,15 @@ class Groups:
 def able(device):
     """Which kinds of faults this machine can have from outside, and why not the others."""
     kinds, missing = {"stop"}, {}
-    v1 = pathlib.Path("/sys/fs/cgroup/cpu/cgroup.procs").exists()
-    v2 = pathlib.Path("/sys/fs/cgroup/cgroup.controllers")
-    controllers = v2.read_text().split() if v2.exists() else []
     if os.geteuid():
         missing.update(cpu_max="not root", memory="not root", network="not root")
     else:
-        if v1 or ("cpu" in controllers and os.access("/sys/fs/cgroup/cgroup.subtree_control", os.W_OK)):
-            kinds.add("cpu_max")
-        else:
-            missing["cpu_max"] = "no control group with a CPU limit"
-        if "memory" in controllers and not v1:
-            kinds.add("memory")
-        else:
-            missing["memory"] = "no memory.high: control groups are of version 1"
+        groups = Groups.possible()
+        for kind, text in (("cpu_max", "no control group with a CPU limit can be made"), ("memory", "no control group with memory.high can be made")):
+            if kind in groups:
+                kinds.add(kind)
+            else:
+                missing[kind] = text
         if not shutil.which("tc") or not shutil.which("ip"):
             missing["network"] = "no tc"
         elif device == "cuda":

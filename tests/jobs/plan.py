@@ -66,6 +66,7 @@ MARKED_FORWARD = {"ddp", "accum", "workers", "tiny", "second", "twojobs", "eval"
 HEAVY = {"ddp", "workers", "second", "eval", "noisy", "closure", "sharded", "tensor"}
 # On cards: width, layers, batch of a model that fills them, where the shape does not say otherwise.
 CARD_MODEL = dict(width=4096, layers=6, batch=512)
+CARD_MODEL_SAVED = dict(width=2048, layers=6, batch=2048)  # a checkpoint of 100 MB
 CARD_MODEL_VARIABLE = dict(width=1024, batch=256)
 
 
@@ -116,7 +117,7 @@ def draw_options(rng, shape, device, folder_workers=True):
                    forward_ms=step_ms * 0.3, backward_ms=step_ms * 0.5, load_ms=step_ms * rng.choice((0.02, 0.1, 0.15)), workers=0)
     if device == "cuda":
         if shape != "tiny":
-            options.update(CARD_MODEL_VARIABLE if shape == "varlen" else CARD_MODEL, step_ms=step_ms)
+            options.update(CARD_MODEL_VARIABLE if shape == "varlen" else CARD_MODEL_SAVED if "checkpoint_every" in row else CARD_MODEL, step_ms=step_ms)
         options.update(forward_ms=0, backward_ms=0, load_ms=min(options["load_ms"], 5))
     if "workers" in row and folder_workers:
         options["workers"] = rng.randint(*row["workers"])

@@ -25,6 +25,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
 import outside  # noqa: E402
 import plan as plans  # noqa: E402
 import truth as truths  # noqa: E402
@@ -33,7 +34,7 @@ READY_S = 240            # for all ranks to reach their first step; a GPU machin
 STOP_S = 60              # for all ranks to end after they were told to
 STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
 SETTLE_S = 4             # after the end, until the daemon has judged and written all
-FSDP_ON_CPU = 2, 3       # PyTorch from which FSDP runs over gloo
+FULLY_SHARD = 2, 6       # PyTorch that has fully_shard beside FullyShardedDataParallel
 NEEDS = """
 import importlib.util as u, json, sys, torch
 v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
@@ -45,7 +46,18 @@ for name in ("inductor", "aot_eager") if "compile" in sys.argv and hasattr(torch
         break
     except Exception:
         pass
-print(json.dumps(dict(torch=torch.__version__, version=v, compile=backend, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
+fsdp = 0
+if "sharded" in sys.argv and sys.argv[2] == "cpu":  # whether fully_shard runs over gloo
+    try:
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.device_mesh import init_device_mesh
+        model = fully_shard(torch.nn.Linear(4, 4), mesh=init_device_mesh("cpu", (1,)))
+        model(torch.ones(4, 4)).sum().backward()
+        fsdp = 2
+    except Exception:
+        pass
+print(json.dumps(dict(torch=torch.__version__, version=v, compile=backend, fsdp=fsdp, lightning=bool(u.find_spec("lightning") or u.find_spec("pytorch_lightning")),
                       trainer=bool(u.find_spec("transformers")), cards=torch.cuda.device_count())))
 """
 
@@ -115,6 +127,8 @@ class Job:
         env = dict(os.environ, OMP_NUM_THREADS="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), PYTHONDONTWRITEBYTECODE="1")
         for name in ("RANKTRACE_SOCKET", "RANKTRACE_LIBEXEC", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID"):
             env.pop(name, None)
+        if args.root:
+            env["TMPDIR"] = str(self.seen.parent)
         if args.plugin:
             env["NCCL_PROFILER_PLUGIN"] = args.plugin
         self.log = open(self.folder / "output.log", "w", encoding="utf-8")
@@ -245,7 +259,9 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
 
 def needs(args, shape):
     """What this PyTorch can do; skips a shape that it cannot."""
-    done = subprocess.run([*args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    done = subprocess.run([*args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR="/tmp/rtj.inductor"))
+    shutil.rmtree((args.root or "") + "/tmp/rtj.inductor", ignore_errors=True)
     if done.returncode:
         skip("%s has no working PyTorch" % " ".join(args.python))
     has = json.loads(done.stdout.splitlines()[-1])
@@ -262,7 +278,8 @@ def record(args, plan, folder):
     has = needs(args, plan["shape"])
     for job in plan["jobs"]:
         if job["options"]["shape"] == "sharded":
-            job["options"]["fsdp"] = plan["device"] == "cuda" or tuple(has["version"]) >= FSDP_ON_CPU
+            both = tuple(has["version"]) >= FULLY_SHARD
+            job["options"]["fsdp"] = has["fsdp"] if plan["device"] == "cpu" else 2 if both and plan["seed"] // 2 % 2 else 1
         if job["options"]["shape"] == "compile":
             job["options"]["backend"] = has["compile"]
     socks = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
@@ -316,15 +333,19 @@ def record(args, plan, folder):
             job.over = True
         for thread in threads:
             thread.join()
+        # What hangs for good is killed: its last fault ends now. The others end by themselves.
+        hangs = [job for job in jobs if any(f["kind"] in plans.LAST for f in job.plan["faults"])]
+        if hangs:
+            write(folder / "findings.hang.json", daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state")).stdout)
+            end_ns = time.time_ns()
+        for job in hangs:
+            job.kill()
         for job, start in zip(jobs, starts):
             job.ask_to_stop((end_ns - start) / 1e9)
         limit = time.monotonic() + STOP_S
-        hangs = any(f["kind"] in plans.LAST for job in jobs for f in job.plan["faults"])
-        while time.monotonic() < (limit if not hangs else min(limit, time.monotonic())) and not all(job.ended() for job in jobs):
+        while time.monotonic() < limit and not all(job.ended() for job in jobs):
             time.sleep(0.1)
-        live = daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state"))
-        write(folder / "findings.hang.json" if hangs else folder / "findings.json", live.stdout)
-        crashed = [job for job in jobs if any(p.poll() not in (0, None) for p in job.processes)]
+        crashed = [job for job in jobs if job not in hangs and any(p.poll() not in (0, None) for p in job.processes)]
         for job in jobs:
             job.kill()
         time.sleep(SETTLE_S)
@@ -337,7 +358,7 @@ def record(args, plan, folder):
             known = {row["pid"]: row["job"] for row in json.loads(rows)}
         except ValueError:
             print("run.py: the store's ranks cannot be read: " + rows[:200])
-        if crashed and not hangs:
+        if crashed:
             print("run.py: a rank failed: " + (crashed[0].folder / "output.log").read_text(encoding="utf-8")[-1500:])
     finally:
         load.over.set()
@@ -351,6 +372,8 @@ def record(args, plan, folder):
         if daemon:
             daemon.stop()
         shutil.rmtree(socks, ignore_errors=True)
+        if inner and sys.exc_info()[0]:
+            shutil.rmtree(inner, ignore_errors=True)
     whole = keep(args, plan, folder, jobs, starts, end_ns, known, load, has)
     if inner:
         shutil.rmtree(inner, ignore_errors=True)

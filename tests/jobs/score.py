@@ -16,6 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
 import truth as truths  # noqa: E402
 
 EDGE_NS = 2 * 10**9      # a finding may begin or end this much beside what it is about, and the seconds count
@@ -86,11 +87,22 @@ class Finding:
         return self.activity is not None and self.activity in (fault["activities"] or [])
 
 
-def belongs(row, job, alone):
-    if job["job"]:
-        return row.get("job") == job["job"]
-    known = job.get("known_as") or []
-    return row.get("job") in known or (alone and row.get("job") in (None, "", "-"))
+def belongs(row, job):
+    names = [job["job"]] if job["job"] else job.get("known_as") or [None]
+    return (row.get("job") or None) in [name or None for name in names]
+
+
+def divide(rows, jobs):
+    """The findings of each job. One that may belong to several, because they have no names, goes to the job of which it is right."""
+    shares = [[] for _ in jobs]
+    for row in rows:
+        may = [i for i, job in enumerate(jobs) if belongs(row, job)]
+        if len(may) > 1:
+            finding = Finding(row, jobs[may[0]]["end_ns"])
+            may.sort(key=lambda i: -sum(truths.lost_in(f, finding.begin, finding.end) for f in jobs[i]["faults"] if finding.points_at(f)))
+        if may:
+            shares[may[0]].append(row)
+    return shares
 
 
 def share_of(finding, begin, end):
@@ -103,9 +115,9 @@ def own_episode(finding, fault):
     return abs(finding.begin - fault["from_ns"]) / 1e9 <= edge and abs(finding.end - fault["until_ns"]) / 1e9 <= edge
 
 
-def score_job(job, rows, alone):
-    """Figures of one job; sums, so that jobs can be added."""
-    found = [Finding(row, job["end_ns"]) for row in rows if Finding.spoken(row) and belongs(row, job, alone)]
+def score_job(job, rows):
+    """Figures of one job from its findings; sums, so that jobs can be added."""
+    found = [Finding(row, job["end_ns"]) for row in rows if Finding.spoken(row)]
     faults = job["faults"]
     result = []
     for f in faults:
@@ -292,8 +304,8 @@ def main():
         else:
             with open(os.path.join(folder, "truth.json"), encoding="utf-8") as file:
                 whole_truth = json.load(file)
-        rows = findings_of(folder, args.analyze, args.build)
-        jobs += [score_job(job, rows, len(whole_truth["jobs"]) == 1) for job in whole_truth["jobs"]]
+        rows = divide(findings_of(folder, args.analyze, args.build), whole_truth["jobs"])
+        jobs += [score_job(job, own) for job, own in zip(whole_truth["jobs"], rows)]
     result = whole(jobs)
     if args.json:
         json.dump(dict(result, each=jobs), sys.stdout, indent=1)

@@ -134,10 +134,11 @@ class Samples(Dataset):
 
     def __init__(self, options, faults, shared=None):
         self.options, self.faults, self.shared = options, faults, shared
-        self.count = options.get("epoch_steps") or 10**9
+        # On a card a sample is large: drawing it would take longer than the step.
+        self.always = torch.randn(options["batch"], options["width"]) if options["device"] == "cuda" and options["shape"] != "varlen" else None
 
     def __len__(self):
-        return self.count
+        return 10**9
 
     def __getitem__(self, index):
         options = self.options
@@ -149,7 +150,7 @@ class Samples(Dataset):
         if options["shape"] == "varlen":
             length = LENGTHS[int(torch.randint(0, len(LENGTHS), (1,), generator=generator))]
             return torch.randint(0, 256, (options["batch"], length), generator=generator), y
-        return torch.randn(options["batch"], options["width"], generator=generator), y
+        return (torch.randn(options["batch"], options["width"], generator=generator) if self.always is None else self.always), y
 
 
 def forever(loader):
@@ -215,7 +216,7 @@ class Job:
         self.make()
         shared = faults.shared if options["workers"] else None
         data = Samples(options, faults, shared)
-        self.loader = DataLoader(data, batch_size=None, num_workers=options["workers"], pin_memory=False)
+        self.loader = DataLoader(data, batch_size=None, num_workers=options["workers"], pin_memory=device.type == "cuda")
         self.batches = forever(self.loader)
 
     def ddp(self, module):
@@ -228,7 +229,7 @@ class Job:
 
     def batch(self):
         x, y = next(self.batches)
-        return x.to(self.device), y.to(self.device)
+        return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
 
     def loop(self, clock):
         while clock.begin():
@@ -272,8 +273,11 @@ class Job:
             return
         path = os.path.join(self.options["folder"], "checkpoint.%d.%d.pt" % (os.getpid(), self.rank))
         module = self.model.module if hasattr(self.model, "module") else self.model
+        state = {"model": module.state_dict(), "step": self.steps}
+        if self.device.type != "cuda":  # there it is two times the model, every few seconds
+            state["optimizer"] = self.optimizer.state_dict()
         with SlowFile(path, self.faults) as file:
-            torch.save({"model": module.state_dict(), "optimizer": self.optimizer.state_dict(), "step": self.steps}, file)
+            torch.save(state, file)
 
     def evaluate(self):
         self.model.eval()
@@ -311,7 +315,7 @@ class Variable(Job):
     def batch(self):
         x, y = next(self.batches)
         self.length = x.shape[1]
-        return x.to(self.device), y.to(self.device)
+        return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
 
 
 class Closure(Job):
@@ -347,10 +351,19 @@ class Sharded(Job):
 
     def make(self):
         body = fill_card(Body(self.options, self.faults), self.options, self.device).to(self.device)
-        self.by_hand = not self.options.get("fsdp")
-        if not self.by_hand:
+        kind = self.options.get("fsdp")  # 1: FullyShardedDataParallel, 2: fully_shard, else by hand
+        self.by_hand = not kind
+        if kind == 1:
             from torch.distributed.fsdp import FullyShardedDataParallel
-            self.model = FullyShardedDataParallel(body, device_id=self.device if self.device.type == "cuda" else None)
+            self.model = FullyShardedDataParallel(body, device_id=self.device)
+            owned = list(self.model.parameters())
+        elif kind == 2:
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+            mesh = init_device_mesh(self.device.type, (self.world,))
+            for layer in body.middle:
+                fully_shard(layer, mesh=mesh)
+            self.model = fully_shard(body, mesh=mesh)
             owned = list(self.model.parameters())
         else:
             self.model = body

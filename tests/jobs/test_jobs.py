@@ -39,7 +39,8 @@ def job(faults, clean, ranks=2):
 
 class Score(unittest.TestCase):
     def judge(self, faults, findings, clean=()):
-        return score.whole([score.score_job(job(faults, clean), findings, True)])
+        one = job(faults, clean)
+        return score.whole([score.score_job(one, score.divide(findings, [one])[0])])
 
     def test_exact(self):
         got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 2.0, activity="outside", side="host")])
@@ -114,6 +115,18 @@ class Score(unittest.TestCase):
         self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
         self.assertEqual(got["all"]["own"], 0)
 
+    def test_jobs_without_names(self):
+        jobs = [dict(job([fault("a", rank, 20, 40, 10.0)], []), job="", known_as=[None]) for rank in (1, 0)]
+        said = [finding(0, 20, 40, 2.0, job=None), finding(1, 20, 40, 2.0, job=None), finding(1, 20, 40, 2.0, job="other")]
+        got = score.whole([score.score_job(one, own) for one, own in zip(jobs, score.divide(said, jobs))])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
+        self.assertEqual((got["wrong_rank"], got["findings"]), (0, 2))
+
+    def test_jobs_with_names(self):
+        jobs = [dict(job([fault("a", 1, 20, 40, 10.0)], []), job=name) for name in ("j", "k")]
+        got = score.whole([score.score_job(one, own) for one, own in zip(jobs, score.divide([finding(1, 20, 40, 2.0, job="k")], jobs))])
+        self.assertAlmostEqual(got["all"]["recall_rank"], 0.5, 3)
+
     def test_below_the_thresholds_is_not_asked_for(self):
         got = self.judge([fault("a", 1, 20, 25, 0.1, matters=False)], [])
         self.assertEqual((got["all"]["faults"], got["all"]["recall_rank"]), (0, None))
@@ -182,11 +195,20 @@ class Truth(unittest.TestCase):
 
     def test_two_faults_of_one_step_share_it(self):
         took = lambda rank, i: {"f0": 0.06} if rank == 0 and 300 <= i < 400 else {"f1": 0.02} if rank == 1 and 300 <= i < 400 else {}  # noqa: E731
-        logs = logs_of([0.16 if 300 <= i < 400 else 0.1 for i in range(800)], took)
+        logs = logs_of([0.18 if 300 <= i < 400 else 0.1 for i in range(800)], took)
         got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=30, until_s=46), dict(id="f1", kind="sleep", rank=1, from_s=30, until_s=46)]),
                             logs, 0, 200 * S)
-        self.assertAlmostEqual(got["faults"][0]["lost_s"], 4.5, 1)
-        self.assertAlmostEqual(got["faults"][1]["lost_s"], 1.5, 1)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 6, 1)
+        self.assertAlmostEqual(got["faults"][1]["lost_s"], 2, 1)
+
+    def test_a_fault_that_another_hides_loses_nothing(self):
+        took = lambda rank, i: {"f0": 0.1} if rank == 0 and 300 <= i < 400 else {"f1": 0.02} if rank == 1 and 300 <= i < 400 else {}  # noqa: E731
+        logs = logs_of([0.2 if 300 <= i < 400 else 0.1 for i in range(800)], took)
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=0, from_s=30, until_s=50), dict(id="f1", kind="sleep", rank=1, from_s=30, until_s=50)]),
+                            logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 10, 1)
+        self.assertAlmostEqual(got["faults"][1]["lost_s"], 0, 1)
+        self.assertEqual(truth.weights([dict(id="a", rank=0), dict(id="b", rank=1)], {"a": {0: 0.1}, "b": {1: 0.1}}, 0.1), {"a": 0.1, "b": 0.1})
 
     def test_a_hang_lasts_until_the_end(self):
         logs = logs_of([0.1] * 500)

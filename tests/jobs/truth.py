@@ -83,6 +83,20 @@ def usual_on_card(seconds):
     return statistics.median(sum(g) / len(g) for g in groups)
 
 
+def weights(acting, took, excess):
+    """What part of a step's excess each fault has: what the step would gain without its rank's faults. Ranks that are slow at the same
+    time hide each other: what all took together beyond the excess counts for none of them, where another one took more."""
+    own = {f["id"]: sum(took.get(f["id"], {}).values()) or (1e-9 if len(acting) > 1 else 1.0) for f in acting}
+    ranks = {}
+    for f in acting:
+        ranks[f["rank"]] = ranks.get(f["rank"], 0.0) + own[f["id"]]
+    hidden = max(0.0, sum(ranks.values()) - max(0.0, excess))
+    gain = {rank: max(0.0, each - hidden) for rank, each in ranks.items()}
+    if len(ranks) == 1 or not any(gain.values()):
+        return own
+    return {f["id"]: own[f["id"]] / ranks[f["rank"]] * gain[f["rank"]] for f in acting}
+
+
 def measure(job, logs, start_ns, end_ns):
     """The truth of one job: {"job", "ranks", "faults", "clean", "step_ms", ...}. end_ns: when the driver ended it."""
     ranks = list(range(job["ranks"]))
@@ -127,7 +141,7 @@ def measure(job, logs, start_ns, end_ns):
             continue
         u = usual(i, windows[acting[0]["id"]])
         excess = steps.seconds(i) - u
-        weight = {f["id"]: sum(steps.took[i].get(f["id"], {}).values()) or (1e-9 if len(acting) > 1 else 1.0) for f in acting}
+        weight = weights(acting, steps.took[i], excess)
         total = sum(weight.values())
         for f in acting:
             name = f["id"]
