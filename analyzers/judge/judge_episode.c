@@ -31,6 +31,7 @@
 #define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
 #define FAULT_S 0.001		   /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
+#define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
 #define NS 1e-9
 
 double judge_open_at(const struct judge *judge)
@@ -279,8 +280,9 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 		return;
 	}
 	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
-	if (activity_may_wait(a, judge->cards) && !(rank->late.l1_steps > 0) && a != ACTIVITY_SYNC)
-		worst->peers = NAN; /* they wait in it */
+	/* Where they wait in it, too, they are no comparison. */
+	if (a != ACTIVITY_COMPUTE && worst->value - worst->peers < PEERS_HALF * (worst->value - rank->usual.act[a]))
+		worst->peers = NAN;
 	worst->side = side_of(judge, rank, a);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;

@@ -179,15 +179,19 @@ static bool share_witness(struct share *share, double least)
 static void share_waits(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double growth = share->growth;
+	bool learned = judge->l1_ticks >= SHARE_L1_TICKS;
+	double growth = share->growth, least = INFINITY;
 
+	/* L1 that was turned on for this: what the rank that waits least waits, all usually do. */
+	for (size_t i = 0; i < share->n; i++)
+		least = fmin(least, share_rank(share, i)->late.sum.wait / share_rank(share, i)->late.l1_steps);
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 		const struct judge_sum *late = &rank->late;
-		double wait = late->sum.wait / late->l1_steps - rank->usual.wait;
-		double xfer = late->sum.xfer / late->l1_steps - rank->usual.xfer;
+		double wait = late->sum.wait / late->l1_steps - (learned ? rank->usual.wait : least);
+		double xfer = learned ? late->sum.xfer / late->l1_steps - rank->usual.xfer : 0;
 
-		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - wait));
+		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - fmax(0, wait)));
 	}
 	if (!share_witness(share, SHARE_NOISE * growth))
 		return;
@@ -248,36 +252,37 @@ static void share_cpu(struct share *share)
 }
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
- * waited. On a card only where it is met is known, so it is computing. */
+ * waited. On a card, time in activities that may hold waits is computing. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
-	double seen = 0, missing, may = 0;
+	double seen = 0, missing, all = 0;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool waits = activity_may_wait((enum activity)a, true);
-		bool counts = !waits || (a == ACTIVITY_SYNC && syncs_too_often(rank));
+		bool counts = !activity_may_wait((enum activity)a, true) ||
+			      (a == ACTIVITY_SYNC && syncs_too_often(rank));
 
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
-		if (!counts)
-			may += fmax(0, grown(rank, (enum activity)a));
+		all += fmax(0, grown(rank, (enum activity)a));
 	}
 	missing = rank->own - seen;
 	if (missing <= SHARE_PEER * rank->own)
 		return;
-	if (share->judge->cards || may <= 0) {
+	if (all <= 0) {
 		rank->act[ACTIVITY_COMPUTE] += missing;
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		if (activity_may_wait((enum activity)a, true) && !(a == ACTIVITY_SYNC && syncs_too_often(rank)))
-			rank->act[a] += missing * fmax(0, grown(rank, (enum activity)a)) / may;
+		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) &&
+			       !(a == ACTIVITY_SYNC && syncs_too_often(rank));
+
+		rank->act[on_card ? ACTIVITY_COMPUTE : a] += missing * fmax(0, grown(rank, (enum activity)a)) / all;
 	}
 }
 
 void judge_share(struct judge *judge, double growth)
 {
-	struct share share = {.judge = judge, .growth = growth, .l1 = judge->l1_ticks >= SHARE_L1_TICKS};
+	struct share share = {.judge = judge, .growth = growth, .l1 = true};
 	double top = 0, sum = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {

@@ -189,7 +189,8 @@ static void host(struct input *input)
 	align_host(input->align, process(input), &event);
 }
 
-/* Up to 16 steps of all ranks, so that there are frames to judge; one rank loads its data longer, and all take as long. */
+/* Up to 16 steps of all ranks, so that there are frames to judge; one rank loads its data longer, and the
+ * others wait for it. */
 static void whole_step(struct input *input)
 {
 	uint8_t slow = byte(input), times = byte(input) & 15;
@@ -204,10 +205,16 @@ static void whole_step(struct input *input)
 				.start_ns = input->now_ns,
 				.duration_ns = load,
 				.thread_id = 1};
+			struct align_stage waits = {.step = input->number,
+				.kind = STAGE_BACKWARD,
+				.start_ns = input->now_ns + load,
+				.duration_ns = length_ns - load,
+				.thread_id = 1};
 			struct align_step event = {
 				.step = input->number, .start_ns = input->now_ns, .duration_ns = length_ns};
 
 			align_stage(input->align, i, &loads);
+			align_stage(input->align, i, &waits);
 			align_step(input->align, i, &event);
 		}
 		input->now_ns += length_ns;
