@@ -243,20 +243,60 @@ static void the_next_culprit_is_named_after_some_steps(void **state)
 	script_end();
 }
 
-static void waits_that_begin_later_are_learned_first(void **state)
+/* L1 that was turned on for it. */
+static void waits_that_begin_in_a_slow_down_name_the_rank(void **state)
 {
 	(void)state;
-	for (int learned = 0; learned < 2; learned++) {
-		script_begin(2);
+	script_begin(2);
+	script_run(60);
+	script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+	script_run(10);
+	script_only(-1, ACTIVITY_BACKWARD);
+	script.l1 = true;
+	script_run(20);
+	script_expect(2);
+	assert_non_null(script_said(1, ACTIVITY_BACKWARD));
+	script_end();
+}
+
+/* Rank 1 has waits of its own in the first three ticks with operations, or never had: all get slower, and nobody is
+ * named. */
+static void odd_waits_of_a_few_ticks_are_not_the_usual(void **state)
+{
+	(void)state;
+	for (int odd = 0; odd < 2; odd++) {
+		script_begin(4);
 		script_run(60);
 		script.l1 = true;
-		script.transfer = 0;
-		script_run(learned ? 7 : 3);
-		script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
-		script_run(40);
-		assert_true((script_said(1, ACTIVITY_BACKWARD) != NULL) == learned);
+		for (int i = 0; i < 31; i++) {
+			script.late[1] = odd ? 25 * MS : 0;
+			script_step();
+		}
+		script_all(ACTIVITY_FORWARD, 40 * MS);
+		script_run(30);
+		script_only(-1, ACTIVITY_FORWARD);
+		script.slack = INFINITY;
 		script_end();
 	}
+}
+
+/* Rank 0 has more to do and waits less than others: after seven ticks that is known, and slow transfers are the job's.
+ */
+static void usual_waits_are_known_after_some_ticks(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script.fault[0][ACTIVITY_FORWARD] = 30 * MS;
+	script_run(60);
+	script.l1 = true;
+	script_run(8);
+	script.transfer = 25 * MS;
+	script_run(20);
+	script_expect(2);
+	assert_non_null(script_said(-1, ACTIVITY_BACKWARD));
+	assert_non_null(script_said(0, ACTIVITY_FORWARD));
+	script.slack = INFINITY;
+	script_end();
 }
 
 /* Steps of 5 s open at 1 s lost, and, while operations lack records, at 2 s. */
@@ -413,7 +453,9 @@ int main(void)
 		cmocka_unit_test(a_second_long_step_counts),
 		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
 		cmocka_unit_test(the_next_culprit_is_named_after_some_steps),
-		cmocka_unit_test(waits_that_begin_later_are_learned_first),
+		cmocka_unit_test(waits_that_begin_in_a_slow_down_name_the_rank),
+		cmocka_unit_test(odd_waits_of_a_few_ticks_are_not_the_usual),
+		cmocka_unit_test(usual_waits_are_known_after_some_ticks),
 		cmocka_unit_test(lost_records_raise_the_limit),
 		cmocka_unit_test(ranks_that_are_not_here_are_no_evidence),
 		cmocka_unit_test(steps_that_most_ranks_lack_are_not_judged),
