@@ -66,7 +66,8 @@ void text_name(struct text *text, const char *name, size_t bytes_max)
 static void text_two_units(struct text *text, double value, double lesser, const char *unit, const char *lesser_unit)
 {
 	double whole = floor(value);
-	double rest = floor((value - whole) * lesser);
+	/* A quotient may be a rounding error short of its whole: 190 s are 3 min 10 s. */
+	double rest = fmin(floor((value - whole) * lesser + 1e-6), lesser - 1);
 
 	text_add(text, "%.0f %s", whole, unit);
 	if (rest > 0)

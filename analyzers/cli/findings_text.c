@@ -10,6 +10,8 @@
 #include "analyzers/base/units.h"
 #include "analyzers/cli/output.h"
 #include "analyzers/finding/finding.h"
+#include "analyzers/finding/finding_advice.h"
+#include "analyzers/finding/finding_groups.h"
 
 static const char *findings_text_word(const json_t *row, const char *name)
 {
@@ -29,7 +31,9 @@ struct findings_text {
 	FILE *out;
 	bool verbose, begun;
 	struct term_table *table;
-	json_t *rows; /* that are in the table */
+	json_t *rows;  /* that are in the table */
+	json_t *beneath; /* of each, an array of its episodes; or null */
+	json_t *shorts; /* sentences on short slow-downs */
 };
 
 struct findings_text *findings_text_new(FILE *out, bool verbose)
@@ -51,7 +55,9 @@ struct findings_text *findings_text_new(FILE *out, bool verbose)
 	text->verbose = verbose;
 	text->table = term_table_new(columns, sizeof(columns) / sizeof(columns[0]));
 	text->rows = json_array();
-	if (text->table && text->rows)
+	text->beneath = json_array();
+	text->shorts = json_array();
+	if (text->table && text->rows && text->beneath && text->shorts)
 		return text;
 	findings_text_free(text);
 	return NULL;
@@ -63,6 +69,8 @@ void findings_text_free(struct findings_text *text)
 		return;
 	term_table_free(text->table);
 	json_decref(text->rows);
+	json_decref(text->beneath);
+	json_decref(text->shorts);
 	free(text);
 }
 
@@ -86,27 +94,206 @@ static void findings_text_cell(struct findings_text *text, const char *word)
 	term_table_cell(text->table, findings_text_colour(word), "%s", word);
 }
 
-void findings_text_add(struct findings_text *text, json_t *row, uint64_t now_ns)
+/* A line of the table. */
+struct findings_line {
+	uint64_t since_ns, lasted_ns;
+	const char *state, *severity, *job, *more; /* more: after the sentence */
+	double cost; /* below 0: unknown */
+};
+
+static void findings_text_line(struct findings_text *text, json_t *row, const struct findings_line *line)
+{
+	char since[TOOL_TEXT_BYTES], lasts[UNITS_BYTES];
+
+	term_table_cell(text->table, TERM_PLAIN, "%s", line->since_ns ? tool_time(line->since_ns, since) : "-");
+	term_table_cell(text->table, TERM_PLAIN, "%s", units_duration(line->lasted_ns, lasts));
+	findings_text_cell(text, line->state);
+	findings_text_cell(text, line->severity);
+	if (line->cost >= 0)
+		term_table_cell(text->table, TERM_PLAIN, "%.3g", line->cost);
+	else
+		term_table_cell(text->table, TERM_PLAIN, "-");
+	term_table_cell(text->table, TERM_PLAIN, "%s", *line->job ? line->job : "-");
+	term_table_cell(text->table, TERM_PLAIN, "%s%s%s", findings_text_word(row, "sentence"), *line->more ? "; " : "",
+		line->more);
+	json_array_append(text->rows, row);
+}
+
+static double findings_text_cost(const json_t *row)
+{
+	const json_t *cost = json_object_get(row, "cost_card_hours");
+
+	return json_is_number(cost) && json_number_value(cost) >= 0 ? json_number_value(cost) : -1;
+}
+
+static uint64_t findings_text_lasted(const json_t *row, uint64_t now_ns)
 {
 	uint64_t since_ns = findings_text_ns(row, "since_ns"), until_ns = findings_text_ns(row, "until_ns");
-	const char *job = findings_text_word(row, "job");
-	char since[TOOL_TEXT_BYTES], lasts[UNITS_BYTES];
-	const json_t *cost = json_object_get(row, "cost_card_hours");
 
 	if (!until_ns)
 		until_ns = now_ns;
-	term_table_cell(text->table, TERM_PLAIN, "%s", since_ns ? tool_time(since_ns, since) : "-");
-	term_table_cell(text->table, TERM_PLAIN, "%s",
-		units_duration(since_ns && until_ns > since_ns ? until_ns - since_ns : 0, lasts));
-	findings_text_cell(text, findings_text_word(row, "state"));
-	findings_text_cell(text, findings_text_word(row, "severity"));
-	if (json_is_number(cost))
-		term_table_cell(text->table, TERM_PLAIN, "%.3g", json_number_value(cost));
-	else
-		term_table_cell(text->table, TERM_PLAIN, "-");
-	term_table_cell(text->table, TERM_PLAIN, "%s", *job ? job : "-");
-	term_table_cell(text->table, TERM_PLAIN, "%s", findings_text_word(row, "sentence"));
-	json_array_append(text->rows, row);
+	return since_ns && until_ns > since_ns ? until_ns - since_ns : 0;
+}
+
+void findings_text_add(struct findings_text *text, json_t *row, uint64_t now_ns)
+{
+	const struct findings_line line = {
+		.since_ns = findings_text_ns(row, "since_ns"),
+		.lasted_ns = findings_text_lasted(row, now_ns),
+		.state = findings_text_word(row, "state"),
+		.severity = findings_text_word(row, "severity"),
+		.job = findings_text_word(row, "job"),
+		.more = "",
+		.cost = findings_text_cost(row),
+	};
+
+	findings_text_line(text, row, &line);
+	json_array_append_new(text->beneath, json_null());
+}
+
+static enum finding_severity findings_text_severity(const json_t *row)
+{
+	size_t i = 0;
+
+	while (i < SEVERITY_MAX && strcmp(findings_text_word(row, "severity"), finding_severity_word((enum finding_severity)i)))
+		i++;
+	return (enum finding_severity)i;
+}
+
+static struct finding_episode findings_text_episode(const json_t *row)
+{
+	const json_t *rank = json_object_get(row, "rank");
+
+	return (struct finding_episode){
+		.kind = finding_kind_parse(findings_text_word(row, "kind")),
+		.cause = finding_cause_parse(findings_text_word(row, "cause")),
+		.activity = activity_parse(findings_text_word(row, "activity")),
+		.rank = json_is_integer(rank) ? (int32_t)json_integer_value(rank) : -1,
+		.job = findings_text_word(row, "job"),
+		.communicator = findings_text_word(row, "communicator"),
+		.since_ns = findings_text_ns(row, "since_ns"),
+		.until_ns = findings_text_ns(row, "until_ns"),
+		.cost_card_hours = findings_text_cost(row) > 0 ? findings_text_cost(row) : 0,
+	};
+}
+
+/* Rows of a call to findings_text_add_groups(); of each array one place a row. */
+struct findings_grouping {
+	size_t count;
+	json_t **row;
+	struct finding_episode *episode;
+	struct finding_group *group;
+	size_t *order;
+	uint64_t now_ns;
+};
+
+static void findings_text_group(struct findings_text *text, const struct findings_grouping *all, const struct finding_group *group)
+{
+	char since[TOOL_TEXT_BYTES], more[160];
+	enum finding_severity worst = SEVERITY_INFO;
+	json_t *row = all->row[group->worst], *beneath = group->count > 1 ? json_array() : json_null();
+	struct findings_line line = {
+		.since_ns = group->since_ns,
+		.lasted_ns = group->lasted_ns,
+		.state = findings_text_word(row, "state"),
+		.job = findings_text_word(row, "job"),
+		.more = finding_group_words(group, tool_time(group->since_ns, since), more, sizeof(more)),
+		.cost = findings_text_cost(row) < 0 ? -1 : group->cost_card_hours,
+	};
+
+	for (size_t i = group->first; i < group->first + group->count; i++) {
+		const json_t *one = all->row[all->order[i]];
+		enum finding_severity severity = findings_text_severity(one);
+
+		worst = severity < SEVERITY_MAX && severity > worst ? severity : worst;
+		if (strcmp(findings_text_word(one, "state"), "open") == 0)
+			line.state = "open";
+		if (group->count > 1)
+			json_array_append(beneath, all->row[all->order[i]]);
+	}
+	line.severity = group->count > 1 ? finding_severity_word(worst) : findings_text_word(row, "severity");
+	findings_text_line(text, row, &line);
+	json_array_append_new(text->beneath, beneath);
+}
+
+/* A sentence on the short slow-downs of one rank, which are marked as counted. */
+static void findings_text_short(struct findings_text *text, const struct findings_grouping *shorts, size_t first, bool *counted)
+{
+	const struct finding_episode *of = &shorts->episode[first];
+	uint64_t lasted_ns = 0, count = 0;
+	char line[320], length[UNITS_BYTES], who[32] = "the job as a whole";
+
+	for (size_t i = first; i < shorts->count; i++) {
+		const struct finding_episode *episode = &shorts->episode[i];
+
+		if (counted[i] || episode->rank != of->rank || strcmp(episode->job, of->job) != 0)
+			continue;
+		counted[i] = true;
+		count++;
+		lasted_ns += findings_text_lasted(shorts->row[i], shorts->now_ns);
+	}
+	if (of->rank >= 0)
+		snprintf(who, sizeof(who), "rank %" PRId32, of->rank);
+	snprintf(line, sizeof(line), "%s%s%.64s: %" PRIu64 " short slow-down%s, %s in all", who, *of->job ? " of " : "", of->job,
+		count, count == 1 ? "" : "s", units_duration(lasted_ns, length));
+	json_array_append_new(text->shorts, findings_row_text(line));
+}
+
+static void findings_text_shorts(struct findings_text *text, const struct findings_grouping *shorts, bool *counted)
+{
+	for (size_t i = 0; i < shorts->count; i++)
+		if (!counted[i])
+			findings_text_short(text, shorts, i, counted);
+}
+
+static bool findings_grouping_new(struct findings_grouping *ret, size_t count, uint64_t now_ns)
+{
+	*ret = (struct findings_grouping){
+		.row = calloc(count + 1, sizeof(json_t *)),
+		.episode = calloc(count + 1, sizeof(struct finding_episode)),
+		.group = calloc(count + 1, sizeof(struct finding_group)),
+		.order = calloc(count + 1, sizeof(size_t)),
+		.now_ns = now_ns,
+	};
+	return ret->row && ret->episode && ret->group && ret->order;
+}
+
+static void findings_grouping_free(struct findings_grouping *grouping)
+{
+	free(grouping->row);
+	free(grouping->episode);
+	free(grouping->group);
+	free(grouping->order);
+}
+
+bool findings_text_add_groups(struct findings_text *text, json_t *rows, uint64_t now_ns)
+{
+	size_t count = json_array_size(rows), i, groups;
+	struct findings_grouping all, shorts;
+	bool *counted = calloc(count + 1, sizeof(*counted));
+	bool good = findings_grouping_new(&all, count, now_ns);
+	json_t *row;
+
+	good = findings_grouping_new(&shorts, count, now_ns) && good && counted;
+	json_array_foreach(rows, i, row)
+	{
+		struct finding_episode episode = findings_text_episode(row);
+		struct findings_grouping *to = finding_is_short(episode.kind, findings_text_severity(row)) ? &shorts : &all;
+
+		if (!good)
+			break;
+		to->row[to->count] = row;
+		to->episode[to->count++] = episode;
+	}
+	groups = good ? finding_groups_make(all.episode, all.count, now_ns, all.order, all.group) : 0;
+	for (i = 0; i < groups; i++)
+		findings_text_group(text, &all, &all.group[i]);
+	if (good)
+		findings_text_shorts(text, &shorts, counted);
+	findings_grouping_free(&all);
+	findings_grouping_free(&shorts);
+	free(counted);
+	return good;
 }
 
 /* "310 ms", "24.2 %", "1.5 MiB": ns and bytes in units for people, everything else as it is. */
@@ -198,7 +385,8 @@ static void findings_text_wrap(FILE *out, const char *text)
 
 static void findings_text_details(FILE *out, const json_t *row)
 {
-	enum finding_cause cause = finding_cause_parse(findings_text_word(row, "cause"));
+	const struct finding_episode episode = findings_text_episode(row);
+	enum finding_side side = FINDING_SIDE_UNKNOWN;
 	char *text = NULL;
 	size_t size = 0;
 	FILE *about = open_memstream(&text, &size);
@@ -210,9 +398,29 @@ static void findings_text_details(FILE *out, const json_t *row)
 		free(text);
 	}
 	findings_text_evidence(out, json_object_get(row, "evidence"));
-	if (cause < CAUSE_MAX && asprintf(&text, "what to do: %s", finding_cause_advice(cause)) >= 0) {
+	while (side < FINDING_SIDE_MAX && strcmp(findings_text_word(row, "side"), finding_side_word(side)))
+		side++;
+	if (episode.cause < CAUSE_MAX &&
+		asprintf(&text, "what to do: %s", finding_advice(episode.cause, episode.activity, side)) >= 0) {
 		findings_text_wrap(out, text);
 		free(text);
+	}
+}
+
+static void findings_text_episodes(FILE *out, const json_t *episodes)
+{
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach(episodes, i, row)
+	{
+		uint64_t since_ns = findings_text_ns(row, "since_ns"), until_ns = findings_text_ns(row, "until_ns");
+		char since[TOOL_TEXT_BYTES], until[TOOL_TEXT_BYTES];
+
+		fprintf(out, "%*sepisode %" PRIu64 ": %s to %s, %s, %.3g card-hours\n", FINDINGS_TEXT_INDENT, "",
+			findings_text_ns(row, "finding"), tool_time(since_ns, since),
+			until_ns ? tool_time(until_ns, until) : "now", findings_text_word(row, "severity"),
+			findings_text_cost(row) > 0 ? findings_text_cost(row) : 0);
 	}
 }
 
@@ -222,17 +430,23 @@ void findings_text_print(struct findings_text *text)
 	size_t i;
 
 	term_table_fit(text->table, text->out, 0, 0);
-	if (!text->begun)
+	if (!text->begun && json_array_size(text->rows))
 		term_table_print_header(text->table, text->out);
-	text->begun = true;
+	text->begun |= json_array_size(text->rows) > 0;
 	json_array_foreach(text->rows, i, row)
 	{
 		term_table_print_row(text->table, text->out, i);
-		if (text->verbose)
-			findings_text_details(text->out, row);
+		if (!text->verbose)
+			continue;
+		findings_text_details(text->out, row);
+		findings_text_episodes(text->out, json_array_get(text->beneath, i));
 	}
+	json_array_foreach(text->shorts, i, row) fprintf(text->out, "%s%s\n",
+		!i && json_array_size(text->rows) ? "\n" : "", json_string_value(row) ? json_string_value(row) : "");
 	term_table_clear(text->table);
 	json_array_clear(text->rows);
+	json_array_clear(text->beneath);
+	json_array_clear(text->shorts);
 }
 
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns)

@@ -18,16 +18,19 @@
 #define SINCE "1d"
 
 static const char usage[] =
-	"usage: tracectl findings [--since TIME] [--rank LIST] [--all] [--verbose] [--follow] [--csv|--json] "
-	"[--state-dir DIR]\n"
-	"Shows what was found slow or standing still, one line a finding, the newest last.\n"
+	"usage: tracectl findings [--since TIME] [--rank LIST] [--all] [--episodes] [--verbose] [--follow] "
+	"[--csv|--json]\n"
+	"                         [--state-dir DIR]\n"
+	"Shows what was found slow or standing still, the newest last. Episodes of the same rank and activity are one line;\n"
+	"short slow-downs are counted for each rank.\n"
 	"  --since TIME     what was so then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --rank LIST      of these ranks: 0,3-7\n"
-	"  --all            suspected ones, and those that were not confirmed, too\n"
-	"  --verbose        with measurements and advice\n"
+	"  --all            each episode, suspected ones, and those that were not confirmed, too\n"
+	"  --episodes       each episode on its own line, short ones too\n"
+	"  --verbose        with measurements, advice and episodes\n"
 	"  --follow         keep running; show each new finding and each change of state, cause, severity\n"
-	"  --json           an array of objects; with --follow an object a line\n"
-	"  --csv            comma-separated values (RFC 4180)\n"
+	"  --json           an array of objects, one an episode; with --follow an object a line\n"
+	"  --csv            an episode a line, comma-separated values (RFC 4180)\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
@@ -39,6 +42,7 @@ struct findings {
 	enum format format;
 	bool follow;
 	bool verbose;
+	bool episodes; /* on lines of their own */
 	struct findings_text *text;
 	json_t *shown; /* number of a finding to what was shown of it, with --follow */
 };
@@ -119,7 +123,12 @@ static int cmd_findings_show_once(struct findings *findings, struct reader *read
 	} else {
 		if (findings->format == FORMAT_CSV)
 			findings_csv_header(stdout);
-		json_array_foreach(rows, i, row) cmd_findings_show_row(findings, row);
+		if (findings->format == FORMAT_TEXT && !findings->episodes) {
+			if (!findings_text_add_groups(findings->text, rows, tool_now_ns()))
+				status = cmd_findings_fail("out of memory");
+		} else {
+			json_array_foreach(rows, i, row) cmd_findings_show_row(findings, row);
+		}
 		if (json_array_size(rows))
 			cmd_findings_show_end(findings);
 		if (!json_array_size(rows))
@@ -188,6 +197,7 @@ static int cmd_findings_parse(int argc, char **argv, struct findings *findings)
 		{"since", .time_ns = &findings->filter.since_ns},
 		{"rank", .ranks = &findings->filter.ranks},
 		{"all", .flag = &findings->filter.all},
+		{"episodes", .flag = &findings->episodes},
 		{"verbose", .flag = &findings->verbose},
 		{"follow", .flag = &findings->follow},
 		{"csv", .flag = &csv},
@@ -199,6 +209,7 @@ static int cmd_findings_parse(int argc, char **argv, struct findings *findings)
 		return r;
 	if (csv && json)
 		return 1 + tool_fail(2, "--csv and --json exclude each other");
+	findings->episodes |= findings->filter.all || findings->follow;
 	findings->format = csv ? FORMAT_CSV : json ? FORMAT_JSON : FORMAT_TEXT;
 	return tool_options_end(argc, argv);
 }

@@ -21,7 +21,7 @@
 #define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
 
 static const char usage[] =
-	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--text|--markdown|--json|--html] [-o FILE]\n"
+	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--rank LIST] [--text|--markdown|--json|--html] [-o FILE]\n"
 	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR "
 	"[--keep-max "
 	"N]]\n"
@@ -29,6 +29,7 @@ static const char usage[] =
 	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --until TIME     until then (now)\n"
 	"  --job J          only of this job\n"
+	"  --rank LIST      only of these ranks, beside all others: 0,3-7\n"
 	"  --text, --markdown, --json, --html\n"
 	"                   what to write (text); HTML is one file with everything in it\n"
 	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
@@ -173,6 +174,7 @@ static int cmd_report_parse(int argc, char **argv, struct program *program)
 		{"state-dir", .text = &program->state_dir},
 		{"since", .text = &program->since},
 		{"until", .text = &program->until},
+		{"rank", .ranks = &program->options.ranks},
 		{"job", .text = &program->options.job},
 		{"keep", .text = &program->keep},
 		{"keep-max", .call = cmd_report_set_keep_max, .arg = program},

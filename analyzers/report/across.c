@@ -104,6 +104,7 @@ static size_t overlapped(const struct report *report, const struct finding *f)
 		const struct report_finding *other = &report->finding[i];
 
 		if (!other->reported_by && other->is.kind == f->kind && other->is.rank == f->rank &&
+			other->is.activity == f->activity &&
 			strcmp(other->is.job, f->job) == 0 && strcmp(other->is.communicator, f->communicator) == 0 &&
 			(!other->is.until_ns || other->is.until_ns >= f->since_ns) &&
 			(!f->until_ns || f->until_ns >= other->is.since_ns))

@@ -72,6 +72,11 @@ static void report_html_begin(FILE *out, const struct report *report)
 		out);
 	html_format(out, "%s to %s %s", since, until, words_zone(report->until_ns, zone));
 	fputs("</span>", out);
+	if (report->chosen.count) {
+		fputs("<span>", out);
+		html_text(out, words_chosen(report, since));
+		fputs("</span>", out);
+	}
 	if (report->only_job) {
 		fputs("<span>", out);
 		html_format(out, "job %.200s only", report->only_job);
@@ -104,7 +109,11 @@ static void put_totals(FILE *out, const struct report *report)
 	html_format(out, "Total: %s of %s card-hours lost (%s) in %s", words_hours(report->cost_card_hours, a),
 		words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c),
-		words_many(report->findings - report->remarks, "finding", "findings", (char[WORDS_BYTES]){0}));
+		words_many(report->findings - report->remarks, "episode", "episodes", (char[WORDS_BYTES]){0}));
+	if (report->groups - report->groups_remarks < report->findings - report->remarks)
+		html_format(out, " of %s",
+			words_many(report->groups - report->groups_remarks, "finding", "findings", (char[WORDS_BYTES]){0}));
+	html_text(out, words_totals(report, a));
 	html_format(out, "; %s slow", words_many(report->cards_slow, "card was", "cards were", a));
 	if (report->unseen_slots && report->alive_slots)
 		html_format(out, "; not watched: %s of the cards' time",
@@ -240,11 +249,12 @@ void render_html(FILE *out, const struct report *report)
 	put_counts(out, report);
 	report_html_headline(out, report);
 	fputs("<main class=\"grid\">\n", out);
+	html_heat(out, report);
 	html_findings(out, report);
-	html_cards(out, report);
 	charts(out, report);
-	html_map(out, report);
 	html_evidence(out, report);
+	html_cards(out, report);
+	html_map(out, report);
 	html_jobs(out, report);
 	report_html_unwatched(out, report);
 	fputs("</main>\n", out);

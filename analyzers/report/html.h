@@ -19,7 +19,14 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t job);
 void html_evidence_chart(FILE *out, const struct report *report, const struct report_finding *finding);
 /* Cards by node. */
 void html_map(FILE *out, const struct report *report);
-/* Tables; html_evidence() shows each finding in detail. */
+/* Labels below a time axis at round times of the local zone, in the class xs. */
+void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns);
+/* Slow-down by rank and time, a map a job. */
+void html_heat(FILE *out, const struct report *report);
+/* Table cells. Narrow screens show the unit behind the number instead of headers. */
+void html_cell(FILE *out, const char *class, const char *text);
+void html_counted(FILE *out, const char *class, const char *unit, const char *text);
+/* Tables; html_evidence() shows each group of findings in detail. */
 void html_findings(FILE *out, const struct report *report);
 void html_evidence(FILE *out, const struct report *report);
 void html_cards(FILE *out, const struct report *report);

@@ -3,17 +3,20 @@
  * Charts. The SVG holds only shapes, because it is stretched to any width; labels are HTML around it and keep their
  * size.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyzers/report/html.h"
+#include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
 
 #define WIDTH 1000
 #define HEIGHT 200
 #define LANES_MAX 8
 #define LANE_REM 1.3
-#define LABELS 6 /* below the time axis */
+#define LABELS 9 /* below the time axis, at most */
+#define DAY_NS 86400000000000ULL
 
 struct axis {
 	uint64_t since_ns, until_ns;
@@ -36,10 +39,10 @@ static double y_of(const struct axis *axis, double value)
 	return HEIGHT - HEIGHT * (at < 0 ? 0 : at > 1 ? 1 : at);
 }
 
-/* Covers all values with a margin, from zero if that is near; cuts far outliers. */
+/* Covers all values with a margin, from zero if that is near; cuts far outliers, but never also. */
 static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
-	double least = isfinite(also) ? also : INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
+	double least = INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
 	       middle;
 	size_t count = 0;
 
@@ -53,7 +56,7 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 	}
 	middle = values_quantile(typical, count, 0.9);
 	if (isfinite(middle) && middle > 0)
-		most = fmin(most, 2.5 * middle);
+		most = fmin(most, fmax(2.5 * middle, isfinite(also) ? 1.3 * also : 0));
 	if (!(least < INFINITY))
 		least = 0;
 	axis->bottom = least > most * 0.6 ? fmax(0, least - (most - least) * 0.6) : 0;
@@ -65,6 +68,52 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 	}
 	if (!(axis->top > axis->bottom))
 		axis->top = axis->bottom + 1;
+}
+
+/* The next tick at or after a time: weeks and months have no round start, so a day is the longest step. */
+static uint64_t report_html_chart_tick(uint64_t since_ns, uint64_t until_ns, uint64_t *ret_step_ns)
+{
+	*ret_step_ns = report_round_step(until_ns - since_ns, LABELS);
+	return report_round_time(since_ns, *ret_step_ns);
+}
+
+void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns)
+{
+	uint64_t step_ns, at_ns = report_html_chart_tick(since_ns, until_ns, &step_ns);
+	char text[WORDS_BYTES];
+
+	fputs("<div class=\"xs\">", out);
+	for (unsigned i = 0; at_ns <= until_ns; at_ns += step_ns, i++) {
+		double at = 100.0 * (double)(at_ns - since_ns) / (double)(until_ns - since_ns);
+
+		/* Narrow screens show every second one, narrow charts on them every fourth. */
+		fprintf(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">",
+			i % 2	? "odd"
+			: i % 4 ? "two"
+				: "",
+			at > 97 ? " l" : "", at);
+		/* Midnight is a day's name. */
+		html_text(out, step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, text)
+											     : words_clock(at_ns, step_ns, text));
+		fputs("</span>", out);
+	}
+	fputs("</div>", out);
+}
+
+static void report_html_chart_end(FILE *out, const struct axis *axis)
+{
+	fputs("</svg></div>", out);
+	html_ticks(out, axis->since_ns, axis->until_ns);
+}
+
+/* Vertical lines at the labels. */
+static void report_html_chart_grid(FILE *out, const struct axis *axis)
+{
+	uint64_t step_ns, at_ns = report_html_chart_tick(axis->since_ns, axis->until_ns, &step_ns);
+
+	for (; at_ns <= axis->until_ns; at_ns += step_ns)
+		fprintf(out, "<line class=\"gridl\" x1=\"%.1f\" y1=\"0\" x2=\"%.1f\" y2=\"%d\"/>", x_of(axis, at_ns),
+			x_of(axis, at_ns), HEIGHT);
 }
 
 static void report_html_chart_begin(FILE *out, const struct axis *axis, const char *class)
@@ -83,30 +132,14 @@ static void report_html_chart_begin(FILE *out, const struct axis *axis, const ch
 		"aria-hidden=\"true\">"
 		"<line class=\"gridl\" x1=\"0\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>",
 		WIDTH, HEIGHT, HEIGHT / 2, WIDTH, HEIGHT / 2);
+	report_html_chart_grid(out, axis);
 }
 
-static void report_html_chart_end(FILE *out, const struct axis *axis)
+/* A line with gaps where values are missing, of more than bridged ones. */
+static void report_html_chart_line(
+	FILE *out, const struct axis *axis, const double *value, size_t n, size_t bridged, const char *class)
 {
-	uint64_t step_ns = (axis->until_ns - axis->since_ns) / LABELS;
-	char text[WORDS_BYTES];
-
-	fputs("</svg></div><div class=\"xs\">", out);
-	for (unsigned i = 0; i <= LABELS; i++) {
-		fprintf(out, "<span class=\"%s\" style=\"left:%.2f%%\">",
-			i == 0	      ? "f"
-			: i == LABELS ? "l"
-			: i % 2	      ? "odd"
-				      : "",
-			100.0 * i / LABELS);
-		html_text(out, words_clock(axis->since_ns + i * step_ns, step_ns, text));
-		fputs("</span>", out);
-	}
-	fputs("</div>", out);
-}
-
-/* A line with gaps where values are missing. */
-static void report_html_chart_line(FILE *out, const struct axis *axis, const double *value, size_t n, const char *class)
-{
+	size_t missing = 0;
 	bool down = false;
 
 	fprintf(out, "<path class=\"%s\" d=\"", class);
@@ -114,9 +147,10 @@ static void report_html_chart_line(FILE *out, const struct axis *axis, const dou
 		double x = ((double)i + 0.5) / (double)n * WIDTH;
 
 		if (!isfinite(value[i])) {
-			down = false;
+			down = down && ++missing <= bridged;
 			continue;
 		}
+		missing = 0;
 		/* A single point is a short line. */
 		if (!down && (i + 1 == n || !isfinite(value[i + 1])))
 			fprintf(out, "M%.1f %.1fh%.1f", x - 0.4 * WIDTH / (double)n, y_of(axis, value[i]),
@@ -162,11 +196,19 @@ static void shade(FILE *out, const struct axis *axis, uint64_t since_ns, uint64_
 			to - from, HEIGHT);
 }
 
+/* Buckets in a row that may be empty because a step is longer. */
+static size_t report_html_chart_empty(const struct axis *axis, const struct report_job *job)
+{
+	uint64_t bucket_ns = (axis->until_ns - axis->since_ns) / SERIES_BUCKETS;
+
+	return (size_t)(job->median_ns * 3 / (double)(bucket_ns ? bucket_ns : 1)) + 1;
+}
+
 /* Hatches times without steps that are longer than a step. */
 static void shade_empty(FILE *out, const struct axis *axis, const struct report_job *job, const double *middle)
 {
 	uint64_t bucket_ns = (axis->until_ns - axis->since_ns) / SERIES_BUCKETS;
-	size_t least = (size_t)(job->median_ns * 3 / (double)(bucket_ns ? bucket_ns : 1)) + 2;
+	size_t least = report_html_chart_empty(axis, job) + 1;
 
 	for (size_t i = 0; i < SERIES_BUCKETS; i++) {
 		size_t last = i;
@@ -188,42 +230,73 @@ static uint64_t report_html_chart_end_of(const struct report *report, const stru
 									       : report->until_ns;
 }
 
-/* A bar a finding, numbered as in the tables; overlapping bars go to separate lanes. */
-static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
+/* Share of the axis in percent. */
+static double percent_of(const struct axis *axis, uint64_t ns)
 {
-	double taken[LANES_MAX] = {0};
-	size_t lane, used = 0;
+	return x_of(axis, ns) / WIDTH * 100;
+}
+
+/* Lane of a group, below those that its episodes or its number would cover; SIZE_MAX: all are full. */
+static size_t lane_of(const struct report *report, const struct axis *axis, const struct report_group *group, double *taken)
+{
+	double from = 100, to = 0;
+	size_t lane = 0;
+
+	for (size_t i = group->first; i < group->first + group->is.count; i++) {
+		from = fmin(from, percent_of(axis, report->finding[i].is.since_ns));
+		to = fmax(to, percent_of(axis, report_html_chart_end_of(report, &report->finding[i])));
+	}
+	from = fmin(from, 93.5);
+	while (lane < LANES_MAX && taken[lane] > from)
+		lane++;
+	if (lane == LANES_MAX)
+		return SIZE_MAX;
+	taken[lane] = fmax(to, from + 4) + 0.5;
+	return lane;
+}
+
+static void lane_bar(FILE *out, const struct report *report, const struct axis *axis, const struct report_finding *finding,
+	double top_rem, bool numbered)
+{
+	double from = percent_of(axis, finding->is.since_ns), to = percent_of(axis, report_html_chart_end_of(report, finding));
 	char text[WORDS_BYTES];
 
-	for (lane = 0; lane < LANES_MAX; lane++)
-		taken[lane] = -1;
-	fputs("<div class=\"lanes\" style=\"height:", out);
-	for (int pass = 0; pass < 2; pass++) {
-		for (lane = 0; lane < LANES_MAX; lane++)
-			taken[lane] = -1;
-		for (size_t i = 0; i < report->shown; i++) {
-			const struct report_finding *finding = &report->finding[i];
-			double from = x_of(axis, finding->is.since_ns) / WIDTH * 100;
-			double to = x_of(axis, report_html_chart_end_of(report, finding)) / WIDTH * 100;
+	if (numbered)
+		from = fmin(from, 97);
+	fprintf(out, "<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"",
+		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1), top_rem);
+	html_text(out, words_subject(report, finding, text));
+	fputs("\">", out);
+	if (numbered)
+		fprintf(out, "%" PRIu32, finding->group + 1);
+	fputs("</a>", out);
+}
 
-			if (finding->job != job)
-				continue;
-			from = fmin(from, 93.5);
-			for (lane = 0; lane < LANES_MAX - 1 && taken[lane] > from; lane++)
-				;
-			taken[lane] = fmax(to, from + 7.5) + 0.5;
-			used = lane + 1 > used ? lane + 1 : used;
-			if (!pass)
-				continue;
-			fprintf(out,
-				"<a class=\"%s\" href=\"#f%zu\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" "
-				"title=\"",
-				finding->remark ? "r" : "", i + 1, from, fmax(to - from, 0.1), LANE_REM * (double)lane);
-			html_text(out, words_subject(report, finding, text));
-			fprintf(out, "\">%zu</a>", i + 1);
-		}
-		if (!pass)
-			fprintf(out, "%.2frem\">", LANE_REM * (double)used);
+/* A bar an episode, a number a group; groups that overlap go to separate lanes. */
+static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
+{
+	double taken[LANES_MAX];
+	size_t used = 0, lane[REPORT_GROUPS_SHOWN_MAX];
+
+	for (size_t i = 0; i < LANES_MAX; i++)
+		taken[i] = -1;
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+
+		lane[i] = report->finding[group->first].job == job ? lane_of(report, axis, group, taken) : SIZE_MAX;
+		used = lane[i] < LANES_MAX && lane[i] + 1 > used ? lane[i] + 1 : used;
+	}
+	fprintf(out, "<div class=\"lanes\" style=\"height:%.2frem\">", LANE_REM * (double)used);
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+		size_t oldest = group->first;
+
+		if (lane[i] == SIZE_MAX)
+			continue;
+		for (size_t at = group->first; at < group->first + group->is.count; at++)
+			oldest = report->finding[at].is.since_ns < report->finding[oldest].is.since_ns ? at : oldest;
+		for (size_t at = group->first; at < group->first + group->is.count; at++)
+			lane_bar(out, report, axis, &report->finding[at], LANE_REM * (double)lane[i], at == oldest);
 	}
 	fputs("</div>", out);
 }
@@ -246,7 +319,7 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 		if (report->finding[i].job == index && !report->finding[i].remark)
 			shade(out, &axis, report->finding[i].is.since_ns, report_html_chart_end_of(report, &report->finding[i]), "when");
 	band(out, &axis, low, high, SERIES_BUCKETS);
-	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, "mid");
+	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, report_html_chart_empty(&axis, job), "mid");
 	report_html_chart_end(out, &axis);
 	lanes(out, report, &axis, index);
 	fputs("</div>\n", out);
@@ -264,12 +337,15 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 		most[i] = fmax(plot->own[i], plot->high[i]);
 		before[i] = plot->before;
 	}
-	report_html_chart_fit(&axis, least, most, plot->buckets, plot->before);
+	report_html_chart_fit(&axis, least, most, plot->buckets,
+		isfinite(plot->before) && isfinite(plot->found_own) ? fmax(plot->before, plot->found_own)
+		: isfinite(plot->before)			    ? plot->before
+								    : plot->found_own);
 	report_html_chart_begin(out, &axis, "short");
 	shade(out, &axis, finding->is.since_ns, end_ns, "when");
 	band(out, &axis, plot->low, plot->high, plot->buckets);
-	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, "peer");
-	report_html_chart_line(out, &axis, plot->own, plot->buckets, "own");
+	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, 0, "peer");
+	report_html_chart_line(out, &axis, plot->own, plot->buckets, 0, "own");
 	report_html_chart_end(out, &axis);
 	fputs("</div>\n", out);
 }

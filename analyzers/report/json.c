@@ -9,6 +9,7 @@
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,10 +57,29 @@ static json_t *evidence(const struct finding *f)
 	return all;
 }
 
+static json_t *bars(const struct report_bars *from)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; from && i < from->bars; i++) {
+		const struct report_bar *bar = &from->bar[i];
+		json_t *one = json_object();
+
+		json_object_set_new(one, "activity", report_json_text(activity_word(bar->activity)));
+		json_object_set_new(one, "own_ns", report_json_real(bar->own_ns));
+		json_object_set_new(one, "waiting_ns", report_json_real(bar->waiting_ns));
+		json_object_set_new(one, "peers_own_ns", report_json_real(bar->peers_own_ns));
+		json_object_set_new(one, "peers_waiting_ns", report_json_real(bar->peers_waiting_ns));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
 json_t *json_finding(const struct report *report, size_t index)
 {
 	const struct report_finding *finding = &report->finding[index];
 	const struct finding *f = &finding->is;
+	char timeline[WORDS_BYTES];
 	json_t *one = json_object();
 
 	json_object_set_new(one, "finding", json_integer((json_int_t)f->id));
@@ -88,8 +108,82 @@ json_t *json_finding(const struct report *report, size_t index)
 	json_object_set_new(one, "across_nodes", json_boolean(finding->across));
 	json_object_set_new(one, "evidence", evidence(f));
 	json_object_set_new(one, "sentence", report_json_text(f->sentence));
-	json_object_set_new(one, "advice", report_json_text(finding_cause_advice(f->cause)));
+	json_object_set_new(one, "advice", report_json_text(judge_advice(f)));
+	json_object_set_new(one, "activity", report_json_text(activity_word(finding_activity(f->activity, f->cause))));
+	json_object_set_new(one, "side", report_json_text(finding_side_word(f->side)));
+	json_object_set_new(one, "group", json_integer((json_int_t)finding->group + 1));
+	json_object_set_new(one, "bars", bars(finding->bars));
+	json_object_set_new(one, "timeline", report_json_text(words_timeline(report, finding, timeline)));
 	return one;
+}
+
+static json_t *groups(const struct report *report)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+		const struct report_finding *finding = &report->finding[group->first];
+		json_t *one = json_object(), *ids = json_array();
+		char text[WORDS_BYTES];
+
+		for (size_t j = 0; j < group->is.count; j++)
+			json_array_append_new(ids, json_integer((json_int_t)report->finding[group->first + j].is.id));
+		json_object_set_new(one, "group", json_integer((json_int_t)i + 1));
+		json_object_set_new(one, "subject", report_json_text(words_subject(report, finding, text)));
+		json_object_set_new(one, "why", report_json_text(words_why(&finding->is, text)));
+		json_object_set_new(one, "episodes", json_integer((json_int_t)group->is.count));
+		json_object_set_new(one, "since_ns", report_json_time_of(group->is.since_ns));
+		json_object_set_new(one, "until_ns", report_json_time_of(group->is.until_ns));
+		json_object_set_new(one, "lasted_ns", json_integer((json_int_t)group->is.lasted_ns));
+		json_object_set_new(one, "cost_card_hours", report_json_real(group->is.cost_card_hours));
+		json_object_set_new(one, "new", json_boolean(group->fresh));
+		json_object_set_new(one, "remark", json_boolean(group->remark));
+		json_object_set_new(one, "recurred", report_json_text(words_recurred(group, text)));
+		json_object_set_new(one, "findings", ids);
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+static json_t *briefs(const struct report *report)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < report->brief_ranks; i++) {
+		const struct report_brief *brief = &report->brief[i];
+		json_t *one = json_object();
+
+		json_object_set_new(one, "job", report_json_text(report->job[brief->job].name));
+		json_object_set_new(one, "rank", report_json_number(brief->rank));
+		json_object_set_new(one, "count", json_integer((json_int_t)brief->count));
+		json_object_set_new(one, "lasted_ns", json_integer((json_int_t)brief->lasted_ns));
+		json_object_set_new(one, "cost_card_hours", report_json_real(brief->cost_card_hours));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+/* Shares are rounded: the map is as exact as its buckets. */
+static json_t *json_heat(const struct report_heat *from)
+{
+	json_t *rows = json_array(), *all = json_object();
+
+	for (size_t i = 0; i < from->rows; i++) {
+		const struct report_heat_row *row = &from->row[i];
+		json_t *one = json_object(), *shares = json_array();
+
+		for (uint32_t at = 0; at < from->buckets; at++)
+			json_array_append_new(shares, report_json_real(round((double)row->cell[at].share * 1000) / 1000));
+		json_object_set_new(one, "rank", report_json_number(row->rank));
+		json_object_set_new(one, "share", shares);
+		json_array_append_new(rows, one);
+	}
+	json_object_set_new(all, "since_ns", report_json_time_of(from->since_ns));
+	json_object_set_new(all, "bucket_ns", json_integer((json_int_t)from->bucket_ns));
+	json_object_set_new(all, "ranks", json_integer((json_int_t)from->ranks));
+	json_object_set_new(all, "rows", rows);
+	return all;
 }
 
 static json_t *cards(const struct report *report)
@@ -143,6 +237,7 @@ static json_t *jobs(const struct report *report)
 			one, "step_ns", job->median_ns > 0 ? report_json_real(job->median_ns) : json_null());
 		json_object_set_new(one, "findings", json_integer(job->findings));
 		json_object_set_new(one, "cost_card_hours", report_json_real(job->cost_card_hours));
+		json_object_set_new(one, "heat", job->heat ? json_heat(job->heat) : json_null());
 		json_array_append_new(all, one);
 	}
 	return all;
@@ -215,6 +310,12 @@ json_t *json_ours(const struct report *report)
 	json_object_set_new(ours, "compared_nodes", json_integer((json_int_t)report->compared));
 	json_object_set_new(ours, "compared_until_ns", report_json_time_of(report->compared_until_ns));
 	json_object_set_new(ours, "findings", findings);
+	json_object_set_new(ours, "groups", groups(report));
+	json_object_set_new(ours, "groups_in_all", json_integer((json_int_t)report->groups));
+	json_object_set_new(ours, "short_slowdowns", briefs(report));
+	json_object_set_new(ours, "short_cost_card_hours", report_json_real(report->brief_card_hours));
+	json_object_set_new(ours, "uneven_cost_card_hours", report_json_real(report->remark_card_hours));
+	json_object_set_new(ours, "cardless_cost_card_hours", report_json_real(report->cardless_card_hours));
 	json_object_set_new(ours, "worst_cards", cards(report));
 	json_object_set_new(ours, "jobs", jobs(report));
 	json_object_set_new(ours, "not_watched", report_json_unwatched(report));

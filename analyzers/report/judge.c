@@ -7,27 +7,19 @@
 #include <string.h>
 
 #include "analyzers/base/text.h"
+#include "analyzers/finding/finding_advice.h"
 #include "analyzers/report/words.h"
 
 #define CHRONIC_DAYS 3
 
 bool judge_accuses(const struct finding *finding)
 {
-	return finding->rank >= 0 &&
-	       (finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_COMMUNICATION);
+	return finding->rank >= 0 && !judge_is_remark(finding);
 }
 
-bool judge_is_hardware(enum finding_cause cause)
+const char *judge_advice(const struct finding *finding)
 {
-	return finding_cause_row(cause)->hardware;
-}
-
-bool judge_is_brief(const struct finding *finding, uint64_t length_ns)
-{
-	uint64_t lasted_ns = finding->until_ns > finding->since_ns ? finding->until_ns - finding->since_ns : 0;
-
-	return finding->until_ns && finding->kind != FINDING_HANG && finding->kind != FINDING_MISMATCH &&
-	       lasted_ns < 60000000000ULL && lasted_ns < length_ns / 1000;
+	return finding_advice(finding->cause, finding->activity, finding->side);
 }
 
 const char *judge_evidence_of(enum finding_cause cause)
@@ -75,9 +67,8 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	uint32_t slow, of;
 
 	judge_card_days(report, card, &slow, &of);
-	/* Too short for a slow day. */
 	if (card->cause >= CAUSE_MAX && card->worst != REPORT_NONE)
-		snprintf(ret, size, "%s", finding_cause_advice(report->finding[card->worst].is.cause));
+		snprintf(ret, size, "%s", judge_advice(&report->finding[card->worst].is));
 	else if (card->cause >= CAUSE_MAX)
 		ret[0] = 0;
 	else if (judge_card_is_chronic(report, card) && (card->cause == CAUSE_LINK || card->cause == CAUSE_NODE))
@@ -85,9 +76,9 @@ void judge_card_advice(const struct report *report, const struct report_card *ca
 	else if (judge_card_is_chronic(report, card))
 		snprintf(ret, size, "replace the card: slow on %u of %u days", slow, of);
 	else if (slow >= CHRONIC_DAYS)
-		snprintf(ret, size, "recurring: %s", finding_cause_advice(card->cause));
+		snprintf(ret, size, "recurring: %s", finding_advice(card->cause, card->activity, card->side));
 	else
-		snprintf(ret, size, "%s", finding_cause_advice(card->cause));
+		snprintf(ret, size, "%s", finding_advice(card->cause, card->activity, card->side));
 }
 
 static int report_judge_by_cost(const void *a, const void *b, void *arg)
@@ -104,26 +95,56 @@ static int report_judge_by_cost(const void *a, const void *b, void *arg)
 	return x < y ? -1 : 1;
 }
 
+static void judge_finding(struct report *report, uint32_t i)
+{
+	const struct report_finding *finding = &report->finding[i];
+	struct report_job *job = &report->job[finding->job];
+	struct report_card *card = finding->card == REPORT_NONE ? NULL : &report->card[finding->card];
+
+	if (finding->remark) {
+		report->remarks++;
+		report->remark_card_hours += finding->cost_card_hours;
+		return;
+	}
+	job->findings++;
+	job->cost_card_hours += finding->cost_card_hours;
+	report->cost_card_hours += finding->cost_card_hours;
+	if (!card || !judge_accuses(&finding->is)) {
+		report->cardless_card_hours += finding->cost_card_hours;
+		return;
+	}
+	card->findings++;
+	card->cost_card_hours += finding->cost_card_hours;
+	if (card->worst == REPORT_NONE || finding->cost_card_hours > report->finding[card->worst].cost_card_hours)
+		card->worst = i;
+}
+
+static int judge_by_brief_cost(const void *a, const void *b)
+{
+	const struct report_brief *x = a, *y = b;
+
+	if (x->cost_card_hours != y->cost_card_hours)
+		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
+	if (x->lasted_ns != y->lasted_ns)
+		return x->lasted_ns > y->lasted_ns ? -1 : 1;
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
 static void judge_findings(struct report *report)
 {
-	for (size_t i = 0; i < report->findings; i++) {
-		const struct report_finding *finding = &report->finding[i];
-		struct report_job *job = &report->job[finding->job];
-
-		report->remarks += finding->remark;
-		report->briefs += finding->brief;
-		if (finding->remark)
-			continue;
-		job->findings++;
-		job->cost_card_hours += finding->cost_card_hours;
-		report->cost_card_hours += finding->cost_card_hours;
-		if (finding->card == REPORT_NONE || !judge_accuses(&finding->is))
-			continue;
-		report->card[finding->card].findings++;
-		report->card[finding->card].cost_card_hours += finding->cost_card_hours;
-		if (report->card[finding->card].worst == REPORT_NONE)
-			report->card[finding->card].worst = (uint32_t)i;
+	for (uint32_t i = 0; i < report->findings; i++)
+		judge_finding(report, i);
+	for (size_t i = 0; i < report->brief_ranks; i++) {
+		report->briefs += report->brief[i].count;
+		report->brief_card_hours += report->brief[i].cost_card_hours;
+		report->job[report->brief[i].job].cost_card_hours += report->brief[i].cost_card_hours;
 	}
+	report->cost_card_hours += report->brief_card_hours;
+	if (report->brief_ranks)
+		qsort(report->brief, report->brief_ranks, sizeof(*report->brief), judge_by_brief_cost);
+	for (size_t i = 0; i < report->groups; i++)
+		report->groups_remarks += report->group[i].remark;
+	report->groups_shown = report->groups < REPORT_GROUPS_SHOWN_MAX ? report->groups : REPORT_GROUPS_SHOWN_MAX;
 	report->shown = report->findings < REPORT_SHOWN_MAX ? report->findings : REPORT_SHOWN_MAX;
 }
 
@@ -209,9 +230,9 @@ static void headline_but(const struct report *report, char *ret, size_t size)
 	if (report->briefs)
 		used += (size_t)snprintf(ret + used, size - used, "; %.60s",
 			words_many(report->briefs, "short slowdown", "short slowdowns", text));
-	if (report->remarks > report->briefs)
+	if (report->groups_remarks)
 		(void)snprintf(ret + used, size - used, "; %.40s on work imbalance",
-			words_many(report->remarks - report->briefs, "note", "notes", text));
+			words_many(report->groups_remarks, "note", "notes", text));
 }
 
 static void headline_slow(struct report *report)
@@ -219,15 +240,15 @@ static void headline_slow(struct report *report)
 	struct report_headline *headline = &report->headline;
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
 	char cause[WORDS_BYTES];
-	bool over = report->finding[0].is.until_ns != 0;
+	bool over = report->group[0].is.until_ns != 0;
 	const char *how = headline->verdict == REPORT_HANG ? over ? "was hung" : "is hung"
 			  : over			   ? "was slow"
 							   : "is slow";
-	size_t others = report->findings - report->remarks - 1, used;
+	size_t others = report->groups - report->groups_remarks - 1, used;
 
 	snprintf(
 		headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a), how);
-	finding_write_cause(&report->finding[0].is, cause, sizeof(cause));
+	words_why(&report->finding[0].is, cause);
 	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
 	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used,
@@ -239,22 +260,25 @@ static void headline_slow(struct report *report)
 			words_many(others, "more finding", "more findings", a));
 }
 
-/* Evidence with a reference value: of the cause, else the first. */
+/* Evidence with a reference value: of the activity, else of the cause, else the first. */
 static const struct finding_evidence *best_evidence(const struct finding *f)
 {
-	const struct finding_evidence *best = NULL;
+	const char *activity = activity_word(finding_activity(f->activity, f->cause));
+	const struct finding_evidence *best = NULL, *of_cause = NULL;
 
 	for (size_t i = 0; i < f->evidences; i++) {
 		const struct finding_evidence *piece = &f->evidence[i];
 
 		if (!isfinite(piece->value) || !isfinite(piece->peers))
 			continue;
-		if (strcmp(piece->name, judge_evidence_of(f->cause)) == 0)
+		if (activity[0] && strcmp(piece->name, activity) == 0)
 			return piece;
+		if (!of_cause && strcmp(piece->name, judge_evidence_of(f->cause)) == 0)
+			of_cause = piece;
 		if (!best)
 			best = piece;
 	}
-	return best;
+	return of_cause ? of_cause : best;
 }
 
 static void headline_why(struct report *report, const struct report_finding *finding)
@@ -264,12 +288,15 @@ static void headline_why(struct report *report, const struct report_finding *fin
 	const struct finding_evidence *piece = best_evidence(f);
 	char value[WORDS_BYTES], peers[WORDS_BYTES];
 	size_t used;
+	bool named;
 
-	finding_write_cause(f, headline->why, sizeof(headline->why));
+	snprintf(headline->why, sizeof(headline->why), "%.200s", words_why(f, value));
 	used = strlen(headline->why);
+	named = piece && strcmp(piece->name, activity_word(finding_activity(f->activity, f->cause))) == 0;
 	if (piece)
-		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s %.40s, %s %.40s", piece->name,
-			words_value(piece->value, piece->unit, value), f->rank >= 0 ? "peers" : "before",
+		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s%s%.40s%s, %s %.40s",
+			named ? "" : piece->name, named ? "" : " ", words_value(piece->value, piece->unit, value),
+			named && strcmp(piece->unit, "ns") == 0 ? " a step" : "", f->rank >= 0 ? "peers" : "before",
 			words_value(piece->peers, piece->unit, peers));
 }
 
@@ -281,19 +308,21 @@ static void headline_parts(struct report *report)
 
 	headline->finding = 0;
 	snprintf(headline->which, sizeof(headline->which), "%s", words_subject(report, finding, text));
-	snprintf(headline->since, sizeof(headline->since), "%.127s", words_since(report, finding, text));
+	snprintf(headline->since, sizeof(headline->since), "%.127s", words_group_since(report, &report->group[0], text));
 	headline_why(report, finding);
 	words_percent(finding->is.slowdown > 1 ? finding->is.slowdown - 1 : 0, part);
 	if (finding->is.slowdown > 1)
 		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours; steps of its job took %.40s longer",
-			words_hours(finding->cost_card_hours, text), part);
+			words_hours(report->group[0].is.cost_card_hours, text), part);
 	else
 		snprintf(headline->cost, sizeof(headline->cost), "%.40s card-hours",
-			words_hours(finding->cost_card_hours, text));
-	if (finding->card != REPORT_NONE && judge_card_is_chronic(report, &report->card[finding->card]))
+			words_hours(report->group[0].is.cost_card_hours, text));
+	/* The card's days count only where this finding itself blames the card. */
+	if (finding->card != REPORT_NONE && judge_card_is_chronic(report, &report->card[finding->card]) &&
+		finding_blames_card(finding->is.cause, finding->is.activity, finding->is.side))
 		judge_card_advice(report, &report->card[finding->card], headline->todo, sizeof(headline->todo));
 	else
-		snprintf(headline->todo, sizeof(headline->todo), "%s", finding_cause_advice(finding->is.cause));
+		snprintf(headline->todo, sizeof(headline->todo), "%s", judge_advice(&finding->is));
 }
 
 static bool anything_here(const struct report *report)

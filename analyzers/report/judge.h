@@ -7,15 +7,10 @@
 
 #include "analyzers/report/report.h"
 
-/* Concerns one card (or its input), not a job or a network. */
+/* Concerns one card, its host or its input, not a job or a network: also a rank that hangs. */
 bool judge_accuses(const struct finding *finding);
-/* The card or its links may be faulty. */
-bool judge_is_hardware(enum finding_cause cause);
 /* Work imbalance: no machine is at fault. */
 bool judge_is_remark(const struct finding *finding);
-
-/* Shorter than a minute and than a thousandth of the report's period. */
-bool judge_is_brief(const struct finding *finding, uint64_t length_ns);
 /* Name of the best evidence for a cause; "": the first one. */
 const char *judge_evidence_of(enum finding_cause cause);
 
@@ -25,6 +20,8 @@ enum finding_part judge_part_of(const struct finding *finding);
 /* Sets costs, worst cards and the headline. */
 void report_judge(struct report *report);
 
+/* What to do about a finding, from its evidence. */
+const char *judge_advice(const struct finding *finding);
 /* Advice on a card, over all its days: "replace the card: slow on 7 of 10 days", ... */
 void judge_card_advice(const struct report *report, const struct report_card *card, char *ret, size_t size);
 /* To be replaced. */

@@ -72,24 +72,6 @@ static void report_merge_join(struct report_finding *into, const struct report_f
 	*into = both;
 }
 
-/* Open hangs first, remarks last; each by cost. */
-static int by_weight(const void *a, const void *b)
-{
-	const struct report_finding *x = a, *y = b;
-	bool x_hangs = x->is.kind == FINDING_HANG && !x->is.until_ns,
-	     y_hangs = y->is.kind == FINDING_HANG && !y->is.until_ns;
-
-	if (x_hangs != y_hangs)
-		return x_hangs ? -1 : 1;
-	if (x->remark != y->remark)
-		return x->remark ? 1 : -1;
-	if (x->cost_card_hours != y->cost_card_hours)
-		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
-	if (x->is.severity != y->is.severity)
-		return x->is.severity > y->is.severity ? -1 : 1;
-	return (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
-}
-
 /* The kept finding to merge with, or NULL. */
 static struct report_finding *report_merge_find(struct report_finding *kept, size_t count, const struct report_finding *finding)
 {
@@ -170,5 +152,4 @@ void report_merge(struct report *report)
 	report->findings = kept;
 	leave_out_explained(report);
 	note_new(report);
-	qsort(report->finding, report->findings, sizeof(*report->finding), by_weight);
 }

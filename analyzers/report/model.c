@@ -24,6 +24,7 @@ struct report *report_new(const struct report_options *options)
 	report->until_ns = options->until_ns;
 	report->now_ns = options->now_ns;
 	report->only_job = options->job;
+	report->chosen = options->ranks;
 	report->slot_ns = length / REPORT_SLOTS_MAX > SLOT_NS_MIN ? length / REPORT_SLOTS_MAX : SLOT_NS_MIN;
 	report->slots = (uint32_t)((length + report->slot_ns - 1) / report->slot_ns);
 	if (report->slots > REPORT_SLOTS_MAX) {
@@ -53,9 +54,12 @@ struct report *report_free(struct report *report)
 	for (size_t i = 0; report->job && i < report->jobs; i++) {
 		plot_series_free(report->job[i].series);
 		free(report->job[i].rank_seen);
+		report_heat_free(report->job[i].heat);
 	}
-	for (size_t i = 0; i < report->findings; i++)
+	for (size_t i = 0; i < report->findings; i++) {
 		free(report->finding[i].plot);
+		free(report->finding[i].bars);
+	}
 	for (size_t i = 0; i < report->notes; i++)
 		free(report->note[i]);
 	free(report->store);
@@ -64,6 +68,9 @@ struct report *report_free(struct report *report)
 	free(report->job);
 	free(report->rank);
 	free(report->finding);
+	free(report->group);
+	free(report->brief);
+	free(report->yesterday);
 	free(report->worst);
 	free(report);
 	return NULL;
@@ -128,7 +135,8 @@ uint32_t report_card_of(struct report *report, uint32_t node, const char *card, 
 		.rank = rank,
 		.job = REPORT_NONE,
 		.worst = REPORT_NONE,
-		.cause = CAUSE_MAX};
+		.cause = CAUSE_MAX,
+		.activity = ACTIVITY_MAX};
 	snprintf(made->name, sizeof(made->name), "%s", name);
 	report->node[node].cards++;
 	return (uint32_t)report->cards++;

@@ -50,12 +50,30 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 int report_read_findings(struct report_source *source, char *error, size_t error_size);
 /* Steps, samples and losses, also for plots. */
 struct plots;
-int report_read_rows(struct report_source *source, struct plots *plots, char *error, size_t error_size);
+struct splits;
+int report_read_rows(struct report_source *source, struct plots *plots, struct splits *splits, char *error,
+	size_t error_size);
 
 /* After all rows: selects processes of the period and updates jobs, cards and stores. */
 int report_settle(struct report *report);
 /* Adds a finding of a store; across: of the comparison of nodes. 0 or -ENOMEM. */
 int report_add_finding(struct report *report, uint32_t store, const struct finding *finding, bool across);
+/* Sorts findings into groups; may be called again. 0 or -ENOMEM. */
+int report_group(struct report *report);
+/* Adds the short slow-downs of a rank. Those of a job as a whole are told by each of its nodes: the most count. */
+void report_add_brief(struct report *report, uint32_t job, int32_t rank, const struct report_brief *brief);
+/* Of the ranks that --rank chose, or concerning them. */
+bool report_wants_rank(const struct report *report, int32_t rank, const char *others);
+/* Windows of the heat maps, one a job; then the maps from what was read. 0 or -ENOMEM. */
+int report_heat_want(struct report *report, struct splits *splits, int window[REPORT_JOBS_MAX]);
+int report_heat_make(struct report *report, struct splits *splits, const int window[REPORT_JOBS_MAX]);
+struct report_heat *report_heat_free(struct report_heat *heat);
+/* The longest round step of which at most `most` fit into length_ns: 1, 2, 5, 10, 15, 30 s or min, 1, 2, 3, 6, 12 h, days.
+ * The first multiple of it at or after a time is in the local zone. */
+uint64_t report_round_step(uint64_t length_ns, unsigned most);
+uint64_t report_round_time(uint64_t time_ns, uint64_t step_ns);
+/* Time that a plot of the job covers: its life if that is less than half of the period, else the period. */
+void report_job_span(const struct report *report, uint32_t job, uint64_t *ret_since_ns, uint64_t *ret_until_ns);
 /* Marks the days of the finding as slow days of its card. */
 void report_note_past(struct report *report, const struct finding *finding, uint32_t card);
 /* After all findings were read: compares ranks of jobs that several stores have. 0 or -ENOMEM. */

@@ -12,127 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BIN_RATIO 1.01
-#define LEAST_NS 1000.0
+#define PEERS_MAX 256
+#define STORES_READ 8 /* for operations */
+#define PAD 2	      /* margin on both sides: this part of the length */
+#define PAD_NS_MIN 20000000000ULL
 
-struct series {
-	uint64_t since_ns, until_ns;
-	uint32_t count[SERIES_BUCKETS][SERIES_BINS];
-	double sum_ns[SERIES_BINS]; /* of a bin, for its mean */
-	uint64_t all[SERIES_BINS];
-};
-
-struct series *plot_series_new(uint64_t since_ns, uint64_t until_ns)
-{
-	struct series *series = until_ns > since_ns ? calloc(1, sizeof(*series)) : NULL;
-
-	if (series) {
-		series->since_ns = since_ns;
-		series->until_ns = until_ns;
-	}
-	return series;
-}
-
-struct series *plot_series_free(struct series *series)
-{
-	free(series);
-	return NULL;
-}
-
-int plot_series_bucket(const struct series *series, uint64_t time_ns)
-{
-	if (time_ns < series->since_ns || time_ns >= series->until_ns)
-		return -1;
-	return (int)((double)(time_ns - series->since_ns) / (double)(series->until_ns - series->since_ns) *
-		       SERIES_BUCKETS) %
-	       SERIES_BUCKETS;
-}
-
-static size_t bin_of(uint64_t value_ns)
-{
-	double bin = (double)value_ns > LEAST_NS ? log((double)value_ns / LEAST_NS) / log(BIN_RATIO) : 0;
-
-	return bin < SERIES_BINS - 1 ? (size_t)bin : SERIES_BINS - 1;
-}
-
-static double report_series_value_of(const struct series *series, size_t bin)
-{
-	return series->sum_ns[bin] / (double)series->all[bin];
-}
-
-void plot_series_add(struct series *series, uint64_t time_ns, uint64_t value_ns)
-{
-	int bucket = plot_series_bucket(series, time_ns);
-	size_t bin = bin_of(value_ns);
-
-	if (bucket < 0 || series->count[bucket][bin] == UINT32_MAX)
-		return;
-	series->count[bucket][bin]++;
-	series->sum_ns[bin] += (double)value_ns;
-	series->all[bin]++;
-}
-
-uint64_t plot_series_count(const struct series *series, size_t bucket)
-{
-	uint64_t count = 0;
-
-	for (size_t bin = 0; bin < SERIES_BINS; bin++)
-		count += series->count[bucket][bin];
-	return count;
-}
-
-/* Over buckets first to last. */
-static double quantile(const struct series *series, size_t first, size_t last, double q)
-{
-	uint64_t count = 0, below = 0;
-
-	for (size_t bucket = first; bucket <= last; bucket++)
-		count += plot_series_count(series, bucket);
-	for (size_t bin = 0; count && bin < SERIES_BINS; bin++) {
-		for (size_t bucket = first; bucket <= last; bucket++)
-			below += series->count[bucket][bin];
-		if ((double)below > q * (double)(count - 1))
-			return report_series_value_of(series, bin);
-	}
-	return NAN;
-}
-
-double plot_series_quantile(const struct series *series, size_t bucket, double q)
-{
-	return quantile(series, bucket, bucket, q);
-}
-
-double plot_series_quantile_all(const struct series *series, double q)
-{
-	return quantile(series, 0, SERIES_BUCKETS - 1, q);
-}
-
-static int report_series_by_value(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-double values_quantile(double *value, size_t n, double q)
-{
-	double at;
-	size_t low;
-
-	if (!n)
-		return NAN;
-	qsort(value, n, sizeof(*value), report_series_by_value);
-	at = q * (double)(n - 1);
-	low = (size_t)at;
-	return low + 1 < n ? value[low] + (at - (double)low) * (value[low + 1] - value[low]) : value[n - 1];
-}
-
-#define PEERS_MAX 1024
-#define STORES_READ 8 /* for stages and operations */
-#define PAD 4	      /* margin on both sides: this part of the length */
-#define PAD_NS_MIN 120000000000ULL
-
-enum source { SOURCE_NONE, SOURCE_STAGE, SOURCE_STEP, SOURCE_HOST, SOURCE_OPERATION, SOURCE_PROGRESS };
+enum source { SOURCE_NONE, SOURCE_ACTIVITY, SOURCE_STEP, SOURCE_HOST, SOURCE_OPERATION, SOURCE_PROGRESS };
 
 struct cell {
 	float sum;
@@ -147,37 +32,34 @@ struct gather {
 	uint64_t since_ns, until_ns;
 	int32_t stride;
 	size_t merge;	 /* gathered buckets a plotted one, so that none is empty */
-	uint8_t *stores; /* bit a store: read for stages or operations */
+	uint8_t *stores; /* bit a store: read for operations */
 	struct cell *cell;
-	uint32_t rows[PEERS_MAX + 1], steps[PEERS_MAX + 1]; /* occurrences of the stage and of steps */
+	uint32_t rows[PEERS_MAX + 1]; /* of a rank, or steps with stages */
+	enum activity activity;
+	int window; /* of splits, for activities and for steps; -1: none */
 };
 
 struct plots {
 	struct report *report;
+	struct splits *splits;
 	size_t count;
 	struct gather gather[REPORT_PLOTS_MAX];
 };
 
-/* Source of each evidence's plot, by preference. */
+/* Source of each evidence's plot, by preference, where the finding names no activity. Units are the sentence's. */
 static const struct row {
 	const char *evidence, *what;
 	enum source source;
 	enum plot_host host;
 	const char *unit;
 } rows[] = {
-	{"dataloader", "dataloader", SOURCE_STAGE, 0, "ns a step"},
-	{"checkpoint", "checkpoint", SOURCE_STAGE, 0, "ns each"},
-	{"gc", "gc", SOURCE_STAGE, 0, "ns each"},
-	{"run_delay", "run_delay", SOURCE_HOST, PLOT_RUN_DELAY, "ns a second"},
-	{"throttled", "throttled", SOURCE_HOST, PLOT_THROTTLED, "ns a second"},
-	{"major_faults", "major_faults", SOURCE_HOST, PLOT_FAULTS, "a second"},
-	{"forward", "forward", SOURCE_STAGE, 0, "ns a step"},
-	{"backward", "backward", SOURCE_STAGE, 0, "ns a step"},
-	{"optimizer", "optimizer", SOURCE_STAGE, 0, "ns a step"},
+	{"run_delay", "run_delay", SOURCE_HOST, PLOT_RUN_DELAY, "ns a step"},
+	{"throttled", "throttled", SOURCE_HOST, PLOT_THROTTLED, "ns a step"},
+	{"major_faults", "major_faults", SOURCE_HOST, PLOT_FAULTS, "a step"},
 	{"transfer", "transfer", SOURCE_OPERATION, 0, "ns an operation"},
 	{"step_time", "step_time", SOURCE_STEP, 0, "ns a step"},
-	{"compute", "forward", SOURCE_STAGE, 0, "ns a step"},
-	{"self_time", "forward", SOURCE_STAGE, 0, "ns a step"},
+	{"compute", "step_time", SOURCE_STEP, 0, "ns a step"},
+	{"self_time", "step_time", SOURCE_STEP, 0, "ns a step"},
 };
 static const struct row progress = {"", "steps finished", SOURCE_PROGRESS, 0, "steps"};
 
@@ -203,6 +85,20 @@ static const struct row *report_plots_row_of(const struct finding *f)
 	return NULL;
 }
 
+/* The activity that the sentence names: the finding's, or that of its evidence in older stores. ACTIVITY_MAX: none that
+ * stages show. */
+static enum activity report_plots_activity_of(const struct finding *f)
+{
+	enum activity activity = finding_activity(f->activity, f->cause);
+
+	if (f->kind != FINDING_SLOW_RANK && f->kind != FINDING_SLOW_JOB)
+		return ACTIVITY_MAX;
+	if (activity == ACTIVITY_MAX && !judge_evidence_of(f->cause)[0])
+		for (size_t i = 0; activity == ACTIVITY_MAX && i < f->evidences; i++)
+			activity = activity_parse(f->evidence[i].name);
+	return activity == ACTIVITY_COMPUTE ? ACTIVITY_MAX : activity;
+}
+
 static void choose_stores(const struct report *report, struct gather *gather)
 {
 	const struct report_finding *finding = gather->finding;
@@ -225,14 +121,40 @@ static void choose_stores(const struct report *report, struct gather *gather)
 		}
 }
 
-static int report_plots_begin(struct plots *plots, struct report_finding *finding, const struct row *row)
+/* Its steps and their activities. */
+static int report_plots_want_splits(struct plots *plots, struct gather *gather)
+{
+	const struct split_window window = {
+		.since_ns = gather->since_ns,
+		.until_ns = gather->until_ns,
+		.buckets = REPORT_PLOT_BUCKETS,
+		.job = gather->finding->job,
+		.stride = gather->stride,
+		.also = gather->finding->is.rank,
+	};
+
+	gather->window = gather->source == SOURCE_PROGRESS ? -1 : splits_add(plots->splits, &window);
+	return gather->source != SOURCE_PROGRESS && gather->window < 0 ? -ENOMEM : 0;
+}
+
+static int report_plots_begin(
+	struct plots *plots, struct report_finding *finding, const struct row *row, enum activity activity)
 {
 	const struct report *report = plots->report;
 	struct gather *gather = &plots->gather[plots->count];
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns, pad;
 
-	*gather = (struct gather){
-		.finding = finding, .source = row->source, .host = row->host, .what = row->what, .unit = row->unit};
+	*gather = (struct gather){.finding = finding, .activity = activity, .merge = 1, .window = -1};
+	if (activity < ACTIVITY_MAX) {
+		gather->source = SOURCE_ACTIVITY;
+		gather->what = activity_word(activity);
+		gather->unit = "ns a step";
+	} else {
+		gather->source = row->source;
+		gather->host = row->host;
+		gather->what = row->what;
+		gather->unit = row->unit;
+	}
 	if (end_ns < finding->is.since_ns)
 		end_ns = finding->is.since_ns;
 	pad = (end_ns - finding->is.since_ns) / PAD;
@@ -253,20 +175,23 @@ static int report_plots_begin(struct plots *plots, struct report_finding *findin
 	}
 	choose_stores(report, gather);
 	plots->count++;
-	return 0;
+	return report_plots_want_splits(plots, gather);
 }
 
-struct plots *plots_new(struct report *report)
+struct plots *plots_new(struct report *report, struct splits *splits)
 {
 	struct plots *plots = calloc(1, sizeof(*plots));
 
 	if (!plots)
 		return NULL;
 	plots->report = report;
-	for (size_t i = 0; i < report->findings && plots->count < REPORT_PLOTS_MAX; i++) {
-		const struct row *row = report_plots_row_of(&report->finding[i].is);
+	plots->splits = splits;
+	for (size_t i = 0; i < report->groups && plots->count < REPORT_PLOTS_MAX; i++) {
+		struct report_finding *finding = &report->finding[report->group[i].first];
+		enum activity activity = report_plots_activity_of(&finding->is);
+		const struct row *row = activity < ACTIVITY_MAX ? NULL : report_plots_row_of(&finding->is);
 
-		if (row && report_plots_begin(plots, &report->finding[i], row) < 0)
+		if ((row || activity < ACTIVITY_MAX) && report_plots_begin(plots, finding, row, activity) < 0)
 			return plots_free(plots);
 	}
 	return plots;
@@ -316,14 +241,11 @@ void plots_step(struct plots *plots, const struct report_rank *rank, uint64_t st
 {
 	for (size_t i = 0; i < plots->count; i++) {
 		struct gather *gather = &plots->gather[i];
-		int place = report_plots_place_of(gather, rank);
 
 		if (gather->source == SOURCE_STEP)
 			report_plots_add(gather, rank, start_ns, (double)duration_ns, 1);
 		else if (gather->source == SOURCE_PROGRESS)
 			report_plots_add(gather, rank, start_ns + duration_ns, 1, 1);
-		else if (place >= 0 && start_ns >= gather->since_ns && start_ns < gather->until_ns)
-			gather->steps[place]++;
 	}
 }
 
@@ -334,7 +256,7 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 	for (size_t i = 0; i < plots->count; i++)
 		if (plots->gather[i].source == SOURCE_HOST && ms)
 			report_plots_add(&plots->gather[i], rank, sample->start_ns,
-				(double)sample->value[plots->gather[i].host] * 1000, ms);
+				(double)sample->value[plots->gather[i].host], ms);
 }
 
 static bool reads(const struct gather *gather, uint32_t store, enum source source)
@@ -361,19 +283,6 @@ static bool report_plots_want(
 	*ret_since_ns = since_ns;
 	*ret_until_ns = until_ns;
 	return true;
-}
-
-bool plots_want_stages(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
-{
-	return report_plots_want(plots, store, SOURCE_STAGE, ret_since_ns, ret_until_ns);
-}
-
-void plots_stage(
-	struct plots *plots, const struct report_rank *rank, const char *stage, uint64_t start_ns, uint64_t duration_ns)
-{
-	for (size_t i = 0; i < plots->count; i++)
-		if (reads(&plots->gather[i], rank->store, SOURCE_STAGE) && strcmp(plots->gather[i].what, stage) == 0)
-			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
 bool plots_want_operations(const struct plots *plots, uint32_t store, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
@@ -405,12 +314,23 @@ void plots_operation(struct plots *plots, const struct report_rank *rank, const 
 			report_plots_add(&plots->gather[i], rank, start_ns, (double)duration_ns, 1);
 }
 
-/* Value of a slot in a plotted bucket. A stage that occurs several times a step counts as their sum. */
-static double report_plots_value_of(const struct gather *gather, size_t bucket, size_t place)
+static int32_t report_plots_rank_at(const struct gather *gather, size_t place)
+{
+	return place == PEERS_MAX ? gather->finding->is.rank : (int32_t)place * gather->stride;
+}
+
+/* Value of a slot over buckets [first, first + n). */
+static double report_plots_value_over(
+	const struct plots *plots, const struct gather *gather, size_t first, size_t n, size_t place)
 {
 	double sum = 0, count = 0;
+	struct split split = {0};
 
-	for (size_t i = bucket * gather->merge; i < (bucket + 1) * gather->merge; i++) {
+	if (gather->source == SOURCE_ACTIVITY || gather->source == SOURCE_HOST)
+		splits_at(plots->splits, gather->window, report_plots_rank_at(gather, place), (uint32_t)first, (uint32_t)n, &split);
+	if (gather->source == SOURCE_ACTIVITY)
+		return split.stages ? (double)split.self_ns[gather->activity] / split.steps : NAN;
+	for (size_t i = first; i < first + n; i++) {
 		sum += (double)gather->cell[i * (PEERS_MAX + 1) + place].sum;
 		count += gather->cell[i * (PEERS_MAX + 1) + place].count;
 	}
@@ -418,18 +338,44 @@ static double report_plots_value_of(const struct gather *gather, size_t bucket, 
 		return count;
 	if (!(count > 0))
 		return NAN;
-	if (gather->source == SOURCE_STAGE && gather->steps[place] && strcmp(gather->unit, "ns a step") == 0)
-		return sum / count * gather->rows[place] / gather->steps[place];
+	/* Samples, counted in ms, over the length of a step. */
+	if (gather->source == SOURCE_HOST)
+		return split.steps ? sum / (count * 1e6) * split.step_ns / split.steps : NAN;
 	return sum / count;
 }
 
+/* The same in a plotted bucket. */
+static double report_plots_value_of(const struct plots *plots, const struct gather *gather, size_t bucket, size_t place)
+{
+	return report_plots_value_over(plots, gather, bucket * gather->merge, gather->merge, place);
+}
+
+/* Steps with stages count as rows. */
+static void report_plots_count(const struct plots *plots, struct gather *gather)
+{
+	const int32_t *rank;
+	size_t ranks;
+
+	if (gather->source != SOURCE_ACTIVITY)
+		return;
+	ranks = splits_ranks(plots->splits, gather->window, &rank);
+	for (size_t i = 0; i < ranks; i++) {
+		size_t place = rank[i] == gather->finding->is.rank ? PEERS_MAX : (size_t)(rank[i] / gather->stride);
+		struct split split;
+
+		splits_at(plots->splits, gather->window, rank[i], 0, REPORT_PLOT_BUCKETS, &split);
+		if (place <= PEERS_MAX)
+			gather->rows[place] = split.stages;
+	}
+}
+
 /* Share of buckets with rows; for progress, with two or more steps. */
-static double filled(const struct gather *gather, size_t place)
+static double filled(const struct plots *plots, const struct gather *gather, size_t place)
 {
 	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
 
 	for (size_t bucket = 0; bucket < n; bucket++) {
-		double value = report_plots_value_of(gather, bucket, place);
+		double value = report_plots_value_of(plots, gather, bucket, place);
 
 		if (!isfinite(value) || (gather->source == SOURCE_PROGRESS && value < 2))
 			continue;
@@ -440,7 +386,7 @@ static double filled(const struct gather *gather, size_t place)
 	return some ? (double)some / (double)(last - first + 1) : 0;
 }
 
-static void choose_merge(struct gather *gather)
+static void choose_merge(const struct plots *plots, struct gather *gather)
 {
 	static const size_t merges[] = {1, 2, 3, 4, 6, 8, 12};
 	double enough = gather->source == SOURCE_PROGRESS ? 0.4 : 0.95; /* hangs have empty buckets */
@@ -450,7 +396,7 @@ static void choose_merge(struct gather *gather)
 		place--;
 	for (size_t i = 0; i < sizeof(merges) / sizeof(merges[0]); i++) {
 		gather->merge = merges[i];
-		if (filled(gather, place) >= enough)
+		if (filled(plots, gather, place) >= enough)
 			return;
 	}
 }
@@ -462,13 +408,14 @@ static bool of_one(const struct gather *gather)
 }
 
 /* Quantiles of the peers of a bucket, or of all ranks without a single one. */
-static void finish_bucket(const struct gather *gather, size_t bucket, struct report_plot *plot)
+static void finish_bucket(
+	const struct plots *plots, const struct gather *gather, size_t bucket, struct report_plot *plot)
 {
 	double value[PEERS_MAX + 1];
 	size_t n = 0;
 
 	for (size_t place = 0; place < PEERS_MAX + (size_t)!of_one(gather); place++) {
-		double one = gather->rows[place] ? report_plots_value_of(gather, bucket, place) : NAN;
+		double one = gather->rows[place] ? report_plots_value_of(plots, gather, bucket, place) : NAN;
 
 		if (isfinite(one))
 			value[n++] = one;
@@ -476,14 +423,127 @@ static void finish_bucket(const struct gather *gather, size_t bucket, struct rep
 	plot->middle[bucket] = values_quantile(value, n, 0.5);
 	plot->low[bucket] = values_quantile(value, n, 0.1);
 	plot->high[bucket] = values_quantile(value, n, 0.9);
-	plot->own[bucket] = gather->rows[PEERS_MAX] ? report_plots_value_of(gather, bucket, PEERS_MAX) : NAN;
+	plot->own[bucket] = gather->rows[PEERS_MAX] ? report_plots_value_of(plots, gather, bucket, PEERS_MAX) : NAN;
 	if (of_one(gather))
 		return;
 	plot->own[bucket] = plot->middle[bucket];
 	plot->middle[bucket] = plot->low[bucket] = plot->high[bucket] = NAN;
 }
 
-static int report_plots_finish(struct gather *gather)
+/* Buckets of the finding's time within the plot; at least one. */
+static void report_plots_found(const struct plots *plots, const struct gather *gather, size_t *ret_first, size_t *ret_n)
+{
+	const struct finding *f = &gather->finding->is;
+	uint64_t end_ns = f->until_ns ? f->until_ns : plots->report->now_ns,
+		 bucket_ns = (gather->until_ns - gather->since_ns) / REPORT_PLOT_BUCKETS + 1;
+	size_t first = f->since_ns > gather->since_ns ? (size_t)((f->since_ns - gather->since_ns) / bucket_ns) : 0;
+	size_t last = end_ns > gather->since_ns ? (size_t)((end_ns - gather->since_ns) / bucket_ns) : 0;
+
+	/* Not the buckets in which it begins and ends, which are partly without it. */
+	first += first + 2 < last;
+	last -= first + 1 < last;
+	*ret_first = first < REPORT_PLOT_BUCKETS ? first : REPORT_PLOT_BUCKETS - 1;
+	last = last < REPORT_PLOT_BUCKETS ? last : REPORT_PLOT_BUCKETS - 1;
+	*ret_n = last >= *ret_first ? last - *ret_first + 1 : 1;
+}
+
+static void report_plots_means(const struct plots *plots, const struct gather *gather, struct report_plot *plot)
+{
+	double value[PEERS_MAX + 1];
+	size_t first, count, n = 0;
+
+	report_plots_found(plots, gather, &first, &count);
+	plot->found_own = plot->found_peers = NAN;
+	if (gather->source == SOURCE_PROGRESS)
+		return;
+	for (size_t place = 0; place < PEERS_MAX + (size_t)!of_one(gather); place++) {
+		double one = gather->rows[place] ? report_plots_value_over(plots, gather, first, count, place) : NAN;
+
+		if (isfinite(one))
+			value[n++] = one;
+	}
+	if (!of_one(gather)) {
+		plot->found_own = values_quantile(value, n, 0.5);
+		plot->found_peers = plot->before;
+		return;
+	}
+	plot->found_own = report_plots_value_over(plots, gather, first, count, PEERS_MAX);
+	plot->found_peers = values_quantile(value, n, 0.5);
+}
+
+/* Own work and waiting of each activity, of the rank and of the median of the others. */
+struct gather_bars {
+	size_t n;
+	struct split own, peer[PEERS_MAX];
+};
+
+static double report_bars_mean(const struct split *split, size_t activity)
+{
+	return (double)split->self_ns[activity] / split->steps;
+}
+
+/* named: activity of the finding, in which the rank itself is slow. */
+static void report_bars_fill(
+	const struct gather_bars *all, bool cards, enum activity named, struct report_bars *bars)
+{
+	double step_ns = all->own.step_ns / all->own.steps;
+
+	for (size_t a = 0; a < ACTIVITY_MAX; a++) {
+		double work[PEERS_MAX], waiting[PEERS_MAX], own = report_bars_mean(&all->own, a), least = own;
+		struct report_bar bar = {.activity = (enum activity)a};
+		bool waits = activity_may_wait((enum activity)a, cards);
+
+		for (size_t i = 0; i < all->n; i++)
+			least = fmin(least, report_bars_mean(&all->peer[i], a));
+		for (size_t i = 0; i < all->n; i++) {
+			double mean = report_bars_mean(&all->peer[i], a);
+
+			work[i] = waits ? least : mean;
+			waiting[i] = waits ? mean - least : 0;
+		}
+		bar.own_ns = waits && a != named ? least : own;
+		bar.waiting_ns = own - bar.own_ns;
+		bar.peers_own_ns = values_quantile(work, all->n, 0.5);
+		bar.peers_waiting_ns = values_quantile(waiting, all->n, 0.5);
+		/* Below a hundredth of the step it is not seen in a bar. */
+		if (bar.own_ns + bar.waiting_ns >= 0.01 * step_ns || bar.peers_own_ns + bar.peers_waiting_ns >= 0.01 * step_ns)
+			bars->bar[bars->bars++] = bar;
+	}
+}
+
+static int report_bars_make(const struct plots *plots, const struct gather *gather)
+{
+	struct report_finding *finding = gather->finding;
+	struct gather_bars *all;
+	const int32_t *rank;
+	size_t ranks, first, count;
+
+	if (gather->window < 0 || finding->is.rank < 0)
+		return 0;
+	all = calloc(1, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	report_plots_found(plots, gather, &first, &count);
+	ranks = splits_ranks(plots->splits, gather->window, &rank);
+	for (size_t i = 0; i < ranks && all->n < PEERS_MAX; i++) {
+		struct split *split = rank[i] == finding->is.rank ? &all->own : &all->peer[all->n];
+
+		splits_at(plots->splits, gather->window, rank[i], (uint32_t)first, (uint32_t)count, split);
+		all->n += split != &all->own && split->stages;
+	}
+	if (all->own.stages && all->n) {
+		finding->bars = calloc(1, sizeof(*finding->bars));
+		if (finding->bars) {
+			finding->bars->peers = (uint32_t)all->n;
+			report_bars_fill(
+				all, plots->report->job[finding->job].cards, gather->activity, finding->bars);
+		}
+	}
+	free(all);
+	return 0;
+}
+
+static int report_plots_finish(const struct plots *plots, struct gather *gather)
 {
 	const struct finding_evidence *evidence = report_plots_evidence_of(&gather->finding->is, gather->what);
 	struct report_plot *plot;
@@ -496,20 +556,23 @@ static int report_plots_finish(struct gather *gather)
 	plot->until_ns = gather->until_ns;
 	strncpy(plot->what, gather->what, sizeof(plot->what) - 1);
 	plot->unit = gather->unit;
-	choose_merge(gather);
+	plot->activity = gather->activity;
+	report_plots_count(plots, gather);
+	choose_merge(plots, gather);
 	plot->buckets = (uint32_t)(REPORT_PLOT_BUCKETS / gather->merge);
 	plot->before = evidence && !of_one(gather) ? evidence->peers : NAN;
 	for (size_t place = 0; place < PEERS_MAX; place++)
 		plot->peers += gather->rows[place] > 0;
 	for (size_t bucket = 0; bucket < plot->buckets; bucket++) {
-		finish_bucket(gather, bucket, plot);
+		finish_bucket(plots, gather, bucket, plot);
 		points += isfinite(plot->own[bucket]);
 	}
+	report_plots_means(plots, gather, plot);
 	if (points < 2 || (of_one(gather) && !gather->rows[PEERS_MAX]))
 		free(plot);
 	else
 		gather->finding->plot = plot;
-	return 0;
+	return report_bars_make(plots, gather);
 }
 
 int plots_finish(struct plots *plots)
@@ -517,6 +580,6 @@ int plots_finish(struct plots *plots)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < plots->count; i++)
-		r = report_plots_finish(&plots->gather[i]);
+		r = report_plots_finish(plots, &plots->gather[i]);
 	return r;
 }

@@ -54,9 +54,17 @@ static int report_read_overview(struct report_source *source, void *arg, char *e
 	return r < 0 ? r : report_read_findings(source, error, error_size);
 }
 
+/* Where rows go. */
+struct report_into {
+	struct plots *plots;
+	struct splits *splits;
+};
+
 static int rows(struct report_source *source, void *arg, char *error, size_t error_size)
 {
-	return report_read_rows(source, arg, error, error_size);
+	const struct report_into *into = arg;
+
+	return report_read_rows(source, into->plots, into->splits, error, error_size);
 }
 
 /* Runs a pass over all stores; unreadable ones are noted. -ENOENT: all are unreadable. */
@@ -85,9 +93,35 @@ static int each_store(struct report *report, store_pass pass, void *arg, char *e
 	return opened ? 0 : -ENOENT;
 }
 
+static int report_read_gather_rows(struct report *report, char *error, size_t error_size)
+{
+	struct report_into into = {.splits = splits_new(report)};
+	int window[REPORT_JOBS_MAX], r = into.splits ? report_heat_want(report, into.splits, window) : -ENOMEM;
+
+	if (r == 0)
+		into.plots = plots_new(report, into.splits);
+	if (!into.plots) {
+		snprintf(error, error_size, "out of memory");
+		splits_free(into.splits);
+		return -ENOMEM;
+	}
+	r = each_store(report, rows, &into, error, error_size);
+	if (r == 0)
+		r = plots_finish(into.plots);
+	plots_free(into.plots);
+	if (r == 0)
+		r = report_settle(report);
+	/* Findings may have been dropped. */
+	if (r == 0)
+		r = report_group(report);
+	if (r == 0)
+		r = report_heat_make(report, into.splits, window);
+	splits_free(into.splits);
+	return r;
+}
+
 static int report_read_gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
-	struct plots *plots;
 	int r = each_store(report, report_read_overview, NULL, error, error_size);
 
 	if (r == 0 && options->compare_ns && report_across(report, options) < 0) {
@@ -97,17 +131,9 @@ static int report_read_gather(struct report *report, const struct report_options
 	if (r < 0)
 		return r;
 	report_merge(report);
-	plots = plots_new(report);
-	if (!plots) {
-		snprintf(error, error_size, "out of memory");
-		return -ENOMEM;
-	}
-	r = each_store(report, rows, plots, error, error_size);
+	r = report_group(report);
 	if (r == 0)
-		r = plots_finish(plots);
-	plots_free(plots);
-	if (r == 0)
-		r = report_settle(report);
+		r = report_read_gather_rows(report, error, error_size);
 	if (r < 0)
 		return r;
 	report_watch(report);

@@ -11,10 +11,12 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/finding/finding_advice.h"
 #include "analyzers/report/judge.h"
 
 #define ROWS_MAX 20000 /* of a store, costliest first */
 #define COST_MAX 1e9
+#define SLOW_DAY_NS 60000000000ULL /* slow for less than a minute in all is no slow day */
 
 enum {
 	KIND,
@@ -38,7 +40,9 @@ enum {
 	OTHERS,
 	EVIDENCE,
 	SENTENCE,
-	FINDING
+	FINDING,
+	ACTIVITY,
+	SIDE
 };
 
 static double report_read_findings_real(sqlite3_stmt *s, int column, double most)
@@ -109,6 +113,12 @@ static void take_words(struct finding *f, sqlite3_stmt *s)
 	WORD_OF(&f->tier, word, finding_tier_word, FRAME_TIER_MAX);
 	if (f->tier == FRAME_TIER_MAX)
 		f->tier = FRAME_TIER_STAGES;
+	report_text(s, ACTIVITY, word, sizeof(word));
+	f->activity = activity_parse(word);
+	report_text(s, SIDE, word, sizeof(word));
+	WORD_OF(&f->side, word, finding_side_word, FINDING_SIDE_MAX);
+	if (f->side == FINDING_SIDE_MAX)
+		f->side = FINDING_SIDE_UNKNOWN;
 }
 
 static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
@@ -166,24 +176,59 @@ static uint64_t report_read_findings_end_of(const struct report *report, const s
 	return end_ns > f->since_ns ? end_ns : f->since_ns;
 }
 
+/* Adds the time of [since, end) that is in the day, and whether that makes it a slow day. */
+static uint32_t slow_day(const struct report *report, const struct finding *f, uint64_t end_ns, int day, uint64_t *slow_ns)
+{
+	uint64_t until_ns = report->until_ns - (uint64_t)day * REPORT_DAY_NS;
+	uint64_t since_ns = until_ns > REPORT_DAY_NS ? until_ns - REPORT_DAY_NS : 0;
+
+	since_ns = f->since_ns > since_ns ? f->since_ns : since_ns;
+	until_ns = end_ns < until_ns ? end_ns : until_ns;
+	slow_ns[day] += until_ns > since_ns ? until_ns - since_ns : 0;
+	return slow_ns[day] >= SLOW_DAY_NS ? 1U << day : 0;
+}
+
 void report_note_past(struct report *report, const struct finding *f, uint32_t card)
 {
 	struct report_card *at = &report->card[card];
 	uint64_t end_ns = report_read_findings_end_of(report, f);
 	int newest = report_day(report, end_ns), oldest = report_day(report, f->since_ns);
 
-	if (newest < 0 || !judge_accuses(f) || judge_is_brief(f, REPORT_DAY_NS))
+	if (newest < 0 || !judge_accuses(f))
 		return;
 	for (int day = newest; day <= (oldest < 0 ? REPORT_DAYS - 1 : oldest); day++) {
-		at->slow_days |= 1U << day;
-		if (judge_is_hardware(f->cause))
-			at->hard_days |= 1U << day;
+		at->slow_days |= slow_day(report, f, end_ns, day, at->slow_ns);
+		if (finding_blames_card(f->cause, f->activity, f->side))
+			at->hard_days |= slow_day(report, f, end_ns, day, at->hard_ns);
 	}
 	at->past_card_hours += f->cost_card_hours;
 	if (f->cost_card_hours >= at->cause_card_hours) {
 		at->cause_card_hours = f->cost_card_hours;
 		at->cause = f->cause;
+		at->activity = f->activity;
+		at->side = f->side;
 	}
+}
+
+/* Kept to tell what is new. */
+static int keep_yesterday(struct report *report, const struct finding *f)
+{
+	struct finding_episode episode = finding_episode_of(f), before;
+	struct finding *more;
+
+	for (size_t i = 0; i < report->yesterdays; i++) {
+		before = finding_episode_of(&report->yesterday[i]);
+		if (finding_episode_recurs(&before, &episode))
+			return 0;
+	}
+	if (report->yesterdays == REPORT_YESTERDAY_MAX)
+		return 0;
+	more = reallocarray(report->yesterday, report->yesterdays + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	report->yesterday = more;
+	more[report->yesterdays++] = *f;
+	return 0;
 }
 
 static int report_read_findings_keep(struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
@@ -209,8 +254,7 @@ static int report_read_findings_keep(struct report *report, uint32_t store, cons
 		.reported_by = across ? 0 : 1,
 		.across = across,
 		.cost_card_hours = f->cost_card_hours * share,
-		.brief = judge_is_brief(f, report->until_ns - report->since_ns),
-		.remark = judge_is_remark(f) || judge_is_brief(f, report->until_ns - report->since_ns),
+		.remark = judge_is_remark(f),
 	};
 	return 0;
 }
@@ -224,12 +268,15 @@ int report_add_finding(struct report *report, uint32_t store, const struct findi
 		report->suspected += end_ns >= report->since_ns;
 		return 0;
 	}
+	/* Counted by report_read_findings(). */
+	if (finding_is_short(f->kind, f->severity))
+		return 0;
 	card = card_of(report, f);
 	/* report_merge() marks the days of findings of the comparison. */
 	if (card != REPORT_NONE && !across)
 		report_note_past(report, f, card);
 	if (end_ns < report->since_ns)
-		return 0;
+		return end_ns + REPORT_DAY_NS >= report->since_ns ? keep_yesterday(report, f) : 0;
 	if (report->findings == REPORT_FINDINGS_MAX) {
 		report_note(report, "more than %d findings: the others are left out", REPORT_FINDINGS_MAX);
 		return 0;
@@ -243,23 +290,66 @@ static int finding_row(struct report_source *source, sqlite3_stmt *s)
 	struct finding f;
 
 	report_read_findings_take(&f, s);
-	if (f.kind == FINDING_KIND_MAX || (only_job && strcmp(only_job, f.job) != 0))
+	if (f.kind == FINDING_KIND_MAX || (only_job && strcmp(only_job, f.job) != 0) ||
+		!report_wants_rank(source->report, f.rank, f.others))
 		return 0;
 	return report_add_finding(source->report, source->store, &f, false);
+}
+
+static int brief_row(struct report_source *source, sqlite3_stmt *s)
+{
+	struct report *report = source->report;
+	int64_t rank = sqlite3_column_type(s, 1) == SQLITE_INTEGER ? sqlite3_column_int64(s, 1) : -1;
+	const struct report_brief brief = {
+		.count = report_ns(s, 2),
+		.lasted_ns = (uint64_t)report_read_findings_real(s, 3, 1e18),
+		.cost_card_hours = report_read_findings_real(s, 4, COST_MAX),
+	};
+	char job[REPORT_NAME_BYTES];
+
+	report_text(s, 0, job, sizeof(job));
+	rank = rank >= 0 && rank <= INT32_MAX ? rank : -1;
+	if ((!report->only_job || strcmp(report->only_job, job) == 0) && report_wants_rank(report, (int32_t)rank, NULL))
+		report_add_brief(report, report_job_of(report, job), (int32_t)rank, &brief);
+	return 0;
+}
+
+/* Short slow-downs: finding_is_short() as SQL, because a day may have too many to read. */
+#define SHORT_KINDS "('slow_rank', 'slow_job', 'slow_communication')"
+
+static int read_briefs(struct report_source *source, char *error, size_t error_size)
+{
+	const struct report *report = source->report;
+	uint64_t rows = 0;
+	char sql[640];
+
+	snprintf(sql, sizeof(sql),
+		"SELECT job, rank, count(*), total(max(0, coalesce(until_ns, %" PRIu64
+		") - since_ns)), total(max(0, coalesce(cost_card_hours, 0))) FROM findings WHERE since_ns >= %" PRIu64
+		" AND since_ns < %" PRIu64 " AND state IN ('open', 'closed') AND severity IS 'info' AND kind IN " SHORT_KINDS
+		" GROUP BY job, rank ORDER BY 5 DESC LIMIT %d",
+		report->until_ns, report->since_ns, report->until_ns, REPORT_BRIEFS_MAX);
+	return report_each(source, sql, brief_row, &rows, error, error_size);
 }
 
 int report_read_findings(struct report_source *source, char *error, size_t error_size)
 {
 	uint64_t until = source->report->until_ns, past = REPORT_DAYS * REPORT_DAY_NS, rows = 0;
-	char sql[640];
+	char sql[768];
+	int r;
 
 	snprintf(sql, sizeof(sql),
 		"SELECT kind, cause, state, severity, confidence, tier, job, rank, host, card, communicator, "
 		"since_step, until_step,"
-		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding FROM "
-		"findings"
-		" WHERE since_ns < %" PRIu64 " AND (until_ns IS NULL OR until_ns >= %" PRIu64 ")"
+		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding,"
+		" activity, side FROM findings"
+		" WHERE since_ns < %" PRIu64 " AND (until_ns IS NULL OR until_ns >= %" PRIu64 ") "
+		" AND (severity IS NOT 'info' OR kind NOT IN " SHORT_KINDS ")"
 		" ORDER BY cost_card_hours DESC, finding LIMIT %d",
 		until, until > past ? until - past : 0, ROWS_MAX);
-	return report_each(source, sql, finding_row, &rows, error, error_size);
+	r = report_each(source, sql, finding_row, &rows, error, error_size);
+	if (r == 0 && rows == ROWS_MAX)
+		report_note(source->report, "more than %d findings in %s: the costliest ones were read", ROWS_MAX,
+			source->report->store[source->store].name);
+	return r == 0 ? read_briefs(source, error, error_size) : r;
 }

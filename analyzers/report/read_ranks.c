@@ -61,6 +61,7 @@ static int report_read_ranks_add(
 		.job = report_job_of(report, job),
 		.card = report_card_of(report, node, card, report_read_ranks_number(row->local_rank),
 			report_read_ranks_number(row->rank)),
+		.chosen = report_wants_rank(report, report_read_ranks_number(row->rank), NULL),
 		.seen = calloc(1, REPORT_SLOTS_MAX / 8),
 	};
 	if (!rank->seen)
@@ -71,6 +72,7 @@ static int report_read_ranks_add(
 	/* The store has no last_seen_ns of a live process. */
 	if (!rank->ended)
 		rank->last_ns = report->until_ns;
+	report->job[rank->job].cards |= card[0] != 0;
 	if (rank->world > 0 && (uint32_t)rank->world > report->job[rank->job].world)
 		report->job[rank->job].world = (uint32_t)rank->world;
 	report->ranks++;
@@ -147,11 +149,14 @@ static void leave_out_stale(struct report *report)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < report->findings; i++)
-		if (report->finding[i].is.until_ns || report->store[report->finding[i].store].here)
+	for (size_t i = 0; i < report->findings; i++) {
+		if (report->finding[i].is.until_ns || report->store[report->finding[i].store].here) {
 			report->finding[kept++] = report->finding[i];
-		else
+		} else {
 			free(report->finding[i].plot);
+			free(report->finding[i].bars);
+		}
+	}
 	report->findings = kept;
 }
 
@@ -167,7 +172,7 @@ int report_settle(struct report *report)
 		report->store[rank->store].here = true;
 		if (settle_job(&report->job[rank->job], rank) < 0)
 			return -ENOMEM;
-		if (!card)
+		if (!card || !rank->chosen)
 			continue;
 		card->here = true;
 		card->rank = rank->rank;

@@ -12,13 +12,15 @@
 
 struct rows {
 	struct plots *plots;
+	struct splits *splits;
 	struct report_rank *last; /* cache: rows of a process are often adjacent */
 };
 
 /* Columns common to all scans, then specific ones. */
 enum { INSTANCE, START, DURATION, OWN };
 enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
-enum { STAGE_STAGE = OWN };
+enum { STEP_STEP = OWN };
+enum { STAGE_STAGE = OWN, STAGE_STEP, STAGE_THREAD };
 enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
 
 /* 0: used; -ENODATA: not counted; or another negative errno. */
@@ -42,15 +44,14 @@ static struct report_rank *report_read_rows_rank_of(struct report_source *source
 	return rows->last;
 }
 
-/* Covers the lifetime of its ranks if that is less than half of the period, else the period. */
-static struct series *series_of(const struct report *report, struct report_job *job)
+void report_job_span(const struct report *report, uint32_t job, uint64_t *ret_since_ns, uint64_t *ret_until_ns)
 {
 	uint64_t since_ns = report->until_ns, until_ns = report->since_ns;
 
 	for (size_t i = 0; i < report->ranks; i++) {
 		const struct report_rank *rank = &report->rank[i];
 
-		if (&report->job[rank->job] != job)
+		if (rank->job != job)
 			continue;
 		since_ns = rank->first_ns < since_ns ? rank->first_ns : since_ns;
 		until_ns = rank->last_ns > until_ns ? rank->last_ns : until_ns;
@@ -61,9 +62,14 @@ static struct series *series_of(const struct report *report, struct report_job *
 		since_ns = report->since_ns;
 		until_ns = report->until_ns;
 	}
-	job->drawn_since_ns = since_ns;
-	job->drawn_until_ns = until_ns;
-	return plot_series_new(since_ns, until_ns);
+	*ret_since_ns = since_ns;
+	*ret_until_ns = until_ns;
+}
+
+static struct series *series_of(const struct report *report, struct report_job *job)
+{
+	report_job_span(report, (uint32_t)(job - report->job), &job->drawn_since_ns, &job->drawn_until_ns);
+	return plot_series_new(job->drawn_since_ns, job->drawn_until_ns);
 }
 
 static int step_row(struct report_source *source, struct reader_scan *scan)
@@ -84,7 +90,7 @@ static int step_row(struct report_source *source, struct reader_scan *scan)
 	rank->steps++;
 	report_rank_saw(source->report, rank, start_ns, start_ns + duration_ns);
 	plots_step(rows->plots, rank, start_ns, duration_ns);
-	return 0;
+	return splits_step(rows->splits, rank, start_ns, duration_ns, reader_scan_row(scan)->value[STEP_STEP]);
 }
 
 static int sample_row(struct report_source *source, struct reader_scan *scan)
@@ -112,11 +118,16 @@ static int report_read_rows_stage_row(struct report_source *source, struct reade
 {
 	struct rows *rows = source->arg;
 	struct report_rank *rank = report_read_rows_rank_of(source, scan);
-	const char *stage = reader_scan_text(scan, STAGE_STAGE);
+	const struct reader_row *row = reader_scan_row(scan);
+	const struct split_stage stage = {
+		.thread = row->value[STAGE_THREAD],
+		.step = reader_row_has(row, STAGE_STEP) ? row->value[STAGE_STEP] : -1,
+		.stage = reader_scan_text(scan, STAGE_STAGE),
+		.start_ns = report_read_rows_number(scan, START),
+		.duration_ns = report_read_rows_number(scan, DURATION),
+	};
 
-	if (rank && stage)
-		plots_stage(rows->plots, rank, stage, report_read_rows_number(scan, START), report_read_rows_number(scan, DURATION));
-	return 0;
+	return rank && stage.stage ? splits_stage(rows->splits, rank, &stage) : 0;
 }
 
 static int operation_row(struct report_source *source, struct reader_scan *scan)
@@ -175,11 +186,11 @@ static int read_lost(struct report_source *source, char *error, size_t error_siz
 	return report_each(source, sql, lost_row, &report->rows, error, error_size);
 }
 
-static const struct reader_scanning steps = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns"}};
+static const struct reader_scanning steps = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns", "step"}};
 static const struct reader_scanning samples = {TABLE_HOST_SAMPLES,
 	.columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns", "major_faults"}};
 static const struct reader_scanning stages = {
-	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage"}};
+	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage", "step", "thread_id"}};
 static const struct reader_scanning operations = {TABLE_COLLECTIVES,
 	.columns = {"instance", "host_start_ns", "host_duration_ns", "device_duration_ns", "communicator"}};
 
@@ -234,11 +245,12 @@ static int read_scan(struct report_source *source, const struct reader_scanning 
 	return r;
 }
 
-int report_read_rows(struct report_source *source, struct plots *plots, char *error, size_t error_size)
+int report_read_rows(struct report_source *source, struct plots *plots, struct splits *splits, char *error,
+	size_t error_size)
 {
 	const struct report *report = source->report;
 	const struct span whole = {report->since_ns, report->until_ns};
-	struct rows rows = {.plots = plots};
+	struct rows rows = {.plots = plots, .splits = splits};
 	struct span span;
 	int r;
 
@@ -248,7 +260,7 @@ int report_read_rows(struct report_source *source, struct plots *plots, char *er
 		r = read_scan(source, &samples, &whole, sample_row, error, error_size);
 	if (r == 0)
 		r = read_lost(source, error, error_size);
-	if (r == 0 && plots_want_stages(plots, source->store, &span.since_ns, &span.until_ns))
+	if (r == 0 && splits_want(splits, source->store, &span.since_ns, &span.until_ns))
 		r = read_scan(source, &stages, &span, report_read_rows_stage_row, error, error_size);
 	if (r == 0 && plots_want_operations(plots, source->store, &span.since_ns, &span.until_ns))
 		r = read_scan(source, &operations, &span, operation_row, error, error_size);

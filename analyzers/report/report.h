@@ -13,7 +13,9 @@
 #define RANKTRACE_REPORT_REPORT_H
 
 #include "analyzers/finding/finding.h"
+#include "analyzers/finding/finding_groups.h"
 #include "analyzers/store/stores.h"
+#include "analyzers/tool/tool.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,7 +52,12 @@ double values_quantile(double *value, size_t n, double q);
 #define REPORT_CARDS_MAX 16384
 #define REPORT_JOBS_MAX 16 /* in order of their first process; ranks of others count for the last one */
 #define REPORT_FINDINGS_MAX 4096
-#define REPORT_SHOWN_MAX 40 /* findings listed */
+#define REPORT_SHOWN_MAX 200 /* episodes in JSON */
+#define REPORT_GROUPS_SHOWN_MAX 40
+#define REPORT_BRIEFS_MAX 4096 /* ranks with short slow-downs */
+#define REPORT_YESTERDAY_MAX 4096 /* groups of the day before the period */
+#define REPORT_HEAT_RANKS_MAX 4096 /* of a job; of more, every n-th */
+#define REPORT_HEAT_SHOWN_MAX 64 /* of more ranks, the worst ones are shown */
 #define REPORT_PLOTS_MAX 12
 #define REPORT_DAYS 14 /* past days, including this period's */
 #define REPORT_SLOTS_MAX 1440
@@ -80,8 +87,11 @@ struct report_card {
 	uint32_t worst;		      /* index of the costliest, or REPORT_NONE */
 	uint32_t slow_days;	      /* bit d: slow on the day that ended d days before the period's end */
 	uint32_t hard_days;	      /* the same, where the card may be faulty */
+	uint64_t slow_ns[REPORT_DAYS], hard_ns[REPORT_DAYS]; /* how long, a day each */
 	double past_card_hours;	      /* over all REPORT_DAYS */
 	enum finding_cause cause;     /* of the costliest, including past ones */
+	enum activity activity;	      /* the same */
+	enum finding_side side;
 	double cause_card_hours;
 	uint64_t alive_slots, unseen_slots;
 };
@@ -92,7 +102,8 @@ struct report_rank { /* a process */
 	int32_t rank, world, local;
 	uint64_t first_ns, last_ns; /* lifetime, as far as known */
 	bool ended;
-	bool here; /* in the period */
+	bool here;   /* in the period */
+	bool chosen; /* by --rank */
 	uint64_t steps, samples;
 	uint8_t *seen; /* bit a slot: has data */
 };
@@ -111,6 +122,29 @@ struct report_job {
 	struct series *series; /* step times, or NULL; of this time: */
 	uint64_t drawn_since_ns, drawn_until_ns;
 	uint8_t *rank_seen; /* bit a rank */
+	bool cards;	    /* a rank of it has one */
+	struct report_heat *heat;
+};
+
+/* Excess of a rank over the others in a bucket, as a share of its step; NaN: no steps or stages. */
+struct report_heat_cell {
+	float share;
+	enum activity activity; /* most of it; ACTIVITY_MAX: none */
+	uint32_t group;		/* of a finding, whose share it is where that is more; or REPORT_NONE */
+};
+
+struct report_heat_row {
+	int32_t rank; /* -1: the job as a whole */
+	struct report_heat_cell *cell;
+	float worst;
+};
+
+/* Rank x time of a job: slow-down against the other ranks. */
+struct report_heat {
+	uint64_t since_ns, bucket_ns;
+	uint32_t buckets;
+	size_t ranks, rows; /* rows: shown ones */
+	struct report_heat_row *row;
 };
 
 /* A rank beside its peers: their median and 10 to 90 % band, a bucket each; NaN: no data. */
@@ -119,11 +153,26 @@ struct report_plot {
 	uint64_t since_ns, until_ns;
 	uint32_t buckets; /* used ones of the arrays below */
 	char what[32];	  /* "dataloader", "step_time" */
+	enum activity activity; /* it shows, or ACTIVITY_MAX */
 	const char *unit; /* "ns a step", "a second"; "steps": finished in a bucket */
 	uint32_t peers;	  /* number of ranks */
 	double before;	  /* reference value without peers, or NaN */
 	double own[REPORT_PLOT_BUCKETS], middle[REPORT_PLOT_BUCKETS], low[REPORT_PLOT_BUCKETS],
 		high[REPORT_PLOT_BUCKETS];
+	double found_own, found_peers; /* means over the finding's time; NaN: unknown */
+};
+
+/* An activity of the rank beside the median of its peers, while the finding lasted: ns a step. Waiting is what a stage
+ * in which ranks wait takes beyond the rank that has least of it. */
+struct report_bar {
+	enum activity activity;
+	double own_ns, waiting_ns, peers_own_ns, peers_waiting_ns;
+};
+
+struct report_bars {
+	uint32_t peers;
+	size_t bars;
+	struct report_bar bar[ACTIVITY_MAX];
 };
 
 struct report_finding {
@@ -132,9 +181,26 @@ struct report_finding {
 	uint32_t reported_by;		 /* number of stores; 0: only the comparison of nodes */
 	bool across;			 /* found by the comparison of nodes */
 	double cost_card_hours;
-	bool brief;  /* short; also a remark */
-	bool remark; /* imbalance or short: no machine is at fault */
+	bool remark; /* imbalance: no machine is at fault */
+	uint32_t group;
 	struct report_plot *plot;
+	struct report_bars *bars;
+};
+
+/* Recurrences of one fault: findings [first, first + is.count), costliest first. is.first and is.worst are unused. */
+struct report_group {
+	struct finding_group is; /* cost within the period */
+	size_t first;
+	bool remark;
+	bool fresh; /* no episode in the 24 h before the period, though the stores have that time */
+};
+
+/* Short slow-downs of a rank (severity info). */
+struct report_brief {
+	uint32_t job;
+	int32_t rank; /* -1: of the job as a whole */
+	uint64_t count, lasted_ns;
+	double cost_card_hours;
 };
 
 struct report_gap { /* live ranks without data */
@@ -189,7 +255,15 @@ struct report {
 	char *note[REPORT_NOTES_MAX]; /* further gaps */
 	bool unread;		      /* a store or segment could not be read */
 
-	size_t shown, remarks, briefs, suspected, gaps_left_out, ranks_left_out;
+	size_t shown, remarks, suspected, gaps_left_out, ranks_left_out;
+	size_t groups, groups_shown, groups_remarks;
+	struct report_group *group; /* weightiest first; finding has their episodes in this order */
+	size_t brief_ranks;
+	struct report_brief *brief;
+	uint64_t briefs; /* short slow-downs in all */
+	size_t yesterdays;
+	struct finding *yesterday; /* episodes of the 24 h before the period */
+	struct ranges chosen;
 	size_t explained;	    /* slow jobs reported by nodes, hidden: explained by other findings */
 	size_t compared;	    /* stores compared with each other */
 	uint64_t compared_until_ns; /* end of the compared time */
@@ -197,6 +271,8 @@ struct report {
 	uint64_t alive_slots, unseen_slots;
 	uint32_t cards_here, nodes_here, cards_slow;
 	double cost_card_hours, card_hours; /* lost, and all, of whole jobs including nodes without a store */
+	/* Parts of what was lost: of short slow-downs, of uneven work, and of findings without a single card. */
+	double brief_card_hours, remark_card_hours, cardless_card_hours;
 	uint32_t *worst;		    /* cards, worst first */
 	size_t worsts;
 	struct report_headline headline;
@@ -205,6 +281,7 @@ struct report {
 struct report_options {
 	uint64_t since_ns, until_ns, now_ns;
 	const char *job; /* NULL: all */
+	struct ranges ranks;
 	const struct stores *stores;
 	uint64_t compare_ns; /* time limit for comparing ranks of multi-node jobs; 0: no comparison */
 	bool shows_progress;

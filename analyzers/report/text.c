@@ -132,6 +132,8 @@ void table_end(struct table *table, FILE *out, const char *indent)
 
 #define CARDS_SHOWN 10
 #define LINES_MAX 20 /* of "Not watched" */
+#define EPISODES_SHOWN 5 /* of a group, newest first */
+#define BRIEFS_SHOWN 8
 
 struct page {
 	FILE *out;
@@ -183,8 +185,8 @@ static void show_across(const struct page *page)
 	char text[WORDS_BYTES];
 	size_t count = 0;
 
-	for (size_t i = 0; i < report->shown; i++)
-		if (!report->finding[i].reported_by)
+	for (size_t i = 0; i < report->groups_shown; i++)
+		if (!report->finding[report->group[i].first].reported_by)
 			fprintf(page->out, "%s%zu", count++ ? ", " : before, i + 1);
 	if (count)
 		fprintf(page->out, ": found by comparing ranks across %zu nodes; not reported by any single node\n",
@@ -193,36 +195,102 @@ static void show_across(const struct page *page)
 		fprintf(page->out, "%s%s\n", before, text);
 }
 
+/* Newest first. */
+static void show_episodes(const struct page *page, size_t index)
+{
+	const struct report *report = page->report;
+	const struct report_group *group = &report->group[index];
+	uint64_t before_ns = UINT64_MAX;
+	char text[WORDS_BYTES], length[WORDS_BYTES], cost[WORDS_BYTES];
+
+	for (size_t shown = 0; shown < EPISODES_SHOWN && shown < group->is.count; shown++) {
+		const struct report_finding *next = NULL;
+		uint64_t end_ns;
+
+		for (size_t i = group->first; i < group->first + group->is.count; i++)
+			if (report->finding[i].is.since_ns < before_ns &&
+				(!next || report->finding[i].is.since_ns > next->is.since_ns))
+				next = &report->finding[i];
+		if (!next)
+			return;
+		before_ns = next->is.since_ns;
+		end_ns = next->is.until_ns ? next->is.until_ns : report->now_ns;
+		fprintf(page->out, page->markdown ? "  * %s, %s, %s card-hours%s\n" : "      %s, %s, %s card-hours%s\n",
+			words_stamp(before_ns, text), words_length(end_ns > before_ns ? end_ns - before_ns : 0, length),
+			words_hours(next->cost_card_hours, cost), next->is.until_ns ? "" : ", open");
+	}
+	if (group->is.count > EPISODES_SHOWN)
+		fprintf(page->out, page->markdown ? "  * and %zu more\n" : "      and %zu more\n",
+			group->is.count - EPISODES_SHOWN);
+}
+
+static void show_recurrences(const struct page *page)
+{
+	const struct report *report = page->report;
+	char text[WORDS_BYTES];
+	size_t lines = 0;
+
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		if (report->group[i].is.count < 2)
+			continue;
+		if (page->markdown && !lines++)
+			fputc('\n', page->out);
+		fprintf(page->out, page->markdown ? "* %zu: %s\n" : "  %zu: %s\n", i + 1,
+			words_recurred(&report->group[i], text));
+		show_episodes(page, i);
+	}
+}
+
 static void show_findings(const struct page *page)
 {
 	static const char *const headers[] = {">#", "SINCE", "DURATION", "STATE", ">CARD-HOURS", "WHAT", "CAUSE", NULL};
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
-	char text[WORDS_BYTES];
+	char text[WORDS_BYTES], state[64];
 
 	heading(page, "Findings");
-	for (size_t i = 0; i < report->shown; i++) {
-		const struct report_finding *finding = &report->finding[i];
-		uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns,
-			 since_ns = finding->is.since_ns;
+	for (size_t i = 0; i < report->groups_shown; i++) {
+		const struct report_group *group = &report->group[i];
+		const struct report_finding *finding = &report->finding[group->first];
 
 		snprintf(text, sizeof(text), "%zu", i + 1);
 		table_add(table, text);
-		table_add(table, words_when(since_ns, text));
-		table_add(table, words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-		table_add(table, finding->brief		? "short"
-				 : finding->remark	? "note"
-				 : finding->is.until_ns ? "closed"
-							: "OPEN");
-		table_add(table, words_hours(finding->cost_card_hours, text));
+		table_add(table, words_when(group->is.since_ns, text));
+		table_add(table, words_length(group->is.lasted_ns, text));
+		snprintf(state, sizeof(state), "%s%s",
+			group->remark	     ? "note"
+			: group->is.until_ns ? "closed"
+					     : "OPEN",
+			group->fresh ? ", new" : "");
+		table_add(table, state);
+		table_add(table, words_hours(group->is.cost_card_hours, text));
 		table_add(table, words_subject(report, finding, text));
-		table_add(table, finding_cause_title(finding->is.cause));
+		table_add(table, words_why(&finding->is, text));
 	}
 	table_end(table, page->out, "  ");
-	if (report->findings > report->shown)
+	if (report->groups > report->groups_shown)
 		fprintf(page->out, "%sand %zu more: tracectl findings\n", page->markdown ? "\n" : "  ",
-			report->findings - report->shown);
+			report->groups - report->groups_shown);
+	show_recurrences(page);
 	show_across(page);
+}
+
+static void show_briefs(const struct page *page)
+{
+	const struct report *report = page->report;
+	char text[WORDS_BYTES];
+
+	if (!report->briefs)
+		return;
+	heading(page, "Short slow-downs");
+	for (size_t i = 0; i < report->brief_ranks && i < BRIEFS_SHOWN; i++) {
+		fputs(page->markdown ? "* " : "  ", page->out);
+		report_text_put(page, words_brief(report, &report->brief[i], text));
+		fputc('\n', page->out);
+	}
+	if (report->brief_ranks > BRIEFS_SHOWN)
+		fprintf(page->out, "%sand those of %zu more ranks\n", page->markdown ? "* " : "  ",
+			report->brief_ranks - BRIEFS_SHOWN);
 }
 
 static void show_cards(const struct page *page)
@@ -230,9 +298,9 @@ static void show_cards(const struct page *page)
 	static const char *const headers[] = {"CARD", ">CARD-HOURS", ">FINDINGS", ">SLOW DAYS", "ADVICE", NULL};
 	const struct report *report = page->report;
 	struct table *table;
-	char text[WORDS_BYTES];
+	char text[WORDS_BYTES], hours[WORDS_BYTES];
 
-	if (!report->worsts)
+	if (!report->worsts && !words_totals(report, text)[0])
 		return;
 	heading(page, "Worst cards");
 	table = table_new(headers, page->markdown);
@@ -250,6 +318,9 @@ static void show_cards(const struct page *page)
 		table_add(table, text);
 	}
 	table_end(table, page->out, "  ");
+	if (words_totals(report, text)[0])
+		fprintf(page->out, "%slost in all: %s card-hours%s\n", page->markdown ? "\n" : "  ",
+			words_hours(report->cost_card_hours, hours), text);
 }
 
 static void show_jobs(const struct page *page)
@@ -324,11 +395,11 @@ static void show_unwatched(struct page *page)
 static void show_title(const struct page *page)
 {
 	const struct report *report = page->report;
-	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
+	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES], chosen[WORDS_BYTES];
 
-	fprintf(page->out, page->markdown ? "# Slow cards from %s to %s (%s)\n\n" : "Slow cards from %s to %s (%s)\n\n",
+	fprintf(page->out, "%sSlow cards from %s to %s (%s)%s%s\n\n", page->markdown ? "# " : "",
 		words_when(report->since_ns, since), words_when(report->until_ns, until),
-		words_zone(report->until_ns, zone));
+		words_zone(report->until_ns, zone), report->chosen.count ? ", " : "", words_chosen(report, chosen));
 }
 
 static void render(FILE *out, const struct report *report, bool markdown)
@@ -345,6 +416,8 @@ static void render(FILE *out, const struct report *report, bool markdown)
 	}
 	if (wrong || report->remarks)
 		show_findings(&page);
+	if (wrong)
+		show_briefs(&page);
 	if (wrong) {
 		show_cards(&page);
 		show_jobs(&page);

@@ -100,6 +100,8 @@ static void count_rank(struct watch *watch, const struct report_rank *rank)
 	if (node == REPORT_NONE || !rank->here)
 		return;
 	lifecycle(watch, rank, node, &first, &end);
+	if (!rank->chosen)
+		return;
 	at = (size_t)node * report->slots;
 	for (uint32_t slot = first; slot < end; slot++) {
 		watch->alive[at + slot] += watch->alive[at + slot] < UINT16_MAX;

@@ -9,6 +9,9 @@
 
 #include "analyzers/base/text.h"
 
+#define HOUR_NS 3600000000000ULL
+#define TIMELINE_PAD_NS 5000000000ULL /* shown before and after an episode */
+
 static const char *formatted(uint64_t ns, const char *format, char *buffer)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
@@ -168,6 +171,123 @@ const char *words_since(const struct report *report, const struct report_finding
 	words_length(end_ns > finding->is.since_ns ? end_ns - finding->is.since_ns : 0, length);
 	snprintf(buffer, WORDS_BYTES, finding->is.until_ns ? "%.60s, for %.60s; closed" : "%.60s, for %.60s so far",
 		when, length);
+	return buffer;
+}
+
+const char *words_group_since(const struct report *report, const struct report_group *group, char *buffer)
+{
+	char since[WORDS_BYTES], until[WORDS_BYTES], lasted[WORDS_BYTES];
+
+	if (group->is.count < 2)
+		return words_since(report, &report->finding[group->first], buffer);
+	words_when(group->is.since_ns, since);
+	words_length(group->is.lasted_ns, lasted);
+	if (group->is.until_ns)
+		snprintf(buffer, WORDS_BYTES, "%.40s to %.40s, %zu times, %.40s in all; closed", since,
+			words_when(group->is.until_ns, until), group->is.count, lasted);
+	else
+		snprintf(buffer, WORDS_BYTES, "%.40s, %zu times, %.40s in all so far", since, group->is.count, lasted);
+	return buffer;
+}
+
+const char *words_recurred(const struct report_group *group, char *buffer)
+{
+	char since[WORDS_BYTES];
+
+	return finding_group_words(&group->is, words_when(group->is.since_ns, since), buffer, WORDS_BYTES);
+}
+
+const char *words_why(const struct finding *finding, char *buffer)
+{
+	enum activity activity = finding_activity(finding->activity, finding->cause);
+	bool slow = finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_JOB;
+
+	if (!slow || activity >= ACTIVITY_MAX)
+		finding_write_cause(finding, buffer, WORDS_BYTES);
+	else if (finding->cause == CAUSE_UNKNOWN || finding->cause == CAUSE_COMPUTE || finding->cause == CAUSE_HOST ||
+		 finding_activity(ACTIVITY_MAX, finding->cause) == activity)
+		snprintf(buffer, WORDS_BYTES, "%s", activity_title(activity));
+	else
+		snprintf(buffer, WORDS_BYTES, "%s: %s", activity_title(activity), finding_cause_title(finding->cause));
+	return buffer;
+}
+
+const char *words_brief(const struct report *report, const struct report_brief *brief, char *buffer)
+{
+	char who[WORDS_BYTES], count[WORDS_BYTES], rate[WORDS_BYTES] = "", length[WORDS_BYTES], cost[WORDS_BYTES];
+	uint64_t period_ns = report->until_ns - report->since_ns;
+
+	if (brief->rank >= 0)
+		snprintf(who, sizeof(who), "rank %" PRId32 " of %.80s", brief->rank, words_job(&report->job[brief->job]));
+	else
+		snprintf(who, sizeof(who), "%.80s as a whole", words_job(&report->job[brief->job]));
+	/* A rate from less than six hours says little of a day. */
+	if (period_ns >= 6 * HOUR_NS && (period_ns < 23 * HOUR_NS || period_ns > 25 * HOUR_NS))
+		snprintf(rate, sizeof(rate), " (%.0f a day)", (double)brief->count * 24.0 * HOUR_NS / (double)period_ns);
+	snprintf(buffer, WORDS_BYTES, "%.100s: %.40s%.30s, %.40s in all, %.20s card-hours", who,
+		words_many(brief->count, "short slow-down", "short slow-downs", count), rate,
+		words_length(brief->lasted_ns, length), words_hours(brief->cost_card_hours, cost));
+	return buffer;
+}
+
+/* Nothing that a shell would read in another way. */
+static bool words_is_plain(const char *path)
+{
+	return path[0] && !path[strspn(path, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+:@-")];
+}
+
+const char *words_timeline(const struct report *report, const struct report_finding *finding, char *buffer)
+{
+	const char *path = finding->store < report->stores ? report->store[finding->store].path : "";
+	char since[WORDS_BYTES], until[WORDS_BYTES];
+	size_t used;
+
+	/* Of all ranks: what the others wait for is seen only beside them. */
+	words_stamp(finding->is.since_ns > TIMELINE_PAD_NS ? finding->is.since_ns - TIMELINE_PAD_NS : 0, since);
+	used = (size_t)snprintf(buffer, WORDS_BYTES, "tracectl timeline --since '%.20s'", since);
+	if (finding->is.until_ns)
+		used += (size_t)snprintf(buffer + used, WORDS_BYTES - used, " --until '%.20s'",
+			words_stamp(finding->is.until_ns + TIMELINE_PAD_NS, until));
+	used += (size_t)snprintf(buffer + used, WORDS_BYTES - used, " -o finding-%" PRIu64 ".pftrace", finding->is.id);
+	if (strcmp(path, RANKTRACE_STATEDIR) != 0 && words_is_plain(path) && strlen(path) < 120)
+		(void)snprintf(buffer + used, WORDS_BYTES - used, " --dir %s", path);
+	return buffer;
+}
+
+const char *words_chosen(const struct report *report, char *buffer)
+{
+	struct text text;
+
+	text_begin(&text, buffer, WORDS_BYTES);
+	for (size_t i = 0; i < report->chosen.count; i++) {
+		int64_t first = report->chosen.range[i].first, last = report->chosen.range[i].last;
+
+		text_add(&text, i ? ",%" PRId64 : "ranks %" PRId64, first);
+		if (last > first)
+			text_add(&text, "-%" PRId64, last);
+	}
+	if (report->chosen.count)
+		text_add(&text, " only");
+	text_end(&text);
+	return buffer;
+}
+
+const char *words_totals(const struct report *report, char *buffer)
+{
+	char hours[WORDS_BYTES];
+	struct text text;
+
+	text_begin(&text, buffer, WORDS_BYTES);
+	if (report->cardless_card_hours > 0)
+		text_add(&text, "; of these %s not of a single card", words_hours(report->cardless_card_hours, hours));
+	if (report->brief_card_hours > 0)
+		text_add(&text, "%s %s in short slow-downs", report->cardless_card_hours > 0 ? "," : "; of these",
+			words_hours(report->brief_card_hours, hours));
+	if (report->remark_card_hours > 0)
+		text_add(&text, "; not counted: %s of uneven work", words_hours(report->remark_card_hours, hours));
+	if (report->chosen.count)
+		text_add(&text, "; findings of other ranks are not counted");
+	text_end(&text);
 	return buffer;
 }
 

@@ -59,6 +59,20 @@ const char *words_subject(const struct report *report, const struct report_findi
 const char *words_job(const struct report_job *job);
 /* "since Fri 20 Nov 21:14, for 9 h 12 min so far" */
 const char *words_since(const struct report *report, const struct report_finding *finding, char *buffer);
+/* Of a group: as words_since() for one episode; else "14:02 to 14:40, 5 times, 3 min 10 s in all; closed". */
+const char *words_group_since(const struct report *report, const struct report_group *group, char *buffer);
+/* "recurred 4 times since Fri 20 Nov 14:02, ..."; "" for one episode. */
+const char *words_recurred(const struct report_group *group, char *buffer);
+/* What a rank does that is slow: "data loading", "slow network"; of a hang what it hangs in. */
+const char *words_why(const struct finding *finding, char *buffer);
+/* "rank 3 of llama: 14 short slow-downs (12 a day), 31 s in all, 0.02 card-hours" */
+const char *words_brief(const struct report *report, const struct report_brief *brief, char *buffer);
+/* tracectl timeline of an episode, with a margin. */
+const char *words_timeline(const struct report *report, const struct report_finding *finding, char *buffer);
+/* "ranks 0,3-7 only"; "" for all. */
+const char *words_chosen(const struct report *report, char *buffer);
+/* "of these 0.02 in short slow-downs, 3.1 without a single card; not counted: 0.5 of uneven work" with card-hours; "". */
+const char *words_totals(const struct report *report, char *buffer);
 /* "node017, 3 of 8 ranks: 02:10 to 03:40 (1 h 30 min)" */
 const char *words_gap(const struct report *report, const struct report_gap *gap, char *buffer);
 /* "1,016 ranks of llama not seen: ..."; "" for none. */

@@ -9,7 +9,7 @@ import sys
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 # Tags of the page; any other comes from injected text.
-KNOWN = {"html", "head", "meta", "title", "style", "body", "svg", "defs", "pattern", "path", "rect", "line", "div", "span", "b", "i", "p", "h1",
+KNOWN = {"html", "head", "meta", "title", "style", "body", "svg", "defs", "pattern", "path", "rect", "line", "div", "span", "b", "i", "p", "h1", "h3",
          "h2", "header", "main", "section", "article", "table", "tr", "th", "td", "a", "dl", "dt", "dd", "ul", "li", "footer"}
 # Attributes that make a browser fetch or run something.
 LOADS = {"src", "srcset", "data", "action", "formaction", "poster", "background", "ping", "manifest", "xlink:href"}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: writes stores of a synthetic day that ends at
- * UNTIL_S, for viewing reports. DAY is healthy, slow, twelve or gaps; with a "+" appended, each node has its own store
+ * UNTIL_S, for viewing reports. DAY is healthy, slow, twelve, recurring or gaps; with a "+" appended, each node has its own store
  * below DIR.
  */
 #include <errno.h>
@@ -20,7 +20,7 @@ int main(int argc, char **argv)
 	size_t length;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|gaps[+] DIR UNTIL_S [NODES CARDS [STEP_S "
+		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|recurring|gaps[+] DIR UNTIL_S [NODES CARDS [STEP_S "
 				"SAMPLE_S]]\n");
 		return 2;
 	}
@@ -34,6 +34,8 @@ int main(int argc, char **argv)
 		script_one_slow(&script, script.nodes / 2, (int32_t)(script.cards / 2), 0.24);
 	else if (strncmp(argv[1], "twelve", 6) == 0)
 		script_twelve(&script);
+	else if (strncmp(argv[1], "recurring", 9) == 0)
+		script_recurring(&script);
 	if (strncmp(argv[1], "gaps", 4) == 0 || strncmp(argv[1], "twelve", 6) == 0) {
 		script.gap_node = script.nodes > 1 ? 1 : 0;
 		script.gap_since_ns = 8 * SCRIPT_HOUR;

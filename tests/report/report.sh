@@ -21,9 +21,10 @@ day healthy healthy 2 4
 day slow one 1 1
 day gaps gaps 2 4
 day twelve twelve 16 8
+day recurring recurring 1 4
 day twelve+ nodes 16 2
 
-for pair in healthy:healthy one:slow gaps:healthy twelve:slow; do
+for pair in healthy:healthy one:slow gaps:healthy twelve:slow recurring:slow; do
 	name=${pair%:*}
 	report --dir "$work/$name" --html -o "$work/$name.html"
 	report --dir "$work/$name" --json -o "$work/$name.json"
@@ -35,12 +36,24 @@ RANKTRACE_REPORT_KEEP=$work/kept.nodes report --dir "$work/nodes" --markdown >"$
 for form in html json; do cp "$work/kept.nodes/latest.$form" "$work/nodes.$form"; done
 python3 "$here/check_json.py" "$work/nodes.json" slow || fail "nodes.json"
 python3 "$here/check_page.py" "$work"/*.html || fail "the pages"
+python3 "$here/check_contrast.py" "$work/one.html" || fail "the colours are too close"
+sed 's/--mute:#57606a/--mute:#a7b0ba/' "$work/one.html" >"$work/pale.html"
+python3 "$here/check_contrast.py" "$work/pale.html" >/dev/null && fail "check_contrast.py accepts pale text"
 # The check of the page can fail.
 sed 's|</h1>|<script src=x></script><b></h1>|' "$work/one.html" >"$work/bad.html"
 python3 "$here/check_page.py" "$work/bad.html" >/dev/null && fail "check_page.py accepts a script"
 
 [ "$(report --dir "$work/healthy" | wc -l)" -eq 1 ] || fail "a healthy fleet is not one line"
 grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$work/gaps")" || fail "the gap is not reported"
+grep -q '^  1: recurred 5 times since Fri 20 Nov 10:00, 2 h 15 min in all' <<<"$(report --dir "$work/recurring")" ||
+	fail "recurrences are not grouped"
+grep -q 'rank 0 of llama-70b: 5 short slow-downs, 1 min 40 s in all' "$work/recurring.html" || fail "short slow-downs are not counted"
+[ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' | grep -cE ' (closed|open) ')" -eq 3 ] ||
+	fail "findings are not grouped"
+[ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' --episodes | grep -cE ' (closed|open) ')" -eq 13 ] ||
+	fail "--episodes does not show each one"
+grep -q 'Slow-down by rank and time' "$work/healthy.html" || fail "no heat map"
+grep -q ', ranks 0,2-3 only$' <<<"$(report --dir "$work/twelve" --rank 0,2-3)" || fail "--rank is not reported"
 [ "$(report --dir "$work/twelve" | grep -cE '^ +[0-9]+  (Fri|Sat)')" -eq 12 ] || fail "not twelve findings"
 grep -q 'card 1 of node009' <<<"$(report --dir "$work"/nodes/node00[089])" || fail "several folders after --dir are not taken"
 grep -q 'card 0 of node000' <<<"$(report --dir "$work/one/db")" || fail "a db folder is not taken"
@@ -60,6 +73,7 @@ refused 2 'exclude each other' --state-dir "$work/one" --json --html
 refused 2 'takes a time ago' --state-dir "$work/one" --since yesterday
 refused 2 'not before --until' --state-dir "$work/one" --since 2026-11-22
 refused 2 'unexpected "x"' --state-dir "$work/one" x
+refused 2 'takes ranks as in 0,3-7' --state-dir "$work/one" --rank 3-
 refused 2 'number from 1 to' --state-dir "$work/one" --keep-max 0
 refused 1 'cannot read the store' --state-dir "$work/nowhere"
 mkdir "$work/none"

@@ -43,6 +43,9 @@ struct script {
 				 */
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
+	bool cardless;	 /* ranks compute on CPUs */
+	bool forward_waits; /* ranks wait for others in forward, and not in backward */
+	double uneven;	    /* part of a step by which forward varies from step to step and rank to rank */
 	size_t findings;
 	struct script_finding finding[SCRIPT_FINDINGS_MAX];
 };
@@ -82,6 +85,7 @@ static inline struct finding *script_slow(struct script *script, enum finding_ki
 	f->id = script->findings;
 	f->kind = kind;
 	f->cause = cause;
+	f->activity = ACTIVITY_MAX;
 	f->state = lasted_ns ? FINDING_CLOSED : FINDING_OPEN;
 	f->severity = kind == FINDING_IMBALANCE		    ? SEVERITY_INFO
 		      : slow > 0.15 || kind == FINDING_HANG ? SEVERITY_CRITICAL
@@ -116,6 +120,8 @@ static inline void script_put_finding(struct store *store, const struct finding 
 	(void)finding_evidence_json(f, evidence, sizeof(evidence));
 	const struct row_findings row = {.kind = field_text(finding_kind_word(f->kind)),
 		.cause = field_text(finding_cause_word(f->cause)),
+		.activity = field_text_if(activity_word(f->activity)),
+		.side = field_text_if(finding_side_word(f->side)),
 		.state = field_text(finding_state_word(f->state)),
 		.severity = field_text(finding_severity_word(f->severity)),
 		.confidence = field_real(f->confidence),
@@ -161,7 +167,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 		.start_time_ns = field_time(start_ns),
 		.exe = field_text("/usr/bin/python3"),
 		.command = field_text("train.py"),
-		.card = field_text(name),
+		.card = field_text_if(script->cardless ? "" : name),
 		.source = field_text("torchrun"),
 		.first_seen_ns = field_time(start_ns + SCRIPT_SECOND),
 		.last_seen_ns = field_time(start_ns + SCRIPT_SECOND),
@@ -227,13 +233,25 @@ static inline void script_put_stages(
 	int64_t instance = script_instance(script, node, card);
 	int32_t rank = script_rank(script, node, card);
 	uint64_t at_ns = time_ns;
+	double waits;
 	char job[64];
 
 	script_job(script, node, job);
+	/* Who is not slow waits. */
+	waits = script_slowness(script, job, time_ns) - 1;
+	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
+		waits -= script_stage(script, job, rank, stages[i].stage, 0, time_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
-		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns);
-		uint64_t length_ns = (uint64_t)(share * (double)script->step_ns *
-						(0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
+		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
+			       (i == (script->forward_waits ? 1 : 2) && waits > 0 ? waits : 0);
+		uint64_t length_ns;
+
+		/* Who is early waits in backward. */
+		if (i == 1 || i == 2)
+			share += (i == 1 ? 1 : -1) * script->uneven *
+				 (script_noise(time_ns * 3 + (uint64_t)rank * 1000003) - 0.5);
+		length_ns = (uint64_t)(share * (double)script->step_ns *
+				       (0.97 + 0.06 * script_noise(time_ns + (uint64_t)rank * 7 + i)));
 		const struct row_stages row = {.rank = field_int(rank),
 			.step = field_int(step),
 			.stage = field_text(stages[i].stage),
@@ -506,6 +524,39 @@ static inline void script_twelve(struct script *script)
 		"dataloader", "ns", 0.14 * ns, 0.06 * ns, NULL);
 	finding_add(script_slow(script, FINDING_IMBALANCE, CAUSE_STAGE, 0, -1, 23 * hour, 0, 0.06), "stage", "1", 3,
 		NAN, "stage 3 of 8");
+}
+
+/* A rank that loads data slowly, of the node's card 2. */
+static inline struct finding *script_loads(struct script *script, uint64_t ago_ns, uint64_t lasted_ns, double slow)
+{
+	double ns = (double)script->step_ns;
+	struct finding *f =
+		script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 0, 2, ago_ns, lasted_ns, slow);
+
+	f->activity = ACTIVITY_DATALOADER;
+	f->side = FINDING_SIDE_HOST;
+	finding_add(f, "dataloader", "ns", (0.06 + slow) * ns, 0.06 * ns, NULL);
+	return f;
+}
+
+/* Faults that recur, one that is short each time, a hang of a rank, and a slow job. */
+static inline void script_recurring(struct script *script)
+{
+	uint64_t minute = SCRIPT_HOUR / 60;
+
+	for (uint64_t i = 0; i < 6; i++)
+		script_loads(script, (20 - 3 * i) * SCRIPT_HOUR, (10 + 5 * i) * minute, 0.2 + 0.1 * (double)i);
+	for (uint64_t i = 0; i < 5; i++) {
+		struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 0, (22 - 4 * i) * SCRIPT_HOUR,
+			20 * SCRIPT_SECOND, 0.1);
+
+		f->activity = ACTIVITY_OUTSIDE;
+		f->severity = SEVERITY_INFO;
+	}
+	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * minute, 0), "waiting", "1",
+		script_world(script) - 1, NAN, "AllReduce 118");
+	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 100 * minute, 20 * minute, 0.2), "step_time", "ns",
+		1.2 * (double)script->step_ns, (double)script->step_ns, NULL);
 }
 
 #endif

@@ -302,22 +302,33 @@ static void test_nothing(void **state)
 	report_free(report);
 }
 
-/* Slow for less than a minute of a day: one line, which says so. */
+/* Short slow-downs are counted and not announced: one line, which says so. */
 static void test_brief(void **state)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
+	struct finding *f;
+	char *text;
 
 	(void)state;
-	finding_add(script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, 2 * SCRIPT_HOUR, 20 * SCRIPT_SECOND,
-			    0.3),
-		"run_delay", "ns", 2, 1, NULL);
+	for (uint64_t i = 1; i <= 3; i++) {
+		f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, i * SCRIPT_HOUR, 20 * SCRIPT_SECOND, 0.3);
+		finding_add(f, "run_delay", "ns", 2, 1, NULL);
+		f->severity = SEVERITY_INFO;
+	}
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
 	has(report->headline.line, "Healthy: no lasting slowdowns, no hangs; ");
-	has(report->headline.line, "; 1 short slowdown");
+	has(report->headline.line, "; 3 short slowdowns");
 	assert_int_equal(report->worsts, 0);
+	assert_int_equal(report->brief_ranks, 1);
+	assert_int_equal(report->brief[0].count, 3);
+	assert_true(report->brief[0].lasted_ns == 60 * SCRIPT_SECOND);
+	assert_true(fabs(report->cost_card_hours - 3 * 0.3 / 1.3 * 2 * 20 / 3600) < 1e-6);
+	text = shown(render_html, report);
+	has(text, "rank 1 of llama-70b: 3 short slow-downs, 1 min in all");
+	free(text);
 	report_free(report);
 }
 

@@ -187,6 +187,38 @@ static void test_text(void **state)
 	json_decref(all);
 }
 
+/* Episodes of the same rank and activity are one line; short ones are counted. */
+static void test_groups(void **state)
+{
+	struct findings_filter filter = {.since_ns = 0};
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	struct findings_text *shown_text = findings_text_new(out, true);
+	json_t *all;
+
+	(void)state;
+	put(1, "closed", 3, now - HOUR, now - HOUR + 60 * NSEC_PER_SEC, "", "[]", "the first");
+	put(2, "closed", 4, now - HOUR / 2, now - HOUR / 2 + 5 * NSEC_PER_SEC, "", "[]", "another rank");
+	put(3, "open", 3, now - 30 * NSEC_PER_SEC, 0, "", "[]", "the second");
+	all = rows(&filter);
+	json_object_set_new(json_array_get(all, 2), "cost_card_hours", json_real(2.5));
+	json_object_set_new(json_array_get(all, 1), "severity", json_string("info"));
+	assert_true(findings_text_add_groups(shown_text, all, now));
+	findings_text_print(shown_text);
+	findings_text_free(shown_text);
+	fclose(out);
+	assert_non_null(strstr(text, "1 min 30 s  open   warning            4  llama  the second; recurred 1 time since "));
+	assert_non_null(strstr(text, ", 1 min 30 s in all, 4.0 card-hours\n"));
+	assert_null(strstr(text, "the first"));
+	assert_null(strstr(text, "another rank"));
+	assert_non_null(strstr(text, "    episode 1: "));
+	assert_non_null(strstr(text, "    episode 3: "));
+	assert_non_null(strstr(text, "\nrank 4 of llama: 1 short slow-down, 5 s in all\n"));
+	free(text);
+	json_decref(all);
+}
+
 static void none(const struct findings_watched *watched, const char *expected)
 {
 	char *text = NULL;
@@ -278,6 +310,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_alias, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_none, setup, teardown),
 		cmocka_unit_test(test_words),
 	};
