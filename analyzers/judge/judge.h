@@ -48,7 +48,7 @@ void judge_options_default(struct judge_options *ret);
 /* next_id: the first free number of a finding, counted up. NULL: out of memory. */
 struct judge *judge_new(const struct judge_options *options, const char *job, const struct judge_sink *sink, uint64_t *next_id);
 struct judge *judge_free(struct judge *judge);
-/* measures: waits of the frame's ranks; used where the frame has operations. 0 or -ENOMEM. */
+/* measures: waits of the frame's ranks; used where the frame has operations. 0, -ENOMEM, or -EINVAL: too many ranks. */
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures);
 /* The job is over: open episodes are closed. */
 void judge_close(struct judge *judge);

@@ -112,7 +112,7 @@ static enum activity start_activity(const struct start *start, const struct judg
 			if (start_member(start, role, i) != of)
 				judge->scratch[n++] = start_member(start, role, i)->usual.act[a];
 		act[a] = fmax(0, of->usual.act[a] - robust_median(judge->scratch, n));
-		act[a] *= activity_may_wait((enum activity)a, true) ? 0 : 1;
+		act[a] *= start->holds[a] ? 0 : 1;
 		sum += act[a];
 	}
 	n = 0;
@@ -122,7 +122,7 @@ static enum activity start_activity(const struct start *start, const struct judg
 	self = start_parts(start, of).self - robust_median(judge->scratch, n);
 	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, self - sum) : 0;
 	if (!judge->cards && of->usual.act[ACTIVITY_FORWARD] > act[ACTIVITY_COMPUTE]) {
-		act[ACTIVITY_FORWARD] = act[ACTIVITY_COMPUTE];
+		act[ACTIVITY_FORWARD] += act[ACTIVITY_COMPUTE];
 		act[ACTIVITY_COMPUTE] = 0;
 	}
 	return judge_most(act);

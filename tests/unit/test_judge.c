@@ -265,6 +265,48 @@ static void waits_that_begin_later_name_the_rank(void **state)
 	}
 }
 
+/* In the first three ticks with operations rank 1 alone waits 25 ms, or no rank does. Later all do: nobody is named. */
+static void odd_waits_of_a_few_ticks_are_not_the_usual(void **state)
+{
+	(void)state;
+	for (int odd = 0; odd < 2; odd++) {
+		script_begin(4);
+		script_run(60);
+		script.l1 = true;
+		for (int i = 0; i < 31; i++) {
+			script.late[1] = odd ? 25 * MS : 0;
+			script_step();
+		}
+		for (int i = 0; i < 250; i++) {
+			for (int r = 0; r < 4; r++)
+				script.late[r] = 25 * MS;
+			script_step();
+		}
+		script_only(-1, ACTIVITY_BACKWARD);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
+/* Rank 0 has more to do and waits less than others: after seven ticks that is known, and slow transfers are the job's.
+ */
+static void usual_waits_are_known_after_some_ticks(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script.fault[0][ACTIVITY_FORWARD] = 30 * MS;
+	script_run(60);
+	script.l1 = true;
+	script_run(8);
+	script.transfer = 25 * MS;
+	script_run(20);
+	script_expect(2);
+	assert_non_null(script_said(-1, ACTIVITY_BACKWARD));
+	assert_non_null(script_said(0, ACTIVITY_FORWARD));
+	script.slack = INFINITY;
+	script_end();
+}
+
 /* Steps of 5 s open at 1 s lost, and, while operations lack records, at 2 s. */
 static double opens_after(uint64_t lost_records, int before)
 {
@@ -420,6 +462,8 @@ int main(void)
 		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
 		cmocka_unit_test(the_next_culprit_is_named_after_some_steps),
 		cmocka_unit_test(waits_that_begin_later_name_the_rank),
+		cmocka_unit_test(odd_waits_of_a_few_ticks_are_not_the_usual),
+		cmocka_unit_test(usual_waits_are_known_after_some_ticks),
 		cmocka_unit_test(lost_records_raise_the_limit),
 		cmocka_unit_test(ranks_that_are_not_here_are_no_evidence),
 		cmocka_unit_test(steps_that_most_ranks_lack_are_not_judged),

@@ -374,6 +374,24 @@ static void evidence_is_of_the_worst_moment(void **state)
 	script_end();
 }
 
+/* Peers are shown where at least half of the growth is beyond them. */
+static void peers_that_grew_too_are_not_shown(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		const struct finding_evidence *evidence;
+
+		begin(4);
+		script_all(ACTIVITY_OPTIMIZER, more ? 22 * MS : 15 * MS);
+		fault(ACTIVITY_OPTIMIZER, 40 * MS, 20);
+		assert_non_null(script_said(1, ACTIVITY_OPTIMIZER));
+		evidence = script_evidence(&script_said(1, ACTIVITY_OPTIMIZER)->finding, "optimizer");
+		assert_true(fabs(evidence->value - 50e6) < 1e6);
+		assert_true(isnan(evidence->peers) == more);
+		script_end();
+	}
+}
+
 static void more_levels_are_wanted_once(void **state)
 {
 	(void)state;
@@ -432,6 +450,7 @@ int main(void)
 		cmocka_unit_test(what_explains_half_is_the_cause),
 		cmocka_unit_test(major_faults_are_the_cause),
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
+		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),
 		cmocka_unit_test(an_open_episode_is_known),
 	};

@@ -268,12 +268,12 @@ static void the_odd_one_out_of_four_is_named(void **state)
 	script_end();
 }
 
-/* Others differ by a quarter of the growth, or by half of it. */
+/* Others differ from their peers by a quarter of the growth, or by more than a third. */
 static void the_others_are_alike(void **state)
 {
 	(void)state;
 	for (int half = 0; half < 2; half++) {
-		double differ = half ? 14 * MS : 6 * MS;
+		double differ = half ? 14 * MS : 9 * MS;
 
 		script_begin(5);
 		script_cards();

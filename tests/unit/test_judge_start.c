@@ -42,6 +42,15 @@ static void waits_show_who_computes_longer_from_the_start(void **state)
 	}
 }
 
+static void forward_without_cards_is_named(void **state)
+{
+	(void)state;
+	script_begin(4);
+	slow(2, ACTIVITY_FORWARD, 25 * MS);
+	script_only(2, ACTIVITY_FORWARD);
+	script_end();
+}
+
 static void cards_without_operations_are_no_evidence(void **state)
 {
 	(void)state;
@@ -235,6 +244,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_loader_slow_from_the_start_is_named),
 		cmocka_unit_test(waits_show_who_computes_longer_from_the_start),
+		cmocka_unit_test(forward_without_cards_is_named),
 		cmocka_unit_test(cards_without_operations_are_no_evidence),
 		cmocka_unit_test(a_small_gain_is_not_told),
 		cmocka_unit_test(gains_above_the_allowance_add_up),
