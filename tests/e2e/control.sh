@@ -90,7 +90,7 @@ e2e_stop
 "$tracectl" query --state-dir "$state" 'select count(*) from steps' >/dev/null || fail "query fails with the daemon down"
 
 echo "--- findings --follow ends when its reader closes"
-"$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" > >(head -1 >/dev/null) &
+"$tracectl" findings --state-dir "$state" --follow 2>"$work/follow" > >(sleep 1) &
 last=$!
 children+=("$last")
 followed() { ! kill -0 "$last" 2>/dev/null; }
