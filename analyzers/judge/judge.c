@@ -17,6 +17,8 @@
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
+#define STANDSTILL_S 10.0    /* one step that is longer by as much, */
+#define STANDSTILL_STEPS 10.0 /* or by so many steps: about what a hang is told after */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 
@@ -392,6 +394,15 @@ static bool grew_alike(struct judge *judge, const struct frame *frame, double gr
 	return false;
 }
 
+/* The first of such steps is a standstill, which hangs tell of; where one follows the other, they are slow. */
+static bool is_standstill(struct judge *judge, double over)
+{
+	bool was = judge->was_standstill;
+
+	judge->was_standstill = judge->ticks > TICKS_LEARN && over > fmax(STANDSTILL_S, STANDSTILL_STEPS * judge->usual);
+	return judge->was_standstill && !was;
+}
+
 static void take_who(struct judge *judge, const struct frame *frame)
 {
 	judge->cards = false;
@@ -430,6 +441,8 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	if (judge_checkpoint(judge, frame))
 		return 0;
 	over = step - judge->usual;
+	if (is_standstill(judge, over))
+		return 0;
 	clip = CLIP * judge_open_at(judge);
 	spike = judge->ticks > TICKS_LEARN && over > clip;
 	if (spike && !judge->was_spike && grew_alike(judge, frame, over)) {

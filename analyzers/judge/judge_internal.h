@@ -117,7 +117,7 @@ struct judge {
 	double checkpoints; /* share of steps with one */
 	bool frequent;	    /* they are a part of the step */
 	double lost; /* share of the last frames with operations that lack records */
-	bool was_checkpoint, was_spike;
+	bool was_standstill, was_checkpoint, was_spike;
 	uint64_t seen;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Measures of a frame: see measure.h. Waits are in measure_waits.c and measure_stages.c, classes in measure_class.c. */
+/* Measures of a frame: see measure.h. Waits are in measure_waits.c, classes in measure_class.c. */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/measure_internal.h"
 #include "analyzers/judge/whatif.h"
@@ -39,8 +39,6 @@ struct measure *measure_free(struct measure *measure)
 		measure->replay_free(measure->replay);
 	measure_class_free(&measure->classes);
 	free(measure->rank);
-	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++)
-		free(measure->staged[k]);
 	free(measure->group);
 	free(measure->own_shortest);
 	free(measure->wild);
@@ -75,8 +73,6 @@ static int measure_reserve(struct measure *measure, const struct frame *frame)
 	if (frame->ranks > measure->rank_capacity || !measure->rank_capacity) {
 		measure->rank_capacity = 0;
 		if (!measure_renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
-			!measure_renew(&measure->staged[MEASURE_OWN_STAGES], ranks, sizeof(**measure->staged)) ||
-			!measure_renew(&measure->staged[MEASURE_WITH_FORWARD], ranks, sizeof(**measure->staged)) ||
 			!measure_renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
 			!measure_renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
 			!measure_renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
@@ -124,37 +120,6 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 	measure->result.step_ns = (uint64_t)robust_median(measure->scratch, n);
 }
 
-/* Is it sure that no rank waits for others in forward? Without operations it is only likely. */
-static bool forward_is_free(const struct frame *frame)
-{
-	for (size_t i = 0; i < frame->ops; i++) {
-		const struct frame_op *op = &frame->op[i];
-		const struct frame_rank *rank = &frame->rank[op->rank];
-		double begun = (double)rank->stage_ns[STAGE_DATALOADER] + (double)rank->stage_ns[STAGE_FORWARD];
-
-		if (rank->here && ((double)op->start_ns < MEASURE_BEFORE * begun ||
-					  (double)op->start_ns + (double)op->duration_ns > (double)rank->step_ns))
-			return false;
-	}
-	return true;
-}
-
-/* Times of stages that hold no wait; needs the classes. */
-static void measure_fill_staged(struct measure *measure, const struct frame *frame)
-{
-	for (size_t k = 0; k < MEASURE_STAGED_KINDS; k++) {
-		bool with_forward = k == MEASURE_WITH_FORWARD;
-
-		measure->result.staged[k] = NULL;
-		if (frame->ranks > MEASURE_STAGED_MAX || (with_forward && !forward_is_free(frame)))
-			continue;
-		memcpy(measure->staged[k], measure->rank, frame->ranks * sizeof(**measure->staged));
-		measure_stages(measure, frame, with_forward, measure->staged[k]);
-		measure_compare(measure, measure->staged[k]);
-		measure->result.staged[k] = measure->staged[k];
-	}
-}
-
 int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret)
 {
 	bool stages = frame->tier == FRAME_TIER_STAGES;
@@ -173,10 +138,11 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 	if (r < 0)
 		return r;
 	measure_by_class(measure, frame);
-	if (stages)
-		measure_stages(measure, frame, true, measure->rank);
+	for (size_t i = 0; stages && i < frame->ranks; i++) {
+		measure->rank[i].wait_ns = 0;
+		measure->rank[i].self_ns = measure->here[i] ? frame->rank[i].step_ns : 0;
+	}
 	measure_compare(measure, measure->rank);
-	measure_fill_staged(measure, frame);
 	measure->result.ranks = frame->ranks;
 	measure->result.groups = frame->groups;
 	measure->result.rank = measure->rank;

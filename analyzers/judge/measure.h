@@ -18,19 +18,9 @@
  * gradients): the wait in each is the lead that the rank has by then, so of all of them only the longest wait counts.
  *   wait_r = length of the union of [last begin of any operation of r before the end of g, start + wait_r(g))
  *   self_r = step_r - wait_r
- * is the time for which no rank but r (and the transfers, equal for all) can be blamed. Of few ranks
- * (MEASURE_STAGED_MAX) what their stages alone show is measured beside it, as below: two ranks that share a machine
- * differ in computing from step to step by more than a loader that is late, which stages show to the millisecond. With
- * forward it is measured only where no operation begins before MEASURE_BEFORE of the time that loading and forward take has
- * passed, nor ends after the step: then forward holds no wait.
+ * is the time for which no rank but r (and the transfers, equal for all) can be blamed.
  *
- * Waits, of frames of stages only. What can hold a wait is backward, synchronisation, and the unnamed rest; what cannot
- * is data loading, checkpoint, garbage collection and the optimizer; forward can (buffers, prefetched shards; on a card
- * it only launches). With excess_r = sum over stages that cannot of (stage_r - median of its class), at least that of
- * garbage collection alone, which lies within others; and forward's less collections, of ranks without a card of which
- * one alone has it, or a few that cannot be one group (measure_internal.h), beyond what others have of own
- *   self_r = excess_r + min over ranks of (step - excess)
- * so that only an excess that no wait explains counts.
+ * Frames of stages only have no waits: self_r = step_r. What stages show is judged by activities (judge.h).
  *
  * Classes. Ranks are compared only with ranks of the same role: the same pipeline stage, where it is known from
  * outside; otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers),
@@ -39,14 +29,12 @@
  * MEASURE_CLASS_MIN ranks is compared with no rank by self time; what it does alone may still be known from its stages by
  * its own past.
  */
-#ifndef RANKTRACE_DETECT_MEASURE_H
-#define RANKTRACE_DETECT_MEASURE_H
+#ifndef RANKTRACE_JUDGE_MEASURE_H
+#define RANKTRACE_JUDGE_MEASURE_H
 
 #include "analyzers/align/frame.h"
 
 #define MEASURE_CLASS_MIN 2
-#define MEASURE_STAGED_MAX 64
-#define MEASURE_BEFORE 0.9
 
 struct measure_rank {
 	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
@@ -65,17 +53,9 @@ struct measure_group {
 	uint32_t before;      /* the one that came before it: of point to point the other side */
 };
 
-/* What stages alone show, of frames of any tier. */
-enum measure_staged {
-	MEASURE_OWN_STAGES,   /* of stages that can hold no wait */
-	MEASURE_WITH_FORWARD, /* and of forward, where no operation lies in it: as in frames of stages only */
-	MEASURE_STAGED_KINDS
-};
-
 struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
-	const struct measure_rank *staged[MEASURE_STAGED_KINDS]; /* NULL: not in this frame */
 	const struct measure_group *group;
 	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
 	uint64_t left_out;	     /* groups */

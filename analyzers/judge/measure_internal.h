@@ -3,8 +3,8 @@
  * Inside measure*.c alone. What is kept between frames is who is of which class; all else is of the frame measured
  * last.
  */
-#ifndef RANKTRACE_DETECT_MEASURE_INTERNAL_H
-#define RANKTRACE_DETECT_MEASURE_INTERNAL_H
+#ifndef RANKTRACE_JUDGE_MEASURE_INTERNAL_H
+#define RANKTRACE_JUDGE_MEASURE_INTERNAL_H
 
 #include "analyzers/judge/measure.h"
 
@@ -12,20 +12,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-/*
- * A few ranks that are longer in forward by about as much: may some of them be a group of which all wait for one? Pure.
- * For judge/measure_stages.c.
- *
- * Tensors and shards are spread over groups that are laid out as a grid: of ranks at equal distances, in blocks of as
- * many, the first of which begins with rank 0. All of a group wait for its slow one, for about as long. So ranks of
- * which no two, and not all, are a whole group of any grid of the job's size are slow each by itself.
- */
-
-#define MEASURE_ALIKE_MAX 3
-
-/* Global numbers, in rising order. True where they make no sense, too. */
-bool measure_alike_grouped(const int32_t *rank, size_t ranks, uint32_t world_size);
 
 #define MEASURE_PENDING 4 /* operations of a rank in flight at once that are remembered: the longest waits */
 #define MEASURE_COMMS 16  /* communicators of a rank that define its class */
@@ -109,7 +95,7 @@ struct measure_class_state {
 
 struct measure {
 	struct measures result;
-	struct measure_rank *rank, *staged[MEASURE_STAGED_KINDS];
+	struct measure_rank *rank;
 	struct measure_group *group;
 	/* Of a tame frame: the frame's own, or what was kept of it here. */
 	const struct shortest *shortest;
@@ -144,8 +130,6 @@ static inline int64_t measure_clamp_length(uint64_t length_ns)
 int measure_groups(struct measure *measure, const struct frame *frame);
 /* The same, and rank's wait, self and last. */
 int measure_waits(struct measure *measure, const struct frame *frame);
-/* The same by stages, into `to`; needs by_class. with_forward: forward counts, too. */
-void measure_stages(struct measure *measure, const struct frame *frame, bool with_forward, struct measure_rank *to);
 /* Who is of which class (-ENOMEM), after measure_waits(). */
 int measure_classify(struct measure *measure, const struct frame *frame);
 /* Ranks that are here, by class: result.classes, class_ranks, class_start, by_class. */

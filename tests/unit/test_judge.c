@@ -164,6 +164,39 @@ static void an_evaluation_is_no_finding(void **state)
 	}
 }
 
+/* A step that takes ten seconds more, once: hangs tell of it, and what follows is not laid at that rank. */
+static void one_standstill_is_no_slow_down(void **state)
+{
+	(void)state;
+	for (int steps = 1; steps <= 6; steps += 5) {
+		script_begin(2);
+		script_run(20);
+		for (int i = 0; i < steps; i++) {
+			script.once[1][ACTIVITY_DATALOADER] = 12;
+			script_step();
+		}
+		for (int r = 0; r < 2; r++)
+			script.fault[r][ACTIVITY_FORWARD] = 60 * MS;
+		script_run(3);
+		assert_true((script_said(1, ACTIVITY_DATALOADER) != NULL) == (steps > 1));
+		script_end();
+	}
+}
+
+/* The same that takes nine seconds, or less than ten steps, counts. */
+static void less_than_a_standstill_counts(void **state)
+{
+	(void)state;
+	script_begin(2);
+	script_run(20);
+	for (int i = 0; i < 3; i++) {
+		script.once[1][ACTIVITY_DATALOADER] = 9;
+		script_step();
+	}
+	assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+	script_end();
+}
+
 /* A third of the growth in one activity is no evaluation. */
 static void a_job_slow_in_every_second_step_is_told(void **state)
 {
@@ -457,6 +490,8 @@ int main(void)
 		cmocka_unit_test(ten_slow_minutes_are_the_new_usual),
 		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
 		cmocka_unit_test(an_evaluation_is_no_finding),
+		cmocka_unit_test(one_standstill_is_no_slow_down),
+		cmocka_unit_test(less_than_a_standstill_counts),
 		cmocka_unit_test(a_job_slow_in_every_second_step_is_told),
 		cmocka_unit_test(a_second_long_step_counts),
 		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
