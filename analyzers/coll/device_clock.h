@@ -81,7 +81,7 @@ void device_clock_add(
 /* False: nothing known. */
 bool device_clock_at(const struct device_clock *clock, uint64_t device_ns, struct device_clock_estimate *ret);
 /* Host time of the start of an operation that ran duration_ns. given_ns, heard_ns: of this operation, 0: unknown.
- * 0: cannot be told. */
+ * 0: not known. */
 uint64_t device_clock_host_ns(const struct device_clock *clock, uint64_t start_ns, uint64_t duration_ns,
 	uint64_t given_ns, uint64_t heard_ns);
 

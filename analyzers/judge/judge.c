@@ -18,7 +18,7 @@
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 #define STANDSTILL_S 10.0    /* one step that is longer by as much, */
-#define STANDSTILL_STEPS 10.0 /* or by so many steps: about what a hang is told after */
+#define STANDSTILL_STEPS 10.0 /* or by so many steps: about the time after which a hang is reported */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 

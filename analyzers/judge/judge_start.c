@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define START_LEAST 0.03  /* of the step: the gain that is told; noise of a few steps' mean is below */
+#define START_LEAST 0.03  /* of the step: the least gain that is reported; noise of a few steps' mean is below */
 #define START_ALLOW 0.015 /* of the step: half of it */
 #define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
 #define START_SPREADS 5	  /* of its peers: what differs by less is noise */
@@ -143,7 +143,7 @@ static void start_role(const struct start *start, struct start_ranks role, const
 		double others = start_others(&middle, judge->self[r]), own = judge->self[r] - others;
 		double gain = fmin(own, start_others(waits, judge->waits[r]) - (start->l1 ? 0 : judge->waits[r]));
 
-		/* Too little to be told, however near its peers are. */
+		/* Too little to be reported, however near its peers are. */
 		if (gain <= START_LEAST * judge->usual / 2)
 			continue;
 		if (spread < 0 || role.n <= START_MANY)

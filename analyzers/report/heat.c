@@ -173,7 +173,7 @@ static bool heat_compare(struct heat_bucket *bucket, bool forward)
 	return true;
 }
 
-/* Shares stay signed until heat_settle(). */
+/* Shares are signed until heat_settle(). */
 static void heat_fill(struct report_heat *heat, uint32_t at, struct heat_bucket *bucket)
 {
 	if (!heat_compare(bucket, false))

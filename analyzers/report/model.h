@@ -60,7 +60,7 @@ int report_settle(struct report *report);
 int report_add_finding(struct report *report, uint32_t store, const struct finding *finding, bool across);
 /* Sorts findings into groups; may be called again. 0 or -ENOMEM. */
 int report_group(struct report *report);
-/* Adds the short slow-downs of a rank. Those of a job as a whole are told by each of its nodes: the most count. */
+/* Adds the short slow-downs of a rank. Those of a job as a whole come from each of its nodes: the most count. */
 void report_add_brief(struct report *report, uint32_t job, int32_t rank, const struct report_brief *brief);
 /* Of the ranks that --rank chose, or concerning them. */
 bool report_wants_rank(const struct report *report, int32_t rank, const char *others);

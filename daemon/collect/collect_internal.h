@@ -43,7 +43,7 @@ void call_level_notes(struct libraries *libraries, struct collector_status *stat
  * Decodes records of marker libraries into operations of analyzers/coll/coll.h. Pure: no clock, no I/O. Records are
  * not trusted: lengths, kinds, texts and times are checked; impossible times become unknown.
  *
- * Device times stay those of the device's clock, of whatever epoch: analyzers/coll/device_clock.h converts them.
+ * Device times are those of the device's clock, of whatever epoch: analyzers/coll/device_clock.h converts them.
  */
 
 #define MARKER_COMMS_MAX 256 /* per process; the least recently reported one is replaced */

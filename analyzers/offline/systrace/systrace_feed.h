@@ -10,7 +10,7 @@
  *  - Operations have no number there: of each group they are numbered by their order where all members show the same
  *    ones, else by their ends, which lie close together on all members.
  *  - Sends and receives do not name the other side, and a pipeline's communicator has many: they cannot be joined. What
- *    a rank waits for in them looks like its own work then, so that a job that sends and receives in its steps is not
+ *    a rank waits for in them counts as its own work then, so that a job that sends and receives in its steps is not
  *    judged: nothing of it is fed, and a warning says so (systrace_pipeline.c).
  *
  * A file is not in the order of time, so that all of the range is read before the first event is fed:
