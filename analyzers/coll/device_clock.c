@@ -63,7 +63,7 @@ static void contradicted(struct device_clock *clock, int64_t device_ns, int64_t 
 	begin_anew(clock, device_ns);
 }
 
-/* Mean drift between the earlier and the later bound; the caller compares. False: too close to tell. */
+/* Mean drift between the earlier and the later bound; the caller compares. False: the bounds are too close in time. */
 static bool slope(const struct device_clock_bound *earlier, const struct device_clock_bound *later, double *ret)
 {
 	int64_t x = later->device_ns - earlier->device_ns;

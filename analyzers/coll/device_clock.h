@@ -39,7 +39,7 @@
 /* Change of the drift within the window: 0.04 ppm/s, a crystal of 0.3 ppm/K that warms by 8 K/min. */
 #define DEVICE_CLOCK_WANDER 10e-6
 #define DEVICE_CLOCK_BUCKET_NS 8000000000LL
-#define DEVICE_CLOCK_BUCKETS 32 /* window of 256 s: bounds of 100 us tell the drift to 0.4 ppm */
+#define DEVICE_CLOCK_BUCKETS 32 /* window of 256 s: bounds of 100 us give the drift to 0.4 ppm */
 /* A step back is forgotten after this time and so many operations: longer than a load spike. */
 #define DEVICE_CLOCK_LOWER_NS 8000000000LL
 #define DEVICE_CLOCK_LOWER_OPS 16

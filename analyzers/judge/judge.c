@@ -13,7 +13,6 @@
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
-#define ALLOW 0.010	    /* of the usual: half of the smallest notice, so that smaller drifts never add up */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
@@ -285,7 +284,7 @@ static void tick(struct judge *judge)
 	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
-	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * ALLOW * judge->usual * judge->steps) : 0;
+	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole, true);
 		judge_rebase(judge);
@@ -394,7 +393,7 @@ static bool grew_alike(struct judge *judge, const struct frame *frame, double gr
 	return false;
 }
 
-/* The first of such steps is a standstill, which hangs tell of; where one follows the other, they are slow. */
+/* The first of such steps is a standstill, which hang detection reports; where one follows the other, they are slow. */
 static bool is_standstill(struct judge *judge, double over)
 {
 	bool was = judge->was_standstill;

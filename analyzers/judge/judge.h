@@ -56,7 +56,5 @@ void judge_close(struct judge *judge);
 void judge_end(struct judge *judge);
 /* Open episodes, as published last. Returns how many were written. */
 size_t judge_open(const struct judge *judge, struct finding *ret, size_t max);
-/* Whether an episode of a single rank is open: what else is slow then has an explanation. */
-bool judge_names(const struct judge *judge);
 
 #endif

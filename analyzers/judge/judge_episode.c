@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_S 0.5		   /* lost above the allowance: 10 % for 7 s, 50 % for 1.5 s */
+#define OPEN_S 0.5		   /* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
 #define OPEN_STEPS 0.2		   /* usual steps lost, where that is more */
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
-#define ALLOW 0.010		   /* as in judge.c */
 #define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
 #define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
@@ -26,11 +25,11 @@
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
-#define GROWTH_JOB 0.06	   /* the same of the job, which has only its own history to compare with */
-#define ALLOW_JOB 0.040		   /* as ALLOW */
 #define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
 #define FAULT_S 0.001		   /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
+#define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
+#define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
 #define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
 #define NS 1e-9
 
@@ -64,14 +63,6 @@ bool judge_quiet(const struct judge *judge)
 		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
 			return false;
 	return !judge->whole.open && judge->whole.evidence <= limit;
-}
-
-bool judge_names(const struct judge *judge)
-{
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			return true;
-	return false;
 }
 
 /* How far noise takes the evidence: excursions that came to little. */
@@ -259,14 +250,13 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 		return;
 	if (saves) {
 		*worst = (struct judge_moment){.rate = rate,
-			.activity = a,
 			.value = rank->saved,
 			.peers = rank->saved_usual,
 			.step = judge->usual + rank->saved,
 			.usual = judge->usual + rank->saved_usual};
 		return;
 	}
-	*worst = (struct judge_moment){.rate = rate, .activity = a, .usual = judge->usual};
+	*worst = (struct judge_moment){.rate = rate, .usual = judge->usual};
 	for (size_t r = 0; r < judge->ranks; r++) {
 		for (int i = 0; i < ACTIVITY_MAX; i++)
 			sum += judge->rank[r].late.sum.act[i];
@@ -283,7 +273,6 @@ static void moment(const struct judge *judge, const struct judge_rank *rank, str
 	/* Where they wait in it, too, they are no comparison. */
 	if (a != ACTIVITY_COMPUTE && worst->value - worst->peers < PEERS_HALF * (worst->value - rank->usual.act[a]))
 		worst->peers = NAN;
-	worst->side = side_of(judge, rank, a);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
@@ -353,11 +342,8 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding = &episode->finding;
 	watch->open = true;
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	watch->last_slow_ns = judge->now_ns;
-	watch->last_slow_step = judge->step;
 	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
-		*episode = (struct judge_episode){.opened_ns = judge->now_ns,
-			.known = (double)(watch->onset_ns - judge->first_ns) * NS,
+		*episode = (struct judge_episode){.known = (double)(watch->onset_ns - judge->first_ns) * NS,
 			.rate = cost / fmax(1e-9, watch->base + cost),
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
@@ -414,8 +400,8 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	struct finding *finding = &episode->finding;
 	enum finding_severity severity;
 
-	watch->last_slow_ns = finding->until_ns = judge->now_ns;
-	watch->last_slow_step = finding->until_step = judge->step;
+	finding->until_ns = judge->now_ns;
+	finding->until_step = judge->step;
 	episode->lost += watch->pending;
 	episode->base += watch->pending_base;
 	watch->pending = watch->pending_base = 0;
@@ -466,7 +452,8 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 {
 	/* Time won back counts for everybody. */
 	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
-	double cost = share * (judge->real - judge->usual * judge->steps), allow = (rank ? ALLOW : ALLOW_JOB) * judge->usual * judge->steps, limit = limit_of(judge, !rank);
+	double usual = judge->usual * judge->steps, cost = share * (judge->real - usual);
+	double allow = (rank ? JUDGE_ALLOW : ALLOW_JOB) * usual, limit = limit_of(judge, !rank);
 	const double *act = rank ? rank->act : judge->common;
 	double total = 0;
 
@@ -480,7 +467,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->lost += lost;
 	watch->total += judge->clipped;
 	watch->cost += cost;
-	watch->base += judge->usual * judge->steps;
+	watch->base += usual;
 	watch->steps += judge->steps;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, act[a]);

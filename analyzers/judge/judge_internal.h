@@ -6,6 +6,7 @@
 #include "analyzers/judge/judge.h"
 
 #define JUDGE_RANKS_MAX 16384
+#define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
 
 /* What the operating system did to a rank, per step. */
 enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
@@ -24,23 +25,21 @@ struct judge_sum {
 	double steps, l1_steps, leads, host_steps[JUDGE_HOST_MAX];
 };
 
-/* The activity of a watch's newest loss, beside its peers'. */
+/* The tick of an episode that lost most. */
 struct judge_moment {
 	double rate; /* lost s a s; 0: none yet */
-	enum activity activity;
-	double value, peers; /* of the activity, s a step */
+	double value, peers; /* of the finding's activity, s a step */
 	double step, usual;  /* s */
 	double host[JUDGE_HOST_MAX], host_usual[JUDGE_HOST_MAX];
 	bool host_known[JUDGE_HOST_MAX];
 	uint32_t preemptor_pid;
 	char preemptor_name[16];
-	enum finding_side side;
 };
 
 /* A finding that is open, or may be continued. */
 struct judge_episode {
 	struct finding finding; /* id 0: none */
-	uint64_t opened_ns, published_ns;
+	uint64_t published_ns;
 	double lost, rate;	/* s; s a s */
 	double base;		/* s that the steps of this time usually take */
 	double known;		/* s that the job was known for when it began */
@@ -58,7 +57,6 @@ struct judge_watch {
 	uint64_t onset_step;
 	double lost, total, cost; /* since the onset: its own, the job's, and its own without clipping */
 	double act[ACTIVITY_MAX];
-	uint64_t last_slow_ns, last_slow_step;
 	double base, steps;	  /* s that the steps since the onset usually take; so many */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
@@ -96,7 +94,6 @@ struct judge {
 	size_t ranks, capacity;
 	struct judge_rank *rank;
 	struct judge_watch whole; /* the job */
-	struct judge_moment whole_now;
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
 	double *column, *scratch;    /* capacity each */
 	uint32_t *index;	     /* ranks of which the newest steps are known */
@@ -124,14 +121,14 @@ struct judge {
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 
-/* Learns anew: what was taken for the usual was not. */
+/* The last seconds become the usual: what was learned before was not. */
 void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */
 void judge_relearn(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);
-/* judge_start.c: ranks that were slower than their peers from the start; after the usual has changed. steps: of this tick */
+/* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
 
 /* judge_episode.c */
@@ -143,7 +140,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 /* A tick of an open episode that lost `lost` s. */
 void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state);
-/* It closes; what the job does now becomes its usual. */
+/* Ends its episode. whole: of the job. */
 void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whole);
 enum activity judge_most(const double act[ACTIVITY_MAX]);
 bool judge_quiet(const struct judge *judge);
