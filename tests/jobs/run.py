@@ -31,7 +31,7 @@ import plan as plans  # noqa: E402
 import truth as truths  # noqa: E402
 
 READY_S = 240            # for all ranks to reach their first step; a GPU machine loads CUDA's libraries from a cold disk
-STOP_S = 60              # for all ranks to end after they were told to
+STOP_S = 60              # for all ranks to end after the signal
 STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
 SETTLE_S = 4             # after the end, until the daemon has judged and written all
 FULLY_SHARD = 2, 6       # PyTorch that has fully_shard beside FullyShardedDataParallel

@@ -260,10 +260,10 @@ def show(result):
     print("clean        %d of warning or worse in %.2f rank-hours: %s per rank-hour" % (
         result["clean_loud"], result["clean_rank_hours"], "-" if result["clean_loud_per_rank_hour"] is None else "%.1f" % result["clean_loud_per_rank_hour"]))
     alike = result["alike"]
-    print("all alike    %d faults, %.1f s lost, %.1f s told as the job's; %d findings of warning or worse accuse a rank" % (
+    print("all alike    %d faults, %.1f s lost, %.1f s attributed to the job; %d findings of warning or worse accuse a rank" % (
         alike["faults"], alike["lost_s"], alike["told_as_job_s"], alike["accused"]))
     for name, row in result["delay"].items():
-        print("delay        %-13s %d of %d told; median %s, 95 %% %s" % (name, row["told"], row["faults"], seconds(row["median_s"]), seconds(row["p95_s"])))
+        print("delay        %-13s %d of %d announced; median %s, 95 %% %s" % (name, row["told"], row["faults"], seconds(row["median_s"]), seconds(row["p95_s"])))
     print("\n%-15s %6s %8s %6s %9s %5s %10s %6s" % ("shape", "faults", "lost s", "rank", "activity", "own", "precision", "false"))
     for name, row in result["shapes"].items():
         print("%-15s %6d %8.1f %6s %9s %5d %10s %6d" % (name, row["faults"], row["lost_s"], percent(row["recall_rank"]), percent(row["recall_activity"]), row["own"],
