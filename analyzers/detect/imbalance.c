@@ -11,7 +11,7 @@
  * more than the median, as far as others wait for it. Means over SEQUENCE_FRAMES frames decide: another one is the longest
  * again and again, what is constant for a rank is little, and data loading, garbage collection and waiting for a CPU,
  * which no length changes, are a small part. On the host, forward and the rest are long together (of pipelines, where
- * forward holds waits, they are not); device times are free of the host's noise. Without operations: see add_step().
+ * forward holds waits, they are not); device times are free of the host's noise. Without operations: see sequence_add_step().
  */
 #include <stdlib.h>
 #include <string.h>
@@ -313,7 +313,7 @@ static void sequence_blend(const struct imbalance_sequence *sequence, double *me
 }
 
 /* Without operations only forward shows a length: steps are longer with it, by more than it is, as backward is, too. */
-static void add_step(struct imbalance_sequence *sequence, const struct measures *measures, struct imbalance_sums *sum)
+static void sequence_add_step(struct imbalance_sequence *sequence, const struct measures *measures, struct imbalance_sums *sum)
 {
 	double x = sum->most, y = (double)measures->step_ns, slope = sequence->xx > 0 ? fmax(0, sequence->xy / sequence->xx) : 0;
 
@@ -368,7 +368,7 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	sequence_blend(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
 	sum.spread /= (double)sum.ranks;
 	if (frame->tier == FRAME_TIER_STAGES)
-		add_step(sequence, measures, &sum);
+		sequence_add_step(sequence, measures, &sum);
 	else
 		sum.most = fmin(sum.most, (double)measures->rank[sum.longest].last_ns);
 	sequence_blend(sequence, &sequence->spread, sum.spread);
