@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/columns.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/detect/detector.h"
 
@@ -55,7 +56,8 @@ struct imbalance_sequence {
 
 struct imbalance {
 	struct detect_options options;
-	size_t capacity, classes;
+	struct columns columns; /* by rank */
+	size_t classes;
 	struct imbalance_class *class;
 	double *work;	      /* ns, of each rank */
 	double *mean;	      /* of a rank's deviations */
@@ -68,14 +70,8 @@ static void *imbalance_free(void *arg)
 {
 	struct imbalance *state = arg;
 
-	if (!state)
-		return NULL;
-	free(state->class);
-	free(state->work);
-	free(state->mean);
-	free(state->value);
-	free(state->member);
-	free(state->start);
+	if (state)
+		columns_free(&state->columns);
 	free(state);
 	return NULL;
 }
@@ -84,37 +80,12 @@ static void *imbalance_new(const struct detect_options *options)
 {
 	struct imbalance *state = calloc(1, sizeof(*state));
 
-	if (state)
-		state->options = *options;
+	if (!state)
+		return NULL;
+	state->options = *options;
+	state->columns = COLUMNS(COLUMN(state->class), COLUMN(state->work), COLUMN(state->mean), COLUMN(state->value),
+		COLUMN(state->member), COLUMN(state->start));
 	return state;
-}
-
-static bool imbalance_reserve(struct imbalance *state, size_t ranks)
-{
-	struct imbalance *fresh;
-
-	if (ranks <= state->capacity)
-		return true;
-	fresh = imbalance_new(&state->options);
-	if (!fresh)
-		return false;
-	fresh->class = calloc(ranks, sizeof(*fresh->class));
-	fresh->work = calloc(ranks, sizeof(*fresh->work));
-	fresh->mean = calloc(ranks, sizeof(*fresh->mean));
-	fresh->value = calloc(ranks, sizeof(*fresh->value));
-	fresh->member = calloc(ranks, sizeof(*fresh->member));
-	fresh->start = calloc(ranks + 1, sizeof(*fresh->start));
-	fresh->capacity = ranks;
-	if (!fresh->class || !fresh->work || !fresh->mean || !fresh->value || !fresh->member || !fresh->start) {
-		imbalance_free(fresh);
-		return false;
-	}
-	/* The old arrays go with the copy. */
-	struct imbalance old = *state;
-	*state = *fresh;
-	*fresh = old;
-	imbalance_free(fresh);
-	return true;
 }
 
 static void sort_ranks(struct imbalance *state, const struct measures *measures)
@@ -352,7 +323,7 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	if (sequence->tier != frame->tier || sequence->ranks != frame->ranks) {
 		/* Seen in another way: no measure for this. */
 		*sequence = (struct imbalance_sequence){.tier = frame->tier, .ranks = frame->ranks};
-		memset(state->mean, 0, state->capacity * sizeof(*state->mean));
+		memset(state->mean, 0, state->columns.capacity * sizeof(*state->mean));
 	}
 	sequence->frames++;
 	sequence->classes = state->classes;
@@ -398,7 +369,7 @@ static void imbalance_frame(
 {
 	struct imbalance *state = arg;
 
-	if (frame->class != FRAME_TRAIN || !measures->ranks || !imbalance_reserve(state, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !measures->ranks || !columns_renew(&state->columns, measures->ranks + 1))
 		return;
 	sort_ranks(state, measures);
 	measure_classes(state, measures);
