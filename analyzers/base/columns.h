@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays of one length: reserved and freed together. The owner has a pointer to each, and lists them once:
- *	state->columns = COLUMNS(COLUMN(state->work), COLUMN(state->mean));
+ *	state->columns = COLUMNS_OF(COLUMN_OF(state->work), COLUMN_OF(state->mean));
  */
 #ifndef RANKTRACE_BASE_COLUMNS_H
 #define RANKTRACE_BASE_COLUMNS_H
@@ -21,11 +21,11 @@ struct columns {
 	size_t capacity; /* items */
 };
 
-#define COLUMN(array) \
+#define COLUMN_OF(array) \
 	{ \
 		&(array), sizeof(*(array)) \
 	}
-#define COLUMNS(...) \
+#define COLUMNS_OF(...) \
 	(struct columns) \
 	{ \
 		.column = { __VA_ARGS__ } \

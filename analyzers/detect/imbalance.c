@@ -83,8 +83,8 @@ static void *imbalance_new(const struct detect_options *options)
 	if (!state)
 		return NULL;
 	state->options = *options;
-	state->columns = COLUMNS(COLUMN(state->class), COLUMN(state->work), COLUMN(state->mean), COLUMN(state->value),
-		COLUMN(state->member), COLUMN(state->start));
+	state->columns = COLUMNS_OF(COLUMN_OF(state->class), COLUMN_OF(state->work), COLUMN_OF(state->mean), COLUMN_OF(state->value),
+		COLUMN_OF(state->member), COLUMN_OF(state->start));
 	return state;
 }
 

@@ -61,8 +61,8 @@ static void *slow_communication_new(const struct detect_options *options)
 	if (!state)
 		return NULL;
 	state->options = *options;
-	state->columns = COLUMNS(COLUMN(state->endpoint), COLUMN(state->next_start), COLUMN(state->lost),
-		COLUMN(state->run), COLUMN(state->delay), COLUMN(state->scratch));
+	state->columns = COLUMNS_OF(COLUMN_OF(state->endpoint), COLUMN_OF(state->next_start), COLUMN_OF(state->lost),
+		COLUMN_OF(state->run), COLUMN_OF(state->delay), COLUMN_OF(state->scratch));
 	return links_init(&state->links, options) ? state : slow_communication_free(state);
 }
 

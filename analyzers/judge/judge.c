@@ -41,8 +41,8 @@ struct judge *judge_new(
 	judge->sink = *sink;
 	judge->next_id = next_id;
 	snprintf(judge->job, sizeof(judge->job), "%s", job);
-	judge->columns = COLUMNS(COLUMN(judge->column), COLUMN(judge->scratch), COLUMN(judge->index), COLUMN(judge->self),
-		COLUMN(judge->waits), COLUMN(judge->usually), COLUMN(judge->order));
+	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index), COLUMN_OF(judge->self),
+		COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
 	return judge;
 }
 

@@ -25,9 +25,9 @@ static int measure_class_reserve(struct measure_class_state *state, size_t ranks
 	if (ranks == state->ranks && state->of)
 		return 0;
 	measure_class_free(state);
-	state->by_rank = COLUMNS(COLUMN(state->of), COLUMN(state->next_of), COLUMN(state->parent), COLUMN(state->comms),
-		COLUMN(state->comm), COLUMN(state->pair));
-	state->by_comm = COLUMNS(COLUMN(state->lead), COLUMN(state->split));
+	state->by_rank = COLUMNS_OF(COLUMN_OF(state->of), COLUMN_OF(state->next_of), COLUMN_OF(state->parent), COLUMN_OF(state->comms),
+		COLUMN_OF(state->comm), COLUMN_OF(state->pair));
+	state->by_comm = COLUMNS_OF(COLUMN_OF(state->lead), COLUMN_OF(state->split));
 	if (!columns_renew(&state->by_rank, ranks + 1))
 		return -ENOMEM;
 	state->ranks = ranks;
