@@ -96,6 +96,8 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 	measure->result.rank = measure->rank;
 	measure->result.group = measure->group;
 	measure->result.class_ranks = measure->class_ranks;
+	measure->result.class_start = measure->class_start;
+	measure->result.member = measure->by_class;
 	*ret = &measure->result;
 	return 0;
 }
