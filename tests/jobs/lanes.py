@@ -38,6 +38,8 @@ READY_S = 30.0           # from the start of a job's processes until it trains; 
 STOP_S = 8.0             # from the plan's end until all ranks have ended
 PACK_S = 60.0            # of the time given: to judge, to stop the daemon, to compress
 PART_BYTES = 15 << 20    # of what is copied back one file has at most 16 MiB
+# What a recording that is too large is packed without, step by step.
+LEFT_OUT = ("run_delay_ns * 10 < duration_ns", "of threads that slept"), ("1", "of all threads")
 PORT = 21000
 
 
@@ -233,12 +235,12 @@ def compress(folder, out):
     return sum(path.stat().st_size for path in out.glob("lanes.tar.xz.*"))
 
 
-def without_sleeps(folder):
-    """Takes the off-CPU intervals of threads that waited, and not for a CPU, out of the store: half of its size. Returns how many."""
+def without(folder, which):
+    """Takes off-CPU intervals out of the store; returns how many."""
     count = 0
     for path in (folder / "state/db").glob("events-*.db"):
         store = sqlite3.connect(path, isolation_level=None)
-        count += store.execute("DELETE FROM offcpu_raw WHERE run_delay_ns * 10 < duration_ns").rowcount
+        count += store.execute("DELETE FROM offcpu_raw WHERE " + which).rowcount
         store.execute("VACUUM")
         store.close()
     return count
@@ -246,9 +248,10 @@ def without_sleeps(folder):
 
 def pack(folder, out, most_mb):
     size = compress(folder, out)
-    if size > most_mb * 1e6:
-        print("%.1f MB: packed again without %d off-CPU intervals of threads that slept" % (size / 1e6, without_sleeps(folder)), flush=True)
-        size = compress(folder, out)
+    for which, text in LEFT_OUT:
+        if size > most_mb * 1e6:
+            print("%.1f MB: packed again without %d off-CPU intervals %s" % (size / 1e6, without(folder, which), text), flush=True)
+            size = compress(folder, out)
     return size
 
 
@@ -336,6 +339,7 @@ def drive(args, lanes_cpus, common, begin):
     print("%d jobs, %d faults (%d on cards), %d failed, %d seeds left; store %.1f MB, %.0f s" % (
         len(jobs), sum(len(job["faults"]) for job in jobs), sum(len(job["faults"]) for job in jobs if job["options"]["device"] == "cuda"),
         sum(lane.failed for lane in lanes), len(shared["seeds"].left), store / 1e6, time.time() - begin), flush=True)
+    os.sched_setaffinity(0, {cpu for lane in lanes for cpu in lane.cpus}.union(common))
     print("packed %.1f MB, %.0f s" % (pack(folder, args.out, args.most_mb) / 1e6, time.time() - begin))
     for lane in late:
         lane.join(20)

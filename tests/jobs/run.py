@@ -271,9 +271,10 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
 
 def ask_torch(args, device, *shapes):
     """What this PyTorch can do; None without one. Only what the shapes need is tried."""
+    cache = "/tmp/rtj.inductor.%d.%s" % (os.getpid(), device)
     done = subprocess.run([*args.python, "-c", NEEDS, device, *shapes], capture_output=True, text=True, check=False,
-                          env=dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR="/tmp/rtj.inductor"))
-    shutil.rmtree((args.root or "") + "/tmp/rtj.inductor", ignore_errors=True)
+                          env=dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=cache))
+    shutil.rmtree((args.root or "") + cache, ignore_errors=True)
     return None if done.returncode else json.loads(done.stdout.splitlines()[-1])
 
 
