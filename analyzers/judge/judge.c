@@ -54,6 +54,9 @@ struct judge *judge_free(struct judge *judge)
 		free(judge->rank[r].saves.episode);
 	}
 	free(judge->whole.episode);
+	for (size_t i = 0; i < judge->claims; i++)
+		free(judge->claim[i].watch.episode);
+	free(judge->claim);
 	free(judge->rank);
 	free(judge->column);
 	free(judge->scratch);
@@ -104,7 +107,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].tick = (struct judge_sum){0};
 		judge->rank[r].preemptor_ns = 0;
 	}
-	judge->steps = judge->real = judge->clipped = 0;
+	judge->steps = judge->real = judge->clipped = judge->named = 0;
 	judge->begin_ns = 0;
 }
 
@@ -266,6 +269,7 @@ static void tick(struct judge *judge)
 		tick_grown(judge);
 		learn(judge, 1);
 		judge_start(judge);
+		judge_claims(judge);
 		return;
 	}
 	growth = tick_grown(judge);
@@ -286,7 +290,7 @@ static void tick(struct judge *judge)
 	judge->whole_peak *= fades;
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
-		judge_watch_close(judge, &judge->whole, true);
+		judge_watch_close(judge, &judge->whole);
 		judge_rebase(judge);
 	} else if (judge->faster > 3 * judge_open_at(judge))
 		judge_rebase(judge);
@@ -295,6 +299,7 @@ static void tick(struct judge *judge)
 	else
 		learn(judge, 0);
 	judge_start(judge);
+	judge_claims(judge);
 }
 
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
@@ -424,6 +429,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	double step = frame_step(frame, &here), xfer, over, clip;
 	int r = judge_reserve(judge, frame->ranks);
 
+	judge->counted = false;
 	if (r < 0)
 		return r;
 	judge->ranks = frame->ranks > judge->ranks ? frame->ranks : judge->ranks;
@@ -464,6 +470,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
 	judge->real += step;
 	judge->steps++;
+	judge->counted = true;
 	if (judge->real >= TICK_S) {
 		tick(judge);
 		tick_clear(judge);
