@@ -15,6 +15,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/probes/quarantine.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
@@ -72,6 +73,16 @@ static int open_workers(struct daemon *d)
 static void close_workers(struct daemon *d)
 {
 	d->context.workers = workers_free(d->context.workers);
+}
+
+static int open_quarantine(struct daemon *d)
+{
+	return quarantine_open(d->context.config.state_dir, &d->context.quarantine);
+}
+
+static void close_quarantine(struct daemon *d)
+{
+	d->context.quarantine = quarantine_close(d->context.quarantine);
 }
 
 static int main_open_store(struct daemon *d)
@@ -141,6 +152,7 @@ static const struct subsystem {
 	{"loop", open_loop, close_loop, true},
 	{"workers", open_workers, close_workers, false},
 	{"store", main_open_store, close_store, true},
+	{"quarantine", open_quarantine, close_quarantine, false},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"steps", open_steps, close_steps, false},
