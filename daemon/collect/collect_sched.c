@@ -105,6 +105,7 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 
 	if (collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
 		return;
+	kernel_release(sched->context->kernel, thread.pid, RT_HELD_THREADS);
 	if (thread.sum_count == 0)
 		return;
 	if (!rank || rank->pid != thread.pid) {
