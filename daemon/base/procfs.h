@@ -29,6 +29,8 @@ enum procfs_library {
 };
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
+/* The real user, as the initial user namespace numbers it. */
+int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* Target of the link, " (deleted)" included. */

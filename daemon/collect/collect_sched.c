@@ -14,13 +14,13 @@
 #include "bpf/sched.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define THREADS_PER_RANK 256 /* shared by all ranks: 8 ranks of 64 may have 2,048 each */
 #define THREADS_MAX (1u << 20)
 
 struct sched {
@@ -197,7 +197,7 @@ static int collect_sched_load(struct sched *sched)
 
 static int sched_open(struct context *context, void **ret_state)
 {
-	uint64_t threads = context->config.ranks_max * THREADS_PER_RANK;
+	uint64_t threads = context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	struct sched *sched = calloc(1, sizeof(*sched));
 	int r;
 

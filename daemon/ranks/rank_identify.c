@@ -363,7 +363,9 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 	if (r < 0)
 		return r;
 	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
-	r = read_env(ranks, pid, &ret->env);
+	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
+	if (r == 0)
+		r = read_env(ranks, pid, &ret->env);
 	if (r < 0)
 		return r;
 	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);

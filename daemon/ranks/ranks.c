@@ -43,7 +43,8 @@ int ranks_new(struct context *context, struct ranks **ret)
 	ranks_set_proc_root(ranks, "/proc");
 	ranks->slots = (uint32_t)context->config.ranks_max;
 	ranks->slot = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->slot));
-	r = ranks->slot ? rank_queue_new(CANDIDATES_MAX, &ranks->queue) : -ENOMEM;
+	ranks->user = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->user));
+	r = ranks->slot && ranks->user ? rank_queue_new(CANDIDATES_MAX, &ranks->queue) : -ENOMEM;
 	if (r < 0) {
 		ranks_free(ranks);
 		return r;
@@ -63,6 +64,7 @@ struct ranks *ranks_free(struct ranks *ranks)
 		}
 	rank_queue_free(ranks->queue);
 	free(ranks->slot);
+	free(ranks->user);
 	free(ranks);
 	return NULL;
 }
