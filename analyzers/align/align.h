@@ -42,6 +42,7 @@
 #include "analyzers/align/frame.h"
 
 #define ALIGN_JOBS_MAX 64
+#define ALIGN_JOBS_USER_MAX 48 /* that live, of one known user: the others are for others */
 #define ALIGN_RANKS_MAX 16384 /* a job */
 #define ALIGN_OPEN_MAX 4096   /* fewer for jobs of many ranks, never less than 64 */
 #define ALIGN_OPS_MAX 4194304

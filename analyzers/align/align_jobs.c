@@ -83,11 +83,22 @@ void align_jobs_free(struct align *align)
 	free(align->unused);
 }
 
+static size_t jobs_of_user(const struct align *align, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ALIGN_JOBS_MAX && uid != ALIGN_UID_UNKNOWN; i++)
+		count += align->job[i] && align->job[i]->alive && align->job[i]->uid == uid;
+	return count;
+}
+
 static struct align_job *align_job_new(struct align *align, const struct align_rank *rank, const char *word)
 {
 	struct align_job *job;
 	size_t number = 0;
 
+	if (jobs_of_user(align, rank->uid) >= ALIGN_JOBS_USER_MAX)
+		return NULL;
 	while (number < ALIGN_JOBS_MAX && align->job[number])
 		number++;
 	if (number == ALIGN_JOBS_MAX) {

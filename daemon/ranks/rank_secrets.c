@@ -162,13 +162,14 @@ static void mask_text(struct masked *to, const char *arg, size_t length)
 			name = i;
 		if (secret) {
 			masked_put(to, MASK, strlen(MASK));
-			i += secret;
+			name = i += secret;
 			continue;
 		}
 		if (length - i > 3 && memcmp(arg + i, "://", 3) == 0) {
 			masked_put(to, arg + i, 3);
 			i += 3;
 			i += mask_userinfo(to, arg + i, length - i);
+			name = i;
 			continue;
 		}
 		skip = i && arg[i] && strchr("'\"", arg[i]) && is_name(arg[i - 1]) && i + 1 < length ? 1 : 0; /* {"key": 1} */
@@ -182,7 +183,7 @@ static void mask_text(struct masked *to, const char *arg, size_t length)
 			skip = value_length(arg + i, length - i);
 			if (skip)
 				masked_put(to, MASK, strlen(MASK));
-			i += skip;
+			name = i += skip;
 			continue;
 		}
 		masked_put(to, &arg[i++], 1);
