@@ -8,7 +8,8 @@
 
 #include "daemon/base/util.h"
 
-#define PROCFS_ENVIRON_BYTES_MAX (1u << 20)
+/* execve() takes at most 6 MiB of arguments and environment (3/4 of the 8 MiB of _STK_LIM). */
+#define PROCFS_ENVIRON_BYTES_MAX (6u << 20)
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 

@@ -4,7 +4,7 @@
  * comes only from what a user's own processes did, so that nobody can bring it on another. It is forgotten an hour after its
  * last cause.
  */
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
 
 #define SUSPICION_NS (3600 * NSEC_PER_SEC)
@@ -27,7 +27,7 @@ void ranks_suspect(struct ranks *ranks, uint32_t uid, const char *why)
 	suspect->seen_ns = now_ns;
 	suspect->count++;
 	(void)copy_text(suspect->why, sizeof(suspect->why), why);
-	log_warning("ranks", "user %u is suspected: %s", uid, why);
+	log_limited(LOG_WARNING, "ranks", uid, "user %u is suspected: %s", uid, why);
 }
 
 static bool is_live(const struct rank_suspect *suspect)

@@ -2,7 +2,7 @@
 /*
  * Identifies training ranks on this node, and the processes that belong to them.
  *
- * A rank is identified by (boot, pid, start time), never by pid alone. It is a process with a training library mapped
+ * A rank is identified by (boot, pid, start time), never by pid alone; its user decides which jobs it can be part of. It is a process with a training library mapped
  * (libtorch, libnccl, libhccl, libmindspore ...). Its number comes from its environment. A process with such a library
  * and no number is rank 0 of 1, except below a rank (a child: a data-loader worker) or above ranks (a launcher).
  * Nothing here stops a process; everything read from it is bounded and not trusted.
@@ -50,7 +50,7 @@ struct rank {
 	char cgroup[256];
 	char container[65];       /* id from the cgroup path, "" if none */
 	char exe[256];
-	char command[256];	  /* arguments joined by blanks, truncated */
+	char command[256];	  /* arguments joined by blanks, secrets masked, truncated */
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
 	bool from_start;	  /* seen since its exec: its first step is complete */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_card.c (its card),
+ * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
  * rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -61,8 +61,10 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret);
 bool rank_command_is_launcher(const char *block, size_t size_bytes);
 /* Is exe (a path) an interpreter, which may load a training library at any time? */
 bool rank_command_is_interpreter(const char *exe);
-/* The arguments joined by blanks, printable, truncated. */
+/* rank_secrets.c: the arguments joined by blanks, secrets masked, printable, truncated. */
 void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size);
+/* One text, secrets masked, truncated. */
+void rank_secrets_mask(const char *text, size_t length, char *ret, size_t size);
 
 /* A process's rank from its environment: pure parsing of a NUL-separated block, no I/O. */
 
