@@ -80,16 +80,28 @@ static __always_inline void count_limited(struct rt_quota *quota)
 	__sync_fetch_and_add(&quota->limited, 1);
 }
 
+/* The rank's reserve, or the ring's first half. */
+static __always_inline bool has_space(const struct rt_quota *quota, uint32_t size_bytes)
+{
+	if (quota->sent_bytes - quota->read_bytes + size_bytes <= quota->reserve_bytes)
+		return true;
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
+}
+
 /* May the rank send a record of this size? From its own share, else from its user's pool. */
 static __always_inline bool may_send(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes)
 {
 	struct rt_quota *pool;
 
-	if (!quota || !quota->ns_per_kib || take_bytes(quota, now_ns, size_bytes))
+	if (!quota || !quota->ns_per_kib)
 		return true;
-	pool = quota->pool ? find_quota(quota->pool) : NULL;
-	if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes))
-		return true;
+	if (has_space(quota, RT_RING_BYTES(size_bytes))) {
+		if (take_bytes(quota, now_ns, size_bytes))
+			return true;
+		pool = quota->pool ? find_quota(quota->pool) : NULL;
+		if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes))
+			return true;
+	}
 	count_limited(quota);
 	return false;
 }
@@ -142,8 +154,11 @@ static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t kind, uint32_t size_bytes)
 {
 	uint64_t now_ns = bpf_ktime_get_ns();
+	void *event = may_send(quota, now_ns, size_bytes) ? reserve_event_at(kind, size_bytes, now_ns) : NULL;
 
-	return may_send(quota, now_ns, size_bytes) ? reserve_event_at(kind, size_bytes, now_ns) : NULL;
+	if (event && quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
+	return event;
 }
 
 /*

@@ -27,20 +27,29 @@ enum rt_held {
 
 /*
  * Bytes a second as a virtual clock: each record moves paid_ns on by its size; it may be ahead of the time by nothing
- * and behind by burst_ns. A cache line each.
+ * and behind by burst_ns.
+ *
+ * Space in the ring: a rank has reserve_bytes of the ring's second half for itself, and uses more only while the ring is
+ * less than half full. However long the daemon does not read, a rank within its reserve loses nothing.
  */
 struct rt_quota {
-	uint64_t paid_ns;     /* CLOCK_MONOTONIC */
-	uint64_t burst_ns;    /* what was not used for this long may be sent at once */
-	uint32_t ns_per_kib;  /* 0: no limit */
-	uint32_t pool;	      /* entry of the user, 0: none */
-	uint32_t threads_max; /* 0: no limit */
-	uint32_t pad0;
-	uint64_t limited; /* records not sent and entries not kept */
+	uint64_t paid_ns;	/* CLOCK_MONOTONIC */
+	uint64_t burst_ns;	/* what was not used for this long may be sent at once */
+	uint32_t ns_per_kib;	/* 0: no limit */
+	uint32_t pool;		/* entry of the user, 0: none */
+	uint32_t threads_max;	/* 0: no limit */
+	uint32_t reserve_bytes;
+	uint64_t sent_bytes;	/* to the ring */
+	uint64_t limited;	/* records not sent and entries not kept */
 	int32_t held[RT_HELD_MAX];
-	uint64_t pad1;
+	/* Written by the daemon: in a cache line of its own. */
+	uint64_t read_bytes;	/* of those sent */
+	uint64_t pad0[7];
 };
 
-_Static_assert(sizeof(struct rt_quota) == 64, "a quota is a cache line");
+_Static_assert(sizeof(struct rt_quota) == 128, "a quota is two cache lines");
+
+/* What a record takes in the ring: the kernel's header and alignment included. */
+#define RT_RING_BYTES(size_bytes) (((size_bytes) + 8 + 7) / 8 * 8)
 
 #endif

@@ -17,6 +17,11 @@ struct kernel {
 	int quotas_fd;
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	uint32_t quotas, slots;
+	/* Filtered processes by pid: chains of slot + 1. */
+	uint32_t chain[4096];
+	struct {
+		uint32_t pid, next;
+	} *filtered;
 	uint64_t ring_bytes;
 	int cpus;
 	int budget; /* records left in this drain */
@@ -26,10 +31,40 @@ struct kernel {
 };
 
 
+static uint32_t *kernel_chain(struct kernel *kernel, uint32_t pid)
+{
+	return &kernel->chain[pid % ARRAY_SIZE(kernel->chain)];
+}
+
+/* The link that holds a filtered process's slot + 1, or the 0 at the end of its chain. */
+static uint32_t *kernel_link(struct kernel *kernel, uint32_t pid)
+{
+	uint32_t *link = kernel_chain(kernel, pid);
+
+	while (*link && kernel->filtered[*link - 1].pid != pid)
+		link = &kernel->filtered[*link - 1].next;
+	return link;
+}
+
+/* Gives the rank its space in the ring back. */
+static void kernel_count_read(struct kernel *kernel, const void *data, size_t size_bytes)
+{
+	const struct rt_event *event = data;
+	uint32_t *link;
+
+	if (size_bytes < sizeof(*event) || event->kind == RT_KIND_EXEC || event->kind == RT_KIND_EXIT)
+		return;
+	link = kernel_link(kernel, event->pid);
+	if (*link)
+		__atomic_fetch_add(
+			&kernel->quota[*link - 1].read_bytes, RT_RING_BYTES(event->size_bytes), __ATOMIC_RELAXED);
+}
+
 static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 {
 	struct kernel *kernel = arg;
 
+	kernel_count_read(kernel, data, size_bytes);
 	if (kernel->sink)
 		kernel->sink(kernel->sink_arg, data, size_bytes);
 	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is consumed anyway */
@@ -62,6 +97,7 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->drops_fd);
 	closep(&kernel->ranks_fd);
 	closep(&kernel->quotas_fd);
+	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
 	free(kernel);
@@ -137,6 +173,9 @@ int kernel_open(struct context *context, struct kernel **ret)
 	kernel_probe(&kernel->features);
 	if (!kernel->features.host_pids)
 		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
+	kernel->filtered = calloc(kernel->slots ? kernel->slots : 1, sizeof(*kernel->filtered));
+	if (!kernel->filtered)
+		return -ENOMEM;
 	r = make_ring(&context->config, &kernel->events_fd);
 	if (r < 0)
 		return r;
@@ -182,11 +221,24 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)
 {
+	uint32_t *link = kernel_link(kernel, pid);
+
+	if (slot >= kernel->slots)
+		return -ERANGE;
+	if (!*link) {
+		kernel->filtered[slot].pid = pid;
+		kernel->filtered[slot].next = 0;
+		*link = slot + 1;
+	}
 	return bpf_map_update_elem(kernel->ranks_fd, &pid, &slot, BPF_ANY);
 }
 
 int kernel_rank_remove(struct kernel *kernel, uint32_t pid)
 {
+	uint32_t *link = kernel_link(kernel, pid);
+
+	if (*link)
+		*link = kernel->filtered[*link - 1].next;
 	return bpf_map_delete_elem(kernel->ranks_fd, &pid);
 }
 
@@ -208,6 +260,7 @@ void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_lim
 	__atomic_store_n(&quota->burst_ns, limits->burst_bytes * per_kib / 1024, __ATOMIC_RELAXED);
 	__atomic_store_n(&quota->pool, limits->pool, __ATOMIC_RELAXED);
 	__atomic_store_n(&quota->threads_max, limits->threads_max, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota->reserve_bytes, limits->reserve_bytes, __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&quota->ns_per_kib, per_kib < UINT32_MAX ? (uint32_t)per_kib : UINT32_MAX, __ATOMIC_RELAXED);
 }

@@ -53,6 +53,7 @@ int kernel_rank_remove(struct kernel *kernel, uint32_t pid);
 struct kernel_limits {
 	uint64_t bytes_per_s;
 	uint64_t burst_bytes;
+	uint32_t reserve_bytes; /* of the ring */
 	uint32_t pool;	      /* of a rank: entry of its pool, 0: none */
 	uint32_t threads_max; /* followed off the CPU, 0: no limit */
 };
