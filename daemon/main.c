@@ -18,6 +18,7 @@
 #include "daemon/probes/quarantine.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
@@ -107,6 +108,12 @@ static void close_store(struct daemon *d)
 	}
 
 MAIN_MODULE(kernel, kernel_open, kernel_close)
+static int main_budget_new(struct context *context, struct rank_budget **ret)
+{
+	return rank_budget_new(context, 0, ret);
+}
+
+MAIN_MODULE(budget, main_budget_new, rank_budget_free)
 MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
 MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
@@ -155,6 +162,7 @@ static const struct subsystem {
 	{"quarantine", open_quarantine, close_quarantine, false},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
+	{"budget", open_budget, close_budget, false}, /* is notified of a rank's end before its state is given up */
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,

@@ -11,6 +11,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
@@ -422,6 +423,8 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 		return;
 	}
 	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe being detached, or still in the ring */
+		return;
+	if (!rank_budget_admits(marker->context->budget, delivery.rank))
 		return;
 	if (!watch->process)
 		watch->process = calloc(1, sizeof(*watch->process));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_card.c (its card),
+ * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
  * rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -61,8 +61,10 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret);
 bool rank_command_is_launcher(const char *block, size_t size_bytes);
 /* Is exe (a path) an interpreter, which may load a training library at any time? */
 bool rank_command_is_interpreter(const char *exe);
-/* The arguments joined by blanks, printable, truncated. */
+/* rank_secrets.c: the arguments joined by blanks, secrets masked, printable, truncated. */
 void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size);
+/* One text, secrets masked, truncated. */
+void rank_secrets_mask(const char *text, size_t length, char *ret, size_t size);
 
 /* A process's rank from its environment: pure parsing of a NUL-separated block, no I/O. */
 
@@ -106,6 +108,7 @@ bool rank_card_pick(
 #define RANK_OTHERS_MAX 16384 /* children and launchers */
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
+#define RANK_SUSPECTS_MAX 64 /* users; the one seen last stays longest */
 
 /* Detection of a rank's card, until it is known. */
 struct tracked_card {
@@ -128,6 +131,19 @@ struct tracked {
 	struct tracked_card card;
 };
 
+/* A user with live ranks. */
+struct rank_user {
+	uint32_t uid;
+	uint32_t ranks;
+};
+
+struct rank_suspect {
+	uint64_t seen_ns; /* CLOCK_MONOTONIC, 0: free */
+	uint64_t count;
+	uint32_t uid;
+	char why[128];
+};
+
 struct ranks {
 	struct context *context;
 	char proc_root[128];
@@ -136,6 +152,8 @@ struct ranks {
 	size_t count[RANK_ROLE_MAX];
 	struct tracked **slot;
 	uint32_t slots;
+	struct rank_user *user;
+	uint32_t users;
 	struct {
 		ranks_observer callback;
 		void *arg;
@@ -143,6 +161,7 @@ struct ranks {
 	size_t observers;
 	uint32_t card_slot; /* last one checked for its card */
 	int card_fds;	    /* budget of descriptors to read */
+	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;
 };
@@ -161,6 +180,16 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked);
 void tracked_store(struct ranks *ranks, struct tracked *tracked);
 /* Sets the card of a rank without one in its environment. Stores and notifies. */
 void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card);
+
+/* rank_shares.c: what each rank may use of what all share. */
+void rank_shares_add(struct ranks *ranks, const struct rank *rank);
+void rank_shares_drop(struct ranks *ranks, const struct rank *rank);
+void rank_shares_update(struct ranks *ranks);
+/*
+ * The newest rank of the user with the most ranks, if he has at least two more than this user has: it makes way where
+ * the table is full. NULL: none.
+ */
+struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid);
 
 /* rank_identify.c */
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
