@@ -9,7 +9,7 @@ attack_daemon_start
 attack_victim_start
 attack_begin
 attacker_start "$work/bin/attack" marks "$work/bin/libtorch_python.so" 200 256 64
-attacker_ranks() { [ "$(query "select count(*) from ranks where uid = $attacker_uid")" -ge 200 ]; }
+attacker_ranks() { [ "$(query "select count(*) from ranks where world_size = 200")" -ge 200 ]; }
 wait_for 30 attacker_ranks || fail "the daemon does not know the attacker's ranks"
 sleep 10
 "$tracectl" status | sed -n '/limit/p'
