@@ -194,24 +194,6 @@ int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_
 	return 0;
 }
 
-int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
-{
-	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
-	char text[STAT_BYTES_MAX];
-	const char *line;
-	ssize_t n;
-
-	if (fd < 0)
-		return fd;
-	n = read_up_to(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return (int)n;
-	text[n] = 0;
-	/* Names are escaped: no line begins within one. */
-	line = strstr(text, "\nUid:");
-	return line && sscanf(line, "\nUid: %u", ret) == 1 ? 0 : -EBADMSG;
-}
-
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size)
 {
 	char path[PATH_MAX], target[PATH_MAX];
