@@ -87,7 +87,10 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 static void collect_call_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct call *call = arg;
+	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
 
+	if (error == -ENOSPC && rank)
+		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
 	snprintf(call->reason, sizeof(call->reason), "a library of process %u cannot be opened", pid);
 	log_warning("call", "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));

@@ -295,6 +295,37 @@ static void opening_refuse(struct opening *opening, int error)
 	opening_end(opening);
 }
 
+static unsigned libraries_of_user(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < libraries->count; i++)
+		count += libraries->library[i]->uid == uid;
+	return count;
+}
+
+/* Users with libraries, this one included. */
+static unsigned libraries_users(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned users = 1;
+
+	for (size_t i = 0; i < libraries->count; i++) {
+		size_t first = 0;
+
+		while (libraries->library[first]->uid != libraries->library[i]->uid)
+			first++;
+		users += first == i && libraries->library[i]->uid != uid;
+	}
+	return users;
+}
+
+/* A part of the table always remains for a user who has none. */
+static bool has_place(const struct libraries *libraries, uint32_t uid)
+{
+	return libraries->count < LIBRARIES_MAX &&
+	       libraries_of_user(libraries, uid) < LIBRARIES_MAX / (libraries_users(libraries, uid) + 1);
+}
+
 /* Its ranks have ended meanwhile, or it becomes a library. */
 static void opening_add(struct opening *opening, const struct facts *facts, int error)
 {
@@ -305,7 +336,7 @@ static void opening_add(struct opening *opening, const struct facts *facts, int 
 		opening_end(opening);
 		return;
 	}
-	if (libraries->count >= LIBRARIES_MAX) {
+	if (!has_place(libraries, opening->uid)) {
 		opening_refuse(opening, -ENOSPC);
 		return;
 	}
@@ -474,6 +505,16 @@ static bool join_opening(struct libraries *libraries, const struct library_id *i
 	return false;
 }
 
+/* One user's files, of which none may ever be read, do not keep others waiting. */
+static bool may_open(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned own = 0;
+
+	for (const struct opening *opening = libraries->opening; opening; opening = opening->next)
+		own += opening->uid == uid;
+	return own < LIBRARIES_OPENINGS_USER_MAX && libraries_busy(libraries) < LIBRARIES_OPENINGS_MAX;
+}
+
 /* A file of a scan. Takes the mapping's path if it opens it. */
 static void use(struct libraries *libraries, const struct scan *scan, uint32_t uid, struct mapping *mapping)
 {
@@ -487,7 +528,7 @@ static void use(struct libraries *libraries, const struct scan *scan, uint32_t u
 	}
 	if (join_opening(libraries, &mapping->id, scan->instance) || is_refused(libraries, &mapping->id))
 		return;
-	opening = libraries_busy(libraries) < LIBRARIES_OPENINGS_MAX ? calloc(1, sizeof(*opening)) : NULL;
+	opening = may_open(libraries, uid) ? calloc(1, sizeof(*opening)) : NULL;
 	if (!opening)
 		return;
 	*opening = (struct opening){.next = libraries->opening,

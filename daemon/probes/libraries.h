@@ -17,8 +17,9 @@
 
 #include "daemon/base/util.h"
 
-#define LIBRARIES_MAX 1024
+#define LIBRARIES_MAX 1024 /* a user may have this divided by the number of users with libraries and one */
 #define LIBRARIES_OPENINGS_MAX 256 /* files being opened and read at a time */
+#define LIBRARIES_OPENINGS_USER_MAX 64 /* the same of one user */
 #define LIBRARY_USERS_MAX 4096
 
 /* A file as in /proc/PID/maps. */

@@ -12,7 +12,7 @@ chmod 755 "${files[@]}"
 attack_daemon_start
 attack_begin
 attacker_start env RANK=0 WORLD_SIZE=1 "$work/bin/attack" files "${files[@]}"
-full() { grep -q "cannot use .*: No space left" "$work/daemon.log"; }
+full() { grep -qE "cannot use .*: No space left|is suspected: more library files" "$work/daemon.log"; }
 wait_for 60 full || fail "the attacker's files do not reach the bound"
 attack_victim_start
 sleep 2
