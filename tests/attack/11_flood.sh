@@ -40,7 +40,7 @@ while time.monotonic() < until:
         held = held[100:]
 PY
 before=$(wc -l <"$work/daemon.log")
-attacker_start "$python_here" flood.py "$RANKTRACE_SOCKET" >"$work/flood"
+attacker_start "$python" flood.py "$RANKTRACE_SOCKET" >"$work/flood"
 flood=$last
 flooded() { [ -s "$work/flood" ]; }
 wait_for 60 flooded || fail "the flood does not end"

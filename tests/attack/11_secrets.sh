@@ -41,7 +41,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 stat = open('/proc/self/stat').read().rsplit(')', 1)[1].split()
 codes = [int(x) for x in stat[23:26]]
 size = 16 << 20
-area = mmap.mmap(-1, size)
+area = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 area.write(b'x' * size)
 at = ctypes.addressof(ctypes.c_char.from_buffer(area))
 brk = libc.sbrk
@@ -52,7 +52,6 @@ class Map(ctypes.Structure):
     _fields_ = [('words', ctypes.c_uint64 * 12), ('auxv_size', ctypes.c_uint32), ('exe_fd', ctypes.c_uint32)]
 m = Map((ctypes.c_uint64 * 12)(*words), 0, 0xffffffff)
 r = libc.prctl(35, 14, ctypes.byref(m), ctypes.sizeof(m), 0)
-open(os.environ.get('MOVED', '/dev/null'), 'w').write(str(r))
 print('moved:', r, ctypes.get_errno(), flush=True)
 import torch
 time.sleep(600)
