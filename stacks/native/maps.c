@@ -236,8 +236,10 @@ bool native_module_open(struct native_process *process, struct native_module *mo
 	if (module->vdso)
 		return maps_open_vdso(process, module) || maps_refuse(module, "cannot be read");
 	module->fd = maps_open_path(process, module);
-	if (module->fd < 0)
+	if (module->fd < 0 && module->fd != -EMFILE)
 		module->fd = maps_open_mapped(process, module);
+	if (module->fd == -EMFILE || module->fd == -ENOMEM)
+		return maps_refuse(module, "cannot be opened: the worker has too many files open");
 	if (module->fd < 0)
 		return maps_refuse(module, "was replaced or removed since the process mapped it");
 	/* Not mapped: a file that is truncated while it is read is an error then, and no signal. */
@@ -270,4 +272,12 @@ bool native_module_address(const struct native_module *module, uint64_t offset, 
 const char *native_module_path(const struct native_process *process, int32_t module)
 {
 	return module >= 0 && (size_t)module < process->modules ? process->module[module].shown : "";
+}
+
+int32_t native_module_of(const struct native_process *process, const char *path)
+{
+	for (size_t i = 0; i < process->maps; i++)
+		if (streq(process->module[process->map[i].module].path, path))
+			return (int32_t)process->map[i].module;
+	return -1;
 }

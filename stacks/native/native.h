@@ -61,7 +61,9 @@ struct native_process *native_close(struct native_process *process);
  * NATIVE_THREADS_MAX.
  */
 int native_threads(struct native_process *process, struct native_thread **ret, size_t *ret_count, size_t *ret_left_out);
-/* Reads state, name and wait again; true where the thread has not run since it was read. */
+/* Reads state, name and wait again; its frames are gone. */
+void native_thread_refresh(struct native_process *process, struct native_thread *thread);
+/* The thread has not run since it was read. */
 bool native_thread_same(struct native_process *process, const struct native_thread *thread);
 /* Finds the frames of a blocked thread; sets reason. */
 void native_unwind(struct native_process *process, struct native_thread *thread);
@@ -70,6 +72,8 @@ void native_symbolize(struct native_process *process);
 
 /* Path of a frame's file as the process sees it, printable; "" where it has none. */
 const char *native_module_path(const struct native_process *process, int32_t module);
+/* Number of the mapped file of that path; -1: none. */
+int32_t native_module_of(const struct native_process *process, const char *path);
 /* Reads the process's memory: bytes read, or negative errno. */
 ssize_t native_memory(const struct native_process *process, uint64_t address, void *ret, size_t size_bytes);
 

@@ -71,6 +71,9 @@ bool native_module_address(const struct native_module *module, uint64_t offset, 
 ssize_t native_read_proc(const struct native_process *process, const char *name, char *ret, size_t size);
 void native_printable(char *text);
 
+/* unwind.c: drops frames and reason. */
+void native_thread_clear(struct native_thread *thread);
+
 /* wait.c: fills thread->wait from number and args. */
 void native_wait_write(const struct native_process *process, struct native_thread *thread);
 

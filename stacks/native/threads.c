@@ -169,6 +169,16 @@ static bool threads_fill(const struct native_process *process, struct native_thr
 	return true;
 }
 
+void native_thread_refresh(struct native_process *process, struct native_thread *thread)
+{
+	native_thread_clear(thread);
+	thread->blocked = false;
+	thread->kernel[0] = 0;
+	thread->wait[0] = 0;
+	if (!threads_fill(process, thread))
+		thread->state = 'X';
+}
+
 bool native_thread_same(struct native_process *process, const struct native_thread *thread)
 {
 	struct native_thread now = {.thread_id = thread->thread_id};

@@ -248,7 +248,7 @@ static int unwind_on_frame(Dwfl_Frame *state, void *arg)
 	return DWARF_CB_OK;
 }
 
-static void unwind_clear(struct native_thread *thread)
+void native_thread_clear(struct native_thread *thread)
 {
 	for (size_t i = 0; i < thread->frames; i++)
 		free(thread->frame[i].function);
@@ -266,7 +266,7 @@ void native_unwind(struct native_process *process, struct native_thread *thread)
 		thread->frame = calloc(NATIVE_FRAMES_MAX, sizeof(*thread->frame));
 	if (!thread->frame)
 		return;
-	unwind_clear(thread);
+	native_thread_clear(thread);
 	process->unwinding = thread;
 	process->chunks = 0;
 	r = dwfl_getthread_frames(process->dwfl, (pid_t)thread->thread_id, unwind_on_frame, process);
@@ -274,7 +274,7 @@ void native_unwind(struct native_process *process, struct native_thread *thread)
 	if (r < 0 && !thread->reason[0])
 		unwind_reason(thread, "the rest cannot be unwound: %s", dwfl_errmsg(-1));
 	if (!native_thread_same(process, thread)) {
-		unwind_clear(thread);
+		native_thread_clear(thread);
 		unwind_reason(thread, "it ran while its stack was read");
 	}
 }
