@@ -114,6 +114,10 @@ static void maps_add(struct native_process *process, const struct maps_line *lin
 {
 	int32_t module = maps_module(process, line);
 
+	if (streq(line->path, "[uprobes]")) {
+		process->probe_start = line->start;
+		process->probe_end = line->end;
+	}
 	if (module < 0 || !line->executable)
 		return;
 	process->map[process->maps++] = (struct native_map){line->start, line->end, line->offset, (uint32_t)module};

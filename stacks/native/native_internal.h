@@ -49,6 +49,7 @@ struct native_process {
 	size_t modules;
 	struct native_map *map; /* by address */
 	size_t maps;
+	uint64_t probe_start, probe_end; /* where the kernel sends the returns that a return probe watches */
 	struct native_thread *thread;
 	size_t threads;
 	Dwfl *dwfl;

@@ -225,6 +225,10 @@ static int unwind_on_frame(Dwfl_Frame *state, void *arg)
 		return DWARF_CB_ABORT;
 	}
 	map = native_map_of(process, address);
+	if (!map && pc >= process->probe_start && pc < process->probe_end) {
+		unwind_reason(thread, "a return probe of a tracer, as ranktrace has on backward, hides the callers");
+		return DWARF_CB_ABORT;
+	}
 	if (!map) {
 		unwind_reason(thread, "0x%" PRIx64 " is in no executable mapping of a file", address);
 		return DWARF_CB_ABORT;
