@@ -19,6 +19,7 @@
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
+#include "daemon/worker/worker.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -61,6 +62,16 @@ static int open_loop(struct daemon *d)
 static void close_loop(struct daemon *d)
 {
 	d->loop = loop_close(d->loop);
+}
+
+static int open_workers(struct daemon *d)
+{
+	return workers_new(d->context.base, &d->context.workers);
+}
+
+static void close_workers(struct daemon *d)
+{
+	d->context.workers = workers_free(d->context.workers);
 }
 
 static int main_open_store(struct daemon *d)
@@ -128,6 +139,7 @@ static const struct subsystem {
 	bool logs;			 /* logs the reason of a failure itself */
 } subsystems[] = {
 	{"loop", open_loop, close_loop, true},
+	{"workers", open_workers, close_workers, false},
 	{"store", main_open_store, close_store, true},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},

@@ -13,6 +13,7 @@ struct context {
 	struct config config;
 	struct levels levels;
 	struct event_base *base;      /* libevent */
+	struct workers *workers;      /* processes that read files and memory of ranks (daemon/worker/worker.h) */
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
 	struct ranks *ranks;
