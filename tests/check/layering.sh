@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon) and
+# Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon,
+# analyzers/base <- stacks) and
 # between the modules within them, without a circle; analyzers/base depends on nothing, and ctl may have it.
 # layering.sh SOURCE BUILD
 set -euo pipefail
@@ -37,6 +38,7 @@ mapfile -t proto < <(list proto '*.[ch]')
 mapfile -t ctl < <(list ctl '*.[ch]')
 mapfile -t base < <(list analyzers/base '*.[ch]')
 mapfile -t daemon < <(list daemon '*.[ch]')
+mapfile -t stacks < <(list stacks '*.[ch]')
 [ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
 	echo "no sources found below $1"
 	exit 1
@@ -51,6 +53,7 @@ allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|pro
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
 allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
+allow "stacks" '(stacks|analyzers/base)/[^"]*|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 
 # $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.
@@ -70,7 +73,7 @@ acyclic() {
 }
 
 # A module is a folder.
-acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" |
+acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" "${stacks[@]}" |
 	sed -E 's|/[^/]*:.*"([^"]*)/[^/"]*"$| \1|' | awk '$1 != $2')
 
 # Calls between objects: a symbol defined in one module and undefined in another.
