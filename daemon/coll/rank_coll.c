@@ -176,7 +176,7 @@ static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t sl
 static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *same)
 {
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
-		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
+		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank && colls->ended[i]->rank.uid == same->uid &&
 							 streq(colls->ended[i]->rank.env.job, same->env.job))))
 			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 }
@@ -425,7 +425,7 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 	rank_coll_settle(slot);
 	if (refresh->count < refresh->max)
 		refresh->ret[refresh->count++] =
-			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns};
+			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns, rank->uid};
 }
 
 size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, size_t max)
@@ -451,6 +451,7 @@ static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_st
 			.rank = rank->rank.env.rank,
 			.pid = rank->rank.pid,
 			.job = rank->rank.env.job,
+			.uid = rank->rank.uid,
 			.ended_ns = rank->ended_ns,
 			.ops = rank->ops,
 			.standing = &standing[i],

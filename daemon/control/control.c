@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
@@ -95,8 +95,8 @@ static void control_client_send(struct client *client, Ranktrace__Response *resp
 
 static void control_client_refuse(struct client *client, int error, const char *sentence)
 {
-	log_info("control", "refusing process %d of user %u: %s", (int)client->peer.pid, (unsigned)client->peer.uid,
-		sentence);
+	log_limited(LOG_INFO, "control", client->peer.uid, "refusing process %d of user %u: %s", (int)client->peer.pid,
+		(unsigned)client->peer.uid, sentence);
 	client->last = true;
 	control_client_send(client, response_error(error, sentence));
 }
@@ -217,18 +217,26 @@ static int control_client_new(struct control *control, int fd, const struct requ
 }
 
 /* Says so without making a client of it: one short response fits into any socket buffer. */
-static void control_turn_away(int fd, unsigned count)
+static void control_turn_away(int fd, const struct request_peer *peer, const char *sentence)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t size_bytes;
-	char sentence[96];
-
-	snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", count);
 	if (control_response_bytes(response_error(-EAGAIN, sentence), &data, &size_bytes) == 0 &&
 		send(fd, data, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("control", "a client too many could not be answered");
-	log_warning("control", "turning a client away: %s", sentence);
+	log_limited(LOG_WARNING, "control", peer->uid, "turning away process %d of user %u: %s", (int)peer->pid,
+		(unsigned)peer->uid, sentence);
 	close(fd);
+}
+
+static unsigned control_clients_of(const struct control *control, uid_t uid)
+{
+	const struct client *client;
+	unsigned count = 0;
+
+	LIST_FOREACH(client, &control->clients, link)
+		count += client->peer.uid == uid;
+	return count;
 }
 
 static void control_on_accept(
@@ -239,6 +247,7 @@ static void control_on_accept(
 	struct ucred credentials;
 	socklen_t size_bytes = sizeof(credentials);
 	unsigned limit = CONTROL_CLIENTS_MAX;
+	char sentence[96] = "";
 
 	(void)listener;
 	(void)address;
@@ -254,7 +263,12 @@ static void control_on_accept(
 	if (!request_peer_is_owner(&peer))
 		limit -= CONTROL_CLIENTS_RESERVED;
 	if (control->count >= limit)
-		control_turn_away(fd, control->count);
+		snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", control->count);
+	else if (!request_peer_is_owner(&peer) && control_clients_of(control, peer.uid) >= CONTROL_CLIENTS_USER_MAX)
+		snprintf(sentence, sizeof(sentence), "%u clients of this user are connected already; try again later",
+			CONTROL_CLIENTS_USER_MAX);
+	if (sentence[0])
+		control_turn_away(fd, &peer, sentence);
 	else if (control_client_new(control, fd, &peer) < 0)
 		log_error("control", "no memory for a client, closing its connection");
 }

@@ -29,7 +29,8 @@ int control_listen_open(const char *path, struct control_listen *ret);
 void control_listen_remove(struct control_listen *listening);
 
 #define CONTROL_CLIENTS_MAX 64u
-#define CONTROL_CLIENTS_RESERVED 8u
+#define CONTROL_CLIENTS_RESERVED 8u /* for root and the daemon's user */
+#define CONTROL_CLIENTS_USER_MAX 16u /* of any other user: four such users fill what is not reserved */
 #define CONTROL_REQUESTS_MAX 1000u
 #define CONTROL_IDLE_S 10
 

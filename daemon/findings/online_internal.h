@@ -111,6 +111,7 @@ struct online_process {
 	uint64_t start_time_ns; /* as in /proc */
 	int32_t rank;
 	uint32_t world_size;
+	uint32_t uid;
 	char job[64];
 	uint64_t ended_ns;		 /* 0: alive */
 	uint32_t thread_id;		 /* step thread, 0 if unknown */

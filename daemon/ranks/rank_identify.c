@@ -4,6 +4,7 @@
  * the nearest rank above it, or rank 0 of 1. A process that starts ranks is a launcher, whatever its environment:
  * recognized by its command, or when a rank appears below it.
  */
+#include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -215,20 +216,6 @@ bool rank_command_is_launcher(const char *block, size_t size_bytes)
 	return false;
 }
 
-void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size)
-{
-	size_t n;
-
-	/* The block's final NUL is not a separator. */
-	while (size_bytes > 0 && block[size_bytes - 1] == 0)
-		size_bytes--;
-	n = size_bytes < size ? size_bytes : size - 1;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = block[i] ? block[i] : ' ';
-	ret[n] = 0;
-	procfs_printable(ret);
-}
-
 #define FROM_START_NS NSEC_PER_SEC
 
 struct ancestors {
@@ -348,6 +335,9 @@ static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *re
 
 	if (r < 0)
 		return r;
+	/* The first variable of a name counts, so what is read must be all. Only a process that moved its environment has more. */
+	if (cut)
+		return -E2BIG;
 	rank_env_parse(block, size, ret);
 	if (ret->card[0] && !rank_card_is_possible(ranks->proc_root, pid))
 		ret->card[0] = 0;
@@ -363,7 +353,9 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 	if (r < 0)
 		return r;
 	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
-	r = read_env(ranks, pid, &ret->env);
+	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
+	if (r == 0)
+		r = read_env(ranks, pid, &ret->env);
 	if (r < 0)
 		return r;
 	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
@@ -462,6 +454,18 @@ static int rank_identify_describe_candidate(
 	return 0;
 }
 
+static void refuse_environment(struct ranks *ranks, uint32_t pid)
+{
+	uint32_t uid;
+
+	if (procfs_uid(ranks->proc_root, pid, &uid) < 0)
+		return;
+	log_limited(LOG_WARNING, "ranks", uid,
+		"process %u of user %u has more than %u MiB of environment, which execve() does not allow: leaving it out", pid, uid,
+		PROCFS_ENVIRON_BYTES_MAX >> 20);
+	ranks_suspect(ranks, uid, "a process has an environment larger than the kernel gives");
+}
+
 enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct procfs_stat stat;
@@ -482,8 +486,16 @@ enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *can
 		candidate->since_ns = now_ns;
 		candidate->interval_ns = 0;
 	}
-	if (!candidate->known && rank_identify_describe_candidate(ranks, candidate, exe) < 0)
-		return IDENTIFY_GONE;
+	if (!candidate->known) {
+		int r = rank_identify_describe_candidate(ranks, candidate, exe);
+
+		if (r == -E2BIG) {
+			refuse_environment(ranks, candidate->pid);
+			return IDENTIFY_NEVER;
+		}
+		if (r < 0)
+			return IDENTIFY_GONE;
+	}
 	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
 		return IDENTIFY_GONE;
 	if (libraries & PROCFS_LIBRARY_PYTHON)

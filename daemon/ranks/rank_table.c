@@ -8,7 +8,7 @@
 
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
 #include "daemon/store/store.h"
 
@@ -55,6 +55,7 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 		.first_seen_ns = field_time(rank->first_seen_ns),
 		.last_seen_ns = field_time(rank->last_seen_ns),
 		.ended = field_int(rank->ended || !is_rank),
+		.uid = field_int(rank->uid),
 		.instance = field_int(rank->instance),
 	};
 
@@ -137,8 +138,8 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		r = take_slot(ranks, tracked);
 		if (r < 0)
 			return r;
-		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
-			rank->env.job[0] ? " of job " : "", rank->env.job);
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid, rank->uid,
+			rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "", rank->env.job);
 	} else if (others >= RANK_OTHERS_MAX) {
 		return rank_table_refuse(
 			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
@@ -157,7 +158,7 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 	struct rank *rank = &tracked->rank;
 
 	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
-	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
 	tracked_store(ranks, tracked);
 	rank_table_notify(ranks, tracked, RANK_CHANGED);
 }
@@ -178,7 +179,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 	struct rank *rank = &tracked->rank;
 	uint32_t slot = rank->slot;
 
-	log_info("ranks", "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
 	(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
 	ranks->count[rank->role]--;
 	ranks->count[role]++;
@@ -203,7 +204,7 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 	rank->last_seen_ns = realtime_ns();
 	if (rank->role == RANK_ROLE_RANK) {
 		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
-		log_info("ranks", "process %u, rank %d, has ended", rank->pid, rank->env.rank);
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended", rank->pid, rank->env.rank);
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);

@@ -14,6 +14,7 @@
 
 #define CANDIDATES_MAX 65536
 #define CHECKS_PER_TICK_MAX 256
+#define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick: environments of 6 MiB take milliseconds each */
 #define FIRST_CHECK_NS (200 * NSEC_PER_MSEC)
 #define EAGER_NS (10 * NSEC_PER_SEC) /* checked every FIRST_CHECK_NS for this long */
 #define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
@@ -288,6 +289,7 @@ static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 
 void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 {
+	uint64_t began_ns = monotonic_ns();
 	struct rank_candidate candidate;
 
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
@@ -296,7 +298,9 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 			visit(ranks, t, now_ns);
 		}
 	rank_card_tick(ranks, now_ns);
-	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
+	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && monotonic_ns() - began_ns < CHECKS_PER_TICK_NS_MAX &&
+			     rank_queue_pop(ranks->queue, now_ns, &candidate);
+		i++)
 		ranks_check(ranks, &candidate, now_ns);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_card.c (its card),
+ * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
  * rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -61,8 +61,10 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret);
 bool rank_command_is_launcher(const char *block, size_t size_bytes);
 /* Is exe (a path) an interpreter, which may load a training library at any time? */
 bool rank_command_is_interpreter(const char *exe);
-/* The arguments joined by blanks, printable, truncated. */
+/* rank_secrets.c: the arguments joined by blanks, secrets masked, printable, truncated. */
 void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size);
+/* One text, secrets masked, truncated. */
+void rank_secrets_mask(const char *text, size_t length, char *ret, size_t size);
 
 /* A process's rank from its environment: pure parsing of a NUL-separated block, no I/O. */
 
@@ -106,6 +108,7 @@ bool rank_card_pick(
 #define RANK_OTHERS_MAX 16384 /* children and launchers */
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
+#define RANK_SUSPECTS_MAX 64 /* users; the one seen last stays longest */
 
 /* Detection of a rank's card, until it is known. */
 struct tracked_card {
@@ -128,6 +131,13 @@ struct tracked {
 	struct tracked_card card;
 };
 
+struct rank_suspect {
+	uint64_t seen_ns; /* CLOCK_MONOTONIC, 0: free */
+	uint64_t count;
+	uint32_t uid;
+	char why[128];
+};
+
 struct ranks {
 	struct context *context;
 	char proc_root[128];
@@ -143,6 +153,7 @@ struct ranks {
 	size_t observers;
 	uint32_t card_slot; /* last one checked for its card */
 	int card_fds;	    /* budget of descriptors to read */
+	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;
 };
