@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec/ranktrace/stack: the daemon's worker that reads stacks (stacks/capture/reply.h), and a program for people:
+ * libexec/ranktrace/stack: the daemon's worker that reads stacks (stacks/reply/reply.h), and a program for people:
  * `stack --pid PID...` prints the stacks of processes, the innermost frame last. Exit codes: 0 done, 1 a process could
  * not be read, 2 usage.
  */
@@ -9,7 +9,7 @@
 #include "daemon/base/procfs.h"
 #include "daemon/worker/worker.h"
 #include "stacks/capture/capture.h"
-#include "stacks/capture/reply.h"
+#include "stacks/reply/reply.h"
 
 static const char usage[] =
 	"usage: stack --pid PID...\n"

@@ -48,8 +48,9 @@ struct pystack_version {
 
 /* A thread state. */
 struct pystack_thread {
-	uint64_t state;	  /* address of the PyThreadState */
-	uint64_t interp;  /* address of its interpreter */
+	uint64_t state;	   /* address of the PyThreadState */
+	uint64_t interp;   /* address of its interpreter */
+	uint64_t pthread;  /* its pthread_t */
 	int64_t interp_id; /* 0: main */
 	pid_t tid;	  /* in the caller's pid namespace; 0: unknown, it has no stack */
 	bool has_gil;	  /* at the moment of pystack_threads() */
@@ -62,8 +63,7 @@ struct pystack_frame {
 	uint32_t first_line; /* of the function */
 	uint64_t code;	 /* address of the code object */
 	uint32_t instruction; /* offset in the code, in bytes */
-	/* The C function of the eval loop was entered for this frame: a native stack has one such call for it. */
-	bool entry;
+	bool entry; /* the C function of the eval loop was called for this frame; not so for calls within Python */
 };
 
 /* `frames`: of the caller, `capacity` items, outermost first, innermost last. */
@@ -72,6 +72,8 @@ struct pystack_stack {
 	size_t capacity;
 	size_t count;	 /* 0: the thread runs no Python code */
 	size_t omitted;	 /* outer frames that did not fit */
+	/* Calls of the eval loop inside the innermost frame, which run no Python code (yet, or any more). */
+	unsigned inner_entries;
 	bool has_gil;	 /* the thread holds the lock of its interpreter */
 	char thread_state; /* of the kernel, as in /proc/PID/stat */
 	unsigned tries;
@@ -104,7 +106,7 @@ static inline void pystack_closep(struct pystack **stack)
 }
 
 const struct pystack_version *pystack_version(const struct pystack *stack);
-const struct pystack_counts *pystack_counts(const struct pystack *stack);
+const struct pystack_counts *pystack_counts(struct pystack *stack);
 /* A word (for JSON) and a sentence. */
 const char *pystack_refusal_word(enum pystack_refusal why);
 const char *pystack_refusal_sentence(enum pystack_refusal why);

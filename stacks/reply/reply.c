@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stacks/capture/reply.h"
+#include "stacks/reply/reply.h"
 
 #include <errno.h>
 #include <stdbool.h>
