@@ -17,6 +17,7 @@
 #include "daemon/daemon.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
@@ -101,6 +102,7 @@ MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
 MAIN_MODULE(allocs, allocs_new, allocs_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
+MAIN_MODULE(stacks, stacks_new, stacks_free)
 MAIN_MODULE(dumps, dumps_new, dumps_free)
 MAIN_MODULE(control, control_open, control_close)
 
@@ -143,6 +145,7 @@ static const struct subsystem {
 	{"store", main_open_store, close_store, true},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
+	{"stacks", open_stacks, close_stacks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,

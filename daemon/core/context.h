@@ -17,6 +17,7 @@ struct context {
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
 	struct ranks *ranks;
+	struct stacks *stacks;	  /* stacks of ranks (daemon/stacks/stacks.h) */
 	struct rank_steps *steps; /* marks to stages and steps (daemon/steps/rank_steps.h) */
 	struct rank_coll *ops;	  /* calls to operations of communicators (daemon/coll/rank_coll.h) */
 	struct allocs *allocs;	  /* calls to device memory (daemon/memory/allocs.h) */

@@ -19,9 +19,10 @@ struct capture {
 	enum pystack_refusal *stack_why;
 };
 
+/* Of texts that are bounded already. */
 static char *capture_copy(const char *text)
 {
-	char *copy = strndup(text, CAPTURE_TEXT_BYTES_MAX);
+	char *copy = strdup(text);
 
 	return copy ? copy : (char *)protobuf_c_empty_string;
 }
