@@ -89,7 +89,7 @@ static int stack_serve(const struct worker_task *task)
 	return r;
 }
 
-static void stack_print_thread(const Ranktrace__StackProcess *process, const Ranktrace__StackThread *thread)
+static void stack_show_thread(const Ranktrace__StackProcess *process, const Ranktrace__StackThread *thread)
 {
 	printf("  thread %u %s%s, state %s%s%s%s\n", thread->thread_id, thread->name, thread->main ? " (main)" : "",
 		thread->state, *thread->wait ? ", " : "", thread->wait, thread->has_gil ? ", holds the GIL" : "");
@@ -109,7 +109,7 @@ static void stack_print_thread(const Ranktrace__StackProcess *process, const Ran
 	}
 }
 
-static int stack_print(uint32_t pid)
+static int stack_show_process(uint32_t pid)
 {
 	const struct reply_pid want = {.pid = pid};
 	Ranktrace__StackProcess *process = stack_read(&want);
@@ -121,7 +121,7 @@ static int stack_print(uint32_t pid)
 		*process->reason || *process->python_reason ? ": " : "",
 		*process->reason ? process->reason : process->python_reason, (double)process->took_ns / 1e6);
 	for (size_t i = 0; i < process->n_threads; i++)
-		stack_print_thread(process, process->threads[i]);
+		stack_show_thread(process, process->threads[i]);
 	if (process->threads_left_out)
 		printf("  and %llu more threads\n", (unsigned long long)process->threads_left_out);
 	ranktrace__stack_process__free_unpacked(process, NULL);
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "stack: '%s' is no process id\n", argv[i]);
 			return 2;
 		}
-		status |= stack_print((uint32_t)pid);
+		status |= stack_show_process((uint32_t)pid);
 	}
 	return status;
 }

@@ -15,26 +15,78 @@ static const char *stack_base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-bool stack_frame_shows(const struct stack_frame *frame)
-{
-	return strcmp(frame->kind, "interpreter") != 0 && strcmp(frame->kind, "kernel") != 0;
-}
-
 static bool stack_frame_is_python(const struct stack_frame *frame)
 {
 	return strcmp(frame->kind, "python") == 0;
 }
 
+bool stack_frame_shows(const struct stack_frame *frame)
+{
+	return strcmp(frame->kind, "interpreter") != 0 && strcmp(frame->kind, "kernel") != 0;
+}
+
+/* Behind the bracket that closes the one at p; the end where none does. */
+static const char *stack_skip(const char *p, char open, char close)
+{
+	size_t depth = 0;
+
+	for (; *p; p++) {
+		depth += *p == open;
+		/* No arrow. */
+		if (*p == close && p[-1] != '-' && --depth == 0)
+			return p + 1;
+	}
+	return p;
+}
+
+/* Length of an operator's sign. */
+static size_t stack_operator(const char *sign)
+{
+	return strncmp(sign, "()", 2) == 0 ? 2 : strcspn(sign, "(");
+}
+
+/* A C++ function without parameters and template arguments: "c10d::Work::wait". */
+static void stack_short_name(const char *function, char *ret, size_t size)
+{
+	static const char space[] = "(anonymous namespace)", operator_[] = "operator";
+	size_t used = 0;
+
+	for (const char *p = function; *p && used + 1 < size;) {
+		size_t keep = 1;
+
+		if (strncmp(p, space, sizeof(space) - 1) == 0)
+			keep = sizeof(space) - 1;
+		else if (strncmp(p, operator_, sizeof(operator_) - 1) == 0)
+			keep = sizeof(operator_) - 1 + stack_operator(p + sizeof(operator_) - 1);
+		else if (*p == '{')
+			keep = (size_t)(stack_skip(p, '{', '}') - p);
+		else if (*p == '<')
+			keep = 0;
+		else if (*p == '(')
+			break;
+		for (size_t i = 0; i < keep && *p && used + 1 < size; i++)
+			ret[used++] = *p++;
+		if (!keep)
+			p = stack_skip(p, '<', '>');
+	}
+	ret[used] = 0;
+}
+
 const char *stack_frame_text(const struct stack_frame *frame, bool full, char *ret, size_t size)
 {
-	const char *file = full ? frame->file : stack_base_name(frame->file);
+	const char *file = full ? frame->file : stack_base_name(frame->file), *function = frame->function;
+	char name[256];
 
+	if (!full && !stack_frame_is_python(frame)) {
+		stack_short_name(function, name, sizeof(name));
+		function = name;
+	}
 	if (frame->line)
-		snprintf(ret, size, "%s (%s:%" PRIu32 ")", frame->function, file, frame->line);
-	else if (*frame->function && *file)
-		snprintf(ret, size, "%s (%s)", frame->function, file);
-	else if (*frame->function)
-		snprintf(ret, size, "%s", frame->function);
+		snprintf(ret, size, "%s (%s:%" PRIu32 ")", function, file, frame->line);
+	else if (*function && *file)
+		snprintf(ret, size, "%s (%s)", function, file);
+	else if (*function)
+		snprintf(ret, size, "%s", function);
 	else
 		snprintf(ret, size, "%s+0x%" PRIx64, *file ? file : "?", frame->address);
 	return ret;
@@ -360,27 +412,28 @@ void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size
 	}
 }
 
+/* The bracket before the file. Paths may hold " (", too, and so may native functions; Python's functions do not. */
+static char *stack_parse_bracket(char *text, bool python)
+{
+	char *found = strstr(text, " ("), *next = found;
+
+	while (!python && next && (next = strstr(next + 1, " (")))
+		found = next;
+	return found;
+}
+
 /* Splits "burn (/job/gpt.py:54)", "epoll_wait (/lib/libc.so.6)" or "/lib/libx.so+0x1f". */
 static void stack_parse_place(char *text, struct stack_frame *ret)
 {
+	char *open = stack_parse_bracket(text, strcmp(ret->kind, "python") == 0), *colon, *plus;
 	size_t length = strlen(text);
-	char *open = strrchr(text, '('), *colon, *plus, *end;
 
-	/* Paths may hold brackets: the one of ours is preceded by a blank. */
-	while (open && open > text && open[-1] != ' ') {
-		char kept = *open;
-
-		*open = 0;
-		end = strrchr(text, '(');
-		*open = kept;
-		open = end;
-	}
-	if (open && open > text && length && text[length - 1] == ')') {
+	if (open && text[length - 1] == ')') {
 		text[length - 1] = 0;
-		open[-1] = 0;
+		*open = 0;
 		ret->function = text;
-		ret->file = open + 1;
-		colon = strrchr(open + 1, ':');
+		ret->file = open + 2;
+		colon = strrchr(open + 2, ':');
 		if (colon && colon[1] && !colon[1 + strspn(colon + 1, "0123456789")]) {
 			*colon = 0;
 			ret->line = (uint32_t)strtoul(colon + 1, NULL, 10);
@@ -389,7 +442,7 @@ static void stack_parse_place(char *text, struct stack_frame *ret)
 	}
 	plus = strstr(text, "+0x");
 	if (plus) {
-		ret->address = strtoull(plus + 1, &end, 16);
+		ret->address = strtoull(plus + 1, NULL, 16);
 		*plus = 0;
 		ret->file = text;
 		return;

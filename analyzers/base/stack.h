@@ -53,7 +53,7 @@ void stack_groups_free(struct stack_groups *groups);
 
 /* Does the frame count where stacks are compared and shown? */
 bool stack_frame_shows(const struct stack_frame *frame);
-/* "burn (gpt.py:54)", "epoll_wait (libc.so.6)"; with `full` the whole path. */
+/* "burn (gpt.py:54)", "c10d::Work::wait (libtorch_cpu.so)"; with `full` the whole path and parameters. */
 const char *stack_frame_text(const struct stack_frame *frame, bool full, char *ret, size_t size);
 /* The innermost Python frame, of a library also who called it: "wait (threading.py:327) from load (gpt.py:31)". */
 const char *stack_place(const struct stack_thread *thread, char ret[STACK_PLACE_BYTES]);
