@@ -15,7 +15,8 @@
 /* Under way. The daemon may stop meanwhile: online is then gone, and context->findings NULL. */
 struct online_stacks_request {
 	struct context *context;
-	const struct online *online; /* during the choice of ranks */
+	const struct rank *peer; /* a rank of the job: during the choice of ranks */
+	const struct online *online; /* the same */
 	char job[64];
 	uint64_t id, start_ns;
 };
@@ -32,11 +33,28 @@ static bool online_stacks_wanted(void *arg, const struct rank *rank)
 {
 	const struct online_stacks_request *request = arg;
 	const struct online *online = request->online;
+	const struct rank *peer = request->peer;
 
+	/* Jobs may have no names, and one name may be that of several users' jobs. */
+	if (peer && (peer->uid != rank->uid || peer->env.master_port != rank->env.master_port ||
+			    peer->env.world_size != rank->env.world_size))
+		return false;
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance == rank->instance && streq(online->slot[i].job, request->job))
 			return true;
 	return false;
+}
+
+/* The rank that the finding names; NULL: none, or not here. */
+static const struct rank *online_stacks_peer(const struct online *online, const struct finding *finding)
+{
+	for (size_t i = 0; i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+
+		if (process->instance && !process->ended_ns && process->rank == finding->rank && streq(process->job, finding->job))
+			return ranks_by_pid(online->context->ranks, process->pid);
+	}
+	return NULL;
 }
 
 static void online_stacks_put(
@@ -200,12 +218,14 @@ static void online_stacks_start(struct online *online, const struct finding *fin
 		return;
 	request->context = online->context;
 	request->online = online;
+	request->peer = online_stacks_peer(online, finding);
 	request->id = finding->id;
 	request->start_ns = monotonic_ns();
 	(void)copy_text(request->job, sizeof(request->job), finding->job);
 	take.arg = request;
 	r = stacks_start(online->context->stacks, &take);
 	request->online = NULL;
+	request->peer = NULL;
 	online->stacks.taken += r == 0;
 	if (r == 0)
 		return;
