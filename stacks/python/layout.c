@@ -62,7 +62,7 @@ static const struct {
 };
 #undef PYSTACK_OFFSET
 
-static const struct pylayout *pylayout_row(unsigned minor)
+const struct pylayout *pylayout_row(unsigned minor)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(pylayouts); i++)
 		if (pylayouts[i].minor == minor)

@@ -35,6 +35,8 @@ struct pylayout {
 	uint64_t text_length, text_state, text_ascii, text_compact, bytes_size, bytes_data;
 };
 
+/* What versions.def says of a version. NULL: not supported. */
+const struct pylayout *pylayout_row(unsigned minor);
 /*
  * The verified layout of an interpreter. -ENOTSUP: *ret_why says why. Other errors are those of pymem_read().
  */
