@@ -19,8 +19,8 @@ struct pycode {
 };
 
 struct pywalk {
-	uint64_t at;	      /* next frame */
-	uint64_t mark;	      /* for circles: a frame passed, moved at powers of two */
+	uint64_t at;   /* next frame */
+	uint64_t mark; /* for circles: a frame passed, moved at powers of two */
 	size_t steps, limit;
 	size_t count;
 	bool shim; /* the frame before was one of the eval loop itself */
@@ -88,7 +88,7 @@ static int pyframes_frame(struct pystack *stack, struct pywalk *walk, struct pyf
 
 /* All frames into stack->frame, innermost first; *ret_omitted: those beyond `capacity`. */
 static int pyframes_walk(struct pystack *stack, uint64_t state, size_t capacity, struct pywalk *walk,
-			 size_t *ret_omitted, unsigned *ret_inner)
+	size_t *ret_omitted, unsigned *ret_inner)
 {
 	int r = pyframes_first(stack, state, &walk->at);
 
@@ -209,10 +209,11 @@ static int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, 
 		.first_line = code.first_line > 0 ? (uint32_t)code.first_line : 0,
 		.instruction = offset > 0 ? (uint32_t)offset : 0,
 	};
-	r = pytexts_read(stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.name, &ret->function);
+	r = pytexts_read(
+		stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.name, &ret->function);
 	if (r == 0)
-		r = pytexts_read(stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.file,
-			&ret->file);
+		r = pytexts_read(
+			stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.file, &ret->file);
 	if (r == 0)
 		r = pycode_line(stack, &code, offset, &ret->line);
 	return r < 0 ? r : 1;
@@ -256,7 +257,7 @@ static int pyframes_same_thread(struct pystack *stack, const struct pystack_thre
 }
 
 int pyframes_read(struct pystack *stack, const struct pystack_thread *thread, struct pystack_stack *ret,
-		  enum pystack_refusal *ret_why)
+	enum pystack_refusal *ret_why)
 {
 	size_t capacity = ret->capacity < PYSTACK_FRAMES_MAX ? ret->capacity : PYSTACK_FRAMES_MAX;
 	struct pywalk walk = {.limit = 1};

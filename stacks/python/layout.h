@@ -7,7 +7,6 @@
 #define RANKTRACE_STACKS_PYTHON_LAYOUT_H
 
 #include "stacks/python/image.h"
-#include "stacks/python/lines.h"
 #include "stacks/python/memory.h"
 #include "stacks/python/pystack.h"
 
@@ -18,6 +17,17 @@
  * address of the first instruction.
  */
 typedef int64_t (*pylayout_instruction)(uint64_t word, uint64_t code);
+
+/*
+ * Line tables of code objects: co_lnotab to 3.9, co_linetable in the form of 3.10 and in that of 3.11. Pure; any bytes
+ * are safe. The result is the line of the instruction at this offset in bytes, negative before the first one; 0: it has
+ * none.
+ */
+typedef uint32_t (*pylines_find)(const uint8_t *table, size_t size, int64_t offset, int32_t first_line);
+
+uint32_t pylines_lnotab(const uint8_t *table, size_t size, int64_t offset, int32_t first_line);
+uint32_t pylines_ranges(const uint8_t *table, size_t size, int64_t offset, int32_t first_line);
+uint32_t pylines_locations(const uint8_t *table, size_t size, int64_t offset, int32_t first_line);
 
 struct pylayout {
 	unsigned minor;
@@ -40,7 +50,7 @@ const struct pylayout *pylayout_row(unsigned minor);
 /*
  * The verified layout of an interpreter. -ENOTSUP: *ret_why says why. Other errors are those of pymem_read().
  */
-int pylayout_find(struct pymem *memory, const struct pyimage *image, struct pylayout *ret,
-		  enum pystack_refusal *ret_why);
+int pylayout_find(
+	struct pymem *memory, const struct pyimage *image, struct pylayout *ret, enum pystack_refusal *ret_why);
 
 #endif

@@ -6,10 +6,10 @@
 #include "analyzers/base/hash.h"
 #include "daemon/base/util.h"
 
-#define BATCH_PAGES 256u	 /* a system call takes at most 1,024 ranges; 1 MiB at once */
+#define BATCH_PAGES 256u	    /* a system call takes at most 1,024 ranges; 1 MiB at once */
 #define SLOTS (2 * PYMEM_PAGES_MAX) /* half full at most; power of two */
-#define ADDRESS_MIN 0x10000u	 /* nothing is mapped below */
-#define ADDRESS_BITS 56u	 /* no user memory above on any known machine; arm64 ignores the bits above: tags */
+#define ADDRESS_MIN 0x10000u	    /* nothing is mapped below */
+#define ADDRESS_BITS 56u	    /* no user memory above on any known machine; arm64 ignores the bits above: tags */
 
 struct pymem {
 	const struct pymem_ops *ops;

@@ -4,8 +4,8 @@
 #include "daemon/base/util.h"
 #include "stacks/python/pystack_internal.h"
 
-#define TRIES_MAX 200u			     /* of a stack */
-#define TRIES_MIN 10u			     /* even if each is slow */
+#define TRIES_MAX 200u			   /* of a stack */
+#define TRIES_MIN 10u			   /* even if each is slow */
 #define TRIES_TIME_NS (50 * NSEC_PER_MSEC) /* then no more tries: 100 ms is the goal for all threads of a rank */
 
 static const struct {
@@ -79,7 +79,7 @@ static int pystack_opened(int r, enum pystack_refusal *ret_why)
 }
 
 int pystack_open_memory(const struct pymem_ops *ops, void *arg, uint64_t base, const char *path, struct pystack **ret,
-			enum pystack_refusal *ret_why)
+	enum pystack_refusal *ret_why)
 {
 	_cleanup_(pystack_closep) struct pystack *stack = pystack_new(ops, arg);
 	int r;
@@ -129,7 +129,7 @@ const struct pystack_counts *pystack_counts(struct pystack *stack)
 
 /* One try. -EAGAIN: the thread ran. */
 static int pystack_try(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
-		       struct pystack_stack *ret, enum pystack_refusal *ret_why)
+	struct pystack_stack *ret, enum pystack_refusal *ret_why)
 {
 	int r, proof = stack->pid ? still_begin(&stack->still, stack->pid, thread->tid) : 0;
 
@@ -148,7 +148,7 @@ static int pystack_try(struct pystack *stack, const struct pystack_thread *threa
 }
 
 int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
-		 struct pystack_stack *ret, enum pystack_refusal *ret_why)
+	struct pystack_stack *ret, enum pystack_refusal *ret_why)
 {
 	uint64_t started_ns = monotonic_ns();
 	unsigned tries = 0;

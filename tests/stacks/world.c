@@ -184,7 +184,8 @@ static void world_symbols(struct world *world, uint64_t head)
 	world_put(world, dynamic, entries, sizeof(entries));
 	world_put(world, hash, hash_head, sizeof(hash_head));
 	for (size_t i = 0; i < count; i++) {
-		Elf64_Sym symbol = {.st_name = (Elf64_Word)at, .st_shndx = 1, .st_value = symbols[i].value - WORLD_BASE};
+		Elf64_Sym symbol = {
+			.st_name = (Elf64_Word)at, .st_shndx = 1, .st_value = symbols[i].value - WORLD_BASE};
 		uint32_t value = 5381;
 
 		for (const char *c = symbols[i].name; *c; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The memory of a CPython made by hand: its file's symbols, types, runtime, one interpreter, thread states, frames, code
- * objects. Tests change what they like and read it through pymem_ops.
+ * The memory of a CPython made by hand: its file's symbols, types, runtime, one interpreter, thread states, frames,
+ * code objects. Tests change what they like and read it through pymem_ops.
  */
 #ifndef RANKTRACE_TESTS_STACKS_WORLD_H
 #define RANKTRACE_TESTS_STACKS_WORLD_H

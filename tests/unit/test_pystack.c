@@ -308,14 +308,16 @@ static void name_is(const void *text, size_t length, unsigned width, bool ascii,
 static void texts_become_utf8(void **state)
 {
 	const uint8_t latin[] = {'a', 0xe9, 'b'};
-	const uint16_t two[] = {0x5909, 'x', 0xdc80}; /* a lone surrogate */
+	const uint16_t two[] = {0x5909, 'x', 0xdc80};	/* a lone surrogate */
 	const uint32_t four[] = {0x10900, 0x110000, 0}; /* beyond Unicode, and a zero */
 
 	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		make(minor);
 		name_is("", 0, 1, true, "");
-		name_is(latin, 3, 1, false, "a\xc3\xa9" "b");
+		name_is(latin, 3, 1, false,
+			"a\xc3\xa9"
+			"b");
 		name_is(two, 3, 2, false, "\xe5\xa4\x89x\xef\xbf\xbd");
 		name_is(four, 3, 4, false, "\xf0\x90\xa4\x80\xef\xbf\xbd\xef\xbf\xbd");
 	}
