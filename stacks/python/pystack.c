@@ -3,6 +3,7 @@
 
 #include "daemon/base/util.h"
 #include "stacks/python/pystack_internal.h"
+#include "stacks/still/still.h"
 
 #define TRIES_MAX 200u			   /* of a stack */
 #define TRIES_MIN 10u			   /* even if each is slow */
