@@ -37,7 +37,8 @@ struct pylayout {
 	/* 0: not in this version, where 0 is no valid offset. */
 	uint64_t runtime_interps, runtime_gil, gil_holder, gil_locked;
 	uint64_t interp_next, interp_id, interp_threads, interp_gil;
-	uint64_t thread_prev, thread_next, thread_interp, thread_pthread, thread_native, thread_frame, cframe_frame;
+	uint64_t thread_prev, thread_next, thread_interp, thread_pthread, thread_native, thread_frame;
+	uint64_t cframe_frame, cframe_previous;
 	uint64_t frame_previous, frame_code, frame_instruction, frame_owner, frame_entry;
 	uint64_t code_file, code_name, code_qualname, code_first_line, code_lines, code_bytes, code_adaptive;
 	uint64_t code_traceable; /* from 3.11: index of the first instruction after the function's prologue */

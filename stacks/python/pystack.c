@@ -9,6 +9,9 @@
 #define TRIES_MIN 10u			   /* even if each is slow */
 #define TRIES_TIME_NS (50 * NSEC_PER_MSEC) /* then no more tries: 100 ms is the goal for all threads of a rank */
 
+#define UNSETTLED_MAX 4u			     /* reads again of a stack that is not valid */
+#define UNSETTLED_PAUSE_US 500u		     /* for a thread that waits for the caller's CPU */
+
 static const struct {
 	const char *word, *sentence;
 } pystack_refusals[] = {
@@ -51,6 +54,15 @@ void pystack_close(struct pystack *stack)
 	pymem_free(stack->memory);
 	pytexts_free(stack->texts);
 	free(stack);
+}
+
+/*
+ * Between two instructions of the interpreter a frame may be half made; a thread can be off the CPU there. So such a
+ * stack is read again when the thread has run on.
+ */
+static bool pystack_unsettled(enum pystack_refusal why)
+{
+	return why == PYSTACK_BAD_FRAME || why == PYSTACK_BAD_CODE || why == PYSTACK_UNREADABLE;
 }
 
 /* The interpreter's image is known. */
@@ -152,7 +164,7 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
 	struct pystack_stack *ret, enum pystack_refusal *ret_why)
 {
 	uint64_t started_ns = monotonic_ns();
-	unsigned tries = 0;
+	unsigned tries = 0, unsettled = 0;
 	int r = -EAGAIN;
 
 	*ret_why = PYSTACK_THREAD_GONE;
@@ -162,6 +174,10 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
 		(tries < TRIES_MIN || monotonic_ns() - started_ns < TRIES_TIME_NS)) {
 		tries++;
 		r = pystack_try(stack, thread, also, arg, ret, ret_why);
+		if (r == -ENOTSUP && stack->pid && pystack_unsettled(*ret_why) && unsettled++ < UNSETTLED_MAX) {
+			usleep(UNSETTLED_PAUSE_US);
+			r = -EAGAIN;
+		}
 	}
 	ret->tries = tries;
 	if (r == -EAGAIN) {

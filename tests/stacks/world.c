@@ -11,7 +11,7 @@
 #define CODE_BYTES 512u
 #define LINES_BYTES (2 * INSTRUCTIONS)
 #define OWNER_SHIM 3
-#define TABLE_WORDS 96u
+#define CFRAME_BYTES 32u
 #define TABLE_VERSION 1u
 
 /* Words of the interpreter's own table: which, and what it says. */
@@ -144,8 +144,10 @@ static void world_runtime(struct world *world)
 	world_u32(world, world->gil + layout->gil_locked, 1);
 	world_u64(world, world->gil + layout->gil_holder, world->state[0]);
 	world->cframe = world_new(world, 64);
-	if (layout->cframe)
-		world_u64(world, world->state[0] + layout->thread_frame, world->cframe);
+	if (!layout->cframe)
+		return;
+	/* The record before the first call; then there is one for the call before. */
+	world_u64(world, world->state[0] + layout->thread_frame, world->cframe);
 }
 
 /* The file's header at WORLD_BASE and a symbol table with one bucket. */
@@ -280,14 +282,14 @@ static void world_push(struct world *world, uint64_t code, uint64_t instruction,
 
 	world_u64(world, frame + layout->frame_code, code);
 	world_u64(world, frame + layout->frame_instruction, instruction);
-	world_u64(world, frame + layout->frame_previous, world->frames ? world->frame[world->frames - 1] : 0);
+	world_u64(world, frame + layout->frame_previous, world->top);
 	if (layout->frame_owner)
 		world_put(world, frame + layout->frame_owner, &owner, 1);
 	world_u64(world, layout->cframe ? world->cframe + layout->cframe_frame : world->state[0] + layout->thread_frame,
 		frame);
-	assert(world->frames < WORLD_FRAMES);
-	world->code[world->frames] = code;
-	world->frame[world->frames++] = frame;
+	if (layout->cframe)
+		world_u64(world, world->cframe + layout->cframe_previous, world->cframe + CFRAME_BYTES);
+	world->top = frame;
 }
 
 void world_call(struct world *world, const char *name, int32_t first_line, unsigned instruction)
@@ -299,11 +301,28 @@ void world_call(struct world *world, const char *name, int32_t first_line, unsig
 		word = code + layout->code_adaptive + instruction * 2;
 	else if (layout->minor < 10)
 		word = instruction * 2;
+	assert(world->frames < WORLD_FRAMES);
+	if (!world->top && layout->minor >= 12)
+		world_shim(world);
 	world_push(world, code, word, 0);
+	world->code[world->frames] = code;
+	world->frame[world->frames++] = world->top;
+	if (world->frames == 1 && layout->frame_entry)
+		world_entry(world, 0);
+}
+
+void world_entry(struct world *world, size_t frame)
+{
+	const uint8_t entry = 1;
+
+	world_put(world, world->frame[frame] + world->layout->frame_entry, &entry, 1);
+	world_u64(world, world->cframe + CFRAME_BYTES + world->layout->cframe_frame, frame ? world->frame[frame - 1] : 0);
 }
 
 void world_shim(struct world *world)
 {
+	if (world->layout->cframe)
+		world_u64(world, world->cframe + CFRAME_BYTES + world->layout->cframe_frame, world->top);
 	world_push(world, 0, 0, OWNER_SHIM);
 }
 

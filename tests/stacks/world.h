@@ -17,8 +17,9 @@ struct world {
 	size_t used;
 	uint64_t runtime, code_type, frame_type, text_type, bytes_type, members, table;
 	uint64_t interp, gil, state[2], cframe;
-	uint64_t frame[WORLD_FRAMES], code[WORLD_FRAMES]; /* outermost first */
+	uint64_t frame[WORLD_FRAMES], code[WORLD_FRAMES]; /* of Python, outermost first */
 	size_t frames;
+	uint64_t top; /* the innermost frame, of whatever kind */
 	unsigned reads;
 	struct pystack *process; /* of world_read() */
 	uint8_t data[WORLD_BYTES];
@@ -30,8 +31,10 @@ extern const struct pymem_ops world_ops;
 void world_make(struct world *world, unsigned minor);
 /* Calls a function from the frames so far: 100 instructions, each at its own line from `first_line` on. */
 void world_call(struct world *world, const char *name, int32_t first_line, unsigned instruction);
-/* A frame of the eval loop itself, from 3.12. */
+/* C calls the eval loop: from 3.12 with a frame of its own. The first function is called so. */
 void world_shim(struct world *world);
+/* The same in 3.11, where the frame says that it was called so. */
+void world_entry(struct world *world, size_t frame);
 /* A str object. `width` 1, 2 or 4 bytes a character; ascii: without the larger header. */
 uint64_t world_text(struct world *world, const void *text, size_t length, unsigned width, bool ascii);
 void world_put(struct world *world, uint64_t address, const void *value, size_t size);
