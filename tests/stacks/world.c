@@ -321,6 +321,8 @@ void world_entry(struct world *world, size_t frame)
 
 void world_shim(struct world *world)
 {
+	if (world->layout->minor < 12)
+		return;
 	if (world->layout->cframe)
 		world_u64(world, world->cframe + CFRAME_BYTES + world->layout->cframe_frame, world->top);
 	world_push(world, 0, 0, OWNER_SHIM);

@@ -31,7 +31,7 @@ extern const struct pymem_ops world_ops;
 void world_make(struct world *world, unsigned minor);
 /* Calls a function from the frames so far: 100 instructions, each at its own line from `first_line` on. */
 void world_call(struct world *world, const char *name, int32_t first_line, unsigned instruction);
-/* C calls the eval loop: from 3.12 with a frame of its own. The first function is called so. */
+/* C calls the eval loop: from 3.12 with a frame of its own, before it nothing. The first function is called so. */
 void world_shim(struct world *world);
 /* The same in 3.11, where the frame says that it was called so. */
 void world_entry(struct world *world, size_t frame);
