@@ -6,7 +6,7 @@
 #include "daemon/base/util.h"
 
 #define TEXTS_BYTES_MAX (16u << 20) /* of all texts of a process */
-#define BUCKETS 4096u
+#define BUCKETS 512u
 #define UTF8_BYTES_MAX 4    /* of a character */
 #define REPLACEMENT 0xfffdu /* of what is no character: lone surrogates of undecodable file names */
 #define WIDTH_MAX 4
