@@ -3,6 +3,7 @@
 """Compares stacks that stack_reader printed with what truth.py said of itself at that moment.
 
 judge.py SOURCE < LINES
+judge.py --dump DUMP < LINES    with a dump of faulthandler: each thread, each frame
 
 An exact truth: all frames outside publish() equal in function, file, line and first line. A path: the functions p_N on
 the stack are those that were entered and not left; one more may be at its first or last line. In both, each p_N that
@@ -123,7 +124,40 @@ class Judge:
         return 1 if self.wrong or not self.counts["exact"] or not self.counts["path"] else 0
 
 
+def read_dump(path):
+    """Frames of each thread, outermost first: file, line, name."""
+    threads, current = {}, None
+    with open(path) as file:
+        for line in file:
+            thread = re.match(r"(?:Current thread|Thread) 0x([0-9a-f]+)", line)
+            frame = re.match(r'  File "(.*)", line (\d+|\?\?\?) in (.*)$', line)
+            if thread:
+                current = threads.setdefault(int(thread.group(1), 16), [])
+            elif frame and frame.group(2) != "???":
+                name = frame.group(3).encode().decode("unicode_escape")
+                current.insert(0, (frame.group(1).encode().decode("unicode_escape"), int(frame.group(2)), name))
+    return threads
+
+
+def judge_dump(path):
+    expected = read_dump(path)
+    found = {}
+    for line in sys.stdin:
+        row = json.loads(line)
+        if "frames" in row:
+            found[row["pthread"]] = [(f[1], f[2], short(f[0])) for f in row["frames"]]
+    wrong = [(thread, expected.get(thread), found.get(thread)) for thread in expected.keys() | found.keys()
+             if expected.get(thread) != found.get(thread)]
+    print("faulthandler: %d threads, %d frames, %d threads differ" % (
+        len(expected), sum(map(len, expected.values())), len(wrong)))
+    for thread, theirs, ours in wrong[:3]:
+        print("WRONG %x\n  faulthandler %s\n  ours         %s" % (thread, theirs, ours))
+    return 1 if wrong or len(expected) < 2 else 0
+
+
 def main():
+    if sys.argv[1] == "--dump":
+        sys.exit(judge_dump(sys.argv[2]))
     judge = Judge(sys.argv[1])
     for line in sys.stdin:
         judge.line(json.loads(line))

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that says where it is (truth.h), for Python 3.8 and later.
 
-truth.py FILE SOURCE SECONDS SEED [torch]
+truth.py FILE SOURCE SECONDS SEED [torch | stop]
 
 It generates functions p_0, p_1, ... that call each other in many ways (directly, from C, through generators,
 coroutines, decorators, exec, handlers of exceptions), writes them to SOURCE and runs them in several threads. Each
 function notes itself in FILE when it is entered and left. Now and then one writes the whole stack and waits until it
-was read. judge.py knows the rules.
+was read. judge.py knows the rules. With "stop" each thread runs to a random place and blocks there; then faulthandler
+writes all stacks to FILE and the process stops.
 """
 import asyncio
 import contextlib
 import ctypes
+import faulthandler
 import functools
 import hashlib
 import json
 import mmap
+import os
 import random
 import select
+import signal
 import sys
 import threading
 import time
@@ -41,6 +45,8 @@ class Context:
         self.lock.acquire()
         self.serial = 0
         self.calls = 0
+        self.block_at = 0
+        self.blocked = threading.Event()
 
 
 class Done(Exception):
@@ -109,6 +115,11 @@ def publish(c, d):
 
 def leaf(c, d):
     c.calls += 1
+    if c.block_at:
+        if c.calls == c.block_at:
+            c.blocked.set()
+            c.random.choice((c.lock.acquire, lambda: select.select([], [], []), lambda: max([1], key=c.lock.acquire)))()
+        return
     if time.monotonic() > c.deadline:
         raise Done
     if c.calls % 50 == 0:
@@ -274,6 +285,19 @@ def train(deadline):
             optimizer.step()
 
 
+def stop(path, memory, seed, root):
+    contexts = [Context(memory, i, seed + i, 0) for i in range(12)]
+    for c in contexts:
+        c.block_at = c.random.randrange(1, 2000)
+        threading.Thread(target=work, args=(c, root), daemon=True).start()
+    for c in contexts:
+        c.blocked.wait()
+    time.sleep(0.3)
+    with open(path + ".dump", "w") as file:
+        print("ready", flush=True)
+        faulthandler.dump_traceback(file, all_threads=True); os.kill(os.getpid(), signal.SIGSTOP)
+
+
 def main():
     path, source_path, seconds, seed = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
     source = generate(seed)
@@ -287,6 +311,9 @@ def main():
     exec(compile(source, source_path, "exec"), scope)
     root = next(scope["p_%d" % i] for i in range(FUNCTIONS)
                 if scope["p_%d" % i].__code__.co_flags & 0x2a0 == 0)
+    if "stop" in sys.argv:
+        stop(path, memory, seed, root)
+        return
     sys.setswitchinterval(0.002)
     deadline = time.monotonic() + seconds
     threads = [threading.Thread(target=work, args=(Context(memory, i, seed + i, deadline), root), name="work-%d" % i)

@@ -32,31 +32,46 @@ finish() {
 trap finish EXIT
 failed=0
 
-for python in "$@"; do
-	root=
-	run=()
-	inside=
-	[ "$python" = "${python#*:}" ] || {
-		root=${python%%:*}
-		inside=$root/tmp/truth
-		rm -rf "$inside"
-		mkdir -p "$inside"
-		run=(chroot "$root")
-	}
-	folder=${inside:-$work}
-	cp "$here/truth.py" "$folder"
-	mkfifo "$folder/ready"
-	echo "== $python ${modules[*]}"
-	timeout $((seconds + 60)) "${run[@]}" "${python#*:}" "${folder#"$root"}/truth.py" "${folder#"$root"}/state" \
-		"${folder#"$root"}/source.py" "$seconds" $RANDOM "${modules[@]}" >"$folder/ready" &
+# run ARGUMENT...: truth.py with these, until it says that it is ready; sets program and pid.
+run() {
+	timeout $((seconds + 60)) "${root[@]}" "${python#*:}" "${there}/truth.py" "$there/state" "$there/source.py" \
+		"$seconds" $RANDOM "$@" >"$folder/ready" &
 	program=$!
 	read -r _ <"$folder/ready"
 	# timeout runs it as its child; chroot becomes it.
 	pid=$(pgrep -P "$program")
+}
+
+for python in "$@"; do
+	root=()
+	folder=$work
+	there=$work
+	[ "$python" = "${python#*:}" ] || {
+		inside=${python%%:*}/tmp/truth
+		rm -rf "$inside"
+		mkdir -p "$inside"
+		root=(chroot "${python%%:*}")
+		folder=$inside
+		there=/tmp/truth
+	}
+	cp "$here/truth.py" "$folder"
+	rm -f "$folder/ready"
+	mkfifo "$folder/ready"
+	echo "== $python ${modules[*]}"
+	run "${modules[@]}"
 	"$reader" "$pid" "$rounds" 1000 "$folder/state" >"$work/stacks" || failed=1
 	wait "$program" || failed=1
 	program=
 	python3 "$here/judge.py" "$folder/source.py" <"$work/stacks" || failed=1
-	rm -rf "$folder/ready" ${inside:+"$inside"}
+
+	run stop
+	until grep -q '^State:.*T (stopped)' "/proc/$pid/status"; do sleep 0.05; done
+	"$reader" "$pid" 1 0 >"$work/stacks" || failed=1
+	python3 "$here/judge.py" --dump "$folder/state.dump" <"$work/stacks" || failed=1
+	kill -9 "$pid"
+	wait "$program" 2>/dev/null || true
+	program=
+	rm -rf ${inside:+"$inside"}
+	inside=
 done
 exit $failed
