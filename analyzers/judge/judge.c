@@ -88,6 +88,7 @@ static void tick_clear(struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++) {
 		judge->rank[r].tick = (struct judge_sum){0};
+		judge->rank[r].grown = 0;
 		judge->rank[r].preemptor_ns = 0;
 	}
 	judge->steps = judge->real = judge->clipped = judge->named = 0;
@@ -100,7 +101,7 @@ void judge_rebase(struct judge *judge)
 	size_t n = 0;
 
 	judge->faster = 0;
-	judge->usual_since_ns = judge->now_ns;
+	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		const struct judge_sum *late = &rank->late;
@@ -249,6 +250,7 @@ static void tick(struct judge *judge)
 	if (++judge->ticks <= TICKS_LEARN) {
 		if (judge->ticks == 1)
 			judge->first_ns = judge->usual_since_ns = judge->begin_ns;
+		judge->learned_ns = judge->now_ns;
 		tick_grown(judge);
 		learn(judge, 1);
 		judge_start(judge);
@@ -265,8 +267,11 @@ static void tick(struct judge *judge)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rest -= rank->share;
-		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
+		/* What is slow from the start and has grown is one episode. */
+		rank->grown = rank->start.open ? rank->share * raw : 0;
+		judge_watch_tick(judge, &rank->watch, rank, rank->start.open ? 0 : rank->claim, rank->start.open ? 0 : rank->share);
 	}
+	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
 	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slow-downs that are no rank's: a communicator, or work that is divided unevenly. Detectors measure what a frame lost
- * by them, and open episodes of ranks do not explain it; evidence, episodes and grades are those of ranks (judge_episode.c). One episode is of one kind and
- * communicator, of an imbalance also of one cause: whether a link, a node or all is slow may show only later.
+ * by them, and open episodes of ranks do not explain it; what came after the usual was learned costs at most what the
+ * steps have grown. Evidence, episodes and grades are those of ranks (judge_episode.c). One episode is of one kind and communicator, of an imbalance also of one cause: whether a link, a node or all is slow may show only later.
  */
 #include "analyzers/judge/judge_internal.h"
 
@@ -65,14 +65,43 @@ void judge_claim(struct judge *judge, const struct finding *of, double lost_ns)
 	}
 }
 
+/* Began after the usual was learned: the steps have grown by it. */
+static bool claim_grew(const struct judge *judge, const struct judge_claim *claim)
+{
+	return claim->newest.kind == FINDING_SLOW_COMMUNICATION &&
+	       (!claim->newest.since_ns || claim->newest.since_ns > judge->learned_ns);
+}
+
+double judge_claimed(const struct judge *judge)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < judge->claims; i++)
+		if (judge->claim[i].watch.open && claim_grew(judge, &judge->claim[i]))
+			sum += judge->claim[i].lost;
+	return sum;
+}
+
+bool judge_claims_quiet(const struct judge *judge)
+{
+	for (size_t i = 0; i < judge->claims; i++)
+		if (judge->claim[i].watch.open && claim_grew(judge, &judge->claim[i]))
+			return false;
+	return true;
+}
+
 void judge_claims(struct judge *judge)
 {
+	double unnamed = fmax(0, judge->real - judge->usual * judge->steps - judge->named);
+
 	for (size_t i = 0; i < judge->claims; i++) {
 		struct judge_claim *claim = &judge->claim[i];
+		bool grew = claim_grew(judge, claim);
 		double named = claim->newest.kind == FINDING_IMBALANCE ? judge->named : 0;
-		double lost = fmin(fmax(0, claim->lost - named), judge->real), without = judge->real - lost;
+		double lost = fmin(fmax(0, claim->lost - named), grew ? unnamed : judge->real), without = judge->real - lost;
 		static const double none[ACTIVITY_MAX];
 
+		unnamed -= grew ? lost : 0;
 		claim->lost = 0;
 		judge_watch_add(judge, &claim->watch, NULL, lost, lost, without, none);
 		if (!claim->watch.open && !(claim->watch.evidence > 0))

@@ -64,7 +64,7 @@ bool judge_quiet(const struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
 			return false;
-	return !judge->whole.open && judge->whole.evidence <= limit;
+	return !judge->whole.open && judge->whole.evidence <= limit && judge_claims_quiet(judge);
 }
 
 /* How far noise takes the evidence: excursions that came to little. */
@@ -363,6 +363,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
+	double rate = cost / fmax(1e-9, watch->base + cost);
 	struct finding *finding;
 
 	if (!episode)
@@ -371,9 +372,10 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding = &episode->finding;
 	watch->open = true;
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
+	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS ||
+		rate < OVER_HALF * episode->rate) {
 		*episode = (struct judge_episode){.known = (double)(watch->onset_ns - judge->first_ns) * NS,
-			.rate = cost / fmax(1e-9, watch->base + cost),
+			.rate = rate,
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
 				.activity = activity,

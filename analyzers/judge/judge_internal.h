@@ -91,6 +91,7 @@ struct judge_rank {
 	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
+	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
 	struct judge_watch saves; /* its checkpoints */
@@ -121,6 +122,7 @@ struct judge {
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
+	uint64_t learned_ns;	 /* what began later is growth */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;
@@ -163,6 +165,9 @@ void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_
 void judge_watch_close(struct judge *judge, struct judge_watch *watch);
 /* judge_claim.c: a tick is over. */
 void judge_claims(struct judge *judge);
+/* s of this tick's growth that open episodes of communicators explain: it is not the job's. */
+double judge_claimed(const struct judge *judge);
+bool judge_claims_quiet(const struct judge *judge);
 enum activity judge_most(const double act[ACTIVITY_MAX]);
 bool judge_quiet(const struct judge *judge);
 

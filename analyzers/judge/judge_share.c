@@ -332,7 +332,7 @@ void judge_share(struct judge *judge, double growth)
 	if (share.l1)
 		share_waits(&share);
 	share_held(&share);
-	if (!share.l1 && !judge->cards)
+	if (!judge->cards)
 		share_cpu(&share);
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);

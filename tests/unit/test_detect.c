@@ -251,6 +251,7 @@ static void fake_frame(
 	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
 	verdict.finding.cause = CAUSE_LINK;
 	verdict.finding.rank = -1;
+	verdict.finding.since_ns = 1; /* since the job began: no step is longer than before */
 	out->emit(out->arg, &verdict);
 	out->want(out->arg, JUDGE_WANT_LAUNCHES, "to see");
 }

@@ -34,7 +34,6 @@ static void begin(void)
 {
 	script_begin(8);
 	script.l1 = true;
-	script.slack = INFINITY; /* the growth of all ranks is the job's finding, too: see the_job() */
 	script_run(30);
 	script_expect(0);
 }
@@ -76,6 +75,7 @@ static void an_imbalance_is_never_announced(void **state)
 {
 	(void)state;
 	begin();
+	script.slack = INFINITY; /* it is told beside what the steps lost */
 	claim(FINDING_IMBALANCE, CAUSE_STAGE, "", 0.09, 120);
 	assert_int_equal(claimed(FINDING_IMBALANCE)->severity, SEVERITY_INFO);
 	assert_int_equal(claimed(FINDING_IMBALANCE)->noticed_ns, 0);
@@ -89,6 +89,7 @@ static void what_is_one_finding(void **state)
 
 	(void)state;
 	begin();
+	script.slack = INFINITY; /* an imbalance is told beside what the steps lost */
 	for (int i = 0; i < 40; i++) {
 		claim(FINDING_IMBALANCE, i % 2 ? CAUSE_STAGE : CAUSE_SEQUENCE, "", 0.02, 0.3);
 		claim(FINDING_SLOW_COMMUNICATION, i < 10 ? CAUSE_LINK : CAUSE_NODE, "", i < 10 ? 0.02 : 0.03, 0.3);
@@ -103,6 +104,38 @@ static void what_is_one_finding(void **state)
 	claim(FINDING_SLOW_COMMUNICATION, CAUSE_COMMUNICATION, "other", 0.05, 10);
 	assert_string_equal(claimed(FINDING_SLOW_COMMUNICATION)->communicator, "other");
 	script_end();
+}
+
+/* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it costs. */
+static void what_steps_do_not_lose_is_none(void **state)
+{
+	struct finding finding = {.kind = FINDING_SLOW_COMMUNICATION, .cause = CAUSE_LINK, .rank = -1};
+
+	(void)state;
+	for (int from_start = 0; from_start < 2; from_start++) {
+		begin();
+		finding.since_ns = from_start ? SCRIPT_BEGIN_NS + 1000 : script.now_ns;
+		script.slack = INFINITY; /* of the one that is there from the start no clean step shows the loss */
+		for (int i = 0; i < 400; i++) {
+			script_step();
+			judge_claim(script.judge, &finding, 0.015e9);
+		}
+		script_expect((size_t)from_start);
+		script_end();
+	}
+}
+
+/* What a communicator explains is not told again of the job, and is not learned. */
+static void what_a_communicator_explains_is_not_the_jobs(void **state)
+{
+	(void)state;
+	begin();
+	claim(FINDING_SLOW_COMMUNICATION, CAUSE_LINK, "", 0.03, 300);
+	assert_int_equal(claimed(FINDING_SLOW_COMMUNICATION)->state, FINDING_OPEN);
+	script_expect(1);
+	script_close();
+	assert_true(script_cost() > 0.9 * script.lost);
+	script_over();
 }
 
 /* A stage takes longer in the same steps as a slow rank delays: it costs nothing beside it. */
@@ -150,6 +183,8 @@ int main(void)
 		cmocka_unit_test(a_step_alone_is_none),
 		cmocka_unit_test(an_imbalance_is_never_announced),
 		cmocka_unit_test(what_is_one_finding),
+		cmocka_unit_test(what_steps_do_not_lose_is_none),
+		cmocka_unit_test(what_a_communicator_explains_is_not_the_jobs),
 		cmocka_unit_test(what_a_rank_explains_is_no_imbalance),
 		cmocka_unit_test(what_makes_no_sense_is_left_out),
 	};
