@@ -92,6 +92,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].preemptor_ns = 0;
 	}
 	judge->steps = judge->real = judge->clipped = judge->named = 0;
+	judge->run = judge->run_least = judge->onset_steps = 0;
 	judge->begin_ns = 0;
 }
 
@@ -410,6 +411,18 @@ static void take_who(struct judge *judge, const struct frame *frame)
 	}
 }
 
+/* Where in its tick a slow-down begins: after the step up to which the steps have grown least. */
+static void judge_onset(struct judge *judge, double over)
+{
+	judge->run += over;
+	if (judge->run > judge->run_least)
+		return;
+	judge->run_least = judge->run;
+	judge->onset_ns = judge->now_ns;
+	judge->onset_step = judge->step + 1;
+	judge->onset_steps = judge->steps;
+}
+
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
 	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, spike;
@@ -443,8 +456,8 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	}
 	judge->was_spike = spike;
 	if (!judge->begin_ns) {
-		judge->begin_ns = judge->now_ns - (uint64_t)(step / NS);
-		judge->begin_step = frame->step;
+		judge->begin_ns = judge->onset_ns = judge->now_ns - (uint64_t)(step / NS);
+		judge->begin_step = judge->onset_step = frame->step;
 	}
 	judge->lost += LOST_PACE * ((l1 && measures->lost) - judge->lost);
 	xfer = l1 ? frame_xfer(frame, measures, here) : 0;
@@ -457,6 +470,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
 	judge->real += step;
 	judge->steps++;
+	judge_onset(judge, over);
 	judge->counted = true;
 	if (judge->real >= TICK_S) {
 		tick(judge);

@@ -120,6 +120,9 @@ struct judge {
 	/* of this tick */
 	double steps, real, clipped;
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
+	double run, run_least; /* s: growth of its steps so far, and its least */
+	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
+	double onset_steps;	       /* before it */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */

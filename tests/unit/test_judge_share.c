@@ -379,6 +379,21 @@ static void transfers_are_the_jobs(void **state)
 	script_over();
 }
 
+/* One that spins while it waits computes nothing. */
+static void cpu_time_is_no_witness_against_own_growth(void **state)
+{
+	(void)state;
+	script_begin(3);
+	for (int r = 0; r < 3; r++)
+		script.host[r].cpu_ns = 50000000;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_DATALOADER] = 40 * MS;
+	script.host[2].cpu_ns += 40000000;
+	script_run(60);
+	script_only(0, ACTIVITY_DATALOADER);
+	script_end();
+}
+
 /* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time tells. */
 static void cpu_time_tells_whose_transfers_are_slow(void **state)
 {
@@ -491,6 +506,7 @@ int main(void)
 		cmocka_unit_test(all_ranks_alike_are_the_job),
 		cmocka_unit_test(what_a_device_queue_hides_is_no_finding),
 		cmocka_unit_test(transfers_are_the_jobs),
+		cmocka_unit_test(cpu_time_is_no_witness_against_own_growth),
 		cmocka_unit_test(cpu_time_tells_whose_transfers_are_slow),
 		cmocka_unit_test(slow_transfers_alone_name_no_rank),
 		cmocka_unit_test(small_waits_leave_the_word_to_stages),
