@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "analyzers/base/array.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/quarantine.h"
@@ -365,8 +365,8 @@ static void on_facts(void *arg, struct worker_reply *reply)
 		return;
 	}
 	if (reply->end != WORKER_ANSWERED || r == -EFBIG || r == -EBADMSG || r == -ENOMEM) {
-		log_warning("libraries", "%s of process %u is not read again: its reader %s", opening->mapping.path,
-			opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
+		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is not read again: its reader %s",
+			opening->mapping.path, opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
 		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid, reply->end);
 		r = reply->end == WORKER_TIMED_OUT ? -ETIMEDOUT : -EUCLEAN;
 	}
@@ -442,8 +442,8 @@ static void on_file(void *arg, struct worker_reply *reply)
 	int r = reader_take_file(reply, &opening->file);
 
 	if (reply->end != WORKER_ANSWERED) {
-		log_info("libraries", "%s of process %u is tried again later: opening it %s", opening->mapping.path,
-			opening->pid, worker_end_words(reply->end));
+		log_limited(LOG_INFO, "libraries", opening->uid, "%s of process %u is tried again later: opening it %s",
+			opening->mapping.path, opening->pid, worker_end_words(reply->end));
 		r = -ETIMEDOUT;
 	}
 	if (r < 0)
