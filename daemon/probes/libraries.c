@@ -556,7 +556,7 @@ static void drop_untouched(struct libraries *libraries, int64_t instance)
 	}
 }
 
-static int apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
+static int libraries_apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
 {
 	size_t used = 0;
 	uint32_t uid = 0;
@@ -586,7 +586,7 @@ static void on_maps(void *arg, struct worker_reply *reply)
 	if (reply->end != WORKER_ANSWERED)
 		r = -ETIMEDOUT;
 	if (r == 0)
-		r = apply(libraries, scan, &maps);
+		r = libraries_apply(libraries, scan, &maps);
 	scan_free(scan);
 	if (libraries->ops.scanned)
 		libraries->ops.scanned(
@@ -599,7 +599,7 @@ static int scan_here(struct libraries *libraries, const struct scan *scan)
 	int r = maps_read(libraries->proc_root, scan->pid, (const char(*)[MAPS_PATTERN_BYTES])libraries->pattern,
 		libraries->patterns, &maps);
 
-	return r < 0 ? r : apply(libraries, scan, &maps);
+	return r < 0 ? r : libraries_apply(libraries, scan, &maps);
 }
 
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)

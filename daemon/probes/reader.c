@@ -7,7 +7,7 @@
 
 const struct worker_kind reader_maps_kind = {
 	.name = "maps reader",
-	.program = "reader",
+	.program = "worker/reader",
 	.processes_max = 3,
 	.reused = true,
 	.memory_bytes_max = 64 << 20,
@@ -18,7 +18,7 @@ const struct worker_kind reader_maps_kind = {
 
 const struct worker_kind reader_facts_kind = {
 	.name = "library reader",
-	.program = "reader",
+	.program = "worker/reader",
 	.processes_max = 2,
 	.memory_bytes_max = 192 << 20, /* symbols of a file: TABLES_BYTES_MAX in elf_symbols.c */
 	.cpu_s_max = 10,
