@@ -2,6 +2,7 @@
 /* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
 #include "daemon/check/check.h"
 #include "analyzers/base/term_table.h"
+#include "analyzers/base/text.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/collector.h"
@@ -46,6 +47,7 @@ static struct check_item *check_add(struct check_list *list, const char *topic, 
 	item->about_ranks = false;
 	va_start(args, format);
 	vsnprintf(item->sentence, sizeof(item->sentence), format, args);
+	text_clean(item->sentence);
 	va_end(args);
 	return item;
 }
