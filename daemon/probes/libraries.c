@@ -397,22 +397,6 @@ static int opening_ask_facts(struct opening *opening)
 		&opening->file.fd, 1, on_facts, opening, &opening->request);
 }
 
-/* Of the registry, each user with libraries may have the (users + 1)th part. */
-static bool has_share(const struct libraries *libraries, uint32_t uid)
-{
-	size_t users = 1, own = 0;
-
-	for (size_t i = 0; i < libraries->count; i++) {
-		bool first = libraries->library[i]->uid != uid;
-
-		own += !first;
-		for (size_t k = 0; first && k < i; k++)
-			first = libraries->library[k]->uid != libraries->library[i]->uid;
-		users += first;
-	}
-	return own < LIBRARIES_MAX / (users + 1);
-}
-
 /* The file is open: it is known, not to be read, or read now. */
 static void opening_go_on(struct opening *opening)
 {
@@ -427,7 +411,7 @@ static void opening_go_on(struct opening *opening)
 		opening_add(opening, NULL, 0);
 	} else if (r < 0) {
 		opening_add(opening, NULL, r);
-	} else if (has_share(libraries, opening->uid)) {
+	} else if (has_place(libraries, opening->uid)) {
 		r = opening_ask_facts(opening);
 		if (r < 0)
 			opening_refuse(opening, r);
