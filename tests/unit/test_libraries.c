@@ -342,9 +342,10 @@ static void test_too_many(void **state)
 			used += (size_t)add_line(maps + used, size - used, i, put_file(pid, name, ""), name);
 		}
 		fake_write(proc, pid, "maps", maps, used);
-		assert_int_equal(libraries_scan(libraries, pid, pid), pid < 3 ? MAPS_FILES_MAX : 0);
+		/* One user may have half of the registry. */
+		assert_int_equal(libraries_scan(libraries, pid, pid), pid < 2 ? LIBRARIES_MAX / 2 : 0);
 	}
-	assert_int_equal(refused, 5);
+	assert_int_equal(refused, MAPS_FILES_MAX + 5);
 	assert_int_equal(refusal, -ENOSPC);
 	free(maps);
 }
