@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -152,6 +153,23 @@ static const char *role_name(enum rank_role role)
 	return names[role];
 }
 
+static size_t others_of_user(const struct ranks *ranks, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (const struct tracked *t = ranks->bucket[i]; t; t = t->next)
+			count += t->rank.role != RANK_ROLE_RANK && t->rank.uid == uid;
+	return count;
+}
+
+/* Above half of the bound, each user has his part, and one part remains. */
+static bool has_place_for_other(const struct ranks *ranks, const struct rank *rank, size_t others)
+{
+	return others < LIMIT_OTHERS / 2 ||
+	       (others < LIMIT_OTHERS && others_of_user(ranks, rank->uid) < LIMIT_OTHERS / (ranks->users + 1u));
+}
+
 int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, struct tracked **ret)
 {
 	size_t others = ranks->count[RANK_ROLE_CHILD] + ranks->count[RANK_ROLE_LAUNCHER];
@@ -172,9 +190,9 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 			return r;
 		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid, rank->uid,
 			rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "", rank->env.job);
-	} else if (others >= RANK_OTHERS_MAX) {
+	} else if (!has_place_for_other(ranks, rank, others)) {
 		return rank_table_refuse(
-			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+			&ranks->others_full_logged, "children and launchers of ranks", LIMIT_OTHERS, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;
