@@ -83,7 +83,7 @@ static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uin
 	return -ENOSPC;
 }
 
-static uint32_t find_slot(const struct ranks *ranks)
+static uint32_t rank_table_find_slot(const struct ranks *ranks)
 {
 	uint32_t slot = 0;
 
@@ -121,11 +121,11 @@ static void release_slot(struct ranks *ranks, struct rank *rank)
 static int take_slot(struct ranks *ranks, struct tracked *tracked)
 {
 	struct rank *rank = &tracked->rank;
-	uint32_t slot = find_slot(ranks);
+	uint32_t slot = rank_table_find_slot(ranks);
 	int r;
 
 	if (slot == ranks->slots && make_way(ranks, rank))
-		slot = find_slot(ranks);
+		slot = rank_table_find_slot(ranks);
 	if (slot == ranks->slots)
 		return rank_table_refuse(&ranks->full_logged, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
