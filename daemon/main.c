@@ -19,6 +19,7 @@
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
 #include "daemon/ranks/rank_budget.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
@@ -119,6 +120,7 @@ MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
 MAIN_MODULE(allocs, allocs_new, allocs_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
+MAIN_MODULE(stacks, stacks_new, stacks_free)
 MAIN_MODULE(dumps, dumps_new, dumps_free)
 MAIN_MODULE(control, control_open, control_close)
 
@@ -163,6 +165,7 @@ static const struct subsystem {
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"budget", open_budget, close_budget, false}, /* is notified of a rank's end before its state is given up */
+	{"stacks", open_stacks, close_stacks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,

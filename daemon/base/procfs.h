@@ -34,8 +34,6 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
 int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
-/* Real user: of who started it, also where it is privileged or not dumpable. */
-int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 /* Target of the link, " (deleted)" included. */
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size);
 /* The arguments, each NUL-terminated; *ret is terminated once more. The caller frees. */

@@ -63,6 +63,8 @@ static void collect_call_library_added(void *arg, struct library *library)
 	struct attachment *attachment = NULL;
 	int r = attachment_new(&call->attach, library, &attachment);
 
+	if (r == -EUCLEAN)
+		ranks_suspect(call->context->ranks, library->uid, "a library file is damaged or larger than libraries are");
 	if (r < 0) {
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
@@ -456,12 +458,8 @@ static void collect_call_status_library(void *arg, struct library *library)
 	const char *name;
 	int error;
 
-	if (!attachment) {
-		collector_note(status, "%s: its functions are not traced",
-			library->facts_error == -EUCLEAN ? "a library is too large or damaged, or its file system too slow; see tracectl check"
-							 : "a library cannot be read");
+	if (!attachment)
 		return;
-	}
 	status->libraries++;
 	status->probes_attached += attachment_attached(attachment);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
@@ -470,6 +468,22 @@ static void collect_call_status_library(void *arg, struct library *library)
 			collector_note(status, "%s: cannot attach '%s' in %s: %s", level_name(level), name,
 				library->path, strerror(-error));
 	}
+}
+
+/* Which ones, and why, the log says: it is about files of ranks. */
+static void collect_call_count_unread(void *arg, struct library *library)
+{
+	*(unsigned *)arg += !library->owner_data;
+}
+
+static void collect_call_note_unread(struct call *call, struct collector_status *ret)
+{
+	unsigned count = 0;
+
+	libraries_each(call->libraries, collect_call_count_unread, &count);
+	if (count)
+		collector_note(ret, "%u librar%s of ranks cannot be read: %s functions are not traced (see tracectl check)", count,
+			count == 1 ? "y" : "ies", count == 1 ? "its" : "their");
 }
 
 static void call_status(void *state, struct collector_status *ret)
@@ -502,8 +516,10 @@ static void call_status(void *state, struct collector_status *ret)
 				call->watch[i].pid);
 	if (call->libraries)
 		call_level_notes(call->libraries, ret);
-	if (call->libraries)
+	if (call->libraries) {
+		collect_call_note_unread(call, ret);
 		libraries_each(call->libraries, collect_call_status_library, ret);
+	}
 }
 
 const struct collector collector_call = {

@@ -368,7 +368,7 @@ static void on_facts(void *arg, struct worker_reply *reply)
 		log_warning("libraries", "%s of process %u is not read again: its reader %s", opening->mapping.path,
 			opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
 		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid, reply->end);
-		r = -EUCLEAN;
+		r = reply->end == WORKER_TIMED_OUT ? -ETIMEDOUT : -EUCLEAN;
 	}
 	opening_add(opening, r == 0 ? &facts : NULL, r);
 }
@@ -397,24 +397,42 @@ static int opening_ask_facts(struct opening *opening)
 		&opening->file.fd, 1, on_facts, opening, &opening->request);
 }
 
+/* Of the registry, each user with libraries may have the (users + 1)th part. */
+static bool has_share(const struct libraries *libraries, uint32_t uid)
+{
+	size_t users = 1, own = 0;
+
+	for (size_t i = 0; i < libraries->count; i++) {
+		bool first = libraries->library[i]->uid != uid;
+
+		own += !first;
+		for (size_t k = 0; first && k < i; k++)
+			first = libraries->library[k]->uid != libraries->library[i]->uid;
+		users += first;
+	}
+	return own < LIBRARIES_MAX / (users + 1);
+}
+
 /* The file is open: it is known, not to be read, or read now. */
 static void opening_go_on(struct opening *opening)
 {
 	struct libraries *libraries = opening->libraries;
 	struct library *library = find_below(libraries, &opening->file, strrchr(opening->mapping.path, '/') + 1);
-	int r;
+	int r = quarantine_find(libraries->ops.quarantine, &opening->file);
 
 	if (library) {
 		add_users(library, opening);
 		opening_end(opening);
 	} else if (!libraries->ops.workers || !opening_find_rows(opening)) {
 		opening_add(opening, NULL, 0);
-	} else if (quarantine_has(libraries->ops.quarantine, &opening->file)) {
-		opening_add(opening, NULL, -EUCLEAN);
-	} else {
+	} else if (r < 0) {
+		opening_add(opening, NULL, r);
+	} else if (has_share(libraries, opening->uid)) {
 		r = opening_ask_facts(opening);
 		if (r < 0)
 			opening_refuse(opening, r);
+	} else {
+		opening_refuse(opening, -ENOSPC);
 	}
 }
 

@@ -46,7 +46,7 @@ struct library {
 	uint32_t uid;	       /* user of the first rank */
 	void *owner_data;      /* of the callbacks */
 	const struct facts *facts; /* during libraries_ops.added; NULL: not read by a worker, or in vain */
-	int facts_error;	   /* why in vain; -EUCLEAN: quarantined (quarantine.h) */
+	int facts_error;	   /* why in vain; -EUCLEAN, -ETIMEDOUT: quarantined (quarantine.h) */
 	bool touched;	       /* seen in the current scan */
 	size_t users, capacity;
 	struct library_user *user;

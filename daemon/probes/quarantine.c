@@ -78,13 +78,15 @@ int quarantine_open(const char *state_dir, struct quarantine **ret)
 	return 0;
 }
 
-bool quarantine_has(const struct quarantine *quarantine, const struct mapped_file *file)
+int quarantine_find(const struct quarantine *quarantine, const struct mapped_file *file)
 {
-	for (size_t i = 0; quarantine && i < quarantine->count; i++)
-		if (is_same_file(&quarantine->file[i], file) &&
-			(!quarantine->file[i].until_s || quarantine->file[i].until_s > now_s()))
-			return true;
-	return false;
+	for (size_t i = 0; quarantine && i < quarantine->count; i++) {
+		const struct quarantined *known = &quarantine->file[i];
+
+		if (is_same_file(known, file) && (!known->until_s || known->until_s > now_s()))
+			return known->until_s ? -ETIMEDOUT : -EUCLEAN;
+	}
+	return 0;
 }
 
 static void quarantine_write(FILE *f, const void *arg)

@@ -18,8 +18,8 @@ struct quarantine;
 /* An unreadable list is an empty one. */
 int quarantine_open(const char *state_dir, struct quarantine **ret);
 struct quarantine *quarantine_close(struct quarantine *quarantine);
-/* NULL: has none. */
-bool quarantine_has(const struct quarantine *quarantine, const struct mapped_file *file);
+/* 0: it is read. -EUCLEAN: damaged or beyond a limit; -ETIMEDOUT: took too long. NULL: has none. */
+int quarantine_find(const struct quarantine *quarantine, const struct mapped_file *file);
 /* In the name of the user who maps it. Written soon, by a thread. */
 void quarantine_add(
 	struct quarantine *quarantine, const struct mapped_file *file, uint32_t uid, enum worker_end why);

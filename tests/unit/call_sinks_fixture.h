@@ -13,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/coll/rank_coll.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "tests/unit/store_fixture.h"
 
@@ -27,6 +28,14 @@ static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
 static const struct rank *ending; /* is listed until all observers were called */
+
+/* No workers here. */
+__attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)
+{
+	(void)stacks;
+	(void)take;
+	return -ENOTSUP;
+}
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 {
