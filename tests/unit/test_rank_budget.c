@@ -20,6 +20,7 @@ static struct rank_budget *budget_new(void)
 	struct rank_budget *budget = NULL;
 
 	memset(shed, 0, sizeof(shed));
+	t.context.ranks = t.ranks;
 	assert_int_equal(rank_budget_new(&t.context, BUDGET_BYTES, &budget), 0);
 	rank_budget_part(budget, RANK_BUDGET_STEPS, count_shed, NULL);
 	return budget;
