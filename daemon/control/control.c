@@ -20,6 +20,7 @@ struct client {
 	struct request_peer peer;
 	unsigned requests;
 	bool answering; /* a response is on its way: nothing more is read before it has left */
+	uint64_t ticket; /* of an answer that comes later; 0: none */
 	bool last;	/* close once it has */
 };
 
@@ -30,6 +31,8 @@ struct control {
 	struct event *resume; /* accepting again after it failed */
 	LIST_HEAD(, client) clients;
 	unsigned count;
+	struct client *asking; /* its request is being handled */
+	uint64_t tickets;      /* given so far */
 };
 
 static struct client *control_client_free(struct client *client)
@@ -101,6 +104,42 @@ static void control_client_refuse(struct client *client, int error, const char *
 	control_client_send(client, response_error(error, sentence));
 }
 
+const struct request_peer *control_peer(const struct control *control)
+{
+	return control && control->asking ? &control->asking->peer : NULL;
+}
+
+uint64_t control_later(struct control *control)
+{
+	control->asking->ticket = ++control->tickets;
+	return control->asking->ticket;
+}
+
+static void control_client_wait(struct client *client)
+{
+	const struct timeval limit = {.tv_sec = CONTROL_LATER_S};
+
+	client->answering = true;
+	bufferevent_disable(client->stream, EV_READ);
+	event_add(client->deadline, &limit);
+}
+
+void control_answer(struct control *control, uint64_t ticket, Ranktrace__Response *response)
+{
+	struct client *client = NULL;
+
+	if (control)
+		LIST_FOREACH(client, &control->clients, link)
+			if (client->ticket == ticket)
+				break;
+	if (!client) {
+		response_free(response);
+		return;
+	}
+	client->ticket = 0;
+	control_client_send(client, response);
+}
+
 static void control_client_request(struct client *client, const struct frame *frame)
 {
 	Ranktrace__Request *request = ranktrace__request__unpack(NULL, frame->body_bytes, frame->body);
@@ -111,10 +150,17 @@ static void control_client_request(struct client *client, const struct frame *fr
 			client, -EBADMSG, "the request cannot be read: it is not a message of control version 1");
 		return;
 	}
+	client->control->asking = client;
 	response = request_answer(client->control->context, &client->peer, request);
+	client->control->asking = NULL;
 	ranktrace__request__free_unpacked(request, NULL);
 	evbuffer_drain(bufferevent_get_input(client->stream), frame->size_bytes);
 	client->last = ++client->requests >= CONTROL_REQUESTS_MAX;
+	if (client->ticket) {
+		response_free(response);
+		control_client_wait(client);
+		return;
+	}
 	control_client_send(client, response);
 }
 
