@@ -88,6 +88,8 @@ static int compare_jobs(const struct store_rank *x, const struct store_rank *y)
 
 	if (!order)
 		order = (x->world_size > y->world_size) - (x->world_size < y->world_size);
+	if (!order)
+		order = (x->uid > y->uid) - (x->uid < y->uid);
 	return order || x->world_size > 1 ? order : (x->instance > y->instance) - (x->instance < y->instance);
 }
 

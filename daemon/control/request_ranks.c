@@ -6,7 +6,7 @@
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 
-/* A row is below 1.5 KiB, so that this many fit into one response. */
+/* A row is below 1.8 KiB, so that this many fit into one response. */
 #define ROWS_MAX 512u
 
 struct listing {
@@ -56,6 +56,20 @@ static void request_ranks_fill_stage(const struct listing *listing, const struct
 	item->stage_thread_id = open.thread_id;
 }
 
+/* Names only users: what they claim is in the other columns. */
+static char *request_ranks_remark(const struct ranks *ranks, const struct rank *rank)
+{
+	const char *suspicion = ranks_suspicion(ranks, rank->uid);
+	char text[256] = "";
+	uint32_t other;
+
+	if (ranks_disputed(ranks, rank, &other))
+		snprintf(text, sizeof(text), "user %u claims this rank too", other);
+	if (suspicion[0])
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%suser suspected: %s", text[0] ? "; " : "", suspicion);
+	return strdup(text);
+}
+
 static void request_ranks_add(void *arg, const struct rank *rank)
 {
 	struct listing *listing = arg;
@@ -80,6 +94,9 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 	item->source = strndup(rank->env.source, sizeof(rank->env.source));
 	item->pid = rank->pid;
 	item->parent_pid = rank->parent_pid;
+	item->uid = rank->uid;
+	item->uid_known = true;
+	item->remark = request_ranks_remark(listing->context->ranks, rank);
 	item->role = strdup((unsigned)rank->role < RANK_ROLE_MAX ? role_names[rank->role] : "");
 	item->card = strndup(rank->env.card, sizeof(rank->env.card));
 	item->host = strndup(rank->host, sizeof(rank->host));

@@ -244,6 +244,7 @@ static void request_status_add_clock(void *arg, const struct rank *rank, const s
 	list->body->device_clocks[list->body->n_device_clocks++] = item;
 	item->rank = rank->env.rank;
 	item->pid = rank->pid;
+	item->uid = rank->uid;
 	item->job = strdup(rank->env.job);
 	item->card = strdup(rank->env.card);
 	item->device = (int32_t)clock->device - 1;

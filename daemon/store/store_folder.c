@@ -10,6 +10,9 @@
 
 #include "daemon/base/log.h"
 
+/* In steady state one file gets too old for each new one; the second drains what a stopped daemon left. */
+#define AGE_CREDIT 2u
+
 static const char *const companions[] = {"", "-wal", "-shm"};
 
 void folder_path(const struct folder *folder, const struct segment_name *name, char *ret, size_t size)
@@ -112,6 +115,11 @@ bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t
 	return true;
 }
 
+void folder_began(struct folder *folder, enum schema_tier tier)
+{
+	folder->age_credit[tier] = AGE_CREDIT;
+}
+
 void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
 	uint64_t age_max_ns, uint64_t now_ns)
 {
@@ -121,8 +129,19 @@ void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t curren
 		if (!folder_remove_oldest(folder, tier, current, "the store is at its size limit"))
 			break;
 	while ((file = oldest(folder, tier, current)) && now_ns > age_max_ns &&
-		file->end_ns < (int64_t)(now_ns - age_max_ns))
+		file->end_ns < (int64_t)(now_ns - age_max_ns)) {
+		if (!folder->age_credit[tier]) {
+			if (!folder->age_held[tier])
+				log_warning("store", "more files are too old by the clock than have come since: removing at most %u for "
+					"each new one",
+					AGE_CREDIT);
+			folder->age_held[tier] = true;
+			return;
+		}
+		folder->age_credit[tier]--;
 		(void)folder_remove_oldest(folder, tier, current, "it is older than the store keeps");
+	}
+	folder->age_held[tier] = false;
 }
 
 static int compare_text(const void *a, const void *b)

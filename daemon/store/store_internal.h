@@ -102,6 +102,8 @@ struct folder {
 	uint64_t next_number;
 	uint64_t removed;
 	uint64_t corrupt;
+	unsigned age_credit[TIER_MAX]; /* files that may still go for their age */
+	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
@@ -115,6 +117,13 @@ void folder_measure(struct folder *folder, uint64_t number);
 uint64_t folder_size(const struct folder *folder, enum schema_tier tier);
 /* Unlinks the oldest file of the tier but `current` (0: none). False where there is none. */
 bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t current, const char *why);
+/* A segment of the tier was begun: two old ones may go. */
+void folder_began(struct folder *folder, enum schema_tier tier);
+/*
+ * Removes the oldest files while the tier is above its size, and files that are too old. A clock can be wrong, so by age
+ * no more files go than AGE_CREDIT for each segment that was begun: the store never loses by a wrong clock what it did
+ * not have to remove for space.
+ */
 void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
 	uint64_t age_max_ns, uint64_t now_ns);
 /* Renames to NAME.corrupt and keeps the newest CORRUPT_FILES_MAX of those. */

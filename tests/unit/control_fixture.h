@@ -14,6 +14,10 @@
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
+/* Every second one is another user's. */
+#define FIXTURE_STRANGER 65534u
+#define FIXTURE_UID(i) ((i) % 2 ? FIXTURE_STRANGER : 0u)
+
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t size)
 {
@@ -80,8 +84,32 @@ __attribute__((weak)) void ranks_each(
 	/* Long names, and more rows than fit. */
 	memset(rank.command, 'c', sizeof(rank.command) - 1);
 	memset(rank.env.pod, 'p', sizeof(rank.env.pod) - 1);
-	for (unsigned i = 0; i < 600; i++)
+	for (unsigned i = 0; i < 600; i++) {
+		rank.uid = FIXTURE_UID(i);
 		callback(arg, &rank);
+	}
+}
+
+__attribute__((weak)) const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid)
+{
+	(void)ranks;
+	(void)uid;
+	return "a process has 9 lives";
+}
+
+__attribute__((weak)) bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid)
+{
+	(void)ranks;
+	(void)rank;
+	*ret_uid = 1001;
+	return true;
+}
+
+__attribute__((weak)) void ranks_suspects_each(
+	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
+{
+	(void)ranks;
+	callback(arg, 1001, 2, "a process has 9 lives");
 }
 
 __attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
@@ -112,6 +140,7 @@ __attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
 		const struct coll_clock clock = {.device = i, .newest_ns = 1, .steps = 2, .bounds = 3,
 			.estimate = {offset_ns, offset_ns - 4000, INT64_MAX, 2e-6, 1e-6, 3e-6}};
 
+		rank.uid = FIXTURE_UID(i);
 		callback(arg, &rank, &clock);
 	}
 }
@@ -152,6 +181,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 
 		member->judged.rank = (int32_t)(i % 8);
 		member->judged.pid = UINT32_MAX;
+		member->uid = FIXTURE_UID(i / 2);
 		member->judged.missing = i == 1;
 		memset(member->job, 'j', sizeof(member->job) - 1);
 		memset(member->trouble, 't', sizeof(member->trouble) - 1);
@@ -170,7 +200,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 	for (size_t i = 0; i < snapshot->calls; i++) {
 		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
 
-		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1, .uid = FIXTURE_UID(i)};
 	}
 	*ret = snapshot;
 	return 0;
