@@ -151,10 +151,11 @@ static bool threads_fill(const struct native_process *process, struct native_thr
 		return false;
 	snprintf(thread->name, sizeof(thread->name), "%.16s", text);
 	native_printable(thread->name);
-	if (!threads_switches(process, thread->thread_id, &thread->switches))
-		return false;
 	n = threads_read(process, thread->thread_id, "syscall", text, sizeof(text));
 	thread->blocked = n > 0 && threads_syscall(thread, text);
+	/* After the registers: a thread that is about to sleep counts one more. */
+	if (!threads_switches(process, thread->thread_id, &thread->switches))
+		return false;
 	if (n == -EPERM || n == -EACCES)
 		snprintf(thread->reason, sizeof(thread->reason), "the kernel refuses its registers: %s",
 			strerror((int)-n));
@@ -188,7 +189,8 @@ bool native_thread_same(struct native_process *process, const struct native_thre
 		return false;
 	now.blocked = threads_read(process, thread->thread_id, "syscall", text, sizeof(text)) > 0 &&
 		      threads_syscall(&now, text);
-	return now.blocked == thread->blocked && now.sp == thread->sp && now.pc == thread->pc;
+	return now.blocked == thread->blocked && now.sp == thread->sp && now.pc == thread->pc &&
+	       now.number == thread->number && memcmp(now.args, thread->args, sizeof(now.args)) == 0;
 }
 
 static int threads_order(const void *a, const void *b)
