@@ -144,16 +144,16 @@ static bool threads_fill(const struct native_process *process, struct native_thr
 	char text[512];
 	ssize_t n;
 
-	if (threads_read(process, thread->thread_id, "stat", text, sizeof(text)) < 0)
-		return false;
-	thread->state = threads_state(text);
 	if (threads_read(process, thread->thread_id, "comm", text, sizeof(text)) < 0)
 		return false;
 	snprintf(thread->name, sizeof(thread->name), "%.16s", text);
 	native_printable(thread->name);
 	n = threads_read(process, thread->thread_id, "syscall", text, sizeof(text));
 	thread->blocked = n > 0 && threads_syscall(thread, text);
-	/* After the registers: a thread that is about to sleep counts one more. */
+	/* After the registers: a thread that is about to sleep runs still, and counts one more. */
+	if (threads_read(process, thread->thread_id, "stat", text, sizeof(text)) < 0)
+		return false;
+	thread->state = threads_state(text);
 	if (!threads_switches(process, thread->thread_id, &thread->switches))
 		return false;
 	if (n == -EPERM || n == -EACCES)
