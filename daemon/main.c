@@ -15,8 +15,10 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/probes/quarantine.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -75,6 +77,16 @@ static void close_workers(struct daemon *d)
 	d->context.workers = workers_free(d->context.workers);
 }
 
+static int open_quarantine(struct daemon *d)
+{
+	return quarantine_open(d->context.config.state_dir, &d->context.quarantine);
+}
+
+static void close_quarantine(struct daemon *d)
+{
+	d->context.quarantine = quarantine_close(d->context.quarantine);
+}
+
 static int main_open_store(struct daemon *d)
 {
 	return start_store(&d->context.config, &d->context.store);
@@ -97,6 +109,12 @@ static void close_store(struct daemon *d)
 	}
 
 MAIN_MODULE(kernel, kernel_open, kernel_close)
+static int main_budget_new(struct context *context, struct rank_budget **ret)
+{
+	return rank_budget_new(context, 0, ret);
+}
+
+MAIN_MODULE(budget, main_budget_new, rank_budget_free)
 MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
 MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
@@ -143,8 +161,10 @@ static const struct subsystem {
 	{"loop", open_loop, close_loop, true},
 	{"workers", open_workers, close_workers, false},
 	{"store", main_open_store, close_store, true},
+	{"quarantine", open_quarantine, close_quarantine, false},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
+	{"budget", open_budget, close_budget, false}, /* is notified of a rank's end before its state is given up */
 	{"stacks", open_stacks, close_stacks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},

@@ -539,7 +539,6 @@ static bool align_out_write_ranks(struct align *align, struct align_job *job, st
 		here++;
 		*rank = (struct frame_rank){
 			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns};
-		memcpy(rank->stage_ns, slot->stage_ns, sizeof(rank->stage_ns));
 		memcpy(rank->activity_ns, slot->activity_ns, sizeof(rank->activity_ns));
 		rank->syncs = slot->syncs;
 		align_host_write(slot, &rank->host);

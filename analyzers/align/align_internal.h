@@ -243,7 +243,6 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 #define ALIGN_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
 #define ALIGN_HISTORY 16		    /* newest steps of a process, as times */
 #define ALIGN_MEDIAN 31		    /* steps that the job's median is taken of */
-#define ALIGN_INTERVALS_MAX 1024	    /* parts of the union of a stage's kind in a step */
 #define ALIGN_SAMPLES 64		    /* host samples that wait for the end of their step */
 #define ALIGN_RECORDS_MAX 65536	    /* operations of a rank in a step */
 #define ALIGN_FIRST 3			    /* steps of a process that are no measure */
@@ -264,29 +263,12 @@ struct align_kind {
 	uint8_t next; /* index of the one that came after it last */
 };
 
-struct align_interval {
-	uint64_t start_ns, end_ns;
-};
-
-struct align_union {
-	struct align_interval first; /* mostly it is the only one */
-	struct align_interval
-		*part; /* all of them, in the order of time and apart from each other, if there is space */
-	uint32_t count, capacity;
-};
-
 /* A stage of the step thread. */
 struct align_part {
 	uint64_t start_ns, end_ns;
 	uint8_t activity, depth;
 	uint8_t closes; /* steps that closed without its end */
 	bool aside;     /* came as of no step */
-};
-
-/* The stages of a step that is not over. */
-struct align_open {
-	struct align_open *next; /* among the unused ones of its process */
-	struct align_union kind[STAGE_KIND_MAX];
 };
 
 struct align_host_sum {
@@ -315,8 +297,7 @@ struct align_slot {
 	uint8_t class;
 	uint64_t start_ns, step_ns;
 	uint64_t lost;
-	struct align_open *open;
-	uint64_t stage_ns[STAGE_KIND_MAX];
+	bool checkpoint; /* there was one, of whatever thread */
 	uint64_t activity_ns[ACTIVITY_MAX];
 	uint32_t syncs;
 	uint32_t leads; /* records of which it is known */
@@ -377,7 +358,6 @@ struct align_process {
 	uint32_t shifts;
 	uint64_t steps_seen;
 	int64_t by_time_low; /* from here on times of its steps only rise */
-	struct align_open *unused;
 	struct align_record *spare; /* a buffer of a slot that is gone */
 	uint32_t spare_capacity;
 	uint32_t *spare_word; /* and another one */
@@ -608,7 +588,6 @@ int64_t align_slot_at(const struct align_process *process, uint64_t time_ns);
 int64_t align_slots_max(const struct align *align, const struct align_process *process);
 /* Ranks of a large job are in no cache when they are needed: as the head goes out, those after it are prefetched. */
 void align_slot_prefetch(const struct align_job *job, size_t index);
-struct align_open *align_open_get(struct align_process *process);
 
 /* align_steps.c */
 void align_steps_step(struct align *align, struct align_process *process);
@@ -628,7 +607,6 @@ uint64_t align_process_median(const struct align_process *process); /* 0: no ste
 void align_stages_add(struct align *align, struct align_process *process, const struct align_stage *stage);
 /* The step's row is there: sums are final. gap_ns: since the step before. */
 void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns);
-void align_open_free(struct align_open *open);
 
 /* align_split.c */
 /* A stage of the step thread. */

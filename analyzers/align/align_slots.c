@@ -68,10 +68,6 @@ void align_slot_release(struct align *align, struct align_process *process, stru
 
 	if (job)
 		job->records -= slot->records;
-	if (slot->open) {
-		slot->open->next = process->unused;
-		process->unused = slot->open;
-	}
 	if (slot->template) { /* the next ones need no full records */
 		align_template_drop(job, &slot->template);
 		free(slot->record);
@@ -180,29 +176,11 @@ int64_t align_slot_at(const struct align_process *process, uint64_t time_ns)
 	}
 }
 
-struct align_open *align_open_get(struct align_process *process)
-{
-	struct align_open *open = process->unused;
-
-	if (!open)
-		return calloc(1, sizeof(*open));
-	process->unused = open->next;
-	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
-		open->kind[kind].count = 0;
-	return open;
-}
-
 void align_process_free(struct align *align, struct align_process *process)
 {
 	if (!process)
 		return;
 	align_slots_drop(align, process, INT64_MAX);
-	while (process->unused) {
-		struct align_open *next = process->unused->next;
-
-		align_open_free(process->unused);
-		process->unused = next;
-	}
 	align_period_free(process->period);
 	if (process->template)
 		align_template_drop(align_job_of(align, process), &process->template);
@@ -228,76 +206,11 @@ void align_slot_prefetch(const struct align_job *job, size_t index)
 }
 
 /*
- * Stages to sums of a step, and what class a step is. Of each kind the union of its stages counts: nested ones once.
- * Loop stages count on the step thread alone, which is the one that shows the stage best (stage_rank()).
+ * Stages to the step thread's split (align_split.c), and what class a step is. The step thread is the one that shows loop
+ * stages best (stage_rank()).
  */
 
 #define CHECKPOINT_NS_MAX 86400000000000ULL
-
-static struct align_interval *parts(struct align_union *set)
-{
-	return set->capacity ? set->part : &set->first;
-}
-
-/* Reserves one more; false: full. */
-static bool align_stages_reserve(struct align_union *set)
-{
-	bool alone = !set->capacity;
-	size_t capacity = set->capacity;
-
-	if (!set->count)
-		return true;
-	if (!array_reserve((void **)&set->part, &capacity, set->count + 1, sizeof(*set->part), ALIGN_INTERVALS_MAX))
-		return false;
-	if (alone)
-		set->part[0] = set->first;
-	set->capacity = (uint32_t)capacity;
-	return true;
-}
-
-/* Stages come in the order of their ends, nearly: what they touch is at the end of the list. */
-static void unite(struct align_union *set, uint64_t start_ns, uint64_t end_ns)
-{
-	struct align_interval *part = parts(set);
-	uint32_t after = set->count, first;
-
-	while (after > 0 && part[after - 1].start_ns > end_ns)
-		after--;
-	first = after;
-	while (first > 0 && part[first - 1].end_ns >= start_ns) {
-		first--;
-		if (part[first].start_ns < start_ns)
-			start_ns = part[first].start_ns;
-		if (part[first].end_ns > end_ns)
-			end_ns = part[first].end_ns;
-	}
-	if (first == after) {
-		if (!align_stages_reserve(set))
-			return;
-		part = parts(set);
-		if (set->count > first)
-			memmove(&part[first + 1], &part[first], (set->count - first) * sizeof(*part));
-		set->count++;
-	} else if (after - first > 1) {
-		memmove(&part[first + 1], &part[after], (set->count - after) * sizeof(*part));
-		set->count -= after - first - 1;
-	}
-	part[first] = (struct align_interval){start_ns, end_ns};
-}
-
-static uint64_t length_within(const struct align_union *set, uint64_t start_ns, uint64_t end_ns)
-{
-	const struct align_interval *part = set->capacity ? set->part : &set->first;
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < set->count; i++) {
-		uint64_t from = part[i].start_ns > start_ns ? part[i].start_ns : start_ns;
-		uint64_t to = part[i].end_ns < end_ns ? part[i].end_ns : end_ns;
-
-		sum += to > from ? to - from : 0;
-	}
-	return sum;
-}
 
 /* Is it the step thread's? A thread that shows a better stage becomes it, and one that shows as good a one once the old
  * one has shown none for two steps. */
@@ -356,10 +269,7 @@ void align_stages_add(struct align *align, struct align_process *process, const 
 	slot = align_slot_get(align, process, stage->step);
 	if (!slot || slot->closed)
 		return;
-	if (!slot->open)
-		slot->open = align_open_get(process);
-	if (slot->open)
-		unite(&slot->open->kind[stage->kind], stage->start_ns, stage->start_ns + stage->duration_ns);
+	slot->checkpoint = slot->checkpoint || stage->kind == STAGE_CHECKPOINT;
 }
 
 static enum frame_class align_stages_class_of(const struct align_process *process, const struct align_slot *slot, uint64_t gap_ns)
@@ -368,7 +278,7 @@ static enum frame_class align_stages_class_of(const struct align_process *proces
 
 	if (process->steps_seen < ALIGN_FIRST)
 		return FRAME_FIRST;
-	if (slot->stage_ns[STAGE_CHECKPOINT] || process->aside_checkpoint)
+	if (slot->checkpoint || process->aside_checkpoint)
 		return FRAME_CHECKPOINT;
 	if (!process->aside_ns && !gap_ns)
 		return FRAME_TRAIN;
@@ -380,24 +290,9 @@ static enum frame_class align_stages_class_of(const struct align_process *proces
 
 void align_stages_close(struct align_process *process, struct align_slot *slot, uint64_t gap_ns)
 {
-	if (slot->open) {
-		for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
-			slot->stage_ns[kind] =
-				length_within(&slot->open->kind[kind], slot->start_ns, slot->start_ns + slot->step_ns);
-		slot->open->next = process->unused;
-		process->unused = slot->open;
-		slot->open = NULL;
-	}
 	slot->class = (uint8_t)align_stages_class_of(process, slot, gap_ns);
 	process->aside_ns = 0;
 	process->aside_checkpoint = false;
-}
-
-void align_open_free(struct align_open *open)
-{
-	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
-		free(open->kind[kind].part);
-	free(open);
 }
 
 #define COVERED_MIN 0.5

@@ -98,7 +98,6 @@ struct frame_rank {
 	bool here;                /* false: no record of it for this step; nothing else is set then */
 	uint64_t step_ns;         /* length of its step */
 	uint64_t end_ns;          /* of its step, ns of its node's clock: for "since", never compared between nodes */
-	uint64_t stage_ns[STAGE_KIND_MAX]; /* outermost ones of each kind; loop stages of the step thread, others of any */
 	/* Self time of each activity on the step thread: they add up to step_ns. COMPUTE is 0. */
 	uint64_t activity_ns[ACTIVITY_MAX];
 	uint32_t syncs;           /* device synchronizations in it */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames and snapshots to detectors, their verdicts to findings: one set of each a job. A job's set lives from its
- * first frame or snapshot until no rank of it lives, or another job has its number in the aligner.
+ * Frames to the judge and the detectors, snapshots to the detectors, their verdicts to findings: one set of each a job.
+ * A job's set lives from its first frame or snapshot until no rank of it lives, or another job has its number in the
+ * aligner.
  */
 #include "analyzers/detect/detect_internal.h"
 
@@ -25,7 +26,7 @@ static struct detect_job *job_free(struct detect_job *job)
 			job->detect->detectors[i]->free(job->state[i]);
 	}
 	measure_free(job->measure);
-	findings_free(job->findings);
+	hang_findings_free(job->hangs);
 	judge_free(job->judge);
 	free(job);
 	return NULL;
@@ -49,7 +50,7 @@ static void on_judged(void *arg, const struct finding *finding)
 
 static struct detect_job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
 {
-	const struct findings_sink sink = {on_finding, detect};
+	const struct hang_findings_sink sink = {on_finding, detect};
 	struct detect_job *job = calloc(1, sizeof(*job));
 	const struct judge_sink judge_sink = {on_judged, on_judged_want, job};
 	bool whole;
@@ -61,9 +62,9 @@ static struct detect_job *job_new(struct detect *detect, uint32_t number, const 
 	job->world_size = job->cards = world_size;
 	snprintf(job->word, sizeof(job->word), "%s", word);
 	job->measure = measure_new();
-	job->findings = findings_new(&detect->options, job->word, &sink, &detect->next_id);
+	job->hangs = hang_findings_new(job->word, &sink, &detect->next_id);
 	job->judge = judge_new(&detect->options.judge, job->word, &judge_sink, &detect->next_id);
-	whole = job->measure && job->findings && job->judge;
+	whole = job->measure && job->hangs && job->judge;
 	for (size_t i = 0; whole && i < detect->count; i++) {
 		job->state[i] = detect->detectors[i]->new (&detect->options);
 		whole = job->state[i];
@@ -74,7 +75,7 @@ static struct detect_job *job_new(struct detect *detect, uint32_t number, const 
 /* Its findings end with it. */
 static void job_over(struct detect *detect, size_t i)
 {
-	findings_close(detect->job[i]->findings, detect->now_ns);
+	hang_findings_close(detect->job[i]->hangs, detect->now_ns);
 	judge_close(detect->job[i]->judge);
 	job_free(detect->job[i]);
 	detect->job[i] = detect->job[--detect->jobs];
@@ -112,27 +113,21 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-static void on_verdict(void *arg, const struct verdict *verdict)
-{
-	struct detect_session *session = arg;
-
-	session->reported = true;
-	findings_add_verdict(session->job->findings, verdict, session->who, session->ranks, session->cards,
-		session->tier, session->step, session->now_ns);
-}
-
-static void on_want(void *arg, unsigned wants, const char *why)
+/* What a frame shows. What is only suspected needs no more than to be seen again. */
+static void on_frame_verdict(void *arg, const struct verdict *verdict)
 {
 	const struct detect_session *session = arg;
-	const struct detect_sink *sink = &session->job->detect->sink;
 
-	if (sink->want && wants)
-		sink->want(sink->arg, wants, session->job->word, why);
+	if (verdict->confirmed)
+		judge_claim(session->job->judge, &verdict->finding, verdict->lost_ns);
 }
 
-struct detector_out detect_session_out(struct detect_session *session)
+void detect_want(void *arg, unsigned wants, const char *why)
 {
-	return (struct detector_out){on_verdict, on_want, session};
+	const struct detect_session *session = arg;
+
+	if (wants)
+		on_judged_want(session->job, wants, why);
 }
 
 /* When the frame ended: of the first rank that is in it. */
@@ -158,32 +153,23 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	struct frame mine = *given;
 	const struct frame *frame = &mine;
 	struct detect *detect = job->detect;
-	struct detect_session session = {.job = job,
-		.who = frame->who,
-		.ranks = frame->ranks,
-		.cards = frame->cards ? frame->cards : frame->world_size,
-		.tier = frame->tier,
-		.step = frame->step,
-		.now_ns = detect_end_of(frame, detect->now_ns)};
-	const struct detector_out out = detect_session_out(&session);
+	struct detect_session session = {.job = job};
+	const struct detector_out out = {on_frame_verdict, detect_want, &session};
 	const struct measures *measures;
 
 	if (measure_frame(job->measure, frame, &measures) < 0)
 		return;
-	if (!is_warm(job, session.now_ns) && frame->class == FRAME_TRAIN)
+	if (!is_warm(job, detect_end_of(frame, detect->now_ns)) && frame->class == FRAME_TRAIN)
 		mine.class = FRAME_FIRST;
 	job->tier = frame->tier;
 	job->step = frame->step;
-	job->cards = session.cards;
+	job->cards = frame->cards ? frame->cards : frame->world_size;
 	if (judge_frame(job->judge, frame, measures) < 0)
 		return;
 	for (size_t i = 0; i < detect->count; i++) {
 		if (detect->detectors[i]->frame)
-			detect->detectors[i]->frame(job->state[i], frame, measures, job->measure, &out);
+			detect->detectors[i]->frame(job->state[i], frame, measures, &out);
 	}
-	/* A checkpoint or an evaluation is no sign that something is over. */
-	if (session.reported || frame->class == FRAME_TRAIN)
-		findings_round(job->findings, false, session.now_ns);
 }
 
 static void on_frame(void *arg, uint32_t number, const struct frame *frame)
@@ -262,7 +248,7 @@ void detect_end(struct detect *detect)
 {
 	align_end(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++) {
-		findings_end(detect->job[i]->findings, detect->now_ns);
+		hang_findings_end(detect->job[i]->hangs, detect->now_ns);
 		judge_end(detect->job[i]->judge);
 	}
 }
@@ -272,7 +258,7 @@ size_t detect_open(const struct detect *detect, struct finding *ret, size_t max)
 	size_t n = 0;
 
 	for (size_t i = 0; i < detect->jobs; i++) {
-		n += findings_open(detect->job[i]->findings, ret + n, max - n);
+		n += hang_findings_open(detect->job[i]->hangs, ret + n, max - n);
 		n += judge_open(detect->job[i]->judge, ret + n, max - n);
 	}
 	return n;

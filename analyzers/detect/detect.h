@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one interface of all verdicts: feed events, get findings. Pure: no I/O, no clock, no globals; the same code runs in
- * the daemon, over stores of one node or many, and in tests. Holds the aligner, the detectors of detectors.def a job, and the
- * findings' lives (findings.h).
+ * the daemon, over stores of one node or many, and in tests. Holds the aligner and, a job, the judge (slow), the
+ * detectors of detectors.def and the lifecycle of hangs.
  *
- * A finding is reported when it is suspected, opened, has changed enough to matter (cause, or at most every 30 s for its cost),
- * closed or dropped. Times are of the clock that was fed.
+ * A finding is published when it is suspected, opened, has changed enough to matter (cause, severity, or at most every
+ * 30 s for its cost), closed or dropped. Times are of the clock that was fed.
  */
 #ifndef RANKTRACE_DETECT_DETECT_H
 #define RANKTRACE_DETECT_DETECT_H

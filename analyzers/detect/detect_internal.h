@@ -4,7 +4,7 @@
 #define RANKTRACE_DETECT_DETECT_INTERNAL_H
 
 #include "analyzers/detect/detect.h"
-#include "analyzers/detect/findings.h"
+#include "analyzers/detect/hang_findings.h"
 #include "analyzers/judge/judge.h"
 
 #define DETECT_DETECTORS_MAX 16
@@ -16,8 +16,8 @@ struct detect_job {
 	char word[64];
 	uint32_t number, world_size;
 	struct measure *measure;
-	struct findings *findings;
 	struct judge *judge;
+	struct hang_findings *hangs;
 	void *state[DETECT_DETECTORS_MAX];
 	/* of the newest frame */
 	enum frame_tier tier;
@@ -30,12 +30,7 @@ struct detect_job {
 /* One frame or snapshot of a job, while its detectors run. */
 struct detect_session {
 	struct detect_job *job;
-	const struct frame_who *who;
-	size_t ranks;
-	uint32_t cards;
-	enum frame_tier tier;
-	uint64_t step, now_ns;
-	bool reported;
+	struct hang_context context; /* of a snapshot */
 };
 
 struct detect {
@@ -54,7 +49,7 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 	const struct detector *const *detectors, size_t count);
 /* The job of that number, word and size, made where there is none. NULL: out of memory. */
 struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size);
-/* Verdicts go to the job's findings. The session must outlive what is returned. */
-struct detector_out detect_session_out(struct detect_session *session);
+/* For detectors' wish for more levels; arg: struct detect_session. */
+void detect_want(void *arg, unsigned wants, const char *why);
 
 #endif

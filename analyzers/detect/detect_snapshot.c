@@ -112,6 +112,13 @@ static void sort_stuck(const struct detect *detect, const struct reports *report
 	}
 }
 
+static void on_snapshot_verdict(void *arg, const struct verdict *verdict)
+{
+	struct detect_session *session = arg;
+
+	hang_findings_add(session->job->hangs, verdict, &session->context);
+}
+
 static void detect_snapshot_judge(struct detect *detect, const struct reports *reports, struct detect_job *job,
 	const struct align_job_info *known, const struct input *input)
 {
@@ -128,20 +135,20 @@ static void detect_snapshot_judge(struct detect *detect, const struct reports *r
 		.stucks = input->stucks,
 		.stuck = input->stuck,
 		.operations = reports->operations};
-	struct detect_session session = {.job = job,
-		.who = known->who,
-		.ranks = known->ranks,
-		.cards = job->cards,
-		.tier = job->tier,
-		.step = job->step,
-		.now_ns = reports->now_ns};
-	const struct detector_out out = detect_session_out(&session);
+	struct detect_session session = {job,
+		{.who = known->who,
+			.ranks = known->ranks,
+			.cards = job->cards,
+			.tier = job->tier,
+			.step = job->step,
+			.now_ns = reports->now_ns}};
+	const struct detector_out out = {on_snapshot_verdict, detect_want, &session};
 
 	for (size_t i = 0; i < detect->count; i++) {
 		if (detect->detectors[i]->snapshot)
 			detect->detectors[i]->snapshot(job->state[i], &snapshot, &out);
 	}
-	findings_round(job->findings, true, reports->now_ns);
+	hang_findings_round(job->hangs, reports->now_ns);
 }
 
 static void detect_snapshot_job(

@@ -25,8 +25,6 @@ void detect_options_default(struct detect_options *ret)
 		.gain_min = 0.03,
 		.hang_ns = 30000000000ULL,
 		.hang_busy_ns = 600000000000ULL,
-		.lasts_ns = 1500000000ULL,
-		.relief_frames = 10,
 	};
 	judge_options_default(&ret->judge);
 }

@@ -3,8 +3,8 @@
  * A detector: reads frames of one job (and, for hangs, where its ranks stand) and says what it thinks. Pure: no I/O, no
  * clock, no globals. To add one: its file and a row in detect/detectors.def.
  *
- * A detector keeps no record of its verdicts: it repeats one with every frame (or snapshot) while it holds. Verdicts that
- * are new, repeated or missing open, keep and close findings: see detect/findings.h.
+ * A detector keeps no record of its verdicts: it repeats one with every frame (or snapshot) while it holds. What frames
+ * show goes to the judge as a loss (judge_claim()), what snapshots show to detect/hang_findings.h.
  */
 #ifndef RANKTRACE_DETECT_DETECTOR_H
 #define RANKTRACE_DETECT_DETECTOR_H
@@ -24,19 +24,15 @@ struct detect_options {
 	uint64_t hang_busy_ns;     /* 10 min where the one that others wait for computes (compiling, evaluating) */
 	uint64_t warm_ns;          /* 5 s: a job's steps that end so soon after its first are of FRAME_FIRST, for workers
 				    * that start, caches, autotuning; not judged */
-	uint64_t lasts_ns;         /* 1.5 s: what is over sooner is not confirmed, however many steps it has: others' bursts of
-				    * work, a page cache that is written back; of steps only, not of hangs */
 	struct judge_options judge;
-	uint64_t relief_frames;    /* 10 frames without it, and a finding is closed */
 };
 
-/* Its verdict on this frame. Copied by emit(). Of finding: kind, cause, rank (as index in frame.who, -1 none),
- * communicator, since_step, since_ns, confidence, severity, slowdown, evidence, others; the rest is filled in by findings.c.
- * What is one finding: equal kind, rank, communicator. */
+/* Its verdict on this frame or snapshot. Copied by emit(). Of finding: kind, cause, rank (as index in who, -1 none),
+ * communicator, since_step, since_ns, confidence, severity (of a hang), evidence, others; the rest is filled in later. */
 struct verdict {
 	struct finding finding;
-	bool confirmed;            /* false: suspected */
-	double lost_ns;            /* of this step, by the what-if: slowdown's share; cost = lost_ns * cards */
+	bool confirmed;            /* false: suspected; of a frame: left out */
+	double lost_ns;            /* of this step; of a hang since the last snapshot */
 };
 
 struct detector_out {
@@ -97,7 +93,7 @@ struct detector {
 	/* NULL: out of memory. */
 	void *(*new)(const struct detect_options *options);
 	void *(*free)(void *state);
-	void (*frame)(void *state, const struct frame *frame, const struct measures *measures, struct measure *measure,
+	void (*frame)(void *state, const struct frame *frame, const struct measures *measures,
 		const struct detector_out *out);  /* may be NULL */
 	void (*snapshot)(void *state, const struct snapshot *snapshot, const struct detector_out *out); /* may be NULL */
 };

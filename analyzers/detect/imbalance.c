@@ -1,43 +1,67 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work that is divided unevenly: reported, never an accusation.
+ * Work that is divided unevenly: reported, never an accusation. Of classes of ranks (measures), by their own work: the
+ * step less waits (self_ns).
  *
- * Stage: all ranks of one class (a pipeline stage) take longer than other classes do. Its median self time over the
- * median of the other classes' medians, and its lower quartile too, above STAGE_RATIO in STAGE_FRAMES of the last
- * STAGE_OF frames, and the step gains at least half of gain_min without it (measure_whatif()).
+ * Stage: a class (a pipeline stage) has more of it than the others. Its median and its lower quartile are above
+ * STAGE_RATIO times the median of the other classes' medians in STAGE_FRAMES of the last STAGE_OF frames. Lost is what it
+ * has more, as far as others wait for it.
  *
- * Sequence: see sequence.h.
+ * Sequence: samples of unequal length. In each step another rank has more than its class; lost is what the longest has
+ * more than the median, as far as others wait for it. Means over SEQUENCE_FRAMES frames decide: another one is the longest
+ * again and again, what is constant for a rank is little, and data loading, garbage collection and waiting for a CPU,
+ * which no length changes, are a small part. On the host, forward and the rest are long together (of pipelines, where
+ * forward holds waits, they are not); device times are free of the host's noise. Without operations: see sequence_add_step().
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/detect/detector.h"
 #include "analyzers/base/robust.h"
-#include "analyzers/detect/sequence.h"
+#include "analyzers/detect/detector.h"
 
 #define STAGE_RATIO 1.05
-#define STAGE_FRAMES 12
+#define STAGE_FRAMES 12 /* of 16: a burst of the class's ranks is none */
 #define STAGE_OF 16
-#define OF_TRANSFERS 0.4 /* of the excess */
-#define STAGE_GAIN_EVERY 16
+#define SEQUENCE_FRAMES 16
+#define SEQUENCE_HOLD 4	   /* frames in a row: means over 16 may meet the rest for one or two by chance */
+#define SEQUENCE_RANKS 4   /* of a class: of fewer, the longest is the same one too often */
+#define SEQUENCE_REPEATS 0.35 /* of frames have the same longest rank as the one before, at most */
+#define SEQUENCE_SPREAD 0.2   /* of the loss is the ranks' spread, at least: one rank that is odd at times is no more */
+#define SEQUENCE_LASTS 0.25   /* of the squares of deviations may be those of ranks' means */
+#define SEQUENCE_OTHER 0.5    /* of the loss may be loading and the like */
+#define SEQUENCE_TOGETHER 0.6 /* correlation of forward and the rest */
+#define SEQUENCE_SLOPE 1.5 /* of the step over the longest forward: noise in forward lengthens the step by itself alone */
 #define OTHERS_MAX 1024
 
-struct class_state {
+struct imbalance_class {
 	uint32_t slow; /* frames, newest in bit 0 */
+	uint64_t since_step, since_ns;
+	double median, low;
+};
+
+/* Means over about SEQUENCE_FRAMES frames. */
+struct imbalance_sequence {
+	enum frame_tier tier;
+	size_t ranks, classes;
+	double frames;
+	double lost, other; /* ns of a step */
+	double repeats, squares, spread;
+	double xx, yy, xy; /* of deviations of forward (x) and the rest (y); STAGES: of the longest forward and the step */
+	double mean_x, mean_y;
+	uint32_t longest;
+	unsigned held; /* frames in a row */
 	uint64_t since_step, since_ns;
 };
 
 struct imbalance {
 	struct detect_options options;
-	struct class_state *class;
-	double *value, *median, *low, *transfer;
-	uint32_t *member, *start;
-	uint64_t *excess;
-	size_t capacity;
-	uint64_t frames, next_check;
-	uint32_t gain_class; /* class whose gain it is */
-	double gain;
-	struct sequence sequence;
+	size_t capacity, classes;
+	struct imbalance_class *class;
+	double *work;	      /* ns, of each rank */
+	double *mean;	      /* of a rank's deviations */
+	double *value;	      /* scratch */
+	uint32_t *member, *start; /* ranks class by class; classes + 1 */
+	struct imbalance_sequence sequence;
 };
 
 static void *imbalance_free(void *arg)
@@ -47,14 +71,11 @@ static void *imbalance_free(void *arg)
 	if (!state)
 		return NULL;
 	free(state->class);
+	free(state->work);
+	free(state->mean);
 	free(state->value);
-	free(state->median);
-	free(state->low);
-	free(state->transfer);
 	free(state->member);
 	free(state->start);
-	free(state->excess);
-	sequence_free(&state->sequence);
 	free(state);
 	return NULL;
 }
@@ -68,231 +89,321 @@ static void *imbalance_new(const struct detect_options *options)
 	return state;
 }
 
-static void *imbalance_renew(void *old, size_t n, size_t size)
-{
-	free(old);
-	return calloc(n, size);
-}
-
 static bool imbalance_reserve(struct imbalance *state, size_t ranks)
 {
+	struct imbalance *fresh;
+
 	if (ranks <= state->capacity)
 		return true;
-	state->class = imbalance_renew(state->class, ranks, sizeof(*state->class));
-	state->value = imbalance_renew(state->value, ranks, sizeof(*state->value));
-	state->median = imbalance_renew(state->median, ranks, sizeof(*state->median));
-	state->transfer = imbalance_renew(state->transfer, ranks, sizeof(*state->transfer));
-	state->low = imbalance_renew(state->low, ranks, sizeof(*state->low));
-	state->member = imbalance_renew(state->member, ranks, sizeof(*state->member));
-	state->start = imbalance_renew(state->start, ranks + 1, sizeof(*state->start));
-	state->excess = imbalance_renew(state->excess, ranks, sizeof(*state->excess));
-	state->capacity = state->class && state->value && state->median && state->low && state->transfer && state->member &&
-				      state->start && state->excess
-			      ? ranks
-			      : 0;
-	return state->capacity;
+	fresh = imbalance_new(&state->options);
+	if (!fresh)
+		return false;
+	fresh->class = calloc(ranks, sizeof(*fresh->class));
+	fresh->work = calloc(ranks, sizeof(*fresh->work));
+	fresh->mean = calloc(ranks, sizeof(*fresh->mean));
+	fresh->value = calloc(ranks, sizeof(*fresh->value));
+	fresh->member = calloc(ranks, sizeof(*fresh->member));
+	fresh->start = calloc(ranks + 1, sizeof(*fresh->start));
+	fresh->capacity = ranks;
+	if (!fresh->class || !fresh->work || !fresh->mean || !fresh->value || !fresh->member || !fresh->start) {
+		imbalance_free(fresh);
+		return false;
+	}
+	/* The old arrays go with the copy. */
+	struct imbalance old = *state;
+	*state = *fresh;
+	*fresh = old;
+	imbalance_free(fresh);
+	return true;
 }
 
-/* Members of classes, class by class. */
-static size_t sort_ranks(struct imbalance *state, const struct measures *measures)
+static void sort_ranks(struct imbalance *state, const struct measures *measures)
 {
-	size_t classes = measures->classes < measures->ranks ? measures->classes : measures->ranks;
+	uint32_t *start = state->start;
 
-	memset(state->start, 0, (classes + 1) * sizeof(*state->start));
+	state->classes = measures->classes < measures->ranks ? measures->classes : measures->ranks;
+	memset(start, 0, (state->classes + 1) * sizeof(*start));
 	for (size_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class < classes)
-			state->start[measures->rank[i].class + 1]++;
+		if (measures->rank[i].class < state->classes)
+			start[measures->rank[i].class + 1]++;
 	}
-	for (size_t c = 0; c < classes; c++)
-		state->start[c + 1] += state->start[c];
+	for (size_t c = 0; c < state->classes; c++)
+		start[c + 1] += start[c];
 	for (uint32_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class < classes)
-			state->member[state->start[measures->rank[i].class]++] = i;
+		if (measures->rank[i].class < state->classes)
+			state->member[start[measures->rank[i].class]++] = i;
 	}
 	/* Each start is the next one's now. */
-	memmove(state->start + 1, state->start, classes * sizeof(*state->start));
-	state->start[0] = 0;
-	return classes;
+	memmove(start + 1, start, state->classes * sizeof(*start));
+	start[0] = 0;
 }
 
-static void measure_class(struct imbalance *state, const struct measures *measures, size_t c)
+static void measure_classes(struct imbalance *state, const struct measures *measures)
 {
-	size_t n = state->start[c + 1] - state->start[c];
+	for (size_t i = 0; i < measures->ranks; i++)
+		state->work[i] = (double)measures->rank[i].self_ns;
+	for (size_t c = 0; c < state->classes; c++) {
+		const uint32_t *member = state->member + state->start[c];
+		size_t n = state->start[c + 1] - state->start[c];
 
-	for (size_t i = 0; i < n; i++)
-		state->value[i] = (double)measures->rank[state->member[state->start[c] + i]].self_ns;
-	state->median[c] = robust_median(state->value, n);
-	state->low[c] = n ? robust_kth(state->value, n, n / 4) : 0;
+		for (size_t i = 0; i < n; i++)
+			state->value[i] = state->work[member[i]];
+		state->class[c].median = robust_median(state->value, n);
+		state->class[c].low = n ? robust_kth(state->value, n, n / 4) : 0;
+	}
 }
 
 static uint64_t imbalance_begin_of(const struct frame *frame, uint32_t rank)
 {
-	return frame->rank[rank].end_ns > frame->rank[rank].step_ns
-		       ? frame->rank[rank].end_ns - frame->rank[rank].step_ns
-		       : 0;
+	const struct frame_rank *of = &frame->rank[rank];
+
+	return of->end_ns > of->step_ns ? of->end_ns - of->step_ns : 0;
 }
 
-/* Median of the other classes' medians; 0: there is none. */
-static double others_of(struct imbalance *state, size_t classes, size_t c)
+/* Median of the other classes' medians; 0: there is none. but: FRAME_NONE: of all. */
+static double others_of(struct imbalance *state, uint32_t but)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < classes; i++) {
-		if (i != c && state->median[i] > 0)
-			state->value[n++] = state->median[i];
+	for (uint32_t c = 0; c < state->classes; c++) {
+		if (c != but && state->class[c].median > 0)
+			state->value[n++] = state->class[c].median;
 	}
 	return robust_median(state->value, n);
 }
 
-/* Notes of each class whether it is the slow one; the worst that has been for long, FRAME_NONE. The median of all
- * classes stands for that of the others: they differ by one class, and only where there are two is that much. */
-static uint32_t worst_class(struct imbalance *state, const struct frame *frame, size_t classes, double *ret_ratio)
+/* For how long others waited for the class's ranks as the last to come: the median. What is no member's is the
+ * network's, or is hidden. */
+static double awaited(const struct imbalance *state, const struct measures *measures, uint32_t c)
 {
-	uint32_t worst = FRAME_NONE;
-	double all = others_of(state, classes, classes);
+	size_t n = state->start[c + 1] - state->start[c];
 
-	*ret_ratio = 1;
-	for (uint32_t c = 0; c < classes; c++) {
-		struct class_state *class = &state->class[c];
-		double others = classes <= 8 ? others_of(state, classes, c) : all;
-		bool slow =
-			others > 0 && state->median[c] > STAGE_RATIO * others && state->low[c] > STAGE_RATIO * others;
+	for (size_t i = 0; i < n; i++)
+		state->value[i] = (double)measures->rank[state->member[state->start[c] + i]].last_ns;
+	return robust_median(state->value, n);
+}
+
+static void imbalance_emit(const struct frame *frame, struct verdict *verdict, enum finding_cause cause, double lost_ns,
+	const struct detector_out *out)
+{
+	verdict->confirmed = true;
+	verdict->lost_ns = lost_ns;
+	verdict->finding.kind = FINDING_IMBALANCE;
+	verdict->finding.cause = cause;
+	verdict->finding.rank = -1;
+	verdict->finding.tier = frame->tier;
+	verdict->finding.confidence = frame->tier == FRAME_TIER_STAGES ? 0.5 : 0.8;
+	out->emit(out->arg, verdict);
+}
+
+static void judge_stages(struct imbalance *state, const struct frame *frame, const struct measures *measures,
+	const struct detector_out *out)
+{
+	struct verdict verdict = {0};
+	/* Of many, the median of all stands for that of the others. */
+	double all = state->classes > 8 ? others_of(state, FRAME_NONE) : 0, others_of_worst = 0, worst_over = 0, lost;
+	uint32_t worst = FRAME_NONE;
+	int32_t rank[OTHERS_MAX];
+	size_t n = 0;
+
+	for (uint32_t c = 0; state->classes > 1 && c < state->classes; c++) {
+		struct imbalance_class *class = &state->class[c];
+		double others = state->classes > 8 ? all : others_of(state, c);
+		bool slow = others > 0 && class->median > STAGE_RATIO * others && class->low > STAGE_RATIO * others;
 
 		if (slow && !class->slow) {
 			class->since_step = frame->step;
 			class->since_ns = imbalance_begin_of(frame, state->member[state->start[c]]);
 		}
 		class->slow = class->slow << 1 | slow;
-		if ((unsigned int)__builtin_popcount(class->slow & ((1U << STAGE_OF) - 1)) >= STAGE_FRAMES && slow &&
-			state->median[c] / others > *ret_ratio) {
-			*ret_ratio = state->median[c] / others;
+		if (slow && __builtin_popcount(class->slow & ((1U << STAGE_OF) - 1)) >= STAGE_FRAMES &&
+			class->median - others > worst_over) {
 			worst = c;
+			worst_over = class->median - others;
+			others_of_worst = others;
 		}
 	}
-	return worst;
-}
-
-/* Is the excess in what operations take once all are there? Then it is the network's. */
-static bool of_transfers(
-	struct imbalance *state, const struct frame *frame, const struct measures *measures, uint32_t c, double ratio)
-{
-	double excess = state->median[c] * (1 - 1 / ratio), own, others;
-	size_t n = 0, m = 0;
-
-	memset(state->transfer, 0, frame->ranks * sizeof(*state->transfer));
-	for (size_t i = 0; i < frame->ops; i++) {
-		uint64_t transfer_ns = measures->group[frame->op[i].group].transfer_ns;
-
-		if (transfer_ns != FRAME_UNKNOWN)
-			state->transfer[frame->op[i].rank] += (double)transfer_ns;
-	}
-	for (size_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class == c)
-			state->value[n++] = state->transfer[i];
-	}
-	own = robust_median(state->value, n);
-	for (size_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class != c && measures->rank[i].class != FRAME_NONE)
-			state->value[m++] = state->transfer[i];
-	}
-	others = robust_median(state->value, m);
-	return own - others > OF_TRANSFERS * excess;
-}
-
-static double stage_gain(struct imbalance *state, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, uint32_t c, double ratio)
-{
-	const uint32_t *member = state->member + state->start[c];
-	size_t n = state->start[c + 1] - state->start[c];
-	uint64_t as_is = 0, whatif;
-
-	if (state->gain_class == c && state->frames < state->next_check)
-		return state->gain;
-	for (size_t i = 0; i < n; i++)
-		state->excess[i] = (uint64_t)((double)measures->rank[member[i]].self_ns * (1 - 1 / ratio));
-	whatif = measure_whatif(measure, frame, member, state->excess, n, &as_is);
-	state->gain = whatif && whatif < as_is ? 1 - (double)whatif / (double)as_is : 0;
-	if (of_transfers(state, frame, measures, c, ratio))
-		state->gain = 0;
-	state->gain_class = c;
-	state->next_check = state->frames + (frame->ops > 4096 ? STAGE_GAIN_EVERY : 1);
-	return state->gain;
-}
-
-static void imbalance_fill(struct verdict *verdict, const struct frame *frame, const struct measures *measures, double gain)
-{
-	struct finding *finding = &verdict->finding;
-
-	gain = fmin(gain, 0.99);
-	verdict->confirmed = true;
-	verdict->lost_ns = gain * (double)measures->step_ns;
-	finding->kind = FINDING_IMBALANCE;
-	finding->severity = SEVERITY_INFO;
-	finding->rank = -1;
-	finding->tier = frame->tier;
-	finding->confidence = frame->tier == FRAME_TIER_STAGES ? 0.5 : 0.8;
-	finding->slowdown = 1 / (1 - gain);
-}
-
-static void judge_stages(struct imbalance *state, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, size_t classes, const struct detector_out *out)
-{
-	struct verdict verdict = {.confirmed = true};
-	int32_t rank[OTHERS_MAX];
-	double ratio, gain;
-	uint32_t c = worst_class(state, frame, classes, &ratio);
-	size_t n = 0;
-
-	if (c == FRAME_NONE)
+	if (worst == FRAME_NONE)
 		return;
-	gain = stage_gain(state, frame, measures, measure, c, ratio);
-	if (gain < state->options.gain_min / 2)
+	lost = fmin(worst_over, awaited(state, measures, worst));
+	if (lost < state->options.gain_min / 2 * (double)measures->step_ns)
 		return;
-	imbalance_fill(&verdict, frame, measures, gain);
-	verdict.finding.cause = CAUSE_STAGE;
-	verdict.finding.since_step = state->class[c].since_step;
-	verdict.finding.since_ns = state->class[c].since_ns;
-	for (uint32_t i = state->start[c]; i < state->start[c + 1] && n < OTHERS_MAX; i++)
+	for (uint32_t i = state->start[worst]; i < state->start[worst + 1] && n < OTHERS_MAX; i++)
 		rank[n++] = frame->who[state->member[i]].rank;
 	finding_ranks(rank, n, verdict.finding.others, sizeof(verdict.finding.others));
-	finding_add(&verdict.finding, "self_time", "ns", state->median[c], state->median[c] / ratio, NULL);
-	out->emit(out->arg, &verdict);
+	verdict.finding.since_step = state->class[worst].since_step;
+	verdict.finding.since_ns = state->class[worst].since_ns;
+	finding_add(&verdict.finding, "self_time", "ns", state->class[worst].median, others_of_worst, NULL);
+	imbalance_emit(frame, &verdict, CAUSE_STAGE, lost, out);
+}
+
+/* What a rank does that no sample's length is in. */
+static double other_of(const struct frame *frame, uint32_t rank)
+{
+	const uint64_t *activity_ns = frame->rank[rank].activity_ns;
+	const struct frame_host *host = &frame->rank[rank].host;
+	double other = (double)activity_ns[ACTIVITY_DATALOADER] + (double)activity_ns[ACTIVITY_GC];
+
+	if (frame->tier == FRAME_TIER_DEVICE)
+		return other;
+	if (host->run_delay_ns != FRAME_UNKNOWN)
+		other += (double)host->run_delay_ns;
+	return host->throttled_ns != FRAME_UNKNOWN ? other + (double)host->throttled_ns : other;
+}
+
+/* Of one frame, ns: deviations of ranks from their classes. */
+struct imbalance_sums {
+	double most, other, spread, lasting, squares, xx, yy, xy;
+	uint32_t longest;
+	size_t ranks;
+};
+
+/* value: of n members. By how much the largest is above the median. */
+static double most_over(double *value, size_t n)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, value[i]);
+	return most - robust_median(value, n);
+}
+
+/* Deviations of the class's n members: of work, and of its two pieces, forward (x) and the rest (y). */
+static void deviate(struct imbalance *state, const struct frame *frame, const uint32_t *member, size_t n,
+	struct imbalance_sums *sum)
+{
+	bool stages = frame->tier == FRAME_TIER_STAGES;
+	double frames = fmin(state->sequence.frames, SEQUENCE_FRAMES), median, forward = 0, work = 0;
+
+	for (size_t i = 0; i < n; i++)
+		state->value[i] = other_of(frame, member[i]);
+	sum->other = fmax(sum->other, most_over(state->value, n));
+	for (size_t i = 0; i < n; i++) {
+		double of_forward = (double)frame->rank[member[i]].activity_ns[ACTIVITY_FORWARD];
+		double *own = &state->work[member[i]];
+
+		*own = stages ? of_forward : fmax(0, *own - other_of(frame, member[i]));
+		state->value[i] = *own;
+		forward += fmin(of_forward, *own) / (double)n;
+		work += *own / (double)n;
+	}
+	median = robust_median(state->value, n);
+	sum->spread += robust_spread(state->value, n, median) * (double)n;
+	for (size_t i = 0; i < n; i++) {
+		double own = state->work[member[i]], *lasts = &state->mean[member[i]];
+		double x = fmin((double)frame->rank[member[i]].activity_ns[ACTIVITY_FORWARD], own) - forward;
+
+		if (own - median > sum->most) {
+			sum->most = own - median;
+			sum->longest = member[i];
+		}
+		*lasts += (own - work - *lasts) / frames;
+		sum->lasting += *lasts * *lasts;
+		sum->squares += (own - work) * (own - work);
+		sum->xx += x * x;
+		sum->yy += (own - work - x) * (own - work - x);
+		sum->xy += x * (own - work - x);
+	}
+	sum->ranks += n;
+}
+
+static void sequence_blend(const struct imbalance_sequence *sequence, double *mean, double value)
+{
+	*mean += (value - *mean) / fmin(sequence->frames, SEQUENCE_FRAMES);
+}
+
+/* Without operations only forward shows a length: steps are longer with it, by more than it is, as backward is, too. */
+static void sequence_add_step(struct imbalance_sequence *sequence, const struct measures *measures, struct imbalance_sums *sum)
+{
+	double x = sum->most, y = (double)measures->step_ns, slope = sequence->xx > 0 ? fmax(0, sequence->xy / sequence->xx) : 0;
+
+	sequence_blend(sequence, &sequence->mean_x, x);
+	sequence_blend(sequence, &sequence->mean_y, y);
+	x -= sequence->mean_x;
+	y -= sequence->mean_y;
+	sum->xx = x * x;
+	sum->yy = y * y;
+	sum->xy = x * y;
+	sum->most *= slope;
+	sum->spread *= slope;
+}
+
+static bool sequence_differs(const struct imbalance_sequence *sequence, double lasting, double least)
+{
+	bool together = sequence->xy > SEQUENCE_TOGETHER * sqrt(sequence->xx) * sqrt(sequence->yy);
+
+	if (sequence->frames < SEQUENCE_FRAMES || sequence->lost < least || sequence->repeats > SEQUENCE_REPEATS ||
+		sequence->other > SEQUENCE_OTHER * sequence->lost || lasting > SEQUENCE_LASTS * sequence->squares ||
+		sequence->spread < SEQUENCE_SPREAD * sequence->lost)
+		return false;
+	if (sequence->tier == FRAME_TIER_STAGES)
+		return together && sequence->xy > SEQUENCE_SLOPE * sequence->xx;
+	return together || sequence->tier == FRAME_TIER_DEVICE || sequence->classes > 1;
 }
 
 static void judge_sequences(struct imbalance *state, const struct frame *frame, const struct measures *measures,
-	size_t classes, const struct detector_out *out)
+	const struct detector_out *out)
 {
-	struct sequence_classes by_class = {classes, state->member, state->start, state->value};
-	struct sequence *sequence = &state->sequence;
-	struct verdict verdict = {.confirmed = true};
-	bool differs = sequence_frame(sequence, &by_class, frame, measures, state->options.gain_min);
+	struct imbalance_sequence *sequence = &state->sequence;
+	struct imbalance_sums sum = {.longest = FRAME_NONE};
+	double least = state->options.gain_min * (double)measures->step_ns, lasting;
+	struct verdict verdict = {0};
 
-	if (!differs)
+	if (sequence->tier != frame->tier || sequence->ranks != frame->ranks) {
+		/* Seen in another way: no measure for this. */
+		*sequence = (struct imbalance_sequence){.tier = frame->tier, .ranks = frame->ranks};
+		memset(state->mean, 0, state->capacity * sizeof(*state->mean));
+	}
+	sequence->frames++;
+	sequence->classes = state->classes;
+	for (size_t c = 0; c < state->classes; c++) {
+		size_t n = state->start[c + 1] - state->start[c];
+
+		if (n >= SEQUENCE_RANKS)
+			deviate(state, frame, state->member + state->start[c], n, &sum);
+	}
+	if (sum.longest == FRAME_NONE)
 		return;
-	imbalance_fill(&verdict, frame, measures, sequence->over);
-	verdict.finding.cause = CAUSE_SEQUENCE;
+	lasting = sum.lasting / (double)sum.ranks;
+	sequence_blend(sequence, &sequence->squares, sum.squares / (double)sum.ranks);
+	sum.spread /= (double)sum.ranks;
+	if (frame->tier == FRAME_TIER_STAGES)
+		sequence_add_step(sequence, measures, &sum);
+	else
+		sum.most = fmin(sum.most, (double)measures->rank[sum.longest].last_ns);
+	sequence_blend(sequence, &sequence->spread, sum.spread);
+	sequence_blend(sequence, &sequence->lost, sum.most);
+	sequence_blend(sequence, &sequence->other, sum.other);
+	sequence_blend(sequence, &sequence->repeats, sum.longest == sequence->longest);
+	sequence_blend(sequence, &sequence->xx, sum.xx);
+	sequence_blend(sequence, &sequence->yy, sum.yy);
+	sequence_blend(sequence, &sequence->xy, sum.xy);
+	sequence->longest = sum.longest;
+	if (sequence->lost < least || !sequence->since_step) {
+		sequence->since_step = frame->step;
+		sequence->since_ns = imbalance_begin_of(frame, sum.longest);
+	}
+	sequence->held = sequence_differs(sequence, lasting, least) ? sequence->held + 1 : 0;
+	if (sequence->held < SEQUENCE_HOLD)
+		return;
 	verdict.finding.since_step = sequence->since_step;
 	verdict.finding.since_ns = sequence->since_ns;
-	finding_add(&verdict.finding, "spread", "1", sequence->spread, NAN,
+	finding_add(&verdict.finding, "spread", "ns", sqrt(sequence->squares), NAN,
 		frame->tier == FRAME_TIER_STAGES ? "forward" : "self time within classes");
-	out->emit(out->arg, &verdict);
+	imbalance_emit(frame, &verdict, CAUSE_SEQUENCE, sequence->lost, out);
 }
 
-static void imbalance_frame(void *arg, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, const struct detector_out *out)
+static void imbalance_frame(
+	void *arg, const struct frame *frame, const struct measures *measures, const struct detector_out *out)
 {
 	struct imbalance *state = arg;
-	size_t classes;
 
 	if (frame->class != FRAME_TRAIN || !measures->ranks || !imbalance_reserve(state, measures->ranks))
 		return;
-	state->frames++;
-	classes = sort_ranks(state, measures);
-	for (size_t c = 0; classes > 1 && c < classes; c++)
-		measure_class(state, measures, c);
-	if (classes > 1)
-		judge_stages(state, frame, measures, measure, classes, out);
-	judge_sequences(state, frame, measures, classes, out);
+	sort_ranks(state, measures);
+	measure_classes(state, measures);
+	judge_stages(state, frame, measures, out);
+	judge_sequences(state, frame, measures, out);
 }
 
 const struct detector imbalance_detector = {

@@ -257,15 +257,14 @@ static void slow_communication_blame(struct slow_communication *state, const str
 	snprintf(finding->communicator, sizeof(finding->communicator), "%.19s", frame->comm[worst->comm].communicator);
 }
 
-static void slow_communication_frame(void *arg, const struct frame *frame, const struct measures *measures,
-	struct measure *measure, const struct detector_out *out)
+static void slow_communication_frame(
+	void *arg, const struct frame *frame, const struct measures *measures, const struct detector_out *out)
 {
 	struct slow_communication *state = arg;
 	struct verdict verdict = {.confirmed = true};
 	const struct link_series *worst;
 	double ratio, gain;
 
-	(void)measure;
 	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
 		!slow_communication_reserve(state, frame->ranks) ||
 		links_frame(&state->links, frame, measures, state->options.slow_ratio) < 0 || !state->links.n_slow)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A finding in one sentence: who, how much, since when, why, who else is affected, and the cost. Unknown parts are left
- * out. Suspicions, and findings from stages alone, are marked as such.
+ * out. Suspicions are marked as such.
  */
 #include "analyzers/finding/finding.h"
 
@@ -201,27 +201,19 @@ static double sentence_ratio(const struct finding_evidence *evidence)
 
 static void sentence_slow_rank(struct sentence *sentence)
 {
-	static const char *const slows[FINDING_STATE_MAX][2] = {
-		[FINDING_SUSPECTED] = {"may be slowing", "may be slowing"},
-		[FINDING_OPEN] = {"slows", "seems to slow"},
-		[FINDING_CLOSED] = {"slowed", "seems to have slowed"},
-		[FINDING_DROPPED] = {"may have slowed", "may have slowed"},
-	};
+	static const char *const slows[FINDING_STATE_MAX] = {"may be slowing", "slows", "slowed", "may have slowed"};
 	static const char *const slower[FINDING_STATE_MAX] = {
 		"may be slower", "is slower", "was slower", "may have been slower"};
 	const struct finding *finding = sentence->finding;
-	bool stages = finding->tier == FRAME_TIER_STAGES;
 
 	if (!sentence_who(sentence))
 		text_add(&sentence->text, "a rank");
 	if (sentence_percent(finding->slowdown) > 0)
-		text_add(&sentence->text, " %s its job by %s%.0f %%", slows[finding->state][stages],
-			stages ? "about " : "", sentence_percent(finding->slowdown));
+		text_add(&sentence->text, " %s its job by %.0f %%", slows[finding->state],
+			sentence_percent(finding->slowdown));
 	else
 		text_add(&sentence->text, " %s than its peers", slower[finding->state]);
 	sentence_since(sentence);
-	if (stages)
-		text_add(&sentence->text, ", low detail (L0 only)");
 	sentence_cause(sentence);
 	sentence_others(sentence);
 }

@@ -54,6 +54,9 @@ struct judge *judge_free(struct judge *judge)
 		free(judge->rank[r].saves.episode);
 	}
 	free(judge->whole.episode);
+	for (size_t i = 0; i < judge->claims; i++)
+		free(judge->claim[i].watch.episode);
+	free(judge->claim);
 	free(judge->rank);
 	free(judge->column);
 	free(judge->scratch);
@@ -102,9 +105,10 @@ static void tick_clear(struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++) {
 		judge->rank[r].tick = (struct judge_sum){0};
+		judge->rank[r].grown = 0;
 		judge->rank[r].preemptor_ns = 0;
 	}
-	judge->steps = judge->real = judge->clipped = 0;
+	judge->steps = judge->real = judge->clipped = judge->named = 0;
 	judge->begin_ns = 0;
 }
 
@@ -114,7 +118,7 @@ void judge_rebase(struct judge *judge)
 	size_t n = 0;
 
 	judge->faster = 0;
-	judge->usual_since_ns = judge->now_ns;
+	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		const struct judge_sum *late = &rank->late;
@@ -263,9 +267,11 @@ static void tick(struct judge *judge)
 	if (++judge->ticks <= TICKS_LEARN) {
 		if (judge->ticks == 1)
 			judge->first_ns = judge->usual_since_ns = judge->begin_ns;
+		judge->learned_ns = judge->now_ns;
 		tick_grown(judge);
 		learn(judge, 1);
 		judge_start(judge);
+		judge_claims(judge);
 		return;
 	}
 	growth = tick_grown(judge);
@@ -278,15 +284,18 @@ static void tick(struct judge *judge)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rest -= rank->share;
-		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
+		/* What is slow from the start and has grown is one episode. */
+		rank->grown = rank->start.open ? rank->share * raw : 0;
+		judge_watch_tick(judge, &rank->watch, rank, rank->start.open ? 0 : rank->claim, rank->start.open ? 0 : rank->share);
 	}
+	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
 	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
 	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
-		judge_watch_close(judge, &judge->whole, true);
+		judge_watch_close(judge, &judge->whole);
 		judge_rebase(judge);
 	} else if (judge->faster > 3 * judge_open_at(judge))
 		judge_rebase(judge);
@@ -295,6 +304,7 @@ static void tick(struct judge *judge)
 	else
 		learn(judge, 0);
 	judge_start(judge);
+	judge_claims(judge);
 }
 
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
@@ -424,6 +434,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	double step = frame_step(frame, &here), xfer, over, clip;
 	int r = judge_reserve(judge, frame->ranks);
 
+	judge->counted = false;
 	if (r < 0)
 		return r;
 	judge->ranks = frame->ranks > judge->ranks ? frame->ranks : judge->ranks;
@@ -464,6 +475,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
 	judge->real += step;
 	judge->steps++;
+	judge->counted = true;
 	if (judge->real >= TICK_S) {
 		tick(judge);
 		tick_clear(judge);

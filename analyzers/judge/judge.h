@@ -50,11 +50,15 @@ struct judge *judge_new(const struct judge_options *options, const char *job, co
 struct judge *judge_free(struct judge *judge);
 /* measures: waits of the frame's ranks; used where the frame has operations. 0, -ENOMEM, or -EINVAL: too many ranks. */
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures);
+/* A detector's verdict on the newest frame: a slow-down that is no rank's, and lost so much of the step. Used of `of`: kind,
+ * cause, tier, confidence, host, communicator, others, evidence, and when it began (0: with the tick). Copied. What makes no
+ * sense is left out. */
+void judge_claim(struct judge *judge, const struct finding *of, double lost_ns);
 /* The job is over: open episodes are closed. */
 void judge_close(struct judge *judge);
 /* Nothing more to read: open episodes are published once more as they are. */
 void judge_end(struct judge *judge);
 /* Open episodes, as published last. Returns how many were written. */
-size_t judge_open(const struct judge *judge, struct finding *ret, size_t max);
+size_t judge_open(struct judge *judge, struct finding *ret, size_t max);
 
 #endif

@@ -58,6 +58,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 				   : fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
 	watch->lost += excess;
 	watch->cost += excess;
+	watch->total += excess; /* measured on the rank alone */
 	watch->base = fmax(judge->usual, (double)(judge->now_ns - watch->onset_ns) * NS - watch->lost);
 	if (watch->open) {
 		watch->pending = excess;
@@ -88,7 +89,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
 			if (rank->saves.open)
-				judge_watch_close(judge, &rank->saves, false);
+				judge_watch_close(judge, &rank->saves);
 			rank->saves.evidence = 0;
 		}
 		rank->checkpoint += rank->checkpoint > 0 ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) - rank->checkpoint)

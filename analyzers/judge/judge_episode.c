@@ -12,6 +12,7 @@
 #define OPEN_S 0.5		   /* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
 #define OPEN_STEPS 0.2		   /* usual steps lost, where that is more */
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
+#define OPEN_CLAIM 0.25		   /* of it: detectors report only what lasts for several frames */
 #define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
 #define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
@@ -39,11 +40,12 @@ double judge_open_at(const struct judge *judge)
 }
 
 /* What opens, raised by what noise has reached before: of any rank, or of the job. */
-static double limit_of(const struct judge *judge, bool whole)
+static double limit_of(const struct judge *judge, const struct judge_watch *watch)
 {
+	bool whole = watch == &judge->whole;
 	double open = judge_open_at(judge), peak = whole ? judge->whole_peak : judge->rank_peak;
 
-	return fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
+	return watch->of ? OPEN_CLAIM * open : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
 }
 
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
@@ -62,15 +64,16 @@ bool judge_quiet(const struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
 			return false;
-	return !judge->whole.open && judge->whole.evidence <= limit;
+	return !judge->whole.open && judge->whole.evidence <= limit && judge_claims_quiet(judge);
 }
 
 /* How far noise takes the evidence: excursions that came to little. */
-static void excursion_over(struct judge *judge, struct judge_watch *watch, bool whole)
+static void excursion_over(struct judge *judge, struct judge_watch *watch)
 {
-	double *peak = whole ? &judge->whole_peak : &judge->rank_peak;
+	double *peak = watch == &judge->whole ? &judge->whole_peak : &judge->rank_peak;
 
-	*peak = fmax(*peak, watch->top);
+	if (!watch->of)
+		*peak = fmax(*peak, watch->top);
 	watch->top = 0;
 }
 
@@ -84,8 +87,11 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	uint64_t lasts_ns = episode->finding.until_ns - episode->finding.since_ns;
 	double growth = episode_growth(episode);
 	/* Nobody to compare with: only the job's own history. */
-	bool sure = episode->finding.kind == FINDING_SLOW_RANK || growth >= 0.5 ||
+	bool sure = episode->finding.kind != FINDING_SLOW_JOB || growth >= 0.5 ||
 		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
+
+	if (episode->finding.kind == FINDING_IMBALANCE)
+		return SEVERITY_INFO;
 
 	if (episode->finding.kind == FINDING_SLOW_JOB && growth < judge->options.job_growth)
 		return SEVERITY_INFO;
@@ -165,6 +171,25 @@ static void add_evidence(struct judge_episode *episode)
 	}
 }
 
+/* What its detector says of the worst frame. */
+static void take_claim(struct finding *finding, const struct finding *of)
+{
+	finding->tier = of->tier;
+	finding->evidences = of->evidences;
+	memcpy(finding->evidence, of->evidence, sizeof(finding->evidence));
+	memcpy(finding->host, of->host, sizeof(finding->host));
+	memcpy(finding->communicator, of->communicator, sizeof(finding->communicator));
+	memcpy(finding->others, of->others, sizeof(finding->others));
+}
+
+/* Of what the job lost since the onset, the share that is its own. */
+static double confidence_of(const struct judge_watch *watch)
+{
+	if (watch->of)
+		return fmin(fmax(watch->of->confidence, 0), 1);
+	return watch->total > 0 ? fmin(fmax(watch->lost / watch->total, 0), 1) : 0;
+}
+
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
 {
 	struct judge_episode *episode = watch->episode;
@@ -177,14 +202,18 @@ void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_
 	finding->severity = severity > finding->severity ? severity : finding->severity;
 	if (finding->severity > SEVERITY_INFO && !finding->noticed_ns)
 		finding->noticed_ns = judge->now_ns;
-	finding->cause = cause_of(episode);
+	finding->cause = watch->of ? watch->of->cause : cause_of(episode);
+	finding->confidence = confidence_of(watch);
 	finding->state = state;
 	finding->updated_ns = judge->now_ns;
 	finding->slowdown = 1 + episode_growth(episode);
 	finding->cost_card_hours = fmax(0, episode->lost) * episode->cards / 3600;
 	episode->published_ns = judge->now_ns;
 	episode->published_cause = finding->cause;
-	add_evidence(episode);
+	if (watch->of)
+		take_claim(finding, watch->of);
+	else
+		add_evidence(episode);
 	out = *finding;
 	if (state == FINDING_OPEN)
 		out.until_ns = out.until_step = 0;
@@ -334,6 +363,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
+	double rate = cost / fmax(1e-9, watch->base + cost);
 	struct finding *finding;
 
 	if (!episode)
@@ -342,18 +372,25 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding = &episode->finding;
 	watch->open = true;
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS) {
+	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS ||
+		rate < OVER_HALF * episode->rate) {
 		*episode = (struct judge_episode){.known = (double)(watch->onset_ns - judge->first_ns) * NS,
-			.rate = cost / fmax(1e-9, watch->base + cost),
+			.rate = rate,
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
 				.activity = activity,
 				.tier = judge->tier,
-				.confidence = 0.9,
 				.rank = rank ? rank->rank : -1,
 				.since_ns = watch->onset_ns,
 				.since_step = watch->onset_step}};
 		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
+		if (watch->of) {
+			finding->kind = watch->of->kind;
+			if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
+				finding->since_ns = watch->of->since_ns;
+				finding->since_step = watch->of->since_step;
+			}
+		}
 		if (rank) {
 			memcpy(finding->host, rank->host, sizeof(finding->host));
 			memcpy(finding->card, rank->card, sizeof(finding->card));
@@ -368,12 +405,12 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
-void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whole)
+void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 {
 	enum finding_severity severity = severity_of(judge, watch->episode);
 
-	if (severity == SEVERITY_INFO || (whole && severity == SEVERITY_NOTICE))
-		excursion_over(judge, watch, whole);
+	if (severity == SEVERITY_INFO || (watch == &judge->whole && severity == SEVERITY_NOTICE))
+		excursion_over(judge, watch);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;
 	watch->evidence = watch->top = 0;
@@ -383,7 +420,7 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 {
 	char why[128];
 
-	if (watch->wanted || !judge->sink.want || watch->evidence < limit_of(judge, !rank) / 2)
+	if (watch->of || watch->wanted || !judge->sink.want || watch->evidence < limit_of(judge, watch) / 2)
 		return;
 	watch->wanted = true;
 	if (rank)
@@ -409,14 +446,14 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	moment(judge, rank, watch, lost);
 	add_causes(judge, rank, watch, cost);
 	severity = severity_of(judge, episode);
-	if (severity > finding->severity || cause_of(episode) != episode->published_cause ||
+	if (severity > finding->severity || (!watch->of && cause_of(episode) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
 /* One tick of an open episode. act: this tick's own growth by activity. */
 static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
-	const double *act)
+	double usual, const double *act)
 {
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
@@ -424,12 +461,12 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	enum activity a;
 
 	watch->pending += cost;
-	watch->pending_base += judge->usual * judge->steps;
+	watch->pending_base += usual;
 	half = OVER_HALF * episode->rate;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
 	if (watch->quiet > 0) {
 		if (watch->quiet >= half * fmax(QUIET_S, QUIET_STEPS * judge->usual))
-			judge_watch_close(judge, watch, !rank);
+			judge_watch_close(judge, watch);
 		return;
 	}
 	a = judge_most(act);
@@ -440,7 +477,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 		watch->lost = lost;
-		watch->base = judge->usual * judge->steps;
+		watch->base = usual;
 		finding->activity = ACTIVITY_MAX; /* not continued */
 		judge_watch_open(judge, watch, rank, a, lost, cost);
 		return;
@@ -448,14 +485,12 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
-void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
+void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
+	double usual, const double act[ACTIVITY_MAX])
 {
-	/* Time won back counts for everybody. */
-	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
-	double usual = judge->usual * judge->steps, cost = share * (judge->real - usual);
-	double allow = (rank ? JUDGE_ALLOW : ALLOW_JOB) * usual, limit = limit_of(judge, !rank);
-	const double *act = rank ? rank->act : judge->common;
-	double total = 0;
+	bool whole = watch == &judge->whole;
+	/* What detectors report is beyond noise. */
+	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch), total = 0;
 
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
@@ -463,9 +498,9 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
 	if (!watch->open && !(watch->evidence > 0))
-		excursion_over(judge, watch, !rank);
+		excursion_over(judge, watch);
 	watch->lost += lost;
-	watch->total += judge->clipped;
+	watch->total += watch->of ? lost : judge->clipped;
 	watch->cost += cost;
 	watch->base += usual;
 	watch->steps += judge->steps;
@@ -475,59 +510,70 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 		watch->act[a] += lost * fmax(0, act[a]) / total;
 	if (!watch->open)
 		want_more(judge, watch, rank);
+	judge->named += watch->open && rank ? fmax(0, cost) : 0;
 	if (watch->open)
-		episode_tick(judge, watch, rank, lost, cost, act);
+		episode_tick(judge, watch, rank, lost, cost, usual, act);
 	else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
-		   watch->lost >= (rank ? GROWTH_LEAST : GROWTH_JOB) * watch->base && (rank || watch->steps >= STEPS_JOB))
-		judge_watch_open(judge, watch, rank, judge_most(watch->act), lost, watch->cost);
+		   watch->lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->base && (!whole || watch->steps >= STEPS_JOB))
+		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->act), lost, watch->cost);
+}
+
+void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
+{
+	double usual = judge->usual * judge->steps;
+	/* Time won back counts for everybody. */
+	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
+
+	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }
 
 #define RANK_WATCHES 3
 
-static struct judge_watch *watch_of(const struct judge *judge, size_t r, int i)
+/* Of all ranks, then the claims, then the job's; NULL after the last one. */
+static struct judge_watch *watch_at(struct judge *judge, size_t i)
 {
-	struct judge_rank *rank = &judge->rank[r];
-	struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+	struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
 
-	return watches[i];
+	if (i < RANK_WATCHES * judge->ranks) {
+		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+
+		return watches[i % RANK_WATCHES];
+	}
+	i -= RANK_WATCHES * judge->ranks;
+	if (i < judge->claims)
+		return &judge->claim[i].watch;
+	return i == judge->claims ? &judge->whole : NULL;
 }
 
 void judge_close(struct judge *judge)
 {
-	for (size_t r = 0; r < judge->ranks; r++)
-		for (int i = 0; i < RANK_WATCHES; i++)
-			if (watch_of(judge, r, i)->open)
-				judge_watch_close(judge, watch_of(judge, r, i), false);
-	if (judge->whole.open)
-		judge_watch_close(judge, &judge->whole, true);
+	struct judge_watch *watch;
+
+	for (size_t i = 0; (watch = watch_at(judge, i)); i++)
+		if (watch->open)
+			judge_watch_close(judge, watch);
 }
 
 void judge_end(struct judge *judge)
 {
-	for (size_t r = 0; r < judge->ranks; r++)
-		for (int i = 0; i < RANK_WATCHES; i++)
-			if (watch_of(judge, r, i)->open)
-				judge_publish(judge, watch_of(judge, r, i), FINDING_OPEN);
-	if (judge->whole.open)
-		judge_publish(judge, &judge->whole, FINDING_OPEN);
+	struct judge_watch *watch;
+
+	for (size_t i = 0; (watch = watch_at(judge, i)); i++)
+		if (watch->open)
+			judge_publish(judge, watch, FINDING_OPEN);
 }
 
-static void add_open(const struct judge_watch *watch, struct finding *ret, size_t max, size_t *n)
+size_t judge_open(struct judge *judge, struct finding *ret, size_t max)
 {
-	if (!watch->open || *n >= max)
-		return;
-	ret[*n] = watch->episode->finding;
-	ret[*n].until_ns = ret[*n].until_step = 0;
-	finding_write_sentence(&ret[(*n)++]);
-}
-
-size_t judge_open(const struct judge *judge, struct finding *ret, size_t max)
-{
+	struct judge_watch *watch;
 	size_t n = 0;
 
-	for (size_t r = 0; r < judge->ranks; r++)
-		for (int i = 0; i < RANK_WATCHES; i++)
-			add_open(watch_of(judge, r, i), ret, max, &n);
-	add_open(&judge->whole, ret, max, &n);
+	for (size_t i = 0; n < max && (watch = watch_at(judge, i)); i++) {
+		if (!watch->open)
+			continue;
+		ret[n] = watch->episode->finding;
+		ret[n].until_ns = ret[n].until_step = 0;
+		finding_write_sentence(&ret[n++]);
+	}
 	return n;
 }

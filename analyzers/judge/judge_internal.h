@@ -63,6 +63,16 @@ struct judge_watch {
 	bool open;
 	bool wanted; /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
+	const struct finding *of;      /* of a claim: what its detector says; NULL: of a rank, or of the job */
+};
+
+#define JUDGE_CLAIMS_MAX 16 /* at once; a frame has one of each detector, so that few more than detectors are in use */
+
+/* A slow-down that is no rank's, as detectors measure it on frames. */
+struct judge_claim {
+	struct judge_watch watch;
+	struct finding newest, worst; /* worst: of the frame of this episode that lost most */
+	double lost, most;	      /* s: since the last tick; in the worst frame */
 };
 
 struct judge_rank {
@@ -80,6 +90,7 @@ struct judge_rank {
 	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
+	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
 	struct judge_watch saves; /* its checkpoints */
@@ -94,6 +105,8 @@ struct judge {
 	size_t ranks, capacity;
 	struct judge_rank *rank;
 	struct judge_watch whole; /* the job */
+	size_t claims;
+	struct judge_claim *claim; /* JUDGE_CLAIMS_MAX, NULL: none yet */
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
 	double *column, *scratch;    /* capacity each */
 	uint32_t *index;	     /* ranks of which the newest steps are known */
@@ -104,8 +117,10 @@ struct judge {
 	uint32_t card_count;
 	/* of this tick */
 	double steps, real, clipped;
+	double named; /* s that open episodes of ranks lost: no other finding may claim them */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
+	uint64_t learned_ns;	 /* what began later is growth */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;
@@ -115,6 +130,7 @@ struct judge {
 	bool frequent;	    /* they are a part of the step */
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_standstill, was_checkpoint, was_spike;
+	bool counted; /* the newest frame is in this tick */
 	uint64_t seen;
 };
 
@@ -134,14 +150,22 @@ void judge_start(struct judge *judge);
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
 void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
+/* A tick in which it lost so many s (lost: clipped) of steps that else take `usual` s. act: how it is divided. */
+void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
+	double usual, const double act[ACTIVITY_MAX]);
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
 /* Opens an episode of that activity, or continues the last one. */
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity, double lost, double cost);
 /* A tick of an open episode that lost `lost` s. */
 void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state);
-/* Ends its episode. whole: of the job. */
-void judge_watch_close(struct judge *judge, struct judge_watch *watch, bool whole);
+/* Ends its episode. */
+void judge_watch_close(struct judge *judge, struct judge_watch *watch);
+/* judge_claim.c: a tick is over. */
+void judge_claims(struct judge *judge);
+/* s of this tick's growth that open episodes of communicators explain: it is not the job's. */
+double judge_claimed(const struct judge *judge);
+bool judge_claims_quiet(const struct judge *judge);
 enum activity judge_most(const double act[ACTIVITY_MAX]);
 bool judge_quiet(const struct judge *judge);
 

@@ -11,6 +11,7 @@
 #include "analyzers/judge/judge_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHARE_NOISE 0.3	      /* of the growth: less may be noise */
@@ -19,6 +20,7 @@
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
+#define SHARE_ROLE 3	      /* ranks of a role that have something in common */
 #define SHARE_L1_TICKS 5      /* that waits are learned for before they count: they may begin later than the steps */
 
 /* The middle of a column: enough for the median of all values but one. */
@@ -175,6 +177,33 @@ static bool share_witness(struct share *share, double least)
 	return most >= least;
 }
 
+static int share_compare(const void *a, const void *b)
+{
+	const uint64_t *left = a, *right = b;
+
+	return (*left > *right) - (*left < *right);
+}
+
+/* Takes from each rank's column what the ranks of its role have in common: a pipeline stage whose work grew is no rank's
+ * fault. Of two, one may be slow. */
+static void share_role(const struct share *share)
+{
+	struct judge *judge = share->judge;
+
+	for (size_t i = 0; i < share->n; i++)
+		judge->order[i] = (uint64_t)share_rank(share, i)->class << 32 | i;
+	qsort(judge->order, share->n, sizeof(*judge->order), share_compare);
+	for (size_t from = 0, to; from < share->n; from = to) {
+		double common;
+
+		for (to = from; to < share->n && judge->order[to] >> 32 == judge->order[from] >> 32; to++)
+			judge->scratch[to - from] = judge->column[(uint32_t)judge->order[to]];
+		common = to - from >= SHARE_ROLE ? robust_median(judge->scratch, to - from) : 0;
+		for (size_t i = from; i < to && judge->order[from] >> 32 != FRAME_NONE; i++)
+			judge->column[(uint32_t)judge->order[i]] -= common;
+	}
+}
+
 /* With L1: what neither waits nor transfers explain. */
 static void share_waits(struct share *share)
 {
@@ -193,6 +222,7 @@ static void share_waits(struct share *share)
 
 		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - fmax(0, wait)));
 	}
+	share_role(share);
 	if (!share_witness(share, SHARE_NOISE * growth))
 		return;
 	for (size_t i = 0; i < share->n; i++) {
@@ -302,7 +332,7 @@ void judge_share(struct judge *judge, double growth)
 	if (share.l1)
 		share_waits(&share);
 	share_held(&share);
-	if (!share.l1 && !judge->cards)
+	if (!judge->cards)
 		share_cpu(&share);
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);

@@ -190,17 +190,30 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
 		watch->evidence = 0;
-		if (watch->open)
-			judge_watch_close(judge, watch, false);
+		if (watch->open) {
+			judge_watch_close(judge, watch);
+			/* The usual has its time in it. */
+			if (judge_quiet(judge))
+				judge_rebase(judge);
+		}
 		return;
 	}
+	/* Began while the usual was learned, which has a part of it. */
+	if (rank->watch.open) {
+		rank->watch.episode->lost += cost;
+		judge->named += cost;
+		return;
+	}
+	cost += rank->grown;
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->usual_since_ns, 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->lost += lost;
+	watch->total += top / part * steps;
 	watch->cost += cost;
 	watch->base += base;
 	if (watch->open) {
+		judge->named += cost;
 		watch->pending = cost;
 		watch->pending_base = base;
 		judge_watch_slow(judge, watch, rank, lost, cost);

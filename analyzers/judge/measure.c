@@ -2,29 +2,9 @@
 /* Measures of a frame: see measure.h. Waits are in measure_waits.c, classes in measure_class.c. */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/measure_internal.h"
-#include "analyzers/judge/whatif.h"
 
 #include <errno.h>
 #include <string.h>
-
-static void free_replay(void *replay)
-{
-	whatif_free(replay);
-}
-
-uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
-	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns)
-{
-	if (!measure->replay) {
-		measure->replay = whatif_new();
-		measure->replay_free = free_replay;
-	}
-	if (!measure->replay) {
-		*ret_as_is_ns = 0;
-		return 0;
-	}
-	return whatif_excess(measure->replay, frame, &measure->result, rank, excess_ns, ranks, ret_as_is_ns);
-}
 
 struct measure *measure_new(void)
 {
@@ -35,8 +15,6 @@ struct measure *measure_free(struct measure *measure)
 {
 	if (!measure)
 		return NULL;
-	if (measure->replay_free)
-		measure->replay_free(measure->replay);
 	measure_class_free(&measure->classes);
 	free(measure->rank);
 	free(measure->group);

@@ -73,16 +73,4 @@ struct measure *measure_free(struct measure *measure);
 /* What it returns is valid until the next call. -ENOMEM; -EINVAL: an index in the frame is out of its range. */
 int measure_frame(struct measure *measure, const struct frame *frame, const struct measures **ret);
 
-/*
- * What-if: the length of the step if `ranks` ranks had not had their excess: excess_ns[i] of rank index rank[i] taken
- * out of its own time between operations (where there is most of it), and every group begun when its last member is
- * there. A rank's operation starts after the one before ended, or began where the two overlapped, by the same own time
- * as observed. Of frames of stages: the step (with a checkpoint in it, that of the longest of these ranks, as others
- * wait for them in the next step) less what the second slowest excess leaves. Cost O(records log records) at most.
- * Returns the step's length in ns of the replay with the excess removed, and in *ret_as_is_ns that of the replay with
- * nothing removed: use their quotient, as the replay is not exact. 0: unknown.
- */
-uint64_t measure_whatif(struct measure *measure, const struct frame *frame, const uint32_t *rank,
-	const uint64_t *excess_ns, size_t ranks, uint64_t *ret_as_is_ns);
-
 #endif

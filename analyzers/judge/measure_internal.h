@@ -115,9 +115,6 @@ struct measure {
 	size_t rank_capacity, group_capacity, comm_capacity;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
-	/* For measure_whatif(): its own memory, freed by replay_free if that is not NULL. */
-	void *replay;
-	void (*replay_free)(void *replay);
 };
 
 /* Nothing is longer than that: no sum of some is out of range. */

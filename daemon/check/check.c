@@ -2,10 +2,12 @@
 /* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
 #include "daemon/check/check.h"
 #include "analyzers/base/term_table.h"
+#include "analyzers/base/text.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/collector.h"
 #include "daemon/probes/call_engine.h"
+#include "daemon/probes/quarantine.h"
 #include "daemon/ranks/ranks.h"
 
 #include <inttypes.h>
@@ -45,6 +47,7 @@ static struct check_item *check_add(struct check_list *list, const char *topic, 
 	item->about_ranks = false;
 	va_start(args, format);
 	vsnprintf(item->sentence, sizeof(item->sentence), format, args);
+	text_clean(item->sentence);
 	va_end(args);
 	return item;
 }
@@ -319,6 +322,17 @@ static void check_suspects(const struct context *context, struct check_list *lis
 }
 
 /* A level that is on and has ranks but no probe records nothing. */
+static void check_quarantine(const struct context *context, struct check_list *list)
+{
+	unsigned count = quarantine_count(context->quarantine);
+
+	if (count)
+		check_add(list, "libraries", CHECK_LIMITED, "",
+			"%u library file%s of ranks %s not read: damaged, larger than libraries are, or on a file system that "
+			"did not answer; %s functions are not traced",
+			count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "its" : "their");
+}
+
 static void add_collector(const struct context *context, enum level level, struct check_list *list,
 	const struct collector *collector, const struct collector_status *status)
 {
@@ -404,6 +418,7 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_state,
 	check_device_times,
 	check_ranks,
+	check_quarantine,
 	check_levels,
 	check_suspects,
 };

@@ -16,7 +16,9 @@ struct context {
 	struct workers *workers;      /* processes that read files and memory of ranks (daemon/worker/worker.h) */
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
+	struct quarantine *quarantine; /* files that are not read (daemon/probes/quarantine.h) */
 	struct ranks *ranks;
+	struct rank_budget *budget; /* memory kept for ranks (daemon/ranks/rank_budget.h); NULL: no bound */
 	struct stacks *stacks;	  /* stacks of ranks (daemon/stacks/stacks.h) */
 	struct rank_steps *steps; /* marks to stages and steps (daemon/steps/rank_steps.h) */
 	struct rank_coll *ops;	  /* calls to operations of communicators (daemon/coll/rank_coll.h) */

@@ -297,19 +297,17 @@ static bool has_launched(const struct ranks *ranks, const struct rank *rank)
 
 static bool is_launcher(const struct ranks *ranks, uint32_t pid)
 {
-	_cleanup_free_ char *command = NULL;
-	size_t size;
+	const struct rank_process *process = rank_read_find(ranks->read, pid);
 
-	return procfs_command(ranks->proc_root, pid, &command, &size) == 0 && rank_command_is_launcher(command, size);
+	return process && process->is_launcher;
 }
 
 static void read_command(const struct ranks *ranks, struct rank *rank)
 {
-	_cleanup_free_ char *command = NULL;
-	size_t size;
+	const struct rank_process *process = rank_read_find(ranks->read, rank->pid);
 
-	if (procfs_command(ranks->proc_root, rank->pid, &command, &size) == 0)
-		rank_command_join(command, size, rank->command, sizeof(rank->command));
+	if (process && process->command)
+		rank_command_join(process->command, process->command_bytes, rank->command, sizeof(rank->command));
 }
 
 static void read_cgroup(const struct ranks *ranks, struct rank *rank)
@@ -328,19 +326,11 @@ static void read_cgroup(const struct ranks *ranks, struct rank *rank)
 
 static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)
 {
-	_cleanup_free_ char *block = NULL;
-	size_t size;
-	bool cut;
-	int r = procfs_environ(ranks->proc_root, pid, &block, &size, &cut);
+	const struct rank_process *process = rank_read_find(ranks->read, pid);
 
-	if (r < 0)
-		return r;
-	/* The first variable of a name counts, so what is read must be all. Only a process that moved its environment has more. */
-	if (cut)
-		return -E2BIG;
-	rank_env_parse(block, size, ret);
-	if (ret->card[0] && !rank_card_is_possible(ranks->proc_root, pid))
-		ret->card[0] = 0;
+	if (!process || process->env_error < 0)
+		return process ? process->env_error : -ENODATA;
+	*ret = process->env;
 	return 0;
 }
 
@@ -466,12 +456,10 @@ static void refuse_environment(struct ranks *ranks, uint32_t pid)
 	ranks_suspect(ranks, uid, "a process has an environment larger than the kernel gives");
 }
 
-enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct procfs_stat stat;
-	uint32_t libraries;
 	char exe[256];
-	enum rank_identity identity;
 
 	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
 		return IDENTIFY_GONE;
@@ -486,9 +474,19 @@ enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *can
 		candidate->since_ns = now_ns;
 		candidate->interval_ns = 0;
 	}
-	if (!candidate->known) {
-		int r = rank_identify_describe_candidate(ranks, candidate, exe);
+	return IDENTIFY_AGAIN;
+}
 
+static enum rank_identity identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	enum rank_identity identity;
+	char exe[256];
+
+	if (!candidate->known) {
+		int r = procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe));
+
+		if (r == 0)
+			r = rank_identify_describe_candidate(ranks, candidate, exe);
 		if (r == -E2BIG) {
 			refuse_environment(ranks, candidate->pid);
 			return IDENTIFY_NEVER;
@@ -496,11 +494,20 @@ enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *can
 		if (r < 0)
 			return IDENTIFY_GONE;
 	}
-	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
-		return IDENTIFY_GONE;
-	if (libraries & PROCFS_LIBRARY_PYTHON)
+	if (ranks->read->libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
-	identity = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
+	identity = ranks->read->libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
 	candidate->checked_ns = now_ns;
+	return identity;
+}
+
+enum rank_identity rank_identify(
+	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns)
+{
+	enum rank_identity identity;
+
+	ranks->read = read;
+	identity = identify(ranks, candidate, now_ns);
+	ranks->read = NULL;
 	return identity;
 }

@@ -82,33 +82,65 @@ static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uin
 	return -ENOSPC;
 }
 
-static int take_slot(struct ranks *ranks, struct tracked *tracked)
+static uint32_t find_slot(const struct ranks *ranks)
 {
-	struct rank *rank = &tracked->rank;
 	uint32_t slot = 0;
-	int r;
 
 	while (slot < ranks->slots && ranks->slot[slot])
 		slot++;
+	return slot;
+}
+
+/* The table is full: a user with more ranks than this one gives up his newest. */
+static bool make_way(struct ranks *ranks, const struct rank *rank)
+{
+	struct tracked *excess = rank_shares_excess(ranks, rank->uid);
+	uint32_t uid;
+
+	if (!excess)
+		return false;
+	uid = excess->rank.uid;
+	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, makes way for one of user %u",
+		excess->rank.pid, uid, ranks->slots, rank->uid);
+	tracked_end(ranks, excess);
+	ranks_suspect(ranks, uid, "more ranks than a fair part of the node's table");
+	return true;
+}
+
+static void release_slot(struct ranks *ranks, struct rank *rank)
+{
+	if (rank->slot == RANK_NO_SLOT)
+		return;
+	ranks->slot[rank->slot] = NULL;
+	rank->slot = RANK_NO_SLOT;
+	ranks->full_logged = false;
+	rank_shares_drop(ranks, rank);
+}
+
+static int take_slot(struct ranks *ranks, struct tracked *tracked)
+{
+	struct rank *rank = &tracked->rank;
+	uint32_t slot = find_slot(ranks);
+	int r;
+
+	if (slot == ranks->slots && make_way(ranks, rank))
+		slot = find_slot(ranks);
 	if (slot == ranks->slots)
 		return rank_table_refuse(&ranks->full_logged, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
 	if (r < 0)
 		return log_error_errno("ranks", r, "cannot number process %u, trying again later", rank->pid);
-	r = kernel_rank_add(ranks->context->kernel, rank->pid, slot);
-	if (r < 0)
-		return log_error_errno("ranks", r, "cannot trace process %u, trying again later", rank->pid);
 	rank->slot = slot;
 	ranks->slot[slot] = tracked;
+	if (ranks->context->kernel)
+		kernel_unlimit(ranks->context->kernel, slot);
+	rank_shares_add(ranks, rank);
+	r = kernel_rank_add(ranks->context->kernel, rank->pid, slot);
+	if (r < 0) {
+		release_slot(ranks, rank);
+		return log_error_errno("ranks", r, "cannot trace process %u, trying again later", rank->pid);
+	}
 	return 0;
-}
-
-static void release_slot(struct ranks *ranks, uint32_t slot)
-{
-	if (slot == RANK_NO_SLOT)
-		return;
-	ranks->slot[slot] = NULL;
-	ranks->full_logged = false;
 }
 
 static const char *role_name(enum rank_role role)
@@ -177,7 +209,6 @@ static void orphan_children(struct ranks *ranks, int64_t instance)
 void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role role, int64_t parent_instance)
 {
 	struct rank *rank = &tracked->rank;
-	uint32_t slot = rank->slot;
 
 	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
 	(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
@@ -189,8 +220,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 		rank->env.rank = rank->env.world_size = -1;
 	tracked_store(ranks, tracked);
 	rank_table_notify(ranks, tracked, RANK_CHANGED);
-	rank->slot = RANK_NO_SLOT;
-	release_slot(ranks, slot);
+	release_slot(ranks, rank);
 	if (role == RANK_ROLE_LAUNCHER)
 		orphan_children(ranks, rank->instance);
 }
@@ -208,7 +238,7 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);
-	release_slot(ranks, rank->slot);
+	release_slot(ranks, rank);
 	ranks->count[rank->role]--;
 	if (rank->role != RANK_ROLE_RANK)
 		ranks->others_full_logged = false;

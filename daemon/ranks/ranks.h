@@ -83,6 +83,9 @@ const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot);
 /* Calls back for each live process, children and launchers included, in order of (job, rank, pid). */
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg);
 size_t ranks_count(const struct ranks *ranks, enum rank_role role);
+/* Users with live ranks, and live ranks of a user (rank_shares.c). */
+uint32_t ranks_users(const struct ranks *ranks);
+uint32_t ranks_of_user(const struct ranks *ranks, uint32_t uid);
 
 /*
  * Notes that processes of a user did what no training does (a bound exceeded, data that cannot be). `why`: a clause that

@@ -8,6 +8,7 @@
 
 #include "daemon/base/util.h"
 #include "daemon/ranks/ranks.h"
+#include "daemon/worker/worker.h"
 
 /*
  * Processes that may become ranks, by due time of their next check: bounded, one entry per pid, operations at most
@@ -131,6 +132,12 @@ struct tracked {
 	struct tracked_card card;
 };
 
+/* A user with live ranks. */
+struct rank_user {
+	uint32_t uid;
+	uint32_t ranks;
+};
+
 struct rank_suspect {
 	uint64_t seen_ns; /* CLOCK_MONOTONIC, 0: free */
 	uint64_t count;
@@ -142,10 +149,14 @@ struct ranks {
 	struct context *context;
 	char proc_root[128];
 	struct rank_queue *queue;
+	const struct rank_read *read; /* of the process that is being identified */
+	struct rank_reading *reading; /* candidates whose reading was asked for (ranks.c) */
 	struct tracked *bucket[RANK_BUCKETS];
 	size_t count[RANK_ROLE_MAX];
 	struct tracked **slot;
 	uint32_t slots;
+	struct rank_user *user;
+	uint32_t users;
 	struct {
 		ranks_observer callback;
 		void *arg;
@@ -173,11 +184,56 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked);
 /* Sets the card of a rank without one in its environment. Stores and notifies. */
 void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card);
 
+/* rank_shares.c: what each rank may use of what all share. */
+void rank_shares_add(struct ranks *ranks, const struct rank *rank);
+void rank_shares_drop(struct ranks *ranks, const struct rank *rank);
+void rank_shares_update(struct ranks *ranks);
+/*
+ * The newest rank of the user with the most ranks, if he has at least two more than this user has: it makes way where
+ * the table is full. NULL: none.
+ */
+struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid);
+
+/* rank_read.c: what a process shows of itself. */
+
+struct rank_process {
+	uint32_t pid;
+	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
+	struct rank_env env;
+	bool is_launcher; /* by its command */
+	size_t command_bytes;
+	char *command; /* arguments, each NUL-terminated; NULL unless it has a training library or is a launcher */
+};
+
+struct rank_read {
+	uint32_t libraries; /* enum procfs_library */
+	unsigned count;
+	struct rank_process process[1 + RANK_ANCESTORS_MAX]; /* the process, and launchers above it, nearest first */
+};
+
+/* Reads in this process, and waits. */
+int rank_read_here(const char *proc_root, uint32_t pid, bool needs_env, struct rank_read *ret);
+void rank_read_free(struct rank_read *read);
+const struct rank_process *rank_read_find(const struct rank_read *read, uint32_t pid);
+/* Asks a worker; its answer goes to rank_read_take(), which checks it: -EBADMSG, or the error of reading. */
+int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, bool needs_env,
+	worker_done done, void *arg, uint64_t *ret_id);
+int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct rank_read *ret);
+/* The worker. */
+bool rank_read_is_question(const struct worker_task *task);
+int rank_read_serve(const struct worker_task *task);
+
 /* rank_identify.c */
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
 
-/* Examines a candidate and, if it has a training library, decides its role and tracks it. */
-enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+/*
+ * Whether a candidate is to be read, of the same process and image as before; otherwise what it says before is forgotten.
+ * IDENTIFY_AGAIN: it is.
+ */
+enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+/* With what was read of it: if it has a training library, decides its role and tracks it. */
+enum rank_identity rank_identify(
+	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns);
 
 /* Searches for unknown cards of ranks, a few ranks per tick. */
 void rank_card_tick(struct ranks *ranks, uint64_t now_ns);

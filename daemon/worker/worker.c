@@ -47,6 +47,7 @@ struct process {
 	int pid_fd, socket_fd;
 	struct event *on_socket, *on_end, *on_time;
 	struct request *request; /* NULL unless busy */
+	uint64_t started_ns;	 /* it was handed over */
 	uint8_t *data;
 	size_t size_bytes, capacity;
 	int fd[WORKER_FDS_MAX];
@@ -183,7 +184,8 @@ static void workers_wake(struct workers *workers)
 static void process_end_request(struct process *process, enum worker_end end)
 {
 	struct request *request = process->request;
-	struct worker_reply reply = {.end = end, .size_bytes = process->size_bytes, .fds = process->fds};
+	struct worker_reply reply = {.end = end, .size_bytes = process->size_bytes, .fds = process->fds,
+		.took_ns = monotonic_ns() - process->started_ns};
 	_cleanup_free_ uint8_t *data = process->data;
 
 	memcpy(reply.fd, process->fd, sizeof(reply.fd));
@@ -474,6 +476,7 @@ static void worker_start(struct workers *workers, struct request *request, struc
 	process->request = request;
 	process->owner = request->owner;
 	process->state = PROCESS_BUSY;
+	process->started_ns = monotonic_ns();
 	process_set_time(process, request->kind->wall_ns_max);
 	if (process_send(process, request) < 0) {
 		process_end_request(process, WORKER_DIED);

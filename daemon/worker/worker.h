@@ -49,6 +49,7 @@ struct worker_reply {
 	enum worker_end end;
 	const uint8_t *data; /* what was answered, also by one that did not finish */
 	size_t size_bytes;
+	uint64_t took_ns; /* since a process had the request */
 	unsigned fds;
 	int fd[WORKER_FDS_MAX]; /* closed after the callback; take with TAKE_FD() */
 };

@@ -19,11 +19,12 @@ struct pycode {
 };
 
 struct pywalk {
-	uint64_t at;	      /* next frame */
-	uint64_t mark;	      /* for circles: a frame passed, moved at powers of two */
+	uint64_t at;   /* next frame */
+	uint64_t mark; /* for circles: a frame passed, moved at powers of two */
 	size_t steps, limit;
 	size_t count;
-	bool shim; /* the frame before was one of the eval loop itself */
+	uint64_t below; /* outside the innermost call of the eval loop: its caller's frame */
+	bool bounded;	/* to be checked */
 };
 
 /* Errors of the process itself are no refusal. */
@@ -35,17 +36,27 @@ static int pyframes_refuse(int r, enum pystack_refusal why, enum pystack_refusal
 	return -ENOTSUP;
 }
 
-static int pyframes_first(struct pystack *stack, uint64_t state, uint64_t *ret)
+/*
+ * The innermost frame. In 3.11 and 3.12 it is in a record of the running call of the eval loop, which is in use a few
+ * instructions before the frame is written into it. So what its caller's record says, walk->below, must be found where
+ * the frames of this call end.
+ */
+static int pyframes_first(struct pystack *stack, uint64_t state, struct pywalk *walk)
 {
 	const struct pylayout *layout = &stack->layout;
-	uint64_t at;
-	int r = pymem_u64(stack->memory, state + layout->thread_frame, &at);
+	uint64_t record;
+	int r = pymem_u64(stack->memory, state + layout->thread_frame, layout->cframe ? &record : &walk->at);
 
-	if (r == 0 && layout->cframe && at)
-		r = pymem_u64(stack->memory, at + layout->cframe_frame, &at);
+	if (r < 0 || !layout->cframe)
+		return r;
+	r = pymem_u64(stack->memory, record + layout->cframe_frame, &walk->at);
 	if (r == 0)
-		*ret = at;
-	return r;
+		r = pymem_u64(stack->memory, record + layout->cframe_previous, &record);
+	/* The first record is of no call. */
+	if (r < 0 || !record)
+		return r < 0 || !walk->at ? r : -ELOOP;
+	walk->bounded = true;
+	return pymem_u64(stack->memory, record + layout->cframe_frame, &walk->below);
 }
 
 /* Counts a step; -ELOOP: passed before, or too many (Brent's algorithm). */
@@ -88,9 +99,9 @@ static int pyframes_frame(struct pystack *stack, struct pywalk *walk, struct pyf
 
 /* All frames into stack->frame, innermost first; *ret_omitted: those beyond `capacity`. */
 static int pyframes_walk(struct pystack *stack, uint64_t state, size_t capacity, struct pywalk *walk,
-			 size_t *ret_omitted, unsigned *ret_inner)
+	size_t *ret_omitted, unsigned *ret_inner)
 {
-	int r = pyframes_first(stack, state, &walk->at);
+	int r = pyframes_first(stack, state, walk);
 
 	while (r == 0 && walk->at) {
 		struct pyframe frame;
@@ -101,6 +112,11 @@ static int pyframes_walk(struct pystack *stack, uint64_t state, size_t capacity,
 			r = pyframes_frame(stack, walk, &frame, &shim);
 		if (r < 0)
 			return r;
+		if (walk->bounded && (shim || frame.entry)) {
+			if (walk->at != walk->below)
+				return -ELOOP;
+			walk->bounded = false;
+		}
 		if (shim) {
 			if (walk->count && !*ret_omitted)
 				stack->frame[walk->count - 1].entry = true;
@@ -112,7 +128,7 @@ static int pyframes_walk(struct pystack *stack, uint64_t state, size_t capacity,
 			++*ret_omitted;
 		}
 	}
-	return r;
+	return r == 0 && walk->bounded ? -ELOOP : r;
 }
 
 static int pycode_instructions(struct pystack *stack, uint64_t at, struct pycode *code)
@@ -141,7 +157,8 @@ static int pycode_instructions(struct pystack *stack, uint64_t at, struct pycode
 	code->first = at + layout->code_adaptive;
 	code->bytes = (int64_t)size;
 	code->traceable = (int64_t)traceable * UNIT_BYTES;
-	return !size || size > INSTRUCTIONS_MAX || code->traceable < 0 || code->traceable > code->bytes ? -EBADMSG : 0;
+	/* The interpreter's own code, for calls of __init__, has no such instruction: traceable is beyond its end. */
+	return !size || size > INSTRUCTIONS_MAX || code->traceable < 0 ? -EBADMSG : 0;
 }
 
 static int pycode_read(struct pystack *stack, uint64_t at, struct pycode *ret)
@@ -208,10 +225,11 @@ static int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, 
 		.first_line = code.first_line > 0 ? (uint32_t)code.first_line : 0,
 		.instruction = offset > 0 ? (uint32_t)offset : 0,
 	};
-	r = pytexts_read(stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.name, &ret->function);
+	r = pytexts_read(
+		stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.name, &ret->function);
 	if (r == 0)
-		r = pytexts_read(stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.file,
-			&ret->file);
+		r = pytexts_read(
+			stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.file, &ret->file);
 	if (r == 0)
 		r = pycode_line(stack, &code, offset, &ret->line);
 	return r < 0 ? r : 1;
@@ -255,7 +273,7 @@ static int pyframes_same_thread(struct pystack *stack, const struct pystack_thre
 }
 
 int pyframes_read(struct pystack *stack, const struct pystack_thread *thread, struct pystack_stack *ret,
-		  enum pystack_refusal *ret_why)
+	enum pystack_refusal *ret_why)
 {
 	size_t capacity = ret->capacity < PYSTACK_FRAMES_MAX ? ret->capacity : PYSTACK_FRAMES_MAX;
 	struct pywalk walk = {.limit = 1};

@@ -5,11 +5,11 @@
 
 #include "daemon/base/util.h"
 
-#define FILES_MAX 1024u	    /* mapped files that are searched; PyTorch maps 200 */
+#define FILES_MAX 1024u	     /* mapped files that are searched; PyTorch maps 200 */
 #define LINES_MAX (1u << 18) /* of /proc/PID/maps */
-#define HEADERS_MAX 64u	    /* program headers */
-#define DYNAMIC_MAX 256u    /* entries of .dynamic */
-#define CHAIN_MAX 4096u	    /* symbols of a bucket */
+#define HEADERS_MAX 64u	     /* program headers */
+#define DYNAMIC_MAX 256u     /* entries of .dynamic */
+#define CHAIN_MAX 4096u	     /* symbols of a bucket */
 #define NAME_MAX_BYTES 32u
 
 struct pyimage_symbols {
@@ -19,8 +19,8 @@ struct pyimage_symbols {
 static bool pyimage_header(struct pymem *memory, uint64_t base, Elf64_Ehdr *ret)
 {
 	return pymem_read(memory, base, ret, sizeof(*ret)) == 0 && memcmp(ret->e_ident, ELFMAG, SELFMAG) == 0 &&
-		ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_phentsize == sizeof(Elf64_Phdr) &&
-		ret->e_phnum <= HEADERS_MAX;
+	       ret->e_ident[EI_CLASS] == ELFCLASS64 && ret->e_phentsize == sizeof(Elf64_Phdr) &&
+	       ret->e_phnum <= HEADERS_MAX;
 }
 
 /* Some C libraries leave offsets in the table, others make them addresses. */
@@ -119,10 +119,12 @@ static int pyimage_symbol(struct pymem *memory, const struct pyimage_symbols *ta
 		if (r < 0)
 			return r;
 		if ((value | 1) == (hash | 1)) {
-			r = pymem_read(memory, table->symbols + (uint64_t)index * sizeof(symbol), &symbol, sizeof(symbol));
+			r = pymem_read(
+				memory, table->symbols + (uint64_t)index * sizeof(symbol), &symbol, sizeof(symbol));
 			if (r < 0)
 				return r;
-			if (symbol.st_shndx != SHN_UNDEF && pyimage_named(memory, table->names + symbol.st_name, name)) {
+			if (symbol.st_shndx != SHN_UNDEF &&
+				pyimage_named(memory, table->names + symbol.st_name, name)) {
 				*ret = table->bias + symbol.st_value;
 				return 0;
 			}
@@ -151,7 +153,7 @@ static bool pyimage_version_of_name(const char *path, unsigned *ret_minor)
 }
 
 static int pyimage_version(struct pymem *memory, const struct pyimage_symbols *symbols, struct pyimage *image,
-			   enum pystack_refusal *ret_why)
+	enum pystack_refusal *ret_why)
 {
 	uint64_t at;
 	int r = pyimage_symbol(memory, symbols, "Py_Version", &at);
@@ -169,8 +171,8 @@ static int pyimage_version(struct pymem *memory, const struct pyimage_symbols *s
 	return pyimage_version_of_name(image->path, &image->minor) && image->minor < 11 ? 0 : -ENOTSUP;
 }
 
-int pyimage_read(struct pymem *memory, uint64_t base, const char *path, struct pyimage *ret,
-		 enum pystack_refusal *ret_why)
+int pyimage_read(
+	struct pymem *memory, uint64_t base, const char *path, struct pyimage *ret, enum pystack_refusal *ret_why)
 {
 	struct pyimage image = {.base = base};
 	const struct {
@@ -228,8 +230,8 @@ static bool pyimage_likely(const char *path)
 	return strncmp(name, "python", strlen("python")) == 0 || strncmp(name, "libpython", strlen("libpython")) == 0;
 }
 
-static int pyimage_search(struct pymem *memory, FILE *maps, bool likely, struct pyimage *ret,
-			  enum pystack_refusal *ret_why)
+static int pyimage_search(
+	struct pymem *memory, FILE *maps, bool likely, struct pyimage *ret, enum pystack_refusal *ret_why)
 {
 	_cleanup_free_ char *line = NULL;
 	size_t capacity = 0, files = 0;

@@ -7,8 +7,8 @@
 #define CODE_FIELDS_MAX 1024u /* bytes of a code object before its instructions */
 #define UNIT_BYTES 2	      /* of an instruction */
 #define COOKIE "xdebugpy"
-#define OFFSET_WORDS 96		/* of the interpreter's table that are read */
-#define OFFSET_VERSION 1	/* word of its version */
+#define OFFSET_WORDS 96	 /* of the interpreter's table that are read */
+#define OFFSET_VERSION 1 /* word of its version */
 #define OFFSET_FREE_THREADED 2
 #define MEMBER_BYTES 40 /* of a PyMemberDef: name, type, offset, flags, text */
 #define MEMBERS_MAX 64
@@ -62,7 +62,7 @@ static const struct {
 };
 #undef PYSTACK_OFFSET
 
-static const struct pylayout *pylayout_row(unsigned minor)
+const struct pylayout *pylayout_row(unsigned minor)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(pylayouts); i++)
 		if (pylayouts[i].minor == minor)
@@ -71,8 +71,8 @@ static const struct pylayout *pylayout_row(unsigned minor)
 }
 
 /* Takes the offsets that the interpreter tells. */
-static int pylayout_take_table(struct pymem *memory, const struct pyimage *image, struct pylayout *layout,
-			       enum pystack_refusal *ret_why)
+static int pylayout_take_table(
+	struct pymem *memory, const struct pyimage *image, struct pylayout *layout, enum pystack_refusal *ret_why)
 {
 	unsigned column = layout->minor - TABLE_VERSION_FIRST;
 	uint64_t word[OFFSET_WORDS];
@@ -115,8 +115,8 @@ static bool pylayout_is_type(struct pymem *memory, const struct pylayout *layout
 }
 
 /* Whether the type's table of members has this one at this offset. */
-static bool pylayout_has_member(struct pymem *memory, const struct pylayout *layout, uint64_t type, const char *name,
-				uint64_t offset)
+static bool pylayout_has_member(
+	struct pymem *memory, const struct pylayout *layout, uint64_t type, const char *name, uint64_t offset)
 {
 	uint64_t members;
 
@@ -165,8 +165,8 @@ static bool pylayout_matches_types(struct pymem *memory, const struct pyimage *i
 }
 
 /* Whether a thread state of the first interpreter leads back to it. */
-static int pylayout_matches_states(struct pymem *memory, const struct pyimage *image, const struct pylayout *layout,
-				   enum pystack_refusal *ret_why)
+static int pylayout_matches_states(
+	struct pymem *memory, const struct pyimage *image, const struct pylayout *layout, enum pystack_refusal *ret_why)
 {
 	uint64_t interp, thread, back = 0, previous = 0;
 	int r = pymem_u64(memory, image->runtime + layout->runtime_interps, &interp);
@@ -189,8 +189,8 @@ static int pylayout_matches_states(struct pymem *memory, const struct pyimage *i
 	return back == interp && !previous ? 0 : -ENOTSUP;
 }
 
-int pylayout_find(struct pymem *memory, const struct pyimage *image, struct pylayout *ret,
-		  enum pystack_refusal *ret_why)
+int pylayout_find(
+	struct pymem *memory, const struct pyimage *image, struct pylayout *ret, enum pystack_refusal *ret_why)
 {
 	const struct pylayout *row = pylayout_row(image->minor);
 	struct pylayout layout;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stacks/python/lines.h"
+#include "stacks/python/layout.h"
 
 #include <stdbool.h>
 

@@ -6,16 +6,16 @@
 #include "analyzers/base/hash.h"
 #include "daemon/base/util.h"
 
-#define BATCH_PAGES 256u	 /* a system call takes at most 1,024 ranges; 1 MiB at once */
+#define BATCH_PAGES 256u	    /* a system call takes at most 1,024 ranges; 1 MiB at once */
 #define SLOTS (2 * PYMEM_PAGES_MAX) /* half full at most; power of two */
-#define ADDRESS_MIN 0x10000u	 /* nothing is mapped below */
-#define ADDRESS_BITS 56u	 /* no user memory above on any known machine; arm64 ignores the bits above: tags */
+#define ADDRESS_MIN 0x10000u	    /* nothing is mapped below */
+#define ADDRESS_BITS 56u	    /* no user memory above on any known machine; arm64 ignores the bits above: tags */
 
 struct pymem {
 	const struct pymem_ops *ops;
 	void *arg;
 	uint64_t reads, pages_read;
-	size_t count;			/* of pages */
+	size_t count, capacity;		/* of pages */
 	uint32_t slot[SLOTS];		/* index of a page, plus 1 */
 	uint64_t page[PYMEM_PAGES_MAX]; /* its address */
 	uint8_t (*data)[PYMEM_PAGE_BYTES];
@@ -27,11 +27,6 @@ struct pymem *pymem_new(const struct pymem_ops *ops, void *arg)
 
 	if (!memory)
 		return NULL;
-	memory->data = malloc(PYMEM_PAGES_MAX * sizeof(*memory->data));
-	if (!memory->data) {
-		free(memory);
-		return NULL;
-	}
 	memory->ops = ops;
 	memory->arg = arg;
 	return memory;
@@ -71,11 +66,30 @@ static uint32_t *pymem_slot(struct pymem *memory, uint64_t page)
 	return &memory->slot[at % SLOTS];
 }
 
+static bool pymem_reserve(struct pymem *memory, size_t count)
+{
+	size_t capacity = memory->capacity ? memory->capacity : BATCH_PAGES;
+	void *data;
+
+	while (capacity < memory->count + count)
+		capacity *= 2;
+	if (capacity == memory->capacity)
+		return true;
+	data = reallocarray(memory->data, capacity, sizeof(*memory->data));
+	if (!data)
+		return false;
+	memory->data = data;
+	memory->capacity = capacity;
+	return true;
+}
+
 /* Reads absent pages behind the others; returns how many, from the first on. */
 static ssize_t pymem_load(struct pymem *memory, const uint64_t *pages, size_t count)
 {
 	ssize_t n;
 
+	if (!pymem_reserve(memory, count))
+		return -ENOMEM;
 	memory->reads++;
 	n = memory->ops->read(memory->arg, pages, count, memory->data[memory->count]);
 	if (n < 0)

@@ -3,10 +3,14 @@
 
 #include "daemon/base/util.h"
 #include "stacks/python/pystack_internal.h"
+#include "stacks/still/still.h"
 
-#define TRIES_MAX 200u			     /* of a stack */
-#define TRIES_MIN 10u			     /* even if each is slow */
+#define TRIES_MAX 200u			   /* of a stack */
+#define TRIES_MIN 10u			   /* even if each is slow */
 #define TRIES_TIME_NS (50 * NSEC_PER_MSEC) /* then no more tries: 100 ms is the goal for all threads of a rank */
+
+#define UNSETTLED_MAX 4u			     /* reads again of a stack that is not valid */
+#define UNSETTLED_PAUSE_US 500u		     /* for a thread that waits for the caller's CPU */
 
 static const struct {
 	const char *word, *sentence;
@@ -52,6 +56,15 @@ void pystack_close(struct pystack *stack)
 	free(stack);
 }
 
+/*
+ * Between two instructions of the interpreter a frame may be half made; a thread can be off the CPU there. So such a
+ * stack is read again when the thread has run on.
+ */
+static bool pystack_unsettled(enum pystack_refusal why)
+{
+	return why == PYSTACK_BAD_FRAME || why == PYSTACK_BAD_CODE || why == PYSTACK_UNREADABLE;
+}
+
 /* The interpreter's image is known. */
 static int pystack_identify(struct pystack *stack, enum pystack_refusal *ret_why)
 {
@@ -79,7 +92,7 @@ static int pystack_opened(int r, enum pystack_refusal *ret_why)
 }
 
 int pystack_open_memory(const struct pymem_ops *ops, void *arg, uint64_t base, const char *path, struct pystack **ret,
-			enum pystack_refusal *ret_why)
+	enum pystack_refusal *ret_why)
 {
 	_cleanup_(pystack_closep) struct pystack *stack = pystack_new(ops, arg);
 	int r;
@@ -129,7 +142,7 @@ const struct pystack_counts *pystack_counts(struct pystack *stack)
 
 /* One try. -EAGAIN: the thread ran. */
 static int pystack_try(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
-		       struct pystack_stack *ret, enum pystack_refusal *ret_why)
+	struct pystack_stack *ret, enum pystack_refusal *ret_why)
 {
 	int r, proof = stack->pid ? still_begin(&stack->still, stack->pid, thread->tid) : 0;
 
@@ -148,10 +161,10 @@ static int pystack_try(struct pystack *stack, const struct pystack_thread *threa
 }
 
 int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
-		 struct pystack_stack *ret, enum pystack_refusal *ret_why)
+	struct pystack_stack *ret, enum pystack_refusal *ret_why)
 {
 	uint64_t started_ns = monotonic_ns();
-	unsigned tries = 0;
+	unsigned tries = 0, unsettled = 0;
 	int r = -EAGAIN;
 
 	*ret_why = PYSTACK_THREAD_GONE;
@@ -161,6 +174,10 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
 		(tries < TRIES_MIN || monotonic_ns() - started_ns < TRIES_TIME_NS)) {
 		tries++;
 		r = pystack_try(stack, thread, also, arg, ret, ret_why);
+		if (r == -ENOTSUP && stack->pid && pystack_unsettled(*ret_why) && unsettled++ < UNSETTLED_MAX) {
+			usleep(UNSETTLED_PAUSE_US);
+			r = -EAGAIN;
+		}
 	}
 	ret->tries = tries;
 	if (r == -EAGAIN) {

@@ -52,16 +52,16 @@ struct pystack_thread {
 	uint64_t interp;   /* address of its interpreter */
 	uint64_t pthread;  /* its pthread_t */
 	int64_t interp_id; /* 0: main */
-	pid_t tid;	  /* in the caller's pid namespace; 0: unknown, it has no stack */
-	bool has_gil;	  /* at the moment of pystack_threads() */
+	pid_t tid;	   /* in the caller's pid namespace; 0: unknown, it has no stack */
+	bool has_gil;	   /* at the moment of pystack_threads() */
 };
 
 struct pystack_frame {
 	const char *function; /* qualified name from 3.11, before it the name */
 	const char *file;
-	uint32_t line;	 /* of the instruction; 0: it has none */
-	uint32_t first_line; /* of the function */
-	uint64_t code;	 /* address of the code object */
+	uint32_t line;	      /* of the instruction; 0: it has none */
+	uint32_t first_line;  /* of the function */
+	uint64_t code;	      /* address of the code object */
 	uint32_t instruction; /* offset in the code, in bytes */
 	bool entry; /* the C function of the eval loop was called for this frame; not so for calls within Python */
 };
@@ -70,11 +70,11 @@ struct pystack_frame {
 struct pystack_stack {
 	struct pystack_frame *frames;
 	size_t capacity;
-	size_t count;	 /* 0: the thread runs no Python code */
-	size_t omitted;	 /* outer frames that did not fit */
+	size_t count;	/* 0: the thread runs no Python code */
+	size_t omitted; /* outer frames that did not fit */
 	/* Calls of the eval loop inside the innermost frame, which run no Python code (yet, or any more). */
 	unsigned inner_entries;
-	bool has_gil;	 /* the thread holds the lock of its interpreter */
+	bool has_gil;	   /* the thread holds the lock of its interpreter */
 	char thread_state; /* of the kernel, as in /proc/PID/stat */
 	unsigned tries;
 };
@@ -87,10 +87,10 @@ typedef int (*pystack_also)(void *arg, pid_t tid);
 
 /* Since pystack_open(). */
 struct pystack_counts {
-	uint64_t stacks;  /* read */
+	uint64_t stacks; /* read */
 	uint64_t refused[PYSTACK_REFUSAL_MAX];
-	uint64_t tries;	  /* of stacks, refused ones included */
-	uint64_t reads;	  /* system calls that read memory */
+	uint64_t tries; /* of stacks, refused ones included */
+	uint64_t reads; /* system calls that read memory */
 	uint64_t read_bytes;
 };
 
@@ -122,6 +122,6 @@ int pystack_threads(struct pystack *stack, struct pystack_thread *threads, size_
  * thread ended.
  */
 int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
-		 struct pystack_stack *ret, enum pystack_refusal *ret_why);
+	struct pystack_stack *ret, enum pystack_refusal *ret_why);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stacks/python/text.h"
+#include "stacks/python/pystack_internal.h"
 
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/base/hash.h"
 #include "daemon/base/util.h"
 
 #define TEXTS_BYTES_MAX (16u << 20) /* of all texts of a process */
-#define BUCKETS 4096u
-#define UTF8_BYTES_MAX 4 /* of a character */
+#define BUCKETS 512u
+#define UTF8_BYTES_MAX 4    /* of a character */
 #define REPLACEMENT 0xfffdu /* of what is no character: lone surrogates of undecodable file names */
 #define WIDTH_MAX 4
 /* Bits of PyASCIIObject.state in a 32-bit word, in all versions: 2 of interned, then these. */
@@ -98,7 +98,7 @@ static size_t pytexts_encode(uint32_t character, char *ret)
 }
 
 int pytexts_read(struct pytexts *texts, struct pymem *memory, const struct pylayout *layout, uint64_t type,
-		 uint64_t address, const char **ret)
+	uint64_t address, const char **ret)
 {
 	uint8_t data[PYTEXT_CHARACTERS_MAX * WIDTH_MAX];
 	char text[PYTEXT_CHARACTERS_MAX * UTF8_BYTES_MAX + 1];

@@ -5,10 +5,10 @@
 #include "daemon/base/util.h"
 #include "stacks/python/pystack_internal.h"
 
-#define INTERPS_MAX 256u     /* interpreters of a process */
-#define LIST_TRIES_MAX 16u   /* while threads start and end */
+#define INTERPS_MAX 256u   /* interpreters of a process */
+#define LIST_TRIES_MAX 16u /* while threads start and end */
 #define STATUS_BYTES 8192u
-#define PTHREAD_BYTES 1024u  /* of struct pthread, that are searched for the thread's id */
+#define PTHREAD_BYTES 1024u /* of struct pthread, that are searched for the thread's id */
 #define PTHREAD_WORD 4u
 
 /* A thread of the kernel: its id here and in its own pid namespace. */
@@ -62,8 +62,8 @@ static int pythreads_state(struct pystack *stack, uint64_t at, struct pystate *r
 }
 
 /* The thread states of an interpreter. -EAGAIN: the list is not consistent. */
-static int pythreads_of_interp(struct pystack *stack, uint64_t interp, struct pystack_thread *threads, size_t max,
-			       size_t *count)
+static int pythreads_of_interp(
+	struct pystack *stack, uint64_t interp, struct pystack_thread *threads, size_t max, size_t *count)
 {
 	uint64_t at, previous = 0;
 	int64_t id;
@@ -166,7 +166,7 @@ static pid_t pytasks_find(const struct pytasks *tasks, pid_t inner)
 
 /* How many thread states have distinct threads if the id is at this offset of struct pthread. */
 static size_t pythreads_matches(struct pystack *stack, const struct pytasks *tasks, struct pystack_thread *threads,
-				size_t count, uint64_t offset)
+	size_t count, uint64_t offset)
 {
 	size_t matches = 0;
 
@@ -190,8 +190,8 @@ static size_t pythreads_matches(struct pystack *stack, const struct pytasks *tas
  * Thread ids through pthread_t, where the thread state has none: the C library keeps the id in its own structure, at
  * the first offset where each thread state has another thread.
  */
-static void pythreads_by_pthread(struct pystack *stack, const struct pytasks *tasks, struct pystack_thread *threads,
-				 size_t count)
+static void pythreads_by_pthread(
+	struct pystack *stack, const struct pytasks *tasks, struct pystack_thread *threads, size_t count)
 {
 	/* glibc on x86-64 and on arm64, else searched for. */
 	const uint64_t known[] = {720, 208};

@@ -5,14 +5,14 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "analyzers/base/term.h"
+#include "analyzers/base/text.h"
 
 /* Makes it printable, too. */
 static bool reply_text(char *text)
 {
 	if (!text || strnlen(text, REPLY_TEXT_BYTES_MAX + 1) > REPLY_TEXT_BYTES_MAX)
 		return false;
-	term_clean_line(text);
+	text_clean(text);
 	return true;
 }
 

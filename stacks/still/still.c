@@ -5,10 +5,10 @@
 
 #include "daemon/base/util.h"
 
-#define MOVES_MAX 8	   /* a waiting thread may go to another CPU while the caller follows */
-#define STAT_BYTES 2048	   /* a line of numbers and a name of 16 bytes */
-#define STATUS_BYTES 8192  /* long lists of CPUs and groups */
-#define STAT_STATE 3	   /* fields of /proc/PID/stat as proc(5) numbers them */
+#define MOVES_MAX 8	  /* a waiting thread may go to another CPU while the caller follows */
+#define STAT_BYTES 2048	  /* a line of numbers and a name of 16 bytes */
+#define STATUS_BYTES 8192 /* long lists of CPUs and groups */
+#define STAT_STATE 3	  /* fields of /proc/PID/stat as proc(5) numbers them */
 #define STAT_START 22
 #define STAT_PROCESSOR 39
 

@@ -46,8 +46,6 @@ static void check_rank(const struct frame *frame, size_t i)
 	check(memchr(frame->who[i].host, 0, sizeof(frame->who[i].host)) && frame->who[i].rank >= 0);
 	if (!rank->here)
 		return;
-	for (int kind = 0; kind < STAGE_KIND_MAX; kind++)
-		check(rank->stage_ns[kind] <= rank->step_ns);
 	for (int k = 0; k < ACTIVITY_MAX; k++) {
 		check(rank->activity_ns[k] <= outside_ns);
 		outside_ns -= rank->activity_ns[k];

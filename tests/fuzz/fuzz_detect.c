@@ -295,7 +295,7 @@ static void frame(struct input *input)
 		rank[i].here = byte(input) & 1;
 		rank[i].step_ns = value(input);
 		rank[i].end_ns = start(input);
-		rank[i].stage_ns[byte(input) % STAGE_KIND_MAX] = value(input);
+		rank[i].activity_ns[byte(input) % ACTIVITY_MAX] = value(input);
 		rank[i].host.run_delay_ns = rank[i].host.cpu_ns = value(input);
 	}
 	for (size_t i = 0; i < 2; i++)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults that hit a rank from outside: other processes on its CPUs or its card, limits of its control group, a stop."""
+import itertools
 import os
 import pathlib
 import random
@@ -158,8 +159,10 @@ def able(device):
 class Network:
     """A network namespace per rank, all on one bridge in another; one rank's interface can be made slow."""
 
+    names = itertools.count()
+
     def __init__(self, ranks):
-        self.name, self.made = "rtj%d" % (os.getpid() % 100000), []
+        self.name, self.made = "rtj%d.%d" % (os.getpid(), next(self.names)), []
         self.make("b")
         self.inside("b", "ip", "link", "add", "br0", "type", "bridge")
         self.inside("b", "ip", "link", "set", "br0", "up")
@@ -283,8 +286,9 @@ class Noise(threading.Thread):
 
     def run(self):
         while not self.over.wait(self.rng.uniform(0.5, 6)):
-            hogs = [subprocess.Popen([sys.executable, "-c", HOG, str(self.rng.uniform(0.3, 1))], preexec_fn=lambda n=self.rng.randrange(15): os.nice(n) and None)
-                    for _ in range(self.rng.randint(1, 2))]
+            hogs = [subprocess.Popen(["nice", "-n", str(nice), sys.executable, "-c", HOG, str(duty)]) for duty, nice in
+                    ((self.rng.uniform(0.3, 1), self.rng.randrange(15))
+                     for _ in range(self.rng.randint(1, 2)))]
             self.bursts += 1
             self.over.wait(self.rng.uniform(0.05, 1.5))
             for hog in hogs:

@@ -167,7 +167,7 @@ def draw_length(rng, kind, left_s):
     return spread(rng, *LENGTH_S)
 
 
-def draw_faults(rng, shape, options, ranks, cpus, able, seconds, first_s=CLEAN_START_S):
+def draw_faults(rng, shape, options, ranks, cpus, able, seconds, first_s, gap_s):
     faults, at = [], first_s + rng.uniform(0, 5)
     bag, number = [], 0
     while True:
@@ -211,12 +211,13 @@ def draw_faults(rng, shape, options, ranks, cpus, able, seconds, first_s=CLEAN_S
                     faults.append(second)
                     number += 1
                     length = max(length, second["until_s"] - at)
-        at += length + rng.uniform(*GAP_S)
+        at += length + rng.uniform(*gap_s)
     return faults
 
 
-def draw(seed, able, cpu_count, shape=None, seconds=130.0, device="cpu", cards=0, ranks=None):
-    """The whole plan: {"seed", "shape", "seconds", "l1", "noise", "jobs": [{"name", "ranks", "cpus", "options", "faults"}]}."""
+def draw(seed, able, cpu_count, shape=None, seconds=130.0, device="cpu", cards=0, ranks=None, first_s=CLEAN_START_S, gap_s=GAP_S):
+    """The whole plan: {"seed", "shape", "seconds", "l1", "noise", "jobs": [{"name", "ranks", "cpus", "options", "faults"}]}.
+    first_s: of training before the first fault; gap_s: least and most between two faults."""
     rng = random.Random(seed)
     drawn = rng.choice(sorted(SHAPES))
     shape = shape or drawn
@@ -236,7 +237,15 @@ def draw(seed, able, cpu_count, shape=None, seconds=130.0, device="cpu", cards=0
             cpus = [sorted({(r * share + i) % cpu_count for i in range(share)}) for r in range(count)]
             fill_cpus(rng, options)
         # Of two jobs the first alone has faults, every other time.
-        faults = [] if j and rng.random() < 0.5 else draw_faults(rng, shape, options, count, cpus, able, seconds)
+        faults = [] if j and rng.random() < 0.5 else draw_faults(rng, shape, options, count, cpus, able, seconds, first_s, gap_s)
         plan["jobs"].append(dict(name="%s-%d%s" % (shape, seed, "-%s" % "ab"[j] if jobs == 2 else "") if named else "",
                                  ranks=count, cpus=cpus, options=options, faults=faults))
+    return plan
+
+
+def place(plan, cpus):
+    """The plan on these CPUs in the place of the first ones."""
+    for job in plan["jobs"]:
+        if job["cpus"]:
+            job["cpus"] = [sorted(cpus[c] for c in own) for own in job["cpus"]]
     return plan

@@ -12,6 +12,7 @@ Even seeds are for development. Odd seeds are kept for the last run: without --k
 """
 import argparse
 import gzip
+import itertools
 import json
 import os
 import pathlib
@@ -32,6 +33,7 @@ import truth as truths  # noqa: E402
 
 READY_S = 240            # for all ranks to reach their first step; a GPU machine loads CUDA's libraries from a cold disk
 STOP_S = 60              # for all ranks to end after the signal
+STOP_SOON_S = 10         # where the time is limited: then they are killed
 STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
 SETTLE_S = 4             # after the end, until the daemon has judged and written all
 FULLY_SHARD = 2, 6       # PyTorch that has fully_shard beside FullyShardedDataParallel
@@ -41,13 +43,13 @@ v = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
 backend = ""
 for name in ("inductor", "aot_eager") if "compile" in sys.argv and hasattr(torch, "compile") else ():
     try:
-        torch.compile(torch.nn.Linear(4, 4).to(sys.argv[2]), backend=name)(torch.ones(4, 4, device=sys.argv[2])).sum().backward()
+        torch.compile(torch.nn.Linear(4, 4).to(sys.argv[1]), backend=name)(torch.ones(4, 4, device=sys.argv[1])).sum().backward()
         backend = name
         break
     except Exception:
         pass
 fsdp = 0
-if "sharded" in sys.argv and sys.argv[2] == "cpu":  # whether fully_shard runs over gloo
+if "sharded" in sys.argv and sys.argv[1] == "cpu":  # whether fully_shard runs over gloo
     try:
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         from torch.distributed.fsdp import fully_shard
@@ -133,6 +135,8 @@ class Job:
             env["NCCL_PROFILER_PLUGIN"] = args.plugin
         self.log = open(self.folder / "output.log", "w", encoding="utf-8")
         count = plan["ranks"]
+        if self.device == "cpu":
+            env["CUDA_VISIBLE_DEVICES"] = ""
         if self.device == "cuda":
             env["CUDA_VISIBLE_DEVICES"] = ",".join(str(first_card + i) for i in range(count))
         # torchrun ends the job with its first rank: where one ends, each is started by itself, as SLURM does.
@@ -166,8 +170,8 @@ class Job:
                 return None
         return rows
 
-    def wait_ready(self):
-        end = time.monotonic() + READY_S
+    def wait_ready(self, limit_s):
+        end = time.monotonic() + limit_s
         while time.monotonic() < end:
             heads = self.heads()
             if heads:
@@ -234,6 +238,13 @@ class Load(threading.Thread):
             self.rows.append([round(time.time(), 1), float(words[0]), int(words[3].split("/")[0])])
 
 
+def wait_until(job, at_s):
+    """False: the job ended before."""
+    while not job.over and time.time() < at_s:
+        time.sleep(min(0.05, max(0.0, at_s - time.time())))
+    return not job.over
+
+
 def act(job, faults, start_ns, groups, paths, args, first_card):
     """Faults from outside, one thread a job: they never overlap each other."""
     for f in sorted(faults, key=lambda f: f["from_s"]):
@@ -241,14 +252,15 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
         fault = outside.Outside(f, job.pids[rank], job.plan["cpus"][rank] if job.plan["cpus"] else [], first_card + rank, groups, paths.get(rank),
                                 job.network, args.python)
         begin = start_ns / 1e9 + f["from_s"]
-        time.sleep(max(0.0, begin - 3 - time.time()))
+        if not wait_until(job, begin - 3):
+            return
+        fault.prepare()
+        if not wait_until(job, begin):
+            return
         try:
-            fault.prepare()
-            time.sleep(max(0.0, begin - time.time()))
             f["began_ns"] = time.time_ns()
             fault.begin()
-            while time.time() < start_ns / 1e9 + f["until_s"] and not job.over:
-                time.sleep(0.05)
+            wait_until(job, start_ns / 1e9 + f["until_s"])
         finally:
             try:
                 fault.end()
@@ -257,33 +269,150 @@ def act(job, faults, start_ns, groups, paths, args, first_card):
             f["ended_ns"] = time.time_ns()
 
 
-def needs(args, shape):
-    """What this PyTorch can do; skips a shape that it cannot."""
-    done = subprocess.run([*args.python, "-c", NEEDS, shape, "cuda" if args.gpus else "cpu"], capture_output=True, text=True, check=False,
-                          env=dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR="/tmp/rtj.inductor"))
-    shutil.rmtree((args.root or "") + "/tmp/rtj.inductor", ignore_errors=True)
-    if done.returncode:
-        skip("%s has no working PyTorch" % " ".join(args.python))
-    has = json.loads(done.stdout.splitlines()[-1])
-    if args.gpus and has["cards"] < args.gpus:
-        skip("%d cards here, %d asked for" % (has["cards"], args.gpus))
+def ask_torch(args, device, *shapes):
+    """What this PyTorch can do; None without one. Only what the shapes need is tried."""
+    cache = "/tmp/rtj.inductor.%d.%s" % (os.getpid(), device)
+    done = subprocess.run([*args.python, "-c", NEEDS, device, *shapes], capture_output=True, text=True, check=False,
+                          env=dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_CACHE_DIR=cache))
+    shutil.rmtree((args.root or "") + cache, ignore_errors=True)
+    return None if done.returncode else json.loads(done.stdout.splitlines()[-1])
+
+
+def lacks(has, shape, cards):
+    """Why a job of this shape cannot be; None if it can."""
+    if has["cards"] < cards:
+        return "%d cards here, %d asked for" % (has["cards"], cards)
     for name, text in (("compile", "torch.compile does not work with PyTorch %s here" % has["torch"]), ("lightning", "Lightning is not installed"),
                        ("trainer", "transformers is not installed")):
         if shape == name and not has[name]:
-            skip(text)
+            return text
+    return None
+
+
+def needs(args, shape):
+    """What this PyTorch can do; skips a shape that it cannot."""
+    has = ask_torch(args, "cuda" if args.gpus else "cpu", shape)
+    if not has:
+        skip("%s has no working PyTorch" % " ".join(args.python))
+    reason = lacks(has, shape, args.gpus)
+    if reason:
+        skip(reason)
     return has
 
 
-def record(args, plan, folder):
-    has = needs(args, plan["shape"])
+def fit_options(plan, has):
+    """Options that depend on this PyTorch."""
     for job in plan["jobs"]:
         if job["options"]["shape"] == "sharded":
             both = tuple(has["version"]) >= FULLY_SHARD
             job["options"]["fsdp"] = has["fsdp"] if plan["device"] == "cpu" else 2 if both and plan["seed"] // 2 % 2 else 1
         if job["options"]["shape"] == "compile":
             job["options"]["backend"] = has["compile"]
+
+
+class Run:
+    """The jobs of one plan, from their start to their end, under a daemon that the caller has. folder: where theirs are made."""
+
+    names = itertools.count()
+
+    def __init__(self, args, plan, folder):
+        self.args, self.plan, self.folder = args, plan, folder
+        self.jobs, self.cards, self.starts, self.groups, self.noise = [], [], [], [], None
+        self.end_ns, self.hangs, self.crashed = 0, [], []
+
+    def start(self, port):
+        if self.plan["noise"]:
+            self.noise = outside.Noise(self.plan["seed"])
+            self.noise.start()
+        card = 0
+        for j, each in enumerate(self.plan["jobs"]):
+            job = Job(each, self.folder / ("job%d" % j), self.args, self.plan["device"])
+            self.jobs.append(job)
+            job.start(port + j, card)
+            self.cards.append(card)
+            card += each["ranks"] if self.plan["device"] == "cuda" else 0
+
+    def begin(self, ready_s):
+        """Waits until all train, then lets the plan's times count. Returns the threads of the faults from outside."""
+        threads = []
+        for job, first_card in zip(self.jobs, self.cards):
+            job.wait_ready(ready_s)
+            kinds = {f["kind"] for f in job.plan["faults"]}
+            group, paths = None, {}
+            if kinds & {"cpu_max", "memory"}:
+                group = outside.Groups("rtj%d.%d" % (os.getpid(), next(self.names)))
+                self.groups.append(group)
+                paths = {r: group.add("rank%d" % r, pid) for r, pid in enumerate(job.pids)}
+            self.starts.append(time.time_ns() + 10**9)
+            write(job.folder / "start", str(self.starts[-1]))
+            external = [f for f in job.plan["faults"] if f["place"] == "-"]
+            threads.append(threading.Thread(target=act, args=(job, external, self.starts[-1], group, paths, self.args, first_card)))
+            threads[-1].start()
+        return threads
+
+    def train(self, ready_s=READY_S, until=None, at_hang=lambda: None):
+        """Until the plan's end, at most until a time of time.time()."""
+        threads = self.begin(ready_s)
+        # A job that hangs for good ends the recording, unless another one goes on.
+        last = [max([f["until_s"] for f in job.plan["faults"] if f["kind"] in plans.LAST] or [self.plan["seconds"]]) for job in self.jobs]
+        finish = max(start / 1e9 + each for start, each in zip(self.starts, last))
+        finish = min(finish, until or finish)
+        while time.time() < finish and not all(job.ended() for job in self.jobs):
+            time.sleep(0.1)
+        if all(job.ended() for job in self.jobs) and any(f["kind"] == "exit" for job in self.jobs for f in job.plan["faults"]):
+            time.sleep(8)  # what is said of the end
+        self.end_ns = time.time_ns()
+        for job in self.jobs:
+            job.over = True
+        for thread in threads:
+            thread.join()
+        # What hangs for good is killed: its last fault ends now. The others end by themselves.
+        self.hangs = [job for job, start in zip(self.jobs, self.starts)
+                      if any(f["kind"] in plans.LAST and start + f["from_s"] * 1e9 < self.end_ns for f in job.plan["faults"])]
+        if self.hangs:
+            at_hang()
+            self.end_ns = time.time_ns()
+        for job in self.hangs:
+            job.kill()
+        for job, start in zip(self.jobs, self.starts):
+            if job not in self.hangs:
+                job.ask_to_stop((self.end_ns - start) / 1e9)
+        limit = time.monotonic() + (STOP_S if until is None else STOP_SOON_S)
+        while time.monotonic() < limit and not all(job.ended() for job in self.jobs):
+            time.sleep(0.1)
+        self.crashed = [job for job in self.jobs if job not in self.hangs and any(p.poll() not in (0, None) for p in job.processes)]
+        for job in self.jobs:
+            job.kill()
+
+    def close(self):
+        if self.noise:
+            self.noise.stop()
+        for job in self.jobs:
+            job.over = True
+            job.kill()
+        for group in self.groups:
+            group.remove()
+
+
+def jobs_of_pids(daemon, folder):
+    """{pid: the job that the store knows it as}."""
+    rows = daemon.run("query", "--json", "select pid, job from ranks", "--state-dir", str(folder / "state")).stdout
+    try:
+        return {row["pid"]: row["job"] for row in json.loads(rows)}
+    except ValueError:
+        print("run.py: the store's ranks cannot be read: " + rows[:200])
+        return {}
+
+
+def said(daemon, folder, name):
+    write(folder / name, daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state")).stdout)
+
+
+def record(args, plan, folder):
+    has = needs(args, plan["shape"])
+    fit_options(plan, has)
     socks = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
-    daemon, jobs, noise, groups, inner = None, [], None, [], None
+    daemon, run, inner = None, None, None
     load = Load()
     try:
         daemon = Daemon(args, folder, socks)
@@ -292,89 +421,30 @@ def record(args, plan, folder):
         if plan["l1"]:
             daemon.run("set", "L1=true")
         load.start()
-        if plan["noise"]:
-            noise = outside.Noise(plan["seed"])
-            noise.start()
-        port = 20000 + os.getpid() % 20000
-        card, cards = 0, []
         if args.root:
             inner = pathlib.Path(tempfile.mkdtemp(prefix="rtj.", dir=os.path.join(args.root, "tmp")))
             for script in HERE.glob("*.py"):
                 shutil.copy(script, inner)
-        for j, each in enumerate(plan["jobs"]):
-            job = Job(each, (inner or folder) / ("job%d" % j), args, plan["device"])
-            jobs.append(job)
-            job.start(port + j, card)
-            cards.append(card)
-            card += each["ranks"] if plan["device"] == "cuda" else 0
-        threads, starts = [], []
-        for job, first_card in zip(jobs, cards):
-            job.wait_ready()
-            kinds = {f["kind"] for f in job.plan["faults"]}
-            group, paths = None, {}
-            if kinds & {"cpu_max", "memory"}:
-                group = outside.Groups("rtj%d.%d" % (os.getpid(), len(groups)))
-                groups.append(group)
-                paths = {r: group.add("rank%d" % r, pid) for r, pid in enumerate(job.pids)}
-            starts.append(time.time_ns() + 10**9)
-            write(job.folder / "start", str(starts[-1]))
-            external = [f for f in job.plan["faults"] if f["place"] == "-"]
-            threads.append(threading.Thread(target=act, args=(job, external, starts[-1], group, paths, args, first_card)))
-            threads[-1].start()
-        # A job that hangs for good ends the recording, unless another one goes on.
-        last = [max([f["until_s"] for f in job.plan["faults"] if f["kind"] in plans.LAST] or [plan["seconds"]]) for job in jobs]
-        finish = max(start / 1e9 + each for start, each in zip(starts, last))
-        while time.time() < finish and not all(job.ended() for job in jobs):
-            time.sleep(0.1)
-        if all(job.ended() for job in jobs) and any(f["kind"] == "exit" for job in jobs for f in job.plan["faults"]):
-            time.sleep(8)  # what is said of the end
-        end_ns = time.time_ns()
-        for job in jobs:
-            job.over = True
-        for thread in threads:
-            thread.join()
-        # What hangs for good is killed: its last fault ends now. The others end by themselves.
-        hangs = [job for job in jobs if any(f["kind"] in plans.LAST for f in job.plan["faults"])]
-        if hangs:
-            write(folder / "findings.hang.json", daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state")).stdout)
-            end_ns = time.time_ns()
-        for job in hangs:
-            job.kill()
-        for job, start in zip(jobs, starts):
-            job.ask_to_stop((end_ns - start) / 1e9)
-        limit = time.monotonic() + STOP_S
-        while time.monotonic() < limit and not all(job.ended() for job in jobs):
-            time.sleep(0.1)
-        crashed = [job for job in jobs if job not in hangs and any(p.poll() not in (0, None) for p in job.processes)]
-        for job in jobs:
-            job.kill()
+        run = Run(args, plan, inner or folder)
+        run.start(20000 + os.getpid() % 20000)
+        run.train(at_hang=lambda: said(daemon, folder, "findings.hang.json"))
         time.sleep(SETTLE_S)
-        write(folder / "findings.json", daemon.run("findings", "--json", "--all", "--state-dir", str(folder / "state")).stdout)
+        said(daemon, folder, "findings.json")
         write(folder / "findings.txt", daemon.run("findings", "--all", "--state-dir", str(folder / "state")).stdout)
         write(folder / "status.txt", daemon.run("status").stdout)
-        known = {}
-        rows = daemon.run("query", "--json", "select pid, job from ranks", "--state-dir", str(folder / "state")).stdout
-        try:
-            known = {row["pid"]: row["job"] for row in json.loads(rows)}
-        except ValueError:
-            print("run.py: the store's ranks cannot be read: " + rows[:200])
-        if crashed:
-            print("run.py: a rank failed: " + (crashed[0].folder / "output.log").read_text(encoding="utf-8")[-1500:])
+        known = jobs_of_pids(daemon, folder)
+        if run.crashed:
+            print("run.py: a rank failed: " + (run.crashed[0].folder / "output.log").read_text(encoding="utf-8")[-1500:])
     finally:
         load.over.set()
-        if noise:
-            noise.stop()
-        for job in jobs:
-            job.over = True
-            job.kill()
-        for group in groups:
-            group.remove()
+        if run:
+            run.close()
         if daemon:
             daemon.stop()
         shutil.rmtree(socks, ignore_errors=True)
         if inner and sys.exc_info()[0]:
             shutil.rmtree(inner, ignore_errors=True)
-    whole = keep(args, plan, folder, jobs, starts, end_ns, known, load, has)
+    whole = keep(args, plan, folder, run.jobs, run.starts, run.end_ns, known, load, has)
     if inner:
         shutil.rmtree(inner, ignore_errors=True)
     return whole

@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 import truth as truths  # noqa: E402
 
 EDGE_NS = 2 * 10**9      # a finding may begin or end this much beside what it is about, and the seconds count
+BESIDE_NS = 30 * 10**9   # a job's findings begin from so long before its first step until so long after its end
 SPOKEN = ("notice", "warning", "critical")
 LOUD = ("warning", "critical")
 OWN_EDGE = 5.0, 0.3      # an episode of its own: begin and end right within seconds, or within this part of its length
@@ -88,6 +89,8 @@ class Finding:
 
 
 def belongs(row, job):
+    if row.get("since_ns") and not job["start_ns"] - BESIDE_NS <= row["since_ns"] <= job["end_ns"] + BESIDE_NS:
+        return False  # of one without a name that ran at another time
     names = [job["job"]] if job["job"] else job.get("known_as") or [None]
     return (row.get("job") or None) in [name or None for name in names]
 
@@ -293,6 +296,7 @@ def main():
     parser.add_argument("folders", nargs="+", metavar="DIR")
     parser.add_argument("--analyze", action="store_true", help="judge the stores again")
     parser.add_argument("--build", default=os.environ.get("BUILD", str(HERE.parent.parent / "build")))
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="only the jobs on these")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--verbose", action="store_true", help="each fault, each false finding")
     parser.add_argument("--again", action="store_true", help="measure the truth again from the ranks' logs")
@@ -305,7 +309,7 @@ def main():
             with open(os.path.join(folder, "truth.json"), encoding="utf-8") as file:
                 whole_truth = json.load(file)
         rows = divide(findings_of(folder, args.analyze, args.build), whole_truth["jobs"])
-        jobs += [score_job(job, own) for job, own in zip(whole_truth["jobs"], rows)]
+        jobs += [score_job(job, own) for job, own in zip(whole_truth["jobs"], rows) if args.device in (None, job["device"])]
     result = whole(jobs)
     if args.json:
         json.dump(dict(result, each=jobs), sys.stdout, indent=1)

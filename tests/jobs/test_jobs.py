@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the generator of jobs: the score on known truth and findings, the truth on known logs, the plans of many seeds."""
+import contextlib
+import io
+import json
 import pathlib
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
+import lanes  # noqa: E402
 import plan as plans  # noqa: E402
 import score  # noqa: E402
 import truth  # noqa: E402
@@ -269,6 +275,102 @@ class Plan(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("kept", done.stderr)
         self.assertNotIn("faults", done.stdout)
+
+
+class Lanes(unittest.TestCase):
+    def test_seeds(self):
+        self.assertEqual(lanes.seeds_of("1000,1004,1010-1016/2"), [1000, 1004, 1010, 1012, 1014, 1016])
+        self.assertEqual(lanes.seeds_of("2-4"), [2, 3, 4])
+
+    def test_lanes_share_no_cpu(self):
+        got, common = lanes.divide_cpus([0, 8, 1, 9, 2, 10, 3], [4, 2])
+        self.assertEqual((got, common), ([[0, 8, 1, 9], [2, 10]], [3]))
+        self.assertIsNone(lanes.divide_cpus([0, 1], [2, 1]))
+
+    def test_jobs_fill_the_time(self):
+        for left in range(0, 1200, 7):
+            at, count = float(left), 0
+            while True:
+                seconds = lanes.job_seconds(at, 38, 240)
+                if not seconds:
+                    break
+                self.assertTrue(lanes.LEAST_S <= seconds <= 240)
+                at -= seconds + 38
+                count += 1
+            self.assertGreaterEqual(at, -1e-6)
+            self.assertLess(at, lanes.LEAST_S + 38)
+            self.assertEqual(count == 0, left < lanes.LEAST_S + 38)
+
+    def test_a_plan_keeps_to_its_lane(self):
+        for seed in range(2, 200, 2):
+            plan = plans.place(plans.draw(seed, KINDS, 4, seconds=240.0, first_s=lanes.FIRST_S, gap_s=lanes.GAP_S), [5, 7, 20, 22])
+            for each in plan["jobs"]:
+                for own in each["cpus"] or []:
+                    self.assertTrue(own and set(own) <= {5, 7, 20, 22})
+
+    def test_density_changes_no_size_and_no_length(self):
+        def rows(**more):
+            faults = [f for seed in range(2, 802, 2) for j in plans.draw(seed, KINDS, 2, seconds=240.0, **more)["jobs"] for f in j["faults"]]
+            lengths = sorted(f["until_s"] - f["from_s"] for f in faults)
+            return len(faults), lengths[len(lengths) // 2], sorted(f["percent"] for f in faults)[len(faults) // 2]
+        usual, dense = rows(), rows(first_s=lanes.FIRST_S, gap_s=lanes.GAP_S)
+        self.assertGreater(dense[0], 1.2 * usual[0])
+        self.assertLess(abs(dense[1] / usual[1] - 1), 0.1)
+        self.assertLess(abs(dense[2] / usual[2] - 1), 0.2)
+
+    def test_one_plan_without_names_at_a_time(self):
+        class Lane:
+            refused = set()
+            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "" if seed < 5 else "x"}]})
+            lacks = staticmethod(lambda plan: "none" if plan["seed"] == 2 else None)
+        seeds = lanes.Seeds([2, 3, 4, 6])
+        first = seeds.take(Lane, 60)
+        self.assertEqual((first["seed"], seeds.take(Lane, 60)["seed"], seeds.take(Lane, 60)), (3, 6, None))
+        seeds.back(first)
+        self.assertEqual(seeds.take(Lane, 60)["seed"], 4)
+        self.assertEqual((dict(seeds.skipped), seeds.left), ({"none": 1}, [2]))
+
+    def test_faults_that_were_not_reached_are_no_truth(self):
+        faults = [dict(id="a", place="outside", from_s=30), dict(id="b", place="outside", from_s=70), dict(id="c", place="-", from_s=40, began_ns=40 * S),
+                  dict(id="d", place="-", from_s=50)]
+        self.assertEqual([f["id"] for f in lanes.reached(faults, 0, 60 * S)], ["a", "c"])
+
+    def test_findings_of_another_time_belong_to_another_job(self):
+        jobs = [dict(job([], []), job="", known_as=[""], start_ns=a * S, end_ns=b * S) for a, b in ((0, 100), (200, 300))]
+        self.assertEqual([len(rows) for rows in score.divide([finding(0, 50, 60, 2.0, job=None), finding(0, 210, 220, 2.0, job=None)], jobs)], [1, 1])
+        self.assertEqual([len(rows) for rows in score.divide([finding(0, 150, 160, 2.0, job=None)], jobs)], [0, 0])
+
+    def test_packed_and_unpacked(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder, out = pathlib.Path(name) / "kept", pathlib.Path(name) / "out"
+            (folder / "logs").mkdir(parents=True)
+            (folder / "state/db").mkdir(parents=True)
+            out.mkdir()
+            store = sqlite3.connect(folder / "state/db/events-1.db")
+            store.execute("CREATE TABLE offcpu_raw(duration_ns INTEGER, run_delay_ns INTEGER)")
+            store.executemany("INSERT INTO offcpu_raw VALUES (?, ?)", [(1000, 0), (1000, 900), (1000, 99)])
+            store.commit()
+            store.close()
+            logs = logs_of([0.1] * 500)
+            for rank, (head, rows) in logs.items():
+                (folder / "logs" / ("job0.rank.%d.jsonl" % rank)).write_text("\n".join(map(json.dumps, [head, *rows])) + "\n")
+            plan = dict(planned([]), end_ns=50 * S)
+            (folder / "run.json").write_text(json.dumps(dict(seed=None, shape="lanes", l1=False, noise=False, jobs=[plan], start_ns=[0], end_ns=90 * S, known_as=[["j"]])))
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                lanes.pack(folder, out, 0)
+                lanes.unpack(out, pathlib.Path(name) / "again")
+            self.assertIn("without 2 off-CPU intervals of threads that slept", said.getvalue())
+            self.assertIn("without 1 off-CPU intervals of all threads", said.getvalue())
+            whole = json.loads((pathlib.Path(name) / "again/truth.json").read_text())
+            self.assertEqual((whole["jobs"][0]["end_ns"], whole["jobs"][0]["known_as"], round(whole["jobs"][0]["step_ms"])), (50 * S, ["j"], 100))
+            again = sqlite3.connect(pathlib.Path(name) / "again/state/db/events-1.db")
+            self.assertEqual(again.execute("SELECT run_delay_ns FROM offcpu_raw").fetchall(), [])
+            again.close()
+
+    def test_odd_seeds_are_kept(self):
+        done = subprocess.run([sys.executable, str(HERE / "lanes.py"), "/nowhere", "--seeds", "3"], capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("kept", done.stderr)
 
 
 if __name__ == "__main__":

@@ -116,7 +116,15 @@ def measure(job, logs, start_ns, end_ns):
         by_class.setdefault(steps.klass[i], []).append(i)
     overall = (usual_on_card if on_card else statistics.median)([steps.seconds(i) for i in settled]) if settled else 0.0
 
+    known = {}
+
     def usual(i, fault_window):
+        key = steps.klass[i], fault_window
+        if key not in known:
+            known[key] = usual_of(i, fault_window)
+        return known[key]
+
+    def usual_of(i, fault_window):
         rows = by_class.get(steps.klass[i], [])
         near = [steps.seconds(k) for k in rows if steps.end[k] > fault_window[0] - AROUND_NS and steps.begin[k] < fault_window[1] + AROUND_NS]
         if len(near) < AROUND_LEAST:
@@ -214,14 +222,19 @@ def lost_in(fault, begin_ns, until_ns):
     return total
 
 
+def log_of(folder, job, rank):
+    path = os.path.join(folder, "logs", "job%d.rank.%d.jsonl" % (job, rank))
+    return path if os.path.exists(path) else path + ".gz"
+
+
 def of_folder(folder):
     """Measures again from the logs of a recording."""
     with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
         run = json.load(file)
     jobs = []
     for j, job in enumerate(run["jobs"]):
-        logs = {r: read_log(os.path.join(folder, "logs", "job%d.rank.%d.jsonl.gz" % (j, r))) for r in range(job["ranks"])}
-        jobs.append(measure(job, logs, run["start_ns"][j], run["end_ns"]))
+        logs = {r: read_log(log_of(folder, j, r)) for r in range(job["ranks"])}
+        jobs.append(measure(job, logs, run["start_ns"][j], job.get("end_ns") or run["end_ns"]))
     for row, known in zip(jobs, run.get("known_as", [])):
         row["known_as"] = known
     return {"seed": run["seed"], "shape": run["shape"], "l1": run["l1"], "noise": run["noise"], "jobs": jobs}

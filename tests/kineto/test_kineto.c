@@ -30,8 +30,6 @@ static void split(struct frame_rank *rank)
 {
 	uint64_t *ns = rank->activity_ns;
 
-	for (int kind = STAGE_DATALOADER; kind < STAGE_KIND_MAX; kind++)
-		ns[activity_of_stage((enum stage_kind)kind)] = rank->stage_ns[kind];
 	assert_true(ns[ACTIVITY_SYNC] <= ns[ACTIVITY_FORWARD]);
 	ns[ACTIVITY_FORWARD] -= ns[ACTIVITY_SYNC];
 	ns[ACTIVITY_OUTSIDE] = rank->step_ns;
@@ -57,12 +55,12 @@ static void read_line(const char *line)
 			continue;
 		assert_true(steps[i]++ < STEPS);
 		*rank = (struct frame_rank){.here = true, .step_ns = length * US};
-		rank->stage_ns[STAGE_DATALOADER] = loader * US;
-		rank->stage_ns[STAGE_FORWARD] = forward * US;
-		rank->stage_ns[STAGE_ZERO_GRAD] = zero * US;
-		rank->stage_ns[STAGE_BACKWARD] = backward * US;
-		rank->stage_ns[STAGE_OPTIMIZER] = optimizer * US;
-		rank->stage_ns[STAGE_SYNC] = sync * US;
+		rank->activity_ns[ACTIVITY_DATALOADER] = loader * US;
+		rank->activity_ns[ACTIVITY_FORWARD] = forward * US;
+		rank->activity_ns[ACTIVITY_ZERO_GRAD] = zero * US;
+		rank->activity_ns[ACTIVITY_BACKWARD] = backward * US;
+		rank->activity_ns[ACTIVITY_OPTIMIZER] = optimizer * US;
+		rank->activity_ns[ACTIVITY_SYNC] = sync * US;
 		split(rank);
 		rank->host = (struct frame_host){.cpu_ns = FRAME_UNKNOWN,
 			.run_delay_ns = FRAME_UNKNOWN,
@@ -102,7 +100,6 @@ static void both(size_t i, enum run first, enum run second, size_t shift)
 	ranks[1] = step_of[second][(i + shift) % STEPS];
 	longest = ranks[0].step_ns > ranks[1].step_ns ? ranks[0].step_ns : ranks[1].step_ns;
 	for (size_t r = 0; r < 2; r++) {
-		ranks[r].stage_ns[STAGE_BACKWARD] += longest - ranks[r].step_ns;
 		ranks[r].activity_ns[ACTIVITY_BACKWARD] += longest - ranks[r].step_ns;
 		ranks[r].step_ns = longest;
 	}

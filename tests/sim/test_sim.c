@@ -55,7 +55,6 @@ static void assert_split(const struct frame_rank *rank)
 		sum += rank->activity_ns[i];
 	}
 	assert_int_equal(sum, rank->step_ns);
-	assert_int_equal(rank->activity_ns[ACTIVITY_GC], rank->stage_ns[STAGE_GC]);
 }
 
 static void assert_whole(const struct frame *frame, bool device)
@@ -155,7 +154,7 @@ static void a_slow_rank_lengthens_the_step_by_its_excess(void **state)
 
 	(void)state;
 	options.tier = FRAME_TIER_HOST;
-	forward = (double)run_to(&sim, 5)->rank[0].stage_ns[STAGE_FORWARD];
+	forward = (double)run_to(&sim, 5)->rank[0].activity_ns[ACTIVITY_FORWARD];
 	sim_free(sim);
 	clean = sim_mean_step_ns(&options, FRAME_TRAIN, 4, 8);
 	options.inject = SIM_COMPUTE;
@@ -185,7 +184,7 @@ static void the_slow_rank_is_the_one_that_does_not_wait(void **state)
 	options.culprit[0] = 3;
 	options.onset = 4;
 	frame = run_to(&sim, 3);
-	assert_int_equal(frame->rank[3].stage_ns[STAGE_FORWARD], frame->rank[2].stage_ns[STAGE_FORWARD]);
+	assert_int_equal(frame->rank[3].activity_ns[ACTIVITY_FORWARD], frame->rank[2].activity_ns[ACTIVITY_FORWARD]);
 	frame = sim_step(sim);
 	for (size_t i = 0; i < frame->ops; i++) {
 		if (frame->op[i].group == 0 && frame->op[i].duration_ns < shortest) {
@@ -206,9 +205,9 @@ static double bubble(void)
 
 	options.tier = FRAME_TIER_HOST;
 	frame = run_to(&sim, 5);
-	step = (double)(frame->rank[0].step_ns - frame->rank[0].stage_ns[STAGE_OPTIMIZER] -
-			frame->rank[0].stage_ns[STAGE_DATALOADER]);
-	piece = (double)frame->rank[0].stage_ns[STAGE_OPTIMIZER] / 0.5;
+	step = (double)(frame->rank[0].step_ns - frame->rank[0].activity_ns[ACTIVITY_OPTIMIZER] -
+			frame->rank[0].activity_ns[ACTIVITY_DATALOADER]);
+	piece = (double)frame->rank[0].activity_ns[ACTIVITY_OPTIMIZER] / 0.5;
 	own = 3 * piece * options.micro_batches;
 	sim_free(sim);
 	return 1 - own / step;
@@ -313,7 +312,7 @@ static uint64_t digest(void)
 			    1099511628211ULL;
 		for (size_t r = 0; r < frame->ranks; r++)
 			h = (h ^ frame->rank[r].step_ns ^ frame->rank[r].host.run_delay_ns ^
-				    frame->rank[r].stage_ns[STAGE_BACKWARD]) *
+				    frame->rank[r].activity_ns[ACTIVITY_BACKWARD]) *
 			    1099511628211ULL;
 	}
 	sim_free(sim);

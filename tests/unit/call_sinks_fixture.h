@@ -54,6 +54,12 @@ const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
 	return NULL;
 }
 
+uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel, (void)slot;
+	return 0;
+}
+
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
 	(void)kernel;

@@ -166,7 +166,6 @@ static void other_threads_do_not_count(void **state)
 	has(ACTIVITY_OPTIMIZER, 10);
 	has(ACTIVITY_OUTSIDE, 80);
 	assert_int_equal(last()->syncs, 0);
-	assert_int_equal(last()->stage_ns[STAGE_CHECKPOINT], 10 * MS);
 }
 
 static void what_straddles_counts_in_both(void **state)

@@ -379,6 +379,26 @@ static void transfers_are_the_jobs(void **state)
 	script_over();
 }
 
+/* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time tells. */
+static void cpu_time_tells_whose_transfers_are_slow(void **state)
+{
+	(void)state;
+	for (int more = 0; more < 2; more++) {
+		script_begin(4);
+		script.l1 = true;
+		script.transfer = 5 * MS;
+		for (int r = 0; r < 4; r++)
+			script.host[r].cpu_ns = 50000000;
+		script_run(LEARN_S);
+		script.transfer += 40 * MS;
+		script.host[2].cpu_ns += more ? 100000000 : 0;
+		script_run(60);
+		assert_non_null(script_said(more ? 2 : -1, ACTIVITY_BACKWARD));
+		script_expect(1);
+		script_end();
+	}
+}
+
 static void slow_transfers_alone_name_no_rank(void **state)
 {
 	(void)state;
@@ -451,6 +471,7 @@ int main(void)
 		cmocka_unit_test(all_ranks_alike_are_the_job),
 		cmocka_unit_test(what_a_device_queue_hides_is_no_finding),
 		cmocka_unit_test(transfers_are_the_jobs),
+		cmocka_unit_test(cpu_time_tells_whose_transfers_are_slow),
 		cmocka_unit_test(slow_transfers_alone_name_no_rank),
 		cmocka_unit_test(small_waits_leave_the_word_to_stages),
 		cmocka_unit_test(two_ranks_of_ten_thousand_are_found),

@@ -61,6 +61,40 @@ static void cards_without_operations_are_no_evidence(void **state)
 	script_end();
 }
 
+/* Its first half is in the usual, the other is growth. */
+static void what_begins_while_the_usual_is_learned_is_one(void **state)
+{
+	(void)state;
+	for (int begin = 2; begin < 10; begin += 2) {
+		script_begin(4);
+		script_run(begin);
+		script.fault[1][ACTIVITY_DATALOADER] = 50 * MS;
+		script_run(40);
+		script_only(1, ACTIVITY_DATALOADER);
+		script.fault[1][ACTIVITY_DATALOADER] = 0;
+		script_run(20);
+		script_expect(1);
+		assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
+		assert_true(script_cost() > 0.75 * script.lost);
+		script_end();
+	}
+}
+
+/* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
+static void when_it_ends_the_usual_is_without_it(void **state)
+{
+	(void)state;
+	script_begin(4);
+	slow(1, ACTIVITY_DATALOADER, 25 * MS);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(8);
+	script.fault[2][ACTIVITY_OUTSIDE] = 10 * MS;
+	script_run(15);
+	assert_non_null(script_said(2, ACTIVITY_OUTSIDE));
+	script_expect(2);
+	script_end();
+}
+
 /* Gains of 2.5 % and 4.5 % of the step. */
 static void a_small_gain_is_not_told(void **state)
 {
@@ -246,6 +280,8 @@ int main(void)
 		cmocka_unit_test(waits_show_who_computes_longer_from_the_start),
 		cmocka_unit_test(forward_without_cards_is_named),
 		cmocka_unit_test(cards_without_operations_are_no_evidence),
+		cmocka_unit_test(what_begins_while_the_usual_is_learned_is_one),
+		cmocka_unit_test(when_it_ends_the_usual_is_without_it),
 		cmocka_unit_test(a_small_gain_is_not_told),
 		cmocka_unit_test(gains_above_the_allowance_add_up),
 		cmocka_unit_test(one_tick_names_no_rank),

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lifecycle of hangs and mismatches: what is published when. A snapshot a second. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "analyzers/detect/hang_findings.h"
+
+#define S 1000000000ULL
+#define RANKS 8
+#define CARDS 100
+#define SENT_MAX 1024
+
+static struct hang_findings *findings;
+static struct finding sent[SENT_MAX];
+static size_t n_sent;
+static struct frame_who who[RANKS];
+static struct hang_context context;
+static uint64_t next_id;
+static bool costs_too; /* keep updates of the cost alone; else they replace the previous one */
+
+static void on_finding(void *arg, const struct finding *finding)
+{
+	const struct finding *newest = n_sent ? &sent[n_sent - 1] : NULL;
+
+	assert_ptr_equal(arg, sent);
+	assert_true(finding->id > 0 && finding->id < next_id);
+	if (!costs_too && newest && newest->id == finding->id && newest->state == finding->state &&
+		newest->cause == finding->cause && newest->rank == finding->rank)
+		n_sent--;
+	assert_true(n_sent < SENT_MAX);
+	sent[n_sent++] = *finding;
+}
+
+static int start(void **state)
+{
+	const struct hang_findings_sink sink = {on_finding, sent};
+
+	(void)state;
+	for (int32_t i = 0; i < RANKS; i++) {
+		who[i] = (struct frame_who){.rank = 10 + i, .node = (uint32_t)i / 4};
+		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
+		snprintf(who[i].card, sizeof(who[i].card), "%d", i % 4);
+	}
+	n_sent = 0;
+	costs_too = false;
+	next_id = 5;
+	context = (struct hang_context){who, RANKS, CARDS, FRAME_TIER_HOST, 1000, 5000 * S};
+	findings = hang_findings_new("job", &sink, &next_id);
+	assert_non_null(findings);
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	findings = hang_findings_free(findings);
+	return 0;
+}
+
+static struct verdict hang(int32_t rank, bool confirmed)
+{
+	struct verdict verdict = {.confirmed = confirmed, .lost_ns = 1.0 * S};
+
+	verdict.finding.kind = FINDING_HANG;
+	verdict.finding.cause = CAUSE_STOPPED;
+	verdict.finding.severity = SEVERITY_CRITICAL;
+	verdict.finding.rank = rank;
+	verdict.finding.confidence = 0.9;
+	finding_add(&verdict.finding, "state", "1", 1, NAN, "T");
+	return verdict;
+}
+
+static void say(struct verdict verdict)
+{
+	hang_findings_add(findings, &verdict, &context);
+}
+
+static void over(void)
+{
+	hang_findings_round(findings, context.now_ns);
+	context.now_ns += S;
+}
+
+static void quiet(unsigned rounds)
+{
+	while (rounds--)
+		over();
+}
+
+static void said(struct verdict verdict, unsigned rounds)
+{
+	while (rounds--) {
+		say(verdict);
+		over();
+	}
+}
+
+/* The newest one published. */
+static const struct finding *last(enum finding_state state)
+{
+	assert_true(n_sent > 0);
+	assert_int_equal(sent[n_sent - 1].state, state);
+	return &sent[n_sent - 1];
+}
+
+static void suspected_open_closed(void **state)
+{
+	struct finding open[2];
+	struct verdict verdict = hang(3, true);
+	const struct finding *finding;
+
+	(void)state;
+	said(hang(3, false), 2);
+	assert_int_equal(n_sent, 1);
+	finding = last(FINDING_SUSPECTED);
+	assert_int_equal(finding->id, 5);
+	assert_int_equal(finding->noticed_ns, 0);
+	verdict.finding.since_ns = 4995 * S;
+	said(verdict, 20);
+	assert_int_equal(n_sent, 2);
+	finding = last(FINDING_OPEN);
+	assert_int_equal(finding->rank, 13);
+	assert_string_equal(finding->host, "node-a");
+	assert_string_equal(finding->card, "3");
+	assert_string_equal(finding->job, "job");
+	assert_int_equal(finding->since_ns, 4995 * S);
+	assert_int_equal(finding->noticed_ns, 5002 * S);
+	assert_int_equal(hang_findings_open(findings, open, 2), 1);
+	assert_int_equal(open[0].id, 5);
+	assert_int_equal(open[0].until_ns, 0);
+	quiet(HANG_SNAPSHOTS - 1);
+	assert_int_equal(n_sent, 2);
+	quiet(1);
+	finding = last(FINDING_CLOSED);
+	assert_int_equal(finding->id, 5);
+	assert_int_equal(finding->until_ns, 5021 * S);
+	/* 22 verdicts of 1 s on 100 cards. */
+	assert_true(fabs(finding->cost_card_hours - 22.0 * 100 / 3600) < 1e-9);
+	assert_int_equal(hang_findings_open(findings, open, 2), 0);
+}
+
+static void a_card_that_is_found_later_is_in_the_next_update(void **state)
+{
+	char card[sizeof(who[3].card)];
+
+	(void)state;
+	memcpy(card, who[3].card, sizeof(card));
+	memset(who[3].card, 0, sizeof(card));
+	said(hang(3, true), 1);
+	assert_string_equal(last(FINDING_OPEN)->card, "");
+	memcpy(who[3].card, card, sizeof(card));
+	said(hang(3, true), 31);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+}
+
+static void updated_for_its_cost(void **state)
+{
+	(void)state;
+	costs_too = true;
+	said(hang(3, true), 121);
+	/* 0, 1, 2, 4, 8, 16, 32, 62 and 92 s old. */
+	assert_int_equal(n_sent, 9);
+	for (size_t i = 1; i < n_sent; i++)
+		assert_true(sent[i].cost_card_hours > sent[i - 1].cost_card_hours);
+	assert_int_equal(sent[4].updated_ns - sent[3].updated_ns, 4 * S);
+	assert_int_equal(sent[8].updated_ns - sent[7].updated_ns, HANG_UPDATE_NS);
+	context.now_ns -= 4000 * S; /* a clock that steps back */
+	said(hang(3, true), 10);
+	assert_in_range(n_sent, 10, 19);
+	n_sent = 0;
+	hang_findings_end(findings, context.now_ns);
+	assert_int_equal(last(FINDING_OPEN)->until_ns, 0);
+	assert_int_equal(n_sent, 1);
+}
+
+static void not_confirmed_and_dropped(void **state)
+{
+	(void)state;
+	said(hang(3, false), 3 * HANG_SNAPSHOTS);
+	assert_int_equal(n_sent, 1);
+	said(hang(3, false), 1);
+	assert_int_equal(n_sent, 2);
+	said(hang(3, false), 500);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(last(FINDING_DROPPED)->id, 5);
+	quiet(HANG_SNAPSHOTS);
+	said(hang(3, false), 1);
+	assert_int_equal(n_sent, 3);
+	assert_int_equal(last(FINDING_SUSPECTED)->id, 5);
+	quiet(HANG_SNAPSHOTS);
+	assert_int_equal(last(FINDING_DROPPED)->id, 5);
+	assert_int_equal(n_sent, 4);
+	said(hang(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->since_ns, context.now_ns - S);
+}
+
+/* It is the same one, and takes twice as long to be closed each time. */
+static void a_hang_that_recurs_is_one(void **state)
+{
+	(void)state;
+	for (unsigned back = 0; back < 4; back++) {
+		said(hang(3, true), 5);
+		assert_int_equal(last(FINDING_OPEN)->id, 5);
+		quiet((HANG_SNAPSHOTS << back) - 1);
+		last(FINDING_OPEN);
+		quiet(1);
+		assert_int_equal(last(FINDING_CLOSED)->id, 5);
+		assert_true(last(FINDING_CLOSED)->until_ns && last(FINDING_CLOSED)->until_step);
+	}
+	assert_non_null(strstr(last(FINDING_CLOSED)->sentence, "; recurred 3 times"));
+	/* What is no more than suspected after it was closed is no news. */
+	said(hang(3, false), 1);
+	last(FINDING_CLOSED);
+	/* Long after, it is another one. */
+	context.now_ns += HANG_REOPEN_NS;
+	quiet(2);
+	said(hang(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+}
+
+static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
+{
+	struct verdict verdict = hang(-1, true);
+
+	(void)state;
+	verdict.finding.since_ns = context.now_ns - 30 * S;
+	said(verdict, 1);
+	verdict.finding.rank = 3;
+	said(verdict, 1);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	/* Who it is was surer than that. */
+	verdict.finding.rank = 5;
+	verdict.finding.confidence /= 2;
+	said(verdict, 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+	assert_string_equal(last(FINDING_OPEN)->card, "3");
+	/* It went on, and stands still again because of another. */
+	verdict.finding.confidence *= 2;
+	verdict.finding.rank = 4;
+	verdict.finding.since_ns = context.now_ns;
+	said(verdict, 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+}
+
+static void the_surer_cause_is_kept(void **state)
+{
+	struct verdict verdict = hang(3, true);
+
+	(void)state;
+	verdict.finding.cause = CAUSE_UNKNOWN;
+	verdict.finding.confidence = 0.5;
+	said(verdict, 3);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_UNKNOWN);
+	said(hang(3, true), 1);
+	assert_int_equal(n_sent, 2);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_STOPPED);
+	verdict.finding.evidences = 0;
+	said(verdict, 3);
+	hang_findings_close(findings, context.now_ns);
+	assert_int_equal(last(FINDING_CLOSED)->cause, CAUSE_STOPPED);
+	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "state");
+}
+
+static void a_rank_out_of_range_is_left_out(void **state)
+{
+	(void)state;
+	said(hang(RANKS, true), 3);
+	assert_int_equal(n_sent, 0);
+}
+
+static void more_than_the_table_holds(void **state)
+{
+	char name[24];
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < HANG_FINDINGS_MAX + 50; i++) {
+			struct verdict verdict = hang(-1, true);
+
+			snprintf(name, sizeof(name), "%d", i);
+			memcpy(verdict.finding.communicator, name, sizeof(verdict.finding.communicator));
+			verdict.finding.kind = FINDING_MISMATCH;
+			say(verdict);
+		}
+		over();
+	}
+	quiet(HANG_SNAPSHOTS + 1 + (unsigned)(HANG_REOPEN_NS / S));
+	assert_int_equal(next_id, 5 + HANG_FINDINGS_MAX);
+	/* What cannot recur frees its place. */
+	said(hang(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->rank, 13);
+}
+
+#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		LIFE(suspected_open_closed),
+		LIFE(a_card_that_is_found_later_is_in_the_next_update),
+		LIFE(updated_for_its_cost),
+		LIFE(not_confirmed_and_dropped),
+		LIFE(a_hang_that_recurs_is_one),
+		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
+		LIFE(the_surer_cause_is_kept),
+		LIFE(a_rank_out_of_range_is_left_out),
+		LIFE(more_than_the_table_holds),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
