@@ -107,6 +107,9 @@ struct folder {
 	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
+/* Makes a folder that is missing. -EPERM, with a logged sentence: somebody else can write in it, or put another in its
+ * place. */
+int folder_make(const char *path);
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
 void folder_free(struct folder *folder);
 void folder_path(const struct folder *folder, const struct segment_name *name, char *ret, size_t size);
