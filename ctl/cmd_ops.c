@@ -47,6 +47,17 @@ static json_t *ops_communicator_json(const Ranktrace__OpsCommunicator *c)
 		"waited_ns", out_json_u64(c->waited_ns), "trouble", out_json_optional(c->trouble), "ranks", ranks);
 }
 
+static json_t *ops_stacks_json(const Ranktrace__OpsBody *body)
+{
+	json_t *stacks = json_array();
+
+	for (size_t i = 0; i < body->n_stacks; i++)
+		json_array_append_new(stacks,
+			json_pack("{s:o, s:o, s:o}", "job", out_json_optional(body->stacks[i]->job), "sentence",
+				out_json_text(body->stacks[i]->sentence), "ago_ns", out_json_u64(body->stacks[i]->ago_ns)));
+	return stacks;
+}
+
 static json_t *ops_json(const Ranktrace__OpsBody *body)
 {
 	json_t *communicators = json_array(), *calls = json_array();
@@ -61,8 +72,9 @@ static json_t *ops_json(const Ranktrace__OpsBody *body)
 				"thread_id", (json_int_t)c->thread_id, "family", out_json_text(c->family), "op",
 				out_json_text(c->op), "for_ns", out_json_u64(c->for_ns)));
 	}
-	return json_pack("{s:b, s:I, s:o, s:o, s:I}", "on", (int)body->on, "ranks", (json_int_t)body->ranks,
-		"communicators", communicators, "calls_in_flight", calls, "left_out", (json_int_t)body->left_out);
+	return json_pack("{s:b, s:I, s:o, s:o, s:I, s:o}", "on", (int)body->on, "ranks", (json_int_t)body->ranks,
+		"communicators", communicators, "calls_in_flight", calls, "left_out", (json_int_t)body->left_out, "stacks",
+		ops_stacks_json(body));
 }
 
 #define OPS_POINT_BYTES 96
@@ -198,8 +210,22 @@ static void ops_print_calls(const Ranktrace__OpsBody *body)
 	}
 }
 
+/* Of jobs that hang. */
+static void ops_print_stacks(const Ranktrace__OpsBody *body)
+{
+	for (size_t i = 0; i < body->n_stacks; i++) {
+		char *sentence = out_clean(body->stacks[i]->sentence), lasting[UNITS_BYTES];
+
+		out_below(0, "stacks %s ago: %s; tracectl stack shows them", units_duration(body->stacks[i]->ago_ns, lasting), sentence);
+		free(sentence);
+	}
+	if (body->n_stacks)
+		putchar('\n');
+}
+
 static void ops_print(const Ranktrace__OpsBody *body, bool filtered)
 {
+	ops_print_stacks(body);
 	if (!body->ranks && !body->n_communicators)
 		puts("no training rank on this node");
 	else if (!body->n_communicators)
@@ -230,6 +256,7 @@ static int ops_stages(const struct command *command, const struct ranges *list, 
 		json_object_set_new(all, "stages", ops_stages_json(response->ranks, list));
 		code = out_json(all);
 	} else if (code == EXIT_DONE) {
+		ops_print_stacks(body);
 		ops_stages_print(response->ranks, list);
 		out_below(0, "L1 is off, so no operation is seen; tracectl set L1=on turns it on, in running jobs too");
 	}

@@ -2,6 +2,7 @@
 /* The request `ops`: where every rank stands on its communicators, and who is missing. Changes nothing. */
 #include "daemon/core/context.h"
 #include "daemon/coll/coll_snapshot.h"
+#include "daemon/findings/online.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/control/request.h"
 
@@ -160,6 +161,41 @@ static int request_ops_fill(struct filling *filling)
 	return r < 0 ? r : request_ops_fill_calls(filling);
 }
 
+#define STACKS_MAX 16u
+
+struct listing_stacks {
+	Ranktrace__OpsBody *body;
+	uint64_t now_ns;
+};
+
+static void request_ops_add_stack(void *arg, const struct online_stack_info *info)
+{
+	struct listing_stacks *listing = arg;
+	Ranktrace__OpsStack *item;
+
+	if (listing->body->n_stacks >= STACKS_MAX)
+		return;
+	item = request_message_new(&ranktrace__ops_stack__descriptor);
+	if (!item)
+		return;
+	listing->body->stacks[listing->body->n_stacks++] = item;
+	item->job = strdup(info->job);
+	item->uid = info->uid;
+	item->sentence = strdup(info->sentence);
+	item->ago_ns = request_ops_ago(listing->now_ns, info->time_ns);
+}
+
+static int request_ops_fill_stacks(const struct context *context, Ranktrace__OpsBody *body)
+{
+	struct listing_stacks listing = {body, monotonic_ns()};
+
+	body->stacks = calloc(STACKS_MAX, sizeof(*body->stacks));
+	if (!body->stacks)
+		return -ENOMEM;
+	online_stacks_each(context->findings, request_ops_add_stack, &listing);
+	return 0;
+}
+
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__OpsBody *body = request_message_new(&ranktrace__ops_body__descriptor);
@@ -172,8 +208,9 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	response->ops = body;
 	body->on = context->levels.on[LEVEL_L1];
 	body->ranks = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
-	if (!context->ops || !body->on)
-		return 0;
+	r = request_ops_fill_stacks(context, body);
+	if (r < 0 || !context->ops || !body->on)
+		return r;
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;

@@ -86,6 +86,11 @@ static bool keeps_call(const struct request_peer *peer, const ProtobufCMessage *
 	return ((const Ranktrace__OpsCall *)message)->uid == peer->uid;
 }
 
+static bool keeps_stack(const struct request_peer *peer, const ProtobufCMessage *message)
+{
+	return ((const Ranktrace__OpsStack *)message)->uid == peer->uid;
+}
+
 /* Members of a communicator are of one user. */
 static bool keeps_communicator(const struct request_peer *peer, const ProtobufCMessage *message)
 {
@@ -105,5 +110,6 @@ void request_ops_reduce(const struct request_peer *peer, Ranktrace__Response *re
 		return;
 	KEEP(body, communicators, peer, keeps_communicator);
 	KEEP(body, calls, peer, keeps_call);
+	KEEP(body, stacks, peer, keeps_stack);
 	body->left_out = 0; /* whose they are is not known here */
 }

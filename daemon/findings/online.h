@@ -43,4 +43,13 @@ void online_wait(struct online *online, uint32_t slot, int64_t instance, const s
 void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns);
 
+/* What stacks of the jobs that hang now have shown (online_stacks.c). */
+struct online_stack_info {
+	const char *job, *sentence;
+	uint32_t uid;
+	uint64_t time_ns; /* when they were taken */
+};
+void online_stacks_each(
+	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg);
+
 #endif

@@ -148,6 +148,8 @@ struct online_stacks {
 		struct finding last; /* as it was published last, without what stacks show */
 		char sentence[STACK_SENTENCE_BYTES]; /* "": not known yet */
 		char place[64];			     /* of the lone rank; "" if there is none */
+		uint32_t uid;			     /* of the ranks */
+		uint64_t time_ns;		     /* when they were taken */
 	} hang[ONLINE_STACKS_MAX];
 	unsigned next;
 	uint64_t budget_ns, budget_at_ns;

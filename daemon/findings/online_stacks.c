@@ -19,6 +19,7 @@ struct online_stacks_request {
 	const struct online *online; /* the same */
 	char job[64];
 	uint64_t id, start_ns;
+	uint32_t uid; /* of its ranks */
 };
 
 static int online_stacks_find(const struct online *online, uint64_t id)
@@ -31,7 +32,7 @@ static int online_stacks_find(const struct online *online, uint64_t id)
 
 static bool online_stacks_wanted(void *arg, const struct rank *rank)
 {
-	const struct online_stacks_request *request = arg;
+	struct online_stacks_request *request = arg;
 	const struct online *online = request->online;
 	const struct rank *peer = request->peer;
 
@@ -40,8 +41,10 @@ static bool online_stacks_wanted(void *arg, const struct rank *rank)
 			    peer->env.world_size != rank->env.world_size))
 		return false;
 	for (size_t i = 0; i < online->slots; i++)
-		if (online->slot[i].instance == rank->instance && streq(online->slot[i].job, request->job))
+		if (online->slot[i].instance == rank->instance && streq(online->slot[i].job, request->job)) {
+			request->uid = rank->uid;
 			return true;
+		}
 	return false;
 }
 
@@ -179,6 +182,8 @@ static void online_stacks_done(void *arg, Ranktrace__StackBody *body)
 		if (at >= 0 && online->stacks.hang[at].sentence[0]) {
 			struct finding f = online->stacks.hang[at].last;
 
+			online->stacks.hang[at].uid = request->uid;
+			online->stacks.hang[at].time_ns = request->start_ns;
 			log_info("findings", "stacks: %s", online->stacks.hang[at].sentence);
 			online_stacks_add(online, &f);
 			online_publish_put_row(online, &f);
@@ -263,4 +268,17 @@ void online_stacks_add(const struct online *online, struct finding *finding)
 	snprintf(finding->sentence + used, sizeof(finding->sentence) - used, "; %s", online->stacks.hang[at].sentence);
 	if (online->stacks.hang[at].place[0])
 		finding_add(finding, "stack", "1", 1, NAN, online->stacks.hang[at].place);
+}
+
+void online_stacks_each(
+	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg)
+{
+	for (size_t i = 0; online && i < ONLINE_STACKS_MAX; i++) {
+		enum finding_state state = online->stacks.hang[i].last.state;
+		const struct online_stack_info info = {online->stacks.hang[i].last.job, online->stacks.hang[i].sentence,
+			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns};
+
+		if (online->stacks.hang[i].id && info.sentence[0] && (state == FINDING_SUSPECTED || state == FINDING_OPEN))
+			callback(arg, &info);
+	}
 }

@@ -6,7 +6,9 @@
  *
  * Registers of a blocked thread are those of /proc/PID/task/TID/syscall: stack pointer and place. Frames are found with
  * the unwind tables (.eh_frame) of the files that are mapped, by libdw; where a table is missing, or an address lies in
- * no executable mapping, the stack ends there and `reason` says so. A frame is never guessed. A thread that ran while it
+ * no executable mapping, the stack ends there and `reason` says so. A frame is never guessed. Of the registers only stack
+ * pointer and place are known: where a function and all that it calls are built with frame pointers, as in some
+ * distributions, its callers are not found. A thread that ran while it
  * was read is read again, at most NATIVE_TRIES times, and then has no frames.
  *
  * Only /proc/PID of the procfs at `root` is read, at most NATIVE_THREADS_MAX threads, NATIVE_MAPS_MAX mappings,

@@ -56,6 +56,7 @@ struct native_process {
 	Elf *self; /* of this program: says which architecture */
 	int self_fd;
 	struct native_thread *unwinding; /* now */
+	bool outermost;			 /* of its newest frame: nothing called it */
 	struct native_chunk *chunk;	 /* NATIVE_CHUNKS, of the thread */
 	size_t chunks;
 };

@@ -144,17 +144,18 @@ static bool threads_fill(const struct native_process *process, struct native_thr
 	char text[512];
 	ssize_t n;
 
-	if (threads_read(process, thread->thread_id, "stat", text, sizeof(text)) < 0)
-		return false;
-	thread->state = threads_state(text);
 	if (threads_read(process, thread->thread_id, "comm", text, sizeof(text)) < 0)
 		return false;
 	snprintf(thread->name, sizeof(thread->name), "%.16s", text);
 	native_printable(thread->name);
-	if (!threads_switches(process, thread->thread_id, &thread->switches))
-		return false;
 	n = threads_read(process, thread->thread_id, "syscall", text, sizeof(text));
 	thread->blocked = n > 0 && threads_syscall(thread, text);
+	/* After the registers: a thread that is about to sleep runs still, and counts one more. */
+	if (threads_read(process, thread->thread_id, "stat", text, sizeof(text)) < 0)
+		return false;
+	thread->state = threads_state(text);
+	if (!threads_switches(process, thread->thread_id, &thread->switches))
+		return false;
 	if (n == -EPERM || n == -EACCES)
 		snprintf(thread->reason, sizeof(thread->reason), "the kernel refuses its registers: %s",
 			strerror((int)-n));
@@ -188,7 +189,8 @@ bool native_thread_same(struct native_process *process, const struct native_thre
 		return false;
 	now.blocked = threads_read(process, thread->thread_id, "syscall", text, sizeof(text)) > 0 &&
 		      threads_syscall(&now, text);
-	return now.blocked == thread->blocked && now.sp == thread->sp && now.pc == thread->pc;
+	return now.blocked == thread->blocked && now.sp == thread->sp && now.pc == thread->pc &&
+	       now.number == thread->number && memcmp(now.args, thread->args, sizeof(now.args)) == 0;
 }
 
 static int threads_order(const void *a, const void *b)

@@ -175,8 +175,19 @@ static int unwind_begin(struct native_process *process)
 	return 0;
 }
 
+/* Does the table say that nothing called this? It then has no rule for the return address. */
+static bool unwind_is_outermost(Dwarf_Frame *row)
+{
+	Dwarf_Op memory[3], *rule = NULL;
+	size_t count = 1;
+	int address_register = dwarf_frame_info(row, NULL, NULL, NULL);
+
+	return address_register >= 0 && dwarf_frame_register(row, address_register, memory, &rule, &count) == 0 &&
+	       count == 0 && rule == memory;
+}
+
 /* Size of the frame at an address, in bytes from the stack pointer; -1: another rule. -2: no table there. */
-static int32_t unwind_frame_size(const struct native_module *module, uint64_t address)
+static int32_t unwind_frame_size(const struct native_module *module, uint64_t address, bool *ret_outermost)
 {
 	Dwarf_Addr bias;
 	Dwarf_CFI *table = module->reported ? dwfl_module_eh_cfi(module->reported, &bias) : NULL;
@@ -193,6 +204,7 @@ static int32_t unwind_frame_size(const struct native_module *module, uint64_t ad
 		else if (rule->atom == DW_OP_bregx && rule->number == 7 && rule->number2 < INT32_MAX)
 			size = (int32_t)rule->number2;
 	}
+	*ret_outermost = unwind_is_outermost(row);
 	free(row);
 	return size;
 }
@@ -244,7 +256,7 @@ static int unwind_on_frame(Dwfl_Frame *state, void *arg)
 		unwind_reason(thread, "the place of %.60s does not fit its file", module->shown);
 		return DWARF_CB_ABORT;
 	}
-	frame->cfa_offset = unwind_frame_size(module, address);
+	frame->cfa_offset = unwind_frame_size(module, address, &process->outermost);
 	if (frame->cfa_offset == -2) {
 		unwind_reason(thread, "no unwind table for 0x%" PRIx64 " of %.60s", frame->file_address, module->shown);
 		return DWARF_CB_ABORT;
@@ -273,10 +285,14 @@ void native_unwind(struct native_process *process, struct native_thread *thread)
 	native_thread_clear(thread);
 	process->unwinding = thread;
 	process->chunks = 0;
+	process->outermost = false;
 	r = dwfl_getthread_frames(process->dwfl, (pid_t)thread->thread_id, unwind_on_frame, process);
 	process->unwinding = NULL;
 	if (r < 0 && !thread->reason[0])
 		unwind_reason(thread, "the rest cannot be unwound: %s", dwfl_errmsg(-1));
+	/* libdw takes a frame that needs the frame pointer, which is not known from outside, for the last one. */
+	if (!thread->reason[0] && !process->outermost)
+		unwind_reason(thread, "the callers are found by a register that is not known from outside");
 	if (!native_thread_same(process, thread)) {
 		native_thread_clear(thread);
 		unwind_reason(thread, "it ran while its stack was read");

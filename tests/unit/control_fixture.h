@@ -6,13 +6,17 @@
 #ifndef RANKTRACE_TEST_CONTROL_FIXTURE_H
 #define RANKTRACE_TEST_CONTROL_FIXTURE_H
 
+#include "daemon/ranks/rank_budget.h"
+#include <event2/event.h>
 #include "daemon/memory/allocs.h"
 #include "daemon/collect/collector.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
+#include "proto/frame.h"
 
 /* Every second one is another user's. */
 #define FIXTURE_STRANGER 65534u
@@ -63,10 +67,97 @@ __attribute__((weak)) const struct kernel_features *kernel_features(const struct
 	return &features;
 }
 
+/* Limits: nothing is used. */
+__attribute__((weak)) uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel, (void)slot;
+	return 0;
+}
+
+__attribute__((weak)) uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what)
+{
+	(void)kernel, (void)slot, (void)what;
+	return 0;
+}
+
+__attribute__((weak)) const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
+{
+	(void)ranks, (void)slot;
+	return NULL;
+}
+
+__attribute__((weak)) void rank_budget_use(
+	const struct rank_budget *budget, const struct rank *rank, struct rank_budget_use *ret)
+{
+	(void)budget, (void)rank;
+	*ret = (struct rank_budget_use){0};
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes_max(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) void rank_budget_counts(const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
+{
+	(void)budget;
+	*ret_frozen = 0;
+	*ret_refused = 0;
+}
+
 __attribute__((weak)) uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
 	(void)kernel;
 	return kind == RT_KIND_CALL ? 11 : 0;
+}
+
+__attribute__((weak)) void online_stacks_each(
+	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg)
+{
+	(void)online;
+	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1});
+}
+
+/* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has not. */
+static struct stacks_take fixture_take;
+
+static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg)
+{
+	Ranktrace__StackBody *body = malloc(sizeof(*body));
+
+	(void)fd;
+	(void)what;
+	(void)arg;
+	*body = (Ranktrace__StackBody)RANKTRACE__STACK_BODY__INIT;
+	body->n_processes = 2;
+	body->processes = calloc(2, sizeof(*body->processes));
+	for (size_t i = 0; i < 2; i++) {
+		body->processes[i] = malloc(sizeof(*body->processes[i]));
+		*body->processes[i] = (Ranktrace__StackProcess)RANKTRACE__STACK_PROCESS__INIT;
+		body->processes[i]->pid = 77 + (uint32_t)i;
+	}
+	body->processes[1]->command = calloc(1, FRAME_BYTES_MAX);
+	memset(body->processes[1]->command, 'c', FRAME_BYTES_MAX - 1);
+	fixture_take.done(fixture_take.arg, body);
+}
+
+__attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)
+{
+	const struct timeval soon = {.tv_usec = 50000};
+	const struct rank mine = {.pid = 77, .env = {.rank = 1}};
+
+	if (!take->wanted(take->arg, &mine))
+		return -ENOENT;
+	fixture_take = *take;
+	return event_base_once((struct event_base *)stacks, -1, EV_TIMEOUT, fixture_stacks_done, NULL, &soon) < 0 ? -ENOMEM
+														    : 0;
 }
 
 __attribute__((weak)) size_t ranks_count(const struct ranks *ranks, enum rank_role role)

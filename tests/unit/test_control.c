@@ -43,6 +43,7 @@ static void serve(int ready)
 	context.store = (struct store *)&context;
 	context.ranks = (struct ranks *)&context;
 	context.steps = (struct rank_steps *)&context;
+	context.stacks = (struct stacks *)context.base; /* the fixture's timer */
 	context.ops = (struct rank_coll *)&context;
 	context.allocs = (struct allocs *)&context;
 	context.collectors = (struct collectors *)&context;
@@ -289,6 +290,41 @@ static void expect_refused(const void *bytes, size_t size, int error, const char
 	expect_alive();
 }
 
+/* An answer that comes later; others are served meanwhile, and a client that does not wait for it harms nobody. */
+static void test_answer_later(void **state)
+{
+	int waiting = dial(), leaving = dial();
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__Response *response;
+	uint8_t data[256];
+	size_t size;
+
+	(void)state;
+	request.version = FRAME_VERSION;
+	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_STACK;
+	size = pack(&request, data);
+	assert_int_equal(write(leaving, data, size), size);
+	usleep(10000);
+	close(leaving);
+	usleep(100000);
+	assert_int_equal(write(waiting, data, size), size);
+	expect_alive();
+	response = receive(waiting);
+	assert_non_null(response);
+	assert_int_equal(response->error, 0);
+	/* What does not fit is left out. */
+	assert_int_equal(response->stack->n_processes, 1);
+	assert_int_equal(response->stack->processes[0]->pid, 77);
+	assert_int_equal(response->stack->left_out, 1);
+	response_free(response);
+	/* The connection goes on. */
+	response = ask(waiting, RANKTRACE__REQUEST_TYPE__REQUEST_WHERE, NULL, false);
+	assert_non_null(response);
+	response_free(response);
+	close(waiting);
+	expect_alive();
+}
+
 static void test_garbage(void **state)
 {
 	uint8_t data[FRAME_HEADER_BYTES + 16];
@@ -468,6 +504,7 @@ int main(void)
 		served(test_status),
 		served(test_many_ranks),
 		served(test_check),
+		served(test_answer_later),
 		served(test_garbage),
 		served(test_too_long),
 		served(test_other_version),

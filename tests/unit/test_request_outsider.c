@@ -91,9 +91,10 @@ static void own_operations_only(void **state)
 			assert_int_equal(response->ops->communicators[i]->ranks[j]->uid, FIXTURE_STRANGER);
 	for (size_t i = 0; i < response->ops->n_calls; i++)
 		assert_int_equal(response->ops->calls[i]->uid, FIXTURE_STRANGER);
+	assert_int_equal(response->ops->n_stacks, 1);
 	response_free(response);
 	response = ask(&other, RANKTRACE__REQUEST_TYPE__REQUEST_OPS);
-	assert_int_equal(response->ops->n_communicators + response->ops->n_calls, 0);
+	assert_int_equal(response->ops->n_communicators + response->ops->n_calls + response->ops->n_stacks, 0);
 	response_free(response);
 }
 
