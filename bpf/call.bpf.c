@@ -26,7 +26,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, RT_RANK_CALLS_MAX); /* set by the loader: for each rank */
 	__type(key, struct rt_inflight_key);
 	__type(value, struct rt_inflight);
 } inflight SEC(".maps");
@@ -47,15 +47,15 @@ struct {
 
 /* Texts of calls in flight. */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_RANK_TEXTS_MAX); /* set by the loader: for each rank */
 	__type(key, struct rt_inflight_key);
 	__type(value, struct stash);
 } call_texts SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_RANK_GROUPS_MAX); /* set by the loader: for each rank */
 	__type(key, uint64_t);
 	__type(value, struct rt_group);
 } groups SEC(".maps");
@@ -82,7 +82,7 @@ static __always_inline void add_text(struct rt_call_event *event, const struct t
  * by its type. Other operators are ignored. This is L0's hot path: every read counts.
  */
 static __always_inline void on_mark_begin(uint32_t spec_id, uint32_t symbol, uint64_t name, uint64_t stack_pointer,
-					  struct python *python)
+					  struct python *python, struct rt_quota *quota)
 {
 	struct rt_call_text_event *full;
 	struct text text = {};
@@ -94,7 +94,7 @@ static __always_inline void on_mark_begin(uint32_t spec_id, uint32_t symbol, uin
 		python->symbol = symbol;
 		python->has_symbol = 1;
 	}
-	full = reserve_event(RT_KIND_CALL, sizeof(*full));
+	full = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*full));
 	if (!full)
 		return;
 	fill(&full->call, spec_id, RT_CALL_BEGIN, stack_pointer);
@@ -115,7 +115,8 @@ static __always_inline bool is_handle(uint64_t object)
 			  (n == sizeof("torch._C.ScriptObject") && type_name[9] == 'S'));
 }
 
-static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct python *python)
+static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct python *python,
+				    struct rt_quota *quota)
 {
 	uint64_t stack_pointer = FIXED_SLOT(ctx, STACK_SLOT);
 	uint32_t fault = 0, symbol;
@@ -128,12 +129,12 @@ static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt
 		return;
 	symbol = read_slot(ctx, spec->symbol_reg, stack_pointer, &fault);
 	if (tuple.size == 2) {
-		on_mark_begin(spec_id, symbol, tuple.first, stack_pointer, python);
+		on_mark_begin(spec_id, symbol, tuple.first, stack_pointer, python, quota);
 		return;
 	}
 	if ((!python->has_symbol || symbol - python->symbol - 1 >= MARK_EXIT_DISTANCE_MAX) && !is_handle(tuple.first))
 		return;
-	bare = reserve_event(RT_KIND_CALL, sizeof(*bare));
+	bare = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*bare));
 	if (!bare)
 		return;
 	fill(bare, spec_id, RT_CALL_END, stack_pointer);
@@ -155,12 +156,15 @@ static __always_inline void take_stash(struct rt_call_text_event *full)
 	bpf_map_delete_elem(&stashes, &thread);
 }
 
-static __always_inline void keep_stash(const struct rt_call_spec *spec, const struct words *w)
+/* Counts as a record: a flood would evict the texts of others before their use. */
+static __always_inline void keep_stash(const struct rt_call_spec *spec, const struct words *w, struct rt_quota *quota)
 {
 	uint32_t thread = (uint32_t)bpf_get_current_pid_tgid();
 	struct stash stash = {};
 	struct text text = {};
 
+	if (!may_send(quota, bpf_ktime_get_ns(), sizeof(stash)))
+		return;
 	read_last_text(&text, stash.text, spec, w);
 	if (!(text.flags & RT_CALL_TEXT))
 		return;
@@ -174,14 +178,14 @@ static __always_inline void keep_stash(const struct rt_call_spec *spec, const st
 
 /* Sends the record of an entry. */
 static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, const struct rt_call_spec *spec,
-				       const struct words *w)
+				       const struct words *w, struct rt_quota *quota)
 {
 	struct rt_call_text_event *full;
 	struct rt_call_event *bare;
 	struct text text = {};
 
 	if (!(spec->flags & (RT_CALL_HAS_TEXT | RT_CALL_TAKES_STASH))) {
-		bare = reserve_event(RT_KIND_CALL, sizeof(*bare));
+		bare = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*bare));
 		if (!bare)
 			return;
 		fill(bare, spec_id, edge_flags | w->flags, w->stack_pointer);
@@ -189,7 +193,7 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 		submit_event(bare);
 		return;
 	}
-	full = reserve_event(RT_KIND_CALL, sizeof(*full));
+	full = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*full));
 	if (!full)
 		return;
 	fill(&full->call, spec_id, edge_flags | w->flags, w->stack_pointer);
@@ -203,9 +207,9 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 	submit_event(full);
 }
 
-static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer)
+static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer, struct rt_quota *quota)
 {
-	struct rt_call_event *event = reserve_event(RT_KIND_CALL, sizeof(*event));
+	struct rt_call_event *event = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*event));
 
 	if (!event)
 		return;
@@ -215,26 +219,60 @@ static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer)
 }
 
 /*
- * The group open on this thread, or NULL. If opened too long ago, its close was missed (probes attached or detached in
- * between): without this, the thread would never leave it.
+ * If opened too long ago, its close was missed (probes attached or detached in between): without this, the thread would
+ * never leave it.
  */
+static __always_inline bool is_open(const struct rt_group *group, uint64_t now_ns)
+{
+	return group && group->depth > 0 && now_ns - group->start_ns < RT_GROUP_AGE_MAX_NS;
+}
+
+/* The group open on this thread, or NULL. */
 static __always_inline struct rt_group *find_group(uint64_t pid_thread, uint64_t now_ns)
 {
 	struct rt_group *group = bpf_map_lookup_elem(&groups, &pid_thread);
 
-	return group && group->depth > 0 && now_ns - group->start_ns < RT_GROUP_AGE_MAX_NS ? group : NULL;
+	return is_open(group, now_ns) ? group : NULL;
 }
 
-static __always_inline void on_open(uint32_t spec_id)
+/*
+ * Keeps a call in flight, in place of an older one that an exception left. False: the rank has too many, or the map is
+ * full.
+ */
+static __always_inline bool keep_inflight(
+	const struct rt_inflight_key *key, const struct rt_inflight *fresh, bool replaces, struct rt_quota *quota)
+{
+	if (!replaces && !hold(quota, RT_HELD_CALLS, RT_RANK_CALLS_MAX))
+		return false;
+	if (!bpf_map_update_elem(&inflight, key, fresh, BPF_ANY))
+		return true;
+	if (!replaces)
+		release(quota, RT_HELD_CALLS);
+	count_drop(RT_KIND_CALL);
+	return false;
+}
+
+static __always_inline void drop_inflight(const struct rt_inflight_key *key, struct rt_quota *quota)
+{
+	if (!bpf_map_delete_elem(&inflight, key))
+		release(quota, RT_HELD_CALLS);
+}
+
+static __always_inline void on_open(uint32_t spec_id, struct rt_quota *quota)
 {
 	uint64_t pid_thread = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns();
 	struct rt_group fresh = {.start_ns = now_ns, .depth = 1, .spec = spec_id};
-	struct rt_group *group = find_group(pid_thread, now_ns);
+	struct rt_group *group = bpf_map_lookup_elem(&groups, &pid_thread);
 
-	if (group)
+	if (is_open(group, now_ns)) {
 		group->depth++;
-	else
-		bpf_map_update_elem(&groups, &pid_thread, &fresh, BPF_ANY);
+	} else if (group) {
+		*group = fresh;
+	} else if (hold(quota, RT_HELD_GROUPS, RT_RANK_GROUPS_MAX) &&
+		   bpf_map_update_elem(&groups, &pid_thread, &fresh, BPF_NOEXIST)) {
+		release(quota, RT_HELD_GROUPS);
+		count_drop(RT_KIND_CALL);
+	}
 }
 
 static __always_inline void join_group(struct words *w)
@@ -248,7 +286,7 @@ static __always_inline void join_group(struct words *w)
 }
 
 /* The outermost close is in flight until it returns. */
-static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer)
+static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight fresh = {.start_ns = bpf_ktime_get_ns(), .stack_pointer = stack_pointer};
@@ -258,35 +296,39 @@ static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer)
 		return;
 	fresh.arg[0] = group->members;
 	fresh.arg[1] = group->start_ns;
-	if (bpf_map_update_elem(&inflight, &key, &fresh, BPF_ANY))
-		count_drop(RT_KIND_CALL);
+	keep_inflight(&key, &fresh, bpf_map_lookup_elem(&inflight, &key) != NULL, quota);
 }
 
 static __always_inline void on_close_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
-					    int64_t result)
+					    int64_t result, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
-	uint64_t now_ns = bpf_ktime_get_ns(), entered_ns = now_ns;
+	uint64_t now_ns = bpf_ktime_get_ns(), entered_ns = now_ns, opened_ns;
 	struct rt_group *group = find_group(key.pid_thread, now_ns);
 	struct rt_call_event *event;
 	struct rt_inflight *open;
+	uint32_t members;
 
 	if (!group || --group->depth > 0)
 		return;
+	members = group->members;
+	opened_ns = group->start_ns;
+	if (!bpf_map_delete_elem(&groups, &key.pid_thread))
+		release(quota, RT_HELD_GROUPS);
 	open = bpf_map_lookup_elem(&inflight, &key);
 	if (open) {
 		entered_ns = open->start_ns;
-		bpf_map_delete_elem(&inflight, &key);
+		drop_inflight(&key, quota);
 	}
-	if (group->members == 0)
+	if (members == 0)
 		return;
-	event = reserve_event(RT_KIND_CALL, sizeof(*event));
+	event = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*event));
 	if (!event)
 		return;
 	fill(event, spec_id, WHOLE_CALL(spec), stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
-	event->start_ns = group->start_ns;
-	event->arg[0] = group->members;
+	event->start_ns = opened_ns;
+	event->arg[0] = members;
 	event->arg[1] = entered_ns;
 	event->result = result;
 	submit_event(event);
@@ -296,7 +338,8 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
  * A deeper stack is a nested call of the same function, represented by its outermost call; an equal or shallower one
  * means that an exception left the recorded call, which no return probe sees.
  */
-static __always_inline void on_call(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct words *w)
+static __always_inline void on_call(
+	void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct words *w, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
@@ -309,17 +352,19 @@ static __always_inline void on_call(void *ctx, uint32_t spec_id, const struct rt
 	read_args(ctx, spec, w);
 	if (spec->flags & RT_CALL_MEMBER)
 		join_group(w);
-	if (spec->flags & RT_CALL_HAS_TEXT) {
-		read_last_text(&text, stash.text, spec, w);
-		stash.text_bytes = text.bytes;
-		stash.flags = text.flags;
-		bpf_map_update_elem(&call_texts, &key, &stash, BPF_ANY);
-	}
 	fresh.flags = w->flags;
 	__builtin_memcpy(fresh.arg, w->arg, sizeof(fresh.arg));
 	fresh.start_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&inflight, &key, &fresh, BPF_ANY))
-		count_drop(RT_KIND_CALL);
+	if (!keep_inflight(&key, &fresh, open != NULL, quota) || !(spec->flags & RT_CALL_HAS_TEXT))
+		return;
+	read_last_text(&text, stash.text, spec, w);
+	stash.text_bytes = text.bytes;
+	stash.flags = text.flags;
+	if (bpf_map_lookup_elem(&call_texts, &key))
+		bpf_map_update_elem(&call_texts, &key, &stash, BPF_ANY);
+	else if (hold(quota, RT_HELD_TEXTS, RT_RANK_TEXTS_MAX) &&
+		 bpf_map_update_elem(&call_texts, &key, &stash, BPF_NOEXIST))
+		release(quota, RT_HELD_TEXTS);
 }
 
 /* Words kept at the entry, and those read only now. */
@@ -342,8 +387,14 @@ static __always_inline void fill_return(struct rt_call_event *event, uint32_t sp
 	event->event.flags |= flags;
 }
 
+static __always_inline void drop_text(const struct rt_inflight_key *key, struct rt_quota *quota)
+{
+	if (!bpf_map_delete_elem(&call_texts, key))
+		release(quota, RT_HELD_TEXTS);
+}
+
 static __always_inline void on_call_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
-					   int64_t result)
+					   int64_t result, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
@@ -356,7 +407,7 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 	if (spec->flags & RT_CALL_HAS_TEXT)
 		text = bpf_map_lookup_elem(&call_texts, &key);
 	if (text) {
-		full = reserve_event(RT_KIND_CALL, sizeof(*full));
+		full = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*full));
 		if (full) {
 			fill_return(&full->call, spec_id, spec, open, stack_pointer, result);
 			__builtin_memcpy(full->text, text->text, sizeof(full->text));
@@ -364,15 +415,15 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 			full->call.text_bytes = text->text_bytes;
 			submit_event(full);
 		}
-		bpf_map_delete_elem(&call_texts, &key);
+		drop_text(&key, quota);
 	} else {
-		bare = reserve_event(RT_KIND_CALL, sizeof(*bare));
+		bare = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*bare));
 		if (bare) {
 			fill_return(bare, spec_id, spec, open, stack_pointer, result);
 			submit_event(bare);
 		}
 	}
-	bpf_map_delete_elem(&inflight, &key);
+	drop_inflight(&key, quota);
 }
 
 static __always_inline struct rt_call_spec *find_spec(void *ctx, uint32_t *ret_id)
@@ -384,12 +435,12 @@ static __always_inline struct rt_call_spec *find_spec(void *ctx, uint32_t *ret_i
 }
 
 /* All edges except marks. Not inlined, so that a mark clears no big stack. */
-static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec *spec)
+static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec *spec, struct rt_quota *quota)
 {
 	struct words w = {.stack_pointer = FIXED_SLOT(ctx, STACK_SLOT)};
 
 	if (spec->edge == RT_EDGE_CALL) {
-		on_call(ctx, id, spec, &w);
+		on_call(ctx, id, spec, &w, quota);
 		return 0;
 	}
 	read_args(ctx, spec, &w);
@@ -399,19 +450,19 @@ static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec
 	case RT_EDGE_BEGIN:
 	case RT_EDGE_SPAN:
 	case RT_EDGE_ENTRY:
-		send_entry(id, RT_CALL_BEGIN, spec, &w);
+		send_entry(id, RT_CALL_BEGIN, spec, &w, quota);
 		break;
 	case RT_EDGE_END:
-		send_entry(id, RT_CALL_END, spec, &w);
+		send_entry(id, RT_CALL_END, spec, &w, quota);
 		break;
 	case RT_EDGE_STASH:
-		keep_stash(spec, &w);
+		keep_stash(spec, &w, quota);
 		break;
 	case RT_EDGE_OPEN:
-		on_open(id);
+		on_open(id, quota);
 		break;
 	case RT_EDGE_CLOSE:
-		on_close(id, w.stack_pointer);
+		on_close(id, w.stack_pointer, quota);
 		break;
 	}
 	return 0;
@@ -423,6 +474,7 @@ int call_enter(void *ctx)
 	uint32_t pid = bpf_get_current_pid_tgid() >> 32;
 	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	struct rt_call_spec *spec;
+	struct rt_quota *quota;
 	struct python *python;
 	uint32_t id;
 
@@ -431,11 +483,14 @@ int call_enter(void *ctx)
 	spec = find_spec(ctx, &id);
 	if (!spec)
 		return 0;
+	quota = find_quota(*rank_slot);
+	if (!quota)
+		return 0;
 	if (spec->edge != RT_EDGE_MARK)
-		return on_entry(ctx, id, spec);
+		return on_entry(ctx, id, spec, quota);
 	python = find_python(*rank_slot, pid);
 	if (python)
-		on_mark(ctx, id, spec, python);
+		on_mark(ctx, id, spec, python, quota);
 	return 0;
 }
 
@@ -444,24 +499,76 @@ int call_exit(void *ctx)
 {
 	uint32_t pid = bpf_get_current_pid_tgid() >> 32;
 	uint64_t stack_pointer = FIXED_SLOT(ctx, STACK_SLOT);
+	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	int64_t result = FIXED_SLOT(ctx, RESULT_SLOT);
 	struct rt_call_spec *spec;
+	struct rt_quota *quota;
 	uint32_t id;
 
-	if (!bpf_map_lookup_elem(&ranks, &pid))
+	if (!rank_slot)
 		return 0;
 	spec = find_spec(ctx, &id);
 	if (!spec)
 		return 0;
+	quota = find_quota(*rank_slot);
+	if (!quota)
+		return 0;
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge == RT_EDGE_CALL)
-		on_call_return(id, spec, stack_pointer, result);
+		on_call_return(id, spec, stack_pointer, result, quota);
 	else if (spec->edge == RT_EDGE_CLOSE)
-		on_close_return(id, spec, stack_pointer, result);
+		on_close_return(id, spec, stack_pointer, result, quota);
 	else
-		send_end(id, stack_pointer);
+		send_end(id, stack_pointer, quota);
 	return 0;
+}
+
+/*
+ * A thread ends, maybe inside of calls: their entries would fill the maps. Which of its calls are in flight is not
+ * known, so each function with a return is tried; a rank without calls in flight, the usual case, costs nothing.
+ */
+static __always_inline int forget_thread(void)
+{
+	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid()};
+	uint32_t pid = key.pid_thread >> 32, thread = (uint32_t)key.pid_thread;
+	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
+	struct rt_quota *quota = rank_slot ? find_quota(*rank_slot) : NULL;
+
+	if (!quota)
+		return 0;
+	bpf_map_delete_elem(&stashes, &thread);
+	if (quota->held[RT_HELD_GROUPS] > 0 && !bpf_map_delete_elem(&groups, &key.pid_thread))
+		release(quota, RT_HELD_GROUPS);
+	if (quota->held[RT_HELD_CALLS] <= 0)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++) {
+		uint32_t at = id;
+		const struct rt_call_spec *spec = bpf_map_lookup_elem(&specs, &at);
+
+		if (!spec || !(spec->flags & RT_CALL_NEEDS_RETURN))
+			continue;
+		key.spec = id;
+		drop_inflight(&key, quota);
+		if (spec->flags & RT_CALL_HAS_TEXT)
+			drop_text(&key, quota);
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int thread_exit_btf(void *ctx)
+{
+	(void)ctx;
+	return forget_thread();
+}
+
+SEC("raw_tp/sched_process_exit")
+int thread_exit_raw(void *ctx)
+{
+	(void)ctx;
+	return forget_thread();
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -23,9 +23,10 @@ static __always_inline uint64_t slot(void *ctx, uint32_t number)
 }
 
 /* One event of up to RT_MARKER_EVENT_RECORDS records, stride bytes apart. */
-static __always_inline void marker_send(uint64_t address, uint32_t records, uint32_t stride, uint16_t version)
+static __always_inline void marker_send(
+	uint64_t address, uint32_t records, uint32_t stride, uint16_t version, struct rt_quota *quota)
 {
-	struct rt_marker_event *event = reserve_event(RT_KIND_MARKER, sizeof(*event));
+	struct rt_marker_event *event = reserve_rank_event(quota, RT_KIND_MARKER, sizeof(*event));
 
 	if (!event)
 		return;
@@ -59,9 +60,12 @@ int marker_batch(void *ctx)
 	uint64_t address = slot(ctx, RECORDS_SLOT);
 	uint32_t left = slot(ctx, COUNT_SLOT), stride = slot(ctx, BYTES_SLOT);
 	uint16_t version = slot(ctx, VERSION_SLOT);
+	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
+	struct rt_quota *quota;
 
-	if (!bpf_map_lookup_elem(&ranks, &pid))
+	if (!rank_slot)
 		return 0;
+	quota = find_quota(*rank_slot);
 	if (stride < RECORD_BYTES || stride > RT_MARKER_RECORD_BYTES_MAX || left > RT_MARKER_BATCH_MAX) {
 		count_drop(RT_KIND_MARKER);
 		if (stride < RECORD_BYTES || stride > RT_MARKER_RECORD_BYTES_MAX)
@@ -71,7 +75,7 @@ int marker_batch(void *ctx)
 	for (int i = 0; i < (int)EVENTS_MAX && left > 0; i++) {
 		uint32_t records = left < RT_MARKER_EVENT_RECORDS ? left : RT_MARKER_EVENT_RECORDS;
 
-		marker_send(address, records, stride, version);
+		marker_send(address, records, stride, version, quota);
 		address += (uint64_t)RT_MARKER_EVENT_RECORDS * stride;
 		left -= records;
 	}

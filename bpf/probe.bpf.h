@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shared by every BPF program: ring, drop counters, rank filter. Each object declares the maps; the loader unifies
+ * Shared by every BPF program: ring, drop counters, rank filter, limits of ranks. Each object declares the maps; the loader unifies
  * them (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring keeps the order and
  * one filter serves all collectors.
  */
@@ -10,7 +10,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
-#include "bpf/event.h"
+#include "bpf/quota.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -33,6 +33,21 @@ struct {
 	__type(value, uint32_t);
 } ranks SEC(".maps");
 
+/* Limits of ranks, by slot, and of users. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct rt_quota);
+} quotas SEC(".maps");
+
+/* NULL: no limits. */
+static __always_inline struct rt_quota *find_quota(uint32_t slot)
+{
+	return bpf_map_lookup_elem(&quotas, &slot);
+}
+
 static __always_inline void count_drop(uint32_t kind)
 {
 	uint64_t *count = bpf_map_lookup_elem(&drops, &kind);
@@ -41,8 +56,77 @@ static __always_inline void count_drop(uint32_t kind)
 		*count += 1; /* per CPU; preemption may lose an increment, never add one */
 }
 
+/*
+ * Takes a record's bytes from a share, or false. Two CPUs may both see the last bytes: the excess is a record for each
+ * CPU. The clock of an idle share is moved up by a plain store, which loses at most what another CPU adds meanwhile.
+ */
+static __always_inline bool take_bytes(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes)
+{
+	uint64_t cost_ns = (uint64_t)size_bytes * quota->ns_per_kib >> 10;
+	uint64_t paid_ns = quota->paid_ns, floor_ns = now_ns - quota->burst_ns;
+
+	if (paid_ns < floor_ns) {
+		paid_ns = floor_ns;
+		quota->paid_ns = floor_ns;
+	}
+	if (paid_ns + cost_ns > now_ns)
+		return false;
+	__sync_fetch_and_add(&quota->paid_ns, cost_ns);
+	return true;
+}
+
+static __always_inline void count_limited(struct rt_quota *quota)
+{
+	__sync_fetch_and_add(&quota->limited, 1);
+}
+
+/* The rank's reserve, or the ring's first half. */
+static __always_inline bool has_space(const struct rt_quota *quota, uint32_t size_bytes)
+{
+	if (quota->sent_bytes - quota->read_bytes + size_bytes <= quota->reserve_bytes)
+		return true;
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
+}
+
+/* May the rank send a record of this size? From its own share, else from its user's pool. */
+static __always_inline bool may_send(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes)
+{
+	struct rt_quota *pool;
+
+	if (!quota || !quota->ns_per_kib)
+		return true;
+	if (has_space(quota, RT_RING_BYTES(size_bytes))) {
+		if (take_bytes(quota, now_ns, size_bytes))
+			return true;
+		pool = quota->pool ? find_quota(quota->pool) : NULL;
+		if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes))
+			return true;
+	}
+	count_limited(quota);
+	return false;
+}
+
+/* Reserves a place in a map of `max` entries for each rank, or false. */
+static __always_inline bool hold(struct rt_quota *quota, enum rt_held what, int32_t max)
+{
+	if (!quota)
+		return true;
+	if (quota->held[what] >= max) {
+		count_limited(quota);
+		return false;
+	}
+	__sync_fetch_and_add(&quota->held[what], 1);
+	return true;
+}
+
+static __always_inline void release(struct rt_quota *quota, enum rt_held what)
+{
+	if (quota)
+		__sync_fetch_and_add(&quota->held[what], -1);
+}
+
 /* Reserves a record of `size` bytes (a compile-time constant) and fills its header; counts the drop on failure. */
-static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
+static __always_inline void *reserve_event_at(uint32_t kind, uint32_t size_bytes, uint64_t now_ns)
 {
 	struct rt_event *event = bpf_ringbuf_reserve(&events, size_bytes, 0);
 	uint64_t id;
@@ -52,12 +136,28 @@ static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 		return NULL;
 	}
 	id = bpf_get_current_pid_tgid();
-	event->time_ns = bpf_ktime_get_ns();
+	event->time_ns = now_ns;
 	event->kind = kind;
 	event->flags = 0;
 	event->size_bytes = size_bytes;
 	event->pid = id >> 32;
 	event->thread_id = (uint32_t)id;
+	return event;
+}
+
+static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
+{
+	return reserve_event_at(kind, size_bytes, bpf_ktime_get_ns());
+}
+
+/* The same within the limits of a rank; NULL, counted, beyond them. quota NULL: no limits. */
+static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t kind, uint32_t size_bytes)
+{
+	uint64_t now_ns = bpf_ktime_get_ns();
+	void *event = may_send(quota, now_ns, size_bytes) ? reserve_event_at(kind, size_bytes, now_ns) : NULL;
+
+	if (event && quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
 	return event;
 }
 

@@ -63,9 +63,18 @@ static __always_inline uint64_t run_delay_until_now(struct task_struct *task, bo
 	return run_delay_of(task, direct) + (clock_ns - queued_ns);
 }
 
+/* Limits of the rank of a thread; NULL: it is a rank no longer. */
+static __always_inline struct rt_quota *quota_of(uint32_t pid)
+{
+	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
+
+	return rank_slot ? find_quota(*rank_slot) : NULL;
+}
+
 static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t thread_id, uint64_t now_ns)
 {
-	struct rt_offcpu_sum_event *sum = reserve_event(RT_KIND_OFFCPU_SUM, sizeof(*sum));
+	struct rt_offcpu_sum_event *sum =
+		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU_SUM, sizeof(*sum));
 
 	if (sum) {
 		sum->event.time_ns = now_ns;
@@ -85,9 +94,13 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
 	struct rt_offcpu_thread *thread, fresh = {};
+	uint32_t *rank_slot = pid ? bpf_map_lookup_elem(&ranks, &pid) : NULL;
+	struct rt_quota *quota;
+	bool held;
 
-	if (!pid || !bpf_map_lookup_elem(&ranks, &pid))
+	if (!rank_slot)
 		return;
+	quota = find_quota(*rank_slot);
 	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
 	/* A second leave: the return had no tracepoint hit, as observed about once a second on a 6.18 kernel. */
 	if (thread && thread->start_ns && thread->pid == pid)
@@ -97,12 +110,18 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 			return;
 		if (thread->sum_count && thread->pid == pid)
 			send_sum(thread, thread_id, bpf_ktime_get_ns());
-		bpf_map_delete_elem(&offcpu_threads, &thread_id);
+		if (!bpf_map_delete_elem(&offcpu_threads, &thread_id) && thread->pid == pid && quota && quota->threads_max)
+			release(quota, RT_HELD_THREADS);
 		return;
 	}
 	if (!thread || thread->pid != pid) {
 		fresh.pid = pid;
+		held = quota && quota->threads_max;
+		if (held && !hold(quota, RT_HELD_THREADS, quota->threads_max))
+			return;
 		if (bpf_map_update_elem(&offcpu_threads, &thread_id, &fresh, BPF_ANY)) {
+			if (held)
+				release(quota, RT_HELD_THREADS);
 			count_drop(RT_KIND_OFFCPU);
 			return;
 		}
@@ -119,7 +138,8 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct task_struct *prev,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
-	struct rt_offcpu_event *interval = reserve_event(RT_KIND_OFFCPU, sizeof(*interval));
+	struct rt_offcpu_event *interval =
+		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
 
 	if (!interval)
 		return;

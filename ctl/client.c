@@ -6,8 +6,8 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include "analyzers/base/text.h"
 #include "ctl/client.h"
-#include "ctl/out.h"
 #include "proto/frame.h"
 
 /* Turning a level on may open and read many libraries. */
@@ -102,6 +102,30 @@ static enum frame_result client_receive(int fd, uint8_t *data, struct frame *fra
 	}
 }
 
+/* Texts come from jobs: none of them reaches a terminal as it is, whatever prints it. */
+static void client_clean(const ProtobufCMessage *message)
+{
+	for (unsigned i = 0; i < message->descriptor->n_fields; i++) {
+		const ProtobufCFieldDescriptor *field = &message->descriptor->fields[i];
+		const char *base = (const char *)message;
+		bool many = field->label == PROTOBUF_C_LABEL_REPEATED;
+		size_t count = many ? *(const size_t *)(base + field->quantifier_offset) : 1;
+		void *const *item = (void *const *)(base + field->offset);
+
+		if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF &&
+			*(const uint32_t *)(base + field->quantifier_offset) != field->id)
+			continue;
+		item = many ? *(void *const *const *)item : item;
+		for (size_t j = 0; j < count; j++) {
+			if (field->type == PROTOBUF_C_TYPE_MESSAGE && item[j])
+				client_clean(item[j]);
+			/* An absent text is a constant "". */
+			else if (field->type == PROTOBUF_C_TYPE_STRING && item[j] && *(char *)item[j])
+				text_clean(item[j]);
+		}
+	}
+}
+
 static int client_exchange(
 	const struct command *command, int fd, Ranktrace__Request *request, Ranktrace__Response **ret)
 {
@@ -128,11 +152,9 @@ static int client_exchange(
 		return fail(EXIT_UNREACHABLE, "the daemon on %s failed: %s", command->socket, error);
 	if (!response)
 		return fail(EXIT_REFUSED, "the answer from %s cannot be decoded", command->socket);
+	client_clean(&response->base);
 	if (response->error) {
-		char *sentence = out_clean(response->message);
-
-		fail(EXIT_REFUSED, "%s", *sentence ? sentence : strerror(response->error));
-		free(sentence);
+		fail(EXIT_REFUSED, "%s", *response->message ? response->message : strerror(response->error));
 		if (response->body_case == RANKTRACE__RESPONSE__BODY__NOT_SET) {
 			client_free(response);
 			return EXIT_REFUSED;

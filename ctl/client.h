@@ -10,7 +10,7 @@
 /*
  * Sends and waits. On EXIT_DONE ret holds the response, whose error is 0 and whose body is the one expected, for
  * client_free(). Where the daemon refused (EXIT_REFUSED) its sentence is on stderr and ret holds the response if it has
- * a body. Otherwise the sentence is on stderr and ret is unchanged.
+ * a body. Otherwise the sentence is on stderr and ret is unchanged. Every text of the response is one printable line.
  */
 int client_ask(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);

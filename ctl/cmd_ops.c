@@ -173,8 +173,6 @@ static void ops_print_communicator(const Ranktrace__OpsCommunicator *c)
 	enum term_colour colour = ops_state_colour(c->state);
 	char *sentence = out_clean(c->sentence);
 
-	for (char *p = sentence; *p; p++)
-		*p = *p == '\n' ? ' ' : *p;
 	out_below(0, "%s%s%s", out_start(colour), sentence, out_end(colour));
 	free(sentence);
 	ops_print_identity(c);

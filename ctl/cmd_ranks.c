@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ranks: the training ranks of this node, and where each stands right now. */
+#include <pwd.h>
+
 #include "ctl/client.h"
 #include "ctl/out.h"
 
@@ -19,14 +21,15 @@ static json_t *ranks_stage_json(const Ranktrace__Rank *r)
 
 static json_t *ranks_json(const Ranktrace__Rank *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"rank", ranks_number_or_null(r->rank), "world_size", ranks_number_or_null(r->world_size), "local_rank",
 		ranks_number_or_null(r->local_rank), "job", out_json_optional(r->job), "source",
 		out_json_optional(r->source), "pid", (json_int_t)r->pid, "parent_pid", (json_int_t)r->parent_pid,
-		"role", out_json_text(r->role), "card", out_json_optional(r->card), "host", out_json_text(r->host),
+		"uid", r->uid_known ? json_integer((json_int_t)r->uid) : json_null(), "role", out_json_text(r->role), "card", out_json_optional(r->card), "host", out_json_text(r->host),
 		"container", out_json_optional(r->container), "pod", out_json_optional(r->pod), "command",
 		out_json_text(r->command), "since_ns", (json_int_t)r->since_ns, "from_start", (int)r->from_start,
-		"state", out_json_optional(r->state), "current", ranks_stage_json(r));
+		"state", out_json_optional(r->state), "remark", out_json_optional(r->remark), "limited", out_json_u64(r->limited), "refused",
+		out_json_u64(r->refused), "state_bytes", out_json_u64(r->state_bytes), "current", ranks_stage_json(r));
 }
 
 static void ranks_add_number(struct term_table *table, const Ranktrace__Rank *r)
@@ -57,6 +60,20 @@ static const char *ranks_or_dash(const char *text)
 	return *text ? text : "-";
 }
 
+/* By name where the node knows it: users of containers often have none. */
+static void ranks_add_user(struct term_table *table, const Ranktrace__Rank *r)
+{
+	char buffer[4096];
+	struct passwd entry, *found = NULL;
+
+	if (!r->uid_known)
+		term_table_cell(table, TERM_PLAIN, "-");
+	else if (getpwuid_r((uid_t)r->uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+		term_table_cell(table, TERM_PLAIN, "%s", entry.pw_name);
+	else
+		term_table_cell(table, TERM_PLAIN, "%u", r->uid);
+}
+
 static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, uint64_t now_ns)
 {
 	char since[UNITS_BYTES] = "-", step[UNITS_BYTES] = "-", lasting[UNITS_BYTES] = "-";
@@ -69,6 +86,7 @@ static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, ui
 		snprintf(step, sizeof(step), "%lld", (long long)r->step);
 	ranks_add_number(table, r);
 	term_table_cell(table, TERM_PLAIN, "%u", r->pid);
+	ranks_add_user(table, r);
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->job));
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->card));
 	term_table_cell(table, ranks_state_colour(r->state), "%s", ranks_or_dash(r->state));
@@ -79,6 +97,8 @@ static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, ui
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->pod));
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->source));
 	term_table_cell(table, TERM_PLAIN, "%s", r->command);
+	if (*r->remark)
+		term_table_line(table, "-> %s", r->remark);
 }
 
 static void ranks_print(const Ranktrace__RanksBody *body, const struct ranges *wanted)
@@ -86,6 +106,7 @@ static void ranks_print(const Ranktrace__RanksBody *body, const struct ranges *w
 	static const struct term_column columns[] = {
 		{.name = "RANK"},
 		{.name = "PID", .right = true},
+		{.name = "USER", .min = 5},
 		{.name = "JOB", .min = 8},
 		{.name = "CARD", .min = 4},
 		{.name = "STATE"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How what is wrong is said. */
 #include <stdarg.h>
+#include "analyzers/base/text.h"
 #include "ctl/tracectl.h"
 
 static const char *fail_name;
@@ -14,7 +15,7 @@ static _printf_(1, 0) void fail_write(const char *format, va_list args)
 {
 	fflush(stdout);
 	fprintf(stderr, "tracectl%s%s: ", fail_name ? " " : "", fail_name ? fail_name : "");
-	vfprintf(stderr, format, args);
+	text_vprint(stderr, format, args);
 }
 
 int fail(enum exit_code code, const char *format, ...)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <time.h>
+#include "analyzers/base/text.h"
 #include "ctl/out.h"
 
 #define OUT_LABEL_COLUMNS 10
@@ -11,7 +12,7 @@ char *out_clean(const char *text)
 
 	if (!copy)
 		exit(fail(EXIT_REFUSED, "out of memory"));
-	return term_clean(copy);
+	return text_clean(copy);
 }
 
 json_t *out_json_text(const char *text)

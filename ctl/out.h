@@ -8,8 +8,8 @@
 #include "analyzers/base/units.h"
 #include "ctl/tracectl.h"
 
-/* A copy for free(), in which control characters and broken UTF-8 are '?' (line breaks are kept). Ends the program where
- * there is no memory. */
+/* A printable copy for free(), of one line. Ends the program where there is no memory. Texts of the daemon's answers are so
+ * already (client.h). */
 char *out_clean(const char *text);
 json_t *out_json_text(const char *text);
 /* Text, or null where it is empty. */

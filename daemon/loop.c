@@ -9,6 +9,7 @@
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/daemon.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
@@ -70,6 +71,12 @@ static void loop_tick_findings(struct loop *loop, uint64_t now_ns)
 static void loop_tick_levels(struct loop *loop, uint64_t now_ns)
 {
 	levels_tick(loop->context, now_ns);
+}
+
+static void loop_tick_log(struct loop *loop, uint64_t now_ns)
+{
+	(void)loop;
+	log_limit_tick(now_ns);
 }
 
 static void loop_tick_dumps(struct loop *loop, uint64_t now_ns)
@@ -165,6 +172,7 @@ static const struct duty {
 	{"findings", loop_tick_findings, loop_every_tick},
 	{"levels", loop_tick_levels, loop_every_second},
 	{"dumps", loop_tick_dumps, loop_every_second},
+	{"log", loop_tick_log, loop_every_second},
 	{"store", loop_flush, loop_every_flush},
 	{"status", loop_notify_status, loop_every_status},
 	{"watchdog", loop_notify_watchdog, loop_every_watchdog},

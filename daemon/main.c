@@ -15,10 +15,14 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
+#include "daemon/probes/quarantine.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
+#include "daemon/ranks/rank_budget.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
+#include "daemon/worker/worker.h"
 
 enum { EXIT_USAGE = 2 };
 
@@ -63,6 +67,26 @@ static void close_loop(struct daemon *d)
 	d->loop = loop_close(d->loop);
 }
 
+static int open_workers(struct daemon *d)
+{
+	return workers_new(d->context.base, &d->context.workers);
+}
+
+static void close_workers(struct daemon *d)
+{
+	d->context.workers = workers_free(d->context.workers);
+}
+
+static int open_quarantine(struct daemon *d)
+{
+	return quarantine_open(d->context.config.state_dir, &d->context.quarantine);
+}
+
+static void close_quarantine(struct daemon *d)
+{
+	d->context.quarantine = quarantine_close(d->context.quarantine);
+}
+
 static int main_open_store(struct daemon *d)
 {
 	return start_store(&d->context.config, &d->context.store);
@@ -85,11 +109,18 @@ static void close_store(struct daemon *d)
 	}
 
 MAIN_MODULE(kernel, kernel_open, kernel_close)
+static int main_budget_new(struct context *context, struct rank_budget **ret)
+{
+	return rank_budget_new(context, 0, ret);
+}
+
+MAIN_MODULE(budget, main_budget_new, rank_budget_free)
 MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
 MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
 MAIN_MODULE(allocs, allocs_new, allocs_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
+MAIN_MODULE(stacks, stacks_new, stacks_free)
 MAIN_MODULE(dumps, dumps_new, dumps_free)
 MAIN_MODULE(control, control_open, control_close)
 
@@ -128,9 +159,13 @@ static const struct subsystem {
 	bool logs;			 /* logs the reason of a failure itself */
 } subsystems[] = {
 	{"loop", open_loop, close_loop, true},
+	{"workers", open_workers, close_workers, false},
 	{"store", main_open_store, close_store, true},
+	{"quarantine", open_quarantine, close_quarantine, false},
 	{"kernel", open_kernel, close_kernel, false},
 	{"ranks", open_ranks, close_ranks, false},
+	{"budget", open_budget, close_budget, false}, /* is notified of a rank's end before its state is given up */
+	{"stacks", open_stacks, close_stacks, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,

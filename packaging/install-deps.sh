@@ -25,6 +25,7 @@ build_rows=(
 	"command bpftool|bpftool|bpftool"
 	"library libbpf|libbpf-dev|libbpf-devel"
 	"library libelf|libelf-dev|elfutils-libelf-devel"
+	"library libdw|libdw-dev|elfutils-devel"
 	"library libevent|libevent-dev|libevent-devel"
 	"library libprotobuf-c|libprotobuf-c-dev|protobuf-c-devel"
 	"command protoc-c|protobuf-c-compiler|protobuf-c-compiler"

@@ -3,7 +3,7 @@
 # Builds twice and runs all tests, from a clean clone.
 #
 #   tests/run.sh [LABEL]...
-#       LABEL  unit, check, kernel, e2e, fault, fuzz; all without one
+#       LABEL  unit, check, kernel, e2e, attack, fault, fuzz; all without one
 #
 # Two builds: gcc as it is packaged, for every test (build/ci); clang with sanitizers and fuzz targets, for unit and fuzz
 # (build/sanitized). Warnings are errors in both. tests/builds.sh builds the other build types.
@@ -16,7 +16,7 @@ set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$source/build}
 jobs=${JOBS:-$(nproc)}
-known=(unit check kernel e2e fault fuzz)
+known=(unit check kernel e2e attack fault fuzz)
 
 refuse() {
 	echo "tests/run.sh: $1 (tests/run.sh --help)" >&2
@@ -134,7 +134,7 @@ trap 'exit 130' INT TERM
 
 sanitized=$(pattern unit fuzz || true)
 quick=$(pattern unit check || true)
-watching=$(pattern kernel e2e fault || true)
+watching=$(pattern kernel e2e attack fault || true)
 unwatched=$(comm -13 <(printf '%s\n' "${labels[@]}" | sort) <(printf '%s\n' "${known[@]}" | sort) | paste -sd'|')
 unwatched="^(${unwatched:-none})\$"
 status=0

@@ -4,7 +4,7 @@
  * tests: in about the order of time over all ranks, with align_advance() in between; who feeds one rank after the
  * other gets frames of one rank each. align_rank_new() of all ranks that are known comes first.
  *
- * A job is what has the same job word and world size, and ranks whose lives overlap; ranks without a job word are of
+ * A job is what has the same job word, world size and user, and ranks whose lives overlap; ranks without a job word are of
  * one job where they are of one world size and were started within two minutes of each other; of several such jobs a
  * rank is of the one that the same process of its host started, else of the one that began closest. A rank number that
  * appears again (a restart) takes the place of the one before it, if that has ended; else it is of another job. A world
@@ -42,6 +42,7 @@
 #include "analyzers/align/frame.h"
 
 #define ALIGN_JOBS_MAX 64
+#define ALIGN_JOBS_USER_MAX 48 /* that live, of one known user: the others are for others */
 #define ALIGN_RANKS_MAX 16384 /* a job */
 #define ALIGN_OPEN_MAX 4096   /* fewer for jobs of many ranks, never less than 64 */
 #define ALIGN_OPS_MAX 4194304
@@ -49,6 +50,7 @@
 #define ALIGN_OURS "ranktraced"
 #define ALIGN_SETTLE_NS 5000000000ULL
 #define ALIGN_LEAD_UNKNOWN INT64_MIN
+#define ALIGN_UID_UNKNOWN UINT32_MAX /* (uid_t)-1, which is no user */
 
 struct align_rank {	 /* a process */
 	const char *job; /* job word, "" if none */
@@ -60,6 +62,7 @@ struct align_rank {	 /* a process */
 	uint16_t port;	   /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
 	uint64_t launcher; /* who started it on its host, a number of the caller's; 0 not known */
 	bool from_start;   /* its steps are counted from its start */
+	uint32_t uid;	   /* user: ranks of two users are never of one job. ALIGN_UID_UNKNOWN fits any */
 };
 
 struct align_stage {
@@ -144,6 +147,7 @@ struct align_job_info {
 	uint64_t id; /* never used again: distinguishes it from the job that had its number before */
 	const char *job;
 	uint32_t world_size;
+	uint32_t uid; /* of its ranks, ALIGN_UID_UNKNOWN */
 	size_t ranks;
 	const struct frame_who *who;
 	const int *process;	/* of each rank, the newest */

@@ -408,6 +408,7 @@ struct align_job { /* a job */
 	uint64_t id;
 	char *word;
 	uint32_t world_size;
+	uint32_t uid; /* of its ranks, ALIGN_UID_UNKNOWN */
 	uint64_t first_start_ns, last_end_ns;
 	uint16_t port; /* of who lives, 0 not known */
 	size_t ranks, ranks_capacity;

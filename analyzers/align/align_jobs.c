@@ -83,11 +83,22 @@ void align_jobs_free(struct align *align)
 	free(align->unused);
 }
 
+static size_t jobs_of_user(const struct align *align, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < ALIGN_JOBS_MAX && uid != ALIGN_UID_UNKNOWN; i++)
+		count += align->job[i] && align->job[i]->alive && align->job[i]->uid == uid;
+	return count;
+}
+
 static struct align_job *align_job_new(struct align *align, const struct align_rank *rank, const char *word)
 {
 	struct align_job *job;
 	size_t number = 0;
 
+	if (jobs_of_user(align, rank->uid) >= ALIGN_JOBS_USER_MAX)
+		return NULL;
 	while (number < ALIGN_JOBS_MAX && align->job[number])
 		number++;
 	if (number == ALIGN_JOBS_MAX) {
@@ -117,6 +128,7 @@ static struct align_job *align_job_new(struct align *align, const struct align_r
 		.id = ++align->jobs,
 		.word = job->word,
 		.world_size = rank->world_size,
+		.uid = rank->uid,
 		.first_start_ns = rank->start_ns,
 		.ref = -1};
 	align->job[number] = job;
@@ -153,12 +165,17 @@ static bool has_launcher(const struct align_job *job, const struct align_rank *r
 	return false;
 }
 
+static bool is_same_user(const struct align_job *job, const struct align_rank *rank)
+{
+	return job->uid == rank->uid || job->uid == ALIGN_UID_UNKNOWN || rank->uid == ALIGN_UID_UNKNOWN;
+}
+
 /* Do their lives overlap, and does no living process have that rank there? */
 static bool align_jobs_fits(const struct align_job *job, const struct align_rank *rank, const char *word)
 {
 	size_t index;
 
-	if (job->world_size != rank->world_size || strncmp(job->word, word, WORD_MAX) != 0)
+	if (job->world_size != rank->world_size || !is_same_user(job, rank) || strncmp(job->word, word, WORD_MAX) != 0)
 		return false;
 	if (!*word && apart_ns(job, rank) > TOGETHER_NS)
 		return false;
@@ -317,6 +334,8 @@ int align_rank_new(struct align *align, const struct align_rank *rank)
 		align->counts.ranks_left_out++;
 		return -ENOMEM;
 	}
+	if (job->uid == ALIGN_UID_UNKNOWN)
+		job->uid = rank->uid;
 	if (!job->alive || !job->port)
 		job->port = rank->port;
 	enter(align, job, process, rank);
@@ -363,6 +382,7 @@ bool align_job_info(const struct align *align, uint32_t number, struct align_job
 	*ret = (struct align_job_info){.id = job->id,
 		.job = job->word,
 		.world_size = job->world_size,
+		.uid = job->uid,
 		.ranks = job->ranks,
 		.who = job->who,
 		.process = job->process,

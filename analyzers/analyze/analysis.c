@@ -119,7 +119,7 @@ static void say_clock(struct running *running, const struct clocks_store *clock)
 	if (apart_ns > analysis->clocks_apart_ns)
 		analysis->clocks_apart_ns = apart_ns;
 	if (!running->options->warning)
-		fprintf(stderr, "analyze: the clock of %s is %s %s others; its times are corrected\n", clock->path,
+		(void)tool_fail(0, "the clock of %s is %s %s others; its times are corrected", clock->path,
 			units_duration(apart_ns, apart), clock->offset_ns < 0 ? "ahead of" : "behind");
 }
 

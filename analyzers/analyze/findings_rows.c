@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings_rows.h. What a row holds is not trusted: texts may be no UTF-8, and evidence no JSON. */
+/* See findings_rows.h. What a row holds is not trusted: texts may hold any bytes, and evidence no JSON. */
 #include "analyzers/analyze/findings_rows.h"
+#include "analyzers/base/text.h"
 #include "analyzers/finding/finding.h"
 
 #include <errno.h>
@@ -10,27 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Text of a terminal's harm is none: control characters, and all of a text that is no UTF-8, become '?'. */
-static json_t *findings_rows_text_of(const char *text, bool ascii)
+json_t *findings_row_text(const char *text)
 {
 	char *copy = strdup(text);
-	json_t *json;
+	json_t *json = copy ? json_string(text_clean(copy)) : NULL;
 
-	if (!copy)
-		return json_null();
-	for (char *p = copy; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == 0x7f || (ascii && (unsigned char)*p > 0x7f))
-			*p = '?';
-	json = json_string(copy);
 	free(copy);
-	if (!json && !ascii)
-		return findings_rows_text_of(text, true);
 	return json ? json : json_null();
 }
 
-json_t *findings_row_text(const char *text)
+static void findings_rows_clean(json_t *piece)
 {
-	return findings_rows_text_of(text, false);
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(piece, key, value) if (json_is_string(value))
+		json_object_set_new(piece, key, findings_row_text(json_string_value(value)));
 }
 
 static json_t *findings_rows_evidence_of(const char *text)
@@ -48,6 +44,7 @@ static json_t *findings_rows_evidence_of(const char *text)
 
 		if (name && strcmp(name, finding_evidence_name(name)) != 0)
 			json_object_set_new(piece, "name", json_string(finding_evidence_name(name)));
+		findings_rows_clean(piece);
 	}
 	return json;
 }
@@ -66,7 +63,7 @@ static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
 	case SQLITE_TEXT:
 		if (strcmp(name, "evidence") == 0)
 			return findings_rows_evidence_of((const char *)sqlite3_column_text(statement, column));
-		return findings_rows_text_of((const char *)sqlite3_column_text(statement, column), false);
+		return findings_row_text((const char *)sqlite3_column_text(statement, column));
 	default:
 		return json_null();
 	}

@@ -6,8 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "analyzers/base/utf8.h"
-
 static const char *const term_codes[TERM_COLOURS] = {
 	[TERM_PLAIN] = "",
 	[TERM_GREEN] = "\033[32m",
@@ -115,31 +113,6 @@ char *term_cut(char *text, size_t width)
 		last = p;
 	}
 	return text;
-}
-
-char *term_clean(char *text)
-{
-	size_t left = strlen(text);
-
-	for (unsigned char *p = (unsigned char *)text; left;) {
-		size_t size = utf8_character(p, left), bytes = size ? size : 1;
-		/* C1 controls (U+0080 to U+009F) move cursors as well as the old ones do. */
-		bool control = (*p < ' ' && *p != '\n') || *p == 0x7f || (size == 2 && p[0] == 0xc2 && p[1] < 0xa0);
-
-		if (!size || control)
-			memset(p, '?', bytes);
-		p += bytes;
-		left -= bytes;
-	}
-	return text;
-}
-
-char *term_clean_line(char *text)
-{
-	for (char *p = text; *p; p++)
-		if (*p == '\n' || *p == '\r' || *p == '\t')
-			*p = ' ';
-	return term_clean(text);
 }
 
 #define TERM_PART_MIN 8 /* columns; a line for fewer leaves a long word whole */

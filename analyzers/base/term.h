@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text on a terminal: its width, its colours, wrapping. A stream that is no terminal has no width and no colours, so
- * that a pipe gets everything. A character is one column; colour codes are none.
+ * that a pipe gets everything. A character is one column; colour codes are none. Foreign text is cleaned before
+ * (text_clean(), base/text.h).
  */
 #ifndef RANKTRACE_BASE_TERM_H
 #define RANKTRACE_BASE_TERM_H
@@ -23,10 +24,6 @@ const char *term_end(FILE *out, enum term_colour colour);
 size_t term_columns(const char *text);
 /* Cuts to width columns, the last one '~' where something is missing; yields text, which has no colour codes. */
 char *term_cut(char *text, size_t width);
-/* Makes what is a control character or no UTF-8 '?', in place; keeps line breaks. Returns text. */
-char *term_clean(char *text);
-/* The same on one line: breaks and tabs become blanks. */
-char *term_clean_line(char *text);
 
 /*
  * Writes text with breaks at blanks so that no line is wider than width (0: no limit), without a line break at its

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/base/array.h"
 #include "analyzers/base/term_table.h"
+#include "analyzers/base/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -72,7 +73,7 @@ static __attribute__((format(printf, 1, 0))) char *term_table_text(const char *f
 {
 	char *text = NULL;
 
-	return vasprintf(&text, format, args) < 0 ? NULL : term_clean_line(text);
+	return vasprintf(&text, format, args) < 0 ? NULL : text_clean(text);
 }
 
 static void term_table_measure(struct term_table *table, size_t column, const char *text)

@@ -2,8 +2,7 @@
 #include "analyzers/base/text.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/utf8.h"
@@ -29,11 +28,25 @@ void text_add(struct text *text, const char *format, ...)
 	text->used = text->cut ? text->size - 1 : text->used + (size_t)n;
 }
 
-/* Code points that move, hide or end text are not: C1 controls, direction marks, line and paragraph separators. */
 static bool text_is_printable(uint32_t code)
 {
-	return code >= 0xa0 && !(code >= 0x200b && code <= 0x200f) && !(code >= 0x2028 && code <= 0x202e) &&
-	       !(code >= 0x2060 && code <= 0x206f) && code != 0xfeff;
+	static const struct {
+		uint32_t first, last;
+	} hidden[] = {
+		{0x80, 0x9f},	    /* C1 controls: U+009B is ESC [ in one */
+		{0x61c, 0x61c},	    /* direction of Arabic */
+		{0x200b, 0x200f},   /* no width, direction */
+		{0x2028, 0x202e},   /* line and paragraph separators, directions */
+		{0x2060, 0x206f},   /* invisible operators, isolates */
+		{0xfeff, 0xfeff},   /* byte order */
+		{0xfff9, 0xfffb},   /* annotations */
+		{0xe0000, 0xe0fff}, /* tags */
+	};
+
+	for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++)
+		if (code >= hidden[i].first && code <= hidden[i].last)
+			return false;
+	return true;
 }
 
 size_t text_printable(const char *text)
@@ -44,6 +57,39 @@ size_t text_printable(const char *text)
 	if (n <= 1)
 		return n && p[0] >= 0x20 && p[0] < 0x7f;
 	return text_is_printable(utf8_decode(p, n)) ? n : 0;
+}
+
+char *text_clean(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from;) {
+		size_t length = text_printable(from), whole;
+
+		if (length) {
+			memmove(to, from, length);
+			to += length;
+			from += length;
+			continue;
+		}
+		whole = utf8_character((const unsigned char *)from, strnlen(from, 4));
+		*to++ = *from == '\n' || *from == '\r' || *from == '\t' ? ' ' : '?';
+		from += whole ? whole : 1;
+	}
+	*to = 0;
+	return text;
+}
+
+void text_vprint(FILE *out, const char *format, va_list args)
+{
+	char *text = NULL;
+
+	if (vasprintf(&text, format, args) < 0) {
+		fputs("out of memory", out);
+		return;
+	}
+	fputs(text_clean(text), out);
+	free(text);
 }
 
 void text_name(struct text *text, const char *name, size_t bytes_max)

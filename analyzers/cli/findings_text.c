@@ -387,8 +387,9 @@ static void findings_text_details(FILE *out, const json_t *row)
 {
 	const struct finding_episode episode = findings_text_episode(row);
 	enum finding_side side = FINDING_SIDE_UNKNOWN;
+	const json_t *line;
 	char *text = NULL;
-	size_t size = 0;
+	size_t size = 0, i;
 	FILE *about = open_memstream(&text, &size);
 
 	if (about) {
@@ -398,6 +399,8 @@ static void findings_text_details(FILE *out, const json_t *row)
 		free(text);
 	}
 	findings_text_evidence(out, json_object_get(row, "evidence"));
+	json_array_foreach(json_object_get(row, "stacks"), i, line) findings_text_wrap(
+		out, json_string_value(line) ? json_string_value(line) : "");
 	while (side < FINDING_SIDE_MAX && strcmp(findings_text_word(row, "side"), finding_side_word(side)))
 		side++;
 	if (episode.cause < CAUSE_MAX &&

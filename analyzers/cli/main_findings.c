@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "analyzers/analyze/findings_rows.h"
+#include "analyzers/analyze/findings_stacks.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/tool/options.h"
 
@@ -27,7 +28,7 @@ static const char usage[] =
 	"  --rank LIST      of these ranks: 0,3-7\n"
 	"  --all            each episode, suspected ones, and those that were not confirmed, too\n"
 	"  --episodes       each episode on its own line, short ones too\n"
-	"  --verbose        with measurements, advice and episodes\n"
+	"  --verbose        with measurements, stacks, advice and episodes\n"
 	"  --follow         keep running; show each new finding and each change of state, cause, severity\n"
 	"  --json           an array of objects, one an episode; with --follow an object a line\n"
 	"  --csv            an episode a line, comma-separated values (RFC 4180)\n"
@@ -107,6 +108,27 @@ static int cmd_findings_show_none(const struct findings *findings, struct reader
 	return 0;
 }
 
+/* With --verbose, hangs get what their stacks show. */
+static int cmd_findings_add_stacks(const struct findings *findings, struct reader *reader, json_t *rows)
+{
+	char error[1024] = "out of memory";
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row)
+	{
+		json_t *lines;
+
+		if (!findings->verbose || strcmp(cmd_findings_word(row, "kind"), "hang") != 0)
+			continue;
+		lines = findings_stacks(reader, json_integer_value(json_object_get(row, "finding")), error, sizeof(error));
+		if (!lines)
+			return cmd_findings_fail(error);
+		json_object_set_new(row, "stacks", lines);
+	}
+	return 0;
+}
+
 static int cmd_findings_show_once(struct findings *findings, struct reader *reader)
 {
 	char error[1024] = "out of memory";
@@ -117,6 +139,11 @@ static int cmd_findings_show_once(struct findings *findings, struct reader *read
 
 	if (!rows)
 		return cmd_findings_fail(error);
+	status = cmd_findings_add_stacks(findings, reader, rows);
+	if (status) {
+		json_decref(rows);
+		return status;
+	}
 	if (findings->format == FORMAT_JSON) {
 		json_dumpf(rows, stdout, JSON_INDENT(2));
 		putchar('\n');
@@ -153,6 +180,11 @@ static int cmd_findings_follow(struct findings *findings, struct reader *reader)
 
 		if (!rows)
 			return cmd_findings_fail(error);
+		status = cmd_findings_add_stacks(findings, reader, rows);
+		if (status) {
+			json_decref(rows);
+			return status;
+		}
 		json_array_foreach(rows, i, row) if (cmd_findings_is_news(findings, row))
 			cmd_findings_show_row(findings, row);
 		cmd_findings_show_end(findings);

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/cli/output.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/term.h"
+#include "analyzers/base/text.h"
 #include "analyzers/base/utf8.h"
 
 #define MEASURED_ROWS 1000
 #define MEASURED_BYTES (4UL << 20)
 #define WIDTH_MAX 120 /* wider values are printed whole and shift only their row */
-
-static bool is_control(const unsigned char *p, size_t size)
-{
-	return size == 1 ? p[0] < 0x20 || p[0] == 0x7f : size == 2 && p[0] == 0xc2 && p[1] < 0xa0;
-}
 
 struct cell {
 	char *text; /* NULL for NULL */
@@ -24,8 +22,8 @@ struct cell {
 	bool number;
 };
 
-/* A valid UTF-8 copy; for a terminal, control characters become "?". */
-static int make_cell(sqlite3_stmt *statement, int column, bool terminal, struct cell *ret)
+/* A valid UTF-8 copy; for people, what is not printable becomes "?". */
+static int make_cell(sqlite3_stmt *statement, int column, bool people, struct cell *ret)
 {
 	int type = sqlite3_column_type(statement, column);
 	const unsigned char *text = sqlite3_column_text(statement, column);
@@ -45,7 +43,7 @@ static int make_cell(sqlite3_stmt *statement, int column, bool terminal, struct 
 		if (!n) {
 			memcpy(cell.text + used, "\xef\xbf\xbd", 3);
 			used += 3;
-		} else if (terminal && is_control(text, n)) {
+		} else if (people && !text_printable((const char *)text)) {
 			cell.text[used++] = '?';
 		} else {
 			memcpy(cell.text + used, text, n);
@@ -187,6 +185,7 @@ void output_csv_text(FILE *out, const char *text)
 static int output_csv(FILE *out, sqlite3_stmt *statement)
 {
 	int columns = sqlite3_column_count(statement), rc;
+	bool people = term_width(out) > 0;
 
 	for (int i = 0; i < columns; i++) {
 		fputs(i ? "," : "", out);
@@ -197,7 +196,7 @@ static int output_csv(FILE *out, sqlite3_stmt *statement)
 		for (int i = 0; i < columns; i++) {
 			struct cell cell;
 
-			if (make_cell(statement, i, false, &cell) < 0)
+			if (make_cell(statement, i, people, &cell) < 0)
 				return SQLITE_NOMEM;
 			fputs(i ? "," : "", out);
 			if (cell.text)
@@ -209,18 +208,30 @@ static int output_csv(FILE *out, sqlite3_stmt *statement)
 	return rc;
 }
 
+static void output_json_escape(FILE *out, uint32_t code)
+{
+	if (code > 0xffff) {
+		output_json_escape(out, 0xd800 + ((code - 0x10000) >> 10));
+		code = 0xdc00 + ((code - 0x10000) & 0x3ff);
+	}
+	fprintf(out, "\\u%04" PRIx32, code);
+}
+
+/* Valid UTF-8. What is not printable is escaped: the same value, harmless on a terminal. */
 static void output_json_text(FILE *out, const char *text)
 {
 	fputc('"', out);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	while (*text) {
+		const unsigned char *p = (const unsigned char *)text;
+		size_t n = text_printable(text), whole = n ? n : utf8_character(p, strnlen(text, 4));
 
-		if (c == '"' || c == '\\')
-			fprintf(out, "\\%c", c);
-		else if (c < 0x20 || c == 0x7f)
-			fprintf(out, "\\u%04x", c);
+		if (*p == '"' || *p == '\\')
+			fputc('\\', out);
+		if (n)
+			fwrite(text, 1, n, out);
 		else
-			fputc(c, out);
+			output_json_escape(out, whole ? utf8_decode(p, whole) : 0xfffd);
+		text += whole ? whole : 1;
 	}
 	fputc('"', out);
 }

@@ -316,6 +316,19 @@ struct coll *coll_new(const struct coll_sink *sink)
 	return coll;
 }
 
+size_t coll_memory_bytes(const struct coll *coll)
+{
+	const struct hash_table *tables[] = {&coll->by_address, &coll->by_identity, &coll->thread, &coll->number,
+		&coll->signature, &coll->work, &coll->peer};
+	size_t bytes = sizeof(*coll);
+
+	for (size_t i = 0; i < COUNT_OF(tables); i++)
+		bytes += (tables[i]->mask + 1) * sizeof(*tables[i]->bucket);
+	return bytes + coll->comms * (sizeof(struct coll_comm) + COLL_RECENT * sizeof(struct coll_signature)) +
+	       coll->n_threads * sizeof(struct coll_thread) + coll->entries * sizeof(struct coll_entry) +
+	       coll->peers * sizeof(struct coll_peer);
+}
+
 struct coll *coll_free(struct coll *coll)
 {
 	if (!coll)

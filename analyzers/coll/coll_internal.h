@@ -157,7 +157,7 @@ struct coll {
 	size_t n_threads;
 	struct hash_table thread;
 	struct list_link waiting, spare;
-	size_t n_waiting;
+	size_t n_waiting, entries; /* waiting; allocated */
 	struct hash_table number, signature, work, peer;
 	size_t peers;
 	bool marker, no_marker; /* device records arrive; were waited for in vain */

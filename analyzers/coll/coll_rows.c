@@ -77,6 +77,7 @@ struct coll_entry *coll_entry_new(struct coll *coll)
 		entry = malloc(sizeof(*entry));
 		if (!entry)
 			return NULL;
+		coll->entries++;
 	} else {
 		entry = CONTAINER_OF(coll->spare.next, struct coll_entry, age);
 		list_unlink(&entry->age);

@@ -54,7 +54,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *                        "step_time", peers: before
  *   slow communication   "transfer": duration of a typical operation, ns; peers: before, or of its peers (detail: which)
  *   hang                 "waiting": number of waiting ranks, detail: operation ("AllReduce 118"); "state": of the
- *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"
+ *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"; "stack":
+ *                        detail, where the lone rank is ("burn (gpt.py:54)")
  *   mismatch             "mismatch": detail, what was called
  *   imbalance            "stage": number of the pipeline stage; "self_time"
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it

@@ -41,6 +41,8 @@ struct judge *judge_new(
 	judge->sink = *sink;
 	judge->next_id = next_id;
 	snprintf(judge->job, sizeof(judge->job), "%s", job);
+	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index), COLUMN_OF(judge->self),
+		COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
 	return judge;
 }
 
@@ -58,13 +60,7 @@ struct judge *judge_free(struct judge *judge)
 		free(judge->claim[i].watch.episode);
 	free(judge->claim);
 	free(judge->rank);
-	free(judge->column);
-	free(judge->scratch);
-	free(judge->index);
-	free(judge->self);
-	free(judge->waits);
-	free(judge->usually);
-	free(judge->order);
+	columns_free(&judge->columns);
 	free(judge);
 	return NULL;
 }
@@ -72,33 +68,20 @@ struct judge *judge_free(struct judge *judge)
 static int judge_reserve(struct judge *judge, size_t ranks)
 {
 	struct judge_rank *rank;
-	double **const columns[] = {&judge->column, &judge->scratch, &judge->self, &judge->waits, &judge->usually};
-	uint32_t *index;
-	uint64_t *order;
-	bool whole;
 
-	if (ranks <= judge->capacity)
+	if (ranks <= judge->columns.capacity)
 		return 0;
 	if (ranks > JUDGE_RANKS_MAX)
 		return -EINVAL;
-	rank = reallocarray(judge->rank, ranks, sizeof(*rank));
-	judge->rank = rank ? rank : judge->rank;
-	index = reallocarray(judge->index, ranks, sizeof(*index));
-	judge->index = index ? index : judge->index;
-	order = reallocarray(judge->order, ranks, sizeof(*order));
-	judge->order = order ? order : judge->order;
-	whole = rank && index && order;
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-		double *column = reallocarray(*columns[i], ranks, sizeof(*column));
-
-		*columns[i] = column ? column : *columns[i];
-		whole = whole && column;
+	if (ranks > judge->ranks) {
+		rank = reallocarray(judge->rank, ranks, sizeof(*rank));
+		if (!rank)
+			return -ENOMEM;
+		judge->rank = rank;
+		memset(&rank[judge->ranks], 0, (ranks - judge->ranks) * sizeof(*rank));
+		judge->ranks = ranks;
 	}
-	if (!whole)
-		return -ENOMEM;
-	memset(&judge->rank[judge->capacity], 0, (ranks - judge->capacity) * sizeof(*rank));
-	judge->capacity = ranks;
-	return 0;
+	return columns_renew(&judge->columns, judge->ranks) ? 0 : -ENOMEM;
 }
 
 static void tick_clear(struct judge *judge)
@@ -450,7 +433,6 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->counted = false;
 	if (r < 0)
 		return r;
-	judge->ranks = frame->ranks > judge->ranks ? frame->ranks : judge->ranks;
 	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
 		return 0;
 	if (!judge->seen++)

@@ -566,18 +566,3 @@ void judge_end(struct judge *judge)
 		if (watch->open)
 			judge_publish(judge, watch, FINDING_OPEN);
 }
-
-size_t judge_open(struct judge *judge, struct finding *ret, size_t max)
-{
-	struct judge_watch *watch;
-	size_t n = 0;
-
-	for (size_t i = 0; n < max && (watch = watch_at(judge, i)); i++) {
-		if (!watch->open)
-			continue;
-		ret[n] = watch->episode->finding;
-		ret[n].until_ns = ret[n].until_step = 0;
-		finding_write_sentence(&ret[n++]);
-	}
-	return n;
-}

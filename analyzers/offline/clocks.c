@@ -112,7 +112,7 @@ static int clocks_add_owner(void *arg, const struct rank_row *row)
 		return 0;
 	owners->owner[owners->count++] = (struct owner){
 		.instance = row->instance,
-		.job = hash_mix(clocks_marks_hash_of(row->job), (uint64_t)row->world_size),
+		.job = hash_mix(hash_mix(clocks_marks_hash_of(row->job), (uint64_t)row->world_size), (uint64_t)row->uid),
 		.rank = (int32_t)row->rank,
 		.counts = row->first_seen_ns < row->start_ns + (int64_t)STORE_FROM_START_NS,
 	};

@@ -333,6 +333,7 @@ static void add_run(
 	const struct store_place *place = &of->place[op->place];
 	struct stall_check_member member = {
 		.job = of->job,
+		.uid = of->uid,
 		.process = (uint32_t)of->number,
 		.judged = {.rank = of->rank, .pid = of->pid, .recall = recall, .recall_arg = run},
 	};
@@ -349,6 +350,7 @@ static void add_uncalled(const struct store_rank *of, const struct store_place *
 {
 	struct stall_check_member member = {
 		.job = of->job,
+		.uid = of->uid,
 		.process = (uint32_t)of->number,
 		.uncalled = true,
 		.judged = {.rank = of->rank, .pid = of->pid},

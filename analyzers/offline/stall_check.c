@@ -70,13 +70,15 @@ static int stall_check_by_communicator(const void *a, const void *b)
 	int order = strcmp(x->job, y->job);
 
 	if (!order)
+		order = (x->uid > y->uid) - (x->uid < y->uid);
+	if (!order)
 		order = strcmp(x->judged.standing.communicator, y->judged.standing.communicator);
 	return order ? order : (x->judged.rank > y->judged.rank) - (x->judged.rank < y->judged.rank);
 }
 
 static bool stall_check_is_same(const struct stall_check_member *a, const struct stall_check_member *b)
 {
-	return strcmp(a->job, b->job) == 0 &&
+	return strcmp(a->job, b->job) == 0 && a->uid == b->uid &&
 	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
 }
 

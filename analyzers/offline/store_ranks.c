@@ -59,6 +59,7 @@ static int store_ranks_add_rank(void *arg, const struct rank_row *row)
 		.ended = row->ended,
 		.pid = (uint32_t)row->pid,
 		.first_seen_ns = store_feed_time(&ranks->options, row->first_seen_ns),
+		.uid = row->uid < 0 ? ALIGN_UID_UNKNOWN : (uint32_t)row->uid,
 	};
 	snprintf(rank->job, sizeof(rank->job), "%s", row->job);
 	snprintf(rank->host, sizeof(rank->host), "%s", row->host);
@@ -276,7 +277,7 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 		struct store_rank *rank = &ranks->rank[ranks->begin[i].index];
 
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
-			rank->world_size == next->world_size && rank->start_ns < next->start_ns &&
+			rank->world_size == next->world_size && rank->uid == next->uid && rank->start_ns < next->start_ns &&
 			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
 			store_ranks_end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, align);
 	}
@@ -291,6 +292,7 @@ static void store_ranks_announce(struct store_ranks *ranks, struct store_rank *r
 		.host = rank->host,
 		.card = rank->card,
 		.start_ns = rank->start_ns,
+		.uid = rank->uid,
 		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 

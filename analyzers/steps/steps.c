@@ -40,6 +40,12 @@ struct steps *steps_free(struct steps *steps)
 	return NULL;
 }
 
+size_t steps_bytes(const struct steps *steps)
+{
+	return sizeof(*steps) + steps->threads.count * sizeof(*steps->threads.rows) +
+	       steps->threads.entries * sizeof(struct steps_entry) + steps->held_capacity * sizeof(*steps->held);
+}
+
 int64_t steps_find_step(const struct steps *steps, uint64_t start_ns)
 {
 	if (steps->open && start_ns < steps->start_ns)
@@ -256,7 +262,7 @@ static void steps_on_begin(struct steps *steps, struct steps_thread *thread, con
 		!steps_thread_loop(thread))
 		steps->iteration_marked = true;
 
-	pushed = steps_thread_push(thread);
+	pushed = steps_thread_push(&steps->threads, thread);
 	if (!pushed) {
 		steps->counts.too_deep++;
 		thread->left_out++;

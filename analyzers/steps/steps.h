@@ -143,5 +143,7 @@ void steps_counts(const struct steps *steps, struct steps_counts *ret);
 /* Step at time_ns: the open one, the likely next one, or the previous one; STEPS_NONE, also for earlier times. */
 int64_t steps_step_at(const struct steps *steps, uint64_t time_ns);
 int64_t steps_next(const struct steps *steps); /* number of the open step */
+/* Memory in use; never shrinks. */
+size_t steps_bytes(const struct steps *steps);
 
 #endif

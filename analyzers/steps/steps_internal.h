@@ -34,6 +34,7 @@ struct steps_thread {
 struct steps_threads {
 	struct steps_thread *rows;
 	size_t count;
+	size_t entries; /* places in the stacks of all threads */
 };
 
 void steps_threads_done(struct steps_threads *threads);
@@ -43,7 +44,7 @@ struct steps_thread *steps_threads_find(const struct steps_threads *threads, uin
 struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t id, uint32_t keep, uint64_t *lost);
 
 /* The new innermost entry, zeroed except its texts; NULL: deeper than STEPS_DEPTH_MAX, or out of memory. */
-struct steps_entry *steps_thread_push(struct steps_thread *thread);
+struct steps_entry *steps_thread_push(struct steps_threads *threads, struct steps_thread *thread);
 /* Index of the open mark of an END, or -1. */
 int steps_thread_match(const struct steps_thread *thread, const char *stage);
 /* Outermost mark of the training loop, or NULL. */

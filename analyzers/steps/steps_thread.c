@@ -75,13 +75,15 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 	return row;
 }
 
-struct steps_entry *steps_thread_push(struct steps_thread *thread)
+struct steps_entry *steps_thread_push(struct steps_threads *threads, struct steps_thread *thread)
 {
+	size_t before = thread->capacity;
 	struct steps_entry *entry;
 
 	if (!array_reserve((void **)&thread->entries, &thread->capacity, thread->depth + 1, sizeof(*thread->entries),
 		    STEPS_DEPTH_MAX))
 		return NULL;
+	threads->entries += thread->capacity - before;
 	entry = &thread->entries[thread->depth++];
 	memset(entry, 0, offsetof(struct steps_entry, stage));
 	return entry;

@@ -87,12 +87,12 @@ int reader_list(struct reader *reader)
 	closedir(dir);
 	if (count)
 		qsort(files, count, sizeof(*files), reader_by_number);
-	/* Warn once a file, not once a statement. */
+	/* Warn once a file, not once a statement; what was left out remains so. */
 	for (size_t i = 0, j = 0; i < count; i++) {
 		while (j < reader->files_count && reader->files[j].name.number < files[i].name.number)
 			j++;
 		if (j < reader->files_count && reader->files[j].name.number == files[i].name.number)
-			files[i].warned = reader->files[j].warned;
+			files[i] = reader->files[j];
 	}
 	free(reader->files);
 	reader->files = files;

@@ -3,8 +3,9 @@
  * Reads a store: one read-only SQL connection over all segments of STATE_DIR/db, whether or not a daemon writes them.
  *
  * Each public view is a table of that connection. Rows come segment by segment, oldest first; comparisons with
- * constants run inside the segments, and segments outside the compared times are skipped. A damaged segment is left out
- * with a warning, one removed by retention meanwhile silently. State tables (ranks) have the newest row of each key,
+ * constants run inside the segments, and segments outside the compared times are skipped. A segment is left out with a
+ * warning where it is damaged, holds what the daemon does not write, or takes too long; silently where retention has
+ * removed it meanwhile. No SQL of a segment is run, so it may come from anybody. State tables (ranks) have the newest row of each key,
  * tables of the present (in_flight) the rows of the newest segment; both are read once a statement. Only SELECT is
  * allowed. Errors are one sentence.
  */

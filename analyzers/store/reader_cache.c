@@ -36,12 +36,13 @@ static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
 }
 
 /* The cache refuses non-integers in an integer key: an error of the file. */
-static int copy_rows(sqlite3_stmt *from, sqlite3_stmt *to)
+static int copy_rows(struct reader_connection *connection, sqlite3_stmt *from, sqlite3_stmt *to)
 {
+	struct reader_pass pass = {0};
 	size_t rows = 0;
 	int rc;
 
-	while ((rc = sqlite3_step(from)) == SQLITE_ROW) {
+	while ((rc = reader_guard_step(connection, &pass, from)) == SQLITE_ROW) {
 		if (++rows > CACHE_ROWS_MAX)
 			return SQLITE_TOOBIG;
 		for (int i = 0; i < sqlite3_column_count(from); i++) {
@@ -67,15 +68,12 @@ static int load_file(struct reader_table *table, struct reader_file *file, sqlit
 	if (rc == SQLITE_OK)
 		rc = reader_file_select(connection->db, table->schema, UINT64_MAX, "", &from);
 	if (rc == SQLITE_OK)
-		rc = copy_rows(from, to);
+		rc = copy_rows(connection, from, to);
 	sqlite3_finalize(from);
 	reader_file_release(connection);
-	if (rc == SQLITE_OK || rc == SQLITE_EMPTY)
+	if (rc == SQLITE_OK || rc == SQLITE_EMPTY || reader_file_leave_out(table->reader, file, rc))
 		return SQLITE_OK;
-	if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
-		return rc;
-	reader_file_warn(table->reader, file, sqlite3_errstr(rc));
-	return SQLITE_OK;
+	return rc;
 }
 
 static int reader_cache_tidy(struct reader_table *table)
@@ -112,5 +110,25 @@ int reader_cache_load(struct reader_table *table)
 		rc = reader_cache_tidy(table);
 	if (rc == SQLITE_OK)
 		table->loaded = reader->generation;
+	return rc;
+}
+
+int reader_cache_select(const struct reader_table *table, uint64_t wanted, const char *where, sqlite3_stmt **ret)
+{
+	sqlite3_str *sql = sqlite3_str_new(table->reader->cache);
+	char *text;
+	int rc;
+
+	for (size_t i = 0; i < schema_columns(table->schema); i++)
+		if (wanted & (1ULL << i))
+			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "SELECT ", table->schema->columns[i].name);
+		else
+			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "SELECT ");
+	sqlite3_str_appendf(sql, " FROM \"%w\"%s", table->schema->name, where);
+	text = sqlite3_str_finish(sql);
+	if (!text)
+		return SQLITE_NOMEM;
+	rc = sqlite3_prepare_v2(table->reader->cache, text, -1, ret, NULL);
+	sqlite3_free(text);
 	return rc;
 }

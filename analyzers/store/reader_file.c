@@ -18,7 +18,7 @@ static void file_path(const struct reader *reader, const struct reader_file *fil
 	snprintf(ret, size, "%s/%s", reader->dir, name);
 }
 
-void reader_file_warn(struct reader *reader, struct reader_file *file, const char *why)
+static void reader_file_warn(struct reader *reader, struct reader_file *file, const char *why)
 {
 	char path[PATH_MAX], sentence[PATH_MAX + 256];
 
@@ -28,6 +28,30 @@ void reader_file_warn(struct reader *reader, struct reader_file *file, const cha
 	file->warned = true;
 	snprintf(sentence, sizeof(sentence), "%s cannot be read (%s); its rows are left out", path, why);
 	reader->options.warning(reader->options.arg, sentence);
+}
+
+bool reader_file_leave_out(struct reader *reader, struct reader_file *file, int rc)
+{
+	static const struct {
+		int rc;
+		bool for_good;
+		const char *why;
+	} reasons[] = {
+		{SQLITE_MISMATCH, false, "written by a newer version"},
+		{SQLITE_AUTH, true, "a table of it is none that ranktrace writes"},
+		{SQLITE_INTERRUPT, true, "reading it takes too long"},
+	};
+
+	if (rc == SQLITE_NOMEM || (rc == SQLITE_INTERRUPT && reader->late))
+		return false;
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+		if (rc == reasons[i].rc) {
+			file->left_out = reasons[i].for_good;
+			reader_file_warn(reader, file, reasons[i].why);
+			return true;
+		}
+	reader_file_warn(reader, file, sqlite3_errstr(rc));
+	return true;
 }
 
 static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
@@ -45,7 +69,7 @@ static int pragma_int(sqlite3 *db, const char *sql, int64_t *ret)
 	return rc;
 }
 
-static int reader_file_open_at(struct reader *reader, const char *uri, sqlite3 **ret)
+static int reader_file_open_at(struct reader_connection *connection, const char *path, const char *uri, sqlite3 **ret)
 {
 	sqlite3 *db = NULL;
 	int64_t version = 0;
@@ -54,20 +78,17 @@ static int reader_file_open_at(struct reader *reader, const char *uri, sqlite3 *
 	rc = sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
 	if (!db)
 		return SQLITE_NOMEM;
-	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
-	sqlite3_limit(db, SQLITE_LIMIT_LENGTH, 1 << 24);
 	sqlite3_busy_timeout(db, 1000);
-	sqlite3_progress_handler(db, 2000, reader_progress, reader);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(db, "PRAGMA cell_size_check=1; PRAGMA query_only=1", NULL, NULL, NULL);
-	if (rc == SQLITE_OK && reader->options.connections_max)
+		rc = reader_guard_open(connection, db, path);
+	if (rc == SQLITE_OK && connection->reader->options.connections_max)
 		rc = sqlite3_exec(db, "PRAGMA cache_size=-256", NULL, NULL, NULL);
 	if (rc == SQLITE_OK)
 		rc = pragma_int(db, "PRAGMA user_version", &version);
 	if (rc == SQLITE_OK && version > SCHEMA_VERSION)
 		rc = SQLITE_MISMATCH;
+	if (rc == SQLITE_OK)
+		rc = reader_guard_close_off(db);
 	if (rc != SQLITE_OK) {
 		sqlite3_close(db);
 		return rc;
@@ -87,18 +108,18 @@ static void make_uri(const char *path, const char *query, char *ret, size_t size
 	snprintf(ret + used, size - used, "?%s", query);
 }
 
-static int reader_file_open_file(struct reader *reader, struct reader_file *file, sqlite3 **ret)
+static int reader_file_open_file(struct reader_connection *connection, const struct reader_file *file, sqlite3 **ret)
 {
 	char path[PATH_MAX], wal[PATH_MAX + 8], uri[3 * PATH_MAX + 64];
 	struct stat st;
 	int rc;
 
-	file_path(reader, file, path, sizeof(path));
+	file_path(connection->reader, file, path, sizeof(path));
 	/* Opening a pipe would block. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
 		return SQLITE_NOTADB;
 	make_uri(path, "mode=ro", uri, sizeof(uri));
-	rc = reader_file_open_at(reader, uri, ret);
+	rc = reader_file_open_at(connection, path, uri, ret);
 	if ((rc & 0xff) != SQLITE_CANTOPEN && (rc & 0xff) != SQLITE_READONLY)
 		return rc;
 	/* SQLite cannot open a WAL-mode file that has no -shm in a read-only folder. Without a WAL it is complete and
@@ -107,7 +128,7 @@ static int reader_file_open_file(struct reader *reader, struct reader_file *file
 	if (access(path, R_OK) < 0 || access(wal, F_OK) == 0)
 		return rc;
 	make_uri(path, "mode=ro&immutable=1", uri, sizeof(uri));
-	return reader_file_open_at(reader, uri, ret);
+	return reader_file_open_at(connection, path, uri, ret);
 }
 
 static struct reader_connection *reader_file_free_connection(struct reader *reader)
@@ -138,6 +159,8 @@ int reader_file_acquire(struct reader *reader, struct reader_file *file, struct 
 	struct reader_connection *place = NULL;
 	int rc;
 
+	if (file->left_out)
+		return SQLITE_EMPTY;
 	for (size_t i = 0; i < READER_CONNECTIONS_MAX && !place; i++)
 		if (reader->connections[i].db && reader->connections[i].number == file->name.number)
 			place = &reader->connections[i];
@@ -145,20 +168,17 @@ int reader_file_acquire(struct reader *reader, struct reader_file *file, struct 
 		place = reader_file_free_connection(reader);
 		if (!place) /* all connections are in use */
 			return SQLITE_NOMEM;
-		rc = reader_file_open_file(reader, file, &place->db);
-		if (rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM)
-			return rc;
-		if (rc != SQLITE_OK) {
-			reader_file_warn(reader, file,
-				rc == SQLITE_MISMATCH ? "written by a newer version" : sqlite3_errstr(rc));
-			return SQLITE_EMPTY;
-		}
+		place->reader = reader;
+		rc = reader_file_open_file(place, file, &place->db);
+		if (rc != SQLITE_OK)
+			return reader_file_leave_out(reader, file, rc) ? SQLITE_EMPTY : rc;
 		place->number = file->name.number;
 	}
 	/* One snapshot for all users. */
 	if (place->users++ == 0)
 		(void)sqlite3_exec(place->db, "BEGIN", NULL, NULL, NULL);
 	place->used_at = ++reader->uses;
+	reader_guard_restart(place);
 	*ret = place;
 	return SQLITE_OK;
 }
@@ -228,64 +248,74 @@ int reader_file_base(sqlite3 *db, int64_t *ret)
 	return rc;
 }
 
+struct columns {
+	const struct schema_table *table;
+	uint64_t there;
+};
+
+static void reader_file_take_column(void *arg, const char *name)
+{
+	struct columns *columns = arg;
+	int at = schema_column_find(columns->table, name);
+
+	if (at >= 0)
+		columns->there |= 1ULL << at;
+}
+
 int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret)
 {
-	char sql[128];
-	sqlite3_stmt *statement = NULL;
-	uint64_t there = 0;
-	int64_t exists = 0;
+	struct columns columns = {.table = table};
+	char name[64];
 	int rc;
 
-	snprintf(sql, sizeof(sql), "SELECT count(*) FROM sqlite_master WHERE name='%s'", table->name);
-	rc = pragma_int(db, sql, &exists);
-	if (rc != SQLITE_OK)
-		return rc;
-	if (!exists)
-		return SQLITE_EMPTY;
-	snprintf(sql, sizeof(sql), "SELECT * FROM \"%s\"", table->name);
-	rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
-	for (int i = 0; rc == SQLITE_OK && i < sqlite3_column_count(statement); i++) {
-		const char *name = sqlite3_column_name(statement, i);
-		int at = name ? schema_column_find(table, name) : -1;
-
-		if (at >= 0)
-			there |= 1ULL << at;
-	}
-	sqlite3_finalize(statement);
+	snprintf(name, sizeof(name), "%s_raw", table->name);
+	rc = reader_guard_table(db, name, reader_file_take_column, &columns);
 	if (rc == SQLITE_OK)
-		*ret = there;
+		*ret = columns.there;
 	return rc;
+}
+
+void reader_file_add_column(sqlite3_str *sql, const struct schema_table *table, uint64_t there, size_t i, int64_t base_ns)
+{
+	const char *name = schema_column_in(table, there, i);
+
+	if (!name)
+		sqlite3_str_appendall(sql, "NULL");
+	else if (table->columns[i].type == SCHEMA_TIME)
+		sqlite3_str_appendf(sql, "r.\"%w\"+%lld", name, (long long)base_ns);
+	else if (table->columns[i].type == SCHEMA_TEXT)
+		sqlite3_str_appendf(sql, "(SELECT text FROM texts WHERE id=r.\"%w\")", name);
+	else
+		sqlite3_str_appendf(sql, "r.\"%w\"", name);
 }
 
 int reader_file_select(
 	sqlite3 *db, const struct schema_table *table, uint64_t wanted, const char *where, sqlite3_stmt **ret)
 {
+	int64_t base_ns = 0;
 	sqlite3_str *sql;
 	uint64_t there;
 	char *text;
 	int rc;
 
 	rc = reader_file_columns(db, table, &there);
+	if (rc == SQLITE_OK)
+		rc = reader_file_base(db, &base_ns);
 	if (rc != SQLITE_OK)
 		return rc;
 	sql = sqlite3_str_new(db);
-	sqlite3_str_appendall(sql, "SELECT ");
 	for (size_t i = 0; i < schema_columns(table); i++)
 		if (wanted & (1ULL << i) && schema_column_in(table, there, i))
-			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "", table->columns[i].name);
+			sqlite3_str_appendf(sql, "%s\"%w\"", i ? "," : "SELECT ", table->columns[i].name);
 		else
-			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "");
-	/* A renamed column is read by its former name; a missing one is NULL, also in comparisons. */
-	sqlite3_str_appendf(sql, " FROM (SELECT *");
+			sqlite3_str_appendf(sql, "%sNULL", i ? "," : "SELECT ");
+	/* The file's own view of that name is not used. A missing column is NULL, also in comparisons. */
 	for (size_t i = 0; i < schema_columns(table); i++) {
-		const char *name = schema_column_in(table, there, i);
-
-		if (!(there & (1ULL << i)) && name)
-			sqlite3_str_appendf(sql, ",\"%w\" AS \"%w\"", name, table->columns[i].name);
-		else if (!name)
-			sqlite3_str_appendf(sql, ",NULL AS \"%w\"", table->columns[i].name);
+		sqlite3_str_appendall(sql, i ? "," : " FROM (SELECT ");
+		reader_file_add_column(sql, table, there, i, base_ns);
+		sqlite3_str_appendf(sql, " AS \"%w\"", table->columns[i].name);
 	}
-	sqlite3_str_appendf(sql, " FROM \"%w\")%s", table->name, where);
+	sqlite3_str_appendf(sql, " FROM \"%w_raw\" AS r)%s", table->name, where);
 	text = sqlite3_str_finish(sql);
 	if (!text)
 		return SQLITE_NOMEM;

@@ -50,19 +50,10 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 		return rc;
 	sql = sqlite3_str_new(db);
 	for (size_t i = 0; i < schema_columns(table); i++) {
-		const struct schema_column *column = &table->columns[i];
-		const char *name = schema_column_in(table, there, i);
-
-		if (!name)
-			sqlite3_str_appendf(sql, ",NULL");
-		else if (column->type == SCHEMA_TIME)
-			sqlite3_str_appendf(sql, ",r.\"%w\"+%lld", name, (long long)base_ns);
-		else if (column->type == SCHEMA_TEXT)
-			sqlite3_str_appendf(sql, ",(SELECT text FROM texts WHERE id=r.\"%w\")", name);
-		else
-			sqlite3_str_appendf(sql, ",r.\"%w\"", name);
-		if (!time && column->type == SCHEMA_TIME && name)
-			time = name;
+		sqlite3_str_appendall(sql, ",");
+		reader_file_add_column(sql, table, there, i, base_ns);
+		if (!time && table->columns[i].type == SCHEMA_TIME)
+			time = schema_column_in(table, there, i);
 	}
 	text = sqlite3_str_finish(sql);
 	if (!text)
@@ -85,11 +76,13 @@ static int select_rows(sqlite3 *db, const struct schema_table *table, sqlite3_st
 }
 
 /* SQLITE_DONE: end of the segment; SQLITE_ROW: stopped, with the result in *ret_stop. */
-static int walk_rows(struct walk *walk, uint64_t segment, sqlite3_stmt *statement, int *ret_stop)
+static int walk_rows(struct walk *walk, uint64_t segment, struct reader_connection *connection, sqlite3_stmt *statement,
+	int *ret_stop)
 {
+	struct reader_pass pass = {0};
 	int rc;
 
-	while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
+	while ((rc = reader_guard_step(connection, &pass, statement)) == SQLITE_ROW) {
 		bool timed = sqlite3_column_type(statement, 1) == SQLITE_INTEGER;
 		bool early = walk->following->since_ns && timed &&
 			     sqlite3_column_int64(statement, 1) < (int64_t)walk->following->since_ns;
@@ -119,7 +112,7 @@ static int walk_file(struct reader *reader, struct walk *walk, struct reader_fil
 	if (rc == SQLITE_OK) {
 		sqlite3_bind_int64(statement, 1, walk->place->segment == number ? walk->place->row : 0);
 		sqlite3_bind_int64(statement, 2, walk->left < INT64_MAX ? (sqlite3_int64)walk->left : INT64_MAX);
-		rc = walk_rows(walk, number, statement, ret_stop);
+		rc = walk_rows(walk, number, connection, statement, ret_stop);
 	}
 	sqlite3_finalize(statement);
 	reader_file_release(connection);
@@ -157,12 +150,10 @@ int reader_follow(struct reader *reader, const struct reader_following *followin
 		rc = walk_file(reader, &walk, file, &stop);
 		if (rc == SQLITE_ROW)
 			return stop;
-		if (rc == SQLITE_NOMEM || rc == SQLITE_INTERRUPT) {
-			snprintf(error, error_size, "cannot read the store: %s", sqlite3_errstr(rc));
-			return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
-		}
-		if (rc != SQLITE_DONE && rc != SQLITE_EMPTY)
-			reader_file_warn(reader, file, sqlite3_errstr(rc));
+		if (rc == SQLITE_DONE || rc == SQLITE_EMPTY || reader_file_leave_out(reader, file, rc))
+			continue;
+		snprintf(error, error_size, "cannot read the store: %s", sqlite3_errstr(rc));
+		return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
 	}
 	return 0;
 }

@@ -27,6 +27,7 @@ struct reader_scan {
 	int64_t word[READER_SCAN_WORDS_MAX]; /* numbers in the file, or NO_WORD */
 	sqlite3_stmt *statement;	     /* NULL: between files */
 	struct reader_connection *connection;
+	struct reader_pass pass; /* over the present file */
 	uint64_t number; /* of the present or last file; 0: none */
 	int text_rc;	 /* error of a text lookup */
 	int rc;		 /* result that ended the scan */
@@ -68,6 +69,7 @@ static void reader_scan_leave_file(struct reader_scan *scan)
 	scan->connection = NULL;
 	scan->rows = scan->at = 0;
 	scan->rows_rc = scan->text_rc = SQLITE_OK;
+	scan->pass = (struct reader_pass){0};
 }
 
 struct reader_scan *reader_scan_close(struct reader_scan *scan)
@@ -239,12 +241,13 @@ static struct reader_file *file_after(const struct reader *reader, uint64_t numb
 	return low < reader->files_count ? &reader->files[low] : NULL;
 }
 
-static void reader_scan_warn(struct reader_scan *scan, int rc)
+/* False: the error ends the scan. */
+static bool reader_scan_leave_out(struct reader_scan *scan, int rc)
 {
 	struct reader_file *file = file_after(scan->reader, scan->number - 1);
+	struct reader_file removed = {.warned = true};
 
-	if (file && file->name.number == scan->number)
-		reader_file_warn(scan->reader, file, sqlite3_errstr(rc));
+	return reader_file_leave_out(scan->reader, file && file->name.number == scan->number ? file : &removed, rc);
 }
 
 static int reader_scan_next_file(struct reader_scan *scan)
@@ -263,12 +266,6 @@ static int reader_scan_next_file(struct reader_scan *scan)
 	return rc == SQLITE_OK ? reader_scan_start(scan) : rc;
 }
 
-/* Errors that end the scan; others skip the rest of the file. */
-static bool ends(int rc)
-{
-	return rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM;
-}
-
 /* SQLITE_ROW: rows are buffered; or SQLite's result after the last one. */
 static int read_rows(struct reader_scan *scan)
 {
@@ -277,7 +274,7 @@ static int read_rows(struct reader_scan *scan)
 	scan->rows = scan->at = 0;
 	if (rc == SQLITE_OK) {
 		scan->connection->scanning = scan;
-		rc = sqlite3_step(scan->statement);
+		rc = reader_guard_step(scan->connection, &scan->pass, scan->statement);
 		if (rc != SQLITE_ROW)
 			scan->rows_rc = rc;
 	}
@@ -296,13 +293,11 @@ static int next_rows(struct reader_scan *scan)
 		if (rc == SQLITE_OK)
 			continue;
 		reader_scan_leave_file(scan);
-		if (ends(rc)) {
-			scan->rc = rc;
-			scan->over = true;
-			return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
-		}
-		if (rc != SQLITE_DONE && rc != SQLITE_EMPTY)
-			reader_scan_warn(scan, rc);
+		if (rc == SQLITE_DONE || rc == SQLITE_EMPTY || reader_scan_leave_out(scan, rc))
+			continue;
+		scan->rc = rc;
+		scan->over = true;
+		return rc == SQLITE_NOMEM ? -ENOMEM : -EINTR;
 	}
 	return 0;
 }

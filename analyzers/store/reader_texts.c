@@ -15,6 +15,7 @@ struct slot {
 };
 
 struct reader_texts {
+	struct reader_connection *connection;
 	sqlite3_stmt *find;
 	size_t count, slots;
 	struct slot *slot;
@@ -72,6 +73,7 @@ int reader_texts_open(struct reader_connection *connection)
 		free(texts);
 		return rc;
 	}
+	texts->connection = connection;
 	connection->texts = texts;
 	return SQLITE_OK;
 }
@@ -99,7 +101,7 @@ static int reader_texts_read_text(struct reader_texts *texts, int64_t id, char *
 
 	*ret = NULL;
 	sqlite3_bind_int64(texts->find, 1, id);
-	rc = sqlite3_step(texts->find);
+	rc = reader_guard_step(texts->connection, &texts->connection->others, texts->find);
 	if (rc == SQLITE_ROW && sqlite3_column_type(texts->find, 0) != SQLITE_NULL) {
 		text = (const char *)sqlite3_column_text(texts->find, 0);
 		*ret = text ? strndup(text, READER_SCAN_TEXT_BYTES - 1) : NULL;

@@ -16,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Version 2: drops.table_name; communicators.reason in place of trouble. */
-#define SCHEMA_VERSION 2
+/* Version 2: drops.table_name; communicators.reason in place of trouble. Version 3: ranks.uid; stacks. */
+#define SCHEMA_VERSION 3
 #define SCHEMA_COLUMNS_MAX 24		 /* stored columns of a table, and aliases */
 #define SCHEMA_APPLICATION_ID 0x52545243 /* "RTRC", PRAGMA application_id */
 

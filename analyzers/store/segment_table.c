@@ -34,8 +34,9 @@ struct cursor {
 	char where[WHERE_BYTES];
 	size_t next_file;
 	struct reader_file *file;
-	struct reader_connection *connection;
+	struct reader_connection *connection; /* NULL: the rows are in the cache, or none is read */
 	sqlite3_stmt *statement;
+	struct reader_pass pass; /* over the present file */
 	sqlite3_int64 row;
 	bool end;
 };
@@ -243,9 +244,12 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 	return reader_file_span(db, schema, low, high) == READER_SPAN_OUTSIDE;
 }
 
-static int start(struct cursor *cursor, sqlite3 *db)
+static int start(struct cursor *cursor)
 {
-	int rc = reader_file_select(db, cursor->table->schema, cursor->wanted, cursor->where, &cursor->statement);
+	int rc = cursor->connection
+			 ? reader_file_select(cursor->connection->db, cursor->table->schema, cursor->wanted, cursor->where,
+				   &cursor->statement)
+			 : reader_cache_select(cursor->table, cursor->wanted, cursor->where, &cursor->statement);
 
 	for (size_t i = 0; rc == SQLITE_OK && i < cursor->filters_count; i++)
 		rc = sqlite3_bind_value(cursor->statement, (int)i + 1, cursor->filters[i].value);
@@ -268,13 +272,14 @@ static int next_file(struct cursor *cursor)
 		leave_file(cursor);
 		return SQLITE_OK;
 	}
-	return start(cursor, cursor->connection->db);
+	cursor->pass = (struct reader_pass){0};
+	return start(cursor);
 }
 
-/* Errors that are the query's; all others are the file's, which is left out. */
-static bool ends_query(int rc)
+static int cursor_step(struct cursor *cursor)
 {
-	return rc == SQLITE_INTERRUPT || rc == SQLITE_NOMEM;
+	return cursor->connection ? reader_guard_step(cursor->connection, &cursor->pass, cursor->statement)
+				  : sqlite3_step(cursor->statement);
 }
 
 static int advance(struct cursor *cursor)
@@ -285,7 +290,7 @@ static int advance(struct cursor *cursor)
 		int rc = SQLITE_OK;
 
 		if (cursor->statement) {
-			rc = sqlite3_step(cursor->statement);
+			rc = cursor_step(cursor);
 			if (rc == SQLITE_ROW) {
 				cursor->row++;
 				return SQLITE_OK;
@@ -303,9 +308,8 @@ static int advance(struct cursor *cursor)
 		}
 		if (rc == SQLITE_OK || rc == SQLITE_EMPTY)
 			continue;
-		if (ends_query(rc) || in_memory(cursor->table->schema))
+		if (in_memory(cursor->table->schema) || !reader_file_leave_out(reader, cursor->file, rc))
 			return rc;
-		reader_file_warn(reader, cursor->file, sqlite3_errstr(rc));
 	}
 }
 
@@ -320,7 +324,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan
 	if (rc == SQLITE_OK && in_memory(cursor->table->schema)) {
 		rc = reader_cache_load(cursor->table);
 		if (rc == SQLITE_OK)
-			rc = start(cursor, cursor->table->reader->cache);
+			rc = start(cursor);
 	}
 	return rc == SQLITE_OK ? advance(cursor) : rc;
 }

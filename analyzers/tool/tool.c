@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "analyzers/base/fnv1a.h"
+#include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
 #define NSEC_PER_SEC 1000000000ULL
@@ -39,7 +40,7 @@ int tool_fail(int status, const char *format, ...)
 
 	fprintf(stderr, "%s: ", tool_full_name);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	text_vprint(stderr, format, args);
 	va_end(args);
 	fputc('\n', stderr);
 	return status;
@@ -65,7 +66,7 @@ void tool_warn(void *arg, const char *sentence)
 	(void)arg;
 	if (tool_said(sentence))
 		return;
-	fprintf(stderr, "%s: warning: %s\n", tool_full_name, sentence);
+	(void)tool_fail(0, "warning: %s", sentence);
 }
 
 int tool_see_help(void)
@@ -101,7 +102,7 @@ int tool_state_dir(const char *named, const char **ret)
 	if (error && *error)
 		return tool_fail(code && strcmp(code, "3") == 0 ? 3 : 1, "%s", error);
 	if (note && *note)
-		fprintf(stderr, "%s: %s\n", tool_full_name, note);
+		(void)tool_fail(0, "%s", note);
 	return 0;
 }
 

@@ -19,7 +19,7 @@
 void tool_begin(const char *name, char **argv);
 /* That beginning. */
 const char *tool_name(void);
-/* "NAME: SENTENCE" on stderr; returns status. */
+/* "NAME: SENTENCE" on stderr, one printable line; returns status. */
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* After getopt's message: refers to the help. Returns 2. */
 int tool_see_help(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Destination of messages: the journal with searchable fields if stderr is the journal's stream, otherwise stderr, one
- * line per message. Never fails, never blocks on memory, preserves errno. A message with line breaks (libbpf's)
- * becomes several.
+ * line per message. Never fails, never blocks on memory, preserves errno. A message of libbpf with line breaks (the
+ * verifier's log) becomes several.
  */
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <bpf/libbpf.h>
@@ -13,7 +13,7 @@
 #include <systemd/sd-journal.h>
 #include <time.h>
 #include "analyzers/base/term.h"
-#include "analyzers/base/utf8.h"
+#include "analyzers/base/text.h"
 #include "daemon/base/log.h"
 
 #define LOG_MESSAGE_BYTES 2048
@@ -83,36 +83,18 @@ static void log_send_to_stderr(int level, const char *component, const char *mes
 		log_level_names[level], term_end(stderr, colour), component, message);
 }
 
-/*
- * Names of jobs and files may hold any bytes: terminals must not interpret them, and journalctl shows only the length
- * of invalid UTF-8.
- */
-static char *log_clean(char *text)
-{
-	size_t left = strlen(text);
-
-	for (char *p = text; left;) {
-		size_t size = utf8_character((const unsigned char *)p, left);
-		bool control = ((unsigned char)*p < ' ' && !strchr("\r\n\t", *p)) || *p == 0x7f;
-
-		if (!size || control)
-			*p = '?';
-		size = size ? size : 1;
-		p += size;
-		left -= size;
-	}
-	return text;
-}
-
+/* Names of jobs and files may hold any bytes: one message is one line, which a terminal does not interpret. */
 static void log_emit(int level, const char *component, const char *file, int line, const char *func, char *text)
 {
-	char *rest = NULL;
+	size_t n = strlen(text);
 
-	for (char *part = strtok_r(log_clean(text), "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest)) {
-		if (to_journal && log_send_to_journal(level, component, file, line, func, part) >= 0)
-			continue;
-		log_send_to_stderr(level, component, part);
-	}
+	while (n && strchr("\r\n", text[n - 1]))
+		text[--n] = 0;
+	if (!n)
+		return;
+	text_clean(text);
+	if (!to_journal || log_send_to_journal(level, component, file, line, func, text) < 0)
+		log_send_to_stderr(level, component, text);
 }
 
 static _printf_(6, 0) void log_list(int level, const char *component, const char *file, int line, const char *func,
@@ -165,7 +147,7 @@ void log_fields(int level, const char *component, const char *message, const cha
 		return;
 	snprintf(priority, sizeof(priority), "PRIORITY=%d", level);
 	(void)log_join(text, sizeof(text), "MESSAGE", message);
-	log_add_field(field, &n, log_clean(text));
+	log_add_field(field, &n, text_clean(text));
 	log_add_field(field, &n, priority);
 	log_add_field(field, &n, log_join(component_text, sizeof(component_text), "RANKTRACE_COMPONENT", component));
 	log_add_field(field, &n, "SYSLOG_IDENTIFIER=ranktraced");
@@ -187,11 +169,15 @@ static _printf_(2, 0) int log_on_libbpf(enum libbpf_print_level level, const cha
 		[LIBBPF_INFO] = LOG_DEBUG,
 		[LIBBPF_DEBUG] = LOG_DEBUG,
 	};
-	int to = (size_t)level < ARRAY_SIZE(levels) ? levels[level] : LOG_DEBUG;
+	int to = (size_t)level < ARRAY_SIZE(levels) ? levels[level] : LOG_DEBUG, saved = errno;
+	char text[LOG_MESSAGE_BYTES], *rest = NULL;
 
 	if (strstr(format, "RLIMIT_MEMLOCK"))
 		to = LOG_DEBUG;
-	log_list(to, "libbpf", __FILE__, __LINE__, __func__, format, list);
+	if (to <= level_max && vsnprintf(text, sizeof(text), format, list) > 0)
+		for (char *part = strtok_r(text, "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest))
+			log_at(to, "libbpf", "%s", part);
+	errno = saved;
 	return 0;
 }
 

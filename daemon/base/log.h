@@ -4,7 +4,7 @@
  * stderr.
  *
  * `component` is a lower-case module name ("ranks", "store"): RANKTRACE_COMPONENT= in the journal, prefix on stderr. A
- * message is one sentence without trailing newline; a non-fatal one names the consequence ("skipping it", "trying
+ * message is one sentence without newlines (names in it may hold any bytes: what is not printable becomes '?'); a non-fatal one names the consequence ("skipping it", "trying
  * again in 5 s"). Levels by audience: LOG_ERR operator, now; LOG_WARNING operator, later; LOG_NOTICE state changes;
  * LOG_INFO progress; LOG_DEBUG developers.
  */

@@ -8,7 +8,8 @@
 
 #include "daemon/base/util.h"
 
-#define PROCFS_ENVIRON_BYTES_MAX (1u << 20)
+/* execve() takes at most 6 MiB of arguments and environment (3/4 of the 8 MiB of _STK_LIM). */
+#define PROCFS_ENVIRON_BYTES_MAX (6u << 20)
 #define PROCFS_COMMAND_BYTES_MAX (16u << 10)
 #define PROCFS_CGROUP_BYTES_MAX (16u << 10)
 
@@ -29,6 +30,8 @@ enum procfs_library {
 };
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
+/* The real user, as the initial user namespace numbers it. */
+int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* Target of the link, " (deleted)" included. */

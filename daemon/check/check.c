@@ -2,12 +2,15 @@
 /* Preflight checks: see check.h. To add one: a function and a row in the table at the end. */
 #include "daemon/check/check.h"
 #include "analyzers/base/term_table.h"
+#include "analyzers/base/text.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/collector.h"
 #include "daemon/probes/call_engine.h"
+#include "daemon/probes/quarantine.h"
 #include "daemon/ranks/ranks.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <sys/statvfs.h>
@@ -25,6 +28,7 @@ enum {
 #define NCCL_CONF "/etc/nccl.conf"
 #define NCCL_PLUGIN_KEY "NCCL_PROFILER_PLUGIN="
 #define NCCL_PLUGIN RANKTRACE_LIBDIR "/libnccl-profiler-ranktrace.so"
+#define DISPUTES_MAX 8u /* ranks that two users claim */
 #define DISK_FREE_BYTES_LOW (1ULL << 30)
 
 static struct check_item *check_add(struct check_list *list, const char *topic, enum check_verdict verdict,
@@ -40,8 +44,10 @@ static struct check_item *check_add(struct check_list *list, const char *topic, 
 	copy_text(item->topic, sizeof(item->topic), topic);
 	copy_text(item->advice, sizeof(item->advice), advice);
 	item->verdict = verdict;
+	item->about_ranks = false;
 	va_start(args, format);
 	vsnprintf(item->sentence, sizeof(item->sentence), format, args);
+	text_clean(item->sentence);
 	va_end(args);
 	return item;
 }
@@ -275,7 +281,58 @@ static void check_ranks(const struct context *context, struct check_list *list)
 			"no training rank on this node; libraries are checked when a rank runs");
 }
 
+static void add_suspect(void *arg, uint32_t uid, uint64_t count, const char *why)
+{
+	struct check_list *list = arg;
+
+	check_add(list, "suspects", CHECK_LIMITED, "ask the user; findings of his jobs turn no level on",
+		"user %" PRIu32 ": %s (%" PRIu64 " time%s)", uid, why, count, count == 1 ? "" : "s")
+		->about_ranks = true;
+}
+
+struct disputes {
+	const struct ranks *ranks;
+	struct check_list *list;
+	unsigned count;
+};
+
+/* Told once, of the user with the lower number. */
+static void add_dispute(void *arg, const struct rank *rank)
+{
+	struct disputes *disputes = arg;
+	uint32_t other;
+
+	if (!ranks_disputed(disputes->ranks, rank, &other) || rank->uid > other || disputes->count++ >= DISPUTES_MAX)
+		return;
+	check_add(disputes->list, "suspects", CHECK_LIMITED,
+		"tracectl ranks shows both; they are judged as two jobs",
+		"users %" PRIu32 " and %" PRIu32 " both run a rank %" PRId32 " of job %s", rank->uid, other, rank->env.rank,
+		rank->env.job)
+		->about_ranks = true;
+}
+
+static void check_suspects(const struct context *context, struct check_list *list)
+{
+	struct disputes disputes = {context->ranks, list, 0};
+
+	if (!context->ranks)
+		return;
+	ranks_suspects_each(context->ranks, add_suspect, list);
+	ranks_each(context->ranks, add_dispute, &disputes);
+}
+
 /* A level that is on and has ranks but no probe records nothing. */
+static void check_quarantine(const struct context *context, struct check_list *list)
+{
+	unsigned count = quarantine_count(context->quarantine);
+
+	if (count)
+		check_add(list, "libraries", CHECK_LIMITED, "",
+			"%u library file%s of ranks %s not read: damaged, larger than libraries are, or on a file system that "
+			"did not answer; %s functions are not traced",
+			count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "its" : "their");
+}
+
 static void add_collector(const struct context *context, enum level level, struct check_list *list,
 	const struct collector *collector, const struct collector_status *status)
 {
@@ -322,7 +379,8 @@ static bool level_from_collectors(
 				level == first_on(context, collector) && n < status->notes && n < COLLECTOR_NOTES_MAX;
 				n++)
 				check_add(list, level_name(level), CHECK_LIMITED, "", "%s: %s", collector->name,
-					status->note[n]);
+					status->note[n])
+					->about_ranks = true;
 		}
 		memset(status, 0, sizeof(*status));
 	}
@@ -360,7 +418,9 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_state,
 	check_device_times,
 	check_ranks,
+	check_quarantine,
 	check_levels,
+	check_suspects,
 };
 
 void check_run(const struct context *context, struct check_list *ret)

@@ -19,6 +19,7 @@ struct check_item {
 	enum check_verdict verdict;
 	char sentence[512];
 	char advice[256]; /* "" if nothing is to be done */
+	bool about_ranks; /* names users, processes or files of ranks */
 };
 
 struct check_list {

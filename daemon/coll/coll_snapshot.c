@@ -93,6 +93,7 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	*member = (struct coll_snapshot_member){
 		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
 		.ended_ns = standing->ended_ns,
+		.uid = standing->uid,
 	};
 	(void)copy_text(member->job, sizeof(member->job), standing->job);
 	(void)copy_text(member->kind, sizeof(member->kind), standing->kind);
@@ -105,7 +106,7 @@ static int coll_snapshot_order(uint64_t a, uint64_t b)
 }
 
 /*
- * Orders members of one communicator together, per job, in case identities collide. Unidentified ones form groups of
+ * Orders members of one communicator together, per user and job, in case identities collide. Unidentified ones form groups of
  * their own.
  */
 static int coll_snapshot_by_communicator(const void *a, const void *b)
@@ -114,6 +115,7 @@ static int coll_snapshot_by_communicator(const void *a, const void *b)
 	const struct coll_standing *p = &x->judged.standing, *q = &y->judged.standing;
 	int r = coll_snapshot_order(!p->communicator[0], !q->communicator[0]);
 
+	r = r ? r : coll_snapshot_order(x->uid, y->uid);
 	r = r ? r : strcmp(x->job, y->job);
 	r = r ? r : strcmp(p->family, q->family);
 	r = r ? r : strcmp(p->communicator, q->communicator);

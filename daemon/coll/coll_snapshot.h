@@ -15,6 +15,7 @@
 struct coll_snapshot_member {
 	struct coll_judged judged;
 	char job[64];
+	uint32_t uid; /* of the rank's process */
 	char kind[16];
 	char trouble[192];
 	uint64_t ended_ns; /* when the rank ended; 0: alive */

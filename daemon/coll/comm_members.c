@@ -22,6 +22,7 @@ static int compare_communicators(const struct member *a, const struct member *b)
 	r = r ? r : strcmp(a->family, b->family);
 	r = r ? r : COMPARE(a->members, b->members);
 	r = r ? r : COMPARE(a->rank->env.world_size, b->rank->env.world_size);
+	r = r ? r : COMPARE(a->rank->uid, b->rank->uid);
 	r = r ? r : strcmp(a->rank->env.job, b->rank->env.job);
 	return r ? r : strcmp(a->rank->env.source, b->rank->env.source);
 }

@@ -80,7 +80,7 @@ bool comm_identify(struct context *context, const struct rank *rank, struct comm
 
 /*
  * Members of a communicator as ranks of the job, which no call passes: known if all members are on this node, or if the
- * communicator has as many members as the job has ranks. Members share identity, library, size, job and world size;
+ * communicator has as many members as the job has ranks. Members share identity, library, size, user, job and world size;
  * each member number and each rank must occur once. Members never change during a communicator's life.
  */
 

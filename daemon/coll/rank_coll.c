@@ -5,7 +5,9 @@
 #include "daemon/calls/call_fields.h"
 #include "daemon/coll/comms.h"
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -21,6 +23,7 @@ struct rank_coll_state {
 	uint64_t ended_ns;
 	struct comm_rows comms;
 	bool settling;
+	uint64_t limited; /* kernel_limited(), as reported to the analyzer */
 };
 
 struct rank_coll {
@@ -35,7 +38,6 @@ struct rank_coll {
 	uint64_t idle_next_ns, members_next_ns;
 	bool off; /* L1 is off: late records start nothing */
 	struct rank_coll_state *ended[RANK_COLL_ENDED];
-	unsigned ended_next;
 	size_t slots;
 	struct rank_coll_state *slot[];
 };
@@ -176,7 +178,7 @@ static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t sl
 static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *same)
 {
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
-		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
+		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank && colls->ended[i]->rank.uid == same->uid &&
 							 streq(colls->ended[i]->rank.env.job, same->env.job))))
 			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 }
@@ -205,6 +207,73 @@ static struct rank_coll_state *rank_coll_of_rank(struct rank_coll *colls, const 
 	return slot;
 }
 
+/* The rank needs too much: what it has in flight is lost. */
+static void rank_coll_shed(void *arg, uint32_t number)
+{
+	struct rank_coll *colls = arg;
+
+	if (number < colls->slots)
+		colls->slot[number] = rank_coll_state_free(colls->slot[number]);
+}
+
+static size_t rank_coll_bytes(const struct rank_coll_state *slot)
+{
+	return coll_memory_bytes(slot->ops) + slot->comms.capacity * sizeof(*slot->comms.comm);
+}
+
+static void rank_coll_account(const struct rank_coll_state *slot)
+{
+	rank_budget_set(slot->colls->context->budget, RANK_BUDGET_COLL, &slot->rank, rank_coll_bytes(slot));
+}
+
+static unsigned rank_coll_ended_of(const struct rank_coll *colls, uint32_t uid)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		count += colls->ended[i] && colls->ended[i]->rank.uid == uid;
+	return count;
+}
+
+/* The oldest ended rank of the user with the most of them; RANK_COLL_ENDED if there is none. */
+static size_t rank_coll_ended_excess(const struct rank_coll *colls)
+{
+	size_t excess = RANK_COLL_ENDED;
+	unsigned most = 0;
+
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++) {
+		const struct rank_coll_state *slot = colls->ended[i];
+		unsigned count = slot ? rank_coll_ended_of(colls, slot->rank.uid) : 0;
+
+		if (!slot || count < most || (count == most && slot->ended_ns > colls->ended[excess]->ended_ns))
+			continue;
+		most = count;
+		excess = i;
+	}
+	return excess;
+}
+
+/* Keeps an ended rank within the bounds. */
+static void rank_coll_keep_ended(struct rank_coll *colls, struct rank_coll_state *slot)
+{
+	size_t bytes = rank_coll_bytes(slot), count = 1, at = 0;
+
+	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
+		if (colls->ended[i]) {
+			bytes += rank_coll_bytes(colls->ended[i]);
+			count++;
+		}
+	while (count > 1 && (count > RANK_COLL_ENDED || bytes > (size_t)LIMIT_ENDED_STATE_MIB << 20)) {
+		at = rank_coll_ended_excess(colls);
+		bytes -= rank_coll_bytes(colls->ended[at]);
+		colls->ended[at] = rank_coll_state_free(colls->ended[at]);
+		count--;
+	}
+	for (at = 0; colls->ended[at]; at++)
+		;
+	colls->ended[at] = slot;
+}
+
 static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct rank_coll *colls = arg;
@@ -225,8 +294,7 @@ static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_chan
 		return;
 	}
 	slot->ended_ns = monotonic_ns();
-	rank_coll_state_free(colls->ended[colls->ended_next % RANK_COLL_ENDED]);
-	colls->ended[colls->ended_next++ % RANK_COLL_ENDED] = slot;
+	rank_coll_keep_ended(colls, slot);
 }
 
 int rank_coll_new(struct context *context, struct rank_coll **ret)
@@ -244,6 +312,7 @@ int rank_coll_new(struct context *context, struct rank_coll **ret)
 		free(colls);
 		return r;
 	}
+	rank_budget_part(context->budget, RANK_BUDGET_COLL, rank_coll_shed, colls);
 	*ret = colls;
 	return 0;
 }
@@ -273,12 +342,14 @@ struct rank_coll *rank_coll_free(struct rank_coll *colls)
 
 void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device)
 {
-	struct rank_coll_state *slot = colls->off ? NULL : rank_coll_of_rank(colls, rank);
+	bool takes = !colls->off && rank_budget_admits(colls->context->budget, rank);
+	struct rank_coll_state *slot = takes ? rank_coll_of_rank(colls, rank) : NULL;
 
 	if (!slot)
 		return;
 	coll_feed_device(slot->ops, device);
 	rank_coll_settle(slot);
+	rank_coll_account(slot);
 }
 
 void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
@@ -318,7 +389,8 @@ static struct coll_event rank_coll_event(
 static void rank_coll_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	const struct rt_call_event *call = record->event;
-	struct rank_coll_state *slot = context->ops ? rank_coll_of_rank(context->ops, rank) : NULL;
+	bool takes = context->ops && rank_budget_admits(context->budget, rank);
+	struct rank_coll_state *slot = takes ? rank_coll_of_rank(context->ops, rank) : NULL;
 	struct coll_event event;
 
 	if (!slot)
@@ -333,6 +405,7 @@ static void rank_coll_feed(struct context *context, const struct rank *rank, con
 	event.text = record->text;
 	coll_feed(slot->ops, &event);
 	rank_coll_settle(slot);
+	rank_coll_account(slot);
 }
 
 static void rank_coll_level(struct context *context, enum level level, bool on)
@@ -344,17 +417,21 @@ static void rank_coll_level(struct context *context, enum level level, bool on)
 		rank_coll_end_all(context->ops);
 }
 
-/* Dropped records may be calls of any rank. */
+/* Dropped records may be calls of any rank; those beyond the limits of a rank are its own. */
 static void rank_coll_feed_drops(struct rank_coll *colls)
 {
 	uint64_t drops = colls->context->kernel ? kernel_drops(colls->context->kernel, RT_KIND_CALL) : 0;
 
-	if (drops == colls->drops)
-		return;
+	for (size_t i = 0; i < colls->slots; i++) {
+		struct rank_coll_state *slot = colls->slot[i];
+		uint64_t limited = slot && colls->context->kernel ? kernel_limited(colls->context->kernel, (uint32_t)i) : 0;
+
+		if (!slot || (drops == colls->drops && limited == slot->limited))
+			continue;
+		slot->limited = limited;
+		coll_dropped(slot->ops);
+	}
 	colls->drops = drops;
-	for (size_t i = 0; i < colls->slots; i++)
-		if (colls->slot[i])
-			coll_dropped(colls->slot[i]->ops);
 }
 
 /* Changes made here are written by the settle that follows in the tick. */
@@ -392,6 +469,7 @@ static void rank_coll_tick(struct context *context, uint64_t now_ns)
 		coll_idle(colls->slot[i]->ops, now_ns);
 		comm_rows_retry(&colls->slot[i]->comms, now_ns);
 		rank_coll_settle(colls->slot[i]);
+		rank_coll_account(colls->slot[i]);
 	}
 }
 
@@ -413,7 +491,9 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
 	/* The kernel lists a dead rank's call until its sweep: must not create a state. */
-	struct rank_coll_state *slot = rank && !rank->ended && rank_coll_takes(probe->event) ? rank_coll_of_rank(refresh->colls, rank) : NULL;
+	bool takes = rank && !rank->ended && rank_coll_takes(probe->event) &&
+		     rank_budget_admits(refresh->colls->context->budget, rank);
+	struct rank_coll_state *slot = takes ? rank_coll_of_rank(refresh->colls, rank) : NULL;
 	struct coll_event event;
 
 	if (!slot)
@@ -425,7 +505,7 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 	rank_coll_settle(slot);
 	if (refresh->count < refresh->max)
 		refresh->ret[refresh->count++] =
-			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns};
+			(struct rank_coll_call){rank->env.rank, pid, thread_id, probe, start_ns, rank->uid};
 }
 
 size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, size_t max)
@@ -451,6 +531,7 @@ static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_st
 			.rank = rank->rank.env.rank,
 			.pid = rank->rank.pid,
 			.job = rank->rank.env.job,
+			.uid = rank->rank.uid,
 			.ended_ns = rank->ended_ns,
 			.ops = rank->ops,
 			.standing = &standing[i],

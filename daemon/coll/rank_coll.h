@@ -28,6 +28,7 @@ struct rank_coll_call {
 	uint32_t pid, thread_id;
 	const struct probe *probe;
 	uint64_t start_ns;
+	uint32_t uid; /* of the process */
 };
 
 /* Reader of the kernel's map of calls in flight: one callback each, in any order. flags: RT_CALL_*. */
@@ -73,6 +74,7 @@ struct rank_coll_standing {
 	int32_t rank;
 	uint32_t pid;
 	const char *job;
+	uint32_t uid;
 	uint64_t ended_ns; /* 0: alive */
 	const struct coll *ops;
 	const struct coll_standing *standing;

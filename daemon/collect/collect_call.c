@@ -4,13 +4,13 @@
  * while a level is on, and dispatches records: marks to steps/, events to the sink of their kind (collect_internal.h).
  * Serves every level named by a table row.
  */
-#include <fnmatch.h>
-
 #include "bpf/call.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
 #include "daemon/coll/rank_coll.h"
@@ -21,6 +21,8 @@
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
+#define SCAN_RETRY_NS NSEC_PER_SEC	  /* a scan that did not begin, or has not ended */
+#define REGROUP_NS NSEC_PER_SEC		  /* probes wait for further files at most */
 #define SCAN_SHARE 20			  /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* a text as UTF-8 */
@@ -51,9 +53,8 @@ struct call {
 	uint64_t unreadable;
 	uint64_t unclaimed; /* records with an event that no sink takes */
 	char reason[COLLECTOR_NOTE_BYTES];
-	size_t patterns;
-	const char **pattern;  /* libraries in the table */
-	uint64_t attaching_ns; /* time spent on new libraries */
+	const char **pattern;	    /* libraries in the table, NULL-terminated */
+	uint64_t regroup_since_ns;  /* regroup is due since */
 	size_t watches;
 	struct watch *watch;
 };
@@ -62,16 +63,18 @@ static void collect_call_library_added(void *arg, struct library *library)
 {
 	struct call *call = arg;
 	struct attachment *attachment = NULL;
-	uint64_t start_ns = monotonic_ns();
 	int r = attachment_new(&call->attach, library, &attachment);
 
+	if (r == -EUCLEAN)
+		ranks_suspect(call->context->ranks, library->uid, "a library file is damaged or larger than libraries are");
 	if (r < 0) {
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
 	}
 	library->owner_data = attachment;
+	if (!call->regroup)
+		call->regroup_since_ns = monotonic_ns();
 	call->regroup = true;
-	call->attaching_ns += monotonic_ns() - start_ns;
 }
 
 static void collect_call_library_dropped(void *arg, struct library *library)
@@ -86,10 +89,15 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 static void collect_call_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct call *call = arg;
+	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
+	uint32_t uid = 0;
 
-	snprintf(
-		call->reason, sizeof(call->reason), "cannot use %.160s of process %u: %s", path, pid, strerror(-error));
-	log_warning("call", "%s; its functions are not traced", call->reason);
+	(void)procfs_uid("/proc", pid, &uid);
+	if (error == -ENOSPC && rank)
+		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
+	/* Why is between the log and its readers: it says something about other people's folders. */
+	snprintf(call->reason, sizeof(call->reason), "a library of process %u cannot be opened", pid);
+	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
 }
 
 struct in_flight {
@@ -136,16 +144,6 @@ static void call_closep(struct call **call)
 	call_close(*call);
 }
 
-static bool collect_call_wanted(void *arg, const char *base_name)
-{
-	const struct call *call = arg;
-
-	for (size_t i = 0; i < call->patterns; i++)
-		if (fnmatch(call->pattern[i], base_name, 0) == 0)
-			return true;
-	return false;
-}
-
 extern const struct collector collector_call;
 
 static int load_tables(struct call *call)
@@ -163,14 +161,112 @@ static int load_tables(struct call *call)
 	call->pattern = calloc(call->table.count * PROBE_PATTERNS_MAX + 1, sizeof(*call->pattern));
 	if (!call->pattern)
 		return -ENOMEM;
-	call->patterns = probe_table_libraries(&call->table, call->pattern);
+	(void)probe_table_libraries(&call->table, call->pattern);
 	return 0;
+}
+
+static struct watch *collect_call_watch(struct call *call, int64_t instance)
+{
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance == instance)
+			return &call->watch[i];
+	return NULL;
+}
+
+struct names_query {
+	int64_t instance;
+	bool torch;    /* maps libtorch_cpu */
+	bool readable; /* and a library with readable record_function */
+};
+
+static void collect_call_names_of_library(void *arg, struct library *library)
+{
+	struct names_query *query = arg;
+
+	if (!library_used_by(library, query->instance) || !library->owner_data)
+		return;
+	query->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
+	query->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
+}
+
+static void collect_call_check_names(struct call *call, struct watch *watch)
+{
+	struct names_query query = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
+
+	libraries_each(call->libraries, collect_call_names_of_library, &query);
+	/* libtorch_python loads after libtorch_cpu: "unreadable" counts only after the eager phase. */
+	if (!rank || !query.torch || (!query.readable && watch->interval_ns == SCAN_FIRST_NS) ||
+		watch->names_readable == query.readable)
+		return;
+	watch->names_readable = query.readable;
+	rank_steps_names_readable(call->context->steps, rank, query.readable);
+}
+
+static void collect_call_regroup(struct call *call)
+{
+	if (!call->regroup)
+		return;
+	call->regroup = false;
+	groups_choose(call->libraries, call->on);
+}
+
+/* All files that ranks map now are known. */
+static void collect_call_settled(void *arg)
+{
+	struct call *call = arg;
+
+	collect_call_regroup(call);
+	for (size_t i = 0; i < call->watches; i++)
+		if (call->watch[i].instance)
+			collect_call_check_names(call, &call->watch[i]);
+}
+
+static void collect_call_scanned(void *arg, int64_t instance, int result, uint64_t cost_ns)
+{
+	struct call *call = arg;
+	struct watch *watch = collect_call_watch(call, instance);
+	uint64_t limit_ns = call->context->config.scan_interval_ns, now_ns = monotonic_ns(), pause_ns;
+
+	if (!watch)
+		return;
+	if (now_ns - watch->since_ns > SCAN_EAGER_NS || result < 0)
+		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
+	if (result >= 0)
+		collect_call_check_names(call, watch);
+	/* The process controls a scan's cost: it may map a million files. */
+	pause_ns = cost_ns * SCAN_SHARE * ranks_count(call->context->ranks, RANK_ROLE_RANK);
+	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
+}
+
+/* What it finds comes later: collect_call_scanned(). */
+static void collect_call_scan(struct call *call, struct watch *watch, uint64_t now_ns)
+{
+	watch->next_scan_ns = now_ns + SCAN_RETRY_NS;
+	(void)libraries_scan(call->libraries, watch->pid, watch->instance);
+}
+
+static struct libraries *collect_call_libraries(struct call *call)
+{
+	const struct libraries_ops ops = {
+		.patterns = call->pattern,
+		.added = collect_call_library_added,
+		.dropped = collect_call_library_dropped,
+		.refused = collect_call_library_refused,
+		.scanned = collect_call_scanned,
+		.settled = collect_call_settled,
+		.arg = call,
+		.workers = call->context->workers,
+		.table = &call->table,
+		.quarantine = call->context->quarantine,
+	};
+
+	return libraries_new(&ops, "/proc");
 }
 
 static int call_open(struct context *context, void **ret_state)
 {
 	_cleanup_(call_closep) struct call *call = calloc(1, sizeof(*call));
-	struct libraries_ops ops = {collect_call_wanted, collect_call_library_added, collect_call_library_dropped, collect_call_library_refused, call};
 	enum call_engine_mode mode = call_engine_mode(kernel_features(context->kernel));
 	int r;
 
@@ -194,7 +290,7 @@ static int call_open(struct context *context, void **ret_state)
 	call->attach = call_engine_attach(call->engine, &call->table);
 	call->watches = context->config.ranks_max;
 	call->watch = calloc(call->watches, sizeof(*call->watch));
-	call->libraries = libraries_new(&ops, "/proc");
+	call->libraries = collect_call_libraries(call);
 	if (!call->watch || !call->libraries)
 		return -ENOMEM;
 	if (context->ops)
@@ -258,78 +354,6 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	return call_level_report(&sum, report, report_size);
 }
 
-static struct watch *collect_call_watch(struct call *call, int64_t instance)
-{
-	for (size_t i = 0; i < call->watches; i++)
-		if (call->watch[i].instance == instance)
-			return &call->watch[i];
-	return NULL;
-}
-
-struct names_query {
-	int64_t instance;
-	bool torch;    /* maps libtorch_cpu */
-	bool readable; /* and a library with readable record_function */
-};
-
-static void collect_call_names_of_library(void *arg, struct library *library)
-{
-	struct names_query *query = arg;
-
-	if (!library_used_by(library, query->instance) || !library->owner_data)
-		return;
-	query->torch |= strncmp(library->base_name, TORCH_LIBRARY, strlen(TORCH_LIBRARY) - 1) == 0;
-	query->readable |= attachment_has_set(library->owner_data, RECORD_FUNCTION);
-}
-
-static void collect_call_check_names(struct call *call, struct watch *watch)
-{
-	struct names_query query = {.instance = watch->instance};
-	const struct rank *rank = ranks_by_pid(call->context->ranks, watch->pid);
-
-	libraries_each(call->libraries, collect_call_names_of_library, &query);
-	/* libtorch_python loads after libtorch_cpu: "unreadable" counts only after the eager phase. */
-	if (!rank || !query.torch || (!query.readable && watch->interval_ns == SCAN_FIRST_NS) ||
-		watch->names_readable == query.readable)
-		return;
-	watch->names_readable = query.readable;
-	rank_steps_names_readable(call->context->steps, rank, query.readable);
-}
-
-/* Monotonic clock, stopped while new libraries are read and attached. */
-static uint64_t collect_call_scan_clock_ns(const struct call *call)
-{
-	return monotonic_ns() - call->attaching_ns;
-}
-
-static void collect_call_regroup(struct call *call)
-{
-	uint64_t start_ns = monotonic_ns();
-
-	if (!call->regroup)
-		return;
-	call->regroup = false;
-	groups_choose(call->libraries, call->on);
-	call->attaching_ns += monotonic_ns() - start_ns;
-}
-
-static void collect_call_scan(struct call *call, struct watch *watch, uint64_t now_ns)
-{
-	uint64_t limit_ns = call->context->config.scan_interval_ns, start_ns, pause_ns;
-
-	if (now_ns - watch->since_ns > SCAN_EAGER_NS)
-		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
-	start_ns = collect_call_scan_clock_ns(call);
-	if (libraries_scan(call->libraries, watch->pid, watch->instance) >= 0) {
-		collect_call_regroup(call);
-		collect_call_check_names(call, watch);
-	}
-	/* The process controls a scan's cost: it may map a million files. */
-	pause_ns = (collect_call_scan_clock_ns(call) - start_ns) * SCAN_SHARE *
-		   ranks_count(call->context->ranks, RANK_ROLE_RANK);
-	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
-}
-
 static void call_rank(void *state, const struct rank *rank, enum rank_change change)
 {
 	struct call *call = state;
@@ -363,6 +387,8 @@ static void call_tick(void *state, uint64_t now_ns)
 	call_sinks_tick(call->context, now_ns);
 	if (call->sweep && call->engine && !uprobe_is_detaching())
 		collect_call_sweep(call);
+	if (call->regroup && now_ns - call->regroup_since_ns > REGROUP_NS)
+		collect_call_regroup(call);
 	for (size_t i = 0; i < call->watches; i++)
 		if (call->watch[i].instance && now_ns >= call->watch[i].next_scan_ns)
 			collect_call_scan(call, &call->watch[i], now_ns);
@@ -436,10 +462,8 @@ static void collect_call_status_library(void *arg, struct library *library)
 	const char *name;
 	int error;
 
-	if (!attachment) {
-		collector_note(status, "cannot read %s: its functions are not traced", library->path);
+	if (!attachment)
 		return;
-	}
 	status->libraries++;
 	status->probes_attached += attachment_attached(attachment);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
@@ -448,6 +472,22 @@ static void collect_call_status_library(void *arg, struct library *library)
 			collector_note(status, "%s: cannot attach '%s' in %s: %s", level_name(level), name,
 				library->path, strerror(-error));
 	}
+}
+
+/* Which ones, and why, the log says: it is about files of ranks. */
+static void collect_call_count_unread(void *arg, struct library *library)
+{
+	*(unsigned *)arg += !library->owner_data;
+}
+
+static void collect_call_note_unread(struct call *call, struct collector_status *ret)
+{
+	unsigned count = 0;
+
+	libraries_each(call->libraries, collect_call_count_unread, &count);
+	if (count)
+		collector_note(ret, "%u librar%s of ranks cannot be read: %s functions are not traced (see tracectl check)", count,
+			count == 1 ? "y" : "ies", count == 1 ? "its" : "their");
 }
 
 static void call_status(void *state, struct collector_status *ret)
@@ -480,8 +520,10 @@ static void call_status(void *state, struct collector_status *ret)
 				call->watch[i].pid);
 	if (call->libraries)
 		call_level_notes(call->libraries, ret);
-	if (call->libraries)
+	if (call->libraries) {
+		collect_call_note_unread(call, ret);
 		libraries_each(call->libraries, collect_call_status_library, ret);
+	}
 }
 
 const struct collector collector_call = {

@@ -19,6 +19,7 @@
 #include "daemon/store/store.h"
 
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
+#define SCAN_RETRY_NS NSEC_PER_SEC /* a scan that did not begin, or has not ended */
 #define SCAN_SHARE 20 /* scans use at most 1/SCAN_SHARE of a CPU */
 /* Time of a window besides its length: attaching, detaching, the loop's ticks. Measured: 8 to 16 and 25 to 50 ms. */
 #define WINDOW_MARGIN_NS (200 * NSEC_PER_MSEC)
@@ -82,6 +83,24 @@ static int load_table(struct launches *launches, struct probe_table *table)
 	return 0;
 }
 
+static void collect_launches_scanned(void *arg, int64_t instance, int result, uint64_t cost_ns)
+{
+	struct launches *launches = arg;
+	uint64_t limit_ns = launches->context->config.scan_interval_ns, now_ns = monotonic_ns(), pause_ns;
+
+	(void)result;
+	/* The process controls a scan's cost: it may map a million files. */
+	pause_ns = cost_ns * SCAN_SHARE * ranks_count(launches->context->ranks, RANK_ROLE_RANK);
+	for (size_t i = 0; i < launches->watches; i++) {
+		struct watch *watch = &launches->watch[i];
+
+		if (watch->instance != instance)
+			continue;
+		watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
+		watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
+	}
+}
+
 static int launches_open(struct context *context, void **ret_state)
 {
 	_cleanup_(launches_closep) struct launches *launches = calloc(1, sizeof(*launches));
@@ -93,9 +112,10 @@ static int launches_open(struct context *context, void **ret_state)
 	launches->context = context;
 	r = load_table(launches, &table);
 	if (r == 0)
-		r = launch_sites_new(&table, &launches->sites);
+		r = launch_sites_new(&table, context->workers, context->quarantine, &launches->sites);
 	if (r < 0)
 		return r;
+	launch_sites_observe(launches->sites, collect_launches_scanned, launches);
 	launches->watches = context->config.ranks_max;
 	launches->watch = calloc(launches->watches, sizeof(*launches->watch));
 	if (!launches->watch)
@@ -104,16 +124,11 @@ static int launches_open(struct context *context, void **ret_state)
 	return 0;
 }
 
+/* What it finds comes later: collect_launches_scanned(). */
 static void collect_launches_scan(struct launches *launches, struct watch *watch, uint64_t now_ns)
 {
-	uint64_t limit_ns = launches->context->config.scan_interval_ns, pause_ns;
-	uint64_t start_ns = monotonic_ns();
-
+	watch->next_scan_ns = now_ns + SCAN_RETRY_NS;
 	launch_sites_scan(launches->sites, watch->pid, watch->instance);
-	/* The process controls a scan's cost: it may map a million files. */
-	pause_ns = (monotonic_ns() - start_ns) * SCAN_SHARE * ranks_count(launches->context->ranks, RANK_ROLE_RANK);
-	watch->next_scan_ns = now_ns + (pause_ns > watch->interval_ns ? pause_ns : watch->interval_ns);
-	watch->interval_ns = watch->interval_ns * 3 / 2 < limit_ns ? watch->interval_ns * 3 / 2 : limit_ns;
 }
 
 static void collect_launches_forget(struct launches *launches, struct watch *watch)
@@ -327,7 +342,6 @@ static int collect_launches_turn_off(struct launches *launches, char *report, si
 static int launches_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct launches *launches = state;
-	unsigned functions, libraries;
 	int r;
 
 	(void)level;
@@ -351,11 +365,10 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 		snprintf(report, report_size, "no probe table has a row for it: nothing is collected");
 		return 0;
 	}
-	launch_sites_count(launches->sites, &functions, &libraries);
-	snprintf(report, report_size, "a window of %g ms in every %g s on %u function%s in %u librar%s, %zu rank%s%s",
+	snprintf(report, report_size,
+		"a window of %g ms in every %g s on the launch functions of %zu rank%s (tracectl status counts them)%s",
 		(double)collect_launches_window_ns(launches) / (double)NSEC_PER_MSEC,
-		(double)launches->context->config.launches_period_ns / (double)NSEC_PER_SEC, functions,
-		functions == 1 ? "" : "s", libraries, libraries == 1 ? "y" : "ies",
+		(double)launches->context->config.launches_period_ns / (double)NSEC_PER_SEC,
 		ranks_count(launches->context->ranks, RANK_ROLE_RANK),
 		ranks_count(launches->context->ranks, RANK_ROLE_RANK) == 1 ? "" : "s",
 		launch_window_has_apis(launches->window) ? "" : "; this kernel does not distinguish functions");

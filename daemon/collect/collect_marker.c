@@ -11,10 +11,13 @@
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
-#include "daemon/probes/elf_file.h"
+#include "daemon/probes/facts.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/kernel/uprobe.h"
 #include "marker.skel.h"
@@ -23,6 +26,7 @@
 #define NCCL_LIBRARY "libnccl.so"
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (60 * NSEC_PER_SEC) /* NCCL loads its plugin with the first communicator */
+#define SCAN_SHARE 20			  /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
 #define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 struct watch {
@@ -40,6 +44,8 @@ struct marker {
 	bool on;
 	uint64_t since_ns;	     /* turned on at; older records are from a probe being detached */
 	struct libraries *libraries; /* NULL while off */
+	struct probe row;	     /* the library's probe */
+	struct probe_table table;    /* of it */
 	unsigned attached;
 	uint64_t events;
 	uint64_t not_ranks;	    /* events of processes that are not ranks */
@@ -55,7 +61,7 @@ static const uint8_t operand_slot[][4] = {
 	[ELF_MACHINE_AARCH64] = {0, 1, 2, 3},
 };
 
-static bool collect_marker_operands_match(enum elf_machine machine, const struct usdt_site *site)
+static bool collect_marker_operands_match(enum elf_machine machine, const struct fact_site *site)
 {
 	if (site->operands != 4)
 		return false;
@@ -65,23 +71,16 @@ static bool collect_marker_operands_match(enum elf_machine machine, const struct
 	return true;
 }
 
-static void collect_marker_elf_file_closep(struct elf_file **file)
-{
-	*file = elf_file_close(*file);
-}
-
 static int collect_marker_find_probe(const struct library *library, uint64_t *ret)
 {
-	_cleanup_(collect_marker_elf_file_closep) struct elf_file *file = NULL;
-	struct usdt_site site;
-	int r = elf_file_open(library->fd, &file);
+	const struct facts *facts = library->facts;
 
-	if (r < 0)
-		return r;
-	r = elf_file_usdt(file, "ranktrace", "batch", &site, 1);
-	if (r != 1 || site.semaphore_offset || !collect_marker_operands_match(elf_file_machine(file), &site))
-		return r < 0 ? r : -ENOEXEC;
-	*ret = site.file_offset;
+	if (!facts)
+		return library->facts_error ? library->facts_error : -ENOEXEC;
+	if (facts->sites != 1 || facts->site[0].semaphore_offset ||
+		!collect_marker_operands_match(facts->machine, &facts->site[0]))
+		return -ENOEXEC;
+	*ret = facts->site[0].function_offset;
 	return 0;
 }
 
@@ -113,9 +112,9 @@ static void collect_marker_library_added(void *arg, struct library *library)
 		return;
 	r = collect_marker_attach(marker, library, &link);
 	if (r < 0) {
-		snprintf(
-			marker->reason, sizeof(marker->reason), "cannot probe %.160s: %s", library->path, strerror(-r));
-		log_warning("marker", "%s; its device times are not recorded", marker->reason);
+		snprintf(marker->reason, sizeof(marker->reason), "a marker library cannot be probed");
+		log_warning("marker", "cannot probe %s: %s; its device times are not recorded", library->path,
+			strerror(-r));
 		return;
 	}
 	library->owner_data = link;
@@ -136,15 +135,11 @@ static void collect_marker_library_dropped(void *arg, struct library *library)
 static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct marker *marker = arg;
+	uint32_t uid = 0;
 
-	snprintf(marker->reason, sizeof(marker->reason), "cannot use %.160s of process %u: %s", path, pid,
-		strerror(-error));
-}
-
-static bool collect_marker_wanted(void *arg, const char *base_name)
-{
-	(void)arg;
-	return streq(base_name, MARKER_LIBRARY) || strncmp(base_name, NCCL_LIBRARY, strlen(NCCL_LIBRARY)) == 0;
+	(void)procfs_uid("/proc", pid, &uid);
+	snprintf(marker->reason, sizeof(marker->reason), "a library of process %u cannot be opened", pid);
+	log_limited(LOG_WARNING, "marker", uid, "cannot use %s of process %u: %s", path, pid, strerror(-error));
 }
 
 static int collect_marker_load(struct marker *marker)
@@ -212,6 +207,9 @@ static int marker_open(struct context *context, void **ret_state)
 	if (!marker)
 		return -ENOMEM;
 	marker->context = context;
+	marker->row = (struct probe){.name = "marker", .library = {MARKER_LIBRARY}, .libraries = 1,
+		.usdt_provider = "ranktrace", .usdt_name = "batch"};
+	marker->table = (struct probe_table){&marker->row, 1};
 	marker->watches = context->config.ranks_max;
 	marker->watch = calloc(marker->watches, sizeof(*marker->watch));
 	if (!marker->watch) {
@@ -245,24 +243,13 @@ static void collect_marker_check_library(void *arg, struct library *library)
 		query->nccl = true;
 }
 
+/* What it finds comes later: collect_marker_scanned(). */
 static void collect_marker_scan(struct marker *marker, struct watch *watch, uint64_t now_ns)
 {
-	struct library_query query = {.instance = watch->instance};
-	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
 	bool eager = now_ns - watch->since_ns < SCAN_EAGER_NS;
 
 	watch->next_scan_ns = now_ns + (eager ? SCAN_FIRST_NS : marker->context->config.scan_interval_ns);
-	if (libraries_scan(marker->libraries, watch->pid, watch->instance) < 0)
-		return;
-	libraries_each(marker->libraries, collect_marker_check_library, &query);
-	watch->has_library = query.marker;
-	/* From now on rows wait for device times, before the first batch. */
-	if (rank && query.marker)
-		rank_coll_device(marker->context->ops, rank, &(struct coll_device){.peer = -1});
-	if (!query.nccl)
-		watch->nccl_since_ns = 0;
-	else if (!watch->nccl_since_ns)
-		watch->nccl_since_ns = now_ns;
+	(void)libraries_scan(marker->libraries, watch->pid, watch->instance);
 }
 
 static struct watch *collect_marker_watch(struct marker *marker, int64_t instance)
@@ -271,6 +258,62 @@ static struct watch *collect_marker_watch(struct marker *marker, int64_t instanc
 		if (marker->watch[i].instance == instance)
 			return &marker->watch[i];
 	return NULL;
+}
+
+static void collect_marker_check(struct marker *marker, struct watch *watch)
+{
+	struct library_query query = {.instance = watch->instance};
+	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
+
+	libraries_each(marker->libraries, collect_marker_check_library, &query);
+	watch->has_library = query.marker;
+	/* From now on rows wait for device times, before the first batch. */
+	if (rank && query.marker)
+		rank_coll_device(marker->context->ops, rank, &(struct coll_device){.peer = -1});
+	if (!query.nccl)
+		watch->nccl_since_ns = 0;
+	else if (!watch->nccl_since_ns)
+		watch->nccl_since_ns = monotonic_ns();
+}
+
+static void collect_marker_scanned(void *arg, int64_t instance, int result, uint64_t cost_ns)
+{
+	struct marker *marker = arg;
+	struct watch *watch = collect_marker_watch(marker, instance);
+
+	/* The process controls a scan's cost. */
+	if (watch && monotonic_ns() + cost_ns * SCAN_SHARE > watch->next_scan_ns)
+		watch->next_scan_ns = monotonic_ns() + cost_ns * SCAN_SHARE;
+	if (watch && result >= 0)
+		collect_marker_check(marker, watch);
+}
+
+static void collect_marker_settled(void *arg)
+{
+	struct marker *marker = arg;
+
+	for (size_t i = 0; i < marker->watches; i++)
+		if (marker->watch[i].instance)
+			collect_marker_check(marker, &marker->watch[i]);
+}
+
+static struct libraries *collect_marker_libraries(struct marker *marker)
+{
+	static const char *const patterns[] = {MARKER_LIBRARY, NCCL_LIBRARY "*", NULL};
+	const struct libraries_ops ops = {
+		.patterns = patterns,
+		.added = collect_marker_library_added,
+		.dropped = collect_marker_library_dropped,
+		.refused = collect_marker_library_refused,
+		.scanned = collect_marker_scanned,
+		.settled = collect_marker_settled,
+		.arg = marker,
+		.workers = marker->context->workers,
+		.table = &marker->table,
+		.quarantine = marker->context->quarantine,
+	};
+
+	return libraries_new(&ops, "/proc");
 }
 
 static unsigned collect_marker_ranks(const struct marker *marker)
@@ -292,12 +335,11 @@ static void collect_marker_turn_off(struct marker *marker)
 
 static int collect_marker_turn_on(struct marker *marker)
 {
-	struct libraries_ops ops = {collect_marker_wanted, collect_marker_library_added, collect_marker_library_dropped, collect_marker_library_refused, marker};
 	uint64_t now_ns = monotonic_ns();
 
 	if (marker->on)
 		return 0;
-	marker->libraries = libraries_new(&ops, "/proc");
+	marker->libraries = collect_marker_libraries(marker);
 	if (!marker->libraries)
 		return -ENOMEM;
 	marker->on = true;
@@ -328,8 +370,7 @@ static int marker_level(void *state, enum level level, bool on, char *report, si
 	else if (!on || r < 0)
 		snprintf(report, report_size, "device times %s", r < 0 ? "unavailable: out of memory" : "detached");
 	else
-		snprintf(report, report_size, "device times from %u of %zu ranks (NCCL marker library)",
-			collect_marker_ranks(marker), ranks_count(marker->context->ranks, RANK_ROLE_RANK));
+		snprintf(report, report_size, "device times from ranks with the NCCL marker library");
 	return 0;
 }
 
@@ -386,6 +427,8 @@ static void marker_event(void *state, const struct rt_event *header, size_t size
 		return;
 	}
 	if (!marker->on || header->time_ns < marker->since_ns) /* of a probe being detached, or still in the ring */
+		return;
+	if (!rank_budget_admits(marker->context->budget, delivery.rank))
 		return;
 	if (!watch->process)
 		watch->process = calloc(1, sizeof(*watch->process));

@@ -14,13 +14,13 @@
 #include "bpf/sched.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define THREADS_PER_RANK 256 /* shared by all ranks: 8 ranks of 64 may have 2,048 each */
 #define THREADS_MAX (1u << 20)
 
 struct sched {
@@ -105,6 +105,7 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 
 	if (collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
 		return;
+	kernel_release(sched->context->kernel, thread.pid, RT_HELD_THREADS);
 	if (thread.sum_count == 0)
 		return;
 	if (!rank || rank->pid != thread.pid) {
@@ -196,7 +197,7 @@ static int collect_sched_load(struct sched *sched)
 
 static int sched_open(struct context *context, void **ret_state)
 {
-	uint64_t threads = context->config.ranks_max * THREADS_PER_RANK;
+	uint64_t threads = context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	struct sched *sched = calloc(1, sizeof(*sched));
 	int r;
 

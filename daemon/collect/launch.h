@@ -75,11 +75,21 @@ struct launch_order *launch_order_free(struct launch_order *order);
 
 struct launch_sites;
 
-/* Takes over the table, truncated to RT_LAUNCH_APIS_MAX rows. -ENOMEM: the caller keeps it. */
-int launch_sites_new(struct probe_table *table, struct launch_sites **ret);
+struct quarantine;
+struct workers;
+
+/*
+ * Takes over the table, truncated to RT_LAUNCH_APIS_MAX rows. -ENOMEM: the caller keeps it. workers and quarantine as in
+ * libraries.h.
+ */
+int launch_sites_new(struct probe_table *table, struct workers *workers, struct quarantine *quarantine,
+	struct launch_sites **ret);
+/* Called at the end of each scan (libraries.h). */
+typedef void (*launch_scanned)(void *arg, int64_t instance, int result, uint64_t cost_ns);
+void launch_sites_observe(struct launch_sites *sites, launch_scanned scanned, void *arg);
 struct launch_sites *launch_sites_free(struct launch_sites *sites);
 
-/* A rank is new or may have mapped libraries; it has ended. */
+/* A rank is new or may have mapped libraries: begins a scan. It has ended. */
 void launch_sites_scan(struct launch_sites *sites, uint32_t pid, int64_t instance);
 void launch_sites_forget(struct launch_sites *sites, int64_t instance);
 

@@ -4,6 +4,8 @@
 
 #include "daemon/collect/launch.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/site.h"
 
@@ -11,8 +13,11 @@ struct launch_sites {
 	struct probe_table table; /* an API's number is its row's */
 	struct attach_engine engine;
 	struct libraries *libraries;
+	const char **pattern; /* libraries in the table, NULL-terminated */
 	bool stale; /* a library was added or dropped: row groups may change */
 	char reason[256];
+	launch_scanned scanned;
+	void *scanned_arg;
 };
 
 /* owner_data of a library. */
@@ -37,16 +42,6 @@ static void launch_sites_spec_free(void *arg, uint32_t spec)
 	(void)spec;
 }
 
-static bool launch_sites_wanted(void *arg, const char *base_name)
-{
-	const struct launch_sites *sites = arg;
-
-	for (size_t i = 0; i < sites->table.count; i++)
-		if (probe_matches_library(&sites->table.probe[i], base_name))
-			return true;
-	return false;
-}
-
 static void launch_sites_library_added(void *arg, struct library *library)
 {
 	struct launch_sites *sites = arg;
@@ -55,9 +50,8 @@ static void launch_sites_library_added(void *arg, struct library *library)
 
 	sites->stale = true;
 	if (r < 0) {
-		snprintf(sites->reason, sizeof(sites->reason), "cannot read %.160s (%s): its launches are not counted",
-			library->path, strerror(-r));
-		log_warning("launches", "%s", sites->reason);
+		snprintf(sites->reason, sizeof(sites->reason), "a library cannot be read: its launches are not counted");
+		log_warning("launches", "cannot read %s: %s; its launches are not counted", library->path, strerror(-r));
 		free(file);
 		return;
 	}
@@ -79,10 +73,13 @@ static void launch_sites_library_dropped(void *arg, struct library *library)
 static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct launch_sites *sites = arg;
+	uint32_t uid = 0;
 
+	(void)procfs_uid("/proc", pid, &uid);
 	snprintf(sites->reason, sizeof(sites->reason),
-		"cannot use %.160s of process %u (%s): its launches are not counted", path, pid, strerror(-error));
-	log_warning("launches", "%s", sites->reason);
+		"a library of process %u cannot be opened: its launches are not counted", pid);
+	log_limited(LOG_WARNING, "launches", uid, "cannot use %s of process %u: %s; its launches are not counted", path, pid,
+		strerror(-error));
 }
 
 struct launch_sites *launch_sites_free(struct launch_sites *sites)
@@ -90,25 +87,54 @@ struct launch_sites *launch_sites_free(struct launch_sites *sites)
 	if (!sites)
 		return NULL;
 	libraries_free(sites->libraries);
+	free(sites->pattern);
 	probe_table_free(&sites->table);
 	free(sites);
 	return NULL;
 }
 
-int launch_sites_new(struct probe_table *table, struct launch_sites **ret)
+static void launch_sites_scanned(void *arg, int64_t instance, int result, uint64_t cost_ns)
+{
+	struct launch_sites *sites = arg;
+
+	sites->stale = true; /* users of a library determine its group */
+	if (sites->scanned)
+		sites->scanned(sites->scanned_arg, instance, result, cost_ns);
+}
+
+static int launch_sites_follow(struct launch_sites *sites, struct workers *workers, struct quarantine *quarantine)
+{
+	const struct libraries_ops ops = {
+		.patterns = sites->pattern,
+		.added = launch_sites_library_added,
+		.dropped = launch_sites_library_dropped,
+		.refused = launch_sites_library_refused,
+		.scanned = launch_sites_scanned,
+		.arg = sites,
+		.workers = workers,
+		.table = &sites->table,
+		.quarantine = quarantine,
+	};
+
+	(void)probe_table_libraries(&sites->table, sites->pattern);
+	sites->libraries = libraries_new(&ops, "/proc");
+	return sites->libraries ? 0 : -ENOMEM;
+}
+
+int launch_sites_new(struct probe_table *table, struct workers *workers, struct quarantine *quarantine,
+	struct launch_sites **ret)
 {
 	struct launch_sites *sites = calloc(1, sizeof(*sites));
-	struct libraries_ops ops = {launch_sites_wanted, launch_sites_library_added, launch_sites_library_dropped,
-		launch_sites_library_refused, sites};
 
 	if (!sites)
 		return -ENOMEM;
-	sites->libraries = libraries_new(&ops, "/proc");
-	if (!sites->libraries) {
+	sites->pattern = calloc(table->count * PROBE_PATTERNS_MAX + 1, sizeof(*sites->pattern));
+	sites->table = *table;
+	if (!sites->pattern || launch_sites_follow(sites, workers, quarantine) < 0) {
+		free(sites->pattern);
 		free(sites);
 		return -ENOMEM;
 	}
-	sites->table = *table;
 	*table = (struct probe_table){0};
 	if (sites->table.count > RT_LAUNCH_APIS_MAX) {
 		snprintf(sites->reason, sizeof(sites->reason),
@@ -124,6 +150,12 @@ int launch_sites_new(struct probe_table *table, struct launch_sites **ret)
 		.arg = sites};
 	*ret = sites;
 	return 0;
+}
+
+void launch_sites_observe(struct launch_sites *sites, launch_scanned scanned, void *arg)
+{
+	sites->scanned = scanned;
+	sites->scanned_arg = arg;
 }
 
 void launch_sites_scan(struct launch_sites *sites, uint32_t pid, int64_t instance)

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
@@ -20,6 +20,7 @@ struct client {
 	struct request_peer peer;
 	unsigned requests;
 	bool answering; /* a response is on its way: nothing more is read before it has left */
+	uint64_t ticket; /* of an answer that comes later; 0: none */
 	bool last;	/* close once it has */
 };
 
@@ -30,6 +31,8 @@ struct control {
 	struct event *resume; /* accepting again after it failed */
 	LIST_HEAD(, client) clients;
 	unsigned count;
+	struct client *asking; /* its request is being handled */
+	uint64_t tickets;      /* given so far */
 };
 
 static struct client *control_client_free(struct client *client)
@@ -95,10 +98,46 @@ static void control_client_send(struct client *client, Ranktrace__Response *resp
 
 static void control_client_refuse(struct client *client, int error, const char *sentence)
 {
-	log_info("control", "refusing process %d of user %u: %s", (int)client->peer.pid, (unsigned)client->peer.uid,
-		sentence);
+	log_limited(LOG_INFO, "control", client->peer.uid, "refusing process %d of user %u: %s", (int)client->peer.pid,
+		(unsigned)client->peer.uid, sentence);
 	client->last = true;
 	control_client_send(client, response_error(error, sentence));
+}
+
+const struct request_peer *control_peer(const struct control *control)
+{
+	return control && control->asking ? &control->asking->peer : NULL;
+}
+
+uint64_t control_later(struct control *control)
+{
+	control->asking->ticket = ++control->tickets;
+	return control->asking->ticket;
+}
+
+static void control_client_wait(struct client *client)
+{
+	const struct timeval limit = {.tv_sec = CONTROL_LATER_S};
+
+	client->answering = true;
+	bufferevent_disable(client->stream, EV_READ);
+	event_add(client->deadline, &limit);
+}
+
+void control_answer(struct control *control, uint64_t ticket, Ranktrace__Response *response)
+{
+	struct client *client = NULL;
+
+	if (control)
+		LIST_FOREACH(client, &control->clients, link)
+			if (client->ticket == ticket)
+				break;
+	if (!client) {
+		response_free(response);
+		return;
+	}
+	client->ticket = 0;
+	control_client_send(client, response);
 }
 
 static void control_client_request(struct client *client, const struct frame *frame)
@@ -111,10 +150,17 @@ static void control_client_request(struct client *client, const struct frame *fr
 			client, -EBADMSG, "the request cannot be read: it is not a message of control version 1");
 		return;
 	}
+	client->control->asking = client;
 	response = request_answer(client->control->context, &client->peer, request);
+	client->control->asking = NULL;
 	ranktrace__request__free_unpacked(request, NULL);
 	evbuffer_drain(bufferevent_get_input(client->stream), frame->size_bytes);
 	client->last = ++client->requests >= CONTROL_REQUESTS_MAX;
+	if (client->ticket) {
+		response_free(response);
+		control_client_wait(client);
+		return;
+	}
 	control_client_send(client, response);
 }
 
@@ -217,18 +263,26 @@ static int control_client_new(struct control *control, int fd, const struct requ
 }
 
 /* Says so without making a client of it: one short response fits into any socket buffer. */
-static void control_turn_away(int fd, unsigned count)
+static void control_turn_away(int fd, const struct request_peer *peer, const char *sentence)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t size_bytes;
-	char sentence[96];
-
-	snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", count);
 	if (control_response_bytes(response_error(-EAGAIN, sentence), &data, &size_bytes) == 0 &&
 		send(fd, data, size_bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("control", "a client too many could not be answered");
-	log_warning("control", "turning a client away: %s", sentence);
+	log_limited(LOG_WARNING, "control", peer->uid, "turning away process %d of user %u: %s", (int)peer->pid,
+		(unsigned)peer->uid, sentence);
 	close(fd);
+}
+
+static unsigned control_clients_of(const struct control *control, uid_t uid)
+{
+	const struct client *client;
+	unsigned count = 0;
+
+	LIST_FOREACH(client, &control->clients, link)
+		count += client->peer.uid == uid;
+	return count;
 }
 
 static void control_on_accept(
@@ -239,6 +293,7 @@ static void control_on_accept(
 	struct ucred credentials;
 	socklen_t size_bytes = sizeof(credentials);
 	unsigned limit = CONTROL_CLIENTS_MAX;
+	char sentence[96] = "";
 
 	(void)listener;
 	(void)address;
@@ -254,7 +309,12 @@ static void control_on_accept(
 	if (!request_peer_is_owner(&peer))
 		limit -= CONTROL_CLIENTS_RESERVED;
 	if (control->count >= limit)
-		control_turn_away(fd, control->count);
+		snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", control->count);
+	else if (!request_peer_is_owner(&peer) && control_clients_of(control, peer.uid) >= CONTROL_CLIENTS_USER_MAX)
+		snprintf(sentence, sizeof(sentence), "%u clients of this user are connected already; try again later",
+			CONTROL_CLIENTS_USER_MAX);
+	if (sentence[0])
+		control_turn_away(fd, &peer, sentence);
 	else if (control_client_new(control, fd, &peer) < 0)
 		log_error("control", "no memory for a client, closing its connection");
 }

@@ -6,8 +6,8 @@
 #include "proto/frame.h"
 
 static const struct request_row request_rows[] = {
-#define REQUEST(number, name, needs_control, valid) \
-	{RANKTRACE__REQUEST_TYPE__REQUEST_##number, #name, needs_control, valid, request_##name},
+#define REQUEST(number, name, needs_control, valid, reduce) \
+	{RANKTRACE__REQUEST_TYPE__REQUEST_##number, #name, needs_control, valid, request_##name, reduce},
 #include "daemon/control/requests.def"
 #undef REQUEST
 };
@@ -148,5 +148,7 @@ Ranktrace__Response *request_answer(
 		if (!*response->message)
 			response_say(response, "%s failed: %s", row->name, strerror(-r));
 	}
+	if (row->reduce && !request_peer_is_insider(peer, context->config.group))
+		row->reduce(peer, response);
 	return response;
 }

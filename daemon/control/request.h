@@ -2,6 +2,9 @@
 /*
  * What a control request means: the table of requests (requests.def), what each does (request_NAME.c), and who may ask.
  * Independent of sockets. To add a request: its number in control.proto, its row, and request_NAME.c.
+ *
+ * An outsider is a peer that is neither root, nor the daemon's user, nor a member of the configured group or of the daemon's
+ * own. Of ranks it learns what /proc mounted with hidepid would show it: its own ones.
  */
 #ifndef RANKTRACE_DAEMON_CONTROL_REQUEST_H
 #define RANKTRACE_DAEMON_CONTROL_REQUEST_H
@@ -33,12 +36,16 @@ typedef int (*request_handler)(
 /* 0, or a negative errno with the sentence. */
 typedef int (*request_validator)(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 
+/* Takes out of an answer what an outsider may not see. */
+typedef void (*request_reducer)(const struct request_peer *peer, Ranktrace__Response *response);
+
 struct request_row {
 	Ranktrace__RequestType type;
 	const char *name;
 	bool needs_control; /* root, the daemon's own user, or the configured group */
 	request_validator valid;
 	request_handler handler;
+	request_reducer reduce; /* NULL: the answer is for everybody */
 };
 
 /* NULL where there is no such request. */
@@ -59,6 +66,8 @@ void response_say(Ranktrace__Response *response, const char *format, ...) _print
 /* Owners (root, the daemon's user) need no lookup of groups. */
 bool request_peer_is_owner(const struct request_peer *peer);
 bool request_peer_may_control(const struct request_peer *peer, const char *group);
+/* Sees everything: whoever may control, and the daemon's own group. */
+bool request_peer_is_insider(const struct request_peer *peer, const char *group);
 /* A group is named and there is none of that name. */
 bool request_group_missing(const char *group);
 
@@ -66,6 +75,9 @@ bool request_group_missing(const char *group);
 void *request_message_new(const ProtobufCMessageDescriptor *descriptor);
 /* Levels as they are now, for `print` and `status`. */
 int request_levels_fill(const struct context *context, size_t *ret_count, Ranktrace__Level ***ret);
+
+/* What is used of what is bounded, for `status`; after collectors and store. */
+int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body);
 
 /* The same as the body of an answer. */
 int request_levels_body(struct context *context, Ranktrace__Response *response);
@@ -76,7 +88,11 @@ bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
 int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 int request_interval_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
-#define REQUEST(number, name, needs_control, valid) \
+void request_status_reduce(const struct request_peer *peer, Ranktrace__Response *response);
+void request_ranks_reduce(const struct request_peer *peer, Ranktrace__Response *response);
+void request_check_reduce(const struct request_peer *peer, Ranktrace__Response *response);
+void request_ops_reduce(const struct request_peer *peer, Ranktrace__Response *response);
+#define REQUEST(number, name, needs_control, valid, reduce) \
 	int request_##name(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response);
 #include "daemon/control/requests.def"
 #undef REQUEST

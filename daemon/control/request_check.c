@@ -33,6 +33,7 @@ int request_check(struct context *context, const Ranktrace__Request *request, Ra
 		item->verdict = wire_verdicts[list->item[i].verdict];
 		item->sentence = strdup(list->item[i].sentence);
 		item->advice = strdup(list->item[i].advice);
+		item->about_ranks = list->item[i].about_ranks;
 	}
 	return body->items ? 0 : -ENOMEM;
 }

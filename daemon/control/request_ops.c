@@ -42,6 +42,7 @@ static Ranktrace__OpsMember *request_ops_member_of(const struct coll_snapshot_me
 		return NULL;
 	item->rank = member->judged.rank;
 	item->pid = member->judged.pid;
+	item->uid = member->uid;
 	item->member = standing->member;
 	item->entered = request_ops_point_of(&standing->entered, now_ns);
 	item->completed = request_ops_point_of(&standing->completed, now_ns);
@@ -136,6 +137,7 @@ static int request_ops_fill_calls(struct filling *filling)
 		body->calls[body->n_calls++] = item;
 		item->rank = call->rank;
 		item->pid = call->pid;
+		item->uid = call->uid;
 		item->thread_id = call->thread_id;
 		item->family = strdup(call->probe->family);
 		item->op = strdup(call->probe->op[0] ? call->probe->op : call->probe->name);

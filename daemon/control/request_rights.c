@@ -8,9 +8,11 @@
 #include <pwd.h>
 #include <sys/socket.h>
 #include "daemon/control/request.h"
+#include "daemon/core/config.h"
 
 #define GROUPS_MAX 65536u /* NGROUPS_MAX of Linux */
 #define LOOKUP_BYTES_MAX (1u << 20)
+#define GROUP_KEPT_NS (5 * NSEC_PER_SEC) /* a look-up may ask a server; any user may cause one */
 
 bool request_peer_is_owner(const struct request_peer *peer)
 {
@@ -36,6 +38,26 @@ static int group_lookup(const char *name, struct group *ret, char **ret_buffer)
 		return 0;
 	}
 	return -ERANGE;
+}
+
+static int group_id(const char *name, gid_t *ret)
+{
+	static char kept_name[sizeof(((struct config *)NULL)->group)];
+	static uint64_t kept_until_ns;
+	static gid_t kept;
+	static int kept_error;
+	_cleanup_free_ char *buffer = NULL;
+	uint64_t now_ns = monotonic_ns();
+	struct group entry;
+
+	if (now_ns >= kept_until_ns || !streq(kept_name, name)) {
+		kept_error = group_lookup(name, &entry, &buffer);
+		kept = kept_error ? 0 : entry.gr_gid;
+		(void)copy_text(kept_name, sizeof(kept_name), name);
+		kept_until_ns = now_ns + GROUP_KEPT_NS;
+	}
+	*ret = kept;
+	return kept_error;
 }
 
 /* 1: the peer's process is in the group, 0: it is not, negative: the kernel does not say. */
@@ -80,16 +102,29 @@ bool request_peer_may_control(const struct request_peer *peer, const char *group
 {
 	_cleanup_free_ char *buffer = NULL;
 	struct group entry;
+	gid_t gid;
 	int r;
 
 	if (request_peer_is_owner(peer))
 		return true;
-	if (!*group || group_lookup(group, &entry, &buffer) < 0)
+	if (!*group || group_id(group, &gid) < 0)
 		return false;
-	if (peer->gid == entry.gr_gid)
+	if (peer->gid == gid)
 		return true;
-	r = peer_in_groups(peer->fd, entry.gr_gid);
-	return r < 0 ? listed_as_member(peer->uid, &entry) : r == 1;
+	r = peer_in_groups(peer->fd, gid);
+	if (r >= 0)
+		return r == 1;
+	return group_lookup(group, &entry, &buffer) == 0 && listed_as_member(peer->uid, &entry);
+}
+
+bool request_peer_is_insider(const struct request_peer *peer, const char *group)
+{
+	gid_t own = getegid();
+
+	if (request_peer_may_control(peer, group))
+		return true;
+	/* Group 0 is no sign of rights: containers give it to their users. */
+	return own != 0 && (peer->gid == own || peer_in_groups(peer->fd, own) == 1);
 }
 
 bool request_group_missing(const char *group)

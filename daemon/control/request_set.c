@@ -63,7 +63,7 @@ int request_set(struct context *context, const Ranktrace__Request *request, Rank
 		item->on = context->levels.on[level];
 		item->error = r < 0 ? -r : 0;
 		item->report = strdup(report);
-		snprintf(all + used, REPORT_BYTES - used, "%s%s", used ? "\n" : "", report);
+		snprintf(all + used, REPORT_BYTES - used, "%s%s", used ? "; " : "", report);
 		if (r < 0 && result == 0)
 			result = r;
 	}

@@ -244,6 +244,7 @@ static void request_status_add_clock(void *arg, const struct rank *rank, const s
 	list->body->device_clocks[list->body->n_device_clocks++] = item;
 	item->rank = rank->env.rank;
 	item->pid = rank->pid;
+	item->uid = rank->uid;
 	item->job = strdup(rank->env.job);
 	item->card = strdup(rank->env.card);
 	item->device = (int32_t)clock->device - 1;
@@ -370,5 +371,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = request_status_fill_findings(context, body);
 	if (r == 0)
 		r = request_status_fill_dumps(context, body);
+	if (r == 0)
+		r = request_limits_fill(context, body);
 	return r;
 }

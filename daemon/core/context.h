@@ -13,9 +13,13 @@ struct context {
 	struct config config;
 	struct levels levels;
 	struct event_base *base;      /* libevent */
+	struct workers *workers;      /* processes that read files and memory of ranks (daemon/worker/worker.h) */
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
+	struct quarantine *quarantine; /* files that are not read (daemon/probes/quarantine.h) */
 	struct ranks *ranks;
+	struct rank_budget *budget; /* memory kept for ranks (daemon/ranks/rank_budget.h); NULL: no bound */
+	struct stacks *stacks;	  /* stacks of ranks (daemon/stacks/stacks.h) */
 	struct rank_steps *steps; /* marks to stages and steps (daemon/steps/rank_steps.h) */
 	struct rank_coll *ops;	  /* calls to operations of communicators (daemon/coll/rank_coll.h) */
 	struct allocs *allocs;	  /* calls to device memory (daemon/memory/allocs.h) */

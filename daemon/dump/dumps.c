@@ -3,6 +3,7 @@
 #include "daemon/dump/dumps.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
+#include "daemon/worker/worker.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -12,27 +13,6 @@
 #include <sys/wait.h>
 
 /* The process. */
-
-void dump_child_program(const char *name, char *ret, size_t size)
-{
-	const char *set = getenv("RANKTRACE_LIBEXEC");
-	char self[PATH_MAX];
-	ssize_t n;
-
-	if (set && *set) {
-		snprintf(ret, size, "%s/%s", set, name);
-		return;
-	}
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[n > 0 ? n : 0] = 0;
-	if (strrchr(self, '/')) {
-		*strrchr(self, '/') = 0;
-		if ((size_t)snprintf(ret, size, "%s/../libexec/ranktrace/%s", self, name) < size &&
-			access(ret, X_OK) == 0)
-			return;
-	}
-	snprintf(ret, size, "%s/%s", RANKTRACE_LIBEXECDIR, name);
-}
 
 /* stdin and stdout are /dev/null, stderr is the pipe, signals are reset. */
 static int spawn(char *const *argv, int said_fd, pid_t *ret)
@@ -182,7 +162,7 @@ int dumps_new(struct context *context, struct dumps **ret)
 		dumps->due_ns[i] = now_ns + FIRST_NS;
 		dumps->dirty[i] = true;
 	}
-	dump_child_program("dump", dumps->program, sizeof(dumps->program));
+	worker_program("dump", dumps->program, sizeof(dumps->program));
 	snprintf(dumps->dir, sizeof(dumps->dir), "%s/dump", context->config.state_dir);
 	(void)dump_state_load_summary(dumps->dir, &dumps->state);
 	*ret = dumps;

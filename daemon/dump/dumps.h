@@ -35,8 +35,6 @@ int dump_child_start(struct dump_child *child, const char *const *argv);
 bool dump_child_ended(struct dump_child *child, struct dump_end *ret);
 /* Kills it and waits for its end. */
 void dump_child_kill(struct dump_child *child);
-/* Folder of programs: RANKTRACE_LIBEXEC, or beside this program, or the installed one. */
-void dump_child_program(const char *name, char *ret, size_t size);
 
 struct context;
 struct dumps;

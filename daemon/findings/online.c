@@ -48,6 +48,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 				       .card = rank->env.card,
 				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,
 				       .launcher = rank->parent_pid,
+				       .uid = rank->uid,
 				       .start_ns = online_start_ns(rank),
 				       .from_start = rank->from_start,
 			       });
@@ -63,6 +64,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 		.start_time_ns = rank->start_time_ns,
 		.rank = rank->env.rank,
 		.world_size = world_size(rank),
+		.uid = rank->uid,
 	};
 	(void)copy_text(process->job, sizeof(process->job), rank->env.job);
 }
@@ -106,10 +108,29 @@ static void online_on_rank(void *arg, const struct rank *rank, enum rank_change 
 		align_rank_card(online->align, process->process, rank->env.card);
 }
 
+/* All users who have a rank of a job with this word are suspected. */
+static bool online_is_suspect(const struct online *online, const char *job)
+{
+	bool suspected = false;
+
+	for (size_t i = 0; online->context->ranks && i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+
+		if (!process->instance || !streq(process->job, job ? job : ""))
+			continue;
+		if (!ranks_suspicion(online->context->ranks, process->uid)[0])
+			return false;
+		suspected = true;
+	}
+	return suspected;
+}
+
 static void online_want(void *arg, unsigned wants, const char *job, const char *why)
 {
 	struct online *online = arg;
 
+	if (online_is_suspect(online, job))
+		return;
 	online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 

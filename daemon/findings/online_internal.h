@@ -2,11 +2,12 @@
 /*
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_auto_level.c (levels),
- * online_publish.c (findings out) and online_recover.c (findings of a daemon that was killed).
+ * online_stacks.c (stacks of hung jobs), online_publish.c (findings out) and online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 
+#include "analyzers/base/stack.h"
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/preemptors.h"
 #include "daemon/base/util.h"
@@ -111,6 +112,7 @@ struct online_process {
 	uint64_t start_time_ns; /* as in /proc */
 	int32_t rank;
 	uint32_t world_size;
+	uint32_t uid;
 	char job[64];
 	uint64_t ended_ns;		 /* 0: alive */
 	uint32_t thread_id;		 /* step thread, 0 if unknown */
@@ -130,11 +132,34 @@ struct online_published {
 	enum finding_severity severity;
 };
 
+/*
+ * Stacks of a hung job, taken when the hang is suspected and when it is confirmed: rows of the table `stacks`, and what
+ * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs; a budget bounds how
+ * often: ONLINE_STACKS_BURST at once, then one in ONLINE_STACKS_NS.
+ */
+
+#define ONLINE_STACKS_MAX 8
+#define ONLINE_STACKS_BURST 8
+#define ONLINE_STACKS_NS (60 * NSEC_PER_SEC)
+
+struct online_stacks {
+	struct {
+		uint64_t id;	     /* of the finding, 0: free */
+		struct finding last; /* as it was published last, without what stacks show */
+		char sentence[STACK_SENTENCE_BYTES]; /* "": not known yet */
+		char place[64];			     /* of the lone rank; "" if there is none */
+	} hang[ONLINE_STACKS_MAX];
+	unsigned next;
+	uint64_t budget_ns, budget_at_ns;
+	uint64_t taken, skipped;
+};
+
 struct online {
 	struct context *context;
 	struct detect *detect;
 	struct align *align; /* owned by detect */
 	struct online_auto_level auto_level;
+	struct online_stacks stacks;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: unique across starts */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
@@ -172,6 +197,12 @@ void online_stall_tick(struct online *online, uint64_t now_ns);
 void online_stall_ended(struct online *online, uint64_t now_ns);
 /* online_publish.c: the sink of detect. */
 void online_publish(void *arg, const struct finding *finding);
+/* Puts the finding's row: for online_stacks.c. */
+void online_publish_put_row(const struct online *online, const struct finding *f);
+/* online_stacks.c: takes stacks where a hang is suspected or confirmed. changed: it is another state than before. */
+void online_stacks_take(struct online *online, const struct finding *finding, bool changed);
+/* Adds what stacks have shown to a hang. */
+void online_stacks_add(const struct online *online, struct finding *finding);
 /* online_recover.c: closes findings left open by a daemon that was killed. */
 void online_recover_close(struct online *online);
 /* Records whether findings are open. */

@@ -48,7 +48,7 @@ static struct field_time online_publish_time(struct store *store, uint64_t time_
 	return field_time_if(time_ns, store_utc_ns(store, time_ns));
 }
 
-static void online_publish_put_row(const struct online *online, const struct finding *f)
+void online_publish_put_row(const struct online *online, const struct finding *f)
 {
 	struct store *store = online->context->store;
 	char evidence[FINDING_JSON_BYTES];
@@ -218,6 +218,8 @@ void online_publish(void *arg, const struct finding *finding)
 		snprintf(f.sentence + used, sizeof(f.sentence) - used, "; still so when ranktraced stopped");
 	}
 	changed = online_publish_note(online, &f);
+	online_stacks_take(online, &f, changed);
+	online_stacks_add(online, &f);
 	online->counts.closed += changed && f.state == FINDING_CLOSED;
 	online->counts.dropped += changed && f.state == FINDING_DROPPED;
 	if (changed && f.state == FINDING_OPEN)

@@ -2,6 +2,7 @@
 /* Owns the shared maps and the ring: created here without libbpf's skeletons, whose objects reuse the descriptors. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <sys/mman.h>
 
 #include "bpf/event.h"
 #include "daemon/core/context.h"
@@ -13,6 +14,15 @@ struct kernel {
 	int events_fd;
 	int drops_fd;
 	int ranks_fd;
+	int quotas_fd;
+	struct rt_quota *quota; /* the map's memory, shared with the programs */
+	uint32_t quotas, slots;
+	/* Filtered processes by pid: chains of slot + 1. */
+	uint32_t chain[4096];
+	struct {
+		uint32_t pid, next;
+	} *filtered;
+	uint64_t ring_bytes;
 	int cpus;
 	int budget; /* records left in this drain */
 	struct ring_buffer *ring;
@@ -21,10 +31,40 @@ struct kernel {
 };
 
 
+static uint32_t *kernel_chain(struct kernel *kernel, uint32_t pid)
+{
+	return &kernel->chain[pid % ARRAY_SIZE(kernel->chain)];
+}
+
+/* The link that holds a filtered process's slot + 1, or the 0 at the end of its chain. */
+static uint32_t *kernel_link(struct kernel *kernel, uint32_t pid)
+{
+	uint32_t *link = kernel_chain(kernel, pid);
+
+	while (*link && kernel->filtered[*link - 1].pid != pid)
+		link = &kernel->filtered[*link - 1].next;
+	return link;
+}
+
+/* Gives the rank its space in the ring back. */
+static void kernel_count_read(struct kernel *kernel, const void *data, size_t size_bytes)
+{
+	const struct rt_event *event = data;
+	uint32_t *link;
+
+	if (size_bytes < sizeof(*event) || event->kind == RT_KIND_EXEC || event->kind == RT_KIND_EXIT)
+		return;
+	link = kernel_link(kernel, event->pid);
+	if (*link)
+		__atomic_fetch_add(
+			&kernel->quota[*link - 1].read_bytes, RT_RING_BYTES(event->size_bytes), __ATOMIC_RELAXED);
+}
+
 static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 {
 	struct kernel *kernel = arg;
 
+	kernel_count_read(kernel, data, size_bytes);
 	if (kernel->sink)
 		kernel->sink(kernel->sink_arg, data, size_bytes);
 	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is consumed anyway */
@@ -40,6 +80,14 @@ static uint32_t ring_bytes(uint64_t wanted)
 	return (uint32_t)size;
 }
 
+/* The kernel maps whole pages. */
+static size_t quotas_bytes(const struct kernel *kernel)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	return (kernel->quotas * sizeof(*kernel->quota) + page - 1) / page * page;
+}
+
 struct kernel *kernel_close(struct kernel *kernel)
 {
 	if (!kernel)
@@ -48,6 +96,10 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->events_fd);
 	closep(&kernel->drops_fd);
 	closep(&kernel->ranks_fd);
+	closep(&kernel->quotas_fd);
+	free(kernel->filtered);
+	if (kernel->quota)
+		munmap(kernel->quota, quotas_bytes(kernel));
 	free(kernel);
 	return NULL;
 }
@@ -57,9 +109,11 @@ static void kernel_closep(struct kernel **kernel)
 	kernel_close(*kernel);
 }
 
-static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint32_t value, uint32_t entries, int *ret)
+static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint32_t value, uint32_t entries,
+	uint32_t flags, int *ret)
 {
-	int fd = bpf_map_create(type, name, key, value, entries, NULL);
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
+	int fd = bpf_map_create(type, name, key, value, entries, &options);
 
 	if (fd < 0)
 		return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", name);
@@ -86,6 +140,23 @@ static int make_ring(const struct config *config, int *ret)
 	return 0;
 }
 
+static int make_quotas(struct kernel *kernel)
+{
+	void *memory;
+	int r;
+
+	kernel->quotas = kernel->slots + KERNEL_POOLS_MAX;
+	r = make_map(BPF_MAP_TYPE_ARRAY, "quotas", 4, sizeof(struct rt_quota), kernel->quotas, BPF_F_MMAPABLE,
+		&kernel->quotas_fd);
+	if (r < 0)
+		return r;
+	memory = mmap(NULL, quotas_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->quotas_fd, 0);
+	if (memory == MAP_FAILED)
+		return log_error_errno("kernel", -errno, "cannot map the limits of ranks");
+	kernel->quota = memory;
+	return 0;
+}
+
 int kernel_open(struct context *context, struct kernel **ret)
 {
 	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
@@ -93,20 +164,28 @@ int kernel_open(struct context *context, struct kernel **ret)
 
 	if (!kernel)
 		return -ENOMEM;
-	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = -1;
+	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
+	kernel->slots = (uint32_t)context->config.ranks_max;
+	kernel->ring_bytes = ring_bytes(context->config.ring_size_bytes);
 	kernel->cpus = libbpf_num_possible_cpus();
 	if (kernel->cpus < 0)
 		return log_error_errno("kernel", kernel->cpus, "cannot count the CPUs");
 	kernel_probe(&kernel->features);
 	if (!kernel->features.host_pids)
 		log_warning("kernel", KERNEL_NO_HOST_PIDS "; " KERNEL_NO_HOST_PIDS_ADVICE);
+	kernel->filtered = calloc(kernel->slots ? kernel->slots : 1, sizeof(*kernel->filtered));
+	if (!kernel->filtered)
+		return -ENOMEM;
 	r = make_ring(&context->config, &kernel->events_fd);
 	if (r < 0)
 		return r;
-	r = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, 8, RT_KIND_MAX, &kernel->drops_fd);
+	r = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, 8, RT_KIND_MAX, 0, &kernel->drops_fd);
 	if (r < 0)
 		return r;
-	r = make_map(BPF_MAP_TYPE_HASH, "ranks", 4, 4, (uint32_t)context->config.ranks_max, &kernel->ranks_fd);
+	r = make_map(BPF_MAP_TYPE_HASH, "ranks", 4, 4, kernel->slots, 0, &kernel->ranks_fd);
+	if (r < 0)
+		return r;
+	r = make_quotas(kernel);
 	if (r < 0)
 		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
@@ -127,7 +206,8 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 	const struct {
 		const char *name;
 		int fd;
-	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd}};
+	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
+		{"quotas", kernel->quotas_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);
@@ -141,12 +221,84 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)
 {
+	uint32_t *link = kernel_link(kernel, pid);
+
+	if (slot >= kernel->slots)
+		return -ERANGE;
+	if (!*link) {
+		kernel->filtered[slot].pid = pid;
+		kernel->filtered[slot].next = 0;
+		*link = slot + 1;
+	}
 	return bpf_map_update_elem(kernel->ranks_fd, &pid, &slot, BPF_ANY);
 }
 
 int kernel_rank_remove(struct kernel *kernel, uint32_t pid)
 {
+	uint32_t *link = kernel_link(kernel, pid);
+
+	if (*link)
+		*link = kernel->filtered[*link - 1].next;
 	return bpf_map_delete_elem(kernel->ranks_fd, &pid);
+}
+
+uint32_t kernel_pool(const struct kernel *kernel, unsigned number)
+{
+	return number < KERNEL_POOLS_MAX ? kernel->slots + number : 0;
+}
+
+/* The programs read each field at any time: one store each. */
+void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_limits *limits)
+{
+	uint64_t rate = limits->bytes_per_s, per_kib = rate ? NSEC_PER_SEC * 1024 / rate : 0;
+	struct rt_quota *quota = &kernel->quota[entry];
+
+	if (entry >= kernel->quotas)
+		return;
+	if (rate && !per_kib)
+		per_kib = 1;
+	__atomic_store_n(&quota->burst_ns, limits->burst_bytes * per_kib / 1024, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota->pool, limits->pool, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota->threads_max, limits->threads_max, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota->reserve_bytes, limits->reserve_bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(
+		&quota->ns_per_kib, per_kib < UINT32_MAX ? (uint32_t)per_kib : UINT32_MAX, __ATOMIC_RELAXED);
+}
+
+void kernel_unlimit(struct kernel *kernel, uint32_t entry)
+{
+	if (entry < kernel->quotas)
+		memset(&kernel->quota[entry], 0, sizeof(kernel->quota[entry]));
+}
+
+uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	return slot < kernel->quotas ? __atomic_load_n(&kernel->quota[slot].limited, __ATOMIC_RELAXED) : 0;
+}
+
+uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what)
+{
+	int32_t held = slot < kernel->quotas ? __atomic_load_n(&kernel->quota[slot].held[what], __ATOMIC_RELAXED) : 0;
+
+	return held > 0 ? (uint32_t)held : 0;
+}
+
+void kernel_release(struct kernel *kernel, uint32_t pid, enum rt_held what)
+{
+	uint32_t slot;
+
+	if (bpf_map_lookup_elem(kernel->ranks_fd, &pid, &slot) == 0 && slot < kernel->quotas)
+		__atomic_fetch_sub(&kernel->quota[slot].held[what], 1, __ATOMIC_RELAXED);
+}
+
+uint32_t kernel_entries(const struct kernel *kernel, uint32_t each)
+{
+	return (kernel->slots ? kernel->slots : 1) * each;
+}
+
+uint64_t kernel_ring_bytes(const struct kernel *kernel)
+{
+	return kernel->ring_bytes;
 }
 
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)

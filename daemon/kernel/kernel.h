@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_DAEMON_KERNEL_KERNEL_H
 #define RANKTRACE_DAEMON_KERNEL_KERNEL_H
 
+#include "bpf/quota.h"
 #include "daemon/base/util.h"
 
 struct bpf_object;
@@ -36,12 +37,38 @@ int kernel_open(struct context *context, struct kernel **ret);
 struct kernel *kernel_close(struct kernel *kernel);
 const struct kernel_features *kernel_features(const struct kernel *kernel);
 
-/* Between a skeleton's open and load: reuses events, drops and ranks. */
+/* Between a skeleton's open and load: reuses events, drops, ranks and quotas. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);
 
 /* The rank filter. */
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot);
 int kernel_rank_remove(struct kernel *kernel, uint32_t pid);
+
+#define KERNEL_POOLS_MAX 64 /* users with a pool of their own; ranks of further users have their own share only */
+
+/*
+ * Limits of ranks in the kernel (bpf/quota.h). Entries 0 to ranks_max - 1 are the ranks', by slot;
+ * kernel_pool() is the entry of a user's pool. Rates are bytes a second of records, 0: no limit.
+ */
+struct kernel_limits {
+	uint64_t bytes_per_s;
+	uint64_t burst_bytes;
+	uint32_t reserve_bytes; /* of the ring */
+	uint32_t pool;	      /* of a rank: entry of its pool, 0: none */
+	uint32_t threads_max; /* followed off the CPU, 0: no limit */
+};
+uint32_t kernel_pool(const struct kernel *kernel, unsigned number);
+void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_limits *limits);
+/* No limits, nothing used: a slot's next rank starts with this. */
+void kernel_unlimit(struct kernel *kernel, uint32_t entry);
+/* Records not sent and map entries not kept since kernel_unlimit(), because the rank was beyond its limits. */
+uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot);
+uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what);
+/* User space removed an entry of this process from a map. */
+void kernel_release(struct kernel *kernel, uint32_t pid, enum rt_held what);
+/* Entries for all ranks of a map in which each may have `each`. */
+uint32_t kernel_entries(const struct kernel *kernel, uint32_t each);
+uint64_t kernel_ring_bytes(const struct kernel *kernel);
 
 /* Records dropped in the kernel because the ring was full, by kind (summed over CPUs). */
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind);

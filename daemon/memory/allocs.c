@@ -3,6 +3,7 @@
 #include "daemon/memory/allocs.h"
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -119,6 +120,14 @@ static void allocs_forget(struct rank_allocs *slot)
 	slot->instance = 0;
 }
 
+static void allocs_shed(void *arg, uint32_t slot)
+{
+	struct allocs *allocs = arg;
+
+	if (slot < allocs->slots)
+		allocs_forget(&allocs->slot[slot]);
+}
+
 static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct allocs *allocs = arg;
@@ -143,6 +152,7 @@ int allocs_new(struct context *context, struct allocs **ret)
 		free(allocs);
 		return r;
 	}
+	rank_budget_part(context->budget, RANK_BUDGET_ALLOCS, allocs_shed, allocs);
 	*ret = allocs;
 	return 0;
 }
@@ -243,7 +253,8 @@ static bool allocs_takes(const char *event)
 static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	struct allocs *allocs = context->allocs;
-	struct rank_allocs *slot = allocs ? allocs_of_rank(allocs, rank) : NULL;
+	bool admitted = rank_budget_admits(context->budget, rank);
+	struct rank_allocs *slot = allocs && admitted ? allocs_of_rank(allocs, rank) : NULL;
 	bool failed = record->event->event.flags & RT_CALL_RESULT && call_result(record->event) != 0;
 	struct allocation allocation;
 	struct call_fields fields;
@@ -261,6 +272,8 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 		if (streq(events[i].event, record->probe->event))
 			events[i].run(allocs, slot, failed, record, &allocation);
 	allocs_put(allocs, rank, record, &allocation);
+	rank_budget_set(
+		context->budget, RANK_BUDGET_ALLOCS, rank, slot->live.capacity * sizeof(struct alloc_live_entry));
 }
 
 /* Addresses are reused while the level is off: the table would be wrong. */

@@ -92,6 +92,7 @@ struct call_engine {
 	struct call_bpf *skeleton; /* its maps serve all pairs */
 	struct pair pair;	   /* of modes with cookies */
 	struct pair fixed[CALL_ENGINE_FIXED_MAX];
+	struct bpf_link *thread_exit; /* removes what ended threads left in the maps */
 	uint64_t refused;
 	struct specs specs;
 };
@@ -139,6 +140,7 @@ struct call_engine *call_engine_close(struct call_engine *engine)
 		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(engine->fixed); i++)
 		pair_close(&engine->fixed[i]);
+	bpf_link__destroy(engine->thread_exit);
 	call_bpf__destroy(engine->skeleton);
 	free(engine);
 	return NULL;
@@ -149,10 +151,56 @@ static void call_engine_closep(struct call_engine **engine)
 	call_engine_close(*engine);
 }
 
+/* Entries for each rank: one rank's calls cannot take another's. */
+static int size_maps(const struct kernel *kernel, const struct call_bpf *skeleton)
+{
+	const struct {
+		struct bpf_map *map;
+		uint32_t each;
+	} maps[] = {
+		{skeleton->maps.inflight, RT_RANK_CALLS_MAX},
+		{skeleton->maps.groups, RT_RANK_GROUPS_MAX},
+		{skeleton->maps.call_texts, RT_RANK_TEXTS_MAX},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		int r = bpf_map__set_max_entries(maps[i].map, kernel_entries(kernel, maps[i].each));
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Which programs to load: the probes, unless each specification has its own, and one for ends of threads. */
+static void choose_programs(const struct call_engine *engine)
+{
+	bool btf = kernel_features(engine->kernel)->tp_btf;
+	struct bpf_program *probes[] = {engine->skeleton->progs.call_enter, engine->skeleton->progs.call_exit};
+
+	for (size_t i = 0; i < ARRAY_SIZE(probes); i++) {
+		bpf_program__set_autoload(probes[i], !modes[engine->mode].own_programs);
+		if (engine->mode == CALL_ENGINE_MULTI)
+			bpf_program__set_expected_attach_type(probes[i], UPROBE_MULTI_ATTACH_TYPE);
+	}
+	bpf_program__set_autoload(engine->skeleton->progs.thread_exit_btf, btf);
+	bpf_program__set_autoload(engine->skeleton->progs.thread_exit_raw, !btf);
+}
+
+/* Without it, entries of ended threads remain until the process ends, and count against their rank alone. */
+static void attach_thread_exit(struct call_engine *engine)
+{
+	bool btf = kernel_features(engine->kernel)->tp_btf;
+
+	engine->thread_exit = bpf_program__attach(
+		btf ? engine->skeleton->progs.thread_exit_btf : engine->skeleton->progs.thread_exit_raw);
+	if (!engine->thread_exit)
+		log_warning("call", "cannot follow ends of threads: %s", strerror(errno));
+}
+
 int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct call_engine **ret)
 {
 	_cleanup_(call_engine_closep) struct call_engine *engine = calloc(1, sizeof(*engine));
-	struct bpf_program *program;
 	int r;
 
 	if (!engine)
@@ -165,12 +213,10 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 	engine->skeleton = call_bpf__open();
 	if (!engine->skeleton)
 		return log_error_errno("call", -errno, "cannot open the BPF object");
-	bpf_object__for_each_program(program, engine->skeleton->obj)
-	{
-		bpf_program__set_autoload(program, !modes[mode].own_programs);
-		if (mode == CALL_ENGINE_MULTI)
-			bpf_program__set_expected_attach_type(program, UPROBE_MULTI_ATTACH_TYPE);
-	}
+	choose_programs(engine);
+	r = size_maps(kernel, engine->skeleton);
+	if (r < 0)
+		return log_error_errno("call", r, "cannot set the sizes of the BPF maps");
 	r = kernel_share(kernel, engine->skeleton->obj);
 	if (r < 0)
 		return r;
@@ -179,6 +225,7 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 		return log_error_errno("call", r, "the kernel refused the BPF programs");
 	engine->pair = (struct pair){bpf_program__fd(engine->skeleton->progs.call_enter),
 		bpf_program__fd(engine->skeleton->progs.call_exit)};
+	attach_thread_exit(engine);
 	*ret = TAKE_PTR(engine);
 	return 0;
 }
@@ -194,6 +241,8 @@ static int load_pair(struct call_engine *engine, uint32_t id)
 	if (!own)
 		return -errno;
 	own->rodata->fixed_spec = id;
+	bpf_program__set_autoload(own->progs.thread_exit_btf, false);
+	bpf_program__set_autoload(own->progs.thread_exit_raw, false);
 	bpf_object__for_each_map(map, own->obj)
 	{
 		struct bpf_map *shared = bpf_object__find_map_by_name(engine->skeleton->obj, bpf_map__name(map));
@@ -299,6 +348,16 @@ struct sweep {
 	void *arg;
 };
 
+static void remove_call(const struct call_engine *engine, int map, const struct rt_inflight_key *key)
+{
+	uint32_t pid = (uint32_t)(key->pid_thread >> 32);
+
+	if (bpf_map_delete_elem(map, key) == 0)
+		kernel_release(engine->kernel, pid, RT_HELD_CALLS);
+	if (bpf_map_delete_elem(bpf_map__fd(engine->skeleton->maps.call_texts), key) == 0)
+		kernel_release(engine->kernel, pid, RT_HELD_TEXTS);
+}
+
 static void sweep_inflight(const struct sweep *sweep)
 {
 	int map = bpf_map__fd(sweep->engine->skeleton->maps.inflight);
@@ -315,7 +374,7 @@ static void sweep_inflight(const struct sweep *sweep)
 		if (bpf_map_lookup_elem(map, &key, &call) == 0 &&
 			!sweep->keep(sweep->arg, (uint32_t)(key.pid_thread >> 32),
 				specs_probe(&sweep->engine->specs, key.spec, call.start_ns)))
-			(void)bpf_map_delete_elem(map, &key);
+			remove_call(sweep->engine, map, &key);
 	}
 }
 
@@ -340,7 +399,6 @@ void call_engine_inflight(struct call_engine *engine,
 	}
 }
 
-/* Open groups only: closed entries are harmless and evicted by age. */
 static void sweep_groups(const struct sweep *sweep)
 {
 	int map = bpf_map__fd(sweep->engine->skeleton->maps.groups);
@@ -353,10 +411,11 @@ static void sweep_groups(const struct sweep *sweep)
 
 		key = next;
 		more = bpf_map_get_next_key(map, &key, &next) == 0;
-		if (bpf_map_lookup_elem(map, &key, &group) == 0 && group.depth &&
+		if (bpf_map_lookup_elem(map, &key, &group) == 0 &&
 			!sweep->keep(sweep->arg, (uint32_t)(key >> 32),
-				specs_probe(&sweep->engine->specs, group.spec, group.start_ns)))
-			(void)bpf_map_delete_elem(map, &key);
+				specs_probe(&sweep->engine->specs, group.spec, group.start_ns)) &&
+			bpf_map_delete_elem(map, &key) == 0)
+			kernel_release(sweep->engine->kernel, (uint32_t)(key >> 32), RT_HELD_GROUPS);
 	}
 }
 

@@ -8,9 +8,15 @@
 #include <sys/stat.h>
 #include "daemon/probes/elf_private.h"
 
-#define SECTIONS_MAX 100000
-#define NAMES_BYTES_MAX (16u << 20)
-#define NOTE_BYTES_MAX (1u << 20)
+/*
+ * A real library has below a hundred sections and a dozen segments; the file says how many, and libelf allocates for all
+ * of them when it opens the file.
+ */
+#define SECTIONS_MAX 4096
+#define SEGMENTS_MAX 1024
+#define NAMES_BYTES_MAX (1u << 20) /* of sections */
+#define NOTE_BYTES_MAX (64u << 10) /* of one section */
+#define NOTE_SECTIONS_MAX 16
 
 static void elf_endp(Elf **elf)
 {
@@ -114,7 +120,7 @@ static void read_build_id(struct elf_file *file, const struct elf_range *range)
 	size_t at = 0;
 
 	/* An unreadable build ID does not make the file unusable. */
-	if (file->build_id[0] || elf_read_range(file, range, NOTE_BYTES_MAX, &notes) < 0)
+	if (file->build_id[0] || ++file->note_sections > NOTE_SECTIONS_MAX || elf_read_range(file, range, NOTE_BYTES_MAX, &notes) < 0)
 		return;
 	while (elf_next_note(notes, range->size_bytes, &at, &note)) {
 		if (note.type != NT_GNU_BUILD_ID || note.owner_bytes != 4 || memcmp(note.owner, "GNU", 4) != 0)
@@ -207,6 +213,55 @@ static int read_headers(struct elf_file *file, Elf *elf)
 	return r < 0 ? r : read_sections(file, elf);
 }
 
+/* Counts that extended headers move to section 0: their real values. */
+static int real_counts(int fd, const Elf64_Ehdr *header, uint64_t *ret_sections, uint64_t *ret_segments)
+{
+	Elf64_Shdr first;
+	int r;
+
+	*ret_sections = header->e_shnum;
+	*ret_segments = header->e_phnum;
+	if (!header->e_shoff || (header->e_shnum && header->e_phnum != PN_XNUM))
+		return 0;
+	r = elf_file_read_all(fd, (uint8_t *)&first, sizeof(first), header->e_shoff);
+	if (r < 0)
+		return r;
+	if (!header->e_shnum)
+		*ret_sections = first.sh_size;
+	if (header->e_phnum == PN_XNUM)
+		*ret_segments = first.sh_info;
+	return 0;
+}
+
+/* Before libelf sees the file. -EFBIG: more than a library has. */
+static int check_sizes(int fd, uint64_t file_bytes)
+{
+	uint64_t sections, segments;
+	Elf64_Ehdr header;
+	int r;
+
+	if (file_bytes < sizeof(header))
+		return -ENOEXEC;
+	r = elf_file_read_all(fd, (uint8_t *)&header, sizeof(header), 0);
+	if (r < 0)
+		return r;
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+		header.e_ident[EI_DATA] != ELFDATA2LSB)
+		return -ENOEXEC;
+	r = real_counts(fd, &header, &sections, &segments);
+	if (r < 0)
+		return r;
+	if (sections > SECTIONS_MAX || segments > SEGMENTS_MAX)
+		return -EFBIG;
+	if (sections && (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > file_bytes ||
+				sections * sizeof(Elf64_Shdr) > file_bytes - header.e_shoff))
+		return -EBADMSG;
+	if (segments && (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > file_bytes ||
+				segments * sizeof(Elf64_Phdr) > file_bytes - header.e_phoff))
+		return -EBADMSG;
+	return 0;
+}
+
 static void elf_filep(struct elf_file **file)
 {
 	elf_file_close(*file);
@@ -228,6 +283,9 @@ int elf_file_open(int fd, struct elf_file **ret)
 		return -ENOMEM;
 	file->fd = fd;
 	file->size_bytes = (uint64_t)st.st_size;
+	r = check_sizes(fd, file->size_bytes);
+	if (r < 0)
+		return r;
 	elf = elf_begin(fd, ELF_C_READ, NULL);
 	if (!elf)
 		return -ENOEXEC;

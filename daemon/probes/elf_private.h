@@ -41,6 +41,8 @@ struct elf_file {
 	struct elf_range usdt_notes;
 	uint64_t usdt_base;   /* address of .stapsdt.base, 0 if none */
 	uint64_t table_bytes; /* read so far */
+	uint64_t work_bytes;  /* of names compared with patterns */
+	unsigned note_sections;
 	char build_id[2 * ELF_BUILD_ID_BYTES_MAX + 1];
 };
 

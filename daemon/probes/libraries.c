@@ -1,43 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the registry of libraries.h: a bounded array of inodes, each with the instances that map it. */
-#include <fcntl.h>
-#include <limits.h>
-#include <linux/magic.h>
-#include <linux/openat2.h>
+/*
+ * Owns the registry of libraries.h: a bounded array of inodes, each with the instances that map it; the scans that were
+ * begun, and the files that are being opened (reader_ask_file) and then read (reader_ask_facts).
+ */
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
 
 #include "analyzers/base/array.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
-#include "daemon/base/timeout_call.h"
+#include "daemon/probes/quarantine.h"
+#include "daemon/probes/reader.h"
 
-#define MAPS_LINES_MAX 1000000u
-#define DELETED " (deleted)"
-#define OPEN_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a library's file */
+#define REFUSED_MAX 256
+#define REFUSED_NS (10 * NSEC_PER_SEC) /* a file that could not be opened is left alone for */
+#define OPENING_USERS_MAX 64
+#define PATTERNS_MAX 512
 
-/* The newest ones. */
-struct inodes {
-	uint64_t inode[64];
+/* Files that could not be opened, the newest ones. */
+struct refusals {
+	struct {
+		struct library_id id;
+		uint64_t until_ns;
+		bool logged;
+	} file[REFUSED_MAX];
 	unsigned count;
+};
+
+struct scan {
+	struct scan *next;
+	struct libraries *libraries;
+	uint32_t pid;
+	int64_t instance;
+	uint64_t request, start_ns;
+};
+
+/* A file on its way into the registry. */
+struct opening {
+	struct opening *next;
+	struct libraries *libraries;
+	uint32_t pid, uid;
+	struct mapping mapping; /* owns its path */
+	struct mapped_file file;
+	uint64_t request;
+	size_t users;
+	int64_t instance[OPENING_USERS_MAX]; /* those beyond find it with their next scan */
+	size_t rows;
+	uint16_t row[PROBES_MAX];
 };
 
 struct libraries {
 	struct libraries_ops ops;
 	char proc_root[64];
+	size_t patterns;
+	char (*pattern)[MAPS_PATTERN_BYTES];
 	size_t count;
 	struct library *library[LIBRARIES_MAX];
-	struct inodes refused, slow; /* already logged */
+	struct scan *scan;
+	struct opening *opening;
+	struct refusals refused;
 };
 
-struct mapping {
-	uint64_t start;
-	uint64_t end;
-	struct library_id id;
-	char *path; /* within the line */
-	bool deleted;
-};
+static int copy_patterns(struct libraries *libraries)
+{
+	while (libraries->ops.patterns[libraries->patterns])
+		libraries->patterns++;
+	libraries->pattern = calloc(libraries->patterns + 1, sizeof(*libraries->pattern));
+	for (size_t i = 0; libraries->pattern && i < libraries->patterns; i++)
+		(void)copy_text(libraries->pattern[i], MAPS_PATTERN_BYTES, libraries->ops.patterns[i]);
+	return libraries->pattern ? 0 : -ENOMEM;
+}
 
 struct libraries *libraries_new(const struct libraries_ops *ops, const char *proc_root)
 {
@@ -47,6 +79,10 @@ struct libraries *libraries_new(const struct libraries_ops *ops, const char *pro
 		return NULL;
 	libraries->ops = *ops;
 	copy_text(libraries->proc_root, sizeof(libraries->proc_root), proc_root);
+	if (copy_patterns(libraries) < 0) {
+		free(libraries);
+		return NULL;
+	}
 	return libraries;
 }
 
@@ -68,14 +104,54 @@ static void libraries_drop(struct libraries *libraries, size_t i)
 	libraries->library[i] = libraries->library[libraries->count];
 }
 
+static void scan_free(struct scan *scan)
+{
+	struct scan **link = &scan->libraries->scan;
+
+	while (*link != scan)
+		link = &(*link)->next;
+	*link = scan->next;
+	free(scan);
+}
+
+static void opening_free(struct opening *opening)
+{
+	struct opening **link = &opening->libraries->opening;
+
+	while (*link != opening)
+		link = &(*link)->next;
+	*link = opening->next;
+	closep(&opening->file.fd);
+	free(opening->mapping.path);
+	free(opening);
+}
+
 struct libraries *libraries_free(struct libraries *libraries)
 {
 	if (!libraries)
 		return NULL;
+	while (libraries->scan) {
+		worker_cancel(libraries->ops.workers, libraries->scan->request);
+		scan_free(libraries->scan);
+	}
+	while (libraries->opening) {
+		worker_cancel(libraries->ops.workers, libraries->opening->request);
+		opening_free(libraries->opening);
+	}
 	while (libraries->count > 0)
 		libraries_drop(libraries, libraries->count - 1);
+	free(libraries->pattern);
 	free(libraries);
 	return NULL;
+}
+
+unsigned libraries_busy(const struct libraries *libraries)
+{
+	unsigned count = 0;
+
+	for (const struct opening *opening = libraries->opening; opening; opening = opening->next)
+		count++;
+	return count;
 }
 
 bool library_used_by(const struct library *library, int64_t instance)
@@ -121,224 +197,49 @@ static bool has_id(const struct library *library, const struct library_id *id)
 	return false;
 }
 
-/* Parses a line of maps: an executable mapping of a file, or false, decided early for most lines. */
-static bool parse_mapping(char *line, struct mapping *ret)
+/* A file that could not be opened lately. */
+static bool is_refused(const struct libraries *libraries, const struct library_id *id)
 {
-	unsigned long start, end, offset, inode;
-	unsigned major, minor;
-	const char *perms = strchr(line, ' ');
-	size_t length;
-	int at = 0;
+	uint64_t now_ns = monotonic_ns();
 
-	if (!perms || strnlen(perms, 5) < 5 || perms[3] != 'x' || !strchr(perms, '/'))
-		return false;
-	if (sscanf(line, "%lx-%lx %*4s %lx %x:%x %lu %n", &start, &end, &offset, &major, &minor, &inode, &at) < 6)
-		return false;
-	if (inode == 0 || at == 0 || line[at] != '/')
-		return false;
-	*ret = (struct mapping){
-		.start = start, .end = end, .id = {(uint64_t)major << 32 | minor, inode}, .path = line + at};
-	length = strcspn(ret->path, "\n");
-	ret->path[length] = 0;
-	if (length > strlen(DELETED) && streq(ret->path + length - strlen(DELETED), DELETED)) {
-		ret->path[length - strlen(DELETED)] = 0;
-		ret->deleted = true;
-	}
-	return true;
-}
-
-/* Opens an O_PATH descriptor for reading only if it is a regular file: opening a device can have side effects. */
-static int open_regular(int place_fd, struct stat *ret)
-{
-	_cleanup_close_ int at_fd = place_fd;
-	char path[64];
-	struct stat st;
-	int fd;
-
-	if (at_fd < 0)
-		return -errno;
-	if (fstat(at_fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return -EINVAL;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", at_fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	*ret = st;
-	return fd;
-}
-
-/*
- * /proc/PID/maps has paths as seen by us; /proc/PID/root is the process's root. In a container both agree; for a
- * chrooted process (also in a mount namespace of its own) the root precedes the path.
- */
-static const char *name_in_root(const char *root_link, const char *name)
-{
-	char root[PATH_MAX];
-	ssize_t n = readlink(root_link, root, sizeof(root));
-	size_t length = n > 0 && (size_t)n < sizeof(root) ? (size_t)n : 0;
-
-	if (length > 1 && strncmp(name, root, length) == 0 && name[length] == '/')
-		return name + length;
-	return name;
-}
-
-/* Resolves the path as the process does: links must not leave its root. */
-static int open_in_root(const char *proc_root, uint32_t pid, const char *path, struct stat *ret)
-{
-	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-	_cleanup_close_ int root_fd = -1;
-	char root[128];
-
-	snprintf(root, sizeof(root), "%s/%u/root", proc_root, pid);
-	root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
-		return -errno;
-	return open_regular((int)syscall(__NR_openat2, root_fd, name_in_root(root, path), &how, sizeof(how)), ret);
-}
-
-/* By path, unless the path is another file by now. map_files always is the mapped file, but needs more privileges. */
-static int open_mapping(const char *proc_root, uint32_t pid, const struct mapping *mapping, struct stat *ret)
-{
-	char path[192];
-	int fd;
-
-	if (!mapping->deleted) {
-		fd = open_in_root(proc_root, pid, mapping->path, ret);
-		if (fd >= 0 && ret->st_ino == mapping->id.inode)
-			return fd;
-		closep(&fd);
-	}
-	snprintf(path, sizeof(path), "%s/%u/map_files/%lx-%lx", proc_root, pid,
-		(unsigned long)mapping->start, (unsigned long)mapping->end);
-	fd = open_regular(open(path, O_PATH | O_CLOEXEC), ret);
-	if (fd >= 0 || mapping->deleted)
-		return fd;
-	/* Overlay file systems show different inodes in maps and by path: without map_files, accept the path's file. */
-	return open_in_root(proc_root, pid, mapping->path, ret);
-}
-
-struct opening {
-	char proc_root[64];
-	uint32_t pid;
-	struct mapping mapping;
-	struct stat st;
-	char path[]; /* the mapping's */
-};
-
-static int answer_opening(void *arg)
-{
-	struct opening *opening = arg;
-
-	return open_mapping(opening->proc_root, opening->pid, &opening->mapping, &opening->st);
-}
-
-static void forget_opening(void *arg, int fd)
-{
-	closep(&fd);
-	free(arg);
-}
-
-static int open_within(
-	const struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct stat *ret)
-{
-	static const struct timeout_call within = {answer_opening, forget_opening};
-	size_t size_bytes = strlen(mapping->path) + 1;
-	struct opening *opening = malloc(sizeof(*opening) + size_bytes);
-	void *asked = opening;
-	int fd;
-
-	if (!opening)
-		return -ENOMEM;
-	*opening = (struct opening){.pid = pid, .mapping = *mapping};
-	(void)copy_text(opening->proc_root, sizeof(opening->proc_root), libraries->proc_root);
-	opening->mapping.path = memcpy(opening->path, mapping->path, size_bytes);
-	fd = timeout_call_run(&within, &asked, OPEN_WAIT_NS);
-	if (fd >= 0)
-		*ret = opening->st;
-	free(asked);
-	return fd;
-}
-
-static bool libraries_was_logged(struct inodes *logged, uint64_t inode)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(logged->inode); i++)
-		if (logged->inode[i] == inode)
+	for (size_t i = 0; i < REFUSED_MAX; i++)
+		if (is_same_id(&libraries->refused.file[i].id, id) && now_ns < libraries->refused.file[i].until_ns)
 			return true;
-	logged->inode[logged->count++ % ARRAY_SIZE(logged->inode)] = inode;
 	return false;
 }
 
-static bool is_overlay(int fd)
+/* Reports it once, as long as it is remembered. */
+static void libraries_refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
 {
-	struct statfs fs;
+	struct refusals *refused = &libraries->refused;
+	uint64_t until_ns = monotonic_ns() + (libraries->ops.workers ? REFUSED_NS : 0);
 
-	return fstatfs(fd, &fs) == 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+	for (size_t i = 0; i < REFUSED_MAX; i++) {
+		if (!is_same_id(&refused->file[i].id, &mapping->id))
+			continue;
+		refused->file[i].until_ns = until_ns;
+		return;
+	}
+	refused->file[refused->count % REFUSED_MAX].id = mapping->id;
+	refused->file[refused->count++ % REFUSED_MAX].until_ns = until_ns;
+	libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
 }
 
 /*
  * Same file through another overlay, or below one: only the kernel sets a file's change time. Outside overlays, two
  * files are different even if equal (images mounted twice).
  */
-static struct library *find_below(
-	struct libraries *libraries, bool overlay, const struct stat *st, const char *base_name)
+static struct library *find_below(struct libraries *libraries, const struct mapped_file *file, const char *base_name)
 {
 	for (size_t i = 0; i < libraries->count; i++) {
 		struct library *library = libraries->library[i];
 
-		if ((overlay || library->overlay) && library->id.inode == st->st_ino &&
-			library->size_bytes == (uint64_t)st->st_size && library->changed.tv_sec == st->st_ctim.tv_sec &&
-			library->changed.tv_nsec == st->st_ctim.tv_nsec && streq(library->base_name, base_name))
+		if ((file->overlay || library->overlay) && library->inode == file->id.inode &&
+			library->size_bytes == file->size_bytes && library->changed.tv_sec == file->changed.tv_sec &&
+			library->changed.tv_nsec == file->changed.tv_nsec && streq(library->base_name, base_name))
 			return library;
 	}
 	return NULL;
-}
-
-static struct library *library_new(int fd, const struct mapping *mapping, const struct stat *st)
-{
-	struct library *library = calloc(1, sizeof(*library));
-
-	if (!library)
-		return NULL;
-	library->path = strdup(mapping->path);
-	if (!library->path) {
-		free(library);
-		return NULL;
-	}
-	library->base_name = strrchr(library->path, '/') + 1;
-	library->fd = fd;
-	library->id = mapping->id;
-	library->overlay = is_overlay(fd);
-	library->changed = st->st_ctim;
-	library->size_bytes = (uint64_t)st->st_size;
-	return library;
-}
-
-static int add_library(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, struct library **ret)
-{
-	_cleanup_close_ int fd = -1;
-	struct library *library;
-	struct stat st;
-
-	fd = open_within(libraries, pid, mapping, &st);
-	if (fd < 0)
-		return fd;
-	library = find_below(libraries, is_overlay(fd), &st, strrchr(mapping->path, '/') + 1);
-	if (library) {
-		*ret = library;
-		return 0;
-	}
-	if (libraries->count >= LIBRARIES_MAX)
-		return -ENOSPC;
-	library = library_new(fd, mapping, &st);
-	if (!library)
-		return -ENOMEM;
-	fd = -1;
-	libraries->library[libraries->count++] = library;
-	libraries->ops.added(libraries->ops.arg, library);
-	*ret = library;
-	return 0;
 }
 
 static struct library *libraries_find_known(const struct libraries *libraries, const struct library_id *id)
@@ -349,59 +250,287 @@ static struct library *libraries_find_known(const struct libraries *libraries, c
 	return NULL;
 }
 
-static void libraries_refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
+/* Takes over the opening's descriptor and path. */
+static struct library *library_new(struct opening *opening)
 {
-	bool slow = error == -ETIMEDOUT;
+	struct library *library = calloc(1, sizeof(*library));
 
-	if (libraries_was_logged(slow ? &libraries->slow : &libraries->refused, mapping->id.inode))
-		return;
-	if (slow)
-		log_warning("libraries", "the file system of %s of process %u does not answer; retrying", mapping->path,
-			pid);
-	else
-		libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
+	if (!library)
+		return NULL;
+	*library = (struct library){
+		.id = opening->mapping.id,
+		.inode = opening->file.id.inode,
+		.changed = opening->file.changed,
+		.size_bytes = opening->file.size_bytes,
+		.overlay = opening->file.overlay,
+		.path = TAKE_PTR(opening->mapping.path),
+		.fd = TAKE_FD(opening->file.fd),
+		.uid = opening->uid,
+	};
+	library->base_name = strrchr(library->path, '/') + 1;
+	return library;
 }
 
-static void use(struct libraries *libraries, uint32_t pid, int64_t instance, const struct mapping *mapping)
+static void add_users(struct library *library, const struct opening *opening)
 {
-	struct library *library = libraries_find_known(libraries, &mapping->id);
-	int r;
+	for (size_t i = 0; i < opening->users; i++)
+		(void)libraries_add_user(library, opening->instance[i], &opening->mapping.id);
+	library->touched = true;
+}
 
-	if (!library && !libraries->ops.wanted(libraries->ops.arg, strrchr(mapping->path, '/') + 1))
-		return;
-	r = library ? 0 : add_library(libraries, pid, mapping, &library);
-	if (r < 0) {
-		if (r != -ESRCH && r != -EBUSY)
-			libraries_refuse(libraries, pid, mapping, r);
+/* The opening's end. */
+static void opening_end(struct opening *opening)
+{
+	struct libraries *libraries = opening->libraries;
+
+	opening_free(opening);
+	if (!libraries->opening && libraries->ops.settled)
+		libraries->ops.settled(libraries->ops.arg);
+}
+
+static void opening_refuse(struct opening *opening, int error)
+{
+	if (error != -ESRCH)
+		libraries_refuse(opening->libraries, opening->pid, &opening->mapping, error);
+	opening_end(opening);
+}
+
+static unsigned libraries_of_user(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < libraries->count; i++)
+		count += libraries->library[i]->uid == uid;
+	return count;
+}
+
+/* Users with libraries, this one included. */
+static unsigned libraries_users(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned users = 1;
+
+	for (size_t i = 0; i < libraries->count; i++) {
+		size_t first = 0;
+
+		while (libraries->library[first]->uid != libraries->library[i]->uid)
+			first++;
+		users += first == i && libraries->library[i]->uid != uid;
+	}
+	return users;
+}
+
+/* A part of the table always remains for a user who has none. */
+static bool has_place(const struct libraries *libraries, uint32_t uid)
+{
+	return libraries->count < LIBRARIES_MAX &&
+	       libraries_of_user(libraries, uid) < LIBRARIES_MAX / (libraries_users(libraries, uid) + 1);
+}
+
+/* Its ranks have ended meanwhile, or it becomes a library. */
+static void opening_add(struct opening *opening, const struct facts *facts, int error)
+{
+	struct libraries *libraries = opening->libraries;
+	struct library *library;
+
+	if (opening->users == 0) {
+		opening_end(opening);
 		return;
 	}
-	if (libraries_add_user(library, instance, &mapping->id) == 0)
-		library->touched = true;
+	if (!has_place(libraries, opening->uid)) {
+		opening_refuse(opening, -ENOSPC);
+		return;
+	}
+	library = library_new(opening);
+	if (library) {
+		add_users(library, opening);
+		libraries->library[libraries->count++] = library;
+		library->facts = facts;
+		library->facts_error = error;
+		libraries->ops.added(libraries->ops.arg, library);
+		library->facts = NULL;
+	}
+	opening_end(opening);
 }
 
-int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
+static void on_facts(void *arg, struct worker_reply *reply)
 {
-	_cleanup_fclose_ FILE *f = NULL;
-	_cleanup_free_ char *line = NULL;
-	struct mapping mapping;
-	size_t size = 0, used = 0;
-	char path[128];
+	struct opening *opening = arg;
+	struct libraries *libraries = opening->libraries;
+	_cleanup_(facts_free) struct facts facts = {0};
+	int r = reader_take_facts(
+		reply, opening->file.size_bytes, libraries->ops.table, opening->row, opening->rows, &facts);
 
-	snprintf(path, sizeof(path), "%s/%u/maps", libraries->proc_root, pid);
-	f = fopen(path, "re");
-	if (!f)
-		return -errno;
-	for (size_t i = 0; i < libraries->count; i++)
-		libraries->library[i]->touched = false;
-	for (unsigned lines = 0; lines < MAPS_LINES_MAX && getline(&line, &size, f) > 0; lines++)
-		if (parse_mapping(line, &mapping))
-			use(libraries, pid, instance, &mapping);
-	if (ferror(f))
-		return -ESRCH;
-	for (size_t i = 0; i < libraries->count; i++)
-		used += libraries->library[i]->touched;
-	if (used == 0) /* an ending process has no maps: its exit event follows */
-		return 0;
+	if (reply->end == WORKER_UNSTARTED || reply->end == WORKER_BARRED) {
+		opening_refuse(opening, -EAGAIN);
+		return;
+	}
+	if (reply->end != WORKER_ANSWERED || r == -EFBIG || r == -EBADMSG || r == -ENOMEM) {
+		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is not read again: its reader %s",
+			opening->mapping.path, opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
+		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid, reply->end);
+		r = reply->end == WORKER_TIMED_OUT ? -ETIMEDOUT : -EUCLEAN;
+	}
+	opening_add(opening, r == 0 ? &facts : NULL, r);
+}
+
+static bool opening_find_rows(struct opening *opening)
+{
+	const struct probe_table *table = opening->libraries->ops.table;
+	const char *base_name = strrchr(opening->mapping.path, '/') + 1;
+
+	for (size_t i = 0; table && i < table->count; i++)
+		if (probe_matches_library(&table->probe[i], base_name))
+			opening->row[opening->rows++] = (uint16_t)i;
+	return opening->rows > 0;
+}
+
+static int opening_ask_facts(struct opening *opening)
+{
+	_cleanup_(wire_free) struct wire_writer question = {0};
+	struct libraries *libraries = opening->libraries;
+
+	reader_ask_facts(&question, strrchr(opening->mapping.path, '/') + 1, libraries->ops.table, opening->row,
+		opening->rows);
+	if (question.failed)
+		return -ENOMEM;
+	return worker_ask(libraries->ops.workers, &reader_facts_kind, opening->uid, question.data, question.size_bytes,
+		&opening->file.fd, 1, on_facts, opening, &opening->request);
+}
+
+/* The file is open: it is known, not to be read, or read now. */
+static void opening_go_on(struct opening *opening)
+{
+	struct libraries *libraries = opening->libraries;
+	struct library *library = find_below(libraries, &opening->file, strrchr(opening->mapping.path, '/') + 1);
+	int r = quarantine_find(libraries->ops.quarantine, &opening->file);
+
+	if (library) {
+		add_users(library, opening);
+		opening_end(opening);
+	} else if (!libraries->ops.workers || !opening_find_rows(opening)) {
+		opening_add(opening, NULL, 0);
+	} else if (r < 0) {
+		opening_add(opening, NULL, r);
+	} else if (has_place(libraries, opening->uid)) {
+		r = opening_ask_facts(opening);
+		if (r < 0)
+			opening_refuse(opening, r);
+	} else {
+		opening_refuse(opening, -ENOSPC);
+	}
+}
+
+static void on_file(void *arg, struct worker_reply *reply)
+{
+	struct opening *opening = arg;
+	int r = reader_take_file(reply, &opening->file);
+
+	if (reply->end != WORKER_ANSWERED) {
+		log_limited(LOG_INFO, "libraries", opening->uid, "%s of process %u is tried again later: opening it %s",
+			opening->mapping.path, opening->pid, worker_end_words(reply->end));
+		r = -ETIMEDOUT;
+	}
+	if (r < 0)
+		opening_refuse(opening, r);
+	else
+		opening_go_on(opening);
+}
+
+/* Without workers: opens it for reading. */
+static int opening_open_here(struct opening *opening)
+{
+	int fd, r = mapped_file_open(
+			   opening->libraries->proc_root, opening->pid, &opening->mapping, &opening->file);
+
+	if (r < 0)
+		return r;
+	fd = mapped_file_reopen(opening->file.fd);
+	if (fd < 0)
+		return fd;
+	close(opening->file.fd);
+	opening->file.fd = fd;
+	return 0;
+}
+
+static void opening_start(struct opening *opening)
+{
+	_cleanup_(wire_free) struct wire_writer question = {0};
+	struct libraries *libraries = opening->libraries;
+	int r;
+
+	if (!libraries->ops.workers) {
+		r = opening_open_here(opening);
+		if (r == 0)
+			opening_go_on(opening);
+	} else {
+		reader_ask_file(&question, libraries->proc_root, opening->pid, &opening->mapping);
+		r = question.failed ? -ENOMEM
+				    : worker_ask(libraries->ops.workers, &reader_maps_kind, opening->uid,
+					      question.data, question.size_bytes, NULL, 0, on_file, opening,
+					      &opening->request);
+	}
+	if (r < 0)
+		opening_refuse(opening, r);
+}
+
+/* Joins the ranks that wait for the file. */
+static bool join_opening(struct libraries *libraries, const struct library_id *id, int64_t instance)
+{
+	for (struct opening *opening = libraries->opening; opening; opening = opening->next) {
+		if (!is_same_id(&opening->mapping.id, id))
+			continue;
+		for (size_t i = 0; i < opening->users; i++)
+			if (opening->instance[i] == instance)
+				return true;
+		if (opening->users < OPENING_USERS_MAX)
+			opening->instance[opening->users++] = instance;
+		return true;
+	}
+	return false;
+}
+
+/* One user's files, of which none may ever be read, do not keep others waiting. */
+static bool may_open(const struct libraries *libraries, uint32_t uid)
+{
+	unsigned own = 0;
+
+	for (const struct opening *opening = libraries->opening; opening; opening = opening->next)
+		own += opening->uid == uid;
+	return own < LIBRARIES_OPENINGS_USER_MAX && libraries_busy(libraries) < LIBRARIES_OPENINGS_MAX;
+}
+
+/* A file of a scan. Takes the mapping's path if it opens it. */
+static void use(struct libraries *libraries, const struct scan *scan, uint32_t uid, struct mapping *mapping)
+{
+	struct library *library = libraries_find_known(libraries, &mapping->id);
+	struct opening *opening;
+
+	if (library) {
+		if (libraries_add_user(library, scan->instance, &mapping->id) == 0)
+			library->touched = true;
+		return;
+	}
+	if (join_opening(libraries, &mapping->id, scan->instance) || is_refused(libraries, &mapping->id))
+		return;
+	opening = may_open(libraries, uid) ? calloc(1, sizeof(*opening)) : NULL;
+	if (!opening)
+		return;
+	*opening = (struct opening){.next = libraries->opening,
+		.libraries = libraries,
+		.pid = scan->pid,
+		.uid = uid,
+		.mapping = *mapping,
+		.file.fd = -1,
+		.users = 1,
+		.instance = {scan->instance}};
+	mapping->path = NULL;
+	libraries->opening = opening;
+	opening_start(opening);
+}
+
+/* Drops what the instance no longer maps. */
+static void drop_untouched(struct libraries *libraries, int64_t instance)
+{
 	for (size_t i = libraries->count; i-- > 0;) {
 		if (libraries->library[i]->touched)
 			continue;
@@ -409,11 +538,102 @@ int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
 		if (libraries->library[i]->users == 0)
 			libraries_drop(libraries, i);
 	}
+}
+
+static int libraries_apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
+{
+	size_t used = 0;
+	uint32_t uid = 0;
+
+	(void)procfs_uid(libraries->proc_root, scan->pid, &uid);
+	for (size_t i = 0; i < libraries->count; i++)
+		libraries->library[i]->touched = false;
+	for (size_t i = 0; i < maps->count; i++)
+		use(libraries, scan, uid, &maps->mapping[i]);
+	for (size_t i = 0; i < libraries->count; i++)
+		used += libraries->library[i]->touched;
+	/* An ending process has no maps: its exit event follows. */
+	if (maps->count > 0)
+		drop_untouched(libraries, scan->instance);
 	return (int)used;
+}
+
+static void on_maps(void *arg, struct worker_reply *reply)
+{
+	_cleanup_(maps_free) struct maps maps = {0};
+	struct scan *scan = arg;
+	struct libraries *libraries = scan->libraries;
+	int64_t instance = scan->instance;
+	uint64_t start_ns = monotonic_ns();
+	int r = reader_take_maps(reply, &maps);
+
+	if (reply->end != WORKER_ANSWERED)
+		r = -ETIMEDOUT;
+	if (r == 0)
+		r = libraries_apply(libraries, scan, &maps);
+	scan_free(scan);
+	if (libraries->ops.scanned)
+		libraries->ops.scanned(
+			libraries->ops.arg, instance, r, reply->took_ns + monotonic_ns() - start_ns);
+}
+
+static int scan_here(struct libraries *libraries, const struct scan *scan)
+{
+	_cleanup_(maps_free) struct maps maps = {0};
+	int r = maps_read(libraries->proc_root, scan->pid, (const char(*)[MAPS_PATTERN_BYTES])libraries->pattern,
+		libraries->patterns, &maps);
+
+	return r < 0 ? r : libraries_apply(libraries, scan, &maps);
+}
+
+int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
+{
+	_cleanup_(wire_free) struct wire_writer question = {0};
+	struct scan *scan;
+	uint32_t uid = 0;
+	int r;
+
+	if (!libraries->ops.workers)
+		return scan_here(libraries, &(struct scan){.libraries = libraries, .pid = pid, .instance = instance});
+	for (scan = libraries->scan; scan; scan = scan->next)
+		if (scan->instance == instance)
+			return -EALREADY;
+	r = procfs_uid(libraries->proc_root, pid, &uid);
+	if (r < 0)
+		return r;
+	scan = calloc(1, sizeof(*scan));
+	if (!scan)
+		return -ENOMEM;
+	*scan = (struct scan){.next = libraries->scan, .libraries = libraries, .pid = pid, .instance = instance};
+	libraries->scan = scan;
+	reader_ask_maps(&question, libraries->proc_root, pid, (const char(*)[MAPS_PATTERN_BYTES])libraries->pattern,
+		libraries->patterns);
+	r = question.failed ? -ENOMEM
+			    : worker_ask(libraries->ops.workers, &reader_maps_kind, uid, question.data,
+				      question.size_bytes, NULL, 0, on_maps, scan, &scan->request);
+	if (r < 0)
+		scan_free(scan);
+	return r;
+}
+
+static void opening_forget(struct opening *opening, int64_t instance)
+{
+	for (size_t i = 0; i < opening->users; i++)
+		if (opening->instance[i] == instance)
+			opening->instance[i--] = opening->instance[--opening->users];
 }
 
 void libraries_forget(struct libraries *libraries, int64_t instance)
 {
+	for (struct scan *scan = libraries->scan, *next; scan; scan = next) {
+		next = scan->next;
+		if (scan->instance != instance)
+			continue;
+		worker_cancel(libraries->ops.workers, scan->request);
+		scan_free(scan);
+	}
+	for (struct opening *opening = libraries->opening; opening; opening = opening->next)
+		opening_forget(opening, instance);
 	for (size_t i = libraries->count; i-- > 0;) {
 		remove_user(libraries->library[i], instance);
 		if (libraries->library[i]->users == 0)

@@ -8,15 +8,19 @@
  * file, so probing each would report calls several times: they are one library, together with the file itself if
  * mapped by a rank outside.
  *
- * A file is opened once. If its file system does not answer, the next scan retries (daemon/base/timeout_call.h). Reads
- * of an open file may block.
+ * A worker (reader.h) reads the maps, opens the files and reads them: a process controls what that costs and whether it
+ * ends. So a scan only begins here; what it finds comes later, through the callbacks. The daemon itself holds no more of
+ * a file than a place (O_PATH), whose closing waits for nobody.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 #define RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 
 #include "daemon/base/util.h"
+#include "daemon/core/limits.h"
 
-#define LIBRARIES_MAX 1024
+#define LIBRARIES_MAX LIMIT_LIBRARIES /* a user may have this divided by the number of users with libraries and one */
+#define LIBRARIES_OPENINGS_MAX 256 /* files being opened and read at a time */
+#define LIBRARIES_OPENINGS_USER_MAX 64 /* the same of one user */
 #define LIBRARY_USERS_MAX 4096
 
 /* A file as in /proc/PID/maps. */
@@ -32,25 +36,41 @@ struct library_user {
 
 struct library {
 	struct library_id id;	 /* inode not reused while fd is open; users' inodes not while mapped */
+	uint64_t inode;		 /* of the file itself, below overlays */
 	struct timespec changed; /* change time, with size: identifies a file through overlays */
 	uint64_t size_bytes;
 	bool overlay;
 	char *path;	       /* as seen by the first rank */
 	const char *base_name; /* within path, without " (deleted)" */
-	int fd;		       /* open for reading */
+	int fd;		       /* O_PATH; without workers open for reading */
+	uint32_t uid;	       /* user of the first rank */
 	void *owner_data;      /* of the callbacks */
+	const struct facts *facts; /* during libraries_ops.added; NULL: not read by a worker, or in vain */
+	int facts_error;	   /* why in vain; -EUCLEAN, -ETIMEDOUT: quarantined (quarantine.h) */
 	bool touched;	       /* seen in the current scan */
 	size_t users, capacity;
 	struct library_user *user;
 };
 
+struct probe_table;
+struct quarantine;
+struct workers;
+
 struct libraries_ops {
-	bool (*wanted)(void *arg, const char *base_name);
+	const char *const *patterns; /* of base names, NULL-terminated; outlives the registry */
+	/* A new library, with its users. */
 	void (*added)(void *arg, struct library *library);
 	void (*dropped)(void *arg, struct library *library);
 	/* Once for each file that cannot be opened, or exceeds the bound (-ENOSPC). */
 	void (*refused)(void *arg, uint32_t pid, const char *path, int error);
 	void *arg;
+	/* The end of a scan: the rank's libraries that are known now, or a negative errno. May be NULL. */
+	void (*scanned)(void *arg, int64_t instance, int result, uint64_t cost_ns);
+	/* Of all files found, none is being read any more. May be NULL. */
+	void (*settled)(void *arg);
+	struct workers *workers;	  /* NULL (tests): scans read here and wait */
+	const struct probe_table *table;  /* rows that facts are asked for; NULL: none */
+	struct quarantine *quarantine;	  /* may be NULL */
 };
 
 struct libraries;
@@ -59,10 +79,12 @@ struct libraries *libraries_new(const struct libraries_ops *ops, const char *pro
 struct libraries *libraries_free(struct libraries *libraries);
 
 /*
- * Reads the process's maps; adds and drops libraries of this instance. Returns their number, or -errno (-ESRCH,
- * -EACCES).
+ * Begins to read the process's maps; adds and drops libraries of this instance. One scan of an instance at a time:
+ * -EALREADY. Without workers the scan ends here: returns the number of libraries or -errno.
  */
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance);
+/* Files being opened or read. */
+unsigned libraries_busy(const struct libraries *libraries);
 /* The process ended. */
 void libraries_forget(struct libraries *libraries, int64_t instance);
 void libraries_each(struct libraries *libraries, void (*callback)(void *arg, struct library *library), void *arg);

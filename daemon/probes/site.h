@@ -9,7 +9,7 @@
 
 #include "daemon/probes/attachment.h"
 
-#define SITES_MAX 128
+#define SITES_MAX 128 /* FACTS_SITES_MAX */
 
 struct sites {
 	unsigned count;
@@ -18,7 +18,7 @@ struct sites {
 	char *reason[PROBES_MAX]; /* by row: why a function that exists counts as not found, else NULL */
 };
 
-/* Resolves all rows; an unsupported ELF file has no sites. */
+/* Resolves all rows, from library->facts; without them, the file is read here (tests and benchmarks). */
 int sites_find(const struct attach_engine *engine, const struct library *library, struct sites *ret);
 void sites_free(struct sites *sites);
 

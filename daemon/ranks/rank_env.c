@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Environment variables by which launchers pass a process its rank, as one table, first match first. To support
- * another launcher, add a row. The block is not trusted: numbers are parsed strictly, texts truncated and made
- * printable.
+ * another launcher, add a row. The block is not trusted: numbers are parsed strictly, texts truncated, made printable and
+ * freed of secrets.
  */
+#include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"
 
 #define JOBS_MAX 4
@@ -77,11 +78,8 @@ static int32_t find_number(const struct block *block, const char *name)
 
 static void rank_env_copy_text(char *dst, size_t size, const char *text, size_t length)
 {
-	size_t n = length < size ? length : size - 1;
-
-	for (size_t i = 0; i < n; i++)
-		dst[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-	dst[n] = 0;
+	rank_secrets_mask(text, length, dst, size);
+	procfs_printable(dst);
 }
 
 static bool find_text(const struct block *block, const char *name, char *dst, size_t size)

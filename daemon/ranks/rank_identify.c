@@ -4,6 +4,7 @@
  * the nearest rank above it, or rank 0 of 1. A process that starts ranks is a launcher, whatever its environment:
  * recognized by its command, or when a rank appears below it.
  */
+#include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -215,20 +216,6 @@ bool rank_command_is_launcher(const char *block, size_t size_bytes)
 	return false;
 }
 
-void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size)
-{
-	size_t n;
-
-	/* The block's final NUL is not a separator. */
-	while (size_bytes > 0 && block[size_bytes - 1] == 0)
-		size_bytes--;
-	n = size_bytes < size ? size_bytes : size - 1;
-	for (size_t i = 0; i < n; i++)
-		ret[i] = block[i] ? block[i] : ' ';
-	ret[n] = 0;
-	procfs_printable(ret);
-}
-
 #define FROM_START_NS NSEC_PER_SEC
 
 struct ancestors {
@@ -310,19 +297,17 @@ static bool has_launched(const struct ranks *ranks, const struct rank *rank)
 
 static bool is_launcher(const struct ranks *ranks, uint32_t pid)
 {
-	_cleanup_free_ char *command = NULL;
-	size_t size;
+	const struct rank_process *process = rank_read_find(ranks->read, pid);
 
-	return procfs_command(ranks->proc_root, pid, &command, &size) == 0 && rank_command_is_launcher(command, size);
+	return process && process->is_launcher;
 }
 
 static void read_command(const struct ranks *ranks, struct rank *rank)
 {
-	_cleanup_free_ char *command = NULL;
-	size_t size;
+	const struct rank_process *process = rank_read_find(ranks->read, rank->pid);
 
-	if (procfs_command(ranks->proc_root, rank->pid, &command, &size) == 0)
-		rank_command_join(command, size, rank->command, sizeof(rank->command));
+	if (process && process->command)
+		rank_command_join(process->command, process->command_bytes, rank->command, sizeof(rank->command));
 }
 
 static void read_cgroup(const struct ranks *ranks, struct rank *rank)
@@ -341,16 +326,11 @@ static void read_cgroup(const struct ranks *ranks, struct rank *rank)
 
 static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)
 {
-	_cleanup_free_ char *block = NULL;
-	size_t size;
-	bool cut;
-	int r = procfs_environ(ranks->proc_root, pid, &block, &size, &cut);
+	const struct rank_process *process = rank_read_find(ranks->read, pid);
 
-	if (r < 0)
-		return r;
-	rank_env_parse(block, size, ret);
-	if (ret->card[0] && !rank_card_is_possible(ranks->proc_root, pid))
-		ret->card[0] = 0;
+	if (!process || process->env_error < 0)
+		return process ? process->env_error : -ENODATA;
+	*ret = process->env;
 	return 0;
 }
 
@@ -363,7 +343,9 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 	if (r < 0)
 		return r;
 	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
-	r = read_env(ranks, pid, &ret->env);
+	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
+	if (r == 0)
+		r = read_env(ranks, pid, &ret->env);
 	if (r < 0)
 		return r;
 	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
@@ -462,12 +444,22 @@ static int rank_identify_describe_candidate(
 	return 0;
 }
 
-enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+static void refuse_environment(struct ranks *ranks, uint32_t pid)
+{
+	uint32_t uid;
+
+	if (procfs_uid(ranks->proc_root, pid, &uid) < 0)
+		return;
+	log_limited(LOG_WARNING, "ranks", uid,
+		"process %u of user %u has more than %u MiB of environment, which execve() does not allow: leaving it out", pid, uid,
+		PROCFS_ENVIRON_BYTES_MAX >> 20);
+	ranks_suspect(ranks, uid, "a process has an environment larger than the kernel gives");
+}
+
+enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct procfs_stat stat;
-	uint32_t libraries;
 	char exe[256];
-	enum rank_identity identity;
 
 	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
 		return IDENTIFY_GONE;
@@ -482,13 +474,40 @@ enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *can
 		candidate->since_ns = now_ns;
 		candidate->interval_ns = 0;
 	}
-	if (!candidate->known && rank_identify_describe_candidate(ranks, candidate, exe) < 0)
-		return IDENTIFY_GONE;
-	if (procfs_libraries(ranks->proc_root, candidate->pid, &libraries) < 0)
-		return IDENTIFY_GONE;
-	if (libraries & PROCFS_LIBRARY_PYTHON)
+	return IDENTIFY_AGAIN;
+}
+
+static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	enum rank_identity identity;
+	char exe[256];
+
+	if (!candidate->known) {
+		int r = procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe));
+
+		if (r == 0)
+			r = rank_identify_describe_candidate(ranks, candidate, exe);
+		if (r == -E2BIG) {
+			refuse_environment(ranks, candidate->pid);
+			return IDENTIFY_NEVER;
+		}
+		if (r < 0)
+			return IDENTIFY_GONE;
+	}
+	if (ranks->read->libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
-	identity = libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
+	identity = ranks->read->libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
 	candidate->checked_ns = now_ns;
+	return identity;
+}
+
+enum rank_identity rank_identify(
+	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns)
+{
+	enum rank_identity identity;
+
+	ranks->read = read;
+	identity = rank_identify_read(ranks, candidate, now_ns);
+	ranks->read = NULL;
 	return identity;
 }

@@ -7,8 +7,9 @@
 #include <inttypes.h>
 
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
 #include "daemon/store/store.h"
 
@@ -55,6 +56,7 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 		.first_seen_ns = field_time(rank->first_seen_ns),
 		.last_seen_ns = field_time(rank->last_seen_ns),
 		.ended = field_int(rank->ended || !is_rank),
+		.uid = field_int(rank->uid),
 		.instance = field_int(rank->instance),
 	};
 
@@ -81,33 +83,65 @@ static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uin
 	return -ENOSPC;
 }
 
-static int take_slot(struct ranks *ranks, struct tracked *tracked)
+static uint32_t rank_table_find_slot(const struct ranks *ranks)
 {
-	struct rank *rank = &tracked->rank;
 	uint32_t slot = 0;
-	int r;
 
 	while (slot < ranks->slots && ranks->slot[slot])
 		slot++;
+	return slot;
+}
+
+/* The table is full: a user with more ranks than this one gives up his newest. */
+static bool make_way(struct ranks *ranks, const struct rank *rank)
+{
+	struct tracked *excess = rank_shares_excess(ranks, rank->uid);
+	uint32_t uid;
+
+	if (!excess)
+		return false;
+	uid = excess->rank.uid;
+	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, makes way for one of user %u",
+		excess->rank.pid, uid, ranks->slots, rank->uid);
+	tracked_end(ranks, excess);
+	ranks_suspect(ranks, uid, "more ranks than a fair part of the node's table");
+	return true;
+}
+
+static void release_slot(struct ranks *ranks, struct rank *rank)
+{
+	if (rank->slot == RANK_NO_SLOT)
+		return;
+	ranks->slot[rank->slot] = NULL;
+	rank->slot = RANK_NO_SLOT;
+	ranks->full_logged = false;
+	rank_shares_drop(ranks, rank);
+}
+
+static int take_slot(struct ranks *ranks, struct tracked *tracked)
+{
+	struct rank *rank = &tracked->rank;
+	uint32_t slot = rank_table_find_slot(ranks);
+	int r;
+
+	if (slot == ranks->slots && make_way(ranks, rank))
+		slot = rank_table_find_slot(ranks);
 	if (slot == ranks->slots)
 		return rank_table_refuse(&ranks->full_logged, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
 	if (r < 0)
 		return log_error_errno("ranks", r, "cannot number process %u, trying again later", rank->pid);
-	r = kernel_rank_add(ranks->context->kernel, rank->pid, slot);
-	if (r < 0)
-		return log_error_errno("ranks", r, "cannot trace process %u, trying again later", rank->pid);
 	rank->slot = slot;
 	ranks->slot[slot] = tracked;
+	if (ranks->context->kernel)
+		kernel_unlimit(ranks->context->kernel, slot);
+	rank_shares_add(ranks, rank);
+	r = kernel_rank_add(ranks->context->kernel, rank->pid, slot);
+	if (r < 0) {
+		release_slot(ranks, rank);
+		return log_error_errno("ranks", r, "cannot trace process %u, trying again later", rank->pid);
+	}
 	return 0;
-}
-
-static void release_slot(struct ranks *ranks, uint32_t slot)
-{
-	if (slot == RANK_NO_SLOT)
-		return;
-	ranks->slot[slot] = NULL;
-	ranks->full_logged = false;
 }
 
 static const char *role_name(enum rank_role role)
@@ -117,6 +151,23 @@ static const char *role_name(enum rank_role role)
 
 	_Static_assert(ARRAY_SIZE(names) == RANK_ROLE_MAX, "each role has a name");
 	return names[role];
+}
+
+static size_t others_of_user(const struct ranks *ranks, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (const struct tracked *t = ranks->bucket[i]; t; t = t->next)
+			count += t->rank.role != RANK_ROLE_RANK && t->rank.uid == uid;
+	return count;
+}
+
+/* Above half of the bound, each user has his part, and one part remains. */
+static bool has_place_for_other(const struct ranks *ranks, const struct rank *rank, size_t others)
+{
+	return others < LIMIT_OTHERS / 2 ||
+	       (others < LIMIT_OTHERS && others_of_user(ranks, rank->uid) < LIMIT_OTHERS / (ranks->users + 1u));
 }
 
 int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, struct tracked **ret)
@@ -137,11 +188,11 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		r = take_slot(ranks, tracked);
 		if (r < 0)
 			return r;
-		log_info("ranks", "process %u is rank %d of %d%s%s", rank->pid, rank->env.rank, rank->env.world_size,
-			rank->env.job[0] ? " of job " : "", rank->env.job);
-	} else if (others >= RANK_OTHERS_MAX) {
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid, rank->uid,
+			rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "", rank->env.job);
+	} else if (!has_place_for_other(ranks, rank, others)) {
 		return rank_table_refuse(
-			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+			&ranks->others_full_logged, "children and launchers of ranks", LIMIT_OTHERS, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;
@@ -157,7 +208,7 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 	struct rank *rank = &tracked->rank;
 
 	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
-	log_info("ranks", "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
 	tracked_store(ranks, tracked);
 	rank_table_notify(ranks, tracked, RANK_CHANGED);
 }
@@ -176,9 +227,8 @@ static void orphan_children(struct ranks *ranks, int64_t instance)
 void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role role, int64_t parent_instance)
 {
 	struct rank *rank = &tracked->rank;
-	uint32_t slot = rank->slot;
 
-	log_info("ranks", "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
 	(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
 	ranks->count[rank->role]--;
 	ranks->count[role]++;
@@ -188,8 +238,7 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 		rank->env.rank = rank->env.world_size = -1;
 	tracked_store(ranks, tracked);
 	rank_table_notify(ranks, tracked, RANK_CHANGED);
-	rank->slot = RANK_NO_SLOT;
-	release_slot(ranks, slot);
+	release_slot(ranks, rank);
 	if (role == RANK_ROLE_LAUNCHER)
 		orphan_children(ranks, rank->instance);
 }
@@ -203,11 +252,11 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 	rank->last_seen_ns = realtime_ns();
 	if (rank->role == RANK_ROLE_RANK) {
 		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
-		log_info("ranks", "process %u, rank %d, has ended", rank->pid, rank->env.rank);
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended", rank->pid, rank->env.rank);
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);
-	release_slot(ranks, rank->slot);
+	release_slot(ranks, rank);
 	ranks->count[rank->role]--;
 	if (rank->role != RANK_ROLE_RANK)
 		ranks->others_full_logged = false;

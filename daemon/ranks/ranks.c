@@ -8,18 +8,21 @@
 #include "analyzers/base/array.h"
 
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"
 
-#define CANDIDATES_MAX 65536
 #define CHECKS_PER_TICK_MAX 256
+#define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick: environments of 6 MiB take milliseconds each */
 #define FIRST_CHECK_NS (200 * NSEC_PER_MSEC)
 #define EAGER_NS (10 * NSEC_PER_SEC) /* checked every FIRST_CHECK_NS for this long */
 #define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
 #define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* without any sign of training */
 #define GIVE_UP_NS (600 * NSEC_PER_SEC)
 #define FRESH_NS NSEC_PER_SEC
+#define READING_NS (30 * NSEC_PER_SEC)	/* an answer of a worker comes earlier, or its end */
+#define UNREADABLE_NS (5 * NSEC_PER_SEC) /* until a process that could not be read is tried again, then twice that */
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
 #define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
 #define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
@@ -43,7 +46,8 @@ int ranks_new(struct context *context, struct ranks **ret)
 	ranks_set_proc_root(ranks, "/proc");
 	ranks->slots = (uint32_t)context->config.ranks_max;
 	ranks->slot = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->slot));
-	r = ranks->slot ? rank_queue_new(CANDIDATES_MAX, &ranks->queue) : -ENOMEM;
+	ranks->user = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->user));
+	r = ranks->slot && ranks->user ? rank_queue_new(LIMIT_CANDIDATES, &ranks->queue) : -ENOMEM;
 	if (r < 0) {
 		ranks_free(ranks);
 		return r;
@@ -52,10 +56,44 @@ int ranks_new(struct context *context, struct ranks **ret)
 	return 0;
 }
 
+/* A candidate that a worker reads. It is also in the queue, due later, so that events find it. */
+struct rank_reading {
+	struct rank_reading *next;
+	struct ranks *ranks;
+	uint32_t pid;
+	uint64_t since_ns, start_time_ns; /* as when it was asked for: another process or image since makes the answer void */
+	uint64_t request;
+};
+
+static struct rank_reading *reading_new(struct ranks *ranks, uint32_t pid)
+{
+	struct rank_reading *reading = calloc(1, sizeof(*reading));
+
+	if (!reading)
+		return NULL;
+	*reading = (struct rank_reading){.next = ranks->reading, .ranks = ranks, .pid = pid};
+	ranks->reading = reading;
+	return reading;
+}
+
+static void reading_free(struct rank_reading *reading)
+{
+	struct rank_reading **link = &reading->ranks->reading;
+
+	while (*link != reading)
+		link = &(*link)->next;
+	*link = reading->next;
+	free(reading);
+}
+
 struct ranks *ranks_free(struct ranks *ranks)
 {
 	if (!ranks)
 		return NULL;
+	while (ranks->reading) {
+		worker_cancel(ranks->context->workers, ranks->reading->request);
+		reading_free(ranks->reading);
+	}
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
 		for (struct tracked *t = ranks->bucket[i], *next; t; t = next) {
 			next = t->next;
@@ -63,6 +101,7 @@ struct ranks *ranks_free(struct ranks *ranks)
 		}
 	rank_queue_free(ranks->queue);
 	free(ranks->slot);
+	free(ranks->user);
 	free(ranks);
 	return NULL;
 }
@@ -103,10 +142,10 @@ static void ranks_schedule(struct rank_candidate *candidate, uint64_t now_ns)
 	candidate->due_ns = now_ns + candidate->interval_ns;
 }
 
-static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+/* What to do with a candidate after a check. */
+static void ranks_go_on(
+	struct ranks *ranks, struct rank_candidate *candidate, enum rank_identity identity, uint64_t now_ns)
 {
-	enum rank_identity identity = rank_identify(ranks, candidate, now_ns);
-
 	if (identity == IDENTIFY_GONE || identity == IDENTIFY_DECIDED)
 		return;
 	if (identity == IDENTIFY_NEVER) {
@@ -116,6 +155,79 @@ static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, u
 		ranks_schedule(candidate, now_ns);
 	}
 	enqueue(ranks, candidate);
+}
+
+/* The process does not let itself be read: a lock of its memory, or a file system. */
+static void ranks_postpone(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	candidate->interval_ns = candidate->interval_ns * 2 < UNREADABLE_NS ? UNREADABLE_NS : candidate->interval_ns * 2;
+	if (candidate->interval_ns > INTERVAL_IDLE_NS_MAX)
+		candidate->interval_ns = INTERVAL_IDLE_NS_MAX;
+	candidate->due_ns = now_ns + candidate->interval_ns;
+	enqueue(ranks, candidate);
+}
+
+static void ranks_on_read(void *arg, struct worker_reply *reply)
+{
+	_cleanup_(rank_read_free) struct rank_read read = {0};
+	struct rank_reading *reading = arg;
+	struct ranks *ranks = reading->ranks;
+	uint64_t now_ns = monotonic_ns();
+	struct rank_candidate candidate;
+	bool valid = rank_queue_get(ranks->queue, reading->pid, &candidate) &&
+		     candidate.since_ns == reading->since_ns && candidate.start_time_ns == reading->start_time_ns &&
+		     !tracked_find(ranks, reading->pid);
+	int r;
+
+	reading_free(reading);
+	if (!valid)
+		return;
+	rank_queue_remove(ranks->queue, candidate.pid);
+	r = reply->end == WORKER_ANSWERED ? rank_read_take(reply->data, reply->size_bytes, candidate.pid, &read)
+					  : -EBADMSG;
+	if (r == -EBADMSG)
+		ranks_postpone(ranks, &candidate, now_ns);
+	else if (r == 0)
+		ranks_go_on(ranks, &candidate, rank_identify(ranks, &candidate, &read, now_ns), now_ns);
+}
+
+/* Asks a worker; the candidate waits in the queue, and is asked for again if the answer does not come. */
+static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	struct rank_reading *reading = reading_new(ranks, candidate->pid);
+	uint32_t uid = 0;
+	int r;
+
+	candidate->due_ns = now_ns + READING_NS;
+	if (reading) {
+		reading->since_ns = candidate->since_ns;
+		reading->start_time_ns = candidate->start_time_ns;
+		(void)procfs_uid(ranks->proc_root, candidate->pid, &uid);
+		r = rank_read_ask(ranks->context->workers, ranks->proc_root, candidate->pid, uid, !candidate->known,
+			ranks_on_read, reading, &reading->request);
+		if (r < 0) {
+			reading_free(reading);
+			candidate->due_ns = now_ns + (r == -EBUSY ? FIRST_CHECK_NS / 2 : UNREADABLE_NS);
+		}
+	}
+	enqueue(ranks, candidate);
+}
+
+static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+{
+	_cleanup_(rank_read_free) struct rank_read read = {0};
+	enum rank_identity identity = rank_identify_begin(ranks, candidate, now_ns);
+
+	if (identity == IDENTIFY_AGAIN && ranks->context->workers) {
+		ranks_ask(ranks, candidate, now_ns);
+		return;
+	}
+	if (identity == IDENTIFY_AGAIN) {
+		if (rank_read_here(ranks->proc_root, candidate->pid, !candidate->known, &read) < 0)
+			return;
+		identity = rank_identify(ranks, candidate, &read, now_ns);
+	}
+	ranks_go_on(ranks, candidate, identity, now_ns);
 }
 
 struct found {
@@ -185,18 +297,68 @@ int ranks_scan(struct ranks *ranks)
 	return 0;
 }
 
-/* An exec event may predate our check of the new image. */
-static bool is_same_image(const struct ranks *ranks, const struct tracked *tracked)
+static void ranks_restart(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+{
+	const struct rank_candidate candidate = {.pid = tracked->rank.pid,
+		.from_exec = true,
+		.since_ns = now_ns,
+		.due_ns = now_ns + FIRST_CHECK_NS};
+
+	tracked_end(ranks, tracked);
+	enqueue(ranks, &candidate);
+}
+
+/* After an exec of the same program: is it the image that was identified, with its libraries? */
+static void ranks_on_image(void *arg, struct worker_reply *reply)
+{
+	_cleanup_(rank_read_free) struct rank_read read = {0};
+	struct rank_reading *reading = arg;
+	struct ranks *ranks = reading->ranks;
+	struct tracked *tracked = tracked_find(ranks, reading->pid);
+	bool same = tracked && tracked->rank.start_time_ns == reading->start_time_ns;
+
+	if (same && reply->end == WORKER_ANSWERED &&
+		rank_read_take(reply->data, reply->size_bytes, reading->pid, &read) == 0 &&
+		!(read.libraries & PROCFS_LIBRARY_TRAINING))
+		ranks_restart(ranks, tracked, monotonic_ns());
+	reading_free(reading);
+}
+
+/* False: it cannot be asked. */
+static bool ranks_ask_image(struct ranks *ranks, const struct tracked *tracked)
+{
+	struct rank_reading *reading = reading_new(ranks, tracked->rank.pid);
+
+	if (!reading)
+		return false;
+	reading->start_time_ns = tracked->rank.start_time_ns;
+	if (rank_read_ask(ranks->context->workers, ranks->proc_root, tracked->rank.pid, tracked->rank.uid, false,
+		    ranks_on_image, reading, &reading->request) == 0)
+		return true;
+	reading_free(reading);
+	return false;
+}
+
+static bool is_same_program(const struct ranks *ranks, const struct tracked *tracked)
 {
 	struct procfs_stat stat;
-	uint32_t libraries;
 	char exe[sizeof(tracked->rank.exe)];
 
 	return procfs_stat(ranks->proc_root, tracked->rank.pid, &stat) == 0 &&
 	       stat.start_time_ns == tracked->rank.start_time_ns &&
-	       procfs_exe(ranks->proc_root, tracked->rank.pid, exe, sizeof(exe)) == 0 &&
-	       streq(exe, tracked->rank.exe) &&
-	       procfs_libraries(ranks->proc_root, tracked->rank.pid, &libraries) == 0 &&
+	       procfs_exe(ranks->proc_root, tracked->rank.pid, exe, sizeof(exe)) == 0 && streq(exe, tracked->rank.exe);
+}
+
+/* An exec event may predate our check of the new image. */
+static bool is_same_image(struct ranks *ranks, const struct tracked *tracked)
+{
+	uint32_t libraries;
+
+	if (!is_same_program(ranks, tracked))
+		return false;
+	if (ranks->context->workers)
+		return ranks_ask_image(ranks, tracked);
+	return procfs_libraries(ranks->proc_root, tracked->rank.pid, &libraries) == 0 &&
 	       (libraries & PROCFS_LIBRARY_TRAINING);
 }
 
@@ -210,8 +372,9 @@ void ranks_on_exec(struct ranks *ranks, uint32_t pid)
 	if (tracked && is_same_image(ranks, tracked))
 		return;
 	if (tracked)
-		tracked_end(ranks, tracked);
-	enqueue(ranks, &candidate);
+		ranks_restart(ranks, tracked, now_ns);
+	else
+		enqueue(ranks, &candidate);
 }
 
 void ranks_on_exit(struct ranks *ranks, uint32_t pid)
@@ -288,6 +451,7 @@ static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 
 void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 {
+	uint64_t began_ns = monotonic_ns();
 	struct rank_candidate candidate;
 
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
@@ -296,7 +460,9 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 			visit(ranks, t, now_ns);
 		}
 	rank_card_tick(ranks, now_ns);
-	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && rank_queue_pop(ranks->queue, now_ns, &candidate); i++)
+	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && monotonic_ns() - began_ns < CHECKS_PER_TICK_NS_MAX &&
+			     rank_queue_pop(ranks->queue, now_ns, &candidate);
+		i++)
 		ranks_check(ranks, &candidate, now_ns);
 }
 

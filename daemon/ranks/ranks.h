@@ -2,7 +2,7 @@
 /*
  * Identifies training ranks on this node, and the processes that belong to them.
  *
- * A rank is identified by (boot, pid, start time), never by pid alone. It is a process with a training library mapped
+ * A rank is identified by (boot, pid, start time), never by pid alone; its user decides which jobs it can be part of. It is a process with a training library mapped
  * (libtorch, libnccl, libhccl, libmindspore ...). Its number comes from its environment. A process with such a library
  * and no number is rank 0 of 1, except below a rank (a child: a data-loader worker) or above ranks (a launcher).
  * Nothing here stops a process; everything read from it is bounded and not trusted.
@@ -38,6 +38,7 @@ struct rank {
 	char boot_id[40];
 	uint32_t pid;             /* initial PID namespace */
 	uint64_t start_time_ns;   /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
+	uint32_t uid;		  /* real user, of the initial user namespace; ranks of two users are of two jobs */
 	int64_t instance;	  /* store-wide number of this identity, from 1; never reused; 0: never a rank */
 	uint32_t slot;		  /* of role RANK: index below ranks_max while alive; reused after its end */
 	/* what it is */
@@ -49,7 +50,7 @@ struct rank {
 	char cgroup[256];
 	char container[65];       /* id from the cgroup path, "" if none */
 	char exe[256];
-	char command[256];	  /* arguments joined by blanks, truncated */
+	char command[256];	  /* arguments joined by blanks, secrets masked, truncated */
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
 	bool from_start;	  /* seen since its exec: its first step is complete */
@@ -82,5 +83,21 @@ const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot);
 /* Calls back for each live process, children and launchers included, in order of (job, rank, pid). */
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg);
 size_t ranks_count(const struct ranks *ranks, enum rank_role role);
+/* Users with live ranks, and live ranks of a user (rank_shares.c). */
+uint32_t ranks_users(const struct ranks *ranks);
+uint32_t ranks_of_user(const struct ranks *ranks, uint32_t uid);
+
+/*
+ * Notes that processes of a user did what no training does (a bound exceeded, data that cannot be). `why`: a clause that
+ * reads after "user N:"; it names nothing that the user chose. Shown by `ranks` and `check`; findings of jobs whose users are
+ * all suspected turn no level on. rank_suspect.c.
+ */
+void ranks_suspect(struct ranks *ranks, uint32_t uid, const char *why);
+/* The last `why` of the user, "" if not suspected. */
+const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid);
+void ranks_suspects_each(
+	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg);
+/* Does a live rank of another user have this rank's number of this rank's job? */
+bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid);
 
 #endif

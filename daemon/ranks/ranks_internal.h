@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_card.c (its card),
+ * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
  * rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -8,6 +8,7 @@
 
 #include "daemon/base/util.h"
 #include "daemon/ranks/ranks.h"
+#include "daemon/worker/worker.h"
 
 /*
  * Processes that may become ranks, by due time of their next check: bounded, one entry per pid, operations at most
@@ -61,8 +62,10 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret);
 bool rank_command_is_launcher(const char *block, size_t size_bytes);
 /* Is exe (a path) an interpreter, which may load a training library at any time? */
 bool rank_command_is_interpreter(const char *exe);
-/* The arguments joined by blanks, printable, truncated. */
+/* rank_secrets.c: the arguments joined by blanks, secrets masked, printable, truncated. */
 void rank_command_join(const char *block, size_t size_bytes, char *ret, size_t size);
+/* One text, secrets masked, truncated. */
+void rank_secrets_mask(const char *text, size_t length, char *ret, size_t size);
 
 /* A process's rank from its environment: pure parsing of a NUL-separated block, no I/O. */
 
@@ -103,9 +106,9 @@ bool rank_card_pick(
 
 #define RANK_ANCESTORS_MAX 32
 #define RANK_OBSERVERS_MAX 16
-#define RANK_OTHERS_MAX 16384 /* children and launchers */
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
+#define RANK_SUSPECTS_MAX 64 /* users; the one seen last stays longest */
 
 /* Detection of a rank's card, until it is known. */
 struct tracked_card {
@@ -128,14 +131,31 @@ struct tracked {
 	struct tracked_card card;
 };
 
+/* A user with live ranks. */
+struct rank_user {
+	uint32_t uid;
+	uint32_t ranks;
+};
+
+struct rank_suspect {
+	uint64_t seen_ns; /* CLOCK_MONOTONIC, 0: free */
+	uint64_t count;
+	uint32_t uid;
+	char why[128];
+};
+
 struct ranks {
 	struct context *context;
 	char proc_root[128];
 	struct rank_queue *queue;
+	const struct rank_read *read; /* of the process that is being identified */
+	struct rank_reading *reading; /* candidates whose reading was asked for (ranks.c) */
 	struct tracked *bucket[RANK_BUCKETS];
 	size_t count[RANK_ROLE_MAX];
 	struct tracked **slot;
 	uint32_t slots;
+	struct rank_user *user;
+	uint32_t users;
 	struct {
 		ranks_observer callback;
 		void *arg;
@@ -143,6 +163,7 @@ struct ranks {
 	size_t observers;
 	uint32_t card_slot; /* last one checked for its card */
 	int card_fds;	    /* budget of descriptors to read */
+	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;
 };
@@ -162,11 +183,56 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked);
 /* Sets the card of a rank without one in its environment. Stores and notifies. */
 void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char *card);
 
+/* rank_shares.c: what each rank may use of what all share. */
+void rank_shares_add(struct ranks *ranks, const struct rank *rank);
+void rank_shares_drop(struct ranks *ranks, const struct rank *rank);
+void rank_shares_update(struct ranks *ranks);
+/*
+ * The newest rank of the user with the most ranks, if he has at least two more than this user has: it makes way where
+ * the table is full. NULL: none.
+ */
+struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid);
+
+/* rank_read.c: what a process shows of itself. */
+
+struct rank_process {
+	uint32_t pid;
+	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
+	struct rank_env env;
+	bool is_launcher; /* by its command */
+	size_t command_bytes;
+	char *command; /* arguments, each NUL-terminated; NULL unless it has a training library or is a launcher */
+};
+
+struct rank_read {
+	uint32_t libraries; /* enum procfs_library */
+	unsigned count;
+	struct rank_process process[1 + RANK_ANCESTORS_MAX]; /* the process, and launchers above it, nearest first */
+};
+
+/* Reads in this process, and waits. */
+int rank_read_here(const char *proc_root, uint32_t pid, bool needs_env, struct rank_read *ret);
+void rank_read_free(struct rank_read *read);
+const struct rank_process *rank_read_find(const struct rank_read *read, uint32_t pid);
+/* Asks a worker; its answer goes to rank_read_take(), which checks it: -EBADMSG, or the error of reading. */
+int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, bool needs_env,
+	worker_done done, void *arg, uint64_t *ret_id);
+int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct rank_read *ret);
+/* The worker. */
+bool rank_read_is_question(const struct worker_task *task);
+int rank_read_serve(const struct worker_task *task);
+
 /* rank_identify.c */
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
 
-/* Examines a candidate and, if it has a training library, decides its role and tracks it. */
-enum rank_identity rank_identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+/*
+ * Whether a candidate is to be read, of the same process and image as before; otherwise what it says before is forgotten.
+ * IDENTIFY_AGAIN: it is.
+ */
+enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
+/* With what was read of it: if it has a training library, decides its role and tracks it. */
+enum rank_identity rank_identify(
+	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns);
 
 /* Searches for unknown cards of ranks, a few ranks per tick. */
 void rank_card_tick(struct ranks *ranks, uint64_t now_ns);

@@ -2,6 +2,7 @@
 /* One analyzer per rank, by slot; turns its output into rows. */
 #include "daemon/core/context.h"
 #include "daemon/base/log.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -130,6 +131,27 @@ static void rank_steps_forget(struct rank_steps_state *slot)
 	slot->steps = steps_free(slot->steps);
 }
 
+static void rank_steps_account(struct rank_steps *rank_steps, const struct rank *rank, const struct rank_steps_state *slot)
+{
+	size_t past = slot->past ? RANK_STEPS_PAST * sizeof(*slot->past) : 0;
+
+	rank_budget_set(rank_steps->context->budget, RANK_BUDGET_STEPS, rank, slot->steps ? steps_bytes(slot->steps) + past : past);
+}
+
+/* The rank needs too much: its open stages are lost, and its next step begins after that. */
+static void rank_steps_shed(void *arg, uint32_t number)
+{
+	struct rank_steps *rank_steps = arg;
+	struct rank_steps_state *slot = number < rank_steps->slots ? &rank_steps->slot[number] : NULL;
+
+	if (!slot)
+		return;
+	slot->steps = steps_free(slot->steps);
+	free(slot->past);
+	slot->past = NULL;
+	slot->pasts = 0;
+}
+
 /* Restarts with the next step number, as a rank not seen from its start. */
 static void rank_steps_restart(struct rank_steps_state *slot)
 {
@@ -174,7 +196,7 @@ static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps
 		rank_steps->context->store, rank->instance, &last); /* none: numbers start at 1 */
 	slot->steps =
 		steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot},
-			last + 1, rank->from_start);
+			last + 1, rank->from_start && !rank_budget_was_frozen(rank_steps->context->budget, rank));
 	return slot->steps ? slot : NULL;
 }
 
@@ -202,6 +224,7 @@ int rank_steps_new(struct context *context, struct rank_steps **ret)
 		free(rank_steps);
 		return r;
 	}
+	rank_budget_part(context->budget, RANK_BUDGET_STEPS, rank_steps_shed, rank_steps);
 	*ret = rank_steps;
 	return 0;
 }
@@ -227,18 +250,21 @@ struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)
 
 void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark)
 {
-	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
+	struct rank_steps_state *slot =
+		rank_budget_admits(rank_steps->context->budget, rank) ? rank_steps_of_rank(rank_steps, rank) : NULL;
 
 	if (!slot)
 		return;
 	if (mark->time_ns > slot->mark_ns)
 		slot->mark_ns = mark->time_ns;
 	steps_feed(slot->steps, mark);
+	rank_steps_account(rank_steps, rank, slot);
 }
 
 void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank *rank, bool readable)
 {
-	struct rank_steps_state *slot = rank_steps_of_rank(rank_steps, rank);
+	struct rank_steps_state *slot =
+		rank_budget_admits(rank_steps->context->budget, rank) ? rank_steps_of_rank(rank_steps, rank) : NULL;
 
 	if (!slot)
 		return;

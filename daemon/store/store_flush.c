@@ -138,6 +138,7 @@ static int ensure_segment(struct store *store, enum schema_tier tier, uint64_t n
 		store->current[tier] = segment_close(store->current[tier]);
 		return -ENOMEM;
 	}
+	folder_began(&store->folder, tier);
 	return 0;
 }
 

@@ -4,11 +4,15 @@
  * Nothing here opens a database.
  */
 #include "analyzers/base/array.h"
+#include "analyzers/base/folder.h"
 #include "daemon/store/store_internal.h"
 
 #include <sys/stat.h>
 
 #include "daemon/base/log.h"
+
+/* In steady state one file gets too old for each new one; the second drains what a stopped daemon left. */
+#define AGE_CREDIT 2u
 
 static const char *const companions[] = {"", "-wal", "-shm"};
 
@@ -112,6 +116,11 @@ bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t
 	return true;
 }
 
+void folder_began(struct folder *folder, enum schema_tier tier)
+{
+	folder->age_credit[tier] = AGE_CREDIT;
+}
+
 void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
 	uint64_t age_max_ns, uint64_t now_ns)
 {
@@ -121,8 +130,19 @@ void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t curren
 		if (!folder_remove_oldest(folder, tier, current, "the store is at its size limit"))
 			break;
 	while ((file = oldest(folder, tier, current)) && now_ns > age_max_ns &&
-		file->end_ns < (int64_t)(now_ns - age_max_ns))
+		file->end_ns < (int64_t)(now_ns - age_max_ns)) {
+		if (!folder->age_credit[tier]) {
+			if (!folder->age_held[tier])
+				log_warning("store", "more files are too old by the clock than have come since: removing at most %u for "
+					"each new one",
+					AGE_CREDIT);
+			folder->age_held[tier] = true;
+			return;
+		}
+		folder->age_credit[tier]--;
 		(void)folder_remove_oldest(folder, tier, current, "it is older than the store keeps");
+	}
+	folder->age_held[tier] = false;
 }
 
 static int compare_text(const void *a, const void *b)
@@ -187,20 +207,26 @@ static void list_one(struct folder *folder, const char *text, void *arg)
 	}
 }
 
-static int make_folder(const char *path)
+int folder_make(const char *path)
 {
-	return mkdir(path, 0750) < 0 && errno != EEXIST ? -errno : 0;
+	char why[PATH_MAX + 128];
+	int r;
+
+	if (mkdir(path, 0750) < 0 && errno != EEXIST)
+		return -errno;
+	r = folder_safe(path, why, sizeof(why));
+	if (r == -EPERM)
+		log_error("store", "%s", why);
+	return r;
 }
 
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns)
 {
-	int r = make_folder(state_dir);
+	int r;
 
-	if (r < 0)
-		return r;
 	if ((size_t)snprintf(folder->dir, sizeof(folder->dir), "%s/db", state_dir) >= sizeof(folder->dir))
 		return -ENAMETOOLONG;
-	r = make_folder(folder->dir);
+	r = folder_make(folder->dir);
 	if (r < 0)
 		return r;
 	folder->next_number = 1;

@@ -17,13 +17,14 @@
 #define RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
 
 #include "analyzers/store/schema_sql.h"
+#include "daemon/core/limits.h"
 #include "daemon/store/store.h"
 
 #include <limits.h>
 #include <sqlite3.h>
 
-#define QUEUE_ROWS_MAX 1000000
-#define QUEUE_BYTES_MAX (64UL << 20)
+#define QUEUE_ROWS_MAX ((size_t)LIMIT_QUEUE_ROWS)
+#define QUEUE_BYTES_MAX ((size_t)LIMIT_QUEUE_MIB << 20)
 #define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
 #define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
 #define NOW_ROWS_MAX 65536
@@ -102,8 +103,13 @@ struct folder {
 	uint64_t next_number;
 	uint64_t removed;
 	uint64_t corrupt;
+	unsigned age_credit[TIER_MAX]; /* files that may still go for their age */
+	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
+/* Makes a folder that is missing. -EPERM, with a logged sentence: somebody else can write in it, or put another in its
+ * place. */
+int folder_make(const char *path);
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
 void folder_free(struct folder *folder);
 void folder_path(const struct folder *folder, const struct segment_name *name, char *ret, size_t size);
@@ -115,6 +121,13 @@ void folder_measure(struct folder *folder, uint64_t number);
 uint64_t folder_size(const struct folder *folder, enum schema_tier tier);
 /* Unlinks the oldest file of the tier but `current` (0: none). False where there is none. */
 bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t current, const char *why);
+/* A segment of the tier was begun: two old ones may go. */
+void folder_began(struct folder *folder, enum schema_tier tier);
+/*
+ * Removes the oldest files while the tier is above its size, and files that are too old. A clock can be wrong, so by age
+ * no more files go than AGE_CREDIT for each segment that was begun: the store never loses by a wrong clock what it did
+ * not have to remove for space.
+ */
 void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
 	uint64_t age_max_ns, uint64_t now_ns);
 /* Renames to NAME.corrupt and keeps the newest CORRUPT_FILES_MAX of those. */

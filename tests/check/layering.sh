@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon) and
+# Includes and calls go one way: between top-level folders (bpf <- analyzers <- daemon, proto <- ctl, proto <- daemon,
+# analyzers/base <- stacks) and
 # between the modules within them, without a circle; analyzers/base depends on nothing, and ctl may have it.
 # layering.sh SOURCE BUILD
 set -euo pipefail
@@ -37,6 +38,9 @@ mapfile -t proto < <(list proto '*.[ch]')
 mapfile -t ctl < <(list ctl '*.[ch]')
 mapfile -t base < <(list analyzers/base '*.[ch]')
 mapfile -t daemon < <(list daemon '*.[ch]')
+# The worker and the daemon speak a message of control.proto; the worker is one of daemon/worker.
+mapfile -t stacks < <(list stacks '*.[ch]' | grep -vE '^stacks/(capture|reply)/|^stacks/main_')
+mapfile -t stack_worker < <(list stacks '*.[ch]' | grep -E '^stacks/(capture|reply)/|^stacks/main_')
 [ ${#bpf_headers[@]} -gt 0 ] && [ ${#daemon[@]} -gt 0 ] || {
 	echo "no sources found below $1"
 	exit 1
@@ -51,7 +55,9 @@ allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|pro
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
 allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
-allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
+allow "stacks" '(stacks|analyzers/base)/[^"]*|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
+allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
+allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 
 # $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.
 acyclic() {
@@ -70,7 +76,7 @@ acyclic() {
 }
 
 # A module is a folder.
-acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" |
+acyclic includes < <(grep -HoE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"[^"]+/[^"/]+"' "${analyzers[@]}" "${daemon[@]}" "${stacks[@]}" "${stack_worker[@]}" |
 	sed -E 's|/[^/]*:.*"([^"]*)/[^/"]*"$| \1|' | awk '$1 != $2')
 
 # Calls between objects: a symbol defined in one module and undefined in another.

@@ -8,7 +8,7 @@ failed=0
 
 # What C, libFuzzer and each program's own front ask for by name.
 allowed=' main usage '
-functions=$(find analyzers bpf ctl daemon proto -name '*.[ch]' -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
+functions=$(find analyzers bpf ctl daemon proto stacks -name '*.[ch]' -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
 	# A definition begins in the first column; its name is the word before the first bracket, its body begins with "{".
 	FNR == 1 { name = "" }
 	/^[a-z].*[a-z0-9_]\(/ && !/;[[:space:]]*(\/\*.*\*\/)?$/ {
@@ -36,9 +36,9 @@ done < <(cut -d' ' -f1 <<<"$functions" | sort | uniq -c)
 limit=15
 single=()
 while read -r header; do
-	readers=$(grep -rlF "\"$header\"" analyzers bpf ctl daemon proto --include='*.[ch]' | grep -vFx -e "${header%.h}.c" | wc -l)
+	readers=$(grep -rlF "\"$header\"" analyzers bpf ctl daemon proto stacks --include='*.[ch]' | grep -vFx -e "${header%.h}.c" | wc -l)
 	[ "$readers" -gt 1 ] || single+=("$header")
-done < <(find analyzers ctl daemon proto -name '*.h' -not -path '*/build*' | sort)
+done < <(find analyzers ctl daemon proto stacks -name '*.h' -not -path '*/build*' | sort)
 [ ${#single[@]} -lt $limit ] || {
 	echo "${#single[@]} headers have one reader, fewer than $limit may:"
 	printf '  %s\n' "${single[@]}"

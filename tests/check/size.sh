@@ -10,5 +10,5 @@ while read -r file; do
 		echo "$file: $lines lines, at most 1000"
 		failed=1
 	}
-done < <(find analyzers bpf ctl daemon proto tests -name '*.[ch]' -not -path '*/build*' -type f | sort)
+done < <(find analyzers bpf ctl daemon proto stacks tests -name '*.[ch]' -not -path '*/build*' -type f | sort)
 exit "$failed"

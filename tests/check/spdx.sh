@@ -15,7 +15,7 @@ while read -r file; do
 		echo "$file: its first lines do not say 'SPDX-License-Identifier: $want'"
 		failed=1
 	}
-done < <(find analyzers bpf ctl daemon packaging proto systemd tests \( -name '*.[ch]' -o -name '*.sh' -o -name '*.in' \
+done < <(find analyzers bpf ctl daemon packaging proto stacks systemd tests \( -name '*.[ch]' -o -name '*.sh' -o -name '*.in' \
 	-o -name '*.def' -o -name '*.proto' \) -not -path '*/build*' -type f | sort)
 [ "$files" -gt 20 ] || {
 	echo "only $files sources found below $1"

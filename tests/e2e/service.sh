@@ -89,6 +89,7 @@ for set in CapEff CapBnd CapAmb; do
 	[ "$(awk -v set="$set:" '$1 == set { print $2 }' "$work/status")" = "$wanted" ] || fail "$set is not the four capabilities"
 done
 [ "$(awk '$1 == "Seccomp:" { print $2 }' "$work/status")" = 2 ] || fail "no system call filter is active"
+inside grep -qE "^[^ ]+ /proc proc ro," "/proc/$pid/mounts" || fail "/proc is not mounted read-only for the daemon: $(inside grep " /proc " "/proc/$pid/mounts")"
 inside stat -c '%U %a %n' /var/lib/ranktrace | grep '^ranktrace 750 ' || fail "the state folder has the wrong owner or mode"
 ! inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false || fail "user nobody may change levels"
 

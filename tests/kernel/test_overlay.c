@@ -22,11 +22,7 @@ static const char *const folders[] = {"/lower", "/upper1", "/work1", "/root1", "
 static char base[64] = "/tmp/ranktrace-overlay-XXXXXX";
 static unsigned added, dropped;
 
-static bool wanted(void *arg, const char *base_name)
-{
-	(void)arg;
-	return streq(base_name, "libsame.so") || streq(base_name, "libother.so");
-}
+static const char *const wanted[] = {"libsame.so", "libother.so", NULL};
 
 static void on_added(void *arg, struct library *library)
 {
@@ -116,7 +112,8 @@ static void end_child(pid_t pid)
 
 static void test_one_file_is_one_library(void **state)
 {
-	static const struct libraries_ops ops = {wanted, on_added, on_dropped, on_refused, NULL};
+	static const struct libraries_ops ops = {
+		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
 	struct libraries *libraries = libraries_new(&ops, "/proc");
 	pid_t first = map_in_child(1), second = map_in_child(2);
 
@@ -140,7 +137,8 @@ static void test_one_file_is_one_library(void **state)
 /* A rank outside the containers maps the file that their overlays lie over. */
 static void test_the_file_below_is_the_same(void **state)
 {
-	static const struct libraries_ops ops = {wanted, on_added, on_dropped, on_refused, NULL};
+	static const struct libraries_ops ops = {
+		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
 	static const unsigned orders[][2] = {{BELOW, 1}, {2, BELOW}};
 
 	(void)state;

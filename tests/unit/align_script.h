@@ -88,6 +88,7 @@ static inline int rank_of(const char *job, int32_t rank, uint32_t world, const c
 					       .host = host,
 					       .card = "",
 					       .start_ns = start_ns,
+					       .uid = ALIGN_UID_UNKNOWN,
 					       .from_start = from_start});
 }
 

@@ -13,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/coll/rank_coll.h"
+#include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "tests/unit/store_fixture.h"
 
@@ -27,6 +28,14 @@ static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
 static const struct rank *ending; /* is listed until all observers were called */
+
+/* No workers here. */
+__attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)
+{
+	(void)stacks;
+	(void)take;
+	return -ENOTSUP;
+}
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 {
@@ -43,6 +52,12 @@ const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
 		if (ranks_here[i].pid == pid && (!ranks_here[i].ended || &ranks_here[i] == ending))
 			return &ranks_here[i];
 	return NULL;
+}
+
+uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel, (void)slot;
+	return 0;
 }
 
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)

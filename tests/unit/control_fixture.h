@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_TEST_CONTROL_FIXTURE_H
 #define RANKTRACE_TEST_CONTROL_FIXTURE_H
 
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/collect/collector.h"
 #include "daemon/findings/online.h"
@@ -13,6 +14,10 @@
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
+
+/* Every second one is another user's. */
+#define FIXTURE_STRANGER 65534u
+#define FIXTURE_UID(i) ((i) % 2 ? FIXTURE_STRANGER : 0u)
 
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t size)
@@ -59,6 +64,51 @@ __attribute__((weak)) const struct kernel_features *kernel_features(const struct
 	return &features;
 }
 
+/* Limits: nothing is used. */
+__attribute__((weak)) uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel, (void)slot;
+	return 0;
+}
+
+__attribute__((weak)) uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what)
+{
+	(void)kernel, (void)slot, (void)what;
+	return 0;
+}
+
+__attribute__((weak)) const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
+{
+	(void)ranks, (void)slot;
+	return NULL;
+}
+
+__attribute__((weak)) void rank_budget_use(
+	const struct rank_budget *budget, const struct rank *rank, struct rank_budget_use *ret)
+{
+	(void)budget, (void)rank;
+	*ret = (struct rank_budget_use){0};
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes_max(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) void rank_budget_counts(const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
+{
+	(void)budget;
+	*ret_frozen = 0;
+	*ret_refused = 0;
+}
+
 __attribute__((weak)) uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
 	(void)kernel;
@@ -80,8 +130,32 @@ __attribute__((weak)) void ranks_each(
 	/* Long names, and more rows than fit. */
 	memset(rank.command, 'c', sizeof(rank.command) - 1);
 	memset(rank.env.pod, 'p', sizeof(rank.env.pod) - 1);
-	for (unsigned i = 0; i < 600; i++)
+	for (unsigned i = 0; i < 600; i++) {
+		rank.uid = FIXTURE_UID(i);
 		callback(arg, &rank);
+	}
+}
+
+__attribute__((weak)) const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid)
+{
+	(void)ranks;
+	(void)uid;
+	return "a process has 9 lives";
+}
+
+__attribute__((weak)) bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid)
+{
+	(void)ranks;
+	(void)rank;
+	*ret_uid = 1001;
+	return true;
+}
+
+__attribute__((weak)) void ranks_suspects_each(
+	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
+{
+	(void)ranks;
+	callback(arg, 1001, 2, "a process has 9 lives");
 }
 
 __attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
@@ -112,6 +186,7 @@ __attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
 		const struct coll_clock clock = {.device = i, .newest_ns = 1, .steps = 2, .bounds = 3,
 			.estimate = {offset_ns, offset_ns - 4000, INT64_MAX, 2e-6, 1e-6, 3e-6}};
 
+		rank.uid = FIXTURE_UID(i);
 		callback(arg, &rank, &clock);
 	}
 }
@@ -152,6 +227,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 
 		member->judged.rank = (int32_t)(i % 8);
 		member->judged.pid = UINT32_MAX;
+		member->uid = FIXTURE_UID(i / 2);
 		member->judged.missing = i == 1;
 		memset(member->job, 'j', sizeof(member->job) - 1);
 		memset(member->trouble, 't', sizeof(member->trouble) - 1);
@@ -170,7 +246,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 	for (size_t i = 0; i < snapshot->calls; i++) {
 		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
 
-		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1};
+		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1, .uid = FIXTURE_UID(i)};
 	}
 	*ret = snapshot;
 	return 0;

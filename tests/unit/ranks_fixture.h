@@ -96,6 +96,29 @@ __attribute__((weak)) int kernel_rank_remove(struct kernel *kernel, uint32_t pid
 	return -ENOENT;
 }
 
+/* Limits, of no kernel here: t.context.kernel is NULL. */
+__attribute__((weak)) uint32_t kernel_pool(const struct kernel *kernel, unsigned number)
+{
+	(void)kernel, (void)number;
+	return 0;
+}
+
+__attribute__((weak)) void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_limits *limits)
+{
+	(void)kernel, (void)entry, (void)limits;
+}
+
+__attribute__((weak)) void kernel_unlimit(struct kernel *kernel, uint32_t entry)
+{
+	(void)kernel, (void)entry;
+}
+
+__attribute__((weak)) uint64_t kernel_ring_bytes(const struct kernel *kernel)
+{
+	(void)kernel;
+	return 0;
+}
+
 static inline void observe(void *arg, const struct rank *rank, enum rank_change change)
 {
 	(void)arg;

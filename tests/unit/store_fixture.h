@@ -17,11 +17,13 @@
 static char dir[PATH_MAX - 512];
 static struct store_options options;
 static unsigned warnings;
+static char warning[PATH_MAX]; /* the last one */
 
 static inline void warned(void *arg, const char *sentence)
 {
 	(void)arg;
 	fprintf(stderr, "reader: %s\n", sentence);
+	snprintf(warning, sizeof(warning), "%s", sentence);
 	warnings++;
 }
 

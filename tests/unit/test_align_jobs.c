@@ -47,6 +47,55 @@ static void two_jobs_on_a_node(void **state)
 	assert_true(job.ended);
 }
 
+static int rank_of_user(const char *job, int32_t rank, uint32_t uid)
+{
+	int number = align_rank_new(align, &(struct align_rank){.job = job, .rank = rank, .world_size = 4, .host = "node",
+						     .card = "", .start_ns = start_ns, .uid = uid});
+
+	assert_true(number >= 0);
+	return number;
+}
+
+/* Whatever they claim. A rank whose user is not known, of an old store, is of the job that its word names. */
+static void ranks_of_two_users(void **state)
+{
+	struct align_job_info job;
+	int a, b, claimed, without, other_without;
+
+	(void)state;
+	begin();
+	a = rank_of_user("one", 0, 1000);
+	claimed = rank_of_user("one", 1, 65534);
+	b = rank_of_user("one", 1, 1000);
+	assert_int_equal(job_of(a), job_of(b));
+	assert_int_not_equal(job_of(a), job_of(claimed));
+	assert_true(align_job_info(align, job_of(claimed), &job));
+	assert_int_equal(job.uid, 65534);
+	without = rank_of_user("", 0, 1000);
+	other_without = rank_of_user("", 1, 1001);
+	assert_int_not_equal(job_of(without), job_of(other_without));
+	assert_int_equal(job_of(rank_of_user("one", 2, ALIGN_UID_UNKNOWN)), job_of(a));
+	assert_int_equal(job_of(rank_of_user("old", 0, ALIGN_UID_UNKNOWN)), job_of(rank_of_user("old", 1, ALIGN_UID_UNKNOWN)));
+}
+
+/* One user cannot take the place of all others' jobs. */
+static void jobs_of_a_user_are_bounded(void **state)
+{
+	int refused = 0;
+
+	(void)state;
+	begin();
+	for (int i = 0; i < 2 * ALIGN_JOBS_MAX; i++) {
+		char word[16];
+
+		snprintf(word, sizeof(word), "job %d", i);
+		refused += align_rank_new(align, &(struct align_rank){.job = word, .rank = 0, .world_size = 4, .host = "node",
+							 .card = "", .start_ns = start_ns, .uid = 65534}) < 0;
+	}
+	assert_int_equal(refused, 2 * ALIGN_JOBS_MAX - ALIGN_JOBS_USER_MAX);
+	(void)job_of(rank_of_user("mine", 0, 1000));
+}
+
 static void ranks_without_a_job_word(void **state)
 {
 	int a, b, c, d;
@@ -471,6 +520,8 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(two_jobs_on_a_node),
+		cmocka_unit_test(ranks_of_two_users),
+		cmocka_unit_test(jobs_of_a_user_are_bounded),
 		cmocka_unit_test(ranks_without_a_job_word),
 		cmocka_unit_test(two_jobs_that_begin_together),
 		cmocka_unit_test(two_jobs_of_two_launchers),

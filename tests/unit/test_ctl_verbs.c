@@ -174,7 +174,7 @@ static void test_complete(void **state)
 	fclose(program);
 	assert_int_equal(chmod(path, 0755), 0);
 	setenv("RANKTRACE_LIBEXEC", folder, 1);
-	completes(WORDS("sta"), "status\n");
+	completes(WORDS("stat"), "status\n");
 	completes(WORDS("re"), "report\n");
 	completes(WORDS("find"), ""); /* has a row, and is not installed */
 	completes(WORDS("comp"), "");

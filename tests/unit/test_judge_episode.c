@@ -446,20 +446,6 @@ static void more_levels_are_wanted_once(void **state)
 	script_end();
 }
 
-static void an_open_episode_is_known(void **state)
-{
-	struct finding open[2];
-
-	(void)state;
-	begin(4);
-	fault(ACTIVITY_DATALOADER, 20 * MS, 20);
-	assert_int_equal(judge_open(script.judge, open, 2), 1);
-	assert_int_equal(open[0].until_ns, 0);
-	assert_int_equal(judge_open(script.judge, open, 0), 0);
-	script_run(20);
-	script_end();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -485,7 +471,6 @@ int main(void)
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
 		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),
-		cmocka_unit_test(an_open_episode_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,7 +98,7 @@ static void long_and_broken_messages_are_one_line_each(void **state)
 	begin_capture();
 	log_info("a", "one\n\ntwo\r\n");
 	log_info("a", "%s", "");
-	expect_captured("ranktraced: info: a: one\nranktraced: info: a: two\n");
+	expect_captured("ranktraced: info: a: one  two\n");
 }
 
 static _printf_(2, 3) void as_libbpf(enum libbpf_print_level level, const char *format, ...)
@@ -118,8 +118,10 @@ static void any_bytes_are_text(void **state)
 	(void)state;
 	begin_capture();
 	log_info("ranks", "job %s", "a\xff\xfe\x1b[2Jb\x7f \xe2\x82\xac \xc3");
+	log_info("ranks", "job %s", "x\nranktraced: error: store: forged \xe2\x80\xae\xc2\x9b");
 	log_fields(LOG_INFO, "findings", "b\xff", field, 1);
-	expect_captured("ranktraced: info: ranks: job a???[2Jb? \xe2\x82\xac ?\nranktraced: info: findings: b?\n");
+	expect_captured("ranktraced: info: ranks: job a???[2Jb? \xe2\x82\xac ?\n"
+			"ranktraced: info: ranks: job x ranktraced: error: store: forged ??\nranktraced: info: findings: b?\n");
 }
 
 static void libraries_are_routed(void **state)
@@ -127,11 +129,13 @@ static void libraries_are_routed(void **state)
 	(void)state;
 	begin_capture();
 	as_libbpf(LIBBPF_WARN, "prog '%s': failed\n", "p");
+	as_libbpf(LIBBPF_WARN, "one\ntwo\n");
 	as_libbpf(LIBBPF_INFO, "not shown\n");
 	as_libbpf(LIBBPF_WARN, "Failed to bump RLIMIT_MEMLOCK (err = %d)\n", -1);
 	log_on_libevent(EVENT_LOG_WARN, "epoll is odd");
 	log_on_libevent(99, "unknown severity");
-	expect_captured("ranktraced: info: libbpf: prog 'p': failed\nranktraced: warning: libevent: epoll is odd\n"
+	expect_captured("ranktraced: info: libbpf: prog 'p': failed\n"
+			"ranktraced: info: libbpf: one\nranktraced: info: libbpf: two\nranktraced: warning: libevent: epoll is odd\n"
 			"ranktraced: warning: libevent: unknown severity\n");
 }
 

@@ -11,7 +11,7 @@
 #include "tests/unit/control_fixture.h"
 
 static struct context context;
-static const struct request_peer nobody = {.uid = 65534, .gid = 65534, .fd = -1};
+static const struct request_peer root = {.fd = -1};
 
 static Ranktrace__Response *ask(const Ranktrace__RankRange *range, size_t ranges)
 {
@@ -25,7 +25,7 @@ static Ranktrace__Response *ask(const Ranktrace__RankRange *range, size_t ranges
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_OPS;
 	request.ranks = list;
 	request.n_ranks = ranges;
-	response = request_answer(&context, &nobody, &request);
+	response = request_answer(&context, &root, &request);
 	assert_non_null(response);
 	return response;
 }
@@ -54,7 +54,7 @@ static void test_off(void **state)
 	response_free(response);
 }
 
-/* Everybody may ask, whatever there is fits, and what does not is counted. */
+/* Whatever there is fits, and what does not is counted. */
 static void test_all(void **state)
 {
 	Ranktrace__Response *response = ask(NULL, 0);

@@ -223,6 +223,61 @@ static void old_ones_go(void **state)
 	store_close(store);
 }
 
+/* A clock that jumps ten years ahead, and later back: nothing goes that was not replaced by something newer. */
+static void a_wrong_clock_takes_little(void **state)
+{
+	uint64_t now = realtime_ns(), wrong = now + 10 * 365 * 24 * 3600 * NSEC_PER_SEC;
+	struct store *store;
+	size_t before;
+
+	(void)state;
+	options.events_age_ns_max = 20 * options.segment_ns;
+	options.summary_age_ns_max = 20 * options.segment_ns;
+	store = open_store();
+	for (unsigned i = 0; i < 12; i++) {
+		put_stage(store, 1, "forward", now + i * options.segment_ns, i);
+		put_step(store, 1, i, now + i * options.segment_ns);
+		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
+	}
+	assert_int_equal(files("events-*.db"), 12);
+	before = files("summary-*.db");
+	for (unsigned i = 0; i < 100; i++) {
+		put_stage(store, 1, "forward", wrong + i, 100 + i);
+		put_step(store, 1, 100 + i, wrong + i);
+		assert_int_equal(store_flush(store, wrong + i), 0);
+	}
+	assert_true(files("events-*.db") >= 11);
+	assert_true(files("summary-*.db") >= before - 1);
+	/* The daemon is restarted under the wrong clock: a new file again, and two more go. */
+	store_close(store);
+	store = open_store();
+	put_stage(store, 1, "forward", wrong + 2 * options.segment_ns, 300);
+	assert_int_equal(store_flush(store, wrong + 2 * options.segment_ns), 0);
+	assert_true(files("events-*.db") >= 9);
+	store_close(store);
+}
+
+/* What a stopped daemon left goes too, two files for each new one. */
+static void a_backlog_drains(void **state)
+{
+	uint64_t now = realtime_ns();
+	struct store *store;
+
+	(void)state;
+	options.events_age_ns_max = 3 * options.segment_ns;
+	store = open_store();
+	for (unsigned i = 0; i < 10; i++) {
+		put_stage(store, 1, "old", now - (100 - i) * options.segment_ns, i);
+		assert_int_equal(store_flush(store, now - (100 - i) * options.segment_ns), 0);
+	}
+	for (unsigned i = 0; i < 12; i++) {
+		put_stage(store, 1, "new", now + i * options.segment_ns, i);
+		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
+	}
+	assert_int_equal(query_int("select count(*) from stages where stage = 'old'"), 0);
+	store_close(store);
+}
+
 static void put_open(struct store *store, int64_t instance, const char *stage)
 {
 	const struct row_in_flight row = {.rank = field_int(0),
@@ -377,6 +432,8 @@ int main(void)
 		store_test(rolls_by_time),
 		store_test(rolls_by_size_and_keeps_to_it),
 		store_test(old_ones_go),
+		store_test(a_wrong_clock_takes_little),
+		store_test(a_backlog_drains),
 		store_test(now_is_now),
 		store_test(clock_steps_are_noted),
 		store_test(goes_on_with_the_newest),

@@ -159,9 +159,7 @@ static void wraps(const char *text, size_t column, size_t indent, size_t width, 
 
 static void test_wrap(void **state)
 {
-	char text[] = "a\xc2\x9b"
-		      "b \xe2\x82\xac\xff",
-	     name[] = "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac";
+	char name[] = "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac";
 
 	(void)state;
 	wraps("one two three", 0, 2, 0, "one two three");
@@ -177,7 +175,6 @@ static void test_wrap(void **state)
 	/* Colour codes are no columns. */
 	wraps("\033[1;31mone\033[0m two", 0, 2, 7, "\033[1;31mone\033[0m two");
 	assert_int_equal(term_columns("\033[32mon\033[0m"), 2);
-	assert_string_equal(term_clean(text), "a??b \xe2\x82\xac?");
 	assert_int_equal(term_columns(name), 3);
 	assert_string_equal(term_cut(name, 2), "\xe2\x82\xac~");
 }

@@ -6,7 +6,6 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 
 #include "daemon/collect/collect_internal.h"
 #include "daemon/probes/attachment.h"
@@ -56,12 +55,6 @@ static void spec_free(void *arg, uint32_t spec)
 
 static const struct attach_engine engine = {.table = &table, .spec_new = spec_new, .spec_free = spec_free};
 
-static bool wanted(void *arg, const char *base_name)
-{
-	(void)arg;
-	return fnmatch("libnccl.so*", base_name, 0) == 0 || fnmatch("libcuda.so*", base_name, 0) == 0;
-}
-
 static void added(void *arg, struct library *library)
 {
 	struct attachment *attachment = NULL;
@@ -88,7 +81,8 @@ static void refused(void *arg, uint32_t pid, const char *path, int error)
 static struct libraries *two_ranks(void)
 {
 	static const bool off[LEVEL_MAX];
-	struct libraries_ops ops = {wanted, added, dropped, refused, NULL};
+	static const char *const patterns[] = {"libnccl.so*", "libcuda.so*", NULL};
+	struct libraries_ops ops = {.patterns = patterns, .added = added, .dropped = dropped, .refused = refused};
 	struct libraries *libraries = libraries_new(&ops, "/proc");
 
 	assert_non_null(libraries);

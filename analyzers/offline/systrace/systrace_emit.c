@@ -107,6 +107,7 @@ static void systrace_emit_begin(const struct systrace_feed *feed, struct systrac
 		.host = process->host,
 		.card = "",
 		.start_ns = process->first_ns,
+		.uid = ALIGN_UID_UNKNOWN,
 		.from_start = true, /* counters of calls are the same on all ranks */
 	};
 

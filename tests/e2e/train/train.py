@@ -133,6 +133,8 @@ class Training:
         """A for loop over the loader with a timer around each next()."""
         iterator = iter(self.loader(count))
         while True:
+            if self.args.stop_file and os.path.exists(self.args.stop_file):
+                return
             try:
                 with self.truth.stage("dataloader"):
                     batch = next(iterator)
@@ -273,6 +275,7 @@ def parse():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="delay before exit, after TRUTH is written")
     parser.add_argument("--start-file", metavar="F", help="wait until it exists")
+    parser.add_argument("--stop-file", metavar="F", help="end before the next step once it exists")
     parser.add_argument("--ready-file", metavar="F", help="write the pid there before waiting (%%r: the rank)")
     parser.add_argument("--wait", type=float, default=120, metavar="SECONDS", help="time limit of --start-file")
     args = parser.parse_args()

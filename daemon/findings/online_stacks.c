@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stacks of the ranks of a hung job. Bounds and state are in online_internal.h. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "daemon/base/log.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/stacks/stacks.h"
+#include "daemon/store/store.h"
+
+#define ONLINE_STACKS_ROWS_MAX 4096	 /* of one time: 8 ranks of 400 threads, and children */
+#define ONLINE_STACKS_FRAMES_BYTES 16384 /* of a row; outer frames are left out beyond */
+
+/* Under way. The daemon may stop meanwhile: online is then gone, and context->findings NULL. */
+struct online_stacks_request {
+	struct context *context;
+	const struct rank *peer; /* a rank of the job: during the choice of ranks */
+	const struct online *online; /* the same */
+	char job[64];
+	uint64_t id, start_ns;
+};
+
+static int online_stacks_find(const struct online *online, uint64_t id)
+{
+	for (int i = 0; i < ONLINE_STACKS_MAX; i++)
+		if (id && online->stacks.hang[i].id == id)
+			return i;
+	return -1;
+}
+
+static bool online_stacks_wanted(void *arg, const struct rank *rank)
+{
+	const struct online_stacks_request *request = arg;
+	const struct online *online = request->online;
+	const struct rank *peer = request->peer;
+
+	/* Jobs may have no names, and one name may be that of several users' jobs. */
+	if (peer && (peer->uid != rank->uid || peer->env.master_port != rank->env.master_port ||
+			    peer->env.world_size != rank->env.world_size))
+		return false;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance == rank->instance && streq(online->slot[i].job, request->job))
+			return true;
+	return false;
+}
+
+/* The rank that the finding names; NULL: none, or not here. */
+static const struct rank *online_stacks_peer(const struct online *online, const struct finding *finding)
+{
+	for (size_t i = 0; i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+
+		if (process->instance && !process->ended_ns && process->rank == finding->rank && streq(process->job, finding->job))
+			return ranks_by_pid(online->context->ranks, process->pid);
+	}
+	return NULL;
+}
+
+static void online_stacks_put(
+	const struct online_stacks_request *request, const Ranktrace__StackProcess *process, const struct stack_thread *thread)
+{
+	const struct online *online = request->context->findings;
+	const struct rank *rank = ranks_by_pid(request->context->ranks, process->pid);
+	const Ranktrace__StackThread *message = NULL;
+	char frames[ONLINE_STACKS_FRAMES_BYTES] = "";
+	const char *reason = *process->reason ? process->reason : process->python_reason;
+
+	for (size_t i = 0; thread && i < process->n_threads; i++)
+		if (process->threads[i]->thread_id == thread->thread_id)
+			message = process->threads[i];
+	if (thread)
+		stack_frames_text(thread, frames, sizeof(frames));
+	if (message && (*message->python_reason || *message->native_reason))
+		reason = *message->python_reason ? message->python_reason : message->native_reason;
+	store_put_stacks(request->context->store,
+		&(struct row_stacks){
+			.finding = field_int((int64_t)(online->id_base + request->id)),
+			.start_ns = field_time(store_utc_ns(request->context->store, request->start_ns)),
+			.rank = field_int_if(process->rank >= 0, process->rank),
+			.role = field_text(process->role),
+			.pid = field_int(process->pid),
+			.thread_id = field_int_if(thread, thread ? thread->thread_id : 0),
+			.thread_name = field_text_if(thread ? thread->name : ""),
+			.main = field_int(thread && thread->main),
+			.state = field_text_if(thread ? thread->state : ""),
+			.wait = field_text_if(thread ? thread->wait : ""),
+			.has_gil = field_int(thread && thread->has_gil),
+			.frames = field_text_if(frames),
+			.reason = field_text_if(reason),
+			.instance = field_int_if(rank, rank ? rank->instance : 0),
+		});
+}
+
+/* A thread of the answer with its frames, which the caller frees. */
+static bool online_stacks_thread(
+	const Ranktrace__StackProcess *process, const Ranktrace__StackThread *message, struct stack_thread *ret)
+{
+	struct stack_frame *frames = calloc(message->n_frames + 1, sizeof(*frames));
+
+	if (!frames)
+		return false;
+	for (size_t i = 0; i < message->n_frames; i++) {
+		const Ranktrace__StackFrame *frame = process->frames[message->frames[i]];
+
+		frames[i] = (struct stack_frame){
+			frame->kind, frame->function, frame->file, frame->line, frame->address};
+	}
+	*ret = (struct stack_thread){.rank = process->rank,
+		.pid = process->pid,
+		.thread_id = message->thread_id,
+		.is_rank = streq(process->role, "rank"),
+		.main = message->main,
+		.has_gil = message->has_gil,
+		.job = process->job,
+		.name = message->name,
+		.state = message->state,
+		.wait = message->wait,
+		.frames = message->n_frames,
+		.frame = frames};
+	return true;
+}
+
+/* Main threads of ranks say who is alone. */
+static void online_stacks_judge(struct online *online, int at, const struct stack_thread *main, size_t mains)
+{
+	struct stack_groups groups;
+	char place[STACK_PLACE_BYTES];
+
+	stack_sentence(main, mains, online->stacks.hang[at].sentence);
+	online->stacks.hang[at].place[0] = 0;
+	if (!stack_groups_new(main, mains, &groups))
+		return;
+	if (groups.groups && groups.group[0].alone)
+		(void)copy_text(online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place),
+			stack_place(&main[groups.order[groups.group[0].first]], place));
+	stack_groups_free(&groups);
+}
+
+static void online_stacks_keep(
+	const struct online_stacks_request *request, const Ranktrace__StackBody *body, struct online *online, int at)
+{
+	struct stack_thread *main = calloc(body->n_processes + 1, sizeof(*main));
+	size_t mains = 0, rows = 0;
+
+	for (size_t i = 0; main && i < body->n_processes; i++) {
+		const Ranktrace__StackProcess *process = body->processes[i];
+
+		if (!process->n_threads)
+			online_stacks_put(request, process, NULL);
+		for (size_t j = 0; j < process->n_threads; j++) {
+			struct stack_thread thread;
+
+			if (!online_stacks_thread(process, process->threads[j], &thread))
+				continue;
+			if (rows++ < ONLINE_STACKS_ROWS_MAX)
+				online_stacks_put(request, process, &thread);
+			if (thread.main && thread.is_rank && mains < body->n_processes)
+				main[mains++] = thread;
+			else
+				free((void *)thread.frame);
+		}
+	}
+	if (main && at >= 0)
+		online_stacks_judge(online, at, main, mains);
+	for (size_t i = 0; i < mains; i++)
+		free((void *)main[i].frame);
+	free(main);
+}
+
+static void online_stacks_done(void *arg, Ranktrace__StackBody *body)
+{
+	struct online_stacks_request *request = arg;
+	struct online *online = request->context->findings;
+	int at = online ? online_stacks_find(online, request->id) : -1;
+
+	if (body && online) {
+		online_stacks_keep(request, body, online, at);
+		if (at >= 0 && online->stacks.hang[at].sentence[0]) {
+			struct finding f = online->stacks.hang[at].last;
+
+			log_info("findings", "stacks: %s", online->stacks.hang[at].sentence);
+			online_stacks_add(online, &f);
+			online_publish_put_row(online, &f);
+		}
+	}
+	if (body)
+		ranktrace__stack_body__free_unpacked(body, NULL);
+	free(request);
+}
+
+static bool online_stacks_afford(struct online_stacks *stacks, uint64_t now_ns)
+{
+	uint64_t full_ns = ONLINE_STACKS_BURST * ONLINE_STACKS_NS;
+
+	stacks->budget_ns = stacks->budget_at_ns ? stacks->budget_ns + (now_ns - stacks->budget_at_ns) : full_ns;
+	if (stacks->budget_ns > full_ns)
+		stacks->budget_ns = full_ns;
+	stacks->budget_at_ns = now_ns;
+	if (stacks->budget_ns < ONLINE_STACKS_NS)
+		return false;
+	stacks->budget_ns -= ONLINE_STACKS_NS;
+	return true;
+}
+
+static void online_stacks_start(struct online *online, const struct finding *finding)
+{
+	struct online_stacks_request *request;
+	struct stacks_take take = {.wanted = online_stacks_wanted, .done = online_stacks_done};
+	int r;
+
+	if (!online_stacks_afford(&online->stacks, monotonic_ns())) {
+		online->stacks.skipped++;
+		return;
+	}
+	request = calloc(1, sizeof(*request));
+	if (!request)
+		return;
+	request->context = online->context;
+	request->online = online;
+	request->peer = online_stacks_peer(online, finding);
+	request->id = finding->id;
+	request->start_ns = monotonic_ns();
+	(void)copy_text(request->job, sizeof(request->job), finding->job);
+	take.arg = request;
+	r = stacks_start(online->context->stacks, &take);
+	request->online = NULL;
+	request->peer = NULL;
+	online->stacks.taken += r == 0;
+	if (r == 0)
+		return;
+	log_info("findings", "no stacks are taken of job %s: %s", finding->job, strerror(-r));
+	free(request);
+}
+
+void online_stacks_take(struct online *online, const struct finding *finding, bool changed)
+{
+	bool lasts = finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN;
+	int at = online_stacks_find(online, finding->id);
+
+	if (finding->kind != FINDING_HANG)
+		return;
+	if (at < 0 && lasts) {
+		at = (int)(online->stacks.next++ % ONLINE_STACKS_MAX);
+		online->stacks.hang[at].id = finding->id;
+		online->stacks.hang[at].sentence[0] = 0;
+		online->stacks.hang[at].place[0] = 0;
+	}
+	if (at < 0)
+		return;
+	online->stacks.hang[at].last = *finding;
+	if (changed && lasts && !online->ending)
+		online_stacks_start(online, finding);
+}
+
+void online_stacks_add(const struct online *online, struct finding *finding)
+{
+	int at = online_stacks_find(online, finding->id);
+	size_t used = strlen(finding->sentence);
+
+	if (at < 0 || finding->kind != FINDING_HANG || !online->stacks.hang[at].sentence[0])
+		return;
+	snprintf(finding->sentence + used, sizeof(finding->sentence) - used, "; %s", online->stacks.hang[at].sentence);
+	if (online->stacks.hang[at].place[0])
+		finding_add(finding, "stack", "1", 1, NAN, online->stacks.hang[at].place);
+}

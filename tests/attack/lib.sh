@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Shared by the attacks: the daemon as the unit runs it, a victim whose steps and operations are compared exactly, an
+# attacker without privileges. An attack is NN_NAME.sh; it sources this file and ends with attack_done:
+#
+#   attack_daemon_start [SECTION.KEY=VALUE...]   plain user, four capabilities, 512 MiB; L1 is on; answers
+#   attack_victim_start                          one PyTorch training and two ranks with collectives, of another user
+#   attack_begin                                 status is asked for from now on
+#   attacker COMMAND...                          as uid 65534 with no capability; attacker_start: in the background
+#   attack_status_under_1s                       status answered within a second, the loop stopped for less than 250 ms
+#   attack_victim_exact                          stops the victim: the store has its steps and calls, each once
+#   attack_daemon_alive                          same process, no kill for memory
+#   attack_done
+#
+# From tests/e2e/lib.sh: $work (for everything, removed at the end), $state, $build, $tracectl, fail, skip, query, wait_for,
+# flush. $attacker_dir is the attacker's own folder. The daemon's log is $work/daemon.log.
+source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
+
+ATTACK_MEMORY_MIB=512	# MemoryMax of systemd/ranktraced.service
+ATTACK_STATUS_MS_MAX=1000
+ATTACK_LOOP_MS_MAX=250
+daemon_uid=64990 # none of these has an entry in /etc/passwd
+victim_uid=64991
+attacker_uid=65534
+attacker_dir=$work/attacker
+attack_watch_pid=
+attack_first_daemon=
+victim_pids=()
+victim_truths=()
+attack_cgroups=()
+
+plain_user=(--clear-groups --no-new-privs "--inh-caps=-all" "--bounding-set=-all")
+grep -q ambient-caps <<<"$(setpriv --help 2>/dev/null)" || skip "setpriv of this util-linux has no --ambient-caps"
+[ -x "$build/tests/fixtures/fixture_rank" ] || skip "the fixture program is not built"
+
+# ---- cgroups: a limit for the daemon, and every process of the attacker, also those that left their parents ----
+
+# attack_cgroup NAME: makes a cgroup with memory accounting and prints its folder; fails where there are none.
+attack_cgroup() {
+	local base=/sys/fs/cgroup folder
+	if [ -d "$base/memory" ]; then
+		base=$base/memory
+	elif [ -f "$base/cgroup.subtree_control" ]; then
+		grep -qw memory "$base/cgroup.subtree_control" || echo +memory >"$base/cgroup.subtree_control" || return 1
+	else
+		return 1
+	fi 2>/dev/null
+	folder=$base/ranktrace-attack-$1-$$
+	mkdir "$folder" 2>/dev/null || return 1
+	echo "$folder"
+}
+# attack_cgroup_value FOLDER V1-FILE V2-FILE
+attack_cgroup_value() { cat "$1/$2" 2>/dev/null || cat "$1/$3" 2>/dev/null; }
+attack_memory_peak_mib() { echo $(($(attack_cgroup_value "$daemon_cgroup" memory.max_usage_in_bytes memory.peak) >> 20)); }
+attack_memory_kills() { attack_cgroup_value "$daemon_cgroup" memory.oom_control memory.events | sed -n 's/^oom_kill //p'; }
+attack_limit() {
+	local file
+	for file in memory.limit_in_bytes memory.max; do
+		[ ! -e "$1/$file" ] || { echo "${ATTACK_MEMORY_MIB}M" >"$1/$file"; return; }
+	done
+	return 1
+}
+attack_cgroup_kill() {
+	local pid
+	for _ in $(seq 100); do
+		[ -n "$(cat "$1/cgroup.procs")" ] || return 0
+		while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done <"$1/cgroup.procs"
+		sleep 0.05
+	done
+}
+attack_cleanup() {
+	set +e
+	local folder
+	for folder in "${attack_cgroups[@]}"; do attack_cgroup_kill "$folder"; done
+	[ -z "$attack_watch_pid" ] || kill -9 "$attack_watch_pid" 2>/dev/null || true
+	[ "$(type -t attack_own_cleanup)" != function ] || attack_own_cleanup
+	e2e_cleanup # waits for them
+	for folder in "${attack_cgroups[@]}"; do wait_for 10 rmdir "$folder" 2>/dev/null || echo "cannot remove $folder" >&2; done
+}
+trap attack_cleanup EXIT
+
+no_cgroup="no memory cgroup can be made here: the daemon runs without its limit of $ATTACK_MEMORY_MIB MiB"
+daemon_cgroup=$(attack_cgroup daemon) && attack_cgroups+=("$daemon_cgroup") && attack_limit "$daemon_cgroup" || {
+	echo "NOTE: $no_cgroup"
+	daemon_cgroup=
+}
+attacker_cgroup=$(attack_cgroup attacker) && attack_cgroups+=("$attacker_cgroup") || attacker_cgroup=
+# Enters a cgroup, "" for none, then runs the command.
+enter=(bash -c '[ -z "$0" ] || echo $$ >"$0/cgroup.procs"; exec "$@"')
+install -d -m 700 -o "$attacker_uid" -g "$attacker_uid" "$attacker_dir"
+
+# attack_figure NAME=VALUE...: for the table of run.sh.
+attack_figure() {
+	echo "figures: $*"
+	[ -z "${ATTACK_FIGURES:-}" ] || printf '%s\n' "$@" >>"$ATTACK_FIGURES"
+}
+
+# ---- the daemon ----
+
+attack_daemon_start() {
+	local capabilities names=() list=-all name
+	read -r -a capabilities < <(sed -n 's/^AmbientCapabilities=//p' "$build/systemd/ranktraced.service")
+	for name in "${capabilities[@]}"; do names+=("${name#CAP_}"); done
+	[ "${#names[@]}" -eq 4 ] || fail "the unit names ${#names[@]} capabilities, not four: ${names[*]}"
+	for name in "${names[@]}"; do list+=,+${name,,}; done
+	[ -e "$state" ] || install -d -m 700 -o "$daemon_uid" -g "$daemon_uid" "$state"
+	install -d -m 755 -o "$daemon_uid" -g "$daemon_uid" "$work/run"
+	touch "$work/daemon.log"
+	export RANKTRACE_SOCKET=$work/run/control.sock
+	daemon_prefix=("${enter[@]}" "$daemon_cgroup" setpriv "--reuid=$daemon_uid" "--regid=$daemon_uid" --clear-groups --no-new-privs
+		"--inh-caps=$list" "--bounding-set=$list" "--ambient-caps=$list")
+	e2e_start "$@"
+	"$tracectl" set L1=true >/dev/null || fail "L1 cannot be turned on"
+	attack_first_daemon=$daemon
+}
+attack_daemon_alive() {
+	local kills=0
+	kill -0 "$attack_first_daemon" 2>/dev/null || fail "the daemon ended"
+	if [ -n "$daemon_cgroup" ]; then
+		kills=$(attack_memory_kills)
+		attack_figure "memory_mib=$(attack_memory_peak_mib)"
+	fi
+	[ "${kills:-0}" -eq 0 ] || fail "the daemon was killed $kills times for memory"
+}
+
+# ---- the victim ----
+
+as_victim=(setpriv "--reuid=$victim_uid" "--regid=$victim_uid" "${plain_user[@]}")
+
+# Copies programs where a user other than root can run them: the build folder may be private.
+attack_install() {
+	install -d -m 755 "$work/bin"
+	install -m 755 "$@" "$work/bin/"
+}
+victim_known() { [ "$(query "select count(distinct pid) from ranks where pid in ($(IFS=,; echo "${victim_pids[*]}"))")" -eq "${#victim_pids[@]}" ]; }
+victim_called() {
+	local file
+	for file in "${victim_truths[@]}"; do [ "$(wc -l <"$file")" -ge 20 ] || return 1; done
+}
+# attack_victim_start: it trains and calls when this returns.
+attack_victim_start() {
+	local rank folder=$work/victim
+	install -d -m 755 -o "$victim_uid" -g "$victim_uid" "$folder"
+	attack_install "$build"/tests/fixtures/fixture_rank "$build"/fixtures/lib*.so* "$source_dir/tests/e2e/train/train.py"
+	RANK=0 WORLD_SIZE=1 TRUTH="$folder/steps.json" "${as_victim[@]}" "$python" "$work/bin/train.py" --steps 100000 --hidden 64 \
+		--batch 16 --sleep-data 5 --wait 300 --start-file "$folder/go" --stop-file "$folder/stop" >"$folder/train.log" 2>&1 &
+	victim_pids=($!)
+	for rank in 0 1; do
+		victim_truths+=("$folder/calls.$rank")
+		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 JOB_NUMBER=$$ LD_LIBRARY_PATH=$work/bin "${as_victim[@]}" \
+			"$work/bin/fixture_rank" loop "$folder/calls.$rank" "$folder/go" "$folder/stop" >>"$folder/fixture.log" 2>&1 &
+		victim_pids+=($!)
+	done
+	children+=("${victim_pids[@]}")
+	wait_for 60 victim_known || fail "the daemon does not know the victim"
+	wait_for 60 probed "${victim_pids[0]}" || fail "no probes on the victim"
+	sleep 1 # those of libraries of the other two
+	touch "$folder/go"
+	wait_for 30 victim_called || fail "the victim does not call"
+}
+attack_victim_exact() {
+	local pid i pairs=() stored steps
+	touch "$work/victim/stop"
+	for pid in "${victim_pids[@]}"; do
+		wait "$pid" || { tail -5 "$work/victim"/*.log >&2; fail "the victim failed"; }
+	done
+	flush
+	steps=$(sed 's/.*"steps": \([0-9]*\).*/\1/' "$work/victim/steps.json")
+	stored=$(steps_of "${victim_pids[0]}")
+	echo "victim: $steps steps made, $stored stored"
+	[ "$steps" -gt 10 ] || fail "the victim made $steps steps: too few to say anything"
+	[ "$stored" -eq "$steps" ] || fail "$stored of the victim's $steps steps are stored"
+	for i in "${!victim_truths[@]}"; do pairs+=("${victim_pids[i + 1]}:${victim_truths[i]}"); done
+	"$python_here" "$source_dir/tests/e2e/fixture_compare.py" "$tracectl" calls "${pairs[@]}" || fail "the victim's calls differ from the stored ones"
+	attack_figure "steps=$steps" "calls=$(cat "${victim_truths[@]}" | wc -l)"
+}
+
+# ---- the attacker ----
+
+as_attacker=("${enter[@]}" "$attacker_cgroup" setpriv "--reuid=$attacker_uid" "--regid=$attacker_uid" "${plain_user[@]}")
+attacker() { (cd "$attacker_dir" && exec "${as_attacker[@]}" "$@"); }
+# attacker_start COMMAND...: in the background; its pid is in $last.
+attacker_start() {
+	(cd "$attacker_dir" && exec "${as_attacker[@]}" "$@") &
+	last=$!
+	children+=("$last")
+}
+
+# ---- what is measured during the attack ----
+
+attack_begin() {
+	"$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$work/watch.json" &
+	attack_watch_pid=$!
+	wait_for 20 test -s "$work/watch.json" || fail "status was never answered"
+}
+attack_status_under_1s() {
+	local answers status_ms loop_ms unanswered
+	kill -TERM "$attack_watch_pid" 2>/dev/null || fail "status is not watched: attack_begin first"
+	wait "$attack_watch_pid" || true
+	attack_watch_pid=
+	read -r answers unanswered status_ms loop_ms <"$work/watch.json"
+	attack_figure "status_ms=$status_ms" "loop_ms=$loop_ms"
+	echo "status: $answers answers, the slowest after $status_ms ms; the loop's longest stop was $loop_ms ms"
+	[ "$unanswered" -eq 0 ] || fail "$unanswered requests for status were not answered in 5 s"
+	[ "$status_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $status_ms ms"
+	[ "$loop_ms" -lt "$ATTACK_LOOP_MS_MAX" ] || fail "the loop stopped for $loop_ms ms"
+}
+attack_done() { echo "PASS"; }

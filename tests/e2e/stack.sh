@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tracectl stack: where ranks are that hang in a lock, a loop, a stop, a read and a data loader's worker; the finding of a
+# hang holds it. Lines are those of the script.
+source "$(dirname "$0")/lib.sh"
+[ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
+
+script=$source_dir/tests/e2e/train/stuck.py
+line() { grep -n "# line of $1\$" "$script" | cut -d: -f1; }
+e2e_start
+if "$tracectl" stack >"$work/none" 2>&1; then fail "stacks of no rank"; fi
+grep -q 'no training rank runs on this node' "$work/none" || fail "no rank: $(cat "$work/none")"
+# Opened for writing, too, so that the rank waits in its read.
+mkfifo "$work/gate"
+exec 9<>"$work/gate"
+start() {
+	local rank=$1 size=$2
+	shift 2
+	RANK=$rank WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29650 + size)) "$python" "$script" "$@" >"$work/rank$rank.log" 2>&1 9>&- &
+	children+=($!)
+}
+for rank in 0 1 2; do start "$rank" 3 train "$work/gate"; done
+start 10 20 lock
+start 11 20 loop
+start 12 20 stop
+start 13 20 loader
+
+# stands RANK ROLE FUNCTION KIND: the innermost Python frame of the main thread.
+stands() {
+	"$tracectl" stack --rank "$1" --json >"$work/json" 2>/dev/null || return 1
+	"$python_here" - "$work/json" "$1" "$2" "$3" "$(line "$4")" <<'PY'
+import json, sys
+path, rank, role, function, line = sys.argv[1:]
+for process in json.load(open(path))["processes"]:
+    for thread in process["threads"]:
+        frames = [f for f in thread["frames"] if f["kind"] == "python" and "stuck.py" in (f["file"] or "")]
+        if (process["rank"] == int(rank) and process["role"] == role and thread["main"] and frames
+                and frames[-1]["function"].endswith(function) and frames[-1]["line"] == int(line)):
+            sys.exit(0)
+sys.exit(1)
+PY
+}
+wait_for 90 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
+stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl" stack --rank 10 2>&1)"
+wait_for 20 stands 11 rank spin loop || fail "rank 11 is not in its loop: $("$tracectl" stack --rank 11 2>&1)"
+stands 12 rank stop_here stop || fail "rank 12 is not where it was stopped: $("$tracectl" stack --rank 12 2>&1)"
+wait_for 20 stands 13 child __getitem__ loader || fail "the worker of rank 13 is not in its item: $("$tracectl" stack --rank 13 2>&1)"
+
+"$tracectl" stack --rank 0-2 >"$work/text"
+grep -q "^rank 1 is alone in read_batch (stuck.py:$(line train))" "$work/text" || fail "who is alone: $(head -3 "$work/text")"
+grep -q "waits: read [0-9]* ($work/gate)" "$work/text" || fail "the read does not name the FIFO: $(cat "$work/text")"
+grep -q "ProcessGroupGloo" "$work/text" || fail "no native frames"
+"$tracectl" stack --rank 12 | grep -q 'is stopped' || fail "rank 12 is not shown as stopped"
+
+# The finding holds the line, and its stacks are stored.
+held() { [ "$(query "select count(*) from findings where kind = 'hang' and sentence like '%rank 1 is alone in read_batch (stuck.py:$(line train))%'")" -ge 1 ]; }
+wait_for 40 held || fail "no finding names the line: $("$tracectl" findings --all --verbose)"
+[ "$(query "select count(distinct rank) from stacks join findings using (finding) where kind = 'hang' and main = 1 and frames is not null")" -eq 3 ] ||
+	fail "the stacks of the three ranks are not stored"
+grep -q 'stack of rank 1, which is alone' <<<"$("$tracectl" findings --all --verbose)" || fail "findings --verbose shows no stack"
+
+# Bad input, and other users.
+refused() {
+	local code=0
+	"${@:3}" >"$work/refused" 2>&1 || code=$?
+	[ "$code" -eq "$1" ] && grep -q "$2" "$work/refused" || fail "${*:3}: exit $code, $(cat "$work/refused")"
+}
+refused 1 'no such rank runs on this node' "$tracectl" stack --rank 7
+refused 2 'takes ranks as in' "$tracectl" stack --rank x
+if command -v setpriv >/dev/null; then
+	chmod 755 "$work"
+	refused 1 'are of other users' setpriv --reuid 65534 --regid 65534 --clear-groups "$tracectl" stack
+fi
+kill -9 "${children[@]}"
+children=()
+e2e_stop
+e2e_done

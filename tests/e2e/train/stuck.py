@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that get stuck in known places: stuck.py KIND [FIFO]. train: three ranks over gloo, rank 1 reads a FIFO in step 5."""
+import os
+import signal
+import sys
+import threading
+import time
+
+import torch
+
+
+def hold_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()  # line of lock
+
+
+def spin(until):
+    while time.monotonic() < until:  # line of loop
+        pass
+
+
+def stop_here():
+    os.kill(os.getpid(), signal.SIGSTOP)  # line of stop
+
+
+def read_batch(path):
+    with open(path) as file:
+        return file.read()  # line of train
+
+
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        time.sleep(600)  # line of loader
+        return index
+
+
+def train(path):
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(1000):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+        time.sleep(0.05)
+        if step == 100 and dist.get_rank() == 1:
+            read_batch(path)
+
+
+if sys.argv[1] == "train":
+    train(sys.argv[2])
+elif sys.argv[1] == "lock":
+    hold_lock()
+elif sys.argv[1] == "loop":
+    spin(time.monotonic() + 600)
+elif sys.argv[1] == "stop":
+    stop_here()
+elif sys.argv[1] == "loader":
+    next(iter(torch.utils.data.DataLoader(Slow(), num_workers=1)))

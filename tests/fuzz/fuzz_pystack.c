@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any memory as a Python process: a stack or a refusal, bounded, and what is said is well-formed. The first byte
+ * chooses the version, then each 10 bytes change 8 of a process made by hand: place, what to add to it or put there.
+ * The bytes are line tables as well.
+ */
+#include "daemon/base/util.h"
+#include "tests/stacks/world.h"
+
+#include "analyzers/base/utf8.h"
+
+#define CHANGE_BYTES 10
+#define READS_MAX 20000u /* of pages: more than all of the process's, in each step */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static struct world world;
+
+static void change(const uint8_t *data)
+{
+	uint64_t value, old;
+	uint32_t at = data[0] | (uint32_t)data[1] << 8;
+	bool add = at & 1;
+
+	/* Odd places add, so that a pointer goes to a neighbour. */
+	at = at * 2 % (WORLD_BYTES - 8) & ~7u;
+	memcpy(&value, data + 2, sizeof(value));
+	memcpy(&old, world.data + at, sizeof(old));
+	world_u64(&world, WORLD_BASE + at, add ? old + (int64_t)value % 4096 : value);
+}
+
+static void check_text(const char *text)
+{
+	size_t length = strlen(text);
+
+	for (size_t at = 0, n; at < length; at += n) {
+		n = utf8_character((const unsigned char *)text + at, length - at);
+		if (!n)
+			abort();
+	}
+}
+
+static void check_stack(void)
+{
+	static struct pystack_frame frames[PYSTACK_FRAMES_MAX];
+	struct pystack_stack stack = {.frames = frames, .capacity = ARRAY_SIZE(frames)};
+	enum pystack_refusal why = PYSTACK_REFUSAL_MAX;
+	int r = world_read(&world, &stack, &why);
+
+	if (r == -ENOTSUP && why >= PYSTACK_REFUSAL_MAX)
+		abort();
+	if (world.reads > READS_MAX)
+		abort();
+	if (r < 0)
+		return;
+	if (stack.count > ARRAY_SIZE(frames))
+		abort();
+	for (size_t i = 0; i < stack.count; i++) {
+		check_text(frames[i].function);
+		check_text(frames[i].file);
+	}
+}
+
+static void check_lines(const uint8_t *data, size_t size_bytes)
+{
+	static const pylines_find find[] = {pylines_lnotab, pylines_ranges, pylines_locations};
+
+	for (size_t i = 0; i < ARRAY_SIZE(find); i++)
+		for (int64_t offset = -2; offset < 64; offset += 7)
+			(void)find[i](data, size_bytes, offset, (int32_t)size_bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+	if (!size_bytes)
+		return 0;
+	check_lines(data, size_bytes);
+	world_make(&world, 8 + data[0] % 7);
+	world_call(&world, "<module>", 1, 10);
+	world_call(&world, "outer", 200, 20);
+	world_shim(&world);
+	world_call(&world, "inner", 400, 99);
+	for (size_t at = 1; at + CHANGE_BYTES <= size_bytes; at += CHANGE_BYTES)
+		change(data + at);
+	check_stack();
+	return 0;
+}

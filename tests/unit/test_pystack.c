@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Python stacks from memory made by hand, in each version's layout: right, refused, or bounded. */
+#include "tests/stacks/world.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#include "daemon/base/util.h"
+
+#define FIRST 8 /* versions with a layout */
+#define LAST 14
+
+static struct world world;
+static struct pystack_frame frames[PYSTACK_FRAMES_MAX];
+static enum pystack_refusal why;
+
+static struct pystack_stack read_stack(int expected)
+{
+	struct pystack_stack stack = {.frames = frames, .capacity = ARRAY_SIZE(frames)};
+
+	assert_int_equal(world_read(&world, &stack, &why), expected);
+	return stack;
+}
+
+static void assert_refused(enum pystack_refusal expected)
+{
+	(void)read_stack(-ENOTSUP);
+	assert_string_equal(pystack_refusal_word(why), pystack_refusal_word(expected));
+}
+
+static void make(unsigned minor)
+{
+	world_make(&world, minor);
+	world_call(&world, "<module>", 1, 10);
+	world_call(&world, "outer", 200, 20);
+	world_call(&world, "inner", 400, 99);
+}
+
+static void each_version_is_read(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		struct pystack_stack stack;
+
+		make(minor);
+		stack = read_stack(0);
+		assert_int_equal(stack.count, 3);
+		assert_int_equal(stack.omitted, 0);
+		assert_true(stack.has_gil);
+		assert_string_equal(frames[0].function, "<module>");
+		assert_string_equal(frames[2].function, "inner");
+		assert_string_equal(frames[2].file, "/a.py");
+		assert_int_equal(frames[0].line, 11);
+		assert_int_equal(frames[1].line, 220);
+		assert_int_equal(frames[1].first_line, 200);
+		assert_int_equal(frames[2].line, 499);
+		assert_int_equal(frames[2].instruction, 198);
+		assert_int_equal(frames[2].code, world.code[2]);
+		/* Until 3.10 each call in Python is a call in C. */
+		assert_int_equal(frames[1].entry, minor <= 10);
+	}
+}
+
+static void versions_and_threads_are_told(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		_cleanup_(pystack_closep) struct pystack *stack = NULL;
+		struct pystack_thread threads[4];
+		size_t count;
+
+		make(minor);
+		assert_int_equal(world_open(&world, &stack, &why), 0);
+		assert_int_equal(pystack_version(stack)->minor, minor);
+		assert_int_equal(pystack_version(stack)->micro, minor < 11 ? 0 : 5);
+		assert_int_equal(pystack_version(stack)->runtime, world.runtime);
+		assert_int_equal(pystack_threads(stack, threads, 4, &count), 0);
+		assert_int_equal(count, 2);
+		assert_true(threads[0].has_gil);
+		assert_false(threads[1].has_gil);
+		assert_int_equal(threads[1].state, world.state[1]);
+		assert_int_equal(threads[1].pthread, 0x7001);
+		assert_int_equal(threads[1].tid, minor < 11 ? 0 : 101);
+		assert_int_equal(pystack_threads(stack, threads, 1, &count), 0);
+		assert_int_equal(count, 1);
+	}
+}
+
+static void other_layouts_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		make(minor);
+		world_u64(&world, world.members + 40 + 16, 8); /* co_filename is elsewhere */
+		assert_refused(PYSTACK_LAYOUT);
+		make(minor);
+		world_u64(&world, world.code_type + world.layout->type_name, world.runtime);
+		assert_refused(PYSTACK_LAYOUT);
+		make(minor);
+		world_u64(&world, world.state[0] + world.layout->thread_interp, world.runtime);
+		assert_refused(PYSTACK_LAYOUT);
+		make(minor);
+		world_u64(&world, world.runtime + world.layout->runtime_interps, 0);
+		assert_refused(PYSTACK_NOT_READY);
+	}
+}
+
+static void interpreters_own_table_is_checked(void **state)
+{
+	(void)state;
+	for (unsigned minor = 13; minor <= LAST; minor++) {
+		make(minor);
+		world_put(&world, world.table, "xdebugPY", 8);
+		assert_refused(PYSTACK_LAYOUT);
+		make(minor);
+		world_u64(&world, world.table + 8, 0x030c0000);
+		assert_refused(PYSTACK_LAYOUT);
+		make(minor);
+		world_u64(&world, world.table + 16, 1);
+		assert_refused(PYSTACK_FREE_THREADED);
+		make(minor);
+		world_u64(&world, world.table + 5 * 8, 1ull << 40);
+		assert_refused(PYSTACK_LAYOUT);
+	}
+}
+
+static void circles_end(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++)
+		for (size_t to = 0; to < 3; to++) {
+			make(minor);
+			world_u64(&world, world.frame[0] + world.layout->frame_previous, world.frame[to]);
+			assert_refused(PYSTACK_BAD_FRAME);
+		}
+}
+
+static void lists_of_threads_that_are_no_lists_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		make(minor);
+		world_u64(&world, world.state[1] + world.layout->thread_next, world.state[0]);
+		(void)read_stack(-EAGAIN);
+		make(minor);
+		world_u64(&world, world.state[1] + world.layout->thread_prev, 0);
+		(void)read_stack(-EAGAIN);
+		make(minor);
+		world_u64(&world, world.interp + world.layout->interp_next, world.interp);
+		(void)read_stack(-EAGAIN);
+	}
+}
+
+static void wild_pointers_are_refused(void **state)
+{
+	const uint64_t wild[] = {8, 0x7fff00000000, 1ull << 63, UINT64_MAX, WORLD_BASE + WORLD_BYTES - 8};
+
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++)
+		for (size_t i = 0; i < ARRAY_SIZE(wild); i++) {
+			make(minor);
+			world_u64(&world, world.frame[1] + world.layout->frame_previous, wild[i]);
+			assert_refused(PYSTACK_UNREADABLE);
+			make(minor);
+			world_u64(&world, world.frame[1] + world.layout->frame_code, wild[i]);
+			(void)read_stack(-ENOTSUP);
+			make(minor);
+			world_u64(&world, world.code[1] + world.layout->code_file, wild[i]);
+			assert_refused(PYSTACK_UNREADABLE);
+			make(minor);
+			world_u64(&world, world.code[1] + world.layout->code_lines, wild[i]);
+			assert_refused(PYSTACK_UNREADABLE);
+		}
+}
+
+static void what_is_no_code_is_refused(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		const struct pylayout *layout = pylayout_row(minor);
+
+		make(minor);
+		world_u64(&world, world.code[1] + layout->object_type, world.text_type);
+		assert_refused(PYSTACK_BAD_CODE);
+		make(minor);
+		world_u64(&world, world.frame[1] + layout->frame_instruction, world.code[1] + 0x7000);
+		assert_refused(PYSTACK_BAD_CODE);
+		make(minor);
+		world_u64(&world, world.code[1] + layout->code_lines, world.code[1]);
+		assert_refused(PYSTACK_BAD_CODE);
+		make(minor);
+		world_u64(&world, world.code[1] + (layout->code_bytes ? layout->code_name : layout->code_qualname),
+			world.code[1]);
+		assert_refused(PYSTACK_BAD_CODE);
+		make(minor);
+		if (layout->code_adaptive)
+			world_u64(&world, world.code[1] + layout->object_size, 1ull << 62);
+		else
+			world_u64(&world, world.code[1] + layout->code_bytes, world.code[1]);
+		assert_refused(PYSTACK_BAD_CODE);
+	}
+}
+
+static void a_state_of_another_thread_is_refused(void **state)
+{
+	struct pystack_stack stack = {.frames = frames, .capacity = ARRAY_SIZE(frames)};
+
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		_cleanup_(pystack_closep) struct pystack *process = NULL;
+		struct pystack_thread thread;
+		size_t count;
+
+		make(minor);
+		assert_int_equal(world_open(&world, &process, &why), 0);
+		assert_int_equal(pystack_threads(process, &thread, 1, &count), 0);
+		world_u64(&world, world.state[0] + world.layout->thread_pthread, 0x9000);
+		assert_int_equal(pystack_read(process, &thread, NULL, NULL, &stack, &why), -ENOTSUP);
+		assert_int_equal(why, PYSTACK_THREAD_GONE);
+		assert_int_equal(pystack_counts(process)->refused[PYSTACK_THREAD_GONE], 1);
+		assert_int_equal(pystack_counts(process)->stacks, 0);
+	}
+}
+
+static void frames_without_python_code_are_left_out(void **state)
+{
+	(void)state;
+	for (unsigned minor = 12; minor <= LAST; minor++) {
+		struct pystack_stack stack;
+
+		world_make(&world, minor);
+		world_call(&world, "a", 1, 10);
+		world_call(&world, "b", 1, 10);
+		world_shim(&world);
+		world_call(&world, "c", 1, 10);
+		world_call(&world, "begins", 1, 1); /* before its first traceable instruction */
+		stack = read_stack(0);
+		assert_int_equal(stack.count, 3);
+		assert_string_equal(frames[2].function, "c");
+		assert_true(frames[0].entry);
+		assert_false(frames[1].entry);
+		assert_true(frames[2].entry);
+		assert_int_equal(stack.inner_entries, 0);
+		world_shim(&world);
+		assert_int_equal(read_stack(0).inner_entries, 1);
+	}
+}
+
+static void entry_frames_of_3_11_are_told(void **state)
+{
+	(void)state;
+	make(11);
+	world_entry(&world, 1);
+	(void)read_stack(0);
+	assert_true(frames[0].entry);
+	assert_true(frames[1].entry);
+	assert_false(frames[2].entry);
+}
+
+/* In 3.11 and 3.12 the record of a call is in use before its frame is in it. */
+static void a_call_that_begins_is_refused(void **state)
+{
+	(void)state;
+	for (unsigned minor = 11; minor <= 12; minor++) {
+		const struct pylayout *layout = pylayout_row(minor);
+
+		make(minor);
+		world_u64(&world, world.cframe + 32 + layout->cframe_frame, world.frame[2]);
+		assert_refused(PYSTACK_BAD_FRAME);
+		make(minor);
+		world_u64(&world, world.cframe + layout->cframe_frame, 0);
+		assert_refused(PYSTACK_BAD_FRAME);
+		make(minor);
+		world_u64(&world, world.cframe + layout->cframe_previous, 0);
+		assert_refused(PYSTACK_BAD_FRAME);
+	}
+}
+
+static void references_may_be_tagged(void **state)
+{
+	(void)state;
+	make(14);
+	world_u64(&world, world.frame[1] + world.layout->frame_code, world.code[1] | 1);
+	assert_int_equal(read_stack(0).count, 3);
+	assert_int_equal(frames[1].code, world.code[1]);
+}
+
+static void an_idle_thread_has_no_frames(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		world_make(&world, minor);
+		assert_int_equal(read_stack(0).count, 0);
+	}
+}
+
+static void outer_frames_are_omitted(void **state)
+{
+	struct pystack_stack stack = {.frames = frames, .capacity = 2};
+
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		make(minor);
+		assert_int_equal(world_read(&world, &stack, &why), 0);
+		assert_int_equal(stack.count, 2);
+		assert_int_equal(stack.omitted, 1);
+		assert_string_equal(frames[0].function, "outer");
+		assert_string_equal(frames[1].function, "inner");
+	}
+}
+
+static void name_is(const void *text, size_t length, unsigned width, bool ascii, const char *expected)
+{
+	const struct pylayout *layout = world.layout;
+
+	world_u64(&world, world.code[2] + (layout->code_qualname ? layout->code_qualname : layout->code_name),
+		world_text(&world, text, length, width, ascii));
+	assert_int_equal(read_stack(0).count, 3);
+	assert_string_equal(frames[2].function, expected);
+}
+
+static void texts_become_utf8(void **state)
+{
+	const uint8_t latin[] = {'a', 0xe9, 'b'};
+	const uint16_t two[] = {0x5909, 'x', 0xdc80};	/* a lone surrogate */
+	const uint32_t four[] = {0x10900, 0x110000, 0}; /* beyond Unicode, and a zero */
+
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		make(minor);
+		name_is("", 0, 1, true, "");
+		name_is(latin, 3, 1, false,
+			"a\xc3\xa9"
+			"b");
+		name_is(two, 3, 2, false, "\xe5\xa4\x89x\xef\xbf\xbd");
+		name_is(four, 3, 4, false, "\xf0\x90\xa4\x80\xef\xbf\xbd\xef\xbf\xbd");
+	}
+}
+
+static void long_texts_are_cut(void **state)
+{
+	static char text[3 * PYTEXT_CHARACTERS_MAX];
+	static char expected[PYTEXT_CHARACTERS_MAX + 1];
+
+	(void)state;
+	memset(text, 'n', sizeof(text));
+	memset(expected, 'n', PYTEXT_CHARACTERS_MAX);
+	make(11);
+	name_is(text, sizeof(text), 1, true, expected);
+}
+
+static void reads_are_batched(void **state)
+{
+	(void)state;
+	make(13);
+	world.reads = 0;
+	(void)read_stack(0);
+	/* Opening, the list and the stack; a page is read once each. */
+	assert_in_range(world.reads, 1, 3 * WORLD_BYTES / PYMEM_PAGE_BYTES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_version_is_read),
+		cmocka_unit_test(versions_and_threads_are_told),
+		cmocka_unit_test(other_layouts_are_refused),
+		cmocka_unit_test(interpreters_own_table_is_checked),
+		cmocka_unit_test(circles_end),
+		cmocka_unit_test(lists_of_threads_that_are_no_lists_are_refused),
+		cmocka_unit_test(wild_pointers_are_refused),
+		cmocka_unit_test(what_is_no_code_is_refused),
+		cmocka_unit_test(a_state_of_another_thread_is_refused),
+		cmocka_unit_test(frames_without_python_code_are_left_out),
+		cmocka_unit_test(entry_frames_of_3_11_are_told),
+		cmocka_unit_test(a_call_that_begins_is_refused),
+		cmocka_unit_test(references_may_be_tagged),
+		cmocka_unit_test(an_idle_thread_has_no_frames),
+		cmocka_unit_test(outer_frames_are_omitted),
+		cmocka_unit_test(texts_become_utf8),
+		cmocka_unit_test(long_texts_are_cut),
+		cmocka_unit_test(reads_are_batched),
+	};
+
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	world_close(&world);
+	return failed;
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread is proven not to run, or not: a blocked one, and one that counts as fast as it can. */
+#include "stacks/still/still.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "daemon/base/util.h"
+
+#define TRIES 2000
+
+struct shared {
+	volatile uint64_t count, twin; /* the child writes one, then the other */
+	volatile bool wake;
+};
+
+static struct shared *shared;
+
+static pid_t start(void (*run)(void))
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		run();
+		_exit(0);
+	}
+	return pid;
+}
+
+static void stop(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void count(void)
+{
+	for (;;) {
+		shared->count++;
+		shared->twin = shared->count;
+	}
+}
+
+static void sleep_until_woken(void)
+{
+	while (!shared->wake)
+		pause();
+	count();
+}
+
+static void wake(int signal)
+{
+	(void)signal;
+	shared->wake = true;
+}
+
+static int begin(struct still *still, pid_t pid)
+{
+	int r = -EAGAIN;
+
+	for (unsigned i = 0; i < TRIES && r == -EAGAIN; i++) {
+		r = still_begin(still, pid, pid);
+		if (r == -EAGAIN)
+			usleep(1000);
+	}
+	return r;
+}
+
+static void a_blocked_thread_is_still(void **state)
+{
+	struct still still;
+	pid_t pid;
+
+	(void)state;
+	shared->wake = false;
+	signal(SIGUSR1, wake);
+	pid = start(sleep_until_woken);
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	/* Until it sleeps, it may be found waiting for a CPU. */
+	do
+		assert_int_equal(begin(&still, pid), 0);
+	while (still.state == 'R');
+	assert_int_equal(still.state, 'S');
+	assert_int_equal(still_check(&still), 0);
+	assert_int_equal(begin(&still, pid), 0);
+	kill(pid, SIGUSR1);
+	while (!shared->wake)
+		usleep(100);
+	assert_int_equal(still_check(&still), -EAGAIN);
+	still_close(&still);
+	stop(pid);
+}
+
+static void a_stopped_thread_is_still(void **state)
+{
+	struct still still;
+	pid_t pid = start(count);
+	int status;
+
+	(void)state;
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	assert_int_equal(begin(&still, pid), 0);
+	assert_int_equal(still.state, 'T');
+	assert_int_equal(still_check(&still), 0);
+	kill(pid, SIGCONT);
+	for (uint64_t was = shared->count; shared->count == was;)
+		usleep(100);
+	assert_int_equal(still_check(&still), -EAGAIN);
+	still_close(&still);
+	stop(pid);
+}
+
+/* What is proven holds: nothing that it writes changes, and both values are of one moment. */
+static void a_running_thread_is_still_while_it_waits(void **state)
+{
+	struct still still;
+	pid_t pid = start(count);
+	unsigned proven = 0;
+
+	(void)state;
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	for (unsigned i = 0; i < TRIES && proven < 50; i++) {
+		uint64_t before, twin, after;
+
+		if (still_begin(&still, pid, pid) < 0)
+			continue;
+		before = shared->count;
+		for (uint64_t until = monotonic_ns() + 50 * NSEC_PER_USEC; monotonic_ns() < until;)
+			;
+		twin = shared->twin;
+		after = shared->count;
+		if (still_check(&still) < 0)
+			continue;
+		proven++;
+		assert_int_equal(before, after);
+		assert_in_range(before - twin, 0, 1);
+	}
+	assert_true(proven > 0);
+	still_close(&still);
+	stop(pid);
+}
+
+static void a_thread_that_ran_is_not(void **state)
+{
+	struct still still;
+	pid_t pid = start(count);
+
+	(void)state;
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	assert_int_equal(begin(&still, pid), 0);
+	for (uint64_t was = shared->count; shared->count == was;)
+		usleep(100);
+	assert_int_equal(still_check(&still), -EAGAIN);
+	still_close(&still);
+	stop(pid);
+}
+
+static void the_caller_moves_back(void **state)
+{
+	struct still still;
+	cpu_set_t before, after;
+	pid_t pid = start(count);
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	assert_int_equal(begin(&still, pid), 0);
+	still_close(&still);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_true(CPU_EQUAL(&before, &after));
+	stop(pid);
+}
+
+static void ended_threads_are_told(void **state)
+{
+	struct still still;
+	pid_t pid = start(count);
+
+	(void)state;
+	assert_int_equal(still_open(&still, "/proc"), 0);
+	assert_int_equal(begin(&still, pid), 0);
+	stop(pid);
+	assert_int_equal(still_check(&still), -ESRCH);
+	assert_int_equal(still_begin(&still, pid, pid), -ESRCH);
+	still_close(&still);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_blocked_thread_is_still),
+		cmocka_unit_test(a_stopped_thread_is_still),
+		cmocka_unit_test(a_running_thread_is_still_while_it_waits),
+		cmocka_unit_test(a_thread_that_ran_is_not),
+		cmocka_unit_test(the_caller_moves_back),
+		cmocka_unit_test(ended_threads_are_told),
+	};
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
