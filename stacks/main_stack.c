@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec/ranktrace/stack: the daemon's worker that reads stacks (stacks/reply/reply.h), and a program for people:
+ * libexec/ranktrace/worker/stack: the daemon's worker that reads stacks (stacks/reply/reply.h), and a program for people:
  * `stack --pid PID...` prints the stacks of processes, the innermost frame last. Exit codes: 0 done, 1 a process could
  * not be read, 2 usage.
  */

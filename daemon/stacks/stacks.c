@@ -16,7 +16,7 @@
  */
 static const struct worker_kind stacks_kind = {
 	.name = "stack",
-	.program = "stack",
+	.program = "worker/stack",
 	.processes_max = 2,
 	.memory_bytes_max = 2ULL << 30,
 	.cpu_s_max = 10,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of ranks, read by the worker libexec/ranktrace/stack: one process of it for each rank and its children, so
+ * Stacks of ranks, read by the worker libexec/ranktrace/worker/stack: one process of it for each rank and its children, so
  * that a rank that cannot be read (its memory is broken, its files hang) costs the others nothing. Nothing is stopped.
  *
  * At most STACKS_TAKES_MAX takes at a time. What the worker answers is checked (stacks/reply/reply.h); who a process is

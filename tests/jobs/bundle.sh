@@ -9,12 +9,14 @@ source=$(cd "$(dirname "$0")/../.." && pwd)
 build=${1:-$source/build}
 out=${2:-$build/jobs-bundle}
 rm -rf "$out"
-mkdir -p "$out"/{daemon,ctl,libexec/ranktrace,lib,marker}
+mkdir -p "$out"/{daemon,ctl,libexec/ranktrace/worker,lib,marker}
 install -s "$build/daemon/ranktraced" "$out/daemon/"
 install -s "$build/ctl/tracectl" "$out/ctl/"
-for program in "$build"/libexec/ranktrace/*; do install -s "$program" "$out/libexec/ranktrace/"; done
+for folder in libexec/ranktrace libexec/ranktrace/worker; do
+	find "$build/$folder" -maxdepth 1 -type f -exec install -s {} "$out/$folder/" ';'
+done
 install "$build/bpf/marker/libnccl-profiler-ranktrace.so" "$out/marker/"
-for program in "$out"/daemon/* "$out"/ctl/* "$out"/libexec/ranktrace/*; do ldd "$program"; done |
+find "$out"/daemon "$out"/ctl "$out"/libexec -type f -exec ldd {} + |
 	awk '$3 ~ /^\// { print $3 }' | sort -u | grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*)\.so' |
 	while read -r library; do cp -L "$library" "$out/lib/"; done
 du -sh "$out"
