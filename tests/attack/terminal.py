@@ -8,6 +8,7 @@ Copies the terminal's output to FILE and fails where it has a character that act
 """
 import os
 import pty
+import re
 import sys
 import unicodedata
 
@@ -22,14 +23,17 @@ def main():
     def read(fd):
         data = os.read(fd, 65536)
         out.extend(data)
-        return b""
+        return data
 
-    with open(os.devnull, "rb") as null:
+    with open(os.devnull, "r+b") as null:
         os.dup2(null.fileno(), 0)
+        os.dup2(null.fileno(), 1)
     status = pty.spawn(command, read)
     with open(path, "wb") as file:
         file.write(out)
-    text = out.decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+    text = out.decode("utf-8", "surrogateescape")
+    # Line ends, also those of CSV, and the tools' own progress line.
+    text = re.sub("\r\x1b\\[K|\r+(?=\n)", "", text)
     bad = sorted({f"U+{ord(c):04X}" for c in text if c != "\n" and unicodedata.category(c) in HARMFUL})
     forged = [line for line in text.split("\n") if line.startswith("forged")]
     if bad or forged:
