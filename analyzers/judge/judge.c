@@ -270,7 +270,9 @@ static void tick(struct judge *judge)
 		rest -= rank->share;
 		/* What is slow from the start and has grown is one episode. */
 		rank->grown = rank->start.open ? rank->share * raw : 0;
-		judge_watch_tick(judge, &rank->watch, rank, rank->start.open ? 0 : rank->claim, rank->start.open ? 0 : rank->share);
+		if (rank->start.open)
+			rank->claim = rank->share = 0;
+		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 	}
 	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);

@@ -3,7 +3,7 @@
 
 usage: map_files.py [--times N FILE] FILE...
 
---times maps FILE that often below all others, each mapping a line of /proc/PID/maps.
+--times maps FILE that often above all others, each mapping a line of /proc/PID/maps: the others are its first lines.
 """
 import ctypes
 import os
@@ -27,12 +27,12 @@ def map_file(path, times=1):
 
 def main():
     args = sys.argv[1:]
-    times, many = (int(args[1]), args[2]) if args[0] == "--times" else (0, None)
-    for path in args[3:] if many else args:
+    if args[0] == "--times":
+        print("mapped", map_file(args[2], int(args[1])), flush=True)
+        args = args[3:]
+    for path in args:
         if map_file(path) != 1:
             sys.exit(f"map_files: cannot map {path}")
-    if many:
-        print("mapped", map_file(many, times), flush=True)
     print("ready", flush=True)
     signal.pause()
 
