@@ -76,7 +76,9 @@ char *text_clean(char *text)
 		*to++ = *from == '\n' || *from == '\r' || *from == '\t' ? ' ' : '?';
 		from += whole ? whole : 1;
 	}
-	*to = 0;
+	/* An empty text may be protobuf-c's constant, which cannot be written to. */
+	if (*to)
+		*to = 0;
 	return text;
 }
 
