@@ -150,20 +150,35 @@ static json_t *status_self_json(const Ranktrace__Self *s)
 		out_json_u64(s->children), "launchers", out_json_u64(s->launchers), "loop_lag", status_lag_json(s));
 }
 
+static json_t *status_limits_json(const Ranktrace__StatusBody *body)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < body->n_limits; i++) {
+		const Ranktrace__Limit *l = body->limits[i];
+
+		json_array_append_new(all,
+			json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(l->name), "unit", out_json_text(l->unit), "used",
+				out_json_u64(l->used), "max", l->max ? out_json_u64(l->max) : json_null(), "exceeded",
+				out_json_u64(l->exceeded)));
+	}
+	return all;
+}
+
 static json_t *status_json(const Ranktrace__StatusBody *body)
 {
 	json_t *features = json_object();
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
 		out_json_text(body->version), "pid", out_json_u64(body->pid), "uptime_ns",
 		out_json_u64(body->uptime_ns), "host", out_json_text(body->host), "features", features, "levels",
 		level_json(body->n_levels, body->levels, NULL), "collectors", status_collectors_json(body),
 		"ring_drops", out_json_u64(body->ring_drops), "records_refused", out_json_u64(body->records_refused),
 		"store", status_store_json(body->store), "self", status_self_json(body->self), "operations",
 		status_operations_json(body->operations), "device_clocks", status_clocks_json(body), "findings", status_findings_json(body->findings), "dumps",
-		status_dumps_json(body->dumps));
+		status_dumps_json(body->dumps), "limits", status_limits_json(body));
 }
 
 /* Parts of a line that grows. */
@@ -496,6 +511,34 @@ static void status_print_collectors(const Ranktrace__StatusBody *body)
 	term_table_free(table);
 }
 
+#define NEAR_PERCENT 80
+
+/* Only those that are near or exceeded. */
+static void status_print_limits(const Ranktrace__StatusBody *body)
+{
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES];
+	const char *head = "limits";
+
+	for (size_t i = 0; i < body->n_limits; i++) {
+		const Ranktrace__Limit *l = body->limits[i];
+		bool near = l->max && l->used >= l->max / 100.0 * NEAR_PERCENT;
+		struct status_text line;
+		FILE *f;
+
+		if (!near && !l->exceeded)
+			continue;
+		f = status_text_open(&line);
+		fprintf(f, "%s", l->name);
+		if (l->max)
+			fprintf(f, ": %s of %s %s (%.0f %%)", units_count(l->used, a), units_count(l->max, b), l->unit,
+				100.0 * (double)l->used / (double)l->max);
+		if (l->exceeded)
+			fprintf(f, "%s%s refused", l->max ? "; " : ": ", units_count(l->exceeded, c));
+		status_text_line(&line, head);
+		head = "";
+	}
+}
+
 static void status_print(const Ranktrace__StatusBody *body)
 {
 	struct status_text line;
@@ -509,6 +552,7 @@ static void status_print(const Ranktrace__StatusBody *body)
 		status_print_store(body->store);
 	if (body->operations)
 		status_print_operations(body->operations);
+	status_print_limits(body);
 	status_print_clocks(body);
 	if (body->findings)
 		status_print_findings(body->findings);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libexec/ranktrace/reader: the worker that reads processes (ranks/rank_read.c), maps and library files of ranks
+/* libexec/ranktrace/worker/reader: the worker that reads processes (ranks/rank_read.c), maps and library files of ranks
  * (probes/reader.h). */
 #include "daemon/probes/reader.h"
 #include "daemon/ranks/ranks_internal.h"

@@ -166,6 +166,8 @@ int start_store(const struct config *config, struct store **ret)
 			config->state_dir, strerror(-r), RANKTRACE_STATEDIR);
 		return r;
 	}
+	if (r == -EPERM) /* the store has said why */
+		return r;
 	if (r != -EBUSY)
 		return r < 0 ? log_error_errno("store", r, "cannot open the store in %s", config->state_dir) : r;
 	snprintf(path, sizeof(path), "%s/lock", config->state_dir);

@@ -173,8 +173,9 @@ printf '\nWhat was collected, and what it cost:\n'
 cat <<END
 
 Done in $SECONDS s; the daemon stops now. To go on, start one:
-  mkdir -p /tmp/ranktrace && $build/daemon/ranktraced --state-dir /tmp/ranktrace --socket /tmp/ranktrace/sock &
-  export RANKTRACE_SOCKET=/tmp/ranktrace/sock PATH=$build/ctl:\$PATH
+  mkdir -p -m 700 ~root/ranktrace
+  $build/daemon/ranktraced --state-dir ~root/ranktrace --socket ~root/ranktrace/sock &
+  export RANKTRACE_SOCKET=~root/ranktrace/sock PATH=$build/ctl:\$PATH
   tracectl status                      probes, events, losses, and the daemon's own cost
   tracectl ranks                       which process is which rank, and its current stage
   tracectl set L1=true --for 10m       every collective of every rank

@@ -18,6 +18,21 @@ static int replace_sync_folder(const char *folder)
 	return r;
 }
 
+FILE *replace_create(const char *path)
+{
+	FILE *f;
+	int fd;
+
+	(void)unlink(path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return NULL;
+	f = fdopen(fd, "w");
+	if (!f)
+		close(fd);
+	return f;
+}
+
 int replace_file(const char *folder, const char *name, void (*write)(FILE *f, const void *arg), const void *arg)
 {
 	char path[PATH_MAX], fresh[PATH_MAX];
@@ -27,7 +42,7 @@ int replace_file(const char *folder, const char *name, void (*write)(FILE *f, co
 	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) ||
 		snprintf(fresh, sizeof(fresh), "%s/%s.new", folder, name) >= (int)sizeof(fresh))
 		return -ENAMETOOLONG;
-	f = fopen(fresh, "we");
+	f = replace_create(fresh);
 	if (!f)
 		return -errno;
 	write(f, arg);

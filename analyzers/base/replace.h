@@ -5,6 +5,9 @@
 
 #include <stdio.h>
 
+/* A new file to write, never one that is there: an old file of that name is removed, a link is not followed. NULL with
+ * errno. */
+FILE *replace_create(const char *path);
 /*
  * Replaces FOLDER/NAME by what write() writes: into NAME.new beside it, synced, renamed, and the folder synced. 0 or a
  * negative errno; where it fails before the rename, the old file remains.

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzers/base/replace.h"
 #include "analyzers/timeline/timeline.h"
 #include "analyzers/store/stores.h"
 #include "analyzers/tool/options.h"
@@ -98,7 +99,7 @@ static int cmd_timeline_open_output(struct run *run)
 	if (stat(run->output, &st) == 0 && !S_ISREG(st.st_mode))
 		run->out = fopen(run->output, "we");
 	else if ((size_t)snprintf(part, sizeof(part), "%s.part", run->output) < sizeof(part))
-		run->out = fopen(part, "we");
+		run->out = replace_create(part);
 	else
 		part[0] = 0, errno = ENAMETOOLONG;
 	if (!run->out)

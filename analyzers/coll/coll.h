@@ -262,7 +262,6 @@ size_t coll_clocks(const struct coll *coll, struct coll_clock *ret, size_t max);
 size_t coll_memory_bytes(const struct coll *coll);
 /* "count" and so on; unknown words give OP_FIELD_MAX and COLL_NONE. */
 enum coll_field op_field_parse(const char *name);
-const char *op_field_name(enum coll_field field);
 enum coll_kind coll_kind_parse(const char *name);
 
 #endif

@@ -31,11 +31,6 @@ enum coll_field op_field_parse(const char *name)
 	return OP_FIELD_MAX;
 }
 
-const char *op_field_name(enum coll_field field)
-{
-	return (unsigned)field < OP_FIELD_MAX ? field_names[field] : "";
-}
-
 enum coll_kind coll_kind_parse(const char *name)
 {
 	for (unsigned i = COLL_NONE + 1; i < COLL_KIND_MAX; i++)

@@ -252,14 +252,3 @@ void detect_end(struct detect *detect)
 		judge_end(detect->job[i]->judge);
 	}
 }
-
-size_t detect_open(const struct detect *detect, struct finding *ret, size_t max)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < detect->jobs; i++) {
-		n += hang_findings_open(detect->job[i]->hangs, ret + n, max - n);
-		n += judge_open(detect->job[i]->judge, ret + n, max - n);
-	}
-	return n;
-}

@@ -37,7 +37,5 @@ void detect_frame(struct detect *detect, const char *job, const struct frame *fr
 void detect_advance(struct detect *detect, uint64_t now_ns);
 /* The end of what there is to read: open findings are reported once more as they are. */
 void detect_end(struct detect *detect);
-/* Open and suspected ones; returns how many were written. */
-size_t detect_open(const struct detect *detect, struct finding *ret, size_t max);
 
 #endif

@@ -257,14 +257,3 @@ void hang_findings_end(struct hang_findings *findings, uint64_t now_ns)
 			episode_publish(findings, findings->episode[i], now_ns);
 	}
 }
-
-size_t hang_findings_open(const struct hang_findings *findings, struct finding *ret, size_t max)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < findings->episodes && n < max; i++) {
-		if (episode_is_up(findings->episode[i]))
-			episode_write(findings->episode[i], &ret[n++]);
-	}
-	return n;
-}

@@ -47,7 +47,5 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns);
 void hang_findings_close(struct hang_findings *findings, uint64_t now_ns);
 /* Nothing more to read: open and suspected ones are published once more as they are. */
 void hang_findings_end(struct hang_findings *findings, uint64_t now_ns);
-/* Open and suspected ones; returns how many were written. */
-size_t hang_findings_open(const struct hang_findings *findings, struct finding *ret, size_t max);
 
 #endif

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/columns.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/detect/detector.h"
 
@@ -55,12 +56,12 @@ struct imbalance_sequence {
 
 struct imbalance {
 	struct detect_options options;
-	size_t capacity, classes;
+	struct columns columns; /* by rank */
+	size_t classes;
 	struct imbalance_class *class;
 	double *work;	      /* ns, of each rank */
 	double *mean;	      /* of a rank's deviations */
 	double *value;	      /* scratch */
-	uint32_t *member, *start; /* ranks class by class; classes + 1 */
 	struct imbalance_sequence sequence;
 };
 
@@ -68,14 +69,8 @@ static void *imbalance_free(void *arg)
 {
 	struct imbalance *state = arg;
 
-	if (!state)
-		return NULL;
-	free(state->class);
-	free(state->work);
-	free(state->mean);
-	free(state->value);
-	free(state->member);
-	free(state->start);
+	if (state)
+		columns_free(&state->columns);
 	free(state);
 	return NULL;
 }
@@ -84,72 +79,27 @@ static void *imbalance_new(const struct detect_options *options)
 {
 	struct imbalance *state = calloc(1, sizeof(*state));
 
-	if (state)
-		state->options = *options;
+	if (!state)
+		return NULL;
+	state->options = *options;
+	state->columns = COLUMNS_OF(COLUMN_OF(state->class), COLUMN_OF(state->work), COLUMN_OF(state->mean), COLUMN_OF(state->value));
 	return state;
-}
-
-static bool imbalance_reserve(struct imbalance *state, size_t ranks)
-{
-	struct imbalance *fresh;
-
-	if (ranks <= state->capacity)
-		return true;
-	fresh = imbalance_new(&state->options);
-	if (!fresh)
-		return false;
-	fresh->class = calloc(ranks, sizeof(*fresh->class));
-	fresh->work = calloc(ranks, sizeof(*fresh->work));
-	fresh->mean = calloc(ranks, sizeof(*fresh->mean));
-	fresh->value = calloc(ranks, sizeof(*fresh->value));
-	fresh->member = calloc(ranks, sizeof(*fresh->member));
-	fresh->start = calloc(ranks + 1, sizeof(*fresh->start));
-	fresh->capacity = ranks;
-	if (!fresh->class || !fresh->work || !fresh->mean || !fresh->value || !fresh->member || !fresh->start) {
-		imbalance_free(fresh);
-		return false;
-	}
-	/* The old arrays go with the copy. */
-	struct imbalance old = *state;
-	*state = *fresh;
-	*fresh = old;
-	imbalance_free(fresh);
-	return true;
-}
-
-static void sort_ranks(struct imbalance *state, const struct measures *measures)
-{
-	uint32_t *start = state->start;
-
-	state->classes = measures->classes < measures->ranks ? measures->classes : measures->ranks;
-	memset(start, 0, (state->classes + 1) * sizeof(*start));
-	for (size_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class < state->classes)
-			start[measures->rank[i].class + 1]++;
-	}
-	for (size_t c = 0; c < state->classes; c++)
-		start[c + 1] += start[c];
-	for (uint32_t i = 0; i < measures->ranks; i++) {
-		if (measures->rank[i].class < state->classes)
-			state->member[start[measures->rank[i].class]++] = i;
-	}
-	/* Each start is the next one's now. */
-	memmove(start + 1, start, state->classes * sizeof(*start));
-	start[0] = 0;
 }
 
 static void measure_classes(struct imbalance *state, const struct measures *measures)
 {
 	for (size_t i = 0; i < measures->ranks; i++)
 		state->work[i] = (double)measures->rank[i].self_ns;
+	state->classes = measures->classes < measures->ranks ? measures->classes : measures->ranks;
 	for (size_t c = 0; c < state->classes; c++) {
-		const uint32_t *member = state->member + state->start[c];
-		size_t n = state->start[c + 1] - state->start[c];
+		const uint32_t *member = measures->member + measures->class_start[c];
+		size_t n = measures->class_ranks[c];
+		bool compares = n >= MEASURE_CLASS_MIN;
 
 		for (size_t i = 0; i < n; i++)
 			state->value[i] = state->work[member[i]];
-		state->class[c].median = robust_median(state->value, n);
-		state->class[c].low = n ? robust_kth(state->value, n, n / 4) : 0;
+		state->class[c].median = compares ? robust_median(state->value, n) : 0;
+		state->class[c].low = compares ? robust_kth(state->value, n, n / 4) : 0;
 	}
 }
 
@@ -176,10 +126,10 @@ static double others_of(struct imbalance *state, uint32_t but)
  * network's, or is hidden. */
 static double awaited(const struct imbalance *state, const struct measures *measures, uint32_t c)
 {
-	size_t n = state->start[c + 1] - state->start[c];
+	size_t n = measures->class_ranks[c];
 
 	for (size_t i = 0; i < n; i++)
-		state->value[i] = (double)measures->rank[state->member[state->start[c] + i]].last_ns;
+		state->value[i] = (double)measures->rank[measures->member[measures->class_start[c] + i]].last_ns;
 	return robust_median(state->value, n);
 }
 
@@ -213,7 +163,7 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 
 		if (slow && !class->slow) {
 			class->since_step = frame->step;
-			class->since_ns = imbalance_begin_of(frame, state->member[state->start[c]]);
+			class->since_ns = imbalance_begin_of(frame, measures->member[measures->class_start[c]]);
 		}
 		class->slow = class->slow << 1 | slow;
 		if (slow && __builtin_popcount(class->slow & ((1U << STAGE_OF) - 1)) >= STAGE_FRAMES &&
@@ -228,8 +178,8 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	lost = fmin(worst_over, awaited(state, measures, worst));
 	if (lost < state->options.gain_min / 2 * (double)measures->step_ns)
 		return;
-	for (uint32_t i = state->start[worst]; i < state->start[worst + 1] && n < OTHERS_MAX; i++)
-		rank[n++] = frame->who[state->member[i]].rank;
+	for (; n < measures->class_ranks[worst] && n < OTHERS_MAX; n++)
+		rank[n] = frame->who[measures->member[measures->class_start[worst] + n]].rank;
 	finding_ranks(rank, n, verdict.finding.others, sizeof(verdict.finding.others));
 	verdict.finding.since_step = state->class[worst].since_step;
 	verdict.finding.since_ns = state->class[worst].since_ns;
@@ -352,15 +302,13 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	if (sequence->tier != frame->tier || sequence->ranks != frame->ranks) {
 		/* Seen in another way: no measure for this. */
 		*sequence = (struct imbalance_sequence){.tier = frame->tier, .ranks = frame->ranks};
-		memset(state->mean, 0, state->capacity * sizeof(*state->mean));
+		memset(state->mean, 0, state->columns.capacity * sizeof(*state->mean));
 	}
 	sequence->frames++;
 	sequence->classes = state->classes;
 	for (size_t c = 0; c < state->classes; c++) {
-		size_t n = state->start[c + 1] - state->start[c];
-
-		if (n >= SEQUENCE_RANKS)
-			deviate(state, frame, state->member + state->start[c], n, &sum);
+		if (measures->class_ranks[c] >= SEQUENCE_RANKS)
+			deviate(state, frame, measures->member + measures->class_start[c], measures->class_ranks[c], &sum);
 	}
 	if (sum.longest == FRAME_NONE)
 		return;
@@ -398,9 +346,8 @@ static void imbalance_frame(
 {
 	struct imbalance *state = arg;
 
-	if (frame->class != FRAME_TRAIN || !measures->ranks || !imbalance_reserve(state, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !measures->ranks || !columns_renew(&state->columns, measures->ranks))
 		return;
-	sort_ranks(state, measures);
 	measure_classes(state, measures);
 	judge_stages(state, frame, measures, out);
 	judge_sequences(state, frame, measures, out);

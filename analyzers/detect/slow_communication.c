@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/columns.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/detect/slow_communication_series.h"
 
@@ -38,7 +39,7 @@ struct slow_communication {
 	struct endpoint *endpoint; /* by node, or by rank */
 	int64_t *next_start;
 	double *lost, *run, *delay, *scratch;
-	size_t rank_capacity;
+	struct columns columns; /* by rank */
 };
 
 static void *slow_communication_free(void *arg)
@@ -48,12 +49,7 @@ static void *slow_communication_free(void *arg)
 	if (!state)
 		return NULL;
 	links_free(&state->links);
-	free(state->endpoint);
-	free(state->next_start);
-	free(state->lost);
-	free(state->run);
-	free(state->delay);
-	free(state->scratch);
+	columns_free(&state->columns);
 	free(state);
 	return NULL;
 }
@@ -65,30 +61,9 @@ static void *slow_communication_new(const struct detect_options *options)
 	if (!state)
 		return NULL;
 	state->options = *options;
+	state->columns = COLUMNS_OF(COLUMN_OF(state->endpoint), COLUMN_OF(state->next_start), COLUMN_OF(state->lost),
+		COLUMN_OF(state->run), COLUMN_OF(state->delay), COLUMN_OF(state->scratch));
 	return links_init(&state->links, options) ? state : slow_communication_free(state);
-}
-
-static bool slow_communication_reserve(struct slow_communication *state, size_t ranks)
-{
-	if (ranks <= state->rank_capacity)
-		return true;
-	free(state->endpoint);
-	free(state->next_start);
-	free(state->lost);
-	free(state->run);
-	free(state->delay);
-	free(state->scratch);
-	state->endpoint = calloc(ranks, sizeof(*state->endpoint));
-	state->next_start = calloc(ranks, sizeof(*state->next_start));
-	state->lost = calloc(ranks, sizeof(*state->lost));
-	state->run = calloc(ranks, sizeof(*state->run));
-	state->delay = calloc(ranks, sizeof(*state->delay));
-	state->scratch = calloc(ranks, sizeof(*state->scratch));
-	state->rank_capacity =
-		state->endpoint && state->next_start && state->lost && state->run && state->delay && state->scratch
-			? ranks
-			: 0;
-	return state->rank_capacity;
 }
 
 static const struct link_series *slow_series(const struct slow_communication *state, uint32_t group)
@@ -266,7 +241,7 @@ static void slow_communication_frame(
 	double ratio, gain;
 
 	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
-		!slow_communication_reserve(state, frame->ranks) ||
+		!columns_renew(&state->columns, frame->ranks) ||
 		links_frame(&state->links, frame, measures, state->options.slow_ratio) < 0 || !state->links.n_slow)
 		return;
 	worst = worst_series(state);

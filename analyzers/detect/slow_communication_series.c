@@ -160,43 +160,14 @@ static void add_groups(
 
 static int by_like(const struct link_series *a, const struct link_series *b)
 {
-	return a->peer < b->peer ? -1 : a->peer > b->peer;
+	return (a->peer > b->peer) - (a->peer < b->peer);
 }
 
-/* Heap sort of touched by like: no qsort() with a context in C. */
-static void sift(struct links *links, size_t at, size_t n)
+static int compare_touched(const void *a, const void *b, void *arg)
 {
-	for (;;) {
-		size_t child = 2 * at + 1;
-		uint32_t swap;
+	const struct link_series *series = arg;
 
-		if (child >= n)
-			return;
-		if (child + 1 < n &&
-			by_like(&links->series[links->touched[child]], &links->series[links->touched[child + 1]]) < 0)
-			child++;
-		if (by_like(&links->series[links->touched[at]], &links->series[links->touched[child]]) >= 0)
-			return;
-		swap = links->touched[at];
-		links->touched[at] = links->touched[child];
-		links->touched[child] = swap;
-		at = child;
-	}
-}
-
-static void sort_touched(struct links *links)
-{
-	size_t n = links->n_touched;
-
-	for (size_t i = n / 2; i-- > 0;)
-		sift(links, i, n);
-	for (size_t i = n; i-- > 1;) {
-		uint32_t swap = links->touched[0];
-
-		links->touched[0] = links->touched[i];
-		links->touched[i] = swap;
-		sift(links, 0, i);
-	}
+	return by_like(&series[*(const uint32_t *)a], &series[*(const uint32_t *)b]);
 }
 
 static void slow_communication_series_learn(struct link_series *series, enum frame_tier tier, uint64_t now_ns, bool slow)
@@ -310,7 +281,7 @@ int links_frame(struct links *links, const struct frame *frame, const struct mea
 	hash_comms(links, frame);
 	add_groups(links, frame, measures, slow_ratio);
 	leave_tainted(links);
-	sort_touched(links);
+	qsort_r(links->touched, links->n_touched, sizeof(*links->touched), compare_touched, links->series);
 	for (size_t from = 0, to; from < links->n_touched; from = to) {
 		for (to = from + 1; to < links->n_touched &&
 				    !by_like(&links->series[links->touched[from]], &links->series[links->touched[to]]);)

@@ -326,7 +326,7 @@ int dump_files_recover(const char *dir, uint64_t run)
 	int r = 0;
 
 	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++) {
-		char folder[PATH_MAX - 2 * NAME_BYTES], hidden[PATH_MAX], path[PATH_MAX], name[NAME_BYTES];
+		char folder[PATH_MAX - 2 * NAME_BYTES], name[NAME_BYTES];
 		struct dirent *entry;
 		uint64_t of;
 		DIR *d;
@@ -334,13 +334,12 @@ int dump_files_recover(const char *dir, uint64_t run)
 		if (snprintf(folder, sizeof(folder), "%s/%s", dir, dump_kind_folder((enum dump_kind)kind)) >=
 			(int)sizeof(folder))
 			return -ENAMETOOLONG;
-		d = opendir(folder);
+		d = dump_folder_list(AT_FDCWD, folder);
 		while (d && (entry = readdir(d))) {
 			if (!parse_hidden(entry->d_name, name, &of))
 				continue;
-			snprintf(hidden, sizeof(hidden), "%s/%s", folder, entry->d_name);
-			snprintf(path, sizeof(path), "%s/%s", folder, name);
-			if ((of == run ? rename(hidden, path) : unlink(hidden)) < 0)
+			if ((of == run ? renameat(dirfd(d), entry->d_name, dirfd(d), name)
+				       : unlinkat(dirfd(d), entry->d_name, 0)) < 0)
 				r = -errno;
 		}
 		if (d)

@@ -15,27 +15,45 @@
 #include <unistd.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/folder.h"
 
 #define NAME_BYTES 256
 #define STAMP_BYTES 24
 #define WINDOWS_MAX 65536
 
+static int dump_folder_make_one(const char *path)
+{
+	char why[PATH_MAX + 128];
+
+	if (mkdir(path, 0750) == 0)
+		return 0;
+	return errno == EEXIST ? folder_own(path, why, sizeof(why)) : -errno;
+}
+
 int dump_folder_make(const char *path)
 {
 	char above[PATH_MAX];
+	int r = dump_folder_make_one(path);
 	char *slash;
 
-	if (mkdir(path, 0750) == 0 || errno == EEXIST)
-		return 0;
-	if (errno != ENOENT || (size_t)snprintf(above, sizeof(above), "%s", path) >= sizeof(above))
-		return -errno;
+	if (r != -ENOENT || (size_t)snprintf(above, sizeof(above), "%s", path) >= sizeof(above))
+		return r;
 	slash = strrchr(above, '/');
 	if (!slash || slash == above)
 		return -ENOENT;
 	*slash = 0;
-	if (mkdir(above, 0750) < 0 && errno != EEXIST)
-		return -errno;
-	return mkdir(path, 0750) < 0 && errno != EEXIST ? -errno : 0;
+	r = dump_folder_make_one(above);
+	return r == 0 ? dump_folder_make_one(path) : r;
+}
+
+DIR *dump_folder_list(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *ret = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !ret)
+		close(fd);
+	return ret;
 }
 
 int dump_folder_lock(const char *dir)
@@ -73,7 +91,7 @@ int dump_folder_rotate(const char *dir, enum dump_kind kind, uint64_t window_ns)
 
 	if (r < 0 || !gmtime_r(&seconds, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)
 		return r < 0 ? r : -ERANGE;
-	d = opendir(from);
+	d = dump_folder_list(AT_FDCWD, from);
 	if (!d)
 		return errno == ENOENT ? 0 : -errno;
 	snprintf(to, sizeof(to), "%.*s/old", PATH_MAX - 2 * NAME_BYTES, dir);
@@ -95,7 +113,7 @@ int dump_folder_rotate(const char *dir, enum dump_kind kind, uint64_t window_ns)
 static void count_folder(const char *folder, struct dump_kept *kept)
 {
 	struct dirent *entry;
-	DIR *d = opendir(folder);
+	DIR *d = dump_folder_list(AT_FDCWD, folder);
 
 	while (d && (entry = readdir(d))) {
 		struct stat st;
@@ -165,7 +183,7 @@ static int list_windows(const char *dir, struct windows *ret)
 
 	*ret = (struct windows){0};
 	snprintf(path, sizeof(path), "%.*s/old", PATH_MAX - NAME_BYTES, dir);
-	d = opendir(path);
+	d = dump_folder_list(AT_FDCWD, path);
 	while (d && ret->count < WINDOWS_MAX && (entry = readdir(d))) {
 		if (!window_of(entry->d_name, &ns))
 			continue;
@@ -185,23 +203,26 @@ static int list_windows(const char *dir, struct windows *ret)
 
 static void remove_window(const char *dir, const char *name)
 {
-	char window[PATH_MAX - NAME_BYTES], folder[PATH_MAX - NAME_BYTES + 16];
+	char window[PATH_MAX - NAME_BYTES];
+	DIR *of;
 
 	snprintf(window, sizeof(window), "%.*s/old/%s", PATH_MAX - 2 * NAME_BYTES, dir, name);
-	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++) {
+	of = dump_folder_list(AT_FDCWD, window);
+	for (unsigned kind = 0; of && kind < DUMP_KIND_MAX; kind++) {
+		const char *folder = dump_kind_folder((enum dump_kind)kind);
+		DIR *d = dump_folder_list(dirfd(of), folder);
 		struct dirent *entry;
-		DIR *d;
 
-		snprintf(folder, sizeof(folder), "%s/%s", window, dump_kind_folder((enum dump_kind)kind));
-		d = opendir(folder);
 		while (d && (entry = readdir(d)))
 			if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 				(void)unlinkat(dirfd(d), entry->d_name, 0);
 		if (d)
 			closedir(d);
-		rmdir(folder);
+		(void)unlinkat(dirfd(of), folder, AT_REMOVEDIR);
 	}
-	rmdir(window);
+	if (of)
+		closedir(of);
+	(void)rmdir(window);
 }
 
 bool dump_folder_remove_oldest(const char *dir)

@@ -9,10 +9,15 @@
 #ifndef RANKTRACE_DUMP_DUMP_FOLDER_H
 #define RANKTRACE_DUMP_DUMP_FOLDER_H
 
+#include <dirent.h>
+
 #include "analyzers/dump/dump_text.h"
 
-/* mkdir -p of the last two names, mode 0750. */
+/* mkdir -p of the last two names, mode 0750. -EPERM: a folder is there that another user can write in. */
 int dump_folder_make(const char *path);
+
+/* opendir() below a folder (AT_FDCWD: of a path), never through a link at the name's end. NULL with errno. */
+DIR *dump_folder_list(int at, const char *name);
 
 /* Takes the lock until the process ends. -EBUSY: another dump runs there. */
 int dump_folder_lock(const char *dir);

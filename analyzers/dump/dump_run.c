@@ -119,7 +119,8 @@ struct run {
 
 static int dump_run_fail(int r, const char *what, const char *where, char *error, size_t error_size)
 {
-	snprintf(error, error_size, "%s %s: %s", what, where, strerror(-r));
+	snprintf(error, error_size, "%s %s: %s", what, where,
+		r == -EPERM ? "a folder of another user, or one that others may write to" : strerror(-r));
 	return r;
 }
 

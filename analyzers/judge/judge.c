@@ -41,6 +41,8 @@ struct judge *judge_new(
 	judge->sink = *sink;
 	judge->next_id = next_id;
 	snprintf(judge->job, sizeof(judge->job), "%s", job);
+	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index), COLUMN_OF(judge->self),
+		COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
 	return judge;
 }
 
@@ -58,13 +60,7 @@ struct judge *judge_free(struct judge *judge)
 		free(judge->claim[i].watch.episode);
 	free(judge->claim);
 	free(judge->rank);
-	free(judge->column);
-	free(judge->scratch);
-	free(judge->index);
-	free(judge->self);
-	free(judge->waits);
-	free(judge->usually);
-	free(judge->order);
+	columns_free(&judge->columns);
 	free(judge);
 	return NULL;
 }
@@ -72,33 +68,20 @@ struct judge *judge_free(struct judge *judge)
 static int judge_reserve(struct judge *judge, size_t ranks)
 {
 	struct judge_rank *rank;
-	double **const columns[] = {&judge->column, &judge->scratch, &judge->self, &judge->waits, &judge->usually};
-	uint32_t *index;
-	uint64_t *order;
-	bool whole;
 
-	if (ranks <= judge->capacity)
+	if (ranks <= judge->columns.capacity)
 		return 0;
 	if (ranks > JUDGE_RANKS_MAX)
 		return -EINVAL;
-	rank = reallocarray(judge->rank, ranks, sizeof(*rank));
-	judge->rank = rank ? rank : judge->rank;
-	index = reallocarray(judge->index, ranks, sizeof(*index));
-	judge->index = index ? index : judge->index;
-	order = reallocarray(judge->order, ranks, sizeof(*order));
-	judge->order = order ? order : judge->order;
-	whole = rank && index && order;
-	for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-		double *column = reallocarray(*columns[i], ranks, sizeof(*column));
-
-		*columns[i] = column ? column : *columns[i];
-		whole = whole && column;
+	if (ranks > judge->ranks) {
+		rank = reallocarray(judge->rank, ranks, sizeof(*rank));
+		if (!rank)
+			return -ENOMEM;
+		judge->rank = rank;
+		memset(&rank[judge->ranks], 0, (ranks - judge->ranks) * sizeof(*rank));
+		judge->ranks = ranks;
 	}
-	if (!whole)
-		return -ENOMEM;
-	memset(&judge->rank[judge->capacity], 0, (ranks - judge->capacity) * sizeof(*rank));
-	judge->capacity = ranks;
-	return 0;
+	return columns_renew(&judge->columns, judge->ranks) ? 0 : -ENOMEM;
 }
 
 static void tick_clear(struct judge *judge)
@@ -109,6 +92,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].preemptor_ns = 0;
 	}
 	judge->steps = judge->real = judge->clipped = judge->named = 0;
+	judge->run = judge->run_least = judge->onset_steps = 0;
 	judge->begin_ns = 0;
 }
 
@@ -286,7 +270,9 @@ static void tick(struct judge *judge)
 		rest -= rank->share;
 		/* What is slow from the start and has grown is one episode. */
 		rank->grown = rank->start.open ? rank->share * raw : 0;
-		judge_watch_tick(judge, &rank->watch, rank, rank->start.open ? 0 : rank->claim, rank->start.open ? 0 : rank->share);
+		if (rank->start.open)
+			rank->claim = rank->share = 0;
+		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 	}
 	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
@@ -427,6 +413,18 @@ static void take_who(struct judge *judge, const struct frame *frame)
 	}
 }
 
+/* Where in its tick a slow-down begins: after the step up to which the steps have grown least. */
+static void judge_onset(struct judge *judge, double over)
+{
+	judge->run += over;
+	if (judge->run > judge->run_least)
+		return;
+	judge->run_least = judge->run;
+	judge->onset_ns = judge->now_ns;
+	judge->onset_step = judge->step + 1;
+	judge->onset_steps = judge->steps;
+}
+
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
 	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, spike;
@@ -437,7 +435,6 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->counted = false;
 	if (r < 0)
 		return r;
-	judge->ranks = frame->ranks > judge->ranks ? frame->ranks : judge->ranks;
 	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
 		return 0;
 	if (!judge->seen++)
@@ -461,8 +458,8 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	}
 	judge->was_spike = spike;
 	if (!judge->begin_ns) {
-		judge->begin_ns = judge->now_ns - (uint64_t)(step / NS);
-		judge->begin_step = frame->step;
+		judge->begin_ns = judge->onset_ns = judge->now_ns - (uint64_t)(step / NS);
+		judge->begin_step = judge->onset_step = frame->step;
 	}
 	judge->lost += LOST_PACE * ((l1 && measures->lost) - judge->lost);
 	xfer = l1 ? frame_xfer(frame, measures, here) : 0;
@@ -475,6 +472,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
 	judge->real += step;
 	judge->steps++;
+	judge_onset(judge, over);
 	judge->counted = true;
 	if (judge->real >= TICK_S) {
 		tick(judge);

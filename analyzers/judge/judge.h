@@ -58,7 +58,5 @@ void judge_claim(struct judge *judge, const struct finding *of, double lost_ns);
 void judge_close(struct judge *judge);
 /* Nothing more to read: open episodes are published once more as they are. */
 void judge_end(struct judge *judge);
-/* Open episodes, as published last. Returns how many were written. */
-size_t judge_open(struct judge *judge, struct finding *ret, size_t max);
 
 #endif

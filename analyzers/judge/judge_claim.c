@@ -2,7 +2,8 @@
 /*
  * Slow-downs that are no rank's: a communicator, or work that is divided unevenly. Detectors measure what a frame lost
  * by them, and open episodes of ranks do not explain it; what came after the usual was learned costs at most what the
- * steps have grown. Evidence, episodes and grades are those of ranks (judge_episode.c). One episode is of one kind and communicator, of an imbalance also of one cause: whether a link, a node or all is slow may show only later.
+ * steps have grown. Evidence, episodes and grades are those of ranks (judge_episode.c). One episode is of one kind and
+ * communicator, of an imbalance also of one cause: whether a link, a node or all is slow may show only later.
  */
 #include "analyzers/judge/judge_internal.h"
 

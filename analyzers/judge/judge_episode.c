@@ -492,8 +492,12 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	/* What detectors report is beyond noise. */
 	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch), total = 0;
 
-	if (!(watch->evidence > 0) && !watch->open)
+	if (!(watch->evidence > 0) && !watch->open && watch->of) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
+	} else if (!(watch->evidence > 0) && !watch->open) {
+		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
+		watch->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+	}
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
@@ -561,19 +565,4 @@ void judge_end(struct judge *judge)
 	for (size_t i = 0; (watch = watch_at(judge, i)); i++)
 		if (watch->open)
 			judge_publish(judge, watch, FINDING_OPEN);
-}
-
-size_t judge_open(struct judge *judge, struct finding *ret, size_t max)
-{
-	struct judge_watch *watch;
-	size_t n = 0;
-
-	for (size_t i = 0; n < max && (watch = watch_at(judge, i)); i++) {
-		if (!watch->open)
-			continue;
-		ret[n] = watch->episode->finding;
-		ret[n].until_ns = ret[n].until_step = 0;
-		finding_write_sentence(&ret[n++]);
-	}
-	return n;
 }

@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 #define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 
+#include "analyzers/base/columns.h"
 #include "analyzers/judge/judge.h"
 
 #define JUDGE_RANKS_MAX 16384
@@ -102,15 +103,16 @@ struct judge {
 	struct judge_sink sink;
 	uint64_t *next_id;
 	char job[64];
-	size_t ranks, capacity;
+	size_t ranks;
 	struct judge_rank *rank;
+	struct columns columns; /* scratch, by rank: */
 	struct judge_watch whole; /* the job */
 	size_t claims;
 	struct judge_claim *claim; /* JUDGE_CLAIMS_MAX, NULL: none yet */
 	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
-	double *column, *scratch;    /* capacity each */
+	double *column, *scratch;
 	uint32_t *index;	     /* ranks of which the newest steps are known */
-	double *self, *waits, *usually; /* of judge_start.c; capacity each */
+	double *self, *waits, *usually; /* of judge_start.c */
 	uint64_t *order;	     /* the same: class and rank of those that are here, sorted */
 	bool cards;
 	enum frame_tier tier;
@@ -118,6 +120,9 @@ struct judge {
 	/* of this tick */
 	double steps, real, clipped;
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
+	double run, run_least; /* s: growth of its steps so far, and its least */
+	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
+	double onset_steps;	       /* before it */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */

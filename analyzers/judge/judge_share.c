@@ -275,10 +275,14 @@ static void share_cpu(struct share *share)
 		judge->column[i] = fmin(share->growth, fmax(0, cpu));
 		most = fmax(most, share_rank(share, i)->own);
 	}
-	if (most >= SHARE_NOISE * share->growth || !share_witness(share, SHARE_PEER * share->growth))
+	/* One that spins while it waits is no witness against one that explains the growth. */
+	if (most >= SHARE_PEER * share->growth || !share_witness(share, SHARE_PEER * share->growth))
 		return;
-	for (size_t i = 0; i < share->n; i++)
-		share_rank(share, i)->own = judge->scratch[i];
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		rank->own = fmax(rank->own, judge->scratch[i]);
+	}
 }
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they

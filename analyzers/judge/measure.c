@@ -8,7 +8,16 @@
 
 struct measure *measure_new(void)
 {
-	return calloc(1, sizeof(struct measure));
+	struct measure *measure = calloc(1, sizeof(*measure));
+
+	if (!measure)
+		return NULL;
+	measure->by_rank = COLUMNS_OF(COLUMN_OF(measure->rank), COLUMN_OF(measure->walk), COLUMN_OF(measure->class_ranks),
+		COLUMN_OF(measure->class_start), COLUMN_OF(measure->by_class), COLUMN_OF(measure->scratch), COLUMN_OF(measure->spread),
+		COLUMN_OF(measure->here), COLUMN_OF(measure->own_stop));
+	measure->by_group = COLUMNS_OF(COLUMN_OF(measure->group), COLUMN_OF(measure->meeting));
+	measure->by_comm = COLUMNS_OF(COLUMN_OF(measure->most));
+	return measure;
 }
 
 struct measure *measure_free(struct measure *measure)
@@ -16,70 +25,31 @@ struct measure *measure_free(struct measure *measure)
 	if (!measure)
 		return NULL;
 	measure_class_free(&measure->classes);
-	free(measure->rank);
-	free(measure->group);
+	columns_free(&measure->by_rank);
+	columns_free(&measure->by_group);
+	columns_free(&measure->by_comm);
 	free(measure->own_shortest);
 	free(measure->wild);
-	free(measure->meeting);
-	free(measure->walk);
-	free(measure->class_ranks);
-	free(measure->class_start);
-	free(measure->by_class);
-	free(measure->scratch);
-	free(measure->spread);
-	free(measure->here);
-	free(measure->own_stop);
-	free(measure->most);
 	free(measure);
 	return NULL;
 }
 
-/* Makes space for n elements of that size; drops the contents. */
-static bool measure_renew(void *pointer, size_t n, size_t size)
-{
-	void **at = pointer;
-
-	free(*at);
-	*at = calloc(n, size);
-	return *at;
-}
-
 static int measure_reserve(struct measure *measure, const struct frame *frame)
 {
-	size_t ranks = frame->ranks + frame->ranks / 4 + 1, groups = frame->groups + frame->groups / 4 + 1;
+	size_t ranks = frame->ranks, groups = frame->groups, group_capacity = measure->by_group.capacity;
 
-	if (frame->ranks > measure->rank_capacity || !measure->rank_capacity) {
-		measure->rank_capacity = 0;
-		if (!measure_renew(&measure->rank, ranks, sizeof(*measure->rank)) ||
-			!measure_renew(&measure->walk, ranks, sizeof(*measure->walk)) ||
-			!measure_renew(&measure->class_ranks, ranks, sizeof(*measure->class_ranks)) ||
-			!measure_renew(&measure->class_start, ranks, sizeof(*measure->class_start)) ||
-			!measure_renew(&measure->by_class, ranks, sizeof(*measure->by_class)) ||
-			!measure_renew(&measure->scratch, ranks, sizeof(*measure->scratch)) ||
-			!measure_renew(&measure->spread, ranks, sizeof(*measure->spread)) ||
-			!measure_renew(&measure->here, ranks, sizeof(*measure->here)) ||
-			!measure_renew(&measure->own_stop, ranks, sizeof(*measure->own_stop)))
-			return -ENOMEM;
-		measure->rank_capacity = ranks;
-	}
-	if (frame->groups > measure->group_capacity || !measure->group_capacity) {
-		measure->group_capacity = 0;
-		if (!measure_renew(&measure->group, groups, sizeof(*measure->group)) ||
-			!measure_renew(&measure->meeting, groups, sizeof(*measure->meeting)))
-			return -ENOMEM;
+	/* Frames vary: a quarter more than needed. */
+	if (ranks >= measure->by_rank.capacity && !columns_renew(&measure->by_rank, ranks + ranks / 4 + 1))
+		return -ENOMEM;
+	if (groups >= measure->by_group.capacity && !columns_renew(&measure->by_group, groups + groups / 4 + 1))
+		return -ENOMEM;
+	if (measure->by_group.capacity != group_capacity) {
 		free(measure->own_shortest);
 		free(measure->wild);
 		measure->own_shortest = NULL;
 		measure->wild = NULL;
-		measure->group_capacity = groups;
 	}
-	if (frame->comms > measure->comm_capacity || !measure->most) {
-		measure->comm_capacity = 0;
-		if (!measure_renew(&measure->most, frame->comms + 1, sizeof(*measure->most)))
-			return -ENOMEM;
-		measure->comm_capacity = frame->comms;
-	}
-	return 0;
+	return columns_renew(&measure->by_comm, frame->comms + 1) ? 0 : -ENOMEM;
 }
 
 static void reset_ranks(struct measure *measure, const struct frame *frame)
@@ -126,6 +96,8 @@ int measure_frame(struct measure *measure, const struct frame *frame, const stru
 	measure->result.rank = measure->rank;
 	measure->result.group = measure->group;
 	measure->result.class_ranks = measure->class_ranks;
+	measure->result.class_start = measure->class_start;
+	measure->result.member = measure->by_class;
 	*ret = &measure->result;
 	return 0;
 }

@@ -57,7 +57,8 @@ struct measures {
 	size_t ranks, groups, classes;
 	const struct measure_rank *rank;
 	const struct measure_group *group;
-	const uint32_t *class_ranks; /* of each class, how many ranks of it are here */
+	/* Ranks that are here, class by class: of class c class_ranks[c] of them from member[class_start[c]] on. */
+	const uint32_t *class_ranks, *class_start, *member;
 	uint64_t left_out;	     /* groups */
 	uint64_t lost;	  /* records that are missing: said by the frame, or of collectives that have fewer records than
 			   * others of their communicator */

@@ -14,48 +14,23 @@
 
 void measure_class_free(struct measure_class_state *state)
 {
-	free(state->of);
-	free(state->next_of);
-	free(state->parent);
-	free(state->comms);
-	free(state->comm);
-	free(state->pair);
-	free(state->lead);
-	free(state->split);
+	columns_free(&state->by_rank);
+	columns_free(&state->by_comm);
 	*state = (struct measure_class_state){0};
 }
 
-static int measure_class_reserve_ranks(struct measure_class_state *state, size_t ranks)
+/* Other ranks: all is learned anew. */
+static int measure_class_reserve(struct measure_class_state *state, size_t ranks)
 {
 	if (ranks == state->ranks && state->of)
 		return 0;
 	measure_class_free(state);
-	state->of = calloc(ranks + 1, sizeof(*state->of));
-	state->next_of = calloc(ranks + 1, sizeof(*state->next_of));
-	state->parent = calloc(ranks + 1, sizeof(*state->parent));
-	state->comms = calloc(ranks + 1, sizeof(*state->comms));
-	state->comm = calloc(ranks + 1, sizeof(*state->comm));
-	state->pair = calloc(ranks + 1, sizeof(*state->pair));
-	if (!state->of || !state->next_of || !state->parent || !state->comms || !state->comm || !state->pair) {
-		measure_class_free(state);
+	state->by_rank = COLUMNS_OF(COLUMN_OF(state->of), COLUMN_OF(state->next_of), COLUMN_OF(state->parent), COLUMN_OF(state->comms),
+		COLUMN_OF(state->comm), COLUMN_OF(state->pair));
+	state->by_comm = COLUMNS_OF(COLUMN_OF(state->lead), COLUMN_OF(state->split));
+	if (!columns_renew(&state->by_rank, ranks + 1))
 		return -ENOMEM;
-	}
 	state->ranks = ranks;
-	return 0;
-}
-
-static int measure_class_reserve_comms(struct measure_class_state *state, size_t comms)
-{
-	if (comms <= state->comm_capacity && state->lead)
-		return 0;
-	free(state->lead);
-	free(state->split);
-	state->comm_capacity = 0;
-	state->lead = calloc(comms + 1, sizeof(*state->lead));
-	state->split = calloc(comms + 1, sizeof(*state->split));
-	if (!state->lead || !state->split)
-		return -ENOMEM;
-	state->comm_capacity = comms;
 	return 0;
 }
 
@@ -218,7 +193,7 @@ static bool by_stage(struct measure_class_state *state, const struct frame *fram
 int measure_classify(struct measure *measure, const struct frame *frame)
 {
 	struct measure_class_state *state = &measure->classes;
-	int r = measure_class_reserve_ranks(state, frame->ranks);
+	int r = measure_class_reserve(state, frame->ranks);
 
 	if (r < 0)
 		return r;
@@ -231,9 +206,8 @@ int measure_classify(struct measure *measure, const struct frame *frame)
 	}
 	if (frame->tier == FRAME_TIER_STAGES || !frame->ops || (state->known && state->frames < state->next_check))
 		return 0;
-	r = measure_class_reserve_comms(state, frame->comms);
-	if (r < 0)
-		return r;
+	if (!columns_renew(&state->by_comm, frame->comms + 1))
+		return -ENOMEM;
 	list_comms(measure, frame);
 	measure_class_join(measure, frame, find_split(measure, frame));
 	adopt(state, frame->ranks, number_classes(state, frame->ranks));

@@ -61,7 +61,7 @@ static int check_groups(const struct frame *frame)
 static int find_shortest(struct measure *measure, const struct frame *frame)
 {
 	if (!measure->wild)
-		measure->wild = calloc(measure->group_capacity, sizeof(*measure->wild));
+		measure->wild = calloc(measure->by_group.capacity, sizeof(*measure->wild));
 	if (!measure->wild)
 		return -ENOMEM;
 	for (size_t i = 0; i < frame->groups; i++)
@@ -124,7 +124,7 @@ static bool is_tame(struct measure *measure, const struct frame *frame)
 	if (!frame->ops || frame->ranks >= SHORTEST_RANKS)
 		return false;
 	if (!measure->own_shortest)
-		measure->own_shortest = calloc(measure->group_capacity, sizeof(*measure->own_shortest));
+		measure->own_shortest = calloc(measure->by_group.capacity, sizeof(*measure->own_shortest));
 	measure->shortest = measure->own_shortest;
 	measure->stop = measure->own_stop;
 	return measure->own_shortest && find_keys(measure, frame);

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_JUDGE_MEASURE_INTERNAL_H
 #define RANKTRACE_JUDGE_MEASURE_INTERNAL_H
 
+#include "analyzers/base/columns.h"
 #include "analyzers/judge/measure.h"
 
 #include <stdbool.h>
@@ -90,7 +91,7 @@ struct measure_class_state {
 	uint32_t (*comm)[MEASURE_COMMS];
 	uint32_t *lead, *pair;
 	bool *split;
-	size_t comm_capacity;
+	struct columns by_rank, by_comm;
 };
 
 struct measure {
@@ -112,7 +113,7 @@ struct measure {
 	uint32_t *most; /* records of a collective, by communicator */
 	bool tame;	/* the frame is: see frame.h */
 	bool odd;	/* a rank is left out that the frame has */
-	size_t rank_capacity, group_capacity, comm_capacity;
+	struct columns by_rank, by_group, by_comm;
 	struct measure_class_state classes;
 	struct measure_overlaps overlaps;
 };

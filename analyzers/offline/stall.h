@@ -2,10 +2,9 @@
 /*
  * Standings of a store's ranks while no rank made progress, for hangs (offline/stall_check.h); for store_feed.c.
  *
- * First the steps of each job are read (of jobs without steps, their operations): from the end of one step to that of
- * the next where that takes longer than STALL_STILL_NS and half as long again as steps do, and until their end for
- * those that live, the job stalled, or did something long. Ranks are checked then, and when one of
- * them ends. Only of these times are the other tables read a second time: stages and what cut them off, samples of the
+ * First the steps of each rank are read (of ranks without steps, their operations): from the end of one step to that of
+ * the next where that takes longer than STALL_STILL_NS and half as long again as its steps do, and until its end, its job
+ * stalled, or it did something long. Ranks are checked then, and when one of them ends. Only of these times are the other tables read a second time: stages and what cut them off, samples of the
  * system, and operations; in parts that lie close together.
  *
  * Gaps in the data give no standing: a rank has none at a time of which there is no sample of it (or, of a store

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzers/base/folder.h"
+#include "analyzers/base/replace.h"
 #include "analyzers/report/render.h"
 
 #define STAMP_BYTES 17 /* YYYYMMDDTHHMMSSZ, terminated */
@@ -46,7 +48,7 @@ int publish_file(const char *path, void (*render)(FILE *out, const struct report
 	r = snprintf(temporary, sizeof(temporary), plain ? "%s.new" : "%s", path) < (int)sizeof(temporary)
 		    ? 0
 		    : -ENAMETOOLONG;
-	out = r == 0 ? fopen(temporary, "we") : NULL;
+	out = r < 0 ? NULL : plain ? replace_create(temporary) : fopen(temporary, "we");
 	if (r == 0)
 		r = out ? report_publish_write_all(out, render, report, plain) : -errno;
 	if (r == 0 && plain && rename(temporary, path) < 0)
@@ -132,6 +134,9 @@ int publish_keep(const char *dir, unsigned long max, const struct report *report
 		snprintf(error, error_size, "cannot create %s: %s", dir, strerror(errno));
 		return r;
 	}
+	r = folder_safe(dir, error, error_size);
+	if (r < 0)
+		return r;
 	if (!gmtime_r(&seconds, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)
 		snprintf(stamp, sizeof(stamp), "19700101T000000Z");
 	for (size_t i = 0; r == 0 && i < sizeof(kept) / sizeof(kept[0]); i++) {

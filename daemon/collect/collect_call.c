@@ -9,6 +9,8 @@
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
 #include "daemon/coll/rank_coll.h"
@@ -88,12 +90,14 @@ static void collect_call_library_refused(void *arg, uint32_t pid, const char *pa
 {
 	struct call *call = arg;
 	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
+	uint32_t uid = 0;
 
+	(void)procfs_uid("/proc", pid, &uid);
 	if (error == -ENOSPC && rank)
 		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
 	snprintf(call->reason, sizeof(call->reason), "a library of process %u cannot be opened", pid);
-	log_warning("call", "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
+	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
 }
 
 struct in_flight {

@@ -13,6 +13,8 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/probes/facts.h"
@@ -133,9 +135,11 @@ static void collect_marker_library_dropped(void *arg, struct library *library)
 static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct marker *marker = arg;
+	uint32_t uid = 0;
 
+	(void)procfs_uid("/proc", pid, &uid);
 	snprintf(marker->reason, sizeof(marker->reason), "a library of process %u cannot be opened", pid);
-	log_warning("marker", "cannot use %s of process %u: %s", path, pid, strerror(-error));
+	log_limited(LOG_WARNING, "marker", uid, "cannot use %s of process %u: %s", path, pid, strerror(-error));
 }
 
 static int collect_marker_load(struct marker *marker)

@@ -4,6 +4,8 @@
 
 #include "daemon/collect/launch.h"
 #include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/site.h"
 
@@ -71,10 +73,12 @@ static void launch_sites_library_dropped(void *arg, struct library *library)
 static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
 {
 	struct launch_sites *sites = arg;
+	uint32_t uid = 0;
 
+	(void)procfs_uid("/proc", pid, &uid);
 	snprintf(sites->reason, sizeof(sites->reason),
 		"a library of process %u cannot be opened: its launches are not counted", pid);
-	log_warning("launches", "cannot use %s of process %u: %s; its launches are not counted", path, pid,
+	log_limited(LOG_WARNING, "launches", uid, "cannot use %s of process %u: %s; its launches are not counted", path, pid,
 		strerror(-error));
 }
 

@@ -76,6 +76,9 @@ void *request_message_new(const ProtobufCMessageDescriptor *descriptor);
 /* Levels as they are now, for `print` and `status`. */
 int request_levels_fill(const struct context *context, size_t *ret_count, Ranktrace__Level ***ret);
 
+/* What is used of what is bounded, for `status`; after collectors and store. */
+int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body);
+
 /* The same as the body of an answer. */
 int request_levels_body(struct context *context, Ranktrace__Response *response);
 /* Whether a rank is one of those that are asked for. */

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request `ranks`: who is on the node, and what each is in right now. Changes nothing. */
+#include <inttypes.h>
+#include <stdarg.h>
+
 #include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/base/procfs.h"
 #include "daemon/control/request.h"
@@ -56,18 +61,47 @@ static void request_ranks_fill_stage(const struct listing *listing, const struct
 	item->stage_thread_id = open.thread_id;
 }
 
+/* Adds a clause. */
+static _printf_(3, 4) void remark_add(char *text, size_t size, const char *format, ...)
+{
+	size_t used = strlen(text);
+	va_list list;
+
+	used += (size_t)snprintf(text + used, size - used, "%s", used ? "; " : "");
+	va_start(list, format);
+	if (used < size)
+		vsnprintf(text + used, size - used, format, list);
+	va_end(list);
+}
+
 /* Names only users: what they claim is in the other columns. */
-static char *request_ranks_remark(const struct ranks *ranks, const struct rank *rank)
+static char *request_ranks_remark(const struct ranks *ranks, const Ranktrace__Rank *item, const struct rank *rank)
 {
 	const char *suspicion = ranks_suspicion(ranks, rank->uid);
-	char text[256] = "";
+	char text[512] = "";
 	uint32_t other;
 
 	if (ranks_disputed(ranks, rank, &other))
-		snprintf(text, sizeof(text), "user %u claims this rank too", other);
+		remark_add(text, sizeof(text), "user %u claims this rank too", other);
+	if (item->limited)
+		remark_add(text, sizeof(text), "%" PRIu64 " records beyond its part were not sent", item->limited);
+	if (item->refused)
+		remark_add(text, sizeof(text), "its state was dropped and %" PRIu64 " records refused, for want of memory", item->refused);
 	if (suspicion[0])
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%suser suspected: %s", text[0] ? "; " : "", suspicion);
+		remark_add(text, sizeof(text), "user suspected: %s", suspicion);
 	return strdup(text);
+}
+
+static void request_ranks_fill_limits(const struct context *context, const struct rank *rank, Ranktrace__Rank *item)
+{
+	struct rank_budget_use use;
+
+	if (rank->role != RANK_ROLE_RANK)
+		return;
+	rank_budget_use(context->budget, rank, &use);
+	item->limited = context->kernel ? kernel_limited(context->kernel, rank->slot) : 0;
+	item->state_bytes = use.bytes;
+	item->refused = use.refused;
 }
 
 static void request_ranks_add(void *arg, const struct rank *rank)
@@ -96,7 +130,8 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 	item->parent_pid = rank->parent_pid;
 	item->uid = rank->uid;
 	item->uid_known = true;
-	item->remark = request_ranks_remark(listing->context->ranks, rank);
+	request_ranks_fill_limits(listing->context, rank, item);
+	item->remark = request_ranks_remark(listing->context->ranks, item, rank);
 	item->role = strdup((unsigned)rank->role < RANK_ROLE_MAX ? role_names[rank->role] : "");
 	item->card = strndup(rank->env.card, sizeof(rank->env.card));
 	item->host = strndup(rank->host, sizeof(rank->host));

@@ -371,5 +371,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 		r = request_status_fill_findings(context, body);
 	if (r == 0)
 		r = request_status_fill_dumps(context, body);
+	if (r == 0)
+		r = request_limits_fill(context, body);
 	return r;
 }

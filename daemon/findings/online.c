@@ -218,12 +218,28 @@ static uint64_t online_read_ns(const struct online *online, uint64_t now_ns)
 	return drained_ns && drained_ns < now_ns ? drained_ns : now_ns;
 }
 
+/* Records beyond a rank's part of the ring are its own. */
+static void online_feed_limited(struct online *online)
+{
+	const struct kernel *kernel = online->context->kernel;
+
+	for (size_t i = 0; kernel && i < online->slots; i++) {
+		struct online_process *process = &online->slot[i];
+		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited(kernel, (uint32_t)i) : process->limited;
+
+		if (limited > process->limited)
+			align_lost(online->align, process->process, limited - process->limited);
+		process->limited = limited;
+	}
+}
+
 /* Dropped records may belong to any rank. */
 static void online_feed_drops(struct online *online, uint64_t now_ns)
 {
 	const struct kernel *kernel = online->context->kernel;
 	uint64_t drops = kernel ? kernel_drops(kernel, RT_KIND_CALL) : 0;
 
+	online_feed_limited(online);
 	if (drops == online->drops)
 		return;
 	for (size_t i = 0; i < online->slots; i++)

@@ -76,7 +76,7 @@ static void overwrite(struct flow *flow, int32_t offset, unsigned size_bytes)
 	}
 }
 
-static struct slot *find_slot(struct flow *flow, int32_t offset)
+static struct slot *flow_find_slot(struct flow *flow, int32_t offset)
 {
 	for (unsigned i = 0; i < flow->slots; i++)
 		if (flow->slot[i].offset == offset)
@@ -101,7 +101,7 @@ void flow_store(struct flow *flow, struct value address, unsigned size_bytes, st
 	/* Half an address is unknown. */
 	if (size_bytes != 8 && (size_bytes != 4 || (value.kind != VALUE_MEMBER && value.kind != VALUE_CONST)))
 		return;
-	slot = value.kind == VALUE_UNKNOWN ? NULL : find_slot(flow, address.offset);
+	slot = value.kind == VALUE_UNKNOWN ? NULL : flow_find_slot(flow, address.offset);
 	if (slot) {
 		slot->value = value;
 		slot->size_bytes = (uint8_t)size_bytes;
@@ -110,7 +110,7 @@ void flow_store(struct flow *flow, struct value address, unsigned size_bytes, st
 
 void flow_escape(struct flow *flow, struct value address)
 {
-	struct slot *slot = address.kind == VALUE_STACK ? find_slot(flow, address.offset) : NULL;
+	struct slot *slot = address.kind == VALUE_STACK ? flow_find_slot(flow, address.offset) : NULL;
 
 	if (slot)
 		slot->escaped = true;

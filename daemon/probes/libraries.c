@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "analyzers/base/array.h"
-#include "daemon/base/log.h"
+#include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/quarantine.h"
@@ -365,8 +365,8 @@ static void on_facts(void *arg, struct worker_reply *reply)
 		return;
 	}
 	if (reply->end != WORKER_ANSWERED || r == -EFBIG || r == -EBADMSG || r == -ENOMEM) {
-		log_warning("libraries", "%s of process %u is not read again: its reader %s", opening->mapping.path,
-			opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
+		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is not read again: its reader %s",
+			opening->mapping.path, opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
 		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid, reply->end);
 		r = reply->end == WORKER_TIMED_OUT ? -ETIMEDOUT : -EUCLEAN;
 	}
@@ -397,22 +397,6 @@ static int opening_ask_facts(struct opening *opening)
 		&opening->file.fd, 1, on_facts, opening, &opening->request);
 }
 
-/* Of the registry, each user with libraries may have the (users + 1)th part. */
-static bool has_share(const struct libraries *libraries, uint32_t uid)
-{
-	size_t users = 1, own = 0;
-
-	for (size_t i = 0; i < libraries->count; i++) {
-		bool first = libraries->library[i]->uid != uid;
-
-		own += !first;
-		for (size_t k = 0; first && k < i; k++)
-			first = libraries->library[k]->uid != libraries->library[i]->uid;
-		users += first;
-	}
-	return own < LIBRARIES_MAX / (users + 1);
-}
-
 /* The file is open: it is known, not to be read, or read now. */
 static void opening_go_on(struct opening *opening)
 {
@@ -427,7 +411,7 @@ static void opening_go_on(struct opening *opening)
 		opening_add(opening, NULL, 0);
 	} else if (r < 0) {
 		opening_add(opening, NULL, r);
-	} else if (has_share(libraries, opening->uid)) {
+	} else if (has_place(libraries, opening->uid)) {
 		r = opening_ask_facts(opening);
 		if (r < 0)
 			opening_refuse(opening, r);
@@ -442,8 +426,8 @@ static void on_file(void *arg, struct worker_reply *reply)
 	int r = reader_take_file(reply, &opening->file);
 
 	if (reply->end != WORKER_ANSWERED) {
-		log_info("libraries", "%s of process %u is tried again later: opening it %s", opening->mapping.path,
-			opening->pid, worker_end_words(reply->end));
+		log_limited(LOG_INFO, "libraries", opening->uid, "%s of process %u is tried again later: opening it %s",
+			opening->mapping.path, opening->pid, worker_end_words(reply->end));
 		r = -ETIMEDOUT;
 	}
 	if (r < 0)
@@ -556,7 +540,7 @@ static void drop_untouched(struct libraries *libraries, int64_t instance)
 	}
 }
 
-static int apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
+static int libraries_apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
 {
 	size_t used = 0;
 	uint32_t uid = 0;
@@ -586,7 +570,7 @@ static void on_maps(void *arg, struct worker_reply *reply)
 	if (reply->end != WORKER_ANSWERED)
 		r = -ETIMEDOUT;
 	if (r == 0)
-		r = apply(libraries, scan, &maps);
+		r = libraries_apply(libraries, scan, &maps);
 	scan_free(scan);
 	if (libraries->ops.scanned)
 		libraries->ops.scanned(
@@ -599,7 +583,7 @@ static int scan_here(struct libraries *libraries, const struct scan *scan)
 	int r = maps_read(libraries->proc_root, scan->pid, (const char(*)[MAPS_PATTERN_BYTES])libraries->pattern,
 		libraries->patterns, &maps);
 
-	return r < 0 ? r : apply(libraries, scan, &maps);
+	return r < 0 ? r : libraries_apply(libraries, scan, &maps);
 }
 
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)

@@ -16,8 +16,9 @@
 #define RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 
 #include "daemon/base/util.h"
+#include "daemon/core/limits.h"
 
-#define LIBRARIES_MAX 1024 /* a user may have this divided by the number of users with libraries and one */
+#define LIBRARIES_MAX LIMIT_LIBRARIES /* a user may have this divided by the number of users with libraries and one */
 #define LIBRARIES_OPENINGS_MAX 256 /* files being opened and read at a time */
 #define LIBRARIES_OPENINGS_USER_MAX 64 /* the same of one user */
 #define LIBRARY_USERS_MAX 4096

@@ -70,7 +70,7 @@ static bool is_wanted(const struct filter *filter, const char *path)
 	return false;
 }
 
-static bool is_listed(const struct maps *maps, const struct library_id *id)
+static bool maps_is_listed(const struct maps *maps, const struct library_id *id)
 {
 	for (size_t i = 0; i < maps->count; i++)
 		if (maps->mapping[i].id.inode == id->inode && maps->mapping[i].id.device == id->device)
@@ -83,7 +83,7 @@ static int maps_add_line(const struct filter *filter, char *line)
 	struct maps *maps = filter->maps;
 	struct mapping mapping;
 
-	if (!maps_parse_line(line, &mapping) || !is_wanted(filter, mapping.path) || is_listed(maps, &mapping.id))
+	if (!maps_parse_line(line, &mapping) || !is_wanted(filter, mapping.path) || maps_is_listed(maps, &mapping.id))
 		return 0;
 	if (strlen(mapping.path) >= MAPS_PATH_BYTES_MAX)
 		return 0;
@@ -237,7 +237,7 @@ static int device_in_maps(const char *proc_root, uint32_t pid, int fd, uint64_t 
 	return -ENOENT;
 }
 
-static bool is_device(const char *proc_root, uint32_t pid, int fd, const struct stat *st, uint64_t device)
+static bool maps_is_device(const char *proc_root, uint32_t pid, int fd, const struct stat *st, uint64_t device)
 {
 	uint64_t mounted;
 
@@ -268,7 +268,7 @@ static bool may_read(const char *proc_root, uint32_t pid, const struct stat *fil
  */
 static bool is_mapped(const char *proc_root, uint32_t pid, int fd, const struct stat *st, const struct mapping *mapping)
 {
-	if (st->st_ino == mapping->id.inode && is_device(proc_root, pid, fd, st, mapping->id.device))
+	if (st->st_ino == mapping->id.inode && maps_is_device(proc_root, pid, fd, st, mapping->id.device))
 		return true;
 	return is_overlay(fd) && may_read(proc_root, pid, st);
 }

@@ -7,7 +7,7 @@
 
 const struct worker_kind reader_maps_kind = {
 	.name = "maps reader",
-	.program = "reader",
+	.program = "worker/reader",
 	.processes_max = 3,
 	.reused = true,
 	.memory_bytes_max = 64 << 20,
@@ -18,7 +18,7 @@ const struct worker_kind reader_maps_kind = {
 
 const struct worker_kind reader_facts_kind = {
 	.name = "library reader",
-	.program = "reader",
+	.program = "worker/reader",
 	.processes_max = 2,
 	.memory_bytes_max = 192 << 20, /* symbols of a file: TABLES_BYTES_MAX in elf_symbols.c */
 	.cpu_s_max = 10,
@@ -108,7 +108,7 @@ static void take_mapping(struct wire_reader *reader, struct maps *maps)
 	mapping->deleted = wire_take_up_to(reader, 1, 1);
 	path_bytes = (size_t)wire_take_up_to(reader, 4, MAPS_PATH_BYTES_MAX - 1);
 	path = (const char *)wire_take_bytes(reader, path_bytes);
-	if (!path || path[0] != '/' || memchr(path, 0, path_bytes) || !mapping->id.inode) {
+	if (!path || path_bytes == 0 || path[0] != '/' || memchr(path, 0, path_bytes) || !mapping->id.inode) {
 		reader->is_bad = true;
 		return;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to the program libexec/ranktrace/reader, which reads what ranks control: their maps, the files they map.
+ * Questions to the program libexec/ranktrace/worker/reader, which reads what ranks control: their maps, the files they map.
  * The daemon's side makes a question and takes the answer, which is hostile: whoever wrote the file may have taken over
  * its reader.
  */

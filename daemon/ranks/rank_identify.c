@@ -477,7 +477,7 @@ enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidat
 	return IDENTIFY_AGAIN;
 }
 
-static enum rank_identity identify(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	enum rank_identity identity;
 	char exe[256];
@@ -507,7 +507,7 @@ enum rank_identity rank_identify(
 	enum rank_identity identity;
 
 	ranks->read = read;
-	identity = identify(ranks, candidate, now_ns);
+	identity = rank_identify_read(ranks, candidate, now_ns);
 	ranks->read = NULL;
 	return identity;
 }

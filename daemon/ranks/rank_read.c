@@ -15,7 +15,7 @@
 
 const struct worker_kind rank_read_kind = {
 	.name = "process reader",
-	.program = "reader",
+	.program = "worker/reader",
 	.processes_max = 3,
 	.reused = true,
 	.memory_bytes_max = 64 << 20,
@@ -116,13 +116,13 @@ int rank_read_here(const char *proc_root, uint32_t pid, bool needs_env, struct r
 	return 0;
 }
 
-static void put_text(struct wire_writer *writer, const char *text, size_t size)
+static void rank_read_put_text(struct wire_writer *writer, const char *text, size_t size)
 {
 	wire_put_bytes(writer, text, size);
 }
 
 /* Terminated and printable. */
-static void take_text(struct wire_reader *reader, char *ret, size_t size)
+static void rank_read_take_text(struct wire_reader *reader, char *ret, size_t size)
 {
 	const uint8_t *text = wire_take_bytes(reader, size);
 
@@ -135,21 +135,21 @@ static void take_text(struct wire_reader *reader, char *ret, size_t size)
 	procfs_printable(ret);
 }
 
-static void put_env(struct wire_writer *writer, const struct rank_env *env)
+static void rank_read_put_env(struct wire_writer *writer, const struct rank_env *env)
 {
 	wire_put(writer, (uint32_t)env->rank, 4);
 	wire_put(writer, (uint32_t)env->world_size, 4);
 	wire_put(writer, (uint32_t)env->local_rank, 4);
 	wire_put(writer, (uint32_t)env->local_world_size, 4);
 	wire_put(writer, (uint32_t)env->master_port, 4);
-	put_text(writer, env->source, sizeof(env->source));
-	put_text(writer, env->job, sizeof(env->job));
-	put_text(writer, env->pod, sizeof(env->pod));
-	put_text(writer, env->card, sizeof(env->card));
+	rank_read_put_text(writer, env->source, sizeof(env->source));
+	rank_read_put_text(writer, env->job, sizeof(env->job));
+	rank_read_put_text(writer, env->pod, sizeof(env->pod));
+	rank_read_put_text(writer, env->card, sizeof(env->card));
 }
 
 /* -1 or a number in range. */
-static int32_t take_number(struct wire_reader *reader)
+static int32_t rank_read_take_number(struct wire_reader *reader)
 {
 	int32_t value = (int32_t)wire_take(reader, 4);
 
@@ -157,17 +157,17 @@ static int32_t take_number(struct wire_reader *reader)
 	return value;
 }
 
-static void take_env(struct wire_reader *reader, struct rank_env *ret)
+static void rank_read_take_env(struct wire_reader *reader, struct rank_env *ret)
 {
-	ret->rank = take_number(reader);
-	ret->world_size = take_number(reader);
-	ret->local_rank = take_number(reader);
-	ret->local_world_size = take_number(reader);
-	ret->master_port = take_number(reader);
-	take_text(reader, ret->source, sizeof(ret->source));
-	take_text(reader, ret->job, sizeof(ret->job));
-	take_text(reader, ret->pod, sizeof(ret->pod));
-	take_text(reader, ret->card, sizeof(ret->card));
+	ret->rank = rank_read_take_number(reader);
+	ret->world_size = rank_read_take_number(reader);
+	ret->local_rank = rank_read_take_number(reader);
+	ret->local_world_size = rank_read_take_number(reader);
+	ret->master_port = rank_read_take_number(reader);
+	rank_read_take_text(reader, ret->source, sizeof(ret->source));
+	rank_read_take_text(reader, ret->job, sizeof(ret->job));
+	rank_read_take_text(reader, ret->pod, sizeof(ret->pod));
+	rank_read_take_text(reader, ret->card, sizeof(ret->card));
 }
 
 static void put_read(struct wire_writer *writer, const struct rank_read *read)
@@ -181,7 +181,7 @@ static void put_read(struct wire_writer *writer, const struct rank_read *read)
 		wire_put(writer, process->is_launcher, 1);
 		wire_put(writer, (uint32_t)process->env_error, 4);
 		if (process->env_error == 0)
-			put_env(writer, &process->env);
+			rank_read_put_env(writer, &process->env);
 		wire_put(writer, process->command_bytes, 4);
 		wire_put_bytes(writer, process->command, process->command_bytes);
 	}
@@ -195,7 +195,7 @@ static void take_process(struct wire_reader *reader, struct rank_process *ret)
 	ret->is_launcher = wire_take_up_to(reader, 1, 1);
 	ret->env_error = wire_take_result(reader, 0);
 	if (ret->env_error == 0)
-		take_env(reader, &ret->env);
+		rank_read_take_env(reader, &ret->env);
 	ret->command_bytes = (size_t)wire_take_up_to(reader, 4, PROCFS_COMMAND_BYTES_MAX);
 	command = wire_take_bytes(reader, ret->command_bytes);
 	if (!command)

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -82,7 +83,7 @@ static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uin
 	return -ENOSPC;
 }
 
-static uint32_t find_slot(const struct ranks *ranks)
+static uint32_t rank_table_find_slot(const struct ranks *ranks)
 {
 	uint32_t slot = 0;
 
@@ -120,11 +121,11 @@ static void release_slot(struct ranks *ranks, struct rank *rank)
 static int take_slot(struct ranks *ranks, struct tracked *tracked)
 {
 	struct rank *rank = &tracked->rank;
-	uint32_t slot = find_slot(ranks);
+	uint32_t slot = rank_table_find_slot(ranks);
 	int r;
 
 	if (slot == ranks->slots && make_way(ranks, rank))
-		slot = find_slot(ranks);
+		slot = rank_table_find_slot(ranks);
 	if (slot == ranks->slots)
 		return rank_table_refuse(&ranks->full_logged, "ranks", ranks->slots, rank->pid);
 	r = store_instance(ranks->context->store, rank->boot_id, rank->pid, rank->start_time_ns, &rank->instance);
@@ -152,6 +153,23 @@ static const char *role_name(enum rank_role role)
 	return names[role];
 }
 
+static size_t others_of_user(const struct ranks *ranks, uint32_t uid)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < RANK_BUCKETS; i++)
+		for (const struct tracked *t = ranks->bucket[i]; t; t = t->next)
+			count += t->rank.role != RANK_ROLE_RANK && t->rank.uid == uid;
+	return count;
+}
+
+/* Above half of the bound, each user has his part, and one part remains. */
+static bool has_place_for_other(const struct ranks *ranks, const struct rank *rank, size_t others)
+{
+	return others < LIMIT_OTHERS / 2 ||
+	       (others < LIMIT_OTHERS && others_of_user(ranks, rank->uid) < LIMIT_OTHERS / (ranks->users + 1u));
+}
+
 int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, struct tracked **ret)
 {
 	size_t others = ranks->count[RANK_ROLE_CHILD] + ranks->count[RANK_ROLE_LAUNCHER];
@@ -172,9 +190,9 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 			return r;
 		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid, rank->uid,
 			rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "", rank->env.job);
-	} else if (others >= RANK_OTHERS_MAX) {
+	} else if (!has_place_for_other(ranks, rank, others)) {
 		return rank_table_refuse(
-			&ranks->others_full_logged, "children and launchers of ranks", RANK_OTHERS_MAX, rank->pid);
+			&ranks->others_full_logged, "children and launchers of ranks", LIMIT_OTHERS, rank->pid);
 	}
 	tracked->next = *bucket;
 	*bucket = tracked;

@@ -8,11 +8,11 @@
 #include "analyzers/base/array.h"
 
 #include "daemon/core/context.h"
+#include "daemon/core/limits.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"
 
-#define CANDIDATES_MAX 65536
 #define CHECKS_PER_TICK_MAX 256
 #define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick: environments of 6 MiB take milliseconds each */
 #define FIRST_CHECK_NS (200 * NSEC_PER_MSEC)
@@ -47,7 +47,7 @@ int ranks_new(struct context *context, struct ranks **ret)
 	ranks->slots = (uint32_t)context->config.ranks_max;
 	ranks->slot = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->slot));
 	ranks->user = calloc(ranks->slots ? ranks->slots : 1, sizeof(*ranks->user));
-	r = ranks->slot && ranks->user ? rank_queue_new(CANDIDATES_MAX, &ranks->queue) : -ENOMEM;
+	r = ranks->slot && ranks->user ? rank_queue_new(LIMIT_CANDIDATES, &ranks->queue) : -ENOMEM;
 	if (r < 0) {
 		ranks_free(ranks);
 		return r;

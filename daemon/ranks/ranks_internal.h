@@ -106,7 +106,6 @@ bool rank_card_pick(
 
 #define RANK_ANCESTORS_MAX 32
 #define RANK_OBSERVERS_MAX 16
-#define RANK_OTHERS_MAX 16384 /* children and launchers */
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
 #define RANK_SUSPECTS_MAX 64 /* users; the one seen last stays longest */

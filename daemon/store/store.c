@@ -33,12 +33,13 @@ static struct store *store_free(struct store *store)
 static int lock(struct store *store)
 {
 	char path[PATH_MAX];
+	int r = folder_make(store->state_dir);
 
-	if (mkdir(store->state_dir, 0750) < 0 && errno != EEXIST)
-		return -errno;
+	if (r < 0)
+		return r;
 	if ((size_t)snprintf(path, sizeof(path), "%s/lock", store->state_dir) >= sizeof(path))
 		return -ENAMETOOLONG;
-	store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
 	if (store->lock_fd < 0)
 		return -errno;
 	if (flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0)

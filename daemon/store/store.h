@@ -57,7 +57,8 @@ struct store_status {
 	size_t drops_count;
 };
 
-/* -EBUSY: another daemon has this state folder. Creates the folders. Rolls back to nothing on failure. */
+/* -EBUSY: another daemon has this state folder. -EPERM, with a logged sentence: another user can write in it. Creates the
+ * folders. Rolls back to nothing on failure. */
 int store_open(const struct store_options *options, struct store **ret);
 /* Flushes and closes; what could not be written is counted in the log. */
 struct store *store_close(struct store *store);

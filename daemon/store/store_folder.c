@@ -4,6 +4,7 @@
  * Nothing here opens a database.
  */
 #include "analyzers/base/array.h"
+#include "analyzers/base/folder.h"
 #include "daemon/store/store_internal.h"
 
 #include <sys/stat.h>
@@ -206,20 +207,26 @@ static void list_one(struct folder *folder, const char *text, void *arg)
 	}
 }
 
-static int make_folder(const char *path)
+int folder_make(const char *path)
 {
-	return mkdir(path, 0750) < 0 && errno != EEXIST ? -errno : 0;
+	char why[PATH_MAX + 128];
+	int r;
+
+	if (mkdir(path, 0750) < 0 && errno != EEXIST)
+		return -errno;
+	r = folder_safe(path, why, sizeof(why));
+	if (r == -EPERM)
+		log_error("store", "%s", why);
+	return r;
 }
 
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns)
 {
-	int r = make_folder(state_dir);
+	int r;
 
-	if (r < 0)
-		return r;
 	if ((size_t)snprintf(folder->dir, sizeof(folder->dir), "%s/db", state_dir) >= sizeof(folder->dir))
 		return -ENAMETOOLONG;
-	r = make_folder(folder->dir);
+	r = folder_make(folder->dir);
 	if (r < 0)
 		return r;
 	folder->next_number = 1;

@@ -17,13 +17,14 @@
 #define RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
 
 #include "analyzers/store/schema_sql.h"
+#include "daemon/core/limits.h"
 #include "daemon/store/store.h"
 
 #include <limits.h>
 #include <sqlite3.h>
 
-#define QUEUE_ROWS_MAX 1000000
-#define QUEUE_BYTES_MAX (64UL << 20)
+#define QUEUE_ROWS_MAX ((size_t)LIMIT_QUEUE_ROWS)
+#define QUEUE_BYTES_MAX ((size_t)LIMIT_QUEUE_MIB << 20)
 #define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
 #define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
 #define NOW_ROWS_MAX 65536
@@ -106,6 +107,9 @@ struct folder {
 	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
+/* Makes a folder that is missing. -EPERM, with a logged sentence: somebody else can write in it, or put another in its
+ * place. */
+int folder_make(const char *path);
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
 void folder_free(struct folder *folder);
 void folder_path(const struct folder *folder, const struct segment_name *name, char *ret, size_t size);

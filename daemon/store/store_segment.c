@@ -241,8 +241,11 @@ static int open_database(const char *path, bool fresh, sqlite3 **ret)
 		sqlite3_busy_timeout(db, 200);
 		sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 		sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-		r = run(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA temp_store=MEMORY;"
-			    "PRAGMA cache_size=-4096; PRAGMA journal_size_limit=4194304");
+		/* An empty file is worth no sync; segment_open() turns them on. */
+		r = run(db, fresh ? "PRAGMA synchronous=OFF" : "PRAGMA synchronous=NORMAL");
+		if (r == 0)
+			r = run(db, "PRAGMA journal_mode=WAL; PRAGMA temp_store=MEMORY;"
+				    "PRAGMA cache_size=-4096; PRAGMA journal_size_limit=4194304");
 	}
 	if (r < 0) {
 		sqlite3_close(db);
@@ -264,6 +267,8 @@ int segment_open(const char *path, const struct segment_name *name, bool fresh, 
 	r = open_database(path, fresh, &segment->db);
 	if (r == 0)
 		r = fresh ? create(segment) : check(segment);
+	if (r == 0)
+		r = run(segment->db, "PRAGMA synchronous=NORMAL");
 	if (r == 0)
 		r = prepare(segment);
 	if (r == 0)

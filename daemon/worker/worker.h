@@ -23,7 +23,7 @@
 
 struct worker_kind {
 	const char *name;	     /* in messages and the status */
-	const char *program;	     /* in libexec/ranktrace */
+	const char *program;	     /* path in libexec/ranktrace */
 	unsigned processes_max;	     /* at a time; of several, one owner gets at most all but one */
 	bool reused;		     /* a process serves further requests, also of other owners */
 	uint64_t memory_bytes_max;   /* address space */

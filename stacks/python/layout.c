@@ -12,7 +12,6 @@
 #define OFFSET_FREE_THREADED 2
 #define MEMBER_BYTES 40 /* of a PyMemberDef: name, type, offset, flags, text */
 #define MEMBERS_MAX 64
-#define TRACEABLE_BEFORE_CODE 16 /* then co_extra, then the instructions; 3.11 to 3.14 */
 
 static int64_t instruction_bytes(uint64_t word, uint64_t code)
 {
@@ -206,7 +205,7 @@ int pylayout_find(
 			return r;
 	}
 	if (layout.code_adaptive)
-		layout.code_traceable = layout.code_adaptive - TRACEABLE_BEFORE_CODE;
+		layout.code_traceable = layout.code_adaptive - PYLAYOUT_TRACEABLE_BACK;
 	*ret_why = PYSTACK_LAYOUT;
 	if (layout.code_adaptive > CODE_FIELDS_MAX || !pylayout_matches_types(memory, image, &layout))
 		return -ENOTSUP;

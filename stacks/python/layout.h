@@ -12,6 +12,8 @@
 
 #define PYLAYOUT_OWNER_SHIM 3 /* smallest owner of a frame that runs no Python code, from 3.12 */
 
+#define PYLAYOUT_TRACEABLE_BACK 16 /* _co_firsttraceable lies before the instructions, 3.11 to 3.14 */
+
 /*
  * The instruction of a frame as an offset in bytes from the first one. `word`: 8 bytes at frame_instruction; `code`:
  * address of the first instruction.

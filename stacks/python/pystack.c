@@ -179,6 +179,8 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
 			r = -EAGAIN;
 		}
 	}
+	/* What the caller does next does not belong on the thread's CPU. */
+	still_close(&stack->still);
 	ret->tries = tries;
 	if (r == -EAGAIN) {
 		*ret_why = PYSTACK_RUNNING;

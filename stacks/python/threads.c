@@ -179,9 +179,7 @@ static size_t pythreads_matches(struct pystack *stack, const struct pytasks *tas
 			threads[i].tid = pytasks_find(tasks, inner);
 		for (size_t k = 0; k < i && threads[i].tid; k++)
 			twice = twice || threads[k].tid == threads[i].tid;
-		if (twice)
-			threads[i].tid = 0;
-		matches += threads[i].tid != 0;
+		matches += threads[i].tid && !twice;
 	}
 	return matches;
 }
@@ -210,6 +208,26 @@ static void pythreads_by_pthread(
 	(void)pythreads_matches(stack, tasks, threads, count, best);
 }
 
+/* Whether the thread is rather that of state `other`: of the main interpreter, or newer. */
+static bool pythreads_yields(const struct pystack_thread *threads, size_t i, size_t other)
+{
+	bool main = threads[i].interp_id == 0, other_main = threads[other].interp_id == 0;
+
+	return threads[other].tid == threads[i].tid && (main == other_main ? other < i : other_main);
+}
+
+/*
+ * One state a thread. A subinterpreter's state is known by the thread that made it, which may be another than the one
+ * that runs it.
+ */
+static void pythreads_once(struct pystack_thread *threads, size_t count)
+{
+	for (size_t i = count; i-- > 0;)
+		for (size_t other = 0; other < count && threads[i].tid; other++)
+			if (other != i && pythreads_yields(threads, i, other))
+				threads[i].tid = 0;
+}
+
 /* Makes ids of the process's namespace ours. */
 static int pythreads_ids(struct pystack *stack, struct pystack_thread *threads, size_t count)
 {
@@ -230,6 +248,7 @@ static int pythreads_ids(struct pystack *stack, struct pystack_thread *threads, 
 	/* Before 3.11 none is known. */
 	if (known < count)
 		pythreads_by_pthread(stack, &tasks, threads, count);
+	pythreads_once(threads, count);
 	return 0;
 }
 

@@ -8,7 +8,7 @@ attack_install "$build/tests/fixtures/attack" "$build"/fixtures/attack_torch/lib
 attack_daemon_start
 attack_victim_start
 attack_begin
-# nice: `tracectl` needs a CPU beside them, and what is judged is the daemon.
+attack_weak
 attacker_start nice -n 19 "$work/bin/attack" marks "$work/bin/libtorch_python.so" 200 64
 attacker_ranks() { [ "$(query "select count(*) from ranks where world_size = 200")" -ge 200 ]; }
 wait_for 30 attacker_ranks || fail "the daemon does not know the attacker's ranks"

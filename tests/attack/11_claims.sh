@@ -68,10 +68,10 @@ grep -q "users $victim_uid and $attacker_uid both run a rank" "$work/check" || f
 "$python_here" -c '
 import json, sys
 ranks = json.load(open(sys.argv[1]))
-own = {int(pid) for pid in sys.argv[2:]}
-if {rank["pid"] for rank in ranks} != own:
-    sys.exit("sees %s, its own are %s" % (sorted(rank["pid"] for rank in ranks), sorted(own)))
-' "$work/seen" "${claims[@]}" || fail "the attacker sees other ranks than its own"
+others = [rank["pid"] for rank in ranks if rank["uid"] != int(sys.argv[2])]
+if others or not {int(pid) for pid in sys.argv[3:]} <= {rank["pid"] for rank in ranks}:
+    sys.exit("sees %s, of others %s" % (sorted(rank["pid"] for rank in ranks), others))
+' "$work/seen" "$attacker_uid" "${claims[@]}" || fail "the attacker sees other ranks than its own"
 "${as_attacker[@]}" "$tracectl" ops --json >"$work/seen" || fail "ops is refused to other users"
 for pid in "${victims[@]}" "${victim_pids[@]}"; do
 	! grep -q "\"pid\": $pid\b" "$work/seen" || fail "the attacker sees operations of process $pid"

@@ -186,6 +186,18 @@ attacker_start() {
 	children+=("$last")
 }
 
+# attack_weak: the attacker's processes get a CPU only where nobody else wants it, as under systemd, where his slice is no
+# heavier than others: what is judged is the daemon, not the scheduler.
+attack_weak() {
+	local folder=/sys/fs/cgroup/cpu/ranktrace-attack-weak-$$
+	[ -d /sys/fs/cgroup/cpu ] || folder=/sys/fs/cgroup/ranktrace-attack-weak-$$
+	mkdir "$folder" 2>/dev/null || return 0
+	attack_cgroups+=("$folder")
+	echo 2 >"$folder/cpu.shares" 2>/dev/null || echo 1 >"$folder/cpu.weight" 2>/dev/null || true
+	[ -d /sys/fs/cgroup/cpu ] || return 0 # one hierarchy: the group of the memory has this process
+	as_attacker=("${enter[@]}" "$folder" "${as_attacker[@]}")
+}
+
 # ---- what is measured during the attack ----
 
 attack_begin() {

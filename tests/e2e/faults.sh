@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Faults of a node: daemon killed, disk full, rank killed in mid-step, library replaced under a running rank, 1,000 short
+# Faults of a node: daemon killed, disk full, read-only and slow (SLOW_SYNC_S=10 for ten seconds a sync), rank killed in mid-step, library replaced under a running rank, 1,000 short
 # processes a second. No data is corrupted and everything else is recorded.
 source "$(dirname "$0")/lib.sh"
 
@@ -106,4 +106,49 @@ kill -9 "$full"
 wait "$full" 2>/dev/null || true
 children=()
 e2e_stop
+
+daemon_prefix=(env "LD_PRELOAD=$build/tests/e2e/libdisk_fault.so" "DISK_FAULT=$work/fault")
+set_fault() { echo "$1" >"$work/fault.new" && mv "$work/fault.new" "$work/fault"; }
+
+echo "--- a disk on which each sync takes ${SLOW_SYNC_S:=1} s: late, and nothing is lost"
+state=$work/slow
+e2e_start store.segment=10s
+hold slow RANK=0 WORLD_SIZE=1 -- --mode plain --steps 400 --sleep-data 20
+slow=$last
+release slow "$slow"
+set_fault "slow $SLOW_SYNC_S"
+wait_train
+# A segment is closed, which syncs.
+late_ms() { "$tracectl" status --json 2>/dev/null | "$python_here" -c 'import json, sys; print(json.load(sys.stdin)["self"]["loop_lag"]["max_ns"] // 1000000)' 2>/dev/null || echo 0; } # it answers late, too
+was_late() { [ "$(late_ms)" -ge $((SLOW_SYNC_S * 500)) ]; }
+wait_for 60 was_late || fail "no sync was slow: the longest delay of the loop was $(late_ms) ms"
+rm "$work/fault"
+echo "longest delay of the loop: $(late_ms) ms"
+wait_for 60 stepping "$slow" 399 || fail "$(steps_of "$slow") of 400 steps are stored"
+flush
+compare "$truth/slow.0.json" 0 --pid "$slow"
+[ "$(dropped)" -eq 0 ] || fail "$(dropped) rows were dropped"
+
+echo "--- the disk turns read-only, and back"
+train readonly RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
+readonly=$last
+wait_for 60 stepping "$readonly" 20 || fail "the training did not start"
+set_fault readonly
+dropping() { [ "$(dropped)" -gt 100 ]; }
+wait_for 30 dropping || fail "the disk is read-only but no drop is counted"
+said=$("$tracectl" status)
+grep -q 'cannot write to' <<<"$said" || fail "status does not say that the disk cannot be written to"
+rm "$work/fault"
+flush
+before=$(steps_of "$readonly")
+wait_for 30 stepping "$readonly" $((before + 20)) || fail "no steps after the disk is writable again"
+lost=$(query "select sum(count) from drops where source = 'store' and table_name = 'steps'")
+missing=$(query "select max(step) - min(step) + 1 - count(*) from steps where instance = $(instance "$readonly")")
+echo "$missing steps are not stored, $lost are counted"
+[ "$missing" -gt 0 ] && [ "$missing" -eq "$lost" ] || fail "$missing steps are not stored, $lost are counted as lost"
+kill -9 "$readonly"
+wait "$readonly" 2>/dev/null || true
+children=()
+e2e_stop
+[ -z "$(find "$state/db" -name '*.corrupt*')" ] || fail "a segment is damaged"
 e2e_done

@@ -326,6 +326,8 @@ def main():
     work(Context(memory, 0, seed, deadline), root)
     for thread in threads:
         thread.join()
+    sys.stdout.flush()
+    os._exit(0)  # the end of a C++ library is no matter here
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ for python in "$@"; do
 		inside=${python%%:*}/tmp/truth
 		rm -rf "$inside"
 		mkdir -p "$inside"
-		root=(chroot "${python%%:*}")
+		root=(unshare --mount-proc="${python%%:*}/proc" chroot "${python%%:*}")
 		folder=$inside
 		there=/tmp/truth
 	}

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_TEST_CONTROL_FIXTURE_H
 #define RANKTRACE_TEST_CONTROL_FIXTURE_H
 
+#include "daemon/ranks/rank_budget.h"
 #include <event2/event.h>
 #include "daemon/memory/allocs.h"
 #include "daemon/collect/collector.h"
@@ -64,6 +65,51 @@ __attribute__((weak)) const struct kernel_features *kernel_features(const struct
 
 	(void)kernel;
 	return &features;
+}
+
+/* Limits: nothing is used. */
+__attribute__((weak)) uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel, (void)slot;
+	return 0;
+}
+
+__attribute__((weak)) uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what)
+{
+	(void)kernel, (void)slot, (void)what;
+	return 0;
+}
+
+__attribute__((weak)) const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
+{
+	(void)ranks, (void)slot;
+	return NULL;
+}
+
+__attribute__((weak)) void rank_budget_use(
+	const struct rank_budget *budget, const struct rank *rank, struct rank_budget_use *ret)
+{
+	(void)budget, (void)rank;
+	*ret = (struct rank_budget_use){0};
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) uint64_t rank_budget_bytes_max(const struct rank_budget *budget)
+{
+	(void)budget;
+	return 0;
+}
+
+__attribute__((weak)) void rank_budget_counts(const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
+{
+	(void)budget;
+	*ret_frozen = 0;
+	*ret_refused = 0;
 }
 
 __attribute__((weak)) uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)

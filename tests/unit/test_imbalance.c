@@ -28,6 +28,7 @@ static struct frame_rank rank[RANKS];
 static struct measure_rank measured[RANKS];
 static struct frame_who who[RANKS];
 static struct frame frame;
+static uint32_t member[RANKS], class_start[RANKS], class_ranks[RANKS];
 static struct measures measures;
 static void *detector;
 static unsigned found[CAUSE_MAX];
@@ -55,10 +56,19 @@ static void begin(enum frame_tier tier, uint32_t classes)
 			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 		who[i].rank = (int32_t)i;
 		measured[i].class = i * classes / RANKS;
+		member[i] = i;
+		class_start[i] = i * RANKS / classes % RANKS;
+		class_ranks[i] = RANKS / classes;
 		measured[i].last_ns = 50 * MS; /* others wait for it */
 	}
 	frame = (struct frame){.tier = tier, .class = FRAME_TRAIN, .ranks = RANKS, .who = who, .rank = rank};
-	measures = (struct measures){.ranks = RANKS, .classes = classes, .rank = measured, .step_ns = 100 * MS};
+	measures = (struct measures){.ranks = RANKS,
+		.classes = classes,
+		.rank = measured,
+		.member = member,
+		.class_start = class_start,
+		.class_ranks = class_ranks,
+		.step_ns = 100 * MS};
 	detector = imbalance_detector.new(&options);
 	assert_non_null(detector);
 }
@@ -266,7 +276,7 @@ static void hostile_frames_do_no_harm(void **state)
 			rank[i].activity_ns[ACTIVITY_FORWARD] = n % 2 ? UINT64_MAX : 0;
 			rank[i].activity_ns[ACTIVITY_DATALOADER] = n % 3 ? UINT64_MAX : 0;
 			measured[i].self_ns = i % 2 ? UINT64_MAX : 0;
-			measured[i].class = n % 7 == 6 ? UINT32_MAX : i / 4;
+			class_ranks[i] = n % 7 == 6 ? 0 : RANKS / 2;
 		}
 		next();
 	}

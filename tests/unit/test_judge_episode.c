@@ -37,6 +37,40 @@ static void evidence_above_the_allowance_opens(void **state)
 	assert_true(opens_after(50 * MS) < 3.1);
 }
 
+/* In the middle of a tick. */
+static void it_begins_with_the_first_slow_step(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		begin(4);
+		script_run(0.1 * i);
+		from_ns = script.now_ns;
+		fault(ACTIVITY_DATALOADER, 50 * MS, 20);
+		script_run(20);
+		script_only(1, ACTIVITY_DATALOADER);
+		assert_int_equal(script.said[0].finding.since_ns, from_ns);
+		assert_true(fabs(script.said[0].finding.slowdown - 1.5) < 0.03);
+		script_end();
+	}
+}
+
+/* It would close and open again under the old one's rate. */
+static void a_much_smaller_one_is_another(void **state)
+{
+	(void)state;
+	begin(4);
+	fault(ACTIVITY_DATALOADER, 50 * MS, 20);
+	script_run(10);
+	fault(ACTIVITY_DATALOADER, 10 * MS, 60);
+	script_run(20);
+	script_expect(2);
+	assert_true(fabs(script.said[1].finding.slowdown - 1.1) < 0.02);
+	assert_true(script.said[1].times <= 5);
+	script_end();
+}
+
 static void small_growth_is_no_finding(void **state)
 {
 	(void)state;
@@ -412,24 +446,12 @@ static void more_levels_are_wanted_once(void **state)
 	script_end();
 }
 
-static void an_open_episode_is_known(void **state)
-{
-	struct finding open[2];
-
-	(void)state;
-	begin(4);
-	fault(ACTIVITY_DATALOADER, 20 * MS, 20);
-	assert_int_equal(judge_open(script.judge, open, 2), 1);
-	assert_int_equal(open[0].until_ns, 0);
-	assert_int_equal(judge_open(script.judge, open, 0), 0);
-	script_run(20);
-	script_end();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(evidence_above_the_allowance_opens),
+		cmocka_unit_test(it_begins_with_the_first_slow_step),
+		cmocka_unit_test(a_much_smaller_one_is_another),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
 		cmocka_unit_test(a_slow_job_lasts_five_steps),
@@ -449,7 +471,6 @@ int main(void)
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
 		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),
-		cmocka_unit_test(an_open_episode_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

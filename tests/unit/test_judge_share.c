@@ -379,6 +379,21 @@ static void transfers_are_the_jobs(void **state)
 	script_over();
 }
 
+/* One that spins while it waits computes nothing. */
+static void cpu_time_is_no_witness_against_own_growth(void **state)
+{
+	(void)state;
+	script_begin(3);
+	for (int r = 0; r < 3; r++)
+		script.host[r].cpu_ns = 50000000;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_DATALOADER] = 40 * MS;
+	script.host[2].cpu_ns += 40000000;
+	script_run(60);
+	script_only(0, ACTIVITY_DATALOADER);
+	script_end();
+}
+
 /* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time tells. */
 static void cpu_time_tells_whose_transfers_are_slow(void **state)
 {
@@ -447,6 +462,26 @@ static void two_ranks_of_ten_thousand_are_found(void **state)
 	script_end();
 }
 
+/* Ranks 4 to 7 are a pipeline stage whose work grows; or one of them alone is slow. */
+static void what_a_role_has_in_common_is_no_ranks(void **state)
+{
+	(void)state;
+	for (size_t slow = 1; slow <= 4; slow += 3) {
+		script_begin(8);
+		script_cards();
+		script.l1 = true;
+		for (uint32_t r = 0; r < 8; r++)
+			script.class[r] = r / 4;
+		script_run(LEARN_S);
+		for (size_t r = 4; r < 4 + slow; r++)
+			script.fault[r][ACTIVITY_FORWARD] = 25 * MS;
+		script_run(30);
+		script_expect(1);
+		assert_int_equal(script.said[0].finding.rank, slow == 1 ? 4 : -1);
+		script_end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -471,9 +506,11 @@ int main(void)
 		cmocka_unit_test(all_ranks_alike_are_the_job),
 		cmocka_unit_test(what_a_device_queue_hides_is_no_finding),
 		cmocka_unit_test(transfers_are_the_jobs),
+		cmocka_unit_test(cpu_time_is_no_witness_against_own_growth),
 		cmocka_unit_test(cpu_time_tells_whose_transfers_are_slow),
 		cmocka_unit_test(slow_transfers_alone_name_no_rank),
 		cmocka_unit_test(small_waits_leave_the_word_to_stages),
+		cmocka_unit_test(what_a_role_has_in_common_is_no_ranks),
 		cmocka_unit_test(two_ranks_of_ten_thousand_are_found),
 	};
 

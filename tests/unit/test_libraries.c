@@ -321,10 +321,23 @@ static void test_newline_in_a_name(void **state)
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
 }
 
-/* Of one process, and of all. */
+/* The process belongs to this user. */
+static void put_user(uint32_t pid, uint32_t uid)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "Name:\tpython3\nUid:\t%u\t%u\t%u\t%u\n", uid, uid, uid, uid);
+	fake_write(proc, pid, "status", text, strlen(text));
+}
+
+/*
+ * Of one process, and of one user. Alone he may have half of the table; a second user then a third of it, and more of the
+ * first are refused.
+ */
 static void test_too_many(void **state)
 {
 	static const unsigned files[] = {MAPS_FILES_MAX + 3, MAPS_FILES_MAX, 5};
+	static const int used_of[] = {LIBRARIES_MAX / 2, LIBRARIES_MAX / 3, 0};
 	size_t size = (MAPS_FILES_MAX + 8) * 160;
 	char *maps = calloc(1, size);
 
@@ -332,6 +345,9 @@ static void test_too_many(void **state)
 	assert_non_null(maps);
 	assert_int_equal(LIBRARIES_MAX, 2 * MAPS_FILES_MAX);
 	put_process(3);
+	put_user(1, 1001);
+	put_user(2, 1002);
+	put_user(3, 1001);
 	for (uint32_t pid = 1; pid <= 3; pid++) {
 		size_t used = 0;
 
@@ -342,9 +358,9 @@ static void test_too_many(void **state)
 			used += (size_t)add_line(maps + used, size - used, i, put_file(pid, name, ""), name);
 		}
 		fake_write(proc, pid, "maps", maps, used);
-		assert_int_equal(libraries_scan(libraries, pid, pid), pid < 3 ? MAPS_FILES_MAX : 0);
+		assert_int_equal(libraries_scan(libraries, pid, pid), used_of[pid - 1]);
 	}
-	assert_int_equal(refused, 5);
+	assert_int_equal(refused, MAPS_FILES_MAX - LIBRARIES_MAX / 3 + 5);
 	assert_int_equal(refusal, -ENOSPC);
 	free(maps);
 }

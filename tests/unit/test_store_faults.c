@@ -221,7 +221,7 @@ static void few_corrupt_files_are_kept(void **state)
 /* ---- a disk of 2 MiB ---- */
 static bool mount_small(void)
 {
-	if (mount("tmpfs", dir, "tmpfs", 0, "size=2m") == 0)
+	if (mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=700") == 0)
 		return true;
 	print_message("skipped: cannot mount a tmpfs here (%s)\n", strerror(errno));
 	return false;

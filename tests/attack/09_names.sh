@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A rank whose job, program and stages have names with escape sequences, U+009B, line breaks, marks of direction and markup. On
+# a terminal and in the daemon's log none of them acts or forges a line; in files and pipes CSV and JSON have them as they are.
+source "$(dirname "$0")/lib.sh"
+
+# shellcheck disable=SC1003 # a backslash ends OSC
+hostile=$'x\nforged\e[2J\e]0;title\a\e\\\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\xe2\x80\x8b<script>alert(1)</script>'
+attack_daemon_start
+attack_victim_start
+attack_begin
+cat >"$attacker_dir/named.py" <<'PY'
+import os, sys, time, torch
+name = os.environ["HOSTILE"]
+optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], lr=0.1)
+while not os.path.exists("go"):
+    time.sleep(0.02)
+while not os.path.exists("stop"):
+    with torch.autograd.profiler.record_function(name):
+        optimizer.zero_grad()
+    torch.ones(3, requires_grad=True).sum().backward()
+    optimizer.step()
+    time.sleep(0.02)
+PY
+HOSTILE=$hostile TORCHELASTIC_RUN_ID=$hostile RANK=0 WORLD_SIZE=1 attacker_start "$python" named.py "$hostile"
+pid=$last
+known() { [ -n "$(query "select 1 from ranks where pid = $pid")" ]; }
+wait_for 60 known || fail "the daemon does not know the attacker's rank"
+sleep 1
+attacker touch go
+wait_for 20 stepping "$pid" 20 || fail "the attacker's rank has no steps"
+
+shows() { "$python" "$source_dir/tests/attack/terminal.py" "$work/shown" "$tracectl" "$@" || fail "tracectl $1 on a terminal"; }
+shows ranks
+grep -aq 'x forged?\[2J' "$work/shown" || fail "tracectl ranks does not show the job: $(cat "$work/shown")"
+shows ranks --json
+shows status
+shows check || true
+shows ops
+shows query "select * from ranks"
+shows query --csv "select job, command from ranks"
+grep -aq 'forged?\[2J' "$work/shown" || fail "query --csv does not show the job"
+shows query --json "select job, command from ranks"
+shows query --csv "select distinct name from stages"
+shows findings --all
+shows report --since 1h
+shows report --since 1h --json
+shows analyze --verbose
+attack_status_under_1s
+
+echo "--- files and pipes have them as they are"
+"$tracectl" query --csv "select job from ranks where pid = $pid" >"$work/csv"
+"$tracectl" query --json "select job from ranks where pid = $pid" >"$work/json"
+HOSTILE=$hostile "$python_here" - "$work/csv" "$work/json" <<'PY' || fail "CSV or JSON is not what the job is called"
+import csv, json, os, sys
+name = os.environ["HOSTILE"]
+with open(sys.argv[1], newline="", encoding="utf-8") as file:
+    rows = list(csv.reader(file))
+with open(sys.argv[2], encoding="utf-8") as file:
+    stored = json.load(file)[0]["job"]
+# A job's name is cut to 63 bytes where it is read.
+assert rows[1] == [stored] and name.startswith(stored.rstrip("\ufffd")) and "\n" in stored, (rows, stored)
+PY
+"$tracectl" report --since 1h --html -o "$work/report.html"
+! grep -q '<script>alert' "$work/report.html" || fail "the report has markup of a name"
+attacker touch stop
+attack_victim_exact
+attack_daemon_alive
+! grep -aP '^forged|[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]' "$work/daemon.log" ||
+	fail "the daemon's log has a forged line or an escape sequence"
+grep -aq "$pid" "$work/daemon.log" || fail "the daemon's log says nothing of the rank"
+attack_done
