@@ -12,7 +12,9 @@ static bool reply_text(char *text)
 {
 	if (!text || strnlen(text, REPLY_TEXT_BYTES_MAX + 1) > REPLY_TEXT_BYTES_MAX)
 		return false;
-	text_clean(text);
+	/* An empty one is protobuf-c's own, which cannot be written. */
+	if (*text)
+		text_clean(text);
 	return true;
 }
 
