@@ -21,6 +21,7 @@
 #define IDLE_NS (10 * NSEC_PER_SEC)	/* a process without requests ends */
 #define ABANDON_NS NSEC_PER_SEC		/* a killed process that has not ended */
 #define REUSES_MAX 1000			/* requests of one process: bounds what leaks */
+#define EXIT_NO_LIBRARIES 127		/* of the dynamic loader, before main() */
 
 struct request {
 	struct request *next;
@@ -316,10 +317,19 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* Without its workers the daemon sees no rank: logged once. */
+static void worker_log_start(struct workers *workers, const struct worker_kind *kind, int error)
+{
+	if (!workers->start_logged)
+		log_error_errno("worker", error, "cannot start the program %s", kind->program);
+	workers->start_logged = true;
+}
+
 static void process_on_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct process *process = arg;
 	struct workers *workers = process->workers;
+	int status = 0;
 
 	(void)fd;
 	(void)what;
@@ -327,8 +337,10 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 	for (unsigned i = 0; i < 2 * MESSAGES_MAX && process->state == PROCESS_BUSY; i++)
 		if (!process_read(process))
 			break;
-	if (waitpid(process->pid, NULL, WNOHANG) == 0)
+	if (waitpid(process->pid, &status, WNOHANG) == 0)
 		return;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_LIBRARIES)
+		worker_log_start(workers, process->kind, -ELIBACC);
 	if (process->state == PROCESS_BUSY)
 		process_end_request(process, WORKER_DIED);
 	process_remove(process);
@@ -338,14 +350,16 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 /* Standard descriptors are /dev/null, WORKER_SOCKET is the socket; the rest is CLOEXEC. Signals are reset. */
 static int worker_spawn(const struct worker_kind *kind, int socket_fd, pid_t *ret)
 {
-	char program[PATH_MAX], parent[24], memory[24], cpu[24];
-	char *argv[] = {program, parent, memory, cpu, NULL}, *environment[] = {NULL};
+	char program[PATH_MAX], parent[24], memory[24], cpu[24], libraries[PATH_MAX];
+	const char *path = getenv("LD_LIBRARY_PATH"); /* the daemon's own libraries are the worker's */
+	char *argv[] = {program, parent, memory, cpu, NULL}, *environment[] = {path ? libraries : NULL, NULL};
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	sigset_t none, piped;
 	int r;
 
 	worker_program(kind->program, program, sizeof(program));
+	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", path ? path : "");
 	snprintf(parent, sizeof(parent), "%d", (int)getpid());
 	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)kind->memory_bytes_max);
 	snprintf(cpu, sizeof(cpu), "%u", kind->cpu_s_max);
@@ -425,9 +439,7 @@ static struct process *worker_process_new(struct workers *workers, const struct 
 		r = process_spawn(process);
 	}
 	if (r < 0) {
-		if (!workers->start_logged)
-			log_error_errno("worker", r, "cannot start the program %s", kind->program);
-		workers->start_logged = true;
+		worker_log_start(workers, kind, r);
 		if (process)
 			process_free(process);
 		return NULL;

@@ -55,8 +55,11 @@ grep -q "ProcessGroupGloo" "$work/text" || fail "no native frames"
 # The finding holds the line, and its stacks are stored.
 held() { [ "$(query "select count(*) from findings where kind = 'hang' and sentence like '%rank 1 is alone in read_batch (stuck.py:$(line train))%'")" -ge 1 ]; }
 wait_for 40 held || fail "no finding names the line: $("$tracectl" findings --all --verbose)"
-[ "$(query "select count(distinct stacks.rank) from stacks join findings using (finding) where kind = 'hang' and main = 1 and frames is not null")" -eq 3 ] ||
-	fail "the stacks of the three ranks are not stored"
+stored() {
+	[ "$(query "select count(distinct stacks.rank) from stacks join findings using (finding)
+		where kind = 'hang' and findings.rank = 1 and main = 1 and frames is not null")" -eq 3 ]
+}
+wait_for 10 stored || fail "the stacks of the three ranks are not stored: $(query "select finding, rank, main from stacks")"
 grep -q 'stack of rank 1, which is alone' <<<"$("$tracectl" findings --all --verbose)" || fail "findings --verbose shows no stack"
 
 # Bad input, and other users.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that get stuck in known places: stuck.py KIND [FIFO]. train: three ranks over gloo, rank 1 reads a FIFO in step 5."""
+import ctypes
 import os
 import signal
 import sys
@@ -7,6 +8,8 @@ import threading
 import time
 
 import torch
+
+PR_SET_PDEATHSIG = 1
 
 
 def hold_lock():
@@ -34,6 +37,7 @@ class Slow(torch.utils.data.Dataset):
         return 4
 
     def __getitem__(self, index):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed rank leaves no worker behind
         time.sleep(600)  # line of loader
         return index
 
