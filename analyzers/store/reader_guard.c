@@ -19,7 +19,7 @@
 /* A slow disk reads it, and a busy machine decodes it, in a fraction of that. */
 #define PASS_NS (10 * NSEC_PER_SEC)
 #define PASS_BYTES_PER_SEC (4ULL << 20)
-#define PROGRESS_OPS 2000 /* between looks at the clock: below a millisecond */
+#define PROGRESS_OPS 2000 /* between readings of the clock: below a millisecond */
 #define TEXT_BYTES (1 << 20) /* the daemon writes at most 64 KiB */
 #define SQL_BYTES (1 << 16)  /* of a statement, also one in the file's schema; ours are below 8 KiB */
 #define COLUMNS 200	     /* of a table or a statement: SCHEMA_COLUMNS_MAX twice, and to spare */

@@ -95,17 +95,17 @@ static void log_limit_report(const struct log_limit_slot *slot)
 
 void log_limit_tick(uint64_t now_ns)
 {
-	struct log_limit_slot told[TOLD_MAX];
+	struct log_limit_slot due[TOLD_MAX];
 	unsigned count = 0;
 
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < LOG_LIMIT_SLOTS && count < TOLD_MAX; i++) {
 		if (!slots[i].place || !slots[i].left_out || !log_limit_is_over(&slots[i], now_ns))
 			continue;
-		told[count++] = slots[i];
+		due[count++] = slots[i];
 		slots[i] = (struct log_limit_slot){0};
 	}
 	pthread_mutex_unlock(&lock);
 	for (unsigned i = 0; i < count; i++)
-		log_limit_report(&told[i]);
+		log_limit_report(&due[i]);
 }

@@ -296,7 +296,7 @@ struct disputes {
 	unsigned count;
 };
 
-/* Told once, of the user with the lower number. */
+/* Reported once, for the user with the lower number. */
 static void add_dispute(void *arg, const struct rank *rank)
 {
 	struct disputes *disputes = arg;

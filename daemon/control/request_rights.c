@@ -12,7 +12,7 @@
 
 #define GROUPS_MAX 65536u /* NGROUPS_MAX of Linux */
 #define LOOKUP_BYTES_MAX (1u << 20)
-#define GROUP_KEPT_NS (5 * NSEC_PER_SEC) /* a look-up may ask a server; any user may cause one */
+#define GROUP_KEPT_NS (5 * NSEC_PER_SEC) /* asking for a group may reach a server; any user may cause it */
 
 bool request_peer_is_owner(const struct request_peer *peer)
 {

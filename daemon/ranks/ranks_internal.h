@@ -108,7 +108,7 @@ bool rank_card_pick(
 #define RANK_OBSERVERS_MAX 16
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
-#define RANK_SUSPECTS_MAX 64 /* users; the one seen last stays longest */
+#define RANK_SUSPECTS_MAX 64 /* users; the one seen last is kept longest */
 
 /* Detection of a rank's card, until it is known. */
 struct tracked_card {

@@ -30,7 +30,7 @@ refused() { [ "$(grep -c 'cannot use .*libtorch_python.so\.\(there\|absent\)' "$
 wait_for 30 refused || fail "the libraries were not refused"
 sleep 2
 ! grep -q opened "$work/opened" || fail "the private file was opened"
-# What others are told about the two is the same.
+# What others read of the two is the same.
 said() { grep -oE "cannot use .*libtorch_python.so\.$1 .*" "$work/daemon.log" | sed -E 's/[0-9]+/N/g; s/(there|absent)/NAME/g' | head -n 1; }
 [ "$(said there)" = "$(said absent)" ] || fail "the log tells whether the file is there: '$(said there)', '$(said absent)'"
 "$tracectl" status | grep -E 'libtorch_python\.so\.(there|absent)|No such file|denied|Stale' && fail "status tells about the file"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Links in folders that another user made, or made open to all: a daemon of root, `tracectl dump`, `report -o` and `timeline
-# -o` follow none of them. What the links lead to stays as it was.
+# -o` follow none of them. What the links lead to is unchanged.
 source "$(dirname "$0")/lib.sh"
 
 precious=$work/precious

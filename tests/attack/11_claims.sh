@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A user claims the job, the ranks and the communicator of another's training. He is a job of his own, both are told of him,
+# A user claims the job, the ranks and the communicator of another's training. He is a job of his own, both see the other in their remarks,
 # and he sees nothing of the other.
 source "$(dirname "$0")/lib.sh"
 
@@ -57,7 +57,7 @@ if users != expected:
 for rank in ranks:
     other = int(sys.argv[2]) if rank["uid"] == int(sys.argv[1]) else int(sys.argv[1])
     if f"user {other} claims this rank too" not in (rank["remark"] or ""):
-        sys.exit("rank %d of user %d is not told of the other: %s" % (rank["rank"], rank["uid"], rank["remark"]))
+        sys.exit("rank %d of user %d has no remark of the other: %s" % (rank["rank"], rank["uid"], rank["remark"]))
 ' "$victim_uid" "$attacker_uid" || fail "ranks does not tell the users apart"
 "$tracectl" check >"$work/check" || true
 grep -q "users $victim_uid and $attacker_uid both run a rank" "$work/check" || fail "check does not show the dispute"

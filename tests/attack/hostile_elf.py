@@ -37,7 +37,7 @@ def name_of(text):
 
 
 def write_tables(file, symbols, symbol_bytes, strings, string_bytes):
-    """A file with one function's code, a symbol table and its names; what is not given stays a hole."""
+    """A file with one function's code, a symbol table and its names; what is not given is a hole."""
     code, symbol_at = 4096, 8192
     string_at = symbol_at + symbol_bytes
     section_at = (string_at + string_bytes + 4095) & ~4095

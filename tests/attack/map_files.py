@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps files as code, as a program maps its libraries, and stays. "ready" on standard output: all are mapped.
+"""Maps files as code, as a program maps its libraries, and waits. "ready" on standard output: all are mapped.
 
 usage: map_files.py [--times N FILE] FILE...
 

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	process->self_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	process->self = elf_begin(process->self_fd, ELF_C_READ, NULL);
-	/* Return addresses within the file, wherever the tables look for one. */
+	/* Return addresses within the file, wherever the tables expect one. */
 	for (size_t i = 0; i < ARRAY_SIZE(stack); i++)
 		stack[i] = process->module[0].start + (size ? data[i % size] * 16u : 0);
 	thread = &process->thread[process->threads++];

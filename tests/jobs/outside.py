@@ -14,7 +14,7 @@ import time
 TICK_S = os.sysconf("SC_CLK_TCK")
 PERIOD_US = 100000       # of a CPU limit, the kernel's default
 QUOTA_LEAST_US = 2000    # the kernel refuses less than 1 ms
-HOG = """
+BUSY_LOOP = """
 import sys, time
 duty, period = float(sys.argv[1]), 0.02
 while True:
@@ -146,9 +146,9 @@ def able(device):
         else:
             kinds.add("network")
     if (os.cpu_count() or 1) >= 2:
-        kinds |= {"hog", "threads"}
+        kinds |= {"preempt", "threads"}
     else:
-        missing.update(hog="one CPU", threads="one CPU")
+        missing.update(preempt="one CPU", threads="one CPU")
     if device == "cuda":
         kinds |= {"card", "item", "empty_cache"}
     else:
@@ -228,7 +228,7 @@ class Outside:
     def __init__(self, fault, pid, cpus, card, groups, group, network, python):
         self.fault, self.pid, self.cpus, self.card = fault, pid, cpus, card
         self.groups, self.group, self.network, self.python = groups, group, network, python
-        self.hogs = []
+        self.preemptors = []
 
     def prepare(self):
         """What takes its time, before the fault begins: what the rank uses of the CPU or the network, over two seconds."""
@@ -243,14 +243,14 @@ class Outside:
 
     def begin(self):
         fault = self.fault
-        if fault["kind"] == "hog":
+        if fault["kind"] == "preempt":
             for cpu in self.cpus:
-                for _ in range(fault["hogs"]):
-                    hog = subprocess.Popen([sys.executable, "-c", HOG, str(fault["duty"])])
-                    os.sched_setaffinity(hog.pid, [cpu])
-                    self.hogs.append(hog)
+                for _ in range(fault["preemptors"]):
+                    preempt = subprocess.Popen([sys.executable, "-c", BUSY_LOOP, str(fault["duty"])])
+                    os.sched_setaffinity(preempt.pid, [cpu])
+                    self.preemptors.append(preempt)
         elif fault["kind"] == "card":
-            self.hogs.append(subprocess.Popen([*self.python, "-c", CARD_HOG, str(self.card), str(min(1.0, fault["percent"] / 100))]))
+            self.preemptors.append(subprocess.Popen([*self.python, "-c", CARD_HOG, str(self.card), str(min(1.0, fault["percent"] / 100))]))
         elif fault["kind"] == "cpu_max":
             quota = int(self.use / (1 + fault["percent"] / 100) * PERIOD_US)
             self.groups.limit(self.group, max(QUOTA_LEAST_US, quota))
@@ -263,10 +263,10 @@ class Outside:
 
     def end(self):
         kind = self.fault["kind"]
-        for hog in self.hogs:
-            hog.kill()
-            hog.wait()
-        self.hogs = []
+        for preempt in self.preemptors:
+            preempt.kill()
+            preempt.wait()
+        self.preemptors = []
         if kind == "cpu_max":
             self.groups.limit(self.group, 0)
         elif kind == "memory":
@@ -286,14 +286,14 @@ class Noise(threading.Thread):
 
     def run(self):
         while not self.over.wait(self.rng.uniform(0.5, 6)):
-            hogs = [subprocess.Popen(["nice", "-n", str(nice), sys.executable, "-c", HOG, str(duty)]) for duty, nice in
+            preemptors = [subprocess.Popen(["nice", "-n", str(nice), sys.executable, "-c", BUSY_LOOP, str(duty)]) for duty, nice in
                     ((self.rng.uniform(0.3, 1), self.rng.randrange(15))
                      for _ in range(self.rng.randint(1, 2)))]
             self.bursts += 1
             self.over.wait(self.rng.uniform(0.05, 1.5))
-            for hog in hogs:
-                hog.kill()
-                hog.wait()
+            for preempt in preemptors:
+                preempt.kill()
+                preempt.wait()
 
     def stop(self):
         self.over.set()

@@ -26,7 +26,7 @@ KINDS = {
     "item": (("between",), ["sync", "outside", "forward"], None, "host"),
     "empty_cache": (("outside",), ["outside", "sync"], None, "host"),
     "card": (("-",), ["compute", "forward", "backward", "sync", "optimizer"], None, "card"),
-    "hog": (("-",), [], ["preemption"], "host"),
+    "preempt": (("-",), [], ["preemption"], "host"),
     "cpu_max": (("-",), [], ["throttling"], "host"),
     "memory": (("-",), [], ["page_faults", "host"], "host"),
     "network": (("-",), ["forward", "backward", "sync", "optimizer"], ["communication", "link", "node_network"], None),
@@ -35,7 +35,7 @@ KINDS = {
     "exit": (("outside",), [], ["ended"], None),
 }
 CARD_ONLY = {"item", "empty_cache", "card"}
-ALONE = {"hog", "cpu_max", "memory", "network", "stop", "threads", "card"}  # their own time is not measured by the rank: no overlap
+ALONE = {"preempt", "cpu_max", "memory", "network", "stop", "threads", "card"}  # their own time is not measured by the rank: no overlap
 CHECKPOINT_PERCENT = 100.0  # of the steps between two checkpoints: one that waits longer is a hang
 HANGS = {"stop", "deadlock", "exit"}
 LAST = {"deadlock", "exit"}
@@ -102,7 +102,7 @@ def kinds_for(shape, options, ranks, able, cpus):
     if not options.get("checkpoint_every"):
         kinds = [k for k in kinds if k != "slow_checkpoint"]
     if not cpus:
-        kinds = [k for k in kinds if k not in ("hog", "threads")]
+        kinds = [k for k in kinds if k not in ("preempt", "threads")]
     if shape == "tiny":  # of 5 ms: a collection takes several, a write to a disk too
         kinds = [k for k in kinds if k not in ("gc", "fsync")]
     if shape in ("twojobs", "noisy"):
@@ -139,7 +139,7 @@ def fill_cpus(rng, options):
 def draw_fault(rng, kind, shape, ranks, cpus, number):
     alike = kind in ALIKE and rng.random() < 0.12
     rank = "all" if alike else rng.randrange(ranks)
-    if kind in ("hog", "threads"):  # a rank that has its CPUs for itself
+    if kind in ("preempt", "threads"):  # a rank that has its CPUs for itself
         free = [r for r in range(ranks) if sum(bool(set(cpus[r]) & set(c)) for c in cpus) == 1]
         if not free:
             return None
@@ -148,8 +148,8 @@ def draw_fault(rng, kind, shape, ranks, cpus, number):
     fault = dict(id="f%d" % number, kind=kind, rank=rank, place=place, percent=round(spread(rng, *PERCENT), 1))
     if kind == "slow_checkpoint":
         fault["percent"] = round(spread(rng, PERCENT[0], CHECKPOINT_PERCENT), 1)
-    if kind == "hog":
-        fault.update(hogs=rng.randint(1, 3), duty=round(rng.uniform(0.4, 1.0), 2))
+    if kind == "preempt":
+        fault.update(preemptors=rng.randint(1, 3), duty=round(rng.uniform(0.4, 1.0), 2))
     if kind == "threads":
         fault["threads"] = rng.randint(1, 3)
     if kind == "network":
@@ -183,7 +183,7 @@ def draw_faults(rng, shape, options, ranks, cpus, able, seconds, first_s, gap_s)
         fault = draw_fault(rng, kind, shape, ranks, cpus, number)
         length = draw_length(rng, kind, left)
         if fault is None:
-            if all(k in ("hog", "threads") for k in kinds):
+            if all(k in ("preempt", "threads") for k in kinds):
                 break
             continue
         if length > left:

@@ -169,7 +169,7 @@ def score_job(job, rows):
     return dict(shape=job["shape"], job=job["job"], faults=[{k: v for k, v in f.items() if k != "slices"} for f in result],
                 claimed_s=sum(x.claimed() for x in found), credited_s=sum(x.credited for x in found), findings=len(found),
                 clean_hours=sum(b - a for a, b in job["clean"]) / 3.6e12 * job["world_size"],
-                clean_loud=[told(x, job) for x in clean_loud], wrong_rank=[told(x, job) for x in wrong], alike_accused=[told(x, job) for x in alike])
+                clean_loud=[announced(x, job) for x in clean_loud], wrong_rank=[announced(x, job) for x in wrong], alike_accused=[announced(x, job) for x in alike])
 
 
 def credit(finding, faults, left):
@@ -189,7 +189,7 @@ def credit(finding, faults, left):
     return got
 
 
-def told(finding, job):
+def announced(finding, job):
     """A finding in words, with what the steps really took then."""
     really = [p for p in job.get("pace", []) if finding.begin < p[1] and finding.end > p[0]]
     took, lost = sum(p[1] - p[0] for p in really) / 1e9, sum(p[2] for p in really)
@@ -227,13 +227,13 @@ def whole(jobs):
                   clean_rank_hours=hours, clean_loud=loud, clean_loud_per_rank_hour=ratio(loud, hours),
                   wrong_rank=sum(len(job["wrong_rank"]) for job in jobs), findings=sum(job["findings"] for job in jobs))
     alike = [f for job in jobs for f in job["faults"] if f["rank"] == "all" and f["matters"]]
-    result["alike"] = dict(faults=len(alike), lost_s=sum(f["lost_s"] for f in alike), told_as_job_s=sum(f["given_s"] for f in alike),
+    result["alike"] = dict(faults=len(alike), lost_s=sum(f["lost_s"] for f in alike), given_to_job_s=sum(f["given_s"] for f in alike),
                            accused=sum(len(job["alike_accused"]) for job in jobs))
     result["delay"] = {}
     for name, least, below in LOUD_CLASSES:
         faults = [f for job in jobs for f in job["faults"] if f["matters"] and f["rank"] != "all" and least <= f["growth_percent"] < below and f["kind"] not in HANGS]
         delays = [f["delay_s"] for f in faults if f["delay_s"] is not None]
-        result["delay"][name] = dict(faults=len(faults), told=len(delays), median_s=quantile(delays, 0.5), p95_s=quantile(delays, 0.95))
+        result["delay"][name] = dict(faults=len(faults), announced=len(delays), median_s=quantile(delays, 0.5), p95_s=quantile(delays, 0.95))
     shapes = sorted({job["shape"] for job in jobs})
     result["shapes"] = {}
     for shape in shapes:
@@ -264,9 +264,9 @@ def show(result):
         result["clean_loud"], result["clean_rank_hours"], "-" if result["clean_loud_per_rank_hour"] is None else "%.1f" % result["clean_loud_per_rank_hour"]))
     alike = result["alike"]
     print("all alike    %d faults, %.1f s lost, %.1f s attributed to the job; %d findings of warning or worse accuse a rank" % (
-        alike["faults"], alike["lost_s"], alike["told_as_job_s"], alike["accused"]))
+        alike["faults"], alike["lost_s"], alike["given_to_job_s"], alike["accused"]))
     for name, row in result["delay"].items():
-        print("delay        %-13s %d of %d announced; median %s, 95 %% %s" % (name, row["told"], row["faults"], seconds(row["median_s"]), seconds(row["p95_s"])))
+        print("delay        %-13s %d of %d announced; median %s, 95 %% %s" % (name, row["announced"], row["faults"], seconds(row["median_s"]), seconds(row["p95_s"])))
     print("\n%-15s %6s %8s %6s %9s %5s %10s %6s" % ("shape", "faults", "lost s", "rank", "activity", "own", "precision", "false"))
     for name, row in result["shapes"].items():
         print("%-15s %6d %8.1f %6s %9s %5d %10s %6d" % (name, row["faults"], row["lost_s"], percent(row["recall_rank"]), percent(row["recall_activity"]), row["own"],

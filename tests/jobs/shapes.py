@@ -335,7 +335,7 @@ class Closure(Job):
 
 
 class Compiled(Job):
-    """Its middle layers are compiled; faults stay outside the compiled code."""
+    """Its middle layers are compiled; faults are outside the compiled code."""
 
     def make(self):
         body = Body(self.options, self.faults)

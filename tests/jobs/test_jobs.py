@@ -73,9 +73,9 @@ class Score(unittest.TestCase):
     def test_activity(self):
         got = self.judge([fault("a", 1, 20, 40, 10.0)], [finding(1, 20, 40, 2.0, activity="backward", side="card")])
         self.assertEqual((got["all"]["recall_activity"], got["all"]["side"]), (0.0, 0.0))
-        hog = fault("a", 1, 20, 40, 10.0, kind="hog", activities=[], causes=["preemption"])
-        self.assertAlmostEqual(self.judge([hog], [finding(1, 20, 40, 2.0, cause="preemption", activity="backward")])["all"]["recall_activity"], 1, 3)
-        self.assertEqual(self.judge([hog], [finding(1, 20, 40, 2.0, cause="throttling", activity="backward")])["all"]["recall_activity"], 0.0)
+        preempt = fault("a", 1, 20, 40, 10.0, kind="preempt", activities=[], causes=["preemption"])
+        self.assertAlmostEqual(self.judge([preempt], [finding(1, 20, 40, 2.0, cause="preemption", activity="backward")])["all"]["recall_activity"], 1, 3)
+        self.assertEqual(self.judge([preempt], [finding(1, 20, 40, 2.0, cause="throttling", activity="backward")])["all"]["recall_activity"], 0.0)
         loader = fault("a", 1, 20, 40, 10.0, activities=["dataloader"])
         self.assertAlmostEqual(self.judge([loader], [finding(1, 20, 40, 2.0, cause="dataloader")])["all"]["recall_activity"], 1, 3)
 
@@ -93,7 +93,7 @@ class Score(unittest.TestCase):
     def test_all_alike(self):
         alike = fault("a", "all", 20, 40, 10.0)
         got = self.judge([alike], [finding(None, 20, 40, 2.0)])
-        self.assertAlmostEqual(got["alike"]["told_as_job_s"], 10, 2)
+        self.assertAlmostEqual(got["alike"]["given_to_job_s"], 10, 2)
         self.assertEqual((got["alike"]["accused"], got["all"]["faults"]), (0, 0))
         got = self.judge([alike], [finding(0, 20, 40, 2.0)])
         self.assertEqual((got["alike"]["accused"], got["precision"]), (1, 0.0))
@@ -265,7 +265,7 @@ class Plan(unittest.TestCase):
         for p in self.plans():
             for each in p["jobs"]:
                 for f in each["faults"]:
-                    if f["kind"] in ("hog", "threads"):
+                    if f["kind"] in ("preempt", "threads"):
                         others = set().union(*(set(c) for r, c in enumerate(each["cpus"]) if r != f["rank"]))
                         self.assertFalse(set(each["cpus"][f["rank"]]) & others)
 

@@ -187,7 +187,7 @@ static void what_straddles_counts_in_both(void **state)
 	has(ACTIVITY_OUTSIDE, 80);
 	assert_int_equal(last()->syncs, 0); /* it began before */
 	stage_of(1, 0, STEPS_NONE, STAGE_DATALOADER, 300, 50); /* an evaluation */
-	stage_of(1, 0, STEPS_NONE, STAGE_SYNC, 360, 5);	       /* of the step, but so many waited that it was not told */
+	stage_of(1, 0, STEPS_NONE, STAGE_SYNC, 360, 5);	       /* of the step, but so many waited that it was not reported */
 	step_at(0, 4, 350, 100);
 	has(ACTIVITY_SYNC, 5);
 	has(ACTIVITY_OUTSIDE, 95);

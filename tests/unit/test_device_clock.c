@@ -334,7 +334,7 @@ static void a_long_wait_on_the_device(void **state)
 	assert_in_range(host, given, given + 2 * MS);
 }
 
-/* Whatever a process says: nothing overflows, and times stay between the call and the notice. */
+/* Whatever a process says: nothing overflows, and times are between the call and the notice. */
 static void lies(void **state)
 {
 	static const uint64_t odd[] = {

@@ -8,7 +8,7 @@ static double usual(void)
 	return script_evidence(&script.said[script.n_said - 1].finding, "step_time")->peers * 1e-9;
 }
 
-/* The usual of now: told by a finding. */
+/* The usual of now: from a finding. */
 static double usual_now(void)
 {
 	size_t before = script.n_said;

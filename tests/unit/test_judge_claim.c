@@ -75,7 +75,7 @@ static void an_imbalance_is_never_announced(void **state)
 {
 	(void)state;
 	begin();
-	script.slack = INFINITY; /* it is told beside what the steps lost */
+	script.slack = INFINITY; /* it is reported beside what the steps lost */
 	claim(FINDING_IMBALANCE, CAUSE_STAGE, "", 0.09, 120);
 	assert_int_equal(claimed(FINDING_IMBALANCE)->severity, SEVERITY_INFO);
 	assert_int_equal(claimed(FINDING_IMBALANCE)->noticed_ns, 0);
@@ -89,7 +89,7 @@ static void what_is_one_finding(void **state)
 
 	(void)state;
 	begin();
-	script.slack = INFINITY; /* an imbalance is told beside what the steps lost */
+	script.slack = INFINITY; /* an imbalance is reported beside what the steps lost */
 	for (int i = 0; i < 40; i++) {
 		claim(FINDING_IMBALANCE, i % 2 ? CAUSE_STAGE : CAUSE_SEQUENCE, "", 0.02, 0.3);
 		claim(FINDING_SLOW_COMMUNICATION, i < 10 ? CAUSE_LINK : CAUSE_NODE, "", i < 10 ? 0.02 : 0.03, 0.3);
@@ -125,7 +125,7 @@ static void what_steps_do_not_lose_is_none(void **state)
 	}
 }
 
-/* What a communicator explains is not told again of the job, and is not learned. */
+/* What a communicator explains is not reported again for the job, and is not learned. */
 static void what_a_communicator_explains_is_not_the_jobs(void **state)
 {
 	(void)state;

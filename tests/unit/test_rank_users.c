@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Users of ranks: read, told apart, suspected for what their own processes do; environments of any size. */
+/* Users of ranks: read, kept apart, suspected for what their own processes do; environments of any size. */
 #include "daemon/base/procfs.h"
 #include "tests/unit/ranks_fixture.h"
 
@@ -13,7 +13,7 @@ static void each_rank_has_its_user(void **state)
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_int_equal(ranks_by_pid(t.ranks, 100)->uid, 1000);
 	assert_false(ranks_disputed(t.ranks, ranks_by_pid(t.ranks, 100), &uid));
-	/* Another user claims the same number of the same job: both are told, and neither is suspected for it. */
+	/* Another user claims the same number of the same job: both have a remark, and neither is suspected for it. */
 	PUT(102, 1, 200, TORCH, .uid = 65534, ENV("RANK=0\0WORLD_SIZE=2\0JOB_ID=j"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_true(ranks_disputed(t.ranks, ranks_by_pid(t.ranks, 100), &uid));
@@ -65,7 +65,7 @@ static void a_large_environment_hides_nothing(void **state)
 	assert_string_equal(ranks_suspicion(t.ranks, 1000), "");
 }
 
-/* More than execve() can give: no rank, told, and its user is suspected; the next image of the process is looked at anew. */
+/* More than execve() can give: no rank, reported, and its user is suspected; the next image of the process is read anew. */
 static void an_impossible_environment_is_refused(void **state)
 {
 	size_t size;

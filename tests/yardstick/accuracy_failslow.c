@@ -45,8 +45,8 @@ struct alarms {
 
 typedef void (*rule_of_run)(const struct run *run, struct alarms *ret);
 
-/* What is told of the job now. */
-struct told {
+/* What findings say of the job now. */
+struct said {
 	bool open;
 	enum finding_severity least;
 	uint64_t since_step;
@@ -54,17 +54,17 @@ struct told {
 
 static void tell(void *arg, const struct finding *finding)
 {
-	struct told *told = arg;
+	struct said *said = arg;
 
-	told->open = finding->state == FINDING_OPEN && finding->severity >= told->least;
-	told->since_step = finding->since_step;
+	said->open = finding->state == FINDING_OPEN && finding->severity >= said->least;
+	said->since_step = finding->since_step;
 }
 
 static void judge_alarms(const struct run *run, struct alarms *ret, enum finding_severity least)
 {
 	static const struct frame_who who = {.rank = 0, .stage = FRAME_NONE};
-	struct told told = {.least = least};
-	const struct judge_sink sink = {.finding = tell, .arg = &told};
+	struct said said = {.least = least};
+	const struct judge_sink sink = {.finding = tell, .arg = &said};
 	struct judge_options options;
 	uint64_t now = 0, next_id = 1;
 	struct judge *judge;
@@ -92,11 +92,11 @@ static void judge_alarms(const struct run *run, struct alarms *ret, enum finding
 		if (judge_frame(judge, &frame, NULL) < 0)
 			abort();
 		/* Only the begin of an alarm counts. */
-		ret->alarm[i] = told.open && !before;
-		ret->onset[i] = told.since_step;
-		if (before && !told.open && i >= run->end && ret->relieved == RUN_STEPS)
+		ret->alarm[i] = said.open && !before;
+		ret->onset[i] = said.since_step;
+		if (before && !said.open && i >= run->end && ret->relieved == RUN_STEPS)
 			ret->relieved = i;
-		before = told.open;
+		before = said.open;
 	}
 	judge_free(judge);
 }
