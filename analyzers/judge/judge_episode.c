@@ -536,9 +536,8 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 /* Of all ranks, then the claims, then the job's; NULL after the last one. */
 static struct judge_watch *watch_at(struct judge *judge, size_t i)
 {
-	struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
-
 	if (i < RANK_WATCHES * judge->ranks) {
+		struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
 		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
 
 		return watches[i % RANK_WATCHES];

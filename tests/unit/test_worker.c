@@ -215,7 +215,7 @@ static void test_cannot_be_killed(void **state)
 		workers_status(workers, &status);
 	}
 	assert_int_equal(worker_ask(workers, &brief, OWNER, "echo", 5, NULL, 0, on_done, &heard, &id), -EUSERS);
-	(void)ask(&brief, OTHER, "echo", &other);
+	(void)ask(&once, OTHER, "echo", &other);
 	wait_for(&other);
 	assert_int_equal(other.end, WORKER_ANSWERED);
 	/* The file system ends after all, and with it the processes. */
@@ -224,7 +224,7 @@ static void test_cannot_be_killed(void **state)
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 		workers_status(workers, &status);
 	}
-	assert_int_equal(end_of(&brief, "echo", &heard), WORKER_ANSWERED);
+	assert_int_equal(end_of(&once, "echo", &heard), WORKER_ANSWERED);
 	pthread_cancel(thread);
 	pthread_join(thread, NULL);
 	close(server);
