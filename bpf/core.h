@@ -43,7 +43,13 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+/* x86: the base of the segment fs is what the C library's pthread_self() returns. */
+struct thread_struct {
+	unsigned long fsbase;
+};
+
 struct task_struct {
+	unsigned int __state; /* since 5.14, 2f064a59a11f */
 	unsigned int flags;
 	int pid;
 	int tgid;
@@ -52,6 +58,11 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
+	struct thread_struct thread;
+};
+
+struct task_struct___state {
+	long state; /* until 5.13 */
 };
 
 #pragma clang attribute pop

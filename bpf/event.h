@@ -24,6 +24,8 @@ enum rt_kind {
 	RT_KIND_EXIT = 5,	/* proc.h: a process ended (last thread) */
 	RT_KIND_MARKER = 6,	/* marker.h: records of a marker library */
 	RT_KIND_LAUNCHES = 7,	/* launches.h: no record, only a counter of drops: launches beyond the map's bound */
+	RT_KIND_SAMPLE = 8,	/* profile.h: a sample of a profiled thread */
+	RT_KIND_STACK = 9,	/* profile.h: a stack that samples refer to */
 	RT_KIND_MAX
 };
 

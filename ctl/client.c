@@ -210,12 +210,12 @@ int client_get(const struct command *command, Ranktrace__RequestType type, Rankt
 	return client_ask(command, &request, body, ret);
 }
 
-int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+int client_ask_of_ranks(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
 	struct ranges *ret_ranks, Ranktrace__Response **ret)
 {
-	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	Ranktrace__RankRange range[RANGES_MAX], *item[RANGES_MAX];
 	const char *text = command_option(command, "rank");
+	int code;
 
 	*ret_ranks = (struct ranges){0};
 	if (text && ranges_parse(text, ret_ranks) < 0)
@@ -226,10 +226,21 @@ int client_get_of_ranks(const struct command *command, Ranktrace__RequestType ty
 		range[i].last = (int32_t)ret_ranks->range[i].last;
 		item[i] = &range[i];
 	}
+	request->ranks = item;
+	request->n_ranks = ret_ranks->count;
+	code = client_ask(command, request, body, ret);
+	request->ranks = NULL;
+	request->n_ranks = 0;
+	return code;
+}
+
+int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
+	struct ranges *ret_ranks, Ranktrace__Response **ret)
+{
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+
 	request.type = type;
-	request.ranks = item;
-	request.n_ranks = ret_ranks->count;
-	return client_ask(command, &request, body, ret);
+	return client_ask_of_ranks(command, &request, body, ret_ranks, ret);
 }
 
 void client_free(Ranktrace__Response *response)

@@ -21,6 +21,8 @@ int client_ask_quietly(const struct command *command, Ranktrace__Request *reques
 int client_get(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);
 /* The same of the ranks of the option --rank, which ret_ranks holds then; all without the option. */
+int client_ask_of_ranks(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
+	struct ranges *ret_ranks, Ranktrace__Response **ret);
 int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	struct ranges *ret_ranks, Ranktrace__Response **ret);
 void client_free(Ranktrace__Response *response);

@@ -201,6 +201,20 @@ static void external_long_help(char **args)
 			*args = (char *)"--help";
 }
 
+/* A program may have the daemon do something: by this tracectl, at this socket. */
+static int external_leave_self(const struct command *command)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int code = EXIT_DONE;
+
+	if (n > 0) {
+		self[n] = 0;
+		code = external_leave("RANKTRACE_TRACECTL", self);
+	}
+	return code == EXIT_DONE ? external_leave("RANKTRACE_SOCKET", command->socket) : code;
+}
+
 int external_run(const struct command *command, const char *verb, int argc, char **argv)
 {
 	const char *known = getenv("RANKTRACE_STATE_DIR");
@@ -224,6 +238,8 @@ int external_run(const struct command *command, const char *verb, int argc, char
 		code = external_leave("RANKTRACE_STATE_DIR", command->state_dir);
 	else if ((!known || !*known) && !external_reads_elsewhere(argc, argv))
 		code = external_ask_daemon(command, verb);
+	if (code == EXIT_DONE)
+		code = external_leave_self(command);
 	if (code == EXIT_DONE) {
 		execv(path, args);
 		code = fail(EXIT_REFUSED, "cannot run %s: %s", path, strerror(errno));

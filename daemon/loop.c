@@ -7,16 +7,19 @@
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/daemon.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
 #define TICK_NS (100 * NSEC_PER_MSEC)
 #define STATUS_NS (5 * NSEC_PER_SEC)
+#define LAST_DRAINS_MAX 20 /* at the stop: 1 s */
 
 static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
 
@@ -29,23 +32,36 @@ struct loop {
 	struct event *ring;
 	uint64_t watchdog_ns; /* 0: no systemd watchdog */
 	int drain_error;      /* last error: each is logged once */
-	int flush_error;
+	bool store_waits;     /* for its writer: the next batch is passed as soon as that is done */
 	uint64_t *due_ns;    /* of duties[] */
 	const char *longest; /* longest duty since the last tick */
 	uint64_t longest_ns;
 };
 
-static void loop_drain(struct loop *loop, uint64_t now_ns)
+/* 1: a drain that ended at its bound has left records. */
+static int loop_drain_some(struct loop *loop)
 {
 	int r = kernel_drain(loop->context->kernel);
 
-	(void)now_ns;
-	/* A drain that ended at its bound has left records. */
-	if (r >= 0 && r < KERNEL_DRAIN_MAX)
+	if (r == 0)
 		loop->context->drained_ns = monotonic_ns();
 	if (r < 0 && r != loop->drain_error)
 		log_error_errno("loop", r, "cannot read the ring, trying again every 100 ms");
 	loop->drain_error = r < 0 ? r : 0;
+	return r;
+}
+
+static void loop_drain(struct loop *loop, uint64_t now_ns)
+{
+	(void)now_ns;
+	(void)loop_drain_some(loop);
+}
+
+/* Records of before the stop. What ranks send meanwhile has no end. */
+static void loop_drain_last(struct loop *loop)
+{
+	for (unsigned i = 0; i < LAST_DRAINS_MAX && loop_drain_some(loop) > 0; i++)
+		;
 }
 
 static void loop_tick_collectors(struct loop *loop, uint64_t now_ns)
@@ -68,9 +84,19 @@ static void loop_tick_findings(struct loop *loop, uint64_t now_ns)
 	online_tick(loop->context->findings, now_ns);
 }
 
+static void loop_tick_gauges(struct loop *loop, uint64_t now_ns)
+{
+	gauges_tick(loop->context->gauges, now_ns);
+}
+
 static void loop_tick_levels(struct loop *loop, uint64_t now_ns)
 {
 	levels_tick(loop->context, now_ns);
+}
+
+static void loop_tick_metrics(struct loop *loop, uint64_t now_ns)
+{
+	metrics_tick(loop->context->metrics, now_ns);
 }
 
 static void loop_tick_log(struct loop *loop, uint64_t now_ns)
@@ -84,14 +110,11 @@ static void loop_tick_dumps(struct loop *loop, uint64_t now_ns)
 	dumps_tick(loop->context->dumps, now_ns);
 }
 
-static void loop_flush(struct loop *loop, uint64_t now_ns)
+static void loop_pass_rows(struct loop *loop, uint64_t now_ns)
 {
 	struct store *store = loop->context->store;
-	int r = store_flush(store, store_utc_ns(store, now_ns));
 
-	if (r < 0 && r != loop->flush_error)
-		log_error_errno("loop", r, "cannot write the store, trying again");
-	loop->flush_error = r < 0 ? r : 0;
+	loop->store_waits = !store_pass(store, store_utc_ns(store, now_ns));
 }
 
 /* Status for `systemctl status`: "L0,L3 on; 8 ranks; 1.2 GiB stored". */
@@ -143,9 +166,9 @@ static uint64_t loop_every_second(const struct loop *loop)
 	return NSEC_PER_SEC;
 }
 
-static uint64_t loop_every_flush(const struct loop *loop)
+static uint64_t loop_every_pass(const struct loop *loop)
 {
-	return loop->context->config.flush_interval_ns;
+	return loop->store_waits ? TICK_NS : loop->context->config.flush_interval_ns;
 }
 
 static uint64_t loop_every_status(const struct loop *loop)
@@ -169,16 +192,19 @@ static const struct duty {
 	{"collectors", loop_tick_collectors, loop_every_tick},
 	{"steps", loop_tick_steps, loop_every_tick},
 	{"ranks", loop_tick_ranks, loop_every_tick},
+	{"gauges", loop_tick_gauges, loop_every_second},
 	{"findings", loop_tick_findings, loop_every_tick},
 	{"levels", loop_tick_levels, loop_every_second},
 	{"dumps", loop_tick_dumps, loop_every_second},
+	{"metrics", loop_tick_metrics, loop_every_second},
 	{"log", loop_tick_log, loop_every_second},
-	{"store", loop_flush, loop_every_flush},
+	{"store", loop_pass_rows, loop_every_pass},
 	{"status", loop_notify_status, loop_every_status},
 	{"watchdog", loop_notify_watchdog, loop_every_watchdog},
 };
 
 #define LAG_LONG_NS NSEC_PER_SEC
+#define LAG_GOAL_NS (250 * NSEC_PER_MSEC) /* no stop is to be longer; a new maximum beyond it is logged */
 
 static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
 {
@@ -191,10 +217,10 @@ static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
 /* At a tick's start. Lag outside duties: an answer to a client, a signal, or time off the CPU. */
 static void loop_measure_lag(struct loop *loop)
 {
-	uint64_t late_ns = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS);
+	uint64_t max_ns = loop->context->lag.max_ns, late_ns = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS);
 	bool is_duty = loop->longest_ns > late_ns / 2;
 
-	if (late_ns >= LAG_LONG_NS)
+	if (late_ns >= LAG_LONG_NS || (late_ns >= LAG_GOAL_NS && late_ns > max_ns))
 		log_warning("loop", "the event loop was late by %.2f s (longest: %s%s%.2f s)", (double)late_ns / 1e9,
 			is_duty ? loop->longest : "no duty of its own", is_duty ? " " : ", duties at most ",
 			(double)loop->longest_ns / 1e9);
@@ -210,15 +236,15 @@ static void loop_on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	loop_measure_lag(loop);
 	for (size_t i = 0; i < ARRAY_SIZE(duties); i++) {
-		uint64_t now_ns = monotonic_ns();
-		uint64_t period_ns = duties[i].period_ns(loop);
+		uint64_t now_ns = monotonic_ns(), period_ns;
 
 		if (now_ns + TICK_NS < loop->due_ns[i])
 			continue;
+		duties[i].run(loop, now_ns);
+		period_ns = duties[i].period_ns(loop); /* which may depend on what the duty did */
 		loop->due_ns[i] += period_ns;
 		if (loop->due_ns[i] <= now_ns)
 			loop->due_ns[i] = now_ns + period_ns;
-		duties[i].run(loop, now_ns);
 		loop_note(loop, duties[i].name, monotonic_ns() - now_ns);
 	}
 }
@@ -319,7 +345,7 @@ int loop_run(struct loop *loop)
 	log_notice("loop", "ready: %s", text);
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
-	loop_drain(loop, 0); /* records since the last tick */
+	loop_drain_last(loop);
 	return r < 0 ? log_error_errno("loop", -EIO, "the event loop failed") : 0;
 }
 

@@ -12,13 +12,16 @@
 #include "daemon/control/control.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
 #include "daemon/probes/quarantine.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/control/request.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/ranks/rank_budget.h"
+#include "daemon/stacks/profiles.h"
 #include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -119,9 +122,12 @@ MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
 MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
 MAIN_MODULE(allocs, allocs_new, allocs_free)
+MAIN_MODULE(gauges, gauges_new, gauges_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
 MAIN_MODULE(stacks, stacks_new, stacks_free)
+MAIN_MODULE(profiles, profiles_new, profiles_free)
 MAIN_MODULE(dumps, dumps_new, dumps_free)
+MAIN_MODULE(metrics, metrics_new, metrics_free)
 MAIN_MODULE(control, control_open, control_close)
 
 static void main_deliver(void *arg, const void *data, size_t size_bytes)
@@ -163,9 +169,11 @@ static const struct subsystem {
 	{"store", main_open_store, close_store, true},
 	{"quarantine", open_quarantine, close_quarantine, false},
 	{"kernel", open_kernel, close_kernel, false},
+	{"gauges", open_gauges, close_gauges, false},
 	{"ranks", open_ranks, close_ranks, false},
 	{"budget", open_budget, close_budget, false}, /* is notified of a rank's end before its state is given up */
 	{"stacks", open_stacks, close_stacks, false},
+	{"profiles", open_profiles, close_profiles, false},
 	{"steps", open_steps, close_steps, false},
 	{"operations", open_ops, close_ops, false},
 	{"findings", open_findings, close_findings,
@@ -174,6 +182,7 @@ static const struct subsystem {
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
 	{"dumps", open_dumps, close_dumps, false},
+	{"metrics", open_metrics, close_metrics, true},
 	{"control", open_control, close_control, true},
 };
 

@@ -153,7 +153,6 @@ int start_store(const struct config *config, struct store **ret)
 		.events_size_bytes_max = config->events_size_bytes_max,
 		.events_age_ns_max = config->events_age_ns_max,
 		.summary_age_ns_max = config->summary_age_ns_max,
-		.flush_interval_ns = config->flush_interval_ns,
 	};
 	char path[PATH_MAX + 16], owner[32] = "";
 	int r = store_open(&options, ret);

@@ -180,6 +180,7 @@ Done in $SECONDS s; the daemon stops now. To go on, start one:
   tracectl ranks                       which process is which rank, and its current stage
   tracectl set L1=true --for 10m       every collective of every rank
   tracectl ops                         where each rank stands in its collectives, and who is missing when a job hangs
+  tracectl stack                       where all threads of the ranks are, Python and native, and who is elsewhere than the rest
   tracectl findings                    what is slow or hangs, since when, why, and at what cost
   tracectl report                      the slow cards of the day on one page; --html -o FILE
   tracectl timeline -o x.pftrace       the last ten minutes for ui.perfetto.dev

@@ -69,24 +69,99 @@ static Ranktrace__StackProcess *stack_read(const struct reply_pid *want)
 	return message ? message : stack_gone(want->pid);
 }
 
-static int stack_serve(const struct worker_task *task)
+/* What follows the head of a request. */
+struct stack_input {
+	const uint8_t *data;
+	size_t size_bytes;
+	uint32_t count;
+};
+
+static const void *stack_take(struct stack_input *input, size_t size_bytes)
 {
-	struct reply_pid want[REPLY_PIDS_MAX];
-	size_t count = task->size_bytes / sizeof(*want);
-	int r = worker_child_keep(
-		STACK_BIT(CAP_SYS_PTRACE) | STACK_BIT(CAP_DAC_READ_SEARCH) | STACK_BIT(CAP_CHECKPOINT_RESTORE));
+	const uint8_t *data = input->data;
 
-	if (count > REPLY_PIDS_MAX || task->size_bytes % sizeof(*want))
+	if (size_bytes > input->size_bytes)
+		return NULL;
+	input->data += size_bytes;
+	input->size_bytes -= size_bytes;
+	return data;
+}
+
+static int stack_serve_threads(struct stack_input *input)
+{
+	int r = 0;
+
+	if (input->count > REPLY_PIDS_MAX)
 		return -EINVAL;
-	memcpy(want, task->request, task->size_bytes);
-	for (size_t i = 0; i < count && r >= 0; i++) {
-		Ranktrace__StackProcess *message = stack_read(&want[i]);
+	for (uint32_t i = 0; i < input->count && r >= 0; i++) {
+		const struct reply_pid *want = stack_take(input, sizeof(*want));
+		Ranktrace__StackProcess *message = want ? stack_read(want) : NULL;
 
-		r = message ? stack_answer(message) : -ENOMEM;
+		r = !want ? -EINVAL : message ? stack_answer(message) : -ENOMEM;
 		if (message)
 			ranktrace__stack_process__free_unpacked(message, NULL);
 	}
 	return r;
+}
+
+static int stack_serve_layout(struct stack_input *input)
+{
+	const struct reply_pid *want = stack_take(input, sizeof(*want));
+	struct reply_layout layout = {.reason = "the process has ended"};
+
+	if (!want)
+		return -EINVAL;
+	if (stack_is(want))
+		sample_layout(want->pid, &layout);
+	return worker_child_add(&layout, sizeof(layout), NULL, 0);
+}
+
+/* Answers of a process that is another one by now are of no use: the daemon drops what comes without an end. */
+static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack, const char *frames)
+{
+	struct reply_stack reply = {
+		.stack = stack->stack, .bytes = frames ? (uint32_t)strlen(frames) : 0, .refused = !frames};
+	int r = worker_child_add(&reply, sizeof(reply), NULL, 0);
+
+	(void)arg;
+	return r < 0 || !frames ? r : worker_child_add(frames, reply.bytes, NULL, 0);
+}
+
+static int stack_serve_names(struct stack_input *input)
+{
+	const struct reply_pid *want = stack_take(input, sizeof(*want));
+	const struct rt_profile_stack_event *stack[REPLY_STACKS_MAX];
+
+	if (!want || input->count > REPLY_STACKS_MAX)
+		return -EINVAL;
+	for (uint32_t i = 0; i < input->count; i++) {
+		const struct rt_profile_stack_event *head = (const void *)input->data;
+
+		if (input->size_bytes < sizeof(head->event))
+			return -EINVAL;
+		stack[i] = stack_take(input, head->event.size_bytes);
+		if (!stack[i] || !reply_stack_event_valid(stack[i], head->event.size_bytes))
+			return -EINVAL;
+	}
+	return stack_is(want) ? sample_name("/proc", want->pid, stack, input->count, stack_add_named, NULL) : -ESRCH;
+}
+
+static int stack_serve(const struct worker_task *task)
+{
+	static int (*const serve[REPLY_WHATS])(struct stack_input * input) = {
+		[REPLY_THREADS] = stack_serve_threads,
+		[REPLY_LAYOUT] = stack_serve_layout,
+		[REPLY_NAMES] = stack_serve_names,
+	};
+	struct stack_input input = {.data = task->request, .size_bytes = task->size_bytes};
+	const struct reply_request *request = stack_take(&input, sizeof(*request));
+
+	if (!request || request->what >= REPLY_WHATS)
+		return -EINVAL;
+	(void)worker_child_keep(
+		STACK_BIT(CAP_SYS_PTRACE) | STACK_BIT(CAP_DAC_READ_SEARCH) | STACK_BIT(CAP_CHECKPOINT_RESTORE));
+	input.count = request->count;
+	return serve[request->what](&input);
 }
 
 static void stack_show_thread(const Ranktrace__StackProcess *process, const Ranktrace__StackThread *thread)

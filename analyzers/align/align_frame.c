@@ -84,7 +84,7 @@ static bool align_groups_hash_grow(struct align_scratch *scratch, size_t groups)
 	return true;
 }
 
-/* From the first record on that is looked up all groups are in the hash, which is most work for nothing else. */
+/* All groups are in the hash from the first record that is searched for: before, filling it would be wasted. */
 static bool hash_begin(struct align_scratch *scratch, const struct align_job *job)
 {
 	size_t had = scratch->hash_size;
@@ -234,7 +234,7 @@ static void add_records(struct align *align, const struct align_job *job, struct
 }
 
 /* What steps are expected to be like changes where two that differ from it come one after the other; where none is
- * ever like another, looking for it ends. */
+ * ever like another, the search for it ends. */
 static void note_unlike(struct align_job *job, struct align_process *process, const struct align_slot *slot)
 {
 	process->unlike += process->unlike < UINT32_MAX;
@@ -282,7 +282,7 @@ void align_groups_end(struct align *align)
 
 /*
  * Steps that went by their templates to a frame. The first rank of a stream makes its groups, those after it that have
- * the same numbers are of the same groups, one after the other: nothing is looked up for an operation. A rank of whose
+ * the same numbers are of the same groups, one after the other: no operation is searched for. A rank of whose
  * streams one was seen with other numbers is taken record by record.
  */
 

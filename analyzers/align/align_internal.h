@@ -271,8 +271,18 @@ struct align_part {
 	bool aside;     /* came as of no step */
 };
 
+/* What samples of a process add up. */
+enum align_host_value {
+	ALIGN_CPU,
+	ALIGN_RUN_DELAY,
+	ALIGN_THROTTLED,
+	ALIGN_FAULTS,
+	ALIGN_MEMORY_STALL,
+	ALIGN_HOST_VALUES
+};
+
 struct align_host_sum {
-	double sum[4], covered_ns[4]; /* cpu, run delay, throttled, major faults */
+	double sum[ALIGN_HOST_VALUES], covered_ns[ALIGN_HOST_VALUES];
 	uint64_t launch_gap_ns;
 	double preemptor_ns;
 	uint32_t preemptor_pid;
@@ -384,7 +394,7 @@ struct align_process {
 
 struct align_sample {
 	uint64_t start_ns, duration_ns;
-	uint64_t value[4];
+	uint64_t value[ALIGN_HOST_VALUES];
 	uint64_t launch_gap_ns;
 	uint64_t preemptor_ns;
 	uint32_t preemptor_pid; /* 0: none, and hog_ns is 0 too */
@@ -534,7 +544,7 @@ static inline struct align_slot *align_slot_find(const struct align_process *pro
 	return slot->used && slot->step == step ? slot : NULL;
 }
 
-/* No operation of it is missing for want of looking: of a closed one. */
+/* All operations of a closed one were searched for. */
 static inline bool align_is_watched(const struct align_process *process, const struct align_slot *slot)
 {
 	return process->watched_ns && slot->closed && slot->start_ns >= process->watched_ns;
@@ -552,7 +562,7 @@ static inline bool align_is_unwatched(const struct align_process *process)
 	return process->unwatched_ns && !process->watched_ns;
 }
 
-/* Operations of it are missing for want of looking, or may be: of a closed one. */
+/* Some operations of a closed one were not searched for, or may not have been. */
 static inline bool align_is_cut(const struct align_process *process, const struct align_slot *slot)
 {
 	return process->unwatched_ns && slot->closed && slot->start_ns + slot->step_ns > process->unwatched_ns &&

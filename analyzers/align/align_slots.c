@@ -297,8 +297,6 @@ void align_stages_close(struct align_process *process, struct align_slot *slot, 
 
 #define COVERED_MIN 0.5
 
-enum { CPU, RUN_DELAY, THROTTLED, FAULTS };
-
 static uint64_t align_host_end_of(const struct align_sample *sample)
 {
 	return sample->start_ns + sample->duration_ns;
@@ -315,7 +313,7 @@ static void align_host_share(struct align_slot *slot, const struct align_sample 
 	if (to <= from)
 		return;
 	part = (double)(to - from) / (double)sample->duration_ns;
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < ALIGN_HOST_VALUES; i++) {
 		if (sample->value[i] == FRAME_UNKNOWN)
 			continue;
 		sum->sum[i] += (double)sample->value[i] * part;
@@ -357,7 +355,7 @@ static void align_host_merge(struct align_process *process)
 		a->preemptor_pid = b->preemptor_pid;
 		memcpy(a->preemptor_name, b->preemptor_name, sizeof(a->preemptor_name));
 	}
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < ALIGN_HOST_VALUES; i++) {
 		if (a->value[i] == FRAME_UNKNOWN)
 			a->value[i] = b->value[i];
 		else if (b->value[i] != FRAME_UNKNOWN)
@@ -386,7 +384,7 @@ static void align_host_keep(struct align_process *process, const struct align_sa
 static void keep_preemptor(struct align_sample *sample, const struct align_host *host)
 {
 	const char *name = host->preemptor_name ? host->preemptor_name : "";
-	uint64_t waited_ns = sample->value[RUN_DELAY];
+	uint64_t waited_ns = sample->value[ALIGN_RUN_DELAY];
 
 	if (!host->preemptor_pid || waited_ns == FRAME_UNKNOWN || strcmp(name, ALIGN_OURS) == 0)
 		return;
@@ -404,8 +402,11 @@ void align_host_add(struct align *align, struct align_process *process, const st
 {
 	struct align_sample sample = {.start_ns = host->start_ns,
 		.duration_ns = host->duration_ns,
-		.value = {measured(host->cpu_ns), measured(host->run_delay_ns), measured(host->throttled_ns),
-			measured(host->major_faults)},
+		.value = {[ALIGN_CPU] = measured(host->cpu_ns),
+			[ALIGN_RUN_DELAY] = measured(host->run_delay_ns),
+			[ALIGN_THROTTLED] = measured(host->throttled_ns),
+			[ALIGN_FAULTS] = measured(host->major_faults),
+			[ALIGN_MEMORY_STALL] = measured(host->memory_stall_ns)},
 		.launch_gap_ns = measured(host->launch_gap_ns)};
 
 	if (!sample.duration_ns) {
@@ -413,7 +414,7 @@ void align_host_add(struct align *align, struct align_process *process, const st
 		return;
 	}
 	keep_preemptor(&sample, host);
-	if ((sample.value[CPU] != FRAME_UNKNOWN || sample.value[RUN_DELAY] != FRAME_UNKNOWN) &&
+	if ((sample.value[ALIGN_CPU] != FRAME_UNKNOWN || sample.value[ALIGN_RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= ALIGN_SETTLE_NS) {
 		process->host_live = true;
 		if (align_host_end_of(&sample) > process->host_until_ns)
@@ -453,12 +454,13 @@ static uint64_t align_host_value_of(const struct align_slot *slot, int what)
 
 void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 {
-	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, CPU),
-		.run_delay_ns = align_host_value_of(slot, RUN_DELAY),
-		.throttled_ns = align_host_value_of(slot, THROTTLED),
-		.major_faults = align_host_value_of(slot, FAULTS),
+	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, ALIGN_CPU),
+		.run_delay_ns = align_host_value_of(slot, ALIGN_RUN_DELAY),
+		.throttled_ns = align_host_value_of(slot, ALIGN_THROTTLED),
+		.major_faults = align_host_value_of(slot, ALIGN_FAULTS),
+		.memory_stall_ns = align_host_value_of(slot, ALIGN_MEMORY_STALL),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
-		.preemptor_ns = whole(slot, RUN_DELAY, slot->host.preemptor_ns),
+		.preemptor_ns = whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns),
 		.preemptor_pid = slot->host.preemptor_pid};
 	memcpy(ret->preemptor_name, slot->host.preemptor_name, sizeof(ret->preemptor_name));
 }

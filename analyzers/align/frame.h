@@ -85,9 +85,10 @@ enum frame_class {
 /* What was measured beside the steps of a rank, in the step: each FRAME_UNKNOWN where nothing measured it. */
 struct frame_host {
 	uint64_t cpu_ns;          /* CPU time of the process, or of its step thread where only that is known */
-	uint64_t run_delay_ns;    /* its step thread was ready but had no CPU */
+	uint64_t run_delay_ns;    /* one of its busiest threads was ready but had no CPU */
 	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
 	uint64_t major_faults;    /* of the process */
+	uint64_t memory_stall_ns; /* a task of its control group waited for memory */
 	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
 	uint64_t preemptor_ns;          /* of run_delay_ns, time of the largest preemptor; 0 if unknown */
 	uint32_t preemptor_pid;         /* who that was; 0 not known */

@@ -210,7 +210,7 @@ static int analysis_judge(struct running *running)
 {
 	const struct merge_options options = {.warning = analysis_warn, .progress = show_judging, .arg = running};
 	struct analysis *analysis = running->analysis;
-	const struct detect_sink sink = {.finding = findings_made_tell, .arg = analysis->made};
+	const struct detect_sink sink = {.finding = findings_made_publish, .arg = analysis->made};
 	struct detect_options detectors;
 	struct detect *detect;
 	size_t failed = 0;

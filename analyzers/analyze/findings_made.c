@@ -41,7 +41,7 @@ static size_t findings_made_place_of(const struct findings_made *made, uint64_t 
 	return low;
 }
 
-void findings_made_tell(void *arg, const struct finding *finding)
+void findings_made_publish(void *arg, const struct finding *finding)
 {
 	struct findings_made *made = arg;
 	size_t at = findings_made_place_of(made, finding->id);

@@ -48,7 +48,7 @@ struct findings_made;
 struct findings_made *findings_made_new(void); /* NULL: out of memory */
 struct findings_made *findings_made_free(struct findings_made *made);
 /* For struct detect_sink.finding; arg is the findings_made. */
-void findings_made_tell(void *arg, const struct finding *finding);
+void findings_made_publish(void *arg, const struct finding *finding);
 /* An array of objects as of findings_rows(), oldest beginning first; NULL: out of memory. */
 json_t *findings_made_rows(const struct findings_made *made, const struct findings_filter *filter);
 /* The i-th, by its number; NULL past the last. */

@@ -15,7 +15,7 @@ static const char *stack_base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static bool stack_frame_is_python(const struct stack_frame *frame)
+bool stack_frame_is_python(const struct stack_frame *frame)
 {
 	return strcmp(frame->kind, "python") == 0;
 }
@@ -92,8 +92,7 @@ const char *stack_frame_text(const struct stack_frame *frame, bool full, char *r
 	return ret;
 }
 
-/* Code that others wrote: the standard library and installed packages. */
-static bool stack_frame_is_library(const struct stack_frame *frame)
+bool stack_frame_is_library(const struct stack_frame *frame)
 {
 	return strstr(frame->file, "/site-packages/") || strstr(frame->file, "/dist-packages/") ||
 	       strstr(frame->file, "/lib/python") || frame->file[0] == '<';

@@ -53,6 +53,9 @@ void stack_groups_free(struct stack_groups *groups);
 
 /* Does the frame count where stacks are compared and shown? */
 bool stack_frame_shows(const struct stack_frame *frame);
+bool stack_frame_is_python(const struct stack_frame *frame);
+/* Python code that others wrote: the standard library and installed packages. */
+bool stack_frame_is_library(const struct stack_frame *frame);
 /* "burn (gpt.py:54)", "c10d::Work::wait (libtorch_cpu.so)"; with `full` the whole path and parameters. */
 const char *stack_frame_text(const struct stack_frame *frame, bool full, char *ret, size_t size);
 /* The innermost Python frame, of a library also who called it: "wait (threading.py:327) from load (gpt.py:31)". */

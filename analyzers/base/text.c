@@ -13,19 +13,36 @@ void text_begin(struct text *text, char *ret, size_t size)
 	ret[0] = 0;
 }
 
-void text_add(struct text *text, const char *format, ...)
+static void text_vadd(struct text *text, const char *format, va_list args)
 {
 	size_t left = text->size - text->used;
-	va_list args;
 	int n;
 
 	if (text->cut)
 		return;
-	va_start(args, format);
 	n = vsnprintf(text->start + text->used, left, format, args);
-	va_end(args);
 	text->cut = n < 0 || (size_t)n >= left;
 	text->used = text->cut ? text->size - 1 : text->used + (size_t)n;
+}
+
+void text_add(struct text *text, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	text_vadd(text, format, args);
+	va_end(args);
+}
+
+void text_append(char *text, size_t size, const char *format, ...)
+{
+	struct text all = {.start = text, .used = strlen(text), .size = size};
+	va_list args;
+
+	va_start(args, format);
+	text_vadd(&all, format, args);
+	va_end(args);
+	text_end(&all);
 }
 
 static bool text_is_printable(uint32_t code)

@@ -34,6 +34,9 @@ void text_value(struct text *text, double value, const char *unit);
 /* Ends cut text with "...". */
 void text_end(struct text *text);
 
+/* Adds to terminated text in a buffer of that size; cut text ends with "...". */
+__attribute__((format(printf, 3, 4))) void text_append(char *text, size_t size, const char *format, ...);
+
 /* text_duration() into a buffer, which is returned. */
 const char *text_format_duration(uint64_t ns, char *ret, size_t size);
 

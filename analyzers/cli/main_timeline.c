@@ -132,7 +132,7 @@ static void cmd_timeline_warn_of(const char *format, uint64_t count)
 	tool_warn(NULL, sentence);
 }
 
-static void cmd_timeline_tell(
+static void cmd_timeline_summary(
 	const struct run *run, const struct trace_counts *trace, const struct timeline_counts *counts)
 {
 	cmd_timeline_warn_of(
@@ -165,7 +165,7 @@ static int cmd_timeline_write_trace(struct run *run, struct trace *trace)
 	if (trace->error || trace_finish(trace) < 0)
 		return tool_fail(1, "cannot write %s: %s", cmd_timeline_to_stdout(run) ? "the trace" : run->output,
 			strerror(-trace->error));
-	cmd_timeline_tell(run, &trace->counts, &counts);
+	cmd_timeline_summary(run, &trace->counts, &counts);
 	return 0;
 }
 

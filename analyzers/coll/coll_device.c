@@ -163,7 +163,7 @@ static bool coll_device_possible(const struct coll_device *device, uint64_t give
 }
 
 /*
- * The operation tells what the device's clock is, and the clock when the operation was. given_ns: start of its call,
+ * The operation gives the device's clock, and the clock gives the operation's time. given_ns: start of its call,
  * 0: unknown. False: its times are not known.
  */
 static bool coll_device_times(struct coll *coll, const struct coll_device *device, uint64_t given_ns, uint64_t *ret_start_ns,

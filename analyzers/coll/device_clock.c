@@ -186,7 +186,7 @@ static void add_given(struct device_clock *clock, uint64_t device_ns, uint64_t g
 {
 	struct device_clock_bound bound = {.known = true, .device_ns = (int64_t)device_ns};
 
-	/* An operation that waited for longer tells nothing about now. */
+	/* An operation that waited for longer is too old. */
 	if (!device_clock_times_hold(device_ns, given_ns) || bound.device_ns < clock->newest_ns - WINDOW_NS)
 		return;
 	bound.offset_ns = bound.device_ns + DEVICE_CLOCK_RESOLUTION_NS - (int64_t)given_ns;

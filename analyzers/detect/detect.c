@@ -36,9 +36,12 @@ static void on_judged_want(void *arg, unsigned wants, const char *why)
 {
 	const struct detect_job *job = arg;
 	const struct detect_sink *sink = &job->detect->sink;
+	struct align_job_info known = {.uid = ALIGN_UID_UNKNOWN};
 
+	if (job->number != DETECT_ELSEWHERE)
+		(void)align_job_info(job->detect->align, job->number, &known);
 	if (sink->want)
-		sink->want(sink->arg, wants, job->word, why);
+		sink->want(sink->arg, wants, known.uid, job->word, why);
 }
 
 static void on_judged(void *arg, const struct finding *finding)
@@ -164,6 +167,8 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = frame->cards ? frame->cards : frame->world_size;
+	if (detect->sink.frame && job->number != DETECT_ELSEWHERE)
+		detect->sink.frame(detect->sink.arg, job->number, frame, measures);
 	if (judge_frame(job->judge, frame, measures) < 0)
 		return;
 	for (size_t i = 0; i < detect->count; i++) {

@@ -15,8 +15,13 @@
 
 struct detect_sink {
 	void (*finding)(void *arg, const struct finding *finding);
-	/* More would be seen with these levels on (enum judge_want), for so long; may be NULL. */
-	void (*want)(void *arg, unsigned wants, const char *job, const char *why);
+	/*
+	 * More would be seen of the job with these levels on (enum judge_want), for so long; may be NULL. uid: the user of the
+	 * job's ranks, ALIGN_UID_UNKNOWN.
+	 */
+	void (*want)(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why);
+	/* A frame that is judged, of the aligner's job of that number, and what was measured on it; may be NULL. */
+	void (*frame)(void *arg, uint32_t job, const struct frame *frame, const struct measures *measures);
 	void *arg;
 };
 

@@ -196,6 +196,37 @@ static void accuse_held(
 		confidence);
 }
 
+/* It has begun a step: something of it came after the end of the last one. */
+static bool is_within_step(const struct standing *standing)
+{
+	return standing->step_end_ns && standing->progress_ns > standing->step_end_ns;
+}
+
+/* All in no stage, as forward is where it is derived: those that have not begun the step keep the others, who are more,
+ * waiting in it. false: nothing says so; one that is alone past a step's end may save or evaluate. */
+static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
+{
+	size_t within = 0;
+
+	for (size_t i = 0; ret->outside && i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
+
+		if (!hang_who_is_active(snapshot, standing))
+			continue;
+		if (is_within_step(standing))
+			within++;
+		else if (standing->step_end_ns)
+			accuse(ret, snapshot, standing->rank);
+	}
+	if (ret->culprits >= within)
+		acquit_all(ret);
+	if (!ret->culprits)
+		return false;
+	ret->outside = false;
+	hang_who_found(ret, CAUSE_MISSING, 0.75);
+	return true;
+}
+
 static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	struct held held[HOLDS_OWN + 1] = {{0}};
@@ -238,7 +269,8 @@ bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 	}
 	if (live == 0 || ret->since_ns >= snapshot->now_ns)
 		return false;
-	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret))
+	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret) &&
+		!by_step(snapshot, ret))
 		by_stages(snapshot, ret);
 	return true;
 }

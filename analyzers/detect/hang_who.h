@@ -3,7 +3,8 @@
  * The culprit of a hung job, as far as one snapshot shows. Pure, no state. For detect/hang.c alone.
  *
  * Best first: a process that is stopped; who is missing in a communicator and waits in no other one (L1); a process
- * that has ended; operations that all have entered; the stages. Of stages some hold no wait for others (data loading,
+ * that has ended; operations that all have entered; where none is in a stage, who has not begun the step that others
+ * have; the stages. Of stages some hold no wait for others (data loading,
  * checkpoint, garbage collection, zero_grad): who is in one of them while no rank makes progress is a culprit. Some
  * often are a wait (backward, synchronisation), and the others can be both: who is in one of those while most wait is a
  * culprit only if it stopped before those who wait, for what is stuck stops first.
@@ -23,7 +24,8 @@ struct hang_who {
 	uint8_t *flags;		   /* scratch, space for snapshot.ranks: enum hang_flag of each index */
 	uint32_t *at;		   /* scratch, the same: its index in standing */
 	const struct stuck *stuck; /* that it was seen from, NULL: stages */
-	bool outside;		   /* no rank that lives is in a stage: nothing says that they are in a step at all */
+	bool outside;		   /* no rank that lives is in a stage, nor begun a step that another has not: nothing says
+				    * that they are in a step at all */
 	bool together;		   /* all that live are in the same stage, which holds no wait for others */
 	uint64_t since_ns;	   /* newest sign of life that counts */
 };

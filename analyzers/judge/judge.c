@@ -13,8 +13,10 @@
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
+#define CLIP_AGAIN 1.0	    /* the same after a step that lost a tick and took twice its time: two may be all that a fault of seconds has */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
+#define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 #define STANDSTILL_S 10.0    /* one step that is longer by as much, */
 #define STANDSTILL_STEPS 10.0 /* or by so many steps: about the time after which a hang is reported */
@@ -246,7 +248,8 @@ static double tick_grown(struct judge *judge)
 
 static void tick(struct judge *judge)
 {
-	double growth, raw, rest = 1, fades;
+	double growth, raw, rest = 1, explained = 0, fades;
+	bool was_open;
 
 	if (++judge->ticks <= TICKS_LEARN) {
 		if (judge->ticks == 1)
@@ -273,9 +276,16 @@ static void tick(struct judge *judge)
 		if (rank->start.open)
 			rank->claim = rank->share = 0;
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
+		explained += rank->watch.open ? rank->share : 0;
 	}
+	/* What is left beside a rank that explains most of it is how the others wait. */
+	if (explained >= EXPLAINED)
+		rest = 0;
 	rest = raw > 0 ? fmax(0, rest - judge_claimed(judge) / raw) : rest;
+	was_open = judge->whole.open;
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
+	if (was_open && !judge->whole.open && explained >= EXPLAINED)
+		judge->whole.episode->finding.id = 0; /* what follows the rank's episode is no continuation */
 	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
@@ -299,6 +309,7 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 		[JUDGE_RUN_DELAY] = host->run_delay_ns,
 		[JUDGE_THROTTLED] = host->throttled_ns,
 		[JUDGE_FAULTS] = host->major_faults,
+		[JUDGE_MEMORY] = host->memory_stall_ns,
 		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns};
 
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
@@ -448,10 +459,13 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	if (judge_checkpoint(judge, frame))
 		return 0;
 	over = step - judge->usual;
-	if (is_standstill(judge, over))
+	if (is_standstill(judge, over)) {
+		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
-	clip = CLIP * judge_open_at(judge);
-	spike = judge->ticks > TICKS_LEARN && over > clip;
+	}
+	clip = (judge->was_long ? CLIP_AGAIN : CLIP) * judge_open_at(judge);
+	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
+	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
 	if (spike && !judge->was_spike && grew_alike(judge, frame, over)) {
 		judge->was_spike = true;
 		return 0;

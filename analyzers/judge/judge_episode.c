@@ -39,6 +39,11 @@ double judge_open_at(const struct judge *judge)
 	return fmax(OPEN_S, OPEN_STEPS * (1 + OPEN_LOST * judge->lost) * judge->usual);
 }
 
+double judge_quiet_s(const struct judge *judge)
+{
+	return fmax(QUIET_S, QUIET_STEPS * judge->usual);
+}
+
 /* What opens, raised by what noise has reached before: of any rank, or of the job. */
 static double limit_of(const struct judge *judge, const struct judge_watch *watch)
 {
@@ -114,6 +119,7 @@ static const struct {
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
+	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY},
 	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
 };
 
@@ -138,7 +144,7 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 
 	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
 		static const enum judge_host order[] = {
-			JUDGE_THROTTLED, JUDGE_RUN_DELAY, JUDGE_FAULTS, JUDGE_LAUNCH_GAP};
+			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_RUN_DELAY, JUDGE_FAULTS, JUDGE_LAUNCH_GAP};
 
 		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost &&
@@ -458,14 +464,19 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
 	double total = 0, half;
+	bool was_quiet;
 	enum activity a;
 
 	watch->pending += cost;
 	watch->pending_base += usual;
 	half = OVER_HALF * episode->rate;
+	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
 	if (watch->quiet > 0) {
-		if (watch->quiet >= half * fmax(QUIET_S, QUIET_STEPS * judge->usual))
+		/* It went on in steps that are no measure, as those with a checkpoint. */
+		if (!was_quiet && judge->begin_ns > finding->until_ns)
+			finding->until_ns = judge->begin_ns;
+		if (watch->quiet >= half * judge_quiet_s(judge))
 			judge_watch_close(judge, watch);
 		return;
 	}
@@ -555,6 +566,19 @@ void judge_close(struct judge *judge)
 	for (size_t i = 0; (watch = watch_at(judge, i)); i++)
 		if (watch->open)
 			judge_watch_close(judge, watch);
+}
+
+void judge_interrupt(struct judge *judge)
+{
+	struct judge_watch *watch;
+
+	for (size_t i = 0; (watch = watch_at(judge, i)); i++) {
+		if (watch->open)
+			judge_watch_close(judge, watch);
+		if (watch->episode)
+			watch->episode->finding.id = 0;
+		watch->evidence = watch->top = 0;
+	}
 }
 
 void judge_end(struct judge *judge)

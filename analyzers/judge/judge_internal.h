@@ -8,9 +8,10 @@
 
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
+#define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 
 /* What the operating system did to a rank, per step. */
-enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
+enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_MEMORY, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
 
 /* Means a step. s; faults: a count. */
 struct judge_mean {
@@ -134,7 +135,7 @@ struct judge {
 	double checkpoints; /* share of steps with one */
 	bool frequent;	    /* they are a part of the step */
 	double lost; /* share of the last frames with operations that lack records */
-	bool was_standstill, was_checkpoint, was_spike;
+	bool was_standstill, was_checkpoint, was_spike, was_long; /* the step before */
 	bool counted; /* the newest frame is in this tick */
 	uint64_t seen;
 };
@@ -154,6 +155,7 @@ void judge_start(struct judge *judge);
 
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
+double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */
 void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
 /* A tick in which it lost so many s (lost: clipped) of steps that else take `usual` s. act: how it is divided. */
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
@@ -166,6 +168,8 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state);
 /* Ends its episode. */
 void judge_watch_close(struct judge *judge, struct judge_watch *watch);
+/* Ends all episodes: what is slow from now on is another one. */
+void judge_interrupt(struct judge *judge);
 /* judge_claim.c: a tick is over. */
 void judge_claims(struct judge *judge);
 /* s of this tick's growth that open episodes of communicators explain: it is not the job's. */

@@ -21,7 +21,6 @@
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 #define SHARE_ROLE 3	      /* ranks of a role that have something in common */
-#define SHARE_L1_TICKS 5      /* that waits are learned for before they count: they may begin later than the steps */
 
 /* The middle of a column: enough for the median of all values but one. */
 struct middle {
@@ -208,7 +207,7 @@ static void share_role(const struct share *share)
 static void share_waits(struct share *share)
 {
 	struct judge *judge = share->judge;
-	bool learned = judge->l1_ticks >= SHARE_L1_TICKS;
+	bool learned = judge->l1_ticks >= JUDGE_L1_TICKS;
 	double growth = share->growth, least = INFINITY;
 
 	/* L1 that was turned on for this: what the rank that waits least waits, all usually do. */

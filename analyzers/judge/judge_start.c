@@ -212,6 +212,7 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	watch->total += top / part * steps;
 	watch->cost += cost;
 	watch->base += base;
+	watch->quiet = 0;
 	if (watch->open) {
 		judge->named += cost;
 		watch->pending = cost;
@@ -248,6 +249,18 @@ static void start_sort(struct start *start)
 		qsort(judge->order, start->n, sizeof(*judge->order), start_compare);
 }
 
+/* L1 is off again: what it showed is over as far as anybody can see, and hides nothing that the rank does from now on. */
+static void start_unseen(struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++) {
+		struct judge_watch *watch = &judge->rank[r].start;
+
+		watch->quiet += judge->real;
+		if (watch->open && watch->quiet >= judge_quiet_s(judge))
+			judge_watch_close(judge, watch);
+	}
+}
+
 void judge_start(struct judge *judge)
 {
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
@@ -256,8 +269,10 @@ void judge_start(struct judge *judge)
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = activity_may_wait((enum activity)a, judge->cards);
 	start_sort(&start);
-	if (start.n < 2 || (judge->cards && !start.l1))
+	if (start.n < 2 || (start.l1 ? judge->l1_ticks < JUDGE_L1_TICKS : judge->cards)) {
+		start_unseen(judge);
 		return;
+	}
 	top = start_gains(&start);
 	if (top > 0) {
 		/* Both must show it: one odd tick moves a young mean far. */

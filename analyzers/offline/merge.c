@@ -22,8 +22,8 @@ struct merge {
 	struct place *heap;
 	size_t count;
 	struct stall_check *checks;
-	uint64_t look_ns;     /* when the next one is due; UINT64_MAX: none */
-	uint64_t look_end_ns; /* there is none after it */
+	uint64_t check_ns;     /* when the next one is due; UINT64_MAX: none */
+	uint64_t check_end_ns; /* there is none after it */
 	uint64_t stall_check_past;
 	uint64_t events; /* that were fed */
 	bool warned;
@@ -65,18 +65,18 @@ static void merge_settle(struct merge *merge, bool over)
 	sink(merge, 0);
 }
 
-static void find_look(struct merge *merge, uint64_t after_ns)
+static void find_check(struct merge *merge, uint64_t after_ns)
 {
-	merge->look_ns = UINT64_MAX;
+	merge->check_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
 		const struct source *source = &merge->sources[i];
-		uint64_t look_ns = source->ops->snapshot ? source->ops->snapshot(source->arg, after_ns) : UINT64_MAX;
+		uint64_t check_ns = source->ops->snapshot ? source->ops->snapshot(source->arg, after_ns) : UINT64_MAX;
 
-		if (look_ns < merge->look_ns)
-			merge->look_ns = look_ns;
+		if (check_ns < merge->check_ns)
+			merge->check_ns = check_ns;
 	}
-	if (merge->look_ns > merge->look_end_ns || ++merge->stall_check_past > STALL_CHECKS_MAX)
-		merge->look_ns = UINT64_MAX;
+	if (merge->check_ns > merge->check_end_ns || ++merge->stall_check_past > STALL_CHECKS_MAX)
+		merge->check_ns = UINT64_MAX;
 }
 
 static uint64_t merge_known_of(const struct source *source, uint64_t *ret_end_ns)
@@ -86,7 +86,7 @@ static uint64_t merge_known_of(const struct source *source, uint64_t *ret_end_ns
 }
 
 /* Where sources end a little one after the other, ranks of one that is over would seem to stand nowhere. */
-static void find_look_end(struct merge *merge)
+static void find_check_end(struct merge *merge)
 {
 	uint64_t last_ns = 0, end_ns = 0, known_ns;
 
@@ -94,11 +94,11 @@ static void find_look_end(struct merge *merge)
 		(void)merge_known_of(&merge->sources[i], &end_ns);
 		last_ns = end_ns > last_ns ? end_ns : last_ns;
 	}
-	merge->look_end_ns = UINT64_MAX;
+	merge->check_end_ns = UINT64_MAX;
 	for (size_t i = 0; i < merge->sources_count; i++) {
 		known_ns = merge_known_of(&merge->sources[i], &end_ns);
-		if (known_ns < merge->look_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
-			merge->look_end_ns = known_ns;
+		if (known_ns < merge->check_end_ns && known_ns + MERGE_ENDS_NS >= last_ns)
+			merge->check_end_ns = known_ns;
 	}
 }
 
@@ -118,8 +118,8 @@ static int merge_begin(struct merge *merge, const struct source *sources, size_t
 	}
 	for (size_t i = merge->count / 2; i-- > 0;)
 		sink(merge, i);
-	find_look_end(merge);
-	find_look(merge, 0);
+	find_check_end(merge);
+	find_check(merge, 0);
 	return 0;
 }
 
@@ -135,27 +135,27 @@ static void warn_once(struct merge *merge, const struct merge_options *options)
 	merge->warned = true;
 }
 
-static bool tell_progress(const struct merge *merge, const struct merge_options *options, uint64_t now_ns)
+static bool merge_progress(const struct merge *merge, const struct merge_options *options, uint64_t now_ns)
 {
 	return !options->progress || options->progress(options->arg, merge->events, now_ns);
 }
 
 /* All that is to be seen before the next event, or in the end after the last one. False: that is enough. */
-static bool look_until(struct merge *merge, struct detect *detect, const struct merge_options *options,
+static bool check_until(struct merge *merge, struct detect *detect, const struct merge_options *options,
 	uint64_t until_ns, uint64_t *now_ns)
 {
 	bool more = true;
 
-	while (more && merge->look_ns <= until_ns && merge->look_ns != UINT64_MAX) {
-		uint64_t look_ns = merge->look_ns;
+	while (more && merge->check_ns <= until_ns && merge->check_ns != UINT64_MAX) {
+		uint64_t check_ns = merge->check_ns;
 
-		detect_advance(detect, look_ns);
-		stall_check_at(merge->checks, merge->sources, merge->sources_count, detect, look_ns);
+		detect_advance(detect, check_ns);
+		stall_check_at(merge->checks, merge->sources, merge->sources_count, detect, check_ns);
 		warn_once(merge, options);
-		*now_ns = look_ns;
-		find_look(merge, look_ns);
-		if (merge->count || merge->look_ns != UINT64_MAX) /* of the last one nothing is left out any more */
-			more = tell_progress(merge, options, look_ns);
+		*now_ns = check_ns;
+		find_check(merge, check_ns);
+		if (merge->count || merge->check_ns != UINT64_MAX) /* of the last one nothing is left out any more */
+			more = merge_progress(merge, options, check_ns);
 	}
 	return more;
 }
@@ -164,7 +164,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 	uint64_t *ret_end_ns, size_t *ret_failed)
 {
 	struct align *align = detect_align(detect);
-	uint64_t told_ns = 0, now_ns = 0;
+	uint64_t advanced_ns = 0, now_ns = 0;
 	struct merge merge;
 	bool more = true;
 	char error[512];
@@ -175,13 +175,13 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 		const struct source *source = &sources[merge.heap[0].source];
 		int failed;
 
-		more = look_until(&merge, detect, options, merge.heap[0].next_ns, &told_ns);
-		now_ns = more ? merge.heap[0].next_ns : told_ns;
+		more = check_until(&merge, detect, options, merge.heap[0].next_ns, &advanced_ns);
+		now_ns = more ? merge.heap[0].next_ns : advanced_ns;
 		if (!more)
 			break;
-		if (now_ns >= told_ns + TICK_NS) {
+		if (now_ns >= advanced_ns + TICK_NS) {
 			detect_advance(detect, now_ns);
-			told_ns = now_ns;
+			advanced_ns = now_ns;
 		}
 		failed = source->ops->feed(source->arg, align, error, sizeof(error));
 		if (failed < 0) {
@@ -190,12 +190,12 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 		}
 		merge_settle(&merge, failed < 0);
 		if (++merge.events % PROGRESS_EVENTS == 0)
-			more = tell_progress(&merge, options, now_ns);
+			more = merge_progress(&merge, options, now_ns);
 	}
 	if (now_ns)
 		detect_advance(detect, now_ns);
 	if (now_ns && more)
-		(void)look_until(&merge, detect, options, UINT64_MAX, &now_ns);
+		(void)check_until(&merge, detect, options, UINT64_MAX, &now_ns);
 	if (r == 0)
 		detect_end(detect);
 	*ret_end_ns = now_ns;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define FIRST_NS (2 * STALL_NS)		/* after it began to stand still: no judge says anything before */
-#define GROWS_BY 200			/* what stands still for long is looked at less often */
+#define GROWS_BY 200			/* a long stall is checked less often */
 #define HOLE_NS (3 * STALL_NS)		/* between samples of one daemon */
 #define BEFORE_STAGE_NS (60 * STALL_NS) /* watched before a stage, without samples */
 #define ENDED_NS (3600 * STALL_NS)	/* remembered, as the daemon does */
@@ -49,25 +49,25 @@ struct stall *stall_close(struct stall *stall)
 	return NULL;
 }
 
-static uint64_t look_at_still(const struct stall_interval *interval, uint64_t after_ns, uint64_t rare_ns)
+static uint64_t check_of_interval(const struct stall_interval *interval, uint64_t after_ns, uint64_t rare_ns)
 {
-	uint64_t look_ns = interval->from_ns + FIRST_NS, every_ns = STALL_NS;
+	uint64_t check_ns = interval->from_ns + FIRST_NS, every_ns = STALL_NS;
 
-	if (after_ns < look_ns)
-		return look_ns;
+	if (after_ns < check_ns)
+		return check_ns;
 	if (after_ns < interval->to_ns) {
 		every_ns = rare_ns > every_ns ? rare_ns : every_ns;
 		if ((after_ns - interval->from_ns) / GROWS_BY > every_ns)
 			every_ns = (after_ns - interval->from_ns) / GROWS_BY;
 	}
-	look_ns = after_ns + every_ns;
+	check_ns = after_ns + every_ns;
 	/* Some ranks advanced before its end: of sparse checks one lies within the stall. */
-	if (every_ns > STALL_NS && after_ns + STALL_NS < interval->to_ns && look_ns + STALL_NS > interval->to_ns)
+	if (every_ns > STALL_NS && after_ns + STALL_NS < interval->to_ns && check_ns + STALL_NS > interval->to_ns)
 		return interval->to_ns - STALL_NS;
 	/* The last one before it goes on. */
-	if (after_ns < interval->to_ns && look_ns > interval->to_ns)
-		look_ns = interval->to_ns;
-	return look_ns <= interval->to_ns + STALL_TAIL_NS ? look_ns : STALL_NEVER;
+	if (after_ns < interval->to_ns && check_ns > interval->to_ns)
+		check_ns = interval->to_ns;
+	return check_ns <= interval->to_ns + STALL_TAIL_NS ? check_ns : STALL_NEVER;
 }
 
 uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns)
@@ -76,20 +76,20 @@ uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns)
 	return stall->known_ns;
 }
 
-uint64_t stall_look(struct stall *stall, uint64_t after_ns)
+uint64_t stall_check_after(struct stall *stall, uint64_t after_ns)
 {
-	uint64_t look_ns = STALL_NEVER;
+	uint64_t check_ns = STALL_NEVER;
 
 	for (; stall->still_at < stall->still.count; stall->still_at++) {
-		look_ns = look_at_still(&stall->still.interval[stall->still_at], after_ns, stall->every_ns);
-		if (look_ns != STALL_NEVER)
+		check_ns = check_of_interval(&stall->still.interval[stall->still_at], after_ns, stall->every_ns);
+		if (check_ns != STALL_NEVER)
 			break;
 	}
 	while (stall->ends_at < stall->ends.count && stall->ends.interval[stall->ends_at].to_ns <= after_ns)
 		stall->ends_at++;
-	if (stall->ends_at < stall->ends.count && stall->ends.interval[stall->ends_at].to_ns < look_ns)
-		look_ns = stall->ends.interval[stall->ends_at].to_ns;
-	return look_ns;
+	if (stall->ends_at < stall->ends.count && stall->ends.interval[stall->ends_at].to_ns < check_ns)
+		check_ns = stall->ends.interval[stall->ends_at].to_ns;
+	return check_ns;
 }
 
 /* Of the rank, those that began by then: ends before the one that is returned; first: of its first one. */
@@ -273,7 +273,7 @@ static size_t entered_by(const struct stall_op *op, size_t count, uint64_t now_n
 	return low;
 }
 
-/* What was called so long ago that it is not looked at is complete. */
+/* Calls older than the recent ones are complete. */
 static void find_completed(
 	const struct stall *stall, const struct stall_op *op, size_t entered, uint64_t now_ns, struct coll_point *ret)
 {

@@ -29,7 +29,7 @@ int stall_open(struct reader *reader, struct store_ranks *ranks, const struct st
 struct stall *stall_close(struct stall *stall);
 /* As source_ops says. */
 uint64_t stall_known(const struct stall *stall, uint64_t *ret_end_ns);
-uint64_t stall_look(struct stall *stall, uint64_t after_ns);
+uint64_t stall_check_after(struct stall *stall, uint64_t after_ns);
 void stall_stand(struct stall *stall, uint64_t now_ns, struct stall_check *checks);
 
 #endif

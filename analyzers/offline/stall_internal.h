@@ -8,7 +8,7 @@
 #include "analyzers/offline/stall.h"
 
 #define STALL_NS 1000000000ULL
-#define STALL_TAIL_NS (3 * STALL_NS) /* looked at after it is over, so that it is seen to be over */
+#define STALL_TAIL_NS (3 * STALL_NS) /* checked after its end, so that the end is seen */
 #define STALL_WORDS_MAX 256	     /* names of operations and data types */
 #define STALL_NEVER UINT64_MAX
 

@@ -264,9 +264,9 @@ static int feed_row(void *arg, struct align *align, char *error, size_t error_si
 	return r;
 }
 
-static uint64_t store_feed_look(void *arg, uint64_t after_ns)
+static uint64_t store_feed_check(void *arg, uint64_t after_ns)
 {
-	return stall_look(((struct store_feed *)arg)->stall, after_ns);
+	return stall_check_after(((struct store_feed *)arg)->stall, after_ns);
 }
 
 static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
@@ -280,7 +280,7 @@ static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *che
 }
 
 const struct source_ops store_feed_source = {
-	.next = store_feed_next, .feed = feed_row, .snapshot = store_feed_look, .known = store_feed_known, .stand = store_feed_stand};
+	.next = store_feed_next, .feed = feed_row, .snapshot = store_feed_check, .known = store_feed_known, .stand = store_feed_stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

@@ -56,6 +56,7 @@ static const struct row {
 	{"run_delay", "run_delay", SOURCE_HOST, PLOT_RUN_DELAY, "ns a step"},
 	{"throttled", "throttled", SOURCE_HOST, PLOT_THROTTLED, "ns a step"},
 	{"major_faults", "major_faults", SOURCE_HOST, PLOT_FAULTS, "a step"},
+	{"memory_stall", "memory_stall", SOURCE_HOST, PLOT_MEMORY_STALL, "ns a step"},
 	{"transfer", "transfer", SOURCE_OPERATION, 0, "ns an operation"},
 	{"step_time", "step_time", SOURCE_STEP, 0, "ns a step"},
 	{"compute", "step_time", SOURCE_STEP, 0, "ns a step"},

@@ -9,7 +9,7 @@
 
 #include "analyzers/report/splits.h"
 
-enum plot_host { PLOT_CPU, PLOT_RUN_DELAY, PLOT_THROTTLED, PLOT_FAULTS, PLOT_HOST_MAX };
+enum plot_host { PLOT_CPU, PLOT_RUN_DELAY, PLOT_THROTTLED, PLOT_FAULTS, PLOT_MEMORY_STALL, PLOT_HOST_MAX };
 
 struct plots_sample {
 	uint64_t start_ns, duration_ns;

@@ -210,7 +210,7 @@ void report_note_past(struct report *report, const struct finding *f, uint32_t c
 	}
 }
 
-/* Kept to tell what is new. */
+/* Kept to find what is new. */
 static int keep_yesterday(struct report *report, const struct finding *f)
 {
 	struct finding_episode episode = finding_episode_of(f), before;

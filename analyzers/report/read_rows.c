@@ -18,7 +18,7 @@ struct rows {
 
 /* Columns common to all scans, then specific ones. */
 enum { INSTANCE, START, DURATION, OWN };
-enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS };
+enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL };
 enum { STEP_STEP = OWN };
 enum { STAGE_STAGE = OWN, STAGE_STEP, STAGE_THREAD };
 enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
@@ -103,7 +103,8 @@ static int sample_row(struct report_source *source, struct reader_scan *scan)
 		.value = {[PLOT_CPU] = report_read_rows_number(scan, SAMPLE_CPU),
 			[PLOT_RUN_DELAY] = report_read_rows_number(scan, SAMPLE_RUN_DELAY),
 			[PLOT_THROTTLED] = report_read_rows_number(scan, SAMPLE_THROTTLED),
-			[PLOT_FAULTS] = report_read_rows_number(scan, SAMPLE_FAULTS)},
+			[PLOT_FAULTS] = report_read_rows_number(scan, SAMPLE_FAULTS),
+			[PLOT_MEMORY_STALL] = report_read_rows_number(scan, SAMPLE_MEMORY_STALL)},
 	};
 
 	if (!rank)
@@ -188,7 +189,8 @@ static int read_lost(struct report_source *source, char *error, size_t error_siz
 
 static const struct reader_scanning steps = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns", "step"}};
 static const struct reader_scanning samples = {TABLE_HOST_SAMPLES,
-	.columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns", "major_faults"}};
+	.columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns", "major_faults",
+		"memory_stall_ns"}};
 static const struct reader_scanning stages = {
 	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage", "step", "thread_id"}};
 static const struct reader_scanning operations = {TABLE_COLLECTIVES,

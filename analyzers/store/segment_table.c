@@ -94,7 +94,7 @@ static int table_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-/* Whether it is a list of values, of which each would be one scan if it were pushed down. SQLite tells it since 3.38;
+/* Whether it is a list of values, of which each would be one scan if it were pushed down. SQLite reports it since 3.38;
  * before, a list is a scan a value. */
 static bool is_list(sqlite3_index_info *info, int i)
 {

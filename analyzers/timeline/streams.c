@@ -218,7 +218,7 @@ static const struct stream_scan launches = {
 	.finish = rate_launches,
 };
 
-enum { SAMPLE_CPU = COL_MORE, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_SHARES };
+enum { SAMPLE_CPU = COL_MORE, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_MEMORY_STALL, SAMPLE_SHARES };
 
 static void share_sample(struct row *row)
 {
@@ -237,11 +237,12 @@ static void share_sample(struct row *row)
 static const struct stream_scan samples = {
 	.scanning = {TABLE_HOST_SAMPLES,
 		.columns = {"instance", "start_ns", "duration_ns", "", "state", "cpu_ns", "run_delay_ns",
-			"throttled_ns", "major_faults", "resident_bytes", "rank"}},
-	.cells = 10,
+			"throttled_ns", "memory_stall_ns", "major_faults", "resident_bytes", "rank"}},
+	.cells = 11,
 	.names = {[SAMPLE_CPU] = "CPU of the process|cores",
 		"run delay|%",
 		"throttled|%",
+		"waits for memory|%",
 		"major page faults|faults",
 		"memory of the process|bytes"},
 	.finish = share_sample,

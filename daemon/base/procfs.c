@@ -9,10 +9,10 @@
 #include <fnmatch.h>
 #include <limits.h>
 
+#include "analyzers/base/proc_maps.h"
+
 #define STAT_BYTES_MAX 2048
 #define STATUS_BYTES_MAX 2048 /* the user is within the first 600 bytes */
-#define MAPS_CHUNK_BYTES 32768
-#define MAPS_BYTES_MAX (16u << 20) /* of text: 65,530 mappings with paths of 100 bytes are 11 MB */
 #define CHILDREN_BYTES_MAX (64u << 10)
 
 /* File names (without folder) that identify a process's kind. */
@@ -67,6 +67,18 @@ static ssize_t read_up_to(int fd, char *buffer, size_t size)
 	return (ssize_t)done;
 }
 
+/* The file's first bytes, terminated. 0 or negative errno. */
+static int procfs_read_text(const char *root, uint32_t pid, const char *name, char *ret, size_t size)
+{
+	_cleanup_close_ int fd = procfs_open_file(root, pid, name);
+	ssize_t n = fd < 0 ? fd : read_up_to(fd, ret, size - 1);
+
+	if (n < 0)
+		return (int)n;
+	ret[n] = 0;
+	return 0;
+}
+
 /* The file's first max bytes in a new buffer, terminated. */
 static int procfs_read_file(
 	const char *root, uint32_t pid, const char *name, size_t max, char **ret, size_t *ret_size_bytes, bool *ret_cut)
@@ -117,20 +129,16 @@ static uint64_t ns_per_tick(void)
 
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 {
-	_cleanup_close_ int fd = procfs_open_file(root, pid, "stat");
 	unsigned long long start, faults, user, system, pages = 0;
 	char text[STAT_BYTES_MAX];
 	unsigned parent;
 	const char *p;
-	ssize_t n;
 	char state;
+	int n, r;
 
-	if (fd < 0)
-		return fd;
-	n = read_up_to(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return (int)n;
-	text[n] = 0;
+	r = procfs_read_text(root, pid, "stat", text, sizeof(text));
+	if (r < 0)
+		return r;
 	/* The name may hold blanks and parentheses; the rest may not. */
 	p = strrchr(text, ')');
 	if (!p)
@@ -152,18 +160,14 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 
 int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
 {
-	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
 	char text[STATUS_BYTES_MAX];
 	const char *line;
 	unsigned uid;
-	ssize_t n;
+	int r;
 
-	if (fd < 0)
-		return fd;
-	n = read_up_to(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return (int)n;
-	text[n] = 0;
+	r = procfs_read_text(root, pid, "status", text, sizeof(text));
+	if (r < 0)
+		return r;
 	/* The kernel escapes line breaks in the name, the only text above this line that the process chooses. */
 	line = strstr(text, "\nUid:\t");
 	if (!line || sscanf(line, "\nUid:\t%u", &uid) != 1)
@@ -174,19 +178,14 @@ int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
 
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)
 {
-	_cleanup_close_ int fd = -1;
 	unsigned long long run, delay;
 	char name[64], text[128];
-	ssize_t n;
+	int r;
 
 	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
-	fd = procfs_open_file(root, pid, name);
-	if (fd < 0)
-		return fd;
-	n = read_up_to(fd, text, sizeof(text) - 1);
-	if (n < 0)
-		return (int)n;
-	text[n] = 0;
+	r = procfs_read_text(root, pid, name, text, sizeof(text));
+	if (r < 0)
+		return r;
 	if (sscanf(text, "%llu %llu", &run, &delay) != 2)
 		return -EBADMSG;
 	*ret_run_ns = run;
@@ -230,63 +229,30 @@ int procfs_cgroup(const char *root, uint32_t pid, char **ret)
 	return procfs_read_file(root, pid, "cgroup", PROCFS_CGROUP_BYTES_MAX, ret, &size, &cut);
 }
 
-/* Libraries of one line of maps; the line is terminated; its path may be truncated at the front, never at the end. */
-static uint32_t library_of_line(char *line)
+/* A replaced library is still mapped. */
+static bool procfs_on_map(void *arg, const struct proc_map *map)
 {
-	static const char deleted[] = " (deleted)";
-	char *name = strrchr(line, '/');
-	size_t length;
+	const char *name = strrchr(map->path, '/');
+	uint32_t *found = arg;
 
-	if (!name)
-		return 0;
-	name++;
-	length = strlen(name);
-	/* A replaced library is still mapped. */
-	if (length > sizeof(deleted) - 1 && streq(name + length - (sizeof(deleted) - 1), deleted))
-		name[length - (sizeof(deleted) - 1)] = 0;
-	if (strncmp(name, "lib", 3) != 0)
-		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
-		if (fnmatch(libraries[i].pattern, name, 0) == 0)
-			return libraries[i].library;
-	return 0;
+	if (!name || strncmp(name, "/lib", 4) != 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++) {
+		if (fnmatch(libraries[i].pattern, name + 1, 0) != 0)
+			continue;
+		*found |= libraries[i].library;
+		break;
+	}
+	return !(*found & PROCFS_LIBRARY_TRAINING);
 }
 
 int procfs_libraries(const char *root, uint32_t pid, uint32_t *ret)
 {
-	_cleanup_close_ int fd = procfs_open_file(root, pid, "maps");
-	_cleanup_free_ char *buffer = NULL;
-	size_t held = 0, total = 0;
 	uint32_t found = 0;
+	int r = proc_maps_each(root, pid, procfs_on_map, &found);
 
-	if (fd < 0)
-		return fd;
-	buffer = malloc(MAPS_CHUNK_BYTES + 1);
-	if (!buffer)
-		return -ENOMEM;
-	while (total < MAPS_BYTES_MAX && !(found & PROCFS_LIBRARY_TRAINING)) {
-		ssize_t n = read(fd, buffer + held, MAPS_CHUNK_BYTES - held);
-		char *line = buffer, *end;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		total += (size_t)n;
-		held += (size_t)n;
-		buffer[held] = 0;
-		for (; (end = memchr(line, '\n', held - (size_t)(line - buffer))); line = end + 1) {
-			*end = 0;
-			found |= library_of_line(line);
-		}
-		held -= (size_t)(line - buffer);
-		memmove(buffer, line, held);
-		/* A line that fills the buffer is not the kernel's: skip it. */
-		if (held == MAPS_CHUNK_BYTES)
-			held = 0;
-	}
+	if (r < 0 && r != -EFBIG)
+		return r;
 	*ret = found;
 	return 0;
 }

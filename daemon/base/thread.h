@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads beside the loop, for calls that block long in the kernel. */
+/* Threads beside the loop, for calls that block long in the kernel. All signals are blocked in them: the loop handles them. */
 #ifndef RANKTRACE_DAEMON_BASE_THREAD_H
 #define RANKTRACE_DAEMON_BASE_THREAD_H
 
-/* Runs a detached thread with all signals blocked: the loop handles them. Negative errno. */
+#include <pthread.h>
+
+/* A thread to be joined or detached by the caller. Negative errno. */
+int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret);
+/* A detached thread. Negative errno. */
 int thread_run(void *(*run)(void *arg), void *arg);
+/* A condition whose timed waits are by CLOCK_MONOTONIC. Negative errno. */
+int thread_condition(pthread_cond_t *ret);
 
 #endif

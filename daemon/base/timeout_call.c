@@ -3,8 +3,6 @@
 #include "daemon/base/thread.h"
 #include "daemon/base/util.h"
 
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -33,17 +31,16 @@ static struct asking *asking_free(struct asking *asking)
 static struct asking *asking_new(const struct timeout_call *within, void *question)
 {
 	struct asking *asking = calloc(1, sizeof(*asking));
-	pthread_condattr_t attributes;
 
 	if (!asking)
 		return NULL;
+	if (thread_condition(&asking->answered) < 0) {
+		free(asking);
+		return NULL;
+	}
 	asking->within = *within;
 	asking->question = question;
-	pthread_condattr_init(&attributes);
-	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 	pthread_mutex_init(&asking->lock, NULL);
-	pthread_cond_init(&asking->answered, &attributes);
-	pthread_condattr_destroy(&attributes);
 	return asking;
 }
 
@@ -98,44 +95,5 @@ int timeout_call_run(const struct timeout_call *within, void **question, uint64_
 	pthread_mutex_unlock(&asking->lock);
 	r = asking->answer;
 	asking_free(asking);
-	return r;
-}
-
-struct question {
-	struct stat st;
-	char path[PATH_MAX];
-};
-
-static int stat_timeout_ask(void *arg)
-{
-	struct question *question = arg;
-
-	return fstatat(AT_FDCWD, question->path, &question->st, 0) < 0 ? -errno : 0;
-}
-
-static void stat_timeout_forget(void *arg, int answer)
-{
-	(void)answer;
-	free(arg);
-}
-
-int stat_timeout(const char *path, uint64_t wait_ns, struct stat *ret)
-{
-	static const struct timeout_call within = {stat_timeout_ask, stat_timeout_forget};
-	struct question *question;
-	void *asked;
-	int r;
-
-	if (strlen(path) >= sizeof(question->path))
-		return -ENAMETOOLONG;
-	question = malloc(sizeof(*question));
-	if (!question)
-		return -ENOMEM;
-	memcpy(question->path, path, strlen(path) + 1);
-	asked = question;
-	r = timeout_call_run(&within, &asked, wait_ns);
-	if (r == 0)
-		*ret = question->st;
-	free(asked);
 	return r;
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls into file systems with a time limit. A file system below a rank's paths may hang: an unreachable file server
- * blocks callers in the kernel, uninterruptibly. The job then hangs, too, and the daemon's loop must not.
- */
+/* Calls into file systems with a time limit: a slow disk or an unreachable file server must not stop the daemon's loop. */
 #ifndef RANKTRACE_DAEMON_BASE_TIMEOUT_CALL_H
 #define RANKTRACE_DAEMON_BASE_TIMEOUT_CALL_H
 
 #include <stdint.h>
-#include <sys/stat.h>
 
 struct timeout_call {
 	/* Runs in a thread of its own; its result is returned. Touches only its argument. */
@@ -22,8 +18,5 @@ struct timeout_call {
  * thread only.
  */
 int timeout_call_run(const struct timeout_call *within, void **question, uint64_t wait_ns);
-
-/* stat() with a time limit: 0 or negative errno, also those of timeout_call_run(). From the loop's thread only. */
-int stat_timeout(const char *path, uint64_t wait_ns, struct stat *ret);
 
 #endif

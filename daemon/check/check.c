@@ -4,6 +4,7 @@
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/text.h"
 #include "daemon/core/context.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/collector.h"
 #include "daemon/probes/call_engine.h"
@@ -328,8 +329,7 @@ static void check_quarantine(const struct context *context, struct check_list *l
 
 	if (count)
 		check_add(list, "libraries", CHECK_LIMITED, "",
-			"%u library file%s of ranks %s not read: damaged, larger than libraries are, or on a file system that "
-			"did not answer; %s functions are not traced",
+			"%u library file%s of ranks %s not read: damaged, or larger than libraries are; %s functions are not traced",
 			count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "its" : "their");
 }
 
@@ -407,6 +407,35 @@ static void check_levels(const struct context *context, struct check_list *list)
 	}
 }
 
+/* Without a daemon nothing has opened them. */
+static void check_gauges(const struct context *context, struct check_list *list)
+{
+	struct gauges_status status;
+
+	for (unsigned i = 0; gauges_status(context->gauges, i, &status); i++) {
+		const char *name = status.source->name, *summary = status.source->summary;
+
+		switch (status.state) {
+		case GAUGES_READ:
+			check_add(list, "gauges", CHECK_OK, "", "%s: %s; %zu gauge%s", name, summary, status.count,
+				status.count == 1 ? "" : "s");
+			break;
+		case GAUGES_ABSENT:
+			check_add(list, "gauges", CHECK_OK, "", "%s: none on this machine (%s)", name, summary);
+			break;
+		case GAUGES_REFUSED:
+			check_add(list, "gauges", CHECK_LIMITED, "under systemd use the drop-in cards.conf, see ranktraced(8)",
+				"%s: %s", name, status.why);
+			break;
+		case GAUGES_OPENING:
+		case GAUGES_SILENT:
+			check_add(list, "gauges", CHECK_LIMITED, "", "%s: no answer%s", name,
+				status.state == GAUGES_SILENT ? " for more than 10 s; its driver hangs" : " yet");
+			break;
+		}
+	}
+}
+
 static void (*const checks[])(const struct context *context, struct check_list *list) = {
 	check_kernel,
 	check_btf,
@@ -420,6 +449,7 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_ranks,
 	check_quarantine,
 	check_levels,
+	check_gauges,
 	check_suspects,
 };
 
@@ -437,11 +467,6 @@ static const char *const verdict_names[CHECK_VERDICT_MAX] = {
 	[CHECK_LIMITED] = "limited",
 	[CHECK_MISSING] = "missing",
 };
-
-const char *check_verdict_name(enum check_verdict verdict)
-{
-	return verdict_names[verdict];
-}
 
 /* Sentences may quote file names, so anything may be in them: what is not printable ASCII becomes '?'. */
 static void print_json_text(FILE *f, const char *text)

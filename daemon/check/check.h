@@ -27,8 +27,6 @@ struct check_list {
 	struct check_item item[CHECK_ITEMS_MAX];
 };
 
-const char *check_verdict_name(enum check_verdict verdict);
-
 /* context->kernel, collectors and ranks may be NULL. */
 void check_run(const struct context *context, struct check_list *ret);
 

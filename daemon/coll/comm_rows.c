@@ -60,6 +60,14 @@ int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator
 	return -1;
 }
 
+const char *comm_rows_kind(const struct comm_rows *comms, const char *communicator)
+{
+	for (size_t i = comms->count; i-- > 0;)
+		if (streq(comms->comm[i].communicator, communicator))
+			return comms->comm[i].kind;
+	return "";
+}
+
 static void comm_rows_set_dirty(struct comm_rows *comms, struct comm_row *comm, bool dirty)
 {
 	comms->dirty += (size_t)dirty - (size_t)comm->dirty;

@@ -51,32 +51,42 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 const struct comm_row *comm_rows_find(const struct comm_rows *comms, const char *family, uint64_t address);
 /* This rank's number in it, -1 if unknown. */
 int32_t comm_rows_member(const struct comm_rows *comms, const char *communicator);
+/* Its kind, "" if unclear. */
+const char *comm_rows_kind(const struct comm_rows *comms, const char *communicator);
 void comm_rows_free(struct comm_rows *comms);
 
 /* Of an identified communicator. */
 int64_t comm_rows_key(int64_t instance, const char *communicator);
 
-/*
- * Identification of communicators by what no call passes: their identity, or their name. One row per library family
- * (identifiers.def). Identifiers answer through rank_coll_identify(), from within or later.
- */
+/* Identity and name of communicators that no call has: asked of a worker (comm_reader.h), answered later. */
 
+struct comm_answer;
+struct comm_asking;
 struct context;
 
-/* Called outside of all calls of the analyzer. */
-struct coll_identifier {
+/* Which communicator was asked for. Its rank may have ended since, and its address may be another's. */
+struct comm_asked {
+	uint32_t slot;
+	int64_t instance;
 	const char *family;
-	/* Identity; may be NULL. False: not readable now, try again later. */
-	bool (*identify)(struct context *context, const struct rank *rank, uint64_t address);
-	/* Name, of an unnamed communicator with a known process group; may be NULL. */
-	void (*name)(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group);
+	uint64_t address, since_ns;
+	bool for_name;
+	uint64_t again_ns; /* when to ask again; 0: never */
 };
 
-/*
- * Asks the family's identifier once for the identity (again after a temporary failure) and once for the name, if
- * unknown. Returns whether it was asked.
- */
-bool comm_identify(struct context *context, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm);
+/* What was asked and not answered, of all ranks. */
+struct comm_identify {
+	struct context *context; /* without workers, the answer comes from within comm_identify() */
+	void (*answered)(void *arg, const struct comm_asked *asked, const struct comm_answer *answer);
+	void *arg;
+	struct comm_asking *asking;
+};
+
+/* Asks once for the identity (again after a temporary failure) and once for the name, if unknown. Returns whether it did. */
+bool comm_identify(
+	struct comm_identify *identify, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm);
+/* Forgets all that was asked. */
+void comm_identify_cancel(struct comm_identify *identify);
 
 /*
  * Members of a communicator as ranks of the job, which no call passes: known if all members are on this node, or if the

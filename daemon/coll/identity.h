@@ -33,8 +33,8 @@ struct gloo_group {
 };
 
 /*
- * 0; -EAGAIN: a file system does not answer now; otherwise *ret_reason is a sentence on what could not be read. Never
- * stops the process; at most some hundred reads.
+ * 0; otherwise *ret_reason is a sentence on what could not be read. Never stops the process; at most some hundred reads.
+ * May wait for a file system.
  */
 int gloo_identity_read(
 	const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason);

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Identity of gloo's process groups. */
-#include "daemon/base/timeout_call.h"
-#include "daemon/coll/comms.h"
+#include "daemon/coll/comm_reader.h"
 #include "daemon/coll/cxx_memory.h"
 #include "daemon/coll/identity.h"
-#include "daemon/coll/rank_coll.h"
-#include "daemon/core/context.h"
 
 #include <limits.h>
+#include <sys/stat.h>
 
 /*
  * ProcessGroupGloo -> GlooStore -> PrefixStore -> ... -> TCPStore or FileStore. Offsets differ between versions and
@@ -21,7 +19,6 @@
 #define STORE_WORDS 16
 #define STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
 #define PREFIXES_MAX 16			    /* nested stores */
-#define FILES_WAIT_NS (100 * NSEC_PER_MSEC) /* for the server of a FileStore's file */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
 #define CLASS_GLOO_STORE "N4c10d16ProcessGroupGloo9GlooStoreE"
@@ -135,39 +132,33 @@ static bool is_loopback(const char *host)
 		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
 }
 
-/* /proc/PID/ns is answered by the kernel, even if file systems hang. */
-static int gloo_stat_link(const char *path, struct stat *ret)
-{
-	return stat(path, ret) < 0 ? -errno : 0;
-}
-
-static int gloo_stat_file(const char *path, struct stat *ret)
-{
-	return stat_timeout(path, FILES_WAIT_NS, ret);
-}
-
-/* Inode of a path of the process, links of /proc/PID/ns included. */
-static int gloo_inode(const struct gloo_process *process, int (*stat_path)(const char *path, struct stat *ret),
-	const char *format, const char *path, uint64_t *ret)
+/* A path of the process, links of /proc/PID/ns included. */
+static int gloo_stat(const struct gloo_process *process, const char *format, const char *path, struct stat *ret)
 {
 	char full[PATH_MAX];
-	struct stat st;
 	int n = snprintf(full, sizeof(full), format, process->proc_root, process->pid, path);
 
 	if (n < 0 || (size_t)n >= sizeof(full))
 		return -ENAMETOOLONG;
-	n = stat_path(full, &st);
-	if (n < 0)
-		return n;
-	*ret = st.st_ino;
-	return 0;
+	return stat(full, ret) < 0 ? -errno : 0;
+}
+
+/* The store's file, which its members made. Whether another user has a file somewhere is nobody's to know. */
+static int gloo_stat_own(const struct gloo_process *process, const char *path, struct stat *ret)
+{
+	struct stat own;
+	int r = gloo_stat(process, "%s/%u%s", "", &own);
+
+	if (r == 0)
+		r = gloo_stat(process, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, ret);
+	return r == 0 && ret->st_uid != own.st_uid ? -ENOENT : r;
 }
 
 static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *process, const struct cxx_object *store,
 	uint64_t *hash, const char **ret_reason)
 {
 	char host[CXX_STRING_BYTES];
-	uint64_t inode;
+	struct stat namespace;
 	uint16_t port;
 	size_t at = 0;
 
@@ -182,10 +173,10 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 	if (!is_loopback(host))
 		return 0;
 	*ret_reason = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
-	if (gloo_inode(process, gloo_stat_link, "%s/%u/ns/%s", "net", &inode) < 0)
+	if (gloo_stat(process, "%s/%u/ns/%s", "net", &namespace) < 0)
 		return -ENOENT;
 	*hash = hash_text(*hash, process->boot_id);
-	*hash = fnv1a(*hash, &inode, sizeof(inode));
+	*hash = fnv1a(*hash, &namespace.st_ino, sizeof(namespace.st_ino));
 	return 0;
 }
 
@@ -193,20 +184,17 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	uint64_t *hash, const char **ret_reason)
 {
 	char path[CXX_STRING_BYTES];
-	uint64_t inode;
+	struct stat file;
 	size_t at = 0;
-	int r;
 
 	*ret_reason = "the path of its FileStore cannot be read";
 	if (gloo_first_string(memory, store, path, &at) < 0 || !*path)
 		return -ENOENT;
-	r = gloo_inode(process, gloo_stat_file, *path == '/' ? "%s/%u/root%s" : "%s/%u/cwd/%s", path, &inode);
-	*ret_reason = r == -ETIMEDOUT || r == -EBUSY ? "the file system of its FileStore does not answer"
-						     : "the file of its FileStore cannot be seen";
-	if (r < 0)
-		return r == -ETIMEDOUT || r == -EBUSY ? -EAGAIN : -ENOENT;
+	*ret_reason = "the file of its FileStore cannot be seen";
+	if (gloo_stat_own(process, path, &file) < 0)
+		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
-	*hash = fnv1a(*hash, &inode, sizeof(inode));
+	*hash = fnv1a(*hash, &file.st_ino, sizeof(file.st_ino));
 	return 0;
 }
 
@@ -277,21 +265,17 @@ int gloo_identity_read(
 	return 0;
 }
 
-static bool gloo_identify(struct context *context, const struct rank *rank, uint64_t address)
+static void gloo_read_identity(const struct comm_question *question, struct comm_answer *ret)
 {
-	const struct gloo_process process = {
-		.pid = rank->pid,
-		.proc_root = "/proc",
-		.boot_id = rank->boot_id,
-		.job = rank->env.job,
-	};
+	const struct gloo_process process = {question->pid, "/proc", question->boot_id, question->job};
 	struct gloo_group group = {0};
 	const char *reason;
-	int r = gloo_identity_read(&process, address, &group, &reason);
 
-	rank_coll_identify(context->ops, rank, "gloo", address, group.identity, group.name, group.member, group.members,
-		"memory", reason);
-	return r != -EAGAIN;
+	(void)gloo_identity_read(&process, question->address, &group, &reason);
+	*ret = (struct comm_answer){group.identity, group.member, group.members, "", ""};
+	(void)copy_text(ret->name, sizeof(ret->name), group.name);
+	(void)copy_text(ret->reason, sizeof(ret->reason), reason);
 }
 
-const struct coll_identifier coll_identifier_gloo = {.family = "gloo", .identify = gloo_identify};
+const struct coll_identifier coll_identifier_gloo = {
+	.family = "gloo", .read = {[COMM_READER_IDENTITY] = gloo_read_identity}};

@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of NCCL's communicators, from PyTorch's process groups. */
-#include "daemon/coll/comms.h"
+#include "daemon/coll/comm_reader.h"
 #include "daemon/coll/identity.h"
-#include "daemon/coll/rank_coll.h"
-#include "daemon/core/context.h"
 
-static void nccl_identifier_name(struct context *context, const struct rank *rank, uint64_t address, uint64_t process_group)
+static void nccl_read_name(const struct comm_question *question, struct comm_answer *ret)
 {
-	char text[COLL_NAME_BYTES];
-
-	if (torch_group_nccl_name(rank->pid, process_group, text, sizeof(text)) == 0 && text[0])
-		rank_coll_identify(context->ops, rank, "nccl", address, 0, text, 0, 0, "", "");
+	(void)torch_group_nccl_name(question->pid, question->address, ret->name, sizeof(ret->name));
 }
 
-const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .name = nccl_identifier_name};
+const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .read = {[COMM_READER_NAME] = nccl_read_name}};
 
 #define READS_MAX 64
 #define GROUP_WORDS 32

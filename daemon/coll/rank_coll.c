@@ -3,6 +3,7 @@
 #include "daemon/coll/rank_coll.h"
 #include "daemon/base/log.h"
 #include "daemon/calls/call_fields.h"
+#include "daemon/coll/comm_reader.h"
 #include "daemon/coll/comms.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
@@ -28,8 +29,10 @@ struct rank_coll_state {
 
 struct rank_coll {
 	struct context *context;
-	const struct rank_coll_observer *observer; /* NULL: none */
-	void *observer_arg;
+	struct {
+		const struct rank_coll_observer *observer; /* NULL: free */
+		void *arg;
+	} observers[RANK_COLL_OBSERVERS];
 	rank_coll_in_flight read;
 	void *reader;
 	uint64_t rows, groups;
@@ -37,6 +40,7 @@ struct rank_coll {
 	uint64_t drops; /* kernel drops reported to the analyzers */
 	uint64_t idle_next_ns, members_next_ns;
 	bool off; /* L1 is off: late records start nothing */
+	struct comm_identify identify;
 	struct rank_coll_state *ended[RANK_COLL_ENDED];
 	size_t slots;
 	struct rank_coll_state *slot[];
@@ -57,7 +61,6 @@ static int64_t rank_coll_step_at(const struct rank_coll_state *rank, uint64_t ti
 static void rank_coll_on_row(void *arg, const struct coll_row *op)
 {
 	struct rank_coll_state *rank = arg;
-	const struct rank_coll_observer *observer = rank->colls->observer;
 	int64_t step = rank_coll_step_at(rank, op->host_start_ns);
 	const struct row_collectives row = {
 		.rank = field_int(rank->rank.env.rank),
@@ -88,9 +91,13 @@ static void rank_coll_on_row(void *arg, const struct coll_row *op)
 
 	rank->colls->rows++;
 	store_put_collectives(rank->colls->context->store, &row);
-	if (observer && observer->row)
-		observer->row(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, op, step,
-			op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
+	for (size_t i = 0; i < RANK_COLL_OBSERVERS; i++) {
+		const struct rank_coll_observer *observer = rank->colls->observers[i].observer;
+
+		if (observer && observer->row)
+			observer->row(rank->colls->observers[i].arg, rank->rank.slot, rank->rank.instance, op, step,
+				op->peer < 0 ? -1 : comm_rows_member(&rank->comms, op->communicator));
+	}
 }
 
 static void rank_coll_on_group(void *arg, const struct coll_group *group)
@@ -116,16 +123,19 @@ static void rank_coll_on_group(void *arg, const struct coll_group *group)
 static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
 	struct rank_coll_state *rank = arg;
-	const struct rank_coll_observer *observer = rank->colls->observer;
 
 	comm_rows_note(&rank->comms, communicator);
-	if (observer && observer->communicator)
-		observer->communicator(rank->colls->observer_arg, rank->rank.slot, rank->rank.instance, communicator);
+	for (size_t i = 0; i < RANK_COLL_OBSERVERS; i++) {
+		const struct rank_coll_observer *observer = rank->colls->observers[i].observer;
+
+		if (observer && observer->communicator)
+			observer->communicator(rank->colls->observers[i].arg, rank->rank.slot, rank->rank.instance, communicator);
+	}
 }
 
 /*
- * After each call of the analyzer: identifies communicators and writes changed rows. Identifiers may answer from
- * within; that does not recurse.
+ * After each call of the analyzer: identifies communicators and writes changed rows. The answer may come from within; that
+ * does not recurse.
  */
 static void rank_coll_settle(struct rank_coll_state *rank)
 {
@@ -135,7 +145,7 @@ static void rank_coll_settle(struct rank_coll_state *rank)
 		return;
 	rank->settling = true;
 	while ((comm = comm_rows_next(&rank->comms))) {
-		if (!comm_identify(rank->colls->context, &rank->rank, &rank->comms, comm))
+		if (!comm_identify(&rank->colls->identify, &rank->rank, &rank->comms, comm))
 			comm_rows_put(&rank->comms, comm, &rank->rank, rank->colls->context->store);
 	}
 	rank->settling = false;
@@ -297,6 +307,24 @@ static void rank_coll_on_rank(void *arg, const struct rank *rank, enum rank_chan
 	rank_coll_keep_ended(colls, slot);
 }
 
+/* Without a name there is nothing to say. */
+static void rank_coll_on_identified(void *arg, const struct comm_asked *asked, const struct comm_answer *answer)
+{
+	struct rank_coll *colls = arg;
+	struct rank_coll_state *slot = asked->slot < colls->slots ? colls->slot[asked->slot] : NULL;
+	const struct comm_row *comm;
+
+	if (!slot || slot->rank.instance != asked->instance || (asked->for_name && !answer->name[0]))
+		return;
+	comm = comm_rows_find(&slot->comms, asked->family, asked->address);
+	if (!comm || comm->since_ns != asked->since_ns)
+		return;
+	if (asked->again_ns)
+		comm_rows_defer(&slot->comms, asked->family, asked->address, asked->again_ns);
+	rank_coll_identify(colls, &slot->rank, asked->family, asked->address, answer->identity, answer->name,
+		answer->member, answer->members, asked->for_name ? "" : "memory", answer->reason);
+}
+
 int rank_coll_new(struct context *context, struct rank_coll **ret)
 {
 	size_t slots = context->config.ranks_max;
@@ -307,6 +335,7 @@ int rank_coll_new(struct context *context, struct rank_coll **ret)
 		return -ENOMEM;
 	colls->context = context;
 	colls->slots = slots;
+	colls->identify = (struct comm_identify){context, rank_coll_on_identified, colls, NULL};
 	r = ranks_observe(context->ranks, rank_coll_on_rank, colls);
 	if (r < 0) {
 		free(colls);
@@ -325,16 +354,33 @@ static void rank_coll_end_all(struct rank_coll *colls)
 	rank_coll_forget_ended(colls, NULL);
 }
 
-void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg)
+int rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg)
 {
-	colls->observer = observer;
-	colls->observer_arg = arg;
+	for (size_t i = 0; i < RANK_COLL_OBSERVERS; i++)
+		if (colls->observers[i].arg == arg)
+			colls->observers[i].observer = NULL;
+	for (size_t i = 0; observer && i < RANK_COLL_OBSERVERS; i++) {
+		if (colls->observers[i].observer)
+			continue;
+		colls->observers[i].observer = observer;
+		colls->observers[i].arg = arg;
+		return 0;
+	}
+	return observer ? -ENOSPC : 0;
+}
+
+const char *rank_coll_kind(const struct rank_coll *colls, uint32_t slot, int64_t instance, const char *communicator)
+{
+	const struct rank_coll_state *rank = slot < colls->slots ? colls->slot[slot] : NULL;
+
+	return rank && rank->rank.instance == instance && communicator[0] ? comm_rows_kind(&rank->comms, communicator) : "";
 }
 
 struct rank_coll *rank_coll_free(struct rank_coll *colls)
 {
 	if (!colls)
 		return NULL;
+	comm_identify_cancel(&colls->identify);
 	rank_coll_end_all(colls);
 	free(colls);
 	return NULL;

@@ -4,8 +4,7 @@
  * records and identities. Its output becomes rows of `collectives`, `communicators` and `collective_groups`, with
  * rank, step and instance. Nothing here judges.
  *
- * A communicator first seen without identity is passed once to the identifier of its family (identifiers.def), which
- * answers with rank_coll_identify(), at once or later, any number of times.
+ * A communicator first seen without identity is read by the identifier of its family (identifiers.def), in a worker.
  *
  * The progress of ended ranks is kept, so that their peers' waits can be attributed: the newest RANK_COLL_ENDED of
  * them, for RANK_COLL_ENDED_NS or until a rank of the same number and job starts.
@@ -54,8 +53,12 @@ struct rank_coll_observer {
 		void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member);
 	void (*communicator)(void *arg, uint32_t slot, int64_t instance, const struct coll_communicator *communicator);
 };
-/* One observer; NULL: none. *observer outlives the observation. */
-void rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg);
+#define RANK_COLL_OBSERVERS 2 /* findings and metrics */
+/* As rank_steps_observe(). */
+int rank_coll_observe(struct rank_coll *colls, const struct rank_coll_observer *observer, void *arg);
+
+/* Kind of a rank's communicator (comm_kind_name()), "" if unclear. */
+const char *rank_coll_kind(const struct rank_coll *colls, uint32_t slot, int64_t instance, const char *communicator);
 
 void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device);
 /* As coll_identify(). */

@@ -24,6 +24,10 @@ static void level_library(void *arg, struct library *library)
 
 	if (!attachment)
 		return;
+	if (sum->on && monotonic_ns() >= sum->until_ns) {
+		sum->left++;
+		return;
+	}
 	before = attachment_attached_level(attachment, sum->level);
 	r = attachment_level(attachment, sum->level, sum->on);
 	sum->error = sum->error ? sum->error : r;
@@ -34,6 +38,7 @@ void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
 {
 	_cleanup_(unresolved_free) struct unresolved missing = {0};
 
+	sum->until_ns = monotonic_ns() + LIMIT_LEVEL_TURN_MS * NSEC_PER_MSEC;
 	libraries_each(libraries, level_library, sum);
 	if (!sum->on || unresolved_find(libraries, &missing) < 0)
 		return;
@@ -65,6 +70,10 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	}
 	snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum->probes, plural(sum->probes),
 		sum->libraries, sum->libraries == 1 ? "y" : "ies", sum->ranks, plural(sum->ranks));
+	used = strlen(report);
+	if (sum->left && used < report_size)
+		snprintf(report + used, report_size - used, "; %u more librar%s within seconds", sum->left,
+			sum->left == 1 ? "y" : "ies");
 	used = strlen(report);
 	if (sum->missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,

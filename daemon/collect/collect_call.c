@@ -46,7 +46,8 @@ struct call {
 	struct libraries *libraries;
 	bool on[LEVEL_MAX];
 	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
-	bool regroup;		      /* a library is new: row groups may change */
+	bool regroup;		      /* a library is new: row groups may change; or some have not had their turn */
+	bool regroup_anew;
 	bool sweep;		      /* calls in flight may have lost their process or library */
 	uint64_t events;
 	uint64_t stale; /* records of removed probes, or of processes that are not ranks */
@@ -74,7 +75,7 @@ static void collect_call_library_added(void *arg, struct library *library)
 	library->owner_data = attachment;
 	if (!call->regroup)
 		call->regroup_since_ns = monotonic_ns();
-	call->regroup = true;
+	call->regroup = call->regroup_anew = true;
 }
 
 static void collect_call_library_dropped(void *arg, struct library *library)
@@ -96,11 +97,21 @@ static void collect_call_library_refused(void *arg, uint32_t pid, const char *pa
 	if (error == -ENOSPC && rank)
 		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
-	snprintf(call->reason, sizeof(call->reason), "a library of process %u cannot be opened", pid);
+	snprintf(call->reason, sizeof(call->reason),
+		error == -EREMOTE ? "a library of process %u is on a file system that its user serves (user_filesystems in ranktrace.conf)"
+				  : "a library of process %u cannot be opened",
+		pid);
 	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
 }
 
+/* Of the time since its level was turned on: probes that are being detached leave calls that nobody sees return. */
+static bool collect_call_is_since(const struct call *call, const struct probe *probe, uint64_t start_ns)
+{
+	return call->on[probe->level] && start_ns >= call->since_ns[probe->level];
+}
+
 struct in_flight {
+	const struct call *call;
 	rank_coll_in_flight_each each;
 	void *arg;
 };
@@ -110,16 +121,16 @@ static void collect_call_on_in_flight(
 {
 	const struct in_flight *ask = arg;
 
-	if (probe->event[0])
+	if (probe->event[0] && collect_call_is_since(ask->call, probe, inflight->start_ns))
 		ask->each(ask->arg, (uint32_t)(pid_thread >> 32), (uint32_t)pid_thread, probe, inflight->start_ns,
 			inflight->flags, inflight->arg);
 }
 
 static void read_in_flight(void *reader, rank_coll_in_flight_each each, void *arg)
 {
-	struct in_flight ask = {each, arg};
+	struct in_flight ask = {reader, each, arg};
 
-	call_engine_inflight(((struct call *)reader)->engine, collect_call_on_in_flight, &ask);
+	call_engine_inflight(ask.call->engine, collect_call_on_in_flight, &ask);
 }
 
 /* Frees a complete or partial result of call_open(). */
@@ -207,8 +218,8 @@ static void collect_call_regroup(struct call *call)
 {
 	if (!call->regroup)
 		return;
-	call->regroup = false;
-	groups_choose(call->libraries, call->on);
+	call->regroup = !groups_choose(call->libraries, call->on, call->regroup_anew);
+	call->regroup_anew = false;
 }
 
 /* All files that ranks map now are known. */
@@ -259,6 +270,7 @@ static struct libraries *collect_call_libraries(struct call *call)
 		.workers = call->context->workers,
 		.table = &call->table,
 		.quarantine = call->context->quarantine,
+		.takes_user_served = call->context->config.user_filesystems,
 	};
 
 	return libraries_new(&ops, "/proc");
@@ -309,11 +321,11 @@ static size_t collect_call_rows(const struct call *call, enum level level)
 }
 
 /* Can the probe still see the call's return? */
-static bool collect_call_can_return(void *arg, uint32_t pid, const struct probe *probe)
+static bool collect_call_can_return(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
 	const struct call *call = arg;
 
-	return probe && call->on[probe->level] && ranks_by_pid(call->context->ranks, pid);
+	return probe && collect_call_is_since(call, probe, start_ns) && ranks_by_pid(call->context->ranks, pid);
 }
 
 static void collect_call_sweep(struct call *call)
@@ -327,10 +339,6 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	struct call *call = state;
 	struct call_level_sum sum = {.level = level, .on = on};
 
-	if (on && call->engine && call->sweep) {
-		uprobe_detach_wait(); /* what half-detached probes left behind would read as calls in flight */
-		collect_call_sweep(call);
-	}
 	call->on[level] = on;
 	call->since_ns[level] = monotonic_ns();
 	if (!call->libraries) {
@@ -338,6 +346,8 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 		return on ? -ENOTSUP : 0;
 	}
 	call_level_switch(call->libraries, &sum);
+	call->regroup_anew |= sum.left > 0;
+	call->regroup |= sum.left > 0;
 	/* A level works with what attached; it is refused, and undone, only if nothing did. */
 	if (on && sum.refused && sum.probes == 0) {
 		call->on[level] = on = false;
@@ -345,7 +355,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	}
 	if (!on)
 		collect_call_sweep(call);
-	call->sweep |= !on;
+	call->sweep = true;
 	if (!on && level == LEVEL_L0)
 		rank_steps_gap(call->context->steps);
 	call_sinks_level(call->context, level, on);

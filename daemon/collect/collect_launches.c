@@ -112,7 +112,7 @@ static int launches_open(struct context *context, void **ret_state)
 	launches->context = context;
 	r = load_table(launches, &table);
 	if (r == 0)
-		r = launch_sites_new(&table, context->workers, context->quarantine, &launches->sites);
+		r = launch_sites_new(&table, context, &launches->sites);
 	if (r < 0)
 		return r;
 	launch_sites_observe(launches->sites, collect_launches_scanned, launches);

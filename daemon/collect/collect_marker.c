@@ -96,8 +96,9 @@ static int collect_marker_attach(const struct marker *marker, const struct libra
 		return r;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", library->fd);
 	target.path = path;
+	target.file = library->inode;
 	target.offsets = &offset;
-	uprobe_detach_wait();
+	uprobe_detach_file(target.file);
 	return (multi ? uprobe_attach_multi : uprobe_attach_perf)(
 		bpf_program__fd(marker->skeleton->progs.marker_batch), &target, false, ret);
 }
@@ -311,6 +312,7 @@ static struct libraries *collect_marker_libraries(struct marker *marker)
 		.workers = marker->context->workers,
 		.table = &marker->table,
 		.quarantine = marker->context->quarantine,
+		.takes_user_served = marker->context->config.user_filesystems,
 	};
 
 	return libraries_new(&ops, "/proc");
@@ -343,7 +345,6 @@ static int collect_marker_turn_on(struct marker *marker)
 	if (!marker->libraries)
 		return -ENOMEM;
 	marker->on = true;
-	uprobe_detach_wait();
 	marker->since_ns = monotonic_ns();
 	for (size_t i = 0; i < marker->watches; i++)
 		if (marker->watch[i].instance) {

@@ -33,7 +33,7 @@ struct collectors {
 	uint64_t refused;
 	const struct context *context;
 	uint64_t lost[RT_KIND_MAX]; /* reported to the store */
-	uint64_t lost_told_ns;
+	uint64_t lost_logged_ns;
 };
 
 void collector_note(struct collector_status *status, const char *format, ...)
@@ -72,7 +72,7 @@ static int claim_kinds(struct collectors *collectors, unsigned i)
 }
 
 /* Stores the kernel side's drops, so that readers know the data is incomplete. */
-static void tell_lost(struct collectors *collectors, uint64_t now_ns)
+static void log_lost(struct collectors *collectors, uint64_t now_ns)
 {
 	const struct context *context = collectors->context;
 
@@ -80,7 +80,7 @@ static void tell_lost(struct collectors *collectors, uint64_t now_ns)
 		return;
 	for (unsigned kind = RT_KIND_NONE + 1; kind < RT_KIND_MAX; kind++) {
 		uint64_t lost = kernel_drops(context->kernel, kind);
-		uint64_t since_ns = collectors->lost_told_ns ? collectors->lost_told_ns : context->started_ns;
+		uint64_t since_ns = collectors->lost_logged_ns ? collectors->lost_logged_ns : context->started_ns;
 		const struct row_drops row = {
 			.start_ns = field_time(store_utc_ns(context->store, since_ns)),
 			.source = field_text(
@@ -93,7 +93,7 @@ static void tell_lost(struct collectors *collectors, uint64_t now_ns)
 			store_put_drops(context->store, &row);
 		collectors->lost[kind] = lost;
 	}
-	collectors->lost_told_ns = now_ns;
+	collectors->lost_logged_ns = now_ns;
 }
 
 static void collectors_closep(struct collectors **collectors)
@@ -131,7 +131,7 @@ struct collectors *collectors_close(struct collectors *collectors)
 	if (!collectors)
 		return NULL;
 	if (collectors->context)
-		tell_lost(collectors, monotonic_ns());
+		log_lost(collectors, monotonic_ns());
 	while (collectors->opened) {
 		unsigned i = --collectors->opened;
 
@@ -203,8 +203,8 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 	for (unsigned i = 0; i < collectors->opened; i++)
 		if (table[i]->tick)
 			table[i]->tick(collectors->state[i], now_ns);
-	if (now_ns - collectors->lost_told_ns >= LOST_TOLD_EVERY_NS)
-		tell_lost(collectors, now_ns);
+	if (now_ns - collectors->lost_logged_ns >= LOST_TOLD_EVERY_NS)
+		log_lost(collectors, now_ns);
 }
 
 bool collectors_status(

@@ -16,6 +16,7 @@
  * so the worker's thread runs it; it touches only its window and its arguments.
  */
 
+struct context;
 struct kernel;
 struct launch_window;
 
@@ -79,11 +80,10 @@ struct quarantine;
 struct workers;
 
 /*
- * Takes over the table, truncated to RT_LAUNCH_APIS_MAX rows. -ENOMEM: the caller keeps it. workers and quarantine as in
- * libraries.h.
+ * Takes over the table, truncated to RT_LAUNCH_APIS_MAX rows. -ENOMEM: the caller keeps it. Of the context: what
+ * libraries.h needs.
  */
-int launch_sites_new(struct probe_table *table, struct workers *workers, struct quarantine *quarantine,
-	struct launch_sites **ret);
+int launch_sites_new(struct probe_table *table, const struct context *context, struct launch_sites **ret);
 /* Called at the end of each scan (libraries.h). */
 typedef void (*launch_scanned)(void *arg, int64_t instance, int result, uint64_t cost_ns);
 void launch_sites_observe(struct launch_sites *sites, launch_scanned scanned, void *arg);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include "daemon/collect/launch.h"
+#include "daemon/core/context.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
@@ -102,7 +103,7 @@ static void launch_sites_scanned(void *arg, int64_t instance, int result, uint64
 		sites->scanned(sites->scanned_arg, instance, result, cost_ns);
 }
 
-static int launch_sites_follow(struct launch_sites *sites, struct workers *workers, struct quarantine *quarantine)
+static int launch_sites_follow(struct launch_sites *sites, const struct context *context)
 {
 	const struct libraries_ops ops = {
 		.patterns = sites->pattern,
@@ -111,9 +112,10 @@ static int launch_sites_follow(struct launch_sites *sites, struct workers *worke
 		.refused = launch_sites_library_refused,
 		.scanned = launch_sites_scanned,
 		.arg = sites,
-		.workers = workers,
+		.workers = context->workers,
 		.table = &sites->table,
-		.quarantine = quarantine,
+		.quarantine = context->quarantine,
+		.takes_user_served = context->config.user_filesystems,
 	};
 
 	(void)probe_table_libraries(&sites->table, sites->pattern);
@@ -121,8 +123,7 @@ static int launch_sites_follow(struct launch_sites *sites, struct workers *worke
 	return sites->libraries ? 0 : -ENOMEM;
 }
 
-int launch_sites_new(struct probe_table *table, struct workers *workers, struct quarantine *quarantine,
-	struct launch_sites **ret)
+int launch_sites_new(struct probe_table *table, const struct context *context, struct launch_sites **ret)
 {
 	struct launch_sites *sites = calloc(1, sizeof(*sites));
 
@@ -130,7 +131,7 @@ int launch_sites_new(struct probe_table *table, struct workers *workers, struct 
 		return -ENOMEM;
 	sites->pattern = calloc(table->count * PROBE_PATTERNS_MAX + 1, sizeof(*sites->pattern));
 	sites->table = *table;
-	if (!sites->pattern || launch_sites_follow(sites, workers, quarantine) < 0) {
+	if (!sites->pattern || launch_sites_follow(sites, context) < 0) {
 		free(sites->pattern);
 		free(sites);
 		return -ENOMEM;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Owns the thread and the slot (launch.h). The lock guards the slot. */
-#include <pthread.h>
-#include <signal.h>
-
+#include "daemon/base/thread.h"
 #include "daemon/collect/launch.h"
 
 struct launch_worker {
@@ -87,40 +85,21 @@ static void *launch_worker_work(void *arg)
 	return NULL;
 }
 
-static int make_condition(pthread_cond_t *ret)
-{
-	pthread_condattr_t attr;
-	int r = pthread_condattr_init(&attr);
-
-	if (r)
-		return -r;
-	r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	if (r == 0)
-		r = pthread_cond_init(ret, &attr);
-	pthread_condattr_destroy(&attr);
-	return -r;
-}
-
 int launch_worker_start(struct launch_window *window, struct launch_worker **ret)
 {
 	struct launch_worker *worker = calloc(1, sizeof(*worker));
-	sigset_t all, before;
 	int r;
 
 	if (!worker)
 		return -ENOMEM;
 	worker->window = window;
-	r = make_condition(&worker->changed);
+	r = thread_condition(&worker->changed);
 	if (r < 0) {
 		free(worker);
 		return r;
 	}
 	pthread_mutex_init(&worker->lock, NULL);
-	/* Signals are handled by the loop. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before);
-	r = -pthread_create(&worker->thread, NULL, launch_worker_work, worker);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	r = thread_start(launch_worker_work, worker, &worker->thread);
 	worker->is_running = r == 0;
 	if (r < 0) {
 		launch_worker_free(worker);

@@ -12,6 +12,8 @@
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
+#define HOLD_CHECK_NS (10 * NSEC_PER_MSEC)
+
 struct client {
 	LIST_ENTRY(client) link;
 	struct control *control;
@@ -22,6 +24,10 @@ struct client {
 	bool answering; /* a response is on its way: nothing more is read before it has left */
 	uint64_t ticket; /* of an answer that comes later; 0: none */
 	bool last;	/* close once it has */
+	bool (*is_done)(void); /* control_hold(): asked every HOLD_CHECK_NS whether the held answer may leave; NULL: none */
+	struct event *recheck;
+	unsigned checks;
+	Ranktrace__Response *held;
 };
 
 struct control {
@@ -43,6 +49,9 @@ static struct client *control_client_free(struct client *client)
 	client->control->count--;
 	if (client->deadline)
 		event_free(client->deadline);
+	if (client->recheck)
+		event_free(client->recheck);
+	response_free(client->held);
 	if (client->stream)
 		bufferevent_free(client->stream);
 	free(client);
@@ -140,6 +149,44 @@ void control_answer(struct control *control, uint64_t ticket, Ranktrace__Respons
 	control_client_send(client, response);
 }
 
+bool control_hold(struct control *control, bool (*is_done)(void))
+{
+	if (!control || !control->asking)
+		return false;
+	control->asking->is_done = is_done;
+	return true;
+}
+
+static void control_client_check_later(struct client *client)
+{
+	static const struct timeval pause = {.tv_usec = HOLD_CHECK_NS / NSEC_PER_USEC};
+
+	event_add(client->recheck, &pause);
+}
+
+static void control_on_check(evutil_socket_t fd, short what, void *arg)
+{
+	struct client *client = arg;
+
+	(void)fd;
+	(void)what;
+	if (!client->is_done() && ++client->checks < CONTROL_HOLD_S * NSEC_PER_SEC / HOLD_CHECK_NS) {
+		control_client_check_later(client);
+		return;
+	}
+	client->is_done = NULL;
+	control_client_send(client, TAKE_PTR(client->held));
+}
+
+/* Takes the response. */
+static void control_client_hold(struct client *client, Ranktrace__Response *response)
+{
+	client->held = response;
+	client->checks = 0;
+	control_client_wait(client);
+	control_client_check_later(client);
+}
+
 static void control_client_request(struct client *client, const struct frame *frame)
 {
 	Ranktrace__Request *request = ranktrace__request__unpack(NULL, frame->body_bytes, frame->body);
@@ -159,9 +206,11 @@ static void control_client_request(struct client *client, const struct frame *fr
 	if (client->ticket) {
 		response_free(response);
 		control_client_wait(client);
-		return;
+	} else if (client->is_done) {
+		control_client_hold(client, response);
+	} else {
+		control_client_send(client, response);
 	}
-	control_client_send(client, response);
 }
 
 static void control_on_read(struct bufferevent *stream, void *arg)
@@ -251,7 +300,8 @@ static int control_client_new(struct control *control, int fd, const struct requ
 	if (!client->stream)
 		close(fd);
 	client->deadline = evtimer_new(base, control_on_deadline, client);
-	if (!client->stream || !client->deadline) {
+	client->recheck = evtimer_new(base, control_on_check, client);
+	if (!client->stream || !client->deadline || !client->recheck) {
 		control_client_free(client);
 		return -ENOMEM;
 	}
@@ -299,7 +349,7 @@ static void control_on_accept(
 	(void)address;
 	(void)length;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size_bytes) < 0) {
-		log_error_errno("control", errno, "cannot tell who connected, closing the connection");
+		log_error_errno("control", errno, "cannot read the credentials of the peer, closing the connection");
 		close(fd);
 		return;
 	}

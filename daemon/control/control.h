@@ -35,6 +35,7 @@ void control_listen_remove(struct control_listen *listening);
 #define CONTROL_REQUESTS_MAX 1000u
 #define CONTROL_IDLE_S 10
 #define CONTROL_LATER_S 60 /* as long as tracectl waits */
+#define CONTROL_HOLD_S 5
 
 struct context;
 struct control;
@@ -54,6 +55,10 @@ const struct request_peer *control_peer(const struct control *control);
 uint64_t control_later(struct control *control);
 /* Takes the response; the client may be gone. */
 void control_answer(struct control *control, uint64_t ticket, Ranktrace__Response *response);
+/*
+ * For a handler: its answer leaves once is_done() says so, or after CONTROL_HOLD_S. False: nobody waits for an answer.
+ */
+bool control_hold(struct control *control, bool (*is_done)(void));
 /* Ends all connections; removes the socket if we made it and it is still ours. */
 struct control *control_close(struct control *control);
 

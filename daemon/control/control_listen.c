@@ -8,14 +8,16 @@
 #include <systemd/sd-daemon.h>
 #include "daemon/control/control.h"
 #include "daemon/base/log.h"
+#include "daemon/base/passed.h"
 
 #define BACKLOG 32
 
 /* 1: systemd passed one, 0: it passed nothing. */
 static int take_passed(struct control_listen *ret)
 {
-	int count = sd_listen_fds(1), fd = SD_LISTEN_FDS_START;
+	int fd = -1, count = passed_sockets(NULL, &fd);
 
+	passed_end(); /* control is opened last */
 	if (count < 0)
 		return log_error_errno("control", count, "cannot take the sockets that systemd passed");
 	if (count == 0)
@@ -70,7 +72,7 @@ static int clear_stale(const char *path, const struct sockaddr_un *address)
 		return -EADDRINUSE;
 	}
 	if (errno != ECONNREFUSED)
-		return log_error_errno("control", errno, "cannot tell whether a daemon answers on %s", path);
+		return log_error_errno("control", errno, "cannot check whether a daemon answers on %s", path);
 	log_info("control", "replacing the socket %s that a daemon left behind", path);
 	if (unlink(path) < 0 && errno != ENOENT)
 		return log_error_errno("control", errno, "cannot remove %s", path);

@@ -88,6 +88,8 @@ bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
 int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 int request_interval_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
+/* Time and frequency within their bounds; ranges. */
+int request_profile_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 void request_status_reduce(const struct request_peer *peer, Ranktrace__Response *response);
 void request_ranks_reduce(const struct request_peer *peer, Ranktrace__Response *response);
 void request_check_reduce(const struct request_peer *peer, Ranktrace__Response *response);

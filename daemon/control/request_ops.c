@@ -16,7 +16,7 @@ static uint64_t request_ops_ago(uint64_t now_ns, uint64_t time_ns)
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
-/* NULL where there is nothing to tell, or no memory: then it is left out. */
+/* NULL where nothing is known, or no memory: then it is left out. */
 static Ranktrace__OpsPoint *request_ops_point_of(const struct coll_point *point, uint64_t now_ns)
 {
 	Ranktrace__OpsPoint *item = point->op[0] ? request_message_new(&ranktrace__ops_point__descriptor) : NULL;

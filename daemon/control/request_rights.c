@@ -2,7 +2,7 @@
 /*
  * Who may change something: root, the daemon's own user, and members of the configured group, by what the kernel says
  * of the peer of the connection. The groups of the peer's process count; the group file is asked only where the kernel
- * does not tell them.
+ * does not report them.
  */
 #include <grp.h>
 #include <pwd.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request `set`: turns levels on and off. */
+#include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/uprobe.h"
@@ -27,6 +28,11 @@ int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERRO
 		}
 	}
 	return 0;
+}
+
+static bool request_set_is_done(void)
+{
+	return !uprobe_is_detaching();
 }
 
 /* Every level asked for is tried, so that one that fails does not hide what happened to the others. */
@@ -67,7 +73,9 @@ int request_set(struct context *context, const Ranktrace__Request *request, Rank
 		if (r < 0 && result == 0)
 			result = r;
 	}
-	uprobe_detach_wait(); /* who asked is answered when nothing of it is attached any more */
+	/* Who asked is answered when nothing of it is attached any more. */
+	if (!control_hold(context->control, request_set_is_done))
+		uprobe_detach_wait();
 	response_say(response, "%s", all);
 	return result;
 }

@@ -3,6 +3,10 @@
  * Table of configuration keys: defaults, limits and what SIGHUP may change. To add a key: a field in config.h, a row
  * here, a paragraph in systemd/ranktrace.conf and in man/ranktrace.conf.5 (tests compare them).
  */
+#include <event2/util.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <syslog.h>
 #include "analyzers/base/nearest.h"
 #include "analyzers/base/units.h"
@@ -19,6 +23,8 @@ enum key_type {
 	KEY_POWER2,   /* bytes, a power of two */
 	KEY_DURATION, /* nanoseconds */
 	KEY_SWITCH,   /* 0 or 1 */
+	KEY_FOLDER,   /* an absolute path, or off */
+	KEY_LISTEN,   /* ADDRESS:PORT or an absolute path, or off */
 	KEY_TYPE_MAX
 };
 
@@ -49,6 +55,7 @@ static const struct key keys[] = {
 	{"ring", "size", KEY_POWER2, FIELD(ring_size_bytes), "16M", "64K", "1G", false},
 	{"ranks", "max", KEY_COUNT, FIELD(ranks_max), "1024", "1", "65536", false},
 	{"ranks", "scan_interval", KEY_DURATION, FIELD(scan_interval_ns), "5s", "100ms", "10m", true},
+	{"ranks", "user_filesystems", KEY_SWITCH, FIELD(user_filesystems), "no", "no", "yes", false},
 	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
 	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
 	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
@@ -69,6 +76,9 @@ static const struct key keys[] = {
 	{"findings", "raise_for", KEY_DURATION, FIELD(online_auto_level_for_ns), "1m", "5s", "1h", true},
 	{"findings", "raise_pause", KEY_DURATION, FIELD(online_auto_level_pause_ns), "5m", "0s", "7d", true},
 	{"findings", "raise_percent", KEY_COUNT, FIELD(online_auto_level_percent), "10", "1", "100", true},
+	{"findings", "profile", KEY_SWITCH, FIELD(findings_profile), "yes", "no", "yes", true},
+	{"metrics", "listen", KEY_LISTEN, FIELD(metrics_listen), "off", NULL, NULL, false},
+	{"metrics", "textfile", KEY_FOLDER, FIELD(metrics_textfile), "off", NULL, NULL, false},
 	{"dump", "enabled", KEY_SWITCH, FIELD(dump_enabled), "yes", "no", "yes", true},
 	{"dump", "l0_interval", KEY_DURATION, FIELD(dump_l0_interval_ns), "5m", "1s", "7d", true},
 	{"dump", "window", KEY_DURATION, FIELD(dump_window_ns), "1h", "10s", "7d", true},
@@ -102,6 +112,28 @@ static int config_read_text(const char *text, const struct key *key, void *field
 static int read_path(const char *text, const struct key *key, void *field)
 {
 	return text[0] == '/' ? config_read_text(text, key, field) : -EINVAL;
+}
+
+static int read_folder(const char *text, const struct key *key, void *field)
+{
+	return streq(text, "off") ? config_read_text("", key, field) : read_path(text, key, field);
+}
+
+/* The address is an IP address: a name would have to be looked up. */
+static int read_listen(const char *text, const struct key *key, void *field)
+{
+	struct sockaddr_storage address;
+	int length = sizeof(address);
+
+	if (streq(text, "off"))
+		return config_read_text("", key, field);
+	if (text[0] == '/')
+		return strlen(text) < sizeof(((struct sockaddr_un *)NULL)->sun_path) ? config_read_text(text, key, field) : -EINVAL;
+	if (evutil_parse_sockaddr_port(text, (struct sockaddr *)&address, &length) < 0)
+		return -EINVAL;
+	if (address.ss_family == AF_INET6 ? !((struct sockaddr_in6 *)&address)->sin6_port : !((struct sockaddr_in *)&address)->sin_port)
+		return -EINVAL;
+	return config_read_text(text, key, field);
 }
 
 static int read_level(const char *text, const struct key *key, void *field)
@@ -148,6 +180,8 @@ static const struct {
 	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
 	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
 	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = units_parse_duration},
+	[KEY_FOLDER] = {.expected = "an absolute path or off", .text = read_folder},
+	[KEY_LISTEN] = {.expected = "ADDRESS:PORT, the path of a socket, or off", .text = read_listen},
 	[KEY_SWITCH] = {.expected = "yes or no", .number = read_switch},
 };
 _Static_assert(ARRAY_SIZE(types) == KEY_TYPE_MAX, "a reader a type");
@@ -288,7 +322,7 @@ int config_load(const char *path, struct config *config, char *error, size_t err
 
 static bool config_same(const struct key *key, const void *a, const void *b)
 {
-	if (key->type == KEY_PATH || key->type == KEY_TEXT)
+	if (types[key->type].text && key->type != KEY_LEVEL)
 		return streq(a, b);
 	return memcmp(a, b, key->size_bytes) == 0;
 }

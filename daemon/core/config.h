@@ -23,6 +23,7 @@ struct config {
 	/* [ranks] */
 	uint64_t ranks_max;	   /* per node */
 	uint64_t scan_interval_ns; /* maximum time between scans of a rank's libraries */
+	uint64_t user_filesystems; /* 0 or 1: probe libraries on file systems that users serve (probes/maps.h) */
 	/* [sched] */
 	uint64_t offcpu_threshold_ns;
 	/* [launches] */
@@ -43,6 +44,10 @@ struct config {
 	uint64_t online_auto_level_for_ns;
 	uint64_t online_auto_level_pause_ns;
 	uint64_t online_auto_level_percent; /* maximum share of time */
+	uint64_t findings_profile; /* 0 or 1: a suspected rank and its peers are sampled */
+	/* [metrics] */
+	char metrics_listen[128];	/* "ADDRESS:PORT" or a socket's path; "": off */
+	char metrics_textfile[PATH_MAX]; /* folder; "": off */
 	/* [dump] */
 	uint64_t dump_enabled;
 	uint64_t dump_l0_interval_ns;  /* of L0; `tracectl interval` sets the others */

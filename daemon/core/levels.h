@@ -28,6 +28,7 @@ bool level_interval_good(double minutes);
 
 void levels_defaults(struct levels *levels);
 int levels_load(struct levels *levels, const char *state_dir);
+/* Waits for a slow disk up to 150 ms: -ETIMEDOUT, or -EBUSY where it has not taken the last ones yet. */
 int levels_save(const struct levels *levels, const char *state_dir);
 
 /*

@@ -7,6 +7,9 @@
 #include "daemon/base/ini.h"
 #include "daemon/core/levels.h"
 #include "daemon/base/log.h"
+#include "daemon/base/timeout_call.h"
+
+#define SAVE_NS (150 * NSEC_PER_MSEC) /* a slow disk: the loop's longest stop is 250 ms */
 
 struct loading {
 	struct levels levels;
@@ -107,7 +110,36 @@ static void write_levels(FILE *f, const void *arg)
 	}
 }
 
+struct saving {
+	struct levels levels;
+	char state_dir[PATH_MAX];
+};
+
+static int levels_file_save(void *arg)
+{
+	const struct saving *saving = arg;
+
+	return replace_file(saving->state_dir, "levels", write_levels, &saving->levels);
+}
+
+static void levels_file_forget(void *arg, int answer)
+{
+	(void)answer;
+	free(arg);
+}
+
 int levels_save(const struct levels *levels, const char *state_dir)
 {
-	return replace_file(state_dir, "levels", write_levels, levels);
+	static const struct timeout_call within = {levels_file_save, levels_file_forget};
+	struct saving *saving = calloc(1, sizeof(*saving));
+	void *asked = saving;
+	int r;
+
+	if (!saving)
+		return -ENOMEM;
+	saving->levels = *levels;
+	(void)copy_text(saving->state_dir, sizeof(saving->state_dir), state_dir);
+	r = timeout_call_run(&within, &asked, SAVE_NS);
+	free(asked);
+	return r;
 }

@@ -2,54 +2,17 @@
 /* Schedules dumps and runs their process. The state file records dumps across restarts. */
 #include "daemon/dump/dumps.h"
 #include "daemon/base/log.h"
+#include "daemon/base/spawn.h"
 #include "daemon/core/context.h"
 #include "daemon/worker/worker.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 /* The process. */
-
-/* stdin and stdout are /dev/null, stderr is the pipe, signals are reset. */
-static int spawn(char *const *argv, int said_fd, pid_t *ret)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none, piped;
-	int r;
-
-	sigemptyset(&none);
-	sigemptyset(&piped);
-	sigaddset(&piped, SIGPIPE);
-	r = posix_spawn_file_actions_init(&actions);
-	if (r)
-		return -r;
-	r = posix_spawnattr_init(&attributes);
-	if (r) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -r;
-	}
-	r = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (!r)
-		r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&actions, said_fd, STDERR_FILENO);
-	if (!r)
-		r = posix_spawnattr_setsigmask(&attributes, &none);
-	if (!r)
-		r = posix_spawnattr_setsigdefault(&attributes, &piped);
-	if (!r)
-		r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	if (!r)
-		r = posix_spawn(ret, argv[0], &actions, &attributes, argv, environ);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return -r;
-}
 
 int dump_child_start(struct dump_child *child, const char *const *argv)
 {
@@ -61,7 +24,7 @@ int dump_child_start(struct dump_child *child, const char *const *argv)
 	ours = ends[0];
 	its = ends[1];
 	*child = (struct dump_child){.said_fd = -1};
-	r = spawn((char *const *)argv, its, &child->pid); /* does not change argv */
+	r = spawn_program((char *const *)argv, environ, its, STDERR_FILENO, &child->pid); /* does not change argv */
 	if (r < 0) {
 		child->pid = 0;
 		return r;

@@ -2,6 +2,7 @@
 /* Samples of one process from /proc and cgroup files: differences to the counts of the sample before. */
 #include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
+#include "daemon/core/limits.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -25,17 +26,25 @@ static bool host_cgroup_number(const char *text, const char *word, uint64_t *ret
 	return false;
 }
 
-/* *ret_limited: the group has a CPU limit. *ret_ns: its total throttled time. */
-static bool host_cgroup_read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
+static bool host_cgroup_read(const char *path, char text[STAT_BYTES_MAX])
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	char text[STAT_BYTES_MAX];
-	uint64_t periods = 0, throttled = 0;
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	ssize_t n = fd >= 0 ? read(fd, text, STAT_BYTES_MAX - 1) : -1;
 
 	if (n <= 0)
 		return false;
 	text[n] = 0;
+	return true;
+}
+
+/* *ret_limited: the group has a CPU limit. *ret_ns: its total throttled time. */
+static bool host_cgroup_read_stat(const char *path, bool *ret_limited, uint64_t *ret_ns)
+{
+	char text[STAT_BYTES_MAX];
+	uint64_t periods = 0, throttled = 0;
+
+	if (!host_cgroup_read(path, text))
+		return false;
 	*ret_limited = host_cgroup_number(text, "nr_periods", &periods) && periods > 0;
 	if (host_cgroup_number(text, "throttled_usec", &throttled))
 		*ret_ns = throttled > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : throttled * NSEC_PER_USEC;
@@ -43,6 +52,25 @@ static bool host_cgroup_read_stat(const char *path, bool *ret_limited, uint64_t 
 		*ret_ns = throttled;
 	else
 		*ret_ns = 0; /* no CPU controller: never throttled */
+	return true;
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=MICROSECONDS", then "full ...". */
+static bool host_cgroup_read_pressure(const char *path, uint64_t *ret_ns)
+{
+	char text[STAT_BYTES_MAX], *total, *end;
+	uint64_t us;
+
+	if (!host_cgroup_read(path, text) || strncmp(text, "some ", 5) != 0)
+		return false;
+	text[strcspn(text, "\n")] = 0;
+	total = strstr(text, " total=");
+	if (!total)
+		return false;
+	us = strtoull(total + 7, &end, 10);
+	if (end == total + 7)
+		return false;
+	*ret_ns = us > UINT64_MAX / NSEC_PER_USEC ? UINT64_MAX : us * NSEC_PER_USEC;
 	return true;
 }
 
@@ -71,9 +99,26 @@ static void host_cgroup_keep(struct host_cgroup *fresh, struct host_cgroup *befo
 	copy = strdup(path);
 	if (!copy)
 		return;
-	fresh->group[fresh->count].path = copy;
-	fresh->group[fresh->count].throttled_ns = 0;
-	fresh->group[fresh->count++].fresh = true;
+	fresh->group[fresh->count++] = (struct host_cgroup_count){.path = copy, .fresh = true};
+}
+
+/* Of the group itself, of version 2; the root has no file. */
+static void host_cgroup_scan_memory(struct host_cgroup *fresh, struct host_cgroup *before, const char *root,
+	const char *hierarchy, const char *group)
+{
+	char path[PATH_MAX];
+	uint64_t ns;
+
+	if (fresh->memory.path || host_cgroup_path_escapes(group) ||
+		snprintf(path, sizeof(path), "%s%s%s/memory.pressure", root, hierarchy, group) >= (int)sizeof(path) ||
+		!host_cgroup_read_pressure(path, &ns))
+		return;
+	if (before->memory.path && streq(before->memory.path, path)) {
+		fresh->memory = before->memory;
+		before->memory.path = NULL;
+		return;
+	}
+	fresh->memory = (struct host_cgroup_count){.path = strdup(path), .fresh = true};
 }
 
 /* The group and its ancestors, except the root, which has no limit. */
@@ -135,6 +180,8 @@ void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const c
 		if (strncmp(line, "0::", 3) == 0) {
 			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "", path + 1);
 			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/unified", path + 1);
+			host_cgroup_scan_memory(&fresh, cgroup, cgroup_root, "", path + 1);
+			host_cgroup_scan_memory(&fresh, cgroup, cgroup_root, "/unified", path + 1);
 		} else if (host_cgroup_has_cpu(words + 1, (size_t)(path - words - 1))) {
 			host_cgroup_scan_path(&fresh, cgroup, cgroup_root, "/cpu", path + 1);
 		}
@@ -150,26 +197,48 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_n
 	if (!cgroup->known)
 		return false;
 	for (size_t i = 0; i < cgroup->count; i++) {
-		uint64_t now_ns = 0, before_ns = cgroup->group[i].throttled_ns;
+		uint64_t now_ns = 0, before_ns = cgroup->group[i].ns;
 		bool limited;
 
 		if (!host_cgroup_read_stat(cgroup->group[i].path, &limited, &now_ns))
 			continue;
 		if (!cgroup->group[i].fresh && now_ns > before_ns && now_ns - before_ns > most_ns)
 			most_ns = now_ns - before_ns;
-		cgroup->group[i].throttled_ns = now_ns;
+		cgroup->group[i].ns = now_ns;
 		cgroup->group[i].fresh = false;
 	}
 	*ret_throttled_ns = most_ns;
 	return true;
 }
 
+bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
+{
+	struct host_cgroup_count *memory = &cgroup->memory;
+	uint64_t now_ns, before_ns = memory->ns;
+	bool fresh = memory->fresh;
+
+	if (!memory->path || !host_cgroup_read_pressure(memory->path, &now_ns))
+		return false;
+	memory->ns = now_ns;
+	memory->fresh = false;
+	*ret_stall_ns = now_ns > before_ns ? now_ns - before_ns : 0;
+	return !fresh;
+}
+
 void host_cgroup_free(struct host_cgroup *cgroup)
 {
 	for (size_t i = 0; i < cgroup->count; i++)
 		free(cgroup->group[i].path);
+	free(cgroup->memory.path);
 	*cgroup = (struct host_cgroup){0};
 }
+
+struct host_thread {
+	uint32_t id;
+	uint64_t run_ns;	     /* since it began, as of the scan */
+	uint64_t run_delay_ns, since_ns; /* the same at the newest sample; since the one before, HOST_UNKNOWN */
+	bool read;
+};
 
 struct host_sampler {
 	char proc_root[128], cgroup_root[128];
@@ -177,8 +246,10 @@ struct host_sampler {
 	uint64_t start_time_ns;
 	uint64_t taken_ns; /* 0: no sample yet */
 	struct procfs_stat stat;
-	uint32_t thread_id; /* 0: run delay unknown */
-	uint64_t run_delay_ns;
+	size_t threads; /* the step thread first */
+	struct host_thread thread[1 + LIMIT_HOST_THREADS];
+	uint64_t threads_next_ns;
+	unsigned threads_read; /* in this scan */
 	struct host_cgroup cgroup;
 	uint64_t cgroup_next_ns;
 };
@@ -212,33 +283,103 @@ static uint64_t host_sample_since(uint64_t now, uint64_t before)
 	return now >= before ? now - before : HOST_UNKNOWN;
 }
 
-static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t thread_id)
+/* false: it is gone, or the kernel does not count. */
+static bool host_thread_take(const struct host_sampler *sampler, struct host_thread *thread)
 {
-	uint64_t run_ns, delay_ns, ret = HOST_UNKNOWN;
+	uint64_t run_ns, delay_ns;
 
-	if (procfs_schedstat(sampler->proc_root, sampler->pid, thread_id, &run_ns, &delay_ns) < 0) {
-		sampler->thread_id = 0;
-		return HOST_UNKNOWN;
+	if (procfs_schedstat(sampler->proc_root, sampler->pid, thread->id, &run_ns, &delay_ns) < 0)
+		return false;
+	thread->since_ns = thread->read ? host_sample_since(delay_ns, thread->run_delay_ns) : HOST_UNKNOWN;
+	thread->run_delay_ns = delay_ns;
+	thread->run_ns = run_ns;
+	thread->read = true;
+	return true;
+}
+
+/* Another thread's counts are no continuation of the first one's. */
+static void host_threads_begin(struct host_sampler *sampler, uint32_t step_thread)
+{
+	if (sampler->threads && sampler->thread[0].id == step_thread)
+		return;
+	for (size_t i = 1; i < sampler->threads; i++)
+		if (sampler->thread[i].id == step_thread)
+			sampler->thread[i--] = sampler->thread[--sampler->threads];
+	sampler->thread[0] = (struct host_thread){.id = step_thread};
+	sampler->threads = sampler->threads ? sampler->threads : 1;
+}
+
+static bool host_threads_found(void *arg, uint32_t id)
+{
+	struct host_sampler *sampler = arg;
+	struct host_thread thread = {.id = id}, *least = NULL;
+
+	if (sampler->threads_read++ >= LIMIT_HOST_THREADS_READ)
+		return false;
+	for (size_t i = 0; i < sampler->threads; i++)
+		if (sampler->thread[i].id == id)
+			return true;
+	if (!host_thread_take(sampler, &thread))
+		return true;
+	if (sampler->threads <= LIMIT_HOST_THREADS) {
+		sampler->thread[sampler->threads++] = thread;
+		return true;
 	}
-	if (sampler->thread_id == thread_id)
-		ret = host_sample_since(delay_ns, sampler->run_delay_ns);
-	sampler->thread_id = thread_id;
-	sampler->run_delay_ns = delay_ns;
-	return ret;
+	for (size_t i = 1; i < sampler->threads; i++)
+		if (!least || sampler->thread[i].run_ns < least->run_ns)
+			least = &sampler->thread[i];
+	if (thread.run_ns > least->run_ns)
+		*least = thread;
+	return true;
+}
+
+/* The longest of the step thread and of the threads that have used most CPU: forward and backward wait for their helpers. */
+static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t step_thread, uint64_t now_ns)
+{
+	char folder[160];
+	uint64_t most_ns;
+
+	host_threads_begin(sampler, step_thread);
+	for (size_t i = sampler->threads; i-- > 0;) {
+		if (host_thread_take(sampler, &sampler->thread[i]))
+			continue;
+		if (i == 0)
+			sampler->threads = 0;
+		else
+			sampler->thread[i] = sampler->thread[--sampler->threads];
+	}
+	if (!sampler->threads)
+		return HOST_UNKNOWN;
+	most_ns = sampler->thread[0].since_ns;
+	for (size_t i = 1; most_ns != HOST_UNKNOWN && i < sampler->threads; i++)
+		if (sampler->thread[i].since_ns != HOST_UNKNOWN && sampler->thread[i].since_ns > most_ns)
+			most_ns = sampler->thread[i].since_ns;
+	if (now_ns >= sampler->threads_next_ns) {
+		snprintf(folder, sizeof(folder), "%s/%u/task", sampler->proc_root, sampler->pid);
+		sampler->threads_read = 0;
+		(void)procfs_each(folder, host_threads_found, sampler);
+		sampler->threads_next_ns = now_ns + HOST_THREADS_SCAN_NS;
+	}
+	return most_ns;
 }
 
 /* Summed over CPUs, so it can exceed the duration. */
-static uint64_t take_throttled(struct host_sampler *sampler, uint64_t now_ns, uint64_t duration_ns)
+static uint64_t take_throttled(struct host_sampler *sampler, uint64_t duration_ns)
 {
 	uint64_t throttled_ns;
 
-	if (now_ns >= sampler->cgroup_next_ns) {
-		host_cgroup_scan(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
-		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_SCAN_NS;
-	}
 	if (!host_cgroup_throttled(&sampler->cgroup, &throttled_ns))
 		return HOST_UNKNOWN;
 	return throttled_ns < duration_ns ? throttled_ns : duration_ns;
+}
+
+static uint64_t take_memory_stall(struct host_sampler *sampler, uint64_t duration_ns)
+{
+	uint64_t stall_ns;
+
+	if (!host_cgroup_memory_stall(&sampler->cgroup, &stall_ns))
+		return HOST_UNKNOWN;
+	return stall_ns < duration_ns ? stall_ns : duration_ns;
 }
 
 int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t now_ns, struct host_sample *ret)
@@ -255,8 +396,13 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t
 	sample.resident_bytes = stat.resident_bytes;
 	sample.cpu_ns = host_sample_since(stat.cpu_ns, sampler->stat.cpu_ns);
 	sample.major_faults = host_sample_since(stat.major_faults, sampler->stat.major_faults);
-	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid);
-	sample.throttled_ns = take_throttled(sampler, now_ns, sample.duration_ns);
+	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid, now_ns);
+	if (now_ns >= sampler->cgroup_next_ns) {
+		host_cgroup_scan(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
+		sampler->cgroup_next_ns = now_ns + HOST_CGROUP_SCAN_NS;
+	}
+	sample.throttled_ns = take_throttled(sampler, sample.duration_ns);
+	sample.memory_stall_ns = take_memory_stall(sampler, sample.duration_ns);
 	sampler->stat = stat;
 	sampler->taken_ns = now_ns;
 	*ret = sample;

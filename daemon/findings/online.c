@@ -108,30 +108,13 @@ static void online_on_rank(void *arg, const struct rank *rank, enum rank_change 
 		align_rank_card(online->align, process->process, rank->env.card);
 }
 
-/* All users who have a rank of a job with this word are suspected. */
-static bool online_is_suspect(const struct online *online, const char *job)
-{
-	bool suspected = false;
-
-	for (size_t i = 0; online->context->ranks && i < online->slots; i++) {
-		const struct online_process *process = &online->slot[i];
-
-		if (!process->instance || !streq(process->job, job ? job : ""))
-			continue;
-		if (!ranks_suspicion(online->context->ranks, process->uid)[0])
-			return false;
-		suspected = true;
-	}
-	return suspected;
-}
-
-static void online_want(void *arg, unsigned wants, const char *job, const char *why)
+/* What a suspected user's job seems to need costs the jobs of others. */
+static void online_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
 	struct online *online = arg;
 
-	if (online_is_suspect(online, job))
-		return;
-	online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
+	if (!online->context->ranks || !ranks_suspicion(online->context->ranks, uid)[0])
+		online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 
 static struct detect_options options_of(const struct config *config)
@@ -155,6 +138,32 @@ static struct detect_options options_of(const struct config *config)
 	return options;
 }
 
+/* Names the ranks of the frame for the observer. */
+static void online_on_frame(void *arg, uint32_t job, const struct frame *frame, const struct measures *measures)
+{
+	struct online *online = arg;
+
+	if (!online->observer || !online->observer->frame)
+		return;
+	for (size_t i = 0; i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+		uint32_t number, index;
+
+		if (process->instance && align_locate(online->align, process->process, &number, &index) && number == job &&
+			index < frame->ranks && frame->rank[index].here)
+			online->observer->frame(online->observer_arg, process->slot, process->instance, frame->tier,
+				&frame->rank[index], &measures->rank[index]);
+	}
+}
+
+void online_observe(struct online *online, const struct online_observer *observer, void *arg)
+{
+	if (!online)
+		return;
+	online->observer = observer;
+	online->observer_arg = arg;
+}
+
 int online_new(struct context *context, struct online **ret)
 {
 	struct detect_options options = options_of(&context->config);
@@ -175,7 +184,7 @@ int online_new(struct context *context, struct online **ret)
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds: exact in programs with only floating point. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
-	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .arg = online});
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .arg = online});
 	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
 	if (r < 0) {
 		detect_free(online->detect);
@@ -183,8 +192,8 @@ int online_new(struct context *context, struct online **ret)
 		return r;
 	}
 	online->align = detect_align(online->detect);
-	rank_steps_observe(context->steps, &online_steps_observer, online);
-	rank_coll_observe(context->ops, &online_coll_observer, online);
+	(void)rank_steps_observe(context->steps, &online_steps_observer, online);
+	(void)rank_coll_observe(context->ops, &online_coll_observer, online);
 	online_recover_close(online);
 	*ret = online;
 	return 0;
@@ -195,11 +204,12 @@ struct online *online_free(struct online *online)
 	if (!online)
 		return NULL;
 	online->ending = true;
-	rank_steps_observe(online->context->steps, NULL, NULL);
-	rank_coll_observe(online->context->ops, NULL, NULL);
+	(void)rank_steps_observe(online->context->steps, NULL, online);
+	(void)rank_coll_observe(online->context->ops, NULL, online);
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
 			online_samples_end(online, &online->slot[i]);
+	online_profile_end(online);
 	detect_end(online->detect);
 	detect_free(online->detect);
 	online_recover_mark(online, false);
@@ -271,6 +281,7 @@ void online_tick(struct online *online, uint64_t now_ns)
 	online_feed_watched(online, now_ns);
 	online_stall_tick(online, online_read_ns(online, now_ns));
 	online_auto_level_tick(&online->auto_level, online->context, online->counts.suspected > 0, now_ns);
+	online_profile_tick(online, now_ns);
 }
 
 void online_counts_get(const struct online *online, struct online_counts *ret)

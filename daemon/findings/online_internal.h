@@ -14,13 +14,14 @@
 #include "daemon/coll/rank_coll.h"
 #include "daemon/core/level.h"
 #include "daemon/findings/online.h"
+#include "daemon/findings/online_observe.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
 
 /*
- * Samples of the operating system's accounting for one process: /proc/PID/stat, the schedstat of one of its threads,
- * and the CPU limits of its control groups. Never stops the process. Counts that went back (a reused pid, another
- * thread) are unknown.
+ * Samples of the operating system's accounting for one process: /proc/PID/stat, the schedstat of its step thread and of
+ * its busiest other threads, the CPU limits of its control groups, and the memory pressure of its own one. Never stops
+ * the process. Counts that went back (a reused pid, another thread) are unknown.
  */
 
 /*
@@ -30,31 +31,39 @@
 
 #define HOST_CGROUPS_MAX 16 /* limited groups above a process; levels scanned */
 
+/* A count of a control group that only grows. */
+struct host_cgroup_count {
+	char *path; /* NULL: none */
+	uint64_t ns;
+	bool fresh; /* not read yet: no difference */
+};
+
 struct host_cgroup {
 	bool known; /* counts of the process's group are readable */
 	size_t count;
-	struct {
-		char *path; /* of cpu.stat */
-		uint64_t throttled_ns;
-		bool fresh; /* not read yet: no difference */
-	} group[HOST_CGROUPS_MAX];
+	struct host_cgroup_count group[HOST_CGROUPS_MAX]; /* cpu.stat */
+	struct host_cgroup_count memory; /* memory.pressure of its own group of version 2: limits above it show there, too */
 };
 
 /* Rescans the process's groups and their limits. cgroup_root: "/sys/fs/cgroup". */
 void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid);
 /* Throttled time since the last call, of the most throttled group, summed over CPUs. False: unknown. */
 bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns);
+/* Time since the last call in which a task of the group waited for memory. False: unknown. */
+bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns);
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX
 #define HOST_CGROUP_SCAN_NS NSEC_PER_SEC /* between scans for limited control groups */
+#define HOST_THREADS_SCAN_NS (10 * NSEC_PER_SEC) /* between scans for the busiest threads */
 
 struct host_sample {
 	uint64_t start_ns, duration_ns; /* CLOCK_MONOTONIC */
 	uint64_t cpu_ns;		/* of the process, in this interval */
-	uint64_t run_delay_ns;		/* of the thread, in this interval; HOST_UNKNOWN as below */
+	uint64_t run_delay_ns;		/* of the thread that waited longest, in this interval; HOST_UNKNOWN as below */
 	uint64_t throttled_ns;		/* at most duration_ns */
 	uint64_t major_faults;
+	uint64_t memory_stall_ns; /* at most duration_ns; HOST_UNKNOWN */
 	uint64_t resident_bytes; /* at the end */
 	uint64_t cpu_total_ns;	 /* since the process started */
 	char state;		 /* at the end: R, S, D, T, t, Z */
@@ -157,12 +166,39 @@ struct online_stacks {
 	uint64_t taken, skipped;
 };
 
+/* online_profile.c: comparisons of profiles. */
+
+#define ONLINE_PROFILES_MAX 16 /* findings of slow ranks that last */
+
+struct online_profile {
+	struct finding last; /* as it was published last, without what the comparison shows; id 0: free */
+	int64_t number;	     /* profile that was compared; 0: none */
+	double own_ns, peers_ns;
+	bool seconds;	 /* of each second; else of a step */
+	char place[64];	 /* function and line; "": nothing known */
+};
+
+struct online_profiles {
+	struct online_profile of[ONLINE_PROFILES_MAX];
+	unsigned next;
+	int64_t number; /* of the newest profile that ended */
+	uint64_t ended_ns;
+	pid_t pid; /* of the comparison; 0: none */
+	int fd;
+	uint64_t began_ns, id; /* id: of its finding */
+	size_t used;
+	char said[256];
+};
+
 struct online {
 	struct context *context;
+	const struct online_observer *observer; /* NULL: none */
+	void *observer_arg;
 	struct detect *detect;
 	struct align *align; /* owned by detect */
 	struct online_auto_level auto_level;
 	struct online_stacks stacks;
+	struct online_profiles profiles;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: unique across starts */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
@@ -202,6 +238,11 @@ void online_stall_ended(struct online *online, uint64_t now_ns);
 void online_publish(void *arg, const struct finding *finding);
 /* Puts the finding's row: for online_stacks.c. */
 void online_publish_put_row(const struct online *online, const struct finding *f);
+/* online_profile.c: remembers the finding as published; adds what the comparison of its profile found. */
+void online_profile_note(struct online *online, const struct finding *finding);
+void online_profile_add(struct online *online, struct finding *finding);
+void online_profile_tick(struct online *online, uint64_t now_ns);
+void online_profile_end(struct online *online);
 /* online_stacks.c: takes stacks where a hang is suspected or confirmed. changed: it is another state than before. */
 void online_stacks_take(struct online *online, const struct finding *finding, bool changed);
 /* Adds what stacks have shown to a hang. */

@@ -7,8 +7,11 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "analyzers/base/text.h"
+#include "analyzers/gauges/card_gauges.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
@@ -211,15 +214,16 @@ void online_publish(void *arg, const struct finding *finding)
 		f.severity >= SEVERITY_MAX || f.tier >= FRAME_TIER_MAX)
 		return;
 	if (online->ending && !online_publish_is_over(f.state)) {
-		size_t used = strlen(f.sentence);
-
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		f.until_ns = monotonic_ns();
-		snprintf(f.sentence + used, sizeof(f.sentence) - used, "; still so when ranktraced stopped");
+		text_append(f.sentence, sizeof(f.sentence), "; still so when ranktraced stopped");
 	}
+	(void)card_gauges_explain(gauges_cards(online->context->gauges), monotonic_ns(), &f);
 	changed = online_publish_note(online, &f);
 	online_stacks_take(online, &f, changed);
 	online_stacks_add(online, &f);
+	online_profile_note(online, &f);
+	online_profile_add(online, &f);
 	online->counts.closed += changed && f.state == FINDING_CLOSED;
 	online->counts.dropped += changed && f.state == FINDING_DROPPED;
 	if (changed && f.state == FINDING_OPEN)
@@ -228,4 +232,6 @@ void online_publish(void *arg, const struct finding *finding)
 	online_publish_put_row(online, &f);
 	if (changed)
 		online_publish_journal(online, &f);
+	if (online->observer && online->observer->finding)
+		online->observer->finding(online->observer_arg, online->id_base + f.id, &f, changed);
 }

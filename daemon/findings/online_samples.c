@@ -67,6 +67,7 @@ static void online_samples_put_row(struct online *online, struct online_process 
 		.run_delay_ns = field_duration_if(sum->run_delay_ns != HOST_UNKNOWN, sum->run_delay_ns),
 		.throttled_ns = field_duration_if(sum->throttled_ns != HOST_UNKNOWN, sum->throttled_ns),
 		.major_faults = field_int_if(sum->major_faults != HOST_UNKNOWN, sum->major_faults),
+		.memory_stall_ns = field_duration_if(sum->memory_stall_ns != HOST_UNKNOWN, sum->memory_stall_ns),
 		.resident_bytes = field_int_if(sum->resident_bytes != HOST_UNKNOWN, sum->resident_bytes),
 		.state = field_text(state),
 		.instance = field_int(process->instance),
@@ -93,6 +94,7 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	online_samples_add(&sum->run_delay_ns, sample->run_delay_ns);
 	online_samples_add(&sum->throttled_ns, sample->throttled_ns);
 	online_samples_add(&sum->major_faults, sample->major_faults);
+	online_samples_add(&sum->memory_stall_ns, sample->memory_stall_ns);
 	sum->resident_bytes = sample->resident_bytes;
 	sum->state = sample->state;
 }
@@ -111,6 +113,7 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 								     : FRAME_UNKNOWN,
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
+		.memory_stall_ns = sample->memory_stall_ns,
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.preemptor_pid = preemptor ? preemptor->pid : 0,
 		.preemptor_ns = preemptor ? preemptor->ns : 0,
@@ -143,6 +146,16 @@ static void online_samples_take_rank(struct online *online, struct online_proces
 	if (r == 0)
 		return;
 	online_samples_add_up(process, &sample);
+	if (online->observer && online->observer->sample)
+		online->observer->sample(online->observer_arg, process->slot, process->instance,
+			&(struct online_sample_info){
+				.duration_ns = sample.duration_ns,
+				.cpu_ns = sample.cpu_ns,
+				.run_delay_ns = sample.run_delay_ns,
+				.throttled_ns = sample.throttled_ns,
+				.major_faults = sample.major_faults,
+				.resident_bytes = sample.resident_bytes,
+			});
 	if (process->sum.duration_ns >= (online_samples_is_dense(online, now_ns) ? DENSE_ROW_NS : ROW_NS))
 		online_samples_put_row(online, process);
 }

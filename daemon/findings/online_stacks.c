@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "analyzers/base/text.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/stacks/profiles.h"
 #include "daemon/stacks/stacks.h"
 #include "daemon/store/store.h"
 
@@ -243,6 +245,8 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 	bool lasts = finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN;
 	int at = online_stacks_find(online, finding->id);
 
+	if (changed && lasts && !online->ending && finding->kind == FINDING_SLOW_RANK)
+		profiles_suspect(online->context->profiles, online_stacks_peer(online, finding));
 	if (finding->kind != FINDING_HANG)
 		return;
 	if (at < 0 && lasts) {
@@ -261,11 +265,10 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 void online_stacks_add(const struct online *online, struct finding *finding)
 {
 	int at = online_stacks_find(online, finding->id);
-	size_t used = strlen(finding->sentence);
 
 	if (at < 0 || finding->kind != FINDING_HANG || !online->stacks.hang[at].sentence[0])
 		return;
-	snprintf(finding->sentence + used, sizeof(finding->sentence) - used, "; %s", online->stacks.hang[at].sentence);
+	text_append(finding->sentence, sizeof(finding->sentence), "; %s", online->stacks.hang[at].sentence);
 	if (online->stacks.hang[at].place[0])
 		finding_add(finding, "stack", "1", 1, NAN, online->stacks.hang[at].place);
 }

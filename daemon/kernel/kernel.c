@@ -9,6 +9,8 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 
+#define DRAIN_RECORDS 64 /* between readings of the clock: how far a drain may exceed its time, in records */
+
 struct kernel {
 	struct kernel_features features;
 	int events_fd;
@@ -24,7 +26,8 @@ struct kernel {
 	} *filtered;
 	uint64_t ring_bytes;
 	int cpus;
-	int budget; /* records left in this drain */
+	int budget;	    /* records left until the clock is read */
+	uint64_t until_ns;  /* of this drain */
 	struct ring_buffer *ring;
 	kernel_sink sink;
 	void *sink_arg;
@@ -67,7 +70,10 @@ static int kernel_on_record(void *arg, void *data, size_t size_bytes)
 	kernel_count_read(kernel, data, size_bytes);
 	if (kernel->sink)
 		kernel->sink(kernel->sink_arg, data, size_bytes);
-	return --kernel->budget > 0 ? 0 : -EAGAIN; /* this record is consumed anyway */
+	if (--kernel->budget > 0)
+		return 0;
+	kernel->budget = DRAIN_RECORDS;
+	return monotonic_ns() < kernel->until_ns ? 0 : -EAGAIN; /* this record is consumed anyway */
 }
 
 /* Rounds up to a power of two pages, from 64 KiB to 1 GiB. */
@@ -329,7 +335,8 @@ int kernel_drain(struct kernel *kernel)
 {
 	int r;
 
-	kernel->budget = KERNEL_DRAIN_MAX;
+	kernel->budget = DRAIN_RECORDS;
+	kernel->until_ns = monotonic_ns() + KERNEL_DRAIN_MS * NSEC_PER_MSEC;
 	r = ring_buffer__consume(kernel->ring);
-	return r == -EAGAIN && kernel->budget <= 0 ? KERNEL_DRAIN_MAX : r;
+	return r == -EAGAIN ? 1 : r < 0 ? r : 0;
 }

@@ -78,8 +78,8 @@ int kernel_fd(const struct kernel *kernel);
 /* Receiver of each record in kernel_drain(), valid during the call; NULL: none. */
 typedef void (*kernel_sink)(void *arg, const void *data, size_t size_bytes);
 void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg);
-#define KERNEL_DRAIN_MAX 65536 /* records per drain: a busy ring must not starve the loop */
-/* Drains the ring, or KERNEL_DRAIN_MAX records of it: kernel_fd() then remains readable. Returns records or -errno. */
+#define KERNEL_DRAIN_MS 50 /* of one drain: a busy ring must not starve the loop, whose stops are below 250 ms */
+/* Drains the ring for KERNEL_DRAIN_MS at most. 0: it is empty; 1: it was not, and kernel_fd() is readable; or -errno. */
 int kernel_drain(struct kernel *kernel);
 
 #endif

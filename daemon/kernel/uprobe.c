@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 
 struct uprobe_link {
+	uint64_t file; /* as uprobe_target */
 	size_t count;
 	int fd[];
 };
@@ -34,14 +35,16 @@ struct uprobe_multi_attr {
 #define UPROBE_MULTI_RETURN 1u
 #define REF_CTR_SHIFT 32 /* perf_event_attr.config of the uprobe PMU: format/ref_ctr_offset is config:32-63 */
 
-static struct uprobe_link *link_new(size_t count)
+static struct uprobe_link *link_new(uint64_t file, size_t count)
 {
 	struct uprobe_link *link = calloc(1, sizeof(*link) + count * sizeof(int));
 
 	for (size_t i = 0; link && i < count; i++)
 		link->fd[i] = -1;
-	if (link)
+	if (link) {
+		link->file = file;
 		link->count = count;
+	}
 	return link;
 }
 
@@ -59,7 +62,7 @@ static void uprobe_detachp(struct uprobe_link **link)
 
 int uprobe_attach_multi(int program_fd, const struct uprobe_target *target, bool on_return, struct uprobe_link **ret)
 {
-	_cleanup_(uprobe_detachp) struct uprobe_link *link = link_new(1);
+	_cleanup_(uprobe_detachp) struct uprobe_link *link = link_new(target->file, 1);
 	struct uprobe_multi_attr attr = {
 		.prog_fd = (uint32_t)program_fd,
 		.attach_type = UPROBE_MULTI_ATTACH_TYPE,
@@ -124,7 +127,7 @@ static int perf_place(int program_fd, unsigned type, unsigned return_bit, const 
 
 int uprobe_attach_perf(int program_fd, const struct uprobe_target *target, bool on_return, struct uprobe_link **ret)
 {
-	_cleanup_(uprobe_detachp) struct uprobe_link *link = link_new(target->count);
+	_cleanup_(uprobe_detachp) struct uprobe_link *link = link_new(target->file, target->count);
 	unsigned type, return_bit;
 	int r;
 
@@ -172,7 +175,8 @@ int uprobe_own_offset(uint64_t *ret)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t idle = PTHREAD_COND_INITIALIZER;
-static struct uprobe_link *waiting[LATER_MAX];
+static pthread_cond_t detached = PTHREAD_COND_INITIALIZER;
+static struct uprobe_link *waiting[LATER_MAX], *detaching; /* by the thread; NULL: none */
 static size_t waiting_count;
 static bool is_running, waits_at_exit;
 
@@ -181,11 +185,12 @@ static void *uprobe_detach_work(void *arg)
 	(void)arg;
 	pthread_mutex_lock(&lock);
 	while (waiting_count > 0) {
-		struct uprobe_link *link = waiting[--waiting_count];
-
+		detaching = waiting[--waiting_count];
 		pthread_mutex_unlock(&lock);
-		uprobe_detach(link);
+		uprobe_detach(detaching);
 		pthread_mutex_lock(&lock);
+		detaching = NULL;
+		pthread_cond_broadcast(&detached);
 	}
 	is_running = false;
 	pthread_cond_broadcast(&idle);
@@ -238,5 +243,35 @@ void uprobe_detach_wait(void)
 	pthread_mutex_lock(&lock);
 	while (is_running)
 		pthread_cond_wait(&idle, &lock);
+	pthread_mutex_unlock(&lock);
+}
+
+/* The one of the file that is waiting, NULL if there is none. With the lock held. */
+static struct uprobe_link *uprobe_detach_take(uint64_t file)
+{
+	for (size_t i = 0; i < waiting_count; i++) {
+		struct uprobe_link *link = waiting[i];
+
+		if (link->file != file)
+			continue;
+		waiting[i] = waiting[--waiting_count];
+		return link;
+	}
+	return NULL;
+}
+
+/* Here, and not behind those of other files, of which users may make as many as they want. */
+void uprobe_detach_file(uint64_t file)
+{
+	struct uprobe_link *link;
+
+	pthread_mutex_lock(&lock);
+	while ((link = uprobe_detach_take(file))) {
+		pthread_mutex_unlock(&lock);
+		uprobe_detach(link);
+		pthread_mutex_lock(&lock);
+	}
+	while (detaching && detaching->file == file)
+		pthread_cond_wait(&detached, &lock);
 	pthread_mutex_unlock(&lock);
 }

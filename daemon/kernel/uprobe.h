@@ -15,6 +15,7 @@ struct uprobe_link;
 
 struct uprobe_target {
 	const char *path; /* /proc/self/fd/N works: resolved to the inode */
+	uint64_t file;	  /* its inode number, for uprobe_detach_file() */
 	size_t count;
 	const uint64_t *offsets;       /* in the file */
 	const uint64_t *semaphores;    /* file offsets of USDT semaphores, 0 for none; NULL: none at all */
@@ -30,8 +31,10 @@ void uprobe_detach(struct uprobe_link *link);
 void uprobe_detach_async(struct uprobe_link *link);
 /* Is an asynchronous detach pending? */
 bool uprobe_is_detaching(void);
-/* Waits for pending detaches: required before attaching to the same site, or hits count twice. */
+/* Waits for all pending detaches. */
 void uprobe_detach_wait(void);
+/* The same for one file (of that inode number): required before attaching to the same site, or hits count twice. */
+void uprobe_detach_file(uint64_t file);
 
 /* File offset of a function of this program, for feature probes. */
 int uprobe_own_offset(uint64_t *ret);

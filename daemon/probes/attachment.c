@@ -62,6 +62,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 	char path[64];
 	struct uprobe_target target = {
 		.path = path,
+		.file = attachment->library->inode,
 		.count = batch->count,
 		.offsets = batch->offset,
 		.semaphores = part == ATTACH_ENTRY ? batch->semaphore : NULL,
@@ -74,7 +75,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 	if (attachment->links >= LINKS_MAX)
 		return -ENOSPC;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", attachment->library->fd);
-	uprobe_detach_wait();
+	uprobe_detach_file(target.file);
 	r = engine->attach(engine->arg, part, &target, &slot->link);
 	if (r < 0)
 		return r;

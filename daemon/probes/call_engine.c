@@ -268,10 +268,11 @@ static int load_pair(struct call_engine *engine, uint32_t id)
 	return 0;
 }
 
-static bool is_current(void *arg, uint32_t pid, const struct probe *probe)
+static bool is_current(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
 	(void)arg;
 	(void)pid;
+	(void)start_ns;
 	return probe != NULL;
 }
 
@@ -344,7 +345,7 @@ uint64_t call_engine_refused(const struct call_engine *engine)
 
 struct sweep {
 	struct call_engine *engine;
-	bool (*keep)(void *arg, uint32_t pid, const struct probe *probe);
+	bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns);
 	void *arg;
 };
 
@@ -373,7 +374,7 @@ static void sweep_inflight(const struct sweep *sweep)
 		more = bpf_map_get_next_key(map, &key, &next) == 0;
 		if (bpf_map_lookup_elem(map, &key, &call) == 0 &&
 			!sweep->keep(sweep->arg, (uint32_t)(key.pid_thread >> 32),
-				specs_probe(&sweep->engine->specs, key.spec, call.start_ns)))
+				specs_probe(&sweep->engine->specs, key.spec, call.start_ns), call.start_ns))
 			remove_call(sweep->engine, map, &key);
 	}
 }
@@ -413,14 +414,14 @@ static void sweep_groups(const struct sweep *sweep)
 		more = bpf_map_get_next_key(map, &key, &next) == 0;
 		if (bpf_map_lookup_elem(map, &key, &group) == 0 &&
 			!sweep->keep(sweep->arg, (uint32_t)(key >> 32),
-				specs_probe(&sweep->engine->specs, group.spec, group.start_ns)) &&
+				specs_probe(&sweep->engine->specs, group.spec, group.start_ns), group.start_ns) &&
 			bpf_map_delete_elem(map, &key) == 0)
 			kernel_release(sweep->engine->kernel, (uint32_t)(key >> 32), RT_HELD_GROUPS);
 	}
 }
 
 void call_engine_sweep(
-	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg)
+	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg)
 {
 	struct sweep sweep = {engine, keep, arg};
 

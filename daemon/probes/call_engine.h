@@ -68,7 +68,7 @@ uint64_t call_engine_refused(const struct call_engine *engine);
  * opened it, whether to keep it.
  */
 void call_engine_sweep(
-	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe), void *arg);
+	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg);
 
 /* Every call in flight with a known probe; rereads the kernel's map. */
 void call_engine_inflight(struct call_engine *engine,

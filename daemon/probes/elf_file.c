@@ -15,8 +15,6 @@
 #define SECTIONS_MAX 4096
 #define SEGMENTS_MAX 1024
 #define NAMES_BYTES_MAX (1u << 20) /* of sections */
-#define NOTE_BYTES_MAX (64u << 10) /* of one section */
-#define NOTE_SECTIONS_MAX 16
 
 static void elf_endp(Elf **elf)
 {
@@ -60,29 +58,6 @@ int elf_read_range(const struct elf_file *file, const struct elf_range *range, u
 	return 0;
 }
 
-bool elf_next_note(const uint8_t *notes, size_t size_bytes, size_t *at, struct elf_note *ret)
-{
-	Elf64_Nhdr header;
-	uint64_t desc, end;
-
-	if (*at > size_bytes || size_bytes - *at < sizeof(header))
-		return false;
-	memcpy(&header, notes + *at, sizeof(header));
-	desc = *at + sizeof(header) + (((uint64_t)header.n_namesz + 3) & ~3ULL);
-	end = desc + header.n_descsz;
-	if (desc > size_bytes || end > size_bytes)
-		return false;
-	*ret = (struct elf_note){
-		.type = header.n_type,
-		.owner = (const char *)notes + *at + sizeof(header),
-		.owner_bytes = header.n_namesz,
-		.desc = notes + desc,
-		.desc_bytes = header.n_descsz,
-	};
-	*at = (size_t)((end + 3) & ~3ULL);
-	return true;
-}
-
 static bool range_of(const struct elf_file *file, const Elf64_Shdr *header, struct elf_range *ret)
 {
 	if (header->sh_type == SHT_NOBITS || header->sh_flags & SHF_COMPRESSED || !header->sh_size ||
@@ -111,24 +86,6 @@ static int read_segments(struct elf_file *file, Elf *elf)
 		file->segment[file->segments++] = (struct elf_segment){p->p_vaddr, p->p_offset, p->p_filesz};
 	}
 	return 0;
-}
-
-static void read_build_id(struct elf_file *file, const struct elf_range *range)
-{
-	_cleanup_free_ uint8_t *notes = NULL;
-	struct elf_note note;
-	size_t at = 0;
-
-	/* An unreadable build ID does not make the file unusable. */
-	if (file->build_id[0] || ++file->note_sections > NOTE_SECTIONS_MAX || elf_read_range(file, range, NOTE_BYTES_MAX, &notes) < 0)
-		return;
-	while (elf_next_note(notes, range->size_bytes, &at, &note)) {
-		if (note.type != NT_GNU_BUILD_ID || note.owner_bytes != 4 || memcmp(note.owner, "GNU", 4) != 0)
-			continue;
-		for (size_t i = 0; i < note.desc_bytes && i < ELF_BUILD_ID_BYTES_MAX; i++)
-			snprintf(file->build_id + 2 * i, 3, "%02x", note.desc[i]);
-		return;
-	}
 }
 
 static void take_table(struct elf_file *file, Elf *elf, const Elf64_Shdr *header, struct elf_table *table)
@@ -161,8 +118,6 @@ static void take_section(struct elf_file *file, Elf *elf, const Elf64_Shdr *head
 		file->code[file->codes++] = range;
 	if (header->sh_type == SHT_NOTE && streq(name, ".note.stapsdt"))
 		file->usdt_notes = range;
-	else if (header->sh_type == SHT_NOTE)
-		read_build_id(file, &range);
 }
 
 static int read_sections(struct elf_file *file, Elf *elf)
@@ -309,11 +264,6 @@ struct elf_file *elf_file_close(struct elf_file *file)
 enum elf_machine elf_file_machine(const struct elf_file *file)
 {
 	return file->machine;
-}
-
-const char *elf_file_build_id(const struct elf_file *file)
-{
-	return file->build_id;
 }
 
 bool elf_file_offset(const struct elf_file *file, uint64_t vaddr, uint64_t *ret)

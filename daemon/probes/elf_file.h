@@ -78,7 +78,5 @@ unsigned usdt_parse_operands(enum elf_machine machine, const char *text, struct 
 
 /* Bytes at a file offset, at most max and within the section; returns their number, or -errno. */
 int elf_file_bytes(struct elf_file *file, uint64_t file_offset, uint8_t *ret, size_t max);
-/* "" if none. */
-const char *elf_file_build_id(const struct elf_file *file);
 
 #endif

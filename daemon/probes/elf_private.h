@@ -27,7 +27,6 @@ struct elf_segment {
 
 #define ELF_SEGMENTS_MAX 64
 #define ELF_CODES_MAX 64
-#define ELF_BUILD_ID_BYTES_MAX 64
 
 struct elf_file {
 	int fd;
@@ -42,22 +41,10 @@ struct elf_file {
 	uint64_t usdt_base;   /* address of .stapsdt.base, 0 if none */
 	uint64_t table_bytes; /* read so far */
 	uint64_t work_bytes;  /* of names compared with patterns */
-	unsigned note_sections;
-	char build_id[2 * ELF_BUILD_ID_BYTES_MAX + 1];
-};
-
-struct elf_note {
-	uint32_t type;
-	const char *owner; /* owner_bytes long, not terminated */
-	size_t owner_bytes;
-	const uint8_t *desc;
-	size_t desc_bytes;
 };
 
 /* Reads a range into new memory with a NUL appended. -EFBIG above max_bytes, -EBADMSG if the file shrank. */
 int elf_read_range(const struct elf_file *file, const struct elf_range *range, uint64_t max_bytes, uint8_t **ret);
-/* The note at *at; advances *at. False: none left, or damaged. */
-bool elf_next_note(const uint8_t *notes, size_t size_bytes, size_t *at, struct elf_note *ret);
 bool elf_file_offset(const struct elf_file *file, uint64_t vaddr, uint64_t *ret);
 bool elf_is_code(const struct elf_file *file, uint64_t file_offset, uint64_t *ret_left_bytes);
 

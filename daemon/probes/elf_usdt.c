@@ -243,6 +243,38 @@ static const char *next_text(const uint8_t *desc, size_t size_bytes, size_t *at)
 	return text;
 }
 
+struct elf_note {
+	uint32_t type;
+	const char *owner; /* owner_bytes long, not terminated */
+	size_t owner_bytes;
+	const uint8_t *desc;
+	size_t desc_bytes;
+};
+
+/* The note at *at; advances *at. False: none left, or damaged. */
+static bool elf_next_note(const uint8_t *notes, size_t size_bytes, size_t *at, struct elf_note *ret)
+{
+	Elf64_Nhdr header;
+	uint64_t desc, end;
+
+	if (*at > size_bytes || size_bytes - *at < sizeof(header))
+		return false;
+	memcpy(&header, notes + *at, sizeof(header));
+	desc = *at + sizeof(header) + (((uint64_t)header.n_namesz + 3) & ~3ULL);
+	end = desc + header.n_descsz;
+	if (desc > size_bytes || end > size_bytes)
+		return false;
+	*ret = (struct elf_note){
+		.type = header.n_type,
+		.owner = (const char *)notes + *at + sizeof(header),
+		.owner_bytes = header.n_namesz,
+		.desc = notes + desc,
+		.desc_bytes = header.n_descsz,
+	};
+	*at = (size_t)((end + 3) & ~3ULL);
+	return true;
+}
+
 static bool elf_usdt_describe(const struct elf_note *note, struct description *ret)
 {
 	size_t at = 3 * sizeof(uint64_t);

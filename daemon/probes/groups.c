@@ -7,6 +7,11 @@
 struct groups {
 	struct libraries *libraries;
 	const bool *on;
+	size_t count;
+	struct {
+		struct library *library;
+		unsigned of_user; /* libraries that its user has */
+	} library[LIBRARIES_MAX];
 };
 
 struct group {
@@ -34,15 +39,12 @@ static void probe_groups_add_found(void *arg, struct library *library)
 		group->found[i] |= found[i];
 }
 
-static void probe_groups_choose(void *arg, struct library *library)
+static void probe_groups_choose(const struct groups *groups, struct library *library)
 {
-	const struct groups *groups = arg;
 	struct group group = {.of = library};
 	struct attachment *attachment = library->owner_data;
 	unsigned before, after;
 
-	if (!attachment)
-		return;
 	before = attachment_attached(attachment);
 	libraries_each(groups->libraries, probe_groups_add_found, &group);
 	attachment_choose(attachment, group.found);
@@ -54,9 +56,55 @@ static void probe_groups_choose(void *arg, struct library *library)
 		log_info("call", "%s: %u probe%s attached", library->path, after, after == 1 ? "" : "s");
 }
 
-void groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX])
+static void probe_groups_list(void *arg, struct library *library)
 {
-	struct groups groups = {libraries, on};
+	struct groups *groups = arg;
 
-	libraries_each(libraries, probe_groups_choose, &groups);
+	if (library->owner_data)
+		groups->library[groups->count++].library = library;
+}
+
+static int probe_groups_compare(const void *a, const void *b)
+{
+	const unsigned *x = &((const typeof(((struct groups *)0)->library[0]) *)a)->of_user;
+	const unsigned *y = &((const typeof(((struct groups *)0)->library[0]) *)b)->of_user;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Users with few libraries first: one with hundreds makes none of them wait. */
+static void probe_groups_sort(struct groups *groups)
+{
+	for (size_t i = 0; i < groups->count; i++) {
+		groups->library[i].of_user = 0;
+		for (size_t k = 0; k < groups->count; k++)
+			groups->library[i].of_user += groups->library[k].library->uid == groups->library[i].library->uid;
+	}
+	qsort(groups->library, groups->count, sizeof(groups->library[0]), probe_groups_compare);
+}
+
+bool groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX], bool anew)
+{
+	_cleanup_free_ struct groups *groups = calloc(1, sizeof(*groups));
+	uint64_t until_ns = monotonic_ns() + LIMIT_ATTACH_TURN_MS * NSEC_PER_MSEC;
+
+	if (!groups)
+		return false;
+	groups->libraries = libraries;
+	groups->on = on;
+	libraries_each(libraries, probe_groups_list, groups);
+	probe_groups_sort(groups);
+	for (size_t i = 0; i < groups->count && anew; i++)
+		groups->library[i].library->is_chosen = false;
+	for (size_t i = 0; i < groups->count; i++) {
+		struct library *library = groups->library[i].library;
+
+		if (library->is_chosen)
+			continue;
+		if (monotonic_ns() >= until_ns)
+			return false;
+		probe_groups_choose(groups, library);
+		library->is_chosen = true;
+	}
+	return true;
 }

@@ -364,11 +364,18 @@ static void on_facts(void *arg, struct worker_reply *reply)
 		opening_refuse(opening, -EAGAIN);
 		return;
 	}
+	/* A disk or file server is slow at times; a file that makes its reader compute ends it by cpu_s_max. */
+	if (reply->end == WORKER_TIMED_OUT) {
+		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is tried again later: reading it %s",
+			opening->mapping.path, opening->pid, worker_end_words(reply->end));
+		opening_refuse(opening, -ETIMEDOUT);
+		return;
+	}
 	if (reply->end != WORKER_ANSWERED || r == -EFBIG || r == -EBADMSG || r == -ENOMEM) {
 		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is not read again: its reader %s",
 			opening->mapping.path, opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
-		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid, reply->end);
-		r = reply->end == WORKER_TIMED_OUT ? -ETIMEDOUT : -EUCLEAN;
+		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid);
+		r = -EUCLEAN;
 	}
 	opening_add(opening, r == 0 ? &facts : NULL, r);
 }
@@ -402,15 +409,15 @@ static void opening_go_on(struct opening *opening)
 {
 	struct libraries *libraries = opening->libraries;
 	struct library *library = find_below(libraries, &opening->file, strrchr(opening->mapping.path, '/') + 1);
-	int r = quarantine_find(libraries->ops.quarantine, &opening->file);
+	int r;
 
 	if (library) {
 		add_users(library, opening);
 		opening_end(opening);
 	} else if (!libraries->ops.workers || !opening_find_rows(opening)) {
 		opening_add(opening, NULL, 0);
-	} else if (r < 0) {
-		opening_add(opening, NULL, r);
+	} else if (quarantine_has(libraries->ops.quarantine, &opening->file)) {
+		opening_add(opening, NULL, -EUCLEAN);
 	} else if (has_place(libraries, opening->uid)) {
 		r = opening_ask_facts(opening);
 		if (r < 0)
@@ -430,6 +437,8 @@ static void on_file(void *arg, struct worker_reply *reply)
 			opening->mapping.path, opening->pid, worker_end_words(reply->end));
 		r = -ETIMEDOUT;
 	}
+	if (r == 0 && opening->file.user_served && !opening->libraries->ops.takes_user_served)
+		r = -EREMOTE;
 	if (r < 0)
 		opening_refuse(opening, r);
 	else

@@ -48,6 +48,7 @@ struct library {
 	const struct facts *facts; /* during libraries_ops.added; NULL: not read by a worker, or in vain */
 	int facts_error;	   /* why in vain; -EUCLEAN, -ETIMEDOUT: quarantined (quarantine.h) */
 	bool touched;	       /* seen in the current scan */
+	bool is_chosen;	       /* by groups_choose(), since it was called anew */
 	size_t users, capacity;
 	struct library_user *user;
 };
@@ -61,7 +62,7 @@ struct libraries_ops {
 	/* A new library, with its users. */
 	void (*added)(void *arg, struct library *library);
 	void (*dropped)(void *arg, struct library *library);
-	/* Once for each file that cannot be opened, or exceeds the bound (-ENOSPC). */
+	/* Once for each file that cannot be opened, exceeds the bound (-ENOSPC), or is served by a user (-EREMOTE). */
 	void (*refused)(void *arg, uint32_t pid, const char *path, int error);
 	void *arg;
 	/* The end of a scan: the rank's libraries that are known now, or a negative errno. May be NULL. */
@@ -71,6 +72,7 @@ struct libraries_ops {
 	struct workers *workers;	  /* NULL (tests): scans read here and wait */
 	const struct probe_table *table;  /* rows that facts are asked for; NULL: none */
 	struct quarantine *quarantine;	  /* may be NULL */
+	bool takes_user_served;		  /* also files on file systems that users serve (maps.h) */
 };
 
 struct libraries;

@@ -11,11 +11,9 @@
 #include <sys/vfs.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/proc_maps.h"
 #include "daemon/probes/maps.h"
 
-#define DELETED " (deleted)"
-#define CHUNK_BYTES (64u << 10)
-#define MOUNTINFO_BYTES_MAX (4u << 20)
 
 void maps_free(struct maps *maps)
 {
@@ -25,39 +23,11 @@ void maps_free(struct maps *maps)
 	*maps = (struct maps){0};
 }
 
-/* Decided early for most lines. */
-bool maps_parse_line(char *line, struct mapping *ret)
-{
-	unsigned long start, end, offset, inode;
-	unsigned major_number, minor_number;
-	const char *perms = strchr(line, ' ');
-	size_t length;
-	int at = 0;
-
-	if (!perms || strnlen(perms, 5) < 5 || perms[3] != 'x' || !strchr(perms, '/'))
-		return false;
-	if (sscanf(line, "%lx-%lx %*4s %lx %x:%x %lu %n", &start, &end, &offset, &major_number, &minor_number, &inode,
-		    &at) < 6)
-		return false;
-	if (inode == 0 || at == 0 || line[at] != '/')
-		return false;
-	*ret = (struct mapping){.start = start,
-		.end = end,
-		.id = {(uint64_t)major_number << 32 | minor_number, inode},
-		.path = line + at};
-	length = strcspn(ret->path, "\n");
-	ret->path[length] = 0;
-	if (length > strlen(DELETED) && streq(ret->path + length - strlen(DELETED), DELETED)) {
-		ret->path[length - strlen(DELETED)] = 0;
-		ret->deleted = true;
-	}
-	return true;
-}
-
 struct filter {
 	const char (*pattern)[MAPS_PATTERN_BYTES];
 	size_t patterns;
 	struct maps *maps;
+	bool no_memory;
 };
 
 static bool is_wanted(const struct filter *filter, const char *path)
@@ -78,79 +48,39 @@ static bool maps_is_listed(const struct maps *maps, const struct library_id *id)
 	return false;
 }
 
-static int maps_add_line(const struct filter *filter, char *line)
+static bool probe_maps_on_map(void *arg, const struct proc_map *map)
 {
+	const struct library_id id = {(uint64_t)map->device_major << 32 | map->device_minor, map->inode};
+	struct filter *filter = arg;
 	struct maps *maps = filter->maps;
-	struct mapping mapping;
+	char *path;
 
-	if (!maps_parse_line(line, &mapping) || !is_wanted(filter, mapping.path) || maps_is_listed(maps, &mapping.id))
-		return 0;
-	if (strlen(mapping.path) >= MAPS_PATH_BYTES_MAX)
-		return 0;
-	if (maps->count >= MAPS_FILES_MAX) {
-		maps->cut = true;
-		return 0;
+	if (!map->executable || !map->inode || map->path[0] != '/' || !is_wanted(filter, map->path) ||
+		maps_is_listed(maps, &id) || strlen(map->path) >= MAPS_PATH_BYTES_MAX)
+		return true;
+	if (maps->count >= MAPS_FILES_MAX)
+		return false;
+	path = strdup(map->path);
+	filter->no_memory = !path || !array_reserve((void **)&maps->mapping, &maps->capacity, maps->count + 1,
+					     sizeof(*maps->mapping), MAPS_FILES_MAX);
+	if (filter->no_memory) {
+		free(path);
+		return false;
 	}
-	if (!array_reserve((void **)&maps->mapping, &maps->capacity, maps->count + 1, sizeof(mapping), MAPS_FILES_MAX))
-		return -ENOMEM;
-	mapping.path = strdup(mapping.path);
-	if (!mapping.path)
-		return -ENOMEM;
-	maps->mapping[maps->count++] = mapping;
-	return 0;
-}
-
-/* Of the lines in the buffer; keeps the incomplete last one. */
-static int maps_add_lines(const struct filter *filter, char *buffer, size_t *held)
-{
-	char *line = buffer, *end;
-	int r = 0;
-
-	for (; r == 0 && (end = memchr(line, '\n', *held - (size_t)(line - buffer))); line = end + 1) {
-		*end = 0;
-		r = maps_add_line(filter, line);
-	}
-	*held -= (size_t)(line - buffer);
-	memmove(buffer, line, *held);
-	/* A line that fills the buffer is not the kernel's. */
-	if (*held == CHUNK_BYTES)
-		*held = 0;
-	return r;
+	maps->mapping[maps->count++] = (struct mapping){map->start, map->end, id, map->deleted, path};
+	return true;
 }
 
 int maps_read(const char *proc_root, uint32_t pid, const char (*pattern)[MAPS_PATTERN_BYTES], size_t patterns,
 	struct maps *ret)
 {
 	_cleanup_(maps_free) struct maps maps = {0};
-	_cleanup_free_ char *buffer = malloc(CHUNK_BYTES);
-	_cleanup_close_ int fd = -1;
-	struct filter filter = {pattern, patterns, &maps};
-	size_t held = 0, total = 0;
-	char path[192];
-	int r = 0;
+	struct filter filter = {pattern, patterns, &maps, false};
+	int r = proc_maps_each(proc_root, pid, probe_maps_on_map, &filter);
 
-	snprintf(path, sizeof(path), "%s/%u/maps", proc_root, pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || !buffer)
-		return fd < 0 ? -errno : -ENOMEM;
-	while (r == 0) {
-		ssize_t n = read(fd, buffer + held, CHUNK_BYTES - held);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		total += (size_t)n;
-		held += (size_t)n;
-		r = maps_add_lines(&filter, buffer, &held);
-		if (total >= MAPS_BYTES_MAX) {
-			maps.cut = true;
-			break;
-		}
-	}
-	if (r < 0)
+	if (filter.no_memory)
+		return -ENOMEM;
+	if (r < 0 && r != -EFBIG)
 		return r;
 	*ret = maps;
 	maps = (struct maps){0};
@@ -198,51 +128,12 @@ static int open_map_file(const char *proc_root, uint32_t pid, const struct mappi
 	return open(path, O_PATH | O_CLOEXEC);
 }
 
-/* A descriptor's mount, from /proc/self/fdinfo. */
-static int mount_of(int fd, unsigned *ret)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	char path[64], line[128];
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "mnt_id: %u", ret) == 1)
-			return 0;
-	return -ENOENT;
-}
-
-/*
- * Device of the descriptor's file system as maps says it. Some file systems (btrfs) give stat() another one. The mount
- * is one of the process's.
- */
-static int device_in_maps(const char *proc_root, uint32_t pid, int fd, uint64_t *ret)
-{
-	_cleanup_fclose_ FILE *f = NULL;
-	_cleanup_free_ char *line = NULL;
-	unsigned mount, id, major_number, minor_number;
-	size_t size = 0, total = 0;
-	char path[192];
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "%s/%u/mountinfo", proc_root, pid);
-	f = mount_of(fd, &mount) < 0 ? NULL : fopen(path, "re");
-	while (f && total < MOUNTINFO_BYTES_MAX && (n = getline(&line, &size, f)) > 0) {
-		total += (size_t)n;
-		if (sscanf(line, "%u %*u %u:%u", &id, &major_number, &minor_number) != 3 || id != mount)
-			continue;
-		*ret = (uint64_t)major_number << 32 | minor_number;
-		return 0;
-	}
-	return -ENOENT;
-}
-
 static bool maps_is_device(const char *proc_root, uint32_t pid, int fd, const struct stat *st, uint64_t device)
 {
-	uint64_t mounted;
+	struct mount mount;
 
 	return ((uint64_t)major(st->st_dev) << 32 | minor(st->st_dev)) == device ||
-	       (device_in_maps(proc_root, pid, fd, &mounted) == 0 && mounted == device);
+	       (mount_of_file(proc_root, pid, fd, &mount) == 0 && mount.device == device);
 }
 
 static bool is_overlay(int fd)
@@ -273,7 +164,7 @@ static bool is_mapped(const char *proc_root, uint32_t pid, int fd, const struct 
 	return is_overlay(fd) && may_read(proc_root, pid, st);
 }
 
-static int take_file(int fd, const struct stat *st, struct mapped_file *ret)
+static int take_file(const char *proc_root, uint32_t pid, int fd, const struct stat *st, struct mapped_file *ret)
 {
 	*ret = (struct mapped_file){
 		.fd = fd,
@@ -281,6 +172,7 @@ static int take_file(int fd, const struct stat *st, struct mapped_file *ret)
 		.changed = st->st_ctim,
 		.size_bytes = (uint64_t)st->st_size,
 		.overlay = is_overlay(fd),
+		.user_served = mount_is_user_served(proc_root, pid, fd),
 	};
 	return 0;
 }
@@ -300,7 +192,7 @@ int mapped_file_open(const char *proc_root, uint32_t pid, const struct mapping *
 	/* Opening a device can have side effects. */
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	return take_file(TAKE_FD(fd), &st, ret);
+	return take_file(proc_root, pid, TAKE_FD(fd), &st, ret);
 }
 
 int mapped_file_reopen(int path_fd)

@@ -8,8 +8,6 @@
 
 #include "daemon/probes/libraries.h"
 
-/* A process with the kernel's default limit of 65,530 mappings has 7 MB with paths of 100 bytes; PyTorch has 0.3 MB. */
-#define MAPS_BYTES_MAX (16u << 20)
 #define MAPS_FILES_MAX 512
 #define MAPS_PATH_BYTES_MAX 4096
 #define MAPS_PATTERN_BYTES 128
@@ -24,15 +22,33 @@ struct mapping {
 struct maps {
 	size_t count, capacity;
 	struct mapping *mapping; /* executable, each file once */
-	bool cut;		 /* the process has more than one of the limits */
 };
 
-/* Of a line of maps, which is changed: the path lies in it. False: no executable mapping of a file. */
-bool maps_parse_line(char *line, struct mapping *ret);
-/* Files whose base name matches one of the patterns. -ENOENT, -ESRCH, -EACCES. */
+/* Files whose base name matches one of the patterns, up to the limits. -ENOENT, -ESRCH, -EACCES. */
 int maps_read(const char *proc_root, uint32_t pid, const char (*pattern)[MAPS_PATTERN_BYTES], size_t patterns,
 	struct maps *ret);
 void maps_free(struct maps *maps);
+
+/*
+ * The file system on which an open file of a process lies. Reading that may wait for the process: in a worker.
+ *
+ * A probe needs the page of its function. The kernel reads it while it holds every fork() of the node (dup_mmap_sem in
+ * kernel/events/uprobes.c), so a file server that does not answer then stops the node. Root's file servers are as good
+ * as root wants them to be; one that a user runs (FUSE, or an overlay over it, which he mounts in a user namespace of
+ * his own) is not.
+ */
+
+struct mount {
+	uint64_t device;    /* as in /proc/PID/maps: major << 32 | minor. On btrfs not that of stat() */
+	uint64_t server_id; /* FUSE: the user who mounted it, in numbers of the mount's user namespace; else 0 */
+};
+
+/* Of a line of /proc/PID/mountinfo, which has the number *ret_id. False: no such line. */
+bool mount_parse(const char *line, unsigned *ret_id, struct mount *ret);
+/* -ENOENT: none of the process's mounts. */
+int mount_of_file(const char *proc_root, uint32_t pid, int fd, struct mount *ret);
+/* May a user serve the file's pages? True where that cannot be found out. */
+bool mount_is_user_served(const char *proc_root, uint32_t pid, int fd);
 
 struct mapped_file {
 	int fd;			     /* O_PATH: neither holds nor flushes anything when it is closed */
@@ -40,11 +56,12 @@ struct mapped_file {
 	struct timespec changed;
 	uint64_t size_bytes;
 	bool overlay;
+	bool user_served; /* mount_is_user_served() */
 };
 
 /*
  * Opens what is mapped: through map_files, or by its path, in the root of the process. A path may lead elsewhere by now
- * or on purpose; what it leads to is compared with the mapping. Errors tell only that it cannot be opened: -ESTALE, or
+ * or on purpose; what it leads to is compared with the mapping. Errors say only that it cannot be opened: -ESTALE, or
  * -EINVAL for what is no regular file.
  */
 int mapped_file_open(const char *proc_root, uint32_t pid, const struct mapping *mapping, struct mapped_file *ret);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See quarantine.h. The file has one line a file: device inode seconds nanoseconds uid until (UTC seconds, 0: always). */
+/* See quarantine.h. The file has one line a file: device inode seconds nanoseconds uid 0. */
 #include "daemon/probes/quarantine.h"
 #include "analyzers/base/replace.h"
 #include "daemon/base/log.h"
@@ -10,13 +10,10 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#define SLOW_S 3600
-
 struct quarantined {
 	struct library_id id;
 	int64_t changed_s, changed_ns;
 	uint32_t uid;
-	uint64_t until_s; /* 0: as long as the file is this one */
 };
 
 struct quarantine {
@@ -25,11 +22,6 @@ struct quarantine {
 	size_t count;
 	struct quarantined file[QUARANTINE_MAX]; /* oldest first */
 };
-
-static uint64_t now_s(void)
-{
-	return realtime_ns() / NSEC_PER_SEC;
-}
 
 static bool is_same_file(const struct quarantined *a, const struct mapped_file *b)
 {
@@ -43,17 +35,17 @@ static void quarantine_read(struct quarantine *quarantine, FILE *f)
 
 	while (quarantine->count < QUARANTINE_MAX && fgets(line, sizeof(line), f)) {
 		struct quarantined file;
-		unsigned long device, inode, until;
+		unsigned long device, inode;
 		long s, ns;
+		int end = 0;
 
-		if (sscanf(line, "%lu %lu %ld %ld %u %lu", &device, &inode, &s, &ns, &file.uid, &until) != 6)
+		/* Another last number: a file that was slow, by a daemon before. */
+		if (sscanf(line, "%lu %lu %ld %ld %u 0\n%n", &device, &inode, &s, &ns, &file.uid, &end) != 5 || !end)
 			continue;
 		file.id = (struct library_id){device, inode};
 		file.changed_s = s;
 		file.changed_ns = ns;
-		file.until_s = until;
-		if (!until || until > now_s())
-			quarantine->file[quarantine->count++] = file;
+		quarantine->file[quarantine->count++] = file;
 	}
 }
 
@@ -78,15 +70,12 @@ int quarantine_open(const char *state_dir, struct quarantine **ret)
 	return 0;
 }
 
-int quarantine_find(const struct quarantine *quarantine, const struct mapped_file *file)
+bool quarantine_has(const struct quarantine *quarantine, const struct mapped_file *file)
 {
-	for (size_t i = 0; quarantine && i < quarantine->count; i++) {
-		const struct quarantined *known = &quarantine->file[i];
-
-		if (is_same_file(known, file) && (!known->until_s || known->until_s > now_s()))
-			return known->until_s ? -ETIMEDOUT : -EUCLEAN;
-	}
-	return 0;
+	for (size_t i = 0; quarantine && i < quarantine->count; i++)
+		if (is_same_file(&quarantine->file[i], file))
+			return true;
+	return false;
 }
 
 static void quarantine_write(FILE *f, const void *arg)
@@ -96,8 +85,8 @@ static void quarantine_write(FILE *f, const void *arg)
 	for (size_t i = 0; i < quarantine->count; i++) {
 		const struct quarantined *file = &quarantine->file[i];
 
-		fprintf(f, "%lu %lu %ld %ld %u %lu\n", (unsigned long)file->id.device, (unsigned long)file->id.inode,
-			(long)file->changed_s, (long)file->changed_ns, file->uid, (unsigned long)file->until_s);
+		fprintf(f, "%lu %lu %ld %ld %u 0\n", (unsigned long)file->id.device, (unsigned long)file->id.inode,
+			(long)file->changed_s, (long)file->changed_ns, file->uid);
 	}
 }
 
@@ -163,21 +152,14 @@ static void quarantine_make_space(struct quarantine *quarantine)
 	quarantine_remove(quarantine, oldest);
 }
 
-void quarantine_add(
-	struct quarantine *quarantine, const struct mapped_file *file, uint32_t uid, enum worker_end why)
+void quarantine_add(struct quarantine *quarantine, const struct mapped_file *file, uint32_t uid)
 {
-	if (!quarantine)
+	if (!quarantine || quarantine_has(quarantine, file))
 		return;
-	for (size_t i = quarantine->count; i-- > 0;)
-		if (is_same_file(&quarantine->file[i], file))
-			quarantine_remove(quarantine, i);
 	if (quarantine->count == QUARANTINE_MAX)
 		quarantine_make_space(quarantine);
-	quarantine->file[quarantine->count++] = (struct quarantined){.id = file->id,
-		.changed_s = file->changed.tv_sec,
-		.changed_ns = file->changed.tv_nsec,
-		.uid = uid,
-		.until_s = why == WORKER_TIMED_OUT ? now_s() + SLOW_S : 0};
+	quarantine->file[quarantine->count++] = (struct quarantined){
+		.id = file->id, .changed_s = file->changed.tv_sec, .changed_ns = file->changed.tv_nsec, .uid = uid};
 	quarantine->dirty = true;
 	quarantine_save(quarantine);
 }
@@ -192,9 +174,5 @@ struct quarantine *quarantine_close(struct quarantine *quarantine)
 
 unsigned quarantine_count(const struct quarantine *quarantine)
 {
-	unsigned count = 0;
-
-	for (size_t i = 0; quarantine && i < quarantine->count; i++)
-		count += !quarantine->file[i].until_s || quarantine->file[i].until_s > now_s();
-	return count;
+	return quarantine ? (unsigned)quarantine->count : 0;
 }

@@ -12,7 +12,7 @@ const struct worker_kind reader_maps_kind = {
 	.reused = true,
 	.memory_bytes_max = 64 << 20,
 	.cpu_s_max = 5,
-	.wall_ns_max = 2 * NSEC_PER_SEC, /* MAPS_BYTES_MAX take 1 s */
+	.wall_ns_max = 2 * NSEC_PER_SEC, /* PROC_MAPS_BYTES_MAX take 1 s */
 	.reply_bytes_max = 4 << 20,	 /* MAPS_FILES_MAX paths of MAPS_PATH_BYTES_MAX, and their heads */
 };
 
@@ -127,7 +127,6 @@ int reader_take_maps(const struct worker_reply *reply, struct maps *ret)
 
 	if (reader.is_bad || r < 0)
 		return reader.is_bad ? -EBADMSG : r;
-	maps.cut = wire_take_up_to(&reader, 1, 1);
 	count = (size_t)wire_take_up_to(&reader, 4, MAPS_FILES_MAX);
 	maps.mapping = calloc(count + 1, sizeof(*maps.mapping));
 	if (!maps.mapping)
@@ -157,6 +156,7 @@ int reader_take_file(struct worker_reply *reply, struct mapped_file *ret)
 	file.changed.tv_nsec = (long)wire_take_up_to(&reader, 8, NSEC_PER_SEC);
 	file.size_bytes = wire_take_up_to(&reader, 8, INT64_MAX);
 	file.overlay = wire_take_up_to(&reader, 1, 1);
+	file.user_served = wire_take_up_to(&reader, 1, 1);
 	flags = reply->fds == 1 ? fcntl(reply->fd[0], F_GETFL) : -1;
 	if (taken(&reader) < 0 || flags < 0 || !(flags & O_PATH))
 		return -EBADMSG;
@@ -222,10 +222,8 @@ static int serve_maps(const struct question *question, struct wire_reader *rest,
 
 	(void)task;
 	wire_put(&answer, (uint32_t)r, 4);
-	if (r == 0) {
-		wire_put(&answer, maps.cut, 1);
+	if (r == 0)
 		wire_put(&answer, maps.count, 4);
-	}
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct mapping *mapping = &maps.mapping[i];
 
@@ -263,6 +261,7 @@ static int serve_file(const struct question *question, struct wire_reader *rest,
 		wire_put(&answer, (uint64_t)file.changed.tv_nsec, 8);
 		wire_put(&answer, file.size_bytes, 8);
 		wire_put(&answer, file.overlay, 1);
+		wire_put(&answer, file.user_served, 1);
 	}
 	r = reader_say(&answer, r == 0 ? &file.fd : NULL);
 	closep(&file.fd);

@@ -5,7 +5,7 @@
  * records are refused and counted for RANK_BUDGET_FROZEN_NS. A user who has no more than the bound divided by the number
  * of users therefore never loses anything.
  *
- * An owner of state names its part with rank_budget_part(), asks rank_budget_admits() before it takes a record, and tells
+ * An owner of state names its part with rank_budget_part(), asks rank_budget_admits() before it takes a record, and reports
  * the size of the rank's state with rank_budget_set() after each change. rank_budget_set() may call shed() of any part and
  * rank, this one included, so it comes last.
  */
@@ -16,7 +16,7 @@
 
 #define RANK_BUDGET_FROZEN_NS (60 * NSEC_PER_SEC)
 
-enum rank_budget_part { RANK_BUDGET_STEPS, RANK_BUDGET_COLL, RANK_BUDGET_ALLOCS, RANK_BUDGET_MARKER, RANK_BUDGET_PARTS };
+enum rank_budget_part { RANK_BUDGET_STEPS, RANK_BUDGET_COLL, RANK_BUDGET_ALLOCS, RANK_BUDGET_PARTS };
 
 struct rank_budget;
 

@@ -260,15 +260,18 @@ static void stacks_choose_child(void *arg, const struct rank *rank)
 
 static int stacks_ask(struct stacks_rank *rank)
 {
-	struct reply_pid asked[REPLY_PIDS_MAX];
+	struct {
+		struct reply_request head;
+		struct reply_pid pid[REPLY_PIDS_MAX];
+	} asked = {.head = {REPLY_THREADS, (uint32_t)rank->processes}};
 	char reason[128];
 	int r;
 
 	for (size_t i = 0; i < rank->processes; i++)
-		asked[i] = rank->process[i].asked;
+		asked.pid[i] = rank->process[i].asked;
 	rank->running->waiting++;
-	r = worker_ask(rank->running->stacks->context->workers, &stacks_kind, rank->uid, asked,
-		rank->processes * sizeof(*asked), NULL, 0, stacks_on_reply, rank, &rank->request);
+	r = worker_ask(rank->running->stacks->context->workers, &stacks_kind, rank->uid, &asked,
+		sizeof(asked.head) + rank->processes * sizeof(*asked.pid), NULL, 0, stacks_on_reply, rank, &rank->request);
 	if (r == 0)
 		return 0;
 	rank->running->waiting--;

@@ -29,8 +29,10 @@ struct rank_steps_state {
 
 struct rank_steps {
 	struct context *context;
-	const struct rank_steps_observer *observer; /* NULL: none */
-	void *observer_arg;
+	struct {
+		const struct rank_steps_observer *observer; /* NULL: free */
+		void *arg;
+	} observers[RANK_STEPS_OBSERVERS];
 	size_t slots;
 	uint64_t in_flight_next_ns;
 	bool in_flight_rows; /* the table has rows */
@@ -63,9 +65,12 @@ static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 	};
 
 	store_put_stages(rank->rank_steps->context->store, &row);
-	if (rank->rank_steps->observer && rank->rank_steps->observer->stage)
-		rank->rank_steps->observer->stage(
-			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, stage);
+	for (size_t i = 0; i < RANK_STEPS_OBSERVERS; i++) {
+		const struct rank_steps_observer *observer = rank->rank_steps->observers[i].observer;
+
+		if (observer && observer->stage)
+			observer->stage(rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, stage);
+	}
 }
 
 static void rank_steps_remember(struct rank_steps_state *rank, const struct steps_step *step)
@@ -90,9 +95,12 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 	};
 
 	store_put_steps(rank->rank_steps->context->store, &row);
-	if (rank->rank_steps->observer && rank->rank_steps->observer->step)
-		rank->rank_steps->observer->step(
-			rank->rank_steps->observer_arg, rank_steps_number_of(rank), rank->instance, step);
+	for (size_t i = 0; i < RANK_STEPS_OBSERVERS; i++) {
+		const struct rank_steps_observer *observer = rank->rank_steps->observers[i].observer;
+
+		if (observer && observer->step)
+			observer->step(rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, step);
+	}
 	rank_steps_remember(rank, step);
 }
 
@@ -229,10 +237,19 @@ int rank_steps_new(struct context *context, struct rank_steps **ret)
 	return 0;
 }
 
-void rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg)
+int rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg)
 {
-	rank_steps->observer = observer;
-	rank_steps->observer_arg = arg;
+	for (size_t i = 0; i < RANK_STEPS_OBSERVERS; i++)
+		if (rank_steps->observers[i].arg == arg)
+			rank_steps->observers[i].observer = NULL;
+	for (size_t i = 0; observer && i < RANK_STEPS_OBSERVERS; i++) {
+		if (rank_steps->observers[i].observer)
+			continue;
+		rank_steps->observers[i].observer = observer;
+		rank_steps->observers[i].arg = arg;
+		return 0;
+	}
+	return observer ? -ENOSPC : 0;
 }
 
 struct rank_steps *rank_steps_free(struct rank_steps *rank_steps)

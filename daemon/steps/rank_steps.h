@@ -23,8 +23,10 @@ struct rank_steps_observer {
 int rank_steps_new(struct context *context, struct rank_steps **ret);
 struct rank_steps *rank_steps_free(struct rank_steps *rank_steps);
 
-/* One observer; NULL: none. *observer outlives the observation. */
-void rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg);
+#define RANK_STEPS_OBSERVERS 2 /* findings and metrics */
+/* An observer for each arg, called in order of registration; NULL ends arg's. *observer outlives the observation. More than
+ * RANK_STEPS_OBSERVERS: -ENOSPC. */
+int rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg);
 
 /* A mark of a rank's thread; times as in analyzers/steps/steps.h. */
 void rank_steps_mark(struct rank_steps *rank_steps, const struct rank *rank, const struct steps_mark *mark);

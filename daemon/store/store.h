@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rolling store: STATE_DIR/db/{events,summary}-<UTC start>-<n>.db, one SQLite file a time window, WAL, one
- * transaction a batch. At most flush_interval of rows is in memory; kill -9 loses no more than that and corrupts
- * nothing. Retention unlinks whole files, oldest first, by size and age. A full disk: unlink the oldest closed segment
+ * transaction a batch. The caller, the loop, puts rows into a batch in memory and passes it to a thread, which alone
+ * writes: no call waits for the disk but store_open(), store_close() and store_flush(). A row waits until the next
+ * store_pass() and for the batch before it; kill -9 loses no more than that and corrupts nothing. Rows that wait are
+ * bounded (QUEUE_ROWS, QUEUE_MIB of limits.def); beyond, they are dropped and counted, as where the disk is slow.
+ * Retention unlinks whole files, oldest first, by size and age. A full disk: unlink the oldest closed segment
  * and try again; with none left, drop the batch, count it (view `drops`, tracectl status) and recover when there is
  * space. A corrupt segment is renamed to NAME.corrupt with a sentence (the newest 3 of those are kept). One writer: a
  * lock on STATE_DIR/lock (flock). Summaries (steps, drops) may take a quarter of what events may, on top; a segment is
@@ -24,7 +27,6 @@ struct store_options {
 	uint64_t events_size_bytes_max;
 	uint64_t events_age_ns_max;
 	uint64_t summary_age_ns_max;
-	uint64_t flush_interval_ns; /* the caller's promise to call store_flush(); nothing here has a timer */
 };
 
 /* Why rows are dropped. */
@@ -39,7 +41,7 @@ enum store_lost {
 #define STORE_DROPS_MAX (TABLE_MAX * STORE_LOST_MAX)
 
 struct store_status {
-	uint64_t segments;
+	uint64_t segments; /* this and sizes: as of the last batch */
 	uint64_t size_bytes;
 	uint64_t oldest_ns; /* UTC; 0 where empty */
 	uint64_t newest_ns;
@@ -60,7 +62,7 @@ struct store_status {
 /* -EBUSY: another daemon has this state folder. -EPERM, with a logged sentence: another user can write in it. Creates the
  * folders. Rolls back to nothing on failure. */
 int store_open(const struct store_options *options, struct store **ret);
-/* Flushes and closes; what could not be written is counted in the log. */
+/* Writes what waits and closes, within 5 s (CLOSE_NS); what could not be written is counted in the log. */
 struct store *store_close(struct store *store);
 
 /* Queues a row of a table: store_put_steps(store, &(struct row_steps){.rank = field_int(0), ...}). Does not wait for
@@ -81,8 +83,14 @@ void store_put_values(struct store *store, enum schema_id table, const struct st
 void store_remove(struct store *store, enum schema_id table, int64_t key);
 /* For SCHEMA_NOW tables: forget what it holds; rows put after this are the new content. */
 int store_replace(struct store *store, enum schema_id table);
-/* Writes what waits. Called by the loop; also rolls segments and applies retention. now is UTC. Returns 0 or what kept
- * rows from the disk: -ENOSPC and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them.
+/*
+ * Passes what waits to the writer, which also rolls segments and applies retention. now is UTC. False: the writer has not
+ * finished what it has; nothing was passed. At once.
+ */
+bool store_pass(struct store *store, uint64_t now_ns);
+/*
+ * The same, and waits until it is written, for programs without a loop. Returns 0 or what kept rows from the disk: -ENOSPC
+ * and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them.
  */
 int store_flush(struct store *store, uint64_t now_ns);
 

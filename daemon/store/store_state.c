@@ -6,14 +6,12 @@
  */
 #include "daemon/store/store_internal.h"
 
-#define WRITTEN_BEFORE UINT64_MAX /* in a segment of before the start: goes into the next one, makes none */
 #define TIERS_ALL ((1u << TIER_MAX) - 1)
 
 int state_init(struct state *state)
 {
 	size_t tables = 0;
 
-	state->next_instance = 1;
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		for (size_t j = 0; j < TABLE_MAX; j++) {
 			const struct schema_table *to = &schema_tables[j];
@@ -26,8 +24,7 @@ int state_init(struct state *state)
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		tables += schema_tables[i].kind == SCHEMA_STATE;
 	state->rows = calloc(tables * STATE_ROWS_MAX, sizeof(*state->rows));
-	state->instances = calloc(STATE_ROWS_MAX, sizeof(*state->instances));
-	return state->rows && state->instances ? 0 : -ENOMEM;
+	return state->rows ? identities_init(&state->identities) : -ENOMEM;
 }
 
 void state_free(struct state *state)
@@ -37,7 +34,7 @@ void state_free(struct state *state)
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		queue_free(&state->now[i].rows);
 	free(state->rows);
-	free(state->instances);
+	identities_free(&state->identities);
 	*state = (struct state){0};
 }
 
@@ -112,112 +109,41 @@ int state_put(struct state *state, enum schema_id table, const struct store_valu
 	return 0;
 }
 
-static size_t instance_position(const struct state *state, int64_t instance)
+static void state_take_now(struct state *state, enum schema_id table, struct batch *batch, struct losses *lost)
 {
-	size_t low = 0, high = state->instances_count;
+	struct batch_now *fresh = &batch->now[table];
+	struct now_rows *now = &state->now[table];
+	struct store_value values[SCHEMA_COLUMNS_MAX];
+	size_t offset = 0, count = 0;
+	enum schema_id of;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (state->instances[middle].instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-struct instance *state_instance(const struct state *state, int64_t instance)
-{
-	size_t i = instance_position(state, instance);
-
-	if (i == state->instances_count || state->instances[i].instance != instance)
-		return NULL;
-	return &state->instances[i];
-}
-
-static struct instance *instance_add(struct state *state, int64_t instance)
-{
-	struct instance *at;
-	size_t i;
-
-	if (state->instances_count == STATE_ROWS_MAX)
-		memmove(state->instances, state->instances + 1, --state->instances_count * sizeof(*at));
-	i = instance_position(state, instance);
-	at = &state->instances[i];
-	memmove(at + 1, at, (state->instances_count++ - i) * sizeof(*at));
-	*at = (struct instance){.instance = instance};
-	if (instance >= state->next_instance && instance < INT64_MAX)
-		state->next_instance = instance + 1;
-	return at;
-}
-
-void state_step(struct state *state, int64_t instance, int64_t step)
-{
-	struct instance *at = state_instance(state, instance);
-
-	if (!at || step <= at->last_step)
+	if (!fresh->changed)
 		return;
-	at->last_step = step;
-	memset(at->written, 0, sizeof(at->written));
+	now->changed = true;
+	if (fresh->replaces)
+		queue_clear(&now->rows);
+	while (queue_next(&fresh->rows, &offset, &of, values, &count))
+		if (now->rows.rows >= NOW_ROWS_MAX || queue_put(&now->rows, table, values, count) < 0)
+			losses_add(lost, STORE_LOST_QUEUE, table, 1, batch->now_ns);
+	queue_clear(&fresh->rows);
+	fresh->replaces = fresh->changed = false;
 }
 
-int state_identity(struct state *state, const char *boot_id, uint32_t pid, uint64_t start_time_ns, int64_t *ret)
+void state_take(struct state *state, struct batch *batch, struct losses *lost)
 {
-	struct instance *at;
+	struct store_value values[SCHEMA_COLUMNS_MAX];
+	size_t offset = 0, count = 0;
+	enum schema_id table;
 
-	for (size_t i = state->instances_count; i-- > 0;) {
-		at = &state->instances[i];
-		if (at->pid == pid && at->start_time_ns == start_time_ns && streq(at->boot_id, boot_id)) {
-			*ret = at->instance;
-			return 0;
-		}
-	}
-	if (strlen(boot_id) >= sizeof(at->boot_id))
-		return -EINVAL;
-	at = instance_add(state, state->next_instance);
-	(void)copy_text(at->boot_id, sizeof(at->boot_id), boot_id);
-	at->pid = pid;
-	at->start_time_ns = start_time_ns;
-	*ret = at->instance;
-	return 0;
-}
-
-int state_load(struct state *state, const char *path)
-{
-	sqlite3_stmt *statement = NULL;
-	sqlite3 *db = NULL;
-	int rc, r;
-
-	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(db,
-			"SELECT instance, boot_id, pid, start_time_ns, last_step FROM instances"
-			" WHERE typeof(instance)='integer' AND instance>0 ORDER BY instance DESC LIMIT 4096",
-			-1, &statement, NULL);
-	if (rc == SQLITE_OK)
-		while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-			const char *boot_id = (const char *)sqlite3_column_text(statement, 1);
-			int64_t instance = sqlite3_column_int64(statement, 0);
-			int64_t last_step = sqlite3_column_int64(statement, 4);
-			struct instance *at = state_instance(state, instance);
-
-			if (!at && state->instances_count == STATE_ROWS_MAX && instance < state->instances[0].instance)
-				break;
-			if (!at)
-				at = instance_add(state, instance);
-			(void)copy_text(at->boot_id, sizeof(at->boot_id), boot_id ? boot_id : "");
-			at->pid = (uint32_t)sqlite3_column_int64(statement, 2);
-			at->start_time_ns = (uint64_t)sqlite3_column_int64(statement, 3);
-			if (last_step > at->last_step)
-				at->last_step = last_step;
-			for (size_t i = 0; i < TIER_MAX; i++)
-				at->written[i] = WRITTEN_BEFORE;
-		}
-	r = rc == SQLITE_ROW ? 0 : segment_error(db, rc);
-	sqlite3_finalize(statement);
-	sqlite3_close(db);
-	return r;
+	while (queue_next(&batch->state, &offset, &table, values, &count))
+		if (state_put(state, table, values, count) < 0)
+			losses_add(lost, STORE_LOST_QUEUE, table, 1, batch->now_ns);
+	queue_clear(&batch->state);
+	for (size_t i = 0; i < TABLE_MAX; i++)
+		state_take_now(state, (enum schema_id)i, batch, lost);
+	for (size_t i = 0; i < batch->identities_count; i++)
+		*identities_add(&state->identities, batch->identities[i].instance) = batch->identities[i];
+	batch->identities_count = 0;
 }
 
 bool state_waits(const struct state *state, enum schema_tier tier, uint64_t number)
@@ -229,8 +155,8 @@ bool state_waits(const struct state *state, enum schema_tier tier, uint64_t numb
 		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
 			(state->now[i].changed || (number && state->now[i].written != number)))
 			return true;
-	for (size_t i = 0; i < state->instances_count; i++)
-		if (!state->instances[i].written[tier])
+	for (size_t i = 0; i < state->identities.count; i++)
+		if (!state->identities.list[i].written[tier])
 			return true;
 	return false;
 }
@@ -283,8 +209,8 @@ int state_write(struct state *state, struct segment *segment)
 		if (schema_tables[i].kind == SCHEMA_NOW && schema_tables[i].tier == tier &&
 			(state->now[i].changed || state->now[i].written != segment->name.number))
 			r = write_now(state, segment, (enum schema_id)i);
-	for (size_t i = 0; i < state->instances_count && r == 0; i++) {
-		struct instance *at = &state->instances[i];
+	for (size_t i = 0; i < state->identities.count && r == 0; i++) {
+		struct identity *at = &state->identities.list[i];
 
 		if (at->written[tier] == segment->name.number)
 			continue;
@@ -325,7 +251,7 @@ void state_unwritten(struct state *state, enum schema_tier tier, uint64_t number
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		if (schema_tables[i].tier == tier && state->now[i].written == number)
 			state->now[i] = (struct now_rows){state->now[i].rows, 0, true};
-	for (size_t i = 0; i < state->instances_count; i++)
-		if (state->instances[i].written[tier] == number)
-			state->instances[i].written[tier] = 0;
+	for (size_t i = 0; i < state->identities.count; i++)
+		if (state->identities.list[i].written[tier] == number)
+			state->identities.list[i].written[tier] = 0;
 }

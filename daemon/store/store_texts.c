@@ -3,7 +3,7 @@
 #include "daemon/store/store_internal.h"
 
 #define TEXTS_MAX 32768
-#define TEXT_BYTES_MAX 1024 /* longer ones are looked up each time */
+#define TEXT_BYTES_MAX 1024 /* longer ones are queried each time */
 
 struct text_entry {
 	uint64_t hash;

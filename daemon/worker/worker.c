@@ -5,13 +5,13 @@
  */
 #include "daemon/worker/worker.h"
 #include "daemon/base/log.h"
+#include "daemon/base/spawn.h"
 #include "daemon/worker/worker_wire.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -347,48 +347,18 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 	workers_wake(workers);
 }
 
-/* Standard descriptors are /dev/null, WORKER_SOCKET is the socket; the rest is CLOEXEC. Signals are reset. */
 static int worker_spawn(const struct worker_kind *kind, int socket_fd, pid_t *ret)
 {
 	char program[PATH_MAX], parent[24], memory[24], cpu[24], libraries[PATH_MAX];
 	const char *path = getenv("LD_LIBRARY_PATH"); /* the daemon's own libraries are the worker's */
 	char *argv[] = {program, parent, memory, cpu, NULL}, *environment[] = {path ? libraries : NULL, NULL};
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attributes;
-	sigset_t none, piped;
-	int r;
 
 	worker_program(kind->program, program, sizeof(program));
 	snprintf(libraries, sizeof(libraries), "LD_LIBRARY_PATH=%s", path ? path : "");
 	snprintf(parent, sizeof(parent), "%d", (int)getpid());
 	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)kind->memory_bytes_max);
 	snprintf(cpu, sizeof(cpu), "%u", kind->cpu_s_max);
-	sigemptyset(&none);
-	sigemptyset(&piped);
-	sigaddset(&piped, SIGPIPE);
-	r = posix_spawn_file_actions_init(&actions);
-	if (r)
-		return -r;
-	r = posix_spawnattr_init(&attributes);
-	if (r) {
-		posix_spawn_file_actions_destroy(&actions);
-		return -r;
-	}
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO && !r; fd++)
-		r = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-	if (!r)
-		r = posix_spawn_file_actions_adddup2(&actions, socket_fd, WORKER_SOCKET);
-	if (!r)
-		r = posix_spawnattr_setsigmask(&attributes, &none);
-	if (!r)
-		r = posix_spawnattr_setsigdefault(&attributes, &piped);
-	if (!r)
-		r = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	if (!r)
-		r = posix_spawn(ret, program, &actions, &attributes, argv, environment);
-	posix_spawnattr_destroy(&attributes);
-	posix_spawn_file_actions_destroy(&actions);
-	return -r;
+	return spawn_program(argv, environment, socket_fd, WORKER_SOCKET, ret);
 }
 
 static int process_listen(struct process *process)

@@ -70,6 +70,18 @@ bool capture_add(Ranktrace__StackProcess *process, const Ranktrace__StackFrame *
 	return true;
 }
 
+void capture_forget(Ranktrace__StackProcess *process, Ranktrace__StackThread *thread)
+{
+	for (size_t i = 0; i < process->n_frames; i++)
+		ranktrace__stack_frame__free_unpacked(process->frames[i], NULL);
+	free(process->frames);
+	process->frames = NULL;
+	process->n_frames = 0;
+	if (thread->native_reason != protobuf_c_empty_string)
+		free(thread->native_reason);
+	thread->native_reason = (char *)protobuf_c_empty_string;
+}
+
 static const struct pystack_thread *capture_state(const struct capture *capture, uint32_t thread_id)
 {
 	for (size_t i = 0; i < capture->states; i++)

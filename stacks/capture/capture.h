@@ -11,6 +11,7 @@
 #include "proto/control.pb-c.h"
 #include "stacks/native/native.h"
 #include "stacks/python/pystack.h"
+#include "stacks/reply/reply.h"
 
 #define CAPTURE_FRAMES_MAX 8192u /* different ones of a process */
 #define CAPTURE_TEXT_BYTES_MAX 512u /* of a name or path; longer ones end with "..." */
@@ -21,6 +22,21 @@
  */
 Ranktrace__StackProcess *capture_process(const char *root, uint32_t pid, uint64_t deadline_ns);
 
+/* Names for stacks that the kernel recorded as numbers (bpf/profile.h), while their process lives: sample.c. */
+
+/* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says why. */
+void sample_layout(uint32_t pid, struct reply_layout *ret);
+
+/* The frames of a stack as text (analyzers/base/stack.h); NULL: refused. Negative errno ends sample_name(). */
+typedef int (*sample_named)(void *arg, const struct rt_profile_stack_event *stack, const char *frames);
+
+/*
+ * Calls back for each stack, in their order. Code objects are compared with what was recorded of them after their names
+ * were read. -ESRCH and so on: the process cannot be read.
+ */
+int sample_name(const char *root, uint32_t pid, const struct rt_profile_stack_event *const *stacks, size_t count,
+	sample_named named, void *arg);
+
 /* For capture.c: frames of one thread in order, as numbers of frames of the process. */
 
 struct capture_list {
@@ -30,6 +46,9 @@ struct capture_list {
 
 /* Adds a frame to those of the process, once; false without memory or beyond CAPTURE_FRAMES_MAX. */
 bool capture_add(Ranktrace__StackProcess *process, const Ranktrace__StackFrame *frame, struct capture_list *list);
+
+/* Frees what capture_add() and capture_merge_frames() put into messages of the caller. */
+void capture_forget(Ranktrace__StackProcess *process, Ranktrace__StackThread *thread);
 
 struct capture_merge {
 	const struct native_process *native;

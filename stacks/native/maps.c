@@ -4,7 +4,6 @@
  * unless it is the one that is mapped; where that fails, by its entry in map_files, which needs more rights and works
  * for files that were removed, too.
  */
-#include <ctype.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include "analyzers/base/proc_maps.h"
 #include "stacks/native/native_internal.h"
 
 #define MAPS_MODULES_MAX 4096u
@@ -54,38 +54,16 @@ ssize_t native_memory(const struct native_process *process, uint64_t address, vo
 	return n < 0 ? -errno : n;
 }
 
-struct maps_line {
-	uint64_t start, end, offset, device, inode;
-	bool executable;
-	char *path;
-};
-
-static bool maps_parse(char *line, struct maps_line *ret)
-{
-	unsigned major_number, minor_number;
-	char rights[5];
-	int at = 0;
-
-	line[strcspn(line, "\n")] = 0;
-	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu%n", &ret->start, &ret->end, rights, &ret->offset, &major_number,
-		    &minor_number, &ret->inode, &at) < 7 ||
-		!at)
-		return false;
-	ret->device = makedev(major_number, minor_number);
-	ret->executable = rights[2] == 'x';
-	ret->path = line + at + strspn(line + at, " ");
-	return ret->start < ret->end;
-}
-
 /* The module that the line continues, or a new one; -1: none. */
-static int32_t maps_module(struct native_process *process, const struct maps_line *line)
+static int32_t maps_module(struct native_process *process, const struct proc_map *line)
 {
 	struct native_module *last = process->modules ? &process->module[process->modules - 1] : NULL;
+	uint64_t device = makedev(line->device_major, line->device_minor);
 	bool vdso = streq(line->path, "[vdso]");
 
 	if (!vdso && (line->path[0] != '/' || !line->inode))
 		return -1;
-	if (last && !vdso && line->offset && last->inode == line->inode && last->device == line->device &&
+	if (last && !vdso && line->offset && last->inode == line->inode && last->device == device &&
 		streq(last->path, line->path)) {
 		last->end = line->end;
 		return (int32_t)(process->modules - 1);
@@ -95,7 +73,7 @@ static int32_t maps_module(struct native_process *process, const struct maps_lin
 	last = &process->module[process->modules];
 	*last = (struct native_module){.start = line->start,
 		.end = line->end,
-		.device = line->device,
+		.device = device,
 		.inode = line->inode,
 		.path = strdup(line->path),
 		.shown = strdup(line->path),
@@ -110,39 +88,31 @@ static int32_t maps_module(struct native_process *process, const struct maps_lin
 	return (int32_t)process->modules++;
 }
 
-static void maps_add(struct native_process *process, const struct maps_line *line)
+static bool native_maps_on_map(void *arg, const struct proc_map *line)
 {
+	struct native_process *process = arg;
 	int32_t module = maps_module(process, line);
 
 	if (streq(line->path, "[uprobes]")) {
 		process->probe_start = line->start;
 		process->probe_end = line->end;
 	}
-	if (module < 0 || !line->executable)
-		return;
-	process->map[process->maps++] = (struct native_map){line->start, line->end, line->offset, (uint32_t)module};
+	if (module >= 0 && line->executable)
+		process->map[process->maps++] =
+			(struct native_map){line->start, line->end, line->offset, (uint32_t)module};
+	return process->maps < NATIVE_MAPS_MAX;
 }
 
 int native_maps_read(struct native_process *process)
 {
-	_cleanup_free_ char *line = NULL;
-	_cleanup_fclose_ FILE *file = NULL;
-	struct maps_line parsed;
-	size_t capacity = 0;
-	char path[160];
+	int r;
 
-	snprintf(path, sizeof(path), "%s/%d/maps", process->root, (int)process->pid);
 	process->module = calloc(MAPS_MODULES_MAX, sizeof(*process->module));
 	process->map = calloc(NATIVE_MAPS_MAX, sizeof(*process->map));
 	if (!process->module || !process->map)
 		return -ENOMEM;
-	file = fopen(path, "re");
-	if (!file)
-		return -errno;
-	for (size_t i = 0; i < NATIVE_MAPS_MAX && getline(&line, &capacity, file) > 0; i++)
-		if (maps_parse(line, &parsed))
-			maps_add(process, &parsed);
-	return 0;
+	r = proc_maps_each(process->root, (uint32_t)process->pid, native_maps_on_map, process);
+	return r == -EFBIG ? 0 : r;
 }
 
 const struct native_map *native_map_of(const struct native_process *process, uint64_t address)

@@ -72,6 +72,17 @@ void native_unwind(struct native_process *process, struct native_thread *thread)
 /* Names the functions of all frames found so far: one pass over the symbols of each file. */
 void native_symbolize(struct native_process *process);
 
+/*
+ * Stacks that a program in the kernel recorded by frame pointers, in place of native_threads(): `count` threads without
+ * name or state. They belong to the process.
+ */
+int native_stacks(struct native_process *process, size_t count, struct native_thread **ret);
+/*
+ * Frames of such a stack: the place of the thread, and return addresses as far as the unwind tables say that the function
+ * before keeps the frame pointer where it was looked for. A frame is never guessed; `reason` says where it ends.
+ */
+void native_prove(struct native_process *process, struct native_thread *thread, const uint64_t *pc, size_t count);
+
 /* Path of a frame's file as the process sees it, printable; "" where it has none. */
 const char *native_module_path(const struct native_process *process, int32_t module);
 /* Number of the mapped file of that path; -1: none. */

@@ -186,27 +186,41 @@ static bool unwind_is_outermost(Dwarf_Frame *row)
 	       count == 0 && rule == memory;
 }
 
-/* Size of the frame at an address, in bytes from the stack pointer; -1: another rule. -2: no table there. */
-static int32_t unwind_frame_size(const struct native_module *module, uint64_t address, bool *ret_outermost)
+/* What the table says of the frame at an address. */
+struct unwind_rule {
+	int32_t size;	    /* in bytes from the stack pointer; -1: another rule. -2: no table there */
+	bool outermost;	    /* nothing called it */
+	bool frame_pointer; /* the caller's frame pointer and the return address are where the frame pointer says */
+};
+
+#define UNWIND_POINTER 6     /* DWARF's number of the frame pointer on x86-64 */
+#define UNWIND_POINTER_FRAME 16 /* it and the return address, in bytes */
+
+static struct unwind_rule unwind_rule(const struct native_module *module, uint64_t address)
 {
+	struct unwind_rule ret = {.size = -1};
 	Dwarf_Addr bias;
 	Dwarf_CFI *table = module->reported ? dwfl_module_eh_cfi(module->reported, &bias) : NULL;
 	Dwarf_Frame *row = NULL;
 	Dwarf_Op *rule;
 	size_t count;
-	int32_t size = -1;
 
 	if (!table || dwarf_cfi_addrframe(table, address - bias, &row) != 0)
-		return -2;
+		return (struct unwind_rule){.size = -2};
 	if (dwarf_frame_cfa(row, &rule, &count) == 0 && count == 1) {
 		if (rule->atom == DW_OP_breg7 && rule->number < INT32_MAX)
-			size = (int32_t)rule->number;
+			ret.size = (int32_t)rule->number;
 		else if (rule->atom == DW_OP_bregx && rule->number == 7 && rule->number2 < INT32_MAX)
-			size = (int32_t)rule->number2;
+			ret.size = (int32_t)rule->number2;
+#if defined(__x86_64__)
+		ret.frame_pointer = (rule->atom == DW_OP_breg6 && rule->number == UNWIND_POINTER_FRAME) ||
+				    (rule->atom == DW_OP_bregx && rule->number == UNWIND_POINTER &&
+					    rule->number2 == UNWIND_POINTER_FRAME);
+#endif
 	}
-	*ret_outermost = unwind_is_outermost(row);
+	ret.outermost = unwind_is_outermost(row);
 	free(row);
-	return size;
+	return ret;
 }
 
 /* The mapping's own arithmetic, which libdw's has to agree with. */
@@ -218,49 +232,58 @@ static bool unwind_address(struct native_module *module, const struct native_map
 	       dwfl_module_getelf(module->reported, &bias) && pc - bias == *ret;
 }
 
-static int unwind_on_frame(Dwfl_Frame *state, void *arg)
+/* Adds the frame of `pc`, whose function's table covers `address`; false: it ends the stack, thread->reason says why. */
+static bool unwind_add(struct native_process *process, struct native_thread *thread, uint64_t pc, uint64_t address,
+	struct unwind_rule *ret)
 {
-	struct native_process *process = arg;
-	struct native_thread *thread = process->unwinding;
 	const struct native_map *map;
 	struct native_module *module;
 	struct native_frame *frame;
-	bool exact;
-	Dwarf_Addr pc;
-	uint64_t address;
 
-	if (!dwfl_frame_pc(state, &pc, &exact))
-		return DWARF_CB_ABORT;
-	address = exact ? pc : pc - 1;
 	if (thread->frames == NATIVE_FRAMES_MAX) {
 		unwind_reason(thread, "deeper than %u frames", NATIVE_FRAMES_MAX);
-		return DWARF_CB_ABORT;
+		return false;
 	}
 	map = native_map_of(process, address);
 	if (!map && pc >= process->probe_start && pc < process->probe_end) {
 		unwind_reason(thread, "a return probe of a tracer, as ranktrace has on backward, hides the callers");
-		return DWARF_CB_ABORT;
+		return false;
 	}
 	if (!map) {
 		unwind_reason(thread, "0x%" PRIx64 " is in no executable mapping of a file", address);
-		return DWARF_CB_ABORT;
+		return false;
 	}
 	module = &process->module[map->module];
 	frame = &thread->frame[thread->frames++];
 	*frame = (struct native_frame){.pc = pc, .module = (int32_t)map->module, .cfa_offset = -1};
 	if (!native_module_open(process, module)) {
 		unwind_reason(thread, "%s", module->reason);
-		return DWARF_CB_ABORT;
+		return false;
 	}
 	if (!unwind_address(module, map, address, &frame->file_address)) {
 		unwind_reason(thread, "the place of %.60s does not fit its file", module->shown);
-		return DWARF_CB_ABORT;
+		return false;
 	}
-	frame->cfa_offset = unwind_frame_size(module, address, &process->outermost);
-	if (frame->cfa_offset == -2) {
+	*ret = unwind_rule(module, address);
+	frame->cfa_offset = ret->size;
+	if (ret->size == -2) {
 		unwind_reason(thread, "no unwind table for 0x%" PRIx64 " of %.60s", frame->file_address, module->shown);
-		return DWARF_CB_ABORT;
+		return false;
 	}
+	return true;
+}
+
+static int unwind_on_frame(Dwfl_Frame *state, void *arg)
+{
+	struct native_process *process = arg;
+	struct unwind_rule rule;
+	bool exact;
+	Dwarf_Addr pc;
+
+	if (!dwfl_frame_pc(state, &pc, &exact) ||
+		!unwind_add(process, process->unwinding, pc, exact ? pc : pc - 1, &rule))
+		return DWARF_CB_ABORT;
+	process->outermost = rule.outermost;
 	return DWARF_CB_OK;
 }
 
@@ -297,4 +320,31 @@ void native_unwind(struct native_process *process, struct native_thread *thread)
 		native_thread_clear(thread);
 		unwind_reason(thread, "it ran while its stack was read");
 	}
+}
+
+int native_stacks(struct native_process *process, size_t count, struct native_thread **ret)
+{
+	process->thread = calloc(count, sizeof(*process->thread));
+	if (!process->thread)
+		return -ENOMEM;
+	process->threads = count;
+	*ret = process->thread;
+	return unwind_begin(process);
+}
+
+void native_prove(struct native_process *process, struct native_thread *thread, const uint64_t *pc, size_t count)
+{
+	struct unwind_rule rule = {.frame_pointer = true};
+
+	thread->frame = calloc(count + 1, sizeof(*thread->frame));
+	for (size_t i = 0; thread->frame && i < count && i < NATIVE_FRAMES_MAX; i++) {
+		if (!rule.frame_pointer) {
+			unwind_reason(thread, "the function keeps no frame pointer");
+			return;
+		}
+		if (!unwind_add(process, thread, pc[i], i ? pc[i] - 1 : pc[i], &rule))
+			return;
+	}
+	if (!rule.outermost)
+		unwind_reason(thread, "outer frames are missing");
 }

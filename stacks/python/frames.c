@@ -27,8 +27,7 @@ struct pywalk {
 	bool bounded;	/* to be checked */
 };
 
-/* Errors of the process itself are no refusal. */
-static int pyframes_refuse(int r, enum pystack_refusal why, enum pystack_refusal *ret_why)
+int pyframes_refuse(int r, enum pystack_refusal why, enum pystack_refusal *ret_why)
 {
 	if (r == -ESRCH || r == -EPERM || r == -ENOMEM)
 		return r;
@@ -204,8 +203,7 @@ static int pycode_line(struct pystack *stack, const struct pycode *code, int64_t
 	return r;
 }
 
-/* 1: the frame counts; 0: its function has not begun, as Python's own walks leave it out. */
-static int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, struct pystack_frame *ret)
+int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, struct pystack_frame *ret)
 {
 	struct pycode code;
 	int64_t offset;

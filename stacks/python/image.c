@@ -3,10 +3,10 @@
 
 #include <elf.h>
 
+#include "analyzers/base/proc_maps.h"
 #include "daemon/base/util.h"
 
 #define FILES_MAX 1024u	     /* mapped files that are searched; PyTorch maps 200 */
-#define LINES_MAX (1u << 18) /* of /proc/PID/maps */
 #define HEADERS_MAX 64u	     /* program headers */
 #define DYNAMIC_MAX 256u     /* entries of .dynamic */
 #define CHAIN_MAX 4096u	     /* symbols of a bucket */
@@ -205,23 +205,6 @@ int pyimage_read(
 	return 0;
 }
 
-/* A mapping that begins with its file's first byte. */
-static bool pyimage_line(char *line, uint64_t *ret_base, const char **ret_path)
-{
-	unsigned long long start, offset;
-	char rights[8];
-	int at = 0;
-
-	line[strcspn(line, "\n")] = 0;
-	if (sscanf(line, "%llx-%*x %7s %llx %*s %*u %n", &start, rights, &offset, &at) != 3 || !at)
-		return false;
-	if (offset || rights[0] != 'r' || line[at] != '/')
-		return false;
-	*ret_base = start;
-	*ret_path = line + at;
-	return true;
-}
-
 /* Whether the name is the one of an interpreter; others are searched if there is none. */
 static bool pyimage_likely(const char *path)
 {
@@ -230,48 +213,44 @@ static bool pyimage_likely(const char *path)
 	return strncmp(name, "python", strlen("python")) == 0 || strncmp(name, "libpython", strlen("libpython")) == 0;
 }
 
-static int pyimage_search(
-	struct pymem *memory, FILE *maps, bool likely, struct pyimage *ret, enum pystack_refusal *ret_why)
+struct pyimage_search {
+	struct pymem *memory;
+	bool likely;
+	unsigned files;
+	struct pyimage *image;
+	enum pystack_refusal *why;
+	int found;
+};
+
+/* Mappings that begin with their file's first byte. */
+static bool pyimage_on_map(void *arg, const struct proc_map *map)
 {
-	_cleanup_free_ char *line = NULL;
-	size_t capacity = 0, files = 0;
-	int found = -ENOENT;
+	struct pyimage_search *search = arg;
+	int r;
 
-	for (unsigned i = 0; i < LINES_MAX && files < FILES_MAX && getline(&line, &capacity, maps) > 0; i++) {
-		uint64_t base;
-		const char *path;
-		int r;
-
-		if (!pyimage_line(line, &base, &path) || pyimage_likely(path) != likely)
-			continue;
-		files++;
-		pymem_forget(memory);
-		r = pyimage_read(memory, base, path, ret, ret_why);
-		if (r == 0 || (r != -ENOENT && r != -ENOTSUP && r != -ENOBUFS))
-			return r;
-		if (r == -ENOTSUP)
-			found = r;
-	}
-	return found;
+	if (map->offset || !map->readable || map->path[0] != '/' || pyimage_likely(map->path) != search->likely)
+		return true;
+	pymem_forget(search->memory);
+	r = pyimage_read(search->memory, map->start, map->path, search->image, search->why);
+	if (r != -ENOENT && r != -ENOBUFS)
+		search->found = r;
+	return (r == -ENOENT || r == -ENOTSUP || r == -ENOBUFS) && ++search->files < FILES_MAX;
 }
 
 int pyimage_find(struct pymem *memory, const char *root, pid_t pid, struct pyimage *ret, enum pystack_refusal *ret_why)
 {
-	_cleanup_fclose_ FILE *maps = NULL;
-	char path[128];
-	int r;
+	struct pyimage_search search = {memory, true, 0, ret, ret_why, -ENOENT};
+	int r = proc_maps_each(root, (uint32_t)pid, pyimage_on_map, &search);
 
-	snprintf(path, sizeof(path), "%s/%d/maps", root, pid);
-	maps = fopen(path, "re");
-	if (!maps)
-		return errno == ENOENT ? -ESRCH : errno == EACCES ? -EPERM : -errno;
-	r = pyimage_search(memory, maps, true, ret, ret_why);
-	if (r == -ENOENT) {
-		rewind(maps);
-		r = pyimage_search(memory, maps, false, ret, ret_why);
+	if (search.found == -ENOENT && (r == 0 || r == -EFBIG)) {
+		search.likely = false;
+		search.files = 0;
+		r = proc_maps_each(root, (uint32_t)pid, pyimage_on_map, &search);
 	}
-	if (r != -ENOENT)
-		return r;
+	if (r < 0 && r != -EFBIG)
+		return r == -ENOENT ? -ESRCH : r == -EACCES ? -EPERM : r;
+	if (search.found != -ENOENT)
+		return search.found;
 	*ret_why = PYSTACK_NO_PYTHON;
 	return -ENOTSUP;
 }

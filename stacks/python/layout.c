@@ -49,14 +49,14 @@ static const struct pylayout pylayouts[] = {
 };
 #undef PYSTACK_VERSION
 
-/* Fields that the interpreter tells: where in struct pylayout, and their words by version. */
+/* Fields that the interpreter publishes: where in struct pylayout, and their words by version. */
 #define TABLE_VERSION_FIRST 13
 #define TABLE_VERSIONS 2
 #define PYSTACK_OFFSET(field, in_3_13, in_3_14) {offsetof(struct pylayout, field), {(in_3_13), (in_3_14)}},
 static const struct {
 	size_t field;
 	unsigned word[TABLE_VERSIONS];
-} pylayout_told[] = {
+} pylayout_published[] = {
 #include "stacks/python/versions.def"
 };
 #undef PYSTACK_OFFSET
@@ -69,7 +69,7 @@ const struct pylayout *pylayout_row(unsigned minor)
 	return NULL;
 }
 
-/* Takes the offsets that the interpreter tells. */
+/* Takes the offsets that the interpreter publishes. */
 static int pylayout_take_table(
 	struct pymem *memory, const struct pyimage *image, struct pylayout *layout, enum pystack_refusal *ret_why)
 {
@@ -86,12 +86,12 @@ static int pylayout_take_table(
 		*ret_why = PYSTACK_FREE_THREADED;
 		return -ENOTSUP;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(pylayout_told); i++) {
-		uint64_t offset = word[pylayout_told[i].word[column]];
+	for (size_t i = 0; i < ARRAY_SIZE(pylayout_published); i++) {
+		uint64_t offset = word[pylayout_published[i].word[column]];
 
 		if (offset >= OFFSET_MAX)
 			return -ENOTSUP;
-		memcpy((char *)layout + pylayout_told[i].field, &offset, sizeof(offset));
+		memcpy((char *)layout + pylayout_published[i].field, &offset, sizeof(offset));
 	}
 	layout->text_compact = layout->text_ascii + 2 * sizeof(uint64_t);
 	return 0;

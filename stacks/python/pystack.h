@@ -26,6 +26,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "bpf/profile.h"
+
 #define PYSTACK_FRAMES_MAX 1024u  /* default of recursion is 1000 */
 #define PYSTACK_THREADS_MAX 4096u /* thread states of a process */
 
@@ -124,5 +126,19 @@ int pystack_threads(struct pystack *stack, struct pystack_thread *threads, size_
  */
 int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pystack_also also, void *arg,
 	struct pystack_stack *ret, enum pystack_refusal *ret_why);
+
+/*
+ * For a program in the kernel that walks frames itself (bpf/profile.bpf.c). The layout as offsets; -ENOTSUP: *ret_why.
+ */
+int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *ret, enum pystack_refusal *ret_why);
+/*
+ * Names frames that it recorded, innermost first as it sends them. -ENOTSUP: a code object is not valid, or no longer the
+ * one that was recorded. Memory is read once and kept: call pystack_forget() before.
+ */
+int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, size_t count, struct pystack_stack *ret,
+	enum pystack_refusal *ret_why);
+/* Are these still the code objects that were recorded? Their names are right if so after they were read. */
+bool pystack_unchanged(struct pystack *stack, const struct rt_profile_frame *frames, size_t count);
+void pystack_forget(struct pystack *stack);
 
 #endif

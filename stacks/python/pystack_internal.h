@@ -56,6 +56,10 @@ int pystack_open_memory(const struct pymem_ops *ops, void *arg, uint64_t base, c
  */
 int pyframes_read(struct pystack *stack, const struct pystack_thread *thread, struct pystack_stack *ret,
 	enum pystack_refusal *ret_why);
+/* 1: the frame counts; 0: its function has not begun, as Python's own walks leave it out. */
+int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, struct pystack_frame *ret);
+/* Errors of the process itself are no refusal. */
+int pyframes_refuse(int r, enum pystack_refusal why, enum pystack_refusal *ret_why);
 /* Whether the thread state holds the lock of its interpreter, at most one of which is locked by it. */
 int pythreads_has_gil(struct pystack *stack, uint64_t interp, uint64_t state, bool *ret);
 

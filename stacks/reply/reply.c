@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/text.h"
@@ -74,4 +75,95 @@ int reply_next(const uint8_t **data, size_t *size_bytes, Ranktrace__StackProcess
 	*size_bytes -= sizeof(bytes) + bytes;
 	*ret = process;
 	return 1;
+}
+
+/* Printable, but for the ends of its lines. */
+static void reply_clean_lines(char *text)
+{
+	char *line = text, *end;
+
+	while ((end = strchr(line, '\n'))) {
+		size_t bytes;
+
+		*end = 0;
+		bytes = strlen(text_clean(line)); /* what is not printable gets shorter */
+		line[bytes] = '\n';
+		memmove(line + bytes + 1, end + 1, strlen(end + 1) + 1);
+		line += bytes + 1;
+	}
+	text_clean(line);
+}
+
+static bool reply_offset(uint32_t offset, uint32_t bytes)
+{
+	return offset < bytes;
+}
+
+/* What the kernel reads lies within what it reads of each structure, and that within its buffers. */
+static bool reply_python(const struct rt_profile_python *python)
+{
+	const uint32_t thread[] = {python->thread_prev, python->thread_next, python->thread_interp, python->thread_pthread,
+		python->thread_frame};
+	const uint32_t frame[] = {python->frame_previous, python->frame_code, python->frame_instruction, python->frame_owner,
+		python->frame_entry};
+	const uint32_t code[] = {python->code_name, python->code_file, python->code_lines, python->code_first_line};
+	bool fits = python->thread_bytes <= RT_PROFILE_THREAD_BYTES && python->frame_bytes <= RT_PROFILE_FRAME_BYTES &&
+		    python->code_bytes <= RT_PROFILE_CODE_BYTES;
+
+	for (size_t i = 0; i < sizeof(thread) / sizeof(*thread); i++)
+		fits = fits && reply_offset(thread[i], python->thread_bytes);
+	for (size_t i = 0; i < sizeof(frame) / sizeof(*frame); i++)
+		fits = fits && reply_offset(frame[i], python->frame_bytes);
+	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++)
+		fits = fits && reply_offset(code[i], python->code_bytes);
+	return fits;
+}
+
+int reply_layout_read(const uint8_t *data, size_t size_bytes, struct reply_layout *ret)
+{
+	struct reply_layout layout;
+
+	if (size_bytes != sizeof(layout))
+		return -EBADMSG;
+	memcpy(&layout, data, sizeof(layout));
+	if (!memchr(layout.reason, 0, sizeof(layout.reason)) || (layout.python.interps && !reply_python(&layout.python)))
+		return -EBADMSG;
+	text_clean(layout.reason);
+	*ret = layout;
+	return 0;
+}
+
+int reply_next_stack(const uint8_t **data, size_t *size_bytes, struct reply_stack *ret, char **ret_text)
+{
+	struct reply_stack stack;
+	char *text = NULL;
+
+	if (!*size_bytes)
+		return 0;
+	if (*size_bytes < sizeof(stack))
+		return -EBADMSG;
+	memcpy(&stack, *data, sizeof(stack));
+	if (stack.bytes >= REPLY_STACK_BYTES_MAX || stack.bytes > *size_bytes - sizeof(stack))
+		return -EBADMSG;
+	if (!stack.refused) {
+		text = malloc(stack.bytes + 1);
+		if (!text)
+			return -ENOMEM;
+		memcpy(text, *data + sizeof(stack), stack.bytes);
+		text[stack.bytes] = 0;
+		reply_clean_lines(text);
+	}
+	*data += sizeof(stack) + stack.bytes;
+	*size_bytes -= sizeof(stack) + stack.bytes;
+	*ret = stack;
+	*ret_text = text;
+	return 1;
+}
+
+bool reply_stack_event_valid(const struct rt_profile_stack_event *stack, size_t size_bytes)
+{
+	size_t fixed = offsetof(struct rt_profile_stack_event, frame);
+
+	return size_bytes >= fixed && stack->frames <= RT_PROFILE_FRAMES_MAX && stack->natives <= RT_PROFILE_NATIVE_MAX &&
+	       size_bytes == fixed + stack->frames * sizeof(stack->frame[0]);
 }

@@ -26,7 +26,7 @@ struct still {
 	char root[64]; /* mount point of procfs */
 	pid_t pid, tid;
 	uint64_t switches;    /* context switches of the thread at still_begin() */
-	uint64_t start_ticks; /* when the thread started, in kernel ticks since boot: tells a reused id */
+	uint64_t start_ticks; /* when the thread started, in kernel ticks since boot: detects a reused id */
 	int cpu;	      /* of the thread, where it waits for the caller; -1: blocked or stopped */
 	char state;	      /* of still_begin(): letter of /proc/PID/stat */
 	bool moved;

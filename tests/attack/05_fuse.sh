@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A library on a file system whose server answers that it is opened, then no read and no close. The server is the
-# attacker's; that others may use the file system is as configured for file servers in user space (user_allow_other).
+# A library on a file system that root mounted, as that of a file server: opening is answered, then no read and no close.
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/reader_lib.sh"
 
@@ -12,7 +11,7 @@ attack_scripts
 attack_daemon_start
 attack_victim_start
 install -d -m 755 "$mounted"
-"$python" "$work/bin/dead_fuse.py" "$mounted" libtorch_python.so "$attacker_uid" >"$work/fuse.log" 2>&1 &
+"$python" "$work/bin/dead_fuse.py" "$mounted" libtorch_python.so "$attacker_uid" 0 >"$work/fuse.log" 2>&1 &
 children+=($!)
 wait_for 20 grep -q ready "$work/fuse.log" || skip "cannot mount: $(cat "$work/fuse.log")"
 attack_begin

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # A mapped library's folder is covered by a file system of the attacker's, with a link in the library's place to a file in
-# somebody's private folder. The daemon may enter it; it must neither open that file nor tell whether it is there.
+# somebody's private folder. The daemon may enter it; it must neither open that file nor show whether it exists.
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/reader_lib.sh"
 
@@ -32,8 +32,8 @@ sleep 2
 ! grep -q opened "$work/opened" || fail "the private file was opened"
 # What others read of the two is the same.
 said() { grep -oE "cannot use .*libtorch_python.so\.$1 .*" "$work/daemon.log" | sed -E 's/[0-9]+/N/g; s/(there|absent)/NAME/g' | head -n 1; }
-[ "$(said there)" = "$(said absent)" ] || fail "the log tells whether the file is there: '$(said there)', '$(said absent)'"
-"$tracectl" status | grep -E 'libtorch_python\.so\.(there|absent)|No such file|denied|Stale' && fail "status tells about the file"
+[ "$(said there)" = "$(said absent)" ] || fail "the log shows whether the file exists: '$(said there)', '$(said absent)'"
+"$tracectl" status | grep -E 'libtorch_python\.so\.(there|absent)|No such file|denied|Stale' && fail "status shows the file"
 attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive

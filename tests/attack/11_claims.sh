@@ -58,10 +58,10 @@ for rank in ranks:
     other = int(sys.argv[2]) if rank["uid"] == int(sys.argv[1]) else int(sys.argv[1])
     if f"user {other} claims this rank too" not in (rank["remark"] or ""):
         sys.exit("rank %d of user %d has no remark of the other: %s" % (rank["rank"], rank["uid"], rank["remark"]))
-' "$victim_uid" "$attacker_uid" || fail "ranks does not tell the users apart"
+' "$victim_uid" "$attacker_uid" || fail "ranks does not distinguish the users"
 "$tracectl" check >"$work/check" || true
 grep -q "users $victim_uid and $attacker_uid both run a rank" "$work/check" || fail "check does not show the dispute"
-[ "$(query "select count(distinct uid) from ranks where job = '4711'")" -eq 2 ] || fail "the store does not tell the users apart"
+[ "$(query "select count(distinct uid) from ranks where job = '4711'")" -eq 2 ] || fail "the store does not distinguish the users"
 
 # Whoever is no member of a group of ours sees its own ranks and no other's.
 "${as_attacker[@]}" "$tracectl" ranks --json >"$work/seen" || fail "ranks is refused to other users"

@@ -12,6 +12,9 @@
 #   attack_daemon_alive                          same process, no kill for memory
 #   attack_done
 #
+# With ATTACK_TOGETHER, the folder of together.sh, there is one daemon and one victim for all attacks, which it judges: the
+# functions above then do nothing but this attack's part.
+#
 # From tests/e2e/lib.sh: $work (for everything, removed at the end), $state, $build, $tracectl, fail, skip, query, wait_for,
 # flush. $attacker_dir is the attacker's own folder. The daemon's log is $work/daemon.log.
 source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
@@ -25,6 +28,7 @@ attacker_uid=65534
 attacker_dir=$work/attacker
 attack_watch_pid=
 attack_first_daemon=
+attack_is_weak=
 victim_pids=()
 victim_truths=()
 attack_cgroups=()
@@ -80,10 +84,13 @@ attack_cleanup() {
 trap attack_cleanup EXIT
 
 no_cgroup="no memory cgroup can be made here: the daemon runs without its limit of $ATTACK_MEMORY_MIB MiB"
-daemon_cgroup=$(attack_cgroup daemon) && attack_cgroups+=("$daemon_cgroup") && attack_limit "$daemon_cgroup" || {
-	echo "NOTE: $no_cgroup"
-	daemon_cgroup=
-}
+daemon_cgroup=
+if [ -z "${ATTACK_TOGETHER:-}" ]; then
+	daemon_cgroup=$(attack_cgroup daemon) && attack_cgroups+=("$daemon_cgroup") && attack_limit "$daemon_cgroup" || {
+		echo "NOTE: $no_cgroup"
+		daemon_cgroup=
+	}
+fi
 attacker_cgroup=$(attack_cgroup attacker) && attack_cgroups+=("$attacker_cgroup") || attacker_cgroup=
 # Enters a cgroup, "" for none, then runs the command.
 enter=(bash -c '[ -z "$0" ] || echo $$ >"$0/cgroup.procs"; exec "$@"')
@@ -189,6 +196,8 @@ attacker_start() {
 # attack_weak: the attacker's processes get a CPU only where nobody else wants it, as under systemd, where his slice is no
 # heavier than others: what is judged is the daemon, not the scheduler.
 attack_weak() {
+	[ -z "$attack_is_weak" ] || return 0
+	attack_is_weak=1
 	local folder=/sys/fs/cgroup/cpu/ranktrace-attack-weak-$$
 	[ -d /sys/fs/cgroup/cpu ] || folder=/sys/fs/cgroup/ranktrace-attack-weak-$$
 	mkdir "$folder" 2>/dev/null || return 0
@@ -218,3 +227,23 @@ attack_status_under_1s() {
 	[ "$loop_ms" -lt "$ATTACK_LOOP_MS_MAX" ] || fail "the loop stopped for $loop_ms ms"
 }
 attack_done() { echo "PASS"; }
+
+# ---- beside others ----
+
+if [ -n "${ATTACK_TOGETHER:-}" ]; then
+	attack_daemon_start() {
+		state=$ATTACK_TOGETHER/state
+		export RANKTRACE_SOCKET=$ATTACK_TOGETHER/run/control.sock
+		ln -s "$ATTACK_TOGETHER/daemon.log" "$work/daemon.log"
+		attack_first_daemon=$(cat "$ATTACK_TOGETHER/daemon.pid")
+		attack_weak
+	}
+	attack_victim_start() {
+		read -r -a victim_pids <"$ATTACK_TOGETHER/victim.pids"
+		attack_install "$build"/tests/fixtures/fixture_rank "$build"/fixtures/lib*.so* "$source_dir/tests/e2e/train/train.py"
+	}
+	attack_begin() { :; }
+	attack_status_under_1s() { :; }
+	attack_victim_exact() { :; }
+	attack_daemon_alive() { kill -0 "$attack_first_daemon" 2>/dev/null || fail "the daemon ended"; }
+fi

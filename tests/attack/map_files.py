@@ -18,8 +18,8 @@ libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_i
 
 def map_file(path, times=1):
     fd = os.open(path, os.O_RDONLY)
-    done = 0
-    while done < times and libc.mmap(None, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != ctypes.c_void_p(-1).value:
+    done, length = 0, os.fstat(fd).st_size if times == 1 else 4096
+    while done < times and libc.mmap(None, length, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != ctypes.c_void_p(-1).value:
         done += 1
     os.close(fd)
     return done

@@ -10,6 +10,7 @@ attack_rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
 attack_left_out() { "$tracectl" check 2>/dev/null | grep -q 'library file.* not read'; }
 # attack_restart: the daemon stops and is back within five seconds each, whatever the attacker does.
 attack_restart() {
+	[ -z "${ATTACK_TOGETHER:-}" ] || return 0
 	local before=$SECONDS
 	kill -TERM "$daemon"
 	for _ in $(seq 50); do kill -0 "$daemon" 2>/dev/null || break; sleep 0.1; done

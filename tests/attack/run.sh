@@ -3,7 +3,9 @@
 # Attacks the daemon and its tools as a user without privileges, beside a victim that must lose nothing.
 #
 #   tests/attack/run.sh [NAME]...
-#       NAME  a number (8), a name (links) or both (08_links); all without one
+#   tests/attack/run.sh --together SECONDS
+#       NAME        a number (8), a name (links) or both (08_links); all without one
+#       --together  all that attack a daemon at one time, again and again, on one daemon beside one victim
 #
 # BUILD is the build folder (build/ci, else build), with tests built. Needs root: the daemon itself runs as a plain user with
 # the unit's four capabilities in a memory cgroup of 512 MiB, the attacker as uid 65534. Ends with a table; the logs of
@@ -22,15 +24,19 @@ chosen=()
 for word in "$@"; do
 	case $word in
 	-h | --help)
-		sed -n '3,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+		sed -n '3,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
 		exit 0
+		;;
+	--together)
+		[[ $# -eq 2 && $2 =~ ^[1-9][0-9]*$ ]] || refuse "--together takes a number of seconds and nothing else"
+		exec "$folder/together.sh" "$2"
 		;;
 	-*) refuse "there is no option '$word'" ;;
 	esac
 	found=
 	for script in "$folder"/[0-9][0-9]_*.sh; do
 		name=$(basename "$script" .sh)
-		[ "$word" = "$name" ] || [ "$word" = "${name#*_}" ] || [ "$(printf '%02d' "$word" 2>/dev/null)" = "${name%%_*}" ] || continue
+		[ "$word" = "$name" ] || [ "$word" = "${name#*_}" ] || { [[ $word =~ ^[0-9]+$ ]] && [ $((10#$word)) -eq $((10#${name%%_*})) ]; } || continue
 		found=1
 		chosen+=("$script")
 	done

@@ -42,7 +42,6 @@ int bench_store_open(const char *folder, struct store **ret)
 		.events_size_bytes_max = 64ULL << 30,
 		.events_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
 		.summary_age_ns_max = 30 * 86400 * NSEC_PER_SEC,
-		.flush_interval_ns = NSEC_PER_SEC,
 	};
 
 	return store_open(&options, ret);

@@ -55,8 +55,8 @@ allow "the report's way to the journal" '(analyzers|bpf)/[^"]*' 'bpf/|event2|pro
 allow "the dumps' encoder" '(analyzers|bpf)/[^"]*|proto/systrace\.pb-c\.h' 'bpf/|event2|sqlite3|systemd|gelf|libelf' "${dump_encode[@]}"
 allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "${proto[@]}"
 allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
-allow "stacks" '(stacks|analyzers/base)/[^"]*|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
-allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
+allow "stacks" '(stacks|analyzers/base)/[^"]*|bpf/(profile|event)\.h|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
+allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|bpf/(profile|event)\.h|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 
 # $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.

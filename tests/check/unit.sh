@@ -12,15 +12,15 @@ trap 'rm -rf "$work"' EXIT
 for service in ranktraced ranktrace-report; do
 	sed -E 's#^(ExecStart|ExecReload)=[^ ]*#\1=/bin/true#' "$2/systemd/$service.service" >"$work/$service.service"
 done
-cp "$2/systemd/ranktraced.socket" "$1/systemd/ranktrace-report.timer" "$work/"
-units=(./ranktraced.service ./ranktraced.socket ./ranktrace-report.service ./ranktrace-report.timer)
+cp "$2/systemd/ranktraced.socket" "$1/systemd/ranktrace-report.timer" "$1/systemd/ranktraced-metrics.socket" "$work/"
+units=(./ranktraced.service ./ranktraced.socket ./ranktrace-report.service ./ranktrace-report.timer ./ranktraced-metrics.socket)
 cd "$work"
 said=$(systemd-analyze verify --man=no "${units[@]}" 2>&1) || {
 	echo "$said"
 	exit 1
 }
 # verify only warns of an unknown directive; here it is an error.
-said=$(grep -E '^\S*ranktrace(d|-report)\.(service|socket|timer)' <<<"$said" || true)
+said=$(grep -E '^\S*ranktrace(d|d-metrics|-report)\.(service|socket|timer)' <<<"$said" || true)
 [ -z "$said" ] || {
 	echo "$said"
 	exit 1
@@ -33,5 +33,7 @@ for service in ranktraced:23 ranktrace-report:12; do
 	}
 	tail -n 1 said
 done
+# Under memory pressure the kernel ends workers first: they write their own oom_score_adj (worker_child.c).
+if grep -nE '^(ReadOnlyPaths|InaccessiblePaths)=.*/proc' ./ranktraced.service; then exit 1; fi
 # CAP_SYS_ADMIN, which includes the others, is only for old kernels and opt-in (old-kernel.conf).
 ! grep -n '^[^#]*CAP_SYS_ADMIN' ./*.service

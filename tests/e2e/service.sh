@@ -89,7 +89,12 @@ for set in CapEff CapBnd CapAmb; do
 	[ "$(awk -v set="$set:" '$1 == set { print $2 }' "$work/status")" = "$wanted" ] || fail "$set is not the four capabilities"
 done
 [ "$(awk '$1 == "Seccomp:" { print $2 }' "$work/status")" = 2 ] || fail "no system call filter is active"
-inside grep -qE "^[^ ]+ /proc proc ro," "/proc/$pid/mounts" || fail "/proc is not mounted read-only for the daemon: $(inside grep " /proc " "/proc/$pid/mounts")"
+# With the daemon's user and capabilities: memory of another user's process can be read, not written.
+caps=-all,+dac_read_search,+sys_ptrace,+perfmon,+bpf
+as_daemon() { inside setpriv --reuid=ranktrace --regid=ranktrace --clear-groups --inh-caps="$caps" --ambient-caps="$caps" --bounding-set="$caps" bash -c "$1"; }
+as_daemon 'grep -q "^CapEff:.*'"$wanted"'" /proc/self/status && exec 3</proc/1/mem' || fail "cannot open memory of another process as the daemon can"
+! as_daemon 'exec 3<>/proc/1/mem' 2>"$work/mem" || fail "the daemon can write memory of another user's process"
+grep -q "Permission denied" "$work/mem" || fail "opening memory for writing: $(cat "$work/mem")"
 inside stat -c '%U %a %n' /var/lib/ranktrace | grep '^ranktrace 750 ' || fail "the state folder has the wrong owner or mode"
 ! inside setpriv --reuid=nobody --regid=65534 --clear-groups tracectl set L0=false || fail "user nobody may change levels"
 

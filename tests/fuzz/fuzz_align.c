@@ -277,6 +277,7 @@ static void host(struct input *input, unsigned who)
 		.run_delay_ns = byte(input) & 1 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = value(input),
 		.major_faults = FRAME_UNKNOWN,
+		.memory_stall_ns = FRAME_UNKNOWN,
 		.launch_gap_ns = value(input),
 		.preemptor_pid = byte(input),
 		.preemptor_ns = value(input),

@@ -70,9 +70,10 @@ static void on_finding(void *arg, const struct finding *finding)
 	states[finding->id] = (uint8_t)(1 + finding->state);
 }
 
-static void on_want(void *arg, unsigned wants, const char *job, const char *why)
+static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
 	(void)arg;
+	(void)uid;
 	check(wants && wants < 8 && strlen(job) < 64 && why);
 }
 
@@ -181,6 +182,7 @@ static void host(struct input *input)
 		.run_delay_ns = what & 2 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = what & 4 ? FRAME_UNKNOWN : value(input),
 		.major_faults = what & 8 ? FRAME_UNKNOWN : value(input),
+		.memory_stall_ns = what & 8 ? FRAME_UNKNOWN : value(input),
 		.launch_gap_ns = what & 16 ? FRAME_UNKNOWN : value(input),
 		.preemptor_pid = what >> 5,
 		.preemptor_ns = value(input),
@@ -342,7 +344,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const actions[])(struct input *) = {rank_new, op, op, op, stage, stage, step, step, host,
 		whole_step, whole_step, snapshot, frame, comm, advance, rest};
-	const struct detect_sink sink = {on_finding, on_want, NULL};
+	const struct detect_sink sink = {.finding = on_finding, .want = on_want};
 	struct input input = {.data = data, .size = size, .now_ns = 1000000000000};
 	struct detect_options options;
 

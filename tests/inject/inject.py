@@ -28,7 +28,7 @@ ROOT = HERE.parent.parent
 EXPECTED = {
     "clean": (set(), set(), False),
     "compute": ({"slow_rank"}, {"compute", "card"}, True),
-    # Without a card, nothing tells sleep in forward from computing.
+    # Without a card, sleep in forward and computing are indistinguishable.
     "sleep": ({"slow_rank"}, {"host", "launch", "compute"}, True),
     "dataloader": ({"slow_rank"}, {"dataloader"}, True),
     "gc": ({"slow_rank"}, {"garbage_collection"}, True),

@@ -17,7 +17,7 @@ import torch
 
 # place: where rank.py calls Faults.at(); "loader" is called by the dataset.
 PLACES = ("outside", "between", "forward", "backward", "optimizer", "loader", "checkpoint")
-CLEAN_STEPS = 200        # newest clean steps, which tell how long one step is
+CLEAN_STEPS = 200        # newest clean steps, which define the length of a step
 BALLAST = 150000         # objects that a garbage collection has to visit
 THREADS_MOST = 64
 BLOCK = 1 << 20          # bytes written at a time
@@ -28,7 +28,7 @@ def now_ns():
 
 
 class Faults:
-    """The faults of one rank. shared_loader_s, where given, tells the workers of a data loader how long to take."""
+    """The faults of one rank. shared_loader_s, where given, holds how long the workers of a data loader take."""
 
     def __init__(self, plan, rank, device, folder, shared_loader_s=None, workers=0):
         self.own = [f for f in plan if f["rank"] in (rank, "all")]

@@ -94,7 +94,7 @@ def reached(faults, start_ns, end_ns):
 
 
 class Seeds:
-    """The seeds that no lane has taken yet. Of jobs without names one plan runs at a time: their findings tell no two apart."""
+    """The seeds that no lane has taken yet. Of jobs without names one plan runs at a time: their findings do not distinguish two."""
 
     def __init__(self, seeds):
         self.left, self.lock, self.unnamed, self.skipped = list(seeds), threading.Lock(), None, collections.Counter()

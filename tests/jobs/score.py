@@ -82,7 +82,7 @@ class Finding:
         return fault["rank"] == "all" or (fault["kind"] == "network" and self.row["kind"] == "slow_communication")
 
     def names(self, fault):
-        """Whether it tells the fault's activity, or its cause where the fault is the machine's."""
+        """Whether it names the fault's activity, or its cause where the fault is the machine's."""
         if self.row.get("cause") in (fault["causes"] or []):
             return True
         return self.activity is not None and self.activity in (fault["activities"] or [])

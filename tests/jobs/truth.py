@@ -12,7 +12,7 @@ import statistics
 import sys
 
 WARM_NS = 12 * 10**9     # after the job's start, in which no time counts as clean
-AROUND_NS = 60 * 10**9   # clean steps this near a fault tell what a step took without it
+AROUND_NS = 60 * 10**9   # clean steps this near a fault define what a step took without it
 AROUND_LEAST = 20        # steps; with fewer, all clean steps of the class
 DRAIN_NS = 15 * 10**9    # after a fault has ended: what workers have prepared slowly may last this long
 GROUP = 20               # steps on a card: two of its waits

@@ -91,9 +91,10 @@ static void leave_then_call_deeper(void)
 	target_leave_call(NULL);
 }
 
-static bool keep_none(void *arg, uint32_t pid, const struct probe *probe)
+static bool keep_none(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
 	(void)probe;
+	assert_true(start_ns && start_ns <= monotonic_ns());
 	assert_int_equal(pid, fixture.child);
 	(*(unsigned *)arg)++;
 	return false;

@@ -127,17 +127,19 @@ static void stuck_in_close(void)
 
 static unsigned kept;
 
-static bool keep_all(void *arg, uint32_t pid, const struct probe *probe)
+static bool keep_all(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
 	(void)arg;
+	(void)start_ns;
 	kept += pid == fixture.child && probe && streq(probe->name, "close");
 	return true;
 }
 
-static bool keep_none(void *arg, uint32_t pid, const struct probe *probe)
+static bool keep_none(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
 	(void)arg;
 	(void)pid;
+	(void)start_ns;
 	(void)probe;
 	return false;
 }

@@ -284,7 +284,7 @@ static void sites_are_found_once(void **state)
 	assert_int_equal(probe_table_parse(&table, "t.conf", text, strlen(text), error, sizeof(error)), 0);
 	probe_table_keep_levels(&table, LEVEL_BIT(LEVEL_L1_LAUNCHES));
 	assert_int_equal(table.count, 3);
-	assert_int_equal(launch_sites_new(&table, NULL, NULL, &sites), 0);
+	assert_int_equal(launch_sites_new(&table, &context, &sites), 0);
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
 	launch_sites_scan(sites, (uint32_t)getpid(), 7);
 	assert_true(launch_sites_has(sites, 7));

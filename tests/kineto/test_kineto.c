@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include "tests/traces/found.h"
+
 #define STEPS 12
 #define US 1000ULL
 
@@ -66,6 +68,7 @@ static void read_line(const char *line)
 			.run_delay_ns = FRAME_UNKNOWN,
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = FRAME_UNKNOWN,
+			.memory_stall_ns = FRAME_UNKNOWN,
 			.launch_gap_ns = FRAME_UNKNOWN};
 	}
 }
@@ -85,7 +88,7 @@ static int read_steps(void **state)
 	return 0;
 }
 
-/* Without a card: from the start, stages alone do not tell a late host from one that a full device queue hides. */
+/* Without a card: from the start, stages alone do not distinguish a late host from one that a full device queue hides. */
 static struct frame_who who[2] = {{.rank = 0, .node = 0, .stage = FRAME_NONE}, {.rank = 1, .node = 0, .stage = FRAME_NONE}};
 static struct frame_rank ranks[2];
 static struct frame frame;
@@ -114,21 +117,6 @@ static void both(size_t i, enum run first, enum run second, size_t shift)
 }
 
 #define ROUNDS 10 /* of all steps: 25 s */
-
-static struct finding found[16];
-static size_t n_found;
-
-static void on_finding(void *arg, const struct finding *finding)
-{
-	size_t i = 0;
-
-	(void)arg;
-	while (i < n_found && found[i].id != finding->id)
-		i++;
-	assert_true(i < sizeof(found) / sizeof(found[0]));
-	found[i] = *finding;
-	n_found += i == n_found;
-}
 
 /* Of two ranks, or of the first alone: `before` steps of the first run, then as many of the second. */
 static void judged(size_t of, enum run before, enum run after, enum run peer)

@@ -389,8 +389,7 @@ static inline int script_open(const struct script *script, const char *folder, s
 		.segment_ns = SCRIPT_HOUR,
 		.events_size_bytes_max = 64ULL << 30,
 		.events_age_ns_max = 40 * SCRIPT_DAY,
-		.summary_age_ns_max = 40 * SCRIPT_DAY,
-		.flush_interval_ns = SCRIPT_SECOND};
+		.summary_age_ns_max = 40 * SCRIPT_DAY};
 
 	(void)script;
 	return store_open(&how, ret);

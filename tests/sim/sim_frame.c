@@ -29,6 +29,7 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 		.run_delay_ns = FRAME_UNKNOWN,
 		.throttled_ns = FRAME_UNKNOWN,
 		.major_faults = FRAME_UNKNOWN,
+		.memory_stall_ns = FRAME_UNKNOWN,
 		.launch_gap_ns = FRAME_UNKNOWN,
 	};
 	if (!o->host_known)

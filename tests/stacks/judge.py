@@ -7,7 +7,7 @@ judge.py --dump DUMP < LINES    with a dump of faulthandler: each thread, each f
 
 An exact truth: all frames outside publish() equal in function, file, line and first line. A path: the functions p_N on
 the stack are those that were entered and not left; one more may be at its first or last line. In both, each p_N that
-called another one is at a line that calls this one, and a function made by exec is at the line that its name tells.
+called another one is at a line that calls this one, and a function made by exec is at the line that its name contains.
 Exit status 1: a stack is wrong.
 """
 import collections

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that says where it is (truth.h), for Python 3.8 and later.
 
-truth.py FILE SOURCE SECONDS SEED [torch | stop]
+truth.py FILE SOURCE SECONDS SEED [torch | stop] [log]
 
 It generates functions p_0, p_1, ... that call each other in many ways (directly, from C, through generators,
 coroutines, decorators, exec, handlers of exceptions), writes them to SOURCE and runs them in several threads. Each
 function notes itself in FILE when it is entered and left. Now and then one writes the whole stack and waits until it
 was read. judge.py knows the rules. With "stop" each thread runs to a random place and blocks there; then faulthandler
-writes all stacks to FILE and the process stops.
+writes all stacks to FILE and the process stops. With "log" nobody reads: it waits for a while with each stack, and
+FILE.log has a line for each: thread, start and end of the wait (CLOCK_MONOTONIC), stack.
 """
 import asyncio
 import contextlib
@@ -47,6 +48,7 @@ class Context:
         self.calls = 0
         self.block_at = 0
         self.blocked = threading.Event()
+        self.log = [] if "log" in sys.argv else None
 
 
 class Done(Exception):
@@ -105,8 +107,11 @@ def publish(c, d):
     c.L[0] = len(data)
     c.word[SERIAL] = c.serial
     c.word[MODE] = EXACT
-    c.limit = time.monotonic() + 0.5
+    c.limit = time.monotonic() + (0.5 if c.log is None else c.random.random() * 0.1)
+    start_ns = time.monotonic_ns()
     wait(c)
+    if c.log is not None:
+        c.log.append([c.word[TID], start_ns, time.monotonic_ns(), stack])
     c.word[MODE] = 0
     c.D[:d] = path
     c.L[0] = d
@@ -155,7 +160,7 @@ LETTERS = ("x_", "\u00e9_", "\u5909_", "\U00010900_")
 
 
 def fresh(c, function, *args):
-    """Calls it from a function whose code is new each time: its name tells its line."""
+    """Calls it from a function whose code is new each time: its name contains its line."""
     line = c.random.randrange(1, 2000)
     name = c.random.choice(LETTERS) + str(line)
     scope = {}
@@ -316,16 +321,20 @@ def main():
         return
     sys.setswitchinterval(0.002)
     deadline = time.monotonic() + seconds
-    threads = [threading.Thread(target=work, args=(Context(memory, i, seed + i, deadline), root), name="work-%d" % i)
-               for i in range(1, THREADS)]
+    contexts = [Context(memory, i, seed + i, deadline) for i in range(THREADS)]
+    threads = [threading.Thread(target=work, args=(contexts[i], root), name="work-%d" % i) for i in range(1, THREADS)]
     if "torch" in sys.argv:
         threads.append(threading.Thread(target=train, args=(deadline,)))
     print("ready", flush=True)
     for thread in threads:
         thread.start()
-    work(Context(memory, 0, seed, deadline), root)
+    work(contexts[0], root)
     for thread in threads:
         thread.join()
+    if "log" in sys.argv:
+        with open(path + ".log", "w") as file:
+            for row in sorted(sum((c.log for c in contexts), []), key=lambda row: row[1]):
+                file.write(json.dumps(row) + "\n")
     sys.stdout.flush()
     os._exit(0)  # the end of a C++ library is no matter here
 

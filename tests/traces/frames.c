@@ -147,6 +147,7 @@ static void add_rank(struct frames *frames, const struct trace_op *op, size_t op
 		.run_delay_ns = FRAME_UNKNOWN,
 		.throttled_ns = FRAME_UNKNOWN,
 		.major_faults = FRAME_UNKNOWN,
+		.memory_stall_ns = FRAME_UNKNOWN,
 		.launch_gap_ns = FRAME_UNKNOWN};
 }
 

@@ -15,27 +15,13 @@
 #include <cmocka.h>
 
 #include "analyzers/detect/detect.h"
+#include "tests/traces/found.h"
 #include "tests/traces/frames.h"
 #include "tests/traces/trace.h"
 
 #define AR_S 1.973	 /* the authors' step time with the slow worker over that without */
 #define ST_S_STAGE3 1.232 /* the same with the overloaded stage alone */
 #define OF_AUTHORS 0.35	 /* ours is measured on the trace, not simulated */
-
-static struct finding found[16];
-static size_t n_found;
-
-static void on_finding(void *arg, const struct finding *finding)
-{
-	size_t i = 0;
-
-	(void)arg;
-	while (i < n_found && found[i].id != finding->id)
-		i++;
-	assert_true(i < sizeof(found) / sizeof(found[0]));
-	found[i] = *finding;
-	n_found += i == n_found;
-}
 
 static struct trace *of_file(const char *name)
 {

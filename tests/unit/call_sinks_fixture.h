@@ -13,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/coll/rank_coll.h"
+#include "daemon/stacks/profiles.h"
 #include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "tests/unit/store_fixture.h"
@@ -35,6 +36,12 @@ __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stack
 	(void)stacks;
 	(void)take;
 	return -ENOTSUP;
+}
+
+__attribute__((weak)) void profiles_suspect(struct profiles *profiles, const struct rank *rank)
+{
+	(void)profiles;
+	(void)rank;
 }
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)

@@ -11,8 +11,10 @@
 #include "daemon/memory/allocs.h"
 #include "daemon/collect/collector.h"
 #include "daemon/findings/online.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
+#include "daemon/stacks/profiles.h"
 #include "daemon/stacks/stacks.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -51,6 +53,12 @@ __attribute__((weak)) uint64_t collectors_refused(const struct collectors *colle
 {
 	(void)collectors;
 	return 3;
+}
+
+__attribute__((weak)) bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_status *ret)
+{
+	(void)gauges, (void)index, (void)ret;
+	return false;
 }
 
 __attribute__((weak)) void store_status(struct store *store, struct store_status *ret)
@@ -146,6 +154,25 @@ static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg
 	body->processes[1]->command = calloc(1, FRAME_BYTES_MAX);
 	memset(body->processes[1]->command, 'c', FRAME_BYTES_MAX - 1);
 	fixture_take.done(fixture_take.arg, body);
+}
+
+/* No profiles here: one that runs. */
+__attribute__((weak)) int profiles_start(
+	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out)
+{
+	(void)profiles;
+	(void)wish;
+	(void)ret_number;
+	(void)ret_left_out;
+	return -EBUSY;
+}
+
+__attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
+{
+	(void)profiles;
+	(void)number;
+	*ret = (struct profile_progress){.remaining_ns = 7 * NSEC_PER_SEC};
+	return 0;
 }
 
 __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)

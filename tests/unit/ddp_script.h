@@ -13,6 +13,7 @@
 #include "analyzers/detect/detect.h"
 
 #define DDP_RANKS 8
+#define DDP_UID 4242
 #define DDP_BUCKETS 4
 #define DDP_TRANSFER_NS 2000000
 
@@ -41,6 +42,7 @@ static inline void ddp_start(
 			.rank = i,
 			.world_size = DDP_RANKS,
 			.host = "node-a",
+			.uid = DDP_UID,
 			.card = card,
 			.start_ns = ddp->now_ns - 5000000000,
 			.from_start = true};

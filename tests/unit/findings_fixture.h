@@ -7,6 +7,7 @@
 #define RANKTRACE_TESTS_FINDINGS_FIXTURE_H
 
 #include "daemon/findings/online_internal.h"
+#include "daemon/stacks/profiles.h"
 #include "tests/unit/call_sinks_fixture.h"
 #include "tests/unit/fake_proc.h"
 
@@ -194,6 +195,19 @@ bool align_locate(const struct align *align, int process, uint32_t *ret_job, uin
 }
 
 /* Levels that always switch. */
+/* The newest profile. */
+static struct profile_progress newest_profile;
+
+__attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
+{
+	(void)profiles;
+	(void)number;
+	if (!newest_profile.number)
+		return -ENOENT;
+	*ret = newest_profile;
+	return 0;
+}
+
 static unsigned switches;
 static void (*while_off)(void); /* called while a level is turned off */
 

@@ -121,7 +121,7 @@ static inline void script_begin(size_t ranks)
 		script.syncs[r] = 1;
 		script.class[r] = FRAME_NONE;
 		script.host[r] = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 	}
 	judge_options_default(&options);
 	script.judge = judge_new(&options, "job", &sink, &script.next_id);

@@ -51,7 +51,6 @@ static inline int store_setup(void **state)
 		.events_size_bytes_max = 1UL << 30,
 		.events_age_ns_max = 24 * 3600 * NSEC_PER_SEC,
 		.summary_age_ns_max = 14 * 24 * 3600 * NSEC_PER_SEC,
-		.flush_interval_ns = NSEC_PER_SEC,
 	};
 	return 0;
 }

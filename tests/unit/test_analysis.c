@@ -188,12 +188,12 @@ static void test_made(void **state)
 	json_t *rows;
 
 	(void)state;
-	findings_made_tell(made, &f);
+	findings_made_publish(made, &f);
 	f.id = 1;
 	f.since_ns = 30;
 	f.state = FINDING_OPEN;
 	snprintf(f.sentence, sizeof(f.sentence), "esc \033[31m and \xff");
-	findings_made_tell(made, &f);
+	findings_made_publish(made, &f);
 	rows = findings_made_rows(made, &filter);
 	assert_int_equal(json_array_size(rows), 1);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "sentence")), "esc ?[31m and ?");
@@ -203,7 +203,7 @@ static void test_made(void **state)
 	f.state = FINDING_CLOSED;
 	f.since_ns = 20;
 	f.until_ns = 40;
-	findings_made_tell(made, &f);
+	findings_made_publish(made, &f);
 	rows = findings_made_rows(made, &filter);
 	assert_int_equal(json_array_size(rows), 2);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, 0), "finding")), 2);
@@ -213,7 +213,7 @@ static void test_made(void **state)
 	assert_int_equal(json_array_size(rows), 1);
 	json_decref(rows);
 	for (f.id = 3; f.id < FINDINGS_MADE_MAX + 8; f.id++)
-		findings_made_tell(made, &f);
+		findings_made_publish(made, &f);
 	assert_int_equal(findings_made_left_out(made), 7);
 	findings_made_free(made);
 }

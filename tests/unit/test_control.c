@@ -18,15 +18,30 @@
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
 #include "daemon/control/request.h"
+#include "daemon/kernel/uprobe.h"
 #include "proto/frame.h"
 #include "tests/unit/control_fixture.h"
 
 #define WAIT_MS 20000
 #define NOBODY 65534
+#define DETACHING_LOOKS 20 /* of 10 ms each (control.c) */
 
 static char folder[] = "/tmp/ranktrace-test-control-XXXXXX";
 static char path[sizeof(folder) + 32];
 static pid_t server;
+
+/* In the server: so often the probes of a level are still being detached. */
+static unsigned detaching_left;
+
+bool uprobe_is_detaching(void)
+{
+	return detaching_left && --detaching_left;
+}
+
+void uprobe_detach_wait(void)
+{
+	fail_msg("the loop waits");
+}
 
 static void serve(int ready)
 {
@@ -37,6 +52,7 @@ static void serve(int ready)
 	snprintf(context.config.group, sizeof(context.config.group), "%s", "ranktrace-test-no-such-group");
 	levels_defaults(&context.levels);
 	context.levels.apply = collectors_level;
+	detaching_left = DETACHING_LOOKS;
 	context.base = event_base_new();
 	/* Opaque: the modules are the functions above. */
 	context.kernel = (struct kernel *)&context;
@@ -325,6 +341,42 @@ static void test_answer_later(void **state)
 	expect_alive();
 }
 
+/* The answer to `set` comes when nothing is attached any more. Others are served meanwhile; nobody waits for one that left. */
+static void test_answer_held(void **state)
+{
+	int waiting = dial(), leaving = dial();
+	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
+	Ranktrace__LevelSwitch item = RANKTRACE__LEVEL_SWITCH__INIT, *list[] = {&item};
+	struct pollfd poller = {.fd = waiting, .events = POLLIN};
+	Ranktrace__Response *response;
+	uint8_t data[256];
+	size_t size;
+
+	(void)state;
+	item.level = (char[]){"L2"};
+	request.version = FRAME_VERSION;
+	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_SET;
+	request.n_set = 1;
+	request.set = list;
+	size = pack(&request, data);
+	assert_int_equal(write(waiting, data, size), size);
+	assert_int_equal(write(leaving, data, size), size);
+	expect_alive();
+	close(leaving);
+	expect_alive();
+	assert_int_equal(poll(&poller, 1, 0), 0);
+	response = receive(waiting);
+	assert_non_null(response);
+	assert_int_equal(response->set->n_reports, 1);
+	response_free(response);
+	/* The connection goes on. */
+	response = ask(waiting, RANKTRACE__REQUEST_TYPE__REQUEST_WHERE, NULL, false);
+	assert_non_null(response);
+	response_free(response);
+	close(waiting);
+	expect_alive();
+}
+
 static void test_garbage(void **state)
 {
 	uint8_t data[FRAME_HEADER_BYTES + 16];
@@ -505,6 +557,7 @@ int main(void)
 		served(test_many_ranks),
 		served(test_check),
 		served(test_answer_later),
+		served(test_answer_held),
 		served(test_garbage),
 		served(test_too_long),
 		served(test_other_version),

@@ -20,6 +20,7 @@
 
 static struct finding sent[SENT_MAX];
 static size_t n_sent, wanted;
+static uint32_t want_uid;
 static struct detect *detect;
 static struct ddp ddp;
 
@@ -30,14 +31,15 @@ static void on_finding(void *arg, const struct finding *finding)
 	sent[n_sent++] = *finding;
 }
 
-static void on_want(void *arg, unsigned wants, const char *job, const char *why)
+static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
 	(void)arg;
+	want_uid = uid;
 	assert_true(wants && job[0] && why[0]);
 	wanted |= wants;
 }
 
-static const struct detect_sink sink = {on_finding, on_want, NULL};
+static const struct detect_sink sink = {.finding = on_finding, .want = on_want};
 
 static int start(void **state)
 {
@@ -148,6 +150,8 @@ static void a_slow_loader_by_stages(void **state)
 {
 	(void)state;
 	one_slow_rank(FRAME_TIER_STAGES, STAGE_DATALOADER, ACTIVITY_DATALOADER, CAUSE_DATALOADER);
+	assert_true(wanted);
+	assert_int_equal(want_uid, DDP_UID);
 }
 
 static void slow_computing_by_device_times(void **state)
@@ -315,6 +319,7 @@ static void frames_made_elsewhere(void **state)
 	assert_int_equal(states, 2);
 	assert_true(n_sent > 0 && count(FINDING_OPEN) == n_sent); /* opened, and its cost */
 	assert_int_equal(wanted, JUDGE_WANT_LAUNCHES);
+	assert_int_equal(want_uid, ALIGN_UID_UNKNOWN);
 	/* Five seconds without. */
 	for (uint64_t step = 45; step < 100; step++)
 		frame_of("a", step);
@@ -343,14 +348,14 @@ static void stall_check_are_sorted_by_job(void **state)
 	/* The last one blames nobody, and those who wait are of another job of that word. */
 	struct stuck stuck[3] = {{.culprits = 3, .culprit = culprit, .waiters = 2, .waiter = waiter}, {.culprits = 0},
 		{.waiters = 1, .waiter = &elsewhere}};
-	const char *const jobs[] = {"looked", "another", "looked"};
+	const char *const jobs[] = {"watched", "another", "watched"};
 
 	(void)state;
 	restart_with(one, 1);
 	ddp_start(&ddp, detect, "unseen", 1, FRAME_TIER_HOST);
 	culprit[0] = (uint32_t)ddp.process[5];
 	elsewhere = (uint32_t)ddp.process[1];
-	ddp_start(&ddp, detect, "looked", 2, FRAME_TIER_HOST);
+	ddp_start(&ddp, detect, "watched", 2, FRAME_TIER_HOST);
 	for (uint32_t i = 0; i < DDP_RANKS; i++)
 		standing[i] = (struct standing){
 			.rank = (uint32_t)ddp.process[i], .state = i == 5 ? 'T' : 'S', .progress_ns = 1};

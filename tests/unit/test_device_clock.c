@@ -109,7 +109,7 @@ static void count_one(struct world *world, uint64_t device_start, double start, 
 	const struct device_clock_estimate *estimate)
 {
 	int64_t offset_ns = (int64_t)(device_start - (uint64_t)start);
-	/* From the end of the host's call, 40 us after its begin: what tells whether the host is ahead. */
+	/* From the end of the host's call, 40 us after its begin: it shows whether the host is ahead. */
 	double lead = start - given - 40 * US, lead_seen = (double)host - given - 40 * US;
 	double width = (double)estimate->offset_max_ns - (double)estimate->offset_min_ns;
 

@@ -114,7 +114,6 @@ static void finds_what_the_linker_finds(void **state)
 	assert_true(every[0].file_offset < every[1].file_offset);
 	assert_int_equal(elf_file_find_every(elf, "*", NULL, 0), elf_file_find_every(elf, "**", every, 1));
 	assert_true(elf_file_find_every(elf, "*", NULL, 0) > 1000);
-	assert_true(strlen(elf_file_build_id(elf)) >= 16);
 	assert_int_equal(elf_file_bytes(elf, 0, code, sizeof(code)), -ENOENT);
 	elf_file_close(elf);
 }
@@ -166,7 +165,7 @@ static void takes_no_split_part_for_its_function(void **state)
 static void refuses_what_is_no_library(void **state)
 {
 	struct elf_file *elf = NULL;
-	_cleanup_close_ int text = open(__FILE__, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int text = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int empty = memfd_create("empty", MFD_CLOEXEC);
 

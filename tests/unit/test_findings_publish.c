@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of findings: rows, what is left at the end or after a kill, and levels that they turn on and off. */
+#include <sys/stat.h>
+
+#include "daemon/ranks/ranks_internal.h"
 #include "tests/unit/findings_fixture.h"
+
+#define USER 1000
+#define OTHER_USER 1001
 
 static struct finding finding(uint64_t id, enum finding_state state)
 {
@@ -46,12 +52,17 @@ static void test_rows(void **state)
 	online_counts_get(context.findings, &counts);
 	assert_true(counts.suspected == 0 && counts.open == 1 && counts.dropped == 1 && counts.closed == 0);
 	flush();
-	assert_query("select kind, cause, state, severity, tier, job, rank, host, card, since_step, until_step, until_ns, slowdown, "
+	assert_query("select kind, cause, state, severity, tier, job, rank, host, card, since_step, until_step, "
+		     "until_ns, slowdown, "
 		     "cost_card_hours, sentence from findings order by finding",
 		"slow_rank|dataloader|open|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n"
 		"slow_rank|dataloader|dropped|warning|host|j|1|a|NULL|812|NULL|NULL|1.24|0.5|rank 1 is slow\n");
-	assert_int_equal(query_int("select count(*) from findings where abs(since_ns / 1000000000 - strftime('%s', 'now')) < 60"), 2);
-	assert_query("select json_extract(evidence, '$[0].detail'), json_extract(evidence, '$[0].value') from findings limit 1",
+	assert_int_equal(
+		query_int(
+			"select count(*) from findings where abs(since_ns / 1000000000 - strftime('%s', 'now')) < 60"),
+		2);
+	assert_query("select json_extract(evidence, '$[0].detail'), json_extract(evidence, '$[0].value') from findings "
+		     "limit 1",
 		"\"loader\"|300000000\n");
 	/* A judge that is out of its mind. */
 	say((struct finding){.kind = FINDING_KIND_MAX});
@@ -122,15 +133,30 @@ static void test_many_left(void **state)
 	free(killed[1]);
 }
 
+/* Two users have a job of the same name: one of them is suspected. */
+static void test_suspected_user_raises_nothing(void **state)
+{
+	static struct ranks ranks;
+
+	(void)state;
+	context.ranks = &ranks;
+	ranks_suspect(&ranks, OTHER_USER, "nonsense");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, OTHER_USER, "j", "rank 1 may be slow");
+	assert_int_equal(switches, 0);
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
+	assert_int_equal(switches, 1);
+	context.ranks = NULL;
+}
+
 static void test_raise(void **state)
 {
 	uint64_t now_ns = monotonic_ns(), until_ns;
 	unsigned raises = 0;
 
 	(void)state;
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, USER, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L3]);
 	assert_int_equal(switches, 2);
 	until_ns = context.levels.until_ns[LEVEL_L1];
@@ -139,12 +165,13 @@ static void test_raise(void **state)
 	levels_tick(&context, until_ns + NSEC_PER_SEC);
 	online_tick(context.findings, until_ns + NSEC_PER_SEC);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.on[LEVEL_L3]);
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	assert_false(context.levels.on[LEVEL_L1]);
 	/* After it, again; and what is worth it needs no pause, but a tenth of the hour is all there is. */
 	now_ns = until_ns + 400 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < 30; i++) {
-		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", now_ns);
+		online_auto_level_want(
+			&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", now_ns);
 		raises += context.levels.on[LEVEL_L1];
 		say(finding(10 + i, FINDING_OPEN));
 		if (!context.levels.on[LEVEL_L1])
@@ -162,7 +189,7 @@ static void test_raise_goes_on(void **state)
 	unsigned longer = 0;
 
 	(void)state;
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
 	say(finding(1, FINDING_SUSPECTED));
 	online_tick(context.findings, until_ns - 3 * NSEC_PER_SEC);
@@ -180,7 +207,7 @@ static void test_raise_goes_on(void **state)
 	assert_int_equal(until_ns - first_ns, for_ns);
 	/* It came to something, and more is wanted: another one without an end between, but not for ever. */
 	online_tick(context.findings, until_ns);
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	until_ns = context.levels.until_ns[LEVEL_L1];
 	assert_true(context.levels.on[LEVEL_L1]);
 	for (int i = 0; i < 3; i++)
@@ -200,7 +227,8 @@ static void test_raise_goes_on(void **state)
 	/* Nothing was confirmed in this one: a pause, also for what is asked before that is seen. */
 	context.findings->auto_level.budget_ns[LEVEL_L1] = 2 * for_ns;
 	levels_tick(&context, until_ns + for_ns);
-	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
+	online_auto_level_want(
+		&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow", until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
 	online_tick(context.findings, until_ns + for_ns);
 	assert_false(context.levels.on[LEVEL_L1]);
@@ -224,7 +252,7 @@ static void test_wanted_while_off(void **state)
 	uint64_t budget_ns;
 
 	(void)state;
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "rank 1 may be slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	online_auto_level_confirmed(&context.findings->auto_level);
 	context.findings->auto_level.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
 	context.findings->auto_level.budget_at_ns[LEVEL_L1] = context.levels.until_ns[LEVEL_L1];
@@ -243,11 +271,143 @@ static void test_raise_and_people(void **state)
 	/* Somebody has just turned it off: he does not want it. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
-	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, "j", "slow");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L1]);
 	context.config.online_auto_level = 0;
-	sink.want(sink.arg, JUDGE_WANT_SYSTEM, "j", "slow");
+	sink.want(sink.arg, JUDGE_WANT_SYSTEM, USER, "j", "slow");
 	assert_false(context.levels.on[LEVEL_L3]);
+}
+
+/* A program in the place of libexec/ranktrace/diff, which writes its arguments beside its answer. */
+static void place_diff(const char *answer, const char *then)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/libexec", dir);
+	assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
+	assert_int_equal(setenv("RANKTRACE_LIBEXEC", path, 1), 0);
+	snprintf(path, sizeof(path), "%s/libexec/diff", dir);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file, "#!/bin/sh\necho \"$@\" >%s/asked\necho '%s'\n%s\n", dir, answer, then);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(path, 0755), 0);
+}
+
+/* A profile of the ranks 0 and 1 ends; ticks until the comparison has ended. */
+static void end_profile(int64_t number)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	newest_profile = (struct profile_progress){
+		.number = number, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
+	context.profiles = (struct profiles *)&context; /* only passed on */
+	online_profile_tick(context.findings, now_ns);
+	assert_int_equal(context.findings->profiles.pid, 0);
+	for (int i = 0; i < 1000; i++) {
+		online_profile_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
+		if (!context.findings->profiles.pid)
+			break;
+		usleep(10000);
+	}
+	assert_int_equal(context.findings->profiles.pid, 0);
+	context.profiles = NULL;
+}
+
+static void assert_asked(const char *pattern)
+{
+	char path[PATH_MAX], text[PATH_MAX + 256] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/asked", dir);
+	file = fopen(path, "r");
+	if (!file) {
+		assert_null(pattern);
+		return;
+	}
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	unlink(path);
+	assert_non_null(pattern);
+	assert_non_null(strstr(text, pattern));
+}
+
+/* A slow rank is compared once a profile, and its finding holds the line from then on. */
+static void test_line_of_code(void **state)
+{
+	struct finding f = finding(1, FINDING_OPEN);
+
+	(void)state;
+	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
+	say(f);
+	end_profile(7);
+	assert_asked(" --rank 1 --profile 7 --job j");
+	flush();
+	assert_query("select sentence from findings",
+		"rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
+	assert_query("select json_extract(evidence, '$[1].name'), json_extract(evidence, '$[1].value'), "
+		     "json_extract(evidence, "
+		     "'$[1].peers'), json_extract(evidence, '$[1].detail') from findings",
+		"function|30000000|0|burn (gpt.py:54)\n");
+	end_profile(7);
+	assert_asked(NULL);
+	/* The judge goes on. */
+	say(f);
+	flush();
+	assert_query("select sentence from findings",
+		"rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
+	/* The next comparison finds nothing, or fails: what was found remains. */
+	place_diff("", "exit 0");
+	end_profile(8);
+	assert_asked("--profile 8");
+	place_diff("5 5 step x", "exit 1");
+	end_profile(9);
+	assert_asked("--profile 9");
+	say(f);
+	flush();
+	assert_query("select sentence from findings",
+		"rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
+	place_diff("2000000 1000000 second a\033[31m (b.py:1)", "exit 0");
+	end_profile(10);
+	assert_asked("--profile 10");
+	flush();
+	assert_query("select sentence from findings",
+		"rank 1 is slow; it spends 2 ms of each second in a?[31m (b.py:1), its peers 1 ms\n");
+}
+
+static void test_no_line(void **state)
+{
+	struct finding f = finding(1, FINDING_OPEN);
+
+	(void)state;
+	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
+	/* Of other ranks, of another job, of a job as a whole, of what ended, and of what began after the profile. */
+	f.rank = 5;
+	say(f);
+	f = finding(2, FINDING_OPEN);
+	copy_text(f.job, sizeof(f.job), "k");
+	say(f);
+	f = finding(3, FINDING_OPEN);
+	f.kind = FINDING_SLOW_JOB;
+	say(f);
+	say(finding(4, FINDING_OPEN));
+	say(finding(4, FINDING_CLOSED));
+	f = finding(5, FINDING_OPEN);
+	f.since_ns = monotonic_ns() + 10 * NSEC_PER_SEC;
+	say(f);
+	end_profile(7);
+	assert_asked(NULL);
+	/* One that runs when the daemon ends. */
+	place_diff("30000000 0 step burn (gpt.py:54)", "exec sleep 100");
+	f = finding(6, FINDING_OPEN);
+	say(f);
+	newest_profile.number = 8;
+	context.profiles = (struct profiles *)&context;
+	online_profile_tick(context.findings, monotonic_ns());
+	online_profile_tick(context.findings, monotonic_ns() + 3 * NSEC_PER_SEC);
+	assert_true(context.findings->profiles.pid > 0);
+	context.profiles = NULL;
 }
 
 int main(void)
@@ -257,7 +417,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_line_of_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_suspected_user_raises_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise_goes_on, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_wanted_while_off, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise_and_people, setup, teardown),

@@ -237,6 +237,45 @@ static void nothing_in_a_stage_may_be_no_job(void **state)
 	assert_int_equal(said[0].finding.severity, SEVERITY_WARNING);
 }
 
+/* Forward is derived: who waits in it is in no stage. Rank 2 has ended its step, the others have loaded the next one's data. */
+static void who_has_not_begun_the_step_is_named(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].step_end_ns = i == 2 ? START : START - SECOND / 10;
+	}
+	assert_in_range(seconds(40), 10, 30);
+	assert_int_equal(said[0].finding.rank, 2);
+	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
+	assert_int_equal(said[0].finding.severity, SEVERITY_CRITICAL);
+	end(NULL);
+	/* It computes: it has its time. */
+	begin_idle(NULL);
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].step_end_ns = i == 2 ? START : START - SECOND / 10;
+	}
+	cpu[2] = 1;
+	assert_int_equal(seconds(590), 0);
+	end(NULL);
+	/* Rank 2 alone is past the end of its step: it may save. */
+	begin_idle(NULL);
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].step_end_ns = i == 2 ? START - SECOND / 10 : START;
+	}
+	assert_int_equal(seconds(1700), 0);
+	end(NULL);
+	/* All have ended theirs: nothing goes on. */
+	begin_idle(NULL);
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].step_end_ns = START;
+	}
+	assert_int_equal(seconds(1700), 0);
+}
+
 static void part_of_a_job_waits_for_the_rest(void **state)
 {
 	(void)state;
@@ -303,6 +342,7 @@ int main(void)
 		T(a_job_that_is_stopped_whole),
 		T(one_in_its_forward_stopped_first_or_is_not_named),
 		T(nothing_in_a_stage_may_be_no_job),
+		T(who_has_not_begun_the_step_is_named),
 		T(part_of_a_job_waits_for_the_rest),
 		T(a_job_of_one),
 	};

@@ -9,6 +9,7 @@
 
 #include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
+#include "daemon/core/limits.h"
 #include "tests/unit/fake_proc.h"
 
 #define SEC NSEC_PER_SEC
@@ -48,19 +49,31 @@ static void process(unsigned long long start, unsigned faults, unsigned user, un
 	fake_write(root, PID, "stat", stat, strlen(stat));
 }
 
-static void waits(uint32_t thread_id, uint64_t delay_ns)
+static void ran(uint32_t thread_id, uint64_t run_ns, uint64_t delay_ns)
 {
 	char folder[64], name[64], text[128];
 
 	snprintf(folder, sizeof(folder), "/task/%u", thread_id);
 	fake_folder(root, PID, folder);
 	snprintf(name, sizeof(name), "task/%u/schedstat", thread_id);
-	snprintf(text, sizeof(text), "123456 %llu 7\n", (unsigned long long)delay_ns);
+	snprintf(text, sizeof(text), "%llu %llu 7\n", (unsigned long long)run_ns, (unsigned long long)delay_ns);
 	fake_write(root, PID, name, text, strlen(text));
 }
 
-/* The cpu.stat of a group below the root of groups. */
-static void group(const char *path, const char *format, unsigned long long number)
+static void waits(uint32_t thread_id, uint64_t delay_ns)
+{
+	ran(thread_id, 123456, delay_ns);
+}
+
+static void unlink_thread(uint32_t thread_id)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%u/task/%u/schedstat", root, PID, thread_id);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void group_file(const char *path, const char *name, const char *format, unsigned long long number)
 {
 	char file[512], part[512];
 	FILE *f;
@@ -71,13 +84,20 @@ static void group(const char *path, const char *format, unsigned long long numbe
 		snprintf(part, sizeof(part), "%s%.*s", groups, (int)(p + 1 - path), path);
 		(void)mkdir(part, 0700);
 	}
-	snprintf(file, sizeof(file), "%s%s/cpu.stat", groups, path);
+	snprintf(file, sizeof(file), "%s%s/%s", groups, path, name);
 	f = fopen(file, "w");
 	assert_non_null(f);
 	fprintf(f, format, number);
 	assert_int_equal(fclose(f), 0);
 }
 
+/* The cpu.stat of a group below the root of groups. */
+static void group(const char *path, const char *format, unsigned long long number)
+{
+	group_file(path, "cpu.stat", format, number);
+}
+
+#define PRESSURE "some avg10=0.00 avg60=0.00 avg300=0.00 total=%llu\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
 #define LIMITED "usage_usec 5\nnr_periods 3\nnr_throttled 2\nthrottled_usec %llu\n"
 #define FREE "usage_usec %llu\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n"
 
@@ -140,6 +160,57 @@ static void test_threads(void **state)
 	host_sampler_free(s);
 }
 
+/* Helpers that compute are late, too: of the one that waited longest. */
+static void test_helpers(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	waits(PID, 0);
+	waits(4712, 9 * SEC);
+	waits(4713, 5 * SEC);
+	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
+	waits(PID, 10 * MS);
+	waits(4712, 9 * SEC + 40 * MS);
+	waits(4713, 5 * SEC + 30 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 2 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == 40 * MS);
+	/* One that is gone, and one that came since the scan, which is known from the next one on. */
+	unlink_thread(4712);
+	waits(4714, 1 * SEC);
+	waits(4713, 5 * SEC + 35 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 3 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == 5 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 12 * SEC, &sample), 1);
+	waits(4714, 1 * SEC + 70 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 13 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == 70 * MS);
+	host_sampler_free(s);
+}
+
+/* Of more threads than are followed, those with most CPU time. */
+static void test_many_threads(void **state)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	(void)state;
+	process(500, 0, 0, 0, 1, 'S');
+	waits(PID, 0);
+	for (uint32_t i = 0; i < 2 * LIMIT_HOST_THREADS; i++)
+		ran(5000 + i, i == 20 ? SEC : i, 0);
+	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
+	ran(5000, 0, 90 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 2 * SEC, &sample), 1);
+	assert_int_equal(sample.run_delay_ns, 0);
+	ran(5020, SEC, 60 * MS);
+	assert_int_equal(host_sampler_take(s, PID, 3 * SEC, &sample), 1);
+	assert_true(sample.run_delay_ns == 60 * MS);
+	host_sampler_free(s);
+}
+
 static void test_gone(void **state)
 {
 	struct host_sampler *s = sampler();
@@ -188,6 +259,41 @@ static void test_throttled(void **state)
 	assert_int_equal(host_sampler_take(s, 0, 30 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == HOST_UNKNOWN);
 	host_sampler_free(s);
+}
+
+/* Memory pressure of its own group, of version 2 alone or beside version 1. */
+static void test_memory_stall(void **state)
+{
+	(void)state;
+	for (int beside = 0; beside < 2; beside++) {
+		const char *path = beside ? "/unified/pods/box" : "/pods/box";
+		struct host_sampler *s = sampler();
+		struct host_sample sample;
+
+		process(500, 0, 0, 0, 1, 'S');
+		in_groups(beside ? "4:memory:/pods/box\n0::/pods/box\n" : "0::/pods/box\n");
+		assert_int_equal(host_sampler_take(s, 0, 8 * SEC, &sample), 0);
+		assert_int_equal(host_sampler_take(s, 0, 9 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* the kernel has no pressure, or it is off */
+		group_file(path, "memory.pressure", PRESSURE, 7000000);
+		assert_int_equal(host_sampler_take(s, 0, 10 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* what was before does not count */
+		group_file(path, "memory.pressure", PRESSURE, 7300000);
+		assert_int_equal(host_sampler_take(s, 0, 12 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == 300 * MS);
+		group_file(path, "memory.pressure", PRESSURE, 99000000);
+		assert_int_equal(host_sampler_take(s, 0, 14 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == 2 * SEC);
+		group_file(path, "memory.pressure", "some avg10=0.00\nfull total=%llu\n", 1);
+		assert_int_equal(host_sampler_take(s, 0, 16 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
+		in_groups("0::/\n");
+		assert_int_equal(host_sampler_take(s, 0, 18 * SEC, &sample), 1);
+		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
+		host_sampler_free(s);
+		teardown(NULL);
+		setup(NULL);
+	}
 }
 
 static void test_groups(void **state)
@@ -249,8 +355,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_differences, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_helpers, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_many_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_throttled, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_memory_stall, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
 	};

@@ -136,13 +136,85 @@ static void three_slow_steps_open_and_two_do_not(void **state)
 		script_begin(4);
 		script_run(20);
 		for (int i = 0; i < steps; i++) {
-			script.once[2][ACTIVITY_DATALOADER] = 5;
+			script.once[2][ACTIVITY_DATALOADER] = 0.9;
 			script_step();
 		}
 		script_run(20);
 		script_expect(steps > 2);
 		script_end();
 	}
+}
+
+/* Steps of a second of which two in a row take six; not with an ordinary one between them, nor two of 1.9 s. Nor two of
+ * 6.5 s where a step takes five. */
+static void two_long_steps_in_a_row_open(void **state)
+{
+	static const struct {
+		double scale, s;
+		int between;
+		size_t findings;
+	} cases[] = {{10, 5, 0, 1}, {10, 5, 1, 0}, {10, 0.9, 0, 0}, {50, 1.5, 0, 0}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		script_begin(4);
+		script_scale(cases[i].scale);
+		script_run(6 * cases[i].scale);
+		for (int k = 0; k < 2; k++) {
+			script.once[2][ACTIVITY_DATALOADER] = cases[i].s;
+			script_step();
+			for (int b = 0; b < cases[i].between; b++)
+				script_step();
+		}
+		script_run(6 * cases[i].scale);
+		script_expect(cases[i].findings);
+		script_end();
+	}
+}
+
+/* What the job loses before a standstill and after it are two. */
+static void a_standstill_ends_all_episodes(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(300);
+	script_all(ACTIVITY_FORWARD, 30 * MS);
+	script_run(20);
+	script_once(ACTIVITY_BACKWARD, 25);
+	script_step();
+	script_run(20);
+	script_expect(2);
+	assert_true(script.said[0].finding.until_ns < script.said[1].finding.since_ns - 24000000000ULL);
+	script_end();
+}
+
+/* The job is 20 % slower for three minutes; for 20 s of them a rank loses far more, and the others wait for it. */
+static void a_rank_that_explains_it_ends_the_slow_down_of_the_job(void **state)
+{
+	const struct finding *rank;
+	size_t of_job = 0;
+
+	(void)state;
+	script_begin(4);
+	script_run(300);
+	script_all(ACTIVITY_FORWARD, 20 * MS);
+	script_run(60);
+	script.fault[1][ACTIVITY_DATALOADER] = 200 * MS;
+	script_run(20);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(60);
+	rank = &script_said(1, ACTIVITY_DATALOADER)->finding;
+	for (size_t i = 0; i < script.n_said; i++) {
+		const struct finding *job = &script.said[i].finding;
+
+		if (job->rank >= 0)
+			continue;
+		of_job++;
+		assert_true(job->since_ns >= rank->until_ns - 2000000000ULL ||
+			    (job->until_ns && job->until_ns <= rank->since_ns + 4000000000ULL));
+	}
+	assert_int_equal(of_job, 2);
+	script_end();
 }
 
 /* All ranks evaluate between steps, for as long as a hundred of them. */
@@ -164,7 +236,7 @@ static void an_evaluation_is_no_finding(void **state)
 	}
 }
 
-/* A step that takes ten seconds more, once: hangs tell of it, and what follows is not laid at that rank. */
+/* A step that takes ten seconds more, once: a hang reports it, and what follows is not blamed on that rank. */
 static void one_standstill_is_no_slow_down(void **state)
 {
 	(void)state;
@@ -198,7 +270,7 @@ static void less_than_a_standstill_counts(void **state)
 }
 
 /* A third of the growth in one activity is no evaluation. */
-static void a_job_slow_in_every_second_step_is_told(void **state)
+static void a_job_slow_in_every_second_step_is_reported(void **state)
 {
 	(void)state;
 	script_begin(4);
@@ -490,9 +562,12 @@ int main(void)
 		cmocka_unit_test(ten_slow_minutes_are_the_new_usual),
 		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
 		cmocka_unit_test(an_evaluation_is_no_finding),
+		cmocka_unit_test(two_long_steps_in_a_row_open),
+		cmocka_unit_test(a_standstill_ends_all_episodes),
+		cmocka_unit_test(a_rank_that_explains_it_ends_the_slow_down_of_the_job),
 		cmocka_unit_test(one_standstill_is_no_slow_down),
 		cmocka_unit_test(less_than_a_standstill_counts),
-		cmocka_unit_test(a_job_slow_in_every_second_step_is_told),
+		cmocka_unit_test(a_job_slow_in_every_second_step_is_reported),
 		cmocka_unit_test(a_second_long_step_counts),
 		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
 		cmocka_unit_test(the_next_culprit_is_named_after_some_steps),

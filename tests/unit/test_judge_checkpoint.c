@@ -237,6 +237,27 @@ static void frequent_checkpoints_may_become_rare(void **state)
 	}
 }
 
+/* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
+static void a_fault_may_end_with_a_checkpoint(void **state)
+{
+	uint64_t until_ns;
+
+	(void)state;
+	begin(10); /* a step is a tick */
+	saves(10, 1, 1, 1, 1);
+	script.fault[1][ACTIVITY_DATALOADER] = 500 * MS;
+	script_run(10);
+	for (size_t r = 0; r < WRITERS; r++)
+		script.once[r][ACTIVITY_CHECKPOINT] = 1;
+	script_step();
+	script_step();
+	until_ns = script.now_ns;
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(30);
+	assert_in_range(script_only(1, ACTIVITY_DATALOADER)->finding.until_ns, until_ns - 1000000, until_ns + 1000000);
+	script_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -252,6 +273,7 @@ int main(void)
 		cmocka_unit_test(frequent_checkpoints_are_a_part_of_the_step),
 		cmocka_unit_test(checkpoints_in_an_eighth_of_steps_are_not),
 		cmocka_unit_test(frequent_checkpoints_may_become_rare),
+		cmocka_unit_test(a_fault_may_end_with_a_checkpoint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

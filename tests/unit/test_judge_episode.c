@@ -392,6 +392,23 @@ static void major_faults_are_the_cause(void **state)
 	}
 }
 
+/* Its control group waits for memory, for 60 or 40 % of the lost time. */
+static void memory_is_the_cause(void **state)
+{
+	(void)state;
+	for (int most = 0; most < 2; most++) {
+		script_begin(4);
+		for (int r = 0; r < 4; r++)
+			script.host[r].memory_stall_ns = 0;
+		script_run(LEARN_S);
+		script.host[1].memory_stall_ns = most ? 18000000 : 12000000;
+		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
+		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_MEMORY : CAUSE_PYTHON);
+		assert_true(fabs(script_evidence(&script.said[0].finding, "memory_stall")->value - (most ? 18e6 : 12e6)) < 2e6);
+		script_end();
+	}
+}
+
 static void evidence_is_of_the_worst_moment(void **state)
 {
 	const struct finding_evidence *loader, *step;
@@ -468,6 +485,7 @@ int main(void)
 		cmocka_unit_test(an_open_episode_is_told_every_30_s),
 		cmocka_unit_test(what_explains_half_is_the_cause),
 		cmocka_unit_test(major_faults_are_the_cause),
+		cmocka_unit_test(memory_is_the_cause),
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
 		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),

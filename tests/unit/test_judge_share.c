@@ -181,7 +181,7 @@ static void throttling_is_the_cause(void **state)
 	script_end();
 }
 
-static void waits_tell_who_computes_in_backward(void **state)
+static void waits_show_who_computes_in_backward(void **state)
 {
 	(void)state;
 	script_begin(2);
@@ -192,7 +192,7 @@ static void waits_tell_who_computes_in_backward(void **state)
 	script_end();
 }
 
-static void on_cards_waits_tell_who_computes(void **state)
+static void on_cards_waits_show_who_computes(void **state)
 {
 	static const struct {
 		double lead;
@@ -394,7 +394,7 @@ static void cpu_time_is_no_witness_against_own_growth(void **state)
 	script_end();
 }
 
-/* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time tells. */
+/* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time shows it. */
 static void cpu_time_tells_whose_transfers_are_slow(void **state)
 {
 	(void)state;
@@ -495,8 +495,8 @@ int main(void)
 		cmocka_unit_test(run_delay_tells_who_is_held_in_backward),
 		cmocka_unit_test(run_delay_must_explain_a_third_of_the_growth),
 		cmocka_unit_test(throttling_is_the_cause),
-		cmocka_unit_test(waits_tell_who_computes_in_backward),
-		cmocka_unit_test(on_cards_waits_tell_who_computes),
+		cmocka_unit_test(waits_show_who_computes_in_backward),
+		cmocka_unit_test(on_cards_waits_show_who_computes),
 		cmocka_unit_test(a_storm_of_synchronizations_is_own_work),
 		cmocka_unit_test(synchronizations_are_compared_with_the_usual_ones),
 		cmocka_unit_test(the_odd_one_out_of_four_is_named),

@@ -100,7 +100,7 @@ static void when_it_ends_the_usual_is_without_it(void **state)
 }
 
 /* Gains of 2.5 % and 4.5 % of the step. */
-static void a_small_gain_is_not_told(void **state)
+static void a_small_gain_is_not_reported(void **state)
 {
 	(void)state;
 	script_begin(4);
@@ -242,6 +242,49 @@ static void all_ranks_alike_are_none(void **state)
 	script_end();
 }
 
+/* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the start. */
+static void waits_are_learned_before_they_count(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script_run(60);
+	script.l1 = true;
+	script.fault[1][ACTIVITY_FORWARD] = 11 * MS;
+	script_run(2);
+	script.fault[1][ACTIVITY_FORWARD] = 0;
+	script_run(1);
+	from_ns = script.now_ns;
+	script.fault[1][ACTIVITY_FORWARD] = 60 * MS;
+	script_run(60);
+	assert_true(script.n_said > 0);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_true(script.said[i].finding.since_ns >= from_ns - 4000000000ULL);
+	script_end();
+}
+
+/* On cards L1 shows it. Once L1 is off nothing says that it goes on, and what the rank does then is its own episode. */
+static void without_operations_it_is_over(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_cards();
+	script.l1 = true;
+	slow(1, ACTIVITY_DATALOADER, 25 * MS);
+	assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+	script.l1 = false;
+	script_run(3);
+	assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+	script_run(60);
+	assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
+	script.fault[1][ACTIVITY_OPTIMIZER] = 40 * MS;
+	script_run(30);
+	assert_non_null(script_said(1, ACTIVITY_OPTIMIZER));
+	script_end();
+}
+
 /* Open ones are published at the end, as those of other ranks. */
 static void it_is_open_until_the_job_ends(void **state)
 {
@@ -283,7 +326,7 @@ int main(void)
 		cmocka_unit_test(cards_without_operations_are_no_evidence),
 		cmocka_unit_test(what_begins_while_the_usual_is_learned_is_one),
 		cmocka_unit_test(when_it_ends_the_usual_is_without_it),
-		cmocka_unit_test(a_small_gain_is_not_told),
+		cmocka_unit_test(a_small_gain_is_not_reported),
 		cmocka_unit_test(gains_above_the_allowance_add_up),
 		cmocka_unit_test(one_tick_names_no_rank),
 		cmocka_unit_test(peers_that_differ_hide_it),
@@ -293,6 +336,8 @@ int main(void)
 		cmocka_unit_test(a_rank_alone_in_its_role_is_not_compared),
 		cmocka_unit_test(it_ends_as_the_rank_is_as_fast_as_others),
 		cmocka_unit_test(all_ranks_alike_are_none),
+		cmocka_unit_test(waits_are_learned_before_they_count),
+		cmocka_unit_test(without_operations_it_is_over),
 		cmocka_unit_test(it_is_open_until_the_job_ends),
 		cmocka_unit_test(ten_thousand_ranks_are_judged),
 	};

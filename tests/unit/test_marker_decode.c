@@ -92,7 +92,7 @@ static void test_unknown_times(void **state)
 	struct rt_marker_record comm = comm_record(7), record = collective(7), other = collective(8);
 
 	(void)state;
-	give(&other); /* whose communicator's record was lost: nothing tells the device */
+	give(&other); /* whose communicator's record was lost: its device is unknown */
 	assert_int_equal(device.start_ns, UTC_NS + 2000);
 	assert_int_equal(device.device, 0);
 	give(&comm);

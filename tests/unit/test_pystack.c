@@ -63,7 +63,7 @@ static void each_version_is_read(void **state)
 	}
 }
 
-static void versions_and_threads_are_told(void **state)
+static void versions_and_threads_are_known(void **state)
 {
 	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
@@ -365,7 +365,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_version_is_read),
-		cmocka_unit_test(versions_and_threads_are_told),
+		cmocka_unit_test(versions_and_threads_are_known),
 		cmocka_unit_test(other_layouts_are_refused),
 		cmocka_unit_test(interpreters_own_table_is_checked),
 		cmocka_unit_test(circles_end),

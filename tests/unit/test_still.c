@@ -180,7 +180,7 @@ static void the_caller_moves_back(void **state)
 	stop(pid);
 }
 
-static void ended_threads_are_told(void **state)
+static void ended_threads_are_reported(void **state)
 {
 	struct still still;
 	pid_t pid = start(count);
@@ -202,7 +202,7 @@ int main(void)
 		cmocka_unit_test(a_running_thread_is_still_while_it_waits),
 		cmocka_unit_test(a_thread_that_ran_is_not),
 		cmocka_unit_test(the_caller_moves_back),
-		cmocka_unit_test(ended_threads_are_told),
+		cmocka_unit_test(ended_threads_are_reported),
 	};
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

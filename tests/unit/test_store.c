@@ -195,7 +195,7 @@ static void rolls_by_size_and_keeps_to_it(void **state)
 	store_status(store, &status);
 	assert_true(status.segments > 2);
 	assert_true(status.segments_removed > 0);
-	assert_true(folder_size(&store->folder, TIER_EVENTS) <= options.events_size_bytes_max);
+	assert_true(folder_size(&store->writer->folder, TIER_EVENTS) <= options.events_size_bytes_max);
 	assert_int_equal(status.rows, 180000);
 	assert_int_equal(status.rows_dropped, 0);
 	/* The oldest went, the newest is kept. */
@@ -327,7 +327,7 @@ static void clock_steps_are_noted(void **state)
 	assert_int_equal(store_utc_ns(store, 1500), 5500);
 	store_clock_note(store, 2000, 6000 + NSEC_PER_MSEC); /* not more than a millisecond */
 	store_clock_note(store, 3000, 7000 + 3 * NSEC_PER_MSEC);
-	assert_int_equal(store->queues[TIER_EVENTS].rows, 2);
+	assert_int_equal(store->batch.rows[TIER_EVENTS].rows, 2);
 	/* The flush reads the true clocks again (a third step) and writes the segment's own row. */
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	assert_query("select count(*) from clock where monotonic_ns in (1000, 3000)", "2\n");

@@ -168,11 +168,11 @@ static void damage_while_writing_is_set_aside(void **state)
 	newest_file("events-*.db", path, sizeof(path));
 	/* Another connection checkpoints, the pages on disk are overwritten, the cache of ours is dropped. */
 	assert_int_equal(sqlite3_wal_checkpoint_v2(
-				 store->current[TIER_EVENTS]->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
+				 store->writer->current[TIER_EVENTS]->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
 		SQLITE_OK);
 	for (int page = 1; page < 16; page++)
 		overwrite(path, page * 4096, 4096);
-	sqlite3_db_release_memory(store->current[TIER_EVENTS]->db);
+	sqlite3_db_release_memory(store->writer->current[TIER_EVENTS]->db);
 	put_stage(store, 1, "second", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	store_status(store, &status);

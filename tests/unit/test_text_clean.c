@@ -101,9 +101,23 @@ static void findings_are_clean(void **state)
 	json_decref(text);
 }
 
+static void appended_text_ends_with_dots(void **state)
+{
+	char text[16] = "rank 1 hangs";
+
+	(void)state;
+	text_append(text, sizeof(text), "; %d", 1);
+	assert_string_equal(text, "rank 1 hangs; 1");
+	text_append(text, sizeof(text), "; stopped");
+	assert_string_equal(text, "rank 1 hangs...");
+	text_append(text, sizeof(text), "x");
+	assert_string_equal(text, "rank 1 hangs...");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(appended_text_ends_with_dots),
 		cmocka_unit_test(clean_text_is_one_printable_line),
 		cmocka_unit_test(messages_are_one_line),
 		cmocka_unit_test(rows_are_raw_only_where_quoted),

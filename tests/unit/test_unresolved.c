@@ -88,7 +88,7 @@ static struct libraries *two_ranks(void)
 	assert_non_null(libraries);
 	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 2);
 	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 2), 2);
-	groups_choose(libraries, off);
+	assert_true(groups_choose(libraries, off, true));
 	return libraries;
 }
 

@@ -23,7 +23,7 @@
 #define HIT 20
 
 static const struct frame_host unknown = {
-	FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+	FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 
 struct size_score {
 	size_t runs, found, hits, *delay;
@@ -52,7 +52,7 @@ struct said {
 	uint64_t since_step;
 };
 
-static void tell(void *arg, const struct finding *finding)
+static void on_finding(void *arg, const struct finding *finding)
 {
 	struct said *said = arg;
 
@@ -64,7 +64,7 @@ static void judge_alarms(const struct run *run, struct alarms *ret, enum finding
 {
 	static const struct frame_who who = {.rank = 0, .stage = FRAME_NONE};
 	struct said said = {.least = least};
-	const struct judge_sink sink = {.finding = tell, .arg = &said};
+	const struct judge_sink sink = {.finding = on_finding, .arg = &said};
 	struct judge_options options;
 	uint64_t now = 0, next_id = 1;
 	struct judge *judge;

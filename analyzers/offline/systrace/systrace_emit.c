@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
-#include "analyzers/base/hash.h"
+#include "analyzers/base/fnv1a.h"
 #include "analyzers/steps/steps.h"
 
 /* Who was there before with this rank has ended; of the others it is unknown whether they continue. */
@@ -75,7 +75,7 @@ static int count_members(struct systrace_feed *feed)
 	return 0;
 }
 
-int systrace_tell_prepare(struct systrace_feed *feed)
+int systrace_emit_prepare(struct systrace_feed *feed)
 {
 	int r = count_members(feed);
 
@@ -118,15 +118,12 @@ static void systrace_emit_begin(const struct systrace_feed *feed, struct systrac
 	process->number = align_rank_new(align, &rank);
 }
 
-static void tell_op(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
+static void emit_op(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
 	const char *group = feed->groups.name[event->comm];
-	uint64_t hash = 0xcbf29ce484222325ULL;
 	char communicator[20];
 
-	for (const char *p = group; *p; p++)
-		hash = hash_mix(hash, (unsigned char)*p);
-	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)hash);
+	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)fnv1a_text(FNV1A_START, group));
 	align_comm(align, feed->process[event->process].number, communicator, COMM_KIND_UNCLEAR,
 		feed->members[event->comm], -1);
 	align_op(align, feed->process[event->process].number,
@@ -145,7 +142,7 @@ static void tell_op(struct systrace_feed *feed, const struct systrace_event *eve
 		});
 }
 
-static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
+static void systrace_emit_publish(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
 	struct systrace_process *process = &feed->process[event->process];
 
@@ -174,7 +171,7 @@ static void systrace_emit_tell(struct systrace_feed *feed, const struct systrace
 		return;
 	case SYSTRACE_OP:
 		if (event->number)
-			tell_op(feed, event, align);
+			emit_op(feed, event, align);
 		return;
 	}
 }
@@ -192,7 +189,7 @@ static int feed_next(void *arg, struct align *align, char *error, size_t error_s
 
 	(void)error;
 	(void)error_size;
-	systrace_emit_tell(feed, &feed->events.event[feed->next++], align);
+	systrace_emit_publish(feed, &feed->events.event[feed->next++], align);
 	return 0;
 }
 

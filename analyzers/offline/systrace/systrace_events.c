@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
+#include "analyzers/base/fnv1a.h"
 #include "analyzers/offline/systrace/systrace_internal.h"
 
 int systrace_events_add(struct systrace_events *events, const struct systrace_event *event)
@@ -12,15 +14,9 @@ int systrace_events_add(struct systrace_events *events, const struct systrace_ev
 		events->left_out++;
 		return 0;
 	}
-	if (events->count == events->capacity) {
-		size_t capacity = events->capacity ? 2 * events->capacity : 1024;
-		struct systrace_event *more = realloc(events->event, capacity * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		events->event = more;
-		events->capacity = capacity;
-	}
+	if (!array_reserve((void **)&events->event, &events->capacity, events->count + 1, sizeof(*event),
+		    SYSTRACE_EVENTS_MAX))
+		return -ENOMEM;
 	events->event[events->count++] = *event;
 	return 0;
 }
@@ -80,12 +76,9 @@ void systrace_names_free(struct systrace_names *names)
 
 int systrace_names_number(struct systrace_names *names, const char *name, uint16_t *ret)
 {
-	uint64_t hash = 0xcbf29ce484222325ULL;
 	size_t at;
 
-	for (const char *p = name; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * 0x100000001b3ULL;
-	for (at = hash % SYSTRACE_NAMES_HASH; names->hash[at]; at = (at + 1) % SYSTRACE_NAMES_HASH)
+	for (at = fnv1a_text(FNV1A_START, name) % SYSTRACE_NAMES_HASH; names->hash[at]; at = (at + 1) % SYSTRACE_NAMES_HASH)
 		if (strcmp(names->name[names->hash[at] - 1], name) == 0) {
 			*ret = (uint16_t)(names->hash[at] - 1);
 			return 0;

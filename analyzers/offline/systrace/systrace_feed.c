@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/offline/systrace/systrace_files.h"
 #include "analyzers/offline/systrace/systrace_internal.h"
 
@@ -31,11 +32,9 @@ struct reading {
 	const struct systrace_name *name;
 	uint32_t process; /* of a timeline */
 	uint64_t first_ns, last_ns;
-	/* Of operations. Those of one process mostly follow each other. */
-	bool pid_asked, pid_there;
-	uint32_t pid, pid_process;
-	uint64_t from_ns, until_ns; /* any that begins then, and has no such pid, is of time_process */
-	uint32_t time_process;
+	/* Of operations: processes that had this rank. */
+	size_t candidates, candidates_capacity;
+	uint32_t *candidate;
 };
 
 static void systrace_feed_warn(const struct systrace_feed *feed, const char *path, const char *what)
@@ -51,15 +50,9 @@ static int add_file(struct files *files, const char *path, const struct systrace
 {
 	if (files->count == SYSTRACE_FILES_MAX)
 		return 0;
-	if (files->count == files->capacity) {
-		size_t capacity = files->capacity ? 2 * files->capacity : 64;
-		struct file *more = realloc(files->file, capacity * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		files->file = more;
-		files->capacity = capacity;
-	}
+	if (!array_reserve((void **)&files->file, &files->capacity, files->count + 1, sizeof(*files->file),
+		    SYSTRACE_FILES_MAX))
+		return -ENOMEM;
 	files->file[files->count] = (struct file){strdup(path), *name};
 	return files->file[files->count++].path ? 0 : -ENOMEM;
 }
@@ -117,17 +110,20 @@ static int process_get(struct systrace_feed *feed, const struct systrace_process
 	}
 	if (feed->processes == PROCESSES_MAX)
 		return -ENOSPC;
-	if (feed->processes == feed->processes_capacity) {
-		size_t capacity = feed->processes_capacity ? 2 * feed->processes_capacity : 16;
-		struct systrace_process *more = realloc(feed->process, capacity * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		feed->process = more;
-		feed->processes_capacity = capacity;
-	}
+	if (!array_reserve((void **)&feed->process, &feed->processes_capacity, feed->processes + 1,
+		    sizeof(*feed->process), PROCESSES_MAX))
+		return -ENOMEM;
 	feed->process[feed->processes] = *wanted;
 	*ret = (uint32_t)feed->processes++;
+	return 0;
+}
+
+static int add_candidate(struct reading *reading, uint32_t process)
+{
+	if (!array_reserve((void **)&reading->candidate, &reading->candidates_capacity, reading->candidates + 1,
+		    sizeof(*reading->candidate), PROCESSES_MAX))
+		return -ENOMEM;
+	reading->candidate[reading->candidates++] = process;
 	return 0;
 }
 
@@ -196,81 +192,41 @@ static void add_transfer(struct systrace_feed *feed, struct systrace_process *pr
 		process->transfers_last_ns = op->end_ns;
 }
 
-static bool is_of_pid(struct reading *reading, uint32_t pid, uint32_t *ret)
+/* Of the processes that had this rank, the one of that pid, else the one that lived then, or the last one. NULL: there
+ * is none. */
+static const struct systrace_process *find_process(const struct reading *reading, uint32_t pid, uint64_t time_ns)
 {
-	const struct systrace_feed *feed = reading->feed;
+	const struct systrace_process *last = NULL, *then = NULL;
 
-	if (!reading->pid_asked || reading->pid != pid) {
-		size_t i = 0;
+	for (size_t i = 0; i < reading->candidates; i++) {
+		const struct systrace_process *process = &reading->feed->process[reading->candidate[i]];
 
-		while (i < feed->processes &&
-			(feed->process[i].rank != (int32_t)reading->name->rank || feed->process[i].pid != pid))
-			i++;
-		reading->pid_asked = true;
-		reading->pid_there = i < feed->processes;
-		reading->pid = pid;
-		reading->pid_process = (uint32_t)i;
+		if (pid && process->pid == pid)
+			return process;
+		if (!then && time_ns >= process->first_ns && time_ns <= process->last_ns)
+			then = process;
+		if (!last || process->last_ns > last->last_ns)
+			last = process;
 	}
-	*ret = reading->pid_process;
-	return reading->pid_there;
+	return then ? then : last;
 }
 
-static void bound(struct reading *reading, uint64_t edge_ns, uint64_t start_ns)
-{
-	if (edge_ns <= start_ns && edge_ns > reading->from_ns)
-		reading->from_ns = edge_ns;
-	if (edge_ns > start_ns && edge_ns < reading->until_ns)
-		reading->until_ns = edge_ns;
-}
-
-/* The one of this rank that lived then, or the last one; SIZE_MAX: there is none. */
-static size_t find_by_time(struct reading *reading, uint64_t start_ns)
-{
-	const struct systrace_feed *feed = reading->feed;
-	size_t best = SIZE_MAX;
-
-	if (start_ns >= reading->from_ns && start_ns < reading->until_ns)
-		return reading->time_process;
-	reading->from_ns = 0;
-	reading->until_ns = UINT64_MAX;
-	for (size_t i = 0; i < feed->processes; i++) {
-		const struct systrace_process *process = &feed->process[i];
-
-		if (process->rank != (int32_t)reading->name->rank)
-			continue;
-		bound(reading, process->first_ns, start_ns);
-		bound(reading, process->last_ns + 1, start_ns);
-		if (start_ns >= process->first_ns && start_ns <= process->last_ns) {
-			reading->time_process = (uint32_t)i;
-			return i;
-		}
-		if (best == SIZE_MAX || process->last_ns > feed->process[best].last_ns)
-			best = i;
-	}
-	reading->until_ns = 0;
-	return best;
-}
-
-/* Of the processes that had this rank, the one of that pid, else the one that lived then, or the last one. -ENOENT:
- * it is of a job that nobody asked for, as jobs on a node have such a file together. */
+/* -ENOENT: it is of a job that nobody asked for, as jobs on a node have such a file together. */
 static int process_of_op(struct reading *reading, const struct systrace_op *op, uint32_t *ret)
 {
+	const struct systrace_process *process = find_process(reading, op->pid, op->start_ns);
 	struct systrace_process unknown = {.rank = (int32_t)reading->name->rank, .number = -1};
-	size_t best;
+	int r;
 
-	if (op->pid && is_of_pid(reading, op->pid, ret)) {
-		reading->until_ns = 0; /* what comes may make its life longer */
-		return 0;
-	}
-	if (op->pid && reading->feed->options.job)
+	if (op->pid && reading->feed->options.job && (!process || process->pid != op->pid))
 		return -ENOENT;
-	best = find_by_time(reading, op->start_ns);
-	if (best != SIZE_MAX) {
-		*ret = (uint32_t)best;
+	if (process) {
+		*ret = (uint32_t)(process - reading->feed->process);
 		return 0;
 	}
 	snprintf(unknown.host, sizeof(unknown.host), "%s", reading->name->host);
-	return process_get(reading->feed, &unknown, ret);
+	r = process_get(reading->feed, &unknown, ret);
+	return r < 0 ? r : add_candidate(reading, *ret);
 }
 
 static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
@@ -336,8 +292,13 @@ static int read_timeline(struct reading *reading, FILE *file, struct systrace_sa
 static int read_csv(struct reading *reading, FILE *file, struct systrace_said *said)
 {
 	struct systrace_sink sink = {.op = systrace_feed_on_op, .arg = reading};
-	int r = systrace_csv_read(file, &sink, said);
+	int r = 0;
 
+	for (size_t i = 0; i < reading->feed->processes && r == 0; i++)
+		if (reading->feed->process[i].rank == (int32_t)reading->name->rank)
+			r = add_candidate(reading, (uint32_t)i);
+	if (r == 0)
+		r = systrace_csv_read(file, &sink, said);
 	if (r < 0 || said->records || !said->host_ops)
 		return r;
 	rewind(file);
@@ -367,6 +328,7 @@ static int systrace_feed_read_file(struct systrace_feed *feed, const struct file
 		r = one->name.is_csv ? read_csv(&reading, file, &said) : read_timeline(&reading, file, &said);
 	if (file)
 		fclose(file);
+	free(reading.candidate);
 	feed->counts.files++;
 	feed->counts.records += said.records;
 	feed->counts.dropped += said.dropped;
@@ -391,7 +353,7 @@ static int systrace_feed_read_all(struct systrace_feed *feed, const struct files
 			feed->options.progress(feed->options.arg, i + 1, feed->counts.records);
 	}
 	if (r == 0)
-		r = systrace_tell_prepare(feed);
+		r = systrace_emit_prepare(feed);
 	if (r == 0)
 		systrace_pipeline_mark(feed);
 	return r;

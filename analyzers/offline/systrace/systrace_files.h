@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files of openEuler's sysTrace, read as a stream: timelines (L0, protobuf) and the CSV of communication (L1). What
+ * The files of openEuler's sysTrace: timelines (L0, protobuf) and the CSV of communication (L1). What
  * is in them is not trusted: each record is bounded, and what makes no sense is passed over and counted.
  *
  * A timeline is one message, of which these fields are read; all others are passed over. The numbers are sysTrace's:
@@ -25,6 +25,7 @@
 
 #define SYSTRACE_NAME_BYTES 128
 #define SYSTRACE_RECORD_BYTES 65536 /* of a stage; longer ones are passed over. Its stack is not kept */
+#define SYSTRACE_TIMELINE_BYTES_MAX (1u << 30) /* of a file: ten million stages; the rest is not read */
 
 struct systrace_stage {
 	char name[SYSTRACE_NAME_BYTES]; /* cut */

@@ -78,9 +78,9 @@ struct systrace_feed {
 };
 
 /* Makes all that is not in the files: steps, numbers, begins and ends. 0 or -ENOMEM. */
-int systrace_tell_prepare(struct systrace_feed *feed);
+int systrace_emit_prepare(struct systrace_feed *feed);
 
-/* After systrace_tell_prepare(): marks the processes of jobs that cannot be judged, and warns of each job. */
+/* After systrace_emit_prepare(): marks the processes of jobs that cannot be judged, and warns of each job. */
 void systrace_pipeline_mark(struct systrace_feed *feed);
 
 struct systrace_word {

@@ -5,67 +5,62 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/offline/systrace/systrace_files.h"
 
 #define US_MAX (UINT64_MAX / 2000)
 
 enum wire { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_GROUP, WIRE_GROUP_END, WIRE_FIXED32 };
 
-struct key {
-	uint64_t field;
-	enum wire wire;
-};
-
-/* Bytes of a stage, as far as they were read. */
 struct bytes {
 	const uint8_t *at, *end;
 };
 
-static bool take_varint(struct bytes *bytes, uint64_t *ret)
+struct field {
+	uint64_t number, value; /* value: of a varint */
+	enum wire wire;
+	struct bytes bytes; /* of all others */
+};
+
+/* 0, -ENODATA: they end within it, -EBADMSG. */
+static int take_varint(struct bytes *bytes, uint64_t *ret)
 {
 	uint64_t value = 0;
 
-	for (unsigned shift = 0; shift < 64 && bytes->at < bytes->end; shift += 7) {
-		uint8_t byte = *bytes->at++;
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80)) {
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		if (bytes->at == bytes->end)
+			return -ENODATA;
+		value |= (uint64_t)(*bytes->at & 0x7f) << shift;
+		if (!(*bytes->at++ & 0x80)) {
 			*ret = value;
-			return true;
+			return 0;
 		}
 	}
-	return false;
+	return -EBADMSG;
 }
 
-static bool systrace_timeline_take(struct bytes *bytes, uint64_t count, struct bytes *ret)
+static int take_field(struct bytes *bytes, struct field *ret)
 {
-	if (count > (uint64_t)(bytes->end - bytes->at))
-		return false;
-	*ret = (struct bytes){bytes->at, bytes->at + count};
-	bytes->at += count;
-	return true;
-}
+	static const uint8_t sizes[] = {[WIRE_FIXED64] = 8, [WIRE_FIXED32] = 4};
+	uint64_t head = 0, size;
+	int r = take_varint(bytes, &head);
 
-/* The value, or where the bytes are. */
-static bool systrace_timeline_take_field(struct bytes *bytes, struct key *key, uint64_t *value, struct bytes *text)
-{
-	uint64_t head;
-
-	if (!take_varint(bytes, &head))
-		return false;
-	*key = (struct key){head >> 3, (enum wire)(head & 7)};
-	switch (key->wire) {
-	case WIRE_VARINT:
-		return take_varint(bytes, value);
-	case WIRE_FIXED64:
-		return systrace_timeline_take(bytes, 8, text);
-	case WIRE_BYTES:
-		return take_varint(bytes, value) && systrace_timeline_take(bytes, *value, text);
-	case WIRE_FIXED32:
-		return systrace_timeline_take(bytes, 4, text);
-	default:
-		return false; /* groups are of no such file */
-	}
+	if (r < 0)
+		return r;
+	*ret = (struct field){.number = head >> 3, .wire = (enum wire)(head & 7)};
+	if (ret->wire == WIRE_VARINT)
+		return take_varint(bytes, &ret->value);
+	/* Groups are of no such file. */
+	if ((ret->wire != WIRE_BYTES && (ret->wire > WIRE_FIXED32 || !sizes[ret->wire])) || !ret->number)
+		return -EBADMSG;
+	size = sizes[ret->wire];
+	if (ret->wire == WIRE_BYTES)
+		r = take_varint(bytes, &size);
+	if (r < 0 || size > (uint64_t)(bytes->end - bytes->at))
+		return r < 0 ? r : -ENODATA;
+	ret->bytes = (struct bytes){bytes->at, bytes->at + size};
+	bytes->at += size;
+	return 0;
 }
 
 static void systrace_timeline_copy_text(char *to, size_t size, struct bytes from)
@@ -84,140 +79,92 @@ static void systrace_timeline_copy_text(char *to, size_t size, struct bytes from
 static bool parse_stage(struct bytes bytes, struct systrace_stage *ret)
 {
 	uint64_t start_us = 0, end_us = 0;
+	struct field field;
 
 	*ret = (struct systrace_stage){.number = 0};
 	while (bytes.at < bytes.end) {
-		struct bytes text = {NULL, NULL};
-		uint64_t value = 0;
-		struct key key;
-
-		if (!systrace_timeline_take_field(&bytes, &key, &value, &text))
+		if (take_field(&bytes, &field) < 0)
 			return false;
-		if (key.field == 1 && key.wire == WIRE_VARINT)
-			ret->number = value;
-		else if (key.field == 2 && key.wire == WIRE_BYTES)
-			systrace_timeline_copy_text(ret->name, sizeof(ret->name), text);
-		else if (key.field == 3 && key.wire == WIRE_VARINT)
-			start_us = value;
-		else if (key.field == 4 && key.wire == WIRE_VARINT)
-			end_us = value;
+		if (field.number == 1 && field.wire == WIRE_VARINT)
+			ret->number = field.value;
+		else if (field.number == 2 && field.wire == WIRE_BYTES)
+			systrace_timeline_copy_text(ret->name, sizeof(ret->name), field.bytes);
+		else if (field.number == 3 && field.wire == WIRE_VARINT)
+			start_us = field.value;
+		else if (field.number == 4 && field.wire == WIRE_VARINT)
+			end_us = field.value;
 	}
 	ret->start_ns = start_us * 1000;
 	ret->end_ns = end_us * 1000;
 	return start_us && start_us < US_MAX && end_us < US_MAX && end_us >= start_us;
 }
 
-/* Of the file itself. 1: there; 0: it ends before the first byte; negative errno. */
-static int read_varint(FILE *file, uint64_t *ret)
+static int on_record(struct bytes bytes, const struct systrace_sink *sink, struct systrace_said *said)
 {
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64; shift += 7) {
-		int byte = getc(file);
-
-		if (byte == EOF)
-			return ferror(file) ? -EIO : shift ? -ENODATA : 0;
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80)) {
-			*ret = value;
-			return 1;
-		}
-	}
-	return -EBADMSG;
-}
-
-static int systrace_timeline_pass_over(FILE *file, uint64_t count)
-{
-	char buffer[4096];
-
-	while (count) {
-		size_t part = count < sizeof(buffer) ? (size_t)count : sizeof(buffer);
-
-		if (fread(buffer, 1, part, file) != part)
-			return ferror(file) ? -EIO : -ENODATA;
-		count -= part;
-	}
-	return 0;
-}
-
-struct reading {
-	FILE *file;
-	const struct systrace_sink *sink;
-	struct systrace_said *said;
-	uint8_t *record;
-};
-
-/* The bytes of a field of the file's message, of which we want stages and the job. */
-static int read_bytes(struct reading *reading, uint64_t field)
-{
-	struct systrace_said *said = reading->said;
 	struct systrace_stage stage;
-	struct bytes bytes;
-	uint64_t size = 0;
-	int r = read_varint(reading->file, &size);
+	bool fits = bytes.end - bytes.at <= SYSTRACE_RECORD_BYTES;
 
-	if (r <= 0)
-		return r < 0 ? r : -ENODATA;
-	if ((field != 1 && field != 4) || size > SYSTRACE_RECORD_BYTES) {
-		said->dropped += field == 1;
-		return systrace_timeline_pass_over(reading->file, size);
-	}
-	if (fread(reading->record, 1, size, reading->file) != size)
-		return ferror(reading->file) ? -EIO : -ENODATA;
-	bytes = (struct bytes){reading->record, reading->record + size};
-	if (field == 4) {
-		systrace_timeline_copy_text(said->job, sizeof(said->job), bytes);
-		if (strcmp(said->job, "NONE") == 0)
-			said->job[0] = 0;
-		return 0;
-	}
-	said->records++;
-	if (!parse_stage(bytes, &stage)) {
+	said->records += fits;
+	if (!fits || !parse_stage(bytes, &stage)) {
 		said->dropped++;
 		return 0;
 	}
-	return reading->sink->stage ? reading->sink->stage(reading->sink->arg, &stage) : 0;
+	return sink->stage ? sink->stage(sink->arg, &stage) : 0;
 }
 
-static int read_field(struct reading *reading, uint64_t head)
+/* Of the file's message. */
+static int on_field(const struct field *field, const struct systrace_sink *sink, struct systrace_said *said)
 {
-	uint64_t value = 0;
-	int r;
+	if (field->number == 1 && field->wire == WIRE_BYTES)
+		return on_record(field->bytes, sink, said);
+	if (field->number == 2 && field->wire == WIRE_VARINT)
+		said->rank = field->value <= INT32_MAX ? (int64_t)field->value : -1;
+	if (field->number != 4 || field->wire != WIRE_BYTES)
+		return 0;
+	systrace_timeline_copy_text(said->job, sizeof(said->job), field->bytes);
+	if (strcmp(said->job, "NONE") == 0)
+		said->job[0] = 0;
+	return 0;
+}
 
-	switch ((enum wire)(head & 7)) {
-	case WIRE_VARINT:
-		r = read_varint(reading->file, &value);
-		if (r > 0 && head >> 3 == 2)
-			reading->said->rank = value <= INT32_MAX ? (int64_t)value : -1;
-		return r > 0 ? 0 : r < 0 ? r : -ENODATA;
-	case WIRE_FIXED64:
-		return systrace_timeline_pass_over(reading->file, 8);
-	case WIRE_BYTES:
-		return head >> 3 ? read_bytes(reading, head >> 3) : -EBADMSG;
-	case WIRE_FIXED32:
-		return systrace_timeline_pass_over(reading->file, 4);
-	default:
-		return -EBADMSG;
-	}
+static int read_file(FILE *file, uint8_t **ret, size_t *ret_size_bytes, bool *ret_cut)
+{
+	size_t capacity = 0, size = 0, n;
+
+	do {
+		if (!array_reserve((void **)ret, &capacity, size + SYSTRACE_RECORD_BYTES, 1, SYSTRACE_TIMELINE_BYTES_MAX)) {
+			*ret_cut = size + SYSTRACE_RECORD_BYTES > SYSTRACE_TIMELINE_BYTES_MAX;
+			*ret_size_bytes = size;
+			return *ret_cut ? 0 : -ENOMEM;
+		}
+		n = fread(*ret + size, 1, capacity - size, file);
+		size += n;
+	} while (n);
+	*ret_size_bytes = size;
+	return ferror(file) ? -EIO : 0;
 }
 
 int systrace_timeline_read(FILE *file, const struct systrace_sink *sink, struct systrace_said *said)
 {
-	struct reading reading = {file, sink, said, malloc(SYSTRACE_RECORD_BYTES)};
-	uint64_t head = 0;
+	uint8_t *data = NULL;
+	struct bytes bytes;
+	struct field field;
+	size_t size = 0;
 	int r;
 
 	*said = (struct systrace_said){.rank = -1};
-	if (!reading.record)
-		return -ENOMEM;
-	while ((r = read_varint(file, &head)) > 0) {
-		r = read_field(&reading, head);
-		if (r < 0)
+	r = read_file(file, &data, &size, &said->cut);
+	bytes = (struct bytes){data, data + size};
+	while (r == 0 && bytes.at < bytes.end) {
+		r = take_field(&bytes, &field);
+		if (r == -ENODATA) {
+			said->cut = true;
+			r = 0;
 			break;
+		}
+		if (r == 0)
+			r = on_field(&field, sink, said);
 	}
-	free(reading.record);
-	if (r != -ENODATA)
-		return r;
-	said->cut = true;
-	return 0;
+	free(data);
+	return r;
 }

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chosen and usual steps to parts, and their excess. */
+#include "analyzers/why/why_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/robust.h"
+
+/* Means over some steps. */
+struct why_mean {
+	struct why_split split;
+	double step_ns, faults;
+	double off_ns, throttled_ns; /* by samples: without a CPU, and of it throttled */
+	size_t steps, faults_known;
+};
+
+/* The activity without what was waiting for others in it. */
+static double why_own(const struct why_step *step, enum activity activity)
+{
+	return fmax(0, step->activity_ns[activity] - step->waiting_ns[activity]);
+}
+
+static void why_mean_own(const struct why_step *const *steps, size_t count, double ret[ACTIVITY_MAX])
+{
+	memset(ret, 0, ACTIVITY_MAX * sizeof(*ret));
+	for (size_t i = 0; i < count; i++)
+		for (enum activity a = 0; a < ACTIVITY_MAX; a++)
+			ret[a] += why_own(steps[i], a) / (double)count;
+}
+
+/*
+ * Ready and throttled time, whose activity is not known: from those that grew, in proportion; beyond, from all.
+ * ret: part of `off_ns` in each activity.
+ */
+static void why_place(
+	const struct why_step *step, double off_ns, const double usual_own[ACTIVITY_MAX], double ret[ACTIVITY_MAX])
+{
+	double growth[ACTIVITY_MAX], grown = 0, left = 0, rest;
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		growth[a] = fmax(0, why_own(step, a) - usual_own[a]);
+		grown += growth[a];
+		left += why_own(step, a);
+	}
+	left -= grown;
+	rest = fmax(0, off_ns - grown);
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		ret[a] = grown > 0 ? growth[a] * fmin(1, off_ns / grown) : 0;
+		if (left > 0)
+			ret[a] += (why_own(step, a) - growth[a]) * fmin(1, rest / left);
+	}
+}
+
+/* By samples alone. */
+static void why_split_sampled(const struct why_step *step, const double usual_own[ACTIVITY_MAX], struct why_split *ret)
+{
+	double off_ns = step->ready_ns + step->throttled_ns, placed[ACTIVITY_MAX];
+
+	why_place(step, off_ns, usual_own, placed);
+	*ret = (struct why_split){0};
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		ret->part[a][WHY_WAITING] = step->waiting_ns[a];
+		ret->part[a][WHY_READY] = placed[a];
+		ret->part[a][WHY_WORK] = step->activity_ns[a] - step->waiting_ns[a] - placed[a];
+	}
+}
+
+/* By intervals of the thread: a wait for others is a time off the CPU, too, and counts once. */
+static void why_split_thread(const struct why_step *step, struct why_split *split)
+{
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		double *part = split->part[a], own = why_own(step, a);
+
+		part[WHY_READY] = fmin(part[WHY_READY], own);
+		part[WHY_BLOCKED] = fmin(fmax(0, part[WHY_BLOCKED] - step->waiting_ns[a]), own - part[WHY_READY]);
+		part[WHY_WAITING] = step->waiting_ns[a];
+		part[WHY_WORK] = step->activity_ns[a] - part[WHY_WAITING] - part[WHY_READY] - part[WHY_BLOCKED];
+	}
+}
+
+static void why_mean_of(struct why *why, const struct why_step *const *steps, size_t count,
+	const double usual_own[ACTIVITY_MAX], struct why_result *result, bool chosen, struct why_mean *ret)
+{
+	*ret = (struct why_mean){.steps = count};
+	for (size_t i = 0; i < count; i++) {
+		const struct why_step *step = steps[i];
+		struct why_split split;
+
+		if (result->thread_known) {
+			why_thread_split(why, step, &split, result->other, &result->others, chosen);
+			why_split_thread(step, &split);
+		} else {
+			why_split_sampled(step, usual_own, &split);
+			if (step->preemptor_pid)
+				why_other_add(result->other, &result->others, step->preemptor_pid, step->preemptor_name,
+					step->preemptor_ns, chosen);
+		}
+		for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+			ret->split.behind[a] += split.behind[a] / (double)count;
+			for (enum why_kind k = 0; k < WHY_KIND_MAX; k++)
+				ret->split.part[a][k] += split.part[a][k] / (double)count;
+		}
+		ret->step_ns += (double)step->step_ns / (double)count;
+		ret->off_ns += step->ready_ns + step->throttled_ns;
+		ret->throttled_ns += step->throttled_ns;
+		if (!isnan(step->faults)) {
+			ret->faults += step->faults;
+			ret->faults_known++;
+		}
+	}
+}
+
+/* Of a part, or of the step as a whole (activity ACTIVITY_MAX). */
+static double why_peers_median(
+	const struct why_jobs *job, enum activity activity, enum why_kind kind, size_t *ret_peers)
+{
+	double *value = calloc(job->peers + 1, sizeof(*value)), median;
+	size_t count = 0;
+
+	for (size_t i = 0; value && i < job->peers; i++)
+		if (job->peer[i].steps)
+			value[count++] = (activity == ACTIVITY_MAX ? job->peer[i].step_ns
+								   : job->peer[i].split.part[activity][kind]) /
+					 (double)job->peer[i].steps;
+	median = count ? robust_median(value, count) : NAN;
+	free(value);
+	if (ret_peers)
+		*ret_peers = count;
+	return median;
+}
+
+static int why_compare_excess(const void *a, const void *b)
+{
+	double x = ((const struct why_part *)a)->chosen_ns - ((const struct why_part *)a)->usual_ns;
+	double y = ((const struct why_part *)b)->chosen_ns - ((const struct why_part *)b)->usual_ns;
+
+	return (x < y) - (x > y);
+}
+
+static int why_compare_other(const void *a, const void *b)
+{
+	double x = ((const struct why_other *)a)->chosen_ns - ((const struct why_other *)a)->usual_ns;
+	double y = ((const struct why_other *)b)->chosen_ns - ((const struct why_other *)b)->usual_ns;
+
+	return (x < y) - (x > y);
+}
+
+/*
+ * The thread sleeps longer than usual, and more of it than usual behind threads of its own that are without a CPU: that
+ * much it waits for these.
+ */
+static void why_behind(struct why_mean *chosen, const struct why_mean *usual)
+{
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		double slept_ns = chosen->split.part[a][WHY_BLOCKED] - usual->split.part[a][WHY_BLOCKED];
+		double moved_ns = fmax(0, fmin(slept_ns, chosen->split.behind[a] - usual->split.behind[a]));
+
+		chosen->split.part[a][WHY_BLOCKED] -= moved_ns;
+		chosen->split.part[a][WHY_READY] += moved_ns;
+	}
+}
+
+/*
+ * Of the time without a CPU, what the CPU limit took: samples give its share, of the usual time and of what is beyond
+ * it.
+ */
+static void why_throttled(struct why_mean *chosen, struct why_mean *usual)
+{
+	double share = chosen->off_ns > 0 ? chosen->throttled_ns / chosen->off_ns : 0;
+	double usual_share = usual->off_ns > 0 ? usual->throttled_ns / usual->off_ns : 0;
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		double *of_chosen = chosen->split.part[a], *of_usual = usual->split.part[a];
+		double same = fmin(of_chosen[WHY_READY], of_usual[WHY_READY]);
+
+		of_chosen[WHY_THROTTLED] = usual_share * same + share * (of_chosen[WHY_READY] - same);
+		of_chosen[WHY_READY] -= of_chosen[WHY_THROTTLED];
+		of_usual[WHY_THROTTLED] = usual_share * of_usual[WHY_READY];
+		of_usual[WHY_READY] -= of_usual[WHY_THROTTLED];
+	}
+}
+
+static void why_parts(
+	const struct why *why, const struct why_mean *chosen, const struct why_mean *usual, struct why_result *ret)
+{
+	double excess_ns = 0;
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		for (enum why_kind k = 0; k < WHY_KIND_MAX; k++) {
+			struct why_part *part = &ret->part[ret->parts];
+			/* Of peers nobody has read the thread: their work has what they were blocked for in it. */
+			bool known = !ret->thread_known || (k != WHY_WORK && k != WHY_BLOCKED);
+
+			if (chosen->split.part[a][k] <= 0 && usual->split.part[a][k] <= 0)
+				continue;
+			*part = (struct why_part){a, k, chosen->split.part[a][k], usual->split.part[a][k],
+				known ? why_peers_median(why->picked, a, k, NULL) : NAN};
+			excess_ns += part->chosen_ns - part->usual_ns;
+			ret->parts++;
+		}
+	}
+	ret->residual_ns = ret->chosen_ns - ret->usual_ns - excess_ns;
+	qsort(ret->part, ret->parts, sizeof(*ret->part), why_compare_excess);
+}
+
+/* Usual steps without intervals are left out, if enough have some. */
+static void why_know_thread(struct why *why, struct why_result *ret)
+{
+	size_t covered = 0;
+
+	for (size_t i = 0; i < why->chosen_count; i++)
+		if (!why_thread_covers(why, why->chosen[i]))
+			return;
+	for (size_t i = 0; i < why->usual_count; i++)
+		covered += why_thread_covers(why, why->usual[i]);
+	if (!covered || covered * 4 < why->usual_count)
+		return;
+	ret->thread_known = true;
+	covered = 0;
+	for (size_t i = 0; i < why->usual_count; i++)
+		if (why_thread_covers(why, why->usual[i]))
+			why->usual[covered++] = why->usual[i];
+	why->usual_count = covered;
+}
+
+int why_explain(struct why *why, struct why_result *ret)
+{
+	double usual_own[ACTIVITY_MAX];
+	struct why_mean chosen, usual;
+
+	*ret = (struct why_result){.who = why->picked->who, .tier = FRAME_TIER_DEVICE};
+	if (!why->chosen_count)
+		return -ENOENT;
+	if (!why->usual_count)
+		return -ENODATA;
+	why_know_thread(why, ret);
+	for (size_t i = 0; i < why->chosen_count; i++)
+		if (why->chosen[i]->tier < ret->tier)
+			ret->tier = why->chosen[i]->tier;
+	why_mean_own(why->usual, why->usual_count, usual_own);
+	why_mean_of(why, why->chosen, why->chosen_count, usual_own, ret, true, &chosen);
+	why_mean_of(why, why->usual, why->usual_count, usual_own, ret, false, &usual);
+	why_behind(&chosen, &usual);
+	why_throttled(&chosen, &usual);
+	ret->chosen = chosen.steps;
+	ret->usual = usual.steps;
+	ret->chosen_ns = chosen.step_ns;
+	ret->usual_ns = usual.step_ns;
+	ret->peers_ns = why_peers_median(why->picked, ACTIVITY_MAX, 0, &ret->peers);
+	ret->major_faults = chosen.faults_known ? chosen.faults / (double)chosen.faults_known : NAN;
+	ret->major_faults_usual = usual.faults_known ? usual.faults / (double)usual.faults_known : NAN;
+	for (size_t i = 0; i < ret->others; i++) {
+		ret->other[i].chosen_ns /= (double)chosen.steps;
+		ret->other[i].usual_ns /= (double)usual.steps;
+	}
+	why_parts(why, &chosen, &usual, ret);
+	qsort(ret->other, ret->others, sizeof(*ret->other), why_compare_other);
+	return 0;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel side of the profile collector: profile_cpu samples the thread on each CPU at the frequency of its perf event,
+ * profile_switch the threads that wait. Only threads of the processes in `profiled` are read, from their own context: at
+ * a sample, and when a thread leaves its CPU to wait; the time that it waited is known when it returns.
+ *
+ * A stack is sent once, in front of the first sample that refers to it; `profile_sent` remembers it by hash.
+ */
+#include "bpf/profile_python.bpf.h"
+
+#include <bpf/bpf_tracing.h>
+
+#define TASK_EXITING 0x4 /* PF_EXITING of linux/sched.h: set before a thread's last switch */
+
+const volatile uint64_t wait_min_ns = 1000000; /* shorter waits are no samples */
+/* Stacks that are read of a waiting thread in a window of 10 ms, most of which wait less than wait_min_ns. */
+const volatile uint32_t reads_max = 40;
+#define READS_WINDOW_NS 10000000ULL
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct rt_profile_process);
+} profiled SEC(".maps");
+
+struct profile_thread {
+	uint64_t left_ns; /* when it left the CPU to wait; 0: it did not */
+	uint64_t stack;
+	uint64_t state[2]; /* of Python: its address, its interpreter's */
+	uint64_t window_ns;
+	uint32_t reads; /* in the window */
+	uint32_t flags; /* RT_PROFILE_* */
+	uint32_t pid;
+	uint32_t pad0;
+	struct rt_profile_stack_event record; /* the stack, to be sent if it waits for long */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct profile_thread);
+} profile_threads SEC(".maps");
+
+/* One entry, all zero: what a new thread starts with. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, struct profile_thread);
+} profile_blank SEC(".maps");
+
+struct sent_key {
+	uint64_t stack;
+	uint64_t pid;
+};
+
+/* Evicting an entry sends its stack once more. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct sent_key);
+	__type(value, uint32_t);
+} profile_sent SEC(".maps");
+
+#define READ(direct, task, field) ((direct) ? (task)->field : BPF_CORE_READ(task, field))
+
+/* The current thread's pthread_self(); 0: unknown on this machine. */
+static __always_inline uint64_t own_pthread(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (!bpf_core_field_exists(((struct thread_struct *)0)->fsbase))
+		return 0;
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
+static __always_inline void count_lost(struct rt_profile_process *process)
+{
+	__sync_fetch_and_add(&process->lost, 1);
+}
+
+static __always_inline void count_time(struct rt_profile_process *process, uint64_t since_ns)
+{
+	__sync_fetch_and_add(&process->took_ns, bpf_ktime_get_ns() - since_ns);
+}
+
+static __always_inline struct rt_quota *profile_quota(uint32_t pid)
+{
+	uint32_t *slot = bpf_map_lookup_elem(&ranks, &pid);
+
+	return slot ? find_quota(*slot) : NULL;
+}
+
+__attribute__((noinline)) int profile_hash(uint32_t program)
+{
+	struct profile_scratch *s = find_scratch(program);
+	uint64_t hash = 1;
+
+	if (!s)
+		return 0;
+	for (uint32_t i = 0; i < RT_PROFILE_NATIVE_MAX; i++) {
+		if (i >= s->record.natives)
+			break;
+		hash = rt_profile_mix(hash, s->record.native[i]);
+	}
+	for (uint32_t i = 0; i < RT_PROFILE_FRAMES_MAX; i++) {
+		const struct rt_profile_frame *frame = &s->record.frame[i];
+
+		if (i >= s->record.frames)
+			break;
+		hash = rt_profile_mix(hash, frame->code);
+		hash = rt_profile_mix(hash, frame->instruction);
+		hash = rt_profile_mix(hash, (uint64_t)frame->print << 32 | frame->flags);
+	}
+	s->record.stack = rt_profile_mix(hash, s->record.state) | 1;
+	return 0;
+}
+
+static __always_inline uint32_t record_bytes(const struct rt_profile_stack_event *record)
+{
+	uint32_t frames = record->frames;
+
+	if (frames > RT_PROFILE_FRAMES_MAX)
+		frames = RT_PROFILE_FRAMES_MAX;
+	return __builtin_offsetof(struct rt_profile_stack_event, frame) + frames * sizeof(struct rt_profile_frame);
+}
+
+static __always_inline bool is_sent(uint64_t stack, uint32_t pid)
+{
+	struct sent_key key = {.stack = stack, .pid = pid};
+
+	return bpf_map_lookup_elem(&profile_sent, &key);
+}
+
+/* Sends the stack unless it was sent; false: lost. */
+static __always_inline bool send_stack(struct rt_profile_stack_event *record, uint32_t pid, uint32_t thread_id)
+{
+	struct sent_key key = {.stack = record->stack, .pid = pid};
+	uint32_t size = record_bytes(record), one = 1;
+	struct rt_quota *quota = profile_quota(pid);
+	uint64_t now_ns = bpf_ktime_get_ns();
+
+	if (is_sent(record->stack, pid))
+		return true;
+	record->event.time_ns = now_ns;
+	record->event.kind = RT_KIND_STACK;
+	record->event.flags = 0;
+	record->event.size_bytes = size;
+	record->event.pid = pid;
+	record->event.thread_id = thread_id;
+	if (!may_send(quota, now_ns, size))
+		return false;
+	if (bpf_ringbuf_output(&events, record, size, BPF_RB_NO_WAKEUP)) {
+		count_drop(RT_KIND_STACK);
+		return false;
+	}
+	if (quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size));
+	bpf_map_update_elem(&profile_sent, &key, &one, BPF_ANY);
+	return true;
+}
+
+static __always_inline void send_sample(struct rt_profile_process *process, struct task_struct *task, uint32_t pid,
+					uint32_t thread_id, const struct rt_profile_sample_event *sample)
+{
+	struct rt_profile_sample_event *event =
+		reserve_rank_event(profile_quota(pid), RT_KIND_SAMPLE, sizeof(*event));
+
+	if (!event) {
+		count_lost(process);
+		return;
+	}
+	event->event.flags = sample->event.flags;
+	event->event.pid = pid;
+	event->event.thread_id = thread_id;
+	event->start_ns = sample->start_ns;
+	event->weight_ns = sample->weight_ns;
+	event->stack = sample->stack;
+	bpf_probe_read_kernel(event->thread_name, RT_COMM_SIZE, __builtin_preserve_access_index(&task->comm));
+	submit_event(event);
+	__sync_fetch_and_add(&process->samples, 1);
+	if (!sample->stack)
+		__sync_fetch_and_add(&process->refused, 1);
+}
+
+/* Reads the current thread's stack into s->record; false: it is not valid. */
+static __always_inline bool read_stack(
+	void *ctx, struct profile_scratch *s, uint32_t program, struct rt_profile_process *process, uint64_t known[2])
+{
+	long bytes;
+
+	__builtin_memcpy(&s->python, &process->python, sizeof(s->python));
+	s->record.frames = 0;
+	s->record.natives = 0;
+	s->record.state = 0;
+	s->record.stack = 0;
+	s->pthread = own_pthread();
+	if (s->python.interps && !(s->pthread && read_python(s, program, known)))
+		return false;
+	bytes = bpf_get_stack(ctx, s->record.native, sizeof(s->record.native), BPF_F_USER_STACK);
+	if (bytes > 0)
+		s->record.natives = (uint32_t)bytes / 8;
+	profile_hash(program);
+	return true;
+}
+
+static __always_inline struct profile_thread *find_thread(
+	struct rt_profile_process *process, uint32_t pid, uint32_t thread_id)
+{
+	struct profile_thread *thread = bpf_map_lookup_elem(&profile_threads, &thread_id);
+	uint32_t zero = 0;
+	const struct profile_thread *blank = bpf_map_lookup_elem(&profile_blank, &zero);
+
+	if (thread && thread->pid == pid)
+		return thread;
+	if (!blank || process->threads >= process->threads_max ||
+	    bpf_map_update_elem(&profile_threads, &thread_id, blank, BPF_ANY))
+		return NULL;
+	__sync_fetch_and_add(&process->threads, 1);
+	thread = bpf_map_lookup_elem(&profile_threads, &thread_id);
+	if (thread)
+		thread->pid = pid;
+	return thread;
+}
+
+SEC("perf_event")
+int profile_cpu(void *ctx)
+{
+	uint64_t id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns();
+	uint32_t pid = id >> 32, thread_id = (uint32_t)id;
+	struct rt_profile_process *process = bpf_map_lookup_elem(&profiled, &pid);
+	struct rt_profile_sample_event sample = {};
+	struct profile_scratch *s = find_scratch(0);
+	struct profile_thread *thread;
+
+	if (!process || !s)
+		return 0;
+	thread = find_thread(process, pid, thread_id);
+	if (!thread) {
+		count_lost(process);
+		return 0;
+	}
+	sample.start_ns = now_ns;
+	sample.weight_ns = process->period_ns;
+	if (!read_stack(ctx, s, 0, process, thread->state))
+		sample.event.flags = RT_PROFILE_REFUSED;
+	else if (send_stack(&s->record, pid, thread_id))
+		sample.stack = s->record.stack;
+	else
+		sample.event.flags = RT_PROFILE_LIMITED;
+	send_sample(process, (struct task_struct *)bpf_get_current_task(), pid, thread_id, &sample);
+	count_time(process, now_ns);
+	return 0;
+}
+
+/* Does it wait, other than for a CPU? */
+static __always_inline bool is_waiting(struct task_struct *task, bool direct)
+{
+	if (bpf_core_field_exists(((struct task_struct *)0)->__state))
+		return READ(direct, task, __state) != 0;
+	return BPF_CORE_READ((struct task_struct___state *)task, state) != 0;
+}
+
+static __always_inline void profile_leave(void *ctx, struct task_struct *prev, bool direct)
+{
+	uint32_t pid = READ(direct, prev, tgid), thread_id = READ(direct, prev, pid);
+	struct rt_profile_process *process = pid ? bpf_map_lookup_elem(&profiled, &pid) : NULL;
+	uint64_t now_ns = bpf_ktime_get_ns();
+	struct profile_scratch *s = find_scratch(1);
+	struct profile_thread *thread;
+
+	if (!process || !s)
+		return;
+	if (READ(direct, prev, flags) & TASK_EXITING) {
+		if (!bpf_map_delete_elem(&profile_threads, &thread_id))
+			__sync_fetch_and_add(&process->threads, -1);
+		return;
+	}
+	if (!is_waiting(prev, direct))
+		return;
+	thread = find_thread(process, pid, thread_id);
+	if (!thread) {
+		count_lost(process);
+		return;
+	}
+	if (now_ns - thread->window_ns >= READS_WINDOW_NS) {
+		thread->window_ns = now_ns;
+		thread->reads = 0;
+	}
+	thread->stack = 0;
+	thread->flags = RT_PROFILE_OFF_CPU;
+	thread->left_ns = now_ns;
+	if (thread->reads >= reads_max) {
+		thread->flags |= RT_PROFILE_LIMITED;
+		return;
+	}
+	thread->reads++;
+	if (!read_stack(ctx, s, 1, process, thread->state)) {
+		thread->flags |= RT_PROFILE_REFUSED;
+	} else {
+		thread->stack = s->record.stack;
+		if (!is_sent(thread->stack, pid))
+			bpf_probe_read_kernel(&thread->record, record_bytes(&s->record), &s->record);
+	}
+	count_time(process, now_ns);
+}
+
+static __always_inline void profile_return(struct task_struct *next, bool direct)
+{
+	uint32_t pid = READ(direct, next, tgid), thread_id = READ(direct, next, pid);
+	struct rt_profile_process *process = pid ? bpf_map_lookup_elem(&profiled, &pid) : NULL;
+	struct profile_thread *thread = process ? bpf_map_lookup_elem(&profile_threads, &thread_id) : NULL;
+	struct rt_profile_sample_event sample = {};
+
+	if (!thread || thread->pid != pid || !thread->left_ns)
+		return;
+	sample.start_ns = thread->left_ns;
+	sample.weight_ns = bpf_ktime_get_ns() - thread->left_ns;
+	sample.event.flags = thread->flags;
+	thread->left_ns = 0;
+	if (sample.weight_ns < wait_min_ns)
+		return;
+	/* A stack that was sent meanwhile by another thread is not in the record. */
+	if (thread->stack && (is_sent(thread->stack, pid) ||
+			      (thread->record.stack == thread->stack && send_stack(&thread->record, pid, thread_id))))
+		sample.stack = thread->stack;
+	else if (thread->stack)
+		sample.event.flags |= RT_PROFILE_LIMITED;
+	send_sample(process, next, pid, thread_id, &sample);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(profile_switch_btf, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (!preempt)
+		profile_leave(ctx, prev, true);
+	profile_return(next, true);
+	return 0;
+}
+
+SEC("raw_tp/sched_switch")
+int profile_switch_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	if (!ctx->args[0])
+		profile_leave(ctx, (struct task_struct *)ctx->args[1], false);
+	profile_return((struct task_struct *)ctx->args[2], false);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

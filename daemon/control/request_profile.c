@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The request `profile`: starts to sample ranks, or says how far a profile is. An outsider gets its own ranks, and a part
+ * of the time.
+ */
+#include <inttypes.h>
+
+#include "daemon/control/control.h"
+#include "daemon/control/request.h"
+#include "daemon/core/context.h"
+#include "daemon/ranks/ranks.h"
+#include "daemon/stacks/profiles.h"
+
+int request_profile_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])
+{
+	const Ranktrace__ProfileRequest *profile = request->profile;
+
+	if (!profile) {
+		snprintf(error, REQUEST_ERROR_BYTES, "the request does not say how long to sample");
+		return -EINVAL;
+	}
+	if (!profile->profile && (!profile->for_ns || profile->for_ns > PROFILES_FOR_MAX_NS)) {
+		snprintf(error, REQUEST_ERROR_BYTES, "a profile takes at most %llu s", PROFILES_FOR_MAX_NS / NSEC_PER_SEC);
+		return -EINVAL;
+	}
+	if (profile->frequency_hz > PROFILES_HZ_MAX) {
+		snprintf(error, REQUEST_ERROR_BYTES, "a profile has at most %u samples a second", PROFILES_HZ_MAX);
+		return -EINVAL;
+	}
+	return request_ranges_valid(request, error);
+}
+
+struct request_profile {
+	const Ranktrace__Request *request;
+	const struct request_peer *outsider; /* NULL: sees all */
+	size_t others;			     /* ranks of other users that were asked for */
+};
+
+static bool request_profile_wanted(void *arg, const struct rank *rank)
+{
+	struct request_profile *profile = arg;
+
+	if (!request_has_rank(profile->request, rank->env.rank))
+		return false;
+	if (profile->outsider && rank->uid != profile->outsider->uid) {
+		profile->others++;
+		return false;
+	}
+	return true;
+}
+
+static int request_profile_refuse(
+	const struct context *context, const struct request_profile *profile, int error, Ranktrace__Response *response)
+{
+	struct profile_progress progress;
+
+	if (error == -ENOENT && profile->others) {
+		response_say(response, "these ranks are of other users: root and members of group %s may profile them",
+			context->config.group[0] ? context->config.group : "ranktrace");
+		return -EPERM;
+	}
+	if (error == -ENOENT && profile->request->n_ranks)
+		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
+	else if (error == -ENOENT)
+		response_say(response, "no training rank runs on this node");
+	else if (error == -EBUSY && profiles_progress(context->profiles, 0, &progress) == 0)
+		response_say(response, "another profile runs, for %.0f more seconds; one runs at a time",
+			(double)progress.remaining_ns / (double)NSEC_PER_SEC + 1);
+	else if (error == -EDQUOT)
+		response_say(response, "a user may have 60 s of profiles in 5 minutes; try again later");
+	else if (error == -EOPNOTSUPP)
+		response_say(response, "the kernel refuses to sample: tracectl status says why");
+	return error;
+}
+
+static Ranktrace__ProfileRank *request_profile_rank(const struct profile_rank_progress *rank)
+{
+	Ranktrace__ProfileRank *item = request_message_new(&ranktrace__profile_rank__descriptor);
+	char *job = strdup(rank->job), *reason = strdup(rank->reason);
+
+	if (!item || !job || !reason) {
+		free(item);
+		free(job);
+		free(reason);
+		return NULL;
+	}
+	item->rank = rank->rank;
+	item->pid = rank->pid;
+	item->job = job;
+	item->instance = rank->instance;
+	item->samples = rank->samples;
+	item->refused = rank->refused;
+	item->lost = rank->lost;
+	item->reason = reason;
+	return item;
+}
+
+static int request_profile_fill(const struct profile_progress *progress, const struct request_peer *outsider,
+	size_t left_out, Ranktrace__Response *response)
+{
+	Ranktrace__ProfileBody *body = request_message_new(&ranktrace__profile_body__descriptor);
+
+	if (!body)
+		return -ENOMEM;
+	response->body_case = RANKTRACE__RESPONSE__BODY_PROFILE;
+	response->profile = body;
+	body->profile = (uint64_t)progress->number;
+	body->running = progress->running;
+	body->remaining_ns = progress->remaining_ns;
+	body->frequency_hz = progress->frequency_hz;
+	body->left_out = left_out;
+	body->ranks = calloc(progress->ranks + 1, sizeof(*body->ranks));
+	if (!body->ranks)
+		return -ENOMEM;
+	for (size_t i = 0; i < progress->ranks; i++) {
+		if (outsider && progress->rank[i].uid != outsider->uid)
+			continue;
+		body->ranks[body->n_ranks] = request_profile_rank(&progress->rank[i]);
+		if (!body->ranks[body->n_ranks])
+			return -ENOMEM;
+		body->n_ranks++;
+	}
+	return 0;
+}
+
+int request_profile(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
+{
+	const struct request_peer *peer = control_peer(context->control);
+	struct request_profile profile = {.request = request};
+	struct profile_wish wish = {
+		.wanted = request_profile_wanted,
+		.arg = &profile,
+		.reason = PROFILE_ASKED,
+		.for_ns = request->profile->for_ns,
+		.frequency_hz = request->profile->frequency_hz ? request->profile->frequency_hz : PROFILES_HZ,
+	};
+	int64_t number = (int64_t)request->profile->profile;
+	struct profile_progress progress;
+	size_t left_out = 0;
+	int r = 0;
+
+	if (!peer || !context->profiles)
+		return -ENOTSUP;
+	if (!request_peer_is_insider(peer, context->config.group)) {
+		profile.outsider = peer;
+		wish.limited = true;
+		wish.uid = peer->uid;
+	}
+	if (!number)
+		r = profiles_start(context->profiles, &wish, &number, &left_out);
+	if (r < 0)
+		return request_profile_refuse(context, &profile, r, response);
+	r = profiles_progress(context->profiles, number, &progress);
+	if (r == -ENOENT)
+		response_say(response, "profile %" PRId64 " is none of the last ones", number);
+	return r < 0 ? r : request_profile_fill(&progress, profile.outsider, left_out, response);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a slow rank does that its peers do not: evidence of its finding, with function and line. After each profile with
+ * the rank and a peer, libexec/ranktrace/diff compares them, as a process of its own: names of functions are what the
+ * rank's user chooses. One runs at a time. State is in online_internal.h.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "analyzers/base/text.h"
+#include "daemon/base/log.h"
+#include "daemon/base/spawn.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/stacks/profiles.h"
+#include "daemon/worker/worker.h"
+
+#define ONLINE_PROFILE_STORED_NS (2 * NSEC_PER_SEC)   /* after its end: the store has its rows */
+#define ONLINE_PROFILE_LONGEST_NS (30 * NSEC_PER_SEC) /* 4 ranks of 200 threads took 2 s */
+#define ONLINE_PROFILE_NICE 19
+
+static bool online_profile_lasts(const struct finding *finding)
+{
+	return finding->kind == FINDING_SLOW_RANK && finding->rank >= 0 &&
+	       (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
+}
+
+static struct online_profile *online_profile_find(struct online *online, uint64_t id)
+{
+	for (size_t i = 0; i < ONLINE_PROFILES_MAX; i++)
+		if (id && online->profiles.of[i].last.id == id)
+			return &online->profiles.of[i];
+	return NULL;
+}
+
+/* The profile has the rank and a peer of its job. */
+static bool online_profile_has(const struct profile_progress *progress, const struct finding *finding)
+{
+	size_t ranks = 0;
+	bool own = false;
+
+	for (size_t i = 0; i < progress->ranks; i++)
+		if (streq(progress->rank[i].job, finding->job)) {
+			ranks++;
+			own |= progress->rank[i].rank == finding->rank;
+		}
+	return own && ranks > 1;
+}
+
+static int online_profile_start(struct online *online, struct online_profile *of, int64_t number, uint64_t now_ns)
+{
+	struct online_profiles *profiles = &online->profiles;
+	_cleanup_close_ int ours = -1, its = -1;
+	char path[PATH_MAX], rank[16], profile[24];
+	const char *argv[12] = {
+		path, "--line", "--state-dir", online->context->config.state_dir, "--rank", rank, "--profile", profile};
+	int ends[2], r;
+
+	worker_program("diff", path, sizeof(path));
+	snprintf(rank, sizeof(rank), "%" PRId32, of->last.rank);
+	snprintf(profile, sizeof(profile), "%" PRId64, number);
+	if (of->last.job[0]) {
+		argv[8] = "--job";
+		argv[9] = of->last.job;
+	}
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	ours = ends[0];
+	its = ends[1];
+	r = spawn_program((char *const *)argv, environ, its, STDOUT_FILENO, &profiles->pid); /* does not change argv */
+	if (r < 0) {
+		profiles->pid = 0;
+		return r;
+	}
+	(void)setpriority(PRIO_PROCESS, (id_t)profiles->pid, ONLINE_PROFILE_NICE);
+	profiles->fd = TAKE_FD(ours);
+	profiles->began_ns = now_ns;
+	profiles->id = of->last.id;
+	profiles->used = 0;
+	return 0;
+}
+
+static void online_profile_read(struct online_profiles *profiles)
+{
+	size_t left = sizeof(profiles->said) - 1 - profiles->used;
+	ssize_t n = left ? read(profiles->fd, profiles->said + profiles->used, left) : 0;
+
+	profiles->used += n > 0 ? (size_t)n : 0;
+	profiles->said[profiles->used] = 0;
+}
+
+/* "30000000 0 step burn (gpt.py:54)"; false: nothing is sure. */
+static bool online_profile_parse(const char *said, struct online_profile *of)
+{
+	char unit[8], place[sizeof(of->place)];
+	double own_ns, peers_ns;
+
+	if (sscanf(said, "%lf %lf %7s %63[^\n]", &own_ns, &peers_ns, unit, place) != 4 || !(own_ns > 0) ||
+		!(peers_ns >= 0))
+		return false;
+	of->own_ns = own_ns;
+	of->peers_ns = peers_ns;
+	of->seconds = streq(unit, "second");
+	(void)copy_text(of->place, sizeof(of->place), text_clean(place));
+	return true;
+}
+
+void online_profile_end(struct online *online)
+{
+	struct online_profiles *profiles = &online->profiles;
+
+	if (!profiles->pid)
+		return;
+	kill(profiles->pid, SIGKILL);
+	while (waitpid(profiles->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(profiles->fd);
+	profiles->pid = 0;
+}
+
+/* The comparison has ended: its finding is published again, with what it found. */
+static void online_profile_take(struct online *online, int status)
+{
+	struct online_profiles *profiles = &online->profiles;
+	struct online_profile *of = online_profile_find(online, profiles->id);
+	struct finding f;
+
+	online_profile_read(profiles);
+	close(profiles->fd);
+	profiles->pid = 0;
+	if (!of || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || !online_profile_parse(profiles->said, of))
+		return;
+	f = of->last;
+	online_profile_add(online, &f);
+	log_info("findings", "rank %" PRId32 " differs from its peers in %s", f.rank, of->place);
+	if (online_profile_lasts(&f))
+		online_publish_put_row(online, &f);
+}
+
+static void online_profile_wait(struct online *online, uint64_t now_ns)
+{
+	struct online_profiles *profiles = &online->profiles;
+	int status = 0;
+	pid_t pid;
+
+	online_profile_read(profiles);
+	pid = waitpid(profiles->pid, &status, WNOHANG);
+	if (pid == profiles->pid)
+		online_profile_take(online, status);
+	else if (now_ns - profiles->began_ns > ONLINE_PROFILE_LONGEST_NS)
+		online_profile_end(online);
+}
+
+void online_profile_tick(struct online *online, uint64_t now_ns)
+{
+	struct online_profiles *profiles = &online->profiles;
+	struct profile_progress progress;
+
+	if (profiles->pid) {
+		online_profile_wait(online, now_ns);
+		return;
+	}
+	if (!online->context->profiles || profiles_progress(online->context->profiles, 0, &progress) < 0 ||
+		progress.running)
+		return;
+	if (progress.number != profiles->number) {
+		profiles->number = progress.number;
+		profiles->ended_ns = now_ns;
+	}
+	if (now_ns - profiles->ended_ns < ONLINE_PROFILE_STORED_NS)
+		return;
+	for (size_t i = 0; i < ONLINE_PROFILES_MAX && !profiles->pid; i++) {
+		struct online_profile *of = &profiles->of[i];
+
+		/* What was sampled before it began says nothing about it. */
+		if (!of->last.id || of->number == progress.number || !online_profile_lasts(&of->last) ||
+			of->last.since_ns > profiles->ended_ns || !online_profile_has(&progress, &of->last))
+			continue;
+		of->number = progress.number;
+		if (online_profile_start(online, of, progress.number, now_ns) < 0)
+			log_info("findings", "cannot compare profile %" PRId64, progress.number);
+	}
+}
+
+void online_profile_note(struct online *online, const struct finding *finding)
+{
+	struct online_profile *of = online_profile_find(online, finding->id);
+
+	if (!of && online_profile_lasts(finding)) {
+		of = &online->profiles.of[online->profiles.next++ % ONLINE_PROFILES_MAX];
+		*of = (struct online_profile){.number = 0};
+	}
+	if (of)
+		of->last = *finding;
+}
+
+void online_profile_add(struct online *online, struct finding *finding)
+{
+	const struct online_profile *of = online_profile_find(online, finding->id);
+	char own[32], peers[32] = "0";
+
+	if (!of || !of->place[0])
+		return;
+	if (of->peers_ns > 0)
+		(void)text_format_duration((uint64_t)of->peers_ns, peers, sizeof(peers));
+	text_append(finding->sentence, sizeof(finding->sentence), "; it spends %s %s in %s, its peers %s",
+		text_format_duration((uint64_t)of->own_ns, own, sizeof(own)), of->seconds ? "of each second" : "a step",
+		of->place, peers);
+	finding_add(finding, "function", "ns", of->own_ns, of->peers_ns, of->place);
+}

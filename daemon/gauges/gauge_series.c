@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gauges/gauges_internal.h"
+
+#include <math.h>
+
+struct series {
+	const struct gauge *gauge;
+	char object[GAUGE_OBJECT_BYTES];
+	uint64_t seen_ns;  /* of the last sample; 0: none yet */
+	double counter;	   /* of a rate, the last sample as read */
+	uint64_t start_ns; /* of the open row */
+	uint64_t samples;  /* in it; 0: no row is open */
+	double sum, least, most;
+	uint64_t round; /* of the batch that had it */
+};
+
+struct gauge_serieses {
+	struct gauge_sink sink;
+	unsigned rows_per_second;
+	double rows_left; /* that may be written now */
+	uint64_t time_ns; /* of the last batch */
+	uint64_t round, rows, left_out;
+	size_t count, capacity, max;
+	size_t next; /* batches repeat: where the next sample's series is */
+	struct series *series;
+};
+
+struct gauge_serieses *gauge_serieses_new(unsigned rows_per_second, size_t max, const struct gauge_sink *sink)
+{
+	struct gauge_serieses *serieses = calloc(1, sizeof(*serieses));
+
+	if (!serieses)
+		return NULL;
+	serieses->sink = *sink;
+	serieses->rows_per_second = rows_per_second;
+	serieses->rows_left = (double)rows_per_second * GAUGE_BURST_S;
+	serieses->max = max;
+	return serieses;
+}
+
+static void gauge_series_end_row(struct gauge_serieses *serieses, struct series *series)
+{
+	if (!series->samples)
+		return;
+	serieses->sink.row(serieses->sink.arg, &(struct gauge_row){
+						       .gauge = series->gauge,
+						       .object = series->object,
+						       .start_ns = series->start_ns,
+						       .duration_ns = series->seen_ns - series->start_ns,
+						       .value = series->sum / (double)series->samples,
+						       .least = series->least,
+						       .most = series->most,
+					       });
+	series->samples = 0;
+	serieses->rows++;
+	serieses->rows_left--;
+}
+
+void gauge_serieses_end(struct gauge_serieses *serieses)
+{
+	for (size_t i = 0; i < serieses->count; i++)
+		gauge_series_end_row(serieses, &serieses->series[i]);
+	serieses->count = 0;
+	serieses->next = 0;
+}
+
+struct gauge_serieses *gauge_serieses_free(struct gauge_serieses *serieses)
+{
+	if (!serieses)
+		return NULL;
+	gauge_serieses_end(serieses);
+	free(serieses->series);
+	free(serieses);
+	return NULL;
+}
+
+static bool gauge_series_is(const struct series *series, const struct gauge_read *read)
+{
+	return series->gauge == read->gauge && streq(series->object, read->object);
+}
+
+static struct series *gauge_series_add(struct gauge_serieses *serieses, const struct gauge_read *read)
+{
+	struct series *series;
+
+	if (serieses->count == serieses->capacity) {
+		size_t capacity = serieses->capacity ? serieses->capacity * 2 : 64;
+
+		series = serieses->count < serieses->max ? realloc(serieses->series, capacity * sizeof(*series)) : NULL;
+		if (!series)
+			return NULL;
+		serieses->series = series;
+		serieses->capacity = capacity;
+	}
+	if (serieses->count >= serieses->max)
+		return NULL;
+	series = &serieses->series[serieses->count++];
+	*series = (struct series){.gauge = read->gauge};
+	(void)copy_text(series->object, sizeof(series->object), read->object);
+	return series;
+}
+
+static struct series *gauge_series_of(struct gauge_serieses *serieses, const struct gauge_read *read)
+{
+	for (size_t n = 0; n < serieses->count; n++) {
+		size_t i = (serieses->next + n) % serieses->count;
+
+		if (!gauge_series_is(&serieses->series[i], read))
+			continue;
+		serieses->next = i + 1;
+		return &serieses->series[i];
+	}
+	return gauge_series_add(serieses, read);
+}
+
+/* The increase a second; false: the first sample, or the counter began again. */
+static bool gauge_series_rate(struct series *series, uint64_t time_ns, double counter, double *ret)
+{
+	double before = series->counter;
+	bool known = series->seen_ns && time_ns > series->seen_ns && counter >= before;
+
+	series->counter = counter;
+	if (known)
+		*ret = (counter - before) * 1e9 / (double)(time_ns - series->seen_ns);
+	return known;
+}
+
+/* Does a new row begin with this sample? */
+static bool gauge_series_is_over(
+	const struct gauge_serieses *serieses, const struct series *series, uint64_t time_ns, double value)
+{
+	double mean = series->sum / (double)series->samples;
+	uint64_t covered_ns = time_ns - series->start_ns;
+
+	/* Changes beyond the rows of a second lengthen rows; 1: one row is left. */
+	if (serieses->rows_left < 1)
+		return false;
+	return fabs(value - mean) > series->gauge->step || covered_ns > GAUGE_STEADY_NS ||
+	       (covered_ns > GAUGE_ROW_NS &&
+		       (series->least < series->most || value < series->least || value > series->most));
+}
+
+static void gauge_series_feed(struct gauge_serieses *serieses, struct series *series, uint64_t time_ns, double value)
+{
+	uint64_t before_ns = series->seen_ns;
+
+	if (series->gauge->kind == GAUGE_RATE && !gauge_series_rate(series, time_ns, value, &value)) {
+		gauge_series_end_row(serieses, series);
+		series->seen_ns = time_ns;
+		return;
+	}
+	if (serieses->sink.sample)
+		serieses->sink.sample(serieses->sink.arg, time_ns, series->gauge, series->object, value);
+	if (series->samples && gauge_series_is_over(serieses, series, time_ns, value))
+		gauge_series_end_row(serieses, series);
+	if (!series->samples) {
+		series->start_ns = before_ns ? before_ns : time_ns;
+		series->sum = 0;
+		series->least = series->most = value;
+	}
+	series->samples++;
+	series->sum += value;
+	series->least = fmin(series->least, value);
+	series->most = fmax(series->most, value);
+	series->seen_ns = time_ns;
+}
+
+/* The order is kept: the next batch has most of them in it. */
+static void gauge_serieses_forget(struct gauge_serieses *serieses)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < serieses->count; i++) {
+		if (serieses->series[i].round == serieses->round) {
+			if (kept < i)
+				serieses->series[kept] = serieses->series[i];
+			kept++;
+		} else {
+			gauge_series_end_row(serieses, &serieses->series[i]);
+		}
+	}
+	serieses->count = kept;
+}
+
+void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_batch *batch)
+{
+	double rows_max = (double)serieses->rows_per_second * GAUGE_BURST_S;
+	double passed_s = serieses->time_ns ? (double)(batch->time_ns - serieses->time_ns) / 1e9 : 0;
+
+	serieses->rows_left = fmin(rows_max, serieses->rows_left + passed_s * serieses->rows_per_second);
+	serieses->time_ns = batch->time_ns;
+	serieses->left_out += batch->left_out;
+	serieses->round++;
+	serieses->next = 0;
+	for (size_t i = 0; i < batch->count; i++) {
+		struct series *series = gauge_series_of(serieses, &batch->read[i]);
+
+		if (!series) {
+			serieses->left_out++;
+			continue;
+		}
+		series->round = serieses->round;
+		gauge_series_feed(serieses, series, batch->time_ns, batch->read[i].value);
+	}
+	if (serieses->count > batch->count)
+		gauge_serieses_forget(serieses);
+}
+
+size_t gauge_serieses_count(const struct gauge_serieses *serieses)
+{
+	return serieses->count;
+}
+
+uint64_t gauge_serieses_rows(const struct gauge_serieses *serieses)
+{
+	return serieses->rows;
+}
+
+uint64_t gauge_serieses_left_out(const struct gauge_serieses *serieses)
+{
+	return serieses->left_out;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/gauges/gauges.h"
+
+#include "analyzers/gauges/card_gauges.h"
+#include "daemon/base/log.h"
+#include "daemon/core/context.h"
+#include "daemon/gauges/gauges_internal.h"
+#include "daemon/store/store.h"
+
+#define SILENT_NS (10 * NSEC_PER_SEC) /* a source that is read but gives nothing for so long is reported */
+#define END_WAIT_NS (NSEC_PER_SEC / 2)
+
+#define GAUGE_SOURCE(name) extern const struct gauge_source gauge_source_##name;
+#include "daemon/gauges/sources.def"
+#undef GAUGE_SOURCE
+
+const struct gauge_source *const gauge_sources[] = {
+#define GAUGE_SOURCE(name) &gauge_source_##name,
+#include "daemon/gauges/sources.def"
+#undef GAUGE_SOURCE
+};
+
+#define SOURCES ARRAY_SIZE(gauge_sources)
+const unsigned gauge_sources_count = SOURCES;
+_Static_assert(SOURCES <= GAUGE_THREAD_SOURCES, "sources of one thread");
+
+struct gauges_source {
+	struct gauges *gauges;
+	const struct gauge_source *source;
+	struct gauge_thread *thread; /* that reads it; the last source of it frees it */
+	size_t place;		     /* in the thread */
+	struct gauge_serieses *serieses;
+	uint64_t read_ns; /* CLOCK_MONOTONIC; of the start before the first */
+	bool silent;	  /* reported */
+};
+
+struct gauges {
+	struct context *context;
+	struct card_gauges *card_gauges;
+	struct gauge_thread *shared;
+	int64_t cards;
+	struct gauges_source source[SOURCES];
+};
+
+static const struct gauge_roots default_roots = {
+	.proc = "/proc",
+	.sys = "/sys",
+	.kernel_log = "/dev/kmsg",
+	.nvml = "libnvidia-ml.so.1",
+	.dcmi = "libdcmi.so",
+};
+
+static void gauges_put_row(void *arg, const struct gauge_row *row)
+{
+	const struct gauges_source *source = arg;
+	struct store *store = source->gauges->context->store;
+	bool varies = row->least < row->most;
+
+	store_put_gauges(store, &(struct row_gauges){
+					.start_ns = field_time(store_utc_ns(store, row->start_ns)),
+					.duration_ns = field_duration(row->duration_ns),
+					.source = field_text(source->source->name),
+					.object = field_text_if(row->object),
+					.name = field_text(row->gauge->name),
+					.value = field_real(row->value),
+					.least = field_real_if(varies, row->least),
+					.most = field_real_if(varies, row->most),
+					.unit = field_text(row->gauge->unit),
+				});
+}
+
+static void gauges_on_sample(void *arg, uint64_t time_ns, const struct gauge *gauge, const char *object, double value)
+{
+	const struct gauges_source *source = arg;
+
+	card_gauges_sample(source->gauges->card_gauges, time_ns, object, gauge->name, value);
+}
+
+static void gauges_put_messages(const struct gauges_source *source, const struct gauge_batch *batch)
+{
+	struct store *store = source->gauges->context->store;
+
+	for (size_t i = 0; i < batch->texts; i++) {
+		const struct gauge_text *text = &batch->text[i];
+
+		store_put_kernel_messages(store, &(struct row_kernel_messages){
+							 .start_ns = field_time(store_utc_ns(store, batch->time_ns)),
+							 .kind = field_text(text->kind),
+							 .object = field_text_if(text->object),
+							 .number = field_int_if(text->number, text->number),
+							 .message = field_text(text->text),
+						 });
+	}
+}
+
+static void gauges_put_cards(struct gauges *gauges, const struct gauge_batch *batch)
+{
+	struct store *store = gauges->context->store;
+
+	for (size_t i = 0; i < batch->cards; i++) {
+		const struct gauge_card *card = &batch->card[i];
+
+		card_gauges_card(gauges->card_gauges, card->object, card->minor);
+		store_put_cards(store, &(struct row_cards){
+					       .object = field_text(card->object),
+					       .pci = field_text_if(card->pci),
+					       .serial = field_text_if(card->serial),
+					       .name = field_text_if(card->name),
+					       .minor = field_int_if(card->minor >= 0, card->minor),
+					       .card_key = field_int(++gauges->cards),
+				       });
+	}
+}
+
+static void gauges_take(struct gauges *gauges, struct gauge_thread *thread)
+{
+	struct gauge_batch *batch;
+
+	while ((batch = gauge_thread_take(thread))) {
+		struct gauges_source *source = &gauges->source[batch->source];
+
+		if (source->silent)
+			log_notice("gauges", "%s answers again", source->source->name);
+		source->silent = false;
+		source->read_ns = batch->time_ns;
+		gauge_serieses_feed(source->serieses, batch);
+		gauges_put_messages(source, batch);
+		gauges_put_cards(gauges, batch);
+		gauge_batch_free(batch);
+	}
+}
+
+/* A source that hangs: what it said last holds no longer. */
+static void gauges_check_silence(struct gauges_source *source, uint64_t now_ns)
+{
+	struct gauge_opened opened;
+
+	gauge_thread_opened(source->thread, source->place, &opened);
+	if (source->silent || opened.result < 0 || now_ns < source->read_ns + SILENT_NS)
+		return;
+	source->silent = true;
+	gauge_serieses_end(source->serieses);
+	log_warning("gauges", "%s has not answered for %u s; trying on", source->source->name,
+		(unsigned)(SILENT_NS / NSEC_PER_SEC));
+}
+
+void gauges_tick(struct gauges *gauges, uint64_t now_ns)
+{
+	if (!gauges)
+		return;
+	for (size_t i = 0; i < SOURCES; i++) {
+		struct gauges_source *source = &gauges->source[i];
+
+		if (source->place == 0)
+			gauges_take(gauges, source->thread);
+	}
+	for (size_t i = 0; i < SOURCES; i++)
+		gauges_check_silence(&gauges->source[i], now_ns);
+}
+
+static void gauges_freep(struct gauges **gauges)
+{
+	*gauges = gauges_free(*gauges);
+}
+
+static int gauges_start(struct gauges *gauges, const struct gauge_roots *roots)
+{
+	unsigned shared[SOURCES];
+	size_t count = 0;
+	int r;
+
+	for (unsigned i = 0; i < SOURCES; i++) {
+		struct gauges_source *source = &gauges->source[i];
+
+		source->place = source->source->blocks ? 0 : count;
+		if (!source->source->blocks)
+			shared[count++] = i;
+		else if ((r = gauge_thread_new(roots, &i, 1, GAUGES_MAX, &source->thread)) < 0)
+			return r;
+	}
+	r = gauge_thread_new(roots, shared, count, GAUGES_MAX, &gauges->shared);
+	for (size_t i = 0; r >= 0 && i < count; i++)
+		gauges->source[shared[i]].thread = gauges->shared;
+	return r;
+}
+
+int gauges_new_at(struct context *context, const struct gauge_roots *given, struct gauges **ret)
+{
+	_cleanup_(gauges_freep) struct gauges *gauges = calloc(1, sizeof(*gauges));
+	struct gauge_roots roots = {
+		.proc = given->proc ? given->proc : default_roots.proc,
+		.sys = given->sys ? given->sys : default_roots.sys,
+		.kernel_log = given->kernel_log ? given->kernel_log : default_roots.kernel_log,
+		.nvml = given->nvml ? given->nvml : default_roots.nvml,
+		.dcmi = given->dcmi ? given->dcmi : default_roots.dcmi,
+	};
+	int r;
+
+	if (!gauges)
+		return -ENOMEM;
+	gauges->context = context;
+	gauges->card_gauges = card_gauges_new();
+	if (!gauges->card_gauges)
+		return -ENOMEM;
+	for (size_t i = 0; i < SOURCES; i++) {
+		struct gauges_source *source = &gauges->source[i];
+
+		source->gauges = gauges;
+		source->source = gauge_sources[i];
+		source->read_ns = monotonic_ns();
+		source->serieses = gauge_serieses_new(source->source->rows_per_second, GAUGES_MAX,
+			&(struct gauge_sink){gauges_put_row, gauges_on_sample, source});
+		if (!source->serieses)
+			return -ENOMEM;
+	}
+	r = gauges_start(gauges, &roots);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(gauges);
+	return 0;
+}
+
+int gauges_new(struct context *context, struct gauges **ret)
+{
+	return gauges_new_at(context, &default_roots, ret);
+}
+
+struct gauges *gauges_free(struct gauges *gauges)
+{
+	if (!gauges)
+		return NULL;
+	for (size_t i = 0; i < SOURCES; i++) {
+		if (gauges->source[i].source && gauges->source[i].source->blocks)
+			gauge_thread_free(gauges->source[i].thread, END_WAIT_NS);
+		gauge_serieses_free(gauges->source[i].serieses);
+	}
+	gauge_thread_free(gauges->shared, END_WAIT_NS);
+	card_gauges_free(gauges->card_gauges);
+	free(gauges);
+	return NULL;
+}
+
+struct card_gauges *gauges_cards(const struct gauges *gauges)
+{
+	return gauges ? gauges->card_gauges : NULL;
+}
+
+bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_status *ret)
+{
+	const struct gauges_source *source;
+	struct gauge_opened opened;
+
+	if (!gauges || index >= SOURCES)
+		return false;
+	source = &gauges->source[index];
+	gauge_thread_opened(source->thread, source->place, &opened);
+	*ret = (struct gauges_status){
+		.source = source->source,
+		.count = gauge_serieses_count(source->serieses),
+		.rows = gauge_serieses_rows(source->serieses),
+		.left_out = gauge_serieses_left_out(source->serieses),
+		.state = source->silent		    ? GAUGES_SILENT
+			 : !opened.opened	    ? GAUGES_OPENING
+			 : opened.result == -ENOENT ? GAUGES_ABSENT
+			 : opened.result < 0	    ? GAUGES_REFUSED
+						    : GAUGES_READ,
+	};
+	ret->silent_ns = source->silent ? monotonic_ns() - source->read_ns : 0;
+	(void)copy_text(ret->why, sizeof(ret->why), opened.why);
+	return true;
+}

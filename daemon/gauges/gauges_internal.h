@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by gauges.c (sources, store), gauge_thread.c (reading), gauge_batch.c (what was read), gauge_series.c (rows).
+ */
+#ifndef RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
+#define RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
+
+#include "daemon/gauges/gauges.h"
+
+/* What a thread has read in one second: filled by it (gauge.h), then owned and read by the loop. */
+
+#define GAUGE_MESSAGES_MAX 32 /* a second and source; the others are counted */
+
+struct gauge_read {
+	const struct gauge *gauge;
+	double value;
+	char object[GAUGE_OBJECT_BYTES];
+};
+
+struct gauge_text {
+	char kind[24], object[GAUGE_OBJECT_BYTES], text[GAUGE_MESSAGE_BYTES];
+	int64_t number;
+};
+
+#define GAUGE_CARDS_MAX 64
+
+struct gauge_batch {
+	unsigned source;  /* index in gauge_sources */
+	uint64_t time_ns; /* CLOCK_MONOTONIC, when it was read */
+	size_t count, capacity, max;
+	uint64_t left_out; /* samples and messages beyond the bounds */
+	struct gauge_read *read;
+	size_t texts;
+	struct gauge_text text[GAUGE_MESSAGES_MAX];
+	size_t cards;
+	struct gauge_card card[GAUGE_CARDS_MAX];
+	struct gauge_batch *next;
+};
+
+struct gauge_batch *gauge_batch_new(unsigned source, size_t max);
+struct gauge_batch *gauge_batch_free(struct gauge_batch *batch);
+
+/* Samples to rows: what one source gives, each gauge and object a series. Pure. */
+
+#define GAUGE_ROW_NS (10 * NSEC_PER_SEC)    /* a row whose samples differ covers no more */
+#define GAUGE_STEADY_NS (60 * NSEC_PER_SEC) /* nor one whose samples are equal */
+#define GAUGE_BURST_S 10		    /* rows of so many seconds at once */
+
+struct gauge_row {
+	const struct gauge *gauge;
+	const char *object;
+	uint64_t start_ns, duration_ns; /* CLOCK_MONOTONIC, from the sample before the first to the last */
+	double value, least, most;
+};
+
+struct gauge_sink {
+	void (*row)(void *arg, const struct gauge_row *row);
+	/* Each sample, a rate as its increase a second. NULL: not wanted. */
+	void (*sample)(void *arg, uint64_t time_ns, const struct gauge *gauge, const char *object, double value);
+	void *arg;
+};
+
+struct gauge_serieses;
+
+/* rows_per_second: stored at most, in the mean. */
+struct gauge_serieses *gauge_serieses_new(unsigned rows_per_second, size_t max, const struct gauge_sink *sink);
+/* Ends the open rows. */
+struct gauge_serieses *gauge_serieses_free(struct gauge_serieses *serieses);
+/* A second's samples; what is not among them any more ends. */
+void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_batch *batch);
+/* Nothing came: all rows end, and rates begin again. */
+void gauge_serieses_end(struct gauge_serieses *serieses);
+size_t gauge_serieses_count(const struct gauge_serieses *serieses);
+uint64_t gauge_serieses_rows(const struct gauge_serieses *serieses);
+uint64_t gauge_serieses_left_out(const struct gauge_serieses *serieses);
+
+/*
+ * A thread that reads sources once a second and hands over what they gave. It may hang in a driver: the loop only
+ * takes what is there, and a thread that does not end is abandoned with what it uses.
+ */
+
+#define GAUGE_THREAD_SOURCES 16
+#define GAUGE_BATCHES_MAX 64 /* that wait for the loop; beyond, seconds are not read */
+
+struct gauge_thread;
+
+struct gauge_opened {
+	bool opened; /* tried */
+	int result;  /* of open(), or of a read that ended it */
+	char why[160];
+	uint64_t read_ns; /* CLOCK_MONOTONIC of its last read; 0: none */
+};
+
+/* source: indices in gauge_sources. */
+int gauge_thread_new(const struct gauge_roots *roots, const unsigned *source, size_t sources, size_t samples_max,
+	struct gauge_thread **ret);
+/* Takes what was read, oldest first; the caller frees each. NULL: nothing. */
+struct gauge_batch *gauge_thread_take(struct gauge_thread *thread);
+/* How its source-th one is (as given to gauge_thread_new()). */
+void gauge_thread_opened(struct gauge_thread *thread, size_t source, struct gauge_opened *ret);
+/* Waits for its end for wait_ns at most. */
+struct gauge_thread *gauge_thread_free(struct gauge_thread *thread, uint64_t wait_ns);
+
+#endif

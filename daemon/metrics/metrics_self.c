@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families of the daemon itself. */
+#include <sys/resource.h>
+#include "bpf/event.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/metrics/metrics_internal.h"
+
+static struct metrics_labels metrics_label(const char *name, const char *value)
+{
+	struct metrics_labels labels;
+
+	labels.used = 0;
+	metrics_labels_add(&labels, name, value);
+	return labels;
+}
+
+void metrics_of_build(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	struct metrics_labels labels = metrics_label("version", RANKTRACE_VERSION);
+
+	metrics_labels_add(&labels, "node", gather->context->host);
+	metrics_page_count(page, &labels, 1);
+}
+
+void metrics_of_uptime_seconds(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_seconds(page, NULL, gather->now_ns - gather->context->started_ns);
+}
+
+static uint64_t metrics_timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
+}
+
+void metrics_of_cpu_seconds(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system");
+	struct rusage usage = {0};
+
+	(void)gather;
+	getrusage(RUSAGE_SELF, &usage);
+	metrics_page_seconds(page, &user, metrics_timeval_ns(usage.ru_utime));
+	metrics_page_seconds(page, &system, metrics_timeval_ns(usage.ru_stime));
+}
+
+void metrics_of_resident_bytes(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+
+	(void)gather;
+	if (f && fscanf(f, "%*u %lu", &pages) == 1)
+		metrics_page_count(page, NULL, (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+void metrics_of_loop_lag_seconds(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_seconds(page, NULL, lag_last_minute(&gather->context->lag, gather->now_ns));
+}
+
+void metrics_of_processes(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	static const char *const roles[RANK_ROLE_MAX] = {"rank", "child", "launcher"};
+
+	for (enum rank_role role = 0; role < RANK_ROLE_MAX; role++) {
+		struct metrics_labels labels = metrics_label("role", roles[role]);
+
+		metrics_page_count(page, &labels, ranks_count(gather->context->ranks, role));
+	}
+}
+
+void metrics_of_level_on(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		struct metrics_labels labels = metrics_label("level", level_name(level));
+
+		metrics_page_count(page, &labels, gather->context->levels.on[level]);
+	}
+}
+
+void metrics_of_level_probes(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		struct metrics_labels labels = metrics_label("level", level_name(level));
+		uint64_t probes = 0;
+
+		for (size_t i = 0; i < gather->collectors; i++)
+			probes += gather->collector[i]->levels == LEVEL_BIT(level) ? gather->collector_status[i].probes_attached
+										  : gather->collector_status[i].level_probes[level];
+		metrics_page_count(page, &labels, probes);
+	}
+}
+
+void metrics_of_ring_bytes(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	if (gather->context->kernel)
+		metrics_page_count(page, NULL, gather->context->config.ring_size_bytes);
+}
+
+void metrics_of_ring_dropped_records(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	uint64_t drops = 0;
+
+	for (unsigned kind = RT_KIND_NONE + 1; gather->context->kernel && kind < RT_KIND_MAX; kind++)
+		drops += kernel_drops(gather->context->kernel, kind);
+	metrics_page_count(page, NULL, drops);
+}
+
+void metrics_of_records_refused(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	if (gather->context->collectors)
+		metrics_page_count(page, NULL, collectors_refused(gather->context->collectors));
+}
+
+void metrics_of_collector_records(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (size_t i = 0; i < gather->collectors; i++) {
+		struct metrics_labels labels = metrics_label("collector", gather->collector[i]->name);
+
+		metrics_page_count(page, &labels, gather->collector_status[i].events);
+	}
+}
+
+void metrics_of_collector_dropped_records(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (size_t i = 0; i < gather->collectors; i++) {
+		struct metrics_labels labels = metrics_label("collector", gather->collector[i]->name);
+
+		metrics_page_count(page, &labels, gather->collector_status[i].drops);
+	}
+}
+
+void metrics_of_store_bytes(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.size_bytes);
+}
+
+void metrics_of_store_segments(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.segments);
+}
+
+void metrics_of_store_rows(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.rows);
+}
+
+void metrics_of_store_pending_rows(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.rows_pending);
+}
+
+void metrics_of_store_dropped_rows(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (size_t i = 0; i < gather->store.drops_count; i++) {
+		struct metrics_labels labels = metrics_label("table", gather->store.drops[i].table);
+
+		metrics_labels_add(&labels, "reason", gather->store.drops[i].reason);
+		metrics_page_count(page, &labels, gather->store.drops[i].rows);
+	}
+}
+
+void metrics_of_store_removed_segments(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.segments_removed);
+}
+
+void metrics_of_store_corrupt_segments(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.segments_corrupt);
+}
+
+void metrics_of_store_trouble(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->store.trouble[0] != 0);
+}
+
+void metrics_of_page_build_seconds(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_seconds(page, NULL, gather->metrics->build_cpu_ns);
+}
+
+void metrics_of_page_ranks_left_out(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->ranks_left_out);
+}
+
+void metrics_of_page_refused_clients(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_page_count(page, NULL, gather->metrics->refused);
+}

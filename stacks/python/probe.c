@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program in the kernel needs to walk frames itself, and names for what it recorded. */
+#include "daemon/base/util.h"
+#include "stacks/python/pystack_internal.h"
+
+/* The largest of the fields' ends, to which a structure is read. */
+static uint32_t pyprobe_bytes(const uint64_t *offsets, size_t count)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < count; i++)
+		most = offsets[i] > most ? offsets[i] : most;
+	return (uint32_t)(most + sizeof(uint64_t));
+}
+
+int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *ret, enum pystack_refusal *ret_why)
+{
+	const struct pylayout *layout = &stack->layout;
+	uint64_t name = layout->code_qualname ? layout->code_qualname : layout->code_name;
+	/* Bytes among words (owner, entry, first line) end within the word that they are in. */
+	const uint64_t thread[] = {layout->thread_prev, layout->thread_next, layout->thread_interp,
+		layout->thread_pthread, layout->thread_frame};
+	const uint64_t frame[] = {layout->frame_previous, layout->frame_code, layout->frame_instruction,
+		layout->frame_owner & ~7ULL, layout->frame_entry & ~7ULL};
+	const uint64_t code[] = {layout->object_type, layout->code_file, name, layout->code_lines,
+		layout->code_first_line & ~7ULL};
+	struct rt_profile_python python = {
+		.interps = stack->image.runtime + layout->runtime_interps,
+		.code_type = stack->image.code_type,
+		.interp_next = (uint32_t)layout->interp_next,
+		.interp_threads = (uint32_t)layout->interp_threads,
+		.thread_bytes = pyprobe_bytes(thread, ARRAY_SIZE(thread)),
+		.thread_prev = (uint32_t)layout->thread_prev,
+		.thread_next = (uint32_t)layout->thread_next,
+		.thread_interp = (uint32_t)layout->thread_interp,
+		.thread_pthread = (uint32_t)layout->thread_pthread,
+		.thread_frame = (uint32_t)layout->thread_frame,
+		.cframe = layout->cframe,
+		.cframe_frame = (uint32_t)layout->cframe_frame,
+		.cframe_previous = (uint32_t)layout->cframe_previous,
+		.frame_bytes = pyprobe_bytes(frame, ARRAY_SIZE(frame)),
+		.frame_previous = (uint32_t)layout->frame_previous,
+		.frame_code = (uint32_t)layout->frame_code,
+		.frame_instruction = (uint32_t)layout->frame_instruction,
+		.frame_owner = (uint32_t)layout->frame_owner,
+		.frame_entry = (uint32_t)layout->frame_entry,
+		.code_bytes = pyprobe_bytes(code, ARRAY_SIZE(code)),
+		.code_name = (uint32_t)name,
+		.code_file = (uint32_t)layout->code_file,
+		.code_lines = (uint32_t)layout->code_lines,
+		.code_first_line = (uint32_t)layout->code_first_line,
+		.has_complete = layout->code_traceable != 0,
+	};
+
+	*ret_why = PYSTACK_MACHINE;
+#if !defined(__x86_64__)
+	return -ENOTSUP; /* which thread is which is known by the base of a segment */
+#endif
+	*ret_why = PYSTACK_LAYOUT;
+	if (python.thread_bytes > RT_PROFILE_THREAD_BYTES || python.frame_bytes > RT_PROFILE_FRAME_BYTES ||
+		python.code_bytes > RT_PROFILE_CODE_BYTES || layout->object_type != RT_PROFILE_TYPE_AT)
+		return -ENOTSUP;
+	*ret = python;
+	return 0;
+}
+
+void pystack_forget(struct pystack *stack)
+{
+	pymem_forget(stack->memory);
+}
+
+/*
+ * Of a freed object the allocator overwrites the first word, its count of references, with an address or 0. A count is
+ * below 2^32; 3.14 has flags in the highest 16 bits.
+ */
+static bool pyprobe_lives(struct pystack *stack, uint64_t object)
+{
+	uint64_t count;
+
+	return pymem_u64(stack->memory, object, &count) == 0 && (uint32_t)count && !(count >> 32 & 0xffff);
+}
+
+static int pyprobe_print(struct pystack *stack, uint64_t code, uint32_t *ret)
+{
+	const struct pylayout *layout = &stack->layout;
+	uint64_t name, hash, file, lines;
+	uint32_t first_line;
+	int r = pymem_u64(stack->memory, code + (layout->code_qualname ? layout->code_qualname : layout->code_name), &name);
+
+	if (r == 0)
+		r = pymem_u64(stack->memory, name + RT_PROFILE_HASH_AT, &hash);
+	if (r == 0)
+		r = pymem_u64(stack->memory, code + layout->code_file, &file);
+	if (r == 0)
+		r = pymem_u64(stack->memory, code + layout->code_lines, &lines);
+	if (r == 0)
+		r = pymem_read(stack->memory, code + layout->code_first_line, &first_line, sizeof(first_line));
+	if (r == 0 && (!pyprobe_lives(stack, code) || !pyprobe_lives(stack, name) || !pyprobe_lives(stack, file) ||
+			      !pyprobe_lives(stack, lines)))
+		r = -ESTALE;
+	if (r == 0)
+		*ret = rt_profile_print(name, hash, file, lines, first_line);
+	return r;
+}
+
+bool pystack_unchanged(struct pystack *stack, const struct rt_profile_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t print = 0;
+
+		if (pyprobe_print(stack, frames[i].code, &print) < 0 || print != frames[i].print)
+			return false;
+	}
+	return true;
+}
+
+int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, size_t count, struct pystack_stack *ret,
+	enum pystack_refusal *ret_why)
+{
+	ret->count = 0;
+	ret->omitted = 0;
+	/* Outermost first. */
+	for (size_t i = count; i > 0; i--) {
+		const struct pyframe frame = {
+			.code = frames[i - 1].code,
+			.instruction = frames[i - 1].instruction,
+			.entry = frames[i - 1].flags & RT_PROFILE_ENTRY,
+			.complete = frames[i - 1].flags & RT_PROFILE_COMPLETE,
+		};
+		int r = ret->count < ret->capacity ? pyframes_resolve(stack, &frame, &ret->frames[ret->count]) : -ENOBUFS;
+
+		if (r < 0)
+			return pyframes_refuse(r, PYSTACK_BAD_CODE, ret_why);
+		ret->count += (size_t)r;
+	}
+	return 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `tracectl why` on real ranks: slow data loading, then another process on a rank's CPUs: at least 90 % of the excess is given
+# to it, and the parts add up.
+source "$(dirname "$0")/lib.sh"
+[ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
+export RANKTRACE_STATE_DIR=$state
+
+e2e_start
+"$tracectl" set L3=true >/dev/null
+port=$((20000 + RANDOM % 20000))
+pids=()
+for rank in 0 1; do
+	train "ddp$rank" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank OMP_NUM_THREADS=1 TORCHELASTIC_RUN_ID=why MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- \
+		--mode ddp --steps 100000 --sleep-data 20 --hidden 128 --dawdle-file "$work/dawdle.$rank"
+	pids+=("$last")
+done
+wait_for 90 stepping "${pids[0]}" 150 || fail "the ranks store no steps"
+
+# why NAME RANK FROM UNTIL WANTED: WANTED is an expression of a part p; its parts have 90 % of the excess.
+why() {
+	echo "--- $1"
+	"$tracectl" why --rank "$2" --since "$3" --until "$4"
+	"$tracectl" why --json --rank "$2" --since "$3" --until "$4" | "$python_here" -c 'import json, sys
+r = json.load(sys.stdin)
+given = sum(p["excess_ns"] for p in r["parts"] if eval(sys.argv[1]))
+total = sum(p["excess_ns"] for p in r["parts"]) + r["residual_ns"]
+print("%.1f of %.1f ms a step" % (given / 1e6, r["excess_ns"] / 1e6))
+sys.exit(not (r["excess_ns"] > 5e6 and given >= 0.9 * r["excess_ns"] and abs(total - r["excess_ns"]) < 1e4))' "$5" || fail "$1 is not explained"
+}
+now() { date '+%F %T'; }
+
+sleep 5
+echo 100 >"$work/dawdle.1"
+sleep 2
+from=$(now)
+sleep 6
+until=$(now)
+rm "$work/dawdle.1"
+flush
+why "slow data loading" 1 "$from" "$until" 'p["activity"] == "dataloader"'
+why "its peer waits" 0 "$from" "$until" 'p["what"] in ("waiting", "blocked")'
+
+sleep 6
+burners=()
+for _ in 1 2 3 4; do
+	sh -c 'while :; do :; done' &
+	burners+=("$!")
+	children+=("$!")
+done
+for pid in "${burners[@]}"; do taskset -p -c 0 "$pid" >/dev/null; done
+for task in "/proc/${pids[1]}/task"/*; do taskset -p -c 0 "${task##*/}" >/dev/null; done
+for task in "/proc/${pids[0]}/task"/*; do taskset -p -c 1 "${task##*/}" >/dev/null; done
+sleep 2
+from=$(now)
+sleep 6
+until=$(now)
+kill "${burners[@]}"
+flush
+why "other processes on its CPU" 1 "$from" "$until" 'p["what"] == "ready"'
+"$tracectl" why --rank 1 --since "$from" --until "$until" | grep -qE 'its CPU had: (sh|dash|bash) \(pid' || fail "who had the CPU is not named"
+step=$(query "select step from steps where instance = $(instance "${pids[1]}") order by start_ns desc limit 1 offset 20")
+"$tracectl" why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
+echo "why: done"

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uses the pages in headless Chromium: search, zoom, keys, choices. check_pages.py BROWSER PAGE...
+
+A copy of each page gets a script that does what a person does, and reads what the page then says. With PICTURES set to a
+folder, pictures of the pages go there.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+DRIVER = """
+<script>
+const result = {};
+const $ = (id) => document.getElementById(id);
+const canvas = document.querySelector("canvas");
+const text = (id) => $(id).textContent;
+const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const change = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event($(id).tagName === "INPUT" ? "input" : "change")); };
+const click = (x, y) => canvas.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: canvas.getBoundingClientRect().x + x, clientY: canvas.getBoundingClientRect().y + y }));
+try {
+	result.ready = document.body.dataset.ready;
+	result.sum = text("sum0");
+	result.painted = [...canvas.getContext("2d").getImageData(0, 0, canvas.width, Math.min(canvas.height, 400)).data].some((v) => v !== 0);
+	change("search", "burn");
+	result.burn = text("matches");
+	press("n");
+	result.chosen = text("detail");
+	press("Enter");
+	result.zoomed = !$("reset").disabled;
+	press("ArrowUp");
+	result.up = text("detail");
+	press("Escape");
+	result.out = $("reset").disabled;
+	change("search", "no such thing (");
+	result.none = text("matches");
+	change("search", "");
+	click(40, 27);
+	result.clicked = text("detail");
+	press("Escape");
+	if ($("cpu").options.length > 1) { change("cpu", "1"); result.off = text("sum0"); change("cpu", ""); }
+	const start = performance.now();
+	change("search", "level_1");
+	result.search_ms = Math.round(performance.now() - start);
+	result.level = text("matches");
+	change("search", "level_199_");
+	press("n");
+	press("Enter");
+	result.height = canvas.clientHeight;
+	press("Escape");
+	change("search", "");
+	dispatchEvent(new Event("beforeprint"));
+	result.printed = canvas.width;
+	dispatchEvent(new Event("afterprint"));
+	result.functions = $("functions") ? $("functions").rows.length : -1;
+	result.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+} catch (error) { result.error = String(error); }
+const pre = document.createElement("pre");
+pre.id = "result";
+pre.textContent = JSON.stringify(result);
+document.body.append(pre);
+</script>
+"""
+
+
+def run(browser, *arguments):
+    with tempfile.TemporaryDirectory() as folder:
+        return subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+                               f"--user-data-dir={folder}", *arguments], capture_output=True, text=True, timeout=120, check=False).stdout
+
+
+def use(browser, page, width):
+    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as copy:
+        copy.write(open(page, encoding="utf-8").read().replace("</body>", DRIVER + "</body>"))
+        copy.flush()
+        dom = run(browser, f"--window-size={width},900", "--dump-dom", "file://" + copy.name)
+    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
+    assert found, f"{page}: no result; {dom[-300:]}"
+    return json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+
+
+def check(page, result):
+    assert "error" not in result, (page, result)
+    assert result["ready"] == "yes" and result["painted"] and result["out"], (page, result)
+    assert result["none"] == "nothing found" and result["printed"] == 2000, (page, result)
+    assert result["clicked"] and result["wide"] <= 0, (page, result)
+    name = os.path.basename(page)
+    if name == "many.html":
+        assert result["height"] >= 200 * 18, (page, result)
+        assert "places" in result["level"] and result["search_ms"] < 1000, (page, result)
+    else:
+        assert re.search(r"1 places, .*\(", result["burn"]), (page, result)
+        assert result["chosen"].startswith('burn (<gpt>&"x".py:54)') and result["zoomed"], (page, result)
+        assert result["up"].startswith("forward (gpt.py"), (page, result)
+    if name == "diff.html":
+        assert "rank 1: " in result["chosen"] and "its peers: 0" in result["chosen"] and "a step" in result["chosen"], (page, result)
+    else:
+        assert result["functions"] > 5, (page, result)
+
+
+browser_path, *pages = sys.argv[1:]
+for path in pages:
+    for window in (1400, 400):
+        check(path, use(browser_path, path, window))
+pictures = os.environ.get("PICTURES")
+if pictures:
+    for path in pages:
+        stem = os.path.join(pictures, os.path.splitext(os.path.basename(path))[0])
+        run(browser_path, "--window-size=1400,1000", f"--screenshot={stem}.png", "file://" + os.path.abspath(path))
+        run(browser_path, "--window-size=400,1100", f"--screenshot={stem}-narrow.png", "file://" + os.path.abspath(path))
+        run(browser_path, f"--print-to-pdf={stem}.pdf", "--no-pdf-header-footer", "file://" + os.path.abspath(path))
+print(f"{len(pages)} pages used in {os.path.basename(browser_path)}")

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causes of slow cards from their gauges. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/gauges/card_gauges.h"
+
+#define SECOND 1000000000ULL
+#define CARDS 4
+#define BEGIN_S 10000
+
+static struct card_gauges *cards;
+static uint64_t now_s;
+
+static const char *object_of(unsigned card)
+{
+	static const char *const objects[CARDS] = {"GPU-0000", "GPU-1111", "GPU-2222", "GPU-3333"};
+
+	return objects[card];
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	cards = card_gauges_new();
+	now_s = BEGIN_S;
+	for (unsigned i = 0; i < CARDS; i++)
+		card_gauges_card(cards, object_of(i), (int)i + 4);
+	return cards ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	card_gauges_free(cards);
+	return 0;
+}
+
+static void sample(unsigned card, const char *name, double value)
+{
+	card_gauges_sample(cards, now_s * SECOND, object_of(card), name, value);
+}
+
+/* A minute of all cards; card 1 alone has the gauge at `odd`. */
+static void run(unsigned count, const char *name, double usual, double odd, double clock, double odd_clock)
+{
+	for (unsigned s = 0; s < 60; s++, now_s++)
+		for (unsigned i = 0; i < count; i++) {
+			unsigned card = count == 1 ? 1 : i;
+
+			sample(card, name, card == 1 ? odd : usual);
+			sample(card, "clock_sm", card == 1 ? odd_clock : clock);
+		}
+}
+
+/* Of rank 1, open for a minute, on the card with node 5. */
+static struct finding finding_of(uint64_t id)
+{
+	return (struct finding){.id = id,
+		.kind = FINDING_SLOW_RANK,
+		.cause = CAUSE_COMPUTE,
+		.activity = ACTIVITY_BACKWARD,
+		.state = FINDING_OPEN,
+		.severity = SEVERITY_WARNING,
+		.rank = 1,
+		.host = "node-a",
+		.card = "5",
+		.since_ns = (now_s - 60) * SECOND,
+		.slowdown = 1.3};
+}
+
+static const struct finding_evidence *evidence_of(const struct finding *finding, const char *name)
+{
+	for (size_t i = 0; i < finding->evidences; i++)
+		if (strcmp(finding->evidence[i].name, name) == 0)
+			return &finding->evidence[i];
+	fail_msg("no evidence %s", name);
+	return NULL;
+}
+
+static void says(const struct finding *finding, const char *text)
+{
+	if (!strstr(finding->sentence, text))
+		fail_msg("\"%s\" lacks \"%s\"", finding->sentence, text);
+}
+
+static void limited_by_power(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
+	finding = finding_of(1);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_POWER);
+	assert_true(fabs(evidence_of(&finding, "card_clock")->value - 1200) < 1);
+	assert_true(fabs(evidence_of(&finding, "card_clock")->peers - 1980) < 1);
+	says(&finding, "1200 MHz, lowered for power");
+	says(&finding, "peers 1980");
+	/* By its UUID. */
+	finding = finding_of(2);
+	strcpy(finding.card, "GPU-1111");
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+}
+
+/* What all cards reach makes none slower than the others. */
+static void all_are_limited(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(CARDS, "limited_power", 1, 1, 1500e6, 1490e6);
+	finding = finding_of(1);
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_COMPUTE);
+	assert_int_equal(finding.evidences, 0);
+}
+
+/* The only card of its node: against its own past. */
+static void than_before(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(1, "limited_thermal", 0, 0, 0, 1980e6);
+	run(1, "limited_thermal", 0, 1, 0, 1400e6);
+	finding = finding_of(1);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_HEAT);
+	assert_true(isnan(evidence_of(&finding, "card_clock")->peers));
+	assert_string_equal(evidence_of(&finding, "card_clock")->detail, "1980 before");
+}
+
+static void another_process(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	card_gauges_sample(cards, now_s * SECOND, "GPU-1111/100 python", "process_memory", 1);
+	now_s += 60;
+	for (unsigned s = 0; s < 60; s++, now_s++) {
+		for (unsigned i = 0; i < CARDS; i++)
+			sample(i, "processes", i == 1 ? 2 : 1);
+		card_gauges_sample(cards, now_s * SECOND, "GPU-1111/100 python", "process_memory", 1);
+		card_gauges_sample(cards, now_s * SECOND, "GPU-1111/4711 gpu-burn", "process_memory", 1);
+	}
+	finding = finding_of(1);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_SHARED);
+	says(&finding, "4711 gpu-burn");
+}
+
+static void a_narrow_link(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(CARDS, "pcie_width", 16, 8, 1980e6, 1980e6);
+	finding = finding_of(1);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_LINK);
+	says(&finding, "8 lanes");
+}
+
+/* The cause remains when the gauge has become normal again; another finding does not have it. */
+static void it_remains(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
+	finding = finding_of(7);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	for (unsigned i = 0; i < 20; i++)
+		run(CARDS, "limited_power", 0, 0, 1980e6, 1980e6);
+	finding = finding_of(7);
+	finding.state = FINDING_CLOSED;
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_POWER);
+	assert_true(fabs(evidence_of(&finding, "card_clock")->value - 1200) < 1);
+	finding = finding_of(8);
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+}
+
+/* What is known to be of the host, of another cause, of another card, or not confirmed. */
+static void what_is_not_the_card(void **state)
+{
+	struct finding finding;
+
+	(void)state;
+	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
+	finding = finding_of(1);
+	finding.side = FINDING_SIDE_HOST;
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	finding = finding_of(1);
+	finding.cause = CAUSE_DATALOADER;
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	finding = finding_of(1);
+	strcpy(finding.card, "6");
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	finding = finding_of(1);
+	finding.card[0] = 0;
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	finding = finding_of(1);
+	finding.state = FINDING_SUSPECTED;
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	finding = finding_of(1);
+	finding.kind = FINDING_HANG;
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(limited_by_power, setup, teardown),
+		cmocka_unit_test_setup_teardown(all_are_limited, setup, teardown),
+		cmocka_unit_test_setup_teardown(than_before, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_process, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_narrow_link, setup, teardown),
+		cmocka_unit_test_setup_teardown(it_remains, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_not_the_card, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

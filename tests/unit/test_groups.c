@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attaching in turns: an engine that takes longer than a turn for a file; users with few files come first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <dlfcn.h>
+
+#include "daemon/kernel/uprobe.h"
+#include "daemon/probes/attachment.h"
+#include "daemon/probes/coverage.h"
+
+#define ROW(name, library, symbol) \
+	"[probe \"" name "\"]\nlevel=L1\nlibrary=" library "\nsymbol=" symbol "\nedge=entry\nevent=comm_free\n"
+#define FILES 3
+
+static const char table_text[] = ROW("nccl", "libnccl.so*", "ncclAllReduce") ROW("hccl", "libhccl.so*", "HcclAllReduce")
+	ROW("cuda", "libcuda.so*", "cuMemAlloc_v2");
+static const char *const patterns[] = {"libnccl.so*", "libhccl.so*", "libcuda.so*", NULL};
+static const bool on[LEVEL_MAX] = {[LEVEL_L1] = true};
+
+static struct probe_table table;
+static uint64_t attached[2 * FILES]; /* files, in order */
+static unsigned count;
+static const char *lonely; /* the file whose user has no other */
+
+static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
+{
+	(void)arg, (void)site, (void)spec;
+	*ret = 0;
+	return 0;
+}
+
+static void spec_free(void *arg, uint32_t spec)
+{
+	(void)arg, (void)spec;
+}
+
+static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+{
+	(void)arg, (void)part;
+	usleep((LIMIT_ATTACH_TURN_MS + 5) * 1000);
+	assert_true(count < ARRAY_SIZE(attached));
+	attached[count++] = target->file;
+	*ret = NULL;
+	return 0;
+}
+
+static const struct attach_engine engine = {
+	.table = &table, .mixes_specs = true, .spec_new = spec_new, .spec_free = spec_free, .attach = attach};
+
+static void added(void *arg, struct library *library)
+{
+	struct attachment *attachment = NULL;
+
+	(void)arg;
+	assert_int_equal(attachment_new(&engine, library, &attachment), 0);
+	library->owner_data = attachment;
+	library->uid = strstr(library->path, lonely) ? 1 : 2;
+}
+
+static void dropped(void *arg, struct library *library)
+{
+	(void)arg;
+	library->owner_data = attachment_free(library->owner_data);
+}
+
+static void refused(void *arg, uint32_t pid, const char *path, int error)
+{
+	(void)arg, (void)pid;
+	fail_msg("%s: %s", path, strerror(-error));
+}
+
+struct wanted {
+	uint64_t lonely;
+};
+
+static void find_lonely(void *arg, struct library *library)
+{
+	if (library->uid == 1)
+		((struct wanted *)arg)->lonely = library->inode;
+}
+
+static void attach_in_turns(const char *name)
+{
+	const struct libraries_ops ops = {.patterns = patterns, .added = added, .dropped = dropped, .refused = refused};
+	struct libraries *libraries = libraries_new(&ops, "/proc");
+	struct wanted wanted = {0};
+
+	lonely = name;
+	count = 0;
+	assert_non_null(libraries);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), FILES);
+	libraries_each(libraries, find_lonely, &wanted);
+	assert_false(groups_choose(libraries, on, true));
+	assert_int_equal(count, 1);
+	assert_int_equal(attached[0], wanted.lonely);
+	assert_false(groups_choose(libraries, on, false));
+	assert_true(groups_choose(libraries, on, false));
+	assert_int_equal(count, FILES);
+	/* What is attached takes no time. */
+	assert_true(groups_choose(libraries, on, true));
+	assert_int_equal(count, FILES);
+	libraries_free(libraries);
+}
+
+static void test_turns(void **state)
+{
+	(void)state;
+	attach_in_turns("libnccl");
+	attach_in_turns("libhccl");
+	attach_in_turns("libcuda");
+}
+
+static int start(void **state)
+{
+	char error[512];
+
+	(void)state;
+	if (probe_table_parse(&table, "test.conf", table_text, strlen(table_text), error, sizeof(error)) < 0)
+		return 1;
+	return !dlopen(FIXTURES "/libnccl.so.2", RTLD_NOW) || !dlopen(FIXTURES "/libcuda.so.1", RTLD_NOW) ||
+	       !dlopen(FIXTURES "/libhccl.so", RTLD_NOW);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	probe_table_free(&table);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns)};
+
+	return cmocka_run_group_tests(tests, start, stop);
+}
