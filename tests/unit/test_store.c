@@ -362,6 +362,7 @@ static void memory_is_bounded(void **state)
 	store_status(store, &status);
 	assert_true(status.rows_pending <= QUEUE_ROWS_MAX);
 	assert_int_equal(status.rows_pending + status.rows_dropped, QUEUE_ROWS_MAX + n);
+	assert_int_equal(store_flush(store, now), 0); /* store_close() alone waits for CLOSE_NS at most */
 	store_close(store);
 	assert_int_equal(query_int("select sum(count) from drops where source = 'store'"), status.rows_dropped);
 	assert_int_equal(query_int("select count(*) from stages"), status.rows_pending);
