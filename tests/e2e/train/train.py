@@ -59,6 +59,8 @@ class Truth:
     def __init__(self):
         self.steps = 0
         self.stages = {}
+        self.stage_ns = {}  # of each step
+        self.step_stage_ns = {}  # of the step that runs
         self.counts = {}
         self.ends_ns = []
         self.start_ns = time.monotonic_ns()
@@ -73,11 +75,16 @@ class Truth:
         try:
             yield
         finally:
-            self.stages[name] = self.stages.get(name, 0.0) + (time.monotonic_ns() - start_ns) / 1e9
+            spent_ns = time.monotonic_ns() - start_ns
+            self.stages[name] = self.stages.get(name, 0.0) + spent_ns / 1e9
+            self.step_stage_ns[name] = self.step_stage_ns.get(name, 0) + spent_ns
             self.counts[name] = self.counts.get(name, 0) + 1
 
     def step(self, now_ns=None):
         self.steps += 1
+        for name, spent_ns in self.step_stage_ns.items():
+            self.stage_ns.setdefault(name, []).append(spent_ns)
+        self.step_stage_ns = {}
         self.ends_ns.append(now_ns or time.monotonic_ns())
 
     def write(self, mode, rank):
@@ -87,7 +94,7 @@ class Truth:
         path = path.replace("%r", str(rank))
         with open(path + ".part", "w") as file:
             json.dump({"mode": mode, "rank": rank, "pid": os.getpid(), "torch": torch.__version__,
-                       "steps": self.steps, "stages": self.stages, "counts": self.counts,
+                       "steps": self.steps, "stages": self.stages, "stage_ns": self.stage_ns, "counts": self.counts,
                        "total_seconds": (time.monotonic_ns() - self.start_ns) / 1e9,
                        "start_monotonic_ns": self.start_ns, "step_end_monotonic_ns": self.ends_ns}, file)
         os.rename(path + ".part", path)
