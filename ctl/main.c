@@ -53,6 +53,7 @@ static int main_option(struct line *line, char *arg)
 
 static void main_word(struct line *line, char *word)
 {
+	const char *called = getenv("RANKTRACE_VERB"); /* of the program that runs this one */
 	const struct verb *verb;
 
 	if (line->verb) {
@@ -64,7 +65,7 @@ static void main_word(struct line *line, char *word)
 	line->is_program = !verb || !verb->run;
 	line->words_only = verb && verb->hidden; /* they stand for another line */
 	if (verb)
-		fail_verb(verb->name);
+		fail_verb(called && *called ? called : verb->name);
 }
 
 /* Returns an exit code. */

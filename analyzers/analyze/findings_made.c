@@ -2,6 +2,7 @@
 /* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings/online_publish.c).
  */
 #include "analyzers/analyze/findings_rows.h"
+#include "analyzers/base/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,17 +29,7 @@ struct findings_made *findings_made_free(struct findings_made *made)
 /* Where the finding of that number is, or would be. */
 static size_t findings_made_place_of(const struct findings_made *made, uint64_t id)
 {
-	size_t low = 0, high = made->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (made->finding[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, made->count, made->finding[i].id < id);
 }
 
 void findings_made_publish(void *arg, const struct finding *finding)

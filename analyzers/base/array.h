@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growable arrays: a pointer and its capacity in items, both owned by the caller. */
+/* Sorted arrays, and growable arrays: a pointer and its capacity in items, both owned by the caller. */
 #ifndef RANKTRACE_BASE_ARRAY_H
 #define RANKTRACE_BASE_ARRAY_H
 
@@ -30,5 +30,24 @@ static inline bool array_reserve(void **items, size_t *capacity, size_t need, si
 	*capacity = next;
 	return true;
 }
+
+/*
+ * The first index, of `count`, of which `before` is false; `count`: none. `index` names it in `before`, which holds for all
+ * before the first one: array_first_not(i, list->count, list->item[i].key < key)
+ */
+#define array_first_not(index, count, before) \
+	({ \
+		size_t _low = 0, _high = (count); \
+\
+		while (_low < _high) { \
+			size_t index = _low + (_high - _low) / 2; \
+\
+			if (before) \
+				_low = index + 1; \
+			else \
+				_high = index; \
+		} \
+		_low; \
+	})
 
 #endif

@@ -127,7 +127,7 @@ static void cmd_profile_exec_sample(const struct run *run, int end)
 			argument[count++] = options[i].name;
 			argument[count++] = options[i].value;
 		}
-	if (dup2(end, STDOUT_FILENO) >= 0)
+	if (dup2(end, STDOUT_FILENO) >= 0 && setenv("RANKTRACE_VERB", "profile", 1) == 0)
 		execvp(program && *program ? program : argument[0], (char *const *)argument);
 	_exit(127);
 }

@@ -263,5 +263,8 @@ size_t coll_memory_bytes(const struct coll *coll);
 /* "count" and so on; unknown words give OP_FIELD_MAX and COLL_NONE. */
 enum coll_field op_field_parse(const char *name);
 enum coll_kind coll_kind_parse(const char *name);
+/* As stored: "init", "library", ...; unknown words give COLL_SEQ_ATTACH. */
+const char *coll_seq_from_name(enum coll_seq_from from);
+enum coll_seq_from coll_seq_from_parse(const char *name);
 
 #endif

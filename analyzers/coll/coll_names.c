@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words of probe tables for kinds of events and their values. */
+/* Words of probe tables for kinds of events and their values, and of the store. */
 #include <string.h>
 
 #include "analyzers/coll/coll.h"
@@ -23,6 +23,14 @@ static const char *const kind_names[COLL_KIND_MAX] = {
 	[COLL_GROUP_SEQ] = "group_seq",
 };
 
+static const char *const seq_from_names[] = {
+	[COLL_SEQ_INIT] = "init",
+	[COLL_SEQ_LIBRARY] = "library",
+	[COLL_SEQ_MARKER] = "marker",
+	[COLL_SEQ_GROUP] = "group",
+	[COLL_SEQ_ATTACH] = "attach",
+};
+
 enum coll_field op_field_parse(const char *name)
 {
 	for (unsigned i = 0; i < OP_FIELD_MAX; i++)
@@ -37,4 +45,18 @@ enum coll_kind coll_kind_parse(const char *name)
 		if (strcmp(kind_names[i], name) == 0)
 			return (enum coll_kind)i;
 	return COLL_NONE;
+}
+
+const char *coll_seq_from_name(enum coll_seq_from from)
+{
+	return (unsigned)from <= COLL_SEQ_ATTACH ? seq_from_names[from] : "";
+}
+
+enum coll_seq_from coll_seq_from_parse(const char *name)
+{
+	unsigned from = 0;
+
+	while (from < COLL_SEQ_ATTACH && strcmp(seq_from_names[from], name) != 0)
+		from++;
+	return (enum coll_seq_from)from;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* At most OPEN_MAX files are open; the least recently used one is closed. */
 #include "analyzers/dump/dump_files.h"
+#include "analyzers/base/array.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -165,17 +166,7 @@ static int copy_old(struct dump_file *file)
 /* Index of an instance among the owners, or its insertion index. */
 static size_t owner_at(const struct dump_files *files, enum dump_kind kind, int64_t instance)
 {
-	size_t low = 0, high = files->owners[kind];
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (files->owner[kind][middle].instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, files->owners[kind], files->owner[kind][i].instance < instance);
 }
 
 static struct dump_file *of_path(const struct dump_files *files, const char *path)

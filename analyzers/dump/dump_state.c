@@ -23,19 +23,10 @@ static int dump_state_compare(const struct dump_delay *a, int64_t instance, int6
 
 uint64_t dump_delay_add(struct dump_state *state, int64_t instance, int64_t thread_id, uint64_t delay_ns)
 {
-	size_t low = 0, high = state->delays;
+	size_t low = array_first_not(i, state->delays, dump_state_compare(&state->delay[i], instance, thread_id) < 0);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		int order = dump_state_compare(&state->delay[middle], instance, thread_id);
-
-		if (order == 0)
-			return state->delay[middle].sum_ns += delay_ns;
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
+	if (low < state->delays && dump_state_compare(&state->delay[low], instance, thread_id) == 0)
+		return state->delay[low].sum_ns += delay_ns;
 	if (!array_reserve((void **)&state->delay, &state->delays_capacity, state->delays + 1, sizeof(*state->delay),
 		    DUMP_DELAYS_MAX))
 		return delay_ns;

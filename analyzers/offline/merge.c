@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define TICK_NS 100000000ULL /* as the daemon's */
+#define CHECK_NS 1000000000ULL /* a check is as of what was written in the second before it */
 #define PROGRESS_EVENTS 4096
 #define STALL_CHECKS_MAX 1000000
 
@@ -75,7 +76,7 @@ static void find_check(struct merge *merge, uint64_t after_ns)
 		if (check_ns < merge->check_ns)
 			merge->check_ns = check_ns;
 	}
-	if (merge->check_ns > merge->check_end_ns || ++merge->stall_check_past > STALL_CHECKS_MAX)
+	if (merge->check_ns - CHECK_NS > merge->check_end_ns || ++merge->stall_check_past > STALL_CHECKS_MAX)
 		merge->check_ns = UINT64_MAX;
 }
 

@@ -82,39 +82,12 @@ static bool stall_check_is_same(const struct stall_check_member *a, const struct
 	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
 }
 
-/* One of which no call is known has called nothing where all that is known begins with the first number; else what it
- * called came before what was read, and it is left out. */
-static size_t settle_uncalled(struct stall_check_member *member, size_t members)
-{
-	enum coll_seq_from from = COLL_SEQ_ATTACH;
-	uint64_t first_seq = UINT64_MAX;
-	size_t kept = 0;
-
-	for (size_t i = 0; i < members; i++) {
-		if (member[i].uncalled || member[i].first_seq >= first_seq)
-			continue;
-		first_seq = member[i].first_seq;
-		from = member[i].judged.standing.seq_from;
-	}
-	for (size_t i = 0; i < members; i++) {
-		if (member[i].uncalled && first_seq != 1)
-			continue;
-		if (member[i].uncalled)
-			member[i].judged.standing.seq_from = from;
-		member[kept++] = member[i];
-	}
-	return kept;
-}
-
 static void stall_check_judge(struct stall_check *checks, struct stall_check_member *member, size_t members, uint64_t now_ns)
 {
 	struct stuck *stuck = &checks->stuck[checks->stucks];
 	struct coll_verdict verdict;
 	uint32_t *culprit;
 
-	members = settle_uncalled(member, members);
-	if (!members)
-		return;
 	for (size_t i = 0; i < members; i++)
 		checks->judged[i] = member[i].judged;
 	coll_judge(checks->judged, members, now_ns, STUCK_PATIENCE_NS, &verdict);

@@ -22,8 +22,6 @@ struct stall_check_member {
 	const char *job; /* valid during the check, as judged.recall_arg */
 	uint32_t uid;	 /* as of struct align_rank */
 	uint32_t process;
-	bool uncalled;	    /* no call of it is known */
-	uint64_t first_seq; /* the lowest number that is known of it; 0: none */
 	struct coll_judged judged;
 };
 

@@ -32,7 +32,7 @@ struct store_feed {
 	struct store_feed_options options;
 	struct reader *reader;
 	struct store_ranks *ranks;
-	struct stall *stall;
+	struct stall stall;
 	struct stream stream[STORE_TABLES];
 	uint64_t fed_ns; /* newest key that went in */
 	struct store_feed_counts counts;
@@ -46,8 +46,9 @@ static struct store_row make_row(struct store_feed *feed, const struct stream *s
 		.scan = stream->scan,
 		.options = &feed->options,
 		.ranks = feed->ranks,
-		.rank = stream->table->of_none ? NULL
-					       : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
+		.rank = stream->table->of_none	  ? NULL
+			: stream->table->of_ended ? store_ranks_find_ended(feed->ranks, row->value[STORE_INSTANCE], align)
+						  : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
 		.align = align,
 		.time_ns = stream->row_ns,
 	};
@@ -162,8 +163,6 @@ int store_feed_open(const char *state_dir, const struct store_feed_options *opti
 	if (r == 0)
 		r = store_ranks_open(feed->reader, options, &feed->ranks, error, error_size);
 	if (r == 0)
-		r = stall_open(feed->reader, feed->ranks, &feed->options, &feed->stall, error, error_size);
-	if (r == 0)
 		r = open_streams(feed, error, error_size);
 	if (r < 0) {
 		store_feed_close(feed);
@@ -179,7 +178,6 @@ struct store_feed *store_feed_close(struct store_feed *feed)
 		return NULL;
 	for (size_t i = 0; i < STORE_TABLES; i++)
 		reader_scan_close(feed->stream[i].scan);
-	stall_close(feed->stall);
 	store_ranks_close(feed->ranks);
 	reader_close(feed->reader);
 	free(feed);
@@ -266,17 +264,23 @@ static int feed_row(void *arg, struct align *align, char *error, size_t error_si
 
 static uint64_t store_feed_check(void *arg, uint64_t after_ns)
 {
-	return stall_check_after(((struct store_feed *)arg)->stall, after_ns);
+	const struct store_feed *feed = arg;
+	const struct stream *stream = &feed->stream[STORE_STANDINGS];
+
+	return stall_check_after(&feed->stall, after_ns, stream->key_ns,
+		stream->row_ns != UINT64_MAX && reader_scan_row(stream->scan)->value[STORE_DURATION] == 0);
 }
 
 static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 {
-	return stall_known(((const struct store_feed *)arg)->stall, ret_end_ns);
+	return store_ranks_known(((const struct store_feed *)arg)->ranks, ret_end_ns);
 }
 
 static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
-	stall_stand(((struct store_feed *)arg)->stall, now_ns, checks);
+	struct store_feed *feed = arg;
+
+	stall_stand(&feed->stall, feed->ranks, now_ns, checks);
 }
 
 const struct source_ops store_feed_source = {

@@ -23,6 +23,7 @@ struct store_ranks {
 	size_t begun, over; /* so many of each are past */
 	size_t comm_rows;   /* rows of communicators so far */
 	uint64_t left_out;
+	size_t calls;	    /* in memory */
 	uint64_t last_ns; /* that any of them is known to have lived */
 	struct store_feed_options options;
 };
@@ -69,25 +70,16 @@ static int store_ranks_add_rank(void *arg, const struct rank_row *row)
 
 static struct store_rank *store_ranks_find_one(const struct store_ranks *ranks, int64_t instance)
 {
-	size_t low = 0, high = ranks->ranks, guess;
+	struct store_rank *rank = ranks->rank;
+	size_t at;
 
-	if (!high)
+	if (!ranks->ranks)
 		return NULL;
 	/* They are numbered one after the other, unless retention has taken some away. */
-	guess = (size_t)((uint64_t)instance - (uint64_t)ranks->rank[0].instance);
-	if (guess < high && ranks->rank[guess].instance == instance)
-		return &ranks->rank[guess];
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (ranks->rank[middle].instance == instance)
-			return &ranks->rank[middle];
-		if (ranks->rank[middle].instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	at = (size_t)((uint64_t)instance - (uint64_t)rank->instance);
+	if (at >= ranks->ranks || rank[at].instance != instance)
+		at = array_first_not(i, ranks->ranks, rank[i].instance < instance);
+	return at < ranks->ranks && rank[at].instance == instance ? &rank[at] : NULL;
 }
 
 static enum comm_kind store_ranks_kind_of(const char *word)
@@ -116,7 +108,7 @@ static int store_ranks_add_place(void *arg, sqlite3_stmt *s)
 	store_ranks_copy(place->communicator, sizeof(place->communicator), sqlite3_column_text(s, 1));
 	store_ranks_copy(kind, sizeof(kind), sqlite3_column_text(s, 2));
 	place->next = 0;
-	place->unsure = 0;
+	place->calls = NULL;
 	place->kind = store_ranks_kind_of(kind);
 	place->members = (uint32_t)sqlite3_column_int64(s, 3);
 	place->member = sqlite3_column_type(s, 4) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 4);
@@ -150,14 +142,51 @@ static bool store_ranks_is_wanted(const struct store_ranks *ranks, const struct 
 	return !rank->ended || rank->seen_ns >= options->since_ns;
 }
 
-static void sort_ends(struct store_ranks *ranks)
+/* Lifetime of each by its rows. After its clock was set back, the end has an earlier time than what came before. */
+static void store_ranks_lived(struct store_ranks *ranks, struct reader_scan *scan)
 {
-	for (size_t i = 0; i < ranks->ranks; i++) {
-		const struct store_rank *rank = &ranks->rank[i];
+	char error[256];
 
-		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
+	if (store_feed_begin(scan, &ranks->options, error, sizeof(error)) < 0)
+		return;
+	while (reader_scan_next(scan) > 0) {
+		const struct reader_row *row = reader_scan_row(scan);
+		struct store_rank *rank = store_ranks_find_one(ranks, row->value[0]);
+		uint64_t start_ns = store_feed_time(&ranks->options, row->value[1]), end_ns = start_ns;
+
+		if (!rank || !start_ns || row->value[3])
+			continue; /* a standing of one that has ended */
+		if (row->value[2] > 0 && (uint64_t)row->value[2] < STORE_FEED_LONGEST_NS)
+			end_ns += (uint64_t)row->value[2];
+		if (!rank->since_ns || start_ns < rank->since_ns)
+			rank->since_ns = start_ns;
+		if (end_ns > rank->until_ns)
+			rank->until_ns = end_ns;
+		if (end_ns > ranks->last_ns)
+			ranks->last_ns = end_ns;
+		if (rank->ended && rank->seen_ns <= end_ns)
+			rank->seen_ns = end_ns + 1;
 	}
-	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), store_ranks_by_time);
+}
+
+static int store_ranks_read_lives(struct store_ranks *ranks, struct reader *reader)
+{
+	static const struct reader_scanning tables[] = {
+		{.table = TABLE_HOST_SAMPLES, .columns = {"instance", "start_ns", "duration_ns", ""}},
+		{.table = TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns", ""}},
+		{.table = TABLE_STANDINGS, .columns = {"instance", "start_ns", "", "ended_ns"}},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && r == 0; i++) {
+		struct reader_scan *scan = NULL;
+
+		r = reader_scan_open(reader, &tables[i], &scan);
+		if (r == 0)
+			store_ranks_lived(ranks, scan);
+		reader_scan_close(scan);
+	}
+	return r;
 }
 
 static int make_lists(struct store_ranks *ranks)
@@ -171,11 +200,12 @@ static int make_lists(struct store_ranks *ranks)
 
 		rank->wanted = store_ranks_is_wanted(ranks, rank);
 		ranks->begin[i] = (struct moment){rank->wanted ? rank->first_seen_ns : UINT64_MAX, i};
+		ranks->end[i] = (struct moment){rank->wanted && rank->ended ? rank->seen_ns : UINT64_MAX, i};
 		if (rank->places)
 			qsort(rank->place, rank->places, sizeof(*rank->place), store_ranks_by_communicator);
 	}
 	qsort(ranks->begin, ranks->ranks, sizeof(*ranks->begin), store_ranks_by_time);
-	sort_ends(ranks);
+	qsort(ranks->end, ranks->ranks, sizeof(*ranks->end), store_ranks_by_time);
 	return 0;
 }
 
@@ -197,7 +227,9 @@ int store_ranks_open(struct reader *reader, const struct store_feed_options *opt
 			"not null",
 			store_ranks_add_place, ranks, error, error_size);
 	if (r == 0) {
-		r = make_lists(ranks);
+		r = store_ranks_read_lives(ranks, reader);
+		if (r == 0)
+			r = make_lists(ranks);
 		if (r < 0)
 			snprintf(error, error_size, "out of memory");
 	}
@@ -209,12 +241,22 @@ int store_ranks_open(struct reader *reader, const struct store_feed_options *opt
 	return 0;
 }
 
+static void store_ranks_free_calls(struct store_place *place)
+{
+	if (place->calls)
+		free(place->calls->call);
+	free(place->calls);
+}
+
 struct store_ranks *store_ranks_close(struct store_ranks *ranks)
 {
 	if (!ranks)
 		return NULL;
-	for (size_t i = 0; i < ranks->ranks; i++)
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		for (size_t k = 0; k < ranks->rank[i].places; k++)
+			store_ranks_free_calls(&ranks->rank[i].place[k]);
 		free(ranks->rank[i].place);
+	}
 	free(ranks->rank);
 	free(ranks->begin);
 	free(ranks->end);
@@ -242,23 +284,32 @@ static void store_ranks_end(struct store_rank *rank, uint64_t end_ns, struct ali
 	rank->process = -1;
 }
 
-void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns)
+/* Samples of ranks end one after the other. */
+uint64_t store_ranks_known(const struct store_ranks *ranks, uint64_t *ret_end_ns)
 {
-	for (size_t i = 0; i < ranks->ranks; i++) {
-		struct store_rank *rank = &ranks->rank[i];
+	uint64_t until_ns = ranks->options.until_ns, known_ns = UINT64_MAX;
 
-		rank->since_ns = since_ns[i];
-		rank->until_ns = until_ns[i];
-		if (rank->until_ns > ranks->last_ns)
-			ranks->last_ns = rank->until_ns;
-		/* After its clock was set back, the end has an earlier time than what came before. */
-		if (rank->ended && rank->seen_ns <= rank->until_ns)
-			rank->seen_ns = rank->until_ns + 1;
+	*ret_end_ns = 0;
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		const struct store_rank *rank = &ranks->rank[i];
+		uint64_t end_ns = rank->ended ? rank->seen_ns : rank->until_ns;
+
+		if (end_ns > *ret_end_ns)
+			*ret_end_ns = end_ns;
 	}
-	sort_ends(ranks);
+	if (until_ns && *ret_end_ns > until_ns)
+		*ret_end_ns = until_ns;
+	for (size_t i = 0; i < ranks->ranks; i++) {
+		const struct store_rank *rank = &ranks->rank[i];
+
+		if (!rank->ended && rank->until_ns && rank->until_ns + MERGE_ENDS_NS >= *ret_end_ns && rank->until_ns < known_ns)
+			known_ns = rank->until_ns;
+	}
+	return known_ns;
 }
 
-uint64_t store_rank_begin(const struct store_rank *rank)
+/* When it was there: another daemon that goes on watching it has seen it first at its own start. */
+static uint64_t store_rank_begin(const struct store_rank *rank)
 {
 	return rank->since_ns && rank->since_ns < rank->first_seen_ns ? rank->since_ns : rank->first_seen_ns;
 }
@@ -320,14 +371,21 @@ void store_ranks_step(struct store_ranks *ranks, struct align *align)
 	store_ranks_end(&ranks->rank[ranks->end[ranks->over++].index], end_ns, align);
 }
 
-struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align)
+struct store_rank *store_ranks_find_ended(struct store_ranks *ranks, int64_t instance, struct align *align)
 {
 	struct store_rank *rank = store_ranks_find_one(ranks, instance);
 
 	if (!rank || !rank->wanted)
 		return NULL;
 	store_ranks_announce(ranks, rank, align); /* a row from before it was seen */
-	return rank->process >= 0 ? rank : NULL;
+	return rank;
+}
+
+struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align)
+{
+	struct store_rank *rank = store_ranks_find_ended(ranks, instance, align);
+
+	return rank && rank->process >= 0 ? rank : NULL;
 }
 
 struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i)
@@ -335,7 +393,7 @@ struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i)
 	return i < ranks->ranks ? &ranks->rank[i] : NULL;
 }
 
-const struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator)
+struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator)
 {
 	struct store_place key = {.member = -1};
 
@@ -362,11 +420,24 @@ int32_t store_rank_member(struct store_rank *rank, const char *communicator)
 	return place->member;
 }
 
-size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance)
+void store_ranks_add_call(
+	struct store_ranks *ranks, struct store_place *place, uint64_t time_ns, const struct coll_point *call)
 {
-	const struct store_rank *rank = store_ranks_find_one(ranks, instance);
+	struct store_calls *calls = place->calls ? place->calls : calloc(1, sizeof(*calls));
+	size_t capacity;
 
-	return rank ? (size_t)(rank - ranks->rank) : SIZE_MAX;
+	place->calls = calls;
+	if (!calls)
+		return;
+	if (calls->time_ns != time_ns)
+		calls->count = 0;
+	calls->time_ns = time_ns;
+	capacity = calls->capacity;
+	if ((calls->count == capacity && ranks->calls >= STORE_CALLS_MAX) ||
+		!array_reserve((void **)&calls->call, &calls->capacity, calls->count + 1, sizeof(*calls->call), COLL_RECENT))
+		return;
+	calls->call[calls->count++] = *call;
+	ranks->calls += calls->capacity - capacity;
 }
 
 void store_ranks_counts(const struct store_ranks *ranks, uint64_t *ret_ranks, uint64_t *ret_left_out)

@@ -12,12 +12,24 @@
 
 #include <stdbool.h>
 
+#include "analyzers/coll/coll.h"
 #include "analyzers/detect/preemptors.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/store/reader.h"
 
 #define STORE_FROM_START_NS 5000000000ULL /* seen that soon after its start, steps are counted from the first */
 #define STORE_PLACES_MAX 1048576	  /* rows of communicators */
+#define STORE_CALLS_MAX 1048576		  /* calls in memory: 1,024 ranks on 16 communicators; 112 MiB */
+
+/* Newest calls of a member, of one time, by number. */
+struct store_calls {
+	uint64_t time_ns;
+	enum coll_seq_from seq_from;
+	bool completion_known;
+	uint64_t completed_seq;
+	size_t count, capacity;
+	struct coll_point *call;
+};
 
 struct store_place {
 	char communicator[20];
@@ -25,7 +37,7 @@ struct store_place {
 	uint32_t members;
 	int32_t member; /* -1: not known */
 	uint32_t next;	/* the one that was asked for after it, the last time */
-	size_t unsure;	/* for stall_rows.c: its newest operation whose number may not be compared */
+	struct store_calls *calls; /* NULL: none known */
 };
 
 /* Launches on the device, in the window that is being read. */
@@ -46,10 +58,12 @@ struct store_rank {
 	char job[64], host[64], card[32];
 	uint32_t uid; /* ALIGN_UID_UNKNOWN */
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
-	uint64_t since_ns, until_ns;		   /* of its rows, of store_ranks_lived(); 0: none */
+	uint64_t since_ns, until_ns;		   /* of its samples, steps and standings; 0: none */
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
+	struct standing standing; /* newest row of standings, that was written at standing_ns and holds so long; 0: none */
+	uint64_t standing_ns, standing_until_ns;
 	struct preemptors preemptors; /* of the waits that L3 saw since the sample before */
 	bool waits;	  /* and whether it saw anything */
 	struct store_window window;
@@ -64,22 +78,23 @@ struct store_ranks;
 int store_ranks_open(struct reader *reader, const struct store_feed_options *options, struct store_ranks **ret,
 	char *error, size_t error_size);
 struct store_ranks *store_ranks_close(struct store_ranks *ranks);
-/* Lifetime of each by its rows, none of which ended before. To be called before any is announced. */
-void store_ranks_lived(struct store_ranks *ranks, const uint64_t *since_ns, const uint64_t *until_ns);
-/* When it was there: another daemon that goes on watching it has seen it first at its own start. */
-uint64_t store_rank_begin(const struct store_rank *rank);
+/* As source_ops says. */
+uint64_t store_ranks_known(const struct store_ranks *ranks, uint64_t *ret_end_ns);
 /* When the next of them begins or ends; UINT64_MAX: none does. */
 uint64_t store_ranks_next(const struct store_ranks *ranks);
 /* Announces it. */
 void store_ranks_step(struct store_ranks *ranks, struct align *align);
-/* NULL: not known, or not wanted. */
+/* NULL: not known, or not wanted, or over. */
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align);
-/* Its place among all, by instance; SIZE_MAX: not known. Of all, whether they are wanted or not. */
-size_t store_ranks_place(const struct store_ranks *ranks, int64_t instance);
+/* The same, also if it is over. */
+struct store_rank *store_ranks_find_ended(struct store_ranks *ranks, int64_t instance, struct align *align);
 /* The rank by its place among all, for those who go through them; NULL past the last. */
 struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i);
 /* Its place in the communicator, NULL: not known. */
-const struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator);
+struct store_place *store_rank_place(const struct store_rank *rank, const char *communicator);
+/* Adds a call of that time to its place; those of an earlier time are gone. What is too much is left out. */
+void store_ranks_add_call(
+	struct store_ranks *ranks, struct store_place *place, uint64_t time_ns, const struct coll_point *call);
 /* Its number in the communicator, -1 not known. Cheapest where operations repeat. */
 int32_t store_rank_member(struct store_rank *rank, const char *communicator);
 /* Of those with rows, and those beyond STORE_FEED_RANKS_MAX. */

@@ -2,6 +2,7 @@
 /* See store_rows.h. What a store holds is not trusted; the aligner refuses what makes no sense. */
 #include "analyzers/offline/store_rows.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "analyzers/steps/steps.h"
@@ -12,6 +13,27 @@ enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
 enum { WORD_DEVICE, WORD_GLOO, WORD_ATTACH };
 enum { WORD_CALL, WORD_KERNEL, WORD_LOST };
+enum {
+	STANDING_STATE = STORE_DURATION + 1,
+	STANDING_ENDED,
+	STANDING_PROGRESS,
+	STANDING_STEP_END,
+	STANDING_STEPS,
+	STANDING_STAGE,
+	STANDING_STAGE_SINCE,
+	STANDING_CPU
+};
+enum {
+	CALL_COMMUNICATOR = STORE_DURATION + 1,
+	CALL_SEQ,
+	CALL_SEQ_FROM,
+	CALL_OP,
+	CALL_DTYPE,
+	CALL_COUNT,
+	CALL_BYTES,
+	CALL_TIME,
+	CALL_COMPLETED
+};
 enum { WAIT_THREAD = STORE_DURATION + 1, WAIT_RUN_DELAY, WAIT_PID, WAIT_NAME };
 
 static int64_t get(struct reader_scan *scan, size_t column)
@@ -234,6 +256,52 @@ static void feed_sample(const struct store_row *row)
 	rank->preemptors = (struct preemptors){0};
 }
 
+/* A row comes up to a second late. */
+#define STANDING_LATE_NS 2000000000
+
+static void feed_standing(const struct store_row *row)
+{
+	struct store_rank *rank = row->rank;
+	uint64_t for_ns = get_number(row, STORE_DURATION);
+
+	rank->standing_ns = row->time_ns;
+	rank->standing_until_ns =
+		row->time_ns + (for_ns < STORE_FEED_LONGEST_NS ? for_ns : 0) + STANDING_LATE_NS;
+	rank->standing = (struct standing){
+		.state = get_text(row, STANDING_STATE)[0],
+		.ended = has(row->scan, STANDING_ENDED),
+		.ended_ns = get_time(row, STANDING_ENDED),
+		.progress_ns = get_time(row, STANDING_PROGRESS),
+		.step_end_ns = get_time(row, STANDING_STEP_END),
+		.steps = get_number(row, STANDING_STEPS),
+		.stage = stage_of_stage(get_text(row, STANDING_STAGE)).kind,
+		.stage_since_ns = get_time(row, STANDING_STAGE_SINCE),
+		.cpu_ns = get_known(row, STANDING_CPU),
+	};
+}
+
+static void feed_call(const struct store_row *row)
+{
+	struct store_place *place = store_rank_place(row->rank, get_text(row, CALL_COMMUNICATOR));
+	struct coll_point call = {
+		.seq = get_number(row, CALL_SEQ),
+		.count = get_known(row, CALL_COUNT),
+		.bytes = get_known(row, CALL_BYTES),
+		.time_ns = get_time(row, CALL_TIME),
+	};
+
+	if (!place)
+		return;
+	snprintf(call.op, sizeof(call.op), "%s", get_text(row, CALL_OP));
+	snprintf(call.dtype, sizeof(call.dtype), "%s", get_text(row, CALL_DTYPE));
+	store_ranks_add_call(row->ranks, place, row->time_ns, &call);
+	if (!place->calls)
+		return;
+	place->calls->seq_from = coll_seq_from_parse(get_text(row, CALL_SEQ_FROM));
+	place->calls->completion_known = has(row->scan, CALL_COMPLETED);
+	place->calls->completed_seq = get_number(row, CALL_COMPLETED);
+}
+
 static void thread_over(struct store_window *window)
 {
 	if (window->thread_gap_ns && (!window->gap_ns || window->thread_gap_ns < window->gap_ns))
@@ -349,6 +417,31 @@ const struct store_table store_tables[STORE_TABLES] = {
 		.time_ns = time_start,
 		.feed = feed_lost,
 		.of_none = true,
+	},
+	[STORE_STANDINGS] = {
+		.scanning = {
+			.table = TABLE_STANDINGS,
+			.columns = {"instance", "start_ns", "duration_ns", [STANDING_STATE] = "state",
+				[STANDING_ENDED] = "ended_ns", [STANDING_PROGRESS] = "progress_ns",
+				[STANDING_STEP_END] = "step_end_ns", [STANDING_STEPS] = "steps",
+				[STANDING_STAGE] = "stage", [STANDING_STAGE_SINCE] = "stage_since_ns",
+				[STANDING_CPU] = "cpu_ns"},
+		},
+		.time_ns = time_start,
+		.feed = feed_standing,
+		.of_ended = true,
+	},
+	[STORE_CALLS] = {
+		.scanning = {
+			.table = TABLE_STANDING_CALLS,
+			.columns = {"instance", "start_ns", "", [CALL_COMMUNICATOR] = "communicator",
+				[CALL_SEQ] = "seq", [CALL_SEQ_FROM] = "seq_from", [CALL_OP] = "op",
+				[CALL_DTYPE] = "dtype", [CALL_COUNT] = "count", [CALL_BYTES] = "bytes",
+				[CALL_TIME] = "called_ns", [CALL_COMPLETED] = "completed_seq"},
+		},
+		.time_ns = time_start,
+		.feed = feed_call,
+		.of_ended = true,
 	},
 	[STORE_WAITS] = {
 		.scanning = {

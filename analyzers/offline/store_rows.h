@@ -27,6 +27,7 @@ struct store_table {
 	int64_t (*time_ns)(struct reader_scan *scan);
 	void (*feed)(const struct store_row *row);
 	bool of_none;	 /* rows are of no rank */
+	bool of_ended;	 /* also of ranks that are over */
 	bool with_waits; /* of the time from then on that it lasts, what L3 saw goes in with it */
 	uint64_t after_ns; /* it goes in after what is that much later */
 	bool in_windows; /* rows of one time belong together */
@@ -34,7 +35,7 @@ struct store_table {
 
 /* At the same time, in this order: stages come before the step that ends with them. Those from STORE_WAITS on go in
  * with samples. */
-enum { STORE_STAGES, STORE_OPS, STORE_STEPS, STORE_SAMPLES, STORE_LAUNCHES, STORE_LOST, STORE_WAITS };
+enum { STORE_STAGES, STORE_OPS, STORE_STEPS, STORE_SAMPLES, STORE_LAUNCHES, STORE_LOST, STORE_STANDINGS, STORE_CALLS, STORE_WAITS };
 #define STORE_TABLES (STORE_WAITS + 2)
 extern const struct store_table store_tables[STORE_TABLES];
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps and stages: which part of its rank's time a sample is in. */
 #include "analyzers/profile/profile_internal.h"
+#include "analyzers/base/array.h"
 
 #include <stdlib.h>
 
@@ -44,16 +45,8 @@ void profile_parts_sort(struct profile_rank *rank)
 
 const struct profile_stage *profile_parts_stage(const struct profile_rank *rank, int64_t time_ns)
 {
-	size_t low = 0, high = rank->stages;
+	size_t low = array_first_not(i, rank->stages, rank->stage[i].start_ns <= time_ns);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (rank->stage[middle].start_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	/* The latest that began is the innermost. */
 	for (size_t i = low; i-- > 0 && low - i <= PARTS_NESTED_MAX;)
 		if (rank->stage[i].end_ns > time_ns)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 
 #define SLOT_NS_MIN 20000000000ULL /* two samples long */
@@ -160,20 +161,11 @@ uint32_t report_job_of(struct report *report, const char *name)
 
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance)
 {
-	size_t low = 0, high = report->ranks;
+	const struct report_rank *rank = report->rank;
+	size_t at = array_first_not(i, report->ranks,
+		rank[i].store < store || (rank[i].store == store && rank[i].instance < instance));
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		struct report_rank *rank = &report->rank[middle];
-
-		if (rank->store == store && rank->instance == instance)
-			return rank;
-		if (rank->store < store || (rank->store == store && rank->instance < instance))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	return at < report->ranks && rank[at].store == store && rank[at].instance == instance ? &report->rank[at] : NULL;
 }
 
 uint32_t report_slot(const struct report *report, uint64_t time_ns)

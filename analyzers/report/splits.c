@@ -335,17 +335,7 @@ size_t splits_ranks(struct splits *splits, int number, const int32_t **ret)
 /* First place of a rank among the sorted ones. */
 static size_t splits_find(const struct splits_window *window, int32_t rank)
 {
-	size_t low = 0, high = window->places;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (window->place[window->sorted[middle]].rank < rank)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, window->places, window->place[window->sorted[i]].rank < rank);
 }
 
 static void splits_sum(struct split *into, const struct split *more)

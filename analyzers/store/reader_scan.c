@@ -5,6 +5,7 @@
  * SQLite advances by itself. See reader_scan.h.
  */
 #include "analyzers/store/reader_scan.h"
+#include "analyzers/base/array.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -228,16 +229,8 @@ static int reader_scan_start(struct reader_scan *scan)
 /* By number, because the list may change during a scan. */
 static struct reader_file *file_after(const struct reader *reader, uint64_t number)
 {
-	size_t low = 0, high = reader->files_count;
+	size_t low = array_first_not(i, reader->files_count, reader->files[i].name.number <= number);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (reader->files[middle].name.number <= number)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < reader->files_count ? &reader->files[low] : NULL;
 }
 

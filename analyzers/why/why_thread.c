@@ -88,17 +88,7 @@ bool why_thread_covers(const struct why *why, const struct why_step *step)
 /* The first interval that may reach beyond a time: intervals of a thread are in order, and one step's are near. */
 static size_t why_interval_first(const struct why_intervals *intervals, uint64_t time_ns)
 {
-	size_t low = 0, high = intervals->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (intervals->at[middle].start_ns < time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, intervals->count, intervals->at[i].start_ns < time_ns);
 }
 
 static double why_overlap(uint64_t a_ns, uint64_t b_ns, uint64_t c_ns, uint64_t d_ns)

@@ -77,7 +77,7 @@ static void rank_coll_on_row(void *arg, const struct coll_row *op)
 			field_time_if(op->device_start_ns != COLL_UNKNOWN, rank_coll_utc(rank, op->device_start_ns)),
 		.device_duration_ns = field_duration_if(op->device_duration_ns != COLL_UNKNOWN, op->device_duration_ns),
 		.tier = field_text(op->device ? "device" : "host"),
-		.seq_from = field_text(rank_coll_seq_from(op->seq_from)),
+		.seq_from = field_text(coll_seq_from_name(op->seq_from)),
 		.peer = field_int_if(op->peer >= 0, op->peer),
 		.group_id = field_int_if(op->group, op->group),
 		.captured = field_int(op->captured),
@@ -636,16 +636,3 @@ void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *re
 
 const struct call_sink rank_coll_sink = {
 	.takes = rank_coll_takes, .feed = rank_coll_feed, .level = rank_coll_level, .tick = rank_coll_tick};
-
-static const char *const seq_from_names[] = {
-	[COLL_SEQ_INIT] = "init",
-	[COLL_SEQ_LIBRARY] = "library",
-	[COLL_SEQ_MARKER] = "marker",
-	[COLL_SEQ_GROUP] = "group",
-	[COLL_SEQ_ATTACH] = "attach",
-};
-
-const char *rank_coll_seq_from(enum coll_seq_from from)
-{
-	return (unsigned)from < ARRAY_SIZE(seq_from_names) ? seq_from_names[from] : "";
-}

@@ -91,8 +91,6 @@ void rank_coll_each(
 void rank_coll_clocks(struct rank_coll *colls,
 	void (*callback)(void *arg, const struct rank *rank, const struct coll_clock *clock), void *arg);
 void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret);
-/* The view's word: "init", "library", ... */
-const char *rank_coll_seq_from(enum coll_seq_from from);
 
 extern const struct call_sink rank_coll_sink;
 

@@ -50,7 +50,7 @@ static Ranktrace__OpsMember *request_ops_member_of(const struct coll_snapshot_me
 	item->completion_known = standing->completion_known;
 	item->in_call = standing->in_call_ns && !member->ended_ns;
 	item->in_call_ns = item->in_call ? request_ops_ago(now_ns, standing->in_call_ns) : 0;
-	item->seq_from = strdup(rank_coll_seq_from(standing->seq_from));
+	item->seq_from = strdup(coll_seq_from_name(standing->seq_from));
 	item->missing = member->judged.missing;
 	item->differs = member->judged.differs;
 	item->behind = member->judged.behind;

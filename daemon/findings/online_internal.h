@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
- * (samples of the operating system), online_stall.c (progress of ranks), online_auto_level.c (levels),
- * online_stacks.c (stacks of hung jobs), online_publish.c (findings out) and online_recover.c (findings of a daemon that was killed).
+ * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
+ * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_publish.c (findings out) and
+ * online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -11,7 +12,7 @@
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/preemptors.h"
 #include "daemon/base/util.h"
-#include "daemon/coll/rank_coll.h"
+#include "daemon/coll/coll_snapshot.h"
 #include "daemon/core/level.h"
 #include "daemon/findings/online.h"
 #include "daemon/findings/online_observe.h"
@@ -129,6 +130,8 @@ struct online_process {
 	uint64_t op_ns;			 /* end of the newest operation fed */
 	struct preemptors preemptors;	 /* of L3's waits since the last sample */
 	struct rank_steps_progress last; /* if ended: its slot may be reused */
+	uint64_t standing_ns;		 /* UTC of its newest row of standings, 0: none */
+	uint64_t calls_ns, calls_hash;	 /* the same of standing_calls; of what they show */
 	struct host_sampler *sampler;
 	struct host_sample newest;
 	struct host_sample sum; /* the unfinished row */
@@ -234,6 +237,10 @@ void online_samples_end(struct online *online, struct online_process *process);
 void online_stall_tick(struct online *online, uint64_t now_ns);
 /* A rank has just ended; others may live. */
 void online_stall_ended(struct online *online, uint64_t now_ns);
+/* online_standing.c: what a check knows of the process, as rows if they are due. snapshot: NULL, operations were not read.
+ * silent_ns: since its newest progress; ended: a rank has just ended. */
+void online_standing_put(struct online *online, struct online_process *process, const struct standing *standing,
+	const struct coll_snapshot *snapshot, uint64_t silent_ns, uint64_t now_ns, bool ended);
 /* online_publish.c: the sink of detect. */
 void online_publish(void *arg, const struct finding *finding);
 /* Puts the finding's row: for online_stacks.c. */

@@ -10,8 +10,6 @@
 #include "analyzers/detect/stuck.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
-#include "daemon/coll/rank_coll.h"
-#include "daemon/coll/coll_snapshot.h"
 #include "daemon/steps/rank_steps.h"
 
 _Static_assert(COLL_SNAPSHOT_PATIENCE_NS == STUCK_PATIENCE_NS, "one patience");
@@ -25,6 +23,7 @@ struct stall_check {
 	struct online *online;
 	uint64_t now_ns;
 	struct standing *standing;
+	struct online_process **process; /* of each of standing */
 	size_t standings;
 	uint64_t slowest_ns; /* longest time without progress of a live rank */
 	bool ended;	     /* a rank has just ended */
@@ -37,12 +36,13 @@ struct verdicts {
 	size_t count;
 };
 
-static void online_stall_add_standing(struct stall_check *check, const struct online_process *process)
+static void online_stall_add_standing(struct stall_check *check, struct online_process *process)
 {
 	const struct rank_steps *steps = check->online->context->steps;
-	struct standing *standing = &check->standing[check->standings++];
+	struct standing *standing = &check->standing[check->standings];
 	struct rank_steps_progress progress = {0};
 
+	check->process[check->standings++] = process;
 	*standing = (struct standing){
 		.rank = (uint32_t)process->process,
 		.state = process->newest.state,
@@ -179,19 +179,36 @@ static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
 	}
 }
 
+/* A rank of which nothing is known is as silent as the others. */
+static void online_stall_put_rows(const struct stall_check *check, const struct coll_snapshot *snapshot)
+{
+	for (size_t i = 0; i < check->standings; i++) {
+		const struct standing *standing = &check->standing[i];
+		uint64_t silent_ns = !standing->progress_ns	? check->slowest_ns
+				     : check->now_ns > standing->progress_ns ? check->now_ns - standing->progress_ns
+									     : 0;
+
+		online_standing_put(
+			check->online, check->process[i], standing, snapshot, silent_ns, check->now_ns, check->ended);
+	}
+}
+
 static void online_stall_check_all(struct online *online, uint64_t now_ns, bool ended)
 {
 	_cleanup_(online_stall_snapshot_freep) struct coll_snapshot *snapshot = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
 	struct stall_check check = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;
+	_cleanup_free_ struct online_process **process = NULL;
 	struct rank_coll_counts counts = {0};
 
 	standing = calloc(online->slots + FINDINGS_ENDED, sizeof(*standing));
+	process = calloc(online->slots + FINDINGS_ENDED, sizeof(struct online_process *));
 	verdicts = calloc(1, sizeof(*verdicts));
-	if (!standing || !verdicts)
+	if (!standing || !process || !verdicts)
 		return;
 	check.standing = standing;
+	check.process = process;
 	online_stall_forget_ended(online, now_ns);
 	if (!online->context->levels.on[LEVEL_L1])
 		online_stall_forget_ops(online);
@@ -199,6 +216,7 @@ static void online_stall_check_all(struct online *online, uint64_t now_ns, bool 
 	if (!check.standings)
 		return;
 	online_stall_judge_ops(&check, verdicts, &snapshot);
+	online_stall_put_rows(&check, snapshot);
 	if (online->context->levels.on[LEVEL_L1])
 		rank_coll_counts(online->context->ops, &counts);
 	detect_snapshot(online->detect, now_ns, standing, check.standings, verdicts->stuck, verdicts->job,

@@ -5,6 +5,7 @@
  * without valid name are skipped.
  */
 #include "daemon/probes/elf_file.h"
+#include "analyzers/base/array.h"
 #include "daemon/probes/elf_private.h"
 
 /* Pattern matching. Only the last * is backtracked to, so no pattern is exponential. */
@@ -145,17 +146,7 @@ static void offer(struct search *search, size_t index, const struct elf_symbol *
 
 static size_t first_not_below(const struct search *search, const char *name)
 {
-	size_t low = 0, high = search->exacts;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (strcmp(search->exact[middle].pattern, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, search->exacts, strcmp(search->exact[i].pattern, name) < 0);
 }
 
 static int search_table(struct search *search, struct elf_file *file, const struct elf_table *table)

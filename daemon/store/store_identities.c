@@ -4,6 +4,7 @@
  * which it writes. Bounded; the lowest number goes first.
  */
 #include "daemon/store/store_internal.h"
+#include "analyzers/base/array.h"
 
 #define WRITTEN_BEFORE UINT64_MAX /* in a segment of before the start: goes into the next one, makes none */
 
@@ -22,17 +23,7 @@ void identities_free(struct identities *identities)
 
 static size_t identities_position(const struct identities *identities, int64_t instance)
 {
-	size_t low = 0, high = identities->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (identities->list[middle].instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, identities->count, identities->list[i].instance < instance);
 }
 
 struct identity *identities_find(const struct identities *identities, int64_t instance)

@@ -5,6 +5,7 @@
  * themselves. All bounded; the oldest goes first.
  */
 #include "daemon/store/store_internal.h"
+#include "analyzers/base/array.h"
 
 #define TIERS_ALL ((1u << TIER_MAX) - 1)
 
@@ -41,18 +42,10 @@ void state_free(struct state *state)
 /* First row that is not before (table, key). */
 static size_t row_position(const struct state *state, enum schema_id table, int64_t key)
 {
-	size_t low = 0, high = state->rows_count;
+	const struct state_row *row = state->rows;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct state_row *row = &state->rows[middle];
-
-		if (row->table < table || (row->table == table && row->key < key))
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(
+		i, state->rows_count, row[i].table < table || (row[i].table == table && row[i].key < key));
 }
 
 static struct state_row *row_find(const struct state *state, enum schema_id table, int64_t key)

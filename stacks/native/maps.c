@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 
 #include "analyzers/base/proc_maps.h"
+#include "analyzers/base/array.h"
 #include "stacks/native/native_internal.h"
 
 #define MAPS_MODULES_MAX 4096u
@@ -117,16 +118,8 @@ int native_maps_read(struct native_process *process)
 
 const struct native_map *native_map_of(const struct native_process *process, uint64_t address)
 {
-	size_t low = 0, high = process->maps;
+	size_t low = array_first_not(i, process->maps, process->map[i].end <= address);
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (process->map[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
 	return low < process->maps && process->map[low].start <= address ? &process->map[low] : NULL;
 }
 

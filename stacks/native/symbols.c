@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "stacks/native/native_internal.h"
+#include "analyzers/base/array.h"
 
 #define SYMBOLS_MAX (32u << 20) /* of a table: libtorch has 1 million */
 #define SYMBOLS_CHUNK 8192u	/* read at once: 192 KiB */
@@ -44,17 +45,7 @@ static int symbols_order(const void *a, const void *b)
 /* First wish at or after the address. */
 static size_t symbols_first(const struct symbols_wishes *wishes, uint64_t address)
 {
-	size_t low = 0, high = wishes->count;
-
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (wishes->wish[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return array_first_not(i, wishes->count, wishes->wish[i].address < address);
 }
 
 static void symbols_offer(struct symbols_wishes *wishes, const Elf64_Sym *symbol)

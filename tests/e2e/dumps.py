@@ -13,38 +13,14 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from protobuf import fields  # noqa: E402
+
 CSV_HEADER = ("Flag,Id,Kind,Name,SourceKind,Timestamp,msptiObjectId_Ds_DeviceId,msptiObjectId_Ds_StreamId,"
               "msptiObjectId_Pt_ProcessId,msptiObjectId_Pt_ThreadId").split(",")
 HCCL = {"AllReduce": "HcclAllreduce", "Recv": "HcclReceive"}
 CLASSES = {"dataloader": 1, "forward": 2, "backward": 3, "sync": 4, "gc": 5}
-
-
-def fields(data):
-    """The fields of a message in order: (number, integer or bytes)."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        if tag & 7 == 0:
-            yield tag >> 3, varint()
-        elif tag & 7 == 2:
-            length = varint()
-            assert at + length <= len(data), "a field ends after its message"
-            yield tag >> 3, data[at:at + length]
-            at += length
-        else:
-            raise AssertionError(f"wire type {tag & 7}")
 
 
 def message(data):

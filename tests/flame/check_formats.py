@@ -2,32 +2,12 @@
 """Reads the three formats of one profile as their readers do, and compares their sums: check_formats.py FOLDED SPEEDSCOPE PPROF"""
 import gzip
 import json
+import pathlib
 import sys
 
-
-def fields(data):
-    """(number, value) of a protobuf message; value: an integer or bytes."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        tag = varint()
-        value = varint()
-        if tag & 7 == 2:
-            value, at = data[at:at + value], at + value
-        elif tag & 7 != 0:
-            raise ValueError(f"wire type {tag & 7}")
-        yield tag >> 3, value
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from protobuf import fields  # noqa: E402
 
 
 def folded(path):

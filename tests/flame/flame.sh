@@ -65,6 +65,7 @@ refused 1 'it is a folder' tracectl profile --profile 2 -o "$work"
 # No daemon takes a profile.
 refused 3 'no daemon answers' tracectl --socket "$work/none" --state-dir "$work/state" profile --for 1s
 refused 2 'at most 60s' tracectl sample --for 61s
+refused 2 'tracectl profile: --for' tracectl profile --for 0s
 refused 2 'samples a second' tracectl sample --hz 1000
 
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)

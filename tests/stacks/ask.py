@@ -4,10 +4,15 @@
 
 ask.py SOCKET SECONDS HZ: prints "profile NUMBER SAMPLES REFUSED LOST", or the error.
 """
+import pathlib
 import socket
 import struct
 import sys
 import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from protobuf import fields  # noqa: E402
 
 REQUEST_PROFILE, RESPONSE_MESSAGE, RESPONSE_PROFILE = 10, 3, 18
 
@@ -24,28 +29,6 @@ def field(key, value):
     if isinstance(value, bytes):
         return number(key << 3 | 2) + number(len(value)) + value
     return number(key << 3) + number(value)
-
-
-def fields(data):
-    at = 0
-
-    def take():
-        nonlocal at
-        value = shift = 0
-        while True:
-            byte = data[at]
-            at += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    while at < len(data):
-        key = take()
-        value = take()
-        if key & 7 == 2:
-            at, value = at + value, data[at:at + value]
-        yield key >> 3, value
 
 
 def ask(path, seconds, hz, profile):

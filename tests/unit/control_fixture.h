@@ -275,11 +275,6 @@ __attribute__((weak)) void online_counts_get(const struct online *online, struct
 	*ret = (struct online_counts){.open = 2, .closed = 3, .frames = 44};
 }
 
-__attribute__((weak)) const char *rank_coll_seq_from(enum coll_seq_from from)
-{
-	return from == COLL_SEQ_INIT ? "init" : "other";
-}
-
 /* More than fits, with the longest of texts: ranks of two members a communicator. */
 __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {

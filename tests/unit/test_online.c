@@ -290,6 +290,31 @@ static void test_standings(void **state)
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
 }
 
+/* Of a silent rank, a row a second from 3 s on, and rarer the longer it lasts; of one that works, none. */
+static void test_standing_rows(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'D');
+	one_step(0, now_ns - 500 * MS);
+	mark(0, now_ns, STEPS_BEGIN, "dataloader");
+	for (uint64_t ms = 500; ms <= 10500; ms += 1000)
+		online_tick(context.findings, now_ns + ms * MS);
+	flush();
+	assert_query("select count(*), min(start_ns - progress_ns) between 3000000000 and 4000000000, max(duration_ns), min(state),"
+		     " min(stage), min(stage_since_ns = progress_ns), count(ended_ns), min(steps) from standings where rank = 0",
+		"8|1|1000000000|D|dataloader|1|0|1\n");
+	/* Of the other one nothing is known: it is written beside. */
+	assert_query("select count(*), count(progress_ns) from standings where rank = 1", "8|0\n");
+	for (uint64_t ms = 1000500; ms < 1064500; ms += 1000)
+		online_tick(context.findings, now_ns + ms * MS);
+	flush();
+	assert_query("select count(*) between 8 and 9, max(duration_ns) from standings where rank = 0 and duration_ns > 1000000000",
+		"1|8000000000\n");
+	assert_query("select count(*) from standing_calls", "0\n");
+}
+
 /* A daemon that was behind judges as of what it read. */
 static void test_behind(void **state)
 {
@@ -391,6 +416,10 @@ static void test_ended_by_a_mismatch(void **state)
 	/* The other one follows at once. */
 	notify_rank(&ranks_here[1], RANK_ENDED);
 	assert_int_equal(seen.checks, 2);
+	flush();
+	assert_query("select rank, duration_ns, ended_ns is not null from standings order by rank", "0|0|1\n1|0|0\n");
+	assert_query("select rank, communicator, seq, seq_from, op, count, called_ns > 0, completed_seq from standing_calls order by rank",
+		"0|0000000000001234|1|init|AllReduce|4096|1|NULL\n1|0000000000001234|1|init|AllReduce|8192|1|1\n");
 }
 
 static void test_off(void **state)
@@ -416,6 +445,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_standing_rows, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unwatched, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),

@@ -1,25 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hangs and mismatched operations, from stores as the daemon leaves them: who is named, and where nobody is. */
 #include "analyzers/offline/merge.h"
-#include "analyzers/offline/stall.h"
 #include "analyzers/offline/store_feed.h"
 #include "tests/unit/offline_script.h"
 
 #define S NSEC_PER_SEC
-#define SAMPLE_NS (10 * S)
 
 static struct off_found found;
 static unsigned warned_of;
 static const char *const node[] = {"node-a", "node-b"};
 
-/* A job as off_make() makes it, of which something stands at `at`; of the ranks of one node each. */
+/* What the daemon writes of a rank while it is silent. */
+struct stand {
+	const char *state;
+	enum stage_kind stage;
+	const char *op;
+	int64_t count;
+	uint64_t seq, ended_ns;
+	const char *seq_from;
+};
+
+/* A job as off_make() makes it, of which all stand at `at`; of the ranks of one node each. */
 static struct {
 	struct store *store[2];
 	size_t stores;
 	uint64_t at_ns;	 /* nothing that ends later is in the store */
 	uint64_t end_ns; /* end of its records */
-	uint64_t call_ns;
-	const char *communicator; /* of calls */
+	struct stand rank[OFF_RANKS];
 } job;
 
 static struct store *store_of(int rank)
@@ -36,11 +43,10 @@ static void begin(size_t stores, bool ops)
 	job.stores = stores;
 	job.at_ns = off.event[off.events / 2].end_ns;
 	job.end_ns = job.at_ns + 60 * S;
-	job.call_ns = job.at_ns + 20 * OFF_MS;
-	job.communicator = OFF_COMMUNICATOR;
 	for (size_t i = 0; i < stores; i++)
 		job.store[i] = off_store(node[i]);
 	for (int i = 0; i < OFF_RANKS; i++) {
+		job.rank[i] = (struct stand){.state = "S", .stage = STAGE_USER, .op = ""};
 		off_put_rank(store_of(i), i, node[stores == 2 && i >= OFF_RANKS / 2], 0);
 		if (ops)
 			off_put_comm(store_of(i), i);
@@ -51,62 +57,87 @@ static void begin(size_t stores, bool ops)
 				store_of(off.event[i].rank), &off.event[i], (int64_t)off.event[i].start_ns);
 }
 
-static void sample(int rank, uint64_t start_ns, uint64_t end_ns, const char *state, uint64_t cpu_ns)
+/* for_ns 0: it was written because a rank ended. */
+static void stand_row(int rank, uint64_t now_ns, uint64_t ended_ns, uint64_t for_ns)
 {
-	store_put_host_samples(store_of(rank), &(struct row_host_samples){.rank = field_int(rank),
-						       .start_ns = field_time(start_ns),
-						       .duration_ns = field_duration(end_ns - start_ns),
-						       .cpu_ns = field_duration(cpu_ns),
-						       .state = field_text(state),
-						       .instance = field_int(rank + 1)});
+	const struct stand *stand = &job.rank[rank];
+	uint64_t stage_ns = stand->stage == STAGE_USER ? 0 : job.at_ns + 10 * OFF_MS;
+
+	store_put_standings(store_of(rank), &(struct row_standings){.rank = field_int(rank),
+						    .start_ns = field_time(now_ns),
+						    .duration_ns = field_duration(for_ns),
+						    .state = field_text(stand->state),
+						    .ended_ns = field_time_if(ended_ns && ended_ns <= now_ns, ended_ns),
+						    .progress_ns = field_time(stage_ns ? stage_ns : job.at_ns),
+						    .step_end_ns = field_time(job.at_ns),
+						    .steps = field_int(100),
+						    .stage = field_text(stage_text(stand->stage)),
+						    .stage_since_ns = field_time_if(stage_ns, stage_ns),
+						    .cpu_ns = field_duration(S),
+						    .instance = field_int(rank + 1)});
 }
 
-/* From the begin of the job to `until`; stopped: whose process is, from at_ns on. */
-static void samples(uint64_t until_ns, int stopped)
+static void stand_call(int rank, uint64_t now_ns)
 {
-	for (uint64_t from_ns = off.begin_ns; from_ns < until_ns; from_ns += SAMPLE_NS)
-		for (int i = 0; i < OFF_RANKS; i++) {
-			uint64_t to_ns = from_ns + SAMPLE_NS < until_ns ? from_ns + SAMPLE_NS : until_ns;
+	const struct stand *stand = &job.rank[rank];
 
-			sample(i, from_ns, to_ns, i == stopped && to_ns > job.at_ns ? "T" : "S",
-				to_ns < job.at_ns ? S : 0);
+	store_put_standing_calls(store_of(rank), &(struct row_standing_calls){.rank = field_int(rank),
+							 .start_ns = field_time(now_ns),
+							 .communicator = field_text(OFF_COMMUNICATOR),
+							 .seq = field_int(stand->seq),
+							 .seq_from = field_text(stand->seq_from),
+							 .op = field_text(stand->op),
+							 .dtype = field_text("float32"),
+							 .count = field_int(stand->count),
+							 .bytes = field_int(4 * stand->count),
+							 .called_ns = field_time(job.at_ns + 20 * OFF_MS),
+							 .completed_seq = field_int(stand->seq - 1),
+							 .instance = field_int(rank + 1)});
+}
+
+/* From 3 s of silence on, of ranks first to last; each row holds for so long. Calls do not change. */
+static void stands_for(int first, int last, uint64_t until_ns, uint64_t for_ns)
+{
+	for (uint64_t now_ns = job.at_ns + 3 * S; now_ns <= until_ns; now_ns += for_ns)
+		for (int i = first; i <= last; i++) {
+			stand_row(i, now_ns, job.rank[i].ended_ns, for_ns);
+			if (now_ns == job.at_ns + 3 * S && job.rank[i].seq_from)
+				stand_call(i, now_ns);
 		}
 }
 
-/* A stage that began at at_ns and was cut off by the end. */
-static void cut(int rank, enum stage_kind kind)
+static void stands(int first, int last, uint64_t until_ns)
 {
-	store_put_cut_stages(
-		store_of(rank), &(struct row_cut_stages){.rank = field_int(rank),
-					.step = field_int(999),
-					.stage = field_text(stage_text(kind)),
-					.start_ns = field_time(job.at_ns + 10 * OFF_MS),
-					.duration_ns = field_duration(job.end_ns - job.at_ns - 10 * OFF_MS),
-					.thread_id = field_int(1),
-					.depth = field_int(0),
-					.instance = field_int(rank + 1)});
+	stands_for(first, last, until_ns, S);
 }
 
-/* An operation that was called and is not known to be complete. */
+static void all_stand(void)
+{
+	stands(0, OFF_RANKS - 1, job.end_ns);
+}
+
 static void call_as(int rank, const char *op, int64_t count, uint64_t seq, const char *seq_from)
 {
-	store_put_collectives(store_of(rank), &(struct row_collectives){.rank = field_int(rank),
-						      .communicator = field_text(job.communicator),
-						      .seq = field_int(seq),
-						      .op = field_text(op),
-						      .dtype = field_text("float32"),
-						      .count = field_int(count),
-						      .bytes = field_int(4 * count),
-						      .host_start_ns = field_time(job.call_ns),
-						      .tier = field_text("host"),
-						      .seq_from = field_text(seq_from),
-						      .family = field_text("gloo"),
-						      .instance = field_int(rank + 1)});
+	job.rank[rank].op = op;
+	job.rank[rank].count = count;
+	job.rank[rank].seq = seq;
+	job.rank[rank].seq_from = seq_from;
+}
+
+static uint64_t next_seq(void)
+{
+	return off.event[off.events - 1].seq + 1000;
 }
 
 static void call(int rank, const char *op, int64_t count)
 {
-	call_as(rank, op, count, off.event[off.events - 1].seq + 1000, "init");
+	call_as(rank, op, count, next_seq(), "init");
+}
+
+/* It has called all but that one. */
+static void call_before(int rank)
+{
+	call_as(rank, "AllReduce", 1000, next_seq() - 1, "init");
 }
 
 static void end_rank(int rank, uint64_t end_ns)
@@ -190,12 +221,14 @@ static void missing(size_t stores)
 	const struct finding *hang;
 
 	begin(stores, true);
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++) {
-		if (i != 2)
+		if (i == 2)
+			call_before(i);
+		else
 			call(i, "AllReduce", 1000);
-		cut(i, i == 2 ? STAGE_FORWARD : STAGE_BACKWARD);
+		job.rank[i].stage = i == 2 ? STAGE_FORWARD : STAGE_BACKWARD;
 	}
+	all_stand();
 	end_all(job.end_ns);
 	hang = assert_hang(CAUSE_MISSING, 2);
 	assert_string_equal(hang->host, node[stores - 1]);
@@ -216,6 +249,25 @@ static void test_missing_across(void **state)
 	missing(2);
 }
 
+/* The records of the node that it is on end earlier: it has not gone on then. */
+static void test_missing_ends_apart(void **state)
+{
+	const struct finding *hang;
+
+	(void)state;
+	begin(2, true);
+	for (int i = 0; i < OFF_RANKS; i++) {
+		if (i == 2)
+			call_before(i);
+		else
+			call(i, "AllReduce", 1000);
+	}
+	stands(0, 1, job.end_ns);
+	stands(2, 3, job.end_ns - 10 * S);
+	hang = assert_hang(CAUSE_MISSING, 2);
+	assert_int_equal(hang->state, FINDING_OPEN);
+}
+
 /* Records of rank 1 were lost: it is not behind, its numbers are. */
 static void test_missing_beside_lost(void **state)
 {
@@ -223,62 +275,46 @@ static void test_missing_beside_lost(void **state)
 
 	(void)state;
 	begin(1, true);
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++) {
 		if (i == 1)
 			call_as(i, "AllReduce", 1000, 7, "attach");
-		else if (i != 2)
+		else if (i == 2)
+			call_before(i);
+		else
 			call(i, "AllReduce", 1000);
-		cut(i, i == 2 ? STAGE_FORWARD : STAGE_BACKWARD);
+		job.rank[i].stage = i == 2 ? STAGE_FORWARD : STAGE_BACKWARD;
 	}
+	all_stand();
 	end_all(job.end_ns);
 	hang = assert_hang(CAUSE_MISSING, 2);
 	assert_null(strstr(hang->sentence, "rank 1"));
 	assert_null(strstr(hang->sentence, "ranks 1"));
 }
 
-/* Rank 2 calls its first operation there much later, and its records are lost only then. */
-static void test_missing_before_lost(void **state)
+/* It has called nothing there yet. */
+static void test_missing_first(void **state)
 {
 	(void)state;
 	begin(1, true);
-	samples(job.end_ns, -1);
-	job.communicator = "000000000000beef";
-	for (int i = 0; i < OFF_RANKS; i++) {
-		off_put_comm_of(store_of(i), i, job.communicator, 100 + i);
-		cut(i, STAGE_BACKWARD);
-		if (i != 2)
-			call_as(i, "AllReduce", 1000, 1, "init");
-	}
-	job.call_ns = job.end_ns - S;
-	call_as(2, "AllReduce", 1000, 1, "init");
-	job.call_ns += 10 * OFF_MS;
-	call_as(2, "AllReduce", 1000, 7, "attach");
-	end_all(job.end_ns);
+	for (int i = 0; i < OFF_RANKS; i++)
+		call_as(i, i == 2 ? "" : "AllReduce", 1000, i == 2 ? 0 : 1, "init");
+	all_stand();
 	assert_hang(CAUSE_MISSING, 2);
 }
 
-#define UNSURE_CALLS (STALL_ROWS_MAX + 1000)
-
-/* Calls of rank 1 do not displace those of the others. */
-static void test_missing_beside_many_lost(void **state)
+/* What was called before a step is no longer where it stands. */
+static void test_old_calls(void **state)
 {
 	(void)state;
 	begin(1, true);
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++) {
-		if (i != 1 && i != 2)
-			call(i, "AllReduce", 1000);
-		cut(i, STAGE_BACKWARD);
+		call_as(i, "AllReduce", 1000, i == 2 ? 1 : 2, "init");
+		stand_call(i, job.at_ns - 10 * S);
+		job.rank[i].seq_from = NULL;
+		job.rank[i].stage = i == 3 ? STAGE_DATALOADER : STAGE_BACKWARD;
 	}
-	for (uint64_t seq = 1; seq <= UNSURE_CALLS; seq++) {
-		call_as(1, "AllReduce", 1000, seq, "attach");
-		job.call_ns += 20 * S / UNSURE_CALLS;
-		if (seq % 20000 == 0)
-			assert_int_equal(store_flush(job.store[0], realtime_ns()), 0);
-	}
-	end_all(job.end_ns);
-	assert_hang(CAUSE_MISSING, 2);
+	all_stand();
+	assert_hang(CAUSE_DATALOADER, 3);
 }
 
 /* Of stages alone, and still so at the end of what there is. */
@@ -288,13 +324,32 @@ static void test_missing_stages(void **state)
 
 	(void)state;
 	begin(1, false);
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++)
-		cut(i, i == 2 ? STAGE_DATALOADER : STAGE_BACKWARD);
+		job.rank[i].stage = i == 2 ? STAGE_DATALOADER : STAGE_BACKWARD;
+	all_stand();
 	hang = assert_hang(CAUSE_DATALOADER, 2);
 	assert_int_equal(hang->state, FINDING_OPEN);
 	assert_true(hang->cost_card_hours > 0.9 * OFF_RANKS * 55 / 3600 &&
 		    hang->cost_card_hours < 1.1 * OFF_RANKS * 60 / 3600);
+}
+
+static void stopped(uint64_t until_ns)
+{
+	job.rank[1].state = "T";
+	stands(0, OFF_RANKS - 1, until_ns);
+}
+
+/* Killed, while the others wait for it. */
+static void test_ended(void **state)
+{
+	(void)state;
+	begin(1, false);
+	for (int i = 0; i < OFF_RANKS; i++)
+		job.rank[i].stage = i == 2 ? STAGE_USER : STAGE_BACKWARD;
+	job.rank[2].ended_ns = job.at_ns + 100 * OFF_MS;
+	all_stand();
+	end_rank(2, job.rank[2].ended_ns);
+	assert_hang(CAUSE_ENDED, 2);
 }
 
 static void test_stopped(void **state)
@@ -303,20 +358,21 @@ static void test_stopped(void **state)
 
 	(void)state;
 	begin(1, false);
-	samples(job.end_ns, 1);
+	stopped(job.end_ns);
 	hang = assert_hang(CAUSE_STOPPED, 1);
 	assert_non_null(strstr(hang->sentence, "state T"));
 }
 
 /* And goes on: the rest of the job is there, later. */
-static void test_stopped_over(void **state)
+static void stopped_over(uint64_t for_ns)
 {
 	const struct finding *hang;
 	uint64_t later_ns = 40 * S;
 
-	(void)state;
 	begin(1, false);
-	samples(job.at_ns + later_ns, 1);
+	job.rank[1].state = "T";
+	stands(0, 0, job.at_ns + later_ns - 100 * OFF_MS);
+	stands_for(1, OFF_RANKS - 1, job.at_ns + later_ns - 100 * OFF_MS, for_ns);
 	for (size_t i = 0; i < off.events; i++)
 		if (off.event[i].end_ns > job.at_ns) {
 			uint64_t shift_ns = off.event[i].start_ns > job.at_ns ? later_ns : 0;
@@ -328,9 +384,25 @@ static void test_stopped_over(void **state)
 				job.store[0], &event, (int64_t)event.start_ns);
 		}
 	job.end_ns = job.at_ns + later_ns;
+	/* Checks go on: of another rank something is written. */
+	for (uint64_t now_ns = job.end_ns + S; for_ns > S && now_ns < job.end_ns + 10 * S; now_ns += S)
+		stand_row(0, now_ns, 0, S);
 	hang = assert_hang(CAUSE_STOPPED, 1);
 	assert_int_equal(hang->state, FINDING_CLOSED);
 	assert_true(hang->until_ns >= job.end_ns - 2 * S && hang->until_ns <= job.end_ns + 3 * S);
+}
+
+static void test_stopped_over(void **state)
+{
+	(void)state;
+	stopped_over(S);
+}
+
+/* The last row would hold for 11 s longer. */
+static void test_rare_rows(void **state)
+{
+	(void)state;
+	stopped_over(16 * S);
 }
 
 /* Members of two nodes: neither sees it alone. They fail at once, as gloo does. */
@@ -340,11 +412,15 @@ static void mismatch(const char *op, int64_t count, enum finding_cause cause, ui
 
 	begin(2, true);
 	job.end_ns = job.at_ns + after_ns;
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++)
 		call(i, i == 3 ? op : "AllReduce", i == 3 ? count : 1000);
+	all_stand();
+	for (int i = 0; i < OFF_RANKS; i++) {
+		stand_row(i, job.end_ns + OFF_MS, i ? 0 : job.end_ns, 0);
+		stand_call(i, job.end_ns + OFF_MS);
+	}
 	for (int i = 0; i < OFF_RANKS; i++)
-		end_rank(i, job.end_ns + (uint64_t)i * 150 * OFF_MS);
+		end_rank(i, job.end_ns + (uint64_t)i * 10 * OFF_MS);
 	judge();
 	finding = off_only(&found, FINDING_MISMATCH);
 	assert_non_null(finding);
@@ -379,7 +455,7 @@ static void test_another_daemon(void **state)
 
 	(void)state;
 	begin(1, false);
-	samples(job.end_ns, 1);
+	stopped(job.end_ns);
 	begin_ns = off.begin_ns;
 	off.begin_ns = job.end_ns + 200 * S;
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -392,7 +468,6 @@ static void test_clean_end(void **state)
 {
 	(void)state;
 	begin(1, true);
-	samples(job.at_ns + S, -1);
 	end_all(job.at_ns + S);
 	assert_nobody();
 }
@@ -402,34 +477,9 @@ static void test_daemon_stopped(void **state)
 {
 	(void)state;
 	begin(2, true);
-	samples(job.at_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++)
-		cut(i, STAGE_BACKWARD);
-	assert_nobody();
-}
-
-/* Half a minute of which there is nothing, in the middle of a stage. */
-static void test_not_watched(void **state)
-{
-	uint64_t later_ns = 90 * S;
-
-	(void)state;
-	begin(1, true);
-	samples(job.at_ns, -1);
-	for (uint64_t from_ns = job.at_ns + later_ns; from_ns < job.at_ns + later_ns + 60 * S; from_ns += SAMPLE_NS)
-		for (int i = 0; i < OFF_RANKS; i++)
-			sample(i, from_ns, from_ns + SAMPLE_NS, "S", S);
-	/* It goes on some seconds after it is watched again. */
-	for (size_t i = 0; i < off.events; i++)
-		if (off.event[i].start_ns > job.at_ns) {
-			struct off_event event = off.event[i];
-
-			event.start_ns += later_ns + 8 * S;
-			event.end_ns += later_ns + 8 * S;
-			if (event.what != OFF_OP)
-				(event.what == OFF_STAGE ? off_put_stage : off_put_step)(
-					job.store[0], &event, (int64_t)event.start_ns);
-		}
+		job.rank[i].stage = STAGE_BACKWARD;
+	stands(0, OFF_RANKS - 1, job.at_ns + 5 * S);
 	assert_nobody();
 }
 
@@ -437,9 +487,9 @@ static void test_long_checkpoint(void **state)
 {
 	(void)state;
 	begin(1, true);
-	samples(job.end_ns, -1);
 	for (int i = 0; i < OFF_RANKS; i++)
-		cut(i, STAGE_CHECKPOINT);
+		job.rank[i].stage = STAGE_CHECKPOINT;
+	all_stand();
 	end_all(job.end_ns);
 	assert_nobody();
 }
@@ -451,19 +501,21 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_missing),
 		T(test_missing_across),
+		T(test_missing_ends_apart),
+		T(test_ended),
 		T(test_missing_beside_lost),
-		T(test_missing_before_lost),
-		T(test_missing_beside_many_lost),
+		T(test_missing_first),
+		T(test_old_calls),
 		T(test_missing_stages),
 		T(test_stopped),
 		T(test_stopped_over),
+		T(test_rare_rows),
 		T(test_type_mismatch),
 		T(test_size_mismatch),
 		T(test_mismatch_stands),
 		T(test_another_daemon),
 		T(test_clean_end),
 		T(test_daemon_stopped),
-		T(test_not_watched),
 		T(test_long_checkpoint),
 	};
 

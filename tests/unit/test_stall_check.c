@@ -65,7 +65,6 @@ static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 	for (size_t i = 0; i < members; i++) {
 		struct stall_check_member member = {.job = "job",
 			.process = (uint32_t)fake->process,
-			.first_seq = 1,
 			.judged = {.rank = (int32_t)(i % 2), .recall = recall}};
 
 		snprintf(

@@ -46,6 +46,17 @@ static void run_sample(const struct run *run, int rank, uint64_t start_ns, uint6
 					      .cpu_ns = field_duration(stands ? 0 : S),
 					      .state = field_text(stands && rank == run->stopped ? "T" : "S"),
 					      .instance = field_int(run->instance + rank)});
+	for (uint64_t ns = start_ns; ns < end_ns; ns += S)
+		if (ns >= run->steps_end_ns + 3 * S)
+			store_put_standings(store, &(struct row_standings){.rank = field_int(rank),
+							   .start_ns = field_time(origin_ns + ns),
+							   .duration_ns = field_duration(S),
+							   .state = field_text(rank == run->stopped ? "T" : "S"),
+							   .progress_ns = field_time(origin_ns + run->steps_end_ns),
+							   .step_end_ns = field_time(origin_ns + run->steps_end_ns),
+							   .steps = field_int(100),
+							   .cpu_ns = field_duration(S),
+							   .instance = field_int(run->instance + rank)});
 }
 
 static void run_step(const struct run *run, int rank, int64_t step, uint64_t start_ns)

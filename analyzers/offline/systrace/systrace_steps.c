@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
+#include "analyzers/base/array.h"
 
 enum match { CONTAINS, IS };
 
@@ -86,17 +87,7 @@ static size_t number_them(struct boundary *boundary, size_t count, bool opens)
 /* The step that has the time in it: the last boundary that is not after it; SIZE_MAX: before the first. */
 static size_t systrace_steps_find(const struct boundary *boundary, size_t count, uint64_t time_ns)
 {
-	size_t low = 0, high = count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (boundary[middle].time_ns <= time_ns)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low - 1;
+	return array_first_not(i, count, boundary[i].time_ns <= time_ns) - 1;
 }
 
 /* Of a boundary that opens, the step that begins there has its number; of one that closes, the one that ends there. */
