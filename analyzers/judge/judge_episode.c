@@ -31,6 +31,7 @@
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
 #define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
+#define RISE_HALF 0.5		   /* of what opens: an episode begins with the rise that has lost as much */
 #define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
 #define NS 1e-9
 
@@ -53,13 +54,16 @@ static double limit_of(const struct judge *judge, const struct judge_watch *watc
 	return watch->of ? OPEN_CLAIM * open : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
 }
 
+double judge_open_rank(const struct judge *judge)
+{
+	return judge->ranks ? limit_of(judge, &judge->rank[0].watch) : judge_open_at(judge);
+}
+
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
 {
-	watch->onset_ns = now_ns;
-	watch->onset_step = step;
-	watch->top = watch->lost = watch->total = watch->cost = watch->base = watch->steps = 0;
+	watch->span = watch->rise = (struct judge_span){.onset_ns = now_ns, .onset_step = step};
+	watch->top = 0;
 	watch->wanted = false;
-	memset(watch->act, 0, sizeof(watch->act));
 }
 
 bool judge_quiet(const struct judge *judge)
@@ -193,7 +197,7 @@ static double confidence_of(const struct judge_watch *watch)
 {
 	if (watch->of)
 		return fmin(fmax(watch->of->confidence, 0), 1);
-	return watch->total > 0 ? fmin(fmax(watch->lost / watch->total, 0), 1) : 0;
+	return watch->span.total > 0 ? fmin(fmax(watch->span.lost / watch->span.total, 0), 1) : 0;
 }
 
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
@@ -369,7 +373,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
-	double rate = cost / fmax(1e-9, watch->base + cost);
+	double rate = cost / fmax(1e-9, watch->span.base + cost);
 	struct finding *finding;
 
 	if (!episode)
@@ -378,17 +382,17 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding = &episode->finding;
 	watch->open = true;
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS ||
+	if (!finding->id || finding->activity != activity || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate) {
-		*episode = (struct judge_episode){.known = (double)(watch->onset_ns - judge->first_ns) * NS,
+		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
 			.rate = rate,
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
 				.activity = activity,
 				.tier = judge->tier,
 				.rank = rank ? rank->rank : -1,
-				.since_ns = watch->onset_ns,
-				.since_step = watch->onset_step}};
+				.since_ns = watch->span.onset_ns,
+				.since_step = watch->span.onset_step}};
 		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
 		if (watch->of) {
 			finding->kind = watch->of->kind;
@@ -405,7 +409,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_ns = judge->now_ns;
 	finding->until_step = judge->step;
 	episode->lost += cost;
-	episode->base += watch->base;
+	episode->base += watch->span.base;
 	moment(judge, rank, watch, lost);
 	add_causes(judge, rank, watch, cost);
 	judge_publish(judge, watch, FINDING_OPEN);
@@ -430,9 +434,9 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 		return;
 	watch->wanted = true;
 	if (rank)
-		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->lost);
+		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->span.lost);
 	else
-		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->lost);
+		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->span.lost);
 	judge->sink.want(judge->sink.arg,
 		rank ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
 }
@@ -487,8 +491,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		act[finding->activity] < NAMED_ACTIVITY * total) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
-		watch->lost = lost;
-		watch->base = usual;
+		watch->span.lost = lost;
+		watch->span.base = usual;
 		finding->activity = ACTIVITY_MAX; /* not continued */
 		judge_watch_open(judge, watch, rank, a, lost, cost);
 		return;
@@ -496,48 +500,86 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
+static void span_add(const struct judge *judge, const struct judge_watch *watch, struct judge_span *span, double lost, double cost,
+	double usual, const double act[ACTIVITY_MAX])
+{
+	double total = 0;
+
+	span->lost += lost;
+	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : judge->clipped;
+	span->cost += cost;
+	span->base += usual;
+	span->steps += judge->steps;
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		total += fmax(0, act[a]);
+	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
+		span->act[a] += lost * fmax(0, act[a]) / total;
+}
+
+/* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins there,
+ * and not with the noise that it follows. */
+static void rise_tick(const struct judge *judge, struct judge_watch *watch, double lost, double cost, double usual,
+	const double act[ACTIVITY_MAX])
+{
+	struct judge_span *span = &watch->span, *rise = &watch->rise;
+	double before = span->lost - rise->lost, base = span->base - rise->base;
+
+	if (!(span->steps > 0))
+		return; /* the first tick */
+	if (!(rise->steps > 0)) {
+		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
+		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+	}
+	span_add(judge, watch, rise, lost, cost, usual, act);
+	/* In rates: before / base <= OVER_HALF * rise. */
+	if (before * fmax(rise->base, 0) > OVER_HALF * rise->lost * base)
+		*rise = (struct judge_span){0};
+}
+
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double act[ACTIVITY_MAX])
 {
 	bool whole = watch == &judge->whole;
 	/* What detectors report is beyond noise. */
-	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch), total = 0;
+	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch);
 
 	if (!(watch->evidence > 0) && !watch->open && watch->of) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 	} else if (!(watch->evidence > 0) && !watch->open) {
 		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
-		watch->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+		watch->span.base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
+	if (!watch->open)
+		rise_tick(judge, watch, lost, cost, usual, act);
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
 	if (!watch->open && !(watch->evidence > 0))
 		excursion_over(judge, watch);
-	watch->lost += lost;
-	watch->total += watch->of ? lost : judge->clipped;
-	watch->cost += cost;
-	watch->base += usual;
-	watch->steps += judge->steps;
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		total += fmax(0, act[a]);
-	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
-		watch->act[a] += lost * fmax(0, act[a]) / total;
+	span_add(judge, watch, &watch->span, lost, cost, usual, act);
 	if (!watch->open)
 		want_more(judge, watch, rank);
 	judge->named += watch->open && rank ? fmax(0, cost) : 0;
-	if (watch->open)
+	if (watch->open) {
 		episode_tick(judge, watch, rank, lost, cost, usual, act);
-	else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
-		   watch->lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->base && (!whole || watch->steps >= STEPS_JOB))
-		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->act), lost, watch->cost);
+		return;
+	}
+	if (watch->evidence < limit || lost <= allow)
+		return;
+	if (watch->rise.steps > 0 && watch->rise.lost < RISE_HALF * limit)
+		return; /* whether it begins here shows soon */
+	if (watch->rise.steps > 0)
+		watch->span = watch->rise;
+	if (watch->span.lost >= SHARE_LEAST * watch->span.total &&
+		watch->span.lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->span.base && (!whole || watch->span.steps >= STEPS_JOB))
+		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }
 
 void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
 {
-	double usual = judge->usual * judge->steps;
+	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
-	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
+	double lost = clipped > 0 ? claim * clipped : clipped;
 
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }

@@ -56,6 +56,41 @@ static void it_begins_with_the_first_slow_step(void **state)
 	}
 }
 
+/* Half a minute in which a rank loses 2 % opens nothing, but leaves evidence. What follows begins with itself. */
+static void it_does_not_begin_with_the_noise_before_it(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	begin(4);
+	script_run(200);
+	fault(ACTIVITY_DATALOADER, 2 * MS, 30);
+	from_ns = script.now_ns;
+	fault(ACTIVITY_DATALOADER, 30 * MS, 20);
+	script_run(20);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(from_ns - script.said[0].finding.since_ns < 1000000000ULL); /* the tick's begin */
+	assert_true(fabs(script.said[0].finding.slowdown - 1.3) < 0.02);
+	script_end();
+}
+
+/* A slow-down that grows by less than twice is one, from its begin. */
+static void it_begins_with_the_first_half_of_itself(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	begin(4);
+	script_run(200);
+	from_ns = script.now_ns;
+	fault(ACTIVITY_DATALOADER, 5 * MS, 10);
+	fault(ACTIVITY_DATALOADER, 9 * MS, 30);
+	script_run(20);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(script.said[0].finding.since_ns - from_ns < 1100000000ULL);
+	script_end();
+}
+
 /* It would close and open again under the old one's rate. */
 static void a_much_smaller_one_is_another(void **state)
 {
@@ -468,6 +503,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(evidence_above_the_allowance_opens),
 		cmocka_unit_test(it_begins_with_the_first_slow_step),
+		cmocka_unit_test(it_does_not_begin_with_the_noise_before_it),
+		cmocka_unit_test(it_begins_with_the_first_half_of_itself),
 		cmocka_unit_test(a_much_smaller_one_is_another),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
