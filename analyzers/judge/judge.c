@@ -453,10 +453,10 @@ static void take_who(struct judge *judge, const struct frame *frame)
 	}
 }
 
-/* Where in its tick a slow-down begins: after the step up to which the steps have grown least. */
+/* Where in its tick a slow-down begins: after the step up to which the steps have grown least, jitter aside. */
 static void judge_onset(struct judge *judge, double over)
 {
-	judge->run += over;
+	judge->run += over - JUDGE_ALLOW * judge->usual;
 	if (judge->run > judge->run_least)
 		return;
 	judge->run_least = judge->run;

@@ -516,13 +516,19 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 		span->act[a] += lost * fmax(0, act[a]) / total;
 }
 
+/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
+static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
+{
+	return watch == &judge->whole ? span->lost : span->cost;
+}
+
 /* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins there,
  * and not with the noise that it follows. */
 static void rise_tick(const struct judge *judge, struct judge_watch *watch, double lost, double cost, double usual,
 	const double act[ACTIVITY_MAX])
 {
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
-	double before = span->lost - rise->lost, base = span->base - rise->base;
+	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
 
 	if (!(span->steps > 0))
 		return; /* the first tick */
@@ -531,8 +537,8 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, doub
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
 	span_add(judge, watch, rise, lost, cost, usual, act);
-	/* In rates: before / base <= OVER_HALF * rise. */
-	if (before * fmax(rise->base, 0) > OVER_HALF * rise->lost * base)
+	/* before / base > OVER_HALF * lost / rise->base */
+	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(judge, watch, rise) * base)
 		*rise = (struct judge_span){0};
 }
 
