@@ -334,20 +334,9 @@ static double host_others(const struct judge *judge, const struct judge_rank *of
 	return robust_median(judge->scratch, n);
 }
 
-/* What the operating system took from the rank in this tick, and on which side it lost its time. */
-static void add_causes(const struct judge *judge, const struct judge_rank *rank, const struct judge_watch *watch, double lost)
+/* What the operating system took in this tick from a rank that lost so much. */
+static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double to[JUDGE_HOST_MAX])
 {
-	struct judge_episode *episode = watch->episode;
-	bool start = rank && watch == &rank->start;
-	enum finding_side side = side_of(judge, rank, episode->finding.activity);
-
-	episode->sides[side] += lost;
-	episode->finding.side = FINDING_SIDE_UNKNOWN;
-	for (int s = FINDING_SIDE_HOST; s < FINDING_SIDE_MAX; s++)
-		if (episode->sides[s] > episode->sides[episode->finding.side])
-			episode->finding.side = (enum finding_side)s;
-	if (!rank)
-		return;
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here;
 
@@ -355,8 +344,18 @@ static void add_causes(const struct judge *judge, const struct judge_rank *rank,
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
-		episode->cause_lost[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
+		to[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
 	}
+}
+
+/* On which side it lost its time. */
+static void add_side(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
+{
+	episode->sides[side_of(judge, rank, episode->finding.activity)] += lost;
+	episode->finding.side = FINDING_SIDE_UNKNOWN;
+	for (int s = FINDING_SIDE_HOST; s < FINDING_SIDE_MAX; s++)
+		if (episode->sides[s] > episode->sides[episode->finding.side])
+			episode->finding.side = (enum finding_side)s;
 }
 
 enum activity judge_most(const double act[ACTIVITY_MAX])
@@ -383,7 +382,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->open = true;
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	if (!finding->id || finding->activity != activity || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
-		rate < OVER_HALF * episode->rate) {
+		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
 		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
 			.rate = rate,
 			.cards = judge->card_count,
@@ -411,7 +410,11 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->lost += cost;
 	episode->base += watch->span.base;
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, watch, cost);
+	add_side(judge, rank, episode, cost);
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		episode->cause_lost[h] += watch->span.host[h];
+	if (rank && !(watch->span.steps > 0))
+		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -454,7 +457,9 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->pending = watch->pending_base = 0;
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, watch, cost);
+	add_side(judge, rank, episode, cost);
+	if (rank)
+		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || (!watch->of && cause_of(episode) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
@@ -500,8 +505,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
-static void span_add(const struct judge *judge, const struct judge_watch *watch, struct judge_span *span, double lost, double cost,
-	double usual, const double act[ACTIVITY_MAX])
+static void span_add(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	struct judge_span *span, double lost, double cost, double usual, const double act[ACTIVITY_MAX])
 {
 	double total = 0;
 
@@ -514,6 +519,8 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		span->act[a] += lost * fmax(0, act[a]) / total;
+	if (rank)
+		add_host(judge, rank, false, fmax(0, cost), span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
@@ -524,8 +531,8 @@ static double span_lost(const struct judge *judge, const struct judge_watch *wat
 
 /* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins there,
  * and not with the noise that it follows. */
-static void rise_tick(const struct judge *judge, struct judge_watch *watch, double lost, double cost, double usual,
-	const double act[ACTIVITY_MAX])
+static void rise_tick(const struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank, double lost,
+	double cost, double usual, const double act[ACTIVITY_MAX])
 {
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
 	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
@@ -536,7 +543,7 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, doub
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
-	span_add(judge, watch, rise, lost, cost, usual, act);
+	span_add(judge, watch, rank, rise, lost, cost, usual, act);
 	/* before / base > OVER_HALF * lost / rise->base */
 	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(judge, watch, rise) * base)
 		*rise = (struct judge_span){0};
@@ -556,13 +563,13 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 		watch->span.base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
 	if (!watch->open)
-		rise_tick(judge, watch, lost, cost, usual, act);
+		rise_tick(judge, watch, rank, lost, cost, usual, act);
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
 	if (!watch->open && !(watch->evidence > 0))
 		excursion_over(judge, watch);
-	span_add(judge, watch, &watch->span, lost, cost, usual, act);
+	span_add(judge, watch, rank, &watch->span, lost, cost, usual, act);
 	if (!watch->open)
 		want_more(judge, watch, rank);
 	judge->named += watch->open && rank ? fmax(0, cost) : 0;

@@ -56,7 +56,7 @@ struct judge_episode {
 struct judge_span {
 	uint64_t onset_ns, onset_step; /* begin of the first one */
 	double lost, total, cost; /* s: its own, the job's, and its own without clipping */
-	double act[ACTIVITY_MAX];
+	double act[ACTIVITY_MAX], host[JUDGE_HOST_MAX]; /* of lost; of cost, what the operating system took */
 	double base, steps;	  /* s that they usually take; so many; 0: none */
 };
 
