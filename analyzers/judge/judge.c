@@ -14,8 +14,7 @@
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
 #define CLIP_AGAIN 1.0	    /* of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
-#define CLIP_ALONE 2.0	    /* the same of a step that loses as much as a warning needs: half of it opens */
-#define ALONE_AGAIN 1.5	    /* of the last such step: one that is not longer is the job's habit, as the evaluation of one rank */
+#define ALONE_AGAIN 1.5	    /* of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
@@ -428,7 +427,7 @@ static void add_growth(struct judge *judge, double over)
 	double clip = CLIP * judge_open_at(judge), ranks = clip;
 
 	if (is_alone(judge, over))
-		ranks = CLIP_ALONE * judge_open_rank(judge);
+		ranks = over;
 	else if (judge->was_long)
 		ranks = CLIP_AGAIN * judge_open_rank(judge);
 	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);

@@ -172,6 +172,42 @@ static void two_long_steps_in_a_row_open(void **state)
 	}
 }
 
+/* Noise has raised the limit of ranks: the same two steps open all the same. */
+static void two_long_steps_open_beyond_noise(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_scale(10);
+	script_run(100);
+	script.fault[2][ACTIVITY_DATALOADER] = 40 * MS;
+	script_run(30);
+	script.fault[2][ACTIVITY_DATALOADER] = 0;
+	script_run(60);
+	assert_int_equal(script_only(2, ACTIVITY_DATALOADER)->finding.severity, SEVERITY_INFO);
+	for (int k = 0; k < 2; k++) {
+		script.once[2][ACTIVITY_OUTSIDE] = 4.8;
+		script_step();
+	}
+	script_run(60);
+	assert_non_null(script_said(2, ACTIVITY_OUTSIDE));
+	script_end();
+}
+
+/* They are no more than two steps where all ranks have them. */
+static void two_long_steps_of_all_ranks_are_two(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(100);
+	for (int k = 0; k < 3; k++) {
+		script_once(ACTIVITY_BACKWARD, k < 2 ? 1 : 0.1);
+		script_step();
+	}
+	script_run(60);
+	script_expect(0);
+	script_end();
+}
+
 /* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit. */
 static void a_step_that_loses_a_warning_opens_alone(void **state)
 {
@@ -606,6 +642,8 @@ int main(void)
 		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
 		cmocka_unit_test(an_evaluation_is_no_finding),
 		cmocka_unit_test(two_long_steps_in_a_row_open),
+		cmocka_unit_test(two_long_steps_open_beyond_noise),
+		cmocka_unit_test(two_long_steps_of_all_ranks_are_two),
 		cmocka_unit_test(a_step_that_loses_a_warning_opens_alone),
 		cmocka_unit_test(a_long_step_of_all_ranks_is_none),
 		cmocka_unit_test(a_standstill_ends_all_episodes),

@@ -74,6 +74,48 @@ static void it_does_not_begin_with_the_noise_before_it(void **state)
 	script_end();
 }
 
+/* Of such a rise 0.2 s are not enough, 0.4 s are. */
+static void a_rise_has_half_of_what_opens(void **state)
+{
+	(void)state;
+	for (int steps = 2; steps <= 4; steps += 2) {
+		begin(4);
+		script_run(200);
+		fault(ACTIVITY_DATALOADER, 2.1 * MS, 45);
+		for (int i = 0; i < steps; i++) {
+			script.once[1][ACTIVITY_DATALOADER] = 100 * MS;
+			script_step();
+		}
+		script_run(20);
+		script_expect(steps > 2);
+		script_end();
+	}
+}
+
+/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more. */
+static void long_steps_begin_where_they_do(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	for (int odd = 0; odd < 2; odd++) {
+		script_begin(2);
+		script_scale(9);
+		for (int i = 0; i < 99 + odd; i++)
+			script_step();
+		script.once[1][ACTIVITY_DATALOADER] = 1 * MS;
+		script_step();
+		from_ns = script.now_ns;
+		script.fault[1][ACTIVITY_OUTSIDE] = 1.35;
+		for (int i = 0; i < 9; i++)
+			script_step();
+		script.fault[1][ACTIVITY_OUTSIDE] = 0;
+		script_run(40);
+		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.since_ns, from_ns);
+		script_end();
+	}
+}
+
 /* A slow-down that grows by less than twice is one, from its begin. */
 static void it_begins_with_the_first_half_of_itself(void **state)
 {
@@ -103,6 +145,38 @@ static void a_much_smaller_one_is_another(void **state)
 	script_expect(2);
 	assert_true(fabs(script.said[1].finding.slowdown - 1.1) < 0.02);
 	assert_true(script.said[1].times <= 5);
+	script_end();
+}
+
+/* The same activity after a pause, for more than twice as much. */
+static void a_much_larger_one_is_another(void **state)
+{
+	(void)state;
+	for (int larger = 0; larger < 2; larger++) {
+		begin(4);
+		script_run(100);
+		fault(ACTIVITY_DATALOADER, 10 * MS, 20);
+		script_run(12);
+		fault(ACTIVITY_DATALOADER, larger ? 30 * MS : 14 * MS, 20);
+		script_run(20);
+		script_expect(1 + (size_t)larger);
+		script_end();
+	}
+}
+
+/* An episode that takes ten seconds to open, and ends soon after: its cause is that of all its steps. */
+static void the_cause_counts_from_the_begin(void **state)
+{
+	(void)state;
+	begin(2);
+	for (int r = 0; r < 2; r++)
+		script.host[r].run_delay_ns = 1000000;
+	script_run(100);
+	script.host[1].run_delay_ns = 9000000;
+	fault(ACTIVITY_BACKWARD, 8 * MS, 12);
+	script.host[1].run_delay_ns = 1000000;
+	script_run(20);
+	assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_PREEMPTION);
 	script_end();
 }
 
@@ -505,7 +579,11 @@ int main(void)
 		cmocka_unit_test(it_begins_with_the_first_slow_step),
 		cmocka_unit_test(it_does_not_begin_with_the_noise_before_it),
 		cmocka_unit_test(it_begins_with_the_first_half_of_itself),
+		cmocka_unit_test(a_rise_has_half_of_what_opens),
+		cmocka_unit_test(long_steps_begin_where_they_do),
 		cmocka_unit_test(a_much_smaller_one_is_another),
+		cmocka_unit_test(a_much_larger_one_is_another),
+		cmocka_unit_test(the_cause_counts_from_the_begin),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
 		cmocka_unit_test(a_slow_job_lasts_five_steps),
