@@ -380,6 +380,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->episode = episode;
 	finding = &episode->finding;
 	watch->open = true;
+	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	if (!finding->id || finding->activity != activity || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
@@ -466,6 +467,21 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
+/* What would open by itself, and loses at least twice what the episode has lost before, is another one. */
+static void episode_rise(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost)
+{
+	struct judge_episode *episode = watch->episode;
+
+	episode->lost -= watch->rise.cost - watch->pending;
+	episode->base -= watch->rise.base - watch->pending_base;
+	episode->finding.until_ns = watch->rise.onset_ns;
+	episode->finding.until_step = watch->rise.onset_step;
+	judge_publish(judge, watch, FINDING_CLOSED);
+	watch->span = watch->rise;
+	episode->finding.id = 0; /* not continued */
+	judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
+}
+
 /* One tick of an open episode. act: this tick's own growth by activity. */
 static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double *act)
@@ -487,6 +503,10 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 			finding->until_ns = judge->begin_ns;
 		if (watch->quiet >= half * judge_quiet_s(judge))
 			judge_watch_close(judge, watch);
+		return;
+	}
+	if (watch->rise.steps > 0 && watch->rise.lost >= limit_of(judge, watch)) {
+		episode_rise(judge, watch, rank, lost);
 		return;
 	}
 	a = judge_most(act);
@@ -537,8 +557,8 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
 	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
 
-	if (!(span->steps > 0))
-		return; /* the first tick */
+	if (!(span->steps > 0) || watch->of)
+		return; /* the first tick; detectors say since when */
 	if (!(rise->steps > 0)) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
@@ -562,8 +582,7 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
 		watch->span.base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
-	if (!watch->open)
-		rise_tick(judge, watch, rank, lost, cost, usual, act);
+	rise_tick(judge, watch, rank, lost, cost, usual, act);
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);

@@ -164,6 +164,43 @@ static void a_much_larger_one_is_another(void **state)
 	}
 }
 
+/* In the middle of a small one: it does not become a longer and smaller one. Of a rank, and of the job. */
+static void a_much_larger_one_within_another_is_its_own(void **state)
+{
+	static const struct {
+		double small, large;
+		size_t findings;
+	} cases[] = {{10 * MS, 60 * MS, 2}, {10 * MS, 16 * MS, 1}};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		const struct finding *last;
+		uint64_t from_ns;
+
+		begin(4);
+		script_run(400);
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = i < 2 || r == 1 ? cases[i % 2].small : 0;
+		script_run(40);
+		from_ns = script.now_ns;
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = i < 2 || r == 1 ? cases[i % 2].large : 0;
+		script_run(20);
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = 0;
+		script_run(20);
+		script_expect(cases[i % 2].findings);
+		last = &script.said[script.n_said - 1].finding;
+		if (script.n_said > 1) {
+			assert_true(last->since_ns <= from_ns && from_ns - last->since_ns < 1000000000ULL);
+			assert_true(fabs(last->slowdown - 1.6) < 0.04);
+			assert_true(script.said[0].finding.until_ns <= last->since_ns);
+			assert_true(fabs(script.said[0].finding.slowdown - 1.1) < 0.01);
+		}
+		script_end();
+	}
+}
+
 /* An episode that takes ten seconds to open, and ends soon after: its cause is that of all its steps. */
 static void the_cause_counts_from_the_begin(void **state)
 {
@@ -583,6 +620,7 @@ int main(void)
 		cmocka_unit_test(long_steps_begin_where_they_do),
 		cmocka_unit_test(a_much_smaller_one_is_another),
 		cmocka_unit_test(a_much_larger_one_is_another),
+		cmocka_unit_test(a_much_larger_one_within_another_is_its_own),
 		cmocka_unit_test(the_cause_counts_from_the_begin),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
