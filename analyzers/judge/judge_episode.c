@@ -467,7 +467,21 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
-/* What would open by itself, and loses at least twice what the episode has lost before, is another one. */
+/* What would open by itself, and loses at least twice what the episode has lost before, is another one; not in an episode's
+ * first seconds: its steps may differ. */
+static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
+{
+	double before = (double)watch->rise.onset_ns * NS - (double)watch->episode->finding.since_ns * NS;
+
+	if (!(watch->rise.steps > 0) || watch->rise.lost < limit_of(judge, watch))
+		return false;
+	if (before >= judge_quiet_s(judge))
+		return true;
+	watch->span = watch->rise; /* what the next one is compared with */
+	watch->rise = (struct judge_span){0};
+	return false;
+}
+
 static void episode_rise(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost)
 {
 	struct judge_episode *episode = watch->episode;
@@ -505,7 +519,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 			judge_watch_close(judge, watch);
 		return;
 	}
-	if (watch->rise.steps > 0 && watch->rise.lost >= limit_of(judge, watch)) {
+	if (episode_rises(judge, watch)) {
 		episode_rise(judge, watch, rank, lost);
 		return;
 	}

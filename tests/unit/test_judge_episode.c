@@ -201,6 +201,20 @@ static void a_much_larger_one_within_another_is_its_own(void **state)
 	}
 }
 
+/* It takes four seconds until it has its size. */
+static void one_that_grows_in_its_first_seconds_is_one(void **state)
+{
+	(void)state;
+	for (int after = 4; after <= 8; after += 4) {
+		begin(4);
+		fault(ACTIVITY_DATALOADER, 30 * MS, after);
+		fault(ACTIVITY_DATALOADER, 150 * MS, 20);
+		script_run(20);
+		script_expect(after < 5 ? 1 : 2);
+		script_end();
+	}
+}
+
 /* An episode that takes ten seconds to open, and ends soon after: its cause is that of all its steps. */
 static void the_cause_counts_from_the_begin(void **state)
 {
@@ -621,6 +635,7 @@ int main(void)
 		cmocka_unit_test(a_much_smaller_one_is_another),
 		cmocka_unit_test(a_much_larger_one_is_another),
 		cmocka_unit_test(a_much_larger_one_within_another_is_its_own),
+		cmocka_unit_test(one_that_grows_in_its_first_seconds_is_one),
 		cmocka_unit_test(the_cause_counts_from_the_begin),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
