@@ -12,7 +12,7 @@
  *  - all load data, as where an epoch begins: 4 hang_ns; one does: 5/6 hang_ns;
  *  - only a part of the ranks is seen from here and all of them wait: hang_busy_ns, as the one that they wait for may
  *    save or compile on another node. The node that it is on names it sooner;
- *  - no rank stands in any stage, and all on the same side of a step's end, so that nothing says that a step goes on (between
+ *  - no rank stands in any stage, and most on the same side of a step's end, so that nothing says that a step goes on (between
  *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns;
  *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.

@@ -203,7 +203,8 @@ static bool is_within_step(const struct standing *standing)
 }
 
 /* All in no stage, as forward is where it is derived: those that have not begun the step keep the others, who are more,
- * waiting in it. false: nothing says so; one that is alone past a step's end may save or evaluate. */
+ * waiting in it. Of as many, nobody is named, for the others may keep them from beginning it; the step goes on all the
+ * same. false: nothing says so; one that is alone past a step's end may save or evaluate. */
 static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	size_t within = 0;
@@ -218,13 +219,11 @@ static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
 		else if (standing->step_end_ns)
 			accuse(ret, snapshot, standing->rank);
 	}
+	ret->outside = ret->outside && (!ret->culprits || ret->culprits > within);
 	if (ret->culprits >= within)
 		acquit_all(ret);
-	if (!ret->culprits)
-		return false;
-	ret->outside = false;
 	hang_who_found(ret, CAUSE_MISSING, 0.75);
-	return true;
+	return ret->culprits > 0;
 }
 
 static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)

@@ -13,7 +13,8 @@
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
-#define CLIP_AGAIN 1.0	    /* the same after a step that lost a tick and took twice its time: two may be all that a fault of seconds has */
+#define CLIP_AGAIN 1.0	    /* of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
+#define ALONE_AGAIN 1.5	    /* of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
@@ -93,7 +94,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].grown = 0;
 		judge->rank[r].preemptor_ns = 0;
 	}
-	judge->steps = judge->real = judge->clipped = judge->named = 0;
+	judge->steps = judge->real = judge->clipped = judge->clipped_job = judge->named = 0;
 	judge->run = judge->run_least = judge->onset_steps = 0;
 	judge->begin_ns = 0;
 }
@@ -296,7 +297,7 @@ static void tick(struct judge *judge)
 	} else if (judge->faster > 3 * judge_open_at(judge))
 		judge_rebase(judge);
 	else if (judge_quiet(judge))
-		learn(judge, raw > judge->clipped && judge->clipped > 0 ? judge->clipped / raw : 1);
+		learn(judge, raw > judge->clipped_job && judge->clipped_job > 0 ? judge->clipped_job / raw : 1);
 	else
 		learn(judge, 0);
 	judge_start(judge);
@@ -409,6 +410,33 @@ static bool is_standstill(struct judge *judge, double over)
 	return judge->was_standstill && !was;
 }
 
+/* One step that alone is the most of what ranks are judged by, and loses as much as a warning needs. */
+static bool is_alone(struct judge *judge, double over)
+{
+	double lasts = (double)judge->options.grade[JUDGE_SUDDEN].lasts_ns * NS;
+
+	if (judge->ticks <= TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) || over < ALONE_AGAIN * judge->alone)
+		return false;
+	judge->alone = over;
+	return true;
+}
+
+/* The growth of a step, so far as it counts. */
+static void add_growth(struct judge *judge, double over)
+{
+	double clip = CLIP * judge_open_at(judge), ranks = clip;
+
+	if (is_alone(judge, over))
+		ranks = over;
+	else if (judge->was_long)
+		ranks = CLIP_AGAIN * judge_open_rank(judge);
+	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
+	if (judge->ticks <= TICKS_LEARN)
+		return;
+	judge->clipped_job += fmin(over, clip);
+	judge->clipped += fmin(over, ranks);
+}
+
 static void take_who(struct judge *judge, const struct frame *frame)
 {
 	judge->cards = false;
@@ -424,10 +452,10 @@ static void take_who(struct judge *judge, const struct frame *frame)
 	}
 }
 
-/* Where in its tick a slow-down begins: after the step up to which the steps have grown least. */
+/* Where in its tick a slow-down begins: after the step up to which the steps have grown least, jitter aside. */
 static void judge_onset(struct judge *judge, double over)
 {
-	judge->run += over;
+	judge->run += over - JUDGE_ALLOW * judge->usual;
 	if (judge->run > judge->run_least)
 		return;
 	judge->run_least = judge->run;
@@ -440,7 +468,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 {
 	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, spike;
 	size_t here;
-	double step = frame_step(frame, &here), xfer, over, clip;
+	double step = frame_step(frame, &here), xfer, over;
 	int r = judge_reserve(judge, frame->ranks);
 
 	judge->counted = false;
@@ -463,8 +491,6 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	clip = (judge->was_long ? CLIP_AGAIN : CLIP) * judge_open_at(judge);
-	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
 	if (spike && !judge->was_spike && grew_alike(judge, frame, over)) {
 		judge->was_spike = true;
@@ -483,7 +509,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 			take_rank(&judge->rank[i], &frame->rank[i], l1 ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
 		}
 	}
-	judge->clipped += judge->ticks > TICKS_LEARN ? fmin(over, clip) : 0;
+	add_growth(judge, over);
 	judge->real += step;
 	judge->steps++;
 	judge_onset(judge, over);

@@ -56,16 +56,16 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	watch->evidence += excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual)
 				   ? judge_open_at(judge)
 				   : fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
-	watch->lost += excess;
-	watch->cost += excess;
-	watch->total += excess; /* measured on the rank alone */
-	watch->base = fmax(judge->usual, (double)(judge->now_ns - watch->onset_ns) * NS - watch->lost);
+	watch->span.lost += excess;
+	watch->span.cost += excess;
+	watch->span.total += excess; /* measured on the rank alone */
+	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
 	if (watch->open) {
 		watch->pending = excess;
-		watch->pending_base = watch->base - watch->episode->base;
+		watch->pending_base = watch->span.base - watch->episode->base;
 		judge_watch_slow(judge, watch, rank, excess, excess);
 	} else if (watch->evidence >= judge_open_at(judge)) {
-		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->cost);
+		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->span.cost);
 	}
 }
 

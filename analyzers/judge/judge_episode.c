@@ -31,6 +31,7 @@
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
 #define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
+#define RISE_HALF 0.5		   /* of what opens: an episode begins with the rise that has lost as much */
 #define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
 #define NS 1e-9
 
@@ -53,13 +54,16 @@ static double limit_of(const struct judge *judge, const struct judge_watch *watc
 	return watch->of ? OPEN_CLAIM * open : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
 }
 
+double judge_open_rank(const struct judge *judge)
+{
+	return judge->ranks ? limit_of(judge, &judge->rank[0].watch) : judge_open_at(judge);
+}
+
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
 {
-	watch->onset_ns = now_ns;
-	watch->onset_step = step;
-	watch->top = watch->lost = watch->total = watch->cost = watch->base = watch->steps = 0;
+	watch->span = watch->rise = (struct judge_span){.onset_ns = now_ns, .onset_step = step};
+	watch->top = 0;
 	watch->wanted = false;
-	memset(watch->act, 0, sizeof(watch->act));
 }
 
 bool judge_quiet(const struct judge *judge)
@@ -193,7 +197,7 @@ static double confidence_of(const struct judge_watch *watch)
 {
 	if (watch->of)
 		return fmin(fmax(watch->of->confidence, 0), 1);
-	return watch->total > 0 ? fmin(fmax(watch->lost / watch->total, 0), 1) : 0;
+	return watch->span.total > 0 ? fmin(fmax(watch->span.lost / watch->span.total, 0), 1) : 0;
 }
 
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
@@ -330,20 +334,9 @@ static double host_others(const struct judge *judge, const struct judge_rank *of
 	return robust_median(judge->scratch, n);
 }
 
-/* What the operating system took from the rank in this tick, and on which side it lost its time. */
-static void add_causes(const struct judge *judge, const struct judge_rank *rank, const struct judge_watch *watch, double lost)
+/* What the operating system took in this tick from a rank that lost so much. */
+static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double to[JUDGE_HOST_MAX])
 {
-	struct judge_episode *episode = watch->episode;
-	bool start = rank && watch == &rank->start;
-	enum finding_side side = side_of(judge, rank, episode->finding.activity);
-
-	episode->sides[side] += lost;
-	episode->finding.side = FINDING_SIDE_UNKNOWN;
-	for (int s = FINDING_SIDE_HOST; s < FINDING_SIDE_MAX; s++)
-		if (episode->sides[s] > episode->sides[episode->finding.side])
-			episode->finding.side = (enum finding_side)s;
-	if (!rank)
-		return;
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here;
 
@@ -351,8 +344,18 @@ static void add_causes(const struct judge *judge, const struct judge_rank *rank,
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
-		episode->cause_lost[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
+		to[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
 	}
+}
+
+/* On which side it lost its time. */
+static void add_side(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
+{
+	episode->sides[side_of(judge, rank, episode->finding.activity)] += lost;
+	episode->finding.side = FINDING_SIDE_UNKNOWN;
+	for (int s = FINDING_SIDE_HOST; s < FINDING_SIDE_MAX; s++)
+		if (episode->sides[s] > episode->sides[episode->finding.side])
+			episode->finding.side = (enum finding_side)s;
 }
 
 enum activity judge_most(const double act[ACTIVITY_MAX])
@@ -369,7 +372,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
-	double rate = cost / fmax(1e-9, watch->base + cost);
+	double rate = cost / fmax(1e-9, watch->span.base + cost);
 	struct finding *finding;
 
 	if (!episode)
@@ -377,18 +380,19 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->episode = episode;
 	finding = &episode->finding;
 	watch->open = true;
+	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	if (!finding->id || finding->activity != activity || watch->onset_ns > finding->until_ns + PAUSE_NS ||
-		rate < OVER_HALF * episode->rate) {
-		*episode = (struct judge_episode){.known = (double)(watch->onset_ns - judge->first_ns) * NS,
+	if (!finding->id || finding->activity != activity || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
+		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
+		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
 			.rate = rate,
 			.cards = judge->card_count,
 			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
 				.activity = activity,
 				.tier = judge->tier,
 				.rank = rank ? rank->rank : -1,
-				.since_ns = watch->onset_ns,
-				.since_step = watch->onset_step}};
+				.since_ns = watch->span.onset_ns,
+				.since_step = watch->span.onset_step}};
 		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
 		if (watch->of) {
 			finding->kind = watch->of->kind;
@@ -405,9 +409,13 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_ns = judge->now_ns;
 	finding->until_step = judge->step;
 	episode->lost += cost;
-	episode->base += watch->base;
+	episode->base += watch->span.base;
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, watch, cost);
+	add_side(judge, rank, episode, cost);
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		episode->cause_lost[h] += watch->span.host[h];
+	if (rank && !(watch->span.steps > 0))
+		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -430,9 +438,9 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 		return;
 	watch->wanted = true;
 	if (rank)
-		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->lost);
+		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->span.lost);
 	else
-		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->lost);
+		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->span.lost);
 	judge->sink.want(judge->sink.arg,
 		rank ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
 }
@@ -450,11 +458,42 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->pending = watch->pending_base = 0;
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	moment(judge, rank, watch, lost);
-	add_causes(judge, rank, watch, cost);
+	add_side(judge, rank, episode, cost);
+	if (rank)
+		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || (!watch->of && cause_of(episode) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
 		judge_publish(judge, watch, FINDING_OPEN);
+}
+
+/* What would open by itself, and loses at least twice what the episode has lost before, is another one; not in an episode's
+ * first seconds: its steps may differ. */
+static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
+{
+	double before = (double)watch->rise.onset_ns * NS - (double)watch->episode->finding.since_ns * NS;
+
+	if (!(watch->rise.steps > 0) || watch->rise.lost < limit_of(judge, watch))
+		return false;
+	if (before >= judge_quiet_s(judge))
+		return true;
+	watch->span = watch->rise; /* what the next one is compared with */
+	watch->rise = (struct judge_span){0};
+	return false;
+}
+
+static void episode_rise(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost)
+{
+	struct judge_episode *episode = watch->episode;
+
+	episode->lost -= watch->rise.cost - watch->pending;
+	episode->base -= watch->rise.base - watch->pending_base;
+	episode->finding.until_ns = watch->rise.onset_ns;
+	episode->finding.until_step = watch->rise.onset_step;
+	judge_publish(judge, watch, FINDING_CLOSED);
+	watch->span = watch->rise;
+	episode->finding.id = 0; /* not continued */
+	judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }
 
 /* One tick of an open episode. act: this tick's own growth by activity. */
@@ -480,6 +519,10 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 			judge_watch_close(judge, watch);
 		return;
 	}
+	if (episode_rises(judge, watch)) {
+		episode_rise(judge, watch, rank, lost);
+		return;
+	}
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
@@ -487,8 +530,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		act[finding->activity] < NAMED_ACTIVITY * total) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
-		watch->lost = lost;
-		watch->base = usual;
+		watch->span.lost = lost;
+		watch->span.base = usual;
 		finding->activity = ACTIVITY_MAX; /* not continued */
 		judge_watch_open(judge, watch, rank, a, lost, cost);
 		return;
@@ -496,48 +539,93 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
+static void span_add(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	struct judge_span *span, double lost, double cost, double usual, const double act[ACTIVITY_MAX])
+{
+	double total = 0;
+
+	span->lost += lost;
+	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : judge->clipped;
+	span->cost += cost;
+	span->base += usual;
+	span->steps += judge->steps;
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		total += fmax(0, act[a]);
+	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
+		span->act[a] += lost * fmax(0, act[a]) / total;
+	if (rank)
+		add_host(judge, rank, false, fmax(0, cost), span->host);
+}
+
+/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
+static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
+{
+	return watch == &judge->whole ? span->lost : span->cost;
+}
+
+/* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins there,
+ * and not with the noise that it follows. */
+static void rise_tick(const struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank, double lost,
+	double cost, double usual, const double act[ACTIVITY_MAX])
+{
+	struct judge_span *span = &watch->span, *rise = &watch->rise;
+	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
+
+	if (!(span->steps > 0) || watch->of)
+		return; /* the first tick; detectors say since when */
+	if (!(rise->steps > 0)) {
+		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
+		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+	}
+	span_add(judge, watch, rank, rise, lost, cost, usual, act);
+	/* before / base > OVER_HALF * lost / rise->base */
+	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(judge, watch, rise) * base)
+		*rise = (struct judge_span){0};
+}
+
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double act[ACTIVITY_MAX])
 {
 	bool whole = watch == &judge->whole;
 	/* What detectors report is beyond noise. */
-	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch), total = 0;
+	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch);
 
 	if (!(watch->evidence > 0) && !watch->open && watch->of) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 	} else if (!(watch->evidence > 0) && !watch->open) {
 		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
-		watch->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+		watch->span.base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
+	rise_tick(judge, watch, rank, lost, cost, usual, act);
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
 	if (!watch->open && !(watch->evidence > 0))
 		excursion_over(judge, watch);
-	watch->lost += lost;
-	watch->total += watch->of ? lost : judge->clipped;
-	watch->cost += cost;
-	watch->base += usual;
-	watch->steps += judge->steps;
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		total += fmax(0, act[a]);
-	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
-		watch->act[a] += lost * fmax(0, act[a]) / total;
+	span_add(judge, watch, rank, &watch->span, lost, cost, usual, act);
 	if (!watch->open)
 		want_more(judge, watch, rank);
 	judge->named += watch->open && rank ? fmax(0, cost) : 0;
-	if (watch->open)
+	if (watch->open) {
 		episode_tick(judge, watch, rank, lost, cost, usual, act);
-	else if (watch->evidence >= limit && lost > allow && watch->lost >= SHARE_LEAST * watch->total &&
-		   watch->lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->base && (!whole || watch->steps >= STEPS_JOB))
-		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->act), lost, watch->cost);
+		return;
+	}
+	if (watch->evidence < limit || lost <= allow)
+		return;
+	if (watch->rise.steps > 0 && watch->rise.lost < RISE_HALF * limit)
+		return; /* whether it begins here shows soon */
+	if (watch->rise.steps > 0)
+		watch->span = watch->rise;
+	if (watch->span.lost >= SHARE_LEAST * watch->span.total &&
+		watch->span.lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->span.base && (!whole || watch->span.steps >= STEPS_JOB))
+		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }
 
 void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
 {
-	double usual = judge->usual * judge->steps;
+	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
-	double lost = judge->clipped > 0 ? claim * judge->clipped : judge->clipped;
+	double lost = clipped > 0 ? claim * clipped : clipped;
 
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }

@@ -52,14 +52,19 @@ struct judge_episode {
 	uint32_t cards;
 };
 
+/* Steps that grew. */
+struct judge_span {
+	uint64_t onset_ns, onset_step; /* begin of the first one */
+	double lost, total, cost; /* s: its own, the job's, and its own without clipping */
+	double act[ACTIVITY_MAX], host[JUDGE_HOST_MAX]; /* of lost; of cost, what the operating system took */
+	double base, steps;	  /* s that they usually take; so many; 0: none */
+};
+
 /* Evidence against one rank, or against the job as a whole. */
 struct judge_watch {
-	double evidence, top; /* s above the allowance; its most since it was 0 */
-	uint64_t onset_ns;    /* begin of the first tick since it was 0 */
-	uint64_t onset_step;
-	double lost, total, cost; /* since the onset: its own, the job's, and its own without clipping */
-	double act[ACTIVITY_MAX];
-	double base, steps;	  /* s that the steps since the onset usually take; so many */
+	double evidence, top;	/* s above the allowance; its most since it was 0 */
+	struct judge_span span; /* since it was 0 */
+	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
 	bool open;
@@ -119,7 +124,8 @@ struct judge {
 	enum frame_tier tier;
 	uint32_t card_count;
 	/* of this tick */
-	double steps, real, clipped;
+	double steps, real;
+	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
 	double run, run_least; /* s: growth of its steps so far, and its least */
 	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
@@ -134,6 +140,7 @@ struct judge {
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
 	bool frequent;	    /* they are a part of the step */
+	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_standstill, was_checkpoint, was_spike, was_long; /* the step before */
 	bool counted; /* the newest frame is in this tick */
@@ -155,6 +162,7 @@ void judge_start(struct judge *judge);
 
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
+double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */
 double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */
 void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
 /* A tick in which it lost so many s (lost: clipped) of steps that else take `usual` s. act: how it is divided. */

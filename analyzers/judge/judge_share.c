@@ -242,7 +242,8 @@ static bool share_host(const struct judge_rank *rank, enum judge_host h, double 
 	return true;
 }
 
-/* A rank that is ready to run, or throttled, waits for no rank. */
+/* A rank that is ready to run, or throttled, waits for no rank. Where it is so beyond the others, all of it is its own: what
+ * the others have of it hides behind. */
 static void share_held(struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -257,8 +258,9 @@ static void share_held(struct share *share)
 		return;
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
+		bool beyond = judge->scratch[i] >= SHARE_NOISE * share->growth;
 
-		rank->own = fmax(rank->own, judge->scratch[i]);
+		rank->own = fmax(rank->own, beyond ? judge->column[i] : judge->scratch[i]);
 	}
 }
 

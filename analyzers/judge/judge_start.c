@@ -208,10 +208,10 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->usual_since_ns, 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
-	watch->lost += lost;
-	watch->total += top / part * steps;
-	watch->cost += cost;
-	watch->base += base;
+	watch->span.lost += lost;
+	watch->span.total += top / part * steps;
+	watch->span.cost += cost;
+	watch->span.base += base;
 	watch->quiet = 0;
 	if (watch->open) {
 		judge->named += cost;
@@ -219,7 +219,7 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 		watch->pending_base = base;
 		judge_watch_slow(judge, watch, rank, lost, cost);
 	} else if (watch->evidence >= judge_open_at(judge)) {
-		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->cost);
+		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);
 	}
 }
 

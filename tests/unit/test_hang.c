@@ -267,6 +267,17 @@ static void who_has_not_begun_the_step_is_named(void **state)
 	}
 	assert_int_equal(seconds(1700), 0);
 	end(NULL);
+	/* Half of them: a step goes on, and who keeps whom from it is not seen. */
+	begin_idle(NULL);
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].step_end_ns = i % 2 ? START - SECOND / 10 : START;
+	}
+	assert_in_range(seconds(40), 10, 30);
+	assert_int_equal(said[0].finding.rank, -1);
+	assert_string_equal(said[0].finding.others, "");
+	assert_int_equal(said[0].finding.severity, SEVERITY_CRITICAL);
+	end(NULL);
 	/* All have ended theirs: nothing goes on. */
 	begin_idle(NULL);
 	for (size_t i = 0; i < RANKS; i++) {

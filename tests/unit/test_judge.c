@@ -172,6 +172,85 @@ static void two_long_steps_in_a_row_open(void **state)
 	}
 }
 
+/* Noise has raised the limit of ranks: the same two steps open all the same. */
+static void two_long_steps_open_beyond_noise(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_scale(10);
+	script_run(100);
+	script.fault[2][ACTIVITY_DATALOADER] = 40 * MS;
+	script_run(30);
+	script.fault[2][ACTIVITY_DATALOADER] = 0;
+	script_run(60);
+	assert_int_equal(script_only(2, ACTIVITY_DATALOADER)->finding.severity, SEVERITY_INFO);
+	for (int k = 0; k < 2; k++) {
+		script.once[2][ACTIVITY_OUTSIDE] = 4.8;
+		script_step();
+	}
+	script_run(60);
+	assert_non_null(script_said(2, ACTIVITY_OUTSIDE));
+	script_end();
+}
+
+/* They are no more than two steps where all ranks have them. */
+static void two_long_steps_of_all_ranks_are_two(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(100);
+	for (int k = 0; k < 3; k++) {
+		script_once(ACTIVITY_BACKWARD, k < 2 ? 1 : 0.1);
+		script_step();
+	}
+	script_run(60);
+	script_expect(0);
+	script_end();
+}
+
+/* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit. */
+static void a_step_that_loses_a_warning_opens_alone(void **state)
+{
+	static const struct {
+		double scale, s, again_s;
+		size_t findings;
+	} cases[] = {{1, 4.9, 0, 0}, {1, 5.2, 0, 1}, {1, 9, 0, 1}, {10, 5.2, 0, 1}, {20, 9, 0, 0}, {20, 11, 0, 1}, {1, 5.2, 7.6, 1},
+		{1, 5.2, 8.2, 2}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		script_begin(4);
+		script_scale(cases[i].scale);
+		script_run(100 * cases[i].scale);
+		script.once[2][ACTIVITY_DATALOADER] = cases[i].s;
+		script_step();
+		script_run(60 * cases[i].scale);
+		script.once[1][ACTIVITY_OUTSIDE] = cases[i].again_s;
+		script_step();
+		script_run(60 * cases[i].scale);
+		script_expect(cases[i].findings);
+		if (cases[i].findings) {
+			assert_int_equal(script.said[0].finding.rank, 2);
+			assert_int_equal(script.said[0].finding.activity, ACTIVITY_DATALOADER);
+			assert_int_equal(script.said[0].finding.severity, SEVERITY_WARNING);
+		}
+		script_end();
+	}
+}
+
+/* Of all ranks it is no slow-down of the job. */
+static void a_long_step_of_all_ranks_is_none(void **state)
+{
+	(void)state;
+	script_begin(4);
+	script_run(100);
+	script_once(ACTIVITY_BACKWARD, 8);
+	script_step();
+	script_run(60);
+	script_expect(0);
+	script_end();
+}
+
 /* What the job loses before a standstill and after it are two. */
 static void a_standstill_ends_all_episodes(void **state)
 {
@@ -563,6 +642,10 @@ int main(void)
 		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
 		cmocka_unit_test(an_evaluation_is_no_finding),
 		cmocka_unit_test(two_long_steps_in_a_row_open),
+		cmocka_unit_test(two_long_steps_open_beyond_noise),
+		cmocka_unit_test(two_long_steps_of_all_ranks_are_two),
+		cmocka_unit_test(a_step_that_loses_a_warning_opens_alone),
+		cmocka_unit_test(a_long_step_of_all_ranks_is_none),
 		cmocka_unit_test(a_standstill_ends_all_episodes),
 		cmocka_unit_test(a_rank_that_explains_it_ends_the_slow_down_of_the_job),
 		cmocka_unit_test(one_standstill_is_no_slow_down),

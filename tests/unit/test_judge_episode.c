@@ -56,6 +56,83 @@ static void it_begins_with_the_first_slow_step(void **state)
 	}
 }
 
+/* Half a minute in which a rank loses 2 % opens nothing, but leaves evidence. What follows begins with itself. */
+static void it_does_not_begin_with_the_noise_before_it(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	begin(4);
+	script_run(200);
+	fault(ACTIVITY_DATALOADER, 2 * MS, 30);
+	from_ns = script.now_ns;
+	fault(ACTIVITY_DATALOADER, 30 * MS, 20);
+	script_run(20);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(from_ns - script.said[0].finding.since_ns < 1000000000ULL); /* the tick's begin */
+	assert_true(fabs(script.said[0].finding.slowdown - 1.3) < 0.02);
+	script_end();
+}
+
+/* Of such a rise 0.2 s are not enough, 0.4 s are. */
+static void a_rise_has_half_of_what_opens(void **state)
+{
+	(void)state;
+	for (int steps = 2; steps <= 4; steps += 2) {
+		begin(4);
+		script_run(200);
+		fault(ACTIVITY_DATALOADER, 2.1 * MS, 45);
+		for (int i = 0; i < steps; i++) {
+			script.once[1][ACTIVITY_DATALOADER] = 100 * MS;
+			script_step();
+		}
+		script_run(20);
+		script_expect(steps > 2);
+		script_end();
+	}
+}
+
+/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more. */
+static void long_steps_begin_where_they_do(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	for (int odd = 0; odd < 2; odd++) {
+		script_begin(2);
+		script_scale(9);
+		for (int i = 0; i < 99 + odd; i++)
+			script_step();
+		script.once[1][ACTIVITY_DATALOADER] = 1 * MS;
+		script_step();
+		from_ns = script.now_ns;
+		script.fault[1][ACTIVITY_OUTSIDE] = 1.35;
+		for (int i = 0; i < 9; i++)
+			script_step();
+		script.fault[1][ACTIVITY_OUTSIDE] = 0;
+		script_run(40);
+		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.since_ns, from_ns);
+		script_end();
+	}
+}
+
+/* A slow-down that grows by less than twice is one, from its begin. */
+static void it_begins_with_the_first_half_of_itself(void **state)
+{
+	uint64_t from_ns;
+
+	(void)state;
+	begin(4);
+	script_run(200);
+	from_ns = script.now_ns;
+	fault(ACTIVITY_DATALOADER, 5 * MS, 10);
+	fault(ACTIVITY_DATALOADER, 9 * MS, 30);
+	script_run(20);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(script.said[0].finding.since_ns - from_ns < 1100000000ULL);
+	script_end();
+}
+
 /* It would close and open again under the old one's rate. */
 static void a_much_smaller_one_is_another(void **state)
 {
@@ -68,6 +145,89 @@ static void a_much_smaller_one_is_another(void **state)
 	script_expect(2);
 	assert_true(fabs(script.said[1].finding.slowdown - 1.1) < 0.02);
 	assert_true(script.said[1].times <= 5);
+	script_end();
+}
+
+/* The same activity after a pause, for more than twice as much. */
+static void a_much_larger_one_is_another(void **state)
+{
+	(void)state;
+	for (int larger = 0; larger < 2; larger++) {
+		begin(4);
+		script_run(100);
+		fault(ACTIVITY_DATALOADER, 10 * MS, 20);
+		script_run(12);
+		fault(ACTIVITY_DATALOADER, larger ? 30 * MS : 14 * MS, 20);
+		script_run(20);
+		script_expect(1 + (size_t)larger);
+		script_end();
+	}
+}
+
+/* In the middle of a small one: it does not become a longer and smaller one. Of a rank, and of the job. */
+static void a_much_larger_one_within_another_is_its_own(void **state)
+{
+	static const struct {
+		double small, large;
+		size_t findings;
+	} cases[] = {{10 * MS, 60 * MS, 2}, {10 * MS, 16 * MS, 1}};
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		const struct finding *last;
+		uint64_t from_ns;
+
+		begin(4);
+		script_run(400);
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = i < 2 || r == 1 ? cases[i % 2].small : 0;
+		script_run(40);
+		from_ns = script.now_ns;
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = i < 2 || r == 1 ? cases[i % 2].large : 0;
+		script_run(20);
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = 0;
+		script_run(20);
+		script_expect(cases[i % 2].findings);
+		last = &script.said[script.n_said - 1].finding;
+		if (script.n_said > 1) {
+			assert_true(last->since_ns <= from_ns && from_ns - last->since_ns < 1000000000ULL);
+			assert_true(fabs(last->slowdown - 1.6) < 0.04);
+			assert_true(script.said[0].finding.until_ns <= last->since_ns);
+			assert_true(fabs(script.said[0].finding.slowdown - 1.1) < 0.01);
+		}
+		script_end();
+	}
+}
+
+/* It takes four seconds until it has its size. */
+static void one_that_grows_in_its_first_seconds_is_one(void **state)
+{
+	(void)state;
+	for (int after = 4; after <= 8; after += 4) {
+		begin(4);
+		fault(ACTIVITY_DATALOADER, 30 * MS, after);
+		fault(ACTIVITY_DATALOADER, 150 * MS, 20);
+		script_run(20);
+		script_expect(after < 5 ? 1 : 2);
+		script_end();
+	}
+}
+
+/* An episode that takes ten seconds to open, and ends soon after: its cause is that of all its steps. */
+static void the_cause_counts_from_the_begin(void **state)
+{
+	(void)state;
+	begin(2);
+	for (int r = 0; r < 2; r++)
+		script.host[r].run_delay_ns = 1000000;
+	script_run(100);
+	script.host[1].run_delay_ns = 9000000;
+	fault(ACTIVITY_BACKWARD, 8 * MS, 12);
+	script.host[1].run_delay_ns = 1000000;
+	script_run(20);
+	assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_PREEMPTION);
 	script_end();
 }
 
@@ -468,7 +628,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(evidence_above_the_allowance_opens),
 		cmocka_unit_test(it_begins_with_the_first_slow_step),
+		cmocka_unit_test(it_does_not_begin_with_the_noise_before_it),
+		cmocka_unit_test(it_begins_with_the_first_half_of_itself),
+		cmocka_unit_test(a_rise_has_half_of_what_opens),
+		cmocka_unit_test(long_steps_begin_where_they_do),
 		cmocka_unit_test(a_much_smaller_one_is_another),
+		cmocka_unit_test(a_much_larger_one_is_another),
+		cmocka_unit_test(a_much_larger_one_within_another_is_its_own),
+		cmocka_unit_test(one_that_grows_in_its_first_seconds_is_one),
+		cmocka_unit_test(the_cause_counts_from_the_begin),
 		cmocka_unit_test(small_growth_is_no_finding),
 		cmocka_unit_test(the_job_is_judged_more_carefully),
 		cmocka_unit_test(a_slow_job_lasts_five_steps),

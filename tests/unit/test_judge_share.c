@@ -150,6 +150,29 @@ static void run_delay_tells_who_is_held_in_backward(void **state)
 	script_end();
 }
 
+/* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where they
+ * wait alike nobody is named. */
+static void of_two_that_wait_for_cpus_one_is_named_for_all_or_none(void **state)
+{
+	(void)state;
+	for (int alike = 0; alike < 2; alike++) {
+		script_begin(2);
+		for (int r = 0; r < 2; r++)
+			script.host[r].run_delay_ns = 1000000;
+		script_run(100);
+		script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+		script.host[1].run_delay_ns += 24000000;
+		script.host[0].run_delay_ns += alike ? 22000000 : 14000000;
+		script_run(30);
+		assert_int_equal(script_only(alike ? -1 : 1, ACTIVITY_BACKWARD)->finding.activity, ACTIVITY_BACKWARD);
+		if (!alike) {
+			assert_int_equal(script.said[0].finding.cause, CAUSE_PREEMPTION);
+			assert_true(script.said[0].finding.slowdown > 1.2);
+		}
+		script_end();
+	}
+}
+
 /* A third of the growth may be noise. */
 static void run_delay_must_explain_a_third_of_the_growth(void **state)
 {
@@ -493,6 +516,7 @@ int main(void)
 		cmocka_unit_test(cpu_time_must_explain_half_of_the_growth),
 		cmocka_unit_test(cpu_time_counts_beside_a_small_own_growth),
 		cmocka_unit_test(run_delay_tells_who_is_held_in_backward),
+		cmocka_unit_test(of_two_that_wait_for_cpus_one_is_named_for_all_or_none),
 		cmocka_unit_test(run_delay_must_explain_a_third_of_the_growth),
 		cmocka_unit_test(throttling_is_the_cause),
 		cmocka_unit_test(waits_show_who_computes_in_backward),
