@@ -254,6 +254,7 @@ static int flame_take_sample(void *arg, sqlite3_stmt *s)
 	struct profile_sample sample = {
 		.start_ns = sqlite3_column_int64(s, 1),
 		.weight_ns = sqlite3_column_int64(s, 2),
+		.duration_ns = sqlite3_column_int64(s, 8),
 		.stack = sqlite3_column_int64(s, 3),
 		.thread_id = sqlite3_column_int64(s, 4),
 		.thread_name = name ? name : "",
@@ -276,7 +277,7 @@ static const struct {
 	{"SELECT instance, start_ns, duration_ns, thread_id, stage FROM stages", "", false, flame_take_stage},
 	{"SELECT instance, start_ns, duration_ns FROM steps", "", false, flame_take_step},
 	{"SELECT id, frames, cut FROM call_stacks WHERE id IN (SELECT stack FROM samples", ")", true, flame_take_stack},
-	{"SELECT instance, start_ns, weight_ns, stack, thread_id, thread_name, main, kind FROM samples",
+	{"SELECT instance, start_ns, weight_ns, stack, thread_id, thread_name, main, kind, duration_ns FROM samples",
 		" AND stack IS NOT NULL", true, flame_take_sample},
 };
 

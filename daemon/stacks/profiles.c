@@ -123,6 +123,8 @@ static void profiles_put(struct profiles *profiles, const struct profile_rank *r
 			.samples = field_int((int64_t)rank->rows),
 			.refused = field_int((int64_t)rank->refused),
 			.lost = field_int((int64_t)(rank->lost + rank->counts.lost)),
+			.read_share = field_real_if(
+				rank->counts.seen, (double)rank->counts.read / (double)rank->counts.seen),
 			.instance = field_int(rank->instance),
 		});
 	log_info("profiles",
@@ -133,6 +135,8 @@ static void profiles_put(struct profiles *profiles, const struct profile_rank *r
 	profiles->status.refused += rank->refused;
 	profiles->status.lost += rank->lost + rank->counts.lost;
 	profiles->status.took_ns += rank->counts.took_ns;
+	profiles->status.seen += rank->counts.seen;
+	profiles->status.read += rank->counts.read;
 }
 
 static void profiles_finish(struct profiles *profiles)
@@ -191,9 +195,12 @@ struct profiles *profiles_free(struct profiles *profiles)
 
 static void profiles_add(struct profiles *profiles, struct profile_rank *rank)
 {
+	uint64_t budget_ppm = 10000 * profiles->context->config.profiles_budget_percent;
 	const struct rt_profile_process process = {
 		.period_ns = NSEC_PER_SEC / profiles->frequency_hz,
 		.threads_max = LIMIT_PROFILE_THREADS / (uint32_t)profiles->ranks,
+		.cpu_ppm = budget_ppm / 2,
+		.waits_ppm = budget_ppm / 2,
 		.python = rank->layout.python,
 	};
 	int r = profiles->probe->add(profiles->probe->arg, rank->asked.pid, &process);
@@ -480,5 +487,7 @@ void profiles_status(const struct profiles *profiles, struct profiles_status *re
 		ret->refused += rank->refused;
 		ret->lost += rank->lost + rank->counts.lost;
 		ret->took_ns += rank->counts.took_ns;
+		ret->seen += rank->counts.seen;
+		ret->read += rank->counts.read;
 	}
 }

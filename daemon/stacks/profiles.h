@@ -97,6 +97,7 @@ struct profiles_status {
 	uint64_t profiles, suspected; /* started, and of these for suspicions */
 	uint64_t samples, refused, lost;
 	uint64_t took_ns; /* of the ranks' time, in the probe */
+	uint64_t seen, read; /* samples and waits; those whose stack was read, within the budget */
 	bool running;
 };
 
