@@ -46,7 +46,7 @@ static void assert_printable(const char *text, bool lines)
 		assert((unsigned char)*text >= ' ' ? *text != 127 : lines && *text == '\n');
 }
 
-/* Where the frames of a process's Python are: what the kernel will read by it stays within its buffers. */
+/* Where the frames of a process's Python are: what the kernel reads by it is within its buffers. */
 static void take_layout(const uint8_t *data, size_t size)
 {
 	struct reply_layout layout;
