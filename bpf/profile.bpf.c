@@ -5,6 +5,11 @@
  * a sample, and when a thread leaves its CPU to wait; the time that it waited is known when it returns.
  *
  * A stack is sent once, in front of the first sample that refers to it; `profile_sent` remembers it by hash.
+ *
+ * Budget: a thread's stacks take a part of its time only. Where they would take more, one of `thin` is read, chosen at
+ * random, and stands for all of them: its weight is `thin` times its own, so that sums of weights are right on average.
+ * `thin` is set from what the window before would have cost, before anything of the next is seen. A window ends early when
+ * its part is spent. Samples on a CPU and waits have budgets of their own: frequent waits leave the samples alone.
  */
 #include "bpf/profile_python.bpf.h"
 
@@ -13,9 +18,20 @@
 #define TASK_EXITING 0x4 /* PF_EXITING of linux/sched.h: set before a thread's last switch */
 
 const volatile uint64_t wait_min_ns = 1000000; /* shorter waits are no samples */
-/* Stacks that are read of a waiting thread in a window of 10 ms, most of which wait less than wait_min_ns. */
-const volatile uint32_t reads_max = 40;
-#define READS_WINDOW_NS 10000000ULL
+#define BUDGET_WINDOW_NS 100000000ULL /* a step of some length: shorter ones follow phases of a step and spend more */
+#define BUDGET_COST_MAX_NS 1000000ULL /* of a read: more is not its own, but an interrupt, or the host's */
+#define BUDGET_THIN_MAX 4096ULL
+#define PPM 1000000ULL
+
+struct profile_budget {
+	uint64_t since_ns;    /* of the window; 0: none yet */
+	uint64_t spent_ns;    /* in it */
+	uint64_t reads_ns;    /* the same, of reads */
+	int64_t left_ns;      /* of windows before; negative: too much was spent */
+	uint64_t seen, reads; /* in the window */
+	uint64_t cost_ns;     /* of a read, when there was one last */
+	uint64_t thin;	      /* one of so many is read */
+};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -27,12 +43,11 @@ struct {
 struct profile_thread {
 	uint64_t left_ns; /* when it left the CPU to wait; 0: it did not */
 	uint64_t stack;
+	uint64_t thin; /* waits that it stands for */
 	uint64_t state[2]; /* of Python: its address, its interpreter's */
-	uint64_t window_ns;
-	uint32_t reads; /* in the window */
+	struct profile_budget on_cpu, waits;
 	uint32_t flags; /* RT_PROFILE_* */
 	uint32_t pid;
-	uint32_t pad0;
 	struct rt_profile_stack_event record; /* the stack, to be sent if it waits for long */
 };
 
@@ -81,9 +96,63 @@ static __always_inline void count_lost(struct rt_profile_process *process)
 	__sync_fetch_and_add(&process->lost, 1);
 }
 
-static __always_inline void count_time(struct rt_profile_process *process, uint64_t since_ns)
+/* What was spent since then, on a read or without one. */
+static __always_inline void count_time(
+	struct rt_profile_process *process, struct profile_budget *budget, uint64_t since_ns, bool read)
 {
-	__sync_fetch_and_add(&process->took_ns, bpf_ktime_get_ns() - since_ns);
+	uint64_t took_ns = bpf_ktime_get_ns() - since_ns;
+
+	__sync_fetch_and_add(&process->took_ns, took_ns);
+	budget->spent_ns += took_ns;
+	if (read)
+		budget->reads_ns += took_ns;
+}
+
+/* The next window of a thread: how many of its samples are read in it. */
+static __always_inline void budget_next(struct profile_budget *budget, uint64_t now_ns, uint64_t ppm)
+{
+	uint64_t elapsed_ns = now_ns - budget->since_ns, part_ns = BUDGET_WINDOW_NS / PPM * ppm, wanted_ppm;
+	int64_t may_ns;
+
+	budget->left_ns += (int64_t)(elapsed_ns / 1000 * ppm / 1000) - (int64_t)budget->spent_ns;
+	/* What a thread did not need is not saved up for long. */
+	if (budget->left_ns > (int64_t)part_ns)
+		budget->left_ns = (int64_t)part_ns;
+	may_ns = (int64_t)part_ns + budget->left_ns;
+	if (may_ns < (int64_t)(part_ns / 8))
+		may_ns = (int64_t)(part_ns / 8);
+	if (budget->reads)
+		budget->cost_ns = budget->reads_ns / budget->reads;
+	if (budget->cost_ns > BUDGET_COST_MAX_NS)
+		budget->cost_ns = BUDGET_COST_MAX_NS;
+	wanted_ppm = budget->seen * budget->cost_ns * PPM / (elapsed_ns | 1);
+	budget->thin = wanted_ppm * (BUDGET_WINDOW_NS / PPM) / ((uint64_t)may_ns | 1) + 1;
+	if (budget->thin > BUDGET_THIN_MAX)
+		budget->thin = BUDGET_THIN_MAX;
+	budget->since_ns = now_ns;
+	budget->spent_ns = 0;
+	budget->reads_ns = 0;
+	budget->seen = 0;
+	budget->reads = 0;
+}
+
+/* Is this sample's stack read? For how many it stands is budget->thin. */
+static __always_inline bool budget_take(
+	struct rt_profile_process *process, struct profile_budget *budget, uint64_t now_ns, uint64_t ppm)
+{
+	if (!budget->since_ns) {
+		budget->since_ns = now_ns;
+		budget->thin = 1;
+	}
+	if (now_ns - budget->since_ns >= BUDGET_WINDOW_NS || budget->spent_ns >= BUDGET_WINDOW_NS / PPM * ppm)
+		budget_next(budget, now_ns, ppm);
+	budget->seen++;
+	__sync_fetch_and_add(&process->seen, 1);
+	if (budget->thin > 1 && bpf_get_prandom_u32() % budget->thin)
+		return false;
+	budget->reads++;
+	__sync_fetch_and_add(&process->read, 1);
+	return true;
 }
 
 static __always_inline struct rt_quota *profile_quota(uint32_t pid)
@@ -176,6 +245,7 @@ static __always_inline void send_sample(struct rt_profile_process *process, stru
 	event->event.pid = pid;
 	event->event.thread_id = thread_id;
 	event->start_ns = sample->start_ns;
+	event->duration_ns = sample->duration_ns;
 	event->weight_ns = sample->weight_ns;
 	event->stack = sample->stack;
 	bpf_probe_read_kernel(event->thread_name, RT_COMM_SIZE, __builtin_preserve_access_index(&task->comm));
@@ -242,8 +312,12 @@ int profile_cpu(void *ctx)
 		count_lost(process);
 		return 0;
 	}
+	if (!budget_take(process, &thread->on_cpu, now_ns, process->cpu_ppm)) {
+		count_time(process, &thread->on_cpu, now_ns, false);
+		return 0;
+	}
 	sample.start_ns = now_ns;
-	sample.weight_ns = process->period_ns;
+	sample.weight_ns = process->period_ns * thread->on_cpu.thin;
 	if (!read_stack(ctx, s, 0, process, thread->state))
 		sample.event.flags = RT_PROFILE_REFUSED;
 	else if (send_stack(&s->record, pid, thread_id))
@@ -251,7 +325,7 @@ int profile_cpu(void *ctx)
 	else
 		sample.event.flags = RT_PROFILE_LIMITED;
 	send_sample(process, (struct task_struct *)bpf_get_current_task(), pid, thread_id, &sample);
-	count_time(process, now_ns);
+	count_time(process, &thread->on_cpu, now_ns, true);
 	return 0;
 }
 
@@ -285,18 +359,14 @@ static __always_inline void profile_leave(void *ctx, struct task_struct *prev, b
 		count_lost(process);
 		return;
 	}
-	if (now_ns - thread->window_ns >= READS_WINDOW_NS) {
-		thread->window_ns = now_ns;
-		thread->reads = 0;
+	if (!budget_take(process, &thread->waits, now_ns, process->waits_ppm)) {
+		count_time(process, &thread->waits, now_ns, false);
+		return;
 	}
+	thread->thin = thread->waits.thin;
 	thread->stack = 0;
 	thread->flags = RT_PROFILE_OFF_CPU;
 	thread->left_ns = now_ns;
-	if (thread->reads >= reads_max) {
-		thread->flags |= RT_PROFILE_LIMITED;
-		return;
-	}
-	thread->reads++;
 	if (!read_stack(ctx, s, 1, process, thread->state)) {
 		thread->flags |= RT_PROFILE_REFUSED;
 	} else {
@@ -304,7 +374,7 @@ static __always_inline void profile_leave(void *ctx, struct task_struct *prev, b
 		if (!is_sent(thread->stack, pid))
 			bpf_probe_read_kernel(&thread->record, record_bytes(&s->record), &s->record);
 	}
-	count_time(process, now_ns);
+	count_time(process, &thread->waits, now_ns, true);
 }
 
 static __always_inline void profile_return(struct task_struct *next, bool direct)
@@ -317,10 +387,11 @@ static __always_inline void profile_return(struct task_struct *next, bool direct
 	if (!thread || thread->pid != pid || !thread->left_ns)
 		return;
 	sample.start_ns = thread->left_ns;
-	sample.weight_ns = bpf_ktime_get_ns() - thread->left_ns;
+	sample.duration_ns = bpf_ktime_get_ns() - thread->left_ns;
+	sample.weight_ns = sample.duration_ns * thread->thin;
 	sample.event.flags = thread->flags;
 	thread->left_ns = 0;
-	if (sample.weight_ns < wait_min_ns)
+	if (sample.duration_ns < wait_min_ns)
 		return;
 	/* A stack that was sent meanwhile by another thread is not in the record. */
 	if (thread->stack && (is_sent(thread->stack, pid) ||

@@ -17,12 +17,13 @@
 /* Bits of rt_event.flags of a sample. */
 #define RT_PROFILE_OFF_CPU 1u  /* an interval in which the thread waited; without it: a sample on a CPU */
 #define RT_PROFILE_REFUSED 2u  /* no stack: its frames are not valid */
-#define RT_PROFILE_LIMITED 4u  /* no stack: the thread waits more often than stacks are read */
+#define RT_PROFILE_LIMITED 4u  /* no stack: it did not fit the ring */
 
 struct rt_profile_sample_event {
 	struct rt_event event; /* kind RT_KIND_SAMPLE; pid and thread_id are the sampled thread */
 	uint64_t start_ns;     /* when it was sampled, or left the CPU */
-	uint64_t weight_ns;    /* period of sampling, or time off the CPU */
+	uint64_t duration_ns;  /* time off the CPU; 0 on it */
+	uint64_t weight_ns;    /* period of sampling or time off the CPU, times the samples that it stands for */
 	uint64_t stack;	       /* rt_profile_stack_event.stack; 0: none */
 	char thread_name[RT_COMM_SIZE];
 };
@@ -86,8 +87,10 @@ struct rt_profile_python {
 /* Value of the map `profiled`, by process. */
 struct rt_profile_process {
 	uint64_t period_ns;
-	uint32_t threads_max; /* followed off the CPU */
+	uint32_t threads_max; /* followed */
 	uint32_t threads;
+	uint64_t cpu_ppm, waits_ppm; /* of a thread's time, for its samples on a CPU and for those off it */
+	uint64_t seen, read; /* samples and waits; those whose stack was read: less where the cost has no place in the budget */
 	uint64_t samples, refused, lost; /* lost: ring full, or beyond a limit */
 	uint64_t took_ns;		 /* of its threads' time */
 	struct rt_profile_python python;

@@ -12,9 +12,8 @@
 #include "analyzers/cli/profile_run.h"
 
 static const char usage[] =
-	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N] [--job JOB] [--json | "
-	"--line]\n"
-	"                     [-o FILE.html] [--state-dir DIR]\n"
+	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
+	"                     [--job JOB] [--json | --line | -o FILE.html] [--state-dir DIR]\n"
 	"Shows what a rank does more of than its peers, by function and line, as time a step, from the newest profile "
 	"that has\n"
 	"both; tracectl profile takes one.\n"
@@ -23,6 +22,7 @@ static const char usage[] =
 	"  --since TIME     the newest one since then: 30m, 12h ago, or a date and time\n"
 	"  --past           compare with the rank itself in the profile before\n"
 	"  --before N       compare with the rank itself in profile N\n"
+	"  --until TIME     compare with the rank itself in the newest profile that ended by then, of no suspicion\n"
 	"  --job JOB        of this job\n"
 	"  --json           an object\n"
 	"  --line           a line for programs: ns of the rank, ns of its peers, step or second, function and line; "
@@ -35,7 +35,7 @@ static const char usage[] =
 struct run {
 	const char *state_dir, *output;
 	struct flame_choice choice, past;
-	uint64_t since_ns;
+	uint64_t since_ns, until_ns;
 	bool json, line, is_past;
 	struct profile *profile;
 	struct flame_source source, before;
@@ -52,6 +52,7 @@ static int cmd_diff_parse(int argc, char **argv, struct run *run)
 		{"since", .time_ns = &run->since_ns},
 		{"past", .flag = &run->is_past},
 		{"before", .call = profile_run_number, .arg = &run->past.number},
+		{"until", .time_ns = &run->until_ns},
 		{"rank", .ranks = &run->choice.ranks},
 		{"job", .text = &run->choice.job},
 		{"json", .flag = &run->json},
@@ -69,7 +70,7 @@ static int cmd_diff_parse(int argc, char **argv, struct run *run)
 	if (run->json + run->line + (run->output != NULL) > 1)
 		return 1 + tool_fail(2, "--json, --line and -o exclude each other");
 	run->choice.since_ns = (int64_t)run->since_ns;
-	run->is_past = run->is_past || run->past.number;
+	run->is_past = run->is_past || run->past.number || run->until_ns;
 	run->choice.peers = !run->is_past;
 	return 0;
 }
@@ -87,7 +88,11 @@ static int cmd_diff_read(struct run *run)
 	if (code == 0 && run->is_past) {
 		run->past.ranks = run->choice.ranks;
 		run->past.job = run->source.ranks ? run->source.rank[0].job : NULL;
-		run->past.before_ns = run->source.start_ns;
+		run->past.before_ns = run->until_ns ? (int64_t)run->until_ns : run->source.start_ns;
+		run->past.usual = run->until_ns != 0;
+		/* Jobs without a name are one only as long as their processes live. */
+		if (run->source.ranks && !run->source.rank[0].job[0])
+			run->past.instance = run->source.rank[0].instance;
 		if (flame_read(reader, &run->past, true, run->profile, &run->before, error, sizeof(error)) < 0)
 			code = tool_fail(1, "nothing to compare with: %s", error);
 	}

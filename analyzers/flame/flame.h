@@ -20,7 +20,9 @@
 
 struct flame_choice {
 	int64_t number;	   /* 0: the newest that fits */
-	int64_t before_ns; /* which begins before; 0: any */
+	int64_t before_ns; /* which ends before; 0: any */
+	int64_t instance;  /* of this process; 0: any */
+	bool usual;	   /* none of a suspicion */
 	int64_t since_ns;  /* or later; 0: any */
 	struct ranges ranks;
 	const char *job; /* NULL: any */

@@ -82,7 +82,9 @@ static int flame_take_job(void *arg, const struct rank_row *rank)
 static bool flame_fits(const struct flame_choice *choice, const struct flame_row *row)
 {
 	return (!choice->number || row->number == choice->number) && ranges_have(&choice->ranks, row->rank) &&
-	       (!choice->before_ns || row->start_ns < choice->before_ns) && row->start_ns >= choice->since_ns &&
+	       (!choice->before_ns || row->start_ns + row->duration_ns <= choice->before_ns) && row->start_ns >= choice->since_ns &&
+	       (!choice->instance || row->instance == choice->instance) &&
+	       (!choice->usual || strcmp(row->reason, "suspected") != 0) &&
 	       (!choice->job || strcmp(row->job, choice->job) == 0);
 }
 
@@ -254,6 +256,7 @@ static int flame_take_sample(void *arg, sqlite3_stmt *s)
 	struct profile_sample sample = {
 		.start_ns = sqlite3_column_int64(s, 1),
 		.weight_ns = sqlite3_column_int64(s, 2),
+		.duration_ns = sqlite3_column_int64(s, 8),
 		.stack = sqlite3_column_int64(s, 3),
 		.thread_id = sqlite3_column_int64(s, 4),
 		.thread_name = name ? name : "",
@@ -276,7 +279,7 @@ static const struct {
 	{"SELECT instance, start_ns, duration_ns, thread_id, stage FROM stages", "", false, flame_take_stage},
 	{"SELECT instance, start_ns, duration_ns FROM steps", "", false, flame_take_step},
 	{"SELECT id, frames, cut FROM call_stacks WHERE id IN (SELECT stack FROM samples", ")", true, flame_take_stack},
-	{"SELECT instance, start_ns, weight_ns, stack, thread_id, thread_name, main, kind FROM samples",
+	{"SELECT instance, start_ns, weight_ns, stack, thread_id, thread_name, main, kind, duration_ns FROM samples",
 		" AND stack IS NOT NULL", true, flame_take_sample},
 };
 

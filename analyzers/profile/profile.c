@@ -355,14 +355,17 @@ int profile_add_sample(struct profile *profile, const struct profile_sample *sam
 {
 	uint32_t *slot = profile_index_find(
 		&profile->stack_index, (uint64_t)sample->stack, profile_same_stack, profile, &sample->stack);
-	struct profile_taken taken = {sample->start_ns, sample->weight_ns, 0, 0, sample->off_cpu};
+	struct profile_taken taken = {
+		sample->start_ns, sample->off_cpu ? sample->duration_ns : 1, sample->weight_ns, 0, 0, sample->off_cpu};
 	struct profile_rank *to;
 	int64_t end_ns;
 	int r;
 
 	if (!slot)
 		return -ENOMEM;
-	if (!*slot || !profile_end(sample->start_ns, sample->weight_ns, &end_ns)) {
+	if (!*slot || sample->weight_ns < 0 ||
+		taken.duration_ns <= 0 ||
+		!profile_end(sample->start_ns, taken.duration_ns, &end_ns)) {
 		profile->totals.unknown++;
 		return 0;
 	}

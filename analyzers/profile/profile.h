@@ -37,8 +37,9 @@ int profile_add_stage(struct profile *profile, int64_t rank, int64_t thread_id, 
 struct profile_sample {
 	int64_t rank, thread_id;
 	const char *thread_name;
-	int64_t start_ns;  /* on the CPU: the instant; off it: when the thread left it */
-	int64_t weight_ns; /* the time that it stands for; off the CPU it follows start_ns */
+	int64_t start_ns;    /* on the CPU: the instant; off it: when the thread left it */
+	int64_t duration_ns; /* off the CPU: how long */
+	int64_t weight_ns;   /* the time that it stands for: off the CPU at least duration_ns */
 	int64_t stack;
 	bool main, off_cpu;
 };

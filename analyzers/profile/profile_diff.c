@@ -187,7 +187,7 @@ static struct diff_piece *diff_pieces(
 
 	for (size_t i = 0; piece && i < rank->samples; i++) {
 		const struct profile_taken *taken = &rank->sample[i];
-		int64_t end_ns = taken->off_cpu ? taken->start_ns + taken->weight_ns : taken->start_ns + 1;
+		int64_t end_ns = taken->start_ns + taken->duration_ns;
 		bool wait;
 
 		while (at < side->parts && part[at].end_ns <= taken->start_ns)
@@ -211,7 +211,8 @@ static struct diff_piece *diff_pieces(
 				piece = grown;
 			}
 			piece[count++] = (struct diff_piece){(uint32_t)j, taken->stack,
-				taken->off_cpu ? (double)(to - from) : (double)taken->weight_ns, wait};
+				(double)taken->weight_ns * (double)(to - from) / (double)taken->duration_ns,
+				wait};
 		}
 	}
 	*ret_count = count;

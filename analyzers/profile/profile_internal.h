@@ -51,7 +51,7 @@ struct profile_stage {
 };
 
 struct profile_taken {
-	int64_t start_ns, weight_ns;
+	int64_t start_ns, duration_ns, weight_ns; /* on the CPU it lasts 1 ns */
 	uint32_t stack;
 	uint32_t thread; /* of its rank */
 	bool off_cpu;

@@ -114,6 +114,26 @@ static void chrome_track(struct trace *trace, const struct trace_track *track)
 	put_order(trace, track, process ? "process_sort_index" : "thread_sort_index");
 }
 
+/* "main (a.py:1);f (a.py:5)", as much as fits of the innermost. */
+static void put_stack(struct trace *trace, const struct trace_event *event)
+{
+	char text[TRACE_TEXT_BYTES] = "", place[TRACE_NAME_BYTES];
+	size_t first = event->frames, used = 0;
+
+	while (first > 0) {
+		used += strlen(stack_frame_text(&event->frame[first - 1], false, place, sizeof(place))) + 1;
+		if (used >= sizeof(text))
+			break;
+		first--;
+	}
+	used = 0;
+	for (size_t i = first; i < event->frames; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s", i > first ? ";" : "",
+			stack_frame_text(&event->frame[i], false, place, sizeof(place)));
+	timeline_chrome_put(trace, event->args ? ",\"stack\":" : "\"stack\":");
+	put_text(trace, text, sizeof(text));
+}
+
 static void put_args(struct trace *trace, const struct trace_event *event)
 {
 	timeline_chrome_put(trace, ",\"args\":{");
@@ -131,6 +151,8 @@ static void put_args(struct trace *trace, const struct trace_event *event)
 		else
 			put_text(trace, arg->text, TRACE_TEXT_BYTES);
 	}
+	if (event->frames)
+		put_stack(trace, event);
 	timeline_chrome_put(trace, "}}");
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Perfetto's format: a file is a sequence of TracePacket messages. Field numbers are those of Perfetto's public .proto
- * files (trace_packet, track_event, track_descriptor, interned_data, debug_annotation, clock_snapshot). All packets
+ * files (trace_packet, track_event, track_descriptor, interned_data, debug_annotation, clock_snapshot, profile_common,
+ * profile_packet). All packets
  * share one sequence, so texts are interned for the whole file. Readers sort packets by time.
  */
 #include <errno.h>
@@ -21,6 +22,7 @@ enum packet_field {
 	PACKET_INTERNED = 12,
 	PACKET_FLAGS = 13,
 	PACKET_TRACK = 60,
+	PACKET_SAMPLE = 66,
 	PACKET_FIRST = 87,
 };
 enum packet_flag { FLAG_CLEARED = 1, FLAG_NEEDS_STATE = 2 };
@@ -50,16 +52,27 @@ enum event_field {
 	EVENT_TRACK = 11,
 	EVENT_DOUBLE = 44,
 	EVENT_FLOW = 47,
+	EVENT_STACK = 56,
 };
 enum event_type { TYPE_BEGIN = 1, TYPE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
 enum arg_field { ARG_NAME = 1, ARG_INT = 4, ARG_DOUBLE = 5, ARG_TEXT = 6, ARG_TEXT_NUMBER = 17 };
 enum interned_field { INTERNED_NUMBER = 1, INTERNED_TEXT = 2 };
+enum sample_field { SAMPLE_PID = 2, SAMPLE_TID = 3, SAMPLE_STACK = 4, SAMPLE_MODE = 5 };
+enum { MODE_USER = 2 };
+enum frame_field { FRAME_FUNCTION = 2, FRAME_MAPPING = 3, FRAME_PLACE = 4 };
+enum { STACK_FRAME = 2 };
+enum { MAPPING_PATH = 7 };
 
 static const uint32_t interned_fields[INTERN_KINDS] = {
 	[INTERN_CATEGORY] = 1,
 	[INTERN_NAME] = 2,
 	[INTERN_ARG] = 3,
 	[INTERN_VALUE] = 29,
+	[INTERN_FUNCTION] = 5,
+	[INTERN_FRAME] = 6,
+	[INTERN_STACK] = 7,
+	[INTERN_PATH] = 17,
+	[INTERN_MAPPING] = 19,
 };
 
 struct perfetto {
@@ -230,6 +243,68 @@ static void put_arg(struct perfetto *p, const struct trace_arg *arg)
 	proto_end(&p->packet, place);
 }
 
+/* The kind of code as a mapping, which readers show beside the function. */
+static uint64_t perfetto_mapping(struct perfetto *p, const char *kind)
+{
+	bool is_new;
+	uint64_t path = timeline_perfetto_number_of(p, INTERN_PATH, kind);
+	uint64_t number = intern_number(p->intern, INTERN_MAPPING, kind, &is_new);
+	size_t place;
+
+	if (!is_new)
+		return number;
+	place = proto_begin(&p->interned, interned_fields[INTERN_MAPPING]);
+	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	proto_uint(&p->interned, MAPPING_PATH, path);
+	proto_end(&p->interned, place);
+	return number;
+}
+
+static uint64_t perfetto_frame(struct perfetto *p, const struct stack_frame *frame)
+{
+	char kind[VALUE_BYTES], place_text[STACK_PLACE_BYTES], text[TRACE_NAME_BYTES], key[VALUE_BYTES + TRACE_NAME_BYTES];
+	uint64_t mapping, function, number;
+	size_t place;
+	bool is_new;
+
+	trace_clean(frame->kind, kind, sizeof(kind));
+	trace_clean(stack_frame_text(frame, false, place_text, sizeof(place_text)), text, sizeof(text));
+	snprintf(key, sizeof(key), "%s %s", kind, text);
+	number = intern_number(p->intern, INTERN_FRAME, key, &is_new);
+	if (!is_new)
+		return number;
+	mapping = perfetto_mapping(p, kind);
+	function = timeline_perfetto_number_of(p, INTERN_FUNCTION, text);
+	place = proto_begin(&p->interned, interned_fields[INTERN_FRAME]);
+	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	proto_uint(&p->interned, FRAME_FUNCTION, function);
+	proto_uint(&p->interned, FRAME_MAPPING, mapping);
+	proto_uint(&p->interned, FRAME_PLACE, frame->line);
+	proto_end(&p->interned, place);
+	return number;
+}
+
+static uint64_t perfetto_stack(struct perfetto *p, const struct trace_event *event)
+{
+	uint64_t frame[TRACE_FRAMES_MAX], number;
+	char key[24];
+	size_t place;
+	bool is_new;
+
+	snprintf(key, sizeof(key), "%lld", (long long)event->stack);
+	number = intern_number(p->intern, INTERN_STACK, key, &is_new);
+	if (!is_new)
+		return number;
+	for (size_t i = 0; i < event->frames; i++)
+		frame[i] = perfetto_frame(p, &event->frame[i]);
+	place = proto_begin(&p->interned, interned_fields[INTERN_STACK]);
+	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	for (size_t i = 0; i < event->frames; i++)
+		proto_uint(&p->interned, STACK_FRAME, frame[i]);
+	proto_end(&p->interned, place);
+	return number;
+}
+
 static void put_event(struct perfetto *p, const struct trace_event *event)
 {
 	char text[TRACE_NAME_BYTES];
@@ -242,9 +317,24 @@ static void put_event(struct perfetto *p, const struct trace_event *event)
 		timeline_perfetto_number_of(p, INTERN_CATEGORY, trace_clean(event->category, text, VALUE_BYTES)));
 	for (size_t i = 0; i < event->flows; i++)
 		proto_fixed64(&p->packet, EVENT_FLOW, event->flow[i]);
+	if (event->frames)
+		proto_uint(&p->packet, EVENT_STACK, perfetto_stack(p, event));
 	for (size_t i = 0; i < event->args; i++)
 		put_arg(p, &event->arg[i]);
 	proto_end(&p->packet, place);
+}
+
+/* All texts of an event fit. */
+static void perfetto_prepare(struct perfetto *p, const struct trace_event *event)
+{
+	size_t texts = 2 + 2 * TRACE_ARGS_MAX + 1 + 4 * event->frames;
+	size_t bytes = TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES + VALUE_BYTES +
+		       event->frames * (2 * TRACE_NAME_BYTES + 3 * VALUE_BYTES);
+
+	if (intern_fits(p->intern, texts, bytes))
+		return;
+	intern_clear(p->intern);
+	p->cleared = true;
 }
 
 static void perfetto_event(struct trace *trace, const struct trace_event *event)
@@ -254,11 +344,7 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 
 	if (trace->error)
 		return;
-	if (!intern_fits(p->intern, 2 + 2 * TRACE_ARGS_MAX,
-		    TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES)) {
-		intern_clear(p->intern);
-		p->cleared = true;
-	}
+	perfetto_prepare(p, event);
 	packet_start(p, (uint64_t)event->start_ns);
 	put_event(p, event);
 	packet_write(trace, p);
@@ -268,6 +354,24 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 	place = proto_begin(&p->packet, PACKET_EVENT);
 	proto_uint(&p->packet, EVENT_TYPE, TYPE_END);
 	proto_uint(&p->packet, EVENT_TRACK, event->track->id);
+	proto_end(&p->packet, place);
+	packet_write(trace, p);
+}
+
+static void perfetto_sample(struct trace *trace, const struct trace_event *event)
+{
+	struct perfetto *p = trace->state;
+	size_t place;
+
+	if (trace->error)
+		return;
+	perfetto_prepare(p, event);
+	packet_start(p, (uint64_t)event->start_ns);
+	place = proto_begin(&p->packet, PACKET_SAMPLE);
+	proto_int(&p->packet, SAMPLE_PID, event->track->pid);
+	proto_int(&p->packet, SAMPLE_TID, event->track->tid);
+	proto_uint(&p->packet, SAMPLE_STACK, perfetto_stack(p, event));
+	proto_uint(&p->packet, SAMPLE_MODE, MODE_USER);
 	proto_end(&p->packet, place);
 	packet_write(trace, p);
 }
@@ -304,6 +408,7 @@ const struct trace_format trace_perfetto = {
 	.begin = perfetto_begin,
 	.track = perfetto_track,
 	.event = perfetto_event,
+	.sample = perfetto_sample,
 	.counter = perfetto_counter,
 	.end = perfetto_end,
 	.close = perfetto_close,

@@ -309,6 +309,18 @@ const struct stream timeline_streams[] = {
 		.row = rows_sample,
 	},
 	{
+		.what = "stacks",
+		.sql = "with c as materialized (select id as number, max(frames) as text from call_stacks group by id) "
+		       "select instance, start_ns, case when kind = 'off_cpu' then start_ns + coalesce(duration_ns, "
+		       "weight_ns) end, thread_id, '', stack, text, thread_name, weight_ns, profile from samples left "
+		       "join c on number = stack where start_ns >= :from and start_ns < :until and RANKS and start_ns + "
+		       "coalesce(duration_ns, 0) >= :since" BY_START,
+		.class = TRACK_WAITS,
+		.category = "stack",
+		.args = COL_MORE + 3,
+		.row = rows_stack,
+	},
+	{
 		.what = "findings",
 		.sql = "select 0, since_ns, coalesce(until_ns, " OPEN_END
 		       "), 0, kind || ': ' || cause, rank, job, host, "

@@ -139,10 +139,11 @@ enum track_class {
 	TRACK_GAPS,
 	TRACK_STEPS,
 	TRACK_DEVICE, /* number: communicator */
-	TRACK_THREAD, /* number: thread id, also of the next three */
+	TRACK_THREAD, /* number: thread id, also of the next four */
 	TRACK_COLLECTIVES,
 	TRACK_OFFCPU,
 	TRACK_MEMORY,
+	TRACK_WAITS,
 	TRACK_COUNTER, /* number: thread id, 0: process; label: "NAME|UNIT" */
 	TRACK_STATES,
 	TRACK_DROPS,
@@ -276,8 +277,8 @@ bool timeline_event(
 /* rows_*.c */
 typedef void timeline_rows(
 	struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, const struct row *row);
-timeline_rows rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_drops,
-	rows_clock, rows_finding;
+timeline_rows rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_stack,
+	rows_drops,	rows_clock, rows_finding;
 int rows_memory_before(struct timeline *timeline); /* allocations before the window */
 
 /*

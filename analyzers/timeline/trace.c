@@ -68,6 +68,15 @@ void trace_event(struct trace *trace, const struct trace_event *event)
 	trace->format->event(trace, event);
 }
 
+void trace_sample(struct trace *trace, const struct trace_event *event)
+{
+	trace->counts.samples++;
+	if (trace->format->sample)
+		trace->format->sample(trace, event);
+	else
+		trace->format->event(trace, event);
+}
+
 void trace_counter(struct trace *trace, const struct trace_track *track, int64_t time_ns, double value)
 {
 	if (!isfinite(value))

@@ -17,8 +17,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analyzers/base/stack.h"
+
 #define TRACE_ARGS_MAX 24
 #define TRACE_FLOWS_MAX 2
+#define TRACE_FRAMES_MAX 256  /* of a stack: with texts of their full length they fit a packet */
 #define TRACE_NAME_BYTES 192  /* longer names are cut */
 #define TRACE_TEXT_BYTES 4096 /* the same for arguments */
 #define TRACE_OPEN INT64_MAX  /* end_ns of an open slice */
@@ -62,6 +65,9 @@ struct trace_event {
 	uint64_t flow[TRACE_FLOWS_MAX]; /* slices with equal numbers are joined */
 	size_t args;
 	struct trace_arg arg[TRACE_ARGS_MAX];
+	int64_t stack; /* equal stacks have equal numbers */
+	size_t frames; /* 0: no stack */
+	const struct stack_frame *frame; /* outermost first */
 };
 
 struct trace;
@@ -73,7 +79,7 @@ struct trace_options {
 };
 
 struct trace_counts {
-	uint64_t tracks, slices, open, instants, values, arrows, bytes;
+	uint64_t tracks, slices, open, instants, samples, values, arrows, bytes;
 };
 
 struct trace_format {
@@ -82,6 +88,8 @@ struct trace_format {
 	void (*begin)(struct trace *trace);
 	void (*track)(struct trace *trace, const struct trace_track *track);
 	void (*event)(struct trace *trace, const struct trace_event *event);
+	/* NULL: an instant. */
+	void (*sample)(struct trace *trace, const struct trace_event *event);
 	void (*counter)(struct trace *trace, const struct trace_track *track, int64_t time_ns, double value);
 	/* NULL: the format uses trace_event.flow. */
 	void (*arrow)(struct trace *trace, const struct trace_end *from, const struct trace_end *to);
@@ -105,6 +113,8 @@ int trace_open(const struct trace_format *format, const struct trace_options *op
 /* Before its events and after its parent; repeat to rename. */
 void trace_track(struct trace *trace, const struct trace_track *track);
 void trace_event(struct trace *trace, const struct trace_event *event);
+/* A stack of a thread, whose track is the event's, on a CPU. */
+void trace_sample(struct trace *trace, const struct trace_event *event);
 void trace_counter(struct trace *trace, const struct trace_track *track, int64_t time_ns, double value);
 void trace_arrow(struct trace *trace, const struct trace_end *from, const struct trace_end *to);
 /* 0, or the error. */
@@ -123,7 +133,18 @@ const char *trace_clean(const char *text, char *buffer, size_t size);
 #define INTERN_TEXTS_MAX 16384
 #define INTERN_BYTES_MAX (2UL << 20)
 
-enum intern_kind { INTERN_CATEGORY, INTERN_NAME, INTERN_ARG, INTERN_VALUE, INTERN_KINDS };
+enum intern_kind {
+	INTERN_CATEGORY,
+	INTERN_NAME,
+	INTERN_ARG,
+	INTERN_VALUE,
+	INTERN_FUNCTION,
+	INTERN_FRAME,
+	INTERN_STACK,
+	INTERN_PATH,
+	INTERN_MAPPING,
+	INTERN_KINDS
+};
 
 struct intern;
 

@@ -78,6 +78,7 @@ static const struct class_row {
 	[TRACK_COLLECTIVES] = {"collectives", TRACE_SLICES, PARENT_THREAD, false, 1},
 	[TRACK_OFFCPU] = {"off-CPU", TRACE_SLICES, PARENT_THREAD, false, 2},
 	[TRACK_MEMORY] = {"memory calls", TRACE_SLICES, PARENT_THREAD, true, 3},
+	[TRACK_WAITS] = {"waits", TRACE_SLICES, PARENT_THREAD, false, 4},
 	[TRACK_COUNTER] = {NULL, TRACE_COUNTER, PARENT_EITHER, false, 7},
 	[TRACK_DROPS] = {"lost records", TRACE_SLICES, PARENT_PROCESS, false, 2},
 	[TRACK_CLOCK] = {"clock steps", TRACE_SLICES, PARENT_PROCESS, false, 3},

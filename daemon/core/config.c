@@ -77,6 +77,8 @@ static const struct key keys[] = {
 	{"findings", "raise_pause", KEY_DURATION, FIELD(online_auto_level_pause_ns), "5m", "0s", "7d", true},
 	{"findings", "raise_percent", KEY_COUNT, FIELD(online_auto_level_percent), "10", "1", "100", true},
 	{"findings", "profile", KEY_SWITCH, FIELD(findings_profile), "yes", "no", "yes", true},
+	{"profiles", "interval", KEY_DURATION, FIELD(profiles_interval_ns), "1h", "0s", "7d", true},
+	{"profiles", "budget_percent", KEY_COUNT, FIELD(profiles_budget_percent), "1", "1", "100", true},
 	{"metrics", "listen", KEY_LISTEN, FIELD(metrics_listen), "off", NULL, NULL, false},
 	{"metrics", "textfile", KEY_FOLDER, FIELD(metrics_textfile), "off", NULL, NULL, false},
 	{"dump", "enabled", KEY_SWITCH, FIELD(dump_enabled), "yes", "no", "yes", true},

@@ -45,6 +45,9 @@ struct config {
 	uint64_t online_auto_level_pause_ns;
 	uint64_t online_auto_level_percent; /* maximum share of time */
 	uint64_t findings_profile; /* 0 or 1: a suspected rank and its peers are sampled */
+	/* [profiles] */
+	uint64_t profiles_interval_ns;	  /* between two of a job; 0: none */
+	uint64_t profiles_budget_percent; /* of a thread's time, while it is sampled */
 	/* [metrics] */
 	char metrics_listen[128];	/* "ADDRESS:PORT" or a socket's path; "": off */
 	char metrics_textfile[PATH_MAX]; /* folder; "": off */

@@ -171,11 +171,12 @@ struct online_stacks {
 
 /* online_profile.c: comparisons of profiles. */
 
-#define ONLINE_PROFILES_MAX 16 /* findings of slow ranks that last */
+#define ONLINE_PROFILES_MAX 16 /* findings of slow ranks and jobs that last */
 
 struct online_profile {
 	struct finding last; /* as it was published last, without what the comparison shows; id 0: free */
 	int64_t number;	     /* profile that was compared; 0: none */
+	int32_t rank;	     /* that was compared */
 	double own_ns, peers_ns;
 	bool seconds;	 /* of each second; else of a step */
 	char place[64];	 /* function and line; "": nothing known */

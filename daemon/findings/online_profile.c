@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a slow rank does that its peers do not: evidence of its finding, with function and line. After each profile with
- * the rank and a peer, libexec/ranktrace/diff compares them, as a process of its own: names of functions are what the
+ * What a slow rank does that its peers do not, and what a job that became slower as a whole does that it did not before:
+ * evidence of its finding, with function and line. After each profile with the rank and a peer, or with a rank of the job,
+ * libexec/ranktrace/diff compares them, a job's with the newest profile of before the finding, as a process of its own: names of functions are what the
  * rank's user chooses. One runs at a time. State is in online_internal.h.
  */
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 
 static bool online_profile_lasts(const struct finding *finding)
 {
-	return finding->kind == FINDING_SLOW_RANK && finding->rank >= 0 &&
+	return (finding->kind == FINDING_SLOW_JOB || (finding->kind == FINDING_SLOW_RANK && finding->rank >= 0)) &&
 	       (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
 }
 
@@ -36,36 +37,47 @@ static struct online_profile *online_profile_find(struct online *online, uint64_
 	return NULL;
 }
 
-/* The profile has the rank and a peer of its job. */
-static bool online_profile_has(const struct profile_progress *progress, const struct finding *finding)
+/* The rank to compare: the slow one, if the profile has a peer of it; of a job the first. -1: none. */
+static int32_t online_profile_rank(const struct profile_progress *progress, const struct finding *finding)
 {
+	int32_t first = -1, own = -1;
 	size_t ranks = 0;
-	bool own = false;
 
 	for (size_t i = 0; i < progress->ranks; i++)
 		if (streq(progress->rank[i].job, finding->job)) {
-			ranks++;
-			own |= progress->rank[i].rank == finding->rank;
+			if (!ranks++)
+				first = progress->rank[i].rank;
+			if (progress->rank[i].rank == finding->rank)
+				own = finding->rank;
 		}
-	return own && ranks > 1;
+	if (finding->kind == FINDING_SLOW_JOB)
+		return first;
+	return ranks > 1 ? own : -1;
 }
 
-static int online_profile_start(struct online *online, struct online_profile *of, int64_t number, uint64_t now_ns)
+static int online_profile_start(
+	struct online *online, struct online_profile *of, int64_t number, int32_t compared, uint64_t now_ns)
 {
 	struct online_profiles *profiles = &online->profiles;
 	_cleanup_close_ int ours = -1, its = -1;
-	char path[PATH_MAX], rank[16], profile[24];
-	const char *argv[12] = {
+	char path[PATH_MAX], rank[16], profile[24], until[32];
+	const char *argv[16] = {
 		path, "--line", "--state-dir", online->context->config.state_dir, "--rank", rank, "--profile", profile};
-	int ends[2], r;
+	int ends[2], r, at = 8;
 
 	worker_program("diff", path, sizeof(path));
-	snprintf(rank, sizeof(rank), "%" PRId32, of->last.rank);
+	snprintf(rank, sizeof(rank), "%" PRId32, compared);
 	snprintf(profile, sizeof(profile), "%" PRId64, number);
 	if (of->last.job[0]) {
-		argv[8] = "--job";
-		argv[9] = of->last.job;
+		argv[at++] = "--job";
+		argv[at++] = of->last.job;
 	}
+	if (of->last.kind == FINDING_SLOW_JOB) {
+		snprintf(until, sizeof(until), "%llums", (now_ns - of->last.since_ns) / NSEC_PER_MSEC);
+		argv[at++] = "--until";
+		argv[at++] = until;
+	}
+	of->rank = compared;
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	ours = ends[0];
@@ -135,7 +147,8 @@ static void online_profile_take(struct online *online, int status)
 		return;
 	f = of->last;
 	online_profile_add(online, &f);
-	log_info("findings", "rank %" PRId32 " differs from its peers in %s", f.rank, of->place);
+	log_info("findings", "rank %" PRId32 " differs from %s in %s", of->rank,
+		f.kind == FINDING_SLOW_JOB ? "before" : "its peers", of->place);
 	if (online_profile_lasts(&f))
 		online_publish_put_row(online, &f);
 }
@@ -158,6 +171,7 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 {
 	struct online_profiles *profiles = &online->profiles;
 	struct profile_progress progress;
+	int32_t rank;
 
 	if (profiles->pid) {
 		online_profile_wait(online, now_ns);
@@ -177,10 +191,13 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 
 		/* What was sampled before it began says nothing about it. */
 		if (!of->last.id || of->number == progress.number || !online_profile_lasts(&of->last) ||
-			of->last.since_ns > profiles->ended_ns || !online_profile_has(&progress, &of->last))
+			of->last.since_ns > profiles->ended_ns)
+			continue;
+		rank = online_profile_rank(&progress, &of->last);
+		if (rank < 0)
 			continue;
 		of->number = progress.number;
-		if (online_profile_start(online, of, progress.number, now_ns) < 0)
+		if (online_profile_start(online, of, progress.number, rank, now_ns) < 0)
 			log_info("findings", "cannot compare profile %" PRId64, progress.number);
 	}
 }
@@ -200,14 +217,17 @@ void online_profile_note(struct online *online, const struct finding *finding)
 void online_profile_add(struct online *online, struct finding *finding)
 {
 	const struct online_profile *of = online_profile_find(online, finding->id);
-	char own[32], peers[32] = "0";
+	bool job = finding->kind == FINDING_SLOW_JOB;
+	char own[32], peers[32] = "0", who[24] = "it";
 
 	if (!of || !of->place[0])
 		return;
+	if (job)
+		snprintf(who, sizeof(who), "rank %" PRId32, of->rank);
 	if (of->peers_ns > 0)
 		(void)text_format_duration((uint64_t)of->peers_ns, peers, sizeof(peers));
-	text_append(finding->sentence, sizeof(finding->sentence), "; it spends %s %s in %s, its peers %s",
+	text_append(finding->sentence, sizeof(finding->sentence), "; %s spends %s %s in %s, %s %s", who,
 		text_format_duration((uint64_t)of->own_ns, own, sizeof(own)), of->seconds ? "of each second" : "a step",
-		of->place, peers);
+		of->place, job ? "before" : "its peers", peers);
 	finding_add(finding, "function", "ns", of->own_ns, of->peers_ns, of->place);
 }

@@ -56,7 +56,8 @@ static const struct rank *online_stacks_peer(const struct online *online, const 
 	for (size_t i = 0; i < online->slots; i++) {
 		const struct online_process *process = &online->slot[i];
 
-		if (process->instance && !process->ended_ns && process->rank == finding->rank && streq(process->job, finding->job))
+		if (process->instance && !process->ended_ns && streq(process->job, finding->job) &&
+			(process->rank == finding->rank || finding->kind == FINDING_SLOW_JOB))
 			return ranks_by_pid(online->context->ranks, process->pid);
 	}
 	return NULL;
@@ -245,7 +246,8 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 	bool lasts = finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN;
 	int at = online_stacks_find(online, finding->id);
 
-	if (changed && lasts && !online->ending && finding->kind == FINDING_SLOW_RANK)
+	if (changed && lasts && !online->ending &&
+		(finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_JOB))
 		profiles_suspect(online->context->profiles, online_stacks_peer(online, finding));
 	if (finding->kind != FINDING_HANG)
 		return;

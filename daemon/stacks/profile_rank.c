@@ -58,6 +58,7 @@ static void profile_rank_put(
 			.thread_name = field_text(name),
 			.main = field_int(sample->event.thread_id == profile->asked.pid),
 			.kind = field_text(sample->event.flags & RT_PROFILE_OFF_CPU ? "off_cpu" : "on_cpu"),
+			.duration_ns = field_duration_if(sample->event.flags & RT_PROFILE_OFF_CPU, sample->duration_ns),
 			.weight_ns = field_duration(sample->weight_ns),
 			.stack = field_int_if(named, named ? stack->id : 0),
 			.instance = field_int(profile->instance),

@@ -19,12 +19,19 @@
 #define SHARE_NS (60 * NSEC_PER_SEC)	  /* of a window, for a user who may only see his own ranks */
 #define SUSPECTED_NS (10 * NSEC_PER_SEC)  /* of a window, for a job */
 #define SUSPECTED_PEERS 3u
+#define HOURLY_FIRST_NS (120 * NSEC_PER_SEC) /* frameworks compile, and caches fill, in the first minute or two */
 
 enum profile_state { PROFILE_NONE, PROFILE_PREPARES, PROFILE_RUNS, PROFILE_DRAINS, PROFILE_NAMES };
 
 /* Time that a user or a job had in the window that began at since_ns. */
 struct profile_share {
 	uint64_t key, since_ns, used_ns;
+};
+
+/* A job, and when its next hourly profile is due. */
+struct profile_hourly {
+	uint64_t key, due_ns;
+	bool seen;
 };
 
 struct profiles {
@@ -41,10 +48,13 @@ struct profiles {
 	struct profile_progress history[HISTORY]; /* a ring */
 	unsigned ended;
 	struct profile_share share[SHARES];
+	struct profile_hourly hourly[SHARES];
+	uint64_t hourly_at_ns; /* when jobs were looked over last */
 	struct profiles_status status;
 };
 
-static const char *const profile_reasons[] = {[PROFILE_ASKED] = "asked", [PROFILE_SUSPECTED] = "suspected"};
+static const char *const profile_reasons[] = {[PROFILE_ASKED] = "asked", [PROFILE_SUSPECTED] = "suspected",
+	[PROFILE_HOURLY] = "hourly"};
 
 int profiles_new(struct context *context, struct profiles **ret)
 {
@@ -123,6 +133,8 @@ static void profiles_put(struct profiles *profiles, const struct profile_rank *r
 			.samples = field_int((int64_t)rank->rows),
 			.refused = field_int((int64_t)rank->refused),
 			.lost = field_int((int64_t)(rank->lost + rank->counts.lost)),
+			.read_share = field_real_if(
+				rank->counts.seen, (double)rank->counts.read / (double)rank->counts.seen),
 			.instance = field_int(rank->instance),
 		});
 	log_info("profiles",
@@ -133,6 +145,16 @@ static void profiles_put(struct profiles *profiles, const struct profile_rank *r
 	profiles->status.refused += rank->refused;
 	profiles->status.lost += rank->lost + rank->counts.lost;
 	profiles->status.took_ns += rank->counts.took_ns;
+	profiles->status.seen += rank->counts.seen;
+	profiles->status.read += rank->counts.read;
+}
+
+static void profiles_clear(struct profiles *profiles)
+{
+	profiles->state = PROFILE_NONE;
+	for (size_t i = 0; i < profiles->ranks; i++)
+		profile_rank_free(&profiles->rank[i]);
+	profiles->ranks = 0;
 }
 
 static void profiles_finish(struct profiles *profiles)
@@ -145,9 +167,7 @@ static void profiles_finish(struct profiles *profiles)
 	}
 	profiles->state = PROFILE_NONE;
 	profiles_fill(profiles, progress);
-	for (size_t i = 0; i < profiles->ranks; i++)
-		profile_rank_free(&profiles->rank[i]);
-	profiles->ranks = 0;
+	profiles_clear(profiles);
 }
 
 static void profiles_remove(struct profiles *profiles, struct profile_rank *rank)
@@ -166,6 +186,14 @@ static void profiles_stop(struct profiles *profiles, uint64_t now_ns)
 	profiles->sampled_ns = now_ns - profiles->start_ns;
 	profiles->state = PROFILE_DRAINS;
 	profiles->until_ns = now_ns + DRAIN_NS;
+}
+
+/* Somebody waits for another one: an hourly profile ends without a row in `profiles`. */
+static void profiles_give_way(struct profiles *profiles)
+{
+	if (profiles->state == PROFILE_RUNS)
+		profiles_stop(profiles, monotonic_ns());
+	profiles_clear(profiles);
 }
 
 void profiles_serve(struct profiles *profiles, const struct profile_probe *probe)
@@ -191,9 +219,12 @@ struct profiles *profiles_free(struct profiles *profiles)
 
 static void profiles_add(struct profiles *profiles, struct profile_rank *rank)
 {
+	uint64_t budget_ppm = 10000 * profiles->context->config.profiles_budget_percent;
 	const struct rt_profile_process process = {
 		.period_ns = NSEC_PER_SEC / profiles->frequency_hz,
 		.threads_max = LIMIT_PROFILE_THREADS / (uint32_t)profiles->ranks,
+		.cpu_ppm = budget_ppm / 2,
+		.waits_ppm = budget_ppm / 2,
 		.python = rank->layout.python,
 	};
 	int r = profiles->probe->add(profiles->probe->arg, rank->asked.pid, &process);
@@ -306,6 +337,8 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 
 	if (!profiles->probe || !profiles->context->workers)
 		return -EOPNOTSUPP;
+	if (profiles->state != PROFILE_NONE && profiles->reason == PROFILE_HOURLY && wish->reason != PROFILE_HOURLY)
+		profiles_give_way(profiles);
 	if (profiles->state != PROFILE_NONE)
 		return -EBUSY;
 	profiles->number = number > profiles->number ? number : profiles->number + 1;
@@ -332,7 +365,14 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 	return 0;
 }
 
-/* A suspicion. */
+/* What the daemon profiles by itself: a rank and peers of it. Keys of users are below 2^32. */
+
+static uint64_t profiles_job_key(const struct rank *rank)
+{
+	return hash_mix((uint64_t)(uint32_t)rank->env.master_port << 32 | rank->uid,
+		       fnv1a(FNV1A_START, rank->env.job, strlen(rank->env.job))) |
+	       1ULL << 63;
+}
 
 struct profiles_suspicion {
 	const struct rank *rank;
@@ -370,17 +410,88 @@ void profiles_suspect(struct profiles *profiles, const struct rank *rank)
 	size_t left_out;
 
 	if (!profiles || !rank || !profiles->probe || !profiles->context->config.findings_profile ||
-		profiles->state != PROFILE_NONE || ranks_suspicion(profiles->context->ranks, rank->uid)[0])
+		(profiles->state != PROFILE_NONE && profiles->reason != PROFILE_HOURLY) ||
+		ranks_suspicion(profiles->context->ranks, rank->uid)[0])
 		return;
-	/* Keys of users are below 2^32. */
-	key = hash_mix((uint64_t)(uint32_t)rank->env.master_port << 32 | rank->uid,
-		      fnv1a(FNV1A_START, rank->env.job, strlen(rank->env.job))) |
-	      1ULL << 63;
+	key = profiles_job_key(rank);
 	if (!profiles_take(profiles, key, SUSPECTED_NS, SUSPECTED_NS))
 		return;
 	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
 		log_info("profiles", "profile %" PRId64 ": rank %d%s%s is suspected; it and %u peers are sampled for 10 s",
 			number, rank->env.rank, rank->env.job[0] ? " of job " : "", rank->env.job, suspicion.peers);
+}
+
+/* The job's entry; a new one where there is a free one. */
+static struct profile_hourly *profiles_hourly_of(struct profiles *profiles, uint64_t key, uint64_t now_ns)
+{
+	uint64_t interval_ns = profiles->context->config.profiles_interval_ns;
+	struct profile_hourly *free = NULL;
+
+	for (size_t i = 0; i < SHARES; i++) {
+		if (profiles->hourly[i].key == key)
+			return &profiles->hourly[i];
+		if (!profiles->hourly[i].key && !free)
+			free = &profiles->hourly[i];
+	}
+	if (free)
+		*free = (struct profile_hourly){key, now_ns + (interval_ns < HOURLY_FIRST_NS ? interval_ns : HOURLY_FIRST_NS), true};
+	return free;
+}
+
+struct profiles_due {
+	struct profiles *profiles;
+	const struct rank *rank;
+	struct profile_hourly *hourly;
+	uint64_t now_ns;
+};
+
+static void profiles_hourly_see(void *arg, const struct rank *rank)
+{
+	struct profiles_due *due = arg;
+	struct profile_hourly *hourly;
+
+	if (rank->role != RANK_ROLE_RANK || rank->ended || ranks_suspicion(due->profiles->context->ranks, rank->uid)[0])
+		return;
+	hourly = profiles_hourly_of(due->profiles, profiles_job_key(rank), due->now_ns);
+	if (!hourly)
+		return;
+	hourly->seen = true;
+	if (hourly->due_ns > due->now_ns || (due->hourly && due->hourly->due_ns <= hourly->due_ns))
+		return;
+	due->hourly = hourly;
+	due->rank = rank;
+}
+
+/* Once a second: the job whose profile is due for longest. */
+static void profiles_hourly_tick(struct profiles *profiles, uint64_t now_ns)
+{
+	struct profiles_due due = {.profiles = profiles, .now_ns = now_ns};
+	struct profiles_suspicion of = {.peers = 0};
+	const struct profile_wish wish = {
+		.wanted = profiles_suspicion_wanted,
+		.arg = &of,
+		.reason = PROFILE_HOURLY,
+		.for_ns = SUSPECTED_NS,
+		.frequency_hz = PROFILES_HZ,
+	};
+	uint64_t interval_ns = profiles->context->config.profiles_interval_ns;
+	int64_t number;
+	size_t left_out;
+
+	if (!interval_ns || !profiles->probe || now_ns - profiles->hourly_at_ns < NSEC_PER_SEC)
+		return;
+	profiles->hourly_at_ns = now_ns;
+	ranks_each(profiles->context->ranks, profiles_hourly_see, &due);
+	for (size_t i = 0; i < SHARES; i++) {
+		if (!profiles->hourly[i].seen)
+			profiles->hourly[i] = (struct profile_hourly){0};
+		profiles->hourly[i].seen = false;
+	}
+	if (!due.rank)
+		return;
+	of.rank = due.rank;
+	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
+		due.hourly->due_ns = now_ns + interval_ns;
 }
 
 /* Events. */
@@ -393,9 +504,17 @@ static struct profile_rank *profiles_find(struct profiles *profiles, uint32_t pi
 	return NULL;
 }
 
+/* NULL: it is of no rank that is profiled, or of an earlier profile that gave way. */
+static struct profile_rank *profiles_of(struct profiles *profiles, const struct rt_event *event)
+{
+	bool earlier = profiles->state == PROFILE_PREPARES || event->time_ns < profiles->start_ns;
+
+	return earlier ? NULL : profiles_find(profiles, event->pid);
+}
+
 void profiles_sample(struct profiles *profiles, const struct rt_profile_sample_event *sample)
 {
-	struct profile_rank *rank = profiles_find(profiles, sample->event.pid);
+	struct profile_rank *rank = profiles_of(profiles, &sample->event);
 
 	if (rank)
 		profile_rank_sample(rank, sample);
@@ -403,7 +522,7 @@ void profiles_sample(struct profiles *profiles, const struct rt_profile_sample_e
 
 void profiles_stack(struct profiles *profiles, const struct rt_profile_stack_event *stack)
 {
-	struct profile_rank *rank = profiles_find(profiles, stack->event.pid);
+	struct profile_rank *rank = profiles_of(profiles, &stack->event);
 
 	if (rank)
 		profile_rank_stack(rank, stack);
@@ -443,6 +562,7 @@ void profiles_tick(struct profiles *profiles, uint64_t now_ns)
 
 	switch (profiles->state) {
 	case PROFILE_NONE:
+		profiles_hourly_tick(profiles, now_ns);
 		break;
 	case PROFILE_PREPARES:
 		if (over || profiles_prepared(profiles))
@@ -480,5 +600,7 @@ void profiles_status(const struct profiles *profiles, struct profiles_status *re
 		ret->refused += rank->refused;
 		ret->lost += rank->lost + rank->counts.lost;
 		ret->took_ns += rank->counts.took_ns;
+		ret->seen += rank->counts.seen;
+		ret->read += rank->counts.read;
 	}
 }

@@ -40,7 +40,7 @@ struct profile_probe {
 /* NULL: none any more; what runs ends. */
 void profiles_serve(struct profiles *profiles, const struct profile_probe *probe);
 
-enum profile_reason { PROFILE_ASKED, PROFILE_SUSPECTED };
+enum profile_reason { PROFILE_ASKED, PROFILE_SUSPECTED, PROFILE_HOURLY };
 
 struct profile_wish {
 	bool (*wanted)(void *arg, const struct rank *rank); /* called for ranks during the call */
@@ -54,13 +54,16 @@ struct profile_wish {
 
 /*
  * 0: *ret_number is the profile's. -ENOENT: no rank is wanted. -EBUSY: another one runs. -EDQUOT: the user had his
- * part. -EOPNOTSUP: the kernel refuses the probe.
+ * part. -EOPNOTSUP: the kernel refuses the probe. An hourly one gives way, and begins again later.
  */
 int profiles_start(
 	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out);
 
 /*
- * A rank is suspected of slowing its job: it and up to 3 of its peers are profiled for 10 s, unless the configuration
+ * Each job is profiled for 10 s, up to 4 of its ranks, at the configured interval: what a job that became slower as a whole
+ * is compared with. The first one comes 2 minutes after its ranks are seen, when it has done with preparing.
+ *
+ * A rank is suspected of slowing its job, or the job is slower as a whole (its first rank): it and up to 3 of its peers are profiled for 10 s, unless the configuration
  * says no, one runs, the job had its part of the time, or its user is suspected. NULL: it is not on this node.
  */
 void profiles_suspect(struct profiles *profiles, const struct rank *rank);
@@ -97,6 +100,7 @@ struct profiles_status {
 	uint64_t profiles, suspected; /* started, and of these for suspicions */
 	uint64_t samples, refused, lost;
 	uint64_t took_ns; /* of the ranks' time, in the probe */
+	uint64_t seen, read; /* samples and waits; those whose stack was read, within the budget */
 	bool running;
 };
 

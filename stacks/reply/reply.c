@@ -80,18 +80,22 @@ int reply_next(const uint8_t **data, size_t *size_bytes, Ranktrace__StackProcess
 /* Printable, but for the ends of its lines. */
 static void reply_clean_lines(char *text)
 {
-	char *line = text, *end;
+	char *line = text, *to = text;
 
-	while ((end = strchr(line, '\n'))) {
+	while (line) {
+		char *end = strchr(line, '\n');
 		size_t bytes;
 
-		*end = 0;
+		if (end)
+			*end = 0;
 		bytes = strlen(text_clean(line)); /* what is not printable gets shorter */
-		line[bytes] = '\n';
-		memmove(line + bytes + 1, end + 1, strlen(end + 1) + 1);
-		line += bytes + 1;
+		memmove(to, line, bytes);
+		to += bytes;
+		if (end)
+			*to++ = '\n';
+		line = end ? end + 1 : NULL;
 	}
-	text_clean(line);
+	*to = 0;
 }
 
 static bool reply_offset(uint32_t offset, uint32_t bytes)

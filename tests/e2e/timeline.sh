@@ -27,6 +27,8 @@ for ((rank = 0; rank < ranks; rank++)); do
 	train "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID="$job" MASTER_ADDR=127.0.0.1 \
 		MASTER_PORT="$port" -- --mode ddp --steps "$steps" --sleep-data 20 --hidden 128
 done
+wait_for 60 stepping "$last" 5 || fail "the training does not step"
+"$tracectl" sample --for 1s >/dev/null || fail "no samples"
 wait_train
 flush
 e2e_stop
@@ -49,7 +51,7 @@ import json, sys
 c = json.load(sys.stdin)
 p = [name for name in c["processes"] if name.startswith("rank ") and sys.argv[2] in name]
 sys.exit(not eval(sys.argv[1]))' "$2" "$job"; }
-decode "$work/t.pftrace" "len(p) == $ranks and c['slices']['step'] >= $ranks * $steps and c['flows'] >= $steps" ||
+decode "$work/t.pftrace" "len(p) == $ranks and c['slices']['step'] >= $ranks * $steps and c['flows'] >= $steps and c['samples'] > 0" ||
 	fail "the timeline is empty"
 decode "$work/t.pftrace" "c['slices'].get('offcpu', 0) > 0 and c['args']['seq'] > 0 and c['duration_ns']['stage'] > 10**9" ||
 	fail "levels are missing in the timeline"

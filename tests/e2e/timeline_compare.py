@@ -24,6 +24,7 @@ SLICES = {
     "device": "select count(device_duration_ns) from collectives where {host_start_ns}",
     "memory": "select count(duration_ns) from allocations where {start_ns}",
     "offcpu": "select count(*) from offcpu where {start_ns}",
+    "stack": "select count(*) from samples where {start_ns} and kind = 'off_cpu'",
     "finding": "select count(*) from findings where {since_ns} and state in ('open', 'closed')",
 }
 INSTANTS = {
@@ -54,6 +55,7 @@ LENGTHS = {
     "collective": "select total(host_duration_ns) from collectives where {host_start_ns}",
     "device": "select total(device_duration_ns) from collectives where {host_start_ns}",
     "offcpu": "select total(duration_ns) from offcpu where {start_ns}",
+    "stack": "select total(duration_ns) from samples where {start_ns}",
 }
 PROCESSOR = {
     "slices": "select category, count(*) from slice group by 1",
@@ -104,6 +106,8 @@ def main():
     for name, sql in INSTANTS.items():
         rows.append(("instants: " + name, store.number(sql), file["instants"].get(name, 0)))
     rows.append(("flows", sum(store.number(sql) for sql in FLOWS), file["flows"]))
+    rows.append(("samples", store.number("select count(*) from samples where {start_ns} and kind = 'on_cpu' and stack is not null"),
+                 file["samples"]))
     for name, sql in VALUES.items():
         of_file = sum(count for key, count in file["values"].items() if key.split(" (thread")[0] == name)
         rows.append(("values: " + name, store.number(sql), of_file))

@@ -18,6 +18,10 @@ class Broken(Exception):
     pass
 
 
+# Interned messages that are no texts, and what their fields refer to: frames, callstacks, mappings.
+NUMBERS = {6: {2: 5, 3: 19}, 7: {2: 6}, 19: {7: 17}}
+
+
 def varint(data, at):
     value = shift = 0
     while True:
@@ -73,7 +77,7 @@ class Counts:
         self.slices, self.instants, self.values = collections.Counter(), collections.Counter(), collections.Counter()
         self.open = collections.Counter()
         self.duration_ns = collections.Counter()
-        self.flows = 0
+        self.flows = self.samples = 0
         self.processes, self.threads = {}, set()
         self.args = collections.Counter()
         self.last = {}
@@ -81,7 +85,8 @@ class Counts:
 
     def as_json(self):
         return {"slices": dict(self.slices), "instants": dict(self.instants), "open": dict(self.open), "flows": self.flows,
-                "values": dict(self.values), "last": self.last, "duration_ns": dict(self.duration_ns),
+                "samples": self.samples,
+                               "values": dict(self.values), "last": self.last, "duration_ns": dict(self.duration_ns),
                 "processes": sorted(self.processes.values()), "threads": len(self.threads), "args": dict(self.args),
                 "from_ns": min(self.times, default=0), "to_ns": max(self.times, default=0)}
 
@@ -126,12 +131,25 @@ class Perfetto:
             self.interned.clear()
         for number, text in fields(one(packet, 12, b"")):
             entry = message(text)
-            self.interned[number, one(entry, 1)] = one(entry, 2).decode()
+            self.interned[number, one(entry, 1)] = one(entry, 2).decode() if number not in NUMBERS else entry
+            for key, of in NUMBERS.get(number, {}).items():
+                if not entry[key]:
+                    raise Broken("a stack, frame or mapping is empty")
+                for value in entry[key]:
+                    self.text(of, value)
         if 60 in packet:
             self.describe(one(packet, 60))
+        if 66 in packet:
+            sample = message(one(packet, 66))
+            self.text(7, one(sample, 4))
+            if (one(sample, 2), one(sample, 3)) not in self.counts.threads:
+                raise Broken("a sample is of no thread")
+            self.counts.samples += 1
         if 11 not in packet:
             return
         event = message(one(packet, 11))
+        if 56 in event:
+            self.text(7, one(event, 56))
         name = self.text(2, one(event, 10)) if 10 in event else None
         category = self.text(1, one(event, 3)) if 3 in event else None
         for arg in event[4]:
@@ -200,6 +218,7 @@ def read_chrome(data):
             counts.duration_ns[event["cat"]] += round(1000 * event.get("dur", 0))
         elif phase == "i":
             counts.instants[event["cat"]] += 1
+            counts.samples += event["cat"] == "stack" and bool(event["args"]["stack"])
         elif phase == "C":
             counts.values[event["name"]] += 1
         elif phase == "s":

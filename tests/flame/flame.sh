@@ -42,6 +42,8 @@ tracectl diff --rank 0 --profile 1 | head -1 | grep -q '^no function of rank 0 t
 	fail "a clean comparison names something"
 tracectl diff --rank 1 --before 1 --profile 2 | head -1 | grep -q ', before 0$' || fail "diff --before"
 tracectl diff --rank 1 --profile 2 --past | head -1 | grep -q ', before 0$' || fail "diff --past"
+tracectl diff --rank 1 --profile 2 --until 250s | head -1 | grep -q ', before 0$' || fail "diff --until"
+refused 1 'nothing to compare with' tracectl diff --rank 1 --profile 2 --until 1h
 tracectl diff --rank 1 --profile 2 --json | python3 -c '
 import json, sys
 diff = json.load(sys.stdin)

@@ -33,6 +33,7 @@ static void put_many(struct store *store, int64_t start_ns)
 			.thread_id = 100 + i % 4,
 			.thread_name = "python3",
 			.start_ns = start_ns + (int64_t)i * MS,
+			.duration_ns = 20 * MS,
 			.weight_ns = 20 * MS,
 			.main = true,
 			.off_cpu = i % 9 == 0};

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of the worker that reads stacks, as the daemon takes them: what is accepted is within bounds, and compares. */
+/* Bytes of workers, as the daemon takes them: what is accepted is within bounds, and compares. */
+#undef NDEBUG
+#include <assert.h>
+
 #include "analyzers/base/stack.h"
 #include "daemon/base/util.h"
+#include "daemon/coll/comm_reader.h"
 #include "stacks/reply/reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,6 +40,63 @@ static void compare(const Ranktrace__StackProcess *process)
 	stack_sentence(threads, count, sentence);
 }
 
+static void assert_printable(const char *text, bool lines)
+{
+	for (; *text; text++)
+		assert((unsigned char)*text >= ' ' ? *text != 127 : lines && *text == '\n');
+}
+
+/* Where the frames of a process's Python are: what the kernel reads by it is within its buffers. */
+static void take_layout(const uint8_t *data, size_t size)
+{
+	struct reply_layout layout;
+	const struct rt_profile_python *python = &layout.python;
+
+	if (reply_layout_read(data, size, &layout) < 0)
+		return;
+	assert_printable(layout.reason, false);
+	if (!python->interps)
+		return;
+	assert(python->thread_bytes <= RT_PROFILE_THREAD_BYTES && python->thread_frame < python->thread_bytes &&
+		python->thread_pthread < python->thread_bytes);
+	assert(python->frame_bytes <= RT_PROFILE_FRAME_BYTES && python->frame_code < python->frame_bytes &&
+		python->frame_owner < python->frame_bytes);
+	assert(python->code_bytes <= RT_PROFILE_CODE_BYTES && python->code_name < python->code_bytes);
+}
+
+/* Names of a profile's stacks. */
+static void take_names(const uint8_t *data, size_t size)
+{
+	static struct stack_frame parsed[FRAMES_MAX];
+	struct reply_stack head;
+	size_t before = size;
+	char *text;
+
+	while (reply_next_stack(&data, &size, &head, &text) > 0) {
+		assert(size < before && !text == !!head.refused);
+		before = size;
+		if (!text)
+			continue;
+		assert(strlen(text) <= head.bytes && head.bytes < REPLY_STACK_BYTES_MAX);
+		assert_printable(text, true);
+		(void)stack_frames_parse(text, parsed, FRAMES_MAX);
+		free(text);
+	}
+}
+
+/* Identity or name of a communicator. */
+static void take_communicator(const uint8_t *data, size_t size)
+{
+	struct worker_reply reply = {.end = WORKER_ANSWERED, .data = data, .size_bytes = size};
+	struct comm_answer answer;
+
+	if (comm_reader_take(&reply, &answer) < 0)
+		return;
+	assert_printable(answer.name, false);
+	assert_printable(answer.reason, false);
+	assert(!answer.members || answer.member < answer.members);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static char text[65537];
@@ -44,6 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *at = data;
 	size_t left = size;
 
+	take_layout(data, size);
+	take_names(data, size);
+	take_communicator(data, size);
 	while (reply_next(&at, &left, &process) > 0) {
 		compare(process);
 		ranktrace__stack_process__free_unpacked(process, NULL);

@@ -152,6 +152,7 @@ static inline void script_sample(
 		.thread_id = piece->thread ? 200 + rank : 100 + rank,
 		.thread_name = piece->thread ? piece->thread : "python3",
 		.start_ns = at_ns,
+		.duration_ns = weight_ns,
 		.weight_ns = weight_ns,
 		.stack = id,
 		.main = !piece->thread,

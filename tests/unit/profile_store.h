@@ -22,6 +22,7 @@ static inline void put_sample(struct script *s, const char *frames, const struct
 					  .thread_name = field_text(sample->thread_name),
 					  .main = field_int(sample->main),
 					  .kind = field_text(sample->off_cpu ? "off_cpu" : "on_cpu"),
+					  .duration_ns = field_duration_if(sample->off_cpu, (uint64_t)sample->duration_ns),
 					  .weight_ns = field_duration((uint64_t)sample->weight_ns),
 					  .stack = field_int(sample->stack),
 					  .instance = field_int(1000 + sample->rank),

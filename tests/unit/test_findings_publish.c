@@ -376,13 +376,34 @@ static void test_line_of_code(void **state)
 		"rank 1 is slow; it spends 2 ms of each second in a?[31m (b.py:1), its peers 1 ms\n");
 }
 
+/* A job is compared with itself before the finding began, by the first of its ranks in the profile. */
+static void test_line_of_job(void **state)
+{
+	struct finding f = finding(1, FINDING_OPEN);
+
+	(void)state;
+	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
+	f.kind = FINDING_SLOW_JOB;
+	f.rank = -1;
+	f.since_ns = monotonic_ns() - 60 * NSEC_PER_SEC;
+	copy_text(f.sentence, sizeof(f.sentence), "j is slow");
+	say(f);
+	end_profile(7);
+	assert_asked(" --rank 0 --profile 7 --job j --until 63");
+	flush();
+	assert_query("select sentence from findings",
+		"j is slow; rank 0 spends 30 ms a step in burn (gpt.py:54), before 0\n");
+	end_profile(7);
+	assert_asked(NULL);
+}
+
 static void test_no_line(void **state)
 {
 	struct finding f = finding(1, FINDING_OPEN);
 
 	(void)state;
 	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
-	/* Of other ranks, of another job, of a job as a whole, of what ended, and of what began after the profile. */
+	/* Of other ranks, of other jobs, of what ended, and of what began after the profile. */
 	f.rank = 5;
 	say(f);
 	f = finding(2, FINDING_OPEN);
@@ -390,6 +411,7 @@ static void test_no_line(void **state)
 	say(f);
 	f = finding(3, FINDING_OPEN);
 	f.kind = FINDING_SLOW_JOB;
+	copy_text(f.job, sizeof(f.job), "k");
 	say(f);
 	say(finding(4, FINDING_OPEN));
 	say(finding(4, FINDING_CLOSED));
@@ -418,6 +440,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_line_of_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_line_of_job, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_suspected_user_raises_nothing, setup, teardown),

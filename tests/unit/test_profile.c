@@ -280,6 +280,7 @@ static struct profile *folding_profile(void)
 			.thread_id = 5,
 			.thread_name = "t",
 			.start_ns = 100 + 5 * i,
+			.duration_ns = 10,
 			.weight_ns = 10,
 			.stack = 10 + i % 3,
 			.main = true,
@@ -322,7 +323,7 @@ static void test_hostile(void **state)
 {
 	struct profile *profile = profile_new();
 	struct profile_sample sample = {
-		.thread_name = "", .stack = 1, .weight_ns = INT64_MAX, .start_ns = INT64_MAX - 5};
+		.thread_name = "", .stack = 1, .duration_ns = INT64_MAX, .start_ns = INT64_MAX - 5, .off_cpu = true};
 	struct profile_totals totals;
 	struct profile_diff diff;
 	char *deep = malloc(2000 * 20 + 1), sentence[PROFILE_SENTENCE_BYTES];
@@ -342,6 +343,7 @@ static void test_hostile(void **state)
 	assert_int_equal(profile_add_sample(profile, &sample), 0); /* its end overflows */
 	sample.start_ns = 5;
 	sample.weight_ns = 7;
+	sample.duration_ns = 7;
 	for (sample.stack = 0; sample.stack < 4; sample.stack++)
 		for (sample.rank = 0; sample.rank < 2; sample.rank++)
 			assert_int_equal(profile_add_sample(profile, &sample), 0);

@@ -211,6 +211,72 @@ static void test_host(void **state)
 	decode_free(d);
 }
 
+static void put_stack_sample(int64_t start_ns, int64_t duration_ns, int64_t stack, int64_t thread)
+{
+	store_put_samples(store, &(struct row_samples){.rank = field_int(0),
+					 .start_ns = field_time(start_ns),
+					 .profile = field_int(1),
+					 .thread_id = field_int(thread),
+					 .thread_name = field_text("python3"),
+					 .main = field_int(thread == 4000),
+					 .kind = field_text(duration_ns ? "off_cpu" : "on_cpu"),
+					 .duration_ns = field_duration_if(duration_ns != 0, duration_ns),
+					 .weight_ns = field_duration(3 * MS),
+					 .stack = field_int_if(stack != 0, stack),
+					 .instance = field_int(1)});
+}
+
+static void put_call_stack(int64_t id, const char *frames)
+{
+	store_put_call_stacks(store, &(struct row_call_stacks){
+					     .id = field_int(id), .frames = field_text(frames), .cut = field_int(0)});
+}
+
+static size_t samples_of(const struct decode *d, const char *stack)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->events; i++)
+		n += d->event[i].type == DECODE_SAMPLE && d->event[i].pid == 4000 && d->event[i].tid == 4100 &&
+		     strcmp(d->event[i].stack, stack) == 0;
+	return n;
+}
+
+/* Samples have the stacks of the store, each written once, and waits their length. */
+static void test_stacks(void **state)
+{
+	static const char *const burn = "python main (train.py:5);python burn (gpt.py:54);";
+	char deep[500 * 40] = "";
+	struct decode *d;
+
+	(void)state;
+	two_ranks();
+	for (int i = 0; i < 500; i++)
+		snprintf(deep + strlen(deep), 40, "python f%d (/a.py:%d)\n", i, i + 1);
+	for (int i = 0; i < 2; i++) /* once a profile */
+		put_call_stack(-7, "python main (/job/train.py:5)\npython burn (/job/gpt.py:54)");
+	put_call_stack(8, "python main (/job/train.py:5)\npython nap (/job/gpt.py:70)\nnative clock_nanosleep (libc.so.6)");
+	put_call_stack(9, deep);
+	for (int i = 0; i < 3; i++)
+		put_stack_sample(t0 + S + i * MS, 0, -7, 4100);
+	put_stack_sample(t0 + S, 0, 9, 4101);
+	put_stack_sample(t0 + S, 0, 0, 4101); /* refused: nothing is shown */
+	put_stack_sample(t0 + 2 * S, 30 * MS, 8, 4100);
+	put_stack_sample(t0 + 3 * S, 2 * MS, 0, 4100);
+	d = perfetto();
+	assert_int_equal(decode_count(d, DECODE_SAMPLE, NULL), 4);
+	assert_int_equal(samples_of(d, burn), 3);
+	assert_int_equal(decode_count(d, DECODE_BEGIN, "stack"), 2);
+	assert_int_equal(decode_named(d, "nap (gpt.py:70)")->time_ns, t0 + 2 * S);
+	assert_int_equal(decode_named(d, "nap (gpt.py:70)")->end_ns, t0 + 2 * S + 30 * MS);
+	assert_string_equal(decode_named(d, "nap (gpt.py:70)")->stack,
+		"python main (train.py:5);python nap (gpt.py:70);native clock_nanosleep (libc.so.6);");
+	assert_string_equal(decode_named(d, "nap (gpt.py:70)")->arg, "weight_ns=3000000;profile=1;");
+	assert_string_equal(track_of(d, decode_named(d, "waits"))->name, "waits");
+	assert_string_equal(decode_named(d, "waits")->stack, "");
+	decode_free(d);
+}
+
 static void put_finding(
 	int64_t number, int64_t rank, const char *kind, const char *state, int64_t since_ns, int64_t until_ns)
 {
@@ -362,6 +428,7 @@ int main(void)
 		timeline_test(test_steps_and_stages),
 		timeline_test(test_collectives_and_flows),
 		timeline_test(test_memory),
+		timeline_test(test_stacks),
 		timeline_test(test_host),
 		timeline_test(test_findings_and_losses),
 		timeline_test(test_window_ranks_and_jobs),

@@ -22,7 +22,7 @@
 #define DECODE_TEXTS 40000
 #define DECODE_KINDS 32
 
-enum { DECODE_BEGIN = 1, DECODE_END = 2, DECODE_INSTANT = 3, DECODE_COUNTER = 4 };
+enum { DECODE_BEGIN = 1, DECODE_END = 2, DECODE_INSTANT = 3, DECODE_COUNTER = 4, DECODE_SAMPLE = 100 };
 
 struct decode_text {
 	char *text[DECODE_TEXTS];
@@ -42,6 +42,8 @@ struct decode_event {
 	unsigned type, flows, args;
 	char name[256], category[64];
 	char arg[512]; /* "NAME=VALUE;" of each */
+	char stack[1024]; /* "KIND FUNCTION;" of each frame */
+	int64_t pid, tid; /* of a sample */
 	double value;
 	uint64_t end_ns; /* of a slice: UINT64_MAX, not ended. Filled by decode_nest() */
 	size_t order;
@@ -131,6 +133,23 @@ static inline void decode_forget(struct decode *d)
 	d->cleared++;
 }
 
+/* A frame, a stack or a mapping, of numbers interned before or in this packet, as a text of these. */
+static inline void decode_numbers(struct decode *d, unsigned kind, const struct decode_field *field, char text[1024])
+{
+	enum { FUNCTIONS = 5, FRAMES = 6, STACKS = 7, PATHS = 17, MAPPINGS = 19 };
+	char before[1024];
+
+	snprintf(before, sizeof(before), "%s", text);
+	if (kind == FRAMES && field->number == 2)
+		snprintf(text, 1024, "%.300s", decode_text(d, FUNCTIONS, field->value));
+	else if (kind == FRAMES && field->number == 3)
+		snprintf(text, 1024, "%s %.300s", decode_text(d, MAPPINGS, field->value), before);
+	else if (kind == STACKS && field->number == 2)
+		snprintf(text, 1024, "%.600s%.400s;", before, decode_text(d, FRAMES, field->value));
+	else if (kind == MAPPINGS && field->number == 7)
+		snprintf(text, 1024, "%.300s", decode_text(d, PATHS, field->value));
+}
+
 static inline void decode_interned(struct decode *d, const struct decode_field *data)
 {
 	const uint8_t *p = data->data, *end = p + data->size;
@@ -138,14 +157,16 @@ static inline void decode_interned(struct decode *d, const struct decode_field *
 
 	while (decode_next(&p, end, &kind)) {
 		const uint8_t *q = kind.data, *stop = q + kind.size;
-		char text[256] = "";
+		char text[1024] = "";
 		uint64_t number = 0;
 
 		while (decode_next(&q, stop, &field)) {
 			if (field.number == 1)
 				number = field.value;
-			else
+			else if (field.data)
 				decode_string(&field, text, sizeof(text));
+			else
+				decode_numbers(d, kind.number, &field, text);
 		}
 		assert_true(kind.number < DECODE_KINDS && number > 0 && number < DECODE_TEXTS);
 		assert_null(d->texts[kind.number].text[number]);
@@ -224,6 +245,16 @@ static inline void decode_arg(struct decode *d, struct decode_event *event, cons
 	snprintf(event->arg + used, sizeof(event->arg) - used, "%s=%.200s;", name, value);
 }
 
+static inline void decode_add(struct decode *d, const struct decode_event *event)
+{
+	if (d->events == d->capacity) {
+		d->capacity = d->capacity ? 2 * d->capacity : 1024;
+		d->event = realloc(d->event, d->capacity * sizeof(*d->event));
+		assert_non_null(d->event);
+	}
+	d->event[d->events++] = *event;
+}
+
 static inline void decode_event(struct decode *d, uint64_t time_ns, const struct decode_field *data)
 {
 	const uint8_t *p = data->data, *end = p + data->size;
@@ -243,22 +274,36 @@ static inline void decode_event(struct decode *d, uint64_t time_ns, const struct
 			decode_arg(d, &event, &field);
 		else if (field.number == 44)
 			memcpy(&event.value, &field.value, 8);
+		else if (field.number == 56)
+			snprintf(event.stack, sizeof(event.stack), "%s", decode_text(d, 7, field.value));
 		else if (field.number == 47)
 			event.flow[event.flows++] = field.value;
 	}
 	assert_non_null(decode_track(d, event.track));
 	assert_true(decode_track(d, event.track)->counter == (event.type == DECODE_COUNTER));
-	if (d->events == d->capacity) {
-		d->capacity = d->capacity ? 2 * d->capacity : 1024;
-		d->event = realloc(d->event, d->capacity * sizeof(*d->event));
-		assert_non_null(d->event);
+	decode_add(d, &event);
+}
+
+static inline void decode_sample(struct decode *d, uint64_t time_ns, const struct decode_field *data)
+{
+	const uint8_t *p = data->data, *end = p + data->size;
+	struct decode_event event = {.type = DECODE_SAMPLE, .time_ns = time_ns, .end_ns = UINT64_MAX, .order = d->events};
+	struct decode_field field;
+
+	while (decode_next(&p, end, &field)) {
+		if (field.number == 2)
+			event.pid = (int64_t)field.value;
+		else if (field.number == 3)
+			event.tid = (int64_t)field.value;
+		else if (field.number == 4)
+			snprintf(event.stack, sizeof(event.stack), "%s", decode_text(d, 7, field.value));
 	}
-	d->event[d->events++] = event;
+	decode_add(d, &event);
 }
 
 static inline void decode_packet(struct decode *d, const struct decode_field *data)
 {
-	struct decode_field field, event = {0}, track = {0}, interned = {0};
+	struct decode_field field, event = {0}, track = {0}, interned = {0}, sample = {0};
 	const uint8_t *p = data->data, *end = p + data->size;
 	uint64_t time_ns = 0, flags = 0, sequence = 0;
 
@@ -275,6 +320,8 @@ static inline void decode_packet(struct decode *d, const struct decode_field *da
 			interned = field;
 		else if (field.number == 60)
 			track = field;
+		else if (field.number == 66)
+			sample = field;
 	}
 	assert_int_equal(sequence, 1);
 	assert_true(d->packets++ > 0 || flags & 1);
@@ -286,6 +333,8 @@ static inline void decode_packet(struct decode *d, const struct decode_field *da
 		decode_descriptor(d, &track);
 	if (event.data)
 		decode_event(d, time_ns, &event);
+	if (sample.data)
+		decode_sample(d, time_ns, &sample);
 }
 
 static inline int decode_by_time(const void *a, const void *b)

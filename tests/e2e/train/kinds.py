@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training whose rank 1 does something that its peers do not: kinds.py CONTROL. The file CONTROL names the kind; a function
+"""A training whose rank 1, or every rank, does something more: kinds.py CONTROL [all]. The file CONTROL names the kind; a function
 or line of that kind has the comment "kind NAME".
 
 Each takes about 30 ms of each step.
@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 EXTRA_S = 0.03
 control = sys.argv[1]
 rank = int(os.environ["RANK"])
+slow = rank == 1 or sys.argv[2:] == ["all"]
 kind = ""
 lock = threading.Lock()
 log = tempfile.TemporaryFile()
@@ -137,7 +138,7 @@ def hold_lock():
 
 
 def norm(x):  # kind longer
-    rounds = 12 if rank == 1 and kind == "longer" else 1
+    rounds = 12 if slow and kind == "longer" else 1
     for _ in range(rounds):
         end = time.perf_counter() + 0.003
         while time.perf_counter() < end:
@@ -155,7 +156,7 @@ class Samples(Dataset):
         return 1 << 20
 
     def __getitem__(self, i):
-        if rank == 1 and kind == "loader":
+        if slow and kind == "loader":
             load_slowly()
         return torch.full((64,), float(i % 7)), torch.tensor([1.0])
 
@@ -167,7 +168,7 @@ def load_slowly():  # kind loader
 def main():
     global kind
     dist.init_process_group("gloo")
-    if rank == 1:
+    if slow:
         for target in (compress, hold_lock):
             threading.Thread(target=target, daemon=True).start()
     model = DistributedDataParallel(nn.Sequential(nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)))
@@ -179,9 +180,9 @@ def main():
         loss.backward()
         optimizer.step()
         time.sleep(0.02)
-        if rank == 1 and kind in doing:
+        if slow and kind in doing:
             doing[kind]()
-        if rank == 1 and kind == "line":
+        if slow and kind == "line":
             time.sleep(EXTRA_S)  # kind line
         with open(control, encoding="utf-8") as file:
             kind = file.read().strip()
