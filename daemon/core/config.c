@@ -11,7 +11,7 @@
 #include "analyzers/base/nearest.h"
 #include "analyzers/base/units.h"
 #include "daemon/core/config.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/base/log.h"
 
 enum key_type {
