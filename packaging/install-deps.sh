@@ -32,6 +32,7 @@ build_rows=(
 	"library sqlite3|libsqlite3-dev|sqlite-devel"
 	"library libsystemd|libsystemd-dev|systemd-devel"
 	"library jansson|libjansson-dev|jansson-devel"
+	"library libcurl|libcurl4-openssl-dev|libcurl-devel"
 	"library zlib|zlib1g-dev|zlib-devel"
 	"library capstone|libcapstone-dev|capstone-devel"
 )

@@ -59,4 +59,16 @@ void judge_close(struct judge *judge);
 /* Nothing more to read: open episodes are published once more as they are. */
 void judge_end(struct judge *judge);
 
+/* A rank of one job, as means of some time: where there are no frames, as of many nodes. All in s a step. */
+struct judge_row {
+	double now[ACTIVITY_MAX], usual[ACTIVITY_MAX];
+	double wait, wait_usual;  /* in operations, with the transfer; NAN: not known */
+	double own;		  /* filled in: its own part of the growth */
+	double act[ACTIVITY_MAX]; /* the same by activity */
+};
+
+/* judge_table.c: whose growth it is. growth: of the job's step, positive. ret_common: growth that most ranks have in common.
+ * 0, -EINVAL: too many, -ENOMEM. */
+int judge_table(struct judge_row *row, size_t rows, bool cards, double growth, double ret_common[ACTIVITY_MAX]);
+
 #endif

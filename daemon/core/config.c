@@ -11,7 +11,7 @@
 #include "analyzers/base/nearest.h"
 #include "analyzers/base/units.h"
 #include "daemon/core/config.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/base/log.h"
 
 enum key_type {
@@ -81,6 +81,11 @@ static const struct key keys[] = {
 	{"profiles", "budget_percent", KEY_COUNT, FIELD(profiles_budget_percent), "1", "1", "100", true},
 	{"metrics", "listen", KEY_LISTEN, FIELD(metrics_listen), "off", NULL, NULL, false},
 	{"metrics", "textfile", KEY_FOLDER, FIELD(metrics_textfile), "off", NULL, NULL, false},
+	{"fleet", "url", KEY_TEXT, FIELD(fleet_url), "off", NULL, NULL, true},
+	{"fleet", "token_file", KEY_FOLDER, FIELD(fleet_token_file), "off", NULL, NULL, true},
+	{"fleet", "certificate", KEY_FOLDER, FIELD(fleet_certificate), "off", NULL, NULL, true},
+	{"fleet", "key", KEY_FOLDER, FIELD(fleet_key), "off", NULL, NULL, true},
+	{"fleet", "authority", KEY_FOLDER, FIELD(fleet_authority), "off", NULL, NULL, true},
 	{"dump", "enabled", KEY_SWITCH, FIELD(dump_enabled), "yes", "no", "yes", true},
 	{"dump", "l0_interval", KEY_DURATION, FIELD(dump_l0_interval_ns), "5m", "1s", "7d", true},
 	{"dump", "window", KEY_DURATION, FIELD(dump_window_ns), "1h", "10s", "7d", true},

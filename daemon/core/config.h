@@ -51,6 +51,9 @@ struct config {
 	/* [metrics] */
 	char metrics_listen[128];	/* "ADDRESS:PORT" or a socket's path; "": off */
 	char metrics_textfile[PATH_MAX]; /* folder; "": off */
+	/* [fleet]: of tracectl fleet; the daemon only checks them */
+	char fleet_url[512];
+	char fleet_token_file[PATH_MAX], fleet_certificate[PATH_MAX], fleet_key[PATH_MAX], fleet_authority[PATH_MAX];
 	/* [dump] */
 	uint64_t dump_enabled;
 	uint64_t dump_l0_interval_ns;  /* of L0; `tracectl interval` sets the others */

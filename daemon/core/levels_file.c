@@ -4,7 +4,7 @@
  */
 #include <limits.h>
 #include "analyzers/base/replace.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/core/levels.h"
 #include "daemon/base/log.h"
 #include "daemon/base/timeout_call.h"

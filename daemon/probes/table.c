@@ -2,7 +2,7 @@
 /* Probe tables: rows are checked after their text is read; a refused text changes nothing. */
 #include "analyzers/base/array.h"
 #include "daemon/probes/table.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #include <fnmatch.h>

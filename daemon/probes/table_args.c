@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Argument readers of a row: a list of name(number, ...) words. */
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 #define READER_WORDS_MAX 6

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of a row, one setter each. Setters check single values; table.c checks combinations. */
 #include <stdarg.h>
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
 #include "daemon/probes/table_private.h"
 
 static const char *const edge_words[RT_EDGE_MAX] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a text file and, where they begin with a key's value, as each kind of value. */
 #include "analyzers/base/units.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
+#include "daemon/base/util.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 

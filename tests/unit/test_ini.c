@@ -7,7 +7,8 @@
 #include <cmocka.h>
 #include <sys/stat.h>
 #include "analyzers/base/units.h"
-#include "daemon/base/ini.h"
+#include "analyzers/base/ini.h"
+#include "daemon/base/util.h"
 
 struct seen {
 	char text[8192];

@@ -9,10 +9,12 @@
  * Limits: 1 MiB per file, 4096 bytes per line; NUL and control characters are refused. No continuation lines, no
  * includes.
  */
-#ifndef RANKTRACE_DAEMON_BASE_INI_H
-#define RANKTRACE_DAEMON_BASE_INI_H
+#ifndef RANKTRACE_BASE_INI_H
+#define RANKTRACE_BASE_INI_H
 
-#include "daemon/base/util.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define INI_FILE_BYTES_MAX (1u << 20)
 #define INI_LINE_BYTES_MAX 4096u

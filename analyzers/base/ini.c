@@ -3,11 +3,16 @@
  * Parser of the text files: lines, sections, keys, and values (numbers, sizes, durations, booleans). Works within the
  * given memory and fixed buffers; reports line and reason of an error.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
-#include "daemon/base/ini.h"
+#include <unistd.h>
+#include "analyzers/base/ini.h"
 
 #define INI_SHOWN 60 /* length of a quoted wrong text */
 
@@ -21,7 +26,18 @@ struct parser {
 	char text[INI_LINE_BYTES_MAX + 1];
 };
 
-static _printf_(3, 4) int ini_refuse(struct parser *p, int r, const char *format, ...)
+static void ini_free(void *pointer)
+{
+	free(*(void **)pointer);
+}
+
+static void ini_close(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+__attribute__((format(printf, 3, 4))) static int ini_refuse(struct parser *p, int r, const char *format, ...)
 {
 	va_list list;
 	int n;
@@ -100,7 +116,7 @@ static int parse_section(struct parser *p, char *text)
 			return ini_refuse(
 				p, -EINVAL, "the name of section [%.*s] has no closing quote", INI_SHOWN, p->section);
 		*end = 0;
-		copy_text(p->name, sizeof(p->name), text + 1);
+		snprintf(p->name, sizeof(p->name), "%s", text + 1);
 		text = skip_blanks(end + 1);
 	}
 	if (*text != ']')
@@ -153,7 +169,7 @@ static int parse_line(struct parser *p, const char *line, size_t size_bytes)
 int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callback callback, void *arg,
 	char error[INI_ERROR_BYTES])
 {
-	_cleanup_free_ struct parser *p = calloc(1, sizeof(*p));
+	__attribute__((cleanup(ini_free))) struct parser *p = calloc(1, sizeof(*p));
 	const char *end = text + size_bytes;
 
 	if (!p) {
@@ -201,8 +217,8 @@ static int ini_read_all(int fd, char *buffer, size_t size_bytes, size_t *ret)
 
 int ini_parse_file(const char *path, ini_callback callback, void *arg, char error[INI_ERROR_BYTES])
 {
-	_cleanup_close_ int fd = -1;
-	_cleanup_free_ char *text = NULL;
+	__attribute__((cleanup(ini_close))) int fd = -1;
+	__attribute__((cleanup(ini_free))) char *text = NULL;
 	struct stat st;
 	size_t n = 0;
 	int r;
@@ -244,7 +260,7 @@ int ini_bool(const char *value, bool *ret)
 		{"0", false},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		if (strcasecmp(value, words[i].text) != 0)
 			continue;
 		*ret = words[i].value;
@@ -293,8 +309,8 @@ int ini_size_bytes(const char *value, uint64_t *ret)
 		return -EINVAL;
 	while (is_blank(*rest))
 		rest++;
-	for (size_t i = 0; i < ARRAY_SIZE(units); i++) {
-		if (!streq(rest, units[i].name))
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(rest, units[i].name) != 0)
 			continue;
 		if (number > UINT64_MAX >> units[i].shift)
 			return -EINVAL;

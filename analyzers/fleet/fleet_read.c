@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queries are rows: an expression, and what a sample of it fills in. ranktrace_rank_info says which ranks live; samples of
+ * others are left out. The usual is the median over the window, so that what is slow for less than half of it does not count.
+ */
+#include "analyzers/fleet/fleet_store.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/array.h"
+#include "analyzers/base/fnv1a.h"
+#include "analyzers/base/hash.h"
+#include "analyzers/base/text.h"
+
+#define FLEET_QUERY_BYTES 2048
+#define FLEET_POINTS 60 /* of the window, whatever its length: so many samples of a series are read */
+
+/* Positions by key: open addressing, sized so that half of it is free. */
+struct fleet_index {
+	uint32_t *slot; /* position plus one */
+	size_t mask;
+};
+
+struct fleet_reading {
+	const struct fleet_read_options *options;
+	struct fleet *fleet;
+	struct fleet_index ranks, nodes, jobs, operations;
+	size_t left_out; /* samples that are not what they should be */
+};
+
+struct fleet_query {
+	const char *expression; /* %1: the matcher, %2: the window */
+	int (*sample)(struct fleet_reading *reading, const json_t *labels, double value);
+};
+
+static int fleet_index_init(struct fleet_index *index, size_t max)
+{
+	size_t size = 2;
+
+	while (size < 2 * max)
+		size *= 2;
+	index->slot = calloc(size, sizeof(*index->slot));
+	index->mask = size - 1;
+	return index->slot ? 0 : -ENOMEM;
+}
+
+static const char *fleet_label(const json_t *labels, const char *name)
+{
+	const char *text = json_string_value(json_object_get(labels, name));
+
+	return text ? text : "";
+}
+
+/* The slot of the key, or the free one where it belongs. same: whether an item is that of the labels. */
+static uint32_t *fleet_index_slot(const struct fleet_index *index, uint64_t key, bool (*same)(const struct fleet *fleet, size_t i, const void *of),
+	const struct fleet *fleet, const void *of)
+{
+	size_t at = hash_mix(key, 0) & index->mask;
+
+	while (index->slot[at] && !same(fleet, index->slot[at] - 1, of))
+		at = (at + 1) & index->mask;
+	return &index->slot[at];
+}
+
+static bool fleet_same_node(const struct fleet *fleet, size_t i, const void *of)
+{
+	return strcmp(fleet->node[i].instance, of) == 0;
+}
+
+static bool fleet_same_job(const struct fleet *fleet, size_t i, const void *of)
+{
+	return strcmp(fleet->job[i].name, of) == 0;
+}
+
+static bool fleet_same_rank(const struct fleet *fleet, size_t i, const void *of)
+{
+	const struct fleet_rank *rank = &fleet->rank[i], *other = of;
+
+	return rank->job == other->job && rank->node == other->node && rank->rank == other->rank;
+}
+
+static bool fleet_same_operation(const struct fleet *fleet, size_t i, const void *of)
+{
+	const struct fleet_operation *operation = &fleet->operation[i], *other = of;
+
+	return operation->job == other->job && operation->node == other->node && strcmp(operation->word, other->word) == 0;
+}
+
+/* Its number; -E2BIG, -ENOMEM. make: if there is none, one is added, else -ENOENT. Names are cut before they are compared. */
+static int fleet_node_of(struct fleet_reading *reading, const char *instance, bool make)
+{
+	struct fleet *fleet = reading->fleet;
+	struct fleet_node node = {0};
+	uint32_t *slot;
+
+	snprintf(node.instance, sizeof(node.instance), "%s", instance);
+	text_clean(node.instance);
+	slot = fleet_index_slot(&reading->nodes, fnv1a_text(FNV1A_START, node.instance), fleet_same_node, fleet, node.instance);
+	if (*slot)
+		return (int)*slot - 1;
+	if (!make)
+		return -ENOENT;
+	if (fleet->nodes >= FLEET_NODES_MAX)
+		return -E2BIG;
+	if (!array_reserve((void **)&fleet->node, &fleet->nodes_size, fleet->nodes + 1, sizeof(node), FLEET_NODES_MAX))
+		return -ENOMEM;
+	snprintf(node.name, sizeof(node.name), "%.*s", (int)sizeof(node.name) - 1, instance);
+	text_clean(node.name);
+	fleet->node[fleet->nodes++] = node;
+	*slot = (uint32_t)fleet->nodes;
+	return (int)*slot - 1;
+}
+
+static int fleet_job_of(struct fleet_reading *reading, const char *name, bool make)
+{
+	struct fleet *fleet = reading->fleet;
+	struct fleet_job job = {0};
+	uint32_t *slot;
+
+	snprintf(job.name, sizeof(job.name), "%s", name);
+	text_clean(job.name);
+	slot = fleet_index_slot(&reading->jobs, fnv1a_text(FNV1A_START, job.name), fleet_same_job, fleet, job.name);
+	if (*slot)
+		return (int)*slot - 1;
+	if (!make)
+		return -ENOENT;
+	if (fleet->jobs >= FLEET_JOBS_MAX)
+		return -E2BIG;
+	if (!array_reserve((void **)&fleet->job, &fleet->jobs_size, fleet->jobs + 1, sizeof(job), FLEET_JOBS_MAX))
+		return -ENOMEM;
+	fleet->job[fleet->jobs++] = job;
+	*slot = (uint32_t)fleet->jobs;
+	return (int)*slot - 1;
+}
+
+/* Job, node and number of a rank; -EINVAL: the labels are of none. */
+static int fleet_read_who(struct fleet_reading *reading, const json_t *labels, bool make, struct fleet_rank *ret)
+{
+	const char *word = fleet_label(labels, "rank");
+	int job = fleet_job_of(reading, fleet_label(labels, "job"), make);
+	int node = fleet_node_of(reading, fleet_label(labels, "instance"), make);
+	char *end;
+	long rank = strtol(word, &end, 10);
+
+	if (job < 0 || node < 0)
+		return job < 0 ? job : node;
+	if (!*word || *end || rank < 0 || rank > INT32_MAX)
+		return -EINVAL;
+	ret->job = (uint32_t)job;
+	ret->node = (uint32_t)node;
+	ret->rank = (int32_t)rank;
+	return 0;
+}
+
+static uint32_t *fleet_rank_slot(const struct fleet_reading *reading, const struct fleet_rank *who)
+{
+	uint64_t key = hash_mix((uint64_t)who->job << 32 | who->node, (uint64_t)who->rank);
+
+	return fleet_index_slot(&reading->ranks, key, fleet_same_rank, reading->fleet, who);
+}
+
+/* The rank of a sample; NULL: not one that lives. */
+static struct fleet_rank *fleet_read_rank(struct fleet_reading *reading, const json_t *labels)
+{
+	struct fleet_rank who;
+	uint32_t slot;
+
+	if (fleet_read_who(reading, labels, false, &who) < 0)
+		return NULL;
+	slot = *fleet_rank_slot(reading, &who);
+	return slot ? &reading->fleet->rank[slot - 1] : NULL;
+}
+
+static int fleet_on_node(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	int node = fleet_node_of(reading, fleet_label(labels, "instance"), true);
+	const char *name = fleet_label(labels, "node");
+
+	(void)value;
+	if (node >= 0 && *name) {
+		snprintf(reading->fleet->node[node].name, sizeof(reading->fleet->node[node].name), "%s", name);
+		text_clean(reading->fleet->node[node].name);
+	}
+	return node < 0 ? node : 0;
+}
+
+static int fleet_on_rank(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet *fleet = reading->fleet;
+	struct fleet_rank rank = {.operations = NAN, .operations_usual = NAN};
+	int r = fleet_read_who(reading, labels, true, &rank);
+	uint32_t *slot;
+
+	(void)value;
+	if (r < 0)
+		return r == -EINVAL ? 0 : r;
+	slot = fleet_rank_slot(reading, &rank);
+	if (*slot)
+		return 0;
+	if (fleet->ranks >= FLEET_RANKS_MAX)
+		return -E2BIG;
+	if (!array_reserve((void **)&fleet->rank, &fleet->ranks_size, fleet->ranks + 1, sizeof(rank), FLEET_RANKS_MAX))
+		return -ENOMEM;
+	snprintf(rank.card, sizeof(rank.card), "%s", fleet_label(labels, "card"));
+	text_clean(rank.card);
+	fleet->rank[fleet->ranks++] = rank;
+	*slot = (uint32_t)fleet->ranks;
+	return 0;
+}
+
+/* A sample of a rank: `where` is its place, an expression of `rank`. */
+#define FLEET_ON(name, where) \
+	static int fleet_on_##name(struct fleet_reading *reading, const json_t *labels, double value) \
+	{ \
+		struct fleet_rank *rank = fleet_read_rank(reading, labels); \
+\
+		if (rank) \
+			rank->where = value; \
+		return 0; \
+	}
+
+FLEET_ON(step_usual, step_usual)
+FLEET_ON(operations, operations)
+FLEET_ON(operations_usual, operations_usual)
+
+static int fleet_on_step(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet_rank *rank = fleet_read_rank(reading, labels);
+
+	reading->fleet->recorded = true;
+	if (rank)
+		rank->step = value;
+	return 0;
+}
+
+static int fleet_on_activity(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet_rank *rank = fleet_read_rank(reading, labels);
+	enum activity activity = activity_parse(fleet_label(labels, "activity"));
+
+	if (rank && activity < ACTIVITY_MAX)
+		rank->act[activity] = value;
+	return 0;
+}
+
+static int fleet_on_activity_usual(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet_rank *rank = fleet_read_rank(reading, labels);
+	enum activity activity = activity_parse(fleet_label(labels, "activity"));
+
+	if (rank && activity < ACTIVITY_MAX)
+		rank->usual[activity] = value;
+	return 0;
+}
+
+/* make: with the newest value; else what it was before. */
+static int fleet_read_operation(struct fleet_reading *reading, const json_t *labels, double value, bool make)
+{
+	struct fleet *fleet = reading->fleet;
+	int job = fleet_job_of(reading, fleet_label(labels, "job"), false);
+	int node = fleet_node_of(reading, fleet_label(labels, "instance"), false);
+	struct fleet_operation operation = {.now = value};
+	uint32_t *slot;
+
+	if (job < 0 || node < 0)
+		return 0;
+	operation.job = (uint32_t)job;
+	operation.node = (uint32_t)node;
+	snprintf(operation.word, sizeof(operation.word), "%.30s of %.28s", fleet_label(labels, "operation"), fleet_label(labels, "group"));
+	text_clean(operation.word);
+	slot = fleet_index_slot(&reading->operations, fnv1a_text((uint64_t)job << 32 | (uint32_t)node, operation.word), fleet_same_operation, fleet, &operation);
+	if (*slot && !make)
+		fleet->operation[*slot - 1].usual = value;
+	if (*slot || !make)
+		return 0;
+	if (fleet->operations >= FLEET_OPERATIONS_MAX)
+		return -E2BIG;
+	if (!array_reserve((void **)&fleet->operation, &fleet->operations_size, fleet->operations + 1, sizeof(operation), FLEET_OPERATIONS_MAX))
+		return -ENOMEM;
+	/* Without a past it has not grown. */
+	operation.usual = value;
+	fleet->operation[fleet->operations++] = operation;
+	*slot = (uint32_t)fleet->operations;
+	return 0;
+}
+
+static int fleet_on_operation(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	return fleet_read_operation(reading, labels, value, true);
+}
+
+static int fleet_on_operation_usual(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	return fleet_read_operation(reading, labels, value, false);
+}
+
+static int fleet_on_lost(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	int job = fleet_job_of(reading, fleet_label(labels, "job"), false);
+
+	if (job >= 0)
+		reading->fleet->job[job].lost_card_hours = value / 3600;
+	return 0;
+}
+
+#define FLEET_FINDING_TEXT(finding, field, labels, name) \
+	text_clean(((void)snprintf((finding)->field, sizeof((finding)->field), "%s", fleet_label(labels, name)), (finding)->field))
+
+static int fleet_on_finding(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet *fleet = reading->fleet;
+	int node = fleet_node_of(reading, fleet_label(labels, "instance"), true);
+	struct fleet_finding *finding;
+
+	(void)value;
+	if (node < 0 || fleet->findings >= FLEET_FINDINGS_MAX)
+		return node < 0 ? node : 0;
+	if (!array_reserve((void **)&fleet->finding, &fleet->findings_size, fleet->findings + 1, sizeof(*finding), FLEET_FINDINGS_MAX))
+		return -ENOMEM;
+	finding = &fleet->finding[fleet->findings++];
+	*finding = (struct fleet_finding){.node = (uint32_t)node, .lost_card_seconds = NAN, .age_seconds = NAN};
+	FLEET_FINDING_TEXT(finding, number, labels, "finding");
+	FLEET_FINDING_TEXT(finding, job, labels, "job");
+	FLEET_FINDING_TEXT(finding, rank, labels, "rank");
+	FLEET_FINDING_TEXT(finding, kind, labels, "kind");
+	FLEET_FINDING_TEXT(finding, severity, labels, "severity");
+	FLEET_FINDING_TEXT(finding, cause, labels, "cause");
+	FLEET_FINDING_TEXT(finding, sentence, labels, "sentence");
+	return 0;
+}
+
+static struct fleet_finding *fleet_read_finding(struct fleet_reading *reading, const json_t *labels)
+{
+	int node = fleet_node_of(reading, fleet_label(labels, "instance"), false);
+
+	for (size_t i = 0; node >= 0 && i < reading->fleet->findings; i++) {
+		struct fleet_finding *finding = &reading->fleet->finding[i];
+
+		if (finding->node == (uint32_t)node && strcmp(finding->number, fleet_label(labels, "finding")) == 0)
+			return finding;
+	}
+	return NULL;
+}
+
+static int fleet_on_finding_lost(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet_finding *finding = fleet_read_finding(reading, labels);
+
+	if (finding)
+		finding->lost_card_seconds = value;
+	return 0;
+}
+
+static int fleet_on_finding_age(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	struct fleet_finding *finding = fleet_read_finding(reading, labels);
+
+	if (finding)
+		finding->age_seconds = value;
+	return 0;
+}
+
+/* In this order: who lives first. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
+static const struct fleet_query fleet_queries[] = {
+	{"ranktrace_build_info", fleet_on_node},
+	{"max by (job, rank, instance, card) (ranktrace_rank_info$m)", fleet_on_rank},
+	{"ranktrace:rank_step:seconds$m", fleet_on_step},
+	{"quantile_over_time(0.5, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
+	{"ranktrace:rank_activity:seconds$m", fleet_on_activity},
+	{"quantile_over_time(0.5, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
+	{"ranktrace:rank_operations:seconds$m", fleet_on_operations},
+	{"quantile_over_time(0.5, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
+	{"ranktrace:node_operation:seconds$m", fleet_on_operation},
+	{"quantile_over_time(0.5, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
+	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost},
+	{"ranktrace_finding_info$m", fleet_on_finding},
+	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost},
+	{"ranktrace_finding_age_seconds", fleet_on_finding_age},
+};
+
+/* {job="NAME"}, with what PromQL escapes; a name may be anything. */
+static void fleet_matcher(struct text *text, const char *job)
+{
+	if (!job)
+		return;
+	text_add(text, "{job=\"");
+	for (; *job; job++)
+		text_add(text, *job == '"' || *job == '\\' ? "\\%c" : *job == '\n' ? "\\n" : "%c", *job);
+	text_add(text, "\"}");
+}
+
+static void fleet_expression(const struct fleet_read_options *options, const char *expression, char *ret, size_t size)
+{
+	uint64_t step_s = options->since_s / FLEET_POINTS;
+	struct text text;
+
+	text_begin(&text, ret, size);
+	for (const char *at = expression; *at; at++) {
+		if (*at != '$') {
+			text_add(&text, "%c", *at);
+			continue;
+		}
+		at++;
+		if (*at == 'm')
+			fleet_matcher(&text, options->job);
+		else if (*at == 'w')
+			text_add(&text, "[%llus:%llus]", (unsigned long long)options->since_s, (unsigned long long)(step_s ? step_s : 1));
+		else
+			text_add(&text, "%llus", (unsigned long long)options->since_s);
+	}
+	text_end(&text);
+}
+
+/* A number as text; false: none, or not finite. */
+static bool fleet_value(const json_t *sample, double *ret)
+{
+	const char *text = json_string_value(json_array_get(json_object_get(sample, "value"), 1));
+	char *end;
+
+	if (!text || !*text)
+		return false;
+	*ret = strtod(text, &end);
+	return !*end && isfinite(*ret);
+}
+
+static int fleet_read_query(struct fleet_reading *reading, const struct fleet_query *query, fleet_ask ask, void *arg, char *error, size_t size)
+{
+	char expression[FLEET_QUERY_BYTES];
+	json_t *samples = NULL, *sample;
+	double value;
+	size_t i;
+	int r;
+
+	fleet_expression(reading->options, query->expression, expression, sizeof(expression));
+	r = ask(arg, expression, &samples, error, size);
+	if (r < 0)
+		return r;
+	json_array_foreach(samples, i, sample) {
+		if (r < 0 || !fleet_value(sample, &value))
+			continue;
+		r = query->sample(reading, json_object_get(sample, "metric"), value);
+	}
+	json_decref(samples);
+	if (r == -E2BIG)
+		snprintf(error, size, "the store has more than %d ranks, %d nodes, %d jobs or %d operations; --job asks for one job", FLEET_RANKS_MAX,
+			FLEET_NODES_MAX, FLEET_JOBS_MAX, FLEET_OPERATIONS_MAX);
+	else if (r < 0)
+		snprintf(error, size, "out of memory");
+	return r;
+}
+
+static int fleet_compare_ranks(const void *a, const void *b)
+{
+	const struct fleet_rank *left = a, *right = b;
+
+	if (left->job != right->job)
+		return left->job < right->job ? -1 : 1;
+	if (left->node != right->node)
+		return left->node < right->node ? -1 : 1;
+	return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static int fleet_compare_operations(const void *a, const void *b)
+{
+	const struct fleet_operation *left = a, *right = b;
+	int order = strcmp(left->word, right->word);
+
+	if (left->job != right->job)
+		return left->job < right->job ? -1 : 1;
+	return order ? order : (left->node > right->node) - (left->node < right->node);
+}
+
+int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size)
+{
+	struct fleet_reading reading = {.options = options, .fleet = fleet};
+	int r = fleet_index_init(&reading.ranks, FLEET_RANKS_MAX);
+
+	r = r < 0 ? r : fleet_index_init(&reading.nodes, FLEET_NODES_MAX);
+	r = r < 0 ? r : fleet_index_init(&reading.jobs, FLEET_JOBS_MAX);
+	r = r < 0 ? r : fleet_index_init(&reading.operations, FLEET_OPERATIONS_MAX);
+	if (r < 0)
+		snprintf(error, size, "out of memory");
+	for (size_t i = 0; r >= 0 && i < sizeof(fleet_queries) / sizeof(fleet_queries[0]); i++)
+		r = fleet_read_query(&reading, &fleet_queries[i], ask, arg, error, size);
+	free(reading.ranks.slot);
+	free(reading.nodes.slot);
+	free(reading.jobs.slot);
+	free(reading.operations.slot);
+	if (r < 0)
+		return r;
+	if (fleet->ranks)
+		qsort(fleet->rank, fleet->ranks, sizeof(*fleet->rank), fleet_compare_ranks);
+	if (fleet->operations)
+		qsort(fleet->operation, fleet->operations, sizeof(*fleet->operation), fleet_compare_operations);
+	return 0;
+}

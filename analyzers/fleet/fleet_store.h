@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fleet's store of metrics: instant queries of the HTTP API that Prometheus, VictoriaMetrics, Thanos and Mimir have
+ * (fleet_api.c), and the table of fleet.h from what packaging/prometheus/ranktrace-fleet.rules.yml records there
+ * (fleet_read.c). What answers is not trusted: size, time, depth and number are bounded, and every failure is one sentence.
+ */
+#ifndef RANKTRACE_FLEET_FLEET_STORE_H
+#define RANKTRACE_FLEET_FLEET_STORE_H
+
+#include <jansson.h>
+
+#include "analyzers/fleet/fleet.h"
+
+#define FLEET_API_BYTES_MAX (32u << 20) /* of an answer: 100,000 series are 18 MB, and JSON in memory is ten times its text */
+#define FLEET_API_MS_MAX 30000		/* of a query; a view of 10,240 ranks takes 5 s */
+#define FLEET_API_TOKEN_MAX 4096
+
+/* NULL: none. */
+struct fleet_api_options {
+	const char *url; /* http or https, up to but without /api/v1 */
+	const char *token_file, *certificate, *key, *authority;
+	size_t bytes_max;
+	long ms_max;
+};
+
+struct fleet_api;
+
+/* 0, or negative errno with a sentence. */
+int fleet_api_open(const struct fleet_api_options *options, struct fleet_api **ret, char *error, size_t size);
+struct fleet_api *fleet_api_close(struct fleet_api *api);
+/*
+ * The array of samples: {"metric": {label: text}, "value": [time, "number"]}. The caller releases it. -EHOSTUNREACH, -ETIMEDOUT:
+ * nothing answers, or not in time; -EACCES, -EFBIG, -EPROTO, -ENOMEM, -EINVAL: the store refuses the query.
+ */
+int fleet_api_query(struct fleet_api *api, const char *query, json_t **ret, char *error, size_t size);
+
+/* What exceeds these is refused. */
+#define FLEET_RANKS_MAX 65536
+#define FLEET_NODES_MAX 16384
+#define FLEET_JOBS_MAX 4096
+#define FLEET_OPERATIONS_MAX 65536
+#define FLEET_FINDINGS_MAX 1024 /* the rest is not shown */
+
+struct fleet_read_options {
+	const char *job; /* NULL: all */
+	uint64_t since_s; /* how long ago the usual begins */
+};
+
+/* Of fleet_api_query(), or of a test: the samples of a query. */
+typedef int (*fleet_ask)(void *arg, const char *query, json_t **ret, char *error, size_t size);
+
+/* Fills fleet, which is empty; the caller frees it, on failure too. As fleet_api_query(); -E2BIG: more than the limits. */
+int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size);
+
+#endif

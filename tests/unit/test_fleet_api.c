@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client of the store against a server of this process that answers what a test says, and the table that is read. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "analyzers/fleet/fleet_store.h"
+
+#define REQUEST_BYTES 8192
+#define MS_MAX 300 /* of a query; a store that is slow takes longer */
+
+static struct {
+	int fd;
+	char url[64];
+	const char *status; /* of the answer; NULL: none, the client waits */
+	const char *body;
+	char request[REQUEST_BYTES];
+} server;
+
+static void *serve_one(void *arg)
+{
+	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC);
+	size_t used = 0;
+	char byte;
+
+	(void)arg;
+	/* Headers and, after an empty line, the form in one write of curl's. */
+	while (used < REQUEST_BYTES - 1 && !strstr(server.request, "query=")) {
+		ssize_t n = recv(fd, server.request + used, REQUEST_BYTES - 1 - used, 0);
+
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+		server.request[used] = 0;
+	}
+	if (server.status)
+		dprintf(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", server.status, strlen(server.body), server.body);
+	else
+		while (recv(fd, &byte, 1, 0) > 0)
+			;
+	close(fd);
+	return NULL;
+}
+
+static int setup(void **state)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+
+	(void)state;
+	unsetenv("http_proxy");
+	unsetenv("all_proxy");
+	unsetenv("ALL_PROXY");
+	server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (server.fd < 0 || bind(server.fd, (struct sockaddr *)&address, length) < 0 || listen(server.fd, 4) < 0 ||
+		getsockname(server.fd, (struct sockaddr *)&address, &length) < 0)
+		return -1;
+	snprintf(server.url, sizeof(server.url), "http://127.0.0.1:%d/prefix/", ntohs(address.sin_port));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	return server.fd >= 0 ? close(server.fd) : 0;
+}
+
+/* What a query of such an answer returns. */
+static int query(const char *status, const char *body, size_t bytes_max, json_t **ret, char error[1024])
+{
+	const struct fleet_api_options options = {.url = server.url, .bytes_max = bytes_max, .ms_max = MS_MAX};
+	struct fleet_api *api = NULL;
+	pthread_t thread;
+	int r;
+
+	server.status = status;
+	server.body = body;
+	memset(server.request, 0, sizeof(server.request));
+	assert_int_equal(pthread_create(&thread, NULL, serve_one, NULL), 0);
+	assert_int_equal(fleet_api_open(&options, &api, error, 1024), 0);
+	r = fleet_api_query(api, "up{job=\"a&b\"}", ret, error, 1024);
+	fleet_api_close(api);
+	pthread_join(thread, NULL);
+	return r;
+}
+
+#define VECTOR(samples) "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[" samples "]}}"
+
+static void an_answer_is_an_array(void **state)
+{
+	char error[1024] = "";
+	json_t *samples = NULL;
+
+	(void)state;
+	assert_int_equal(query("200 OK", VECTOR("{\"metric\":{\"job\":\"gpt\"},\"value\":[1,\"2.5\"]}"), 4096, &samples, error), 0);
+	assert_int_equal(json_array_size(samples), 1);
+	json_decref(samples);
+	assert_non_null(strstr(server.request, "POST /prefix/api/v1/query HTTP/1.1"));
+	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D"));
+}
+
+static void every_failure_is_a_sentence(void **state)
+{
+	static const struct {
+		const char *status, *body;
+		int r;
+		const char *said;
+	} rows[] = {
+		{"200 OK", "<html>hello</html>", -EPROTO, "is no Prometheus API (HTTP 200)"},
+		{"200 OK", "", -EPROTO, "is no Prometheus API"},
+		{"200 OK", "{\"status\":\"success\",\"data\":[]}", -EPROTO, "is no Prometheus API"},
+		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}", -EPROTO, "is no Prometheus API"},
+		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":{}}}", -EPROTO, "is no Prometheus API"},
+		{"302 Found", "", -EPROTO, "is no Prometheus API (HTTP 302)"},
+		{"404 Not Found", "404 page not found", -EPROTO, "is no Prometheus API (HTTP 404)"},
+		{"401 Unauthorized", "who?", -EACCES, "refuses access (HTTP 401)"},
+		{"403 Forbidden", "{}", -EACCES, "refuses access (HTTP 403)"},
+		{"422 Unprocessable Entity", "{\"status\":\"error\",\"error\":\"query processing would load too many samples\"}", -EINVAL,
+			"refuses a query (HTTP 422): query processing would load too many samples"},
+		{"503 Service Unavailable", "starting", -EHOSTUNREACH, "is not ready (HTTP 503)"},
+		{NULL, NULL, -ETIMEDOUT, "no answer from http://127.0.0.1:"},
+	};
+	char error[1024];
+	json_t *samples = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		error[0] = 0;
+		assert_int_equal(query(rows[i].status, rows[i].body, 4096, &samples, error), rows[i].r);
+		assert_non_null(strstr(error, rows[i].said));
+		assert_null(samples);
+	}
+}
+
+static void an_answer_that_is_too_large_is_refused(void **state)
+{
+	char error[1024] = "", body[8192];
+	json_t *samples = NULL;
+
+	(void)state;
+	memset(body, ' ', sizeof(body) - 1);
+	body[sizeof(body) - 1] = 0;
+	assert_int_equal(query("200 OK", body, 4096, &samples, error), -EFBIG);
+	assert_non_null(strstr(error, "larger than 4096 bytes; --job"));
+}
+
+/* JSON within JSON within JSON. */
+static void depth_is_bounded(void **state)
+{
+	char error[1024] = "", body[65536];
+	json_t *samples = NULL;
+
+	(void)state;
+	memset(body, '[', sizeof(body) - 1);
+	body[sizeof(body) - 1] = 0;
+	assert_int_equal(query("200 OK", body, 1 << 20, &samples, error), -EPROTO);
+}
+
+static void nobody_listens(void **state)
+{
+	const struct fleet_api_options options = {.url = "http://127.0.0.1:1", .bytes_max = 4096, .ms_max = MS_MAX};
+	struct fleet_api *api = NULL;
+	char error[1024] = "";
+	json_t *samples = NULL;
+
+	(void)state;
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
+	assert_int_equal(fleet_api_query(api, "up", &samples, error, sizeof(error)), -EHOSTUNREACH);
+	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
+	fleet_api_close(api);
+}
+
+static void a_token_is_one_line(void **state)
+{
+	char path[] = "/tmp/test_fleet_token.XXXXXX", error[1024];
+	int fd = mkstemp(path);
+	struct fleet_api_options options = {.url = "ftp://store", .bytes_max = 4096, .ms_max = MS_MAX};
+	struct fleet_api *api = NULL;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "begins with http:// or https://"));
+	options.url = "http://127.0.0.1:1";
+	options.token_file = path;
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), -EINVAL);
+	assert_non_null(strstr(error, "holds no token"));
+	assert_int_equal(write(fd, "a\r\nHost: evil\n", 14), 14);
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), -EINVAL);
+	assert_int_equal(ftruncate(fd, 1), 0);
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
+	api = fleet_api_close(api);
+	options.token_file = "/nonexistent";
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), -ENOENT);
+	assert_non_null(strstr(error, "cannot read the token in /nonexistent: No such file"));
+	close(fd);
+	unlink(path);
+}
+
+/* Answers by the beginning of a query. */
+struct answers {
+	const char *query, *samples;
+};
+
+static char asked[64][2048];
+static size_t n_asked;
+
+static int answer(void *arg, const char *of, json_t **ret, char *error, size_t size)
+{
+	const struct answers *rows = arg;
+
+	(void)error, (void)size;
+	snprintf(asked[n_asked++ % 64], sizeof(asked[0]), "%s", of);
+	for (size_t i = 0; rows[i].query; i++)
+		if (strncmp(of, rows[i].query, strlen(rows[i].query)) == 0) {
+			*ret = json_loads(rows[i].samples, 0, NULL);
+			assert_non_null(*ret);
+			return 0;
+		}
+	*ret = json_array();
+	return 0;
+}
+
+#define WHO "\"job\":\"gpt\",\"rank\":\"3\",\"instance\":\"a:9797\""
+
+static void samples_become_a_table(void **state)
+{
+	const struct answers rows[] = {
+		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
+		/* A rank twice, without a number, and of no job. */
+		{"max by", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
+			   "{\"metric\":{\"job\":\"gpt\",\"rank\":\"x\"},\"value\":[1,\"1\"]}, {\"metric\":[],\"value\":[1,\"1\"]}, 7]"},
+		{"ranktrace:rank_step", "[{\"metric\":{" WHO "},\"value\":[1,\"1.5\"]}, {\"metric\":{\"job\":\"gone\"},\"value\":[1,\"9\"]},"
+					"{\"metric\":{" WHO "},\"value\":[1,\"NaN\"]}, {\"metric\":{" WHO "},\"value\":[1]}, {\"metric\":{" WHO "},\"value\":[1,\"1x\"]}]"},
+		{"ranktrace:rank_activity", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.5\"]},"
+					    "{\"metric\":{" WHO ",\"activity\":\"dancing\"},\"value\":[1,\"0.7\"]}]"},
+		{"ranktrace:node_operation", "[{\"metric\":{\"job\":\"gpt\",\"instance\":\"a:9797\",\"group\":\"data\",\"operation\":\"all_reduce\"},\"value\":[1,\"0.2\"]}]"},
+		{"sum by (job)", "[{\"metric\":{\"job\":\"gpt\"},\"value\":[1,\"7200\"]}]"},
+		{"ranktrace_finding_info", "[{\"metric\":{" WHO ",\"finding\":\"17\",\"kind\":\"hang\",\"sentence\":\"it\\nhangs \\u001b[2J\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_finding_age", "[{\"metric\":{\"instance\":\"a:9797\",\"finding\":\"17\"},\"value\":[1,\"60\"]}]"},
+		{NULL, NULL},
+	};
+	const struct fleet_read_options options = {.job = "g\"p\\t", .since_s = 3600};
+	struct fleet fleet = {0};
+	char error[1024] = "";
+
+	(void)state;
+	n_asked = 0;
+	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
+	assert_int_equal(fleet.ranks, 1);
+	assert_int_equal(fleet.rank[0].rank, 3);
+	assert_string_equal(fleet.rank[0].card, "2");
+	assert_true(fleet.rank[0].step == 1.5);
+	assert_true(fleet.rank[0].act[ACTIVITY_FORWARD] == 0.5);
+	assert_true(isnan(fleet.rank[0].operations));
+	assert_true(fleet.recorded);
+	assert_string_equal(fleet.node[fleet.rank[0].node].name, "node-a");
+	assert_int_equal(fleet.operations, 1);
+	assert_string_equal(fleet.operation[0].word, "all_reduce of data");
+	assert_true(fleet.job[fleet.rank[0].job].lost_card_hours == 2);
+	assert_int_equal(fleet.findings, 1);
+	assert_string_equal(fleet.finding[0].sentence, "it hangs ?[2J");
+	assert_true(fleet.finding[0].age_seconds == 60);
+	fleet_free(&fleet);
+	/* A name is a text of the query, never a part of it. */
+	assert_string_equal(asked[2], "ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}");
+	assert_string_equal(asked[3], "quantile_over_time(0.5, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
+}
+
+static int refuse(void *arg, const char *of, json_t **ret, char *error, size_t size)
+{
+	(void)arg, (void)of, (void)ret;
+	snprintf(error, size, "no");
+	return -EACCES;
+}
+
+static void a_refusal_is_passed_on(void **state)
+{
+	const struct fleet_read_options options = {.since_s = 3600};
+	struct fleet fleet = {0};
+	char error[1024] = "";
+
+	(void)state;
+	assert_int_equal(fleet_read(&options, refuse, NULL, &fleet, error, sizeof(error)), -EACCES);
+	assert_string_equal(error, "no");
+	fleet_free(&fleet);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_answer_is_an_array),
+		cmocka_unit_test(every_failure_is_a_sentence),
+		cmocka_unit_test(an_answer_that_is_too_large_is_refused),
+		cmocka_unit_test(depth_is_bounded),
+		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(a_token_is_one_line),
+		cmocka_unit_test(samples_become_a_table),
+		cmocka_unit_test(a_refusal_is_passed_on),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
