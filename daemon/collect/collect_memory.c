@@ -35,6 +35,7 @@ struct memory_rank {
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
+	unsigned leaks;				      /* of its devices */
 	uint64_t curve_ns, live_ns, live_interval_ns; /* when it is read next */
 	struct rt_memory_failed_event failed[FAILED_MAX];
 	uint64_t failed_ns[FAILED_MAX]; /* when it came */
@@ -86,6 +87,19 @@ static void memory_put_curves(struct memory *memory, struct memory_rank *rank, u
 	memory->refused += counts.refused;
 	memory->lost += counts.lost;
 	memory->took_ns += counts.took_ns;
+}
+
+static void memory_judge(struct memory *memory, struct memory_rank *rank)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	struct rt_memory_rank counts;
+
+	rank->leaks = 0;
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		if (counts.device[i].used)
+			rank->leaks += memory_rows_leak(&owner, &counts.device[i], &rank->put[i]);
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
@@ -231,6 +245,7 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	if (now_ns < rank->live_ns)
 		return;
 	memory_put_live(memory, rank, now_ns);
+	memory_judge(memory, rank);
 	if (rank->live_interval_ns < LIVE_MAX_NS)
 		rank->live_interval_ns *= 2;
 	rank->live_ns = now_ns + rank->live_interval_ns;
@@ -392,12 +407,13 @@ static void memory_status(void *state, struct collector_status *ret)
 	const struct kernel *kernel = memory->context->kernel;
 	uint64_t sampled = memory->sampled, refused = memory->refused, lost = memory->lost, took_ns = memory->took_ns;
 	struct rt_memory_rank counts;
-	size_t followed = 0;
+	size_t followed = 0, leaking = 0;
 
 	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++) {
 		if (!memory->rank[i].followed || !memory_read(memory, (uint32_t)i, &counts))
 			continue;
 		followed++;
+		leaking += memory->rank[i].leaks > 0;
 		sampled += counts.sampled;
 		refused += counts.refused;
 		lost += counts.lost;
@@ -409,11 +425,13 @@ static void memory_status(void *state, struct collector_status *ret)
 	ret->levels_empty = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
+	if (leaking)
+		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
 	if (followed || sampled)
 		collector_note(ret,
-			"%zu ranks followed; %" PRIu64 " blocks sampled, %" PRIu64
+			"%zu rank%s followed; %" PRIu64 " blocks sampled, %" PRIu64
 			" of them without a stack; stacks took %.3g ms of the ranks' time",
-			followed, sampled, refused, (double)took_ns / (double)NSEC_PER_MSEC);
+			followed, followed == 1 ? "" : "s", sampled, refused, (double)took_ns / (double)NSEC_PER_MSEC);
 }
 
 static void memory_close(void *state)

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel summed, as rows. See allocs.h. */
+#include <inttypes.h>
 #include <math.h>
 
+#include "analyzers/base/units.h"
+#include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/memory/allocs.h"
@@ -57,7 +60,11 @@ static void memory_rows_window(const struct memory_owner *owner, const struct rt
 			.alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
 			.instance = field_int(owner->instance),
 		});
-	*put = (struct memory_put){window->second, device->allocs, device->frees, device->alloc_bytes};
+	put->second = window->second;
+	put->allocs = device->allocs;
+	put->frees = device->frees;
+	put->alloc_bytes = device->alloc_bytes;
+	memory_series_add(&put->lows, window->second * RT_MEMORY_WINDOW_NS, (double)window->allocated_min);
 }
 
 /* The oldest window of those not put, that has ended. */
@@ -83,6 +90,24 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 
 	while ((window = memory_rows_next(device, until, put)))
 		memory_rows_window(owner, device, window, put);
+}
+
+bool memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, struct memory_put *put)
+{
+	struct memory_trend trend;
+	bool leaks = memory_trend(&put->lows, &trend) && trend.leaks;
+	char grown[32], hourly[32];
+	int number;
+	const char *kind = memory_rows_kind(device->device, &number);
+
+	if (leaks && !put->leaks)
+		log_warning("memory", "rank %d (instance %" PRId64 "), %s:%d: what is allocated between steps grew by %s in %.0f s, "
+			"%s an hour; `tracectl memory leaks` names the lines",
+			owner->rank, owner->instance, kind, number < 0 ? 0 : number,
+			units_size((uint64_t)(trend.to_bytes - trend.from_bytes), grown), trend.window_s,
+			units_size((uint64_t)(trend.slope * 3600), hourly));
+	put->leaks = leaks;
+	return leaks;
 }
 
 static void memory_rows_site(const struct memory_owner *owner, const struct rt_memory_site *site, int64_t sites, uint64_t utc_ns)
