@@ -32,6 +32,9 @@ enum rt_edge {
 	 * arg[0] the number of calls, arg[1] the entry of this close
 	 */
 	RT_EDGE_CLOSE = 8,
+	/* An allocator's report of a block, and of a request that it could not serve: memory.bpf.c reads them. No record. */
+	RT_EDGE_MEMORY = 9,
+	RT_EDGE_MEMORY_FAILED = 10,
 	RT_EDGE_MAX
 };
 

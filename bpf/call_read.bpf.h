@@ -29,17 +29,6 @@ struct words {
 	uint32_t pad0;
 };
 
-/*
- * A saved register at a constant slot: the verifier allows a plain load. In assembly: the compiler would merge loads
- * into one at a computed offset, which the verifier rejects.
- */
-#define FIXED_SLOT(ctx, slot)                                                                                     \
-	({                                                                                                        \
-		uint64_t value_;                                                                                  \
-		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value_) : "r"(ctx), "i"((slot) * 8));               \
-		value_;                                                                                           \
-	})
-
 /* Address of a word of the stack arguments. */
 static __always_inline uint64_t stack_argument(uint64_t stack_pointer, uint32_t word)
 {

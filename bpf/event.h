@@ -26,6 +26,8 @@ enum rt_kind {
 	RT_KIND_LAUNCHES = 7,	/* launches.h: no record, only a counter of drops: launches beyond the map's bound */
 	RT_KIND_SAMPLE = 8,	/* profile.h: a sample of a profiled thread */
 	RT_KIND_STACK = 9,	/* profile.h: a stack that samples refer to */
+	RT_KIND_MEMORY_STACK = 10,  /* memory.h: a stack that allocations refer to, as RT_KIND_STACK */
+	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory that failed */
 	RT_KIND_MAX
 };
 

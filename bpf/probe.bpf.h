@@ -12,6 +12,17 @@
 #include <bpf/bpf_core_read.h>
 #include "bpf/quota.h"
 
+/*
+ * A saved register at a constant slot: the verifier allows a plain load. In assembly: the compiler would merge loads
+ * into one at a computed offset, which the verifier rejects.
+ */
+#define FIXED_SLOT(ctx, slot)                                                                                     \
+	({                                                                                                        \
+		uint64_t value_;                                                                                  \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value_) : "r"(ctx), "i"((slot) * 8));               \
+		value_;                                                                                           \
+	})
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* set by the loader from the configuration */

@@ -81,16 +81,6 @@ struct {
 
 #define READ(direct, task, field) ((direct) ? (task)->field : BPF_CORE_READ(task, field))
 
-/* The current thread's pthread_self(); 0: unknown on this machine. */
-static __always_inline uint64_t own_pthread(void)
-{
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-
-	if (!bpf_core_field_exists(((struct thread_struct *)0)->fsbase))
-		return 0;
-	return BPF_CORE_READ(task, thread.fsbase);
-}
-
 static __always_inline void count_lost(struct rt_profile_process *process)
 {
 	__sync_fetch_and_add(&process->lost, 1);
@@ -160,40 +150,6 @@ static __always_inline struct rt_quota *profile_quota(uint32_t pid)
 	uint32_t *slot = bpf_map_lookup_elem(&ranks, &pid);
 
 	return slot ? find_quota(*slot) : NULL;
-}
-
-__attribute__((noinline)) int profile_hash(uint32_t program)
-{
-	struct profile_scratch *s = find_scratch(program);
-	uint64_t hash = 1;
-
-	if (!s)
-		return 0;
-	for (uint32_t i = 0; i < RT_PROFILE_NATIVE_MAX; i++) {
-		if (i >= s->record.natives)
-			break;
-		hash = rt_profile_mix(hash, s->record.native[i]);
-	}
-	for (uint32_t i = 0; i < RT_PROFILE_FRAMES_MAX; i++) {
-		const struct rt_profile_frame *frame = &s->record.frame[i];
-
-		if (i >= s->record.frames)
-			break;
-		hash = rt_profile_mix(hash, frame->code);
-		hash = rt_profile_mix(hash, frame->instruction);
-		hash = rt_profile_mix(hash, (uint64_t)frame->print << 32 | frame->flags);
-	}
-	s->record.stack = rt_profile_mix(hash, s->record.state) | 1;
-	return 0;
-}
-
-static __always_inline uint32_t record_bytes(const struct rt_profile_stack_event *record)
-{
-	uint32_t frames = record->frames;
-
-	if (frames > RT_PROFILE_FRAMES_MAX)
-		frames = RT_PROFILE_FRAMES_MAX;
-	return __builtin_offsetof(struct rt_profile_stack_event, frame) + frames * sizeof(struct rt_profile_frame);
 }
 
 static __always_inline bool is_sent(uint64_t stack, uint32_t pid)

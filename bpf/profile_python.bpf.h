@@ -5,7 +5,8 @@
  * innermost call of the eval loop must end where its caller's begin.
  *
  * Functions are global, so that the verifier goes over each once; their state is in the map `profile_scratch`, one entry
- * a program: the one that samples interrupts no other, because the scheduler's runs with interrupts disabled.
+ * a program: the one that samples interrupts no other, because the scheduler's runs with interrupts disabled. Probes may
+ * interrupt each other, so that memory.bpf.c takes an entry for itself.
  */
 #ifndef RANKTRACE_PROFILE_PYTHON_BPF_H
 #define RANKTRACE_PROFILE_PYTHON_BPF_H
@@ -231,6 +232,50 @@ static __always_inline bool read_python(struct profile_scratch *s, uint32_t prog
 	for (int i = 0; i < WALK_MAX && r == WALK_GOES_ON; i++)
 		r = profile_walk_step(program);
 	return r == WALK_ENDS;
+}
+
+/* The current thread's pthread_self(); 0: unknown on this machine. */
+static __always_inline uint64_t own_pthread(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (!bpf_core_field_exists(((struct thread_struct *)0)->fsbase))
+		return 0;
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
+__attribute__((noinline)) int profile_hash(uint32_t program)
+{
+	struct profile_scratch *s = find_scratch(program);
+	uint64_t hash = 1;
+
+	if (!s)
+		return 0;
+	for (uint32_t i = 0; i < RT_PROFILE_NATIVE_MAX; i++) {
+		if (i >= s->record.natives)
+			break;
+		hash = rt_profile_mix(hash, s->record.native[i]);
+	}
+	for (uint32_t i = 0; i < RT_PROFILE_FRAMES_MAX; i++) {
+		const struct rt_profile_frame *frame = &s->record.frame[i];
+
+		if (i >= s->record.frames)
+			break;
+		hash = rt_profile_mix(hash, frame->code);
+		hash = rt_profile_mix(hash, frame->instruction);
+		hash = rt_profile_mix(hash, (uint64_t)frame->print << 32 | frame->flags);
+	}
+	s->record.stack = rt_profile_mix(hash, s->record.state) | 1;
+	return 0;
+}
+
+static __always_inline uint32_t record_bytes(const struct rt_profile_stack_event *record)
+{
+	uint32_t frames = record->frames;
+
+	if (frames > RT_PROFILE_FRAMES_MAX)
+		frames = RT_PROFILE_FRAMES_MAX;
+	return __builtin_offsetof(struct rt_profile_stack_event, frame) + frames * sizeof(struct rt_profile_frame);
 }
 
 #endif

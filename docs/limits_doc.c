@@ -7,6 +7,7 @@
 #include "analyzers/steps/steps.h"
 #include "bpf/call.h"
 #include "bpf/launches.h"
+#include "bpf/memory.h"
 #include "bpf/profile.h"
 #include "bpf/quota.h"
 #include "bpf/sched.h"

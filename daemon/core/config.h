@@ -29,6 +29,8 @@ struct config {
 	/* [launches] */
 	uint64_t launches_window_ns; /* part of each period in which launches are counted */
 	uint64_t launches_period_ns;
+	/* [memory] */
+	uint64_t memory_sample_bytes; /* blocks of so many bytes are followed, of smaller ones a part */
 	/* [findings] */
 	uint64_t findings_enabled;     /* 0 or 1, as all switches here */
 	uint64_t findings_sample_ns;   /* between two samples of a rank */

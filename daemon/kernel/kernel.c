@@ -4,6 +4,7 @@
 #include <bpf/libbpf.h>
 #include <sys/mman.h>
 
+#include "bpf/call.h"
 #include "bpf/event.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
@@ -11,12 +12,15 @@
 
 #define DRAIN_RECORDS 64 /* between readings of the clock: how far a drain may exceed its time, in records */
 
+#define EDGES (RT_EDGE_MAX - RT_EDGE_MEMORY) /* that collectors serve */
+
 struct kernel {
 	struct kernel_features features;
 	int events_fd;
 	int drops_fd;
 	int ranks_fd;
 	int quotas_fd;
+	int edge_program[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	uint32_t quotas, slots;
 	/* Filtered processes by pid: chains of slot + 1. */
@@ -171,6 +175,8 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel)
 		return -ENOMEM;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
+	for (uint32_t i = 0; i < EDGES; i++)
+		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
 	kernel->ring_bytes = ring_bytes(context->config.ring_size_bytes);
 	kernel->cpus = libbpf_num_possible_cpus();
@@ -205,6 +211,16 @@ int kernel_open(struct context *context, struct kernel **ret)
 const struct kernel_features *kernel_features(const struct kernel *kernel)
 {
 	return &kernel->features;
+}
+
+void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd)
+{
+	kernel->edge_program[edge - RT_EDGE_MEMORY] = program_fd;
+}
+
+int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
+{
+	return kernel->edge_program[edge - RT_EDGE_MEMORY];
 }
 
 int kernel_share(struct kernel *kernel, struct bpf_object *object)

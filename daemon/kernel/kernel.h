@@ -37,6 +37,13 @@ int kernel_open(struct context *context, struct kernel **ret);
 struct kernel *kernel_close(struct kernel *kernel);
 const struct kernel_features *kernel_features(const struct kernel *kernel);
 
+/*
+ * The program of an edge from RT_EDGE_MEMORY on (bpf/call.h): set, and with -1 removed, by the collector that owns it
+ * and loads it as the call engine's programs are. The call engine attaches it. -1: none.
+ */
+void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd);
+int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
+
 /* Between a skeleton's open and load: reuses events, drops, ranks and quotas. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);
 

@@ -4,10 +4,15 @@
  * bytes, device. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
  * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
  * calls another one (cudaFree and cuMemFree) makes two rows.
+ *
+ * memory_rows_*(): rows of the views memory_curve, memory_live and memory_failures, from what the kernel has summed of the
+ * framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 
+#include "analyzers/memory/memory.h"
+#include "bpf/memory.h"
 #include "daemon/calls/call_sink.h"
 
 #include <stdbool.h>
@@ -55,5 +60,39 @@ struct allocs *allocs_free(struct allocs *allocs);
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
 
 extern const struct call_sink allocs_sink;
+
+/* The framework's allocator. */
+
+struct profile_rank;
+struct rank;
+
+/* What was put of a device. */
+struct memory_put {
+	uint64_t second; /* of the newest row */
+	uint64_t allocs, frees, alloc_bytes;
+	struct memory_series lows; /* of its curve */
+	bool leaks;		   /* it was logged */
+};
+
+/* Whose rows: a rank may have ended. */
+struct memory_owner {
+	struct context *context;
+	int32_t rank;
+	int64_t instance;
+	const struct rank *live;	   /* NULL: it has ended, rows have no step */
+	const struct profile_rank *stacks; /* names of its stacks */
+};
+
+/* "cuda", "cpu"; the number of the device, -1: none. */
+const char *memory_rows_kind(uint32_t device, int *ret_number);
+
+/* Rows of the seconds that have ended by now_ns and were not put; at the end also of the current one. */
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t now_ns, bool end,
+	struct memory_put *put);
+/* A leak that is new is logged; true while it lasts. */
+bool memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, struct memory_put *put);
+/* A snapshot; orders `site`. The largest have a row each, the others one together. Returns the number of rows. */
+size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns);
+void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif

@@ -45,9 +45,16 @@ static bool attachment_is_used(const struct attachment *attachment, const struct
 	return attachment->used[site->probe - attachment->engine->table->probe];
 }
 
+static enum attach_part attachment_entry_part(const struct site *site)
+{
+	if (site->probe->edge == RT_EDGE_MEMORY)
+		return ATTACH_MEMORY;
+	return site->probe->edge == RT_EDGE_MEMORY_FAILED ? ATTACH_MEMORY_FAILED : ATTACH_ENTRY;
+}
+
 static void batch_add_site(struct batch *batch, const struct site *site, enum attach_part part)
 {
-	if (part == ATTACH_ENTRY && site->entry_offset)
+	if (part == attachment_entry_part(site) && site->entry_offset)
 		batch_add(batch, site->entry_offset, site->semaphore_offset, site->spec);
 	if (part == ATTACH_RETURN_PROBE && site->return_probe)
 		batch_add(batch, site->function_offset, 0, site->spec);
@@ -65,7 +72,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 		.file = attachment->library->inode,
 		.count = batch->count,
 		.offsets = batch->offset,
-		.semaphores = part == ATTACH_ENTRY ? batch->semaphore : NULL,
+		.semaphores = part < ATTACH_RETURN_INSN ? batch->semaphore : NULL,
 		.cookies = batch->cookie,
 	};
 	int r;

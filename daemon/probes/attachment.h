@@ -29,7 +29,15 @@
 int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_bytes, uint32_t *ret, size_t max);
 
 /* Kinds of breakpoints at a site. */
-enum attach_part { ATTACH_ENTRY, ATTACH_RETURN_INSN, ATTACH_RETURN_PROBE, ATTACH_PARTS };
+/* Sites of one part have one program. */
+enum attach_part {
+	ATTACH_ENTRY,
+	ATTACH_MEMORY, /* entries of the edges memory and memory_failed (kernel_edge_program()) */
+	ATTACH_MEMORY_FAILED,
+	ATTACH_RETURN_INSN,
+	ATTACH_RETURN_PROBE,
+	ATTACH_PARTS
+};
 
 /* Engine operations for attachments (call_engine.h). */
 struct site;

@@ -313,12 +313,21 @@ static int call_engine_attach_one(void *arg, enum attach_part part, const struct
 	struct call_engine *engine = arg;
 	bool own = modes[engine->mode].own_programs;
 	const struct pair *pair = own ? &engine->fixed[target->cookies[0]] : &engine->pair;
+	const int program_fd[ATTACH_PARTS] = {
+		[ATTACH_ENTRY] = pair->enter_fd,
+		[ATTACH_MEMORY] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY),
+		[ATTACH_MEMORY_FAILED] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY_FAILED),
+		[ATTACH_RETURN_INSN] = pair->exit_fd,
+		[ATTACH_RETURN_PROBE] = pair->exit_fd,
+	};
 	struct uprobe_target bare = *target;
 
+	if (program_fd[part] < 0)
+		return -EOPNOTSUPP;
 	if (own)
 		bare.cookies = NULL;
 	return (engine->mode == CALL_ENGINE_MULTI ? uprobe_attach_multi : uprobe_attach_perf)(
-		part == ATTACH_ENTRY ? pair->enter_fd : pair->exit_fd, &bare, part == ATTACH_RETURN_PROBE, ret);
+		program_fd[part], &bare, part == ATTACH_RETURN_PROBE, ret);
 }
 
 struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds facts (facts.h) in a file. Runs in a worker. */
+#include "bpf/memory.h"
 #include "daemon/probes/facts.h"
 #include "daemon/probes/accessor.h"
 #include "daemon/probes/prologue.h"
@@ -62,6 +63,8 @@ static struct prologue_need needs(enum elf_machine machine, const struct probe *
 	/* If entry and return are paired, the stack pointer identifies the call. */
 	struct prologue_need need = {.entry_stack = spec->edge == RT_EDGE_CALL || spec->edge == RT_EDGE_SPAN};
 
+	if (spec->edge >= RT_EDGE_MEMORY)
+		need.arg_regs = RT_MEMORY_ARGUMENTS;
 	need_argument(machine, spec->symbol_reg, &need);
 	for (unsigned i = 0; i < spec->args; i++)
 		if (probe_reads_argument(&spec->arg[i]))

@@ -14,6 +14,8 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_STASH] = "stash",
 	[RT_EDGE_OPEN] = "open",
 	[RT_EDGE_CLOSE] = "close",
+	[RT_EDGE_MEMORY] = "memory",
+	[RT_EDGE_MEMORY_FAILED] = "memory_failed",
 };
 /* Events besides the kinds of operations. */
 static const char *const event_words[] = {"alloc", "free", "launch"};
@@ -137,7 +139,9 @@ static int set_edge(struct probe *probe, const char *value, char *error, size_t 
 
 	if (edge < 0)
 		return probe_refuse(error, error_size,
-			"\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close)", value);
+			"\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close, memory, "
+			"memory_failed)",
+			value);
 	probe->edge = (enum rt_edge)edge;
 	probe->spec.edge = (uint8_t)edge;
 	return 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by profiles.c (which ranks, how long) and profile_rank.c (stacks, names and rows of one rank). */
+/*
+ * Shared by profiles.c (which ranks, how long) and profile_rank.c (stacks, names and rows of one rank).
+ * collect/collect_memory.c has the stacks of allocations named here, without samples.
+ */
 #ifndef RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
 #define RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
 
@@ -37,6 +40,8 @@ struct profile_rank {
 int profile_rank_begin(struct profile_rank *profile);
 void profile_rank_free(struct profile_rank *profile);
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *stack);
+/* The row of call_stacks of a stack; false: it has no names, or none yet. */
+bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret);
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample);
 /* Asks the worker for names if it is time, or at once. True: there are none to ask for, and none asked for. */
 bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_once);

@@ -74,6 +74,16 @@ static struct profile_stack *profile_rank_find(const struct profile_rank *profil
 	return node ? CONTAINER_OF(node, struct profile_stack, node) : NULL;
 }
 
+bool profile_rank_id(const struct profile_rank *profile, uint64_t hash, int64_t *ret)
+{
+	const struct profile_stack *stack = profile_rank_find(profile, hash);
+
+	if (!stack || stack->state != STACK_NAMED)
+		return false;
+	*ret = stack->id;
+	return true;
+}
+
 /* What an evicted entry of the kernel's map sends again is known. Beyond the bounds it is not kept: its samples are lost. */
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *event)
 {

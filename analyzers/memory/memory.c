@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See memory.h. */
+#include "analyzers/memory/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define WARM_UP_PART 6		/* of the points: caches fill, the optimizer makes its state */
+#define Z_MIN 4.0		/* one false alarm in 30,000 series of noise */
+#define QUARTERS 4
+#define QUARTER_SLOPE_MIN 0.7	/* of the whole slope, in each quarter: what saturates grows less in the last one */
+#define GROWTH_MIN 0.01		/* of what is allocated, within the window: less is none of an operator's concern */
+#define PAIRS_MAX (MEMORY_POINTS_MAX * (MEMORY_POINTS_MAX - 1) / 2)
+#define NORMAL_95 1.96
+#define NEIGHBOUR_MIN 0.1	/* of the device */
+#define LEAKED_MIN 0.1		/* of what is allocated: then the leak, not the model, filled the device */
+
+static void memory_series_halve(struct memory_series *series)
+{
+	size_t kept = 0;
+
+	series->bucket_ns *= 2;
+	for (size_t i = 0; i < series->points; i++) {
+		struct memory_point point = series->point[i];
+
+		point.bucket /= 2;
+		if (kept && series->point[kept - 1].bucket == point.bucket) {
+			if (point.bytes < series->point[kept - 1].bytes)
+				series->point[kept - 1].bytes = point.bytes;
+		} else {
+			series->point[kept++] = point;
+		}
+	}
+	series->points = kept;
+}
+
+static void memory_series_put(struct memory_series *series, uint64_t bucket, double bytes)
+{
+	struct memory_point *last = series->points ? &series->point[series->points - 1] : NULL;
+
+	if (last && bucket <= last->bucket) {
+		if (bytes < last->bytes)
+			last->bytes = bytes;
+		return;
+	}
+	series->point[series->points++] = (struct memory_point){bucket, bytes};
+}
+
+void memory_series_add(struct memory_series *series, uint64_t time_ns, double low_bytes)
+{
+	if (!series->bucket_ns)
+		series->bucket_ns = MEMORY_BUCKET_NS;
+	/* A day of silence is no reason to halve for ever: 64 doublings cover all times. */
+	while (series->points && time_ns / series->bucket_ns - series->point[0].bucket >= MEMORY_POINTS_MAX)
+		memory_series_halve(series);
+	memory_series_put(series, time_ns / series->bucket_ns, low_bytes);
+}
+
+static int memory_compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Slopes of all pairs, in order; their number. */
+static size_t memory_slopes(const struct memory_point *point, size_t count, double *ret)
+{
+	size_t pairs = 0;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = i + 1; j < count; j++)
+			ret[pairs++] = (point[j].bytes - point[i].bytes) / (double)(point[j].bucket - point[i].bucket);
+	qsort(ret, pairs, sizeof(*ret), memory_compare);
+	return pairs;
+}
+
+/* Mann and Kendall's z, and the standard deviation of its sum. Ties are few: sizes are bytes. */
+static double memory_kendall(const struct memory_point *point, size_t count, double *ret_sigma)
+{
+	double n = (double)count, sum = 0, ties = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		double same = 0;
+
+		for (size_t j = 0; j < count; j++) {
+			if (j > i)
+				sum += memory_compare(&point[j].bytes, &point[i].bytes);
+			same += j != i && point[j].bytes >= point[i].bytes && point[j].bytes <= point[i].bytes;
+		}
+		/* Each of a group of t equal ones adds (t - 1)(2t + 5). */
+		ties += same * (2 * (same + 1) + 5);
+	}
+	*ret_sigma = sqrt(fmax(n * (n - 1) * (2 * n + 5) - ties, 1) / 18);
+	if (fabs(sum) < 1)
+		return 0;
+	return (sum - copysign(1, sum)) / *ret_sigma;
+}
+
+static bool memory_quarters_grow(const struct memory_point *point, size_t count, double slope, double *slopes)
+{
+	for (size_t i = 0; i < QUARTERS; i++) {
+		size_t from = count * i / QUARTERS, to = count * (i + 1) / QUARTERS;
+		size_t pairs = memory_slopes(point + from, to - from, slopes);
+
+		if (!pairs || slopes[pairs / 2] <= QUARTER_SLOPE_MIN * slope)
+			return false;
+	}
+	return true;
+}
+
+bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
+{
+	size_t skipped = series->points / WARM_UP_PART, count = series->points - skipped, pairs, low, high;
+	const struct memory_point *point = series->point + skipped;
+	double slopes[PAIRS_MAX], sigma, reach, seconds = (double)series->bucket_ns / 1e9, lows[MEMORY_POINTS_MAX];
+	double middle;
+
+	*ret = (struct memory_trend){0};
+	if (series->points < MEMORY_POINTS_MIN)
+		return false;
+	ret->z = memory_kendall(point, count, &sigma);
+	pairs = memory_slopes(point, count, slopes);
+	ret->slope = slopes[pairs / 2];
+	reach = NORMAL_95 * sigma;
+	low = (double)pairs > reach ? (size_t)(((double)pairs - reach) / 2) : 0;
+	high = pairs - 1 - low;
+	ret->slope_low = slopes[low] / seconds;
+	ret->slope_high = slopes[high] / seconds;
+	ret->window_s = (double)(point[count - 1].bucket - point[0].bucket) * seconds;
+	/* The line goes through the medians. */
+	for (size_t i = 0; i < count; i++)
+		lows[i] = point[i].bytes - ret->slope * (double)(point[i].bucket - point[0].bucket);
+	qsort(lows, count, sizeof(*lows), memory_compare);
+	middle = lows[count / 2];
+	ret->leaks = ret->z > Z_MIN && ret->slope > 0 && memory_quarters_grow(point, count, ret->slope, slopes);
+	ret->slope /= seconds;
+	ret->from_bytes = middle;
+	ret->to_bytes = middle + ret->slope * ret->window_s;
+	ret->leaks &= ret->to_bytes - ret->from_bytes >= GROWTH_MIN * fabs(middle);
+	return true;
+}
+
+static double memory_time(double free_bytes, double slope)
+{
+	return slope > 0 ? fmax(free_bytes, 0) / slope : INFINITY;
+}
+
+struct memory_forecast memory_forecast(const struct memory_trend *trend, double free_bytes)
+{
+	return (struct memory_forecast){memory_time(free_bytes, trend->slope), memory_time(free_bytes, trend->slope_high),
+		memory_time(free_bytes, trend->slope_low)};
+}
+
+static const struct {
+	const char *word, *advice;
+} memory_causes[MEMORY_CAUSE_MAX] = {
+	[MEMORY_FRAGMENTED] = {"fragmentation",
+		"the allocator has enough, but in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or "
+		"max_split_size_mb below the size of what failed"},
+	[MEMORY_LEAKED] = {"leak", "what is kept grows from step to step: tracectl memory leaks names the lines"},
+	[MEMORY_NEIGHBOUR] = {"neighbour", "other processes hold a part of the device: one job a card, or fewer processes"},
+	[MEMORY_CAPACITY] = {"capacity",
+		"a step needs more than the device has: a smaller batch, activation checkpointing, or sharded states"},
+};
+
+enum memory_cause memory_failure_cause(const struct memory_failure *failure)
+{
+	double free_bytes = failure->device > 0 ? failure->device - failure->reserved - failure->others : 0;
+	double pieces = failure->reserved - failure->allocated;
+
+	/* The allocator has given back whole segments before it reports: what it still has is in split ones. */
+	if (failure->reserved > 0 && pieces + fmax(free_bytes, 0) >= failure->asked)
+		return MEMORY_FRAGMENTED;
+	if (failure->leaked >= fmax(LEAKED_MIN * failure->allocated, 1))
+		return MEMORY_LEAKED;
+	if (failure->device > 0 && failure->others >= NEIGHBOUR_MIN * failure->device)
+		return MEMORY_NEIGHBOUR;
+	return MEMORY_CAPACITY;
+}
+
+const char *memory_cause_word(enum memory_cause cause)
+{
+	return memory_causes[cause].word;
+}
+
+const char *memory_cause_advice(enum memory_cause cause)
+{
+	return memory_causes[cause].advice;
+}

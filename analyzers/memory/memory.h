@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of devices: does it leak, when will it run out, why did it run out. Pure.
+ *
+ * A series keeps the lows of what is allocated: the least value of each of at most MEMORY_POINTS_MAX buckets of time, whose
+ * length doubles when they are used up. A step's sawtooth has its low where nothing but what is kept is allocated, so that
+ * the lows of steps compare.
+ */
+#ifndef RANKTRACE_MEMORY_MEMORY_H
+#define RANKTRACE_MEMORY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MEMORY_POINTS_MAX 120u
+#define MEMORY_POINTS_MIN 32u	   /* fewer are no trend: four quarters of six points, and the warm-up */
+#define MEMORY_BUCKET_NS 1000000000ULL /* the first length; memory_curve has a row a second */
+
+struct memory_point {
+	uint64_t bucket; /* time divided by the length of a bucket */
+	double bytes;
+};
+
+struct memory_series {
+	uint64_t bucket_ns; /* 0: MEMORY_BUCKET_NS */
+	size_t points;
+	struct memory_point point[MEMORY_POINTS_MAX + 1];
+};
+
+/* Times ascend. */
+void memory_series_add(struct memory_series *series, uint64_t time_ns, double low_bytes);
+
+struct memory_trend {
+	bool leaks;
+	double z;				       /* Mann and Kendall's */
+	double slope, slope_low, slope_high;	       /* bytes a second: Theil and Sen's, with its 95 % interval */
+	double from_bytes, to_bytes;		       /* at the window's ends, on the line */
+	double window_s;
+};
+
+/* False: too few points. */
+bool memory_trend(const struct memory_series *series, struct memory_trend *ret);
+
+/* Time until `free_bytes` more are allocated; low and high of the interval. INFINITY: never. */
+struct memory_forecast {
+	double seconds, low, high;
+};
+
+struct memory_forecast memory_forecast(const struct memory_trend *trend, double free_bytes);
+
+/* Why a request failed. */
+enum memory_cause { MEMORY_FRAGMENTED, MEMORY_LEAKED, MEMORY_NEIGHBOUR, MEMORY_CAPACITY, MEMORY_CAUSE_MAX };
+
+struct memory_failure {
+	double asked, allocated, reserved;
+	double device;	  /* memory of the device; 0: unknown */
+	double others;	  /* of it, held by other processes; 0: none, or unknown */
+	double leaked;	  /* growth of the lows by a leak; 0: none */
+};
+
+enum memory_cause memory_failure_cause(const struct memory_failure *failure);
+const char *memory_cause_word(enum memory_cause cause);
+/* What would have helped. */
+const char *memory_cause_advice(enum memory_cause cause);
+
+#endif

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel side of the memory collector: what the framework's allocator reports of its blocks, see memory.h. The call
+ * engine attaches these programs where the arguments of the function are still in their registers.
+ *
+ * A hit adds to the curve of its device. A sampled block costs its stack; all others end after a search in the map of
+ * the blocks that are followed.
+ */
+#include "bpf/memory.h"
+#include "bpf/profile_python.bpf.h"
+
+/* Slots of struct pt_regs with the first arguments of a function. */
+#if defined(__TARGET_ARCH_arm64)
+#define ARGUMENT_1 0
+#define ARGUMENT_2 1
+#define ARGUMENT_3 2
+#define ARGUMENT_4 3
+#define ARGUMENT_5 4
+#else
+#define ARGUMENT_1 14
+#define ARGUMENT_2 13
+#define ARGUMENT_3 12
+#define ARGUMENT_4 11
+#define ARGUMENT_5 9
+#endif
+
+/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
+#define READS_MAX 50
+#define READS_WINDOW_NS 100000000ULL
+#define SCRATCHES 2 /* of a CPU: probes of one thread may interrupt those of another */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader: ranks */
+	__type(key, uint32_t);
+	__type(value, struct rt_memory_rank);
+} memory_ranks SEC(".maps");
+
+struct memory_sites {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_MEMORY_SITES_MAX);
+	__uint(key_size, sizeof(uint64_t));
+	__uint(value_size, sizeof(struct rt_memory_site));
+};
+
+struct memory_blocks {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_MEMORY_BLOCKS_MAX);
+	__uint(key_size, sizeof(uint64_t));
+	__uint(value_size, sizeof(struct rt_memory_block));
+};
+
+/* By the rank's slot: no rank takes the place of another's, and what an ended rank had goes with its map. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* set by the loader: ranks */
+	__type(key, uint32_t);
+	__array(values, struct memory_sites);
+} memory_sites SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1); /* set by the loader: ranks */
+	__type(key, uint32_t);
+	__array(values, struct memory_blocks);
+} memory_blocks SEC(".maps");
+
+/* Entries of profile_scratch in use: CPU * SCRATCHES + entry. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} memory_busy SEC(".maps");
+
+static __always_inline struct rt_memory_rank *memory_followed(uint32_t *ret_slot)
+{
+	uint32_t pid = bpf_get_current_pid_tgid() >> 32, *slot = bpf_map_lookup_elem(&ranks, &pid);
+	struct rt_memory_rank *rank;
+
+	if (!slot)
+		return NULL;
+	*ret_slot = *slot;
+	rank = bpf_map_lookup_elem(&memory_ranks, slot);
+	return rank && rank->pid == pid ? rank : NULL;
+}
+
+/* The curve. */
+
+static __always_inline struct rt_memory_device *memory_device(
+	struct rt_memory_rank *rank, uint32_t device, uint64_t before)
+{
+	for (uint32_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++) {
+		struct rt_memory_device *item = &rank->device[i];
+
+		if (!item->used) {
+			item->device = device;
+			item->before = before;
+			item->used = 1;
+		}
+		if (item->device == device)
+			return item;
+	}
+	rank->devices_left_out++;
+	return NULL;
+}
+
+/* Reports of one device come under the allocator's lock; those of the CPU may pass each other. */
+static __always_inline void memory_curve(
+	struct rt_memory_device *device, uint64_t now_ns, int64_t bytes, uint64_t allocated, uint64_t reserved)
+{
+	uint64_t second = now_ns / RT_MEMORY_WINDOW_NS;
+	struct rt_memory_window *window = &device->window[second & (RT_MEMORY_WINDOWS - 1)];
+
+	if (bytes < 0) {
+		__sync_fetch_and_add(&device->frees, 1);
+		__sync_fetch_and_add(&device->free_bytes, -bytes);
+	} else {
+		__sync_fetch_and_add(&device->allocs, 1);
+		__sync_fetch_and_add(&device->alloc_bytes, bytes);
+	}
+	if (window->second != second) {
+		window->allocated_min = allocated;
+		window->allocated_max = allocated;
+		window->reserved_max = reserved;
+		window->second = second;
+	}
+	window->allocated = allocated;
+	window->reserved = reserved;
+	if (allocated < window->allocated_min)
+		window->allocated_min = allocated;
+	if (allocated > window->allocated_max)
+		window->allocated_max = allocated;
+	if (reserved > window->reserved_max)
+		window->reserved_max = reserved;
+}
+
+/* Blocks. */
+
+static __always_inline void memory_release(uint32_t slot, uint64_t address)
+{
+	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot), *sites;
+	struct rt_memory_block *found = blocks ? bpf_map_lookup_elem(blocks, &address) : NULL;
+	struct rt_memory_block block;
+	struct rt_memory_site *site;
+
+	if (!found)
+		return;
+	block = *found;
+	if (bpf_map_delete_elem(blocks, &address))
+		return;
+	sites = bpf_map_lookup_elem(&memory_sites, &slot);
+	site = sites ? bpf_map_lookup_elem(sites, &block.site) : NULL;
+	if (!site)
+		return;
+	__sync_fetch_and_add(&site->live_bytes, -block.weight_bytes);
+	__sync_fetch_and_add(&site->live_count, -block.count);
+	__sync_fetch_and_add(&site->live_variance, -block.variance);
+}
+
+/*
+ * 0: this block is not sampled; else the size up to which blocks are sampled in part. What has been sampled decides on
+ * it, never the block itself.
+ */
+static __always_inline uint64_t memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes)
+{
+	uint32_t shift = rank->shift & 63;
+
+	if (shift < rank->shift_min)
+		shift = rank->shift = rank->shift_min & 63;
+	if (now_ns - rank->read_ns >= READS_WINDOW_NS) {
+		if (rank->reads < READS_MAX / 4 && shift > rank->shift_min)
+			shift = --rank->shift & 63;
+		rank->read_ns = now_ns;
+		rank->reads = 0;
+	} else if (rank->reads >= READS_MAX && shift < RT_MEMORY_SHIFT_MAX) {
+		shift = ++rank->shift & 63;
+		rank->read_ns = now_ns;
+		rank->reads = 0;
+	}
+	if (bytes >> shift == 0 && (bytes << (63 - shift)) >> 31 <= bpf_get_prandom_u32())
+		return 0;
+	rank->reads++;
+	return 1ULL << shift;
+}
+
+/* An entry of the scratch that nobody else has; SCRATCHES: none. */
+static __always_inline uint32_t memory_take_scratch(uint32_t cpu)
+{
+	uint32_t one = 1;
+
+	for (uint32_t i = 0; i < SCRATCHES; i++) {
+		uint32_t key = cpu * SCRATCHES + i;
+
+		if (!bpf_map_update_elem(&memory_busy, &key, &one, BPF_NOEXIST))
+			return i;
+	}
+	return SCRATCHES;
+}
+
+static __always_inline void memory_give_scratch(uint32_t cpu, uint32_t entry)
+{
+	uint32_t key = cpu * SCRATCHES + entry;
+
+	bpf_map_delete_elem(&memory_busy, &key);
+}
+
+/* Reads the current thread's stack into the entry of the scratch; its hash, or 0: not valid. */
+static __always_inline uint64_t memory_stack(void *ctx, struct rt_memory_rank *rank, uint32_t entry)
+{
+	uint32_t thread_id = (uint32_t)bpf_get_current_pid_tgid();
+	struct profile_scratch *s = find_scratch(entry);
+	uint64_t known[2] = {};
+	long bytes;
+
+	if (!s)
+		return 0;
+	__builtin_memcpy(&s->python, &rank->python, sizeof(s->python));
+	s->record.frames = 0;
+	s->record.natives = 0;
+	s->record.state = 0;
+	s->record.stack = 0;
+	s->pthread = own_pthread();
+	if (s->python.interps) {
+		if (rank->thread_id == thread_id) {
+			known[0] = rank->known[0];
+			known[1] = rank->known[1];
+		}
+		if (!s->pthread || !read_python(s, entry, known))
+			return 0;
+		/* Another thread may write in between: a state that is not the thread's own is searched for again. */
+		rank->known[0] = known[0];
+		rank->known[1] = known[1];
+		rank->thread_id = thread_id;
+	}
+	bytes = bpf_get_stack(ctx, s->record.native, sizeof(s->record.native), BPF_F_USER_STACK);
+	if (bytes > 0)
+		s->record.natives = (uint32_t)bytes / 8;
+	profile_hash(entry);
+	return s->record.stack;
+}
+
+static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry, uint64_t now_ns)
+{
+	struct profile_scratch *s = find_scratch(entry);
+	struct rt_quota *quota = find_quota(slot);
+	uint64_t id = bpf_get_current_pid_tgid();
+	uint32_t size;
+
+	if (!s)
+		return false;
+	size = record_bytes(&s->record);
+	s->record.event.time_ns = now_ns;
+	s->record.event.kind = RT_KIND_MEMORY_STACK;
+	s->record.event.flags = 0;
+	s->record.event.size_bytes = size;
+	s->record.event.pid = id >> 32;
+	s->record.event.thread_id = (uint32_t)id;
+	if (!may_send(quota, now_ns, size))
+		return false;
+	if (bpf_ringbuf_output(&events, &s->record, size, BPF_RB_NO_WAKEUP)) {
+		count_drop(RT_KIND_MEMORY_STACK);
+		return false;
+	}
+	if (quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size));
+	return true;
+}
+
+/* The site of the stack in the scratch, which is sent if it was not. */
+static __always_inline struct rt_memory_site *memory_find_site(
+	uint32_t slot, uint64_t stack, uint32_t device, uint32_t entry, uint64_t now_ns, uint64_t *ret_key)
+{
+	struct rt_memory_site fresh = {.stack = stack, .device = device, .first_ns = now_ns};
+	uint64_t key = rt_profile_mix(stack, device);
+	void *sites = bpf_map_lookup_elem(&memory_sites, &slot);
+	struct rt_memory_site *site;
+
+	if (!sites)
+		return NULL;
+	site = bpf_map_lookup_elem(sites, &key);
+	if (!site) {
+		bpf_map_update_elem(sites, &key, &fresh, BPF_NOEXIST);
+		site = bpf_map_lookup_elem(sites, &key);
+	}
+	if (site && stack && !site->sent)
+		site->sent = memory_send_stack(slot, entry, now_ns);
+	*ret_key = key;
+	return site;
+}
+
+static __always_inline void memory_keep(uint32_t slot, struct rt_memory_rank *rank, struct rt_memory_site *site,
+	uint64_t address, uint64_t mean, struct rt_memory_block *block)
+{
+	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot);
+
+	block->weight_bytes = block->bytes;
+	block->count = 1 << RT_MEMORY_COUNT_SHIFT;
+	if (block->bytes < mean) {
+		block->weight_bytes = mean;
+		block->count = (mean << RT_MEMORY_COUNT_SHIFT) / block->bytes;
+		block->variance = (mean >> RT_MEMORY_VARIANCE_SHIFT) * ((mean - block->bytes) >> RT_MEMORY_VARIANCE_SHIFT);
+	}
+	__sync_fetch_and_add(&site->alloc_bytes, block->weight_bytes);
+	__sync_fetch_and_add(&site->alloc_count, block->count);
+	__sync_fetch_and_add(&site->sampled, 1);
+	site->last_ns = block->time_ns;
+	if (!blocks || bpf_map_update_elem(blocks, &address, block, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&rank->lost, 1);
+		return;
+	}
+	__sync_fetch_and_add(&site->live_bytes, block->weight_bytes);
+	__sync_fetch_and_add(&site->live_count, block->count);
+	__sync_fetch_and_add(&site->live_variance, block->variance);
+}
+
+SEC("uprobe")
+int memory_usage(void *ctx)
+{
+	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
+	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0, mean;
+	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
+	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
+	struct rt_memory_block block = {.time_ns = now_ns, .bytes = bytes};
+	struct rt_memory_rank *rank = memory_followed(&slot);
+	struct rt_memory_device *device;
+	struct rt_memory_site *site;
+
+	if (!rank || !bytes)
+		return 0;
+	device = memory_device(rank, device_id, allocated - bytes);
+	if (!device)
+		return 0;
+	memory_curve(device, now_ns, bytes, allocated, reserved);
+	if (bytes < 0) {
+		memory_release(slot, address);
+		return 0;
+	}
+	mean = memory_sample(rank, now_ns, bytes);
+	if (!mean)
+		return 0;
+	__sync_fetch_and_add(&rank->sampled, 1);
+	cpu = bpf_get_smp_processor_id();
+	entry = memory_take_scratch(cpu);
+	if (entry < SCRATCHES)
+		stack = memory_stack(ctx, rank, entry);
+	if (!stack)
+		__sync_fetch_and_add(&rank->refused, 1);
+	site = memory_find_site(slot, stack, device_id, entry, now_ns, &key);
+	if (entry < SCRATCHES)
+		memory_give_scratch(cpu, entry);
+	block.site = key;
+	if (site)
+		memory_keep(slot, rank, site, address, mean, &block);
+	else
+		__sync_fetch_and_add(&rank->lost, 1);
+	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
+	return 0;
+}
+
+SEC("uprobe")
+int memory_failed(void *ctx)
+{
+	uint64_t bytes = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_2), reserved = FIXED_SLOT(ctx, ARGUMENT_3);
+	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0;
+	uint32_t device = FIXED_SLOT(ctx, ARGUMENT_4) & 0xffff, slot, cpu = bpf_get_smp_processor_id(), entry;
+	struct rt_memory_rank *rank = memory_followed(&slot);
+	struct rt_memory_failed_event *event;
+
+	if (!rank)
+		return 0;
+	entry = memory_take_scratch(cpu);
+	if (entry < SCRATCHES) {
+		stack = memory_stack(ctx, rank, entry);
+		memory_find_site(slot, stack, device, entry, now_ns, &key);
+		memory_give_scratch(cpu, entry);
+	}
+	event = reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event));
+	if (!event)
+		return 0;
+	event->bytes = bytes;
+	event->allocated = allocated;
+	event->reserved = reserved;
+	event->stack = stack;
+	event->device = device;
+	event->pad0 = 0;
+	submit_event(event);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

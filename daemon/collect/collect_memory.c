@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * User side of the memory collector: what the framework's allocator reports of memory of devices, while L2 is on. The call
+ * engine attaches the probes (bpf/probes.d/torch_memory.conf); their hits go to bpf/memory.bpf.c, which is loaded here.
+ *
+ * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own, of
+ * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <inttypes.h>
+
+#include "bpf/call.h"
+#include "daemon/base/log.h"
+#include "daemon/collect/collector.h"
+#include "daemon/core/context.h"
+#include "daemon/core/limits.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/kernel/uprobe.h"
+#include "daemon/memory/allocs.h"
+#include "daemon/stacks/profile_internal.h"
+#include "memory.skel.h"
+
+#define CURVE_NS (500 * NSEC_PER_MSEC)
+/* Snapshots of the sites: soon after the begin, then seldom, because a rank may have thousands. */
+#define LIVE_FIRST_NS (2 * NSEC_PER_SEC)
+#define LIVE_MAX_NS (32 * NSEC_PER_SEC)
+#define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
+#define FAILED_MAX 16			   /* failed requests that wait, of a rank: one ends most programs */
+
+struct memory_rank {
+	uint32_t pid; /* 0: free */
+	uint32_t slot;
+	bool followed; /* the kernel has it */
+	struct profile_rank names;
+	int sites_fd, blocks_fd; /* -1: none */
+	struct memory_put put[RT_MEMORY_DEVICES_MAX];
+	unsigned leaks;				      /* of its devices */
+	uint64_t curve_ns, live_ns, live_interval_ns; /* when it is read next */
+	struct rt_memory_failed_event failed[FAILED_MAX];
+	uint64_t failed_ns[FAILED_MAX]; /* when it came */
+	size_t failed_count;
+};
+
+struct memory {
+	struct context *context;
+	struct memory_bpf *skeleton; /* NULL: off */
+	size_t ranks;
+	struct memory_rank *rank;    /* by slot, only while on */
+	struct rt_memory_site *site; /* of the rank being read */
+	uint64_t rows, failures, failures_lost, broken;
+	uint64_t sampled, refused, lost, took_ns; /* of ranks that are followed no more */
+	int error; /* why the last rank could not be followed */
+};
+
+static struct rt_memory_rank *memory_read(const struct memory *memory, uint32_t slot, struct rt_memory_rank *ret)
+{
+	return bpf_map_lookup_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &slot, ret) == 0 ? ret : NULL;
+}
+
+static struct memory_owner memory_owner(const struct memory *memory, const struct memory_rank *rank)
+{
+	const struct rank *live = ranks_by_pid(memory->context->ranks, rank->pid);
+
+	return (struct memory_owner){
+		.context = memory->context,
+		.rank = rank->names.rank,
+		.instance = rank->names.instance,
+		.live = live && live->instance == rank->names.instance ? live : NULL,
+		.stacks = &rank->names,
+	};
+}
+
+static void memory_put_curves(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	struct rt_memory_rank counts;
+
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		if (counts.device[i].used)
+			memory_rows_curve(&owner, &counts.device[i], now_ns, end, &rank->put[i]);
+	if (!end)
+		return;
+	memory->sampled += counts.sampled;
+	memory->refused += counts.refused;
+	memory->lost += counts.lost;
+	memory->took_ns += counts.took_ns;
+}
+
+static void memory_judge(struct memory *memory, struct memory_rank *rank)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	struct rt_memory_rank counts;
+
+	rank->leaks = 0;
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		if (counts.device[i].used)
+			rank->leaks += memory_rows_leak(&owner, &counts.device[i], &rank->put[i]);
+}
+
+/* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
+static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	uint64_t key, next, *from = NULL;
+	size_t sites = 0;
+
+	while (sites < RT_MEMORY_SITES_MAX && bpf_map_get_next_key(rank->sites_fd, from, &next) == 0) {
+		sites += bpf_map_lookup_elem(rank->sites_fd, &next, &memory->site[sites]) == 0;
+		key = next;
+		from = &key;
+	}
+	memory->rows += memory_rows_live(&owner, memory->site, sites, now_ns);
+}
+
+/* Those whose stack is named, or will not be. */
+static void memory_put_failed(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	size_t kept = 0;
+
+	for (size_t i = 0; i < rank->failed_count; i++) {
+		const struct rt_memory_failed_event *event = &rank->failed[i];
+		int64_t id;
+
+		if (!end && event->stack && !profile_rank_id(&rank->names, event->stack, &id) &&
+			now_ns - rank->failed_ns[i] < FAILED_WAIT_NS) {
+			rank->failed[kept] = *event;
+			rank->failed_ns[kept++] = rank->failed_ns[i];
+			continue;
+		}
+		memory_rows_failed(&owner, event);
+		memory->failures++;
+	}
+	rank->failed_count = kept;
+}
+
+/* One rank. */
+
+static int memory_make_map(uint32_t value_bytes, uint32_t entries, int outer, uint32_t slot, int *ret)
+{
+	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "memory_rank", sizeof(uint64_t), value_bytes, entries, NULL);
+
+	if (fd < 0)
+		return fd;
+	*ret = fd;
+	return bpf_map_update_elem(outer, &slot, &fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
+static int memory_follow(struct memory *memory, struct memory_rank *rank)
+{
+	const struct memory_bpf *skeleton = memory->skeleton;
+	struct rt_memory_rank *fresh = calloc(1, sizeof(*fresh));
+	int r = fresh ? 0 : -ENOMEM;
+
+	if (r == 0)
+		r = memory_make_map(sizeof(struct rt_memory_site), RT_MEMORY_SITES_MAX,
+			bpf_map__fd(skeleton->maps.memory_sites), rank->slot, &rank->sites_fd);
+	if (r == 0)
+		r = memory_make_map(sizeof(struct rt_memory_block), RT_MEMORY_BLOCKS_MAX,
+			bpf_map__fd(skeleton->maps.memory_blocks), rank->slot, &rank->blocks_fd);
+	if (r == 0) {
+		fresh->pid = rank->pid;
+		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
+		fresh->shift = fresh->shift_min;
+		fresh->python = rank->names.layout.python;
+		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.memory_ranks), &rank->slot, fresh, BPF_ANY) < 0)
+			r = -errno;
+	}
+	free(fresh);
+	return r;
+}
+
+static void memory_forget(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
+	static const struct rt_memory_rank none;
+
+	if (!rank->pid)
+		return;
+	if (rank->followed) {
+		memory_put_live(memory, rank, now_ns);
+		memory_put_failed(memory, rank, now_ns, true);
+		memory_put_curves(memory, rank, now_ns, true);
+	}
+	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &none, BPF_ANY);
+	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_sites), &rank->slot);
+	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_blocks), &rank->slot);
+	closep(&rank->sites_fd);
+	closep(&rank->blocks_fd);
+	profile_rank_free(&rank->names);
+	*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
+}
+
+static void memory_begin(void *arg, const struct rank *from)
+{
+	struct memory *memory = arg;
+	struct memory_rank *rank = from->slot < memory->ranks ? &memory->rank[from->slot] : NULL;
+	int r;
+
+	if (!rank || from->role != RANK_ROLE_RANK || from->ended || !memory->skeleton || rank->pid)
+		return;
+	*rank = (struct memory_rank){.pid = from->pid, .slot = from->slot, .sites_fd = -1, .blocks_fd = -1};
+	rank->names = (struct profile_rank){
+		.context = memory->context,
+		.asked = {.pid = from->pid, .start_time_ns = from->start_time_ns},
+		.uid = from->uid,
+		.rank = from->env.rank,
+		.instance = from->instance,
+	};
+	r = profile_rank_begin(&rank->names);
+	if (r < 0) {
+		memory->error = r;
+		profile_rank_free(&rank->names);
+		*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
+	}
+}
+
+static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
+	int r;
+
+	if (!rank->followed && rank->names.laid_out) {
+		r = memory_follow(memory, rank);
+		if (r < 0) {
+			memory->error = r;
+			memory_forget(memory, rank, now_ns);
+			return;
+		}
+		rank->followed = true;
+		rank->live_interval_ns = LIVE_FIRST_NS;
+		rank->live_ns = now_ns + LIVE_FIRST_NS;
+	}
+	if (!rank->followed)
+		return;
+	profile_rank_name(&rank->names, now_ns, rank->failed_count > 0);
+	memory_put_failed(memory, rank, now_ns, false);
+	if (now_ns >= rank->curve_ns) {
+		rank->curve_ns = now_ns + CURVE_NS;
+		memory_put_curves(memory, rank, now_ns, false);
+	}
+	if (now_ns < rank->live_ns)
+		return;
+	memory_put_live(memory, rank, now_ns);
+	memory_judge(memory, rank);
+	if (rank->live_interval_ns < LIVE_MAX_NS)
+		rank->live_interval_ns *= 2;
+	rank->live_ns = now_ns + rank->live_interval_ns;
+}
+
+/* The level. */
+
+static int memory_load(struct memory *memory)
+{
+	struct kernel *kernel = memory->context->kernel;
+	struct memory_bpf *skeleton = memory_bpf__open();
+	uint32_t ranks = (uint32_t)memory->ranks;
+	int r;
+
+	if (!skeleton)
+		return -errno;
+	if (kernel_features(kernel)->uprobe_multi) {
+		bpf_program__set_expected_attach_type(skeleton->progs.memory_usage, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(skeleton->progs.memory_failed, UPROBE_MULTI_ATTACH_TYPE);
+	}
+	r = bpf_map__set_max_entries(skeleton->maps.memory_ranks, ranks);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skeleton->maps.memory_sites, ranks);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skeleton->maps.memory_blocks, ranks);
+	if (r == 0)
+		r = kernel_share(kernel, skeleton->obj);
+	if (r == 0)
+		r = memory_bpf__load(skeleton);
+	if (r < 0) {
+		memory_bpf__destroy(skeleton);
+		return r;
+	}
+	kernel_serve_edge(kernel, RT_EDGE_MEMORY, bpf_program__fd(skeleton->progs.memory_usage));
+	kernel_serve_edge(kernel, RT_EDGE_MEMORY_FAILED, bpf_program__fd(skeleton->progs.memory_failed));
+	memory->skeleton = skeleton;
+	return 0;
+}
+
+static void memory_turn_off(struct memory *memory)
+{
+	if (!memory->skeleton)
+		return;
+	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
+	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
+	for (size_t i = 0; i < memory->ranks; i++)
+		memory_forget(memory, &memory->rank[i], monotonic_ns());
+	memory_bpf__destroy(memory->skeleton);
+	memory->skeleton = NULL;
+	free(memory->rank);
+	free(memory->site);
+	memory->rank = NULL;
+	memory->site = NULL;
+}
+
+static int memory_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct memory *memory = state;
+	int r = 0;
+
+	(void)level;
+	if (!on || memory->skeleton) {
+		if (!on)
+			memory_turn_off(memory);
+		return 0;
+	}
+	if (!memory->context->workers)
+		return 0;
+	memory->rank = calloc(memory->ranks, sizeof(*memory->rank));
+	memory->site = calloc(RT_MEMORY_SITES_MAX, sizeof(*memory->site));
+	if (!memory->rank || !memory->site)
+		r = -ENOMEM;
+	if (r == 0)
+		r = memory_load(memory);
+	if (r < 0) {
+		free(memory->rank);
+		free(memory->site);
+		memory->rank = NULL;
+		memory->site = NULL;
+		/* The calls of the driver are still recorded. */
+		memory->error = r;
+		snprintf(report, report_size, "without the framework's allocator (%s)", strerror(-r));
+		return 0;
+	}
+	ranks_each(memory->context->ranks, memory_begin, memory);
+	return 0;
+}
+
+/* The collector. */
+
+static int memory_open(struct context *context, void **ret_state)
+{
+	struct memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return -ENOMEM;
+	memory->context = context;
+	memory->ranks = context->config.ranks_max;
+	*ret_state = memory;
+	return 0;
+}
+
+static void memory_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct memory *memory = state;
+
+	if (!memory->skeleton)
+		return;
+	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
+		memory_begin(memory, rank);
+		return;
+	}
+	for (size_t i = 0; i < memory->ranks; i++)
+		if (memory->rank[i].pid && memory->rank[i].names.instance == rank->instance)
+			memory_forget(memory, &memory->rank[i], monotonic_ns());
+}
+
+static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
+{
+	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++)
+		if (memory->rank[i].pid == pid)
+			return &memory->rank[i];
+	return NULL;
+}
+
+static void memory_event(void *state, const struct rt_event *event, size_t size_bytes)
+{
+	struct memory *memory = state;
+	const struct rt_profile_stack_event *stack = (const struct rt_profile_stack_event *)event;
+	struct memory_rank *rank = memory_find(memory, event->pid);
+
+	if (event->kind == RT_KIND_MEMORY_STACK && reply_stack_event_valid(stack, size_bytes)) {
+		if (rank)
+			profile_rank_stack(&rank->names, stack);
+	} else if (event->kind == RT_KIND_MEMORY_FAILED && size_bytes >= sizeof(struct rt_memory_failed_event)) {
+		if (!rank || rank->failed_count == FAILED_MAX) {
+			memory->failures_lost++;
+			return;
+		}
+		rank->failed_ns[rank->failed_count] = monotonic_ns();
+		memcpy(&rank->failed[rank->failed_count++], event, sizeof(struct rt_memory_failed_event));
+	} else {
+		memory->broken++;
+	}
+}
+
+static void memory_tick(void *state, uint64_t now_ns)
+{
+	struct memory *memory = state;
+
+	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++)
+		if (memory->rank[i].pid)
+			memory_tick_rank(memory, &memory->rank[i], now_ns);
+}
+
+static void memory_status(void *state, struct collector_status *ret)
+{
+	struct memory *memory = state;
+	const struct kernel *kernel = memory->context->kernel;
+	uint64_t sampled = memory->sampled, refused = memory->refused, lost = memory->lost, took_ns = memory->took_ns;
+	struct rt_memory_rank counts;
+	size_t followed = 0, leaking = 0;
+
+	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++) {
+		if (!memory->rank[i].followed || !memory_read(memory, (uint32_t)i, &counts))
+			continue;
+		followed++;
+		leaking += memory->rank[i].leaks > 0;
+		sampled += counts.sampled;
+		refused += counts.refused;
+		lost += counts.lost;
+		took_ns += counts.took_ns;
+	}
+	ret->events = memory->rows + memory->failures;
+	ret->drops = lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
+		     kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
+	ret->levels_empty = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
+	if (memory->error)
+		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
+	if (leaking)
+		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
+	if (followed || sampled)
+		collector_note(ret,
+			"%zu rank%s followed; %" PRIu64 " blocks sampled, %" PRIu64
+			" of them without a stack; stacks took %.3g ms of the ranks' time",
+			followed, followed == 1 ? "" : "s", sampled, refused, (double)took_ns / (double)NSEC_PER_MSEC);
+}
+
+static void memory_close(void *state)
+{
+	struct memory *memory = state;
+
+	if (!memory)
+		return;
+	memory_turn_off(memory);
+	free(memory);
+}
+
+const struct collector collector_memory = {
+	.name = "memory",
+	.summary = "memory of devices, as the framework's allocator reports it",
+	.levels = LEVEL_BIT(LEVEL_L2),
+	.kinds = 1u << RT_KIND_MEMORY_STACK | 1u << RT_KIND_MEMORY_FAILED,
+	.open = memory_open,
+	.level = memory_level,
+	.rank = memory_rank,
+	.event = memory_event,
+	.tick = memory_tick,
+	.status = memory_status,
+	.close = memory_close,
+};

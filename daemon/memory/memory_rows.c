@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel summed, as rows. See allocs.h. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "analyzers/base/units.h"
+#include "daemon/base/log.h"
+#include "daemon/core/context.h"
+#include "daemon/core/limits.h"
+#include "daemon/memory/allocs.h"
+#include "daemon/stacks/profile_internal.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+/* c10::DeviceType, which is the same in all versions. */
+static const char *const memory_kinds[] = {
+	[0] = "cpu", [1] = "cuda", [6] = "hip", [9] = "xla", [12] = "xpu", [13] = "mps", [15] = "hpu", [19] = "mtia",
+	[20] = "npu", /* PrivateUse1, which torch_npu has */
+};
+
+const char *memory_rows_kind(uint32_t device, int *ret_number)
+{
+	uint32_t type = device & 0xff;
+	const char *kind = type < ARRAY_SIZE(memory_kinds) ? memory_kinds[type] : NULL;
+
+	*ret_number = (int8_t)(device >> 8);
+	return kind ? kind : "other";
+}
+
+static int64_t memory_rows_step(const struct memory_owner *owner, uint64_t time_ns)
+{
+	const struct rank_steps *steps = owner->context->steps;
+
+	return steps && owner->live ? rank_steps_step(steps, owner->live, time_ns) : STEPS_NONE;
+}
+
+static void memory_rows_window(const struct memory_owner *owner, const struct rt_memory_device *device,
+	const struct rt_memory_window *window, struct memory_put *put)
+{
+	struct store *store = owner->context->store;
+	int64_t step = memory_rows_step(owner, (window->second + 1) * RT_MEMORY_WINDOW_NS);
+	int number;
+	const char *kind = memory_rows_kind(device->device, &number);
+
+	store_put_memory_curve(store,
+		&(struct row_memory_curve){
+			.rank = field_int(owner->rank),
+			.start_ns = field_time(store_utc_ns(store, window->second * RT_MEMORY_WINDOW_NS)),
+			.step = field_int_if(step != STEPS_NONE, step),
+			.kind = field_text(kind),
+			.device = field_int_if(number >= 0, number),
+			.allocated_bytes = field_int((int64_t)window->allocated),
+			.allocated_min_bytes = field_int((int64_t)window->allocated_min),
+			.allocated_max_bytes = field_int((int64_t)window->allocated_max),
+			.reserved_bytes = field_int((int64_t)window->reserved),
+			.reserved_max_bytes = field_int((int64_t)window->reserved_max),
+			.before_bytes = field_int((int64_t)device->before),
+			.allocs = field_int((int64_t)(device->allocs - put->allocs)),
+			.frees = field_int((int64_t)(device->frees - put->frees)),
+			.alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
+			.instance = field_int(owner->instance),
+		});
+	put->second = window->second;
+	put->allocs = device->allocs;
+	put->frees = device->frees;
+	put->alloc_bytes = device->alloc_bytes;
+	memory_series_add(&put->lows, window->second * RT_MEMORY_WINDOW_NS, (double)window->allocated_min);
+}
+
+/* The oldest window of those not put, that has ended. */
+static const struct rt_memory_window *memory_rows_next(
+	const struct rt_memory_device *device, uint64_t until, const struct memory_put *put)
+{
+	const struct rt_memory_window *next = NULL;
+
+	for (size_t i = 0; i < RT_MEMORY_WINDOWS; i++) {
+		const struct rt_memory_window *window = &device->window[i];
+
+		if (window->second > put->second && window->second < until && (!next || window->second < next->second))
+			next = window;
+	}
+	return next;
+}
+
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t now_ns, bool end,
+	struct memory_put *put)
+{
+	uint64_t until = end ? UINT64_MAX : now_ns / RT_MEMORY_WINDOW_NS;
+	const struct rt_memory_window *window;
+
+	while ((window = memory_rows_next(device, until, put)))
+		memory_rows_window(owner, device, window, put);
+}
+
+bool memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, struct memory_put *put)
+{
+	struct memory_trend trend;
+	bool leaks = memory_trend(&put->lows, &trend) && trend.leaks;
+	char grown[32], hourly[32];
+	int number;
+	const char *kind = memory_rows_kind(device->device, &number);
+
+	if (leaks && !put->leaks)
+		log_warning("memory", "rank %d (instance %" PRId64 "), %s:%d: what is allocated between steps grew by %s in %.0f s, "
+			"%s an hour; `tracectl memory leaks` names the lines",
+			owner->rank, owner->instance, kind, number < 0 ? 0 : number,
+			units_size((uint64_t)(trend.to_bytes - trend.from_bytes), grown), trend.window_s,
+			units_size((uint64_t)(trend.slope * 3600), hourly));
+	put->leaks = leaks;
+	return leaks;
+}
+
+static void memory_rows_site(const struct memory_owner *owner, const struct rt_memory_site *site, int64_t sites, uint64_t utc_ns)
+{
+	double variance = site->live_variance > 0 ? (double)site->live_variance : 0;
+	int64_t stack = 0;
+	bool named = sites == 1 && profile_rank_id(owner->stacks, site->stack, &stack);
+	int number;
+	const char *kind = memory_rows_kind(site->device, &number);
+
+	store_put_memory_live(owner->context->store,
+		&(struct row_memory_live){
+			.rank = field_int(owner->rank),
+			.start_ns = field_time(utc_ns),
+			.kind = field_text(kind),
+			.device = field_int_if(number >= 0, number),
+			.stack = field_int_if(named, stack),
+			.sites = field_int(sites),
+			.live_bytes = field_int(site->live_bytes),
+			.live_error_bytes = field_int((int64_t)ceil(ldexp(sqrt(variance), RT_MEMORY_VARIANCE_SHIFT))),
+			.live_blocks = field_int(site->live_count >> RT_MEMORY_COUNT_SHIFT),
+			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
+			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
+			.sampled = field_int((int64_t)site->sampled),
+			.instance = field_int(owner->instance),
+		});
+}
+
+/* By device, then the largest first. */
+static int memory_rows_compare(const void *a, const void *b)
+{
+	const struct rt_memory_site *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return (x->live_bytes < y->live_bytes) - (x->live_bytes > y->live_bytes);
+}
+
+static void memory_rows_add(struct rt_memory_site *sum, const struct rt_memory_site *site)
+{
+	sum->device = site->device;
+	sum->live_bytes += site->live_bytes;
+	sum->live_count += site->live_count;
+	sum->live_variance += site->live_variance;
+	sum->alloc_bytes += site->alloc_bytes;
+	sum->alloc_count += site->alloc_count;
+	sum->sampled += site->sampled;
+}
+
+size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns)
+{
+	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
+	size_t rows = 0;
+
+	qsort(site, sites, sizeof(*site), memory_rows_compare);
+	for (size_t first = 0, end; first < sites; first = end) {
+		struct rt_memory_site others = {0};
+		int64_t count = 0;
+
+		for (end = first; end < sites && site[end].device == site[first].device; end++) {
+			if (end - first < LIMIT_MEMORY_ROWS) {
+				memory_rows_site(owner, &site[end], 1, utc_ns);
+				rows++;
+				continue;
+			}
+			memory_rows_add(&others, &site[end]);
+			count++;
+		}
+		if (count) {
+			memory_rows_site(owner, &others, count, utc_ns);
+			rows++;
+		}
+	}
+	return rows;
+}
+
+void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+{
+	struct rank_steps *steps = owner->context->steps;
+	struct store *store = owner->context->store;
+	struct steps_open open = {.step = STEPS_NONE};
+	bool staged = steps && owner->live && rank_steps_stage(steps, owner->live, event->event.thread_id, &open);
+	int64_t step = staged ? open.step : memory_rows_step(owner, event->event.time_ns), stack = 0;
+	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
+	int number;
+	const char *kind = memory_rows_kind(event->device, &number);
+
+	store_put_memory_failures(store,
+		&(struct row_memory_failures){
+			.rank = field_int(owner->rank),
+			.start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
+			.step = field_int_if(step != STEPS_NONE, step),
+			.stage = field_text(staged ? open.stage : NULL),
+			.kind = field_text(kind),
+			.device = field_int_if(number >= 0, number),
+			.bytes = field_int((int64_t)event->bytes),
+			.allocated_bytes = field_int((int64_t)event->allocated),
+			.reserved_bytes = field_int((int64_t)event->reserved),
+			.stack = field_int_if(named, stack),
+			.thread_id = field_int(event->event.thread_id),
+			.instance = field_int(owner->instance),
+		});
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Memory of devices (L2) through the allocator of a real PyTorch: the curve equals the books of the script to the byte, the
+# lines that hold memory are named, and what they hold is right within the stated error; a request that failed has its
+# line and cause.
+source "$(dirname "$0")/lib.sh"
+[ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
+"$python" -c 'import ctypes; ctypes.CDLL("libc10.so.1.13")' 2>/dev/null || skip "no libc10 of PyTorch 1.13"
+
+e2e_start memory.sample=4K
+"$tracectl" set L2=on >/dev/null
+RANK=0 WORLD_SIZE=1 MASTER_PORT=29673 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 4 >"$work/leak.log" 2>&1 &
+pid=$!
+children+=("$pid")
+followed() { "$tracectl" status | grep -q '[1-9][0-9]* ranks\? followed' && grep -q 'libc10[^ ]*: [1-9]' "$work/daemon.log"; }
+wait_for 30 followed || fail "its allocator is not followed: $(cat "$work/leak.log")"
+touch "$work/start"
+wait_train
+flush
+
+"$tracectl" memory --json >"$work/live"
+"$tracectl" memory oom --json >"$work/oom"
+"$tracectl" memory
+"$tracectl" memory oom
+query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
+query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
+"$python_here" - "$work" "$source_dir/tests/e2e/train/leak.py" <<'END' || fail "the store differs from the books of the script"
+import json, sys
+work, script = sys.argv[1:]
+truth = json.load(open(work + "/truth"))
+last, sums = (list(map(int, line.split(","))) for line in open(work + "/last"))
+assert last == [truth["allocated"], 0], (last, truth)
+assert sums == [truth["peak"], truth["reports"]], (sums, truth)
+pools = {pool["kind"]: pool for pool in json.load(open(work + "/live"))["live"]}
+assert pools["cuda"]["ended"] and pools["cuda"]["device"] == 0, pools["cuda"]
+places = {place["where"].split(" ")[0]: place for place in pools["cuda"]["places"]}
+# Large blocks are all followed; of small ones the sum is an estimate, and 5 standard errors are no chance.
+assert places["weights"]["live_bytes"] == truth["weights"] and places["weights"]["error_bytes"] == 0, places["weights"]
+kept = places["keep"]
+assert abs(kept["live_bytes"] - truth["keep"]) <= 5 * kept["error_bytes"], (kept, truth)
+assert kept["error_bytes"] < truth["keep"] / 2, kept
+assert abs(places["use"]["live_bytes"]) == 0, places["use"]
+line = 1 + [i for i, text in enumerate(open(script)) if "loss = model" in text][0]
+assert pools["cpu"]["places"][0]["where"].endswith("train (leak.py:%d)" % line), pools["cpu"]["places"][0]
+failure, = json.load(open(work + "/oom"))["oom"]
+assert failure["asked_bytes"] == 1 << 31 and failure["allocated_bytes"] == truth["allocated"], failure
+assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "capacity", failure
+END
+e2e_done

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training on the CPU that keeps the graph of each loss, under PyTorch's profiler with profile_memory: its allocator then
+reports blocks as that of a card always does. Beside it an allocator of a card, made by hand, that reports through the same
+function of PyTorch, and keeps its own books.
+
+leak.py START TRUTH SECONDS: waits for the file START, trains, writes the books to TRUTH.
+"""
+import ctypes
+import json
+import os
+import sys
+import time
+
+import torch
+
+start, truth, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+c10 = ctypes.CDLL("libc10.so.1.13", mode=ctypes.RTLD_GLOBAL)
+report = c10._ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
+failed = c10._ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
+for function, count in ((report, 4), (failed, 3)):
+    function.argtypes = [ctypes.c_int64] * count + [ctypes.c_uint16]
+    function.restype = None
+CARD, RESERVED = 1, 1 << 30  # cuda:0
+books = {}
+allocated = peak = reports = 0
+
+
+def taken(address, size):
+    global allocated, peak, reports
+    allocated += size
+    peak = max(peak, allocated)
+    reports += 1
+    books[address] = size
+    return address, size, allocated, RESERVED, CARD
+
+
+def given(address):
+    global allocated, reports
+    size = books.pop(address)
+    allocated -= size
+    reports += 1
+    return address, -size, allocated, RESERVED, CARD
+
+
+def weights():
+    for i in range(16):
+        report(*taken(0x7F0000000000 + (i << 24), (1 << 20) + (i << 9)))
+
+
+def keep(step):
+    for i in range(4):
+        report(*taken(0x7E0000000000 + (step << 20) + (i << 16), 16384))
+
+
+def use():
+    for i in range(8):
+        report(*taken(0x7D0000000000 + (i << 24), 300000))
+    for i in range(8):
+        report(*given(0x7D0000000000 + (i << 24)))
+
+
+def ask():
+    failed(1 << 31, allocated, RESERVED, CARD)
+
+
+def train():
+    loss = model(torch.randn(128, 64)).pow(2).mean()
+    optimizer.zero_grad()
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    return loss
+
+
+model = torch.nn.Linear(64, 1024)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+losses, step = [], 0
+while not os.path.exists(start):
+    time.sleep(0.05)
+with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
+    weights()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        losses.append(train())
+        keep(step)
+        use()
+        step += 1
+        time.sleep(0.02)
+    ask()
+    with open(truth, "w", encoding="utf-8") as file:
+        json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
+                   "weights": sum(size for address, size in books.items() if address >= 0x7F0000000000),
+                   "keep": sum(size for address, size in books.items() if address < 0x7F0000000000)}, file)
+    time.sleep(1)
