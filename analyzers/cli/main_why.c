@@ -84,7 +84,7 @@ static int cmd_why_feed(struct cmd_why *cmd)
 			align_advance(align, next_ns);
 			advanced_ns = next_ns;
 		}
-		r = store_feed_source.feed(feed, align, error, sizeof(error));
+		r = store_feed_source.feed(feed, &(struct source_sink){.align = align}, error, sizeof(error));
 	}
 	if (r >= 0)
 		align_end(align);
