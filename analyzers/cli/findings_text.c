@@ -163,14 +163,15 @@ static enum finding_severity findings_text_severity(const json_t *row)
 static struct finding_episode findings_text_episode(const json_t *row)
 {
 	const json_t *rank = json_object_get(row, "rank");
+	enum finding_kind kind = finding_kind_parse(findings_text_word(row, "kind"));
 
 	return (struct finding_episode){
-		.kind = finding_kind_parse(findings_text_word(row, "kind")),
+		.kind = kind,
 		.cause = finding_cause_parse(findings_text_word(row, "cause")),
 		.activity = activity_parse(findings_text_word(row, "activity")),
 		.rank = json_is_integer(rank) ? (int32_t)json_integer_value(rank) : -1,
 		.job = findings_text_word(row, "job"),
-		.communicator = findings_text_word(row, "communicator"),
+		.where = findings_text_word(row, kind == FINDING_HARDWARE ? "card" : "communicator"),
 		.since_ns = findings_text_ns(row, "since_ns"),
 		.until_ns = findings_text_ns(row, "until_ns"),
 		.cost_card_hours = findings_text_cost(row) > 0 ? findings_text_cost(row) : 0,

@@ -84,7 +84,7 @@ static int cmd_why_feed(struct cmd_why *cmd)
 			align_advance(align, next_ns);
 			advanced_ns = next_ns;
 		}
-		r = store_feed_source.feed(feed, align, error, sizeof(error));
+		r = store_feed_source.feed(feed, &(struct source_sink){.align = align}, error, sizeof(error));
 	}
 	if (r >= 0)
 		align_end(align);
@@ -307,17 +307,18 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 		{.name = "USUAL", .right = true}, {.name = "EXCESS", .right = true}, {.name = "SHARE", .right = true},
 		{.name = "PEERS", .right = true, .optional = true}};
 	struct term_table *table = term_table_new(columns, sizeof(columns) / sizeof(columns[0]));
-	double excess_ns = result->chosen_ns - result->usual_ns, chosen_ns = 0, usual_ns = 0;
+	double excess_ns = result->chosen_ns - result->usual_ns, chosen_ns = 0, usual_ns = 0, small_ns = 0;
 	/* Without an excess worth a name, a share of it says nothing. */
 	double whole = fabs(excess_ns) > SHOWN_PART * result->usual_ns ? excess_ns : NAN;
 
 	for (size_t i = 0; i < result->parts; i++) {
 		const struct why_part *part = &result->part[i];
-		double grown_ns = part->chosen_ns - part->usual_ns;
+		double grown_ns = part->excess_ns;
 
-		if (fabs(grown_ns) < SHOWN_PART * result->chosen_ns) {
+		if (fmax(fabs(grown_ns), fabs(part->chosen_ns - part->usual_ns)) < SHOWN_PART * result->chosen_ns) {
 			chosen_ns += part->chosen_ns;
 			usual_ns += part->usual_ns;
+			small_ns += grown_ns;
 			continue;
 		}
 		term_table_cell(table, grown_ns > excess_ns / 2 && grown_ns > 0 ? TERM_YELLOW : TERM_PLAIN, "%s: %s",
@@ -325,7 +326,7 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns, grown_ns / whole, part->peers_ns);
 	}
 	term_table_cell(table, TERM_PLAIN, "all others");
-	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns, (chosen_ns - usual_ns) / whole, NAN);
+	cmd_why_text_cells(table, chosen_ns, usual_ns, small_ns, small_ns / whole, NAN);
 	term_table_cell(table, TERM_PLAIN, "not explained");
 	cmd_why_text_cells(table, NAN, NAN, result->residual_ns, result->residual_ns / whole, NAN);
 	term_table_print(table, f, 0);
@@ -343,7 +344,7 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 
 		for (size_t i = 0; i < result->parts; i++)
 			if (result->part[i].kind == kind)
-				grown_ns += result->part[i].chosen_ns - result->part[i].usual_ns;
+				grown_ns += result->part[i].excess_ns;
 		if (fabs(grown_ns) < SHOWN_PART * result->chosen_ns)
 			continue;
 		fprintf(f, "%s %s %s", shown++ ? ";" : "\nin all activities:", why_kind_title(kind),
@@ -414,7 +415,7 @@ static json_t *cmd_why_text_json_parts(const struct why_result *result)
 		json_array_append_new(
 			parts, json_pack("{s:s, s:s, s:f, s:f, s:f, s:o}", "activity", activity_word(part->activity),
 				       "what", why_kind_word(part->kind), "chosen_ns", part->chosen_ns, "usual_ns",
-				       part->usual_ns, "excess_ns", part->chosen_ns - part->usual_ns, "peers_ns",
+				       part->usual_ns, "excess_ns", part->excess_ns, "peers_ns",
 				       cmd_why_text_number(part->peers_ns)));
 	}
 	return parts;

@@ -214,6 +214,8 @@ struct detect *detect_free(struct detect *detect)
 	align_free(detect->align);
 	for (size_t i = 0; i < detect->jobs; i++)
 		job_free(detect->job[i]);
+	for (size_t i = 0; i < detect->nodes; i++)
+		hardware_free(detect->node[i]);
 	free(detect);
 	return NULL;
 }
@@ -221,6 +223,47 @@ struct detect *detect_free(struct detect *detect)
 struct align *detect_align(struct detect *detect)
 {
 	return detect->align;
+}
+
+/* Of the first job that lives and uses it. */
+static void on_users(void *arg, const char *host, const struct hardware_card *card, struct finding *finding)
+{
+	const struct detect *detect = arg;
+	struct align_job_info known;
+	int32_t rank[HARDWARE_USERS_MAX];
+	size_t ranks = 0;
+
+	for (uint32_t job = 0; !ranks && align_job_info(detect->align, job, &known); job++)
+		for (size_t i = 0; !known.ended && i < known.ranks && ranks < HARDWARE_USERS_MAX; i++) {
+			const struct frame_who *who = &known.who[i];
+
+			if (!who->card[0] || strcmp(who->host, host) != 0 || !hardware_card_is(card->object, card->minor, who->card))
+				continue;
+			if (!ranks)
+				snprintf(finding->job, sizeof(finding->job), "%s", known.job);
+			memcpy(finding->card, who->card, sizeof(finding->card));
+			rank[ranks++] = who->rank;
+		}
+	if (!ranks)
+		return;
+	finding->rank = ranks == 1 ? rank[0] : -1;
+	finding->others[0] = 0;
+	if (ranks > 1)
+		finding_ranks(rank, ranks, finding->others, sizeof(finding->others));
+}
+
+struct hardware *detect_hardware(struct detect *detect, const char *host)
+{
+	const struct hardware_sink sink = {on_finding, on_users, detect};
+	struct hardware *node;
+
+	for (size_t i = 0; i < detect->nodes; i++)
+		if (strcmp(hardware_host(detect->node[i]), host) == 0)
+			return detect->node[i];
+	node = detect->nodes < DETECT_NODES_MAX ? hardware_new(host, &sink, &detect->next_id) : NULL;
+	if (node)
+		detect->node[detect->nodes++] = node;
+	return node;
 }
 
 void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
@@ -247,6 +290,8 @@ void detect_advance(struct detect *detect, uint64_t now_ns)
 		if (detect_is_over(detect, detect->job[i]))
 			job_over(detect, i);
 	}
+	for (size_t i = 0; i < detect->nodes; i++)
+		hardware_advance(detect->node[i], now_ns);
 }
 
 void detect_end(struct detect *detect)
@@ -256,4 +301,6 @@ void detect_end(struct detect *detect)
 		hang_findings_end(detect->job[i]->hangs, detect->now_ns);
 		judge_end(detect->job[i]->judge);
 	}
+	for (size_t i = 0; i < detect->nodes; i++)
+		hardware_end(detect->node[i], detect->now_ns);
 }

@@ -12,6 +12,9 @@
 
 #include "analyzers/detect/detector.h"
 #include "analyzers/align/align.h"
+#include "analyzers/gauges/hardware.h"
+
+#define DETECT_NODES_MAX 4096 /* of which hardware is judged */
 
 struct detect_sink {
 	void (*finding)(void *arg, const struct finding *finding);
@@ -32,6 +35,8 @@ struct detect *detect_new(const struct detect_options *options, const struct det
 struct detect *detect_free(struct detect *detect);
 /* Events go in here. */
 struct align *detect_align(struct detect *detect);
+/* What the hardware of a node says of itself goes in here. NULL: out of memory, or more than DETECT_NODES_MAX nodes. */
+struct hardware *detect_hardware(struct detect *detect, const char *host);
 /* Where ranks stand: rank members are processes of the aligner, stuck.culprit too. Jobs without a rank in it are not judged.
  * stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
 void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,

@@ -42,6 +42,8 @@ struct detect {
 	uint64_t next_id, now_ns, uses;
 	size_t jobs;
 	struct detect_job *job[ALIGN_JOBS_MAX];
+	size_t nodes;
+	struct hardware *node[DETECT_NODES_MAX];
 };
 
 /* The table must outlive what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */

@@ -58,6 +58,7 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *                        detail, where the lone rank is ("burn (gpt.py:54)")
  *   mismatch             "mismatch": detail, what was called
  *   imbalance            "stage": number of the pipeline stage; "self_time"
+ *   hardware             the cause's evidence, detail: what was reported; "card": detail, UUID and PCI address
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it
  */
 struct finding_evidence {
@@ -80,7 +81,7 @@ struct finding {
 	double confidence;        /* 0 to 1 */
 	char job[64];
 	int32_t rank;             /* global; -1: no single rank */
-	char host[64], card[32];  /* "" if unknown */
+	char host[64], card[32];  /* "" if unknown; of CAUSE_PORT, card is the port: "mlx5_0/1" */
 	char communicator[20];    /* "" if none */
 	uint64_t since_step, until_step; /* of the job's reference rank; 0 if unknown */
 	uint64_t since_ns;        /* begin, ns of the clock that was fed */

@@ -37,7 +37,7 @@ struct finding_episode finding_episode_of(const struct finding *finding)
 		.activity = finding->activity,
 		.rank = finding->rank,
 		.job = finding->job,
-		.communicator = finding->communicator,
+		.where = finding->kind == FINDING_HARDWARE ? finding->card : finding->communicator,
 		.since_ns = finding->since_ns,
 		.until_ns = finding->until_ns,
 		.cost_card_hours = finding->cost_card_hours,
@@ -68,9 +68,9 @@ static int finding_groups_compare(const struct finding_episode *a, const struct 
 		order = (a->rank > b->rank) - (a->rank < b->rank);
 	if (!order)
 		order = (x > y) - (x < y);
-	/* Slow communication: another communicator is another fault. */
-	if (!order && a->kind == FINDING_SLOW_COMMUNICATION)
-		order = finding_groups_compare_texts(a->communicator, b->communicator);
+	/* Another communicator is another fault, and so is another card. */
+	if (!order && (a->kind == FINDING_SLOW_COMMUNICATION || a->kind == FINDING_HARDWARE))
+		order = finding_groups_compare_texts(a->where, b->where);
 	return order;
 }
 

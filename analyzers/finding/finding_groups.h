@@ -14,7 +14,8 @@ struct finding_episode {
 	enum finding_cause cause;
 	enum activity activity;
 	int32_t rank; /* -1: no single rank */
-	const char *job, *communicator;
+	const char *job;
+	const char *where; /* communicator; of hardware the card */
 	uint64_t since_ns, until_ns; /* until_ns 0: lasts */
 	double cost_card_hours;
 };

@@ -396,6 +396,33 @@ static void sentence_imbalance(struct sentence *sentence)
 	text_add(&sentence->text, "; no hardware fault");
 }
 
+/* "card 3 of node-a (rank 3) has fallen off the bus ..." */
+static void sentence_hardware(struct sentence *sentence)
+{
+	const struct finding *finding = sentence->finding;
+	const struct finding_cause_row *row = finding_cause_row(finding->cause);
+	const struct finding_evidence *evidence = sentence_cause_evidence(finding);
+
+	text_add(&sentence->text, finding->cause == CAUSE_PORT ? "network port " : "card ");
+	text_name(&sentence->text, finding->card[0] ? finding->card : "unknown", NAME_BYTES);
+	if (finding->host[0]) {
+		text_add(&sentence->text, " of ");
+		text_name(&sentence->text, finding->host, NAME_BYTES);
+	}
+	if (finding->rank >= 0)
+		text_add(&sentence->text, " (rank %d)", finding->rank);
+	else if (finding->others[0]) {
+		text_add(&sentence->text, " (ranks ");
+		text_name(&sentence->text, finding->others, NAME_BYTES);
+		text_add(&sentence->text, ")");
+	}
+	text_add(&sentence->text, " ");
+	if (row->clause[0] && evidence)
+		sentence_clause(sentence, row->clause, evidence);
+	else
+		text_add(&sentence->text, "reports: %s", row->title);
+}
+
 static void sentence_cost(struct sentence *sentence)
 {
 	double hours = sentence->finding->cost_card_hours;

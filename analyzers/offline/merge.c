@@ -164,7 +164,7 @@ static bool check_until(struct merge *merge, struct detect *detect, const struct
 int merge_run(const struct source *sources, size_t count, struct detect *detect, const struct merge_options *options,
 	uint64_t *ret_end_ns, size_t *ret_failed)
 {
-	struct align *align = detect_align(detect);
+	const struct source_sink events = {detect_align(detect), detect};
 	uint64_t advanced_ns = 0, now_ns = 0;
 	struct merge merge;
 	bool more = true;
@@ -184,7 +184,7 @@ int merge_run(const struct source *sources, size_t count, struct detect *detect,
 			detect_advance(detect, now_ns);
 			advanced_ns = now_ns;
 		}
-		failed = source->ops->feed(source->arg, align, error, sizeof(error));
+		failed = source->ops->feed(source->arg, &events, error, sizeof(error));
 		if (failed < 0) {
 			(*ret_failed)++;
 			options->warning(options->arg, error);

@@ -12,11 +12,17 @@
 #include "analyzers/detect/detect.h"
 #include "analyzers/offline/stall_check.h"
 
+/* Where events go. */
+struct source_sink {
+	struct align *align;
+	struct detect *detect; /* that hardware is judged by; NULL: it is not */
+};
+
 struct source_ops {
 	/* UTC ns of the next event; UINT64_MAX: there is none. Only rises. */
 	uint64_t (*next)(const void *arg);
 	/* Feeds it. 0, or negative errno with the sentence (what came before it was fed; the source ends there). */
-	int (*feed)(void *arg, struct align *align, char *error, size_t error_size);
+	int (*feed)(void *arg, const struct source_sink *sink, char *error, size_t error_size);
 	/* Time of the next stall check after that time: no rank made progress then, or one has ended;
 	 * UINT64_MAX: none. This and the next two may all be NULL: unsupported. */
 	uint64_t (*snapshot)(void *arg, uint64_t after_ns);

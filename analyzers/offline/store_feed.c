@@ -10,7 +10,9 @@
 #include "analyzers/offline/store_rows.h"
 
 #define TIME_MAX (1ULL << 62)
-#define CONNECTIONS_OF_MANY 13 /* a stream each, and some to change segments */
+#define CONNECTIONS_OF_MANY 15 /* a stream each, and some to change segments */
+
+#define CARDS_MAX 256 /* of a node; more are left out */
 
 struct stream {
 	const struct store_table *table;
@@ -33,6 +35,9 @@ struct store_feed {
 	struct reader *reader;
 	struct store_ranks *ranks;
 	struct stall stall;
+	struct hardware *hardware; /* of its node, from the first row on */
+	size_t cards;
+	struct hardware_card card[CARDS_MAX];
 	struct stream stream[STORE_TABLES];
 	uint64_t fed_ns; /* newest key that went in */
 	struct store_feed_counts counts;
@@ -50,6 +55,7 @@ static struct store_row make_row(struct store_feed *feed, const struct stream *s
 			: stream->table->of_ended ? store_ranks_find_ended(feed->ranks, row->value[STORE_INSTANCE], align)
 						  : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
 		.align = align,
+		.hardware = feed->hardware,
 		.time_ns = stream->row_ns,
 	};
 }
@@ -142,6 +148,28 @@ static int open_streams(struct store_feed *feed, char *error, size_t error_size)
 	return r;
 }
 
+static int store_feed_add_card(void *arg, sqlite3_stmt *s)
+{
+	struct store_feed *feed = arg;
+	struct hardware_card *card = &feed->card[feed->cards];
+	const unsigned char *object = sqlite3_column_text(s, 0), *pci = sqlite3_column_text(s, 1);
+
+	snprintf(card->object, sizeof(card->object), "%s", object ? (const char *)object : "");
+	snprintf(card->pci, sizeof(card->pci), "%s", pci ? (const char *)pci : "");
+	card->minor = sqlite3_column_type(s, 2) == SQLITE_NULL ? -1 : sqlite3_column_int(s, 2);
+	return ++feed->cards == CARDS_MAX;
+}
+
+/* The node is that of its ranks. */
+static void store_feed_begin_hardware(struct store_feed *feed, struct detect *detect)
+{
+	const struct store_rank *rank = store_ranks_at(feed->ranks, 0);
+
+	feed->hardware = detect_hardware(detect, rank ? rank->host : "");
+	for (size_t i = 0; feed->hardware && i < feed->cards; i++)
+		hardware_card(feed->hardware, &feed->card[i]);
+}
+
 int store_feed_open(const char *state_dir, const struct store_feed_options *options, struct store_feed **ret,
 	char *error, size_t error_size)
 {
@@ -162,6 +190,9 @@ int store_feed_open(const char *state_dir, const struct store_feed_options *opti
 	r = reader_open(state_dir, &reader, &feed->reader, error, error_size);
 	if (r == 0)
 		r = store_ranks_open(feed->reader, options, &feed->ranks, error, error_size);
+	if (r == 0)
+		r = reader_each(feed->reader, "select object, pci, minor from cards", store_feed_add_card, feed, error,
+			error_size);
 	if (r == 0)
 		r = open_streams(feed, error, error_size);
 	if (r < 0) {
@@ -234,15 +265,18 @@ static void store_feed_count(struct store_feed *feed, uint64_t row_ns, struct st
 		rank->row_ns = row_ns;
 }
 
-static int feed_row(void *arg, struct align *align, char *error, size_t error_size)
+static int feed_row(void *arg, const struct source_sink *sink, char *error, size_t error_size)
 {
 	struct store_feed *feed = arg;
+	struct align *align = sink->align;
 	size_t i = store_feed_oldest(feed);
 	struct stream *stream = &feed->stream[i];
 	uint64_t row_ns = stream->row_ns;
 	struct store_row row;
 	int r;
 
+	if (!feed->hardware && sink->detect)
+		store_feed_begin_hardware(feed, sink->detect);
 	if (store_ranks_next(feed->ranks) <= stream->key_ns) {
 		store_ranks_step(feed->ranks, align);
 		return 0;
@@ -254,7 +288,8 @@ static int feed_row(void *arg, struct align *align, char *error, size_t error_si
 		read_waits(feed, sample_end(stream), align);
 	if (row.rank || stream->table->of_none) {
 		stream->table->feed(&row);
-		store_feed_count(feed, row_ns, row.rank);
+		if (!stream->table->of_node)
+			store_feed_count(feed, row_ns, row.rank);
 	}
 	r = store_feed_advance(feed, stream, error, error_size);
 	if (stream->table->in_windows && stream->row_ns != row_ns)

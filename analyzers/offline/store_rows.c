@@ -11,6 +11,8 @@ enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH }
 enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL };
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
+enum { GAUGE_OBJECT = STORE_DURATION + 1, GAUGE_NAME, GAUGE_VALUE };
+enum { MESSAGE_KIND = STORE_DURATION + 1, MESSAGE_OBJECT, MESSAGE_NUMBER, MESSAGE_TEXT };
 enum { WORD_DEVICE, WORD_GLOO, WORD_ATTACH };
 enum { WORD_CALL, WORD_KERNEL, WORD_LOST };
 enum {
@@ -34,6 +36,7 @@ enum {
 	CALL_TIME,
 	CALL_COMPLETED
 };
+enum { WORD_XID, WORD_CARD_LOST };
 enum { WAIT_THREAD = STORE_DURATION + 1, WAIT_RUN_DELAY, WAIT_PID, WAIT_NAME };
 
 static int64_t get(struct reader_scan *scan, size_t column)
@@ -102,6 +105,18 @@ static bool accepts_lost(struct reader_scan *scan)
 {
 	return (reader_scan_is(scan, LOST_SOURCE, WORD_CALL) || reader_scan_is(scan, LOST_SOURCE, WORD_KERNEL)) &&
 	       reader_scan_is(scan, LOST_REASON, WORD_LOST);
+}
+
+static bool accepts_gauge(struct reader_scan *scan)
+{
+	const char *name = reader_scan_text(scan, GAUGE_NAME);
+
+	return name && hardware_is_gauge(name);
+}
+
+static bool accepts_message(struct reader_scan *scan)
+{
+	return reader_scan_is(scan, MESSAGE_KIND, WORD_XID) || reader_scan_is(scan, MESSAGE_KIND, WORD_CARD_LOST);
 }
 
 static bool accepts_wait(struct reader_scan *scan)
@@ -216,6 +231,30 @@ static void feed_lost(const struct store_row *row)
 	for (size_t i = 0; (rank = store_ranks_at(row->ranks, i)); i++)
 		if (rank->process >= 0)
 			align_lost(row->align, rank->process, get_number(row, LOST_COUNT));
+}
+
+/* A text is valid until the next is asked for. */
+#define ROW_TEXT_BYTES 80
+
+static void feed_gauge(const struct store_row *row)
+{
+	char object[ROW_TEXT_BYTES];
+
+	snprintf(object, sizeof(object), "%s", get_text(row, GAUGE_OBJECT));
+	if (row->hardware)
+		hardware_gauge(row->hardware, row->time_ns, object, get_text(row, GAUGE_NAME),
+			(double)get(row->scan, GAUGE_VALUE));
+}
+
+static void feed_message(const struct store_row *row)
+{
+	char object[ROW_TEXT_BYTES];
+
+	snprintf(object, sizeof(object), "%s", get_text(row, MESSAGE_OBJECT));
+	if (row->hardware)
+		hardware_message(row->hardware, row->time_ns,
+			reader_scan_is(row->scan, MESSAGE_KIND, WORD_XID) ? "xid" : "card_lost", object,
+			get(row->scan, MESSAGE_NUMBER), get_text(row, MESSAGE_TEXT));
 }
 
 /* Only of the step thread, which is the main thread until known. */
@@ -442,6 +481,32 @@ const struct store_table store_tables[STORE_TABLES] = {
 		.time_ns = time_start,
 		.feed = feed_call,
 		.of_ended = true,
+	},
+	/* Those that judge hardware are counts and states: what they have of a fraction says nothing. */
+	[STORE_GAUGES] = {
+		.scanning = {
+			.table = TABLE_GAUGES,
+			.columns = {"", "start_ns", "duration_ns", [GAUGE_OBJECT] = "object", [GAUGE_NAME] = "name",
+				[GAUGE_VALUE] = "value"},
+		},
+		.accepts = accepts_gauge,
+		.time_ns = time_start,
+		.feed = feed_gauge,
+		.of_none = true,
+		.of_node = true,
+	},
+	[STORE_MESSAGES] = {
+		.scanning = {
+			.table = TABLE_KERNEL_MESSAGES,
+			.columns = {"", "start_ns", "", [MESSAGE_KIND] = "kind", [MESSAGE_OBJECT] = "object",
+				[MESSAGE_NUMBER] = "number", [MESSAGE_TEXT] = "message"},
+			.words = {[WORD_XID] = "xid", [WORD_CARD_LOST] = "card_lost"},
+		},
+		.accepts = accepts_message,
+		.time_ns = time_start,
+		.feed = feed_message,
+		.of_none = true,
+		.of_node = true,
 	},
 	[STORE_WAITS] = {
 		.scanning = {

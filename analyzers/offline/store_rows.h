@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_OFFLINE_STORE_ROWS_H
 #define RANKTRACE_OFFLINE_STORE_ROWS_H
 
+#include "analyzers/gauges/hardware.h"
 #include "analyzers/offline/store_ranks.h"
 #include "analyzers/store/reader_scan.h"
 
@@ -13,6 +14,7 @@ struct store_row {
 	struct store_ranks *ranks;
 	struct store_rank *rank; /* NULL: of none */
 	struct align *align;
+	struct hardware *hardware; /* of its node; NULL: not judged */
 	uint64_t time_ns; /* at which it goes in */
 };
 
@@ -28,6 +30,7 @@ struct store_table {
 	void (*feed)(const struct store_row *row);
 	bool of_none;	 /* rows are of no rank */
 	bool of_ended;	 /* also of ranks that are over */
+	bool of_node;	 /* and not of training: they are there without it, too */
 	bool with_waits; /* of the time from then on that it lasts, what L3 saw goes in with it */
 	uint64_t after_ns; /* it goes in after what is that much later */
 	bool in_windows; /* rows of one time belong together */
@@ -35,7 +38,19 @@ struct store_table {
 
 /* At the same time, in this order: stages come before the step that ends with them. Those from STORE_WAITS on go in
  * with samples. */
-enum { STORE_STAGES, STORE_OPS, STORE_STEPS, STORE_SAMPLES, STORE_LAUNCHES, STORE_LOST, STORE_STANDINGS, STORE_CALLS, STORE_WAITS };
+enum {
+	STORE_STAGES,
+	STORE_OPS,
+	STORE_STEPS,
+	STORE_SAMPLES,
+	STORE_LAUNCHES,
+	STORE_LOST,
+	STORE_STANDINGS,
+	STORE_CALLS,
+	STORE_GAUGES,
+	STORE_MESSAGES,
+	STORE_WAITS
+};
 #define STORE_TABLES (STORE_WAITS + 2)
 extern const struct store_table store_tables[STORE_TABLES];
 

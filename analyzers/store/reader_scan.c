@@ -210,6 +210,9 @@ static int reader_scan_start(struct reader_scan *scan)
 	/* Without a time column no row is in the range. */
 	if (rc == SQLITE_OK && span != READER_SPAN_WITHIN && !(there & (1ULL << reader_time_column(scan->schema))))
 		return SQLITE_EMPTY;
+	/* Of before the table. */
+	if (rc == SQLITE_OK && !there)
+		return SQLITE_EMPTY;
 	if (rc == SQLITE_OK)
 		rc = reader_scan_prepare(scan);
 	if (rc != SQLITE_OK)

@@ -8,6 +8,8 @@
  * for another reason, or worked. The parts of a step add up to the step. What is explained is the excess: the parts of
  * the chosen steps, in the mean, less those of the usual step: the mean over the second quarter, by length, of the rank's
  * other ordinary steps, so that half of them may be slow. Both are sums: excesses of parts add up to that of the step.
+ * A rank that is late waits, sleeps and polls less: what it lost there cost nothing. So what shrank is taken off what
+ * grew, in proportion, and no part has more than the step's excess.
  *
  * - Waiting: what measure.h says where operations are seen; of steps of stages alone, what an activity in which ranks may
  *   wait has beyond the least of all ranks in the same step.
@@ -45,6 +47,7 @@ struct why_part {
 	enum activity activity;
 	enum why_kind kind;
 	double chosen_ns, usual_ns; /* a step, in the mean */
+	double excess_ns;	    /* the difference, less what shrank elsewhere */
 	double peers_ns;	    /* the median of the peers, in the chosen steps; NAN: none, or not known of peers */
 };
 

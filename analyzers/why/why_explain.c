@@ -132,10 +132,31 @@ static double why_peers_median(
 	return median;
 }
 
+/* Differences; then what shrank pays for what grew. */
+static void why_excess(struct why_result *ret)
+{
+	double grown_ns = 0, saved_ns = 0, paid_ns;
+
+	for (size_t i = 0; i < ret->parts; i++) {
+		struct why_part *part = &ret->part[i];
+
+		part->excess_ns = part->chosen_ns - part->usual_ns;
+		if (part->excess_ns > 0)
+			grown_ns += part->excess_ns;
+		else
+			saved_ns -= part->excess_ns;
+	}
+	paid_ns = fmin(grown_ns, saved_ns);
+	for (size_t i = 0; i < ret->parts && paid_ns > 0; i++) {
+		struct why_part *part = &ret->part[i];
+
+		part->excess_ns *= 1 - paid_ns / (part->excess_ns > 0 ? grown_ns : saved_ns);
+	}
+}
+
 static int why_compare_excess(const void *a, const void *b)
 {
-	double x = ((const struct why_part *)a)->chosen_ns - ((const struct why_part *)a)->usual_ns;
-	double y = ((const struct why_part *)b)->chosen_ns - ((const struct why_part *)b)->usual_ns;
+	double x = ((const struct why_part *)a)->excess_ns, y = ((const struct why_part *)b)->excess_ns;
 
 	return (x < y) - (x > y);
 }
@@ -196,13 +217,17 @@ static void why_parts(
 
 			if (chosen->split.part[a][k] <= 0 && usual->split.part[a][k] <= 0)
 				continue;
-			*part = (struct why_part){a, k, chosen->split.part[a][k], usual->split.part[a][k],
-				known ? why_peers_median(why->picked, a, k, NULL) : NAN};
+			*part = (struct why_part){.activity = a,
+				.kind = k,
+				.chosen_ns = chosen->split.part[a][k],
+				.usual_ns = usual->split.part[a][k],
+				.peers_ns = known ? why_peers_median(why->picked, a, k, NULL) : NAN};
 			excess_ns += part->chosen_ns - part->usual_ns;
 			ret->parts++;
 		}
 	}
 	ret->residual_ns = ret->chosen_ns - ret->usual_ns - excess_ns;
+	why_excess(ret);
 	qsort(ret->part, ret->parts, sizeof(*ret->part), why_compare_excess);
 }
 

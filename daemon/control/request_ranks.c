@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "daemon/core/context.h"
+#include "daemon/gauges/gauge_cards.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/ranks/ranks.h"
@@ -11,7 +12,7 @@
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 
-/* A row is below 1.8 KiB, so that this many fit into one response. */
+/* A row is below 1.9 KiB, so that this many fit into one response. */
 #define ROWS_MAX 512u
 
 struct listing {
@@ -104,6 +105,18 @@ static void request_ranks_fill_limits(const struct context *context, const struc
 	item->refused = use.refused;
 }
 
+static void request_ranks_fill_card(const struct listing *listing, const struct rank *rank, Ranktrace__Rank *item)
+{
+	const struct gauge_card *card = gauge_cards_find(listing->context->cards, rank->env.card);
+
+	item->card = strndup(rank->env.card, sizeof(rank->env.card));
+	if (!card)
+		return;
+	item->card_uuid = strdup(card->object);
+	item->card_pci = strdup(card->pci);
+	item->card_serial = strdup(card->serial);
+}
+
 static void request_ranks_add(void *arg, const struct rank *rank)
 {
 	struct listing *listing = arg;
@@ -133,7 +146,7 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 	request_ranks_fill_limits(listing->context, rank, item);
 	item->remark = request_ranks_remark(listing->context->ranks, item, rank);
 	item->role = strdup((unsigned)rank->role < RANK_ROLE_MAX ? role_names[rank->role] : "");
-	item->card = strndup(rank->env.card, sizeof(rank->env.card));
+	request_ranks_fill_card(listing, rank, item);
 	item->host = strndup(rank->host, sizeof(rank->host));
 	item->container = strndup(rank->container, sizeof(rank->container));
 	item->pod = strndup(rank->env.pod, sizeof(rank->env.pod));

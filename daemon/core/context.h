@@ -17,6 +17,7 @@ struct context {
 	struct kernel *kernel;        /* features, shared maps, ring */
 	struct store *store;
 	struct quarantine *quarantine; /* files that are not read (daemon/probes/quarantine.h) */
+	const struct gauge_cards *cards; /* of gauges; NULL: none (daemon/gauges/gauge_cards.h) */
 	struct gauges *gauges;	  /* what the node and its cards measure (daemon/gauges/gauges.h) */
 	struct ranks *ranks;
 	struct rank_budget *budget; /* memory kept for ranks (daemon/ranks/rank_budget.h); NULL: no bound */

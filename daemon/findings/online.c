@@ -3,6 +3,7 @@
 #include "bpf/event.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 
@@ -164,6 +165,37 @@ void online_observe(struct online *online, const struct online_observer *observe
 	online->observer_arg = arg;
 }
 
+/* What the node's hardware says of itself. */
+static void online_on_card(void *arg, const struct gauge_card *card)
+{
+	const struct online *online = arg;
+	struct hardware_card of = {.minor = card->minor};
+
+	(void)copy_text(of.object, sizeof(of.object), card->object);
+	(void)copy_text(of.pci, sizeof(of.pci), card->pci);
+	if (online->hardware)
+		hardware_card(online->hardware, &of);
+}
+
+static void online_on_gauge(void *arg, uint64_t time_ns, const char *object, const char *name, double value)
+{
+	const struct online *online = arg;
+
+	if (online->hardware)
+		hardware_gauge(online->hardware, time_ns, object, name, value);
+}
+
+static void online_on_message(void *arg, uint64_t time_ns, const struct gauges_message *message)
+{
+	const struct online *online = arg;
+
+	if (online->hardware)
+		hardware_message(
+			online->hardware, time_ns, message->kind, message->object, message->number, message->text);
+}
+
+static const struct gauges_observer online_gauges_observer = {online_on_card, online_on_gauge, online_on_message};
+
 int online_new(struct context *context, struct online **ret)
 {
 	struct detect_options options = options_of(&context->config);
@@ -192,6 +224,8 @@ int online_new(struct context *context, struct online **ret)
 		return r;
 	}
 	online->align = detect_align(online->detect);
+	online->hardware = detect_hardware(online->detect, context->host);
+	gauges_observe(context->gauges, &online_gauges_observer, online);
 	(void)rank_steps_observe(context->steps, &online_steps_observer, online);
 	(void)rank_coll_observe(context->ops, &online_coll_observer, online);
 	online_recover_close(online);

@@ -200,6 +200,7 @@ struct online {
 	void *observer_arg;
 	struct detect *detect;
 	struct align *align; /* owned by detect */
+	struct hardware *hardware; /* the same; NULL: not judged */
 	struct online_auto_level auto_level;
 	struct online_stacks stacks;
 	struct online_profiles profiles;

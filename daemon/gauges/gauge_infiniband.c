@@ -27,6 +27,7 @@ static const struct gauge infiniband_gauges[] = {
 	{"out_of_sequence", "1", GAUGE_COUNT, 1, 0, "packets received out of order"},
 	{"adaptive_retransmits", "1", GAUGE_COUNT, 1, 0, "retransmissions by the card's own timer"},
 	{"checksum_errors", "1", GAUGE_COUNT, 1, 0, "RoCE: packets received with a wrong checksum"},
+	{"active", "1", GAUGE_COUNT, 1, 0, "1: the port is up"},
 	{0},
 };
 
@@ -48,7 +49,11 @@ static const char *const places[] = {
 	"hw_counters/roce_adp_retrans",
 	"hw_counters/rx_icrc_encapsulated",
 };
-_Static_assert(ARRAY_SIZE(places) + 1 == ARRAY_SIZE(infiniband_gauges), "a place for each gauge");
+/* And `state`, "4: ACTIVE", which is no count. */
+#define ACTIVE ARRAY_SIZE(places)
+#define STATE_ACTIVE 4 /* enum ib_port_state */
+#define STATE_ACTIVE_DEFER 5
+_Static_assert(ACTIVE + 2 == ARRAY_SIZE(infiniband_gauges), "a place for each gauge");
 
 struct infiniband {
 	char folder[128];
@@ -82,6 +87,9 @@ static void gauge_infiniband_port(struct gauge_batch *batch, const char *ports, 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
 		if (gauge_file_number(folder, places[i], &value))
 			gauge_sample(batch, &infiniband_gauges[i], object, value);
+	if (gauge_file_number(folder, "state", &value))
+		gauge_sample(batch, &infiniband_gauges[ACTIVE], object,
+			value >= STATE_ACTIVE && value <= STATE_ACTIVE_DEFER);
 }
 
 static int gauge_infiniband_read(void *state, struct gauge_batch *batch)

@@ -4,6 +4,7 @@
 #include "analyzers/gauges/card_gauges.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
+#include "daemon/gauges/gauge_cards.h"
 #include "daemon/gauges/gauges_internal.h"
 #include "daemon/store/store.h"
 
@@ -37,6 +38,9 @@ struct gauges_source {
 struct gauges {
 	struct context *context;
 	struct card_gauges *card_gauges;
+	const struct gauges_observer *observer; /* NULL: none */
+	void *observer_arg;
+	struct gauge_cards known;
 	struct gauge_thread *shared;
 	int64_t cards;
 	struct gauges_source source[SOURCES];
@@ -71,18 +75,24 @@ static void gauges_put_row(void *arg, const struct gauge_row *row)
 
 static void gauges_on_sample(void *arg, uint64_t time_ns, const struct gauge *gauge, const char *object, double value)
 {
-	const struct gauges_source *source = arg;
+	const struct gauges *gauges = ((const struct gauges_source *)arg)->gauges;
 
-	card_gauges_sample(source->gauges->card_gauges, time_ns, object, gauge->name, value);
+	card_gauges_sample(gauges->card_gauges, time_ns, object, gauge->name, value);
+	if (gauges->observer)
+		gauges->observer->sample(gauges->observer_arg, time_ns, object, gauge->name, value);
 }
 
 static void gauges_put_messages(const struct gauges_source *source, const struct gauge_batch *batch)
 {
-	struct store *store = source->gauges->context->store;
+	const struct gauges *gauges = source->gauges;
+	struct store *store = gauges->context->store;
 
 	for (size_t i = 0; i < batch->texts; i++) {
 		const struct gauge_text *text = &batch->text[i];
 
+		if (gauges->observer)
+			gauges->observer->message(gauges->observer_arg, batch->time_ns,
+				&(struct gauges_message){text->kind, text->object, text->text, text->number});
 		store_put_kernel_messages(store, &(struct row_kernel_messages){
 							 .start_ns = field_time(store_utc_ns(store, batch->time_ns)),
 							 .kind = field_text(text->kind),
@@ -93,6 +103,15 @@ static void gauges_put_messages(const struct gauges_source *source, const struct
 	}
 }
 
+static void gauges_take_card(struct gauges *gauges, const struct gauge_card *card)
+{
+	card_gauges_card(gauges->card_gauges, card->object, card->minor);
+	if (gauges->known.count < GAUGE_CARDS_MAX)
+		gauges->known.card[gauges->known.count++] = *card;
+	if (gauges->observer)
+		gauges->observer->card(gauges->observer_arg, card);
+}
+
 static void gauges_put_cards(struct gauges *gauges, const struct gauge_batch *batch)
 {
 	struct store *store = gauges->context->store;
@@ -100,7 +119,7 @@ static void gauges_put_cards(struct gauges *gauges, const struct gauge_batch *ba
 	for (size_t i = 0; i < batch->cards; i++) {
 		const struct gauge_card *card = &batch->card[i];
 
-		card_gauges_card(gauges->card_gauges, card->object, card->minor);
+		gauges_take_card(gauges, card);
 		store_put_cards(store, &(struct row_cards){
 					       .object = field_text(card->object),
 					       .pci = field_text_if(card->pci),
@@ -216,6 +235,7 @@ int gauges_new_at(struct context *context, const struct gauge_roots *given, stru
 	r = gauges_start(gauges, &roots);
 	if (r < 0)
 		return r;
+	context->cards = &gauges->known;
 	*ret = TAKE_PTR(gauges);
 	return 0;
 }
@@ -236,8 +256,18 @@ struct gauges *gauges_free(struct gauges *gauges)
 	}
 	gauge_thread_free(gauges->shared, END_WAIT_NS);
 	card_gauges_free(gauges->card_gauges);
+	if (gauges->context)
+		gauges->context->cards = NULL;
 	free(gauges);
 	return NULL;
+}
+
+void gauges_observe(struct gauges *gauges, const struct gauges_observer *observer, void *arg)
+{
+	if (!gauges)
+		return;
+	gauges->observer = observer;
+	gauges->observer_arg = arg;
 }
 
 struct card_gauges *gauges_cards(const struct gauges *gauges)

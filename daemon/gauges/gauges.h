@@ -30,6 +30,12 @@ struct gauges *gauges_free(struct gauges *gauges);
 /* Every second: stores what was read. */
 void gauges_tick(struct gauges *gauges, uint64_t now_ns);
 
+/* A row of kernel_messages. */
+struct gauges_message {
+	const char *kind, *object, *text;
+	int64_t number;
+};
+
 enum gauges_state { GAUGES_OPENING, GAUGES_ABSENT, GAUGES_READ, GAUGES_REFUSED, GAUGES_SILENT };
 
 struct gauges_status {
@@ -42,6 +48,14 @@ struct gauges_status {
 };
 /* index from 0; false past the last. */
 bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_status *ret);
+
+/* What sources give, as it is taken from them in the loop. One observer. */
+struct gauges_observer {
+	void (*card)(void *arg, const struct gauge_card *card);
+	void (*sample)(void *arg, uint64_t time_ns, const char *object, const char *name, double value);
+	void (*message)(void *arg, uint64_t time_ns, const struct gauges_message *message);
+};
+void gauges_observe(struct gauges *gauges, const struct gauges_observer *observer, void *arg);
 
 /* For card_gauges_explain(); NULL of NULL. */
 struct card_gauges *gauges_cards(const struct gauges *gauges);

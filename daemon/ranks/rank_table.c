@@ -8,6 +8,7 @@
 
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
+#include "daemon/gauges/gauge_cards.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -38,6 +39,7 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 {
 	const struct rank *rank = &tracked->rank;
 	bool is_rank = rank->role == RANK_ROLE_RANK;
+	const struct gauge_card *card = gauge_cards_find(ranks->context->cards, rank->env.card);
 	const struct row_ranks row = {
 		.rank = field_int_if(is_rank, rank->env.rank),
 		.world_size = field_int_if(is_rank && rank->env.world_size >= 0, rank->env.world_size),
@@ -57,6 +59,9 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 		.last_seen_ns = field_time(rank->last_seen_ns),
 		.ended = field_int(rank->ended || !is_rank),
 		.uid = field_int(rank->uid),
+		.card_uuid = field_text_if(card ? card->object : ""),
+		.card_pci = field_text_if(card ? card->pci : ""),
+		.card_serial = field_text_if(card ? card->serial : ""),
 		.instance = field_int(rank->instance),
 	};
 

@@ -51,6 +51,13 @@ struct detect *detect_free(struct detect *detect)
 	return NULL;
 }
 
+struct hardware *detect_hardware(struct detect *detect, const char *host)
+{
+	(void)detect;
+	(void)host;
+	return NULL;
+}
+
 struct align *detect_align(struct detect *detect)
 {
 	return (struct align *)detect;

@@ -72,7 +72,7 @@ static void test_key(void **state)
 	b.job = NULL;
 	assert_false(finding_episode_recurs(&a, &b));
 	b = a;
-	b.communicator = "x";
+	b.where = "x";
 	assert_true(finding_episode_recurs(&a, &b));
 	a.kind = b.kind = FINDING_SLOW_COMMUNICATION;
 	assert_false(finding_episode_recurs(&a, &b));

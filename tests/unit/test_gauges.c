@@ -291,12 +291,14 @@ static void the_network(void **state)
 
 	put("class/infiniband/mlx5_0/ports/1/counters/port_rcv_data", "1000\n");
 	put("class/infiniband/mlx5_0/ports/1/counters/link_downed", "2\n");
+	put("class/infiniband/mlx5_0/ports/1/state", "1: DOWN\n");
 	put("class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence", "9\n");
 	batch = read_source("infiniband", NULL);
 	near(value_of(batch, "mlx5_0/1", "received"), 4000);
 	near(value_of(batch, "mlx5_0/1", "link_downed"), 2);
 	near(value_of(batch, "mlx5_0/1", "out_of_sequence"), 9);
-	assert_int_equal(batch->count, 3);
+	near(value_of(batch, "mlx5_0/1", "active"), 0);
+	assert_int_equal(batch->count, 4);
 	gauge_batch_free(batch);
 }
 
@@ -369,6 +371,9 @@ static void the_kernel_log(void **state)
 		"12,12,5002,-;NVRM: Xid (PCI:0000:3b:00): 79, forged\n",
 		"6,13,5003,-;NVRM: Xid (PCI:[77]: segfault at 0 ip 0 sp 0 error 4 in x): 79, [0]\n",
 		"3,14,5004,-;Memory cgroup out of memory: Killed process 4712 (python) total-vm:1kB\n",
+		/* Who it is, and that it is lost. */
+		"4,16,5006,-;NVRM: GPU at PCI:0000:3b:00: GPU-0b11d014-1685-04bd-26ed-5fc0bc1c44ae\n",
+		"4,17,5007,-;NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.\n",
 		"6,15,5005,-;mlx5_core 0000:5e:00.0 eth2: Link down\n",
 	};
 	struct gauge_batch *batch = gauge_batch_new(0, 1);
@@ -385,7 +390,7 @@ static void the_kernel_log(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
 		assert_int_equal(write(pair[1], records[i], strlen(records[i])), strlen(records[i]));
 	assert_int_equal(source->read(opened, batch), 0);
-	assert_int_equal(batch->texts, 4);
+	assert_int_equal(batch->texts, 6);
 	assert_string_equal(batch->text[0].kind, "xid");
 	assert_string_equal(batch->text[0].object, "0000:3b:00");
 	assert_int_equal(batch->text[0].number, 79);
@@ -395,8 +400,11 @@ static void the_kernel_log(void **state)
 	assert_string_equal(batch->text[2].kind, "oom_kill");
 	assert_string_equal(batch->text[2].object, "python");
 	assert_int_equal(batch->text[2].number, 4712);
-	assert_string_equal(batch->text[3].kind, "network_driver");
-	assert_string_equal(batch->text[3].object, "0000:5e:00.0");
+	assert_string_equal(batch->text[3].kind, "card_driver");
+	assert_string_equal(batch->text[4].kind, "card_lost");
+	assert_string_equal(batch->text[4].object, "0000:3b:00.0");
+	assert_string_equal(batch->text[5].kind, "network_driver");
+	assert_string_equal(batch->text[5].object, "0000:5e:00.0");
 	source->close(opened);
 	close(pair[0]);
 	close(pair[1]);

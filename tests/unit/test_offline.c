@@ -123,6 +123,51 @@ static void test_healthy(void **state)
 	assert_int_equal(found.count, 0);
 }
 
+static void put_gauge(struct store *store, uint64_t start_ns, const char *object, const char *name, double value)
+{
+	store_put_gauges(store, &(struct row_gauges){.start_ns = field_time((int64_t)start_ns),
+					.duration_ns = field_duration(NSEC_PER_SEC),
+					.source = field_text("test"),
+					.object = field_text(object),
+					.name = field_text(name),
+					.value = field_real(value),
+					.unit = field_text("1")});
+}
+
+/* What hardware said of itself, in the tables of the daemon. */
+static void test_hardware(void **state)
+{
+	static struct off_found found;
+	struct store *store;
+
+	(void)state;
+	off_make("job", false, true);
+	store = off_store("node-a");
+	store_put_cards(store, &(struct row_cards){.object = field_text("GPU-00001111"),
+				       .pci = field_text("0000:3b:00.0"),
+				       .minor = field_int(1),
+				       .card_key = field_int(1)});
+	put_gauge(store, off.begin_ns + 20 * NSEC_PER_SEC, "eth0", "link_changes", 4);
+	put_gauge(store, off.begin_ns + 20 * NSEC_PER_SEC, "cpu0", "busy", 0.5);
+	put_gauge(store, off.begin_ns + 21 * NSEC_PER_SEC, "eth0", "link_changes", 6);
+	store_put_kernel_messages(store, &(struct row_kernel_messages){
+						 .start_ns = field_time((int64_t)off.begin_ns + 30 * (int64_t)NSEC_PER_SEC),
+						 .kind = field_text("xid"),
+						 .object = field_text("0000:3b:00"),
+						 .number = field_int(31),
+						 .message = field_text("NVRM: Xid (PCI:0000:3b:00): 31, pid=1")});
+	assert_int_equal(store_flush(store, realtime_ns()), 0);
+	store_close(store);
+	off_write("node-a", 0, OFF_RANKS - 1, 0);
+	analyze((const char *const[]){"node-a", NULL}, &all, &found);
+	assert_int_equal(found.count, 2);
+	assert_string_equal(found.finding[0].sentence, "network port eth0 of node-a loses its link (once)");
+	assert_int_equal(found.finding[0].since_ns, off.begin_ns + 21 * NSEC_PER_SEC);
+	assert_string_equal(
+		found.finding[1].sentence, "card 1 of node-a (ranks 1,3) reports Xid 31 (GPU memory page fault)");
+	assert_int_equal(found.finding[1].since_ns, off.begin_ns + 30 * NSEC_PER_SEC);
+}
+
 static void nodes(int64_t skew_ns, bool ops)
 {
 	static struct off_found found;
@@ -180,6 +225,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_parity_stages, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_parity_ops, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_hardware, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes_skew, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes_stages, store_setup, store_teardown),

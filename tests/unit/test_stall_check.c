@@ -24,14 +24,14 @@ static uint64_t next(const void *arg)
 	return fake->fed ? UINT64_MAX : BEGIN_NS;
 }
 
-static int feed(void *arg, struct align *align, char *error, size_t error_size)
+static int feed(void *arg, const struct source_sink *sink, char *error, size_t error_size)
 {
 	struct fake *fake = arg;
 
 	(void)error;
 	(void)error_size;
 	fake->process = align_rank_new(
-		align, &(struct align_rank){
+		sink->align, &(struct align_rank){
 				.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
 	fake->fed = true;
 	return 0;

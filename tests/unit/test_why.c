@@ -298,6 +298,40 @@ static void intervals_of_the_thread(void **state)
 	why_free(why);
 }
 
+/* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by 30. */
+static void sleep_that_pays(void **state)
+{
+	struct why *why = new_why(1, SINCE_NS);
+	struct why_result result;
+	double sum_ns = 0;
+
+	(void)state;
+	usual_steps(why, 20);
+	usual_step();
+	grow(1, ACTIVITY_FORWARD, 30 * MS);
+	end_step(why, 1);
+	assert_int_equal(why_choose(why, 1), 0);
+	assert_int_equal(why_covered(why, BEGIN_NS, SINCE_NS + 200 * MS), 0);
+	for (uint64_t at_ns = BEGIN_NS; at_ns < SINCE_NS; at_ns += 100 * MS) {
+		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, at_ns, at_ns + 40 * MS}), 0);
+		assert_int_equal(why_off(why, &(struct why_off){at_ns, at_ns + 30 * MS, 0, 0, ""}), 0);
+	}
+	assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, SINCE_NS, SINCE_NS + 70 * MS}), 0);
+	assert_int_equal(
+		why_off(why, &(struct why_off){SINCE_NS, SINCE_NS + 60 * MS, 60 * MS, 77, "burner"}), 0);
+	assert_int_equal(why_explain(why, &result), 0);
+	assert_true(result.thread_known);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 60);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->excess_ns, 30);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->usual_ns, 30);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->excess_ns, 0);
+	for (size_t i = 0; i < result.parts; i++)
+		sum_ns += result.part[i].excess_ns;
+	near(sum_ns, 30);
+	assert_int_equal(result.part[0].kind, WHY_READY);
+	why_free(why);
+}
+
 /* As long asleep as usual: that another thread is ready meanwhile costs nothing. */
 static void asleep_as_usual(void **state)
 {
@@ -418,6 +452,7 @@ int main(void)
 		cmocka_unit_test(the_usual_step),
 		cmocka_unit_test(samples),
 		cmocka_unit_test(intervals_of_the_thread),
+		cmocka_unit_test(sleep_that_pays),
 		cmocka_unit_test(asleep_as_usual),
 		cmocka_unit_test(intervals_of_too_few_steps),
 		cmocka_unit_test(operations),

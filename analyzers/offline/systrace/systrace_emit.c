@@ -183,13 +183,13 @@ static uint64_t systrace_emit_next(const void *arg)
 	return feed->next < feed->events.count ? feed->events.event[feed->next].end_ns : UINT64_MAX;
 }
 
-static int feed_next(void *arg, struct align *align, char *error, size_t error_size)
+static int feed_next(void *arg, const struct source_sink *sink, char *error, size_t error_size)
 {
 	struct systrace_feed *feed = arg;
 
 	(void)error;
 	(void)error_size;
-	systrace_emit_publish(feed, &feed->events.event[feed->next++], align);
+	systrace_emit_publish(feed, &feed->events.event[feed->next++], sink->align);
 	return 0;
 }
 
