@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts programs in a thread. The caller of fork() waits until the child executes its program, and both wait where the
+ * kernel holds every fork of the node (uprobes being attached, a move between control groups): the loop may not.
+ */
+#ifndef RANKTRACE_DAEMON_WORKER_SPAWNER_H
+#define RANKTRACE_DAEMON_WORKER_SPAWNER_H
+
+#include <sys/types.h>
+
+struct event_base;
+struct spawner;
+struct spawner_job;
+
+/* From the loop, once a job. result: pid, which the caller waits for, or negative errno. */
+typedef void (*spawner_done)(void *arg, pid_t result);
+
+int spawner_new(struct event_base *base, struct spawner **ret);
+/* Waits for nothing; what has not started does not start. No callback is called. Children of a worker end with the thread. */
+struct spawner *spawner_free(struct spawner *spawner);
+
+/* As spawn_program(); everything is copied, fd duplicated. */
+int spawner_start(struct spawner *spawner, char *const *argv, char *const *environment, int fd, int to,
+	spawner_done done, void *arg, struct spawner_job **ret);
+/* The callback is not called any more; the child is killed if it started. Only before the callback. */
+void spawner_cancel(struct spawner *spawner, struct spawner_job *job);
+
+#endif
