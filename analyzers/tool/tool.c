@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/tool/tool.h"
+#include "analyzers/base/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +14,6 @@
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
-#define NSEC_PER_SEC 1000000000ULL
 #define WARNINGS_MAX 256 /* distinct warnings remembered */
 
 static const char *tool_verb = "tool";
@@ -74,6 +74,11 @@ int tool_see_help(void)
 	return tool_fail(2, "tracectl help %s shows its options", tool_verb);
 }
 
+int tool_fail_write(const char *path, int error)
+{
+	return tool_fail(1, "cannot write %s: %s", path, error == -EISDIR ? "it is a folder" : strerror(-error));
+}
+
 int tool_written(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
@@ -108,10 +113,7 @@ int tool_state_dir(const char *named, const char **ret)
 
 uint64_t tool_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static int tool_parse_date(const char *text, uint64_t *ret_ns)
