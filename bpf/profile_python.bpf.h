@@ -22,6 +22,7 @@ struct profile_scratch {
 	struct rt_profile_stack_event record;
 	struct rt_profile_python python;
 	uint64_t pthread; /* of the current thread */
+	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* addresses; 0: of a sample on a CPU */
 	/* The search for the thread's state. */
 	uint64_t interp, state, found, found_interp;
 	/* The walk. */
