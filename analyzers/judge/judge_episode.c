@@ -150,8 +150,9 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN;
 
 	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
+		/* Whoever waits for pages waits for a CPU, too, each time that one has come. */
 		static const enum judge_host order[] = {
-			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_RUN_DELAY, JUDGE_FAULTS, JUDGE_LAUNCH_GAP};
+			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_FAULTS, JUDGE_RUN_DELAY, JUDGE_LAUNCH_GAP};
 
 		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost &&

@@ -559,8 +559,11 @@ static void major_faults_are_the_cause(void **state)
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
 			script.host[r].major_faults = 1;
+		for (int r = 0; r < 4; r++)
+			script.host[r].run_delay_ns = 1000000;
 		script_run(LEARN_S);
 		script.host[1].major_faults += most ? 21 : 11;
+		script.host[1].run_delay_ns = 1000000 + (most ? 25000000ULL : 0); /* after each of them it waits for a CPU */
 		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
 		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_FAULTS : CAUSE_PYTHON);
 		script_end();
