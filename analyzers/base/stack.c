@@ -277,7 +277,7 @@ static void stack_find_alone(const struct stack_thread *threads, struct stack_gr
 	if (mains < 2)
 		return;
 	if (outside == 1)
-		out->alone = true;
+		out->alone = out->missing = true;
 	else if (ones == 1 && most > 1)
 		one->alone = true;
 }

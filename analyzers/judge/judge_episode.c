@@ -91,18 +91,14 @@ static double episode_growth(const struct judge_episode *episode)
 	return episode->lost > 0 && episode->base > 0 ? episode->lost / episode->base : 0;
 }
 
-static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
+/* known_s: that the job was known for before. */
+static enum finding_severity severity_at(
+	const struct judge *judge, enum finding_kind kind, double growth, uint64_t lasts_ns, double known_s)
 {
-	uint64_t lasts_ns = episode->finding.until_ns - episode->finding.since_ns;
-	double growth = episode_growth(episode);
 	/* Nobody to compare with: only the job's own history. */
-	bool sure = episode->finding.kind != FINDING_SLOW_JOB || growth >= 0.5 ||
-		    episode->known >= KNOWN_TIMES * (double)lasts_ns * NS;
+	bool sure = kind != FINDING_SLOW_JOB || growth >= 0.5 || known_s >= KNOWN_TIMES * (double)lasts_ns * NS;
 
-	if (episode->finding.kind == FINDING_IMBALANCE)
-		return SEVERITY_INFO;
-
-	if (episode->finding.kind == FINDING_SLOW_JOB && growth < judge->options.job_growth)
+	if (kind == FINDING_IMBALANCE || (kind == FINDING_SLOW_JOB && growth < judge->options.job_growth))
 		return SEVERITY_INFO;
 	for (size_t i = 0; i < JUDGE_GRADES; i++) {
 		const struct judge_grade *grade = &judge->options.grade[i];
@@ -112,6 +108,13 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 			return grade->severity;
 	}
 	return SEVERITY_INFO;
+}
+
+static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
+{
+	const struct finding *finding = &episode->finding;
+
+	return severity_at(judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 }
 
 static const struct {
@@ -147,8 +150,9 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN;
 
 	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
+		/* Whoever waits for pages waits for a CPU, too, each time that one has come. */
 		static const enum judge_host order[] = {
-			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_RUN_DELAY, JUDGE_FAULTS, JUDGE_LAUNCH_GAP};
+			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_FAULTS, JUDGE_RUN_DELAY, JUDGE_LAUNCH_GAP};
 
 		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost &&
@@ -467,17 +471,19 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
-/* What would open by itself, and loses at least twice what the episode has lost before, is another one; not in an episode's
- * first seconds: its steps may differ. */
+/* What would be announced by itself, and loses at least twice what the episode has lost before, is another one; not in an
+ * episode's first seconds: its steps may differ. */
 static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
 {
-	double before = (double)watch->rise.onset_ns * NS - (double)watch->episode->finding.since_ns * NS;
+	const struct judge_span *rise = &watch->rise;
+	const struct finding *finding = &watch->episode->finding;
 
-	if (!(watch->rise.steps > 0) || watch->rise.lost < limit_of(judge, watch))
+	if (!(rise->steps > 0) || rise->lost < limit_of(judge, watch))
 		return false;
-	if (before >= judge_quiet_s(judge))
-		return true;
-	watch->span = watch->rise; /* what the next one is compared with */
+	if ((double)(rise->onset_ns - finding->since_ns) * NS >= judge_quiet_s(judge))
+		return severity_at(judge, finding->kind, rise->cost / rise->base, judge->now_ns - rise->onset_ns,
+			       (double)(rise->onset_ns - judge->first_ns) * NS) > SEVERITY_INFO;
+	watch->span = *rise; /* what the next one is compared with */
 	watch->rise = (struct judge_span){0};
 	return false;
 }
@@ -490,6 +496,7 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 	episode->base -= watch->rise.base - watch->pending_base;
 	episode->finding.until_ns = watch->rise.onset_ns;
 	episode->finding.until_step = watch->rise.onset_step;
+	episode->finding.severity = SEVERITY_INFO; /* without it */
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->span = watch->rise;
 	episode->finding.id = 0; /* not continued */

@@ -170,6 +170,9 @@ struct online_stacks {
 		struct finding last; /* as it was published last, without what stacks show */
 		char sentence[STACK_SENTENCE_BYTES]; /* "": not known yet */
 		char place[64];			     /* of the lone rank; "" if there is none */
+		bool missing;			     /* all others of the job are here, and wait for it: */
+		int32_t rank;
+		char host[64], card[32];
 		uint32_t uid;			     /* of the ranks */
 		uint64_t time_ns;		     /* when they were taken */
 	} hang[ONLINE_STACKS_MAX];

@@ -12,6 +12,7 @@
 #include "daemon/store/store.h"
 
 #define ONLINE_STACKS_ROWS_MAX 4096	 /* of one time: 8 ranks of 400 threads, and children */
+#define ONLINE_STACKS_SURE 0.9 /* as of a rank in a stage that holds no wait, while others wait */
 #define ONLINE_STACKS_FRAMES_BYTES 16384 /* of a row; outer frames are left out beyond */
 
 /* Under way. The daemon may stop meanwhile: online is then gone, and context->findings NULL. */
@@ -127,6 +128,28 @@ static bool online_stacks_thread(
 	return true;
 }
 
+static const struct online_process *online_stacks_process(const struct online *online, const char *job, int32_t rank)
+{
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance && online->slot[i].rank == rank && streq(online->slot[i].job, job))
+			return &online->slot[i];
+	return NULL;
+}
+
+/* The rank that is missing, if all ranks of its job are among those that were seen: of others nobody knows. */
+static void online_stacks_note(struct online *online, int at, int32_t number, size_t seen)
+{
+	const struct online_process *process = online_stacks_process(online, online->stacks.hang[at].last.job, number);
+	const struct rank *rank = process ? ranks_by_pid(online->context->ranks, process->pid) : NULL;
+
+	online->stacks.hang[at].missing = rank && process->world_size == seen;
+	if (!online->stacks.hang[at].missing)
+		return;
+	online->stacks.hang[at].rank = number;
+	(void)copy_text(online->stacks.hang[at].host, sizeof(online->stacks.hang[at].host), rank->host);
+	(void)copy_text(online->stacks.hang[at].card, sizeof(online->stacks.hang[at].card), rank->env.card);
+}
+
 /* Main threads of ranks say who is alone. */
 static void online_stacks_judge(struct online *online, int at, const struct stack_thread *main, size_t mains)
 {
@@ -135,11 +158,15 @@ static void online_stacks_judge(struct online *online, int at, const struct stac
 
 	stack_sentence(main, mains, online->stacks.hang[at].sentence);
 	online->stacks.hang[at].place[0] = 0;
+	online->stacks.hang[at].missing = false;
 	if (!stack_groups_new(main, mains, &groups))
 		return;
-	if (groups.groups && groups.group[0].alone)
-		(void)copy_text(online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place),
-			stack_place(&main[groups.order[groups.group[0].first]], place));
+	if (groups.groups && groups.group[0].alone) {
+		const struct stack_thread *lone = &main[groups.order[groups.group[0].first]];
+
+		(void)copy_text(online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place), stack_place(lone, place));
+		online_stacks_note(online, at, lone->rank, groups.group[0].missing ? mains : 0);
+	}
 	stack_groups_free(&groups);
 }
 
@@ -264,12 +291,26 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 		online_stacks_start(online, finding);
 }
 
+/* Stages that do not show who keeps whom waiting name nobody. */
+static void online_stacks_name(const struct online *online, int at, struct finding *finding)
+{
+	if (!online->stacks.hang[at].missing || finding->rank >= 0 || finding->cause != CAUSE_UNKNOWN)
+		return;
+	finding->rank = online->stacks.hang[at].rank;
+	finding->cause = CAUSE_MISSING;
+	finding->confidence = ONLINE_STACKS_SURE;
+	(void)copy_text(finding->host, sizeof(finding->host), online->stacks.hang[at].host);
+	(void)copy_text(finding->card, sizeof(finding->card), online->stacks.hang[at].card);
+	finding_write_sentence(finding);
+}
+
 void online_stacks_add(const struct online *online, struct finding *finding)
 {
 	int at = online_stacks_find(online, finding->id);
 
 	if (at < 0 || finding->kind != FINDING_HANG || !online->stacks.hang[at].sentence[0])
 		return;
+	online_stacks_name(online, at, finding);
 	text_append(finding->sentence, sizeof(finding->sentence), "; %s", online->stacks.hang[at].sentence);
 	if (online->stacks.hang[at].place[0])
 		finding_add(finding, "stack", "1", 1, NAN, online->stacks.hang[at].place);

@@ -20,6 +20,7 @@ start() {
 	children+=($!)
 }
 for rank in 0 1 2; do start "$rank" 3 train "$work/gate"; done
+for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair; done
 start 10 20 lock
 start 11 20 loop
 start 12 20 stop
@@ -61,6 +62,13 @@ stored() {
 }
 wait_for 10 stored || fail "the stacks of the three ranks are not stored: $(query "select finding, rank, main from stacks")"
 grep -q 'stack of rank 1, which is alone' <<<"$("$tracectl" findings --all --verbose)" || fail "findings --verbose shows no stack"
+
+# Of two ranks of which one has begun a step, stages name nobody; the stacks do.
+named() {
+	[ "$(query "select count(*) from findings where kind = 'hang' and rank = 1 and cause = 'missing' and host is not null
+		and sentence like '%rank 1 is alone in hold_lock (stuck.py:$(line lock))%'")" -ge 1 ]
+}
+wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)"
 
 # Bad input, and other users.
 refused() {

@@ -201,6 +201,21 @@ static void a_much_larger_one_within_another_is_its_own(void **state)
 	}
 }
 
+/* A fault that varies: what is larger would not be announced by itself, so it is not taken out. */
+static void what_is_not_announced_is_not_its_own(void **state)
+{
+	(void)state;
+	for (int after = 8; after <= 14; after += 6) {
+		begin(4);
+		script_run(100);
+		fault(ACTIVITY_DATALOADER, 10 * MS, 15);
+		fault(ACTIVITY_DATALOADER, 25 * MS, after);
+		script_run(20);
+		script_expect(after < 10 ? 1 : 2);
+		script_end();
+	}
+}
+
 /* It takes four seconds until it has its size. */
 static void one_that_grows_in_its_first_seconds_is_one(void **state)
 {
@@ -544,8 +559,11 @@ static void major_faults_are_the_cause(void **state)
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
 			script.host[r].major_faults = 1;
+		for (int r = 0; r < 4; r++)
+			script.host[r].run_delay_ns = 1000000;
 		script_run(LEARN_S);
 		script.host[1].major_faults += most ? 21 : 11;
+		script.host[1].run_delay_ns = 1000000 + (most ? 25000000ULL : 0); /* after each of them it waits for a CPU */
 		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
 		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_FAULTS : CAUSE_PYTHON);
 		script_end();
@@ -635,6 +653,7 @@ int main(void)
 		cmocka_unit_test(a_much_smaller_one_is_another),
 		cmocka_unit_test(a_much_larger_one_is_another),
 		cmocka_unit_test(a_much_larger_one_within_another_is_its_own),
+		cmocka_unit_test(what_is_not_announced_is_not_its_own),
 		cmocka_unit_test(one_that_grows_in_its_first_seconds_is_one),
 		cmocka_unit_test(the_cause_counts_from_the_begin),
 		cmocka_unit_test(small_growth_is_no_finding),

@@ -52,7 +52,7 @@ static void test_alone(void **state)
 	threads[4].thread_id = 999;
 	assert_true(stack_groups_new(threads, COUNT(threads), &groups));
 	assert_int_equal(groups.groups, 3);
-	assert_true(groups.group[0].alone);
+	assert_true(groups.group[0].alone && groups.group[0].missing);
 	assert_int_equal(groups.order[groups.group[0].first], 1);
 	assert_int_equal(groups.group[1].count, 3);
 	assert_false(groups.group[1].alone);
@@ -73,6 +73,18 @@ static void test_two(void **state)
 	(void)state;
 	stack_sentence(threads, COUNT(threads), sentence);
 	assert_non_null(strstr(sentence, "rank 0 is alone in burn (gpt.py:54) and is stopped; 1 other is in all_reduce"));
+}
+
+/* One that is elsewhere, while the others are together and outside of communication: they wait for nobody. */
+static void test_alone_and_not_missing(void **state)
+{
+	const struct stack_thread threads[] = {MAIN(0, burns, "R"), MAIN(1, burns, "R"), MAIN(2, reduces, "S")};
+	struct stack_groups groups;
+
+	(void)state;
+	assert_true(stack_groups_new(threads, COUNT(threads), &groups));
+	assert_true(groups.group[0].alone && !groups.group[0].missing);
+	stack_groups_free(&groups);
 }
 
 /* Nobody is alone where all are together, or each is elsewhere, or there is one rank. */
@@ -199,6 +211,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_alone),
 		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_alone_and_not_missing),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_jobs),
 		cmocka_unit_test(test_text),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that get stuck in known places: stuck.py KIND [FIFO]. train: three ranks over gloo, rank 1 reads a FIFO in step 5."""
+"""Ranks that get stuck in known places: stuck.py KIND [FIFO]. train: three ranks over gloo, rank 1 reads a FIFO; pair:
+two that send, and no mark shows where: rank 1 begins no step."""
 import ctypes
 import os
 import signal
@@ -57,8 +58,29 @@ def train(path):
             read_batch(path)
 
 
+def pair():
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(8))], lr=0.1)
+    for step in range(1000):
+        if step == 100 and dist.get_rank() == 1:
+            hold_lock()
+        optimizer.zero_grad()
+        time.sleep(0.02)
+        if dist.get_rank() == 0:
+            dist.send(torch.zeros(8), 1)
+            dist.recv(torch.zeros(8), 1)
+        else:
+            dist.recv(torch.zeros(8), 0)
+            dist.send(torch.zeros(8), 0)
+        optimizer.step()
+
+
 if sys.argv[1] == "train":
     train(sys.argv[2])
+elif sys.argv[1] == "pair":
+    pair()
 elif sys.argv[1] == "lock":
     hold_lock()
 elif sys.argv[1] == "loop":
