@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queries are rows: an expression, and what a sample of it fills in. ranktrace_rank_info says which ranks live; samples of
- * others are left out. The usual is the median over the window, so that what is slow for less than half of it does not count.
+ * others are left out. The usual is the lower quartile over the window: what is slow for less than three quarters of it
+ * does not count, and a rank that was slow then waited little, so that it is accused less, not more.
  */
 #include "analyzers/fleet/fleet_store.h"
 
@@ -368,13 +369,13 @@ static const struct fleet_query fleet_queries[] = {
 	{"ranktrace_build_info", fleet_on_node},
 	{"max by (job, rank, instance, card) (ranktrace_rank_info$m)", fleet_on_rank},
 	{"ranktrace:rank_step:seconds$m", fleet_on_step},
-	{"quantile_over_time(0.5, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
 	{"ranktrace:rank_activity:seconds$m", fleet_on_activity},
-	{"quantile_over_time(0.5, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
 	{"ranktrace:rank_operations:seconds$m", fleet_on_operations},
-	{"quantile_over_time(0.5, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
 	{"ranktrace:node_operation:seconds$m", fleet_on_operation},
-	{"quantile_over_time(0.5, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
+	{"quantile_over_time(0.25, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
 	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost},
 	{"ranktrace_finding_info$m", fleet_on_finding},
 	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost},

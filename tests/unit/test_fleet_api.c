@@ -275,7 +275,7 @@ static void samples_become_a_table(void **state)
 	fleet_free(&fleet);
 	/* A name is a text of the query, never a part of it. */
 	assert_string_equal(asked[2], "ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[3], "quantile_over_time(0.5, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
+	assert_string_equal(asked[3], "quantile_over_time(0.25, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
 }
 
 static int refuse(void *arg, const char *of, json_t **ret, char *error, size_t size)
