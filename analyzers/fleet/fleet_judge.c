@@ -276,7 +276,7 @@ static int fleet_view_grown(struct fleet_view *view)
 		fleet_view_group(view, view->growth);
 		return 0;
 	}
-	if (view->growth < FLEET_JOB_GROWTH * view->usual || fleet_view_link(view))
+	if (fleet_view_link(view) || view->growth < FLEET_JOB_GROWTH * view->usual)
 		return 0;
 	verdict = fleet_view_add(view, FLEET_JOB, view->growth);
 	if (!verdict)

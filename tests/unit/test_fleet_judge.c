@@ -116,6 +116,12 @@ static void the_network_between_two_nodes_is_named(void **state)
 	assert_int_equal(fleet_script.verdict[0].node[1], 21);
 	assert_non_null(strstr(fleet_script.sentence,
 		"communication between node-20 and node-21 slows job gpt by 15 %: send of pipeline takes 160 ms a step, 10 ms before"));
+	/* Less than what is said of a job is said of a link. */
+	fleet_script.link = 0.08;
+	fleet_script_judge();
+	assert_int_equal(fleet_script.verdicts, 1);
+	assert_int_equal(fleet_script.verdict[0].kind, FLEET_LINK);
+	fleet_script.link = 0.15;
 	/* All nodes alike: it is the job's. */
 	fleet_script.link_first = 0;
 	fleet_script.link_nodes = 64;
