@@ -95,9 +95,9 @@ static int cmd_fleet_open(struct cmd_fleet *cmd)
 	return r < 0 ? tool_fail(r == -EINVAL ? 2 : 1, "%s", error) : 0;
 }
 
-static int cmd_fleet_ask(void *arg, const char *query, json_t **ret, char *error, size_t size)
+static int cmd_fleet_ask(void *arg, const char *query, double time_s, json_t **ret, char *error, size_t size)
 {
-	return fleet_api_query(arg, query, ret, error, size);
+	return fleet_api_query(arg, query, time_s, ret, error, size);
 }
 
 /* Verdicts of all jobs, in one array: FLEET_VERDICTS_MAX a job. */

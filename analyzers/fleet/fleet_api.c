@@ -220,13 +220,15 @@ static int fleet_api_parse(struct fleet_api *api, long status, json_t **ret, cha
 	return r;
 }
 
-int fleet_api_query(struct fleet_api *api, const char *query, json_t **ret, char *error, size_t size)
+int fleet_api_query(struct fleet_api *api, const char *query, double time_s, json_t **ret, char *error, size_t size)
 {
-	char *escaped = curl_easy_escape(api->curl, query, 0), *form = NULL;
+	char *escaped = curl_easy_escape(api->curl, query, 0), *form = NULL, at[48] = "";
 	long status = 0;
 	CURLcode code;
 
-	if (!escaped || asprintf(&form, "query=%s", escaped) < 0) {
+	if (time_s > 0)
+		snprintf(at, sizeof(at), "&time=%.3f", time_s);
+	if (!escaped || asprintf(&form, "query=%s%s", escaped, at) < 0) {
 		curl_free(escaped);
 		snprintf(error, size, "out of memory");
 		return -ENOMEM;

@@ -26,6 +26,7 @@
 /* Of the others' own parts: 10,240 ranks, four readings a minute and a year make 6 of normal noise rare; tails are heavier. */
 #define FLEET_SPREADS 6
 #define FLEET_NOISE 0.84    /* quantile of what is clipped at 0: one deviation of what was not */
+#define FLEET_EARLY 0.01    /* of the ranks, that show no growth yet: of more, whoever is slow may be among them */
 #define FLEET_PEER_MANY 16  /* ranks or nodes: of fewer, each may be a stage of its own, which differ by design */
 
 struct fleet_view {
@@ -275,8 +276,7 @@ static int fleet_view_grown(struct fleet_view *view)
 		fleet_view_group(view, view->growth);
 		return 0;
 	}
-	/* Who is to be named may be among those that are not seen yet. */
-	if (view->early || view->growth < FLEET_JOB_GROWTH * view->usual || fleet_view_link(view))
+	if (fleet_view_link(view) || view->growth < FLEET_JOB_GROWTH * view->usual)
 		return 0;
 	verdict = fleet_view_add(view, FLEET_JOB, view->growth);
 	if (!verdict)
@@ -427,7 +427,10 @@ static int fleet_view(struct fleet_view *view)
 			int r;
 
 			fleet_view_align(view);
-			r = view->n > 1 ? fleet_view_grown(view) : 0;
+			/* Who is to be named, or a part of it, may be among those that do not show it yet. */
+			if (view->n < 2 || (double)view->early > FLEET_EARLY * (double)size)
+				return 0;
+			r = fleet_view_grown(view);
 			if (r < 0 || *view->verdicts)
 				return r;
 		}

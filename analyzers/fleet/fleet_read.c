@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queries are rows: an expression, and what a sample of it fills in. ranktrace_rank_info says which ranks live; samples of
- * others are left out. The usual is the median over the window, so that what is slow for less than half of it does not count.
+ * others are left out. The usual is the lower quartile over the window: what is slow for less than three quarters of it
+ * does not count, and a rank that was slow then waited little, so that it is accused less, not more.
  */
 #include "analyzers/fleet/fleet_store.h"
 
@@ -18,6 +19,8 @@
 #define FLEET_QUERY_BYTES 2048
 #define FLEET_POINTS 60 /* of the window, whatever its length: so many samples of a series are read */
 
+#define FLEET_TIME_MAX_S 1e11 /* the year 5138: what a store may say without harm */
+
 /* Positions by key: open addressing, sized so that half of it is free. */
 struct fleet_index {
 	uint32_t *slot; /* position plus one */
@@ -28,7 +31,7 @@ struct fleet_reading {
 	const struct fleet_read_options *options;
 	struct fleet *fleet;
 	struct fleet_index ranks, nodes, jobs, operations;
-	size_t left_out; /* samples that are not what they should be */
+	double time_s;
 };
 
 struct fleet_query {
@@ -172,6 +175,14 @@ static struct fleet_rank *fleet_read_rank(struct fleet_reading *reading, const j
 		return NULL;
 	slot = *fleet_rank_slot(reading, &who);
 	return slot ? &reading->fleet->rank[slot - 1] : NULL;
+}
+
+/* The newest evaluation of the rules that is complete: while the next one runs, some of its series are new and some are not. */
+static int fleet_on_time(struct fleet_reading *reading, const json_t *labels, double value)
+{
+	(void)labels;
+	reading->time_s = value > 0 && value < FLEET_TIME_MAX_S ? value : 0;
+	return 0;
 }
 
 static int fleet_on_node(struct fleet_reading *reading, const json_t *labels, double value)
@@ -363,18 +374,19 @@ static int fleet_on_finding_age(struct fleet_reading *reading, const json_t *lab
 	return 0;
 }
 
-/* In this order: who lives first. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
+/* In this order: the time of all others, then who lives. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
 static const struct fleet_query fleet_queries[] = {
+	{"max(ranktrace:rules:seconds)", fleet_on_time},
 	{"ranktrace_build_info", fleet_on_node},
 	{"max by (job, rank, instance, card) (ranktrace_rank_info$m)", fleet_on_rank},
 	{"ranktrace:rank_step:seconds$m", fleet_on_step},
-	{"quantile_over_time(0.5, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
 	{"ranktrace:rank_activity:seconds$m", fleet_on_activity},
-	{"quantile_over_time(0.5, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
 	{"ranktrace:rank_operations:seconds$m", fleet_on_operations},
-	{"quantile_over_time(0.5, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
+	{"quantile_over_time(0.25, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
 	{"ranktrace:node_operation:seconds$m", fleet_on_operation},
-	{"quantile_over_time(0.5, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
+	{"quantile_over_time(0.25, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
 	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost},
 	{"ranktrace_finding_info$m", fleet_on_finding},
 	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost},
@@ -435,7 +447,7 @@ static int fleet_read_query(struct fleet_reading *reading, const struct fleet_qu
 	int r;
 
 	fleet_expression(reading->options, query->expression, expression, sizeof(expression));
-	r = ask(arg, expression, &samples, error, size);
+	r = ask(arg, expression, reading->time_s, &samples, error, size);
 	if (r < 0)
 		return r;
 	json_array_foreach(samples, i, sample) {

@@ -29,10 +29,10 @@ struct fleet_api;
 int fleet_api_open(const struct fleet_api_options *options, struct fleet_api **ret, char *error, size_t size);
 struct fleet_api *fleet_api_close(struct fleet_api *api);
 /*
- * The array of samples: {"metric": {label: text}, "value": [time, "number"]}. The caller releases it. -EHOSTUNREACH, -ETIMEDOUT:
+ * At a time of the store's clock; 0: now. The array of samples: {"metric": {label: text}, "value": [time, "number"]}. The caller releases it. -EHOSTUNREACH, -ETIMEDOUT:
  * nothing answers, or not in time; -EACCES, -EFBIG, -EPROTO, -ENOMEM, -EINVAL: the store refuses the query.
  */
-int fleet_api_query(struct fleet_api *api, const char *query, json_t **ret, char *error, size_t size);
+int fleet_api_query(struct fleet_api *api, const char *query, double time_s, json_t **ret, char *error, size_t size);
 
 /* What exceeds these is refused. */
 #define FLEET_RANKS_MAX 65536
@@ -47,7 +47,7 @@ struct fleet_read_options {
 };
 
 /* Of fleet_api_query(), or of a test: the samples of a query. */
-typedef int (*fleet_ask)(void *arg, const char *query, json_t **ret, char *error, size_t size);
+typedef int (*fleet_ask)(void *arg, const char *query, double time_s, json_t **ret, char *error, size_t size);
 
 /* Fills fleet, which is empty; the caller frees it, on failure too. As fleet_api_query(); -E2BIG: more than the limits. */
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size);

@@ -105,6 +105,7 @@ void metrics_of_rank(const struct metrics_gather *gather, struct metrics_page *p
 		metrics_labels_add(&labels, "node", gather->context->host);
 		metrics_labels_add(&labels, "card", rank->env.card);
 		metrics_labels_add(&labels, "pod", rank->env.pod);
+		metrics_labels_add(&labels, "pod_uid", rank->pod_uid);
 		metrics_labels_add(&labels, "container", rank->container);
 		metrics_labels_add_number(&labels, "uid", rank->uid);
 		metrics_page_count(page, &labels, 1);

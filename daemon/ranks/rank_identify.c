@@ -299,6 +299,7 @@ static void read_cgroup(const struct ranks *ranks, struct rank *rank)
 	rank_cgroup_parse(text, &cgroup);
 	memcpy(rank->cgroup, cgroup.path, sizeof(rank->cgroup));
 	memcpy(rank->container, cgroup.container, sizeof(rank->container));
+	memcpy(rank->pod_uid, cgroup.pod_uid, sizeof(rank->pod_uid));
 	if (!rank->env.pod[0])
 		memcpy(rank->env.pod, cgroup.pod_uid, sizeof(cgroup.pod_uid));
 }

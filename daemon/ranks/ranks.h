@@ -49,6 +49,7 @@ struct rank {
 	char host[65];
 	char cgroup[256];
 	char container[65];       /* id from the cgroup path, "" if none */
+	char pod_uid[37];	  /* the same, with dashes */
 	char exe[256];
 	char command[256];	  /* arguments joined by blanks, secrets masked, truncated */
 	uint64_t first_seen_ns;   /* UTC */

@@ -19,14 +19,20 @@ alerting() {
 a = [x for x in json.load(sys.stdin)["data"]["alerts"] if x["state"] == "firing"]
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
+# fleet EXPRESSION: on the object of tracectl fleet as o.
+fleet() {
+	"$tracectl" fleet --url "http://$api" --since 2m --json >"$work/fleet.json" || return 1
+	"$python_here" -c 'import json, sys; o = json.load(open(sys.argv[1])); sys.exit(not eval(sys.argv[2]))' "$work/fleet.json" "$1"
+}
 started() { stepping "${pids[0]}" 150 && learned "${pids[0]}" && learned "${pids[1]}"; }
 
 mkdir "$work/textfile"
 e2e_start "metrics.listen=$metrics" "metrics.textfile=$work/textfile" findings.raise=no
 "$tracectl" set L1=on >/dev/null
+sed 's/interval: 15s/interval: 1s/' "$source_dir/packaging/prometheus/ranktrace-fleet.rules.yml" >"$work/fleet.yml"
 cat >"$work/prometheus.yml" <<YML
 global: {scrape_interval: 1s, evaluation_interval: 1s}
-rule_files: ["$source_dir/packaging/prometheus/ranktrace.rules.yml"]
+rule_files: ["$source_dir/packaging/prometheus/ranktrace.rules.yml", "$work/fleet.yml"]
 scrape_configs:
   - {job_name: ranktrace, honor_labels: true, static_configs: [{targets: ["$metrics"]}]}
 YML
@@ -53,6 +59,9 @@ flush
 stored=$(steps_of "${pids[1]}")
 [ "$counted" -le "$stored" ] && [ "$counted" -gt $((stored - 150)) ] || fail "$counted steps in Prometheus, $stored in the store"
 
+usual='o["fleet"] == [] and [(x["job"], x["ranks"], x["nodes"]) for x in o["jobs"]] == [("metrics", 2, 1)] and o["jobs"][0]["usual_step_seconds"]'
+wait_for 30 fleet "$usual" || { cat "$work/fleet.json"; fail "tracectl fleet does not show the job"; }
+
 echo "--- rank 1 is slow"
 echo 200 >"$work/dawdle.1"
 slow='[x for x in a if x["labels"]["alertname"] == "RanktraceSlowRank" and x["labels"]["job"] == "metrics" and x["labels"]["rank"] == "1" and x["labels"]["cause"] == "dataloader"]'
@@ -66,6 +75,10 @@ echo "$sentence"
 grep -qF "findings: $sentence" "$work/daemon.log" || fail "the alert's sentence is not one of the journal"
 wait_for 30 nonempty 'rate(ranktrace_rank_wait_seconds_total{rank="0"}[10s]) > on (job) rate(ranktrace_rank_wait_seconds_total{rank="1"}[10s])' ||
 	fail "rank 0 does not wait for rank 1"
+
+blamed='[(x["kind"], x["first_rank"], x["activity"]) for x in o["fleet"]] == [("slow_rank", 1, "dataloader")] and [x["rank"] for x in o["findings"]] == ["1"]'
+wait_for 60 fleet "$blamed" || { cat "$work/fleet.json"; fail "tracectl fleet does not name rank 1"; }
+"$tracectl" fleet --url "http://$api" --since 2m
 
 echo "--- queries of the dashboards"
 "$python_here" - "$api" "$source_dir"/packaging/grafana/*.json <<'PY' || fail "a query of a dashboard"

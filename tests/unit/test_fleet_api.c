@@ -89,7 +89,7 @@ static int query(const char *status, const char *body, size_t bytes_max, json_t 
 	memset(server.request, 0, sizeof(server.request));
 	assert_int_equal(pthread_create(&thread, NULL, serve_one, NULL), 0);
 	assert_int_equal(fleet_api_open(&options, &api, error, 1024), 0);
-	r = fleet_api_query(api, "up{job=\"a&b\"}", ret, error, 1024);
+	r = fleet_api_query(api, "up{job=\"a&b\"}", 1.5, ret, error, 1024);
 	fleet_api_close(api);
 	pthread_join(thread, NULL);
 	return r;
@@ -107,7 +107,7 @@ static void an_answer_is_an_array(void **state)
 	assert_int_equal(json_array_size(samples), 1);
 	json_decref(samples);
 	assert_non_null(strstr(server.request, "POST /prefix/api/v1/query HTTP/1.1"));
-	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D"));
+	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D&time=1.500"));
 }
 
 static void every_failure_is_a_sentence(void **state)
@@ -176,7 +176,7 @@ static void nobody_listens(void **state)
 
 	(void)state;
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
-	assert_int_equal(fleet_api_query(api, "up", &samples, error, sizeof(error)), -EHOSTUNREACH);
+	assert_int_equal(fleet_api_query(api, "up", 0, &samples, error, sizeof(error)), -EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }
@@ -216,11 +216,13 @@ struct answers {
 static char asked[64][2048];
 static size_t n_asked;
 
-static int answer(void *arg, const char *of, json_t **ret, char *error, size_t size)
+static int answer(void *arg, const char *of, double time_s, json_t **ret, char *error, size_t size)
 {
 	const struct answers *rows = arg;
 
 	(void)error, (void)size;
+	/* All queries are of one evaluation. */
+	assert_true(time_s == (n_asked ? 1700000000.25 : 0));
 	snprintf(asked[n_asked++ % 64], sizeof(asked[0]), "%s", of);
 	for (size_t i = 0; rows[i].query; i++)
 		if (strncmp(of, rows[i].query, strlen(rows[i].query)) == 0) {
@@ -237,6 +239,7 @@ static int answer(void *arg, const char *of, json_t **ret, char *error, size_t s
 static void samples_become_a_table(void **state)
 {
 	const struct answers rows[] = {
+		{"max(ranktrace:rules:seconds)", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
 		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
 		/* A rank twice, without a number, and of no job. */
 		{"max by", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
@@ -274,13 +277,13 @@ static void samples_become_a_table(void **state)
 	assert_true(fleet.finding[0].age_seconds == 60);
 	fleet_free(&fleet);
 	/* A name is a text of the query, never a part of it. */
-	assert_string_equal(asked[2], "ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[3], "quantile_over_time(0.5, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
+	assert_string_equal(asked[3], "ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}");
+	assert_string_equal(asked[4], "quantile_over_time(0.25, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
 }
 
-static int refuse(void *arg, const char *of, json_t **ret, char *error, size_t size)
+static int refuse(void *arg, const char *of, double time_s, json_t **ret, char *error, size_t size)
 {
-	(void)arg, (void)of, (void)ret;
+	(void)arg, (void)of, (void)time_s, (void)ret;
 	snprintf(error, size, "no");
 	return -EACCES;
 }

@@ -116,6 +116,12 @@ static void the_network_between_two_nodes_is_named(void **state)
 	assert_int_equal(fleet_script.verdict[0].node[1], 21);
 	assert_non_null(strstr(fleet_script.sentence,
 		"communication between node-20 and node-21 slows job gpt by 15 %: send of pipeline takes 160 ms a step, 10 ms before"));
+	/* Less than what is said of a job is said of a link. */
+	fleet_script.link = 0.08;
+	fleet_script_judge();
+	assert_int_equal(fleet_script.verdicts, 1);
+	assert_int_equal(fleet_script.verdict[0].kind, FLEET_LINK);
+	fleet_script.link = 0.15;
 	/* All nodes alike: it is the job's. */
 	fleet_script.link_first = 0;
 	fleet_script.link_nodes = 64;
@@ -154,6 +160,23 @@ static void nodes_are_scraped_in_turns(void **state)
 	fleet_script.early = 0.8;
 	fleet_script_slow(8, 1, 0.5);
 	fleet_script_expect_nobody();
+	/* A stage of two nodes, of which one does not show it yet, is no slow node. */
+	fleet_script_begin(512);
+	fleet_script.early = 0.8;
+	fleet_script_slow(15 * 8, 16, 0.5);
+	fleet_script_expect_nobody();
+	/* A few ranks of many that do not show it do not matter. */
+	for (size_t late = 4; late <= 8; late += 4) {
+		fleet_script_begin(512);
+		fleet_script_slow(100, 1, 0.5);
+		fleet_script_judge();
+		for (size_t r = 504; r < 504 + late; r++) {
+			fleet_script.fleet.rank[r].step = fleet_script.fleet.rank[r].step_usual;
+			memcpy(fleet_script.fleet.rank[r].act, fleet_script.fleet.rank[r].usual, sizeof(fleet_script.fleet.rank[r].act));
+		}
+		assert_int_equal(fleet_judge(&fleet_script.fleet, 0, fleet_script.verdict, &fleet_script.verdicts), 0);
+		assert_int_equal(fleet_script.verdicts, late == 4);
+	}
 	/* Nor is a node slow because the others' minute is another. */
 	fleet_script_begin(512);
 	for (size_t r = 0; r < 512; r++)

@@ -149,6 +149,9 @@ static void test_where_they_meet(void **state)
 }
 
 #define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define NODE_ID "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define UID_DASHES "11112222-3333-4444-5555-666677778888"
+#define UID_SCORES "11112222_3333_4444_5555_666677778888"
 
 static void test_cgroups(void **state)
 {
@@ -167,6 +170,24 @@ static void test_cgroups(void **state)
 			"/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID
 			".scope",
 			ID, "11112222-3333-4444-5555-666677778888"},
+		/* As recorded: CRI-O with systemd's groups and with its own, containerd on version 1, a node that is a container
+		 * itself (kind), and as seen from a group namespace of a container. */
+		{"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope",
+			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope", ID, UID_DASHES},
+		{"0::/kubepods.slice/kubepods-pod" UID_SCORES ".slice/crio-" ID ".scope/container",
+			"/kubepods.slice/kubepods-pod" UID_SCORES ".slice/crio-" ID ".scope/container", ID, UID_DASHES},
+		{"0::/kubepods/burstable/pod" UID_DASHES "/crio-" ID, "/kubepods/burstable/pod" UID_DASHES "/crio-" ID, ID, UID_DASHES},
+		{"11:memory:/kubepods/pod" UID_DASHES "/" ID "\n10:cpuset:/\n1:name=systemd:/system.slice/containerd.service\n",
+			"/kubepods/pod" UID_DASHES "/" ID, ID, UID_DASHES},
+		{"12:pids:/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope\n0::/\n",
+			"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", ID, UID_DASHES},
+		{"11:cpu:/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES ".slice:cri-containerd:" ID "\n",
+			"/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES ".slice:cri-containerd:" ID, ID, UID_DASHES},
+		{"0::/docker/" NODE_ID "/kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope",
+			"/docker/" NODE_ID "/kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", ID,
+			UID_DASHES},
+		{"0::/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", "/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope",
+			ID, UID_DASHES},
 		{"0::/k:cri-containerd:" ID, "/k:cri-containerd:" ID, ID, ""},
 		{"0::/f" ID "\n", "/f" ID, "", ""}, /* 65 digits are no id */
 		{"garbage\n:\n", "", "", ""},
