@@ -59,6 +59,38 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct thread_struct thread;
+	struct files_struct *files;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct inode {
+	unsigned short i_mode;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
 };
 
 struct task_struct___state {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzers/base/term_table.h"
+#include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 #include "analyzers/finding/finding.h"
 #include "analyzers/offline/store_feed.h"
@@ -41,6 +42,16 @@ static const char usage[] =
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
+#define FILES_SHOWN 3
+#define FILE_BYTES 128 /* of a name of file_calls */
+
+/* Slow calls of the rank on one file, of all its threads, in the chosen time. */
+struct cmd_why_file {
+	char operation[8], name[FILE_BYTES];
+	double ns;
+	int64_t calls;
+};
+
 struct cmd_why {
 	const char *state_dir, *job;
 	struct ranges ranks;
@@ -52,6 +63,8 @@ struct cmd_why {
 	int64_t instance;
 	int64_t thread;
 	int failed;
+	size_t files;
+	struct cmd_why_file file[FILES_SHOWN];
 };
 
 static void cmd_why_on_frame(void *arg, uint32_t job, const struct frame *frame)
@@ -245,6 +258,35 @@ static int cmd_why_read_thread(struct cmd_why *cmd, struct reader *reader)
 	return r < 0 ? tool_fail(1, "%s", r == -ENOMEM ? "out of memory" : error) : 0;
 }
 
+static int cmd_why_on_file(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_file *file = &cmd->file[cmd->files];
+	const char *operation = (const char *)sqlite3_column_text(row, 0), *name = (const char *)sqlite3_column_text(row, 1);
+
+	snprintf(file->operation, sizeof(file->operation), "%s", operation ? operation : "");
+	snprintf(file->name, sizeof(file->name), "%s", name ? name : "");
+	(void)text_clean(file->operation);
+	(void)text_clean(file->name);
+	file->ns = sqlite3_column_double(row, 2);
+	file->calls = sqlite3_column_int64(row, 3);
+	return ++cmd->files == FILES_SHOWN;
+}
+
+/* The costliest; none where L3 was off. Calls that begin in the chosen steps. */
+static int cmd_why_read_files(struct cmd_why *cmd, struct reader *reader, const struct why_result *result)
+{
+	uint64_t since_ns = cmd->step ? cmd->until_ns - (uint64_t)result->chosen_ns : cmd->since_ns;
+	char error[1024], *sql = sqlite3_mprintf("SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE "
+						 "instance = %lld AND file IS NOT NULL AND start_ns BETWEEN %lld AND %lld "
+						 "GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d",
+				   (long long)cmd->instance, (long long)since_ns, (long long)cmd->until_ns, FILES_SHOWN);
+	int r = sql ? reader_each(reader, sql, cmd_why_on_file, cmd, error, sizeof(error)) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r < 0 ? tool_fail(1, "%s", r == -ENOMEM ? "out of memory" : error) : 0;
+}
+
 struct cmd_why_time {
 	char text[UNITS_BYTES + 1];
 };
@@ -374,6 +416,16 @@ static void cmd_why_text_others(FILE *f, const struct why_result *result)
 		fputs("\n", f);
 }
 
+static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
+{
+	for (size_t i = 0; i < cmd->files; i++)
+		fprintf(f, "%s %s of %s: %s in %" PRId64 " call%s", i ? ";" : "\nslow calls on files:", cmd->file[i].operation,
+			cmd->file[i].name, cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
+			cmd->file[i].calls == 1 ? "" : "s");
+	if (cmd->files)
+		fputs("\n", f);
+}
+
 /* What was off, and what it would show. */
 static void cmd_why_text_levels(FILE *f, const struct why_result *result)
 {
@@ -389,13 +441,13 @@ static void cmd_why_text_levels(FILE *f, const struct why_result *result)
 			f);
 }
 
-static void cmd_why_text_print(
-	FILE *f, const struct why_result *result, uint64_t step, uint64_t since_ns, uint64_t until_ns)
+static void cmd_why_text_print(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
-	cmd_why_text_head(f, result, step, since_ns, until_ns);
+	cmd_why_text_head(f, result, cmd->step, cmd->since_ns, cmd->until_ns);
 	cmd_why_text_parts(f, result);
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, result);
+	cmd_why_text_files(f, cmd);
 	cmd_why_text_levels(f, result);
 }
 
@@ -433,10 +485,21 @@ static json_t *cmd_why_text_json_others(const struct why_result *result)
 	return others;
 }
 
-static int cmd_why_text_json(FILE *f, const struct why_result *result)
+static json_t *cmd_why_text_json_files(const struct cmd_why *cmd)
+{
+	json_t *files = json_array();
+
+	for (size_t i = 0; i < cmd->files; i++)
+		json_array_append_new(
+			files, json_pack("{s:s, s:s, s:f, s:I}", "operation", cmd->file[i].operation, "file",
+				       cmd->file[i].name, "duration_ns", cmd->file[i].ns, "calls", (json_int_t)cmd->file[i].calls));
+	return files;
+}
+
+static int cmd_why_text_json(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
 	json_t *object = json_pack(
-		"{s:i, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o}", "rank",
+		"{s:i, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "rank",
 		(int)result->who.rank, "host", result->who.host, "card", result->who.card, "tier",
 		finding_tier_word(result->tier), "thread_known", (int)result->thread_known, "steps",
 		(json_int_t)result->chosen, "usual_steps", (json_int_t)result->usual, "peers",
@@ -444,7 +507,7 @@ static int cmd_why_text_json(FILE *f, const struct why_result *result)
 		cmd_why_text_number(result->peers_ns), "excess_ns", result->chosen_ns - result->usual_ns, "residual_ns",
 		result->residual_ns, "major_faults", cmd_why_text_number(result->major_faults), "major_faults_usual",
 		cmd_why_text_number(result->major_faults_usual), "parts", cmd_why_text_json_parts(result),
-		"cpu_taken_by", cmd_why_text_json_others(result));
+		"cpu_taken_by", cmd_why_text_json_others(result), "slow_files", cmd_why_text_json_files(cmd));
 	int r = object ? json_dumpf(object, f, JSON_INDENT(2)) : -1;
 
 	json_decref(object);
@@ -475,9 +538,12 @@ static int cmd_why_explain(struct cmd_why *cmd, struct reader *reader)
 	if (r < 0)
 		return tool_fail(
 			1, "the store has no other ordinary step of this rank within five minutes to compare with");
+	r = cmd_why_read_files(cmd, reader, &result);
+	if (r)
+		return r;
 	if (cmd->json)
-		return cmd_why_text_json(stdout, &result) < 0 ? tool_fail(1, "out of memory") : tool_written();
-	cmd_why_text_print(stdout, &result, cmd->step, cmd->since_ns, cmd->until_ns);
+		return cmd_why_text_json(stdout, cmd, &result) < 0 ? tool_fail(1, "out of memory") : tool_written();
+	cmd_why_text_print(stdout, cmd, &result);
 	return tool_written();
 }
 

@@ -64,4 +64,6 @@ why "other processes on its CPU" 1 "$from" "$until" 'p["what"] == "ready"' 'p["w
 "$tracectl" why --rank 1 --since "$from" --until "$until" | grep -qE 'its CPU had: (sh|dash|bash) \(pid' || fail "who had the CPU is not named"
 step=$(query "select step from steps where instance = $(instance "${pids[1]}") order by start_ns desc limit 1 offset 20")
 "$tracectl" why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
+reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")
+[ "$reads" -ge 20 ] || fail "rank 1 reads a file with each batch, and $reads reads are stored"
 echo "why: done"

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file program in the running kernel: each call of this process on a regular file is a record or in a sum. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "bpf/files.h"
+#include "daemon/base/util.h"
+#include "files.skel.h"
+
+#define WRITES 97
+#define READS 89
+#define SYNCS 7
+#define BYTES 4096
+#define CALLS_MAX 1024
+#define NEVER_NS UINT64_MAX
+
+static struct {
+	struct files_bpf *skeleton;
+	struct ring_buffer *ring;
+	char folder[64], path[96];
+	uint32_t calls, count[RT_FILE_OPS];
+	struct rt_file_event call[CALLS_MAX];
+} t;
+
+/* Only of the test's own file: the C library or a profiler may write, too. */
+static int on_record(void *arg, void *data, size_t size)
+{
+	const struct rt_file_event *call = data;
+
+	(void)arg;
+	assert_int_equal(size, sizeof(*call));
+	assert_int_equal(call->event.kind, RT_KIND_FILE);
+	assert_int_equal(call->event.pid, getpid());
+	if (!streq(call->name, "checkpoint.pt"))
+		return 0;
+	assert_true(t.calls < CALLS_MAX && call->op < RT_FILE_OPS);
+	t.call[t.calls++] = *call;
+	t.count[call->op]++;
+	return 0;
+}
+
+static int load(uint64_t threshold_ns)
+{
+	struct files_bpf *skeleton = t.skeleton = files_bpf__open();
+
+	if (!skeleton)
+		return -errno;
+	skeleton->rodata->threshold_ns = threshold_ns;
+	skeleton->rodata->operation[SYS_write] = RT_FILE_WRITE + 1;
+	skeleton->rodata->operation[SYS_pread64] = RT_FILE_READ + 1;
+	skeleton->rodata->operation[SYS_fsync] = RT_FILE_SYNC + 1;
+	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
+	return files_bpf__load(skeleton);
+}
+
+static void start(uint64_t threshold_ns, bool is_rank)
+{
+	uint32_t pid = (uint32_t)getpid(), slot = 0;
+
+	t.calls = 0;
+	memset(t.count, 0, sizeof(t.count));
+	assert_int_equal(load(threshold_ns), 0);
+	t.ring = ring_buffer__new(bpf_map__fd(t.skeleton->maps.events), on_record, NULL, NULL);
+	assert_non_null(t.ring);
+	if (is_rank)
+		assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	snprintf(t.folder, sizeof(t.folder), "/var/tmp/rt-files-XXXXXX");
+	assert_non_null(mkdtemp(t.folder));
+	snprintf(t.path, sizeof(t.path), "%s/checkpoint.pt", t.folder);
+	assert_int_equal(files_bpf__attach(t.skeleton), 0);
+}
+
+static void stop(void)
+{
+	ring_buffer__free(t.ring);
+	files_bpf__destroy(t.skeleton);
+	assert_int_equal(unlink(t.path), 0);
+	assert_int_equal(rmdir(t.folder), 0);
+}
+
+static void work(void)
+{
+	char data[BYTES] = "";
+	int fd = open(t.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), pair[2];
+
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < WRITES; i++)
+		assert_int_equal(write(fd, data, sizeof(data)), sizeof(data));
+	for (unsigned i = 0; i < READS; i++)
+		assert_int_equal(pread(fd, data, sizeof(data), i), sizeof(data));
+	for (unsigned i = 0; i < SYNCS; i++)
+		assert_int_equal(fsync(fd), 0);
+	close(fd);
+	/* A pipe is no file. */
+	assert_int_equal(pipe(pair), 0);
+	assert_int_equal(write(pair[1], data, 1), 1);
+	assert_int_equal(read(pair[0], data, 1), 1);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void read_sums(struct rt_file_sum ret[RT_FILE_OPS])
+{
+	for (uint32_t op = 0; op < RT_FILE_OPS; op++)
+		assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.file_sums), &op, &ret[op]), 0);
+}
+
+static void slow_calls_are_records(void **state)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+
+	(void)state;
+	start(0, true);
+	work();
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.count[RT_FILE_WRITE], WRITES);
+	assert_int_equal(t.count[RT_FILE_READ], READS);
+	assert_int_equal(t.count[RT_FILE_SYNC], SYNCS);
+	for (uint32_t i = 0; i < t.calls; i++) {
+		assert_string_equal(t.call[i].folder, strrchr(t.folder, '/') + 1);
+		assert_int_equal(t.call[i].bytes, t.call[i].op == RT_FILE_SYNC ? 0 : BYTES);
+		assert_int_equal(t.call[i].start_ns + t.call[i].duration_ns <= t.call[i].event.time_ns, true);
+	}
+	read_sums(sum);
+	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
+	stop();
+}
+
+static void others_are_summed(void **state)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+
+	(void)state;
+	start(NEVER_NS, true);
+	work();
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.calls, 0);
+	read_sums(sum);
+	assert_true(sum[RT_FILE_WRITE].count >= WRITES && sum[RT_FILE_WRITE].bytes >= WRITES * BYTES);
+	assert_true(sum[RT_FILE_READ].count >= READS && sum[RT_FILE_READ].bytes >= READS * BYTES);
+	assert_int_equal(sum[RT_FILE_SYNC].count, SYNCS);
+	assert_true(sum[RT_FILE_SYNC].duration_ns > 0);
+	stop();
+}
+
+static void who_is_no_rank_is_not_seen(void **state)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+	uint32_t key;
+
+	(void)state;
+	start(0, false);
+	work();
+	assert_int_equal(ring_buffer__consume(t.ring), 0);
+	read_sums(sum);
+	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
+	assert_int_equal(bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.file_calls), NULL, &key), -ENOENT);
+	stop();
+}
+
+/* Says why nothing can be tested here, or returns NULL. */
+static const char *cannot_test(void)
+{
+	char link[64] = "";
+	int r;
+
+	if (geteuid() != 0)
+		return "needs root";
+	if (readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 || !streq(link, "pid:[4026531836]"))
+		return "needs the initial PID namespace: the kernel's pids are not ours";
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		return "this kernel has no BTF";
+	r = load(0);
+	if (r == 0)
+		r = files_bpf__attach(t.skeleton);
+	files_bpf__destroy(t.skeleton);
+	return r == -EPERM ? "BPF programs are not allowed here" : r == -ENOENT ? "no tracepoints of system calls" : NULL;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slow_calls_are_records),
+		cmocka_unit_test(others_are_summed),
+		cmocka_unit_test(who_is_no_rank_is_not_seen),
+	};
+	const char *why = cannot_test();
+
+	if (why) {
+		printf("skipped: %s\n", why);
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
