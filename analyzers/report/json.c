@@ -341,6 +341,7 @@ static const char *method_of(const struct finding *f)
 		[FINDING_HANG] = "LACK",
 		[FINDING_MISMATCH] = "LACK",
 		[FINDING_IMBALANCE] = "SPACE",
+		[FINDING_MEMORY] = "TIME",
 	};
 
 	return methods[f->kind];
