@@ -57,6 +57,7 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"; "stack":
  *                        detail, where the lone rank is ("burn (gpt.py:54)")
  *   mismatch             "mismatch": detail, what was called
+ *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0")
  *   imbalance            "stage": number of the pipeline stage; "self_time"
  *   hardware             the cause's evidence, detail: what was reported; "card": detail, UUID and PCI address
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it

@@ -363,6 +363,28 @@ static void sentence_mismatch(struct sentence *sentence)
 	}
 }
 
+static void sentence_memory(struct sentence *sentence)
+{
+	const struct finding_evidence *growth = sentence_evidence(sentence->finding, "memory_growth"),
+				      *hourly = sentence_evidence(sentence->finding, "memory_hourly");
+
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	text_add(&sentence->text, sentence->past ? " leaked memory" : " leaks memory");
+	if (growth && growth->detail[0]) {
+		text_add(&sentence->text, " of ");
+		text_name(&sentence->text, growth->detail, NAME_BYTES);
+	}
+	sentence_since(sentence);
+	if (growth && hourly) {
+		text_add(&sentence->text, ": what is allocated between steps %s by ", sentence->past ? "grew" : "has grown");
+		text_bytes(&sentence->text, growth->value);
+		text_add(&sentence->text, ", ");
+		text_bytes(&sentence->text, hourly->value);
+		text_add(&sentence->text, " an hour");
+	}
+}
+
 static void sentence_imbalance(struct sentence *sentence)
 {
 	const struct finding *finding = sentence->finding;

@@ -342,6 +342,7 @@ static const char *method_of(const struct finding *f)
 		[FINDING_MISMATCH] = "LACK",
 		[FINDING_IMBALANCE] = "SPACE",
 		[FINDING_HARDWARE] = "TIME",
+		[FINDING_MEMORY] = "TIME",
 	};
 
 	return methods[f->kind];

@@ -89,7 +89,7 @@ static void memory_put_curves(struct memory *memory, struct memory_rank *rank, u
 	memory->took_ns += counts.took_ns;
 }
 
-static void memory_judge(struct memory *memory, struct memory_rank *rank)
+static void memory_judge(struct memory *memory, struct memory_rank *rank, bool over)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
 	struct rt_memory_rank counts;
@@ -99,7 +99,7 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank)
 		return;
 	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
 		if (counts.device[i].used)
-			rank->leaks += memory_rows_leak(&owner, &counts.device[i], &rank->put[i]);
+			rank->leaks += memory_rows_leak(&owner, &counts.device[i], over, &rank->put[i]);
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
@@ -185,6 +185,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
 		memory_put_curves(memory, rank, now_ns, true);
+		memory_judge(memory, rank, true);
 	}
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &none, BPF_ANY);
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_sites), &rank->slot);
@@ -245,7 +246,7 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	if (now_ns < rank->live_ns)
 		return;
 	memory_put_live(memory, rank, now_ns);
-	memory_judge(memory, rank);
+	memory_judge(memory, rank, false);
 	if (rank->live_interval_ns < LIVE_MAX_NS)
 		rank->live_interval_ns *= 2;
 	rank->live_ns = now_ns + rank->live_interval_ns;

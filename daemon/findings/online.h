@@ -16,6 +16,7 @@
 
 struct context;
 struct online;
+struct rank;
 
 struct online_counts {
 	uint64_t suspected, open; /* now */
@@ -42,6 +43,16 @@ void online_wait(struct online *online, uint32_t slot, int64_t instance, const s
 /* gap_ns: the longest time without a launch in this window. */
 void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
 	uint64_t duration_ns, uint64_t gap_ns);
+
+/* Memory of a device that a rank leaks, while it does; and that it is over. */
+struct online_leak_info {
+	const struct rank *rank;
+	const char *device; /* "cuda:0" */
+	uint64_t since_ns;
+	double grown_bytes, hourly_bytes; /* since then; as it is now */
+};
+/* number: what this returned for the leak before, 0 at first. 0: not published. */
+uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
 
 /* What stacks of the jobs that hang now have shown (online_stacks.c). */
 struct online_stack_info {

@@ -218,6 +218,7 @@ struct online {
 	struct online_profiles profiles;
 	char proc_root[128], cgroup_root[128];
 	uint64_t id_base; /* added to ids: unique across starts */
+	uint64_t leaks;	  /* online_leak.c: published */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
 	uint64_t dense_until_ns, dense_budget_ns, dense_budget_at_ns; /* online_samples.c */
 	bool watched;	     /* the aligner was notified that operations are observed */

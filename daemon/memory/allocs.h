@@ -71,7 +71,9 @@ struct memory_put {
 	uint64_t second; /* of the newest row */
 	uint64_t allocs, frees, alloc_bytes;
 	struct memory_series lows; /* of its curve */
-	bool leaks;		   /* it was logged */
+	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
+	uint64_t leak, leak_since_ns;
+	double leak_from, leak_grown, leak_hourly;
 };
 
 /* Whose rows: a rank may have ended. */
@@ -89,8 +91,9 @@ const char *memory_rows_kind(uint32_t device, int *ret_number);
 /* Rows of the seconds that have ended by now_ns and were not put; at the end also of the current one. */
 void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t now_ns, bool end,
 	struct memory_put *put);
-/* A leak that is new is logged; true while it lasts. */
-bool memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, struct memory_put *put);
+/* A leak is a finding while it lasts, or until `over`. True: it leaks. */
+bool memory_rows_leak(
+	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put);
 /* A snapshot; orders `site`. The largest have a row each, the others one together. Returns the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns);
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel summed, as rows. See allocs.h. */
-#include <inttypes.h>
 #include <math.h>
 
-#include "analyzers/base/units.h"
-#include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
+#include "daemon/findings/online.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/stacks/profile_internal.h"
 #include "daemon/steps/rank_steps.h"
@@ -92,21 +90,31 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 		memory_rows_window(owner, device, window, put);
 }
 
-bool memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, struct memory_put *put)
+bool memory_rows_leak(
+	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put)
 {
-	struct memory_trend trend;
-	bool leaks = memory_trend(&put->lows, &trend) && trend.leaks;
-	char grown[32], hourly[32];
+	struct memory_trend trend = {0};
+	bool leaks = !over && memory_trend(&put->lows, &trend) && trend.leaks;
+	char name[32];
 	int number;
 	const char *kind = memory_rows_kind(device->device, &number);
+	struct online_leak_info info = {.rank = owner->live, .device = name};
 
-	if (leaks && !put->leaks)
-		log_warning("memory", "rank %d (instance %" PRId64 "), %s:%d: what is allocated between steps grew by %s in %.0f s, "
-			"%s an hour; `tracectl memory leaks` names the lines",
-			owner->rank, owner->instance, kind, number < 0 ? 0 : number,
-			units_size((uint64_t)(trend.to_bytes - trend.from_bytes), grown), trend.window_s,
-			units_size((uint64_t)(trend.slope * 3600), hourly));
-	put->leaks = leaks;
+	snprintf(name, sizeof(name), number < 0 ? "%s" : "%s:%d", kind, number);
+	if (!owner->live || (!leaks && !put->leak))
+		return leaks;
+	if (leaks) {
+		put->leak_from = put->leak ? put->leak_from : trend.from_bytes;
+		put->leak_since_ns =
+			put->leak ? put->leak_since_ns : monotonic_ns() - (uint64_t)(trend.window_s * (double)NSEC_PER_SEC);
+		put->leak_grown = trend.to_bytes - put->leak_from;
+		put->leak_hourly = trend.slope * 3600;
+	}
+	info.since_ns = put->leak_since_ns;
+	info.grown_bytes = put->leak_grown;
+	info.hourly_bytes = put->leak_hourly;
+	put->leak = online_leak(owner->context->findings, &info, !leaks, put->leak);
+	put->leak = leaks ? put->leak : 0;
 	return leaks;
 }
 

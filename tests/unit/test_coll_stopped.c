@@ -20,10 +20,10 @@ static void process(uint32_t pid, char state)
 
 	snprintf(path, sizeof(path), "%s/%u", root, pid);
 	(void)mkdir(path, 0700);
-	snprintf(path, sizeof(path), "%s/%u/stat", root, pid);
+	snprintf(path, sizeof(path), "%s/%u/status", root, pid);
 	file = fopen(path, "w");
 	assert_non_null(file);
-	fprintf(file, "%u (python3) %c 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0 0\n", pid, state);
+	fprintf(file, "Name:\tpython3\nState:\t%c\nPPid:\t1\nUid:\t0\t0\t0\t0\nVmSize:\t8 kB\n", state);
 	fclose(file);
 }
 
@@ -111,7 +111,7 @@ static int remove_root(void **state)
 
 	(void)state;
 	for (uint32_t pid = 1; pid <= 3; pid++) {
-		snprintf(path, sizeof(path), "%s/%u/stat", root, pid);
+		snprintf(path, sizeof(path), "%s/%u/status", root, pid);
 		(void)unlink(path);
 		snprintf(path, sizeof(path), "%s/%u", root, pid);
 		(void)rmdir(path);

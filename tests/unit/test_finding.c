@@ -228,6 +228,17 @@ static void hangs(void **state)
 				 "of communicator 5f3c: AllReduce 118 of 4 MiB");
 }
 
+static void leaks_name_the_device(void **state)
+{
+	struct finding finding = of_rank(2, "", "", make(FINDING_MEMORY, CAUSE_MEMORY_LEAK, FINDING_OPEN));
+
+	(void)state;
+	finding_add(&finding, "memory_growth", "bytes", 12 * 1048576.0, NAN, "cuda:0");
+	finding_add(&finding, "memory_hourly", "bytes", 360 * 1048576.0, NAN, NULL);
+	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
+				 "hour");
+}
+
 static void imbalances_accuse_nobody(void **state)
 {
 	struct finding finding = make(FINDING_IMBALANCE, CAUSE_STAGE, FINDING_OPEN);
@@ -323,6 +334,7 @@ int main(void)
 		cmocka_unit_test(causes_of_slow_ranks),
 		cmocka_unit_test(jobs_and_communicators),
 		cmocka_unit_test(hangs),
+		cmocka_unit_test(leaks_name_the_device),
 		cmocka_unit_test(imbalances_accuse_nobody),
 		cmocka_unit_test(names_from_outside_are_cleaned),
 		cmocka_unit_test(evidence_as_json),

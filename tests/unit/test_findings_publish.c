@@ -71,6 +71,31 @@ static void test_rows(void **state)
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
+/* A leak is one finding from its begin to its end. */
+static void test_leak(void **state)
+{
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a"};
+	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns()};
+	uint64_t number;
+
+	(void)state;
+	assert_int_equal(online_leak(context.findings, &info, true, 0), 0);
+	info.grown_bytes = 1048576;
+	info.hourly_bytes = 2097152;
+	number = online_leak(context.findings, &info, false, 0);
+	assert_true(number > 0);
+	assert_int_equal(online_leak(context.findings, &info, false, number), number);
+	flush();
+	assert_query("select kind, cause, state, rank, sentence like 'rank 3 (a) leaks memory of cuda:0%: what is allocated between "
+		     "steps has grown by 1 MiB, 2 MiB an hour' from findings",
+		"memory|memory_leak|open|3|1\n");
+	assert_int_equal(online_leak(context.findings, &info, true, number), number);
+	flush();
+	assert_query("select state, until_ns is not null from findings", "closed|1\n");
+	assert_true(online_leak(context.findings, &info, false, 0) != number);
+	assert_int_equal(online_leak(NULL, &info, false, 0), 0);
+}
+
 /* Findings close when watching stops. */
 static void test_end(void **state)
 {
@@ -436,6 +461,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_leak, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
