@@ -49,7 +49,8 @@ struct profiles {
 	unsigned ended;
 	struct profile_share share[SHARES];
 	struct profile_hourly hourly[SHARES];
-	uint64_t hourly_at_ns; /* when jobs were looked over last */
+	uint64_t hourly_at_ns; /* when jobs were gone through last */
+	uint64_t hourly_key;   /* the job whose hourly profile runs, or ran last */
 	struct profiles_status status;
 };
 
@@ -157,7 +158,7 @@ static void profiles_clear(struct profiles *profiles)
 	profiles->ranks = 0;
 }
 
-static void profiles_finish(struct profiles *profiles)
+static void profiles_finish(struct profiles *profiles, uint64_t now_ns)
 {
 	struct profile_progress *progress = &profiles->history[profiles->ended++ % HISTORY];
 
@@ -168,6 +169,9 @@ static void profiles_finish(struct profiles *profiles)
 	profiles->state = PROFILE_NONE;
 	profiles_fill(profiles, progress);
 	profiles_clear(profiles);
+	for (size_t i = 0; i < SHARES && profiles->reason == PROFILE_HOURLY; i++)
+		if (profiles->hourly[i].key == profiles->hourly_key)
+			profiles->hourly[i].due_ns = now_ns + profiles->context->config.profiles_interval_ns;
 }
 
 static void profiles_remove(struct profiles *profiles, struct profile_rank *rank)
@@ -201,7 +205,7 @@ void profiles_serve(struct profiles *profiles, const struct profile_probe *probe
 	if (!probe && profiles->state == PROFILE_RUNS)
 		profiles_stop(profiles, monotonic_ns());
 	if (!probe && profiles->state != PROFILE_NONE)
-		profiles_finish(profiles);
+		profiles_finish(profiles, monotonic_ns());
 	profiles->probe = probe;
 }
 
@@ -241,7 +245,7 @@ static void profiles_run(struct profiles *profiles, uint64_t now_ns)
 	profiles->start_ns = now_ns;
 	if (r < 0) {
 		log_error_errno("profiles", r, "profile %" PRId64 " cannot start", profiles->number);
-		profiles_finish(profiles);
+		profiles_finish(profiles, now_ns);
 		return;
 	}
 	for (size_t i = 0; i < profiles->ranks; i++)
@@ -490,7 +494,8 @@ static void profiles_hourly_tick(struct profiles *profiles, uint64_t now_ns)
 	if (!due.rank)
 		return;
 	of.rank = due.rank;
-	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
+	profiles->hourly_key = due.hourly->key;
+	if (profiles_start(profiles, &wish, &number, &left_out) < 0)
 		due.hourly->due_ns = now_ns + interval_ns;
 }
 
@@ -582,7 +587,7 @@ void profiles_tick(struct profiles *profiles, uint64_t now_ns)
 		break;
 	case PROFILE_NAMES:
 		if (profiles_name(profiles, now_ns, true) || over)
-			profiles_finish(profiles);
+			profiles_finish(profiles, now_ns);
 		break;
 	}
 }

@@ -8,11 +8,11 @@ source "$(dirname "$0")/lib.sh"
 
 script=$source_dir/tests/e2e/train/kinds.py
 # ALL=yes: all kinds, and two rounds without a fault; some 3 minutes.
-rounds=1 kinds=${KINDS:-regex line}
+rounds=${ROUNDS:-1} kinds=${KINDS-regex line}
 [ -z "${ALL:-}" ] || rounds="1 2" kinds="loop sleep regex fsync json hash sort gc recursion product lock process copy thread longer loader line"
 seconds=${SECONDS_EACH:-3}
 # Profiles of suspicions would take the turn of those that are asked for; those of each hour give way.
-e2e_start findings.profile=no profiles.interval=5s
+e2e_start findings.profile=no profiles.interval=1s
 : >"$work/kind"
 # A file that is read while it is replaced is whole.
 becomes() { echo "$1" >"$work/kind.new" && mv "$work/kind.new" "$work/kind"; }
