@@ -46,6 +46,7 @@ struct profile_thread {
 	uint64_t thin; /* waits that it stands for */
 	uint64_t state[2]; /* of Python: its address, its interpreter's */
 	struct profile_budget on_cpu, waits;
+	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* of the record */
 	uint32_t flags; /* RT_PROFILE_* */
 	uint32_t pid;
 	struct rt_profile_stack_event record; /* the stack, to be sent if it waits for long */
@@ -159,8 +160,25 @@ static __always_inline bool is_sent(uint64_t stack, uint32_t pid)
 	return bpf_map_lookup_elem(&profile_sent, &key);
 }
 
-/* Sends the stack unless it was sent; false: lost. */
-static __always_inline bool send_stack(struct rt_profile_stack_event *record, uint32_t pid, uint32_t thread_id)
+/* Names of the kernel's functions, into a stack that is sent; before Linux 5.13 there are none. */
+static __always_inline void name_kernel(struct rt_profile_stack_event *record, const uint64_t kernel[RT_PROFILE_KERNEL_MAX])
+{
+	static const char format[] = "%ps";
+	uint64_t address;
+
+	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_snprintf))
+		return;
+	for (uint32_t i = 0; i < RT_PROFILE_KERNEL_MAX; i++) {
+		record->kernel[i][0] = 0;
+		address = kernel[i];
+		if (address)
+			bpf_snprintf(record->kernel[i], RT_PROFILE_KERNEL_BYTES, format, &address, sizeof(address));
+	}
+}
+
+/* Sends the stack unless it was sent; kernel: addresses, or NULL. False: lost. */
+static __always_inline bool send_stack(
+	struct rt_profile_stack_event *record, const uint64_t *kernel, uint32_t pid, uint32_t thread_id)
 {
 	struct sent_key key = {.stack = record->stack, .pid = pid};
 	uint32_t size = record_bytes(record), one = 1;
@@ -177,6 +195,8 @@ static __always_inline bool send_stack(struct rt_profile_stack_event *record, ui
 	record->event.thread_id = thread_id;
 	if (!may_send(quota, now_ns, size))
 		return false;
+	if (kernel)
+		name_kernel(record, kernel);
 	if (bpf_ringbuf_output(&events, record, size, BPF_RB_NO_WAKEUP)) {
 		count_drop(RT_KIND_STACK);
 		return false;
@@ -211,9 +231,9 @@ static __always_inline void send_sample(struct rt_profile_process *process, stru
 		__sync_fetch_and_add(&process->refused, 1);
 }
 
-/* Reads the current thread's stack into s->record; false: it is not valid. */
-static __always_inline bool read_stack(
-	void *ctx, struct profile_scratch *s, uint32_t program, struct rt_profile_process *process, uint64_t known[2])
+/* Reads the current thread's stack into s->record, of one that waits with the kernel's; false: it is not valid. */
+static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uint32_t program, struct rt_profile_process *process,
+				       uint64_t known[2], bool waits)
 {
 	long bytes;
 
@@ -228,6 +248,9 @@ static __always_inline bool read_stack(
 	bytes = bpf_get_stack(ctx, s->record.native, sizeof(s->record.native), BPF_F_USER_STACK);
 	if (bytes > 0)
 		s->record.natives = (uint32_t)bytes / 8;
+	__builtin_memset(s->kernel, 0, sizeof(s->kernel));
+	if (waits)
+		bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
 	profile_hash(program);
 	return true;
 }
@@ -274,9 +297,9 @@ int profile_cpu(void *ctx)
 	}
 	sample.start_ns = now_ns;
 	sample.weight_ns = process->period_ns * thread->on_cpu.thin;
-	if (!read_stack(ctx, s, 0, process, thread->state))
+	if (!read_stack(ctx, s, 0, process, thread->state, false))
 		sample.event.flags = RT_PROFILE_REFUSED;
-	else if (send_stack(&s->record, pid, thread_id))
+	else if (send_stack(&s->record, NULL, pid, thread_id))
 		sample.stack = s->record.stack;
 	else
 		sample.event.flags = RT_PROFILE_LIMITED;
@@ -323,12 +346,14 @@ static __always_inline void profile_leave(void *ctx, struct task_struct *prev, b
 	thread->stack = 0;
 	thread->flags = RT_PROFILE_OFF_CPU;
 	thread->left_ns = now_ns;
-	if (!read_stack(ctx, s, 1, process, thread->state)) {
+	if (!read_stack(ctx, s, 1, process, thread->state, true)) {
 		thread->flags |= RT_PROFILE_REFUSED;
 	} else {
 		thread->stack = s->record.stack;
-		if (!is_sent(thread->stack, pid))
+		if (!is_sent(thread->stack, pid)) {
 			bpf_probe_read_kernel(&thread->record, record_bytes(&s->record), &s->record);
+			__builtin_memcpy(thread->kernel, s->kernel, sizeof(thread->kernel));
+		}
 	}
 	count_time(process, &thread->waits, now_ns, true);
 }
@@ -351,7 +376,7 @@ static __always_inline void profile_return(struct task_struct *next, bool direct
 		return;
 	/* A stack that was sent meanwhile by another thread is not in the record. */
 	if (thread->stack && (is_sent(thread->stack, pid) ||
-			      (thread->record.stack == thread->stack && send_stack(&thread->record, pid, thread_id))))
+			      (thread->record.stack == thread->stack && send_stack(&thread->record, thread->kernel, pid, thread_id))))
 		sample.stack = thread->stack;
 	else if (thread->stack)
 		sample.event.flags |= RT_PROFILE_LIMITED;

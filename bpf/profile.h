@@ -13,6 +13,8 @@
 
 #define RT_PROFILE_FRAMES_MAX 64 /* Python frames recorded, innermost first; a power of two */
 #define RT_PROFILE_NATIVE_MAX 32 /* native frames */
+#define RT_PROFILE_KERNEL_MAX 10 /* functions of the kernel: those of the scheduler, and some further out */
+#define RT_PROFILE_KERNEL_BYTES 32
 
 /* Bits of rt_event.flags of a sample. */
 #define RT_PROFILE_OFF_CPU 1u  /* an interval in which the thread waited; without it: a sample on a CPU */
@@ -49,6 +51,8 @@ struct rt_profile_stack_event {
 	uint16_t frames; /* of Python, innermost first */
 	uint16_t natives;
 	uint16_t pad0;
+	/* In which it waits, innermost first, as texts: addresses do not leave the kernel. "": none, or unknown. */
+	char kernel[RT_PROFILE_KERNEL_MAX][RT_PROFILE_KERNEL_BYTES];
 	uint64_t native[RT_PROFILE_NATIVE_MAX]; /* innermost first: the place, then return addresses by frame pointers */
 	struct rt_profile_frame frame[RT_PROFILE_FRAMES_MAX]; /* last: of it as much as is used is sent */
 };

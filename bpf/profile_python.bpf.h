@@ -23,6 +23,7 @@ struct profile_scratch {
 	struct rt_profile_stack_event record;
 	struct rt_profile_python python;
 	uint64_t pthread; /* of the current thread */
+	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* addresses; 0: of a sample on a CPU */
 	/* The search for the thread's state. */
 	uint64_t interp, state, found, found_interp;
 	/* The walk. */
@@ -251,6 +252,8 @@ __attribute__((noinline)) int profile_hash(uint32_t program)
 
 	if (!s)
 		return 0;
+	for (uint32_t i = 0; i < RT_PROFILE_KERNEL_MAX; i++)
+		hash = rt_profile_mix(hash, s->kernel[i]);
 	for (uint32_t i = 0; i < RT_PROFILE_NATIVE_MAX; i++) {
 		if (i >= s->record.natives)
 			break;

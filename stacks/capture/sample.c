@@ -45,6 +45,26 @@ static int sample_name_python(struct sample *sample, const struct rt_profile_sta
 	return r == -ENOTSUP ? 0 : r;
 }
 
+/* The innermost function in which the kernel waits that is none of its scheduler, nor what reads the stack there. */
+static void sample_kernel(const struct rt_profile_stack_event *event, struct native_thread *thread)
+{
+	static const char *const inner[] = {"bpf_", "__bpf_", "___bpf_", "__traceiter_", "trace_", "__schedule", "schedule",
+		"io_schedule", "preempt_schedule", "0x"};
+
+	thread->kernel[0] = 0;
+	for (size_t i = 0; i < RT_PROFILE_KERNEL_MAX && event->kernel[i][0]; i++) {
+		const char *name = event->kernel[i];
+		bool is_inner = false;
+
+		for (size_t j = 0; j < sizeof(inner) / sizeof(*inner); j++)
+			is_inner |= strncmp(name, inner[j], strlen(inner[j])) == 0;
+		if (is_inner)
+			continue;
+		snprintf(thread->kernel, sizeof(thread->kernel), "%.*s", RT_PROFILE_KERNEL_BYTES - 1, name);
+		return;
+	}
+}
+
 static int sample_show(
 	const struct sample *sample, const struct rt_profile_stack_event *event, size_t i, sample_named named, void *arg)
 {
@@ -81,6 +101,7 @@ static int sample_read(struct sample *sample, const struct rt_profile_stack_even
 	for (size_t i = 0; i < sample->count && r == 0; i++) {
 		r = sample_name_python(sample, stacks[i], i);
 		native_prove(sample->native, &sample->thread[i], stacks[i]->native, stacks[i]->natives);
+		sample_kernel(stacks[i], &sample->thread[i]);
 	}
 	if (r < 0)
 		return r;

@@ -24,7 +24,23 @@ struct seen {
 	struct ring_buffer *ring;
 	uint64_t samples;
 	double waits, variance; /* that the samples stand for */
+	unsigned nanosleeps;	/* stacks of the kernel with such a function */
 };
+
+static void take_stack(struct seen *seen, const struct rt_profile_stack_event *stack)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < RT_PROFILE_KERNEL_MAX; i++) {
+		const char *name = stack->kernel[i];
+
+		assert_non_null(memchr(name, 0, RT_PROFILE_KERNEL_BYTES));
+		found |= strstr(name, "nanosleep") != NULL;
+		if (!seen->nanosleeps && name[0])
+			print_message("%s ", name);
+	}
+	seen->nanosleeps += found;
+}
 
 static int on_record(void *arg, void *data, size_t size)
 {
@@ -32,6 +48,8 @@ static int on_record(void *arg, void *data, size_t size)
 	struct seen *seen = arg;
 	double thin;
 
+	if (sample->event.kind == RT_KIND_STACK)
+		take_stack(seen, data);
 	if (sample->event.kind != RT_KIND_SAMPLE)
 		return 0;
 	assert_int_equal(size, sizeof(*sample));
@@ -100,6 +118,7 @@ static void test_budget(void **state)
 	assert_in_range(all.seen, NAPS * 9 / 10, UINT64_MAX);
 	assert_int_equal(all.read, all.seen);
 	assert_int_equal(seen.waits, seen.samples);
+	assert_true(seen.nanosleeps > 0);
 	part = nap(&seen, ppm);
 	print_message("%lu millionths: %lu of %lu read, for %.0f, deviation %.0f\n", ppm, part.read, part.seen, seen.waits,
 		sqrt(seen.variance));
