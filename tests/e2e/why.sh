@@ -30,17 +30,18 @@ sys.exit(not (r["excess_ns"] > 5e6 and given >= 0.9 * r["excess_ns"] and abs(tot
 }
 now() { date '+%F %T'; }
 
+sleep 5
 echo 100 >"$work/dawdle.1"
 sleep 2
 from=$(now)
-sleep 4
+sleep 6
 until=$(now)
 rm "$work/dawdle.1"
 flush
 why "slow data loading" 1 "$from" "$until" 'p["activity"] == "dataloader"'
 why "its peer waits" 0 "$from" "$until" 'p["what"] in ("waiting", "blocked")'
 
-sleep 3
+sleep 6
 burners=()
 for _ in 1 2 3 4; do
 	sh -c 'while :; do :; done' &
@@ -52,7 +53,7 @@ for task in "/proc/${pids[1]}/task"/*; do taskset -p -c 0 "${task##*/}" >/dev/nu
 for task in "/proc/${pids[0]}/task"/*; do taskset -p -c 1 "${task##*/}" >/dev/null; done
 sleep 2
 from=$(now)
-sleep 4
+sleep 6
 until=$(now)
 kill "${burners[@]}"
 flush
