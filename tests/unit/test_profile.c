@@ -318,6 +318,39 @@ static void test_fold(void **state)
 	profile_free(profile);
 }
 
+/* Waits of which one of two was read count twice, in the step in which they were. */
+static void test_thinned(void **state)
+{
+	enum { MSEC = 1000000, STEPS = 20 };
+	struct profile *profile = profile_new();
+	struct profile_diff diff;
+	char place[STACK_PLACE_BYTES];
+
+	(void)state;
+	assert_non_null(profile);
+	assert_int_equal(profile_add_stack(profile, 1, "python main (/job/a.py:1)\npython nap (/job/a.py:9)", false), 0);
+	assert_int_equal(profile_add_stack(profile, 2, "python main (/job/a.py:2)", false), 0);
+	for (int64_t i = 0; i < 2 * STEPS; i++) {
+		int64_t rank = i % 2, start_ns = 1000 + i / 2 * 100 * MSEC;
+		struct profile_sample work = {.rank = rank, .thread_name = "", .main = true, .start_ns = start_ns,
+			.weight_ns = 50 * MSEC, .stack = 2};
+		struct profile_sample wait = {.rank = rank, .thread_name = "", .main = true, .start_ns = start_ns + 60 * MSEC,
+			.duration_ns = 30 * MSEC, .weight_ns = 60 * MSEC, .stack = 1, .off_cpu = true};
+
+		assert_int_equal(profile_add_step(profile, rank, start_ns, 100 * MSEC), 0);
+		assert_int_equal(profile_add_sample(profile, &work), 0);
+		if (rank == 1 && i / 2 % 2)
+			assert_int_equal(profile_add_sample(profile, &wait), 0);
+	}
+	assert_int_equal(profile_compare(profile, 1, NULL, 0, &diff), 0);
+	assert_true(diff.rows > 0);
+	assert_string_equal(stack_frame_text(diff.row[0].frame, false, place, sizeof(place)), "nap (a.py:9)");
+	assert_in_range(diff.row[0].total_ns, 28 * MSEC, 32 * MSEC);
+	assert_in_range(diff.own_ns, 78 * MSEC, 82 * MSEC);
+	profile_diff_free(&diff);
+	profile_free(profile);
+}
+
 /* Whatever a rank's user makes its frames be. */
 static void test_hostile(void **state)
 {
@@ -368,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_seconds),
 		cmocka_unit_test(test_figures),
 		cmocka_unit_test(test_fold),
+		cmocka_unit_test(test_thinned),
 		cmocka_unit_test(test_hostile),
 	};
 
