@@ -34,6 +34,7 @@ struct flame_rank {
 	char job[FLAME_NAME_BYTES], host[FLAME_NAME_BYTES];
 	int64_t start_ns, duration_ns;
 	uint64_t samples, refused, lost;
+	double read_share; /* of its samples and waits; 1: all */
 };
 
 struct flame_source {

@@ -15,6 +15,7 @@
 struct flame_row {
 	int64_t number, start_ns, duration_ns, rank, instance;
 	uint64_t frequency_hz, samples, refused, lost;
+	double read_share;
 	char reason[FLAME_NAME_BYTES], job[FLAME_NAME_BYTES], host[FLAME_NAME_BYTES];
 };
 
@@ -58,6 +59,7 @@ static int flame_take_row(void *arg, sqlite3_stmt *s)
 		.samples = (uint64_t)sqlite3_column_int64(s, 6),
 		.refused = (uint64_t)sqlite3_column_int64(s, 7),
 		.lost = (uint64_t)sqlite3_column_int64(s, 8),
+		.read_share = sqlite3_column_type(s, 10) == SQLITE_NULL ? 1 : sqlite3_column_double(s, 10),
 	};
 	flame_copy(row->reason, (const char *)sqlite3_column_text(s, 9));
 	/* Times that cannot be are not compared with. */
@@ -147,7 +149,8 @@ static int flame_take_ranks(const struct flame_choice *choice, const struct flam
 			.duration_ns = row->duration_ns,
 			.samples = row->samples,
 			.refused = row->refused,
-			.lost = row->lost};
+			.lost = row->lost,
+			.read_share = row->read_share};
 		flame_copy(source->rank[source->ranks].job, row->job);
 		flame_copy(source->rank[source->ranks++].host, row->host);
 		if (row->start_ns < source->start_ns)
@@ -179,9 +182,8 @@ static int flame_choose(struct reader *reader, const struct flame_choice *choice
 	struct flame_rows rows = {.count = 0};
 	const struct flame_row *chosen = NULL;
 	int r = reader_each(reader,
-		"SELECT profile, start_ns, duration_ns, rank, instance, frequency_hz, samples, refused, lost, reason "
-		"FROM "
-		"profiles",
+		"SELECT profile, start_ns, duration_ns, rank, instance, frequency_hz, samples, refused, lost, reason, "
+		"read_share FROM profiles",
 		flame_take_row, &rows, error, error_size);
 
 	if (r == 0)

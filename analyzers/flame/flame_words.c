@@ -2,6 +2,7 @@
 #include "analyzers/flame/flame_words.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 #include "analyzers/base/text.h"
 #include "analyzers/finding/finding.h"
@@ -53,12 +54,14 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 {
 	struct profile_totals totals;
 	uint64_t refused = 0, lost = 0;
+	double least = 1;
 	struct text text;
 
 	profile_totals(view->profile, &totals);
 	for (size_t i = 0; i < view->source->ranks; i++) {
 		refused += view->source->rank[i].refused;
 		lost += view->source->rank[i].lost;
+		least = fmin(least, view->source->rank[i].read_share);
 	}
 	text_begin(&text, ret, FLAME_WORDS_BYTES);
 	text_add(&text, "%" PRIu64 " samples of %" PRIu64 " different stacks", totals.samples, totals.stacks);
@@ -70,6 +73,8 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 		text_add(&text, ", %" PRIu64 " refused", refused);
 	if (lost)
 		text_add(&text, ", %" PRIu64 " lost", lost);
+	if (least < 0.995)
+		text_add(&text, ", of a rank %.2g %% of stacks read within the budget, which stand for all", 100 * least);
 	if (view->source->limited)
 		text_add(&text, ", %" PRIu64 " rows beyond limits left out", view->source->limited);
 	text_end(&text);

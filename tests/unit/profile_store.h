@@ -73,6 +73,7 @@ static inline void put_profile_rows(struct store *store, int64_t number, int64_t
 						  .duration_ns = field_duration(UINT64_C(12000) * MS),
 						  .rank = field_int(rank),
 						  .reason = field_text("asked"),
+						  .read_share = field_real_if(rank == 2, 0.125),
 						  .frequency_hz = field_int(49),
 						  .samples = field_int(600),
 						  .refused = field_int(rank == 2 ? 3 : 0),
