@@ -131,6 +131,7 @@ int request_profile(struct context *context, const Ranktrace__Request *request, 
 		.wanted = request_profile_wanted,
 		.arg = &profile,
 		.reason = PROFILE_ASKED,
+		.urgency = PROFILE_NOW,
 		.for_ns = request->profile->for_ns,
 		.frequency_hz = request->profile->frequency_hz ? request->profile->frequency_hz : PROFILES_HZ,
 	};

@@ -275,7 +275,8 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 
 	if (changed && lasts && !online->ending &&
 		(finding->kind == FINDING_SLOW_RANK || finding->kind == FINDING_SLOW_JOB))
-		profiles_suspect(online->context->profiles, online_stacks_peer(online, finding));
+		profiles_suspect(online->context->profiles, online_stacks_peer(online, finding),
+			finding->kind == FINDING_SLOW_JOB);
 	if (finding->kind != FINDING_HANG)
 		return;
 	if (at < 0 && lasts) {

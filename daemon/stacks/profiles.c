@@ -40,6 +40,7 @@ struct profiles {
 	enum profile_state state;
 	int64_t number;
 	enum profile_reason reason;
+	enum profile_urgency urgency;
 	uint32_t frequency_hz;
 	uint64_t for_ns, start_ns, until_ns; /* CLOCK_MONOTONIC; until: of the state */
 	uint64_t sampled_ns;		     /* for how long, once it drains */
@@ -192,7 +193,7 @@ static void profiles_stop(struct profiles *profiles, uint64_t now_ns)
 	profiles->until_ns = now_ns + DRAIN_NS;
 }
 
-/* Somebody waits for another one: an hourly profile ends without a row in `profiles`. */
+/* Another one is more urgent: this one ends without a row in `profiles`. */
 static void profiles_give_way(struct profiles *profiles)
 {
 	if (profiles->state == PROFILE_RUNS)
@@ -341,7 +342,7 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 
 	if (!profiles->probe || !profiles->context->workers)
 		return -EOPNOTSUPP;
-	if (profiles->state != PROFILE_NONE && profiles->reason == PROFILE_HOURLY && wish->reason != PROFILE_HOURLY)
+	if (profiles->state != PROFILE_NONE && profiles->urgency < wish->urgency)
 		profiles_give_way(profiles);
 	if (profiles->state != PROFILE_NONE)
 		return -EBUSY;
@@ -356,6 +357,7 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 		return -EDQUOT;
 	}
 	profiles->reason = wish->reason;
+	profiles->urgency = wish->urgency;
 	profiles->frequency_hz = wish->frequency_hz;
 	profiles->for_ns = wish->for_ns;
 	profiles->sampled_ns = 0;
@@ -399,13 +401,14 @@ static bool profiles_suspicion_wanted(void *arg, const struct rank *rank)
 	return true;
 }
 
-void profiles_suspect(struct profiles *profiles, const struct rank *rank)
+void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool of_job)
 {
 	struct profiles_suspicion suspicion = {.rank = rank};
 	const struct profile_wish wish = {
 		.wanted = profiles_suspicion_wanted,
 		.arg = &suspicion,
 		.reason = PROFILE_SUSPECTED,
+		.urgency = of_job ? PROFILE_OF_JOB : PROFILE_NOW,
 		.for_ns = SUSPECTED_NS,
 		.frequency_hz = PROFILES_HZ,
 	};
@@ -414,15 +417,17 @@ void profiles_suspect(struct profiles *profiles, const struct rank *rank)
 	size_t left_out;
 
 	if (!profiles || !rank || !profiles->probe || !profiles->context->config.findings_profile ||
-		(profiles->state != PROFILE_NONE && profiles->reason != PROFILE_HOURLY) ||
+		(profiles->state != PROFILE_NONE && profiles->urgency >= wish.urgency) ||
 		ranks_suspicion(profiles->context->ranks, rank->uid)[0])
 		return;
-	key = profiles_job_key(rank);
+	/* A part for each: the ranks of the one need not be those of the other. */
+	key = hash_mix(profiles_job_key(rank), of_job) | 1ULL << 63;
 	if (!profiles_take(profiles, key, SUSPECTED_NS, SUSPECTED_NS))
 		return;
 	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
-		log_info("profiles", "profile %" PRId64 ": rank %d%s%s is suspected; it and %u peers are sampled for 10 s",
-			number, rank->env.rank, rank->env.job[0] ? " of job " : "", rank->env.job, suspicion.peers);
+		log_info("profiles", "profile %" PRId64 ": %srank %d%s%s is suspected; it and %u peers are sampled for 10 s",
+			number, of_job ? "the job as a whole of " : "", rank->env.rank, rank->env.job[0] ? " of job " : "",
+			rank->env.job, suspicion.peers);
 }
 
 /* The job's entry; a new one where there is a free one. */
@@ -475,6 +480,7 @@ static void profiles_hourly_tick(struct profiles *profiles, uint64_t now_ns)
 		.wanted = profiles_suspicion_wanted,
 		.arg = &of,
 		.reason = PROFILE_HOURLY,
+		.urgency = PROFILE_OF_HOUR,
 		.for_ns = SUSPECTED_NS,
 		.frequency_hz = PROFILES_HZ,
 	};

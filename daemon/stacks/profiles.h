@@ -41,11 +41,14 @@ struct profile_probe {
 void profiles_serve(struct profiles *profiles, const struct profile_probe *probe);
 
 enum profile_reason { PROFILE_ASKED, PROFILE_SUSPECTED, PROFILE_HOURLY };
+/* A profile that runs gives way to one that is more urgent. */
+enum profile_urgency { PROFILE_OF_HOUR, PROFILE_OF_JOB, PROFILE_NOW };
 
 struct profile_wish {
 	bool (*wanted)(void *arg, const struct rank *rank); /* called for ranks during the call */
 	void *arg;
 	enum profile_reason reason;
+	enum profile_urgency urgency;
 	uint64_t for_ns;
 	uint32_t frequency_hz;
 	bool limited;  /* `uid` has a part of the time only */
@@ -54,7 +57,7 @@ struct profile_wish {
 
 /*
  * 0: *ret_number is the profile's. -ENOENT: no rank is wanted. -EBUSY: another one runs. -EDQUOT: the user had his
- * part. -EOPNOTSUP: the kernel refuses the probe. An hourly one gives way, and begins again later.
+ * part. -EOPNOTSUP: the kernel refuses the probe. An hourly one that gave way begins again later.
  */
 int profiles_start(
 	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out);
@@ -66,7 +69,7 @@ int profiles_start(
  * A rank is suspected of slowing its job, or the job is slower as a whole (its first rank): it and up to 3 of its peers are profiled for 10 s, unless the configuration
  * says no, one runs, the job had its part of the time, or its user is suspected. NULL: it is not on this node.
  */
-void profiles_suspect(struct profiles *profiles, const struct rank *rank);
+void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool of_job);
 
 struct profile_rank_progress {
 	int32_t rank;

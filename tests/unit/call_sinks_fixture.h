@@ -38,9 +38,10 @@ __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stack
 	return -ENOTSUP;
 }
 
-__attribute__((weak)) void profiles_suspect(struct profiles *profiles, const struct rank *rank)
+__attribute__((weak)) void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool of_job)
 {
 	(void)profiles;
+	(void)of_job;
 	(void)rank;
 }
 

@@ -214,7 +214,7 @@ static bool wants_all(void *arg, const struct rank *rank)
 
 static void test_gives_way(void **state)
 {
-	const struct profile_wish wish = {.wanted = wants_all, .for_ns = NSEC_PER_SEC, .frequency_hz = 99};
+	const struct profile_wish wish = {.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 99};
 	struct rt_profile_sample_event sample = {.event = {.pid = 100}};
 	struct profile_progress progress;
 	int64_t number;
@@ -244,10 +244,19 @@ static void test_gives_way(void **state)
 	assert_string_equal(reason, "asked");
 	/* The hourly one began again then; a suspicion takes its turn, too. */
 	assert_int_equal(period_ns, NSEC_PER_SEC / 49);
-	profiles_suspect(context.profiles, &rank_of[0]);
+	profiles_suspect(context.profiles, &rank_of[0], true);
+	assert_int_equal(period_ns, 0);
+	pass(NSEC_PER_SEC);
+	/* That of the job gives way to that of a rank, and both had their part. */
+	profiles_suspect(context.profiles, &rank_of[1], true);
+	assert_int_equal(period_ns, NSEC_PER_SEC / 49);
+	profiles_suspect(context.profiles, &rank_of[1], false);
 	assert_int_equal(period_ns, 0);
 	pass(11 * NSEC_PER_SEC);
 	assert_int_equal(rows, 4);
+	profiles_suspect(context.profiles, &rank_of[1], true);
+	profiles_suspect(context.profiles, &rank_of[1], false);
+	pass(NSEC_PER_SEC);
 	assert_string_equal(reason, "suspected");
 	pass(20 * NSEC_PER_SEC);
 	assert_int_equal(rows, 6);
