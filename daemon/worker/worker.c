@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon's side of worker.h: a queue of requests and a list of processes. A process is idle, busy with one request,
- * or killed; a killed one is kept until the kernel reports its end.
+ * or killed; a killed one is kept until the kernel reports its end. One that is being started is busy already: its
+ * request waits in the socket.
  */
 #include "daemon/worker/worker.h"
 #include "daemon/base/log.h"
@@ -44,6 +45,7 @@ struct process {
 	enum process_state state;
 	uint32_t owner; /* of the last request */
 	unsigned served;
+	struct spawner_job *starting; /* NULL: it has started; pid and pid_fd are valid */
 	pid_t pid;
 	int pid_fd, socket_fd;
 	struct event *on_socket, *on_end, *on_time;
@@ -57,6 +59,7 @@ struct process {
 
 struct workers {
 	struct event_base *base;
+	struct spawner *spawner;
 	struct event *on_queue; /* starts what waits, outside of callers */
 	struct request *first, **last;
 	struct process *process;
@@ -347,8 +350,11 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 	workers_wake(workers);
 }
 
-static int worker_spawn(const struct worker_kind *kind, int socket_fd, pid_t *ret)
+static void process_on_start(void *arg, pid_t result);
+
+static int worker_spawn(struct process *process, int socket_fd)
 {
+	const struct worker_kind *kind = process->kind;
 	char program[PATH_MAX], parent[24], memory[24], cpu[24], libraries[PATH_MAX];
 	const char *path = getenv("LD_LIBRARY_PATH"); /* the daemon's own libraries are the worker's */
 	char *argv[] = {program, parent, memory, cpu, NULL}, *environment[] = {path ? libraries : NULL, NULL};
@@ -358,17 +364,18 @@ static int worker_spawn(const struct worker_kind *kind, int socket_fd, pid_t *re
 	snprintf(parent, sizeof(parent), "%d", (int)getpid());
 	snprintf(memory, sizeof(memory), "%llu", (unsigned long long)kind->memory_bytes_max);
 	snprintf(cpu, sizeof(cpu), "%u", kind->cpu_s_max);
-	return spawn_program(argv, environment, socket_fd, WORKER_SOCKET, ret);
+	return spawner_start(process->workers->spawner, argv, environment, socket_fd, WORKER_SOCKET, process_on_start,
+		process, &process->starting);
 }
 
 static int process_listen(struct process *process)
 {
 	struct event_base *base = process->workers->base;
 
+	process->on_time = event_new(base, -1, 0, process_on_time, process);
 	process->on_socket = event_new(base, process->socket_fd, EV_READ | EV_PERSIST, process_on_socket, process);
 	process->on_end = event_new(base, process->pid_fd, EV_READ | EV_PERSIST, process_on_end, process);
-	process->on_time = event_new(base, -1, 0, process_on_time, process);
-	if (!process->on_socket || !process->on_end || !process->on_time || event_add(process->on_socket, NULL) < 0 ||
+	if (!process->on_time || !process->on_socket || !process->on_end || event_add(process->on_socket, NULL) < 0 ||
 		event_add(process->on_end, NULL) < 0)
 		return -ENOMEM;
 	return 0;
@@ -377,26 +384,13 @@ static int process_listen(struct process *process)
 static int process_spawn(struct process *process)
 {
 	_cleanup_close_ int its = -1;
-	int ends[2], r;
+	int ends[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
 		return -errno;
 	process->socket_fd = ends[0];
-	/* Above WORKER_SOCKET: dup2() onto itself would keep CLOEXEC. */
-	its = fcntl(ends[1], F_DUPFD_CLOEXEC, WORKER_SOCKET + 1);
-	close(ends[1]);
-	if (its < 0)
-		return -errno;
-	r = worker_spawn(process->kind, its, &process->pid);
-	if (r < 0)
-		return r;
-	process->pid_fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
-	r = process->pid_fd < 0 ? -errno : process_listen(process);
-	if (r < 0) {
-		kill(process->pid, SIGKILL); /* not waited for yet: the pid is its own */
-		(void)waitpid(process->pid, NULL, 0);
-	}
-	return r;
+	its = ends[1];
+	return worker_spawn(process, its);
 }
 
 static struct process *worker_process_new(struct workers *workers, const struct worker_kind *kind)
@@ -447,6 +441,47 @@ static void worker_refuse(struct workers *workers, struct request *request, enum
 	worker_deliver(request, &none);
 }
 
+static void process_unstarted(struct process *process, int error)
+{
+	worker_log_start(process->workers, process->kind, error);
+	if (process->request)
+		worker_refuse(process->workers, TAKE_PTR(process->request), WORKER_UNSTARTED);
+	workers_wake(process->workers);
+	process_remove(process);
+}
+
+static void process_on_start(void *arg, pid_t result)
+{
+	struct process *process = arg;
+	int r = result;
+
+	process->starting = NULL;
+	if (r > 0) {
+		process->pid = result;
+		process->pid_fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+		r = process->pid_fd < 0 ? -errno : process_listen(process);
+		if (r < 0) {
+			kill(process->pid, SIGKILL); /* not waited for yet: the pid is its own */
+			(void)waitpid(process->pid, NULL, 0);
+		}
+	}
+	if (r < 0) {
+		process_unstarted(process, r);
+		return;
+	}
+	process->started_ns = monotonic_ns();
+	process_set_time(process, process->request ? process->kind->wall_ns_max : IDLE_NS);
+}
+
+/* It has ended, or there is no such program: process_on_start() removes it then. */
+static void process_unsent(struct process *process)
+{
+	if (process->starting)
+		worker_refuse(process->workers, TAKE_PTR(process->request), WORKER_UNSTARTED);
+	else
+		process_end_request(process, WORKER_DIED);
+}
+
 static void worker_start(struct workers *workers, struct request *request, struct process *process)
 {
 	if (!process)
@@ -459,9 +494,10 @@ static void worker_start(struct workers *workers, struct request *request, struc
 	process->owner = request->owner;
 	process->state = PROCESS_BUSY;
 	process->started_ns = monotonic_ns();
-	process_set_time(process, request->kind->wall_ns_max);
+	if (!process->starting)
+		process_set_time(process, request->kind->wall_ns_max);
 	if (process_send(process, request) < 0) {
-		process_end_request(process, WORKER_DIED);
+		process_unsent(process);
 		return;
 	}
 	worker_close(request->fd, request->fds);
@@ -533,15 +569,19 @@ static void workers_on_queue(evutil_socket_t fd, short what, void *arg)
 int workers_new(struct event_base *base, struct workers **ret)
 {
 	struct workers *workers = calloc(1, sizeof(*workers));
+	int r;
 
 	if (!workers)
 		return -ENOMEM;
 	workers->base = base;
 	workers->last = &workers->first;
 	workers->on_queue = event_new(base, -1, 0, workers_on_queue, workers);
-	if (!workers->on_queue) {
+	r = workers->on_queue ? spawner_new(base, &workers->spawner) : -ENOMEM;
+	if (r < 0) {
+		if (workers->on_queue)
+			event_free(workers->on_queue);
 		free(workers);
-		return -ENOMEM;
+		return r;
 	}
 	*ret = workers;
 	return 0;
@@ -560,10 +600,15 @@ struct workers *workers_free(struct workers *workers)
 	}
 	while ((process = workers->process)) {
 		workers->process = process->next;
-		(void)syscall(SYS_pidfd_send_signal, process->pid_fd, SIGKILL, NULL, 0);
-		(void)waitpid(process->pid, NULL, WNOHANG);
+		if (process->starting) {
+			spawner_cancel(workers->spawner, process->starting);
+		} else {
+			(void)syscall(SYS_pidfd_send_signal, process->pid_fd, SIGKILL, NULL, 0);
+			(void)waitpid(process->pid, NULL, WNOHANG);
+		}
 		process_free(process);
 	}
+	spawner_free(workers->spawner);
 	event_free(workers->on_queue);
 	free(workers);
 	return NULL;

@@ -18,7 +18,7 @@
 #define WORKER_FDS_MAX 4
 #define WORKER_QUEUE_MAX 1024	      /* requests that wait for a process */
 #define WORKER_QUEUE_OWNER_MAX 128    /* of one owner */
-#define WORKER_ABANDONED_MAX 12	      /* of all owners: systemd's TasksMax is 32 */
+#define WORKER_ABANDONED_MAX 12	      /* of all owners: systemd's TasksMax is 40 */
 #define WORKER_ABANDONED_OWNER_MAX 2  /* of one owner: no request of his starts until one has ended */
 
 struct worker_kind {
