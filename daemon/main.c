@@ -60,8 +60,21 @@ static void reload(void *arg)
 		log_notice("config", "configuration reloaded");
 }
 
+#define MAIN_FILES 4096 /* descriptors of a busy daemon: links of probes, clients, workers */
+
+/* In a process with threads, an open() that makes the table of descriptors larger waits for all CPUs (RCU): 0.1 s under load. */
+static void main_reserve_files(void)
+{
+	struct rlimit limit;
+	int fd = getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur <= MAIN_FILES ? -1 : dup2(STDERR_FILENO, MAIN_FILES);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 static int open_loop(struct daemon *d)
 {
+	main_reserve_files();
 	return loop_open(&d->context, reload, d, &d->loop);
 }
 
