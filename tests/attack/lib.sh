@@ -91,6 +91,16 @@ if [ -z "${ATTACK_TOGETHER:-}" ]; then
 		daemon_cgroup=
 	}
 fi
+# The daemon has a share of the CPUs of its own, as every unit has under systemd: here most of all, so that what is judged is
+# the daemon, and not how many other processes the machine runs (attack_weak is the same of the attacker).
+daemon_cpu_cgroup=
+if [ -z "${ATTACK_TOGETHER:-}" ] && [ -d /sys/fs/cgroup/cpu ] && mkdir /sys/fs/cgroup/cpu/ranktrace-attack-daemon-$$ 2>/dev/null; then
+	daemon_cpu_cgroup=/sys/fs/cgroup/cpu/ranktrace-attack-daemon-$$
+	attack_cgroups+=("$daemon_cpu_cgroup")
+	echo 65536 >"$daemon_cpu_cgroup/cpu.shares"
+elif [ -n "$daemon_cgroup" ] && [ -e "$daemon_cgroup/cpu.weight" ]; then
+	echo 1000 >"$daemon_cgroup/cpu.weight"
+fi
 attacker_cgroup=$(attack_cgroup attacker) && attack_cgroups+=("$attacker_cgroup") || attacker_cgroup=
 # Enters a cgroup, "" for none, then runs the command.
 enter=(bash -c '[ -z "$0" ] || echo $$ >"$0/cgroup.procs"; exec "$@"')
@@ -114,7 +124,7 @@ attack_daemon_start() {
 	install -d -m 755 -o "$daemon_uid" -g "$daemon_uid" "$work/run"
 	touch "$work/daemon.log"
 	export RANKTRACE_SOCKET=$work/run/control.sock
-	daemon_prefix=("${enter[@]}" "$daemon_cgroup" setpriv "--reuid=$daemon_uid" "--regid=$daemon_uid" --clear-groups --no-new-privs
+	daemon_prefix=("${enter[@]}" "$daemon_cpu_cgroup" "${enter[@]}" "$daemon_cgroup" setpriv "--reuid=$daemon_uid" "--regid=$daemon_uid" --clear-groups --no-new-privs
 		"--inh-caps=$list" "--bounding-set=$list" "--ambient-caps=$list")
 	e2e_start "$@"
 	"$tracectl" set L1=true >/dev/null || fail "L1 cannot be turned on"
@@ -210,7 +220,8 @@ attack_weak() {
 # ---- what is measured during the attack ----
 
 attack_begin() {
-	"$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$work/watch.json" &
+	# With the daemon's share: a client that has no CPU says nothing of the daemon.
+	"${enter[@]}" "$daemon_cpu_cgroup" "$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$work/watch.json" &
 	attack_watch_pid=$!
 	wait_for 20 test -s "$work/watch.json" || fail "status was never answered"
 }
