@@ -9,6 +9,8 @@ static int reader_main_serve(const struct worker_task *task)
 {
 	if (rank_read_is_question(task))
 		return rank_read_serve(task);
+	if (rank_watch_is_question(task))
+		return rank_watch_serve(task);
 	return comm_reader_is_question(task) ? comm_reader_serve(task) : reader_serve(task);
 }
 

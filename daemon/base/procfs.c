@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <sys/stat.h>
 
 #include "analyzers/base/proc_maps.h"
 
@@ -158,21 +159,60 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 	return 0;
 }
 
-int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
+#define KTHREADD_PID 2 /* and parent of the kernel's other threads, in the initial namespace */
+
+/* The kernel escapes line breaks in the name, the only text of the file that the process chooses. */
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 {
+	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
+	struct procfs_status status = {0};
 	char text[STATUS_BYTES_MAX];
 	const char *line;
-	unsigned uid;
-	int r;
+	struct stat file;
+	unsigned value;
+	ssize_t n = fd < 0 ? fd : read_up_to(fd, text, sizeof(text) - 1);
 
-	r = procfs_read_text(root, pid, "status", text, sizeof(text));
+	if (n < 0)
+		return (int)n;
+	text[n] = 0;
+	line = strstr(text, "\nUid:\t");
+	if (!line || sscanf(line, "\nUid:\t%u", &value) != 1)
+		return -EBADMSG;
+	status.uid = value;
+	if (fstat(fd, &file) < 0)
+		return -errno;
+	status.inode = (uint64_t)file.st_ino;
+	line = strstr(text, "\nState:\t");
+	status.state = line ? line[sizeof("\nState:\t") - 1] : 0;
+	line = strstr(text, "\nPPid:\t");
+	if (line && sscanf(line, "\nPPid:\t%u", &value) == 1)
+		status.parent_pid = value;
+	status.is_kernel = (pid == KTHREADD_PID || status.parent_pid == KTHREADD_PID) && !strstr(text, "\nVmSize:");
+	*ret = status;
+	return 0;
+}
+
+int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
+{
+	struct procfs_status status;
+	int r = procfs_status(root, pid, &status);
+
+	if (r == 0)
+		*ret = status.uid;
+	return r;
+}
+
+int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes)
+{
+	unsigned long long pages;
+	char text[128];
+	int r = procfs_read_text(root, pid, "statm", text, sizeof(text));
+
 	if (r < 0)
 		return r;
-	/* The kernel escapes line breaks in the name, the only text above this line that the process chooses. */
-	line = strstr(text, "\nUid:\t");
-	if (!line || sscanf(line, "\nUid:\t%u", &uid) != 1)
+	if (sscanf(text, "%*u %llu", &pages) != 1)
 		return -EBADMSG;
-	*ret = uid;
+	*ret_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	return 0;
 }
 

@@ -29,9 +29,25 @@ enum procfs_library {
 	PROCFS_LIBRARY_PYTHON = 1u << 2,    /* an interpreter that may load the others later */
 };
 
+/*
+ * Waits for an exec of the process, as procfs_exe() does and readers of fd, maps and environ do: as long as its user
+ * wants. For workers.
+ */
 int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
-/* The real user, as the initial user namespace numbers it. */
+
+struct procfs_status {
+	char state; /* as in procfs_stat; 0: not shown */
+	uint32_t parent_pid;
+	uint32_t uid;	     /* real user, as the initial user namespace numbers it */
+	uint64_t inode;	     /* another process has another one. So may the same, later */
+	bool is_kernel;	     /* a thread of the kernel */
+};
+
+/* From /proc/PID/status. Waits for nothing. */
+int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
+/* The user alone. */
 int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
+int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* Target of the link, " (deleted)" included. */

@@ -7,9 +7,9 @@
 
 static bool coll_snapshot_is_stopped(const char *proc_root, uint32_t pid)
 {
-	struct procfs_stat stat;
+	struct procfs_status status;
 
-	return procfs_stat(proc_root, pid, &stat) == 0 && (stat.state == 'T' || stat.state == 't');
+	return procfs_status(proc_root, pid, &status) == 0 && (status.state == 'T' || status.state == 't');
 }
 
 /* In an entered operation, not known to have completed, for more than patience_ns. */

@@ -36,12 +36,12 @@ static const char *request_ranks_state(uint32_t pid)
 		const char *word;
 	} words[] = {{'R', "running"}, {'S', "sleeping"}, {'I', "sleeping"}, {'D', "D"}, {'T', "stopped"},
 		{'t', "traced"}, {'Z', "zombie"}, {'X', "zombie"}};
-	struct procfs_stat stat;
+	struct procfs_status status;
 
-	if (procfs_stat("/proc", pid, &stat) < 0)
+	if (procfs_status("/proc", pid, &status) < 0)
 		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (words[i].state == stat.state)
+		if (words[i].state == status.state)
 			return words[i].word;
 	return "";
 }

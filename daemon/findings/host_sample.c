@@ -243,9 +243,8 @@ struct host_thread {
 struct host_sampler {
 	char proc_root[128], cgroup_root[128];
 	uint32_t pid;
-	uint64_t start_time_ns;
 	uint64_t taken_ns; /* 0: no sample yet */
-	struct procfs_stat stat;
+	struct host_usage usage;
 	size_t threads; /* the step thread first */
 	struct host_thread thread[1 + LIMIT_HOST_THREADS];
 	uint64_t threads_next_ns;
@@ -255,7 +254,7 @@ struct host_sampler {
 };
 
 int host_sampler_new(
-	const char *proc_root, const char *cgroup_root, uint32_t pid, uint64_t start_time_ns, struct host_sampler **ret)
+	const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret)
 {
 	struct host_sampler *sampler = calloc(1, sizeof(*sampler));
 
@@ -264,7 +263,6 @@ int host_sampler_new(
 	(void)copy_text(sampler->proc_root, sizeof(sampler->proc_root), proc_root);
 	(void)copy_text(sampler->cgroup_root, sizeof(sampler->cgroup_root), cgroup_root);
 	sampler->pid = pid;
-	sampler->start_time_ns = start_time_ns;
 	*ret = sampler;
 	return 0;
 }
@@ -280,7 +278,7 @@ struct host_sampler *host_sampler_free(struct host_sampler *sampler)
 
 static uint64_t host_sample_since(uint64_t now, uint64_t before)
 {
-	return now >= before ? now - before : HOST_UNKNOWN;
+	return now != HOST_UNKNOWN && now >= before ? now - before : HOST_UNKNOWN;
 }
 
 /* false: it is gone, or the kernel does not count. */
@@ -382,20 +380,33 @@ static uint64_t take_memory_stall(struct host_sampler *sampler, uint64_t duratio
 	return stall_ns < duration_ns ? stall_ns : duration_ns;
 }
 
-int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t now_ns, struct host_sample *ret)
+int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, struct host_usage *ret)
+{
+	struct procfs_status status;
+	struct timespec cpu;
+	clockid_t clock;
+	int r = procfs_status(proc_root, pid, &status);
+
+	if (r < 0)
+		return r;
+	*ret = (struct host_usage){.state = status.state, .cpu_ns = HOST_UNKNOWN, .major_faults = major_faults};
+	if (clock_getcpuclockid((pid_t)pid, &clock) == 0 && clock_gettime(clock, &cpu) == 0)
+		ret->cpu_ns = (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+	return procfs_resident(proc_root, pid, &ret->resident_bytes);
+}
+
+int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const struct host_usage *usage, uint64_t now_ns,
+	struct host_sample *ret)
 {
 	struct host_sample sample = {.start_ns = sampler->taken_ns};
-	struct procfs_stat stat;
 	bool first = !sampler->taken_ns || now_ns <= sampler->taken_ns;
 
-	if (procfs_stat(sampler->proc_root, sampler->pid, &stat) < 0 || stat.start_time_ns != sampler->start_time_ns)
-		return -ESRCH;
 	sample.duration_ns = first ? 0 : now_ns - sampler->taken_ns;
-	sample.state = stat.state;
-	sample.cpu_total_ns = stat.cpu_ns;
-	sample.resident_bytes = stat.resident_bytes;
-	sample.cpu_ns = host_sample_since(stat.cpu_ns, sampler->stat.cpu_ns);
-	sample.major_faults = host_sample_since(stat.major_faults, sampler->stat.major_faults);
+	sample.state = usage->state;
+	sample.cpu_total_ns = usage->cpu_ns;
+	sample.resident_bytes = usage->resident_bytes;
+	sample.cpu_ns = host_sample_since(usage->cpu_ns, sampler->usage.cpu_ns);
+	sample.major_faults = host_sample_since(usage->major_faults, sampler->usage.major_faults);
 	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid, now_ns);
 	if (now_ns >= sampler->cgroup_next_ns) {
 		host_cgroup_scan(&sampler->cgroup, sampler->proc_root, sampler->cgroup_root, sampler->pid);
@@ -403,7 +414,7 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t
 	}
 	sample.throttled_ns = take_throttled(sampler, sample.duration_ns);
 	sample.memory_stall_ns = take_memory_stall(sampler, sample.duration_ns);
-	sampler->stat = stat;
+	sampler->usage = *usage;
 	sampler->taken_ns = now_ns;
 	*ret = sample;
 	return first ? 0 : 1;

@@ -72,15 +72,24 @@ struct host_sample {
 
 struct host_sampler;
 
-/* start_time_ns: from procfs_stat(), identifies the process. */
-int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, uint64_t start_time_ns,
-	struct host_sampler **ret);
+/* Since the process started, but for state and memory; HOST_UNKNOWN where the kernel does not say. */
+struct host_usage {
+	uint64_t cpu_ns; /* of all threads */
+	uint64_t major_faults;
+	uint64_t resident_bytes;
+	char state;
+};
+
+/* Reads what waits for nothing; the rest is given. */
+int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, struct host_usage *ret);
+
+int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret);
 struct host_sampler *host_sampler_free(struct host_sampler *sampler);
 /*
  * 1: *ret covers the time since the last call. 0: first call, or no time passed: only state and totals are valid.
- * -ESRCH: the process is gone.
  */
-int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, uint64_t now_ns, struct host_sample *ret);
+int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const struct host_usage *usage, uint64_t now_ns,
+	struct host_sample *ret);
 
 /*
  * Levels turned on by a suspicion, bounded three ways. Each lasts [findings] raise_for, or twice that while something

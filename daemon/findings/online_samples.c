@@ -126,17 +126,20 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 static void online_samples_take_rank(struct online *online, struct online_process *process, uint64_t now_ns)
 {
 	struct rank_steps_progress progress = {0};
+	const struct ranks *ranks = online->context->ranks;
+	const struct rank *rank = ranks ? ranks_by_pid(ranks, process->pid) : NULL;
 	struct host_sample sample;
+	struct host_usage usage;
 	int r;
 
-	if (!process->sampler && host_sampler_new(online->proc_root, online->cgroup_root, process->pid,
-					 process->start_time_ns, &process->sampler) < 0)
+	if (!process->sampler &&
+		host_sampler_new(online->proc_root, online->cgroup_root, process->pid, &process->sampler) < 0)
 		return;
+	if (host_usage_read(online->proc_root, process->pid, rank ? rank->major_faults : HOST_UNKNOWN, &usage) < 0)
+		return; /* gone: ranks/ will report it */
 	if (rank_steps_progress(online->context->steps, process->slot, process->instance, &progress))
 		process->thread_id = progress.thread_id;
-	r = host_sampler_take(process->sampler, process->thread_id, now_ns, &sample);
-	if (r < 0)
-		return; /* gone: ranks/ will report it */
+	r = host_sampler_take(process->sampler, process->thread_id, &usage, now_ns, &sample);
 	process->newest = sample;
 	if (r > 0) {
 		online->counts.samples++;

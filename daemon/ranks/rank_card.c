@@ -12,9 +12,6 @@
 #define INTERVAL_NS NSEC_PER_SEC
 #define INTERVAL_LATER_NS (60 * NSEC_PER_SEC)
 #define SETTLE_NS (5 * NSEC_PER_SEC)
-/* Budget of descriptors for all ranks: added per tick, up to a maximum. */
-#define FDS_PER_TICK 512
-#define FDS_SAVED_MAX 4096
 
 /* Device nodes with the card's number as suffix. */
 static const char *const numbered[] = {"/dev/nvidia", "/dev/davinci"};
@@ -67,7 +64,7 @@ static void rank_card_note(struct seen *seen, const char *path)
 	seen->rocm_card |= number_after(path, rocm_card) >= 0;
 }
 
-int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, unsigned *ret_fds)
+int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret)
 {
 	_cleanup_closedir_ DIR *folder = NULL;
 	char path[PATH_MAX], target[64];
@@ -93,7 +90,6 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, 
 	}
 	*ret = seen.nodes;
 	ret->rocm = seen.rocm_all && seen.rocm_card;
-	*ret_fds = fds;
 	return 0;
 }
 
@@ -156,36 +152,24 @@ static uint64_t rank_card_since(uint64_t time_ns, uint64_t now_ns)
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
-static unsigned rank_card_check(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+bool rank_card_is_due(const struct tracked *tracked, uint64_t now_ns)
+{
+	return tracked->rank.role == RANK_ROLE_RANK && !tracked->rank.env.card[0] && now_ns >= tracked->card.due_ns;
+}
+
+void rank_card_take(
+	struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns)
 {
 	const struct rank_env *env = &tracked->rank.env;
 	struct tracked_card *card = &tracked->card;
-	struct rank_card_nodes nodes;
 	char picked[sizeof(card->picked)] = "";
-	unsigned fds = 1;
 
 	card->due_ns = now_ns + (rank_card_since(card->first_ns, now_ns) < EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
-	if (rank_card_read(ranks->proc_root, tracked->rank.pid, &nodes, &fds) < 0 ||
-		!rank_card_pick(&nodes, env->local_rank, env->local_world_size, picked, sizeof(picked)) ||
+	if (!nodes || !rank_card_pick(nodes, env->local_rank, env->local_world_size, picked, sizeof(picked)) ||
 		!streq(picked, card->picked)) {
 		(void)copy_text(card->picked, sizeof(card->picked), picked);
 		card->picked_ns = now_ns;
 	} else if (rank_card_since(card->picked_ns, now_ns) >= SETTLE_NS) {
 		tracked_card_found(ranks, tracked, picked);
-	}
-	return fds;
-}
-
-void rank_card_tick(struct ranks *ranks, uint64_t now_ns)
-{
-	struct tracked *tracked;
-
-	ranks->card_fds += ranks->card_fds < FDS_SAVED_MAX ? FDS_PER_TICK : 0;
-	for (uint32_t i = 0; i < ranks->slots && ranks->card_fds > 0; i++) {
-		/* Round robin: the next tick continues where this one ends. */
-		ranks->card_slot = ranks->card_slot + 1 < ranks->slots ? ranks->card_slot + 1 : 0;
-		tracked = ranks->slot[ranks->card_slot];
-		if (tracked && !tracked->rank.env.card[0] && now_ns >= tracked->card.due_ns)
-			ranks->card_fds -= (int)rank_card_check(ranks, tracked, now_ns);
 	}
 }

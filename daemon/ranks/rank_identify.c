@@ -217,33 +217,12 @@ bool rank_command_is_launcher(const char *block, size_t size_bytes)
 }
 
 #define FROM_START_NS NSEC_PER_SEC
+#define FRESH_NS NSEC_PER_SEC /* a process that began no longer ago is seen since its exec */
 
-struct ancestors {
-	uint32_t pid[RANK_ANCESTORS_MAX];
-	unsigned count;
-};
-
-/* Parents of a process, nearest first, without init. */
-static void find_ancestors(const struct ranks *ranks, uint32_t parent_pid, struct ancestors *ret)
+static bool descends_from(const struct tracked *tracked, uint32_t pid)
 {
-	struct procfs_stat stat;
-
-	ret->count = 0;
-	while (parent_pid > 1 && ret->count < RANK_ANCESTORS_MAX) {
-		ret->pid[ret->count++] = parent_pid;
-		if (procfs_stat(ranks->proc_root, parent_pid, &stat) < 0)
-			break;
-		parent_pid = stat.parent_pid;
-	}
-}
-
-static bool descends_from(const struct ranks *ranks, const struct rank *rank, uint32_t pid)
-{
-	struct ancestors above;
-
-	find_ancestors(ranks, rank->parent_pid, &above);
-	for (unsigned i = 0; i < above.count; i++)
-		if (above.pid[i] == pid)
+	for (unsigned i = 0; i < tracked->above.count; i++)
+		if (tracked->above.pid[i] == pid)
 			return true;
 	return false;
 }
@@ -290,7 +269,7 @@ static bool has_launched(const struct ranks *ranks, const struct rank *rank)
 {
 	for (uint32_t i = 0; i < ranks->slots; i++)
 		if (ranks->slot[i] && is_outranked(&rank->env, &ranks->slot[i]->rank.env) &&
-			descends_from(ranks, &ranks->slot[i]->rank, rank->pid))
+			descends_from(ranks->slot[i], rank->pid))
 			return true;
 	return false;
 }
@@ -337,12 +316,13 @@ static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *re
 /* Everything but role, number and slot. */
 static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struct rank *ret)
 {
-	struct procfs_stat stat;
-	int r = procfs_stat(ranks->proc_root, pid, &stat);
+	const struct rank_process *process = rank_read_find(ranks->read, pid);
+	int r;
 
-	if (r < 0)
-		return r;
-	*ret = (struct rank){.pid = pid, .start_time_ns = stat.start_time_ns, .parent_pid = stat.parent_pid};
+	if (!process)
+		return -ESRCH;
+	*ret = (struct rank){.pid = pid, .start_time_ns = process->stat.start_time_ns,
+		.parent_pid = process->stat.parent_pid, .major_faults = RANK_FAULTS_UNKNOWN};
 	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
 	if (r == 0)
 		r = read_env(ranks, pid, &ret->env);
@@ -350,7 +330,7 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 		return r;
 	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
 	(void)copy_text(ret->host, sizeof(ret->host), ranks->context->host);
-	(void)procfs_exe(ranks->proc_root, pid, ret->exe, sizeof(ret->exe));
+	memcpy(ret->exe, process->exe, sizeof(ret->exe));
 	read_command(ranks, ret);
 	read_cgroup(ranks, ret);
 	ret->first_seen_ns = ret->last_seen_ns = realtime_ns();
@@ -383,7 +363,7 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 		struct tracked *other = ranks->slot[i];
 
 		if (other && &other->rank != rank && is_same_rank(&other->rank.env, &rank->env) &&
-			descends_from(ranks, &other->rank, rank->pid))
+			descends_from(other, rank->pid))
 			tracked_become(ranks, other, RANK_ROLE_CHILD, rank->instance);
 	}
 }
@@ -391,15 +371,14 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 static enum rank_identity decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
 {
 	uint64_t before_ns = candidate->checked_ns ? candidate->checked_ns : candidate->since_ns;
-	struct ancestors above;
+	const struct ancestors *above = &ranks->read->above;
 	struct tracked *owner, *added;
 	struct rank rank;
 
 	if (rank_identify_describe(ranks, candidate->pid, &rank) < 0 || rank.start_time_ns != candidate->start_time_ns)
 		return IDENTIFY_GONE;
 	rank.from_start = candidate->from_exec && now_ns - before_ns <= FROM_START_NS;
-	find_ancestors(ranks, rank.parent_pid, &above);
-	owner = find_owner(ranks, &above, &rank.env);
+	owner = find_owner(ranks, above, &rank.env);
 	if (is_launcher(ranks, rank.pid)) {
 		make_launcher(&rank);
 	} else if (owner) {
@@ -416,16 +395,10 @@ static enum rank_identity decide(struct ranks *ranks, const struct rank_candidat
 	}
 	if (tracked_add(ranks, &rank, now_ns, &added) < 0)
 		return IDENTIFY_AGAIN;
+	added->above = *above;
 	if (rank.role == RANK_ROLE_RANK)
-		review(ranks, &added->rank, &above, now_ns);
+		review(ranks, &added->rank, above, now_ns);
 	return IDENTIFY_DECIDED;
-}
-
-static const char *tail(const char *text, size_t size)
-{
-	size_t length = strlen(text);
-
-	return length < size ? text : text + length - (size - 1);
 }
 
 /* Read once per image. */
@@ -440,7 +413,7 @@ static int rank_identify_describe_candidate(
 	candidate->known = true;
 	candidate->has_env = env.source[0] != 0;
 	candidate->interpreter = rank_command_is_interpreter(exe);
-	(void)copy_text(candidate->exe, sizeof(candidate->exe), tail(exe, sizeof(candidate->exe)));
+	(void)copy_text(candidate->exe, sizeof(candidate->exe), rank_exe_tail(exe));
 	return 0;
 }
 
@@ -456,37 +429,45 @@ static void refuse_environment(struct ranks *ranks, uint32_t pid)
 	ranks_suspect(ranks, uid, "a process has an environment larger than the kernel gives");
 }
 
-enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+/* Of a process that a scan has found. */
+static bool is_fresh(const struct rank_candidate *candidate, uint64_t start_time_ns, uint64_t now_ns)
 {
-	struct procfs_stat stat;
-	char exe[256];
+	struct timespec t;
 
-	if (procfs_stat(ranks->proc_root, candidate->pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
-		return IDENTIFY_GONE;
-	if (candidate->known && candidate->start_time_ns != stat.start_time_ns)
-		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns};
-	candidate->start_time_ns = stat.start_time_ns;
-	/* A thread of the kernel has no program. */
-	if (procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe)) < 0)
-		return IDENTIFY_NEVER;
-	if (candidate->known && !streq(candidate->exe, tail(exe, sizeof(candidate->exe)))) {
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	return start_time_ns + FRESH_NS + (now_ns - candidate->since_ns) >
+	       (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* Forgets what is known of another process or image. */
+static void rank_identify_compare(
+	struct rank_candidate *candidate, const struct rank_process *process, uint64_t now_ns)
+{
+	uint64_t start_time_ns = process->stat.start_time_ns;
+
+	if (candidate->known && candidate->start_time_ns != start_time_ns)
+		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns, .inode = candidate->inode};
+	candidate->start_time_ns = start_time_ns;
+	candidate->from_exec |= candidate->from_scan && is_fresh(candidate, start_time_ns, now_ns);
+	candidate->from_scan = false;
+	if (candidate->known && !streq(candidate->exe, rank_exe_tail(process->exe))) {
 		candidate->known = false;
 		candidate->since_ns = now_ns;
 		candidate->interval_ns = 0;
 	}
-	return IDENTIFY_AGAIN;
 }
 
 static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
+	const struct rank_process *process = &ranks->read->process[0];
 	enum rank_identity identity;
-	char exe[256];
 
+	rank_identify_compare(candidate, process, now_ns);
+	if (!process->exe[0])
+		return IDENTIFY_NEVER;
 	if (!candidate->known) {
-		int r = procfs_exe(ranks->proc_root, candidate->pid, exe, sizeof(exe));
+		int r = rank_identify_describe_candidate(ranks, candidate, process->exe);
 
-		if (r == 0)
-			r = rank_identify_describe_candidate(ranks, candidate, exe);
 		if (r == -E2BIG) {
 			refuse_environment(ranks, candidate->pid);
 			return IDENTIFY_NEVER;

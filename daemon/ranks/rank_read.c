@@ -27,7 +27,8 @@ const struct worker_kind rank_read_kind = {
 struct rank_question {
 	char magic[4];
 	uint32_t pid;
-	uint32_t needs_env; /* also of a process without a training library */
+	uint64_t known_start_ns; /* of the process and image whose environment is known; 0: not known */
+	char known_exe[RANK_EXE_TAIL];
 	char proc_root[128];
 };
 
@@ -73,20 +74,23 @@ static void read_process(const char *proc_root, struct rank_process *process)
 		process->command && rank_command_is_launcher(process->command, process->command_bytes);
 }
 
-/* Of a training process: the launchers above it. */
-static void read_launchers(const char *proc_root, struct rank_read *read)
+/* Of a training process: the processes above it, and of these the launchers. */
+static void read_ancestors(const char *proc_root, struct rank_read *read)
 {
-	uint32_t pid = read->process[0].pid;
-	struct procfs_stat stat;
+	uint32_t pid = read->process[0].stat.parent_pid;
 
-	for (unsigned i = 0; i < RANK_ANCESTORS_MAX && procfs_stat(proc_root, pid, &stat) == 0 && stat.parent_pid > 1; i++) {
-		struct rank_process process = {.pid = stat.parent_pid};
+	while (pid > 1 && read->above.count < RANK_ANCESTORS_MAX) {
+		struct rank_process process = {.pid = pid};
 
-		pid = stat.parent_pid;
-		if (procfs_command(proc_root, pid, &process.command, &process.command_bytes) < 0)
+		read->above.pid[read->above.count++] = pid;
+		if (procfs_stat(proc_root, pid, &process.stat) < 0)
+			break;
+		pid = process.stat.parent_pid;
+		if (procfs_command(proc_root, process.pid, &process.command, &process.command_bytes) < 0)
 			continue;
 		if (rank_command_is_launcher(process.command, process.command_bytes)) {
 			process.is_launcher = true;
+			(void)procfs_exe(proc_root, process.pid, process.exe, sizeof(process.exe));
 			process.env_error = read_environment(proc_root, &process);
 			read->process[read->count++] = process;
 		} else {
@@ -95,22 +99,39 @@ static void read_launchers(const char *proc_root, struct rank_read *read)
 	}
 }
 
-int rank_read_here(const char *proc_root, uint32_t pid, bool needs_env, struct rank_read *ret)
+const char *rank_exe_tail(const char *exe)
+{
+	size_t length = strlen(exe);
+
+	return length < RANK_EXE_TAIL ? exe : exe + length - (RANK_EXE_TAIL - 1);
+}
+
+int rank_read_here(
+	const char *proc_root, uint32_t pid, uint64_t known_start_ns, const char *known_exe, struct rank_read *ret)
 {
 	struct rank_read read = {.count = 1, .process[0] = {.pid = pid, .env_error = -ENODATA}};
-	int r = 0;
+	struct rank_process *process = &read.process[0];
+	int r = procfs_stat(proc_root, pid, &process->stat);
 
+	if (r < 0 || process->stat.state == 'Z' || process->stat.state == 'X')
+		return r < 0 ? r : -ESRCH;
+	/* A thread of the kernel has no program. */
+	if (procfs_exe(proc_root, pid, process->exe, sizeof(process->exe)) < 0) {
+		*ret = read;
+		return 0;
+	}
 	/* In this order: the environment is refused before anything else is read. */
-	if (needs_env)
-		read.process[0].env_error = read_environment(proc_root, &read.process[0]);
-	if (needs_env && read.process[0].env_error < 0 && read.process[0].env_error != -E2BIG)
-		return read.process[0].env_error;
+	if (process->stat.start_time_ns != known_start_ns || !streq(rank_exe_tail(process->exe), known_exe)) {
+		process->env_error = read_environment(proc_root, process);
+		if (process->env_error < 0 && process->env_error != -E2BIG)
+			return process->env_error;
+	}
 	r = procfs_libraries(proc_root, pid, &read.libraries);
 	if (r < 0)
 		return r;
 	if (read.libraries & PROCFS_LIBRARY_TRAINING) {
-		read_process(proc_root, &read.process[0]);
-		read_launchers(proc_root, &read);
+		read_process(proc_root, process);
+		read_ancestors(proc_root, &read);
 	}
 	*ret = read;
 	return 0;
@@ -173,11 +194,17 @@ static void rank_read_take_env(struct wire_reader *reader, struct rank_env *ret)
 static void put_read(struct wire_writer *writer, const struct rank_read *read)
 {
 	wire_put(writer, read->libraries, 4);
+	wire_put(writer, read->above.count, 4);
+	for (unsigned i = 0; i < read->above.count; i++)
+		wire_put(writer, read->above.pid[i], 4);
 	wire_put(writer, read->count, 4);
 	for (unsigned i = 0; i < read->count; i++) {
 		const struct rank_process *process = &read->process[i];
 
 		wire_put(writer, process->pid, 4);
+		wire_put(writer, process->stat.parent_pid, 4);
+		wire_put(writer, process->stat.start_time_ns, 8);
+		rank_read_put_text(writer, process->exe, sizeof(process->exe));
 		wire_put(writer, process->is_launcher, 1);
 		wire_put(writer, (uint32_t)process->env_error, 4);
 		if (process->env_error == 0)
@@ -192,6 +219,9 @@ static void take_process(struct wire_reader *reader, struct rank_process *ret)
 	const uint8_t *command;
 
 	ret->pid = (uint32_t)wire_take_up_to(reader, 4, INT32_MAX);
+	ret->stat.parent_pid = (uint32_t)wire_take_up_to(reader, 4, INT32_MAX);
+	ret->stat.start_time_ns = wire_take(reader, 8);
+	rank_read_take_text(reader, ret->exe, sizeof(ret->exe));
 	ret->is_launcher = wire_take_up_to(reader, 1, 1);
 	ret->env_error = wire_take_result(reader, 0);
 	if (ret->env_error == 0)
@@ -217,6 +247,9 @@ int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct 
 	if (reader.is_bad || r < 0)
 		return reader.is_bad ? -EBADMSG : r;
 	read.libraries = (uint32_t)wire_take_up_to(&reader, 4, LIBRARY_KINDS);
+	count = (unsigned)wire_take_up_to(&reader, 4, RANK_ANCESTORS_MAX);
+	while (read.above.count < count && !reader.is_bad)
+		read.above.pid[read.above.count++] = (uint32_t)wire_take_up_to(&reader, 4, INT32_MAX);
 	count = (unsigned)wire_take_up_to(&reader, 4, ARRAY_SIZE(read.process));
 	while (read.count < count && !reader.is_bad)
 		take_process(&reader, &read.process[read.count++]);
@@ -227,11 +260,12 @@ int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct 
 	return 0;
 }
 
-int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, bool needs_env,
-	worker_done done, void *arg, uint64_t *ret_id)
+int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, uint64_t known_start_ns,
+	const char *known_exe, worker_done done, void *arg, uint64_t *ret_id)
 {
-	struct rank_question question = {.magic = MAGIC, .pid = pid, .needs_env = needs_env};
+	struct rank_question question = {.magic = MAGIC, .pid = pid, .known_start_ns = known_start_ns};
 
+	(void)copy_text(question.known_exe, sizeof(question.known_exe), known_exe);
 	(void)copy_text(question.proc_root, sizeof(question.proc_root), proc_root);
 	return worker_ask(workers, &rank_read_kind, uid, &question, sizeof(question), NULL, 0, done, arg, ret_id);
 }
@@ -251,7 +285,7 @@ int rank_read_serve(const struct worker_task *task)
 	memcpy(&question, task->request, sizeof(question));
 	if (worker_child_keep(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH) < 0)
 		return -EPERM;
-	r = rank_read_here(question.proc_root, question.pid, question.needs_env, &read);
+	r = rank_read_here(question.proc_root, question.pid, question.known_start_ns, question.known_exe, &read);
 	wire_put(&answer, (uint32_t)r, 4);
 	if (r == 0)
 		put_read(&answer, &read);

@@ -14,13 +14,12 @@
 #include "daemon/ranks/ranks_internal.h"
 
 #define CHECKS_PER_TICK_MAX 256
-#define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick: environments of 6 MiB take milliseconds each */
+#define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick */
 #define FIRST_CHECK_NS (200 * NSEC_PER_MSEC)
 #define EAGER_NS (10 * NSEC_PER_SEC) /* checked every FIRST_CHECK_NS for this long */
 #define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
 #define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* without any sign of training */
 #define GIVE_UP_NS (600 * NSEC_PER_SEC)
-#define FRESH_NS NSEC_PER_SEC
 #define READING_NS (30 * NSEC_PER_SEC)	/* an answer of a worker comes earlier, or its end */
 #define UNREADABLE_NS (5 * NSEC_PER_SEC) /* until a process that could not be read is tried again, then twice that */
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
@@ -99,6 +98,7 @@ struct ranks *ranks_free(struct ranks *ranks)
 			next = t->next;
 			free(t);
 		}
+	rank_watch_free(ranks);
 	rank_queue_free(ranks->queue);
 	free(ranks->slot);
 	free(ranks->user);
@@ -191,20 +191,24 @@ static void ranks_on_read(void *arg, struct worker_reply *reply)
 		ranks_go_on(ranks, &candidate, rank_identify(ranks, &candidate, &read, now_ns), now_ns);
 }
 
+/* Of the image whose environment was read, 0 if none. */
+static uint64_t ranks_known_start(const struct rank_candidate *candidate)
+{
+	return candidate->known ? candidate->start_time_ns : 0;
+}
+
 /* Asks a worker; the candidate waits in the queue, and is asked for again if the answer does not come. */
-static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
+static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uint32_t uid, uint64_t now_ns)
 {
 	struct rank_reading *reading = reading_new(ranks, candidate->pid);
-	uint32_t uid = 0;
 	int r;
 
 	candidate->due_ns = now_ns + READING_NS;
 	if (reading) {
 		reading->since_ns = candidate->since_ns;
 		reading->start_time_ns = candidate->start_time_ns;
-		(void)procfs_uid(ranks->proc_root, candidate->pid, &uid);
-		r = rank_read_ask(ranks->context->workers, ranks->proc_root, candidate->pid, uid, !candidate->known,
-			ranks_on_read, reading, &reading->request);
+		r = rank_read_ask(ranks->context->workers, ranks->proc_root, candidate->pid, uid,
+			ranks_known_start(candidate), candidate->exe, ranks_on_read, reading, &reading->request);
 		if (r < 0) {
 			reading_free(reading);
 			candidate->due_ns = now_ns + (r == -EBUSY ? FIRST_CHECK_NS / 2 : UNREADABLE_NS);
@@ -216,28 +220,22 @@ static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uin
 static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	_cleanup_(rank_read_free) struct rank_read read = {0};
-	enum rank_identity identity = rank_identify_begin(ranks, candidate, now_ns);
+	struct procfs_status status;
 
-	if (identity == IDENTIFY_AGAIN && ranks->context->workers) {
-		ranks_ask(ranks, candidate, now_ns);
+	if (procfs_status(ranks->proc_root, candidate->pid, &status) < 0)
 		return;
-	}
-	if (identity == IDENTIFY_AGAIN) {
-		if (rank_read_here(ranks->proc_root, candidate->pid, !candidate->known, &read) < 0)
-			return;
-		identity = rank_identify(ranks, candidate, &read, now_ns);
-	}
-	ranks_go_on(ranks, candidate, identity, now_ns);
+	candidate->inode = status.inode;
+	if (status.is_kernel)
+		ranks_go_on(ranks, candidate, IDENTIFY_NEVER, now_ns);
+	else if (ranks->context->workers)
+		ranks_ask(ranks, candidate, status.uid, now_ns);
+	else if (rank_read_here(ranks->proc_root, candidate->pid, ranks_known_start(candidate), candidate->exe, &read) == 0)
+		ranks_go_on(ranks, candidate, rank_identify(ranks, candidate, &read, now_ns), now_ns);
 }
-
-struct found {
-	uint64_t start_time_ns;
-	uint32_t pid;
-};
 
 struct walk {
 	struct ranks *ranks;
-	struct found *found;
+	uint32_t *pid;
 	size_t count, capacity;
 };
 
@@ -245,55 +243,48 @@ static bool found_process(void *arg, uint32_t pid)
 {
 	struct walk *walk = arg;
 	struct rank_candidate candidate;
-	struct procfs_stat stat;
+	struct procfs_status status;
 
-	if (tracked_find(walk->ranks, pid) || procfs_stat(walk->ranks->proc_root, pid, &stat) < 0)
+	if (tracked_find(walk->ranks, pid))
 		return true;
-	if (rank_queue_get(walk->ranks->queue, pid, &candidate) &&
-		(!candidate.known || candidate.start_time_ns == stat.start_time_ns))
+	if (rank_queue_get(walk->ranks->queue, pid, &candidate) && candidate.inode &&
+		(procfs_status(walk->ranks->proc_root, pid, &status) < 0 || status.inode == candidate.inode))
 		return true;
-	if (!array_reserve(
-		    (void **)&walk->found, &walk->capacity, walk->count + 1, sizeof(*walk->found), SCAN_PROCESSES_MAX))
+	if (!array_reserve((void **)&walk->pid, &walk->capacity, walk->count + 1, sizeof(*walk->pid), SCAN_PROCESSES_MAX))
 		return false;
-	walk->found[walk->count++] = (struct found){stat.start_time_ns, pid};
+	walk->pid[walk->count++] = pid;
 	return walk->count < SCAN_PROCESSES_MAX;
 }
 
-/* Parents before their children. */
-static int compare_found(const void *a, const void *b)
+static int compare_pids(const void *a, const void *b)
 {
-	const struct found *x = a, *y = b;
+	const uint32_t *x = a, *y = b;
 
-	if (x->start_time_ns != y->start_time_ns)
-		return x->start_time_ns < y->start_time_ns ? -1 : 1;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return *x < *y ? -1 : *x > *y;
 }
 
 int ranks_scan(struct ranks *ranks)
 {
 	struct walk walk = {.ranks = ranks};
-	uint64_t now_ns = monotonic_ns(), boot_ns;
-	struct timespec t;
+	uint64_t now_ns = monotonic_ns();
 	int r;
 
 	r = procfs_each(ranks->proc_root, found_process, &walk);
 	if (r < 0) {
-		free(walk.found);
+		free(walk.pid);
 		return log_error_errno("ranks", r, "cannot walk over %s", ranks->proc_root);
 	}
+	/* Most parents before their children. */
 	if (walk.count)
-		qsort(walk.found, walk.count, sizeof(*walk.found), compare_found);
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	boot_ns = (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+		qsort(walk.pid, walk.count, sizeof(*walk.pid), compare_pids);
 	for (size_t i = 0; i < walk.count; i++) {
-		struct rank_candidate candidate = {.pid = walk.found[i].pid, .since_ns = now_ns};
+		struct rank_candidate candidate = {.pid = walk.pid[i], .since_ns = now_ns, .from_scan = true};
 
-		candidate.from_exec = walk.found[i].start_time_ns + FRESH_NS > boot_ns;
 		rank_queue_remove(ranks->queue, candidate.pid);
 		if (!tracked_find(ranks, candidate.pid))
 			ranks_check(ranks, &candidate, now_ns);
 	}
-	free(walk.found);
+	free(walk.pid);
 	return 0;
 }
 
@@ -308,7 +299,15 @@ static void ranks_restart(struct ranks *ranks, struct tracked *tracked, uint64_t
 	enqueue(ranks, &candidate);
 }
 
-/* After an exec of the same program: is it the image that was identified, with its libraries? */
+static bool is_image_of(const struct tracked *tracked, const struct rank_read *read)
+{
+	const struct rank_process *process = &read->process[0];
+
+	return process->stat.start_time_ns == tracked->rank.start_time_ns && streq(process->exe, tracked->rank.exe) &&
+	       (read->libraries & PROCFS_LIBRARY_TRAINING);
+}
+
+/* After an exec: is it the image that was identified, with its libraries? The event may be older than that. */
 static void ranks_on_image(void *arg, struct worker_reply *reply)
 {
 	_cleanup_(rank_read_free) struct rank_read read = {0};
@@ -318,8 +317,7 @@ static void ranks_on_image(void *arg, struct worker_reply *reply)
 	bool same = tracked && tracked->rank.start_time_ns == reading->start_time_ns;
 
 	if (same && reply->end == WORKER_ANSWERED &&
-		rank_read_take(reply->data, reply->size_bytes, reading->pid, &read) == 0 &&
-		!(read.libraries & PROCFS_LIBRARY_TRAINING))
+		rank_read_take(reply->data, reply->size_bytes, reading->pid, &read) == 0 && !is_image_of(tracked, &read))
 		ranks_restart(ranks, tracked, monotonic_ns());
 	reading_free(reading);
 }
@@ -332,34 +330,22 @@ static bool ranks_ask_image(struct ranks *ranks, const struct tracked *tracked)
 	if (!reading)
 		return false;
 	reading->start_time_ns = tracked->rank.start_time_ns;
-	if (rank_read_ask(ranks->context->workers, ranks->proc_root, tracked->rank.pid, tracked->rank.uid, false,
-		    ranks_on_image, reading, &reading->request) == 0)
+	if (rank_read_ask(ranks->context->workers, ranks->proc_root, tracked->rank.pid, tracked->rank.uid,
+		    tracked->rank.start_time_ns, rank_exe_tail(tracked->rank.exe), ranks_on_image, reading, &reading->request) == 0)
 		return true;
 	reading_free(reading);
 	return false;
 }
 
-static bool is_same_program(const struct ranks *ranks, const struct tracked *tracked)
-{
-	struct procfs_stat stat;
-	char exe[sizeof(tracked->rank.exe)];
-
-	return procfs_stat(ranks->proc_root, tracked->rank.pid, &stat) == 0 &&
-	       stat.start_time_ns == tracked->rank.start_time_ns &&
-	       procfs_exe(ranks->proc_root, tracked->rank.pid, exe, sizeof(exe)) == 0 && streq(exe, tracked->rank.exe);
-}
-
-/* An exec event may predate our check of the new image. */
 static bool is_same_image(struct ranks *ranks, const struct tracked *tracked)
 {
-	uint32_t libraries;
+	const struct rank *rank = &tracked->rank;
+	_cleanup_(rank_read_free) struct rank_read read = {0};
 
-	if (!is_same_program(ranks, tracked))
-		return false;
 	if (ranks->context->workers)
 		return ranks_ask_image(ranks, tracked);
-	return procfs_libraries(ranks->proc_root, tracked->rank.pid, &libraries) == 0 &&
-	       (libraries & PROCFS_LIBRARY_TRAINING);
+	return rank_read_here(ranks->proc_root, rank->pid, rank->start_time_ns, rank_exe_tail(rank->exe), &read) == 0 &&
+	       is_image_of(tracked, &read);
 }
 
 void ranks_on_exec(struct ranks *ranks, uint32_t pid)
@@ -403,29 +389,32 @@ static void found_child(void *arg, uint32_t pid)
 }
 
 /*
- * Ends a process that is gone or has a reused pid. If only missing, waits until the next check: its exit event, queued
- * behind its last records in the ring, ends it in order. False: ended.
+ * Ends a process that is gone or has a reused pid. If only missing, waits until the next answer: its exit event, queued
+ * behind its last records in the ring, ends it in order.
  */
-static bool check_alive(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 {
-	uint32_t pid = tracked->rank.pid;
-	struct procfs_stat stat;
+	struct tracked *tracked = tracked_find(ranks, watched->pid);
+	uint64_t now_ns = ranks->now_ns;
 	bool missing, reused;
 
-	tracked->checked_ns = now_ns;
-	missing = procfs_stat(ranks->proc_root, pid, &stat) < 0 || stat.state == 'Z' || stat.state == 'X';
-	reused = !missing && stat.start_time_ns != tracked->rank.start_time_ns;
+	if (!tracked || tracked->rank.start_time_ns != watched->asked_start_ns)
+		return;
+	missing = watched->error < 0 || watched->is_over;
+	reused = !missing && watched->start_time_ns != watched->asked_start_ns;
 	if (reused || (missing && tracked->missing)) {
 		tracked_end(ranks, tracked);
 		if (reused)
-			found_child(&(struct births){ranks, now_ns}, pid);
-		return false;
+			found_child(&(struct births){ranks, now_ns}, watched->pid);
+		return;
 	}
 	tracked->missing = missing;
 	if (missing)
-		return true;
+		return;
 	tracked->rank.last_seen_ns = realtime_ns();
-	return true;
+	tracked->rank.major_faults = watched->major_faults;
+	if (watched->wants_card)
+		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }
 
 static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
@@ -434,8 +423,8 @@ static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 	struct births births = {ranks, now_ns};
 
 	if (now_ns - tracked->checked_ns >= (is_child ? ALIVE_INTERVAL_CHILD_NS : ALIVE_INTERVAL_NS) &&
-		!check_alive(ranks, tracked, now_ns))
-		return;
+		rank_watch_add(ranks, tracked, rank_card_is_due(tracked, now_ns)))
+		tracked->checked_ns = now_ns;
 	if (!is_rank)
 		return;
 	if (now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS) {
@@ -454,12 +443,11 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 	uint64_t began_ns = monotonic_ns();
 	struct rank_candidate candidate;
 
+	ranks->now_ns = now_ns;
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
-		for (struct tracked *t = ranks->bucket[i], *next; t; t = next) {
-			next = t->next;
+		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
 			visit(ranks, t, now_ns);
-		}
-	rank_card_tick(ranks, now_ns);
+	rank_watch_ask(ranks);
 	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && monotonic_ns() - began_ns < CHECKS_PER_TICK_NS_MAX &&
 			     rank_queue_pop(ranks->queue, now_ns, &candidate);
 		i++)

@@ -53,9 +53,12 @@ struct rank {
 	char command[256];	  /* arguments joined by blanks, secrets masked, truncated */
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
+	uint64_t major_faults;	  /* of all threads since start, at most seconds old */
 	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
 };
+
+#define RANK_FAULTS_UNKNOWN UINT64_MAX
 
 enum rank_change { RANK_ADDED, RANK_CHANGED, RANK_ENDED };
 

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
 #define RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
 
+#include "daemon/base/procfs.h"
 #include "daemon/base/util.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/worker/worker.h"
@@ -15,18 +16,22 @@
  * logarithmic. If full, the oldest entry without rank variables is dropped and counted.
  */
 
+#define RANK_EXE_TAIL 64
+
 struct rank_candidate {
 	uint32_t pid;
 	bool has_env; /* its environment names a rank: never given up, never dropped */
 	bool interpreter;
 	bool known;		/* the fields below are valid */
 	bool from_exec;		/* seen within a second of its exec */
+	bool from_scan;		/* as far as its start time says so */
 	uint64_t due_ns;	/* CLOCK_MONOTONIC; UINT64_MAX: given up, kept only to be skipped */
 	uint64_t since_ns;	/* queued since */
 	uint64_t checked_ns;	/* last check, 0 if none */
 	uint64_t interval_ns;	/* to the next check */
 	uint64_t start_time_ns; /* identity, as in struct rank */
-	char exe[64];		/* end of its path: reveals a new image without exec event */
+	uint64_t inode;		/* see procfs_status */
+	char exe[RANK_EXE_TAIL]; /* end of its path: reveals a new image without exec event */
 };
 
 struct rank_queue;
@@ -90,8 +95,8 @@ struct rank_card_nodes {
 	bool rocm;			       /* ROCm nodes, whose numbers are not those of cards */
 };
 
-/* Device nodes open in the process; *ret_fds: descriptors read. -ENOENT, -EACCES and so on: none read. */
-int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret, unsigned *ret_fds);
+/* Device nodes open in the process. -ENOENT, -EACCES and so on: none read. */
+int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret);
 
 /* Does the process see a device node of an accelerator? True also where this cannot be read. */
 bool rank_card_is_possible(const char *root, uint32_t pid);
@@ -105,6 +110,13 @@ bool rank_card_pick(
 	const struct rank_card_nodes *nodes, int32_t local_rank, int32_t local_world_size, char *ret, size_t size);
 
 #define RANK_ANCESTORS_MAX 32
+
+/* Parents of a process, nearest first, without init. */
+struct ancestors {
+	uint32_t pid[RANK_ANCESTORS_MAX];
+	unsigned count;
+};
+
 #define RANK_OBSERVERS_MAX 16
 #define RANK_BUCKETS 4096
 #define RANK_NO_SLOT UINT32_MAX
@@ -129,6 +141,7 @@ struct tracked {
 	uint32_t cursor; /* see procfs_children() */
 	bool missing;	 /* absent at the last check */
 	struct tracked_card card;
+	struct ancestors above; /* when it was identified */
 };
 
 /* A user with live ranks. */
@@ -161,8 +174,8 @@ struct ranks {
 		void *arg;
 	} observer[RANK_OBSERVERS_MAX];
 	size_t observers;
-	uint32_t card_slot; /* last one checked for its card */
-	int card_fds;	    /* budget of descriptors to read */
+	struct rank_watch *watch; /* rank_watch.c */
+	uint64_t now_ns;	  /* of the last tick */
 	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;
@@ -197,6 +210,8 @@ struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid);
 
 struct rank_process {
 	uint32_t pid;
+	struct procfs_stat stat; /* an answer has parent and start time */
+	char exe[256];		 /* "": a thread of the kernel */
 	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
 	struct rank_env env;
 	bool is_launcher; /* by its command */
@@ -206,17 +221,20 @@ struct rank_process {
 
 struct rank_read {
 	uint32_t libraries; /* enum procfs_library */
+	struct ancestors above; /* of a training process */
 	unsigned count;
 	struct rank_process process[1 + RANK_ANCESTORS_MAX]; /* the process, and launchers above it, nearest first */
 };
 
-/* Reads in this process, and waits. */
-int rank_read_here(const char *proc_root, uint32_t pid, bool needs_env, struct rank_read *ret);
+const char *rank_exe_tail(const char *exe);
+/* Reads in this process, and waits. -ESRCH: it has ended. The environment only if start time or program differ. */
+int rank_read_here(
+	const char *proc_root, uint32_t pid, uint64_t known_start_ns, const char *known_exe, struct rank_read *ret);
 void rank_read_free(struct rank_read *read);
 const struct rank_process *rank_read_find(const struct rank_read *read, uint32_t pid);
 /* Asks a worker; its answer goes to rank_read_take(), which checks it: -EBADMSG, or the error of reading. */
-int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, bool needs_env,
-	worker_done done, void *arg, uint64_t *ret_id);
+int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, uint64_t known_start_ns,
+	const char *known_exe, worker_done done, void *arg, uint64_t *ret_id);
 int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct rank_read *ret);
 /* The worker. */
 bool rank_read_is_question(const struct worker_task *task);
@@ -226,16 +244,49 @@ int rank_read_serve(const struct worker_task *task);
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
 
 /*
- * Whether a candidate is to be read, of the same process and image as before; otherwise what it says before is forgotten.
- * IDENTIFY_AGAIN: it is.
+ * With what was read of it. What is known of another process or image is forgotten. If it has a training library, decides
+ * its role and tracks it.
  */
-enum rank_identity rank_identify_begin(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns);
-/* With what was read of it: if it has a training library, decides its role and tracks it. */
 enum rank_identity rank_identify(
 	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns);
 
-/* Searches for unknown cards of ranks, a few ranks per tick. */
-void rank_card_tick(struct ranks *ranks, uint64_t now_ns);
+bool rank_card_is_due(const struct tracked *tracked, uint64_t now_ns);
+/* nodes: NULL if they cannot be read. */
+void rank_card_take(
+	struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns);
+
+/*
+ * rank_watch.c: whether tracked processes are still the same, their page faults and cards. These reads wait for an exec
+ * of the process, so a worker makes them, for one user at a time.
+ */
+
+#define RANK_WATCH_MAX 1024 /* processes in one question */
+
+struct rank_watched {
+	uint32_t pid;
+	bool wants_card;
+	uint64_t asked_start_ns; /* start time of the process that is tracked */
+	/* The answer. */
+	int error; /* of reading; 0: */
+	bool is_over; /* a zombie */
+	bool has_nodes;
+	uint64_t start_time_ns;
+	uint64_t major_faults;
+	struct rank_card_nodes nodes;
+};
+
+/* Adds a process to the question of its user. False: one that was asked is not answered yet, or it has enough. */
+bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card);
+/* Asks; each answer comes to ranks_watched(). */
+void rank_watch_ask(struct ranks *ranks);
+void rank_watch_free(struct ranks *ranks);
+void rank_watch_here(const char *proc_root, struct rank_watched *watched);
+int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched *watched, unsigned count);
+bool rank_watch_is_question(const struct worker_task *task);
+int rank_watch_serve(const struct worker_task *task);
+
+/* ranks.c */
+void ranks_watched(struct ranks *ranks, const struct rank_watched *watched);
 
 /* ranks.c; for tests: the root of procfs. */
 void ranks_set_proc_root(struct ranks *ranks, const char *root);

@@ -38,15 +38,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A process with these counts: user and system in ticks, pages in pages. */
-static void process(unsigned long long start, unsigned faults, unsigned user, unsigned system, unsigned pages, char at)
-{
-	char stat[512];
+static struct host_usage usage;
 
-	FAKE_PUT(root, PID, 1, start);
-	snprintf(stat, sizeof(stat), "%u (x) y) %c 1 1 1 0 -1 4194560 1 0 %u 0 %u %u 0 0 20 0 1 0 %llu 100000 %u 1\n", PID, at,
-		faults, user, system, start, pages);
-	fake_write(root, PID, "stat", stat, strlen(stat));
+/* A process with these counts: user and system in ticks, pages in pages. */
+static void process(unsigned faults, unsigned user, unsigned system, unsigned pages, char at)
+{
+	FAKE_PUT(root, PID, 1, 500);
+	usage = (struct host_usage){.cpu_ns = (user + system) * tick_ns(), .major_faults = faults,
+		.resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE), .state = at};
 }
 
 static void ran(uint32_t thread_id, uint64_t run_ns, uint64_t delay_ns)
@@ -105,7 +104,7 @@ static struct host_sampler *sampler(void)
 {
 	struct host_sampler *made = NULL;
 
-	assert_int_equal(host_sampler_new(root, groups, PID, 500 * tick_ns(), &made), 0);
+	assert_int_equal(host_sampler_new(root, groups, PID, &made), 0);
 	return made;
 }
 
@@ -115,14 +114,14 @@ static void test_differences(void **state)
 	struct host_sample sample;
 
 	(void)state;
-	process(500, 10, 100, 50, 1000, 'R');
+	process(10, 100, 50, 1000, 'R');
 	waits(PID, 40 * MS);
-	assert_int_equal(host_sampler_take(s, 0, 100 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 100 * SEC, &sample), 0);
 	assert_int_equal(sample.state, 'R');
 	assert_true(sample.cpu_total_ns == 150 * tick_ns());
-	process(500, 13, 180, 90, 2000, 'D');
+	process(13, 180, 90, 2000, 'D');
 	waits(PID, 240 * MS);
-	assert_int_equal(host_sampler_take(s, 0, 102 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 102 * SEC, &sample), 1);
 	assert_true(sample.start_ns == 100 * SEC && sample.duration_ns == 2 * SEC);
 	assert_true(sample.cpu_ns == 120 * tick_ns());
 	assert_true(sample.run_delay_ns == 200 * MS);
@@ -131,7 +130,7 @@ static void test_differences(void **state)
 	assert_int_equal(sample.state, 'D');
 	assert_true(sample.throttled_ns == HOST_UNKNOWN); /* no control group is to be seen */
 	/* The clock does not move. */
-	assert_int_equal(host_sampler_take(s, 0, 102 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 102 * SEC, &sample), 0);
 	host_sampler_free(s);
 }
 
@@ -142,20 +141,20 @@ static void test_threads(void **state)
 	struct host_sample sample;
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	waits(PID, 5 * SEC);
 	waits(4712, 9 * SEC);
-	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
-	assert_int_equal(host_sampler_take(s, 4712, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 4712, &usage, 2 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	waits(4712, 9 * SEC + 7);
-	assert_int_equal(host_sampler_take(s, 4712, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 4712, &usage, 3 * SEC, &sample), 1);
 	assert_int_equal(sample.run_delay_ns, 7);
 	waits(4712, 1);
-	assert_int_equal(host_sampler_take(s, 4712, 4 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 4712, &usage, 4 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	/* A thread that is gone. */
-	assert_int_equal(host_sampler_take(s, 9999, 5 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 9999, &usage, 5 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == HOST_UNKNOWN);
 	host_sampler_free(s);
 }
@@ -167,25 +166,25 @@ static void test_helpers(void **state)
 	struct host_sample sample;
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	waits(PID, 0);
 	waits(4712, 9 * SEC);
 	waits(4713, 5 * SEC);
-	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
 	waits(PID, 10 * MS);
 	waits(4712, 9 * SEC + 40 * MS);
 	waits(4713, 5 * SEC + 30 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 2 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 40 * MS);
 	/* One that is gone, and one that came since the scan, which is known from the next one on. */
 	unlink_thread(4712);
 	waits(4714, 1 * SEC);
 	waits(4713, 5 * SEC + 35 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 3 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 5 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 12 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 12 * SEC, &sample), 1);
 	waits(4714, 1 * SEC + 70 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 13 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 13 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 70 * MS);
 	host_sampler_free(s);
 }
@@ -197,35 +196,38 @@ static void test_many_threads(void **state)
 	struct host_sample sample;
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	waits(PID, 0);
 	for (uint32_t i = 0; i < 2 * LIMIT_HOST_THREADS; i++)
 		ran(5000 + i, i == 20 ? SEC : i, 0);
-	assert_int_equal(host_sampler_take(s, PID, 1 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 1 * SEC, &sample), 0);
 	ran(5000, 0, 90 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 2 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 2 * SEC, &sample), 1);
 	assert_int_equal(sample.run_delay_ns, 0);
 	ran(5020, SEC, 60 * MS);
-	assert_int_equal(host_sampler_take(s, PID, 3 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, PID, &usage, 3 * SEC, &sample), 1);
 	assert_true(sample.run_delay_ns == 60 * MS);
 	host_sampler_free(s);
 }
 
-static void test_gone(void **state)
+static void test_usage(void **state)
 {
-	struct host_sampler *s = sampler();
-	struct host_sample sample;
+	struct host_usage read;
 
 	(void)state;
-	assert_int_equal(host_sampler_take(s, 0, 1 * SEC, &sample), -ESRCH);
-	process(500, 0, 0, 0, 1, 'S');
-	assert_int_equal(host_sampler_take(s, 0, 1 * SEC, &sample), 0);
-	process(501, 0, 0, 0, 1, 'S'); /* the number is another process's now */
-	assert_int_equal(host_sampler_take(s, 0, 2 * SEC, &sample), -ESRCH);
-	fake_write(root, PID, "stat", "4711 (x", 7);
-	assert_int_equal(host_sampler_take(s, 0, 3 * SEC, &sample), -ESRCH);
-	host_sampler_free(s);
-	assert_null(host_sampler_free(NULL));
+	assert_int_equal(host_usage_read(root, PID, 7, &read), -ENOENT);
+	FAKE_PUT(root, PID, 1, 500, .state = 'D');
+	fake_write(root, PID, "statm", "x", 1);
+	assert_int_equal(host_usage_read(root, PID, 7, &read), -EBADMSG);
+	FAKE_PUT(root, PID, 1, 500, .state = 'D');
+	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
+	assert_int_equal(read.state, 'D');
+	assert_int_equal(read.major_faults, 7);
+	assert_true(read.resident_bytes == 30 * (uint64_t)sysconf(_SC_PAGESIZE));
+	/* This process: what it used until then, and has used by now. */
+	assert_int_equal(host_usage_read("/proc", (uint32_t)getpid(), HOST_UNKNOWN, &read), 0);
+	assert_true(read.cpu_ns > 0 && read.cpu_ns <= (uint64_t)clock() * (SEC / CLOCKS_PER_SEC) + SEC);
+	assert_true(read.state == 'R' && read.resident_bytes > 0);
 }
 
 static void in_groups(const char *text)
@@ -240,23 +242,23 @@ static void test_throttled(void **state)
 	struct host_sample sample;
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	in_groups("0::/pods/pod1/box\n");
 	group("/pods", FREE, 1);
 	group("/pods/pod1", LIMITED, 7000000);
 	group("/pods/pod1/box", FREE, 1);
-	assert_int_equal(host_sampler_take(s, 0, 10 * SEC, &sample), 0);
-	assert_int_equal(host_sampler_take(s, 0, 12 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
 	assert_int_equal(sample.throttled_ns, 0);
 	group("/pods/pod1", LIMITED, 7300000);
-	assert_int_equal(host_sampler_take(s, 0, 14 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 14 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == 300 * MS);
 	group("/pods/pod1", LIMITED, 99000000);
-	assert_int_equal(host_sampler_take(s, 0, 16 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 16 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == 2 * SEC);
 	/* The group went away. */
 	in_groups("0::/elsewhere\n");
-	assert_int_equal(host_sampler_take(s, 0, 30 * SEC, &sample), 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 30 * SEC, &sample), 1);
 	assert_true(sample.throttled_ns == HOST_UNKNOWN);
 	host_sampler_free(s);
 }
@@ -270,25 +272,25 @@ static void test_memory_stall(void **state)
 		struct host_sampler *s = sampler();
 		struct host_sample sample;
 
-		process(500, 0, 0, 0, 1, 'S');
+		process(0, 0, 0, 1, 'S');
 		in_groups(beside ? "4:memory:/pods/box\n0::/pods/box\n" : "0::/pods/box\n");
-		assert_int_equal(host_sampler_take(s, 0, 8 * SEC, &sample), 0);
-		assert_int_equal(host_sampler_take(s, 0, 9 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 8 * SEC, &sample), 0);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 9 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* the kernel has no pressure, or it is off */
 		group_file(path, "memory.pressure", PRESSURE, 7000000);
-		assert_int_equal(host_sampler_take(s, 0, 10 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN); /* what was before does not count */
 		group_file(path, "memory.pressure", PRESSURE, 7300000);
-		assert_int_equal(host_sampler_take(s, 0, 12 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 300 * MS);
 		group_file(path, "memory.pressure", PRESSURE, 99000000);
-		assert_int_equal(host_sampler_take(s, 0, 14 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 14 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == 2 * SEC);
 		group_file(path, "memory.pressure", "some avg10=0.00\nfull total=%llu\n", 1);
-		assert_int_equal(host_sampler_take(s, 0, 16 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 16 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		in_groups("0::/\n");
-		assert_int_equal(host_sampler_take(s, 0, 18 * SEC, &sample), 1);
+		assert_int_equal(host_sampler_take(s, 0, &usage, 18 * SEC, &sample), 1);
 		assert_true(sample.memory_stall_ns == HOST_UNKNOWN);
 		host_sampler_free(s);
 		teardown(NULL);
@@ -302,7 +304,7 @@ static void test_groups(void **state)
 	uint64_t ns = 1;
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	/* Version 1, with the controller's own folder; a limit on two levels counts once, the longer one. */
 	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
 	group("/cpu/a/b", "nr_periods 1\nnr_throttled 1\nthrottled_time %llu\n", 50);
@@ -338,7 +340,7 @@ static void test_deep(void **state)
 	char path[256] = "", line[300];
 
 	(void)state;
-	process(500, 0, 0, 0, 1, 'S');
+	process(0, 0, 0, 1, 'S');
 	for (unsigned i = 0; i < 40; i++) {
 		strcat(path, "/d");
 		group(path, LIMITED, i);
@@ -357,7 +359,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_helpers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_threads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_gone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_usage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_throttled, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_memory_stall, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),

@@ -186,7 +186,7 @@ static void test_samples(void **state)
 	flush();
 	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
 		     "by start_ns",
-		"0|10|0|R|NULL\n0|10|0|R|NULL\n0|5|0|R|NULL\n");
+		"0|10|NULL|R|NULL\n0|10|NULL|R|NULL\n0|5|NULL|R|NULL\n");
 }
 
 static void long_step(uint64_t step_ns)

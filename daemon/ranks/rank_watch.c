@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether tracked processes are still the same, their page faults and their cards. /proc/PID/stat and fd wait for an exec of
+ * the process, which lasts as long as its user wants: a worker reads them, one question a user at a time. It answers process
+ * by process, so that one that does not answer is known: what comes before it counts.
+ */
+#include "daemon/base/procfs.h"
+#include "daemon/core/context.h"
+#include "daemon/ranks/ranks_internal.h"
+#include "daemon/worker/wire.h"
+
+#include <linux/capability.h>
+
+#define MAGIC "WTCH"
+#define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1)
+
+static const struct worker_kind rank_watch_kind = {
+	.name = "rank watcher",
+	.program = "worker/reader",
+	.processes_max = 2,
+	.reused = true,
+	.memory_bytes_max = 64 << 20,
+	.cpu_s_max = 5,
+	.wall_ns_max = 2 * NSEC_PER_SEC,
+	.reply_bytes_max = RANK_WATCH_MAX * ANSWER_BYTES,
+};
+
+struct rank_watch {
+	struct rank_watch *next;
+	struct ranks *ranks;
+	uint32_t uid;
+	bool is_asked;
+	uint64_t request;
+	unsigned count;
+	struct rank_watched process[RANK_WATCH_MAX];
+};
+
+struct rank_watch_question {
+	char magic[4];
+	uint32_t count;
+	char proc_root[128];
+	struct {
+		uint32_t pid;
+		uint32_t wants_card;
+	} process[];
+};
+
+static void rank_watch_remove(struct rank_watch *watch)
+{
+	struct rank_watch **link = &watch->ranks->watch;
+
+	while (*link != watch)
+		link = &(*link)->next;
+	*link = watch->next;
+	free(watch);
+}
+
+void rank_watch_free(struct ranks *ranks)
+{
+	while (ranks->watch) {
+		if (ranks->watch->is_asked)
+			worker_cancel(ranks->context->workers, ranks->watch->request);
+		rank_watch_remove(ranks->watch);
+	}
+}
+
+bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card)
+{
+	struct rank_watch *watch = ranks->watch;
+
+	while (watch && watch->uid != tracked->rank.uid)
+		watch = watch->next;
+	if (!watch) {
+		watch = calloc(1, sizeof(*watch));
+		if (!watch)
+			return false;
+		watch->next = ranks->watch;
+		watch->ranks = ranks;
+		watch->uid = tracked->rank.uid;
+		ranks->watch = watch;
+	}
+	if (watch->is_asked || watch->count == RANK_WATCH_MAX)
+		return false;
+	watch->process[watch->count++] = (struct rank_watched){
+		.pid = tracked->rank.pid, .wants_card = wants_card, .asked_start_ns = tracked->rank.start_time_ns};
+	return true;
+}
+
+/* Of those that were answered. */
+static void rank_watch_deliver(struct rank_watch *watch, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		ranks_watched(watch->ranks, &watch->process[i]);
+}
+
+static void rank_watch_on_answer(void *arg, struct worker_reply *reply)
+{
+	struct rank_watch *watch = arg;
+	int answered = rank_watch_take(reply->data, reply->size_bytes, watch->process, watch->count);
+
+	if (answered > 0)
+		rank_watch_deliver(watch, (unsigned)answered);
+	rank_watch_remove(watch);
+}
+
+static int rank_watch_question(struct rank_watch *watch)
+{
+	size_t size_bytes = sizeof(struct rank_watch_question) + watch->count * sizeof(((struct rank_watch_question *)0)->process[0]);
+	_cleanup_free_ struct rank_watch_question *question = calloc(1, size_bytes);
+
+	if (!question)
+		return -ENOMEM;
+	memcpy(question->magic, MAGIC, sizeof(question->magic));
+	question->count = watch->count;
+	(void)copy_text(question->proc_root, sizeof(question->proc_root), watch->ranks->proc_root);
+	for (unsigned i = 0; i < watch->count; i++) {
+		question->process[i].pid = watch->process[i].pid;
+		question->process[i].wants_card = watch->process[i].wants_card;
+	}
+	return worker_ask(watch->ranks->context->workers, &rank_watch_kind, watch->uid, question, size_bytes, NULL, 0,
+		rank_watch_on_answer, watch, &watch->request);
+}
+
+/* Without workers (tests) reads here. */
+static void rank_watch_read(struct rank_watch *watch)
+{
+	for (unsigned i = 0; i < watch->count; i++)
+		rank_watch_here(watch->ranks->proc_root, &watch->process[i]);
+	rank_watch_deliver(watch, watch->count);
+	rank_watch_remove(watch);
+}
+
+void rank_watch_ask(struct ranks *ranks)
+{
+	for (struct rank_watch *watch = ranks->watch, *next; watch; watch = next) {
+		next = watch->next;
+		if (watch->is_asked)
+			continue;
+		if (!ranks->context->workers)
+			rank_watch_read(watch);
+		else if (rank_watch_question(watch) < 0)
+			rank_watch_remove(watch); /* its processes are due again */
+		else
+			watch->is_asked = true;
+	}
+}
+
+void rank_watch_here(const char *proc_root, struct rank_watched *watched)
+{
+	struct procfs_stat stat;
+
+	watched->error = procfs_stat(proc_root, watched->pid, &stat);
+	if (watched->error < 0)
+		return;
+	watched->is_over = stat.state == 'Z' || stat.state == 'X';
+	watched->start_time_ns = stat.start_time_ns;
+	watched->major_faults = stat.major_faults;
+	watched->has_nodes = watched->wants_card && rank_card_read(proc_root, watched->pid, &watched->nodes) == 0;
+}
+
+int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched *watched, unsigned count)
+{
+	struct wire_reader reader = {data, size_bytes, false};
+	unsigned answered = 0;
+
+	for (; answered < count && reader.left; answered++) {
+		struct rank_watched *one = &watched[answered];
+
+		one->error = wire_take_result(&reader, 0);
+		one->is_over = wire_take_up_to(&reader, 1, 1);
+		one->start_time_ns = wire_take(&reader, 8);
+		one->major_faults = wire_take(&reader, 8);
+		one->has_nodes = wire_take_up_to(&reader, 1, 1);
+		for (size_t i = 0; i < ARRAY_SIZE(one->nodes.open); i++)
+			one->nodes.open[i] = wire_take(&reader, 8);
+		one->nodes.rocm = wire_take_up_to(&reader, 1, 1);
+		if (reader.is_bad)
+			return -EBADMSG;
+	}
+	return reader.left ? -EBADMSG : (int)answered;
+}
+
+bool rank_watch_is_question(const struct worker_task *task)
+{
+	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
+
+	return task->size_bytes >= sizeof(*question) && memcmp(question->magic, MAGIC, sizeof(question->magic)) == 0 &&
+	       task->size_bytes == sizeof(*question) + question->count * sizeof(question->process[0]);
+}
+
+static int rank_watch_answer(const struct rank_watched *watched)
+{
+	_cleanup_(wire_free) struct wire_writer answer = {0};
+
+	wire_put(&answer, (uint32_t)watched->error, 4);
+	wire_put(&answer, watched->is_over, 1);
+	wire_put(&answer, watched->start_time_ns, 8);
+	wire_put(&answer, watched->major_faults, 8);
+	wire_put(&answer, watched->has_nodes, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(watched->nodes.open); i++)
+		wire_put(&answer, watched->nodes.open[i], 8);
+	wire_put(&answer, watched->nodes.rocm, 1);
+	return answer.failed ? -ENOMEM : worker_child_add(answer.data, answer.size_bytes, NULL, 0);
+}
+
+int rank_watch_serve(const struct worker_task *task)
+{
+	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
+	int r = 0;
+
+	if (worker_child_keep(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH) < 0)
+		return -EPERM;
+	for (uint32_t i = 0; i < question->count && r == 0; i++) {
+		struct rank_watched watched = {
+			.pid = question->process[i].pid, .wants_card = question->process[i].wants_card};
+
+		rank_watch_here(question->proc_root, &watched);
+		r = rank_watch_answer(&watched);
+	}
+	return r;
+}
