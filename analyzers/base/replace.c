@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The rename is durable only when the folder is synced. Some file systems cannot sync a folder (EINVAL). */
@@ -18,7 +18,7 @@ static int replace_sync_folder(const char *folder)
 	return r;
 }
 
-FILE *replace_create(const char *path)
+static FILE *replace_create(const char *path)
 {
 	FILE *f;
 	int fd;
@@ -33,29 +33,58 @@ FILE *replace_create(const char *path)
 	return f;
 }
 
+int replace_begin(struct replace *replace, const char *path)
+{
+	struct stat st;
+	bool plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
+	int r = 0;
+
+	replace->path = path;
+	replace->fresh[0] = 0;
+	replace->out = NULL;
+	if (!plain && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	if (plain && snprintf(replace->fresh, sizeof(replace->fresh), "%s.new", path) >= (int)sizeof(replace->fresh))
+		r = -ENAMETOOLONG;
+	if (r == 0)
+		replace->out = plain ? replace_create(replace->fresh) : fopen(path, "we");
+	if (r == 0 && !replace->out)
+		r = -errno;
+	if (r < 0)
+		replace->fresh[0] = 0;
+	return r;
+}
+
+int replace_end(struct replace *replace, int failed, bool sync)
+{
+	bool plain = replace->fresh[0];
+	int r = failed;
+
+	errno = EIO;
+	if (r == 0 && (fflush(replace->out) != 0 || ferror(replace->out) || (sync && plain && fsync(fileno(replace->out)) < 0)))
+		r = -errno;
+	if (fclose(replace->out) != 0 && r == 0)
+		r = -errno;
+	if (r == 0 && plain && rename(replace->fresh, replace->path) < 0)
+		r = -errno;
+	if (r < 0 && plain)
+		(void)unlink(replace->fresh);
+	replace->fresh[0] = 0;
+	return r;
+}
+
 int replace_file(const char *folder, const char *name, void (*write)(FILE *f, const void *arg), const void *arg)
 {
-	char path[PATH_MAX], fresh[PATH_MAX];
-	int r = 0;
-	FILE *f;
+	struct replace replace;
+	char path[PATH_MAX];
+	int r;
 
-	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) ||
-		snprintf(fresh, sizeof(fresh), "%s/%s.new", folder, name) >= (int)sizeof(fresh))
+	if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	f = replace_create(fresh);
-	if (!f)
-		return -errno;
-	write(f, arg);
-	errno = EIO;
-	if (fflush(f) != 0 || ferror(f) || fsync(fileno(f)) < 0)
-		r = -errno;
-	if (fclose(f) != 0 && r == 0)
-		r = -errno;
-	if (r == 0 && rename(fresh, path) < 0)
-		r = -errno;
-	if (r < 0) {
-		unlink(fresh);
+	r = replace_begin(&replace, path);
+	if (r < 0)
 		return r;
-	}
-	return replace_sync_folder(folder);
+	write(replace.out, arg);
+	r = replace_end(&replace, 0, true);
+	return r < 0 ? r : replace_sync_folder(folder);
 }

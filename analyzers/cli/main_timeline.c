@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzers/base/replace.h"
@@ -47,13 +46,13 @@ struct run {
 	bool shown; /* a progress line stands on the terminal */
 };
 
-static char part[PATH_MAX]; /* the file until it is whole; "": none */
+static struct replace output;
 
 /* An interrupt leaves no half of a file. */
 static void cmd_timeline_interrupted(int number)
 {
-	if (part[0])
-		unlink(part);
+	if (output.fresh[0])
+		unlink(output.fresh);
 	_exit(128 + number);
 }
 
@@ -83,10 +82,9 @@ static void cmd_timeline_warn(void *arg, const char *sentence)
 	tool_warn(NULL, sentence);
 }
 
-/* A file is written beside its place, so that nobody takes half of one for a whole; devices and pipes as they are. */
 static int cmd_timeline_open_output(struct run *run)
 {
-	struct stat st;
+	int r;
 
 	if (cmd_timeline_to_stdout(run)) {
 		if (run->format == &trace_perfetto && isatty(STDOUT_FILENO))
@@ -94,32 +92,19 @@ static int cmd_timeline_open_output(struct run *run)
 		run->out = stdout;
 		return 0;
 	}
-	if (stat(run->output, &st) == 0 && S_ISDIR(st.st_mode))
-		return tool_fail(1, "cannot write %s: it is a folder", run->output);
-	if (stat(run->output, &st) == 0 && !S_ISREG(st.st_mode))
-		run->out = fopen(run->output, "we");
-	else if ((size_t)snprintf(part, sizeof(part), "%s.part", run->output) < sizeof(part))
-		run->out = replace_create(part);
-	else
-		part[0] = 0, errno = ENAMETOOLONG;
-	if (!run->out)
-		return tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
-	return 0;
+	r = replace_begin(&output, run->output);
+	run->out = output.out;
+	return r < 0 ? tool_fail_write(run->output, r) : 0;
 }
 
 static int cmd_timeline_close_output(struct run *run, int status)
 {
-	bool file = run->out != stdout;
+	int r;
 
-	if (file && fclose(run->out) != 0 && status == 0)
-		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
-	if (!part[0])
+	if (run->out == stdout)
 		return status;
-	if (status == 0 && rename(part, run->output) < 0)
-		status = tool_fail(1, "cannot write %s: %s", run->output, strerror(errno));
-	if (status != 0)
-		unlink(part);
-	return status;
+	r = replace_end(&output, status ? -ECANCELED : 0, false);
+	return status == 0 && r < 0 ? tool_fail_write(run->output, r) : status;
 }
 
 static void cmd_timeline_warn_of(const char *format, uint64_t count)

@@ -25,39 +25,18 @@ static const struct {
 	void (*render)(FILE *out, const struct report *report);
 } kept[] = {{".txt", render_text}, {".json", render_json}, {".html", render_html}};
 
-static int report_publish_write_all(
-	FILE *out, void (*render)(FILE *out, const struct report *report), const struct report *report, bool sync)
-{
-	int r;
-
-	render(out, report);
-	r = fflush(out) == 0 && !ferror(out) && (!sync || fsync(fileno(out)) == 0) ? 0 : -(errno ? errno : EIO);
-	return fclose(out) == 0 || r < 0 ? r : -errno;
-}
-
 int publish_file(const char *path, void (*render)(FILE *out, const struct report *report), const struct report *report,
 	char *error, size_t error_size)
 {
-	char temporary[PATH_MAX];
-	bool plain;
-	struct stat st;
-	FILE *out;
-	int r;
+	struct replace replace;
+	int r = replace_begin(&replace, path);
 
-	plain = stat(path, &st) < 0 || S_ISREG(st.st_mode);
-	r = snprintf(temporary, sizeof(temporary), plain ? "%s.new" : "%s", path) < (int)sizeof(temporary)
-		    ? 0
-		    : -ENAMETOOLONG;
-	out = r < 0 ? NULL : plain ? replace_create(temporary) : fopen(temporary, "we");
-	if (r == 0)
-		r = out ? report_publish_write_all(out, render, report, plain) : -errno;
-	if (r == 0 && plain && rename(temporary, path) < 0)
-		r = -errno;
-	if (r < 0) {
-		if (plain && out)
-			(void)unlink(temporary);
-		snprintf(error, error_size, "cannot write %s: %s", path, strerror(-r));
+	if (r == 0) {
+		render(replace.out, report);
+		r = replace_end(&replace, 0, true);
 	}
+	if (r < 0)
+		snprintf(error, error_size, "cannot write %s: %s", path, strerror(-r));
 	return r;
 }
 

@@ -74,6 +74,11 @@ int tool_see_help(void)
 	return tool_fail(2, "tracectl help %s shows its options", tool_verb);
 }
 
+int tool_fail_write(const char *path, int error)
+{
+	return tool_fail(1, "cannot write %s: %s", path, error == -EISDIR ? "it is a folder" : strerror(-error));
+}
+
 int tool_written(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));

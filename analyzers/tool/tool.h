@@ -25,6 +25,8 @@ int tool_fail(int status, const char *format, ...) __attribute__((format(printf,
 int tool_see_help(void);
 /* Last in a program that writes to stdout: 0, or 1 with the sentence after a write error. */
 int tool_written(void);
+/* That the file cannot be written, for the negative errno. Returns 1. */
+int tool_fail_write(const char *path, int error);
 /* For struct reader_options.warning. Prints each sentence once. */
 void tool_warn(void *arg, const char *sentence);
 /* --version; returns the exit code. */

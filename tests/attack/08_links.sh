@@ -57,10 +57,10 @@ attack_daemon_start
 attack_victim_start
 attack_begin
 sleep 2
-for name in report.html report.html.new trace trace.part; do attacker ln -s "$precious/file" "$work/tmp/$name"; done
+for name in report.html report.html.new trace trace.new; do attacker ln -s "$precious/file" "$work/tmp/$name"; done
 # Where the system protects links in sticky folders itself, only the folder of the attacker is left to try.
 attacker mkdir "$work/tmp/theirs"
-for name in report.html report.html.new trace trace.part; do attacker ln -s "$precious/file" "$work/tmp/theirs/$name"; done
+for name in report.html report.html.new trace trace.new; do attacker ln -s "$precious/file" "$work/tmp/theirs/$name"; done
 for folder in "$work/tmp" "$work/tmp/theirs"; do
 	"$tracectl" report --html -o "$folder/report.html" || fail "report -o $folder/report.html fails"
 	intact "report -o"

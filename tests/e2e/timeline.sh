@@ -72,7 +72,7 @@ refused 2 'takes a time' --since tomorrow
 refused 2 'unexpected' x
 refused 1 'cannot write' -o "$work/none/t"
 refused 1 'cannot read' --dir "$work/none"
-[ ! -e "$work/t.pftrace.part" ] || fail "a partial file was not removed"
+[ ! -e "$work/t.pftrace.new" ] || fail "a partial file was not removed"
 if command -v script >/dev/null; then
 	said=$(script -qec "$tracectl --state-dir $state timeline --since 1h" /dev/null </dev/null || true)
 	grep -q 'refusing to write a trace to a terminal' <<<"$said" || fail "a trace went to a terminal: ${said:0:200}"

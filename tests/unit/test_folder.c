@@ -122,19 +122,24 @@ static void those_of_others_are_refused(void **state)
 static void a_new_file_is_new(void **state)
 {
 	struct stat st;
-	FILE *f;
+	struct replace replace;
 
 	(void)state;
 	assert_int_equal(symlink(in_base("target"), in_base("file.new")), 0);
-	f = replace_create(in_base("file.new"));
-	assert_non_null(f);
-	fclose(f);
-	assert_int_equal(lstat(in_base("file.new"), &st), 0);
+	assert_int_equal(replace_begin(&replace, in_base("file")), 0);
+	assert_int_equal(replace_end(&replace, 0, false), 0);
+	assert_int_equal(lstat(in_base("file"), &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	assert_int_equal(access(in_base("target"), F_OK), -1);
 	make("folder", 0700);
-	assert_null(replace_create(in_base("folder")));
-	assert_int_equal(errno, EEXIST);
+	make("other.new", 0700);
+	assert_int_equal(replace_begin(&replace, in_base("folder")), -EISDIR);
+	assert_int_equal(replace_begin(&replace, in_base("other")), -EEXIST);
+	/* What its writer could not write leaves nothing. */
+	assert_int_equal(replace_begin(&replace, in_base("failed")), 0);
+	assert_int_equal(replace_end(&replace, -EPIPE, false), -EPIPE);
+	assert_int_equal(access(in_base("failed"), F_OK), -1);
+	assert_int_equal(access(in_base("failed.new"), F_OK), -1);
 }
 
 int main(void)
