@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "analyzers/base/text.h"
+#include "analyzers/base/clock.h"
 #include "ctl/client.h"
 #include "proto/frame.h"
 
@@ -15,10 +16,7 @@
 
 static int64_t client_now_ms(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
 }
 
 /* Socket, or -1 with errno. */

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <time.h>
 #include "analyzers/base/text.h"
+#include "analyzers/base/clock.h"
 #include "ctl/out.h"
 
 #define OUT_LABEL_COLUMNS 10
@@ -36,10 +37,7 @@ json_t *out_json_u64(uint64_t n)
 
 uint64_t out_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 const char *out_for(uint64_t ns, char buffer[UNITS_BYTES])

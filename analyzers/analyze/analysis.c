@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
 #include "analyzers/analyze/analysis.h"
+#include "analyzers/base/clock.h"
 #include "analyzers/base/units.h"
 
 #include <errno.h>
@@ -17,14 +18,6 @@
 #include "analyzers/store/stores.h"
 
 #define PROGRESS_NS 250000000ULL
-
-static uint64_t analysis_monotonic_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 struct running {
 	const struct analysis_options *options;
@@ -74,7 +67,7 @@ static bool show_judging(void *arg, uint64_t events, uint64_t now_ns)
 	if (is_due(running))
 		fprintf(stderr, "\r\033[Kjudging: %s, %.1f million events", tool_time(now_ns, time),
 			(double)events / 1e6);
-	running->analysis->enough = options->enough_ns && analysis_monotonic_ns() - running->begin_ns >= options->enough_ns;
+	running->analysis->enough = options->enough_ns && clock_ns(CLOCK_MONOTONIC) - running->begin_ns >= options->enough_ns;
 	return !running->analysis->enough;
 }
 
@@ -281,7 +274,7 @@ static void analysis_add_up(struct running *running)
 
 int analysis_run(const struct analysis_options *options, struct analysis *ret)
 {
-	struct running running = {.options = options, .analysis = ret, .begin_ns = analysis_monotonic_ns()};
+	struct running running = {.options = options, .analysis = ret, .begin_ns = clock_ns(CLOCK_MONOTONIC)};
 	int status;
 
 	*ret = (struct analysis){.made = findings_made_new()};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens a store: the list of its files, the connection, and what SQL may do. */
 #include "analyzers/store/reader_internal.h"
+#include "analyzers/base/clock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,25 +12,17 @@
 
 #include "analyzers/base/array.h"
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
-
 void reader_start_clock(struct reader *reader)
 {
 	reader->late = false;
-	reader->deadline_ns = reader->options.timeout_ns ? now_ns() + reader->options.timeout_ns : 0;
+	reader->deadline_ns = reader->options.timeout_ns ? clock_ns(CLOCK_MONOTONIC) + reader->options.timeout_ns : 0;
 }
 
 int reader_progress(void *arg)
 {
 	struct reader *reader = arg;
 
-	if (!reader->deadline_ns || now_ns() < reader->deadline_ns)
+	if (!reader->deadline_ns || clock_ns(CLOCK_MONOTONIC) < reader->deadline_ns)
 		return 0;
 	reader->late = true;
 	return 1;

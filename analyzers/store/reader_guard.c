@@ -5,13 +5,13 @@
  * read the raw tables, and the authorizer lets them read nothing else. Triggers need no check: nothing is written.
  */
 #include "analyzers/store/reader_internal.h"
+#include "analyzers/base/clock.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#define NSEC_PER_SEC 1000000000ULL
 /* One pass over a file. Rows have some 50 bytes and take some 300 steps of SQLite's machine: 6 a byte. A tree of pages may
  * lead to one leaf on a million ways, and a table may lack its key: both take more. */
 #define PASS_OPS (2 << 20)
@@ -27,10 +27,7 @@
 /* Precise to some milliseconds, at a tenth of the cost: it is read twice a row. */
 static uint64_t guard_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
 static int guard_progress(void *arg)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/tool/tool.h"
+#include "analyzers/base/clock.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +14,6 @@
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
-#define NSEC_PER_SEC 1000000000ULL
 #define WARNINGS_MAX 256 /* distinct warnings remembered */
 
 static const char *tool_verb = "tool";
@@ -113,10 +113,7 @@ int tool_state_dir(const char *named, const char **ret)
 
 uint64_t tool_now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static int tool_parse_date(const char *text, uint64_t *ret_ns)

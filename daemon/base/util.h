@@ -19,10 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzers/base/clock.h"
 #include "analyzers/base/fnv1a.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define NSEC_PER_SEC 1000000000ULL
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_USEC 1000ULL
 
@@ -69,18 +69,12 @@ static inline bool streq(const char *a, const char *b)
 /* CLOCK_MONOTONIC, the clock of bpf_ktime_get_ns. */
 static inline uint64_t monotonic_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_MONOTONIC);
 }
 
 static inline uint64_t realtime_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 /* Copies at most size-1 bytes and terminates; false if truncated. */

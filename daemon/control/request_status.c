@@ -265,12 +265,10 @@ static void request_status_add_clock(void *arg, const struct rank *rank, const s
 static int request_status_fill_clocks(const struct context *context, Ranktrace__StatusBody *body)
 {
 	struct clock_list list = {.body = body, .now_ns = monotonic_ns()};
-	struct timespec utc;
 
 	if (!context->ops)
 		return 0;
-	clock_gettime(CLOCK_REALTIME, &utc);
-	list.utc_ns = (int64_t)utc.tv_sec * (int64_t)NSEC_PER_SEC + utc.tv_nsec - (int64_t)list.now_ns;
+	list.utc_ns = (int64_t)(realtime_ns() - list.now_ns);
 	body->device_clocks = calloc(DEVICE_CLOCKS_MAX, sizeof(*body->device_clocks));
 	if (!body->device_clocks)
 		return -ENOMEM;

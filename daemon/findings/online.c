@@ -6,18 +6,10 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 
-static int64_t online_clock_ns(clockid_t clock)
-{
-	struct timespec t = {0};
-
-	clock_gettime(clock, &t);
-	return (int64_t)t.tv_sec * (int64_t)NSEC_PER_SEC + t.tv_nsec;
-}
-
 /* /proc counts starts on CLOCK_BOOTTIME, which includes suspend. */
 static uint64_t online_start_ns(const struct rank *rank)
 {
-	int64_t slept_ns = online_clock_ns(CLOCK_BOOTTIME) - online_clock_ns(CLOCK_MONOTONIC);
+	int64_t slept_ns = (int64_t)(clock_ns(CLOCK_BOOTTIME) - clock_ns(CLOCK_MONOTONIC));
 	int64_t start = (int64_t)rank->start_time_ns - (slept_ns > 0 ? slept_ns : 0);
 
 	return start > 0 ? (uint64_t)start : 1;

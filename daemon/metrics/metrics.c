@@ -97,14 +97,6 @@ static void metrics_gather_all(struct metrics *metrics)
 	}
 }
 
-static uint64_t metrics_cpu_ns(void)
-{
-	struct timespec t = {0};
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
-}
-
 const struct metrics_page *metrics_page_get(struct metrics *metrics, enum metrics_format format)
 {
 	struct metrics_page *page = &metrics->page[format];
@@ -112,7 +104,7 @@ const struct metrics_page *metrics_page_get(struct metrics *metrics, enum metric
 
 	if (metrics->built_ns[format] && now_ns - metrics->built_ns[format] < PAGE_AGE_NS)
 		return page->failed ? NULL : page;
-	begin_ns = metrics_cpu_ns();
+	begin_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	metrics_gather_all(metrics);
 	metrics_page_begin(page, format);
 	for (enum metrics_id id = 0; id < METRICS_ID_MAX; id++) {
@@ -121,7 +113,7 @@ const struct metrics_page *metrics_page_get(struct metrics *metrics, enum metric
 	}
 	metrics_page_end(page);
 	metrics->built_ns[format] = now_ns;
-	metrics->build_cpu_ns = metrics_cpu_ns() - begin_ns;
+	metrics->build_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 	return page->failed ? NULL : page;
 }
 

@@ -66,10 +66,7 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 
 static uint64_t start_utc_ns(uint64_t start_time_ns)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return realtime_ns() - ((uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec) + start_time_ns;
+	return realtime_ns() - clock_ns(CLOCK_BOOTTIME) + start_time_ns;
 }
 
 static int rank_table_refuse(bool *logged, const char *what, uint64_t limit, uint32_t pid)

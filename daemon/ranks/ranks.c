@@ -273,7 +273,6 @@ int ranks_scan(struct ranks *ranks)
 {
 	struct walk walk = {.ranks = ranks};
 	uint64_t now_ns = monotonic_ns(), boot_ns;
-	struct timespec t;
 	int r;
 
 	r = procfs_each(ranks->proc_root, found_process, &walk);
@@ -283,8 +282,7 @@ int ranks_scan(struct ranks *ranks)
 	}
 	if (walk.count)
 		qsort(walk.found, walk.count, sizeof(*walk.found), compare_found);
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	boot_ns = (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_nsec;
+	boot_ns = clock_ns(CLOCK_BOOTTIME);
 	for (size_t i = 0; i < walk.count; i++) {
 		struct rank_candidate candidate = {.pid = walk.found[i].pid, .since_ns = now_ns};
 
