@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzers/offline/stall.h"
 #include "analyzers/offline/store_rows.h"
 
 #define TIME_MAX (1ULL << 62)
 #define CONNECTIONS_OF_MANY 13 /* a stream each, and some to change segments */
+#define SECOND_NS 1000000000ULL
+#define TAIL_NS (4 * SECOND_NS)	/* checked after its end, so that a hang is closed: HANG_SNAPSHOTS and one */
+#define FRESH_NS (5 * SECOND_NS) /* after progress: the daemon writes after 3 s, within another second */
+#define ENDS_APART_NS 100000000ULL /* of checks because a rank ended: those of the daemon are no closer */
+#define SAME_NS 1000000ULL	/* times of one mark, by two offsets of a clock that is steered */
 
 struct stream {
 	const struct store_table *table;
@@ -32,7 +36,8 @@ struct store_feed {
 	struct store_feed_options options;
 	struct reader *reader;
 	struct store_ranks *ranks;
-	struct stall stall;
+	uint64_t standings_until_ns; /* what was written of ranks without progress holds so long */
+	uint64_t check_every_ns;     /* minimum distance of stall checks */
 	struct stream stream[STORE_TABLES];
 	uint64_t fed_ns; /* newest key that went in */
 	struct store_feed_counts counts;
@@ -262,13 +267,32 @@ static int feed_row(void *arg, struct align *align, char *error, size_t error_si
 	return r;
 }
 
+/*
+ * Where ranks stand while they show no progress, for hangs: what the daemon wrote of them (tables standings and
+ * standing_calls), which store_rows.c keeps in each rank. Stores of versions before 4 lack it: their hangs are not judged
+ * again. A rank has no standing at a time of which the daemon wrote none, unless it has just made progress.
+ */
+
+static uint64_t store_feed_second_after(uint64_t time_ns)
+{
+	return time_ns - time_ns % SECOND_NS + SECOND_NS;
+}
+
 static uint64_t store_feed_check(void *arg, uint64_t after_ns)
 {
 	const struct store_feed *feed = arg;
 	const struct stream *stream = &feed->stream[STORE_STANDINGS];
+	bool row = stream->row_ns != UINT64_MAX, is_end = row && !reader_scan_row(stream->scan)->value[STORE_DURATION];
+	uint64_t tail_ns = after_ns + SECOND_NS, end_ns = feed->standings_until_ns + TAIL_NS, check_ns = UINT64_MAX;
+	uint64_t least_ns = after_ns + (is_end ? ENDS_APART_NS : feed->check_every_ns);
 
-	return stall_check_after(&feed->stall, after_ns, stream->key_ns,
-		stream->row_ns != UINT64_MAX && reader_scan_row(stream->scan)->value[STORE_DURATION] == 0);
+	if (tail_ns <= feed->standings_until_ns)
+		tail_ns = feed->standings_until_ns + 1;
+	if (tail_ns <= end_ns && end_ns < stream->key_ns)
+		return tail_ns;
+	if (row)
+		check_ns = is_end ? stream->key_ns + 1 : store_feed_second_after(stream->key_ns);
+	return check_ns > least_ns ? check_ns : least_ns;
 }
 
 static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
@@ -276,11 +300,84 @@ static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 	return store_ranks_known(((const struct store_feed *)arg)->ranks, ret_end_ns);
 }
 
+/* What was written of it holds: since then it did nothing. */
+static bool store_feed_is_silent(const struct store_rank *of, uint64_t now_ns)
+{
+	return of->standing_ns && now_ns <= of->standing_until_ns && of->progress_ns <= of->standing.progress_ns + SAME_NS;
+}
+
+static bool store_feed_stand_rank(const struct store_rank *of, uint64_t now_ns, struct standing *ret)
+{
+	if (store_feed_is_silent(of, now_ns))
+		*ret = of->standing;
+	else if (of->process >= 0 && now_ns < of->progress_ns + FRESH_NS)
+		*ret = (struct standing){
+			.progress_ns = of->progress_ns,
+			.step_end_ns = of->step_end_ns,
+			.steps = of->steps,
+			.stage = STAGE_USER,
+			.cpu_ns = FRAME_UNKNOWN,
+		};
+	else
+		return false;
+	ret->rank = (uint32_t)of->number;
+	return true;
+}
+
+static bool store_feed_recall(const void *arg, uint64_t seq, struct coll_point *ret)
+{
+	const struct store_calls *calls = arg;
+
+	for (size_t i = calls->count; i-- > 0;)
+		if (calls->call[i].seq == seq) {
+			*ret = calls->call[i];
+			return seq;
+		}
+	return false;
+}
+
+static void store_feed_add_members(const struct store_rank *of, struct stall_check *checks)
+{
+	for (size_t i = 0; i < of->places; i++) {
+		const struct store_place *place = &of->place[i];
+		const struct store_calls *calls = place->calls;
+		struct stall_check_member member = {
+			.job = of->job,
+			.uid = of->uid,
+			.process = (uint32_t)of->number,
+			.judged = {.rank = of->rank, .pid = of->pid, .recall = store_feed_recall, .recall_arg = calls},
+		};
+		struct coll_standing *standing = &member.judged.standing;
+
+		if (!calls || !calls->count || calls->time_ns + SAME_NS < of->standing.progress_ns)
+			continue;
+		snprintf(standing->communicator, sizeof(standing->communicator), "%s", place->communicator);
+		standing->members = place->members;
+		standing->seq_from = calls->seq_from;
+		standing->entered = calls->call[calls->count - 1];
+		standing->completion_known = calls->completion_known;
+		standing->completed.seq = calls->completed_seq;
+		stall_check_add_member(checks, &member);
+	}
+}
+
 static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 {
 	struct store_feed *feed = arg;
+	struct store_rank *of;
 
-	stall_stand(&feed->stall, feed->ranks, now_ns, checks);
+	feed->check_every_ns = SECOND_NS * (stall_check_members_before(checks) / STALL_CHECK_MEMBERS_OFTEN);
+	for (size_t i = 0; (of = store_ranks_at(feed->ranks, i)); i++) {
+		struct standing standing;
+
+		if (of->standing_until_ns > feed->standings_until_ns)
+			feed->standings_until_ns = of->standing_until_ns;
+		if (of->number < 0 || !store_feed_stand_rank(of, now_ns, &standing))
+			continue;
+		stall_check_add_standing(checks, &standing);
+		if (store_feed_is_silent(of, now_ns))
+			store_feed_add_members(of, checks);
+	}
 }
 
 const struct source_ops store_feed_source = {
