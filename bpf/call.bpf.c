@@ -38,6 +38,10 @@ struct stash {
 	char text[RT_CALL_TEXT_MAX];
 };
 
+/* What is kept is filled in its map: with a copy on the stack, a program exceeds the 512 bytes of kernels before 6.13. */
+static const struct stash no_stash;
+static const struct rt_inflight no_call;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -160,17 +164,22 @@ static __always_inline void take_stash(struct rt_call_text_event *full)
 static __always_inline void keep_stash(const struct rt_call_spec *spec, const struct words *w, struct rt_quota *quota)
 {
 	uint32_t thread = (uint32_t)bpf_get_current_pid_tgid();
-	struct stash stash = {};
+	struct stash *stash;
 	struct text text = {};
 
-	if (!may_send(quota, bpf_ktime_get_ns(), sizeof(stash)))
+	if (!may_send(quota, bpf_ktime_get_ns(), sizeof(*stash)))
 		return;
-	read_last_text(&text, stash.text, spec, w);
-	if (!(text.flags & RT_CALL_TEXT))
+	bpf_map_update_elem(&stashes, &thread, &no_stash, BPF_ANY);
+	stash = bpf_map_lookup_elem(&stashes, &thread);
+	if (!stash)
 		return;
-	stash.text_bytes = text.bytes;
-	stash.flags = text.flags & (RT_CALL_TEXT | RT_CALL_TRUNCATED);
-	bpf_map_update_elem(&stashes, &thread, &stash, BPF_ANY);
+	read_last_text(&text, stash->text, spec, w);
+	if (!(text.flags & RT_CALL_TEXT)) {
+		bpf_map_delete_elem(&stashes, &thread);
+		return;
+	}
+	stash->text_bytes = text.bytes;
+	stash->flags = text.flags & (RT_CALL_TEXT | RT_CALL_TRUNCATED);
 }
 
 /* Flags of a whole call's record; the return register is valid only if the row says so. */
@@ -235,21 +244,19 @@ static __always_inline struct rt_group *find_group(uint64_t pid_thread, uint64_t
 	return is_open(group, now_ns) ? group : NULL;
 }
 
-/*
- * Keeps a call in flight, in place of an older one that an exception left. False: the rank has too many, or the map is
- * full.
- */
-static __always_inline bool keep_inflight(
-	const struct rt_inflight_key *key, const struct rt_inflight *fresh, bool replaces, struct rt_quota *quota)
+/* A call in flight, to be filled: open, which an exception left, or a new one. NULL: the rank has too many, or the map is full. */
+static __always_inline struct rt_inflight *keep_inflight(
+	const struct rt_inflight_key *key, struct rt_inflight *open, struct rt_quota *quota)
 {
-	if (!replaces && !hold(quota, RT_HELD_CALLS, RT_RANK_CALLS_MAX))
-		return false;
-	if (!bpf_map_update_elem(&inflight, key, fresh, BPF_ANY))
-		return true;
-	if (!replaces)
-		release(quota, RT_HELD_CALLS);
+	if (open)
+		return open;
+	if (!hold(quota, RT_HELD_CALLS, RT_RANK_CALLS_MAX))
+		return NULL;
+	if (!bpf_map_update_elem(&inflight, key, &no_call, BPF_ANY))
+		return bpf_map_lookup_elem(&inflight, key);
+	release(quota, RT_HELD_CALLS);
 	count_drop(RT_KIND_CALL);
-	return false;
+	return NULL;
 }
 
 static __always_inline void drop_inflight(const struct rt_inflight_key *key, struct rt_quota *quota)
@@ -289,14 +296,20 @@ static __always_inline void join_group(struct words *w)
 static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
-	struct rt_inflight fresh = {.start_ns = bpf_ktime_get_ns(), .stack_pointer = stack_pointer};
-	struct rt_group *group = find_group(key.pid_thread, fresh.start_ns);
+	uint64_t now_ns = bpf_ktime_get_ns();
+	struct rt_group *group = find_group(key.pid_thread, now_ns);
+	struct rt_inflight *open;
 
 	if (!group || group->depth != 1)
 		return;
-	fresh.arg[0] = group->members;
-	fresh.arg[1] = group->start_ns;
-	keep_inflight(&key, &fresh, bpf_map_lookup_elem(&inflight, &key) != NULL, quota);
+	open = keep_inflight(&key, bpf_map_lookup_elem(&inflight, &key), quota);
+	if (!open)
+		return;
+	open->stack_pointer = stack_pointer;
+	open->flags = 0;
+	open->arg[0] = group->members;
+	open->arg[1] = group->start_ns;
+	open->start_ns = now_ns;
 }
 
 static __always_inline void on_close_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
@@ -343,28 +356,36 @@ static __always_inline void on_call(
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
-	struct rt_inflight fresh = {.stack_pointer = w->stack_pointer};
-	struct stash stash = {};
+	struct stash *stash;
 	struct text text = {};
 
-	if (open && fresh.stack_pointer < open->stack_pointer)
+	if (open && w->stack_pointer < open->stack_pointer)
 		return;
 	read_args(ctx, spec, w);
 	if (spec->flags & RT_CALL_MEMBER)
 		join_group(w);
-	fresh.flags = w->flags;
-	__builtin_memcpy(fresh.arg, w->arg, sizeof(fresh.arg));
-	fresh.start_ns = bpf_ktime_get_ns();
-	if (!keep_inflight(&key, &fresh, open != NULL, quota) || !(spec->flags & RT_CALL_HAS_TEXT))
+	open = keep_inflight(&key, open, quota);
+	if (!open)
 		return;
-	read_last_text(&text, stash.text, spec, w);
-	stash.text_bytes = text.bytes;
-	stash.flags = text.flags;
-	if (bpf_map_lookup_elem(&call_texts, &key))
-		bpf_map_update_elem(&call_texts, &key, &stash, BPF_ANY);
-	else if (hold(quota, RT_HELD_TEXTS, RT_RANK_TEXTS_MAX) &&
-		 bpf_map_update_elem(&call_texts, &key, &stash, BPF_NOEXIST))
-		release(quota, RT_HELD_TEXTS);
+	open->stack_pointer = w->stack_pointer;
+	open->flags = w->flags;
+	__builtin_memcpy(open->arg, w->arg, sizeof(open->arg));
+	open->start_ns = bpf_ktime_get_ns();
+	if (!(spec->flags & RT_CALL_HAS_TEXT))
+		return;
+	stash = bpf_map_lookup_elem(&call_texts, &key);
+	if (!stash) {
+		if (!hold(quota, RT_HELD_TEXTS, RT_RANK_TEXTS_MAX))
+			return;
+		if (bpf_map_update_elem(&call_texts, &key, &no_stash, BPF_NOEXIST))
+			release(quota, RT_HELD_TEXTS);
+		stash = bpf_map_lookup_elem(&call_texts, &key);
+		if (!stash)
+			return;
+	}
+	read_last_text(&text, stash->text, spec, w);
+	stash->text_bytes = text.bytes;
+	stash->flags = text.flags;
 }
 
 /* Words kept at the entry, and those read only now. */

@@ -6,7 +6,7 @@
  */
 #include "daemon/worker/worker.h"
 #include "daemon/base/log.h"
-#include "daemon/worker/spawner.h"
+#include "daemon/base/spawn.h"
 #include "daemon/worker/worker_wire.h"
 
 #include <event2/event.h>
