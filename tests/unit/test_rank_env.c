@@ -170,7 +170,7 @@ static void test_cgroups(void **state)
 			"/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID
 			".scope",
 			ID, "11112222-3333-4444-5555-666677778888"},
-		/* As recorded: CRI-O with systemd's groups and with its own, containerd on version 1, a node that is a container
+		/* As the runtimes form them: CRI-O with systemd's groups and with its own, containerd on version 1, a node that is a container
 		 * itself (kind), and as seen from a group namespace of a container. */
 		{"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope",
 			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope", ID, UID_DASHES},
