@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See analysis.h. */
 #include "analyzers/analyze/analysis.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/clock.h"
 #include "analyzers/base/units.h"
 
@@ -231,11 +232,47 @@ static void analysis_widen(struct findings_watched *watched, uint64_t first_ns, 
 		watched->last_ns = last_ns;
 }
 
-static void analysis_add_store(struct analysis *analysis, const struct store_feed *feed)
+/* What the daemon that wrote the store judged then. It is an addition: without it, the rest holds. */
+static void analysis_add_stored(struct running *running, const struct stores_one *store)
 {
+	const struct reader_options options = {.is_db = store->is_db};
+	const struct findings_filter filter = {.since_ns = running->options->since_ns, .hangs = true};
+	const char *job = running->options->job;
+	uint64_t until_ns = running->options->until_ns;
+	struct reader *reader;
+	json_t *rows = NULL, *row;
+	char error[1024];
+	size_t i;
+
+	if (reader_open(store->path, &options, &reader, error, sizeof(error)) == 0) {
+		rows = findings_rows(reader, &filter, error, sizeof(error));
+		reader_close(reader);
+	}
+	if (!rows) {
+		(void)analysis_fail(running, error);
+		return;
+	}
+	if (!running->analysis->stored)
+		running->analysis->stored = json_array();
+	json_array_foreach(rows, i, row)
+	{
+		const char *of = json_string_value(json_object_get(row, "job"));
+
+		if ((!until_ns || (uint64_t)json_integer_value(json_object_get(row, "since_ns")) < until_ns) &&
+			(!job || (of && strcmp(of, job) == 0)))
+			json_array_append(running->analysis->stored, row);
+	}
+	json_decref(rows);
+}
+
+static void analysis_add_store(struct running *running, size_t i)
+{
+	struct analysis *analysis = running->analysis;
 	struct store_feed_counts counts;
 
-	store_feed_counts(feed, &counts);
+	store_feed_counts(running->feed[i], &counts);
+	if (!counts.has_standings)
+		analysis_add_stored(running, &running->stores.one[i]);
 	analysis->rows += counts.rows;
 	analysis->ranks_left_out += counts.ranks_left_out;
 	analysis->dropped += counts.dropped;
@@ -265,7 +302,7 @@ static void analysis_add_up(struct running *running)
 {
 	for (size_t i = 0; i < running->stores.count; i++)
 		if (running->feed[i])
-			analysis_add_store(running->analysis, running->feed[i]);
+			analysis_add_store(running, i);
 	if (running->systrace)
 		add_systrace(running);
 	running->analysis->ranks_left_out += running->analysis->align.ranks_left_out;
@@ -292,4 +329,29 @@ int analysis_run(const struct analysis_options *options, struct analysis *ret)
 	free(running.source);
 	stores_free(&running.stores);
 	return status;
+}
+
+void analysis_free(struct analysis *analysis)
+{
+	findings_made_free(analysis->made);
+	json_decref(analysis->stored);
+}
+
+static size_t analysis_place_of(const json_t *rows, const json_t *row)
+{
+	json_int_t since_ns = json_integer_value(json_object_get(row, "since_ns"));
+
+	return array_first_not(i, json_array_size(rows),
+		json_integer_value(json_object_get(json_array_get(rows, i), "since_ns")) <= since_ns);
+}
+
+json_t *analysis_rows(const struct analysis *analysis, const struct findings_filter *filter)
+{
+	json_t *rows = findings_made_rows(analysis->made, filter), *row;
+	size_t i;
+
+	if (rows)
+		json_array_foreach(analysis->stored, i, row) if (findings_row_is_wanted(filter, row))
+			json_array_insert(rows, analysis_place_of(rows, row), row);
+	return rows;
 }

@@ -24,7 +24,8 @@ struct analysis_options {
 };
 
 struct analysis {
-	struct findings_made *made; /* the caller frees it, also after an error */
+	struct findings_made *made;
+	json_t *stored; /* hangs and mismatches of stores without standings, as their daemons judged them; NULL: none */
 	struct findings_watched watched;
 	struct align_counts align;
 	uint64_t end_ns; /* of the newest event; 0: there was none */
@@ -39,6 +40,10 @@ struct analysis {
 
 /* 0, or the exit code, after the sentence. */
 int analysis_run(const struct analysis_options *options, struct analysis *ret);
+/* Also after an error. */
+void analysis_free(struct analysis *analysis);
+/* All findings, made and stored: an array as of findings_rows(); NULL: out of memory. */
+json_t *analysis_rows(const struct analysis *analysis, const struct findings_filter *filter);
 
 /*
  * Thresholds of the detectors as options of a program: each is called as its key in [findings] of ranktrace.conf (with

@@ -113,8 +113,9 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 
 	snprintf(sql, sizeof(sql),
 		"SELECT * FROM findings WHERE (until_ns IS NULL OR until_ns >= %" PRIu64
-		")%s ORDER BY since_ns, finding",
-		filter->since_ns, filter->all ? "" : " AND state IN ('open', 'closed')");
+		")%s%s ORDER BY since_ns, finding",
+		filter->since_ns, filter->all ? "" : " AND state IN ('open', 'closed')",
+		filter->hangs ? " AND kind IN ('hang', 'mismatch')" : "");
 	if (!rows || reader_prepare(reader, sql, &statement, error, error_size) < 0) {
 		json_decref(rows);
 		return NULL;

@@ -16,6 +16,7 @@ struct findings_filter {
 	uint64_t since_ns;	 /* what was so then or later; ns since the epoch */
 	struct ranges ranks; /* of these ranks, or concerning them */
 	bool all;		 /* suspected and dropped ones, too */
+	bool hangs;		 /* only hangs and mismatches, from a store */
 };
 
 /* An array of objects, oldest beginning first; NULL with the sentence in error. */

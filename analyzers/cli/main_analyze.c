@@ -129,7 +129,7 @@ static void cmd_analyze_show(const struct analyze *analyze, const json_t *rows, 
 
 static int cmd_analyze_report(const struct analyze *analyze, const struct analysis *analysis)
 {
-	json_t *rows = findings_made_rows(analysis->made, &analyze->filter);
+	json_t *rows = analysis_rows(analysis, &analyze->filter);
 
 	if (!rows)
 		return tool_fail(1, "out of memory");
@@ -148,7 +148,7 @@ static int cmd_analyze_run(const struct analyze *analyze)
 
 	if (status == 0)
 		status = cmd_analyze_report(analyze, &analysis);
-	findings_made_free(analysis.made);
+	analysis_free(&analysis);
 	return status;
 }
 

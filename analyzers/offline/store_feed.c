@@ -420,5 +420,6 @@ const struct source_ops store_feed_source = {
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {
 	*ret = feed->counts;
+	ret->has_standings = feed->standings_until_ns > 0;
 	store_ranks_counts(feed->ranks, &ret->ranks, &ret->ranks_left_out);
 }

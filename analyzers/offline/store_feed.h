@@ -46,6 +46,7 @@ struct store_feed_counts {
 	uint64_t rows, ranks, ranks_left_out;
 	uint64_t dropped;	    /* rows whose times make no sense */
 	uint64_t first_ns, last_ns; /* of the rows fed, 0 where there was none */
+	bool has_standings;	    /* else its hangs cannot be judged */
 };
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret);
 

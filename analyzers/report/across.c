@@ -208,7 +208,7 @@ static int report_across_compare(struct report *report, const struct report_opti
 		for (size_t i = 0; r == 0 && (finding = findings_made_at(analysis.made, i)); i++)
 			r = report_across_take(report, parts, &analysis, finding);
 	}
-	findings_made_free(analysis.made);
+	analysis_free(&analysis);
 	return r;
 }
 

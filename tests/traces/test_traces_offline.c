@@ -312,9 +312,9 @@ static json_t *ar_judge(struct analysis_options *how, struct analysis *analysis)
 	how->until_ns = realtime_ns() + NSEC_PER_SEC;
 	how->warning = hear;
 	assert_int_equal(analysis_run(how, analysis), 0);
-	rows = findings_made_rows(analysis->made, &(struct findings_filter){.all = false});
+	rows = analysis_rows(analysis, &(struct findings_filter){.all = false});
 	assert_non_null(rows);
-	findings_made_free(analysis->made);
+	analysis_free(analysis);
 	return rows;
 }
 

@@ -54,9 +54,9 @@ static json_t *rows_of_run(const struct analysis_options *how, struct analysis *
 	json_t *rows;
 
 	assert_int_equal(analysis_run(how, analysis), status);
-	rows = findings_made_rows(analysis->made, &filter);
+	rows = analysis_rows(analysis, &filter);
 	assert_non_null(rows);
-	findings_made_free(analysis->made);
+	analysis_free(analysis);
 	return rows;
 }
 
@@ -101,6 +101,53 @@ static void test_rows(void **state)
 	assert_true(
 		json_is_null(json_object_get(row, "until_ns")) && json_is_null(json_object_get(row, "communicator")));
 	assert_true(json_array_size(json_object_get(row, "evidence")) > 0);
+	json_decref(rows);
+}
+
+static void put_stored(struct store *store, int64_t id, const char *kind, const char *job, uint64_t since_ns)
+{
+	store_put_findings(store, &(struct row_findings){
+					  .kind = field_text(kind),
+					  .cause = field_text("unknown"),
+					  .state = field_text("closed"),
+					  .severity = field_text("critical"),
+					  .tier = field_text("host"),
+					  .job = field_text(job),
+					  .since_ns = field_time(since_ns),
+					  .evidence = field_text("[]"),
+					  .sentence = field_text("stored"),
+					  .finding = field_int(id),
+				  });
+}
+
+/* Hangs of a store without standings are those that its daemon found; what else it found is judged again. */
+static void test_stored_hangs(void **state)
+{
+	char *folders[1] = {NULL};
+	struct analysis_options how = of_folders(folders, 1);
+	struct analysis analysis;
+	struct store *store;
+	uint64_t now_ns = realtime_ns();
+	json_t *rows;
+
+	(void)state;
+	off_make("job", true, false);
+	off_write("node-a", 0, OFF_RANKS - 1, 0);
+	store = off_store("node-a");
+	put_stored(store, 1, "hang", "job", now_ns);
+	put_stored(store, 2, "slow_rank", "job", now_ns);
+	put_stored(store, 3, "mismatch", "job", now_ns - 1);
+	put_stored(store, 4, "hang", "another", now_ns);
+	assert_int_equal(store_flush(store, now_ns), 0);
+	store_close(store);
+	folders[0] = below(0, "node-a");
+	how.job = "job";
+	rows = rows_of_run(&how, &analysis, 0);
+	assert_int_equal(json_array_size(rows), 3);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "kind")), "slow_rank");
+	assert_string_not_equal(json_string_value(json_object_get(json_array_get(rows, 0), "sentence")), "stored");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 1), "kind")), "mismatch");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 2), "kind")), "hang");
 	json_decref(rows);
 }
 
@@ -223,6 +270,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_stores, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_rows, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_stored_hangs, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_bad, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_range, store_setup, store_teardown),
 		cmocka_unit_test(test_made),

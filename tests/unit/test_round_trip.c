@@ -45,9 +45,9 @@ static void judge(const char *systrace, struct analysis *ret, json_t **ret_rows)
 
 	assert_int_equal(analysis_run(&how, ret), 0);
 	assert_false(ret->failed);
-	*ret_rows = findings_made_rows(ret->made, &filter);
+	*ret_rows = analysis_rows(ret, &filter);
 	assert_non_null(*ret_rows);
-	findings_made_free(ret->made);
+	analysis_free(ret);
 }
 
 static const char *word(const json_t *rows, size_t i, const char *key)
