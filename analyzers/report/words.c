@@ -205,7 +205,7 @@ const char *words_why(const struct finding *finding, char *buffer)
 	if (!slow || activity >= ACTIVITY_MAX)
 		finding_write_cause(finding, buffer, WORDS_BYTES);
 	else if (finding->cause == CAUSE_UNKNOWN || finding->cause == CAUSE_COMPUTE || finding->cause == CAUSE_HOST ||
-		 finding_activity(ACTIVITY_MAX, finding->cause) == activity)
+		 finding->cause == CAUSE_PYTHON || finding_activity(ACTIVITY_MAX, finding->cause) == activity)
 		snprintf(buffer, WORDS_BYTES, "%s", activity_title(activity));
 	else
 		snprintf(buffer, WORDS_BYTES, "%s: %s", activity_title(activity), finding_cause_title(finding->cause));
@@ -221,8 +221,9 @@ const char *words_brief(const struct report *report, const struct report_brief *
 		snprintf(who, sizeof(who), "rank %" PRId32 " of %.80s", brief->rank, words_job(&report->job[brief->job]));
 	else
 		snprintf(who, sizeof(who), "%.80s as a whole", words_job(&report->job[brief->job]));
-	/* A rate from less than six hours says little of a day. */
-	if (period_ns >= 6 * HOUR_NS && (period_ns < 23 * HOUR_NS || period_ns > 25 * HOUR_NS))
+	/* A rate from less than six hours says little of a day, and one below 1 says nothing beside the count. */
+	if (period_ns >= 6 * HOUR_NS && (period_ns < 23 * HOUR_NS || period_ns > 25 * HOUR_NS) &&
+	    (double)brief->count * 24.0 * HOUR_NS >= (double)period_ns)
 		snprintf(rate, sizeof(rate), " (%.0f a day)", (double)brief->count * 24.0 * HOUR_NS / (double)period_ns);
 	snprintf(buffer, WORDS_BYTES, "%.100s: %.40s%.30s, %.40s in all, %.20s card-hours", who,
 		words_many(brief->count, "short slow-down", "short slow-downs", count), rate,

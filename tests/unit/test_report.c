@@ -330,6 +330,32 @@ static void test_brief(void **state)
 	has(text, "rank 1 of llama-70b: 3 short slow-downs, 1 min in all");
 	free(text);
 	report_free(report);
+	/* Of three in a month, a rate by the day would be 0. */
+	report = read_of((const char *[]){dir}, 1, UNTIL - 30 * SCRIPT_DAY, UNTIL, NULL);
+	text = shown(render_html, report);
+	has(text, "3 short slow-downs, 1 min in all");
+	free(text);
+	report_free(report);
+}
+
+/* A cause that is its activity is written once. */
+static void test_why_once(void **state)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 2);
+	struct report *report;
+	struct finding *f;
+	char *text;
+
+	(void)state;
+	f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_PYTHON, 0, 1, SCRIPT_HOUR, SCRIPT_HOUR, 0.3);
+	f->activity = ACTIVITY_OUTSIDE;
+	assert_int_equal(script_write(&script), 0);
+	report = read_day();
+	text = shown(render_text, report);
+	has(text, "Python outside all stages");
+	assert_null(strstr(text, "stages: slow host"));
+	free(text);
+	report_free(report);
 }
 
 /* A killed daemon left a finding open and ranks without an end: neither is current. */
@@ -506,6 +532,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_gaps, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_why_once, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, store_teardown),
