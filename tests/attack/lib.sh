@@ -112,6 +112,15 @@ attack_figure() {
 	[ -z "${ATTACK_FIGURES:-}" ] || printf '%s\n' "$@" >>"$ATTACK_FIGURES"
 }
 
+# Where the daemon ended, that comes first: what else failed follows from it.
+eval "e2e_$(declare -f fail)"
+fail() {
+	local why=$1
+	[ -z "$attack_first_daemon" ] || kill -0 "$attack_first_daemon" 2>/dev/null ||
+		why="the daemon ended${daemon_cgroup:+, killed $(attack_memory_kills) times for memory}; then: $why"
+	e2e_fail "$why"
+}
+
 # ---- the daemon ----
 
 attack_daemon_start() {
