@@ -11,6 +11,7 @@
 #include "analyzers/base/stack.h"
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/preemptors.h"
+#include "daemon/base/child.h"
 #include "daemon/base/util.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/core/level.h"
@@ -200,11 +201,8 @@ struct online_profiles {
 	unsigned next;
 	int64_t number; /* of the newest profile that ended */
 	uint64_t ended_ns;
-	pid_t pid; /* of the comparison; 0: none */
-	int fd;
+	struct child child; /* the comparison */
 	uint64_t began_ns, id; /* id: of its finding */
-	size_t used;
-	char said[256];
 };
 
 struct online {

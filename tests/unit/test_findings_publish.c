@@ -360,14 +360,14 @@ static void end_profile(int64_t number)
 		.number = number, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
 	context.profiles = (struct profiles *)&context; /* only passed on */
 	online_profile_tick(context.findings, now_ns);
-	assert_int_equal(context.findings->profiles.pid, 0);
+	assert_int_equal(context.findings->profiles.child.running, false);
 	for (int i = 0; i < 1000; i++) {
 		online_profile_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
-		if (!context.findings->profiles.pid)
+		if (!context.findings->profiles.child.running)
 			break;
 		usleep(10000);
 	}
-	assert_int_equal(context.findings->profiles.pid, 0);
+	assert_int_equal(context.findings->profiles.child.running, false);
 	context.profiles = NULL;
 }
 
@@ -484,7 +484,7 @@ static void test_no_line(void **state)
 	context.profiles = (struct profiles *)&context;
 	online_profile_tick(context.findings, monotonic_ns());
 	online_profile_tick(context.findings, monotonic_ns() + 3 * NSEC_PER_SEC);
-	assert_true(context.findings->profiles.pid > 0);
+	assert_true(context.findings->profiles.child.pid > 0);
 	context.profiles = NULL;
 }
 
