@@ -16,7 +16,7 @@ sleep 15
 "$tracectl" status | sed -n '/limit/p'
 "$tracectl" check >"$work/check" || true
 grep -q "user $attacker_uid: its ranks need more memory" "$work/check" || fail "check does not show the suspect"
-"$tracectl" ranks --json | grep -q '"remark": .*user suspected: its ranks need more memory' || fail "ranks does not show the suspect"
+grep -q '"remark": .*user suspected: its ranks need more memory' <<<"$("$tracectl" ranks --json)" || fail "ranks does not show the suspect"
 attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive
