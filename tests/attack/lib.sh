@@ -184,6 +184,7 @@ attack_victim_start() {
 	sleep 1 # those of libraries of the other two
 	touch "$folder/go"
 	wait_for 30 victim_called || fail "the victim does not call"
+	wait_for 60 stepping "${victim_pids[0]}" 3 || fail "the victim makes no steps"
 }
 attack_victim_steps_exact() {
 	local pid stored steps
