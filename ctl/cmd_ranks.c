@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ranks: the training ranks of this node, and where each stands right now. */
-#include <pwd.h>
 
+#include "analyzers/base/user.h"
 #include "ctl/client.h"
 #include "ctl/out.h"
 
@@ -61,23 +61,9 @@ static const char *ranks_or_dash(const char *text)
 	return *text ? text : "-";
 }
 
-/* By name where the node knows it: users of containers often have none. */
-static void ranks_add_user(struct term_table *table, const Ranktrace__Rank *r)
-{
-	char buffer[4096];
-	struct passwd entry, *found = NULL;
-
-	if (!r->uid_known)
-		term_table_cell(table, TERM_PLAIN, "-");
-	else if (getpwuid_r((uid_t)r->uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
-		term_table_cell(table, TERM_PLAIN, "%s", entry.pw_name);
-	else
-		term_table_cell(table, TERM_PLAIN, "%u", r->uid);
-}
-
 static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, uint64_t now_ns)
 {
-	char since[UNITS_BYTES] = "-", step[UNITS_BYTES] = "-", lasting[UNITS_BYTES] = "-";
+	char user[USER_NAME_BYTES], since[UNITS_BYTES] = "-", step[UNITS_BYTES] = "-", lasting[UNITS_BYTES] = "-";
 
 	if (r->since_ns && now_ns > r->since_ns)
 		units_duration(now_ns - r->since_ns, since);
@@ -87,7 +73,7 @@ static void ranks_add_row(struct term_table *table, const Ranktrace__Rank *r, ui
 		snprintf(step, sizeof(step), "%lld", (long long)r->step);
 	ranks_add_number(table, r);
 	term_table_cell(table, TERM_PLAIN, "%u", r->pid);
-	ranks_add_user(table, r);
+	term_table_cell(table, TERM_PLAIN, "%s", user_name(r->uid_known ? r->uid : USER_UNKNOWN, user));
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->job));
 	term_table_cell(table, TERM_PLAIN, "%s", ranks_or_dash(r->card));
 	term_table_cell(table, ranks_state_colour(r->state), "%s", ranks_or_dash(r->state));

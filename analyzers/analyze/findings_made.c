@@ -114,6 +114,7 @@ static json_t *findings_made_row_of(const struct finding *f)
 	json_object_set_new(row, "others", findings_made_text_or_null(f->others));
 	json_object_set_new(row, "evidence", findings_made_evidence_of(f));
 	json_object_set_new(row, "sentence", findings_row_text(f->sentence));
+	json_object_set_new(row, "uid", f->uid_known ? json_integer(f->uid) : json_null());
 	json_object_set_new(row, "finding", json_integer((json_int_t)f->id));
 	return row;
 }

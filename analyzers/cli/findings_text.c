@@ -8,6 +8,7 @@
 
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
+#include "analyzers/base/user.h"
 #include "analyzers/cli/output.h"
 #include "analyzers/finding/finding.h"
 #include "analyzers/finding/finding_advice.h"
@@ -44,6 +45,7 @@ struct findings_text *findings_text_new(FILE *out, bool verbose)
 		{.name = "STATE"},
 		{.name = "SEVERITY"},
 		{.name = "CARD-HOURS", .right = true},
+		{.name = "USER", .min = 5},
 		{.name = "JOB", .min = 6},
 		{.name = "FINDING", .min = 32, .wraps = true},
 	};
@@ -98,12 +100,13 @@ static void findings_text_cell(struct findings_text *text, const char *word)
 struct findings_line {
 	uint64_t since_ns, lasted_ns;
 	const char *state, *severity, *job, *more; /* more: after the sentence */
+	int64_t uid;
 	double cost; /* below 0: unknown */
 };
 
 static void findings_text_line(struct findings_text *text, json_t *row, const struct findings_line *line)
 {
-	char since[TOOL_TEXT_BYTES], lasts[UNITS_BYTES];
+	char since[TOOL_TEXT_BYTES], lasts[UNITS_BYTES], user[USER_NAME_BYTES];
 
 	term_table_cell(text->table, TERM_PLAIN, "%s", line->since_ns ? tool_time(line->since_ns, since) : "-");
 	term_table_cell(text->table, TERM_PLAIN, "%s", units_duration(line->lasted_ns, lasts));
@@ -113,10 +116,18 @@ static void findings_text_line(struct findings_text *text, json_t *row, const st
 		term_table_cell(text->table, TERM_PLAIN, "%.3g", line->cost);
 	else
 		term_table_cell(text->table, TERM_PLAIN, "-");
+	term_table_cell(text->table, TERM_PLAIN, "%s", user_name(line->uid, user));
 	term_table_cell(text->table, TERM_PLAIN, "%s", *line->job ? line->job : "-");
 	term_table_cell(text->table, TERM_PLAIN, "%s%s%s", findings_text_word(row, "sentence"), *line->more ? "; " : "",
 		line->more);
 	json_array_append(text->rows, row);
+}
+
+static int64_t findings_text_uid(const json_t *row)
+{
+	const json_t *uid = json_object_get(row, "uid");
+
+	return json_is_integer(uid) ? json_integer_value(uid) : USER_UNKNOWN;
 }
 
 static double findings_text_cost(const json_t *row)
@@ -143,6 +154,7 @@ void findings_text_add(struct findings_text *text, json_t *row, uint64_t now_ns)
 		.state = findings_text_word(row, "state"),
 		.severity = findings_text_word(row, "severity"),
 		.job = findings_text_word(row, "job"),
+		.uid = findings_text_uid(row),
 		.more = "",
 		.cost = findings_text_cost(row),
 	};
@@ -170,6 +182,7 @@ static struct finding_episode findings_text_episode(const json_t *row)
 		.cause = finding_cause_parse(findings_text_word(row, "cause")),
 		.activity = activity_parse(findings_text_word(row, "activity")),
 		.rank = json_is_integer(rank) ? (int32_t)json_integer_value(rank) : -1,
+		.uid = findings_text_uid(row),
 		.job = findings_text_word(row, "job"),
 		.where = findings_text_word(row, kind == FINDING_HARDWARE ? "card" : "communicator"),
 		.since_ns = findings_text_ns(row, "since_ns"),
@@ -198,6 +211,7 @@ static void findings_text_group(struct findings_text *text, const struct finding
 		.lasted_ns = group->lasted_ns,
 		.state = findings_text_word(row, "state"),
 		.job = findings_text_word(row, "job"),
+		.uid = findings_text_uid(row),
 		.more = finding_group_words(group, tool_time(group->since_ns, since), more, sizeof(more)),
 		.cost = findings_text_cost(row) < 0 ? -1 : group->cost_card_hours,
 	};
@@ -227,7 +241,7 @@ static void findings_text_short(struct findings_text *text, const struct finding
 	for (size_t i = first; i < shorts->count; i++) {
 		const struct finding_episode *episode = &shorts->episode[i];
 
-		if (counted[i] || episode->rank != of->rank || strcmp(episode->job, of->job) != 0)
+		if (counted[i] || episode->rank != of->rank || episode->uid != of->uid || strcmp(episode->job, of->job) != 0)
 			continue;
 		counted[i] = true;
 		count++;

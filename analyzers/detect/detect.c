@@ -17,6 +17,16 @@ static void on_finding(void *arg, const struct finding *finding)
 	detect->sink.finding(detect->sink.arg, finding);
 }
 
+static void on_job_finding(void *arg, const struct finding *finding)
+{
+	const struct detect_job *job = arg;
+	struct finding whose = *finding;
+
+	whose.uid_known = job->uid != ALIGN_UID_UNKNOWN;
+	whose.uid = whose.uid_known ? job->uid : 0;
+	on_finding(job->detect, &whose);
+}
+
 static struct detect_job *job_free(struct detect_job *job)
 {
 	if (!job)
@@ -36,34 +46,24 @@ static void on_judged_want(void *arg, unsigned wants, const char *why)
 {
 	const struct detect_job *job = arg;
 	const struct detect_sink *sink = &job->detect->sink;
-	struct align_job_info known = {.uid = ALIGN_UID_UNKNOWN};
 
-	if (job->number != DETECT_ELSEWHERE)
-		(void)align_job_info(job->detect->align, job->number, &known);
 	if (sink->want)
-		sink->want(sink->arg, wants, known.uid, job->word, why);
+		sink->want(sink->arg, wants, job->uid, job->word, why);
 }
 
-static void on_judged(void *arg, const struct finding *finding)
+static struct detect_job *job_new(struct detect *detect, uint32_t number, const struct align_job_info *known)
 {
-	const struct detect_job *job = arg;
-
-	on_finding(job->detect, finding);
-}
-
-static struct detect_job *job_new(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
-{
-	const struct hang_findings_sink sink = {on_finding, detect};
 	struct detect_job *job = calloc(1, sizeof(*job));
-	const struct judge_sink judge_sink = {on_judged, on_judged_want, job};
+	const struct hang_findings_sink sink = {on_job_finding, job};
+	const struct judge_sink judge_sink = {on_job_finding, on_judged_want, job};
 	bool whole;
 
 	if (!job)
 		return NULL;
 	job->detect = detect;
 	job->number = number;
-	job->world_size = job->cards = world_size;
-	snprintf(job->word, sizeof(job->word), "%s", word);
+	job->world_size = job->cards = known->world_size;
+	snprintf(job->word, sizeof(job->word), "%s", known->job);
 	job->measure = measure_new();
 	job->hangs = hang_findings_new(job->word, &sink, &detect->next_id);
 	job->judge = judge_new(&detect->options.judge, job->word, &judge_sink, &detect->next_id);
@@ -84,21 +84,23 @@ static void job_over(struct detect *detect, size_t i)
 	detect->job[i] = detect->job[--detect->jobs];
 }
 
-static bool is_job(const struct detect_job *job, uint32_t number, const char *word, uint32_t world_size)
+static bool is_job(const struct detect_job *job, uint32_t number, const struct align_job_info *known)
 {
-	return job->number == number && job->world_size == world_size &&
-	       strncmp(job->word, word, sizeof(job->word) - 1) == 0;
+	return job->number == number && job->world_size == known->world_size &&
+	       (job->uid == known->uid || job->uid == ALIGN_UID_UNKNOWN) &&
+	       strncmp(job->word, known->job, sizeof(job->word) - 1) == 0;
 }
 
-struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size)
+struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const struct align_job_info *known)
 {
 	size_t oldest = 0;
 	struct detect_job *job;
 
 	for (size_t i = detect->jobs; i-- > 0;) {
 		job = detect->job[i];
-		if (is_job(job, number, word, world_size)) {
+		if (is_job(job, number, known)) {
 			job->used = ++detect->uses;
+			job->uid = known->uid;
 			return job;
 		}
 		if (number != DETECT_ELSEWHERE && job->number == number)
@@ -108,9 +110,10 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 		oldest = detect->job[i]->used < detect->job[oldest]->used ? i : oldest;
 	if (detect->jobs == ALIGN_JOBS_MAX)
 		job_over(detect, oldest);
-	job = job_new(detect, number, word, world_size);
+	job = job_new(detect, number, known);
 	if (!job)
 		return NULL;
+	job->uid = known->uid;
 	job->used = ++detect->uses;
 	detect->job[detect->jobs++] = job;
 	return job;
@@ -185,7 +188,7 @@ static void on_frame(void *arg, uint32_t number, const struct frame *frame)
 
 	if (!align_job_info(detect->align, number, &known))
 		return;
-	job = detect_job_find(detect, number, known.job, known.world_size);
+	job = detect_job_find(detect, number, &known);
 	if (job)
 		detect_take(job, frame);
 }
@@ -239,8 +242,11 @@ static void on_users(void *arg, const char *host, const struct hardware_card *ca
 
 			if (!who->card[0] || strcmp(who->host, host) != 0 || !hardware_card_is(card->object, card->minor, who->card))
 				continue;
-			if (!ranks)
+			if (!ranks) {
 				snprintf(finding->job, sizeof(finding->job), "%s", known.job);
+				finding->uid_known = known.uid != ALIGN_UID_UNKNOWN;
+				finding->uid = finding->uid_known ? known.uid : 0;
+			}
 			memcpy(finding->card, who->card, sizeof(finding->card));
 			rank[ranks++] = who->rank;
 		}
@@ -268,7 +274,8 @@ struct hardware *detect_hardware(struct detect *detect, const char *host)
 
 void detect_frame(struct detect *detect, const char *word, const struct frame *frame)
 {
-	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, word, frame->world_size);
+	const struct align_job_info known = {.job = word, .world_size = frame->world_size, .uid = ALIGN_UID_UNKNOWN};
+	struct detect_job *job = detect_job_find(detect, DETECT_ELSEWHERE, &known);
 
 	if (job)
 		detect_take(job, frame);
@@ -279,7 +286,7 @@ static bool detect_is_over(const struct detect *detect, const struct detect_job 
 	struct align_job_info known;
 
 	return job->number != DETECT_ELSEWHERE && (!align_job_info(detect->align, job->number, &known) || known.ended ||
-							  !is_job(job, job->number, known.job, known.world_size));
+							  !is_job(job, job->number, &known));
 }
 
 void detect_advance(struct detect *detect, uint64_t now_ns)

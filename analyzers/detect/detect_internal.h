@@ -15,6 +15,7 @@ struct detect_job {
 	struct detect *detect;
 	char word[64];
 	uint32_t number, world_size;
+	uint32_t uid; /* of its ranks, ALIGN_UID_UNKNOWN */
 	struct measure *measure;
 	struct judge *judge;
 	struct hang_findings *hangs;
@@ -49,8 +50,8 @@ struct detect {
 /* The table must outlive what is returned. NULL: out of memory, or more than DETECT_DETECTORS_MAX. */
 struct detect *detect_new_with(const struct detect_options *options, const struct detect_sink *sink,
 	const struct detector *const *detectors, size_t count);
-/* The job of that number, word and size, made where there is none. NULL: out of memory. */
-struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const char *word, uint32_t world_size);
+/* The job of that number, word, size and user, made where there is none. NULL: out of memory. */
+struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const struct align_job_info *known);
 /* For detectors' wish for more levels; arg: struct detect_session. */
 void detect_want(void *arg, unsigned wants, const char *why);
 

@@ -160,7 +160,7 @@ static void detect_snapshot_job(
 	if (detect_snapshot_reserve(&input, reports, known->ranks) &&
 		sort_standings(detect, reports, number, known->ranks, &input)) {
 		sort_stuck(detect, reports, number, known, &input);
-		job = detect_job_find(detect, number, known->job, known->world_size);
+		job = detect_job_find(detect, number, known);
 		if (job)
 			detect_snapshot_judge(detect, reports, job, known, &input);
 	}

@@ -81,6 +81,8 @@ struct finding {
 	enum frame_tier tier;     /* source of its evidence */
 	double confidence;        /* 0 to 1 */
 	char job[64];
+	bool uid_known;
+	uint32_t uid;             /* user of the job's ranks, where uid_known */
 	int32_t rank;             /* global; -1: no single rank */
 	char host[64], card[32];  /* "" if unknown; of CAUSE_PORT, card is the port: "mlx5_0/1" */
 	char communicator[20];    /* "" if none */

@@ -36,6 +36,7 @@ struct finding_episode finding_episode_of(const struct finding *finding)
 		.cause = finding->cause,
 		.activity = finding->activity,
 		.rank = finding->rank,
+		.uid = finding->uid_known ? (int64_t)finding->uid : -1,
 		.job = finding->job,
 		.where = finding->kind == FINDING_HARDWARE ? finding->card : finding->communicator,
 		.since_ns = finding->since_ns,
@@ -64,6 +65,8 @@ static int finding_groups_compare(const struct finding_episode *a, const struct 
 
 	if (!order)
 		order = finding_groups_compare_texts(a->job, b->job);
+	if (!order)
+		order = (a->uid > b->uid) - (a->uid < b->uid);
 	if (!order)
 		order = (a->rank > b->rank) - (a->rank < b->rank);
 	if (!order)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrences: a finding is one episode; episodes of the same kind, job, rank and activity form a group, which lists
+ * Recurrences: a finding is one episode; episodes of the same kind, user, job, rank and activity form a group, which lists
  * show as one line. Short slow-downs (severity info) are counted a rank and not listed. Pure.
  */
 #ifndef RANKTRACE_FINDING_FINDING_GROUPS_H
@@ -14,6 +14,7 @@ struct finding_episode {
 	enum finding_cause cause;
 	enum activity activity;
 	int32_t rank; /* -1: no single rank */
+	int64_t uid;  /* -1: unknown */
 	const char *job;
 	const char *where; /* communicator; of hardware the card */
 	uint64_t since_ns, until_ns; /* until_ns 0: lasts */

@@ -56,12 +56,11 @@ static size_t report_across_choose(const struct report *report, const struct par
 }
 
 /* Index of a compared job, or REPORT_NONE. */
-static uint32_t job_of(const struct report *report, const struct parts *parts, const char *name)
+static uint32_t job_of(const struct report *report, const struct parts *parts, const struct finding *f)
 {
-	for (uint32_t i = 0; i < report->jobs; i++)
-		if (parts->several[i] && strcmp(report->job[i].name, name) == 0)
-			return i;
-	return REPORT_NONE;
+	uint32_t job = report_job_find(report, f->job, report_uid(f));
+
+	return job != REPORT_NONE && parts->several[job] ? job : REPORT_NONE;
 }
 
 /* Store of the finding's rank, else the job's first one. */
@@ -104,7 +103,7 @@ static size_t overlapped(const struct report *report, const struct finding *f)
 		const struct report_finding *other = &report->finding[i];
 
 		if (!other->reported_by && other->is.kind == f->kind && other->is.rank == f->rank &&
-			other->is.activity == f->activity &&
+			other->is.activity == f->activity && report_uid(&other->is) == report_uid(f) &&
 			strcmp(other->is.job, f->job) == 0 && strcmp(other->is.communicator, f->communicator) == 0 &&
 			(!other->is.until_ns || other->is.until_ns >= f->since_ns) &&
 			(!f->until_ns || f->until_ns >= other->is.since_ns))
@@ -142,7 +141,7 @@ static int report_across_take(
 		f.cause >= CAUSE_MAX)
 		return 0;
 	clean_finding(&f);
-	job = job_of(report, parts, f.job);
+	job = job_of(report, parts, &f);
 	if (job == REPORT_NONE)
 		return 0;
 	if (!f.until_ns && analysis->end_ns + STILL_NS < report->now_ns)

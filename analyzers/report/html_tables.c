@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "analyzers/base/user.h"
 #include "analyzers/report/html.h"
 #include "analyzers/report/judge.h"
 #include "analyzers/report/words.h"
@@ -98,7 +99,7 @@ void html_cards(FILE *out, const struct report *report)
 
 void html_jobs(FILE *out, const struct report *report)
 {
-	char text[WORDS_BYTES];
+	char text[WORDS_BYTES], user[USER_NAME_BYTES];
 	bool any = false;
 
 	for (size_t i = 0; i < report->jobs; i++) {
@@ -107,8 +108,8 @@ void html_jobs(FILE *out, const struct report *report)
 		if (!job->ranks && !job->findings)
 			continue;
 		if (!any)
-			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th "
-			      "class=\"n\">ranks</th>"
+			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th>user</th>"
+			      "<th class=\"n\">ranks</th>"
 			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th "
 			      "class=\"n\">findings</th>"
 			      "<th class=\"n\">lost card-hours</th></tr>\n",
@@ -116,6 +117,7 @@ void html_jobs(FILE *out, const struct report *report)
 		any = true;
 		fputs("<tr>", out);
 		html_cell(out, "m", words_job(job));
+		html_cell(out, "m", user_name(job->uid, user));
 		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
 			job->ranks, job->world);
 		html_counted(out, "n", "ranks", text);

@@ -90,6 +90,7 @@ json_t *json_finding(const struct report *report, size_t index)
 	json_object_set_new(one, "tier", report_json_text(finding_tier_word(f->tier)));
 	json_object_set_new(one, "confidence", report_json_real(f->confidence));
 	json_object_set_new(one, "job", report_json_text(f->job));
+	json_object_set_new(one, "uid", report_json_number(report_uid(f)));
 	json_object_set_new(one, "rank", report_json_number(f->rank));
 	json_object_set_new(one, "host",
 		report_json_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host));
@@ -155,6 +156,7 @@ static json_t *briefs(const struct report *report)
 		json_t *one = json_object();
 
 		json_object_set_new(one, "job", report_json_text(report->job[brief->job].name));
+		json_object_set_new(one, "uid", report_json_number(report->job[brief->job].uid));
 		json_object_set_new(one, "rank", report_json_number(brief->rank));
 		json_object_set_new(one, "count", json_integer((json_int_t)brief->count));
 		json_object_set_new(one, "lasted_ns", json_integer((json_int_t)brief->lasted_ns));
@@ -228,6 +230,7 @@ static json_t *jobs(const struct report *report)
 		json_t *one = json_object();
 
 		json_object_set_new(one, "job", report_json_text(job->name));
+		json_object_set_new(one, "uid", report_json_number(job->uid));
 		json_object_set_new(one, "world_size", json_integer(job->world));
 		json_object_set_new(one, "ranks", json_integer(job->ranks));
 		json_object_set_new(one, "nodes", json_integer(job->nodes));

@@ -17,6 +17,8 @@ static int compare_keys(const struct report_finding *x, const struct report_find
 	int order = (x->is.kind > y->is.kind) - (x->is.kind < y->is.kind);
 
 	if (!order)
+		order = (x->job > y->job) - (x->job < y->job);
+	if (!order)
 		order = strcmp(x->is.job, y->is.job);
 	if (!order && x->is.kind != FINDING_HANG)
 		order = (x->is.rank > y->is.rank) - (x->is.rank < y->is.rank);
@@ -95,7 +97,7 @@ static bool report_merge_explains(const struct report *report, const struct repo
 			 by_end_ns < end_ns ? by_end_ns : end_ns);
 
 	return by->across && (by->is.kind == FINDING_SLOW_RANK || by->is.kind == FINDING_SLOW_COMMUNICATION) &&
-	       strcmp(by->is.job, job->is.job) == 0 && both_ns >= report_merge_length(job->is.since_ns, end_ns) / 2 &&
+	       by->job == job->job && strcmp(by->is.job, job->is.job) == 0 && both_ns >= report_merge_length(job->is.since_ns, end_ns) / 2 &&
 	       by->cost_card_hours >= job->cost_card_hours / 2;
 }
 

@@ -10,6 +10,7 @@
 
 #include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
+#include "analyzers/base/user.h"
 
 #define SLOT_NS_MIN 20000000000ULL /* two samples long */
 #define NOTE_BYTES 320
@@ -143,20 +144,62 @@ uint32_t report_card_of(struct report *report, uint32_t node, const char *card, 
 	return (uint32_t)report->cards++;
 }
 
-uint32_t report_job_of(struct report *report, const char *name)
+int64_t report_uid(const struct finding *finding)
 {
+	return finding->uid_known ? finding->uid : USER_UNKNOWN;
+}
+
+static bool report_job_is(const struct report_job *job, const char *name, int64_t uid)
+{
+	return strcmp(job->name, name) == 0 && (job->uid == uid || job->uid == USER_UNKNOWN || uid == USER_UNKNOWN);
+}
+
+/* The user is part of the title where the name alone is ambiguous. */
+static void report_job_entitle(struct report *report, struct report_job *job)
+{
+	char user[USER_NAME_BYTES];
+
+	snprintf(job->title, sizeof(job->title), "%s", job->name[0] ? job->name : "a job without a name");
+	for (size_t i = 0; i < report->jobs; i++) {
+		struct report_job *other = &report->job[i];
+
+		if (other == job || strcmp(other->name, job->name) != 0)
+			continue;
+		snprintf(job->title + strlen(job->title), sizeof(job->title) - strlen(job->title), " (user %s)",
+			user_name(job->uid, user));
+		return;
+	}
+}
+
+uint32_t report_job_find(const struct report *report, const char *name, int64_t uid)
+{
+	for (size_t i = 0; i < report->jobs; i++)
+		if (report_job_is(&report->job[i], name, uid))
+			return (uint32_t)i;
+	return REPORT_NONE;
+}
+
+uint32_t report_job_of(struct report *report, const char *name, int64_t uid)
+{
+	uint32_t found = report_job_find(report, name, uid);
 	struct report_job *job;
 
-	for (size_t i = 0; i < report->jobs; i++)
-		if (strcmp(report->job[i].name, name) == 0)
-			return (uint32_t)i;
+	if (found != REPORT_NONE) {
+		job = &report->job[found];
+		job->uid = job->uid == USER_UNKNOWN ? uid : job->uid;
+		return found;
+	}
 	if (report->jobs == REPORT_JOBS_MAX) {
 		report_note(report, "more than %d jobs: the others are counted with the last one", REPORT_JOBS_MAX);
 		return REPORT_JOBS_MAX - 1;
 	}
 	job = &report->job[report->jobs];
 	snprintf(job->name, sizeof(job->name), "%s", name);
-	return (uint32_t)report->jobs++;
+	job->uid = uid;
+	report->jobs++;
+	for (size_t i = 0; i < report->jobs; i++)
+		report_job_entitle(report, &report->job[i]);
+	return (uint32_t)(report->jobs - 1);
 }
 
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance)

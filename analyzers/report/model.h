@@ -18,7 +18,9 @@ struct report *report_new(const struct report_options *options);
 /* An index; REPORT_NONE beyond the bounds, with a note. */
 uint32_t report_node_of(struct report *report, const char *name);
 uint32_t report_card_of(struct report *report, uint32_t node, const char *card, int32_t local, int32_t rank);
-uint32_t report_job_of(struct report *report, const char *name);
+/* Jobs of two users are two, whatever their name. uid -1: unknown, which fits any. report_job_find() adds none. */
+uint32_t report_job_of(struct report *report, const char *name, int64_t uid);
+uint32_t report_job_find(const struct report *report, const char *name, int64_t uid);
 /* Processes are sorted by store and instance. NULL: unknown, or not selected. */
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance);
 /* Marks [since, until) as seen. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/user.h"
 #include "analyzers/finding/finding_advice.h"
 #include "analyzers/report/judge.h"
 
@@ -42,8 +43,16 @@ enum {
 	SENTENCE,
 	FINDING,
 	ACTIVITY,
-	SIDE
+	SIDE,
+	UID
 };
+
+static int64_t report_read_findings_uid(sqlite3_stmt *s, int column)
+{
+	int64_t uid = sqlite3_column_type(s, column) == SQLITE_INTEGER ? sqlite3_column_int64(s, column) : USER_UNKNOWN;
+
+	return uid >= 0 && uid < UINT32_MAX ? uid : USER_UNKNOWN;
+}
 
 static double report_read_findings_real(sqlite3_stmt *s, int column, double most)
 {
@@ -125,10 +134,13 @@ static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
 {
 	const char *evidence = (const char *)sqlite3_column_text(s, EVIDENCE);
 	int64_t rank = sqlite3_column_type(s, RANK) == SQLITE_INTEGER ? sqlite3_column_int64(s, RANK) : -1;
+	int64_t uid = report_read_findings_uid(s, UID);
 
 	*f = (struct finding){
 		.id = report_ns(s, FINDING),
 		.confidence = report_read_findings_real(s, CONFIDENCE, 1),
+		.uid_known = uid != USER_UNKNOWN,
+		.uid = uid != USER_UNKNOWN ? (uint32_t)uid : 0,
 		.rank = rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1,
 		.since_step = report_ns(s, SINCE_STEP),
 		.until_step = report_ns(s, UNTIL_STEP),
@@ -151,13 +163,11 @@ static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
 /* Card of the finding's rank: of the process at that time, else as stored with the finding. */
 static uint32_t card_of(struct report *report, const struct finding *f)
 {
-	uint32_t job = REPORT_NONE;
+	uint32_t job;
 
 	if (f->rank < 0)
 		return REPORT_NONE;
-	for (uint32_t i = 0; i < report->jobs; i++)
-		if (strcmp(report->job[i].name, f->job) == 0)
-			job = i;
+	job = report_job_find(report, f->job, report_uid(f));
 	for (size_t i = report->ranks; i-- > 0 && job != REPORT_NONE;) {
 		const struct report_rank *rank = &report->rank[i];
 
@@ -246,7 +256,7 @@ static int report_read_findings_keep(struct report *report, uint32_t store, cons
 	*to = (struct report_finding){
 		.is = *f,
 		.store = store,
-		.job = report_job_of(report, f->job),
+		.job = report_job_of(report, f->job, report_uid(f)),
 		.card = card,
 		.node = card != REPORT_NONE ? report->card[card].node
 			: f->host[0]	    ? report_node_of(report, f->host)
@@ -300,6 +310,7 @@ static int brief_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct report *report = source->report;
 	int64_t rank = sqlite3_column_type(s, 1) == SQLITE_INTEGER ? sqlite3_column_int64(s, 1) : -1;
+	int64_t uid = report_read_findings_uid(s, 5);
 	const struct report_brief brief = {
 		.count = report_ns(s, 2),
 		.lasted_ns = (uint64_t)report_read_findings_real(s, 3, 1e18),
@@ -310,7 +321,7 @@ static int brief_row(struct report_source *source, sqlite3_stmt *s)
 	report_text(s, 0, job, sizeof(job));
 	rank = rank >= 0 && rank <= INT32_MAX ? rank : -1;
 	if ((!report->only_job || strcmp(report->only_job, job) == 0) && report_wants_rank(report, (int32_t)rank, NULL))
-		report_add_brief(report, report_job_of(report, job), (int32_t)rank, &brief);
+		report_add_brief(report, report_job_of(report, job, uid), (int32_t)rank, &brief);
 	return 0;
 }
 
@@ -325,9 +336,9 @@ static int read_briefs(struct report_source *source, char *error, size_t error_s
 
 	snprintf(sql, sizeof(sql),
 		"SELECT job, rank, count(*), total(max(0, coalesce(until_ns, %" PRIu64
-		") - since_ns)), total(max(0, coalesce(cost_card_hours, 0))) FROM findings WHERE since_ns >= %" PRIu64
+		") - since_ns)), total(max(0, coalesce(cost_card_hours, 0))), uid FROM findings WHERE since_ns >= %" PRIu64
 		" AND since_ns < %" PRIu64 " AND state IN ('open', 'closed') AND severity IS 'info' AND kind IN " SHORT_KINDS
-		" GROUP BY job, rank ORDER BY 5 DESC LIMIT %d",
+		" GROUP BY job, uid, rank ORDER BY 5 DESC LIMIT %d",
 		report->until_ns, report->since_ns, report->until_ns, REPORT_BRIEFS_MAX);
 	return report_each(source, sql, brief_row, &rows, error, error_size);
 }
@@ -342,7 +353,7 @@ int report_read_findings(struct report_source *source, char *error, size_t error
 		"SELECT kind, cause, state, severity, confidence, tier, job, rank, host, card, communicator, "
 		"since_step, until_step,"
 		" since_ns, noticed_ns, until_ns, slowdown, cost_card_hours, others, evidence, sentence, finding,"
-		" activity, side FROM findings"
+		" activity, side, uid FROM findings"
 		" WHERE since_ns < %" PRIu64 " AND (until_ns IS NULL OR until_ns >= %" PRIu64 ") "
 		" AND (severity IS NOT 'info' OR kind NOT IN " SHORT_KINDS ")"
 		" ORDER BY cost_card_hours DESC, finding LIMIT %d",

@@ -58,7 +58,7 @@ static int report_read_ranks_add(
 		.first_ns = report_read_ranks_time(row->first_seen_ns),
 		.last_ns = report_read_ranks_time(row->last_seen_ns),
 		.ended = row->ended,
-		.job = report_job_of(report, job),
+		.job = report_job_of(report, job, row->uid >= 0 && row->uid < UINT32_MAX ? row->uid : -1),
 		.card = report_card_of(report, node, card, report_read_ranks_number(row->local_rank),
 			report_read_ranks_number(row->rank)),
 		.chosen = report_wants_rank(report, report_read_ranks_number(row->rank), NULL),

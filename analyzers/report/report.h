@@ -110,6 +110,8 @@ struct report_rank { /* a process */
 
 struct report_job {
 	char name[REPORT_NAME_BYTES]; /* "": unnamed */
+	char title[REPORT_NAME_BYTES + 80]; /* for people: with the user where another one has a job of the name */
+	int64_t uid;	  /* user of its ranks; -1: unknown, as in stores before schema version 3 */
 	uint32_t world;
 	uint32_t ranks, nodes; /* distinct, in the period */
 	uint32_t restarts;     /* processes beyond one a rank */
@@ -290,6 +292,8 @@ struct report_options {
 /* 0, or negative errno with a sentence. -ENOENT: no folder is a store. */
 int report_read(const struct report_options *options, struct report **ret, char *error, size_t error_size);
 struct report *report_free(struct report *report);
+/* User of the finding's ranks, -1: unknown. */
+int64_t report_uid(const struct finding *finding);
 /* Adds a note, cut to its bound, once. */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as text for terminal, journal and mail, and as Markdown. */
+#include "analyzers/base/user.h"
 #include "analyzers/report/judge.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
@@ -326,10 +327,10 @@ static void show_cards(const struct page *page)
 static void show_jobs(const struct page *page)
 {
 	static const char *const headers[] = {
-		"JOB", ">RANKS", ">NODES", ">STEPS", ">STEP TIME", ">LOST CARD-HOURS", NULL};
+		"JOB", "USER", ">RANKS", ">NODES", ">STEPS", ">STEP TIME", ">LOST CARD-HOURS", NULL};
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
-	char text[WORDS_BYTES];
+	char text[WORDS_BYTES], user[USER_NAME_BYTES];
 
 	heading(page, "Jobs");
 	for (size_t i = 0; i < report->jobs; i++) {
@@ -338,6 +339,7 @@ static void show_jobs(const struct page *page)
 		if (!job->ranks && !job->findings)
 			continue;
 		table_add(table, words_job(job));
+		table_add(table, user_name(job->uid, user));
 		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
 			job->ranks, job->world);
 		table_add(table, text);

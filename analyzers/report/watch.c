@@ -193,7 +193,7 @@ static void note_steps(struct report *report)
 		}
 	}
 	for (size_t i = 0; i < report->jobs; i++) {
-		const char *name = report->job[i].name[0] ? report->job[i].name : "a job without a name";
+		const char *name = report->job[i].title;
 
 		if (silent[i] && !report->job[i].steps)
 			report_note(report, "no steps of %s: L0 is off, or its framework is unknown", name);

@@ -125,7 +125,7 @@ const char *words_many(uint64_t count, const char *one, const char *many, char *
 
 const char *words_job(const struct report_job *job)
 {
-	return job->name[0] ? job->name : "a job without a name";
+	return job->title;
 }
 
 const char *words_card_kind(const struct report_card *card)
@@ -156,7 +156,7 @@ const char *words_subject(const struct report *report, const struct report_findi
 	else if (finding->node != REPORT_NONE)
 		snprintf(buffer, WORDS_BYTES, "%s (of %s)", report->node[finding->node].name, words_job(job));
 	else if (job->name[0])
-		snprintf(buffer, WORDS_BYTES, "job %s", job->name);
+		snprintf(buffer, WORDS_BYTES, "job %s", job->title);
 	else
 		snprintf(buffer, WORDS_BYTES, "%s", words_job(job));
 	return buffer;

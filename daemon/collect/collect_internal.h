@@ -41,6 +41,20 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 /* A note for each function that a rank may call without a probe, of all levels. */
 void call_level_notes(struct libraries *libraries, struct collector_status *status);
 
+/* Rows of `drops` for records that were lost on their way here (losses.c). */
+
+struct losses;
+
+/* NULL: out of memory. */
+struct losses *losses_new(const struct context *context);
+struct losses *losses_free(struct losses *losses);
+/* Has a minute passed since losses_write()? */
+bool losses_due(const struct losses *losses, uint64_t now_ns);
+/* A row for each kind and rank that lost records since its last one. source: collector of a kind. */
+void losses_write(struct losses *losses, const char *(*source)(void *arg, unsigned kind), void *arg);
+/* The same of one rank, which has a slot: it ends. */
+void losses_rank(struct losses *losses, const struct rank *rank);
+
 /*
  * Decodes records of marker libraries into operations of analyzers/coll/coll.h. Pure: no clock, no I/O. Records are
  * not trusted: lengths, kinds, texts and times are checked; impossible times become unknown.

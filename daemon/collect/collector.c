@@ -4,11 +4,9 @@
  * and level changes on. Records are not trusted: size and kind are checked first.
  */
 #include <stdarg.h>
-#include "daemon/collect/collector.h"
+#include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
-#include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
-#include "daemon/store/store.h"
 
 #ifndef COLLECTORS_DEF /* its unit test has a table of its own */
 #define COLLECTORS_DEF "daemon/collect/collectors.def"
@@ -24,16 +22,12 @@ static const struct collector *const table[] = {
 #undef COLLECTOR
 };
 
-#define LOST_TOLD_EVERY_NS (60 * NSEC_PER_SEC)
-
 struct collectors {
 	unsigned opened; /* the first `opened` of the table */
 	void *state[ARRAY_SIZE(table)];
 	uint8_t by_kind[RT_KIND_MAX]; /* index into the table, plus 1 */
 	uint64_t refused;
-	const struct context *context;
-	uint64_t lost[RT_KIND_MAX]; /* reported to the store */
-	uint64_t lost_logged_ns;
+	struct losses *losses;
 };
 
 void collector_note(struct collector_status *status, const char *format, ...)
@@ -56,6 +50,8 @@ static void collector_on_rank(void *arg, const struct rank *rank, enum rank_chan
 	for (unsigned i = 0; i < collectors->opened; i++)
 		if (table[i]->rank)
 			table[i]->rank(collectors->state[i], rank, change);
+	if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK)
+		losses_rank(collectors->losses, rank);
 }
 
 /* Two collectors of one kind are a build error: one would get nothing. */
@@ -71,29 +67,11 @@ static int claim_kinds(struct collectors *collectors, unsigned i)
 	return 0;
 }
 
-/* Stores the kernel side's drops, so that readers know the data is incomplete. */
-static void log_lost(struct collectors *collectors, uint64_t now_ns)
+static const char *collector_of_kind(void *arg, unsigned kind)
 {
-	const struct context *context = collectors->context;
+	const struct collectors *collectors = arg;
 
-	if (!context->kernel || !context->store)
-		return;
-	for (unsigned kind = RT_KIND_NONE + 1; kind < RT_KIND_MAX; kind++) {
-		uint64_t lost = kernel_drops(context->kernel, kind);
-		uint64_t since_ns = collectors->lost_logged_ns ? collectors->lost_logged_ns : context->started_ns;
-		const struct row_drops row = {
-			.start_ns = field_time(store_utc_ns(context->store, since_ns)),
-			.source = field_text(
-				collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel"),
-			.reason = field_text("lost in the kernel"),
-			.count = field_int(lost - collectors->lost[kind]),
-		};
-
-		if (lost > collectors->lost[kind])
-			store_put_drops(context->store, &row);
-		collectors->lost[kind] = lost;
-	}
-	collectors->lost_logged_ns = now_ns;
+	return collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel";
 }
 
 static void collectors_closep(struct collectors **collectors)
@@ -108,7 +86,9 @@ int collectors_open(struct context *context, struct collectors **ret)
 
 	if (!collectors)
 		return log_error_errno("collectors", -ENOMEM, "cannot open collectors");
-	collectors->context = context;
+	collectors->losses = losses_new(context);
+	if (!collectors->losses)
+		return log_error_errno("collectors", -ENOMEM, "cannot open collectors");
 	for (unsigned i = 0; i < ARRAY_SIZE(table); i++) {
 		r = claim_kinds(collectors, i);
 		if (r < 0)
@@ -130,14 +110,15 @@ struct collectors *collectors_close(struct collectors *collectors)
 {
 	if (!collectors)
 		return NULL;
-	if (collectors->context)
-		log_lost(collectors, monotonic_ns());
+	if (collectors->losses)
+		losses_write(collectors->losses, collector_of_kind, collectors);
 	while (collectors->opened) {
 		unsigned i = --collectors->opened;
 
 		if (table[i]->close)
 			table[i]->close(collectors->state[i]);
 	}
+	losses_free(collectors->losses);
 	free(collectors);
 	return NULL;
 }
@@ -203,8 +184,8 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 	for (unsigned i = 0; i < collectors->opened; i++)
 		if (table[i]->tick)
 			table[i]->tick(collectors->state[i], now_ns);
-	if (now_ns - collectors->lost_logged_ns >= LOST_TOLD_EVERY_NS)
-		log_lost(collectors, now_ns);
+	if (losses_due(collectors->losses, now_ns))
+		losses_write(collectors->losses, collector_of_kind, collectors);
 }
 
 bool collectors_status(

@@ -2,96 +2,10 @@
 /* Schedules dumps and runs their process. The state file records dumps across restarts. */
 #include "daemon/dump/dumps.h"
 #include "daemon/base/log.h"
-#include "daemon/base/spawn.h"
 #include "daemon/core/context.h"
 #include "daemon/worker/worker.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-
-/* The process. */
-
-int dump_child_start(struct dump_child *child, const char *const *argv)
-{
-	_cleanup_close_ int ours = -1, its = -1;
-	int ends[2], r;
-
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return -errno;
-	ours = ends[0];
-	its = ends[1];
-	*child = (struct dump_child){.said_fd = -1};
-	r = spawn_program((char *const *)argv, environ, its, STDERR_FILENO, &child->pid); /* does not change argv */
-	if (r < 0) {
-		child->pid = 0;
-		return r;
-	}
-	child->said_fd = TAKE_FD(ours);
-	return 0;
-}
-
-/* Excess is read and discarded, so that the child never blocks. */
-static void listen_to(struct dump_child *child)
-{
-	char rest[256];
-
-	for (unsigned i = 0; i < 64; i++) {
-		size_t capacity = sizeof(child->said) - 1 - child->said_used;
-		ssize_t n =
-			read(child->said_fd, capacity ? child->said + child->said_used : rest, capacity ? capacity : sizeof(rest));
-
-		if (n <= 0)
-			break;
-		if (capacity)
-			child->said_used += (size_t)n;
-	}
-	child->said[child->said_used] = 0;
-}
-
-static uint64_t dump_child_timeval_ns(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
-}
-
-bool dump_child_ended(struct dump_child *child, struct dump_end *ret)
-{
-	struct rusage usage = {0};
-	int status = 0;
-	pid_t pid;
-
-	if (!child->pid)
-		return false;
-	listen_to(child);
-	pid = wait4(child->pid, &status, WNOHANG, &usage);
-	if (pid == 0 || (pid < 0 && errno == EINTR))
-		return false;
-	listen_to(child);
-	close(child->said_fd);
-	*ret = (struct dump_end){.failed = pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
-		.cpu_ns = dump_child_timeval_ns(usage.ru_utime) + dump_child_timeval_ns(usage.ru_stime)};
-	child->said[strcspn(child->said, "\n")] = 0; /* only the first sentence */
-	copy_text(ret->why, sizeof(ret->why), child->said);
-	if (ret->failed && !ret->why[0] && WIFSIGNALED(status))
-		snprintf(ret->why, sizeof(ret->why), "it was ended by a signal: %s", strsignal(WTERMSIG(status)));
-	else if (ret->failed && !ret->why[0])
-		copy_text(ret->why, sizeof(ret->why), "it failed and did not say why");
-	*child = (struct dump_child){.said_fd = -1};
-	return true;
-}
-
-void dump_child_kill(struct dump_child *child)
-{
-	if (!child->pid)
-		return;
-	kill(child->pid, SIGKILL);
-	while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	close(child->said_fd);
-	*child = (struct dump_child){.said_fd = -1};
-}
 
 #define FIRST_NS (10 * NSEC_PER_SEC) /* after a start: dumps due before it */
 #define LONGEST_NS (1800 * NSEC_PER_SEC)
@@ -101,7 +15,7 @@ static const enum level levels[DUMP_KIND_MAX] = {
 
 struct dumps {
 	struct context *context;
-	struct dump_child child;
+	struct child child;
 	uint64_t began_ns;		 /* start of the running dump */
 	unsigned kinds;			 /* kinds it writes, one bit each */
 	uint64_t due_ns[DUMP_KIND_MAX];	 /* of kinds not dumped since start */
@@ -120,7 +34,6 @@ int dumps_new(struct context *context, struct dumps **ret)
 	if (!dumps)
 		return -ENOMEM;
 	dumps->context = context;
-	dumps->child.said_fd = -1;
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
 		dumps->due_ns[i] = now_ns + FIRST_NS;
 		dumps->dirty[i] = true;
@@ -136,7 +49,7 @@ struct dumps *dumps_free(struct dumps *dumps)
 {
 	if (!dumps)
 		return NULL;
-	dump_child_kill(&dumps->child);
+	child_forget(&dumps->child);
 	free(dumps);
 	return NULL;
 }
@@ -184,7 +97,7 @@ static int start_child(struct dumps *dumps, unsigned kinds)
 	snprintf(window, sizeof(window), "%llu", (unsigned long long)(config->dump_window_ns / NSEC_PER_SEC));
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)config->dump_size_bytes_max);
 	snprintf(age, sizeof(age), "%llu", (unsigned long long)(config->dump_age_ns_max / NSEC_PER_SEC));
-	return dump_child_start(&dumps->child, argv);
+	return child_start(&dumps->child, workers_spawner(dumps->context->workers), argv, STDERR_FILENO);
 }
 
 static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
@@ -207,9 +120,9 @@ static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
 	dumps->kinds = kinds;
 }
 
-static void dumps_end(struct dumps *dumps, const struct dump_end *end)
+static void dumps_end(struct dumps *dumps, const struct child_end *end)
 {
-	char sentence[DUMP_TROUBLE_BYTES + DUMP_SAID_BYTES];
+	char sentence[DUMP_TROUBLE_BYTES + CHILD_SAID_BYTES];
 
 	dumps->cpu_ns += end->cpu_ns;
 	(void)dump_state_load_summary(dumps->dir, &dumps->state);
@@ -221,25 +134,25 @@ static void dumps_end(struct dumps *dumps, const struct dump_end *end)
 		dumps_set_trouble(dumps, sentence);
 		return;
 	}
-	if (end->why[0])
-		log_info("dump", "%s", end->why);
+	if (end->said[0])
+		log_info("dump", "%s", end->said);
 	dumps_set_trouble(dumps, dumps->state.trouble);
 }
 
 void dumps_tick(struct dumps *dumps, uint64_t now_ns)
 {
-	struct dump_end how;
+	struct child_end how;
 	unsigned kinds;
 
 	if (!dumps)
 		return;
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++)
 		dumps->dirty[i] |= dumps->context->levels.on[levels[i]];
-	if (dump_child_ended(&dumps->child, &how))
+	if (child_ended(&dumps->child, &how))
 		dumps_end(dumps, &how);
-	if (dumps->child.pid) {
+	if (dumps->child.running) {
 		if (now_ns > dumps->began_ns + LONGEST_NS)
-			kill(dumps->child.pid, SIGKILL);
+			child_kill(&dumps->child);
 		return;
 	}
 	kinds = dumps->context->config.dump_enabled ? due_kinds(dumps, now_ns) : 0;
@@ -249,6 +162,6 @@ void dumps_tick(struct dumps *dumps, uint64_t now_ns)
 
 void dumps_status(const struct dumps *dumps, struct dumps_status *ret)
 {
-	*ret = (struct dumps_status){.state = dumps->state, .running = dumps->child.pid != 0, .cpu_ns = dumps->cpu_ns};
+	*ret = (struct dumps_status){.state = dumps->state, .running = dumps->child.running, .cpu_ns = dumps->cpu_ns};
 	copy_text(ret->trouble, sizeof(ret->trouble), dumps->trouble);
 }

@@ -101,12 +101,16 @@ static void online_on_rank(void *arg, const struct rank *rank, enum rank_change 
 		align_rank_card(online->align, process->process, rank->env.card);
 }
 
-/* What a suspected user's job seems to need costs the jobs of others. */
+bool online_doubts(const struct online *online, uint32_t uid)
+{
+	return online->context->ranks && ranks_suspicion(online->context->ranks, uid)[0];
+}
+
 static void online_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
 	struct online *online = arg;
 
-	if (!online->context->ranks || !ranks_suspicion(online->context->ranks, uid)[0])
+	if (!online_doubts(online, uid))
 		online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 
@@ -306,7 +310,7 @@ void online_tick(struct online *online, uint64_t now_ns)
 	detect_advance(online->detect, online_read_ns(online, now_ns));
 	online_feed_watched(online, now_ns);
 	online_stall_tick(online, online_read_ns(online, now_ns));
-	online_auto_level_tick(&online->auto_level, online->context, online->counts.suspected > 0, now_ns);
+	online_auto_level_tick(&online->auto_level, online->context, online_publish_suspects(online), now_ns);
 	online_profile_tick(online, now_ns);
 }
 

@@ -11,6 +11,7 @@
 #include "analyzers/base/stack.h"
 #include "analyzers/detect/detect.h"
 #include "analyzers/detect/preemptors.h"
+#include "daemon/base/child.h"
 #include "daemon/base/util.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/core/level.h"
@@ -114,7 +115,7 @@ struct online_auto_level {
 /* wants: bits of enum judge_want. */
 void online_auto_level_want(struct online_auto_level *state, struct context *context, unsigned wants, const char *job,
 	const char *why, uint64_t now_ns);
-/* Call when a finding is confirmed. */
+/* Call when a finding of a user who is not suspected is confirmed. */
 void online_auto_level_confirmed(struct online_auto_level *state);
 /* Call at least once a second: notes levels that ended, prolongs those that still have a suspicion. */
 void online_auto_level_tick(struct online_auto_level *state, struct context *context, bool suspected, uint64_t now_ns);
@@ -152,6 +153,7 @@ struct online_published {
 	enum finding_state state;
 	enum finding_cause cause;
 	enum finding_severity severity;
+	bool doubtful; /* its user was suspected then (rank_suspect.c) */
 };
 
 /*
@@ -199,11 +201,8 @@ struct online_profiles {
 	unsigned next;
 	int64_t number; /* of the newest profile that ended */
 	uint64_t ended_ns;
-	pid_t pid; /* of the comparison; 0: none */
-	int fd;
+	struct child child; /* the comparison */
 	uint64_t began_ns, id; /* id: of its finding */
-	size_t used;
-	char said[256];
 };
 
 struct online {
@@ -260,6 +259,10 @@ void online_standing_put(struct online *online, struct online_process *process, 
 void online_publish(void *arg, const struct finding *finding);
 /* Puts the finding's row: for online_stacks.c. */
 void online_publish_put_row(const struct online *online, const struct finding *f);
+/* What a suspected user's jobs seem to need would cost those of others: their findings turn no level on, and keep none on. */
+bool online_doubts(const struct online *online, uint32_t uid);
+/* online_publish.c: is a finding suspected whose user is not? */
+bool online_publish_suspects(const struct online *online);
 /* online_profile.c: remembers the finding as published; adds what the comparison of its profile found. */
 void online_profile_note(struct online *online, const struct finding *finding);
 void online_profile_add(struct online *online, struct finding *finding);

@@ -5,15 +5,10 @@
  * libexec/ranktrace/diff compares them, a job's with the newest profile of before the finding, as a process of its own: names of functions are what the
  * rank's user chooses. One runs at a time. State is in online_internal.h.
  */
-#include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 #include "analyzers/base/text.h"
 #include "daemon/base/log.h"
-#include "daemon/base/spawn.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/stacks/profiles.h"
@@ -21,7 +16,6 @@
 
 #define ONLINE_PROFILE_STORED_NS (2 * NSEC_PER_SEC)   /* after its end: the store has its rows */
 #define ONLINE_PROFILE_LONGEST_NS (30 * NSEC_PER_SEC) /* 4 ranks of 200 threads took 2 s */
-#define ONLINE_PROFILE_NICE 19
 
 static bool online_profile_lasts(const struct finding *finding)
 {
@@ -59,11 +53,10 @@ static int online_profile_start(
 	struct online *online, struct online_profile *of, int64_t number, int32_t compared, uint64_t now_ns)
 {
 	struct online_profiles *profiles = &online->profiles;
-	_cleanup_close_ int ours = -1, its = -1;
 	char path[PATH_MAX], rank[16], profile[24], until[32];
 	const char *argv[16] = {
 		path, "--line", "--state-dir", online->context->config.state_dir, "--rank", rank, "--profile", profile};
-	int ends[2], r, at = 8;
+	int r, at = 8;
 
 	worker_program("diff", path, sizeof(path));
 	snprintf(rank, sizeof(rank), "%" PRId32, compared);
@@ -78,30 +71,12 @@ static int online_profile_start(
 		argv[at++] = until;
 	}
 	of->rank = compared;
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return -errno;
-	ours = ends[0];
-	its = ends[1];
-	r = spawn_program((char *const *)argv, environ, its, STDOUT_FILENO, &profiles->pid); /* does not change argv */
-	if (r < 0) {
-		profiles->pid = 0;
+	r = child_start(&profiles->child, workers_spawner(online->context->workers), argv, STDOUT_FILENO);
+	if (r < 0)
 		return r;
-	}
-	(void)setpriority(PRIO_PROCESS, (id_t)profiles->pid, ONLINE_PROFILE_NICE);
-	profiles->fd = TAKE_FD(ours);
 	profiles->began_ns = now_ns;
 	profiles->id = of->last.id;
-	profiles->used = 0;
 	return 0;
-}
-
-static void online_profile_read(struct online_profiles *profiles)
-{
-	size_t left = sizeof(profiles->said) - 1 - profiles->used;
-	ssize_t n = left ? read(profiles->fd, profiles->said + profiles->used, left) : 0;
-
-	profiles->used += n > 0 ? (size_t)n : 0;
-	profiles->said[profiles->used] = 0;
 }
 
 /* "30000000 0 step burn (gpt.py:54)"; false: nothing is sure. */
@@ -122,28 +97,16 @@ static bool online_profile_parse(const char *said, struct online_profile *of)
 
 void online_profile_end(struct online *online)
 {
-	struct online_profiles *profiles = &online->profiles;
-
-	if (!profiles->pid)
-		return;
-	kill(profiles->pid, SIGKILL);
-	while (waitpid(profiles->pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	close(profiles->fd);
-	profiles->pid = 0;
+	child_forget(&online->profiles.child);
 }
 
 /* The comparison has ended: its finding is published again, with what it found. */
-static void online_profile_take(struct online *online, int status)
+static void online_profile_take(struct online *online, const struct child_end *end)
 {
-	struct online_profiles *profiles = &online->profiles;
-	struct online_profile *of = online_profile_find(online, profiles->id);
+	struct online_profile *of = online_profile_find(online, online->profiles.id);
 	struct finding f;
 
-	online_profile_read(profiles);
-	close(profiles->fd);
-	profiles->pid = 0;
-	if (!of || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || !online_profile_parse(profiles->said, of))
+	if (!of || end->failed || !online_profile_parse(end->said, of))
 		return;
 	f = of->last;
 	online_profile_add(online, &f);
@@ -156,15 +119,12 @@ static void online_profile_take(struct online *online, int status)
 static void online_profile_wait(struct online *online, uint64_t now_ns)
 {
 	struct online_profiles *profiles = &online->profiles;
-	int status = 0;
-	pid_t pid;
+	struct child_end end;
 
-	online_profile_read(profiles);
-	pid = waitpid(profiles->pid, &status, WNOHANG);
-	if (pid == profiles->pid)
-		online_profile_take(online, status);
+	if (child_ended(&profiles->child, &end))
+		online_profile_take(online, &end);
 	else if (now_ns - profiles->began_ns > ONLINE_PROFILE_LONGEST_NS)
-		online_profile_end(online);
+		child_kill(&profiles->child);
 }
 
 void online_profile_tick(struct online *online, uint64_t now_ns)
@@ -173,7 +133,7 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 	struct profile_progress progress;
 	int32_t rank;
 
-	if (profiles->pid) {
+	if (profiles->child.running) {
 		online_profile_wait(online, now_ns);
 		return;
 	}
@@ -186,7 +146,7 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 	}
 	if (now_ns - profiles->ended_ns < ONLINE_PROFILE_STORED_NS)
 		return;
-	for (size_t i = 0; i < ONLINE_PROFILES_MAX && !profiles->pid; i++) {
+	for (size_t i = 0; i < ONLINE_PROFILES_MAX && !profiles->child.running; i++) {
 		struct online_profile *of = &profiles->of[i];
 
 		/* What was sampled before it began says nothing about it. */

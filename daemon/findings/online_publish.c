@@ -81,6 +81,7 @@ void online_publish_put_row(const struct online *online, const struct finding *f
 		.others = field_text_if(f->others),
 		.evidence = field_text(evidence),
 		.sentence = field_text(f->sentence),
+		.uid = field_int_if(f->uid_known, f->uid),
 		.finding = field_int(online->id_base + f->id),
 	};
 
@@ -115,6 +116,8 @@ static void online_publish_add_subject(struct fields *fields, const struct findi
 {
 	if (f->job[0])
 		online_publish_add(fields, "RANKTRACE_JOB=%s", f->job);
+	if (f->uid_known)
+		online_publish_add(fields, "RANKTRACE_UID=%" PRIu32, f->uid);
 	if (f->rank >= 0)
 		online_publish_add(fields, "RANKTRACE_RANK=%" PRId32, f->rank);
 	if (f->host[0])
@@ -177,10 +180,18 @@ static void online_publish_count(struct online *online, enum finding_state state
 		online->counts.open += by;
 }
 
-/* Records the published state; true if it changed. */
-static bool online_publish_note(struct online *online, const struct finding *f)
+bool online_publish_suspects(const struct online *online)
 {
-	const struct online_published latest = {f->id, f->state, f->cause, f->severity};
+	for (size_t i = 0; i < online->published_count; i++)
+		if (online->published[i].state == FINDING_SUSPECTED && !online->published[i].doubtful)
+			return true;
+	return false;
+}
+
+/* Records the published state; true if it changed. */
+static bool online_publish_note(struct online *online, const struct finding *f, bool doubtful)
+{
+	const struct online_published latest = {f->id, f->state, f->cause, f->severity, doubtful};
 	size_t i = 0;
 	bool changed;
 
@@ -208,7 +219,7 @@ void online_publish(void *arg, const struct finding *finding)
 {
 	struct online *online = arg;
 	struct finding f = *finding;
-	bool changed;
+	bool doubtful = f.uid_known && online_doubts(online, f.uid), changed;
 
 	if (f.kind >= FINDING_KIND_MAX || f.cause >= CAUSE_MAX || f.state >= FINDING_STATE_MAX ||
 		f.severity >= SEVERITY_MAX || f.tier >= FRAME_TIER_MAX)
@@ -219,14 +230,14 @@ void online_publish(void *arg, const struct finding *finding)
 		text_append(f.sentence, sizeof(f.sentence), "; still so when ranktraced stopped");
 	}
 	(void)card_gauges_explain(gauges_cards(online->context->gauges), monotonic_ns(), &f);
-	changed = online_publish_note(online, &f);
+	changed = online_publish_note(online, &f, doubtful);
 	online_stacks_take(online, &f, changed);
 	online_stacks_add(online, &f);
 	online_profile_note(online, &f);
 	online_profile_add(online, &f);
 	online->counts.closed += changed && f.state == FINDING_CLOSED;
 	online->counts.dropped += changed && f.state == FINDING_DROPPED;
-	if (changed && f.state == FINDING_OPEN)
+	if (changed && f.state == FINDING_OPEN && !doubtful)
 		online_auto_level_confirmed(&online->auto_level);
 	online_recover_mark(online, online->published_count > 0);
 	online_publish_put_row(online, &f);

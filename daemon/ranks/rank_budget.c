@@ -63,8 +63,9 @@ static void rank_budget_on_rank(void *arg, const struct rank *rank, enum rank_ch
 
 	if (!account || (change != RANK_ENDED && rank->role == RANK_ROLE_RANK))
 		return;
+	/* What it refused remains until another rank has the slot: observers after this one store it. */
 	rank_budget_clear(budget, account);
-	*account = (struct account){0};
+	account->frozen_until_ns = 0;
 }
 
 int rank_budget_new(struct context *context, uint64_t bytes_max, struct rank_budget **ret)

@@ -169,6 +169,9 @@ static int write_lost(struct writer *writer, struct segment *segment)
 			.reason = field_text(store_lost_reasons[why]),
 			.count = field_int((int64_t)writer->lost.of[why][table].count),
 			.table_name = field_text(schema_tables[table].name),
+			.rank = field_int_if(false, 0),
+			.uid = field_int_if(false, 0),
+			.instance = field_int_if(false, 0),
 		};
 		int r;
 

@@ -587,6 +587,11 @@ int workers_new(struct event_base *base, struct workers **ret)
 	return 0;
 }
 
+struct spawner *workers_spawner(const struct workers *workers)
+{
+	return workers ? workers->spawner : NULL;
+}
+
 struct workers *workers_free(struct workers *workers)
 {
 	struct request *request;

@@ -58,11 +58,14 @@ struct worker_reply {
 typedef void (*worker_done)(void *arg, struct worker_reply *reply);
 
 struct event_base;
+struct spawner;
 struct workers;
 
 int workers_new(struct event_base *base, struct workers **ret);
 /* Kills what runs and waits for nothing. No callback is called. */
 struct workers *workers_free(struct workers *workers);
+/* Starts other programs beside the loop, too (daemon/base/spawn.h). NULL: workers is. */
+struct spawner *workers_spawner(const struct workers *workers);
 
 /*
  * Asks in the name of the owner, the user whose process or file is read. The bytes are copied, the descriptors

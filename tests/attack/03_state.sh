@@ -14,7 +14,11 @@ attacker_ranks() { [ "$(query "select count(*) from ranks where world_size = 200
 wait_for 30 attacker_ranks || fail "the daemon does not know the attacker's ranks"
 sleep 15
 "$tracectl" status | sed -n '/limit/p'
+"$tracectl" check >"$work/check" || true
+grep -q "user $attacker_uid: its ranks need more memory" "$work/check" || fail "check does not show the suspect"
+grep -q '"remark": .*user suspected: its ranks need more memory' <<<"$("$tracectl" ranks --json)" || fail "ranks does not show the suspect"
 attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive
+attack_ranks_lost ranks
 attack_done

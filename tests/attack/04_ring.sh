@@ -15,4 +15,5 @@ sleep 8
 attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive
+attack_ranks_lost kernel
 attack_done

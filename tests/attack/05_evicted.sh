@@ -31,5 +31,6 @@ wait_for 5 grep -q evicted "$work/fuse.log" || fail "the server does not evict"
 "$tracectl" set L1=true >/dev/null
 sleep 5
 attack_status_under_1s
+attack_victim_steps_exact
 attack_daemon_alive
 attack_done

@@ -25,6 +25,7 @@ for i in $(seq 8); do # a segment of each tier for each
 done
 before=$(segments)
 [ "$before" -ge 12 ] || fail "$before segments: too few to say anything"
+attack_begin
 oldest=$(find "$state/db" -name '*.db' -printf '%f\n' | sort | head -n 1)
 set_clock "$((10 * 365 * 24 * 3600))"
 sleep 4
@@ -38,5 +39,6 @@ stored=$(steps_of "$rank")
 more() { [ "$(steps_of "$rank")" -gt "$stored" ]; }
 wait_for 20 more || fail "nothing is recorded after the clock was set right"
 echo "oldest segment before: $oldest"
+attack_status_under_1s
 attack_daemon_alive
 attack_done

@@ -5,6 +5,8 @@
 source "$(dirname "$0")/lib.sh"
 
 attack_daemon_start
+attack_victim_start
+attack_begin
 secret=s3cr3t-$$-value
 as() { # as UID VARIABLES PYTHON ARGUMENTS...: a process that maps libtorch, in the background
 	local uid=$1 variables=$2 code=$3
@@ -89,5 +91,7 @@ import json, sys
 for collector in json.load(open(sys.argv[1]))["collectors"]:
     if collector["notes"]:
         sys.exit("notes: %s" % collector["notes"])' "$work/seen" || fail "another user gets the notes of status"
+attack_status_under_1s
+attack_victim_exact
 attack_daemon_alive
 attack_done

@@ -8,7 +8,8 @@
 #   attack_begin                                 status is asked for from now on
 #   attacker COMMAND...                          as uid 65534 with no capability; attacker_start: in the background
 #   attack_status_under_1s                       status answered within a second, the loop stopped for less than 250 ms
-#   attack_victim_exact                          stops the victim: the store has its steps and calls, each once
+#   attack_victim_exact                          stops the victim: the store has its steps and calls, each once, and no drops
+#   attack_victim_steps_exact                    the same of its steps, where L1 was off for a while
 #   attack_daemon_alive                          same process, no kill for memory
 #   attack_done
 #
@@ -112,6 +113,15 @@ attack_figure() {
 	[ -z "${ATTACK_FIGURES:-}" ] || printf '%s\n' "$@" >>"$ATTACK_FIGURES"
 }
 
+# Where the daemon ended, that comes first: what else failed follows from it.
+eval "e2e_$(declare -f fail)"
+fail() {
+	local why=$1
+	[ -z "$attack_first_daemon" ] || kill -0 "$attack_first_daemon" 2>/dev/null ||
+		why="the daemon ended${daemon_cgroup:+, killed $(attack_memory_kills) times for memory}; then: $why"
+	e2e_fail "$why"
+}
+
 # ---- the daemon ----
 
 attack_daemon_start() {
@@ -174,9 +184,10 @@ attack_victim_start() {
 	sleep 1 # those of libraries of the other two
 	touch "$folder/go"
 	wait_for 30 victim_called || fail "the victim does not call"
+	wait_for 60 stepping "${victim_pids[0]}" 3 || fail "the victim makes no steps"
 }
-attack_victim_exact() {
-	local pid i pairs=() stored steps
+attack_victim_steps_exact() {
+	local pid stored steps
 	touch "$work/victim/stop"
 	for pid in "${victim_pids[@]}"; do
 		wait "$pid" || { tail -5 "$work/victim"/*.log >&2; fail "the victim failed"; }
@@ -187,9 +198,15 @@ attack_victim_exact() {
 	echo "victim: $steps steps made, $stored stored"
 	[ "$steps" -gt 10 ] || fail "the victim made $steps steps: too few to say anything"
 	[ "$stored" -eq "$steps" ] || fail "$stored of the victim's $steps steps are stored"
+	[ "$(query "select count(*) from drops where uid = $victim_uid")" -eq 0 ] || fail "the victim lost records beyond its part"
+	attack_figure "steps=$steps"
+}
+attack_victim_exact() {
+	local i pairs=()
+	attack_victim_steps_exact
 	for i in "${!victim_truths[@]}"; do pairs+=("${victim_pids[i + 1]}:${victim_truths[i]}"); done
 	"$python_here" "$source_dir/tests/e2e/fixture_compare.py" "$tracectl" calls "${pairs[@]}" || fail "the victim's calls differ from the stored ones"
-	attack_figure "steps=$steps" "calls=$(cat "${victim_truths[@]}" | wc -l)"
+	attack_figure "calls=$(cat "${victim_truths[@]}" | wc -l)"
 }
 
 # ---- the attacker ----
@@ -201,6 +218,14 @@ attacker_start() {
 	(cd "$attacker_dir" && exec "${as_attacker[@]}" "$@") &
 	last=$!
 	children+=("$last")
+}
+
+# attack_ranks_lost SOURCE: ends the attacker's ranks; what they lost is in the view drops, by that source, with their user.
+attack_ranks_lost() {
+	[ -n "$attacker_cgroup" ] || return 0
+	attack_cgroup_kill "$attacker_cgroup"
+	attack_lost() { [ "$(query "select coalesce(sum(count), 0) from drops where uid = $attacker_uid and instance is not null and source = '$1'")" -gt 0 ]; }
+	wait_for 30 attack_lost "$1" || fail "drops has nothing of what the attacker's ranks lost: $(query "select source, uid, sum(count) from drops group by 1, 2")"
 }
 
 # attack_weak: the attacker's processes get a CPU only where nobody else wants it, as under systemd, where his slice is no
@@ -256,5 +281,6 @@ if [ -n "${ATTACK_TOGETHER:-}" ]; then
 	attack_begin() { :; }
 	attack_status_under_1s() { :; }
 	attack_victim_exact() { :; }
+	attack_victim_steps_exact() { :; }
 	attack_daemon_alive() { kill -0 "$attack_first_daemon" 2>/dev/null || fail "the daemon ended"; }
 fi

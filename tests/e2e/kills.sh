@@ -56,7 +56,7 @@ live_and_die() {
 
 # The lives of one daemon, in a process and folder of their own.
 lives() {
-	local kill twice
+	local kill twice table
 	trap 'kill -9 $daemon 2>/dev/null || true' EXIT
 	RANDOM=$((BASHPID % 32768))
 	work=$work/$1
@@ -77,6 +77,9 @@ lives() {
 	[ "$damaged" -eq 0 ] || fail "$damaged segments were set aside as damaged"
 	twice=$(query "select count(*) from (select 1 from steps group by instance, step having count(*) > 1)")
 	[ "$twice" -eq 0 ] || fail "$twice steps are stored twice"
+	for table in stages collectives memory_curve offcpu_sums launches; do
+		[ "$(query "select count(*) from $table")" -gt 0 ] || fail "no rows of $table: not all levels recorded"
+	done
 	before=$(newest 0)
 	wait_for 20 more || fail "no steps are recorded after the last kill"
 	e2e_stop

@@ -87,6 +87,36 @@ int ranks_observe(struct ranks *ranks, ranks_observer callback, void *arg)
 	return story_add("observe");
 }
 
+struct losses *losses_new(const struct context *context)
+{
+	(void)context;
+	return calloc(1, 1);
+}
+
+struct losses *losses_free(struct losses *losses)
+{
+	free(losses);
+	return NULL;
+}
+
+bool losses_due(const struct losses *losses, uint64_t now_ns)
+{
+	(void)losses;
+	return now_ns == 1;
+}
+
+void losses_write(struct losses *losses, const char *(*source)(void *arg, unsigned kind), void *arg)
+{
+	(void)losses;
+	story_add("lost-of-%s", source(arg, RT_KIND_CALL));
+}
+
+void losses_rank(struct losses *losses, const struct rank *rank)
+{
+	(void)losses;
+	story_add("lost-of-rank%u", rank->pid);
+}
+
 static struct collectors *opened;
 
 static int setup(void **state)
@@ -111,7 +141,7 @@ static void opens_and_closes_in_mirrored_order(void **state)
 	(void)state;
 	expect_story("open-proc open-call open-sched observe ");
 	opened = collectors_close(opened);
-	expect_story("close-sched close-call close-proc ");
+	expect_story("lost-of-call close-sched close-call close-proc ");
 	assert_null(collectors_close(NULL));
 }
 
@@ -124,7 +154,7 @@ static void a_failure_closes_what_was_open(void **state)
 	story[0] = 0;
 	failing = "open-sched";
 	assert_int_equal(collectors_open(&context, &ret), -ENODEV);
-	expect_story("open-proc open-call open-sched close-call close-proc ");
+	expect_story("open-proc open-call open-sched lost-of-call close-call close-proc ");
 	failing = "observe";
 	assert_int_equal(collectors_open(&context, &ret), -ENODEV);
 	assert_null(ret);
@@ -218,7 +248,11 @@ static void ranks_reach_all(void **state)
 	(void)state;
 	story[0] = 0;
 	observer(observer_arg, &rank, RANK_ENDED);
-	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 ");
+	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 lost-of-rank7 ");
+	collectors_tick(opened, 1);
+	expect_story("lost-of-call ");
+	collectors_tick(opened, 2);
+	expect_story("");
 }
 
 static void status_is_bounded(void **state)

@@ -126,6 +126,7 @@ static void one_slow_rank(
 	assert_string_equal(finding->host, "node-a");
 	assert_string_equal(finding->card, "3");
 	assert_string_equal(finding->job, "slow");
+	assert_true(finding->uid_known && finding->uid == DDP_UID);
 	assert_in_range(finding->since_step, from - 9, from + 3); /* the tick of a second that it began in */
 	/* 40 ms of 105. */
 	assert_true(finding->slowdown > 1.25 && finding->slowdown < 1.5);
@@ -320,6 +321,7 @@ static void frames_made_elsewhere(void **state)
 	assert_true(n_sent > 0 && count(FINDING_OPEN) == n_sent); /* opened, and its cost */
 	assert_int_equal(wanted, JUDGE_WANT_LAUNCHES);
 	assert_int_equal(want_uid, ALIGN_UID_UNKNOWN);
+	assert_false(sent[0].uid_known);
 	/* Five seconds without. */
 	for (uint64_t step = 45; step < 100; step++)
 		frame_of("a", step);

@@ -72,6 +72,9 @@ static void test_key(void **state)
 	b.job = NULL;
 	assert_false(finding_episode_recurs(&a, &b));
 	b = a;
+	b.uid = a.uid + 1;
+	assert_false(finding_episode_recurs(&a, &b));
+	b = a;
 	b.where = "x";
 	assert_true(finding_episode_recurs(&a, &b));
 	a.kind = b.kind = FINDING_SLOW_COMMUNICATION;

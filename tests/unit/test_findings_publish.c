@@ -19,6 +19,8 @@ static struct finding finding(uint64_t id, enum finding_state state)
 		.tier = FRAME_TIER_HOST,
 		.confidence = 0.9,
 		.job = "j",
+		.uid_known = true,
+		.uid = 1000,
 		.rank = 1,
 		.host = "a",
 		.since_step = 812,
@@ -64,6 +66,7 @@ static void test_rows(void **state)
 	assert_query("select json_extract(evidence, '$[0].detail'), json_extract(evidence, '$[0].value') from findings "
 		     "limit 1",
 		"\"loader\"|300000000\n");
+	assert_query("select uid, count(*) from findings", "1000|2\n");
 	/* A judge that is out of its mind. */
 	say((struct finding){.kind = FINDING_KIND_MAX});
 	say((struct finding){.cause = CAUSE_MAX});
@@ -71,10 +74,38 @@ static void test_rows(void **state)
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
+/* What a suspected user's job seems to need turns no level on for others, and keeps none on. */
+static void test_doubt(void **state)
+{
+	const struct finding one = finding(1, FINDING_SUSPECTED);
+	struct online_auto_level *level = &context.findings->auto_level;
+	static struct ranks ranks;
+
+	(void)state;
+	context.ranks = &ranks;
+	ranks_suspect(&ranks, one.uid, "nonsense");
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, one.uid, "j", "slow");
+	assert_false(level->turned_on[LEVEL_L1]);
+	say(one);
+	assert_false(online_publish_suspects(context.findings));
+	say(finding(1, FINDING_OPEN));
+	assert_false(level->fruitful[LEVEL_L1]);
+
+	ranks = (struct ranks){0};
+	ranks_suspect(&ranks, one.uid + 1, "nonsense");
+	say(finding(2, FINDING_SUSPECTED));
+	assert_true(online_publish_suspects(context.findings));
+	say(finding(2, FINDING_OPEN));
+	assert_true(level->fruitful[LEVEL_L1]);
+	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, one.uid, "j", "slow");
+	assert_true(level->turned_on[LEVEL_L1]);
+	context.ranks = NULL;
+}
+
 /* A leak is one finding from its begin to its end. */
 static void test_leak(void **state)
 {
-	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a"};
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns()};
 	uint64_t number;
 
@@ -91,7 +122,7 @@ static void test_leak(void **state)
 		"memory|memory_leak|open|3|1\n");
 	assert_int_equal(online_leak(context.findings, &info, true, number), number);
 	flush();
-	assert_query("select state, until_ns is not null from findings", "closed|1\n");
+	assert_query("select state, until_ns is not null, uid from findings", "closed|1|1001\n");
 	assert_true(online_leak(context.findings, &info, false, 0) != number);
 	assert_int_equal(online_leak(NULL, &info, false, 0), 0);
 }
@@ -329,14 +360,14 @@ static void end_profile(int64_t number)
 		.number = number, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
 	context.profiles = (struct profiles *)&context; /* only passed on */
 	online_profile_tick(context.findings, now_ns);
-	assert_int_equal(context.findings->profiles.pid, 0);
+	assert_int_equal(context.findings->profiles.child.running, false);
 	for (int i = 0; i < 1000; i++) {
 		online_profile_tick(context.findings, now_ns + 3 * NSEC_PER_SEC);
-		if (!context.findings->profiles.pid)
+		if (!context.findings->profiles.child.running)
 			break;
 		usleep(10000);
 	}
-	assert_int_equal(context.findings->profiles.pid, 0);
+	assert_int_equal(context.findings->profiles.child.running, false);
 	context.profiles = NULL;
 }
 
@@ -453,7 +484,7 @@ static void test_no_line(void **state)
 	context.profiles = (struct profiles *)&context;
 	online_profile_tick(context.findings, monotonic_ns());
 	online_profile_tick(context.findings, monotonic_ns() + 3 * NSEC_PER_SEC);
-	assert_true(context.findings->profiles.pid > 0);
+	assert_true(context.findings->profiles.child.pid > 0);
 	context.profiles = NULL;
 }
 
@@ -461,6 +492,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leak, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),

@@ -358,6 +358,46 @@ static void test_why_once(void **state)
 	report_free(report);
 }
 
+/* Jobs of one name are of two users: each has its own ranks and findings, and is shown with its user. */
+static void test_users(void **state)
+{
+	const uint64_t now_ns = realtime_ns();
+	const char *dirs[] = {dir};
+	struct store *store = open_store();
+	struct report *report;
+	json_t *root, *jobs;
+	char *text;
+
+	(void)state;
+	for (int64_t i = 0; i < 2; i++) {
+		store_put_ranks(store, &(struct row_ranks){.rank = field_int(0), .world_size = field_int(1), .job = field_text("llama"),
+			.host = field_text("a"), .card = field_text(i ? "1" : "0"), .uid = field_int(64990 + i), .ended = field_int(0),
+			.first_seen_ns = field_time(now_ns - 60 * NSEC_PER_SEC), .instance = field_int(1 + i)});
+		put_step(store, 1 + i, 1, now_ns - 30 * NSEC_PER_SEC);
+	}
+	store_put_findings(store, &(struct row_findings){.kind = field_text("hang"), .cause = field_text("unknown"),
+		.state = field_text("open"), .severity = field_text("critical"), .tier = field_text("host"),
+		.job = field_text("llama"), .rank = field_int(0), .host = field_text("a"), .since_ns = field_time(now_ns - 20 * NSEC_PER_SEC),
+		.evidence = field_text("[]"), .sentence = field_text("rank 0 hangs"), .uid = field_int(64991), .finding = field_int(7)});
+	assert_int_equal(store_flush(store, now_ns), 0);
+	store_close(store);
+	report = read_of(dirs, 1, now_ns - 120 * NSEC_PER_SEC, now_ns, NULL);
+	assert_int_equal(report->jobs, 2);
+	assert_int_equal(report->job[0].ranks, 1);
+	assert_int_equal(report->findings, 1);
+	assert_int_equal(report->job[report->finding[0].job].uid, 64991);
+	assert_string_equal(report->card[report->finding[0].card].name, "1");
+	has(report->headline.title, "llama (user 64991)");
+	text = shown(render_text, report);
+	has(text, "llama (user 64990)");
+	free(text);
+	root = json_of(report);
+	jobs = json_object_get(json_object_get(root, "ranktrace"), "jobs");
+	assert_int_equal(integer(json_array_get(jobs, 1), "uid"), 64991);
+	json_decref(root);
+	report_free(report);
+}
+
 /* A killed daemon left a finding open and ranks without an end: neither is current. */
 static void test_stale(void **state)
 {
@@ -533,6 +573,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_why_once, setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_users, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense, setup, store_teardown),

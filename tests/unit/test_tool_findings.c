@@ -44,6 +44,7 @@ static void put(int64_t id, const char *state, int64_t rank, uint64_t since_ns, 
 					  .others = field_text_if(others),
 					  .evidence = field_text(evidence),
 					  .sentence = field_text(sentence),
+					  .uid = field_int(64999),
 					  .finding = field_int(id),
 				  });
 }
@@ -178,8 +179,8 @@ static void test_text(void **state)
 	all = rows(&filter);
 	shown_as_text(out, all, true);
 	fclose(out);
-	assert_non_null(strstr(text, "LASTS       STATE  SEVERITY  CARD-HOURS  JOB    FINDING\n"));
-	assert_non_null(strstr(text, "1 min 30 s  open   warning          1.5  llama  rank 3 is slow\n"));
+	assert_non_null(strstr(text, "LASTS       STATE  SEVERITY  CARD-HOURS  USER   JOB    FINDING\n"));
+	assert_non_null(strstr(text, "1 min 30 s  open   warning          1.5  64999  llama  rank 3 is slow\n"));
 	assert_non_null(strstr(text, "dataloader  310 ms         12 ms"));
 	assert_non_null(strstr(text, "what to do: check the storage"));
 	assert_non_null(strstr(text, "\n    job llama, host node7\n"));
@@ -201,17 +202,20 @@ static void test_groups(void **state)
 	put(1, "closed", 3, now - HOUR, now - HOUR + 60 * NSEC_PER_SEC, "", "[]", "the first");
 	put(2, "closed", 4, now - HOUR / 2, now - HOUR / 2 + 5 * NSEC_PER_SEC, "", "[]", "another rank");
 	put(3, "open", 3, now - 30 * NSEC_PER_SEC, 0, "", "[]", "the second");
+	put(4, "open", 3, now - 20 * NSEC_PER_SEC, 0, "", "[]", "another user's");
 	all = rows(&filter);
+	json_object_set_new(json_array_get(all, 3), "uid", json_integer(64998));
 	json_object_set_new(json_array_get(all, 2), "cost_card_hours", json_real(2.5));
 	json_object_set_new(json_array_get(all, 1), "severity", json_string("info"));
 	assert_true(findings_text_add_groups(shown_text, all, now));
 	findings_text_print(shown_text);
 	findings_text_free(shown_text);
 	fclose(out);
-	assert_non_null(strstr(text, "1 min 30 s  open   warning            4  llama  the second; recurred 1 time since "));
+	assert_non_null(strstr(text, "1 min 30 s  open   warning            4  64999  llama  the second; recurred 1 time since "));
 	assert_non_null(strstr(text, ", 1 min 30 s in all, 4.0 card-hours\n"));
 	assert_null(strstr(text, "the first"));
 	assert_null(strstr(text, "another rank"));
+	assert_non_null(strstr(text, "64998  llama  another user's\n"));
 	assert_non_null(strstr(text, "    episode 1: "));
 	assert_non_null(strstr(text, "    episode 3: "));
 	assert_non_null(strstr(text, "\nrank 4 of llama: 1 short slow-down, 5 s in all\n"));

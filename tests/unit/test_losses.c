@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of `drops` for records that did not reach the store: of a kind, and of a rank. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <inttypes.h>
+#include <cmocka.h>
+
+#include "daemon/collect/collect_internal.h"
+#include "daemon/core/context.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/ranks/rank_budget.h"
+#include "daemon/store/store.h"
+
+static uint64_t drops[RT_KIND_MAX], limited[2], refused;
+static struct rank live[2];
+static char rows[512];
+
+uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
+{
+	(void)kernel;
+	return drops[kind];
+}
+
+uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+{
+	(void)kernel;
+	return limited[slot];
+}
+
+void rank_budget_use(const struct rank_budget *budget, const struct rank *rank, struct rank_budget_use *ret)
+{
+	(void)budget;
+	*ret = (struct rank_budget_use){.refused = rank->slot == 1 ? refused : 0};
+}
+
+void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
+{
+	(void)ranks;
+	for (size_t i = 0; i < ARRAY_SIZE(live); i++)
+		callback(arg, &live[i]);
+}
+
+uint64_t store_utc_ns(struct store *store, uint64_t time_ns)
+{
+	(void)store;
+	return time_ns;
+}
+
+static void add(const struct store_value *value)
+{
+	size_t used = strlen(rows);
+
+	if (value->type == STORE_NULL)
+		snprintf(rows + used, sizeof(rows) - used, "- ");
+	else if (value->type == STORE_TEXT)
+		snprintf(rows + used, sizeof(rows) - used, "%s ", value->text);
+	else
+		snprintf(rows + used, sizeof(rows) - used, "%" PRId64 " ", value->integer);
+}
+
+void store_put_values(struct store *store, enum schema_id table, const struct store_value *values)
+{
+	const struct row_drops *row = (const struct row_drops *)(const void *)values;
+
+	(void)store;
+	assert_int_equal(table, TABLE_DROPS);
+	add(&row->source.value);
+	add(&row->count.value);
+	add(&row->rank.value);
+	add(&row->uid.value);
+	add(&row->instance.value);
+}
+
+static const char *source(void *arg, unsigned kind)
+{
+	(void)arg;
+	return kind == RT_KIND_CALL ? "call" : "other";
+}
+
+static struct losses *losses;
+static struct context context;
+
+static void expect(const char *text)
+{
+	assert_string_equal(rows, text);
+	rows[0] = 0;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	context = (struct context){.config = {.ranks_max = 2}, .kernel = (struct kernel *)&context, .store = (struct store *)&context,
+		.ranks = (struct ranks *)&context, .started_ns = 5};
+	for (uint32_t i = 0; i < 2; i++)
+		live[i] = (struct rank){.slot = i, .uid = 1000 + i, .instance = 70 + i, .env = {.rank = (int32_t)i}};
+	memset(drops, 0, sizeof(drops));
+	memset(limited, 0, sizeof(limited));
+	refused = 0;
+	rows[0] = 0;
+	losses = losses_new(&context);
+	return losses ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	losses = losses_free(losses);
+	return 0;
+}
+
+static void losses_of_a_kind_are_nobodys(void **state)
+{
+	(void)state;
+	losses_write(losses, source, NULL);
+	expect("");
+	drops[RT_KIND_CALL] = 3;
+	losses_write(losses, source, NULL);
+	expect("call 3 - - - ");
+	losses_write(losses, source, NULL);
+	expect("");
+}
+
+static void a_rank_loses_its_own(void **state)
+{
+	(void)state;
+	limited[1] = 4;
+	losses_write(losses, source, NULL);
+	expect("kernel 4 1 1001 71 ");
+	limited[1] = 9;
+	refused = 2;
+	losses_rank(losses, &live[1]);
+	expect("kernel 5 1 1001 71 ranks 2 1 1001 71 ");
+	losses_write(losses, source, NULL);
+	expect("");
+}
+
+/* The slot's next rank begins with nothing lost; one without a number has NULL. */
+static void a_slot_begins_anew(void **state)
+{
+	(void)state;
+	limited[0] = 9;
+	losses_rank(losses, &live[0]);
+	expect("kernel 9 0 1000 70 ");
+	live[0].instance = 80;
+	live[0].env.rank = -1;
+	limited[0] = 2;
+	losses_rank(losses, &live[0]);
+	expect("kernel 2 - 1000 80 ");
+}
+
+static void processes_without_a_slot_are_left_out(void **state)
+{
+	(void)state;
+	limited[0] = limited[1] = 1;
+	live[0].slot = UINT32_MAX;
+	live[1].slot = 2;
+	losses_write(losses, source, NULL);
+	expect("");
+}
+
+static void once_a_minute(void **state)
+{
+	(void)state;
+	assert_false(losses_due(losses, 5 + 60 * NSEC_PER_SEC - 1));
+	assert_true(losses_due(losses, 5 + 60 * NSEC_PER_SEC));
+	losses_write(losses, source, NULL);
+	assert_false(losses_due(losses, monotonic_ns()));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(losses_of_a_kind_are_nobodys, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_rank_loses_its_own, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_slot_begins_anew, setup, teardown),
+		cmocka_unit_test_setup_teardown(processes_without_a_slot_are_left_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(once_a_minute, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
