@@ -29,6 +29,7 @@ enum rt_kind {
 	RT_KIND_MEMORY_STACK = 10,  /* memory.h: a stack that allocations refer to, as RT_KIND_STACK */
 	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory that failed */
 	RT_KIND_FILE = 12,	    /* files.h: a slow call on a file */
+	RT_KIND_CODE = 13,	    /* profile.h: a code object of the stacks that follow */
 	RT_KIND_MAX
 };
 

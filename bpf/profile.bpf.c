@@ -11,7 +11,7 @@
  * `thin` is set from what the window before would have cost, before anything of the next is seen. A window ends early when
  * its part is spent. Samples on a CPU and waits have budgets of their own: frequent waits leave the samples alone.
  */
-#include "bpf/profile_python.bpf.h"
+#include "bpf/profile_code.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -231,9 +231,12 @@ static __always_inline void send_sample(struct rt_profile_process *process, stru
 		__sync_fetch_and_add(&process->refused, 1);
 }
 
-/* Reads the current thread's stack into s->record, of one that waits with the kernel's; false: it is not valid. */
+/*
+ * Reads the current thread's stack into s->record, of one that waits with the kernel's, and sends what its names take if it
+ * is new; false: it is not valid.
+ */
 static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uint32_t program, struct rt_profile_process *process,
-				       uint64_t known[2], bool waits)
+				       uint32_t pid, uint64_t known[2], bool waits)
 {
 	long bytes;
 
@@ -252,6 +255,8 @@ static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uin
 	if (waits)
 		bpf_get_stack(ctx, s->kernel, sizeof(s->kernel), 0);
 	profile_hash(program);
+	if (!is_sent(s->record.stack, pid))
+		send_codes(s, program);
 	return true;
 }
 
@@ -297,7 +302,7 @@ int profile_cpu(void *ctx)
 	}
 	sample.start_ns = now_ns;
 	sample.weight_ns = process->period_ns * thread->on_cpu.thin;
-	if (!read_stack(ctx, s, 0, process, thread->state, false))
+	if (!read_stack(ctx, s, 0, process, pid, thread->state, false))
 		sample.event.flags = RT_PROFILE_REFUSED;
 	else if (send_stack(&s->record, NULL, pid, thread_id))
 		sample.stack = s->record.stack;
@@ -346,7 +351,7 @@ static __always_inline void profile_leave(void *ctx, struct task_struct *prev, b
 	thread->stack = 0;
 	thread->flags = RT_PROFILE_OFF_CPU;
 	thread->left_ns = now_ns;
-	if (!read_stack(ctx, s, 1, process, thread->state, true)) {
+	if (!read_stack(ctx, s, 1, process, pid, thread->state, true)) {
 		thread->flags |= RT_PROFILE_REFUSED;
 	} else {
 		thread->stack = s->record.stack;

@@ -3,8 +3,9 @@
  * Payload of the profile collector: a sample of a thread of a profiled process, and each distinct stack once.
  *
  * A stack holds numbers only: addresses of native code, and of Python frames the code object, the instruction and a
- * print of the code object's contents. The worker `stack` makes names of them while the process lives; a code object
- * whose print is another by then was freed and its memory reused, and the stack is refused.
+ * print of the code object's contents. The worker `stack` makes names of them: from the record of the code object, which
+ * is a copy of what the names take, and without one from the memory of the process. A code object there whose print is
+ * another by then was freed and its memory reused, and the stack is refused.
  */
 #ifndef RANKTRACE_PROFILE_H
 #define RANKTRACE_PROFILE_H
@@ -57,13 +58,31 @@ struct rt_profile_stack_event {
 	struct rt_profile_frame frame[RT_PROFILE_FRAMES_MAX]; /* last: of it as much as is used is sent */
 };
 
+#define RT_PROFILE_CODE_BYTES 256 /* read of a code object; a power of two */
+#define RT_PROFILE_CODE_OBJECTS 5
+
+/*
+ * A code object and what its names and lines take, as the process's memory held them when a thread ran it: once for each, in
+ * front of the first stack with it. None is sent of one that does not fit.
+ */
+struct rt_profile_code_event {
+	struct rt_event event; /* kind RT_KIND_CODE; size_bytes ends after the table of lines */
+	/* Of the objects that follow, in their order: where they were, and how much of each there is. */
+	uint64_t address[RT_PROFILE_CODE_OBJECTS]; /* the first is that of the code object; 0: not in this version */
+	uint32_t bytes[RT_PROFILE_CODE_OBJECTS];
+	uint32_t print; /* rt_profile_print() */
+	uint8_t object[RT_PROFILE_CODE_BYTES];
+	uint8_t instructions[32]; /* head, before CPython 3.11 */
+	uint8_t name[256], file[512];
+	uint8_t lines[8192]; /* a module of 800 lines has as much; last: of it as much as is used is sent, a multiple of 8 */
+};
+
 /*
  * Where a process's CPython keeps what is read: addresses, and offsets in bytes. From the worker, which compared them
  * with the interpreter's own memory; checked by the daemon. Offsets of words are multiples of 8.
  */
-#define RT_PROFILE_THREAD_BYTES 256 /* read of a thread state; a power of two, as the next two */
+#define RT_PROFILE_THREAD_BYTES 256 /* read of a thread state; a power of two, as the next */
 #define RT_PROFILE_FRAME_BYTES 128
-#define RT_PROFILE_CODE_BYTES 256
 
 struct rt_profile_python {
 	uint64_t interps;   /* address of the pointer to the first interpreter; 0: no Python */
@@ -79,10 +98,15 @@ struct rt_profile_python {
 	uint32_t code_bytes;
 	uint32_t code_name, code_file, code_lines, code_first_line;
 	uint32_t has_complete; /* 1: a frame counts from its first traceable instruction on, but for generators */
+	uint32_t code_instructions; /* 0: they follow the code object's fields */
+	uint32_t text_head;	    /* of a str that is not ASCII; its characters follow */
 	uint32_t pad0;
 };
 
 #define RT_PROFILE_TYPE_AT 8 /* of an object */
+#define RT_PROFILE_SIZE_AT 16 /* of a bytes, or characters of a str */
+#define RT_PROFILE_BYTES_AT 32 /* of a bytes */
+#define RT_PROFILE_STATE_AT 32 /* of a str: bits 2 to 4 are the bytes of a character */
 #define RT_PROFILE_HASH_AT 24 /* of a str: hash of its characters */
 #define RT_PROFILE_TAG_MASK 7ULL /* of references from CPython 3.14 on */
 #define RT_PROFILE_OWNER_GENERATOR 1

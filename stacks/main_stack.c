@@ -127,23 +127,39 @@ static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack
 	return r < 0 || !frames ? r : worker_child_add(frames, reply.bytes, NULL, 0);
 }
 
+/* A record of the ring within a request; its head says how long it is. NULL: there is none. */
+static const void *stack_take_event(struct stack_input *input)
+{
+	struct rt_event head;
+
+	if (input->size_bytes < sizeof(head))
+		return NULL;
+	memcpy(&head, input->data, sizeof(head));
+	return head.size_bytes >= sizeof(head) ? stack_take(input, head.size_bytes) : NULL;
+}
+
 static int stack_serve_names(struct stack_input *input)
 {
 	const struct reply_pid *want = stack_take(input, sizeof(*want));
 	const struct rt_profile_stack_event *stack[REPLY_STACKS_MAX];
+	const struct rt_profile_code_event *code[REPLY_CODES_MAX];
+	struct sample_request request = {.stack = stack, .stacks = input->count, .code = code};
 
 	if (!want || input->count > REPLY_STACKS_MAX)
 		return -EINVAL;
 	for (uint32_t i = 0; i < input->count; i++) {
-		const struct rt_profile_stack_event *head = (const void *)input->data;
-
-		if (input->size_bytes < sizeof(head->event))
-			return -EINVAL;
-		stack[i] = stack_take(input, head->event.size_bytes);
-		if (!stack[i] || !reply_stack_event_valid(stack[i], head->event.size_bytes))
+		stack[i] = stack_take_event(input);
+		if (!stack[i] || !reply_stack_event_valid(stack[i], stack[i]->event.size_bytes))
 			return -EINVAL;
 	}
-	return stack_is(want) ? sample_name("/proc", want->pid, stack, input->count, stack_add_named, NULL) : -ESRCH;
+	while (input->size_bytes && request.codes < REPLY_CODES_MAX) {
+		const struct rt_profile_code_event *item = stack_take_event(input);
+
+		if (!item || !reply_code_event_valid(item, item->event.size_bytes))
+			return -EINVAL;
+		code[request.codes++] = item;
+	}
+	return stack_is(want) ? sample_name("/proc", want->pid, &request, stack_add_named, NULL) : -ESRCH;
 }
 
 static int stack_serve(const struct worker_task *task)

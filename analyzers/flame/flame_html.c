@@ -274,9 +274,9 @@ static void flame_html_functions(FILE *out)
 {
 	fputs("<section class=\"box\"><h2>Functions by their own time</h2><div "
 	      "class=\"wide\"><table><thead><tr><th>Function</th>"
-	      "<th>Line</th><th class=\"n\">Itself</th><th class=\"n\">%</th><th class=\"n\">With what it "
+	      "<th>Line</th><th class=\"n\">Itself</th><th class=\"n opt\">%</th><th class=\"n\">With what it "
 	      "calls</th><th "
-	      "class=\"n\">%</th><th class=\"opt\">Code</th></tr></thead><tbody "
+	      "class=\"n opt\">%</th><th class=\"opt\">Code</th></tr></thead><tbody "
 	      "id=\"functions\"></tbody></table></div></section>\n",
 		out);
 }

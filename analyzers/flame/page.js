@@ -157,8 +157,10 @@
 		if (width < 26) return;
 		let measured = context.measureText(text).width;
 		if (measured > width - 6) {
-			text = text.slice(0, Math.max(1, Math.floor((text.length * (width - 12)) / measured))) + "\u2026";
-			measured = context.measureText(text).width;
+			let length = Math.max(1, Math.floor((text.length * (width - 12)) / measured));
+			const cut = () => (measured = context.measureText(text.slice(0, length) + "\u2026").width);
+			while (cut() > width - 3 && length > 1) length--; // wide letters come first
+			text = text.slice(0, length) + "\u2026";
 		}
 		if (measured <= width - 3) context.fillText(text, x + 3, y + 13);
 	};
@@ -300,7 +302,7 @@
 		for (const sum of sums.filter((s) => s.total > 0).sort((a, b) => b.self - a.self || b.total - a.total).slice(0, ROWS_OF_TABLE)) {
 			const row = element("tr", undefined, "go"), line = [...sum.lines].sort((a, b) => b[1] - a[1])[0], all = root.value[0];
 			row.append(element("td", sum.f.name), element("td", sum.f.base + (line ? ":" + line[0] : "")), element("td", ms(sum.self), "n"),
-				element("td", percent(sum.self / all), "n"), element("td", ms(sum.total), "n"), element("td", percent(sum.total / all), "n"),
+				element("td", percent(sum.self / all), "n opt"), element("td", ms(sum.total), "n"), element("td", percent(sum.total / all), "n opt"),
 				element("td", KIND_NAMES[sum.f.kind], "opt"));
 			row.onclick = () => {
 				$("search").value = sum.f.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -193,6 +193,9 @@ static void profile_event(void *state, const struct rt_event *event, size_t size
 		profiles_sample(profile->context->profiles, (const struct rt_profile_sample_event *)event);
 	else if (event->kind == RT_KIND_STACK && reply_stack_event_valid(stack, size_bytes))
 		profiles_stack(profile->context->profiles, stack);
+	else if (event->kind == RT_KIND_CODE &&
+		 reply_code_event_valid((const struct rt_profile_code_event *)event, size_bytes))
+		profiles_code(profile->context->profiles, (const struct rt_profile_code_event *)event);
 	else
 		profile->broken++;
 }
@@ -213,7 +216,8 @@ static void profile_status(void *state, struct collector_status *ret)
 	profiles_status(profile->context->profiles, &status);
 	ret->probes_attached = profile->attached + (profile->link ? 1 : 0);
 	ret->events = profile->events;
-	ret->drops = status.lost + profile->broken + kernel_drops(kernel, RT_KIND_SAMPLE) + kernel_drops(kernel, RT_KIND_STACK);
+	ret->drops = status.lost + profile->broken + kernel_drops(kernel, RT_KIND_SAMPLE) + kernel_drops(kernel, RT_KIND_STACK) +
+		     kernel_drops(kernel, RT_KIND_CODE);
 	if (profile->reason[0])
 		collector_note(ret, "no profiles: %s", profile->reason);
 	if (status.profiles)
@@ -241,7 +245,7 @@ static void profile_close(void *state)
 const struct collector collector_profile = {
 	.name = "profile",
 	.summary = "samples of ranks that are profiled",
-	.kinds = 1u << RT_KIND_SAMPLE | 1u << RT_KIND_STACK,
+	.kinds = 1u << RT_KIND_SAMPLE | 1u << RT_KIND_STACK | 1u << RT_KIND_CODE,
 	.open = profile_open,
 	.rank = profile_rank,
 	.event = profile_event,

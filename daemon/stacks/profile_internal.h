@@ -27,6 +27,10 @@ struct profile_rank {
 	struct hash_table stacks; /* struct profile_stack, by the kernel's hash */
 	struct hash_table named;  /* the same, one for each id */
 	size_t stack_count, waiting_count; /* known; without an answer */
+	struct hash_table codes;     /* struct profile_code, by address */
+	struct list_link code_order; /* the same, oldest first */
+	size_t code_bytes;
+	uint64_t request_number; /* of the newest request: codes are put in once each */
 	struct list_link waiting; /* of struct profile_stack, without a request */
 	struct list_link asking;  /* the same, in the request */
 	struct list_link held;	  /* struct profile_held, oldest first */
@@ -40,6 +44,8 @@ struct profile_rank {
 int profile_rank_begin(struct profile_rank *profile);
 void profile_rank_free(struct profile_rank *profile);
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *stack);
+/* What names the frames of stacks that come after it. */
+void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *code);
 /* The row of call_stacks of a stack; false: it has no names, or none yet. */
 bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret);
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample);

@@ -34,6 +34,14 @@ struct profile_stack {
 	struct rt_profile_stack_event *event; /* NULL once named */
 };
 
+/* A code object as the kernel found it. */
+struct profile_code {
+	struct hash_node node;
+	struct list_link link;
+	uint64_t asked; /* number of the newest request that has it */
+	struct rt_profile_code_event event; /* last: as much as it has */
+};
+
 /* A sample whose stack has no name yet. */
 struct profile_held {
 	struct list_link link;
@@ -104,6 +112,46 @@ void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_st
 	list_add_tail(&profile->waiting, &stack->link);
 	profile->stack_count++;
 	profile->waiting_count++;
+}
+
+/* Lets the oldest go until so many bytes are left. */
+static void profile_rank_drop_codes(struct profile_rank *profile, size_t bytes)
+{
+	while (profile->code_bytes > bytes) {
+		struct profile_code *code = CONTAINER_OF(profile->code_order.next, struct profile_code, link);
+
+		profile->code_bytes -= code->event.event.size_bytes;
+		list_unlink(&code->node.link);
+		list_unlink(&code->link);
+		free(code);
+	}
+}
+
+static struct profile_code *profile_rank_find_code(const struct profile_rank *profile, uint64_t address, uint32_t print)
+{
+	LIST_EACH (link, hash_table_bucket(&profile->codes, address)) {
+		struct profile_code *code = CONTAINER_OF(link, struct profile_code, node.link);
+
+		if (code->event.address[0] == address && code->event.print == print)
+			return code;
+	}
+	return NULL;
+}
+
+void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *event)
+{
+	struct profile_code *code;
+
+	if (profile_rank_find_code(profile, event->address[0], event->print))
+		return;
+	profile_rank_drop_codes(profile, LIMIT_PROFILE_CODES_KIB * 1024 - event->event.size_bytes);
+	code = calloc(1, offsetof(struct profile_code, event) + event->event.size_bytes);
+	if (!code)
+		return;
+	memcpy(&code->event, event, event->event.size_bytes);
+	hash_table_put(&profile->codes, &code->node, event->address[0]);
+	list_add_tail(&profile->code_order, &code->link);
+	profile->code_bytes += event->event.size_bytes;
 }
 
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample)
@@ -183,8 +231,30 @@ static void profile_rank_on_names(void *arg, struct worker_reply *reply)
 			profile_rank_answer(profile, stack, text);
 		free(text);
 	}
+	if (reply->end != WORKER_ANSWERED)
+		log_warning("profiles", "rank %d: the worker that names its stacks %s; they are refused", profile->rank,
+			worker_end_words(reply->end));
 	profile_rank_refuse_all(profile, &profile->asking);
 	profile_rank_release(profile);
+}
+
+/* Bytes of the codes of this stack that are not in the request yet; with `to`, which has place for them, they are put in. */
+static size_t profile_rank_pack_codes(
+	struct profile_rank *profile, const struct rt_profile_stack_event *event, uint64_t number, uint8_t *to)
+{
+	size_t bytes = 0;
+
+	for (uint32_t i = 0; i < event->frames; i++) {
+		struct profile_code *code = profile_rank_find_code(profile, event->frame[i].code, event->frame[i].print);
+
+		if (!code || code->asked == number)
+			continue;
+		code->asked = number;
+		if (to)
+			memcpy(to + bytes, &code->event, code->event.event.size_bytes);
+		bytes += code->event.event.size_bytes;
+	}
+	return bytes;
 }
 
 /* The request into memory of its own; stacks go from `waiting` to `asking`. *ret_size 0: none is wanted. */
@@ -192,6 +262,7 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 {
 	struct reply_request head = {.what = REPLY_NAMES};
 	size_t size = sizeof(head) + sizeof(profile->asked);
+	uint64_t first = ++profile->request_number, second = ++profile->request_number;
 	uint8_t *data;
 
 	*ret_size = 0;
@@ -201,7 +272,7 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 		if (head.count == REPLY_STACKS_MAX)
 			break;
 		head.count++;
-		size += stack->event->event.size_bytes;
+		size += stack->event->event.size_bytes + profile_rank_pack_codes(profile, stack->event, first, NULL);
 		list_unlink(&stack->link);
 		list_add_tail(&profile->asking, &stack->link);
 	}
@@ -217,6 +288,9 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 		memcpy(data + *ret_size, event, event->event.size_bytes);
 		*ret_size += event->event.size_bytes;
 	}
+	LIST_EACH (link, &profile->asking)
+		*ret_size += profile_rank_pack_codes(
+			profile, CONTAINER_OF(link, struct profile_stack, link)->event, second, data + *ret_size);
 	return data;
 }
 
@@ -277,9 +351,11 @@ int profile_rank_begin(struct profile_rank *profile)
 	list_reset(&profile->waiting);
 	list_reset(&profile->asking);
 	list_reset(&profile->held);
+	list_reset(&profile->code_order);
 	profile->name_interval_ns = NAME_INTERVAL_NS;
 	profile->used = true;
-	if (hash_table_init(&profile->stacks, BUCKETS) < 0 || hash_table_init(&profile->named, BUCKETS) < 0)
+	if (hash_table_init(&profile->stacks, BUCKETS) < 0 || hash_table_init(&profile->named, BUCKETS) < 0 ||
+		hash_table_init(&profile->codes, BUCKETS) < 0)
 		return -ENOMEM;
 	return worker_ask(profile->context->workers, &profile_worker, profile->uid, &request, sizeof(request), NULL, 0,
 		profile_rank_on_layout, profile, &profile->request);
@@ -293,6 +369,8 @@ void profile_rank_free(struct profile_rank *profile)
 	for (size_t i = 0; profile->stacks.bucket && i <= profile->stacks.mask; i++)
 		LIST_EACH (link, &profile->stacks.bucket[i])
 			free(CONTAINER_OF(link, struct profile_stack, node.link));
+	profile_rank_drop_codes(profile, 0);
+	free(profile->codes.bucket);
 	free(profile->stacks.bucket);
 	free(profile->named.bucket);
 	*profile = (struct profile_rank){0};

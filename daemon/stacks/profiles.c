@@ -539,6 +539,14 @@ void profiles_stack(struct profiles *profiles, const struct rt_profile_stack_eve
 		profile_rank_stack(rank, stack);
 }
 
+void profiles_code(struct profiles *profiles, const struct rt_profile_code_event *code)
+{
+	struct profile_rank *rank = profiles_of(profiles, &code->event);
+
+	if (rank)
+		profile_rank_code(rank, code);
+}
+
 void profiles_ended(struct profiles *profiles, uint32_t pid)
 {
 	struct profile_rank *rank = profiles_find(profiles, pid);

@@ -95,6 +95,7 @@ int profiles_progress(const struct profiles *profiles, int64_t number, struct pr
 /* From the probe, in the order of the ring. */
 void profiles_sample(struct profiles *profiles, const struct rt_profile_sample_event *sample);
 void profiles_stack(struct profiles *profiles, const struct rt_profile_stack_event *stack);
+void profiles_code(struct profiles *profiles, const struct rt_profile_code_event *code);
 /* A rank has ended: what is not named yet has no names any more. */
 void profiles_ended(struct profiles *profiles, uint32_t pid);
 void profiles_tick(struct profiles *profiles, uint64_t now_ns);

@@ -30,12 +30,18 @@ void sample_layout(uint32_t pid, struct reply_layout *ret);
 /* The frames of a stack as text (analyzers/base/stack.h); NULL: refused. Negative errno ends sample_name(). */
 typedef int (*sample_named)(void *arg, const struct rt_profile_stack_event *stack, const char *frames);
 
+struct sample_request {
+	const struct rt_profile_stack_event *const *stack;
+	size_t stacks;
+	const struct rt_profile_code_event **code; /* recorded; is sorted */
+	size_t codes;
+};
+
 /*
  * Calls back for each stack, in their order. Code objects are compared with what was recorded of them after their names
  * were read. -ESRCH and so on: the process cannot be read.
  */
-int sample_name(const char *root, uint32_t pid, const struct rt_profile_stack_event *const *stacks, size_t count,
-	sample_named named, void *arg);
+int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg);
 
 /* For capture.c: frames of one thread in order, as numbers of frames of the process. */
 

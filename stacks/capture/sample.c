@@ -114,9 +114,9 @@ static int sample_read(struct sample *sample, const struct rt_profile_stack_even
 	return 0;
 }
 
-int sample_name(const char *root, uint32_t pid, const struct rt_profile_stack_event *const *stacks, size_t count,
-	sample_named named, void *arg)
+int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg)
 {
+	size_t count = request->stacks;
 	struct sample sample = {.count = count,
 		.interpreter = -1,
 		.stack = calloc(count, sizeof(*sample.stack)),
@@ -126,12 +126,14 @@ int sample_name(const char *root, uint32_t pid, const struct rt_profile_stack_ev
 
 	if (r == 0) {
 		r = pystack_open((pid_t)pid, &sample.python, &why);
-		if (r == 0)
+		if (r == 0) {
 			sample.interpreter = native_module_of(sample.native, pystack_version(sample.python)->path);
-		r = r == 0 || r == -ENOTSUP ? sample_read(&sample, stacks) : r;
+			pystack_codes(sample.python, request->code, request->codes);
+		}
+		r = r == 0 || r == -ENOTSUP ? sample_read(&sample, request->stack) : r;
 	}
 	for (size_t i = 0; i < count && r == 0; i++)
-		r = sample.refused[i] ? named(arg, stacks[i], NULL) : sample_show(&sample, stacks[i], i, named, arg);
+		r = sample.refused[i] ? named(arg, request->stack[i], NULL) : sample_show(&sample, request->stack[i], i, named, arg);
 	for (size_t i = 0; sample.stack && i < count; i++)
 		free(sample.stack[i].frames);
 	free(sample.stack);

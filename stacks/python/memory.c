@@ -15,6 +15,8 @@ struct pymem {
 	const struct pymem_ops *ops;
 	void *arg;
 	uint64_t reads, pages_read;
+	const struct pymem_piece *piece;
+	size_t pieces; /* 0: the process's memory */
 	size_t count, capacity;		/* of pages */
 	uint32_t slot[SLOTS];		/* index of a page, plus 1 */
 	uint64_t page[PYMEM_PAGES_MAX]; /* its address */
@@ -129,12 +131,34 @@ static bool pymem_address(uint64_t *address)
 	return *address >= ADDRESS_MIN && *address >> ADDRESS_BITS == 0;
 }
 
+void pymem_pieces(struct pymem *memory, const struct pymem_piece *pieces, size_t count)
+{
+	memory->piece = pieces;
+	memory->pieces = count;
+}
+
+static int pymem_read_piece(const struct pymem *memory, uint64_t address, void *ret, size_t size)
+{
+	for (size_t i = 0; i < memory->pieces; i++) {
+		const struct pymem_piece *piece = &memory->piece[i];
+
+		if (address < piece->address || address - piece->address > piece->size ||
+			size > piece->size - (address - piece->address))
+			continue;
+		memcpy(ret, piece->data + (address - piece->address), size);
+		return 0;
+	}
+	return -EFAULT;
+}
+
 int pymem_read(struct pymem *memory, uint64_t address, void *ret, size_t size)
 {
 	size_t done = 0;
 
 	if (!pymem_address(&address) || size >> ADDRESS_BITS)
 		return -EFAULT;
+	if (memory->pieces)
+		return pymem_read_piece(memory, address, ret, size);
 	while (done < size) {
 		uint64_t offset = (address + done) % PYMEM_PAGE_BYTES;
 		size_t n = PYMEM_PAGE_BYTES - offset;

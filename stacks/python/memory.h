@@ -34,6 +34,13 @@ int pymem_read(struct pymem *memory, uint64_t address, void *ret, size_t size);
 int pymem_u64(struct pymem *memory, uint64_t address, uint64_t *ret);
 /* Reads the pages of these addresses together; what is not readable is skipped. */
 void pymem_prefetch(struct pymem *memory, const uint64_t *addresses, size_t count);
+struct pymem_piece {
+	uint64_t address;
+	const uint8_t *data;
+	size_t size;
+};
+/* Until it is called again, only these pieces are read, each for itself. They belong to the caller. 0: the memory again. */
+void pymem_pieces(struct pymem *memory, const struct pymem_piece *pieces, size_t count);
 /* Since pymem_new(). */
 uint64_t pymem_reads(const struct pymem *memory);
 uint64_t pymem_pages(const struct pymem *memory);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program in the kernel needs to walk frames itself, and names for what it recorded. */
+#include "analyzers/base/array.h"
 #include "daemon/base/util.h"
 #include "stacks/python/pystack_internal.h"
 
@@ -22,8 +23,8 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		layout->thread_pthread, layout->thread_frame};
 	const uint64_t frame[] = {layout->frame_previous, layout->frame_code, layout->frame_instruction,
 		layout->frame_owner & ~7ULL, layout->frame_entry & ~7ULL};
-	const uint64_t code[] = {layout->object_type, layout->code_file, name, layout->code_lines,
-		layout->code_first_line & ~7ULL};
+	const uint64_t code[] = {layout->object_type, layout->object_size, layout->code_file, name, layout->code_lines,
+		layout->code_first_line & ~7ULL, layout->code_bytes, layout->code_traceable & ~7ULL};
 	struct rt_profile_python python = {
 		.interps = stack->image.runtime + layout->runtime_interps,
 		.code_type = stack->image.code_type,
@@ -50,6 +51,8 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		.code_lines = (uint32_t)layout->code_lines,
 		.code_first_line = (uint32_t)layout->code_first_line,
 		.has_complete = layout->code_traceable != 0,
+		.code_instructions = (uint32_t)layout->code_bytes,
+		.text_head = (uint32_t)layout->text_compact,
 	};
 
 	*ret_why = PYSTACK_MACHINE;
@@ -58,7 +61,9 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 #endif
 	*ret_why = PYSTACK_LAYOUT;
 	if (python.thread_bytes > RT_PROFILE_THREAD_BYTES || python.frame_bytes > RT_PROFILE_FRAME_BYTES ||
-		python.code_bytes > RT_PROFILE_CODE_BYTES || layout->object_type != RT_PROFILE_TYPE_AT)
+		python.code_bytes > RT_PROFILE_CODE_BYTES || layout->object_type != RT_PROFILE_TYPE_AT ||
+		layout->text_length != RT_PROFILE_SIZE_AT || layout->text_state != RT_PROFILE_STATE_AT ||
+		layout->bytes_size != RT_PROFILE_SIZE_AT || layout->bytes_data != RT_PROFILE_BYTES_AT)
 		return -ENOTSUP;
 	*ret = python;
 	return 0;
@@ -103,15 +108,68 @@ static int pyprobe_print(struct pystack *stack, uint64_t code, uint32_t *ret)
 	return r;
 }
 
+static int pyprobe_order(const struct rt_profile_code_event *event, uint64_t code, uint32_t print)
+{
+	if (event->address[0] != code)
+		return event->address[0] < code ? -1 : 1;
+	return (event->print > print) - (event->print < print);
+}
+
+/* The record of a frame's code object; NULL: none. */
+static const struct rt_profile_code_event *pyprobe_recorded(
+	const struct pystack *stack, const struct rt_profile_frame *frame)
+{
+	size_t i = array_first_not(at, stack->codes, pyprobe_order(stack->code[at], frame->code, frame->print) < 0);
+
+	return i < stack->codes && pyprobe_order(stack->code[i], frame->code, frame->print) == 0 ? stack->code[i] : NULL;
+}
+
+static int pyprobe_compare(const void *a, const void *b)
+{
+	const struct rt_profile_code_event *y = *(const struct rt_profile_code_event *const *)b;
+
+	return pyprobe_order(*(const struct rt_profile_code_event *const *)a, y->address[0], y->print);
+}
+
+void pystack_codes(struct pystack *stack, const struct rt_profile_code_event **codes, size_t count)
+{
+	if (count)
+		qsort(codes, count, sizeof(*codes), pyprobe_compare);
+	stack->code = codes;
+	stack->codes = count;
+}
+
 bool pystack_unchanged(struct pystack *stack, const struct rt_profile_frame *frames, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint32_t print = 0;
 
+		if (pyprobe_recorded(stack, &frames[i]))
+			continue;
 		if (pyprobe_print(stack, frames[i].code, &print) < 0 || print != frames[i].print)
 			return false;
 	}
 	return true;
+}
+
+/* The memory is what the record holds; the print says whether it was complete. */
+static int pyprobe_resolve_recorded(struct pystack *stack, const struct rt_profile_code_event *code,
+	const struct pyframe *frame, struct pystack_frame *ret)
+{
+	const uint8_t *const data[RT_PROFILE_CODE_OBJECTS] = {
+		code->object, code->instructions, code->name, code->file, code->lines};
+	struct pymem_piece pieces[RT_PROFILE_CODE_OBJECTS];
+	uint32_t print = 0;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
+		pieces[i] = (struct pymem_piece){code->address[i], data[i], code->bytes[i]};
+	pymem_pieces(stack->memory, pieces, ARRAY_SIZE(pieces));
+	r = pyprobe_print(stack, code->address[0], &print);
+	if (r == 0)
+		r = print == code->print ? pyframes_resolve(stack, frame, ret) : -EBADMSG;
+	pymem_pieces(stack->memory, NULL, 0);
+	return r;
 }
 
 int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, size_t count, struct pystack_stack *ret,
@@ -127,8 +185,14 @@ int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, s
 			.entry = frames[i - 1].flags & RT_PROFILE_ENTRY,
 			.complete = frames[i - 1].flags & RT_PROFILE_COMPLETE,
 		};
-		int r = ret->count < ret->capacity ? pyframes_resolve(stack, &frame, &ret->frames[ret->count]) : -ENOBUFS;
+		const struct rt_profile_code_event *code = pyprobe_recorded(stack, &frames[i - 1]);
+		struct pystack_frame *to = &ret->frames[ret->count];
+		int r;
 
+		if (ret->count == ret->capacity)
+			r = -ENOBUFS;
+		else
+			r = code ? pyprobe_resolve_recorded(stack, code, &frame, to) : pyframes_resolve(stack, &frame, to);
 		if (r < 0)
 			return pyframes_refuse(r, PYSTACK_BAD_CODE, ret_why);
 		ret->count += (size_t)r;

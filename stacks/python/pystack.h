@@ -132,6 +132,11 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
  */
 int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *ret, enum pystack_refusal *ret_why);
 /*
+ * Code objects that it recorded: their frames are named by these, whatever the memory holds by now. The array is sorted; it
+ * and the records outlive the handle. Records are hostile, but of their size.
+ */
+void pystack_codes(struct pystack *stack, const struct rt_profile_code_event **codes, size_t count);
+/*
  * Names frames that it recorded, innermost first as it sends them. -ENOTSUP: a code object is not valid, or no longer the
  * one that was recorded. Memory is read once and kept: call pystack_forget() before.
  */

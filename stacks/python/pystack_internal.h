@@ -42,6 +42,8 @@ struct pystack {
 	struct still still;
 	struct pystack_version version;
 	struct pystack_counts counts;
+	const struct rt_profile_code_event **code; /* by rt_profile_code_order() */
+	size_t codes;
 	struct pyframe frame[PYSTACK_FRAMES_MAX];
 	uint64_t address[4 * PYSTACK_FRAMES_MAX]; /* to prefetch */
 };

@@ -110,7 +110,8 @@ static bool reply_python(const struct rt_profile_python *python)
 		python->thread_frame};
 	const uint32_t frame[] = {python->frame_previous, python->frame_code, python->frame_instruction, python->frame_owner,
 		python->frame_entry};
-	const uint32_t code[] = {python->code_name, python->code_file, python->code_lines, python->code_first_line};
+	const uint32_t code[] = {python->code_name, python->code_file, python->code_lines, python->code_first_line,
+		python->code_instructions};
 	bool fits = python->thread_bytes <= RT_PROFILE_THREAD_BYTES && python->frame_bytes <= RT_PROFILE_FRAME_BYTES &&
 		    python->code_bytes <= RT_PROFILE_CODE_BYTES;
 
@@ -170,4 +171,18 @@ bool reply_stack_event_valid(const struct rt_profile_stack_event *stack, size_t 
 
 	return size_bytes >= fixed && stack->frames <= RT_PROFILE_FRAMES_MAX && stack->natives <= RT_PROFILE_NATIVE_MAX &&
 	       size_bytes == fixed + stack->frames * sizeof(stack->frame[0]);
+}
+
+bool reply_code_event_valid(const struct rt_profile_code_event *code, size_t size_bytes)
+{
+	const size_t most[RT_PROFILE_CODE_OBJECTS] = {sizeof(code->object), sizeof(code->instructions), sizeof(code->name),
+		sizeof(code->file), sizeof(code->lines)};
+	size_t fixed = offsetof(struct rt_profile_code_event, lines);
+
+	if (size_bytes < fixed)
+		return false;
+	for (size_t i = 0; i < RT_PROFILE_CODE_OBJECTS; i++)
+		if (code->bytes[i] > most[i])
+			return false;
+	return code->bytes[4] % 8 == 0 && size_bytes == fixed + code->bytes[4];
 }

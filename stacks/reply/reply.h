@@ -6,8 +6,9 @@
  *	REPLY_THREADS	struct reply_pid each. Answer: for each in order, a length (u32, little endian) and a StackProcess of
  *			that many bytes.
  *	REPLY_LAYOUT	one struct reply_pid. Answer: one struct reply_layout.
- *	REPLY_NAMES	one struct reply_pid and struct rt_profile_stack_event each, of event.size_bytes. Answer: for each in
- *			order, a struct reply_stack and its text.
+ *	REPLY_NAMES	one struct reply_pid and struct rt_profile_stack_event each, then any number of struct
+ *			rt_profile_code_event, each of event.size_bytes. Answer: for each stack in order, a struct reply_stack
+ *			and its text.
  */
 #ifndef RANKTRACE_STACKS_CAPTURE_REPLY_H
 #define RANKTRACE_STACKS_CAPTURE_REPLY_H
@@ -48,6 +49,7 @@ struct reply_layout {
 };
 
 #define REPLY_STACKS_MAX 256u	     /* of a request */
+#define REPLY_CODES_MAX 4096u	     /* of a request; the rest is read in memory */
 #define REPLY_STACK_BYTES_MAX 16384u /* of the text of a stack; outer frames are left out beyond */
 
 struct reply_stack {
@@ -58,6 +60,7 @@ struct reply_stack {
 
 /* A record of the ring, or a part of a request: its numbers are those of its size. */
 bool reply_stack_event_valid(const struct rt_profile_stack_event *stack, size_t size_bytes);
+bool reply_code_event_valid(const struct rt_profile_code_event *code, size_t size_bytes);
 
 /* Checks and copies a layout: offsets within what is read, texts printable. -EBADMSG: broken. */
 int reply_layout_read(const uint8_t *data, size_t size_bytes, struct reply_layout *ret);

@@ -4,6 +4,7 @@
 A copy of each page gets a script that does what a person does, and reads what the page then says. With PICTURES set to a
 folder, pictures of the pages go there.
 """
+import html
 import json
 import os
 import re
@@ -51,6 +52,12 @@ try {
 	result.height = canvas.clientHeight;
 	press("Escape");
 	change("search", "");
+	const labels = [], fillText = CanvasRenderingContext2D.prototype.fillText;
+	CanvasRenderingContext2D.prototype.fillText = function (label, ...rest) { labels.push(label); return fillText.call(this, label, ...rest); };
+	dispatchEvent(new Event("resize"));
+	change("cpu", "");
+	result.labelled = labels.some((label) => label.startsWith("burn"));
+	result.head = Math.max(0, ...[...document.querySelectorAll("th")].map((cell) => cell.clientHeight));
 	dispatchEvent(new Event("beforeprint"));
 	result.printed = canvas.width;
 	dispatchEvent(new Event("afterprint"));
@@ -71,21 +78,29 @@ def run(browser, *arguments):
                                f"--user-data-dir={folder}", *arguments], capture_output=True, text=True, timeout=120, check=False).stdout
 
 
+def framed(page, width):
+    """In a frame, for a window is at least 500 wide. Its result becomes that of the frame's page."""
+    return (f'<body style="margin:0"><iframe id="frame" style="border:0" width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>'
+            '<pre id="result"></pre><script>frame.onload = () => { const inner = frame.contentDocument.getElementById("result"); '
+            'if (inner) document.querySelector("body > #result").textContent = inner.textContent; };</script></body>')
+
+
 def use(browser, page, width):
     with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as copy:
-        copy.write(open(page, encoding="utf-8").read().replace("</body>", DRIVER + "</body>"))
+        with open(page, encoding="utf-8") as file:
+            copy.write(framed(file.read().replace("</body>", DRIVER + "</body>"), width))
         copy.flush()
-        dom = run(browser, f"--window-size={width},900", "--dump-dom", "file://" + copy.name)
-    found = re.search(r'<pre id="result">(.*?)</pre>', dom, re.S)
+        dom = run(browser, "--window-size=1300,900", "--dump-dom", "file://" + copy.name)
+    found = re.search(r'<pre id="result">(\{.*?\})</pre>', dom, re.S)
     assert found, f"{page}: no result; {dom[-300:]}"
-    return json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    return json.loads(html.unescape(found.group(1)))
 
 
-def check(page, result):
+def check(page, result, narrow):
     assert "error" not in result, (page, result)
     assert result["ready"] == "yes" and result["painted"] and result["out"], (page, result)
     assert result["none"] == "nothing found" and result["printed"] == 2000, (page, result)
-    assert result["clicked"] and result["wide"] <= 0, (page, result)
+    assert result["clicked"] and result["wide"] <= 0 and result["head"] <= 80, (page, result)
     name = os.path.basename(page)
     if name == "many.html":
         assert result["height"] >= 200 * 18, (page, result)
@@ -94,6 +109,7 @@ def check(page, result):
         assert re.search(r"1 places, .*\(", result["burn"]), (page, result)
         assert result["chosen"].startswith('burn (<gpt>&"x".py:54)') and result["zoomed"], (page, result)
         assert result["up"].startswith("forward (gpt.py"), (page, result)
+        assert result["labelled"] or narrow, (page, result)
     if name == "diff.html":
         assert "rank 1: " in result["chosen"] and "its peers: 0" in result["chosen"] and "a step" in result["chosen"], (page, result)
     else:
@@ -102,13 +118,15 @@ def check(page, result):
 
 browser_path, *pages = sys.argv[1:]
 for path in pages:
-    for window in (1400, 400):
-        check(path, use(browser_path, path, window))
+    for window in (1280, 390):
+        check(path, use(browser_path, path, window), window == 390)
 pictures = os.environ.get("PICTURES")
 if pictures:
     for path in pages:
         stem = os.path.join(pictures, os.path.splitext(os.path.basename(path))[0])
         run(browser_path, "--window-size=1400,1000", f"--screenshot={stem}.png", "file://" + os.path.abspath(path))
-        run(browser_path, "--window-size=400,1100", f"--screenshot={stem}-narrow.png", "file://" + os.path.abspath(path))
+        with open(stem + "-narrow.html", "w", encoding="utf-8") as narrow_page, open(path, encoding="utf-8") as whole:
+            narrow_page.write(framed(whole.read(), 390))
+        run(browser_path, "--window-size=500,900", f"--screenshot={stem}-narrow.png", "file://" + os.path.abspath(stem + "-narrow.html"))
         run(browser_path, f"--print-to-pdf={stem}.pdf", "--no-pdf-header-footer", "file://" + os.path.abspath(path))
 print(f"{len(pages)} pages used in {os.path.basename(browser_path)}")

@@ -61,6 +61,53 @@ static void check_stack(void)
 	}
 }
 
+static uint64_t recorded_word(const struct rt_profile_code_event *event, uint64_t offset)
+{
+	uint64_t word = 0;
+
+	memcpy(&word, event->object + offset % (sizeof(event->object) - sizeof(word)), sizeof(word));
+	return word;
+}
+
+/* That of a whole record. */
+static uint32_t recorded_print(const struct rt_profile_code_event *event)
+{
+	const struct pylayout *layout = world.layout;
+	uint64_t name = layout->code_qualname ? layout->code_qualname : layout->code_name, hash;
+
+	memcpy(&hash, event->name + RT_PROFILE_HASH_AT, sizeof(hash));
+	return rt_profile_print(recorded_word(event, name), hash, recorded_word(event, layout->code_file),
+		recorded_word(event, layout->code_lines), (uint32_t)recorded_word(event, layout->code_first_line));
+}
+
+/* The same bytes as the record of a code object that a profile has: at its addresses, and nowhere else. */
+static void check_recorded(const uint8_t *data, size_t size_bytes)
+{
+	static struct rt_profile_code_event event;
+	const struct rt_profile_code_event *codes[] = {&event};
+	struct rt_profile_frame frame = {.code = world.code[1], .flags = RT_PROFILE_COMPLETE};
+	struct pystack_frame frames[1];
+	struct pystack_stack stack = {.frames = frames, .capacity = 1};
+	enum pystack_refusal why;
+
+	if (!world.process)
+		return;
+	memset(&event, 0, sizeof(event));
+	memcpy(event.address, data, size_bytes < sizeof(event) - sizeof(event.event) ? size_bytes : sizeof(event) - sizeof(event.event));
+	event.address[0] = frame.code;
+	event.bytes[0] %= sizeof(event.object) + 1;
+	event.bytes[1] %= sizeof(event.instructions) + 1;
+	event.bytes[2] %= sizeof(event.name) + 1;
+	event.bytes[3] %= sizeof(event.file) + 1;
+	event.bytes[4] %= sizeof(event.lines) + 1;
+	frame.print = event.print = recorded_print(&event);
+	frame.instruction = frame.code + world.layout->code_adaptive;
+	pystack_codes(world.process, codes, 1);
+	if (pystack_name(world.process, &frame, 1, &stack, &why) == 0 && stack.count)
+		check_text(frames[0].function);
+	pystack_codes(world.process, NULL, 0);
+}
+
 static void check_lines(const uint8_t *data, size_t size_bytes)
 {
 	static const pylines_find find[] = {pylines_lnotab, pylines_ranges, pylines_locations};
@@ -83,5 +130,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 	for (size_t at = 1; at + CHANGE_BYTES <= size_bytes; at += CHANGE_BYTES)
 		change(data + at);
 	check_stack();
+	check_recorded(data, size_bytes);
 	return 0;
 }

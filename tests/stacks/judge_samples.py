@@ -5,7 +5,7 @@
 judge_samples.py SOURCE LOG OFFSET LEAST < SAMPLES    tracectl query --json: start_ns, weight_ns, kind, thread_id, frames, cut
 OFFSET: CLOCK_MONOTONIC to UTC, ns. LEAST: samples of a known stack that there must be.
 
-A sample within a wait of truth.py has the Python frames of that wait. In every sample each p_N that called another one is
+A sample within a wait of truth.py has the Python frames of that wait. At most one in twenty has no stack. In every sample each p_N that called another one is
 at a line that calls it, and a function made by exec is at the line that its name says. Exit status 1: one is wrong.
 """
 import bisect
@@ -16,6 +16,7 @@ import sys
 
 from judge import WAITS, short
 
+REFUSED_ONE_IN = 20
 FRAME = re.compile(r"(python|native|kernel) (.*?)(?: \((.*?)(?::(\d+))?\))?$")
 
 
@@ -106,6 +107,10 @@ class Samples:
         known = min(self.counts["%s of a known stack" % kind] for kind in ("on_cpu", "off_cpu"))
         if known < least:
             print("only %d samples of a known stack" % known)
+        refused = sum(self.counts["%s refused" % kind] for kind in ("on_cpu", "off_cpu"))
+        if refused * REFUSED_ONE_IN > self.counts["on_cpu"] + self.counts["off_cpu"]:
+            print("%d samples have no stack" % refused)
+            known = 0
         return 1 if self.wrong or known < least else 0
 
 

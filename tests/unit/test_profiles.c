@@ -67,6 +67,12 @@ void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_st
 	(void)stack;
 }
 
+void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *code)
+{
+	(void)profile;
+	(void)code;
+}
+
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample)
 {
 	(void)sample;

@@ -361,6 +361,103 @@ static void reads_are_batched(void **state)
 	assert_in_range(world.reads, 1, 3 * WORLD_BYTES / PYMEM_PAGE_BYTES);
 }
 
+/* As bpf/profile_code.bpf.h makes it. */
+static struct rt_profile_code_event record(struct pystack *stack, const struct rt_profile_frame *frame)
+{
+	struct rt_profile_python at;
+	struct rt_profile_code_event ret = {.address = {frame->code}, .bytes = {0, 0, 64, 64}, .print = frame->print};
+	uint64_t size;
+
+	assert_int_equal(pystack_probe_layout(stack, &at, &why), 0);
+	assert_in_range(at.code_bytes, 1, sizeof(ret.object));
+	ret.bytes[0] = at.code_bytes;
+	assert_int_equal(pymem_read(stack->memory, frame->code, ret.object, at.code_bytes), 0);
+	if (at.code_instructions)
+		memcpy(&ret.address[1], ret.object + at.code_instructions, sizeof(uint64_t));
+	memcpy(&ret.address[2], ret.object + at.code_name, sizeof(uint64_t));
+	memcpy(&ret.address[3], ret.object + at.code_file, sizeof(uint64_t));
+	memcpy(&ret.address[4], ret.object + at.code_lines, sizeof(uint64_t));
+	ret.bytes[1] = ret.address[1] ? 32 : 0;
+	if (ret.address[1])
+		assert_int_equal(pymem_read(stack->memory, ret.address[1], ret.instructions, sizeof(ret.instructions)), 0);
+	assert_int_equal(pymem_read(stack->memory, ret.address[2], ret.name, 64), 0);
+	assert_int_equal(pymem_read(stack->memory, ret.address[3], ret.file, 64), 0);
+	assert_int_equal(pymem_u64(stack->memory, ret.address[4] + RT_PROFILE_SIZE_AT, &size), 0);
+	ret.bytes[4] = (uint32_t)(size + RT_PROFILE_BYTES_AT + 7) / 8 * 8;
+	assert_int_equal(pymem_read(stack->memory, ret.address[4], ret.lines, ret.bytes[4]), 0);
+	return ret;
+}
+
+static struct rt_profile_frame recorded_frame(struct pystack *stack, size_t i)
+{
+	struct rt_profile_frame frame = {.code = world.code[i], .flags = RT_PROFILE_COMPLETE};
+	const struct pylayout *layout = world.layout;
+	uint64_t word[4];
+	int32_t first_line;
+	const uint64_t fields[] = {layout->code_qualname ? layout->code_qualname : layout->code_name, layout->code_file,
+		layout->code_lines};
+
+	assert_int_equal(
+		pymem_u64(stack->memory, world.frame[i] + layout->frame_instruction, &frame.instruction), 0);
+	world_u64(&world, frame.code, 1);
+	for (size_t k = 0; k < ARRAY_SIZE(fields); k++) {
+		assert_int_equal(pymem_u64(stack->memory, frame.code + fields[k], &word[k]), 0);
+		world_u64(&world, word[k], 1);
+	}
+	pystack_forget(stack);
+	assert_int_equal(pymem_u64(stack->memory, word[0] + RT_PROFILE_HASH_AT, &word[3]), 0);
+	assert_int_equal(
+		pymem_read(stack->memory, frame.code + layout->code_first_line, &first_line, sizeof(first_line)), 0);
+	frame.print = rt_profile_print(word[0], word[3], word[1], word[2], (uint32_t)first_line);
+	return frame;
+}
+
+static int name_one(struct pystack *stack, const struct rt_profile_frame *frame)
+{
+	struct pystack_stack ret = {.frames = frames, .capacity = 1};
+	int r;
+
+	pystack_forget(stack);
+	r = pystack_name(stack, frame, 1, &ret, &why);
+	return r == 0 && !pystack_unchanged(stack, frame, 1) ? -ESTALE : r;
+}
+
+static void freed_code_is_named_by_its_record(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		_cleanup_(pystack_closep) struct pystack *stack = NULL;
+		const struct rt_profile_code_event *codes[1];
+		struct rt_profile_code_event event;
+		struct rt_profile_frame frame;
+
+		make(minor);
+		assert_int_equal(world_open(&world, &stack, &why), 0);
+		frame = recorded_frame(stack, 1);
+		event = record(stack, &frame);
+		codes[0] = &event;
+		assert_int_equal(name_one(stack, &frame), 0);
+		/* Its memory is another code object's. */
+		world_u64(&world, frame.code, 0);
+		world_u64(&world, event.address[2], 0);
+		world_u64(&world, frame.code + world.layout->code_lines, 0);
+		assert_int_equal(name_one(stack, &frame), -ENOTSUP);
+		pystack_codes(stack, codes, 1);
+		assert_int_equal(name_one(stack, &frame), 0);
+		assert_string_equal(frames[0].function, "outer");
+		assert_string_equal(frames[0].file, "/a.py");
+		assert_int_equal(frames[0].line, 220);
+		/* A record that is not what its print says, and one of another code object. */
+		event.object[world.layout->code_first_line]++;
+		assert_int_equal(name_one(stack, &frame), -ENOTSUP);
+		event.object[world.layout->code_first_line]--;
+		event.bytes[4] = 0;
+		assert_int_equal(name_one(stack, &frame), -ENOTSUP);
+		event.print++;
+		assert_int_equal(name_one(stack, &frame), -ENOTSUP);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -382,6 +479,7 @@ int main(void)
 		cmocka_unit_test(texts_become_utf8),
 		cmocka_unit_test(long_texts_are_cut),
 		cmocka_unit_test(reads_are_batched),
+		cmocka_unit_test(freed_code_is_named_by_its_record),
 	};
 
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
