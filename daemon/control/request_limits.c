@@ -87,16 +87,12 @@ static const struct {
 
 int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body)
 {
-	body->limits = calloc(ARRAY_SIZE(limits), sizeof(*body->limits));
-	if (!body->limits)
-		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		Ranktrace__Limit *item = request_message_new(&ranktrace__limit__descriptor);
+		Ranktrace__Limit *item = REQUEST_ADD(body, limits);
 		struct use use = {0};
 
 		if (!item)
 			return -ENOMEM;
-		body->limits[body->n_limits++] = item;
 		limits[i].measure(context, body, &use);
 		item->name = strdup(limits[i].name);
 		item->unit = strdup(limits[i].unit);
