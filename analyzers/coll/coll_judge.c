@@ -392,7 +392,6 @@ static bool has_called(const struct coll_judged *member, uint64_t seq)
 
 static bool does_differ(const struct coll_judged *member, uint64_t seq)
 {
-	(void)seq;
 	return member->differs;
 }
 

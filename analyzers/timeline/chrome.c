@@ -212,7 +212,6 @@ static void chrome_end(struct trace *trace)
 
 static void chrome_close(struct trace *trace)
 {
-	(void)trace;
 }
 
 const struct trace_format trace_chrome = {

@@ -179,7 +179,6 @@ static void put_counter(struct perfetto *p, const struct trace_track *track, con
 
 static void put_slices(struct perfetto *p, const struct trace_track *track, const char *name)
 {
-	(void)track;
 	proto_text(&p->packet, TRACK_NAME, name);
 }
 
@@ -392,7 +391,6 @@ static void perfetto_counter(struct trace *trace, const struct trace_track *trac
 
 static void perfetto_end(struct trace *trace)
 {
-	(void)trace;
 }
 
 static void perfetto_close(struct trace *trace)

@@ -115,7 +115,6 @@ static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *
 	const char *kind = (const char *)sqlite3_column_text(s, 2), *name = (const char *)sqlite3_column_text(s, 3),
 		   *identity = (const char *)sqlite3_column_text(s, 4);
 
-	(void)arg;
 	if (t->comms_count == TIMELINE_COMMS_MAX)
 		return 0;
 	if (!array_reserve(

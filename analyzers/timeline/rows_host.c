@@ -45,7 +45,6 @@ void rows_offcpu(struct timeline *t, const struct stream *stream, struct timelin
 
 void rows_values(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	(void)stream;
 	if (row_int(row, COL_START) <= 0) {
 		t->counts.odd++;
 		return;
@@ -82,7 +81,6 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 {
 	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
 
-	(void)stream;
 	if (start_ns <= 0) {
 		t->counts.odd++;
 		return;

@@ -202,7 +202,6 @@ static void name_track(const struct timeline *t, struct timeline_track *track, c
 	const struct class_row *class = &classes[track->class];
 	bool main = rank && rank->pid == track->number;
 
-	(void)t;
 	snprintf(track->name, sizeof(track->name), "%s", class->name ? class->name : track->label);
 	if (track->class == TRACK_COUNTER)
 		name_counter(track);

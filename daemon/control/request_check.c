@@ -14,7 +14,6 @@ int request_check(struct context *context, const Ranktrace__Request *request, Ra
 	_cleanup_free_ struct check_list *list = calloc(1, sizeof(*list));
 	Ranktrace__CheckBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_CHECK);
 
-	(void)request;
 	if (!body || !list)
 		return -ENOMEM;
 	check_run(context, list);

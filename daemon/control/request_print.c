@@ -32,6 +32,5 @@ int request_levels_body(struct context *context, Ranktrace__Response *response)
 
 int request_print(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	(void)request;
 	return request_levels_body(context, response);
 }

@@ -322,7 +322,6 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 	Ranktrace__StatusBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_STATUS);
 	int r;
 
-	(void)request;
 	if (!body)
 		return -ENOMEM;
 	body->version = strdup(RANKTRACE_VERSION);

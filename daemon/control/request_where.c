@@ -7,7 +7,6 @@ int request_where(struct context *context, const Ranktrace__Request *request, Ra
 {
 	Ranktrace__WhereBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_WHERE);
 
-	(void)request;
 	if (!body)
 		return -ENOMEM;
 	body->state_dir = strdup(context->config.state_dir);

@@ -187,8 +187,6 @@ static int feed_next(void *arg, const struct source_sink *sink, char *error, siz
 {
 	struct systrace_feed *feed = arg;
 
-	(void)error;
-	(void)error_size;
 	systrace_emit_publish(feed, &feed->events.event[feed->next++], sink->align);
 	return 0;
 }
