@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/ops_stages.h"
+#include "analyzers/base/array.h"
 
 static bool ops_stages_is_wanted(const struct ranges *list, const Ranktrace__Rank *rank)
 {
@@ -50,9 +51,7 @@ static int ops_stages_by_length(const void *a, const void *b)
 {
 	const struct ops_stage *x = a, *y = b;
 
-	if (x->most_ns != y->most_ns)
-		return x->most_ns > y->most_ns ? -1 : 1;
-	return (x->first->rank > y->first->rank) - (x->first->rank < y->first->rank);
+	return ORDER(y->most_ns, x->most_ns) ?: ORDER(x->first->rank, y->first->rank);
 }
 
 size_t ops_stages_group(

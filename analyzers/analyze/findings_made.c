@@ -122,9 +122,7 @@ static int by_since(const void *a, const void *b)
 {
 	const struct finding *x = *(const struct finding *const *)a, *y = *(const struct finding *const *)b;
 
-	if (x->since_ns != y->since_ns)
-		return x->since_ns < y->since_ns ? -1 : 1;
-	return (x->id > y->id) - (x->id < y->id);
+	return ORDER(x->since_ns, y->since_ns) ?: ORDER(x->id, y->id);
 }
 
 static bool is_shown(const struct findings_filter *filter, const struct finding *f)

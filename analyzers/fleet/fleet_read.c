@@ -464,11 +464,7 @@ static int fleet_compare_ranks(const void *a, const void *b)
 {
 	const struct fleet_rank *left = a, *right = b;
 
-	if (left->job != right->job)
-		return left->job < right->job ? -1 : 1;
-	if (left->node != right->node)
-		return left->node < right->node ? -1 : 1;
-	return (left->rank > right->rank) - (left->rank < right->rank);
+	return ORDER(left->job, right->job) ?: ORDER(left->node, right->node) ?: ORDER(left->rank, right->rank);
 }
 
 static int fleet_compare_operations(const void *a, const void *b)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/steps/steps.h"
 
@@ -50,7 +51,7 @@ static int systrace_emit_by_group(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 /* How many processes show operations of each group. */

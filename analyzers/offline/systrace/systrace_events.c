@@ -25,11 +25,7 @@ static int systrace_events_by_time(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	if (x->what != y->what)
-		return x->what < y->what ? -1 : 1;
-	return (x->process > y->process) - (x->process < y->process);
+	return ORDER(x->end_ns, y->end_ns) ?: ORDER(x->what, y->what) ?: ORDER(x->process, y->process);
 }
 
 void systrace_events_sort(struct systrace_events *events)
@@ -42,9 +38,7 @@ static int systrace_events_by_process(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return (x->what > y->what) - (x->what < y->what);
+	return ORDER(x->process, y->process) ?: ORDER(x->what, y->what);
 }
 
 /* Steps of each process are added behind; the stages of one lie together then. */
