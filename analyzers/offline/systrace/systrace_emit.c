@@ -121,7 +121,7 @@ static void systrace_emit_begin(const struct systrace_feed *feed, struct systrac
 
 static void emit_op(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
-	const char *group = feed->groups.name[event->comm];
+	const char *group = text_pool_text(feed->groups, event->comm);
 	char communicator[20];
 
 	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)fnv1a_text(FNV1A_START, group));
@@ -131,7 +131,7 @@ static void emit_op(struct systrace_feed *feed, const struct systrace_event *eve
 		&(struct align_op){
 			.communicator = communicator,
 			.seq = event->number,
-			.op = feed->ops.name[event->op],
+			.op = text_pool_text(feed->ops, event->op),
 			.step = STEPS_NONE,
 			.start_ns = event->start_ns,
 			.duration_ns = event->end_ns - event->start_ns,
