@@ -17,19 +17,6 @@ static const char *check_verdict(Ranktrace__Verdict verdict)
 	return (size_t)verdict < ARRAY_SIZE(check_verdicts) ? check_verdicts[verdict] : "unknown";
 }
 
-static int check_show_json(const Ranktrace__CheckBody *body)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < body->n_items; i++)
-		json_array_append_new(
-			all, json_pack("{s:o, s:s, s:o, s:o}", "topic", out_json_text(body->items[i]->topic), "verdict",
-				     check_verdict(body->items[i]->verdict), "sentence",
-				     out_json_text(body->items[i]->sentence), "advice",
-				     out_json_text(body->items[i]->advice)));
-	return out_json(all);
-}
-
 static void check_show(const Ranktrace__CheckBody *body)
 {
 	static const enum term_colour colours[] = {
@@ -92,7 +79,7 @@ int cmd_check(const struct command *command)
 		return check_run_daemon(command);
 	}
 	if (code == EXIT_DONE && command->json)
-		code = check_show_json(response->check);
+		code = out_json(out_message_list(response->check->n_items, (void *const *)response->check->items));
 	else if (code == EXIT_DONE)
 		check_show(response->check);
 	for (size_t i = 0; code == EXIT_DONE && i < response->check->n_items; i++)

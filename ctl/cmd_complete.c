@@ -170,7 +170,6 @@ static void complete_offer_option(void *arg, const char *option, const char *val
 	const struct complete *complete = arg;
 	bool is_short = option[1] != '-';
 
-	(void)value;
 	if (!is_short)
 		complete_offer(complete, option);
 }

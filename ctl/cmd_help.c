@@ -17,7 +17,6 @@ static void help_program(void *arg, const char *name)
 {
 	char text[320];
 
-	(void)arg;
 	snprintf(text, sizeof(text), "a program of its own: tracectl help %.255s", name);
 	help_line(name, text);
 }

@@ -4,77 +4,18 @@
 #include "ctl/ops_stages.h"
 #include "ctl/out.h"
 
-static json_t *ops_u64_or_null(bool known, uint64_t n)
-{
-	return known ? out_json_u64(n) : json_null();
-}
-
-static json_t *ops_point_json(const Ranktrace__OpsPoint *p)
-{
-	if (!p)
-		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "seq", ops_u64_or_null(p->seq, p->seq), "op",
-		out_json_text(p->op), "count", ops_u64_or_null(p->count_known, p->count), "bytes",
-		ops_u64_or_null(p->bytes_known, p->bytes), "dtype", out_json_optional(p->dtype), "ago_ns",
-		out_json_u64(p->ago_ns));
-}
-
-static json_t *ops_member_json(const Ranktrace__OpsMember *m, bool sized)
-{
-	char address[UNITS_BYTES];
-
-	snprintf(address, sizeof(address), "0x%llx", (unsigned long long)m->address);
-	return json_pack("{s:i, s:I, s:o, s:o, s:o, s:b, s:o, s:o, s:b, s:b, s:o, s:o, s:s}", "rank", (int)m->rank,
-		"pid", (json_int_t)m->pid, "member", ops_u64_or_null(sized, m->member), "entered",
-		ops_point_json(m->entered), "completed", ops_point_json(m->completed), "completion_known",
-		(int)m->completion_known, "in_call_ns", ops_u64_or_null(m->in_call, m->in_call_ns), "seq_from",
-		out_json_text(m->seq_from), "missing", (int)m->missing, "differs", (int)m->differs, "behind",
-		out_json_u64(m->behind), "ended_ago_ns", ops_u64_or_null(m->ended, m->ended_ago_ns), "address",
-		address);
-}
-
-static json_t *ops_communicator_json(const Ranktrace__OpsCommunicator *c)
-{
-	json_t *ranks = json_array();
-
-	for (size_t i = 0; i < c->n_ranks; i++)
-		json_array_append_new(ranks, ops_member_json(c->ranks[i], c->members > 0));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "communicator",
-		out_json_optional(c->communicator), "family", out_json_text(c->family), "name",
-		out_json_optional(c->name), "kind", out_json_optional(c->kind), "job", out_json_optional(c->job),
-		"members", ops_u64_or_null(c->members, c->members), "here", (json_int_t)c->here, "state",
-		out_json_text(c->state), "sentence", out_json_text(c->sentence), "seq", ops_u64_or_null(c->seq, c->seq),
-		"waited_ns", out_json_u64(c->waited_ns), "trouble", out_json_optional(c->trouble), "ranks", ranks);
-}
-
-static json_t *ops_stacks_json(const Ranktrace__OpsBody *body)
-{
-	json_t *stacks = json_array();
-
-	for (size_t i = 0; i < body->n_stacks; i++)
-		json_array_append_new(stacks,
-			json_pack("{s:o, s:o, s:o}", "job", out_json_optional(body->stacks[i]->job), "sentence",
-				out_json_text(body->stacks[i]->sentence), "ago_ns", out_json_u64(body->stacks[i]->ago_ns)));
-	return stacks;
-}
-
 static json_t *ops_json(const Ranktrace__OpsBody *body)
 {
-	json_t *communicators = json_array(), *calls = json_array();
+	json_t *all = out_message(body), *communicators = json_object_get(all, "communicators");
 
-	for (size_t i = 0; i < body->n_communicators; i++)
-		json_array_append_new(communicators, ops_communicator_json(body->communicators[i]));
-	for (size_t i = 0; i < body->n_calls; i++) {
-		const Ranktrace__OpsCall *c = body->calls[i];
+	/* Members have no numbers in a communicator of unknown size. */
+	for (size_t i = 0; i < body->n_communicators; i++) {
+		json_t *ranks = json_object_get(json_array_get(communicators, i), "ranks");
 
-		json_array_append_new(calls,
-			json_pack("{s:i, s:I, s:I, s:o, s:o, s:o}", "rank", (int)c->rank, "pid", (json_int_t)c->pid,
-				"thread_id", (json_int_t)c->thread_id, "family", out_json_text(c->family), "op",
-				out_json_text(c->op), "for_ns", out_json_u64(c->for_ns)));
+		for (size_t j = 0; j < body->communicators[i]->n_ranks && !body->communicators[i]->members; j++)
+			json_object_set_new(json_array_get(ranks, j), "member", json_null());
 	}
-	return json_pack("{s:b, s:I, s:o, s:o, s:I, s:o}", "on", (int)body->on, "ranks", (json_int_t)body->ranks,
-		"communicators", communicators, "calls_in_flight", calls, "left_out", (json_int_t)body->left_out, "stacks",
-		ops_stacks_json(body));
+	return all;
 }
 
 #define OPS_POINT_BYTES 96
@@ -82,20 +23,18 @@ static json_t *ops_json(const Ranktrace__OpsBody *body)
 /* "118 AllReduce 4.0 MiB" */
 static const char *ops_point_text(const Ranktrace__OpsPoint *p, const char *none, char buffer[OPS_POINT_BYTES])
 {
-	char size[UNITS_BYTES] = "", *op;
+	char size[UNITS_BYTES] = "";
 
 	if (!p) {
 		snprintf(buffer, OPS_POINT_BYTES, "%s", none);
 		return buffer;
 	}
-	op = out_clean(p->op);
 	if (p->bytes_known)
 		units_size(p->bytes, size);
 	if (p->seq)
-		snprintf(buffer, OPS_POINT_BYTES, "%llu %.40s %s", (unsigned long long)p->seq, op, size);
+		snprintf(buffer, OPS_POINT_BYTES, "%llu %.40s %s", (unsigned long long)p->seq, p->op, size);
 	else
-		snprintf(buffer, OPS_POINT_BYTES, "%.40s %s", op, size);
-	free(op);
+		snprintf(buffer, OPS_POINT_BYTES, "%.40s %s", p->op, size);
 	return buffer;
 }
 
@@ -147,22 +86,16 @@ static void ops_add_member(struct term_table *table, const Ranktrace__OpsMember 
 /* Who it is about: "gloo 1f00..., default_pg, data; 2 of 4 members are here, the others are not judged" */
 static void ops_print_identity(const Ranktrace__OpsCommunicator *c)
 {
-	char *identity = out_clean(c->communicator), *family = out_clean(c->family), *name = out_clean(c->name);
-	char *kind = out_clean(c->kind), *state = out_clean(c->state), members[96] = "";
-	bool shows_kind = *kind && strcmp(kind, name) != 0;
+	bool shows_kind = *c->kind && strcmp(c->kind, c->name) != 0;
+	char members[96] = "";
 
 	if (c->members && c->here < c->members)
 		snprintf(members, sizeof(members), "; %u of %u members are on this node, the others are not judged",
 			c->here, c->members);
 	else if (c->members)
 		snprintf(members, sizeof(members), "; %u member%s", c->members, c->members == 1 ? "" : "s");
-	out_below(2, "%s: %s %s%s%s%s%s%s", state, family, *identity ? identity : "(not identified)", *name ? ", " : "",
-		name, shows_kind ? ", " : "", shows_kind ? kind : "", members);
-	free(identity);
-	free(family);
-	free(name);
-	free(kind);
-	free(state);
+	out_below(2, "%s: %s %s%s%s%s%s%s", c->state, c->family, *c->communicator ? c->communicator : "(not identified)",
+		*c->name ? ", " : "", c->name, shows_kind ? ", " : "", shows_kind ? c->kind : "", members);
 }
 
 static enum term_colour ops_state_colour(const char *state)
@@ -183,10 +116,8 @@ static void ops_print_communicator(const Ranktrace__OpsCommunicator *c)
 	};
 	struct term_table *table = term_table_new(columns, ARRAY_SIZE(columns));
 	enum term_colour colour = ops_state_colour(c->state);
-	char *sentence = out_clean(c->sentence);
 
-	out_below(0, "%s%s%s", out_start(colour), sentence, out_end(colour));
-	free(sentence);
+	out_below(0, "%s%s%s", out_start(colour), c->sentence, out_end(colour));
 	ops_print_identity(c);
 	for (size_t i = 0; i < c->n_ranks; i++)
 		ops_add_member(table, c->ranks[i], c->members > 0);
@@ -201,12 +132,10 @@ static void ops_print_calls(const Ranktrace__OpsBody *body)
 	puts("\nCalls that were entered and have not returned:");
 	for (size_t i = 0; i < body->n_calls; i++) {
 		const Ranktrace__OpsCall *c = body->calls[i];
-		char *family = out_clean(c->family), *op = out_clean(c->op), lasting[UNITS_BYTES];
+		char lasting[UNITS_BYTES];
 
-		out_below(2, "rank %d, process %u, thread %u: %s%s%s%s", c->rank, c->pid, c->thread_id, family,
-			*family ? " " : "", op, out_for(c->for_ns, lasting));
-		free(family);
-		free(op);
+		out_below(2, "rank %d, process %u, thread %u: %s%s%s%s", c->rank, c->pid, c->thread_id, c->family,
+			*c->family ? " " : "", c->op, out_for(c->for_ns, lasting));
 	}
 }
 
@@ -214,10 +143,10 @@ static void ops_print_calls(const Ranktrace__OpsBody *body)
 static void ops_print_stacks(const Ranktrace__OpsBody *body)
 {
 	for (size_t i = 0; i < body->n_stacks; i++) {
-		char *sentence = out_clean(body->stacks[i]->sentence), lasting[UNITS_BYTES];
+		char lasting[UNITS_BYTES];
 
-		out_below(0, "stacks %s ago: %s; tracectl stack shows them", units_duration(body->stacks[i]->ago_ns, lasting), sentence);
-		free(sentence);
+		out_below(0, "stacks %s ago: %s; tracectl stack shows them", units_duration(body->stacks[i]->ago_ns, lasting),
+			body->stacks[i]->sentence);
 	}
 	if (body->n_stacks)
 		putchar('\n');

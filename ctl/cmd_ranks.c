@@ -5,32 +5,21 @@
 #include "ctl/client.h"
 #include "ctl/out.h"
 
-static json_t *ranks_number_or_null(int64_t n)
-{
-	return n >= 0 ? json_integer(n) : json_null();
-}
-
 static json_t *ranks_stage_json(const Ranktrace__Rank *r)
 {
 	if (!*r->stage)
 		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "stage", out_json_text(r->stage), "name",
-		out_json_text(r->stage_name), "step", ranks_number_or_null(r->step), "for_ns",
-		(json_int_t)r->stage_for_ns, "thread_id", (json_int_t)r->stage_thread_id);
+	return json_pack("{s:s, s:s, s:o, s:I, s:I}", "stage", r->stage, "name", r->stage_name, "step",
+		r->step >= 0 ? json_integer(r->step) : json_null(), "for_ns", (json_int_t)r->stage_for_ns, "thread_id",
+		(json_int_t)r->stage_thread_id);
 }
 
 static json_t *ranks_json(const Ranktrace__Rank *r)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"rank", ranks_number_or_null(r->rank), "world_size", ranks_number_or_null(r->world_size), "local_rank",
-		ranks_number_or_null(r->local_rank), "job", out_json_optional(r->job), "source",
-		out_json_optional(r->source), "pid", (json_int_t)r->pid, "parent_pid", (json_int_t)r->parent_pid,
-		"uid", r->uid_known ? json_integer((json_int_t)r->uid) : json_null(), "role", out_json_text(r->role), "card", out_json_optional(r->card), "card_uuid", out_json_optional(r->card_uuid), "card_pci",
-		out_json_optional(r->card_pci), "card_serial", out_json_optional(r->card_serial), "host", out_json_text(r->host),
-		"container", out_json_optional(r->container), "pod", out_json_optional(r->pod), "command",
-		out_json_text(r->command), "since_ns", (json_int_t)r->since_ns, "from_start", (int)r->from_start,
-		"state", out_json_optional(r->state), "remark", out_json_optional(r->remark), "limited", out_json_u64(r->limited), "refused",
-		out_json_u64(r->refused), "state_bytes", out_json_u64(r->state_bytes), "current", ranks_stage_json(r));
+	json_t *all = out_message(r);
+
+	json_object_set_new(all, "current", ranks_stage_json(r));
+	return all;
 }
 
 static void ranks_add_number(struct term_table *table, const Ranktrace__Rank *r)

@@ -82,27 +82,15 @@ static int sample_wait(const struct command *command, uint64_t number, uint64_t 
 
 static int sample_print(const struct command *command, const Ranktrace__ProfileBody *body)
 {
-	json_t *ranks = command->json ? json_array() : NULL;
-
-	for (size_t i = 0; i < body->n_ranks; i++) {
-		const Ranktrace__ProfileRank *rank = body->ranks[i];
-
-		if (*rank->reason)
-			fprintf(stderr, "tracectl sample: rank %" PRId32 ": no Python frames: %s\n", rank->rank,
-				rank->reason);
-		if (command->json)
-			json_array_append_new(
-				ranks, json_pack("{s:i, s:o, s:I, s:I, s:I, s:I, s:o}", "rank", (int)rank->rank, "job",
-					       out_json_optional(rank->job), "pid", (json_int_t)rank->pid, "samples",
-					       (json_int_t)rank->samples, "refused", (json_int_t)rank->refused, "lost",
-					       (json_int_t)rank->lost, "reason", out_json_optional(rank->reason)));
-	}
+	for (size_t i = 0; i < body->n_ranks; i++)
+		if (*body->ranks[i]->reason)
+			fprintf(stderr, "tracectl sample: rank %" PRId32 ": no Python frames: %s\n", body->ranks[i]->rank,
+				body->ranks[i]->reason);
 	if (body->left_out)
 		fprintf(stderr, "tracectl sample: %" PRIu64 " ranks are more than one profile samples, and left out\n",
 			body->left_out);
 	if (command->json)
-		return out_json(json_pack("{s:I, s:i, s:o}", "profile", (json_int_t)body->profile, "frequency_hz",
-			(int)body->frequency_hz, "ranks", ranks));
+		return out_json(out_message(body));
 	printf("profile: %" PRIu64 "\n", body->profile);
 	return EXIT_DONE;
 }

@@ -33,13 +33,9 @@ static int set_parse_length(const char *text, uint64_t *ret_ns)
 
 static int set_print(const Ranktrace__SetBody *body)
 {
-	for (size_t i = 0; i < body->n_reports; i++) {
-		char *report = out_clean(body->reports[i]->report);
-
+	for (size_t i = 0; i < body->n_reports; i++)
 		if (!body->reports[i]->error)
-			puts(report);
-		free(report);
-	}
+			puts(body->reports[i]->report);
 	return EXIT_DONE;
 }
 
@@ -48,11 +44,10 @@ static int set_print_json(const Ranktrace__SetBody *body)
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < body->n_reports; i++) {
-		const Ranktrace__SetReport *item = body->reports[i];
+		json_t *one = out_message(body->reports[i]);
 
-		json_array_append_new(
-			all, json_pack("{s:o, s:b, s:b, s:o}", "level", out_json_text(item->level), "done",
-				     item->error == 0, "on", item->on, "report", out_json_text(item->report)));
+		json_object_set_new(one, "done", json_boolean(body->reports[i]->error == 0));
+		json_array_append_new(all, one);
 	}
 	return out_json(all);
 }

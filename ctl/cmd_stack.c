@@ -6,40 +6,26 @@
 
 /* JSON. */
 
-static json_t *stack_frame_json(const Ranktrace__StackFrame *f)
+/* Frames of threads are numbers of those of their process. */
+static json_t *stack_json(const Ranktrace__StackBody *body)
 {
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "kind", out_json_text(f->kind), "function",
-		out_json_optional(f->function), "file", out_json_optional(f->file), "line",
-		f->line ? json_integer(f->line) : json_null(), "address",
-		f->address ? out_json_u64(f->address) : json_null());
-}
+	json_t *all = out_message(body), *processes = json_object_get(all, "processes");
 
-static json_t *stack_thread_json(const Ranktrace__StackProcess *p, const Ranktrace__StackThread *t)
-{
-	json_t *frames = json_array();
+	for (size_t i = 0; i < body->n_processes; i++) {
+		const Ranktrace__StackProcess *p = body->processes[i];
+		json_t *threads = json_object_get(json_array_get(processes, i), "threads");
 
-	for (size_t i = 0; i < t->n_frames; i++)
-		if (t->frames[i] < p->n_frames)
-			json_array_append_new(frames, stack_frame_json(p->frames[t->frames[i]]));
-	return json_pack("{s:I, s:o, s:b, s:o, s:o, s:b, s:o, s:o, s:I, s:o}", "thread_id", (json_int_t)t->thread_id,
-		"name", out_json_text(t->name), "main", (int)t->main, "state", out_json_text(t->state), "wait",
-		out_json_optional(t->wait), "has_gil", (int)t->has_gil, "native_reason",
-		out_json_optional(t->native_reason), "python_reason", out_json_optional(t->python_reason), "omitted",
-		(json_int_t)t->omitted, "frames", frames);
-}
+		for (size_t j = 0; j < p->n_threads; j++) {
+			const Ranktrace__StackThread *t = p->threads[j];
+			json_t *frames = json_array();
 
-static json_t *stack_process_json(const Ranktrace__StackProcess *p)
-{
-	json_t *threads = json_array();
-
-	for (size_t i = 0; i < p->n_threads; i++)
-		json_array_append_new(threads, stack_thread_json(p, p->threads[i]));
-	return json_pack("{s:i, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:I}", "rank", (int)p->rank, "job",
-		out_json_optional(p->job), "pid", (json_int_t)p->pid, "role", out_json_text(p->role), "parent_pid",
-		p->parent_pid ? json_integer(p->parent_pid) : json_null(), "command", out_json_text(p->command),
-		"python", out_json_optional(p->python), "python_reason", out_json_optional(p->python_reason), "reason",
-		out_json_optional(p->reason), "took_ns", (json_int_t)p->took_ns, "threads", threads, "threads_left_out",
-		(json_int_t)p->threads_left_out);
+			for (size_t k = 0; k < t->n_frames; k++)
+				if (t->frames[k] < p->n_frames)
+					json_array_append_new(frames, out_message(p->frames[t->frames[k]]));
+			json_object_set_new(json_array_get(threads, j), "frames", frames);
+		}
+	}
+	return all;
 }
 
 /* The answer as what analyzers/base/stack.h compares. */
@@ -49,20 +35,8 @@ struct stack_view {
 	const Ranktrace__StackProcess **process; /* of each thread */
 	const Ranktrace__StackThread **message;
 	struct stack_frame *frame; /* of all */
-	size_t count;
-	char **clean; /* texts, for free() */
-	size_t cleans, frames;
+	size_t count, frames;
 };
-
-static const char *stack_clean(struct stack_view *view, const char *text)
-{
-	char *copy = out_clean(text);
-
-	for (char *p = copy; *p; p++)
-		*p = *p == '\n' ? ' ' : *p;
-	view->clean[view->cleans++] = copy;
-	return copy;
-}
 
 static void *stack_array(size_t count, size_t size)
 {
@@ -74,7 +48,7 @@ static void *stack_array(size_t count, size_t size)
 }
 
 static void stack_view_thread(struct stack_view *view, const Ranktrace__StackProcess *p, const Ranktrace__StackThread *t,
-	const struct stack_frame *known, const char *job)
+	const struct stack_frame *known)
 {
 	struct stack_thread *thread = &view->thread[view->count];
 	struct stack_frame *frame = &view->frame[view->frames];
@@ -85,10 +59,10 @@ static void stack_view_thread(struct stack_view *view, const Ranktrace__StackPro
 		.is_rank = strcmp(p->role, "rank") == 0,
 		.main = t->main,
 		.has_gil = t->has_gil,
-		.job = job,
-		.name = stack_clean(view, t->name),
-		.state = stack_clean(view, t->state),
-		.wait = stack_clean(view, t->wait),
+		.job = p->job,
+		.name = t->name,
+		.state = t->state,
+		.wait = t->wait,
 		.frame = frame};
 	for (size_t i = 0; i < t->n_frames; i++)
 		if (t->frames[i] < p->n_frames)
@@ -101,28 +75,25 @@ static void stack_view_thread(struct stack_view *view, const Ranktrace__StackPro
 static void stack_view_process(struct stack_view *view, const Ranktrace__StackProcess *p)
 {
 	struct stack_frame *known = stack_array(p->n_frames, sizeof(*known));
-	const char *job = stack_clean(view, p->job);
 
 	for (size_t i = 0; i < p->n_frames; i++) {
 		const Ranktrace__StackFrame *f = p->frames[i];
 
-		known[i] = (struct stack_frame){stack_clean(view, f->kind), stack_clean(view, f->function),
-			stack_clean(view, f->file), f->line, f->address};
+		known[i] = (struct stack_frame){f->kind, f->function, f->file, f->line, f->address};
 	}
 	for (size_t i = 0; i < p->n_threads; i++)
-		stack_view_thread(view, p, p->threads[i], known, job);
+		stack_view_thread(view, p, p->threads[i], known);
 	free(known);
 }
 
 static void stack_view_make(const Ranktrace__StackBody *body, struct stack_view *ret)
 {
-	size_t threads = 0, frames = 0, texts = 0;
+	size_t threads = 0, frames = 0;
 
 	for (size_t i = 0; i < body->n_processes; i++) {
 		const Ranktrace__StackProcess *p = body->processes[i];
 
 		threads += p->n_threads;
-		texts += 1 + 3 * p->n_frames + 3 * p->n_threads;
 		for (size_t j = 0; j < p->n_threads; j++)
 			frames += p->threads[j]->n_frames;
 	}
@@ -131,7 +102,6 @@ static void stack_view_make(const Ranktrace__StackBody *body, struct stack_view 
 		.process = stack_array(threads, sizeof(*ret->process)),
 		.message = stack_array(threads, sizeof(*ret->message)),
 		.frame = stack_array(frames, sizeof(*ret->frame)),
-		.clean = stack_array(texts, sizeof(*ret->clean)),
 	};
 	for (size_t i = 0; i < body->n_processes; i++)
 		stack_view_process(ret, body->processes[i]);
@@ -139,9 +109,6 @@ static void stack_view_make(const Ranktrace__StackBody *body, struct stack_view 
 
 static void stack_view_free(struct stack_view *view)
 {
-	for (size_t i = 0; i < view->cleans; i++)
-		free(view->clean[i]);
-	free(view->clean);
 	free(view->thread);
 	free(view->process);
 	free(view->message);
@@ -225,17 +192,15 @@ static void stack_print_reasons(const Ranktrace__StackBody *body)
 {
 	for (size_t i = 0; i < body->n_processes; i++) {
 		const Ranktrace__StackProcess *p = body->processes[i];
-		const char *what = *p->reason ? p->reason : p->python_reason;
-		char *text = out_clean(what), *role = out_clean(p->role);
+		const char *reason = *p->reason ? p->reason : p->python_reason;
+		bool is_rank = strcmp(p->role, "rank") == 0;
 
-		if (*text && (*p->reason || strcmp(role, "rank") == 0))
-			out_below(0, "rank %d, process %u%s: %s%s", p->rank, p->pid, strcmp(role, "rank") == 0 ? "" : " (a child)",
-				*p->reason ? "no stack: " : "no Python frames: ", text);
+		if (*reason && (*p->reason || is_rank))
+			out_below(0, "rank %d, process %u%s: %s%s", p->rank, p->pid, is_rank ? "" : " (a child)",
+				*p->reason ? "no stack: " : "no Python frames: ", reason);
 		if (p->threads_left_out)
 			out_below(0, "rank %d, process %u: %llu threads are left out", p->rank, p->pid,
 				(unsigned long long)p->threads_left_out);
-		free(text);
-		free(role);
 	}
 	if (body->left_out)
 		out_below(0, "%llu processes are left out: --rank chooses some", (unsigned long long)body->left_out);
@@ -300,16 +265,8 @@ int cmd_stack(const struct command *command)
 	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_STACK, RANKTRACE__RESPONSE__BODY_STACK,
 		&ranks, &response);
 
-	if (code == EXIT_DONE && command->json) {
-		json_t *processes = json_array();
-
-		for (size_t i = 0; i < response->stack->n_processes; i++)
-			json_array_append_new(processes, stack_process_json(response->stack->processes[i]));
-		code = out_json(json_pack("{s:o, s:I}", "processes", processes, "left_out",
-			(json_int_t)response->stack->left_out));
-	} else if (code == EXIT_DONE) {
-		code = stack_print(response->stack);
-	}
+	if (code == EXIT_DONE)
+		code = command->json ? out_json(stack_json(response->stack)) : stack_print(response->stack);
 	if (code == EXIT_DONE && stack_is_empty(response->stack))
 		code = EXIT_REFUSED;
 	client_free(response);

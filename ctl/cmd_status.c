@@ -4,13 +4,20 @@
 #include "ctl/levels.h"
 #include "ctl/out.h"
 
-static json_t *status_texts_json(size_t count, char *const *texts)
+static json_t *status_lag_json(const Ranktrace__Self *s)
 {
-	json_t *all = json_array();
+	if (!s->loop_lag_known)
+		return json_null();
+	return json_pack("{s:I, s:I}", "max_ns", (json_int_t)s->loop_lag_max_ns, "last_minute_ns", (json_int_t)s->loop_lag_minute_ns);
+}
 
-	for (size_t i = 0; i < count; i++)
-		json_array_append_new(all, out_json_text(texts[i]));
-	return all;
+static json_t *status_dumps_json(const Ranktrace__Dumps *d)
+{
+	json_t *levels = json_object();
+
+	for (size_t i = 0; i < d->n_levels; i++)
+		json_object_set_new(levels, d->levels[i]->level, out_message(d->levels[i]));
+	return levels;
 }
 
 /* Probes by level, of a collector that serves several. */
@@ -19,166 +26,26 @@ static json_t *status_level_probes_json(const Ranktrace__Collector *c)
 	json_t *all = json_object();
 
 	for (size_t i = 0; i < c->n_levels && i < c->n_level_probes && c->n_levels > 1; i++)
-		json_object_set_new(all, c->levels[i], out_json_u64(c->level_probes[i]));
+		json_object_set_new(all, c->levels[i], json_integer((json_int_t)c->level_probes[i]));
 	return all;
 }
 
-static json_t *status_operations_json(const Ranktrace__Operations *o)
-{
-	if (!o)
-		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rows", out_json_u64(o->rows), "groups",
-		out_json_u64(o->groups), "communicators", out_json_u64(o->communicators), "lost", out_json_u64(o->lost),
-		"not_waited", out_json_u64(o->not_waited), "late", out_json_u64(o->late), "impossible",
-		out_json_u64(o->impossible), "communicators_forgotten",
-		out_json_u64(o->forgotten), "allocations", out_json_u64(o->allocations), "allocations_live",
-		out_json_u64(o->allocations_live), "allocations_not_followed",
-		out_json_u64(o->allocations_not_followed));
-}
-
-static json_t *status_clocks_json(const Ranktrace__StatusBody *body)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < body->n_device_clocks; i++) {
-		const Ranktrace__DeviceClock *c = body->device_clocks[i];
-
-		json_array_append_new(all,
-			json_pack("{s:i, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:f, s:f, s:f, s:o, s:o, s:o, s:o}", "rank",
-				(int)c->rank, "pid", out_json_u64(c->pid), "job", out_json_text(c->job), "card",
-				out_json_optional(c->card), "device", c->device < 0 ? json_null() : json_integer(c->device),
-				"offset_ns", (json_int_t)c->offset_ns, "offset_min_ns",
-				c->offset_min_known ? json_integer(c->offset_min_ns) : json_null(), "offset_max_ns",
-				c->offset_max_known ? json_integer(c->offset_max_ns) : json_null(), "drift_ppm", c->drift_ppm,
-				"drift_min_ppm", c->drift_min_ppm, "drift_max_ppm", c->drift_max_ppm, "steps",
-				out_json_u64(c->steps), "drift_changes", out_json_u64(c->drift_changes), "bounds",
-				out_json_u64(c->bounds), "ago_ns", out_json_u64(c->ago_ns)));
-	}
-	return all;
-}
-
-static json_t *status_findings_json(const Ranktrace__Findings *f)
-{
-	if (!f)
-		return json_null();
-	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "enabled", (int)f->enabled, "suspected",
-		out_json_u64(f->suspected), "open", out_json_u64(f->open), "closed", out_json_u64(f->closed), "dropped",
-		out_json_u64(f->dropped), "frames", out_json_u64(f->frames), "ranks_left_out",
-		out_json_u64(f->ranks_left_out), "raises", out_json_u64(f->raises), "samples",
-		out_json_u64(f->samples));
-}
-
-static json_t *status_dumps_json(const Ranktrace__Dumps *d)
-{
-	json_t *levels;
-
-	if (!d)
-		return json_null();
-	levels = json_object();
-	for (size_t i = 0; i < d->n_levels; i++) {
-		const Ranktrace__DumpLevel *l = d->levels[i];
-
-		json_object_set_new(levels, l->level,
-			json_pack("{s:o, s:o, s:o, s:o}", "written_ns", out_json_u64(l->written_ns), "files",
-				out_json_u64(l->files), "rows", out_json_u64(l->rows), "bytes",
-				out_json_u64(l->bytes)));
-	}
-	return json_pack("{s:b, s:o, s:o, s:o, s:o, s:b, s:o, s:f, s:o}", "enabled", (int)d->enabled, "path",
-		out_json_text(d->path), "files", out_json_u64(d->files), "bytes", out_json_u64(d->bytes), "levels",
-		levels, "running", (int)d->running, "cpu_ns", out_json_u64(d->cpu_ns), "l0_minutes", d->l0_minutes,
-		"trouble", out_json_optional(d->trouble));
-}
-
-static json_t *status_collectors_json(const Ranktrace__StatusBody *body)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < body->n_collectors; i++) {
-		const Ranktrace__Collector *c = body->collectors[i];
-
-		json_array_append_new(
-			all, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "name",
-				     out_json_text(c->name), "summary", out_json_text(c->summary), "levels",
-				     status_texts_json(c->n_levels, c->levels), "probes_attached",
-				     out_json_u64(c->probes_attached), "level_probes", status_level_probes_json(c),
-				     "libraries", out_json_u64(c->libraries), "events", out_json_u64(c->events),
-				     "drops", out_json_u64(c->drops), "notes", status_texts_json(c->n_notes, c->notes),
-				     "notes_left_out", out_json_u64(c->notes_left_out)));
-	}
-	return all;
-}
-
-static json_t *status_store_drops_json(const Ranktrace__Store *s)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < s->n_drops; i++)
-		json_array_append_new(
-			all, json_pack("{s:o, s:o, s:o}", "table", out_json_text(s->drops[i]->table), "reason",
-				     out_json_text(s->drops[i]->reason), "rows", out_json_u64(s->drops[i]->rows)));
-	return all;
-}
-
-static json_t *status_store_json(const Ranktrace__Store *s)
-{
-	if (!s)
-		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "path", out_json_text(s->path),
-		"segments", out_json_u64(s->segments), "size_bytes", out_json_u64(s->size_bytes), "oldest_ns",
-		out_json_u64(s->oldest_ns), "newest_ns", out_json_u64(s->newest_ns), "rows", out_json_u64(s->rows),
-		"rows_dropped", out_json_u64(s->rows_dropped), "rows_pending", out_json_u64(s->rows_pending),
-		"segments_removed", out_json_u64(s->segments_removed), "segments_corrupt",
-		out_json_u64(s->segments_corrupt), "trouble", out_json_optional(s->trouble), "drops",
-		status_store_drops_json(s));
-}
-
-static json_t *status_lag_json(const Ranktrace__Self *s)
-{
-	if (!s->loop_lag_known)
-		return json_null();
-	return json_pack("{s:o, s:o}", "max_ns", out_json_u64(s->loop_lag_max_ns), "last_minute_ns",
-		out_json_u64(s->loop_lag_minute_ns));
-}
-
-static json_t *status_self_json(const Ranktrace__Self *s)
-{
-	if (!s)
-		return json_null();
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_user_ns", out_json_u64(s->cpu_user_ns),
-		"cpu_system_ns", out_json_u64(s->cpu_system_ns), "rss_bytes", out_json_u64(s->rss_bytes),
-		"rss_peak_bytes", out_json_u64(s->rss_peak_bytes), "ranks", out_json_u64(s->ranks), "children",
-		out_json_u64(s->children), "launchers", out_json_u64(s->launchers), "loop_lag", status_lag_json(s));
-}
-
-static json_t *status_limits_json(const Ranktrace__StatusBody *body)
-{
-	json_t *all = json_array();
-
-	for (size_t i = 0; i < body->n_limits; i++) {
-		const Ranktrace__Limit *l = body->limits[i];
-
-		json_array_append_new(all,
-			json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", out_json_text(l->name), "unit", out_json_text(l->unit), "used",
-				out_json_u64(l->used), "max", l->max ? out_json_u64(l->max) : json_null(), "exceeded",
-				out_json_u64(l->exceeded)));
-	}
-	return all;
-}
-
+/* Lists that are objects by name. */
 static json_t *status_json(const Ranktrace__StatusBody *body)
 {
-	json_t *features = json_object();
+	json_t *all = out_message(body), *features = json_object(), *collectors = json_object_get(all, "collectors");
 
 	for (size_t i = 0; i < body->n_features; i++)
 		json_object_set_new(features, body->features[i]->name, json_boolean(body->features[i]->present));
-	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "version",
-		out_json_text(body->version), "pid", out_json_u64(body->pid), "uptime_ns",
-		out_json_u64(body->uptime_ns), "host", out_json_text(body->host), "features", features, "levels",
-		level_json(body->n_levels, body->levels, NULL), "collectors", status_collectors_json(body),
-		"ring_drops", out_json_u64(body->ring_drops), "records_refused", out_json_u64(body->records_refused),
-		"store", status_store_json(body->store), "self", status_self_json(body->self), "operations",
-		status_operations_json(body->operations), "device_clocks", status_clocks_json(body), "findings", status_findings_json(body->findings), "dumps",
-		status_dumps_json(body->dumps), "limits", status_limits_json(body));
+	json_object_set_new(all, "features", features);
+	json_object_set_new(all, "levels", level_json(body->n_levels, body->levels, NULL));
+	for (size_t i = 0; i < body->n_collectors; i++)
+		json_object_set_new(json_array_get(collectors, i), "level_probes", status_level_probes_json(body->collectors[i]));
+	if (body->self)
+		json_object_set_new(json_object_get(all, "self"), "loop_lag", status_lag_json(body->self));
+	if (body->dumps)
+		json_object_set_new(json_object_get(all, "dumps"), "levels", status_dumps_json(body->dumps));
+	return all;
 }
 
 /* Parts of a line that grows. */
@@ -218,13 +85,10 @@ static void status_text_loss(FILE *f, const char *before, uint64_t count, const 
 	fprintf(f, "%s%s%s %s%s", before, out_start(colour), units_count(count, text), what, out_end(colour));
 }
 
-static void status_print_trouble(const char *text)
+static void status_print_trouble(const char *trouble)
 {
-	char *trouble = out_clean(text);
-
 	if (*trouble)
 		out_line("", "%strouble: %s%s", out_start(TERM_RED), trouble, out_end(TERM_RED));
-	free(trouble);
 }
 
 static const char *status_s(uint64_t count)
@@ -234,14 +98,12 @@ static const char *status_s(uint64_t count)
 
 static void status_print_head(const Ranktrace__StatusBody *body)
 {
-	char *version = out_clean(body->version), *host = out_clean(body->host), text[UNITS_BYTES];
+	char text[UNITS_BYTES];
 	struct status_text line;
 	FILE *f;
 
-	out_below(0, "ranktraced %s on %s, pid %u, up %s", version, host, body->pid,
+	out_below(0, "ranktraced %s on %s, pid %u, up %s", body->version, body->host, body->pid,
 		units_duration(body->uptime_ns, text));
-	free(version);
-	free(host);
 	f = status_text_open(&line);
 	for (size_t i = 0; i < body->n_features; i++)
 		fprintf(f, "%s%s%s", i ? "  " : "", body->features[i]->present ? "" : "no ", body->features[i]->name);
@@ -280,12 +142,11 @@ static void status_print_dumped(const Ranktrace__Dumps *d)
 static void status_print_dumps(const Ranktrace__StatusBody *body)
 {
 	const Ranktrace__Dumps *d = body->dumps;
-	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES], *path = out_clean(d->path);
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES];
 	struct status_text line;
 	FILE *f;
 
-	out_line("dumps", "%s", d->enabled ? path : "off: [dump] enabled is no");
-	free(path);
+	out_line("dumps", "%s", d->enabled ? d->path : "off: [dump] enabled is no");
 	f = status_text_open(&line);
 	fprintf(f, "%s in %s file%s; intervals: L0 %.3g min", units_size(d->bytes, a), units_count(d->files, b),
 		status_s(d->files), d->l0_minutes);
@@ -412,12 +273,11 @@ static void status_print_raised(const Ranktrace__StatusBody *body)
 
 static void status_print_store(const Ranktrace__Store *s)
 {
-	char a[UNITS_BYTES], b[UNITS_BYTES], *path = out_clean(s->path);
+	char a[UNITS_BYTES], b[UNITS_BYTES];
 	struct status_text line;
 	FILE *f;
 
-	out_line("store", "%s", path);
-	free(path);
+	out_line("store", "%s", s->path);
 	f = status_text_open(&line);
 	fprintf(f, "%s in %llu segment%s", units_size(s->size_bytes, a), (unsigned long long)s->segments,
 		status_s(s->segments));
@@ -428,13 +288,9 @@ static void status_print_store(const Ranktrace__Store *s)
 	fprintf(f, "%s rows written since start, %s waiting", units_count(s->rows, a), units_count(s->rows_pending, b));
 	status_text_loss(f, ", ", s->rows_dropped, "dropped");
 	status_text_line(&line, "");
-	for (size_t i = 0; i < s->n_drops; i++) {
-		char *table = out_clean(s->drops[i]->table), *reason = out_clean(s->drops[i]->reason);
-
-		out_line("", "- table %s: %s dropped (%s)", table, units_count(s->drops[i]->rows, a), reason);
-		free(table);
-		free(reason);
-	}
+	for (size_t i = 0; i < s->n_drops; i++)
+		out_line("", "- table %s: %s dropped (%s)", s->drops[i]->table, units_count(s->drops[i]->rows, a),
+			s->drops[i]->reason);
 	if (s->segments_removed || s->segments_corrupt) {
 		f = status_text_open(&line);
 		fprintf(f, "%s segments removed for size or age", units_count(s->segments_removed, a));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ctl/ops_stages.h"
+#include "analyzers/base/array.h"
 
 static bool ops_stages_is_wanted(const struct ranges *list, const Ranktrace__Rank *rank)
 {
@@ -50,9 +51,7 @@ static int ops_stages_by_length(const void *a, const void *b)
 {
 	const struct ops_stage *x = a, *y = b;
 
-	if (x->most_ns != y->most_ns)
-		return x->most_ns > y->most_ns ? -1 : 1;
-	return (x->first->rank > y->first->rank) - (x->first->rank < y->first->rank);
+	return ORDER(y->most_ns, x->most_ns) ?: ORDER(x->first->rank, y->first->rank);
 }
 
 size_t ops_stages_group(
@@ -132,10 +131,10 @@ json_t *ops_stages_json(const Ranktrace__RanksBody *body, const struct ranges *l
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(
-			all, json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "ranks", out_json_text(stage[i].list),
+			all, json_pack("{s:s, s:I, s:o, s:o, s:o, s:I, s:I}", "ranks", stage[i].list,
 				     "count", (json_int_t)stage[i].ranks, "job", out_json_optional(stage[i].first->job),
 				     "stage", out_json_optional(stage[i].first->stage), "state",
 				     out_json_optional(stage[i].first->state), "for_ns_min",
-				     out_json_u64(stage[i].least_ns), "for_ns_max", out_json_u64(stage[i].most_ns)));
+				     (json_int_t)stage[i].least_ns, "for_ns_max", (json_int_t)stage[i].most_ns));
 	return all;
 }

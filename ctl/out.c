@@ -1,38 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdarg.h>
 #include <time.h>
-#include "analyzers/base/text.h"
 #include "analyzers/base/clock.h"
 #include "ctl/out.h"
 
 #define OUT_LABEL_COLUMNS 10
 
-char *out_clean(const char *text)
-{
-	char *copy = strdup(text ? text : "");
-
-	if (!copy)
-		exit(fail(EXIT_REFUSED, "out of memory"));
-	return text_clean(copy);
-}
-
-json_t *out_json_text(const char *text)
-{
-	char *clean = out_clean(text);
-	json_t *json = json_string(clean);
-
-	free(clean);
-	return json;
-}
-
 json_t *out_json_optional(const char *text)
 {
-	return text && *text ? out_json_text(text) : json_null();
-}
-
-json_t *out_json_u64(uint64_t n)
-{
-	return json_integer((json_int_t)n);
+	return text && *text ? json_string(text) : json_null();
 }
 
 uint64_t out_now_ns(void)

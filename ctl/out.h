@@ -7,14 +7,14 @@
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
 #include "ctl/tracectl.h"
+#include "proto/control.pb-c.h"
 
-/* A printable copy for free(), of one line. Ends the program where there is no memory. Texts of the daemon's answers are so
- * already (client.h). */
-char *out_clean(const char *text);
-json_t *out_json_text(const char *text);
+/* A message of the daemon (its descriptor has a row in out_message.c), null for NULL. Its texts are printable (client.h). */
+json_t *out_message(const void *message);
+/* An array of them. */
+json_t *out_message_list(size_t count, void *const *message);
 /* Text, or null where it is empty. */
 json_t *out_json_optional(const char *text);
-json_t *out_json_u64(uint64_t n);
 
 /* " for 1.25 s"; "" where it has just begun */
 const char *out_for(uint64_t ns, char buffer[UNITS_BYTES]);

@@ -148,7 +148,6 @@ void align_comm(struct align *align, int number, const char *communicator, enum 
 {
 	struct align_process *process = align_living(align, number);
 
-	(void)member;
 	if (process && communicator && *communicator && (unsigned)kind < COMM_KIND_MAX)
 		align_names_comm(align, process, communicator, kind, members);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The slots of all ranks of a step to a frame. */
 #include "analyzers/align/align_internal.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/hash.h"
 
 #include <stdlib.h>
@@ -214,9 +215,7 @@ static int align_groups_by_start(const void *a, const void *b)
 {
 	const struct align_record *x = a, *y = b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return (x->seq > y->seq) - (x->seq < y->seq);
+	return ORDER(x->start_ns, y->start_ns) ?: ORDER(x->seq, y->seq);
 }
 
 static void add_records(struct align *align, const struct align_job *job, struct align_slot *slot, uint32_t rank)
@@ -613,7 +612,7 @@ static int align_out_compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 /* The reference's step stands for the job's: they differ little. */

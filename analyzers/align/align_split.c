@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/steps/steps.h"
 
 #define PARTS_MAX 2048	     /* 24 bytes each: 48 KiB a process */
@@ -77,11 +78,7 @@ static int align_split_compare(const void *a, const void *b)
 {
 	const struct align_part *x = a, *y = b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns > y->end_ns ? -1 : 1;
-	return (x->depth > y->depth) - (x->depth < y->depth);
+	return ORDER(x->start_ns, y->start_ns) ?: ORDER(y->end_ns, x->end_ns) ?: ORDER(x->depth, y->depth);
 }
 
 static void align_split_sort(struct align_part *part, uint32_t parts)

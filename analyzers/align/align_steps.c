@@ -7,6 +7,7 @@
  * Given up where the pattern no longer holds, and learnt anew: of more operations, if it had not held for long.
  */
 #include "analyzers/align/align_internal.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/hash.h"
 
 #include <stdlib.h>
@@ -292,7 +293,7 @@ static int align_evidence_compare(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 uint64_t align_process_median(const struct align_process *process)

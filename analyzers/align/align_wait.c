@@ -24,7 +24,6 @@ uint32_t align_wait_max(const struct align_job *job)
 
 void align_wait_begin(struct align *align, struct align_job *job, int64_t head)
 {
-	(void)align;
 	if (!job->begun || head > job->head)
 		job->head = head;
 	if (!job->begun)
@@ -106,7 +105,6 @@ bool align_wait_done(const struct align_job *job, const struct align_process *pr
 {
 	const struct align_slot *slot;
 
-	(void)job;
 	if (align_wait_lacks_step(process, frame))
 		return process->absent || process->hopeless;
 	slot = align_slot_find(process, frame - process->offset);

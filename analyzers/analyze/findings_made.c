@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings/online_publish.c).
+/* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows
+ * (daemon/findings/online_publish.c).
  */
 #include "analyzers/analyze/findings_rows.h"
 #include "analyzers/base/array.h"
+#include "analyzers/tool/tool_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -62,19 +64,9 @@ void findings_made_publish(void *arg, const struct finding *finding)
 	made->finding[at] = *finding;
 }
 
-static json_t *findings_made_text_or_null(const char *text)
+static json_t *findings_made_text(const char *text)
 {
 	return text[0] ? findings_row_text(text) : json_null();
-}
-
-static json_t *findings_made_number_or_null(double number)
-{
-	return isfinite(number) ? json_real(number) : json_null();
-}
-
-static json_t *count_or_null(uint64_t count)
-{
-	return count ? json_integer((json_int_t)count) : json_null();
 }
 
 static json_t *findings_made_evidence_of(const struct finding *f)
@@ -89,43 +81,26 @@ static json_t *findings_made_evidence_of(const struct finding *f)
 
 static json_t *findings_made_row_of(const struct finding *f)
 {
-	json_t *row = json_object();
-
-	json_object_set_new(row, "kind", json_string(finding_kind_word(f->kind)));
-	json_object_set_new(row, "cause", json_string(finding_cause_word(f->cause)));
-	json_object_set_new(row, "state", json_string(finding_state_word(f->state)));
-	json_object_set_new(row, "severity", json_string(finding_severity_word(f->severity)));
-	json_object_set_new(row, "confidence", findings_made_number_or_null(f->confidence));
-	json_object_set_new(row, "tier", json_string(finding_tier_word(f->tier)));
-	json_object_set_new(row, "job", findings_made_text_or_null(f->job));
-	json_object_set_new(row, "rank", f->rank < 0 ? json_null() : json_integer(f->rank));
-	json_object_set_new(row, "host", findings_made_text_or_null(f->host));
-	json_object_set_new(row, "card", findings_made_text_or_null(f->card));
-	json_object_set_new(row, "communicator", findings_made_text_or_null(f->communicator));
-	json_object_set_new(row, "since_step", count_or_null(f->since_step));
-	json_object_set_new(row, "until_step", count_or_null(f->until_ns ? f->until_step : 0));
-	json_object_set_new(row, "since_ns", count_or_null(f->since_ns));
-	json_object_set_new(row, "noticed_ns", count_or_null(f->noticed_ns));
-	json_object_set_new(row, "until_ns", count_or_null(f->until_ns));
-	json_object_set_new(row, "slowdown", f->slowdown > 0 ? findings_made_number_or_null(f->slowdown) : json_null());
-	json_object_set_new(row, "cost_card_hours", findings_made_number_or_null(f->cost_card_hours));
-	json_object_set_new(row, "activity", findings_made_text_or_null(activity_word(f->activity)));
-	json_object_set_new(row, "side", findings_made_text_or_null(finding_side_word(f->side)));
-	json_object_set_new(row, "others", findings_made_text_or_null(f->others));
-	json_object_set_new(row, "evidence", findings_made_evidence_of(f));
-	json_object_set_new(row, "sentence", findings_row_text(f->sentence));
-	json_object_set_new(row, "uid", f->uid_known ? json_integer(f->uid) : json_null());
-	json_object_set_new(row, "finding", json_integer((json_int_t)f->id));
-	return row;
+	return tool_object("kind", tool_text(finding_kind_word(f->kind)), "cause",
+		tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)), "severity",
+		tool_text(finding_severity_word(f->severity)), "confidence", tool_real(f->confidence), "tier",
+		tool_text(finding_tier_word(f->tier)), "job", findings_made_text(f->job), "rank", tool_known(f->rank),
+		"host", findings_made_text(f->host), "card", findings_made_text(f->card), "communicator",
+		findings_made_text(f->communicator), "since_step", tool_some(f->since_step), "until_step",
+		tool_some(f->until_ns ? f->until_step : 0), "since_ns", tool_some(f->since_ns), "noticed_ns",
+		tool_some(f->noticed_ns), "until_ns", tool_some(f->until_ns), "slowdown",
+		tool_real(f->slowdown > 0 ? f->slowdown : NAN), "cost_card_hours", tool_real(f->cost_card_hours),
+		"activity", findings_made_text(activity_word(f->activity)), "side",
+		findings_made_text(finding_side_word(f->side)), "others", findings_made_text(f->others), "evidence",
+		findings_made_evidence_of(f), "sentence", findings_row_text(f->sentence), "uid",
+		f->uid_known ? tool_count(f->uid) : json_null(), "finding", tool_count(f->id), NULL);
 }
 
 static int by_since(const void *a, const void *b)
 {
 	const struct finding *x = *(const struct finding *const *)a, *y = *(const struct finding *const *)b;
 
-	if (x->since_ns != y->since_ns)
-		return x->since_ns < y->since_ns ? -1 : 1;
-	return (x->id > y->id) - (x->id < y->id);
+	return ORDER(x->since_ns, y->since_ns) ?: ORDER(x->id, y->id);
 }
 
 static bool is_shown(const struct findings_filter *filter, const struct finding *f)

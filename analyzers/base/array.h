@@ -31,6 +31,9 @@ static inline bool array_reserve(void **items, size_t *capacity, size_t need, si
 	return true;
 }
 
+/* For comparisons of qsort(): below, equal or above 0; further keys follow behind "?:". */
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
 /*
  * The first index, of `count`, of which `before` is false; `count`: none. `index` names it in `before`, which holds for all
  * before the first one: array_first_not(i, list->count, list->item[i].key < key)

@@ -15,6 +15,7 @@
 #include "analyzers/analyze/analysis.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 
 #define SINCE "1d"
 #define DAY_NS 86400000000000ULL
@@ -106,8 +107,7 @@ static void cmd_analyze_show(const struct analyze *analyze, const json_t *rows, 
 
 	watched.chosen = analyze->filter.ranks.count > 0;
 	if (analyze->format == FORMAT_JSON) {
-		json_dumpf(rows, stdout, JSON_INDENT(2));
-		putchar('\n');
+		(void)tool_print(json_incref((json_t *)rows), JSON_INDENT(2));
 		findings_text_free(text);
 		return;
 	}

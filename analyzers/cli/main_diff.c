@@ -10,6 +10,7 @@
 
 #include "analyzers/base/text.h"
 #include "analyzers/cli/profile_run.h"
+#include "analyzers/tool/tool_json.h"
 
 static const char usage[] =
 	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
@@ -134,8 +135,6 @@ static void cmd_diff_show_line(const struct profile_diff *diff)
 
 static int cmd_diff_show(const struct run *run)
 {
-	json_t *object;
-
 	if (run->output)
 		return profile_run_write(&run->view, &flame_formats[0], run->output);
 	if (run->line) {
@@ -146,13 +145,7 @@ static int cmd_diff_show(const struct run *run)
 		flame_diff_table(&run->view, stdout);
 		return tool_written();
 	}
-	object = flame_diff_json(&run->view);
-	if (!object)
-		return tool_fail(1, "out of memory");
-	json_dumpf(object, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(object);
-	return tool_written();
+	return tool_print(flame_diff_json(&run->view), JSON_INDENT(2)) ?: tool_written();
 }
 
 int main(int argc, char **argv)

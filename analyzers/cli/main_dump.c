@@ -22,6 +22,7 @@
 
 #include "analyzers/dump/dump_run.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 
 #define SINCE "10m"
 #define FOLDER "ranktrace-dump"
@@ -87,12 +88,10 @@ static void cmd_dump_show(const struct dump *dump, const struct dump_result *res
 				info.rank, info.rows, info.bytes, info.path);
 	}
 	if (dump->json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
+		(void)tool_print(all, JSON_INDENT(2));
 	} else if (i == 0) {
 		printf("nothing to write: the store has no such rows of that time\n");
 	}
-	json_decref(all);
 	if (result->failed && !dump->json)
 		printf("%" PRIu64 " allocations failed, or have no address; sysTrace's files have no place for them\n",
 			result->failed);

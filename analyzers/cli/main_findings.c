@@ -14,6 +14,7 @@
 #include "analyzers/analyze/findings_stacks.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 
 #define FOLLOW_MS 1000
 #define SINCE "1d"
@@ -82,8 +83,7 @@ static void cmd_findings_show_row(const struct findings *findings, json_t *row)
 	if (findings->format == FORMAT_CSV) {
 		findings_csv_row(stdout, row);
 	} else if (findings->format == FORMAT_JSON) {
-		json_dumpf(row, stdout, JSON_COMPACT);
-		putchar('\n');
+		(void)tool_print(json_incref(row), JSON_COMPACT);
 	} else {
 		findings_text_add(findings->text, row, tool_now_ns());
 	}
@@ -145,8 +145,7 @@ static int cmd_findings_show_once(struct findings *findings, struct reader *read
 		return status;
 	}
 	if (findings->format == FORMAT_JSON) {
-		json_dumpf(rows, stdout, JSON_INDENT(2));
-		putchar('\n');
+		(void)tool_print(json_incref(rows), JSON_INDENT(2));
 	} else {
 		if (findings->format == FORMAT_CSV)
 			findings_csv_header(stdout);

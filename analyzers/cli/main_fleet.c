@@ -19,6 +19,7 @@
 #include "analyzers/base/units.h"
 #include "analyzers/fleet/fleet_store.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 
 #define CMD_FLEET_SINCE "1h"
 #define CMD_FLEET_SINCE_LEAST_S 120	     /* the last minute, and as much before */
@@ -233,7 +234,7 @@ static json_t *cmd_fleet_json_verdict(const struct fleet *fleet, const struct fl
 static int cmd_fleet_json(const struct cmd_fleet_result *result, bool compact)
 {
 	const struct fleet *fleet = &result->fleet;
-	json_t *jobs = json_array(), *verdicts = json_array(), *findings = json_array(), *root;
+	json_t *jobs = json_array(), *verdicts = json_array(), *findings = json_array();
 
 	for (uint32_t job = 0; job < fleet->jobs; job++) {
 		json_array_append_new(jobs, json_pack("{s:s, s:i, s:i, s:o, s:o, s:f}", "job", fleet->job[job].name, "ranks",
@@ -252,13 +253,7 @@ static int cmd_fleet_json(const struct cmd_fleet_result *result, bool compact)
 							cmd_fleet_number(finding->age_seconds), "lost_card_seconds",
 							cmd_fleet_number(finding->lost_card_seconds), "sentence", finding->sentence));
 	}
-	root = json_pack("{s:o, s:o, s:o}", "jobs", jobs, "fleet", verdicts, "findings", findings);
-	if (!root)
-		return tool_fail(1, "out of memory");
-	json_dumpf(root, stdout, compact ? JSON_COMPACT : JSON_INDENT(2));
-	putchar('\n');
-	json_decref(root);
-	return 0;
+	return tool_print(tool_object("jobs", jobs, "fleet", verdicts, "findings", findings, NULL), compact ? JSON_COMPACT : JSON_INDENT(2));
 }
 
 /* 0, or the exit code after a sentence. */

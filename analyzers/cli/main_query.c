@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 
 #define SQL_BYTES_MAX (1UL << 20)
 
@@ -62,10 +62,7 @@ static int cmd_query_print_tables_json(void)
 		json_array_append_new(all, json_pack("{s:s, s:s, s:o}", "name", table->name, "description",
 						   table->description, "columns", columns));
 	}
-	json_dumpf(all, stdout, JSON_INDENT(2));
-	putchar('\n');
-	json_decref(all);
-	return tool_written();
+	return tool_print(all, JSON_INDENT(2)) ?: tool_written();
 }
 
 static int cmd_query_print_tables(bool json)

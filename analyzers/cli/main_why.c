@@ -20,6 +20,7 @@
 #include "analyzers/steps/stage_names.h"
 #include "analyzers/store/reader.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_json.h"
 #include "analyzers/why/why.h"
 
 #define SINCE "1m"
@@ -451,12 +452,6 @@ static void cmd_why_text_print(FILE *f, const struct cmd_why *cmd, const struct 
 	cmd_why_text_levels(f, result);
 }
 
-/* Null where unknown. */
-static json_t *cmd_why_text_number(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *cmd_why_text_json_parts(const struct why_result *result)
 {
 	json_t *parts = json_array();
@@ -468,7 +463,7 @@ static json_t *cmd_why_text_json_parts(const struct why_result *result)
 			parts, json_pack("{s:s, s:s, s:f, s:f, s:f, s:o}", "activity", activity_word(part->activity),
 				       "what", why_kind_word(part->kind), "chosen_ns", part->chosen_ns, "usual_ns",
 				       part->usual_ns, "excess_ns", part->excess_ns, "peers_ns",
-				       cmd_why_text_number(part->peers_ns)));
+				       tool_real(part->peers_ns)));
 	}
 	return parts;
 }
@@ -496,23 +491,17 @@ static json_t *cmd_why_text_json_files(const struct cmd_why *cmd)
 	return files;
 }
 
-static int cmd_why_text_json(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
+static json_t *cmd_why_text_json(const struct cmd_why *cmd, const struct why_result *result)
 {
-	json_t *object = json_pack(
-		"{s:i, s:s, s:s, s:s, s:b, s:I, s:I, s:I, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "rank",
-		(int)result->who.rank, "host", result->who.host, "card", result->who.card, "tier",
-		finding_tier_word(result->tier), "thread_known", (int)result->thread_known, "steps",
-		(json_int_t)result->chosen, "usual_steps", (json_int_t)result->usual, "peers",
-		(json_int_t)result->peers, "chosen_ns", result->chosen_ns, "usual_ns", result->usual_ns, "peers_ns",
-		cmd_why_text_number(result->peers_ns), "excess_ns", result->chosen_ns - result->usual_ns, "residual_ns",
-		result->residual_ns, "major_faults", cmd_why_text_number(result->major_faults), "major_faults_usual",
-		cmd_why_text_number(result->major_faults_usual), "parts", cmd_why_text_json_parts(result),
-		"cpu_taken_by", cmd_why_text_json_others(result), "slow_files", cmd_why_text_json_files(cmd));
-	int r = object ? json_dumpf(object, f, JSON_INDENT(2)) : -1;
-
-	json_decref(object);
-	fputc('\n', f);
-	return r < 0 ? -ENOMEM : 0;
+	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
+		json_string(result->who.card), "tier", tool_text(finding_tier_word(result->tier)), "thread_known",
+		json_boolean(result->thread_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
+		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
+		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
+		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",
+		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "parts",
+		cmd_why_text_json_parts(result), "cpu_taken_by", cmd_why_text_json_others(result), "slow_files",
+		cmd_why_text_json_files(cmd), NULL);
 }
 
 static int cmd_why_explain(struct cmd_why *cmd, struct reader *reader)
@@ -542,7 +531,7 @@ static int cmd_why_explain(struct cmd_why *cmd, struct reader *reader)
 	if (r)
 		return r;
 	if (cmd->json)
-		return cmd_why_text_json(stdout, cmd, &result) < 0 ? tool_fail(1, "out of memory") : tool_written();
+		return tool_print(cmd_why_text_json(cmd, &result), JSON_INDENT(2)) ?: tool_written();
 	cmd_why_text_print(stdout, cmd, &result);
 	return tool_written();
 }

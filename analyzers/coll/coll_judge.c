@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/coll/coll_judge.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 #include "analyzers/coll/coll.h"
 #include "analyzers/coll/coll_bytes.h"
@@ -44,7 +45,7 @@ static int coll_judge_by_rank(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
-	return (x > y) - (x < y);
+	return ORDER(x, y);
 }
 
 static void coll_judge_add_ranks(struct text *text, int32_t *rank, size_t ranks)
@@ -392,7 +393,6 @@ static bool has_called(const struct coll_judged *member, uint64_t seq)
 
 static bool does_differ(const struct coll_judged *member, uint64_t seq)
 {
-	(void)seq;
 	return member->differs;
 }
 

@@ -137,7 +137,6 @@ static size_t stage_head(const struct dump_rank *rank, uint8_t *ret)
 
 static size_t op_head(const struct dump_rank *rank, uint8_t *ret)
 {
-	(void)rank;
 	memcpy(ret, dump_csv_header, strlen(dump_csv_header));
 	return strlen(dump_csv_header);
 }

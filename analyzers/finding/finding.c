@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words of findings, and their evidence. See finding.h; finding_sentence.c writes the sentence. */
 #include "analyzers/finding/finding.h"
+#include "analyzers/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,7 +150,7 @@ static int finding_compare_ranks(const void *a, const void *b)
 {
 	int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
 
-	return (x > y) - (x < y);
+	return ORDER(x, y);
 }
 
 void finding_ranks(int32_t *rank, size_t ranks, char *ret, size_t size)

@@ -180,7 +180,6 @@ static struct fleet_rank *fleet_read_rank(struct fleet_reading *reading, const j
 /* The newest evaluation of the rules that is complete: while the next one runs, some of its series are new and some are not. */
 static int fleet_on_time(struct fleet_reading *reading, const json_t *labels, double value)
 {
-	(void)labels;
 	reading->time_s = value > 0 && value < FLEET_TIME_MAX_S ? value : 0;
 	return 0;
 }
@@ -190,7 +189,6 @@ static int fleet_on_node(struct fleet_reading *reading, const json_t *labels, do
 	int node = fleet_node_of(reading, fleet_label(labels, "instance"), true);
 	const char *name = fleet_label(labels, "node");
 
-	(void)value;
 	if (node >= 0 && *name) {
 		snprintf(reading->fleet->node[node].name, sizeof(reading->fleet->node[node].name), "%s", name);
 		text_clean(reading->fleet->node[node].name);
@@ -205,7 +203,6 @@ static int fleet_on_rank(struct fleet_reading *reading, const json_t *labels, do
 	int r = fleet_read_who(reading, labels, true, &rank);
 	uint32_t *slot;
 
-	(void)value;
 	if (r < 0)
 		return r == -EINVAL ? 0 : r;
 	slot = fleet_rank_slot(reading, &rank);
@@ -326,7 +323,6 @@ static int fleet_on_finding(struct fleet_reading *reading, const json_t *labels,
 	int node = fleet_node_of(reading, fleet_label(labels, "instance"), true);
 	struct fleet_finding *finding;
 
-	(void)value;
 	if (node < 0 || fleet->findings >= FLEET_FINDINGS_MAX)
 		return node < 0 ? node : 0;
 	if (!array_reserve((void **)&fleet->finding, &fleet->findings_size, fleet->findings + 1, sizeof(*finding), FLEET_FINDINGS_MAX))
@@ -468,11 +464,7 @@ static int fleet_compare_ranks(const void *a, const void *b)
 {
 	const struct fleet_rank *left = a, *right = b;
 
-	if (left->job != right->job)
-		return left->job < right->job ? -1 : 1;
-	if (left->node != right->node)
-		return left->node < right->node ? -1 : 1;
-	return (left->rank > right->rank) - (left->rank < right->rank);
+	return ORDER(left->job, right->job) ?: ORDER(left->node, right->node) ?: ORDER(left->rank, right->rank);
 }
 
 static int fleet_compare_operations(const void *a, const void *b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See clocks.h. */
 #include "analyzers/offline/clocks.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/base/hash.h"
 #include "analyzers/offline/store_rows.h"
@@ -53,9 +54,7 @@ static int clocks_by_hash(const void *a, const void *b)
 {
 	const struct clock_mark *x = a, *y = b;
 
-	if (x->hash != y->hash)
-		return x->hash < y->hash ? -1 : 1;
-	return (x->end_ns > y->end_ns) - (x->end_ns < y->end_ns);
+	return ORDER(x->hash, y->hash) ?: ORDER(x->end_ns, y->end_ns);
 }
 
 /* Ranks of a node end a step at about the same time: the earliest counts. One that lies farther is of another run of its
@@ -134,7 +133,7 @@ static int clocks_by_instance(const void *a, const void *b)
 {
 	const struct owner *x = a, *y = b;
 
-	return (x->instance > y->instance) - (x->instance < y->instance);
+	return ORDER(x->instance, y->instance);
 }
 
 static void clocks_on_step(struct sampling *sampling, struct reader_scan *scan)
@@ -235,11 +234,7 @@ static int clocks_by_rank(const void *a, const void *b)
 {
 	const struct owner *x = a, *y = b;
 
-	if (x->job != y->job)
-		return x->job < y->job ? -1 : 1;
-	if (x->rank != y->rank)
-		return x->rank < y->rank ? -1 : 1;
-	return (x->store > y->store) - (x->store < y->store);
+	return ORDER(x->job, y->job) ?: ORDER(x->rank, y->rank) ?: ORDER(x->store, y->store);
 }
 
 static void clocks_drop_job(struct sample *samples, size_t count, uint64_t job)
@@ -290,7 +285,7 @@ static int clocks_by_value(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 static size_t clocks_ends(const struct sample *sample, size_t first)

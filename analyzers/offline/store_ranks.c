@@ -126,9 +126,7 @@ static int store_ranks_by_time(const void *a, const void *b)
 {
 	const struct moment *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
+	return ORDER(x->time_ns, y->time_ns) ?: ORDER(x->index, y->index);
 }
 
 static bool store_ranks_is_wanted(const struct store_ranks *ranks, const struct store_rank *rank)

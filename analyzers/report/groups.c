@@ -113,11 +113,8 @@ static int group_by_cost(const void *a, const void *b)
 {
 	const struct report_finding *x = a, *y = b;
 
-	if (x->cost_card_hours != y->cost_card_hours)
-		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
-	if (x->is.severity != y->is.severity)
-		return x->is.severity > y->is.severity ? -1 : 1;
-	return (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
+	return ORDER(y->cost_card_hours, x->cost_card_hours) ?: ORDER(y->is.severity, x->is.severity) ?:
+	       ORDER(x->is.since_ns, y->is.since_ns);
 }
 
 /* Findings in the order of the groups; each group's costliest first. */

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "analyzers/report/judge.h"
+#include "analyzers/base/array.h"
 #include "analyzers/report/splits.h"
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
@@ -87,7 +88,7 @@ static int heat_by_value(const void *a, const void *b)
 {
 	const struct heat_value *x = a, *y = b;
 
-	return (x->value > y->value) - (x->value < y->value);
+	return ORDER(x->value, y->value);
 }
 
 /* Median of n sorted values without the one at place out; n > 1. */
@@ -311,16 +312,14 @@ static int heat_by_worst(const void *a, const void *b)
 {
 	const struct report_heat_row *x = a, *y = b;
 
-	if (x->worst != y->worst)
-		return x->worst > y->worst ? -1 : 1;
-	return (x->rank > y->rank) - (x->rank < y->rank);
+	return ORDER(y->worst, x->worst) ?: ORDER(x->rank, y->rank);
 }
 
 static int heat_by_rank(const void *a, const void *b)
 {
 	const struct report_heat_row *x = a, *y = b;
 
-	return (x->rank > y->rank) - (x->rank < y->rank);
+	return ORDER(x->rank, y->rank);
 }
 
 /* Keeps the rows that are shown: chosen ranks, and of many the worst. */

@@ -37,87 +37,78 @@ void html_text(FILE *out, const char *text)
 		}
 }
 
-void html_format(FILE *out, const char *format, ...)
+void html_put(FILE *out, const char *format, ...)
 {
-	char text[2 * WORDS_BYTES];
+	char conversion[16], text[2 * WORDS_BYTES];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	for (size_t n; *format; format += n) {
+		n = strcspn(format, "%");
+		fwrite(format, 1, n, out);
+		format += n;
+		n = *format ? 1 + strcspn(format + 1, "%csdufgx") + 1 : 0;
+		snprintf(conversion, sizeof(conversion), "%.*s", (int)n, format);
+		text[0] = 0;
+		if (n && format[n - 1] == '%')
+			snprintf(text, sizeof(text), "%%");
+		else if (n && format[n - 1] == 's')
+			snprintf(text, sizeof(text), conversion, va_arg(args, const char *));
+		else if (n && strchr("fg", format[n - 1]))
+			snprintf(text, sizeof(text), conversion, va_arg(args, double));
+		else if (n && strpbrk(conversion, "lz"))
+			snprintf(text, sizeof(text), conversion, va_arg(args, unsigned long));
+		else if (n)
+			snprintf(text, sizeof(text), conversion, va_arg(args, unsigned));
+		html_text(out, text);
+	}
 	va_end(args);
-	html_text(out, text);
 }
 
 static void report_html_begin(FILE *out, const struct report *report)
 {
-	char since[WORDS_BYTES], until[WORDS_BYTES], zone[WORDS_BYTES];
-
-	words_when(report->since_ns, since);
-	words_when(report->until_ns, until);
 	/* The policy forbids loading anything. */
-	fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-	      "content=\"width=device-width, "
-	      "initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\"><meta "
-	      "http-equiv=\"Content-Security-Policy\" "
-	      "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n<title>",
-		out);
-	html_text(out, report->headline.answer);
-	fputs("</title>\n", out);
+	html_put(out,
+		"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+		"content=\"width=device-width, initial-scale=1\"><meta name=\"referrer\" content=\"no-referrer\"><meta "
+		"http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+		"<title>%s</title>\n",
+		report->headline.answer);
 	html_style(out);
-	fputs("</head><body>\n<svg width=\"0\" height=\"0\" style=\"position:absolute\" "
-	      "aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"8\" "
-	      "height=\"8\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\" "
-	      "style=\"stroke:var(--hatch);stroke-width:1;fill:none\"/></pattern>"
-	      "</defs></svg>\n<div class=\"top\"><b>Slow cards</b><span>",
-		out);
-	html_format(out, "%s to %s %s", since, until, words_zone(report->until_ns, zone));
-	fputs("</span>", out);
-	if (report->chosen.count) {
-		fputs("<span>", out);
-		html_text(out, words_chosen(report, since));
-		fputs("</span>", out);
-	}
-	if (report->only_job) {
-		fputs("<span>", out);
-		html_format(out, "job %.200s only", report->only_job);
-		fputs("</span>", out);
-	}
+	html_put(out,
+		"</head><body>\n<svg width=\"0\" height=\"0\" style=\"position:absolute\" aria-hidden=\"true\"><defs>"
+		"<pattern id=\"hatch\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><path d=\"M0 8L8 0\" "
+		"style=\"stroke:var(--hatch);stroke-width:1;fill:none\"/></pattern></defs></svg>\n<div class=\"top\">"
+		"<b>Slow cards</b><span>%s to %s %s</span>",
+		words_when(report->since_ns, HTML_WORD), words_when(report->until_ns, HTML_WORD),
+		words_zone(report->until_ns, HTML_WORD));
+	if (report->chosen.count)
+		html_put(out, "<span>%s</span>", words_chosen(report, HTML_WORD));
+	if (report->only_job)
+		html_put(out, "<span>job %.200s only</span>", report->only_job);
+	html_put(out, "<span>%s on %s</span></div>\n", words_many(report->cards_here, "card", "cards", HTML_WORD),
+		words_many(report->nodes_here, "node", "nodes", HTML_WORD));
 }
 
-static void put_counts(FILE *out, const struct report *report)
-{
-	char a[WORDS_BYTES], b[WORDS_BYTES];
-
-	fputs("<span>", out);
-	html_format(out, "%s on %s", words_many(report->cards_here, "card", "cards", a),
-		words_many(report->nodes_here, "node", "nodes", b));
-	fputs("</span></div>\n", out);
-}
 
 static void fact(FILE *out, const char *name, const char *text)
 {
-	fprintf(out, "<div><dt>%s</dt><dd>", name);
-	html_text(out, text);
-	fputs("</dd></div>", out);
+	html_put(out, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
 }
 
 static void put_totals(FILE *out, const struct report *report)
 {
-	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
-
-	fputs("<p class=\"small\">", out);
-	html_format(out, "Total: %s of %s card-hours lost (%s) in %s", words_hours(report->cost_card_hours, a),
-		words_hours(report->card_hours, b),
-		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c),
-		words_many(report->findings - report->remarks, "episode", "episodes", (char[WORDS_BYTES]){0}));
+	html_put(out, "<p class=\"small\">Total: %s of %s card-hours lost (%s) in %s", words_hours(report->cost_card_hours, HTML_WORD),
+		words_hours(report->card_hours, HTML_WORD),
+		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, HTML_WORD),
+		words_many(report->findings - report->remarks, "episode", "episodes", HTML_WORD));
 	if (report->groups - report->groups_remarks < report->findings - report->remarks)
-		html_format(out, " of %s",
-			words_many(report->groups - report->groups_remarks, "finding", "findings", (char[WORDS_BYTES]){0}));
-	html_text(out, words_totals(report, a));
-	html_format(out, "; %s slow", words_many(report->cards_slow, "card was", "cards were", a));
+		html_put(out, " of %s", words_many(report->groups - report->groups_remarks, "finding", "findings", HTML_WORD));
+	html_put(out, "%s; %s slow", words_totals(report, HTML_WORD),
+		words_many(report->cards_slow, "card was", "cards were", HTML_WORD));
 	if (report->unseen_slots && report->alive_slots)
-		html_format(out, "; not watched: %s of the cards' time",
-			words_percent((double)report->unseen_slots / (double)report->alive_slots, a));
+		html_put(out, "; not watched: %s of the cards&#39; time",
+			words_percent((double)report->unseen_slots / (double)report->alive_slots, HTML_WORD));
 	fputs(".</p>", out);
 }
 
@@ -133,14 +124,11 @@ static void report_html_headline(FILE *out, const struct report *report)
 	};
 	const struct report_headline *headline = &report->headline;
 
-	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span><h1>", checks[headline->verdict].class,
+	fprintf(out, "<header class=\"head %s\"><span class=\"badge\">%s</span>", checks[headline->verdict].class,
 		checks[headline->verdict].badge);
-	html_text(out, headline->title);
-	fputs("</h1>", out);
+	html_put(out, "<h1>%s</h1>", headline->title);
 	if (headline->finding == REPORT_NONE) {
-		fputs("<p>", out);
-		html_text(out, headline->why[0] ? headline->why : headline->line);
-		fputs("</p>", out);
+		html_put(out, "<p>%s</p>", headline->why[0] ? headline->why : headline->line);
 	} else {
 		fputs("<dl class=\"facts\">", out);
 		fact(out, "since", headline->since);
@@ -157,7 +145,6 @@ static void report_html_headline(FILE *out, const struct report *report)
 static void charts(FILE *out, const struct report *report)
 {
 	bool drawn[REPORT_JOBS_MAX] = {false};
-	char text[WORDS_BYTES];
 	size_t n = 0;
 
 	for (; n < JOB_CHARTS; n++) {
@@ -172,11 +159,8 @@ static void charts(FILE *out, const struct report *report)
 			break;
 		drawn[best] = true;
 		fputs(n ? "" : "<section class=\"box wide\"><h2>Step time</h2>\n", out);
-		fputs("<p class=\"small\"><b>", out);
-		html_text(out, words_job(&report->job[best]));
-		fputs("</b> <span class=\"mute\">", out);
-		html_format(out, "median %s", words_value(report->job[best].median_ns, "ns", text));
-		fputs("</span></p>", out);
+		html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">median %s</span></p>", words_job(&report->job[best]),
+			words_value(report->job[best].median_ns, "ns", HTML_WORD));
 		html_job_chart(out, report, best);
 	}
 	if (n)
@@ -200,9 +184,7 @@ static void put_line(void *arg, const char *text)
 		fputs("<section class=\"box\"><h2>Not watched</h2><ul>\n", lines->out);
 	if (lines->count++ >= LINES_MAX)
 		return;
-	fputs("<li>", lines->out);
-	html_text(lines->out, text);
-	fputs("</li>\n", lines->out);
+	html_put(lines->out, "<li>%s</li>\n", text);
 }
 
 static void report_html_unwatched(FILE *out, const struct report *report)
@@ -215,10 +197,8 @@ static void report_html_unwatched(FILE *out, const struct report *report)
 	if (lines.count)
 		fputs("</ul></section>\n", out);
 	else if (report->headline.verdict != REPORT_UNSEEN)
-		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched "
-		      "all "
-		      "the time.</p>"
-		      "</section>\n",
+		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched all the "
+		      "time.</p></section>\n",
 			out);
 }
 
@@ -226,19 +206,17 @@ static void footer(FILE *out, const struct report *report)
 {
 	char text[WORDS_BYTES];
 
-	fputs("<footer>", out);
-	html_format(out, "Made by ranktrace " RANKTRACE_VERSION " at %s.", words_stamp(report->now_ns, text));
-	fputs(" A card-hour is one hour of one card, lost to slow work or waiting; the cost of a slow card includes "
-	      "all "
-	      "cards of its job.",
-		out);
+	html_put(out,
+		"<footer>Made by ranktrace " RANKTRACE_VERSION " at %s. A card-hour is one hour of one card, lost to slow work or "
+		"waiting; the cost of a slow card includes all cards of its job.",
+		words_stamp(report->now_ns, text));
 	if (report->compared)
-		html_format(out, " Ranks of multi-node jobs were compared across %s.",
+		html_put(out, " Ranks of multi-node jobs were compared across %s.",
 			words_many(report->compared, "node", "nodes", text));
 	if (words_explained(report, text)[0])
-		html_format(out, " %s.", text);
+		html_put(out, " %s.", text);
 	if (report->suspected)
-		html_format(out, " %s not confirmed and are not shown.",
+		html_put(out, " %s not confirmed and are not shown.",
 			words_many(report->suspected, "suspicion was", "suspicions were", text));
 	fputs("</footer>\n</body></html>\n", out);
 }
@@ -246,7 +224,6 @@ static void footer(FILE *out, const struct report *report)
 void render_html(FILE *out, const struct report *report)
 {
 	report_html_begin(out, report);
-	put_counts(out, report);
 	report_html_headline(out, report);
 	fputs("<main class=\"grid\">\n", out);
 	html_heat(out, report);

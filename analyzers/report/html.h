@@ -6,11 +6,14 @@
 #include <stdio.h>
 
 #include "analyzers/report/report.h"
+#include "analyzers/report/words.h"
 
 /* Escaped for text and for attributes in quotes. */
 void html_text(FILE *out, const char *text);
-/* printf, escaped as a whole. */
-void html_format(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* printf: the format is markup, each value is escaped. Of the modifiers, l, ll and z. */
+void html_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* For the text of one value in a call. */
+#define HTML_WORD ((char[WORDS_BYTES]){0})
 
 void html_style(FILE *out);
 /* Step time of a job over the period, with its findings below. */
@@ -23,9 +26,8 @@ void html_map(FILE *out, const struct report *report);
 void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns);
 /* Slow-down by rank and time, a map a job. */
 void html_heat(FILE *out, const struct report *report);
-/* Table cells. Narrow screens show the unit behind the number instead of headers. */
-void html_cell(FILE *out, const char *class, const char *text);
-void html_counted(FILE *out, const char *class, const char *unit, const char *text);
+/* A table's cell of a number: narrow screens show the unit behind it instead of headers. */
+#define HTML_COUNTED "<td class=\"n\" data-u=\"%s\">%s</td>"
 /* Tables; html_evidence() shows each group of findings in detail. */
 void html_findings(FILE *out, const struct report *report);
 void html_evidence(FILE *out, const struct report *report);

@@ -80,22 +80,20 @@ static uint64_t report_html_chart_tick(uint64_t since_ns, uint64_t until_ns, uin
 void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns)
 {
 	uint64_t step_ns, at_ns = report_html_chart_tick(since_ns, until_ns, &step_ns);
-	char text[WORDS_BYTES];
 
 	fputs("<div class=\"xs\">", out);
 	for (unsigned i = 0; at_ns <= until_ns; at_ns += step_ns, i++) {
 		double at = 100.0 * (double)(at_ns - since_ns) / (double)(until_ns - since_ns);
 
 		/* Narrow screens show every second one, narrow charts on them every fourth. */
-		fprintf(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">",
+		html_put(out, "<span class=\"%s%s\" style=\"left:%.2f%%\">%s</span>",
 			i % 2	? "odd"
 			: i % 4 ? "two"
 				: "",
-			at > 97 ? " l" : "", at);
-		/* Midnight is a day's name. */
-		html_text(out, step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, text)
-											     : words_clock(at_ns, step_ns, text));
-		fputs("</span>", out);
+			at > 97 ? " l" : "", at,
+			/* Midnight is a day's name. */
+			step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, HTML_WORD)
+										      : words_clock(at_ns, step_ns, HTML_WORD));
 	}
 	fputs("</div>", out);
 }
@@ -118,20 +116,15 @@ static void report_html_chart_grid(FILE *out, const struct axis *axis)
 
 static void report_html_chart_begin(FILE *out, const struct axis *axis, const char *class)
 {
-	char text[WORDS_BYTES];
-
-	fprintf(out, "<div class=\"chart %s\"><div class=\"ys\">", class);
-	fputs("<span class=\"t\" style=\"top:0\">", out);
-	html_text(out, words_value(axis->top, axis->unit, text));
-	fputs("</span><span style=\"top:50%\">", out);
-	html_text(out, words_value((axis->top + axis->bottom) / 2, axis->unit, text));
-	fputs("</span><span class=\"b\" style=\"top:100%\">", out);
-	html_text(out, axis->bottom > 0 ? words_value(axis->bottom, axis->unit, text) : "0");
-	fprintf(out,
-		"</span></div><div class=\"plot\"><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" "
-		"aria-hidden=\"true\">"
+	html_put(out,
+		"<div class=\"chart %s\"><div class=\"ys\"><span class=\"t\" style=\"top:0\">%s</span><span "
+		"style=\"top:50%%\">%s</span><span class=\"b\" style=\"top:100%%\">%s</span></div><div class=\"plot\">"
+		"<svg viewBox=\"0 0 %d %d\" preserveAspectRatio=\"none\" aria-hidden=\"true\">"
 		"<line class=\"gridl\" x1=\"0\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>",
-		WIDTH, HEIGHT, HEIGHT / 2, WIDTH, HEIGHT / 2);
+		class, words_value(axis->top, axis->unit, HTML_WORD),
+		words_value((axis->top + axis->bottom) / 2, axis->unit, HTML_WORD),
+		axis->bottom > 0 ? words_value(axis->bottom, axis->unit, HTML_WORD) : "0", WIDTH, HEIGHT, HEIGHT / 2, WIDTH,
+		HEIGHT / 2);
 	report_html_chart_grid(out, axis);
 }
 
@@ -259,14 +252,12 @@ static void lane_bar(FILE *out, const struct report *report, const struct axis *
 	double top_rem, bool numbered)
 {
 	double from = percent_of(axis, finding->is.since_ns), to = percent_of(axis, report_html_chart_end_of(report, finding));
-	char text[WORDS_BYTES];
 
 	if (numbered)
 		from = fmin(from, 97);
-	fprintf(out, "<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"",
-		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1), top_rem);
-	html_text(out, words_subject(report, finding, text));
-	fputs("\">", out);
+	html_put(out, "<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"%s\">",
+		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1), top_rem,
+		words_subject(report, finding, HTML_WORD));
 	if (numbered)
 		fprintf(out, "%" PRIu32, finding->group + 1);
 	fputs("</a>", out);

@@ -12,50 +12,33 @@
 #define BRIEFS_SHOWN 16
 #define BAR_PERCENT 42 /* of its place, the longest bar; the rest is for its number */
 
-static void html_group_number(FILE *out, const struct report_group *group, size_t i)
-{
-	fprintf(out, "<a class=\"no%s\" href=\"#f%zu\">%zu</a>", group->remark ? " r" : "", i + 1, i + 1);
-}
 
 static void html_group_row(FILE *out, const struct report *report, size_t i)
 {
 	const struct report_group *group = &report->group[i];
 	const struct report_finding *finding = &report->finding[group->first];
-	char text[WORDS_BYTES];
 
-	fputs("<tr><td>", out);
-	html_group_number(out, group, i);
-	fputs("</td>", out);
-	html_cell(out, "m", words_subject(report, finding, text));
-	fputs("<td>", out);
-	html_text(out, words_why(&finding->is, text));
+	html_put(out, "<tr><td><a class=\"no%s\" href=\"#f%zu\">%zu</a></td><td class=\"m\">%s</td><td>%s", group->remark ? " r" : "",
+		i + 1, i + 1, words_subject(report, finding, HTML_WORD), words_why(&finding->is, HTML_WORD));
 	fputs(finding->reported_by ? "" : " <span class=\"mute\">(comparison of nodes)</span>", out);
 	fputs(group->fresh ? " <span class=\"new\">new</span></td>" : "</td>", out);
-	html_cell(out, "w", words_when(group->is.since_ns, text));
-	html_counted(out, "n", group->is.count > 1 ? "episodes" : "episode", words_count(group->is.count, text));
-	fputs("<td class=\"w\">", out);
-	html_text(out, words_length(group->is.lasted_ns, text));
+	html_put(out, "<td class=\"w\">%s</td>" HTML_COUNTED "<td class=\"w\">%s", words_when(group->is.since_ns, HTML_WORD),
+		group->is.count > 1 ? "episodes" : "episode", words_count(group->is.count, HTML_WORD),
+		words_length(group->is.lasted_ns, HTML_WORD));
 	fputs(group->remark	     ? ", note"
 		: group->is.until_ns ? ""
 				     : ", <span class=\"open\">open</span>",
 		out);
-	fputs("</td>", out);
-	html_counted(out, "n", "card-hours", words_hours(group->is.cost_card_hours, text));
-	fputs("</tr>\n", out);
+	html_put(out, "</td>" HTML_COUNTED "</tr>\n", "card-hours", words_hours(group->is.cost_card_hours, HTML_WORD));
 }
 
 static void html_briefs(FILE *out, const struct report *report)
 {
-	char text[WORDS_BYTES];
-
 	if (!report->briefs)
 		return;
 	fputs("<h3>Short slow-downs</h3><ul class=\"small\">\n", out);
-	for (size_t i = 0; i < report->brief_ranks && i < BRIEFS_SHOWN; i++) {
-		fputs("<li>", out);
-		html_text(out, words_brief(report, &report->brief[i], text));
-		fputs("</li>\n", out);
-	}
+	for (size_t i = 0; i < report->brief_ranks && i < BRIEFS_SHOWN; i++)
+		html_put(out, "<li>%s</li>\n", words_brief(report, &report->brief[i], HTML_WORD));
 	if (report->brief_ranks > BRIEFS_SHOWN)
 		fprintf(out, "<li>and those of %zu more ranks</li>", report->brief_ranks - BRIEFS_SHOWN);
 	fputs("</ul>", out);
@@ -82,21 +65,16 @@ void html_findings(FILE *out, const struct report *report)
 
 static void html_measured(FILE *out, const struct finding *f)
 {
-	char text[WORDS_BYTES];
-
 	if (!f->evidences)
 		return;
 	fputs("<div class=\"scroll\"><table><tr><th>measured</th><th class=\"n\">value</th><th class=\"n\">peers, or "
 	      "before</th><th>where</th></tr>\n",
 		out);
-	for (size_t i = 0; i < f->evidences; i++) {
-		fputs("<tr>", out);
-		html_cell(out, "m", f->evidence[i].name);
-		html_cell(out, "n", words_value(f->evidence[i].value, f->evidence[i].unit, text));
-		html_counted(out, "n", "peers, or before", words_value(f->evidence[i].peers, f->evidence[i].unit, text));
-		html_cell(out, "", f->evidence[i].detail);
-		fputs("</tr>\n", out);
-	}
+	for (size_t i = 0; i < f->evidences; i++)
+		html_put(out, "<tr><td class=\"m\">%s</td><td class=\"n\">%s</td>" HTML_COUNTED "<td class=\"\">%s</td></tr>\n",
+			f->evidence[i].name, words_value(f->evidence[i].value, f->evidence[i].unit, HTML_WORD),
+			"peers, or before", words_value(f->evidence[i].peers, f->evidence[i].unit, HTML_WORD),
+			f->evidence[i].detail);
 	fputs("</table></div>\n", out);
 }
 
@@ -107,17 +85,16 @@ static void html_plot_words(FILE *out, const struct report_finding *finding)
 	const char *each = strncmp(plot->unit, "ns ", 3) == 0 ? plot->unit + 3 : plot->unit;
 	char text[WORDS_BYTES];
 
-	fputs("<p class=\"small\"><b>", out);
-	html_text(out, plot->activity < ACTIVITY_MAX ? activity_title(plot->activity) : plot->what);
-	fputs("</b> <span class=\"mute\">", out);
+	html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">",
+		plot->activity < ACTIVITY_MAX ? activity_title(plot->activity) : plot->what);
 	if (strcmp(plot->unit, "steps") == 0)
-		html_format(out, "in %s each", words_length((plot->until_ns - plot->since_ns) / plot->buckets, text));
+		html_put(out, "in %s each", words_length((plot->until_ns - plot->since_ns) / plot->buckets, text));
 	else
 		html_text(out, each);
 	if (isfinite(plot->found_own))
-		html_format(out, ": %s while found slow", words_value(plot->found_own, plot->unit, text));
+		html_put(out, ": %s while found slow", words_value(plot->found_own, plot->unit, text));
 	if (isfinite(plot->found_own) && isfinite(plot->found_peers))
-		html_format(out, "; %s %s", isfinite(plot->before) ? "before, or peers" : "peers",
+		html_put(out, "; %s %s", isfinite(plot->before) ? "before, or peers" : "peers",
 			words_value(plot->found_peers, plot->unit, text));
 	if (finding->is.kind == FINDING_SLOW_RANK && strcmp(plot->what, "step_time") == 0)
 		fputs(" (its steps: stages do not show the cause)", out);
@@ -136,7 +113,7 @@ static void html_plot(FILE *out, const struct report *report, const struct repor
 	html_evidence_chart(out, report, finding);
 	fputs("<p class=\"key\"><span><i class=\"k1\"></i>", out);
 	if (finding->is.rank >= 0 && !isfinite(plot->before))
-		html_format(out, "rank %" PRId32, finding->is.rank);
+		html_put(out, "rank %" PRId32, finding->is.rank);
 	else
 		fputs("its ranks, median", out);
 	fputs("</span>", out);
@@ -155,14 +132,12 @@ static void html_plot(FILE *out, const struct report *report, const struct repor
 /* Two bars: own work, then waiting. */
 static void html_bar(FILE *out, const char *class, double own_ns, double waiting_ns, double most_ns)
 {
-	char own[WORDS_BYTES], waiting[WORDS_BYTES];
-
-	fprintf(out, "<span class=\"bb %s\"><i class=\"bo\" style=\"width:%.2f%%\"></i><i class=\"bw\" style=\"width:%.2f%%\"></i>",
-		class, BAR_PERCENT * own_ns / most_ns, BAR_PERCENT * waiting_ns / most_ns);
-	fputs("<span>", out);
-	html_format(out, "%s", words_value(own_ns, "ns", own));
+	html_put(out,
+		"<span class=\"bb %s\"><i class=\"bo\" style=\"width:%.2f%%\"></i><i class=\"bw\" style=\"width:%.2f%%\"></i>"
+		"<span>%s",
+		class, BAR_PERCENT * own_ns / most_ns, BAR_PERCENT * waiting_ns / most_ns, words_value(own_ns, "ns", HTML_WORD));
 	if (waiting_ns >= 0.01 * most_ns)
-		html_format(out, " + %s", words_value(waiting_ns, "ns", waiting));
+		html_put(out, " + %s", words_value(waiting_ns, "ns", HTML_WORD));
 	fputs("</span></span>", out);
 }
 
@@ -186,16 +161,13 @@ static void html_bars(FILE *out, const struct report_finding *finding)
 	for (size_t i = 0; i < bars->bars; i++) {
 		const struct report_bar *bar = &bars->bar[i];
 
-		fputs("<span class=\"bl\">", out);
-		html_text(out, activity_title(bar->activity));
-		fputs("</span><span>", out);
+		html_put(out, "<span class=\"bl\">%s</span><span>", activity_title(bar->activity));
 		html_bar(out, "bx", bar->own_ns, bar->waiting_ns, most_ns);
 		html_bar(out, "by", bar->peers_own_ns, bar->peers_waiting_ns, most_ns);
 		fputs("</span>\n", out);
 	}
-	fputs("</div><p class=\"key\"><span><i class=\"k8\"></i>", out);
-	html_format(out, "rank %" PRId32, finding->is.rank);
-	fputs("</span><span><i class=\"k9\"></i>", out);
+	html_put(out, "</div><p class=\"key\"><span><i class=\"k8\"></i>rank %" PRId32 "</span><span><i class=\"k9\"></i>",
+		finding->is.rank);
 	if (bars->peers == 1)
 		fputs("the other rank", out);
 	else
@@ -206,17 +178,12 @@ static void html_bars(FILE *out, const struct report_finding *finding)
 static void html_episode(FILE *out, const struct report *report, const struct report_finding *finding)
 {
 	uint64_t end_ns = finding->is.until_ns ? finding->is.until_ns : report->now_ns, since_ns = finding->is.since_ns;
-	char text[WORDS_BYTES];
 
-	fputs("<li>", out);
-	html_text(out, words_stamp(since_ns, text));
-	html_format(out, ", %s", words_length(end_ns > since_ns ? end_ns - since_ns : 0, text));
-	html_format(out, ", %s card-hours", words_hours(finding->cost_card_hours, text));
-	html_format(out, ", %s", finding_severity_word(finding->is.severity));
+	html_put(out, "<li>%s, %s, %s card-hours, %s", words_stamp(since_ns, HTML_WORD),
+		words_length(end_ns > since_ns ? end_ns - since_ns : 0, HTML_WORD),
+		words_hours(finding->cost_card_hours, HTML_WORD), finding_severity_word(finding->is.severity));
 	fputs(finding->is.until_ns ? "" : ", <span class=\"open\">open</span>", out);
-	fputs("<span class=\"cmd\">", out);
-	html_text(out, words_timeline(report, finding, text));
-	fputs("</span></li>\n", out);
+	html_put(out, "<span class=\"cmd\">%s</span></li>\n", words_timeline(report, finding, HTML_WORD));
 }
 
 /* Newest first. */
@@ -224,13 +191,9 @@ static void html_episodes(FILE *out, const struct report *report, const struct r
 {
 	uint64_t before_ns = UINT64_MAX;
 	size_t shown = 0;
-	char text[WORDS_BYTES];
 
-	if (group->is.count > 1) {
-		fputs("<p class=\"small\"><b>", out);
-		html_text(out, words_recurred(group, text));
-		fputs("</b></p>", out);
-	}
+	if (group->is.count > 1)
+		html_put(out, "<p class=\"small\"><b>%s</b></p>", words_recurred(group, HTML_WORD));
 	fputs("<ul class=\"small eps\">\n", out);
 	for (; shown < EPISODES_SHOWN && shown < group->is.count; shown++) {
 		const struct report_finding *next = NULL;
@@ -255,23 +218,20 @@ static void html_article(FILE *out, const struct report *report, size_t i)
 	const struct report_finding *finding = &report->finding[group->first];
 	char text[WORDS_BYTES];
 
-	fprintf(out, "<article id=\"f%zu\"><p>", i + 1);
-	fprintf(out, "<span class=\"no%s\">%zu</span> <b>", group->remark ? " r" : "", i + 1);
-	html_text(out, finding->is.sentence[0] ? finding->is.sentence : words_subject(report, finding, text));
-	fputs(group->fresh ? "</b> <span class=\"new\">new since yesterday</span></p>" : "</b></p>", out);
-	fputs("<p class=\"mute small\">", out);
-	html_format(out, "%s%s; %s; evidence: %s, confidence %.2f; %s", group->is.count > 1 ? "costliest episode: " : "",
-		finding_kind_word(finding->is.kind), words_since(report, finding, text), finding_tier_word(finding->is.tier),
-		finding->is.confidence, finding_severity_word(finding->is.severity));
+	html_put(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>%s</b>", i + 1, group->remark ? " r" : "", i + 1,
+		finding->is.sentence[0] ? finding->is.sentence : words_subject(report, finding, text));
+	fputs(group->fresh ? " <span class=\"new\">new since yesterday</span></p>" : "</p>", out);
+	html_put(out, "<p class=\"mute small\">%s%s; %s; evidence: %s, confidence %.2f; %s",
+		group->is.count > 1 ? "costliest episode: " : "", finding_kind_word(finding->is.kind),
+		words_since(report, finding, text), finding_tier_word(finding->is.tier), finding->is.confidence,
+		finding_severity_word(finding->is.severity));
 	if (finding->is.side != FINDING_SIDE_UNKNOWN)
-		html_format(out, "; slow on its %s", finding_side_word(finding->is.side));
+		html_put(out, "; slow on its %s", finding_side_word(finding->is.side));
 	if (finding->is.others[0])
-		html_format(out, "; also ranks %s", finding->is.others);
+		html_put(out, "; also ranks %s", finding->is.others);
 	if (words_reported_by(finding, text)[0])
-		html_format(out, "; %s", text);
-	fputs("</p><p>", out);
-	html_format(out, "Advice: %s.", judge_advice(&finding->is));
-	fputs("</p><div class=\"ev\"><div>", out);
+		html_put(out, "; %s", text);
+	html_put(out, "</p><p>Advice: %s.</p><div class=\"ev\"><div>", judge_advice(&finding->is));
 	html_plot(out, report, finding);
 	html_measured(out, &finding->is);
 	fputs("</div><div>", out);

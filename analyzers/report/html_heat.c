@@ -37,20 +37,19 @@ static bool heat_same(const struct report_heat_cell *a, const struct report_heat
 
 static void heat_title(FILE *out, const struct report_heat *heat, const struct report_heat_row *row, uint32_t first, uint32_t end)
 {
-	char since[WORDS_BYTES], until[WORDS_BYTES], share[WORDS_BYTES];
 	const struct report_heat_cell *cell = &row->cell[first];
 	float most = 0;
 
 	for (uint32_t i = first; i < end; i++)
 		most = row->cell[i].share > most ? row->cell[i].share : most;
-	fputs("<title>", out);
-	html_format(out, "%s to %s: ", words_clock(heat->since_ns + first * heat->bucket_ns, heat->bucket_ns, since),
-		words_clock(heat->since_ns + end * heat->bucket_ns, heat->bucket_ns, until));
-	html_format(out, "%s of the step lost", words_percent((double)most, share));
+	html_put(out, "<title>%s to %s: %s of the step lost",
+		words_clock(heat->since_ns + first * heat->bucket_ns, heat->bucket_ns, HTML_WORD),
+		words_clock(heat->since_ns + end * heat->bucket_ns, heat->bucket_ns, HTML_WORD),
+		words_percent((double)most, HTML_WORD));
 	if (cell->activity < ACTIVITY_MAX)
-		html_format(out, ", %s", activity_title(cell->activity));
+		html_put(out, ", %s", activity_title(cell->activity));
 	if (cell->group != REPORT_NONE)
-		html_format(out, "; finding %" PRIu32, cell->group + 1);
+		html_put(out, "; finding %" PRIu32, cell->group + 1);
 	fputs("</title>", out);
 }
 
@@ -91,11 +90,11 @@ static void heat_words(FILE *out, const struct report *report, const struct repo
 	if (worst && heat_level((double)worst->share)) {
 		if (worst->group != REPORT_NONE && worst->group < report->groups_shown)
 			fprintf(out, "<a class=\"no\" href=\"#f%" PRIu32 "\">%" PRIu32 "</a> ", worst->group + 1, worst->group + 1);
-		html_format(out, "%s", words_percent((double)worst->share, share));
+		html_text(out, words_percent((double)worst->share, share));
 		if (worst->activity < ACTIVITY_MAX)
-			html_format(out, " %s", activity_title(worst->activity));
+			html_put(out, " %s", activity_title(worst->activity));
 		else if (worst->group != REPORT_NONE)
-			html_format(out, " %s", words_why(&report->finding[report->group[worst->group].first].is, share));
+			html_put(out, " %s", words_why(&report->finding[report->group[worst->group].first].is, share));
 	}
 	fputs("</span>", out);
 }
@@ -121,14 +120,9 @@ static void heat_map(FILE *out, const struct report *report, const struct report
 {
 	const struct report_heat *heat = job->heat;
 	size_t ranks = heat->rows - (heat->row[0].rank < 0); /* that are shown */
-	char text[WORDS_BYTES];
 
-	fputs("<p class=\"small\"><b>", out);
-	html_text(out, words_job(job));
-	fputs("</b> <span class=\"mute\">", out);
-	html_format(out, "%s", words_many(heat->ranks, "rank", "ranks", text));
-	html_format(out, ", %s a column", words_length(heat->bucket_ns, text));
-	fputs("</span></p>\n<div class=\"heat\">\n", out);
+	html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">%s, %s a column</span></p>\n<div class=\"heat\">\n", words_job(job),
+		words_many(heat->ranks, "rank", "ranks", HTML_WORD), words_length(heat->bucket_ns, HTML_WORD));
 	for (size_t i = 0, next; i < heat->rows; i = next) {
 		for (next = i + 1; heat_is_quiet(&heat->row[i]) && next < heat->rows && heat_is_quiet(&heat->row[next]);)
 			next++;

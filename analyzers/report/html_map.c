@@ -55,21 +55,19 @@ static void put_short(FILE *out, double hours)
 static void put_card(FILE *out, const struct report *report, const struct report_card *card)
 {
 	unsigned hot = heat(report, card);
-	char text[WORDS_BYTES], length[WORDS_BYTES];
 
 	fputs("<i", out);
 	if (hot)
 		fprintf(out, " class=\"h%u\"", hot);
 	else if (unseen(card))
 		fputs(" class=\"u\"", out);
-	fputs(" title=\"", out);
-	html_format(out, "%s%s", words_card_kind(card), card->name);
+	html_put(out, " title=\"%s%s", words_card_kind(card), card->name);
 	if (card->rank >= 0)
-		html_format(out, ", rank %" PRId32, card->rank);
+		html_put(out, ", rank %" PRId32, card->rank);
 	if (card->findings)
-		html_format(out, ": %s card-hours", words_hours(card->cost_card_hours, text));
+		html_put(out, ": %s card-hours", words_hours(card->cost_card_hours, HTML_WORD));
 	if (unseen(card))
-		html_format(out, "; not watched for %s", words_length(card->unseen_slots * report->slot_ns, length));
+		html_put(out, "; not watched for %s", words_length(card->unseen_slots * report->slot_ns, HTML_WORD));
 	fputs("\">", out);
 	if (hot)
 		put_short(out, card->cost_card_hours);
@@ -91,11 +89,7 @@ static void put_node(FILE *out, const struct report *report, const uint32_t *car
 
 	for (size_t i = 0; i < n; i++)
 		bad |= report->card[card[i]].findings > 0;
-	fprintf(out, "<div class=\"node%s\"><span title=\"", bad ? " bad" : "");
-	html_text(out, name);
-	fputs("\">", out);
-	html_text(out, name);
-	fputs("</span><div class=\"cells\">", out);
+	html_put(out, "<div class=\"node%s\"><span title=\"%s\">%s</span><div class=\"cells\">", bad ? " bad" : "", name, name);
 	for (size_t i = 0; i < n && i < CARDS_A_NODE; i++)
 		put_card(out, report, &report->card[card[i]]);
 	fputs("</div></div>\n", out);

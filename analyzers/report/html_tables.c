@@ -11,36 +11,21 @@
 
 #define CARDS_SHOWN 20
 
-void html_counted(FILE *out, const char *class, const char *unit, const char *text)
-{
-	fprintf(out, "<td class=\"%s\" data-u=\"%s\">", class, unit);
-	html_text(out, text);
-	fputs("</td>", out);
-}
-
-void html_cell(FILE *out, const char *class, const char *text)
-{
-	fprintf(out, "<td class=\"%s\">", class);
-	html_text(out, text);
-	fputs("</td>", out);
-}
-
 /* Oldest on the left. */
 static void put_days(FILE *out, const struct report *report, const struct report_card *card)
 {
-	char text[WORDS_BYTES];
-
 	fputs("<span class=\"days\">", out);
 	for (int day = REPORT_DAYS; day-- > 0;) {
 		bool slow = card->slow_days >> day & 1, data = report->node[card->node].data_days >> day & 1;
 
-		fprintf(out, "<b class=\"%s\" title=\"", slow ? "s" : data ? "d" : "x");
-		html_format(out, "%s: %s",
-			words_day(report->until_ns - (uint64_t)day * 86400000000000ULL - 43200000000000ULL, text),
+		html_put(out, "<b class=\"%s\" title=\"%s: %s\"></b>",
+			slow   ? "s"
+			: data ? "d"
+			       : "x",
+			words_day(report->until_ns - (uint64_t)day * 86400000000000ULL - 43200000000000ULL, HTML_WORD),
 			slow   ? "slow"
 			: data ? "not slow"
 			       : "no data");
-		fputs("\"></b>", out);
 	}
 	fputs("</span>", out);
 }
@@ -48,16 +33,11 @@ static void put_days(FILE *out, const struct report *report, const struct report
 /* What was lost and is of no card. */
 static void put_rest(FILE *out, const char *what, double hours, const char *why)
 {
-	char text[WORDS_BYTES];
-
-	if (!(hours > 0))
-		return;
-	fputs("<tr>", out);
-	html_cell(out, "m", what);
-	html_counted(out, "n", "card-hours", words_hours(hours, text));
-	html_cell(out, "", "");
-	html_cell(out, "mute", why);
-	fputs("</tr>\n", out);
+	if (hours > 0)
+		html_put(out,
+			"<tr><td class=\"m\">%s</td>" HTML_COUNTED
+			"<td class=\"\"></td><td class=\"mute\">%s</td></tr>\n",
+			what, "card-hours", words_hours(hours, HTML_WORD), why);
 }
 
 void html_cards(FILE *out, const struct report *report)
@@ -75,18 +55,19 @@ void html_cards(FILE *out, const struct report *report)
 		const struct report_card *card = &report->card[report->worst[i]];
 		uint32_t slow, of;
 
-		fputs("<tr>", out);
-		html_cell(out, "m", words_card(report, report->worst[i], text));
-		html_counted(out, "n", "card-hours", words_hours(card->cost_card_hours, text));
-		fputs("<td class=\"w\">", out);
+		html_put(out, "<tr><td class=\"m\">%s</td>" HTML_COUNTED "<td class=\"w\">",
+			words_card(report, report->worst[i], HTML_WORD), "card-hours",
+			words_hours(card->cost_card_hours, HTML_WORD));
 		put_days(out, report, card);
 		judge_card_days(report, card, &slow, &of);
-		fprintf(out, " <span class=\"small mute\">%" PRIu32 " of %" PRIu32 "</span></td>", slow, of);
 		judge_card_advice(report, card, text, sizeof(text));
-		html_cell(out, judge_card_is_chronic(report, card) ? "strong" : "", text);
-		fputs("</tr>\n", out);
+		html_put(out,
+			" <span class=\"small mute\">%" PRIu32 " of %" PRIu32
+			"</span></td><td class=\"%s\">%s</td></tr>\n",
+			slow, of, judge_card_is_chronic(report, card) ? "strong" : "", text);
 	}
-	put_rest(out, "not of a single card", report->cardless_card_hours, "jobs as a whole, networks: see the findings");
+	put_rest(out, "not of a single card", report->cardless_card_hours,
+		"jobs as a whole, networks: see the findings");
 	put_rest(out, "short slow-downs", report->brief_card_hours, "of all ranks, too short to announce");
 	fputs("</table></div>", out);
 	if (report->worsts > CARDS_SHOWN)
@@ -99,7 +80,7 @@ void html_cards(FILE *out, const struct report *report)
 
 void html_jobs(FILE *out, const struct report *report)
 {
-	char text[WORDS_BYTES], user[USER_NAME_BYTES];
+	char ranks[32], nodes[16], user[USER_NAME_BYTES];
 	bool any = false;
 
 	for (size_t i = 0; i < report->jobs; i++) {
@@ -108,26 +89,25 @@ void html_jobs(FILE *out, const struct report *report)
 		if (!job->ranks && !job->findings)
 			continue;
 		if (!any)
-			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th>user</th>"
+			fputs("<section class=\"box\"><h2>Jobs</h2><div "
+			      "class=\"scroll\"><table><tr><th>job</th><th>user</th>"
 			      "<th class=\"n\">ranks</th>"
 			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th "
 			      "class=\"n\">findings</th>"
 			      "<th class=\"n\">lost card-hours</th></tr>\n",
 				out);
 		any = true;
-		fputs("<tr>", out);
-		html_cell(out, "m", words_job(job));
-		html_cell(out, "m", user_name(job->uid, user));
-		snprintf(text, sizeof(text), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
+		snprintf(ranks, sizeof(ranks), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32,
 			job->ranks, job->world);
-		html_counted(out, "n", "ranks", text);
-		snprintf(text, sizeof(text), "%" PRIu32, job->nodes);
-		html_counted(out, "n", "nodes", text);
-		html_counted(out, "n", "steps", words_count(job->steps, text));
-		html_counted(out, "n", "a step", words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", text));
-		html_counted(out, "n", "findings", words_count(job->findings, text));
-		html_counted(out, "n", "card-hours lost", words_hours(job->cost_card_hours, text));
-		fputs("</tr>\n", out);
+		snprintf(nodes, sizeof(nodes), "%" PRIu32, job->nodes);
+		html_put(out,
+			"<tr><td class=\"m\">%s</td><td class=\"m\">%s</td>" HTML_COUNTED HTML_COUNTED HTML_COUNTED
+				HTML_COUNTED HTML_COUNTED HTML_COUNTED "</tr>\n",
+			words_job(job), user_name(job->uid, user), "ranks", ranks, "nodes", nodes, "steps",
+			words_count(job->steps, HTML_WORD), "a step",
+			words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", HTML_WORD), "findings",
+			words_count(job->findings, HTML_WORD), "card-hours lost",
+			words_hours(job->cost_card_hours, HTML_WORD));
 	}
 	if (any)
 		fputs("</table></div></section>\n", out);

@@ -8,6 +8,7 @@
 #include "analyzers/report/judge.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
+#include "analyzers/tool/tool_json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,43 +17,16 @@
 
 #define CARDS_MAX 256
 
-/* NULL for a text that was cut within a character. */
-static json_t *report_json_text(const char *value)
-{
-	json_t *json = value[0] ? json_string(value) : NULL;
-
-	return json ? json : json_null();
-}
-
-static json_t *report_json_real(double value)
-{
-	return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *report_json_time_of(uint64_t ns)
-{
-	return ns ? json_integer((json_int_t)ns) : json_null();
-}
-
-static json_t *report_json_number(int64_t value)
-{
-	return value >= 0 ? json_integer((json_int_t)value) : json_null();
-}
-
 static json_t *evidence(const struct finding *f)
 {
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < f->evidences; i++) {
 		const struct finding_evidence *piece = &f->evidence[i];
-		json_t *one = json_object();
 
-		json_object_set_new(one, "name", report_json_text(piece->name));
-		json_object_set_new(one, "unit", report_json_text(piece->unit));
-		json_object_set_new(one, "value", report_json_real(piece->value));
-		json_object_set_new(one, "peers", report_json_real(piece->peers));
-		json_object_set_new(one, "detail", report_json_text(piece->detail));
-		json_array_append_new(all, one);
+		json_array_append_new(all, tool_object("name", tool_text(piece->name), "unit", tool_text(piece->unit),
+						   "value", tool_real(piece->value), "peers", tool_real(piece->peers),
+						   "detail", tool_text(piece->detail), NULL));
 	}
 	return all;
 }
@@ -63,59 +37,38 @@ static json_t *bars(const struct report_bars *from)
 
 	for (size_t i = 0; from && i < from->bars; i++) {
 		const struct report_bar *bar = &from->bar[i];
-		json_t *one = json_object();
 
-		json_object_set_new(one, "activity", report_json_text(activity_word(bar->activity)));
-		json_object_set_new(one, "own_ns", report_json_real(bar->own_ns));
-		json_object_set_new(one, "waiting_ns", report_json_real(bar->waiting_ns));
-		json_object_set_new(one, "peers_own_ns", report_json_real(bar->peers_own_ns));
-		json_object_set_new(one, "peers_waiting_ns", report_json_real(bar->peers_waiting_ns));
-		json_array_append_new(all, one);
+		json_array_append_new(all, tool_object("activity", tool_text(activity_word(bar->activity)), "own_ns",
+						   tool_real(bar->own_ns), "waiting_ns", tool_real(bar->waiting_ns),
+						   "peers_own_ns", tool_real(bar->peers_own_ns), "peers_waiting_ns",
+						   tool_real(bar->peers_waiting_ns), NULL));
 	}
 	return all;
 }
 
-json_t *json_finding(const struct report *report, size_t index)
+static json_t *json_finding(const struct report *report, size_t index)
 {
 	const struct report_finding *finding = &report->finding[index];
 	const struct finding *f = &finding->is;
 	char timeline[WORDS_BYTES];
-	json_t *one = json_object();
 
-	json_object_set_new(one, "finding", json_integer((json_int_t)f->id));
-	json_object_set_new(one, "kind", report_json_text(finding_kind_word(f->kind)));
-	json_object_set_new(one, "cause", report_json_text(finding_cause_word(f->cause)));
-	json_object_set_new(one, "state", report_json_text(finding_state_word(f->state)));
-	json_object_set_new(one, "severity", report_json_text(finding_severity_word(f->severity)));
-	json_object_set_new(one, "tier", report_json_text(finding_tier_word(f->tier)));
-	json_object_set_new(one, "confidence", report_json_real(f->confidence));
-	json_object_set_new(one, "job", report_json_text(f->job));
-	json_object_set_new(one, "uid", report_json_number(report_uid(f)));
-	json_object_set_new(one, "rank", report_json_number(f->rank));
-	json_object_set_new(one, "host",
-		report_json_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host));
-	json_object_set_new(one, "card",
-		report_json_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card));
-	json_object_set_new(one, "communicator", report_json_text(f->communicator));
-	json_object_set_new(one, "others", report_json_text(f->others));
-	json_object_set_new(one, "since_ns", report_json_time_of(f->since_ns));
-	json_object_set_new(one, "until_ns", report_json_time_of(f->until_ns));
-	json_object_set_new(one, "since_step", report_json_time_of(f->since_step));
-	json_object_set_new(one, "slowdown", f->slowdown > 0 ? report_json_real(f->slowdown) : json_null());
-	json_object_set_new(one, "cost_card_hours", report_json_real(finding->cost_card_hours));
-	json_object_set_new(one, "cost_card_hours_in_all", report_json_real(f->cost_card_hours));
-	json_object_set_new(one, "remark", json_boolean(finding->remark));
-	json_object_set_new(one, "told_by_nodes", json_integer(finding->reported_by));
-	json_object_set_new(one, "across_nodes", json_boolean(finding->across));
-	json_object_set_new(one, "evidence", evidence(f));
-	json_object_set_new(one, "sentence", report_json_text(f->sentence));
-	json_object_set_new(one, "advice", report_json_text(judge_advice(f)));
-	json_object_set_new(one, "activity", report_json_text(activity_word(finding_activity(f->activity, f->cause))));
-	json_object_set_new(one, "side", report_json_text(finding_side_word(f->side)));
-	json_object_set_new(one, "group", json_integer((json_int_t)finding->group + 1));
-	json_object_set_new(one, "bars", bars(finding->bars));
-	json_object_set_new(one, "timeline", report_json_text(words_timeline(report, finding, timeline)));
-	return one;
+	return tool_object("finding", tool_count(f->id), "kind", tool_text(finding_kind_word(f->kind)), "cause",
+		tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)), "severity",
+		tool_text(finding_severity_word(f->severity)), "tier", tool_text(finding_tier_word(f->tier)),
+		"confidence", tool_real(f->confidence), "job", tool_text(f->job), "uid", tool_known(report_uid(f)),
+		"rank", tool_known(f->rank), "host",
+		tool_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host), "card",
+		tool_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card), "communicator",
+		tool_text(f->communicator), "others", tool_text(f->others), "since_ns", tool_some(f->since_ns),
+		"until_ns", tool_some(f->until_ns), "since_step", tool_some(f->since_step), "slowdown",
+		f->slowdown > 0 ? tool_real(f->slowdown) : json_null(), "cost_card_hours",
+		tool_real(finding->cost_card_hours), "cost_card_hours_in_all", tool_real(f->cost_card_hours), "remark",
+		json_boolean(finding->remark), "told_by_nodes", tool_count(finding->reported_by), "across_nodes",
+		json_boolean(finding->across), "evidence", evidence(f), "sentence", tool_text(f->sentence), "advice",
+		tool_text(judge_advice(f)), "activity",
+		tool_text(activity_word(finding_activity(f->activity, f->cause))), "side",
+		tool_text(finding_side_word(f->side)), "group", tool_count(finding->group + 1), "bars",
+		bars(finding->bars), "timeline", tool_text(words_timeline(report, finding, timeline)), NULL);
 }
 
 static json_t *groups(const struct report *report)
@@ -125,24 +78,20 @@ static json_t *groups(const struct report *report)
 	for (size_t i = 0; i < report->groups_shown; i++) {
 		const struct report_group *group = &report->group[i];
 		const struct report_finding *finding = &report->finding[group->first];
-		json_t *one = json_object(), *ids = json_array();
-		char text[WORDS_BYTES];
+		char subject[WORDS_BYTES], why[WORDS_BYTES], recurred[WORDS_BYTES];
+		json_t *ids = json_array();
 
 		for (size_t j = 0; j < group->is.count; j++)
-			json_array_append_new(ids, json_integer((json_int_t)report->finding[group->first + j].is.id));
-		json_object_set_new(one, "group", json_integer((json_int_t)i + 1));
-		json_object_set_new(one, "subject", report_json_text(words_subject(report, finding, text)));
-		json_object_set_new(one, "why", report_json_text(words_why(&finding->is, text)));
-		json_object_set_new(one, "episodes", json_integer((json_int_t)group->is.count));
-		json_object_set_new(one, "since_ns", report_json_time_of(group->is.since_ns));
-		json_object_set_new(one, "until_ns", report_json_time_of(group->is.until_ns));
-		json_object_set_new(one, "lasted_ns", json_integer((json_int_t)group->is.lasted_ns));
-		json_object_set_new(one, "cost_card_hours", report_json_real(group->is.cost_card_hours));
-		json_object_set_new(one, "new", json_boolean(group->fresh));
-		json_object_set_new(one, "remark", json_boolean(group->remark));
-		json_object_set_new(one, "recurred", report_json_text(words_recurred(group, text)));
-		json_object_set_new(one, "findings", ids);
-		json_array_append_new(all, one);
+			json_array_append_new(ids, tool_count(report->finding[group->first + j].is.id));
+		json_array_append_new(
+			all, tool_object("group", tool_count(i + 1), "subject",
+				     tool_text(words_subject(report, finding, subject)), "why",
+				     tool_text(words_why(&finding->is, why)), "episodes", tool_count(group->is.count),
+				     "since_ns", tool_some(group->is.since_ns), "until_ns",
+				     tool_some(group->is.until_ns), "lasted_ns", tool_count(group->is.lasted_ns),
+				     "cost_card_hours", tool_real(group->is.cost_card_hours), "new",
+				     json_boolean(group->fresh), "remark", json_boolean(group->remark), "recurred",
+				     tool_text(words_recurred(group, recurred)), "findings", ids, NULL));
 	}
 	return all;
 }
@@ -153,15 +102,12 @@ static json_t *briefs(const struct report *report)
 
 	for (size_t i = 0; i < report->brief_ranks; i++) {
 		const struct report_brief *brief = &report->brief[i];
-		json_t *one = json_object();
 
-		json_object_set_new(one, "job", report_json_text(report->job[brief->job].name));
-		json_object_set_new(one, "uid", report_json_number(report->job[brief->job].uid));
-		json_object_set_new(one, "rank", report_json_number(brief->rank));
-		json_object_set_new(one, "count", json_integer((json_int_t)brief->count));
-		json_object_set_new(one, "lasted_ns", json_integer((json_int_t)brief->lasted_ns));
-		json_object_set_new(one, "cost_card_hours", report_json_real(brief->cost_card_hours));
-		json_array_append_new(all, one);
+		json_array_append_new(
+			all, tool_object("job", tool_text(report->job[brief->job].name), "uid",
+				     tool_known(report->job[brief->job].uid), "rank", tool_known(brief->rank), "count",
+				     tool_count(brief->count), "lasted_ns", tool_count(brief->lasted_ns),
+				     "cost_card_hours", tool_real(brief->cost_card_hours), NULL));
 	}
 	return all;
 }
@@ -169,23 +115,18 @@ static json_t *briefs(const struct report *report)
 /* Shares are rounded: the map is as exact as its buckets. */
 static json_t *json_heat(const struct report_heat *from)
 {
-	json_t *rows = json_array(), *all = json_object();
+	json_t *rows = json_array();
 
 	for (size_t i = 0; i < from->rows; i++) {
 		const struct report_heat_row *row = &from->row[i];
-		json_t *one = json_object(), *shares = json_array();
+		json_t *shares = json_array();
 
 		for (uint32_t at = 0; at < from->buckets; at++)
-			json_array_append_new(shares, report_json_real(round((double)row->cell[at].share * 1000) / 1000));
-		json_object_set_new(one, "rank", report_json_number(row->rank));
-		json_object_set_new(one, "share", shares);
-		json_array_append_new(rows, one);
+			json_array_append_new(shares, tool_real(round((double)row->cell[at].share * 1000) / 1000));
+		json_array_append_new(rows, tool_object("rank", tool_known(row->rank), "share", shares, NULL));
 	}
-	json_object_set_new(all, "since_ns", report_json_time_of(from->since_ns));
-	json_object_set_new(all, "bucket_ns", json_integer((json_int_t)from->bucket_ns));
-	json_object_set_new(all, "ranks", json_integer((json_int_t)from->ranks));
-	json_object_set_new(all, "rows", rows);
-	return all;
+	return tool_object("since_ns", tool_some(from->since_ns), "bucket_ns", tool_count(from->bucket_ns), "ranks",
+		tool_count(from->ranks), "rows", rows, NULL);
 }
 
 static json_t *cards(const struct report *report)
@@ -194,7 +135,7 @@ static json_t *cards(const struct report *report)
 
 	for (size_t i = 0; i < report->worsts && i < CARDS_MAX; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
-		json_t *one = json_object(), *days = json_array();
+		json_t *days = json_array();
 		char advice[WORDS_BYTES];
 		uint32_t slow, of;
 
@@ -203,20 +144,14 @@ static json_t *cards(const struct report *report)
 		for (int day = 0; day < REPORT_DAYS; day++)
 			if (card->slow_days >> day & 1)
 				json_array_append_new(days, json_integer(day));
-		json_object_set_new(one, "host", report_json_text(report->node[card->node].name));
-		json_object_set_new(one, "card", report_json_text(card->name));
-		json_object_set_new(one, "rank", report_json_number(card->rank));
-		json_object_set_new(one, "job",
-			card->job != REPORT_NONE ? report_json_text(report->job[card->job].name) : json_null());
-		json_object_set_new(one, "findings", json_integer(card->findings));
-		json_object_set_new(one, "cost_card_hours", report_json_real(card->cost_card_hours));
-		json_object_set_new(one, "past_cost_card_hours", report_json_real(card->past_card_hours));
-		json_object_set_new(one, "slow_days_ago", days);
-		json_object_set_new(one, "slow_days", json_integer(slow));
-		json_object_set_new(one, "of_days", json_integer(of));
-		json_object_set_new(one, "replace", json_boolean(judge_card_is_chronic(report, card)));
-		json_object_set_new(one, "advice", report_json_text(advice));
-		json_array_append_new(all, one);
+		json_array_append_new(all,
+			tool_object("host", tool_text(report->node[card->node].name), "card", tool_text(card->name),
+				"rank", tool_known(card->rank), "job",
+				tool_text(card->job != REPORT_NONE ? report->job[card->job].name : ""), "findings",
+				tool_count(card->findings), "cost_card_hours", tool_real(card->cost_card_hours),
+				"past_cost_card_hours", tool_real(card->past_card_hours), "slow_days_ago", days,
+				"slow_days", tool_count(slow), "of_days", tool_count(of), "replace",
+				json_boolean(judge_card_is_chronic(report, card)), "advice", tool_text(advice), NULL));
 	}
 	return all;
 }
@@ -227,21 +162,15 @@ static json_t *jobs(const struct report *report)
 
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
-		json_t *one = json_object();
 
-		json_object_set_new(one, "job", report_json_text(job->name));
-		json_object_set_new(one, "uid", report_json_number(job->uid));
-		json_object_set_new(one, "world_size", json_integer(job->world));
-		json_object_set_new(one, "ranks", json_integer(job->ranks));
-		json_object_set_new(one, "nodes", json_integer(job->nodes));
-		json_object_set_new(one, "restarts", json_integer(job->restarts));
-		json_object_set_new(one, "steps", json_integer((json_int_t)job->steps));
-		json_object_set_new(
-			one, "step_ns", job->median_ns > 0 ? report_json_real(job->median_ns) : json_null());
-		json_object_set_new(one, "findings", json_integer(job->findings));
-		json_object_set_new(one, "cost_card_hours", report_json_real(job->cost_card_hours));
-		json_object_set_new(one, "heat", job->heat ? json_heat(job->heat) : json_null());
-		json_array_append_new(all, one);
+		json_array_append_new(
+			all, tool_object("job", tool_text(job->name), "uid", tool_known(job->uid), "world_size",
+				     tool_count(job->world), "ranks", tool_count(job->ranks), "nodes",
+				     tool_count(job->nodes), "restarts", tool_count(job->restarts), "steps",
+				     tool_count(job->steps), "step_ns",
+				     job->median_ns > 0 ? tool_real(job->median_ns) : json_null(), "findings",
+				     tool_count(job->findings), "cost_card_hours", tool_real(job->cost_card_hours),
+				     "heat", job->heat ? json_heat(job->heat) : json_null(), NULL));
 	}
 	return all;
 }
@@ -252,77 +181,54 @@ static json_t *gaps(const struct report *report)
 
 	for (size_t i = 0; i < report->gaps; i++) {
 		const struct report_gap *gap = &report->gap[i];
-		json_t *one = json_object();
 
-		json_object_set_new(one, "host", report_json_text(report->node[gap->node].name));
-		json_object_set_new(one, "ranks", json_integer(gap->ranks));
-		json_object_set_new(one, "of_ranks", json_integer(gap->of));
-		json_object_set_new(one, "rank", report_json_number(gap->rank));
-		json_object_set_new(one, "since_ns", report_json_time_of(gap->since_ns));
-		json_object_set_new(one, "until_ns", report_json_time_of(gap->until_ns));
-		json_array_append_new(all, one);
+		json_array_append_new(all,
+			tool_object("host", tool_text(report->node[gap->node].name), "ranks", tool_count(gap->ranks),
+				"of_ranks", tool_count(gap->of), "rank", tool_known(gap->rank), "since_ns",
+				tool_some(gap->since_ns), "until_ns", tool_some(gap->until_ns), NULL));
 	}
 	return all;
 }
 
 static void add_line(void *arg, const char *line)
 {
-	json_array_append_new(arg, report_json_text(line));
+	json_array_append_new(arg, tool_text(line));
 }
 
 static json_t *report_json_unwatched(const struct report *report)
 {
-	json_t *all = json_object(), *lines = json_array();
+	json_t *lines = json_array();
 
 	render_unwatched(report, add_line, lines);
-	json_object_set_new(all, "share",
-		report->alive_slots ? report_json_real((double)report->unseen_slots / (double)report->alive_slots)
-				    : json_null());
-	json_object_set_new(all, "gaps", gaps(report));
-	json_object_set_new(all, "sentences", lines);
-	return all;
+	return tool_object("share",
+		tool_real(report->alive_slots ? (double)report->unseen_slots / (double)report->alive_slots : NAN),
+		"gaps", gaps(report), "sentences", lines, NULL);
 }
 
-json_t *json_ours(const struct report *report)
+/* All that sysTrace's fields do not hold. */
+static json_t *json_ours(const struct report *report)
 {
 	static const char *const verdicts[REPORT_VERDICT_MAX] = {"not_watched", "healthy", "slow", "hang"};
 	const struct report_headline *headline = &report->headline;
-	json_t *ours = json_object(), *findings = json_array();
+	json_t *findings = json_array();
 
 	for (size_t i = 0; i < report->shown; i++)
 		json_array_append_new(findings, json_finding(report, i));
-	json_object_set_new(ours, "version", report_json_text(RANKTRACE_VERSION));
-	json_object_set_new(ours, "since_ns", report_json_time_of(report->since_ns));
-	json_object_set_new(ours, "until_ns", report_json_time_of(report->until_ns));
-	json_object_set_new(ours, "made_ns", report_json_time_of(report->now_ns));
-	json_object_set_new(ours, "verdict", report_json_text(verdicts[headline->verdict]));
-	json_object_set_new(ours, "sentence", report_json_text(headline->line));
-	json_object_set_new(ours, "which", report_json_text(headline->which));
-	json_object_set_new(ours, "since", report_json_text(headline->since));
-	json_object_set_new(ours, "why", report_json_text(headline->finding != REPORT_NONE ? headline->why : ""));
-	json_object_set_new(ours, "cost", report_json_text(headline->cost));
-	json_object_set_new(ours, "advice", report_json_text(headline->todo));
-	json_object_set_new(ours, "cards", json_integer(report->cards_here));
-	json_object_set_new(ours, "cards_slow", json_integer(report->cards_slow));
-	json_object_set_new(ours, "nodes", json_integer(report->nodes_here));
-	json_object_set_new(ours, "card_hours", report_json_real(report->card_hours));
-	json_object_set_new(ours, "cost_card_hours", report_json_real(report->cost_card_hours));
-	json_object_set_new(ours, "findings_in_all", json_integer((json_int_t)report->findings));
-	json_object_set_new(ours, "not_confirmed", json_integer((json_int_t)report->suspected));
-	json_object_set_new(ours, "explained", json_integer((json_int_t)report->explained));
-	json_object_set_new(ours, "compared_nodes", json_integer((json_int_t)report->compared));
-	json_object_set_new(ours, "compared_until_ns", report_json_time_of(report->compared_until_ns));
-	json_object_set_new(ours, "findings", findings);
-	json_object_set_new(ours, "groups", groups(report));
-	json_object_set_new(ours, "groups_in_all", json_integer((json_int_t)report->groups));
-	json_object_set_new(ours, "short_slowdowns", briefs(report));
-	json_object_set_new(ours, "short_cost_card_hours", report_json_real(report->brief_card_hours));
-	json_object_set_new(ours, "uneven_cost_card_hours", report_json_real(report->remark_card_hours));
-	json_object_set_new(ours, "cardless_cost_card_hours", report_json_real(report->cardless_card_hours));
-	json_object_set_new(ours, "worst_cards", cards(report));
-	json_object_set_new(ours, "jobs", jobs(report));
-	json_object_set_new(ours, "not_watched", report_json_unwatched(report));
-	return ours;
+	return tool_object("version", tool_text(RANKTRACE_VERSION), "since_ns", tool_some(report->since_ns), "until_ns",
+		tool_some(report->until_ns), "made_ns", tool_some(report->now_ns), "verdict",
+		tool_text(verdicts[headline->verdict]), "sentence", tool_text(headline->line), "which",
+		tool_text(headline->which), "since", tool_text(headline->since), "why",
+		tool_text(headline->finding != REPORT_NONE ? headline->why : ""), "cost", tool_text(headline->cost),
+		"advice", tool_text(headline->todo), "cards", tool_count(report->cards_here), "cards_slow",
+		tool_count(report->cards_slow), "nodes", tool_count(report->nodes_here), "card_hours",
+		tool_real(report->card_hours), "cost_card_hours", tool_real(report->cost_card_hours), "findings_in_all",
+		tool_count(report->findings), "not_confirmed", tool_count(report->suspected), "explained",
+		tool_count(report->explained), "compared_nodes", tool_count(report->compared), "compared_until_ns",
+		tool_some(report->compared_until_ns), "findings", findings, "groups", groups(report), "groups_in_all",
+		tool_count(report->groups), "short_slowdowns", briefs(report), "short_cost_card_hours",
+		tool_real(report->brief_card_hours), "uneven_cost_card_hours", tool_real(report->remark_card_hours),
+		"cardless_cost_card_hours", tool_real(report->cardless_card_hours), "worst_cards", cards(report),
+		"jobs", jobs(report), "not_watched", report_json_unwatched(report), NULL);
 }
 
 #define RELATED_MAX 16 /* ranks beside an abnormal one, as sysTrace has it */

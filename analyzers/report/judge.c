@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 #include "analyzers/finding/finding_advice.h"
 #include "analyzers/report/words.h"
@@ -86,13 +87,8 @@ static int report_judge_by_cost(const void *a, const void *b, void *arg)
 	const struct report *report = arg;
 	const struct report_card *x = &report->card[*(const uint32_t *)a], *y = &report->card[*(const uint32_t *)b];
 
-	if (x->cost_card_hours != y->cost_card_hours)
-		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
-	if (bits(x->slow_days) != bits(y->slow_days))
-		return bits(x->slow_days) > bits(y->slow_days) ? -1 : 1;
-	if (x->past_card_hours != y->past_card_hours)
-		return x->past_card_hours > y->past_card_hours ? -1 : 1;
-	return x < y ? -1 : 1;
+	return ORDER(y->cost_card_hours, x->cost_card_hours) ?: ORDER(bits(y->slow_days), bits(x->slow_days)) ?:
+	       ORDER(y->past_card_hours, x->past_card_hours) ?: ORDER(x, y);
 }
 
 static void judge_finding(struct report *report, uint32_t i)
@@ -123,11 +119,8 @@ static int judge_by_brief_cost(const void *a, const void *b)
 {
 	const struct report_brief *x = a, *y = b;
 
-	if (x->cost_card_hours != y->cost_card_hours)
-		return x->cost_card_hours > y->cost_card_hours ? -1 : 1;
-	if (x->lasted_ns != y->lasted_ns)
-		return x->lasted_ns > y->lasted_ns ? -1 : 1;
-	return (x->rank > y->rank) - (x->rank < y->rank);
+	return ORDER(y->cost_card_hours, x->cost_card_hours) ?: ORDER(y->lasted_ns, x->lasted_ns) ?:
+	       ORDER(x->rank, y->rank);
 }
 
 static void judge_findings(struct report *report)

@@ -50,7 +50,6 @@ static int report_read_overview(struct report_source *source, void *arg, char *e
 {
 	int r = report_read_ranks(source, error, error_size);
 
-	(void)arg;
 	return r < 0 ? r : report_read_findings(source, error, error_size);
 }
 

@@ -5,13 +5,7 @@
 
 #include "analyzers/report/report.h"
 
-#include <jansson.h>
 #include <stdio.h>
-
-/* One finding with its evidence. Times are ns since the epoch. */
-json_t *json_finding(const struct report *report, size_t index);
-/* The object "ranktrace": all that sysTrace's fields do not hold. */
-json_t *json_ours(const struct report *report);
 
 /* One line if healthy, plus gaps. */
 void render_text(FILE *out, const struct report *report);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Durations over time in bounded memory, see report.h. */
 #include "analyzers/report/report.h"
+#include "analyzers/base/array.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -104,7 +105,7 @@ static int report_series_by_value(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 double values_quantile(double *value, size_t n, double q)

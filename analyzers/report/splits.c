@@ -300,9 +300,7 @@ static int splits_by_rank(const void *a, const void *b, void *arg)
 	const struct splits_window *window = arg;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
-	if (window->place[x].rank != window->place[y].rank)
-		return window->place[x].rank < window->place[y].rank ? -1 : 1;
-	return (x > y) - (x < y);
+	return ORDER(window->place[x].rank, window->place[y].rank) ?: ORDER(x, y);
 }
 
 static void splits_sort(struct splits_window *window)

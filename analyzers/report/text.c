@@ -356,7 +356,6 @@ static void count_line(void *arg, const char *text)
 {
 	struct page *page = arg;
 
-	(void)text;
 	page->lines++;
 }
 

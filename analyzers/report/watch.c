@@ -4,6 +4,7 @@
  * not yet written. A process without an end that has no data while others of its node do has ended unseen.
  */
 #include "analyzers/report/model.h"
+#include "analyzers/base/array.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
 
@@ -171,9 +172,7 @@ static int report_watch_by_time(const void *a, const void *b)
 {
 	const struct report_gap *x = a, *y = b;
 
-	if (x->since_ns != y->since_ns)
-		return x->since_ns < y->since_ns ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
+	return ORDER(x->since_ns, y->since_ns) ?: ORDER(x->node, y->node);
 }
 
 /* Notes ranks with samples but no steps. */

@@ -33,9 +33,6 @@ static int authorize(void *arg, int action, const char *a, const char *b, const 
 {
 	struct reader *reader = arg;
 
-	(void)a;
-	(void)c;
-	(void)d;
 	switch (action) {
 	case SQLITE_SELECT:
 	case SQLITE_READ:

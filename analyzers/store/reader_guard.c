@@ -89,8 +89,6 @@ static bool guard_is_ours(const char *name)
 /* within: the view or trigger that reads. */
 static int guard_authorize(void *arg, int action, const char *a, const char *b, const char *c, const char *within)
 {
-	(void)arg;
-	(void)c;
 	if (within)
 		return SQLITE_DENY;
 	switch (action) {

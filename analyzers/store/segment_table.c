@@ -72,9 +72,6 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
 	char sql[2048];
 	int rc;
 
-	(void)argc;
-	(void)argv;
-	(void)error;
 	if (schema_declare_sql(table->schema, sql, sizeof(sql)) < 0)
 		return SQLITE_ERROR;
 	rc = sqlite3_declare_vtab(db, sql);
@@ -101,8 +98,6 @@ static bool is_list(sqlite3_index_info *info, int i)
 #if SQLITE_VERSION_NUMBER >= 3038000
 	return sqlite3_vtab_in(info, i, -1);
 #else
-	(void)info;
-	(void)i;
 	return false;
 #endif
 }
@@ -318,7 +313,6 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan
 	struct cursor *cursor = (struct cursor *)base;
 	int rc;
 
-	(void)number;
 	reset(cursor);
 	rc = take_filters(cursor, plan, argc, argv);
 	if (rc == SQLITE_OK && in_memory(cursor->table->schema)) {

@@ -210,11 +210,6 @@ static void chrome_end(struct trace *trace)
 	timeline_chrome_put(trace, "\n]}\n");
 }
 
-static void chrome_close(struct trace *trace)
-{
-	(void)trace;
-}
-
 const struct trace_format trace_chrome = {
 	.name = "chrome",
 	.state_size = sizeof(struct chrome),
@@ -224,5 +219,4 @@ const struct trace_format trace_chrome = {
 	.counter = chrome_counter,
 	.arrow = chrome_arrow,
 	.end = chrome_end,
-	.close = chrome_close,
 };

@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzers/base/text_pool.h"
 #include "analyzers/timeline/trace.h"
 
 #define SEQUENCE 1
 #define VALUE_BYTES 64 /* longer texts of arguments are not interned */
+#define INTERNED_MAX 16384 /* texts; beyond them readers forget all */
 
 enum { TRACE_PACKET = 1 };
 enum packet_field {
@@ -63,6 +65,20 @@ enum frame_field { FRAME_FUNCTION = 2, FRAME_MAPPING = 3, FRAME_PLACE = 4 };
 enum { STACK_FRAME = 2 };
 enum { MAPPING_PATH = 7 };
 
+/* Texts that are written once, with a number from 1 a kind. */
+enum intern_kind {
+	INTERN_CATEGORY,
+	INTERN_NAME,
+	INTERN_ARG,
+	INTERN_VALUE,
+	INTERN_FUNCTION,
+	INTERN_FRAME,
+	INTERN_STACK,
+	INTERN_PATH,
+	INTERN_MAPPING,
+	INTERN_KINDS
+};
+
 static const uint32_t interned_fields[INTERN_KINDS] = {
 	[INTERN_CATEGORY] = 1,
 	[INTERN_NAME] = 2,
@@ -77,7 +93,9 @@ static const uint32_t interned_fields[INTERN_KINDS] = {
 
 struct perfetto {
 	struct proto_writer packet, interned;
-	struct intern *intern;
+	struct text_pool *texts; /* kind and text */
+	uint32_t known;		 /* of them */
+	uint32_t number[INTERNED_MAX + 1], numbers[INTERN_KINDS];
 	bool cleared; /* flag the next packet */
 };
 
@@ -118,6 +136,17 @@ static void put_clock(struct perfetto *p, enum clock_id id, int64_t time_ns)
 	proto_end(&p->packet, clock);
 }
 
+static void perfetto_forget(struct trace *trace, struct perfetto *p)
+{
+	text_pool_free(p->texts);
+	p->texts = text_pool_new();
+	if (!p->texts)
+		trace->error = -ENOMEM;
+	p->known = 0;
+	memset(p->numbers, 0, sizeof(p->numbers));
+	p->cleared = true;
+}
+
 /* Perfetto's timestamps are of the boot clock: declared equal to UTC. */
 static void perfetto_begin(struct trace *trace)
 {
@@ -125,12 +154,9 @@ static void perfetto_begin(struct trace *trace)
 	int64_t base_ns = trace->options.base_ns;
 	size_t clocks;
 
-	p->intern = intern_new();
-	if (!p->intern) {
-		trace->error = -ENOMEM;
+	perfetto_forget(trace, p);
+	if (trace->error)
 		return;
-	}
-	p->cleared = true;
 	packet_start(p, (uint64_t)base_ns);
 	proto_uint(&p->packet, PACKET_FIRST, 1);
 	clocks = proto_begin(&p->packet, PACKET_CLOCKS);
@@ -179,7 +205,6 @@ static void put_counter(struct perfetto *p, const struct trace_track *track, con
 
 static void put_slices(struct perfetto *p, const struct trace_track *track, const char *name)
 {
-	(void)track;
 	proto_text(&p->packet, TRACK_NAME, name);
 }
 
@@ -207,19 +232,43 @@ static void perfetto_track(struct trace *trace, const struct trace_track *track)
 	packet_write(trace, p);
 }
 
-/* Number of a clean text; defines a new one in this packet. */
+/* Number of a clean text or key. True: it is new, and to be defined in this packet, between begin and proto_end(). */
+static bool perfetto_intern(struct perfetto *p, enum intern_kind kind, const char *text, uint64_t *ret)
+{
+	char key[1 + TRACE_TEXT_BYTES];
+	uint32_t at;
+
+	snprintf(key, sizeof(key), "%c%s", 'A' + (int)kind, text);
+	at = text_pool_number(p->texts, key);
+	if (at > p->known && at <= INTERNED_MAX) {
+		p->known = at;
+		*ret = p->number[at] = ++p->numbers[kind];
+		return true;
+	}
+	if (!at || at > INTERNED_MAX)
+		p->interned.failed = true;
+	*ret = at <= INTERNED_MAX ? p->number[at] : 0;
+	return false;
+}
+
+static size_t perfetto_define(struct perfetto *p, enum intern_kind kind, uint64_t number)
+{
+	size_t place = proto_begin(&p->interned, interned_fields[kind]);
+
+	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	return place;
+}
+
 static uint64_t timeline_perfetto_number_of(struct perfetto *p, enum intern_kind kind, const char *text)
 {
-	bool is_new;
-	uint64_t number = intern_number(p->intern, kind, text, &is_new);
-	size_t place;
+	uint64_t number;
 
-	if (!is_new)
-		return number;
-	place = proto_begin(&p->interned, interned_fields[kind]);
-	proto_uint(&p->interned, INTERNED_NUMBER, number);
-	proto_text(&p->interned, INTERNED_TEXT, text);
-	proto_end(&p->interned, place);
+	if (perfetto_intern(p, kind, text, &number)) {
+		size_t place = perfetto_define(p, kind, number);
+
+		proto_text(&p->interned, INTERNED_TEXT, text);
+		proto_end(&p->interned, place);
+	}
 	return number;
 }
 
@@ -246,17 +295,14 @@ static void put_arg(struct perfetto *p, const struct trace_arg *arg)
 /* The kind of code as a mapping, which readers show beside the function. */
 static uint64_t perfetto_mapping(struct perfetto *p, const char *kind)
 {
-	bool is_new;
-	uint64_t path = timeline_perfetto_number_of(p, INTERN_PATH, kind);
-	uint64_t number = intern_number(p->intern, INTERN_MAPPING, kind, &is_new);
-	size_t place;
+	uint64_t path = timeline_perfetto_number_of(p, INTERN_PATH, kind), number;
 
-	if (!is_new)
-		return number;
-	place = proto_begin(&p->interned, interned_fields[INTERN_MAPPING]);
-	proto_uint(&p->interned, INTERNED_NUMBER, number);
-	proto_uint(&p->interned, MAPPING_PATH, path);
-	proto_end(&p->interned, place);
+	if (perfetto_intern(p, INTERN_MAPPING, kind, &number)) {
+		size_t place = perfetto_define(p, INTERN_MAPPING, number);
+
+		proto_uint(&p->interned, MAPPING_PATH, path);
+		proto_end(&p->interned, place);
+	}
 	return number;
 }
 
@@ -265,18 +311,15 @@ static uint64_t perfetto_frame(struct perfetto *p, const struct stack_frame *fra
 	char kind[VALUE_BYTES], place_text[STACK_PLACE_BYTES], text[TRACE_NAME_BYTES], key[VALUE_BYTES + TRACE_NAME_BYTES];
 	uint64_t mapping, function, number;
 	size_t place;
-	bool is_new;
 
 	trace_clean(frame->kind, kind, sizeof(kind));
 	trace_clean(stack_frame_text(frame, false, place_text, sizeof(place_text)), text, sizeof(text));
 	snprintf(key, sizeof(key), "%s %s", kind, text);
-	number = intern_number(p->intern, INTERN_FRAME, key, &is_new);
-	if (!is_new)
+	if (!perfetto_intern(p, INTERN_FRAME, key, &number))
 		return number;
 	mapping = perfetto_mapping(p, kind);
 	function = timeline_perfetto_number_of(p, INTERN_FUNCTION, text);
-	place = proto_begin(&p->interned, interned_fields[INTERN_FRAME]);
-	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	place = perfetto_define(p, INTERN_FRAME, number);
 	proto_uint(&p->interned, FRAME_FUNCTION, function);
 	proto_uint(&p->interned, FRAME_MAPPING, mapping);
 	proto_uint(&p->interned, FRAME_PLACE, frame->line);
@@ -289,16 +332,13 @@ static uint64_t perfetto_stack(struct perfetto *p, const struct trace_event *eve
 	uint64_t frame[TRACE_FRAMES_MAX], number;
 	char key[24];
 	size_t place;
-	bool is_new;
 
 	snprintf(key, sizeof(key), "%lld", (long long)event->stack);
-	number = intern_number(p->intern, INTERN_STACK, key, &is_new);
-	if (!is_new)
+	if (!perfetto_intern(p, INTERN_STACK, key, &number))
 		return number;
 	for (size_t i = 0; i < event->frames; i++)
 		frame[i] = perfetto_frame(p, &event->frame[i]);
-	place = proto_begin(&p->interned, interned_fields[INTERN_STACK]);
-	proto_uint(&p->interned, INTERNED_NUMBER, number);
+	place = perfetto_define(p, INTERN_STACK, number);
 	for (size_t i = 0; i < event->frames; i++)
 		proto_uint(&p->interned, STACK_FRAME, frame[i]);
 	proto_end(&p->interned, place);
@@ -325,16 +365,10 @@ static void put_event(struct perfetto *p, const struct trace_event *event)
 }
 
 /* All texts of an event fit. */
-static void perfetto_prepare(struct perfetto *p, const struct trace_event *event)
+static void perfetto_prepare(struct trace *trace, struct perfetto *p, const struct trace_event *event)
 {
-	size_t texts = 2 + 2 * TRACE_ARGS_MAX + 1 + 4 * event->frames;
-	size_t bytes = TRACE_NAME_BYTES + VALUE_BYTES + 2 * TRACE_ARGS_MAX * VALUE_BYTES + VALUE_BYTES +
-		       event->frames * (2 * TRACE_NAME_BYTES + 3 * VALUE_BYTES);
-
-	if (intern_fits(p->intern, texts, bytes))
-		return;
-	intern_clear(p->intern);
-	p->cleared = true;
+	if (2 + 2 * TRACE_ARGS_MAX + 1 + 4 * event->frames > INTERNED_MAX - p->known)
+		perfetto_forget(trace, p);
 }
 
 static void perfetto_event(struct trace *trace, const struct trace_event *event)
@@ -342,9 +376,10 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 	struct perfetto *p = trace->state;
 	size_t place;
 
+	if (!trace->error)
+		perfetto_prepare(trace, p, event);
 	if (trace->error)
 		return;
-	perfetto_prepare(p, event);
 	packet_start(p, (uint64_t)event->start_ns);
 	put_event(p, event);
 	packet_write(trace, p);
@@ -363,9 +398,10 @@ static void perfetto_sample(struct trace *trace, const struct trace_event *event
 	struct perfetto *p = trace->state;
 	size_t place;
 
+	if (!trace->error)
+		perfetto_prepare(trace, p, event);
 	if (trace->error)
 		return;
-	perfetto_prepare(p, event);
 	packet_start(p, (uint64_t)event->start_ns);
 	place = proto_begin(&p->packet, PACKET_SAMPLE);
 	proto_int(&p->packet, SAMPLE_PID, event->track->pid);
@@ -390,16 +426,11 @@ static void perfetto_counter(struct trace *trace, const struct trace_track *trac
 	packet_write(trace, p);
 }
 
-static void perfetto_end(struct trace *trace)
-{
-	(void)trace;
-}
-
 static void perfetto_close(struct trace *trace)
 {
 	struct perfetto *p = trace->state;
 
-	intern_free(p->intern);
+	text_pool_free(p->texts);
 }
 
 const struct trace_format trace_perfetto = {
@@ -410,6 +441,5 @@ const struct trace_format trace_perfetto = {
 	.event = perfetto_event,
 	.sample = perfetto_sample,
 	.counter = perfetto_counter,
-	.end = perfetto_end,
 	.close = perfetto_close,
 };

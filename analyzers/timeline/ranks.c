@@ -44,9 +44,7 @@ static int timeline_ranks_by_instance(const void *a, const void *b)
 {
 	const struct timeline_rank *x = a, *y = b;
 
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	return (x->instance > y->instance) - (x->instance < y->instance);
+	return ORDER(x->node, y->node) ?: ORDER(x->instance, y->instance);
 }
 
 struct pid {
@@ -58,9 +56,7 @@ static int by_pid(const void *a, const void *b)
 {
 	const struct pid *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return (x->index > y->index) - (x->index < y->index);
+	return ORDER(x->pid, y->pid) ?: ORDER(x->index, y->index);
 }
 
 /* PIDs repeat across nodes and over time: only the first process keeps its PID. */
@@ -115,7 +111,6 @@ static int timeline_ranks_add_comm(struct timeline *t, void *arg, sqlite3_stmt *
 	const char *kind = (const char *)sqlite3_column_text(s, 2), *name = (const char *)sqlite3_column_text(s, 3),
 		   *identity = (const char *)sqlite3_column_text(s, 4);
 
-	(void)arg;
 	if (t->comms_count == TIMELINE_COMMS_MAX)
 		return 0;
 	if (!array_reserve(
@@ -137,7 +132,7 @@ static int timeline_ranks_by_key(const void *a, const void *b)
 {
 	const struct timeline_comm *x = a, *y = b;
 
-	return (x->key > y->key) - (x->key < y->key);
+	return ORDER(x->key, y->key);
 }
 
 int timeline_comms_load(struct timeline *t)

@@ -45,10 +45,6 @@ static void timeline_rows_coll_put(struct timeline *t, struct timeline_track *tr
 {
 	struct trace_end end;
 
-	if (!track) {
-		t->counts.crowded++;
-		return;
-	}
 	if (!timeline_put(t, track, event, &end))
 		return;
 	for (size_t i = 0; i < event->flows; i++)

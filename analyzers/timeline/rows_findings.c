@@ -19,11 +19,8 @@ static void put_finding(struct timeline *t, struct timeline_rank *rank, struct t
 	struct trace_event noticed = *event;
 	char name[TRACE_NAME_BYTES];
 
-	if (!track) {
-		t->counts.crowded++;
+	if (!timeline_put(t, track, event, NULL) && !track)
 		return;
-	}
-	(void)timeline_put(t, track, event, NULL);
 	if (noticed_ns < t->options->since_ns || noticed_ns >= t->options->until_ns)
 		return;
 	noticed.start_ns = noticed.end_ns = noticed_ns;
@@ -78,6 +75,5 @@ void rows_clock(struct timeline *t, const struct stream *stream, struct timeline
 	else
 		snprintf(name, sizeof(name), "clock set by %+.3f s", (double)step_ns / 1e9);
 	event.name = name;
-	if (timeline_track(t, none, stream->class, 0, ""))
-		(void)timeline_put(t, timeline_track(t, none, stream->class, 0, ""), &event, NULL);
+	(void)timeline_put(t, timeline_track(t, none, stream->class, 0, ""), &event, NULL);
 }

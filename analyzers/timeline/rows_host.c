@@ -9,12 +9,7 @@
 static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label, int64_t time_ns,
 	double number)
 {
-	struct timeline_track *counter = timeline_track(t, rank, TRACK_COUNTER, thread, label);
-
-	if (counter)
-		timeline_value(t, counter, time_ns, number);
-	else
-		t->counts.crowded++;
+	timeline_value(t, timeline_track(t, rank, TRACK_COUNTER, thread, label), time_ns, number);
 }
 
 /* Cells from COL_MORE on are counters. */
@@ -30,22 +25,16 @@ static void values(struct timeline *t, struct timeline_rank *rank, const struct 
 void rows_offcpu(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
 	int64_t thread = row_int(row, COL_THREAD);
-	struct timeline_track *track;
 	struct trace_event event;
 
 	if (!timeline_event(t, stream, row, &event))
 		return;
 	timeline_thread_name(t, rank, thread, row_text(row, row->count - 1));
-	track = timeline_track(t, rank, stream->class, thread, "");
-	if (track)
-		(void)timeline_put(t, track, &event, NULL);
-	else
-		t->counts.crowded++;
+	(void)timeline_put(t, timeline_track(t, rank, stream->class, thread, ""), &event, NULL);
 }
 
 void rows_values(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	(void)stream;
 	if (row_int(row, COL_START) <= 0) {
 		t->counts.odd++;
 		return;
@@ -82,7 +71,6 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 {
 	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
 
-	(void)stream;
 	if (start_ns <= 0) {
 		t->counts.odd++;
 		return;
@@ -101,12 +89,7 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 
 static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
 {
-	struct timeline_track *track = timeline_track(t, rank, class, 0, "");
-
-	if (track)
-		(void)timeline_put(t, track, event, NULL);
-	else
-		t->counts.crowded++;
+	(void)timeline_put(t, timeline_track(t, rank, class, 0, ""), event, NULL);
 }
 
 /* Samples are contiguous while the daemon runs in time. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/timeline/row_texts.h"
+#include "analyzers/base/text_pool.h"
 #include "analyzers/timeline/timeline_internal.h"
 
 #define BEFORES_MAX 4096
@@ -65,7 +65,7 @@ struct before {
 };
 
 struct befores {
-	struct row_texts *texts;
+	struct text_pool *texts;
 	size_t count;
 	struct before before[2 * BEFORES_MAX]; /* a hash table with open addressing */
 };
@@ -105,7 +105,7 @@ static void add_before(struct timeline *t, struct befores *befores, struct reade
 		!reader_row_has(row, BEFORE_START) || row->value[BEFORE_START] >= timeline_before(t) ||
 		!timeline_rank_chosen(t, row, BEFORE_RANK))
 		return;
-	before = before_of(befores, row->value[BEFORE_INSTANCE], row_texts_number(befores->texts, op), device);
+	before = before_of(befores, row->value[BEFORE_INSTANCE], text_pool_number(befores->texts, op), device);
 	if (before)
 		before->bytes += (double)row->value[BEFORE_BYTES];
 	else
@@ -132,7 +132,7 @@ static void begin_counters(struct timeline *t, struct befores *befores)
 		if (befores->before[i].number)
 			befores->before[count++] = befores->before[i];
 	for (size_t i = 0; i < count; i++)
-		befores->before[i].op = row_texts_of(befores->texts, befores->before[i].number);
+		befores->before[i].op = text_pool_text(befores->texts, befores->before[i].number);
 	qsort(befores->before, count, sizeof(befores->before[0]), timeline_rows_memory_by_process);
 	for (size_t i = 0; i < count; i++) {
 		const struct before *before = &befores->before[i];
@@ -170,13 +170,13 @@ int rows_memory_before(struct timeline *t)
 	struct befores *befores = calloc(1, sizeof(*befores));
 	int r = -ENOMEM;
 
-	if (befores && (befores->texts = row_texts_new()))
+	if (befores && (befores->texts = text_pool_new()))
 		r = read_before(t, befores);
 	else
 		snprintf(t->error, t->error_size, "out of memory");
 	if (r == 0)
 		begin_counters(t, befores);
-	row_texts_free(befores ? befores->texts : NULL);
+	text_pool_free(befores ? befores->texts : NULL);
 	free(befores);
 	return r;
 }
@@ -203,7 +203,6 @@ static void timeline_rows_memory_count(
 
 void rows_allocation(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	struct timeline_track *track;
 	struct trace_event event;
 
 	if (!timeline_event(t, stream, row, &event))
@@ -211,9 +210,5 @@ void rows_allocation(struct timeline *t, const struct stream *stream, struct tim
 	timeline_rows_memory_count(t, rank, row, &event);
 	if (event.end_ns < t->options->since_ns)
 		return;
-	track = timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), "");
-	if (track)
-		(void)timeline_put(t, track, &event, NULL);
-	else
-		t->counts.crowded++;
+	(void)timeline_put(t, timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), ""), &event, NULL);
 }

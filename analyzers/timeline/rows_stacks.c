@@ -24,14 +24,12 @@ static void stack_put(struct timeline *t, const struct stream *stream, struct ti
 	struct timeline_track *track =
 		timeline_track(t, rank, event->instant ? TRACK_THREAD : stream->class, thread, "");
 
-	if (!track) {
-		t->counts.crowded++;
-	} else if (event->instant) {
-		event->track = &track->trace;
-		trace_sample(t->trace, event);
-	} else {
+	if (!track || !event->instant) {
 		(void)timeline_put(t, track, event, NULL);
+		return;
 	}
+	event->track = &track->trace;
+	trace_sample(t->trace, event);
 }
 
 void rows_stack(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)

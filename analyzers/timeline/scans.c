@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
-#include "analyzers/timeline/row_texts.h"
+#include "analyzers/base/text_pool.h"
 
 #define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* varints of up to ten bytes */
 
@@ -17,7 +17,7 @@ struct feed {
 	const struct stream *stream;
 	const struct stream_scan *how;
 	struct reader_scan *scan;
-	struct row_texts *texts;
+	struct text_pool *texts;
 	uint32_t is_text; /* cells, a bit each */
 	int64_t since_ns; /* earlier rows are skipped */
 	bool other;	  /* the row comes again with its second times */
@@ -93,7 +93,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 
 static uint32_t timeline_scans_number_of(struct feed *feed, const char *text)
 {
-	return text ? row_texts_number(feed->texts, text) : 0;
+	return text ? text_pool_number(feed->texts, text) : 0;
 }
 
 static void timeline_scans_set_number(struct numbers *numbers, size_t cell, bool has, int64_t value)
@@ -221,7 +221,7 @@ static void set_cell(const struct feed *feed, size_t i, int64_t value, struct ro
 	struct cell *cell = &row->cell[i];
 
 	if (feed->is_text & 1U << i)
-		cell_set_text(cell, row_texts_of(feed->texts, (uint32_t)value));
+		cell_set_text(cell, text_pool_text(feed->texts, (uint32_t)value));
 	else if (i == COL_END)
 		cell_set_int(cell, (int64_t)((uint64_t)row_int(row, COL_START) + (uint64_t)value));
 	else
@@ -262,7 +262,7 @@ static int timeline_scans_begin(struct feed *feed)
 		if (column >= 0 && schema->columns[column].type == SCHEMA_TEXT)
 			feed->is_text |= 1U << i;
 	}
-	feed->texts = row_texts_new();
+	feed->texts = text_pool_new();
 	r = feed->texts ? reader_scan_open(t->reader, &how->scanning, &feed->scan) : -ENOMEM;
 	if (r < 0) {
 		snprintf(t->error, t->error_size, "out of memory");
@@ -289,7 +289,7 @@ int timeline_scan(struct timeline *t, const struct stream *stream)
 		r = sorted_each(&sorting, t->error, t->error_size);
 	sqlite3_finalize(feed->more);
 	reader_scan_close(feed->scan);
-	row_texts_free(feed->texts);
+	text_pool_free(feed->texts);
 	free(feed);
 	return r;
 }

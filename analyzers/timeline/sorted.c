@@ -35,9 +35,6 @@ static int records_connect(sqlite3 *db, void *aux, int argc, const char *const *
 	struct vtab *vtab;
 	int rc = sqlite3_declare_vtab(db, DECLARED);
 
-	(void)argc;
-	(void)argv;
-	(void)error;
 	if (rc != SQLITE_OK)
 		return rc;
 	vtab = calloc(1, sizeof(*vtab));
@@ -57,7 +54,6 @@ static int records_disconnect(sqlite3_vtab *base)
 /* Only a full scan. */
 static int records_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-	(void)base;
 	info->estimatedCost = 1e6;
 	return SQLITE_OK;
 }
@@ -91,10 +87,6 @@ static int timeline_sorted_cursor_next(sqlite3_vtab_cursor *base)
 
 static int timeline_sorted_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv)
 {
-	(void)number;
-	(void)plan;
-	(void)argc;
-	(void)argv;
 	return timeline_sorted_cursor_next(base);
 }
 

@@ -91,17 +91,10 @@ bool timeline_event(struct timeline *t, const struct stream *stream, const struc
 static void rows_plain(
 	struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
 {
-	int64_t thread = row_int(row, COL_THREAD);
-	struct timeline_track *track;
 	struct trace_event event;
 
-	if (!timeline_event(t, stream, row, &event))
-		return;
-	track = timeline_track(t, rank, stream->class, thread, "");
-	if (track)
-		(void)timeline_put(t, track, &event, NULL);
-	else
-		t->counts.crowded++;
+	if (timeline_event(t, stream, row, &event))
+		(void)timeline_put(t, timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), ""), &event, NULL);
 }
 
 #define OPEN_END "9223372036854775807"

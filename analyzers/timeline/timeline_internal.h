@@ -7,7 +7,7 @@
  *  tracks.c         tracks and their lanes
  *  flows.c          slices that belong together
  *  streams.c        the tables: source and conversion of rows
- *  scans.c          rows of large tables, sorted (sorted.c, row_texts.h)
+ *  scans.c          rows of large tables, sorted (sorted.c, base/text_pool.h)
  *  rows_*.c         special conversions
  */
 #ifndef RANKTRACE_TIMELINE_TIMELINE_INTERNAL_H
@@ -256,7 +256,7 @@ struct timeline_track *timeline_track(struct timeline *timeline, struct timeline
 	int64_t number, const char *label);
 /* Sets the name of a thread, once. */
 void timeline_thread_name(struct timeline *timeline, struct timeline_rank *rank, int64_t thread, const char *name);
-/* Writes the event on a lane of the track; false: no free lane. ret_end may be NULL. */
+/* Writes the event on a lane of the track; false: counted as crowded: no free lane, or track is NULL. ret_end may be NULL. */
 bool timeline_put(
 	struct timeline *timeline, struct timeline_track *track, struct trace_event *event, struct trace_end *ret_end);
 void timeline_value(struct timeline *timeline, struct timeline_track *track, int64_t time_ns, double value);

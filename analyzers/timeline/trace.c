@@ -29,7 +29,8 @@ struct trace *trace_close(struct trace *trace)
 {
 	if (!trace)
 		return NULL;
-	trace->format->close(trace);
+	if (trace->format->close)
+		trace->format->close(trace);
 	free(trace->state);
 	free(trace);
 	return NULL;
@@ -95,7 +96,8 @@ void trace_arrow(struct trace *trace, const struct trace_end *from, const struct
 int trace_finish(struct trace *trace)
 {
 	timeline_trace_begin(trace);
-	trace->format->end(trace);
+	if (trace->format->end)
+		trace->format->end(trace);
 	if (!trace->error && (fflush(trace->options.out) != 0 || ferror(trace->options.out)))
 		trace->error = errno ? -errno : -EIO;
 	return trace->error;

@@ -93,6 +93,7 @@ struct trace_format {
 	void (*counter)(struct trace *trace, const struct trace_track *track, int64_t time_ns, double value);
 	/* NULL: the format uses trace_event.flow. */
 	void (*arrow)(struct trace *trace, const struct trace_end *from, const struct trace_end *to);
+	/* NULL: nothing to do. */
 	void (*end)(struct trace *trace);
 	void (*close)(struct trace *trace);
 };
@@ -124,37 +125,6 @@ struct trace *trace_close(struct trace *trace);
 /* For the formats: writes bytes; sanitizes a text into buffer, which is returned. */
 void trace_write(struct trace *trace, const void *data, size_t size);
 const char *trace_clean(const char *text, char *buffer, size_t size);
-
-/*
- * Numbers for texts, from 1 a kind: each text is written once. Bounded: the caller clears a full table and informs
- * readers.
- */
-
-#define INTERN_TEXTS_MAX 16384
-#define INTERN_BYTES_MAX (2UL << 20)
-
-enum intern_kind {
-	INTERN_CATEGORY,
-	INTERN_NAME,
-	INTERN_ARG,
-	INTERN_VALUE,
-	INTERN_FUNCTION,
-	INTERN_FRAME,
-	INTERN_STACK,
-	INTERN_PATH,
-	INTERN_MAPPING,
-	INTERN_KINDS
-};
-
-struct intern;
-
-struct intern *intern_new(void); /* NULL: out of memory */
-struct intern *intern_free(struct intern *intern);
-/* So many more texts with so many bytes fit. */
-bool intern_fits(const struct intern *intern, size_t texts, size_t bytes);
-void intern_clear(struct intern *intern);
-/* Requires intern_fits(). */
-uint64_t intern_number(struct intern *intern, enum intern_kind kind, const char *text, bool *ret_new);
 
 /*
  * Writes messages in protobuf's wire format: varints, doubles, fixed64, bytes and nested messages. The caller knows the

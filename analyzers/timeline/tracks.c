@@ -202,7 +202,6 @@ static void name_track(const struct timeline *t, struct timeline_track *track, c
 	const struct class_row *class = &classes[track->class];
 	bool main = rank && rank->pid == track->number;
 
-	(void)t;
 	snprintf(track->name, sizeof(track->name), "%s", class->name ? class->name : track->label);
 	if (track->class == TRACK_COUNTER)
 		name_counter(track);
@@ -300,9 +299,14 @@ static int new_lane(struct timeline *t, struct timeline_track *track, size_t lan
 bool timeline_put(
 	struct timeline *t, struct timeline_track *track, struct trace_event *event, struct trace_end *ret_end)
 {
-	struct trace_track on = track->trace;
+	struct trace_track on;
 	int lane = 0;
 
+	if (!track) {
+		t->counts.crowded++;
+		return false;
+	}
+	on = track->trace;
 	if (!event->instant) {
 		size_t before = track->lanes.count;
 
@@ -327,6 +331,10 @@ bool timeline_put(
 
 void timeline_value(struct timeline *t, struct timeline_track *track, int64_t time_ns, double value)
 {
+	if (!track) {
+		t->counts.crowded++;
+		return;
+	}
 	track->value = value;
 	trace_counter(t->trace, &track->trace, time_ns, value);
 }

@@ -63,7 +63,6 @@ static bool tool_said(const char *sentence)
 
 void tool_warn(void *arg, const char *sentence)
 {
-	(void)arg;
 	if (tool_said(sentence))
 		return;
 	(void)tool_fail(0, "warning: %s", sentence);

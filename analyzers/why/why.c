@@ -256,7 +256,7 @@ static int why_compare_length(const void *a, const void *b)
 {
 	const struct why_step *x = *(const struct why_step *const *)a, *y = *(const struct why_step *const *)b;
 
-	return (x->step_ns > y->step_ns) - (x->step_ns < y->step_ns);
+	return ORDER(x->step_ns, y->step_ns);
 }
 
 /* Of many, some at equal distances. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
 
 /* Means over some steps. */
@@ -158,7 +159,7 @@ static int why_compare_excess(const void *a, const void *b)
 {
 	double x = ((const struct why_part *)a)->excess_ns, y = ((const struct why_part *)b)->excess_ns;
 
-	return (x < y) - (x > y);
+	return ORDER(y, x);
 }
 
 static int why_compare_other(const void *a, const void *b)
@@ -166,7 +167,7 @@ static int why_compare_other(const void *a, const void *b)
 	double x = ((const struct why_other *)a)->chosen_ns - ((const struct why_other *)a)->usual_ns;
 	double y = ((const struct why_other *)b)->chosen_ns - ((const struct why_other *)b)->usual_ns;
 
-	return (x < y) - (x > y);
+	return ORDER(y, x);
 }
 
 /*

@@ -149,7 +149,6 @@ static void spawner_on_ready(evutil_socket_t fd, short what, void *arg)
 	struct spawner_job *job;
 	eventfd_t count;
 
-	(void)what;
 	(void)eventfd_read(fd, &count);
 	pthread_mutex_lock(&spawner->lock);
 	job = spawner->started;
@@ -227,6 +226,5 @@ int spawner_start(struct spawner *spawner, char *const *argv, char *const *envir
 
 void spawner_cancel(struct spawner *spawner, struct spawner_job *job)
 {
-	(void)spawner;
 	job->done = NULL; /* only the loop reads it */
 }

@@ -88,7 +88,6 @@ static void collect_launches_scanned(void *arg, int64_t instance, int result, ui
 	struct launches *launches = arg;
 	uint64_t limit_ns = launches->context->config.scan_interval_ns, now_ns = monotonic_ns(), pause_ns;
 
-	(void)result;
 	/* The process controls a scan's cost: it may map a million files. */
 	pause_ns = cost_ns * SCAN_SHARE * ranks_count(launches->context->ranks, RANK_ROLE_RANK);
 	for (size_t i = 0; i < launches->watches; i++) {
@@ -344,7 +343,6 @@ static int launches_level(void *state, enum level level, bool on, char *report, 
 	struct launches *launches = state;
 	int r;
 
-	(void)level;
 	if (!on)
 		return collect_launches_turn_off(launches, report, report_size);
 	if (launches->on)

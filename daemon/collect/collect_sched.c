@@ -290,7 +290,6 @@ static void sched_tick(void *state, uint64_t now_ns)
 {
 	struct sched *sched = state;
 
-	(void)now_ns;
 	if (!sched->sweep)
 		return;
 	sched->sweep = false;

@@ -32,15 +32,12 @@ static int launch_sites_spec_new(void *arg, const struct site *site, const struc
 {
 	const struct launch_sites *sites = arg;
 
-	(void)spec;
 	*ret = (uint32_t)(site->probe - sites->table.probe);
 	return 0;
 }
 
 static void launch_sites_spec_free(void *arg, uint32_t spec)
 {
-	(void)arg;
-	(void)spec;
 }
 
 static void launch_sites_library_added(void *arg, struct library *library)

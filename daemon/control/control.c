@@ -168,8 +168,6 @@ static void control_on_check(evutil_socket_t fd, short what, void *arg)
 {
 	struct client *client = arg;
 
-	(void)fd;
-	(void)what;
 	if (!client->is_done() && ++client->checks < CONTROL_HOLD_S * NSEC_PER_SEC / HOLD_CHECK_NS) {
 		control_client_check_later(client);
 		return;
@@ -266,8 +264,6 @@ static void control_on_written(struct bufferevent *stream, void *arg)
 
 static void control_on_end(struct bufferevent *stream, short what, void *arg)
 {
-	(void)stream;
-	(void)what;
 	control_client_free(arg);
 }
 
@@ -275,8 +271,6 @@ static void control_on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	struct client *client = arg;
 
-	(void)fd;
-	(void)what;
 	log_debug(
 		"control", "closing process %d: nothing whole from it for %d s", (int)client->peer.pid, CONTROL_IDLE_S);
 	control_client_free(client);
@@ -345,9 +339,6 @@ static void control_on_accept(
 	unsigned limit = CONTROL_CLIENTS_MAX;
 	char sentence[96] = "";
 
-	(void)listener;
-	(void)address;
-	(void)length;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &size_bytes) < 0) {
 		log_error_errno("control", errno, "cannot read the credentials of the peer, closing the connection");
 		close(fd);
@@ -384,8 +375,6 @@ static void control_on_resume(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *control = arg;
 
-	(void)fd;
-	(void)what;
 	evconnlistener_enable(control->listener);
 }
 

@@ -20,13 +20,46 @@ const struct request_row *request_row(int type)
 	return NULL;
 }
 
-void *request_message_new(const ProtobufCMessageDescriptor *descriptor)
+static void *request_message_new(const ProtobufCMessageDescriptor *descriptor)
 {
 	void *message = malloc(descriptor->sizeof_message);
 
 	if (message)
 		descriptor->message_init(message);
 	return message;
+}
+
+void *request_body_new(Ranktrace__Response *response, Ranktrace__Response__BodyCase body)
+{
+	response->body_case = body;
+	/* All members of the union are such pointers. */
+	response->set = request_message_new(
+		protobuf_c_message_descriptor_get_field(&ranktrace__response__descriptor, body)->descriptor);
+	if (!response->set)
+		response->body_case = RANKTRACE__RESPONSE__BODY__NOT_SET;
+	return response->set;
+}
+
+void *request_add(ProtobufCMessage *message, size_t offset)
+{
+	const ProtobufCFieldDescriptor *field = message->descriptor->fields;
+	void *item, **list, **at = (void **)(void *)((char *)message + offset);
+	size_t *count;
+
+	while (field->offset != offset)
+		field++;
+	item = request_message_new(field->descriptor);
+	if (field->label != PROTOBUF_C_LABEL_REPEATED)
+		return *at = item;
+	count = (size_t *)(void *)((char *)message + field->quantifier_offset);
+	/* Grows at powers of two. */
+	list = *count & (*count - 1) ? *at : reallocarray(*at, *count ? 2 * *count : 1, sizeof(*list));
+	if (!item || !list) {
+		free(item);
+		return NULL;
+	}
+	*at = list;
+	return list[(*count)++] = item;
 }
 
 void response_say(Ranktrace__Response *response, const char *format, ...)

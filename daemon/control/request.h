@@ -71,10 +71,13 @@ bool request_peer_is_insider(const struct request_peer *peer, const char *group)
 /* A group is named and there is none of that name. */
 bool request_group_missing(const char *group);
 
-/* A message on the heap, initialised, as protobuf-c frees it; NULL without memory. */
-void *request_message_new(const ProtobufCMessageDescriptor *descriptor);
-/* Levels as they are now, for `print` and `status`. */
-int request_levels_fill(const struct context *context, size_t *ret_count, Ranktrace__Level ***ret);
+/* The body of an answer, initialised and set; NULL without memory. */
+void *request_body_new(Ranktrace__Response *response, Ranktrace__Response__BodyCase body);
+/* A message in a field of another one, the last one of a list; initialised, and freed with the other. NULL without memory. */
+void *request_add(ProtobufCMessage *message, size_t offset);
+#define REQUEST_ADD(message, field) request_add(&(message)->base, offsetof(__typeof__(*(message)), field))
+/* Levels as they are now, in a field of `print` or `status`. */
+int request_levels_fill(const struct context *context, ProtobufCMessage *body, size_t offset);
 
 /* What is used of what is bounded, for `status`; after collectors and store. */
 int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body);

@@ -13,14 +13,12 @@ struct use {
 
 static void use_ranks(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)body;
 	ret->used = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
 	ret->max = context->config.ranks_max;
 }
 
 static void use_others(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)body;
 	ret->max = LIMIT_OTHERS;
 	if (context->ranks)
 		ret->used = ranks_count(context->ranks, RANK_ROLE_CHILD) + ranks_count(context->ranks, RANK_ROLE_LAUNCHER);
@@ -30,7 +28,6 @@ static void use_state(const struct context *context, const Ranktrace__StatusBody
 {
 	uint32_t frozen;
 
-	(void)body;
 	ret->used = rank_budget_bytes(context->budget) >> 20;
 	ret->max = rank_budget_bytes_max(context->budget) >> 20;
 	rank_budget_counts(context->budget, &frozen, &ret->exceeded);
@@ -39,7 +36,6 @@ static void use_state(const struct context *context, const Ranktrace__StatusBody
 /* The rank with the most. */
 static void use_calls(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)body;
 	ret->max = RT_RANK_CALLS_MAX;
 	for (uint32_t i = 0; context->kernel && context->ranks && i < context->config.ranks_max; i++) {
 		uint32_t held = ranks_by_slot(context->ranks, i) ? kernel_held(context->kernel, i, RT_HELD_CALLS) : 0;
@@ -50,7 +46,6 @@ static void use_calls(const struct context *context, const Ranktrace__StatusBody
 
 static void use_ring(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)body;
 	for (uint32_t i = 0; context->kernel && context->ranks && i < context->config.ranks_max; i++)
 		if (ranks_by_slot(context->ranks, i))
 			ret->exceeded += kernel_limited(context->kernel, i);
@@ -58,7 +53,6 @@ static void use_ring(const struct context *context, const Ranktrace__StatusBody 
 
 static void use_libraries(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)context;
 	ret->max = LIMIT_LIBRARIES;
 	for (size_t i = 0; i < body->n_collectors; i++)
 		if (streq(body->collectors[i]->name, "call"))
@@ -67,7 +61,6 @@ static void use_libraries(const struct context *context, const Ranktrace__Status
 
 static void use_rows(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
-	(void)context;
 	ret->used = body->store ? body->store->rows_pending : 0;
 	ret->max = LIMIT_QUEUE_ROWS;
 }
@@ -87,16 +80,12 @@ static const struct {
 
 int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body)
 {
-	body->limits = calloc(ARRAY_SIZE(limits), sizeof(*body->limits));
-	if (!body->limits)
-		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		Ranktrace__Limit *item = request_message_new(&ranktrace__limit__descriptor);
+		Ranktrace__Limit *item = REQUEST_ADD(body, limits);
 		struct use use = {0};
 
 		if (!item)
 			return -ENOMEM;
-		body->limits[body->n_limits++] = item;
 		limits[i].measure(context, body, &use);
 		item->name = strdup(limits[i].name);
 		item->unit = strdup(limits[i].unit);

@@ -16,13 +16,11 @@ static uint64_t request_ops_ago(uint64_t now_ns, uint64_t time_ns)
 	return now_ns > time_ns ? now_ns - time_ns : 0;
 }
 
-/* NULL where nothing is known, or no memory: then it is left out. */
-static Ranktrace__OpsPoint *request_ops_point_of(const struct coll_point *point, uint64_t now_ns)
+/* Where nothing is known, or no memory, it is left out. */
+static void request_ops_fill_point(Ranktrace__OpsPoint *item, const struct coll_point *point, uint64_t now_ns)
 {
-	Ranktrace__OpsPoint *item = point->op[0] ? request_message_new(&ranktrace__ops_point__descriptor) : NULL;
-
 	if (!item)
-		return NULL;
+		return;
 	item->seq = point->seq;
 	item->op = strndup(point->op, sizeof(point->op));
 	item->dtype = strndup(point->dtype, sizeof(point->dtype));
@@ -31,22 +29,20 @@ static Ranktrace__OpsPoint *request_ops_point_of(const struct coll_point *point,
 	item->bytes_known = point->bytes != COLL_UNKNOWN;
 	item->bytes = item->bytes_known ? point->bytes : 0;
 	item->ago_ns = request_ops_ago(now_ns, point->time_ns);
-	return item;
 }
 
-static Ranktrace__OpsMember *request_ops_member_of(const struct coll_snapshot_member *member, uint64_t now_ns)
+static void request_ops_fill_member(Ranktrace__OpsMember *item, const struct coll_snapshot_member *member, uint64_t now_ns)
 {
-	Ranktrace__OpsMember *item = request_message_new(&ranktrace__ops_member__descriptor);
 	const struct coll_standing *standing = &member->judged.standing;
 
-	if (!item)
-		return NULL;
 	item->rank = member->judged.rank;
 	item->pid = member->judged.pid;
 	item->uid = member->uid;
 	item->member = standing->member;
-	item->entered = request_ops_point_of(&standing->entered, now_ns);
-	item->completed = request_ops_point_of(&standing->completed, now_ns);
+	if (standing->entered.op[0])
+		request_ops_fill_point(REQUEST_ADD(item, entered), &standing->entered, now_ns);
+	if (standing->completed.op[0])
+		request_ops_fill_point(REQUEST_ADD(item, completed), &standing->completed, now_ns);
 	item->completion_known = standing->completion_known;
 	item->in_call = standing->in_call_ns && !member->ended_ns;
 	item->in_call_ns = item->in_call ? request_ops_ago(now_ns, standing->in_call_ns) : 0;
@@ -57,7 +53,6 @@ static Ranktrace__OpsMember *request_ops_member_of(const struct coll_snapshot_me
 	item->ended = member->ended_ns;
 	item->ended_ago_ns = item->ended ? request_ops_ago(now_ns, member->ended_ns) : 0;
 	item->address = standing->address;
-	return item;
 }
 
 static void request_ops_fill_head(Ranktrace__OpsCommunicator *item, const struct coll_snapshot_comm *comm,
@@ -103,21 +98,19 @@ static int request_ops_fill_communicator(struct filling *filling, const struct c
 		return 0;
 	}
 	filling->members += shown;
-	item = request_message_new(&ranktrace__ops_communicator__descriptor);
+	item = REQUEST_ADD(filling->body, communicators);
 	if (!item)
 		return -ENOMEM;
-	filling->body->communicators[filling->body->n_communicators++] = item;
 	request_ops_fill_head(item, comm, member);
-	item->ranks = calloc(shown, sizeof(*item->ranks));
-	if (!item->ranks)
-		return -ENOMEM;
 	for (size_t i = 0; i < comm->members; i++) {
+		Ranktrace__OpsMember *one;
+
 		if (!request_has_rank(filling->request, member[i].judged.rank))
 			continue;
-		item->ranks[item->n_ranks] = request_ops_member_of(&member[i], filling->snapshot->now_ns);
-		if (!item->ranks[item->n_ranks])
+		one = REQUEST_ADD(item, ranks);
+		if (!one)
 			return -ENOMEM;
-		item->n_ranks++;
+		request_ops_fill_member(one, &member[i], filling->snapshot->now_ns);
 	}
 	return 0;
 }
@@ -132,10 +125,9 @@ static int request_ops_fill_calls(struct filling *filling)
 
 		if (!request_has_rank(filling->request, call->rank))
 			continue;
-		item = request_message_new(&ranktrace__ops_call__descriptor);
+		item = REQUEST_ADD(body, calls);
 		if (!item)
 			return -ENOMEM;
-		body->calls[body->n_calls++] = item;
 		item->rank = call->rank;
 		item->pid = call->pid;
 		item->uid = call->uid;
@@ -152,10 +144,6 @@ static int request_ops_fill(struct filling *filling)
 	int r = 0;
 
 	filling->body->left_out = filling->snapshot->left_out;
-	filling->body->communicators = calloc(COMMUNICATORS_MAX, sizeof(*filling->body->communicators));
-	filling->body->calls = calloc(CALLS_MAX, sizeof(*filling->body->calls));
-	if (!filling->body->communicators || !filling->body->calls)
-		return -ENOMEM;
 	for (size_t i = 0; i < filling->snapshot->comms && r == 0; i++)
 		r = request_ops_fill_communicator(filling, &filling->snapshot->comm[i]);
 	return r < 0 ? r : request_ops_fill_calls(filling);
@@ -173,44 +161,28 @@ static void request_ops_add_stack(void *arg, const struct online_stack_info *inf
 	struct listing_stacks *listing = arg;
 	Ranktrace__OpsStack *item;
 
-	if (listing->body->n_stacks >= STACKS_MAX)
-		return;
-	item = request_message_new(&ranktrace__ops_stack__descriptor);
+	item = listing->body->n_stacks < STACKS_MAX ? REQUEST_ADD(listing->body, stacks) : NULL;
 	if (!item)
 		return;
-	listing->body->stacks[listing->body->n_stacks++] = item;
 	item->job = strdup(info->job);
 	item->uid = info->uid;
 	item->sentence = strdup(info->sentence);
 	item->ago_ns = request_ops_ago(listing->now_ns, info->time_ns);
 }
 
-static int request_ops_fill_stacks(const struct context *context, Ranktrace__OpsBody *body)
-{
-	struct listing_stacks listing = {body, monotonic_ns()};
-
-	body->stacks = calloc(STACKS_MAX, sizeof(*body->stacks));
-	if (!body->stacks)
-		return -ENOMEM;
-	online_stacks_each(context->findings, request_ops_add_stack, &listing);
-	return 0;
-}
-
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	Ranktrace__OpsBody *body = request_message_new(&ranktrace__ops_body__descriptor);
+	Ranktrace__OpsBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_OPS);
 	struct coll_snapshot *snapshot = NULL;
 	int r;
 
 	if (!body)
 		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_OPS;
-	response->ops = body;
 	body->on = context->levels.on[LEVEL_L1];
 	body->ranks = context->ranks ? ranks_count(context->ranks, RANK_ROLE_RANK) : 0;
-	r = request_ops_fill_stacks(context, body);
-	if (r < 0 || !context->ops || !body->on)
-		return r;
+	online_stacks_each(context->findings, request_ops_add_stack, &(struct listing_stacks){body, monotonic_ns()});
+	if (!context->ops || !body->on)
+		return 0;
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;

@@ -71,7 +71,6 @@ void request_ranks_reduce(const struct request_peer *peer, Ranktrace__Response *
 
 static bool keeps_item(const struct request_peer *peer, const ProtobufCMessage *message)
 {
-	(void)peer;
 	return !((const Ranktrace__CheckItem *)message)->about_ranks;
 }
 

@@ -73,52 +73,39 @@ static int request_profile_refuse(
 	return error;
 }
 
-static Ranktrace__ProfileRank *request_profile_rank(const struct profile_rank_progress *rank)
+static void request_profile_rank(Ranktrace__ProfileRank *item, const struct profile_rank_progress *rank)
 {
-	Ranktrace__ProfileRank *item = request_message_new(&ranktrace__profile_rank__descriptor);
-	char *job = strdup(rank->job), *reason = strdup(rank->reason);
-
-	if (!item || !job || !reason) {
-		free(item);
-		free(job);
-		free(reason);
-		return NULL;
-	}
 	item->rank = rank->rank;
 	item->pid = rank->pid;
-	item->job = job;
+	item->job = strdup(rank->job);
 	item->instance = rank->instance;
 	item->samples = rank->samples;
 	item->refused = rank->refused;
 	item->lost = rank->lost;
-	item->reason = reason;
-	return item;
+	item->reason = strdup(rank->reason);
 }
 
 static int request_profile_fill(const struct profile_progress *progress, const struct request_peer *outsider,
 	size_t left_out, Ranktrace__Response *response)
 {
-	Ranktrace__ProfileBody *body = request_message_new(&ranktrace__profile_body__descriptor);
+	Ranktrace__ProfileBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_PROFILE);
 
 	if (!body)
 		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_PROFILE;
-	response->profile = body;
 	body->profile = (uint64_t)progress->number;
 	body->running = progress->running;
 	body->remaining_ns = progress->remaining_ns;
 	body->frequency_hz = progress->frequency_hz;
 	body->left_out = left_out;
-	body->ranks = calloc(progress->ranks + 1, sizeof(*body->ranks));
-	if (!body->ranks)
-		return -ENOMEM;
 	for (size_t i = 0; i < progress->ranks; i++) {
+		Ranktrace__ProfileRank *item;
+
 		if (outsider && progress->rank[i].uid != outsider->uid)
 			continue;
-		body->ranks[body->n_ranks] = request_profile_rank(&progress->rank[i]);
-		if (!body->ranks[body->n_ranks])
+		item = REQUEST_ADD(body, ranks);
+		if (!item)
 			return -ENOMEM;
-		body->n_ranks++;
+		request_profile_rank(item, &progress->rank[i]);
 	}
 	return 0;
 }

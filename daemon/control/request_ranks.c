@@ -128,12 +128,11 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 		listing->body->left_out++;
 		return;
 	}
-	item = request_message_new(&ranktrace__rank__descriptor);
+	item = REQUEST_ADD(listing->body, ranks);
 	if (!item) {
 		listing->error = -ENOMEM;
 		return;
 	}
-	listing->body->ranks[listing->body->n_ranks++] = item;
 	item->rank = rank->env.rank;
 	item->world_size = rank->env.world_size;
 	item->local_rank = rank->env.local_rank;
@@ -161,13 +160,8 @@ int request_ranks(struct context *context, const Ranktrace__Request *request, Ra
 {
 	struct listing listing = {.context = context, .request = request, .now_ns = monotonic_ns()};
 
-	listing.body = request_message_new(&ranktrace__ranks_body__descriptor);
+	listing.body = request_body_new(response, RANKTRACE__RESPONSE__BODY_RANKS);
 	if (!listing.body)
-		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_RANKS;
-	response->ranks = listing.body;
-	listing.body->ranks = calloc(ROWS_MAX, sizeof(*listing.body->ranks));
-	if (!listing.body->ranks)
 		return -ENOMEM;
 	if (context->ranks)
 		ranks_each(context->ranks, request_ranks_add, &listing);

@@ -38,21 +38,14 @@ static bool request_set_is_done(void)
 /* Every level asked for is tried, so that one that fails does not hide what happened to the others. */
 int request_set(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	Ranktrace__SetBody *body = request_message_new(&ranktrace__set_body__descriptor);
+	Ranktrace__SetBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_SET);
 	_cleanup_free_ char *all = calloc(1, REPORT_BYTES);
 	int result = 0;
 
-	if (!body || !all) {
-		free(body);
-		return -ENOMEM;
-	}
-	response->body_case = RANKTRACE__RESPONSE__BODY_SET;
-	response->set = body;
-	body->reports = calloc(request->n_set, sizeof(*body->reports));
-	if (!body->reports)
+	if (!body || !all)
 		return -ENOMEM;
 	for (size_t i = 0; i < request->n_set; i++) {
-		Ranktrace__SetReport *item = request_message_new(&ranktrace__set_report__descriptor);
+		Ranktrace__SetReport *item = REQUEST_ADD(body, reports);
 		char report[REPORT_BYTES / 4] = "";
 		size_t used = strlen(all);
 		enum level level;
@@ -60,7 +53,6 @@ int request_set(struct context *context, const Ranktrace__Request *request, Rank
 
 		if (!item)
 			return -ENOMEM;
-		body->reports[body->n_reports++] = item;
 		r = level_parse(request->set[i]->level, &level);
 		if (r < 0)
 			return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request `status`: everything that the daemon counts, from the rooms that count it. Changes nothing. */
+/* The request `status`: everything that the daemon counts, from whoever counts it. Changes nothing. */
 #include <sys/resource.h>
 #include "bpf/event.h"
 #include "daemon/memory/allocs.h"
@@ -13,7 +13,6 @@
 #include "daemon/control/request.h"
 #include "daemon/store/store.h"
 
-#define COLLECTORS_MAX 64u
 #define DEVICE_CLOCKS_MAX 256u /* an answer has a limit, a node has fewer devices */
 
 static const struct {
@@ -35,15 +34,11 @@ static int request_status_fill_features(const struct context *context, Ranktrace
 
 	if (!found)
 		return 0;
-	body->features = calloc(ARRAY_SIZE(features), sizeof(*body->features));
-	if (!body->features)
-		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
-		Ranktrace__Feature *item = request_message_new(&ranktrace__feature__descriptor);
+		Ranktrace__Feature *item = REQUEST_ADD(body, features);
 
 		if (!item)
 			return -ENOMEM;
-		body->features[body->n_features++] = item;
 		item->name = strdup(features[i].name);
 		item->present = *(const bool *)((const char *)found + features[i].offset);
 	}
@@ -86,19 +81,17 @@ static int request_status_fill_collectors(const struct context *context, Ranktra
 
 	if (!context->collectors)
 		return 0;
-	body->collectors = calloc(COLLECTORS_MAX, sizeof(*body->collectors));
-	if (!body->collectors || !status)
+	if (!status)
 		return -ENOMEM;
-	for (unsigned i = 0; i < COLLECTORS_MAX; i++) {
+	for (unsigned i = 0;; i++) {
 		Ranktrace__Collector *item;
 
 		memset(status, 0, sizeof(*status));
 		if (!collectors_status(context->collectors, i, &collector, status))
 			break;
-		item = request_message_new(&ranktrace__collector__descriptor);
+		item = REQUEST_ADD(body, collectors);
 		if (!item)
 			return -ENOMEM;
-		body->collectors[body->n_collectors++] = item;
 		r = request_status_fill_collector(item, collector, status);
 		if (r < 0)
 			return r;
@@ -109,15 +102,11 @@ static int request_status_fill_collectors(const struct context *context, Ranktra
 
 static int request_status_fill_store_drops(Ranktrace__Store *item, const struct store_status *status)
 {
-	item->drops = calloc(status->drops_count + 1, sizeof(*item->drops));
-	if (!item->drops)
-		return -ENOMEM;
 	for (size_t i = 0; i < status->drops_count; i++) {
-		Ranktrace__StoreDrop *drop = request_message_new(&ranktrace__store_drop__descriptor);
+		Ranktrace__StoreDrop *drop = REQUEST_ADD(item, drops);
 
 		if (!drop)
 			return -ENOMEM;
-		item->drops[item->n_drops++] = drop;
 		drop->table = strdup(status->drops[i].table);
 		drop->reason = strdup(status->drops[i].reason);
 		drop->rows = status->drops[i].rows;
@@ -127,12 +116,11 @@ static int request_status_fill_store_drops(Ranktrace__Store *item, const struct 
 
 static int request_status_fill_store(const struct context *context, Ranktrace__StatusBody *body)
 {
-	Ranktrace__Store *item = request_message_new(&ranktrace__store__descriptor);
+	Ranktrace__Store *item = REQUEST_ADD(body, store);
 	struct store_status status = {0};
 
 	if (!item)
 		return -ENOMEM;
-	body->store = item;
 	if (context->store)
 		store_status(context->store, &status);
 	if (asprintf(&item->path, "%s/db", context->config.state_dir) < 0) {
@@ -172,12 +160,11 @@ static uint64_t request_status_timeval_ns(struct timeval t)
 
 static int request_status_fill_self(const struct context *context, Ranktrace__StatusBody *body)
 {
-	Ranktrace__Self *item = request_message_new(&ranktrace__self__descriptor);
+	Ranktrace__Self *item = REQUEST_ADD(body, self);
 	struct rusage usage = {0};
 
 	if (!item)
 		return -ENOMEM;
-	body->self = item;
 	getrusage(RUSAGE_SELF, &usage);
 	item->cpu_user_ns = request_status_timeval_ns(usage.ru_utime);
 	item->cpu_system_ns = request_status_timeval_ns(usage.ru_stime);
@@ -196,13 +183,12 @@ static int request_status_fill_self(const struct context *context, Ranktrace__St
 
 static int request_status_fill_operations(const struct context *context, Ranktrace__StatusBody *body)
 {
-	Ranktrace__Operations *item = request_message_new(&ranktrace__operations__descriptor);
+	Ranktrace__Operations *item = REQUEST_ADD(body, operations);
 	struct allocs_counts allocs = {0};
 	struct rank_coll_counts ops = {0};
 
 	if (!item)
 		return -ENOMEM;
-	body->operations = item;
 	if (context->ops)
 		rank_coll_counts(context->ops, &ops);
 	if (context->allocs)
@@ -236,12 +222,11 @@ static void request_status_add_clock(void *arg, const struct rank *rank, const s
 
 	if (list->error || list->body->n_device_clocks >= DEVICE_CLOCKS_MAX)
 		return;
-	item = request_message_new(&ranktrace__device_clock__descriptor);
+	item = REQUEST_ADD(list->body, device_clocks);
 	if (!item) {
 		list->error = -ENOMEM;
 		return;
 	}
-	list->body->device_clocks[list->body->n_device_clocks++] = item;
 	item->rank = rank->env.rank;
 	item->pid = rank->pid;
 	item->uid = rank->uid;
@@ -269,21 +254,17 @@ static int request_status_fill_clocks(const struct context *context, Ranktrace__
 	if (!context->ops)
 		return 0;
 	list.utc_ns = (int64_t)(realtime_ns() - list.now_ns);
-	body->device_clocks = calloc(DEVICE_CLOCKS_MAX, sizeof(*body->device_clocks));
-	if (!body->device_clocks)
-		return -ENOMEM;
 	rank_coll_clocks(context->ops, request_status_add_clock, &list);
 	return list.error;
 }
 
 static int request_status_fill_findings(const struct context *context, Ranktrace__StatusBody *body)
 {
-	Ranktrace__Findings *item = request_message_new(&ranktrace__findings__descriptor);
+	Ranktrace__Findings *item = REQUEST_ADD(body, findings);
 	struct online_counts counts;
 
 	if (!item)
 		return -ENOMEM;
-	body->findings = item;
 	online_counts_get(context->findings, &counts);
 	item->enabled = context->findings != NULL;
 	item->suspected = counts.suspected;
@@ -299,12 +280,11 @@ static int request_status_fill_findings(const struct context *context, Ranktrace
 
 static int request_status_fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
 {
-	Ranktrace__Dumps *item = request_message_new(&ranktrace__dumps__descriptor);
+	Ranktrace__Dumps *item = REQUEST_ADD(body, dumps);
 	struct dumps_status status;
 
 	if (!item)
 		return -ENOMEM;
-	body->dumps = item;
 	if (!context->dumps)
 		return 0;
 	dumps_status(context->dumps, &status);
@@ -319,57 +299,39 @@ static int request_status_fill_dumps(const struct context *context, Ranktrace__S
 	item->running = status.running;
 	item->cpu_ns = status.cpu_ns;
 	item->trouble = strdup(status.trouble);
-	item->levels = calloc(DUMP_KIND_MAX, sizeof(*item->levels));
-	for (unsigned i = 0; item->levels && i < DUMP_KIND_MAX; i++) {
+	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
 		const struct dump_wrote *wrote = &status.state.level[i].wrote;
-		Ranktrace__DumpLevel *level = request_message_new(&ranktrace__dump_level__descriptor);
+		Ranktrace__DumpLevel *level = REQUEST_ADD(item, levels);
 
 		if (!level)
 			return -ENOMEM;
-		item->levels[item->n_levels++] = level;
 		level->level = strdup(dump_kind_name((enum dump_kind)i));
 		level->written_ns = wrote->at_ns;
 		level->files = wrote->files;
 		level->rows = wrote->rows;
 		level->bytes = wrote->bytes;
 	}
-	return item->levels ? 0 : -ENOMEM;
+	return 0;
 }
 
 int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	Ranktrace__StatusBody *body = request_message_new(&ranktrace__status_body__descriptor);
+	static int (*const fill[])(const struct context *context, Ranktrace__StatusBody *body) = {request_status_fill_features,
+		request_status_fill_collectors, request_status_fill_store, request_status_fill_self, request_status_fill_operations,
+		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_limits_fill};
+	Ranktrace__StatusBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_STATUS);
 	int r;
 
-	(void)request;
 	if (!body)
 		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_STATUS;
-	response->status = body;
 	body->version = strdup(RANKTRACE_VERSION);
 	body->pid = (uint32_t)getpid();
 	body->uptime_ns = monotonic_ns() - context->started_ns;
 	body->host = strdup(context->host);
 	for (unsigned kind = RT_KIND_NONE + 1; context->kernel && kind < RT_KIND_MAX; kind++)
 		body->ring_drops += kernel_drops(context->kernel, kind);
-	r = request_status_fill_features(context, body);
-	if (r == 0)
-		r = request_levels_fill(context, &body->n_levels, &body->levels);
-	if (r == 0)
-		r = request_status_fill_collectors(context, body);
-	if (r == 0)
-		r = request_status_fill_store(context, body);
-	if (r == 0)
-		r = request_status_fill_self(context, body);
-	if (r == 0)
-		r = request_status_fill_operations(context, body);
-	if (r == 0)
-		r = request_status_fill_clocks(context, body);
-	if (r == 0)
-		r = request_status_fill_findings(context, body);
-	if (r == 0)
-		r = request_status_fill_dumps(context, body);
-	if (r == 0)
-		r = request_limits_fill(context, body);
+	r = request_levels_fill(context, &body->base, offsetof(Ranktrace__StatusBody, levels));
+	for (size_t i = 0; i < ARRAY_SIZE(fill) && r == 0; i++)
+		r = fill[i](context, body);
 	return r;
 }

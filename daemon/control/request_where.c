@@ -5,13 +5,10 @@
 
 int request_where(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	Ranktrace__WhereBody *body = request_message_new(&ranktrace__where_body__descriptor);
+	Ranktrace__WhereBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_WHERE);
 
-	(void)request;
 	if (!body)
 		return -ENOMEM;
-	response->body_case = RANKTRACE__RESPONSE__BODY_WHERE;
-	response->where = body;
 	body->state_dir = strdup(context->config.state_dir);
 	body->version = strdup(RANKTRACE_VERSION);
 	body->pid = (uint32_t)getpid();

@@ -44,8 +44,6 @@ static int gauge_memory_open(const struct gauge_roots *roots, void **ret, char *
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
 
-	(void)why;
-	(void)why_size;
 	if (!memory)
 		return -ENOMEM;
 	(void)copy_text(memory->proc, sizeof(memory->proc), roots->proc);

@@ -159,7 +159,6 @@ static void metrics_http_on_written(struct bufferevent *stream, void *arg)
 {
 	struct metrics_client *client = arg;
 
-	(void)stream;
 	/* Also called once where there is nothing to write yet. */
 	if (client->answered)
 		metrics_client_free(client);

@@ -37,7 +37,6 @@ void metrics_of_cpu_seconds(const struct metrics_gather *gather, struct metrics_
 	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system");
 	struct rusage usage = {0};
 
-	(void)gather;
 	getrusage(RUSAGE_SELF, &usage);
 	metrics_page_seconds(page, &user, metrics_timeval_ns(usage.ru_utime));
 	metrics_page_seconds(page, &system, metrics_timeval_ns(usage.ru_stime));
@@ -48,7 +47,6 @@ void metrics_of_resident_bytes(const struct metrics_gather *gather, struct metri
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long pages;
 
-	(void)gather;
 	if (f && fscanf(f, "%*u %lu", &pages) == 1)
 		metrics_page_count(page, NULL, (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
 }

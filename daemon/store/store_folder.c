@@ -253,7 +253,6 @@ static void scan_corrupt(struct folder *folder, const char *text, void *arg)
 	struct corrupt_scan *scan = arg;
 	uint64_t number = corrupt_number(text);
 
-	(void)folder;
 	if (!number)
 		return;
 	if (!scan->count || number < scan->oldest_number) {

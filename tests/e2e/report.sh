@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The report of four real ranks, one with slow data loading after a clean run. With KEEP=DIR the reports are copied there.
+# The report of four real ranks, one with slow data loading after a clean run; analyze repeats the daemon's verdict from the store:
+# same rank, same cause. With KEEP=DIR the reports are copied there.
 source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 
@@ -16,9 +17,14 @@ json() { "$python_here" -c 'import json, sys
 r = json.load(open(sys.argv[1]))
 sys.exit(not eval(sys.argv[2]))' "$work/$1.json" "$2"; }
 slow='[x for x in f if x["job"] == "report" and x["kind"] == "slow_rank" and x["rank"] == 1 and x["state"] == "open" and x["severity"] != "info"]'
-found() { "$tracectl" findings --state-dir "$state" --json | "$python_here" -c 'import json, sys
+# true_of EXPRESSION: evaluates it with the findings on standard input as list `f`.
+true_of() {
+	"$python_here" -c 'import json, sys
 f = json.load(sys.stdin)
-sys.exit(not eval(sys.argv[1]))' "$1"; }
+sys.exit(not eval(sys.argv[1]))' "$1"
+}
+found() { "$tracectl" findings --state-dir "$state" --json | true_of "$1"; }
+judged() { "$tracectl" analyze --json "${@:2}" | true_of "$1"; }
 started() { stepping "${pids[0]}" "$1" && learned "${pids[0]}" && learned "${pids[3]}"; }
 
 e2e_start findings.raise=no
@@ -58,7 +64,30 @@ json slow 'r["resultCode"] == 201 and r["is_anomaly"] and r["storage"]' || fail 
 json slow '"1" in [x["objectId"] for x in r["abnormalDetail"]]' || fail "rank 1 is not among the abnormal"
 json slow '[x for x in r["ranktrace"]["worst_cards"] if x["rank"] == 1]' || fail "its card is not among the worst"
 grep -q 'median of 3 peers' "$work/slow.html" || fail "no plot compares the rank with its peers"
+
+echo "--- the same from the store, while the daemon writes it"
+same='(1, "dataloader") in [(x["rank"], x["cause"]) for x in f if x["kind"] == "slow_rank" and x["job"] == "report" and x["severity"] != "info"]'
+found "$same" || { "$tracectl" findings --all --verbose; fail "rank 1 is not named for its data loading"; }
+wait_for 15 judged "$same" --state-dir "$state" || true
+"$tracectl" analyze --state-dir "$state" --verbose
+judged "$same" --state-dir "$state" || fail "analyze does not name rank 1 for its data loading"
+
+echo "--- daemon down: the store, a copy, its folders"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()
 e2e_stop
+mkdir "$work/shared"
+cp -r "$state/db" "$work/shared/node-a"
+judged "$same" --dir "$work/shared" || fail "analyze does not read a shared folder"
+judged 'f == []' --dir "$state" --rank 7 || fail "--rank does not filter findings"
+judged 'f == []' --dir "$state" --job another || fail "--job does not select the job"
+[ "$("$tracectl" analyze --dir "$state" --csv | head -1 | cut -d, -f1-3)" = kind,cause,state ] || fail "--csv has no header"
+grep -q 'no rank was watched' <<<"$("$tracectl" analyze --dir "$state" --until "2020-01-01")" || fail "no message for an empty store"
+
+echo "--- an unreadable folder is reported; the others are analyzed"
+status=0
+"$tracectl" analyze --json --dir "$work/nowhere" "$state" >"$work/findings.json" 2>"$work/error" || status=$?
+[ "$status" -eq 1 ] || fail "exit code $status with a missing folder, not 1"
+grep -q 'cannot read .*nowhere' "$work/error" || fail "the missing folder is not named: $(cat "$work/error")"
+true_of "$same" <"$work/findings.json" || fail "a missing folder hides the findings of the other"
 e2e_done

@@ -32,7 +32,6 @@ sys.exit(not (r["excess_ns"] > 5e6 and 0.9 <= given / whole <= 1.1 and abs(total
 }
 now() { date '+%F %T'; }
 
-sleep 5
 echo 100 >"$work/dawdle.1"
 sleep 2
 from=$(now)
@@ -43,7 +42,8 @@ flush
 why "slow data loading" 1 "$from" "$until" 'p["activity"] == "dataloader"'
 why "its peer waits" 0 "$from" "$until" 'p["what"] in ("waiting", "blocked")'
 
-sleep 6
+done_so_far=$(steps_of "${pids[0]}")
+wait_for 60 stepping "${pids[0]}" $((done_so_far + 100)) || fail "the ranks store no usual steps"
 burners=()
 for _ in 1 2 3 4; do
 	sh -c 'while :; do :; done' &

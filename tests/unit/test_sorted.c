@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "analyzers/timeline/row_texts.h"
+#include "analyzers/base/text_pool.h"
 #include "analyzers/timeline/timeline_internal.h"
 
 struct record {
@@ -113,33 +113,33 @@ static void who_fails_ends_it(void **state)
 
 static void texts_have_numbers(void **state)
 {
-	struct row_texts *texts = row_texts_new();
+	struct text_pool *texts = text_pool_new();
 	char text[64];
 
 	(void)state;
-	assert_null(row_texts_of(texts, 0));
-	assert_null(row_texts_of(texts, 1));
+	assert_null(text_pool_text(texts, 0));
+	assert_null(text_pool_text(texts, 1));
 	for (unsigned round = 0; round < 2; round++)
 		for (unsigned i = 0; i < 100000; i++) {
 			snprintf(text, sizeof(text), "%u", i * 7919);
-			assert_int_equal(row_texts_number(texts, text), i + 1);
+			assert_int_equal(text_pool_number(texts, text), i + 1);
 		}
 	for (unsigned i = 0; i < 100000; i++) {
 		snprintf(text, sizeof(text), "%u", i * 7919);
-		assert_string_equal(row_texts_of(texts, i + 1), text);
+		assert_string_equal(text_pool_text(texts, i + 1), text);
 	}
-	assert_int_equal(row_texts_number(texts, ""), 100001);
-	assert_string_equal(row_texts_of(texts, 100001), "");
-	assert_null(row_texts_of(texts, 100002));
-	assert_null(row_texts_of(texts, UINT32_MAX));
-	row_texts_free(texts);
-	row_texts_free(NULL);
+	assert_int_equal(text_pool_number(texts, ""), 100001);
+	assert_string_equal(text_pool_text(texts, 100001), "");
+	assert_null(text_pool_text(texts, 100002));
+	assert_null(text_pool_text(texts, UINT32_MAX));
+	text_pool_free(texts);
+	text_pool_free(NULL);
 }
 
 static void texts_are_bounded(void **state)
 {
 	enum { LONG = 1 << 20 };
-	struct row_texts *texts = row_texts_new();
+	struct text_pool *texts = text_pool_new();
 	char *text = malloc(LONG);
 	uint32_t last = 1, count = 0;
 	char number[16];
@@ -150,20 +150,20 @@ static void texts_are_bounded(void **state)
 	while (last) {
 		snprintf(number, sizeof(number), "%07u", count);
 		memcpy(text, number, 7);
-		last = row_texts_number(texts, text);
+		last = text_pool_number(texts, text);
 		count += last != 0;
-		assert_true((size_t)count * LONG <= ROW_TEXTS_BYTES_MAX);
+		assert_true((size_t)count * LONG <= TEXT_POOL_BYTES_MAX);
 	}
-	assert_int_equal(count, ROW_TEXTS_BYTES_MAX / LONG);
+	assert_int_equal(count, TEXT_POOL_BYTES_MAX / LONG);
 	memcpy(text, "0000000", 7);
-	assert_int_equal(row_texts_number(texts, text), 1); /* those that are there still are */
-	row_texts_free(texts);
-	texts = row_texts_new();
-	for (count = 0; count <= ROW_TEXTS_MAX; count++) {
+	assert_int_equal(text_pool_number(texts, text), 1); /* those that are there still are */
+	text_pool_free(texts);
+	texts = text_pool_new();
+	for (count = 0; count <= TEXT_POOL_MAX; count++) {
 		snprintf(number, sizeof(number), "%u", count);
-		assert_int_equal(row_texts_number(texts, number), count < ROW_TEXTS_MAX ? count + 1 : 0);
+		assert_int_equal(text_pool_number(texts, number), count < TEXT_POOL_MAX ? count + 1 : 0);
 	}
-	row_texts_free(texts);
+	text_pool_free(texts);
 	free(text);
 }
 

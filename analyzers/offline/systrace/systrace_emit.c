@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
+#include "analyzers/base/array.h"
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/steps/steps.h"
 
@@ -50,7 +51,7 @@ static int systrace_emit_by_group(const void *a, const void *b)
 {
 	const uint64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 /* How many processes show operations of each group. */
@@ -120,7 +121,7 @@ static void systrace_emit_begin(const struct systrace_feed *feed, struct systrac
 
 static void emit_op(struct systrace_feed *feed, const struct systrace_event *event, struct align *align)
 {
-	const char *group = feed->groups.name[event->comm];
+	const char *group = text_pool_text(feed->groups, event->comm);
 	char communicator[20];
 
 	snprintf(communicator, sizeof(communicator), "%016llx", (unsigned long long)fnv1a_text(FNV1A_START, group));
@@ -130,7 +131,7 @@ static void emit_op(struct systrace_feed *feed, const struct systrace_event *eve
 		&(struct align_op){
 			.communicator = communicator,
 			.seq = event->number,
-			.op = feed->ops.name[event->op],
+			.op = text_pool_text(feed->ops, event->op),
 			.step = STEPS_NONE,
 			.start_ns = event->start_ns,
 			.duration_ns = event->end_ns - event->start_ns,
@@ -187,8 +188,6 @@ static int feed_next(void *arg, const struct source_sink *sink, char *error, siz
 {
 	struct systrace_feed *feed = arg;
 
-	(void)error;
-	(void)error_size;
 	systrace_emit_publish(feed, &feed->events.event[feed->next++], sink->align);
 	return 0;
 }

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of events, and the names in it. */
+/* The list of events. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/base/array.h"
-#include "analyzers/base/fnv1a.h"
 #include "analyzers/offline/systrace/systrace_internal.h"
 
 int systrace_events_add(struct systrace_events *events, const struct systrace_event *event)
@@ -25,11 +23,7 @@ static int systrace_events_by_time(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	if (x->what != y->what)
-		return x->what < y->what ? -1 : 1;
-	return (x->process > y->process) - (x->process < y->process);
+	return ORDER(x->end_ns, y->end_ns) ?: ORDER(x->what, y->what) ?: ORDER(x->process, y->process);
 }
 
 void systrace_events_sort(struct systrace_events *events)
@@ -42,9 +36,7 @@ static int systrace_events_by_process(const void *a, const void *b)
 {
 	const struct systrace_event *x = a, *y = b;
 
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	return (x->what > y->what) - (x->what < y->what);
+	return ORDER(x->process, y->process) ?: ORDER(x->what, y->what);
 }
 
 /* Steps of each process are added behind; the stages of one lie together then. */
@@ -65,30 +57,4 @@ int systrace_events_steps(struct systrace_events *events)
 		begin = i;
 	}
 	return r;
-}
-
-void systrace_names_free(struct systrace_names *names)
-{
-	for (size_t i = 0; i < names->count; i++)
-		free(names->name[i]);
-	names->count = 0;
-}
-
-int systrace_names_number(struct systrace_names *names, const char *name, uint16_t *ret)
-{
-	size_t at;
-
-	for (at = fnv1a_text(FNV1A_START, name) % SYSTRACE_NAMES_HASH; names->hash[at]; at = (at + 1) % SYSTRACE_NAMES_HASH)
-		if (strcmp(names->name[names->hash[at] - 1], name) == 0) {
-			*ret = (uint16_t)(names->hash[at] - 1);
-			return 0;
-		}
-	if (names->count == SYSTRACE_NAMES_MAX)
-		return -ENOSPC;
-	names->name[names->count] = strdup(name);
-	if (!names->name[names->count])
-		return -ENOMEM;
-	*ret = (uint16_t)names->count;
-	names->hash[at] = (uint16_t)++names->count;
-	return 0;
 }

@@ -229,6 +229,14 @@ static int process_of_op(struct reading *reading, const struct systrace_op *op, 
 	return r < 0 ? r : add_candidate(reading, *ret);
 }
 
+static int number_of(struct text_pool *names, const char *name, uint16_t *ret)
+{
+	uint32_t number = text_pool_number(names, name);
+
+	*ret = (uint16_t)number;
+	return number && number <= SYSTRACE_NAMES_MAX ? 0 : -ENOSPC;
+}
+
 static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
 {
 	struct reading *reading = arg;
@@ -252,9 +260,9 @@ static int systrace_feed_on_op(void *arg, const struct systrace_op *op)
 		return 0;
 	}
 	if (r == 0)
-		r = systrace_names_number(&feed->ops, coll_op_word(op->op), &event.op);
+		r = number_of(feed->ops, coll_op_word(op->op), &event.op);
 	if (r == 0)
-		r = systrace_names_number(&feed->groups, op->group, &event.comm);
+		r = number_of(feed->groups, op->group, &event.comm);
 	if (r == -ENOSPC) {
 		feed->events.left_out++;
 		return 0;
@@ -379,7 +387,9 @@ int systrace_feed_open(const char *folder, const struct systrace_options *option
 	if (r == 0) {
 		qsort(files.file, files.count, sizeof(*files.file), by_kind);
 		feed->options = *options;
-		r = systrace_feed_read_all(feed, &files);
+		feed->ops = text_pool_new();
+		feed->groups = text_pool_new();
+		r = !feed->ops || !feed->groups ? -ENOMEM : systrace_feed_read_all(feed, &files);
 	}
 	if (none)
 		snprintf(error, error_size,
@@ -400,8 +410,8 @@ struct systrace_feed *systrace_feed_close(struct systrace_feed *feed)
 {
 	if (!feed)
 		return NULL;
-	systrace_names_free(&feed->ops);
-	systrace_names_free(&feed->groups);
+	text_pool_free(feed->ops);
+	text_pool_free(feed->groups);
 	free(feed->events.event);
 	free(feed->process);
 	free(feed);

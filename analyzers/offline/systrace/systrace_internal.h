@@ -4,7 +4,7 @@
  *
  *   systrace_feed.c   files to records
  *   systrace_emit.c   records to the aligner in the order of time
- *   systrace_events.c the list of records, and names
+ *   systrace_events.c the list of records
  *   systrace_steps.c  stages of a process to its steps
  *   systrace_join.c   operations of all processes to the numbers by which they are joined
  *   systrace_pipeline.c  which jobs cannot be judged from such files
@@ -12,6 +12,7 @@
 #ifndef RANKTRACE_OFFLINE_SYSTRACE_SYSTRACE_INTERNAL_H
 #define RANKTRACE_OFFLINE_SYSTRACE_SYSTRACE_INTERNAL_H
 
+#include "analyzers/base/text_pool.h"
 #include "analyzers/detect/detect.h"
 #include "analyzers/offline/systrace/systrace_feed.h"
 
@@ -54,24 +55,12 @@ void systrace_events_sort(struct systrace_events *events);
 /* Of all processes. 0 or -ENOMEM. */
 int systrace_events_steps(struct systrace_events *events);
 
-#define SYSTRACE_NAMES_HASH 16384
-
-struct systrace_names {
-	size_t count;
-	char *name[SYSTRACE_NAMES_MAX];
-	uint16_t hash[SYSTRACE_NAMES_HASH]; /* number + 1 */
-};
-
-/* 0, -ENOSPC or -ENOMEM. */
-int systrace_names_number(struct systrace_names *names, const char *name, uint16_t *ret);
-void systrace_names_free(struct systrace_names *names);
-
 struct systrace_feed {
 	struct systrace_options options;
 	struct systrace_counts counts;
 	struct systrace_events events;
-	struct systrace_names ops, groups;
-	uint32_t members[SYSTRACE_NAMES_MAX]; /* of a group: processes that have shown an operation of it */
+	struct text_pool *ops, *groups;
+	uint32_t members[SYSTRACE_NAMES_MAX + 1]; /* of a group: processes that have shown an operation of it */
 	size_t processes, processes_capacity;
 	struct systrace_process *process;
 	size_t next; /* event to be fed */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
+#include "analyzers/base/array.h"
 
 #define ENOUGH 4
 
@@ -22,13 +23,8 @@ static int systrace_join_by_group(const void *a, const void *b)
 {
 	const struct systrace_event *x = *(struct systrace_event *const *)a, *y = *(struct systrace_event *const *)b;
 
-	if (x->comm != y->comm)
-		return x->comm < y->comm ? -1 : 1;
-	if (x->process != y->process)
-		return x->process < y->process ? -1 : 1;
-	if (x->end_ns != y->end_ns)
-		return x->end_ns < y->end_ns ? -1 : 1;
-	return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+	return ORDER(x->comm, y->comm) ?: ORDER(x->process, y->process) ?: ORDER(x->end_ns, y->end_ns) ?:
+	       ORDER(x->start_ns, y->start_ns);
 }
 
 static bool is_alike(const struct systrace_event *a, const struct systrace_event *b)
@@ -89,7 +85,7 @@ static int systrace_join_by_value(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 static int number_run(const struct run *first, const struct run *run)

@@ -53,9 +53,7 @@ static int systrace_steps_by_time(const void *a, const void *b)
 {
 	const struct boundary *x = a, *y = b;
 
-	if (x->time_ns != y->time_ns)
-		return x->time_ns < y->time_ns ? -1 : 1;
-	return (x->number > y->number) - (x->number < y->number);
+	return ORDER(x->time_ns, y->time_ns) ?: ORDER(x->number, y->number);
 }
 
 static uint64_t systrace_steps_time_of(const struct systrace_event *event)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts are stored contiguously, found by a hash table with open addressing. */
-#include "analyzers/timeline/row_texts.h"
+#include "analyzers/base/text_pool.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 
 #include "analyzers/base/fnv1a.h"
 
-#define PLACES_MIN 256 /* a power of two, as ROW_TEXTS_MAX is */
+#define PLACES_MIN 256 /* a power of two, as TEXT_POOL_MAX is */
 #define BYTES_MIN 4096
 
 struct slot {
 	uint32_t hash, number; /* 0: free */
 };
 
-struct row_texts {
+struct text_pool {
 	size_t count, places; /* slots: twice as many */
 	struct slot *slot;
 	uint32_t *place; /* of text n - 1 in bytes[] */
@@ -23,12 +23,12 @@ struct row_texts {
 	char *bytes;
 };
 
-struct row_texts *row_texts_new(void)
+struct text_pool *text_pool_new(void)
 {
-	return calloc(1, sizeof(struct row_texts));
+	return calloc(1, sizeof(struct text_pool));
 }
 
-struct row_texts *row_texts_free(struct row_texts *texts)
+struct text_pool *text_pool_free(struct text_pool *texts)
 {
 	if (!texts)
 		return NULL;
@@ -40,17 +40,17 @@ struct row_texts *row_texts_free(struct row_texts *texts)
 }
 
 /* Matching or free slot. */
-static struct slot *timeline_row_texts_slot_of(const struct row_texts *texts, uint32_t hash, const char *text)
+static struct slot *text_pool_slot_of(const struct text_pool *texts, uint32_t hash, const char *text)
 {
 	size_t slots = 2 * texts->places, at = hash & (slots - 1);
 
 	while (texts->slot[at].number &&
-		(texts->slot[at].hash != hash || strcmp(row_texts_of(texts, texts->slot[at].number), text) != 0))
+		(texts->slot[at].hash != hash || strcmp(text_pool_text(texts, texts->slot[at].number), text) != 0))
 		at = (at + 1) & (slots - 1);
 	return &texts->slot[at];
 }
 
-static bool grow_places(struct row_texts *texts)
+static bool text_pool_grow_places(struct text_pool *texts)
 {
 	size_t places = texts->places ? 2 * texts->places : PLACES_MIN;
 	struct slot *slot;
@@ -58,7 +58,7 @@ static bool grow_places(struct row_texts *texts)
 
 	if (texts->count < texts->places)
 		return true;
-	if (places > ROW_TEXTS_MAX)
+	if (places > TEXT_POOL_MAX)
 		return false;
 	place = realloc(texts->place, places * sizeof(*place));
 	if (!place)
@@ -81,14 +81,14 @@ static bool grow_places(struct row_texts *texts)
 	return true;
 }
 
-static bool grow_bytes(struct row_texts *texts, size_t size)
+static bool text_pool_grow_bytes(struct text_pool *texts, size_t size)
 {
 	size_t capacity = texts->bytes_capacity ? texts->bytes_capacity : BYTES_MIN;
 	char *bytes;
 
 	while (capacity < texts->bytes_used + size)
 		capacity *= 2;
-	if (capacity > ROW_TEXTS_BYTES_MAX)
+	if (capacity > TEXT_POOL_BYTES_MAX)
 		return false;
 	if (capacity == texts->bytes_capacity)
 		return true;
@@ -100,17 +100,17 @@ static bool grow_bytes(struct row_texts *texts, size_t size)
 	return true;
 }
 
-uint32_t row_texts_number(struct row_texts *texts, const char *text)
+uint32_t text_pool_number(struct text_pool *texts, const char *text)
 {
 	uint32_t hash = (uint32_t)fnv1a_text(FNV1A_START, text);
 	size_t size = strlen(text) + 1;
-	struct slot *slot = texts->places ? timeline_row_texts_slot_of(texts, hash, text) : NULL;
+	struct slot *slot = texts->places ? text_pool_slot_of(texts, hash, text) : NULL;
 
 	if (slot && slot->number)
 		return slot->number;
-	if (size > ROW_TEXTS_BYTES_MAX || !grow_places(texts) || !grow_bytes(texts, size))
+	if (size > TEXT_POOL_BYTES_MAX || !text_pool_grow_places(texts) || !text_pool_grow_bytes(texts, size))
 		return 0;
-	slot = timeline_row_texts_slot_of(texts, hash, text);
+	slot = text_pool_slot_of(texts, hash, text);
 	texts->place[texts->count] = (uint32_t)texts->bytes_used;
 	memcpy(texts->bytes + texts->bytes_used, text, size);
 	texts->bytes_used += size;
@@ -118,7 +118,7 @@ uint32_t row_texts_number(struct row_texts *texts, const char *text)
 	return slot->number;
 }
 
-const char *row_texts_of(const struct row_texts *texts, uint32_t number)
+const char *text_pool_text(const struct text_pool *texts, uint32_t number)
 {
 	return number && number <= texts->count ? texts->bytes + texts->place[number - 1] : NULL;
 }
