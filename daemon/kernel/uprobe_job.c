@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the jobs of uprobe.h and the thread that carries them out, which exists while there is work. */
+/* Owns the jobs of uprobe.h and the thread that carries them out, which starts with the first. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/queue.h>
@@ -26,12 +26,12 @@ TAILQ_HEAD(uprobe_jobs, uprobe_job);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_cond_t done; /* a job is */
+static pthread_cond_t changed; /* a job is ordered or done */
 static int start_error;
 static struct uprobe_jobs attaching = TAILQ_HEAD_INITIALIZER(attaching), detaching = TAILQ_HEAD_INITIALIZER(detaching);
 static struct uprobe_job *current; /* in no list */
 static uint64_t current_since_ns;
-static bool is_running, is_stopping;
+static bool is_stopping;
 
 static void uprobe_job_close_target(struct uprobe_job *job)
 {
@@ -83,19 +83,21 @@ static void uprobe_job_run(struct uprobe_job *job)
 		job->result = r;
 	if (attaches && job->is_unwanted)
 		TAILQ_INSERT_TAIL(&detaching, job, entry);
-	pthread_cond_broadcast(&done);
+	pthread_cond_broadcast(&changed);
 }
 
 static void *uprobe_job_work(void *arg)
 {
-	struct uprobe_job *job;
-
 	(void)arg;
 	pthread_mutex_lock(&lock);
-	while (!is_stopping && (job = uprobe_job_take()))
-		uprobe_job_run(job);
-	is_running = false;
-	pthread_cond_broadcast(&done);
+	while (!is_stopping) {
+		struct uprobe_job *job = uprobe_job_take();
+
+		if (job)
+			uprobe_job_run(job);
+		else
+			pthread_cond_wait(&changed, &lock);
+	}
 	pthread_mutex_unlock(&lock);
 	return NULL;
 }
@@ -107,8 +109,8 @@ static bool uprobe_job_wait_change(uint64_t until_ns)
 		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 
 	if (until_ns == UINT64_MAX)
-		return pthread_cond_wait(&done, &lock) == 0;
-	return pthread_cond_timedwait(&done, &lock, &until) == 0;
+		return pthread_cond_wait(&changed, &lock) == 0;
+	return pthread_cond_timedwait(&changed, &lock, &until) == 0;
 }
 
 /* What is left then, the kernel detaches when the process has ended. */
@@ -118,25 +120,18 @@ static void uprobe_job_stop(void)
 
 	pthread_mutex_lock(&lock);
 	is_stopping = true;
-	while (is_running && uprobe_job_wait_change(until_ns))
+	while (current && uprobe_job_wait_change(until_ns))
 		;
 	pthread_mutex_unlock(&lock);
 }
 
 static void uprobe_job_open(void)
 {
-	start_error = thread_condition(&done);
+	start_error = thread_condition(&changed);
 	if (start_error == 0 && atexit(uprobe_job_stop) != 0)
 		start_error = -ENOMEM;
-}
-
-/* With the lock held. */
-static int uprobe_job_start(void)
-{
-	int r = is_running ? 0 : thread_run(uprobe_job_work, NULL);
-
-	is_running |= r == 0;
-	return r;
+	if (start_error == 0)
+		start_error = thread_run(uprobe_job_work, NULL);
 }
 
 static const uint64_t *uprobe_job_copy(struct uprobe_job *job, const uint64_t *from, size_t slot)
@@ -169,15 +164,11 @@ int uprobe_job_attach(const struct uprobe_target *target, struct uprobe_job **re
 		return r;
 	}
 	pthread_mutex_lock(&lock);
-	r = uprobe_job_start();
-	if (r == 0)
-		TAILQ_INSERT_TAIL(&attaching, job, entry);
+	TAILQ_INSERT_TAIL(&attaching, job, entry);
+	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
-	if (r < 0)
-		uprobe_job_free(job);
-	else
-		*ret = job;
-	return r;
+	*ret = job;
+	return 0;
 }
 
 int uprobe_job_wait(const struct uprobe_job *job, uint64_t until_ns)
@@ -199,22 +190,21 @@ int uprobe_job_result(const struct uprobe_job *job)
 
 void uprobe_job_detach(struct uprobe_job *job)
 {
-	bool is_taken;
+	bool is_current;
 
 	if (!job)
 		return;
 	pthread_mutex_lock(&lock);
 	job->is_unwanted = true;
-	is_taken = job == current; /* by the thread, which sees it */
-	if (!is_taken && job->result == -EINPROGRESS)
+	is_current = job == current; /* the thread sees it */
+	if (!is_current && job->result == -EINPROGRESS)
 		TAILQ_REMOVE(&attaching, job, entry);
-	if (!is_taken && job->link && uprobe_job_start() == 0) {
+	if (!is_current && job->link)
 		TAILQ_INSERT_TAIL(&detaching, job, entry);
-		is_taken = true;
-	}
+	else if (!is_current)
+		uprobe_job_free(job);
+	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
-	if (!is_taken)
-		uprobe_job_free(job); /* waits only where no thread can be started */
 }
 
 static bool uprobe_job_is_detaching(void)

@@ -117,7 +117,7 @@ static void test_refused(void **state)
 	assert_int_equal(uprobe_job_attach(&(struct uprobe_target){.program_fd = -1}, &job), -EBADF);
 }
 
-/* The last one: the thread ends. */
+/* The last one: the thread does nothing more. */
 static void test_stop_beside_a_hung_one(void **state)
 {
 	struct uprobe_job *job;
