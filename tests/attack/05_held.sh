@@ -13,6 +13,7 @@ attack_own_cleanup() { umount -f "$mounted" 2>/dev/null; umount -l "$mounted" 2>
 attack_scripts
 install -d -m 755 "$work/bin/held"
 install -m 755 "$build"/fixtures/attack_nccl/libnccl.so.2 "$library"
+attack_install "$build"/fixtures/attack_torch/libtorch_python.so
 attack_daemon_start
 attack_victim_start
 install -d -m 755 "$mounted"
@@ -21,7 +22,7 @@ server=$!
 children+=("$server")
 wait_for 20 grep -q ready "$work/fuse.log" || skip "cannot mount: $(cat "$work/fuse.log")"
 attack_begin
-attack_rank "$python" "$work/bin/hold_map.py" "$library" "$mounted/file" "$server" >"$work/hold.log" 2>&1
+attack_rank "$python" "$work/bin/hold_map.py" "$work/bin/libtorch_python.so" "$library" "$mounted/file" "$server" >"$work/hold.log" 2>&1
 wait_for 30 grep -q ready "$work/hold.log" || fail "the attacker does not begin"
 wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
 kill -USR1 "$last"

@@ -2,7 +2,10 @@
 """A rank that maps a library and then holds its own memory map for as long as a file server is silent: unmapping a shared
 mapping that was written to waits for the server. Meanwhile the kernel cannot attach a probe to the library.
 
-usage: hold_map.py LIBRARY FILE PID    (FILE: on the server's mount; PID: the server, which SIGUSR2 makes silent)
+usage: hold_map.py RANK_LIBRARY LIBRARY FILE PID
+
+RANK_LIBRARY is mapped at first and makes the process a rank. FILE is on the server's mount; PID is the server, which SIGUSR2
+makes silent. SIGUSR1 begins.
 """
 import ctypes
 import mmap
@@ -16,7 +19,9 @@ BYTES = 4096
 
 
 def main():
-    library, path, server = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    first, library, path, server = *sys.argv[1:4], int(sys.argv[4])
+    if map_files.map_file(first) != 1:
+        sys.exit(f"hold_map: cannot map {first}")
     memory = mmap.mmap(os.open(path, os.O_RDWR), BYTES, flags=mmap.MAP_SHARED)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     print("ready", flush=True)

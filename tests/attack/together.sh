@@ -43,7 +43,7 @@ for name in "${attacks[@]}"; do
 		"$(sed -n 's/^[1-9][0-9]* //p' "$work/rounds/$name" | sort | uniq -c | sort -rn | head -n 1 | cut -c1-100)"
 done
 "$tracectl" status | sed -n '/^cost/,/^store/p; /limit/p'
-attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive
+attack_status_under_1s
 attack_done
