@@ -26,8 +26,6 @@ attack_rank "$python" "$work/bin/hold_map.py" "$work/bin/libtorch_python.so" "$l
 wait_for 30 grep -q ready "$work/hold.log" || fail "the attacker does not begin"
 wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
 kill -USR1 "$last"
-sleep 2
-[ -n "${ATTACK_TOGETHER:-}" ] || "$tracectl" status >"$work/status"
 wait_for 30 grep -q released "$work/hold.log" || fail "the attacker does not release its map"
 attached() { grep -q "$library: [0-9]* probes\? attached" "$work/daemon.log"; }
 wait_for 30 attached || fail "the probe does not arrive"
