@@ -3,24 +3,12 @@
 #include "daemon/collect/collect_internal.h"
 #include "daemon/probes/attachment.h"
 
-/* What was attached before, or is now, whichever the switch is about. */
-static void sum_library(struct call_level_sum *sum, const struct attachment *attachment, unsigned before)
-{
-	unsigned probes = sum->on ? attachment_attached_level(attachment, sum->level) : before;
-	int error;
-
-	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++)
-		sum->refused++;
-	sum->probes += probes;
-	sum->libraries += probes > 0;
-}
-
 static void level_library(void *arg, struct library *library)
 {
 	struct call_level_sum *sum = arg;
 	struct attachment *attachment = library->owner_data;
-	unsigned before;
-	int r;
+	unsigned probes;
+	int error;
 
 	if (!attachment)
 		return;
@@ -28,10 +16,18 @@ static void level_library(void *arg, struct library *library)
 		sum->left++;
 		return;
 	}
-	before = attachment_attached_level(attachment, sum->level);
-	r = attachment_level(attachment, sum->level, sum->on);
-	sum->error = sum->error ? sum->error : r;
-	sum_library(sum, attachment, before);
+	probes = attachment_attached_level(attachment, sum->level);
+	attachment_level(attachment, sum->level, sum->on);
+	if (sum->on) {
+		sum->left += !attachment_settle(attachment, sum->until_ns);
+		probes = attachment_attached_level(attachment, sum->level);
+	}
+	for (unsigned i = 0; attachment_refused(attachment, sum->level, i, &error); i++) {
+		sum->error = sum->error ? sum->error : error;
+		sum->refused++;
+	}
+	sum->probes += probes;
+	sum->libraries += probes > 0;
 }
 
 void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)

@@ -23,6 +23,7 @@
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
 #define SCAN_RETRY_NS NSEC_PER_SEC	  /* a scan that did not begin, or has not ended */
 #define REGROUP_NS NSEC_PER_SEC		  /* probes wait for further files at most */
+#define ATTACH_WAITS_NS (2 * NSEC_PER_SEC) /* noted in the status; the usual order takes less than 0.2 s */
 #define SCAN_SHARE 20			  /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* a text as UTF-8 */
@@ -220,6 +221,7 @@ static void collect_call_regroup(struct call *call)
 		return;
 	call->regroup = !groups_choose(call->libraries, call->on, call->regroup_anew);
 	call->regroup_anew = false;
+	call->regroup_since_ns = 0; /* what is left goes on with the next tick */
 }
 
 /* All files that ranks map now are known. */
@@ -349,7 +351,7 @@ static int call_level(void *state, enum level level, bool on, char *report, size
 	call->regroup_anew |= sum.left > 0;
 	call->regroup |= sum.left > 0;
 	/* A level works with what attached; it is refused, and undone, only if nothing did. */
-	if (on && sum.refused && sum.probes == 0) {
+	if (on && sum.refused && sum.probes == 0 && sum.left == 0) {
 		call->on[level] = on = false;
 		call_level_switch(call->libraries, &(struct call_level_sum){.level = level});
 	}
@@ -500,6 +502,17 @@ static void collect_call_note_unread(struct call *call, struct collector_status 
 			count == 1 ? "y" : "ies", count == 1 ? "its" : "their");
 }
 
+/* Which process, the kernel does not say. */
+static void collect_call_note_waits(struct collector_status *ret)
+{
+	uint64_t age_ns = uprobe_job_age_ns();
+
+	if (age_ns >= ATTACH_WAITS_NS)
+		collector_note(ret,
+			"probes have waited for the kernel for %.0f s: a process that maps the library holds its own memory map",
+			(double)age_ns / NSEC_PER_SEC);
+}
+
 static void call_status(void *state, struct collector_status *ret)
 {
 	struct call *call = state;
@@ -511,6 +524,7 @@ static void call_status(void *state, struct collector_status *ret)
 			ret->levels_empty |= LEVEL_BIT(level);
 	if (call->reason[0])
 		collector_note(ret, "%s", call->reason);
+	collect_call_note_waits(ret);
 	if (call->stale)
 		collector_note(ret, "%lu records of removed probes or ended processes", (unsigned long)call->stale);
 	if (call->engine && call_engine_refused(call->engine))

@@ -26,7 +26,7 @@ struct call_level_sum {
 	bool on;
 	int error; /* of the first site that failed to attach */
 	unsigned probes, libraries, refused;
-	unsigned left; /* libraries that LIMIT_LEVEL_TURN_MS did not suffice for: groups_choose() attaches them */
+	unsigned left; /* libraries that LIMIT_LEVEL_TURN_MS did not suffice for: groups_choose() goes on */
 	uint64_t until_ns;
 	unsigned missing, unusable; /* probes/coverage.h: without a reason, with one */
 	size_t rows, ranks;	    /* of the level in the tables; on the node */

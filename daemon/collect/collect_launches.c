@@ -23,6 +23,9 @@
 #define SCAN_SHARE 20 /* scans use at most 1/SCAN_SHARE of a CPU */
 /* Time of a window besides its length: attaching, detaching, the loop's ticks. Measured: 8 to 16 and 25 to 50 ms. */
 #define WINDOW_MARGIN_NS (200 * NSEC_PER_MSEC)
+/* Waits for the worker's thread: in the loop, whose longest stop is 250 ms, and at the end, which takes 5 s at most. */
+#define OFF_WAIT_NS (100 * NSEC_PER_MSEC)
+#define CLOSE_WAIT_NS NSEC_PER_SEC
 
 /* A followed rank, by slot. */
 struct watch {
@@ -50,12 +53,22 @@ struct launches {
 
 extern const struct collector collector_launches;
 
+/* One that the kernel does not let go keeps its window. */
+static void collect_launches_stop(struct launches *launches, uint64_t wait_ns)
+{
+	if (!launches->worker || launch_worker_stop(launches->worker, wait_ns))
+		return;
+	launches->worker = NULL;
+	launches->window = NULL;
+}
+
 static void launches_close(void *state)
 {
 	struct launches *launches = state;
 
 	if (!launches)
 		return;
+	collect_launches_stop(launches, CLOSE_WAIT_NS);
 	launch_worker_free(launches->worker);
 	launch_window_close(launches->window);
 	launch_sites_free(launches->sites);
@@ -323,11 +336,11 @@ static void launches_tick(void *state, uint64_t now_ns)
 
 static int collect_launches_turn_off(struct launches *launches, char *report, size_t report_size)
 {
-	if (launches->worker) {
-		launch_worker_stop(launches->worker);
+	collect_launches_stop(launches, OFF_WAIT_NS);
+	if (launches->worker)
 		collect_launches_take_result(launches);
-	}
-	launches->worker = launch_worker_free(launches->worker);
+	launch_worker_free(launches->worker);
+	launches->worker = NULL;
 	launches->window = launch_window_close(launches->window);
 	for (size_t i = 0; i < launches->watches; i++)
 		if (launches->watch[i].instance)

@@ -46,7 +46,6 @@ struct marker {
 	struct libraries *libraries; /* NULL while off */
 	struct probe row;	     /* the library's probe */
 	struct probe_table table;    /* of it */
-	unsigned attached;
 	uint64_t events;
 	uint64_t not_ranks;	    /* events of processes that are not ranks */
 	struct marker_counts ended; /* of ended ranks */
@@ -84,53 +83,59 @@ static int collect_marker_find_probe(const struct library *library, uint64_t *re
 	return 0;
 }
 
-static int collect_marker_attach(const struct marker *marker, const struct library *library, struct uprobe_link **ret)
+static int collect_marker_attach(const struct marker *marker, const struct library *library, struct uprobe_job **ret)
 {
-	bool multi = kernel_features(marker->context->kernel)->uprobe_multi;
-	struct uprobe_target target = {.count = 1};
 	uint64_t offset = 0;
-	char path[64];
+	const struct uprobe_target target = {
+		.program_fd = bpf_program__fd(marker->skeleton->progs.marker_batch),
+		.multi = kernel_features(marker->context->kernel)->uprobe_multi,
+		.file_fd = library->fd,
+		.file = library->inode,
+		.count = 1,
+		.offsets = &offset,
+	};
 	int r = collect_marker_find_probe(library, &offset);
 
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", library->fd);
-	target.path = path;
-	target.file = library->inode;
-	target.offsets = &offset;
-	uprobe_detach_file(target.file);
-	return (multi ? uprobe_attach_multi : uprobe_attach_perf)(
-		bpf_program__fd(marker->skeleton->progs.marker_batch), &target, false, ret);
+	return r < 0 ? r : uprobe_job_attach(&target, ret);
+}
+
+static void collect_marker_refuse(struct marker *marker, const struct library *library, int error)
+{
+	snprintf(marker->reason, sizeof(marker->reason), "a marker library cannot be probed");
+	log_warning("marker", "cannot probe %s: %s; its device times are not recorded", library->path, strerror(-error));
 }
 
 static void collect_marker_library_added(void *arg, struct library *library)
 {
 	struct marker *marker = arg;
-	struct uprobe_link *link = NULL;
+	struct uprobe_job *job = NULL;
 	int r;
 
 	if (!streq(library->base_name, MARKER_LIBRARY))
 		return;
-	r = collect_marker_attach(marker, library, &link);
-	if (r < 0) {
-		snprintf(marker->reason, sizeof(marker->reason), "a marker library cannot be probed");
-		log_warning("marker", "cannot probe %s: %s; its device times are not recorded", library->path,
-			strerror(-r));
-		return;
-	}
-	library->owner_data = link;
-	marker->attached++;
+	r = collect_marker_attach(marker, library, &job);
+	if (r < 0)
+		collect_marker_refuse(marker, library, r);
+	library->owner_data = job;
 }
 
 static void collect_marker_library_dropped(void *arg, struct library *library)
 {
-	struct marker *marker = arg;
-
-	if (!library->owner_data)
-		return;
-	uprobe_detach_async(library->owner_data);
+	(void)arg;
+	uprobe_job_detach(library->owner_data);
 	library->owner_data = NULL;
-	marker->attached--;
+}
+
+/* 0, -EINPROGRESS, or another error: it has none, or one that could not be attached, which is given up. */
+static int collect_marker_probe(struct marker *marker, struct library *library)
+{
+	int r = library->owner_data ? uprobe_job_result(library->owner_data) : -ENOENT;
+
+	if (library->owner_data && r < 0 && r != -EINPROGRESS) {
+		collect_marker_refuse(marker, library, r);
+		collect_marker_library_dropped(marker, library);
+	}
+	return r;
 }
 
 static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
@@ -228,18 +233,22 @@ static int marker_open(struct context *context, void **ret_state)
 }
 
 struct library_query {
+	struct marker *owner;
 	int64_t instance;
 	bool marker, nccl;
+	unsigned attached; /* of all instances */
 };
 
 static void collect_marker_check_library(void *arg, struct library *library)
 {
 	struct library_query *query = arg;
+	int r = collect_marker_probe(query->owner, library);
 
+	query->attached += r == 0;
 	if (!library_used_by(library, query->instance))
 		return;
 	if (streq(library->base_name, MARKER_LIBRARY))
-		query->marker |= library->owner_data != NULL;
+		query->marker |= r == 0 || r == -EINPROGRESS;
 	else
 		query->nccl = true;
 }
@@ -263,7 +272,7 @@ static struct watch *collect_marker_watch(struct marker *marker, int64_t instanc
 
 static void collect_marker_check(struct marker *marker, struct watch *watch)
 {
-	struct library_query query = {.instance = watch->instance};
+	struct library_query query = {.owner = marker, .instance = watch->instance};
 	const struct rank *rank = ranks_by_pid(marker->context->ranks, watch->pid);
 
 	libraries_each(marker->libraries, collect_marker_check_library, &query);
@@ -491,10 +500,13 @@ static void collect_marker_note_blind(const struct marker *marker, struct collec
 
 static void marker_status(void *state, struct collector_status *ret)
 {
-	const struct marker *marker = state;
+	struct marker *marker = state;
+	struct library_query query = {.owner = marker};
 
-	ret->probes_attached = marker->attached;
-	ret->libraries = marker->attached;
+	if (marker->libraries)
+		libraries_each(marker->libraries, collect_marker_check_library, &query);
+	ret->probes_attached = query.attached;
+	ret->libraries = query.attached;
 	ret->events = marker->events;
 	ret->drops = kernel_drops(marker->context->kernel, RT_KIND_MARKER);
 	if (marker->reason[0])

@@ -62,17 +62,16 @@ bool launch_window_has_apis(const struct launch_window *window)
 
 static int launch_window_attach(struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
 {
-	char path[64];
-	struct uprobe_target target = {
-		.path = path,
+	const struct uprobe_target target = {
+		.program_fd = bpf_program__fd(window->skeleton->progs.launch),
+		.multi = window->multi,
+		.file_fd = from->fd,
 		.count = from->count,
 		.offsets = from->offset,
 		.cookies = window->has_cookies ? from->cookie : NULL,
 	};
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", from->fd);
-	return (window->multi ? uprobe_attach_multi : uprobe_attach_perf)(
-		bpf_program__fd(window->skeleton->progs.launch), &target, false, ret);
+	return uprobe_attach(&target, ret);
 }
 
 /* The time from a thread's last launch to the window's end counts as a gap, of the last API. */

@@ -13,6 +13,8 @@ struct launch_worker {
 	struct launch_order *order;  /* with SLOT_ORDER */
 	struct launch_result result; /* with SLOT_RESULT */
 	bool stopping;
+	bool ended;	   /* the thread */
+	bool is_abandoned; /* it frees worker and window */
 };
 
 struct launch_order *launch_order_free(struct launch_order *order)
@@ -68,10 +70,21 @@ static bool is_stopping(struct launch_worker *worker)
 	return stopping;
 }
 
+static void launch_worker_destroy(struct launch_worker *worker)
+{
+	launch_order_free(worker->order);
+	free(worker->result.thread);
+	pthread_cond_destroy(&worker->changed);
+	pthread_mutex_destroy(&worker->lock);
+	free(worker);
+}
+
 static void *launch_worker_work(void *arg)
 {
 	struct launch_worker *worker = arg;
 	struct launch_order *order;
+
+	bool is_abandoned;
 
 	while ((order = next_order(worker))) {
 		struct launch_result result = {0};
@@ -81,6 +94,15 @@ static void *launch_worker_work(void *arg)
 			launch_window_run(worker->window, order->target, order->targets, order->length_ns, wait_until,
 				worker, &result);
 		give_result(worker, &result);
+	}
+	pthread_mutex_lock(&worker->lock);
+	worker->ended = true;
+	is_abandoned = worker->is_abandoned;
+	pthread_cond_signal(&worker->changed);
+	pthread_mutex_unlock(&worker->lock);
+	if (is_abandoned) {
+		launch_window_close(worker->window);
+		launch_worker_destroy(worker);
 	}
 	return NULL;
 }
@@ -149,27 +171,33 @@ bool launch_worker_take(struct launch_worker *worker, struct launch_result *ret)
 	return there;
 }
 
-void launch_worker_stop(struct launch_worker *worker)
+bool launch_worker_stop(struct launch_worker *worker, uint64_t wait_ns)
 {
+	uint64_t until_ns = monotonic_ns() + wait_ns;
+	const struct timespec until = {
+		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
+	bool ended;
+
 	if (!worker->is_running)
-		return;
+		return true;
 	pthread_mutex_lock(&worker->lock);
 	worker->stopping = true;
 	pthread_cond_signal(&worker->changed);
-	pthread_mutex_unlock(&worker->lock);
-	pthread_join(worker->thread, NULL);
+	while (!worker->ended && pthread_cond_timedwait(&worker->changed, &worker->lock, &until) == 0)
+		;
+	ended = worker->ended;
+	worker->is_abandoned = !ended;
 	worker->is_running = false;
+	if (!ended)
+		pthread_detach(worker->thread);
+	pthread_mutex_unlock(&worker->lock);
+	if (ended)
+		pthread_join(worker->thread, NULL);
+	return ended;
 }
 
-struct launch_worker *launch_worker_free(struct launch_worker *worker)
+void launch_worker_free(struct launch_worker *worker)
 {
-	if (!worker)
-		return NULL;
-	launch_worker_stop(worker);
-	launch_order_free(worker->order);
-	free(worker->result.thread);
-	pthread_cond_destroy(&worker->changed);
-	pthread_mutex_destroy(&worker->lock);
-	free(worker);
-	return NULL;
+	if (worker)
+		launch_worker_destroy(worker);
 }

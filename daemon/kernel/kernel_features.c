@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -43,20 +44,18 @@ static bool ring_buffer_loads(void)
 static bool uprobe_attaches(bool multi, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_prog_load_opts, options, .expected_attach_type = multi ? UPROBE_MULTI_ATTACH_TYPE : 0);
-	_cleanup_close_ int program_fd = -1;
+	_cleanup_close_ int program_fd = -1, file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	struct uprobe_link *link;
-	struct uprobe_target target = {.path = "/proc/self/exe", .cookies = cookie ? &cookie : NULL};
 	uint64_t offset = 0;
+	struct uprobe_target target = {.multi = multi, .file_fd = file_fd, .count = 1, .offsets = &offset,
+		.cookies = cookie ? &cookie : NULL};
 
-	if (uprobe_own_offset(&offset) < 0)
+	if (file_fd < 0 || uprobe_own_offset(&offset) < 0)
 		return false;
-	target.offsets = &offset;
-	target.count = 1;
 	program_fd = bpf_prog_load(
 		BPF_PROG_TYPE_KPROBE, "probe_uprobe", "GPL", return_zero, ARRAY_SIZE(return_zero), &options);
-	if (program_fd < 0)
-		return false;
-	if ((multi ? uprobe_attach_multi : uprobe_attach_perf)(program_fd, &target, false, &link) < 0)
+	target.program_fd = program_fd;
+	if (program_fd < 0 || uprobe_attach(&target, &link) < 0)
 		return false;
 	uprobe_detach(link);
 	return true;

@@ -6,11 +6,15 @@
 #include "daemon/probes/site.h"
 
 #define LINKS_MAX (SITES_MAX * 3)
+#define ALL_SITES (-1)
 
 struct link_slot {
 	enum level level;
+	enum attach_part part;
+	int site; /* ALL_SITES: of the level and part */
 	unsigned breakpoints;
-	struct uprobe_link *link;
+	bool is_attached;
+	struct uprobe_job *job;
 };
 
 struct attachment {
@@ -21,6 +25,7 @@ struct attachment {
 	bool names[PROBES_MAX]; /* by row: names this library */
 	int error[SITES_MAX];	/* last error of the site */
 	bool on[LEVEL_MAX];
+	int parts_left[LEVEL_MAX]; /* parts that are not ordered, from ATTACH_PARTS - 1 down */
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
 };
@@ -62,13 +67,13 @@ static void batch_add_site(struct batch *batch, const struct site *site, enum at
 		batch_add(batch, site->return_offset[i], 0, site->spec);
 }
 
-static int attach_batch(struct attachment *attachment, enum level level, enum attach_part part, const struct batch *batch)
+/* Orders one link. */
+static int attach_batch(struct attachment *attachment, enum level level, enum attach_part part, int site, const struct batch *batch)
 {
 	const struct attach_engine *engine = attachment->engine;
 	struct link_slot *slot = &attachment->link[attachment->links];
-	char path[64];
-	struct uprobe_target target = {
-		.path = path,
+	const struct uprobe_target target = {
+		.file_fd = attachment->library->fd,
 		.file = attachment->library->inode,
 		.count = batch->count,
 		.offsets = batch->offset,
@@ -81,22 +86,22 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 		return 0;
 	if (attachment->links >= LINKS_MAX)
 		return -ENOSPC;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", attachment->library->fd);
-	uprobe_detach_file(target.file);
-	r = engine->attach(engine->arg, part, &target, &slot->link);
-	if (r < 0)
-		return r;
-	slot->level = level;
-	slot->breakpoints = (unsigned)batch->count;
-	attachment->links++;
-	return 0;
+	*slot = (struct link_slot){.level = level, .part = part, .site = site, .breakpoints = (unsigned)batch->count};
+	r = engine->attach(engine->arg, part, &target, &slot->job);
+	attachment->links += r == 0;
+	return r;
+}
+
+static void attachment_refuse(struct attachment *attachment, int site, int error)
+{
+	attachment->error[site] = error;
+	log_warning("call", "cannot probe '%s' in %s: %s; skipping it", attachment->sites.site[site].probe->name,
+		attachment->library->path, strerror(-error));
 }
 
 /* One site at a time, so that a refused one does not affect the others. */
-static int attach_singly(struct attachment *attachment, enum level level, enum attach_part part, struct batch *batch)
+static void attach_singly(struct attachment *attachment, enum level level, enum attach_part part, struct batch *batch)
 {
-	int first_error = 0;
-
 	for (unsigned i = 0; i < attachment->sites.count; i++) {
 		const struct site *site = &attachment->sites.site[i];
 		int r;
@@ -105,63 +110,102 @@ static int attach_singly(struct attachment *attachment, enum level level, enum a
 			continue;
 		batch->count = 0;
 		batch_add_site(batch, site, part);
-		r = attach_batch(attachment, level, part, batch);
-		if (r < 0) {
-			attachment->error[i] = r;
-			first_error = first_error ? first_error : r;
-			log_warning("call", "cannot probe '%s' in %s: %s; skipping it", site->probe->name,
-				attachment->library->path, strerror(-r));
-		}
+		r = attach_batch(attachment, level, part, (int)i, batch);
+		if (r < 0)
+			attachment_refuse(attachment, (int)i, r);
 	}
-	return first_error;
 }
 
-static int attach_part(struct attachment *attachment, enum level level, enum attach_part part)
+static void attach_part(struct attachment *attachment, enum level level, enum attach_part part, bool singly)
 {
 	_cleanup_free_ struct batch *batch = calloc(1, sizeof(*batch));
 
-	if (!batch)
-		return -ENOMEM;
+	if (!batch) {
+		log_warning("call", "out of memory: functions of %s are not probed", attachment->library->path);
+		return;
+	}
 	for (unsigned i = 0; i < attachment->sites.count; i++)
 		if (attachment->sites.site[i].probe->level == level &&
 			attachment_is_used(attachment, &attachment->sites.site[i]))
 			batch_add_site(batch, &attachment->sites.site[i], part);
-	if (attachment->engine->mixes_specs && attach_batch(attachment, level, part, batch) == 0)
-		return 0;
-	return attach_singly(attachment, level, part, batch);
+	if (singly || !attachment->engine->mixes_specs ||
+		attach_batch(attachment, level, part, ALL_SITES, batch) < 0)
+		attach_singly(attachment, level, part, batch);
+}
+
+static void attachment_remove_link(struct attachment *attachment, unsigned i)
+{
+	uprobe_job_detach(attachment->link[i].job);
+	attachment->link[i] = attachment->link[--attachment->links];
 }
 
 static void detach(struct attachment *attachment, enum level level)
 {
+	for (unsigned i = attachment->links; i-- > 0;)
+		if (attachment->link[i].level == level)
+			attachment_remove_link(attachment, i);
+}
+
+/* Takes the results that are there. Returns an order of the level without one, or NULL. */
+static const struct uprobe_job *attachment_take(struct attachment *attachment, enum level level)
+{
+	const struct uprobe_job *pending = NULL;
+
 	for (unsigned i = 0; i < attachment->links; i++) {
-		if (attachment->link[i].level != level)
+		struct link_slot slot = attachment->link[i];
+		int r;
+
+		if (slot.is_attached || slot.level != level)
 			continue;
-		uprobe_detach_async(attachment->link[i].link);
-		attachment->link[i--] = attachment->link[--attachment->links];
+		r = uprobe_job_result(slot.job);
+		attachment->link[i].is_attached = r == 0;
+		if (r == -EINPROGRESS)
+			pending = slot.job;
+		if (r == 0 || r == -EINPROGRESS)
+			continue;
+		attachment_remove_link(attachment, i--);
+		if (slot.site == ALL_SITES)
+			attach_part(attachment, level, slot.part, true);
+		else
+			attachment_refuse(attachment, slot.site, r);
+	}
+	return pending;
+}
+
+/* Ends before begins: calls entered while attaching get an end; an end without a begin is harmless. */
+static bool attachment_settle_level(struct attachment *attachment, enum level level, uint64_t until_ns)
+{
+	for (;;) {
+		const struct uprobe_job *pending = attachment_take(attachment, level);
+
+		if (pending && uprobe_job_wait(pending, until_ns) == -EINPROGRESS)
+			return false;
+		if (!pending && attachment->parts_left[level] == 0)
+			return true;
+		if (!pending)
+			attach_part(attachment, level, (enum attach_part)--attachment->parts_left[level], false);
 	}
 }
 
-int attachment_level(struct attachment *attachment, enum level level, bool on)
+bool attachment_settle(struct attachment *attachment, uint64_t until_ns)
 {
-	int first_error = 0;
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (attachment->on[level] && !attachment_settle_level(attachment, level, until_ns))
+			return false;
+	return true;
+}
 
+void attachment_level(struct attachment *attachment, enum level level, bool on)
+{
 	if (attachment->on[level] == on)
-		return 0;
+		return;
 	attachment->on[level] = on;
-	if (!on) {
+	attachment->parts_left[level] = on ? ATTACH_PARTS : 0;
+	if (!on)
 		detach(attachment, level);
-		return 0;
-	}
-	for (unsigned i = 0; i < attachment->sites.count; i++)
+	for (unsigned i = 0; on && i < attachment->sites.count; i++)
 		if (attachment->sites.site[i].probe->level == level)
 			attachment->error[i] = 0;
-	/* Ends before begins: calls entered while attaching get an end; an end without a begin is harmless. */
-	for (int part = ATTACH_PARTS - 1; part >= 0; part--) {
-		int r = attach_part(attachment, level, (enum attach_part)part);
-
-		first_error = first_error ? first_error : r;
-	}
-	return first_error;
 }
 
 const bool *attachment_found(const struct attachment *attachment)
@@ -214,7 +258,7 @@ struct attachment *attachment_free(struct attachment *attachment)
 	if (!attachment)
 		return NULL;
 	for (unsigned i = 0; i < attachment->links; i++)
-		uprobe_detach_async(attachment->link[i].link);
+		uprobe_job_detach(attachment->link[i].job);
 	for (unsigned i = 0; i < attachment->sites.count; i++)
 		attachment->engine->spec_free(attachment->engine->arg, attachment->sites.site[i].spec);
 	sites_free(&attachment->sites);
@@ -226,8 +270,8 @@ unsigned attachment_attached(const struct attachment *attachment)
 {
 	unsigned sum = 0;
 
-	for (unsigned i = 0; i < attachment->links; i++)
-		sum += attachment->link[i].breakpoints;
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		sum += attachment_attached_level(attachment, level);
 	return sum;
 }
 
@@ -236,7 +280,7 @@ unsigned attachment_attached_level(const struct attachment *attachment, enum lev
 	unsigned sum = 0;
 
 	for (unsigned i = 0; i < attachment->links; i++)
-		if (attachment->link[i].level == level)
+		if (attachment->link[i].level == level && attachment->link[i].is_attached)
 			sum += attachment->link[i].breakpoints;
 	return sum;
 }

@@ -41,7 +41,7 @@ enum attach_part {
 
 /* Engine operations for attachments (call_engine.h). */
 struct site;
-struct uprobe_link;
+struct uprobe_job;
 struct uprobe_target;
 struct attach_engine {
 	const struct probe_table *table;
@@ -49,8 +49,8 @@ struct attach_engine {
 	/* Assigns a number to the specification and puts it into the kernel's map. */
 	int (*spec_new)(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret);
 	void (*spec_free)(void *arg, uint32_t spec);
-	/* All sites of the target or none; cookies are numbers of specifications. */
-	int (*attach)(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret);
+	/* Orders all sites of the target attached, or none (uprobe.h); cookies are numbers of specifications. */
+	int (*attach)(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret);
 	void *arg;
 };
 
@@ -85,8 +85,13 @@ const bool *attachment_found(const struct attachment *attachment);
  */
 void attachment_choose(struct attachment *attachment, const bool *group_found);
 
-/* Attaches or detaches the level's sites. Returns 0 or the first site's error; the others are attached anyway. */
-int attachment_level(struct attachment *attachment, enum level level, bool on);
+/* Orders the level's sites attached or detached. One that cannot be attached leaves the others. */
+void attachment_level(struct attachment *attachment, enum level level, bool on);
+/*
+ * Takes what was attached meanwhile, and waits for the rest until then (CLOCK_MONOTONIC). False: some is left, since the
+ * kernel has not done it; the next call goes on.
+ */
+bool attachment_settle(struct attachment *attachment, uint64_t until_ns);
 
 /* Breakpoints in the kernel now: of all levels, of one. */
 unsigned attachment_attached(const struct attachment *attachment);

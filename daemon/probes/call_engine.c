@@ -308,7 +308,7 @@ static void call_engine_spec_free(void *arg, uint32_t spec)
 	specs_drop(&engine->specs, spec, monotonic_ns());
 }
 
-static int call_engine_attach_one(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+static int call_engine_attach_one(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret)
 {
 	struct call_engine *engine = arg;
 	bool own = modes[engine->mode].own_programs;
@@ -320,14 +320,16 @@ static int call_engine_attach_one(void *arg, enum attach_part part, const struct
 		[ATTACH_RETURN_INSN] = pair->exit_fd,
 		[ATTACH_RETURN_PROBE] = pair->exit_fd,
 	};
-	struct uprobe_target bare = *target;
+	struct uprobe_target full = *target;
 
 	if (program_fd[part] < 0)
 		return -EOPNOTSUPP;
+	full.program_fd = program_fd[part];
+	full.multi = engine->mode == CALL_ENGINE_MULTI;
+	full.on_return = part == ATTACH_RETURN_PROBE;
 	if (own)
-		bare.cookies = NULL;
-	return (engine->mode == CALL_ENGINE_MULTI ? uprobe_attach_multi : uprobe_attach_perf)(
-		program_fd[part], &bare, part == ATTACH_RETURN_PROBE, ret);
+		full.cookies = NULL;
+	return uprobe_job_attach(&full, ret);
 }
 
 struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)

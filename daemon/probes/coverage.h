@@ -48,8 +48,8 @@ unsigned unresolved_names(const struct unresolved *missing, enum level level, bo
 
 /*
  * Selects for libraries (owner_data: attachment, NULL if unreadable) and attaches the levels that are on, those of users with
- * few libraries first. False: LIMIT_ATTACH_TURN_MS are over, and there are more; call again, not anew. A file with one
- * probe takes some 5 ms, one with 37 some 50 ms (beside builds); the loop's stops are to be below 250 ms.
+ * few libraries first. False: LIMIT_ATTACH_TURN_MS are over, and some are not attached; call again, not anew. A file with
+ * one probe takes some 5 ms, one with 37 some 50 ms (beside builds); the loop's stops are to be below 250 ms.
  */
 bool groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX], bool anew);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A node has few libraries, and this runs only for new ones: quadratic is fine. */
 #include "daemon/base/log.h"
+#include "daemon/kernel/uprobe.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
 
@@ -43,17 +44,26 @@ static void probe_groups_choose(const struct groups *groups, struct library *lib
 {
 	struct group group = {.of = library};
 	struct attachment *attachment = library->owner_data;
-	unsigned before, after;
 
-	before = attachment_attached(attachment);
 	libraries_each(groups->libraries, probe_groups_add_found, &group);
 	attachment_choose(attachment, group.found);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (groups->on[level])
 			attachment_level(attachment, level, true);
+}
+
+/* Orders of earlier turns are not waited for, nor is a kernel that has spent a whole turn on one. */
+static bool probe_groups_settle(struct library *library, uint64_t until_ns)
+{
+	struct attachment *attachment = library->owner_data;
+	bool waits = !library->is_chosen && uprobe_job_age_ns() < LIMIT_ATTACH_TURN_MS * NSEC_PER_MSEC;
+	unsigned before = attachment_attached(attachment), after;
+	bool is_settled = attachment_settle(attachment, waits ? until_ns : 0);
+
 	after = attachment_attached(attachment);
 	if (after != before)
 		log_info("call", "%s: %u probe%s attached", library->path, after, after == 1 ? "" : "s");
+	return is_settled;
 }
 
 static void probe_groups_list(void *arg, struct library *library)
@@ -98,13 +108,16 @@ bool groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX], bool a
 		groups->library[i].library->is_chosen = false;
 	for (size_t i = 0; i < groups->count; i++) {
 		struct library *library = groups->library[i].library;
+		bool is_settled;
 
-		if (library->is_chosen)
-			continue;
-		if (monotonic_ns() >= until_ns)
+		if (!library->is_chosen && monotonic_ns() >= until_ns)
 			return false;
-		probe_groups_choose(groups, library);
+		if (!library->is_chosen)
+			probe_groups_choose(groups, library);
+		is_settled = probe_groups_settle(library, until_ns);
 		library->is_chosen = true;
+		if (!is_settled)
+			return false;
 	}
 	return true;
 }

@@ -6,7 +6,8 @@ usage: dead_fuse.py FOLDER NAME UID MOUNTER [FILE SECONDS]    (as root: mounts w
 UID owns the file; MOUNTER is the user whose mount it is.
 
 With FILE the file is that one and is served, until SIGUSR1: then the server evicts its pages from the kernel's cache, is
-silent for so many seconds, and ends. "ready" on standard output: it is mounted. Ends when the file system is unmounted.
+silent for so many seconds, and ends; until SIGUSR2: the same, without the eviction. "ready" on standard output: it is
+mounted. Ends when the file system is unmounted.
 """
 import ctypes
 import os
@@ -47,9 +48,12 @@ def answer(opcode, node, body, name, uid, serves):
     return ENOSYS if serves and opcode not in SILENT else None
 
 
-def evict(device, seconds):
+def evict(device):
     os.write(device, struct.pack("<IiQQqq", 40, NOTIFY_INVAL_INODE, 0, 2, 0, 0))
     print("evicted", flush=True)
+
+
+def fall_silent(seconds):
     time.sleep(seconds)
     os._exit(0)
 
@@ -69,7 +73,9 @@ def main():
     os.setgid(uid)
     os.setuid(uid)
     if serves:
-        signal.signal(signal.SIGUSR1, lambda *_: evict(device, float(sys.argv[6])))
+        seconds = float(sys.argv[6])
+        signal.signal(signal.SIGUSR1, lambda *_: (evict(device), fall_silent(seconds)))
+        signal.signal(signal.SIGUSR2, lambda *_: fall_silent(seconds))
     print("ready", flush=True)
     while True:
         try:

@@ -125,14 +125,18 @@ static int find_site(struct bench *bench, const struct mode *mode, const char *l
 static int attach_part(struct bench *bench, unsigned part, const uint64_t *offsets, size_t count, bool on_return)
 {
 	const uint64_t cookies[RETURNS_MAX] = {0};
-	struct uprobe_target target = {
-		.path = bench->library.path, .count = count, .offsets = offsets, .cookies = cookies};
 	struct bpf_program *program = part ? bench->skeleton->progs.call_exit : bench->skeleton->progs.call_enter;
+	const struct uprobe_target target = {
+		.program_fd = bpf_program__fd(program),
+		.multi = bench->multi,
+		.on_return = on_return,
+		.file_fd = bench->library.fd,
+		.count = count,
+		.offsets = offsets,
+		.cookies = cookies,
+	};
 
-	if (count == 0)
-		return 0;
-	return (bench->multi ? uprobe_attach_multi : uprobe_attach_perf)(
-		bpf_program__fd(program), &target, on_return, &bench->link[part]);
+	return count == 0 ? 0 : uprobe_attach(&target, &bench->link[part]);
 }
 
 static int attach(struct bench *bench, const struct mode *mode)

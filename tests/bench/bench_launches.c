@@ -272,6 +272,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	run_pairs(&bench, pairs);
+	if (!launch_worker_stop(bench.worker, NSEC_PER_SEC))
+		return 1;
 	launch_worker_free(bench.worker);
 	launch_window_close(bench.window);
 	close(bench.out);

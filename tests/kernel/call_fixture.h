@@ -97,6 +97,15 @@ static inline void fixture_open(enum call_engine_mode mode, const char *table_te
 	attachment_choose(fixture.attachment, attachment_found(fixture.attachment));
 }
 
+static inline void fixture_level(bool on)
+{
+	int error;
+
+	attachment_level(fixture.attachment, LEVEL_L1, on);
+	assert_true(attachment_settle(fixture.attachment, UINT64_MAX));
+	assert_null(attachment_refused(fixture.attachment, LEVEL_L1, 0, &error));
+}
+
 /* What a rank with this library alone misses; the caller's to free. */
 static inline struct unresolved fixture_missing(void)
 {

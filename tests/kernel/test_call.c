@@ -71,7 +71,7 @@ static void test_level_off_sees_nothing(void **arg)
 static void test_exact_counts(void **arg)
 {
 	(void)arg;
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);
+	fixture_level(true);
 	run_child(all_functions, true);
 	assert_int_equal(count_of("call").calls, TIMES);
 	assert_int_equal(count_of("probe").calls, TIMES);
@@ -110,7 +110,7 @@ static void test_missing_is_reported(void **arg)
 static void test_detached_is_gone(void **arg)
 {
 	(void)arg;
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, false), 0);
+	fixture_level(false);
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
 	uprobe_detach_wait();
 	assert_false(uprobe_is_detaching());
@@ -126,7 +126,8 @@ static void test_same_rows_share_numbers(void **arg)
 	(void)arg;
 	assert_int_equal(attachment_new(&fixture.attach, &fixture.library, &twin), 0);
 	attachment_choose(twin, attachment_found(twin));
-	assert_int_equal(attachment_level(twin, LEVEL_L1, true), 0);
+	attachment_level(twin, LEVEL_L1, true);
+	assert_true(attachment_settle(twin, UINT64_MAX));
 	attachment_free(fixture.attachment);
 	uprobe_detach_wait();
 	fixture.attachment = twin;

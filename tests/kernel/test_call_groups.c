@@ -206,13 +206,13 @@ static void test_attached_in_the_middle(void **arg)
 	struct child child;
 
 	(void)arg;
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, false), 0);
+	fixture_level(false);
 	uprobe_detach_wait();
 	assert_int_equal(pipe(phase) | pipe(reached), 0);
 	child = child_start(attached_in_the_middle, true);
 	child_go(&child);
 	await();
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);
+	fixture_level(true);
 	assert_int_equal(write(phase[1], "x", 1), 1);
 	child_end(&child);
 	assert_int_equal(count_of("op").calls, 3);
@@ -236,7 +236,7 @@ static int run(void)
 		cmocka_unit_test(test_attached_in_the_middle),
 	};
 
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);
+	fixture_level(true);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -168,7 +168,7 @@ static int run(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_marks)};
 
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);
+	fixture_level(true);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -226,7 +226,7 @@ static int run(void)
 		cmocka_unit_test(test_unclear_accessors_are_reported),
 	};
 
-	assert_int_equal(attachment_level(fixture.attachment, LEVEL_L1, true), 0);
+	fixture_level(true);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

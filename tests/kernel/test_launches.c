@@ -247,7 +247,7 @@ static void a_stop_ends_the_window(void **state)
 		launch_order_free(spare);
 		while (begun && links() == 0)
 			sched_yield();
-		launch_worker_stop(worker);
+		assert_true(launch_worker_stop(worker, LONG_NS));
 		assert_int_equal(links(), 0);
 		/* Stopped before it began, or before the worker saw the order at all. */
 		if (launch_worker_take(worker, &result)) {
@@ -257,7 +257,7 @@ static void a_stop_ends_the_window(void **state)
 		} else {
 			assert_false(begun);
 		}
-		worker = launch_worker_free(worker);
+		launch_worker_free(worker);
 	}
 	assert_int_equal(dup(target.fd), next);
 	close(next);

@@ -80,7 +80,7 @@ static struct seen *start(const char *path, bool is_rank)
 {
 	struct seen *seen = calloc(1, sizeof(*seen));
 	uint32_t pid = (uint32_t)getpid(), slot = 0;
-	struct uprobe_target target = {.path = path, .count = 1};
+	struct uprobe_target target = {.multi = features.uprobe_multi, .count = 1};
 	struct elf_file *file = NULL;
 	struct usdt_site site;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -90,16 +90,16 @@ static struct seen *start(const char *path, bool is_rank)
 	assert_int_equal(elf_file_usdt(file, "ranktrace", "batch", &site, 1), 1);
 	assert_int_equal(site.operands, 4);
 	elf_file_close(file);
-	close(fd);
-	target.offsets = &site.file_offset;
 	assert_int_equal(load(seen), 0);
+	target.program_fd = bpf_program__fd(seen->skeleton->progs.marker_batch);
+	target.file_fd = fd;
+	target.offsets = &site.file_offset;
 	seen->ring = ring_buffer__new(bpf_map__fd(seen->skeleton->maps.events), on_record, seen, NULL);
 	assert_non_null(seen->ring);
 	if (is_rank)
 		assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
-	assert_int_equal((features.uprobe_multi ? uprobe_attach_multi : uprobe_attach_perf)(
-				 bpf_program__fd(seen->skeleton->progs.marker_batch), &target, false, &seen->link),
-		0);
+	assert_int_equal(uprobe_attach(&target, &seen->link), 0);
+	close(fd);
 	return seen;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attaching in turns: an engine that takes longer than a turn for a file; users with few files come first. */
+/* Attaching in turns, where the kernel takes longer than a turn for a file; users with few files come first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 #include <dlfcn.h>
 
-#include "daemon/kernel/uprobe.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
+#include "tests/unit/uprobe_fake.h"
 
 #define ROW(name, library, symbol) \
 	"[probe \"" name "\"]\nlevel=L1\nlibrary=" library "\nsymbol=" symbol "\nedge=entry\nevent=comm_free\n"
@@ -20,8 +20,8 @@ static const char *const patterns[] = {"libnccl.so*", "libhccl.so*", "libcuda.so
 static const bool on[LEVEL_MAX] = {[LEVEL_L1] = true};
 
 static struct probe_table table;
-static uint64_t attached[2 * FILES]; /* files, in order */
-static unsigned count;
+static unsigned count;	  /* orders to attach */
+static uint64_t ordered;  /* the last one's file */
 static const char *lonely; /* the file whose user has no other */
 
 static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
@@ -36,14 +36,12 @@ static void spec_free(void *arg, uint32_t spec)
 	(void)arg, (void)spec;
 }
 
-static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_link **ret)
+static int attach(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret)
 {
 	(void)arg, (void)part;
-	usleep((LIMIT_ATTACH_TURN_MS + 5) * 1000);
-	assert_true(count < ARRAY_SIZE(attached));
-	attached[count++] = target->file;
-	*ret = NULL;
-	return 0;
+	count++;
+	ordered = target->file;
+	return uprobe_job_attach(target, ret);
 }
 
 static const struct attach_engine engine = {
@@ -81,6 +79,19 @@ static void find_lonely(void *arg, struct library *library)
 		((struct wanted *)arg)->lonely = library->inode;
 }
 
+static void add_attached(void *arg, struct library *library)
+{
+	*(unsigned *)arg += attachment_attached(library->owner_data);
+}
+
+static unsigned attached(struct libraries *libraries)
+{
+	unsigned sum = 0;
+
+	libraries_each(libraries, add_attached, &sum);
+	return sum;
+}
+
 static void attach_in_turns(const char *name)
 {
 	const struct libraries_ops ops = {.patterns = patterns, .added = added, .dropped = dropped, .refused = refused};
@@ -92,12 +103,20 @@ static void attach_in_turns(const char *name)
 	assert_non_null(libraries);
 	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), FILES);
 	libraries_each(libraries, find_lonely, &wanted);
+	fake_hold(true);
 	assert_false(groups_choose(libraries, on, true));
 	assert_int_equal(count, 1);
-	assert_int_equal(attached[0], wanted.lonely);
+	assert_int_equal(ordered, wanted.lonely);
+	/* The kernel does one after the other: no further ones are ordered, so that the order remains ours. */
 	assert_false(groups_choose(libraries, on, false));
-	assert_true(groups_choose(libraries, on, false));
+	assert_false(groups_choose(libraries, on, true));
+	assert_int_equal(count, 1);
+	assert_int_equal(attached(libraries), 0);
+	fake_hold(false);
+	while (!groups_choose(libraries, on, false))
+		;
 	assert_int_equal(count, FILES);
+	assert_int_equal(attached(libraries), FILES);
 	/* What is attached takes no time. */
 	assert_true(groups_choose(libraries, on, true));
 	assert_int_equal(count, FILES);
