@@ -24,9 +24,9 @@ static json_t *evidence(const struct finding *f)
 	for (size_t i = 0; i < f->evidences; i++) {
 		const struct finding_evidence *piece = &f->evidence[i];
 
-		json_array_append_new(all, tool_object("name", tool_text(piece->name), "unit", tool_text(piece->unit),
-						   "value", tool_real(piece->value), "peers", tool_real(piece->peers),
-						   "detail", tool_text(piece->detail), NULL));
+		json_array_append_new(all, tool_object("name", tool_text(piece->name), "unit", tool_text(piece->unit), "value",
+						   tool_real(piece->value), "peers", tool_real(piece->peers), "detail",
+						   tool_text(piece->detail), NULL));
 	}
 	return all;
 }
@@ -38,10 +38,9 @@ static json_t *bars(const struct report_bars *from)
 	for (size_t i = 0; from && i < from->bars; i++) {
 		const struct report_bar *bar = &from->bar[i];
 
-		json_array_append_new(all, tool_object("activity", tool_text(activity_word(bar->activity)), "own_ns",
-						   tool_real(bar->own_ns), "waiting_ns", tool_real(bar->waiting_ns),
-						   "peers_own_ns", tool_real(bar->peers_own_ns), "peers_waiting_ns",
-						   tool_real(bar->peers_waiting_ns), NULL));
+		json_array_append_new(all, tool_object("activity", tool_text(activity_word(bar->activity)), "own_ns", tool_real(bar->own_ns),
+						   "waiting_ns", tool_real(bar->waiting_ns), "peers_own_ns", tool_real(bar->peers_own_ns),
+						   "peers_waiting_ns", tool_real(bar->peers_waiting_ns), NULL));
 	}
 	return all;
 }
@@ -52,23 +51,23 @@ static json_t *json_finding(const struct report *report, size_t index)
 	const struct finding *f = &finding->is;
 	char timeline[WORDS_BYTES];
 
-	return tool_object("finding", tool_count(f->id), "kind", tool_text(finding_kind_word(f->kind)), "cause",
-		tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)), "severity",
-		tool_text(finding_severity_word(f->severity)), "tier", tool_text(finding_tier_word(f->tier)),
+	return tool_object("finding", tool_count(f->id), "kind", tool_text(finding_kind_word(f->kind)),
+		"cause", tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)),
+		"severity", tool_text(finding_severity_word(f->severity)), "tier", tool_text(finding_tier_word(f->tier)),
 		"confidence", tool_real(f->confidence), "job", tool_text(f->job), "uid", tool_known(report_uid(f)),
-		"rank", tool_known(f->rank), "host",
-		tool_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host), "card",
-		tool_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card), "communicator",
-		tool_text(f->communicator), "others", tool_text(f->others), "since_ns", tool_some(f->since_ns),
-		"until_ns", tool_some(f->until_ns), "since_step", tool_some(f->since_step), "slowdown",
-		f->slowdown > 0 ? tool_real(f->slowdown) : json_null(), "cost_card_hours",
-		tool_real(finding->cost_card_hours), "cost_card_hours_in_all", tool_real(f->cost_card_hours), "remark",
-		json_boolean(finding->remark), "told_by_nodes", tool_count(finding->reported_by), "across_nodes",
-		json_boolean(finding->across), "evidence", evidence(f), "sentence", tool_text(f->sentence), "advice",
-		tool_text(judge_advice(f)), "activity",
-		tool_text(activity_word(finding_activity(f->activity, f->cause))), "side",
-		tool_text(finding_side_word(f->side)), "group", tool_count(finding->group + 1), "bars",
-		bars(finding->bars), "timeline", tool_text(words_timeline(report, finding, timeline)), NULL);
+		"rank", tool_known(f->rank),
+		"host", tool_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host),
+		"card", tool_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card),
+		"communicator", tool_text(f->communicator), "others", tool_text(f->others),
+		"since_ns", tool_some(f->since_ns), "until_ns", tool_some(f->until_ns), "since_step", tool_some(f->since_step),
+		"slowdown", f->slowdown > 0 ? tool_real(f->slowdown) : json_null(),
+		"cost_card_hours", tool_real(finding->cost_card_hours), "cost_card_hours_in_all", tool_real(f->cost_card_hours),
+		"remark", json_boolean(finding->remark), "told_by_nodes", tool_count(finding->reported_by),
+		"across_nodes", json_boolean(finding->across), "evidence", evidence(f), "sentence", tool_text(f->sentence),
+		"advice", tool_text(judge_advice(f)),
+		"activity", tool_text(activity_word(finding_activity(f->activity, f->cause))),
+		"side", tool_text(finding_side_word(f->side)), "group", tool_count(finding->group + 1),
+		"bars", bars(finding->bars), "timeline", tool_text(words_timeline(report, finding, timeline)), NULL);
 }
 
 static json_t *groups(const struct report *report)
@@ -83,15 +82,13 @@ static json_t *groups(const struct report *report)
 
 		for (size_t j = 0; j < group->is.count; j++)
 			json_array_append_new(ids, tool_count(report->finding[group->first + j].is.id));
-		json_array_append_new(
-			all, tool_object("group", tool_count(i + 1), "subject",
-				     tool_text(words_subject(report, finding, subject)), "why",
-				     tool_text(words_why(&finding->is, why)), "episodes", tool_count(group->is.count),
-				     "since_ns", tool_some(group->is.since_ns), "until_ns",
-				     tool_some(group->is.until_ns), "lasted_ns", tool_count(group->is.lasted_ns),
-				     "cost_card_hours", tool_real(group->is.cost_card_hours), "new",
-				     json_boolean(group->fresh), "remark", json_boolean(group->remark), "recurred",
-				     tool_text(words_recurred(group, recurred)), "findings", ids, NULL));
+		json_array_append_new(all, tool_object("group", tool_count(i + 1), "subject", tool_text(words_subject(report, finding, subject)),
+						   "why", tool_text(words_why(&finding->is, why)), "episodes", tool_count(group->is.count),
+						   "since_ns", tool_some(group->is.since_ns), "until_ns", tool_some(group->is.until_ns),
+						   "lasted_ns", tool_count(group->is.lasted_ns),
+						   "cost_card_hours", tool_real(group->is.cost_card_hours), "new", json_boolean(group->fresh),
+						   "remark", json_boolean(group->remark),
+						   "recurred", tool_text(words_recurred(group, recurred)), "findings", ids, NULL));
 	}
 	return all;
 }
@@ -103,11 +100,10 @@ static json_t *briefs(const struct report *report)
 	for (size_t i = 0; i < report->brief_ranks; i++) {
 		const struct report_brief *brief = &report->brief[i];
 
-		json_array_append_new(
-			all, tool_object("job", tool_text(report->job[brief->job].name), "uid",
-				     tool_known(report->job[brief->job].uid), "rank", tool_known(brief->rank), "count",
-				     tool_count(brief->count), "lasted_ns", tool_count(brief->lasted_ns),
-				     "cost_card_hours", tool_real(brief->cost_card_hours), NULL));
+		json_array_append_new(all, tool_object("job", tool_text(report->job[brief->job].name),
+						   "uid", tool_known(report->job[brief->job].uid), "rank", tool_known(brief->rank),
+						   "count", tool_count(brief->count), "lasted_ns", tool_count(brief->lasted_ns),
+						   "cost_card_hours", tool_real(brief->cost_card_hours), NULL));
 	}
 	return all;
 }
@@ -144,14 +140,13 @@ static json_t *cards(const struct report *report)
 		for (int day = 0; day < REPORT_DAYS; day++)
 			if (card->slow_days >> day & 1)
 				json_array_append_new(days, json_integer(day));
-		json_array_append_new(all,
-			tool_object("host", tool_text(report->node[card->node].name), "card", tool_text(card->name),
-				"rank", tool_known(card->rank), "job",
-				tool_text(card->job != REPORT_NONE ? report->job[card->job].name : ""), "findings",
-				tool_count(card->findings), "cost_card_hours", tool_real(card->cost_card_hours),
-				"past_cost_card_hours", tool_real(card->past_card_hours), "slow_days_ago", days,
-				"slow_days", tool_count(slow), "of_days", tool_count(of), "replace",
-				json_boolean(judge_card_is_chronic(report, card)), "advice", tool_text(advice), NULL));
+		json_array_append_new(all, tool_object("host", tool_text(report->node[card->node].name), "card", tool_text(card->name),
+						   "rank", tool_known(card->rank),
+						   "job", tool_text(card->job != REPORT_NONE ? report->job[card->job].name : ""),
+						   "findings", tool_count(card->findings), "cost_card_hours", tool_real(card->cost_card_hours),
+						   "past_cost_card_hours", tool_real(card->past_card_hours), "slow_days_ago", days,
+						   "slow_days", tool_count(slow), "of_days", tool_count(of),
+						   "replace", json_boolean(judge_card_is_chronic(report, card)), "advice", tool_text(advice), NULL));
 	}
 	return all;
 }
@@ -163,14 +158,13 @@ static json_t *jobs(const struct report *report)
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
-		json_array_append_new(
-			all, tool_object("job", tool_text(job->name), "uid", tool_known(job->uid), "world_size",
-				     tool_count(job->world), "ranks", tool_count(job->ranks), "nodes",
-				     tool_count(job->nodes), "restarts", tool_count(job->restarts), "steps",
-				     tool_count(job->steps), "step_ns",
-				     job->median_ns > 0 ? tool_real(job->median_ns) : json_null(), "findings",
-				     tool_count(job->findings), "cost_card_hours", tool_real(job->cost_card_hours),
-				     "heat", job->heat ? json_heat(job->heat) : json_null(), NULL));
+		json_array_append_new(all, tool_object("job", tool_text(job->name), "uid", tool_known(job->uid),
+						   "world_size", tool_count(job->world),
+						   "ranks", tool_count(job->ranks), "nodes", tool_count(job->nodes),
+						   "restarts", tool_count(job->restarts), "steps", tool_count(job->steps),
+						   "step_ns", job->median_ns > 0 ? tool_real(job->median_ns) : json_null(),
+						   "findings", tool_count(job->findings), "cost_card_hours", tool_real(job->cost_card_hours),
+						   "heat", job->heat ? json_heat(job->heat) : json_null(), NULL));
 	}
 	return all;
 }
@@ -182,10 +176,9 @@ static json_t *gaps(const struct report *report)
 	for (size_t i = 0; i < report->gaps; i++) {
 		const struct report_gap *gap = &report->gap[i];
 
-		json_array_append_new(all,
-			tool_object("host", tool_text(report->node[gap->node].name), "ranks", tool_count(gap->ranks),
-				"of_ranks", tool_count(gap->of), "rank", tool_known(gap->rank), "since_ns",
-				tool_some(gap->since_ns), "until_ns", tool_some(gap->until_ns), NULL));
+		json_array_append_new(all, tool_object("host", tool_text(report->node[gap->node].name), "ranks", tool_count(gap->ranks),
+						   "of_ranks", tool_count(gap->of), "rank", tool_known(gap->rank), "since_ns",
+						   tool_some(gap->since_ns), "until_ns", tool_some(gap->until_ns), NULL));
 	}
 	return all;
 }
@@ -200,8 +193,7 @@ static json_t *report_json_unwatched(const struct report *report)
 	json_t *lines = json_array();
 
 	render_unwatched(report, add_line, lines);
-	return tool_object("share",
-		tool_real(report->alive_slots ? (double)report->unseen_slots / (double)report->alive_slots : NAN),
+	return tool_object("share", tool_real(report->alive_slots ? (double)report->unseen_slots / (double)report->alive_slots : NAN),
 		"gaps", gaps(report), "sentences", lines, NULL);
 }
 
@@ -214,19 +206,20 @@ static json_t *json_ours(const struct report *report)
 
 	for (size_t i = 0; i < report->shown; i++)
 		json_array_append_new(findings, json_finding(report, i));
-	return tool_object("version", tool_text(RANKTRACE_VERSION), "since_ns", tool_some(report->since_ns), "until_ns",
-		tool_some(report->until_ns), "made_ns", tool_some(report->now_ns), "verdict",
-		tool_text(verdicts[headline->verdict]), "sentence", tool_text(headline->line), "which",
-		tool_text(headline->which), "since", tool_text(headline->since), "why",
-		tool_text(headline->finding != REPORT_NONE ? headline->why : ""), "cost", tool_text(headline->cost),
-		"advice", tool_text(headline->todo), "cards", tool_count(report->cards_here), "cards_slow",
-		tool_count(report->cards_slow), "nodes", tool_count(report->nodes_here), "card_hours",
-		tool_real(report->card_hours), "cost_card_hours", tool_real(report->cost_card_hours), "findings_in_all",
-		tool_count(report->findings), "not_confirmed", tool_count(report->suspected), "explained",
-		tool_count(report->explained), "compared_nodes", tool_count(report->compared), "compared_until_ns",
-		tool_some(report->compared_until_ns), "findings", findings, "groups", groups(report), "groups_in_all",
-		tool_count(report->groups), "short_slowdowns", briefs(report), "short_cost_card_hours",
-		tool_real(report->brief_card_hours), "uneven_cost_card_hours", tool_real(report->remark_card_hours),
+	return tool_object("version", tool_text(RANKTRACE_VERSION), "since_ns", tool_some(report->since_ns),
+		"until_ns", tool_some(report->until_ns), "made_ns", tool_some(report->now_ns),
+		"verdict", tool_text(verdicts[headline->verdict]), "sentence", tool_text(headline->line),
+		"which", tool_text(headline->which), "since", tool_text(headline->since),
+		"why", tool_text(headline->finding != REPORT_NONE ? headline->why : ""), "cost", tool_text(headline->cost),
+		"advice", tool_text(headline->todo), "cards", tool_count(report->cards_here),
+		"cards_slow", tool_count(report->cards_slow), "nodes", tool_count(report->nodes_here),
+		"card_hours", tool_real(report->card_hours), "cost_card_hours", tool_real(report->cost_card_hours),
+		"findings_in_all", tool_count(report->findings), "not_confirmed", tool_count(report->suspected),
+		"explained", tool_count(report->explained), "compared_nodes", tool_count(report->compared),
+		"compared_until_ns", tool_some(report->compared_until_ns), "findings", findings, "groups", groups(report),
+		"groups_in_all", tool_count(report->groups), "short_slowdowns", briefs(report),
+		"short_cost_card_hours", tool_real(report->brief_card_hours),
+		"uneven_cost_card_hours", tool_real(report->remark_card_hours),
 		"cardless_cost_card_hours", tool_real(report->cardless_card_hours), "worst_cards", cards(report),
 		"jobs", jobs(report), "not_watched", report_json_unwatched(report), NULL);
 }
