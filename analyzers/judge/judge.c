@@ -401,13 +401,24 @@ static bool grew_alike(struct judge *judge, const struct frame *frame, double gr
 	return false;
 }
 
-/* The first of such steps is a standstill, which hang detection reports; where one follows the other, they are slow. */
-static bool is_standstill(struct judge *judge, double over)
+/* The first of such steps is a standstill, which hang detection reports; where one follows the other, they are slow. Ranks
+ * may have the same standstill in two steps: one of them before it begins the next step, the others after it. */
+static bool is_standstill(struct judge *judge, const struct frame *frame, double over)
 {
-	bool was = judge->was_standstill;
+	uint64_t before_ns = judge->standstill_ns, begin_ns = UINT64_MAX;
 
-	judge->was_standstill = judge->ticks > TICKS_LEARN && over > fmax(STANDSTILL_S, STANDSTILL_STEPS * judge->usual);
-	return judge->was_standstill && !was;
+	judge->standstill_ns = 0;
+	if (judge->ticks <= TICKS_LEARN || over <= fmax(STANDSTILL_S, STANDSTILL_STEPS * judge->usual))
+		return false;
+	for (size_t r = 0; r < frame->ranks; r++) {
+		const struct frame_rank *rank = &frame->rank[r];
+
+		if (!rank->here || rank->step_ns == FRAME_UNKNOWN || rank->step_ns > rank->end_ns)
+			continue;
+		begin_ns = rank->end_ns - rank->step_ns < begin_ns ? rank->end_ns - rank->step_ns : begin_ns;
+		judge->standstill_ns = rank->end_ns > judge->standstill_ns ? rank->end_ns : judge->standstill_ns;
+	}
+	return !before_ns || (double)begin_ns + over / 2 / NS < (double)before_ns;
 }
 
 /* One step that alone is the most of what ranks are judged by, and loses as much as a warning needs. */
@@ -487,7 +498,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	if (judge_checkpoint(judge, frame))
 		return 0;
 	over = step - judge->usual;
-	if (is_standstill(judge, over)) {
+	if (is_standstill(judge, frame, over)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints, while they are the exception: a step with one, and the next, in which others wait for it, are no measure
- * of a step. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
+ * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it, are
+ * no measure of a step. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
  * beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
  */
 #include "analyzers/base/robust.h"
@@ -71,11 +71,12 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 {
-	bool any = false, skip, frequent;
+	double longest = 0;
+	bool any, skip, frequent;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		any |= checkpoint_length(frame, r) > 0;
-	for (size_t r = 0; any && r < frame->ranks; r++) {
+		longest = fmax(longest, checkpoint_length(frame, r));
+	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		double length = checkpoint_length(frame, r), least, usual, excess;
 
@@ -95,6 +96,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 		rank->checkpoint += rank->checkpoint > 0 ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) - rank->checkpoint)
 							 : length;
 	}
+	any = longest > CHECKPOINT_LEAST * judge->usual;
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;

@@ -130,6 +130,19 @@ static const struct {
 	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
 };
 
+/* What took at least half of the lost time; UNKNOWN: nothing did. */
+static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], double lost)
+{
+	/* Whoever waits for pages waits for a CPU, too, each time that one has come. */
+	static const enum judge_host order[] = {
+		JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_FAULTS, JUDGE_RUN_DELAY, JUDGE_LAUNCH_GAP};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		if (lost > 0 && took[order[i]] >= CAUSE_HALF * lost)
+			return hosts[order[i]].cause;
+	return CAUSE_UNKNOWN;
+}
+
 /* Of the activity, unless the operating system took the time. */
 static enum finding_cause cause_of(const struct judge_episode *episode)
 {
@@ -147,18 +160,11 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 		[ACTIVITY_COMPUTE] = CAUSE_COMPUTE,
 	};
 	const struct finding *finding = &episode->finding;
-	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN;
+	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN, system;
 
-	if (finding->kind == FINDING_SLOW_RANK && episode->lost > 0) {
-		/* Whoever waits for pages waits for a CPU, too, each time that one has come. */
-		static const enum judge_host order[] = {
-			JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_FAULTS, JUDGE_RUN_DELAY, JUDGE_LAUNCH_GAP};
-
-		for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-			if (episode->cause_lost[order[i]] >= CAUSE_HALF * episode->lost &&
-				(order[i] != JUDGE_LAUNCH_GAP || cause == CAUSE_COMPUTE))
-				return hosts[order[i]].cause;
-	}
+	system = finding->kind == FINDING_SLOW_RANK ? cause_of_system(episode->cause_lost, episode->lost) : CAUSE_UNKNOWN;
+	if (system != CAUSE_UNKNOWN && (system != CAUSE_LAUNCH || cause == CAUSE_COMPUTE))
+		return system;
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
 		return CAUSE_CARD;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
@@ -177,7 +183,7 @@ static void add_evidence(struct judge_episode *episode)
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		bool named = h == JUDGE_RUN_DELAY && worst->preemptor_pid;
 
-		if (!worst->host_known[h])
+		if (!worst->host_known[h] || !(worst->host[h] > 0 || worst->host_usual[h] > 0))
 			continue;
 		snprintf(detail, sizeof(detail), "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
 		finding_add(finding, hosts[h].name, hosts[h].unit, worst->host[h] * hosts[h].scale,
@@ -372,6 +378,16 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
 }
 
+/* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
+static bool same_reason(const struct judge_watch *watch, enum activity activity, double cost)
+{
+	const struct judge_episode *episode = watch->episode;
+	enum finding_cause cause = cause_of_system(watch->span.host, cost);
+
+	return cause == cause_of_system(episode->cause_lost, episode->lost) &&
+	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity);
+}
+
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
 	double lost, double cost)
 {
@@ -386,7 +402,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->open = true;
 	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
-	if (!finding->id || finding->activity != activity || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
+	if (!finding->id || !same_reason(watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
 		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
 			.rate = rate,
@@ -503,6 +519,15 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 	judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }
 
+/* By the operating system, in whatever activity. */
+static bool held_now(const struct judge *judge, const struct judge_rank *rank, double cost)
+{
+	double took[JUDGE_HOST_MAX] = {0};
+
+	add_host(judge, rank, false, cost, took);
+	return cause_of_system(took, cost) != CAUSE_UNKNOWN;
+}
+
 /* One tick of an open episode. act: this tick's own growth by activity. */
 static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double *act)
@@ -534,7 +559,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
 	if (rank && a != finding->activity && act[a] > OTHER_ACTIVITY * total &&
-		act[finding->activity] < NAMED_ACTIVITY * total) {
+		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 		watch->span.lost = lost;

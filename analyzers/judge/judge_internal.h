@@ -142,7 +142,8 @@ struct judge {
 	bool frequent;	    /* they are a part of the step */
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
-	bool was_standstill, was_checkpoint, was_spike, was_long; /* the step before */
+	bool was_checkpoint, was_spike, was_long; /* the step before */
+	uint64_t standstill_ns; /* its end, if it was one; else 0 */
 	bool counted; /* the newest frame is in this tick */
 	uint64_t seen;
 };

@@ -20,7 +20,6 @@
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
-#define SHARE_ROLE 3	      /* ranks of a role that have something in common */
 
 /* The middle of a column: enough for the median of all values but one. */
 struct middle {
@@ -184,7 +183,7 @@ static int share_compare(const void *a, const void *b)
 }
 
 /* Takes from each rank's column what the ranks of its role have in common: a pipeline stage whose work grew is no rank's
- * fault. Of two, one may be slow. */
+ * fault. */
 static void share_role(const struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -197,7 +196,7 @@ static void share_role(const struct share *share)
 
 		for (to = from; to < share->n && judge->order[to] >> 32 == judge->order[from] >> 32; to++)
 			judge->scratch[to - from] = judge->column[(uint32_t)judge->order[to]];
-		common = to - from >= SHARE_ROLE ? robust_median(judge->scratch, to - from) : 0;
+		common = to - from > 1 ? robust_median(judge->scratch, to - from) : 0;
 		for (size_t i = from; i < to && judge->order[from] >> 32 != FRAME_NONE; i++)
 			judge->column[(uint32_t)judge->order[i]] -= common;
 	}
@@ -276,6 +275,7 @@ static void share_cpu(struct share *share)
 		judge->column[i] = fmin(share->growth, fmax(0, cpu));
 		most = fmax(most, share_rank(share, i)->own);
 	}
+	share_role(share);
 	/* One that spins while it waits is no witness against one that explains the growth. */
 	if (most >= SHARE_PEER * share->growth || !share_witness(share, SHARE_PEER * share->growth))
 		return;

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define START_LEAST 0.03  /* of the step: the least gain that is reported; noise of a few steps' mean is below */
 #define START_ALLOW 0.015 /* of the step: half of it */
@@ -265,6 +266,7 @@ void judge_start(struct judge *judge)
 {
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
 	double top, sum = 0;
+	size_t slow = 0;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = activity_may_wait((enum activity)a, judge->cards);
@@ -293,7 +295,11 @@ void judge_start(struct judge *judge)
 		double gain = judge->column[(uint32_t)judge->order[i]];
 
 		sum += gain >= START_PEER * top ? gain : 0;
+		slow += gain >= START_PEER * top && gain > 0;
 	}
+	/* Two roles that nothing distinguishes: which ranks should be faster is unknown. */
+	if (slow > 1 && 2 * slow >= start.n)
+		memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].tick.steps > 0)
 			start_rank(&start, &judge->rank[r], judge->column[r], top, sum > 0 ? top / sum : 1);

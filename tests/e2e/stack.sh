@@ -65,7 +65,7 @@ grep -q 'stack of rank 1, which is alone' <<<"$("$tracectl" findings --all --ver
 
 # Of two ranks of which one has begun a step, stages name nobody; the stacks do.
 named() {
-	[ "$(query "select count(*) from findings where kind = 'hang' and rank = 1 and cause = 'missing' and host is not null
+	[ "$(query "select count(*) from findings where kind = 'hang' and rank = 1 and cause = 'missing' and host is not null and confidence > 0.8
 		and sentence like '%rank 1 is alone in hold_lock (stuck.py:$(line lock))%'")" -ge 1 ]
 }
 wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)"

@@ -334,6 +334,26 @@ static void one_standstill_is_no_slow_down(void **state)
 	}
 }
 
+/* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one, that. */
+static void a_standstill_between_two_steps_is_one(void **state)
+{
+	const uint64_t lasts_ns = 40000000000ULL;
+
+	(void)state;
+	script_begin(3);
+	script.l1 = true;
+	script_run(20);
+	script.now_ns += lasts_ns;
+	script.late[2] = 40;
+	script_step();
+	script.now_ns -= lasts_ns;
+	script.late[0] = script.late[1] = 40;
+	script_step();
+	script_run(20);
+	script_expect(0);
+	script_end();
+}
+
 /* The same that takes nine seconds, or less than ten steps, counts. */
 static void less_than_a_standstill_counts(void **state)
 {
@@ -649,6 +669,7 @@ int main(void)
 		cmocka_unit_test(a_standstill_ends_all_episodes),
 		cmocka_unit_test(a_rank_that_explains_it_ends_the_slow_down_of_the_job),
 		cmocka_unit_test(one_standstill_is_no_slow_down),
+		cmocka_unit_test(a_standstill_between_two_steps_is_one),
 		cmocka_unit_test(less_than_a_standstill_counts),
 		cmocka_unit_test(a_job_slow_in_every_second_step_is_reported),
 		cmocka_unit_test(a_second_long_step_counts),

@@ -45,6 +45,23 @@ static void regular_checkpoints_are_no_finding(void **state)
 	}
 }
 
+/* Of three steps of a fault one saves within 2 ms: all three count. */
+static void a_step_with_a_small_checkpoint_is_a_measure(void **state)
+{
+	(void)state;
+	begin(10);
+	script.fault[1][ACTIVITY_OUTSIDE] = 2;
+	for (size_t r = 0; r < WRITERS; r++)
+		script.once[r][ACTIVITY_CHECKPOINT] = 0.002;
+	for (int i = 0; i < 3; i++)
+		script_step();
+	script.fault[1][ACTIVITY_OUTSIDE] = 0;
+	script_run(20);
+	script_only(1, ACTIVITY_OUTSIDE);
+	assert_true(script_cost() > 0.9 * script.lost);
+	script_end();
+}
+
 /* Two that are more than half longer than before open, and one does not. */
 static void a_rank_that_writes_alone_is_compared_with_before(void **state)
 {
@@ -262,6 +279,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(regular_checkpoints_are_no_finding),
+		cmocka_unit_test(a_step_with_a_small_checkpoint_is_a_measure),
 		cmocka_unit_test(a_rank_that_writes_alone_is_compared_with_before),
 		cmocka_unit_test(by_less_than_half_is_no_slow_checkpoint),
 		cmocka_unit_test(long_checkpoints_become_usual),

@@ -464,6 +464,41 @@ static void another_activity_is_another_finding(void **state)
 	}
 }
 
+static void throttled(enum activity activity, double s, double lasts_s)
+{
+	script.host[1].throttled_ns = (uint64_t)(s * 1e9);
+	fault(activity, s, lasts_s);
+	script.host[1].throttled_ns = 0;
+}
+
+/* A rank is throttled in whatever it does, also after a pause. What it does by itself is another finding, and so is the reverse. */
+static void another_cause_is_another_finding(void **state)
+{
+	(void)state;
+	for (int other = 0; other < 3; other++) {
+		script_begin(4);
+		for (int r = 0; r < 4; r++)
+			script.host[r].throttled_ns = 0;
+		script_run(LEARN_S);
+		if (other == 1)
+			fault(ACTIVITY_OUTSIDE, 50 * MS, 20);
+		else
+			throttled(ACTIVITY_OUTSIDE, 50 * MS, 20);
+		if (!other)
+			throttled(ACTIVITY_OPTIMIZER, 50 * MS, 20);
+		script_run(15);
+		if (other == 2)
+			fault(ACTIVITY_OUTSIDE, 50 * MS, 20);
+		else
+			throttled(other ? ACTIVITY_OUTSIDE : ACTIVITY_DATALOADER, 50 * MS, 20);
+		script_expect(other ? 2 : 1);
+		for (size_t i = 0; i < script.n_said; i++)
+			assert_int_equal(script.said[i].finding.cause,
+				other == (int)i + 1 ? CAUSE_PYTHON : CAUSE_THROTTLING);
+		script_end();
+	}
+}
+
 static void severity_is_by_growth_and_length(void **state)
 {
 	static const struct {
@@ -577,11 +612,12 @@ static void memory_is_the_cause(void **state)
 	for (int most = 0; most < 2; most++) {
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
-			script.host[r].memory_stall_ns = 0;
+			script.host[r].memory_stall_ns = script.host[r].throttled_ns = 0;
 		script_run(LEARN_S);
 		script.host[1].memory_stall_ns = most ? 18000000 : 12000000;
 		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
 		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_MEMORY : CAUSE_PYTHON);
+		assert_null(script_evidence(&script.said[0].finding, "throttled")); /* 0 as ever */
 		assert_true(fabs(script_evidence(&script.said[0].finding, "memory_stall")->value - (most ? 18e6 : 12e6)) < 2e6);
 		script_end();
 	}
@@ -666,6 +702,7 @@ int main(void)
 		cmocka_unit_test(noise_raises_the_limit),
 		cmocka_unit_test(noise_is_forgotten_slowly),
 		cmocka_unit_test(another_activity_is_another_finding),
+		cmocka_unit_test(another_cause_is_another_finding),
 		cmocka_unit_test(severity_is_by_growth_and_length),
 		cmocka_unit_test(a_job_is_compared_with_its_history),
 		cmocka_unit_test(a_little_slower_job_is_not_announced),

@@ -42,6 +42,20 @@ static void waits_show_who_computes_longer_from_the_start(void **state)
 	}
 }
 
+/* Four of eight may be another stage of a pipeline: nothing says that the others are not the fast ones. */
+static void half_of_the_ranks_are_no_slow_ranks(void **state)
+{
+	(void)state;
+	for (int32_t slow = 3; slow <= 4; slow++) {
+		script_begin(8);
+		for (int32_t r = 0; r < slow; r++)
+			script.fault[r][ACTIVITY_OUTSIDE] = 25 * MS;
+		script_run(60);
+		script_expect(slow == 3 ? 3 : 0);
+		script_end();
+	}
+}
+
 static void forward_without_cards_is_named(void **state)
 {
 	(void)state;
@@ -322,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_loader_slow_from_the_start_is_named),
 		cmocka_unit_test(waits_show_who_computes_longer_from_the_start),
+		cmocka_unit_test(half_of_the_ranks_are_no_slow_ranks),
 		cmocka_unit_test(forward_without_cards_is_named),
 		cmocka_unit_test(cards_without_operations_are_no_evidence),
 		cmocka_unit_test(what_begins_while_the_usual_is_learned_is_one),
