@@ -95,7 +95,8 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 bool memory_rows_leak(
 	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put);
 /* A snapshot; orders `site`. The largest have a row each, the others one together. Returns the number of rows. */
-size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns);
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct rt_memory_site *site,
+	size_t sites, uint64_t now_ns);
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif
