@@ -3,7 +3,7 @@
  * Device memory (L2): records with the events `alloc` and `free` to the view `allocations`. Fields of a row: address,
  * bytes, device. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
  * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
- * calls another one (cudaFree and cuMemFree) makes two rows.
+ * calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
  *
  * memory_rows_*(): rows of the views memory_curve, memory_live and memory_failures, from what the kernel has summed of the
  * framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
