@@ -356,7 +356,7 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 }
 
 /* Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. */
-static __always_inline bool is_inner(struct rt_inflight_key *key, uint64_t stack_pointer)
+static __always_inline bool call_is_inner(struct rt_inflight_key *key, uint64_t stack_pointer)
 {
 	const uint32_t *outer = bpf_map_lookup_elem(&outermost, &key->pid_thread);
 	const struct rt_inflight *open = NULL;
@@ -388,7 +388,7 @@ static __always_inline void on_call(
 	if (open && w->stack_pointer < open->stack_pointer)
 		return;
 	read_args(ctx, spec, w);
-	if (spec->flags & RT_CALL_OUTERMOST && is_inner(&key, w->stack_pointer))
+	if (spec->flags & RT_CALL_OUTERMOST && call_is_inner(&key, w->stack_pointer))
 		return;
 	if (spec->flags & RT_CALL_MEMBER)
 		join_group(w);

@@ -72,16 +72,19 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 	struct cmd_memory *cmd = arg;
 	char time[TOOL_TEXT_BYTES];
 
+	const char *name;
+
 	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, ERROR_RANK)))
 		return 0;
 	cmd->rows++;
+	name = memory_error_name(cmd_memory_name(row, ERROR_OP).text, cmd_memory_int(row, ERROR_RESULT));
 	if (cmd->json) {
 		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
+			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
 				"time_ns", (json_int_t)cmd_memory_int(row, ERROR_START), "step",
 				(json_int_t)cmd_memory_int(row, ERROR_STEP), "op", cmd_memory_name(row, ERROR_OP).text,
 				"bytes", sqlite3_column_double(row, ERROR_BYTES), "result",
-				(json_int_t)cmd_memory_int(row, ERROR_RESULT)));
+				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name));
 		return 0;
 	}
 	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s", cmd_memory_int(row, ERROR_RANK),
@@ -89,7 +92,7 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 		cmd_memory_name(row, ERROR_OP).text);
 	if (sqlite3_column_type(row, ERROR_BYTES) != SQLITE_NULL)
 		printf(" of %s", cmd_memory_bytes(sqlite3_column_double(row, ERROR_BYTES)).text);
-	printf(" returned %" PRId64 "\n", cmd_memory_int(row, ERROR_RESULT));
+	printf(*name ? " returned %s (%" PRId64 ")\n" : "%s returned %" PRId64 "\n", name, cmd_memory_int(row, ERROR_RESULT));
 	return 0;
 }
 

@@ -277,6 +277,17 @@ static void held_bytes_are_right_within_their_error(void **state)
 	assert_true(most < RT_MEMORY_READS_MAX * 10);
 }
 
+static void errors_have_the_names_of_their_library(void **state)
+{
+	(void)state;
+	assert_string_equal(memory_error_name("cudaMalloc", 2), "cudaErrorMemoryAllocation");
+	assert_string_equal(memory_error_name("cuMemAlloc_v2", 2), "CUDA_ERROR_OUT_OF_MEMORY");
+	assert_string_equal(memory_error_name("hipMalloc", 2), "hipErrorOutOfMemory");
+	assert_string_equal(memory_error_name("aclrtMalloc", 207001), "ACL_ERROR_RT_MEMORY_ALLOCATION");
+	assert_string_equal(memory_error_name("cudaMalloc", 12345), "");
+	assert_string_equal(memory_error_name("halMemAlloc", 2), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -285,6 +296,7 @@ int main(void)
 		cmocka_unit_test(a_leak_has_its_size_and_forecast),
 		cmocka_unit_test(a_series_is_bounded_and_keeps_lows),
 		cmocka_unit_test(failures_have_causes),
+		cmocka_unit_test(errors_have_the_names_of_their_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
