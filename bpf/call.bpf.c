@@ -64,6 +64,14 @@ struct {
 	__type(value, struct rt_group);
 } groups SEC(".maps");
 
+/* The last outermost call of a thread (RT_CALL_OUTERMOST), its specification, by tgid << 32 | thread. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, uint64_t);
+	__type(value, uint32_t);
+} outermost SEC(".maps");
+
 static __always_inline void fill(struct rt_call_event *event, uint32_t spec, uint32_t flags, uint64_t stack_pointer)
 {
 	event->event.flags = flags;
@@ -347,6 +355,24 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 	submit_event(event);
 }
 
+/* Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. */
+static __always_inline bool call_is_inner(struct rt_inflight_key *key, uint64_t stack_pointer)
+{
+	const uint32_t *outer = bpf_map_lookup_elem(&outermost, &key->pid_thread);
+	const struct rt_inflight *open = NULL;
+	uint32_t spec = key->spec;
+
+	if (outer) {
+		key->spec = *outer;
+		open = bpf_map_lookup_elem(&inflight, key);
+		key->spec = spec;
+	}
+	if (open && stack_pointer < open->stack_pointer)
+		return true;
+	bpf_map_update_elem(&outermost, &key->pid_thread, &key->spec, BPF_ANY);
+	return false;
+}
+
 /*
  * A deeper stack is a nested call of the same function, represented by its outermost call; an equal or shallower one
  * means that an exception left the recorded call, which no return probe sees.
@@ -362,6 +388,8 @@ static __always_inline void on_call(
 	if (open && w->stack_pointer < open->stack_pointer)
 		return;
 	read_args(ctx, spec, w);
+	if (spec->flags & RT_CALL_OUTERMOST && call_is_inner(&key, w->stack_pointer))
+		return;
 	if (spec->flags & RT_CALL_MEMBER)
 		join_group(w);
 	open = keep_inflight(&key, open, quota);

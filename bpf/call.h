@@ -85,6 +85,7 @@ struct rt_call_arg {
 #define RT_CALL_TAKES_STASH 4u	 /* the text is the thread's last stash */
 #define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
+#define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */

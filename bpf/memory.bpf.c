@@ -24,9 +24,6 @@
 #define ARGUMENT_5 9
 #endif
 
-/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
-#define READS_MAX 50
-#define READS_WINDOW_NS 100000000ULL
 #define SCRATCHES 2 /* of a CPU: probes of one thread may interrupt those of another */
 
 struct {
@@ -158,32 +155,6 @@ static __always_inline void memory_release(uint32_t slot, uint64_t address)
 	__sync_fetch_and_add(&site->live_variance, -block.variance);
 }
 
-/*
- * 0: this block is not sampled; else the size up to which blocks are sampled in part. What has been sampled decides on
- * it, never the block itself.
- */
-static __always_inline uint64_t memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes)
-{
-	uint32_t shift = rank->shift & 63;
-
-	if (shift < rank->shift_min)
-		shift = rank->shift = rank->shift_min & 63;
-	if (now_ns - rank->read_ns >= READS_WINDOW_NS) {
-		if (rank->reads < READS_MAX / 4 && shift > rank->shift_min)
-			shift = --rank->shift & 63;
-		rank->read_ns = now_ns;
-		rank->reads = 0;
-	} else if (rank->reads >= READS_MAX && shift < RT_MEMORY_SHIFT_MAX) {
-		shift = ++rank->shift & 63;
-		rank->read_ns = now_ns;
-		rank->reads = 0;
-	}
-	if (bytes >> shift == 0 && (bytes << (63 - shift)) >> 31 <= bpf_get_prandom_u32())
-		return 0;
-	rank->reads++;
-	return 1ULL << shift;
-}
-
 /* An entry of the scratch that nobody else has; SCRATCHES: none. */
 static __always_inline uint32_t memory_take_scratch(uint32_t cpu)
 {
@@ -267,6 +238,15 @@ static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry, uin
 	return true;
 }
 
+/* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass. */
+static __always_inline void memory_name_thread(uint32_t entry, struct rt_memory_site *site)
+{
+	struct profile_scratch *s = find_scratch(entry);
+
+	if (s && site->stack && !s->record.frames)
+		bpf_get_current_comm(site->thread_name, sizeof(site->thread_name));
+}
+
 /* The site of the stack in the scratch, which is sent if it was not. */
 static __always_inline struct rt_memory_site *memory_find_site(
 	uint32_t slot, uint64_t stack, uint32_t device, uint32_t entry, uint64_t now_ns, uint64_t *ret_key)
@@ -280,6 +260,7 @@ static __always_inline struct rt_memory_site *memory_find_site(
 		return NULL;
 	site = bpf_map_lookup_elem(sites, &key);
 	if (!site) {
+		memory_name_thread(entry, &fresh);
 		bpf_map_update_elem(sites, &key, &fresh, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(sites, &key);
 	}
@@ -294,17 +275,12 @@ static __always_inline void memory_keep(uint32_t slot, struct rt_memory_rank *ra
 {
 	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot);
 
-	block->weight_bytes = block->bytes;
-	block->count = 1 << RT_MEMORY_COUNT_SHIFT;
-	if (block->bytes < mean) {
-		block->weight_bytes = mean;
-		block->count = (mean << RT_MEMORY_COUNT_SHIFT) / block->bytes;
-		block->variance = (mean >> RT_MEMORY_VARIANCE_SHIFT) * ((mean - block->bytes) >> RT_MEMORY_VARIANCE_SHIFT);
-	}
+	rt_memory_weigh(block, mean);
 	__sync_fetch_and_add(&site->alloc_bytes, block->weight_bytes);
 	__sync_fetch_and_add(&site->alloc_count, block->count);
 	__sync_fetch_and_add(&site->sampled, 1);
 	site->last_ns = block->time_ns;
+	site->block_variance = block->variance;
 	if (!blocks || bpf_map_update_elem(blocks, &address, block, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&rank->lost, 1);
 		return;
@@ -336,7 +312,7 @@ int memory_usage(void *ctx)
 		memory_release(slot, address);
 		return 0;
 	}
-	mean = memory_sample(rank, now_ns, bytes);
+	mean = rt_memory_sample(rank, now_ns, bytes, bpf_get_prandom_u32());
 	if (!mean)
 		return 0;
 	__sync_fetch_and_add(&rank->sampled, 1);

@@ -7,6 +7,9 @@
  * `memory_ranks` has the curves of each device, exact. Blocks are sampled, each by itself, with a probability of its size
  * divided by 2^shift bytes, at most 1; a sampled block is followed to its release and stands for 1/probability blocks. So
  * sums of live bytes by site are unbiased, and their variance is known: of one sampled block 2^shift * (2^shift - bytes).
+ *
+ * Sizes have a shift each: what a step allocates and releases again comes in few sizes, hundreds of times a second,
+ * which share what stacks may cost; what is kept has mostly a size of its own.
  */
 #ifndef RANKTRACE_MEMORY_H
 #define RANKTRACE_MEMORY_H
@@ -20,7 +23,15 @@
 #define RT_MEMORY_WINDOW_NS 1000000000ULL
 #define RT_MEMORY_SITES_MAX 4096  /* of a rank: pairs of stack and device */
 #define RT_MEMORY_BLOCKS_MAX 32768 /* sampled ones of a rank that live */
-#define RT_MEMORY_SHIFT_MAX 40	  /* blocks that are smaller are hardly sampled then */
+#define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of 2,000 variances fits in 64 bits */
+#define RT_MEMORY_STRATA 1024	  /* sizes of blocks that are counted at a time; a power of two; a step has some 50 */
+#define RT_MEMORY_STRATUM_PROBES 4 /* places that a size may have */
+#define RT_MEMORY_STRATUM_IDLE 8   /* windows: then another size may have its place */
+#define RT_MEMORY_STRATUM_NS_BITS 30 /* a window of a stratum: 1.07 s */
+#define RT_MEMORY_STRATUM_READS_MAX 64 /* stacks in it; fewer where the sum is too much */
+/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
+#define RT_MEMORY_READS_MAX 50
+#define RT_MEMORY_READS_WINDOW_NS 100000000ULL
 /* Counts of blocks are in units of 1/256 block, variances in KiB². */
 #define RT_MEMORY_COUNT_SHIFT 8
 #define RT_MEMORY_VARIANCE_SHIFT 10
@@ -40,19 +51,30 @@ struct rt_memory_device {
 	struct rt_memory_window window[RT_MEMORY_WINDOWS]; /* at second % RT_MEMORY_WINDOWS */
 };
 
+/* Blocks of one size, or of a few. */
+struct rt_memory_stratum {
+	uint32_t size;	 /* hash of it; 0: free */
+	uint32_t window; /* of the newest block */
+	uint32_t reads;	 /* stacks in that window */
+	uint32_t shift;
+};
+
 /* Value of `memory_ranks`, by the rank's slot. The daemon writes the first part. */
 struct rt_memory_rank {
 	uint32_t pid; /* 0: not followed */
 	uint32_t shift_min;
 	struct rt_profile_python python;
-	uint32_t shift;	 /* grows with the number of stacks that are read, so that their cost is bounded */
+	uint32_t stratum_reads_max; /* halved while too many stacks are read, so that their cost is bounded */
+	uint32_t shift;	 /* grows where even one of each size is too many */
 	uint32_t reads;	 /* since read_ns */
+	uint32_t pad0;
 	uint64_t read_ns;
 	uint32_t devices_left_out; /* reports of further devices */
 	uint32_t thread_id;	   /* that `known` is of */
 	uint64_t known[2];	   /* state of Python: its address, its interpreter's */
 	uint64_t sampled, refused, lost, took_ns; /* refused: without a stack; lost: sites or blocks beyond the maps */
 	struct rt_memory_device device[RT_MEMORY_DEVICES_MAX];
+	struct rt_memory_stratum stratum[RT_MEMORY_STRATA];
 };
 
 /* Value of a rank's map of sites; the key is a hash of stack and device. Sums are estimates. */
@@ -60,10 +82,12 @@ struct rt_memory_site {
 	uint64_t stack; /* rt_profile_stack_event.stack; 0: unknown */
 	uint32_t device;
 	uint32_t sent; /* its stack */
+	uint64_t block_variance; /* of the newest sampled block */
 	int64_t live_bytes, live_count, live_variance;
 	uint64_t alloc_bytes, alloc_count;
 	uint64_t sampled;
 	uint64_t first_ns, last_ns; /* sampled allocations */
+	char thread_name[RT_COMM_SIZE]; /* "": its stack has frames of Python */
 };
 
 /* Value of a rank's map of sampled blocks; the key is the address. */
@@ -81,5 +105,102 @@ struct rt_memory_failed_event {
 	uint32_t device;
 	uint32_t pad0;
 };
+
+/* The stratum of a size; where all its places are in use, it shares the last. */
+static inline struct rt_memory_stratum *rt_memory_find_stratum(struct rt_memory_rank *rank, uint32_t window, uint64_t bytes)
+{
+	uint32_t size = (uint32_t)(bytes * 0x9e3779b97f4a7c15ULL >> 32) | 1, at = 0;
+
+	for (uint32_t i = 0; i < RT_MEMORY_STRATUM_PROBES; i++) {
+		struct rt_memory_stratum *stratum;
+
+		at = ((size >> 16) + i) & (RT_MEMORY_STRATA - 1);
+		stratum = &rank->stratum[at];
+		if (stratum->size == size)
+			return stratum;
+		if (stratum->size && window - stratum->window <= RT_MEMORY_STRATUM_IDLE)
+			continue;
+		stratum->size = size;
+		stratum->shift = 0;
+		stratum->reads = 0;
+		stratum->window = window;
+		return stratum;
+	}
+	return &rank->stratum[at & (RT_MEMORY_STRATA - 1)];
+}
+
+/* Shift of a stratum, for its next block. */
+static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, struct rt_memory_stratum *stratum, uint32_t window)
+{
+	uint32_t max = rank->stratum_reads_max;
+
+	if (stratum->shift < rank->shift_min)
+		stratum->shift = rank->shift_min;
+	if (stratum->window != window) {
+		if (stratum->reads < max / 2 && stratum->shift > rank->shift_min)
+			stratum->shift--;
+		stratum->window = window;
+		stratum->reads = 0;
+	} else if (stratum->reads >= max && stratum->shift < RT_MEMORY_SHIFT_MAX) {
+		stratum->shift++;
+		stratum->reads = 0;
+	}
+	return stratum->shift;
+}
+
+/* Keeps the number of stacks below RT_MEMORY_READS_MAX a window, and near it. */
+static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
+{
+	if (rank->shift < rank->shift_min)
+		rank->shift = rank->shift_min;
+	if (!rank->stratum_reads_max)
+		rank->stratum_reads_max = RT_MEMORY_STRATUM_READS_MAX;
+	if (now_ns - rank->read_ns >= RT_MEMORY_READS_WINDOW_NS) {
+		if (rank->reads < RT_MEMORY_READS_MAX / 4 && rank->shift > rank->shift_min)
+			rank->shift--;
+		else if (rank->reads < RT_MEMORY_READS_MAX / 4 && rank->stratum_reads_max < RT_MEMORY_STRATUM_READS_MAX)
+			rank->stratum_reads_max *= 2;
+	} else if (rank->reads < RT_MEMORY_READS_MAX) {
+		return;
+	} else if (rank->stratum_reads_max > 1) {
+		rank->stratum_reads_max /= 2;
+	} else if (rank->shift < RT_MEMORY_SHIFT_MAX) {
+		rank->shift++;
+	}
+	rank->read_ns = now_ns;
+	rank->reads = 0;
+}
+
+/*
+ * 0: this block is not sampled; else the size up to which blocks are sampled in part. What has been sampled decides on
+ * it, never the block itself. `random`: 32 bits.
+ */
+static inline uint64_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes, uint32_t random)
+{
+	uint32_t window = (uint32_t)(now_ns >> RT_MEMORY_STRATUM_NS_BITS), shift;
+	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, window, bytes);
+
+	rt_memory_pace(rank, now_ns);
+	shift = rt_memory_stratum_shift(rank, stratum, window);
+	shift = (shift > rank->shift ? shift : rank->shift) & 63;
+	if (bytes >> shift == 0 && (bytes << (63 - shift)) >> 31 <= random)
+		return 0;
+	rank->reads++;
+	stratum->reads++;
+	return 1ULL << shift;
+}
+
+/* What a sampled block stands for. */
+static inline void rt_memory_weigh(struct rt_memory_block *block, uint64_t mean)
+{
+	block->weight_bytes = block->bytes;
+	block->count = 1 << RT_MEMORY_COUNT_SHIFT;
+	block->variance = 0;
+	if (block->bytes >= mean)
+		return;
+	block->weight_bytes = mean;
+	block->count = (mean << RT_MEMORY_COUNT_SHIFT) / block->bytes;
+	block->variance = (mean >> RT_MEMORY_VARIANCE_SHIFT) * ((mean - block->bytes) >> RT_MEMORY_VARIANCE_SHIFT);
+}
 
 #endif

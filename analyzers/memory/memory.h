@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of devices: does it leak, when will it run out, why did it run out. Pure.
+ * Memory of devices: does it leak, when will it run out, why did it run out, which error is it. Pure.
  *
  * A series keeps the lows of what is allocated: the least value of each of at most MEMORY_POINTS_MAX buckets of time, whose
  * length doubles when they are used up. A step's sawtooth has its low where nothing but what is kept is allocated, so that
@@ -63,5 +63,8 @@ enum memory_cause memory_failure_cause(const struct memory_failure *failure);
 const char *memory_cause_word(enum memory_cause cause);
 /* What would have helped. */
 const char *memory_cause_advice(enum memory_cause cause);
+
+/* Name of what a function of a runtime or driver returned, as its header has it; "": unknown. */
+const char *memory_error_name(const char *function, int64_t result);
 
 #endif

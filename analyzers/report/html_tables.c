@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of the page: worst cards and jobs. */
 #include <inttypes.h>
-#include "analyzers/base/user.h"
 #include <math.h>
 #include <string.h>
 
+#include "analyzers/base/user.h"
 #include "analyzers/report/html.h"
 #include "analyzers/report/judge.h"
 #include "analyzers/report/words.h"
@@ -95,7 +95,8 @@ void html_jobs(FILE *out, const struct report *report)
 		html_put(out,
 			"<tr><td class=\"m\">%s</td><td class=\"m\">%s</td>" HTML_COUNTED HTML_COUNTED HTML_COUNTED HTML_COUNTED
 			HTML_COUNTED HTML_COUNTED "</tr>\n",
-			words_job(job), user_name(job->uid, user), "ranks", ranks, "nodes", nodes, "steps", words_count(job->steps, HTML_WORD), "a step",
+			words_job(job), user_name(job->uid, user), "ranks", ranks, "nodes", nodes, "steps",
+			words_count(job->steps, HTML_WORD), "a step",
 			words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", HTML_WORD), "findings",
 			words_count(job->findings, HTML_WORD), "card-hours lost", words_hours(job->cost_card_hours, HTML_WORD));
 	}

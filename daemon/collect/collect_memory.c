@@ -106,15 +106,18 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
+	struct rt_memory_rank counts;
 	uint64_t key, next, *from = NULL;
 	size_t sites = 0;
 
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
 	while (sites < RT_MEMORY_SITES_MAX && bpf_map_get_next_key(rank->sites_fd, from, &next) == 0) {
 		sites += bpf_map_lookup_elem(rank->sites_fd, &next, &memory->site[sites]) == 0;
 		key = next;
 		from = &key;
 	}
-	memory->rows += memory_rows_live(&owner, memory->site, sites, now_ns);
+	memory->rows += memory_rows_live(&owner, &counts, memory->site, sites, now_ns);
 }
 
 /* Those whose stack is named, or will not be. */

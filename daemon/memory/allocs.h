@@ -3,7 +3,7 @@
  * Device memory (L2): records with the events `alloc` and `free` to the view `allocations`. Fields of a row: address,
  * bytes, device. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
  * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
- * calls another one (cudaFree and cuMemFree) makes two rows.
+ * calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
  *
  * memory_rows_*(): rows of the views memory_curve, memory_live and memory_failures, from what the kernel has summed of the
  * framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
@@ -95,7 +95,8 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 bool memory_rows_leak(
 	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put);
 /* A snapshot; orders `site`. The largest have a row each, the others one together. Returns the number of rows. */
-size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns);
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct rt_memory_site *site,
+	size_t sites, uint64_t now_ns);
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif

@@ -118,14 +118,28 @@ bool memory_rows_leak(
 	return leaks;
 }
 
-static void memory_rows_site(const struct memory_owner *owner, const struct rt_memory_site *site, int64_t sites, uint64_t utc_ns)
+static const struct rt_memory_device *memory_rows_device(const struct rt_memory_rank *counts, uint32_t device)
 {
-	double variance = site->live_variance > 0 ? (double)site->live_variance : 0;
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		if (counts->device[i].used && counts->device[i].device == device)
+			return &counts->device[i];
+	return NULL;
+}
+
+static void memory_rows_site(const struct memory_owner *owner, const struct rt_memory_rank *counts,
+	const struct rt_memory_site *site, int64_t sites, uint64_t utc_ns)
+{
+	/* One block more than was sampled: of few blocks, the variance is mostly too small. */
+	double variance = site->live_variance > 0 ? (double)site->live_variance + (double)site->block_variance : 0;
 	int64_t stack = 0;
 	bool named = sites == 1 && profile_rank_id(owner->stacks, site->stack, &stack);
 	int number;
 	const char *kind = memory_rows_kind(site->device, &number);
+	const struct rt_memory_device *device = memory_rows_device(counts, site->device);
+	int64_t allocated = device ? (int64_t)(device->before + device->alloc_bytes - device->free_bytes) : 0;
+	char thread[RT_COMM_SIZE + 1] = "";
 
+	memcpy(thread, site->thread_name, sizeof(site->thread_name));
 	store_put_memory_live(owner->context->store,
 		&(struct row_memory_live){
 			.rank = field_int(owner->rank),
@@ -140,6 +154,8 @@ static void memory_rows_site(const struct memory_owner *owner, const struct rt_m
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
 			.sampled = field_int((int64_t)site->sampled),
+			.allocated_bytes = field_int_if(device != NULL, allocated),
+			.thread = field_text(*thread ? thread : NULL),
 			.instance = field_int(owner->instance),
 		});
 }
@@ -165,7 +181,8 @@ static void memory_rows_add(struct rt_memory_site *sum, const struct rt_memory_s
 	sum->sampled += site->sampled;
 }
 
-size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site *site, size_t sites, uint64_t now_ns)
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct rt_memory_site *site,
+	size_t sites, uint64_t now_ns)
 {
 	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
 	size_t rows = 0;
@@ -177,7 +194,7 @@ size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site 
 
 		for (end = first; end < sites && site[end].device == site[first].device; end++) {
 			if (end - first < LIMIT_MEMORY_ROWS) {
-				memory_rows_site(owner, &site[end], 1, utc_ns);
+				memory_rows_site(owner, counts, &site[end], 1, utc_ns);
 				rows++;
 				continue;
 			}
@@ -185,7 +202,7 @@ size_t memory_rows_live(const struct memory_owner *owner, struct rt_memory_site 
 			count++;
 		}
 		if (count) {
-			memory_rows_site(owner, &others, count, utc_ns);
+			memory_rows_site(owner, counts, &others, count, utc_ns);
 			rows++;
 		}
 	}

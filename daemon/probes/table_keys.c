@@ -17,8 +17,9 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_MEMORY] = "memory",
 	[RT_EDGE_MEMORY_FAILED] = "memory_failed",
 };
-/* Events besides the kinds of operations. */
+/* Events besides the kinds of operations. Those of memory count once: the runtime's functions call the driver's. */
 static const char *const event_words[] = {"alloc", "free", "launch"};
+static const uint32_t event_flags[] = {RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, 0};
 static const char *const arch_words[] = {"x86_64", "aarch64"};
 #if defined(__aarch64__)
 #define ARCH_HERE "aarch64"
@@ -177,10 +178,13 @@ static int set_stage(struct probe *probe, const char *value, char *error, size_t
 
 static int set_event(struct probe *probe, const char *value, char *error, size_t error_size)
 {
-	if (coll_kind_parse(value) == COLL_NONE && find_word(event_words, ARRAY_SIZE(event_words), value) < 0)
+	int word = find_word(event_words, ARRAY_SIZE(event_words), value);
+
+	if (word < 0 && coll_kind_parse(value) == COLL_NONE)
 		return probe_refuse(error, error_size,
 			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, launch)",
 			value);
+	probe->spec.flags |= word < 0 ? 0 : event_flags[word];
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
 }
 

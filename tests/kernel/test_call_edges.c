@@ -22,6 +22,8 @@ static const char table_text[] =
 	"[probe \"leave_call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_call\nedge=call\nevent=op\n"
 	"[probe "
 	"\"leave_span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_span\nedge=span\nstage=leave\n"
+	"[probe \"outer\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_group_end\nedge=call\nevent=alloc\n"
+	"[probe \"inner\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=free\nargs=reg(1)\n"
 	"[probe \"begin\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_begin\nedge=begin\nargs=stdstring(1)\n"
 	"[probe \"end\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_end\nedge=end\n";
 
@@ -39,6 +41,28 @@ static void test_recursion_is_one_call(void **arg)
 	assert_int_equal(record_of("recurse", 0)->call.arg[0], 5);
 	assert_int_equal(record_of("recurse", 0)->call.result, 5);
 	assert_int_equal(record_of("recurse", 1)->call.arg[0], 2);
+}
+
+static int within(void)
+{
+	return (int)target_probe(7) + (int)target_call(1, &(int32_t){2}, "");
+}
+
+static void call_within_a_call(void)
+{
+	(void)target_group_end(within);
+	(void)target_probe(8);
+}
+
+static void test_memory_calls_count_once(void **arg)
+{
+	(void)arg;
+	run_child(call_within_a_call, true);
+	assert_int_equal(count_of("outer").calls, 1);
+	/* The call of another event within it is recorded. */
+	assert_int_equal(count_of("call").calls, 1);
+	assert_int_equal(count_of("inner").calls, 1);
+	assert_int_equal(record_of("inner", 0)->call.arg[0], 8);
 }
 
 static void leave_and_call_again(void)
@@ -239,6 +263,7 @@ static int run(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_recursion_is_one_call),
+		cmocka_unit_test(test_memory_calls_count_once),
 		cmocka_unit_test(test_left_by_a_jump),
 		cmocka_unit_test(test_swept_calls_hide_no_later_ones),
 		cmocka_unit_test(test_long_texts_are_cut),

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyzers/memory/memory.h"
+#include "bpf/memory.h"
 
 #define RUNS 40
 #define SECONDS 140	/* a row of memory_curve each */
@@ -183,13 +184,119 @@ static void failures_have_causes(void **state)
 		assert_true(*memory_cause_advice(cause));
 }
 
+/* Blocks are sampled: lines of a launch-bound training, whose step allocates and releases 530 KB blocks of 24 sizes. */
+
+#define SAMPLED_STEPS_A_SECOND 230
+#define SAMPLED_SECONDS 13
+#define SAMPLED_RUNS 200
+#define SAMPLED_KIB 1024.0
+
+struct line {
+	double held, estimate, variance, last, blocks; /* what is true; estimates; sampled blocks */
+};
+
+static void sampled_alloc(struct rt_memory_rank *rank, uint64_t *random, uint64_t now_ns, uint64_t bytes, bool kept, struct line *line)
+{
+	struct rt_memory_block block = {.bytes = bytes};
+	uint64_t mean = rt_memory_sample(rank, now_ns, bytes, (uint32_t)(number(random) * 4294967296.0));
+
+	line->held += kept ? (double)bytes : 0;
+	if (!mean)
+		return;
+	rt_memory_weigh(&block, mean);
+	line->blocks++;
+	if (!kept)
+		return;
+	line->estimate += (double)block.weight_bytes;
+	line->last = (double)block.variance * SAMPLED_KIB * SAMPLED_KIB;
+	line->variance += line->last;
+}
+
+/* keep: sizes of its own; same: kept blocks of a size that the step uses, too; step: all released. */
+static void sampled_run(uint64_t seed, struct line *keep, struct line *same, struct line *step)
+{
+	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
+	uint64_t random = seed * 104729 + 7;
+
+	assert_non_null(rank);
+	rank->shift_min = 20;
+	*keep = *same = *step = (struct line){0};
+	for (uint64_t i = 0; i < (uint64_t)SAMPLED_STEPS_A_SECOND * SAMPLED_SECONDS; i++) {
+		uint64_t now_ns = 1000 * MEMORY_BUCKET_NS + i * MEMORY_BUCKET_NS / SAMPLED_STEPS_A_SECOND;
+
+		for (uint64_t block = 0; block < 104; block++)
+			sampled_alloc(rank, &random, now_ns, 524288 + block % 24 * 512, false, step);
+		if (i % 10)
+			continue;
+		sampled_alloc(rank, &random, now_ns, (50000 + 997 * (i / 10 % 50)) / 128 * 512, true, keep);
+		sampled_alloc(rank, &random, now_ns, 524288 + i / 10 % 24 * 512, true, same);
+	}
+	free(rank);
+}
+
+struct sampled_sum {
+	double bias, error2, stated2, held; /* means */
+	unsigned inside;		    /* of two stated errors */
+};
+
+static void sampled_add(struct sampled_sum *sum, const struct line *line)
+{
+	double off = line->estimate - line->held;
+
+	sum->held = line->held;
+	sum->bias += off / SAMPLED_RUNS;
+	sum->error2 += off * off / SAMPLED_RUNS;
+	sum->stated2 += line->variance / SAMPLED_RUNS;
+	/* As stated in memory_live: with one block more than was sampled. */
+	sum->inside += fabs(off) <= 2 * sqrt(line->variance + (line->estimate > 0 ? line->last : 0));
+}
+
+static void held_bytes_are_right_within_their_error(void **state)
+{
+	struct sampled_sum keep = {0}, same = {0};
+	double most = 0;
+
+	(void)state;
+	for (uint64_t run = 1; run <= SAMPLED_RUNS; run++) {
+		struct line keep_line, same_line, step_line;
+
+		sampled_run(run, &keep_line, &same_line, &step_line);
+		sampled_add(&keep, &keep_line);
+		sampled_add(&same, &same_line);
+		most = fmax(most, (keep_line.blocks + same_line.blocks + step_line.blocks) / SAMPLED_SECONDS);
+	}
+	printf("held %.0f MB in sizes of their own: error %.1f MB, stated %.1f, within two of it in %u runs of %d\n", keep.held / 1e6,
+		sqrt(keep.error2) / 1e6, sqrt(keep.stated2) / 1e6, keep.inside, SAMPLED_RUNS);
+	printf("held %.0f MB in sizes of the step: error %.1f MB, stated %.1f, within two of it in %u runs; %.0f stacks a second\n",
+		same.held / 1e6, sqrt(same.error2) / 1e6, sqrt(same.stated2) / 1e6, same.inside, most);
+	assert_true(fabs(keep.bias) < 0.03 * keep.held && fabs(same.bias) < 0.15 * same.held);
+	assert_true(fabs(sqrt(keep.error2 / keep.stated2) - 1) < 0.15 && fabs(sqrt(same.error2 / same.stated2) - 1) < 0.15);
+	assert_true(keep.inside >= SAMPLED_RUNS * 9 / 10 && same.inside >= SAMPLED_RUNS * 4 / 5);
+	/* Whatever the step does, what has sizes of its own is followed. */
+	assert_true(sqrt(keep.error2) < 0.12 * keep.held);
+	assert_true(most < RT_MEMORY_READS_MAX * 10);
+}
+
+static void errors_have_the_names_of_their_library(void **state)
+{
+	(void)state;
+	assert_string_equal(memory_error_name("cudaMalloc", 2), "cudaErrorMemoryAllocation");
+	assert_string_equal(memory_error_name("cuMemAlloc_v2", 2), "CUDA_ERROR_OUT_OF_MEMORY");
+	assert_string_equal(memory_error_name("hipMalloc", 2), "hipErrorOutOfMemory");
+	assert_string_equal(memory_error_name("aclrtMalloc", 207001), "ACL_ERROR_RT_MEMORY_ALLOCATION");
+	assert_string_equal(memory_error_name("cudaMalloc", 12345), "");
+	assert_string_equal(memory_error_name("halMemAlloc", 2), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(held_bytes_are_right_within_their_error),
 		cmocka_unit_test(leaks_are_found_and_nothing_else),
 		cmocka_unit_test(a_leak_has_its_size_and_forecast),
 		cmocka_unit_test(a_series_is_bounded_and_keeps_lows),
 		cmocka_unit_test(failures_have_causes),
+		cmocka_unit_test(errors_have_the_names_of_their_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,8 @@ import sys
 import time
 
 HUGE = 1 << 50
-# libcudart's calls into libcuda have rows too: the driver's functions may have more rows than the program's calls.
-NESTS = ("cuMem",)
+# Calls of the driver by others: libraries that torch loads. Calls by the runtime have no rows.
+OTHERS = ("cuMem",)
 
 
 def mapped(name):
@@ -91,7 +91,7 @@ def compare(calls, rows):
     failures, at = [], 0
     for number, call in enumerate(calls):
         nested = at
-        while nested < len(rows) and not same(call, rows[nested]) and rows[nested]["op"].startswith(NESTS):
+        while nested < len(rows) and not same(call, rows[nested]) and rows[nested]["op"].startswith(OTHERS):
             nested += 1
         if nested < len(rows) and same(call, rows[nested]):
             at = nested + 1
@@ -99,7 +99,7 @@ def compare(calls, rows):
             failures.append(f"call {number}: {call}; stored there: {rows[at] if at < len(rows) else 'nothing'}")
             later = [i for i in range(at, len(rows)) if same(call, rows[i])]
             at = later[0] + 1 if later else at
-    failures += [f"stored, and not called: {row}" for row in rows[at:] if not row["op"].startswith(NESTS)]
+    failures += [f"stored, and not called: {row}" for row in rows[at:] if not row["op"].startswith(OTHERS)]
     return failures
 
 

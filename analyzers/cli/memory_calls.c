@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views of `tracectl memory` of calls: requests that the framework's allocator could not serve, calls that failed. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "analyzers/base/units.h"
+#include "analyzers/cli/memory_read.h"
+
+enum { OOM_RANK, OOM_START, OOM_STEP, OOM_STAGE, OOM_KIND, OOM_DEVICE, OOM_BYTES, OOM_ALLOCATED, OOM_RESERVED, OOM_FRAMES,
+	OOM_INSTANCE };
+
+static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory *cmd = arg;
+	int64_t device = cmd_memory_number(row, OOM_DEVICE);
+	struct memory_failure failure = {.asked = sqlite3_column_double(row, OOM_BYTES),
+		.allocated = sqlite3_column_double(row, OOM_ALLOCATED),
+		.reserved = sqlite3_column_double(row, OOM_RESERVED)};
+	char place[STACK_PLACE_BYTES], time[TOOL_TEXT_BYTES];
+	struct memory_name kind = cmd_memory_name(row, OOM_KIND);
+	struct memory_trend trend;
+	enum memory_cause cause;
+	struct memory_pool *pool;
+
+	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, OOM_RANK)))
+		return 0;
+	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), kind.text, device);
+	if (pool && memory_trend(&pool->series, &trend) && trend.leaks)
+		failure.leaked = trend.to_bytes - trend.from_bytes;
+	cause = memory_failure_cause(&failure);
+	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, place);
+	cmd->rows++;
+	if (cmd->json) {
+		json_array_append_new(cmd->list,
+			json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:s, s:s, s:s}", "rank",
+				(json_int_t)cmd_memory_int(row, OOM_RANK), "time_ns",
+				(json_int_t)cmd_memory_int(row, OOM_START), "kind", kind.text, "device", (json_int_t)device,
+				"step", (json_int_t)cmd_memory_int(row, OOM_STEP), "stage",
+				cmd_memory_name(row, OOM_STAGE).text, "asked_bytes", failure.asked, "allocated_bytes",
+				failure.allocated, "reserved_bytes", failure.reserved, "where", place, "cause",
+				memory_cause_word(cause), "advice", memory_cause_advice(cause)));
+		return 0;
+	}
+	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", cmd_memory_int(row, OOM_RANK),
+		tool_time((uint64_t)cmd_memory_int(row, OOM_START), time), cmd_memory_int(row, OOM_STEP),
+		*cmd_memory_name(row, OOM_STAGE).text ? ", " : "", cmd_memory_name(row, OOM_STAGE).text, place);
+	printf("%s of %s", cmd_memory_bytes(failure.asked).text, kind.text);
+	if (device >= 0)
+		printf(":%" PRId64, device);
+	printf("; %s were allocated", cmd_memory_bytes(failure.allocated).text);
+	if (failure.reserved > 0)
+		printf(", %s reserved", cmd_memory_bytes(failure.reserved).text);
+	printf("\n  why    %s\n  advice %s\n", memory_cause_word(cause), memory_cause_advice(cause));
+	return 0;
+}
+
+int cmd_memory_oom(struct cmd_memory *cmd)
+{
+	return cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT m.rank, m.start_ns, m.step, m.stage, m.kind, m.device, m.bytes, m.allocated_bytes, "
+				"m.reserved_bytes, (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), "
+				"m.instance FROM memory_failures m JOIN ranks r ON r.instance = m.instance WHERE m.start_ns >= "
+				"%lld AND (%Q IS NULL OR r.job = %Q) ORDER BY m.start_ns",
+			(long long)cmd->since_ns, cmd->job, cmd->job),
+		cmd_memory_on_oom, cmd);
+}
+
+enum { ERROR_RANK, ERROR_START, ERROR_STEP, ERROR_OP, ERROR_BYTES, ERROR_RESULT };
+
+static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory *cmd = arg;
+	char time[TOOL_TEXT_BYTES];
+
+	const char *name;
+
+	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, ERROR_RANK)))
+		return 0;
+	cmd->rows++;
+	name = memory_error_name(cmd_memory_name(row, ERROR_OP).text, cmd_memory_int(row, ERROR_RESULT));
+	if (cmd->json) {
+		json_array_append_new(cmd->list,
+			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
+				"time_ns", (json_int_t)cmd_memory_int(row, ERROR_START), "step",
+				(json_int_t)cmd_memory_int(row, ERROR_STEP), "op", cmd_memory_name(row, ERROR_OP).text,
+				"bytes", sqlite3_column_double(row, ERROR_BYTES), "result",
+				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name));
+		return 0;
+	}
+	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s", cmd_memory_int(row, ERROR_RANK),
+		tool_time((uint64_t)cmd_memory_int(row, ERROR_START), time), cmd_memory_int(row, ERROR_STEP),
+		cmd_memory_name(row, ERROR_OP).text);
+	if (sqlite3_column_type(row, ERROR_BYTES) != SQLITE_NULL)
+		printf(" of %s", cmd_memory_bytes(sqlite3_column_double(row, ERROR_BYTES)).text);
+	printf(*name ? " returned %s (%" PRId64 ")\n" : "%s returned %" PRId64 "\n", name, cmd_memory_int(row, ERROR_RESULT));
+	return 0;
+}
+
+int cmd_memory_errors(struct cmd_memory *cmd)
+{
+	return cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result FROM allocations a JOIN ranks r ON "
+				"r.instance = a.instance WHERE a.start_ns >= %lld AND a.result <> 0 AND (%Q IS NULL OR r.job "
+				"= %Q) ORDER BY a.start_ns",
+			(long long)cmd->since_ns, cmd->job, cmd->job),
+		cmd_memory_on_error, cmd);
+}

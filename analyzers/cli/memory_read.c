@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the store. See memory_read.h. */
+#include "analyzers/cli/memory_read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/text.h"
+#include "analyzers/base/units.h"
+
+#define PLACES_MAX 4096 /* of a device; further ones are not listed */
+#define FRAMES_MAX 512
+
+/* A store may come from anybody. */
+struct memory_name cmd_memory_name(sqlite3_stmt *row, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(row, column);
+	struct memory_name ret;
+
+	snprintf(ret.text, sizeof(ret.text), "%s", text ? text : "");
+	text_clean(ret.text);
+	return ret;
+}
+
+int64_t cmd_memory_int(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_int64(row, column);
+}
+
+/* Of the device; -1: it has no number. */
+int64_t cmd_memory_number(sqlite3_stmt *row, int column)
+{
+	return sqlite3_column_type(row, column) == SQLITE_NULL ? -1 : sqlite3_column_int64(row, column);
+}
+
+struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, const char *kind, int64_t device)
+{
+	for (size_t i = 0; i < cmd->pools; i++)
+		if (cmd->pool[i].instance == instance && cmd->pool[i].device == device && !strcmp(cmd->pool[i].kind.text, kind))
+			return &cmd->pool[i];
+	if (cmd->pools == MEMORY_POOLS_MAX)
+		return NULL;
+	cmd->pool[cmd->pools] = (struct memory_pool){.instance = instance, .device = device};
+	snprintf(cmd->pool[cmd->pools].kind.text, sizeof(cmd->pool->kind.text), "%s", kind);
+	return &cmd->pool[cmd->pools++];
+}
+
+enum { CURVE_INSTANCE, CURVE_KIND, CURVE_DEVICE, CURVE_START, CURVE_STEP, CURVE_ALLOCATED, CURVE_LOW, CURVE_PEAK,
+	CURVE_RESERVED, CURVE_RESERVED_PEAK, CURVE_BEFORE, CURVE_RANK, CURVE_PID, CURVE_HOST, CURVE_JOB, CURVE_ENDED };
+
+static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory *cmd = arg;
+	int64_t device = cmd_memory_number(row, CURVE_DEVICE);
+	struct memory_pool *pool;
+
+	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, CURVE_RANK)))
+		return 0;
+	pool = cmd_memory_pool(cmd, cmd_memory_int(row, CURVE_INSTANCE), cmd_memory_name(row, CURVE_KIND).text, device);
+	if (!pool)
+		return 0;
+	if (!pool->first_ns) {
+		pool->rank = cmd_memory_int(row, CURVE_RANK);
+		pool->pid = cmd_memory_int(row, CURVE_PID);
+		pool->ended = sqlite3_column_int(row, CURVE_ENDED);
+		pool->before = sqlite3_column_double(row, CURVE_BEFORE);
+		pool->first_ns = cmd_memory_int(row, CURVE_START);
+		pool->first_step = cmd_memory_int(row, CURVE_STEP);
+		pool->host = cmd_memory_name(row, CURVE_HOST);
+		pool->job = cmd_memory_name(row, CURVE_JOB);
+	}
+	pool->last_ns = cmd_memory_int(row, CURVE_START);
+	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
+		pool->last_step = cmd_memory_int(row, CURVE_STEP);
+	pool->allocated = sqlite3_column_double(row, CURVE_ALLOCATED);
+	pool->reserved = sqlite3_column_double(row, CURVE_RESERVED);
+	if (sqlite3_column_double(row, CURVE_PEAK) > pool->peak) {
+		pool->peak = sqlite3_column_double(row, CURVE_PEAK);
+		pool->peak_ns = pool->last_ns;
+	}
+	pool->reserved_peak = fmax(pool->reserved_peak, sqlite3_column_double(row, CURVE_RESERVED_PEAK));
+	memory_series_add(&pool->series, (uint64_t)pool->last_ns, sqlite3_column_double(row, CURVE_LOW));
+	return 0;
+}
+
+int cmd_memory_each(
+	struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg)
+{
+	char error[1024] = "out of memory";
+	int r = sql ? reader_each(cmd->reader, sql, row, arg, error, sizeof(error)) : -ENOMEM;
+
+	sqlite3_free(sql);
+	return r < 0 ? tool_fail(1, "%s", error) : 0;
+}
+
+int cmd_memory_read_curves(struct cmd_memory *cmd)
+{
+	return cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
+				"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
+				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended FROM memory_curve m JOIN ranks r ON "
+				"r.instance = m.instance WHERE m.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY "
+				"m.start_ns",
+			(long long)cmd->since_ns, cmd->job, cmd->job),
+		cmd_memory_on_curve, cmd);
+}
+
+/* Threads of PyTorch that run no Python of their own. */
+static const struct {
+	const char *prefix, *role;
+} cmd_memory_roles[] = {{"pt_autograd_", "backward"}};
+
+/* The function that asked the allocator, and the thread, which has no frame of Python. */
+static void cmd_memory_thread_place(const struct stack_thread *thread, const char *name, char ret[STACK_PLACE_BYTES])
+{
+	char function[STACK_PLACE_BYTES] = "", who[66];
+
+	for (size_t i = thread->frames; i-- > 0 && !*function;) {
+		const struct stack_frame *frame = &thread->frame[i];
+
+		if (stack_frame_shows(frame) && *frame->function && !strstr(frame->file, "libc10"))
+			stack_frame_text(frame, false, function, sizeof(function));
+	}
+	for (size_t i = 0; i < sizeof(cmd_memory_roles) / sizeof(cmd_memory_roles[0]) && !*function; i++)
+		if (!strncmp(name, cmd_memory_roles[i].prefix, strlen(cmd_memory_roles[i].prefix)))
+			snprintf(function, sizeof(function), "%s", cmd_memory_roles[i].role);
+	snprintf(who, sizeof(who), "%s", name);
+	text_clean(who);
+	text_clean(function);
+	snprintf(ret, STACK_PLACE_BYTES, *function ? "%.100s (thread %s)" : "%.0sthread %s", function, who);
+}
+
+void cmd_memory_place(const char *frames, const char *thread_name, int64_t sites, char ret[STACK_PLACE_BYTES])
+{
+	struct stack_frame frame[FRAMES_MAX];
+	struct stack_thread thread = {.frame = frame};
+	char *text = frames ? strdup(frames) : NULL;
+
+	snprintf(ret, STACK_PLACE_BYTES, sites > 1 ? "all others" : "unknown (its stack was not read)");
+	if (text)
+		thread.frames = stack_frames_parse(text, frame, FRAMES_MAX);
+	if (thread_name && *thread_name)
+		cmd_memory_thread_place(&thread, thread_name, ret);
+	else if (text)
+		stack_place(&thread, ret);
+	free(text);
+}
+
+static struct memory_place *cmd_memory_find_place(struct memory_pool *pool, const char *text)
+{
+	struct memory_place *more;
+
+	for (size_t i = 0; i < pool->places; i++)
+		if (!strcmp(pool->place[i].text, text))
+			return &pool->place[i];
+	if (pool->places == PLACES_MAX)
+		return NULL;
+	more = realloc(pool->place, (pool->places + 1) * sizeof(*more));
+	if (!more)
+		return NULL;
+	pool->place = more;
+	more[pool->places] = (struct memory_place){.live = 0};
+	snprintf(more[pool->places].text, sizeof(more->text), "%s", text);
+	return &pool->place[pool->places++];
+}
+
+struct cmd_memory_snapshot {
+	struct memory_pool *pool;
+	bool first;
+};
+
+enum { LIVE_FRAMES, LIVE_SITES, LIVE_BYTES, LIVE_ERROR, LIVE_BLOCKS, LIVE_ALLOC, LIVE_ALLOC_BLOCKS, LIVE_THREAD,
+	LIVE_ALLOCATED };
+
+static int cmd_memory_on_live(void *arg, sqlite3_stmt *row)
+{
+	const struct cmd_memory_snapshot *snapshot = arg;
+	char text[STACK_PLACE_BYTES];
+	double error = sqlite3_column_double(row, LIVE_ERROR);
+	struct memory_place *place;
+
+	if (!snapshot->first)
+		snapshot->pool->snapshot_allocated = cmd_memory_number(row, LIVE_ALLOCATED);
+	cmd_memory_place((const char *)sqlite3_column_text(row, LIVE_FRAMES), (const char *)sqlite3_column_text(row, LIVE_THREAD),
+		cmd_memory_int(row, LIVE_SITES), text);
+	place = cmd_memory_find_place(snapshot->pool, text);
+	if (!place)
+		return 0;
+	if (snapshot->first) {
+		place->live_first += sqlite3_column_double(row, LIVE_BYTES);
+		return 0;
+	}
+	place->live += sqlite3_column_double(row, LIVE_BYTES);
+	place->error2 += error * error;
+	place->blocks += sqlite3_column_double(row, LIVE_BLOCKS);
+	place->alloc += sqlite3_column_double(row, LIVE_ALLOC);
+	place->alloc_blocks += sqlite3_column_double(row, LIVE_ALLOC_BLOCKS);
+	return 0;
+}
+
+static int cmd_memory_read_snapshot(struct cmd_memory *cmd, struct memory_pool *pool, int64_t start_ns, bool first)
+{
+	struct cmd_memory_snapshot snapshot = {pool, first};
+
+	return cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
+				"m.live_bytes, m.live_error_bytes, m.live_blocks, m.alloc_bytes, m.alloc_blocks, m.thread, "
+				"m.allocated_bytes FROM "
+				"memory_live m WHERE m.instance = %lld AND m.start_ns = %lld AND m.kind = %Q AND "
+				"coalesce(m.device, -1) = %lld AND m.sampled > 0",
+			(long long)pool->instance, (long long)start_ns, pool->kind.text, (long long)pool->device),
+		cmd_memory_on_live, &snapshot);
+}
+
+struct cmd_memory_times {
+	int64_t from_ns, first_ns, last_ns;
+};
+
+static int cmd_memory_on_time(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory_times *times = arg;
+	int64_t time_ns = sqlite3_column_int64(row, 0);
+
+	if (!times->first_ns && time_ns >= times->from_ns)
+		times->first_ns = time_ns;
+	times->last_ns = time_ns;
+	return 0;
+}
+
+static int cmd_memory_compare(const void *a, const void *b)
+{
+	const struct memory_place *x = a, *y = b;
+	double p = x->live - x->live_first, q = y->live - y->live_first;
+
+	return (p < q) - (p > q);
+}
+
+int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns)
+{
+	struct cmd_memory_times times = {.from_ns = from_ns};
+	int r = cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns >= %lld "
+				"ORDER BY start_ns",
+			(long long)pool->instance, (long long)cmd->since_ns),
+		cmd_memory_on_time, &times);
+
+	if (r == 0 && times.last_ns)
+		r = cmd_memory_read_snapshot(cmd, pool, times.last_ns, false);
+	if (r == 0 && from_ns && times.first_ns && times.first_ns < times.last_ns)
+		r = cmd_memory_read_snapshot(cmd, pool, times.first_ns, true);
+	pool->snapshot_ns = times.last_ns;
+	if (pool->places)
+		qsort(pool->place, pool->places, sizeof(*pool->place), cmd_memory_compare);
+	return r;
+}
+
+struct memory_text cmd_memory_bytes(double bytes)
+{
+	struct memory_text ret;
+	char buffer[UNITS_BYTES];
+
+	snprintf(ret.text, sizeof(ret.text), "%s%s", bytes < 0 ? "-" : "", units_size((uint64_t)llround(fabs(bytes)), buffer));
+	return ret;
+}
+
+struct memory_text cmd_memory_device(const struct memory_pool *pool)
+{
+	struct memory_text ret;
+
+	if (pool->device < 0)
+		snprintf(ret.text, sizeof(ret.text), "%s", pool->kind.text);
+	else
+		snprintf(ret.text, sizeof(ret.text), "%s:%" PRId64, pool->kind.text, pool->device);
+	return ret;
+}

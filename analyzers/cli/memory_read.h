@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `tracectl memory` share: the allocators of a store, one for each device of a process, with their
+ * curves and the lines that hold memory.
+ */
+#ifndef RANKTRACE_CLI_MEMORY_READ_H
+#define RANKTRACE_CLI_MEMORY_READ_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyzers/base/stack.h"
+#include "analyzers/memory/memory.h"
+#include "analyzers/store/reader.h"
+#include "analyzers/tool/options.h"
+
+#define MEMORY_POOLS_MAX 1024 /* processes and devices */
+
+/* A line that allocates. */
+struct memory_place {
+	char text[STACK_PLACE_BYTES];
+	double live, error2, blocks, alloc, alloc_blocks; /* error2: square of the standard error */
+	double live_first;				  /* of the first snapshot in the window */
+};
+
+struct memory_name {
+	char text[66];
+};
+
+/* One device of one process. */
+struct memory_pool {
+	int64_t instance, rank, device; /* device -1: none */
+	struct memory_name kind, host, job;
+	int64_t pid;
+	bool ended;
+	int64_t first_ns, last_ns, peak_ns;
+	double allocated, peak, reserved, reserved_peak, before;
+	int64_t first_step, last_step;
+	struct memory_series series;
+	int64_t snapshot_ns;	    /* newest; 0: none */
+	int64_t snapshot_allocated; /* then; -1: unknown */
+	size_t places;
+	struct memory_place *place;
+};
+
+struct cmd_memory {
+	const char *state_dir, *job;
+	struct ranges ranks;
+	uint64_t since_ns;
+	bool json;
+	struct reader *reader;
+	size_t pools;
+	struct memory_pool *pool;
+	json_t *list;	 /* with --json: what is shown */
+	size_t rows;
+};
+
+struct memory_text {
+	char text[96];
+};
+
+/* Columns of a row. */
+struct memory_name cmd_memory_name(sqlite3_stmt *row, int column);
+int64_t cmd_memory_int(sqlite3_stmt *row, int column);
+/* -1: NULL. */
+int64_t cmd_memory_number(sqlite3_stmt *row, int column);
+
+/* Runs the SQL, which it frees. 0, or the exit code after a sentence. */
+int cmd_memory_each(struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
+/* All curves of the ranks, job and time. */
+int cmd_memory_read_curves(struct cmd_memory *cmd);
+/* The newest snapshot, and with from_ns that which is the first since then. */
+int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns);
+/* NULL: too many. */
+struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, const char *kind, int64_t device);
+/*
+ * The line of a stack; without frames of Python, the function and the thread. frames, thread: NULL if unknown. sites:
+ * stacks in the row.
+ */
+void cmd_memory_place(const char *frames, const char *thread, int64_t sites, char ret[STACK_PLACE_BYTES]);
+
+struct memory_text cmd_memory_bytes(double bytes);
+/* "cuda:0" */
+struct memory_text cmd_memory_device(const struct memory_pool *pool);
+
+/* Views: memory_calls.c. */
+int cmd_memory_oom(struct cmd_memory *cmd);
+int cmd_memory_errors(struct cmd_memory *cmd);
+
+#endif

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Device memory of a real card: what `tracectl memory` and the store say against what PyTorch says of itself.
+
+  l2_memory.py run TRUTH --wait FILE         a launch-bound training that keeps blocks, fills a leak, runs out of memory
+  l2_memory.py compare TRACECTL TRUTH OUT    its curve, the lines that hold memory, the failed request
+  l2_memory.py cost TRACECTL OUT SECONDS     step times: off, L0+L1+L2, PyTorch's memory history, interleaved
+  l2_memory.py worker                        the training of `cost`
+  l2_memory.py self-test                     the comparison on synthetic data
+"""
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+NAME = os.path.basename(__file__)
+HUGE = 200 << 30  # more than a card has
+
+
+class Training:
+    """About 200 blocks a step, which is shorter on the card than on the host."""
+
+    def __init__(self):
+        import torch
+        self.torch = torch
+        torch.manual_seed(0)
+        layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU()) for _ in range(12)]
+        self.model = torch.nn.Sequential(*layers).to("cuda:0")
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
+        self.x = torch.randn(256, 512, device="cuda:0")
+        self.kept = []
+
+    def step(self):
+        loss = self.model(self.x).pow(2).mean()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def keep(self, i):
+        self.kept.append(self.torch.zeros(50000 + 997 * (i % 50), device="cuda:0"))
+
+    def keep_same(self):
+        self.kept.append(self.torch.zeros(256, 512, device="cuda:0"))
+
+
+def lines_of_snapshot(snapshot):
+    """Bytes of blocks in use, by the innermost line of this file; "": other blocks."""
+    lines = {}
+    for segment in snapshot["segments"]:
+        for block in segment["blocks"]:
+            if block["state"] != "active_allocated":
+                continue
+            own = [f for f in block.get("frames") or [] if os.path.basename(f["filename"]) == NAME]
+            line = f"{NAME}:{own[0]['line']}" if own else ""
+            lines[line] = lines.get(line, 0) + block["size"]
+    return lines
+
+
+def run(args):
+    import torch
+    torch.cuda.memory._record_memory_history(max_entries=200000, stacks="python")
+    torch.zeros(1, device="cuda:0")
+    print("ready", flush=True)
+    while not os.path.exists(args.wait):
+        time.sleep(0.05)
+    training, truth = Training(), {"pid": os.getpid(), "steps": [], "pauses": []}
+    memory = torch.cuda.memory_allocated
+    for i in range(args.steps):
+        training.step()
+        if i % 10 == 0:
+            training.keep(i)
+        if i % 100 == 0:
+            training.keep_same()
+        truth["steps"].append([time.time_ns(), memory()])
+        if i % (args.steps // 8) == args.steps // 16:
+            torch.cuda.synchronize()
+            truth["pauses"].append([time.time_ns(), memory(), torch.cuda.memory_reserved()])
+            time.sleep(2.2)  # a whole second without a change
+    stats = torch.cuda.memory_stats()
+    truth["reports"] = stats["allocation.all.allocated"] + stats["allocation.all.freed"]
+    truth["peak"] = torch.cuda.max_memory_allocated()
+    truth["capacity"] = torch.cuda.mem_get_info()[1]
+    try:
+        torch.empty(HUGE, device="cuda:0", dtype=torch.uint8)
+    except torch.cuda.OutOfMemoryError as error:
+        truth["oom"] = str(error)[:100]
+    truth["allocated"] = memory()
+    truth["lines"] = lines_of_snapshot(torch.cuda.memory._snapshot())
+    with open(args.truth, "w", encoding="utf-8") as f:
+        json.dump(truth, f)
+    time.sleep(1.5)
+    os._exit(0)  # nothing is released: the last snapshot of the store is that of this moment
+
+
+class Failures(list):
+    def check(self, right, text):
+        if not right:
+            self.append(text)
+
+
+def compare(truth, curve, places, failures, errors):
+    """Rows of the curve, lines that hold memory, failed requests, failed calls. Returns what is wrong, and prints figures."""
+    wrong, exact = Failures(), 0
+    for at, allocated, reserved in truth["pauses"]:
+        row = [r for r in curve if r["start_ns"] <= at + 1_000_000_000]
+        last = row[-1] if row else {}
+        exact += last.get("allocated_bytes") == allocated and last.get("reserved_bytes") == reserved
+        wrong.check(last.get("allocated_bytes") == allocated, f"pause: {allocated} bytes allocated, stored {last}")
+    outside = 0
+    for at, allocated in truth["steps"]:
+        row = [r for r in curve if r["start_ns"] <= at - 20_000_000 and at + 20_000_000 < r["start_ns"] + 1_000_000_000]
+        outside += bool(row) and not row[0]["allocated_min_bytes"] <= allocated <= row[0]["allocated_max_bytes"]
+    wrong.check(outside == 0, f"{outside} steps are outside of their second's extremes")
+    peak = max((r["allocated_max_bytes"] for r in curve), default=0)
+    wrong.check(peak == truth["peak"], f"peak {truth['peak']}, stored {peak}")
+    print(f"  curve: {exact} of {len(truth['pauses'])} pauses to the byte, {len(truth['steps'])} steps, {outside} outside; "
+          f"peak {peak} of {truth['peak']}; {sum(r['allocs'] + r['frees'] for r in curve)} of {truth['reports']} reports")
+    ours = {}
+    for place in places:
+        found = re.findall(rf"\({re.escape(NAME)}:(\d+)\)", place["where"])
+        line = f"{NAME}:{found[-1]}" if found else ""
+        live, error2 = ours.get(line, (0, 0))
+        ours[line] = (live + place["live_bytes"], error2 + place["error_bytes"] ** 2)
+    for line in sorted(set(truth["lines"]) | {line for line, of in ours.items() if of[0]}):
+        live, error2 = ours.get(line, (0, 0))
+        true = truth["lines"].get(line, 0)
+        print(f"  {line or 'other':24} {true / 2**20:9.2f} MiB, stored {live / 2**20:9.2f} +- {error2 ** .5 / 2**20:.2f}")
+        # What is smaller than a sample may have none.
+        wrong.check(abs(live - true) <= 4 * error2 ** .5 + (2 << 20), f"{line}: holds {true}, stored {live} +- {error2 ** .5}")
+    oom = [f for f in failures if f["asked_bytes"] == HUGE]
+    wrong.check(len(oom) == 1 and NAME in oom[0]["where"] and oom[0]["cause"] == "capacity", f"out of memory: {oom}")
+    calls = [e for e in errors if e["bytes"] == HUGE]
+    print("  out of memory:", [(f["where"], f["cause"]) for f in oom], "failed calls:",
+          [(e["op"], e.get("error", e["result"]), e.get("where")) for e in calls])
+    wrong.check(calls and not any(e["op"].startswith("cuMem") for e in calls), f"failed calls: {calls}")
+    return wrong
+
+
+def run_compare(args):
+    with open(args.truth, encoding="utf-8") as f:
+        truth = json.load(f)
+
+    def ask(*words):
+        return json.loads(subprocess.run([args.tracectl, *words], check=True, capture_output=True, text=True).stdout)
+
+    instance = f"(select max(instance) from ranks where pid = {truth['pid']})"
+    curve = ask("query", "--json", f"select * from memory_curve where kind = 'cuda' and instance = {instance} order by start_ns")
+    live = [p for p in ask("memory", "--json")["live"] if p["pid"] == truth["pid"] and p["kind"] == "cuda"]
+    oom, errors = ask("memory", "oom", "--json")["oom"], ask("memory", "errors", "--json")["errors"]
+    with open(args.out, "w", encoding="utf-8") as f:
+        json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
+    wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors)
+    for line in wrong:
+        print("FAIL: " + line[:400])
+    return 1 if wrong else 0
+
+
+def worker():
+    """Reads "VARIANT STEPS SETTLE" lines; answers with step times."""
+    import torch
+    training = Training()
+
+    def phase(steps):
+        times = []
+        for _ in range(steps):
+            begin = time.perf_counter()
+            training.step()
+            torch.cuda.synchronize()
+            times.append(time.perf_counter() - begin)
+        return times
+
+    phase(100)
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    phase(50)
+    events = 2 * (torch.cuda.memory_stats()["allocation.all.allocated"] - before) / 50
+    print(json.dumps({"events": events}), flush=True)
+    for line in sys.stdin:
+        variant, steps, settle = line.split()
+        torch.cuda.memory._record_memory_history(enabled="all" if variant == "history" else None)
+        phase(int(settle))
+        print(json.dumps(phase(int(steps))), flush=True)
+    return 0
+
+
+VARIANTS = {"off": "false", "L0+L1+L2": "true", "history": "false"}
+
+
+def interval(values):
+    """Median and its 95 % bootstrap interval."""
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(values, k=len(values))) for _ in range(1000))
+    return statistics.median(values), medians[25], medians[975]
+
+
+def cost(args):
+    env = dict(os.environ, RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+    levels, rounds, end = None, {name: [] for name in VARIANTS}, time.monotonic() + args.seconds
+    with subprocess.Popen([sys.executable, os.path.abspath(__file__), "worker"], env=env, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as job:
+        events = json.loads(job.stdout.readline())["events"]
+        order = list(VARIANTS)
+        while time.monotonic() < end:
+            random.shuffle(order)
+            for name in order:
+                if levels != VARIANTS[name]:
+                    levels = VARIANTS[name]
+                    for level in ("L0", "L1", "L2"):
+                        subprocess.run([args.tracectl, "set", f"{level}={levels}"], check=True, stdout=subprocess.DEVNULL)
+                    for _ in range(50):  # until its allocator is followed
+                        text = subprocess.run([args.tracectl, "status"], capture_output=True, text=True, check=False).stdout
+                        if levels == "false" or re.search(r"[1-9]\d* ranks? followed", text):
+                            break
+                        time.sleep(0.1)
+                job.stdin.write(f"{name} 80 15\n")
+                job.stdin.flush()
+                rounds[name].append(statistics.median(json.loads(job.stdout.readline())))
+        job.stdin.close()
+    for level in ("L0", "L1", "L2"):
+        subprocess.run([args.tracectl, "set", f"{level}=true"], check=False, stdout=subprocess.DEVNULL)
+    with open(args.out, "w", encoding="utf-8") as f:
+        json.dump({"events_per_step": events, "median_s": rounds}, f)
+    print(f"  {events:.0f} reports a step, {len(rounds['off'])} rounds; off {1e3 * statistics.median(rounds['off']):.3f} ms a step")
+    for name in list(VARIANTS)[1:]:
+        middle, low, high = interval([100 * (a / b - 1) for a, b in zip(rounds[name], rounds["off"])])
+        print(f"  {name:10} {1e3 * statistics.median(rounds[name]):.3f} ms, {middle:+.2f} % ({low:+.2f} .. {high:+.2f})")
+    return 0
+
+
+def self_test():
+    second = 1_000_000_000
+    truth = {"pauses": [[5 * second, 700, 900]], "steps": [[4 * second + second // 2, 650]], "peak": 800, "reports": 3,
+             "lines": {f"{NAME}:1": 64 << 20, "": 100}}
+    curve = [{"start_ns": 4 * second, "allocated_bytes": 700, "reserved_bytes": 900, "allocated_min_bytes": 600,
+              "allocated_max_bytes": 800, "allocs": 2, "frees": 1}]
+    places = [{"where": f"keep ({NAME}:1)", "live_bytes": 60 << 20, "error_bytes": 2 << 20}]
+    oom = [{"asked_bytes": HUGE, "where": f"run ({NAME}:2)", "cause": "capacity"}]
+    errors = [{"op": "cudaMalloc", "bytes": HUGE, "result": 2}]
+    right = compare(truth, curve, places, oom, errors)
+    wrong = [compare(truth, [dict(curve[0], allocated_bytes=701)], places, oom, errors),
+             compare(truth, [dict(curve[0], allocated_max_bytes=640)], places, oom, errors),
+             compare(truth, curve, [dict(places[0], live_bytes=40 << 20)], oom, errors),
+             compare(truth, curve, places, [], errors),
+             compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}])]
+    if right or not all(wrong):
+        sys.exit(f"self-test: wrong results {right} {wrong}")
+    print("self-test passed")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    what = parser.add_subparsers(dest="what", required=True)
+    of = what.add_parser("run")
+    of.add_argument("truth")
+    of.add_argument("--wait", required=True)
+    of.add_argument("--steps", type=int, default=3000)
+    of = what.add_parser("compare")
+    for name in ("tracectl", "truth", "out"):
+        of.add_argument(name)
+    of = what.add_parser("cost")
+    for name in ("tracectl", "out"):
+        of.add_argument(name)
+    of.add_argument("seconds", type=float)
+    what.add_parser("worker")
+    what.add_parser("self-test")
+    args = parser.parse_args()
+    return {"run": lambda: run(args), "compare": lambda: run_compare(args), "cost": lambda: cost(args), "worker": worker,
+            "self-test": self_test}[args.what]()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
