@@ -87,10 +87,12 @@ static __always_inline void send(const struct call *call, uint64_t bytes, uint64
 	struct rt_file_event *record =
 		reserve_rank_event(find_quota(call->slot), RT_KIND_FILE, sizeof(struct rt_file_event));
 	struct file *file = call->file;
-	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+	struct dentry *dentry;
 
+	/* Checked first: verifiers before Linux 6.2 forget across a call that the record is there. */
 	if (!record)
 		return;
+	dentry = BPF_CORE_READ(file, f_path.dentry);
 	record->start_ns = call->start_ns;
 	record->duration_ns = now_ns - call->start_ns;
 	record->bytes = bytes;

@@ -52,6 +52,8 @@ test_rows=(
 	"command init|systemd-sysv|systemd"
 	"command systemd-nspawn|systemd-container|systemd-container"
 	"command debootstrap|debootstrap|debootstrap"
+	"command qemu-system-x86_64|qemu-system-x86|-"
+	"command busybox|busybox-static|-"
 	"command setpriv|util-linux|util-linux"
 	"command pgrep|procps|procps-ng"
 	"command wget|wget|wget"

@@ -230,8 +230,8 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 	return 0;
 }
 
-/* The pair's specification number is in its read-only data: the program uses no cookie. */
-static int load_pair(struct call_engine *engine, uint32_t id)
+/* The specification and its number are in the pair's read-only data: the program uses no cookie. */
+static int load_pair(struct call_engine *engine, uint32_t id, const struct rt_call_spec *spec)
 {
 	_cleanup_(call_bpf_destroyp) struct call_bpf *own = call_bpf__open();
 	struct bpf_map *map;
@@ -240,7 +240,8 @@ static int load_pair(struct call_engine *engine, uint32_t id)
 
 	if (!own)
 		return -errno;
-	own->rodata->fixed_spec = id;
+	own->rodata->fixed_id = id;
+	own->rodata->fixed_spec = *spec;
 	bpf_program__set_autoload(own->progs.thread_exit_btf, false);
 	bpf_program__set_autoload(own->progs.thread_exit_raw, false);
 	bpf_object__for_each_map(map, own->obj)
@@ -290,7 +291,7 @@ static int call_engine_spec_new(void *arg, const struct site *site, const struct
 	if (fresh) {
 		r = bpf_map_update_elem(bpf_map__fd(engine->skeleton->maps.specs), &id, spec, BPF_ANY);
 		if (r == 0 && modes[engine->mode].own_programs)
-			r = load_pair(engine, id);
+			r = load_pair(engine, id, spec);
 		if (r < 0) {
 			specs_clear(&engine->specs, id);
 			return r;

@@ -22,6 +22,7 @@ fi
 suite=$1
 test=${2:-modes}
 here=$(cd "$(dirname "$0")" && pwd)
+source "$here/lib_debian.sh"
 roots=${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}
 root=$roots/$suite
 
@@ -31,21 +32,10 @@ if [ "$make_only" = no ] && [ -z "${RANKTRACE_ROOTS_UNSHARED:-}" ]; then
 	RANKTRACE_ROOTS_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
 fi
 
-# The machine's Debian mirror, or debootstrap's default.
-mirror() {
-	{
-		sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources
-		sed -n 's/^deb[[:space:]]\+\(\[[^]]*\][[:space:]]*\)\?\([^[:space:]]*\).*/\2/p' /etc/apt/sources.list \
-			/etc/apt/sources.list.d/*.list
-		sed -n 's/^DEF_\(HTTPS_\)\?MIRROR="\(.*\)"/\2/p' "$(command -v debootstrap)"
-	} 2>/dev/null | tr ' ' '\n' | grep -E '^https?://.*/debian/?$' | head -1
-}
-
 make_root() {
 	local from log=$roots/$suite.log
 	command -v debootstrap >/dev/null || skip "no debootstrap (packaging/install-deps.sh --tests installs it)"
-	from=$(mirror)
-	from=${from%/}
+	from=$(debian_mirror)
 	wget -q -T 20 -t 2 -O /dev/null "$from/dists/$suite/Release" || skip "the mirror $from cannot be reached"
 	echo "making $root from $from"
 	rm -rf --one-file-system "$root.part"

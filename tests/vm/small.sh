@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The daemon with every level and two fixture ranks under the running kernel: each call is in the store once, each collector
+# records, and `tracectl check` says what this kernel lacks, and nothing else.
+source "$(dirname "$0")/../e2e/lib_fixture.sh"
+
+# lacks RELEASE: topics that check reports, by what the kernel lacks.
+lacks() {
+	case $1 in
+	5.10.*) echo "cookies uprobes" ;; # 5.15, 6.6
+	6.1.*) echo "uprobes" ;;          # 6.6
+	esac
+}
+# Sorted; what depends on the kernel and not on the machine.
+reported() {
+	"$tracectl" check --json >"$work/check"
+	"$python_here" - "$work/check" <<'END'
+import json, sys
+about = {"btf", "ring buffer", "tp_btf", "uprobes", "cookies"}
+items = json.load(open(sys.argv[1]))
+items = items["items"] if isinstance(items, dict) else items
+print(*sorted(i["topic"] for i in items
+              if i["verdict"] != "ok" and (i["topic"] in about or "refuse" in i["sentence"] or "cannot" in i["sentence"])))
+END
+}
+
+e2e_start
+for level in L1 L2 L3; do
+	"$tracectl" set $level=true >"$work/set" || fail "$level cannot be turned on"
+	cat "$work/set"
+	# A collector whose program the kernel refuses says so here.
+	! grep -E "without|refuse|cannot" "$work/set" || fail "a part of $level is missing"
+done
+# The ranks' first call waits for the probes, of which a slow processor attaches few in a second.
+probed() { grep -q "libnccl[^ ]*: [1-9][0-9]* probes attached" "$work/daemon.log"; }
+ranks_known() { [ "$(query "select count(distinct pid) from ranks where pid in ($(pids))")" -eq "${#rank_pids[@]}" ] && probed; }
+ranks all 2
+check calls
+for table in offcpu file_calls; do
+	[ "$(query "select count(*) from $table where instance in (select instance from ranks where pid in ($(pids)))")" -gt 0 ] ||
+		fail "there is no row of the ranks in $table"
+done
+"$tracectl" check
+found=$(reported)
+[ "$found" = "$(lacks "$(uname -r)")" ] || fail "check reports '$found' on Linux $(uname -r), '$(lacks "$(uname -r)")' expected"
+e2e_stop
+e2e_done
