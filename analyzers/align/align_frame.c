@@ -608,13 +608,6 @@ static void align_out_write_ops(struct align *align, struct align_job *job, stru
 	}
 }
 
-static int align_out_compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 /* The reference's step stands for the job's: they differ little. */
 static void align_out_learn(struct align_job *job, const struct frame *frame)
 {
@@ -635,7 +628,7 @@ static void align_out_learn(struct align_job *job, const struct frame *frame)
 	job->recent[job->recents++ % ALIGN_MEDIAN] = frame->rank[index].step_ns;
 	count = job->recents < ALIGN_MEDIAN ? job->recents : ALIGN_MEDIAN;
 	memcpy(sorted, job->recent, count * sizeof(*sorted));
-	qsort(sorted, count, sizeof(*sorted), align_out_compare);
+	qsort(sorted, count, sizeof(*sorted), compare_u64);
 	job->step_ns = sorted[count / 2];
 }
 

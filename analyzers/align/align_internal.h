@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of the frame that is on its way: what align_frame.c, one record at a time, and align_frame.c share. */
+/* What the files of the aligner share. */
 #ifndef RANKTRACE_ALIGN_ALIGN_INTERNAL_H
 #define RANKTRACE_ALIGN_ALIGN_INTERNAL_H
 
@@ -215,22 +215,16 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 }
 
 /*
- * What the files of the aligner share. One owner a thing:
- *   align.c         the doors: what comes in is checked there, and handed on; that of operations is align_colls.c
- *   align_jobs.c    which process is of which job, and where in it
- *   align_slots.c   the open steps of a process
- *   align_steps.c   a process's step numbers to its job's frame numbers (evidence: align_steps.c)
- *   align_slots.c  stages to sums of a step, and what class a step is
- *   align_split.c  stages of the step thread to self times of activities
- *   align_colls.c   texts of operations to numbers
- *   align_colls.c     operations to records of a step
- *   align_template.c    what a step is expected to be like: then only times are kept of its operations
- *   align_slots.c    host samples to steps
- *   align_steps.c  steps of a process that shows none
- *   align_wait.c    when a frame may go out
- *   align_frame.c  records of a frame to its groups
- *   align_frame.c   the same of steps that went by their template, all of a stream at once
- *   align_frame.c     slots of all ranks to a frame
+ * What the files of the aligner share:
+ *   align.c           the doors: what comes in is checked there, and handed on
+ *   align_jobs.c      which process is of which job, and where in it
+ *   align_steps.c     a process's step numbers to its job's frame numbers; steps of a process that shows none
+ *   align_slots.c     the open steps of a process: stages to sums, what class a step is, host samples
+ *   align_split.c     stages of the step thread to self times of activities
+ *   align_colls.c     texts of operations to numbers, operations to records of a step
+ *   align_template.c  what a step is expected to be like: then only times are kept of its operations
+ *   align_wait.c      when a frame may go out
+ *   align_frame.c     slots of all ranks to a frame, records to its groups
  *
  * A frame's number is the step number of a process plus its offset. A process keeps a slot for each of its steps whose
  * frame is still to go out; a job only knows of its head, the next frame, how many processes that is waited for.

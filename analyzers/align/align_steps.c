@@ -289,13 +289,6 @@ static uint64_t history(const struct align_process *process)
 	return process->steps_seen < ALIGN_HISTORY ? process->steps_seen : ALIGN_HISTORY;
 }
 
-static int align_evidence_compare(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 uint64_t align_process_median(const struct align_process *process)
 {
 	uint64_t length[ALIGN_HISTORY], count = history(process);
@@ -304,7 +297,7 @@ uint64_t align_process_median(const struct align_process *process)
 		return 0;
 	for (uint64_t i = 0; i < count; i++)
 		length[i] = align_evidence_past(process, i)->step_ns;
-	qsort(length, count, sizeof(*length), align_evidence_compare);
+	qsort(length, count, sizeof(*length), compare_u64);
 	return length[count / 2];
 }
 

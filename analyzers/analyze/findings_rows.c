@@ -69,30 +69,12 @@ static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
 	}
 }
 
-/* "3-7,12" */
-static bool concerns(const struct ranges *ranks, const char *others)
-{
-	struct ranges named;
-
-	if (!others || ranges_parse(others, &named) < 0)
-		return false;
-	for (size_t i = 0; i < named.count; i++)
-		for (size_t j = 0; j < ranks->count; j++)
-			if (named.range[i].first <= ranks->range[j].last &&
-				named.range[i].last >= ranks->range[j].first)
-				return true;
-	return false;
-}
-
 bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row)
 {
 	const json_t *rank = json_object_get(row, "rank");
 
-	if (!filter->ranks.count)
-		return true;
-	if (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank)))
-		return true;
-	return concerns(&filter->ranks, json_string_value(json_object_get(row, "others")));
+	return !filter->ranks.count || (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank))) ||
+	       ranges_meet(&filter->ranks, json_string_value(json_object_get(row, "others")));
 }
 
 static json_t *findings_rows_row_of(sqlite3_stmt *statement)

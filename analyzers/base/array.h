@@ -34,6 +34,17 @@ static inline bool array_reserve(void **items, size_t *capacity, size_t need, si
 /* For comparisons of qsort(): below, equal or above 0; further keys follow behind "?:". */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+#define ARRAY_COMPARE(type, name) \
+	static inline int name(const void *a, const void *b) \
+	{ \
+		const type *x = a, *y = b; \
+\
+		return ORDER(*x, *y); \
+	}
+ARRAY_COMPARE(uint64_t, compare_u64)
+ARRAY_COMPARE(int64_t, compare_i64)
+ARRAY_COMPARE(double, compare_double)
+
 /*
  * The first index, of `count`, of which `before` is false; `count`: none. `index` names it in `before`, which holds for all
  * before the first one: array_first_not(i, list->count, list->item[i].key < key)

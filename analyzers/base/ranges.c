@@ -50,3 +50,16 @@ bool ranges_have(const struct ranges *ranges, int64_t value)
 			return true;
 	return ranges->count == 0;
 }
+
+bool ranges_meet(const struct ranges *ranges, const char *text)
+{
+	struct ranges named;
+
+	if (!text || ranges_parse(text, &named) < 0)
+		return false;
+	for (size_t i = 0; i < named.count; i++)
+		for (size_t j = 0; j < ranges->count; j++)
+			if (named.range[i].first <= ranges->range[j].last && named.range[i].last >= ranges->range[j].first)
+				return true;
+	return false;
+}

@@ -20,5 +20,7 @@ struct ranges {
 /* Decimal digits, no sign, no blanks. -EINVAL: no such list, more than RANGES_MAX parts, above RANGES_VALUE_MAX. */
 int ranges_parse(const char *text, struct ranges *ret);
 bool ranges_have(const struct ranges *ranges, int64_t value);
+/* Whether the list in `text`, which may be NULL, has a value of `ranges`. */
+bool ranges_meet(const struct ranges *ranges, const char *text);
 
 #endif

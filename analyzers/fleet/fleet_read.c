@@ -92,29 +92,41 @@ static bool fleet_same_operation(const struct fleet *fleet, size_t i, const void
 	return operation->job == other->job && operation->node == other->node && strcmp(operation->word, other->word) == 0;
 }
 
+/* A text of the labels into an array: cut, then cleaned. */
+#define FLEET_TEXT(array, text) text_clean(((void)snprintf(array, sizeof(array), "%.*s", (int)sizeof(array) - 1, text), array))
+
+/* Adds an item at the end of fleet->name[]: its number in the slot. 0, -E2BIG, -ENOMEM. */
+#define FLEET_ADD(fleet, name, slot, item, max) \
+	fleet_add((void **)&(fleet)->name, &(fleet)->name##s, &(fleet)->name##s_size, slot, &(item), sizeof(item), max)
+
+static int fleet_add(void **items, size_t *count, size_t *capacity, uint32_t *slot, const void *item, size_t size, size_t max)
+{
+	if (*count >= max)
+		return -E2BIG;
+	if (!array_reserve(items, capacity, *count + 1, size, max))
+		return -ENOMEM;
+	memcpy((char *)*items + *count * size, item, size);
+	*slot = (uint32_t)++*count;
+	return 0;
+}
+
 /* Its number; -E2BIG, -ENOMEM. make: if there is none, one is added, else -ENOENT. Names are cut before they are compared. */
 static int fleet_node_of(struct fleet_reading *reading, const char *instance, bool make)
 {
 	struct fleet *fleet = reading->fleet;
 	struct fleet_node node = {0};
 	uint32_t *slot;
+	int r;
 
-	snprintf(node.instance, sizeof(node.instance), "%s", instance);
-	text_clean(node.instance);
+	FLEET_TEXT(node.instance, instance);
 	slot = fleet_index_slot(&reading->nodes, fnv1a_text(FNV1A_START, node.instance), fleet_same_node, fleet, node.instance);
 	if (*slot)
 		return (int)*slot - 1;
 	if (!make)
 		return -ENOENT;
-	if (fleet->nodes >= FLEET_NODES_MAX)
-		return -E2BIG;
-	if (!array_reserve((void **)&fleet->node, &fleet->nodes_size, fleet->nodes + 1, sizeof(node), FLEET_NODES_MAX))
-		return -ENOMEM;
-	snprintf(node.name, sizeof(node.name), "%.*s", (int)sizeof(node.name) - 1, instance);
-	text_clean(node.name);
-	fleet->node[fleet->nodes++] = node;
-	*slot = (uint32_t)fleet->nodes;
-	return (int)*slot - 1;
+	FLEET_TEXT(node.name, instance);
+	r = FLEET_ADD(fleet, node, slot, node, FLEET_NODES_MAX);
+	return r < 0 ? r : (int)*slot - 1;
 }
 
 static int fleet_job_of(struct fleet_reading *reading, const char *name, bool make)
@@ -122,21 +134,16 @@ static int fleet_job_of(struct fleet_reading *reading, const char *name, bool ma
 	struct fleet *fleet = reading->fleet;
 	struct fleet_job job = {0};
 	uint32_t *slot;
+	int r;
 
-	snprintf(job.name, sizeof(job.name), "%s", name);
-	text_clean(job.name);
+	FLEET_TEXT(job.name, name);
 	slot = fleet_index_slot(&reading->jobs, fnv1a_text(FNV1A_START, job.name), fleet_same_job, fleet, job.name);
 	if (*slot)
 		return (int)*slot - 1;
 	if (!make)
 		return -ENOENT;
-	if (fleet->jobs >= FLEET_JOBS_MAX)
-		return -E2BIG;
-	if (!array_reserve((void **)&fleet->job, &fleet->jobs_size, fleet->jobs + 1, sizeof(job), FLEET_JOBS_MAX))
-		return -ENOMEM;
-	fleet->job[fleet->jobs++] = job;
-	*slot = (uint32_t)fleet->jobs;
-	return (int)*slot - 1;
+	r = FLEET_ADD(fleet, job, slot, job, FLEET_JOBS_MAX);
+	return r < 0 ? r : (int)*slot - 1;
 }
 
 /* Job, node and number of a rank; -EINVAL: the labels are of none. */
@@ -189,10 +196,8 @@ static int fleet_on_node(struct fleet_reading *reading, const json_t *labels, do
 	int node = fleet_node_of(reading, fleet_label(labels, "instance"), true);
 	const char *name = fleet_label(labels, "node");
 
-	if (node >= 0 && *name) {
-		snprintf(reading->fleet->node[node].name, sizeof(reading->fleet->node[node].name), "%s", name);
-		text_clean(reading->fleet->node[node].name);
-	}
+	if (node >= 0 && *name)
+		FLEET_TEXT(reading->fleet->node[node].name, name);
 	return node < 0 ? node : 0;
 }
 
@@ -206,17 +211,8 @@ static int fleet_on_rank(struct fleet_reading *reading, const json_t *labels, do
 	if (r < 0)
 		return r == -EINVAL ? 0 : r;
 	slot = fleet_rank_slot(reading, &rank);
-	if (*slot)
-		return 0;
-	if (fleet->ranks >= FLEET_RANKS_MAX)
-		return -E2BIG;
-	if (!array_reserve((void **)&fleet->rank, &fleet->ranks_size, fleet->ranks + 1, sizeof(rank), FLEET_RANKS_MAX))
-		return -ENOMEM;
-	snprintf(rank.card, sizeof(rank.card), "%s", fleet_label(labels, "card"));
-	text_clean(rank.card);
-	fleet->rank[fleet->ranks++] = rank;
-	*slot = (uint32_t)fleet->ranks;
-	return 0;
+	FLEET_TEXT(rank.card, fleet_label(labels, "card"));
+	return *slot ? 0 : FLEET_ADD(fleet, rank, slot, rank, FLEET_RANKS_MAX);
 }
 
 /* A sample of a rank: `where` is its place, an expression of `rank`. */
@@ -244,25 +240,19 @@ static int fleet_on_step(struct fleet_reading *reading, const json_t *labels, do
 	return 0;
 }
 
-static int fleet_on_activity(struct fleet_reading *reading, const json_t *labels, double value)
-{
-	struct fleet_rank *rank = fleet_read_rank(reading, labels);
-	enum activity activity = activity_parse(fleet_label(labels, "activity"));
+#define FLEET_ON_ACTIVITY(name, where) \
+	static int fleet_on_##name(struct fleet_reading *reading, const json_t *labels, double value) \
+	{ \
+		struct fleet_rank *rank = fleet_read_rank(reading, labels); \
+		enum activity activity = activity_parse(fleet_label(labels, "activity")); \
+\
+		if (rank && activity < ACTIVITY_MAX) \
+			rank->where[activity] = value; \
+		return 0; \
+	}
 
-	if (rank && activity < ACTIVITY_MAX)
-		rank->act[activity] = value;
-	return 0;
-}
-
-static int fleet_on_activity_usual(struct fleet_reading *reading, const json_t *labels, double value)
-{
-	struct fleet_rank *rank = fleet_read_rank(reading, labels);
-	enum activity activity = activity_parse(fleet_label(labels, "activity"));
-
-	if (rank && activity < ACTIVITY_MAX)
-		rank->usual[activity] = value;
-	return 0;
-}
+FLEET_ON_ACTIVITY(activity, act)
+FLEET_ON_ACTIVITY(activity_usual, usual)
 
 /* make: with the newest value; else what it was before. */
 static int fleet_read_operation(struct fleet_reading *reading, const json_t *labels, double value, bool make)
@@ -270,7 +260,7 @@ static int fleet_read_operation(struct fleet_reading *reading, const json_t *lab
 	struct fleet *fleet = reading->fleet;
 	int job = fleet_job_of(reading, fleet_label(labels, "job"), false);
 	int node = fleet_node_of(reading, fleet_label(labels, "instance"), false);
-	struct fleet_operation operation = {.now = value};
+	struct fleet_operation operation = {.now = value, .usual = value}; /* without a past it has not grown */
 	uint32_t *slot;
 
 	if (job < 0 || node < 0)
@@ -284,15 +274,7 @@ static int fleet_read_operation(struct fleet_reading *reading, const json_t *lab
 		fleet->operation[*slot - 1].usual = value;
 	if (*slot || !make)
 		return 0;
-	if (fleet->operations >= FLEET_OPERATIONS_MAX)
-		return -E2BIG;
-	if (!array_reserve((void **)&fleet->operation, &fleet->operations_size, fleet->operations + 1, sizeof(operation), FLEET_OPERATIONS_MAX))
-		return -ENOMEM;
-	/* Without a past it has not grown. */
-	operation.usual = value;
-	fleet->operation[fleet->operations++] = operation;
-	*slot = (uint32_t)fleet->operations;
-	return 0;
+	return FLEET_ADD(fleet, operation, slot, operation, FLEET_OPERATIONS_MAX);
 }
 
 static int fleet_on_operation(struct fleet_reading *reading, const json_t *labels, double value)
@@ -314,9 +296,6 @@ static int fleet_on_lost(struct fleet_reading *reading, const json_t *labels, do
 	return 0;
 }
 
-#define FLEET_FINDING_TEXT(finding, field, labels, name) \
-	text_clean(((void)snprintf((finding)->field, sizeof((finding)->field), "%s", fleet_label(labels, name)), (finding)->field))
-
 static int fleet_on_finding(struct fleet_reading *reading, const json_t *labels, double value)
 {
 	struct fleet *fleet = reading->fleet;
@@ -329,13 +308,13 @@ static int fleet_on_finding(struct fleet_reading *reading, const json_t *labels,
 		return -ENOMEM;
 	finding = &fleet->finding[fleet->findings++];
 	*finding = (struct fleet_finding){.node = (uint32_t)node, .lost_card_seconds = NAN, .age_seconds = NAN};
-	FLEET_FINDING_TEXT(finding, number, labels, "finding");
-	FLEET_FINDING_TEXT(finding, job, labels, "job");
-	FLEET_FINDING_TEXT(finding, rank, labels, "rank");
-	FLEET_FINDING_TEXT(finding, kind, labels, "kind");
-	FLEET_FINDING_TEXT(finding, severity, labels, "severity");
-	FLEET_FINDING_TEXT(finding, cause, labels, "cause");
-	FLEET_FINDING_TEXT(finding, sentence, labels, "sentence");
+	FLEET_TEXT(finding->number, fleet_label(labels, "finding"));
+	FLEET_TEXT(finding->job, fleet_label(labels, "job"));
+	FLEET_TEXT(finding->rank, fleet_label(labels, "rank"));
+	FLEET_TEXT(finding->kind, fleet_label(labels, "kind"));
+	FLEET_TEXT(finding->severity, fleet_label(labels, "severity"));
+	FLEET_TEXT(finding->cause, fleet_label(labels, "cause"));
+	FLEET_TEXT(finding->sentence, fleet_label(labels, "sentence"));
 	return 0;
 }
 
@@ -352,23 +331,18 @@ static struct fleet_finding *fleet_read_finding(struct fleet_reading *reading, c
 	return NULL;
 }
 
-static int fleet_on_finding_lost(struct fleet_reading *reading, const json_t *labels, double value)
-{
-	struct fleet_finding *finding = fleet_read_finding(reading, labels);
+#define FLEET_ON_FINDING(name, where) \
+	static int fleet_on_finding_##name(struct fleet_reading *reading, const json_t *labels, double value) \
+	{ \
+		struct fleet_finding *finding = fleet_read_finding(reading, labels); \
+\
+		if (finding) \
+			finding->where = value; \
+		return 0; \
+	}
 
-	if (finding)
-		finding->lost_card_seconds = value;
-	return 0;
-}
-
-static int fleet_on_finding_age(struct fleet_reading *reading, const json_t *labels, double value)
-{
-	struct fleet_finding *finding = fleet_read_finding(reading, labels);
-
-	if (finding)
-		finding->age_seconds = value;
-	return 0;
-}
+FLEET_ON_FINDING(lost, lost_card_seconds)
+FLEET_ON_FINDING(age, age_seconds)
 
 /* In this order: the time of all others, then who lives. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
 static const struct fleet_query fleet_queries[] = {
@@ -470,11 +444,8 @@ static int fleet_compare_ranks(const void *a, const void *b)
 static int fleet_compare_operations(const void *a, const void *b)
 {
 	const struct fleet_operation *left = a, *right = b;
-	int order = strcmp(left->word, right->word);
 
-	if (left->job != right->job)
-		return left->job < right->job ? -1 : 1;
-	return order ? order : (left->node > right->node) - (left->node < right->node);
+	return ORDER(left->job, right->job) ?: strcmp(left->word, right->word) ?: ORDER(left->node, right->node);
 }
 
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size)

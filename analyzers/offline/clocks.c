@@ -281,13 +281,6 @@ static int clocks_drop_moved(struct sample *samples, size_t count)
 	return 0;
 }
 
-static int clocks_by_value(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 static size_t clocks_ends(const struct sample *sample, size_t first)
 {
 	size_t end = first;
@@ -331,7 +324,7 @@ static bool clocks_apart(const struct sample *a, const struct sample *b, int64_t
 
 	if (common < ENOUGH)
 		return false;
-	qsort(difference, count, sizeof(*difference), clocks_by_value);
+	qsort(difference, count, sizeof(*difference), compare_i64);
 	for (size_t first = 0, end = 0; first < count; first++) {
 		int64_t median;
 

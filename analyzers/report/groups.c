@@ -10,18 +10,8 @@
 
 bool report_wants_rank(const struct report *report, int32_t rank, const char *others)
 {
-	struct ranges named;
-
-	if (!report->chosen.count || (rank >= 0 && ranges_have(&report->chosen, rank)))
-		return true;
-	if (!others || ranges_parse(others, &named) < 0)
-		return false;
-	for (size_t i = 0; i < named.count; i++)
-		for (size_t j = 0; j < report->chosen.count; j++)
-			if (named.range[i].first <= report->chosen.range[j].last &&
-				named.range[i].last >= report->chosen.range[j].first)
-				return true;
-	return false;
+	return !report->chosen.count || (rank >= 0 && ranges_have(&report->chosen, rank)) ||
+	       ranges_meet(&report->chosen, others);
 }
 
 void report_add_brief(struct report *report, uint32_t job, int32_t rank, const struct report_brief *brief)

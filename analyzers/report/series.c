@@ -101,13 +101,6 @@ double plot_series_quantile_all(const struct series *series, double q)
 	return quantile(series, 0, SERIES_BUCKETS - 1, q);
 }
 
-static int report_series_by_value(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 double values_quantile(double *value, size_t n, double q)
 {
 	double at;
@@ -115,7 +108,7 @@ double values_quantile(double *value, size_t n, double q)
 
 	if (!n)
 		return NAN;
-	qsort(value, n, sizeof(*value), report_series_by_value);
+	qsort(value, n, sizeof(*value), compare_double);
 	at = q * (double)(n - 1);
 	low = (size_t)at;
 	return low + 1 < n ? value[low] + (at - (double)low) * (value[low + 1] - value[low]) : value[n - 1];

@@ -187,39 +187,23 @@ void metrics_of_finding(const struct metrics_gather *gather, struct metrics_page
 	}
 }
 
-void metrics_of_finding_slowdown_ratio(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	const struct metrics_findings *findings = &gather->metrics->findings;
-
-	for (size_t i = 0; i < findings->opens; i++) {
-		struct metrics_labels labels = metrics_finding_label(&findings->open[i]);
-
-		metrics_page_real(page, &labels, findings->open[i].newest.slowdown);
+/* A family of one sample a finding: the value is an expression of `of`. */
+#define METRICS_OF_FINDINGS(name, put, value) \
+	void metrics_of_finding_##name(const struct metrics_gather *gather, struct metrics_page *page) \
+	{ \
+		const struct metrics_findings *findings = &gather->metrics->findings; \
+\
+		for (size_t i = 0; i < findings->opens; i++) { \
+			const struct finding *of = &findings->open[i].newest; \
+			struct metrics_labels labels = metrics_finding_label(&findings->open[i]); \
+\
+			metrics_page_##put(page, &labels, value); \
+		} \
 	}
-}
 
-void metrics_of_finding_lost_card_seconds(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	const struct metrics_findings *findings = &gather->metrics->findings;
-
-	for (size_t i = 0; i < findings->opens; i++) {
-		struct metrics_labels labels = metrics_finding_label(&findings->open[i]);
-
-		metrics_page_real(page, &labels, findings->open[i].newest.cost_card_hours * 3600);
-	}
-}
-
-void metrics_of_finding_age_seconds(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	const struct metrics_findings *findings = &gather->metrics->findings;
-
-	for (size_t i = 0; i < findings->opens; i++) {
-		struct metrics_labels labels = metrics_finding_label(&findings->open[i]);
-		uint64_t since_ns = findings->open[i].newest.since_ns;
-
-		metrics_page_seconds(page, &labels, gather->now_ns > since_ns ? gather->now_ns - since_ns : 0);
-	}
-}
+METRICS_OF_FINDINGS(slowdown_ratio, real, of->slowdown)
+METRICS_OF_FINDINGS(lost_card_seconds, real, of->cost_card_hours * 3600)
+METRICS_OF_FINDINGS(age_seconds, seconds, gather->now_ns > of->since_ns ? gather->now_ns - of->since_ns : 0)
 
 void metrics_of_findings_left_out(const struct metrics_gather *gather, struct metrics_page *page)
 {

@@ -22,11 +22,6 @@ void metrics_of_build(const struct metrics_gather *gather, struct metrics_page *
 	metrics_page_count(page, &labels, 1);
 }
 
-void metrics_of_uptime_seconds(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_seconds(page, NULL, gather->now_ns - gather->context->started_ns);
-}
-
 static uint64_t metrics_timeval_ns(struct timeval t)
 {
 	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
@@ -49,11 +44,6 @@ void metrics_of_resident_bytes(const struct metrics_gather *gather, struct metri
 
 	if (f && fscanf(f, "%*u %lu", &pages) == 1)
 		metrics_page_count(page, NULL, (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
-}
-
-void metrics_of_loop_lag_seconds(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_seconds(page, NULL, lag_last_minute(&gather->context->lag, gather->now_ns));
 }
 
 void metrics_of_processes(const struct metrics_gather *gather, struct metrics_page *page)
@@ -110,42 +100,24 @@ void metrics_of_records_refused(const struct metrics_gather *gather, struct metr
 		metrics_page_count(page, NULL, collectors_refused(gather->context->collectors));
 }
 
-void metrics_of_collector_records(const struct metrics_gather *gather, struct metrics_page *page)
+static void metrics_of_collectors(const struct metrics_gather *gather, struct metrics_page *page, bool drops)
 {
 	for (size_t i = 0; i < gather->collectors; i++) {
 		struct metrics_labels labels = metrics_label("collector", gather->collector[i]->name);
 
-		metrics_page_count(page, &labels, gather->collector_status[i].events);
+		metrics_page_count(
+			page, &labels, drops ? gather->collector_status[i].drops : gather->collector_status[i].events);
 	}
+}
+
+void metrics_of_collector_records(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	metrics_of_collectors(gather, page, false);
 }
 
 void metrics_of_collector_dropped_records(const struct metrics_gather *gather, struct metrics_page *page)
 {
-	for (size_t i = 0; i < gather->collectors; i++) {
-		struct metrics_labels labels = metrics_label("collector", gather->collector[i]->name);
-
-		metrics_page_count(page, &labels, gather->collector_status[i].drops);
-	}
-}
-
-void metrics_of_store_bytes(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.size_bytes);
-}
-
-void metrics_of_store_segments(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.segments);
-}
-
-void metrics_of_store_rows(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.rows);
-}
-
-void metrics_of_store_pending_rows(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.rows_pending);
+	metrics_of_collectors(gather, page, true);
 }
 
 void metrics_of_store_dropped_rows(const struct metrics_gather *gather, struct metrics_page *page)
@@ -158,32 +130,22 @@ void metrics_of_store_dropped_rows(const struct metrics_gather *gather, struct m
 	}
 }
 
-void metrics_of_store_removed_segments(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.segments_removed);
-}
+/* Families of one value without labels. */
+#define METRICS_ONE(name, put, value) \
+	void metrics_of_##name(const struct metrics_gather *gather, struct metrics_page *page) \
+	{ \
+		metrics_page_##put(page, NULL, value); \
+	}
 
-void metrics_of_store_corrupt_segments(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.segments_corrupt);
-}
-
-void metrics_of_store_trouble(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->store.trouble[0] != 0);
-}
-
-void metrics_of_page_build_seconds(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_seconds(page, NULL, gather->metrics->build_cpu_ns);
-}
-
-void metrics_of_page_ranks_left_out(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->ranks_left_out);
-}
-
-void metrics_of_page_refused_clients(const struct metrics_gather *gather, struct metrics_page *page)
-{
-	metrics_page_count(page, NULL, gather->metrics->refused);
-}
+METRICS_ONE(uptime_seconds, seconds, gather->now_ns - gather->context->started_ns)
+METRICS_ONE(loop_lag_seconds, seconds, lag_last_minute(&gather->context->lag, gather->now_ns))
+METRICS_ONE(store_bytes, count, gather->store.size_bytes)
+METRICS_ONE(store_segments, count, gather->store.segments)
+METRICS_ONE(store_rows, count, gather->store.rows)
+METRICS_ONE(store_pending_rows, count, gather->store.rows_pending)
+METRICS_ONE(store_removed_segments, count, gather->store.segments_removed)
+METRICS_ONE(store_corrupt_segments, count, gather->store.segments_corrupt)
+METRICS_ONE(store_trouble, count, gather->store.trouble[0] != 0)
+METRICS_ONE(page_build_seconds, seconds, gather->metrics->build_cpu_ns)
+METRICS_ONE(page_ranks_left_out, count, gather->ranks_left_out)
+METRICS_ONE(page_refused_clients, count, gather->metrics->refused)

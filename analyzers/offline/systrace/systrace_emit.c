@@ -47,13 +47,6 @@ static int add_lives(struct systrace_feed *feed)
 	return r;
 }
 
-static int systrace_emit_by_group(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 /* How many processes show operations of each group. */
 static int count_members(struct systrace_feed *feed)
 {
@@ -69,7 +62,7 @@ static int count_members(struct systrace_feed *feed)
 			pair[pairs++] = (uint64_t)event->comm << 32 | event->process;
 	}
 	if (pairs)
-		qsort(pair, pairs, sizeof(*pair), systrace_emit_by_group);
+		qsort(pair, pairs, sizeof(*pair), compare_u64);
 	for (size_t i = 0; i < pairs; i++)
 		feed->members[pair[i] >> 32] += i == 0 || pair[i] != pair[i - 1];
 	free(pair);

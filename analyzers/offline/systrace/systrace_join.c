@@ -81,13 +81,6 @@ static size_t match(const struct run *first, const struct run *run, int64_t offs
 	return matched;
 }
 
-static int systrace_join_by_value(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return ORDER(*x, *y);
-}
-
 static int number_run(const struct run *first, const struct run *run)
 {
 	int64_t *difference;
@@ -103,7 +96,7 @@ static int number_run(const struct run *first, const struct run *run)
 		return -ENOMEM;
 	count = match(first, run, 0, difference);
 	if (count >= ENOUGH) {
-		qsort(difference, count, sizeof(*difference), systrace_join_by_value);
+		qsort(difference, count, sizeof(*difference), compare_i64);
 		(void)match(first, run, difference[count / 2], NULL);
 	}
 	free(difference);
