@@ -8,7 +8,6 @@
  */
 #include "analyzers/align/align_internal.h"
 #include "analyzers/base/array.h"
-#include "analyzers/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,6 @@
  * there is no such profile; 2 usage.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/text.h"

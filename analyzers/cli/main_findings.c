@@ -3,10 +3,8 @@
  * libexec/ranktrace/findings, which is `tracectl findings`: what was found slow or standing still, from the store, so
  * that it works with the daemon down. Exit codes: 0 done, with findings or without; 1 the store failed, 2 usage.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

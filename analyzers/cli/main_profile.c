@@ -13,7 +13,6 @@
 
 #include "analyzers/cli/profile_run.h"
 #include "analyzers/flame/flame_words.h"
-#include "analyzers/base/text.h"
 
 static const char usage[] =
 	"usage: tracectl profile [--rank LIST] [--for LENGTH] [--hz N] [-o FILE] [--format FORMAT] [--cpu WHICH]\n"

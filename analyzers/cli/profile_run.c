@@ -2,7 +2,6 @@
 #include "analyzers/cli/profile_run.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,6 @@
 /* Matches device records to calls, by the rules of coll.h. */
 #include "analyzers/coll/coll_internal.h"
 
-#include <string.h>
 
 #define UNIDENTIFIED_WALK_MAX 16
 

@@ -5,7 +5,6 @@
 #include "analyzers/coll/coll.h"
 #include "analyzers/coll/coll_bytes.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

@@ -2,7 +2,6 @@
 /* Numbers of calls, by the rules of coll.h, and the ring of recent calls. */
 #include "analyzers/coll/coll_internal.h"
 
-#include <string.h>
 
 uint64_t coll_number_key(const struct coll_comm *comm, uint64_t seq)
 {

@@ -2,7 +2,6 @@
 #include "analyzers/coll/comm_kind.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -3,7 +3,6 @@
 #include "analyzers/dump/dump_rows.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

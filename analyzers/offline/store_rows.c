@@ -3,7 +3,6 @@
 #include "analyzers/offline/store_rows.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "analyzers/steps/steps.h"
 

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "analyzers/report/html.h"
 #include "analyzers/report/model.h"

@@ -2,7 +2,6 @@
 /* Tables of the page: worst cards and jobs. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "analyzers/base/user.h"
 #include "analyzers/report/html.h"

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void render_unwatched(const struct report *report, render_line line, void *arg)
 {

@@ -364,11 +364,14 @@ static void put_event(struct perfetto *p, const struct trace_event *event)
 	proto_end(&p->packet, place);
 }
 
-/* All texts of an event fit. */
-static void perfetto_prepare(struct trace *trace, struct perfetto *p, const struct trace_event *event)
+/* A packet in which all texts of an event fit; false: the trace has failed. */
+static bool perfetto_start(struct trace *trace, struct perfetto *p, const struct trace_event *event)
 {
-	if (2 + 2 * TRACE_ARGS_MAX + 1 + 4 * event->frames > INTERNED_MAX - p->known)
+	if (!trace->error && 2 + 2 * TRACE_ARGS_MAX + 1 + 4 * event->frames > INTERNED_MAX - p->known)
 		perfetto_forget(trace, p);
+	if (!trace->error)
+		packet_start(p, (uint64_t)event->start_ns);
+	return !trace->error;
 }
 
 static void perfetto_event(struct trace *trace, const struct trace_event *event)
@@ -376,11 +379,8 @@ static void perfetto_event(struct trace *trace, const struct trace_event *event)
 	struct perfetto *p = trace->state;
 	size_t place;
 
-	if (!trace->error)
-		perfetto_prepare(trace, p, event);
-	if (trace->error)
+	if (!perfetto_start(trace, p, event))
 		return;
-	packet_start(p, (uint64_t)event->start_ns);
 	put_event(p, event);
 	packet_write(trace, p);
 	if (event->instant || event->end_ns == TRACE_OPEN)
@@ -398,11 +398,8 @@ static void perfetto_sample(struct trace *trace, const struct trace_event *event
 	struct perfetto *p = trace->state;
 	size_t place;
 
-	if (!trace->error)
-		perfetto_prepare(trace, p, event);
-	if (trace->error)
+	if (!perfetto_start(trace, p, event))
 		return;
-	packet_start(p, (uint64_t)event->start_ns);
 	place = proto_begin(&p->packet, PACKET_SAMPLE);
 	proto_int(&p->packet, SAMPLE_PID, event->track->pid);
 	proto_int(&p->packet, SAMPLE_TID, event->track->tid);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Off-CPU intervals, samples of processes, and launches, as slices and counters; gaps in samples. */
-#include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 

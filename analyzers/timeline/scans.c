@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/timeline/timeline_internal.h"
 #include "analyzers/base/text_pool.h"

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <sqlite3.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -3,7 +3,6 @@
 #include "analyzers/why/why_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

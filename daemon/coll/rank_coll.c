@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One analyzer per rank, by slot; turns its output into rows. */
 #include "daemon/coll/rank_coll.h"
-#include "daemon/base/log.h"
 #include "daemon/calls/call_fields.h"
 #include "daemon/coll/comm_reader.h"
 #include "daemon/coll/comms.h"

@@ -5,7 +5,6 @@
 
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/launch.h"
-#include "daemon/base/log.h"
 #include "daemon/kernel/uprobe.h"
 #include "launches.skel.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifecycle of metrics, and the page of all families. */
-#include "daemon/base/log.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/metrics/metrics_internal.h"
 

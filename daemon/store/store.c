@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include "analyzers/base/array.h"
 #include "daemon/base/log.h"

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzers/offline/systrace/systrace_internal.h"
 #include "analyzers/base/array.h"
