@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as text for terminal, journal and mail, and as Markdown. */
+#include "analyzers/base/term_table.h"
 #include "analyzers/base/user.h"
 #include "analyzers/report/judge.h"
 #include "analyzers/report/render.h"
@@ -50,16 +51,6 @@ void markdown_text(FILE *out, const char *text)
 	}
 }
 
-/* In characters: continuation bytes do not count. */
-static size_t width_of(const char *text)
-{
-	size_t width = 0;
-
-	for (; *text; text++)
-		width += ((unsigned char)*text & 0xc0) != 0x80;
-	return width;
-}
-
 static const char *header(const struct table *table, size_t column)
 {
 	return table->headers[column] + (table->headers[column][0] == '>');
@@ -70,29 +61,22 @@ static const char *text_at(const struct table *table, size_t at)
 	return at < table->cells && table->cell[at] ? table->cell[at] : "";
 }
 
-static void report_table_pad(FILE *out, size_t n)
+/* As wide as what it has, also on a terminal. */
+static void report_table_put(const struct table *table, FILE *out, const char *indent)
 {
-	while (n--)
-		fputc(' ', out);
-}
+	struct term_column column[TABLE_COLUMNS_MAX] = {0};
+	struct term_table *text;
 
-static void report_table_put_row(const struct table *table, FILE *out, const char *indent, const size_t *widths, size_t row)
-{
-	fputs(indent, out);
-	for (size_t i = 0; i < table->columns; i++) {
-		const char *text = row ? text_at(table, (row - 1) * table->columns + i) : header(table, i);
-		size_t blanks = widths[i] - width_of(text);
-
-		if (table->headers[i][0] == '>')
-			report_table_pad(out, blanks);
-		fputs(text, out);
-		if (i + 1 == table->columns)
-			break;
-		if (table->headers[i][0] != '>')
-			report_table_pad(out, blanks);
-		report_table_pad(out, 2);
-	}
-	fputc('\n', out);
+	for (size_t i = 0; i < table->columns; i++)
+		column[i] = (struct term_column){.name = header(table, i), .right = table->headers[i][0] == '>'};
+	text = term_table_new(column, table->columns);
+	for (size_t at = 0; at < table->cells; at++)
+		term_table_cell(text, TERM_PLAIN, "%s", text_at(table, at));
+	term_table_fit(text, out, strlen(indent), SIZE_MAX);
+	term_table_print_header(text, out);
+	for (size_t row = 0; row < term_table_rows(text); row++)
+		term_table_print_row(text, out, row);
+	term_table_free(text);
 }
 
 static void put_markdown(const struct table *table, FILE *out)
@@ -112,20 +96,12 @@ static void put_markdown(const struct table *table, FILE *out)
 
 void table_end(struct table *table, FILE *out, const char *indent)
 {
-	size_t widths[TABLE_COLUMNS_MAX] = {0}, rows;
-
 	if (!table)
 		return;
-	rows = table->cells / table->columns;
-	for (size_t i = 0; i < table->columns; i++)
-		widths[i] = width_of(header(table, i));
-	for (size_t at = 0; at < table->cells; at++)
-		if (width_of(text_at(table, at)) > widths[at % table->columns])
-			widths[at % table->columns] = width_of(text_at(table, at));
 	if (table->markdown)
 		put_markdown(table, out);
-	for (size_t row = 0; !table->markdown && row <= rows; row++)
-		report_table_put_row(table, out, indent, widths, row);
+	else
+		report_table_put(table, out, indent);
 	for (size_t at = 0; at < table->cells; at++)
 		free(table->cell[at]);
 	free(table);
