@@ -143,6 +143,12 @@ static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], dou
 	return CAUSE_UNKNOWN;
 }
 
+/* What its control group's limits took from it is no noise. */
+static double limits_took(const double took[JUDGE_HOST_MAX])
+{
+	return fmax(took[JUDGE_THROTTLED], took[JUDGE_MEMORY]);
+}
+
 /* Of the activity, unless the operating system took the time. */
 static enum finding_cause cause_of(const struct judge_episode *episode)
 {
@@ -443,7 +449,8 @@ void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 {
 	enum finding_severity severity = severity_of(judge, watch->episode);
 
-	if (severity == SEVERITY_INFO || (watch == &judge->whole && severity == SEVERITY_NOTICE))
+	if ((severity == SEVERITY_INFO && limits_took(watch->episode->cause_lost) < CAUSE_HALF * watch->episode->lost) ||
+		(watch == &judge->whole && severity == SEVERITY_NOTICE))
 		excursion_over(judge, watch);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;
@@ -657,8 +664,13 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 {
 	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
-	double lost = clipped > 0 ? claim * clipped : clipped;
+	double lost = clipped > 0 ? claim * clipped : clipped, took[JUDGE_HOST_MAX] = {0};
 
+	/* Of that, however few steps are enough. */
+	if (rank && clipped > 0) {
+		add_host(judge, rank, false, claim * (judge->real - usual), took);
+		lost = fmax(lost, limits_took(took));
+	}
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }
 

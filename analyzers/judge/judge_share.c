@@ -3,7 +3,7 @@
  * Whose growth it is. The step of each rank grew by `growth`; what of it is a rank's own work is known from, best first:
  *   waits      with L1: growth less the growth of its waits in operations and of transfers
  *   activities in which no rank waits for others: what grew beyond the others' median
- *   run delay  and throttling: who is ready to run waits for no rank
+ *   run delay  throttling, and waits for memory: who is held by them waits for no rank
  *   CPU time   of ranks without cards: the others sleep while they wait
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
@@ -241,17 +241,21 @@ static bool share_host(const struct judge_rank *rank, enum judge_host h, double 
 	return true;
 }
 
-/* A rank that is ready to run, or throttled, waits for no rank. Where it is so beyond the others, all of it is its own: what
+/* A rank that is ready to run, throttled, or waits for memory, waits for no rank. Where it is so beyond the others, all of it is its own: what
  * the others have of it hides behind. */
 static void share_held(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double delay, throttled;
 
 	for (size_t i = 0; i < share->n; i++) {
-		share_host(share_rank(share, i), JUDGE_RUN_DELAY, &delay);
-		share_host(share_rank(share, i), JUDGE_THROTTLED, &throttled);
-		judge->column[i] = fmin(share->growth, fmax(0, delay) + fmax(0, throttled));
+		static const enum judge_host held[] = {JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_MEMORY};
+		double sum = 0, more;
+
+		for (size_t h = 0; h < sizeof(held) / sizeof(held[0]); h++) {
+			share_host(share_rank(share, i), held[h], &more);
+			sum += fmax(0, more);
+		}
+		judge->column[i] = fmin(share->growth, sum);
 	}
 	if (!share_witness(share, SHARE_NOISE * share->growth))
 		return;

@@ -623,6 +623,31 @@ static void memory_is_the_cause(void **state)
 	}
 }
 
+/* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: then it is counted, and is no noise. */
+static void one_wait_for_memory_is_counted(void **state)
+{
+	(void)state;
+	for (int held = 0; held < 2; held++) {
+		script_begin(2);
+		for (int r = 0; r < 2; r++)
+			script.host[r].memory_stall_ns = 0;
+		script_run(LEARN_S);
+		script.host[1].memory_stall_ns = held ? 2000000000 : 0;
+		script.once[1][ACTIVITY_BACKWARD] = 2;
+		script_step();
+		script.host[1].memory_stall_ns = 0;
+		script_run(40);
+		script_expect(held ? 1 : 0);
+		if (held) {
+			assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_MEMORY);
+			assert_int_equal(script.said[0].finding.severity, SEVERITY_INFO);
+		}
+		fault(ACTIVITY_DATALOADER, 10 * MS, 12);
+		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+		script_end();
+	}
+}
+
 static void evidence_is_of_the_worst_moment(void **state)
 {
 	const struct finding_evidence *loader, *step;
@@ -710,6 +735,7 @@ int main(void)
 		cmocka_unit_test(what_explains_half_is_the_cause),
 		cmocka_unit_test(major_faults_are_the_cause),
 		cmocka_unit_test(memory_is_the_cause),
+		cmocka_unit_test(one_wait_for_memory_is_counted),
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
 		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),
