@@ -21,8 +21,8 @@
 #define SHOWN 20       /* lines of a table for people */
 
 static const char usage[] =
-	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json] [--state-dir "
-	"DIR]\n"
+	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
+	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
 	"Shows what L2 recorded of memory of devices (tracectl set L2=on).\n"
 	"  live             what is held, and by which lines (default)\n"
 	"  leaks            what grows from step to step, by which lines\n"
@@ -32,6 +32,10 @@ static const char usage[] =
 	"  --job JOB        only this job\n"
 	"  --since TIME     what was recorded since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --json           an object\n"
+	"  -o, --output FILE  draw what is held, by stack; - is standard output\n"
+	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof; snapshot: for PyTorch's memory_viz (by the name\n"
+	"                   of the file: .pickle is a snapshot; else html)\n"
+	"  --allocated      draw what was allocated since L2 was on, in place of what is held\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
@@ -243,6 +247,8 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 	if (reader_open(cmd->state_dir, &options, &cmd->reader, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	r = cmd_memory_read_curves(cmd);
+	if (r == 0 && (cmd->output || cmd->format))
+		return cmd_memory_picture(cmd, cmd->format, cmd->output, cmd->allocated);
 	if (r == 0)
 		r = cmd_memory_views[view].run(cmd);
 	if (r)
@@ -270,6 +276,9 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		{"job", .text = &cmd->job},
 		{"since", .time_ns = &cmd->since_ns},
 		{"json", .flag = &cmd->json},
+		{"output", 'o', .text = &cmd->output},
+		{"format", .text = &cmd->format},
+		{"allocated", .flag = &cmd->allocated},
 	};
 	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
@@ -283,6 +292,10 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom and errors", argv[optind]);
 		optind++;
 	}
+	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
+		return 1 + tool_fail(2, "-o and --format draw what is held; they take no other view and no --json");
+	if (cmd->allocated && !cmd->output && !cmd->format)
+		return 1 + tool_fail(2, "--allocated is of a picture: it needs -o or --format");
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

@@ -48,7 +48,8 @@ struct cmd_memory {
 	const char *state_dir, *job;
 	struct ranges ranks;
 	uint64_t since_ns;
-	bool json;
+	bool json, allocated;
+	const char *output, *format; /* of a picture; NULL: none */
 	struct reader *reader;
 	size_t pools;
 	struct memory_pool *pool;
@@ -83,6 +84,12 @@ void cmd_memory_place(const char *frames, const char *thread, int64_t sites, cha
 struct memory_text cmd_memory_bytes(double bytes);
 /* "cuda:0" */
 struct memory_text cmd_memory_device(const struct memory_pool *pool);
+
+/*
+ * Writes what is held, or with `allocated` what was allocated, by stack: memory_picture.c. format: NULL: by the file's name;
+ * output: NULL or "-": standard output. 0, or the exit code after a sentence.
+ */
+int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *output, bool allocated);
 
 /* Views: memory_calls.c. */
 int cmd_memory_oom(struct cmd_memory *cmd);
