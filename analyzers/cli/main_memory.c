@@ -19,6 +19,7 @@
 
 #define SINCE "1d"
 #define SHOWN 20       /* lines of a table for people */
+#define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
 	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
@@ -169,6 +170,29 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 	return 0;
 }
 
+/* Until the card is full: what is free on it, and what the allocator has in reserve. */
+static struct memory_forecast cmd_memory_forecast(const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	return memory_forecast(trend, cmd_memory_free(pool) + fmax(pool->reserved - pool->allocated, 0));
+}
+
+static void cmd_memory_print_forecast(const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
+	char text[UNITS_BYTES];
+
+	if (pool->card.total <= 0 || !isfinite(forecast.seconds) || forecast.seconds > FORECAST_MAX_S)
+		return;
+	printf("  runs out in %s", units_duration((uint64_t)(forecast.seconds * 1e9), text));
+	printf(" (%s", units_duration((uint64_t)(forecast.low * 1e9), text));
+	if (isfinite(forecast.high) && forecast.high <= FORECAST_MAX_S)
+		printf(" to %s)", units_duration((uint64_t)(forecast.high * 1e9), text));
+	else
+		printf(" or more)");
+	printf("; %s of the card", cmd_memory_bytes(cmd_memory_free(pool)).text);
+	printf("'s %s are free\n", cmd_memory_bytes(pool->card.total).text);
+}
+
 static void cmd_memory_print_leak(const struct memory_pool *pool, const struct memory_trend *trend)
 {
 	char window[UNITS_BYTES];
@@ -179,7 +203,25 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	printf(": %s an hour", cmd_memory_bytes(trend->slope * 3600).text);
 	printf(" (between %s", cmd_memory_bytes(trend->slope_low * 3600).text);
 	printf(" and %s)\n", cmd_memory_bytes(trend->slope_high * 3600).text);
+	cmd_memory_print_forecast(pool, trend);
 	cmd_memory_print_places(pool, true);
+}
+
+static json_t *cmd_memory_json_seconds(double seconds)
+{
+	return isfinite(seconds) ? json_real(seconds) : json_null();
+}
+
+static void cmd_memory_json_forecast(json_t *object, const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
+	bool known = pool->card.total > 0;
+
+	json_object_set_new(object, "card_bytes", known ? json_real(pool->card.total) : json_null());
+	json_object_set_new(object, "card_free_bytes", known ? json_real(cmd_memory_free(pool)) : json_null());
+	json_object_set_new(object, "runs_out_s", known ? cmd_memory_json_seconds(forecast.seconds) : json_null());
+	json_object_set_new(object, "runs_out_low_s", known ? cmd_memory_json_seconds(forecast.low) : json_null());
+	json_object_set_new(object, "runs_out_high_s", known ? cmd_memory_json_seconds(forecast.high) : json_null());
 }
 
 static int cmd_memory_leaks(struct cmd_memory *cmd)
@@ -209,6 +251,7 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 			json_object_set_new(object, "slope_low_bytes_per_s", json_real(trend.slope_low));
 			json_object_set_new(object, "slope_high_bytes_per_s", json_real(trend.slope_high));
 			json_object_set_new(object, "window_s", json_real(trend.window_s));
+			cmd_memory_json_forecast(object, pool, &trend);
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
 		} else {
@@ -247,6 +290,8 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 	if (reader_open(cmd->state_dir, &options, &cmd->reader, error, sizeof(error)) < 0)
 		return tool_fail(1, "%s", error);
 	r = cmd_memory_read_curves(cmd);
+	if (r == 0)
+		r = cmd_memory_read_cards(cmd);
 	if (r == 0 && (cmd->output || cmd->format))
 		return cmd_memory_picture(cmd, cmd->format, cmd->output, cmd->allocated);
 	if (r == 0)

@@ -28,6 +28,11 @@ struct memory_name {
 	char text[66];
 };
 
+/* Its card, as the driver last reported it; 0: unknown. */
+struct memory_card {
+	double total, used, own; /* own: of this process */
+};
+
 /* One device of one process. */
 struct memory_pool {
 	int64_t instance, rank, device; /* device -1: none */
@@ -38,6 +43,7 @@ struct memory_pool {
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
 	struct memory_series series;
+	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
 	size_t places;
@@ -71,6 +77,11 @@ int64_t cmd_memory_number(sqlite3_stmt *row, int column);
 int cmd_memory_each(struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
 /* All curves of the ranks, job and time. */
 int cmd_memory_read_curves(struct cmd_memory *cmd);
+/* The cards of all devices. */
+int cmd_memory_read_cards(struct cmd_memory *cmd);
+/* Of the card, held by other processes; and what is free on it. 0: unknown. */
+double cmd_memory_others(const struct memory_pool *pool);
+double cmd_memory_free(const struct memory_pool *pool);
 /* The newest snapshot, and with from_ns that which is the first since then. */
 int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns);
 /* NULL: too many. */

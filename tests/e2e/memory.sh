@@ -67,7 +67,7 @@ assert len(snapshot["device_traces"]) == len(snapshot["segments"])
 inner = {(b["frames"][0]["name"], b["frames"][0]["filename"].rsplit("/", 1)[-1]) for b in used if b["frames"]}
 names = {f["name"] for b in used for f in b["frames"]}
 assert {"keep", "weights", "train"} <= names, (inner, names)
-assert "active_allocated" in _memory_viz.memory(snapshot["segments"])
+assert "active_allocated" in str(_memory_viz.stats(snapshot["segments"]))
 folded = [line.rsplit(" ", 1) for line in open(work + "/held.folded")]
 assert abs(sum(int(n) for _, n in folded) - held) <= len(folded), (folded, held)
 assert any("keep (leak.py:" in stack for stack, _ in folded), folded
