@@ -19,10 +19,11 @@
 
 #define SINCE "1d"
 #define SHOWN 20       /* lines of a table for people */
+#define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
-	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json] [--state-dir "
-	"DIR]\n"
+	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
+	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
 	"Shows what L2 recorded of memory of devices (tracectl set L2=on).\n"
 	"  live             what is held, and by which lines (default)\n"
 	"  leaks            what grows from step to step, by which lines\n"
@@ -32,6 +33,10 @@ static const char usage[] =
 	"  --job JOB        only this job\n"
 	"  --since TIME     what was recorded since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --json           an object\n"
+	"  -o, --output FILE  draw what is held, by stack; - is standard output\n"
+	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof; snapshot: for PyTorch's memory_viz (by the name\n"
+	"                   of the file: .pickle is a snapshot; else html)\n"
+	"  --allocated      draw what was allocated since L2 was on, in place of what is held\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
@@ -165,6 +170,29 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 	return 0;
 }
 
+/* Until the card is full: what is free on it, and what the allocator has in reserve. */
+static struct memory_forecast cmd_memory_forecast(const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	return memory_forecast(trend, cmd_memory_free(pool) + fmax(pool->reserved - pool->allocated, 0));
+}
+
+static void cmd_memory_print_forecast(const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
+	char text[UNITS_BYTES];
+
+	if (pool->card.total <= 0 || !isfinite(forecast.seconds) || forecast.seconds > FORECAST_MAX_S)
+		return;
+	printf("  runs out in %s", units_duration((uint64_t)(forecast.seconds * 1e9), text));
+	printf(" (%s", units_duration((uint64_t)(forecast.low * 1e9), text));
+	if (isfinite(forecast.high) && forecast.high <= FORECAST_MAX_S)
+		printf(" to %s)", units_duration((uint64_t)(forecast.high * 1e9), text));
+	else
+		printf(" or more)");
+	printf("; %s of the card", cmd_memory_bytes(cmd_memory_free(pool)).text);
+	printf("'s %s are free\n", cmd_memory_bytes(pool->card.total).text);
+}
+
 static void cmd_memory_print_leak(const struct memory_pool *pool, const struct memory_trend *trend)
 {
 	char window[UNITS_BYTES];
@@ -175,7 +203,25 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	printf(": %s an hour", cmd_memory_bytes(trend->slope * 3600).text);
 	printf(" (between %s", cmd_memory_bytes(trend->slope_low * 3600).text);
 	printf(" and %s)\n", cmd_memory_bytes(trend->slope_high * 3600).text);
+	cmd_memory_print_forecast(pool, trend);
 	cmd_memory_print_places(pool, true);
+}
+
+static json_t *cmd_memory_json_seconds(double seconds)
+{
+	return isfinite(seconds) ? json_real(seconds) : json_null();
+}
+
+static void cmd_memory_json_forecast(json_t *object, const struct memory_pool *pool, const struct memory_trend *trend)
+{
+	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
+	bool known = pool->card.total > 0;
+
+	json_object_set_new(object, "card_bytes", known ? json_real(pool->card.total) : json_null());
+	json_object_set_new(object, "card_free_bytes", known ? json_real(cmd_memory_free(pool)) : json_null());
+	json_object_set_new(object, "runs_out_s", known ? cmd_memory_json_seconds(forecast.seconds) : json_null());
+	json_object_set_new(object, "runs_out_low_s", known ? cmd_memory_json_seconds(forecast.low) : json_null());
+	json_object_set_new(object, "runs_out_high_s", known ? cmd_memory_json_seconds(forecast.high) : json_null());
 }
 
 static int cmd_memory_leaks(struct cmd_memory *cmd)
@@ -205,6 +251,7 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 			json_object_set_new(object, "slope_low_bytes_per_s", json_real(trend.slope_low));
 			json_object_set_new(object, "slope_high_bytes_per_s", json_real(trend.slope_high));
 			json_object_set_new(object, "window_s", json_real(trend.window_s));
+			cmd_memory_json_forecast(object, pool, &trend);
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
 		} else {
@@ -244,6 +291,10 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 		return tool_fail(1, "%s", error);
 	r = cmd_memory_read_curves(cmd);
 	if (r == 0)
+		r = cmd_memory_read_cards(cmd);
+	if (r == 0 && (cmd->output || cmd->format))
+		return cmd_memory_picture(cmd, cmd->format, cmd->output, cmd->allocated);
+	if (r == 0)
 		r = cmd_memory_views[view].run(cmd);
 	if (r)
 		return r;
@@ -270,6 +321,9 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		{"job", .text = &cmd->job},
 		{"since", .time_ns = &cmd->since_ns},
 		{"json", .flag = &cmd->json},
+		{"output", 'o', .text = &cmd->output},
+		{"format", .text = &cmd->format},
+		{"allocated", .flag = &cmd->allocated},
 	};
 	int r = tool_options(argc, argv, usage, options, sizeof(options) / sizeof(options[0]));
 
@@ -283,6 +337,10 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom and errors", argv[optind]);
 		optind++;
 	}
+	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
+		return 1 + tool_fail(2, "-o and --format draw what is held; they take no other view and no --json");
+	if (cmd->allocated && !cmd->output && !cmd->format)
+		return 1 + tool_fail(2, "--allocated is of a picture: it needs -o or --format");
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

@@ -27,17 +27,22 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), kind.text, device);
 	if (pool && memory_trend(&pool->series, &trend) && trend.leaks)
 		failure.leaked = trend.to_bytes - trend.from_bytes;
+	if (pool && pool->card.total > 0) {
+		failure.device = pool->card.total;
+		failure.others = cmd_memory_others(pool);
+	}
 	cause = memory_failure_cause(&failure);
 	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, place);
 	cmd->rows++;
 	if (cmd->json) {
 		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:s, s:s, s:s}", "rank",
+			json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:s}", "rank",
 				(json_int_t)cmd_memory_int(row, OOM_RANK), "time_ns",
 				(json_int_t)cmd_memory_int(row, OOM_START), "kind", kind.text, "device", (json_int_t)device,
 				"step", (json_int_t)cmd_memory_int(row, OOM_STEP), "stage",
 				cmd_memory_name(row, OOM_STAGE).text, "asked_bytes", failure.asked, "allocated_bytes",
-				failure.allocated, "reserved_bytes", failure.reserved, "where", place, "cause",
+				failure.allocated, "reserved_bytes", failure.reserved, "card_bytes", pool ? pool->card.total : 0.0,
+				"others_bytes", failure.others, "where", place, "cause",
 				memory_cause_word(cause), "advice", memory_cause_advice(cause)));
 		return 0;
 	}
@@ -50,6 +55,10 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 	printf("; %s were allocated", cmd_memory_bytes(failure.allocated).text);
 	if (failure.reserved > 0)
 		printf(", %s reserved", cmd_memory_bytes(failure.reserved).text);
+	if (pool && pool->card.total > 0) {
+		printf("; the card has %s", cmd_memory_bytes(pool->card.total).text);
+		printf(", of which other processes hold %s", cmd_memory_bytes(failure.others).text);
+	}
 	printf("\n  why    %s\n  advice %s\n", memory_cause_word(cause), memory_cause_advice(cause));
 	return 0;
 }

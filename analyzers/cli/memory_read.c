@@ -108,6 +108,56 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 		cmd_memory_on_curve, cmd);
 }
 
+static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
+{
+	struct memory_pool *pool = arg;
+	const char *object = (const char *)sqlite3_column_text(row, 0);
+	struct memory_name name = cmd_memory_name(row, 1);
+	const char *process = object ? strchr(object, '/') : NULL;
+	double value = sqlite3_column_double(row, 2);
+
+	if (!process && !strcmp(name.text, "memory_total"))
+		pool->card.total = value;
+	else if (!process && !strcmp(name.text, "memory_used"))
+		pool->card.used = value;
+	else if (process && strtoll(process + 1, NULL, 10) == pool->pid && !strcmp(name.text, "process_memory"))
+		pool->card.own = value;
+	return 0;
+}
+
+#define CARD_AGE_NS 70000000000LL /* of a gauge that does not change: a row a minute */
+
+int cmd_memory_read_cards(struct cmd_memory *cmd)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < cmd->pools && r == 0; i++) {
+		struct memory_pool *pool = &cmd->pool[i];
+
+		if (!strcmp(pool->kind.text, "cpu"))
+			continue;
+		r = cmd_memory_each(cmd,
+			sqlite3_mprintf("SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld WHERE "
+					"g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND (g.object = r.card_uuid OR "
+					"substr(g.object, 1, length(r.card_uuid) + 1) = r.card_uuid || '/') ORDER BY g.start_ns",
+				(long long)pool->instance, (long long)(pool->last_ns - CARD_AGE_NS), (long long)pool->last_ns),
+			cmd_memory_on_card, pool);
+	}
+	return r;
+}
+
+double cmd_memory_others(const struct memory_pool *pool)
+{
+	const struct memory_card *card = &pool->card;
+
+	return card->own > 0 ? fmax(card->used - card->own, 0) : 0;
+}
+
+double cmd_memory_free(const struct memory_pool *pool)
+{
+	return pool->card.total > 0 ? fmax(pool->card.total - pool->card.used, 0) : 0;
+}
+
 /* Threads of PyTorch that run no Python of their own. */
 static const struct {
 	const char *prefix, *role;

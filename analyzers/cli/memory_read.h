@@ -28,6 +28,11 @@ struct memory_name {
 	char text[66];
 };
 
+/* Its card, as the driver last reported it; 0: unknown. */
+struct memory_card {
+	double total, used, own; /* own: of this process */
+};
+
 /* One device of one process. */
 struct memory_pool {
 	int64_t instance, rank, device; /* device -1: none */
@@ -38,6 +43,7 @@ struct memory_pool {
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
 	struct memory_series series;
+	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
 	size_t places;
@@ -48,7 +54,8 @@ struct cmd_memory {
 	const char *state_dir, *job;
 	struct ranges ranks;
 	uint64_t since_ns;
-	bool json;
+	bool json, allocated;
+	const char *output, *format; /* of a picture; NULL: none */
 	struct reader *reader;
 	size_t pools;
 	struct memory_pool *pool;
@@ -70,6 +77,11 @@ int64_t cmd_memory_number(sqlite3_stmt *row, int column);
 int cmd_memory_each(struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
 /* All curves of the ranks, job and time. */
 int cmd_memory_read_curves(struct cmd_memory *cmd);
+/* The cards of all devices. */
+int cmd_memory_read_cards(struct cmd_memory *cmd);
+/* Of the card, held by other processes; and what is free on it. 0: unknown. */
+double cmd_memory_others(const struct memory_pool *pool);
+double cmd_memory_free(const struct memory_pool *pool);
 /* The newest snapshot, and with from_ns that which is the first since then. */
 int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns);
 /* NULL: too many. */
@@ -83,6 +95,12 @@ void cmd_memory_place(const char *frames, const char *thread, int64_t sites, cha
 struct memory_text cmd_memory_bytes(double bytes);
 /* "cuda:0" */
 struct memory_text cmd_memory_device(const struct memory_pool *pool);
+
+/*
+ * Writes what is held, or with `allocated` what was allocated, by stack: memory_picture.c. format: NULL: by the file's name;
+ * output: NULL or "-": standard output. 0, or the exit code after a sentence.
+ */
+int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *output, bool allocated);
 
 /* Views: memory_calls.c. */
 int cmd_memory_oom(struct cmd_memory *cmd);

@@ -59,7 +59,10 @@ struct flame_view {
 	enum profile_cpu cpu;		 /* 0: both */
 	const struct flame_source *past; /* NULL: compared with peers of the same profile */
 	const struct profile_diff *diff; /* NULL: no comparison */
+	const char *memory; /* title of a picture of memory, whose weights are FLAME_BYTE a byte; NULL: of time */
 };
+
+#define FLAME_BYTE 1000 /* formats that write us write bytes */
 
 /* A format: writes the whole; errors are the stream's, or a negative errno. */
 struct flame_format {

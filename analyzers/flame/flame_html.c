@@ -62,9 +62,11 @@ static void flame_html_begin(const struct flame_view *view, const char *title, F
 		out);
 	flame_html_format(out, "%s", title);
 	fprintf(out, "</title>\n<style>\n%s</style></head><body>\n<div class=\"top\"><b>%s</b><span>", flame_page_css,
-		view->diff ? "Comparison of profiles" : "Profile");
-	flame_html_format(out, "%s, %.0f s, %" PRIu64 " Hz", tool_time((uint64_t)source->start_ns, from),
-		(double)(source->end_ns - source->start_ns) / 1e9, source->frequency_hz);
+		view->diff ? "Comparison of profiles" : view->memory ? "Memory" : "Profile");
+	flame_html_format(out, "%s", tool_time((uint64_t)source->start_ns, from));
+	if (!view->memory)
+		flame_html_format(out, ", %.0f s, %" PRIu64 " Hz", (double)(source->end_ns - source->start_ns) / 1e9,
+			source->frequency_hz);
 	fputs("</span><span>", out);
 	flame_html_format(out, "%s", flame_words_ranks(source, ranks));
 	fputs("</span>", out);
@@ -163,6 +165,8 @@ static int flame_html_data(const struct flame_view *view, FILE *out)
 	if (view->diff)
 		fprintf(out, "\"step_ms\":%.6f,\"unit\":\"%s\",\"peers_name\":\"%s\",", view->diff->step_ns / 1e6,
 			view->diff->seconds ? "of each second" : "a step", view->past ? "before" : "its peers");
+	if (view->memory)
+		fputs("\"bytes\":true,", out);
 	flame_html_data_ranks(view, out);
 	fputs("\"frames\":[", out);
 	for (uint32_t i = 0; (frame = profile_frame(view->profile, i)); i++) {
@@ -270,9 +274,10 @@ static void flame_html_diff_table(const struct flame_view *view, FILE *out)
 		diff->seconds ? "of each second" : "a step");
 }
 
-static void flame_html_functions(FILE *out)
+static void flame_html_functions(const struct flame_view *view, FILE *out)
 {
-	fputs("<section class=\"box\"><h2>Functions by their own time</h2><div "
+	fprintf(out, "<section class=\"box\"><h2>Functions by their own %s</h2>", view->memory ? "bytes" : "time");
+	fputs("<div "
 	      "class=\"wide\"><table><thead><tr><th>Function</th>"
 	      "<th>Line</th><th class=\"n\">Itself</th><th class=\"n opt\">%</th><th class=\"n\">With what it "
 	      "calls</th><th "
@@ -296,7 +301,7 @@ int flame_write_html(const struct flame_view *view, FILE *out)
 	if (view->diff)
 		snprintf(left, sizeof(left), "Rank %" PRId64, view->diff->rank);
 	else
-		snprintf(left, sizeof(left), "Time by function");
+		snprintf(left, sizeof(left), view->memory ? "Bytes by function" : "Time by function");
 	flame_html_graph(out, 0, left);
 	if (view->diff)
 		flame_html_graph(out, 1,
@@ -306,7 +311,7 @@ int flame_write_html(const struct flame_view *view, FILE *out)
 	fputs("</div>\n", out);
 	flame_html_keys(view, out);
 	if (!view->diff)
-		flame_html_functions(out);
+		flame_html_functions(view, out);
 	r = flame_html_data(view, out);
 	fprintf(out, "<footer>Made by ranktrace " RANKTRACE_VERSION ".</footer>\n<script>\n%s</script></body></html>\n",
 		flame_page_js);

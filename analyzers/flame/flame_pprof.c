@@ -44,6 +44,8 @@ enum {
 };
 static const char *const texts[TEXTS] = {
 	"", "samples", "count", "time", "nanoseconds", "rank", "thread", "stage", "cpu", "on", "off", "cpu"};
+static const char *const texts_memory[TEXTS] = {
+	[TEXT_SAMPLES] = "objects", [TEXT_TIME] = "space", [TEXT_NS] = "bytes", [TEXT_CPU_TIME] = "space"};
 
 struct pprof {
 	const struct flame_view *view;
@@ -143,7 +145,7 @@ static int flame_pprof_row(void *arg, const struct profile_folded *row)
 	for (size_t i = row->frames; i-- > 0;)
 		proto_uint(&p->writer, 1, row->frame[i] + 1U);
 	proto_uint(&p->writer, 2, row->samples);
-	proto_uint(&p->writer, 2, row->weight_ns);
+	proto_uint(&p->writer, 2, row->weight_ns / (p->view->memory ? FLAME_BYTE : 1));
 	flame_pprof_label(p, TEXT_RANK, 3, row->rank);
 	flame_pprof_label(p, TEXT_THREAD, 2, (int64_t)p->thread_text);
 	if (*row->stage)
@@ -160,7 +162,7 @@ static int flame_pprof_all(struct pprof *p)
 	const struct stack_frame *frame;
 
 	for (size_t i = 0; i < TEXTS; i++)
-		(void)flame_pprof_text(p, texts[i]);
+		(void)flame_pprof_text(p, p->view->memory && texts_memory[i] ? texts_memory[i] : texts[i]);
 	flame_pprof_type(p, PPROF_SAMPLE_TYPE, TEXT_SAMPLES, TEXT_COUNT);
 	flame_pprof_type(p, PPROF_SAMPLE_TYPE, TEXT_TIME, TEXT_NS);
 	flame_pprof_type(p, PPROF_PERIOD_TYPE, TEXT_CPU_TIME, TEXT_NS);

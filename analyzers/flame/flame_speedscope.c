@@ -66,7 +66,8 @@ static int flame_speedscope_begin(struct speedscope *s, const struct profile_fol
 		return -ENOMEM;
 	snprintf(name, sizeof(name), "rank %" PRId64 ", %.64s, %s", row->rank,
 		row->steps_here ? "thread of the steps" : row->thread, row->off_cpu ? "off the CPU" : "on the CPU");
-	fprintf(s->out, "%s{\"type\":\"sampled\",\"unit\":\"nanoseconds\",\"startValue\":0,\"name\":", s->parted);
+	fprintf(s->out, "%s{\"type\":\"sampled\",\"unit\":\"%s\",\"startValue\":0,\"name\":", s->parted,
+		s->view->memory ? "bytes" : "nanoseconds");
 	flame_json_text(s->out, name);
 	fputs(",\"samples\":[", s->out);
 	s->parted = ",\n";
@@ -80,6 +81,7 @@ static int flame_speedscope_row(void *arg, const struct profile_folded *row)
 {
 	struct speedscope *s = arg;
 	bool first = !flame_speedscope_is_same(s, row);
+	uint64_t weight = row->weight_ns / (s->view->memory ? FLAME_BYTE : 1);
 	int r = first ? flame_speedscope_begin(s, row) : 0;
 
 	if (r < 0)
@@ -88,8 +90,8 @@ static int flame_speedscope_row(void *arg, const struct profile_folded *row)
 	for (size_t i = 0; i < row->frames; i++)
 		fprintf(s->out, "%s%" PRIu32, i ? "," : "", row->frame[i]);
 	fputc(']', s->out);
-	fprintf(s->weights, "%s%" PRIu64, first ? "" : ",", row->weight_ns);
-	s->sum_ns += row->weight_ns;
+	fprintf(s->weights, "%s%" PRIu64, first ? "" : ",", weight);
+	s->sum_ns += weight;
 	return 0;
 }
 

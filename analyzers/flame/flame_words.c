@@ -36,7 +36,9 @@ const char *flame_words_title(const struct flame_view *view, char ret[FLAME_WORD
 {
 	char sentence[PROFILE_SENTENCE_BYTES], ranks[FLAME_WORDS_BYTES];
 
-	if (!view->diff)
+	if (view->memory)
+		snprintf(ret, FLAME_WORDS_BYTES, "%.400s", view->memory);
+	else if (!view->diff)
 		snprintf(ret, FLAME_WORDS_BYTES, "Profile %" PRId64 " of %.200s", view->source->number,
 			flame_words_ranks(view->source, ranks));
 	else if (*profile_sentence(view->diff, sentence))
@@ -64,6 +66,11 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 		least = fmin(least, view->source->rank[i].read_share);
 	}
 	text_begin(&text, ret, FLAME_WORDS_BYTES);
+	if (view->memory) {
+		text_add(&text, "estimates from sampled blocks, by %" PRIu64 " different stacks", totals.stacks);
+		text_end(&text);
+		return ret;
+	}
 	text_add(&text, "%" PRIu64 " samples of %" PRIu64 " different stacks", totals.samples, totals.stacks);
 	if (totals.cut)
 		text_add(&text, ", outer frames of %" PRIu64 " are missing", totals.cut);

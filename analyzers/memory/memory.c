@@ -166,11 +166,13 @@ static const struct {
 
 enum memory_cause memory_failure_cause(const struct memory_failure *failure)
 {
-	double free_bytes = failure->device > 0 ? failure->device - failure->reserved - failure->others : 0;
 	double pieces = failure->reserved - failure->allocated;
 
-	/* The allocator has given back whole segments before it reports: what it still has is in split ones. */
-	if (failure->reserved > 0 && pieces + fmax(free_bytes, 0) >= failure->asked)
+	/*
+	 * The allocator has given back whole segments before it reports: what it still has is in split ones. What is free
+	 * on the device does not count: the driver has just refused it.
+	 */
+	if (failure->reserved > 0 && pieces >= failure->asked)
 		return MEMORY_FRAGMENTED;
 	if (failure->leaked >= fmax(LEAKED_MIN * failure->allocated, 1))
 		return MEMORY_LEAKED;

@@ -48,6 +48,7 @@ enum nvml_gauge {
 	UTILIZATION,
 	MEMORY_BUSY,
 	MEMORY_USED,
+	MEMORY_TOTAL,
 	CLOCK_SM,
 	CLOCK_SM_MAX,
 	CLOCK_MEMORY,
@@ -85,6 +86,7 @@ static const struct gauge nvml_gauges[] = {
 	[MEMORY_BUSY] = {"memory_busy", "ratio", GAUGE_LEVEL, 0.01, 0.5,
 		"time in which device memory was read or written"},
 	[MEMORY_USED] = {"memory_used", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30), "device memory in use"},
+	[MEMORY_TOTAL] = {"memory_total", "bytes", GAUGE_LEVEL, 1, 4.0 * (1 << 30), "device memory of the card"},
 	[CLOCK_SM] = {"clock_sm", "Hz", GAUGE_LEVEL, 1e6, 5e7, "clock of the SMs"},
 	[CLOCK_SM_MAX] = {"clock_sm_max", "Hz", GAUGE_COUNT, 1e6, 0, "highest clock of the SMs"},
 	[CLOCK_MEMORY] = {"clock_memory", "Hz", GAUGE_LEVEL, 1e6, 5e7, "clock of device memory"},
@@ -413,8 +415,11 @@ static bool gauge_nvml_usage(const struct nvml *nvml, struct gauge_batch *batch,
 		gauge_nvml_put(batch, one, UTILIZATION, utilization.gpu);
 		gauge_nvml_put(batch, one, MEMORY_BUSY, utilization.memory);
 	}
-	if (nvml->memory && nvml->memory(one->card, &memory) == NVML_SUCCESS)
+	if (nvml->memory && nvml->memory(one->card, &memory) == NVML_SUCCESS) {
 		gauge_nvml_put(batch, one, MEMORY_USED, (double)memory.used);
+		if (memory.total)
+			gauge_nvml_put(batch, one, MEMORY_TOTAL, (double)memory.total);
+	}
 	if (nvml->temperature && nvml->temperature(one->card, 0, &celsius) == NVML_SUCCESS)
 		gauge_nvml_put(batch, one, TEMPERATURE, celsius);
 	return true;

@@ -46,4 +46,32 @@ failure, = json.load(open(work + "/oom"))["oom"]
 assert failure["asked_bytes"] == 1 << 31 and failure["allocated_bytes"] == truth["allocated"], failure
 assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "capacity", failure
 END
+# Pictures of the same: each format has the bytes of the lines; PyTorch's own reader takes the snapshot.
+for file in held.folded held.html held.speedscope.json held.pb.gz held.pickle; do
+	"$tracectl" memory -o "$work/$file" || fail "$file is not written"
+done
+"$tracectl" memory --format folded --allocated -o - >"$work/allocated"
+! "$tracectl" memory leaks -o "$work/none" 2>/dev/null || fail "a picture of leaks is not refused"
+grep -q '"bytes":true' "$work/held.html" || fail "the page has no bytes"
+"$python" - "$work" <<'END' || fail "the pictures differ from what is held"
+import json, pickle, sys
+from torch.cuda import _memory_viz
+work = sys.argv[1]
+held = sum(p["live_bytes"] for pool in json.load(open(work + "/live"))["live"] for p in pool["places"] if p["live_bytes"] > 0)
+snapshot = pickle.load(open(work + "/held.pickle", "rb"))
+blocks = [b for segment in snapshot["segments"] for b in segment["blocks"]]
+used = [b for b in blocks if b["state"] == "active_allocated"]
+assert sum(b["size"] for b in used) == held, (held, used)
+assert all(sum(b["size"] for b in s["blocks"]) == s["total_size"] for s in snapshot["segments"])
+assert len(snapshot["device_traces"]) == len(snapshot["segments"])
+inner = {(b["frames"][0]["name"], b["frames"][0]["filename"].rsplit("/", 1)[-1]) for b in used if b["frames"]}
+names = {f["name"] for b in used for f in b["frames"]}
+assert {"keep", "weights", "train"} <= names, (inner, names)
+assert "active_allocated" in str(_memory_viz.stats(snapshot["segments"]))
+folded = [line.rsplit(" ", 1) for line in open(work + "/held.folded")]
+assert abs(sum(int(n) for _, n in folded) - held) <= len(folded), (folded, held)
+assert any("keep (leak.py:" in stack for stack, _ in folded), folded
+assert sum(int(line.rsplit(" ", 1)[1]) for line in open(work + "/allocated")) > held
+assert sum(json.load(open(work + "/held.speedscope.json"))["profiles"][0]["weights"]) > 0
+END
 e2e_done
