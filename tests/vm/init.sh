@@ -17,6 +17,7 @@ mkdir -p /lower /root
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,ro,cache=loose root /lower || poweroff -f
 mount --bind /lower /root
 for folder in tmp run var/tmp; do mount -t tmpfs tmpfs /root/$folder; done
+ln -s /proc/self/fd /dev/fd
 mount --move /dev /root/dev
 mount --move /proc /root/proc
 mount --move /sys /root/sys
