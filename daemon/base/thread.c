@@ -2,7 +2,9 @@
 #include "daemon/base/thread.h"
 
 #include <signal.h>
+#include <stdbool.h>
 #include <time.h>
+#include <unistd.h>
 
 int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret)
 {
@@ -36,4 +38,42 @@ int thread_condition(pthread_cond_t *ret)
 		r = pthread_cond_init(ret, &attributes);
 	pthread_condattr_destroy(&attributes);
 	return -r;
+}
+
+static pthread_mutex_t closes_lock = PTHREAD_MUTEX_INITIALIZER;
+static int closes[THREAD_CLOSES_MAX];
+static unsigned closes_waiting;
+static bool closes_run; /* the thread, which exists while some wait */
+
+static void *thread_close_work(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&closes_lock);
+	while (closes_waiting > 0) {
+		int fd = closes[--closes_waiting];
+
+		pthread_mutex_unlock(&closes_lock);
+		close(fd);
+		pthread_mutex_lock(&closes_lock);
+	}
+	closes_run = false;
+	pthread_mutex_unlock(&closes_lock);
+	return NULL;
+}
+
+void thread_close(int fd)
+{
+	bool taken;
+
+	if (fd < 0)
+		return;
+	pthread_mutex_lock(&closes_lock);
+	if (!closes_run)
+		closes_run = thread_run(thread_close_work, NULL) == 0;
+	taken = closes_run && closes_waiting < THREAD_CLOSES_MAX;
+	if (taken)
+		closes[closes_waiting++] = fd;
+	pthread_mutex_unlock(&closes_lock);
+	if (!taken)
+		close(fd);
 }

@@ -36,7 +36,7 @@ static bool is_stopping;
 static void uprobe_job_close_target(struct uprobe_job *job)
 {
 	closep(&job->target.program_fd);
-	closep(&job->target.file_fd);
+	thread_close(job->target.file_fd);
 	job->target.program_fd = job->target.file_fd = -1;
 }
 

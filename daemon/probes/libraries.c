@@ -8,6 +8,7 @@
 #include "analyzers/base/array.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
+#include "daemon/base/thread.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/quarantine.h"
 #include "daemon/probes/reader.h"
@@ -88,7 +89,7 @@ struct libraries *libraries_new(const struct libraries_ops *ops, const char *pro
 
 static void library_free(struct library *library)
 {
-	closep(&library->fd);
+	thread_close(library->fd);
 	free(library->user);
 	free(library->path);
 	free(library);
@@ -121,7 +122,7 @@ static void opening_free(struct opening *opening)
 	while (*link != opening)
 		link = &(*link)->next;
 	*link = opening->next;
-	closep(&opening->file.fd);
+	thread_close(opening->file.fd);
 	free(opening->mapping.path);
 	free(opening);
 }
