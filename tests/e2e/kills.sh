@@ -77,7 +77,7 @@ lives() {
 	[ "$damaged" -eq 0 ] || fail "$damaged segments were set aside as damaged"
 	twice=$(query "select count(*) from (select 1 from steps group by instance, step having count(*) > 1)")
 	[ "$twice" -eq 0 ] || fail "$twice steps are stored twice"
-	for table in stages collectives offcpu_sums launches $blocks; do
+	for table in stages collectives offcpu_sums $blocks; do
 		[ "$(query "select count(*) from $table")" -gt 0 ] || fail "no rows of $table: not all levels recorded"
 	done
 	before=$(newest 0)
