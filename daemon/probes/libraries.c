@@ -289,9 +289,10 @@ static void opening_end(struct opening *opening)
 		libraries->ops.settled(libraries->ops.arg);
 }
 
+/* Nothing is wrong with the file where its process has ended, or where the queue of the workers is full. */
 static void opening_refuse(struct opening *opening, int error)
 {
-	if (error != -ESRCH)
+	if (error != -ESRCH && error != -EBUSY)
 		libraries_refuse(opening->libraries, opening->pid, &opening->mapping, error);
 	opening_end(opening);
 }

@@ -14,6 +14,8 @@
 #define CLOCK_STEP_NS (1 * (int64_t)NSEC_PER_MSEC)
 #define CLOCK_READINGS 5
 #define CLOCK_READING_NS (20 * NSEC_PER_USEC) /* good enough to read no more */
+#define LOCK_TRY_US 50000
+#define LOCK_TRIES 40 /* 2 s: on a busy node a process that was just started waits for a CPU */
 #define IDENTITY_SEGMENTS 2		      /* newest segments a tier that are asked for process identities */
 
 /* Where the writer is still at work, what it uses is left to it, and the lock to the end of the process. */
@@ -38,6 +40,19 @@ static struct store *store_free(struct store *store, uint64_t until_ns)
 	return NULL;
 }
 
+/* A daemon that was killed while it started a process leaves the lock to that one, until it executes its program. */
+static int lock_wait(int fd)
+{
+	for (unsigned i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (i == LOCK_TRIES)
+			return -EBUSY;
+		usleep(LOCK_TRY_US);
+	}
+	return 0;
+}
+
 static int lock(struct store *store)
 {
 	char path[PATH_MAX];
@@ -50,9 +65,7 @@ static int lock(struct store *store)
 	store->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
 	if (store->lock_fd < 0)
 		return -errno;
-	if (flock(store->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	return 0;
+	return lock_wait(store->lock_fd);
 }
 
 static void load_identities(struct store *store, struct folder *folder)

@@ -77,7 +77,7 @@ lives() {
 	[ "$damaged" -eq 0 ] || fail "$damaged segments were set aside as damaged"
 	twice=$(query "select count(*) from (select 1 from steps group by instance, step having count(*) > 1)")
 	[ "$twice" -eq 0 ] || fail "$twice steps are stored twice"
-	for table in stages collectives memory_curve offcpu_sums launches; do
+	for table in stages collectives offcpu_sums $blocks; do
 		[ "$(query "select count(*) from $table")" -gt 0 ] || fail "no rows of $table: not all levels recorded"
 	done
 	before=$(newest 0)
@@ -90,6 +90,29 @@ for rank in 0 1; do
 		--mode ddp --steps 10000000 --hidden 64 --batch 16 --sleep-data 2
 	[ "$rank" -eq 1 ] || trained=$last
 done
+report_blocks() {
+	RANK=0 WORLD_SIZE=1 MASTER_PORT=29674 exec "$python" - >"$work/blocks.log" 2>&1 <<'END'
+import ctypes, time, torch
+report = ctypes.CDLL("libc10.so.1.13")._ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
+report.argtypes, report.restype = [ctypes.c_int64] * 4 + [ctypes.c_uint16], None
+block, size, held = 0, 1 << 20, 0
+while True:
+    held += size
+    report(0x7F0000000000 + (block << 24), size, held, 1 << 30, 1)
+    if block >= 64:
+        held -= size
+        report(0x7F0000000000 + (block - 64 << 24), -size, held, 1 << 30, 1)
+    block += 1
+    time.sleep(0.005)
+END
+}
+# A rank whose allocator reports blocks, as that of a card does: PyTorch's on the CPU does not without its profiler.
+blocks=
+if "$python" -c 'import ctypes; ctypes.CDLL("libc10.so.1.13")' 2>/dev/null; then
+	blocks=memory_curve
+	report_blocks &
+	children+=($!)
+fi
 daemons=()
 for of in $(seq "$DAEMONS"); do
 	lives "$of" $(((KILLS + of - 1) / DAEMONS)) &

@@ -3,6 +3,7 @@
 #undef NDEBUG
 #include <assert.h>
 
+#include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -16,11 +17,14 @@ static void check_pair(int32_t number, int32_t count)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	_cleanup_free_ char *text = malloc(size + 1);
+	_cleanup_free_ char *text = NULL;
 	struct rank_cgroup cgroup;
 	struct rank_env env;
 	char joined[256];
 
+	/* The daemon reads no more. */
+	size = size < PROCFS_ENVIRON_BYTES_MAX ? size : PROCFS_ENVIRON_BYTES_MAX;
+	text = malloc(size + 1);
 	if (!text)
 		return 0;
 	/* A buffer of exactly this size, so that a read past it shows. */

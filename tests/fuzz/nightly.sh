@@ -84,7 +84,7 @@ for name in "${names[@]}"; do
 	figure() { sed -n "s/^stat::$1: *//p" "$log" | tail -n 1; }
 	result=held
 	if [ "$(cat "$logs/$name.status")" -ne 0 ]; then
-		result=$(grep -aoE 'ERROR: .*|SUMMARY: .*' "$log" | head -n 1)
+		result=$(grep -aoE -m 1 'ERROR: .*|SUMMARY: .*' "$log" || true)
 		result="FOUND ${result:-$(tail -n 1 "$log")}"
 		failed=1
 	fi

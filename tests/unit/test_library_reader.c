@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -18,6 +19,7 @@
 #include "daemon/probes/reader.h"
 
 static bool disk_is_slow;  /* a file takes too long to read */
+static unsigned asks_left = UINT_MAX; /* until the queue is full */
 static uint64_t later_ns;  /* added to the clock of libraries.c */
 static worker_done on_time; /* of the file that is read */
 
@@ -30,6 +32,9 @@ static void in_too_long(void *arg, struct worker_reply *reply)
 static int slow_worker_ask(struct workers *of, const struct worker_kind *kind, uint32_t owner, const void *request,
 	size_t size_bytes, const int *fd, unsigned fds, worker_done done, void *arg, uint64_t *ret_id)
 {
+	if (!asks_left)
+		return -EBUSY;
+	asks_left -= asks_left != UINT_MAX;
 	on_time = done;
 	return worker_ask(of, kind, owner, request, size_bytes, fd, fds,
 		disk_is_slow && kind == &reader_facts_kind ? in_too_long : done, arg, ret_id);
@@ -258,6 +263,23 @@ static void test_slow_file(void **state)
 	assert_int_equal(quarantine_count(quarantine), 0);
 }
 
+/* At the daemon's start its queue is full of processes that are examined: the next scan opens the file. */
+static void test_full_queue(void **state)
+{
+	(void)state;
+	for (asks_left = 1; asks_left <= 2; asks_left++) { /* the maps; and the file, but not its facts */
+		unsigned left = asks_left;
+
+		scan();
+		assert_int_equal(added + refused, 0);
+		asks_left = left;
+	}
+	asks_left = UINT_MAX;
+	scan();
+	assert_int_equal(added, 1);
+	assert_int_equal(refused, 0);
+}
+
 /* In the place of the mapped file is a link to another one. */
 static void test_another_file(void **state)
 {
@@ -311,6 +333,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_facts_of_this_process, start, stop),
 		cmocka_unit_test_setup_teardown(test_quarantined, start, stop),
 		cmocka_unit_test_setup_teardown(test_slow_file, start, stop),
+		cmocka_unit_test_setup_teardown(test_full_queue, start, stop),
 		cmocka_unit_test_setup_teardown(test_another_file, start, stop),
 		cmocka_unit_test_setup_teardown(test_bad_answers, start, stop),
 	};

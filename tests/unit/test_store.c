@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store in good times: rows come back, segments roll, old ones go, identities last. */
+#include <sys/file.h>
+#include <sys/wait.h>
 #include "tests/unit/store_fixture.h"
 
 #include <glob.h>
@@ -129,6 +131,30 @@ static void second_opener_is_refused(void **state)
 	store_close(store);
 	store = open_store();
 	store_close(store);
+}
+
+/* What a killed daemon was starting has the lock for a moment. */
+static void a_lock_for_a_moment_is_waited_for(void **state)
+{
+	struct store *store = open_store();
+	char path[PATH_MAX];
+	int fd;
+
+	(void)state;
+	store_close(store);
+	snprintf(path, sizeof(path), "%s/lock", dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	if (fork() == 0) {
+		usleep(300000);
+		_exit(0);
+	}
+	close(fd); /* the child has it */
+	store = open_store();
+	store_close(store);
+	while (wait(NULL) < 0 && errno == EINTR)
+		;
 }
 
 static void identities_last(void **state)
@@ -429,6 +455,7 @@ int main(void)
 		store_test(a_segment_is_complete),
 		store_test(wrong_rows_are_refused),
 		store_test(second_opener_is_refused),
+		store_test(a_lock_for_a_moment_is_waited_for),
 		store_test(identities_last),
 		store_test(rolls_by_time),
 		store_test(rolls_by_size_and_keeps_to_it),
