@@ -359,7 +359,10 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 	submit_event(event);
 }
 
-/* Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. */
+/*
+ * Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. A runtime that
+ * jumps to its driver as its last act leaves it the same stack; the same function with the same stack is a later call.
+ */
 static __always_inline bool call_is_inner(struct rt_inflight_key *key, uint64_t stack_pointer)
 {
 	const uint32_t *outer = bpf_map_lookup_elem(&outermost, &key->pid_thread);
@@ -371,7 +374,7 @@ static __always_inline bool call_is_inner(struct rt_inflight_key *key, uint64_t 
 		open = bpf_map_lookup_elem(&inflight, key);
 		key->spec = spec;
 	}
-	if (open && stack_pointer < open->stack_pointer)
+	if (open && (stack_pointer < open->stack_pointer || (stack_pointer == open->stack_pointer && *outer != spec)))
 		return true;
 	bpf_map_update_elem(&outermost, &key->pid_thread, &key->spec, BPF_ANY);
 	return false;
