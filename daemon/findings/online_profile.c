@@ -17,10 +17,24 @@
 #define ONLINE_PROFILE_STORED_NS (2 * NSEC_PER_SEC)   /* after its end: the store has its rows */
 #define ONLINE_PROFILE_LONGEST_NS (30 * NSEC_PER_SEC) /* 4 ranks of 200 threads took 2 s */
 
+static bool online_profile_is_of(const struct finding *finding)
+{
+	return finding->kind == FINDING_SLOW_JOB || (finding->kind == FINDING_SLOW_RANK && finding->rank >= 0);
+}
+
 static bool online_profile_lasts(const struct finding *finding)
 {
-	return (finding->kind == FINDING_SLOW_JOB || (finding->kind == FINDING_SLOW_RANK && finding->rank >= 0)) &&
+	return online_profile_is_of(finding) &&
 	       (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
+}
+
+/* Was the profile taken, in part at least, while the rank or job was slow? Short slow-downs end before their profile. */
+static bool online_profile_covers(const struct profile_progress *progress, uint64_t ended_ns, const struct finding *finding)
+{
+	if (finding->since_ns > ended_ns)
+		return false;
+	return online_profile_lasts(finding) || (online_profile_is_of(finding) && finding->state == FINDING_CLOSED &&
+							finding->until_ns > progress->start_ns);
 }
 
 static struct online_profile *online_profile_find(struct online *online, uint64_t id)
@@ -112,7 +126,7 @@ static void online_profile_take(struct online *online, const struct child_end *e
 	online_profile_add(online, &f);
 	log_info("findings", "rank %" PRId32 " differs from %s in %s", of->rank,
 		f.kind == FINDING_SLOW_JOB ? "before" : "its peers", of->place);
-	if (online_profile_lasts(&f))
+	if (f.state != FINDING_DROPPED)
 		online_publish_put_row(online, &f);
 }
 
@@ -149,9 +163,8 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 	for (size_t i = 0; i < ONLINE_PROFILES_MAX && !profiles->child.running; i++) {
 		struct online_profile *of = &profiles->of[i];
 
-		/* What was sampled before it began says nothing about it. */
-		if (!of->last.id || of->number == progress.number || !online_profile_lasts(&of->last) ||
-			of->last.since_ns > profiles->ended_ns)
+		if (!of->last.id || of->number == progress.number ||
+			!online_profile_covers(&progress, profiles->ended_ns, &of->last))
 			continue;
 		rank = online_profile_rank(&progress, &of->last);
 		if (rank < 0)

@@ -77,6 +77,7 @@ static void profiles_fill(const struct profiles *profiles, struct profile_progre
 
 	*ret = (struct profile_progress){.number = profiles->number,
 		.running = profiles->state != PROFILE_NONE,
+		.start_ns = profiles->start_ns,
 		.frequency_hz = profiles->frequency_hz,
 		.ranks = profiles->ranks};
 	if (profiles->state == PROFILE_PREPARES)

@@ -83,6 +83,7 @@ struct profile_rank_progress {
 struct profile_progress {
 	int64_t number;
 	bool running; /* false: all rows are in the store's queue */
+	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t remaining_ns;
 	uint32_t frequency_hz;
 	size_t ranks;

@@ -357,7 +357,7 @@ static void end_profile(int64_t number)
 	uint64_t now_ns = monotonic_ns();
 
 	newest_profile = (struct profile_progress){
-		.number = number, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
+		.number = number, .start_ns = now_ns - 10 * NSEC_PER_SEC, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
 	context.profiles = (struct profiles *)&context; /* only passed on */
 	online_profile_tick(context.findings, now_ns);
 	assert_int_equal(context.findings->profiles.child.running, false);
@@ -453,6 +453,25 @@ static void test_line_of_job(void **state)
 	assert_asked(NULL);
 }
 
+/* A slow-down that ended while its profile was taken. */
+static void test_line_of_short(void **state)
+{
+	struct finding f = finding(1, FINDING_OPEN);
+
+	(void)state;
+	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
+	f.since_ns -= 15 * NSEC_PER_SEC;
+	say(f);
+	f.state = FINDING_CLOSED;
+	f.until_ns = monotonic_ns() - 5 * NSEC_PER_SEC;
+	say(f);
+	end_profile(7);
+	assert_asked(" --rank 1 --profile 7 --job j");
+	flush();
+	assert_query("select state, sentence from findings",
+		"closed|rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
+}
+
 static void test_no_line(void **state)
 {
 	struct finding f = finding(1, FINDING_OPEN);
@@ -469,8 +488,11 @@ static void test_no_line(void **state)
 	f.kind = FINDING_SLOW_JOB;
 	copy_text(f.job, sizeof(f.job), "k");
 	say(f);
-	say(finding(4, FINDING_OPEN));
-	say(finding(4, FINDING_CLOSED));
+	f = finding(4, FINDING_OPEN);
+	say(f);
+	f.state = FINDING_CLOSED;
+	f.until_ns = f.since_ns - 11 * NSEC_PER_SEC;
+	say(f);
 	f = finding(5, FINDING_OPEN);
 	f.since_ns = monotonic_ns() + 10 * NSEC_PER_SEC;
 	say(f);
@@ -498,6 +520,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_line_of_code, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_line_of_short, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_line_of_job, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
