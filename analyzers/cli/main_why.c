@@ -213,9 +213,10 @@ static const struct {
 	const char *sql;
 	int (*row)(void *arg, sqlite3_stmt *row);
 } cmd_why_reads[] = {
-	{"SELECT start_ns, duration_ns FROM offcpu_sums WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND "
-	 "thread_id = %lld "
-	 "ORDER BY start_ns",
+	/* L3 was on where it left a row: short intervals in sums, long ones alone. */
+	{"SELECT start_ns, duration_ns FROM (SELECT start_ns, duration_ns, instance, thread_id FROM offcpu_sums "
+	 "UNION ALL SELECT start_ns, duration_ns, instance, thread_id FROM offcpu) "
+	 "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND thread_id = %lld ORDER BY start_ns",
 		cmd_why_on_covered},
 	{"SELECT start_ns, duration_ns, stage FROM stages WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND "
 	 "thread_id = %lld "

@@ -35,12 +35,12 @@
 	}
 
 	/* Of memory, a value is in units of 1000 bytes. */
-	const size = (value) => {
+	const byteText = (value) => {
 		let bytes = 1000 * value, unit = 0;
 		for (; bytes >= 1024 && unit < 4; unit++) bytes /= 1024;
 		return (unit ? bytes.toPrecision(3) : Math.round(bytes)) + [" B", " KiB", " MiB", " GiB", " TiB"][unit];
 	};
-	const ms = data.bytes ? size : (value) => {
+	const ms = data.bytes ? byteText : (value) => {
 		if (value >= 1000) return (value / 1000).toPrecision(3) + " s";
 		if (value >= 1) return value.toPrecision(3) + " ms";
 		return value > 0 ? Math.round(value * 1000) + " us" : "0";
