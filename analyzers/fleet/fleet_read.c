@@ -215,20 +215,20 @@ static int fleet_on_rank(struct fleet_reading *reading, const json_t *labels, do
 	return *slot ? 0 : FLEET_ADD(fleet, rank, slot, rank, FLEET_RANKS_MAX);
 }
 
-/* A sample of a rank: `where` is its place, an expression of `rank`. */
-#define FLEET_ON(name, where) \
+/* A sample of a rank or finding, whose field `where` takes its value. */
+#define FLEET_ON(name, of, where) \
 	static int fleet_on_##name(struct fleet_reading *reading, const json_t *labels, double value) \
 	{ \
-		struct fleet_rank *rank = fleet_read_rank(reading, labels); \
+		struct fleet_##of *of = fleet_read_##of(reading, labels); \
 \
-		if (rank) \
-			rank->where = value; \
+		if (of) \
+			of->where = value; \
 		return 0; \
 	}
 
-FLEET_ON(step_usual, step_usual)
-FLEET_ON(operations, operations)
-FLEET_ON(operations_usual, operations_usual)
+FLEET_ON(step_usual, rank, step_usual)
+FLEET_ON(operations, rank, operations)
+FLEET_ON(operations_usual, rank, operations_usual)
 
 static int fleet_on_step(struct fleet_reading *reading, const json_t *labels, double value)
 {
@@ -331,18 +331,8 @@ static struct fleet_finding *fleet_read_finding(struct fleet_reading *reading, c
 	return NULL;
 }
 
-#define FLEET_ON_FINDING(name, where) \
-	static int fleet_on_finding_##name(struct fleet_reading *reading, const json_t *labels, double value) \
-	{ \
-		struct fleet_finding *finding = fleet_read_finding(reading, labels); \
-\
-		if (finding) \
-			finding->where = value; \
-		return 0; \
-	}
-
-FLEET_ON_FINDING(lost, lost_card_seconds)
-FLEET_ON_FINDING(age, age_seconds)
+FLEET_ON(finding_lost, finding, lost_card_seconds)
+FLEET_ON(finding_age, finding, age_seconds)
 
 /* In this order: the time of all others, then who lives. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
 static const struct fleet_query fleet_queries[] = {
