@@ -2,8 +2,8 @@
 /*
  * What a slow rank does that its peers do not, and what a job that became slower as a whole does that it did not before:
  * evidence of its finding, with function and line. After each profile with the rank and a peer, or with a rank of the job,
- * libexec/ranktrace/diff compares them, a job's with the newest profile of before the finding, as a process of its own: names of functions are what the
- * rank's user chooses. One runs at a time. State is in online_internal.h.
+ * libexec/ranktrace/diff compares them, a job's with the newest profile of before the finding, as a process of its own:
+ * names of functions are what the rank's user chooses. One runs at a time. State is in online_internal.h.
  */
 #include <inttypes.h>
 
