@@ -135,7 +135,7 @@ static void cmd_diff_show_line(const struct profile_diff *diff)
 static int cmd_diff_show(const struct run *run)
 {
 	if (run->output)
-		return profile_run_write(&run->view, &flame_formats[0], run->output);
+		return profile_run_write(&run->view, flame_format_find(NULL, NULL), run->output);
 	if (run->line) {
 		cmd_diff_show_line(&run->diff);
 		return tool_written();

@@ -39,19 +39,6 @@ struct run {
 	const char *rank_text, *for_text, *hz_text; /* for tracectl sample */
 };
 
-static const struct flame_format *cmd_profile_format(const struct run *run)
-{
-	for (size_t i = 0; i < flame_formats_count; i++) {
-		const struct flame_format *format = &flame_formats[i];
-		size_t length = run->output ? strlen(run->output) : 0, suffix = strlen(format->suffix);
-
-		if (run->format_name ? strcmp(run->format_name, format->name) == 0
-				     : length > suffix && strcmp(run->output + length - suffix, format->suffix) == 0)
-			return format;
-	}
-	return run->format_name ? NULL : &flame_formats[0];
-}
-
 static int cmd_profile_cpu(const char *name, enum profile_cpu *ret)
 {
 	static const struct {
@@ -101,7 +88,7 @@ static int cmd_profile_parse(int argc, char **argv, struct run *run)
 		r = cmd_profile_cpu(run->cpu_name, &run->cpu);
 	if (r)
 		return r;
-	run->format = cmd_profile_format(run);
+	run->format = flame_format_find(run->format_name, run->output);
 	if (!run->format)
 		return 1 +
 		       tool_fail(2, "--format takes html, folded, speedscope or pprof, not \"%s\"", run->format_name);

@@ -273,15 +273,7 @@ static bool picture_format(const char *name, const char *output, const struct fl
 	if (name ? !strcmp(name, PICTURE_SNAPSHOT)
 		 : length > strlen(PICTURE_SUFFIX) && !strcmp(output + length - strlen(PICTURE_SUFFIX), PICTURE_SUFFIX))
 		return true;
-	for (size_t i = 0; i < flame_formats_count && !*ret; i++) {
-		size_t suffix = strlen(flame_formats[i].suffix);
-
-		if (name ? !strcmp(name, flame_formats[i].name)
-			 : length > suffix && !strcmp(output + length - suffix, flame_formats[i].suffix))
-			*ret = &flame_formats[i];
-	}
-	if (!name && !*ret)
-		*ret = &flame_formats[0];
+	*ret = flame_format_find(name, output);
 	return *ret;
 }
 

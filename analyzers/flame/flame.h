@@ -71,8 +71,8 @@ struct flame_format {
 	bool binary;
 };
 
-extern const struct flame_format flame_formats[];
-extern const size_t flame_formats_count;
+/* By its name, else by the end of the file's: html where neither says one. NULL: no format has this name. */
+const struct flame_format *flame_format_find(const char *name, const char *output);
 
 int flame_write_html(const struct flame_view *view, FILE *out);
 int flame_write_folded(const struct flame_view *view, FILE *out);

@@ -150,9 +150,7 @@ static char *written(const struct flame_view *view, const char *name, size_t *re
 	snprintf(path, sizeof(path), "%s/out", dir);
 	file = fopen(path, "w");
 	assert_non_null(file);
-	for (size_t i = 0; i < flame_formats_count; i++)
-		if (strcmp(flame_formats[i].name, name) == 0)
-			assert_int_equal(flame_formats[i].write(view, file), 0);
+	assert_int_equal(flame_format_find(name, NULL)->write(view, file), 0);
 	assert_int_equal(fclose(file), 0);
 	file = fopen(path, "r");
 	assert_non_null(file);
@@ -346,9 +344,19 @@ static void test_diff_shown(void **state)
 	unload(&l);
 }
 
+static void test_format(void **state)
+{
+	assert_string_equal(flame_format_find(NULL, NULL)->name, "html");
+	assert_string_equal(flame_format_find(NULL, "a.pb.gz")->name, "pprof");
+	assert_string_equal(flame_format_find(NULL, ".folded")->name, "html");
+	assert_string_equal(flame_format_find("folded", "a.html")->name, "folded");
+	assert_null(flame_format_find("svg", "a.html"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_format),
 		cmocka_unit_test_setup_teardown(test_read, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_refused, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_compare, store_setup, store_teardown),
