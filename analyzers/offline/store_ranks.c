@@ -61,6 +61,8 @@ static int store_ranks_add_rank(void *arg, const struct rank_row *row)
 		.pid = (uint32_t)row->pid,
 		.first_seen_ns = store_feed_time(&ranks->options, row->first_seen_ns),
 		.uid = row->uid < 0 ? ALIGN_UID_UNKNOWN : (uint32_t)row->uid,
+		.launcher = row->launcher_pid > 0 ? (uint64_t)row->launcher_pid : 0,
+		.port = row->port > 0 && row->port <= UINT16_MAX ? (uint16_t)row->port : 0,
 	};
 	snprintf(rank->job, sizeof(rank->job), "%s", row->job);
 	snprintf(rank->host, sizeof(rank->host), "%s", row->host);
@@ -342,6 +344,8 @@ static void store_ranks_announce(struct store_ranks *ranks, struct store_rank *r
 		.card = rank->card,
 		.start_ns = rank->start_ns,
 		.uid = rank->uid,
+		.launcher = rank->launcher,
+		.port = rank->port,
 		.from_start = rank->first_seen_ns < rank->start_ns + STORE_FROM_START_NS,
 	};
 

@@ -57,6 +57,8 @@ struct store_rank {
 	uint32_t world_size;
 	char job[64], host[64], card[32];
 	uint32_t uid; /* ALIGN_UID_UNKNOWN */
+	uint64_t launcher; /* as of align_rank */
+	uint16_t port;
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
 	uint64_t since_ns, until_ns;		   /* of its samples, steps and standings; 0: none */
 	uint64_t row_ns;			   /* of its newest row */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/store/rank_table.h"
 
-enum { INSTANCE, RANK, WORLD_SIZE, LOCAL_RANK, PID, JOB, HOST, CARD, START, FIRST_SEEN, LAST_SEEN, ENDED, UID };
+enum { INSTANCE, RANK, WORLD_SIZE, LOCAL_RANK, PID, JOB, HOST, CARD, START, FIRST_SEEN, LAST_SEEN, ENDED, UID, LAUNCHER, PORT };
 
 #define RANK_TABLE_SQL \
 	"SELECT instance, rank, world_size, local_rank, pid, job, host, card, start_time_ns, first_seen_ns, " \
-	"last_seen_ns, ended, uid" \
+	"last_seen_ns, ended, uid, launcher_pid, port" \
 	" FROM ranks ORDER BY instance"
 
 struct rank_table_reading {
@@ -44,6 +44,8 @@ static int rank_table_row(void *arg, sqlite3_stmt *s)
 						  .last_seen_ns = rank_table_number(s, LAST_SEEN, 0),
 						  .ended = sqlite3_column_int(s, ENDED) != 0,
 						  .uid = rank_table_number(s, UID, -1),
+						  .launcher_pid = rank_table_number(s, LAUNCHER, 0),
+						  .port = rank_table_number(s, PORT, 0),
 					  });
 }
 

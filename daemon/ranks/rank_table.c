@@ -62,6 +62,8 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 		.card_uuid = field_text_if(card ? card->object : ""),
 		.card_pci = field_text_if(card ? card->pci : ""),
 		.card_serial = field_text_if(card ? card->serial : ""),
+		.launcher_pid = field_int_if(rank->parent_pid > 0, rank->parent_pid),
+		.port = field_int_if(rank->env.master_port > 0, rank->env.master_port),
 		.instance = field_int(rank->instance),
 	};
 

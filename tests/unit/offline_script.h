@@ -35,6 +35,8 @@ struct off_event {
 struct off_script {
 	bool ops, healthy;
 	const char *job;
+	int64_t launcher_pid, port; /* 0: not known */
+	int jobs, number;	    /* in the store, and which of them it is: their ranks begin in turns */
 	uint64_t begin_ns, noise, seq;
 	size_t events;
 	struct off_event event[OFF_EVENTS];
@@ -118,8 +120,8 @@ static inline int off_order(const void *a, const void *b)
 /* Ends some seconds ago. */
 static inline void off_make(const char *job, bool ops, bool healthy)
 {
-	off = (struct off_script){.ops = ops, .healthy = healthy, .job = job, .noise = 7};
-	off.begin_ns = realtime_ns() - 300 * NSEC_PER_SEC;
+	off = (struct off_script){.ops = ops, .healthy = healthy, .job = job, .noise = 7, .jobs = 1};
+	off.begin_ns = (realtime_ns() / NSEC_PER_SEC - 300) * NSEC_PER_SEC;
 	for (int i = 0; i < OFF_RANKS; i++)
 		off.at_ns[i] = off.begin_ns + 5 * NSEC_PER_SEC;
 	for (int64_t step = 1; step <= OFF_STEPS; step++)
@@ -201,6 +203,11 @@ static inline struct store *off_store(const char *name)
 	return store;
 }
 
+static inline int64_t off_instance(int rank)
+{
+	return rank * off.jobs + (off.number + rank) % off.jobs + 1;
+}
+
 static inline void off_put_rank(struct store *store, int rank, const char *host, int64_t skew_ns)
 {
 	const struct align_rank who = off_rank(rank, host);
@@ -214,7 +221,9 @@ static inline void off_put_rank(struct store *store, int rank, const char *host,
 				       .first_seen_ns = field_time((int64_t)off.begin_ns + skew_ns + 1000000),
 				       .last_seen_ns = field_time((int64_t)off.begin_ns + skew_ns + 1000000),
 				       .ended = field_int(0),
-				       .instance = field_int(rank + 1)});
+				       .launcher_pid = field_int_if(off.launcher_pid > 0, off.launcher_pid),
+				       .port = field_int_if(off.port > 0, off.port),
+				       .instance = field_int(off_instance(rank))});
 }
 
 static inline void off_put_comm_of(struct store *store, int rank, const char *communicator, int64_t key)
@@ -225,7 +234,7 @@ static inline void off_put_comm_of(struct store *store, int rank, const char *co
 					       .members = field_int(OFF_RANKS),
 					       .family = field_text("gloo"),
 					       .kind = field_text("data"),
-					       .instance = field_int(rank + 1),
+					       .instance = field_int(off_instance(rank)),
 					       .communicator_key = field_int(key)});
 }
 
@@ -243,7 +252,7 @@ static inline void off_put_stage(struct store *store, const struct off_event *e,
 					.duration_ns = field_duration(e->end_ns - e->start_ns),
 					.thread_id = field_int(1),
 					.depth = field_int(0),
-					.instance = field_int(e->rank + 1)});
+					.instance = field_int(off_instance(e->rank))});
 }
 
 static inline void off_put_op(struct store *store, const struct off_event *e, int64_t start_ns)
@@ -259,7 +268,7 @@ static inline void off_put_op(struct store *store, const struct off_event *e, in
 					     .tier = field_text("host"),
 					     .seq_from = field_text("init"),
 					     .family = field_text("gloo"),
-					     .instance = field_int(e->rank + 1)});
+					     .instance = field_int(off_instance(e->rank))});
 }
 
 static inline void off_put_step(struct store *store, const struct off_event *e, int64_t start_ns)
@@ -269,7 +278,7 @@ static inline void off_put_step(struct store *store, const struct off_event *e, 
 				       .start_ns = field_time(start_ns),
 				       .duration_ns = field_duration(e->end_ns - e->start_ns),
 				       .kind = field_text("train"),
-				       .instance = field_int(e->rank + 1)});
+				       .instance = field_int(off_instance(e->rank))});
 }
 
 /* Ranks first to last to the store of that name below dir, whose clock is skew_ns ahead: of all events, those from one

@@ -123,6 +123,39 @@ static void test_healthy(void **state)
 	assert_int_equal(found.count, 0);
 }
 
+/* Two jobs without a name, begun together, on one node. Only the first one has a slow rank. */
+static void side_by_side(int64_t launcher_pid, int64_t port)
+{
+	static struct off_found found;
+	const struct finding *slow;
+
+	for (int job = 0; job < 2; job++) {
+		off_make("", false, job == 1);
+		off.jobs = 2;
+		off.number = job;
+		off.launcher_pid = launcher_pid + (port ? 0 : job);
+		off.port = port ? port + job : 0;
+		off_write("node-a", 0, OFF_RANKS - 1, 0);
+	}
+	analyze((const char *const[]){"node-a", NULL}, &all, &found);
+	slow = off_only(&found, FINDING_SLOW_RANK);
+	assert_non_null(slow);
+	assert_int_equal(slow->rank, OFF_SLOW);
+	assert_int_equal(slow->activity, ACTIVITY_DATALOADER);
+}
+
+static void test_side_by_side(void **state)
+{
+	(void)state;
+	side_by_side(77, 29500);
+}
+
+static void test_side_by_side_launchers(void **state)
+{
+	(void)state;
+	side_by_side(77, 0);
+}
+
 static void put_gauge(struct store *store, uint64_t start_ns, const char *object, const char *name, double value)
 {
 	store_put_gauges(store, &(struct row_gauges){.start_ns = field_time((int64_t)start_ns),
@@ -225,6 +258,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_parity_stages, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_parity_ops, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_side_by_side, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_side_by_side_launchers, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_hardware, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_nodes_skew, store_setup, store_teardown),
