@@ -304,6 +304,11 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		seen += rank->act[a];
 		all += fmax(0, grown(rank, (enum activity)a));
 	}
+	/* The Python between them: the code that synchronizes. */
+	if (syncs_too_often(rank)) {
+		rank->act[ACTIVITY_SYNC] += rank->act[ACTIVITY_OUTSIDE];
+		rank->act[ACTIVITY_OUTSIDE] = 0;
+	}
 	missing = rank->own - seen;
 	if (missing <= SHARE_PEER * rank->own)
 		return;

@@ -263,6 +263,23 @@ static void a_storm_of_synchronizations_is_own_work(void **state)
 	}
 }
 
+/* Each of 800 `.item()` takes microseconds, and the Python around it more. */
+static void the_code_that_synchronizes_is_named_by_it(void **state)
+{
+	(void)state;
+	for (unsigned syncs = 1; syncs <= 800; syncs += 799) {
+		script_begin(2);
+		script_cards();
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_SYNC] = 5 * MS;
+		script.fault[1][ACTIVITY_OUTSIDE] = 20 * MS;
+		script.syncs[1] = syncs;
+		script_run(60);
+		script_only(1, syncs > 1 ? ACTIVITY_SYNC : ACTIVITY_OUTSIDE);
+		script_end();
+	}
+}
+
 /* Of a job that synchronizes often: twice as often and a few more. */
 static void synchronizations_are_compared_with_the_usual_ones(void **state)
 {
@@ -527,6 +544,7 @@ int main(void)
 		cmocka_unit_test(waits_show_who_computes_in_backward),
 		cmocka_unit_test(on_cards_waits_show_who_computes),
 		cmocka_unit_test(a_storm_of_synchronizations_is_own_work),
+		cmocka_unit_test(the_code_that_synchronizes_is_named_by_it),
 		cmocka_unit_test(synchronizations_are_compared_with_the_usual_ones),
 		cmocka_unit_test(the_odd_one_out_of_four_is_named),
 		cmocka_unit_test(the_others_are_alike),
