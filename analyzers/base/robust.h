@@ -72,6 +72,35 @@ static inline double robust_median(double *value, size_t n)
 	return n ? robust_kth(value, n, (n - 1) / 2) : 0;
 }
 
+/* The middle of n values: enough for the median of all but one. */
+struct robust_middle {
+	double below, at, above;
+	size_t n;
+};
+
+static inline struct robust_middle robust_middle_of(double *value, size_t n)
+{
+	struct robust_middle ret = {.n = n};
+	size_t k = n % 2 ? n / 2 : n / 2 - 1;
+
+	if (n < 2)
+		return ret;
+	ret.at = robust_kth(value, n, k);
+	ret.above = robust_kth(value, n, k + 1);
+	ret.below = k > 0 ? robust_kth(value, n, k - 1) : ret.at;
+	return ret;
+}
+
+/* The median of all but this one of the values; 0: it is the only one. */
+static inline double robust_others(struct robust_middle of, double value)
+{
+	if (of.n % 2 == 0)
+		return value <= of.at ? of.above : of.at;
+	if (value < of.at)
+		return (of.at + of.above) / 2;
+	return value > of.at ? (of.below + of.at) / 2 : (of.below + of.above) / 2;
+}
+
 /* Median absolute deviation times ROBUST_SIGMA. */
 static inline double robust_spread(double *value, size_t n, double median)
 {

@@ -21,40 +21,6 @@
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
-/* The middle of a column: enough for the median of all values but one. */
-struct middle {
-	double below, at, above;
-	size_t n;
-};
-
-static struct middle middle_of(double *scratch, const double *column, size_t n)
-{
-	struct middle ret = {.n = n};
-	size_t k = n % 2 ? n / 2 : n / 2 - 1;
-
-	if (n < 2)
-		return ret;
-	memcpy(scratch, column, n * sizeof(*column));
-	ret.at = robust_kth(scratch, n, k);
-	memcpy(scratch, column, n * sizeof(*column));
-	ret.above = robust_kth(scratch, n, k + 1);
-	memcpy(scratch, column, n * sizeof(*column));
-	ret.below = k > 0 ? robust_kth(scratch, n, k - 1) : ret.at;
-	return ret;
-}
-
-/* The median of all but this one of its values; 0: it is the only one. */
-static double middle_others(const struct middle *middle, double value)
-{
-	if (middle->n < 2)
-		return 0;
-	if (middle->n % 2 == 0)
-		return value <= middle->at ? middle->above : middle->at;
-	if (value < middle->at)
-		return (middle->at + middle->above) / 2;
-	return value > middle->at ? (middle->below + middle->at) / 2 : (middle->below + middle->above) / 2;
-}
-
 struct share {
 	struct judge *judge;
 	double growth;
@@ -78,17 +44,14 @@ static void share_excess(struct share *share)
 	struct judge *judge = share->judge;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		struct middle middle;
+		struct robust_middle others;
 
 		for (size_t i = 0; i < share->n; i++)
-			judge->column[i] = grown(share_rank(share, i), (enum activity)a);
-		middle = middle_of(judge->scratch, judge->column, share->n);
-		judge->common[a] = share->n > 2	   ? fmax(0, middle.at)
-				   : share->n == 2 ? fmax(0, fmin(judge->column[0], judge->column[1]))
-						   : fmax(0, judge->column[0]);
+			judge->scratch[i] = judge->column[i] = grown(share_rank(share, i), (enum activity)a);
+		judge->common[a] = fmax(0, robust_median(judge->scratch, share->n));
+		others = robust_middle_of(judge->scratch, share->n);
 		for (size_t i = 0; i < share->n; i++)
-			share_rank(share, i)->act[a] =
-				judge->column[i] - fmax(0, middle_others(&middle, judge->column[i]));
+			share_rank(share, i)->act[a] = judge->column[i] - fmax(0, robust_others(others, judge->column[i]));
 	}
 }
 
@@ -163,13 +126,13 @@ static void share_stages(struct share *share)
 static bool share_witness(struct share *share, double least)
 {
 	struct judge *judge = share->judge;
-	struct middle middle = middle_of(judge->scratch, judge->column, share->n);
+	struct robust_middle others;
 	double most = 0;
 
+	memcpy(judge->scratch, judge->column, share->n * sizeof(*judge->column));
+	others = robust_middle_of(judge->scratch, share->n);
 	for (size_t i = 0; i < share->n; i++) {
-		double others = middle_others(&middle, judge->column[i]);
-
-		judge->scratch[i] = fmax(0, judge->column[i] - fmax(0, others));
+		judge->scratch[i] = fmax(0, judge->column[i] - fmax(0, robust_others(others, judge->column[i])));
 		most = fmax(most, judge->scratch[i]);
 	}
 	return most >= least;

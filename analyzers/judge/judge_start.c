@@ -57,30 +57,11 @@ static const struct judge_rank *start_member(const struct start *start, struct s
 	return &start->judge->rank[(uint32_t)of.order[i]];
 }
 
-/* What the median of all values but one is: one of two. */
-struct start_middle {
-	double low, high;
-};
-
-static struct start_middle start_middle(const struct start *start, struct start_ranks of, const double *value)
+static struct robust_middle start_others(const struct start *start, struct start_ranks of, const double *value)
 {
-	double *scratch = start->judge->scratch;
-	size_t k = (of.n - 2) / 2;
-	struct start_middle ret;
-
 	for (size_t i = 0; i < of.n; i++)
-		scratch[i] = value[(uint32_t)of.order[i]];
-	ret.low = robust_kth(scratch, of.n, k);
-	/* What follows the k-th is no smaller. */
-	ret.high = scratch[k + 1];
-	for (size_t i = k + 2; i < of.n; i++)
-		ret.high = fmin(ret.high, scratch[i]);
-	return ret;
-}
-
-static double start_others(const struct start_middle *middle, double value)
-{
-	return value <= middle->low ? middle->high : middle->low;
+		start->judge->scratch[i] = value[(uint32_t)of.order[i]];
+	return robust_middle_of(start->judge->scratch, of.n);
 }
 
 /* How far ranks of its role are apart; of few ranks: all but the one at `but`. */
@@ -130,19 +111,19 @@ static enum activity start_activity(const struct start *start, const struct judg
 }
 
 /* Gains of one role's ranks: s a step; 0: none, or not known. waits: of all ranks. */
-static void start_role(const struct start *start, struct start_ranks role, const struct start_middle *waits)
+static void start_role(const struct start *start, struct start_ranks role, struct robust_middle waits)
 {
 	struct judge *judge = start->judge;
-	struct start_middle middle;
+	struct robust_middle selves;
 	double spread = -1;
 
 	if (role.n < 2)
 		return;
-	middle = start_middle(start, role, judge->self);
+	selves = start_others(start, role, judge->self);
 	for (size_t i = 0; i < role.n; i++) {
 		size_t r = (uint32_t)role.order[i];
-		double others = start_others(&middle, judge->self[r]), own = judge->self[r] - others;
-		double gain = fmin(own, start_others(waits, judge->waits[r]) - (start->l1 ? 0 : judge->waits[r]));
+		double others = robust_others(selves, judge->self[r]), own = judge->self[r] - others;
+		double gain = fmin(own, robust_others(waits, judge->waits[r]) - (start->l1 ? 0 : judge->waits[r]));
 
 		/* Too little to be reported, however near its peers are. */
 		if (gain <= START_LEAST * judge->usual / 2)
@@ -159,7 +140,7 @@ static double start_gains(const struct start *start)
 {
 	struct judge *judge = start->judge;
 	const struct start_ranks all = {judge->order, start->n};
-	struct start_middle waits;
+	struct robust_middle waits;
 	struct start_parts parts;
 	double top = 0;
 
@@ -171,11 +152,11 @@ static double start_gains(const struct start *start)
 		judge->self[r] = parts.self;
 		judge->waits[r] = parts.wait;
 	}
-	waits = start_middle(start, all, judge->waits);
+	waits = start_others(start, all, judge->waits);
 	for (size_t from = 0, to; from < start->n; from = to) {
 		for (to = from + 1; to < start->n && judge->order[to] >> 32 == judge->order[from] >> 32;)
 			to++;
-		start_role(start, (struct start_ranks){judge->order + from, to - from}, &waits);
+		start_role(start, (struct start_ranks){judge->order + from, to - from}, waits);
 	}
 	for (size_t i = 0; i < start->n; i++)
 		top = fmax(top, judge->column[(uint32_t)judge->order[i]]);
