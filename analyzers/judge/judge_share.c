@@ -323,7 +323,7 @@ void judge_share(struct judge *judge, double growth)
 		struct judge_rank *rank = share_rank(&share, i);
 
 		if (rank->own >= SHARE_EQUAL * top) {
-			rank->share = fmin(1, top / growth) * rank->own / sum;
+			rank->share = (top >= SHARE_PEER * growth ? 1 : top / growth) * rank->own / sum;
 			rank->claim = fmin(1, rank->own / growth);
 		}
 	}
