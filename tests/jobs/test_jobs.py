@@ -162,7 +162,7 @@ def planned(faults, **options):
 
 
 class Truth(unittest.TestCase):
-    def test_lost_beyond_the_clean_median(self):
+    def test_lost_beyond_the_clean_steps(self):
         slow = range(300, 500)
         logs = logs_of([0.15 if i in slow else 0.1 for i in range(800)], lambda rank, i: {"f0": 0.05} if rank == 1 and i in slow else {})
         got = truth.measure(planned([dict(id="f0", kind="python", rank=1, from_s=30, until_s=60)]), logs, 0, 100 * S)
@@ -175,6 +175,16 @@ class Truth(unittest.TestCase):
         self.assertAlmostEqual(got["step_ms"], 100, 3)
         self.assertAlmostEqual(truth.lost_in(f, 30 * S, 45 * S), 5, 2)
         self.assertEqual([[round(a / S), round(b / S)] for a, b in got["clean"]], [[12, 30], [63, 90]])
+
+    def test_short_steps_are_skewed(self):
+        """One step in four waits for a CPU, with the fault and without: the fault lost what it took, and clean time nothing."""
+        fault = range(4000, 8000)
+        logs = logs_of([0.010 + 0.020 * (i % 4 == 0) + 0.010 * (i in fault) for i in range(12000)],
+                       lambda rank, i: {"f0": 0.010} if rank == 1 and i in fault else {})
+        got = truth.measure(planned([dict(id="f0", kind="python", rank=1, from_s=60, until_s=160)]), logs, 0, 220 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 40, 1)
+        self.assertAlmostEqual(got["step_ms"], 15, 2)
+        self.assertAlmostEqual(sum(lost for begin, end, lost in got["pace"] if end < 59 * S), 0, 1)
 
     def test_thresholds(self):
         for percent, seconds, matters in ((4, 20, False), (6, 20, True), (40, 8, False), (60, 8, True), (60, 4, False)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a job's faults cost, from the ranks' own logs: nothing here comes from ranktrace.
 
-A job's step lasts the mean over its ranks of the time between two ends of steps. A fault lost what the job's steps took beyond the
-median of the clean steps around it, of the same class (ordinary, with a checkpoint, with an evaluation, by length of the samples).
+A job's step lasts the mean over its ranks of the time between two ends of steps. A fault lost what the job's steps took beyond what
+the clean steps around it usually take (usual_of()), of the same class (ordinary, with a checkpoint, with an evaluation, by length of the samples).
 """
 import bisect
 import gzip
@@ -15,7 +15,8 @@ WARM_NS = 12 * 10**9     # after the job's start, in which no time counts as cle
 AROUND_NS = 60 * 10**9   # clean steps this near a fault define what a step took without it
 AROUND_LEAST = 20        # steps; with fewer, all clean steps of the class
 DRAIN_NS = 15 * 10**9    # after a fault has ended: what workers have prepared slowly may last this long
-GROUP = 20               # steps on a card: two of its waits
+GROUP = 20               # steps of which the mean is one measure; on a card two of its waits
+GROUPS_LEAST = 5         # of which the median is known; with fewer, the median of the steps
 PAD_NS = 3 * 10**9       # after a fault, in which time is neither lost nor clean
 # Severities, as docs and manual page have them: (growth in percent, seconds).
 NOTICE = ((5, 10), (50, 5))
@@ -75,8 +76,11 @@ def window(steps, fault, start_ns, workers):
     return begin, until
 
 
-def usual_on_card(seconds):
-    """The host runs ahead of a card and waits for it every tenth step: the median of means over GROUP steps."""
+def usual_of(seconds, on_card):
+    """What a step takes: the median of means over GROUP steps. The median of the steps is less where they are skewed, as short ones are
+    (some wait for a CPU): clean time would count as lost. The host runs ahead of a card and waits for it every tenth step."""
+    if len(seconds) < GROUPS_LEAST * GROUP and not on_card:
+        return statistics.median(seconds)
     groups = [seconds[i:i + GROUP] for i in range(0, len(seconds), GROUP)]
     if len(groups) > 1 and len(groups[-1]) < GROUP:
         groups.pop()
@@ -114,23 +118,23 @@ def measure(job, logs, start_ns, end_ns):
     by_class = {}
     for i in settled:
         by_class.setdefault(steps.klass[i], []).append(i)
-    overall = (usual_on_card if on_card else statistics.median)([steps.seconds(i) for i in settled]) if settled else 0.0
+    overall = usual_of([steps.seconds(i) for i in settled], on_card) if settled else 0.0
 
     known = {}
 
     def usual(i, fault_window):
         key = steps.klass[i], fault_window
         if key not in known:
-            known[key] = usual_of(i, fault_window)
+            known[key] = usual_around(i, fault_window)
         return known[key]
 
-    def usual_of(i, fault_window):
+    def usual_around(i, fault_window):
         rows = by_class.get(steps.klass[i], [])
         near = [steps.seconds(k) for k in rows if steps.end[k] > fault_window[0] - AROUND_NS and steps.begin[k] < fault_window[1] + AROUND_NS]
         if len(near) < AROUND_LEAST:
             near = [steps.seconds(k) for k in rows]
         if near:
-            return usual_on_card(near) if on_card else statistics.median(near)
+            return usual_of(near, on_card)
         # A class that no clean step has: as the ordinary one.
         ordinary = [steps.seconds(k) for k in settled if not steps.klass[k].startswith("checkpoint") and "eval" not in steps.klass[k]]
         return statistics.median(ordinary) if ordinary else overall
