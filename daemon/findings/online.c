@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifecycle of the online detector: registers ranks, runs its parts every tick. */
 #include "bpf/event.h"
+#include "daemon/base/job_thread.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/gauges/gauges.h"
@@ -208,13 +209,17 @@ int online_new(struct context *context, struct online **ret)
 		return -ENOMEM;
 	online->context = context;
 	online->slots = slots;
+	online->read_wait_ns = ONLINE_READ_WAIT_NS;
 	(void)copy_text(online->proc_root, sizeof(online->proc_root), "/proc");
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds: exact in programs with only floating point. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
 	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .arg = online});
-	r = online->detect ? ranks_observe(context->ranks, online_on_rank, online) : -ENOMEM;
+	r = online->detect ? job_thread_new(&online->reader) : -ENOMEM;
+	if (r == 0)
+		r = ranks_observe(context->ranks, online_on_rank, online);
 	if (r < 0) {
+		job_thread_free(online->reader);
 		detect_free(online->detect);
 		free(online);
 		return r;
@@ -243,6 +248,8 @@ struct online *online_free(struct online *online)
 	detect_end(online->detect);
 	detect_free(online->detect);
 	online_recover_mark(online, false);
+	online_samples_forget(online);
+	job_thread_free(online->reader);
 	free(online);
 	return NULL;
 }

@@ -123,6 +123,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 #define FINDINGS_ENDED 64 /* ended ranks kept while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define ONLINE_PUBLISHED_MAX 512
+#define ONLINE_READ_WAIT_NS (50 * NSEC_PER_MSEC) /* a fifth of the loop's longest stop; reads take 1 ms */
 
 /* A rank's process, as registered with the aligner. */
 struct online_process {
@@ -216,6 +217,9 @@ struct online {
 	struct online_stacks stacks;
 	struct online_profiles profiles;
 	char proc_root[128], cgroup_root[128];
+	struct job_thread *reader;	     /* reads files of ranks */
+	uint64_t read_wait_ns;	     /* for which the loop waits so long at most */
+	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
 	uint64_t id_base; /* added to ids: unique across starts */
 	uint64_t leaks;	  /* online_leak.c: published */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
@@ -247,6 +251,8 @@ void online_samples_take(struct online *online, uint64_t now_ns);
 /* A step was longer than the job's usual one: sample densely for a while. */
 void online_samples_densify(struct online *online, uint64_t now_ns);
 void online_samples_end(struct online *online, struct online_process *process);
+/* What is being read is not used. */
+void online_samples_forget(struct online *online);
 /* online_stall.c: now_ns: up to when all that happened was read. */
 void online_stall_tick(struct online *online, uint64_t now_ns);
 /* A rank has just ended; others may live. */

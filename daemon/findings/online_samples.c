@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of the operating system: each to the aligner, and a row of the store every ROW_NS. */
+#include "daemon/base/job_thread.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/steps/rank_steps.h"
@@ -123,57 +124,158 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 	align_host(online->align, process->process, &host);
 }
 
-static void online_samples_take_rank(struct online *online, struct online_process *process, uint64_t now_ns)
+struct host_read {
+	struct host_sampler *sampler; /* the process's, lent */
+	uint32_t pid, thread_id, slot;
+	int64_t instance;
+	uint64_t major_faults;
+	int result; /* of host_sampler_take(); negative: the process is gone */
+	struct host_sample sample;
+};
+
+/* Files of all ranks, read by a thread: they wait for locks of the kernel that any user can hold for long. */
+struct online_reads {
+	struct thread_job job; /* first */
+	char proc_root[128];
+	uint64_t now_ns, ordered_ns; /* the same moment, as the caller and as the clock has it */
+	uint64_t wait_ns;	     /* what is read within it is as of that moment */
+	size_t count;
+	struct host_read read[];
+};
+
+static void online_reads_run(struct thread_job *job)
+{
+	struct online_reads *reads = (struct online_reads *)job;
+
+	for (struct host_read *read = reads->read; read < reads->read + reads->count; read++) {
+		struct host_usage usage;
+		uint64_t late_ns;
+
+		read->result = host_usage_read(reads->proc_root, read->pid, read->major_faults, &usage);
+		late_ns = monotonic_ns() - reads->ordered_ns;
+		if (read->result == 0)
+			read->result = host_sampler_take(read->sampler, read->thread_id, &usage,
+				reads->now_ns + (late_ns > reads->wait_ns ? late_ns : 0), &read->sample);
+	}
+}
+
+static void online_reads_free(struct thread_job *job)
+{
+	struct online_reads *reads = (struct online_reads *)job;
+
+	for (size_t i = 0; i < reads->count; i++)
+		host_sampler_free(reads->read[i].sampler);
+	free(reads);
+}
+
+static void online_reads_add(struct online *online, struct online_reads *reads, struct online_process *process)
 {
 	struct rank_steps_progress progress = {0};
 	const struct ranks *ranks = online->context->ranks;
 	const struct rank *rank = ranks ? ranks_by_pid(ranks, process->pid) : NULL;
-	struct host_sample sample;
-	struct host_usage usage;
-	int r;
 
 	if (!process->sampler &&
 		host_sampler_new(online->proc_root, online->cgroup_root, process->pid, &process->sampler) < 0)
 		return;
-	if (host_usage_read(online->proc_root, process->pid, rank ? rank->major_faults : HOST_UNKNOWN, &usage) < 0)
-		return; /* gone: ranks/ will report it */
 	if (rank_steps_progress(online->context->steps, process->slot, process->instance, &progress))
 		process->thread_id = progress.thread_id;
-	r = host_sampler_take(process->sampler, process->thread_id, &usage, now_ns, &sample);
-	process->newest = sample;
-	if (r > 0) {
+	reads->read[reads->count++] = (struct host_read){
+		.sampler = process->sampler,
+		.pid = process->pid,
+		.thread_id = process->thread_id,
+		.slot = process->slot,
+		.instance = process->instance,
+		.major_faults = rank ? rank->major_faults : HOST_UNKNOWN,
+	};
+	process->sampler = NULL;
+}
+
+static void online_reads_order(struct online *online, uint64_t now_ns)
+{
+	struct online_reads *reads = calloc(1, sizeof(*reads) + online->slots * sizeof(reads->read[0]));
+
+	if (!reads)
+		return;
+	reads->job = (struct thread_job){.run = online_reads_run, .free = online_reads_free};
+	(void)copy_text(reads->proc_root, sizeof(reads->proc_root), online->proc_root);
+	reads->now_ns = now_ns;
+	reads->ordered_ns = monotonic_ns();
+	reads->wait_ns = online->read_wait_ns;
+	for (size_t i = 0; i < online->slots; i++)
+		if (online->slot[i].instance)
+			online_reads_add(online, reads, &online->slot[i]);
+	online->reads = reads;
+	job_thread_order(online->reader, &reads->job);
+}
+
+static void online_samples_use(struct online *online, struct online_process *process, const struct host_read *read, uint64_t now_ns)
+{
+	const struct host_sample *sample = &read->sample;
+
+	process->newest = *sample;
+	if (read->result > 0) {
 		online->counts.samples++;
-		online_samples_feed(online, process, &sample);
+		online_samples_feed(online, process, sample);
 	}
 	process->preemptors = (struct preemptors){0};
-	if (r == 0)
+	if (read->result == 0)
 		return;
-	online_samples_add_up(process, &sample);
+	online_samples_add_up(process, sample);
 	if (online->observer && online->observer->sample)
 		online->observer->sample(online->observer_arg, process->slot, process->instance,
 			&(struct online_sample_info){
-				.duration_ns = sample.duration_ns,
-				.cpu_ns = sample.cpu_ns,
-				.run_delay_ns = sample.run_delay_ns,
-				.throttled_ns = sample.throttled_ns,
-				.major_faults = sample.major_faults,
-				.resident_bytes = sample.resident_bytes,
+				.duration_ns = sample->duration_ns,
+				.cpu_ns = sample->cpu_ns,
+				.run_delay_ns = sample->run_delay_ns,
+				.throttled_ns = sample->throttled_ns,
+				.major_faults = sample->major_faults,
+				.resident_bytes = sample->resident_bytes,
 			});
 	if (process->sum.duration_ns >= (online_samples_is_dense(online, now_ns) ? DENSE_ROW_NS : ROW_NS))
 		online_samples_put_row(online, process);
 }
 
+/* Uses what the thread has read. False: it still reads. */
+static bool online_reads_end(struct online *online, uint64_t wait_ns, uint64_t now_ns)
+{
+	struct online_reads *reads = online->reads;
+
+	if (!reads)
+		return true;
+	if (!job_thread_wait(online->reader, &reads->job, wait_ns))
+		return false;
+	for (struct host_read *read = reads->read; read < reads->read + reads->count; read++) {
+		struct online_process *process = online_process(online, read->slot, read->instance);
+
+		if (!process)
+			continue; /* it has ended meanwhile */
+		process->sampler = read->sampler;
+		read->sampler = NULL;
+		if (read->result >= 0)
+			online_samples_use(online, process, read, now_ns);
+	}
+	online->reads = NULL;
+	online_reads_free(&reads->job);
+	return true;
+}
+
 void online_samples_take(struct online *online, uint64_t now_ns)
 {
-	if (now_ns < online->sample_next_ns)
+	if (!online_reads_end(online, 0, now_ns) || now_ns < online->sample_next_ns)
 		return;
 	online->sample_last_ns = now_ns;
 	online->sample_next_ns =
 		now_ns +
 		(online_samples_is_dense(online, now_ns) ? DENSE_NS : online->context->config.findings_sample_ns);
-	for (size_t i = 0; i < online->slots; i++)
-		if (online->slot[i].instance)
-			online_samples_take_rank(online, &online->slot[i], now_ns);
+	online_reads_order(online, now_ns);
+	(void)online_reads_end(online, online->read_wait_ns, now_ns);
+}
+
+void online_samples_forget(struct online *online)
+{
+	if (online->reads)
+		job_thread_forget(online->reader, &online->reads->job);
+	online->reads = NULL;
 }
 
 void online_samples_end(struct online *online, struct online_process *process)

@@ -291,17 +291,15 @@ static void read_command(const struct ranks *ranks, struct rank *rank)
 
 static void read_cgroup(const struct ranks *ranks, struct rank *rank)
 {
-	_cleanup_free_ char *text = NULL;
-	struct rank_cgroup cgroup;
+	const struct rank_process *process = rank_read_find(ranks->read, rank->pid);
 
-	if (procfs_cgroup(ranks->proc_root, rank->pid, &text) < 0)
+	if (!process)
 		return;
-	rank_cgroup_parse(text, &cgroup);
-	memcpy(rank->cgroup, cgroup.path, sizeof(rank->cgroup));
-	memcpy(rank->container, cgroup.container, sizeof(rank->container));
-	memcpy(rank->pod_uid, cgroup.pod_uid, sizeof(rank->pod_uid));
+	memcpy(rank->cgroup, process->cgroup.path, sizeof(rank->cgroup));
+	memcpy(rank->container, process->cgroup.container, sizeof(rank->container));
+	memcpy(rank->pod_uid, process->cgroup.pod_uid, sizeof(rank->pod_uid));
 	if (!rank->env.pod[0])
-		memcpy(rank->env.pod, cgroup.pod_uid, sizeof(cgroup.pod_uid));
+		memcpy(rank->env.pod, process->cgroup.pod_uid, sizeof(process->cgroup.pod_uid));
 }
 
 static int read_env(const struct ranks *ranks, uint32_t pid, struct rank_env *ret)

@@ -65,8 +65,17 @@ static int read_environment(const char *proc_root, struct rank_process *process)
 	return 0;
 }
 
+static void read_cgroup(const char *proc_root, struct rank_process *process)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (procfs_cgroup(proc_root, process->pid, &text) == 0)
+		rank_cgroup_parse(text, &process->cgroup);
+}
+
 static void read_process(const char *proc_root, struct rank_process *process)
 {
+	read_cgroup(proc_root, process);
 	process->env_error = read_environment(proc_root, process);
 	if (procfs_command(proc_root, process->pid, &process->command, &process->command_bytes) < 0)
 		process->command_bytes = 0;
@@ -209,6 +218,9 @@ static void put_read(struct wire_writer *writer, const struct rank_read *read)
 		wire_put(writer, (uint32_t)process->env_error, 4);
 		if (process->env_error == 0)
 			rank_read_put_env(writer, &process->env);
+		rank_read_put_text(writer, process->cgroup.path, sizeof(process->cgroup.path));
+		rank_read_put_text(writer, process->cgroup.container, sizeof(process->cgroup.container));
+		rank_read_put_text(writer, process->cgroup.pod_uid, sizeof(process->cgroup.pod_uid));
 		wire_put(writer, process->command_bytes, 4);
 		wire_put_bytes(writer, process->command, process->command_bytes);
 	}
@@ -226,6 +238,9 @@ static void take_process(struct wire_reader *reader, struct rank_process *ret)
 	ret->env_error = wire_take_result(reader, 0);
 	if (ret->env_error == 0)
 		rank_read_take_env(reader, &ret->env);
+	rank_read_take_text(reader, ret->cgroup.path, sizeof(ret->cgroup.path));
+	rank_read_take_text(reader, ret->cgroup.container, sizeof(ret->cgroup.container));
+	rank_read_take_text(reader, ret->cgroup.pod_uid, sizeof(ret->cgroup.pod_uid));
 	ret->command_bytes = (size_t)wire_take_up_to(reader, 4, PROCFS_COMMAND_BYTES_MAX);
 	command = wire_take_bytes(reader, ret->command_bytes);
 	if (!command)

@@ -214,6 +214,7 @@ struct rank_process {
 	char exe[256];		 /* "": a thread of the kernel */
 	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
 	struct rank_env env;
+	struct rank_cgroup cgroup; /* empty unless it has a training library */
 	bool is_launcher; /* by its command */
 	size_t command_bytes;
 	char *command; /* arguments, each NUL-terminated; NULL unless it has a training library or is a launcher */

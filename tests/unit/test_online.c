@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The findings module: who is watched, and what its judge is fed, in which clock and tier. */
+#include "daemon/base/job_thread.h"
 #include "tests/unit/findings_fixture.h"
+
+#include <fcntl.h>
 
 static void mark(unsigned rank, uint64_t time_ns, enum steps_edge edge, const char *stage)
 {
@@ -187,6 +190,56 @@ static void test_samples(void **state)
 	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
 		     "by start_ns",
 		"0|10|NULL|R|NULL\n0|10|NULL|R|NULL\n0|5|NULL|R|NULL\n");
+}
+
+/* A file that does not answer stops nobody. */
+static void test_samples_that_wait(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+	char path[256];
+	int fd;
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	context.findings->read_wait_ns = MS;
+	snprintf(path, sizeof(path), "%s/100/cgroup", root);
+	(void)unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	for (unsigned i = 0; i < 5; i++)
+		online_tick(context.findings, now_ns + i * NSEC_PER_SEC);
+	assert_int_equal(seen.advances, 5);
+	assert_non_null(context.findings->reads);
+	fd = open(path, O_WRONLY | O_CLOEXEC); /* waits for the reader, who then reads no more */
+	assert_true(fd >= 0);
+	assert_int_equal(unlink(path), 0);
+	close(fd);
+	assert_true(job_thread_wait(context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
+	assert_int_equal(seen.hosts, 0);
+	context.findings->read_wait_ns = 60 * NSEC_PER_SEC;
+	online_tick(context.findings, now_ns + 10 * NSEC_PER_SEC);
+	online_tick(context.findings, now_ns + 12 * NSEC_PER_SEC);
+	assert_int_equal(seen.hosts, 2);
+	assert_true(seen.host.duration_ns == 2 * NSEC_PER_SEC);
+}
+
+/* A rank that ends while its files are read. */
+static void test_samples_of_an_ended_rank(void **state)
+{
+	uint64_t now_ns = monotonic_ns();
+	char path[256];
+
+	(void)state;
+	FAKE_PUT(root, 100, 1, 0, .state = 'R');
+	context.findings->read_wait_ns = MS;
+	snprintf(path, sizeof(path), "%s/100/cgroup", root);
+	(void)unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	online_tick(context.findings, now_ns);
+	notify_rank(&ranks_here[0], RANK_ENDED);
+	close(open(path, O_WRONLY | O_CLOEXEC));
+	assert_true(job_thread_wait(context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
+	online_tick(context.findings, now_ns + NSEC_PER_SEC);
+	assert_int_equal(seen.hosts, 0);
 }
 
 static void long_step(uint64_t step_ns)
@@ -441,6 +494,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_steps_and_stages, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_tiers, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_samples_that_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_samples_of_an_ended_rank, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
