@@ -99,6 +99,16 @@ struct job_thread *job_thread_free(struct job_thread *thread)
 	return NULL;
 }
 
+bool job_thread_is_idle(struct job_thread *thread)
+{
+	bool is_idle;
+
+	pthread_mutex_lock(&thread->lock);
+	is_idle = !thread->current && TAILQ_EMPTY(&thread->waiting);
+	pthread_mutex_unlock(&thread->lock);
+	return is_idle;
+}
+
 void job_thread_order(struct job_thread *thread, struct thread_job *job)
 {
 	pthread_mutex_lock(&thread->lock);

@@ -24,6 +24,8 @@ struct thread_job {
 int job_thread_new(struct job_thread **ret);
 /* Forgets all jobs. The thread ends after the one that it runs. Always NULL. */
 struct job_thread *job_thread_free(struct job_thread *thread);
+/* Nothing is ordered that is not done: a job would run at once. */
+bool job_thread_is_idle(struct job_thread *thread);
 void job_thread_order(struct job_thread *thread, struct thread_job *job);
 /* True: it is done, and the caller's again. False: not within wait_ns. */
 bool job_thread_wait(struct job_thread *thread, struct thread_job *job, uint64_t wait_ns);

@@ -43,21 +43,23 @@ int thread_condition(pthread_cond_t *ret)
 static pthread_mutex_t closes_lock = PTHREAD_MUTEX_INITIALIZER;
 static int closes[THREAD_CLOSES_MAX];
 static unsigned closes_waiting;
-static bool closes_run; /* the thread, which exists while some wait */
+static pthread_cond_t closes_wait = PTHREAD_COND_INITIALIZER;
+static bool closes_run; /* the thread, which lasts: the start of one can wait for locks of the kernel */
 
 static void *thread_close_work(void *arg)
 {
 	(void)arg;
 	pthread_mutex_lock(&closes_lock);
-	while (closes_waiting > 0) {
-		int fd = closes[--closes_waiting];
+	for (;;) {
+		while (closes_waiting > 0) {
+			int fd = closes[--closes_waiting];
 
-		pthread_mutex_unlock(&closes_lock);
-		close(fd);
-		pthread_mutex_lock(&closes_lock);
+			pthread_mutex_unlock(&closes_lock);
+			close(fd);
+			pthread_mutex_lock(&closes_lock);
+		}
+		pthread_cond_wait(&closes_wait, &closes_lock);
 	}
-	closes_run = false;
-	pthread_mutex_unlock(&closes_lock);
 	return NULL;
 }
 
@@ -73,6 +75,7 @@ void thread_close(int fd)
 	taken = closes_run && closes_waiting < THREAD_CLOSES_MAX;
 	if (taken)
 		closes[closes_waiting++] = fd;
+	pthread_cond_signal(&closes_wait);
 	pthread_mutex_unlock(&closes_lock);
 	if (!taken)
 		close(fd);

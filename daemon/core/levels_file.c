@@ -7,7 +7,7 @@
 #include "analyzers/base/ini.h"
 #include "daemon/core/levels.h"
 #include "daemon/base/log.h"
-#include "daemon/base/timeout_call.h"
+#include "daemon/base/job_thread.h"
 
 #define SAVE_NS (150 * NSEC_PER_MSEC) /* a slow disk: the loop's longest stop is 250 ms */
 
@@ -111,35 +111,42 @@ static void write_levels(FILE *f, const void *arg)
 }
 
 struct saving {
+	struct thread_job job; /* first */
 	struct levels levels;
 	char state_dir[PATH_MAX];
+	int result;
 };
 
-static int levels_file_save(void *arg)
+static void levels_file_save(struct thread_job *job)
 {
-	const struct saving *saving = arg;
+	struct saving *saving = (struct saving *)job;
 
-	return replace_file(saving->state_dir, "levels", write_levels, &saving->levels);
+	saving->result = replace_file(saving->state_dir, "levels", write_levels, &saving->levels);
 }
 
-static void levels_file_forget(void *arg, int answer)
+static void levels_file_free(struct thread_job *job)
 {
-	(void)answer;
-	free(arg);
+	free(job);
 }
 
 int levels_save(const struct levels *levels, const char *state_dir)
 {
-	static const struct timeout_call within = {levels_file_save, levels_file_forget};
-	struct saving *saving = calloc(1, sizeof(*saving));
-	void *asked = saving;
-	int r;
+	static struct job_thread *thread;
+	struct saving *saving;
+	int r = thread ? 0 : job_thread_new(&thread);
 
+	if (r < 0)
+		return r;
+	if (!job_thread_is_idle(thread))
+		return -EBUSY;
+	saving = calloc(1, sizeof(*saving));
 	if (!saving)
 		return -ENOMEM;
+	saving->job = (struct thread_job){.run = levels_file_save, .free = levels_file_free};
 	saving->levels = *levels;
 	(void)copy_text(saving->state_dir, sizeof(saving->state_dir), state_dir);
-	r = timeout_call_run(&within, &asked, SAVE_NS);
-	free(asked);
+	job_thread_order(thread, &saving->job);
+	r = job_thread_wait(thread, &saving->job, SAVE_NS) ? saving->result : -ETIMEDOUT;
+	job_thread_forget(thread, &saving->job);
 	return r;
 }

@@ -119,6 +119,7 @@ static void a_forgotten_one_is_freed_after_its_run(void **state)
 	job_thread_order(thread, &running->job);
 	job_thread_order(thread, &waiting->job);
 	wait_for(&begun, 1);
+	assert_false(job_thread_is_idle(thread));
 	job_thread_forget(thread, &running->job);
 	assert_int_equal(frees, 0);
 	job_thread_forget(thread, &waiting->job); /* never runs */
