@@ -96,13 +96,18 @@ def belongs(row, job):
 
 
 def divide(rows, jobs):
-    """The findings of each job. One that may belong to several, because they have no names, goes to the job of which it is right."""
+    """The findings of each job. One that may belong to several, because they have no names, goes to the job of which it is right: by rank
+    and activity, else by rank."""
     shares = [[] for _ in jobs]
     for row in rows:
         may = [i for i, job in enumerate(jobs) if belongs(row, job)]
         if len(may) > 1:
             finding = Finding(row, jobs[may[0]]["end_ns"])
-            may.sort(key=lambda i: -sum(truths.lost_in(f, finding.begin, finding.end) for f in jobs[i]["faults"] if finding.points_at(f)))
+            right = [[f for f in job["faults"] if finding.points_at(f)] for job in jobs]
+
+            def lost(faults):
+                return sum(truths.lost_in(f, finding.begin, finding.end) for f in faults)
+            may.sort(key=lambda i: (-lost([f for f in right[i] if finding.names(f)]), -lost(right[i])))
         if may:
             shares[may[0]].append(row)
     return shares

@@ -128,6 +128,12 @@ class Score(unittest.TestCase):
         self.assertAlmostEqual(got["all"]["recall_rank"], 1, 3)
         self.assertEqual((got["wrong_rank"], got["findings"]), (0, 2))
 
+    def test_of_jobs_without_names_the_activity_decides(self):
+        jobs = [dict(job([fault("a", 1, 20, 60, 20.0, activities=["gc"])], []), job="", known_as=[None]),
+                dict(job([fault("b", 1, 20, 40, 5.0)], []), job="", known_as=[None])]
+        said = [finding(1, 20, 40, 1.5, job=None, activity="outside"), finding(1, 20, 60, 2.0, job=None, activity="gc", cause="garbage_collection")]
+        self.assertEqual(score.divide(said, jobs), [said[1:], said[:1]])
+
     def test_jobs_with_names(self):
         jobs = [dict(job([fault("a", 1, 20, 40, 10.0)], []), job=name) for name in ("j", "k")]
         got = score.whole([score.score_job(one, own) for one, own in zip(jobs, score.divide([finding(1, 20, 40, 2.0, job="k")], jobs))])
@@ -225,6 +231,17 @@ class Truth(unittest.TestCase):
         self.assertAlmostEqual(got["faults"][0]["lost_s"], 10, 1)
         self.assertAlmostEqual(got["faults"][1]["lost_s"], 0, 1)
         self.assertEqual(truth.weights([dict(id="a", rank=0), dict(id="b", rank=1)], {"a": {0: 0.1}, "b": {1: 0.1}}, 0.1), {"a": 0.1, "b": 0.1})
+
+    def test_a_worker_took_what_the_rank_did_not(self):
+        """0.12 s of its worker and 0.03 s of Python, by whose clock alone they are known; then the rank is stopped."""
+        took = lambda rank, i: {"f1": 0.03} if rank == 1 and 300 <= i < 400 else {}  # noqa: E731
+        logs = logs_of([0.2 if 300 <= i < 400 else 10.0 if i == 450 else 0.1 for i in range(800)], took)
+        faults = [dict(id="f0", kind="loader_io", place="loader", rank=1, from_s=30, until_s=50),
+                  dict(id="f1", kind="python", rank=1, from_s=30, until_s=50),
+                  dict(id="f2", kind="stop", rank=1, from_s=55, until_s=65, began_ns=55 * S, ended_ns=65 * S)]
+        got = [f["lost_s"] for f in truth.measure(planned(faults, workers=1), logs, 0, 200 * S)["faults"]]
+        for seconds, wanted in zip(got, (7, 3, 9.9)):
+            self.assertAlmostEqual(seconds, wanted, 1)
 
     def test_a_hang_lasts_until_the_end(self):
         logs = logs_of([0.1] * 500)

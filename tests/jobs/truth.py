@@ -87,10 +87,14 @@ def usual_of(seconds, on_card):
     return statistics.median(sum(g) / len(g) for g in groups)
 
 
-def weights(acting, took, excess):
+def weights(acting, took, excess, workers=0):
     """What part of a step's excess each fault has: what the step would gain without its rank's faults. Ranks that are slow at the same
     time hide each other: what all took together beyond the excess counts for none of them, where another one took more."""
     own = {f["id"]: sum(took.get(f["id"], {}).values()) or (1e-9 if len(acting) > 1 else 1.0) for f in acting}
+    # A worker's fault has no clock in the step: it took what no other one did.
+    unclocked = [f["id"] for f in acting if workers and f["place"] == "loader" and f["id"] not in took]
+    rest = max(0.0, excess - sum(own.values()))
+    own.update((name, max(own[name], rest / len(unclocked))) for name in unclocked)
     ranks = {}
     for f in acting:
         ranks[f["rank"]] = ranks.get(f["rank"], 0.0) + own[f["id"]]
@@ -149,11 +153,13 @@ def measure(job, logs, start_ns, end_ns):
             drain = DRAIN_NS if workers and f["place"] == "loader" else 0
             if steps.end[i] > begin and steps.begin[i] < until + drain:
                 acting.append(f)
+        # What drains beside another fault is over.
+        acting = [f for f in acting if steps.begin[i] < windows[f["id"]][1]] or acting
         if not acting:
             continue
         u = usual(i, windows[acting[0]["id"]])
         excess = steps.seconds(i) - u
-        weight = weights(acting, steps.took[i], excess)
+        weight = weights(acting, steps.took[i], excess, workers)
         total = sum(weight.values())
         for f in acting:
             name = f["id"]
