@@ -13,7 +13,6 @@
 #define OPEN_STEPS 0.2		   /* usual steps lost, where that is more */
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
 #define OPEN_CLAIM 0.25		   /* of it: detectors report only what lasts for several frames */
-#define SHARE_LEAST 0.4		   /* of what the job lost since the onset, for the rank to be named */
 #define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
@@ -149,8 +148,16 @@ static double limits_took(const double took[JUDGE_HOST_MAX])
 	return fmax(took[JUDGE_THROTTLED], took[JUDGE_MEMORY]);
 }
 
+/* Of what the job lost since the onset, the share that is its own. */
+static double confidence_of(const struct judge_watch *watch)
+{
+	if (watch->of)
+		return fmin(fmax(watch->of->confidence, 0), 1);
+	return watch->span.total > 0 ? fmin(fmax(watch->span.lost / watch->span.total, 0), 1) : 0;
+}
+
 /* Of the activity, unless the operating system took the time. */
-static enum finding_cause cause_of(const struct judge_episode *episode)
+static enum finding_cause cause_of(const struct judge_watch *watch)
 {
 	static const enum finding_cause by_activity[ACTIVITY_MAX] = {
 		[ACTIVITY_OUTSIDE] = CAUSE_PYTHON,
@@ -165,10 +172,13 @@ static enum finding_cause cause_of(const struct judge_episode *episode)
 		[ACTIVITY_MARK] = CAUSE_COMPUTE,
 		[ACTIVITY_COMPUTE] = CAUSE_COMPUTE,
 	};
+	const struct judge_episode *episode = watch->episode;
 	const struct finding *finding = &episode->finding;
+	/* Of what is known to be its own. */
+	double own = confidence_of(watch) * episode->lost;
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN, system;
 
-	system = finding->kind == FINDING_SLOW_RANK ? cause_of_system(episode->cause_lost, episode->lost) : CAUSE_UNKNOWN;
+	system = finding->kind == FINDING_SLOW_RANK ? cause_of_system(episode->cause_lost, own) : CAUSE_UNKNOWN;
 	if (system != CAUSE_UNKNOWN && (system != CAUSE_LAUNCH || cause == CAUSE_COMPUTE))
 		return system;
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
@@ -208,14 +218,6 @@ static void take_claim(struct finding *finding, const struct finding *of)
 	memcpy(finding->others, of->others, sizeof(finding->others));
 }
 
-/* Of what the job lost since the onset, the share that is its own. */
-static double confidence_of(const struct judge_watch *watch)
-{
-	if (watch->of)
-		return fmin(fmax(watch->of->confidence, 0), 1);
-	return watch->span.total > 0 ? fmin(fmax(watch->span.lost / watch->span.total, 0), 1) : 0;
-}
-
 void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
 {
 	struct judge_episode *episode = watch->episode;
@@ -228,7 +230,7 @@ void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_
 	finding->severity = severity > finding->severity ? severity : finding->severity;
 	if (finding->severity > SEVERITY_INFO && !finding->noticed_ns)
 		finding->noticed_ns = judge->now_ns;
-	finding->cause = watch->of ? watch->of->cause : cause_of(episode);
+	finding->cause = watch->of ? watch->of->cause : cause_of(watch);
 	finding->confidence = confidence_of(watch);
 	finding->state = state;
 	finding->updated_ns = judge->now_ns;
@@ -449,8 +451,7 @@ void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 {
 	enum finding_severity severity = severity_of(judge, watch->episode);
 
-	if ((severity == SEVERITY_INFO && limits_took(watch->episode->cause_lost) < CAUSE_HALF * watch->episode->lost) ||
-		(watch == &judge->whole && severity == SEVERITY_NOTICE))
+	if (watch == &judge->whole && severity <= SEVERITY_NOTICE)
 		excursion_over(judge, watch);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;
@@ -489,7 +490,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	if (rank)
 		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	severity = severity_of(judge, episode);
-	if (severity > finding->severity || (!watch->of && cause_of(episode) != episode->published_cause) ||
+	if (severity > finding->severity || (!watch->of && cause_of(watch) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
 		judge_publish(judge, watch, FINDING_OPEN);
 }
@@ -655,7 +656,7 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 		return; /* whether it begins here shows soon */
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
-	if (watch->span.lost >= SHARE_LEAST * watch->span.total &&
+	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
 		watch->span.lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->span.base && (!whole || watch->span.steps >= STEPS_JOB))
 		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }

@@ -9,6 +9,7 @@
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
+#define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
 /* What the operating system did to a rank, per step. */
 enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_MEMORY, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };

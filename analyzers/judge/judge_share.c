@@ -26,6 +26,7 @@ struct share {
 	double growth;
 	size_t n; /* ranks in judge->index */
 	bool l1;
+	double transfers; /* of the growth: known with L1 */
 };
 
 static struct judge_rank *share_rank(const struct share *share, size_t i)
@@ -181,6 +182,7 @@ static void share_waits(struct share *share)
 		double wait = late->sum.wait / late->l1_steps - (learned ? rank->usual.wait : least);
 		double xfer = learned ? late->sum.xfer / late->l1_steps - rank->usual.xfer : 0;
 
+		share->transfers = fmin(growth, fmax(0, xfer));
 		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - fmax(0, wait)));
 	}
 	share_role(share);
@@ -254,15 +256,18 @@ static void share_cpu(struct share *share)
 }
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
- * waited. On a card, time in activities that may hold waits is computing. */
+ * waited. On a card, time in activities that may hold waits is computing, unless the rank is alone with half of its growth
+ * in one of them. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	double seen = 0, missing, all = 0;
+	bool alone[ACTIVITY_MAX];
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		bool counts = !activity_may_wait((enum activity)a, true) ||
 			      (a == ACTIVITY_SYNC && syncs_too_often(rank));
 
+		alone[a] = rank->act[a] >= SHARE_PEER * rank->own;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
 		all += fmax(0, grown(rank, (enum activity)a));
@@ -280,7 +285,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) &&
+		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) && !alone[a] &&
 			       !(a == ACTIVITY_SYNC && syncs_too_often(rank));
 
 		rank->act[on_card ? ACTIVITY_COMPUTE : a] += missing * fmax(0, grown(rank, (enum activity)a)) / all;
@@ -290,7 +295,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 void judge_share(struct judge *judge, double growth)
 {
 	struct share share = {.judge = judge, .growth = growth, .l1 = true};
-	double top = 0, sum = 0;
+	double top = 0, sum = 0, all;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
@@ -319,11 +324,13 @@ void judge_share(struct judge *judge, double growth)
 		share_split(&share, rank);
 		sum += rank->own >= SHARE_EQUAL * top ? rank->own : 0;
 	}
+	/* No other rank has any, and transfers are no rank's. */
+	all = top >= JUDGE_NAMED * growth ? fmax(top, growth - share.transfers) : top;
 	for (size_t i = 0; i < share.n && sum > 0; i++) {
 		struct judge_rank *rank = share_rank(&share, i);
 
 		if (rank->own >= SHARE_EQUAL * top) {
-			rank->share = (top >= SHARE_PEER * growth ? 1 : top / growth) * rank->own / sum;
+			rank->share = fmin(1, all / growth) * rank->own / sum;
 			rank->claim = fmin(1, rank->own / growth);
 		}
 	}

@@ -158,7 +158,7 @@ static void a_slow_loader_by_stages(void **state)
 static void slow_computing_by_device_times(void **state)
 {
 	(void)state;
-	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, ACTIVITY_COMPUTE, CAUSE_COMPUTE);
+	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, ACTIVITY_FORWARD, CAUSE_COMPUTE);
 }
 
 static void all_slow_alike(void **state)
