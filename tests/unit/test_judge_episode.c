@@ -413,7 +413,7 @@ static void noise_raises_the_limit(void **state)
 	assert_true(job > 45 && job < 65);
 }
 
-/* Steps of a second: 36 % for nine of them is an episode that is too short to be announced, and no noise. Four of 88 % open
+/* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
  * the next one. */
 static void an_episode_is_no_noise(void **state)
 {
@@ -422,7 +422,7 @@ static void an_episode_is_no_noise(void **state)
 	script_scale(10);
 	script_run(60);
 	script.fault[0][ACTIVITY_OUTSIDE] = 0.36;
-	script_run(9 * 1.36);
+	script_run(6 * 1.36);
 	script.fault[0][ACTIVITY_OUTSIDE] = 0;
 	script_run(40);
 	script.fault[1][ACTIVITY_GC] = 0.88;
