@@ -88,6 +88,7 @@ struct align_op {
 	int64_t lead_ns; /* from the end of the host's call to its start on the device; ALIGN_LEAD_UNKNOWN */
 	int32_t peer, member; /* of point to point: both sides in the communicator's numbers; peer -1: collective. A
 			       * receive is the same operation as the send of the same (sender, receiver, seq) */
+	bool counted;	      /* of point to point: seq is counted from some time on, by each rank from another one */
 	enum frame_tier tier; /* HOST only where the duration is until completion */
 };
 

@@ -555,6 +555,22 @@ static inline bool makes_sense(const struct align_op *op)
 	       align_colls_is_peer(op->member, op->peer);
 }
 
+/* Its place in its step, which both sides count alike: 0: left out, as those of the step that is seen first, maybe in part. */
+static uint64_t align_colls_number(struct align_process *process, const struct align_op_input *op)
+{
+	struct align_counted *one = &process->counted[hash_mix(op->comm, op->sides) % ALIGN_COUNTED];
+
+	if (op->step == STEPS_NONE || process->align == ALIGN_UNPLACED)
+		return 0;
+	if (!one->known || one->comm != op->comm || one->sides != op->sides)
+		*one = (struct align_counted){op->step, op->comm, op->sides, ALIGN_COUNTED_STEP, true};
+	if (op->step > one->step)
+		*one = (struct align_counted){op->step, op->comm, op->sides, 0, true};
+	if (op->step < one->step || one->count >= ALIGN_COUNTED_STEP)
+		return 0;
+	return (uint64_t)align_frame_of(process, op->step) * (ALIGN_COUNTED_STEP + 1) + ++one->count;
+}
+
 void align_op(struct align *align, int number, const struct align_op *op)
 {
 	struct align_process *process = align_living(align, number);
@@ -584,6 +600,10 @@ void align_op(struct align *align, int number, const struct align_op *op)
 			.comm = kind->comm,
 			.sides = kind->p2p ? align_sides(op->member, op->peer, kind->receive) : 0,
 			.what = align_what(kind->op, op->tier, kind->p2p)};
+		if (op->counted)
+			align_op_input.seq = align_colls_number(process, &align_op_input);
+	}
+	if (kind && align_op_input.seq) {
 		align_colls_add(align, job, process, &align_op_input);
 	} else {
 		align->counts.coll_left_out++;

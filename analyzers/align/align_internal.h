@@ -244,6 +244,8 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 #define ALIGN_STALL_NS 600000000000ULL /* maximum wait when nothing shows that others advanced */
 #define ALIGN_NO_STEP INT64_MIN
 #define ALIGN_KINDS 8	    /* of operations of a process, that are kept */
+#define ALIGN_COUNTED 8	    /* of a process: other ranks, each in two directions, without numbers; others in the same row are left out */
+#define ALIGN_COUNTED_STEP 255 /* operations of such a one in a step */
 #define ALIGN_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
 
 enum align_method { ALIGN_UNPLACED, ALIGN_BY_NUMBER, ALIGN_BY_TIME, ALIGN_BY_OPS };
@@ -307,6 +309,13 @@ struct align_slot {
 	uint32_t leads; /* records of which it is known */
 	uint64_t lead_ns; /* sum */
 	struct align_host_sum host;
+};
+
+/* Point to point of one process in one direction, that has no number of its own: how many in its newest step. */
+struct align_counted {
+	int64_t step;
+	uint32_t comm, sides, count;
+	bool known;
 };
 
 struct align_past {
@@ -381,6 +390,7 @@ struct align_process {
 	uint32_t samples;
 	struct align_period *period;
 
+	struct align_counted counted[ALIGN_COUNTED];
 	struct align_past past[ALIGN_HISTORY]; /* ring, by steps_seen */
 	struct align_kind kind[ALIGN_KINDS];
 	struct align_known known[2 << ALIGN_KNOWN_BITS]; /* its communicators used last, by the job's numbers */

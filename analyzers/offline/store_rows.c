@@ -87,12 +87,17 @@ static int64_t time_op(struct reader_scan *scan)
 	return end_ns && end_ns < get(scan, STORE_START) ? get(scan, STORE_START) : end_ns;
 }
 
+static bool is_counted(struct reader_scan *scan)
+{
+	return reader_scan_is(scan, STORE_OP_SEQ_FROM, WORD_ATTACH);
+}
+
 /* Beside what was not done (only recorded into a graph, or refused), those that the host only queued say nothing of who
  * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
 static bool accepts_op(struct reader_scan *scan)
 {
 	if (get(scan, STORE_OP_SEQ) <= 0 || get(scan, STORE_OP_CAPTURED) || get(scan, STORE_OP_RESULT) ||
-		!has(scan, STORE_OP_SEQ_FROM) || reader_scan_is(scan, STORE_OP_SEQ_FROM, WORD_ATTACH) ||
+		!has(scan, STORE_OP_SEQ_FROM) || (is_counted(scan) && !has(scan, STORE_OP_PEER)) ||
 		!reader_scan_text(scan, STORE_OP_COMMUNICATOR))
 		return false;
 	if (is_device(scan) && has(scan, STORE_OP_DEVICE_START) && has(scan, STORE_OP_DEVICE_DURATION))
@@ -215,6 +220,7 @@ static void feed_op(const struct store_row *row)
 		.lead_ns = device ? get_lead(row) : ALIGN_LEAD_UNKNOWN,
 		.peer = has(row->scan, STORE_OP_PEER) ? (int32_t)get(row->scan, STORE_OP_PEER) : -1,
 		.member = store_rank_member(row->rank, communicator),
+		.counted = is_counted(row->scan),
 		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
 	};
 

@@ -87,13 +87,14 @@ static void online_on_coll(
 	struct online_process *process = online_process(online, slot, instance);
 	struct align_op event = {
 		.communicator = op->communicator,
-		.seq = op->seq_from == COLL_SEQ_ATTACH ? 0 : op->seq,
+		.seq = op->seq_from == COLL_SEQ_ATTACH && op->peer < 0 ? 0 : op->seq,
 		.op = op->op,
 		.step = step,
 		.bytes = op->bytes == COLL_UNKNOWN ? 0 : op->bytes,
 		.lead_ns = online_feed_lead(op),
 		.peer = op->peer,
 		.member = member,
+		.counted = op->seq_from == COLL_SEQ_ATTACH,
 	};
 	uint64_t end_ns;
 

@@ -246,6 +246,47 @@ static void a_send_and_its_receive_are_one(void **state)
 	assert_int_equal(counts().coll_left_out, 9);
 }
 
+/* Four sends a step. The sender counts from step 3 on, the receiver from the middle of step 5. */
+static void counts_of_two_sides_meet_in_their_step(void **state)
+{
+	uint64_t count[2] = {0};
+
+	(void)state;
+	begin_job(2, true);
+	for (int64_t step = 1; step <= 10; step++) {
+		for (int k = 0; k < 4; k++) {
+			for (int rank = 0; rank < 2; rank++) {
+				if (rank ? step < 5 || (step == 5 && k < 2) : step < 3)
+					continue;
+				align_op(align, process[rank],
+					&(struct align_op){.communicator = "00000000000000bb",
+						.seq = ++count[rank],
+						.op = rank ? "Recv" : "Send",
+						.step = step,
+						.start_ns = start_ns + ((NTH(step) * 100) + 10 * (uint64_t)k + (uint64_t)rank) * MS,
+						.duration_ns = MS,
+						.bytes = 8,
+						.peer = !rank,
+						.member = rank,
+						.counted = true,
+						.tier = FRAME_TIER_HOST});
+			}
+		}
+		for (int rank = 0; rank < 2; rank++)
+			step_at(rank, step, NTH(step) * 100, 100);
+		at((NTH(step) + 1) * 100);
+	}
+	align_end(align);
+	assert_int_equal(n_seen, 10);
+	for (size_t i = 0; i < 10; i++) {
+		assert_true(i < 6 || (seen[i].frame.groups == 4 && seen[i].frame.ops == 8));
+		for (size_t op = 0; op < seen[i].frame.ops; op++)
+			for (size_t other = 0; other < seen[i].frame.ops; other++)
+				assert_true((seen[i].op[op].group == seen[i].op[other].group) ==
+					    (llabs(seen[i].op[op].start_ns - seen[i].op[other].start_ns) <= (int64_t)MS));
+	}
+}
+
 static void operations_of_no_step_are_placed_by_time(void **state)
 {
 	(void)state;
@@ -465,6 +506,7 @@ int main(void)
 		cmocka_unit_test(operations_after_their_steps_row),
 		cmocka_unit_test(whatif_most_ranks_there_are_no_operations),
 		cmocka_unit_test(a_send_and_its_receive_are_one),
+		cmocka_unit_test(counts_of_two_sides_meet_in_their_step),
 		cmocka_unit_test(operations_of_no_step_are_placed_by_time),
 		cmocka_unit_test(steps_come_from_the_pattern_of_operations),
 		cmocka_unit_test(a_pattern_with_noise),
