@@ -72,33 +72,25 @@ static inline double robust_median(double *value, size_t n)
 	return n ? robust_kth(value, n, (n - 1) / 2) : 0;
 }
 
-/* The middle of n values: enough for the median of all but one. */
+/* Of all values but one, the median (the lower one) is one of two; 0 where there is no other. */
 struct robust_middle {
-	double below, at, above;
-	size_t n;
+	double low, high;
 };
 
 static inline struct robust_middle robust_middle_of(double *value, size_t n)
 {
-	struct robust_middle ret = {.n = n};
-	size_t k = n % 2 ? n / 2 : n / 2 - 1;
+	struct robust_middle ret = {0, 0};
 
 	if (n < 2)
 		return ret;
-	ret.at = robust_kth(value, n, k);
-	ret.above = robust_kth(value, n, k + 1);
-	ret.below = k > 0 ? robust_kth(value, n, k - 1) : ret.at;
+	ret.low = robust_kth(value, n, (n - 2) / 2);
+	ret.high = robust_kth(value, n, (n - 2) / 2 + 1);
 	return ret;
 }
 
-/* The median of all but this one of the values; 0: it is the only one. */
 static inline double robust_others(struct robust_middle of, double value)
 {
-	if (of.n % 2 == 0)
-		return value <= of.at ? of.above : of.at;
-	if (value < of.at)
-		return (of.at + of.above) / 2;
-	return value > of.at ? (of.below + of.at) / 2 : (of.below + of.above) / 2;
+	return value <= of.low ? of.high : of.low;
 }
 
 /* Median absolute deviation times ROBUST_SIGMA. */

@@ -315,24 +315,40 @@ static void the_odd_one_out_of_four_is_named(void **state)
 	script_end();
 }
 
-/* Others differ from their peers by a quarter of the growth, or by more than a third. */
+/* Others differ from their peers by less than a third of the growth, or by more. */
 static void the_others_are_alike(void **state)
 {
 	(void)state;
 	for (int half = 0; half < 2; half++) {
-		double differ = half ? 14 * MS : 9 * MS;
+		double differ = half ? 11 * MS : 9 * MS;
 
 		script_begin(5);
 		script_cards();
 		script.waiting = ACTIVITY_SYNC;
 		script_run(LEARN_S);
 		script.fault[2][ACTIVITY_FORWARD] = 30 * MS;
-		script.fault[0][ACTIVITY_BACKWARD] = script.fault[1][ACTIVITY_BACKWARD] = differ / 2;
-		script.fault[3][ACTIVITY_SYNC] = script.fault[4][ACTIVITY_SYNC] = differ / 2;
+		script.fault[0][ACTIVITY_BACKWARD] = script.fault[1][ACTIVITY_BACKWARD] = differ;
+		script.fault[3][ACTIVITY_SYNC] = script.fault[4][ACTIVITY_SYNC] = differ;
 		script_run(60);
 		assert_true((script_said(2, ACTIVITY_FORWARD) == NULL) == half);
 		script_end();
 	}
+}
+
+/* Each waits for the other; the third one for both. */
+static void two_culprits_of_three_are_both_named(void **state)
+{
+	(void)state;
+	script_begin(3);
+	script.l1 = true;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_BACKWARD] = 40 * MS;
+	script.fault[1][ACTIVITY_BACKWARD] = 36 * MS;
+	script_run(60);
+	assert_non_null(script_said(0, ACTIVITY_BACKWARD));
+	assert_non_null(script_said(1, ACTIVITY_BACKWARD));
+	assert_null(script_said(2, ACTIVITY_BACKWARD));
+	script_end();
 }
 
 static void two_culprits_are_both_named(void **state)
@@ -555,6 +571,7 @@ int main(void)
 		cmocka_unit_test(synchronizations_are_compared_with_the_usual_ones),
 		cmocka_unit_test(the_odd_one_out_of_four_is_named),
 		cmocka_unit_test(the_others_are_alike),
+		cmocka_unit_test(two_culprits_of_three_are_both_named),
 		cmocka_unit_test(two_culprits_are_both_named),
 		cmocka_unit_test(a_smaller_culprit_hides_behind_a_larger_one),
 		cmocka_unit_test(all_ranks_alike_are_the_job),
