@@ -65,7 +65,7 @@ static int read_environment(const char *proc_root, struct rank_process *process)
 	return 0;
 }
 
-static void read_cgroup(const char *proc_root, struct rank_process *process)
+static void rank_read_cgroup(const char *proc_root, struct rank_process *process)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -75,7 +75,7 @@ static void read_cgroup(const char *proc_root, struct rank_process *process)
 
 static void read_process(const char *proc_root, struct rank_process *process)
 {
-	read_cgroup(proc_root, process);
+	rank_read_cgroup(proc_root, process);
 	process->env_error = read_environment(proc_root, process);
 	if (procfs_command(proc_root, process->pid, &process->command, &process->command_bytes) < 0)
 		process->command_bytes = 0;
