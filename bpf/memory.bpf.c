@@ -3,25 +3,27 @@
  * Kernel side of the memory collector: what the framework's allocator reports of its blocks, see memory.h. The call
  * engine attaches these programs where the arguments of the function are still in their registers.
  *
- * A hit adds to the curve of its device. A sampled block costs its stack; all others end after a search in the map of
- * the blocks that are followed.
+ * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after a search in
+ * the map of the blocks that are followed, if there is one of its class.
  */
 #include "bpf/memory.h"
 #include "bpf/profile_python.bpf.h"
 
-/* Slots of struct pt_regs with the first arguments of a function. */
+/* Slots of struct pt_regs with the first arguments of a function, and the stack pointer. */
 #if defined(__TARGET_ARCH_arm64)
 #define ARGUMENT_1 0
 #define ARGUMENT_2 1
 #define ARGUMENT_3 2
 #define ARGUMENT_4 3
 #define ARGUMENT_5 4
+#define STACK_POINTER 31
 #else
 #define ARGUMENT_1 14
 #define ARGUMENT_2 13
 #define ARGUMENT_3 12
 #define ARGUMENT_4 11
 #define ARGUMENT_5 9
+#define STACK_POINTER 19
 #endif
 
 #define SCRATCHES 2 /* of a CPU: probes of one thread may interrupt those of another */
@@ -93,7 +95,7 @@ static __always_inline struct rt_memory_device *memory_device(
 		if (!item->used) {
 			item->device = device;
 			item->before = before;
-			item->used = 1;
+			item->used = i + 1;
 		}
 		if (item->device == device)
 			return item;
@@ -134,25 +136,19 @@ static __always_inline void memory_curve(
 
 /* Blocks. */
 
-static __always_inline void memory_release(uint32_t slot, uint64_t address)
+static __always_inline void memory_count(struct rt_memory_class *class, int64_t bytes)
 {
-	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot), *sites;
-	struct rt_memory_block *found = blocks ? bpf_map_lookup_elem(blocks, &address) : NULL;
-	struct rt_memory_block block;
-	struct rt_memory_site *site;
+	__sync_fetch_and_add(&class->live_bytes, bytes);
+	if (class->live_bytes < class->live_min)
+		class->live_min = class->live_bytes;
+}
 
-	if (!found)
-		return;
-	block = *found;
-	if (bpf_map_delete_elem(blocks, &address))
-		return;
-	sites = bpf_map_lookup_elem(&memory_sites, &slot);
-	site = sites ? bpf_map_lookup_elem(sites, &block.site) : NULL;
-	if (!site)
-		return;
-	__sync_fetch_and_add(&site->live_bytes, -block.weight_bytes);
-	__sync_fetch_and_add(&site->live_count, -block.count);
-	__sync_fetch_and_add(&site->live_variance, -block.variance);
+static __always_inline void memory_release(uint32_t slot, struct rt_memory_class *class, uint64_t address)
+{
+	void *blocks = class->followed ? bpf_map_lookup_elem(&memory_blocks, &slot) : NULL;
+
+	if (blocks && !bpf_map_delete_elem(blocks, &address))
+		__sync_fetch_and_add(&class->followed, -1);
 }
 
 /* An entry of the scratch that nobody else has; SCRATCHES: none. */
@@ -251,7 +247,7 @@ static __always_inline void memory_name_thread(uint32_t entry, struct rt_memory_
 static __always_inline struct rt_memory_site *memory_find_site(
 	uint32_t slot, uint64_t stack, uint32_t device, uint32_t entry, uint64_t now_ns, uint64_t *ret_key)
 {
-	struct rt_memory_site fresh = {.stack = stack, .device = device, .first_ns = now_ns};
+	struct rt_memory_site fresh = {.stack = stack, .device = device};
 	uint64_t key = rt_profile_mix(stack, device);
 	void *sites = bpf_map_lookup_elem(&memory_sites, &slot);
 	struct rt_memory_site *site;
@@ -271,36 +267,32 @@ static __always_inline struct rt_memory_site *memory_find_site(
 }
 
 static __always_inline void memory_keep(uint32_t slot, struct rt_memory_rank *rank, struct rt_memory_site *site,
-	uint64_t address, uint64_t mean, struct rt_memory_block *block)
+	struct rt_memory_class *class, uint64_t address, struct rt_memory_block *block)
 {
 	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot);
 
-	rt_memory_weigh(block, mean);
 	__sync_fetch_and_add(&site->alloc_bytes, block->weight_bytes);
-	__sync_fetch_and_add(&site->alloc_count, block->count);
+	__sync_fetch_and_add(&site->alloc_count, (block->weight_bytes << RT_MEMORY_COUNT_SHIFT) / block->bytes);
 	__sync_fetch_and_add(&site->sampled, 1);
-	site->last_ns = block->time_ns;
-	site->block_variance = block->variance;
-	if (!blocks || bpf_map_update_elem(blocks, &address, block, BPF_NOEXIST)) {
+	if (!blocks || bpf_map_update_elem(blocks, &address, block, BPF_NOEXIST))
 		__sync_fetch_and_add(&rank->lost, 1);
-		return;
-	}
-	__sync_fetch_and_add(&site->live_bytes, block->weight_bytes);
-	__sync_fetch_and_add(&site->live_count, block->count);
-	__sync_fetch_and_add(&site->live_variance, block->variance);
+	else
+		__sync_fetch_and_add(&class->followed, 1);
 }
 
 SEC("uprobe")
 int memory_usage(void *ctx)
 {
 	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
-	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0, mean;
+	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
 	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
-	struct rt_memory_block block = {.time_ns = now_ns, .bytes = bytes};
+	struct rt_memory_block block = {.bytes = bytes};
 	struct rt_memory_rank *rank = memory_followed(&slot);
 	struct rt_memory_device *device;
+	struct rt_memory_class *class;
 	struct rt_memory_site *site;
+	bool sampled;
 
 	if (!rank || !bytes)
 		return 0;
@@ -308,12 +300,19 @@ int memory_usage(void *ctx)
 	if (!device)
 		return 0;
 	memory_curve(device, now_ns, bytes, allocated, reserved);
+	/* Read again: the verifier follows all that comes for each place that it knows. */
+	block.device = (device->used - 1) & (RT_MEMORY_DEVICES_MAX - 1);
+	block.class = rt_memory_class(bytes < 0 ? -bytes : bytes);
+	class = &rank->device[block.device].class[block.class];
+	memory_count(class, bytes);
 	if (bytes < 0) {
-		memory_release(slot, address);
+		memory_release(slot, class, address);
 		return 0;
 	}
-	mean = rt_memory_sample(rank, now_ns, bytes, bpf_get_prandom_u32());
-	if (!mean)
+	sampled = rt_memory_sample(rank, now_ns, bytes, FIXED_SLOT(ctx, STACK_POINTER), bpf_get_prandom_u32(), &mean);
+	if (mean > class->mean_max)
+		class->mean_max = mean;
+	if (!sampled)
 		return 0;
 	__sync_fetch_and_add(&rank->sampled, 1);
 	cpu = bpf_get_smp_processor_id();
@@ -326,8 +325,9 @@ int memory_usage(void *ctx)
 	if (entry < SCRATCHES)
 		memory_give_scratch(cpu, entry);
 	block.site = key;
+	block.weight_bytes = rt_memory_weight(bytes, mean);
 	if (site)
-		memory_keep(slot, rank, site, address, mean, &block);
+		memory_keep(slot, rank, site, class, address, &block);
 	else
 		__sync_fetch_and_add(&rank->lost, 1);
 	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);

@@ -4,12 +4,13 @@
  * which PyTorch calls for every block (memory.bpf.c). Bypasses the ring but for stacks and failed requests: the daemon
  * reads the maps.
  *
- * `memory_ranks` has the curves of each device, exact. Blocks are sampled, each by itself, with a probability of its size
- * divided by 2^shift bytes, at most 1; a sampled block is followed to its release and stands for 1/probability blocks. So
- * sums of live bytes by site are unbiased, and their variance is known: of one sampled block 2^shift * (2^shift - bytes).
+ * `memory_ranks` has the curves of each device and the live bytes of each class of sizes, exact. Blocks are sampled, each by
+ * itself, with a probability of its size divided by 2^shift bytes, at most 1; a sampled block is followed to its release
+ * and stands for 1/probability blocks. The reader divides the live bytes of a class among the sites of its sampled blocks
+ * (analyzers/memory/held.h).
  *
- * Sizes have a shift each: what a step allocates and releases again comes in few sizes, hundreds of times a second,
- * which share what stacks may cost; what is kept has mostly a size of its own.
+ * Pairs of a size and a stack pointer have a shift each: what a step allocates and releases again comes in few of them,
+ * hundreds of times a second, which share what stacks may cost; what is kept has mostly a pair of its own.
  */
 #ifndef RANKTRACE_MEMORY_H
 #define RANKTRACE_MEMORY_H
@@ -23,18 +24,17 @@
 #define RT_MEMORY_WINDOW_NS 1000000000ULL
 #define RT_MEMORY_SITES_MAX 4096  /* of a rank: pairs of stack and device */
 #define RT_MEMORY_BLOCKS_MAX 32768 /* sampled ones of a rank that live */
-#define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of 2,000 variances fits in 64 bits */
-#define RT_MEMORY_STRATA 1024	  /* sizes of blocks that are counted at a time; a power of two; a step has some 50 */
-#define RT_MEMORY_STRATUM_PROBES 4 /* places that a size may have */
-#define RT_MEMORY_STRATUM_IDLE 8   /* windows: then another size may have its place */
+#define RT_MEMORY_CLASSES 48 /* a class for each power of two of bytes; the last has all of 128 TiB and more */
+#define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of all followed blocks fits in 64 bits */
+#define RT_MEMORY_STRATA 1024	  /* pairs that are counted at a time; a power of two; a step has some 100 */
+#define RT_MEMORY_STRATUM_PROBES 4 /* places that a pair may have */
+#define RT_MEMORY_STRATUM_IDLE 8   /* windows: then another pair may have its place */
 #define RT_MEMORY_STRATUM_NS_BITS 30 /* a window of a stratum: 1.07 s */
 #define RT_MEMORY_STRATUM_READS_MAX 64 /* stacks in it; fewer where the sum is too much */
 /* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
 #define RT_MEMORY_READS_MAX 50
 #define RT_MEMORY_READS_WINDOW_NS 100000000ULL
-/* Counts of blocks are in units of 1/256 block, variances in KiB². */
-#define RT_MEMORY_COUNT_SHIFT 8
-#define RT_MEMORY_VARIANCE_SHIFT 10
+#define RT_MEMORY_COUNT_SHIFT 8 /* counts of blocks are in units of 1/256 block */
 
 /* Extremes and last values of a second of CLOCK_MONOTONIC. */
 struct rt_memory_window {
@@ -43,17 +43,28 @@ struct rt_memory_window {
 	uint64_t reserved, reserved_max;
 };
 
+/*
+ * Blocks of a class of sizes, exactly. Those from before the rank was followed are only seen released: the sum may be
+ * negative, and what is held of blocks since then is at least live_bytes - live_min.
+ */
+struct rt_memory_class {
+	int64_t live_bytes, live_min; /* live_min: the least, at most 0 */
+	uint64_t mean_max;	      /* largest of rt_memory_sample() */
+	uint64_t followed;	      /* sampled blocks that live */
+};
+
 struct rt_memory_device {
 	uint32_t device; /* c10::Device: type, then index, 8 bits each */
-	uint32_t used;	 /* 0: free */
+	uint32_t used;	 /* its place, from 1; 0: free */
 	uint64_t before; /* allocated before the first report */
 	uint64_t allocs, frees, alloc_bytes, free_bytes; /* since then */
 	struct rt_memory_window window[RT_MEMORY_WINDOWS]; /* at second % RT_MEMORY_WINDOWS */
+	struct rt_memory_class class[RT_MEMORY_CLASSES];   /* at rt_memory_class() */
 };
 
-/* Blocks of one size, or of a few. */
+/* Blocks of one size and stack pointer, or of a few. */
 struct rt_memory_stratum {
-	uint32_t size;	 /* hash of it; 0: free */
+	uint32_t pair;	 /* hash of it; 0: free */
 	uint32_t window; /* of the newest block */
 	uint32_t reads;	 /* stacks in that window */
 	uint32_t shift;
@@ -82,19 +93,17 @@ struct rt_memory_site {
 	uint64_t stack; /* rt_profile_stack_event.stack; 0: unknown */
 	uint32_t device;
 	uint32_t sent; /* its stack */
-	uint64_t block_variance; /* of the newest sampled block */
-	int64_t live_bytes, live_count, live_variance;
 	uint64_t alloc_bytes, alloc_count;
 	uint64_t sampled;
-	uint64_t first_ns, last_ns; /* sampled allocations */
 	char thread_name[RT_COMM_SIZE]; /* "": its stack has frames of Python */
 };
 
 /* Value of a rank's map of sampled blocks; the key is the address. */
 struct rt_memory_block {
 	uint64_t site;
-	uint64_t bytes, weight_bytes, count, variance;
-	uint64_t time_ns;
+	uint64_t bytes, weight_bytes;
+	uint32_t device; /* of rt_memory_rank.device */
+	uint32_t class;
 };
 
 struct rt_memory_failed_event {
@@ -106,21 +115,42 @@ struct rt_memory_failed_event {
 	uint32_t pad0;
 };
 
-/* The stratum of a size; where all its places are in use, it shares the last. */
-static inline struct rt_memory_stratum *rt_memory_find_stratum(struct rt_memory_rank *rank, uint32_t window, uint64_t bytes)
+/*
+ * bytes: at least 1. The number of its highest bit; by halves, because clang 14 has none of that for BPF,
+ * and without a branch, because the verifier follows both ways of each.
+ */
+static inline uint32_t rt_memory_class(uint64_t bytes)
 {
-	uint32_t size = (uint32_t)(bytes * 0x9e3779b97f4a7c15ULL >> 32) | 1, at = 0;
+	uint32_t class = 0;
+
+	for (uint32_t bits = 32; bits; bits /= 2) {
+		uint64_t minus = -(bytes >> bits);
+		uint32_t by;
+
+		asm volatile("" : "+r"(minus)); /* else the compiler compares */
+		by = (uint32_t)(minus >> 63) * bits; /* 0 or bits */
+		bytes >>= by;
+		class += by;
+	}
+	return class < RT_MEMORY_CLASSES ? class : RT_MEMORY_CLASSES - 1;
+}
+
+/* The stratum of a pair; where all its places are in use, it shares the last. */
+static inline struct rt_memory_stratum *rt_memory_find_stratum(
+	struct rt_memory_rank *rank, uint32_t window, uint64_t bytes, uint64_t stack_pointer)
+{
+	uint32_t pair = (uint32_t)(rt_profile_mix(stack_pointer, bytes) >> 32) | 1, at = 0;
 
 	for (uint32_t i = 0; i < RT_MEMORY_STRATUM_PROBES; i++) {
 		struct rt_memory_stratum *stratum;
 
-		at = ((size >> 16) + i) & (RT_MEMORY_STRATA - 1);
+		at = ((pair >> 16) + i) & (RT_MEMORY_STRATA - 1);
 		stratum = &rank->stratum[at];
-		if (stratum->size == size)
+		if (stratum->pair == pair)
 			return stratum;
-		if (stratum->size && window - stratum->window <= RT_MEMORY_STRATUM_IDLE)
+		if (stratum->pair && window - stratum->window <= RT_MEMORY_STRATUM_IDLE)
 			continue;
-		stratum->size = size;
+		stratum->pair = pair;
 		stratum->shift = 0;
 		stratum->reads = 0;
 		stratum->window = window;
@@ -172,35 +202,30 @@ static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
 }
 
 /*
- * 0: this block is not sampled; else the size up to which blocks are sampled in part. What has been sampled decides on
- * it, never the block itself. `random`: 32 bits.
+ * Is this block sampled? Sets the size up to which blocks are sampled in part. What has been sampled decides on it, never
+ * the block itself. `random`: 32 bits.
  */
-static inline uint64_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes, uint32_t random)
+static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes, uint64_t stack_pointer,
+	uint32_t random, uint64_t *ret_mean)
 {
 	uint32_t window = (uint32_t)(now_ns >> RT_MEMORY_STRATUM_NS_BITS), shift;
-	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, window, bytes);
+	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, window, bytes, stack_pointer);
 
 	rt_memory_pace(rank, now_ns);
 	shift = rt_memory_stratum_shift(rank, stratum, window);
 	shift = (shift > rank->shift ? shift : rank->shift) & 63;
+	*ret_mean = 1ULL << shift;
 	if (bytes >> shift == 0 && (bytes << (63 - shift)) >> 31 <= random)
 		return 0;
 	rank->reads++;
 	stratum->reads++;
-	return 1ULL << shift;
+	return 1;
 }
 
-/* What a sampled block stands for. */
-static inline void rt_memory_weigh(struct rt_memory_block *block, uint64_t mean)
+/* Bytes that a sampled block stands for. */
+static inline uint64_t rt_memory_weight(uint64_t bytes, uint64_t mean)
 {
-	block->weight_bytes = block->bytes;
-	block->count = 1 << RT_MEMORY_COUNT_SHIFT;
-	block->variance = 0;
-	if (block->bytes >= mean)
-		return;
-	block->weight_bytes = mean;
-	block->count = (mean << RT_MEMORY_COUNT_SHIFT) / block->bytes;
-	block->variance = (mean >> RT_MEMORY_VARIANCE_SHIFT) * ((mean - block->bytes) >> RT_MEMORY_VARIANCE_SHIFT);
+	return bytes < mean ? mean : bytes;
 }
 
 #endif

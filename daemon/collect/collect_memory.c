@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <inttypes.h>
 
+#include "analyzers/memory/held.h"
 #include "bpf/call.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
@@ -42,12 +43,20 @@ struct memory_rank {
 	size_t failed_count;
 };
 
+/* What a snapshot reads. */
+struct memory_snapshot {
+	struct memory_line line[RT_MEMORY_SITES_MAX];
+	struct rt_memory_block block[RT_MEMORY_BLOCKS_MAX];
+	struct memory_held held[RT_MEMORY_BLOCKS_MAX];
+	uint64_t key[RT_MEMORY_BLOCKS_MAX];
+};
+
 struct memory {
 	struct context *context;
 	struct memory_bpf *skeleton; /* NULL: off */
 	size_t ranks;
 	struct memory_rank *rank;    /* by slot, only while on */
-	struct rt_memory_site *site; /* of the rank being read */
+	struct memory_snapshot *snapshot; /* of the rank being read */
 	uint64_t rows, failures, failures_lost, broken;
 	uint64_t sampled, refused, lost, took_ns; /* of ranks that are followed no more */
 	int error; /* why the last rank could not be followed */
@@ -102,22 +111,38 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 			rank->leaks += memory_rows_leak(&owner, &counts.device[i], over, &rank->put[i]);
 }
 
+static size_t memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
+{
+	uint32_t count = RT_MEMORY_BLOCKS_MAX, bucket;
+	LIBBPF_OPTS(bpf_map_batch_opts, options);
+	int r = bpf_map_lookup_batch(rank->blocks_fd, NULL, &bucket, snapshot->key, snapshot->block, &count, &options);
+
+	return r == 0 || errno == ENOENT ? count : 0; /* ENOENT: all were read */
+}
+
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
 static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
+	struct memory_snapshot *snapshot = memory->snapshot;
 	struct rt_memory_rank counts;
 	uint64_t key, next, *from = NULL;
-	size_t sites = 0;
+	size_t lines = 0, blocks, held;
 
 	if (!memory_read(memory, rank->slot, &counts))
 		return;
-	while (sites < RT_MEMORY_SITES_MAX && bpf_map_get_next_key(rank->sites_fd, from, &next) == 0) {
-		sites += bpf_map_lookup_elem(rank->sites_fd, &next, &memory->site[sites]) == 0;
+	blocks = memory_read_blocks(rank, snapshot);
+	held = memory_held(&counts, snapshot->block, blocks, snapshot->held);
+	while (lines < RT_MEMORY_SITES_MAX && bpf_map_get_next_key(rank->sites_fd, from, &next) == 0) {
+		struct memory_line *line = &snapshot->line[lines];
+		const struct memory_held *found = memory_held_find(snapshot->held, held, next);
+
+		line->held = found ? *found : (struct memory_held){.site = next};
+		lines += bpf_map_lookup_elem(rank->sites_fd, &next, &line->site) == 0;
 		key = next;
 		from = &key;
 	}
-	memory->rows += memory_rows_live(&owner, &counts, memory->site, sites, now_ns);
+	memory->rows += memory_rows_live(&owner, &counts, snapshot->line, lines, now_ns);
 }
 
 /* Those whose stack is named, or will not be. */
@@ -144,14 +169,14 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 
 /* One rank. */
 
-static int memory_make_map(uint32_t value_bytes, uint32_t entries, int outer, uint32_t slot, int *ret)
+static int memory_make_map(uint32_t value_bytes, uint32_t entries, const struct bpf_map *outer, uint32_t slot, int *ret)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "memory_rank", sizeof(uint64_t), value_bytes, entries, NULL);
 
 	if (fd < 0)
 		return fd;
 	*ret = fd;
-	return bpf_map_update_elem(outer, &slot, &fd, BPF_ANY) < 0 ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(outer), &slot, &fd, BPF_ANY) < 0 ? -errno : 0;
 }
 
 static int memory_follow(struct memory *memory, struct memory_rank *rank)
@@ -162,10 +187,10 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 
 	if (r == 0)
 		r = memory_make_map(sizeof(struct rt_memory_site), RT_MEMORY_SITES_MAX,
-			bpf_map__fd(skeleton->maps.memory_sites), rank->slot, &rank->sites_fd);
+			skeleton->maps.memory_sites, rank->slot, &rank->sites_fd);
 	if (r == 0)
 		r = memory_make_map(sizeof(struct rt_memory_block), RT_MEMORY_BLOCKS_MAX,
-			bpf_map__fd(skeleton->maps.memory_blocks), rank->slot, &rank->blocks_fd);
+			skeleton->maps.memory_blocks, rank->slot, &rank->blocks_fd);
 	if (r == 0) {
 		fresh->pid = rank->pid;
 		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
@@ -300,9 +325,9 @@ static void memory_turn_off(struct memory *memory)
 	memory_bpf__destroy(memory->skeleton);
 	memory->skeleton = NULL;
 	free(memory->rank);
-	free(memory->site);
+	free(memory->snapshot);
 	memory->rank = NULL;
-	memory->site = NULL;
+	memory->snapshot = NULL;
 }
 
 static int memory_level(void *state, enum level level, bool on, char *report, size_t report_size)
@@ -319,16 +344,16 @@ static int memory_level(void *state, enum level level, bool on, char *report, si
 	if (!memory->context->workers)
 		return 0;
 	memory->rank = calloc(memory->ranks, sizeof(*memory->rank));
-	memory->site = calloc(RT_MEMORY_SITES_MAX, sizeof(*memory->site));
-	if (!memory->rank || !memory->site)
+	memory->snapshot = malloc(sizeof(*memory->snapshot));
+	if (!memory->rank || !memory->snapshot)
 		r = -ENOMEM;
 	if (r == 0)
 		r = memory_load(memory);
 	if (r < 0) {
 		free(memory->rank);
-		free(memory->site);
+		free(memory->snapshot);
 		memory->rank = NULL;
-		memory->site = NULL;
+		memory->snapshot = NULL;
 		/* The calls of the driver are still recorded. */
 		memory->error = r;
 		snprintf(report, report_size, "without the framework's allocator (%s)", strerror(-r));

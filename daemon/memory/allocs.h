@@ -11,6 +11,7 @@
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 
+#include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
 #include "bpf/memory.h"
 #include "daemon/calls/call_sink.h"
@@ -94,9 +95,15 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 /* A leak is a finding while it lasts, or until `over`. True: it leaks. */
 bool memory_rows_leak(
 	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put);
-/* A snapshot; orders `site`. The largest have a row each, the others one together. Returns the number of rows. */
-size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct rt_memory_site *site,
-	size_t sites, uint64_t now_ns);
+/* Blocks of a stack on a device. */
+struct memory_line {
+	struct rt_memory_site site;
+	struct memory_held held;
+};
+
+/* A snapshot; orders `line`. The largest have a row each, the others one together. Returns the number of rows. */
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
+	size_t lines, uint64_t now_ns);
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif

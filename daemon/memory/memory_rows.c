@@ -126,11 +126,10 @@ static const struct rt_memory_device *memory_rows_device(const struct rt_memory_
 	return NULL;
 }
 
-static void memory_rows_site(const struct memory_owner *owner, const struct rt_memory_rank *counts,
-	const struct rt_memory_site *site, int64_t sites, uint64_t utc_ns)
+static void memory_rows_line(const struct memory_owner *owner, const struct rt_memory_rank *counts,
+	const struct memory_line *line, int64_t sites, uint64_t utc_ns)
 {
-	/* One block more than was sampled: of few blocks, the variance is mostly too small. */
-	double variance = site->live_variance > 0 ? (double)site->live_variance + (double)site->block_variance : 0;
+	const struct rt_memory_site *site = &line->site;
 	int64_t stack = 0;
 	bool named = sites == 1 && profile_rank_id(owner->stacks, site->stack, &stack);
 	int number;
@@ -148,9 +147,9 @@ static void memory_rows_site(const struct memory_owner *owner, const struct rt_m
 			.device = field_int_if(number >= 0, number),
 			.stack = field_int_if(named, stack),
 			.sites = field_int(sites),
-			.live_bytes = field_int(site->live_bytes),
-			.live_error_bytes = field_int((int64_t)ceil(ldexp(sqrt(variance), RT_MEMORY_VARIANCE_SHIFT))),
-			.live_blocks = field_int(site->live_count >> RT_MEMORY_COUNT_SHIFT),
+			.live_bytes = field_int(llround(line->held.bytes)),
+			.live_error_bytes = field_int((int64_t)ceil(sqrt(line->held.error2))),
+			.live_blocks = field_int(llround(line->held.blocks)),
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
 			.sampled = field_int((int64_t)site->sampled),
@@ -163,46 +162,46 @@ static void memory_rows_site(const struct memory_owner *owner, const struct rt_m
 /* By device, then the largest first. */
 static int memory_rows_compare(const void *a, const void *b)
 {
-	const struct rt_memory_site *x = a, *y = b;
+	const struct memory_line *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return (x->live_bytes < y->live_bytes) - (x->live_bytes > y->live_bytes);
+	if (x->site.device != y->site.device)
+		return x->site.device < y->site.device ? -1 : 1;
+	return (x->held.bytes < y->held.bytes) - (x->held.bytes > y->held.bytes);
 }
 
-static void memory_rows_add(struct rt_memory_site *sum, const struct rt_memory_site *site)
+static void memory_rows_add(struct memory_line *sum, const struct memory_line *line)
 {
-	sum->device = site->device;
-	sum->live_bytes += site->live_bytes;
-	sum->live_count += site->live_count;
-	sum->live_variance += site->live_variance;
-	sum->alloc_bytes += site->alloc_bytes;
-	sum->alloc_count += site->alloc_count;
-	sum->sampled += site->sampled;
+	sum->site.device = line->site.device;
+	sum->site.alloc_bytes += line->site.alloc_bytes;
+	sum->site.alloc_count += line->site.alloc_count;
+	sum->site.sampled += line->site.sampled;
+	sum->held.bytes += line->held.bytes;
+	sum->held.blocks += line->held.blocks;
+	sum->held.error2 += line->held.error2;
 }
 
-size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct rt_memory_site *site,
-	size_t sites, uint64_t now_ns)
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
+	size_t lines, uint64_t now_ns)
 {
 	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
 	size_t rows = 0;
 
-	qsort(site, sites, sizeof(*site), memory_rows_compare);
-	for (size_t first = 0, end; first < sites; first = end) {
-		struct rt_memory_site others = {0};
+	qsort(line, lines, sizeof(*line), memory_rows_compare);
+	for (size_t first = 0, end; first < lines; first = end) {
+		struct memory_line others = {0};
 		int64_t count = 0;
 
-		for (end = first; end < sites && site[end].device == site[first].device; end++) {
+		for (end = first; end < lines && line[end].site.device == line[first].site.device; end++) {
 			if (end - first < LIMIT_MEMORY_ROWS) {
-				memory_rows_site(owner, counts, &site[end], 1, utc_ns);
+				memory_rows_line(owner, counts, &line[end], 1, utc_ns);
 				rows++;
 				continue;
 			}
-			memory_rows_add(&others, &site[end]);
+			memory_rows_add(&others, &line[end]);
 			count++;
 		}
 		if (count) {
-			memory_rows_site(owner, counts, &others, count, utc_ns);
+			memory_rows_line(owner, counts, &others, count, utc_ns);
 			rows++;
 		}
 	}

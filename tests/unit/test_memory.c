@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
+#include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
-#include "bpf/memory.h"
 
 #define RUNS 40
 #define SECONDS 140	/* a row of memory_curve each */
@@ -189,92 +189,157 @@ static void failures_have_causes(void **state)
 #define SAMPLED_STEPS_A_SECOND 230
 #define SAMPLED_SECONDS 13
 #define SAMPLED_RUNS 200
-#define SAMPLED_KIB 1024.0
+#define SAMPLED_BLOCKS 104 /* of a step */
+#define SAMPLED_SHALLOW 0x7f0000001000 /* stack pointers */
+#define SAMPLED_DEEP 0x7f0000000f00
 
-struct line {
-	double held, estimate, variance, last, blocks; /* what is true; estimates; sampled blocks */
+enum sampled_line {
+	LINE_STEP, /* what it holds is in use for a step */
+	LINE_OWN,  /* keeps blocks in sizes of its own */
+	LINE_DEEP, /* keeps blocks in sizes of the step, from another depth of the stack */
+	LINE_SAME, /* the same, from the same depth */
+	LINES
 };
 
-static void sampled_alloc(struct rt_memory_rank *rank, uint64_t *random, uint64_t now_ns, uint64_t bytes, bool kept, struct line *line)
-{
-	struct rt_memory_block block = {.bytes = bytes};
-	uint64_t mean = rt_memory_sample(rank, now_ns, bytes, (uint32_t)(number(random) * 4294967296.0));
+struct sampled {
+	struct rt_memory_rank rank;
+	struct rt_memory_block block[RT_MEMORY_BLOCKS_MAX];
+	struct memory_held held[RT_MEMORY_BLOCKS_MAX];
+	size_t blocks;
+	uint64_t random, stacks;
+	double true_bytes[LINES];
+};
 
-	line->held += kept ? (double)bytes : 0;
-	if (!mean)
-		return;
-	rt_memory_weigh(&block, mean);
-	line->blocks++;
+static void sampled_alloc(struct sampled *run, enum sampled_line line, uint64_t now_ns, uint64_t bytes, bool kept)
+{
+	uint64_t stack_pointer = line == LINE_DEEP ? SAMPLED_DEEP : SAMPLED_SHALLOW;
+	struct rt_memory_class *class = &run->rank.device[0].class[rt_memory_class(bytes)];
+	uint32_t random = (uint32_t)(number(&run->random) * 4294967296.0);
+	uint64_t mean;
+	bool sampled = rt_memory_sample(&run->rank, now_ns, bytes, stack_pointer, random, &mean);
+
+	run->stacks += sampled;
+	if (mean > class->mean_max)
+		class->mean_max = mean;
 	if (!kept)
 		return;
-	line->estimate += (double)block.weight_bytes;
-	line->last = (double)block.variance * SAMPLED_KIB * SAMPLED_KIB;
-	line->variance += line->last;
+	class->live_bytes += (int64_t)bytes;
+	run->true_bytes[line] += (double)bytes;
+	if (sampled)
+		run->block[run->blocks++] = (struct rt_memory_block){
+			.site = line, .bytes = bytes, .weight_bytes = rt_memory_weight(bytes, mean), .class = rt_memory_class(bytes)};
 }
 
-/* keep: sizes of its own; same: kept blocks of a size that the step uses, too; step: all released. */
-static void sampled_run(uint64_t seed, struct line *keep, struct line *same, struct line *step)
+/* The snapshot is in the middle of a step. */
+static void sampled_run(struct sampled *run, uint64_t seed)
 {
-	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
-	uint64_t random = seed * 104729 + 7;
+	const uint64_t steps = (uint64_t)SAMPLED_STEPS_A_SECOND * SAMPLED_SECONDS;
 
-	assert_non_null(rank);
-	rank->shift_min = 20;
-	*keep = *same = *step = (struct line){0};
-	for (uint64_t i = 0; i < (uint64_t)SAMPLED_STEPS_A_SECOND * SAMPLED_SECONDS; i++) {
+	memset(run, 0, sizeof(*run));
+	run->rank.shift_min = 20;
+	run->random = seed * 104729 + 7;
+	for (uint64_t i = 0; i < steps; i++) {
 		uint64_t now_ns = 1000 * MEMORY_BUCKET_NS + i * MEMORY_BUCKET_NS / SAMPLED_STEPS_A_SECOND;
 
-		for (uint64_t block = 0; block < 104; block++)
-			sampled_alloc(rank, &random, now_ns, 524288 + block % 24 * 512, false, step);
+		for (uint64_t block = 0; block < SAMPLED_BLOCKS; block++)
+			sampled_alloc(run, LINE_STEP, now_ns, 524288 + block % 24 * 512, i == steps - 1 && block < SAMPLED_BLOCKS / 2);
 		if (i % 10)
 			continue;
-		sampled_alloc(rank, &random, now_ns, (50000 + 997 * (i / 10 % 50)) / 128 * 512, true, keep);
-		sampled_alloc(rank, &random, now_ns, 524288 + i / 10 % 24 * 512, true, same);
+		sampled_alloc(run, LINE_OWN, now_ns, (50000 + 997 * (i / 10 % 50)) / 128 * 512, true);
+		sampled_alloc(run, LINE_DEEP, now_ns, 524288 + i / 10 % 24 * 512, true);
+		sampled_alloc(run, LINE_SAME, now_ns, 524288 + i / 10 % 24 * 512, true);
 	}
-	free(rank);
 }
 
 struct sampled_sum {
-	double bias, error2, stated2, held; /* means */
-	unsigned inside;		    /* of two stated errors */
+	double bias, error2, stated2; /* means */
+	double held;
+	unsigned rows, inside; /* inside: of two stated errors */
 };
 
-static void sampled_add(struct sampled_sum *sum, const struct line *line)
+static void sampled_add(struct sampled_sum *sum, const struct sampled *run, size_t lines, enum sampled_line line)
 {
-	double off = line->estimate - line->held;
+	const struct memory_held *held = memory_held_find(run->held, lines, line);
+	double off = (held ? held->bytes : 0) - run->true_bytes[line], error2 = held ? held->error2 : 0;
 
-	sum->held = line->held;
+	sum->rows += held != NULL;
+	sum->inside += held && fabs(off) <= 2 * sqrt(error2);
+	sum->held = run->true_bytes[line];
 	sum->bias += off / SAMPLED_RUNS;
 	sum->error2 += off * off / SAMPLED_RUNS;
-	sum->stated2 += line->variance / SAMPLED_RUNS;
-	/* As stated in memory_live: with one block more than was sampled. */
-	sum->inside += fabs(off) <= 2 * sqrt(line->variance + (line->estimate > 0 ? line->last : 0));
+	sum->stated2 += error2 / SAMPLED_RUNS;
 }
 
 static void held_bytes_are_right_within_their_error(void **state)
 {
-	struct sampled_sum keep = {0}, same = {0};
+	static const char *const names[LINES] = {"the step", "sizes of their own", "the step's sizes, deeper", "the step's sizes"};
+	struct sampled *run = malloc(sizeof(*run));
+	struct sampled_sum sum[LINES] = {0};
 	double most = 0;
 
 	(void)state;
-	for (uint64_t run = 1; run <= SAMPLED_RUNS; run++) {
-		struct line keep_line, same_line, step_line;
+	assert_non_null(run);
+	for (uint64_t seed = 1; seed <= SAMPLED_RUNS; seed++) {
+		double held = 0, live = 0;
+		size_t lines;
 
-		sampled_run(run, &keep_line, &same_line, &step_line);
-		sampled_add(&keep, &keep_line);
-		sampled_add(&same, &same_line);
-		most = fmax(most, (keep_line.blocks + same_line.blocks + step_line.blocks) / SAMPLED_SECONDS);
+		sampled_run(run, seed);
+		lines = memory_held(&run->rank, run->block, run->blocks, run->held);
+		for (size_t i = 0; i < LINES; i++) {
+			sampled_add(&sum[i], run, lines, i);
+			live += run->true_bytes[i];
+		}
+		for (size_t i = 0; i < lines; i++)
+			held += run->held[i].bytes;
+		assert_true(held <= live * 1.000001);
+		most = fmax(most, (double)run->stacks / SAMPLED_SECONDS);
 	}
-	printf("held %.0f MB in sizes of their own: error %.1f MB, stated %.1f, within two of it in %u runs of %d\n", keep.held / 1e6,
-		sqrt(keep.error2) / 1e6, sqrt(keep.stated2) / 1e6, keep.inside, SAMPLED_RUNS);
-	printf("held %.0f MB in sizes of the step: error %.1f MB, stated %.1f, within two of it in %u runs; %.0f stacks a second\n",
-		same.held / 1e6, sqrt(same.error2) / 1e6, sqrt(same.stated2) / 1e6, same.inside, most);
-	assert_true(fabs(keep.bias) < 0.03 * keep.held && fabs(same.bias) < 0.15 * same.held);
-	assert_true(fabs(sqrt(keep.error2 / keep.stated2) - 1) < 0.15 && fabs(sqrt(same.error2 / same.stated2) - 1) < 0.15);
-	assert_true(keep.inside >= SAMPLED_RUNS * 9 / 10 && same.inside >= SAMPLED_RUNS * 4 / 5);
-	/* Whatever the step does, what has sizes of its own is followed. */
-	assert_true(sqrt(keep.error2) < 0.12 * keep.held);
+	printf("%-26s %8s %8s %8s %8s  within two errors\n", "MB", "held", "bias", "error", "stated");
+	for (size_t i = 0; i < LINES; i++)
+		printf("%-26s %8.1f %8.1f %8.1f %8.1f  %u of %u rows\n", names[i], sum[i].held / 1e6, sum[i].bias / 1e6, sqrt(sum[i].error2) / 1e6,
+			sqrt(sum[i].stated2) / 1e6, sum[i].inside, sum[i].rows);
+	printf("%.0f stacks a second\n", most);
+	for (size_t i = 0; i < LINES; i++)
+		assert_true(sum[i].rows >= SAMPLED_RUNS / 4 && sum[i].inside * 10 >= sum[i].rows * 9);
+	assert_true(sqrt(sum[LINE_OWN].error2) < 0.12 * sum[LINE_OWN].held);
+	assert_true(sqrt(sum[LINE_DEEP].error2) < 0.25 * sum[LINE_DEEP].held);
 	assert_true(most < RT_MEMORY_READS_MAX * 10);
+	free(run);
+}
+
+/* Blocks from before are only seen released; a class without samples, and one whose blocks are all sampled. */
+static void held_bytes_follow_the_exact_sums(void **state)
+{
+	struct rt_memory_block block[] = {
+		{.site = 7, .bytes = 100, .weight_bytes = 400, .class = 6},
+		{.site = 5, .bytes = 100, .weight_bytes = 400, .class = 6},
+		{.site = 5, .bytes = 300, .weight_bytes = 300, .class = 8},
+	};
+	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
+	struct rt_memory_class *class = rank->device[0].class;
+	struct memory_held held[3];
+
+	(void)state;
+	class[6] = (struct rt_memory_class){.live_bytes = 400, .live_min = -200, .mean_max = 400};
+	class[8] = (struct rt_memory_class){.live_bytes = 300, .mean_max = 256};
+	class[9] = (struct rt_memory_class){.live_bytes = 5000, .mean_max = 1024};
+	assert_int_equal(memory_held(rank, block, 3, held), 2);
+	assert_int_equal(held[0].site, 5);
+	assert_true(fabs(held[0].bytes - 600) < 1e-9 && fabs(held[0].blocks - 4) < 1e-9);
+	assert_true(fabs(held[1].bytes - 300) < 1e-9 && held[1].error2 > 0);
+	assert_null(memory_held_find(held, 2, 6));
+	/* More than the weights: a part of it is in blocks that nobody has seen. */
+	class[6].live_bytes = 1000;
+	assert_int_equal(memory_held(rank, block, 3, held), 2);
+	assert_true(held[1].bytes > 400 && held[1].bytes < 600 && held[0].bytes + held[1].bytes < 1500);
+	/* Each block was sampled. */
+	block[0] = (struct rt_memory_block){.site = 9, .bytes = 300, .weight_bytes = 300, .class = 8};
+	assert_int_equal(memory_held(rank, block, 1, held), 1);
+	assert_true(fabs(held[0].bytes - 300) < 1e-9 && held[0].error2 <= 0);
+	assert_int_equal(memory_held(rank, block, 0, held), 0);
+	for (uint64_t bytes = 1; bytes; bytes *= 2)
+		assert_true(rt_memory_class(bytes) < RT_MEMORY_CLASSES && rt_memory_class(bytes) <= rt_memory_class(bytes * 2 - 1));
+	free(rank);
 }
 
 static void errors_have_the_names_of_their_library(void **state)
@@ -292,6 +357,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(held_bytes_are_right_within_their_error),
+		cmocka_unit_test(held_bytes_follow_the_exact_sums),
 		cmocka_unit_test(leaks_are_found_and_nothing_else),
 		cmocka_unit_test(a_leak_has_its_size_and_forecast),
 		cmocka_unit_test(a_series_is_bounded_and_keeps_lows),
