@@ -212,7 +212,7 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 	const struct finding *reported = &verdict->finding;
 	struct hang_episode *episode;
 	int32_t rank;
-	bool fades;
+	bool fades, ends;
 
 	if (reported->rank >= 0 && (size_t)reported->rank >= context->ranks)
 		return;
@@ -230,7 +230,10 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 	/* As a hang ends, a snapshot may name another rank, less surely, or show a part of it. */
 	fades = verdict->lost_ns * episode->verdicts < episode->lost_ns / 2 && rank == episode->finding.rank &&
 		episode->finding.noticed_ns;
-	if ((reported->confidence >= episode->finding.confidence && !fades) || (episode->finding.rank < 0 && rank >= 0))
+	/* The end of a rank that hung before is no cause: a hung job is killed. */
+	ends = reported->cause == CAUSE_ENDED && episode->finding.cause != CAUSE_ENDED &&
+		episode->finding.cause != CAUSE_UNKNOWN && rank == episode->finding.rank && episode->finding.noticed_ns;
+	if ((reported->confidence >= episode->finding.confidence && !fades && !ends) || (episode->finding.rank < 0 && rank >= 0))
 		episode_take(episode, reported, context);
 	episode->verdicts++;
 	episode->lost_ns += verdict->lost_ns;

@@ -267,6 +267,26 @@ static void the_surer_cause_is_kept(void **state)
 	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "state");
 }
 
+static void a_hung_rank_that_is_killed_hung_before(void **state)
+{
+	struct verdict ended = hang(3, true), unknown = hang(4, true);
+
+	(void)state;
+	ended.finding.cause = CAUSE_ENDED;
+	ended.finding.confidence = 0.97;
+	said(hang(3, true), 3);
+	said(ended, 1);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_STOPPED);
+	hang_findings_close(findings, context.now_ns);
+	assert_int_equal(last(FINDING_CLOSED)->cause, CAUSE_STOPPED);
+	/* Nothing better was known of the other. */
+	unknown.finding.cause = CAUSE_UNKNOWN;
+	said(unknown, 3);
+	ended.finding.rank = 4;
+	said(ended, 1);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_ENDED);
+}
+
 static void a_rank_out_of_range_is_left_out(void **state)
 {
 	(void)state;
@@ -309,6 +329,7 @@ int main(void)
 		LIFE(a_hang_that_recurs_is_one),
 		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
 		LIFE(the_surer_cause_is_kept),
+		LIFE(a_hung_rank_that_is_killed_hung_before),
 		LIFE(a_rank_out_of_range_is_left_out),
 		LIFE(more_than_the_table_holds),
 	};
