@@ -209,7 +209,7 @@ int online_new(struct context *context, struct online **ret)
 		return -ENOMEM;
 	online->context = context;
 	online->slots = slots;
-	online->read_wait_ns = ONLINE_READ_WAIT_NS;
+	online->wait_ns = ONLINE_WAIT_NS;
 	(void)copy_text(online->proc_root, sizeof(online->proc_root), "/proc");
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds: exact in programs with only floating point. */
@@ -217,9 +217,12 @@ int online_new(struct context *context, struct online **ret)
 	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .arg = online});
 	r = online->detect ? job_thread_new(&online->reader) : -ENOMEM;
 	if (r == 0)
+		r = job_thread_new(&online->writer);
+	if (r == 0)
 		r = ranks_observe(context->ranks, online_on_rank, online);
 	if (r < 0) {
 		job_thread_free(online->reader);
+		job_thread_free(online->writer);
 		detect_free(online->detect);
 		free(online);
 		return r;
@@ -249,7 +252,9 @@ struct online *online_free(struct online *online)
 	detect_free(online->detect);
 	online_recover_mark(online, false);
 	online_samples_forget(online);
+	online_recover_forget(online);
 	job_thread_free(online->reader);
+	job_thread_free(online->writer);
 	free(online);
 	return NULL;
 }

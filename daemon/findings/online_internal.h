@@ -123,7 +123,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 #define FINDINGS_ENDED 64 /* ended ranks kept while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define ONLINE_PUBLISHED_MAX 512
-#define ONLINE_READ_WAIT_NS (50 * NSEC_PER_MSEC) /* a fifth of the loop's longest stop; reads take 1 ms */
+#define ONLINE_WAIT_NS (50 * NSEC_PER_MSEC) /* a fifth of the loop's longest stop; reads take 1 ms */
 
 /* A rank's process, as registered with the aligner. */
 struct online_process {
@@ -218,7 +218,9 @@ struct online {
 	struct online_profiles profiles;
 	char proc_root[128], cgroup_root[128];
 	struct job_thread *reader;	     /* reads files of ranks */
-	uint64_t read_wait_ns;	     /* for which the loop waits so long at most */
+	struct job_thread *writer;   /* writes the mark of open findings */
+	struct thread_job *mark;     /* online_recover.c: by the writer; NULL: none */
+	uint64_t wait_ns;	     /* the loop waits so long at most for the two */
 	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
 	uint64_t id_base; /* added to ids: unique across starts */
 	uint64_t leaks;	  /* online_leak.c: published */
@@ -282,5 +284,7 @@ void online_stacks_add(const struct online *online, struct finding *finding);
 void online_recover_close(struct online *online);
 /* Records whether findings are open. */
 void online_recover_mark(struct online *online, bool open);
+/* What is being written is not waited for. */
+void online_recover_forget(struct online *online);
 
 #endif

@@ -9,6 +9,7 @@
 #include "analyzers/store/reader.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/base/job_thread.h"
 #include "daemon/base/log.h"
 #include "daemon/store/store.h"
 
@@ -20,18 +21,67 @@ static bool online_recover_mark_path(const struct online *online, char path[PATH
 	return snprintf(path, PATH_MAX, "%s/findings", online->context->config.state_dir) < PATH_MAX;
 }
 
+/* Of the writer: a disk can wait for long. */
+struct online_mark {
+	struct thread_job job; /* first */
+	bool open;
+	char path[PATH_MAX];
+};
+
+static void online_mark_run(struct thread_job *job)
+{
+	const struct online_mark *mark = (struct online_mark *)job;
+	_cleanup_close_ int fd = -1;
+
+	if (mark->open)
+		fd = openat(AT_FDCWD, mark->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	else
+		(void)unlink(mark->path);
+}
+
+static void online_mark_free(struct thread_job *job)
+{
+	free(job);
+}
+
+/* False: it is still being written. */
+static bool online_mark_end(struct online *online, uint64_t wait_ns)
+{
+	if (!online->mark)
+		return true;
+	if (!job_thread_wait(online->writer, online->mark, wait_ns))
+		return false;
+	job_thread_forget(online->writer, online->mark);
+	online->mark = NULL;
+	return true;
+}
+
 void online_recover_mark(struct online *online, bool open)
 {
-	_cleanup_close_ int fd = -1;
-	char path[PATH_MAX];
+	struct online_mark *mark;
 
-	if (open == online->marked || !online_recover_mark_path(online, path))
-		return;
+	if (open == online->marked || !online_mark_end(online, online->ending ? online->wait_ns : 0))
+		return; /* with the next finding */
 	online->marked = open;
-	if (open)
-		fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	else if (!online->unclosed)
-		(void)unlink(path);
+	if (!open && online->unclosed)
+		return;
+	mark = calloc(1, sizeof(*mark));
+	if (!mark || !online_recover_mark_path(online, mark->path)) {
+		free(mark);
+		return;
+	}
+	mark->job = (struct thread_job){.run = online_mark_run, .free = online_mark_free};
+	mark->open = open;
+	online->mark = &mark->job;
+	job_thread_order(online->writer, online->mark);
+	(void)online_mark_end(online, online->wait_ns);
+}
+
+void online_recover_forget(struct online *online)
+{
+	if (online->mark)
+		job_thread_forget(online->writer, online->mark);
+	online->mark = NULL;
 }
 
 static struct store_value online_recover_value(sqlite3_stmt *statement, int column)

@@ -200,7 +200,7 @@ static void online_reads_order(struct online *online, uint64_t now_ns)
 	(void)copy_text(reads->proc_root, sizeof(reads->proc_root), online->proc_root);
 	reads->now_ns = now_ns;
 	reads->ordered_ns = monotonic_ns();
-	reads->wait_ns = online->read_wait_ns;
+	reads->wait_ns = online->wait_ns;
 	for (size_t i = 0; i < online->slots; i++)
 		if (online->slot[i].instance)
 			online_reads_add(online, reads, &online->slot[i]);
@@ -268,7 +268,7 @@ void online_samples_take(struct online *online, uint64_t now_ns)
 		now_ns +
 		(online_samples_is_dense(online, now_ns) ? DENSE_NS : online->context->config.findings_sample_ns);
 	online_reads_order(online, now_ns);
-	(void)online_reads_end(online, online->read_wait_ns, now_ns);
+	(void)online_reads_end(online, online->wait_ns, now_ns);
 }
 
 void online_samples_forget(struct online *online)

@@ -253,7 +253,7 @@ static inline int setup(void **state)
 	context.levels.apply = collectors_level;
 	assert_int_equal(online_new(&context, &context.findings), 0);
 	assert_non_null(context.findings);
-	context.findings->read_wait_ns = 60 * NSEC_PER_SEC; /* under any load */
+	context.findings->wait_ns = 60 * NSEC_PER_SEC; /* under any load */
 	(void)copy_text(context.findings->proc_root, sizeof(context.findings->proc_root), root);
 	(void)copy_text(context.findings->cgroup_root, sizeof(context.findings->cgroup_root), root);
 	for (unsigned i = 0; i < RANKS; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of findings: rows, what is left at the end or after a kill, and levels that they turn on and off. */
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "daemon/ranks/ranks_internal.h"
@@ -139,6 +140,27 @@ static void test_end(void **state)
 	assert_query("select state, until_ns is not null, sentence from findings",
 		"closed|1|rank 1 is slow; still so when ranktraced stopped\n");
 	sh("test ! -e '%s/findings'", dir);
+}
+
+/* The mark of open findings waits for a disk: here for a pipe's reader. */
+static void test_disk_that_waits(void **state)
+{
+	char path[4096];
+	int fd;
+
+	(void)state;
+	context.findings->wait_ns = NSEC_PER_MSEC;
+	snprintf(path, sizeof(path), "%s/findings", dir);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	say(finding(3, FINDING_OPEN));
+	assert_non_null(context.findings->mark);
+	say(finding(3, FINDING_CLOSED));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	context.findings->wait_ns = 60 * NSEC_PER_SEC;
+	context.findings = online_free(context.findings);
+	sh("test ! -e '%s/findings'", dir);
+	close(fd);
 }
 
 /* Killed, and started again. */
@@ -517,6 +539,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_leak, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_disk_that_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_line_of_code, setup, teardown),

@@ -201,7 +201,7 @@ static void test_samples_that_wait(void **state)
 
 	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
-	context.findings->read_wait_ns = MS;
+	context.findings->wait_ns = MS;
 	snprintf(path, sizeof(path), "%s/100/cgroup", root);
 	(void)unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -215,7 +215,7 @@ static void test_samples_that_wait(void **state)
 	close(fd);
 	assert_true(job_thread_wait(context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
 	assert_int_equal(seen.hosts, 0);
-	context.findings->read_wait_ns = 60 * NSEC_PER_SEC;
+	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	online_tick(context.findings, now_ns + 10 * NSEC_PER_SEC);
 	online_tick(context.findings, now_ns + 12 * NSEC_PER_SEC);
 	assert_int_equal(seen.hosts, 2);
@@ -230,7 +230,7 @@ static void test_samples_of_an_ended_rank(void **state)
 
 	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
-	context.findings->read_wait_ns = MS;
+	context.findings->wait_ns = MS;
 	snprintf(path, sizeof(path), "%s/100/cgroup", root);
 	(void)unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
