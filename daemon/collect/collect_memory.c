@@ -451,7 +451,7 @@ static void memory_status(void *state, struct collector_status *ret)
 	ret->events = memory->rows + memory->failures;
 	ret->drops = lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
 		     kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
-	ret->levels_empty = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
+	ret->levels_shared = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
 	if (leaking)
