@@ -7,6 +7,7 @@
  * Every read of user memory may fail and is bounded; the process is never written to.
  */
 #include "bpf/call_python.bpf.h"
+#include "bpf/failed.bpf.h"
 
 /*
  * torch.ops.profiler registers _record_function_enter, _enter_new and _exit in sequence, so their interned names have
@@ -75,6 +76,17 @@ struct {
 	__type(key, uint64_t);
 	__type(value, uint32_t);
 } outermost SEC(".maps");
+
+/* The memory collector's program, which reads the stack of a failed call; empty while L2 is off. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} failed_program SEC(".maps");
+
+/* A call of memory of a device that returned an error, which is an int in all libraries. */
+#define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
 
 static __always_inline void fill(struct rt_call_event *event, uint32_t spec, uint32_t flags, uint64_t stack_pointer)
 {
@@ -479,6 +491,8 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 			submit_event(bare);
 		}
 	}
+	if (FAILED_CALL(spec, result))
+		bpf_map_update_elem(&failed_calls, &key.pid_thread, &open->start_ns, BPF_ANY);
 	drop_inflight(&key, quota);
 }
 
@@ -582,6 +596,8 @@ int call_exit(void *ctx)
 		on_close_return(id, spec, stack_pointer, result, quota);
 	else
 		send_end(id, stack_pointer, quota);
+	if (FAILED_CALL(spec, result))
+		bpf_tail_call(ctx, &failed_program, 0);
 	return 0;
 }
 

@@ -141,6 +141,9 @@ struct rt_inflight {
 	uint32_t pad0;
 };
 
+/* Failed calls whose start the memory collector's program has yet to read: it does at once, in the same hit. */
+#define RT_FAILED_CALLS_MAX 1024
+
 /* Group open on a thread: the map `groups`, by tgid << 32 | thread. */
 #define RT_GROUP_AGE_MAX_NS 60000000000ULL /* older groups missed their close */
 

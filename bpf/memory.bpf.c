@@ -6,6 +6,7 @@
  * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after a search in
  * the map of the blocks that are followed, if there is one of its class.
  */
+#include "bpf/failed.bpf.h"
 #include "bpf/memory.h"
 #include "bpf/profile_python.bpf.h"
 
@@ -360,6 +361,38 @@ int memory_failed(void *ctx)
 	event->stack = stack;
 	event->device = device;
 	event->pad0 = 0;
+	event->call_ns = 0;
+	submit_event(event);
+	return 0;
+}
+
+/* The call engine calls this at the return of a call that failed, after the call's record. */
+SEC("uprobe")
+int memory_call_failed(void *ctx)
+{
+	uint64_t id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns(), call_ns, stack;
+	uint64_t *start_ns = bpf_map_lookup_elem(&failed_calls, &id);
+	uint32_t slot, cpu = bpf_get_smp_processor_id(), entry;
+	struct rt_memory_rank *rank = memory_followed(&slot);
+	struct rt_memory_failed_event *event;
+
+	if (!rank || !start_ns)
+		return 0;
+	call_ns = *start_ns;
+	bpf_map_delete_elem(&failed_calls, &id);
+	entry = memory_take_scratch(cpu);
+	if (entry >= SCRATCHES)
+		return 0;
+	stack = memory_stack(ctx, rank, entry);
+	if (stack)
+		memory_send_stack(slot, entry, now_ns);
+	memory_give_scratch(cpu, entry);
+	event = stack ? reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event)) : NULL;
+	if (!event)
+		return 0;
+	__builtin_memset(&event->bytes, 0, sizeof(*event) - sizeof(event->event));
+	event->stack = stack;
+	event->call_ns = call_ns;
 	submit_event(event);
 	return 0;
 }

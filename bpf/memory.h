@@ -106,11 +106,13 @@ struct rt_memory_block {
 	uint32_t class;
 };
 
+/* A request that the framework's allocator could not serve, or a failed call, of which call_ns and stack are known. */
 struct rt_memory_failed_event {
 	struct rt_event event; /* kind RT_KIND_MEMORY_FAILED */
 	uint64_t bytes;	       /* that were asked for */
 	uint64_t allocated, reserved;
 	uint64_t stack; /* 0: unknown */
+	uint64_t call_ns; /* start of the call; 0: a request */
 	uint32_t device;
 	uint32_t pad0;
 };

@@ -341,6 +341,9 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		return 1 + tool_fail(2, "-o and --format draw what is held; they take no other view and no --json");
 	if (cmd->allocated && !cmd->output && !cmd->format)
 		return 1 + tool_fail(2, "--allocated is of a picture: it needs -o or --format");
+	if ((cmd->output || cmd->format) && !cmd_memory_has_format(cmd->format, cmd->output))
+		return 1 + tool_fail(
+				   2, "--format takes html, folded, speedscope, pprof or snapshot, not \"%s\"", cmd->format);
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

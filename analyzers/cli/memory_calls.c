@@ -74,31 +74,38 @@ int cmd_memory_oom(struct cmd_memory *cmd)
 		cmd_memory_on_oom, cmd);
 }
 
-enum { ERROR_RANK, ERROR_START, ERROR_STEP, ERROR_OP, ERROR_BYTES, ERROR_RESULT };
+/*
+ * The daemon may read the clock between the two records of a call, which moves their times apart. Shorter than a probed
+ * call with its stack: no other failed call of the thread is as near.
+ */
+#define SAME_CALL_NS 5000
+
+enum { ERROR_RANK, ERROR_START, ERROR_STEP, ERROR_OP, ERROR_BYTES, ERROR_RESULT, ERROR_FRAMES };
 
 static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_memory *cmd = arg;
-	char time[TOOL_TEXT_BYTES];
-
-	const char *name;
+	char place[STACK_PLACE_BYTES] = "", time[TOOL_TEXT_BYTES];
+	const char *frames = (const char *)sqlite3_column_text(row, ERROR_FRAMES), *name;
 
 	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, ERROR_RANK)))
 		return 0;
 	cmd->rows++;
 	name = memory_error_name(cmd_memory_name(row, ERROR_OP).text, cmd_memory_int(row, ERROR_RESULT));
+	if (frames)
+		cmd_memory_place(frames, NULL, 1, place);
 	if (cmd->json) {
 		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
+			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s, s:s}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
 				"time_ns", (json_int_t)cmd_memory_int(row, ERROR_START), "step",
 				(json_int_t)cmd_memory_int(row, ERROR_STEP), "op", cmd_memory_name(row, ERROR_OP).text,
 				"bytes", sqlite3_column_double(row, ERROR_BYTES), "result",
-				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name));
+				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name, "where", place));
 		return 0;
 	}
-	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s", cmd_memory_int(row, ERROR_RANK),
+	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s%s%s", cmd_memory_int(row, ERROR_RANK),
 		tool_time((uint64_t)cmd_memory_int(row, ERROR_START), time), cmd_memory_int(row, ERROR_STEP),
-		cmd_memory_name(row, ERROR_OP).text);
+		place, *place ? ": " : "", cmd_memory_name(row, ERROR_OP).text);
 	if (sqlite3_column_type(row, ERROR_BYTES) != SQLITE_NULL)
 		printf(" of %s", cmd_memory_bytes(sqlite3_column_double(row, ERROR_BYTES)).text);
 	printf(*name ? " returned %s (%" PRId64 ")\n" : "%s returned %" PRId64 "\n", name, cmd_memory_int(row, ERROR_RESULT));
@@ -108,9 +115,12 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return cmd_memory_each(cmd,
-		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result FROM allocations a JOIN ranks r ON "
+		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, (SELECT c.frames FROM "
+				"api_errors e JOIN call_stacks c ON c.id = e.stack WHERE e.instance = a.instance AND "
+				"e.thread_id = a.thread_id AND e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d "
+				"LIMIT 1) FROM allocations a JOIN ranks r ON "
 				"r.instance = a.instance WHERE a.start_ns >= %lld AND a.result <> 0 AND (%Q IS NULL OR r.job "
 				"= %Q) ORDER BY a.start_ns",
-			(long long)cmd->since_ns, cmd->job, cmd->job),
+			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);
 }

@@ -265,7 +265,7 @@ static int picture_snapshot(const struct picture *picture, const char *output)
 #define PICTURE_SUFFIX ".pickle"
 
 /* NULL: PyTorch's snapshot. False: there is no such format. */
-static bool picture_format(const char *name, const char *output, const struct flame_format **ret)
+static bool cmd_memory_find_format(const char *name, const char *output, const struct flame_format **ret)
 {
 	size_t length = output ? strlen(output) : 0;
 
@@ -277,14 +277,21 @@ static bool picture_format(const char *name, const char *output, const struct fl
 	return *ret;
 }
 
+bool cmd_memory_has_format(const char *format_name, const char *output)
+{
+	const struct flame_format *format;
+
+	return cmd_memory_find_format(format_name, output, &format);
+}
+
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format_name, const char *output, bool allocated)
 {
 	struct picture picture = {.cmd = cmd, .allocated = allocated};
 	const struct flame_format *format;
 	int r;
 
-	if (!picture_format(format_name, output, &format))
-		return tool_fail(2, "--format takes html, folded, speedscope, pprof or snapshot, not \"%s\"", format_name);
+	if (!cmd_memory_find_format(format_name, output, &format))
+		return 2; /* an error of usage */
 	r = picture_read(&picture);
 	if (r == 0 && !picture.sites)
 		r = tool_fail(1, "the store has no memory of devices since then; was L2 on?");

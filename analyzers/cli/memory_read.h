@@ -100,6 +100,7 @@ struct memory_text cmd_memory_device(const struct memory_pool *pool);
  * Writes what is held, or with `allocated` what was allocated, by stack: memory_picture.c. format: NULL: by the file's name;
  * output: NULL or "-": standard output. 0, or the exit code after a sentence.
  */
+bool cmd_memory_has_format(const char *format, const char *output);
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *output, bool allocated);
 
 /* Views: memory_calls.c. */

@@ -336,9 +336,9 @@ static void check_quarantine(const struct context *context, struct check_list *l
 static void add_collector(const struct context *context, enum level level, struct check_list *list,
 	const struct collector *collector, const struct collector_status *status)
 {
-	bool on = context->levels.on[level];
+	bool on = context->levels.on[level], shared = status->levels_shared & LEVEL_BIT(level);
 	bool blind =
-		on && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
+		on && !shared && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
 
 	if (status->levels_empty & LEVEL_BIT(level))
 		check_add(list, level_name(level), CHECK_LIMITED,
@@ -347,6 +347,9 @@ static void add_collector(const struct context *context, enum level level, struc
 	else if (!on)
 		check_add(
 			list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);
+	else if (shared)
+		check_add(list, level_name(level), status->notes ? CHECK_LIMITED : CHECK_OK, "",
+			"%s: %s; its probes are among those of call", collector->name, collector->summary);
 	else
 		check_add(list, level_name(level), blind || status->notes ? CHECK_LIMITED : CHECK_OK,
 			blind ? "see the notes below and the tables in probes.d" : "",

@@ -20,6 +20,7 @@
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/stacks/profile_internal.h"
+#include "daemon/store/store.h"
 #include "memory.skel.h"
 
 #define CURVE_NS (500 * NSEC_PER_MSEC)
@@ -38,7 +39,7 @@ struct memory_rank {
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
 	unsigned leaks;				      /* of its devices */
 	uint64_t curve_ns, live_ns, live_interval_ns; /* when it is read next */
-	struct rt_memory_failed_event failed[FAILED_MAX];
+	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
 	uint64_t failed_ns[FAILED_MAX]; /* when it came */
 	size_t failed_count;
 };
@@ -294,6 +295,7 @@ static int memory_load(struct memory *memory)
 	if (kernel_features(kernel)->uprobe_multi) {
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_usage, UPROBE_MULTI_ATTACH_TYPE);
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_failed, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(skeleton->progs.memory_call_failed, UPROBE_MULTI_ATTACH_TYPE);
 	}
 	r = bpf_map__set_max_entries(skeleton->maps.memory_ranks, ranks);
 	if (r == 0)
@@ -304,6 +306,8 @@ static int memory_load(struct memory *memory)
 		r = kernel_share(kernel, skeleton->obj);
 	if (r == 0)
 		r = memory_bpf__load(skeleton);
+	if (r == 0)
+		r = kernel_serve_failed(kernel, bpf_program__fd(skeleton->progs.memory_call_failed));
 	if (r < 0) {
 		memory_bpf__destroy(skeleton);
 		return r;
@@ -320,6 +324,7 @@ static void memory_turn_off(struct memory *memory)
 		return;
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
+	(void)kernel_serve_failed(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
 		memory_forget(memory, &memory->rank[i], monotonic_ns());
 	memory_bpf__destroy(memory->skeleton);
@@ -405,6 +410,7 @@ static void memory_event(void *state, const struct rt_event *event, size_t size_
 	struct memory *memory = state;
 	const struct rt_profile_stack_event *stack = (const struct rt_profile_stack_event *)event;
 	struct memory_rank *rank = memory_find(memory, event->pid);
+	struct rt_memory_failed_event *failed;
 
 	if (event->kind == RT_KIND_MEMORY_STACK && reply_stack_event_valid(stack, size_bytes)) {
 		if (rank)
@@ -415,7 +421,10 @@ static void memory_event(void *state, const struct rt_event *event, size_t size_
 			return;
 		}
 		rank->failed_ns[rank->failed_count] = monotonic_ns();
-		memcpy(&rank->failed[rank->failed_count++], event, sizeof(struct rt_memory_failed_event));
+		failed = &rank->failed[rank->failed_count++];
+		memcpy(failed, event, sizeof(*failed));
+		if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
+			failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
 	} else {
 		memory->broken++;
 	}
@@ -451,7 +460,7 @@ static void memory_status(void *state, struct collector_status *ret)
 	ret->events = memory->rows + memory->failures;
 	ret->drops = lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
 		     kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
-	ret->levels_empty = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
+	ret->levels_shared = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
 	if (leaking)

@@ -25,6 +25,7 @@ struct collector_status {
 	uint64_t drops;
 	uint64_t notes_left_out;
 	uint32_t levels_empty; /* LEVEL_BIT()s it serves without anything to attach */
+	uint32_t levels_shared; /* LEVEL_BIT()s whose probes `call` attaches and counts */
 	unsigned notes;
 	char note[COLLECTOR_NOTES_MAX][COLLECTOR_NOTE_BYTES];
 };

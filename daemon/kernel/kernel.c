@@ -20,6 +20,8 @@ struct kernel {
 	int drops_fd;
 	int ranks_fd;
 	int quotas_fd;
+	int failed_calls_fd;
+	int failed_program_fd;
 	int edge_program[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	uint32_t quotas, slots;
@@ -107,6 +109,8 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->drops_fd);
 	closep(&kernel->ranks_fd);
 	closep(&kernel->quotas_fd);
+	closep(&kernel->failed_calls_fd);
+	closep(&kernel->failed_program_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
@@ -175,6 +179,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel)
 		return -ENOMEM;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
+	kernel->failed_calls_fd = kernel->failed_program_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
@@ -200,6 +205,12 @@ int kernel_open(struct context *context, struct kernel **ret)
 	r = make_quotas(kernel);
 	if (r < 0)
 		return r;
+	r = make_map(BPF_MAP_TYPE_LRU_HASH, "failed_calls", 8, 8, RT_FAILED_CALLS_MAX, 0, &kernel->failed_calls_fd);
+	if (r < 0)
+		return r;
+	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "failed_program", 4, 4, 1, 0, &kernel->failed_program_fd);
+	if (r < 0)
+		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
 	if (!kernel->ring)
 		return log_error_errno("kernel", errno, "cannot map the ring of %lu bytes",
@@ -223,13 +234,23 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
 }
 
+int kernel_serve_failed(struct kernel *kernel, int program_fd)
+{
+	uint32_t key = 0;
+
+	if (program_fd < 0)
+		return bpf_map_delete_elem(kernel->failed_program_fd, &key) < 0 ? -errno : 0;
+	return bpf_map_update_elem(kernel->failed_program_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
 int kernel_share(struct kernel *kernel, struct bpf_object *object)
 {
 	const struct {
 		const char *name;
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
-		{"quotas", kernel->quotas_fd}};
+		{"quotas", kernel->quotas_fd}, {"failed_calls", kernel->failed_calls_fd},
+		{"failed_program", kernel->failed_program_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);

@@ -44,7 +44,10 @@ const struct kernel_features *kernel_features(const struct kernel *kernel);
 void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd);
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
 
-/* Between a skeleton's open and load: reuses events, drops, ranks and quotas. */
+/* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
+int kernel_serve_failed(struct kernel *kernel, int program_fd);
+
+/* Between a skeleton's open and load: reuses the maps that the kernel's side shares. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);
 
 /* The rank filter. */

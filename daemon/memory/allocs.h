@@ -104,6 +104,7 @@ struct memory_line {
 /* A snapshot; orders `line`. The largest have a row each, the others one together. Returns the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, uint64_t now_ns);
+/* A call's call_ns is UTC. */
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif

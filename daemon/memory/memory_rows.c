@@ -208,6 +208,21 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 	return rows;
 }
 
+static void memory_rows_call_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+{
+	int64_t stack = 0;
+	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
+
+	store_put_api_errors(owner->context->store,
+		&(struct row_api_errors){
+			.rank = field_int(owner->rank),
+			.start_ns = field_time(event->call_ns),
+			.stack = field_int_if(named, stack),
+			.thread_id = field_int(event->event.thread_id),
+			.instance = field_int(owner->instance),
+		});
+}
+
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
 {
 	struct rank_steps *steps = owner->context->steps;
@@ -219,6 +234,10 @@ void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory
 	int number;
 	const char *kind = memory_rows_kind(event->device, &number);
 
+	if (event->call_ns) {
+		memory_rows_call_failed(owner, event);
+		return;
+	}
 	store_put_memory_failures(store,
 		&(struct row_memory_failures){
 			.rank = field_int(owner->rank),

@@ -9,10 +9,11 @@ source "$(dirname "$0")/lib.sh"
 
 e2e_start memory.sample=4K
 "$tracectl" set L2=on >/dev/null
-RANK=0 WORLD_SIZE=1 MASTER_PORT=29673 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 4 >"$work/leak.log" 2>&1 &
+RANK=0 WORLD_SIZE=1 MASTER_PORT=29673 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 4 "$build/fixtures/libcudart.so.13" >"$work/leak.log" 2>&1 &
 pid=$!
 children+=("$pid")
-followed() { "$tracectl" status | grep -q '[1-9][0-9]* ranks\? followed' && grep -q 'libc10[^ ]*: [1-9]' "$work/daemon.log"; }
+followed() { "$tracectl" status | grep -q '[1-9][0-9]* ranks\? followed' && grep -q 'libc10[^ ]*: [1-9]' "$work/daemon.log" &&
+	grep -q 'libcudart[^ ]*: [1-9]' "$work/daemon.log"; }
 wait_for 30 followed || fail "its allocator is not followed: $(cat "$work/leak.log")"
 touch "$work/start"
 wait_train
@@ -20,8 +21,10 @@ flush
 
 "$tracectl" memory --json >"$work/live"
 "$tracectl" memory oom --json >"$work/oom"
+"$tracectl" memory errors --json >"$work/errors"
 "$tracectl" memory
 "$tracectl" memory oom
+"$tracectl" memory errors
 query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
 query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
 "$python_here" - "$work" "$source_dir/tests/e2e/train/leak.py" <<'END' || fail "the store differs from the books of the script"
@@ -45,6 +48,10 @@ assert pools["cpu"]["places"][0]["where"].endswith("train (leak.py:%d)" % line),
 failure, = json.load(open(work + "/oom"))["oom"]
 assert failure["asked_bytes"] == 1 << 31 and failure["allocated_bytes"] == truth["allocated"], failure
 assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "capacity", failure
+error, = json.load(open(work + "/errors"))["errors"]
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc" in text][0]
+assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
+assert error["where"] == "call (leak.py:%d)" % line, error
 END
 # Pictures of the same: each format has the bytes of the lines; PyTorch's own reader takes the snapshot.
 for file in held.folded held.html held.speedscope.json held.pb.gz held.pickle; do

@@ -3,7 +3,8 @@
 reports blocks as that of a card always does. Beside it an allocator of a card, made by hand, that reports through the same
 function of PyTorch, and keeps its own books.
 
-leak.py START TRUTH SECONDS: waits for the file START, trains, writes the books to TRUTH.
+leak.py START TRUTH SECONDS CUDART: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime that
+refuses what is too large.
 """
 import ctypes
 import json
@@ -14,6 +15,7 @@ import time
 import torch
 
 start, truth, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+cudart = ctypes.CDLL(sys.argv[4])
 c10 = ctypes.CDLL("libc10.so.1.13", mode=ctypes.RTLD_GLOBAL)
 report = c10._ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE
 failed = c10._ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
@@ -63,6 +65,11 @@ def ask():
     failed(1 << 31, allocated, RESERVED, CARD)
 
 
+def call():
+    cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(1 << 41))
+    cudart.cudaFree(None)
+
+
 def train():
     loss = model(torch.randn(128, 64)).pow(2).mean()
     optimizer.zero_grad()
@@ -86,6 +93,7 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
         step += 1
         time.sleep(0.02)
     ask()
+    call()
     with open(truth, "w", encoding="utf-8") as file:
         json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
                    "weights": sum(size for address, size in books.items() if address >= 0x7F0000000000),
