@@ -306,14 +306,15 @@ static int memory_load(struct memory *memory)
 		r = kernel_share(kernel, skeleton->obj);
 	if (r == 0)
 		r = memory_bpf__load(skeleton);
-	if (r == 0)
-		r = kernel_serve_failed(kernel, bpf_program__fd(skeleton->progs.memory_call_failed));
 	if (r < 0) {
 		memory_bpf__destroy(skeleton);
 		return r;
 	}
 	kernel_serve_edge(kernel, RT_EDGE_MEMORY, bpf_program__fd(skeleton->progs.memory_usage));
 	kernel_serve_edge(kernel, RT_EDGE_MEMORY_FAILED, bpf_program__fd(skeleton->progs.memory_failed));
+	r = kernel_serve_failed(kernel, bpf_program__fd(skeleton->progs.memory_call_failed));
+	if (r < 0)
+		log_warning("memory", "calls that fail are recorded without their stacks: %s", strerror(-r));
 	memory->skeleton = skeleton;
 	return 0;
 }

@@ -15,6 +15,8 @@ children+=("$pid")
 followed() { "$tracectl" status | grep -q '[1-9][0-9]* ranks\? followed' && grep -q 'libc10[^ ]*: [1-9]' "$work/daemon.log" &&
 	grep -q 'libcudart[^ ]*: [1-9]' "$work/daemon.log"; }
 wait_for 30 followed || fail "its allocator is not followed: $(cat "$work/leak.log")"
+"$tracectl" check >"$work/check" || true
+grep -q 'L2 .* memory: .* among those of call$' "$work/check" || fail "check does not know the allocator's probes: $(grep L2 "$work/check")"
 touch "$work/start"
 wait_train
 flush
@@ -59,6 +61,9 @@ for file in held.folded held.html held.speedscope.json held.pb.gz held.pickle; d
 done
 "$tracectl" memory --format folded --allocated -o - >"$work/allocated"
 ! "$tracectl" memory leaks -o "$work/none" 2>/dev/null || fail "a picture of leaks is not refused"
+code=0
+"$tracectl" memory --format svg --state-dir "$work/none" 2>"$work/usage" || code=$?
+[ "$code" -eq 2 ] && grep -q 'format takes html' "$work/usage" || fail "a wrong format without a store is no error of usage: $code, $(cat "$work/usage")"
 grep -q '"bytes":true' "$work/held.html" || fail "the page has no bytes"
 "$python" - "$work" <<'END' || fail "the pictures differ from what is held"
 import json, pickle, sys
