@@ -390,7 +390,7 @@ static void found_child(void *arg, uint32_t pid)
 
 /*
  * Ends a process that is gone or has a reused pid. If only missing, waits until the next answer: its exit event, queued
- * behind its last records in the ring, ends it in order.
+ * behind its last records in the ring, ends it in order. Any other error says nothing about the process.
  */
 void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 {
@@ -400,7 +400,9 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 
 	if (!tracked || tracked->rank.start_time_ns != watched->asked_start_ns)
 		return;
-	missing = watched->error < 0 || watched->is_over;
+	missing = watched->error == -ENOENT || watched->error == -ESRCH || watched->is_over;
+	if (watched->error < 0 && !missing)
+		return;
 	reused = !missing && watched->start_time_ns != watched->asked_start_ns;
 	if (reused || (missing && tracked->missing)) {
 		tracked_end(ranks, tracked);
