@@ -390,7 +390,7 @@ static void found_child(void *arg, uint32_t pid)
 
 /*
  * Ends a process that is gone or has a reused pid. If only missing, waits until the next answer: its exit event, queued
- * behind its last records in the ring, ends it in order. Any other error says nothing about the process.
+ * behind its last records in the ring, ends it in order. After any other error the process remains tracked.
  */
 void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 {

@@ -4,7 +4,7 @@
 # their interval, complete, readable by the group only. The same on demand.
 source "$(dirname "$0")/lib_fixture.sh"
 
-# The first dump reaches back by one window: longer than a training takes to be dumped for the first time, under load.
+# The first dump begins one window back. Under load it runs late; it must still cover the start of the training.
 conf=(dump.l0_interval=2s dump.window=30s)
 e2e_start "${conf[@]}"
 "$tracectl" set L1=true L2=true L3=true >/dev/null

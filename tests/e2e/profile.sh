@@ -46,7 +46,7 @@ for kind in $kinds; do
 	function=$(sed -n "${place}s/.*def \([a-z_]*\)(.*/\1/p" "$script")
 	becomes "$kind"
 	sleep 1
-	"$tracectl" sample --for "$seconds" >/dev/null || fail "$kind is not sampled; rank 0: $(tail -3 "$work/rank0.log"); rank 1: $(tail -3 "$work/rank1.log")"
+	"$tracectl" sample --for "$seconds" >/dev/null || fail "$kind is not sampled: $(tail -n 3 "$work"/rank?.log)"
 	"$tracectl" diff --rank 1 >"$work/diff"
 	all=$((all + 1))
 	# A line of the loop by its number.

@@ -166,7 +166,7 @@ static void test_ends(void **state)
 	PUT(300, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	check_counts(2, 0, 0);
-	/* A file that cannot be read for another reason is no end. */
+	/* Another error of reading does not end it. */
 	fake_write(t.root, 200, "stat", "200", 3);
 	pass(3 * NSEC_PER_SEC);
 	check_counts(2, 0, 0);
