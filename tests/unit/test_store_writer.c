@@ -82,7 +82,9 @@ static void the_caller_does_not_wait(void **state)
 	usleep(WRITE_SLOW_NS / 1000 + 100000);
 	assert_false(store_pass(store, now_ns));
 	store_status(store, &status);
-	assert_non_null(strstr(status.trouble, "is slow: a write has taken 2 s so far; 101 rows wait in memory"));
+	/* The seconds are those that passed: a busy machine adds some. */
+	assert_non_null(strstr(status.trouble, "is slow: a write has taken "));
+	assert_non_null(strstr(status.trouble, " s so far; 101 rows wait in memory"));
 	hold_disk(false);
 	assert_int_equal(store_flush(store, now_ns), 0);
 	store_status(store, &status);
