@@ -81,6 +81,11 @@ run() {
 		skipped_reasons "$folder" "$log"
 		echo
 	fi
+	if grep -q '\*\*\*\(Failed\|Exception\|Timeout\)' "$log"; then
+		echo "Failed, and why:"
+		sed -n -E 's/^.*Test +#[0-9]+: ([^ ]+) .*\*\*\*([A-Za-z]+).*/\1: \2/p; /^FAIL: |error: Failure|ERROR: [A-Za-z]*Sanitizer/p' "$log" | sed 's/^/  /'
+		echo
+	fi
 	echo "== ctest $folder: $((SECONDS - started)) s"
 	sed -n '/% tests passed/,$p' "$log"
 	return "$status"
