@@ -8,7 +8,8 @@ static json_t *status_lag_json(const Ranktrace__Self *s)
 {
 	if (!s->loop_lag_known)
 		return json_null();
-	return json_pack("{s:I, s:I}", "max_ns", (json_int_t)s->loop_lag_max_ns, "last_minute_ns", (json_int_t)s->loop_lag_minute_ns);
+	return json_pack("{s:I, s:I, s:I}", "max_ns", (json_int_t)s->loop_lag_max_ns, "max_ready_ns",
+		(json_int_t)s->loop_lag_ready_ns, "last_minute_ns", (json_int_t)s->loop_lag_minute_ns);
 }
 
 static json_t *status_dumps_json(const Ranktrace__Dumps *d)
@@ -178,6 +179,8 @@ static void status_print_self(const Ranktrace__StatusBody *body)
 		out_line("", "event loop late by at most %s%s%s in the last minute, %s since start", out_start(colour),
 			units_duration(s->loop_lag_minute_ns, a), out_end(colour),
 			units_duration(s->loop_lag_max_ns, b));
+	if (s->loop_lag_known && s->loop_lag_ready_ns > s->loop_lag_max_ns / 2)
+		out_line("", "of the latter %s ready without a CPU: others had it", units_duration(s->loop_lag_ready_ns, a));
 }
 
 /* Nothing while there is nothing: L1 and L2 are off. */

@@ -3,6 +3,7 @@
 #include <event2/event.h>
 #include <signal.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
@@ -11,6 +12,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
+#include "daemon/base/procfs.h"
 #include "daemon/daemon.h"
 #include "daemon/metrics/metrics.h"
 #include "daemon/ranks/ranks.h"
@@ -217,11 +219,17 @@ static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
 /* At a tick's start. Lag outside duties: an answer to a client, a signal, or time off the CPU. */
 static void loop_measure_lag(struct loop *loop)
 {
-	uint64_t max_ns = loop->context->lag.max_ns, late_ns = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS);
-	bool is_duty = loop->longest_ns > late_ns / 2;
+	uint64_t max_ns = loop->context->lag.max.late_ns;
+	struct lag_thread thread = {0};
+	struct lag_stop stop;
+	bool is_duty;
 
-	if (late_ns >= LAG_LONG_NS || (late_ns >= LAG_GOAL_NS && late_ns > max_ns))
-		log_warning("loop", "the event loop was late by %.2f s (longest: %s%s%.2f s)", (double)late_ns / 1e9,
+	(void)procfs_schedstat("/proc", (uint32_t)getpid(), (uint32_t)gettid(), &thread.run_ns, &thread.ready_ns);
+	stop = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS, &thread);
+	is_duty = loop->longest_ns > stop.late_ns / 2;
+	if (stop.late_ns >= LAG_LONG_NS || (stop.late_ns >= LAG_GOAL_NS && stop.late_ns > max_ns))
+		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one (longest: %s%s%.2f s)",
+			(double)stop.late_ns / 1e9, (double)stop.thread.run_ns / 1e9, (double)stop.thread.ready_ns / 1e9,
 			is_duty ? loop->longest : "no duty of its own", is_duty ? " " : ", duties at most ",
 			(double)loop->longest_ns / 1e9);
 	loop->longest_ns = 0;

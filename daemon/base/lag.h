@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How late something periodic runs: the longest delay ever, and in the last minute (to 5 s). Times are of one clock. */
+/*
+ * How late something periodic runs: the longest delay ever, and in the last minute (to 5 s). Times are of one clock. Of a delay,
+ * what the thread spent ready without a CPU is no doing of its own: the scheduler gave the CPU to others.
+ */
 #ifndef RANKTRACE_DAEMON_BASE_LAG_H
 #define RANKTRACE_DAEMON_BASE_LAG_H
 
@@ -8,16 +11,28 @@
 #define LAG_SLOTS 12
 #define LAG_SLOT_NS 5000000000ULL
 
+/* Of a thread since its start. The rest it waited for something. */
+struct lag_thread {
+	uint64_t run_ns;   /* on a CPU */
+	uint64_t ready_ns; /* ready without one */
+};
+
+struct lag_stop {
+	uint64_t late_ns;
+	struct lag_thread thread; /* meanwhile; not more than late_ns each */
+};
+
 struct lag {
 	uint64_t last_ns; /* of the run before; 0: none yet */
-	uint64_t max_ns;
+	struct lag_thread last_thread;
+	struct lag_stop max;
 	struct {
 		uint64_t number, max_ns; /* number: of its 5 s, from 0 of the clock */
 	} slot[LAG_SLOTS];
 };
 
-/* A run at now_ns, which was due period_ns after the one before. Yields how late it is. */
-uint64_t lag_run(struct lag *lag, uint64_t now_ns, uint64_t period_ns);
+/* A run at now_ns, which was due period_ns after the one before. thread: {0} where the kernel does not count. */
+struct lag_stop lag_run(struct lag *lag, uint64_t now_ns, uint64_t period_ns, const struct lag_thread *thread);
 uint64_t lag_last_minute(const struct lag *lag, uint64_t now_ns);
 
 #endif

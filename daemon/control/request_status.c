@@ -170,7 +170,8 @@ static int request_status_fill_self(const struct context *context, Ranktrace__St
 	item->cpu_system_ns = request_status_timeval_ns(usage.ru_stime);
 	item->rss_bytes = request_status_proc_status_bytes("VmRSS");
 	item->loop_lag_known = true;
-	item->loop_lag_max_ns = context->lag.max_ns;
+	item->loop_lag_max_ns = context->lag.max.late_ns;
+	item->loop_lag_ready_ns = context->lag.max.thread.ready_ns;
 	item->loop_lag_minute_ns = lag_last_minute(&context->lag, monotonic_ns());
 	item->rss_peak_bytes = request_status_proc_status_bytes("VmHWM");
 	if (context->ranks) {

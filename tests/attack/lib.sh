@@ -251,16 +251,16 @@ attack_begin() {
 	wait_for 20 test -s "$work/watch.json" || fail "status was never answered"
 }
 attack_status_under_1s() {
-	local answers status_ms loop_ms unanswered
+	local answers status_ms loop_ms ready_ms unanswered
 	kill -TERM "$attack_watch_pid" 2>/dev/null || fail "status is not watched: attack_begin first"
 	wait "$attack_watch_pid" || true
 	attack_watch_pid=
-	read -r answers unanswered status_ms loop_ms <"$work/watch.json"
+	read -r answers unanswered status_ms loop_ms ready_ms <"$work/watch.json"
 	attack_figure "status_ms=$status_ms" "loop_ms=$loop_ms"
-	echo "status: $answers answers, the slowest after $status_ms ms; the loop's longest stop was $loop_ms ms"
+	echo "status: $answers answers, the slowest after $status_ms ms; the loop's longest stop was $loop_ms ms, $ready_ms ms of it ready without a CPU"
 	[ "$unanswered" -eq 0 ] || fail "$unanswered requests for status were not answered in 5 s"
 	[ "$status_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $status_ms ms"
-	[ "$loop_ms" -lt "$ATTACK_LOOP_MS_MAX" ] || fail "the loop stopped for $loop_ms ms"
+	[ "$loop_ms" -lt "$ATTACK_LOOP_MS_MAX" ] || fail "the loop stopped for $loop_ms ms, $ready_ms ms of it ready without a CPU"
 }
 attack_done() { echo "PASS"; }
 
