@@ -10,6 +10,7 @@
 #include "daemon/findings/online.h"
 #include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/base/lag_place.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
@@ -38,6 +39,7 @@ struct loop {
 	uint64_t *due_ns;    /* of duties[] */
 	const char *longest; /* longest duty since the last tick */
 	uint64_t longest_ns;
+	struct lag_place *place; /* NULL: where the loop waits is not read */
 };
 
 /* 1: a drain that ended at its bound has left records. */
@@ -221,15 +223,18 @@ static void loop_measure_lag(struct loop *loop)
 {
 	uint64_t max_ns = loop->context->lag.max.late_ns;
 	struct lag_thread thread = {0};
+	char place[LAG_PLACE_BYTES];
 	struct lag_stop stop;
 	bool is_duty;
 
+	lag_place_turn(loop->place, TICK_NS, place);
 	(void)procfs_schedstat("/proc", (uint32_t)getpid(), (uint32_t)gettid(), &thread.run_ns, &thread.ready_ns);
 	stop = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS, &thread);
 	is_duty = loop->longest_ns > stop.late_ns / 2;
 	if (stop.late_ns >= LAG_LONG_NS || (stop.late_ns >= LAG_GOAL_NS && stop.late_ns > max_ns))
-		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one (longest: %s%s%.2f s)",
+		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one%s%s (longest: %s%s%.2f s)",
 			(double)stop.late_ns / 1e9, (double)stop.thread.run_ns / 1e9, (double)stop.thread.ready_ns / 1e9,
+			place[0] ? ", it waited in the kernel in " : "", place,
 			is_duty ? loop->longest : "no duty of its own", is_duty ? " " : ", duties at most ",
 			(double)loop->longest_ns / 1e9);
 	loop->longest_ns = 0;
@@ -351,6 +356,9 @@ int loop_run(struct loop *loop)
 	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "READY=1\nSTATUS=%s", text);
 	log_notice("loop", "ready: %s", text);
+	r = lag_place_new(&loop->place);
+	if (r < 0)
+		log_warning("loop", "cannot watch where the loop waits: %s; delays are logged without", strerror(-r));
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
 	loop_drain_last(loop);
@@ -364,6 +372,7 @@ struct loop *loop_close(struct loop *loop)
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		if (loop->signal[i])
 			event_free(loop->signal[i]);
+	loop->place = lag_place_free(loop->place);
 	if (loop->tick)
 		event_free(loop->tick);
 	if (loop->ring)

@@ -233,6 +233,19 @@ int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_
 	return 0;
 }
 
+int procfs_wait_channel(const char *root, uint32_t pid, uint32_t thread_id, char *ret, size_t size)
+{
+	char name[64];
+	int r;
+
+	snprintf(name, sizeof(name), "task/%u/wchan", thread_id);
+	r = procfs_read_text(root, pid, name, ret, size);
+	if (r < 0)
+		return r;
+	procfs_printable(ret);
+	return !ret[0] || streq(ret, "0") ? -ENODATA : 0;
+}
+
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size)
 {
 	char path[PATH_MAX], target[PATH_MAX];

@@ -50,6 +50,8 @@ int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
+/* The kernel's function in which a thread waits. -ENODATA: it does not wait, or the kernel does not say. */
+int procfs_wait_channel(const char *root, uint32_t pid, uint32_t thread_id, char *ret, size_t size);
 /* Target of the link, " (deleted)" included. */
 int procfs_exe(const char *root, uint32_t pid, char *ret, size_t size);
 /* The arguments, each NUL-terminated; *ret is terminated once more. The caller frees. */
