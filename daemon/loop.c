@@ -11,6 +11,7 @@
 #include "daemon/gauges/gauges.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/lag_place.h"
+#include "daemon/base/lag_work.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
@@ -37,8 +38,6 @@ struct loop {
 	int drain_error;      /* last error: each is logged once */
 	bool store_waits;     /* for its writer: the next batch is passed as soon as that is done */
 	uint64_t *due_ns;    /* of duties[] */
-	const char *longest; /* longest duty since the last tick */
-	uint64_t longest_ns;
 	struct lag_place *place; /* NULL: where the loop waits is not read */
 };
 
@@ -210,34 +209,24 @@ static const struct duty {
 #define LAG_LONG_NS NSEC_PER_SEC
 #define LAG_GOAL_NS (250 * NSEC_PER_MSEC) /* no stop is to be longer; a new maximum beyond it is logged */
 
-static void loop_note(struct loop *loop, const char *what, uint64_t took_ns)
-{
-	if (took_ns <= loop->longest_ns)
-		return;
-	loop->longest = what;
-	loop->longest_ns = took_ns;
-}
-
-/* At a tick's start. Lag outside duties: an answer to a client, a signal, or time off the CPU. */
+/* At a tick's start. */
 static void loop_measure_lag(struct loop *loop)
 {
 	uint64_t max_ns = loop->context->lag.max.late_ns;
 	struct lag_thread thread = {0};
 	char place[LAG_PLACE_BYTES];
 	struct lag_stop stop;
-	bool is_duty;
+	uint64_t most_ns;
+	const char *most = lag_work_take(&most_ns);
 
 	lag_place_turn(loop->place, TICK_NS, place);
 	(void)procfs_schedstat("/proc", (uint32_t)getpid(), (uint32_t)gettid(), &thread.run_ns, &thread.ready_ns);
 	stop = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS, &thread);
-	is_duty = loop->longest_ns > stop.late_ns / 2;
 	if (stop.late_ns >= LAG_LONG_NS || (stop.late_ns >= LAG_GOAL_NS && stop.late_ns > max_ns))
-		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one%s%s (longest: %s%s%.2f s)",
+		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one%s%s (%.2f s for %s)",
 			(double)stop.late_ns / 1e9, (double)stop.thread.run_ns / 1e9, (double)stop.thread.ready_ns / 1e9,
 			place[0] ? ", it waited in the kernel in " : "", place,
-			is_duty ? loop->longest : "no duty of its own", is_duty ? " " : ", duties at most ",
-			(double)loop->longest_ns / 1e9);
-	loop->longest_ns = 0;
+			(double)most_ns / 1e9, most ? most : "nothing");
 }
 
 /* A duty runs in the last tick before its deadline: its period is an upper bound where possible. */
@@ -258,7 +247,7 @@ static void loop_on_tick(evutil_socket_t fd, short what, void *arg)
 		loop->due_ns[i] += period_ns;
 		if (loop->due_ns[i] <= now_ns)
 			loop->due_ns[i] = now_ns + period_ns;
-		loop_note(loop, duties[i].name, monotonic_ns() - now_ns);
+		lag_work_add(duties[i].name, monotonic_ns() - now_ns);
 	}
 }
 
@@ -270,7 +259,7 @@ static void loop_on_ring(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	loop_drain(loop, now_ns);
-	loop_note(loop, "ring", monotonic_ns() - now_ns);
+	lag_work_add("records", monotonic_ns() - now_ns);
 }
 
 static void loop_on_reload(struct loop *loop)

@@ -2,6 +2,7 @@
 /* The table of control requests, and the way of each: checked, allowed, handled. See request.h. */
 #include <stdarg.h>
 #include "daemon/core/context.h"
+#include "daemon/base/lag_work.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
@@ -157,6 +158,7 @@ Ranktrace__Response *request_answer(
 	const struct request_row *row;
 	char error[REQUEST_ERROR_BYTES];
 	Ranktrace__Response *response;
+	uint64_t began_ns;
 	int r;
 
 	r = request_valid(request, error);
@@ -175,7 +177,9 @@ Ranktrace__Response *request_answer(
 	response = response_new();
 	if (!response)
 		return NULL;
+	began_ns = monotonic_ns();
 	r = row->handler(context, request, response);
+	lag_work_add(row->name, monotonic_ns() - began_ns);
 	if (r < 0) {
 		response->error = -r;
 		if (!*response->message)

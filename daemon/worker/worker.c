@@ -5,6 +5,7 @@
  * request waits in the socket.
  */
 #include "daemon/worker/worker.h"
+#include "daemon/base/lag_work.h"
 #include "daemon/base/log.h"
 #include "daemon/base/spawn.h"
 #include "daemon/worker/worker_wire.h"
@@ -119,8 +120,11 @@ static struct request *worker_request_free(struct request *request)
 
 static void worker_deliver(struct request *request, struct worker_reply *reply)
 {
+	uint64_t now_ns = monotonic_ns();
+
 	if (request->done)
 		request->done(request->arg, reply);
+	lag_work_add(request->kind->name, monotonic_ns() - now_ns);
 	worker_close(reply->fd, reply->fds);
 	worker_request_free(request);
 }
