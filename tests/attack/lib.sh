@@ -14,7 +14,7 @@
 #   attack_done
 #
 # With ATTACK_TOGETHER, the folder of together.sh, there is one daemon and one victim for all attacks, which it judges: the
-# functions above then do nothing but this attack's part.
+# functions above then do nothing but this attack's part. ATTACK_UID is then the attacker's own user.
 #
 # From tests/e2e/lib.sh: $work (for everything, removed at the end), $state, $build, $tracectl, fail, skip, query, wait_for,
 # flush. $attacker_dir is the attacker's own folder. The daemon's log is $work/daemon.log.
@@ -25,7 +25,7 @@ ATTACK_STATUS_MS_MAX=1000
 ATTACK_LOOP_MS_MAX=250
 daemon_uid=64990 # none of these has an entry in /etc/passwd
 victim_uid=64991
-attacker_uid=65534
+attacker_uid=${ATTACK_UID:-65534}
 attacker_dir=$work/attacker
 attack_watch_pid=
 attack_first_daemon=
