@@ -295,9 +295,12 @@ bool attachment_names(const struct attachment *attachment, size_t row)
 	return attachment->names[row];
 }
 
-bool attachment_uses(const struct attachment *attachment, size_t row)
+void attachment_rows(const struct attachment *attachment, bool *named, bool *used)
 {
-	return attachment->used[row];
+	for (size_t row = 0; row < attachment->engine->table->count; row++) {
+		named[row] = named[row] || attachment->names[row];
+		used[row] = used[row] || attachment->used[row];
+	}
 }
 
 const char *attachment_reason(const struct attachment *attachment, size_t row)

@@ -102,7 +102,8 @@ const struct probe_table *attachment_table(const struct attachment *attachment);
  * exists (an accessor without answer), or NULL.
  */
 bool attachment_names(const struct attachment *attachment, size_t row);
-bool attachment_uses(const struct attachment *attachment, size_t row);
+/* Adds the rows that name the library, and those that are in use in it. */
+void attachment_rows(const struct attachment *attachment, bool *named, bool *used);
 const char *attachment_reason(const struct attachment *attachment, size_t row);
 /* Rows of this level that failed to attach, with their error; i from 0, NULL past the last. */
 const char *attachment_refused(const struct attachment *attachment, enum level level, unsigned i, int *ret_error);

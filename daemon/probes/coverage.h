@@ -27,6 +27,7 @@ struct unresolved {
 	size_t count;
 	struct unresolved_thing *thing;
 	size_t capacity; /* of thing */
+	struct unresolved_sets *sets; /* of the table, for unresolved_add() */
 };
 
 /* Of all ranks; owner_data are attachments after selection, NULL if unreadable. */

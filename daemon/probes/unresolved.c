@@ -1,96 +1,136 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs when a level is switched and for the status: plain loops over ranks, libraries and rows suffice. */
+/*
+ * Runs when a level is switched and for each status, in the loop: what it costs must not grow with ranks times rows times
+ * rows. Rows of a set are brought together once, and of a rank's libraries only the union counts.
+ */
+#include <stdlib.h>
 #include "analyzers/base/array.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
+
+/* A function: a row without a set, or a whole set. Its rows are order[begin .. end - 1], in the order of variants. */
+struct unresolved_sets {
+	const struct probe_table *table;
+	size_t *order;	   /* row numbers */
+	size_t *begin;	   /* of a row that names a function; of others table->count */
+	bool *named, *used; /* rows, of one rank */
+};
 
 /* Readable libraries of one rank. */
 struct input {
 	const struct library *const *library;
 	size_t count;
-	const struct probe_table *table;
+	const struct unresolved_sets *sets;
 };
 
-static bool is_named(const struct input *input, size_t row)
+static int unresolved_by_set(const void *a, const void *b, void *arg)
 {
-	for (size_t i = 0; i < input->count; i++)
-		if (attachment_names(input->library[i]->owner_data, row))
-			return true;
-	return false;
+	const struct probe_table *table = arg;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+	const struct probe *p = &table->probe[x], *q = &table->probe[y];
+	int order = strcmp(p->set, q->set);
+
+	if (order == 0 && p->set[0] && p->variant != q->variant)
+		return p->variant < q->variant ? -1 : 1;
+	return order ? order : x < y ? -1 : x > y;
 }
 
-static bool unresolved_is_used(const struct input *input, size_t row)
-{
-	for (size_t i = 0; i < input->count; i++)
-		if (attachment_uses(input->library[i]->owner_data, row))
-			return true;
-	return false;
-}
-
-/* A row without a set stands alone. */
+/* Rows without a set stand alone. */
 static bool is_same_set(const struct probe *a, const struct probe *b)
 {
 	return a == b || (a->set[0] && streq(a->set, b->set));
 }
 
-static bool is_same_variant(const struct probe *a, const struct probe *b)
+static struct unresolved_sets *unresolved_sets_free(struct unresolved_sets *sets)
 {
-	return is_same_set(a, b) && a->variant == b->variant;
-}
-
-/* Does the predicate hold for every row of this row's variant? */
-static bool all_rows(const struct input *input, const struct probe *variant, bool (*question)(const struct input *input, size_t row))
-{
-	for (size_t i = 0; i < input->table->count; i++)
-		if (is_same_variant(variant, &input->table->probe[i]) && !question(input, i))
-			return false;
-	return true;
-}
-
-static bool any_variant(const struct input *input, const struct probe *of, bool (*question)(const struct input *input, size_t row))
-{
-	for (size_t i = 0; i < input->table->count; i++)
-		if (is_same_set(of, &input->table->probe[i]) && all_rows(input, &input->table->probe[i], question))
-			return true;
-	return false;
-}
-
-/* The row that names the set. */
-static const struct probe *name_of(const struct probe_table *table, const struct probe *of)
-{
-	const struct probe *best = of;
-
-	for (size_t i = 0; i < table->count; i++) {
-		const struct probe *probe = &table->probe[i];
-
-		if (is_same_set(of, probe) &&
-			(probe->variant < best->variant || (probe->variant == best->variant && probe < best)))
-			best = probe;
+	if (sets) {
+		free(sets->order);
+		free(sets->begin);
+		free(sets->named);
+		free(sets->used);
 	}
-	return best;
+	free(sets);
+	return NULL;
 }
 
-static bool is_optional(const struct probe_table *table, const struct probe *of)
+static struct unresolved_sets *unresolved_sets_new(const struct probe_table *table)
 {
+	struct unresolved_sets *sets = calloc(1, sizeof(*sets));
+	size_t rows = table->count ? table->count : 1;
+
+	if (!sets)
+		return NULL;
+	sets->table = table;
+	sets->order = calloc(rows, sizeof(*sets->order));
+	sets->begin = calloc(rows, sizeof(*sets->begin));
+	sets->named = calloc(rows, sizeof(*sets->named));
+	sets->used = calloc(rows, sizeof(*sets->used));
+	if (!sets->order || !sets->begin || !sets->named || !sets->used)
+		return unresolved_sets_free(sets);
 	for (size_t i = 0; i < table->count; i++)
-		if (is_same_set(of, &table->probe[i]) && !table->probe[i].optional)
+		sets->order[i] = i;
+	qsort_r(sets->order, table->count, sizeof(*sets->order), unresolved_by_set, (void *)table);
+	for (size_t i = 0; i < table->count; i++) {
+		const struct probe *probe = &table->probe[sets->order[i]];
+		bool is_first = i == 0 || !is_same_set(probe, &table->probe[sets->order[i - 1]]);
+
+		sets->begin[sets->order[i]] = is_first ? i : table->count;
+	}
+	return sets;
+}
+
+/* Row i of the function that row `of` names, in the order of variants; NULL: no more. */
+static const struct probe *unresolved_row(const struct unresolved_sets *sets, const struct probe *of, size_t i)
+{
+	size_t at = sets->begin[of - sets->table->probe] + i;
+	const struct probe *probe = at < sets->table->count ? &sets->table->probe[sets->order[at]] : NULL;
+
+	return probe && is_same_set(of, probe) ? probe : NULL;
+}
+
+/* Is every row of one of its variants in the rows? */
+static bool any_variant(const struct unresolved_sets *sets, const struct probe *of, const bool *rows)
+{
+	const struct probe *probe;
+	unsigned variant = 0;
+	bool all = false;
+
+	for (size_t i = 0; (probe = unresolved_row(sets, of, i)); i++) {
+		if (i > 0 && probe->variant != variant && all)
+			return true;
+		all = (i == 0 || probe->variant != variant || all) && rows[probe - sets->table->probe];
+		variant = probe->variant;
+	}
+	return all;
+}
+
+static bool is_optional(const struct unresolved_sets *sets, const struct probe *of)
+{
+	const struct probe *probe;
+
+	for (size_t i = 0; (probe = unresolved_row(sets, of, i)); i++)
+		if (!probe->optional)
 			return false;
 	return true;
 }
 
-static bool names_any(const struct input *input, const struct library *library, const struct probe *of)
+static bool names_any(const struct unresolved_sets *sets, const struct library *library, const struct probe *of)
 {
-	for (size_t row = 0; row < input->table->count; row++)
-		if (is_same_set(of, &input->table->probe[row]) && attachment_names(library->owner_data, row))
+	const struct probe *probe;
+
+	for (size_t i = 0; (probe = unresolved_row(sets, of, i)); i++)
+		if (attachment_names(library->owner_data, (size_t)(probe - sets->table->probe)))
 			return true;
 	return false;
 }
 
-static const char *unresolved_reason(const struct input *input, const struct library *library, const struct probe *of)
+static const char *unresolved_reason(const struct unresolved_sets *sets, const struct library *library, const struct probe *of)
 {
-	for (size_t row = 0; row < input->table->count; row++)
-		if (is_same_set(of, &input->table->probe[row]) && attachment_reason(library->owner_data, row))
-			return attachment_reason(library->owner_data, row);
+	const struct probe *probe;
+
+	for (size_t i = 0; (probe = unresolved_row(sets, of, i)); i++)
+		if (attachment_reason(library->owner_data, (size_t)(probe - sets->table->probe)))
+			return attachment_reason(library->owner_data, (size_t)(probe - sets->table->probe));
 	return NULL;
 }
 
@@ -98,10 +138,11 @@ static const char *unresolved_reason(const struct input *input, const struct lib
 static void unresolved_describe(const struct input *input, struct unresolved_thing *thing)
 {
 	for (size_t i = 0; i < input->count; i++) {
-		const char *reason = unresolved_reason(input, input->library[i], thing->probe);
+		const char *reason;
 
-		if (!names_any(input, input->library[i], thing->probe))
+		if (!names_any(input->sets, input->library[i], thing->probe))
 			continue;
+		reason = unresolved_reason(input->sets, input->library[i], thing->probe);
 		thing->others += thing->library != NULL;
 		if (!thing->library || (reason && !thing->reason)) {
 			thing->library = input->library[i];
@@ -123,20 +164,29 @@ static int unresolved_keep(struct unresolved *missing, const struct unresolved_t
 
 int unresolved_add(struct unresolved *missing, const struct library *const *library, size_t count)
 {
+	struct unresolved_sets *sets;
 	struct input input = {library, count, NULL};
 
 	if (count == 0)
 		return 0;
-	input.table = attachment_table(library[0]->owner_data);
-	for (size_t i = 0; i < input.table->count; i++) {
-		struct unresolved_thing thing = {.probe = &input.table->probe[i]};
+	if (!missing->sets)
+		missing->sets = unresolved_sets_new(attachment_table(library[0]->owner_data));
+	input.sets = sets = missing->sets;
+	if (!sets)
+		return -ENOMEM;
+	memset(sets->named, 0, sets->table->count * sizeof(*sets->named));
+	memset(sets->used, 0, sets->table->count * sizeof(*sets->used));
+	for (size_t i = 0; i < count; i++)
+		attachment_rows(library[i]->owner_data, sets->named, sets->used);
+	for (size_t i = 0; i < sets->table->count; i++) {
+		struct unresolved_thing thing = {.probe = &sets->table->probe[i]};
 		int r;
 
-		if (name_of(input.table, thing.probe) != thing.probe || !any_variant(&input, thing.probe, is_named) ||
-			any_variant(&input, thing.probe, unresolved_is_used))
+		if (sets->begin[i] == sets->table->count || !any_variant(sets, thing.probe, sets->named) ||
+			any_variant(sets, thing.probe, sets->used))
 			continue;
 		unresolved_describe(&input, &thing);
-		if (!thing.reason && is_optional(input.table, thing.probe))
+		if (!thing.reason && is_optional(sets, thing.probe))
 			continue;
 		r = unresolved_keep(missing, &thing);
 		if (r < 0)
@@ -145,44 +195,82 @@ int unresolved_add(struct unresolved *missing, const struct library *const *libr
 	return 0;
 }
 
-struct collection {
-	size_t count;
-	const struct library *library[LIBRARIES_MAX];
+/* A rank's use of a library. */
+struct use {
+	int64_t instance;
+	const struct library *library;
+	size_t number; /* of the library */
+};
+
+struct uses {
+	struct use *use;
+	size_t count, capacity, libraries;
+	int error;
 };
 
 static void unresolved_collect(void *arg, struct library *library)
 {
-	struct collection *collection = arg;
+	struct uses *uses = arg;
 
-	if (library->owner_data && collection->count < LIBRARIES_MAX)
-		collection->library[collection->count++] = library;
+	if (!library->owner_data || uses->error < 0)
+		return;
+	if (!array_reserve((void **)&uses->use, &uses->capacity, uses->count + library->users, sizeof(*uses->use), SIZE_MAX)) {
+		uses->error = -ENOMEM;
+		return;
+	}
+	for (size_t i = 0; i < library->users; i++)
+		uses->use[uses->count++] = (struct use){library->user[i].instance, library, uses->libraries};
+	uses->libraries++;
 }
 
-/* Adds what a library's user lacks, unless an earlier library reported it. */
-static int unresolved_add_user(struct unresolved *missing, const struct collection *all, size_t from, int64_t instance, struct collection *own)
+static int unresolved_by_instance(const void *a, const void *b)
 {
-	own->count = 0;
-	for (size_t i = 0; i < from; i++)
-		if (library_used_by(all->library[i], instance))
-			return 0;
-	for (size_t i = from; i < all->count; i++)
-		if (library_used_by(all->library[i], instance))
-			own->library[own->count++] = all->library[i];
-	return unresolved_add(missing, own->library, own->count);
+	const struct use *x = a, *y = b;
+
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* Ranks of a job map the same files: one after another with the same libraries adds nothing. */
+static int unresolved_add_all(struct unresolved *missing, const struct uses *uses, const struct library **own, const struct library **before)
+{
+	size_t own_count = 0, before_count = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < uses->count && r == 0; i++) {
+		own[own_count++] = uses->use[i].library;
+		if (i + 1 < uses->count && uses->use[i + 1].instance == uses->use[i].instance)
+			continue;
+		if (own_count != before_count || memcmp(own, before, own_count * sizeof(*own)) != 0) {
+			const struct library **spare = before;
+
+			r = unresolved_add(missing, own, own_count);
+			before = own;
+			before_count = own_count;
+			own = spare;
+		}
+		own_count = 0;
+	}
+	return r;
 }
 
 int unresolved_find(struct libraries *libraries, struct unresolved *ret)
 {
-	_cleanup_free_ struct collection *all = calloc(1, sizeof(*all)), *own = calloc(1, sizeof(*own));
+	_cleanup_free_ const struct library **own = NULL, **before = NULL;
 	struct unresolved missing = {0};
-	int r = 0;
+	struct uses uses = {0};
+	int r;
 
-	if (!all || !own)
-		return -ENOMEM;
-	libraries_each(libraries, unresolved_collect, all);
-	for (size_t i = 0; i < all->count; i++)
-		for (size_t k = 0; k < all->library[i]->users && r == 0; k++)
-			r = unresolved_add_user(&missing, all, i, all->library[i]->user[k].instance, own);
+	libraries_each(libraries, unresolved_collect, &uses);
+	own = calloc(uses.libraries + 1, sizeof(*own));
+	before = calloc(uses.libraries + 1, sizeof(*before));
+	r = uses.error < 0 || !own || !before ? -ENOMEM : 0;
+	if (r == 0 && uses.count)
+		qsort(uses.use, uses.count, sizeof(*uses.use), unresolved_by_instance);
+	if (r == 0)
+		r = unresolved_add_all(&missing, &uses, own, before);
+	free(uses.use);
 	if (r < 0) {
 		unresolved_free(&missing);
 		return r;
@@ -193,6 +281,7 @@ int unresolved_find(struct libraries *libraries, struct unresolved *ret)
 
 void unresolved_free(struct unresolved *missing)
 {
+	unresolved_sets_free(missing->sets);
 	free(missing->thing);
 	*missing = (struct unresolved){0};
 }
