@@ -12,11 +12,14 @@ attack_weak
 attacker_start nice -n 19 "$work/bin/attack" marks "$work/bin/libtorch_python.so" 200 64
 attacker_ranks() { [ "$(query "select count(*) from ranks where world_size = 200")" -ge 200 ]; }
 wait_for 30 attacker_ranks || fail "the daemon does not know the attacker's ranks"
-sleep 15
-"$tracectl" status | sed -n '/limit/p'
-"$tracectl" check >"$work/check" || true
-grep -q "user $attacker_uid: its ranks need more memory" "$work/check" || fail "check does not show the suspect"
+suspected() {
+	"$tracectl" check >"$work/check" || true
+	grep -q "user $attacker_uid: its ranks need more memory" "$work/check"
+}
+wait_for 30 suspected || fail "check does not show the suspect"
 grep -q '"remark": .*user suspected: its ranks need more memory' <<<"$("$tracectl" ranks --json)" || fail "ranks does not show the suspect"
+sleep 10 # beyond its part
+"$tracectl" status | sed -n '/limit/p'
 attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive

@@ -33,10 +33,9 @@ mixed() { # communicators with members of two users, and all that have members o
 import json, os, sys
 seen = mixed = 0
 for one in json.load(sys.stdin)["communicators"]:
-    users = {os.stat("/proc/%d" % member["pid"]).st_uid for member in one["ranks"]}
     if one["job"] == "4711":
         seen += 1
-        mixed += len(users) > 1
+        mixed += len({os.stat("/proc/%d" % member["pid"]).st_uid for member in one["ranks"]}) > 1
 print(seen, mixed)'
 }
 ops_of_both() { read -r seen shared < <(mixed) && [ "${seen:-0}" -ge 2 ]; }

@@ -23,6 +23,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../e2e/lib.sh"
 ATTACK_MEMORY_MIB=512	# MemoryMax of systemd/ranktraced.service
 ATTACK_STATUS_MS_MAX=1000
 ATTACK_LOOP_MS_MAX=250
+ATTACK_TOGETHER_PATIENCE=4	# times as long as alone
 daemon_uid=64990 # none of these has an entry in /etc/passwd
 victim_uid=64991
 attacker_uid=${ATTACK_UID:-65534}
@@ -278,6 +279,10 @@ if [ -n "${ATTACK_TOGETHER:-}" ]; then
 		read -r -a victim_pids <"$ATTACK_TOGETHER/victim.pids"
 		attack_install "$build"/tests/fixtures/fixture_rank "$build"/fixtures/lib*.so* "$source_dir/tests/e2e/train/train.py"
 	}
+	# Beside the others everything takes longer: probes on a new library, most of all.
+	eval "attack_alone_$(declare -f wait_for)"
+	wait_for() { attack_alone_wait_for $(($1 * ATTACK_TOGETHER_PATIENCE)) "${@:2}"; }
+	export ATTACK_PROBE_WAIT_S=$((3 * ATTACK_TOGETHER_PATIENCE))
 	attack_begin() { :; }
 	attack_status_under_1s() { :; }
 	attack_victim_exact() { :; }

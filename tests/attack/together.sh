@@ -27,7 +27,7 @@ attack_again() { # NAME UNTIL UID
 	while [ "$SECONDS" -lt "$2" ]; do
 		round=$((round + 1))
 		code=0
-		ATTACK_TOGETHER=$work ATTACK_UID=$3 ATTACK_FIGURES="" timeout --kill-after=10 150 "$folder/$1.sh" >"$work/rounds/$1.log" 2>&1 </dev/null || code=$?
+		ATTACK_TOGETHER=$work ATTACK_UID=$3 ATTACK_FIGURES="" timeout --kill-after=10 300 "$folder/$1.sh" >"$work/rounds/$1.log" 2>&1 </dev/null || code=$?
 		echo "$code $(sed -n 's/^\(FAIL\|SKIP\): //p' "$work/rounds/$1.log" | head -n 1)" >>"$work/rounds/$1"
 		[ "$code" -ne 77 ] || break
 	done
