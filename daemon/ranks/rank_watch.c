@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether tracked processes are still the same, their page faults and their cards. /proc/PID/stat and fd wait for an exec of
- * the process, which lasts as long as its user wants: a worker reads them, one question a user at a time. It answers process
- * by process, so that one that does not answer is known: what comes before it counts.
+ * Whether tracked processes are still the same, their page faults, cards and children. /proc/PID/stat and fd wait for an exec
+ * of the process, which lasts as long as its user wants, and task/ is as long as the process has threads: a worker reads them,
+ * one question a user at a time. It answers process by process, so that one that does not answer is known: what comes before
+ * it counts.
  */
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
@@ -12,7 +13,8 @@
 #include <linux/capability.h>
 
 #define MAGIC "WTCH"
-#define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1)
+#define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1 + 4 + 4)
+#define CHILDREN_THREADS_MAX 16 /* of a process, in one answer */
 
 static const struct worker_kind rank_watch_kind = {
 	.name = "rank watcher",
@@ -22,7 +24,7 @@ static const struct worker_kind rank_watch_kind = {
 	.memory_bytes_max = 64 << 20,
 	.cpu_s_max = 5,
 	.wall_ns_max = 2 * NSEC_PER_SEC,
-	.reply_bytes_max = RANK_WATCH_MAX * ANSWER_BYTES,
+	.reply_bytes_max = RANK_WATCH_MAX * ANSWER_BYTES + RANK_WATCH_CHILDREN_MAX * 4,
 };
 
 struct rank_watch {
@@ -40,8 +42,8 @@ struct rank_watch_question {
 	uint32_t count;
 	char proc_root[128];
 	struct {
-		uint32_t pid;
-		uint32_t wants_card;
+		uint32_t pid, cursor;
+		uint8_t wants_card, wants_children, unused[2];
 	} process[];
 };
 
@@ -64,7 +66,7 @@ void rank_watch_free(struct ranks *ranks)
 	}
 }
 
-bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card)
+bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card, bool wants_children)
 {
 	struct rank_watch *watch = ranks->watch;
 
@@ -81,8 +83,11 @@ bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wan
 	}
 	if (watch->is_asked || watch->count == RANK_WATCH_MAX)
 		return false;
-	watch->process[watch->count++] = (struct rank_watched){
-		.pid = tracked->rank.pid, .wants_card = wants_card, .asked_start_ns = tracked->rank.start_time_ns};
+	watch->process[watch->count++] = (struct rank_watched){.pid = tracked->rank.pid,
+		.wants_card = wants_card,
+		.wants_children = wants_children,
+		.cursor = tracked->cursor,
+		.asked_start_ns = tracked->rank.start_time_ns};
 	return true;
 }
 
@@ -115,18 +120,59 @@ static int rank_watch_question(struct rank_watch *watch)
 	(void)copy_text(question->proc_root, sizeof(question->proc_root), watch->ranks->proc_root);
 	for (unsigned i = 0; i < watch->count; i++) {
 		question->process[i].pid = watch->process[i].pid;
+		question->process[i].cursor = watch->process[i].cursor;
 		question->process[i].wants_card = watch->process[i].wants_card;
+		question->process[i].wants_children = watch->process[i].wants_children;
 	}
 	return worker_ask(watch->ranks->context->workers, &rank_watch_kind, watch->uid, question, size_bytes, NULL, 0,
 		rank_watch_on_answer, watch, &watch->request);
 }
 
+struct rank_watch_children {
+	struct wire_writer list;
+	unsigned left; /* that the answer may have */
+};
+
+static void rank_watch_on_child(void *arg, uint32_t pid)
+{
+	struct rank_watch_children *children = arg;
+
+	if (!children->left)
+		return;
+	children->left--;
+	wire_put(&children->list, pid, 4);
+}
+
+/* Reads one process here; its children replace those in the list. */
+static void rank_watch_here(const char *proc_root, struct rank_watched *watched, struct rank_watch_children *children)
+{
+	struct procfs_stat stat;
+
+	children->list.size_bytes = 0;
+	watched->error = procfs_stat(proc_root, watched->pid, &stat);
+	if (watched->error < 0)
+		return;
+	watched->is_over = stat.state == 'Z' || stat.state == 'X';
+	watched->start_time_ns = stat.start_time_ns;
+	watched->major_faults = stat.major_faults;
+	watched->has_nodes = watched->wants_card && rank_card_read(proc_root, watched->pid, &watched->nodes) == 0;
+	if (watched->wants_children)
+		(void)procfs_children(
+			proc_root, watched->pid, CHILDREN_THREADS_MAX, &watched->cursor, rank_watch_on_child, children);
+	watched->children = (uint32_t)(children->list.size_bytes / 4);
+	watched->child = children->list.data;
+}
+
 /* Without workers (tests) reads here. */
 static void rank_watch_read(struct rank_watch *watch)
 {
-	for (unsigned i = 0; i < watch->count; i++)
-		rank_watch_here(watch->ranks->proc_root, &watch->process[i]);
-	rank_watch_deliver(watch, watch->count);
+	struct rank_watch_children children = {.left = RANK_WATCH_CHILDREN_MAX};
+
+	for (unsigned i = 0; i < watch->count; i++) {
+		rank_watch_here(watch->ranks->proc_root, &watch->process[i], &children);
+		ranks_watched(watch->ranks, &watch->process[i]);
+	}
+	wire_free(&children.list);
 	rank_watch_remove(watch);
 }
 
@@ -145,19 +191,6 @@ void rank_watch_ask(struct ranks *ranks)
 	}
 }
 
-void rank_watch_here(const char *proc_root, struct rank_watched *watched)
-{
-	struct procfs_stat stat;
-
-	watched->error = procfs_stat(proc_root, watched->pid, &stat);
-	if (watched->error < 0)
-		return;
-	watched->is_over = stat.state == 'Z' || stat.state == 'X';
-	watched->start_time_ns = stat.start_time_ns;
-	watched->major_faults = stat.major_faults;
-	watched->has_nodes = watched->wants_card && rank_card_read(proc_root, watched->pid, &watched->nodes) == 0;
-}
-
 int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched *watched, unsigned count)
 {
 	struct wire_reader reader = {data, size_bytes, false};
@@ -174,6 +207,9 @@ int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched 
 		for (size_t i = 0; i < ARRAY_SIZE(one->nodes.open); i++)
 			one->nodes.open[i] = wire_take(&reader, 8);
 		one->nodes.rocm = wire_take_up_to(&reader, 1, 1);
+		one->cursor = (uint32_t)wire_take(&reader, 4);
+		one->children = (uint32_t)wire_take_up_to(&reader, 4, RANK_WATCH_CHILDREN_MAX);
+		one->child = wire_take_bytes(&reader, 4 * (size_t)one->children);
 		if (reader.is_bad)
 			return -EBADMSG;
 	}
@@ -200,22 +236,29 @@ static int rank_watch_answer(const struct rank_watched *watched)
 	for (size_t i = 0; i < ARRAY_SIZE(watched->nodes.open); i++)
 		wire_put(&answer, watched->nodes.open[i], 8);
 	wire_put(&answer, watched->nodes.rocm, 1);
+	wire_put(&answer, watched->cursor, 4);
+	wire_put(&answer, watched->children, 4);
+	wire_put_bytes(&answer, watched->child, 4 * (size_t)watched->children);
 	return answer.failed ? -ENOMEM : worker_child_add(answer.data, answer.size_bytes, NULL, 0);
 }
 
 int rank_watch_serve(const struct worker_task *task)
 {
 	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
+	struct rank_watch_children children = {.left = RANK_WATCH_CHILDREN_MAX};
 	int r = 0;
 
 	if (worker_child_keep(1ULL << CAP_SYS_PTRACE | 1ULL << CAP_DAC_READ_SEARCH) < 0)
 		return -EPERM;
 	for (uint32_t i = 0; i < question->count && r == 0; i++) {
-		struct rank_watched watched = {
-			.pid = question->process[i].pid, .wants_card = question->process[i].wants_card};
+		struct rank_watched watched = {.pid = question->process[i].pid,
+			.cursor = question->process[i].cursor,
+			.wants_card = question->process[i].wants_card,
+			.wants_children = question->process[i].wants_children};
 
-		rank_watch_here(question->proc_root, &watched);
-		r = rank_watch_answer(&watched);
+		rank_watch_here(question->proc_root, &watched, &children);
+		r = children.list.failed ? -ENOMEM : rank_watch_answer(&watched);
 	}
+	wire_free(&children.list);
 	return r;
 }

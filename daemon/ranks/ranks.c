@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"
+#include "daemon/worker/wire.h"
 
 #define CHECKS_PER_TICK_MAX 256
 #define CHECKS_PER_TICK_NS_MAX (50 * NSEC_PER_MSEC) /* half of a tick */
@@ -25,7 +26,6 @@
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
 #define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
 #define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
-#define CHILDREN_THREADS_MAX 16
 #define STORE_INTERVAL_NS (60 * NSEC_PER_SEC)
 #define SCAN_PROCESSES_MAX (1u << 20)
 
@@ -415,6 +415,10 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 		return;
 	tracked->rank.last_seen_ns = realtime_ns();
 	tracked->rank.major_faults = watched->major_faults;
+	if (watched->wants_children)
+		tracked->cursor = watched->cursor;
+	for (uint32_t i = 0; i < watched->children; i++)
+		found_child(&(struct births){ranks, now_ns}, (uint32_t)wire_number(watched->child + 4 * (size_t)i, 4));
 	if (watched->wants_card)
 		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }
@@ -422,18 +426,16 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
 	bool is_rank = tracked->rank.role == RANK_ROLE_RANK, is_child = tracked->rank.role == RANK_ROLE_CHILD;
-	struct births births = {ranks, now_ns};
+	bool lists = is_rank && now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS;
 
-	if (now_ns - tracked->checked_ns >= (is_child ? ALIVE_INTERVAL_CHILD_NS : ALIVE_INTERVAL_NS) &&
-		rank_watch_add(ranks, tracked, rank_card_is_due(tracked, now_ns)))
+	if ((lists || now_ns - tracked->checked_ns >= (is_child ? ALIVE_INTERVAL_CHILD_NS : ALIVE_INTERVAL_NS)) &&
+		rank_watch_add(ranks, tracked, rank_card_is_due(tracked, now_ns), lists)) {
 		tracked->checked_ns = now_ns;
+		if (lists)
+			tracked->children_ns = now_ns;
+	}
 	if (!is_rank)
 		return;
-	if (now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS) {
-		tracked->children_ns = now_ns;
-		(void)procfs_children(ranks->proc_root, tracked->rank.pid, CHILDREN_THREADS_MAX, &tracked->cursor,
-			found_child, &births);
-	}
 	if (now_ns - tracked->stored_ns >= STORE_INTERVAL_NS) {
 		tracked->stored_ns = now_ns;
 		tracked_store(ranks, tracked);

@@ -257,15 +257,17 @@ void rank_card_take(
 	struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns);
 
 /*
- * rank_watch.c: whether tracked processes are still the same, their page faults and cards. These reads wait for an exec
- * of the process, so a worker makes them, for one user at a time.
+ * rank_watch.c: whether tracked processes are still the same, their page faults, cards and children. These reads wait for an
+ * exec of the process, or take as long as it has threads, so a worker makes them, for one user at a time.
  */
 
-#define RANK_WATCH_MAX 1024 /* processes in one question */
+#define RANK_WATCH_MAX 1024	       /* processes in one question */
+#define RANK_WATCH_CHILDREN_MAX 16384 /* in one answer; starts of processes are also reported by the kernel */
 
 struct rank_watched {
 	uint32_t pid;
-	bool wants_card;
+	bool wants_card, wants_children;
+	uint32_t cursor; /* see procfs_children(); the answer has the next one */
 	uint64_t asked_start_ns; /* start time of the process that is tracked */
 	/* The answer. */
 	int error; /* of reading; 0: */
@@ -274,14 +276,15 @@ struct rank_watched {
 	uint64_t start_time_ns;
 	uint64_t major_faults;
 	struct rank_card_nodes nodes;
+	uint32_t children;
+	const uint8_t *child; /* 4 bytes each, little endian; of the answer, not kept */
 };
 
 /* Adds a process to the question of its user. False: one that was asked is not answered yet, or it has enough. */
-bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card);
+bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wants_card, bool wants_children);
 /* Asks; each answer comes to ranks_watched(). */
 void rank_watch_ask(struct ranks *ranks);
 void rank_watch_free(struct ranks *ranks);
-void rank_watch_here(const char *proc_root, struct rank_watched *watched);
 int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched *watched, unsigned count);
 bool rank_watch_is_question(const struct worker_task *task);
 int rank_watch_serve(const struct worker_task *task);

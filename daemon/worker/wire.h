@@ -66,14 +66,18 @@ static inline const uint8_t *wire_take_bytes(struct wire_reader *reader, size_t 
 	return data;
 }
 
-static inline uint64_t wire_take(struct wire_reader *reader, unsigned bytes)
+static inline uint64_t wire_number(const uint8_t *data, unsigned bytes)
 {
-	const uint8_t *data = wire_take_bytes(reader, bytes);
 	uint64_t value = 0;
 
 	for (unsigned i = 0; data && i < bytes; i++)
 		value |= (uint64_t)data[i] << (8 * i);
 	return value;
+}
+
+static inline uint64_t wire_take(struct wire_reader *reader, unsigned bytes)
+{
+	return wire_number(wire_take_bytes(reader, bytes), bytes);
 }
 
 /* Bad above max. */

@@ -17,7 +17,7 @@ attack_status_under_1s
 attack_victim_exact
 attack_daemon_alive
 # Not read again, also by the next daemon.
-reads() { grep -c 'is not read again' "$work/daemon.log"; }
+reads() { grep -a 'is not read again' "$work/daemon.log" | grep -cF "$attacker_dir/"; }
 before=$(reads)
 attack_restart
 attack_left_out || fail "after a restart check does not say that the file is not read"

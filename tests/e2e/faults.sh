@@ -109,6 +109,11 @@ flush
 flush
 before=$(steps_of "$full")
 wait_for 30 stepping "$full" $((before + 20)) || fail "no steps after the disk was freed"
+# Steps have no gaps but those of rows that were dropped.
+lost=$(query "select max(step) - min(step) + 1 - count(*) from steps where instance = $(instance "$full")")
+counted=$("$tracectl" status --json | "$python_here" -c 'import json, sys; print(sum(d["rows"] for d in json.load(sys.stdin)["store"]["drops"] if d["table"] == "steps"))')
+echo "$lost steps are missing, $counted rows of steps are counted as dropped"
+[ "$lost" -gt 0 ] && [ "$lost" -eq "$counted" ] || fail "$lost steps are missing, $counted are counted"
 [ "$(query "select count(*) from drops where count > 0")" -gt 0 ] || fail "the store has no drop counts"
 [ "$(query "select count(*) from drops where source = 'store' and table_name = 'steps'")" -gt 0 ] || fail "the store does not say which tables lost rows"
 prompt "a full disk"
