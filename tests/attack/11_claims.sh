@@ -21,13 +21,16 @@ for rank in 0 1; do
 			install -d -m 700 -o "$attacker_uid" -g "$attacker_uid" "$folder"
 		fi
 		RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 JOB_ID=4711 JOB_NUMBER=4711 LD_LIBRARY_PATH=$work/bin \
-			"${as[@]}" "$work/bin/fixture_rank" loop "$folder/calls" "$work/run" "$folder/stop" >/dev/null 2>&1 &
+			"${as[@]}" "$work/bin/fixture_rank" loop "$folder/calls" "$work/go" "$folder/stop" >/dev/null 2>&1 &
 		children+=($!)
 		if [ "$user" = victim ]; then victims+=($!); else claims+=($!); fi
 	done
 done
 known() { [ "$(query "select count(distinct pid) from ranks where job = '4711'")" -eq 4 ]; }
 wait_for 30 known || fail "the four ranks are not known"
+all_probed() { grep -aF "$work/bin/libnccl.so.2: " "$work/daemon.log" | grep -q ' attached'; }
+wait_for 30 all_probed || fail "no probes on the library of the four ranks"
+touch "$work/go" # a communicator that is older than the probes has no identity
 mixed() { # communicators with members of two users, and all that have members of job 4711
 	"$tracectl" ops --json 2>/dev/null | "$python_here" -c '
 import json, os, sys
