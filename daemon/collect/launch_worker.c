@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owns the thread and the slot (launch.h). The lock guards the slot. */
+/* Runs windows in a thread (launch.h). A window is a job of it; the lock guards stopping. */
+#include "daemon/base/job_thread.h"
 #include "daemon/base/thread.h"
 #include "daemon/collect/launch.h"
 
-struct launch_worker {
+struct launch_job {
+	struct thread_job job;
 	struct launch_window *window;
-	pthread_t thread;
-	bool is_running; /* used by the owner: the thread must be joined */
+	struct launch_order *order;
+	struct launch_result result;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	enum { SLOT_EMPTY, SLOT_ORDER, SLOT_RESULT } slot;
-	struct launch_order *order;  /* with SLOT_ORDER */
-	struct launch_result result; /* with SLOT_RESULT */
 	bool stopping;
-	bool ended;	   /* the thread */
-	bool is_abandoned; /* it frees worker and window */
+};
+
+struct launch_worker {
+	struct job_thread *thread;
+	struct launch_window *window;
+	struct launch_job *job; /* NULL: idle */
+	bool stopped;
 };
 
 struct launch_order *launch_order_free(struct launch_order *order)
@@ -28,83 +32,47 @@ struct launch_order *launch_order_free(struct launch_order *order)
 /* Waits until the time or a stop. */
 static void wait_until(void *arg, uint64_t until_ns)
 {
-	struct launch_worker *worker = arg;
+	struct launch_job *job = arg;
 	struct timespec until = {
 		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 
-	pthread_mutex_lock(&worker->lock);
-	while (!worker->stopping && monotonic_ns() < until_ns)
-		(void)pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
-	pthread_mutex_unlock(&worker->lock);
+	pthread_mutex_lock(&job->lock);
+	while (!job->stopping && monotonic_ns() < until_ns)
+		(void)pthread_cond_timedwait(&job->changed, &job->lock, &until);
+	pthread_mutex_unlock(&job->lock);
 }
 
-/* NULL: stop. */
-static struct launch_order *next_order(struct launch_worker *worker)
+static void launch_job_run(struct thread_job *of)
 {
-	struct launch_order *order;
-
-	pthread_mutex_lock(&worker->lock);
-	while (!worker->stopping && worker->slot != SLOT_ORDER)
-		(void)pthread_cond_wait(&worker->changed, &worker->lock);
-	order = worker->stopping ? NULL : worker->order;
-	pthread_mutex_unlock(&worker->lock);
-	return order;
-}
-
-static void give_result(struct launch_worker *worker, const struct launch_result *result)
-{
-	pthread_mutex_lock(&worker->lock);
-	worker->order = launch_order_free(worker->order);
-	worker->result = *result;
-	worker->slot = SLOT_RESULT;
-	pthread_mutex_unlock(&worker->lock);
-}
-
-static bool is_stopping(struct launch_worker *worker)
-{
+	struct launch_job *job = (struct launch_job *)of;
 	bool stopping;
 
-	pthread_mutex_lock(&worker->lock);
-	stopping = worker->stopping;
-	pthread_mutex_unlock(&worker->lock);
-	return stopping;
+	wait_until(job, job->order->at_ns);
+	pthread_mutex_lock(&job->lock);
+	stopping = job->stopping;
+	pthread_mutex_unlock(&job->lock);
+	if (!stopping)
+		launch_window_run(job->window, job->order->target, job->order->targets, job->order->length_ns,
+			wait_until, job, &job->result);
+	job->order = launch_order_free(job->order);
 }
 
-static void launch_worker_destroy(struct launch_worker *worker)
+static void launch_job_free(struct launch_job *job)
 {
-	launch_order_free(worker->order);
-	free(worker->result.thread);
-	pthread_cond_destroy(&worker->changed);
-	pthread_mutex_destroy(&worker->lock);
-	free(worker);
+	launch_order_free(job->order);
+	free(job->result.thread);
+	pthread_cond_destroy(&job->changed);
+	pthread_mutex_destroy(&job->lock);
+	free(job);
 }
 
-static void *launch_worker_work(void *arg)
+/* One that the kernel did not let go in time: its window is nobody else's. */
+static void launch_job_abandoned(struct thread_job *of)
 {
-	struct launch_worker *worker = arg;
-	struct launch_order *order;
+	struct launch_job *job = (struct launch_job *)of;
 
-	bool is_abandoned;
-
-	while ((order = next_order(worker))) {
-		struct launch_result result = {0};
-
-		wait_until(worker, order->at_ns);
-		if (!is_stopping(worker))
-			launch_window_run(worker->window, order->target, order->targets, order->length_ns, wait_until,
-				worker, &result);
-		give_result(worker, &result);
-	}
-	pthread_mutex_lock(&worker->lock);
-	worker->ended = true;
-	is_abandoned = worker->is_abandoned;
-	pthread_cond_signal(&worker->changed);
-	pthread_mutex_unlock(&worker->lock);
-	if (is_abandoned) {
-		launch_window_close(worker->window);
-		launch_worker_destroy(worker);
-	}
-	return NULL;
+	launch_window_close(job->window);
+	launch_job_free(job);
 }
 
 int launch_worker_start(struct launch_window *window, struct launch_worker **ret)
@@ -115,16 +83,9 @@ int launch_worker_start(struct launch_window *window, struct launch_worker **ret
 	if (!worker)
 		return -ENOMEM;
 	worker->window = window;
-	r = thread_condition(&worker->changed);
+	r = job_thread_new(&worker->thread);
 	if (r < 0) {
 		free(worker);
-		return r;
-	}
-	pthread_mutex_init(&worker->lock, NULL);
-	r = thread_start(launch_worker_work, worker, &worker->thread);
-	worker->is_running = r == 0;
-	if (r < 0) {
-		launch_worker_free(worker);
 		return r;
 	}
 	*ret = worker;
@@ -133,71 +94,71 @@ int launch_worker_start(struct launch_window *window, struct launch_worker **ret
 
 int launch_worker_order(struct launch_worker *worker, struct launch_order *order)
 {
-	int r = -EBUSY;
+	struct launch_job *job;
+	int r;
 
-	pthread_mutex_lock(&worker->lock);
-	if (worker->slot == SLOT_EMPTY && !worker->stopping) {
-		worker->order = order;
-		worker->slot = SLOT_ORDER;
-		pthread_cond_signal(&worker->changed);
-		r = 0;
+	if (!launch_worker_is_idle(worker))
+		return -EBUSY;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return -ENOMEM;
+	r = thread_condition(&job->changed);
+	if (r < 0) {
+		free(job);
+		return r;
 	}
-	pthread_mutex_unlock(&worker->lock);
-	return r;
+	pthread_mutex_init(&job->lock, NULL);
+	job->job = (struct thread_job){.run = launch_job_run, .free = launch_job_abandoned};
+	job->window = worker->window;
+	job->order = order;
+	worker->job = job;
+	job_thread_order(worker->thread, &job->job);
+	return 0;
 }
 
 bool launch_worker_is_idle(struct launch_worker *worker)
 {
-	bool idle;
-
-	pthread_mutex_lock(&worker->lock);
-	idle = worker->slot == SLOT_EMPTY && !worker->stopping;
-	pthread_mutex_unlock(&worker->lock);
-	return idle;
+	return !worker->job && !worker->stopped;
 }
 
 bool launch_worker_take(struct launch_worker *worker, struct launch_result *ret)
 {
-	bool there;
+	struct launch_job *job = worker->job;
 
-	pthread_mutex_lock(&worker->lock);
-	there = worker->slot == SLOT_RESULT;
-	if (there) {
-		*ret = worker->result;
-		worker->result = (struct launch_result){0};
-		worker->slot = SLOT_EMPTY;
-	}
-	pthread_mutex_unlock(&worker->lock);
-	return there;
+	if (!job || !job_thread_wait(worker->thread, &job->job, 0))
+		return false;
+	*ret = job->result;
+	job->result = (struct launch_result){0};
+	launch_job_free(job);
+	worker->job = NULL;
+	return true;
 }
 
 bool launch_worker_stop(struct launch_worker *worker, uint64_t wait_ns)
 {
-	uint64_t until_ns = monotonic_ns() + wait_ns;
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
-	bool ended;
+	struct launch_job *job = worker->job;
 
-	if (!worker->is_running)
+	worker->stopped = true;
+	if (!job)
 		return true;
-	pthread_mutex_lock(&worker->lock);
-	worker->stopping = true;
-	pthread_cond_signal(&worker->changed);
-	while (!worker->ended && pthread_cond_timedwait(&worker->changed, &worker->lock, &until) == 0)
-		;
-	ended = worker->ended;
-	worker->is_abandoned = !ended;
-	worker->is_running = false;
-	if (!ended)
-		pthread_detach(worker->thread);
-	pthread_mutex_unlock(&worker->lock);
-	if (ended)
-		pthread_join(worker->thread, NULL);
-	return ended;
+	pthread_mutex_lock(&job->lock);
+	job->stopping = true;
+	pthread_cond_signal(&job->changed);
+	pthread_mutex_unlock(&job->lock);
+	if (job_thread_wait(worker->thread, &job->job, wait_ns))
+		return true;
+	job_thread_forget(worker->thread, &job->job);
+	worker->job = NULL;
+	launch_worker_free(worker);
+	return false;
 }
 
 void launch_worker_free(struct launch_worker *worker)
 {
-	if (worker)
-		launch_worker_destroy(worker);
+	if (!worker)
+		return;
+	if (worker->job)
+		launch_job_free(worker->job);
+	job_thread_free(worker->thread);
+	free(worker);
 }
