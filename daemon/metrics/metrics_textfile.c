@@ -4,40 +4,31 @@
  * long; while one write lasts, no other begins.
  */
 #include <limits.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "analyzers/base/replace.h"
+#include "daemon/base/job_thread.h"
 #include "daemon/base/log.h"
-#include "daemon/base/thread.h"
 #include "daemon/metrics/metrics_internal.h"
 
 #define TEXTFILE_NS (15 * NSEC_PER_SEC) /* the usual interval of scrapes */
 
-/* Shared by the loop and the thread: the last of the two frees it. */
-struct metrics_write {
-	char folder[PATH_MAX];
-	char *text;
-	size_t bytes;
-	int result;
-	atomic_bool written, left; /* the thread is done; one of the two has left */
-};
-
 struct metrics_textfile {
 	struct metrics *metrics;
 	char folder[PATH_MAX];
+	struct job_thread *thread;
 	struct metrics_write *write; /* NULL: none lasts */
 	uint64_t next_ns;
 	int error; /* the last one: each is logged once */
 };
 
-static void metrics_write_leave(struct metrics_write *write)
-{
-	if (!atomic_exchange(&write->left, true))
-		return;
-	free(write->text);
-	free(write);
-}
+struct metrics_write {
+	struct thread_job job;
+	char folder[PATH_MAX];
+	int result;
+	size_t bytes;
+	char text[];
+};
 
 /* node_exporter is another user. */
 static void metrics_write_text(FILE *f, const void *arg)
@@ -48,38 +39,31 @@ static void metrics_write_text(FILE *f, const void *arg)
 	(void)fwrite(write->text, 1, write->bytes, f);
 }
 
-static void *metrics_write_run(void *arg)
+static void metrics_write_run(struct thread_job *job)
 {
-	struct metrics_write *write = arg;
+	struct metrics_write *write = (struct metrics_write *)job;
 
 	write->result = replace_file(write->folder, METRICS_TEXTFILE_NAME, metrics_write_text, write);
-	atomic_store(&write->written, true);
-	metrics_write_leave(write);
-	return NULL;
+}
+
+static void metrics_write_free(struct thread_job *job)
+{
+	free(job);
 }
 
 static int metrics_textfile_begin(struct metrics_textfile *textfile)
 {
 	const struct metrics_page *page = metrics_page_get(textfile->metrics, METRICS_TEXT);
-	struct metrics_write *write = page ? calloc(1, sizeof(*write)) : NULL;
-	int r;
+	struct metrics_write *write = page ? calloc(1, sizeof(*write) + page->used) : NULL;
 
 	if (!write)
 		return -ENOMEM;
-	write->text = malloc(page->used);
-	r = write->text ? 0 : -ENOMEM;
-	if (r == 0) {
-		memcpy(write->text, page->text, page->used);
-		write->bytes = page->used;
-		(void)copy_text(write->folder, sizeof(write->folder), textfile->folder);
-		r = thread_run(metrics_write_run, write);
-	}
-	if (r < 0) {
-		free(write->text);
-		free(write);
-		return r;
-	}
+	write->job = (struct thread_job){.run = metrics_write_run, .free = metrics_write_free};
+	memcpy(write->text, page->text, page->used);
+	write->bytes = page->used;
+	(void)copy_text(write->folder, sizeof(write->folder), textfile->folder);
 	textfile->write = write;
+	job_thread_order(textfile->thread, &write->job);
 	return 0;
 }
 
@@ -94,9 +78,9 @@ static void metrics_textfile_note(struct metrics_textfile *textfile, int r)
 
 void metrics_textfile_tick(struct metrics_textfile *textfile, uint64_t now_ns)
 {
-	if (textfile->write && atomic_load(&textfile->write->written)) {
+	if (textfile->write && job_thread_wait(textfile->thread, &textfile->write->job, 0)) {
 		metrics_textfile_note(textfile, textfile->write->result);
-		metrics_write_leave(textfile->write);
+		free(textfile->write);
 		textfile->write = NULL;
 	}
 	if (textfile->write || now_ns < textfile->next_ns)
@@ -109,9 +93,12 @@ void metrics_textfile_tick(struct metrics_textfile *textfile, uint64_t now_ns)
 int metrics_textfile_new(struct metrics *metrics, const char *folder, struct metrics_textfile **ret)
 {
 	struct metrics_textfile *textfile = calloc(1, sizeof(*textfile));
+	int r = textfile ? job_thread_new(&textfile->thread) : -ENOMEM;
 
-	if (!textfile)
-		return -ENOMEM;
+	if (r < 0) {
+		free(textfile);
+		return r;
+	}
 	textfile->metrics = metrics;
 	(void)copy_text(textfile->folder, sizeof(textfile->folder), folder);
 	log_info("metrics", "writing %s/" METRICS_TEXTFILE_NAME " every 15 s", folder);
@@ -126,7 +113,8 @@ struct metrics_textfile *metrics_textfile_free(struct metrics_textfile *textfile
 	if (!textfile)
 		return NULL;
 	if (textfile->write)
-		metrics_write_leave(textfile->write);
+		job_thread_forget(textfile->thread, &textfile->write->job);
+	job_thread_free(textfile->thread);
 	snprintf(path, sizeof(path), "%s/" METRICS_TEXTFILE_NAME, textfile->folder);
 	if (unlink(path) < 0 && errno != ENOENT)
 		log_warning("metrics", "cannot remove %s: %s; it is out of date from now on", path, strerror(errno));
