@@ -4,6 +4,7 @@
 #include "daemon/core/context.h"
 #include "daemon/base/lag_work.h"
 #include "daemon/control/request.h"
+#include "daemon/ranks/ranks.h"
 #include "proto/frame.h"
 
 static const struct request_row request_rows[] = {
@@ -128,6 +129,31 @@ bool request_has_rank(const Ranktrace__Request *request, int32_t rank)
 		if (rank >= request->ranks[i]->first && rank <= request->ranks[i]->last)
 			return true;
 	return request->n_ranks == 0;
+}
+
+bool request_selects(void *arg, const struct rank *rank)
+{
+	struct request_selection *selection = arg;
+
+	if (!request_has_rank(selection->request, rank->env.rank))
+		return false;
+	if (!selection->outsider || rank->uid == selection->outsider->uid)
+		return true;
+	selection->others++;
+	return false;
+}
+
+int request_selects_none(const struct request_selection *selection, const char *group, const char *may,
+	Ranktrace__Response *response)
+{
+	if (selection->others)
+		response_say(response, "these ranks are of other users: root and members of group %s may %s",
+			group[0] ? group : "ranktrace", may);
+	else if (selection->request->n_ranks)
+		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
+	else
+		response_say(response, "no training rank runs on this node");
+	return selection->others ? -EPERM : -ENOENT;
 }
 
 int request_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])

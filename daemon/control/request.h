@@ -17,6 +17,7 @@
 #define REQUEST_ITEMS_MAX 16u /* levels named in one request */
 
 struct context;
+struct rank;
 
 /* Who asks, from the kernel. */
 struct request_peer {
@@ -86,6 +87,17 @@ int request_limits_fill(const struct context *context, Ranktrace__StatusBody *bo
 int request_levels_body(struct context *context, Ranktrace__Response *response);
 /* Whether a rank is one of those that are asked for. */
 bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
+/* Ranks that a request selects: an outsider gets its own ones. */
+struct request_selection {
+	const Ranktrace__Request *request;
+	const struct request_peer *outsider; /* NULL: sees all */
+	size_t others;			     /* ranks of other users that were asked for */
+};
+/* arg: a struct request_selection. */
+bool request_selects(void *arg, const struct rank *rank);
+/* Says why none is selected. may: what insiders may do, "see their stacks". Negative errno. */
+int request_selects_none(const struct request_selection *selection, const char *group, const char *may,
+	Ranktrace__Response *response);
 
 /* What requests.def names. */
 int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);

@@ -30,40 +30,14 @@ int request_profile_valid(const Ranktrace__Request *request, char error[REQUEST_
 	return request_ranges_valid(request, error);
 }
 
-struct request_profile {
-	const Ranktrace__Request *request;
-	const struct request_peer *outsider; /* NULL: sees all */
-	size_t others;			     /* ranks of other users that were asked for */
-};
-
-static bool request_profile_wanted(void *arg, const struct rank *rank)
-{
-	struct request_profile *profile = arg;
-
-	if (!request_has_rank(profile->request, rank->env.rank))
-		return false;
-	if (profile->outsider && rank->uid != profile->outsider->uid) {
-		profile->others++;
-		return false;
-	}
-	return true;
-}
-
 static int request_profile_refuse(
-	const struct context *context, const struct request_profile *profile, int error, Ranktrace__Response *response)
+	const struct context *context, const struct request_selection *selection, int error, Ranktrace__Response *response)
 {
 	struct profile_progress progress;
 
-	if (error == -ENOENT && profile->others) {
-		response_say(response, "these ranks are of other users: root and members of group %s may profile them",
-			context->config.group[0] ? context->config.group : "ranktrace");
-		return -EPERM;
-	}
-	if (error == -ENOENT && profile->request->n_ranks)
-		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
-	else if (error == -ENOENT)
-		response_say(response, "no training rank runs on this node");
-	else if (error == -EBUSY && profiles_progress(context->profiles, 0, &progress) == 0)
+	if (error == -ENOENT)
+		return request_selects_none(selection, context->config.group, "profile them", response);
+	if (error == -EBUSY && profiles_progress(context->profiles, 0, &progress) == 0)
 		response_say(response, "another profile runs, for %.0f more seconds; one runs at a time",
 			(double)progress.remaining_ns / (double)NSEC_PER_SEC + 1);
 	else if (error == -EDQUOT)
@@ -113,10 +87,10 @@ static int request_profile_fill(const struct profile_progress *progress, const s
 int request_profile(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	const struct request_peer *peer = control_peer(context->control);
-	struct request_profile profile = {.request = request};
+	struct request_selection selection = {.request = request};
 	struct profile_wish wish = {
-		.wanted = request_profile_wanted,
-		.arg = &profile,
+		.wanted = request_selects,
+		.arg = &selection,
 		.reason = PROFILE_ASKED,
 		.urgency = PROFILE_NOW,
 		.for_ns = request->profile->for_ns,
@@ -130,16 +104,16 @@ int request_profile(struct context *context, const Ranktrace__Request *request, 
 	if (!peer || !context->profiles)
 		return -ENOTSUP;
 	if (!request_peer_is_insider(peer, context->config.group)) {
-		profile.outsider = peer;
+		selection.outsider = peer;
 		wish.limited = true;
 		wish.uid = peer->uid;
 	}
 	if (!number)
 		r = profiles_start(context->profiles, &wish, &number, &left_out);
 	if (r < 0)
-		return request_profile_refuse(context, &profile, r, response);
+		return request_profile_refuse(context, &selection, r, response);
 	r = profiles_progress(context->profiles, number, &progress);
 	if (r == -ENOENT)
 		response_say(response, "profile %" PRId64 " is none of the last ones", number);
-	return r < 0 ? r : request_profile_fill(&progress, profile.outsider, left_out, response);
+	return r < 0 ? r : request_profile_fill(&progress, selection.outsider, left_out, response);
 }

@@ -10,25 +10,10 @@
 #define BODY_BYTES_MAX (FRAME_BYTES_MAX - 4096) /* the response's own fields are below 4 KiB */
 
 struct request_stack {
+	struct request_selection selection; /* first; during the call of the handler */
 	struct context *context;
-	const Ranktrace__Request *request; /* during the call of the handler */
-	const struct request_peer *outsider; /* NULL: sees all. During the call, too */
-	size_t others;			     /* ranks of other users that were asked for */
 	uint64_t ticket;
 };
-
-static bool request_stack_wanted(void *arg, const struct rank *rank)
-{
-	struct request_stack *stack = arg;
-
-	if (!request_has_rank(stack->request, rank->env.rank))
-		return false;
-	if (stack->outsider && rank->uid != stack->outsider->uid) {
-		stack->others++;
-		return false;
-	}
-	return true;
-}
 
 /* What does not fit into a message is left out, whole processes, the last ones. */
 static void request_stack_fit(Ranktrace__StackBody *body)
@@ -65,44 +50,38 @@ static void request_stack_done(void *arg, Ranktrace__StackBody *body)
 	free(stack);
 }
 
-static int request_stack_refuse(int error, const struct request_stack *stack, Ranktrace__Response *response)
+static int request_stack_refuse(const struct context *context, const struct request_selection *selection, int error,
+	Ranktrace__Response *response)
 {
-	if (error == -ENOENT && stack->others)
-		response_say(response, "these ranks are of other users: root and members of group %s may see their stacks",
-			stack->context->config.group[0] ? stack->context->config.group : "ranktrace");
-	else if (error == -ENOENT && stack->request->n_ranks)
-		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
-	else if (error == -ENOENT)
-		response_say(response, "no training rank runs on this node");
-	else if (error == -EBUSY)
+	if (error == -ENOENT)
+		return request_selects_none(selection, context->config.group, "see their stacks", response);
+	if (error == -EBUSY)
 		response_say(response, "stacks are being read for others; try again in a few seconds");
 	else if (error == -EUSERS)
 		response_say(response, "earlier workers that read this user's processes hang in the kernel; stacks are read "
 				       "again once these have ended");
-	return error == -ENOENT && stack->others ? -EPERM : error;
+	return error;
 }
 
 int request_stack(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	const struct request_peer *peer = control_peer(context->control);
 	struct request_stack *stack = calloc(1, sizeof(*stack));
-	const struct stacks_take take = {request_stack_wanted, request_stack_done, stack};
+	const struct stacks_take take = {request_selects, request_stack_done, stack};
 	int r;
 
 	if (!stack)
 		return -ENOMEM;
 	stack->context = context;
-	stack->request = request;
+	stack->selection.request = request;
 	if (peer && !request_peer_is_insider(peer, context->config.group))
-		stack->outsider = peer;
+		stack->selection.outsider = peer;
 	r = peer ? stacks_start(context->stacks, &take) : -ENOTSUP;
 	if (r < 0) {
-		r = request_stack_refuse(r, stack, response);
+		r = request_stack_refuse(context, &stack->selection, r, response);
 		free(stack);
 		return r;
 	}
-	stack->request = NULL;
-	stack->outsider = NULL;
 	stack->ticket = control_later(context->control);
 	return 0;
 }
