@@ -450,10 +450,10 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_state,
 	check_device_times,
 	check_ranks,
+	check_suspects, /* before the notes of libraries, of which a user can cause as many as the list takes */
 	check_quarantine,
 	check_levels,
 	check_gauges,
-	check_suspects,
 };
 
 void check_run(const struct context *context, struct check_list *ret)

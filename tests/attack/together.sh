@@ -15,7 +15,7 @@ folder=$source_dir/tests/attack
 attacks=(01_sections 01_tables 02_names 02_notes 03_state 04_calls 04_deleted 04_libraries 04_ranks 04_ring 05_evicted 05_fuse 05_held 06_exec 06_maps 07_links 09_names
 	11_claims 11_flood)
 
-FIRST_UID=64000 # none of these has an entry in /etc/passwd
+FIRST_UID=65000 # none of these has an entry in /etc/passwd
 attack_daemon_start daemon.nice=0 # as in a cgroup of its own
 attack_victim_start
 echo "$daemon" >"$work/daemon.pid"
