@@ -36,7 +36,7 @@ query() {
 	[ -n "$sql" ] || { echo "record.sh: no SQL named $1 in docs/" >&2; exit 1; }
 	record "$1" tracectl query "$sql"
 }
-# ask JSON: what a rank is to do (tests/inject/rank.py).
+# ask JSON: what a rank is to do (tests/docs/rank.py).
 ask() {
 	echo "$1" >"$work/next"
 	mv "$work/next" "$work/ask"
@@ -51,7 +51,7 @@ for _ in $(seq 100); do
 	sleep 0.1
 done
 ask '{}'
-cp "$source_dir/tests/inject/rank.py" "$work/train.py"
+cp "$source_dir/tests/docs/rank.py" "$work/train.py"
 cd "$work"
 for rank in 0 1; do
 	RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29511 CORE=$rank OMP_NUM_THREADS=1 \
