@@ -35,7 +35,7 @@ FIRST_S = 22.0           # of training before the first fault: the judge's first
 GAP_S = 7.0, 12.0        # between two faults: findings close 5 s after the end of what they are about
 LEAST_S = 60.0           # a shorter job is not begun
 READY_S = 30.0           # from the start of a job's processes until it trains; later jobs of a lane: as long as the slowest before
-SEEN_S = 10.0            # after the first job has begun to train, the daemon knows its ranks
+SEEN_S = 10.0            # after the first job has begun to train, the daemon knows its ranks; asked three times
 STOP_S = 8.0             # from the plan's end until all ranks have ended
 PACK_S = 60.0            # of the time given: to judge, to stop the daemon, to compress
 PART_BYTES = 15 << 20    # of what is copied back one file has at most 16 MiB
@@ -297,11 +297,18 @@ def with_torch(args):
 
 
 def seen(daemon, lanes, until):
-    """Whether the daemon sees ranks of the first jobs: else the rest of the time is lost."""
+    """Whether the daemon sees a rank of the first jobs: else the rest of the time is lost."""
     while time.time() < until and not any(lane.current and lane.current.starts for lane in lanes):
         time.sleep(0.2)
-    time.sleep(SEEN_S)
-    return "running" in daemon.run("ranks").stdout
+    for _ in range(3):
+        time.sleep(SEEN_S)
+        try:
+            known = {row["pid"] for row in json.loads(daemon.run("ranks", "--json").stdout)}
+        except (ValueError, KeyError):  # it does not answer
+            continue
+        if known.intersection(pid for lane in lanes if lane.current for job in lane.current.jobs for pid in job.pids):
+            return True
+    return False
 
 
 def drive(args, lanes_cpus, common, begin):
