@@ -19,7 +19,7 @@ refused() {
 }
 "$python_here" "$source_dir/tests/e2e/timeline_decode.py" --self-test || fail "the decoder accepts broken input"
 
-since=$(now_ns) # before the daemon, whose first seconds may have drops
+since=$(now_ns) # before the daemon starts: it records losses without ranks, too
 e2e_start
 for level in L1 L2 L3; do "$tracectl" set "$level=true" >/dev/null; done
 port=$((20000 + RANDOM % 20000))
