@@ -86,7 +86,7 @@ reported() {
 	report --json -o "$work/slow.json" && report --html -o "$work/slow.html" || return 1
 	json slow 'r["resultCode"] == 201 and r["is_anomaly"] and r["storage"]' || return 1
 	json slow '[x for x in r["ranktrace"]["worst_cards"] if x["rank"] == 1]' || return 1
-	grep -q 'median of 1 peer' "$work/slow.html"
+	grep -q '</i>the other rank' "$work/slow.html"
 }
 for _ in $(seq 20); do
 	! reported || break
@@ -96,7 +96,7 @@ reports slow
 json slow 'r["resultCode"] == 201 and r["is_anomaly"] and r["storage"]' || fail "sysTrace's fields do not report the anomaly"
 json slow '"1" in [x["objectId"] for x in r["abnormalDetail"]]' || fail "rank 1 is not among the abnormal"
 json slow '[x for x in r["ranktrace"]["worst_cards"] if x["rank"] == 1]' || fail "its card is not among the worst"
-grep -q 'median of 1 peer' "$work/slow.html" || fail "no plot compares the rank with its peer"
+grep -q '</i>the other rank' "$work/slow.html" || fail "no plot compares the rank with its peer"
 stored='(1, "dataloader") in [(x["rank"], x["cause"]) for x in f if x["kind"] == "slow_rank" and x["job"] == "findings" and x["severity"] != "info"]'
 found "$stored" || { findings --all --verbose; fail "rank 1 is not named for its data loading"; }
 wait_for 15 analyzed "$stored" --state-dir "$state" || { "$tracectl" analyze --state-dir "$state" --verbose; fail "analyze does not name rank 1 for its data loading"; }

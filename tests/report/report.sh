@@ -61,6 +61,7 @@ grep -q '^  node001, all of its 4 ranks: Fri 20 Nov 14:' <<<"$(report --dir "$wo
 grep -q '^  1: recurred 5 times since Fri 20 Nov 10:00, 2 h 15 min in all' <<<"$(report --dir "$work/recurring")" ||
 	fail "recurrences are not grouped"
 grep -q 'rank 0 of llama-70b: 5 short slow-downs, 1 min 40 s in all' "$work/recurring.html" || fail "short slow-downs are not counted"
+grep -q 'median of 3 peers' "$work/recurring.html" || fail "no plot compares the rank with its peers"
 [ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' | grep -cE ' (closed|open) ')" -eq 3 ] ||
 	fail "findings are not grouped"
 [ "$("$build/libexec/ranktrace/findings" --state-dir "$work/recurring" --since '2026-11-20 06:00' --episodes | grep -cE ' (closed|open) ')" -eq 13 ] ||
