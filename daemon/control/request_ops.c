@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request `ops`: where every rank stands on its communicators, and who is missing. Changes nothing. */
 #include "daemon/base/fair.h"
-#include "daemon/control/control.h"
 #include "daemon/core/context.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/findings/online.h"
@@ -213,7 +212,6 @@ static void request_ops_add_stack(void *arg, const struct online_stack_info *inf
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
 	Ranktrace__OpsBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_OPS);
-	const struct request_peer *peer = control_peer(context->control);
 	struct coll_snapshot *snapshot = NULL;
 	int r;
 
@@ -227,9 +225,8 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;
-	if (peer && request_peer_is_insider(peer, context->config.group))
-		peer = NULL;
-	r = request_ops_fill(&(struct filling){.request = request, .outsider = peer, .snapshot = snapshot, .body = body});
+	r = request_ops_fill(&(struct filling){
+		.request = request, .outsider = request_outsider(context), .snapshot = snapshot, .body = body});
 	coll_snapshot_free(snapshot);
 	return r;
 }

@@ -3,22 +3,24 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "daemon/base/fair.h"
 #include "daemon/core/context.h"
 #include "daemon/gauges/gauge_cards.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/ranks/ranks.h"
-#include "daemon/base/procfs.h"
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 
-/* A row is below 1.9 KiB, so that this many fit into one response. */
+/* A row is below 1.9 KiB, so that this many fit into one response. Where there are more, users have equal parts. */
 #define ROWS_MAX 512u
 
 struct listing {
 	struct context *context;
 	const Ranktrace__Request *request;
+	const struct request_peer *outsider; /* who gets his own only; NULL: all are listed */
 	Ranktrace__RanksBody *body;
+	struct fair rows;
 	uint64_t now_ns; /* CLOCK_MONOTONIC */
 	int error;
 };
@@ -114,14 +116,28 @@ static void request_ranks_fill_card(const struct listing *listing, const struct 
 	item->card_serial = strdup(card->serial);
 }
 
+static bool request_ranks_wants(const struct listing *listing, const struct rank *rank)
+{
+	return (!listing->outsider || listing->outsider->uid == rank->uid) &&
+	       request_has_rank(listing->request, rank->env.rank);
+}
+
+static void request_ranks_count(void *arg, const struct rank *rank)
+{
+	struct listing *listing = arg;
+
+	if (request_ranks_wants(listing, rank))
+		fair_count(&listing->rows, rank->uid, 1);
+}
+
 static void request_ranks_add(void *arg, const struct rank *rank)
 {
 	struct listing *listing = arg;
 	Ranktrace__Rank *item;
 
-	if (!request_has_rank(listing->request, rank->env.rank))
+	if (!request_ranks_wants(listing, rank))
 		return;
-	if (listing->body->n_ranks >= ROWS_MAX) {
+	if (!fair_take(&listing->rows, rank->uid, 1)) {
 		listing->body->left_out++;
 		return;
 	}
@@ -155,12 +171,18 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 
 int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	struct listing listing = {.context = context, .request = request, .now_ns = monotonic_ns()};
+	struct listing listing = {.context = context,
+		.request = request,
+		.outsider = request_outsider(context),
+		.now_ns = monotonic_ns()};
 
 	listing.body = request_body_new(response, RANKTRACE__RESPONSE__BODY_RANKS);
 	if (!listing.body)
 		return -ENOMEM;
-	if (context->ranks)
-		ranks_each(context->ranks, request_ranks_add, &listing);
+	if (!context->ranks)
+		return 0;
+	ranks_each(context->ranks, request_ranks_count, &listing);
+	fair_share(&listing.rows, ROWS_MAX);
+	ranks_each(context->ranks, request_ranks_add, &listing);
 	return listing.error;
 }
