@@ -56,7 +56,7 @@ struct guard {
 	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
 	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
 	double own_cpus, own_level[LEVEL_MAX];
-	bool own_known;
+	bool own_known, over_memory;
 	struct guard_window window[LEVEL_MAX];
 	size_t slots;
 	struct guard_rank *rank[]; /* by slot; NULL: none so far */
@@ -277,6 +277,26 @@ int guard_new(struct context *context, struct guard **ret)
 
 /* The daemon's own cost. */
 
+/* Resident memory; 0: unknown. */
+static uint64_t guard_own_bytes(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+
+	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void guard_say_memory(struct guard *guard)
+{
+	uint64_t bytes = guard_own_bytes(), budget = guard->context->config.budget_memory_bytes;
+	bool over = guard->over_memory ? bytes > budget - budget / 8 : bytes > budget;
+
+	if (over && !guard->over_memory)
+		log_notice("guard", "the daemon has %lu MiB of memory, more than its budget of %lu MiB", (unsigned long)(bytes >> 20),
+			(unsigned long)(budget >> 20));
+	guard->over_memory = over;
+}
+
 static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 {
 	struct rusage usage = {0};
@@ -287,6 +307,7 @@ static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 		   ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NSEC_PER_USEC;
 	if (guard->own_at_ns && now_ns - guard->own_at_ns < OWN_NS)
 		return;
+	guard_say_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
 		double took_ns = (double)(now_ns - guard->own_at_ns), spent = (double)(spent_ns - guard->own_ns);
@@ -378,7 +399,7 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		need[level].on = levels->on[level] || levels->sampled[level];
-		need[level].sampled = levels_may_sample(levels, level);
+		need[level].sampled = levels_may_sample(levels, level, now_ns);
 		need[level].share = need[level].on ? guard_level_share(guard, level) : 0;
 		need[level].own_cpus = guard->own_level[level];
 		base -= guard->own_level[level] * guard->window[level].duty;
@@ -417,7 +438,7 @@ static void guard_run_windows(struct guard *guard, uint64_t now_ns)
 		struct guard_window *window = &guard->window[level];
 		bool open;
 
-		if (!levels->sampled[level] || !levels_may_sample(levels, level) || now_ns < window->next_ns)
+		if (!levels->sampled[level] || !levels_may_sample(levels, level, now_ns) || now_ns < window->next_ns)
 			continue;
 		open = !levels->on[level];
 		if (levels_window(guard->context, level, open) == 0)
