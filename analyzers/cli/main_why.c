@@ -31,16 +31,15 @@
 static const char usage[] =
 	"usage: tracectl why --rank RANK [--step N | --since TIME [--until TIME]] [--job JOB] [--json] [--state-dir "
 	"DIR]\n"
-	"Shows where the time of a rank's step went: the parts that are longer than in its usual step, which add up to "
-	"the\n"
-	"excess, and the same of its peers.\n"
+	"Shows where the time of a rank's step went: the excess of each part over its usual value, and the peers' values.\n"
+	"The excesses add up to that of the step.\n"
 	"  --rank RANK      the rank\n"
-	"  --step N         this step of it (tracectl query 'SELECT rank, step FROM steps' lists them)\n"
-	"  --since TIME     its steps from then on, in the mean: 30s, 5m ago, or a date and time (" SINCE ")\n"
-	"  --until TIME     until then (now)\n"
-	"  --job JOB        of this job, if several have such a rank (the newest)\n"
-	"  --json           an object\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --step N         explain this step (tracectl query 'SELECT rank, step FROM steps' lists them)\n"
+	"  --since TIME     explain the mean of the steps since then: 30s, 5m ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     end of the window (now)\n"
+	"  --job JOB        only this job (the newest that has the rank)\n"
+	"  --json           write an object\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 #define FILES_SHOWN 3
