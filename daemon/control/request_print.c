@@ -16,7 +16,7 @@ int request_levels_fill(const struct context *context, ProtobufCMessage *body, s
 			return -ENOMEM;
 		item->level = strdup(level_name(l));
 		item->on = context->levels.on[l] || context->levels.sampled[l];
-		item->sampled = context->levels.sampled[l] && levels_may_sample(&context->levels, l);
+		item->sampled = context->levels.sampled[l] && levels_may_sample(&context->levels, l, now_ns);
 		item->coverage = item->sampled && context->guard ? guard_coverage(context->guard, l) : 1;
 		if (item->on && until_ns)
 			item->remaining_ns = until_ns > now_ns ? until_ns - now_ns : 1;

@@ -105,8 +105,10 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 	return 0;
 }
 
-bool levels_may_sample(const struct levels *levels, enum level level)
+bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns)
 {
+	if (levels->set_ns[level] && now_ns < levels->set_ns[level] + LEVELS_WHOLE_NS)
+		return false;
 	return (levels->on[level] || levels->sampled[level]) && !levels->is_auto[level] && !levels->until_ns[level];
 }
 
@@ -116,7 +118,7 @@ int levels_window(struct context *context, enum level level, bool open)
 	char text[1024] = "";
 	int r;
 
-	if (!levels->sampled[level] || !levels_may_sample(levels, level))
+	if (!levels->sampled[level] || !levels_may_sample(levels, level, monotonic_ns()))
 		return -EBUSY;
 	if (levels->on[level] == open)
 		return 0;
@@ -135,7 +137,7 @@ int levels_sample(struct context *context, enum level level, bool sampled)
 	struct levels *levels = &context->levels;
 	int r = 0;
 
-	if (!levels_may_sample(levels, level))
+	if (!levels_may_sample(levels, level, monotonic_ns()))
 		return -EBUSY;
 	if (!sampled)
 		r = levels->sampled[level] ? levels_window(context, level, true) : 0;

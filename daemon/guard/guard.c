@@ -13,30 +13,10 @@
 
 _Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL_L3, "bpf/cost.h has the levels of levels.def");
 
-#define LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
 #define PLAN_NS (10 * NSEC_PER_SEC)	/* between two plans */
 #define COVERAGE_NS (60 * NSEC_PER_SEC) /* of a row of `coverage` */
 #define SHARE_NS (10 * NSEC_PER_SEC)	/* time with the level on that a share is a mean of */
 #define OWN_NS (60 * NSEC_PER_SEC)	/* the same of the daemon's own cost */
-
-/* Of a rank and level. */
-struct guard_level {
-	struct guard_cost cost, row; /* since watched_ns and row_watched_ns were 0 */
-	uint64_t watched_ns, row_watched_ns;
-	struct guard_share share;
-};
-
-struct guard_rank {
-	int64_t instance;
-	uint64_t row_ns; /* begin of the row, CLOCK_MONOTONIC */
-	struct rt_costs last;
-	struct guard_level level[RT_COST_LEVELS];
-};
-
-struct guard_window {
-	double duty; /* 1: on all the time */
-	uint64_t next_ns; /* opens or closes */
-};
 
 struct guard_calibration {
 	struct thread_job job; /* first */
@@ -45,28 +25,11 @@ struct guard_calibration {
 	int result;
 };
 
-struct guard {
-	struct context *context;
-	struct guard_model model;
-	bool calibrated;
-	int trouble; /* why not; 0: it runs, or no rank is there */
-	struct job_thread *thread;
-	struct guard_calibration *calibration; /* ordered */
-	uint64_t tick_ns, plan_ns;
-	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
-	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
-	double own_cpus, own_level[LEVEL_MAX];
-	bool own_known;
-	struct guard_window window[LEVEL_MAX];
-	size_t slots;
-	struct guard_rank *rank[]; /* by slot; NULL: none so far */
-};
-
 static void guard_put_row(struct guard *guard, struct guard_rank *of, const struct rank *rank, uint64_t now_ns)
 {
 	struct store *store = guard->context->store;
 
-	for (enum level level = 0; level < LEVELS; level++) {
+	for (enum level level = 0; level < GUARD_LEVELS; level++) {
 		struct guard_level *at = &of->level[level];
 		const struct row_coverage row = {
 			.rank = field_int(rank->env.rank),
@@ -235,12 +198,12 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 	if (of->instance != rank->instance) {
 		*of = (struct guard_rank){.instance = rank->instance, .row_ns = walk->now_ns};
 		/* What it was hit before it was seen here counts as none. */
-		for (enum level level = 0; level < LEVELS; level++)
+		for (enum level level = 0; level < GUARD_LEVELS; level++)
 			for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)
 				(void)guard_delta(&costs->at[level][kind], &of->last.at[level][kind]);
 		return;
 	}
-	for (enum level level = 0; level < LEVELS; level++)
+	for (enum level level = 0; level < GUARD_LEVELS; level++)
 		guard_measure_level(guard, of, level, costs, walk->now_ns - guard->tick_ns);
 	if (walk->now_ns - of->row_ns >= COVERAGE_NS)
 		guard_put_row(guard, of, rank, walk->now_ns);
@@ -277,6 +240,26 @@ int guard_new(struct context *context, struct guard **ret)
 
 /* The daemon's own cost. */
 
+/* Resident memory; 0: unknown. */
+static uint64_t guard_own_bytes(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+
+	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void guard_say_memory(struct guard *guard)
+{
+	uint64_t bytes = guard_own_bytes(), budget = guard->context->config.budget_memory_bytes;
+	bool over = guard->over_memory ? bytes > budget - budget / 8 : bytes > budget;
+
+	if (over && !guard->over_memory)
+		log_notice("guard", "the daemon has %lu MiB of memory, more than its budget of %lu MiB", (unsigned long)(bytes >> 20),
+			(unsigned long)(budget >> 20));
+	guard->over_memory = over;
+}
+
 static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 {
 	struct rusage usage = {0};
@@ -287,6 +270,7 @@ static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 		   ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NSEC_PER_USEC;
 	if (guard->own_at_ns && now_ns - guard->own_at_ns < OWN_NS)
 		return;
+	guard_say_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
 		double took_ns = (double)(now_ns - guard->own_at_ns), spent = (double)(spent_ns - guard->own_ns);
@@ -349,7 +333,7 @@ static double guard_level_share(const struct guard *guard, enum level level)
 	struct guard_users users = {.guard = guard, .level = level};
 	double least = 0;
 
-	if (level >= LEVELS)
+	if (level >= GUARD_LEVELS)
 		return 0;
 	ranks_each(guard->context->ranks, guard_user_rank, &users);
 	for (unsigned i = 0; i < users.count; i++)
@@ -378,7 +362,7 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		need[level].on = levels->on[level] || levels->sampled[level];
-		need[level].sampled = levels_may_sample(levels, level);
+		need[level].sampled = levels_may_sample(levels, level, now_ns);
 		need[level].share = need[level].on ? guard_level_share(guard, level) : 0;
 		need[level].own_cpus = guard->own_level[level];
 		base -= guard->own_level[level] * guard->window[level].duty;
@@ -417,7 +401,7 @@ static void guard_run_windows(struct guard *guard, uint64_t now_ns)
 		struct guard_window *window = &guard->window[level];
 		bool open;
 
-		if (!levels->sampled[level] || !levels_may_sample(levels, level) || now_ns < window->next_ns)
+		if (!levels->sampled[level] || !levels_may_sample(levels, level, now_ns) || now_ns < window->next_ns)
 			continue;
 		open = !levels->on[level];
 		if (levels_window(guard->context, level, open) == 0)
@@ -443,25 +427,4 @@ void guard_tick(struct guard *guard, uint64_t now_ns)
 		guard_make_plan(guard, now_ns);
 	}
 	guard_run_windows(guard, now_ns);
-}
-
-void guard_rank_share(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret)
-{
-	const struct guard_rank *of = rank->slot < guard->slots ? guard->rank[rank->slot] : NULL;
-
-	*ret = (struct guard_share){0};
-	if (of && of->instance == rank->instance && level < LEVELS)
-		*ret = of->level[level].share;
-}
-
-void guard_status(const struct guard *guard, struct guard_status *ret)
-{
-	*ret = (struct guard_status){.trouble = guard->trouble ? strerror(-guard->trouble) : "", .calibrated = guard->calibrated,
-		.hot_ns = guard->model.hot_ns[RT_COST_EMULATED], .cold_ns = guard->model.cold_ns[RT_COST_EMULATED],
-		.spread = guard->model.spread, .own_cpus = guard->own_cpus, .own_known = guard->own_known};
-}
-
-double guard_coverage(const struct guard *guard, enum level level)
-{
-	return guard->window[level].duty;
 }

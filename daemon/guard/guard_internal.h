@@ -46,4 +46,45 @@ struct guard_limits {
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
 	double ret[LEVEL_MAX]);
 
+#define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
+
+/* Of a rank and level. */
+struct guard_level {
+	struct guard_cost cost, row; /* since watched_ns and row_watched_ns were 0 */
+	uint64_t watched_ns, row_watched_ns;
+	struct guard_share share;
+};
+
+struct guard_rank {
+	int64_t instance;
+	uint64_t row_ns; /* begin of the row, CLOCK_MONOTONIC */
+	struct rt_costs last;
+	struct guard_level level[RT_COST_LEVELS];
+};
+
+struct guard_window {
+	double duty; /* 1: on all the time */
+	uint64_t next_ns; /* opens or closes */
+};
+
+struct guard_calibration;
+struct job_thread;
+
+struct guard {
+	struct context *context;
+	struct guard_model model;
+	bool calibrated;
+	int trouble; /* why not; 0: it runs, or no rank is there */
+	struct job_thread *thread;
+	struct guard_calibration *calibration; /* ordered */
+	uint64_t tick_ns, plan_ns;
+	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
+	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
+	double own_cpus, own_level[LEVEL_MAX];
+	bool own_known, over_memory;
+	struct guard_window window[LEVEL_MAX];
+	size_t slots;
+	struct guard_rank *rank[]; /* by slot; NULL: none so far */
+};
+
 #endif
