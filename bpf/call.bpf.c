@@ -85,6 +85,17 @@ struct {
 	__type(value, uint32_t);
 } failed_program SEC(".maps");
 
+/* Edges that begin stages, as bits. */
+#define STAGE_BEGINS ((1u << RT_EDGE_MARK) | (1u << RT_EDGE_BEGIN) | (1u << RT_EDGE_SPAN))
+
+/* The program that reads the stack at the begin of a stage; empty where the kernel refuses it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} stage_program SEC(".maps");
+
 /* A call of memory of a device that returned an error, which is an int in all libraries. */
 #define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
 
@@ -574,6 +585,8 @@ int call_enter(void *ctx)
 			on_mark(ctx, id, spec, python, quota);
 	}
 	cost_end(cost, start_ns);
+	if (quota->stacks_wanted && STAGE_BEGINS >> spec->edge & 1)
+		bpf_tail_call(ctx, &stage_program, 0);
 	return 0;
 }
 

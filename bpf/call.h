@@ -35,6 +35,7 @@ enum rt_edge {
 	/* An allocator's report of a block, and of a request that it could not serve: memory.bpf.c reads them. No record. */
 	RT_EDGE_MEMORY = 9,
 	RT_EDGE_MEMORY_FAILED = 10,
+	RT_EDGE_EXCEPTION = 11, /* Python shows an exception that nobody caught: ends.bpf.c reads it. No record. */
 	RT_EDGE_MAX
 };
 

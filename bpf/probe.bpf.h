@@ -213,6 +213,32 @@ static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t
 }
 
 /*
+ * Sends a record of a size that is known late, within the limits of a rank; its payload is filled. False: lost, and counted.
+ * The sizes of its buffer and of what is sent are the caller's to bound.
+ */
+static __always_inline bool send_rank_event(
+	struct rt_quota *quota, struct rt_event *event, uint32_t kind, uint32_t size_bytes, uint32_t pid, uint32_t thread_id)
+{
+	uint64_t now_ns = bpf_ktime_get_ns();
+
+	event->time_ns = now_ns;
+	event->kind = kind;
+	event->flags = 0;
+	event->size_bytes = size_bytes;
+	event->pid = pid;
+	event->thread_id = thread_id;
+	if (!may_send(quota, now_ns, size_bytes))
+		return false;
+	if (bpf_ringbuf_output(&events, event, size_bytes, BPF_RB_NO_WAKEUP)) {
+		count_drop(kind);
+		return false;
+	}
+	if (quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
+	return true;
+}
+
+/*
  * Submits a reserved record. The daemon drains the ring every 100 ms, and a wakeup costs the probed call more than the
  * record, so it is woken only at each eighth of the ring that fills. (A byte range around each eighth, because records
  * vary in size; an extra wakeup is harmless, a missed one is made up by the next eighth or the drain.)

@@ -42,7 +42,7 @@ static const struct {
 	{&ranktrace__ops_communicator__descriptor, "communicator? family name? kind? job? members? here state sentence seq? waited_ns "
 						   "trouble? ranks"},
 	{&ranktrace__ops_call__descriptor, "rank pid thread_id family op for_ns"},
-	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns"},
+	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns ended"},
 	{&ranktrace__ops_body__descriptor, "on ranks communicators calls_in_flight=calls left_out stacks"},
 	{&ranktrace__stack_frame__descriptor, "kind function? file? line? address?"},
 	{&ranktrace__stack_thread__descriptor, "thread_id name main state wait? has_gil native_reason? python_reason? omitted frames"},

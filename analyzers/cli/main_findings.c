@@ -106,7 +106,7 @@ static int cmd_findings_show_none(const struct findings *findings, struct reader
 	return 0;
 }
 
-/* With --verbose, hangs get what their stacks show. */
+/* With --verbose, hangs and crashes get what their stacks show. */
 static int cmd_findings_add_stacks(const struct findings *findings, struct reader *reader, json_t *rows)
 {
 	char error[1024] = "out of memory";
@@ -115,11 +115,14 @@ static int cmd_findings_add_stacks(const struct findings *findings, struct reade
 
 	json_array_foreach(rows, i, row)
 	{
+		const char *kind = cmd_findings_word(row, "kind");
+		bool hang = strcmp(kind, "hang") == 0;
 		json_t *lines;
 
-		if (!findings->verbose || strcmp(cmd_findings_word(row, "kind"), "hang") != 0)
+		if (!findings->verbose || (!hang && strcmp(kind, "crash") != 0))
 			continue;
-		lines = findings_stacks(reader, json_integer_value(json_object_get(row, "finding")), error, sizeof(error));
+		lines = (hang ? findings_stacks : findings_ends)(
+			reader, json_integer_value(json_object_get(row, "finding")), error, sizeof(error));
 		if (!lines)
 			return cmd_findings_fail(error);
 		json_object_set_new(row, "stacks", lines);

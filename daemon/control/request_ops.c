@@ -207,6 +207,7 @@ static void request_ops_add_stack(void *arg, const struct online_stack_info *inf
 	item->uid = info->uid;
 	item->sentence = strdup(info->sentence);
 	item->ago_ns = request_ops_ago(listing->now_ns, info->time_ns);
+	item->ended = info->ended;
 }
 
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)

@@ -358,9 +358,11 @@ void online_stacks_each(
 	for (size_t i = 0; online && i < ONLINE_STACKS_MAX; i++) {
 		enum finding_state state = online->stacks.hang[i].last.state;
 		const struct online_stack_info info = {online->stacks.hang[i].last.job, online->stacks.hang[i].sentence,
-			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns};
+			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns, false};
 
 		if (online->stacks.hang[i].id && info.sentence[0] && (state == FINDING_SUSPECTED || state == FINDING_OPEN))
 			callback(arg, &info);
 	}
+	if (online)
+		online_end_each(online, callback, arg);
 }

@@ -24,6 +24,7 @@ struct kernel {
 	int costs_fd;
 	int failed_calls_fd;
 	int failed_program_fd;
+	int stage_program_fd;
 	int edge_program[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
@@ -125,6 +126,7 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->costs_fd);
 	closep(&kernel->failed_calls_fd);
 	closep(&kernel->failed_program_fd);
+	closep(&kernel->stage_program_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
@@ -214,7 +216,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel)
 		return -ENOMEM;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = kernel->costs_fd = -1;
-	kernel->failed_calls_fd = kernel->failed_program_fd = -1;
+	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->stage_program_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
@@ -248,6 +250,9 @@ int kernel_open(struct context *context, struct kernel **ret)
 	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "failed_program", 4, 4, 1, 0, &kernel->failed_program_fd);
 	if (r < 0)
 		return r;
+	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "stage_program", 4, 4, 1, 0, &kernel->stage_program_fd);
+	if (r < 0)
+		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
 	if (!kernel->ring)
 		return log_error_errno("kernel", errno, "cannot map the ring of %lu bytes",
@@ -271,13 +276,29 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
 }
 
-int kernel_serve_failed(struct kernel *kernel, int program_fd)
+static int kernel_serve_program(int map_fd, int program_fd)
 {
 	uint32_t key = 0;
 
 	if (program_fd < 0)
-		return bpf_map_delete_elem(kernel->failed_program_fd, &key) < 0 ? -errno : 0;
-	return bpf_map_update_elem(kernel->failed_program_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
+		return bpf_map_delete_elem(map_fd, &key) < 0 ? -errno : 0;
+	return bpf_map_update_elem(map_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
+int kernel_serve_failed(struct kernel *kernel, int program_fd)
+{
+	return kernel_serve_program(kernel->failed_program_fd, program_fd);
+}
+
+int kernel_serve_stages(struct kernel *kernel, int program_fd)
+{
+	return kernel_serve_program(kernel->stage_program_fd, program_fd);
+}
+
+void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count)
+{
+	if (slot < kernel->quotas)
+		__atomic_store_n(&kernel->quota[slot].stacks_wanted, count, __ATOMIC_RELAXED);
 }
 
 int kernel_share(struct kernel *kernel, struct bpf_object *object)
@@ -287,7 +308,7 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
 		{"quotas", kernel->quotas_fd}, {"costs", kernel->costs_fd}, {"failed_calls", kernel->failed_calls_fd},
-		{"failed_program", kernel->failed_program_fd}};
+		{"failed_program", kernel->failed_program_fd}, {"stage_program", kernel->stage_program_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);

@@ -55,6 +55,10 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
 
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);
+/* The program that runs after a hit of a rank of which stacks are wanted; -1: none. */
+int kernel_serve_stages(struct kernel *kernel, int program_fd);
+/* Of so many hits of the rank from now on. */
+void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
 
 /* Between a skeleton's open and load: reuses the maps that the kernel's side shares. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);

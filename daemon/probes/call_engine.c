@@ -323,6 +323,7 @@ static int call_engine_attach_one(void *arg, enum attach_part part, const struct
 		[ATTACH_ENTRY] = pair->enter_fd,
 		[ATTACH_MEMORY] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY),
 		[ATTACH_MEMORY_FAILED] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY_FAILED),
+		[ATTACH_EXCEPTION] = kernel_edge_program(engine->kernel, RT_EDGE_EXCEPTION),
 		[ATTACH_RETURN_INSN] = pair->exit_fd,
 		[ATTACH_RETURN_PROBE] = pair->exit_fd,
 	};

@@ -363,13 +363,15 @@ void ranks_on_exec(struct ranks *ranks, uint32_t pid)
 		enqueue(ranks, &candidate);
 }
 
-void ranks_on_exit(struct ranks *ranks, uint32_t pid)
+void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status)
 {
 	struct tracked *tracked = tracked_find(ranks, pid);
 
 	rank_queue_remove(ranks->queue, pid);
-	if (tracked)
-		tracked_end(ranks, tracked);
+	if (!tracked)
+		return;
+	tracked->rank.wait_status = wait_status;
+	tracked_end(ranks, tracked);
 }
 
 struct births {
