@@ -96,7 +96,7 @@ static int fleet_api_set(struct fleet_api *api, const struct fleet_api_options *
 		CURLoption option;
 		const char *text;
 	} texts[] = {{CURLOPT_URL, api->url}, {CURLOPT_SSLCERT, options->certificate}, {CURLOPT_SSLKEY, options->key},
-		{CURLOPT_CAINFO, options->authority}, {CURLOPT_ACCEPT_ENCODING, ""}};
+		{CURLOPT_CAINFO, options->authority}};
 	bool bad = false;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
