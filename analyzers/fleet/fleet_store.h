@@ -7,8 +7,37 @@
 #ifndef RANKTRACE_FLEET_FLEET_STORE_H
 #define RANKTRACE_FLEET_FLEET_STORE_H
 
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "analyzers/fleet/fleet.h"
-#include "analyzers/fleet/fleet_stream.h"
+
+/*
+ * An answer of the store as it arrives (fleet_stream.c): samples are the elements of the array three levels deep, data.result.
+ * Each is parsed alone and passed on, so that memory does not grow with their number. The rest is the envelope, which says
+ * whether the query succeeded.
+ */
+#define FLEET_STREAM_ENVELOPE 4096   /* bytes; what is longer is cut, and then no JSON */
+#define FLEET_STREAM_SAMPLE (64 << 10) /* bytes; the daemon's longest sample, of a finding, has 3 KiB */
+
+/* Of one sample: its labels and its value, which is finite. 0, or a negative errno that ends the reading. */
+typedef int (*fleet_sample)(void *arg, const json_t *labels, double value);
+
+struct fleet_stream {
+	fleet_sample sample;
+	void *arg;
+	unsigned depth; /* of brackets */
+	bool text, escaped; /* within a string, behind a backslash */
+	size_t envelope_used, sample_used;
+	char envelope[FLEET_STREAM_ENVELOPE + 1], buffer[FLEET_STREAM_SAMPLE];
+};
+
+void fleet_stream_begin(struct fleet_stream *stream, fleet_sample sample, void *arg);
+/* 0; -EPROTO: a sample that is no JSON or too long; what the callback returned. */
+int fleet_stream_feed(struct fleet_stream *stream, const char *data, size_t size);
+/* The envelope without the samples; the caller releases it. NULL: it is no JSON. */
+json_t *fleet_stream_end(const struct fleet_stream *stream);
 
 #define FLEET_API_BYTES_MAX (256u << 20) /* of an answer: the activities of FLEET_RANKS_MAX ranks are 400,000 samples of 200 bytes, and names may be longer */
 #define FLEET_API_MS_MAX 30000		/* of a query; the largest of 10,240 ranks takes a second */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/fleet/fleet_stream.h"
+#include "analyzers/fleet/fleet_store.h"
 
 #include <errno.h>
 #include <math.h>

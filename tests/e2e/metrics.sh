@@ -128,7 +128,7 @@ no_card = {panel["title"] for path in sys.argv[2:] for panel in json.load(open(p
 sys.exit(bool(bad) or run < 30 or not set(none) <= {"Daemons that lose data", "Throttled by cpu.max", "Records and drops", "Memory of cards by rank"} | no_card)
 PY
 
-# A look at them: a folder for the pictures.
+# Pictures of them, into that folder.
 [ -z "${RANKTRACE_PANELS:-}" ] || "$source_dir/tests/fleet/panels.py" "http://$api" "$RANKTRACE_PANELS" 90 job=metrics 'instance=.*'
 
 echo "--- rank 1 recovers, and ends"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the panels of the dashboards with the data of a store, one SVG a dashboard: a look without Grafana.
+"""Draws the panels of the dashboards with the data of a store, one SVG a dashboard, without Grafana.
 
     tests/fleet/panels.py http://127.0.0.1:9090 FOLDER [LENGTH_S] [VARIABLE=VALUE...]
 
-Lines, numbers, tables and cells, as large as the panels are in the grid; not Grafana's looks. Standard library only.
+Lines, numbers, tables and cells, as large as the panels are in the grid; not as Grafana draws them. Standard library only.
 """
 import html
 import json
