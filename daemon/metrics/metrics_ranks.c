@@ -19,6 +19,7 @@ struct metrics_rank *metrics_rank_of(struct metrics *metrics, uint32_t slot, int
 		return NULL;
 	*rank = (struct metrics_rank){.instance = instance,
 		.sum = {.cpu_ns = UINT64_MAX, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = UINT64_MAX}};
+	metrics_minute_init(&rank->minute);
 	return rank;
 }
 
