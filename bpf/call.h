@@ -85,13 +85,14 @@ struct rt_call_arg {
 #define RT_CALL_TAKES_STASH 4u	 /* the text is the thread's last stash */
 #define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
+#define RT_CALL_STEPPED 32u	 /* the kernel does not emulate the instruction at the entry */
 #define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */
 	uint8_t args;	    /* number of arg[] in use */
 	uint8_t symbol_reg; /* RT_EDGE_MARK: register with the c10::Symbol */
-	uint8_t pad0;
+	uint8_t cost_level; /* enum rt_cost_level */
 	uint32_t flags;     /* RT_CALL_* */
 	struct rt_call_arg arg[RT_CALL_ARGS_MAX];
 };

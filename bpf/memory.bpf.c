@@ -285,7 +285,7 @@ SEC("uprobe")
 int memory_usage(void *ctx)
 {
 	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
-	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0, mean = 0;
+	uint64_t now_ns, stack = 0, key = 0, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
 	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
 	struct rt_memory_block block = {.bytes = bytes};
@@ -293,10 +293,13 @@ int memory_usage(void *ctx)
 	struct rt_memory_device *device;
 	struct rt_memory_class *class;
 	struct rt_memory_site *site;
+	struct rt_cost *cost;
 	bool sampled;
 
 	if (!rank || !bytes)
 		return 0;
+	now_ns = bpf_ktime_get_ns();
+	cost = cost_begin(slot, RT_COST_L2, RT_COST_EMULATED, now_ns);
 	device = memory_device(rank, device_id, allocated - bytes);
 	if (!device)
 		return 0;
@@ -308,13 +311,13 @@ int memory_usage(void *ctx)
 	memory_count(class, bytes);
 	if (bytes < 0) {
 		memory_release(slot, class, address);
-		return 0;
+		goto done;
 	}
 	sampled = rt_memory_sample(rank, now_ns, bytes, FIXED_SLOT(ctx, STACK_POINTER), bpf_get_prandom_u32(), &mean);
 	if (mean > class->mean_max)
 		class->mean_max = mean;
 	if (!sampled)
-		return 0;
+		goto done;
 	__sync_fetch_and_add(&rank->sampled, 1);
 	cpu = bpf_get_smp_processor_id();
 	entry = memory_take_scratch(cpu);
@@ -332,6 +335,8 @@ int memory_usage(void *ctx)
 	else
 		__sync_fetch_and_add(&rank->lost, 1);
 	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
+done:
+	cost_end(cost, now_ns);
 	return 0;
 }
 

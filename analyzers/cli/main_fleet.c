@@ -29,14 +29,14 @@
 
 static const char usage[] =
 	"usage: tracectl fleet [--url URL] [--job JOB] [--since TIME] [--json] [--watch] [--config FILE]\n"
-	"Shows the jobs of all nodes and who slows them, from the Prometheus-compatible store that scrapes the nodes: ranks,\n"
-	"nodes, stages and links that are slow beside other nodes, which no node sees alone, and the findings of the nodes.\n"
-	"  --url URL      the store, up to but without /api/v1 (url in [fleet] of ranktrace.conf)\n"
+	"Shows the jobs of all nodes, from the Prometheus-compatible store that scrapes the nodes: ranks, nodes, stages and\n"
+	"links that are slower than those of other nodes, and the findings of the nodes.\n"
+	"  --url URL      URL of the store, without /api/v1 (url in [fleet] of ranktrace.conf)\n"
 	"  --job JOB      only this job\n"
 	"  --since TIME   compare the last minute with the time since then: 30m, 12h ago, or a date and time (" CMD_FLEET_SINCE ")\n"
-	"  --json         an object; with --watch one a line\n"
-	"  --watch        keep running; show it again every 15 s\n"
-	"  --config FILE  with the section [fleet] (" CMD_FLEET_CONF ")\n"
+	"  --json         write an object; with --watch, one per line\n"
+	"  --watch        keep running, and print again every 15 s\n"
+	"  --config FILE  file with the section [fleet] (" CMD_FLEET_CONF ")\n"
 	"  --help, --version\n";
 
 struct cmd_fleet {

@@ -26,24 +26,25 @@ static const char usage[] =
 	"[--keep-max "
 	"N]]\n"
 	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
-	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
-	"  --until TIME     until then (now)\n"
-	"  --job J          only of this job\n"
-	"  --rank LIST      only of these ranks, beside all others: 0,3-7\n"
+	"  --since TIME     start of the period: 24h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     end of the period (now)\n"
+	"  --job J          only this job\n"
+	"  --rank LIST      only these ranks, compared with all ranks of their jobs: 0,3-7\n"
 	"  --text, --markdown, --json, --html\n"
-	"                   what to write (text); HTML is one file with everything in it\n"
-	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
-	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
-	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
-	"no\n"
-	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found\n"
-	"  --fleet URL      all nodes, from the Prometheus-compatible store of their metrics; \"\": that of [fleet] in ranktrace.conf\n"
-	"  --state-dir DIR  the store of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
-	"  --journal        send the text to the journal, too, as ranktrace-report\n"
-	"  --keep DIR       write text, JSON and HTML into that folder, too, and remove old ones\n"
-	"  --keep-max N     reports to keep there (30)\n"
+	"                   format (text); HTML is one file without external resources\n"
+	"  -o, --output FILE  write to FILE, which is replaced atomically, instead of standard output\n"
+	"  --dir FOLDER...  report these stores of nodes together: state folders, db folders, or folders of such\n"
+	"  --compare-max LENGTH  time limit for the comparison of ranks of one job on several nodes ("
+	COMPARE_MAX ");\n"
+	"                   0: only the findings of the nodes' daemons\n"
+	"  --fleet URL      report all nodes from the Prometheus-compatible store of their metrics (\"\": url in [fleet] of\n"
+	"                   ranktrace.conf)\n"
+	"  --state-dir DIR  state folder of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --journal        also send the text to the journal, as ranktrace-report\n"
+	"  --keep DIR       also write text, JSON and HTML to DIR, and remove old ones\n"
+	"  --keep-max N     number of reports to keep in DIR (30)\n"
 	"  --help, --version\n"
-	"The service reads the same from RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _FLEET, _COMPARE_MAX, _KEEP and "
+	"The service sets these options by the variables RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _FLEET, _COMPARE_MAX, _KEEP and "
 	"_KEEP_MAX.\n";
 
 struct program {
@@ -125,7 +126,7 @@ static int cmd_report_run(struct program *program)
 	if (program->keep && publish_keep(program->keep, program->keep_max, report, error, sizeof(error)) < 0)
 		status = tool_fail(1, "%s", error);
 	if (program->journal && publish_journal(report) < 0)
-		status = tool_fail(1, "the journal does not take the report");
+		status = tool_fail(1, "cannot send the report to the journal");
 	report_free(report);
 	return status ? status : program->partly;
 }

@@ -30,19 +30,16 @@ static const char *const role_names[RANK_ROLE_MAX] = {
 };
 
 /* As /proc says it, in words. */
-static const char *request_ranks_state(uint32_t pid)
+static const char *request_ranks_state(char state)
 {
 	static const struct {
 		char state;
 		const char *word;
 	} words[] = {{'R', "running"}, {'S', "sleeping"}, {'I', "sleeping"}, {'D', "D"}, {'T', "stopped"},
 		{'t', "traced"}, {'Z', "zombie"}, {'X', "zombie"}};
-	struct procfs_status status;
 
-	if (procfs_status("/proc", pid, &status) < 0)
-		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (words[i].state == status.state)
+		if (words[i].state == state)
 			return words[i].word;
 	return "";
 }
@@ -152,7 +149,7 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 	item->command = strndup(rank->command, sizeof(rank->command));
 	item->since_ns = rank->first_seen_ns;
 	item->from_start = rank->from_start;
-	item->state = strdup(request_ranks_state(rank->pid));
+	item->state = strdup(request_ranks_state(rank->state));
 	request_ranks_fill_stage(listing, rank, item);
 }
 

@@ -159,13 +159,20 @@ struct online_published {
 
 /*
  * Stacks of a hung job, taken when the hang is suspected and when it is confirmed: rows of the table `stacks`, and what
- * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs; a budget bounds how
- * often: ONLINE_STACKS_BURST at once, then one in ONLINE_STACKS_NS.
+ * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of
+ * the user with the most give way; a budget of each user bounds how often: ONLINE_STACKS_BURST at once, then one in
+ * ONLINE_STACKS_NS.
  */
 
 #define ONLINE_STACKS_MAX 8
 #define ONLINE_STACKS_BURST 8
+#define ONLINE_STACKS_USERS 8 /* with budgets; one more takes over the least used */
 #define ONLINE_STACKS_NS (60 * NSEC_PER_SEC)
+
+struct online_stacks_budget {
+	uint32_t uid;
+	uint64_t left_ns, at_ns; /* at 0: not used */
+};
 
 struct online_stacks {
 	struct {
@@ -180,7 +187,7 @@ struct online_stacks {
 		uint64_t time_ns;		     /* when they were taken */
 	} hang[ONLINE_STACKS_MAX];
 	unsigned next;
-	uint64_t budget_ns, budget_at_ns;
+	struct online_stacks_budget budget[ONLINE_STACKS_USERS];
 	uint64_t taken, skipped;
 };
 

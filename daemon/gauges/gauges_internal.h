@@ -29,7 +29,7 @@ struct gauge_batch {
 	size_t count, capacity, max;
 	uint64_t left_out; /* samples and messages beyond the bounds */
 	struct gauge_read *read;
-	size_t texts;
+	size_t texts, of_programs; /* of the texts: those that programs can cause */
 	struct gauge_text text[GAUGE_MESSAGES_MAX];
 	size_t cards;
 	struct gauge_card card[GAUGE_CARDS_MAX];

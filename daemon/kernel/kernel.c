@@ -2,6 +2,7 @@
 /* Owns the shared maps and the ring: created here without libbpf's skeletons, whose objects reuse the descriptors. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 
 #include "bpf/call.h"
@@ -20,10 +21,12 @@ struct kernel {
 	int drops_fd;
 	int ranks_fd;
 	int quotas_fd;
+	int costs_fd;
 	int failed_calls_fd;
 	int failed_program_fd;
 	int edge_program[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
+	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
 	uint32_t quotas, slots;
 	/* Filtered processes by pid: chains of slot + 1. */
 	uint32_t chain[4096];
@@ -93,11 +96,21 @@ static uint32_t ring_bytes(uint64_t wanted)
 }
 
 /* The kernel maps whole pages. */
-static size_t quotas_bytes(const struct kernel *kernel)
+static size_t kernel_pages(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	return (kernel->quotas * sizeof(*kernel->quota) + page - 1) / page * page;
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t quotas_bytes(const struct kernel *kernel)
+{
+	return kernel_pages(kernel->quotas * sizeof(*kernel->quota));
+}
+
+static size_t costs_bytes(const struct kernel *kernel)
+{
+	return kernel_pages(kernel->slots * sizeof(*kernel->cost));
 }
 
 struct kernel *kernel_close(struct kernel *kernel)
@@ -109,11 +122,14 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->drops_fd);
 	closep(&kernel->ranks_fd);
 	closep(&kernel->quotas_fd);
+	closep(&kernel->costs_fd);
 	closep(&kernel->failed_calls_fd);
 	closep(&kernel->failed_program_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
+	if (kernel->cost)
+		munmap(kernel->cost, costs_bytes(kernel));
 	free(kernel);
 	return NULL;
 }
@@ -139,6 +155,7 @@ static int make_ring(const struct config *config, int *ret)
 {
 	unsigned long size_bytes = (unsigned long)ring_bytes(config->ring_size_bytes);
 	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, (uint32_t)size_bytes, NULL);
+	uint64_t limit;
 
 	if (fd == -ENOMEM)
 		log_error("kernel",
@@ -146,6 +163,9 @@ static int make_ring(const struct config *config, int *ret)
 			"MemoryHigh= and "
 			"MemoryMax= of the unit",
 			size_bytes);
+	else if (fd == -EPERM && kernel_is_memlocked(size_bytes, &limit))
+		log_error("kernel", "the limit on locked memory, %" PRIu64 " KiB, is too small for the ring of %lu KiB: " KERNEL_MEMLOCK_ADVICE,
+			limit >> 10, size_bytes >> 10);
 	else if (fd < 0)
 		log_error_errno("kernel", fd, "cannot create the ring of %lu bytes (see tracectl check)", size_bytes);
 	if (fd < 0)
@@ -171,6 +191,21 @@ static int make_quotas(struct kernel *kernel)
 	return 0;
 }
 
+static int make_costs(struct kernel *kernel)
+{
+	int r = make_map(BPF_MAP_TYPE_ARRAY, "costs", 4, sizeof(struct rt_costs), kernel->slots, BPF_F_MMAPABLE,
+		&kernel->costs_fd);
+	void *memory;
+
+	if (r < 0)
+		return r;
+	memory = mmap(NULL, costs_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->costs_fd, 0);
+	if (memory == MAP_FAILED)
+		return log_error_errno("kernel", -errno, "cannot map what probes cost ranks");
+	kernel->cost = memory;
+	return 0;
+}
+
 int kernel_open(struct context *context, struct kernel **ret)
 {
 	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
@@ -178,7 +213,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 
 	if (!kernel)
 		return -ENOMEM;
-	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
+	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = kernel->costs_fd = -1;
 	kernel->failed_calls_fd = kernel->failed_program_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
@@ -203,6 +238,8 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (r < 0)
 		return r;
 	r = make_quotas(kernel);
+	if (r == 0)
+		r = make_costs(kernel);
 	if (r < 0)
 		return r;
 	r = make_map(BPF_MAP_TYPE_LRU_HASH, "failed_calls", 8, 8, RT_FAILED_CALLS_MAX, 0, &kernel->failed_calls_fd);
@@ -249,7 +286,7 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 		const char *name;
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
-		{"quotas", kernel->quotas_fd}, {"failed_calls", kernel->failed_calls_fd},
+		{"quotas", kernel->quotas_fd}, {"costs", kernel->costs_fd}, {"failed_calls", kernel->failed_calls_fd},
 		{"failed_program", kernel->failed_program_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
@@ -312,6 +349,13 @@ void kernel_unlimit(struct kernel *kernel, uint32_t entry)
 {
 	if (entry < kernel->quotas)
 		memset(&kernel->quota[entry], 0, sizeof(kernel->quota[entry]));
+	if (entry < kernel->slots)
+		memset(&kernel->cost[entry], 0, sizeof(kernel->cost[entry]));
+}
+
+const struct rt_costs *kernel_costs(const struct kernel *kernel, uint32_t slot)
+{
+	return slot < kernel->slots ? &kernel->cost[slot] : NULL;
 }
 
 uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)

@@ -105,7 +105,7 @@ static bool make_way(struct ranks *ranks, const struct rank *rank)
 	if (!excess)
 		return false;
 	uid = excess->rank.uid;
-	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, makes way for one of user %u",
+	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, is dropped for one of user %u",
 		excess->rank.pid, uid, ranks->slots, rank->uid);
 	tracked_end(ranks, excess);
 	ranks_suspect(ranks, uid, "more ranks than a fair part of the node's table");

@@ -55,6 +55,7 @@ struct rank {
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
 	uint64_t major_faults;	  /* of all threads since start, at most seconds old */
+	char state;		  /* of the process, a letter of /proc/PID/stat; 1 s old, 5 s of a child; 0: unknown */
 	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
 };

@@ -505,7 +505,7 @@ static void test_http(void **state)
 	assert_int_equal(strncmp(answer, "HTTP/1.1 400 ", 13), 0);
 }
 
-/* Silent clients fill the places, and lose them after their time. */
+/* Silent clients fill the places; the oldest loses its own to a new one, all of them after their time. */
 static void test_clients_bounded(void **state)
 {
 	int fd[LIMIT_METRIC_CLIENTS + 1];
@@ -516,15 +516,20 @@ static void test_clients_bounded(void **state)
 		fd[i] = client();
 		loop_for(5);
 	}
-	assert_int_equal(read(fd[LIMIT_METRIC_CLIENTS], &byte, 1), 0);
-	assert_int_equal(read(fd[0], &byte, 1), -1);
+	assert_int_equal(read(fd[0], &byte, 1), 0);
+	assert_int_equal(read(fd[1], &byte, 1), -1);
 	assert_int_equal(context.metrics->refused, 1);
+	assert_int_equal(write(fd[LIMIT_METRIC_CLIENTS], "GET /metrics HTTP/1.1\r\n\r\n", 25), 25);
+	loop_for(20);
+	assert_int_equal(read(fd[LIMIT_METRIC_CLIENTS], &byte, 1), 1);
+	assert_int_equal(byte, 'H');
+	close(fd[LIMIT_METRIC_CLIENTS]);
 	loop_for(LIMIT_METRIC_CLIENT_S * 1000 + 200);
-	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+	for (size_t i = 0; i < LIMIT_METRIC_CLIENTS; i++) {
 		assert_int_equal(read(fd[i], &byte, 1), 0);
 		close(fd[i]);
 	}
-	assert_int_equal(context.metrics->refused, 1 + LIMIT_METRIC_CLIENTS);
+	assert_int_equal(context.metrics->refused, LIMIT_METRIC_CLIENTS);
 }
 
 static void test_page_once_a_second(void **state)
