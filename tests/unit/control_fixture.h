@@ -130,7 +130,7 @@ __attribute__((weak)) void online_stacks_each(
 	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg)
 {
 	(void)online;
-	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1});
+	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1, false});
 }
 
 /* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has not. */
