@@ -22,12 +22,13 @@
 #define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
-	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
+	"usage: tracectl memory [live | leaks | oom | fragmentation | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
 	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
 	"Shows what L2 recorded of memory of devices (tracectl set L2=on).\n"
 	"  live             what is held, and by which lines (default)\n"
 	"  leaks            what grows from step to step, by which lines\n"
 	"  oom              requests that the framework's allocator could not serve, and why\n"
+	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting helps\n"
 	"  errors           calls of the runtime and the driver that failed\n"
 	"  --rank LIST      only ranks as in 0,3-7\n"
 	"  --job JOB        only this job\n"
@@ -128,6 +129,8 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen, dou
 
 	if (!pool->snapshot_ns)
 		return;
+	if (pool->seen_ns > 0)
+		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates\n", 100 * pool->seen_ns / pool->span_ns);
 	printf("  lines below hold %s", cmd_memory_bytes(seen).text);
 	if (pool->snapshot_allocated >= 0)
 		printf(" of %s", cmd_memory_bytes((double)pool->snapshot_allocated).text);
@@ -158,6 +161,7 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 			json_object_set_new(object, "seen_of_bytes",
 				pool->snapshot_allocated < 0 ? json_null() : json_integer(pool->snapshot_allocated));
 			json_object_set_new(object, "seen_bytes", json_real(seen));
+			json_object_set_new(object, "seen_share", json_real(pool->seen_ns > 0 ? pool->seen_ns / pool->span_ns : 1));
 			json_object_set_new(object, "seen_error_bytes", json_real(error));
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
@@ -272,6 +276,7 @@ static const struct {
 	{"live", "the store has no memory of devices since then; was L2 on?", cmd_memory_live},
 	{"leaks", "the store has no memory of devices since then; was L2 on?", cmd_memory_leaks},
 	{"oom", NULL, cmd_memory_oom},
+	{"fragmentation", "the store has no memory of devices since then; was L2 on?", cmd_memory_fragmentation},
 	{"errors", NULL, cmd_memory_errors},
 };
 
@@ -334,7 +339,7 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		while (*ret_view < VIEWS && strcmp(cmd_memory_views[*ret_view].word, argv[optind]))
 			++*ret_view;
 		if (*ret_view == VIEWS)
-			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom and errors", argv[optind]);
+			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom, fragmentation and errors", argv[optind]);
 		optind++;
 	}
 	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))

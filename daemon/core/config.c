@@ -60,6 +60,7 @@ static const struct key keys[] = {
 	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
 	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
 	{"memory", "sample", KEY_POWER2, FIELD(memory_sample_bytes), "1M", "1K", "1G", false},
+	{"memory", "budget", KEY_DURATION, FIELD(memory_budget_ns), "5ms", "500us", "1s", true},
 	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
 	{"findings", "sample", KEY_DURATION, FIELD(findings_sample_ns), "1s", "500ms", "1m", true},
 	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},

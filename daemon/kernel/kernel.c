@@ -23,6 +23,7 @@ struct kernel {
 	int failed_calls_fd;
 	int failed_program_fd;
 	int edge_program[EDGES];
+	bool edge_paused[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	uint32_t quotas, slots;
 	/* Filtered processes by pid: chains of slot + 1. */
@@ -232,6 +233,16 @@ void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd)
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 {
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
+}
+
+void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused)
+{
+	kernel->edge_paused[edge - RT_EDGE_MEMORY] = paused;
+}
+
+bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge)
+{
+	return kernel->edge_paused[edge - RT_EDGE_MEMORY];
 }
 
 int kernel_serve_failed(struct kernel *kernel, int program_fd)

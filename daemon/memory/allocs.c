@@ -68,7 +68,7 @@ static bool reserve(struct alloc_live *live)
 	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
-bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device)
 {
 	struct alloc_live_entry *entry = live->capacity ? alloc_live_place(live, address) : NULL;
 
@@ -85,7 +85,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 			return false;
 		live->lives++;
 	}
-	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes};
+	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes, .is_device = is_device};
 	return true;
 }
 
@@ -216,14 +216,20 @@ static void allocs_put(struct allocs *allocs, const struct rank *rank, const str
 	store_put_allocations(store, &row);
 }
 
+/* By its name: memory of the host, and physical memory, whose address is a handle. */
+static bool allocs_is_device(const char *op)
+{
+	return !strstr(op, "Host") && !strstr(op, "Create") && !strstr(op, "Physical");
+}
+
 static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
-	(void)record;
 	if (failed)
 		allocation->address = COLL_UNKNOWN; /* the pointer's value before the call */
 	else if (allocation->address && allocation->address != COLL_UNKNOWN)
-		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
+		allocs->not_followed += !alloc_live_add(
+			&slot->live, allocation->address, allocation->bytes, allocs_is_device(record->probe->op));
 }
 
 static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
@@ -290,6 +296,17 @@ void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 	*ret = (struct allocs_counts){.rows = allocs->rows, .not_followed = allocs->not_followed};
 	for (size_t i = 0; i < allocs->slots; i++)
 		ret->live += allocs->slot[i].live.lives;
+}
+
+size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max)
+{
+	const struct alloc_live *live = slot < allocs->slots && allocs->slot[slot].instance == instance ? &allocs->slot[slot].live : NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; live && i < live->capacity && count < max; i++)
+		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].is_device && live->entry[i].bytes != COLL_UNKNOWN)
+			ret[count++] = (struct memory_segment){.address = live->entry[i].address, .bytes = live->entry[i].bytes};
+	return count;
 }
 
 const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};

@@ -127,15 +127,15 @@ static void test_live_is_bounded(void **state)
 	(void)state;
 	alloc_live_init(&live, 1000);
 	for (uint64_t i = 1; i <= 1000; i++)
-		assert_true(alloc_live_add(&live, i * 4096, i));
-	assert_false(alloc_live_add(&live, 4096 * 1001, 1));
+		assert_true(alloc_live_add(&live, i * 4096, i, true));
+	assert_false(alloc_live_add(&live, 4096 * 1001, 1, true));
 	assert_true(alloc_live_drop(&live, 4096 * 500, 5, &bytes));
 	assert_int_equal(bytes, 500);
-	assert_true(alloc_live_add(&live, 4096 * 1001, 1001));
+	assert_true(alloc_live_add(&live, 4096 * 1001, 1001, true));
 	/* Addresses that come and go do not fill it, whatever their number. */
 	for (uint64_t i = 0; i < 100000; i++) {
 		assert_true(alloc_live_drop(&live, i ? (1ULL << 40) + i - 1 : 4096 * 1001, i + 1, &bytes));
-		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i));
+		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i, true));
 	}
 	assert_int_equal(live.lives, 1000);
 	assert_true(live.capacity <= 4096);

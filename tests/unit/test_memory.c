@@ -237,6 +237,7 @@ static void sampled_run(struct sampled *run, uint64_t seed)
 
 	memset(run, 0, sizeof(*run));
 	run->rank.shift_min = 20;
+	run->rank.share = 1 << RT_MEMORY_COUNT_SHIFT;
 	run->random = seed * 104729 + 7;
 	for (uint64_t i = 0; i < steps; i++) {
 		uint64_t now_ns = 1000 * MEMORY_BUCKET_NS + i * MEMORY_BUCKET_NS / SAMPLED_STEPS_A_SECOND;

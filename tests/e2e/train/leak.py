@@ -61,6 +61,13 @@ def use():
         report(*given(0x7D0000000000 + (i << 24)))
 
 
+def pieces():
+    segment = ctypes.c_void_p()
+    cudart.cudaMalloc(ctypes.byref(segment), ctypes.c_size_t(32 << 20))
+    for at in (0, 20):
+        report(*taken(segment.value + (at << 20), 8 << 20))
+
+
 def ask():
     failed(1 << 31, allocated, RESERVED, CARD)
 
@@ -85,6 +92,7 @@ while not os.path.exists(start):
     time.sleep(0.05)
 with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     weights()
+    pieces()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         losses.append(train())
@@ -97,5 +105,5 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     with open(truth, "w", encoding="utf-8") as file:
         json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
                    "weights": sum(size for address, size in books.items() if address >= 0x7F0000000000),
-                   "keep": sum(size for address, size in books.items() if address < 0x7F0000000000)}, file)
+                   "keep": sum(size for address, size in books.items() if 0x7E0000000000 <= address < 0x7F0000000000)}, file)
     time.sleep(1)
