@@ -22,21 +22,23 @@
 #define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
-	"usage: tracectl memory [live | leaks | oom | fragmentation | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
+	"usage: tracectl memory [live | leaks | oom | fragmentation | copies | errors] [--rank LIST] [--job JOB]\n"
+	"                       [--since TIME] [--json]\n"
 	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
 	"Shows what L2 recorded of memory of devices (tracectl set L2=on).\n"
 	"  live             what is held, and by which lines (default)\n"
 	"  leaks            what grows from step to step, by which lines\n"
 	"  oom              requests that the framework's allocator could not serve, and why\n"
 	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting helps\n"
+	"  copies           copies between host and devices: how much, how fast, which held their thread\n"
 	"  errors           calls of the runtime and the driver that failed\n"
 	"  --rank LIST      only ranks as in 0,3-7\n"
 	"  --job JOB        only this job\n"
 	"  --since TIME     what was recorded since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --json           an object\n"
 	"  -o, --output FILE  draw what is held, by stack; - is standard output\n"
-	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof; snapshot: for PyTorch's memory_viz (by the name\n"
-	"                   of the file: .pickle is a snapshot; else html)\n"
+	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof; snapshot: for PyTorch's memory_viz; map: a\n"
+	"                   page of segments over time (by the name of the file: .pickle is a snapshot; else html)\n"
 	"  --allocated      draw what was allocated since L2 was on, in place of what is held\n"
 	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
@@ -277,6 +279,7 @@ static const struct {
 	{"leaks", "the store has no memory of devices since then; was L2 on?", cmd_memory_leaks},
 	{"oom", NULL, cmd_memory_oom},
 	{"fragmentation", "the store has no memory of devices since then; was L2 on?", cmd_memory_fragmentation},
+	{"copies", NULL, cmd_memory_copies},
 	{"errors", NULL, cmd_memory_errors},
 };
 
@@ -339,7 +342,7 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		while (*ret_view < VIEWS && strcmp(cmd_memory_views[*ret_view].word, argv[optind]))
 			++*ret_view;
 		if (*ret_view == VIEWS)
-			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom, fragmentation and errors", argv[optind]);
+			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom, fragmentation, copies and errors", argv[optind]);
 		optind++;
 	}
 	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
@@ -348,7 +351,7 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		return 1 + tool_fail(2, "--allocated is of a picture: it needs -o or --format");
 	if ((cmd->output || cmd->format) && !cmd_memory_has_format(cmd->format, cmd->output))
 		return 1 + tool_fail(
-				   2, "--format takes html, folded, speedscope, pprof or snapshot, not \"%s\"", cmd->format);
+				   2, "--format takes html, folded, speedscope, pprof, snapshot or map, not \"%s\"", cmd->format);
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* View of `tracectl memory` of pieces: what the allocator has from the driver and cannot use, what that costs, which setting helps. */
+/* View of `tracectl memory`: what the allocator has from the driver and cannot use, what that costs, which setting helps. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -97,8 +97,8 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 	const struct memory_pieces *pieces = &split->pieces;
 	char time[TOOL_TEXT_BYTES];
 
-	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s), %s: ", pool->rank, pool->host.text, pool->pid, pool->ended ? ", has ended" : "",
-		cmd_memory_device(pool).text);
+	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s), %s: ", pool->rank, pool->host.text, pool->pid,
+		pool->ended ? ", has ended" : "", cmd_memory_device(pool).text);
 	printf("at the peak %s allocated of ", cmd_memory_bytes(split->peak).text);
 	printf("%s reserved", cmd_memory_bytes(split->peak_reserved).text);
 	printf("; %s not used even then\n", cmd_memory_bytes(fmax(split->peak_reserved - split->peak, 0)).text);

@@ -2,6 +2,7 @@
 /* See segments.h. */
 #include "analyzers/memory/segments.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define SPLIT_MIN 0.1  /* of what is reserved: then a setting is worth a restart */
@@ -97,7 +98,7 @@ enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
 	if (waste->calls_share >= CALLS_MIN)
 		return MEMORY_REMEDY_RETRIES;
 	/* Both: what is reserved is not needed even at the peak, and it cannot be given back. */
-	if (waste->reserved > 0 && waste->reserved - waste->allocated >= SPLIT_MIN * waste->reserved && waste->split >= SPLIT_MIN * waste->reserved)
+	if (waste->reserved > 0 && fmin(waste->reserved - waste->allocated, waste->split) >= SPLIT_MIN * waste->reserved)
 		return MEMORY_REMEDY_EXPANDABLE;
 	return MEMORY_REMEDY_NONE;
 }

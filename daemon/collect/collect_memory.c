@@ -190,6 +190,8 @@ static void memory_put_live(struct memory *memory, struct memory_rank *rank, uin
 
 	if (!memory_read(memory, rank->slot, &counts))
 		return;
+	/* After a window its blocks are carried ones, too. */
+	counts.window += !memory->is_open;
 	memory_read_blocks(rank, snapshot);
 	memory_put_sites(memory, rank, &counts, memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held), now_ns);
 }
@@ -211,7 +213,8 @@ static double memory_share(const struct memory_rank *rank, const struct rt_memor
 	return rank->close_ns && counts->open_ns ? (double)(counts->open_ns - rank->open_ns) / (double)(carried_ns + 1) : 1;
 }
 
-static void memory_carry(const struct memory_rank *rank, const struct rt_memory_rank *counts, const struct memory_snapshot *snapshot)
+static void memory_carry(
+	const struct memory_rank *rank, const struct rt_memory_rank *counts, const struct memory_snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->blocks; i++) {
 		const struct rt_memory_block *block = &snapshot->block[i];
@@ -268,6 +271,16 @@ static void memory_open_rank(struct memory *memory, struct memory_rank *rank)
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &counts, BPF_EXIST);
 }
 
+/* That the rank has ended; 0: it has none. */
+static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
+{
+	struct rank_steps_progress progress = {0};
+
+	if (memory->context->steps)
+		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
+	return progress.steps;
+}
+
 static uint64_t memory_reports(const struct rt_memory_rank *counts)
 {
 	uint64_t sum = 0;
@@ -286,9 +299,8 @@ static void memory_count_reports(struct memory *memory, uint64_t now_ns)
 
 	for (size_t i = 0; i < memory->ranks; i++) {
 		struct memory_rank *rank = &memory->rank[i];
-		struct rank_steps_progress progress = {0};
 		struct rt_memory_rank counts;
-		uint64_t since_ns, each_ns;
+		uint64_t since_ns, each_ns, steps;
 		double reports;
 
 		if (!rank->followed || !memory_read(memory, rank->slot, &counts))
@@ -297,13 +309,13 @@ static void memory_count_reports(struct memory *memory, uint64_t now_ns)
 		reports = (double)(memory_reports(&counts) - rank->reports) / (double)(now_ns - since_ns + 1);
 		most = reports > most ? reports : most;
 		rank->reports = memory_reports(&counts);
-		if (!memory->context->steps ||
-			!rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress) || !progress.steps)
+		steps = memory_steps(memory, rank);
+		if (!steps)
 			continue;
 		stepped = true;
-		each_ns = (now_ns - memory->counted_ns) / (progress.steps > rank->steps ? progress.steps - rank->steps : 1);
+		each_ns = (now_ns - memory->counted_ns) / (steps > rank->steps ? steps - rank->steps : 1);
 		step_ns = each_ns > step_ns ? each_ns : step_ns;
-		rank->steps = progress.steps;
+		rank->steps = steps;
 	}
 	memory->counted_ns = now_ns;
 	memory->reports = most * (double)NSEC_PER_SEC;
@@ -354,12 +366,25 @@ static void memory_open_window(struct memory *memory, uint64_t now_ns)
 	memory->next_ns = now_ns + memory->window_ns;
 }
 
+/* When the window ends: it begins with the first report after the probe is attached. UINT64_MAX: there is none yet. */
+static uint64_t memory_end_ns(const struct memory *memory)
+{
+	uint64_t end_ns = UINT64_MAX;
+	struct rt_memory_rank counts;
+
+	for (size_t i = 0; i < memory->ranks; i++)
+		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns &&
+			counts.open_ns + memory->window_ns < end_ns)
+			end_ns = counts.open_ns + memory->window_ns;
+	return end_ns;
+}
+
 static void memory_tick_window(struct memory *memory, uint64_t now_ns)
 {
 	double part = memory->part;
 	bool whole;
 
-	if (now_ns < memory->next_ns)
+	if (now_ns < memory->next_ns || (memory->is_open && part < 1 && now_ns < memory_end_ns(memory)))
 		return;
 	if (!memory->is_open) {
 		memory_open_window(memory, now_ns);
@@ -495,6 +520,7 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 			return;
 		}
 		rank->followed = true;
+		rank->steps = memory_steps(memory, rank);
 		rank->live_interval_ns = LIVE_FIRST_NS;
 		rank->live_ns = now_ns + LIVE_FIRST_NS;
 		rank->judge_ns = rank->live_ns;
@@ -510,12 +536,11 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	if (now_ns < rank->judge_ns)
 		return;
 	memory_judge(memory, rank, false);
-	rank->judge_ns = rank->live_ns;
+	rank->judge_ns = now_ns + rank->live_interval_ns;
 	if (memory->part < 1) /* a snapshot is of a window's end */
 		return;
 	memory_put_live(memory, rank, now_ns);
 	memory_live_is_put(rank, now_ns);
-	rank->judge_ns = rank->live_ns;
 }
 
 /* The level. */
@@ -711,7 +736,7 @@ static void memory_status(void *state, struct collector_status *ret)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
 	if (memory->skeleton && memory->part < 1)
 		collector_note(ret,
-			"%.3g reports a second: seen in windows, %.2g %% of the time ([memory] budget); %" PRIu64 " windows of %.3g ms",
+			"%.0f reports a second: seen in windows, %.2g %% of the time ([memory] budget); %" PRIu64 " windows of %.4g ms",
 			memory->reports, 100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "bpf/call.h"
+#include "bpf/copies.h"
 #include "bpf/event.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
@@ -22,6 +23,7 @@ struct kernel {
 	int quotas_fd;
 	int failed_calls_fd;
 	int failed_program_fd;
+	int copies_fd;
 	int edge_program[EDGES];
 	bool edge_paused[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
@@ -112,6 +114,7 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->quotas_fd);
 	closep(&kernel->failed_calls_fd);
 	closep(&kernel->failed_program_fd);
+	closep(&kernel->copies_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
@@ -180,7 +183,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel)
 		return -ENOMEM;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
-	kernel->failed_calls_fd = kernel->failed_program_fd = -1;
+	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->copies_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
@@ -210,6 +213,9 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (r < 0)
 		return r;
 	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "failed_program", 4, 4, 1, 0, &kernel->failed_program_fd);
+	if (r < 0)
+		return r;
+	r = make_map(BPF_MAP_TYPE_ARRAY, "copies", 4, sizeof(struct rt_copies), kernel->slots, 0, &kernel->copies_fd);
 	if (r < 0)
 		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
@@ -254,6 +260,11 @@ int kernel_serve_failed(struct kernel *kernel, int program_fd)
 	return bpf_map_update_elem(kernel->failed_program_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
 }
 
+bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret)
+{
+	return bpf_map_lookup_elem(kernel->copies_fd, &slot, ret) == 0;
+}
+
 int kernel_share(struct kernel *kernel, struct bpf_object *object)
 {
 	const struct {
@@ -261,7 +272,7 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
 		{"quotas", kernel->quotas_fd}, {"failed_calls", kernel->failed_calls_fd},
-		{"failed_program", kernel->failed_program_fd}};
+		{"failed_program", kernel->failed_program_fd}, {"copies", kernel->copies_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);

@@ -50,6 +50,10 @@ bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge);
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);
 
+/* Sums of a rank's copies since the daemon's start, also those of earlier ranks of the slot (bpf/copies.h). */
+struct rt_copies;
+bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret);
+
 /* Between a skeleton's open and load: reuses the maps that the kernel's side shares. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);
 

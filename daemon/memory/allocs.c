@@ -104,6 +104,7 @@ bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_n
 
 struct rank_allocs {
 	int64_t instance; /* 0: none */
+	bool ended;	  /* what it held is still read by the memory collector, which hears of the end later */
 	struct alloc_live live;
 };
 
@@ -118,6 +119,7 @@ static void allocs_forget(struct rank_allocs *slot)
 {
 	alloc_live_clear(&slot->live);
 	slot->instance = 0;
+	slot->ended = false;
 }
 
 static void allocs_shed(void *arg, uint32_t slot)
@@ -132,9 +134,22 @@ static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change 
 {
 	struct allocs *allocs = arg;
 
-	if (rank->slot < allocs->slots && allocs->slot[rank->slot].instance == rank->instance &&
-		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+	if (rank->slot >= allocs->slots || allocs->slot[rank->slot].instance != rank->instance)
+		return;
+	if (change == RANK_ENDED)
+		allocs->slot[rank->slot].ended = true;
+	else if (rank->role != RANK_ROLE_RANK)
 		allocs_forget(&allocs->slot[rank->slot]);
+}
+
+static void allocs_tick(struct context *context, uint64_t now_ns)
+{
+	struct allocs *allocs = context->allocs;
+
+	(void)now_ns;
+	for (size_t i = 0; allocs && i < allocs->slots; i++)
+		if (allocs->slot[i].ended)
+			allocs_forget(&allocs->slot[i]);
 }
 
 int allocs_new(struct context *context, struct allocs **ret)
@@ -309,4 +324,4 @@ size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t insta
 	return count;
 }
 
-const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};
+const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level, .tick = allocs_tick};

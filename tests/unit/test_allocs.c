@@ -144,6 +144,34 @@ static void test_live_is_bounded(void **state)
 	alloc_live_clear(&live);
 }
 
+/* Memory of devices, as the fragmentation of an allocator is judged from. */
+static void test_segments(void **state)
+{
+	struct probe alloc = ALLOC, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
+		     handle = PROBE("alloc", "", "cuMemCreate", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE), freed = FREE;
+	struct memory_segment segment[4];
+	struct rank *rank = &ranks_here[0];
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x100000, 4096, 0)});
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x200000, 8192, 0)});
+	call_made(rank, &host, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x300000, 4096, 0)});
+	call_made(rank, &handle, &(struct call_made){.start_ns = 40 * MS, .end_ns = 41 * MS, WORDS(0x40, 4096, 0)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 2);
+	assert_int_equal(segment[0].bytes + segment[1].bytes, 4096 + 8192);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 1), 1);
+	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 51 * MS, WORDS(0x200000)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 1);
+	assert_int_equal(segment[0].address, 0x100000);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance + 1, segment, 4), 0);
+	assert_int_equal(allocs_segments(context.allocs, 1000, rank->instance, segment, 4), 0);
+	/* Those of a process that has ended until the next tick. */
+	notify_rank(rank, RANK_ENDED);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 1);
+	allocs_sink.tick(&context, 0);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -153,6 +181,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stage_and_step, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_level_off_forgets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks_are_apart, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_segments, fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_live_is_bounded),
 	};
 

@@ -78,7 +78,7 @@ if wants memory; then
 	touch "$work/memory"
 	finish memory
 	"$python" "$here/l2_memory.py" compare "$tracectl" "$out/memory.json" "$out/compare.json" || bad "memory differs"
-	for view in live leaks oom fragmentation errors; do
+	for view in live leaks oom fragmentation copies errors; do
 		"$tracectl" memory $view >"$out/memory.$view.txt" 2>&1 || bad "tracectl memory $view"
 		head -n 12 "$out/memory.$view.txt" | cut -c1-200
 	done

@@ -64,6 +64,37 @@ def lines_of_snapshot(snapshot):
     return lines
 
 
+COPIES, COPY_BYTES = 20, 8 << 20
+
+
+def make_copies(torch):
+    """To the card from memory that is pinned, then not; from the card."""
+    plain = torch.zeros(COPY_BYTES, dtype=torch.uint8)
+    pinned, card = plain.pin_memory(), torch.zeros(COPY_BYTES, dtype=torch.uint8, device="cuda:0")
+    for source in (pinned, plain):
+        for _ in range(COPIES):
+            card.copy_(source, non_blocking=True)
+            torch.cuda.synchronize()
+    for _ in range(COPIES):
+        pinned.copy_(card, non_blocking=True)
+    torch.cuda.synchronize()
+    return {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
+
+
+def compare_copies(truth, copies):
+    wrong = Failures()
+    for direction, size in truth.items():
+        seen = [c for c in copies if c["direction"] == direction]
+        total, held = sum(c["bytes"] for c in seen), sum(c["held_count"] for c in seen)
+        print(f"  copies {direction}: {total / 2**20:.0f} MiB of {size / 2**20:.0f}, {held} held their thread, "
+              f"{[round(c['bytes_per_s'] / 1e9, 1) for c in seen if c['held_count']]} GB/s")
+        # The training copies little besides.
+        wrong.check(size <= total < 1.1 * size, f"copies {direction}: {seen}")
+        if direction == "to device":
+            wrong.check(COPIES <= held < 2 * COPIES, f"held: {held} of {COPIES} from memory that is not pinned")
+    return wrong
+
+
 def run(args):
     import torch
     torch.cuda.memory._record_memory_history(max_entries=200000, stacks="python")
@@ -84,6 +115,7 @@ def run(args):
             torch.cuda.synchronize()
             truth["pauses"].append([time.time_ns(), memory(), torch.cuda.memory_reserved()])
             time.sleep(2.2)  # a whole second without a change
+    truth["copies"] = make_copies(torch)
     stats = torch.cuda.memory_stats()
     truth["reports"] = stats["allocation.all.allocated"] + stats["allocation.all.freed"]
     truth["peak"] = torch.cuda.max_memory_allocated()
@@ -177,6 +209,7 @@ def run_compare(args):
     with open(args.out, "w", encoding="utf-8") as f:
         json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
     wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors, args.windows)
+    wrong += compare_copies(truth["copies"], [c for c in ask("memory", "copies", "--json")["copies"] if c["pid"] == truth["pid"]])
     for line in wrong:
         print("FAIL: " + line[:400])
     return 1 if wrong else 0
@@ -273,6 +306,11 @@ def self_test():
              compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}]),
              compare(truth, [dict(curve[0], seen_ns=None)], places, oom, errors, True)]
     right += compare(truth, [dict(curve[0], seen_ns=200_000_000)] * 3, places, oom, errors, True)
+    copies = [{"direction": "to device", "bytes": 2 * COPIES * COPY_BYTES, "held_count": COPIES, "bytes_per_s": 1e10},
+              {"direction": "to host", "bytes": COPIES * COPY_BYTES, "held_count": 0, "bytes_per_s": 0}]
+    sizes = {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
+    right += compare_copies(sizes, copies)
+    wrong += [compare_copies(sizes, copies[:1]), compare_copies(sizes, [dict(c, held_count=0) for c in copies])]
     if right or not all(wrong):
         sys.exit(f"self-test: wrong results {right} {wrong}")
     print("self-test passed")
