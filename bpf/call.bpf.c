@@ -92,6 +92,16 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct rt_copies);
 } copies SEC(".maps");
+/* Edges that begin stages, as bits. */
+#define STAGE_BEGINS ((1u << RT_EDGE_MARK) | (1u << RT_EDGE_BEGIN) | (1u << RT_EDGE_SPAN))
+
+/* The program that reads the stack at the begin of a stage; empty where the kernel refuses it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} stage_program SEC(".maps");
 
 /* A call of memory of a device that returned an error, which is an int in all libraries. */
 #define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
@@ -587,7 +597,9 @@ int call_enter(void *ctx)
 	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	const struct rt_call_spec *spec;
 	struct rt_quota *quota;
+	struct rt_cost *cost;
 	struct python *python;
+	uint64_t start_ns;
 	uint32_t id;
 
 	if (!rank_slot)
@@ -598,11 +610,19 @@ int call_enter(void *ctx)
 	quota = find_quota(*rank_slot);
 	if (!quota)
 		return 0;
-	if (spec->edge != RT_EDGE_MARK)
-		return on_entry(ctx, id, spec, quota);
-	python = find_python(*rank_slot, pid);
-	if (python)
-		on_mark(ctx, id, spec, python, quota);
+	start_ns = bpf_ktime_get_ns();
+	cost = cost_begin(
+		*rank_slot, spec->cost_level, spec->flags & RT_CALL_STEPPED ? RT_COST_STEPPED : RT_COST_EMULATED, start_ns);
+	if (spec->edge != RT_EDGE_MARK) {
+		on_entry(ctx, id, spec, quota);
+	} else {
+		python = find_python(*rank_slot, pid);
+		if (python)
+			on_mark(ctx, id, spec, python, quota);
+	}
+	cost_end(cost, start_ns);
+	if (quota->stacks_wanted && STAGE_BEGINS >> spec->edge & 1)
+		bpf_tail_call(ctx, &stage_program, 0);
 	return 0;
 }
 
@@ -615,6 +635,8 @@ int call_exit(void *ctx)
 	int64_t result = FIXED_SLOT(ctx, RESULT_SLOT);
 	const struct rt_call_spec *spec;
 	struct rt_quota *quota;
+	struct rt_cost *cost;
+	uint64_t start_ns;
 	uint32_t id;
 
 	if (!rank_slot)
@@ -625,6 +647,9 @@ int call_exit(void *ctx)
 	quota = find_quota(*rank_slot);
 	if (!quota)
 		return 0;
+	start_ns = bpf_ktime_get_ns();
+	cost = cost_begin(
+		*rank_slot, spec->cost_level, spec->flags & RT_CALL_RETURN_PROBE ? RT_COST_RETURN : RT_COST_STEPPED, start_ns);
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge == RT_EDGE_CALL)
@@ -633,6 +658,7 @@ int call_exit(void *ctx)
 		on_close_return(id, spec, stack_pointer, result, quota);
 	else
 		send_end(id, stack_pointer, quota);
+	cost_end(cost, start_ns);
 	if (FAILED_CALL(spec, result))
 		bpf_tail_call(ctx, &failed_program, 0);
 	return 0;

@@ -35,6 +35,7 @@ enum rt_edge {
 	/* An allocator's report of a block, and of a request that it could not serve: memory.bpf.c reads them. No record. */
 	RT_EDGE_MEMORY = 9,
 	RT_EDGE_MEMORY_FAILED = 10,
+	RT_EDGE_EXCEPTION = 11, /* Python shows an exception that nobody caught: ends.bpf.c reads it. No record. */
 	RT_EDGE_MAX
 };
 
@@ -85,6 +86,7 @@ struct rt_call_arg {
 #define RT_CALL_TAKES_STASH 4u	 /* the text is the thread's last stash */
 #define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
+#define RT_CALL_STEPPED 32u	 /* the kernel does not emulate the instruction at the entry */
 /* edge call: a call that returns 0 adds to the sums of copies.h; arg[0] are its bytes, arg[1] is its direction */
 #define RT_CALL_SUMMED 128u
 #define RT_CALL_ASYNC 256u
@@ -94,7 +96,7 @@ struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */
 	uint8_t args;	    /* number of arg[] in use */
 	uint8_t symbol_reg; /* RT_EDGE_MARK: register with the c10::Symbol */
-	uint8_t pad0;
+	uint8_t cost_level; /* enum rt_cost_level */
 	uint32_t flags;     /* RT_CALL_* */
 	struct rt_call_arg arg[RT_CALL_ARGS_MAX];
 };

@@ -51,6 +51,7 @@ struct thread_struct {
 struct task_struct {
 	unsigned int __state; /* since 5.14, 2f064a59a11f */
 	unsigned int flags;
+	unsigned int in_iowait : 1;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -91,6 +92,15 @@ struct inode {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+};
+
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	unsigned int bi_opf;
+	struct bvec_iter bi_iter;
 };
 
 struct task_struct___state {

@@ -30,6 +30,10 @@ enum rt_kind {
 	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory, or a call, that failed */
 	RT_KIND_FILE = 12,	    /* files.h: a slow call on a file */
 	RT_KIND_CODE = 13,	    /* profile.h: a code object of the stacks that follow */
+	RT_KIND_END = 14,	    /* ends.h: a thread of a rank that ends, or an exception that nobody caught */
+	RT_KIND_END_STACK = 15,	    /* ends.h: its stack, as RT_KIND_STACK */
+	RT_KIND_END_CODE = 16,	    /* ends.h: a code object of such a stack, as RT_KIND_CODE */
+	RT_KIND_STAGE_STACK = 17,   /* ends.h: the stack of the stage that the thread has begun in the record before */
 	RT_KIND_MAX
 };
 

@@ -114,15 +114,18 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	long result = (long)ctx->args[1];
 	uint64_t now_ns, bytes;
 	struct rt_file_sum *sum;
+	struct rt_cost *cost;
 
 	if (!call)
 		return 0;
 	mine = *call;
-	bpf_map_delete_elem(&file_calls, &thread_id);
 	now_ns = bpf_ktime_get_ns();
+	cost = cost_begin(mine.slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
+	bpf_map_delete_elem(&file_calls, &thread_id);
 	bytes = mine.op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
 	if (now_ns - mine.start_ns >= threshold_ns) {
 		send(&mine, bytes, now_ns);
+		cost_end(cost, now_ns);
 		return 0;
 	}
 	key = mine.slot * RT_FILE_OPS + mine.op;
@@ -132,6 +135,7 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
 	__sync_fetch_and_add(&sum->duration_ns, now_ns - mine.start_ns);
+	cost_end(cost, now_ns);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
  */
 #include "bpf/failed.bpf.h"
 #include "bpf/memory.h"
-#include "bpf/profile_python.bpf.h"
+#include "bpf/scratch.bpf.h"
 
 /* Slots of struct pt_regs with the first arguments of a function, and the stack pointer. */
 #if defined(__TARGET_ARCH_arm64)
@@ -26,8 +26,6 @@
 #define ARGUMENT_5 9
 #define STACK_POINTER 19
 #endif
-
-#define SCRATCHES 2 /* of a CPU: probes of one thread may interrupt those of another */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -67,14 +65,6 @@ struct {
 
 /* Reports count while it is not 0; the daemon writes it. Attaching and detaching the probe takes longer than a window may. */
 volatile uint32_t memory_open;
-
-/* Entries of profile_scratch in use: CPU * SCRATCHES + entry. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, uint32_t);
-	__type(value, uint32_t);
-} memory_busy SEC(".maps");
 
 static __always_inline struct rt_memory_rank *memory_followed(uint32_t *ret_slot)
 {
@@ -155,27 +145,6 @@ static __always_inline void memory_release(uint32_t slot, uint64_t address)
 		bpf_map_delete_elem(blocks, &address);
 }
 
-/* An entry of the scratch that nobody else has; SCRATCHES: none. */
-static __always_inline uint32_t memory_take_scratch(uint32_t cpu)
-{
-	uint32_t one = 1;
-
-	for (uint32_t i = 0; i < SCRATCHES; i++) {
-		uint32_t key = cpu * SCRATCHES + i;
-
-		if (!bpf_map_update_elem(&memory_busy, &key, &one, BPF_NOEXIST))
-			return i;
-	}
-	return SCRATCHES;
-}
-
-static __always_inline void memory_give_scratch(uint32_t cpu, uint32_t entry)
-{
-	uint32_t key = cpu * SCRATCHES + entry;
-
-	bpf_map_delete_elem(&memory_busy, &key);
-}
-
 /* Reads the current thread's stack into the entry of the scratch; its hash, or 0: not valid. */
 static __always_inline uint64_t memory_stack(void *ctx, struct rt_memory_rank *rank, uint32_t entry)
 {
@@ -211,31 +180,13 @@ static __always_inline uint64_t memory_stack(void *ctx, struct rt_memory_rank *r
 	return s->record.stack;
 }
 
-static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry, uint64_t now_ns)
+static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry)
 {
 	struct profile_scratch *s = find_scratch(entry);
-	struct rt_quota *quota = find_quota(slot);
 	uint64_t id = bpf_get_current_pid_tgid();
-	uint32_t size;
 
-	if (!s)
-		return false;
-	size = record_bytes(&s->record);
-	s->record.event.time_ns = now_ns;
-	s->record.event.kind = RT_KIND_MEMORY_STACK;
-	s->record.event.flags = 0;
-	s->record.event.size_bytes = size;
-	s->record.event.pid = id >> 32;
-	s->record.event.thread_id = (uint32_t)id;
-	if (!may_send(quota, now_ns, size))
-		return false;
-	if (bpf_ringbuf_output(&events, &s->record, size, BPF_RB_NO_WAKEUP)) {
-		count_drop(RT_KIND_MEMORY_STACK);
-		return false;
-	}
-	if (quota)
-		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size));
-	return true;
+	return s && send_rank_event(find_quota(slot), &s->record.event, RT_KIND_MEMORY_STACK, record_bytes(&s->record), id >> 32,
+				    (uint32_t)id);
 }
 
 /* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass. */
@@ -249,7 +200,7 @@ static __always_inline void memory_name_thread(uint32_t entry, struct rt_memory_
 
 /* The site of the stack in the scratch, which is sent if it was not. */
 static __always_inline struct rt_memory_site *memory_find_site(
-	uint32_t slot, uint64_t stack, uint32_t device, uint32_t entry, uint64_t now_ns, uint64_t *ret_key)
+	uint32_t slot, uint64_t stack, uint32_t device, uint32_t entry, uint64_t *ret_key)
 {
 	struct rt_memory_site fresh = {.stack = stack, .device = device};
 	uint64_t key = rt_profile_mix(stack, device);
@@ -265,7 +216,7 @@ static __always_inline struct rt_memory_site *memory_find_site(
 		site = bpf_map_lookup_elem(sites, &key);
 	}
 	if (site && stack && !site->sent)
-		site->sent = memory_send_stack(slot, entry, now_ns);
+		site->sent = memory_send_stack(slot, entry);
 	*ret_key = key;
 	return site;
 }
@@ -286,7 +237,7 @@ SEC("uprobe")
 int memory_usage(void *ctx)
 {
 	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
-	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0, mean = 0;
+	uint64_t now_ns, stack = 0, key = 0, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
 	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
 	struct rt_memory_block block = {.address = address, .bytes = bytes};
@@ -294,12 +245,15 @@ int memory_usage(void *ctx)
 	struct rt_memory_device *device;
 	struct rt_memory_class *class;
 	struct rt_memory_site *site;
+	struct rt_cost *cost;
 	bool sampled;
 
 	if (!rank || !bytes)
 		return 0;
+	now_ns = bpf_ktime_get_ns();
 	if (!rank->open_ns)
 		rank->open_ns = now_ns;
+	cost = cost_begin(slot, RT_COST_L2, RT_COST_EMULATED, now_ns);
 	device = memory_device(rank, device_id, allocated - bytes);
 	if (!device)
 		return 0;
@@ -311,7 +265,7 @@ int memory_usage(void *ctx)
 	memory_count(class, bytes);
 	if (bytes < 0) {
 		memory_release(slot, address);
-		return 0;
+		goto done;
 	}
 	sampled = rt_memory_sample(rank, now_ns, bytes, FIXED_SLOT(ctx, STACK_POINTER), bpf_get_prandom_u32(), &mean);
 	if (mean > class->mean_max)
@@ -320,17 +274,17 @@ int memory_usage(void *ctx)
 	if (!sampled && rank->is_part)
 		memory_release(slot, address);
 	if (!sampled)
-		return 0;
+		goto done;
 	__sync_fetch_and_add(&rank->sampled, 1);
 	cpu = bpf_get_smp_processor_id();
-	entry = memory_take_scratch(cpu);
+	entry = take_scratch(cpu);
 	if (entry < SCRATCHES)
 		stack = memory_stack(ctx, rank, entry);
 	if (!stack)
 		__sync_fetch_and_add(&rank->refused, 1);
-	site = memory_find_site(slot, stack, device_id, entry, now_ns, &key);
+	site = memory_find_site(slot, stack, device_id, entry, &key);
 	if (entry < SCRATCHES)
-		memory_give_scratch(cpu, entry);
+		give_scratch(cpu, entry);
 	block.site = key;
 	block.weight_bytes = rt_memory_weight(bytes, mean);
 	block.window = rank->window;
@@ -340,6 +294,8 @@ int memory_usage(void *ctx)
 	else
 		__sync_fetch_and_add(&rank->lost, 1);
 	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
+done:
+	cost_end(cost, now_ns);
 	return 0;
 }
 
@@ -347,18 +303,18 @@ SEC("uprobe")
 int memory_failed(void *ctx)
 {
 	uint64_t bytes = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_2), reserved = FIXED_SLOT(ctx, ARGUMENT_3);
-	uint64_t now_ns = bpf_ktime_get_ns(), stack = 0, key = 0;
+	uint64_t stack = 0, key = 0;
 	uint32_t device = FIXED_SLOT(ctx, ARGUMENT_4) & 0xffff, slot, cpu = bpf_get_smp_processor_id(), entry;
 	struct rt_memory_rank *rank = memory_followed(&slot);
 	struct rt_memory_failed_event *event;
 
 	if (!rank)
 		return 0;
-	entry = memory_take_scratch(cpu);
+	entry = take_scratch(cpu);
 	if (entry < SCRATCHES) {
 		stack = memory_stack(ctx, rank, entry);
-		memory_find_site(slot, stack, device, entry, now_ns, &key);
-		memory_give_scratch(cpu, entry);
+		memory_find_site(slot, stack, device, entry, &key);
+		give_scratch(cpu, entry);
 	}
 	event = reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event));
 	if (!event)
@@ -378,7 +334,7 @@ int memory_failed(void *ctx)
 SEC("uprobe")
 int memory_call_failed(void *ctx)
 {
-	uint64_t id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns(), call_ns, stack;
+	uint64_t id = bpf_get_current_pid_tgid(), call_ns, stack;
 	uint64_t *start_ns = bpf_map_lookup_elem(&failed_calls, &id);
 	uint32_t slot, cpu = bpf_get_smp_processor_id(), entry;
 	struct rt_memory_rank *rank = memory_followed(&slot);
@@ -388,13 +344,13 @@ int memory_call_failed(void *ctx)
 		return 0;
 	call_ns = *start_ns;
 	bpf_map_delete_elem(&failed_calls, &id);
-	entry = memory_take_scratch(cpu);
+	entry = take_scratch(cpu);
 	if (entry >= SCRATCHES)
 		return 0;
 	stack = memory_stack(ctx, rank, entry);
 	if (stack)
-		memory_send_stack(slot, entry, now_ns);
-	memory_give_scratch(cpu, entry);
+		memory_send_stack(slot, entry);
+	give_scratch(cpu, entry);
 	event = stack ? reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event)) : NULL;
 	if (!event)
 		return 0;

@@ -10,6 +10,7 @@
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
+#include "bpf/cost.h"
 #include "bpf/quota.h"
 
 /*
@@ -52,6 +53,45 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct rt_quota);
 } quotas SEC(".maps");
+
+/* What probes cost ranks, by slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct rt_costs);
+} costs SEC(".maps");
+
+/*
+ * Counts a hit, which began at start_ns. Returns where cost_end() adds its time, or NULL for most hits: reading the clock at
+ * each would cost what it measures. Which ones is a hash of their number, since hits come in patterns.
+ */
+static __always_inline struct rt_cost *cost_begin(
+	uint32_t slot, enum rt_cost_level level, enum rt_cost_kind kind, uint64_t start_ns)
+{
+	struct rt_costs *all = bpf_map_lookup_elem(&costs, &slot);
+	struct rt_cost *cost;
+	uint64_t number;
+
+	if (!all)
+		return NULL;
+	cost = &all->at[level & (RT_COST_LEVELS - 1)][kind & (RT_COST_KINDS - 1)];
+	number = cost->hits;
+	__sync_fetch_and_add(&cost->hits, 1);
+	if (number * 0x9e3779b97f4a7c15ULL >> 60)
+		return NULL;
+	__sync_fetch_and_add(&cost->find_ns, bpf_ktime_get_ns() - start_ns);
+	return cost;
+}
+
+static __always_inline void cost_end(struct rt_cost *cost, uint64_t start_ns)
+{
+	if (!cost)
+		return;
+	__sync_fetch_and_add(&cost->run_ns, bpf_ktime_get_ns() - start_ns);
+	__sync_fetch_and_add(&cost->timed, 1);
+}
 
 /* NULL: no limits. */
 static __always_inline struct rt_quota *find_quota(uint32_t slot)
@@ -170,6 +210,32 @@ static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t
 	if (event && quota)
 		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
 	return event;
+}
+
+/*
+ * Sends a record of a size that is known late, within the limits of a rank; its payload is filled. False: lost, and counted.
+ * The sizes of its buffer and of what is sent are the caller's to bound.
+ */
+static __always_inline bool send_rank_event(
+	struct rt_quota *quota, struct rt_event *event, uint32_t kind, uint32_t size_bytes, uint32_t pid, uint32_t thread_id)
+{
+	uint64_t now_ns = bpf_ktime_get_ns();
+
+	event->time_ns = now_ns;
+	event->kind = kind;
+	event->flags = 0;
+	event->size_bytes = size_bytes;
+	event->pid = pid;
+	event->thread_id = thread_id;
+	if (!may_send(quota, now_ns, size_bytes))
+		return false;
+	if (bpf_ringbuf_output(&events, event, size_bytes, BPF_RB_NO_WAKEUP)) {
+		count_drop(kind);
+		return false;
+	}
+	if (quota)
+		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
+	return true;
 }
 
 /*

@@ -16,14 +16,23 @@ struct live_threads {
 
 struct signal_struct {
 	struct live_threads live; /* threads that have not begun to exit */
+	int group_exit_code;	  /* 0 also where one thread ended after the other */
 };
 
 /* Fields of a task read only here. */
 struct task_struct___proc {
 	struct signal_struct *signal;
+	int exit_code;
 };
 
 #pragma clang attribute pop
+
+static __always_inline uint32_t proc_wait_status(struct task_struct___proc *task)
+{
+	int status = BPF_CORE_READ(task, signal, group_exit_code);
+
+	return status ? status : BPF_CORE_READ(task, exit_code);
+}
 
 static __always_inline void proc_send(uint32_t kind, struct task_struct *task)
 {
@@ -32,7 +41,7 @@ static __always_inline void proc_send(uint32_t kind, struct task_struct *task)
 	if (!record)
 		return;
 	record->parent_pid = BPF_CORE_READ(task, real_parent, tgid);
-	record->pad0 = 0;
+	record->wait_status = kind == RT_KIND_EXIT ? proc_wait_status((void *)task) : 0;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	submit_event(record);
 }

@@ -181,28 +181,14 @@ static __always_inline bool send_stack(
 	struct rt_profile_stack_event *record, const uint64_t *kernel, uint32_t pid, uint32_t thread_id)
 {
 	struct sent_key key = {.stack = record->stack, .pid = pid};
-	uint32_t size = record_bytes(record), one = 1;
-	struct rt_quota *quota = profile_quota(pid);
-	uint64_t now_ns = bpf_ktime_get_ns();
+	uint32_t one = 1;
 
 	if (is_sent(record->stack, pid))
 		return true;
-	record->event.time_ns = now_ns;
-	record->event.kind = RT_KIND_STACK;
-	record->event.flags = 0;
-	record->event.size_bytes = size;
-	record->event.pid = pid;
-	record->event.thread_id = thread_id;
-	if (!may_send(quota, now_ns, size))
-		return false;
 	if (kernel)
 		name_kernel(record, kernel);
-	if (bpf_ringbuf_output(&events, record, size, BPF_RB_NO_WAKEUP)) {
-		count_drop(RT_KIND_STACK);
+	if (!send_rank_event(profile_quota(pid), &record->event, RT_KIND_STACK, record_bytes(record), pid, thread_id))
 		return false;
-	}
-	if (quota)
-		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size));
 	bpf_map_update_elem(&profile_sent, &key, &one, BPF_ANY);
 	return true;
 }

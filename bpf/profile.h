@@ -63,7 +63,8 @@ struct rt_profile_stack_event {
 
 /*
  * A code object and what its names and lines take, as the process's memory held them when a thread ran it: once for each, in
- * front of the first stack with it. None is sent of one that does not fit.
+ * front of the first stack with it. None is sent of one that does not fit; of a thread that ends, one without its lines, of
+ * which the head is there, RT_PROFILE_BYTES_AT bytes.
  */
 struct rt_profile_code_event {
 	struct rt_event event; /* kind RT_KIND_CODE; size_bytes ends after the table of lines */
@@ -100,6 +101,8 @@ struct rt_profile_python {
 	uint32_t has_complete; /* 1: a frame counts from its first traceable instruction on, but for generators */
 	uint32_t code_instructions; /* 0: they follow the code object's fields */
 	uint32_t text_head;	    /* of a str that is not ASCII; its characters follow */
+	uint32_t code_adaptive;	    /* of a code object, where its instructions begin; 0: rt_profile_frame has numbers */
+	uint32_t unit_bytes;	    /* of such a number */
 	uint32_t pad0;
 };
 
@@ -109,6 +112,11 @@ struct rt_profile_python {
 #define RT_PROFILE_STATE_AT 32 /* of a str: bits 2 to 4 are the bytes of a character */
 #define RT_PROFILE_HASH_AT 24 /* of a str: hash of its characters */
 #define RT_PROFILE_TAG_MASK 7ULL /* of references from CPython 3.14 on */
+/* Of a traceback, as all versions have it, and of a frame object from CPython 3.11 on, whose frame is elsewhere. */
+#define RT_PROFILE_TRACEBACK_NEXT_AT 16
+#define RT_PROFILE_TRACEBACK_FRAME_AT 24
+#define RT_PROFILE_TRACEBACK_OFFSET_AT 32 /* of the instruction, in bytes, 32 bits */
+#define RT_PROFILE_FRAME_OBJECT_AT 24
 #define RT_PROFILE_OWNER_GENERATOR 1
 #define RT_PROFILE_OWNER_SHIM 3 /* and above: the frame runs no Python code, from 3.12 on */
 

@@ -8,6 +8,11 @@
 
 #include "bpf/profile_python.bpf.h"
 
+#ifndef CODE_KIND /* the includer's */
+#define CODE_KIND RT_KIND_CODE
+#define CODE_LINES_OPTIONAL false /* the process's memory has them */
+#endif
+
 #define CODE_TEXT_WIDTH_SHIFT 2 /* of the state of a str: 3 bits, the bytes of a character */
 #define CODE_TEXT_LENGTH_MAX 512
 #define CODE_HEAD_BYTES 40
@@ -78,34 +83,24 @@ static __always_inline bool read_code_record(struct profile_scratch *s, struct r
 		return false;
 	event->bytes[2] = read_code_text(event->name, sizeof(event->name), event->address[2], s->python.text_head);
 	event->bytes[3] = read_code_text(event->file, sizeof(event->file), event->address[3], s->python.text_head);
-	return event->bytes[2] && event->bytes[3] && read_code_lines(event, event->address[4]);
+	if (!event->bytes[2] || !event->bytes[3])
+		return false;
+	if (read_code_lines(event, event->address[4]))
+		return true;
+	event->bytes[4] = RT_PROFILE_BYTES_AT;
+	return CODE_LINES_OPTIONAL && bpf_probe_read_user(event->lines, RT_PROFILE_BYTES_AT, (void *)event->address[4]) == 0;
 }
 
 /* False: it cannot be sent now. */
 static __always_inline bool send_code_record(
 	struct rt_quota *quota, struct rt_profile_code_event *event, uint32_t pid, uint32_t thread_id)
 {
-	uint64_t now_ns = bpf_ktime_get_ns();
-	uint32_t lines_bytes = event->bytes[4], size;
+	uint32_t lines_bytes = event->bytes[4];
 
 	if (lines_bytes > sizeof(event->lines))
 		return true;
-	size = __builtin_offsetof(struct rt_profile_code_event, lines) + lines_bytes;
-	event->event.time_ns = now_ns;
-	event->event.kind = RT_KIND_CODE;
-	event->event.flags = 0;
-	event->event.size_bytes = size;
-	event->event.pid = pid;
-	event->event.thread_id = thread_id;
-	if (!may_send(quota, now_ns, size))
-		return false;
-	if (bpf_ringbuf_output(&events, event, size, BPF_RB_NO_WAKEUP)) {
-		count_drop(RT_KIND_CODE);
-		return false;
-	}
-	if (quota)
-		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size));
-	return true;
+	return send_rank_event(quota, &event->event, CODE_KIND,
+			       __builtin_offsetof(struct rt_profile_code_event, lines) + lines_bytes, pid, thread_id);
 }
 
 /* Sends the record of a frame's code object, once. */

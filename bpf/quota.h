@@ -44,7 +44,9 @@ struct rt_quota {
 	int32_t held[RT_HELD_MAX];
 	/* Written by the daemon: in a cache line of its own. */
 	uint64_t read_bytes;	/* of those sent */
-	uint64_t pad0[7];
+	uint32_t stacks_wanted; /* of so many hits of L0 from now on the stack is read */
+	uint32_t pad0;
+	uint64_t pad1[6];
 };
 
 _Static_assert(sizeof(struct rt_quota) == 128, "a quota is two cache lines");

@@ -12,6 +12,13 @@
 
 #include <bpf/bpf_tracing.h>
 
+/* Slot of the system call's number in struct pt_regs: orig_ax, 8 bytes; syscallno, 4 bytes. Negative: in none. */
+#ifdef __TARGET_ARCH_arm64
+#define SYSCALL_AT 280
+#else
+#define SYSCALL_AT 120
+#endif
+
 #define SECOND_NS 1000000000ULL
 #define TASK_EXITING 0x4 /* PF_EXITING of linux/sched.h: set before a thread's last switch */
 
@@ -63,6 +70,33 @@ static __always_inline uint64_t run_delay_until_now(struct task_struct *task, bo
 	return run_delay_of(task, direct) + (clock_ns - queued_ns);
 }
 
+static __always_inline bool is_ready(struct task_struct *task, bool preempt)
+{
+	struct task_struct___state *old = (void *)task;
+
+	if (preempt)
+		return true;
+	if (bpf_core_field_exists(task->__state))
+		return BPF_CORE_READ(task, __state) == 0;
+	return BPF_CORE_READ(old, state) == 0;
+}
+
+/* direct: the task is one that the verifier knows, as the helper needs it. */
+static __always_inline int32_t waits_on(struct task_struct *task, bool preempt, bool direct)
+{
+	int32_t number = RT_WAITS_UNKNOWN;
+
+	if (is_ready(task, preempt))
+		return RT_WAITS_NOTHING;
+	if (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait))
+		return RT_WAITS_DISK;
+	if (!direct || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return RT_WAITS_UNKNOWN;
+	if (bpf_probe_read_kernel(&number, sizeof(number), (void *)bpf_task_pt_regs(task) + SYSCALL_AT))
+		return RT_WAITS_UNKNOWN;
+	return number < 0 ? RT_WAITS_FAULT : number;
+}
+
 /* Limits of the rank of a thread; NULL: it is a rank no longer. */
 static __always_inline struct rt_quota *quota_of(uint32_t pid)
 {
@@ -90,7 +124,7 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 	thread->sum_count = 0;
 }
 
-static __always_inline void leave(struct task_struct *prev, struct task_struct *next, bool direct)
+static __always_inline void leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
 	struct rt_offcpu_thread *thread, fresh = {};
@@ -129,6 +163,8 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 		if (!thread)
 			return;
 	}
+	thread->slot = *rank_slot;
+	thread->waits_on = waits_on(prev, preempt, direct);
 	thread->run_delay_ns = run_delay_of(prev, direct);
 	thread->next_pid = READ(direct, next, tgid);
 	read_comm(thread->next_name, next);
@@ -150,6 +186,8 @@ static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct ta
 	interval->duration_ns = now_ns - start_ns;
 	interval->run_delay_ns = run_delay_ns;
 	interval->next_pid = thread->next_pid;
+	interval->waits_on = thread->waits_on;
+	interval->pad0 = 0;
 	interval->previous_pid = READ(direct, prev, tgid);
 	read_comm(interval->thread_name, next);
 	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
@@ -157,19 +195,11 @@ static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct ta
 	submit_event(interval);
 }
 
-/* Only ranks' threads have entries: no need to check the filter. */
-static __always_inline void come_back(struct task_struct *prev, struct task_struct *next, bool direct)
+static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32_t thread_id, struct task_struct *prev,
+	struct task_struct *next, uint64_t now_ns, bool direct)
 {
-	uint32_t thread_id = READ(direct, next, pid);
-	uint64_t now_ns, start_ns, second_ns, run_delay_ns;
-	struct rt_offcpu_thread *thread;
+	uint64_t start_ns, second_ns, run_delay_ns;
 
-	if (!thread_id)
-		return;
-	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
-	if (!thread || !thread->start_ns || thread->pid != (uint32_t)READ(direct, next, tgid))
-		return;
-	now_ns = bpf_ktime_get_ns();
 	start_ns = thread->start_ns;
 	thread->start_ns = 0;
 	/* Two clocks: the scheduler's may be slightly ahead. */
@@ -195,12 +225,30 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 	thread->sum_count++;
 }
 
+/* Only ranks' threads have entries: no need to check the filter. Its time counts for both ends of the interval. */
+static __always_inline void come_back(struct task_struct *prev, struct task_struct *next, bool direct)
+{
+	uint32_t thread_id = READ(direct, next, pid);
+	struct rt_offcpu_thread *thread;
+	struct rt_cost *cost;
+	uint64_t now_ns;
+
+	if (!thread_id)
+		return;
+	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
+	if (!thread || !thread->start_ns || thread->pid != (uint32_t)READ(direct, next, tgid))
+		return;
+	now_ns = bpf_ktime_get_ns();
+	cost = cost_begin(thread->slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
+	end_interval(thread, thread_id, prev, next, now_ns, direct);
+	cost_end(cost, now_ns);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch_btf, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	(void)ctx;
-	(void)preempt;
-	leave(prev, next, true);
+	leave(prev, next, preempt, true);
 	come_back(prev, next, true);
 	return 0;
 }
@@ -210,7 +258,7 @@ int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = (struct task_struct *)ctx->args[1], *next = (struct task_struct *)ctx->args[2];
 
-	leave(prev, next, false);
+	leave(prev, next, ctx->args[0], false);
 	come_back(prev, next, false);
 	return 0;
 }

@@ -12,6 +12,14 @@
 
 #include "bpf/event.h"
 
+/* What a thread waited for as it left the CPU, in rt_offcpu_event.waits_on: the number of a system call, or one of these. */
+enum rt_waits_on {
+	RT_WAITS_NOTHING = -1, /* ready: others were given the CPU */
+	RT_WAITS_DISK = -2,    /* in the kernel's account of I/O */
+	RT_WAITS_FAULT = -3,   /* in no system call: for a page */
+	RT_WAITS_UNKNOWN = -4, /* kernels before 5.15, and without BTF */
+};
+
 struct rt_offcpu_event {
 	struct rt_event event; /* kind RT_KIND_OFFCPU; pid and thread_id are the rank's thread; time_ns is the return */
 	uint64_t start_ns;
@@ -19,6 +27,8 @@ struct rt_offcpu_event {
 	uint64_t run_delay_ns;
 	uint32_t next_pid;
 	uint32_t previous_pid;
+	int32_t waits_on;
+	uint32_t pad0;
 	char thread_name[RT_COMM_SIZE];
 	char next_name[RT_COMM_SIZE];
 	char previous_name[RT_COMM_SIZE];
@@ -46,6 +56,8 @@ struct rt_offcpu_thread {
 	uint64_t sum_count; /* 0: nothing pending */
 	uint32_t pid;
 	uint32_t next_pid; /* task that ran next */
+	uint32_t slot;	   /* of its rank */
+	int32_t waits_on;
 	char next_name[RT_COMM_SIZE];
 	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */
 };

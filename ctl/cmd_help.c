@@ -78,6 +78,6 @@ int cmd_help(const struct command *command)
 	nearest = verb_nearest(command->word[0]);
 	if (nearest && !verb)
 		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", command->word[0], nearest);
-	return fail(EXIT_USAGE, "%s '%s'; tracectl help shows what there is",
+	return fail(EXIT_USAGE, "%s '%s'; see tracectl help",
 		verb ? "not installed here:" : "unknown verb", command->word[0]);
 }

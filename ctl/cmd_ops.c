@@ -139,14 +139,16 @@ static void ops_print_calls(const Ranktrace__OpsBody *body)
 	}
 }
 
-/* Of jobs that hang. */
+/* Of jobs that hang, and of ranks that ended. */
 static void ops_print_stacks(const Ranktrace__OpsBody *body)
 {
 	for (size_t i = 0; i < body->n_stacks; i++) {
 		char lasting[UNITS_BYTES];
 
-		out_below(0, "stacks %s ago: %s; tracectl stack shows them", units_duration(body->stacks[i]->ago_ns, lasting),
-			body->stacks[i]->sentence);
+		const Ranktrace__OpsStack *stack = body->stacks[i];
+
+		out_below(0, stack->ended ? "%s ago: %s" : "stacks %s ago: %s; tracectl stack shows them",
+			units_duration(stack->ago_ns, lasting), stack->sentence);
 	}
 	if (body->n_stacks)
 		putchar('\n');

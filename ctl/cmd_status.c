@@ -120,6 +120,8 @@ static void status_print_head(const Ranktrace__StatusBody *body)
 			out_end(colour));
 		if (l->remaining_ns)
 			fprintf(f, " (%s left)", units_duration(l->remaining_ns, text));
+		if (l->sampled)
+			fprintf(f, " in windows, %.3g %% of the time", 100 * l->coverage);
 	}
 	status_text_line(&line, "levels");
 }
@@ -181,6 +183,46 @@ static void status_print_self(const Ranktrace__StatusBody *body)
 			units_duration(s->loop_lag_max_ns, b));
 	if (s->loop_lag_known && s->loop_lag_ready_ns > s->loop_lag_max_ns / 2)
 		out_line("", "of the latter %s ready without a CPU: others had it", units_duration(s->loop_lag_ready_ns, a));
+}
+
+/* Of the rank that the level costs most. */
+static void status_print_level_cost(const Ranktrace__Guard *guard, const char *level, const char *head)
+{
+	const Ranktrace__RankCost *most = NULL;
+	enum term_colour colour;
+	char a[UNITS_BYTES];
+	size_t ranks = 0;
+
+	for (size_t i = 0; i < guard->n_costs; i++) {
+		const Ranktrace__RankCost *cost = guard->costs[i];
+
+		if (strcmp(cost->level, level) != 0)
+			continue;
+		ranks++;
+		if (!most || cost->share > most->share)
+			most = cost;
+	}
+	if (!most)
+		return;
+	colour = most->share > guard->budget_share ? TERM_YELLOW : TERM_PLAIN;
+	out_line(head, "%s costs %s%.2g %% of a rank's time%s (%.2g to %.2g): rank %d, %s hits a second, the most of %zu rank%s", level,
+		out_start(colour), 100 * most->share, out_end(colour), 100 * most->share_min, 100 * most->share_max, most->rank,
+		units_count((uint64_t)(most->hits_per_s + 0.5), a), ranks, status_s(ranks));
+}
+
+static void status_print_guard(const Ranktrace__StatusBody *body)
+{
+	const Ranktrace__Guard *guard = body->guard;
+	char a[UNITS_BYTES];
+
+	if (guard->cpus_known)
+		out_line("", "%.2f %% of a core in the last minute", 100 * guard->cpus);
+	out_line("budget", "%.3g %% of a rank's time, %.3g %% of a core, %s of memory", 100 * guard->budget_share,
+		100 * guard->budget_cpus, units_size(guard->budget_bytes, a));
+	for (size_t i = 0; i < body->n_levels; i++)
+		status_print_level_cost(guard, body->levels[i]->level, "");
+	if (*guard->trouble)
+		out_line("", "what a hit costs cannot be measured here (%s)", guard->trouble);
 }
 
 /* Nothing while there is nothing: L1 and L2 are off. */
@@ -407,6 +449,8 @@ static void status_print(const Ranktrace__StatusBody *body)
 	status_print_raised(body);
 	if (body->self)
 		status_print_self(body);
+	if (body->guard)
+		status_print_guard(body);
 	if (body->store)
 		status_print_store(body->store);
 	if (body->operations)

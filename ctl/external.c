@@ -222,7 +222,7 @@ int external_run(const struct command *command, const char *verb, int argc, char
 	int code = EXIT_DONE;
 
 	if (!external_path(verb, path))
-		return fail(EXIT_USAGE, "unknown verb '%s'; tracectl help shows what there is", verb);
+		return fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", verb);
 	args = calloc((size_t)argc + 2, sizeof(*args));
 	if (!args)
 		return fail(EXIT_REFUSED, "out of memory");

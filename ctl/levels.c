@@ -84,6 +84,8 @@ json_t *level_json(size_t count, Ranktrace__Level *const *list, const char *only
 			json_object_set_new(item, "remaining_ns", json_integer((json_int_t)list[i]->remaining_ns));
 		if (list[i]->raised)
 			json_object_set_new(item, "raised", json_true());
+		if (list[i]->sampled)
+			json_object_set_new(item, "coverage", json_real(list[i]->coverage));
 		if (list[i]->interval_minutes > 0)
 			json_object_set_new(item, "interval_minutes", json_real(list[i]->interval_minutes));
 		json_object_set_new(all, list[i]->level, item);

@@ -47,7 +47,7 @@ static int main_option(struct line *line, char *arg)
 	else if (line->verb)
 		line->rest[line->count++] = arg;
 	else
-		return fail(EXIT_USAGE, "unknown option '%s'; tracectl help shows what there is", arg);
+		return fail(EXIT_USAGE, "unknown option '%s'; see tracectl help", arg);
 	return EXIT_DONE;
 }
 
@@ -113,7 +113,7 @@ static int main_run_program(const struct line *line)
 	nearest = verb_nearest(line->verb);
 	if (nearest)
 		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", line->verb, nearest);
-	return fail(EXIT_USAGE, "unknown verb '%s'; tracectl help shows what there is", line->verb);
+	return fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", line->verb);
 }
 
 static int main_dispatch(struct line *line)
@@ -128,7 +128,7 @@ static int main_dispatch(struct line *line)
 	if (!line->verb) {
 		if (line->help)
 			return cmd_help(command);
-		return fail(EXIT_USAGE, "a verb is missing; tracectl help shows what there is");
+		return fail(EXIT_USAGE, "a verb is missing; see tracectl help");
 	}
 	command->verb = verb_find(line->verb);
 	if (!command->verb || !command->verb->run)
@@ -145,7 +145,7 @@ static int main_dispatch(struct line *line)
 	}
 	code = command_parse(command, line->count, line->rest);
 	if (code == EXIT_DONE && command->state_dir)
-		code = fail(EXIT_USAGE, "it asks the daemon and has no use for --state-dir");
+		code = fail(EXIT_USAGE, "--state-dir does not apply: the verb queries the daemon");
 	return code == EXIT_DONE ? command->verb->run(command) : code;
 }
 

@@ -26,10 +26,12 @@ static const struct {
 	{&ranktrace__dump_level__descriptor, "written_ns files rows bytes"},
 	{&ranktrace__dumps__descriptor, "enabled path files bytes levels running cpu_ns l0_minutes trouble?"},
 	{&ranktrace__limit__descriptor, "name unit used max? exceeded"},
+	{&ranktrace__rank_cost__descriptor, "rank- pid uid job? level hits_per_s share share_min share_max"},
+	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated trouble? hit_warm_ns hit_cold_ns cpus:cpus_known costs"},
 	{&ranktrace__feature__descriptor, "name present"},
 	{&ranktrace__level__descriptor, "level on"},
 	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_refused store self "
-					      "operations device_clocks findings dumps limits"},
+					      "operations device_clocks findings dumps guard limits"},
 	{&ranktrace__rank__descriptor, "rank- world_size- local_rank- job? source? pid parent_pid uid:uid_known role card? card_uuid? "
 				       "card_pci? card_serial? host container? pod? command since_ns from_start state? remark? "
 				       "limited refused state_bytes"},
@@ -40,7 +42,7 @@ static const struct {
 	{&ranktrace__ops_communicator__descriptor, "communicator? family name? kind? job? members? here state sentence seq? waited_ns "
 						   "trouble? ranks"},
 	{&ranktrace__ops_call__descriptor, "rank pid thread_id family op for_ns"},
-	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns"},
+	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns ended"},
 	{&ranktrace__ops_body__descriptor, "on ranks communicators calls_in_flight=calls left_out stacks"},
 	{&ranktrace__stack_frame__descriptor, "kind function? file? line? address?"},
 	{&ranktrace__stack_thread__descriptor, "thread_id name main state wait? has_gil native_reason? python_reason? omitted frames"},

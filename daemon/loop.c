@@ -9,6 +9,7 @@
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
 #include "daemon/gauges/gauges.h"
+#include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/lag_place.h"
 #include "daemon/base/lag_work.h"
@@ -95,6 +96,11 @@ static void loop_tick_gauges(struct loop *loop, uint64_t now_ns)
 static void loop_tick_levels(struct loop *loop, uint64_t now_ns)
 {
 	levels_tick(loop->context, now_ns);
+}
+
+static void loop_tick_guard(struct loop *loop, uint64_t now_ns)
+{
+	guard_tick(loop->context->guard, now_ns);
 }
 
 static void loop_tick_metrics(struct loop *loop, uint64_t now_ns)
@@ -198,6 +204,7 @@ static const struct duty {
 	{"gauges", loop_tick_gauges, loop_every_second},
 	{"findings", loop_tick_findings, loop_every_tick},
 	{"levels", loop_tick_levels, loop_every_second},
+	{"guard", loop_tick_guard, loop_every_second},
 	{"dumps", loop_tick_dumps, loop_every_second},
 	{"metrics", loop_tick_metrics, loop_every_second},
 	{"log", loop_tick_log, loop_every_second},

@@ -14,6 +14,7 @@
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
 #include "daemon/gauges/gauges.h"
+#include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/daemon.h"
@@ -141,6 +142,7 @@ MAIN_MODULE(gauges, gauges_new, gauges_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
 MAIN_MODULE(stacks, stacks_new, stacks_free)
 MAIN_MODULE(profiles, profiles_new, profiles_free)
+MAIN_MODULE(guard, guard_new, guard_free)
 MAIN_MODULE(dumps, dumps_new, dumps_free)
 MAIN_MODULE(metrics, metrics_new, metrics_free)
 MAIN_MODULE(control, control_open, control_close)
@@ -197,6 +199,7 @@ static const struct subsystem {
 	{"copies", open_copies, close_copies, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
+	{"guard", open_guard, close_guard, false},
 	{"dumps", open_dumps, close_dumps, false},
 	{"metrics", open_metrics, close_metrics, true},
 	{"control", open_control, close_control, true},

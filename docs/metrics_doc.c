@@ -16,9 +16,11 @@ static const char head[] =
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
 
 static const char *const types[] = {
-	[METRICS_COUNTER] = "counter", [METRICS_GAUGE] = "gauge", [METRICS_HISTOGRAM] = "histogram", [METRICS_INFO] = "info"};
+	[METRICS_COUNTER] = "counter", [METRICS_GAUGE] = "gauge", [METRICS_HISTOGRAM] = "histogram", [METRICS_INFO] = "info",
+	[METRICS_SUMMARY] = "summary"};
 static const char *const suffixes[] = {
-	[METRICS_COUNTER] = "_total", [METRICS_GAUGE] = "", [METRICS_HISTOGRAM] = "", [METRICS_INFO] = "_info"};
+	[METRICS_COUNTER] = "_total", [METRICS_GAUGE] = "", [METRICS_HISTOGRAM] = "", [METRICS_INFO] = "_info",
+	[METRICS_SUMMARY] = ""};
 
 int main(void)
 {

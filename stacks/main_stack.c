@@ -117,10 +117,12 @@ static int stack_serve_layout(struct stack_input *input)
 }
 
 /* Answers of a process that is another one by now are of no use: the daemon drops what comes without an end. */
-static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack, const char *frames)
+static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack, const char *frames, bool native_cut)
 {
 	struct reply_stack reply = {
-		.stack = stack->stack, .bytes = frames ? (uint32_t)strlen(frames) : 0, .refused = !frames};
+		.stack = stack->stack,
+		.bytes = frames ? (uint32_t)strlen(frames) : 0,
+		.flags = (frames ? 0 : REPLY_STACK_REFUSED) | (native_cut ? REPLY_STACK_NATIVE_CUT : 0)};
 	int r = worker_child_add(&reply, sizeof(reply), NULL, 0);
 
 	(void)arg;
@@ -138,28 +140,56 @@ static const void *stack_take_event(struct stack_input *input)
 	return head.size_bytes >= sizeof(head) ? stack_take(input, head.size_bytes) : NULL;
 }
 
-static int stack_serve_names(struct stack_input *input)
-{
-	const struct reply_pid *want = stack_take(input, sizeof(*want));
+/* What is to be named, and what names it. */
+struct stack_records {
 	const struct rt_profile_stack_event *stack[REPLY_STACKS_MAX];
 	const struct rt_profile_code_event *code[REPLY_CODES_MAX];
-	struct sample_request request = {.stack = stack, .stacks = input->count, .code = code};
+	struct sample_request request;
+};
 
-	if (!want || input->count > REPLY_STACKS_MAX)
-		return -EINVAL;
+static bool stack_take_records(struct stack_input *input, struct stack_records *ret)
+{
+	size_t codes = 0;
+
+	if (input->count > REPLY_STACKS_MAX)
+		return false;
 	for (uint32_t i = 0; i < input->count; i++) {
-		stack[i] = stack_take_event(input);
-		if (!stack[i] || !reply_stack_event_valid(stack[i], stack[i]->event.size_bytes))
-			return -EINVAL;
+		ret->stack[i] = stack_take_event(input);
+		if (!ret->stack[i] || !reply_stack_event_valid(ret->stack[i], ret->stack[i]->event.size_bytes))
+			return false;
 	}
-	while (input->size_bytes && request.codes < REPLY_CODES_MAX) {
+	while (input->size_bytes && codes < REPLY_CODES_MAX) {
 		const struct rt_profile_code_event *item = stack_take_event(input);
 
 		if (!item || !reply_code_event_valid(item, item->event.size_bytes))
-			return -EINVAL;
-		code[request.codes++] = item;
+			return false;
+		ret->code[codes++] = item;
 	}
-	return stack_is(want) ? sample_name("/proc", want->pid, &request, stack_add_named, NULL) : -ESRCH;
+	ret->request =
+		(struct sample_request){.stack = ret->stack, .stacks = input->count, .code = ret->code, .codes = codes};
+	return true;
+}
+
+static int stack_serve_names(struct stack_input *input)
+{
+	const struct reply_pid *want = stack_take(input, sizeof(*want));
+	struct stack_records records;
+
+	if (!want || !stack_take_records(input, &records))
+		return -EINVAL;
+	return stack_is(want) ? sample_name("/proc", want->pid, &records.request, stack_add_named, NULL) : -ESRCH;
+}
+
+static int stack_serve_ended(struct stack_input *input)
+{
+	const void *taken = stack_take(input, sizeof(struct reply_layout));
+	struct stack_records records;
+	struct reply_layout layout;
+
+	if (!taken || !stack_take_records(input, &records))
+		return -EINVAL;
+	memcpy(&layout, taken, sizeof(layout));
+	return sample_name_ended(&layout, &records.request, stack_add_named, NULL);
 }
 
 static int stack_serve(const struct worker_task *task)
@@ -168,6 +198,7 @@ static int stack_serve(const struct worker_task *task)
 		[REPLY_THREADS] = stack_serve_threads,
 		[REPLY_LAYOUT] = stack_serve_layout,
 		[REPLY_NAMES] = stack_serve_names,
+		[REPLY_ENDED] = stack_serve_ended,
 	};
 	struct stack_input input = {.data = task->request, .size_bytes = task->size_bytes};
 	const struct reply_request *request = stack_take(&input, sizeof(*request));

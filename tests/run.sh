@@ -7,7 +7,8 @@
 #
 # Two builds: gcc as it is packaged, for every test (build/ci); clang with sanitizers and fuzz targets, for unit and fuzz
 # (build/sanitized). Warnings are errors in both. tests/builds.sh builds the other build types.
-# Tests that judge time run alone (label realtime). The others run while the second build and its tests use the idle time.
+# Tests that judge time run alone (label realtime). Beside the others, everything that only needs the processor (the rest of
+# the build, the second build, their tests, virtual machines) uses the time in which they wait.
 # Each phase prints its seconds.
 #
 # BUILD_DIR moves the build folders, JOBS sets the number of jobs at a time. Exit status: 0 all pass, 1 a build or a
@@ -59,11 +60,11 @@ phase() {
 	return "$status"
 }
 
-# build PRESET [OPTION...]: prints only a failure.
+# build PRESET TARGET [OPTION...]: prints only a failure.
 build() {
-	local preset=$1 folder=$build/$1
-	shift
-	if ! { cmake -S "$source" --preset "$preset" -B "$folder" "$@" && ninja -C "$folder" -j "$jobs"; } >"$folder.log" 2>&1; then
+	local preset=$1 target=$2 folder=$build/$1
+	shift 2
+	if ! { cmake -S "$source" --preset "$preset" -B "$folder" "$@" && ninja -C "$folder" -j "$jobs" "$target"; } >"$folder.log" 2>&1; then
 		tail -n 60 "$folder.log" >&2
 		echo "tests/run.sh: the build failed; its log: $folder.log" >&2
 		return 1
@@ -112,8 +113,12 @@ in_memory() {
 calculations() {
 	local status=0
 	in_memory
+	if [ -n "$quick" ]; then
+		phase "gcc: build of the other tests" build ci all -DRANKTRACE_TESTS=ON &&
+			phase "gcc: unit and check" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
+	fi
 	if [ -n "$sanitized" ]; then
-		if phase "clang, sanitizers, fuzz targets: build" build sanitized -DRANKTRACE_WERROR=ON; then
+		if phase "clang, sanitizers, fuzz targets: build" build sanitized all -DRANKTRACE_WERROR=ON; then
 			# Undefined behaviour fails its test, as a bad address does.
 			UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 phase "clang, sanitizers: tests" \
 				run "$build/sanitized" -j "$jobs" -L "$sanitized" || status=1
@@ -121,8 +126,8 @@ calculations() {
 			status=1
 		fi
 	fi
-	if [ -n "$quick" ]; then
-		phase "gcc: unit and check" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
+	if [[ " ${labels[*]} " = *" e2e "* ]]; then
+		phase "other kernels" run "$build/ci/tests/vm" -L '^vm$' || status=1
 	fi
 	return "$status"
 }
@@ -150,7 +155,7 @@ phase "packages of the tests" "$source/packaging/install-deps.sh" --tests >"$bui
 packages_pid=$!
 set +m
 if [ -n "$quick$watching" ]; then
-	phase "gcc: build of what is packaged" build ci -DRANKTRACE_TESTS=OFF || status=1
+	phase "gcc: build of what is packaged" build ci all -DRANKTRACE_TESTS=OFF || status=1
 fi
 wait "$packages_pid" || status=1
 cat "$build/packages.log"
@@ -162,22 +167,18 @@ if [[ " ${labels[*]} " = *" e2e "* ]] && [ "$(id -u)" -eq 0 ]; then
 	roots_pid=$!
 	set +m
 fi
-if [ -n "$quick$watching" ]; then
-	phase "gcc: build of the tests" build ci -DRANKTRACE_TESTS=ON || exit 1
+if [ -n "$watching" ]; then
+	phase "gcc: build of the tests that watch the machine" build ci watching -DRANKTRACE_TESTS=ON || exit 1
 fi
 if [ -n "$watching" ]; then
-	if [ -n "$sanitized$quick" ]; then
-		set -m
-		(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
-		side_pid=$!
-		set +m
-	fi
-	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^realtime$' || status=1
-	if [ -n "$side_pid" ]; then
-		phase "wait for what runs beside" wait "$side_pid" || status=1
-		side_pid=
-		cat "$build/calculations.log"
-	fi
+	set -m
+	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
+	side_pid=$!
+	set +m
+	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^(realtime|vm)$' || status=1
+	phase "wait for what runs beside" wait "$side_pid" || status=1
+	side_pid=
+	cat "$build/calculations.log"
 	if [ -n "$roots_pid" ]; then
 		wait "$roots_pid" || true
 		roots_pid=

@@ -155,3 +155,59 @@ json_t *findings_stacks(struct reader *reader, int64_t finding, char *error, siz
 	sqlite3_finalize(statement);
 	return lines;
 }
+
+static json_t *findings_ends_line(sqlite3_stmt *statement)
+{
+	struct stack_frame frame[FRAMES_MAX];
+	char *texts[4] = {NULL}; /* frames, name, kind, detail */
+	struct stack_thread thread = {.frame = frame};
+	char buffer[LINE_BYTES];
+	struct text line;
+	bool whole = true;
+
+	for (int i = 0; i < 4; i++) {
+		texts[i] = findings_stacks_copy(statement, i);
+		whole = whole && texts[i];
+	}
+	text_begin(&line, buffer, sizeof(buffer));
+	if (whole) {
+		thread.frames = stack_frames_parse(texts[0], frame, FRAMES_MAX);
+		text_add(&line, "thread %s%s, %s%s%s: ", texts[1], sqlite3_column_int(statement, 4) ? " (main)" : "", texts[2],
+			texts[3][0] ? ", " : "", texts[3]);
+		findings_stacks_frames(&line, &thread);
+	}
+	text_end(&line);
+	for (int i = 0; i < 4; i++)
+		free(texts[i]);
+	return findings_row_text(buffer);
+}
+
+json_t *findings_ends(struct reader *reader, int64_t finding, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	json_t *lines = json_array();
+	char sql[1024];
+	int rc;
+
+	/* Its exception may be some time before its end. */
+	snprintf(sql, sizeof(sql),
+		"SELECT (SELECT frames FROM call_stacks WHERE id = e.stack LIMIT 1), e.thread_name, e.kind, e.detail, e.main"
+		" FROM findings f JOIN ranks r ON r.rank = f.rank AND r.job IS f.job AND r.uid IS f.uid AND r.ended = 1"
+		" JOIN ends e ON e.instance = r.instance WHERE f.finding = %" PRId64
+		" AND abs(r.last_seen_ns - f.since_ns) < 5000000000"
+		" ORDER BY e.kind <> 'exception', e.kind <> 'signal', e.kind <> 'exit', e.main = 0, e.thread_id",
+		finding);
+	if (reader_prepare(reader, sql, &statement, error, error_size) < 0) {
+		json_decref(lines);
+		return NULL;
+	}
+	while ((rc = sqlite3_step(statement)) == SQLITE_ROW)
+		json_array_append_new(lines, findings_ends_line(statement));
+	if (rc != SQLITE_DONE) {
+		reader_error(reader, error, error_size);
+		json_decref(lines);
+		lines = NULL;
+	}
+	sqlite3_finalize(statement);
+	return lines;
+}

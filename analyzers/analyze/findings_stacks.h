@@ -13,5 +13,10 @@
  * sentence in error.
  */
 json_t *findings_stacks(struct reader *reader, int64_t finding, char *error, size_t error_size);
+/*
+ * The same for a rank that ended with an error, from the table `ends`: "thread python3 (main), exception, ValueError: <module>
+ * (gpt.py:90) > load (gpt.py:54)". An exception comes first, then the thread that ended it.
+ */
+json_t *findings_ends(struct reader *reader, int64_t finding, char *error, size_t error_size);
 
 #endif

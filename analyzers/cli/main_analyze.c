@@ -25,32 +25,32 @@ static const char usage[] =
 	"[--verbose]\n"
 	"                        [--csv|--json] [--state-dir DIR] [THRESHOLD...]\n"
 	"       tracectl analyze --from-systrace DIR [OPTION...]\n"
-	"Judges what is stored as the daemon does while it happens: one line a finding, the oldest first.\n"
-	"  --since TIME     from then on: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
+	"Runs the detectors of the daemon on stored data: one line per finding, the oldest first.\n"
+	"  --since TIME     data since then: 30m, 12h, 7d ago, or a date and time (this node's store: " SINCE
 	"; others: all)\n"
-	"  --until TIME     up to then\n"
-	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
-	"  --from-systrace DIR  files that sysTrace wrote: *.timeline, hccl_activity-*.csv\n"
-	"  --job ID         only ranks of this job\n"
-	"  --rank LIST      findings of these ranks: 0,3-7 (all are judged)\n"
-	"  --all            suspected ones, and those that were not confirmed, too\n"
+	"  --until TIME     data up to then\n"
+	"  --dir FOLDER...  analyze these stores of nodes together: state folders, db folders, or folders of such\n"
+	"  --from-systrace DIR  read files of sysTrace instead: *.timeline, hccl_activity-*.csv\n"
+	"  --job ID         only this job\n"
+	"  --rank LIST      only findings of these ranks: 0,3-7 (all ranks are judged)\n"
+	"  --all            also findings that are suspected or were not confirmed\n"
 	"  --verbose        with measurements, advice and what was read\n"
-	"  --json           an array of objects, as of findings\n"
-	"  --csv            comma-separated values (RFC 4180)\n"
-	"  --state-dir DIR  the store, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --json           write an array of objects, as tracectl findings does\n"
+	"  --csv            write comma-separated values (RFC 4180)\n"
+	"  --state-dir DIR  state folder, without --dir (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n"
 	"Thresholds, as in [findings] of ranktrace.conf(5):\n"
-	"  --notice-percent N   growth of the step from which a slow-down is a notice (5)\n"
-	"  --notice-after LENGTH  and for how long (10s)\n"
-	"  --warning-percent N  the same of a warning (10)\n"
+	"  --notice-percent N   minimum growth of the step for a notice (5)\n"
+	"  --notice-after LENGTH  minimum duration of a notice (10s)\n"
+	"  --warning-percent N  the same for a warning (10)\n"
 	"  --warning-after LENGTH  (30s)\n"
-	"  --critical-percent N  the same of a critical finding (50)\n"
+	"  --critical-percent N  the same for a critical finding (50)\n"
 	"  --critical-after LENGTH  (1m)\n"
-	"  --job-percent N      growth of the step if no rank is named (10)\n"
-	"  --slow-percent N     excess of a communicator's transfers over its peers' (5)\n"
-	"  --gain-percent N     of the job's step that an imbalance or slow communicator must cost (3)\n"
-	"  --hang-after LENGTH  without progress, a job hangs (30s)\n"
-	"  --hang-busy-after LENGTH  the same where the rank that others wait for computes (10m)\n";
+	"  --job-percent N      minimum growth of the step if no rank is named (10)\n"
+	"  --slow-percent N     minimum excess of a communicator's transfers over its peers' (5)\n"
+	"  --gain-percent N     minimum share of the step that an imbalance or slow communicator costs (3)\n"
+	"  --hang-after LENGTH  time without progress after which a job is hung (30s)\n"
+	"  --hang-busy-after LENGTH  the same if the rank that others wait for computes (10m)\n";
 
 enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
 
@@ -90,7 +90,7 @@ static void cmd_analyze_say_read(const struct analyze *analyze, const struct ana
 		analysis->sources == 1 ? "" : "s", tool_time(analysis->watched.first_ns, first),
 		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->align.frames);
 	if (analysis->dropped)
-		printf("left out: %llu rows whose times or numbers make no sense\n",
+		printf("left out: %llu rows with invalid times or numbers\n",
 			(unsigned long long)analysis->dropped);
 	if (analysis->ops)
 		printf("operations: %llu, of which %llu are not joined with those of other ranks\n",

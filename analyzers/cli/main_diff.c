@@ -14,22 +14,21 @@
 static const char usage[] =
 	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
 	"                     [--job JOB] [--json | --line | -o FILE.html] [--state-dir DIR]\n"
-	"Shows what a rank does more of than its peers, by function and line, as time a step, from the newest profile "
-	"that has\n"
+	"Shows in which functions and lines a rank spends more time per step than its peers, from the newest profile with\n"
 	"both; tracectl profile takes one.\n"
 	"  --rank R         the rank\n"
-	"  --profile N      this profile of the store\n"
-	"  --since TIME     the newest one since then: 30m, 12h ago, or a date and time\n"
-	"  --past           compare with the rank itself in the profile before\n"
-	"  --before N       compare with the rank itself in profile N\n"
-	"  --until TIME     compare with the rank itself in the newest profile that ended by then, of no suspicion\n"
-	"  --job JOB        of this job\n"
-	"  --json           an object\n"
-	"  --line           a line for programs: ns of the rank, ns of its peers, step or second, function and line; "
-	"none\n"
-	"                   where nothing is sure\n"
-	"  -o, --output FILE  a page with two flame graphs side by side; - is standard output\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --profile N      use profile N of the store\n"
+	"  --since TIME     use the newest profile since then: 30m, 12h ago, or a date and time\n"
+	"  --past           compare the rank with itself in the newest earlier profile\n"
+	"  --before N       compare the rank with itself in profile N\n"
+	"  --until TIME     compare the rank with itself in the newest profile that ended by then and that no\n"
+	"                   suspicion caused\n"
+	"  --job JOB        only this job\n"
+	"  --json           write an object\n"
+	"  --line           write one line for programs: ns of the rank, ns of its peers, step or second, function and\n"
+	"                   line; none if no function counts\n"
+	"  -o, --output FILE  write a page with two flame graphs side by side; - is standard output\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 struct run {
@@ -66,7 +65,7 @@ static int cmd_diff_parse(int argc, char **argv, struct run *run)
 	if (r)
 		return r;
 	if (run->choice.ranks.count != 1 || run->choice.ranks.range[0].first != run->choice.ranks.range[0].last)
-		return 1 + tool_fail(2, "--rank R names the one rank that is compared");
+		return 1 + tool_fail(2, "--rank R is needed: the rank to compare");
 	if (run->json + run->line + (run->output != NULL) > 1)
 		return 1 + tool_fail(2, "--json, --line and -o exclude each other");
 	run->choice.since_ns = (int64_t)run->since_ns;

@@ -31,21 +31,20 @@
 
 static const char usage[] =
 	"usage: tracectl dump [--since TIME] [--rank LIST] [--level LEVELS] [-o DIR] [--json] [--state-dir DIR]\n"
-	"Writes what the store holds as the files of sysTrace, one a rank's process and level: timeline/ (L0), mspti/ "
-	"(L1),\n"
-	"hbm_trace/ (L2) and osprobe/ (L3) in DIR. A file that is there under the same name is replaced.\n"
-	"  --since TIME     rows of then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
-	"  --rank LIST      of these ranks: 0,3-7\n"
-	"  --level LEVELS   of these levels: L0,L1 (all)\n"
-	"  -o, --output DIR  where (" FOLDER ")\n"
-	"  --json           an array of the files written\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"Writes the store as files of sysTrace, one per process of a rank and level: timeline/ (L0), mspti/ (L1),\n"
+	"hbm_trace/ (L2) and osprobe/ (L3) in DIR. Existing files of the same name are replaced.\n"
+	"  --since TIME     rows since then: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --rank LIST      only these ranks: 0,3-7\n"
+	"  --level LEVELS   only these levels: L0,L1 (all)\n"
+	"  -o, --output DIR  write to DIR (" FOLDER ")\n"
+	"  --json           list the files as an array of objects\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n"
-	"The daemon runs it with\n"
-	"    --extend       go on with the files of the state folder's dump/\n"
+	"Options that the daemon uses:\n"
+	"    --extend       extend the files in dump/ of the state folder\n"
 	"    --window S     seconds after which new files begin (3600)\n"
-	"    --size-max B   bytes of all files together (1 GiB)\n"
-	"    --age-max S    seconds that they are kept (2 days)\n";
+	"    --size-max B   maximum size of all files in bytes (1 GiB)\n"
+	"    --age-max S    maximum age of files in seconds (2 days)\n";
 
 struct dump {
 	struct dump_options options;
@@ -90,7 +89,7 @@ static void cmd_dump_show(const struct dump *dump, const struct dump_result *res
 	if (dump->json) {
 		(void)tool_print(all, JSON_INDENT(2));
 	} else if (i == 0) {
-		printf("nothing to write: the store has no such rows of that time\n");
+		printf("nothing to write: the store has no such rows in that time\n");
 	}
 	if (result->failed && !dump->json)
 		printf("%" PRIu64 " allocations failed, or have no address; sysTrace's files have no place for them\n",

@@ -21,17 +21,17 @@ static const char usage[] =
 	"usage: tracectl findings [--since TIME] [--rank LIST] [--all] [--episodes] [--verbose] [--follow] "
 	"[--csv|--json]\n"
 	"                         [--state-dir DIR]\n"
-	"Shows what was found slow or standing still, the newest last. Episodes of the same rank and activity are one line;\n"
+	"Shows slow and hung ranks and jobs, the newest last. Episodes of the same rank and activity are one line;\n"
 	"short slow-downs are counted for each rank.\n"
-	"  --since TIME     what was so then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
-	"  --rank LIST      of these ranks: 0,3-7\n"
-	"  --all            each episode, suspected ones, and those that were not confirmed, too\n"
-	"  --episodes       each episode on its own line, short ones too\n"
+	"  --since TIME     current then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --rank LIST      only these ranks: 0,3-7\n"
+	"  --all            each episode, also those that are suspected or were not confirmed\n"
+	"  --episodes       each episode on its own line, also short ones\n"
 	"  --verbose        with measurements, stacks, advice and episodes\n"
 	"  --follow         keep running; show each new finding and each change of state, cause, severity\n"
-	"  --json           an array of objects, one an episode; with --follow an object a line\n"
-	"  --csv            an episode a line, comma-separated values (RFC 4180)\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --json           write an array of objects, one per episode; with --follow, one object per line\n"
+	"  --csv            write comma-separated values (RFC 4180), one episode per line\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 enum format { FORMAT_TEXT, FORMAT_CSV, FORMAT_JSON };
@@ -106,7 +106,7 @@ static int cmd_findings_show_none(const struct findings *findings, struct reader
 	return 0;
 }
 
-/* With --verbose, hangs get what their stacks show. */
+/* With --verbose, hangs and crashes get what their stacks show. */
 static int cmd_findings_add_stacks(const struct findings *findings, struct reader *reader, json_t *rows)
 {
 	char error[1024] = "out of memory";
@@ -115,11 +115,14 @@ static int cmd_findings_add_stacks(const struct findings *findings, struct reade
 
 	json_array_foreach(rows, i, row)
 	{
+		const char *kind = cmd_findings_word(row, "kind");
+		bool hang = strcmp(kind, "hang") == 0;
 		json_t *lines;
 
-		if (!findings->verbose || strcmp(cmd_findings_word(row, "kind"), "hang") != 0)
+		if (!findings->verbose || (!hang && strcmp(kind, "crash") != 0))
 			continue;
-		lines = findings_stacks(reader, json_integer_value(json_object_get(row, "finding")), error, sizeof(error));
+		lines = (hang ? findings_stacks : findings_ends)(
+			reader, json_integer_value(json_object_get(row, "finding")), error, sizeof(error));
 		if (!lines)
 			return cmd_findings_fail(error);
 		json_object_set_new(row, "stacks", lines);

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzers/base/ini.h"
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
@@ -30,76 +29,22 @@
 
 static const char usage[] =
 	"usage: tracectl fleet [--url URL] [--job JOB] [--since TIME] [--json] [--watch] [--config FILE]\n"
-	"Shows the jobs of all nodes and who slows them, from the Prometheus-compatible store that scrapes the nodes: ranks,\n"
-	"nodes, stages and links that are slow beside other nodes, which no node sees alone, and the findings of the nodes.\n"
-	"  --url URL      the store, up to but without /api/v1 (url in [fleet] of ranktrace.conf)\n"
+	"Shows the jobs of all nodes, from the Prometheus-compatible store that scrapes the nodes: ranks, nodes, stages and\n"
+	"links that are slower than those of other nodes, and the findings of the nodes.\n"
+	"  --url URL      URL of the store, without /api/v1 (url in [fleet] of ranktrace.conf)\n"
 	"  --job JOB      only this job\n"
 	"  --since TIME   compare the last minute with the time since then: 30m, 12h ago, or a date and time (" CMD_FLEET_SINCE ")\n"
-	"  --json         an object; with --watch one a line\n"
-	"  --watch        keep running; show it again every 15 s\n"
-	"  --config FILE  with the section [fleet] (" CMD_FLEET_CONF ")\n"
+	"  --json         write an object; with --watch, one per line\n"
+	"  --watch        keep running, and print again every 15 s\n"
+	"  --config FILE  file with the section [fleet] (" CMD_FLEET_CONF ")\n"
 	"  --help, --version\n";
-
-#define CMD_FLEET_VALUE_BYTES 4096
 
 struct cmd_fleet {
 	const char *url, *job, *config;
 	uint64_t since_ns;
 	bool json, watch;
-	/* of the configuration; "": none */
-	char conf[5][CMD_FLEET_VALUE_BYTES];
 	struct fleet_api *api;
 };
-
-static const char *const cmd_fleet_keys[] = {"url", "token_file", "certificate", "key", "authority"};
-
-/* The other sections are the daemon's. */
-static int cmd_fleet_on_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
-{
-	struct cmd_fleet *cmd = arg;
-
-	if (!line->key || strcmp(line->section, "fleet") != 0)
-		return 0;
-	for (size_t i = 0; i < sizeof(cmd_fleet_keys) / sizeof(cmd_fleet_keys[0]); i++) {
-		if (strcmp(line->key, cmd_fleet_keys[i]) != 0)
-			continue;
-		snprintf(cmd->conf[i], sizeof(cmd->conf[i]), "%s", strcmp(line->value, "off") == 0 ? "" : line->value);
-		return 0;
-	}
-	snprintf(error, error_size, "unknown key '%.60s' in [fleet]", line->key);
-	return -EINVAL;
-}
-
-static const char *cmd_fleet_conf(const struct cmd_fleet *cmd, size_t i)
-{
-	return cmd->conf[i][0] ? cmd->conf[i] : NULL;
-}
-
-/* 0, or the exit code after a sentence. */
-static int cmd_fleet_open(struct cmd_fleet *cmd)
-{
-	char error[1024] = "";
-	int r = ini_parse_file(cmd->config ? cmd->config : CMD_FLEET_CONF, cmd_fleet_on_line, cmd, error);
-	struct fleet_api_options options = {.bytes_max = FLEET_API_BYTES_MAX, .ms_max = FLEET_API_MS_MAX};
-
-	/* Without the usual file, the command line may say all. */
-	if (r < 0 && (cmd->config || r != -ENOENT))
-		return tool_fail(1, "%s", error);
-	options.url = cmd->url ? cmd->url : cmd_fleet_conf(cmd, 0);
-	options.token_file = cmd_fleet_conf(cmd, 1);
-	options.certificate = cmd_fleet_conf(cmd, 2);
-	options.key = cmd_fleet_conf(cmd, 3);
-	options.authority = cmd_fleet_conf(cmd, 4);
-	if (!options.url)
-		return tool_fail(2, "no store is named: --url URL, or url in [fleet] of %s", CMD_FLEET_CONF);
-	r = fleet_api_open(&options, &cmd->api, error, sizeof(error));
-	return r < 0 ? tool_fail(r == -EINVAL ? 2 : 1, "%s", error) : 0;
-}
-
-static int cmd_fleet_ask(void *arg, const char *query, double time_s, json_t **ret, char *error, size_t size)
-{
-	return fleet_api_query(arg, query, time_s, ret, error, size);
-}
 
 /* Verdicts of all jobs, in one array: FLEET_VERDICTS_MAX a job. */
 struct cmd_fleet_result {
@@ -262,7 +207,7 @@ static int cmd_fleet_show(struct cmd_fleet *cmd)
 	struct fleet_read_options options = {.job = cmd->job, .since_s = (tool_now_ns() - cmd->since_ns) / 1000000000};
 	struct cmd_fleet_result result = {0};
 	char error[1024] = "out of memory";
-	int r = fleet_read(&options, cmd_fleet_ask, cmd->api, &result.fleet, error, sizeof(error)), status;
+	int r = fleet_read(&options, fleet_api_query, cmd->api, &result.fleet, error, sizeof(error)), status;
 
 	if (r < 0) {
 		cmd_fleet_result_free(&result);
@@ -270,7 +215,7 @@ static int cmd_fleet_show(struct cmd_fleet *cmd)
 	}
 	status = cmd_fleet_judge(&result);
 	if (!status && result.fleet.ranks && !result.fleet.recorded)
-		tool_warn(NULL, "the store has no ranktrace:rank_step:seconds, so nothing is compared: it needs the rules in ranktrace-fleet.rules.yml");
+		tool_warn(NULL, "the store has no ranktrace_rank_minute_step_seconds, so nothing is compared: no rank has run for 10 s, or its daemon is older");
 	if (!status && !cmd->json && cmd->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
 	if (!status)
@@ -322,6 +267,7 @@ static int cmd_fleet_parse(int argc, char **argv, struct cmd_fleet *cmd)
 int main(int argc, char **argv)
 {
 	struct cmd_fleet cmd = {0};
+	char error[1024] = "";
 	int r;
 
 	tool_begin("fleet", argv);
@@ -329,9 +275,8 @@ int main(int argc, char **argv)
 	r = cmd_fleet_parse(argc, argv, &cmd);
 	if (r)
 		return r - 1;
-	r = cmd_fleet_open(&cmd);
-	if (!r)
-		r = cmd_fleet_run(&cmd);
+	r = fleet_conf_open(cmd.url, cmd.config, &cmd.api, error, sizeof(error));
+	r = r < 0 ? tool_fail(r == -EINVAL ? 2 : 1, "%s", error) : cmd_fleet_run(&cmd);
 	fleet_api_close(cmd.api);
 	return r;
 }

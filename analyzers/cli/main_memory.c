@@ -25,22 +25,23 @@ static const char usage[] =
 	"usage: tracectl memory [live | leaks | oom | fragmentation | copies | errors] [--rank LIST] [--job JOB]\n"
 	"                       [--since TIME] [--json]\n"
 	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
-	"Shows what L2 recorded of memory of devices (tracectl set L2=on).\n"
-	"  live             what is held, and by which lines (default)\n"
-	"  leaks            what grows from step to step, by which lines\n"
+	"Shows the device memory that L2 recorded (tracectl set L2=on).\n"
+	"  live             bytes held, and the lines that hold them (default)\n"
+	"  leaks            memory that grows from step to step, and its lines\n"
 	"  oom              requests that the framework's allocator could not serve, and why\n"
 	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting helps\n"
 	"  copies           copies between host and devices: how much, how fast, which held their thread\n"
 	"  errors           calls of the runtime and the driver that failed\n"
 	"  --rank LIST      only ranks as in 0,3-7\n"
 	"  --job JOB        only this job\n"
-	"  --since TIME     what was recorded since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
-	"  --json           an object\n"
-	"  -o, --output FILE  draw what is held, by stack; - is standard output\n"
-	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof; snapshot: for PyTorch's memory_viz; map: a\n"
-	"                   page of segments over time (by the name of the file: .pickle is a snapshot; else html)\n"
-	"  --allocated      draw what was allocated since L2 was on, in place of what is held\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --since TIME     data since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
+	"  --json           write an object\n"
+	"  -o, --output FILE  draw the bytes held by each stack; - is standard output\n"
+	"  --format FORMAT  html (a flame graph), folded, speedscope, pprof, snapshot, for PyTorch's memory_viz, or map, a\n"
+	"                   page of segments over time (that of\n"
+	"                   the suffix of FILE: .pickle is a snapshot; else html)\n"
+	"  --allocated      draw the bytes allocated since L2 was on instead\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 static double cmd_memory_seen(const struct memory_pool *pool, double *ret_error)
@@ -95,7 +96,7 @@ static void cmd_memory_print_places(const struct memory_pool *pool, bool grown)
 		term_table_print(table, stdout, 2);
 	term_table_free(table);
 	if (rest > 0)
-		printf("  further lines hold %s\n", cmd_memory_bytes(rest).text);
+		printf("  other lines hold %s\n", cmd_memory_bytes(rest).text);
 }
 
 static json_t *cmd_memory_json_pool(const struct memory_pool *pool)
@@ -204,7 +205,7 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	char window[UNITS_BYTES];
 
 	cmd_memory_head(pool);
-	printf("  leaks: the lows grew by %s in %s", cmd_memory_bytes(trend->to_bytes - trend->from_bytes).text,
+	printf("  leaks: the minima grew by %s in %s", cmd_memory_bytes(trend->to_bytes - trend->from_bytes).text,
 		units_duration((uint64_t)(trend->window_s * 1e9), window));
 	printf(": %s an hour", cmd_memory_bytes(trend->slope * 3600).text);
 	printf(" (between %s", cmd_memory_bytes(trend->slope_low * 3600).text);
@@ -342,13 +343,13 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		while (*ret_view < VIEWS && strcmp(cmd_memory_views[*ret_view].word, argv[optind]))
 			++*ret_view;
 		if (*ret_view == VIEWS)
-			return 1 + tool_fail(2, "\"%s\" is none of live, leaks, oom, fragmentation, copies and errors", argv[optind]);
+			return 1 + tool_fail(2, "\"%s\" is no view: live, leaks, oom, fragmentation, copies or errors", argv[optind]);
 		optind++;
 	}
 	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
-		return 1 + tool_fail(2, "-o and --format draw what is held; they take no other view and no --json");
+		return 1 + tool_fail(2, "-o and --format draw the view live; they exclude the other views and --json");
 	if (cmd->allocated && !cmd->output && !cmd->format)
-		return 1 + tool_fail(2, "--allocated is of a picture: it needs -o or --format");
+		return 1 + tool_fail(2, "--allocated needs -o or --format");
 	if ((cmd->output || cmd->format) && !cmd_memory_has_format(cmd->format, cmd->output))
 		return 1 + tool_fail(
 				   2, "--format takes html, folded, speedscope, pprof, snapshot or map, not \"%s\"", cmd->format);

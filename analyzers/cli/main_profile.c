@@ -17,17 +17,17 @@
 static const char usage[] =
 	"usage: tracectl profile [--rank LIST] [--for LENGTH] [--hz N] [-o FILE] [--format FORMAT] [--cpu WHICH]\n"
 	"                        [--profile N | --since TIME] [--job JOB] [--state-dir DIR]\n"
-	"Samples the threads of ranks, and writes where their time goes, on the CPU and off it.\n"
+	"Samples the threads of ranks, and writes where their time goes, on and off the CPU.\n"
 	"  --rank LIST      only these ranks: 0,3-7\n"
-	"  --for LENGTH     sample so long: 10s, at most 60s (10s)\n"
-	"  --hz N           samples a second of each CPU, at most 999 (49)\n"
-	"  -o, --output FILE  the file; - is standard output (profile-N.html, or what the format is called)\n"
-	"  --format FORMAT  html: a flame graph; folded, speedscope, pprof (by the name of the file, else html)\n"
-	"  --cpu WHICH      on: time on a CPU, off: time off it, both (both)\n"
-	"  --profile N      take nothing, draw this one of the store\n"
-	"  --since TIME     take nothing, draw the newest one since then: 30m, 12h ago, or a date and time\n"
-	"  --job JOB        only this job, of what is stored\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --for LENGTH     length of the profile, at most 60s (10s)\n"
+	"  --hz N           samples per second and CPU, at most 999 (49)\n"
+	"  -o, --output FILE  write to FILE; - is standard output (profile-N.html, or the suffix of the format)\n"
+	"  --format FORMAT  html (a flame graph), folded, speedscope or pprof (that of the suffix of FILE, else html)\n"
+	"  --cpu WHICH      on (time on a CPU), off (time off the CPU) or both (both)\n"
+	"  --profile N      write profile N of the store instead of a new one\n"
+	"  --since TIME     write the newest profile since then: 30m, 12h ago, or a date and time\n"
+	"  --job JOB        only this job\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 struct run {
@@ -94,7 +94,7 @@ static int cmd_profile_parse(int argc, char **argv, struct run *run)
 		       tool_fail(2, "--format takes html, folded, speedscope or pprof, not \"%s\"", run->format_name);
 	run->choice.since_ns = (int64_t)run->since_ns;
 	if ((run->choice.number || run->since_ns) && (run->for_text || run->hz_text))
-		return 1 + tool_fail(2, "--for and --hz are of a new profile, --profile and --since of a stored one");
+		return 1 + tool_fail(2, "--for and --hz need a new profile, --profile and --since a stored one");
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libexec/ranktrace/report, which is `tracectl report`: the slow-card report of the last day, from the store of this
- * node or those of many, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, or not all of
- * the folders could be read; 2 usage.
+ * node, those of many or the fleet's metrics, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, or
+ * not all of the folders could be read; 2 usage; 3 the store of the metrics does not answer.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,31 +22,33 @@
 
 static const char usage[] =
 	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--rank LIST] [--text|--markdown|--json|--html] [-o FILE]\n"
-	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH]] [--journal] [--keep DIR "
+	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH] | --fleet URL] [--journal] [--keep DIR "
 	"[--keep-max "
 	"N]]\n"
 	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
-	"  --since TIME     from then on: 24h, 7d ago, or a date and time (" SINCE ")\n"
-	"  --until TIME     until then (now)\n"
-	"  --job J          only of this job\n"
-	"  --rank LIST      only of these ranks, beside all others: 0,3-7\n"
+	"  --since TIME     start of the period: 24h, 7d ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     end of the period (now)\n"
+	"  --job J          only this job\n"
+	"  --rank LIST      only these ranks, compared with all ranks of their jobs: 0,3-7\n"
 	"  --text, --markdown, --json, --html\n"
-	"                   what to write (text); HTML is one file with everything in it\n"
-	"  -o, --output FILE  write it there and not to standard output; replaced as a whole\n"
-	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
-	"  --compare-max LENGTH  ranks of one job on several nodes are compared with each other as long as that takes "
-	"no\n"
-	"                   longer (" COMPARE_MAX "); 0: only what the nodes' daemons found\n"
-	"  --state-dir DIR  the store of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
-	"  --journal        send the text to the journal, too, as ranktrace-report\n"
-	"  --keep DIR       write text, JSON and HTML into that folder, too, and remove old ones\n"
-	"  --keep-max N     reports to keep there (30)\n"
+	"                   format (text); HTML is one file without external resources\n"
+	"  -o, --output FILE  write to FILE, which is replaced atomically, instead of standard output\n"
+	"  --dir FOLDER...  report these stores of nodes together: state folders, db folders, or folders of such\n"
+	"  --compare-max LENGTH  time limit for the comparison of ranks of one job on several nodes ("
+	COMPARE_MAX ");\n"
+	"                   0: only the findings of the nodes' daemons\n"
+	"  --fleet URL      report all nodes from the Prometheus-compatible store of their metrics (\"\": url in [fleet] of\n"
+	"                   ranktrace.conf)\n"
+	"  --state-dir DIR  state folder of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --journal        also send the text to the journal, as ranktrace-report\n"
+	"  --keep DIR       also write text, JSON and HTML to DIR, and remove old ones\n"
+	"  --keep-max N     number of reports to keep in DIR (30)\n"
 	"  --help, --version\n"
-	"The service reads the same from RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _COMPARE_MAX, _KEEP and "
+	"The service sets these options by the variables RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _FLEET, _COMPARE_MAX, _KEEP and "
 	"_KEEP_MAX.\n";
 
 struct program {
-	const char *since, *until, *output, *keep, *state_dir;
+	const char *since, *until, *output, *keep, *state_dir, *fleet;
 	unsigned long keep_max;
 	bool journal, partly; /* partly: not every folder that was named is there */
 	void (*render)(FILE *out, const struct report *report);
@@ -74,9 +76,9 @@ static int cmd_report_write_output(const struct program *program, const struct r
 	return 0;
 }
 
-static int cmd_report_run(struct program *program)
+/* 0, or the exit code after a sentence. */
+static int cmd_report_read_stores(struct program *program, struct report **ret)
 {
-	struct report *report = NULL;
 	char error[1024] = "";
 	int status;
 
@@ -90,14 +92,41 @@ static int cmd_report_run(struct program *program)
 			return tool_fail(1, "out of memory");
 	}
 	program->options.stores = &program->stores;
+	return report_read(&program->options, ret, error, sizeof(error)) < 0 ? tool_fail(1, "%s", error) : 0;
+}
+
+/* As tracectl fleet: 3: the store does not answer. */
+static int cmd_report_read_fleet(struct program *program, struct report **ret)
+{
+	struct report_fleet fleet = {.ask = fleet_api_query, .name = program->fleet[0] ? program->fleet : "the fleet's store"};
+	struct fleet_api *api = NULL;
+	char error[1024] = "";
+	int r = fleet_conf_open(program->fleet[0] ? program->fleet : NULL, NULL, &api, error, sizeof(error));
+
+	if (r < 0)
+		return tool_fail(r == -EINVAL ? 2 : 1, "%s", error);
+	fleet.arg = api;
+	program->options.fleet = &fleet;
+	r = report_read(&program->options, ret, error, sizeof(error));
+	fleet_api_close(api);
+	return r < 0 ? tool_fail(r == -EHOSTUNREACH || r == -ETIMEDOUT ? 3 : 1, "%s", error) : 0;
+}
+
+static int cmd_report_run(struct program *program)
+{
+	struct report *report = NULL;
+	char error[1024] = "";
+	int status;
+
 	program->options.shows_progress = isatty(STDERR_FILENO);
-	if (report_read(&program->options, &report, error, sizeof(error)) < 0)
-		return tool_fail(1, "%s", error);
+	status = program->fleet ? cmd_report_read_fleet(program, &report) : cmd_report_read_stores(program, &report);
+	if (status)
+		return status;
 	status = cmd_report_write_output(program, report);
 	if (program->keep && publish_keep(program->keep, program->keep_max, report, error, sizeof(error)) < 0)
 		status = tool_fail(1, "%s", error);
 	if (program->journal && publish_journal(report) < 0)
-		status = tool_fail(1, "the journal does not take the report");
+		status = tool_fail(1, "cannot send the report to the journal");
 	report_free(report);
 	return status ? status : program->partly;
 }
@@ -171,6 +200,7 @@ static int cmd_report_parse(int argc, char **argv, struct program *program)
 	bool chosen[FORMATS] = {0};
 	const struct tool_option options[] = {
 		{"dir", .call = cmd_report_set_dir, .arg = program},
+		{"fleet", .text = &program->fleet},
 		{"state-dir", .text = &program->state_dir},
 		{"since", .text = &program->since},
 		{"until", .text = &program->until},
@@ -195,6 +225,8 @@ static int cmd_report_parse(int argc, char **argv, struct program *program)
 		r = tool_options_end(argc, argv);
 	if (r)
 		return r;
+	if (program->fleet && (program->dir || program->state_dir))
+		return 1 + tool_fail(2, "--fleet and the folders of stores exclude each other");
 	for (size_t i = 0; i < FORMATS; i++)
 		if (chosen[i]) {
 			program->render = formats[i].render;
@@ -221,13 +253,16 @@ static int cmd_report_from_environment(struct program *program)
 /* The same, where the command line names no store. */
 static void cmd_report_folders_from_environment(struct program *program)
 {
-	const char *dirs = getenv("RANKTRACE_REPORT_DIRS");
-	char *copy = dirs && *dirs && !program->dir && !program->state_dir ? strdup(dirs) : NULL, *rest = copy;
+	const char *dirs = getenv("RANKTRACE_REPORT_DIRS"), *fleet = getenv("RANKTRACE_REPORT_FLEET");
+	bool named = program->dir || program->state_dir || program->fleet;
+	char *copy = dirs && *dirs && !named ? strdup(dirs) : NULL, *rest = copy;
 
 	for (char *dir; rest && (dir = strsep(&rest, ":"));)
 		if (*dir)
 			cmd_report_set_folder(program, dir);
 	free(copy);
+	if (fleet && *fleet && !named && !program->stores.count)
+		program->fleet = fleet;
 }
 
 int main(int argc, char **argv)

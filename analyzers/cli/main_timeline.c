@@ -21,16 +21,16 @@
 static const char usage[] =
 	"usage: tracectl timeline [--since TIME] [--until TIME] [--rank LIST] [--job JOB] [--chrome] [-o FILE]\n"
 	"                         [--state-dir DIR | --dir FOLDER...] [--verbose]\n"
-	"Writes what was seen in a window of time as a trace: load it at ui.perfetto.dev, or in trace_processor.\n"
-	"  --since TIME     from then: 30m, 12h ago, or a date and time (" SINCE ")\n"
-	"  --until TIME     until then (now)\n"
+	"Writes the data of a time window as a trace for ui.perfetto.dev or trace_processor.\n"
+	"  --since TIME     start of the window: 30m, 12h ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     end of the window (now)\n"
 	"  --rank LIST      only these ranks: 0,3-7\n"
 	"  --job JOB        only this job\n"
-	"  -o, --output FILE  the file; - or nothing: standard output, if that is no terminal\n"
-	"  --chrome         JSON of chrome://tracing in place of Perfetto's protobuf\n"
-	"  --dir FOLDER...  stores of nodes, together: state folders, their db folders, or folders of such folders\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
-	"  --verbose        say what was written\n"
+	"  -o, --output FILE  write to FILE (standard output, but not to a terminal)\n"
+	"  --chrome         write JSON for chrome://tracing instead of Perfetto's protobuf\n"
+	"  --dir FOLDER...  read these stores of nodes together: state folders, db folders, or folders of such\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --verbose        report what was written\n"
 	"  --help, --version\n";
 
 struct run {

@@ -31,16 +31,15 @@
 static const char usage[] =
 	"usage: tracectl why --rank RANK [--step N | --since TIME [--until TIME]] [--job JOB] [--json] [--state-dir "
 	"DIR]\n"
-	"Shows where the time of a rank's step went: the parts that are longer than in its usual step, which add up to "
-	"the\n"
-	"excess, and the same of its peers.\n"
+	"Shows where the time of a rank's step went: the excess of each part over its usual value, and the peers' values.\n"
+	"The excesses add up to that of the step.\n"
 	"  --rank RANK      the rank\n"
-	"  --step N         this step of it (tracectl query 'SELECT rank, step FROM steps' lists them)\n"
-	"  --since TIME     its steps from then on, in the mean: 30s, 5m ago, or a date and time (" SINCE ")\n"
-	"  --until TIME     until then (now)\n"
-	"  --job JOB        of this job, if several have such a rank (the newest)\n"
-	"  --json           an object\n"
-	"  --state-dir DIR  the store (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
+	"  --step N         explain this step (tracectl query 'SELECT rank, step FROM steps' lists them)\n"
+	"  --since TIME     explain the mean of the steps since then: 30s, 5m ago, or a date and time (" SINCE ")\n"
+	"  --until TIME     end of the window (now)\n"
+	"  --job JOB        only this job (the newest that has the rank)\n"
+	"  --json           write an object\n"
+	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
 #define FILES_SHOWN 3
@@ -51,6 +50,16 @@ struct cmd_why_file {
 	char operation[8], name[FILE_BYTES];
 	double ns;
 	int64_t calls;
+};
+
+#define CAUSES_SHOWN 16
+#define CAUSE_BYTES 32
+
+/* What the step thread was blocked on, or what the kernel did to the rank. A step, in the mean. */
+struct cmd_why_cause {
+	bool blocked;
+	char name[CAUSE_BYTES];
+	double chosen_ns, usual_ns;
 };
 
 struct cmd_why {
@@ -66,6 +75,9 @@ struct cmd_why {
 	int failed;
 	size_t files;
 	struct cmd_why_file file[FILES_SHOWN];
+	double chosen_steps, usual_steps; /* of the causes */
+	size_t causes;
+	struct cmd_why_cause cause[CAUSES_SHOWN];
 };
 
 static void cmd_why_on_frame(void *arg, uint32_t job, const struct frame *frame)
@@ -289,6 +301,67 @@ static int cmd_why_read_files(struct cmd_why *cmd, struct reader *reader, const 
 	return r < 0 ? tool_fail(1, "%s", r == -ENOMEM ? "out of memory" : error) : 0;
 }
 
+static int cmd_why_on_steps(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	cmd->chosen_steps = sqlite3_column_double(row, 0);
+	cmd->usual_steps = sqlite3_column_double(row, 1);
+	return 0;
+}
+
+static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_cause *cause = &cmd->cause[cmd->causes];
+	const char *name = (const char *)sqlite3_column_text(row, 1);
+
+	cause->blocked = sqlite3_column_int(row, 0) != 0;
+	snprintf(cause->name, sizeof(cause->name), "%s", name ? name : "");
+	(void)text_clean(cause->name);
+	cause->chosen_ns = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
+	cause->usual_ns = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
+	return ++cmd->causes == CAUSES_SHOWN;
+}
+
+/* %1$lld and %2$lld the chosen time, %3$lld the process, %4$lld and %5$lld that around it, %6$lld the step thread. */
+static const struct {
+	const char *sql;
+	int (*row)(void *arg, sqlite3_stmt *row);
+} cmd_why_cause_reads[] = {
+	{"SELECT sum(start_ns BETWEEN %1$lld AND %2$lld), sum(start_ns NOT BETWEEN %1$lld AND %2$lld) FROM steps WHERE "
+	 "instance = %3$lld AND start_ns BETWEEN %4$lld AND %5$lld",
+		cmd_why_on_steps},
+	{"SELECT blocked, word, sum(CASE WHEN start_ns BETWEEN %1$lld AND %2$lld THEN ns ELSE 0 END), "
+	 "sum(CASE WHEN start_ns BETWEEN %1$lld AND %2$lld THEN 0 ELSE ns END) FROM ("
+	 "SELECT 1 AS blocked, waits_on AS word, start_ns, duration_ns - run_delay_ns AS ns, instance, thread_id FROM offcpu "
+	 "WHERE waits_on IS NOT NULL UNION ALL "
+	 "SELECT 0, cause, start_ns, time_ns, instance, NULL FROM system_sums WHERE time_ns IS NOT NULL) "
+	 "WHERE instance = %3$lld AND start_ns BETWEEN %4$lld AND %5$lld AND coalesce(thread_id, %6$lld) = %6$lld "
+	 "GROUP BY 1, 2 ORDER BY 3 DESC",
+		cmd_why_on_cause},
+};
+
+/* Nothing where L3 was off. */
+static int cmd_why_read_causes(struct cmd_why *cmd, struct reader *reader, const struct why_result *result)
+{
+	uint64_t since_ns = cmd->step ? cmd->until_ns - (uint64_t)result->chosen_ns : cmd->since_ns;
+	char error[1024];
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < sizeof(cmd_why_cause_reads) / sizeof(cmd_why_cause_reads[0]); i++) {
+		char *sql = NULL;
+
+		if (asprintf(&sql, cmd_why_cause_reads[i].sql, (long long)since_ns, (long long)cmd->until_ns,
+			    (long long)cmd->instance, (long long)(since_ns > AROUND_NS ? since_ns - AROUND_NS : 1),
+			    (long long)(cmd->until_ns + AROUND_NS), (long long)cmd->thread) < 0)
+			return tool_fail(1, "out of memory");
+		r = reader_each(reader, sql, cmd_why_cause_reads[i].row, cmd, error, sizeof(error));
+		free(sql);
+	}
+	return r < 0 ? tool_fail(1, "%s", r == -ENOMEM ? "out of memory" : error) : 0;
+}
+
 struct cmd_why_time {
 	char text[UNITS_BYTES + 1];
 };
@@ -428,6 +501,24 @@ static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
 		fputs("\n", f);
 }
 
+/* What grew. Causes of a kind may overlap: a thread that frees memory is blocked on the disk. */
+static void cmd_why_text_causes(FILE *f, const struct cmd_why *cmd, const struct why_result *result, bool blocked, const char *head)
+{
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < cmd->causes; i++) {
+		const struct cmd_why_cause *cause = &cmd->cause[i];
+
+		if (cause->blocked != blocked || cause->chosen_ns - cause->usual_ns < SHOWN_PART * result->chosen_ns)
+			continue;
+		fprintf(f, "%s %s %s a step", shown++ ? "," : head, cause->name, cmd_why_text_time(cause->chosen_ns, false).text);
+		if (cause->usual_ns > 0)
+			fprintf(f, " (usual %s)", cmd_why_text_time(cause->usual_ns, false).text);
+	}
+	if (shown)
+		fputs("\n", f);
+}
+
 /* What was off, and what it would show. */
 static void cmd_why_text_levels(FILE *f, const struct why_result *result)
 {
@@ -449,6 +540,8 @@ static void cmd_why_text_print(FILE *f, const struct cmd_why *cmd, const struct 
 	cmd_why_text_parts(f, result);
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, result);
+	cmd_why_text_causes(f, cmd, result, true, "\nblocked longer on:");
+	cmd_why_text_causes(f, cmd, result, false, "\nthe kernel took longer for it:");
 	cmd_why_text_files(f, cmd);
 	cmd_why_text_levels(f, result);
 }
@@ -492,6 +585,17 @@ static json_t *cmd_why_text_json_files(const struct cmd_why *cmd)
 	return files;
 }
 
+static json_t *cmd_why_text_json_causes(const struct cmd_why *cmd, bool blocked)
+{
+	json_t *causes = json_array();
+
+	for (size_t i = 0; i < cmd->causes; i++)
+		if (cmd->cause[i].blocked == blocked)
+			json_array_append_new(causes, json_pack("{s:s, s:f, s:f}", "what", cmd->cause[i].name, "chosen_ns",
+							      cmd->cause[i].chosen_ns, "usual_ns", cmd->cause[i].usual_ns));
+	return causes;
+}
+
 static json_t *cmd_why_text_json(const struct cmd_why *cmd, const struct why_result *result)
 {
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
@@ -501,7 +605,8 @@ static json_t *cmd_why_text_json(const struct cmd_why *cmd, const struct why_res
 		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",
 		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "parts",
-		cmd_why_text_json_parts(result), "cpu_taken_by", cmd_why_text_json_others(result), "slow_files",
+		cmd_why_text_json_parts(result), "cpu_taken_by", cmd_why_text_json_others(result), "blocked_on",
+		cmd_why_text_json_causes(cmd, true), "kernel", cmd_why_text_json_causes(cmd, false), "slow_files",
 		cmd_why_text_json_files(cmd), NULL);
 }
 
@@ -529,6 +634,8 @@ static int cmd_why_explain(struct cmd_why *cmd, struct reader *reader)
 		return tool_fail(
 			1, "the store has no other ordinary step of this rank within five minutes to compare with");
 	r = cmd_why_read_files(cmd, reader, &result);
+	if (r == 0)
+		r = cmd_why_read_causes(cmd, reader, &result);
 	if (r)
 		return r;
 	if (cmd->json)

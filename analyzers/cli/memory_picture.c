@@ -96,7 +96,7 @@ static int picture_feed(const struct picture *picture, struct profile *profile, 
 			snprintf(rank->host, sizeof(rank->host), "%.63s", pool->host.text);
 		}
 		source->start_ns = source->end_ns = pool->snapshot_ns;
-		r = profile_add_stack(profile, (int64_t)i + 1, site->frames, false);
+		r = profile_add_stack(profile, (int64_t)i + 1, site->frames, 0);
 		if (r == 0)
 			r = profile_add_sample(profile,
 				&(struct profile_sample){.rank = pool->rank, .thread_id = pool->device + 2,

@@ -445,6 +445,23 @@ static void sentence_hardware(struct sentence *sentence)
 		text_add(&sentence->text, "reports: %s", row->title);
 }
 
+static void sentence_crash(struct sentence *sentence)
+{
+	const char *how = sentence_detail(sentence->finding, "end"), *place = sentence_detail(sentence->finding, "stack");
+
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	text_add(&sentence->text, " ended with an error");
+	if (how[0]) {
+		text_add(&sentence->text, ": ");
+		text_name(&sentence->text, how, sizeof(sentence->finding->evidence->detail));
+	}
+	if (place[0]) {
+		text_add(&sentence->text, " in ");
+		text_name(&sentence->text, place, sizeof(sentence->finding->evidence->detail));
+	}
+}
+
 static void sentence_cost(struct sentence *sentence)
 {
 	double hours = sentence->finding->cost_card_hours;

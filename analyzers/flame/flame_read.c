@@ -223,7 +223,7 @@ static int flame_take_stack(void *arg, sqlite3_stmt *s)
 	const char *frames = (const char *)sqlite3_column_text(s, 1);
 
 	return flame_added(reading, profile_add_stack(reading->profile, sqlite3_column_int64(s, 0),
-					    frames ? frames : "", sqlite3_column_int64(s, 2) != 0));
+					    frames ? frames : "", (unsigned)sqlite3_column_int64(s, 2)));
 }
 
 static int flame_take_step(void *arg, sqlite3_stmt *s)

@@ -74,6 +74,8 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 	text_add(&text, "%" PRIu64 " samples of %" PRIu64 " different stacks", totals.samples, totals.stacks);
 	if (totals.cut)
 		text_add(&text, ", outer frames of %" PRIu64 " are missing", totals.cut);
+	if (totals.native_cut)
+		text_add(&text, ", native callers of %" PRIu64 " are missing (code without frame pointers)", totals.native_cut);
 	if (totals.unknown)
 		text_add(&text, ", stacks of %" PRIu64 " are no longer stored", totals.unknown);
 	if (refused)

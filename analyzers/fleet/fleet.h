@@ -60,7 +60,7 @@ struct fleet {
 	struct fleet_finding *finding;
 	size_t ranks, operations, jobs, nodes, findings;
 	size_t ranks_size, operations_size, jobs_size, nodes_size, findings_size; /* capacities */
-	bool recorded;	     /* the store has what the recording rules record */
+	bool recorded;	     /* the store has means of the last minute */
 };
 
 enum fleet_kind {

@@ -19,35 +19,21 @@ struct fleet_api {
 	CURL *curl;
 	struct curl_slist *headers;
 	char *url; /* of queries */
-	char *body;
-	size_t used, capacity, bytes_max;
+	size_t used, bytes_max; /* of the answer */
 	long ms_max;
-	bool large;
+	int r; /* that ended the reading of an answer */
+	struct fleet_stream stream;
 	char detail[CURL_ERROR_SIZE];
 };
 
 static size_t fleet_api_on_bytes(char *data, size_t size, size_t count, void *arg)
 {
 	struct fleet_api *api = arg;
-	size_t bytes = size * count, need = api->used + bytes + 1;
+	size_t bytes = size * count;
 
-	if (need > api->bytes_max) {
-		api->large = true;
-		return 0;
-	}
-	if (need > api->capacity) {
-		size_t next = need * 2 < api->bytes_max ? need * 2 : api->bytes_max;
-		char *grown = realloc(api->body, next);
-
-		if (!grown)
-			return 0;
-		api->body = grown;
-		api->capacity = next;
-	}
-	memcpy(api->body + api->used, data, bytes);
 	api->used += bytes;
-	api->body[api->used] = 0;
-	return bytes;
+	api->r = api->used > api->bytes_max ? -EFBIG : fleet_stream_feed(&api->stream, data, bytes);
+	return api->r < 0 ? 0 : bytes;
 }
 
 /* One line without controls: a line break would begin another header. */
@@ -110,7 +96,7 @@ static int fleet_api_set(struct fleet_api *api, const struct fleet_api_options *
 		CURLoption option;
 		const char *text;
 	} texts[] = {{CURLOPT_URL, api->url}, {CURLOPT_SSLCERT, options->certificate}, {CURLOPT_SSLKEY, options->key},
-		{CURLOPT_CAINFO, options->authority}, {CURLOPT_ACCEPT_ENCODING, ""}};
+		{CURLOPT_CAINFO, options->authority}};
 	bool bad = false;
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
@@ -159,33 +145,22 @@ struct fleet_api *fleet_api_close(struct fleet_api *api)
 	curl_easy_cleanup(api->curl);
 	curl_global_cleanup();
 	free(api->url);
-	free(api->body);
 	free(api);
 	return NULL;
 }
 
-/* The transfer failed. */
-static int fleet_api_failed(const struct fleet_api *api, CURLcode code, char *error, size_t size)
+static long fleet_api_status(const struct fleet_api *api)
 {
-	if (api->large) {
-		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job", api->bytes_max);
-		return -EFBIG;
-	}
-	if (code == CURLE_OPERATION_TIMEDOUT) {
-		snprintf(error, size, "no answer from %s within %ld ms", api->url, api->ms_max);
-		return -ETIMEDOUT;
-	}
-	if (code == CURLE_WRITE_ERROR || code == CURLE_OUT_OF_MEMORY) {
-		snprintf(error, size, "out of memory");
-		return -ENOMEM;
-	}
-	snprintf(error, size, "no store answers at %s: %s", api->url, api->detail[0] ? api->detail : curl_easy_strerror(code));
-	return -EHOSTUNREACH;
+	long status = 0;
+
+	(void)curl_easy_getinfo(api->curl, CURLINFO_RESPONSE_CODE, &status);
+	return status;
 }
 
 /* What is said of an answer that is no vector. */
-static int fleet_api_refused(const struct fleet_api *api, const json_t *root, long status, char *error, size_t size)
+static int fleet_api_refused(const struct fleet_api *api, const json_t *root, char *error, size_t size)
 {
+	long status = fleet_api_status(api);
 	const char *said = json_string_value(json_object_get(root, "error"));
 
 	if (status == 401 || status == 403) {
@@ -204,45 +179,66 @@ static int fleet_api_refused(const struct fleet_api *api, const json_t *root, lo
 	return -EPROTO;
 }
 
-static int fleet_api_parse(struct fleet_api *api, long status, json_t **ret, char *error, size_t size)
+/* The transfer failed. */
+static int fleet_api_failed(const struct fleet_api *api, CURLcode code, char *error, size_t size)
 {
-	json_t *root = json_loadb(api->body ? api->body : "", api->used, 0, NULL);
-	json_t *data = json_object_get(root, "data"), *result = json_object_get(data, "result");
+	if (api->r == -EFBIG) {
+		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job", api->bytes_max);
+		return -EFBIG;
+	}
+	if (api->r == -EPROTO) /* no sample, but what a proxy says of the status, or a page */
+		return fleet_api_refused(api, NULL, error, size);
+	if (api->r < 0) /* of whoever reads the samples, who knows the sentence */
+		return api->r;
+	if (code == CURLE_OPERATION_TIMEDOUT) {
+		snprintf(error, size, "no answer from %s within %ld ms", api->url, api->ms_max);
+		return -ETIMEDOUT;
+	}
+	if (code == CURLE_OUT_OF_MEMORY) {
+		snprintf(error, size, "out of memory");
+		return -ENOMEM;
+	}
+	snprintf(error, size, "no store answers at %s: %s", api->url, api->detail[0] ? api->detail : curl_easy_strerror(code));
+	return -EHOSTUNREACH;
+}
+
+static int fleet_api_end(const struct fleet_api *api, char *error, size_t size)
+{
+	json_t *root = fleet_stream_end(&api->stream), *data = json_object_get(root, "data");
 	const char *word = json_string_value(json_object_get(root, "status"));
 	const char *type = json_string_value(json_object_get(data, "resultType"));
 	int r = 0;
 
-	if (status != 200 || !word || strcmp(word, "success") != 0 || !type || strcmp(type, "vector") != 0 || !json_is_array(result))
-		r = fleet_api_refused(api, root, status, error, size);
-	else
-		*ret = json_incref(result);
+	if (fleet_api_status(api) != 200 || !word || strcmp(word, "success") != 0 || !type || strcmp(type, "vector") != 0 || !json_is_array(json_object_get(data, "result")))
+		r = fleet_api_refused(api, root, error, size);
 	json_decref(root);
 	return r;
 }
 
-int fleet_api_query(struct fleet_api *api, const char *query, double time_s, json_t **ret, char *error, size_t size)
+int fleet_api_query(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
 {
+	struct fleet_api *api = arg;
 	char *escaped = curl_easy_escape(api->curl, query, 0), *form = NULL, at[48] = "";
-	long status = 0;
 	CURLcode code;
 
 	if (time_s > 0)
 		snprintf(at, sizeof(at), "&time=%.3f", time_s);
-	if (!escaped || asprintf(&form, "query=%s%s", escaped, at) < 0) {
+	/* nocache: VictoriaMetrics else answers for half a minute before, and not for that time. Others ignore it. */
+	if (!escaped || asprintf(&form, "query=%s%s&nocache=1", escaped, at) < 0) {
 		curl_free(escaped);
 		snprintf(error, size, "out of memory");
 		return -ENOMEM;
 	}
 	curl_free(escaped);
 	api->used = 0;
-	api->large = false;
+	api->r = 0;
 	api->detail[0] = 0;
+	fleet_stream_begin(&api->stream, sample, sample_arg);
 	code = curl_easy_setopt(api->curl, CURLOPT_POSTFIELDS, form);
 	if (code == CURLE_OK)
 		code = curl_easy_perform(api->curl);
 	free(form);
 	if (code != CURLE_OK)
 		return fleet_api_failed(api, code, error, size);
-	curl_easy_getinfo(api->curl, CURLINFO_RESPONSE_CODE, &status);
-	return fleet_api_parse(api, status, ret, error, size);
+	return fleet_api_end(api, error, size);
 }

@@ -35,8 +35,9 @@ struct fleet_reading {
 };
 
 struct fleet_query {
-	const char *expression; /* %1: the matcher, %2: the window */
+	const char *expression; /* $m: the job's matcher; $w: the window, as a subquery; $s: its length */
 	int (*sample)(struct fleet_reading *reading, const json_t *labels, double value);
+	const char *recorded; /* the same for the window of the nodes; NULL: none */
 };
 
 static int fleet_index_init(struct fleet_index *index, size_t max)
@@ -184,7 +185,7 @@ static struct fleet_rank *fleet_read_rank(struct fleet_reading *reading, const j
 	return slot ? &reading->fleet->rank[slot - 1] : NULL;
 }
 
-/* The newest evaluation of the rules that is complete: while the next one runs, some of its series are new and some are not. */
+/* One time for all: else some queries are before a scrape of a node, and some behind it. */
 static int fleet_on_time(struct fleet_reading *reading, const json_t *labels, double value)
 {
 	reading->time_s = value > 0 && value < FLEET_TIME_MAX_S ? value : 0;
@@ -334,23 +335,26 @@ static struct fleet_finding *fleet_read_finding(struct fleet_reading *reading, c
 FLEET_ON(finding_lost, finding, lost_card_seconds)
 FLEET_ON(finding_age, finding, age_seconds)
 
-/* In this order: the time of all others, then who lives. $m: the job's matcher; $w: the window, as a subquery; $s: its length. */
+/* The lower quartile over the window. The nodes serve that of the last hour; of another window, the store reads FLEET_POINTS of each series. */
+#define FLEET_USUAL(of, what, sample) {"quantile_over_time(0.25, ranktrace_" of "_minute_" what "_seconds$m$w)", sample, "ranktrace_" of "_usual_" what "_seconds$m"}
+
+/* In this order: the time of all others, by the store's clock, then who lives. */
 static const struct fleet_query fleet_queries[] = {
-	{"max(ranktrace:rules:seconds)", fleet_on_time},
-	{"ranktrace_build_info", fleet_on_node},
-	{"max by (job, rank, instance, card) (ranktrace_rank_info$m)", fleet_on_rank},
-	{"ranktrace:rank_step:seconds$m", fleet_on_step},
-	{"quantile_over_time(0.25, ranktrace:rank_step:seconds$m$w)", fleet_on_step_usual},
-	{"ranktrace:rank_activity:seconds$m", fleet_on_activity},
-	{"quantile_over_time(0.25, ranktrace:rank_activity:seconds$m$w)", fleet_on_activity_usual},
-	{"ranktrace:rank_operations:seconds$m", fleet_on_operations},
-	{"quantile_over_time(0.25, ranktrace:rank_operations:seconds$m$w)", fleet_on_operations_usual},
-	{"ranktrace:node_operation:seconds$m", fleet_on_operation},
-	{"quantile_over_time(0.25, ranktrace:node_operation:seconds$m$w)", fleet_on_operation_usual},
-	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost},
-	{"ranktrace_finding_info$m", fleet_on_finding},
-	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost},
-	{"ranktrace_finding_age_seconds", fleet_on_finding_age},
+	{"vector(time())", fleet_on_time, NULL},
+	{"ranktrace_build_info", fleet_on_node, NULL},
+	{"ranktrace_rank_info$m", fleet_on_rank, NULL},
+	{"ranktrace_rank_minute_step_seconds$m", fleet_on_step, NULL},
+	FLEET_USUAL("rank", "step", fleet_on_step_usual),
+	{"ranktrace_rank_minute_activity_seconds$m", fleet_on_activity, NULL},
+	FLEET_USUAL("rank", "activity", fleet_on_activity_usual),
+	{"ranktrace_rank_minute_operations_seconds$m", fleet_on_operations, NULL},
+	FLEET_USUAL("rank", "operations", fleet_on_operations_usual),
+	{"ranktrace_node_minute_operation_seconds$m", fleet_on_operation, NULL},
+	FLEET_USUAL("node", "operation", fleet_on_operation_usual),
+	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost, NULL},
+	{"ranktrace_finding_info$m", fleet_on_finding, NULL},
+	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost, NULL},
+	{"ranktrace_finding_age_seconds", fleet_on_finding_age, NULL},
 };
 
 /* {job="NAME"}, with what PromQL escapes; a name may be anything. */
@@ -386,40 +390,39 @@ static void fleet_expression(const struct fleet_read_options *options, const cha
 	text_end(&text);
 }
 
-/* A number as text; false: none, or not finite. */
-static bool fleet_value(const json_t *sample, double *ret)
-{
-	const char *text = json_string_value(json_array_get(json_object_get(sample, "value"), 1));
-	char *end;
+struct fleet_asking {
+	struct fleet_reading *reading;
+	const struct fleet_query *query;
+	size_t samples;
+};
 
-	if (!text || !*text)
-		return false;
-	*ret = strtod(text, &end);
-	return !*end && isfinite(*ret);
+static int fleet_on_sample(void *arg, const json_t *labels, double value)
+{
+	struct fleet_asking *asking = arg;
+
+	asking->samples++;
+	return asking->query->sample(asking->reading, labels, value);
 }
 
 static int fleet_read_query(struct fleet_reading *reading, const struct fleet_query *query, fleet_ask ask, void *arg, char *error, size_t size)
 {
+	struct fleet_asking asking = {reading, query, 0};
 	char expression[FLEET_QUERY_BYTES];
-	json_t *samples = NULL, *sample;
-	double value;
-	size_t i;
-	int r;
+	int r = 0;
 
-	fleet_expression(reading->options, query->expression, expression, sizeof(expression));
-	r = ask(arg, expression, reading->time_s, &samples, error, size);
-	if (r < 0)
-		return r;
-	json_array_foreach(samples, i, sample) {
-		if (r < 0 || !fleet_value(sample, &value))
-			continue;
-		r = query->sample(reading, json_object_get(sample, "metric"), value);
+	/* What is seen for less than a minute has no usual yet, and little to read. */
+	if (query->recorded && reading->options->since_s / 60 == FLEET_USUAL_S / 60) {
+		fleet_expression(reading->options, query->recorded, expression, sizeof(expression));
+		r = ask(arg, expression, reading->time_s, fleet_on_sample, &asking, error, size);
 	}
-	json_decref(samples);
+	if (r >= 0 && !asking.samples) {
+		fleet_expression(reading->options, query->expression, expression, sizeof(expression));
+		r = ask(arg, expression, reading->time_s, fleet_on_sample, &asking, error, size);
+	}
 	if (r == -E2BIG)
 		snprintf(error, size, "the store has more than %d ranks, %d nodes, %d jobs or %d operations; --job asks for one job", FLEET_RANKS_MAX,
 			FLEET_NODES_MAX, FLEET_JOBS_MAX, FLEET_OPERATIONS_MAX);
-	else if (r < 0)
+	else if (r == -ENOMEM)
 		snprintf(error, size, "out of memory");
 	return r;
 }

@@ -109,13 +109,6 @@ static enum finding_severity severity_at(
 	return SEVERITY_INFO;
 }
 
-static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
-{
-	const struct finding *finding = &episode->finding;
-
-	return severity_at(judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
-}
-
 static const struct {
 	const char *name, *unit;
 	double scale;
@@ -146,6 +139,20 @@ static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], dou
 static double limits_took(const double took[JUDGE_HOST_MAX])
 {
 	return fmax(took[JUDGE_THROTTLED], took[JUDGE_MEMORY]);
+}
+
+static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
+{
+	const struct judge_grade *notice = &judge->options.grade[JUDGE_NOTICE];
+	const struct finding *finding = &episode->finding;
+	enum finding_severity severity = severity_at(
+		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
+
+	/* What limits took needs no length: it may all be in one step. */
+	if (severity == SEVERITY_INFO && limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
+		episode->lost >= notice->growth * (double)notice->lasts_ns * NS)
+		return notice->severity;
+	return severity;
 }
 
 /* Of what the job lost since the onset, the share that is its own. */

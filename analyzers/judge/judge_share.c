@@ -7,6 +7,7 @@
  *   CPU time   of ranks without cards: the others sleep while they wait
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
+#include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
 
@@ -139,13 +140,6 @@ static bool share_witness(struct share *share, double least)
 	return most >= least;
 }
 
-static int share_compare(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return (*left > *right) - (*left < *right);
-}
-
 /* Takes from each rank's column what the ranks of its role have in common: a pipeline stage whose work grew is no rank's
  * fault. */
 static void share_role(const struct share *share)
@@ -154,7 +148,7 @@ static void share_role(const struct share *share)
 
 	for (size_t i = 0; i < share->n; i++)
 		judge->order[i] = (uint64_t)share_rank(share, i)->class << 32 | i;
-	qsort(judge->order, share->n, sizeof(*judge->order), share_compare);
+	qsort(judge->order, share->n, sizeof(*judge->order), compare_u64);
 	for (size_t from = 0, to; from < share->n; from = to) {
 		double common;
 

@@ -5,6 +5,7 @@
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
  * On cards without L1 a late host may be hidden behind a full device queue: nothing is said then.
  */
+#include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
 
@@ -205,13 +206,6 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	}
 }
 
-static int start_compare(const void *a, const void *b)
-{
-	const uint64_t *left = a, *right = b;
-
-	return (*left > *right) - (*left < *right);
-}
-
 /* Ranks of this tick by class, then by number. */
 static void start_sort(struct start *start)
 {
@@ -228,7 +222,7 @@ static void start_sort(struct start *start)
 		start->n++;
 	}
 	if (!sorted)
-		qsort(judge->order, start->n, sizeof(*judge->order), start_compare);
+		qsort(judge->order, start->n, sizeof(*judge->order), compare_u64);
 }
 
 /* L1 is off again: what it showed is over as far as anybody can see, and hides nothing that the rank does from now on. */

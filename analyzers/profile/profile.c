@@ -203,7 +203,7 @@ static void profile_mark_stack(struct profile_stack *stack, const struct stack_f
 					       strstr(frame[inner - 1].file, "/torch/_tensor.py"));
 }
 
-int profile_add_stack(struct profile *profile, int64_t id, const char *frames, bool cut)
+int profile_add_stack(struct profile *profile, int64_t id, const char *frames, unsigned cut)
 {
 	uint32_t *slot = profile_index_find(&profile->stack_index, (uint64_t)id, profile_same_stack, profile, &id);
 	struct profile_stack stack = {.id = id, .cut = cut};
@@ -344,7 +344,8 @@ static void profile_count(
 	struct profile_totals *totals = &profile->totals;
 
 	totals->samples++;
-	totals->cut += stack->cut;
+	totals->cut += (stack->cut & PROFILE_CUT_PYTHON) != 0;
+	totals->native_cut += (stack->cut & PROFILE_CUT_NATIVE) != 0;
 	if (!totals->first_ns || sample->start_ns < totals->first_ns)
 		totals->first_ns = sample->start_ns;
 	if (sample->start_ns > totals->last_ns)

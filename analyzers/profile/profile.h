@@ -27,8 +27,12 @@ struct profile;
 struct profile *profile_new(void); /* NULL: out of memory */
 struct profile *profile_free(struct profile *profile);
 
-/* frames: as stack_frames_text(). A stack that is known keeps its frames. */
-int profile_add_stack(struct profile *profile, int64_t id, const char *frames, bool cut);
+/* What is missing of a stack: bits of call_stacks.cut. */
+#define PROFILE_CUT_PYTHON 1u
+#define PROFILE_CUT_NATIVE 2u
+
+/* frames: as stack_frames_text(). cut: PROFILE_CUT_*. A stack that is known keeps its frames. */
+int profile_add_stack(struct profile *profile, int64_t id, const char *frames, unsigned cut);
 int profile_add_step(struct profile *profile, int64_t rank, int64_t start_ns, int64_t duration_ns);
 /* stage: "forward", "sync", ... */
 int profile_add_stage(struct profile *profile, int64_t rank, int64_t thread_id, const char *stage, int64_t start_ns,
@@ -47,7 +51,8 @@ struct profile_sample {
 int profile_add_sample(struct profile *profile, const struct profile_sample *sample);
 
 struct profile_totals {
-	uint64_t samples, unknown, stacks, cut; /* unknown: stack not fed; cut: samples with outer frames missing */
+	uint64_t samples, unknown, stacks; /* unknown: stack not fed */
+	uint64_t cut, native_cut;	   /* samples with outer Python frames, or native callers, missing */
 	int64_t first_ns, last_ns;		/* of samples; 0: none */
 };
 

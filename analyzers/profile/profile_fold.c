@@ -37,7 +37,7 @@ static int profile_fold_compare_frames(
 			return a->line[i] < b->line[i] ? -1 : 1;
 	if (a->lines != b->lines)
 		return a->lines < b->lines ? -1 : 1;
-	return a->cut - b->cut;
+	return (int)(a->cut & PROFILE_CUT_PYTHON) - (int)(b->cut & PROFILE_CUT_PYTHON);
 }
 
 static int profile_fold_compare(const void *a, const void *b, void *arg)
@@ -107,7 +107,7 @@ static int profile_fold_pass(const struct profile *profile, const struct profile
 		.thread = how->by_thread ? item->thread_name : "",
 		.steps_here = how->by_thread && item->steps_here,
 		.off_cpu = how->by_cpu && item->off_cpu,
-		.cut = stack->cut,
+		.cut = stack->cut & PROFILE_CUT_PYTHON,
 		.samples = item->samples,
 		.weight_ns = item->weight_ns,
 	};

@@ -36,7 +36,8 @@ struct profile_stack {
 	int64_t id;
 	uint32_t *line; /* outermost first */
 	uint32_t lines;
-	bool cut, python;
+	unsigned cut; /* PROFILE_CUT_* */
+	bool python;
 	bool communicates; /* its innermost Python frame, or a native one within it, is communication */
 	bool backward;	   /* its innermost Python frame waits for the backward pass */
 };

@@ -31,7 +31,7 @@ struct report *report_new(const struct report_options *options)
 		report->slot_ns += 1 + length / REPORT_SLOTS_MAX / REPORT_SLOTS_MAX;
 		report->slots = REPORT_SLOTS_MAX;
 	}
-	report->store = calloc(options->stores->count + 1, sizeof(*report->store));
+	report->store = calloc(options->fleet ? REPORT_NODES_MAX : options->stores->count + 1, sizeof(*report->store));
 	report->node = calloc(REPORT_NODES_MAX, sizeof(*report->node));
 	report->card = calloc(REPORT_CARDS_MAX, sizeof(*report->card));
 	report->job = calloc(REPORT_JOBS_MAX, sizeof(*report->job));

@@ -48,7 +48,12 @@ typedef int (*report_row)(struct report_source *source, sqlite3_stmt *statement)
 int report_each(
 	struct report_source *source, const char *sql, report_row row, uint64_t *rows, char *error, size_t error_size);
 
+/* A process of the source: 0 or -ENOMEM. arg: struct report_source. */
+struct rank_row;
+int report_add_rank(void *arg, const struct rank_row *row);
 int report_read_ranks(struct report_source *source, char *error, size_t error_size);
+/* All of it from the fleet's metrics: ranks, findings, what jobs did. Each node is a store. */
+int report_read_fleet(struct report *report, const struct report_fleet *fleet, char *error, size_t error_size);
 int report_read_findings(struct report_source *source, char *error, size_t error_size);
 /* Steps, samples and losses, also for plots. */
 struct plots;

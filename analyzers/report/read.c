@@ -140,16 +140,35 @@ static int report_read_gather(struct report *report, const struct report_options
 	return 0;
 }
 
+/* Metrics have no rows: no plots, and no comparison of steps. */
+static int report_read_gather_fleet(struct report *report, const struct report_options *options, char *error, size_t error_size)
+{
+	int r = report_read_fleet(report, options->fleet, error, error_size);
+
+	if (r < 0)
+		return r;
+	report_merge(report);
+	r = report_settle(report);
+	if (r == 0)
+		r = report_group(report);
+	if (r < 0)
+		return r;
+	report_watch(report);
+	report_judge(report);
+	return 0;
+}
+
 int report_read(const struct report_options *options, struct report **ret, char *error, size_t error_size)
 {
 	struct report *report = report_new(options);
 	int r = report ? 0 : -ENOMEM;
 
 	snprintf(error, error_size, "out of memory");
-	for (size_t i = 0; r == 0 && i < options->stores->count; i++)
+	for (size_t i = 0; r == 0 && !options->fleet && i < options->stores->count; i++)
 		r = report_read_add_store(report, &options->stores->one[i]);
 	if (r == 0)
-		r = report_read_gather(report, options, error, error_size);
+		r = options->fleet ? report_read_gather_fleet(report, options, error, error_size)
+				   : report_read_gather(report, options, error, error_size);
 	if (r < 0) {
 		report_free(report);
 		return r;

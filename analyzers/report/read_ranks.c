@@ -78,7 +78,7 @@ static int report_read_ranks_add(
 	return 0;
 }
 
-static int report_read_ranks_row(void *arg, const struct rank_row *row)
+int report_add_rank(void *arg, const struct rank_row *row)
 {
 	struct report_source *source = arg;
 	struct report *report = source->report;
@@ -107,7 +107,7 @@ static int report_read_ranks_row(void *arg, const struct rank_row *row)
 
 int report_read_ranks(struct report_source *source, char *error, size_t error_size)
 {
-	return rank_table_read(source->reader, report_read_ranks_row, source, error, error_size);
+	return rank_table_read(source->reader, report_add_rank, source, error, error_size);
 }
 
 static bool report_read_ranks_is_here(const struct report *report, const struct report_rank *rank)

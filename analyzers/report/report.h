@@ -14,6 +14,7 @@
 
 #include "analyzers/finding/finding.h"
 #include "analyzers/finding/finding_groups.h"
+#include "analyzers/fleet/fleet_store.h"
 #include "analyzers/store/stores.h"
 #include "analyzers/tool/tool.h"
 
@@ -280,11 +281,19 @@ struct report {
 	struct report_headline headline;
 };
 
+/* The fleet's store of metrics, in the place of nodes' stores. */
+struct report_fleet {
+	fleet_ask ask;
+	void *arg;
+	const char *name; /* of the store, for people */
+};
+
 struct report_options {
 	uint64_t since_ns, until_ns, now_ns;
 	const char *job; /* NULL: all */
 	struct ranges ranks;
 	const struct stores *stores;
+	const struct report_fleet *fleet; /* NULL: stores */
 	uint64_t compare_ns; /* time limit for comparing ranks of multi-node jobs; 0: no comparison */
 	bool shows_progress;
 };

@@ -9,6 +9,7 @@
 
 #include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
+#include "analyzers/base/text.h"
 
 /* Means over some steps. */
 struct why_mean {
@@ -258,6 +259,8 @@ int why_explain(struct why *why, struct why_result *ret)
 	struct why_mean chosen, usual;
 
 	*ret = (struct why_result){.who = why->picked->who, .tier = FRAME_TIER_DEVICE};
+	(void)text_clean(ret->who.host);
+	(void)text_clean(ret->who.card);
 	if (!why->chosen_count)
 		return -ENOENT;
 	if (!why->usual_count)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/text.h"
 
 #define DEPTH_MAX 64
 #define GAP_NS 2000000000ULL /* sums of off-CPU time are rows of a second: what lies closer is one time */
@@ -97,11 +98,15 @@ static double why_overlap(uint64_t a_ns, uint64_t b_ns, uint64_t c_ns, uint64_t 
 	return to > from ? (double)(to - from) : 0;
 }
 
+/* Any user of the node chooses the name of a process: what it cannot do on a terminal is taken out here. */
 void why_other_add(struct why_other *other, size_t *count, uint32_t pid, const char *name, double ns, bool chosen)
 {
 	size_t i = 0, least = 0;
+	char clean[sizeof(other->name)];
 
-	while (i < *count && (other[i].pid != pid || strcmp(other[i].name, name) != 0)) {
+	snprintf(clean, sizeof(clean), "%s", name);
+	(void)text_clean(clean);
+	while (i < *count && (other[i].pid != pid || strcmp(other[i].name, clean) != 0)) {
 		if (other[i].chosen_ns + other[i].usual_ns < other[least].chosen_ns + other[least].usual_ns)
 			least = i;
 		i++;
@@ -109,7 +114,7 @@ void why_other_add(struct why_other *other, size_t *count, uint32_t pid, const c
 	if (i == *count) {
 		i = *count < WHY_OTHERS_MAX ? (*count)++ : least;
 		other[i] = (struct why_other){.pid = pid};
-		snprintf(other[i].name, sizeof(other[i].name), "%s", name);
+		memcpy(other[i].name, clean, sizeof(clean));
 	}
 	*(chosen ? &other[i].chosen_ns : &other[i].usual_ns) += ns;
 }

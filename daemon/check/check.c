@@ -151,6 +151,37 @@ static void check_uprobes(const struct context *context, struct check_list *list
 			"no BPF cookies: each probe needs its own program, at most %d", CALL_ENGINE_FIXED_MAX);
 }
 
+static void check_sampling(const struct context *context, struct check_list *list)
+{
+	const struct kernel_features *features = features_of(context);
+	char level[16] = "unknown";
+	_cleanup_fclose_ FILE *f = NULL;
+
+	if (!features)
+		return;
+	if (features->sampling) {
+		check_add(list, "sampling", CHECK_OK, "", "perf events sample the threads of ranks for profiles");
+		return;
+	}
+	f = fopen("/proc/sys/kernel/perf_event_paranoid", "re");
+	if (f && fgets(level, sizeof(level), f))
+		level[strcspn(level, "\n")] = 0;
+	check_add(list, "sampling", CHECK_LIMITED,
+		"set kernel.perf_event_paranoid to 2 with sysctl: at 3, Debian's and Ubuntu's kernels ask for CAP_SYS_ADMIN; or give the daemon CAP_PERFMON",
+		"the kernel refuses to sample (kernel.perf_event_paranoid is %s): no profiles", level);
+}
+
+/* Maps of the size of the ring, which is most of them. */
+static void check_locked_memory(const struct context *context, struct check_list *list)
+{
+	uint64_t bytes = context->config.ring_size_bytes, limit;
+
+	if (kernel_is_memlocked(bytes, &limit))
+		check_add(list, "locked memory", CHECK_MISSING, KERNEL_MEMLOCK_ADVICE,
+			"the limit on locked memory, %" PRIu64 " KiB, is too small for BPF maps, which need more than %" PRIu64 " KiB: nothing can be collected",
+			limit >> 10, bytes >> 10);
+}
+
 static void check_pid_namespace(const struct context *context, struct check_list *list)
 {
 	const struct kernel_features *features = features_of(context);
@@ -445,6 +476,8 @@ static void (*const checks[])(const struct context *context, struct check_list *
 	check_ring,
 	check_scheduler,
 	check_uprobes,
+	check_sampling,
+	check_locked_memory,
 	check_pid_namespace,
 	check_capabilities,
 	check_state,

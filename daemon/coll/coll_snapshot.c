@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects members, groups them by communicator, judges each coll_snapshot_group. */
 #include "daemon/coll/coll_snapshot.h"
-#include "daemon/base/procfs.h"
+#include "daemon/base/fair.h"
 
 #include <inttypes.h>
-
-static bool coll_snapshot_is_stopped(const char *proc_root, uint32_t pid)
-{
-	struct procfs_status status;
-
-	return procfs_status(proc_root, pid, &status) == 0 && (status.state == 'T' || status.state == 't');
-}
 
 /* In an entered operation, not known to have completed, for more than patience_ns. */
 static bool coll_snapshot_in_operation(const struct coll_standing *standing, uint64_t now_ns, uint64_t patience_ns)
@@ -40,13 +33,11 @@ static void coll_snapshot_clear_waiting(struct coll_snapshot_comm *comm, struct 
 			member[i].judged.missing = false;
 }
 
-void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
-	const char *proc_root, uint64_t now_ns, uint64_t patience_ns)
+void coll_snapshot_mark_stopped(
+	struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, uint64_t now_ns, uint64_t patience_ns)
 {
 	bool alone = comm->verdict.state == COLL_STATE_RUNNING;
 
-	for (size_t i = 0; i < comm->members; i++)
-		member[i].stopped = !member[i].ended_ns && coll_snapshot_is_stopped(proc_root, member[i].judged.pid);
 	for (size_t i = 0; i < comm->members; i++) {
 		const struct coll_standing *standing = &member[i].judged.standing;
 
@@ -80,12 +71,25 @@ static void coll_snapshot_freep(struct coll_snapshot **snapshot)
 	coll_snapshot_free(*snapshot);
 }
 
+struct coll_snapshot_collecting {
+	struct coll_snapshot *snapshot;
+	struct fair fair;
+};
+
+static void coll_snapshot_count(void *arg, const struct rank_coll_standing *standing)
+{
+	struct coll_snapshot_collecting *collecting = arg;
+
+	fair_count(&collecting->fair, standing->uid, 1);
+}
+
 static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *standing)
 {
-	struct coll_snapshot *snapshot = arg;
+	struct coll_snapshot_collecting *collecting = arg;
+	struct coll_snapshot *snapshot = collecting->snapshot;
 	struct coll_snapshot_member *member;
 
-	if (snapshot->members == COLL_SNAPSHOT_MEMBERS_MAX) {
+	if (snapshot->members == COLL_SNAPSHOT_MEMBERS_MAX || !fair_take(&collecting->fair, standing->uid, 1)) {
 		snapshot->left_out++;
 		return;
 	}
@@ -93,6 +97,7 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	*member = (struct coll_snapshot_member){
 		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
 		.ended_ns = standing->ended_ns,
+		.stopped = standing->stopped,
 		.uid = standing->uid,
 	};
 	(void)copy_text(member->job, sizeof(member->job), standing->job);
@@ -206,7 +211,7 @@ static int coll_snapshot_judge(struct coll_snapshot *snapshot, struct coll_snaps
 	for (size_t i = 0; i < comm->members; i++)
 		member[i].judged = judged[i];
 	if (member->judged.standing.communicator[0])
-		coll_snapshot_mark_stopped(comm, member, "/proc", snapshot->now_ns, COLL_SNAPSHOT_PATIENCE_NS);
+		coll_snapshot_mark_stopped(comm, member, snapshot->now_ns, COLL_SNAPSHOT_PATIENCE_NS);
 	qsort(member, comm->members, sizeof(*member), coll_snapshot_by_missing);
 	coll_snapshot_sentence(comm, member);
 	return 0;
@@ -236,6 +241,7 @@ static int coll_snapshot_group(struct coll_snapshot *snapshot)
 int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snapshot **ret)
 {
 	_cleanup_(coll_snapshot_freep) struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
+	struct coll_snapshot_collecting collecting = {.snapshot = snapshot};
 	int r;
 
 	if (!snapshot)
@@ -247,7 +253,9 @@ int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snap
 		return -ENOMEM;
 	snapshot->calls = rank_coll_refresh(colls, snapshot->call, RANK_COLL_IN_CALL_MAX);
 	qsort(snapshot->call, snapshot->calls, sizeof(*snapshot->call), coll_snapshot_by_start);
-	rank_coll_each(colls, coll_snapshot_collect, snapshot);
+	rank_coll_each(colls, coll_snapshot_count, &collecting);
+	fair_share(&collecting.fair, COLL_SNAPSHOT_MEMBERS_MAX);
+	rank_coll_each(colls, coll_snapshot_collect, &collecting);
 	qsort(snapshot->member, snapshot->members, sizeof(*snapshot->member), coll_snapshot_by_communicator);
 	coll_snapshot_drop_ended(snapshot);
 	r = coll_snapshot_group(snapshot);

@@ -10,7 +10,7 @@
 #include "daemon/coll/rank_coll.h"
 
 #define COLL_SNAPSHOT_PATIENCE_NS (2 * NSEC_PER_SEC) /* equals STUCK_PATIENCE_NS of hang detection */
-#define COLL_SNAPSHOT_MEMBERS_MAX 4096		     /* of all communicators together */
+#define COLL_SNAPSHOT_MEMBERS_MAX 4096 /* of all communicators together, an equal part for each user who has more */
 
 struct coll_snapshot_member {
 	struct coll_judged judged;
@@ -44,12 +44,12 @@ int coll_snapshot_new(struct rank_coll *colls, uint64_t now_ns, struct coll_snap
 struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot);
 
 /*
- * Marks members whose process is stopped (SIGSTOP, a debugger). A host library such as gloo waits for a stopped member
+ * Judges members whose process is stopped (SIGSTOP, a debugger). A host library such as gloo waits for a stopped member
  * in an operation that all have entered, so call counts alone do not show it: if nothing else is wrong, and a member
  * was stopped in an operation for more than patience_ns, it is missing. Members that wait for it in the same operation
  * are not.
  */
-void coll_snapshot_mark_stopped(struct coll_snapshot_comm *comm, struct coll_snapshot_member *member,
-	const char *proc_root, uint64_t now_ns, uint64_t patience_ns);
+void coll_snapshot_mark_stopped(
+	struct coll_snapshot_comm *comm, struct coll_snapshot_member *member, uint64_t now_ns, uint64_t patience_ns);
 
 #endif

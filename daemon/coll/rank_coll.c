@@ -565,9 +565,10 @@ size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, si
 	return refresh.count;
 }
 
-static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_standing *standing,
+static void rank_coll_each_of(const struct rank_coll *colls, const struct rank_coll_state *rank, struct coll_standing *standing,
 	void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
 {
+	const struct rank *live = rank->ended_ns ? NULL : ranks_by_pid(colls->context->ranks, rank->rank.pid);
 	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);
 
 	for (size_t i = 0; i < count; i++) {
@@ -578,6 +579,7 @@ static void rank_coll_each_of(const struct rank_coll_state *rank, struct coll_st
 			.job = rank->rank.env.job,
 			.uid = rank->rank.uid,
 			.ended_ns = rank->ended_ns,
+			.stopped = live && (live->state == 'T' || live->state == 't'),
 			.ops = rank->ops,
 			.standing = &standing[i],
 			.kind = comm ? comm->kind : "",
@@ -597,10 +599,10 @@ void rank_coll_each(
 		return;
 	for (size_t i = 0; i < colls->slots; i++)
 		if (colls->slot[i])
-			rank_coll_each_of(colls->slot[i], standing, callback, arg);
+			rank_coll_each_of(colls, colls->slot[i], standing, callback, arg);
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
 		if (colls->ended[i])
-			rank_coll_each_of(colls->ended[i], standing, callback, arg);
+			rank_coll_each_of(colls, colls->ended[i], standing, callback, arg);
 }
 
 void rank_coll_clocks(struct rank_coll *colls,

@@ -79,6 +79,7 @@ struct rank_coll_standing {
 	const char *job;
 	uint32_t uid;
 	uint64_t ended_ns; /* 0: alive */
+	bool stopped;	   /* its process, by a signal or a debugger */
 	const struct coll *ops;
 	const struct coll_standing *standing;
 	const char *kind;    /* of the communicator, "" if unknown */

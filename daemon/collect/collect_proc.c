@@ -71,13 +71,15 @@ static void proc_event(void *state, const struct rt_event *event, size_t size_by
 {
 	struct proc *proc = state;
 
-	if (size_bytes < sizeof(struct rt_proc_event))
+	const struct rt_proc_event *record = (const struct rt_proc_event *)event;
+
+	if (size_bytes < sizeof(*record))
 		return;
 	proc->events++;
 	if (event->kind == RT_KIND_EXEC)
 		ranks_on_exec(proc->context->ranks, event->pid);
 	else if (event->kind == RT_KIND_EXIT)
-		ranks_on_exit(proc->context->ranks, event->pid);
+		ranks_on_exit(proc->context->ranks, event->pid, (int32_t)(record->wait_status & 0xffff));
 }
 
 static uint64_t count_drops(const struct proc *proc)

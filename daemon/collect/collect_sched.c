@@ -10,6 +10,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
+#include <sys/syscall.h>
 
 #include "bpf/sched.h"
 #include "daemon/collect/collector.h"
@@ -58,9 +59,65 @@ static void put_sum(
 		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
+/* System calls by what their threads wait for. */
+static const struct {
+	long number;
+	const char *word;
+} sched_waits[] = {
+	{SYS_futex, "futex"},
+	{SYS_read, "read"},
+	{SYS_pread64, "read"},
+	{SYS_readv, "read"},
+	{SYS_preadv, "read"},
+	{SYS_write, "write"},
+	{SYS_pwrite64, "write"},
+	{SYS_writev, "write"},
+	{SYS_pwritev, "write"},
+	{SYS_fsync, "sync"},
+	{SYS_fdatasync, "sync"},
+	{SYS_sync_file_range, "sync"},
+	{SYS_msync, "sync"},
+	{SYS_recvfrom, "socket"},
+	{SYS_recvmsg, "socket"},
+	{SYS_sendto, "socket"},
+	{SYS_sendmsg, "socket"},
+	{SYS_accept, "socket"},
+	{SYS_accept4, "socket"},
+	{SYS_connect, "socket"},
+	{SYS_ppoll, "poll"},
+	{SYS_pselect6, "poll"},
+	{SYS_epoll_pwait, "poll"},
+#ifdef SYS_poll
+	{SYS_poll, "poll"},
+	{SYS_select, "poll"},
+	{SYS_epoll_wait, "poll"},
+#endif
+	{SYS_nanosleep, "sleep"},
+	{SYS_clock_nanosleep, "sleep"},
+	{SYS_wait4, "process"},
+	{SYS_waitid, "process"},
+	{SYS_ioctl, "device"},
+};
+
+/* NULL: nothing, or not known. */
+static const char *collect_sched_waits_on(int32_t waits_on, char text[32])
+{
+	if (waits_on == RT_WAITS_DISK)
+		return "disk";
+	if (waits_on == RT_WAITS_FAULT)
+		return "page fault";
+	if (waits_on < 0)
+		return NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(sched_waits); i++)
+		if (sched_waits[i].number == waits_on)
+			return sched_waits[i].word;
+	snprintf(text, 32, "system call %" PRId32, waits_on);
+	return text;
+}
+
 static void put_interval(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
 {
-	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE];
+	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE], waits[32];
 
 	copy_text(thread, sizeof(thread), interval->thread_name);
 	copy_text(next, sizeof(next), interval->next_name);
@@ -76,6 +133,7 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 		.next_name = field_text(next),
 		.previous_pid = field_int(interval->previous_pid),
 		.previous_name = field_text(previous),
+		.waits_on = field_text_if(collect_sched_waits_on(interval->waits_on, waits)),
 		.instance = field_int(rank->instance),
 	};
 

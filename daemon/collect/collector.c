@@ -27,8 +27,12 @@ struct collectors {
 	void *state[ARRAY_SIZE(table)];
 	uint8_t by_kind[RT_KIND_MAX]; /* index into the table, plus 1 */
 	uint64_t refused;
+	uint64_t work_ns[ARRAY_SIZE(table)]; /* of ticks, and of one record in WORK_RECORDS as many times */
+	uint64_t records;
 	struct losses *losses;
 };
+
+#define WORK_RECORDS 32
 
 void collector_note(struct collector_status *status, const char *format, ...)
 {
@@ -165,6 +169,7 @@ int collectors_level(struct collectors *collectors, enum level level, bool on, c
 void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes)
 {
 	const struct rt_event *event = data;
+	uint64_t start_ns = 0;
 	unsigned i;
 
 	if (size_bytes < sizeof(*event) || event->size_bytes < sizeof(*event) || event->size_bytes > size_bytes ||
@@ -173,17 +178,46 @@ void collectors_event(struct collectors *collectors, const void *data, size_t si
 		return;
 	}
 	i = collectors->by_kind[event->kind] - 1u;
-	if (table[i]->event)
-		table[i]->event(collectors->state[i], event, event->size_bytes);
-	else
+	if (!table[i]->event) {
 		collectors->refused++;
+		return;
+	}
+	if (collectors->records++ % WORK_RECORDS == 0)
+		start_ns = monotonic_ns();
+	table[i]->event(collectors->state[i], event, event->size_bytes);
+	if (start_ns)
+		collectors->work_ns[i] += (monotonic_ns() - start_ns) * WORK_RECORDS;
+}
+
+static uint64_t collector_levels_on(const struct collector *collector)
+{
+	return (uint64_t)__builtin_popcount(collector->levels);
+}
+
+uint64_t collectors_work_ns(const struct collectors *collectors, uint64_t ret_level[LEVEL_MAX])
+{
+	uint64_t all_ns = 0;
+
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		ret_level[level] = 0;
+	for (unsigned i = 0; collectors && i < collectors->opened; i++) {
+		all_ns += collectors->work_ns[i];
+		for (enum level level = 0; level < LEVEL_MAX; level++)
+			if (table[i]->levels & LEVEL_BIT(level))
+				ret_level[level] += collectors->work_ns[i] / collector_levels_on(table[i]);
+	}
+	return all_ns;
 }
 
 void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < collectors->opened; i++)
+	for (unsigned i = 0; i < collectors->opened; i++) {
+		uint64_t start_ns = monotonic_ns();
+
 		if (table[i]->tick)
 			table[i]->tick(collectors->state[i], now_ns);
+		collectors->work_ns[i] += monotonic_ns() - start_ns;
+	}
 	if (losses_due(collectors->losses, now_ns))
 		losses_write(collectors->losses, collector_of_kind, collectors);
 }

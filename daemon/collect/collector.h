@@ -61,6 +61,8 @@ void collectors_tick(struct collectors *collectors, uint64_t now_ns);
 /* i from 0; false past the last. */
 bool collectors_status(struct collectors *collectors, unsigned i, const struct collector **ret_collector,
 	struct collector_status *ret);
+/* Time in all collectors since start; by level, of those that serve it: equal parts, of one that serves several. */
+uint64_t collectors_work_ns(const struct collectors *collectors, uint64_t ret_level[LEVEL_MAX]);
 /* Records of unknown kind or bad size. */
 uint64_t collectors_refused(const struct collectors *collectors);
 

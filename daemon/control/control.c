@@ -3,16 +3,22 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
+#include "daemon/base/acceptor.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
 
 #define HOLD_CHECK_NS (10 * NSEC_PER_MSEC)
+/*
+ * Requests are handled for so long before the loop does other work. A request takes up to tens of milliseconds, and 56 clients
+ * that nobody trusts may each have one waiting.
+ */
+#define TURN_NS (20 * NSEC_PER_MSEC)
+#define SERVED_USERS 16 /* that were served last */
 
 struct client {
 	LIST_ENTRY(client) link;
@@ -21,6 +27,7 @@ struct client {
 	struct event *deadline;
 	struct request_peer peer;
 	unsigned requests;
+	bool asks;	/* a whole request waits in its input for the next turn */
 	bool answering; /* a response is on its way: nothing more is read before it has left */
 	uint64_t ticket; /* of an answer that comes later; 0: none */
 	bool last;	/* close once it has */
@@ -33,11 +40,13 @@ struct client {
 struct control {
 	struct context *context;
 	struct control_listen listening;
-	struct evconnlistener *listener;
-	struct event *resume; /* accepting again after it failed */
+	struct acceptor *acceptor; /* owns the descriptor */
 	LIST_HEAD(, client) clients;
 	unsigned count;
 	struct client *asking; /* its request is being handled */
+	struct event *turn;    /* requests wait */
+	uint32_t served[SERVED_USERS]; /* users, a ring; the newest is before `serves` */
+	unsigned serves;
 	uint64_t tickets;      /* given so far */
 };
 
@@ -211,6 +220,67 @@ static void control_client_request(struct client *client, const struct frame *fr
 	}
 }
 
+static void control_turn_later(struct control *control)
+{
+	static const struct timeval at_once;
+
+	event_add(control->turn, &at_once);
+}
+
+/* How many others were served since this user was. */
+static unsigned control_served_ago(const struct control *control, uid_t uid)
+{
+	unsigned ago = 0;
+
+	while (ago < SERVED_USERS && ago < control->serves && control->served[(control->serves - 1 - ago) % SERVED_USERS] != uid)
+		ago++;
+	return ago < control->serves ? ago : SERVED_USERS;
+}
+
+/* Of the user who was not served for longest, so that nobody waits for all requests of another one. */
+static struct client *control_next(const struct control *control)
+{
+	struct client *client, *next = NULL;
+	unsigned most = 0;
+
+	LIST_FOREACH(client, &control->clients, link) {
+		unsigned ago = client->asks ? 1 + control_served_ago(control, client->peer.uid) : 0;
+
+		if (ago >= most && ago) {
+			most = ago;
+			next = client;
+		}
+	}
+	return next;
+}
+
+/* The frame was found whole, and is as it was. */
+static void control_client_serve(struct client *client)
+{
+	struct evbuffer *input = bufferevent_get_input(client->stream);
+	char error[FRAME_ERROR_BYTES];
+	struct frame frame;
+
+	client->asks = false;
+	client->control->served[client->control->serves++ % SERVED_USERS] = client->peer.uid;
+	if (frame_parse(evbuffer_pullup(input, -1), evbuffer_get_length(input), FRAME_REQUEST, &frame, error) == FRAME_MESSAGE)
+		control_client_request(client, &frame);
+}
+
+static void control_on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *control = arg;
+	uint64_t end_ns = monotonic_ns() + TURN_NS;
+	struct client *next = control_next(control);
+
+	while (next && monotonic_ns() < end_ns) {
+		control_client_serve(next);
+		next = control_next(control);
+	}
+	if (next)
+		control_turn_later(control);
+}
+
 static void control_on_read(struct bufferevent *stream, void *arg)
 {
 	struct evbuffer *input = bufferevent_get_input(stream);
@@ -219,13 +289,14 @@ static void control_on_read(struct bufferevent *stream, void *arg)
 	char error[FRAME_ERROR_BYTES], sentence[2 * FRAME_ERROR_BYTES];
 	struct frame frame;
 
-	if (client->answering || client->last || size_bytes == 0)
+	if (client->asks || client->answering || client->last || size_bytes == 0)
 		return;
 	switch (frame_parse(evbuffer_pullup(input, -1), size_bytes, FRAME_REQUEST, &frame, error)) {
 	case FRAME_NEED_MORE:
 		break;
 	case FRAME_MESSAGE:
-		control_client_request(client, &frame);
+		client->asks = true;
+		control_turn_later(client->control);
 		break;
 	case FRAME_OTHER_VERSION:
 		snprintf(sentence, sizeof(sentence),
@@ -329,8 +400,7 @@ static unsigned control_clients_of(const struct control *control, uid_t uid)
 	return count;
 }
 
-static void control_on_accept(
-	struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int length, void *arg)
+static void control_on_accept(void *arg, int fd)
 {
 	struct request_peer peer = {.fd = fd};
 	struct control *control = arg;
@@ -360,37 +430,16 @@ static void control_on_accept(
 		log_error("control", "no memory for a client, closing its connection");
 }
 
-/* Out of descriptors, most likely: the connection waits in the queue, and asking at once would be a busy loop. */
-static void control_on_accept_error(struct evconnlistener *listener, void *arg)
-{
-	const struct timeval pause = {.tv_sec = 1};
-	struct control *control = arg;
-
-	log_error_errno("control", errno, "cannot accept a client, trying again in 1 s");
-	evconnlistener_disable(listener);
-	event_add(control->resume, &pause);
-}
-
-static void control_on_resume(evutil_socket_t fd, short what, void *arg)
-{
-	struct control *control = arg;
-
-	evconnlistener_enable(control->listener);
-}
-
 struct control *control_close(struct control *control)
 {
 	if (!control)
 		return NULL;
 	while (!LIST_EMPTY(&control->clients))
 		control_client_free(LIST_FIRST(&control->clients));
-	if (control->resume)
-		event_free(control->resume);
 	control_listen_remove(&control->listening);
-	if (control->listener)
-		evconnlistener_free(control->listener); /* closes the descriptor */
-	else if (control->listening.fd >= 0)
-		close(control->listening.fd);
+	acceptor_free(control->acceptor);
+	if (control->turn)
+		event_free(control->turn);
 	free(control);
 	return NULL;
 }
@@ -403,21 +452,18 @@ int control_open(struct context *context, struct control **ret)
 	if (!control)
 		return -ENOMEM;
 	control->context = context;
-	control->listening.fd = -1;
 	LIST_INIT(&control->clients);
 	r = control_listen_open(context->config.socket, &control->listening);
 	if (r < 0) {
 		control_close(control);
 		return r;
 	}
-	control->resume = evtimer_new(context->base, control_on_resume, control);
-	control->listener = evconnlistener_new(context->base, control_on_accept, control,
-		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, control->listening.fd);
-	if (!control->resume || !control->listener) {
+	control->turn = evtimer_new(context->base, control_on_turn, control);
+	r = acceptor_new(context->base, control->listening.fd, "control", control_on_accept, control, &control->acceptor);
+	if (r < 0 || !control->turn) {
 		control_close(control);
-		return log_error_errno("control", ENOMEM, "cannot serve the control socket");
+		return log_error_errno("control", r < 0 ? r : -ENOMEM, "cannot serve the control socket");
 	}
-	evconnlistener_set_error_cb(control->listener, control_on_accept_error);
 	*ret = control;
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include "daemon/core/context.h"
 #include "daemon/base/lag_work.h"
+#include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/ranks/ranks.h"
 #include "proto/frame.h"
@@ -106,6 +107,13 @@ Ranktrace__Response *response_free(Ranktrace__Response *response)
 	if (response)
 		ranktrace__response__free_unpacked(response, NULL);
 	return NULL;
+}
+
+const struct request_peer *request_outsider(const struct context *context)
+{
+	const struct request_peer *peer = control_peer(context->control);
+
+	return peer && !request_peer_is_insider(peer, context->config.group) ? peer : NULL;
 }
 
 int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES])

@@ -85,6 +85,8 @@ int request_limits_fill(const struct context *context, Ranktrace__StatusBody *bo
 
 /* The same as the body of an answer. */
 int request_levels_body(struct context *context, Ranktrace__Response *response);
+/* Who asks, where he may only see his own ranks; else NULL. */
+const struct request_peer *request_outsider(const struct context *context);
 /* Whether a rank is one of those that are asked for. */
 bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
 /* Ranks that a request selects: an outsider gets its own ones. */

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request `ops`: where every rank stands on its communicators, and who is missing. Changes nothing. */
+#include "daemon/base/fair.h"
 #include "daemon/core/context.h"
 #include "daemon/coll/coll_snapshot.h"
 #include "daemon/findings/online.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/control/request.h"
 
-/* A member is below 200 bytes and a communicator below 1 KiB, so that these many fit into one response. */
+/*
+ * A member is below 200 bytes and a communicator below 1 KiB, so that these many fit into one response. Where there are more,
+ * users have equal parts.
+ */
 #define MEMBERS_MAX 2048u
 #define COMMUNICATORS_MAX 384u
 #define CALLS_MAX 256u
@@ -77,27 +81,61 @@ static void request_ops_fill_head(Ranktrace__OpsCommunicator *item, const struct
 
 struct filling {
 	const Ranktrace__Request *request;
+	const struct request_peer *outsider; /* who gets his own only; NULL: all are reported */
 	const struct coll_snapshot *snapshot;
 	Ranktrace__OpsBody *body;
-	size_t members;
+	struct fair communicators, members, calls;
 };
+
+static bool request_ops_wants(const struct filling *filling, int32_t rank, uint32_t uid)
+{
+	return (!filling->outsider || filling->outsider->uid == uid) && request_has_rank(filling->request, rank);
+}
+
+/* Members of the communicator that are wanted. */
+static size_t request_ops_shown(const struct filling *filling, const struct coll_snapshot_comm *comm)
+{
+	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];
+	size_t shown = 0;
+
+	for (size_t i = 0; i < comm->members; i++)
+		shown += request_ops_wants(filling, member[i].judged.rank, member[i].uid);
+	return shown;
+}
+
+/* Members of a communicator are of one user. */
+static void request_ops_share(struct filling *filling)
+{
+	const struct coll_snapshot *snapshot = filling->snapshot;
+
+	for (size_t i = 0; i < snapshot->comms; i++) {
+		const struct coll_snapshot_member *member = &snapshot->member[snapshot->comm[i].first];
+		size_t shown = request_ops_shown(filling, &snapshot->comm[i]);
+
+		fair_count(&filling->communicators, member->uid, shown > 0);
+		fair_count(&filling->members, member->uid, shown);
+	}
+	for (size_t i = 0; i < snapshot->calls; i++)
+		if (request_ops_wants(filling, snapshot->call[i].rank, snapshot->call[i].uid))
+			fair_count(&filling->calls, snapshot->call[i].uid, 1);
+	fair_share(&filling->communicators, COMMUNICATORS_MAX);
+	fair_share(&filling->members, MEMBERS_MAX);
+	fair_share(&filling->calls, CALLS_MAX);
+}
 
 /* All are judged; only the requested ones are reported. */
 static int request_ops_fill_communicator(struct filling *filling, const struct coll_snapshot_comm *comm)
 {
 	const struct coll_snapshot_member *member = &filling->snapshot->member[comm->first];
+	size_t shown = request_ops_shown(filling, comm);
 	Ranktrace__OpsCommunicator *item;
-	size_t shown = 0;
 
-	for (size_t i = 0; i < comm->members; i++)
-		shown += request_has_rank(filling->request, member[i].judged.rank);
 	if (shown == 0)
 		return 0;
-	if (filling->body->n_communicators >= COMMUNICATORS_MAX || filling->members + shown > MEMBERS_MAX) {
+	if (!fair_take(&filling->members, member->uid, shown) || !fair_take(&filling->communicators, member->uid, 1)) {
 		filling->body->left_out += shown;
 		return 0;
 	}
-	filling->members += shown;
 	item = REQUEST_ADD(filling->body, communicators);
 	if (!item)
 		return -ENOMEM;
@@ -105,7 +143,7 @@ static int request_ops_fill_communicator(struct filling *filling, const struct c
 	for (size_t i = 0; i < comm->members; i++) {
 		Ranktrace__OpsMember *one;
 
-		if (!request_has_rank(filling->request, member[i].judged.rank))
+		if (!request_ops_wants(filling, member[i].judged.rank, member[i].uid))
 			continue;
 		one = REQUEST_ADD(item, ranks);
 		if (!one)
@@ -119,11 +157,11 @@ static int request_ops_fill_calls(struct filling *filling)
 {
 	Ranktrace__OpsBody *body = filling->body;
 
-	for (size_t i = 0; i < filling->snapshot->calls && body->n_calls < CALLS_MAX; i++) {
+	for (size_t i = 0; i < filling->snapshot->calls; i++) {
 		const struct rank_coll_call *call = &filling->snapshot->call[i];
 		Ranktrace__OpsCall *item;
 
-		if (!request_has_rank(filling->request, call->rank))
+		if (!request_ops_wants(filling, call->rank, call->uid) || !fair_take(&filling->calls, call->uid, 1))
 			continue;
 		item = REQUEST_ADD(body, calls);
 		if (!item)
@@ -144,6 +182,7 @@ static int request_ops_fill(struct filling *filling)
 	int r = 0;
 
 	filling->body->left_out = filling->snapshot->left_out;
+	request_ops_share(filling);
 	for (size_t i = 0; i < filling->snapshot->comms && r == 0; i++)
 		r = request_ops_fill_communicator(filling, &filling->snapshot->comm[i]);
 	return r < 0 ? r : request_ops_fill_calls(filling);
@@ -168,6 +207,7 @@ static void request_ops_add_stack(void *arg, const struct online_stack_info *inf
 	item->uid = info->uid;
 	item->sentence = strdup(info->sentence);
 	item->ago_ns = request_ops_ago(listing->now_ns, info->time_ns);
+	item->ended = info->ended;
 }
 
 int request_ops(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
@@ -186,7 +226,8 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;
-	r = request_ops_fill(&(struct filling){request, snapshot, body, 0});
+	r = request_ops_fill(&(struct filling){
+		.request = request, .outsider = request_outsider(context), .snapshot = snapshot, .body = body});
 	coll_snapshot_free(snapshot);
 	return r;
 }

@@ -2,6 +2,7 @@
 /* Request `print`: levels as they are now, for others, too. */
 #include "daemon/control/request.h"
 #include "daemon/core/context.h"
+#include "daemon/guard/guard.h"
 
 int request_levels_fill(const struct context *context, ProtobufCMessage *body, size_t offset)
 {
@@ -14,7 +15,9 @@ int request_levels_fill(const struct context *context, ProtobufCMessage *body, s
 		if (!item)
 			return -ENOMEM;
 		item->level = strdup(level_name(l));
-		item->on = context->levels.on[l];
+		item->on = context->levels.on[l] || context->levels.sampled[l];
+		item->sampled = context->levels.sampled[l] && levels_may_sample(&context->levels, l, now_ns);
+		item->coverage = item->sampled && context->guard ? guard_coverage(context->guard, l) : 1;
 		if (item->on && until_ns)
 			item->remaining_ns = until_ns > now_ns ? until_ns - now_ns : 1;
 		item->raised = item->on && context->levels.is_auto[l];

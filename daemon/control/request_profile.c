@@ -106,6 +106,7 @@ int request_profile(struct context *context, const Ranktrace__Request *request, 
 	if (!request_peer_is_insider(peer, context->config.group)) {
 		selection.outsider = peer;
 		wish.limited = true;
+		wish.urgency = PROFILE_OF_USER;
 		wish.uid = peer->uid;
 	}
 	if (!number)

@@ -3,22 +3,24 @@
 #include <inttypes.h>
 #include <stdarg.h>
 
+#include "daemon/base/fair.h"
 #include "daemon/core/context.h"
 #include "daemon/gauges/gauge_cards.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/ranks/ranks.h"
-#include "daemon/base/procfs.h"
 #include "daemon/control/request.h"
 #include "daemon/steps/rank_steps.h"
 
-/* A row is below 1.9 KiB, so that this many fit into one response. */
+/* A row is below 1.9 KiB, so that this many fit into one response. Where there are more, users have equal parts. */
 #define ROWS_MAX 512u
 
 struct listing {
 	struct context *context;
 	const Ranktrace__Request *request;
+	const struct request_peer *outsider; /* who gets his own only; NULL: all are listed */
 	Ranktrace__RanksBody *body;
+	struct fair rows;
 	uint64_t now_ns; /* CLOCK_MONOTONIC */
 	int error;
 };
@@ -30,19 +32,16 @@ static const char *const role_names[RANK_ROLE_MAX] = {
 };
 
 /* As /proc says it, in words. */
-static const char *request_ranks_state(uint32_t pid)
+static const char *request_ranks_state(char state)
 {
 	static const struct {
 		char state;
 		const char *word;
 	} words[] = {{'R', "running"}, {'S', "sleeping"}, {'I', "sleeping"}, {'D', "D"}, {'T', "stopped"},
 		{'t', "traced"}, {'Z', "zombie"}, {'X', "zombie"}};
-	struct procfs_status status;
 
-	if (procfs_status("/proc", pid, &status) < 0)
-		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (words[i].state == status.state)
+		if (words[i].state == state)
 			return words[i].word;
 	return "";
 }
@@ -117,14 +116,28 @@ static void request_ranks_fill_card(const struct listing *listing, const struct 
 	item->card_serial = strdup(card->serial);
 }
 
+static bool request_ranks_wants(const struct listing *listing, const struct rank *rank)
+{
+	return (!listing->outsider || listing->outsider->uid == rank->uid) &&
+	       request_has_rank(listing->request, rank->env.rank);
+}
+
+static void request_ranks_count(void *arg, const struct rank *rank)
+{
+	struct listing *listing = arg;
+
+	if (request_ranks_wants(listing, rank))
+		fair_count(&listing->rows, rank->uid, 1);
+}
+
 static void request_ranks_add(void *arg, const struct rank *rank)
 {
 	struct listing *listing = arg;
 	Ranktrace__Rank *item;
 
-	if (!request_has_rank(listing->request, rank->env.rank))
+	if (!request_ranks_wants(listing, rank))
 		return;
-	if (listing->body->n_ranks >= ROWS_MAX) {
+	if (!fair_take(&listing->rows, rank->uid, 1)) {
 		listing->body->left_out++;
 		return;
 	}
@@ -152,18 +165,24 @@ static void request_ranks_add(void *arg, const struct rank *rank)
 	item->command = strndup(rank->command, sizeof(rank->command));
 	item->since_ns = rank->first_seen_ns;
 	item->from_start = rank->from_start;
-	item->state = strdup(request_ranks_state(rank->pid));
+	item->state = strdup(request_ranks_state(rank->state));
 	request_ranks_fill_stage(listing, rank, item);
 }
 
 int request_ranks(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	struct listing listing = {.context = context, .request = request, .now_ns = monotonic_ns()};
+	struct listing listing = {.context = context,
+		.request = request,
+		.outsider = request_outsider(context),
+		.now_ns = monotonic_ns()};
 
 	listing.body = request_body_new(response, RANKTRACE__RESPONSE__BODY_RANKS);
 	if (!listing.body)
 		return -ENOMEM;
-	if (context->ranks)
-		ranks_each(context->ranks, request_ranks_add, &listing);
+	if (!context->ranks)
+		return 0;
+	ranks_each(context->ranks, request_ranks_count, &listing);
+	fair_share(&listing.rows, ROWS_MAX);
+	ranks_each(context->ranks, request_ranks_add, &listing);
 	return listing.error;
 }

@@ -67,15 +67,18 @@ int request_stack(struct context *context, const Ranktrace__Request *request, Ra
 {
 	const struct request_peer *peer = control_peer(context->control);
 	struct request_stack *stack = calloc(1, sizeof(*stack));
-	const struct stacks_take take = {request_selects, request_stack_done, stack};
+	struct stacks_take take = {.wanted = request_selects, .done = request_stack_done, .arg = stack};
 	int r;
 
 	if (!stack)
 		return -ENOMEM;
 	stack->context = context;
 	stack->selection.request = request;
-	if (peer && !request_peer_is_insider(peer, context->config.group))
+	if (peer && !request_peer_is_insider(peer, context->config.group)) {
 		stack->selection.outsider = peer;
+		take.limited = true;
+		take.uid = peer->uid;
+	}
 	r = peer ? stacks_start(context->stacks, &take) : -ENOTSUP;
 	if (r < 0) {
 		r = request_stack_refuse(context, &stack->selection, r, response);

@@ -7,12 +7,14 @@
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
+#include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/control/request.h"
 #include "daemon/store/store.h"
 
+#define COSTS_MAX 2048u /* ranks times levels; an answer has a limit */
 #define DEVICE_CLOCKS_MAX 256u /* an answer has a limit, a node has fewer devices */
 
 static const struct {
@@ -25,6 +27,7 @@ static const struct {
 	{"uprobe_multi", offsetof(struct kernel_features, uprobe_multi)},
 	{"perf_cookie", offsetof(struct kernel_features, perf_cookie)},
 	{"perf_uprobe", offsetof(struct kernel_features, perf_uprobe)},
+	{"sampling", offsetof(struct kernel_features, sampling)},
 	{"host_pids", offsetof(struct kernel_features, host_pids)},
 };
 
@@ -279,6 +282,66 @@ static int request_status_fill_findings(const struct context *context, Ranktrace
 	return 0;
 }
 
+struct cost_list {
+	const struct context *context;
+	Ranktrace__Guard *body;
+	int error;
+};
+
+static void request_status_add_cost(void *arg, const struct rank *rank)
+{
+	struct cost_list *list = arg;
+
+	for (enum level level = 0; level < LEVEL_MAX && !list->error && rank->role == RANK_ROLE_RANK; level++) {
+		struct guard_share share;
+		Ranktrace__RankCost *item;
+
+		guard_rank_share(list->context->guard, rank, level, &share);
+		if (!share.known || (share.hits_per_s <= 0 && !list->context->levels.on[level]))
+			continue;
+		item = list->body->n_costs < COSTS_MAX ? REQUEST_ADD(list->body, costs) : NULL;
+		if (!item) {
+			list->error = list->body->n_costs < COSTS_MAX ? -ENOMEM : 0;
+			return;
+		}
+		item->rank = rank->env.rank;
+		item->pid = rank->pid;
+		item->uid = rank->uid;
+		item->job = strdup(rank->env.job);
+		item->level = strdup(level_name(level));
+		item->hits_per_s = share.hits_per_s;
+		item->share = share.share;
+		item->share_min = share.low;
+		item->share_max = share.high;
+	}
+}
+
+static int request_status_fill_guard(const struct context *context, Ranktrace__StatusBody *body)
+{
+	const struct config *config = &context->config;
+	struct cost_list list = {.context = context};
+	struct guard_status status;
+
+	if (!context->guard)
+		return 0;
+	list.body = REQUEST_ADD(body, guard);
+	if (!list.body)
+		return -ENOMEM;
+	guard_status(context->guard, &status);
+	list.body->budget_share = (double)config->budget_rank_ppm * 1e-6;
+	list.body->budget_cpus = (double)config->budget_cpu_ppm * 1e-6;
+	list.body->budget_bytes = config->budget_memory_bytes;
+	list.body->calibrated = status.calibrated;
+	list.body->trouble = strdup(status.trouble);
+	list.body->hit_warm_ns = status.hot_ns;
+	list.body->hit_cold_ns = status.cold_ns;
+	list.body->cpus_known = status.own_known;
+	list.body->cpus = status.own_cpus;
+	if (context->ranks)
+		ranks_each(context->ranks, request_status_add_cost, &list);
+	return list.error;
+}
+
 static int request_status_fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Dumps *item = REQUEST_ADD(body, dumps);
@@ -319,7 +382,7 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 {
 	static int (*const fill[])(const struct context *context, Ranktrace__StatusBody *body) = {request_status_fill_features,
 		request_status_fill_collectors, request_status_fill_store, request_status_fill_self, request_status_fill_operations,
-		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_limits_fill};
+		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_status_fill_guard, request_limits_fill};
 	Ranktrace__StatusBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_STATUS);
 	int r;
 

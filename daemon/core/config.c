@@ -22,6 +22,7 @@ enum key_type {
 	KEY_SIZE,     /* bytes */
 	KEY_POWER2,   /* bytes, a power of two */
 	KEY_DURATION, /* nanoseconds */
+	KEY_PERCENT,  /* parts per million */
 	KEY_SWITCH,   /* 0 or 1 */
 	KEY_FOLDER,   /* an absolute path, or off */
 	KEY_LISTEN,   /* ADDRESS:PORT or an absolute path, or off */
@@ -59,6 +60,9 @@ static const struct key keys[] = {
 	{"sched", "offcpu_threshold", KEY_DURATION, FIELD(offcpu_threshold_ns), "1ms", "1us", "10s", false},
 	{"launches", "window", KEY_DURATION, FIELD(launches_window_ns), "50ms", "1ms", "1s", true},
 	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
+	{"budget", "rank_percent", KEY_PERCENT, FIELD(budget_rank_ppm), "0.5", "0.01", "100", true},
+	{"budget", "cpu_percent", KEY_PERCENT, FIELD(budget_cpu_ppm), "1", "0.1", "1000", true},
+	{"budget", "memory", KEY_SIZE, FIELD(budget_memory_bytes), "128M", "32M", "1T", true},
 	{"memory", "sample", KEY_POWER2, FIELD(memory_sample_bytes), "1M", "1K", "1G", false},
 	{"memory", "budget", KEY_DURATION, FIELD(memory_budget_ns), "5ms", "500us", "1s", true},
 	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
@@ -176,6 +180,18 @@ static int read_power2(const char *text, uint64_t *ret)
 	return 0;
 }
 
+/* "0.5": 5,000 parts per million. */
+static int read_percent(const char *text, uint64_t *ret)
+{
+	char *end;
+	double value = strtod(text, &end);
+
+	if (end == text || *end || !(value >= 0 && value <= 1e6))
+		return -EINVAL;
+	*ret = (uint64_t)(value * 1e4 + 0.5);
+	return 0;
+}
+
 static const struct {
 	const char *expected;
 	int (*text)(const char *text, const struct key *key, void *field);
@@ -188,6 +204,7 @@ static const struct {
 	[KEY_COUNT] = {.expected = "a number", .number = read_count},
 	[KEY_SIZE] = {.expected = "a size in bytes or with K, M, G or T", .number = ini_size_bytes},
 	[KEY_POWER2] = {.expected = "a power of two in bytes or with K, M or G", .number = read_power2},
+	[KEY_PERCENT] = {.expected = "a percentage", .number = read_percent},
 	[KEY_DURATION] = {.expected = "a duration with ns, us, ms, s, m, h or d", .number = units_parse_duration},
 	[KEY_FOLDER] = {.expected = "an absolute path or off", .text = read_folder},
 	[KEY_LISTEN] = {.expected = "ADDRESS:PORT, the path of a socket, or off", .text = read_listen},

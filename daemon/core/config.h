@@ -29,6 +29,10 @@ struct config {
 	/* [launches] */
 	uint64_t launches_window_ns; /* part of each period in which launches are counted */
 	uint64_t launches_period_ns;
+	/* [budget]: parts per million of a rank's time, of a CPU */
+	uint64_t budget_rank_ppm;
+	uint64_t budget_cpu_ppm;
+	uint64_t budget_memory_bytes;
 	/* [memory] */
 	uint64_t memory_sample_bytes; /* blocks of so many bytes are followed, of smaller ones a part */
 	uint64_t memory_budget_ns;    /* that reports may take of a rank's time, in each second */

@@ -30,6 +30,7 @@ struct context {
 	struct online *findings;  /* online detection; NULL: off (daemon/findings/online.h) */
 	struct dumps *dumps;	  /* runs the dump program (daemon/dump/dumps.h) */
 	struct collectors *collectors;
+	struct guard *guard; /* what it all costs (daemon/guard/guard.h) */
 	struct control *control;
 	struct metrics *metrics; /* NULL: off (daemon/metrics/metrics.h) */
 	struct lag lag;               /* of the event loop (daemon/loop.c) */

@@ -30,6 +30,10 @@ static int switch_level(struct context *context, enum level level, bool on, char
 	char text[1024] = "";
 	int r = 0;
 
+	if (!on && !levels->on[level] && levels->sampled[level]) {
+		levels_append(report, report_size, "%s off: it was on in windows", level_name(level));
+		return 0;
+	}
 	if (levels->on[level] == on) {
 		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
 			levels->is_auto[level] ? ", because of a finding" : "");
@@ -73,7 +77,7 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	r = switch_level(context, level, on, report, report_size);
 	if (r < 0)
 		return r;
-	levels->is_auto[level] = false;
+	levels->is_auto[level] = levels->sampled[level] = false;
 	levels->set_ns[level] = monotonic_ns();
 	set_end(levels, level, for_ns, report, report_size);
 	r = levels_save(levels, context->config.state_dir);
@@ -90,15 +94,56 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 	char report[1024] = "";
 	int r;
 
-	if (levels->on[level])
+	if (levels->on[level] && !levels->sampled[level])
 		return -EALREADY;
-	r = switch_level(context, level, true, report, sizeof(report));
+	r = levels->on[level] ? 0 : switch_level(context, level, true, report, sizeof(report));
 	if (r < 0)
 		return r;
 	levels->is_auto[level] = true;
 	set_end(levels, level, for_ns, report, sizeof(report));
 	log_notice("levels", "investigating \"%s\": %s", why, report);
 	return 0;
+}
+
+bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns)
+{
+	if (levels->set_ns[level] && now_ns < levels->set_ns[level] + LEVELS_WHOLE_NS)
+		return false;
+	return (levels->on[level] || levels->sampled[level]) && !levels->is_auto[level] && !levels->until_ns[level];
+}
+
+int levels_window(struct context *context, enum level level, bool open)
+{
+	struct levels *levels = &context->levels;
+	char text[1024] = "";
+	int r;
+
+	if (!levels->sampled[level] || !levels_may_sample(levels, level, monotonic_ns()))
+		return -EBUSY;
+	if (levels->on[level] == open)
+		return 0;
+	r = levels->apply ? levels->apply(context->collectors, level, open, text, sizeof(text)) : 0;
+	if (r < 0) {
+		log_warning("levels", "cannot %s a window of %s: %s", open ? "open" : "close", level_name(level),
+			text[0] ? text : strerror(-r));
+		return r;
+	}
+	levels->on[level] = open;
+	return 0;
+}
+
+int levels_sample(struct context *context, enum level level, bool sampled)
+{
+	struct levels *levels = &context->levels;
+	int r = 0;
+
+	if (!levels_may_sample(levels, level, monotonic_ns()))
+		return -EBUSY;
+	if (!sampled)
+		r = levels->sampled[level] ? levels_window(context, level, true) : 0;
+	if (r == 0)
+		levels->sampled[level] = sampled;
+	return r;
 }
 
 void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns)

@@ -13,7 +13,8 @@ struct context;
 struct collectors;
 
 struct levels {
-	bool on[LEVEL_MAX];
+	bool on[LEVEL_MAX];	      /* attached now */
+	bool sampled[LEVEL_MAX];      /* turned on without an end; `on` in windows, which the guard opens and closes */
 	uint64_t until_ns[LEVEL_MAX];	    /* CLOCK_MONOTONIC; 0: no end (set --for) */
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
 	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
@@ -42,6 +43,16 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
  * daemon, or levels_set() of the level. -EALREADY: it is on.
  */
 int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, const char *why);
+
+/*
+ * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
+ * that is sampled. Nothing of it is saved: the level is on. A level that was turned on for a
+ * time, by a suspicion, or within LEVELS_WHOLE_NS is not sampled: somebody waits for what it shows. -EBUSY: it is not the guard's to sample (levels_may_sample()).
+ */
+#define LEVELS_WHOLE_NS (60 * NSEC_PER_SEC) /* after a `set`: as long as after a suspicion, by default */
+bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
+int levels_sample(struct context *context, enum level level, bool sampled);
+int levels_window(struct context *context, enum level level, bool open);
 
 /* Extends a level turned on by levels_auto_on(); others are unchanged. */
 void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns);

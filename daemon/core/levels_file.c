@@ -99,7 +99,7 @@ static void write_levels(FILE *f, const void *arg)
 	fprintf(f, "# The state of levels, written by ranktraced; tracectl set and interval change it.\n");
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
 		uint64_t until_ns = levels->until_ns[l];
-		bool on = levels->on[l] && !levels->is_auto[l];
+		bool on = (levels->on[l] && !levels->is_auto[l]) || levels->sampled[l];
 
 		fprintf(f, "\n[level \"%s\"]\non = %s\n", level_name(l), on ? "true" : "false");
 		if (on && until_ns)

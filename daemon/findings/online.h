@@ -54,11 +54,21 @@ struct online_leak_info {
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
 
-/* What stacks of the jobs that hang now have shown (online_stacks.c). */
+/* A rank that has ended, once its stack is named: also one that ended as it should. */
+struct online_end_info {
+	const struct rank *rank;
+	uint64_t ended_ns;
+	const char *how;   /* end_words.h */
+	const char *place; /* of its exception, or its main thread; "": unknown */
+};
+void online_ended(struct online *online, const struct online_end_info *info);
+
+/* What stacks of the jobs that hang now have shown (online_stacks.c), and of ranks that ended just now (online_end.c). */
 struct online_stack_info {
 	const char *job, *sentence;
 	uint32_t uid;
 	uint64_t time_ns; /* when they were taken */
+	bool ended;
 };
 void online_stacks_each(
 	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg);

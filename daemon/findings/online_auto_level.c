@@ -45,7 +45,7 @@ static bool online_auto_level_allowed(
 	uint64_t set_ns = levels->set_ns[level];
 
 	/* raised: it ended, online_auto_level_tick() has not seen the result yet. */
-	if (!config->online_auto_level || levels->on[level] || state->turned_on[level] ||
+	if (!config->online_auto_level || (levels->on[level] && !levels->sampled[level]) || state->turned_on[level] ||
 		now_ns < state->pause_until_ns[level])
 		return false;
 	if (set_ns && now_ns < set_ns + config->online_auto_level_pause_ns)

@@ -2,7 +2,7 @@
 /*
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
- * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_publish.c (findings out) and
+ * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended), online_publish.c (findings out) and
  * online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -159,13 +159,20 @@ struct online_published {
 
 /*
  * Stacks of a hung job, taken when the hang is suspected and when it is confirmed: rows of the table `stacks`, and what
- * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs; a budget bounds how
- * often: ONLINE_STACKS_BURST at once, then one in ONLINE_STACKS_NS.
+ * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of
+ * the user with the most give way; a budget of each user bounds how often: ONLINE_STACKS_BURST at once, then one in
+ * ONLINE_STACKS_NS.
  */
 
 #define ONLINE_STACKS_MAX 8
 #define ONLINE_STACKS_BURST 8
+#define ONLINE_STACKS_USERS 8 /* with budgets; one more takes over the least used */
 #define ONLINE_STACKS_NS (60 * NSEC_PER_SEC)
+
+struct online_stacks_budget {
+	uint32_t uid;
+	uint64_t left_ns, at_ns; /* at 0: not used */
+};
 
 struct online_stacks {
 	struct {
@@ -180,7 +187,7 @@ struct online_stacks {
 		uint64_t time_ns;		     /* when they were taken */
 	} hang[ONLINE_STACKS_MAX];
 	unsigned next;
-	uint64_t budget_ns, budget_at_ns;
+	struct online_stacks_budget budget[ONLINE_STACKS_USERS];
 	uint64_t taken, skipped;
 };
 
@@ -206,6 +213,27 @@ struct online_profiles {
 	uint64_t began_ns, id; /* id: of its finding */
 };
 
+/* online_end.c: the newest ranks that ended. */
+
+#define ONLINE_ENDS_MAX 256 /* a power of two; ranks of some jobs of a node end together */
+
+struct online_end {
+	int64_t instance; /* 0: free */
+	uint64_t job;	  /* hash of what its ranks have in common */
+	int32_t rank;
+	uint32_t uid;
+	bool normal;
+	uint64_t ended_ns;
+	char name[64]; /* of the job */
+	char how[64], place[64];
+};
+
+struct online_ends {
+	struct online_end of[ONLINE_ENDS_MAX];
+	unsigned next;
+	uint64_t published;
+};
+
 struct online {
 	struct context *context;
 	const struct online_observer *observer; /* NULL: none */
@@ -216,6 +244,7 @@ struct online {
 	struct online_auto_level auto_level;
 	struct online_stacks stacks;
 	struct online_profiles profiles;
+	struct online_ends ends;
 	char proc_root[128], cgroup_root[128];
 	struct job_thread *reader;	     /* reads files of ranks */
 	struct job_thread *writer;   /* writes the mark of open findings */
@@ -280,6 +309,11 @@ void online_profile_end(struct online *online);
 void online_stacks_take(struct online *online, const struct finding *finding, bool changed);
 /* Adds what stacks have shown to a hang. */
 void online_stacks_add(const struct online *online, struct finding *finding);
+/* online_end.c: of a hang that the end of a rank caused, how it ended. */
+void online_end_add(const struct online *online, struct finding *finding);
+/* Ranks that ended just now, with an error or by a signal. */
+void online_end_each(
+	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg);
 /* online_recover.c: closes findings left open by a daemon that was killed. */
 void online_recover_close(struct online *online);
 /* Records whether findings are open. */

@@ -39,7 +39,7 @@ static int online_publish_priority_of(const struct finding *finding)
 		[SEVERITY_CRITICAL] = LOG_CRIT,
 	};
 
-	if (finding->state == FINDING_OPEN)
+	if (finding->state == FINDING_OPEN || finding->kind == FINDING_CRASH)
 		return of_severity[finding->severity];
 	return finding->state == FINDING_CLOSED	     ? LOG_NOTICE
 	       : finding->state == FINDING_SUSPECTED ? LOG_INFO
@@ -145,7 +145,8 @@ static void online_publish_journal(const struct online *online, const struct fin
 	bool many = f->job[0] && online_publish_has_other_job(online, f->job);
 	struct fields fields = {.count = 0};
 
-	snprintf(message, sizeof(message), "%s%s%s%s%s", state_prefix[f->state], f->sentence, many ? " (job " : "",
+	/* A crash is over when it is seen. */
+	snprintf(message, sizeof(message), "%s%s%s%s%s", f->kind == FINDING_CRASH ? "" : state_prefix[f->state], f->sentence, many ? " (job " : "",
 		many ? f->job : "", many ? ")" : "");
 	online_publish_add(&fields, "%s", message_id[f->state]);
 	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, online->id_base + f->id);
@@ -233,6 +234,7 @@ void online_publish(void *arg, const struct finding *finding)
 	changed = online_publish_note(online, &f, doubtful);
 	online_stacks_take(online, &f, changed);
 	online_stacks_add(online, &f);
+	online_end_add(online, &f);
 	online_profile_note(online, &f);
 	online_profile_add(online, &f);
 	online->counts.closed += changed && f.state == FINDING_CLOSED;

@@ -224,18 +224,53 @@ static void online_stacks_done(void *arg, Ranktrace__StackBody *body)
 	free(request);
 }
 
-static bool online_stacks_afford(struct online_stacks *stacks, uint64_t now_ns)
+static uint64_t online_stacks_left(const struct online_stacks_budget *budget, uint64_t now_ns)
 {
 	uint64_t full_ns = ONLINE_STACKS_BURST * ONLINE_STACKS_NS;
+	uint64_t left_ns = budget->at_ns ? budget->left_ns + (now_ns - budget->at_ns) : full_ns;
 
-	stacks->budget_ns = stacks->budget_at_ns ? stacks->budget_ns + (now_ns - stacks->budget_at_ns) : full_ns;
-	if (stacks->budget_ns > full_ns)
-		stacks->budget_ns = full_ns;
-	stacks->budget_at_ns = now_ns;
-	if (stacks->budget_ns < ONLINE_STACKS_NS)
+	return left_ns < full_ns ? left_ns : full_ns;
+}
+
+static bool online_stacks_afford(struct online_stacks *stacks, uint32_t uid, uint64_t now_ns)
+{
+	struct online_stacks_budget *budget = stacks->budget;
+	uint64_t left_ns;
+
+	for (size_t i = 0; i < ONLINE_STACKS_USERS; i++) {
+		if (stacks->budget[i].at_ns && stacks->budget[i].uid == uid) {
+			budget = &stacks->budget[i];
+			break;
+		}
+		if (online_stacks_left(&stacks->budget[i], now_ns) > online_stacks_left(budget, now_ns))
+			budget = &stacks->budget[i];
+	}
+	left_ns = online_stacks_left(budget, now_ns);
+	if (left_ns < ONLINE_STACKS_NS)
 		return false;
-	stacks->budget_ns -= ONLINE_STACKS_NS;
+	*budget = (struct online_stacks_budget){uid, left_ns - ONLINE_STACKS_NS, now_ns};
 	return true;
+}
+
+/* A free entry, else one of the user who has the most. */
+static int online_stacks_place(struct online_stacks *stacks)
+{
+	unsigned most = 0, at = 0;
+
+	for (unsigned n = 0; n < ONLINE_STACKS_MAX; n++) {
+		unsigned i = stacks->next++ % ONLINE_STACKS_MAX, count = 0;
+
+		if (!stacks->hang[i].id)
+			return (int)i;
+		for (unsigned j = 0; j < ONLINE_STACKS_MAX; j++)
+			count += stacks->hang[j].last.uid == stacks->hang[i].last.uid;
+		if (count > most) {
+			most = count;
+			at = i;
+		}
+	}
+	stacks->next = at + 1;
+	return (int)at;
 }
 
 static void online_stacks_start(struct online *online, const struct finding *finding)
@@ -244,7 +279,7 @@ static void online_stacks_start(struct online *online, const struct finding *fin
 	struct stacks_take take = {.wanted = online_stacks_wanted, .done = online_stacks_done};
 	int r;
 
-	if (!online_stacks_afford(&online->stacks, monotonic_ns())) {
+	if (!online_stacks_afford(&online->stacks, finding->uid, monotonic_ns())) {
 		online->stacks.skipped++;
 		return;
 	}
@@ -280,7 +315,7 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 	if (finding->kind != FINDING_HANG)
 		return;
 	if (at < 0 && lasts) {
-		at = (int)(online->stacks.next++ % ONLINE_STACKS_MAX);
+		at = online_stacks_place(&online->stacks);
 		online->stacks.hang[at].id = finding->id;
 		online->stacks.hang[at].sentence[0] = 0;
 		online->stacks.hang[at].place[0] = 0;
@@ -323,9 +358,11 @@ void online_stacks_each(
 	for (size_t i = 0; online && i < ONLINE_STACKS_MAX; i++) {
 		enum finding_state state = online->stacks.hang[i].last.state;
 		const struct online_stack_info info = {online->stacks.hang[i].last.job, online->stacks.hang[i].sentence,
-			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns};
+			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns, false};
 
 		if (online->stacks.hang[i].id && info.sentence[0] && (state == FINDING_SUSPECTED || state == FINDING_OPEN))
 			callback(arg, &info);
 	}
+	if (online)
+		online_end_each(online, callback, arg);
 }

@@ -55,14 +55,16 @@ void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const ch
 	procfs_printable(read->object);
 }
 
-void gauge_message(struct gauge_batch *batch, const char *kind, const char *object, int64_t number, const char *text)
+void gauge_message(struct gauge_batch *batch, const char *kind, bool is_device, const char *object, int64_t number, const char *text)
 {
 	struct gauge_text *entry;
 
-	if (batch->texts >= GAUGE_MESSAGES_MAX) {
+	/* Programs that users start cause messages without an object as often as they want. */
+	if (batch->texts >= GAUGE_MESSAGES_MAX || (!is_device && batch->of_programs >= GAUGE_MESSAGES_MAX / 2)) {
 		batch->left_out++;
 		return;
 	}
+	batch->of_programs += !is_device;
 	entry = &batch->text[batch->texts++];
 	(void)copy_text(entry->kind, sizeof(entry->kind), kind);
 	(void)copy_text(entry->object, sizeof(entry->object), object);

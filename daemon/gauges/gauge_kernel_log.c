@@ -105,7 +105,7 @@ static void gauge_kernel_log_record(struct gauge_batch *batch, char *record)
 		if (!gauge_kernel_log_fits(&words[i], text, object, sizeof(object)))
 			continue;
 		number = words[i].after[0] ? strstr(text, words[i].after) : NULL;
-		gauge_message(batch, words[i].kind, object,
+		gauge_message(batch, words[i].kind, words[i].pci, object,
 			number ? strtol(number + strlen(words[i].after), NULL, 10) : 0, text);
 		return;
 	}

@@ -11,6 +11,7 @@ struct series {
 	uint64_t start_ns; /* of the open row */
 	uint64_t samples;  /* in it; 0: no row is open */
 	double sum, least, most;
+	double newest; /* NAN: none, as of a rate that begins */
 	uint64_t round; /* of the batch that had it */
 };
 
@@ -95,7 +96,7 @@ static struct series *gauge_series_add(struct gauge_serieses *serieses, const st
 	if (serieses->count >= serieses->max)
 		return NULL;
 	series = &serieses->series[serieses->count++];
-	*series = (struct series){.gauge = read->gauge};
+	*series = (struct series){.gauge = read->gauge, .newest = NAN};
 	(void)copy_text(series->object, sizeof(series->object), read->object);
 	return series;
 }
@@ -147,6 +148,7 @@ static void gauge_series_feed(struct gauge_serieses *serieses, struct series *se
 	if (series->gauge->kind == GAUGE_RATE && !gauge_series_rate(series, time_ns, value, &value)) {
 		gauge_series_end_row(serieses, series);
 		series->seen_ns = time_ns;
+		series->newest = NAN;
 		return;
 	}
 	if (serieses->sink.sample)
@@ -159,6 +161,7 @@ static void gauge_series_feed(struct gauge_serieses *serieses, struct series *se
 		series->least = series->most = value;
 	}
 	series->samples++;
+	series->newest = value;
 	series->sum += value;
 	series->least = fmin(series->least, value);
 	series->most = fmax(series->most, value);
@@ -204,6 +207,13 @@ void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_bat
 	}
 	if (serieses->count > batch->count)
 		gauge_serieses_forget(serieses);
+}
+
+void gauge_serieses_each(const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg)
+{
+	for (size_t i = 0; i < serieses->count; i++)
+		if (!isnan(serieses->series[i].newest))
+			newest(arg, source, serieses->series[i].gauge, serieses->series[i].object, serieses->series[i].newest);
 }
 
 size_t gauge_serieses_count(const struct gauge_serieses *serieses)

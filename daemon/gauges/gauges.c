@@ -270,6 +270,12 @@ void gauges_observe(struct gauges *gauges, const struct gauges_observer *observe
 	gauges->observer_arg = arg;
 }
 
+void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg)
+{
+	for (size_t i = 0; gauges && i < SOURCES; i++)
+		gauge_serieses_each(gauges->source[i].serieses, gauges->source[i].source, newest, arg);
+}
+
 struct card_gauges *gauges_cards(const struct gauges *gauges)
 {
 	return gauges ? gauges->card_gauges : NULL;

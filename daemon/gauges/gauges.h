@@ -57,6 +57,10 @@ struct gauges_observer {
 };
 void gauges_observe(struct gauges *gauges, const struct gauges_observer *observer, void *arg);
 
+/* The newest sample of each gauge and object; a rate as its increase a second. Not of sources that are silent. */
+typedef void (*gauges_newest)(void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value);
+void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg);
+
 /* For card_gauges_explain(); NULL of NULL. */
 struct card_gauges *gauges_cards(const struct gauges *gauges);
 

@@ -29,7 +29,7 @@ struct gauge_batch {
 	size_t count, capacity, max;
 	uint64_t left_out; /* samples and messages beyond the bounds */
 	struct gauge_read *read;
-	size_t texts;
+	size_t texts, of_programs; /* of the texts: those that programs can cause */
 	struct gauge_text text[GAUGE_MESSAGES_MAX];
 	size_t cards;
 	struct gauge_card card[GAUGE_CARDS_MAX];
@@ -69,6 +69,7 @@ struct gauge_serieses *gauge_serieses_free(struct gauge_serieses *serieses);
 void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_batch *batch);
 /* Nothing came: all rows end, and rates begin again. */
 void gauge_serieses_end(struct gauge_serieses *serieses);
+void gauge_serieses_each(const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg);
 size_t gauge_serieses_count(const struct gauge_serieses *serieses);
 uint64_t gauge_serieses_rows(const struct gauge_serieses *serieses);
 uint64_t gauge_serieses_left_out(const struct gauge_serieses *serieses);

@@ -2,6 +2,7 @@
 /* Owns the shared maps and the ring: created here without libbpf's skeletons, whose objects reuse the descriptors. */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 
 #include "bpf/call.h"
@@ -21,12 +22,15 @@ struct kernel {
 	int drops_fd;
 	int ranks_fd;
 	int quotas_fd;
+	int costs_fd;
 	int failed_calls_fd;
 	int failed_program_fd;
 	int copies_fd;
+	int stage_program_fd;
 	int edge_program[EDGES];
 	bool edge_paused[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
+	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
 	uint32_t quotas, slots;
 	/* Filtered processes by pid: chains of slot + 1. */
 	uint32_t chain[4096];
@@ -96,11 +100,21 @@ static uint32_t ring_bytes(uint64_t wanted)
 }
 
 /* The kernel maps whole pages. */
-static size_t quotas_bytes(const struct kernel *kernel)
+static size_t kernel_pages(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	return (kernel->quotas * sizeof(*kernel->quota) + page - 1) / page * page;
+	return (bytes + page - 1) / page * page;
+}
+
+static size_t quotas_bytes(const struct kernel *kernel)
+{
+	return kernel_pages(kernel->quotas * sizeof(*kernel->quota));
+}
+
+static size_t costs_bytes(const struct kernel *kernel)
+{
+	return kernel_pages(kernel->slots * sizeof(*kernel->cost));
 }
 
 struct kernel *kernel_close(struct kernel *kernel)
@@ -112,12 +126,16 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->drops_fd);
 	closep(&kernel->ranks_fd);
 	closep(&kernel->quotas_fd);
+	closep(&kernel->costs_fd);
 	closep(&kernel->failed_calls_fd);
 	closep(&kernel->failed_program_fd);
 	closep(&kernel->copies_fd);
+	closep(&kernel->stage_program_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
+	if (kernel->cost)
+		munmap(kernel->cost, costs_bytes(kernel));
 	free(kernel);
 	return NULL;
 }
@@ -143,6 +161,7 @@ static int make_ring(const struct config *config, int *ret)
 {
 	unsigned long size_bytes = (unsigned long)ring_bytes(config->ring_size_bytes);
 	int fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "events", 0, 0, (uint32_t)size_bytes, NULL);
+	uint64_t limit;
 
 	if (fd == -ENOMEM)
 		log_error("kernel",
@@ -150,6 +169,9 @@ static int make_ring(const struct config *config, int *ret)
 			"MemoryHigh= and "
 			"MemoryMax= of the unit",
 			size_bytes);
+	else if (fd == -EPERM && kernel_is_memlocked(size_bytes, &limit))
+		log_error("kernel", "the limit on locked memory, %" PRIu64 " KiB, is too small for the ring of %lu KiB: " KERNEL_MEMLOCK_ADVICE,
+			limit >> 10, size_bytes >> 10);
 	else if (fd < 0)
 		log_error_errno("kernel", fd, "cannot create the ring of %lu bytes (see tracectl check)", size_bytes);
 	if (fd < 0)
@@ -175,6 +197,21 @@ static int make_quotas(struct kernel *kernel)
 	return 0;
 }
 
+static int make_costs(struct kernel *kernel)
+{
+	int r = make_map(BPF_MAP_TYPE_ARRAY, "costs", 4, sizeof(struct rt_costs), kernel->slots, BPF_F_MMAPABLE,
+		&kernel->costs_fd);
+	void *memory;
+
+	if (r < 0)
+		return r;
+	memory = mmap(NULL, costs_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->costs_fd, 0);
+	if (memory == MAP_FAILED)
+		return log_error_errno("kernel", -errno, "cannot map what probes cost ranks");
+	kernel->cost = memory;
+	return 0;
+}
+
 int kernel_open(struct context *context, struct kernel **ret)
 {
 	_cleanup_(kernel_closep) struct kernel *kernel = calloc(1, sizeof(*kernel));
@@ -182,8 +219,8 @@ int kernel_open(struct context *context, struct kernel **ret)
 
 	if (!kernel)
 		return -ENOMEM;
-	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = -1;
-	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->copies_fd = -1;
+	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = kernel->costs_fd = -1;
+	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->stage_program_fd = kernel->copies_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
@@ -207,6 +244,8 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (r < 0)
 		return r;
 	r = make_quotas(kernel);
+	if (r == 0)
+		r = make_costs(kernel);
 	if (r < 0)
 		return r;
 	r = make_map(BPF_MAP_TYPE_LRU_HASH, "failed_calls", 8, 8, RT_FAILED_CALLS_MAX, 0, &kernel->failed_calls_fd);
@@ -216,6 +255,9 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (r < 0)
 		return r;
 	r = make_map(BPF_MAP_TYPE_ARRAY, "copies", 4, sizeof(struct rt_copies), kernel->slots, 0, &kernel->copies_fd);
+	if (r < 0)
+		return r;
+	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "stage_program", 4, 4, 1, 0, &kernel->stage_program_fd);
 	if (r < 0)
 		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
@@ -251,13 +293,29 @@ bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge)
 	return kernel->edge_paused[edge - RT_EDGE_MEMORY];
 }
 
-int kernel_serve_failed(struct kernel *kernel, int program_fd)
+static int kernel_serve_program(int map_fd, int program_fd)
 {
 	uint32_t key = 0;
 
 	if (program_fd < 0)
-		return bpf_map_delete_elem(kernel->failed_program_fd, &key) < 0 ? -errno : 0;
-	return bpf_map_update_elem(kernel->failed_program_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
+		return bpf_map_delete_elem(map_fd, &key) < 0 ? -errno : 0;
+	return bpf_map_update_elem(map_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
+}
+
+int kernel_serve_failed(struct kernel *kernel, int program_fd)
+{
+	return kernel_serve_program(kernel->failed_program_fd, program_fd);
+}
+
+int kernel_serve_stages(struct kernel *kernel, int program_fd)
+{
+	return kernel_serve_program(kernel->stage_program_fd, program_fd);
+}
+
+void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count)
+{
+	if (slot < kernel->quotas)
+		__atomic_store_n(&kernel->quota[slot].stacks_wanted, count, __ATOMIC_RELAXED);
 }
 
 bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret)
@@ -271,8 +329,9 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 		const char *name;
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
-		{"quotas", kernel->quotas_fd}, {"failed_calls", kernel->failed_calls_fd},
-		{"failed_program", kernel->failed_program_fd}, {"copies", kernel->copies_fd}};
+		{"quotas", kernel->quotas_fd}, {"costs", kernel->costs_fd}, {"failed_calls", kernel->failed_calls_fd},
+		{"failed_program", kernel->failed_program_fd}, {"stage_program", kernel->stage_program_fd},
+		{"copies", kernel->copies_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);
@@ -334,6 +393,13 @@ void kernel_unlimit(struct kernel *kernel, uint32_t entry)
 {
 	if (entry < kernel->quotas)
 		memset(&kernel->quota[entry], 0, sizeof(kernel->quota[entry]));
+	if (entry < kernel->slots)
+		memset(&kernel->cost[entry], 0, sizeof(kernel->cost[entry]));
+}
+
+const struct rt_costs *kernel_costs(const struct kernel *kernel, uint32_t slot)
+{
+	return slot < kernel->slots ? &kernel->cost[slot] : NULL;
 }
 
 uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)

@@ -6,6 +6,7 @@
 #ifndef RANKTRACE_DAEMON_KERNEL_KERNEL_H
 #define RANKTRACE_DAEMON_KERNEL_KERNEL_H
 
+#include "bpf/cost.h"
 #include "bpf/quota.h"
 #include "daemon/base/util.h"
 
@@ -20,14 +21,22 @@ struct kernel_features {
 	bool uprobe_multi;  /* 6.6 */
 	bool perf_cookie;   /* 5.15: bpf_cookie on perf uprobes */
 	bool perf_uprobe;   /* the uprobe PMU is usable (needs CAP_SYS_ADMIN on patched kernels) */
+	bool sampling;	    /* a perf event that samples other users' threads opens (kernel.perf_event_paranoid) */
 	bool host_pids;	    /* /proc shows the initial PID namespace, whose numbers events carry */
 };
 
+#define KERNEL_MEMLOCK_ADVICE "raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit); Linux 5.11 and later need no such limit"
 /* Message if host_pids is missing, and advice. */
 #define KERNEL_NO_HOST_PIDS \
 	"the daemon runs in a PID namespace of its own, so kernel events cannot be matched with ranks"
 #define KERNEL_NO_HOST_PIDS_ADVICE                                                                                     \
 	"give its container the host's PID namespace: docker run --pid=host, in Kubernetes hostPID: true"
+
+/*
+ * Whether maps of this size are refused for the limit on locked memory, which kernels before 5.11 charge them to; *ret_limit:
+ * that limit in bytes.
+ */
+bool kernel_is_memlocked(uint64_t bytes, uint64_t *ret_limit);
 
 /* Probes the features only; needs no kernel object. */
 void kernel_probe(struct kernel_features *ret);
@@ -49,6 +58,10 @@ bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge);
 
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);
+/* The program that runs after a hit of a rank of which stacks are wanted; -1: none. */
+int kernel_serve_stages(struct kernel *kernel, int program_fd);
+/* Of so many hits of the rank from now on. */
+void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
 
 /* Sums of a rank's copies since the daemon's start, also those of earlier ranks of the slot (bpf/copies.h). */
 struct rt_copies;
@@ -81,6 +94,8 @@ void kernel_unlimit(struct kernel *kernel, uint32_t entry);
 /* Records not sent and map entries not kept since kernel_unlimit(), because the rank was beyond its limits. */
 uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot);
 uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what);
+/* What probes cost the rank of this slot, since kernel_unlimit(). Programs add to it meanwhile. NULL: no such slot. */
+const struct rt_costs *kernel_costs(const struct kernel *kernel, uint32_t slot);
 /* User space removed an entry of this process from a map. */
 void kernel_release(struct kernel *kernel, uint32_t pid, enum rt_held what);
 /* Entries for all ranks of a map in which each may have `each`. */

@@ -8,6 +8,7 @@
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -61,6 +62,37 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 	return true;
 }
 
+/* As profiles do (daemon/stacks/profiles.c): of all threads on a CPU. Debian's patch refuses it to CAP_PERFMON at paranoid 3. */
+static bool samples(void)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_freq = 49,
+		.freq = 1,
+		.disabled = 1};
+	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd >= 0;
+}
+
+static bool map_of(uint64_t bytes)
+{
+	_cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "probe_memlock", 4, 4096, (uint32_t)(bytes / 4096), NULL);
+
+	return fd >= 0;
+}
+
+bool kernel_is_memlocked(uint64_t bytes, uint64_t *ret_limit)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes)
+		return false;
+	*ret_limit = limit.rlim_cur;
+	return map_of(4096) && !map_of(bytes) && errno == EPERM;
+}
+
 /* Inode of the initial PID namespace, the same on every kernel since 3.8 (PROC_PID_INIT_INO in linux/proc_ns.h). */
 #define PID_NAMESPACE_INITIAL 0xeffffffcU
 
@@ -93,6 +125,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
+		.sampling = samples(),
 		.host_pids = proc_has_host_pids(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();

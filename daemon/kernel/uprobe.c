@@ -152,10 +152,10 @@ int uprobe_attach(const struct uprobe_target *target, struct uprobe_link **ret)
 }
 
 /* Finds our own file's offset of a function through its mapping. */
-int uprobe_own_offset(uint64_t *ret)
+int uprobe_offset(const void *function, uint64_t *ret)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/maps", "re");
-	uint64_t wanted = (uintptr_t)uprobe_own_offset, start, end, offset;
+	uint64_t wanted = (uintptr_t)function, start, end, offset;
 	char line[8192];
 
 	if (!f)
@@ -167,4 +167,9 @@ int uprobe_own_offset(uint64_t *ret)
 		}
 	}
 	return -ENOENT;
+}
+
+int uprobe_own_offset(uint64_t *ret)
+{
+	return uprobe_offset((const void *)(uintptr_t)uprobe_own_offset, ret);
 }

@@ -57,7 +57,8 @@ void uprobe_detach_wait(void);
 /* How long the kernel has been at work on the present order; 0: there is none. */
 uint64_t uprobe_job_age_ns(void);
 
-/* File offset of a function of this program, for feature probes. */
+/* File offset of a function of this program; of any, for feature probes. */
+int uprobe_offset(const void *function, uint64_t *ret);
 int uprobe_own_offset(uint64_t *ret);
 
 #endif

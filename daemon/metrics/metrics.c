@@ -191,6 +191,9 @@ struct metrics *metrics_free(struct metrics *metrics)
 
 void metrics_tick(struct metrics *metrics, uint64_t now_ns)
 {
-	if (metrics && metrics->textfile)
+	if (!metrics)
+		return;
+	metrics_minutes_tick(metrics, now_ns);
+	if (metrics->textfile)
 		metrics_textfile_tick(metrics->textfile, now_ns);
 }

@@ -22,7 +22,7 @@ struct metrics;
 /* *ret is NULL if metrics are off. Logs why it fails. */
 int metrics_new(struct context *context, struct metrics **ret);
 struct metrics *metrics_free(struct metrics *metrics);
-/* Every second: writes the file. metrics may be NULL. */
+/* Every second: means of the last minute, and the file. metrics may be NULL. */
 void metrics_tick(struct metrics *metrics, uint64_t now_ns);
 
 #endif

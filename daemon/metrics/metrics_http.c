@@ -7,7 +7,6 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <event2/listener.h>
 #include <fcntl.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
@@ -15,6 +14,7 @@
 #include <sys/un.h>
 #include <systemd/sd-daemon.h>
 
+#include "daemon/base/acceptor.h"
 #include "daemon/base/log.h"
 #include "daemon/base/passed.h"
 #include "daemon/metrics/metrics_internal.h"
@@ -22,7 +22,7 @@
 #define BACKLOG 16
 
 struct metrics_client {
-	LIST_ENTRY(metrics_client) link;
+	TAILQ_ENTRY(metrics_client) link;
 	struct metrics_http *http;
 	struct bufferevent *stream;
 	struct event *deadline;
@@ -31,9 +31,8 @@ struct metrics_client {
 
 struct metrics_http {
 	struct metrics *metrics;
-	struct evconnlistener *listener;
-	struct event *resume; /* accepting again after it failed */
-	LIST_HEAD(, metrics_client) clients;
+	struct acceptor *acceptor;
+	TAILQ_HEAD(, metrics_client) clients; /* the oldest first */
 	unsigned count;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to remove at the end, "": none */
 };
@@ -45,7 +44,7 @@ static const char *const content_types[METRICS_FORMAT_MAX] = {
 
 static void metrics_client_free(struct metrics_client *client)
 {
-	LIST_REMOVE(client, link);
+	TAILQ_REMOVE(&client->http->clients, client, link);
 	client->http->count--;
 	if (client->deadline)
 		event_free(client->deadline);
@@ -179,22 +178,24 @@ static void metrics_http_on_deadline(evutil_socket_t fd, short what, void *arg)
 	metrics_client_free(client);
 }
 
-static void metrics_http_on_accept(
-	struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address, int length, void *arg)
+/* Who comes last is answered: anybody can hold connections, and a scrape takes milliseconds. */
+static void metrics_http_on_accept(void *arg, int fd)
 {
 	const struct timeval limit = {.tv_sec = LIMIT_METRIC_CLIENT_S};
 	struct metrics_http *http = arg;
 	struct metrics_client *client;
 
-	(void)listener, (void)address, (void)length;
-	client = http->count < LIMIT_METRIC_CLIENTS ? calloc(1, sizeof(*client)) : NULL;
-	if (!client) {
+	if (http->count == LIMIT_METRIC_CLIENTS) {
 		http->metrics->refused++;
+		metrics_client_free(TAILQ_FIRST(&http->clients));
+	}
+	client = calloc(1, sizeof(*client));
+	if (!client) {
 		close(fd);
 		return;
 	}
 	client->http = http;
-	LIST_INSERT_HEAD(&http->clients, client, link);
+	TAILQ_INSERT_TAIL(&http->clients, client, link);
 	http->count++;
 	client->stream = bufferevent_socket_new(http->metrics->context->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!client->stream)
@@ -208,25 +209,6 @@ static void metrics_http_on_accept(
 	bufferevent_setwatermark(client->stream, EV_READ, 0, LIMIT_METRIC_REQUEST_BYTES);
 	event_add(client->deadline, &limit);
 	bufferevent_enable(client->stream, EV_READ | EV_WRITE);
-}
-
-/* Out of descriptors, most likely: the connection waits in the queue, and asking at once would be a busy loop. */
-static void metrics_http_on_accept_error(struct evconnlistener *listener, void *arg)
-{
-	const struct timeval pause = {.tv_sec = 1};
-	struct metrics_http *http = arg;
-
-	log_error_errno("metrics", errno, "cannot accept a client, trying again in 1 s");
-	evconnlistener_disable(listener);
-	event_add(http->resume, &pause);
-}
-
-static void metrics_http_on_resume(evutil_socket_t fd, short what, void *arg)
-{
-	struct metrics_http *http = arg;
-
-	(void)fd, (void)what;
-	evconnlistener_enable(http->listener);
 }
 
 /* Its owner and group may connect: the daemon's, which are ranktrace's under systemd. */
@@ -295,27 +277,22 @@ static int metrics_http_listen(const char *listen, struct metrics_http *http)
 int metrics_http_open(struct metrics *metrics, const char *listen, struct metrics_http **ret)
 {
 	struct metrics_http *http = calloc(1, sizeof(*http));
-	int fd;
+	int fd, r;
 
 	if (!http)
 		return -ENOMEM;
 	http->metrics = metrics;
-	LIST_INIT(&http->clients);
+	TAILQ_INIT(&http->clients);
 	fd = metrics_http_listen(listen, http);
 	if (fd < 0) {
 		*ret = metrics_http_close(http);
 		return fd == -ENOENT ? 0 : fd;
 	}
-	http->resume = evtimer_new(metrics->context->base, metrics_http_on_resume, http);
-	http->listener = evconnlistener_new(metrics->context->base, metrics_http_on_accept, http,
-		LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, fd);
-	if (!http->listener)
-		close(fd);
-	if (!http->resume || !http->listener) {
+	r = acceptor_new(metrics->context->base, fd, "metrics", metrics_http_on_accept, http, &http->acceptor);
+	if (r < 0) {
 		metrics_http_close(http);
-		return log_error_errno("metrics", ENOMEM, "cannot serve metrics");
+		return log_error_errno("metrics", r, "cannot serve metrics");
 	}
-	evconnlistener_set_error_cb(http->listener, metrics_http_on_accept_error);
 	*ret = http;
 	return 0;
 }
@@ -324,12 +301,9 @@ struct metrics_http *metrics_http_close(struct metrics_http *http)
 {
 	if (!http)
 		return NULL;
-	while (!LIST_EMPTY(&http->clients))
-		metrics_client_free(LIST_FIRST(&http->clients));
-	if (http->resume)
-		event_free(http->resume);
-	if (http->listener)
-		evconnlistener_free(http->listener); /* closes the descriptor */
+	while (!TAILQ_EMPTY(&http->clients))
+		metrics_client_free(TAILQ_FIRST(&http->clients));
+	acceptor_free(http->acceptor);
 	if (http->path[0])
 		unlink(http->path);
 	free(http);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the parts of metrics: metrics_page.c (the formats), metrics.c (the page of all families), metrics_self.c,
- * metrics_ranks.c, metrics_ops.c and metrics_findings.c (families), metrics_http.c and metrics_textfile.c (ways out).
+ * metrics_ranks.c, metrics_ops.c, metrics_minute.c, metrics_gauges.c and metrics_findings.c (families), metrics_http.c and metrics_textfile.c (ways out).
  */
 #ifndef RANKTRACE_DAEMON_METRICS_METRICS_INTERNAL_H
 #define RANKTRACE_DAEMON_METRICS_METRICS_INTERNAL_H
+
+#include <math.h>
 
 #include "analyzers/steps/activity.h"
 #include "daemon/collect/collector.h"
@@ -20,7 +22,7 @@
 
 enum metrics_format { METRICS_TEXT, METRICS_OPENMETRICS, METRICS_FORMAT_MAX };
 
-enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM, METRICS_INFO };
+enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM, METRICS_INFO, METRICS_SUMMARY, METRICS_TYPE_MAX };
 
 struct metrics_family {
 	const char *word;
@@ -84,6 +86,18 @@ void metrics_histogram_add(struct metrics_histogram *histogram, int64_t step, ui
 void metrics_page_histogram(
 	struct metrics_page *page, const struct metrics_labels *labels, const struct metrics_histogram *histogram);
 
+/* Durations of the last one to two minutes, in two parts; a bin is a quarter of an octave, from 1 us to 4 min. */
+#define METRICS_WINDOW_BINS 112
+struct metrics_window {
+	unsigned part; /* that is filled */
+	uint64_t begin_ns[2];
+	uint16_t bin[2][METRICS_WINDOW_BINS];
+};
+
+void metrics_window_add(struct metrics_window *window, uint64_t now_ns, uint64_t duration_ns);
+/* To 10 %; NAN: none. */
+double metrics_window_quantile_s(const struct metrics_window *window, uint64_t now_ns, double q);
+
 /* Operations of a rank that are alike. */
 enum metrics_size { METRICS_SIZE_UNKNOWN = 6, METRICS_SIZES };
 struct metrics_op {
@@ -91,7 +105,49 @@ struct metrics_op {
 	enum metrics_size size;
 	bool device;
 	uint64_t count, bytes, duration_ns;
+	struct metrics_window window;
 };
+
+/* A mean of the last minute, s a step; NAN: unknown. usual: the lower quartile of those of an hour, a minute each. */
+#define METRICS_MINUTE_PAST 60
+struct metrics_minute_value {
+	double now, usual;
+	size_t next; /* in past, counted on */
+	float past[METRICS_MINUTE_PAST];
+};
+#define METRICS_MINUTE_UNKNOWN ((struct metrics_minute_value){.now = NAN, .usual = NAN})
+
+/* Sums at the ticks of a minute, 5 s apart. */
+#define METRICS_MINUTE_TICKS 12
+struct metrics_minute_sums {
+	bool l1; /* is on */
+	uint64_t steps, step_ns, operations_ns, activity_ns[ACTIVITY_COMPUTE];
+};
+struct metrics_minute {
+	size_t ticks; /* so far */
+	struct metrics_minute_sums tick[METRICS_MINUTE_TICKS];
+	struct metrics_minute_value step, operations, activity[ACTIVITY_COMPUTE];
+};
+
+/* Operations of a kind of a job's ranks on this node. */
+struct metrics_node_tick {
+	uint64_t duration_ns, steps;
+};
+struct metrics_node_op {
+	char job[64], group[12], operation[24];
+	struct metrics_node_tick sum; /* of this tick */
+	size_t ticks;
+	struct metrics_node_tick tick[METRICS_MINUTE_TICKS];
+	struct metrics_minute_value value;
+};
+
+/* keep: `now` is one of the minutes of the hour. */
+void metrics_minute_value(struct metrics_minute_value *value, double now, bool keep);
+void metrics_minute_init(struct metrics_minute *minute);
+void metrics_minute_tick(struct metrics_minute *minute, const struct metrics_minute_sums *now);
+struct metrics;
+/* Every second; does something every 5 s. */
+void metrics_minutes_tick(struct metrics *metrics, uint64_t now_ns);
 
 /* What was observed of a rank since it was seen. */
 struct metrics_rank {
@@ -103,6 +159,7 @@ struct metrics_rank {
 	bool sampled;
 	struct online_sample_info sum; /* UINT64_MAX: not known so far */
 	uint64_t op_end_ns; /* of the newest operation, 0: none */
+	struct metrics_minute minute;
 	size_t ops;
 	struct metrics_op op[LIMIT_METRIC_OPS + 1]; /* the last one takes what is beyond */
 };
@@ -169,6 +226,9 @@ struct metrics {
 	size_t slots;
 	struct metrics_rank **slot; /* NULL: no rank, or not observed yet */
 	struct metrics_findings findings;
+	uint64_t minute_ns; /* of the last tick of the minutes */
+	size_t node_ops;
+	struct metrics_node_op node_op[LIMIT_METRIC_NODE_OPS];
 	struct metrics_gather gather;
 	struct metrics_page page[METRICS_FORMAT_MAX];
 	uint64_t built_ns[METRICS_FORMAT_MAX]; /* 0: not yet */

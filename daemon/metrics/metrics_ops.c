@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families of communication: operations by what is alike in them. */
+#include <math.h>
+
 #include "daemon/coll/rank_coll.h"
 #include "daemon/metrics/metrics_internal.h"
 
@@ -16,6 +18,41 @@ static const struct {
 	{UINT64_MAX - 1, "more"},
 	[METRICS_SIZE_UNKNOWN] = {UINT64_MAX, "unknown"},
 };
+
+#define WINDOW_PART_NS (60 * NSEC_PER_SEC)
+#define WINDOW_BINS_OCTAVE 4
+#define WINDOW_LEAST_NS 1000.0
+
+void metrics_window_add(struct metrics_window *window, uint64_t now_ns, uint64_t duration_ns)
+{
+	double bin = WINDOW_BINS_OCTAVE * log2(fmax(1, (double)duration_ns / WINDOW_LEAST_NS));
+	uint16_t *count;
+
+	if (now_ns >= window->begin_ns[window->part] + WINDOW_PART_NS) {
+		window->part = !window->part;
+		window->begin_ns[window->part] = now_ns;
+		memset(window->bin[window->part], 0, sizeof(window->bin[0]));
+	}
+	count = &window->bin[window->part][bin < METRICS_WINDOW_BINS ? (size_t)bin : METRICS_WINDOW_BINS - 1];
+	*count += *count < UINT16_MAX;
+}
+
+double metrics_window_quantile_s(const struct metrics_window *window, uint64_t now_ns, double q)
+{
+	uint64_t sum[METRICS_WINDOW_BINS] = {0}, all = 0, below = 0;
+	size_t i = 0;
+
+	for (unsigned part = 0; part < 2; part++)
+		for (size_t j = 0; now_ns < window->begin_ns[part] + 2 * WINDOW_PART_NS && j < METRICS_WINDOW_BINS; j++) {
+			sum[j] += window->bin[part][j];
+			all += window->bin[part][j];
+		}
+	if (!all)
+		return NAN;
+	while (i + 1 < METRICS_WINDOW_BINS && (double)(below + sum[i]) < q * (double)all)
+		below += sum[i++];
+	return WINDOW_LEAST_NS * exp2(((double)i + 0.5) / WINDOW_BINS_OCTAVE) / (double)NSEC_PER_SEC;
+}
 
 static enum metrics_size metrics_size_of(uint64_t bytes)
 {
@@ -58,7 +95,7 @@ static void metrics_on_row(void *arg, uint32_t slot, int64_t instance, const str
 	struct metrics_rank *rank = live && live->instance == instance ? metrics_rank_of(metrics, slot, instance) : NULL;
 	const char *group;
 	struct metrics_op *op;
-	uint64_t end_ns;
+	uint64_t end_ns, duration_ns;
 
 	(void)step, (void)member;
 	/* A captured or refused operation was not executed. */
@@ -68,11 +105,12 @@ static void metrics_on_row(void *arg, uint32_t slot, int64_t instance, const str
 	op = metrics_op_of(rank, row, group[0] ? group : "unclear");
 	op->count++;
 	op->bytes += row->bytes == COLL_UNKNOWN ? 0 : row->bytes;
-	if (op->device)
-		op->duration_ns += row->device_duration_ns;
-	else if (row->host_duration_ns != COLL_UNKNOWN)
-		op->duration_ns += row->host_duration_ns;
+	duration_ns = op->device ? row->device_duration_ns : row->host_duration_ns;
 	end_ns = row->host_start_ns + (row->host_duration_ns == COLL_UNKNOWN ? 0 : row->host_duration_ns);
+	if (duration_ns != COLL_UNKNOWN) {
+		op->duration_ns += duration_ns;
+		metrics_window_add(&op->window, end_ns, duration_ns);
+	}
 	if (end_ns > rank->op_end_ns)
 		rank->op_end_ns = end_ns;
 }
@@ -107,3 +145,25 @@ static struct metrics_labels metrics_op_labels(const struct metrics_shown *it, c
 METRICS_OF_OPS(collectives, metrics_page_count, count)
 METRICS_OF_OPS(collective_bytes, metrics_page_count, bytes)
 METRICS_OF_OPS(collective_seconds, metrics_page_seconds, duration_ns)
+
+void metrics_of_collective_duration_seconds(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	static const struct {
+		double q;
+		const char *word;
+	} quantiles[] = {{0.5, "0.5"}, {0.99, "0.99"}};
+
+	for (size_t i = 0; i < gather->ranks; i++) {
+		const struct metrics_shown *it = &gather->rank[i];
+
+		for (size_t j = 0; j < it->state->ops; j++)
+			for (size_t k = 0; k < ARRAY_SIZE(quantiles); k++) {
+				double value = metrics_window_quantile_s(&it->state->op[j].window, gather->now_ns, quantiles[k].q);
+				struct metrics_labels labels = metrics_op_labels(it, &it->state->op[j]);
+
+				metrics_labels_add(&labels, "quantile", quantiles[k].word);
+				if (!isnan(value))
+					metrics_page_real(page, &labels, value);
+			}
+	}
+}

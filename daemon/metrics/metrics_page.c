@@ -28,11 +28,12 @@ static const char *const suffixes[] = {
 	[METRICS_GAUGE] = "",
 	[METRICS_HISTOGRAM] = "",
 	[METRICS_INFO] = "_info",
+	[METRICS_SUMMARY] = "",
 };
 
-static const char *const types[METRICS_FORMAT_MAX][METRICS_INFO + 1] = {
-	{"counter", "gauge", "histogram", "gauge"},
-	{"counter", "gauge", "histogram", "info"},
+static const char *const types[METRICS_FORMAT_MAX][METRICS_TYPE_MAX] = {
+	{"counter", "gauge", "histogram", "gauge", "summary"},
+	{"counter", "gauge", "histogram", "info", "summary"},
 };
 
 static void metrics_labels_put(struct metrics_labels *labels, const char *text, size_t length)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families of ranks, and what is observed for them. */
+#include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/metrics/metrics_internal.h"
 
@@ -18,6 +19,7 @@ struct metrics_rank *metrics_rank_of(struct metrics *metrics, uint32_t slot, int
 		return NULL;
 	*rank = (struct metrics_rank){.instance = instance,
 		.sum = {.cpu_ns = UINT64_MAX, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = UINT64_MAX}};
+	metrics_minute_init(&rank->minute);
 	return rank;
 }
 
@@ -150,6 +152,24 @@ void metrics_of_rank_activity_seconds(const struct metrics_gather *gather, struc
 
 			metrics_labels_add(&labels, "activity", activity_word(activity));
 			metrics_page_seconds(page, &labels, it->state->activity_ns[activity]);
+		}
+	}
+}
+
+void metrics_of_rank_probes_ratio(const struct metrics_gather *gather, struct metrics_page *page)
+{
+	for (size_t i = 0; gather->context->guard && i < gather->ranks; i++) {
+		const struct metrics_shown *it = &gather->rank[i];
+
+		for (enum level level = 0; level < LEVEL_MAX; level++) {
+			struct metrics_labels labels = it->labels;
+			struct guard_share share;
+
+			guard_rank_share(gather->context->guard, it->rank, level, &share);
+			if (!share.known || share.hits_per_s <= 0)
+				continue;
+			metrics_labels_add(&labels, "level", level_name(level));
+			metrics_page_real(page, &labels, share.share);
 		}
 	}
 }

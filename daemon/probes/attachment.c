@@ -52,9 +52,16 @@ static bool attachment_is_used(const struct attachment *attachment, const struct
 
 static enum attach_part attachment_entry_part(const struct site *site)
 {
-	if (site->probe->edge == RT_EDGE_MEMORY)
+	switch (site->probe->edge) {
+	case RT_EDGE_MEMORY:
 		return ATTACH_MEMORY;
-	return site->probe->edge == RT_EDGE_MEMORY_FAILED ? ATTACH_MEMORY_FAILED : ATTACH_ENTRY;
+	case RT_EDGE_MEMORY_FAILED:
+		return ATTACH_MEMORY_FAILED;
+	case RT_EDGE_EXCEPTION:
+		return ATTACH_EXCEPTION;
+	default:
+		return ATTACH_ENTRY;
+	}
 }
 
 static void batch_add_site(struct batch *batch, const struct site *site, enum attach_part part)

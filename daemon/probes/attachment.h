@@ -32,8 +32,9 @@ int returns_find(enum elf_machine machine, const uint8_t *code, size_t size_byte
 /* Sites of one part have one program. */
 enum attach_part {
 	ATTACH_ENTRY,
-	ATTACH_MEMORY, /* entries of the edges memory and memory_failed (kernel_edge_program()) */
+	ATTACH_MEMORY, /* entries of the edges that collectors serve (kernel_edge_program()) */
 	ATTACH_MEMORY_FAILED,
+	ATTACH_EXCEPTION,
 	ATTACH_RETURN_INSN,
 	ATTACH_RETURN_PROBE,
 	ATTACH_PARTS

@@ -280,18 +280,23 @@ static bool is_current(void *arg, uint32_t pid, const struct probe *probe, uint6
 static int call_engine_spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
 	struct call_engine *engine = arg;
+	struct rt_call_spec own = *spec;
 	bool fresh;
 	uint32_t id;
-	int r = specs_take(&engine->specs, site->probe, spec, monotonic_ns(), &id, &fresh);
+	int r;
+
+	own.cost_level = (uint8_t)site->probe->level;
+	own.flags |= site->emulated ? 0 : RT_CALL_STEPPED;
+	r = specs_take(&engine->specs, site->probe, &own, monotonic_ns(), &id, &fresh);
 
 	if (r < 0) {
 		engine->refused++;
 		return r;
 	}
 	if (fresh) {
-		r = bpf_map_update_elem(bpf_map__fd(engine->skeleton->maps.specs), &id, spec, BPF_ANY);
+		r = bpf_map_update_elem(bpf_map__fd(engine->skeleton->maps.specs), &id, &own, BPF_ANY);
 		if (r == 0 && modes[engine->mode].own_programs)
-			r = load_pair(engine, id, spec);
+			r = load_pair(engine, id, &own);
 		if (r < 0) {
 			specs_clear(&engine->specs, id);
 			return r;
@@ -318,6 +323,7 @@ static int call_engine_attach_one(void *arg, enum attach_part part, const struct
 		[ATTACH_ENTRY] = pair->enter_fd,
 		[ATTACH_MEMORY] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY),
 		[ATTACH_MEMORY_FAILED] = kernel_edge_program(engine->kernel, RT_EDGE_MEMORY_FAILED),
+		[ATTACH_EXCEPTION] = kernel_edge_program(engine->kernel, RT_EDGE_EXCEPTION),
 		[ATTACH_RETURN_INSN] = pair->exit_fd,
 		[ATTACH_RETURN_PROBE] = pair->exit_fd,
 	};

@@ -37,7 +37,7 @@ int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, si
 #define CALL_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_ENTRY))
 #define EVENT_EDGES (CALL_EDGES | EDGE_BIT(RT_EDGE_CLOSE))
 #define GROUP_EDGES (EDGE_BIT(RT_EDGE_OPEN) | EDGE_BIT(RT_EDGE_CLOSE))
-#define MEMORY_EDGES (EDGE_BIT(RT_EDGE_MEMORY) | EDGE_BIT(RT_EDGE_MEMORY_FAILED))
+#define SERVED_EDGES (EDGE_BIT(RT_EDGE_MEMORY) | EDGE_BIT(RT_EDGE_MEMORY_FAILED) | EDGE_BIT(RT_EDGE_EXCEPTION))
 #define RETURN_EDGES (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_SPAN) | EDGE_BIT(RT_EDGE_CLOSE))
 
 struct text {
@@ -131,8 +131,8 @@ static const char *event_fault(const struct probe *probe)
 		return "has a family, an op or a named argument, which belong to an event";
 	if (!(edge & CALL_EDGES) && probe->spec.flags & RT_CALL_MEMBER)
 		return "has member, which belongs to the edges call and entry";
-	if (edge & (GROUP_EDGES | MEMORY_EDGES) && probe->spec.args)
-		return "has args, which the edges open, close, memory and memory_failed do not take";
+	if (edge & (GROUP_EDGES | SERVED_EDGES) && probe->spec.args)
+		return "has args, which the edges open, close, memory, memory_failed and exception do not take";
 	if (probe->edge != RT_EDGE_CALL && has_reader(probe, RT_READ_OUT))
 		return "has a reader out(), which belongs to the edge call";
 	return NULL;

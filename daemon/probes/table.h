@@ -11,7 +11,7 @@
  *                                                  constructors. They may nest: the consumer must resolve that
  *   usdt    = python:gc__start                     instead of symbol: provider:name in .note.stapsdt (all sites)
  *   edge    = span                                 call, entry, begin, end, span, mark, stash, open, close, memory,
- *                                                  memory_failed (bpf/call.h)
+ *                                                  memory_failed, exception (bpf/call.h)
  *   at      = return                               edge end: the record is sent when the function returns; default
  * entry return  = probe                                how a return is caught: insn (default), at the function's return
  *                                                  instructions; probe, by a uretprobe: cheaper, only for functions

@@ -16,6 +16,7 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_CLOSE] = "close",
 	[RT_EDGE_MEMORY] = "memory",
 	[RT_EDGE_MEMORY_FAILED] = "memory_failed",
+	[RT_EDGE_EXCEPTION] = "exception",
 };
 /* Events besides the kinds of operations. Those of memory count once: the runtime's functions call the driver's. */
 static const char *const event_words[] = {"alloc", "free", "copy", "copy_async", "launch"};
@@ -142,7 +143,7 @@ static int set_edge(struct probe *probe, const char *value, char *error, size_t 
 	if (edge < 0)
 		return probe_refuse(error, error_size,
 			"\"%.80s\" is not an edge (call, entry, begin, end, span, mark, stash, open, close, memory, "
-			"memory_failed)",
+			"memory_failed, exception)",
 			value);
 	probe->edge = (enum rt_edge)edge;
 	probe->spec.edge = (uint8_t)edge;

@@ -321,7 +321,8 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 	if (!process)
 		return -ESRCH;
 	*ret = (struct rank){.pid = pid, .start_time_ns = process->stat.start_time_ns,
-		.parent_pid = process->stat.parent_pid, .major_faults = RANK_FAULTS_UNKNOWN};
+		.parent_pid = process->stat.parent_pid, .major_faults = RANK_FAULTS_UNKNOWN,
+		.state = process->stat.state};
 	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
 	if (r == 0)
 		r = read_env(ranks, pid, &ret->env);

@@ -5,6 +5,7 @@
  * are notified before a slot is reused.
  */
 #include <inttypes.h>
+#include <sys/wait.h>
 
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
@@ -12,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
+#include "daemon/ranks/end_words.h"
 #include "daemon/store/store.h"
 
 static struct tracked **rank_table_bucket_of(const struct ranks *ranks, uint32_t pid)
@@ -64,6 +66,10 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 		.card_serial = field_text_if(card ? card->serial : ""),
 		.launcher_pid = field_int_if(rank->parent_pid > 0, rank->parent_pid),
 		.port = field_int_if(rank->env.master_port > 0, rank->env.master_port),
+		.exit_status = field_int_if(rank->ended && rank->wait_status >= 0 && WIFEXITED(rank->wait_status),
+			WEXITSTATUS(rank->wait_status)),
+		.exit_signal = field_int_if(rank->ended && rank->wait_status >= 0 && WIFSIGNALED(rank->wait_status),
+			WTERMSIG(rank->wait_status)),
 		.instance = field_int(rank->instance),
 	};
 
@@ -105,7 +111,7 @@ static bool make_way(struct ranks *ranks, const struct rank *rank)
 	if (!excess)
 		return false;
 	uid = excess->rank.uid;
-	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, makes way for one of user %u",
+	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, is dropped for one of user %u",
 		excess->rank.pid, uid, ranks->slots, rank->uid);
 	tracked_end(ranks, excess);
 	ranks_suspect(ranks, uid, "more ranks than a fair part of the node's table");
@@ -185,6 +191,7 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		return -ENOMEM;
 	tracked->rank = *rank;
 	tracked->rank.slot = RANK_NO_SLOT;
+	tracked->rank.wait_status = -1;
 	tracked->start_utc_ns = start_utc_ns(rank->start_time_ns);
 	tracked->checked_ns = tracked->children_ns = tracked->stored_ns = now_ns;
 	tracked->card.first_ns = now_ns;
@@ -251,12 +258,14 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 {
 	struct rank *rank = &tracked->rank;
 	struct tracked **link = rank_table_bucket_of(ranks, rank->pid);
+	char words[END_WORDS_BYTES];
 
 	rank->ended = true;
 	rank->last_seen_ns = realtime_ns();
 	if (rank->role == RANK_ROLE_RANK) {
 		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
-		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended", rank->pid, rank->env.rank);
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended (%s)", rank->pid, rank->env.rank,
+			end_words(rank->wait_status, "", words));
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);

@@ -10,6 +10,7 @@
 #include "daemon/ranks/ranks_internal.h"
 #include "daemon/worker/wire.h"
 
+#include <limits.h>
 #include <linux/capability.h>
 
 #define MAGIC "WTCH"
@@ -152,7 +153,7 @@ static void rank_watch_here(const char *proc_root, struct rank_watched *watched,
 	watched->error = procfs_stat(proc_root, watched->pid, &stat);
 	if (watched->error < 0)
 		return;
-	watched->is_over = stat.state == 'Z' || stat.state == 'X';
+	watched->state = stat.state;
 	watched->start_time_ns = stat.start_time_ns;
 	watched->major_faults = stat.major_faults;
 	watched->has_nodes = watched->wants_card && rank_card_read(proc_root, watched->pid, &watched->nodes) == 0;
@@ -200,7 +201,7 @@ int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched 
 		struct rank_watched *one = &watched[answered];
 
 		one->error = wire_take_result(&reader, 0);
-		one->is_over = wire_take_up_to(&reader, 1, 1);
+		one->state = (char)wire_take_up_to(&reader, 1, CHAR_MAX);
 		one->start_time_ns = wire_take(&reader, 8);
 		one->major_faults = wire_take(&reader, 8);
 		one->has_nodes = wire_take_up_to(&reader, 1, 1);
@@ -229,7 +230,7 @@ static int rank_watch_answer(const struct rank_watched *watched)
 	_cleanup_(wire_free) struct wire_writer answer = {0};
 
 	wire_put(&answer, (uint32_t)watched->error, 4);
-	wire_put(&answer, watched->is_over, 1);
+	wire_put(&answer, (uint8_t)watched->state, 1);
 	wire_put(&answer, watched->start_time_ns, 8);
 	wire_put(&answer, watched->major_faults, 8);
 	wire_put(&answer, watched->has_nodes, 1);

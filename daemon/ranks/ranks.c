@@ -363,13 +363,15 @@ void ranks_on_exec(struct ranks *ranks, uint32_t pid)
 		enqueue(ranks, &candidate);
 }
 
-void ranks_on_exit(struct ranks *ranks, uint32_t pid)
+void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status)
 {
 	struct tracked *tracked = tracked_find(ranks, pid);
 
 	rank_queue_remove(ranks->queue, pid);
-	if (tracked)
-		tracked_end(ranks, tracked);
+	if (!tracked)
+		return;
+	tracked->rank.wait_status = wait_status;
+	tracked_end(ranks, tracked);
 }
 
 struct births {
@@ -400,7 +402,7 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 
 	if (!tracked || tracked->rank.start_time_ns != watched->asked_start_ns)
 		return;
-	missing = watched->error == -ENOENT || watched->error == -ESRCH || watched->is_over;
+	missing = watched->error == -ENOENT || watched->error == -ESRCH || watched->state == 'Z' || watched->state == 'X';
 	if (watched->error < 0 && !missing)
 		return;
 	reused = !missing && watched->start_time_ns != watched->asked_start_ns;
@@ -415,6 +417,7 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 		return;
 	tracked->rank.last_seen_ns = realtime_ns();
 	tracked->rank.major_faults = watched->major_faults;
+	tracked->rank.state = watched->state;
 	if (watched->wants_children)
 		tracked->cursor = watched->cursor;
 	for (uint32_t i = 0; i < watched->children; i++)

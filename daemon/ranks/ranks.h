@@ -55,8 +55,10 @@ struct rank {
 	uint64_t first_seen_ns;   /* UTC */
 	uint64_t last_seen_ns;    /* UTC */
 	uint64_t major_faults;	  /* of all threads since start, at most seconds old */
+	char state;		  /* of the process, a letter of /proc/PID/stat; 1 s old, 5 s of a child; 0: unknown */
 	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
+	int32_t wait_status; /* of the end, as wait(2) gives it; -1: unknown */
 };
 
 #define RANK_FAULTS_UNKNOWN UINT64_MAX
@@ -77,7 +79,7 @@ int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg);
 int ranks_scan(struct ranks *ranks);
 /* Exec and exit events, from the process collector. */
 void ranks_on_exec(struct ranks *ranks, uint32_t pid);
-void ranks_on_exit(struct ranks *ranks, uint32_t pid);
+void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status);
 /* Re-examines candidates; every 100 ms. Also detects ends without an exit event (pid reuse). */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns);
 

@@ -271,7 +271,7 @@ struct rank_watched {
 	uint64_t asked_start_ns; /* start time of the process that is tracked */
 	/* The answer. */
 	int error; /* of reading; 0: */
-	bool is_over; /* a zombie */
+	char state;   /* of /proc/PID/stat */
 	bool has_nodes;
 	uint64_t start_time_ns;
 	uint64_t major_faults;

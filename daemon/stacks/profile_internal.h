@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by profiles.c (which ranks, how long) and profile_rank.c (stacks, names and rows of one rank).
- * collect/collect_memory.c has the stacks of allocations named here, without samples.
+ * collect/collect_memory.c and collect/collect_ends.c have the stacks of allocations and of ranks that end named here, without
+ * samples.
  */
 #ifndef RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
 #define RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
 
 #include "analyzers/base/hash.h"
+#include "analyzers/steps/steps.h"
 #include "daemon/stacks/profiles.h"
 #include "stacks/reply/reply.h"
 
@@ -17,12 +19,16 @@ struct profile_rank {
 	bool sampled; /* the probe has it */
 	bool ended;   /* the process has */
 	bool laid_out; /* the worker has answered */
+	bool recorded; /* the process has ended: names come from recorded code objects alone */
 	struct reply_layout layout;
 	struct reply_pid asked;
 	uint32_t uid;
 	int32_t rank;
 	int64_t instance;
 	char job[PROFILES_JOB_BYTES];
+	/* Called for each stack that is named; NULL: not. */
+	void (*on_named)(void *arg, uint64_t stack, const char *frames);
+	void *on_named_arg;
 	uint64_t request; /* to the worker; 0: none */
 	struct hash_table stacks; /* struct profile_stack, by the kernel's hash */
 	struct hash_table named;  /* the same, one for each id */
@@ -40,7 +46,9 @@ struct profile_rank {
 	struct rt_profile_process counts; /* of the probe, when it was last asked */
 };
 
-/* The layout was asked for; profile->laid_out is set by the answer. */
+/* What is needed to know stacks, without a layout, which profile->recorded has from elsewhere. */
+int profile_rank_init(struct profile_rank *profile);
+/* The same, and the layout was asked for; profile->laid_out is set by the answer. */
 int profile_rank_begin(struct profile_rank *profile);
 void profile_rank_free(struct profile_rank *profile);
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *stack);
@@ -53,5 +61,39 @@ void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_s
 bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_once);
 /* Nothing will be named any more. */
 void profile_rank_give_up(struct profile_rank *profile);
+
+/*
+ * stage_stacks.c: stacks of stages, once for each kind of stage of a rank, which is its stage and its name. The kernel reads the
+ * stacks of some hits in a row (rt_quota.stacks_wanted), seldom; each belongs to the stage that its thread has just begun.
+ */
+
+#define STAGE_STACKS_MAX 32	   /* kinds of stages of a rank; a training has some ten */
+#define STAGE_STACKS_HITS 32	   /* in a row: more than a step has begins. A stack takes some 5 us */
+#define STAGE_STACKS_FIRST_NS NSEC_PER_SEC /* after the first stage; then the interval doubles */
+#define STAGE_STACKS_LAST_NS (64 * NSEC_PER_SEC)
+/* A stack comes after the begin of its stage in one hit; the time between is that of the record. */
+#define STAGE_STACKS_APART_NS NSEC_PER_MSEC
+
+struct stage_stack {
+	char stage[STEPS_NAME_BYTES], name[STEPS_NAME_BYTES];
+	uint64_t stack; /* the kernel's hash */
+	uint64_t start_ns;
+	uint32_t thread_id;
+	bool put;
+};
+
+struct stage_stacks {
+	size_t count;
+	struct stage_stack of[STAGE_STACKS_MAX];
+	uint64_t next_ns, interval_ns; /* when stacks are wanted again */
+};
+
+/* Is it time to want stacks of the next hits? */
+bool stage_stacks_due(struct stage_stacks *stacks, uint64_t now_ns);
+/* The stack of a stage that is open on this thread. True: it is the first of its kind, and is to be named. */
+bool stage_stacks_add(
+	struct stage_stacks *stacks, const struct steps_open *open, const struct rt_profile_stack_event *event);
+/* Rows of those that have a name by now. */
+void stage_stacks_put(struct stage_stacks *stacks, const struct profile_rank *names);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profiled rank: its stacks, their names by the worker `stack`, and the rows of its samples. */
 #include "analyzers/base/fnv1a.h"
+#include "analyzers/profile/profile.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
@@ -188,9 +189,10 @@ static void profile_rank_release(struct profile_rank *profile)
 	}
 }
 
-static void profile_rank_answer(struct profile_rank *profile, struct profile_stack *stack, const char *frames)
+static void profile_rank_answer(
+	struct profile_rank *profile, struct profile_stack *stack, const char *frames, bool native_cut)
 {
-	bool cut = stack->event->state & RT_PROFILE_CUT;
+	uint8_t cut = (stack->event->state & RT_PROFILE_CUT ? PROFILE_CUT_PYTHON : 0) | (native_cut ? PROFILE_CUT_NATIVE : 0);
 
 	stack->state = frames && *frames ? STACK_NAMED : STACK_REFUSED;
 	if (stack->state == STACK_NAMED) {
@@ -202,6 +204,8 @@ static void profile_rank_answer(struct profile_rank *profile, struct profile_sta
 			&(struct row_call_stacks){
 				.id = field_int(stack->id), .frames = field_text(frames), .cut = field_int(cut)});
 	}
+	if (profile->on_named && stack->state == STACK_NAMED)
+		profile->on_named(profile->on_named_arg, stack->event->stack, frames);
 	list_unlink(&stack->link);
 	free(stack->event);
 	stack->event = NULL;
@@ -211,7 +215,7 @@ static void profile_rank_answer(struct profile_rank *profile, struct profile_sta
 static void profile_rank_refuse_all(struct profile_rank *profile, struct list_link *stacks)
 {
 	LIST_EACH (link, stacks)
-		profile_rank_answer(profile, CONTAINER_OF(link, struct profile_stack, link), NULL);
+		profile_rank_answer(profile, CONTAINER_OF(link, struct profile_stack, link), NULL, false);
 }
 
 static void profile_rank_on_names(void *arg, struct worker_reply *reply)
@@ -228,10 +232,10 @@ static void profile_rank_on_names(void *arg, struct worker_reply *reply)
 
 		/* Of those that were asked for, in their order. */
 		if (stack && stack->state == STACK_WAITS && profile->asking.next == &stack->link)
-			profile_rank_answer(profile, stack, text);
+			profile_rank_answer(profile, stack, text, head.flags & REPLY_STACK_NATIVE_CUT);
 		free(text);
 	}
-	if (reply->end != WORKER_ANSWERED)
+	if (reply->end != WORKER_ANSWERED && !profile->recorded) /* it is gone meanwhile */
 		log_warning("profiles", "rank %d: the worker that names its stacks %s; they are refused", profile->rank,
 			worker_end_words(reply->end));
 	profile_rank_refuse_all(profile, &profile->asking);
@@ -260,8 +264,10 @@ static size_t profile_rank_pack_codes(
 /* The request into memory of its own; stacks go from `waiting` to `asking`. *ret_size 0: none is wanted. */
 static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size)
 {
-	struct reply_request head = {.what = REPLY_NAMES};
-	size_t size = sizeof(head) + sizeof(profile->asked);
+	struct reply_request head = {.what = profile->recorded ? REPLY_ENDED : REPLY_NAMES};
+	const void *process = profile->recorded ? (const void *)&profile->layout : &profile->asked;
+	size_t process_bytes = profile->recorded ? sizeof(profile->layout) : sizeof(profile->asked);
+	size_t size = sizeof(head) + process_bytes;
 	uint64_t first = ++profile->request_number, second = ++profile->request_number;
 	uint8_t *data;
 
@@ -279,9 +285,9 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 	data = head.count ? malloc(size) : NULL;
 	if (!data)
 		return NULL;
-	*ret_size = sizeof(head) + sizeof(profile->asked);
+	*ret_size = sizeof(head) + process_bytes;
 	memcpy(data, &head, sizeof(head));
-	memcpy(data + sizeof(head), &profile->asked, sizeof(profile->asked));
+	memcpy(data + sizeof(head), process, process_bytes);
 	LIST_EACH (link, &profile->asking) {
 		const struct rt_profile_stack_event *event = CONTAINER_OF(link, struct profile_stack, link)->event;
 
@@ -341,13 +347,8 @@ static void profile_rank_on_layout(void *arg, struct worker_reply *reply)
 			"the answer of the worker that reads it is broken");
 }
 
-int profile_rank_begin(struct profile_rank *profile)
+int profile_rank_init(struct profile_rank *profile)
 {
-	struct {
-		struct reply_request head;
-		struct reply_pid pid;
-	} request = {{REPLY_LAYOUT, 1}, profile->asked};
-
 	list_reset(&profile->waiting);
 	list_reset(&profile->asking);
 	list_reset(&profile->held);
@@ -357,6 +358,19 @@ int profile_rank_begin(struct profile_rank *profile)
 	if (hash_table_init(&profile->stacks, BUCKETS) < 0 || hash_table_init(&profile->named, BUCKETS) < 0 ||
 		hash_table_init(&profile->codes, BUCKETS) < 0)
 		return -ENOMEM;
+	return 0;
+}
+
+int profile_rank_begin(struct profile_rank *profile)
+{
+	struct {
+		struct reply_request head;
+		struct reply_pid pid;
+	} request = {{REPLY_LAYOUT, 1}, profile->asked};
+	int r = profile_rank_init(profile);
+
+	if (r < 0)
+		return r;
 	return worker_ask(profile->context->workers, &profile_worker, profile->uid, &request, sizeof(request), NULL, 0,
 		profile_rank_on_layout, profile, &profile->request);
 }

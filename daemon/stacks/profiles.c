@@ -16,9 +16,11 @@
 #define HISTORY 8			  /* profiles whose progress can be asked for after their end */
 #define SHARES 64			  /* users and jobs whose part is counted */
 #define SHARE_WINDOW_NS (300 * NSEC_PER_SEC)
-#define SHARE_NS (60 * NSEC_PER_SEC)	  /* of a window, for a user who may only see his own ranks */
+#define SHARE_NS (60 * NSEC_PER_SEC)	  /* of a window, for a user: by his own wish, and by suspicion of his jobs */
+#define SUSPECTED_KEY (1ULL << 32)	  /* of a user's share by suspicion; that by wish has the bare user */
 #define SUSPECTED_NS (10 * NSEC_PER_SEC)  /* of a window, for a job */
 #define SUSPECTED_PEERS 3u
+#define HOURLY_OF_USER (SHARES / 4)	  /* jobs of a user with hourly profiles: names of jobs are his to choose */
 #define HOURLY_FIRST_NS (120 * NSEC_PER_SEC) /* frameworks compile, and caches fill, in the first minute or two */
 
 enum profile_state { PROFILE_NONE, PROFILE_PREPARES, PROFILE_RUNS, PROFILE_DRAINS, PROFILE_NAMES };
@@ -31,6 +33,7 @@ struct profile_share {
 /* A job, and when its next hourly profile is due. */
 struct profile_hourly {
 	uint64_t key, due_ns;
+	uint32_t uid;
 	bool seen;
 };
 
@@ -268,27 +271,29 @@ static bool profiles_prepared(const struct profiles *profiles)
 }
 
 struct profiles_choosing {
-	struct profiles *profiles;
 	const struct profile_wish *wish;
-	size_t left_out;
-	int error;
+	const struct rank *rank[PROFILES_RANKS_MAX];
+	size_t ranks, left_out;
 };
 
 static void profiles_choose(void *arg, const struct rank *rank)
 {
 	struct profiles_choosing *choosing = arg;
-	struct profiles *profiles = choosing->profiles;
-	struct profile_rank *chosen;
-	int r;
 
 	if (rank->role != RANK_ROLE_RANK || rank->ended || !choosing->wish->wanted(choosing->wish->arg, rank))
 		return;
-	if (profiles->ranks == PROFILES_RANKS_MAX) {
+	if (choosing->ranks == PROFILES_RANKS_MAX)
 		choosing->left_out++;
-		return;
-	}
-	chosen = &profiles->rank[profiles->ranks];
-	*chosen = (struct profile_rank){
+	else
+		choosing->rank[choosing->ranks++] = rank;
+}
+
+static int profiles_begin(struct profiles *profiles, const struct rank *rank)
+{
+	struct profile_rank *profile = &profiles->rank[profiles->ranks];
+	int r;
+
+	*profile = (struct profile_rank){
 		.context = profiles->context,
 		.profile = profiles->number,
 		.asked = {.pid = rank->pid, .start_time_ns = rank->start_time_ns},
@@ -296,14 +301,13 @@ static void profiles_choose(void *arg, const struct rank *rank)
 		.rank = rank->env.rank,
 		.instance = rank->instance,
 	};
-	copy_text(chosen->job, sizeof(chosen->job), rank->env.job);
-	r = profile_rank_begin(chosen);
-	if (r == 0) {
+	copy_text(profile->job, sizeof(profile->job), rank->env.job);
+	r = profile_rank_begin(profile);
+	if (r < 0)
+		profile_rank_free(profile);
+	else
 		profiles->ranks++;
-		return;
-	}
-	profile_rank_free(chosen);
-	choosing->error = r;
+	return r;
 }
 
 /* The part of a window that `key` had; NULL: all entries are of others, in their windows. */
@@ -338,25 +342,30 @@ static bool profiles_take(struct profiles *profiles, uint64_t key, uint64_t for_
 
 int profiles_start(struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out)
 {
-	struct profiles_choosing choosing = {.profiles = profiles, .wish = wish};
+	struct profiles_choosing choosing = {.wish = wish};
 	int64_t number = (int64_t)(store_utc_ns(profiles->context->store, monotonic_ns()) / NSEC_PER_SEC);
+	int r = 0;
 
 	if (!profiles->probe || !profiles->context->workers)
 		return -EOPNOTSUPP;
-	if (profiles->state != PROFILE_NONE && profiles->urgency < wish->urgency)
-		profiles_give_way(profiles);
-	if (profiles->state != PROFILE_NONE)
+	if (profiles->state != PROFILE_NONE && profiles->urgency >= wish->urgency)
 		return -EBUSY;
-	profiles->number = number > profiles->number ? number : profiles->number + 1;
 	ranks_each(profiles->context->ranks, profiles_choose, &choosing);
-	if (!profiles->ranks)
-		return choosing.error ? choosing.error : -ENOENT;
-	if (wish->limited && !profiles_take(profiles, wish->uid, wish->for_ns, SHARE_NS)) {
-		for (size_t i = 0; i < profiles->ranks; i++)
-			profile_rank_free(&profiles->rank[i]);
-		profiles->ranks = 0;
+	if (!choosing.ranks)
+		return -ENOENT;
+	if (wish->limited && !profiles_take(profiles, wish->uid, wish->for_ns, SHARE_NS))
 		return -EDQUOT;
+	/* Only now: a wish that comes to nothing ends no other profile. */
+	if (profiles->state != PROFILE_NONE)
+		profiles_give_way(profiles);
+	profiles->number = number > profiles->number ? number : profiles->number + 1;
+	for (size_t i = 0; i < choosing.ranks; i++) {
+		int error = profiles_begin(profiles, choosing.rank[i]);
+
+		r = error < 0 ? error : r;
 	}
+	if (!profiles->ranks)
+		return r;
 	profiles->reason = wish->reason;
 	profiles->urgency = wish->urgency;
 	profiles->frequency_hz = wish->frequency_hz;
@@ -372,7 +381,7 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 	return 0;
 }
 
-/* What the daemon profiles by itself: a rank and peers of it. Keys of users are below 2^32. */
+/* What the daemon profiles by itself: a rank and peers of it. Keys of users are below 2^33. */
 
 static uint64_t profiles_job_key(const struct rank *rank)
 {
@@ -413,6 +422,7 @@ void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool o
 		.for_ns = SUSPECTED_NS,
 		.frequency_hz = PROFILES_HZ,
 	};
+	struct profile_share *share;
 	uint64_t key;
 	int64_t number;
 	size_t left_out;
@@ -421,30 +431,42 @@ void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool o
 		(profiles->state != PROFILE_NONE && profiles->urgency >= wish.urgency) ||
 		ranks_suspicion(profiles->context->ranks, rank->uid)[0])
 		return;
+	/* A user may give his ranks the names of any number of jobs. */
+	share = profiles_share(profiles, SUSPECTED_KEY | rank->uid, monotonic_ns());
+	if (!share || share->used_ns + SUSPECTED_NS > SHARE_NS)
+		return;
 	/* A part for each: the ranks of the one need not be those of the other. */
 	key = hash_mix(profiles_job_key(rank), of_job) | 1ULL << 63;
 	if (!profiles_take(profiles, key, SUSPECTED_NS, SUSPECTED_NS))
 		return;
+	share->used_ns += SUSPECTED_NS;
 	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
 		log_info("profiles", "profile %" PRId64 ": %srank %d%s%s is suspected; it and %u peers are sampled for 10 s",
 			number, of_job ? "the job as a whole of " : "", rank->env.rank, rank->env.job[0] ? " of job " : "",
 			rank->env.job, suspicion.peers);
 }
 
-/* The job's entry; a new one where there is a free one. */
-static struct profile_hourly *profiles_hourly_of(struct profiles *profiles, uint64_t key, uint64_t now_ns)
+/* The job's entry; a new one where there is a free one and its user has less than his part. */
+static struct profile_hourly *profiles_hourly_of(struct profiles *profiles, const struct rank *rank, uint64_t now_ns)
 {
-	uint64_t interval_ns = profiles->context->config.profiles_interval_ns;
+	uint64_t interval_ns = profiles->context->config.profiles_interval_ns, key = profiles_job_key(rank);
 	struct profile_hourly *free = NULL;
+	unsigned of_user = 0;
 
 	for (size_t i = 0; i < SHARES; i++) {
-		if (profiles->hourly[i].key == key)
-			return &profiles->hourly[i];
-		if (!profiles->hourly[i].key && !free)
-			free = &profiles->hourly[i];
+		struct profile_hourly *hourly = &profiles->hourly[i];
+
+		if (hourly->key == key)
+			return hourly;
+		if (!hourly->key && !free)
+			free = hourly;
+		of_user += hourly->key && hourly->uid == rank->uid;
 	}
-	if (free)
-		*free = (struct profile_hourly){key, now_ns + (interval_ns < HOURLY_FIRST_NS ? interval_ns : HOURLY_FIRST_NS), true};
+	if (!free || of_user >= HOURLY_OF_USER)
+		return NULL;
+	*free = (struct profile_hourly){.key = key,
+		.due_ns = now_ns + (interval_ns < HOURLY_FIRST_NS ? interval_ns : HOURLY_FIRST_NS),
+		.uid = rank->uid};
 	return free;
 }
 
@@ -462,7 +484,7 @@ static void profiles_hourly_see(void *arg, const struct rank *rank)
 
 	if (rank->role != RANK_ROLE_RANK || rank->ended || ranks_suspicion(due->profiles->context->ranks, rank->uid)[0])
 		return;
-	hourly = profiles_hourly_of(due->profiles, profiles_job_key(rank), due->now_ns);
+	hourly = profiles_hourly_of(due->profiles, rank, due->now_ns);
 	if (!hourly)
 		return;
 	hourly->seen = true;

@@ -303,6 +303,20 @@ static int stacks_choose_all(struct stacks_running *running)
 	return running->body->processes ? 0 : -ENOMEM;
 }
 
+/* All takes have their part, limited ones the less. */
+static bool stacks_is_full(const struct stacks *stacks, const struct stacks_take *take)
+{
+	const struct stacks_running *running;
+	unsigned limited = 0;
+	bool has_one = false;
+
+	LIST_FOREACH(running, &stacks->running, link) {
+		limited += running->take.limited;
+		has_one |= running->take.limited && running->take.uid == take->uid;
+	}
+	return stacks->count >= STACKS_TAKES_MAX || (take->limited && (has_one || limited >= STACKS_TAKES_LIMITED_MAX));
+}
+
 int stacks_start(struct stacks *stacks, const struct stacks_take *take)
 {
 	struct stacks_running *running;
@@ -310,7 +324,7 @@ int stacks_start(struct stacks *stacks, const struct stacks_take *take)
 
 	if (!stacks || !stacks->context->workers)
 		return -ENOTSUP;
-	if (stacks->count >= STACKS_TAKES_MAX)
+	if (stacks_is_full(stacks, take))
 		return -EBUSY;
 	running = calloc(1, sizeof(*running));
 	if (!running)

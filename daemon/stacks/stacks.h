@@ -13,6 +13,7 @@
 #include "proto/control.pb-c.h"
 
 #define STACKS_TAKES_MAX 8u
+#define STACKS_TAKES_LIMITED_MAX 4u /* of users who may only see their own ranks, one each: they may be slow on purpose */
 #define STACKS_RANKS_MAX 128u /* of a take: as many as the worker's queue takes of one owner */
 
 struct context;
@@ -32,6 +33,8 @@ struct stacks_take {
 	 */
 	void (*done)(void *arg, Ranktrace__StackBody *body);
 	void *arg;
+	bool limited; /* for `uid`, who may only see his own ranks */
+	uint32_t uid;
 };
 
 /* 0: done is called later. -ENOENT: no rank is wanted. -EBUSY: too many takes. -EUSERS, -ENOTSUP: no worker. */

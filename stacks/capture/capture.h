@@ -27,8 +27,11 @@ Ranktrace__StackProcess *capture_process(const char *root, uint32_t pid, uint64_
 /* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says why. */
 void sample_layout(uint32_t pid, struct reply_layout *ret);
 
-/* The frames of a stack as text (analyzers/base/stack.h); NULL: refused. Negative errno ends sample_name(). */
-typedef int (*sample_named)(void *arg, const struct rt_profile_stack_event *stack, const char *frames);
+/*
+ * The frames of a stack as text (analyzers/base/stack.h); NULL: refused. native_cut: native callers are missing. Negative errno
+ * ends sample_name().
+ */
+typedef int (*sample_named)(void *arg, const struct rt_profile_stack_event *stack, const char *frames, bool native_cut);
 
 struct sample_request {
 	const struct rt_profile_stack_event *const *stack;
@@ -42,6 +45,8 @@ struct sample_request {
  * were read. -ESRCH and so on: the process cannot be read.
  */
 int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg);
+/* The same of a process that has ended, with the layout that it had, which may be anything. */
+int sample_name_ended(const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg);
 
 /* For capture.c: frames of one thread in order, as numbers of frames of the process. */
 

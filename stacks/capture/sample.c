@@ -22,6 +22,8 @@ void sample_layout(uint32_t pid, struct reply_layout *ret)
 	*ret = (struct reply_layout){0};
 	if (r == 0)
 		r = pystack_probe_layout(python, &ret->python, &why);
+	if (r == 0)
+		pystack_image(python, &ret->image);
 	if (r == -ENOTSUP && why < PYSTACK_REFUSAL_MAX)
 		(void)copy_text(ret->reason, sizeof(ret->reason), pystack_refusal_sentence(why));
 	else if (r < 0)
@@ -68,10 +70,11 @@ static void sample_kernel(const struct rt_profile_stack_event *event, struct nat
 static int sample_show(
 	const struct sample *sample, const struct rt_profile_stack_event *event, size_t i, sample_named named, void *arg)
 {
-	struct capture_merge merge = {sample->native, &sample->thread[i], &sample->stack[i], sample->interpreter};
+	struct capture_merge merge = {
+		sample->native, sample->thread ? &sample->thread[i] : NULL, &sample->stack[i], sample->interpreter};
 	Ranktrace__StackProcess process = RANKTRACE__STACK_PROCESS__INIT;
 	Ranktrace__StackThread ignored = RANKTRACE__STACK_THREAD__INIT;
-	size_t most = sample->thread[i].frames + sample->stack[i].count + 1;
+	size_t most = (sample->thread ? sample->thread[i].frames : 0) + sample->stack[i].count + 1;
 	_cleanup_free_ uint32_t *numbers = calloc(most, sizeof(*numbers));
 	_cleanup_free_ struct stack_frame *frames = calloc(most, sizeof(*frames));
 	struct capture_list list = {.frame = numbers};
@@ -89,7 +92,7 @@ static int sample_show(
 	}
 	stack_frames_text(&thread, text, sizeof(text));
 	capture_forget(&process, &ignored);
-	return named(arg, event, text);
+	return named(arg, event, text, !sample->thread || sample->thread[i].reason[0]);
 }
 
 static int sample_read(struct sample *sample, const struct rt_profile_stack_event *const *stacks)
@@ -114,6 +117,43 @@ static int sample_read(struct sample *sample, const struct rt_profile_stack_even
 	return 0;
 }
 
+static int sample_show_all(const struct sample *sample, const struct sample_request *request, sample_named named, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < sample->count && r == 0; i++)
+		r = sample->refused[i] ? named(arg, request->stack[i], NULL, false) : sample_show(sample, request->stack[i], i, named, arg);
+	return r;
+}
+
+static void sample_free(struct sample *sample)
+{
+	for (size_t i = 0; sample->stack && i < sample->count; i++)
+		free(sample->stack[i].frames);
+	free(sample->stack);
+	free(sample->refused);
+	pystack_close(sample->python);
+	native_close(sample->native);
+}
+
+int sample_name_ended(const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg)
+{
+	struct sample sample = {.count = request->stacks,
+		.interpreter = -1,
+		.stack = calloc(request->stacks, sizeof(*sample.stack)),
+		.refused = calloc(request->stacks, sizeof(*sample.refused))};
+	int r = sample.stack && sample.refused ? pystack_open_recorded(&layout->image, &layout->python, &sample.python) : -ENOMEM;
+
+	if (r == 0)
+		pystack_codes(sample.python, request->code, request->codes);
+	for (size_t i = 0; i < sample.count && r == 0; i++)
+		r = sample_name_python(&sample, request->stack[i], i);
+	if (r == 0)
+		r = sample_show_all(&sample, request, named, arg);
+	sample_free(&sample);
+	return r;
+}
+
 int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg)
 {
 	size_t count = request->stacks;
@@ -132,13 +172,8 @@ int sample_name(const char *root, uint32_t pid, const struct sample_request *req
 		}
 		r = r == 0 || r == -ENOTSUP ? sample_read(&sample, request->stack) : r;
 	}
-	for (size_t i = 0; i < count && r == 0; i++)
-		r = sample.refused[i] ? named(arg, request->stack[i], NULL) : sample_show(&sample, request->stack[i], i, named, arg);
-	for (size_t i = 0; sample.stack && i < count; i++)
-		free(sample.stack[i].frames);
-	free(sample.stack);
-	free(sample.refused);
-	pystack_close(sample.python);
-	native_close(sample.native);
+	if (r == 0)
+		r = sample_show_all(&sample, request, named, arg);
+	sample_free(&sample);
 	return r;
 }

@@ -160,7 +160,7 @@ static bool threads_fill(const struct native_process *process, struct native_thr
 		snprintf(thread->reason, sizeof(thread->reason), "the kernel refuses its registers: %s",
 			strerror((int)-n));
 	else if (!thread->blocked)
-		snprintf(thread->reason, sizeof(thread->reason), "it runs: no registers from outside");
+		snprintf(thread->reason, sizeof(thread->reason), "running: its registers cannot be read");
 	if (!thread->blocked)
 		return true;
 	if (threads_read(process, thread->thread_id, "wchan", text, sizeof(text)) > 0 && !streq(text, "0"))

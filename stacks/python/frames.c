@@ -228,7 +228,7 @@ int pyframes_resolve(struct pystack *stack, const struct pyframe *frame, struct 
 	if (r == 0)
 		r = pytexts_read(
 			stack->texts, stack->memory, &stack->layout, stack->image.text_type, code.file, &ret->file);
-	if (r == 0)
+	if (r == 0 && !stack->lineless)
 		r = pycode_line(stack, &code, offset, &ret->line);
 	return r < 0 ? r : 1;
 }

@@ -53,6 +53,8 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		.has_complete = layout->code_traceable != 0,
 		.code_instructions = (uint32_t)layout->code_bytes,
 		.text_head = (uint32_t)layout->text_compact,
+		.code_adaptive = (uint32_t)layout->code_adaptive,
+		.unit_bytes = layout->code_adaptive ? 0 : (uint32_t)layout->instruction(1, 0),
 	};
 
 	*ret_why = PYSTACK_MACHINE;
@@ -66,6 +68,49 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		layout->bytes_size != RT_PROFILE_SIZE_AT || layout->bytes_data != RT_PROFILE_BYTES_AT)
 		return -ENOTSUP;
 	*ret = python;
+	return 0;
+}
+
+void pystack_image(const struct pystack *stack, struct pystack_image *ret)
+{
+	*ret = (struct pystack_image){
+		.minor = stack->layout.minor,
+		.text_type = stack->image.text_type,
+		.bytes_type = stack->image.bytes_type,
+	};
+}
+
+static ssize_t pyprobe_read_nothing(void *arg, const uint64_t *pages, size_t count, uint8_t *ret)
+{
+	(void)arg;
+	(void)pages;
+	(void)count;
+	(void)ret;
+	return 0;
+}
+
+int pystack_open_recorded(const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret)
+{
+	static const struct pymem_ops nothing = {.read = pyprobe_read_nothing};
+	const struct pylayout *row = pylayout_row(image->minor);
+	struct pystack *stack = row ? pystack_new(&nothing, NULL) : NULL;
+	struct pylayout *layout;
+
+	if (!stack)
+		return row ? -ENOMEM : -ENOTSUP;
+	layout = &stack->layout;
+	*layout = *row;
+	*(layout->code_qualname ? &layout->code_qualname : &layout->code_name) = python->code_name;
+	layout->code_file = python->code_file;
+	layout->code_lines = python->code_lines;
+	layout->code_first_line = python->code_first_line;
+	layout->code_bytes = python->code_instructions;
+	layout->code_adaptive = python->code_adaptive;
+	layout->code_traceable = layout->code_adaptive ? layout->code_adaptive - PYLAYOUT_TRACEABLE_BACK : 0;
+	stack->image.code_type = python->code_type;
+	stack->image.text_type = image->text_type;
+	stack->image.bytes_type = image->bytes_type;
+	*ret = stack;
 	return 0;
 }
 
@@ -165,9 +210,11 @@ static int pyprobe_resolve_recorded(struct pystack *stack, const struct rt_profi
 	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
 		pieces[i] = (struct pymem_piece){code->address[i], data[i], code->bytes[i]};
 	pymem_pieces(stack->memory, pieces, ARRAY_SIZE(pieces));
+	stack->lineless = code->bytes[RT_PROFILE_CODE_OBJECTS - 1] == RT_PROFILE_BYTES_AT;
 	r = pyprobe_print(stack, code->address[0], &print);
 	if (r == 0)
 		r = print == code->print ? pyframes_resolve(stack, frame, ret) : -EBADMSG;
+	stack->lineless = false;
 	pymem_pieces(stack->memory, NULL, 0);
 	return r;
 }

@@ -31,7 +31,7 @@ const char *pystack_refusal_sentence(enum pystack_refusal why)
 	return pystack_refusals[why].sentence;
 }
 
-static struct pystack *pystack_new(const struct pymem_ops *ops, void *arg)
+struct pystack *pystack_new(const struct pymem_ops *ops, void *arg)
 {
 	struct pystack *stack = calloc(1, sizeof(*stack));
 

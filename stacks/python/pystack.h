@@ -131,6 +131,19 @@ int pystack_read(struct pystack *stack, const struct pystack_thread *thread, pys
  * For a program in the kernel that walks frames itself (bpf/profile.bpf.c). The layout as offsets; -ENOTSUP: *ret_why.
  */
 int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *ret, enum pystack_refusal *ret_why);
+/* What names of a process's frames take beside the layout for a program in the kernel, once it has ended. */
+struct pystack_image {
+	uint32_t minor;
+	uint32_t pad0;
+	uint64_t text_type, bytes_type; /* addresses */
+};
+
+void pystack_image(const struct pystack *stack, struct pystack_image *ret);
+/*
+ * A process that has ended, with all memory but recorded code objects. -ENOTSUP: not a layout of this program's. What is
+ * given may be anything.
+ */
+int pystack_open_recorded(const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret);
 /*
  * Code objects that it recorded: their frames are named by these, whatever the memory holds by now. The array is sorted; it
  * and the records outlive the handle. Records are hostile, but of their size.

@@ -44,10 +44,13 @@ struct pystack {
 	struct pystack_counts counts;
 	const struct rt_profile_code_event **code; /* by rt_profile_code_order() */
 	size_t codes;
+	bool lineless; /* of the code object that is being named, the table of lines is not recorded */
 	struct pyframe frame[PYSTACK_FRAMES_MAX];
 	uint64_t address[4 * PYSTACK_FRAMES_MAX]; /* to prefetch */
 };
 
+/* Without image and layout. arg NULL: the process's id, once it is set. NULL: out of memory. */
+struct pystack *pystack_new(const struct pymem_ops *ops, void *arg);
 /* With the memory of `ops` and no process: still.h is not asked, and thread ids are those of the thread states. */
 int pystack_open_memory(const struct pymem_ops *ops, void *arg, uint64_t base, const char *path, struct pystack **ret,
 	enum pystack_refusal *ret_why);

@@ -150,7 +150,7 @@ int reply_next_stack(const uint8_t **data, size_t *size_bytes, struct reply_stac
 	memcpy(&stack, *data, sizeof(stack));
 	if (stack.bytes >= REPLY_STACK_BYTES_MAX || stack.bytes > *size_bytes - sizeof(stack))
 		return -EBADMSG;
-	if (!stack.refused) {
+	if (!(stack.flags & REPLY_STACK_REFUSED)) {
 		text = malloc(stack.bytes + 1);
 		if (!text)
 			return -ENOMEM;

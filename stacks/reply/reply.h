@@ -6,6 +6,8 @@
  *	REPLY_THREADS	struct reply_pid each. Answer: for each in order, a length (u32, little endian) and a StackProcess of
  *			that many bytes.
  *	REPLY_LAYOUT	one struct reply_pid. Answer: one struct reply_layout.
+ *	REPLY_ENDED	one struct reply_layout, as answered when the process lived, and the rest as REPLY_NAMES, which see. All
+ *			code objects are recorded ones; there are no native frames.
  *	REPLY_NAMES	one struct reply_pid and struct rt_profile_stack_event each, then any number of struct
  *			rt_profile_code_event, each of event.size_bytes. Answer: for each stack in order, a struct reply_stack
  *			and its text.
@@ -19,6 +21,7 @@
 
 #include "bpf/profile.h"
 #include "proto/control.pb-c.h"
+#include "stacks/python/pystack.h"
 
 #define REPLY_PIDS_MAX 64u			/* of a request: a rank and its children */
 #define REPLY_BYTES_MAX (1u << 20)		/* of an answer */
@@ -28,7 +31,7 @@
 #define REPLY_FRAMES_MAX 8192u
 #define REPLY_TEXT_BYTES_MAX 640u
 
-enum reply_what { REPLY_THREADS, REPLY_LAYOUT, REPLY_NAMES, REPLY_WHATS };
+enum reply_what { REPLY_THREADS, REPLY_LAYOUT, REPLY_NAMES, REPLY_ENDED, REPLY_WHATS };
 
 struct reply_request {
 	uint32_t what;
@@ -45,6 +48,7 @@ struct reply_pid {
 
 struct reply_layout {
 	struct rt_profile_python python;
+	struct pystack_image image;
 	char reason[REPLY_REASON_BYTES]; /* why python.interps is 0 */
 };
 
@@ -55,8 +59,11 @@ struct reply_layout {
 struct reply_stack {
 	uint64_t stack; /* rt_profile_stack_event.stack */
 	uint32_t bytes; /* of text, which follows */
-	uint32_t refused;
+	uint32_t flags; /* REPLY_STACK_* */
 };
+
+#define REPLY_STACK_REFUSED 1u
+#define REPLY_STACK_NATIVE_CUT 2u /* native callers are missing: of a function without frame pointers, for example */
 
 /* A record of the ring, or a part of a request: its numbers are those of its size. */
 bool reply_stack_event_valid(const struct rt_profile_stack_event *stack, size_t size_bytes);

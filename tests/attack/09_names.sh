@@ -15,12 +15,15 @@ name = os.environ["HOSTILE"]
 optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(3))], lr=0.1)
 while not os.path.exists("go"):
     time.sleep(0.02)
+def turn():
+    time.sleep(0.02)
+turn.__code__ = turn.__code__.replace(co_name="u\x1b[2J\n", co_filename="/job/\x9b31m\u202e.py")
 while not os.path.exists("stop"):
     with torch.autograd.profiler.record_function(name):
         optimizer.zero_grad()
     torch.ones(3, requires_grad=True).sum().backward()
     optimizer.step()
-    time.sleep(0.02)
+    turn()
 PY
 HOSTILE=$hostile TORCHELASTIC_RUN_ID=$hostile RANK=0 WORLD_SIZE=1 attacker_start "$python" named.py "$hostile"
 pid=$last
@@ -31,6 +34,11 @@ attacker touch go
 wait_for 20 stepping "$pid" 20 || fail "the attacker's rank has no steps"
 
 shows() { "$python" "$source_dir/tests/attack/terminal.py" "$work/shown" "$tracectl" "$@" || fail "tracectl $1 on a terminal"; }
+# The same where there may be nothing to show.
+shows_if_any() {
+	"$python" "$source_dir/tests/attack/terminal.py" "$work/shown" "$tracectl" "$@" 2>"$work/said" || ! grep -a '^FAIL' "$work/said" ||
+		fail "tracectl $1 on a terminal"
+}
 shows ranks
 grep -aq 'x?forge' "$work/shown" || fail "tracectl ranks does not show the job: $(cat "$work/shown")"
 shows ranks --json
@@ -46,6 +54,12 @@ shows findings --all
 shows report --since 1h
 shows report --since 1h --json
 shows analyze --verbose
+shows stack
+[ -n "${ATTACK_TOGETHER:-}" ] || grep -aq 'u?\[2J' "$work/shown" || fail "tracectl stack does not show the function: $(cat "$work/shown")"
+shows stack --json
+shows_if_any why --rank 0 --since 1m
+shows_if_any profile --rank 0 --for 2s --format folded -o -
+shows_if_any memory
 attack_status_under_1s
 
 echo "--- in files and pipes CSV and JSON have the same names, and are well-formed"

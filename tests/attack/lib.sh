@@ -7,7 +7,8 @@
 #   attack_victim_start                          one PyTorch training and two ranks with collectives, of another user
 #   attack_begin                                 status is asked for from now on
 #   attacker COMMAND...                          as uid 65534 with no capability; attacker_start: in the background
-#   attack_status_under_1s                       status answered within a second, the loop stopped for less than 250 ms
+#   attack_status_under_1s                       status answered within a second, the loop stopped for less than 250 ms. A
+#                                                tracectl may be late where one that asks nobody is as well
 #   attack_victim_exact                          stops the victim: the store has its steps and calls, each once, and no drops
 #   attack_victim_steps_exact                    the same of its steps, where L1 was off for a while
 #   attack_daemon_alive                          same process, no kill for memory
@@ -247,20 +248,24 @@ attack_weak() {
 
 attack_begin() {
 	# With the daemon's share: a client that has no CPU says nothing of the daemon.
-	"${enter[@]}" "$daemon_cpu_cgroup" "$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$work/watch.json" &
+	"${enter[@]}" "$daemon_cpu_cgroup" "$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$RANKTRACE_SOCKET" "$work/watch.json" &
 	attack_watch_pid=$!
 	wait_for 20 test -s "$work/watch.json" || fail "status was never answered"
 }
 attack_status_under_1s() {
-	local answers status_ms loop_ms ready_ms unanswered
+	local answers status_ms loop_ms ready_ms unanswered direct_ms alone_ms late alone_late
 	kill -TERM "$attack_watch_pid" 2>/dev/null || fail "status is not watched: attack_begin first"
 	wait "$attack_watch_pid" || true
 	attack_watch_pid=
-	read -r answers unanswered status_ms loop_ms ready_ms <"$work/watch.json"
-	attack_figure "status_ms=$status_ms" "loop_ms=$loop_ms"
+	read -r answers unanswered status_ms loop_ms ready_ms direct_ms alone_ms late alone_late <"$work/watch.json"
+	attack_figure "status_ms=$status_ms" "loop_ms=$loop_ms" "direct_ms=$direct_ms"
 	echo "status: $answers answers, the slowest after $status_ms ms; the loop's longest stop was $loop_ms ms, $ready_ms ms of it ready without a CPU"
+	echo "of the machine: without a new process the slowest came after $direct_ms ms; a tracectl that asks nobody took up to $alone_ms ms;" \
+		"beyond a second were $late that asked and $alone_late that did not"
 	[ "$unanswered" -eq 0 ] || fail "$unanswered requests for status were not answered in 5 s"
-	[ "$status_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $status_ms ms"
+	[ "$direct_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $direct_ms ms on a connection of a process that runs"
+	# Where all CPUs are taken, each new process starts late, also one that does not ask the daemon.
+	[ "$status_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || [ "$alone_ms" -ge "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $status_ms ms"
 	[ "$loop_ms" -lt "$ATTACK_LOOP_MS_MAX" ] || fail "the loop stopped for $loop_ms ms, $ready_ms ms of it ready without a CPU"
 }
 attack_done() { echo "PASS"; }

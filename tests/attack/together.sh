@@ -11,9 +11,10 @@ source "$(dirname "$0")/lib.sh"
 
 seconds=$1
 folder=$source_dir/tests/attack
-# Not: 08 and 10, which attack files of tools; 11_clock, whose daemon has a clock of its own; 11_secrets, which waits for ranks.
-attacks=(01_sections 01_tables 02_names 02_notes 03_state 04_calls 04_deleted 04_libraries 04_ranks 04_ring 05_evicted 05_fuse 05_held 06_exec 06_maps 07_links 09_names
-	11_claims 11_flood)
+# Not: 03_memory, for which L2 is on; 08 and 10, which attack files of tools; 11_clock, whose daemon has a clock of its own;
+# 11_secrets, which waits for ranks.
+attacks=(01_sections 01_tables 02_names 02_notes 03_state 04_calls 04_deleted 04_libraries 04_ranks 04_ring 05_evicted 05_fuse
+	05_held 06_exec 06_maps 07_links 09_names 11_claims 11_clients 11_flood)
 
 FIRST_UID=65000 # none of these has an entry in /etc/passwd
 attack_daemon_start daemon.nice=0 # as in a cgroup of its own

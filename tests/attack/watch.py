@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks for the daemon's status five times a second until SIGTERM, and keeps the slowest answer.
 
-usage: watch.py TRACECTL FILE
+usage: watch.py TRACECTL SOCKET FILE
 
 FILE has one line, replaced after each answer: answers, requests without one in 5 s, milliseconds of the slowest,
 milliseconds of the event loop's longest stop since the first answer, and of these milliseconds without a CPU (the daemon's own
-measure; 0 where the stop has not become longer than before).
+measure; 0 where the stop has not become longer than before). Then what of a slow answer is the machine's: milliseconds of the
+slowest answer without a new process, over a connection of this one, and of the slowest run of a tracectl that asks nobody; how
+many of the requests by tracectl, and of these runs, took more than a second.
 """
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
 
 INTERVAL_S = 0.2
 TIMEOUT_S = 5
+LATE_MS = 1000
+REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # proto/frame.h, control.proto: STATUS
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, check=True, text=True, timeout=TIMEOUT_S, start_new_session=True).stdout
 
 
 def stop_ms(status):
@@ -23,26 +33,54 @@ def stop_ms(status):
     return lag.get("max_ns", 0) / 1e6, lag.get("max_ready_ns", 0) / 1e6
 
 
+def ask(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(TIMEOUT_S)
+        one.connect(path)
+        one.sendall(REQUEST)
+        left = struct.unpack("<I", one.recv(12, socket.MSG_WAITALL)[8:])[0]
+        while left:
+            part = len(one.recv(min(left, 1 << 16)))
+            if not part:
+                raise OSError("closed")
+            left -= part
+
+
+def took_ms(what, *arguments):
+    """Milliseconds, and the result; None where it failed."""
+    start = time.monotonic()
+    try:
+        result = what(*arguments) or ""
+    except (subprocess.SubprocessError, OSError, struct.error):
+        result = None
+    return 1000 * (time.monotonic() - start), result
+
+
 def main():
-    tracectl, path = sys.argv[1:]
-    answers, unanswered, slowest_ms, before_ms, stopped_ms = 0, 0, 0, None, (0, 0)
+    tracectl, path, file_path = sys.argv[1:]
+    answers, unanswered, slowest_ms, direct_ms, alone_ms, before_ms, stopped_ms = 0, 0, 0, 0, 0, None, (0, 0)
+    late, alone_late = 0, 0
     ending = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
     while not ending:
-        start = time.monotonic()
+        status_ms, out = took_ms(run, tracectl, "status", "--json")
         try:
-            out = subprocess.run([tracectl, "status", "--json"], capture_output=True, check=True, text=True, timeout=TIMEOUT_S,
-                                 start_new_session=True).stdout
-            now_ms = stop_ms(json.loads(out))
+            now_ms = stop_ms(json.loads(out or ""))
             before_ms = now_ms if before_ms is None else before_ms
             stopped_ms = now_ms if now_ms[0] > before_ms[0] else (0, 0)
             answers += 1
-        except (subprocess.SubprocessError, ValueError):
+        except ValueError:
             unanswered += 1
-        slowest_ms = max(slowest_ms, 1000 * (time.monotonic() - start))
-        with open(path + ".part", "w", encoding="ascii") as file:
-            file.write(f"{answers} {unanswered} {slowest_ms:.0f} {stopped_ms[0]:.0f} {stopped_ms[1]:.0f}\n")
-        os.rename(path + ".part", path)
+        slowest_ms = max(slowest_ms, status_ms)
+        late += status_ms > LATE_MS
+        direct_ms = max(direct_ms, took_ms(ask, path)[0])
+        nobody_ms = took_ms(run, tracectl, "--version")[0]
+        alone_ms = max(alone_ms, nobody_ms)
+        alone_late += nobody_ms > LATE_MS
+        with open(file_path + ".part", "w", encoding="ascii") as file:
+            file.write(f"{answers} {unanswered} {slowest_ms:.0f} {stopped_ms[0]:.0f} {stopped_ms[1]:.0f} {direct_ms:.0f} {alone_ms:.0f} "
+                       f"{late} {alone_late}\n")
+        os.rename(file_path + ".part", file_path)
         time.sleep(INTERVAL_S)
 
 

@@ -34,11 +34,18 @@ done < <(cut -d' ' -f1 <<<"$functions" | sort | uniq -c)
 
 # Public headers of a module with one reader so far, those that tests read, too, and one for each BPF program.
 limit=15
-single=()
-while read -r header; do
-	readers=$(grep -rlF "\"$header\"" analyzers bpf ctl daemon proto stacks --include='*.[ch]' | grep -vFx -e "${header%.h}.c" | wc -l)
-	[ "$readers" -gt 1 ] || single+=("$header")
-done < <(find analyzers ctl daemon proto stacks -name '*.h' -not -path '*/build*' | sort)
+mapfile -t single < <(grep -roE '"[a-z0-9_/.]+\.h"' analyzers bpf ctl daemon proto stacks --include='*.[ch]' | sort -u | awk -F: -v headers="$(
+	find analyzers ctl daemon proto stacks -name '*.h' -not -path '*/build*' | sort)" '
+	{
+		gsub(/"/, "", $2)
+		own = $2
+		sub(/\.h$/, ".c", own)
+		if ($1 != own) readers[$2]++
+	}
+	END {
+		count = split(headers, header, "\n")
+		for (i = 1; i <= count; i++) if (readers[header[i]] < 2) print header[i]
+	}')
 [ ${#single[@]} -lt $limit ] || {
 	echo "${#single[@]} headers have one reader, fewer than $limit may:"
 	printf '  %s\n' "${single[@]}"

@@ -3,22 +3,27 @@
 # Every source has a licence header; bpf/ has the kernel's licence. spdx.sh SOURCE
 set -euo pipefail
 cd "$1"
-failed=0
-files=0
-while read -r file; do
-	want="Apache-2.0"
-	case "$file" in
-	bpf/*.h | bpf/*.bpf.c) [[ "$file" = bpf/marker/* ]] || want="GPL-2.0-only OR BSD-2-Clause" ;;
-	esac
-	files=$((files + 1))
-	head -n 3 "$file" | grep -qE "SPDX-License-Identifier: $want( \*/)?$" || {
-		echo "$file: its first lines do not say 'SPDX-License-Identifier: $want'"
-		failed=1
+find analyzers bpf ctl daemon packaging proto stacks systemd tests \( -name '*.[ch]' -o -name '*.sh' -o -name '*.in' \
+	-o -name '*.def' -o -name '*.proto' \) -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
+	function judge() {
+		if (files > 0 && !found) {
+			print file ": its first lines do not say \"SPDX-License-Identifier: " want "\""
+			bad = 1
+		}
 	}
-done < <(find analyzers bpf ctl daemon packaging proto stacks systemd tests \( -name '*.[ch]' -o -name '*.sh' -o -name '*.in' \
-	-o -name '*.def' -o -name '*.proto' \) -not -path '*/build*' -type f | sort)
-[ "$files" -gt 20 ] || {
-	echo "only $files sources found below $1"
-	exit 1
-}
-exit "$failed"
+	FNR == 1 {
+		judge()
+		file = FILENAME
+		files++
+		found = 0
+		want = file ~ /^bpf\/.*(\.h|\.bpf\.c)$/ && file !~ /^bpf\/marker\// ? "GPL-2.0-only OR BSD-2-Clause" : "Apache-2.0"
+	}
+	FNR <= 3 { found = found || $0 ~ ("SPDX-License-Identifier: " want "( \\*/)?$") }
+	END {
+		judge()
+		if (files <= 20) {
+			print "only " files " sources found"
+			bad = 1
+		}
+		exit bad
+	}'

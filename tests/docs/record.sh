@@ -36,11 +36,6 @@ query() {
 	[ -n "$sql" ] || { echo "record.sh: no SQL named $1 in docs/" >&2; exit 1; }
 	record "$1" tracectl query "$sql"
 }
-# ask JSON: what a rank is to do (tests/inject/rank.py).
-ask() {
-	echo "$1" >"$work/next"
-	mv "$work/next" "$work/ask"
-}
 
 printf '[daemon]\nprobes_base_dir = %s\n[findings]\nraise = no\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
 "$build/daemon/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$work/log" &
@@ -50,13 +45,12 @@ for _ in $(seq 100); do
 	tracectl status >/dev/null 2>&1 && break
 	sleep 0.1
 done
-ask '{}'
-cp "$source_dir/tests/inject/rank.py" "$work/train.py"
+cp "$source_dir/tests/e2e/train/train.py" "$work/"
 cd "$work"
 for rank in 0 1; do
-	RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29511 CORE=$rank OMP_NUM_THREADS=1 \
-		TORCHELASTIC_RUN_ID=llama-7b CONTROL=$work/ask PROGRESS=$work/progress.$rank \
-		/usr/bin/python3 train.py --width 384 --batch 96 >"$work/rank.$rank" 2>&1 &
+	RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29511 OMP_NUM_THREADS=1 \
+		TORCHELASTIC_RUN_ID=llama-7b taskset -c "$rank" /usr/bin/python3 train.py --mode ddp --hidden 768 --steps 1000000 \
+		--sleep-data 5 --dawdle-file "slow.$rank" --stall-file "stalled.$rank" >"$work/rank.$rank" 2>&1 &
 	pids+=($!)
 done
 tracectl set L1=true >/dev/null
@@ -64,10 +58,10 @@ sleep 40 # until the usual step is known
 record check tracectl check
 record print tracectl print all
 
-ask '{"kind": "dataloader", "rank": 1, "ms": 150}'
+echo 150 >slow.1
 sleep 15
 record findings-verbose tracectl findings --verbose --rank 1
-ask '{}'
+rm slow.1
 sleep 12
 
 record set-l3 tracectl set L3=true --for 10m
@@ -84,14 +78,14 @@ kill "${pids[-1]}" "${pids[-2]}"
 sleep 12
 record status tracectl status
 
-ask '{"kind": "missing", "rank": 1, "ms": 1}'
+touch stalled.1
 sleep 6
 record ops-missing tracectl ops
 record ranks-missing tracectl ranks
 sleep 36
 record findings-hang tracectl findings --verbose --rank 1
 query in-flight
-ask '{}'
+rm stalled.1
 sleep 8
 
 record findings-end tracectl findings

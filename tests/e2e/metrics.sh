@@ -1,22 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Metrics of a real training in a real Prometheus: promtool accepts the page, the alert of a slow rank fires with the right rank
+# Metrics of a real training in a real Prometheus, or with RANKTRACE_METRICS_STORE=victoria in VictoriaMetrics with vmalert: promtool accepts the page, the alert of a slow rank fires with the right rank
 # and the sentence of the journal and resolves, every query of the dashboards runs, and ranks that ended disappear.
 source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
-for program in prometheus promtool curl; do command -v $program >/dev/null || skip "no $program here"; done
+store=${RANKTRACE_METRICS_STORE:-prometheus}
+case $store in
+prometheus) programs=(prometheus promtool curl) ;;
+victoria) programs=(victoria-metrics vmalert promtool curl) ;;
+*) fail "no store '$store'" ;;
+esac
+for program in "${programs[@]}"; do command -v "$program" >/dev/null || skip "no $program here"; done
 
 port=$((20000 + RANDOM % 10000))
-metrics=127.0.0.1:$port api=127.0.0.1:$((port + 1))
+metrics=127.0.0.1:$port api=127.0.0.1:$((port + 1)) alerts=127.0.0.1:$((port + 1))
+[ "$store" = prometheus ] || alerts=127.0.0.1:$((port + 3))
 get() { curl --noproxy '*' -sf "$@"; }
 # asked EXPRESSION: the result of a query of Prometheus, as JSON.
-asked() { get --data-urlencode "query=$1" "http://$api/api/v1/query"; }
+asked() { get --data-urlencode "query=$1" --data-urlencode nocache=1 "http://$api/api/v1/query"; }
 nonempty() { asked "$1" | "$python_here" -c 'import json, sys; sys.exit(not json.load(sys.stdin)["data"]["result"])'; }
 empty() { ! nonempty "$1"; }
 # alerting EXPRESSION: on the firing alerts as list a.
 alerting() {
-	get "http://$api/api/v1/alerts" | "$python_here" -c 'import json, sys
-a = [x for x in json.load(sys.stdin)["data"]["alerts"] if x["state"] == "firing"]
+	get "http://$alerts/api/v1/alerts" | "$python_here" -c 'import json, sys
+a = [x for x in json.load(sys.stdin)["data"]["alerts"] or [] if x["state"] == "firing"]
+for x in a: x["labels"].setdefault("alertname", x.get("name"))
 sys.exit(not eval(sys.argv[1]))' "$1"
 }
 # fleet EXPRESSION: on the object of tracectl fleet as o.
@@ -29,17 +37,29 @@ started() { stepping "${pids[0]}" 150 && learned "${pids[0]}" && learned "${pids
 mkdir "$work/textfile"
 e2e_start "metrics.listen=$metrics" "metrics.textfile=$work/textfile" findings.raise=no
 "$tracectl" set L1=on >/dev/null
-sed 's/interval: 15s/interval: 1s/' "$source_dir/packaging/prometheus/ranktrace-fleet.rules.yml" >"$work/fleet.yml"
-cat >"$work/prometheus.yml" <<YML
+scrape="scrape_configs: [{job_name: ranktrace, honor_labels: true, static_configs: [{targets: ['$metrics']}]}]"
+stores=()
+if [ "$store" = prometheus ]; then
+	cat >"$work/prometheus.yml" <<YML
 global: {scrape_interval: 1s, evaluation_interval: 1s}
-rule_files: ["$source_dir/packaging/prometheus/ranktrace.rules.yml", "$work/fleet.yml"]
-scrape_configs:
-  - {job_name: ranktrace, honor_labels: true, static_configs: [{targets: ["$metrics"]}]}
+rule_files: ["$source_dir/packaging/prometheus/ranktrace.rules.yml"]
+$scrape
 YML
-prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="$api" --enable-feature=exemplar-storage \
-	2>"$work/prometheus.err" &
-prometheus=$!
-children+=("$prometheus")
+	prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="$api" --enable-feature=exemplar-storage \
+		2>"$work/store.err" &
+	stores+=($!)
+else
+	printf 'global: {scrape_interval: 1s}\n%s\n' "$scrape" >"$work/scrape.yml"
+	victoria-metrics -promscrape.config="$work/scrape.yml" -storageDataPath="$work/data" -httpListenAddr="$api" -search.latencyOffset=1s \
+		>"$work/store.err" 2>&1 &
+	stores+=($!)
+	wait_for 20 get "http://$api/health" >/dev/null || fail "VictoriaMetrics does not answer"
+	vmalert -rule="$source_dir/packaging/prometheus/ranktrace.rules.yml" -datasource.url="http://$api" \
+		-remoteWrite.url="http://$api" -remoteRead.url="http://$api" -notifier.url="http://127.0.0.1:9" -evaluationInterval=1s \
+		-remoteWrite.flushInterval=1s -httpListenAddr="$alerts" >"$work/vmalert.err" 2>&1 &
+	stores+=($!)
+fi
+children+=("${stores[@]}")
 pids=()
 for rank in 0 1; do
 	train "ddp$rank" RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank TORCHELASTIC_RUN_ID=metrics MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 2)) -- \
@@ -51,7 +71,7 @@ echo "--- a healthy job"
 wait_for 90 started || fail "the ranks store no steps"
 get "http://$metrics/metrics" >"$work/page"
 promtool check metrics <"$work/page" || fail "promtool does not accept the page"
-wait_for 30 nonempty 'up{instance="'"$metrics"'"} == 1 and on (instance) ranktrace_build_info' || fail "Prometheus does not scrape: $(tail -3 "$work/prometheus.err")"
+wait_for 30 nonempty 'up{instance="'"$metrics"'"} == 1 and on (instance) ranktrace_build_info' || fail "the store does not scrape: $(tail -3 "$work/store.err")"
 wait_for 20 [ -s "$work/textfile/ranktrace.prom" ] || fail "no file for node_exporter"
 # The counter is the store's number of steps; steps may end between the two.
 counted=$(asked "max(ranktrace_rank_steps_total{job=\"metrics\",rank=\"1\"})" | "$python_here" -c 'import json, sys; print(json.load(sys.stdin)["data"]["result"][0]["value"][1])')
@@ -66,11 +86,11 @@ echo "--- rank 1 is slow"
 echo 200 >"$work/dawdle.1"
 slow='[x for x in a if x["labels"]["alertname"] == "RanktraceSlowRank" and x["labels"]["job"] == "metrics" and x["labels"]["rank"] == "1" and x["labels"]["cause"] == "dataloader"]'
 SECONDS=0
-wait_for 60 alerting "$slow" || { get "http://$api/api/v1/alerts"; fail "no alert for rank 1"; }
+wait_for 60 alerting "$slow" || { get "http://$alerts/api/v1/alerts"; fail "no alert for rank 1"; }
 echo "the alert fires after $SECONDS s"
 alerting '[x for x in a if x["labels"]["alertname"] == "RanktraceSlowRank" and x["labels"]["rank"] != "1"] == []' || fail "an alert for another rank"
-sentence=$(get "http://$api/api/v1/alerts" | "$python_here" -c 'import json, sys
-print([x["annotations"]["sentence"] for x in json.load(sys.stdin)["data"]["alerts"] if x["labels"]["alertname"] == "RanktraceSlowRank"][0])')
+sentence=$(get "http://$alerts/api/v1/alerts" | "$python_here" -c 'import json, sys
+print([x["annotations"]["sentence"] for x in json.load(sys.stdin)["data"]["alerts"] if x["labels"].get("alertname", x.get("name")) == "RanktraceSlowRank"][0])')
 echo "$sentence"
 grep -qF "findings: $sentence" "$work/daemon.log" || fail "the alert's sentence is not one of the journal"
 wait_for 30 nonempty 'rate(ranktrace_rank_wait_seconds_total{rank="0"}[10s]) > on (job) rate(ranktrace_rank_wait_seconds_total{rank="1"}[10s])' ||
@@ -79,6 +99,8 @@ wait_for 30 nonempty 'rate(ranktrace_rank_wait_seconds_total{rank="0"}[10s]) > o
 blamed='[(x["kind"], x["first_rank"], x["activity"]) for x in o["fleet"]] == [("slow_rank", 1, "dataloader")] and [x["rank"] for x in o["findings"]] == ["1"]'
 wait_for 60 fleet "$blamed" || { cat "$work/fleet.json"; fail "tracectl fleet does not name rank 1"; }
 "$tracectl" fleet --url "http://$api" --since 2m
+"$tracectl" report --fleet "http://$api" --since 10m >"$work/report.txt" || fail "no report from the store"
+grep -q "rank 1 of metrics" "$work/report.txt" || { cat "$work/report.txt"; fail "the report from the store does not name rank 1"; }
 
 echo "--- queries of the dashboards"
 "$python_here" - "$api" "$source_dir"/packaging/grafana/*.json <<'PY' || fail "a query of a dashboard"
@@ -101,15 +123,19 @@ for path in sys.argv[2:]:
 print(f"{run} queries; without a result here: {', '.join(none) or 'none'}")
 for what in bad:
     print(*what, sep="\n  ")
-# What this job does not show: drops, a control group with a limit.
-sys.exit(bool(bad) or run < 30 or not set(none) <= {"Daemons that lose data", "Throttled by cpu.max", "Records and drops"})
+# What this job does not show: drops, a control group with a limit, cards.
+no_card = {panel["title"] for path in sys.argv[2:] for panel in json.load(open(path))["panels"] if "ranktrace_card" in panel["targets"][0]["expr"]}
+sys.exit(bool(bad) or run < 30 or not set(none) <= {"Daemons that lose data", "Throttled by cpu.max", "Records and drops", "Memory of cards by rank"} | no_card)
 PY
+
+# Pictures of them, into that folder.
+[ -z "${RANKTRACE_PANELS:-}" ] || "$source_dir/tests/fleet/panels.py" "http://$api" "$RANKTRACE_PANELS" 90 job=metrics 'instance=.*'
 
 echo "--- rank 1 recovers, and ends"
 rm "$work/dawdle.1"
 wait_for 90 alerting "$slow == []" || fail "the alert does not resolve"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
-children=("$prometheus")
+children=("${stores[@]}")
 wait_for 30 empty 'ranktrace_rank_steps_total{job="metrics"}' || fail "ranks that ended have metrics"
 e2e_stop
 [ ! -e "$work/textfile/ranktrace.prom" ] || fail "the file is left"

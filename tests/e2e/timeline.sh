@@ -19,9 +19,9 @@ refused() {
 }
 "$python_here" "$source_dir/tests/e2e/timeline_decode.py" --self-test || fail "the decoder accepts broken input"
 
+since=$(now_ns) # before the daemon starts: it records losses without ranks, too
 e2e_start
 for level in L1 L2 L3; do "$tracectl" set "$level=true" >/dev/null; done
-since=$(now_ns)
 port=$((20000 + RANDOM % 20000))
 for ((rank = 0; rank < ranks; rank++)); do
 	train "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID="$job" MASTER_ADDR=127.0.0.1 \

@@ -59,7 +59,7 @@ refused 1 'no profile 9 of these ranks' tracectl profile --profile 9
 refused 1 'none of the 12 stored profiles' tracectl diff --rank 77
 refused 2 'takes html, folded' tracectl profile --profile 2 --format svg
 refused 2 'takes on, off or both' tracectl profile --profile 2 --cpu idle
-refused 2 'of a new profile' tracectl profile --profile 2 --for 3s
+refused 2 'need a new profile' tracectl profile --profile 2 --for 3s
 refused 2 'is no number of a profile' tracectl profile --profile -1
 refused 2 'names the one rank' tracectl diff --rank 0-1
 refused 2 'exclude each other' tracectl diff --rank 1 --json -o x.html

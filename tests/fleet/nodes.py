@@ -21,8 +21,9 @@ import time
 
 PER_NODE = 8
 WORK = {"outside": 0.05, "dataloader": 0.05, "forward": 0.30, "backward": 0.48, "zero_grad": 0.02, "optimizer": 0.10}
+OPERATIONS = {"all_reduce": "data", "send": "pipeline"}
 STEP = 1.04  # s; the work of a rank is 1.00, of the last stage 1.03
-BOUNDS = [0.001 * 2**i for i in range(14)]
+BOUNDS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120]  # as the daemon's
 
 
 class Job:
@@ -38,6 +39,10 @@ class Job:
         self.begin, self.fault = time.time(), {"kind": "none"}
         self.before = [None] * self.ranks
         self.lock = threading.Lock()
+        self.parts_of = {}
+        self.template = [self.names(node) for node in range(nodes)]
+        self.ticks = [[] for _ in range(self.ranks)]  # (time, sums) of scrapes of the last minute
+        self.past = [[] for _ in range(self.ranks)]  # means of minutes
 
     def stage(self, rank):
         return rank // PER_NODE * self.stages // self.nodes
@@ -46,7 +51,7 @@ class Job:
         with self.lock:
             now = time.time()
             self.before = [self.sums(rank, now) for rank in range(self.ranks)]
-            self.begin, self.fault = now, fault
+            self.begin, self.fault, self.parts_of = now, fault, {}
             return now
 
     def hit(self, rank):
@@ -74,7 +79,9 @@ class Job:
         done = math.floor((now - self.begin) / self.step())
         # Noise of many steps adds up as their root.
         jitter = self.noise * math.sqrt(done) * math.sin(rank * 12.9898 + done * 78.233)
-        parts, wait = self.parts(rank)
+        if rank not in self.parts_of:
+            self.parts_of[rank] = self.parts(rank)
+        parts, wait = self.parts_of[rank]
         for activity, s in parts.items():
             total[activity] += done * s
         total["forward"] += jitter
@@ -85,29 +92,66 @@ class Job:
         ops["all_reduce"] += 0.04 * done + (0 if on_link else wait * done)
         return steps + done, seconds + done * self.step(), total, ops
 
-    def page(self, node):
-        now = time.time()
+    def minute(self, rank, now, sums):
+        """As daemon/metrics/metrics_minute.c: means a step of the last minute, and their lower quartile. None: unknown."""
+        ticks, past = self.ticks[rank], self.past[rank]
+        while len(ticks) > 1 and now - ticks[1][0] >= 60:
+            ticks.pop(0)
+        means = usual = None
+        if ticks and sums[0] > ticks[0][1][0]:
+            then, steps = ticks[0][1], sums[0] - ticks[0][1][0]
+            acts = [sums[2][activity] - then[2][activity] for activity in WORK]
+            step = (sums[1] - then[1]) / steps
+            ops = [(sums[3][operation] - then[3][operation]) / steps for operation in OPERATIONS]
+            means = [step, sum(ops)] + [step * act / sum(acts) for act in acts] + ops
+            if now - ticks[0][0] >= 60 and (not past or now - past[-1][0] >= 60):
+                past.append((now, means))
+        ticks.append((now, sums))
+        if past:
+            usual = [sorted(column)[(len(past) - 1) // 4] for column in zip(*(row for _, row in past[-60:]))]
+        return means, usual
+
+    def names(self, node):
+        """The page of a node with %s for each value: names and labels remain the same."""
         name = f"node-{self.first_node + node:04d}"
         out = [f'ranktrace_build_info{{version="sim",node="{name}"}} 1']
-        with self.lock:
-            rows = [(rank, self.sums(rank, now)) for rank in range(node * PER_NODE, (node + 1) * PER_NODE)]
-            at = bisect.bisect_left(BOUNDS, self.step())
-        for rank, (steps, seconds, total, ops) in rows:
+        for rank in range(node * PER_NODE, (node + 1) * PER_NODE):
             local = rank % PER_NODE
             who = f'job="{self.name}",rank="{rank}",pid="{1000 + local}"'
             out.append(f'ranktrace_rank_info{{{who},local_rank="{local}",world_size="{self.ranks}",node="{name}",card="{local}",pod="",uid="1000"}} 1')
-            out.append(f"ranktrace_rank_steps_total{{{who}}} {steps}")
-            for i, bound in enumerate(BOUNDS):
-                out.append(f'ranktrace_rank_step_seconds_bucket{{{who},le="{bound:g}"}} {steps if i >= at else 0}')
-            out.append(f'ranktrace_rank_step_seconds_bucket{{{who},le="+Inf"}} {steps}')
-            out.append(f"ranktrace_rank_step_seconds_sum{{{who}}} {seconds:.6f}")
-            out.append(f"ranktrace_rank_step_seconds_count{{{who}}} {steps}")
-            for activity, s in total.items():
-                out.append(f'ranktrace_rank_activity_seconds_total{{{who},activity="{activity}"}} {s:.6f}')
-            for operation, group in (("all_reduce", "data"), ("send", "pipeline")):
-                what = f'group="{group}",operation="{operation}",size="16Mi",tier="host"'
-                out.append(f"ranktrace_collective_seconds_total{{{who},{what}}} {ops[operation]:.6f}")
-        return ("\n".join(out) + "\n").encode()
+            out.append(f"ranktrace_rank_steps_total{{{who}}} %d")
+            out += [f'ranktrace_rank_step_seconds_bucket{{{who},le="{bound}"}} %d' for bound in BOUNDS + ["+Inf"]]
+            out.append(f"ranktrace_rank_step_seconds_sum{{{who}}} %.6f")
+            out.append(f"ranktrace_rank_step_seconds_count{{{who}}} %d")
+            out += [f'ranktrace_rank_activity_seconds_total{{{who},activity="{activity}"}} %.6f' for activity in WORK]
+            for operation, group in OPERATIONS.items():
+                out.append(f'ranktrace_collective_seconds_total{{{who},group="{group}",operation="{operation}",size="16Mi",tier="host"}} %.6f')
+            for kind in ("minute", "usual"):
+                out.append(f"ranktrace_rank_{kind}_step_seconds{{{who}}} %s")
+                out.append(f"ranktrace_rank_{kind}_operations_seconds{{{who}}} %s")
+                out += [f'ranktrace_rank_{kind}_activity_seconds{{{who},activity="{activity}"}} %s' for activity in WORK]
+        for kind in ("minute", "usual"):
+            out += [f'ranktrace_node_{kind}_operation_seconds{{job="{self.name}",group="{group}",operation="{operation}"}} %s'
+                    for operation, group in OPERATIONS.items()]
+        return "\n".join(out) + "\n"
+
+    def page(self, node):
+        now, values = time.time(), []
+        with self.lock:
+            rows = [self.sums(rank, now) for rank in range(node * PER_NODE, (node + 1) * PER_NODE)]
+            at = bisect.bisect_left(BOUNDS, self.step())
+            minutes = [self.minute(node * PER_NODE + i, now, row) for i, row in enumerate(rows)]
+        unknown, parts = [float("nan")] * (2 + len(WORK) + len(OPERATIONS)), 2 + len(WORK)
+        for (steps, seconds, total, ops), both in zip(rows, minutes):
+            values += [steps] + [0] * at + [steps] * (len(BOUNDS) + 1 - at) + [seconds, steps]
+            values += [total[activity] for activity in WORK] + [ops["all_reduce"], ops["send"]]
+            for means in both:
+                values += ["%.6g" % value for value in (means or unknown)[:parts]]
+        for column in zip(*minutes):  # minute, usual
+            known = [means for means in column if means]
+            for i in range(len(OPERATIONS)):
+                values.append("%.6g" % (sum(means[parts + i] for means in known) / len(known)) if known else "NaN")
+        return (self.template[node] % tuple(values)).encode()
 
 
 def main():

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Faults in simulated nodes (nodes.py), a real Prometheus that scrapes them, and what tracectl fleet says.
+"""Faults in simulated nodes (nodes.py), a real store that scrapes them, and what tracectl fleet says.
 
-    tests/fleet/run.py BUILD [--nodes 64] [--jobs 4] [--faults 20]
+    tests/fleet/run.py BUILD [--store prometheus|victoria] [--nodes 64] [--jobs 4] [--faults 20]
 
 Each job has a fault at a time; rounds follow each other. Prints a row a fault, and recall, precision, delay, time and memory
-of a run. Needs prometheus (Debian: package prometheus), which takes 43 s to install: it is not run by CI.
+of a run, and what the store needs. prometheus, victoria: Debian's packages prometheus and victoria-metrics. Not run by CI.
 """
 import argparse
 import json
@@ -27,12 +27,62 @@ KINDS = ["rank", "node", "stage", "link", "rank"]
 GROWTHS = [0.08, 0.10, 0.15, 0.25, 0.5, 1.0, 3.0]
 
 
+def get(url, **options):
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(urllib.request.Request(url, **options)) as answer:
+        return answer.read().decode()
+
+
 def metric(api, name):
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"{api}/metrics") as page:
-        for line in page.read().decode().splitlines():
-            if line.startswith(name + " "):
-                return float(line.split()[1])
-    return 0.0
+    """The sum of its samples."""
+    lines = [line for line in get(f"{api}/metrics").splitlines() if line.startswith(name) and line[len(name)] in " {"]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
+
+
+def of_process(pid):
+    """CPU seconds so far and the most memory, MiB."""
+    field = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    peak = [line for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")][0]
+    return (int(field[11]) + int(field[12])) / os.sysconf("SC_CLK_TCK"), int(peak.split()[1]) / 1024
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in pathlib.Path(folder).rglob("*") if path.is_file())
+
+
+class Prometheus:
+    def __init__(self, options, port, work):
+        self.api, self.work = f"http://127.0.0.1:{port + 1}", work
+        pathlib.Path(work, "store.yml").write_text(
+            "global: {scrape_interval: 15s}\n" + scrape(options, port))
+        self.commands = [["prometheus", f"--config.file={work}/store.yml", f"--storage.tsdb.path={work}/data", "--web.enable-admin-api",
+                          f"--web.listen-address=127.0.0.1:{port + 1}"]]
+
+    def cost(self):
+        """Series, samples, and what the samples take on a disk: a block of all of them, without the log before it."""
+        series = metric(self.api, "prometheus_tsdb_head_series")
+        samples = metric(self.api, "prometheus_tsdb_head_samples_appended_total")
+        get(f"{self.api}/api/v1/admin/tsdb/snapshot", method="POST")
+        block = size_of(f"{self.work}/data/snapshots")
+        return series, samples, block, size_of(f"{self.work}/data/wal")
+
+
+class Victoria:
+    def __init__(self, options, port, work):
+        self.api, self.work = f"http://127.0.0.1:{port + 1}", work
+        pathlib.Path(work, "store.yml").write_text("global: {scrape_interval: 15s}\n" + scrape(options, port))
+        self.commands = [["victoria-metrics", f"-promscrape.config={work}/store.yml", f"-storageDataPath={work}/data",
+                          f"-httpListenAddr=127.0.0.1:{port + 1}"]]
+
+    def cost(self):
+        get(f"{self.api}/internal/force_flush")
+        get(f"{self.api}/internal/force_merge")
+        samples = metric(self.api, "vm_rows_inserted_total")
+        series = metric(self.api, 'vm_new_timeseries_created_total')
+        time.sleep(5)
+        return series, samples, size_of(f"{self.work}/data/data") + size_of(f"{self.work}/data/indexdb"), 0
+
+
+STORES = {"prometheus": Prometheus, "victoria": Victoria}
 
 
 def right(fault, verdict, nodes, stages, first):
@@ -105,15 +155,14 @@ class Run:
         return [row[3] for row in rows]
 
 
-def config(options, port):
+def scrape(options, port):
     targets = "\n".join(f'      - {{targets: ["127.0.0.1:{port}"], labels: {{__metrics_path__: "/node/{n}/metrics", instance: "n{n}"}}}}'
                         for n in range(options.nodes))
-    return (f'global: {{scrape_interval: 15s, evaluation_interval: 15s}}\nrule_files: ["{SOURCE}/packaging/prometheus/ranktrace-fleet.rules.yml"]\n'
-            f"scrape_configs:\n  - job_name: ranktrace\n    honor_labels: true\n    static_configs:\n{targets}\n")
+    return f"scrape_configs:\n  - job_name: ranktrace\n    honor_labels: true\n    static_configs:\n{targets}\n"
 
 
-def measure(options, draw, api, sim):
-    run, begin, found = Run(options, api, sim), time.time(), []
+def measure(options, draw, store, sim, pids):
+    run, begin, found = Run(options, store.api, sim), time.time(), []
     time.sleep(options.learn)
     kinds = [KINDS[i % len(KINDS)] for i in range(options.faults)]
     growths = [GROWTHS[i % len(GROWTHS)] for i in range(options.faults)]
@@ -131,8 +180,12 @@ def measure(options, draw, api, sim):
     if delays:
         print(f"delay: median {delays[len(delays) // 2]:.0f} s, 95 % {delays[min(len(delays) - 1, int(0.95 * len(delays)))]:.0f} s, most {delays[-1]:.0f} s")
     print(f"a run: median {sorted(run.seconds)[len(run.seconds) // 2]:.2f} s, most {max(run.seconds):.2f} s, memory {usage.ru_maxrss >> 10} MiB")
-    print(f"prometheus: {metric(api, 'prometheus_tsdb_head_series'):.0f} series, {metric(api, 'process_resident_memory_bytes') / 2**20:.0f} MiB, "
-          f"{100 * metric(api, 'process_cpu_seconds_total') / ran:.0f} % of a CPU in {ran:.0f} s; load {os.getloadavg()[1]:.1f}, {os.cpu_count()} CPUs")
+    for name, pid in pids:
+        cpu_s, peak = of_process(pid)
+        print(f"{name}: {peak:.0f} MiB at most, {100 * cpu_s / ran:.0f} % of a CPU in {ran:.0f} s")
+    print(f"load {os.getloadavg()[1]:.1f}, {os.cpu_count()} CPUs")
+    series, samples, block, log = store.cost()
+    print(f"{series:.0f} series, {samples:.0f} samples, {block / 2**20:.0f} MiB: {block / max(1, samples):.2f} bytes a sample; log {log / 2**20:.0f} MiB")
 
 
 def main():
@@ -146,12 +199,10 @@ def main():
     parser.add_argument("--lasts", type=float, default=75, help="s of a fault")
     parser.add_argument("--pause", type=float, default=105, help="s after a round")
     parser.add_argument("--pace", type=float, default=5, help="s between two runs")
-    parser.add_argument("--since", default="30m")
+    parser.add_argument("--since", default="1h")
+    parser.add_argument("--store", choices=STORES, default="prometheus")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    if not shutil.which("prometheus"):
-        print("skipped: no prometheus here (package prometheus)")
-        sys.exit(77)
     # With a limit of time, too, nothing is left running.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     draw = random.Random(options.seed)
@@ -163,11 +214,17 @@ def main():
                                 str(options.stages), "--port", str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         children.append(sim)
         sim.stdout.readline()
-        pathlib.Path(work, "prometheus.yml").write_text(config(options, port))
-        with open(os.path.join(work, "prometheus.err"), "w") as errors:
-            children.append(subprocess.Popen(["prometheus", f"--config.file={work}/prometheus.yml", f"--storage.tsdb.path={work}/tsdb",
-                                              f"--web.listen-address=127.0.0.1:{port + 1}"], stderr=errors))
-        measure(options, draw, f"http://127.0.0.1:{port + 1}", sim)
+        store, pids = STORES[options.store](options, port, work), [("simulator", sim.pid)]
+        for command in store.commands:
+            if not shutil.which(command[0]):
+                print(f"skipped: no {command[0]} here")
+                sys.exit(77)
+        for command in store.commands:
+            with open(os.path.join(work, f"{pathlib.Path(command[0]).name}.err"), "w") as errors:
+                children.append(subprocess.Popen(command, stdout=errors, stderr=errors))
+            pids.append((pathlib.Path(command[0]).name, children[-1].pid))
+            time.sleep(2)
+        measure(options, draw, store, sim, pids)
     finally:
         for child in reversed(children):
             child.terminate()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any answers of the fleet's store of metrics, one a line, in the order of the queries, JSON or not: the table keeps its
+ * Any answers of the fleet's store of metrics, one a line, in two pieces, in the order of the queries, JSON or not: the table keeps its
  * limits and its texts are printable, and what is judged on it names ranks and nodes that it has.
  */
 #undef NDEBUG
@@ -18,21 +18,28 @@ struct answers {
 	size_t left;
 };
 
-static int answer(void *arg, const char *query, double time_s, json_t **ret, char *error, size_t size)
+static int answer(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
 {
+	static struct fleet_stream stream;
 	struct answers *answers = arg;
 	const char *end = memchr(answers->at, '\n', answers->left);
-	size_t length = end ? (size_t)(end - answers->at) : answers->left;
+	size_t length = end ? (size_t)(end - answers->at) : answers->left, half = length / 2;
+	json_t *envelope;
+	int r;
 
 	assert(query[0] && time_s >= 0);
-	*ret = json_loadb(answers->at, length, 0, NULL);
+	fleet_stream_begin(&stream, sample, sample_arg);
+	r = fleet_stream_feed(&stream, answers->at, half);
+	r = r < 0 ? r : fleet_stream_feed(&stream, answers->at + half, length - half);
 	answers->left -= length + (end != NULL);
 	answers->at += length + (end != NULL);
-	if (json_is_array(*ret)) /* as fleet_api_query() */
-		return 0;
-	json_decref(*ret);
-	snprintf(error, size, "no answer");
-	return -EPROTO;
+	envelope = r < 0 ? NULL : fleet_stream_end(&stream);
+	if (r == 0 && !envelope)
+		r = -EPROTO;
+	json_decref(envelope);
+	if (r == -EPROTO)
+		snprintf(error, size, "no answer");
+	return r;
 }
 
 static void assert_printable(const char *text)

@@ -42,14 +42,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!context.base)
 		context.base = event_base_new();
 	metrics.context = &context;
-	LIST_INIT(&http.clients);
+	TAILQ_INIT(&http.clients);
 	if (size < 2 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0)
 		return 0;
 	piece = ((size_t)data[0] << 8 | data[1]) % size;
 	data += 2;
 	size -= 2;
 	piece = piece < size ? piece : size;
-	metrics_http_on_accept(NULL, ends[1], NULL, 0, &http);
+	metrics_http_on_accept(&http, ends[1]);
 	(void)send(ends[0], data, piece, MSG_NOSIGNAL);
 	event_base_loop(context.base, EVLOOP_NONBLOCK);
 	(void)send(ends[0], data + piece, size - piece, MSG_NOSIGNAL);
@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 64 && http.count; i++)
 		event_base_loop(context.base, EVLOOP_NONBLOCK);
 	check_answer(ends[0]);
-	assert(http.count == 0 && LIST_EMPTY(&http.clients));
+	assert(http.count == 0 && TAILQ_EMPTY(&http.clients));
 	close(ends[0]);
 	return 0;
 }

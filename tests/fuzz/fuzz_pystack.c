@@ -108,6 +108,39 @@ static void check_recorded(const uint8_t *data, size_t size_bytes)
 	pystack_codes(world.process, NULL, 0);
 }
 
+/* A layout of an ended process that is anything. */
+static void check_ended(const uint8_t *data, size_t size_bytes)
+{
+	static struct rt_profile_code_event event;
+	const struct rt_profile_code_event *codes[] = {&event};
+	struct {
+		struct pystack_image image;
+		struct rt_profile_python python;
+	} layout = {0};
+	struct rt_profile_frame frame = {.code = 0x20000, .flags = RT_PROFILE_COMPLETE};
+	struct pystack_frame frames[1];
+	struct pystack_stack stack = {.frames = frames, .capacity = 1};
+	enum pystack_refusal why;
+	struct pystack *ended;
+	size_t head = size_bytes < sizeof(layout) ? size_bytes : sizeof(layout), rest = size_bytes - head;
+
+	memcpy(&layout, data, head);
+	layout.image.minor = 8 + layout.image.minor % 7;
+	memset(&event, 0, sizeof(event));
+	memcpy(event.object, data + head, rest < sizeof(event.object) ? rest : sizeof(event.object));
+	event.address[0] = frame.code;
+	for (size_t i = 1; i < RT_PROFILE_CODE_OBJECTS; i++)
+		event.address[i] = frame.code + 8 * i; /* they overlap */
+	event.bytes[0] = sizeof(event.object);
+	event.bytes[4] = sizeof(event.lines);
+	if (pystack_open_recorded(&layout.image, &layout.python, &ended) < 0)
+		return;
+	pystack_codes(ended, codes, 1);
+	if (pystack_name(ended, &frame, 1, &stack, &why) == 0 && stack.count)
+		check_text(frames[0].function);
+	pystack_close(ended);
+}
+
 static void check_lines(const uint8_t *data, size_t size_bytes)
 {
 	static const pylines_find find[] = {pylines_lnotab, pylines_ranges, pylines_locations};
@@ -131,5 +164,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 		change(data + at);
 	check_stack();
 	check_recorded(data, size_bytes);
+	check_ended(data, size_bytes);
 	return 0;
 }

@@ -73,7 +73,7 @@ static void take_names(const uint8_t *data, size_t size)
 	char *text;
 
 	while (reply_next_stack(&data, &size, &head, &text) > 0) {
-		assert(size < before && !text == !!head.refused);
+		assert(size < before && !text == !!(head.flags & REPLY_STACK_REFUSED));
 		before = size;
 		if (!text)
 			continue;

@@ -17,6 +17,6 @@ for folder in libexec/ranktrace libexec/ranktrace/worker; do
 done
 install "$build/bpf/marker/libnccl-profiler-ranktrace.so" "$out/marker/"
 find "$out"/daemon "$out"/ctl "$out"/libexec -type f -exec ldd {} + |
-	awk '$3 ~ /^\// { print $3 }' | sort -u | grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*)\.so' |
+	awk '$3 ~ /^\// { print $3 }' | sort -u | grep -vE '/(libc|libm|libpthread|libdl|librt|libresolv|ld-linux[^/]*)\.so' |
 	while read -r library; do cp -L "$library" "$out/lib/"; done
 du -sh "$out"

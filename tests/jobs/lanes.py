@@ -35,6 +35,7 @@ FIRST_S = 22.0           # of training before the first fault: the judge's first
 GAP_S = 7.0, 12.0        # between two faults: findings close 5 s after the end of what they are about
 LEAST_S = 60.0           # a shorter job is not begun
 READY_S = 30.0           # from the start of a job's processes until it trains; later jobs of a lane: as long as the slowest before
+SEEN_S = 10.0            # after the first job has begun to train, the daemon knows its ranks; asked three times
 STOP_S = 8.0             # from the plan's end until all ranks have ended
 PACK_S = 60.0            # of the time given: to judge, to stop the daemon, to compress
 PART_BYTES = 15 << 20    # of what is copied back one file has at most 16 MiB
@@ -86,6 +87,10 @@ def without_name(plan):
     return any(not job["name"] for job in plan["jobs"])
 
 
+def fault_count(plan):
+    return sum(len(job["faults"]) for job in plan["jobs"])
+
+
 def reached(faults, start_ns, end_ns):
     """The faults that began before the job's end; one from outside says when it began."""
     def began_ns(f):
@@ -100,6 +105,8 @@ class Seeds:
         self.left, self.lock, self.unnamed, self.skipped = list(seeds), threading.Lock(), None, collections.Counter()
 
     def take(self, lane, seconds):
+        """The next seed's plan. On cards, of which there is one lane, that with the most faults of all that are left."""
+        best = None
         with self.lock:
             for seed in list(self.left):
                 plan = lane.draw(seed, seconds)
@@ -107,14 +114,14 @@ class Seeds:
                 if reason:
                     self.skipped[reason] += seed not in lane.refused
                     lane.refused.add(seed)
-                    continue
-                if without_name(plan):
-                    if self.unnamed:
-                        continue
-                    self.unnamed = plan
-                self.left.remove(seed)
-                return plan
-        return None
+                elif not (self.unnamed and without_name(plan)) and (not best or fault_count(plan) > fault_count(best)):
+                    best = plan
+                if best and not lane.gpus:
+                    break
+            if best:
+                self.left.remove(best["seed"])
+                self.unnamed = best if without_name(best) else self.unnamed
+        return best
 
     def back(self, plan):
         with self.lock:
@@ -289,6 +296,21 @@ def with_torch(args):
     return runs.skip("no Python with PyTorch")
 
 
+def seen(daemon, lanes, until):
+    """Whether the daemon sees a rank of the first jobs: else the rest of the time is lost."""
+    while time.time() < until and not any(lane.current and lane.current.starts for lane in lanes):
+        time.sleep(0.2)
+    for _ in range(3):
+        time.sleep(SEEN_S)
+        try:
+            known = {row["pid"] for row in json.loads(daemon.run("ranks", "--json").stdout)}
+        except (ValueError, KeyError):  # it does not answer
+            continue
+        if known.intersection(pid for lane in lanes if lane.current for job in lane.current.jobs for pid in job.pids):
+            return True
+    return False
+
+
 def drive(args, lanes_cpus, common, begin):
     """All lanes under one daemon; returns whether each lane ended by itself."""
     until = begin + args.seconds - PACK_S
@@ -316,6 +338,9 @@ def drive(args, lanes_cpus, common, begin):
         load.start()
         for lane in lanes:
             lane.start()
+        if not seen(daemon, lanes, until):
+            print("lanes.py: the daemon sees no rank, the recording ends:\n" + (folder / "daemon.log").read_text(encoding="utf-8")[-3000:], flush=True)
+            shared["until"] = until = time.time() - 8
         for lane in lanes:
             lane.join(max(0.1, until + 8 - time.time()))
         shared["over"].set()

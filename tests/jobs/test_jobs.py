@@ -347,8 +347,8 @@ class Lanes(unittest.TestCase):
 
     def test_one_plan_without_names_at_a_time(self):
         class Lane:
-            refused = set()
-            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "" if seed < 5 else "x"}]})
+            refused, gpus = set(), 0
+            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "" if seed < 5 else "x", "faults": []}]})
             lacks = staticmethod(lambda plan: "none" if plan["seed"] == 2 else None)
         seeds = lanes.Seeds([2, 3, 4, 6])
         first = seeds.take(Lane, 60)
@@ -356,6 +356,15 @@ class Lanes(unittest.TestCase):
         seeds.back(first)
         self.assertEqual(seeds.take(Lane, 60)["seed"], 4)
         self.assertEqual((dict(seeds.skipped), seeds.left), ({"none": 1}, [2]))
+
+    def test_cards_take_the_plan_with_most_faults(self):
+        class Lane:
+            refused, gpus = set(), 2
+            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "x", "faults": [0] * (seed % 5)}]})
+            lacks = staticmethod(lambda plan: "none" if plan["seed"] == 4 else None)
+        seeds = lanes.Seeds([1, 3, 4, 8, 10])
+        self.assertEqual([seeds.take(Lane, 60)["seed"] for _ in range(4)], [3, 8, 1, 10])
+        self.assertIsNone(seeds.take(Lane, 60))
 
     def test_faults_that_were_not_reached_are_no_truth(self):
         faults = [dict(id="a", place="outside", from_s=30), dict(id="b", place="outside", from_s=70), dict(id="c", place="-", from_s=40, began_ns=40 * S),

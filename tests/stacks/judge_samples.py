@@ -94,7 +94,7 @@ class Samples:
         problem = self.check_lines(frames)
         if not problem and wait:
             self.counts["%s of a known stack" % sample["kind"]] += 1
-            problem = self.check_wait(frames, wait[2], sample["cut"])
+            problem = self.check_wait(frames, wait[2], (sample["cut"] or 0) & 1)
         if problem:
             self.wrong.append((problem, sample))
 

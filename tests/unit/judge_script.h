@@ -96,10 +96,9 @@ static inline void script_want(void *arg, unsigned wants, const char *why)
 }
 
 /* Ranks whose steps take 100.1 ms: ten are a tick. */
-static inline void script_begin(size_t ranks)
+static inline void script_begin_options(size_t ranks, const struct judge_options *options)
 {
 	const struct judge_sink sink = {script_finding, script_want, NULL};
-	struct judge_options options;
 
 	memset(&script, 0, sizeof(script));
 	script.ranks = ranks;
@@ -123,9 +122,16 @@ static inline void script_begin(size_t ranks)
 		script.host[r] = (struct frame_host){
 			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 	}
-	judge_options_default(&options);
-	script.judge = judge_new(&options, "job", &sink, &script.next_id);
+	script.judge = judge_new(options, "job", &sink, &script.next_id);
 	assert_non_null(script.judge);
+}
+
+static inline void script_begin(size_t ranks)
+{
+	struct judge_options options;
+
+	judge_options_default(&options);
+	script_begin_options(ranks, &options);
 }
 
 static inline void script_cards(void)

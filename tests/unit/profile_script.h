@@ -118,7 +118,7 @@ static inline double script_random(struct script *s)
 
 static inline void script_profile_sample(struct script *s, const char *frames, const struct profile_sample *sample)
 {
-	assert_int_equal(profile_add_stack(s->profile, sample->stack, frames, false), 0);
+	assert_int_equal(profile_add_stack(s->profile, sample->stack, frames, 0), 0);
 	assert_int_equal(profile_add_sample(s->profile, sample), 0);
 }
 

@@ -1,31 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is missing where a member's process is stopped: a made-up /proc says which. */
+/* Who is missing where a member's process is stopped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <sys/stat.h>
 
 #include "daemon/coll/coll_snapshot.h"
 
 #define SECOND NSEC_PER_SEC
-
-static char root[64];
-
-static void process(uint32_t pid, char state)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%u", root, pid);
-	(void)mkdir(path, 0700);
-	snprintf(path, sizeof(path), "%s/%u/status", root, pid);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fprintf(file, "Name:\tpython3\nState:\t%c\nPPid:\t1\nUid:\t0\t0\t0\t0\nVmSize:\t8 kB\n", state);
-	fclose(file);
-}
 
 static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64_t completed, bool missing)
 {
@@ -38,7 +21,7 @@ static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64
 static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
 {
 	*comm = (struct coll_snapshot_comm){.members = 3, .verdict.state = state};
-	coll_snapshot_mark_stopped(comm, members, root, 15 * SECOND, 2 * SECOND);
+	coll_snapshot_mark_stopped(comm, members, 15 * SECOND, 2 * SECOND);
 }
 
 static void stopped_in_an_operation_is_missing(void **state)
@@ -47,7 +30,7 @@ static void stopped_in_an_operation_is_missing(void **state)
 	struct coll_snapshot_comm comm;
 
 	(void)state;
-	process(2, 'T');
+	members[1].stopped = true;
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_MISSING);
 	assert_int_equal(comm.verdict.seq, 7);
@@ -62,7 +45,7 @@ static void who_waits_for_it_is_not(void **state)
 	struct coll_snapshot_comm comm;
 
 	(void)state;
-	process(2, 't');
+	members[1].stopped = true;
 	snapshot(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[1].judged.missing);
 	assert_false(members[2].judged.missing);
@@ -78,45 +61,17 @@ static void nothing_is_wrong(void **state)
 	struct coll_snapshot_comm comm;
 
 	(void)state;
-	process(2, 'T'); /* between operations: nobody waits yet */
+	members[1].stopped = true; /* between operations: nobody waits yet */
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
-	assert_true(members[1].stopped);
 	assert_false(members[1].judged.missing);
-	process(2, 'S');
 	members[1] = member(2, 7, 6, false);
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
-	assert_false(members[1].stopped);
-	process(2, 'T');
+	members[1].stopped = true;
 	members[1].judged.standing.entered.time_ns = 14 * SECOND;
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
-}
-
-static int make_root(void **state)
-{
-	(void)state;
-	snprintf(root, sizeof(root), "/tmp/ranktrace-stopped-XXXXXX");
-	if (!mkdtemp(root))
-		return -1;
-	process(1, 'S');
-	process(3, 'R');
-	return 0;
-}
-
-static int remove_root(void **state)
-{
-	char path[128];
-
-	(void)state;
-	for (uint32_t pid = 1; pid <= 3; pid++) {
-		snprintf(path, sizeof(path), "%s/%u/status", root, pid);
-		(void)unlink(path);
-		snprintf(path, sizeof(path), "%s/%u", root, pid);
-		(void)rmdir(path);
-	}
-	return rmdir(root);
 }
 
 int main(void)
@@ -127,5 +82,5 @@ int main(void)
 		cmocka_unit_test(nothing_is_wrong),
 	};
 
-	return cmocka_run_group_tests(tests, make_root, remove_root);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

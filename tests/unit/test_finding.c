@@ -239,6 +239,18 @@ static void leaks_name_the_device(void **state)
 				 "hour");
 }
 
+static void crashes_say_how_and_where(void **state)
+{
+	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_CRASH, CAUSE_CRASHED, FINDING_CLOSED));
+
+	(void)state;
+	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error");
+	finding_add(&finding, "end", "1", 11, NAN, "SIGSEGV");
+	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error: SIGSEGV");
+	finding_add(&finding, "stack", "1", 1, NAN, "step (train.py:54)");
+	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error: SIGSEGV in step (train.py:54)");
+}
+
 static void imbalances_accuse_nobody(void **state)
 {
 	struct finding finding = make(FINDING_IMBALANCE, CAUSE_STAGE, FINDING_OPEN);
@@ -335,6 +347,7 @@ int main(void)
 		cmocka_unit_test(jobs_and_communicators),
 		cmocka_unit_test(hangs),
 		cmocka_unit_test(leaks_name_the_device),
+		cmocka_unit_test(crashes_say_how_and_where),
 		cmocka_unit_test(imbalances_accuse_nobody),
 		cmocka_unit_test(names_from_outside_are_cleaned),
 		cmocka_unit_test(evidence_as_json),

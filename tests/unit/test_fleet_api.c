@@ -76,8 +76,27 @@ static int teardown(void **state)
 	return server.fd >= 0 ? close(server.fd) : 0;
 }
 
+/* What was passed on. */
+static struct {
+	size_t samples;
+	double sum;
+	char job[32];
+	int r; /* that the callback returns */
+} heard;
+
+static int hear(void *arg, const json_t *labels, double value)
+{
+	const char *job = json_string_value(json_object_get(labels, "job"));
+
+	(void)arg;
+	heard.samples++;
+	heard.sum += value;
+	snprintf(heard.job, sizeof(heard.job), "%s", job ? job : "");
+	return heard.r;
+}
+
 /* What a query of such an answer returns. */
-static int query(const char *status, const char *body, size_t bytes_max, json_t **ret, char error[1024])
+static int query(const char *status, const char *body, size_t bytes_max, char error[1024])
 {
 	const struct fleet_api_options options = {.url = server.url, .bytes_max = bytes_max, .ms_max = MS_MAX};
 	struct fleet_api *api = NULL;
@@ -87,9 +106,11 @@ static int query(const char *status, const char *body, size_t bytes_max, json_t 
 	server.status = status;
 	server.body = body;
 	memset(server.request, 0, sizeof(server.request));
+	heard.samples = 0;
+	heard.sum = 0;
 	assert_int_equal(pthread_create(&thread, NULL, serve_one, NULL), 0);
 	assert_int_equal(fleet_api_open(&options, &api, error, 1024), 0);
-	r = fleet_api_query(api, "up{job=\"a&b\"}", 1.5, ret, error, 1024);
+	r = fleet_api_query(api, "up{job=\"a&b\"}", 1.5, hear, NULL, error, 1024);
 	fleet_api_close(api);
 	pthread_join(thread, NULL);
 	return r;
@@ -97,17 +118,55 @@ static int query(const char *status, const char *body, size_t bytes_max, json_t 
 
 #define VECTOR(samples) "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":[" samples "]}}"
 
-static void an_answer_is_an_array(void **state)
+#define SAMPLE(job, value) "{\"metric\":{\"job\":\"" job "\"},\"value\":[1,\"" value "\"]}"
+
+static void samples_are_passed_on(void **state)
 {
 	char error[1024] = "";
-	json_t *samples = NULL;
 
 	(void)state;
-	assert_int_equal(query("200 OK", VECTOR("{\"metric\":{\"job\":\"gpt\"},\"value\":[1,\"2.5\"]}"), 4096, &samples, error), 0);
-	assert_int_equal(json_array_size(samples), 1);
-	json_decref(samples);
+	/* A name may hold what ends a sample elsewhere; what is no number is left out. */
+	assert_int_equal(query("200 OK", VECTOR(SAMPLE("gpt", "2.5") ", " SAMPLE("x", "NaN") ",{},7," SAMPLE("]},{\\\"[", "0.25")), 4096, error), 0);
+	assert_int_equal(heard.samples, 2);
+	assert_true(heard.sum == 2.75);
+	assert_string_equal(heard.job, "]},{\"[");
 	assert_non_null(strstr(server.request, "POST /prefix/api/v1/query HTTP/1.1"));
-	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D&time=1.500"));
+	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D&time=1.500&nocache=1"));
+	assert_int_equal(query("200 OK", VECTOR(""), 4096, error), 0);
+	assert_int_equal(heard.samples, 0);
+}
+
+/* Whoever reads the samples may end it, and knows why. */
+static void the_reader_may_end_it(void **state)
+{
+	char error[1024] = "";
+
+	(void)state;
+	heard.r = -E2BIG;
+	assert_int_equal(query("200 OK", VECTOR(SAMPLE("gpt", "1") "," SAMPLE("gpt", "1")), 4096, error), -E2BIG);
+	heard.r = 0;
+	assert_int_equal(heard.samples, 1);
+}
+
+/* In pieces of any size, an answer is the same. */
+static void pieces_are_one_answer(void **state)
+{
+	static struct fleet_stream stream;
+	const char *answer = VECTOR(SAMPLE("a\\\\", "1") "," SAMPLE("b", "2"));
+
+	(void)state;
+	for (size_t piece = 1; piece <= strlen(answer); piece++) {
+		json_t *envelope;
+
+		heard.samples = 0;
+		fleet_stream_begin(&stream, hear, NULL);
+		for (size_t at = 0; at < strlen(answer); at += piece)
+			assert_int_equal(fleet_stream_feed(&stream, answer + at, strnlen(answer + at, piece)), 0);
+		assert_int_equal(heard.samples, 2);
+		envelope = fleet_stream_end(&stream);
+		assert_string_equal(json_string_value(json_object_get(envelope, "status")), "success");
+		json_decref(envelope);
+	}
 }
 
 static void every_failure_is_a_sentence(void **state)
@@ -122,9 +181,12 @@ static void every_failure_is_a_sentence(void **state)
 		{"200 OK", "{\"status\":\"success\",\"data\":[]}", -EPROTO, "is no Prometheus API"},
 		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}", -EPROTO, "is no Prometheus API"},
 		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":{}}}", -EPROTO, "is no Prometheus API"},
+		{"200 OK", VECTOR("{\"metric\":{,\"value\":[1,\"1\"]}"), -EPROTO, "is no Prometheus API"},
+		{"200 OK", VECTOR("{\"metric\":{}"), -EPROTO, "is no Prometheus API"},
 		{"302 Found", "", -EPROTO, "is no Prometheus API (HTTP 302)"},
 		{"404 Not Found", "404 page not found", -EPROTO, "is no Prometheus API (HTTP 404)"},
 		{"401 Unauthorized", "who?", -EACCES, "refuses access (HTTP 401)"},
+		{"401 Unauthorized", "<script>f({a: [{b: [1] ]}</script>", -EACCES, "refuses access (HTTP 401)"},
 		{"403 Forbidden", "{}", -EACCES, "refuses access (HTTP 403)"},
 		{"422 Unprocessable Entity", "{\"status\":\"error\",\"error\":\"query processing would load too many samples\"}", -EINVAL,
 			"refuses a query (HTTP 422): query processing would load too many samples"},
@@ -132,39 +194,37 @@ static void every_failure_is_a_sentence(void **state)
 		{NULL, NULL, -ETIMEDOUT, "no answer from http://127.0.0.1:"},
 	};
 	char error[1024];
-	json_t *samples = NULL;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		error[0] = 0;
-		assert_int_equal(query(rows[i].status, rows[i].body, 4096, &samples, error), rows[i].r);
+		assert_int_equal(query(rows[i].status, rows[i].body, 4096, error), rows[i].r);
 		assert_non_null(strstr(error, rows[i].said));
-		assert_null(samples);
+		assert_int_equal(heard.samples, 0);
 	}
 }
 
 static void an_answer_that_is_too_large_is_refused(void **state)
 {
 	char error[1024] = "", body[8192];
-	json_t *samples = NULL;
 
 	(void)state;
 	memset(body, ' ', sizeof(body) - 1);
 	body[sizeof(body) - 1] = 0;
-	assert_int_equal(query("200 OK", body, 4096, &samples, error), -EFBIG);
+	assert_int_equal(query("200 OK", body, 4096, error), -EFBIG);
 	assert_non_null(strstr(error, "larger than 4096 bytes; --job"));
 }
 
-/* JSON within JSON within JSON. */
-static void depth_is_bounded(void **state)
+/* JSON within JSON within JSON, and a sample without an end. */
+static void a_sample_is_bounded(void **state)
 {
-	char error[1024] = "", body[65536];
-	json_t *samples = NULL;
+	static char body[2 * FLEET_STREAM_SAMPLE];
+	char error[1024] = "";
 
 	(void)state;
 	memset(body, '[', sizeof(body) - 1);
 	body[sizeof(body) - 1] = 0;
-	assert_int_equal(query("200 OK", body, 1 << 20, &samples, error), -EPROTO);
+	assert_int_equal(query("200 OK", body, 1 << 20, error), -EPROTO);
 }
 
 static void nobody_listens(void **state)
@@ -172,11 +232,10 @@ static void nobody_listens(void **state)
 	const struct fleet_api_options options = {.url = "http://127.0.0.1:1", .bytes_max = 4096, .ms_max = MS_MAX};
 	struct fleet_api *api = NULL;
 	char error[1024] = "";
-	json_t *samples = NULL;
 
 	(void)state;
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
-	assert_int_equal(fleet_api_query(api, "up", 0, &samples, error, sizeof(error)), -EHOSTUNREACH);
+	assert_int_equal(fleet_api_query(api, "up", 0, hear, NULL, error, sizeof(error)), -EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }
@@ -216,21 +275,21 @@ struct answers {
 static char asked[64][2048];
 static size_t n_asked;
 
-static int answer(void *arg, const char *of, double time_s, json_t **ret, char *error, size_t size)
+static int answer(void *arg, const char *of, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
 {
+	static struct fleet_stream stream;
 	const struct answers *rows = arg;
 
 	(void)error, (void)size;
 	/* All queries are of one evaluation. */
 	assert_true(time_s == (n_asked ? 1700000000.25 : 0));
 	snprintf(asked[n_asked++ % 64], sizeof(asked[0]), "%s", of);
+	fleet_stream_begin(&stream, sample, sample_arg);
 	for (size_t i = 0; rows[i].query; i++)
 		if (strncmp(of, rows[i].query, strlen(rows[i].query)) == 0) {
-			*ret = json_loads(rows[i].samples, 0, NULL);
-			assert_non_null(*ret);
-			return 0;
+			assert_int_equal(fleet_stream_feed(&stream, "[[", 2), 0);
+			return fleet_stream_feed(&stream, rows[i].samples, strlen(rows[i].samples));
 		}
-	*ret = json_array();
 	return 0;
 }
 
@@ -239,22 +298,23 @@ static int answer(void *arg, const char *of, double time_s, json_t **ret, char *
 static void samples_become_a_table(void **state)
 {
 	const struct answers rows[] = {
-		{"max(ranktrace:rules:seconds)", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
+		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
 		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
 		/* A rank twice, without a number, and of no job. */
-		{"max by", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
+		{"ranktrace_rank_info", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
 			   "{\"metric\":{\"job\":\"gpt\",\"rank\":\"x\"},\"value\":[1,\"1\"]}, {\"metric\":[],\"value\":[1,\"1\"]}, 7]"},
-		{"ranktrace:rank_step", "[{\"metric\":{" WHO "},\"value\":[1,\"1.5\"]}, {\"metric\":{\"job\":\"gone\"},\"value\":[1,\"9\"]},"
+		{"ranktrace_rank_usual_activity_seconds", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.25\"]}]"},
+		{"ranktrace_rank_minute_step", "[{\"metric\":{" WHO "},\"value\":[1,\"1.5\"]}, {\"metric\":{\"job\":\"gone\"},\"value\":[1,\"9\"]},"
 					"{\"metric\":{" WHO "},\"value\":[1,\"NaN\"]}, {\"metric\":{" WHO "},\"value\":[1]}, {\"metric\":{" WHO "},\"value\":[1,\"1x\"]}]"},
-		{"ranktrace:rank_activity", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.5\"]},"
+		{"ranktrace_rank_minute_activity", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.5\"]},"
 					    "{\"metric\":{" WHO ",\"activity\":\"dancing\"},\"value\":[1,\"0.7\"]}]"},
-		{"ranktrace:node_operation", "[{\"metric\":{\"job\":\"gpt\",\"instance\":\"a:9797\",\"group\":\"data\",\"operation\":\"all_reduce\"},\"value\":[1,\"0.2\"]}]"},
+		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"gpt\",\"instance\":\"a:9797\",\"group\":\"data\",\"operation\":\"all_reduce\"},\"value\":[1,\"0.2\"]}]"},
 		{"sum by (job)", "[{\"metric\":{\"job\":\"gpt\"},\"value\":[1,\"7200\"]}]"},
 		{"ranktrace_finding_info", "[{\"metric\":{" WHO ",\"finding\":\"17\",\"kind\":\"hang\",\"sentence\":\"it\\nhangs \\u001b[2J\"},\"value\":[1,\"1\"]}]"},
 		{"ranktrace_finding_age", "[{\"metric\":{\"instance\":\"a:9797\",\"finding\":\"17\"},\"value\":[1,\"60\"]}]"},
 		{NULL, NULL},
 	};
-	const struct fleet_read_options options = {.job = "g\"p\\t", .since_s = 3600};
+	struct fleet_read_options options = {.job = "g\"p\\t", .since_s = 7200};
 	struct fleet fleet = {0};
 	char error[1024] = "";
 
@@ -277,13 +337,23 @@ static void samples_become_a_table(void **state)
 	assert_true(fleet.finding[0].age_seconds == 60);
 	fleet_free(&fleet);
 	/* A name is a text of the query, never a part of it. */
-	assert_string_equal(asked[3], "ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[4], "quantile_over_time(0.25, ranktrace:rank_step:seconds{job=\"g\\\"p\\\\t\"}[3600s:60s])");
+	assert_string_equal(asked[3], "ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}");
+	assert_string_equal(asked[4], "quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[7200s:120s])");
+	/* Of the hour that the nodes serve, it is asked for; where there is none, it is computed. */
+	n_asked = 0;
+	options.since_s = FLEET_USUAL_S + 1;
+	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
+	assert_true(fleet.rank[0].usual[ACTIVITY_FORWARD] == 0.25);
+	fleet_free(&fleet);
+	assert_string_equal(asked[4], "ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}");
+	assert_string_equal(asked[5], "quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])");
+	assert_string_equal(asked[7], "ranktrace_rank_usual_activity_seconds{job=\"g\\\"p\\\\t\"}");
+	assert_string_equal(asked[8], "ranktrace_rank_minute_operations_seconds{job=\"g\\\"p\\\\t\"}");
 }
 
-static int refuse(void *arg, const char *of, double time_s, json_t **ret, char *error, size_t size)
+static int refuse(void *arg, const char *of, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
 {
-	(void)arg, (void)of, (void)time_s, (void)ret;
+	(void)arg, (void)of, (void)time_s, (void)sample, (void)sample_arg;
 	snprintf(error, size, "no");
 	return -EACCES;
 }
@@ -303,10 +373,12 @@ static void a_refusal_is_passed_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_answer_is_an_array),
+		cmocka_unit_test(samples_are_passed_on),
+		cmocka_unit_test(the_reader_may_end_it),
+		cmocka_unit_test(pieces_are_one_answer),
 		cmocka_unit_test(every_failure_is_a_sentence),
 		cmocka_unit_test(an_answer_that_is_too_large_is_refused),
-		cmocka_unit_test(depth_is_bounded),
+		cmocka_unit_test(a_sample_is_bounded),
 		cmocka_unit_test(nobody_listens),
 		cmocka_unit_test(a_token_is_one_line),
 		cmocka_unit_test(samples_become_a_table),

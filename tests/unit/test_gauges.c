@@ -405,6 +405,16 @@ static void the_kernel_log(void **state)
 	assert_string_equal(batch->text[4].object, "0000:3b:00.0");
 	assert_string_equal(batch->text[5].kind, "network_driver");
 	assert_string_equal(batch->text[5].object, "0000:5e:00.0");
+	gauge_batch_free(batch);
+	/* A user whose programs die again and again takes no place from a card. */
+	batch = gauge_batch_new(0, 1);
+	for (size_t i = 0; i < 2 * GAUGE_MESSAGES_MAX; i++)
+		assert_int_equal(write(pair[1], records[4], strlen(records[4])), strlen(records[4]));
+	assert_int_equal(write(pair[1], records[0], strlen(records[0])), strlen(records[0]));
+	assert_int_equal(source->read(opened, batch), 0);
+	assert_int_equal(batch->texts, GAUGE_MESSAGES_MAX / 2 + 1);
+	assert_string_equal(batch->text[GAUGE_MESSAGES_MAX / 2].kind, "xid");
+	assert_int_equal(batch->left_out, 3 * GAUGE_MESSAGES_MAX / 2);
 	source->close(opened);
 	close(pair[0]);
 	close(pair[1]);

@@ -645,12 +645,17 @@ static void memory_is_the_cause(void **state)
 	}
 }
 
-/* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: then it is counted, and is no noise. */
-static void one_wait_for_memory_is_counted(void **state)
+/* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: that is no noise, and is announced
+ * if it lost what the smallest notice loses, by default 0.5 s. */
+static void one_wait_for_memory_is_announced(void **state)
 {
+	struct judge_options options;
+
 	(void)state;
-	for (int held = 0; held < 2; held++) {
-		script_begin(2);
+	for (int held = 0; held < 3; held++) {
+		judge_options_default(&options);
+		options.grade[JUDGE_NOTICE].lasts_ns *= held == 2 ? 5 : 1;
+		script_begin_options(2, &options);
 		for (int r = 0; r < 2; r++)
 			script.host[r].memory_stall_ns = 0;
 		script_run(LEARN_S);
@@ -662,7 +667,7 @@ static void one_wait_for_memory_is_counted(void **state)
 		script_expect(held ? 1 : 0);
 		if (held) {
 			assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_MEMORY);
-			assert_int_equal(script.said[0].finding.severity, SEVERITY_INFO);
+			assert_int_equal(script.said[0].finding.severity, held == 2 ? SEVERITY_INFO : SEVERITY_NOTICE);
 		}
 		fault(ACTIVITY_DATALOADER, 10 * MS, 12);
 		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
@@ -758,7 +763,7 @@ int main(void)
 		cmocka_unit_test(what_explains_half_is_the_cause),
 		cmocka_unit_test(major_faults_are_the_cause),
 		cmocka_unit_test(memory_is_the_cause),
-		cmocka_unit_test(one_wait_for_memory_is_counted),
+		cmocka_unit_test(one_wait_for_memory_is_announced),
 		cmocka_unit_test(evidence_is_of_the_worst_moment),
 		cmocka_unit_test(peers_that_grew_too_are_not_shown),
 		cmocka_unit_test(more_levels_are_wanted_once),

@@ -202,6 +202,72 @@ static void test_raised_badly(void **state)
 	assert_false(context.levels.on[LEVEL_L1]);
 }
 
+/* Sets the level as an operator did long ago. */
+static void on_for_long(enum level level)
+{
+	char report[256];
+
+	assert_int_equal(levels_set(&context, level, true, 0, report, sizeof(report)), 0);
+	context.levels.set_ns[level] = 1;
+	calls = 0;
+}
+
+static void test_sampled(void **state)
+{
+	struct levels read;
+	char report[256];
+
+	(void)state;
+	on_for_long(LEVEL_L1);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
+	assert_int_equal(calls, 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_int_equal(calls, 1);
+	assert_false(last_on);
+	/* The level is on: it is saved so, and comes back whole. */
+	assert_int_equal(levels_save(&context.levels, folder), 0);
+	levels_defaults(&read);
+	assert_int_equal(levels_load(&read, folder), 0);
+	assert_true(read.on[LEVEL_L1] && !read.sampled[LEVEL_L1]);
+	assert_int_equal(levels_sample(&context, LEVEL_L1, false), 0);
+	assert_true(context.levels.on[LEVEL_L1] && last_on);
+	/* Off between windows is off. */
+	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
+	assert_string_equal(report, "L1 off: it was on in windows");
+	assert_false(context.levels.on[LEVEL_L1] || context.levels.sampled[LEVEL_L1]);
+}
+
+static void test_sampled_gives_way(void **state)
+{
+	char report[256];
+
+	(void)state;
+	on_for_long(LEVEL_L1);
+	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	/* A suspicion: whole until its end, then windows again. */
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
+	assert_true(context.levels.on[LEVEL_L1]);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	levels_tick(&context, monotonic_ns() + 2 * NSEC_PER_SEC);
+	assert_false(context.levels.on[LEVEL_L1]);
+	assert_true(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
+	assert_int_equal(levels_window(&context, LEVEL_L1, true), 0);
+	/* In a window, too. */
+	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	/* An operator: whole for a minute; with a time, until then. */
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
+	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
+	assert_true(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns() + LEVELS_WHOLE_NS));
+	assert_int_equal(levels_set(&context, LEVEL_L1, true, 3600 * NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns() + LEVELS_WHOLE_NS));
+}
+
 static void test_small_report(void **state)
 {
 	char report[6];
@@ -342,6 +408,8 @@ int main(void)
 		cmocka_unit_test_setup(test_refused, set_up),
 		cmocka_unit_test_setup(test_raised, set_up),
 		cmocka_unit_test_setup(test_raised_badly, set_up),
+		cmocka_unit_test_setup(test_sampled, set_up),
+		cmocka_unit_test_setup(test_sampled_gives_way, set_up),
 		cmocka_unit_test_setup(test_small_report, set_up),
 		cmocka_unit_test_setup(test_time_ends, set_up),
 		cmocka_unit_test_setup(test_time_ends_badly, set_up),

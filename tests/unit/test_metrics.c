@@ -6,6 +6,7 @@
 #include <sys/un.h>
 
 #include "tests/unit/findings_fixture.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/metrics/metrics_internal.h"
 
 static char socket_path[sizeof(dir) + 16];
@@ -112,7 +113,7 @@ static void step(unsigned rank, int64_t number, uint64_t duration_ns)
 static void row(unsigned rank, const char *op, uint64_t bytes, uint64_t device_ns)
 {
 	metrics_coll_observer.row(context.metrics, rank, 1 + rank,
-		&(struct coll_row){.communicator = "", .op = op, .family = "nccl", .bytes = bytes, .peer = -1, .host_start_ns = 1000,
+		&(struct coll_row){.communicator = "", .op = op, .family = "nccl", .bytes = bytes, .peer = -1, .host_start_ns = monotonic_ns(),
 			.host_duration_ns = 3 * MS, .device = device_ns > 0, .device_duration_ns = device_ns ? device_ns : COLL_UNKNOWN},
 		1, -1);
 }
@@ -173,7 +174,7 @@ static void test_openmetrics(void **state)
 static void test_operations(void **state)
 {
 	const char *text;
-	char op[16];
+	char op[24];
 
 	(void)state;
 	row(0, "AllReduce", 1 << 20, 0);
@@ -194,8 +195,117 @@ static void test_operations(void **state)
 	}
 	text = page(METRICS_TEXT);
 	snprintf(op, sizeof(op), "%u", 2 * LIMIT_METRIC_OPS - (LIMIT_METRIC_OPS - 3));
-	assert_non_null(strstr(text, "operation=\"other\",size=\"unknown\",tier=\"host\"} 27\n"));
+	snprintf(op, sizeof(op), "\"host\"} %u\n", LIMIT_METRIC_OPS + 3);
+	assert_non_null(strstr(strstr(text, "operation=\"other\",size=\"unknown\""), op));
 	assert_int_equal(context.metrics->slot[0]->ops, LIMIT_METRIC_OPS + 1);
+}
+
+/* A thousand durations from 1 to 1000 ms, a minute later others, and then none. */
+static void test_quantiles(void **state)
+{
+	struct metrics_window window = {0};
+	uint64_t now_ns = 1000 * NSEC_PER_SEC;
+
+	(void)state;
+	assert_true(isnan(metrics_window_quantile_s(&window, now_ns, 0.5)));
+	for (unsigned i = 1; i <= 1000; i++)
+		metrics_window_add(&window, now_ns, i * MS);
+	assert_true(fabs(metrics_window_quantile_s(&window, now_ns, 0.5) / 0.5 - 1) < 0.1);
+	assert_true(fabs(metrics_window_quantile_s(&window, now_ns, 0.99) / 0.99 - 1) < 0.1);
+	for (unsigned i = 1; i <= 3000; i++)
+		metrics_window_add(&window, now_ns + 61 * NSEC_PER_SEC, 5000 * MS);
+	assert_true(fabs(metrics_window_quantile_s(&window, now_ns + 61 * NSEC_PER_SEC, 0.2) / 0.8 - 1) < 0.1);
+	assert_true(fabs(metrics_window_quantile_s(&window, now_ns + 130 * NSEC_PER_SEC, 0.01) / 5 - 1) < 0.1);
+	assert_true(isnan(metrics_window_quantile_s(&window, now_ns + 181 * NSEC_PER_SEC, 0.5)));
+	metrics_window_add(&window, now_ns + 300 * NSEC_PER_SEC, UINT64_MAX / 2);
+	metrics_window_add(&window, now_ns + 300 * NSEC_PER_SEC, 0);
+	assert_false(isnan(metrics_window_quantile_s(&window, now_ns + 300 * NSEC_PER_SEC, 1)));
+}
+
+/* 5 s of steps of so many ms, half of them compared: a tenth of each is data loading. */
+static void five_seconds(struct metrics_minute *minute, struct metrics_minute_sums *sums, unsigned step_ms)
+{
+	unsigned steps = 5000 / step_ms;
+
+	sums->steps += steps;
+	sums->step_ns += steps * step_ms * MS;
+	sums->activity_ns[ACTIVITY_DATALOADER] += steps * step_ms * MS / 20;
+	sums->activity_ns[ACTIVITY_BACKWARD] += steps * step_ms * MS * 9 / 20;
+	sums->operations_ns += steps * step_ms * MS / 4;
+	metrics_minute_tick(minute, sums);
+}
+
+static void test_minutes(void **state)
+{
+	struct metrics_minute minute;
+	struct metrics_minute_sums sums = {.l1 = true};
+
+	(void)state;
+	metrics_minute_init(&minute);
+	metrics_minute_tick(&minute, &sums);
+	five_seconds(&minute, &sums, 500);
+	assert_true(isnan(minute.step.now)); /* less than 10 s */
+	for (unsigned i = 0; i < 12; i++)
+		five_seconds(&minute, &sums, 500);
+	assert_true(fabs(minute.step.now - 0.5) < 1e-6 && fabs(minute.step.usual - 0.5) < 1e-6);
+	assert_true(fabs(minute.activity[ACTIVITY_DATALOADER].now - 0.05) < 1e-6);
+	assert_true(fabs(minute.activity[ACTIVITY_BACKWARD].usual - 0.45) < 1e-6);
+	assert_true(fabs(minute.operations.now - 0.125) < 1e-6);
+	/* Half of the minute is slower, then all of it, for a third of the hour. */
+	for (unsigned i = 0; i < 6; i++)
+		five_seconds(&minute, &sums, 1000);
+	assert_true(fabs(minute.step.now - 60.0 / 90) < 1e-6);
+	for (unsigned i = 0; i < 39 * 12; i++)
+		five_seconds(&minute, &sums, 500);
+	for (unsigned i = 0; i < 20 * 12; i++)
+		five_seconds(&minute, &sums, 1000);
+	assert_true(fabs(minute.step.now - 1) < 1e-6 && fabs(minute.step.usual - 0.5) < 1e-6);
+	/* For three quarters of it, it is usual. */
+	for (unsigned i = 0; i < 30 * 12; i++)
+		five_seconds(&minute, &sums, 1000);
+	assert_true(fabs(minute.step.usual - 1) < 1e-6);
+	/* A window in which L1 was off has no operations; one without steps has no means. */
+	sums.l1 = false;
+	five_seconds(&minute, &sums, 1000);
+	sums.l1 = true;
+	for (unsigned i = 0; i < 12; i++)
+		five_seconds(&minute, &sums, 1000);
+	assert_true(isnan(minute.operations.now));
+	five_seconds(&minute, &sums, 1000);
+	assert_false(isnan(minute.operations.now));
+	for (unsigned i = 0; i < 12; i++)
+		metrics_minute_tick(&minute, &sums);
+	assert_true(isnan(minute.step.now) && isnan(minute.activity[ACTIVITY_BACKWARD].now));
+	assert_true(fabs(minute.step.usual - 1) < 1e-6);
+}
+
+/* Operations of a node: of its two ranks of a job together, and not for longer than they live. */
+static void test_node_minutes(void **state)
+{
+	uint64_t now_ns = 1000 * NSEC_PER_SEC;
+	const char *text;
+
+	(void)state;
+	context.levels.on[LEVEL_L1] = true;
+	for (unsigned i = 0; i < 4; i++) {
+		for (unsigned rank = 0; rank < 2; rank++) {
+			step(rank, i, 1000 * MS);
+			row(rank, "AllReduce", 1 << 20, 0);
+			row(rank, "AllReduce", 1 << 10, 0);
+		}
+		metrics_minutes_tick(context.metrics, now_ns += 5 * NSEC_PER_SEC);
+		metrics_minutes_tick(context.metrics, now_ns + NSEC_PER_SEC); /* not due */
+	}
+	text = page(METRICS_TEXT);
+	assert_has(text, "ranktrace_rank_minute_step_seconds{job=\"j\",rank=\"1\",pid=\"101\"} 1");
+	assert_has(text, "ranktrace_rank_minute_operations_seconds{job=\"j\",rank=\"1\",pid=\"101\"} 0.006");
+	assert_has(text, "ranktrace_node_minute_operation_seconds{job=\"j\",group=\"unclear\",operation=\"AllReduce\"} 0.006");
+	assert_null(strstr(text, "ranktrace_rank_usual_step_seconds{")); /* not a minute yet */
+	for (unsigned rank = 0; rank < 2; rank++)
+		notify_rank(&ranks_here[rank], RANK_ENDED);
+	metrics_minutes_tick(context.metrics, now_ns + 5 * NSEC_PER_SEC);
+	assert_int_equal(context.metrics->node_ops, 0);
+	context.levels.on[LEVEL_L1] = false;
 }
 
 static struct finding finding_of(uint64_t id, double hours, enum finding_state now)
@@ -275,6 +385,8 @@ static void test_size(void **state)
 	const struct metrics_page *built;
 	char op[24];
 
+	for (enum activity activity = 0; activity < ACTIVITY_MAX; activity++)
+		frame.activity_ns[activity] = MS;
 	(void)state;
 	for (unsigned i = 0; i < NODE_RANKS; i++) {
 		node[i] = (struct rank){.pid = 4194300 + i, .instance = 1 + i, .slot = i,
@@ -295,12 +407,23 @@ static void test_size(void **state)
 		metrics_online_observer.sample(context.metrics, i, 1 + i, &(struct online_sample_info){.resident_bytes = 1ULL << 40});
 		publish(i, 1, FINDING_OPEN);
 	}
+	context.levels.on[LEVEL_L1] = true;
+	for (unsigned tick = 0; tick < METRICS_MINUTE_TICKS + 2; tick++) {
+		for (unsigned i = 0; i < NODE_RANKS; i++) {
+			step(i, tick, 123456789);
+			row(i, "ReduceScatter0", 1 << 30, 12345678);
+			metrics_online_observer.frame(context.metrics, i, 1 + i, FRAME_TIER_HOST, &frame, &measure);
+		}
+		metrics_minutes_tick(context.metrics, (1000 + 5 * tick) * NSEC_PER_SEC);
+	}
+	context.levels.on[LEVEL_L1] = false;
 	for (enum metrics_format format = 0; format < METRICS_FORMAT_MAX; format++) {
 		(void)page(format);
 		built = &context.metrics->page[format];
 		print_message("format %d: %zu series, %zu bytes, %.2f ms\n", (int)format, built->series, built->used,
 			(double)context.metrics->build_cpu_ns / 1e6);
-		assert_true(built->series > 900 && built->series <= 1500);
+		/* Beside them, a card has 21 series, and each rank one for its memory there. */
+		assert_true(built->series > 900 && built->series + (21 + 1) * NODE_RANKS <= 1500);
 		assert_true(built->used <= 300000);
 	}
 	has_node = false;
@@ -382,7 +505,7 @@ static void test_http(void **state)
 	assert_int_equal(strncmp(answer, "HTTP/1.1 400 ", 13), 0);
 }
 
-/* Silent clients fill the places, and lose them after their time. */
+/* Silent clients fill the places; the oldest loses its own to a new one, all of them after their time. */
 static void test_clients_bounded(void **state)
 {
 	int fd[LIMIT_METRIC_CLIENTS + 1];
@@ -393,15 +516,20 @@ static void test_clients_bounded(void **state)
 		fd[i] = client();
 		loop_for(5);
 	}
-	assert_int_equal(read(fd[LIMIT_METRIC_CLIENTS], &byte, 1), 0);
-	assert_int_equal(read(fd[0], &byte, 1), -1);
+	assert_int_equal(read(fd[0], &byte, 1), 0);
+	assert_int_equal(read(fd[1], &byte, 1), -1);
 	assert_int_equal(context.metrics->refused, 1);
+	assert_int_equal(write(fd[LIMIT_METRIC_CLIENTS], "GET /metrics HTTP/1.1\r\n\r\n", 25), 25);
+	loop_for(20);
+	assert_int_equal(read(fd[LIMIT_METRIC_CLIENTS], &byte, 1), 1);
+	assert_int_equal(byte, 'H');
+	close(fd[LIMIT_METRIC_CLIENTS]);
 	loop_for(LIMIT_METRIC_CLIENT_S * 1000 + 200);
-	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
+	for (size_t i = 0; i < LIMIT_METRIC_CLIENTS; i++) {
 		assert_int_equal(read(fd[i], &byte, 1), 0);
 		close(fd[i]);
 	}
-	assert_int_equal(context.metrics->refused, 1 + LIMIT_METRIC_CLIENTS);
+	assert_int_equal(context.metrics->refused, LIMIT_METRIC_CLIENTS);
 }
 
 static void test_page_once_a_second(void **state)
@@ -415,6 +543,53 @@ static void test_page_once_a_second(void **state)
 	context.metrics->built_ns[METRICS_TEXT] -= NSEC_PER_SEC;
 	(void)metrics_page_get(context.metrics, METRICS_TEXT);
 	assert_true(context.metrics->built_ns[METRICS_TEXT] > built_ns);
+}
+
+/* What the drivers of cards and the kernel say, with the rank that a process is. */
+static void test_gauges(void **state)
+{
+	static const struct {
+		const char *name, *text;
+	} files[] = {{"cards", "0 uuid GPU-1\n0 pci 0000:3b:00\n0 serial 165\n0 name H\n0 minor 3\n0 utilization 98\n0 memory_busy 4\n0 power_mw 650500\n"
+			       "0 clock_sm_mhz 1200\n0 reasons 0x04\n0 ecc_uncorrected 1\n0 processes 101 123456789012\n1 uuid GPU-2\n1 lost 1\n"},
+		{"pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"}};
+	struct gauge_roots roots = {dir, dir, "/nowhere", CARDS "/libnvidia-ml.so.1", "no.so"};
+	char path[sizeof(dir) + 32];
+	const char *text = "";
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/pressure", dir);
+	assert_int_equal(mkdir(path, 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i].name);
+		f = fopen(path, "we");
+		assert_non_null(f);
+		fputs(files[i].text, f);
+		fclose(f);
+	}
+	snprintf(path, sizeof(path), "%s/cards", dir);
+	setenv("RANKTRACE_CARDS", path, 1);
+	assert_int_equal(gauges_new_at(&context, &roots, &context.gauges), 0);
+	/* A rate is known from the second sample on. */
+	for (unsigned i = 0; i < 200 && !(strstr(text, "card_lost{") && strstr(text, "node_pressure")); i++) {
+		usleep(50000);
+		gauges_tick(context.gauges, monotonic_ns());
+		text = page(METRICS_TEXT);
+	}
+	assert_has(text, "ranktrace_card_info{card=\"3\",uuid=\"GPU-1\",pci=\"0000:3b:00.0\",serial=\"165\",name=\"H\"} 1");
+	assert_has(text, "ranktrace_card_utilization_ratio{card=\"3\",uuid=\"GPU-1\"} 0.98");
+	assert_has(text, "ranktrace_card_power_watts{card=\"3\",uuid=\"GPU-1\"} 650.5");
+	assert_has(text, "ranktrace_card_clock_hertz{card=\"3\",uuid=\"GPU-1\"} 1200000000");
+	assert_has(text, "ranktrace_card_limited{card=\"3\",uuid=\"GPU-1\",reason=\"power\"} 1");
+	assert_has(text, "ranktrace_card_limited{card=\"3\",uuid=\"GPU-1\",reason=\"thermal\"} 0");
+	assert_has(text, "ranktrace_card_errors_total{card=\"3\",uuid=\"GPU-1\",error=\"ecc_uncorrected\"} 1");
+	assert_has(text, "ranktrace_card_lost{card=\"\",uuid=\"GPU-2\"} 1");
+	assert_has(text, "ranktrace_rank_device_bytes{job=\"j\",rank=\"1\",pid=\"101\",uuid=\"GPU-1\"} 123456789012");
+	assert_has(text, "ranktrace_node_pressure_ratio{resource=\"cpu\",tasks=\"some\"} 0");
+	assert_null(strstr(text, "card_temperature_celsius")); /* unknown is absent */
+	context.gauges = gauges_free(context.gauges);
 }
 
 static void test_textfile(void **state)
@@ -463,6 +638,9 @@ int main(void)
 		METRICS_TEST(test_rank),
 		METRICS_TEST(test_openmetrics),
 		METRICS_TEST(test_operations),
+		cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_minutes),
+		METRICS_TEST(test_node_minutes),
 		METRICS_TEST(test_findings),
 		METRICS_TEST(test_hostile_names),
 		METRICS_TEST(test_parts_of_users),
@@ -470,6 +648,7 @@ int main(void)
 		METRICS_TEST(test_http),
 		METRICS_TEST(test_clients_bounded),
 		METRICS_TEST(test_page_once_a_second),
+		METRICS_TEST(test_gauges),
 		METRICS_TEST(test_textfile),
 		METRICS_TEST(test_off),
 	};

@@ -288,7 +288,7 @@ static void test_running(void **state)
 	seen_open(&seen, native_test_spin, 1, false);
 	seen_unwind(&seen);
 	assert_int_equal(seen.thread[0].frames, 0);
-	assert_non_null(strstr(seen.thread[0].reason, "it runs"));
+	assert_non_null(strstr(seen.thread[0].reason, "running: "));
 	seen_close(&seen);
 }
 

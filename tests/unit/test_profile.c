@@ -272,7 +272,7 @@ static struct profile *folding_profile(void)
 
 	assert_non_null(profile);
 	for (int64_t i = 0; i < 3; i++)
-		assert_int_equal(profile_add_stack(profile, 10 + i, frames[i], false), 0);
+		assert_int_equal(profile_add_stack(profile, 10 + i, frames[i], 0), 0);
 	assert_int_equal(profile_add_stage(profile, 1, 5, "forward", 100, 50), 0);
 	assert_int_equal(profile_add_stage(profile, 1, 5, "inner", 120, 10), 0);
 	for (int64_t i = 0; i < 12; i++) {
@@ -328,8 +328,8 @@ static void test_thinned(void **state)
 
 	(void)state;
 	assert_non_null(profile);
-	assert_int_equal(profile_add_stack(profile, 1, "python main (/job/a.py:1)\npython nap (/job/a.py:9)", false), 0);
-	assert_int_equal(profile_add_stack(profile, 2, "python main (/job/a.py:2)", false), 0);
+	assert_int_equal(profile_add_stack(profile, 1, "python main (/job/a.py:1)\npython nap (/job/a.py:9)", 0), 0);
+	assert_int_equal(profile_add_stack(profile, 2, "python main (/job/a.py:2)", 0), 0);
 	for (int64_t i = 0; i < 2 * STEPS; i++) {
 		int64_t rank = i % 2, start_ns = 1000 + i / 2 * 100 * MSEC;
 		struct profile_sample work = {.rank = rank, .thread_name = "", .main = true, .start_ns = start_ns,
@@ -367,9 +367,9 @@ static void test_hostile(void **state)
 	deep[0] = 0;
 	for (int i = 0; i < 2000; i++)
 		strcat(deep, "python f (/a.py:1)\n");
-	assert_int_equal(profile_add_stack(profile, 1, "", false), 0);
-	assert_int_equal(profile_add_stack(profile, 2, "\n\n ( : \nx\npython", false), 0);
-	assert_int_equal(profile_add_stack(profile, 3, deep, true), 0);
+	assert_int_equal(profile_add_stack(profile, 1, "", 0), 0);
+	assert_int_equal(profile_add_stack(profile, 2, "\n\n ( : \nx\npython", 0), 0);
+	assert_int_equal(profile_add_stack(profile, 3, deep, PROFILE_CUT_PYTHON | PROFILE_CUT_NATIVE), 0);
 	assert_int_equal(profile_add_step(profile, 0, INT64_MAX - 1, 5), 0);
 	assert_int_equal(profile_add_step(profile, 0, -5, 10), 0);
 	assert_int_equal(profile_add_stage(profile, 0, 1, "", 5, -1), 0);
@@ -384,6 +384,7 @@ static void test_hostile(void **state)
 	assert_int_equal(totals.samples, 6);
 	assert_int_equal(totals.unknown, 3);
 	assert_int_equal(totals.cut, 2);
+	assert_int_equal(totals.native_cut, 2);
 	assert_int_equal(profile_compare(profile, 0, NULL, 0, &diff), 0);
 	assert_string_equal(profile_sentence(&diff, sentence), "");
 	profile_diff_free(&diff);

@@ -9,7 +9,7 @@
 
 #include "daemon/stacks/profiles.c"
 
-#define RANKS 6
+#define RANKS 24
 #define HOUR_NS (3600 * NSEC_PER_SEC)
 
 static struct context context;
@@ -269,11 +269,67 @@ static void test_gives_way(void **state)
 	assert_string_equal(reason, "hourly");
 }
 
+static bool wants_user(void *arg, const struct rank *rank)
+{
+	return rank->uid == *(const uint32_t *)arg;
+}
+
+/* What one user asks for, or makes the daemon suspect, takes no profile from another one's job. */
+static void test_users(void **state)
+{
+	uint32_t nobody = 65534, attacker = 1001;
+	struct profile_wish wish = {.wanted = wants_user, .arg = &nobody, .urgency = PROFILE_OF_USER, .limited = true,
+		.for_ns = 30 * NSEC_PER_SEC, .frequency_hz = 49};
+	struct profile_wish of_root = {.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 49};
+	int64_t number;
+	size_t left_out;
+	char job[16];
+
+	(void)state;
+	put_rank(0, "llama", 1000);
+	for (size_t i = 1; i < 21; i++) {
+		snprintf(job, sizeof(job), "job-%zu", i);
+		put_rank(i, job, attacker);
+	}
+	/* A job has its hourly profile, whatever the number of another user's. */
+	put_rank(22, "late", 1002);
+	assert_int_equal(pass(122 * NSEC_PER_SEC), 1);
+	pass(18 * 15 * NSEC_PER_SEC);
+	assert_int_equal(rows, 1 + HOURLY_OF_USER + 1);
+	/* Who has no rank, or had his part, ends nothing; nor does who asks while a job is suspected. */
+	profiles_suspect(context.profiles, &rank_of[0], true);
+	pass(NSEC_PER_SEC);
+	assert_int_equal(period_ns, NSEC_PER_SEC / 49);
+	assert_int_equal(profiles_start(context.profiles, &wish, &number, &left_out), -EBUSY);
+	pass(20 * NSEC_PER_SEC);
+	assert_string_equal(reason, "suspected");
+	assert_int_equal(profiles_start(context.profiles, &wish, &number, &left_out), -ENOENT);
+	wish.arg = &attacker;
+	assert_int_equal(profiles_start(context.profiles, &wish, &number, &left_out), 0);
+	pass(NSEC_PER_SEC);
+	/* His gives way to root's. */
+	assert_int_equal(profiles_start(context.profiles, &of_root, &number, &left_out), 0);
+	pass(10 * NSEC_PER_SEC);
+	wish.for_ns = 31 * NSEC_PER_SEC;
+	assert_int_equal(profiles_start(context.profiles, &wish, &number, &left_out), -EDQUOT);
+	/* Suspicions of his jobs have a part of the time, too. */
+	rows = 0;
+	for (size_t i = 1; i < 21; i++) {
+		profiles_suspect(context.profiles, &rank_of[i], true);
+		pass(12 * NSEC_PER_SEC);
+	}
+	assert_int_equal(rows, SHARE_NS / SUSPECTED_NS);
+	profiles_suspect(context.profiles, &rank_of[22], true);
+	pass(12 * NSEC_PER_SEC);
+	assert_int_equal(rows, SHARE_NS / SUSPECTED_NS + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_hourly, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_gives_way, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_users, setup, teardown),
 	};
 
 	return cmocka_run_group_tests_name("profiles", tests, NULL, NULL);

@@ -422,6 +422,51 @@ static int name_one(struct pystack *stack, const struct rt_profile_frame *frame)
 	return r == 0 && !pystack_unchanged(stack, frame, 1) ? -ESTALE : r;
 }
 
+/* A process that has ended: the layout that it had, and records. */
+static void an_ended_process_is_named_by_records(void **state)
+{
+	(void)state;
+	for (unsigned minor = FIRST; minor <= LAST; minor++) {
+		_cleanup_(pystack_closep) struct pystack *stack = NULL, *ended = NULL;
+		const struct rt_profile_code_event *codes[1];
+		struct rt_profile_code_event event;
+		struct rt_profile_python python;
+		struct rt_profile_frame frame;
+		struct pystack_image image;
+
+		make(minor);
+		assert_int_equal(world_open(&world, &stack, &why), 0);
+		frame = recorded_frame(stack, 1);
+		event = record(stack, &frame);
+		codes[0] = &event;
+		assert_int_equal(pystack_probe_layout(stack, &python, &why), 0);
+		pystack_image(stack, &image);
+		assert_int_equal(pystack_open_recorded(&image, &python, &ended), 0);
+		assert_int_equal(name_one(ended, &frame), -ENOTSUP);
+		pystack_codes(ended, codes, 1);
+		assert_int_equal(name_one(ended, &frame), 0);
+		assert_string_equal(frames[0].function, "outer");
+		assert_string_equal(frames[0].file, "/a.py");
+		assert_int_equal(frames[0].line, 220);
+		/* A table of lines that did not fit: its head alone. */
+		event.bytes[4] = RT_PROFILE_BYTES_AT;
+		assert_int_equal(name_one(ended, &frame), 0);
+		assert_string_equal(frames[0].function, "outer");
+		assert_int_equal(frames[0].line, 0);
+		/* The layout is of another interpreter, or of none. */
+		pystack_closep(&ended);
+		ended = NULL;
+		image.text_type++;
+		assert_int_equal(pystack_open_recorded(&image, &python, &ended), 0);
+		pystack_codes(ended, codes, 1);
+		assert_int_equal(name_one(ended, &frame), -ENOTSUP);
+		image.minor = 99;
+		pystack_closep(&ended);
+		ended = NULL;
+		assert_int_equal(pystack_open_recorded(&image, &python, &ended), -ENOTSUP);
+	}
+}
+
 static void freed_code_is_named_by_its_record(void **state)
 {
 	(void)state;
@@ -462,6 +507,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_version_is_read),
+		cmocka_unit_test(an_ended_process_is_named_by_records),
 		cmocka_unit_test(versions_and_threads_are_known),
 		cmocka_unit_test(other_layouts_are_refused),
 		cmocka_unit_test(interpreters_own_table_is_checked),

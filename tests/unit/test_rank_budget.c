@@ -101,9 +101,9 @@ static void an_ended_rank_gives_its_memory_back(void **state)
 	put_ranks(rank);
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[0], 400);
 	rank_budget_set(budget, RANK_BUDGET_ALLOCS, rank[2], 300);
-	ranks_on_exit(t.ranks, 100);
+	ranks_on_exit(t.ranks, 100, 0);
 	assert_int_equal(rank_budget_bytes(budget), 300);
-	ranks_on_exit(t.ranks, 102);
+	ranks_on_exit(t.ranks, 102, 0);
 	assert_int_equal(rank_budget_bytes(budget), 0);
 	rank_budget_free(budget);
 }

@@ -32,7 +32,7 @@ static void test_children(void **state)
 static void put_one(struct wire_writer *answer, uint32_t children)
 {
 	wire_put(answer, 0, 4);
-	wire_put(answer, 0, 1);
+	wire_put(answer, 'T', 1);
 	wire_put(answer, 7, 8);
 	wire_put(answer, 0, 8);
 	wire_put(answer, 0, 1);
@@ -53,6 +53,7 @@ static void test_answers(void **state)
 	(void)state;
 	put_one(&answer, 2);
 	assert_int_equal(rank_watch_take(answer.data, answer.size_bytes, watched, 2), 1); /* the second is not answered */
+	assert_int_equal(watched[0].state, 'T');
 	assert_int_equal(watched[0].start_time_ns, 7);
 	assert_int_equal(watched[0].cursor, 42);
 	assert_int_equal(watched[0].children, 2);

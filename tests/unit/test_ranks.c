@@ -154,11 +154,11 @@ static void test_ends(void **state)
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_int_equal(t.row_ended, 0);
-	ranks_on_exit(t.ranks, 100);
+	ranks_on_exit(t.ranks, 100, 0);
 	check_counts(0, 0, 0);
 	assert_int_equal(t.ended, 1);
 	assert_int_equal(t.row_ended, 1);
-	ranks_on_exit(t.ranks, 100);
+	ranks_on_exit(t.ranks, 100, 0);
 	assert_int_equal(t.ended, 1);
 	/* An end without an event: gone, and a zombie. */
 	fake_remove(t.root, 100);
@@ -193,7 +193,7 @@ static void test_pid_reuse_and_restart(void **state)
 	assert_int_not_equal(ranks_by_pid(t.ranks, 100)->instance, first);
 	assert_int_equal(ranks_by_pid(t.ranks, 100)->env.rank, 1);
 	/* The same rank again as another process. */
-	ranks_on_exit(t.ranks, 100);
+	ranks_on_exit(t.ranks, 100, 0);
 	fake_remove(t.root, 100);
 	PUT(150, 1, 1000, TORCH, ENV("RANK=1\0WORLD_SIZE=2"));
 	ranks_on_exec(t.ranks, 150);
@@ -249,7 +249,7 @@ static void test_64_ranks_and_one_more(void **state)
 	pass(20 * NSEC_PER_SEC);
 	assert_int_equal(t.warnings, 1);
 	/* One that ends frees a slot. */
-	ranks_on_exit(t.ranks, 110);
+	ranks_on_exit(t.ranks, 110, 0);
 	fake_remove(t.root, 110);
 	pass(6 * NSEC_PER_SEC);
 	check_counts(RANKS_MAX, 0, 0);
@@ -261,7 +261,7 @@ static void test_short_processes_cost_no_probe(void **state)
 	(void)state;
 	for (uint32_t pid = 1000; pid < 3000; pid++) {
 		ranks_on_exec(t.ranks, pid);
-		ranks_on_exit(t.ranks, pid);
+		ranks_on_exit(t.ranks, pid, 0);
 	}
 	assert_int_equal(rank_queue_count(t.ranks->queue), 0);
 	/* Gone without an exit event: dropped silently at the first scan. */

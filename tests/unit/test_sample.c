@@ -57,7 +57,7 @@ static void test_layout_reason(void **state)
 
 static size_t sample_add(uint8_t *data, uint64_t stack, const char *text, uint32_t bytes)
 {
-	const struct reply_stack head = {.stack = stack, .bytes = bytes, .refused = !text};
+	const struct reply_stack head = {.stack = stack, .bytes = bytes, .flags = text ? 0 : REPLY_STACK_REFUSED};
 
 	memcpy(data, &head, sizeof(head));
 	if (text)

@@ -249,9 +249,9 @@ static void feed_thread(struct why *why, uint64_t covered_from_ns)
 		assert_int_equal(why_off(why, &offs[i]), 0);
 	/* Another thread is ready while this one sleeps: 70-80, named twice, of which 5 are the same. */
 	assert_int_equal(
-		why_off_other(why, &(struct why_off){begin_ns + 70 * MS, begin_ns + 77 * MS, 7 * MS, 88, "other"}), 0);
+		why_off_other(why, &(struct why_off){begin_ns + 70 * MS, begin_ns + 77 * MS, 7 * MS, 88, "o\033]er"}), 0);
 	assert_int_equal(
-		why_off_other(why, &(struct why_off){begin_ns + 72 * MS, begin_ns + 80 * MS, 8 * MS, 88, "other"}), 0);
+		why_off_other(why, &(struct why_off){begin_ns + 72 * MS, begin_ns + 80 * MS, 8 * MS, 88, "o\033]er"}), 0);
 }
 
 static void thread_steps(struct why *why)
@@ -349,7 +349,7 @@ static void asleep_as_usual(void **state)
 		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, at_ns, at_ns + 40 * MS}), 0);
 		assert_int_equal(why_off(why, &(struct why_off){at_ns, at_ns + 30 * MS, 0, 0, ""}), 0);
 	}
-	assert_int_equal(why_off_other(why, &(struct why_off){begin_ns, begin_ns + 20 * MS, 20 * MS, 88, "other"}), 0);
+	assert_int_equal(why_off_other(why, &(struct why_off){begin_ns, begin_ns + 20 * MS, 20 * MS, 88, "o\033]er"}), 0);
 	assert_int_equal(why_explain(why, &result), 0);
 	assert_true(result.thread_known);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 0);

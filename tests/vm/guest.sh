@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What run.sh runs in a virtual machine: small.sh, with "all" also the tests of tests/kernel. Prints the output of those that
+# What run.sh runs in a virtual machine: caps.sh and small.sh, with "all" also the tests of tests/kernel. Prints the output of those that
 # fail.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,6 +19,7 @@ one() {
 	echo "$name: $word, $((SECONDS - started)) s"
 }
 
+one caps "$here/caps.sh"
 one small "$here/small.sh"
 if [ "$1" = all ]; then
 	for test in "$BUILD"/tests/kernel/test_*; do

@@ -6,7 +6,7 @@
 #   run.sh [VERSION...] -- COMMAND...  runs a command there instead, "bash" for a shell
 #
 # The virtual machine has this machine's root, read only, with empty /tmp, /var/tmp and /run, so that it runs the programs
-# of $BUILD (build/ci without it) with the libraries they were built for. It runs small.sh and, without --quick, the tests of
+# of $BUILD (build/ci without it) with the libraries they were built for. It runs caps.sh, small.sh and, without --quick, the tests of
 # tests/kernel. Kernels are kept in ${RANKTRACE_KERNELS:-/var/tmp/ranktrace-kernels}; "newest" is renewed after a week.
 # Exit status: 0 all pass, 1 one failed, 2 wrong usage, 77 nothing can be tested here.
 set -euo pipefail

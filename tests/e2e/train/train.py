@@ -140,6 +140,8 @@ class Training:
         """A for loop over the loader with a timer around each next()."""
         iterator = iter(self.loader(count))
         while True:
+            while self.args.stall_file and os.path.exists(self.args.stall_file):
+                time.sleep(0.2)
             if self.args.stop_file and os.path.exists(self.args.stop_file):
                 return
             try:
@@ -279,6 +281,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--sleep-data", type=float, default=0, metavar="MS", help="per batch")
     parser.add_argument("--dawdle-file", metavar="F", help="file with a delay in ms for each batch, while it exists")
+    parser.add_argument("--stall-file", metavar="F", help="do not begin the next step while it exists")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--linger", type=float, default=0, metavar="SECONDS", help="delay before exit, after TRUTH is written")
     parser.add_argument("--start-file", metavar="F", help="wait until it exists")

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The guard: what the daemon's probes cost ranks, and what the daemon itself costs the node, measured and held within the
+ * budget of [budget] in ranktrace.conf.
+ *
+ * Cost of a rank: hits that its programs count (bpf/cost.h), times what a hit costs: the time in the program, measured in the
+ * rank, and that outside of it, calibrated in this process when the first rank is found. All hits of a rank's threads count,
+ * as if each of them delayed it.
+ *
+ * Over budget, levels that are on without an end are on in windows: GUARD_WINDOW_NS each, at random times, so that they cover
+ * all parts of a step and nodes do not fall in step. Levels that a suspicion turned on, or that were set for a time, are on all
+ * the time: somebody asked for that time. L0 always is, and its cost is reported. A level is sampled if every user with ranks
+ * has one that is over budget: probes are attached for all processes, and one user's calls must not blind the others.
+ */
+#ifndef RANKTRACE_DAEMON_GUARD_GUARD_H
+#define RANKTRACE_DAEMON_GUARD_GUARD_H
+
+#include "daemon/core/level.h"
+#include "daemon/ranks/ranks.h"
+
+struct context;
+struct guard;
+
+#define GUARD_WINDOW_NS (5 * NSEC_PER_SEC) /* some operations of each communicator, and steps of slow jobs */
+#define GUARD_DUTY_MIN (1.0 / 60)	   /* at least a window in 5 minutes: what is never on shows nothing */
+
+struct guard_cost {
+	uint64_t hits;
+	double ns, low_ns, high_ns; /* estimate and its bounds */
+};
+
+int guard_new(struct context *context, struct guard **ret);
+struct guard *guard_free(struct guard *guard);
+/* Every second. */
+void guard_tick(struct guard *guard, uint64_t now_ns);
+
+/* Share of a rank's time that a level costs it, of the last GUARD_WINDOW_NS or more in which the level was on. */
+struct guard_share {
+	double share, low, high;
+	double hits_per_s;
+	bool known;
+};
+void guard_rank_share(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
+
+struct guard_status {
+	const char *trouble; /* why hits are counted without what they cost outside of the programs; "" */
+	bool calibrated;
+	double hot_ns, cold_ns, spread; /* of a hit on an emulated instruction */
+	double own_cpus;		/* of the daemon, in the last minute */
+	bool own_known;
+};
+void guard_status(const struct guard *guard, struct guard_status *ret);
+/* Part of the time that the level is on; 1: all. */
+double guard_coverage(const struct guard *guard, enum level level);
+
+#endif

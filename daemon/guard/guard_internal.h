@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of guard/: what a hit costs (model, calibration), and what follows from it (plan). */
+#ifndef RANKTRACE_DAEMON_GUARD_GUARD_INTERNAL_H
+#define RANKTRACE_DAEMON_GUARD_GUARD_INTERNAL_H
+
+#include "bpf/cost.h"
+#include "daemon/core/level.h"
+#include "daemon/guard/guard.h"
+
+struct kernel;
+
+/*
+ * What a hit costs outside of its program, in ns, by kind of probe: with warm caches, as in a loop, and with cold ones, as
+ * after much other work. Pure.
+ */
+struct guard_model {
+	double hot_ns[RT_COST_KINDS], cold_ns[RT_COST_KINDS];
+	double spread;			  /* standard deviation of repeated calibrations, as a part of the value */
+	double find_hot_ns, find_cold_ns; /* struct rt_cost.find_ns of a hit */
+};
+
+/* Adds what these counts cost. Its bounds are two standard errors away. */
+void guard_model_add(
+	const struct guard_model *model, enum rt_cost_kind kind, const struct rt_cost *counts, struct guard_cost *sum);
+
+/* Measures it, in 0.3 s: not in the loop. -EOPNOTSUPP: no probe can be attached here. */
+int guard_calibrate(struct kernel *kernel, struct guard_model *ret);
+
+/*
+ * The plan: what part of the time a level may be on. Pure. Levels are given their part of the budget in the order of their
+ * value to findings, so that the last one goes first; L0, without which nothing is judged, is always on.
+ */
+struct guard_need {
+	bool on;	 /* at all */
+	bool sampled;	 /* may be on in windows: neither raised nor set for a time */
+	double share;	 /* of a rank's time that it costs while it is on; of the costliest rank */
+	double own_cpus; /* of a CPU that it costs the daemon while it is on */
+};
+
+struct guard_limits {
+	double rank_share; /* of a rank's time, for all levels */
+	double own_cpus;   /* for what levels cost the daemon */
+};
+
+/* ret, by level: 1 all the time, else the part of the time. before: what ret was last time. */
+void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
+	double ret[LEVEL_MAX]);
+
+#define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
+
+/* Of a rank and level. */
+struct guard_level {
+	struct guard_cost cost, row; /* since watched_ns and row_watched_ns were 0 */
+	uint64_t watched_ns, row_watched_ns;
+	struct guard_share share;
+};
+
+struct guard_rank {
+	int64_t instance;
+	uint64_t row_ns; /* begin of the row, CLOCK_MONOTONIC */
+	struct rt_costs last;
+	struct guard_level level[RT_COST_LEVELS];
+};
+
+struct guard_window {
+	double duty; /* 1: on all the time */
+	uint64_t next_ns; /* opens or closes */
+};
+
+struct guard_calibration;
+struct job_thread;
+
+struct guard {
+	struct context *context;
+	struct guard_model model;
+	bool calibrated;
+	int trouble; /* why not; 0: it runs, or no rank is there */
+	struct job_thread *thread;
+	struct guard_calibration *calibration; /* ordered */
+	uint64_t tick_ns, plan_ns;
+	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
+	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
+	double own_cpus, own_level[LEVEL_MAX];
+	bool own_known, over_memory;
+	struct guard_window window[LEVEL_MAX];
+	size_t slots;
+	struct guard_rank *rank[]; /* by slot; NULL: none so far */
+};
+
+#endif

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What levels cost a training on cards, while they go on and off around it: DDP over NCCL, one rank a card (RANK, WORLD_SIZE,
+LOCAL_RANK, MASTER_ADDR, MASTER_PORT, TRACECTL in the environment).
+
+  cost.py OUT SECONDS SHAPE    SHAPE: bound (launches take the time) or big (kernels do)
+
+Each round has a phase of every case, in an order that moves on by one: off, L0 (the default), L0+L1, all. A pair is a phase and
+the phase `off` of its round. Rank 0 prints the median ratio of the medians of steps, with an interval (bootstrap, 95 %), what
+the guard estimates meanwhile, and, of an untouched run at the end, whether the steps that were counted are those that were made.
+"""
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+SHAPES = {"bound": (24, 256, 64), "big": (8, 8192, 4096)}
+CASES = {"off": "L0=false L1=false L2=false L3=false", "L0": "L0=true L1=false L2=false L3=false",
+         "L0+L1": "L0=true L1=true L2=false L3=false", "all": "L0=true L1=true L2=true L3=true"}
+PHASE_S, EXACT_STEPS = 0.3, 300
+
+
+def control(*words):
+    done = subprocess.run([os.environ["TRACECTL"], *words], capture_output=True, text=True)
+    if done.returncode:
+        print("tracectl", *words, "failed:", done.stderr.strip(), flush=True)
+    return done.stdout
+
+
+class Loop:
+    def __init__(self, shape, rank, device):
+        layers, width, batch = SHAPES[shape]
+        torch.manual_seed(0)
+        model = nn.Sequential(*[part for _ in range(layers) for part in (nn.Linear(width, width), nn.GELU())]).to(device)
+        self.model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
+        data = TensorDataset(torch.randn(max(256, batch), width))
+        self.batches = iter(())
+        self.loader = DataLoader(data, batch_size=min(batch, 256))
+        self.repeat, self.device = batch // min(batch, 256), device
+
+    def run(self, count):
+        times = []
+        for _ in range(count):
+            start_ns = time.monotonic_ns()
+            try:
+                (x,) = next(self.batches)
+            except StopIteration:
+                self.batches = iter(self.loader)
+                (x,) = next(self.batches)
+            x = x.to(self.device, non_blocking=True)
+            if self.repeat > 1:
+                x = x.repeat(self.repeat, 1)
+            self.optimizer.zero_grad()
+            loss = self.model(x).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            torch.cuda.synchronize()
+            times.append((time.monotonic_ns() - start_ns) / 1e3)
+        return times
+
+
+def interval(ratios):
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return medians[50], medians[1949]
+
+
+def report(shape, rounds):
+    off = [r["off"] for r in rounds]
+    print(f"{shape}: step {statistics.median(off) / 1e3:.3f} ms without, {len(rounds)} rounds")
+    for case in list(CASES)[1:]:
+        ratios = [r[case] / r["off"] for r in rounds]
+        low, high = interval(ratios)
+        print(f"{shape} {case}: {100 * (statistics.median(ratios) - 1):+.2f} % ({100 * (low - 1):+.2f} to {100 * (high - 1):+.2f}), {len(ratios)} pairs", flush=True)
+
+
+def main():
+    out, seconds, shape = sys.argv[1], float(sys.argv[2]), sys.argv[3]
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl")
+    loop = Loop(shape, rank, device)
+    loop.run(50)
+    begin = torch.tensor([statistics.median(loop.run(30))], device=device)
+    dist.all_reduce(begin, op=dist.ReduceOp.MAX)
+    steps = max(8, int(PHASE_S * 1e6 / begin.item()))
+    rounds, names, end = [], list(CASES), time.monotonic() + seconds
+    go = torch.ones(1, device=device)
+    while True:
+        go[0] = float(time.monotonic() < end)
+        dist.broadcast(go, 0)
+        if go.item() == 0:
+            break
+        medians = {}
+        for i in range(len(names)):
+            case = names[(len(rounds) + i) % len(names)]
+            if rank == 0:
+                control("set", *CASES[case].split())
+            dist.barrier()
+            loop.run(5)
+            medians[case] = statistics.median(loop.run(steps))
+        rounds.append(medians)
+    if rank == 0:
+        control("set", *CASES["all"].split())
+    dist.barrier()
+    loop.run(max(60, int(12e6 / begin.item())))  # the guard's share is a mean over 10 s
+    if rank == 0:
+        with open(os.path.join(out, f"cost.{shape}.status.json"), "w", encoding="utf-8") as file:
+            file.write(control("status", "--json"))
+        print(control("status").split("store")[0])
+        control("set", *CASES["L0"].split())
+    dist.barrier()
+    loop.run(20)
+    torch.cuda.synchronize()
+    time.sleep(2)
+    since_ns = time.time_ns()
+    loop.run(EXACT_STEPS)
+    until_ns = time.time_ns()
+    time.sleep(3)
+    if rank == 0:
+        report(shape, rounds)
+        with open(os.path.join(out, f"cost.{shape}.json"), "w", encoding="utf-8") as file:
+            json.dump(rounds, file)
+        # The pause is within the first step; the last one ends with the run.
+        print(f"{shape}: steps counted, of {EXACT_STEPS} made by each rank:", control("query", "--csv",
+              f"select rank, count(*) from steps where start_ns + duration_ns between {since_ns} and {until_ns + 1000000} group by rank").split()[1:], flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

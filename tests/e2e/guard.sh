@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The guard on a real rank: hits are counted with their cost; L3, which was on at the daemon's start and exceeds a small budget, is
+# on in windows, and the store says when it watched; L0 is on all the time; set --for makes L3 whole.
+source "$(dirname "$0")/lib.sh"
+
+mkdir -m 700 "$state"
+printf '[level "L3"]\non = true\n' >"$state/levels" # set long ago
+e2e_start findings.raise=no budget.rank_percent=0.01
+train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --sleep-data 2 --hidden 64
+pid=$last
+# level NAME EXPRESSION: of the level l, as `print` has it.
+level() { "$tracectl" print all --json | "$python_here" -c 'import json, sys
+l = json.load(sys.stdin)[sys.argv[1]]
+sys.exit(not eval(sys.argv[2]))' "$1" "$2"; }
+sampled() { level L3 'l["on"] and l.get("coverage", 1) < 1'; }
+wait_for 60 sampled || fail "L3 costs more than a hundredth of a percent, and is on all the time"
+level L0 '"coverage" not in l' || fail "L0 is sampled"
+"$tracectl" status | sed -n '/^levels/,/^store/p'
+"$tracectl" status --json | "$python_here" -c 'import json, sys
+guard = json.load(sys.stdin)["guard"]
+cost = {c["level"]: c for c in guard["costs"] if c["pid"] == int(sys.argv[1])}
+assert guard["calibrated"] and guard["budget_share"] == 0.0001, guard
+assert 0 < guard["hit_warm_ns"] <= guard["hit_cold_ns"], guard
+for level in "L0", "L3":
+    c = cost[level]
+    assert c["hits_per_s"] > 1 and 0 < c["share_min"] <= c["share"] <= c["share_max"] < 1, c' "$pid" || fail "status does not show what the rank pays"
+off() { [ "$("$tracectl" status --json | "$python_here" -c 'import json, sys
+print(sum(c["probes_attached"] for c in json.load(sys.stdin)["collectors"] if c["name"] == "sched"))')" -eq 0 ]; }
+wait_for 20 off || fail "no window of L3 ends"
+"$tracectl" set L3=true --for 1h >/dev/null
+level L3 'l["on"] and "coverage" not in l' || fail "L3 is sampled although it was set for a time"
+e2e_stop
+# A row for each minute, and at the end of the daemon one for the rest.
+export RANKTRACE_STATE_DIR=$state
+IFS=, read -r l0 l3 <<<"$(query "select sum(case level when 'L0' then 100 * watched_ns end) / sum(case level when 'L0' then duration_ns end),
+	sum(case level when 'L3' then 100 * watched_ns end) / sum(case level when 'L3' then duration_ns end) from coverage where instance = $(instance "$pid")")"
+echo "watched: L0 $l0 %, L3 $l3 % of the time"
+[ "$l0" -ge 95 ] && [ "$l3" -lt 95 ] && [ "$l3" -gt 0 ] || fail "the store does not say when levels watched"
+e2e_done

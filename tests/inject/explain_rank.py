@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A rank for explain.py: a plain training loop. The file CONTROL holds the word of the fault that each step makes, and how much
+of it; without it steps are ordinary.
+
+  explain_rank.py CONTROL FOLDER
+"""
+import mmap
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+CONTROL, FOLDER = sys.argv[1:3]
+MAPPED = os.path.join(FOLDER, "mapped")
+DATA = os.path.join(FOLDER, "data")
+BYTES = 64 << 20
+
+
+def wanted(word):
+    try:
+        with open(CONTROL, encoding="ascii") as file:
+            name, amount = file.read().split()
+    except (OSError, ValueError):
+        return 0
+    return int(amount) if name == word else 0
+
+
+def drop(path):
+    fd = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+def small_reads(count):
+    fd = os.open(DATA, os.O_RDONLY)
+    for i in range(count):
+        os.pread(fd, 64, i * 64 % BYTES)
+    os.close(fd)
+
+
+def read_all(times):
+    for _ in range(times):
+        with open(DATA, "rb", buffering=0) as file:
+            while file.read(1 << 20):
+                pass
+
+
+def major_faults(pages):
+    drop(MAPPED)
+    with open(MAPPED, "rb") as file, mmap.mmap(file.fileno(), BYTES, prot=mmap.PROT_READ) as view:
+        view.madvise(mmap.MADV_RANDOM)
+        for i in range(pages):
+            view[i * 16 * mmap.PAGESIZE % BYTES]
+
+
+def write_through(mib):
+    with open(os.path.join(FOLDER, "checkpoint"), "wb") as file:
+        for _ in range(mib):
+            file.write(os.urandom(4096) * 256)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+FAULTS = {"reads": small_reads, "cache": read_all, "faults": major_faults, "sync": write_through}
+
+
+class Samples(Dataset):
+    def __len__(self):
+        return 1 << 40
+
+    def __getitem__(self, index):
+        time.sleep(0.002)
+        for word, act in FAULTS.items():
+            amount = wanted(word)
+            if amount:
+                act(amount)
+        return torch.randn(128, 256), torch.randint(0, 10, (128,))
+
+
+def main():
+    for path in MAPPED, DATA:
+        with open(path, "wb") as file:
+            for _ in range(BYTES >> 20):
+                file.write(os.urandom(1 << 20))
+            file.flush()
+            os.fsync(file.fileno())
+    torch.set_num_threads(1)
+    model = nn.Sequential(*[part for _ in range(4) for part in (nn.Linear(256, 256), nn.ReLU())], nn.Linear(256, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    for x, y in DataLoader(Samples(), batch_size=None):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        for _ in range(4):
+            loss = loss + model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The system program in the running kernel: what this process causes is in the sums of its slot, and nothing of others is. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "bpf/system.h"
+#include "daemon/base/util.h"
+#include "system.skel.h"
+
+#define RESETS 37
+#define WRITES 53
+#define BYTES 4096
+#define SPIN_NS (500 * NSEC_PER_MSEC)
+
+static struct {
+	struct system_bpf *skeleton;
+	struct bpf_link *link[64];
+	unsigned links;
+} t;
+
+static void start(bool is_rank)
+{
+	uint32_t pid = (uint32_t)getpid(), slot = 0;
+	struct bpf_program *program;
+
+	t.skeleton = system_bpf__open();
+	assert_non_null(t.skeleton);
+	assert_int_equal(bpf_map__set_max_entries(t.skeleton->maps.events, 1u << 16), 0);
+	assert_int_equal(system_bpf__load(t.skeleton), 0);
+	if (is_rank)
+		assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	t.links = 0;
+	/* Of the two for one hook, one attaches. */
+	bpf_object__for_each_program(program, t.skeleton->obj)
+	{
+		struct bpf_link *link = bpf_program__attach(program);
+
+		if (link && t.links < ARRAY_SIZE(t.link))
+			t.link[t.links++] = link;
+	}
+	assert_true(t.links > 10);
+}
+
+static struct rt_system_sums read_sums(void)
+{
+	struct rt_system_sums sums;
+	uint32_t slot = 0;
+
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.system_sums), &slot, &sums), 0);
+	return sums;
+}
+
+static void stop(void)
+{
+	while (t.links)
+		bpf_link__destroy(t.link[--t.links]);
+	system_bpf__destroy(t.skeleton);
+}
+
+/* A port at which nobody listens: each connection is reset. */
+static void be_refused(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(at);
+	int closed = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(closed, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(getsockname(closed, (struct sockaddr *)&at, &length), 0);
+	for (unsigned i = 0; i < RESETS; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), -1);
+		assert_int_equal(errno, ECONNREFUSED);
+		close(fd);
+	}
+	close(closed);
+}
+
+static void spin(void)
+{
+	uint64_t until_ns = monotonic_ns() + SPIN_NS;
+
+	while (monotonic_ns() < until_ns)
+		;
+}
+
+static void resets_of_a_ranks_connections_are_counted(void **state)
+{
+	struct rt_system_sums sums;
+
+	(void)state;
+	start(true);
+	be_refused();
+	sums = read_sums();
+	assert_int_equal(sums.of[RT_SYSTEM_RESET].count, RESETS);
+	assert_int_equal(sums.of[RT_SYSTEM_RESET].time_ns, 0);
+	stop();
+}
+
+static void interrupts_take_a_part_of_the_time(void **state)
+{
+	struct rt_system_sums sums;
+	uint64_t took_ns;
+
+	(void)state;
+	start(true);
+	spin();
+	sums = read_sums();
+	took_ns = sums.of[RT_SYSTEM_IRQ].time_ns + sums.of[RT_SYSTEM_SOFTIRQ].time_ns;
+	/* The timer ticks at least every 10 ms while a thread runs. */
+	assert_true(sums.of[RT_SYSTEM_IRQ].count + sums.of[RT_SYSTEM_SOFTIRQ].count >= 10);
+	assert_true(took_ns > 0 && took_ns < 2 * SPIN_NS);
+	stop();
+}
+
+/* On a file system without a block device of this machine there are no requests. */
+static void direct_writes_are_requests(void **state)
+{
+	_Alignas(BYTES) static char data[BYTES];
+	char path[] = "/var/tmp/rt-system-XXXXXX";
+	struct rt_system_sums sums;
+	int fd = mkstemp(path), direct;
+
+	(void)state;
+	assert_true(fd >= 0);
+	direct = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
+	unlink(path);
+	close(fd);
+	if (direct < 0)
+		skip();
+	start(true);
+	for (unsigned i = 0; i < WRITES; i++)
+		assert_int_equal(pwrite(direct, data, BYTES, (off_t)i * BYTES), BYTES);
+	close(direct);
+	sums = read_sums();
+	stop();
+	if (sums.of[RT_SYSTEM_BLOCK_WRITE].count == 0)
+		skip();
+	/* The file system may add some of its own. */
+	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].count >= WRITES);
+	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].bytes >= WRITES * BYTES);
+	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].time_ns > 0);
+}
+
+static void a_process_that_is_no_rank_counts_nothing(void **state)
+{
+	struct rt_system_sums sums;
+
+	(void)state;
+	start(false);
+	be_refused();
+	spin();
+	sums = read_sums();
+	for (unsigned cause = 0; cause < RT_SYSTEM_CAUSES; cause++)
+		assert_int_equal(sums.of[cause].count, 0);
+	stop();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resets_of_a_ranks_connections_are_counted),
+		cmocka_unit_test(interrupts_take_a_part_of_the_time),
+		cmocka_unit_test(direct_writes_are_requests),
+		cmocka_unit_test(a_process_that_is_no_rank_counts_nothing),
+	};
+
+	if (geteuid() != 0) {
+		printf("SKIP: needs root to load BPF programs\n");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How processes end, in words; and which stack is that of a stage. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <signal.h>
+
+#include "daemon/ranks/end_words.h"
+#include "daemon/stacks/profile_internal.h"
+
+#define EXITED(status) ((status) << 8)
+#define DUMPED 0x80
+
+static void test_kinds(void **state)
+{
+	static const struct {
+		int status;
+		enum end_kind kind;
+		const char *words;
+	} cases[] = {
+		{EXITED(0), END_NORMAL, "exit status 0"},
+		{EXITED(1), END_ERROR, "exit status 1"},
+		{EXITED(255), END_ERROR, "exit status 255"},
+		{EXITED(128 + SIGTERM), END_ASKED, "exit status 143"},
+		{EXITED(128 + SIGSEGV), END_ERROR, "exit status 139"},
+		{SIGSEGV, END_ERROR, "SIGSEGV"},
+		{SIGABRT | DUMPED, END_ERROR, "SIGABRT"},
+		{SIGKILL, END_ASKED, "SIGKILL"},
+		{SIGTERM, END_ASKED, "SIGTERM"},
+		{SIGUSR1, END_ASKED, "SIGUSR1"},
+		{40, END_ERROR, "signal 40"},
+		{END_STATUS_UNKNOWN, END_UNKNOWN, "cause not seen"},
+	};
+	char words[END_WORDS_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(end_kind_of(cases[i].status), cases[i].kind);
+		assert_string_equal(end_words(cases[i].status, "", words), cases[i].words);
+	}
+	assert_string_equal(end_words(EXITED(1), "ValueError", words), "exit status 1, ValueError");
+	/* An exception that was shown is not why a signal came. */
+	assert_string_equal(end_words(SIGKILL, "ValueError", words), "SIGKILL");
+}
+
+static struct steps_open open_stage(const char *stage, const char *name, uint64_t start_ns)
+{
+	struct steps_open ret = {.start_ns = start_ns, .thread_id = 7};
+
+	copy_text(ret.stage, sizeof(ret.stage), stage);
+	copy_text(ret.name, sizeof(ret.name), name);
+	return ret;
+}
+
+static void test_stages(void **state)
+{
+	struct steps_open step = open_stage("optimizer", "step", 1000), zero = open_stage("zero_grad", "zero", 2000);
+	struct rt_profile_stack_event event = {.event = {.thread_id = 7, .time_ns = 1500}, .stack = 5};
+	struct stage_stacks stacks = {0};
+	char name[16];
+
+	(void)state;
+	assert_true(stage_stacks_add(&stacks, &step, &event));
+	assert_false(stage_stacks_add(&stacks, &step, &event)); /* once for each */
+	assert_int_equal(stacks.of[0].stack, 5);
+	/* A hit that begins no stage: the stage around it is of another thread, began before, or begins later. */
+	event.event.time_ns = 2000 + STAGE_STACKS_APART_NS;
+	assert_false(stage_stacks_add(&stacks, &zero, &event));
+	event.event.time_ns = 1999;
+	assert_false(stage_stacks_add(&stacks, &zero, &event));
+	event.event.time_ns = 2500;
+	event.event.thread_id = 8;
+	assert_false(stage_stacks_add(&stacks, &zero, &event));
+	event.event.thread_id = 7;
+	assert_true(stage_stacks_add(&stacks, &zero, &event));
+	for (int i = 2; i < 2 * (int)STAGE_STACKS_MAX; i++) {
+		snprintf(name, sizeof(name), "%d", i);
+		zero = open_stage("mark", name, 2000);
+		assert_int_equal(stage_stacks_add(&stacks, &zero, &event), i < (int)STAGE_STACKS_MAX);
+	}
+}
+
+/* Soon at first, then seldom. */
+static void test_due(void **state)
+{
+	struct stage_stacks stacks = {0};
+	unsigned count = 0;
+
+	(void)state;
+	for (uint64_t now_ns = NSEC_PER_SEC; now_ns < 3600 * NSEC_PER_SEC; now_ns += NSEC_PER_SEC / 10) {
+		count += stage_stacks_due(&stacks, now_ns);
+		if (now_ns == 4 * NSEC_PER_SEC)
+			assert_int_equal(count, 3); /* at 1, 2 and 4 s */
+	}
+	assert_in_range(count, 3600 / 64, 3600 / 64 + 8);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_stages),
+		cmocka_unit_test(test_due),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which hangs have their stacks taken and kept: one user's, in any number, take no other's place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "daemon/findings/online_stacks.c"
+
+static unsigned afforded(struct online_stacks *stacks, uint32_t uid, uint64_t now_ns, unsigned tries)
+{
+	unsigned count = 0;
+
+	while (tries--)
+		count += online_stacks_afford(stacks, uid, now_ns);
+	return count;
+}
+
+static void test_budget(void **state)
+{
+	struct online_stacks stacks = {0};
+	uint64_t now_ns = 1000 * NSEC_PER_SEC;
+
+	(void)state;
+	assert_int_equal(afforded(&stacks, 1000, now_ns, 1), 1);
+	assert_int_equal(afforded(&stacks, 666, now_ns, 100), ONLINE_STACKS_BURST);
+	assert_int_equal(afforded(&stacks, 1000, now_ns, 100), ONLINE_STACKS_BURST - 1);
+	now_ns += 3 * ONLINE_STACKS_NS;
+	assert_int_equal(afforded(&stacks, 666, now_ns, 100), 3);
+	/* Many users: those beyond the table share the budget that is used least. */
+	for (uint32_t uid = 1; uid < ONLINE_STACKS_USERS - 1; uid++)
+		assert_int_equal(afforded(&stacks, uid, now_ns, 100), ONLINE_STACKS_BURST);
+	assert_int_equal(afforded(&stacks, 5000, now_ns, 100), 3);
+	assert_int_equal(afforded(&stacks, 5001, now_ns, 100), 0);
+}
+
+static void test_places(void **state)
+{
+	struct online_stacks stacks = {0};
+	uint64_t id = 1;
+	int victim;
+
+	(void)state;
+	victim = online_stacks_place(&stacks);
+	stacks.hang[victim].id = id++;
+	stacks.hang[victim].last.uid = 1000;
+	for (unsigned i = 0; i < 5 * ONLINE_STACKS_MAX; i++) {
+		int at = online_stacks_place(&stacks);
+
+		assert_int_not_equal(at, victim);
+		stacks.hang[at].id = id++;
+		stacks.hang[at].last.uid = 666;
+	}
+	/* Of one user, the oldest. */
+	for (unsigned i = 0; i < ONLINE_STACKS_MAX; i++) {
+		int at = online_stacks_place(&stacks);
+		uint64_t oldest = UINT64_MAX;
+
+		for (unsigned j = 0; j < ONLINE_STACKS_MAX; j++)
+			if (stacks.hang[j].last.uid == 666 && stacks.hang[j].id < oldest)
+				oldest = stacks.hang[j].id;
+		assert_int_equal(stacks.hang[at].id, oldest);
+		stacks.hang[at].id = id++;
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_budget), cmocka_unit_test(test_places)};
+
+	return cmocka_run_group_tests_name("online_stacks", tests, NULL, NULL);
+}
