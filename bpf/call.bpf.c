@@ -7,6 +7,7 @@
  * Every read of user memory may fail and is bounded; the process is never written to.
  */
 #include "bpf/call_python.bpf.h"
+#include "bpf/copies.h"
 #include "bpf/failed.bpf.h"
 
 /*
@@ -85,6 +86,12 @@ struct {
 	__type(value, uint32_t);
 } failed_program SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set by the loader: ranks */
+	__type(key, uint32_t);
+	__type(value, struct rt_copies);
+} copies SEC(".maps");
 /* Edges that begin stages, as bits. */
 #define STAGE_BEGINS ((1u << RT_EDGE_MARK) | (1u << RT_EDGE_BEGIN) | (1u << RT_EDGE_SPAN))
 
@@ -472,8 +479,32 @@ static __always_inline void drop_text(const struct rt_inflight_key *key, struct 
 		release(quota, RT_HELD_TEXTS);
 }
 
+static __always_inline void sum_copy(uint32_t slot, const struct rt_call_spec *spec, const struct rt_inflight *open)
+{
+	struct rt_copies *of = bpf_map_lookup_elem(&copies, &slot);
+	uint64_t ns = bpf_ktime_get_ns() - open->start_ns, bytes = open->arg[0], direction = open->arg[1];
+	struct rt_copy_sum *sum;
+
+	if (!of)
+		return;
+	if (direction >= RT_COPY_DIRECTIONS)
+		direction = RT_COPY_DIRECTIONS - 1;
+	sum = &of->sum[spec->flags & RT_CALL_ASYNC ? 1 : 0][direction];
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->bytes, bytes);
+	__sync_fetch_and_add(&sum->ns, ns);
+	if (ns > sum->longest_ns)
+		sum->longest_ns = ns;
+	if (!(spec->flags & RT_CALL_ASYNC) || ns < RT_COPY_HELD_NS || bytes < RT_COPY_HELD_BYTES ||
+		bytes > ns * RT_COPY_HELD_BYTES_A_NS)
+		return;
+	__sync_fetch_and_add(&sum->held_count, 1);
+	__sync_fetch_and_add(&sum->held_bytes, bytes);
+	__sync_fetch_and_add(&sum->held_ns, ns);
+}
+
 static __always_inline void on_call_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
-					   int64_t result, struct rt_quota *quota)
+					   int64_t result, uint32_t slot, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
@@ -483,6 +514,11 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 
 	if (!open || stack_pointer < open->stack_pointer)
 		return;
+	if (spec->flags & RT_CALL_SUMMED && !(uint32_t)result) {
+		sum_copy(slot, spec, open);
+		drop_inflight(&key, quota);
+		return;
+	}
 	if (spec->flags & RT_CALL_HAS_TEXT)
 		text = bpf_map_lookup_elem(&call_texts, &key);
 	if (text) {
@@ -617,7 +653,7 @@ int call_exit(void *ctx)
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge == RT_EDGE_CALL)
-		on_call_return(id, spec, stack_pointer, result, quota);
+		on_call_return(id, spec, stack_pointer, result, *rank_slot, quota);
 	else if (spec->edge == RT_EDGE_CLOSE)
 		on_close_return(id, spec, stack_pointer, result, quota);
 	else

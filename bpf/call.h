@@ -57,7 +57,7 @@ enum rt_read {
 	RT_READ_PYSTRING,  /* text: PyObject * of a compact str in the register */
 	RT_READ_PYTUPLE,   /* text: first item of the tuple at *(PyObject **)register, if it is such a str */
 	RT_READ_FRAME,	   /* like RT_READ_REG, but reg is a pt_regs slot in the table too (USDT operands) */
-	RT_READ_CONST,	   /* the constant in offset[0] (USDT operands) */
+	RT_READ_CONST,	   /* the constant in offset[0] (USDT operands, const) */
 	/* read at the return: size bytes at the entry's register (out parameters); while in flight, that pointer */
 	RT_READ_OUT,
 	RT_READ_HASH,	/* 64-bit hash of size bytes at the register: 5381, then for each byte times 33, xor the byte,
@@ -87,6 +87,9 @@ struct rt_call_arg {
 #define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
 #define RT_CALL_STEPPED 32u	 /* the kernel does not emulate the instruction at the entry */
+/* edge call: a call that returns 0 adds to the sums of copies.h; arg[0] are its bytes, arg[1] is its direction */
+#define RT_CALL_SUMMED 128u
+#define RT_CALL_ASYNC 256u
 #define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */
 
 struct rt_call_spec {

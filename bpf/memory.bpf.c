@@ -3,8 +3,8 @@
  * Kernel side of the memory collector: what the framework's allocator reports of its blocks, see memory.h. The call
  * engine attaches these programs where the arguments of the function are still in their registers.
  *
- * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after a search in
- * the map of the blocks that are followed, if there is one of its class.
+ * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after
+ * a search in the map of the blocks that are followed.
  */
 #include "bpf/failed.bpf.h"
 #include "bpf/memory.h"
@@ -63,6 +63,9 @@ struct {
 	__array(values, struct memory_blocks);
 } memory_blocks SEC(".maps");
 
+/* Reports count while it is not 0; the daemon writes it. Attaching and detaching the probe takes longer than a window may. */
+volatile uint32_t memory_open;
+
 static __always_inline struct rt_memory_rank *memory_followed(uint32_t *ret_slot)
 {
 	uint32_t pid = bpf_get_current_pid_tgid() >> 32, *slot = bpf_map_lookup_elem(&ranks, &pid);
@@ -97,32 +100,32 @@ static __always_inline struct rt_memory_device *memory_device(
 
 /* Reports of one device come under the allocator's lock; those of the CPU may pass each other. */
 static __always_inline void memory_curve(
-	struct rt_memory_device *device, uint64_t now_ns, int64_t bytes, uint64_t allocated, uint64_t reserved)
+	struct rt_memory_device *device, uint64_t time_ns, int64_t bytes, uint64_t allocated, uint64_t reserved)
 {
-	uint64_t second = now_ns / RT_MEMORY_WINDOW_NS;
-	struct rt_memory_window *window = &device->window[second & (RT_MEMORY_WINDOWS - 1)];
+	uint64_t number = time_ns / RT_MEMORY_SECOND_NS;
+	struct rt_memory_second *second = &device->second[number & (RT_MEMORY_SECONDS - 1)];
 
 	if (bytes < 0) {
 		__sync_fetch_and_add(&device->frees, 1);
-		__sync_fetch_and_add(&device->free_bytes, -bytes);
 	} else {
 		__sync_fetch_and_add(&device->allocs, 1);
 		__sync_fetch_and_add(&device->alloc_bytes, bytes);
 	}
-	if (window->second != second) {
-		window->allocated_min = allocated;
-		window->allocated_max = allocated;
-		window->reserved_max = reserved;
-		window->second = second;
+	if (second->second != number) {
+		second->allocated_min = allocated;
+		second->allocated_max = allocated;
+		second->reserved_max = reserved;
+		second->second = number;
 	}
-	window->allocated = allocated;
-	window->reserved = reserved;
-	if (allocated < window->allocated_min)
-		window->allocated_min = allocated;
-	if (allocated > window->allocated_max)
-		window->allocated_max = allocated;
-	if (reserved > window->reserved_max)
-		window->reserved_max = reserved;
+	device->allocated = allocated;
+	second->allocated = allocated;
+	second->reserved = reserved;
+	if (allocated < second->allocated_min)
+		second->allocated_min = allocated;
+	if (allocated > second->allocated_max)
+		second->allocated_max = allocated;
+	if (reserved > second->reserved_max)
+		second->reserved_max = reserved;
 }
 
 /* Blocks. */
@@ -134,12 +137,12 @@ static __always_inline void memory_count(struct rt_memory_class *class, int64_t 
 		class->live_min = class->live_bytes;
 }
 
-static __always_inline void memory_release(uint32_t slot, struct rt_memory_class *class, uint64_t address)
+static __always_inline void memory_release(uint32_t slot, uint64_t address)
 {
-	void *blocks = class->followed ? bpf_map_lookup_elem(&memory_blocks, &slot) : NULL;
+	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot);
 
-	if (blocks && !bpf_map_delete_elem(blocks, &address))
-		__sync_fetch_and_add(&class->followed, -1);
+	if (blocks)
+		bpf_map_delete_elem(blocks, &address);
 }
 
 /* Reads the current thread's stack into the entry of the scratch; its hash, or 0: not valid. */
@@ -218,18 +221,16 @@ static __always_inline struct rt_memory_site *memory_find_site(
 	return site;
 }
 
-static __always_inline void memory_keep(uint32_t slot, struct rt_memory_rank *rank, struct rt_memory_site *site,
-	struct rt_memory_class *class, uint64_t address, struct rt_memory_block *block)
+static __always_inline void memory_keep(
+	uint32_t slot, struct rt_memory_rank *rank, struct rt_memory_site *site, struct rt_memory_block *block)
 {
 	void *blocks = bpf_map_lookup_elem(&memory_blocks, &slot);
 
-	__sync_fetch_and_add(&site->alloc_bytes, block->weight_bytes);
-	__sync_fetch_and_add(&site->alloc_count, (block->weight_bytes << RT_MEMORY_COUNT_SHIFT) / block->bytes);
+	__sync_fetch_and_add(&site->alloc_bytes, block->weight_bytes * rank->share >> RT_MEMORY_COUNT_SHIFT);
+	__sync_fetch_and_add(&site->alloc_count, block->weight_bytes * rank->share / block->bytes);
 	__sync_fetch_and_add(&site->sampled, 1);
-	if (!blocks || bpf_map_update_elem(blocks, &address, block, BPF_NOEXIST))
+	if (!blocks || bpf_map_update_elem(blocks, &block->address, block, BPF_ANY))
 		__sync_fetch_and_add(&rank->lost, 1);
-	else
-		__sync_fetch_and_add(&class->followed, 1);
 }
 
 SEC("uprobe")
@@ -239,8 +240,8 @@ int memory_usage(void *ctx)
 	uint64_t now_ns, stack = 0, key = 0, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
 	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
-	struct rt_memory_block block = {.bytes = bytes};
-	struct rt_memory_rank *rank = memory_followed(&slot);
+	struct rt_memory_block block = {.address = address, .bytes = bytes};
+	struct rt_memory_rank *rank = memory_open ? memory_followed(&slot) : NULL;
 	struct rt_memory_device *device;
 	struct rt_memory_class *class;
 	struct rt_memory_site *site;
@@ -250,23 +251,28 @@ int memory_usage(void *ctx)
 	if (!rank || !bytes)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
+	if (!rank->open_ns)
+		rank->open_ns = now_ns;
 	cost = cost_begin(slot, RT_COST_L2, RT_COST_EMULATED, now_ns);
 	device = memory_device(rank, device_id, allocated - bytes);
 	if (!device)
 		return 0;
-	memory_curve(device, now_ns, bytes, allocated, reserved);
+	memory_curve(device, rank->is_part ? rank->open_ns : now_ns, bytes, allocated, reserved);
 	/* Read again: the verifier follows all that comes for each place that it knows. */
 	block.device = (device->used - 1) & (RT_MEMORY_DEVICES_MAX - 1);
 	block.class = rt_memory_class(bytes < 0 ? -bytes : bytes);
 	class = &rank->device[block.device].class[block.class];
 	memory_count(class, bytes);
 	if (bytes < 0) {
-		memory_release(slot, class, address);
+		memory_release(slot, address);
 		goto done;
 	}
 	sampled = rt_memory_sample(rank, now_ns, bytes, FIXED_SLOT(ctx, STACK_POINTER), bpf_get_prandom_u32(), &mean);
 	if (mean > class->mean_max)
 		class->mean_max = mean;
+	/* A block of this address has been released between windows. */
+	if (!sampled && rank->is_part)
+		memory_release(slot, address);
 	if (!sampled)
 		goto done;
 	__sync_fetch_and_add(&rank->sampled, 1);
@@ -281,8 +287,10 @@ int memory_usage(void *ctx)
 		give_scratch(cpu, entry);
 	block.site = key;
 	block.weight_bytes = rt_memory_weight(bytes, mean);
+	block.window = rank->window;
+	block.born_ms = (uint32_t)(now_ns / 1000000);
 	if (site)
-		memory_keep(slot, rank, site, class, address, &block);
+		memory_keep(slot, rank, site, &block);
 	else
 		__sync_fetch_and_add(&rank->lost, 1);
 	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);

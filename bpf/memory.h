@@ -11,6 +11,11 @@
  *
  * Pairs of a size and a stack pointer have a shift each: what a step allocates and releases again comes in few of them,
  * hundreds of times a second, which share what stacks may cost; what is kept has mostly a pair of its own.
+ *
+ * The trap of the probe alone takes 0.5 us. Where reports come so often that this is too much, the daemon has the probe
+ * attached in windows only. A window is as if L2 were turned on for it: the sums of classes begin anew, and blocks of
+ * earlier windows that live are carried over (analyzers/memory/held.h). Values of the curve are arguments of each report,
+ * exact at any time.
  */
 #ifndef RANKTRACE_MEMORY_H
 #define RANKTRACE_MEMORY_H
@@ -20,53 +25,53 @@
 #define RT_MEMORY_ARGUMENTS 0x1fu /* argument registers that the programs read: bit i is register i + 1 */
 
 #define RT_MEMORY_DEVICES_MAX 8 /* of a process; a training process has one card, and the CPU; a power of two */
-#define RT_MEMORY_WINDOWS 4	/* seconds kept for the daemon; a power of two */
-#define RT_MEMORY_WINDOW_NS 1000000000ULL
+#define RT_MEMORY_SECONDS 4	/* kept for the daemon; a power of two */
+#define RT_MEMORY_SECOND_NS 1000000000ULL
 #define RT_MEMORY_SITES_MAX 4096  /* of a rank: pairs of stack and device */
 #define RT_MEMORY_BLOCKS_MAX 32768 /* sampled ones of a rank that live */
 #define RT_MEMORY_CLASSES 48 /* a class for each power of two of bytes; the last has all of 128 TiB and more */
 #define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of all followed blocks fits in 64 bits */
 #define RT_MEMORY_STRATA 1024	  /* pairs that are counted at a time; a power of two; a step has some 100 */
 #define RT_MEMORY_STRATUM_PROBES 4 /* places that a pair may have */
-#define RT_MEMORY_STRATUM_IDLE 8   /* windows: then another pair may have its place */
-#define RT_MEMORY_STRATUM_NS_BITS 30 /* a window of a stratum: 1.07 s */
+#define RT_MEMORY_STRATUM_IDLE 8   /* turns: then another pair may have its place */
+#define RT_MEMORY_STRATUM_NS_BITS 30 /* a turn of a stratum: 1.07 s */
 #define RT_MEMORY_STRATUM_READS_MAX 64 /* stacks in it; fewer where the sum is too much */
 /* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
 #define RT_MEMORY_READS_MAX 50
-#define RT_MEMORY_READS_WINDOW_NS 100000000ULL
-#define RT_MEMORY_COUNT_SHIFT 8 /* counts of blocks are in units of 1/256 block */
+#define RT_MEMORY_READS_TURN_NS 100000000ULL
+#define RT_MEMORY_COUNT_SHIFT 8 /* counts of blocks, and shares, are in units of 1/256 */
 
-/* Extremes and last values of a second of CLOCK_MONOTONIC. */
-struct rt_memory_window {
+/* Extremes and last values of a second of CLOCK_MONOTONIC, or of a window that began in it. */
+struct rt_memory_second {
 	uint64_t second; /* 0: none yet */
 	uint64_t allocated, allocated_min, allocated_max;
 	uint64_t reserved, reserved_max;
 };
 
 /*
- * Blocks of a class of sizes, exactly. Those from before the rank was followed are only seen released: the sum may be
- * negative, and what is held of blocks since then is at least live_bytes - live_min.
+ * Blocks of a class of sizes, exactly, since the window began. Those from before it are only seen released: the sum may
+ * be negative, and what is held of blocks since then is at least live_bytes - live_min.
  */
 struct rt_memory_class {
 	int64_t live_bytes, live_min; /* live_min: the least, at most 0 */
 	uint64_t mean_max;	      /* largest of rt_memory_sample() */
-	uint64_t followed;	      /* sampled blocks that live */
 };
 
 struct rt_memory_device {
 	uint32_t device; /* c10::Device: type, then index, 8 bits each */
 	uint32_t used;	 /* its place, from 1; 0: free */
 	uint64_t before; /* allocated before the first report */
-	uint64_t allocs, frees, alloc_bytes, free_bytes; /* since then */
-	struct rt_memory_window window[RT_MEMORY_WINDOWS]; /* at second % RT_MEMORY_WINDOWS */
+	uint64_t allocs, frees, alloc_bytes; /* reported since then */
+	uint64_t allocated;		     /* by the newest report */
+	struct rt_memory_second second[RT_MEMORY_SECONDS]; /* at second % RT_MEMORY_SECONDS */
 	struct rt_memory_class class[RT_MEMORY_CLASSES];   /* at rt_memory_class() */
 };
 
 /* Blocks of one size and stack pointer, or of a few. */
 struct rt_memory_stratum {
 	uint32_t pair;	 /* hash of it; 0: free */
-	uint32_t window; /* of the newest block */
-	uint32_t reads;	 /* stacks in that window */
+	uint32_t turn;	/* of time, of the newest block */
+	uint32_t reads; /* stacks in that turn */
 	uint32_t shift;
 };
 
@@ -75,6 +80,10 @@ struct rt_memory_rank {
 	uint32_t pid; /* 0: not followed */
 	uint32_t shift_min;
 	struct rt_profile_python python;
+	uint32_t window; /* number of the present one, from 1 */
+	uint32_t is_part; /* the probe is attached in windows only: a window is one row of the curve */
+	uint64_t open_ns; /* first report in the window; 0: none yet */
+	uint64_t share;	  /* allocations that one in this window stands for, in units of 1/256 */
 	uint32_t stratum_reads_max; /* halved while too many stacks are read, so that their cost is bounded */
 	uint32_t shift;	 /* grows where even one of each size is too many */
 	uint32_t reads;	 /* since read_ns */
@@ -101,9 +110,13 @@ struct rt_memory_site {
 /* Value of a rank's map of sampled blocks; the key is the address. */
 struct rt_memory_block {
 	uint64_t site;
+	uint64_t address;
 	uint64_t bytes, weight_bytes;
-	uint32_t device; /* of rt_memory_rank.device */
-	uint32_t class;
+	uint16_t device; /* of rt_memory_rank.device */
+	uint16_t class;
+	uint32_t window;
+	uint32_t born_ms; /* CLOCK_MONOTONIC, modulo 2^32 */
+	uint32_t pad0;
 };
 
 /* A request that the framework's allocator could not serve, or a failed call, of which call_ns and stack are known. */
@@ -139,7 +152,7 @@ static inline uint32_t rt_memory_class(uint64_t bytes)
 
 /* The stratum of a pair; where all its places are in use, it shares the last. */
 static inline struct rt_memory_stratum *rt_memory_find_stratum(
-	struct rt_memory_rank *rank, uint32_t window, uint64_t bytes, uint64_t stack_pointer)
+	struct rt_memory_rank *rank, uint32_t turn, uint64_t bytes, uint64_t stack_pointer)
 {
 	uint32_t pair = (uint32_t)(rt_profile_mix(stack_pointer, bytes) >> 32) | 1, at = 0;
 
@@ -150,28 +163,28 @@ static inline struct rt_memory_stratum *rt_memory_find_stratum(
 		stratum = &rank->stratum[at];
 		if (stratum->pair == pair)
 			return stratum;
-		if (stratum->pair && window - stratum->window <= RT_MEMORY_STRATUM_IDLE)
+		if (stratum->pair && turn - stratum->turn <= RT_MEMORY_STRATUM_IDLE)
 			continue;
 		stratum->pair = pair;
 		stratum->shift = 0;
 		stratum->reads = 0;
-		stratum->window = window;
+		stratum->turn = turn;
 		return stratum;
 	}
 	return &rank->stratum[at & (RT_MEMORY_STRATA - 1)];
 }
 
 /* Shift of a stratum, for its next block. */
-static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, struct rt_memory_stratum *stratum, uint32_t window)
+static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, struct rt_memory_stratum *stratum, uint32_t turn)
 {
 	uint32_t max = rank->stratum_reads_max;
 
 	if (stratum->shift < rank->shift_min)
 		stratum->shift = rank->shift_min;
-	if (stratum->window != window) {
-		if (stratum->reads < max / 2 && stratum->shift > rank->shift_min)
+	if (stratum->turn != turn) {
+		if (stratum->reads * 2 < max && stratum->shift > rank->shift_min)
 			stratum->shift--;
-		stratum->window = window;
+		stratum->turn = turn;
 		stratum->reads = 0;
 	} else if (stratum->reads >= max && stratum->shift < RT_MEMORY_SHIFT_MAX) {
 		stratum->shift++;
@@ -180,19 +193,21 @@ static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, stru
 	return stratum->shift;
 }
 
-/* Keeps the number of stacks below RT_MEMORY_READS_MAX a window, and near it. */
+/* Keeps the number of stacks below RT_MEMORY_READS_MAX a turn, and near it; in windows below what this is for all of the time. */
 static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
 {
+	uint64_t max = RT_MEMORY_READS_MAX * rank->share >> RT_MEMORY_COUNT_SHIFT;
+
 	if (rank->shift < rank->shift_min)
 		rank->shift = rank->shift_min;
 	if (!rank->stratum_reads_max)
 		rank->stratum_reads_max = RT_MEMORY_STRATUM_READS_MAX;
-	if (now_ns - rank->read_ns >= RT_MEMORY_READS_WINDOW_NS) {
-		if (rank->reads < RT_MEMORY_READS_MAX / 4 && rank->shift > rank->shift_min)
+	if (now_ns - rank->read_ns >= RT_MEMORY_READS_TURN_NS) {
+		if (rank->reads < max / 4 && rank->shift > rank->shift_min)
 			rank->shift--;
-		else if (rank->reads < RT_MEMORY_READS_MAX / 4 && rank->stratum_reads_max < RT_MEMORY_STRATUM_READS_MAX)
+		else if (rank->reads < max / 4 && rank->stratum_reads_max < RT_MEMORY_STRATUM_READS_MAX)
 			rank->stratum_reads_max *= 2;
-	} else if (rank->reads < RT_MEMORY_READS_MAX) {
+	} else if (rank->reads < max) {
 		return;
 	} else if (rank->stratum_reads_max > 1) {
 		rank->stratum_reads_max /= 2;
@@ -210,11 +225,11 @@ static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
 static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes, uint64_t stack_pointer,
 	uint32_t random, uint64_t *ret_mean)
 {
-	uint32_t window = (uint32_t)(now_ns >> RT_MEMORY_STRATUM_NS_BITS), shift;
-	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, window, bytes, stack_pointer);
+	uint32_t turn = (uint32_t)(now_ns >> RT_MEMORY_STRATUM_NS_BITS), shift;
+	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, turn, bytes, stack_pointer);
 
 	rt_memory_pace(rank, now_ns);
-	shift = rt_memory_stratum_shift(rank, stratum, window);
+	shift = rt_memory_stratum_shift(rank, stratum, turn);
 	shift = (shift > rank->shift ? shift : rank->shift) & 63;
 	*ret_mean = 1ULL << shift;
 	if (bytes >> shift == 0 && (bytes << (63 - shift)) >> 31 <= random)

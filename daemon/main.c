@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <sys/resource.h>
 #include "daemon/memory/allocs.h"
+#include "daemon/memory/copies.h"
 #include "daemon/check/check.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
@@ -136,6 +137,7 @@ MAIN_MODULE(steps, rank_steps_new, rank_steps_free)
 MAIN_MODULE(ops, rank_coll_new, rank_coll_free)
 MAIN_MODULE(findings, online_new, online_free)
 MAIN_MODULE(allocs, allocs_new, allocs_free)
+MAIN_MODULE(copies, copies_new, copies_free)
 MAIN_MODULE(gauges, gauges_new, gauges_free)
 MAIN_MODULE(ranks, ranks_new, ranks_free)
 MAIN_MODULE(stacks, stacks_new, stacks_free)
@@ -194,6 +196,7 @@ static const struct subsystem {
 	{"findings", open_findings, close_findings,
 		false}, /* is notified of a rank's end after its last steps and operations are fed */
 	{"allocations", open_allocs, close_allocs, false},
+	{"copies", open_copies, close_copies, false},
 	{"collectors", open_collectors, close_collectors, true},
 	{"levels", open_levels, NULL, false},
 	{"guard", open_guard, close_guard, false},

@@ -22,19 +22,23 @@
 #define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
-	"usage: tracectl memory [live | leaks | oom | errors] [--rank LIST] [--job JOB] [--since TIME] [--json]\n"
+	"usage: tracectl memory [live | leaks | oom | fragmentation | copies | errors] [--rank LIST] [--job JOB]\n"
+	"                       [--since TIME] [--json]\n"
 	"                       [-o FILE] [--format FORMAT] [--allocated] [--state-dir DIR]\n"
 	"Shows the device memory that L2 recorded (tracectl set L2=on).\n"
 	"  live             bytes held, and the lines that hold them (default)\n"
 	"  leaks            memory that grows from step to step, and its lines\n"
 	"  oom              requests that the framework's allocator could not serve, and why\n"
+	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting helps\n"
+	"  copies           copies between host and devices: how much, how fast, which held their thread\n"
 	"  errors           calls of the runtime and the driver that failed\n"
 	"  --rank LIST      only ranks as in 0,3-7\n"
 	"  --job JOB        only this job\n"
 	"  --since TIME     data since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --json           write an object\n"
 	"  -o, --output FILE  draw the bytes held by each stack; - is standard output\n"
-	"  --format FORMAT  html (a flame graph), folded, speedscope, pprof or snapshot, for PyTorch's memory_viz (that of\n"
+	"  --format FORMAT  html (a flame graph), folded, speedscope, pprof, snapshot, for PyTorch's memory_viz, or map, a\n"
+	"                   page of segments over time (that of\n"
 	"                   the suffix of FILE: .pickle is a snapshot; else html)\n"
 	"  --allocated      draw the bytes allocated since L2 was on instead\n"
 	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
@@ -128,6 +132,8 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen, dou
 
 	if (!pool->snapshot_ns)
 		return;
+	if (pool->seen_ns > 0)
+		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates\n", 100 * pool->seen_ns / pool->span_ns);
 	printf("  lines below hold %s", cmd_memory_bytes(seen).text);
 	if (pool->snapshot_allocated >= 0)
 		printf(" of %s", cmd_memory_bytes((double)pool->snapshot_allocated).text);
@@ -158,6 +164,7 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 			json_object_set_new(object, "seen_of_bytes",
 				pool->snapshot_allocated < 0 ? json_null() : json_integer(pool->snapshot_allocated));
 			json_object_set_new(object, "seen_bytes", json_real(seen));
+			json_object_set_new(object, "seen_share", json_real(pool->seen_ns > 0 ? pool->seen_ns / pool->span_ns : 1));
 			json_object_set_new(object, "seen_error_bytes", json_real(error));
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
@@ -272,6 +279,8 @@ static const struct {
 	{"live", "the store has no memory of devices since then; was L2 on?", cmd_memory_live},
 	{"leaks", "the store has no memory of devices since then; was L2 on?", cmd_memory_leaks},
 	{"oom", NULL, cmd_memory_oom},
+	{"fragmentation", "the store has no memory of devices since then; was L2 on?", cmd_memory_fragmentation},
+	{"copies", NULL, cmd_memory_copies},
 	{"errors", NULL, cmd_memory_errors},
 };
 
@@ -334,7 +343,7 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		while (*ret_view < VIEWS && strcmp(cmd_memory_views[*ret_view].word, argv[optind]))
 			++*ret_view;
 		if (*ret_view == VIEWS)
-			return 1 + tool_fail(2, "\"%s\" is no view: live, leaks, oom or errors", argv[optind]);
+			return 1 + tool_fail(2, "\"%s\" is no view: live, leaks, oom, fragmentation, copies or errors", argv[optind]);
 		optind++;
 	}
 	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
@@ -343,7 +352,7 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		return 1 + tool_fail(2, "--allocated needs -o or --format");
 	if ((cmd->output || cmd->format) && !cmd_memory_has_format(cmd->format, cmd->output))
 		return 1 + tool_fail(
-				   2, "--format takes html, folded, speedscope, pprof or snapshot, not \"%s\"", cmd->format);
+				   2, "--format takes html, folded, speedscope, pprof, snapshot or map, not \"%s\"", cmd->format);
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

@@ -118,9 +118,10 @@ int cmd_memory_errors(struct cmd_memory *cmd)
 		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, (SELECT c.frames FROM "
 				"api_errors e JOIN call_stacks c ON c.id = e.stack WHERE e.instance = a.instance AND "
 				"e.thread_id = a.thread_id AND e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d "
-				"LIMIT 1) FROM allocations a JOIN ranks r ON "
-				"r.instance = a.instance WHERE a.start_ns >= %lld AND a.result <> 0 AND (%Q IS NULL OR r.job "
-				"= %Q) ORDER BY a.start_ns",
+				"LIMIT 1) FROM (SELECT rank, start_ns, step, op, bytes, result, instance, thread_id FROM allocations WHERE "
+				"result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, instance, thread_id FROM api_errors "
+				"WHERE op IS NOT NULL) a JOIN ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL "
+				"OR r.job = %Q) ORDER BY a.start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);
 }

@@ -263,6 +263,7 @@ static int picture_snapshot(const struct picture *picture, const char *output)
 
 #define PICTURE_SNAPSHOT "snapshot"
 #define PICTURE_SUFFIX ".pickle"
+#define PICTURE_MAP "map"
 
 /* NULL: PyTorch's snapshot. False: there is no such format. */
 static bool cmd_memory_find_format(const char *name, const char *output, const struct flame_format **ret)
@@ -281,7 +282,7 @@ bool cmd_memory_has_format(const char *format_name, const char *output)
 {
 	const struct flame_format *format;
 
-	return cmd_memory_find_format(format_name, output, &format);
+	return (format_name && !strcmp(format_name, PICTURE_MAP)) || cmd_memory_find_format(format_name, output, &format);
 }
 
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format_name, const char *output, bool allocated)
@@ -290,6 +291,8 @@ int cmd_memory_picture(struct cmd_memory *cmd, const char *format_name, const ch
 	const struct flame_format *format;
 	int r;
 
+	if (format_name && !strcmp(format_name, PICTURE_MAP))
+		return cmd_memory_map(cmd, output);
 	if (!cmd_memory_find_format(format_name, output, &format))
 		return 2; /* an error of usage */
 	r = picture_read(&picture);

@@ -49,7 +49,8 @@ struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, co
 }
 
 enum { CURVE_INSTANCE, CURVE_KIND, CURVE_DEVICE, CURVE_START, CURVE_STEP, CURVE_ALLOCATED, CURVE_LOW, CURVE_PEAK,
-	CURVE_RESERVED, CURVE_RESERVED_PEAK, CURVE_BEFORE, CURVE_RANK, CURVE_PID, CURVE_HOST, CURVE_JOB, CURVE_ENDED };
+	CURVE_RESERVED, CURVE_RESERVED_PEAK, CURVE_BEFORE, CURVE_RANK, CURVE_PID, CURVE_HOST, CURVE_JOB, CURVE_ENDED,
+	CURVE_SEEN };
 
 static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 {
@@ -71,6 +72,11 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->first_step = cmd_memory_int(row, CURVE_STEP);
 		pool->host = cmd_memory_name(row, CURVE_HOST);
 		pool->job = cmd_memory_name(row, CURVE_JOB);
+	}
+	/* A window is of the time since the row before it. */
+	if (sqlite3_column_type(row, CURVE_SEEN) != SQLITE_NULL && pool->last_ns) {
+		pool->seen_ns += sqlite3_column_double(row, CURVE_SEEN);
+		pool->span_ns += (double)(cmd_memory_int(row, CURVE_START) - pool->last_ns);
 	}
 	pool->last_ns = cmd_memory_int(row, CURVE_START);
 	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
@@ -101,7 +107,7 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 	return cmd_memory_each(cmd,
 		sqlite3_mprintf("SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
 				"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
-				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended FROM memory_curve m JOIN ranks r ON "
+				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN ranks r ON "
 				"r.instance = m.instance WHERE m.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY "
 				"m.start_ns",
 			(long long)cmd->since_ns, cmd->job, cmd->job),

@@ -42,6 +42,7 @@ struct memory_pool {
 	int64_t first_ns, last_ns, peak_ns;
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
+	double seen_ns, span_ns; /* reports were seen in so much of the time in which they were seen in windows */
 	struct memory_series series;
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
@@ -102,8 +103,12 @@ struct memory_text cmd_memory_device(const struct memory_pool *pool);
  */
 bool cmd_memory_has_format(const char *format, const char *output);
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *output, bool allocated);
+/* Writes the page of segments over time: memory_map.c. */
+int cmd_memory_map(struct cmd_memory *cmd, const char *output);
 
-/* Views: memory_calls.c. */
+/* Views: memory_pieces.c, memory_copies.c, memory_calls.c. */
+int cmd_memory_copies(struct cmd_memory *cmd);
+int cmd_memory_fragmentation(struct cmd_memory *cmd);
 int cmd_memory_oom(struct cmd_memory *cmd);
 int cmd_memory_errors(struct cmd_memory *cmd);
 

@@ -12,6 +12,8 @@ static int held_compare(const void *a, const void *b)
 
 	if (x->device != y->device)
 		return x->device < y->device ? -1 : 1;
+	if (x->window != y->window)
+		return x->window < y->window ? -1 : 1;
 	if (x->class != y->class)
 		return x->class < y->class ? -1 : 1;
 	return (x->site > y->site) - (x->site < y->site);
@@ -67,13 +69,32 @@ static bool held_take(struct memory_held *held, size_t count, double bytes)
 	return variance > 0;
 }
 
+/* Gives the blocks of each site what it holds, so that they can be carried over. */
+static void held_settle(struct rt_memory_block *block, size_t blocks, const struct memory_held *held)
+{
+	double weight = 0;
+
+	for (size_t i = 0, first = 0; i < blocks; i++) {
+		weight += (double)block[i].weight_bytes;
+		if (i + 1 < blocks && block[i + 1].site == block[i].site)
+			continue;
+		for (; first <= i; first++) {
+			double bytes = (double)block[first].weight_bytes * held->bytes / weight;
+
+			block[first].weight_bytes = (uint64_t)fmax((double)block[first].bytes, bytes);
+		}
+		weight = 0;
+		held++;
+	}
+}
+
 /*
  * The weights add up to what is held, but for chance: the difference is divided in proportion to the variances, which has
  * the least error of all that add up (a regression estimate). One variance is that of a block that nobody has sampled, so
  * that few samples are no certainty.
  */
 static size_t held_class(
-	const struct rt_memory_class *class, const struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
+	const struct rt_memory_class *class, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
 {
 	size_t count = held_weigh(block, blocks, ret);
 	struct memory_held sum = held_sum(ret, count);
@@ -97,20 +118,49 @@ static size_t held_class(
 			ret[i].error2 += part * part - ret[i].error2 * ret[i].error2 / variance;
 		}
 	}
+	held_settle(block, blocks, ret);
 	return count;
+}
+
+/* At most what is allocated: carried blocks may have been released. */
+static void held_bound(struct memory_held *held, size_t count, double allocated)
+{
+	double sum = held_sum(held, count).bytes, off = sum - allocated;
+
+	if (!(off > 0))
+		return;
+	for (size_t i = 0; i < count && held_take(held, count, held_sum(held, count).bytes - allocated); i++)
+		;
+	sum = held_sum(held, count).bytes;
+	for (size_t i = 0; sum > allocated && i < count; i++) {
+		double cut = held[i].bytes * (1 - allocated / sum);
+
+		held[i].bytes -= cut;
+		held[i].error2 += cut * cut;
+	}
 }
 
 size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
 {
-	size_t parts = 0, count = 0;
+	size_t parts = 0, count = 0, device_parts = 0;
 
 	qsort(block, blocks, sizeof(*block), held_compare);
 	for (size_t first = 0, end; first < blocks; first = end) {
-		uint32_t device = block[first].device, class = block[first].class;
+		const struct rt_memory_block *one = &block[first];
+		const struct rt_memory_device *device = &rank->device[one->device % RT_MEMORY_DEVICES_MAX];
 
-		for (end = first + 1; end < blocks && block[end].device == device && block[end].class == class; end++)
+		for (end = first + 1; end < blocks && block[end].device == one->device && block[end].window == one->window &&
+				      block[end].class == one->class; end++)
 			;
-		parts += held_class(&rank->device[device].class[class], block + first, end - first, ret + parts);
+		if (one->window == rank->window)
+			parts += held_class(&device->class[one->class % RT_MEMORY_CLASSES], block + first, end - first, ret + parts);
+		else
+			parts += held_weigh(one, end - first, ret + parts);
+		if (end < blocks && block[end].device == one->device)
+			continue;
+		if (rank->is_part)
+			held_bound(ret + device_parts, parts - device_parts, (double)device->allocated);
+		device_parts = parts;
 	}
 	qsort(ret, parts, sizeof(*ret), held_compare_site);
 	for (size_t i = 0; i < parts; i++) {
@@ -129,4 +179,39 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 const struct memory_held *memory_held_find(const struct memory_held *held, size_t count, uint64_t site)
 {
 	return bsearch(&(struct memory_held){.site = site}, held, count, sizeof(*held), held_compare_site);
+}
+
+void memory_held_gap(const struct rt_memory_rank *rank, double share, struct rt_memory_block *block, size_t blocks)
+{
+	for (size_t i = 0; i < blocks; i++)
+		if (block[i].window + 1 == rank->window)
+			block[i].weight_bytes = (uint64_t)((double)block[i].weight_bytes * share);
+}
+
+static int held_compare_address(const void *a, const void *b)
+{
+	const struct rt_memory_block *x = a, *y = b;
+
+	if (x->device != y->device)
+		return x->device < y->device ? -1 : 1;
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint32_t young_ms, struct rt_memory_block *block,
+	size_t blocks)
+{
+	qsort(block, blocks, sizeof(*block), held_compare_address);
+	for (size_t i = 0; i < blocks; i++) {
+		struct rt_memory_block *old = &block[i];
+
+		if (old->window == rank->window && now_ms - old->born_ms < young_ms)
+			old->weight_bytes = 0;
+		/* Of two that overlap, the older one has been released. */
+		if (i + 1 < blocks && block[i + 1].device == old->device && block[i + 1].address - old->address < old->bytes) {
+			if (now_ms - old->born_ms >= now_ms - block[i + 1].born_ms)
+				old->weight_bytes = 0;
+			else
+				block[i + 1].weight_bytes = 0;
+		}
+	}
 }

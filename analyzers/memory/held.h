@@ -4,6 +4,13 @@
  *
  * What is held of a class is divided among the sites of its sampled blocks. A class without a sampled block is left out,
  * so the sum is at most what is held.
+ *
+ * Where reports come too often, they are seen in windows (bpf/memory.h). Nearly all blocks live for less than a step. What
+ * a window has seen allocated and has followed for the time MEMORY_YOUNG_PART and more is carried over to the next
+ * windows, as estimated; what is younger is let go with it. A window's blocks that are carried over stand for those of the
+ * time until the next window, too, which is random, so that the estimate is right on average (Horvitz and Thompson). A
+ * carried block that is released between two windows is found to be when its address is allocated again, or covered by
+ * another block; until then its line holds too much. All lines together hold at most what is allocated, which is exact.
  */
 #ifndef RANKTRACE_MEMORY_HELD_H
 #define RANKTRACE_MEMORY_HELD_H
@@ -11,6 +18,8 @@
 #include "bpf/memory.h"
 
 #include <stddef.h>
+
+#define MEMORY_YOUNG_PART 2 /* of a window: a half */
 
 struct memory_held {
 	uint64_t site; /* rt_memory_block.site */
@@ -21,9 +30,18 @@ struct memory_held {
 
 /*
  * Orders `block`. Writes one for each site, in order of `site`: `ret` has as many elements as
- * `block`. Returns their number.
+ * `block`. Returns their number. The weights of blocks of the present window become what is held of them.
  */
 size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret);
+/*
+ * At the end of a window, before memory_held(): blocks of the window before it. share: time from that one's begin to this
+ * one's, divided by the time whose blocks it has carried over.
+ */
+void memory_held_gap(const struct rt_memory_rank *rank, double share, struct rt_memory_block *block, size_t blocks);
+/* After memory_held(): the weight of what is not carried over becomes 0. young_ms: age up to which that is so. */
+void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint32_t young_ms, struct rt_memory_block *block,
+	size_t blocks);
+
 /* NULL: the site has no block. */
 const struct memory_held *memory_held_find(const struct memory_held *held, size_t count, uint64_t site);
 

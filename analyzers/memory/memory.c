@@ -8,7 +8,7 @@
 #define WARM_UP_PART 6		/* of the points: caches fill, the optimizer makes its state */
 #define Z_MIN 4.0		/* one false alarm in 30,000 series of noise */
 #define QUARTERS 4
-#define QUARTER_SLOPE_MIN 0.7	/* of the whole slope, in each quarter: what saturates grows less in the last one */
+#define PART_SLOPE_MIN 0.7	/* of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
 #define GROWTH_MIN 0.01		/* of what is allocated, within the window: less is none of an operator's concern */
 #define PAIRS_MAX (MEMORY_POINTS_MAX * (MEMORY_POINTS_MAX - 1) / 2)
 #define NORMAL_95 1.96
@@ -97,13 +97,27 @@ static double memory_kendall(const struct memory_point *point, size_t count, dou
 	return (sum - copysign(1, sum)) / *ret_sigma;
 }
 
+static double memory_slope(const struct memory_point *point, size_t count, double *slopes)
+{
+	size_t pairs = memory_slopes(point, count, slopes);
+
+	return pairs ? slopes[pairs / 2] : 0;
+}
+
+/* Objects that live long are complete only then. The halves differ most, and have more points than quarters. */
+static bool memory_halves_grow(const struct memory_point *point, size_t count, double *slopes)
+{
+	double first = memory_slope(point, count / 2, slopes);
+
+	return memory_slope(point + count / 2, count - count / 2, slopes) > PART_SLOPE_MIN * first;
+}
+
 static bool memory_quarters_grow(const struct memory_point *point, size_t count, double slope, double *slopes)
 {
 	for (size_t i = 0; i < QUARTERS; i++) {
 		size_t from = count * i / QUARTERS, to = count * (i + 1) / QUARTERS;
-		size_t pairs = memory_slopes(point + from, to - from, slopes);
 
-		if (!pairs || slopes[pairs / 2] <= QUARTER_SLOPE_MIN * slope)
+		if (memory_slope(point + from, to - from, slopes) <= PART_SLOPE_MIN * slope)
 			return false;
 	}
 	return true;
@@ -133,7 +147,8 @@ bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
 		lows[i] = point[i].bytes - ret->slope * (double)(point[i].bucket - point[0].bucket);
 	qsort(lows, count, sizeof(*lows), memory_compare);
 	middle = lows[count / 2];
-	ret->leaks = ret->z > Z_MIN && ret->slope > 0 && memory_quarters_grow(point, count, ret->slope, slopes);
+	ret->leaks = ret->z > Z_MIN && ret->slope > 0 && memory_quarters_grow(point, count, ret->slope, slopes) &&
+		     memory_halves_grow(point, count, slopes);
 	ret->slope /= seconds;
 	ret->from_bytes = middle;
 	ret->to_bytes = middle + ret->slope * ret->window_s;

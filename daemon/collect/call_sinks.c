@@ -3,10 +3,12 @@
 #include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/memory/allocs.h"
+#include "daemon/memory/copies.h"
 
 static const struct call_sink *const call_sinks_table[] = {
 	&rank_coll_sink,
 	&allocs_sink,
+	&copies_sink,
 };
 
 bool call_sinks_feed(struct context *context, const struct rank *rank, const struct call_record *record)

@@ -49,6 +49,8 @@ struct call {
 	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
 	bool regroup;		      /* a library is new: row groups may change; or some have not had their turn */
 	bool regroup_anew;
+	bool memory_paused;	      /* as the attachments have it */
+	bool resuming;		      /* their orders are not done */
 	bool sweep;		      /* calls in flight may have lost their process or library */
 	uint64_t events;
 	uint64_t stale; /* records of removed probes, or of processes that are not ranks */
@@ -392,10 +394,43 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 	collect_call_scan(call, watch, watch->since_ns);
 }
 
+static void collect_call_pause(void *arg, struct library *library)
+{
+	(void)arg;
+	if (library->owner_data)
+		attachment_pause(library->owner_data, ATTACH_MEMORY);
+}
+
+static void collect_call_settle(void *arg, struct library *library)
+{
+	struct call *call = arg;
+
+	if (library->owner_data)
+		call->resuming |= !attachment_settle(library->owner_data, monotonic_ns());
+}
+
+/* The memory collector's windows. */
+static void collect_call_windows(struct call *call)
+{
+	bool paused = kernel_edge_is_paused(call->context->kernel, RT_EDGE_MEMORY);
+
+	if (!call->libraries)
+		return;
+	if (paused != call->memory_paused) {
+		call->memory_paused = paused;
+		call->resuming = !paused;
+		libraries_each(call->libraries, collect_call_pause, call);
+	} else if (call->resuming) {
+		call->resuming = false;
+		libraries_each(call->libraries, collect_call_settle, call);
+	}
+}
+
 static void call_tick(void *state, uint64_t now_ns)
 {
 	struct call *call = state;
 
+	collect_call_windows(call);
 	call_sinks_tick(call->context, now_ns);
 	if (call->sweep && call->engine && !uprobe_is_detaching())
 		collect_call_sweep(call);

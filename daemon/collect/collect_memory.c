@@ -5,10 +5,14 @@
  *
  * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own, of
  * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too.
+ *
+ * Where reports cost more than [memory] budget, they are seen in windows, of all ranks at the same time: as long as takes
+ * four steps, at random times, as often as the budget allows. A rank that is within it keeps the present window open.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
+#include <sys/random.h>
 
 #include "analyzers/memory/held.h"
 #include "bpf/call.h"
@@ -19,6 +23,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
+#include "daemon/steps/rank_steps.h"
 #include "daemon/stacks/profile_internal.h"
 #include "daemon/store/store.h"
 #include "memory.skel.h"
@@ -30,6 +35,15 @@
 #define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
 #define FAILED_MAX 16			   /* failed requests that wait, of a rank: one ends most programs */
 
+/* A report takes 0.64 us, 0.5 to 0.6 of them the trap (docs/benchmarks.md). */
+#define REPORT_NS 650
+#define PART_MAX 0.9 /* of the time in windows; more is no gain */
+#define WINDOW_STEPS 4 /* blocks of a step die within the next, and half of a window is there to see that they do */
+#define WINDOW_MIN_NS (200 * NSEC_PER_MSEC) /* two ticks */
+#define WINDOW_MAX_NS (60 * NSEC_PER_SEC)
+#define WINDOW_NO_STEP_NS NSEC_PER_SEC	/* where no rank has steps */
+#define PERIOD_MIN_NS RT_MEMORY_SECOND_NS /* a window is a row of its second */
+
 struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
@@ -37,8 +51,10 @@ struct memory_rank {
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
+	uint64_t reports, steps;		      /* when they were last counted */
+	uint64_t open_ns, close_ns, young_ns;	      /* of the last window that has ended; 0: none */
 	unsigned leaks;				      /* of its devices */
-	uint64_t curve_ns, live_ns, live_interval_ns; /* when it is read next */
+	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
 	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
 	uint64_t failed_ns[FAILED_MAX]; /* when it came */
 	size_t failed_count;
@@ -48,7 +64,9 @@ struct memory_rank {
 struct memory_snapshot {
 	struct memory_line line[RT_MEMORY_SITES_MAX];
 	struct rt_memory_block block[RT_MEMORY_BLOCKS_MAX];
+	size_t blocks;
 	struct memory_held held[RT_MEMORY_BLOCKS_MAX];
+	struct memory_segment segment[LIMIT_MEMORY_SEGMENTS];
 	uint64_t key[RT_MEMORY_BLOCKS_MAX];
 };
 
@@ -61,6 +79,14 @@ struct memory {
 	uint64_t rows, failures, failures_lost, broken;
 	uint64_t sampled, refused, lost, took_ns; /* of ranks that are followed no more */
 	int error; /* why the last rank could not be followed */
+	uint64_t windows;
+	bool is_open;
+	double part;	   /* of the time in windows, 1: all */
+	uint64_t window_ns; /* length of the next ones */
+	uint64_t turn_ns;  /* when it was opened, closed, or its reports were counted */
+	uint64_t counted_ns; /* when they were counted */
+	uint64_t next_ns;  /* then the next of these is due */
+	double reports;	   /* a second, of the busiest rank, while a window was open */
 };
 
 static struct rt_memory_rank *memory_read(const struct memory *memory, uint32_t slot, struct rt_memory_rank *ret)
@@ -81,18 +107,27 @@ static struct memory_owner memory_owner(const struct memory *memory, const struc
 	};
 }
 
-static void memory_put_curves(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
+/* end: of the process, or of a window. */
+static void memory_put_curves(
+	struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts, uint64_t now_ns, bool end)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
+	uint64_t until = end ? UINT64_MAX : now_ns / RT_MEMORY_SECOND_NS;
+	uint64_t seen_ns = counts->is_part && counts->open_ns ? now_ns - counts->open_ns : 0;
+
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		if (counts->device[i].used)
+			memory_rows_curve(&owner, &counts->device[i], until, seen_ns, &rank->put[i]);
+}
+
+static void memory_put_last(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
 	struct rt_memory_rank counts;
 
 	if (!memory_read(memory, rank->slot, &counts))
 		return;
-	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
-		if (counts.device[i].used)
-			memory_rows_curve(&owner, &counts.device[i], now_ns, end, &rank->put[i]);
-	if (!end)
-		return;
+	if (memory->is_open)
+		memory_put_curves(memory, rank, &counts, now_ns, true);
 	memory->sampled += counts.sampled;
 	memory->refused += counts.refused;
 	memory->lost += counts.lost;
@@ -112,28 +147,24 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 			rank->leaks += memory_rows_leak(&owner, &counts.device[i], over, &rank->put[i]);
 }
 
-static size_t memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
+static void memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
 {
 	uint32_t count = RT_MEMORY_BLOCKS_MAX, bucket;
 	LIBBPF_OPTS(bpf_map_batch_opts, options);
 	int r = bpf_map_lookup_batch(rank->blocks_fd, NULL, &bucket, snapshot->key, snapshot->block, &count, &options);
 
-	return r == 0 || errno == ENOENT ? count : 0; /* ENOENT: all were read */
+	snapshot->blocks = r == 0 || errno == ENOENT ? count : 0; /* ENOENT: all were read */
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
-static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts, size_t held,
+	uint64_t now_ns)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
 	struct memory_snapshot *snapshot = memory->snapshot;
-	struct rt_memory_rank counts;
 	uint64_t key, next, *from = NULL;
-	size_t lines = 0, blocks, held;
+	size_t lines = 0, segments;
 
-	if (!memory_read(memory, rank->slot, &counts))
-		return;
-	blocks = memory_read_blocks(rank, snapshot);
-	held = memory_held(&counts, snapshot->block, blocks, snapshot->held);
 	while (lines < RT_MEMORY_SITES_MAX && bpf_map_get_next_key(rank->sites_fd, from, &next) == 0) {
 		struct memory_line *line = &snapshot->line[lines];
 		const struct memory_held *found = memory_held_find(snapshot->held, held, next);
@@ -143,7 +174,231 @@ static void memory_put_live(struct memory *memory, struct memory_rank *rank, uin
 		key = next;
 		from = &key;
 	}
-	memory->rows += memory_rows_live(&owner, &counts, snapshot->line, lines, now_ns);
+	memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, now_ns);
+	if (!memory->context->allocs)
+		return;
+	segments = allocs_segments(memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
+	memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
+	memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
+	memory->rows += segments;
+}
+
+static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
+	struct memory_snapshot *snapshot = memory->snapshot;
+	struct rt_memory_rank counts;
+
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	/* After a window its blocks are carried ones, too. */
+	counts.window += !memory->is_open;
+	memory_read_blocks(rank, snapshot);
+	memory_put_sites(memory, rank, &counts, memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held), now_ns);
+}
+
+static void memory_live_is_put(struct memory_rank *rank, uint64_t now_ns)
+{
+	if (rank->live_interval_ns < LIVE_MAX_NS)
+		rank->live_interval_ns *= 2;
+	rank->live_ns = now_ns + rank->live_interval_ns;
+}
+
+/* Windows. The kernel's copy of a rank and of its blocks is the daemon's between two of them: no report counts then. */
+
+/* What blocks of the last window stand for. */
+static double memory_share(const struct memory_rank *rank, const struct rt_memory_rank *counts)
+{
+	uint64_t carried_ns = rank->close_ns - rank->open_ns - rank->young_ns;
+
+	return rank->close_ns && counts->open_ns ? (double)(counts->open_ns - rank->open_ns) / (double)(carried_ns + 1) : 1;
+}
+
+static void memory_carry(
+	const struct memory_rank *rank, const struct rt_memory_rank *counts, const struct memory_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->blocks; i++) {
+		const struct rt_memory_block *block = &snapshot->block[i];
+
+		if (!block->weight_bytes)
+			(void)bpf_map_delete_elem(rank->blocks_fd, &block->address);
+		else if (block->window + 1 >= counts->window)
+			(void)bpf_map_update_elem(rank->blocks_fd, &block->address, block, BPF_EXIST);
+	}
+}
+
+/* young_ns: age up to which blocks are let go; 0: the next window begins at once. */
+static void memory_close_rank(struct memory *memory, struct memory_rank *rank, uint64_t young_ns, uint64_t now_ns)
+{
+	struct memory_snapshot *snapshot = memory->snapshot;
+	struct rt_memory_rank counts;
+	size_t held;
+
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	if (young_ns > (now_ns - counts.open_ns) / MEMORY_YOUNG_PART)
+		young_ns = (now_ns - counts.open_ns) / MEMORY_YOUNG_PART;
+	memory_read_blocks(rank, snapshot);
+	memory_held_gap(&counts, memory_share(rank, &counts), snapshot->block, snapshot->blocks);
+	held = memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held);
+	if (now_ns >= rank->live_ns) {
+		memory_put_sites(memory, rank, &counts, held, now_ns);
+		memory_live_is_put(rank, now_ns);
+	}
+	memory_held_carry(&counts, (uint32_t)(now_ns / NSEC_PER_MSEC), (uint32_t)(young_ns / NSEC_PER_MSEC), snapshot->block,
+		snapshot->blocks);
+	memory_carry(rank, &counts, snapshot);
+	memory_put_curves(memory, rank, &counts, now_ns, true);
+	if (!counts.open_ns)
+		return;
+	rank->open_ns = counts.open_ns;
+	rank->close_ns = now_ns;
+	rank->young_ns = young_ns;
+}
+
+static void memory_open_rank(struct memory *memory, struct memory_rank *rank)
+{
+	struct rt_memory_rank counts;
+
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	/* A rank without a report in the last window: its number is that of its blocks, which it keeps. */
+	counts.window += counts.open_ns != 0;
+	counts.is_part = memory->part < 1;
+	counts.open_ns = 0;
+	counts.share = (uint64_t)((1u << RT_MEMORY_COUNT_SHIFT) / memory->part);
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		memset(counts.device[i].class, 0, sizeof(counts.device[i].class));
+	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &counts, BPF_EXIST);
+}
+
+/* That the rank has ended; 0: it has none. */
+static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
+{
+	struct rank_steps_progress progress = {0};
+
+	if (memory->context->steps)
+		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
+	return progress.steps;
+}
+
+static uint64_t memory_reports(const struct rt_memory_rank *counts)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		sum += counts->device[i].allocs + counts->device[i].frees;
+	return sum;
+}
+
+/* What reports cost, and how long a step is, since they were last counted. */
+static void memory_count_reports(struct memory *memory, uint64_t now_ns)
+{
+	uint64_t step_ns = 0;
+	double most = 0;
+	bool stepped = false;
+
+	for (size_t i = 0; i < memory->ranks; i++) {
+		struct memory_rank *rank = &memory->rank[i];
+		struct rt_memory_rank counts;
+		uint64_t since_ns, each_ns, steps;
+		double reports;
+
+		if (!rank->followed || !memory_read(memory, rank->slot, &counts))
+			continue;
+		since_ns = counts.open_ns > memory->turn_ns ? counts.open_ns : memory->turn_ns;
+		reports = (double)(memory_reports(&counts) - rank->reports) / (double)(now_ns - since_ns + 1);
+		most = reports > most ? reports : most;
+		rank->reports = memory_reports(&counts);
+		steps = memory_steps(memory, rank);
+		if (!steps)
+			continue;
+		stepped = true;
+		each_ns = (now_ns - memory->counted_ns) / (steps > rank->steps ? steps - rank->steps : 1);
+		step_ns = each_ns > step_ns ? each_ns : step_ns;
+		rank->steps = steps;
+	}
+	memory->counted_ns = now_ns;
+	memory->reports = most * (double)NSEC_PER_SEC;
+	memory->part = (double)memory->context->config.memory_budget_ns / (memory->reports * REPORT_NS + 1);
+	memory->part = memory->part < PART_MAX ? memory->part : 1;
+	memory->window_ns = stepped ? step_ns * WINDOW_STEPS : WINDOW_NO_STEP_NS;
+	if (memory->window_ns < WINDOW_MIN_NS)
+		memory->window_ns = WINDOW_MIN_NS;
+	if (memory->window_ns > WINDOW_MAX_NS)
+		memory->window_ns = WINDOW_MAX_NS;
+}
+
+/* From one window's end to the next one's begin: random, so that windows fall on all parts of what the job repeats. */
+static uint64_t memory_gap_ns(const struct memory *memory)
+{
+	double mean = (double)memory->window_ns * (1 / memory->part - 1);
+	uint64_t number = 0, ns;
+
+	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
+		number = 1ULL << 52;
+	ns = (uint64_t)(mean * (0.5 + (double)(number >> 11) / (double)(1ULL << 53)));
+	return ns + memory->window_ns < PERIOD_MIN_NS ? PERIOD_MIN_NS - memory->window_ns : ns;
+}
+
+static void memory_set_open(struct memory *memory, bool open)
+{
+	memory->is_open = open;
+	memory->skeleton->bss->memory_open = open;
+	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, !open);
+}
+
+static void memory_close_window(struct memory *memory, uint64_t young_ns, uint64_t now_ns)
+{
+	memory_set_open(memory, false);
+	for (size_t i = 0; i < memory->ranks; i++)
+		if (memory->rank[i].followed)
+			memory_close_rank(memory, &memory->rank[i], young_ns, now_ns);
+	memory->next_ns = now_ns + memory_gap_ns(memory);
+}
+
+static void memory_open_window(struct memory *memory, uint64_t now_ns)
+{
+	for (size_t i = 0; i < memory->ranks; i++)
+		if (memory->rank[i].followed)
+			memory_open_rank(memory, &memory->rank[i]);
+	memory->windows++;
+	memory_set_open(memory, true);
+	memory->next_ns = now_ns + memory->window_ns;
+}
+
+/* When the window ends: it begins with the first report after the probe is attached. UINT64_MAX: there is none yet. */
+static uint64_t memory_end_ns(const struct memory *memory)
+{
+	uint64_t end_ns = UINT64_MAX;
+	struct rt_memory_rank counts;
+
+	for (size_t i = 0; i < memory->ranks; i++)
+		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns &&
+			counts.open_ns + memory->window_ns < end_ns)
+			end_ns = counts.open_ns + memory->window_ns;
+	return end_ns;
+}
+
+static void memory_tick_window(struct memory *memory, uint64_t now_ns)
+{
+	double part = memory->part;
+	bool whole;
+
+	if (now_ns < memory->next_ns || (memory->is_open && part < 1 && now_ns < memory_end_ns(memory)))
+		return;
+	if (!memory->is_open) {
+		memory_open_window(memory, now_ns);
+	} else {
+		memory_count_reports(memory, now_ns);
+		memory->next_ns = now_ns + NSEC_PER_SEC;
+		/* Between windows and times that are seen as a whole, nothing is missed. */
+		whole = memory->part >= 1 || part >= 1;
+		if (memory->part < 1 || part < 1)
+			memory_close_window(memory, whole ? 0 : memory->window_ns / MEMORY_YOUNG_PART, now_ns);
+		if (whole && !memory->is_open)
+			memory_open_window(memory, now_ns);
+	}
+	memory->turn_ns = now_ns;
 }
 
 /* Those whose stack is named, or will not be. */
@@ -197,6 +452,9 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
 		fresh->shift = fresh->shift_min;
 		fresh->python = rank->names.layout.python;
+		fresh->window = 1;
+		fresh->is_part = memory->part < 1;
+		fresh->share = (uint64_t)((1u << RT_MEMORY_COUNT_SHIFT) / memory->part);
 		if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.memory_ranks), &rank->slot, fresh, BPF_ANY) < 0)
 			r = -errno;
 	}
@@ -213,7 +471,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	if (rank->followed) {
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
-		memory_put_curves(memory, rank, now_ns, true);
+		memory_put_last(memory, rank, now_ns);
 		memory_judge(memory, rank, true);
 	}
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &none, BPF_ANY);
@@ -251,6 +509,7 @@ static void memory_begin(void *arg, const struct rank *from)
 
 static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
+	struct rt_memory_rank counts;
 	int r;
 
 	if (!rank->followed && rank->names.laid_out) {
@@ -261,24 +520,27 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 			return;
 		}
 		rank->followed = true;
+		rank->steps = memory_steps(memory, rank);
 		rank->live_interval_ns = LIVE_FIRST_NS;
 		rank->live_ns = now_ns + LIVE_FIRST_NS;
+		rank->judge_ns = rank->live_ns;
 	}
 	if (!rank->followed)
 		return;
 	profile_rank_name(&rank->names, now_ns, rank->failed_count > 0);
 	memory_put_failed(memory, rank, now_ns, false);
-	if (now_ns >= rank->curve_ns) {
+	if (memory->part >= 1 && now_ns >= rank->curve_ns && memory_read(memory, rank->slot, &counts)) {
 		rank->curve_ns = now_ns + CURVE_NS;
-		memory_put_curves(memory, rank, now_ns, false);
+		memory_put_curves(memory, rank, &counts, now_ns, false);
 	}
-	if (now_ns < rank->live_ns)
+	if (now_ns < rank->judge_ns)
+		return;
+	memory_judge(memory, rank, false);
+	rank->judge_ns = now_ns + rank->live_interval_ns;
+	if (memory->part < 1) /* a snapshot is of a window's end */
 		return;
 	memory_put_live(memory, rank, now_ns);
-	memory_judge(memory, rank, false);
-	if (rank->live_interval_ns < LIVE_MAX_NS)
-		rank->live_interval_ns *= 2;
-	rank->live_ns = now_ns + rank->live_interval_ns;
+	memory_live_is_put(rank, now_ns);
 }
 
 /* The level. */
@@ -316,6 +578,11 @@ static int memory_load(struct memory *memory)
 	if (r < 0)
 		log_warning("memory", "calls that fail are recorded without their stacks: %s", strerror(-r));
 	memory->skeleton = skeleton;
+	memory->part = 1;
+	memory->windows = 0;
+	memory->turn_ns = memory->counted_ns = monotonic_ns();
+	memory->next_ns = memory->turn_ns + NSEC_PER_SEC;
+	memory_set_open(memory, true);
 	return 0;
 }
 
@@ -325,6 +592,7 @@ static void memory_turn_off(struct memory *memory)
 		return;
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
+	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, false);
 	(void)kernel_serve_failed(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
 		memory_forget(memory, &memory->rank[i], monotonic_ns());
@@ -435,6 +703,8 @@ static void memory_tick(void *state, uint64_t now_ns)
 {
 	struct memory *memory = state;
 
+	if (memory->skeleton)
+		memory_tick_window(memory, now_ns);
 	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++)
 		if (memory->rank[i].pid)
 			memory_tick_rank(memory, &memory->rank[i], now_ns);
@@ -464,6 +734,10 @@ static void memory_status(void *state, struct collector_status *ret)
 	ret->levels_shared = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
+	if (memory->skeleton && memory->part < 1)
+		collector_note(ret,
+			"%.0f reports a second: seen in windows, %.2g %% of the time ([memory] budget); %" PRIu64 " windows of %.4g ms",
+			memory->reports, 100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
 	if (followed || sampled)

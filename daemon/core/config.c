@@ -64,6 +64,7 @@ static const struct key keys[] = {
 	{"budget", "cpu_percent", KEY_PERCENT, FIELD(budget_cpu_ppm), "1", "0.1", "1000", true},
 	{"budget", "memory", KEY_SIZE, FIELD(budget_memory_bytes), "128M", "32M", "1T", true},
 	{"memory", "sample", KEY_POWER2, FIELD(memory_sample_bytes), "1M", "1K", "1G", false},
+	{"memory", "budget", KEY_DURATION, FIELD(memory_budget_ns), "5ms", "500us", "1s", true},
 	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
 	{"findings", "sample", KEY_DURATION, FIELD(findings_sample_ns), "1s", "500ms", "1m", true},
 	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},

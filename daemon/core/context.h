@@ -26,6 +26,7 @@ struct context {
 	struct rank_steps *steps; /* marks to stages and steps (daemon/steps/rank_steps.h) */
 	struct rank_coll *ops;	  /* calls to operations of communicators (daemon/coll/rank_coll.h) */
 	struct allocs *allocs;	  /* calls to device memory (daemon/memory/allocs.h) */
+	struct copies *copies;	  /* copies to and from devices (daemon/memory/copies.h) */
 	struct online *findings;  /* online detection; NULL: off (daemon/findings/online.h) */
 	struct dumps *dumps;	  /* runs the dump program (daemon/dump/dumps.h) */
 	struct collectors *collectors;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "bpf/call.h"
+#include "bpf/copies.h"
 #include "bpf/event.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
@@ -24,8 +25,10 @@ struct kernel {
 	int costs_fd;
 	int failed_calls_fd;
 	int failed_program_fd;
+	int copies_fd;
 	int stage_program_fd;
 	int edge_program[EDGES];
+	bool edge_paused[EDGES];
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
 	uint32_t quotas, slots;
@@ -126,6 +129,7 @@ struct kernel *kernel_close(struct kernel *kernel)
 	closep(&kernel->costs_fd);
 	closep(&kernel->failed_calls_fd);
 	closep(&kernel->failed_program_fd);
+	closep(&kernel->copies_fd);
 	closep(&kernel->stage_program_fd);
 	free(kernel->filtered);
 	if (kernel->quota)
@@ -216,7 +220,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel)
 		return -ENOMEM;
 	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = kernel->costs_fd = -1;
-	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->stage_program_fd = -1;
+	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->stage_program_fd = kernel->copies_fd = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
@@ -250,6 +254,9 @@ int kernel_open(struct context *context, struct kernel **ret)
 	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "failed_program", 4, 4, 1, 0, &kernel->failed_program_fd);
 	if (r < 0)
 		return r;
+	r = make_map(BPF_MAP_TYPE_ARRAY, "copies", 4, sizeof(struct rt_copies), kernel->slots, 0, &kernel->copies_fd);
+	if (r < 0)
+		return r;
 	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "stage_program", 4, 4, 1, 0, &kernel->stage_program_fd);
 	if (r < 0)
 		return r;
@@ -274,6 +281,16 @@ void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd)
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 {
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
+}
+
+void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused)
+{
+	kernel->edge_paused[edge - RT_EDGE_MEMORY] = paused;
+}
+
+bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge)
+{
+	return kernel->edge_paused[edge - RT_EDGE_MEMORY];
 }
 
 static int kernel_serve_program(int map_fd, int program_fd)
@@ -301,6 +318,11 @@ void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count)
 		__atomic_store_n(&kernel->quota[slot].stacks_wanted, count, __ATOMIC_RELAXED);
 }
 
+bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret)
+{
+	return bpf_map_lookup_elem(kernel->copies_fd, &slot, ret) == 0;
+}
+
 int kernel_share(struct kernel *kernel, struct bpf_object *object)
 {
 	const struct {
@@ -308,7 +330,8 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 		int fd;
 	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
 		{"quotas", kernel->quotas_fd}, {"costs", kernel->costs_fd}, {"failed_calls", kernel->failed_calls_fd},
-		{"failed_program", kernel->failed_program_fd}, {"stage_program", kernel->stage_program_fd}};
+		{"failed_program", kernel->failed_program_fd}, {"stage_program", kernel->stage_program_fd},
+		{"copies", kernel->copies_fd}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);

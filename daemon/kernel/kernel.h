@@ -52,6 +52,9 @@ const struct kernel_features *kernel_features(const struct kernel *kernel);
  */
 void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd);
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
+/* Its probes are detached meanwhile. */
+void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused);
+bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge);
 
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);
@@ -59,6 +62,10 @@ int kernel_serve_failed(struct kernel *kernel, int program_fd);
 int kernel_serve_stages(struct kernel *kernel, int program_fd);
 /* Of so many hits of the rank from now on. */
 void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
+
+/* Sums of a rank's copies since the daemon's start, also those of earlier ranks of the slot (bpf/copies.h). */
+struct rt_copies;
+bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret);
 
 /* Between a skeleton's open and load: reuses the maps that the kernel's side shares. */
 int kernel_share(struct kernel *kernel, struct bpf_object *object);

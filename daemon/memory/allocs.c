@@ -68,7 +68,7 @@ static bool reserve(struct alloc_live *live)
 	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
-bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device)
 {
 	struct alloc_live_entry *entry = live->capacity ? alloc_live_place(live, address) : NULL;
 
@@ -85,7 +85,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes)
 			return false;
 		live->lives++;
 	}
-	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes};
+	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes, .is_device = is_device};
 	return true;
 }
 
@@ -104,6 +104,7 @@ bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_n
 
 struct rank_allocs {
 	int64_t instance; /* 0: none */
+	bool ended;	  /* what it held is still read by the memory collector, which hears of the end later */
 	struct alloc_live live;
 };
 
@@ -118,6 +119,7 @@ static void allocs_forget(struct rank_allocs *slot)
 {
 	alloc_live_clear(&slot->live);
 	slot->instance = 0;
+	slot->ended = false;
 }
 
 static void allocs_shed(void *arg, uint32_t slot)
@@ -132,9 +134,22 @@ static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change 
 {
 	struct allocs *allocs = arg;
 
-	if (rank->slot < allocs->slots && allocs->slot[rank->slot].instance == rank->instance &&
-		(change == RANK_ENDED || rank->role != RANK_ROLE_RANK))
+	if (rank->slot >= allocs->slots || allocs->slot[rank->slot].instance != rank->instance)
+		return;
+	if (change == RANK_ENDED)
+		allocs->slot[rank->slot].ended = true;
+	else if (rank->role != RANK_ROLE_RANK)
 		allocs_forget(&allocs->slot[rank->slot]);
+}
+
+static void allocs_tick(struct context *context, uint64_t now_ns)
+{
+	struct allocs *allocs = context->allocs;
+
+	(void)now_ns;
+	for (size_t i = 0; allocs && i < allocs->slots; i++)
+		if (allocs->slot[i].ended)
+			allocs_forget(&allocs->slot[i]);
 }
 
 int allocs_new(struct context *context, struct allocs **ret)
@@ -216,14 +231,20 @@ static void allocs_put(struct allocs *allocs, const struct rank *rank, const str
 	store_put_allocations(store, &row);
 }
 
+/* By its name: memory of the host, and physical memory, whose address is a handle. */
+static bool allocs_is_device(const char *op)
+{
+	return !strstr(op, "Host") && !strstr(op, "Create") && !strstr(op, "Physical");
+}
+
 static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 	struct allocation *allocation)
 {
-	(void)record;
 	if (failed)
 		allocation->address = COLL_UNKNOWN; /* the pointer's value before the call */
 	else if (allocation->address && allocation->address != COLL_UNKNOWN)
-		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes);
+		allocs->not_followed += !alloc_live_add(
+			&slot->live, allocation->address, allocation->bytes, allocs_is_device(record->probe->op));
 }
 
 static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
@@ -292,4 +313,15 @@ void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 		ret->live += allocs->slot[i].live.lives;
 }
 
-const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level};
+size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max)
+{
+	const struct alloc_live *live = slot < allocs->slots && allocs->slot[slot].instance == instance ? &allocs->slot[slot].live : NULL;
+	size_t count = 0;
+
+	for (size_t i = 0; live && i < live->capacity && count < max; i++)
+		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].is_device && live->entry[i].bytes != COLL_UNKNOWN)
+			ret[count++] = (struct memory_segment){.address = live->entry[i].address, .bytes = live->entry[i].bytes};
+	return count;
+}
+
+const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level, .tick = allocs_tick};

@@ -13,6 +13,7 @@
 
 #include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
+#include "analyzers/memory/segments.h"
 #include "bpf/memory.h"
 #include "daemon/calls/call_sink.h"
 
@@ -26,6 +27,7 @@ struct alloc_live_entry {
 	uint64_t address; /* 0: empty entry */
 	uint64_t bytes;
 	uint64_t freed_ns; /* start of the call that freed it, 0: live */
+	bool is_device;	   /* memory of a device with an address: not of the host, not a handle */
 };
 
 struct alloc_live {
@@ -39,7 +41,7 @@ struct alloc_live {
 void alloc_live_init(struct alloc_live *live, size_t max);
 void alloc_live_clear(struct alloc_live *live);
 /* False: not kept, table full. */
-bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes);
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device);
 /*
  * Bytes freed by this call, which began at start_ns; false if unknown. Freeing functions call each other, and the
  * inner one ends first: an enclosing free of the same address freed the same bytes.
@@ -59,6 +61,8 @@ struct allocs_counts {
 int allocs_new(struct context *context, struct allocs **ret);
 struct allocs *allocs_free(struct allocs *allocs);
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
+/* Live memory of devices of a rank's process, at most max. Returns their number. */
+size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max);
 
 extern const struct call_sink allocs_sink;
 
@@ -89,8 +93,8 @@ struct memory_owner {
 /* "cuda", "cpu"; the number of the device, -1: none. */
 const char *memory_rows_kind(uint32_t device, int *ret_number);
 
-/* Rows of the seconds that have ended by now_ns and were not put; at the end also of the current one. */
-void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t now_ns, bool end,
+/* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
 	struct memory_put *put);
 /* A leak is a finding while it lasts, or until `over`. True: it leaks. */
 bool memory_rows_leak(
@@ -104,6 +108,9 @@ struct memory_line {
 /* A snapshot; orders `line`. The largest have a row each, the others one together. Returns the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, uint64_t now_ns);
+/* Of the same snapshot; those without a block have the device of their neighbours. */
+void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
+	size_t segments, uint64_t now_ns);
 /* A call's call_ns is UTC. */
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 

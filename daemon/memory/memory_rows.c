@@ -32,62 +32,62 @@ static int64_t memory_rows_step(const struct memory_owner *owner, uint64_t time_
 	return steps && owner->live ? rank_steps_step(steps, owner->live, time_ns) : STEPS_NONE;
 }
 
-static void memory_rows_window(const struct memory_owner *owner, const struct rt_memory_device *device,
-	const struct rt_memory_window *window, struct memory_put *put)
+static void memory_rows_second(const struct memory_owner *owner, const struct rt_memory_device *device,
+	const struct rt_memory_second *second, uint64_t seen_ns, struct memory_put *put)
 {
 	struct store *store = owner->context->store;
-	int64_t step = memory_rows_step(owner, (window->second + 1) * RT_MEMORY_WINDOW_NS);
+	int64_t step = memory_rows_step(owner, (second->second + 1) * RT_MEMORY_SECOND_NS);
 	int number;
 	const char *kind = memory_rows_kind(device->device, &number);
 
 	store_put_memory_curve(store,
 		&(struct row_memory_curve){
 			.rank = field_int(owner->rank),
-			.start_ns = field_time(store_utc_ns(store, window->second * RT_MEMORY_WINDOW_NS)),
+			.start_ns = field_time(store_utc_ns(store, second->second * RT_MEMORY_SECOND_NS)),
 			.step = field_int_if(step != STEPS_NONE, step),
 			.kind = field_text(kind),
 			.device = field_int_if(number >= 0, number),
-			.allocated_bytes = field_int((int64_t)window->allocated),
-			.allocated_min_bytes = field_int((int64_t)window->allocated_min),
-			.allocated_max_bytes = field_int((int64_t)window->allocated_max),
-			.reserved_bytes = field_int((int64_t)window->reserved),
-			.reserved_max_bytes = field_int((int64_t)window->reserved_max),
+			.allocated_bytes = field_int((int64_t)second->allocated),
+			.allocated_min_bytes = field_int((int64_t)second->allocated_min),
+			.allocated_max_bytes = field_int((int64_t)second->allocated_max),
+			.reserved_bytes = field_int((int64_t)second->reserved),
+			.reserved_max_bytes = field_int((int64_t)second->reserved_max),
 			.before_bytes = field_int((int64_t)device->before),
 			.allocs = field_int((int64_t)(device->allocs - put->allocs)),
 			.frees = field_int((int64_t)(device->frees - put->frees)),
 			.alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
+			.seen_ns = field_duration_if(seen_ns > 0, seen_ns),
 			.instance = field_int(owner->instance),
 		});
-	put->second = window->second;
+	put->second = second->second;
 	put->allocs = device->allocs;
 	put->frees = device->frees;
 	put->alloc_bytes = device->alloc_bytes;
-	memory_series_add(&put->lows, window->second * RT_MEMORY_WINDOW_NS, (double)window->allocated_min);
+	memory_series_add(&put->lows, second->second * RT_MEMORY_SECOND_NS, (double)second->allocated_min);
 }
 
 /* The oldest window of those not put, that has ended. */
-static const struct rt_memory_window *memory_rows_next(
+static const struct rt_memory_second *memory_rows_next(
 	const struct rt_memory_device *device, uint64_t until, const struct memory_put *put)
 {
-	const struct rt_memory_window *next = NULL;
+	const struct rt_memory_second *next = NULL;
 
-	for (size_t i = 0; i < RT_MEMORY_WINDOWS; i++) {
-		const struct rt_memory_window *window = &device->window[i];
+	for (size_t i = 0; i < RT_MEMORY_SECONDS; i++) {
+		const struct rt_memory_second *second = &device->second[i];
 
-		if (window->second > put->second && window->second < until && (!next || window->second < next->second))
-			next = window;
+		if (second->second > put->second && second->second < until && (!next || second->second < next->second))
+			next = second;
 	}
 	return next;
 }
 
-void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t now_ns, bool end,
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
 	struct memory_put *put)
 {
-	uint64_t until = end ? UINT64_MAX : now_ns / RT_MEMORY_WINDOW_NS;
-	const struct rt_memory_window *window;
+	const struct rt_memory_second *second;
 
-	while ((window = memory_rows_next(device, until, put)))
-		memory_rows_window(owner, device, window, put);
+	while ((second = memory_rows_next(device, until, put)))
+		memory_rows_second(owner, device, second, seen_ns, put);
 }
 
 bool memory_rows_leak(
@@ -135,7 +135,6 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 	int number;
 	const char *kind = memory_rows_kind(site->device, &number);
 	const struct rt_memory_device *device = memory_rows_device(counts, site->device);
-	int64_t allocated = device ? (int64_t)(device->before + device->alloc_bytes - device->free_bytes) : 0;
 	char thread[RT_COMM_SIZE + 1] = "";
 
 	memcpy(thread, site->thread_name, sizeof(site->thread_name));
@@ -153,7 +152,7 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
 			.sampled = field_int((int64_t)site->sampled),
-			.allocated_bytes = field_int_if(device != NULL, allocated),
+			.allocated_bytes = field_int_if(device != NULL, device ? (int64_t)device->allocated : 0),
 			.thread = field_text(*thread ? thread : NULL),
 			.instance = field_int(owner->instance),
 		});
@@ -208,6 +207,31 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 	return rows;
 }
 
+void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
+	size_t segments, uint64_t now_ns)
+{
+	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
+
+	for (size_t i = 0; i < segments; i++) {
+		int number;
+		const char *kind = memory_rows_kind(counts->device[segment[i].device % RT_MEMORY_DEVICES_MAX].device, &number);
+
+		store_put_memory_segments(owner->context->store,
+			&(struct row_memory_segments){
+				.rank = field_int(owner->rank),
+				.start_ns = field_time(utc_ns),
+				.kind = field_text(kind),
+				.device = field_int_if(number >= 0, number),
+				.address = field_int((int64_t)segment[i].address),
+				.bytes = field_int((int64_t)segment[i].bytes),
+				.used_bytes = field_int((int64_t)segment[i].used_bytes),
+				.gap_bytes = field_int((int64_t)segment[i].gap_bytes),
+				.blocks = field_int(segment[i].blocks),
+				.instance = field_int(owner->instance),
+			});
+	}
+}
+
 static void memory_rows_call_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
 {
 	int64_t stack = 0;
@@ -217,6 +241,11 @@ static void memory_rows_call_failed(const struct memory_owner *owner, const stru
 		&(struct row_api_errors){
 			.rank = field_int(owner->rank),
 			.start_ns = field_time(event->call_ns),
+			/* The call has a row: in allocations, or here if it is a copy. */
+			.step = field_int_if(false, 0),
+			.op = field_text(NULL),
+			.bytes = field_int_if(false, 0),
+			.result = field_int_if(false, 0),
 			.stack = field_int_if(named, stack),
 			.thread_id = field_int(event->event.thread_id),
 			.instance = field_int(owner->instance),

@@ -125,8 +125,11 @@ static void attach_singly(struct attachment *attachment, enum level level, enum 
 
 static void attach_part(struct attachment *attachment, enum level level, enum attach_part part, bool singly)
 {
-	_cleanup_free_ struct batch *batch = calloc(1, sizeof(*batch));
+	_cleanup_free_ struct batch *batch = NULL;
 
+	if (attachment->engine->is_paused && attachment->engine->is_paused(attachment->engine->arg, part))
+		return;
+	batch = calloc(1, sizeof(*batch));
 	if (!batch) {
 		log_warning("call", "out of memory: functions of %s are not probed", attachment->library->path);
 		return;
@@ -213,6 +216,16 @@ void attachment_level(struct attachment *attachment, enum level level, bool on)
 	for (unsigned i = 0; on && i < attachment->sites.count; i++)
 		if (attachment->sites.site[i].probe->level == level)
 			attachment->error[i] = 0;
+}
+
+void attachment_pause(struct attachment *attachment, enum attach_part part)
+{
+	for (unsigned i = attachment->links; i-- > 0;)
+		if (attachment->link[i].part == part)
+			attachment_remove_link(attachment, i);
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (attachment->on[level] && attachment->parts_left[level] <= (int)part)
+			attach_part(attachment, level, part, false);
 }
 
 const bool *attachment_found(const struct attachment *attachment)

@@ -52,6 +52,7 @@ struct attach_engine {
 	void (*spec_free)(void *arg, uint32_t spec);
 	/* Orders all sites of the target attached, or none (uprobe.h); cookies are numbers of specifications. */
 	int (*attach)(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret);
+	bool (*is_paused)(void *arg, enum attach_part part); /* the part is not attached meanwhile; NULL: none is */
 	void *arg;
 };
 
@@ -88,6 +89,8 @@ void attachment_choose(struct attachment *attachment, const bool *group_found);
 
 /* Orders the level's sites attached or detached. One that cannot be attached leaves the others. */
 void attachment_level(struct attachment *attachment, enum level level, bool on);
+/* The engine has paused the part, or goes on with it: orders its sites detached or attached. */
+void attachment_pause(struct attachment *attachment, enum attach_part part);
 /*
  * Takes what was attached meanwhile, and waits for the rest until then (CLOCK_MONOTONIC). False: some is left, since the
  * kernel has not done it; the next call goes on.

@@ -339,6 +339,13 @@ static int call_engine_attach_one(void *arg, enum attach_part part, const struct
 	return uprobe_job_attach(&full, ret);
 }
 
+static bool call_engine_is_paused(void *arg, enum attach_part part)
+{
+	const struct call_engine *engine = arg;
+
+	return part == ATTACH_MEMORY && kernel_edge_is_paused(engine->kernel, RT_EDGE_MEMORY);
+}
+
 struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)
 {
 	return (struct attach_engine){
@@ -347,6 +354,7 @@ struct attach_engine call_engine_attach(struct call_engine *engine, const struct
 		.spec_new = call_engine_spec_new,
 		.spec_free = call_engine_spec_free,
 		.attach = call_engine_attach_one,
+		.is_paused = call_engine_is_paused,
 		.arg = engine,
 	};
 }

@@ -19,7 +19,7 @@
  *   stage   = backward                             stage of begin/end/span edges; absent: from the text
  *   event   = op                                   kind of record, for edges call, entry and close: enum coll_kind in
  *                                                  analyzers/coll/coll.h (op, p2p, group, comm, ...), or alloc, free,
- * launch family  = nccl                                 of an event: the library's family (numbers of its data types)
+ * copy, copy_async (summed: their first two arguments are bytes and direction), launch family  = nccl                                 of an event: the library's family (numbers of its data types)
  *   op      = AllReduce                            of an event: NCCL's name of the operation, or the function's name
  *   arch    = x86_64                               for this machine only (x86_64, aarch64); absent: all. Elsewhere the
  *                                                  row is checked, then dropped
@@ -27,7 +27,7 @@
  *   args    = reg(1) deref(2,8,4) cstring(3)       readers in order, no blanks inside; N is an argument register from
  * 1, or past the registers of the calling convention an argument on the stack (up to 8), or `stack`: the address of the
  * first argument there, which is a structure passed by value: reg(N) u32(N) s32(N)               the argument itself,
- * 64 or 32 bits deref(N,OFFSET,SIZE)               SIZE bytes at N + OFFSET path(N,OFF,OFF[,OFF],SIZE)         pointers
+ * 64 or 32 bits const(N) the number N itself, up to 8; deref(N,OFFSET,SIZE)               SIZE bytes at N + OFFSET path(N,OFF,OFF[,OFF],SIZE)         pointers
  * followed: SIZE bytes at *(N + OFF) + OFF out(N,SIZE)                        edge call: SIZE bytes at N, read at the
  * return hash(N,BYTES) digest(N,BYTES)      of up to 128 bytes at N (RT_READ_HASH, RT_READ_DIGEST in bpf/call.h)
  *               member(N,FUNCTION,SIZE[,PLUS])     SIZE bytes at N + offset + PLUS, offset is taken from the

@@ -23,6 +23,7 @@ static const struct reader {
 	{.name = "reg", .read = RT_READ_REG, .words_min = 1, .words_max = 1, .size_bytes = 8},
 	{.name = "u32", .read = RT_READ_REG, .words_min = 1, .words_max = 1, .size_bytes = 4},
 	{.name = "s32", .read = RT_READ_REG, .words_min = 1, .words_max = 1, .size_bytes = 4, .is_signed = true},
+	{.name = "const", .read = RT_READ_CONST, .words_min = 1, .words_max = 1},
 	{.name = "deref", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 3, .words_max = 3},
 	{.name = "path", .read = RT_READ_DEREF, .rest = REST_OFFSETS_SIZE, .words_min = 4, .words_max = 5},
 	{.name = "out", .read = RT_READ_OUT, .rest = REST_SIZE, .words_min = 2, .words_max = 2},
@@ -212,6 +213,8 @@ static int add_reader(struct call *call, char *word, const char *whole)
 		.size_bytes = reader->size_bytes,
 		.is_signed = reader->is_signed,
 	};
+	if (reader->read == RT_READ_CONST)
+		spec->arg[spec->args] = (struct rt_call_arg){.read = RT_READ_CONST, .offset = {reg}};
 	if (!read_rest(probe, reader, words + 1, count - 1))
 		return probe_refuse(call->error, call->error_size,
 			reader->rest == REST_FUNCTION || reader->rest == REST_PART ? "\"%s\" has a bad function, size or offset"

@@ -19,8 +19,9 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_EXCEPTION] = "exception",
 };
 /* Events besides the kinds of operations. Those of memory count once: the runtime's functions call the driver's. */
-static const char *const event_words[] = {"alloc", "free", "launch"};
-static const uint32_t event_flags[] = {RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, 0};
+static const char *const event_words[] = {"alloc", "free", "copy", "copy_async", "launch"};
+static const uint32_t event_flags[] = {RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST | RT_CALL_SUMMED,
+	RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC, 0};
 static const char *const arch_words[] = {"x86_64", "aarch64"};
 #if defined(__aarch64__)
 #define ARCH_HERE "aarch64"
@@ -183,7 +184,7 @@ static int set_event(struct probe *probe, const char *value, char *error, size_t
 
 	if (word < 0 && coll_kind_parse(value) == COLL_NONE)
 		return probe_refuse(error, error_size,
-			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, launch)",
+			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, copy, copy_async, launch)",
 			value);
 	probe->spec.flags |= word < 0 ? 0 : event_flags[word];
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);

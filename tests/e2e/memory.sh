@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 "$python" -c 'import ctypes; ctypes.CDLL("libc10.so.1.13")' 2>/dev/null || skip "no libc10 of PyTorch 1.13"
 
-e2e_start memory.sample=4K
+e2e_start memory.sample=4K memory.budget=1s
 "$tracectl" set L2=on >/dev/null
 RANK=0 WORLD_SIZE=1 MASTER_PORT=29673 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 4 "$build/fixtures/libcudart.so.13" >"$work/leak.log" 2>&1 &
 pid=$!
@@ -24,9 +24,13 @@ flush
 "$tracectl" memory --json >"$work/live"
 "$tracectl" memory oom --json >"$work/oom"
 "$tracectl" memory errors --json >"$work/errors"
+"$tracectl" memory fragmentation --json >"$work/fragmentation"
+"$tracectl" memory copies --json >"$work/copies"
 "$tracectl" memory
 "$tracectl" memory oom
 "$tracectl" memory errors
+"$tracectl" memory fragmentation
+"$tracectl" memory copies
 query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
 query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
 "$python_here" - "$work" "$source_dir/tests/e2e/train/leak.py" <<'END' || fail "the store differs from the books of the script"
@@ -41,6 +45,10 @@ assert pools["cuda"]["ended"] and pools["cuda"]["device"] == 0, pools["cuda"]
 places = {place["where"].split(" ")[0]: place for place in pools["cuda"]["places"]}
 # Large blocks are all followed; of small ones the sum is an estimate, and 5 standard errors are no chance.
 assert places["weights"]["live_bytes"] == truth["weights"] and places["weights"]["error_bytes"] == 0, places["weights"]
+assert places["pieces"]["live_bytes"] == 16 << 20, places["pieces"]
+free, = [pool for pool in json.load(open(work + "/fragmentation"))["fragmentation"] if pool["kind"] == "cuda"]
+assert [free[key] for key in ("segments", "segment_bytes", "used_bytes", "split_bytes", "largest_piece_bytes", "asked_bytes")] == [
+    1, 32 << 20, 16 << 20, 16 << 20, 12 << 20, 1 << 31], free
 kept = places["keep"]
 assert abs(kept["live_bytes"] - truth["keep"]) <= 5 * kept["error_bytes"], (kept, truth)
 assert kept["error_bytes"] < truth["keep"] / 2, kept
@@ -50,10 +58,17 @@ assert pools["cpu"]["places"][0]["where"].endswith("train (leak.py:%d)" % line),
 failure, = json.load(open(work + "/oom"))["oom"]
 assert failure["asked_bytes"] == 1 << 31 and failure["allocated_bytes"] == truth["allocated"], failure
 assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "capacity", failure
-error, = json.load(open(work + "/errors"))["errors"]
-line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc" in text][0]
+error, copy = json.load(open(work + "/errors"))["errors"]
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 41" in text][0]
 assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
 assert error["where"] == "call (leak.py:%d)" % line, error
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
+assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cudaMemcpy", 1 << 41, "cudaErrorInvalidValue", "copy_too_much (leak.py:%d)" % line], copy
+copies = {(c["direction"], c["async"]): c for c in json.load(open(work + "/copies"))["copies"]}
+assert {key: (c["count"], c["bytes"], c["held_count"] >= 10, c["held_bytes"] >= 70 << 20) for key, c in copies.items()} == {
+    ("to device", False): (10, 10 << 20, False, False), ("to host", False): (10, 30 << 20, False, False),
+    ("to device", True): (30, (120 << 20) + 90, True, True)}, copies
+assert all(0 < c["bytes_per_s"] < 1e12 for c in copies.values()), copies
 END
 # Pictures of the same: each format has the bytes of the lines; PyTorch's own reader takes the snapshot.
 for file in held.folded held.html held.speedscope.json held.pb.gz held.pickle; do
@@ -64,6 +79,8 @@ done
 code=0
 "$tracectl" memory --format svg --state-dir "$work/none" 2>"$work/usage" || code=$?
 [ "$code" -eq 2 ] && grep -q 'format takes html' "$work/usage" || fail "a wrong format without a store is no error of usage: $code, $(cat "$work/usage")"
+"$tracectl" memory --format map -o "$work/map.html" || fail "no map"
+grep -q '"failures":\[{"ns":' "$work/map.html" || fail "the map has no failed request"
 grep -q '"bytes":true' "$work/held.html" || fail "the page has no bytes"
 "$python" - "$work" <<'END' || fail "the pictures differ from what is held"
 import json, pickle, sys
@@ -85,5 +102,31 @@ assert abs(sum(int(n) for _, n in folded) - held) <= len(folded), (folded, held)
 assert any("keep (leak.py:" in stack for stack, _ in folded), folded
 assert sum(int(line.rsplit(" ", 1)[1]) for line in open(work + "/allocated")) > held
 assert sum(json.load(open(work + "/held.speedscope.json"))["profiles"][0]["weights"]) > 0
+END
+
+# More reports than the budget allows: they are seen in windows, whose rows have values that the program reported.
+e2e_stop
+e2e_start memory.budget=10ms
+"$tracectl" set L2=on >/dev/null
+RANK=0 WORLD_SIZE=1 "$build/tests/bench/bench_memory" 65536 >"$work/rounds" &
+pid=$!
+children+=("$pid")
+windows() { [ "$(query "select count(*) from memory_curve where seen_ns > 0 and instance = $(instance $pid)")" -ge 3 ]; }
+wait_for 60 windows || fail "no windows: $(query "select * from memory_curve where instance = $(instance $pid)")"
+"$tracectl" status | grep 'seen in windows' || fail "status does not say so"
+"$tracectl" memory live --json >"$work/windows"
+"$tracectl" memory live
+query "select allocated_min_bytes, allocated_max_bytes, allocs, frees, coalesce(seen_ns, 0), start_ns from memory_curve where instance = $(instance $pid)" >"$work/curve"
+"$python_here" - "$work" <<'END' || fail "rows of windows are wrong: $(cat "$work/curve")"
+import json, sys
+rows = [list(map(int, line.split(","))) for line in open(sys.argv[1] + "/curve")]
+assert all(low % 65536 == 0 and 0 <= low <= high <= 150 * 65536 for low, high, *_ in rows), rows
+assert all(allocs + frees > 0 for _, _, allocs, frees, seen, _ in rows if seen), rows
+assert len({row[5] for row in rows}) == len(rows), rows
+# Between two windows the probe is detached: what passes then is in no row.
+span = rows[-1][5] - rows[0][5]
+assert sum(row[4] for row in rows) < span * 2 // 3, rows
+pool, = json.load(open(sys.argv[1] + "/windows"))["live"]
+assert 0 < pool["seen_share"] < 2 / 3, pool
 END
 e2e_done

@@ -6,9 +6,11 @@
 #ifndef RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
 #define RANKTRACE_TESTS_CALL_SINKS_FIXTURE_H
 
+#include "bpf/copies.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/collect/collector.h"
 #include "daemon/memory/allocs.h"
+#include "daemon/memory/copies.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/coll_snapshot.h"
@@ -28,6 +30,7 @@ static struct {
 static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
+static struct rt_copies kernel_sums; /* of slot 1; the others have none */
 static const struct rank *ending; /* is listed until all observers were called */
 
 /* No workers here. */
@@ -75,6 +78,21 @@ uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 	return kernel_lost;
 }
 
+bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret)
+{
+	(void)kernel;
+	*ret = slot == 1 ? kernel_sums : (struct rt_copies){0};
+	return true;
+}
+
+void ranks_each(const struct ranks *ranks, void (*each)(void *arg, const struct rank *rank), void *arg)
+{
+	(void)ranks;
+	for (size_t i = 0; i < ARRAY_SIZE(ranks_here); i++)
+		if (ranks_here[i].pid && !ranks_here[i].ended)
+			each(arg, &ranks_here[i]);
+}
+
 static inline void notify_rank(struct rank *rank, enum rank_change change)
 {
 	rank->ended = change == RANK_ENDED;
@@ -90,6 +108,7 @@ static inline int fixture_setup(void **state)
 		return -1;
 	observer_count = 0;
 	kernel_lost = 0;
+	memset(&kernel_sums, 0, sizeof(kernel_sums));
 	memset(&context, 0, sizeof(context));
 	context.config.ranks_max = 8;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
@@ -98,6 +117,7 @@ static inline int fixture_setup(void **state)
 	assert_int_equal(rank_steps_new(&context, &context.steps), 0);
 	assert_int_equal(rank_coll_new(&context, &context.ops), 0);
 	assert_int_equal(allocs_new(&context, &context.allocs), 0);
+	assert_int_equal(copies_new(&context, &context.copies), 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(ranks_here); i++) {
 		ranks_here[i] = (struct rank){
 			.pid = 100 + i, .instance = 1 + i, .slot = i, .env = {.rank = (int32_t)i, .world_size = 4, .job = "j"}};
@@ -108,6 +128,7 @@ static inline int fixture_setup(void **state)
 
 static inline int fixture_teardown(void **state)
 {
+	context.copies = copies_free(context.copies);
 	context.allocs = allocs_free(context.allocs);
 	context.ops = rank_coll_free(context.ops);
 	context.steps = rank_steps_free(context.steps);

@@ -127,21 +127,49 @@ static void test_live_is_bounded(void **state)
 	(void)state;
 	alloc_live_init(&live, 1000);
 	for (uint64_t i = 1; i <= 1000; i++)
-		assert_true(alloc_live_add(&live, i * 4096, i));
-	assert_false(alloc_live_add(&live, 4096 * 1001, 1));
+		assert_true(alloc_live_add(&live, i * 4096, i, true));
+	assert_false(alloc_live_add(&live, 4096 * 1001, 1, true));
 	assert_true(alloc_live_drop(&live, 4096 * 500, 5, &bytes));
 	assert_int_equal(bytes, 500);
-	assert_true(alloc_live_add(&live, 4096 * 1001, 1001));
+	assert_true(alloc_live_add(&live, 4096 * 1001, 1001, true));
 	/* Addresses that come and go do not fill it, whatever their number. */
 	for (uint64_t i = 0; i < 100000; i++) {
 		assert_true(alloc_live_drop(&live, i ? (1ULL << 40) + i - 1 : 4096 * 1001, i + 1, &bytes));
-		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i));
+		assert_true(alloc_live_add(&live, (1ULL << 40) + i, i, true));
 	}
 	assert_int_equal(live.lives, 1000);
 	assert_true(live.capacity <= 4096);
 	assert_true(alloc_live_drop(&live, 4096, 9, &bytes));
 	assert_int_equal(bytes, 1);
 	alloc_live_clear(&live);
+}
+
+/* Memory of devices, as the fragmentation of an allocator is judged from. */
+static void test_segments(void **state)
+{
+	struct probe alloc = ALLOC, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
+		     handle = PROBE("alloc", "", "cuMemCreate", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE), freed = FREE;
+	struct memory_segment segment[4];
+	struct rank *rank = &ranks_here[0];
+
+	(void)state;
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x100000, 4096, 0)});
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x200000, 8192, 0)});
+	call_made(rank, &host, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x300000, 4096, 0)});
+	call_made(rank, &handle, &(struct call_made){.start_ns = 40 * MS, .end_ns = 41 * MS, WORDS(0x40, 4096, 0)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 2);
+	assert_int_equal(segment[0].bytes + segment[1].bytes, 4096 + 8192);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 1), 1);
+	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 51 * MS, WORDS(0x200000)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 1);
+	assert_int_equal(segment[0].address, 0x100000);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance + 1, segment, 4), 0);
+	assert_int_equal(allocs_segments(context.allocs, 1000, rank->instance, segment, 4), 0);
+	/* Those of a process that has ended until the next tick. */
+	notify_rank(rank, RANK_ENDED);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 1);
+	allocs_sink.tick(&context, 0);
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 0);
 }
 
 int main(void)
@@ -153,6 +181,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stage_and_step, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_level_off_forgets, fixture_setup, fixture_teardown),
 		cmocka_unit_test_setup_teardown(test_ranks_are_apart, fixture_setup, fixture_teardown),
+		cmocka_unit_test_setup_teardown(test_segments, fixture_setup, fixture_teardown),
 		cmocka_unit_test(test_live_is_bounded),
 	};
 

@@ -64,6 +64,28 @@ static void reads_every_key(void **state)
 	probe_table_free(&table);
 }
 
+static void reads_copies(void **state)
+{
+	struct probe_table table = {0};
+	const struct rt_call_spec *spec;
+	char error[512] = "";
+
+	(void)state;
+	assert_int_equal(
+		parse(&table,
+			"[probe \"c\"]\nlevel = L2\nlibrary = liba.so\nsymbol = f\nedge = call\nevent = copy_async\n"
+			"args = bytes:reg(3) direction:const(2)\nresult = yes\n",
+			error, sizeof(error)),
+		0);
+	spec = &table.probe[0].spec;
+	assert_int_equal(spec->flags,
+		RT_CALL_NEEDS_RETURN | RT_CALL_RESULT | RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC);
+	assert_int_equal(spec->arg[1].read, RT_READ_CONST);
+	assert_int_equal(spec->arg[1].offset[0], 2);
+	assert_int_equal(table.probe[0].field[1], OP_FIELD_DIRECTION);
+	probe_table_free(&table);
+}
+
 static void reads_usdt_and_return(void **state)
 {
 	struct probe_table table = {0};
@@ -380,6 +402,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_every_key),
+		cmocka_unit_test(reads_copies),
 		cmocka_unit_test(reads_usdt_and_return),
 		cmocka_unit_test(reads_events),
 		cmocka_unit_test(forgets_other_machines),

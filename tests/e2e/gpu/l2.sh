@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of L2 on a machine with one NVIDIA card, in at most 200 s: allocation calls, the framework's allocator, failed
-# requests, and the cost of a step. Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh,
+# Tests of L2 on a machine with one NVIDIA card, in at most 200 s: allocation calls, the framework's allocator with each
+# report seen and with reports seen in windows, failed requests, and the cost of a step. Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh,
 # with their libraries in lib/.
 #
-#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory cost"   PYTHON=python3   COST_SECONDS=90
+#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
 set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
 here=$source_dir/tests/e2e/gpu
@@ -12,7 +12,7 @@ build=$(cd "${BUILD:?the folder of the programs}" && pwd)
 mkdir -p "${1:?a folder for the results}"
 out=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
-parts=${PARTS:-calls memory cost}
+parts=${PARTS:-calls memory windows cost big}
 work=$(mktemp -d)
 mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
 mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
@@ -24,7 +24,8 @@ for program in daemon/ranktraced ctl/tracectl; do
 	printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$build/lib" "$build/$program" >"$work/${program##*/}"
 	chmod +x "$work/${program##*/}"
 done
-printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
+configure() { printf '[daemon]\nprobes_base_dir = %s\n[memory]\nbudget = %s\n' "$source_dir/bpf/probes.d" "$1" >"$work/ranktrace.conf"; }
+configure 1s # each report is seen
 "$work/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/l2.daemon.log" &
 daemon=$!
 job=
@@ -77,16 +78,29 @@ if wants memory; then
 	touch "$work/memory"
 	finish memory
 	"$python" "$here/l2_memory.py" compare "$tracectl" "$out/memory.json" "$out/compare.json" || bad "memory differs"
-	for view in live leaks oom errors; do
+	for view in live leaks oom fragmentation copies errors; do
 		"$tracectl" memory $view >"$out/memory.$view.txt" 2>&1 || bad "tracectl memory $view"
 		head -n 12 "$out/memory.$view.txt" | cut -c1-200
 	done
 fi
+configure 5ms
+kill -HUP "$daemon"
+if wants windows; then
+	echo "== reports in windows"
+	begin windows "$python" "$here/l2_memory.py" run "$out/windows.json" --wait "$work/windows" --steps 4000 --windows
+	touch "$work/windows"
+	finish windows
+	"$python" "$here/l2_memory.py" compare --windows "$tracectl" "$out/windows.json" "$out/windows.compare.json" || bad "windows differ"
+fi
 "$tracectl" status >"$out/l2.status.txt"
-grep -iE 'drop|lost|followed|not attached|unusable' "$out/l2.status.txt" | head
+grep -iE 'drop|lost|followed|windows|not attached|unusable' "$out/l2.status.txt" | head
 if wants cost; then
 	echo "== cost of a step"
-	"$python" "$here/l2_memory.py" cost "$tracectl" "$out/cost.json" "${COST_SECONDS:-90}" || bad "cost"
+	"$python" "$here/l2_memory.py" cost "$tracectl" "$out/cost.json" "${COST_SECONDS:-85}" || bad "cost"
+fi
+if wants big; then
+	echo "== cost of a big step"
+	"$python" "$here/l2_memory.py" cost --big "$tracectl" "$out/cost.big.json" "${BIG_SECONDS:-30}" || bad "cost of a big step"
 fi
 echo "== $failures failures, $SECONDS s"
 exit $((failures > 0))

@@ -4,7 +4,9 @@
 
   l2_memory.py run TRUTH --wait FILE         a launch-bound training that keeps blocks, fills a leak, runs out of memory
   l2_memory.py compare TRACECTL TRUTH OUT    its curve, the lines that hold memory, the failed request
-  l2_memory.py cost TRACECTL OUT SECONDS     step times: off, L0+L1+L2, PyTorch's memory history, interleaved
+      --windows                              reports are seen in windows: the lines are estimates, the curve has gaps
+  l2_memory.py cost TRACECTL OUT SECONDS     step times: off, L0+L1, L0+L1+L2, PyTorch's memory history, interleaved
+      --big                                  steps that the card takes longer for than the host
   l2_memory.py worker                        the training of `cost`
   l2_memory.py self-test                     the comparison on synthetic data
 """
@@ -25,14 +27,14 @@ HUGE = 200 << 30  # more than a card has
 class Training:
     """About 200 blocks a step, which is shorter on the card than on the host."""
 
-    def __init__(self):
+    def __init__(self, width=512, batch=256):
         import torch
         self.torch = torch
         torch.manual_seed(0)
-        layers = [torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.GELU()) for _ in range(12)]
+        layers = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.GELU()) for _ in range(12)]
         self.model = torch.nn.Sequential(*layers).to("cuda:0")
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4)
-        self.x = torch.randn(256, 512, device="cuda:0")
+        self.x = torch.randn(batch, width, device="cuda:0")
         self.kept = []
 
     def step(self):
@@ -62,6 +64,37 @@ def lines_of_snapshot(snapshot):
     return lines
 
 
+COPIES, COPY_BYTES = 20, 8 << 20
+
+
+def make_copies(torch):
+    """To the card from memory that is pinned, then not; from the card."""
+    plain = torch.zeros(COPY_BYTES, dtype=torch.uint8)
+    pinned, card = plain.pin_memory(), torch.zeros(COPY_BYTES, dtype=torch.uint8, device="cuda:0")
+    for source in (pinned, plain):
+        for _ in range(COPIES):
+            card.copy_(source, non_blocking=True)
+            torch.cuda.synchronize()
+    for _ in range(COPIES):
+        pinned.copy_(card, non_blocking=True)
+    torch.cuda.synchronize()
+    return {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
+
+
+def compare_copies(truth, copies):
+    wrong = Failures()
+    for direction, size in truth.items():
+        seen = [c for c in copies if c["direction"] == direction]
+        total, held = sum(c["bytes"] for c in seen), sum(c["held_count"] for c in seen)
+        print(f"  copies {direction}: {total / 2**20:.0f} MiB of {size / 2**20:.0f}, {held} held their thread, "
+              f"{[round(c['bytes_per_s'] / 1e9, 1) for c in seen if c['held_count']]} GB/s")
+        # The training copies little besides.
+        wrong.check(size <= total < 1.1 * size, f"copies {direction}: {seen}")
+        if direction == "to device":
+            wrong.check(COPIES <= held < 2 * COPIES, f"held: {held} of {COPIES} from memory that is not pinned")
+    return wrong
+
+
 def run(args):
     import torch
     torch.cuda.memory._record_memory_history(max_entries=200000, stacks="python")
@@ -78,10 +111,11 @@ def run(args):
         if i % 100 == 0:
             training.keep_same()
         truth["steps"].append([time.time_ns(), memory()])
-        if i % (args.steps // 8) == args.steps // 16:
+        if not args.windows and i % (args.steps // 8) == args.steps // 16:
             torch.cuda.synchronize()
             truth["pauses"].append([time.time_ns(), memory(), torch.cuda.memory_reserved()])
             time.sleep(2.2)  # a whole second without a change
+    truth["copies"] = make_copies(torch)
     stats = torch.cuda.memory_stats()
     truth["reports"] = stats["allocation.all.allocated"] + stats["allocation.all.freed"]
     truth["peak"] = torch.cuda.max_memory_allocated()
@@ -104,8 +138,20 @@ class Failures(list):
             self.append(text)
 
 
-def compare(truth, curve, places, failures, errors):
-    """Rows of the curve, lines that hold memory, failed requests, failed calls. Returns what is wrong, and prints figures."""
+def compare_windows(truth, curve):
+    """Rows of windows: values of the steps' range, and how much of the time they are."""
+    wrong = Failures()
+    seen = [r["seen_ns"] for r in curve if r["seen_ns"]]
+    span = curve[-1]["start_ns"] - curve[0]["start_ns"] + 1_000_000_000 if curve else 1
+    wrong.check(len(seen) >= 3, f"{len(seen)} windows")
+    for row in curve:
+        wrong.check(row["allocated_max_bytes"] <= truth["peak"], f"above the peak of {truth['peak']}: {row}")
+    print(f"  curve: {len(seen)} windows of {sum(seen) / 1e9 / max(len(seen), 1):.3f} s, {100 * sum(seen) / span:.1f} % of {span / 1e9:.1f} s; "
+          f"{sum(r['allocs'] + r['frees'] for r in curve)} of {truth['reports']} reports")
+    return wrong
+
+
+def compare_curve(truth, curve):
     wrong, exact = Failures(), 0
     for at, allocated, reserved in truth["pauses"]:
         row = [r for r in curve if r["start_ns"] <= at + 1_000_000_000]
@@ -121,6 +167,12 @@ def compare(truth, curve, places, failures, errors):
     wrong.check(peak == truth["peak"], f"peak {truth['peak']}, stored {peak}")
     print(f"  curve: {exact} of {len(truth['pauses'])} pauses to the byte, {len(truth['steps'])} steps, {outside} outside; "
           f"peak {peak} of {truth['peak']}; {sum(r['allocs'] + r['frees'] for r in curve)} of {truth['reports']} reports")
+    return wrong
+
+
+def compare(truth, curve, places, failures, errors, windows=False):
+    """Rows of the curve, lines that hold memory, failed requests, failed calls. Returns what is wrong, and prints figures."""
+    wrong = compare_windows(truth, curve) if windows else compare_curve(truth, curve)
     ours = {}
     for place in places:
         found = re.findall(rf"\({re.escape(NAME)}:(\d+)\)", place["where"])
@@ -131,8 +183,9 @@ def compare(truth, curve, places, failures, errors):
         live, error2 = ours.get(line, (0, 0))
         true = truth["lines"].get(line, 0)
         print(f"  {line or 'other':24} {true / 2**20:9.2f} MiB, stored {live / 2**20:9.2f} +- {error2 ** .5 / 2**20:.2f}")
-        # What is smaller than a sample may have none.
-        wrong.check(abs(live - true) <= 4 * error2 ** .5 + (2 << 20), f"{line}: holds {true}, stored {live} +- {error2 ** .5}")
+        # What is smaller than a sample may have none; a window misses what begins and ends between two.
+        apart = (2 << 20) + (0.1 * true if windows else 0)
+        wrong.check(abs(live - true) <= 4 * error2 ** .5 + apart, f"{line}: holds {true}, stored {live} +- {error2 ** .5}")
     oom = [f for f in failures if f["asked_bytes"] == HUGE]
     wrong.check(len(oom) == 1 and NAME in oom[0]["where"] and oom[0]["cause"] == "capacity", f"out of memory: {oom}")
     calls = [e for e in errors if e["bytes"] == HUGE]
@@ -155,40 +208,43 @@ def run_compare(args):
     oom, errors = ask("memory", "oom", "--json")["oom"], ask("memory", "errors", "--json")["errors"]
     with open(args.out, "w", encoding="utf-8") as f:
         json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
-    wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors)
+    wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors, args.windows)
+    wrong += compare_copies(truth["copies"], [c for c in ask("memory", "copies", "--json")["copies"] if c["pid"] == truth["pid"]])
     for line in wrong:
         print("FAIL: " + line[:400])
     return 1 if wrong else 0
 
 
-def worker():
-    """Reads "VARIANT STEPS SETTLE" lines; answers with step times."""
+def worker(args):
+    """Reads "VARIANT SECONDS SETTLE" lines; answers with the mean of the step times but the longest of 50."""
     import torch
-    training = Training()
+    training = Training(4096, 4096) if args.big else Training()
 
-    def phase(steps):
-        times = []
-        for _ in range(steps):
+    def phase(seconds):
+        times, end = [], time.perf_counter() + seconds
+        while not times or time.perf_counter() < end:
             begin = time.perf_counter()
             training.step()
             torch.cuda.synchronize()
             times.append(time.perf_counter() - begin)
         return times
 
-    phase(100)
+    phase(1)
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
-    phase(50)
-    events = 2 * (torch.cuda.memory_stats()["allocation.all.allocated"] - before) / 50
+    steps = len(phase(0.3))
+    events = 2 * (torch.cuda.memory_stats()["allocation.all.allocated"] - before) / steps
     print(json.dumps({"events": events}), flush=True)
     for line in sys.stdin:
-        variant, steps, settle = line.split()
+        variant, seconds, settle = line.split()
         torch.cuda.memory._record_memory_history(enabled="all" if variant == "history" else None)
-        phase(int(settle))
-        print(json.dumps(phase(int(steps))), flush=True)
+        phase(float(settle))
+        times = sorted(phase(float(seconds)))
+        print(json.dumps(statistics.mean(times[:max(1, len(times) * 49 // 50)])), flush=True)
     return 0
 
 
-VARIANTS = {"off": "false", "L0+L1+L2": "true", "history": "false"}
+VARIANTS = {"off": "", "L0+L1": "L0 L1", "L0+L1+L2": "L0 L1 L2", "history": ""}
+PHASE_S = 2.7  # two windows
 
 
 def interval(values):
@@ -200,33 +256,34 @@ def interval(values):
 
 def cost(args):
     env = dict(os.environ, RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
-    levels, rounds, end = None, {name: [] for name in VARIANTS}, time.monotonic() + args.seconds
-    with subprocess.Popen([sys.executable, os.path.abspath(__file__), "worker"], env=env, stdin=subprocess.PIPE,
+    levels, rounds, end = None, {name: [] for name in VARIANTS if not args.big or name in ("off", "L0+L1+L2")}, time.monotonic() + args.seconds
+    with subprocess.Popen([sys.executable, os.path.abspath(__file__), "worker"] + ["--big"] * args.big, env=env, stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True) as job:
         events = json.loads(job.stdout.readline())["events"]
-        order = list(VARIANTS)
+        order = list(rounds)
         while time.monotonic() < end:
             random.shuffle(order)
             for name in order:
                 if levels != VARIANTS[name]:
                     levels = VARIANTS[name]
                     for level in ("L0", "L1", "L2"):
-                        subprocess.run([args.tracectl, "set", f"{level}={levels}"], check=True, stdout=subprocess.DEVNULL)
+                        subprocess.run([args.tracectl, "set", f"{level}={str(level in levels.split()).lower()}"], check=True, stdout=subprocess.DEVNULL)
                     for _ in range(50):  # until its allocator is followed
                         text = subprocess.run([args.tracectl, "status"], capture_output=True, text=True, check=False).stdout
-                        if levels == "false" or re.search(r"[1-9]\d* ranks? followed", text):
+                        if "L2" not in levels or re.search(r"[1-9]\d* ranks? followed", text):
                             break
                         time.sleep(0.1)
-                job.stdin.write(f"{name} 80 15\n")
+                # With L2, the first second of reports decides on windows.
+                job.stdin.write(f"{name} {PHASE_S} {2 if 'L2' in levels else 0.2}\n")
                 job.stdin.flush()
-                rounds[name].append(statistics.median(json.loads(job.stdout.readline())))
+                rounds[name].append(json.loads(job.stdout.readline()))
         job.stdin.close()
     for level in ("L0", "L1", "L2"):
         subprocess.run([args.tracectl, "set", f"{level}=true"], check=False, stdout=subprocess.DEVNULL)
     with open(args.out, "w", encoding="utf-8") as f:
-        json.dump({"events_per_step": events, "median_s": rounds}, f)
+        json.dump({"events_per_step": events, "mean_s": rounds}, f)
     print(f"  {events:.0f} reports a step, {len(rounds['off'])} rounds; off {1e3 * statistics.median(rounds['off']):.3f} ms a step")
-    for name in list(VARIANTS)[1:]:
+    for name in list(rounds)[1:]:
         middle, low, high = interval([100 * (a / b - 1) for a, b in zip(rounds[name], rounds["off"])])
         print(f"  {name:10} {1e3 * statistics.median(rounds[name]):.3f} ms, {middle:+.2f} % ({low:+.2f} .. {high:+.2f})")
     return 0
@@ -246,7 +303,14 @@ def self_test():
              compare(truth, [dict(curve[0], allocated_max_bytes=640)], places, oom, errors),
              compare(truth, curve, [dict(places[0], live_bytes=40 << 20)], oom, errors),
              compare(truth, curve, places, [], errors),
-             compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}])]
+             compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}]),
+             compare(truth, [dict(curve[0], seen_ns=None)], places, oom, errors, True)]
+    right += compare(truth, [dict(curve[0], seen_ns=200_000_000)] * 3, places, oom, errors, True)
+    copies = [{"direction": "to device", "bytes": 2 * COPIES * COPY_BYTES, "held_count": COPIES, "bytes_per_s": 1e10},
+              {"direction": "to host", "bytes": COPIES * COPY_BYTES, "held_count": 0, "bytes_per_s": 0}]
+    sizes = {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
+    right += compare_copies(sizes, copies)
+    wrong += [compare_copies(sizes, copies[:1]), compare_copies(sizes, [dict(c, held_count=0) for c in copies])]
     if right or not all(wrong):
         sys.exit(f"self-test: wrong results {right} {wrong}")
     print("self-test passed")
@@ -260,17 +324,20 @@ def main():
     of.add_argument("truth")
     of.add_argument("--wait", required=True)
     of.add_argument("--steps", type=int, default=3000)
+    of.add_argument("--windows", action="store_true")
     of = what.add_parser("compare")
+    of.add_argument("--windows", action="store_true")
     for name in ("tracectl", "truth", "out"):
         of.add_argument(name)
     of = what.add_parser("cost")
     for name in ("tracectl", "out"):
         of.add_argument(name)
     of.add_argument("seconds", type=float)
-    what.add_parser("worker")
+    of.add_argument("--big", action="store_true")
+    what.add_parser("worker").add_argument("--big", action="store_true")
     what.add_parser("self-test")
     args = parser.parse_args()
-    return {"run": lambda: run(args), "compare": lambda: run_compare(args), "cost": lambda: cost(args), "worker": worker,
+    return {"run": lambda: run(args), "compare": lambda: run_compare(args), "cost": lambda: cost(args), "worker": lambda: worker(args),
             "self-test": self_test}[args.what]()
 
 

@@ -46,7 +46,7 @@ def given(address):
 
 def weights():
     for i in range(16):
-        report(*taken(0x7F0000000000 + (i << 24), (1 << 20) + (i << 9)))
+        report(*taken(0x7B0000000000 + (i << 24), (1 << 20) + (i << 9)))
 
 
 def keep(step):
@@ -61,8 +61,26 @@ def use():
         report(*given(0x7D0000000000 + (i << 24)))
 
 
+def pieces():
+    segment = ctypes.c_void_p()
+    cudart.cudaMalloc(ctypes.byref(segment), ctypes.c_size_t(32 << 20))
+    for at in (0, 20):
+        report(*taken(segment.value + (at << 20), 8 << 20))
+
+
 def ask():
     failed(1 << 31, allocated, RESERVED, CARD)
+
+
+def copies():
+    for kind, size, source, function in [(1, 1 << 20, 0, cudart.cudaMemcpy), (2, 3 << 20, 0, cudart.cudaMemcpy), (1, 5 << 20, 0, cudart.cudaMemcpyAsync),
+                                         (1, 7 << 20, 1, cudart.cudaMemcpyAsync), (1, 9, 1, cudart.cudaMemcpyAsync)]:
+        for _ in range(10):
+            function(ctypes.c_void_p(1 << 40), ctypes.c_void_p(0x7C0000000000 + source), ctypes.c_size_t(size), kind, None)
+
+
+def copy_too_much():
+    cudart.cudaMemcpy(ctypes.c_void_p(1 << 40), ctypes.c_void_p(0x7C0000000000), ctypes.c_size_t(1 << 41), 1)
 
 
 def call():
@@ -85,6 +103,7 @@ while not os.path.exists(start):
     time.sleep(0.05)
 with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     weights()
+    pieces()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         losses.append(train())
@@ -93,9 +112,11 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
         step += 1
         time.sleep(0.02)
     ask()
+    copies()
     call()
+    copy_too_much()
     with open(truth, "w", encoding="utf-8") as file:
         json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
-                   "weights": sum(size for address, size in books.items() if address >= 0x7F0000000000),
-                   "keep": sum(size for address, size in books.items() if address < 0x7F0000000000)}, file)
+                   "weights": sum(size for address, size in books.items() if address < 0x7C0000000000),
+                   "keep": sum(size for address, size in books.items() if 0x7E0000000000 <= address < 0x7F0000000000)}, file)
     time.sleep(1)

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* View of `tracectl memory`: what the allocator has from the driver and cannot use, what that costs, which setting helps. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "analyzers/cli/memory_read.h"
+#include "analyzers/memory/segments.h"
+
+#define WARM_UP_PART 6 /* of the time: pools fill */
+
+struct memory_split {
+	struct memory_pieces pieces;
+	int64_t time_ns;		  /* of the snapshot; 0: none */
+	double peak, peak_reserved;	  /* at the same time */
+	double calls, calls_ns, steps;	  /* of the driver, after the warm-up */
+	double asked;			  /* newest request that failed; 0: none */
+};
+
+enum { PIECE_START, PIECE_ADDRESS, PIECE_BYTES, PIECE_USED, PIECE_GAP, PIECE_BLOCKS };
+
+static int pieces_on_segment(void *arg, sqlite3_stmt *row)
+{
+	struct memory_split *split = arg;
+	const struct memory_segment segment = {
+		.address = (uint64_t)cmd_memory_int(row, PIECE_ADDRESS),
+		.bytes = (uint64_t)cmd_memory_int(row, PIECE_BYTES),
+		.used_bytes = (uint64_t)cmd_memory_int(row, PIECE_USED),
+		.gap_bytes = (uint64_t)cmd_memory_int(row, PIECE_GAP),
+		.blocks = (uint32_t)cmd_memory_int(row, PIECE_BLOCKS),
+	};
+
+	split->time_ns = cmd_memory_int(row, PIECE_START);
+	memory_pieces_add(&split->pieces, &segment);
+	return 0;
+}
+
+static int pieces_on_peak(void *arg, sqlite3_stmt *row)
+{
+	struct memory_split *split = arg;
+
+	split->peak = sqlite3_column_double(row, 0);
+	split->peak_reserved = sqlite3_column_double(row, 1);
+	return 0;
+}
+
+static int pieces_on_calls(void *arg, sqlite3_stmt *row)
+{
+	struct memory_split *split = arg;
+
+	split->calls = sqlite3_column_double(row, 0);
+	split->calls_ns = sqlite3_column_double(row, 1);
+	split->steps = sqlite3_column_double(row, 2);
+	return 0;
+}
+
+static int pieces_on_failure(void *arg, sqlite3_stmt *row)
+{
+	((struct memory_split *)arg)->asked = sqlite3_column_double(row, 0);
+	return 0;
+}
+
+static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
+{
+	int64_t from_ns = pool->first_ns + (pool->last_ns - pool->first_ns) / WARM_UP_PART;
+	int r = cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT start_ns, address, bytes, used_bytes, gap_bytes, blocks FROM memory_segments WHERE instance = %lld "
+				"AND kind = %Q AND coalesce(device, -1) = %lld AND start_ns = (SELECT max(start_ns) FROM "
+				"memory_segments WHERE instance = %lld AND start_ns >= %lld)",
+			(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)pool->instance,
+			(long long)cmd->since_ns),
+		pieces_on_segment, ret);
+
+	if (r == 0)
+		r = cmd_memory_each(cmd,
+			sqlite3_mprintf("SELECT allocated_max_bytes, reserved_max_bytes FROM memory_curve WHERE instance = %lld AND kind = "
+					"%Q AND coalesce(device, -1) = %lld AND start_ns >= %lld ORDER BY allocated_max_bytes DESC LIMIT 1",
+				(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)cmd->since_ns),
+			pieces_on_peak, ret);
+	if (r == 0)
+		r = cmd_memory_each(cmd,
+			sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
+					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
+				(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
+			pieces_on_calls, ret);
+	if (r == 0)
+		r = cmd_memory_each(cmd,
+			sqlite3_mprintf("SELECT bytes FROM memory_failures WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld "
+					"AND start_ns >= %lld ORDER BY start_ns DESC LIMIT 1",
+				(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)cmd->since_ns),
+			pieces_on_failure, ret);
+	return r;
+}
+
+static void pieces_print(const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
+{
+	const struct memory_pieces *pieces = &split->pieces;
+	char time[TOOL_TEXT_BYTES];
+
+	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s), %s: ", pool->rank, pool->host.text, pool->pid,
+		pool->ended ? ", has ended" : "", cmd_memory_device(pool).text);
+	printf("at the peak %s allocated of ", cmd_memory_bytes(split->peak).text);
+	printf("%s reserved", cmd_memory_bytes(split->peak_reserved).text);
+	printf("; %s not used even then\n", cmd_memory_bytes(fmax(split->peak_reserved - split->peak, 0)).text);
+	if (pieces->segments) {
+		printf("  segments  %zu of %s, ", pieces->segments, cmd_memory_bytes((double)pieces->bytes).text);
+		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text, tool_time((uint64_t)split->time_ns, time));
+		if (pool->reserved > (double)pieces->bytes)
+			printf("; %s more from before L2 was on, or in expandable segments",
+				cmd_memory_bytes(pool->reserved - (double)pieces->bytes).text);
+		printf("\n  free      %s in pieces of %zu segments that hold blocks, ", cmd_memory_bytes((double)pieces->split_bytes).text,
+			pieces->split);
+		printf("%s in segments without; ", cmd_memory_bytes((double)pieces->empty_bytes).text);
+		printf("the largest piece has %s\n", cmd_memory_bytes((double)pieces->gap_bytes).text);
+	} else {
+		printf("  segments  none known: allocated before L2 was on, or expandable\n");
+	}
+	if (split->asked > 0) {
+		printf("  failed    a request of %s", cmd_memory_bytes(split->asked).text);
+		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(pool->reserved - pool->allocated, 0)).text);
+	}
+	if (split->calls > 0)
+		printf("  calls     %.0f that take or give back memory after the warm-up, %.2g a step, %.2g %% of the time\n", split->calls,
+			split->calls / fmax(split->steps, 1), 100 * waste->calls_share);
+	printf("  advice    %s\n", memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
+}
+
+static json_t *pieces_json(const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
+{
+	const struct memory_pieces *pieces = &split->pieces;
+
+	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}", "rank",
+		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind", pool->kind.text, "device",
+		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
+		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
+		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
+		(json_int_t)pieces->split_bytes, "empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes",
+		(json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share,
+		"advice", memory_remedy_text(memory_waste_remedy(waste)));
+}
+
+int cmd_memory_fragmentation(struct cmd_memory *cmd)
+{
+	for (size_t i = 0; i < cmd->pools; i++) {
+		const struct memory_pool *pool = &cmd->pool[i];
+		struct memory_split split = {.peak = 0};
+		struct memory_waste waste;
+		double after_ns = (double)(pool->last_ns - pool->first_ns) * (WARM_UP_PART - 1) / WARM_UP_PART;
+		int r;
+
+		/* An allocator that reserves nothing. */
+		if (pool->reserved_peak <= 0)
+			continue;
+		r = pieces_read(cmd, pool, &split);
+		if (r)
+			return r;
+		waste = (struct memory_waste){.reserved = split.peak_reserved, .allocated = split.peak,
+			.split = (double)split.pieces.split_bytes, .calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
+		cmd->rows++;
+		if (cmd->json)
+			json_array_append_new(cmd->list, pieces_json(pool, &split, &waste));
+		else
+			pieces_print(pool, &split, &waste);
+	}
+	return 0;
+}

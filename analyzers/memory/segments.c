@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See segments.h. */
+#include "analyzers/memory/segments.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define SPLIT_MIN 0.1  /* of what is reserved: then a setting is worth a restart */
+#define CALLS_MIN 0.01 /* of the time: what tests of the whole allow themselves */
+
+static int segments_compare(const void *a, const void *b)
+{
+	const struct memory_segment *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+static int segments_compare_block(const void *a, const void *b)
+{
+	const struct rt_memory_block *x = a, *y = b;
+
+	return (x->address > y->address) - (x->address < y->address);
+}
+
+/* Its blocks are those from `first` on; returns the first one behind it. */
+static size_t segment_fill(struct memory_segment *segment, const struct rt_memory_block *block, size_t blocks, size_t first)
+{
+	uint64_t free_from = segment->address, end = segment->address + segment->bytes;
+	size_t i = first;
+
+	segment->used_bytes = segment->gap_bytes = segment->blocks = 0;
+	for (; i < blocks && block[i].address < end; i++) {
+		uint64_t bytes = block[i].bytes < end - block[i].address ? block[i].bytes : end - block[i].address;
+
+		/* Of two that overlap, one has been released meanwhile. */
+		if (block[i].address < free_from)
+			continue;
+		if (block[i].address - free_from > segment->gap_bytes)
+			segment->gap_bytes = block[i].address - free_from;
+		free_from = block[i].address + bytes;
+		segment->used_bytes += bytes;
+		segment->device = block[i].device;
+		segment->blocks++;
+	}
+	if (end - free_from > segment->gap_bytes)
+		segment->gap_bytes = end - free_from;
+	return i;
+}
+
+void memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks)
+{
+	size_t first = 0;
+
+	qsort(segment, segments, sizeof(*segment), segments_compare);
+	qsort(block, blocks, sizeof(*block), segments_compare_block);
+	for (size_t i = 0; i < segments; i++) {
+		if (i > 0)
+			segment[i].device = segment[i - 1].device;
+		/* The ends of those below may be wrong: releases are seen later than what takes their place. */
+		if (i + 1 < segments && segment[i].bytes > segment[i + 1].address - segment[i].address)
+			segment[i].bytes = segment[i + 1].address - segment[i].address;
+		while (first < blocks && block[first].address < segment[i].address)
+			first++;
+		first = segment_fill(&segment[i], block, blocks, first);
+	}
+}
+
+void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment)
+{
+	uint64_t free_bytes = segment->bytes > segment->used_bytes ? segment->bytes - segment->used_bytes : 0;
+
+	pieces->segments++;
+	pieces->bytes += segment->bytes;
+	pieces->used_bytes += segment->used_bytes;
+	if (segment->blocks) {
+		pieces->split_bytes += free_bytes;
+		pieces->split += free_bytes > 0;
+	} else {
+		pieces->empty_bytes += free_bytes;
+	}
+	if (segment->gap_bytes > pieces->gap_bytes)
+		pieces->gap_bytes = segment->gap_bytes;
+}
+
+static const char *const memory_remedies[MEMORY_REMEDY_MAX] = {
+	[MEMORY_REMEDY_NONE] = "",
+	[MEMORY_REMEDY_EXPANDABLE] =
+		"free memory is in pieces between blocks that are kept: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; where that "
+		"is not possible, max_split_size_mb at the size of the largest blocks",
+	[MEMORY_REMEDY_RETRIES] =
+		"the allocator takes memory from the driver and gives it back all the time, and each of these calls waits for the card: "
+		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or roundup_power2_divisions:4 where sizes vary from step to step; "
+		"without torch.cuda.empty_cache() in the step",
+};
+
+enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
+{
+	if (waste->calls_share >= CALLS_MIN)
+		return MEMORY_REMEDY_RETRIES;
+	/* Both: what is reserved is not needed even at the peak, and it cannot be given back. */
+	if (waste->reserved > 0 && fmin(waste->reserved - waste->allocated, waste->split) >= SPLIT_MIN * waste->reserved)
+		return MEMORY_REMEDY_EXPANDABLE;
+	return MEMORY_REMEDY_NONE;
+}
+
+const char *memory_remedy_text(enum memory_remedy remedy)
+{
+	return memory_remedies[remedy];
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a caching allocator's segments hold: how much of what it has from the driver is free, in pieces of which size, and
+ * whether a request could use them. Gaps between segments cost nothing and are not looked at. Pure.
+ *
+ * Blocks are those that are followed (bpf/memory.h): those of the sample size and more, and a part of the smaller ones. A
+ * gap may hold blocks that are not: what is said to be free is at most so much.
+ */
+#ifndef RANKTRACE_MEMORY_SEGMENTS_H
+#define RANKTRACE_MEMORY_SEGMENTS_H
+
+#include "bpf/memory.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct memory_segment {
+	uint64_t address, bytes;
+	uint64_t used_bytes; /* in followed blocks */
+	uint64_t gap_bytes;  /* the largest piece without one */
+	uint32_t blocks;
+	uint32_t device; /* rt_memory_block.device of its blocks; of an empty one that of the segment below */
+};
+
+/* Orders both by address. Blocks outside of all segments belong to none. */
+void memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks);
+
+struct memory_pieces {
+	uint64_t bytes, used_bytes; /* of all segments */
+	uint64_t empty_bytes;	    /* in segments without a block, which the allocator can give back */
+	uint64_t split_bytes;	    /* free in segments with blocks, which it cannot */
+	uint64_t gap_bytes;	    /* largest piece of all */
+	size_t segments, split;	    /* split: with blocks and gaps */
+};
+
+void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment);
+
+/* What becomes of memory that is free in pieces. */
+enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY_RETRIES, MEMORY_REMEDY_MAX };
+
+struct memory_waste {
+	double reserved, allocated; /* at the peak */
+	double split;		    /* memory_pieces.split_bytes; 0: unknown */
+	double calls_share;	    /* of the time after the warm-up, in which calls of the driver take and give back memory */
+};
+
+enum memory_remedy memory_waste_remedy(const struct memory_waste *waste);
+/* A sentence; "": nothing is wrong. */
+const char *memory_remedy_text(enum memory_remedy remedy);
+
+#endif
