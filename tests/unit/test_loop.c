@@ -82,6 +82,12 @@ void online_tick(struct online *online, uint64_t now_ns)
 	tick('v'); /* verdicts */
 }
 
+void guard_tick(struct guard *guard, uint64_t now_ns)
+{
+	(void)guard;
+	(void)now_ns;
+}
+
 void metrics_tick(struct metrics *metrics, uint64_t now_ns)
 {
 	(void)metrics;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#define FIXTURE_HAS_RANKS_EACH
 #include "tests/unit/findings_fixture.h"
 #include "daemon/gauges/gauges.h"
 #include "daemon/metrics/metrics_internal.h"
