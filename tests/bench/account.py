@@ -56,7 +56,7 @@ def main():
             break
         time.sleep(0.1)
     control("set", "L3=true")
-    hog = subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
+    load = subprocess.Popen(["taskset", "-c", str(cpu), "sh", "-c", "while :; do :; done"])
     thread = threading.get_native_id()
     with tempfile.NamedTemporaryFile() as file:
         file.write(os.urandom(1 << 20))
@@ -67,8 +67,8 @@ def main():
         start_utc, start_ns, start_cpu = time.time_ns(), time.monotonic_ns(), time.thread_time_ns()
         work(time.monotonic() + seconds, file.name)
         end_cpu, end_ns, end_utc = time.thread_time_ns(), time.monotonic_ns(), time.time_ns()
-        hog.kill()
-        hog.wait()
+        load.kill()
+        load.wait()
         time.sleep(3)
     where = "thread_id = %d and start_ns + duration_ns > %d and start_ns < %d" % (thread, start_utc, end_utc)
     off = ready = 0

@@ -61,7 +61,7 @@ refused 2 'takes html, folded' tracectl profile --profile 2 --format svg
 refused 2 'takes on, off or both' tracectl profile --profile 2 --cpu idle
 refused 2 'need a new profile' tracectl profile --profile 2 --for 3s
 refused 2 'is no number of a profile' tracectl profile --profile -1
-refused 2 'names the one rank' tracectl diff --rank 0-1
+refused 2 'the rank to compare' tracectl diff --rank 0-1
 refused 2 'exclude each other' tracectl diff --rank 1 --json -o x.html
 refused 1 'it is a folder' tracectl profile --profile 2 -o "$work"
 # No daemon takes a profile.

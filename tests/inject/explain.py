@@ -51,8 +51,8 @@ class Faults:
         return lambda: self.control.unlink()
 
     def preempt(self):
-        hogs = [subprocess.Popen(["taskset", "-c", str(self.cpu), "sh", "-c", "while :; do :; done"]) for _ in range(2)]
-        return lambda: [hog.kill() or hog.wait() for hog in hogs]
+        loads = [subprocess.Popen(["taskset", "-c", str(self.cpu), "sh", "-c", "while :; do :; done"]) for _ in range(2)]
+        return lambda: [load.kill() or load.wait() for load in loads]
 
     def quota(self):
         group = Group("cpu", self.pid)
