@@ -15,11 +15,10 @@ static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
 	char sql[2048], insert[1024];
 	int rc;
 
-	snprintf(sql, sizeof(sql), "DROP TABLE IF EXISTS \"%s\"", table->schema->name);
-	rc = sqlite3_exec(cache, sql, NULL, NULL, NULL);
-	if (rc != SQLITE_OK)
-		return rc;
-	if (schema_declare_sql(table->schema, sql, sizeof(sql)) < 0)
+	/* Not dropped: a statement that reads another table of the cache would lock it. */
+	if (sqlite3_table_column_metadata(cache, NULL, table->schema->name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK)
+		snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", table->schema->name);
+	else if (schema_declare_sql(table->schema, sql, sizeof(sql)) < 0)
 		return SQLITE_ERROR;
 	rc = sqlite3_exec(cache, sql, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)

@@ -258,6 +258,42 @@ static void a_removed_segment_is_no_news(void **state)
 	reader_close(reader);
 }
 
+/* The second statement loads `ranks` again while it reads `findings`. */
+static void a_statement_loads_one_table_while_it_reads_another(void **state)
+{
+	struct store *store = open_store();
+	struct reader *reader;
+
+	(void)state;
+	put_rank(store, 1, 5, 0);
+	store_put_findings(store, &(struct row_findings){
+					  .kind = field_text("hang"),
+					  .cause = field_text("unknown"),
+					  .state = field_text("open"),
+					  .severity = field_text("critical"),
+					  .tier = field_text("host"),
+					  .since_ns = field_time(realtime_ns()),
+					  .evidence = field_text("[]"),
+					  .sentence = field_text("stored"),
+					  .finding = field_int(7),
+				  });
+	store_close(store);
+	reader = open_reader();
+	for (unsigned i = 0; i < 2; i++) {
+		sqlite3_stmt *statement;
+		char error[256], *text;
+
+		assert_int_equal(reader_prepare(reader, "select f.finding, r.rank from findings f cross join ranks r",
+					 &statement, error, sizeof(error)),
+			0);
+		text = rows_of(statement);
+		assert_string_equal(text, "7|5\n");
+		free(text);
+		sqlite3_finalize(statement);
+	}
+	reader_close(reader);
+}
+
 static void newer_versions_are_left_out(void **state)
 {
 	sqlite3 *plain = make_rows(realtime_ns());
@@ -332,6 +368,7 @@ int main(void)
 		store_test(time_is_bounded),
 		store_test(no_store_is_said),
 		store_test(a_removed_segment_is_no_news),
+		store_test(a_statement_loads_one_table_while_it_reads_another),
 		store_test(newer_versions_are_left_out),
 		store_test(what_is_no_file_is_left_out),
 		store_test(what_is_printed),
