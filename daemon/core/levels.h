@@ -46,10 +46,12 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 
 /*
  * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
- * that is sampled. Nothing of it is saved: the level is on. A level that was turned on for a
- * time, by a suspicion, or within LEVELS_WHOLE_NS is not sampled: somebody waits for what it shows. -EBUSY: it is not the guard's to sample (levels_may_sample()).
+ * that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an operator for a time or
+ * within LEVELS_WHOLE_NS, is not sampled: somebody needs all of its records. -EBUSY: the guard may not sample the level
+ * (levels_may_sample()).
  */
-#define LEVELS_WHOLE_NS (60 * NSEC_PER_SEC) /* after a `set`: as long as after a suspicion, by default */
+/* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
+#define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)
 bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 int levels_sample(struct context *context, enum level level, bool sampled);
 int levels_window(struct context *context, enum level level, bool open);

@@ -7,10 +7,10 @@
  * rank, and that outside of it, calibrated in this process when the first rank is found. All hits of a rank's threads count,
  * as if each of them delayed it.
  *
- * Over budget, levels that are on without an end are on in windows: GUARD_WINDOW_NS each, at random times, so that they cover
- * all parts of a step and nodes do not fall in step. Levels that a suspicion turned on, or that were set for a time, are on all
- * the time: somebody asked for that time. L0 always is, and its cost is reported. A level is sampled if every user with ranks
- * has one that is over budget: probes are attached for all processes, and one user's calls must not blind the others.
+ * Over budget, levels are on in windows: GUARD_WINDOW_NS each, at random times, so that they cover all parts of a step and nodes
+ * do not fall in step. Not L0, whose cost is reported, nor levels that somebody needs as a whole (levels_may_sample()). A level
+ * is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's calls
+ * must not blind the others.
  */
 #ifndef RANKTRACE_DAEMON_GUARD_GUARD_H
 #define RANKTRACE_DAEMON_GUARD_GUARD_H

@@ -32,7 +32,7 @@ int guard_calibrate(struct kernel *kernel, struct guard_model *ret);
  */
 struct guard_need {
 	bool on;	 /* at all */
-	bool sampled;	 /* may be on in windows: neither raised nor set for a time */
+	bool sampled;	 /* may be on in windows: levels_may_sample() */
 	double share;	 /* of a rank's time that it costs while it is on; of the costliest rank */
 	double own_cpus; /* of a CPU that it costs the daemon while it is on */
 };

@@ -33,8 +33,9 @@ level L3 'l["on"] and "coverage" not in l' || fail "L3 is sampled although it wa
 e2e_stop
 # A row for each minute, and at the end of the daemon one for the rest.
 export RANKTRACE_STATE_DIR=$state
-IFS=, read -r l0 l3 <<<"$(query "select sum(case level when 'L0' then 100 * watched_ns end) / sum(case level when 'L0' then duration_ns end),
+IFS=, read -r l0 l3 <<<"$(query "select (sum(case level when 'L0' then duration_ns - watched_ns end) + 999999999) / 1000000000,
 	sum(case level when 'L3' then 100 * watched_ns end) / sum(case level when 'L3' then duration_ns end) from coverage where instance = $(instance "$pid")")"
-echo "watched: L0 $l0 %, L3 $l3 % of the time"
-[ "$l0" -ge 95 ] && [ "$l3" -lt 95 ] && [ "$l3" -gt 0 ] || fail "the store does not say when levels watched"
+echo "watched: L0 all but ${l0} s at the most, L3 $l3 % of the time"
+# Of L0 the time until the rank was found and its libraries had probes is missing.
+[ "$l0" -le 3 ] && [ "$l3" -lt 95 ] && [ "$l3" -gt 0 ] || fail "the store does not say when levels watched"
 e2e_done

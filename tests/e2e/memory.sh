@@ -117,7 +117,7 @@ wait_for 60 windows || fail "no windows: $(query "select * from memory_curve whe
 "$tracectl" memory live --json >"$work/windows"
 "$tracectl" memory live
 query "select allocated_min_bytes, allocated_max_bytes, allocs, frees, coalesce(seen_ns, 0), start_ns from memory_curve where instance = $(instance $pid)" >"$work/curve"
-"$python_here" - "$work" <<'END' || fail "rows of windows are wrong: $(cat "$work/curve")"
+"$python_here" - "$work" "$pid" <<'END' || fail "rows of windows are wrong: $(cat "$work/curve")"
 import json, sys
 rows = [list(map(int, line.split(","))) for line in open(sys.argv[1] + "/curve")]
 assert all(low % 65536 == 0 and 0 <= low <= high <= 150 * 65536 for low, high, *_ in rows), rows
@@ -126,7 +126,7 @@ assert len({row[5] for row in rows}) == len(rows), rows
 # Between two windows the probe is detached: what passes then is in no row.
 span = rows[-1][5] - rows[0][5]
 assert sum(row[4] for row in rows) < span * 2 // 3, rows
-pool, = json.load(open(sys.argv[1] + "/windows"))["live"]
+pool, = [pool for pool in json.load(open(sys.argv[1] + "/windows"))["live"] if pool["pid"] == int(sys.argv[2])]
 assert 0 < pool["seen_share"] < 2 / 3, pool
 END
 e2e_done

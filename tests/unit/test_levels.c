@@ -260,7 +260,7 @@ static void test_sampled_gives_way(void **state)
 	/* In a window, too. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
 	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
-	/* An operator: whole for a minute; with a time, until then. */
+	/* An operator: whole for LEVELS_WHOLE_NS; with a time, until then. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
 	assert_true(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns() + LEVELS_WHOLE_NS));
