@@ -60,7 +60,7 @@ for program in qemu-system-x86_64 busybox apt-get dpkg-deb; do
 	command -v $program >/dev/null || skip "no $program (packaging/install-deps.sh --tests installs it)"
 done
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/ranktrace-vm.XXXXXX")
+work=$(mktemp -d /tmp/ranktrace-vm.XXXXXX) # not in TMPDIR: the guest has a /dev of its own
 trap 'rm -rf "$work"' EXIT
 
 # fetch SUITE FOLDER: unpacks its newest kernel, without installing it. Since 2026 its files are in packages beside it.
