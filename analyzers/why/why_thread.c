@@ -80,7 +80,7 @@ bool why_thread_covers(const struct why *why, const struct why_step *step)
 {
 	for (size_t i = 0; i < why->covered.count; i++)
 		if (why->covered.at[i].start_ns <= step->end_ns - step->step_ns &&
-			why->covered.at[i].end_ns >= step->end_ns)
+			why->covered.at[i].end_ns + GAP_NS >= step->end_ns)
 			return true;
 	return false;
 }
