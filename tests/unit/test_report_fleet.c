@@ -186,6 +186,23 @@ static void what_lasts(void **state)
 	report_free(report);
 }
 
+/* A finding of the last seconds: no time of the period's has it yet. */
+static void a_new_one(void **state)
+{
+	struct report *report;
+
+	(void)state;
+	begin();
+	sample("timestamp(ranktrace_finding_info)", LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", UNTIL - 3);
+	sample("ranktrace_finding_info", LABELS_17, 1);
+	sample("last_over_time(ranktrace_finding_age_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"", 2);
+	report = read_day();
+	assert_int_equal(report->findings, 1);
+	assert_int_equal(report->finding[0].is.since_ns, (UNTIL - 5) * NS);
+	assert_int_equal(report->finding[0].is.until_ns, 0);
+	report_free(report);
+}
+
 static void a_healthy_day(void **state)
 {
 	struct report *report;
@@ -232,6 +249,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slow_rank),
 		cmocka_unit_test(what_lasts),
+		cmocka_unit_test(a_new_one),
 		cmocka_unit_test(a_healthy_day),
 		cmocka_unit_test(a_refusal_ends_it),
 	};
