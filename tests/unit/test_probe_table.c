@@ -3,13 +3,10 @@
  * Probe tables: what is read, what is refused and how the refusal reads, replacing by name, variants, the shipped
  * tables.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <sys/stat.h>
 #include "daemon/probes/table.h"
+
+#include "tests/test.h"
 
 #define ROW "[probe \"p\"]\nlevel = L0\nlibrary = libx.so*\nsymbol = f\nedge = span\n"
 
@@ -20,13 +17,12 @@ static int parse(struct probe_table *table, const char *text, char *error, size_
 	return probe_table_parse(table, "dir/x.conf", text, strlen(text), error, error_size);
 }
 
-static void reads_every_key(void **state)
+TEST(reads_every_key)
 {
 	struct probe_table table = {0};
 	const struct probe *p;
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"# c\n[probe \"all\"]\nlevel = L2\nlibrary = liba.so* libb.so\nsymbol = f g* h?\nedge = call\n"
@@ -64,13 +60,12 @@ static void reads_every_key(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_copies(void **state)
+TEST(reads_copies)
 {
 	struct probe_table table = {0};
 	const struct rt_call_spec *spec;
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"[probe \"c\"]\nlevel = L2\nlibrary = liba.so\nsymbol = f\nedge = call\nevent = copy_async\n"
@@ -86,12 +81,11 @@ static void reads_copies(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_usdt_and_return(void **state)
+TEST(reads_usdt_and_return)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"[probe \"u\"]\nlevel = L0\nlibrary = python3*\nusdt = python:gc__start\nedge = begin\nstage = "
@@ -112,7 +106,7 @@ static void reads_usdt_and_return(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_events(void **state)
+TEST(reads_events)
 {
 	static const char text[] =
 		"[probe \"all_reduce\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclAllReduce\nedge = call\nevent "
@@ -132,7 +126,6 @@ static void reads_events(void **state)
 	char error[512] = "";
 	const struct probe *p;
 
-	(void)state;
 	if (parse(&table, text, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(table.count, 4);
@@ -175,12 +168,11 @@ static void reads_events(void **state)
 }
 
 /* Rows for another machine are checked and then gone, with what they replace. */
-static void forgets_other_machines(void **state)
+TEST(forgets_other_machines)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			ROW "arch = x86_64\n[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n"
@@ -283,12 +275,11 @@ static const struct {
 		"dir/x.conf:1: probe \"p\" must"},
 };
 
-static void refuses_with_one_sentence(void **state)
+TEST(refuses_with_one_sentence)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(parse(&table, "[probe \"keep\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = span\n", error,
 				 sizeof(error)),
 		0);
@@ -312,12 +303,11 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void later_row_replaces_at_same_index(void **state)
+TEST(later_row_replaces_at_same_index)
 {
 	char dir[] = "/tmp/ranktrace-table-XXXXXX", a[64], b[64], other[64], error[512] = "";
 	struct probe_table table = {0};
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(a, sizeof(a), "%s/a.conf", dir);
 	snprintf(b, sizeof(b), "%s/b.conf", dir);
@@ -346,7 +336,7 @@ static void later_row_replaces_at_same_index(void **state)
 	rmdir(dir);
 }
 
-static void chooses_the_lowest_whole_variant(void **state)
+TEST(chooses_the_lowest_whole_variant)
 {
 	static const char text[] = "[probe \"two.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/2\n"
 				   "[probe \"one.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/1\n"
@@ -366,7 +356,6 @@ static void chooses_the_lowest_whole_variant(void **state)
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(parse(&table, text, error, sizeof(error)), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		bool use[5];
@@ -379,13 +368,12 @@ static void chooses_the_lowest_whole_variant(void **state)
 	probe_table_free(&table);
 }
 
-static void shipped_tables_are_read(void **state)
+TEST(shipped_tables_are_read)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 	unsigned stages = 0;
 
-	(void)state;
 	if (probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	for (size_t i = 0; i < table.count; i++) {
@@ -398,19 +386,4 @@ static void shipped_tables_are_read(void **state)
 	probe_table_free(&table);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_every_key),
-		cmocka_unit_test(reads_copies),
-		cmocka_unit_test(reads_usdt_and_return),
-		cmocka_unit_test(reads_events),
-		cmocka_unit_test(forgets_other_machines),
-		cmocka_unit_test(refuses_with_one_sentence),
-		cmocka_unit_test(later_row_replaces_at_same_index),
-		cmocka_unit_test(chooses_the_lowest_whole_variant),
-		cmocka_unit_test(shipped_tables_are_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
