@@ -348,6 +348,30 @@ TEST(asleep_as_usual)
 	why_free(why);
 }
 
+/* Records of off-CPU time are of a second, the last one begins within the last second or two of the thread. */
+TEST(a_step_after_the_last_record)
+{
+	static const struct {
+		uint64_t before_end_ns;
+		bool known;
+	} cases[] = {{1000 * MS, true}, {1900 * MS, true}, {2100 * MS, false}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct why *why = new_why(1, BEGIN_NS + 3900 * MS);
+		struct why_result result;
+
+		usual_steps(why, 40);
+		assert_int_equal(why_choose(why, 1), 0);
+		/* One a second, and no time off the CPU since the last. */
+		assert_int_equal(why_covered(why, BEGIN_NS, BEGIN_NS + 10 * MS), 0);
+		assert_int_equal(why_covered(why, BEGIN_NS + 1000 * MS, BEGIN_NS + 1010 * MS), 0);
+		assert_int_equal(why_covered(why, BEGIN_NS + 1500 * MS, now_ns - cases[i].before_end_ns), 0);
+		assert_int_equal(why_explain(why, &result), 0);
+		assert_int_equal(result.thread_known, cases[i].known);
+		why_free(why);
+	}
+}
+
 /* Intervals of the chosen step alone: what is asleep in it has nothing to compare with, and is left in the work. */
 TEST(intervals_of_too_few_steps)
 {
