@@ -199,6 +199,40 @@ TEST(forgets_other_machines)
 	probe_table_free(&table);
 }
 
+/* Rows have what [defaults] before them says, unless they say it themselves. A row's name is its symbol. */
+TEST(rows_share_defaults)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	assert_int_equal(parse(&table,
+				 "[defaults]\nlevel = L2\nlibrary = la lb\nedge = call\nevent = copy\nresult = yes\n"
+				 "[probe \"f\"]\nargs = count:reg(1)\n"
+				 "[probe \"g\"]\nlibrary = lc\nevent = op\nresult = no\nsymbol = h\n"
+				 "[defaults]\nlevel = L0\nedge = span\n"
+				 "[probe \"i\"]\nlibrary = l\n",
+				 error, sizeof(error)),
+		0);
+	assert_int_equal(table.count, 3);
+	assert_int_equal(table.probe[0].level, LEVEL_L2);
+	assert_int_equal(table.probe[0].libraries, 2);
+	assert_string_equal(table.probe[0].symbol[0], "f");
+	assert_int_equal(table.probe[0].symbols, 1);
+	assert_int_equal(table.probe[0].spec.args, 1);
+	assert_int_equal(table.probe[0].spec.flags,
+		RT_CALL_NEEDS_RETURN | RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_RESULT);
+	assert_int_equal(table.probe[1].libraries, 1);
+	assert_string_equal(table.probe[1].library[0], "lc");
+	assert_string_equal(table.probe[1].symbol[0], "h");
+	assert_string_equal(table.probe[1].event, "op");
+	assert_int_equal(table.probe[1].spec.args, 0);
+	assert_int_equal(table.probe[1].spec.flags, RT_CALL_NEEDS_RETURN);
+	assert_int_equal(table.probe[2].level, LEVEL_L0);
+	assert_string_equal(table.probe[2].event, "");
+	assert_int_equal(table.probe[2].spec.flags, RT_CALL_NEEDS_RETURN);
+	probe_table_free(&table);
+}
+
 static const struct {
 	const char *text, *sentence;
 } refused[] = {
@@ -251,8 +285,13 @@ static const struct {
 	{"[probe \"p\"]\nmember = perhaps\n", "dir/x.conf:2: bad value \"perhaps\" of member"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a level and an edge"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
-	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
-	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
+	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" has a symbol and a usdt"},
+	{"[defaults \"p\"]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
+	{"[defaults]\nlevel = L0\nlevel = L0\n", "dir/x.conf:3: duplicate key level"},
+	{"[defaults]\nargs = reg(1)\n", "dir/x.conf:2: args belongs to one probe"},
+	{"[defaults]\nsymbol = f\n", "dir/x.conf:2: symbol belongs to one probe"},
+	{"[defaults]\nlibrary = l\nedge = span\n[defaults]\nlevel = L0\n[probe \"p\"]\nedge = span\n",
+		"dir/x.conf:6: probe \"p\" needs a library"},
 	{ROW "event = op\n", "dir/x.conf:1: probe \"p\" has an event"},
 	{ROW "family = nccl\n", "dir/x.conf:1: probe \"p\" has a family"},
 	{ROW "args = count:reg(1)\n", "dir/x.conf:1: probe \"p\" has a family, an op or a named argument"},
