@@ -46,6 +46,7 @@ test_rows=(
 	"command shellcheck|shellcheck|ShellCheck"
 	"command mandoc|mandoc|mandoc"
 	"file /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib*/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt"
+	"command ld.lld|lld|lld"
 	"command rpmspec|rpm|rpm-build"
 	"command systemd-analyze|systemd|systemd"
 	"command systemd-socket-activate|systemd|systemd"

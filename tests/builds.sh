@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds everything as every build type with gcc and clang; warnings are errors. Runs no test.
+# Builds everything as every build type with gcc and clang; warnings are errors. Then builds and tries one of each extension of
+# docs/extending.md (tests/check/places.sh --build). Runs no other test.
 #
 #   tests/builds.sh [COMPILER|TYPE]...
 #       COMPILER  gcc, clang; both without one
@@ -13,7 +14,7 @@ source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$source/build}/types
 jobs=${JOBS:-$(nproc)}
 
-usage() { sed -n '3,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '3,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 refuse() {
 	echo "tests/builds.sh: $1 (tests/builds.sh --help)" >&2
 	exit 2
@@ -50,4 +51,12 @@ for compiler in "${compilers[@]}"; do
 		fi
 	done
 done
+folder=$build/${compilers[0]}-${types[0]}
+started=$SECONDS
+if "$source/tests/check/places.sh" "$source" "$folder" --build >"$build/places.log" 2>&1; then
+	echo "extensions: built and tried in $((SECONDS - started)) s"
+else
+	tail -n 20 "$build/places.log" >&2
+	status=1
+fi
 exit "$status"

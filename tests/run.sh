@@ -5,8 +5,9 @@
 #   tests/run.sh [LABEL]...
 #       LABEL  unit, check, kernel, e2e, attack, fault, fuzz; all without one
 #
-# Two builds: gcc as it is packaged, for every test (build/ci); clang with sanitizers and fuzz targets, for unit and fuzz
-# (build/sanitized). Warnings are errors in both. tests/builds.sh builds the other build types.
+# Two builds: gcc as it is packaged, for what watches the machine, whole programs and checks (build/ci); clang with sanitizers
+# and fuzz targets, for unit and fuzz (build/sanitized). Warnings are errors in both. tests/builds.sh builds everything with
+# both compilers and as each build type.
 # Tests that judge time run alone (label realtime). Beside the others, everything that only needs the processor (the rest of
 # the build, the second build, their tests, virtual machines) uses the time in which they wait.
 # Each phase prints its seconds.
@@ -114,8 +115,8 @@ calculations() {
 	local status=0
 	in_memory
 	if [ -n "$quick" ]; then
-		phase "gcc: build of the other tests" build ci all -DRANKTRACE_TESTS=ON &&
-			phase "gcc: unit and check" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
+		phase "gcc: build of whole programs" build ci optimized -DRANKTRACE_TESTS=ON &&
+			phase "gcc: whole programs and checks" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
 	fi
 	if [ -n "$sanitized" ]; then
 		if phase "clang, sanitizers, fuzz targets: build" build sanitized all -DRANKTRACE_WERROR=ON; then
@@ -144,6 +145,7 @@ trap 'exit 130' INT TERM
 
 sanitized=$(pattern unit fuzz || true)
 quick=$(pattern unit check || true)
+quick=${quick/unit/optimized}
 watching=$(pattern kernel e2e attack fault || true)
 unwatched=$(comm -13 <(printf '%s\n' "${labels[@]}" | sort) <(printf '%s\n' "${known[@]}" | sort) | paste -sd'|')
 unwatched="^(${unwatched:-none})\$"
@@ -175,7 +177,7 @@ if [ -n "$watching" ]; then
 	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
 	side_pid=$!
 	set +m
-	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^(realtime|vm)$' || status=1
+	phase "gcc: tests that judge no time" run "$build/ci" -j 2 -L "$watching" -LE '^(realtime|vm)$' || status=1
 	phase "wait for what runs beside" wait "$side_pid" || status=1
 	side_pid=
 	cat "$build/calculations.log"

@@ -309,6 +309,8 @@ static const struct {
 	{"max by (job) (increase(ranktrace_rank_steps_total[$s]))", report_fleet_on_steps},
 	{"quantile by (job) (0.5, quantile_over_time(0.5, ranktrace_rank_minute_step_seconds[$w]))", report_fleet_on_step},
 	{"max_over_time(timestamp(ranktrace_finding_info)[$w])", report_fleet_on_finding},
+	/* Also one that began after the last of those times. */
+	{"timestamp(ranktrace_finding_info)", report_fleet_on_finding},
 	{"ranktrace_finding_info", report_fleet_on_open},
 	{"last_over_time(ranktrace_finding_age_seconds[$s])", report_fleet_on_age},
 	{"last_over_time(ranktrace_finding_lost_card_seconds[$s])", report_fleet_on_cost},

@@ -109,11 +109,19 @@ train() {
 	children+=("$last")
 }
 # hold NAME [ENV=VALUE...] -- ARGS: as train, but it waits before its first step. release NAME PID...: its first step begins,
-# once the daemon has its probes on these processes. held: both, where nothing else trains; the probes of the training before
-# are let go first.
-torch_probes() { [[ "$(grep -E 'libtorch_python[^ ]*: ' "$work/daemon.log" | tail -n 1)" == *"probes attached"* ]]; }
-unprobed() { ! torch_probes; }
-probed() { [ -n "$(query "select 1 from ranks where pid = $1")" ] && torch_probes; }
+# once the daemon has its probes on these processes. held: both; probes that are let go since the training before ended are
+# back a moment after the new one is known. Other trainings may run on the machine, with another PyTorch.
+torch_probes() {
+	local lines
+	if [ -n "${TORCH_ROOT:-}" ]; then
+		lines=$(grep -F "call: $TORCH_ROOT/" "$work/daemon.log")
+	else
+		lines=$(grep -vF "call: ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/" "$work/daemon.log")
+	fi
+	[[ "$(grep -E 'libtorch_python[^ ]*: ' <<<"$lines" | tail -n 1)" == *"probes attached"* ]]
+}
+rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
+probed() { rank_known "$1" && torch_probes; }
 hold() { train "$@" --wait 300 --start-file "$work/$1.start"; }
 release() {
 	local name=$1 pid
@@ -122,8 +130,9 @@ release() {
 	touch "$truth/$name.start"
 }
 held() {
-	wait_for 60 unprobed || fail "the probes of the training before are not let go"
 	hold "$@"
+	wait_for 60 rank_known "$last" || fail "process $last is not known"
+	sleep 2
 	release "$1" "$last"
 }
 compare() { "$python_here" "$source_dir/tests/e2e/compare.py" "$tracectl" "$@" || fail "the store differs from the script's measurements"; }

@@ -16,7 +16,7 @@ cases=(
 	"user_stages dataloader,backward,optimizer --hidden 512"
 	"eval -"
 	"no_loader backward,optimizer --hidden 512"
-	"inference dataloader"
+	"inference dataloader --hidden 512"
 )
 
 declare -A pid_of

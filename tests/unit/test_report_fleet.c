@@ -180,6 +180,22 @@ TEST(what_lasts)
 	report_free(report);
 }
 
+/* A finding of the last seconds: no time of the period's has it yet. */
+TEST(a_new_one)
+{
+	struct report *report;
+
+	begin();
+	sample("timestamp(ranktrace_finding_info)", LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", UNTIL - 3);
+	sample("ranktrace_finding_info", LABELS_17, 1);
+	sample("last_over_time(ranktrace_finding_age_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"", 2);
+	report = read_day();
+	assert_int_equal(report->findings, 1);
+	assert_int_equal(report->finding[0].is.since_ns, (UNTIL - 5) * NS);
+	assert_int_equal(report->finding[0].is.until_ns, 0);
+	report_free(report);
+}
+
 TEST(a_healthy_day)
 {
 	struct report *report;
