@@ -42,15 +42,23 @@ int probe_table_load_dirs(struct probe_table *table, const char *const *dirs, si
 
 struct text {
 	struct probe_table table; /* rows of this text */
-	uint32_t *seen;		  /* keys seen, by row */
-	size_t rows_capacity, seen_capacity;
+	size_t rows_capacity;
+	struct probe defaults; /* of the rows that follow */
+	uint32_t seen;	       /* keys of this section */
+	bool in_defaults, has_section;
 	const char *path;
 };
 
 static void text_free(struct text *text)
 {
 	probe_table_free(&text->table);
-	free(text->seen);
+}
+
+static void text_set_defaults(struct text *text)
+{
+	text->defaults = (struct probe){.level = LEVEL_MAX, .edge = RT_EDGE_MAX};
+	for (unsigned i = 0; i < RT_CALL_ARGS_MAX; i++)
+		text->defaults.field[i] = OP_FIELD_MAX;
 }
 
 static int add_row(struct text *text, const struct ini_line *line, char *error, size_t error_size)
@@ -60,21 +68,18 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 	struct probe *probe;
 
 	if (!streq(line->section, "probe") || !*line->name)
-		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"]");
+		return probe_refuse(error, error_size, "expected a section [probe \"NAME\"] or [defaults]");
 	for (size_t i = 0; i < count; i++)
 		if (streq(text->table.probe[i].name, line->name))
 			return probe_refuse(error, error_size, "probe \"%.63s\" is already defined in line %u",
 				line->name, text->table.probe[i].line);
 	if (count == PROBES_MAX)
 		return probe_refuse(error, error_size, "more than %d probes", PROBES_MAX);
-	if (!array_reserve((void **)&text->table.probe, &text->rows_capacity, count + 1, sizeof(*probe), PROBES_MAX) ||
-		!array_reserve((void **)&text->seen, &text->seen_capacity, count + 1, sizeof(*text->seen), PROBES_MAX))
+	if (!array_reserve((void **)&text->table.probe, &text->rows_capacity, count + 1, sizeof(*probe), PROBES_MAX))
 		return -ENOMEM;
-	text->seen[count] = 0;
 	probe = &text->table.probe[count];
-	*probe = (struct probe){.line = line->line};
-	for (unsigned i = 0; i < RT_CALL_ARGS_MAX; i++)
-		probe->field[i] = OP_FIELD_MAX;
+	*probe = text->defaults;
+	probe->line = line->line;
 	if (!copy_text(probe->name, sizeof(probe->name), line->name))
 		return probe_refuse(error, error_size, "probe name is longer than %d bytes", PROBE_NAME_BYTES - 1);
 	copy_text(probe->file, sizeof(probe->file), slash ? slash + 1 : line->path);
@@ -85,13 +90,23 @@ static int add_row(struct text *text, const struct ini_line *line, char *error, 
 static int on_line(void *arg, const struct ini_line *line, char *error, size_t error_size)
 {
 	struct text *text = arg;
-	size_t row = text->table.count - 1;
+	struct probe *probe;
 
-	if (!line->key)
-		return add_row(text, line, error, error_size);
-	if (!text->table.count)
+	if (!line->key) {
+		if (!text->has_section)
+			text_set_defaults(text);
+		text->has_section = true;
+		text->seen = 0;
+		text->in_defaults = streq(line->section, "defaults") && !*line->name;
+		if (!text->in_defaults)
+			return add_row(text, line, error, error_size);
+		text_set_defaults(text);
+		return 0;
+	}
+	if (!text->has_section)
 		return probe_refuse(error, error_size, "\"%.80s\" precedes the first section", line->key);
-	return probe_set_key(&text->table.probe[row], &text->seen[row], line->key, line->value, error, error_size);
+	probe = text->in_defaults ? &text->defaults : &text->table.probe[text->table.count - 1];
+	return probe_set_key(probe, &text->seen, text->in_defaults, line->key, line->value, error, error_size);
 }
 
 static bool mixes_readers(const struct probe *probe)
@@ -139,16 +154,16 @@ static const char *event_fault(const struct probe *probe)
 }
 
 /* What is wrong with the row, or NULL. */
-static const char *row_fault(const struct probe *probe, uint32_t seen)
+static const char *row_fault(const struct probe *probe)
 {
 	unsigned edge = EDGE_BIT(probe->edge);
 
-	if (!(seen & PROBE_KEY_LEVEL) || !(seen & PROBE_KEY_EDGE))
+	if (probe->level == LEVEL_MAX || probe->edge == RT_EDGE_MAX)
 		return "needs a level and an edge";
 	if (!probe->libraries)
 		return "needs a library";
-	if (!probe->symbols == !*probe->usdt_provider)
-		return "needs either a symbol or a usdt";
+	if (probe->symbols && *probe->usdt_provider)
+		return "has a symbol and a usdt, of which only one is probed";
 	if (!(edge & STAGE_EDGES) && *probe->stage)
 		return "has a stage, which belongs to the edges begin, end and span";
 	if (probe->at_return && probe->edge != RT_EDGE_END)
@@ -174,8 +189,11 @@ static int check_rows(struct text *text, char *error, size_t error_size)
 {
 	for (size_t i = 0; i < text->table.count; i++) {
 		struct probe *probe = &text->table.probe[i];
-		const char *fault = row_fault(probe, text->seen[i]);
+		const char *fault;
 
+		if (!probe->symbols && !*probe->usdt_provider)
+			probe->symbols = copy_text(probe->symbol[0], sizeof(probe->symbol[0]), probe->name);
+		fault = row_fault(probe);
 		if (fault)
 			return probe_refuse(error, error_size, "%s:%u: probe \"%s\" %s", text->path, probe->line,
 				probe->name, fault);

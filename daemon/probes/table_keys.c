@@ -95,8 +95,10 @@ static int set_level(struct probe *probe, const char *value, char *error, size_t
 static int set_library(struct probe *probe, const char *value, char *error, size_t error_size)
 {
 	struct patterns p = {probe->library[0], sizeof(probe->library[0]), 0, error, error_size};
-	int r = probe_each_word(value, each_pattern, &p);
+	int r;
 
+	memset(probe->library, 0, sizeof(probe->library));
+	r = probe_each_word(value, each_pattern, &p);
 	probe->libraries = p.count;
 	return r;
 }
@@ -168,6 +170,7 @@ static int set_return(struct probe *probe, const char *value, char *error, size_
 
 static int set_text(char *text, size_t size, const char *key, const char *value, char *error, size_t error_size)
 {
+	memset(text, 0, size);
 	if (!*value || !copy_text(text, size, value))
 		return probe_refuse(error, error_size, "%s is empty or longer than %zu bytes", key, size - 1);
 	return 0;
@@ -186,6 +189,7 @@ static int set_event(struct probe *probe, const char *value, char *error, size_t
 		return probe_refuse(error, error_size,
 			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, copy, copy_async, launch)",
 			value);
+	probe->spec.flags &= ~(RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC); /* of an event of [defaults] */
 	probe->spec.flags |= word < 0 ? 0 : event_flags[word];
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
 }
@@ -265,41 +269,43 @@ static int set_optional(struct probe *probe, const char *value, char *error, siz
 	return set_flag(value, "optional", &probe->optional, error, error_size);
 }
 
-/* level and edge first: PROBE_KEY_LEVEL, PROBE_KEY_EDGE. */
 static const struct {
 	const char *key;
 	probe_setter set;
+	bool of_one; /* never of [defaults] */
 } keys[] = {
-	{"level", set_level},
-	{"edge", set_edge},
-	{"library", set_library},
-	{"symbol", set_symbol},
-	{"symbols_all", set_symbols_all},
-	{"usdt", set_usdt},
-	{"at", set_at},
-	{"return", set_return},
-	{"stage", set_stage},
-	{"event", set_event},
-	{"family", set_family},
-	{"op", set_op},
-	{"arch", set_arch},
-	{"member", set_member},
-	{"args", probe_set_args},
-	{"symbol_reg", set_symbol_reg},
-	{"set", set_set},
-	{"result", set_result},
-	{"optional", set_optional},
-	{"help", set_help},
+	{"level", set_level, false},
+	{"edge", set_edge, false},
+	{"library", set_library, false},
+	{"symbol", set_symbol, true},
+	{"symbols_all", set_symbols_all, false},
+	{"usdt", set_usdt, true},
+	{"at", set_at, false},
+	{"return", set_return, false},
+	{"stage", set_stage, false},
+	{"event", set_event, false},
+	{"family", set_family, false},
+	{"op", set_op, true},
+	{"arch", set_arch, false},
+	{"member", set_member, false},
+	{"args", probe_set_args, true},
+	{"symbol_reg", set_symbol_reg, true},
+	{"set", set_set, true},
+	{"result", set_result, false},
+	{"optional", set_optional, false},
+	{"help", set_help, true},
 };
 
-int probe_set_key(
-	struct probe *probe, uint32_t *seen, const char *key, const char *value, char *error, size_t error_size)
+int probe_set_key(struct probe *probe, uint32_t *seen, bool shared, const char *key, const char *value, char *error,
+	size_t error_size)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (!streq(keys[i].key, key))
 			continue;
 		if (*seen & 1u << i)
 			return probe_refuse(error, error_size, "duplicate key %s", key);
+		if (shared && keys[i].of_one)
+			return probe_refuse(error, error_size, "%s belongs to one probe, not to [defaults]", key);
 		*seen |= 1u << i;
 		return keys[i].set(probe, value, error, error_size);
 	}

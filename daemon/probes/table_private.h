@@ -12,13 +12,9 @@
 
 typedef int (*probe_setter)(struct probe *probe, const char *value, char *error, size_t error_size);
 
-/* Bits of these keys in `seen`. */
-#define PROBE_KEY_LEVEL (1u << 0)
-#define PROBE_KEY_EDGE (1u << 1)
-
-/* Sets the key; `seen` has the row's earlier keys. */
-int probe_set_key(
-	struct probe *probe, uint32_t *seen, const char *key, const char *value, char *error, size_t error_size);
+/* Sets the key; `seen` has the section's earlier keys. shared: of a section [defaults], which not all keys can be in. */
+int probe_set_key(struct probe *probe, uint32_t *seen, bool shared, const char *key, const char *value, char *error,
+	size_t error_size);
 int probe_set_args(struct probe *probe, const char *value, char *error, size_t error_size);
 bool probe_has_text(const struct probe *probe);
 

@@ -7,15 +7,10 @@
 #include "analyzers/judge/judge.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/test.h"
 #include "tests/traces/found.h"
 
 #define STEPS 12
@@ -78,7 +73,6 @@ static int read_steps(void **state)
 	FILE *file = fopen(KINETO_DATA "/steps.csv", "r");
 	char line[256];
 
-	(void)state;
 	assert_non_null(file);
 	while (fgets(line, sizeof(line), file))
 		read_line(line);
@@ -144,9 +138,8 @@ static void judged(size_t of, enum run before, enum run after, enum run peer)
 	judge_free(judge);
 }
 
-static void the_rank_and_its_data_loader_are_named(void **state)
+TEST(the_rank_and_its_data_loader_are_named)
 {
-	(void)state;
 	for (enum run first = WORKERS_4; first < RUNS; first++) {
 		judged(2, first, first, first == WORKERS_4 ? WORKERS_0 : WORKERS_4);
 		assert_int_equal(n_found, 1);
@@ -159,18 +152,16 @@ static void the_rank_and_its_data_loader_are_named(void **state)
 	}
 }
 
-static void two_alike_are_no_case(void **state)
+TEST(two_alike_are_no_case)
 {
-	(void)state;
 	for (enum run run = WORKERS_4; run < RUNS; run++) {
 		judged(2, run, run, run);
 		assert_int_equal(n_found, 0);
 	}
 }
 
-static void the_rank_that_becomes_slow_is_named(void **state)
+TEST(the_rank_that_becomes_slow_is_named)
 {
-	(void)state;
 	judged(2, WORKERS_4, WORKERS_0, WORKERS_4);
 	assert_int_equal(n_found, 1);
 	assert_int_equal(found[0].rank, 0);
@@ -179,9 +170,8 @@ static void the_rank_that_becomes_slow_is_named(void **state)
 }
 
 /* One rank without peers: its data loading beside its own past. */
-static void the_job_that_becomes_slow(void **state)
+TEST(the_job_that_becomes_slow)
 {
-	(void)state;
 	judged(1, WORKERS_4, WORKERS_0, WORKERS_4);
 	assert_int_equal(n_found, 1);
 	print_message("%s\n", found[0].sentence);
@@ -189,14 +179,4 @@ static void the_job_that_becomes_slow(void **state)
 	assert_int_equal(found[0].activity, ACTIVITY_DATALOADER);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_rank_and_its_data_loader_are_named),
-		cmocka_unit_test(two_alike_are_no_case),
-		cmocka_unit_test(the_rank_that_becomes_slow_is_named),
-		cmocka_unit_test(the_job_that_becomes_slow),
-	};
-
-	return cmocka_run_group_tests_name("kineto", tests, read_steps, NULL);
-}
+TEST_MAIN(read_steps, NULL)

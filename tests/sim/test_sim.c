@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the simulator with theory. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "tests/sim/sim.h"
+
+#include "tests/test.h"
 
 static struct sim_options options;
 
 static int defaults(void **state)
 {
-	(void)state;
 	sim_options_default(&options);
 	return 0;
 }
@@ -88,7 +86,7 @@ static void assert_whole(const struct frame *frame, bool device)
 	free(count);
 }
 
-static void every_schedule_ends_with_all_records(void **state)
+TEST_WITH(every_schedule_ends_with_all_records, defaults, NULL)
 {
 	static const uint32_t shapes[][7] = {
 		/* tp, pp, dp, ep, chunks, micro-batches, blocking sends */
@@ -103,7 +101,6 @@ static void every_schedule_ends_with_all_records(void **state)
 		{1, 8, 1, 1, 1, 3, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		for (enum frame_tier tier = FRAME_TIER_HOST; tier < FRAME_TIER_MAX; tier++) {
 			const uint32_t *s = shapes[i];
@@ -122,9 +119,8 @@ static void every_schedule_ends_with_all_records(void **state)
 	}
 }
 
-static void a_job_without_noise_waits_for_nobody(void **state)
+TEST_WITH(a_job_without_noise_waits_for_nobody, defaults, NULL)
 {
-	(void)state;
 	for (enum frame_tier tier = FRAME_TIER_HOST; tier < FRAME_TIER_MAX; tier++) {
 		const struct frame *frame;
 		uint64_t *duration;
@@ -147,12 +143,11 @@ static void a_job_without_noise_waits_for_nobody(void **state)
 	}
 }
 
-static void a_slow_rank_lengthens_the_step_by_its_excess(void **state)
+TEST_WITH(a_slow_rank_lengthens_the_step_by_its_excess, defaults, NULL)
 {
 	double clean, slow, forward;
 	struct sim *sim;
 
-	(void)state;
 	options.tier = FRAME_TIER_HOST;
 	forward = (double)run_to(&sim, 5)->rank[0].activity_ns[ACTIVITY_FORWARD];
 	sim_free(sim);
@@ -170,14 +165,13 @@ static void a_slow_rank_lengthens_the_step_by_its_excess(void **state)
 	assert_about(sim_mean_step_ns(&options, FRAME_TRAIN, 4, 8), slow, 100);
 }
 
-static void the_slow_rank_is_the_one_that_does_not_wait(void **state)
+TEST_WITH(the_slow_rank_is_the_one_that_does_not_wait, defaults, NULL)
 {
 	const struct frame *frame;
 	uint64_t shortest = UINT64_MAX;
 	uint32_t who = 0;
 	struct sim *sim;
 
-	(void)state;
 	options.inject = SIM_COMPUTE;
 	options.severity = 0.1;
 	options.culprits = 1;
@@ -213,11 +207,10 @@ static double bubble(void)
 	return 1 - own / step;
 }
 
-static void a_pipeline_has_the_bubble_that_it_should(void **state)
+TEST_WITH(a_pipeline_has_the_bubble_that_it_should, defaults, NULL)
 {
 	double plain;
 
-	(void)state;
 	for (uint32_t pp = 2; pp <= 8; pp *= 2) {
 		shape(1, pp, 1, 1, 4 * pp);
 		assert_about(bubble(), (double)(pp - 1) / (4 * pp + pp - 1), 0.04);
@@ -229,11 +222,10 @@ static void a_pipeline_has_the_bubble_that_it_should(void **state)
 	assert_true(bubble() < plain - 0.05);
 }
 
-static void a_stage_with_more_work_is_the_step(void **state)
+TEST_WITH(a_stage_with_more_work_is_the_step, defaults, NULL)
 {
 	double clean, slow;
 
-	(void)state;
 	shape(1, 4, 2, 1, 16);
 	clean = sim_mean_step_ns(&options, FRAME_TRAIN, 4, 6);
 	options.inject = SIM_STAGE;
@@ -244,7 +236,7 @@ static void a_stage_with_more_work_is_the_step(void **state)
 	assert_about(slow / clean, (16 * 1.5 + 3) / 19, 0.06);
 }
 
-static void late_hosts_and_pauses_cost_what_they_take(void **state)
+TEST_WITH(late_hosts_and_pauses_cost_what_they_take, defaults, NULL)
 {
 	static const struct {
 		enum sim_inject inject;
@@ -258,7 +250,6 @@ static void late_hosts_and_pauses_cost_what_they_take(void **state)
 		{SIM_CHECKPOINT, 1, FRAME_CHECKPOINT},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		double clean, slow;
 
@@ -274,13 +265,12 @@ static void late_hosts_and_pauses_cost_what_they_take(void **state)
 	}
 }
 
-static void a_bad_link_is_seen_by_groups_that_use_it(void **state)
+TEST_WITH(a_bad_link_is_seen_by_groups_that_use_it, defaults, NULL)
 {
 	uint64_t clean, slow;
 	struct sim *sim;
 	double with;
 
-	(void)state;
 	shape(8, 1, 4, 1, 1);
 	options.tier = FRAME_TIER_HOST;
 	clean = run_to(&sim, 3)->op[0].duration_ns;
@@ -319,11 +309,10 @@ static uint64_t digest(void)
 	return h;
 }
 
-static void the_same_seed_is_the_same_run(void **state)
+TEST_WITH(the_same_seed_is_the_same_run, defaults, NULL)
 {
 	uint64_t one;
 
-	(void)state;
 	shape(2, 2, 4, 1, 4);
 	options.jitter = 0.03;
 	options.drift = 0.02;
@@ -337,13 +326,12 @@ static void the_same_seed_is_the_same_run(void **state)
 	assert_true(one != digest());
 }
 
-static void lost_records_are_counted(void **state)
+TEST_WITH(lost_records_are_counted, defaults, NULL)
 {
 	size_t all, some = 0, lost = 0;
 	const struct frame *frame;
 	struct sim *sim;
 
-	(void)state;
 	shape(2, 2, 4, 1, 16);
 	all = run_to(&sim, 0)->ops;
 	sim_free(sim);
@@ -363,9 +351,8 @@ static void lost_records_are_counted(void **state)
 	assert_about((double)lost / (double)(lost + some), 0.05, 0.01);
 }
 
-static void what_makes_no_job_is_refused(void **state)
+TEST_WITH(what_makes_no_job_is_refused, defaults, NULL)
 {
-	(void)state;
 	options.ep = 3;
 	assert_null(sim_new(&options));
 	defaults(NULL);
@@ -378,21 +365,4 @@ static void what_makes_no_job_is_refused(void **state)
 	assert_null(sim_new(&options));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(every_schedule_ends_with_all_records, defaults),
-		cmocka_unit_test_setup(a_job_without_noise_waits_for_nobody, defaults),
-		cmocka_unit_test_setup(a_slow_rank_lengthens_the_step_by_its_excess, defaults),
-		cmocka_unit_test_setup(the_slow_rank_is_the_one_that_does_not_wait, defaults),
-		cmocka_unit_test_setup(a_pipeline_has_the_bubble_that_it_should, defaults),
-		cmocka_unit_test_setup(a_stage_with_more_work_is_the_step, defaults),
-		cmocka_unit_test_setup(late_hosts_and_pauses_cost_what_they_take, defaults),
-		cmocka_unit_test_setup(a_bad_link_is_seen_by_groups_that_use_it, defaults),
-		cmocka_unit_test_setup(the_same_seed_is_the_same_run, defaults),
-		cmocka_unit_test_setup(lost_records_are_counted, defaults),
-		cmocka_unit_test_setup(what_makes_no_job_is_refused, defaults),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -5,16 +5,12 @@
  * cost is near to what the authors simulated.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/detect/detect.h"
+#include "tests/test.h"
 #include "tests/traces/found.h"
 #include "tests/traces/frames.h"
 #include "tests/traces/trace.h"
@@ -56,11 +52,10 @@ static void judged(struct trace *trace)
 		print_message("%s\n", found[i].sentence);
 }
 
-static void the_slow_worker_alone_is_named(void **state)
+TEST(the_slow_worker_alone_is_named)
 {
 	struct trace *trace = of_file("AR");
 
-	(void)state;
 	assert_int_equal(trace->steps, 44);
 	judged(trace);
 	assert_int_equal(n_found, 1);
@@ -71,11 +66,10 @@ static void the_slow_worker_alone_is_named(void **state)
 	trace_free(trace);
 }
 
-static void a_stage_with_too_much_accuses_nobody(void **state)
+TEST(a_stage_with_too_much_accuses_nobody)
 {
 	struct trace *trace = of_file("ST");
 
-	(void)state;
 	assert_int_equal(trace->steps, 32);
 	judged(trace);
 	assert_int_equal(n_found, 1);
@@ -88,14 +82,13 @@ static void a_stage_with_too_much_accuses_nobody(void **state)
 }
 
 /* In every step, its self time deviates from its class's. */
-static void one_rank_stands_out(void **state)
+TEST(one_rank_stands_out)
 {
 	struct trace *trace = of_file("AR");
 	struct frames *frames = frames_new(trace);
 	struct measure *measure = measure_new();
 	double least = INFINITY, most_of_others = 0;
 
-	(void)state;
 	for (size_t step = 0; step < trace->steps; step++) {
 		const struct frame *frame = frames_step(frames, step);
 		const struct measures *measures;
@@ -114,13 +107,4 @@ static void one_rank_stands_out(void **state)
 	trace_free(trace);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_rank_stands_out),
-		cmocka_unit_test(the_slow_worker_alone_is_named),
-		cmocka_unit_test(a_stage_with_too_much_accuses_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

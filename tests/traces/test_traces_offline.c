@@ -335,7 +335,7 @@ static void count_slow(const json_t *rows, unsigned *ret_slow)
 	}
 }
 
-static void a_store_names_the_slow_worker_alone(void **state)
+TEST_WITH(a_store_names_the_slow_worker_alone, ar_setup, ar_teardown)
 {
 	char folder[PATH_MAX], *folders[1] = {folder};
 	struct analysis_options how = {.folder = folders, .folders = 1};
@@ -343,7 +343,6 @@ static void a_store_names_the_slow_worker_alone(void **state)
 	struct analysis analysis;
 	json_t *rows;
 
-	(void)state;
 	ar_write_store();
 	snprintf(folder, sizeof(folder), "%s/store", dir);
 	rows = ar_judge(&how, &analysis);
@@ -356,14 +355,13 @@ static void a_store_names_the_slow_worker_alone(void **state)
 		assert_int_equal(slow[worker], 0);
 }
 
-static void files_of_systrace_are_refused(void **state)
+TEST_WITH(files_of_systrace_are_refused, ar_setup, ar_teardown)
 {
 	char folder[PATH_MAX];
 	struct analysis_options how = {.systrace = folder};
 	struct analysis analysis;
 	json_t *rows;
 
-	(void)state;
 	sh("mkdir -p '%s/systrace/timeline'", dir);
 	sh("mkdir -p '%s/systrace/mspti'", dir);
 	for (uint32_t worker = 0; worker < WORKERS; worker++) {
@@ -385,12 +383,4 @@ static void files_of_systrace_are_refused(void **state)
 	assert_int_equal(analysis.align.frames, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_store_names_the_slow_worker_alone, ar_setup, ar_teardown),
-		cmocka_unit_test_setup_teardown(files_of_systrace_are_refused, ar_setup, ar_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -8,17 +8,12 @@
 
 #include "analyzers/align/align.h"
 #include "analyzers/steps/steps.h"
+#include "tests/test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MS 1000000ULL
 #define RANKS 8
@@ -162,7 +157,6 @@ static inline struct align_counts counts(void)
 
 static inline int done(void **state)
 {
-	(void)state;
 	align = align_free(align);
 	assert_null(align_free(NULL));
 	free(seen);

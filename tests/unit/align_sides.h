@@ -6,18 +6,13 @@
 #ifndef RANKTRACE_TESTS_ALIGN_SIDES_H
 #define RANKTRACE_TESTS_ALIGN_SIDES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/align/align.h"
 #include "analyzers/steps/steps.h"
+#include "tests/test.h"
 
 #define MS 1000000ULL
 #define RANKS 8
@@ -51,7 +46,7 @@ struct side {
 
 static struct side sides[SIDES];
 static struct sent *all_sent;
-static uint64_t state;
+static uint64_t random_state;
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
@@ -62,8 +57,8 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 static inline uint64_t any(uint64_t below)
 {
-	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (state >> 33) % below;
+	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (random_state >> 33) % below;
 }
 
 static inline struct sent *sent_at(int rank, uint64_t start_ns)

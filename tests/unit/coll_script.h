@@ -5,15 +5,11 @@
 
 #include "analyzers/coll/coll.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define ROWS_MAX 20000
 #define SECOND 1000000000ULL
@@ -88,7 +84,6 @@ static inline void start(void)
 
 static inline int done(void **state)
 {
-	(void)state;
 	ops = coll_free(ops);
 	assert_null(coll_free(NULL));
 	return 0;

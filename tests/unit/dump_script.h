@@ -3,16 +3,13 @@
 #ifndef RANKTRACE_TESTS_DUMP_SCRIPT_H
 #define RANKTRACE_TESTS_DUMP_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include "analyzers/dump/dump_run.h"
+
+#include "tests/test.h"
 
 /* In a process of its own, as it always is: the lock of a folder lasts as long as the process. Returns its rows or an
  * error. */

@@ -7,17 +7,13 @@
 #define RANKTRACE_TESTS_FLEET_SCRIPT_H
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/fleet/fleet.h"
+
+#include "tests/test.h"
 
 #define FLEET_SCRIPT_RANKS 10240
 #define FLEET_SCRIPT_PER_NODE 8

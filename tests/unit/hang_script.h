@@ -5,16 +5,11 @@
 
 #include "analyzers/detect/detector.h"
 #include "analyzers/coll/coll_judge.h"
+#include "tests/test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define SECOND 1000000000ULL
 #define RANKS 8
@@ -53,7 +48,6 @@ static inline int begin(void **state)
 {
 	const struct detect_options options = {.hang_ns = 30 * SECOND, .hang_busy_ns = 600 * SECOND};
 
-	(void)state;
 	hang = hang_detector.new(&options);
 	assert_non_null(hang);
 	memset(stuck, 0, sizeof(stuck));
@@ -80,7 +74,6 @@ static inline int begin(void **state)
 
 static inline int end(void **state)
 {
-	(void)state;
 	hang = hang_detector.free(hang);
 	return 0;
 }
@@ -113,7 +106,5 @@ static inline int begin_idle(void **state)
 	wants = 0;
 	return begin(state);
 }
-
-#define T(name) cmocka_unit_test_setup_teardown(name, begin_idle, end)
 
 #endif

@@ -10,15 +10,11 @@
 #include "analyzers/judge/judge.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define MS 0.001
 #define SCRIPT_RANKS 10240

@@ -6,10 +6,6 @@
 #ifndef RANKTRACE_TESTS_PROFILE_SCRIPT_H
 #define RANKTRACE_TESTS_PROFILE_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,6 +14,7 @@
 
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/profile/profile.h"
+#include "tests/test.h"
 
 #define MS INT64_C(1000000)
 #define SCRIPT_RANKS 4

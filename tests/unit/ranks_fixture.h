@@ -6,18 +6,12 @@
 #ifndef RANKTRACE_TESTS_RANKS_FIXTURE_H
 #define RANKTRACE_TESTS_RANKS_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/ranks/ranks_internal.h"
 #include "daemon/store/store.h"
+#include "tests/test.h"
 #include "tests/unit/fake_proc.h"
 
 #define RANKS_MAX 64
@@ -132,7 +126,6 @@ static inline void observe(void *arg, const struct rank *rank, enum rank_change 
 
 static inline int setup(void **state)
 {
-	(void)state;
 	memset(&t, 0, sizeof(t));
 	fake_new(t.root, sizeof(t.root));
 	t.context.config.ranks_max = RANKS_MAX;
@@ -147,7 +140,6 @@ static inline int setup(void **state)
 
 static inline int teardown(void **state)
 {
-	(void)state;
 	t.ranks = ranks_free(t.ranks);
 	fake_free(t.root);
 	return 0;
@@ -165,7 +157,5 @@ static inline void pass(uint64_t ns)
 		ranks_tick(t.ranks, t.now_ns);
 	}
 }
-
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 #endif

@@ -10,14 +10,10 @@
 
 #include "analyzers/steps/steps.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 #define ROWS_MAX 40000
 #define US 1000ULL
@@ -189,7 +185,6 @@ static inline void check_invariants(int64_t first)
 
 static inline int done(void **state)
 {
-	(void)state;
 	steps = steps_free(steps);
 	assert_null(steps_free(NULL));
 	return 0;

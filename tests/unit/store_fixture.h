@@ -3,15 +3,11 @@
 #ifndef RANKTRACE_TESTS_STORE_FIXTURE_H
 #define RANKTRACE_TESTS_STORE_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <limits.h>
 
 #include "analyzers/store/reader.h"
 #include "daemon/store/store_internal.h"
+#include "tests/test.h"
 #include "tests/unit/log_stderr.h"
 
 static char dir[PATH_MAX - 512];
@@ -40,7 +36,6 @@ static inline int store_setup(void **state)
 {
 	const char *base = getenv("TMPDIR");
 
-	(void)state;
 	snprintf(dir, sizeof(dir), "%s/ranktrace-store-XXXXXX", base ? base : "/tmp");
 	if (!mkdtemp(dir))
 		return -1;
@@ -57,7 +52,6 @@ static inline int store_setup(void **state)
 
 static inline int store_teardown(void **state)
 {
-	(void)state;
 	sh("rm -rf '%s'", dir);
 	return 0;
 }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/base/acceptor: clients in any number do not hold the loop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <event2/event.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -15,6 +8,7 @@
 
 #include "daemon/base/acceptor.h"
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 #define CLIENTS (2 * ACCEPTOR_TURN_MAX + 3)
 
@@ -34,7 +28,6 @@ static int setup(void **state)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	(void)state;
 	taken = 0;
 	base = event_base_new();
 	snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "ranktrace-test-acceptor-%d", (int)getpid());
@@ -45,7 +38,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	acceptor = acceptor_free(acceptor);
 	event_base_free(base);
 	return 0;
@@ -59,11 +51,10 @@ static void connect_all(int fd[static CLIENTS], unsigned count)
 	}
 }
 
-static void test_turns(void **state)
+TEST_WITH(test_turns, setup, teardown)
 {
 	int fd[CLIENTS];
 
-	(void)state;
 	connect_all(fd, CLIENTS);
 	event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	assert_int_equal(taken, ACCEPTOR_TURN_MAX);
@@ -78,12 +69,11 @@ static void test_turns(void **state)
 }
 
 /* Without a descriptor it rests, and does not spin. */
-static void test_rests(void **state)
+TEST_WITH(test_rests, setup, teardown)
 {
 	struct rlimit limit, none;
 	int fd[CLIENTS];
 
-	(void)state;
 	connect_all(fd, 1);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
@@ -99,12 +89,4 @@ static void test_rests(void **state)
 	close(fd[0]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_turns, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_rests, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("acceptor", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

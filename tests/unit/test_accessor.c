@@ -3,14 +3,11 @@
  * Accessors: functions compiled here by each compiler at hand, at several levels of optimisation, whose members must be
  * found where offsetof() says; functions that have no one answer, which must get none; and real ones of PyTorch.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 
 #include "daemon/probes/accessor.h"
+
+#include "tests/test.h"
 
 /* struct comm is laid out so that no two members share an offset with another's value. */
 static const char source[] =
@@ -133,13 +130,12 @@ static void check_build(const char *compiler, const char *path)
 	close(fd);
 }
 
-static void test_compiled(void **state)
+TEST(test_compiled)
 {
 	char dir[] = "/tmp/ranktrace-accessor-XXXXXX", path[64], library[64];
 	unsigned built = 0;
 	FILE *f;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/a.c", dir);
 	snprintf(library, sizeof(library), "%s/a.so", dir);
@@ -162,14 +158,13 @@ static void test_compiled(void **state)
 		skip();
 }
 
-static void test_pytorch(void **state)
+TEST(test_pytorch)
 {
 	static const char path[] = "/usr/lib/x86_64-linux-gnu/libtorch_cpu.so.1.13";
 	struct elf_file *file = NULL;
 	struct accessor accessor;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-	(void)state;
 	if (fd < 0)
 		skip();
 	assert_int_equal(elf_file_open(fd, &file), 0);
@@ -184,13 +179,12 @@ static void test_pytorch(void **state)
 }
 
 /* Bytes that are no code, and code that is cut off: an error or an answer, and an end. */
-static void test_garbage(void **state)
+TEST(test_garbage)
 {
 	struct accessor accessor;
 	uint8_t code[512];
 	uint32_t seed = 1;
 
-	(void)state;
 	for (unsigned round = 0; round < 4000; round++) {
 		for (size_t i = 0; i < sizeof(code); i++)
 			code[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
@@ -201,13 +195,4 @@ static void test_garbage(void **state)
 	assert_int_equal(accessor_read(ELF_MACHINE_X86_64, (const uint8_t *)"\xeb\xfe", 2, &accessor), -ENOENT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_compiled),
-		cmocka_unit_test(test_pytorch),
-		cmocka_unit_test(test_garbage),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

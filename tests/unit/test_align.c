@@ -2,9 +2,8 @@
 /* Steps and stages of one job on one node to frames. */
 #include "tests/unit/align_script.h"
 
-static void a_frame_a_step(void **state)
+TEST(a_frame_a_step)
 {
-	(void)state;
 	begin_job(4, true);
 	steps_alike(4, 1, 10);
 	assert_int_equal(n_seen, 10);
@@ -25,9 +24,8 @@ static void a_frame_a_step(void **state)
 	}
 }
 
-static void a_frame_waits_for_the_slowest(void **state)
+TEST(a_frame_waits_for_the_slowest)
 {
-	(void)state;
 	begin_job(2, true);
 	step_at(0, 1, 0, 100);
 	at(200);
@@ -37,9 +35,8 @@ static void a_frame_waits_for_the_slowest(void **state)
 	assert_int_equal(seen[0].rank[1].step_ns, 150 * MS);
 }
 
-static void loop_stages_are_the_step_threads(void **state)
+TEST(loop_stages_are_the_step_threads)
 {
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 4; step++) {
 		uint64_t from = (uint64_t)step * 100 - 100;
@@ -63,9 +60,8 @@ static void loop_stages_are_the_step_threads(void **state)
 	assert_int_equal(seen[3].frame.class, FRAME_CHECKPOINT); /* of whatever thread */
 }
 
-static void operations_make_groups(void **state)
+TEST(operations_make_groups)
 {
-	(void)state;
 	begin_job(2, true);
 	align_comm(align, process[0], "00000000000000aa", COMM_KIND_DATA, 2, 0);
 	for (int64_t step = 1; step <= 5; step++) {
@@ -93,9 +89,8 @@ static void operations_make_groups(void **state)
 	assert_int_equal(counts().coll_left_out, 0);
 }
 
-static void what_makes_no_sense_is_dropped(void **state)
+TEST(what_makes_no_sense_is_dropped)
 {
-	(void)state;
 	begin_job(1, true);
 	step_at(0, 1, 0, 100);
 	step_at(0, 1, 0, 100);
@@ -113,15 +108,4 @@ static void what_makes_no_sense_is_dropped(void **state)
 	assert_int_equal(n_seen, 2);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_frame_a_step),
-		cmocka_unit_test(a_frame_waits_for_the_slowest),
-		cmocka_unit_test(loop_stages_are_the_step_threads),
-		cmocka_unit_test(operations_make_groups),
-		cmocka_unit_test(what_makes_no_sense_is_dropped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

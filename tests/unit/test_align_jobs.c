@@ -16,11 +16,10 @@ static uint32_t job_of(int number)
 	return job;
 }
 
-static void two_jobs_on_a_node(void **state)
+TEST(two_jobs_on_a_node)
 {
 	struct align_job_info job;
 
-	(void)state;
 	begin();
 	for (int i = 0; i < 4; i++)
 		process[i] = rank_of(i < 2 ? "one" : "two", i % 2, 2, "node", true);
@@ -57,12 +56,11 @@ static int rank_of_user(const char *job, int32_t rank, uint32_t uid)
 }
 
 /* Whatever they claim. A rank whose user is not known, of an old store, is of the job that its word names. */
-static void ranks_of_two_users(void **state)
+TEST(ranks_of_two_users)
 {
 	struct align_job_info job;
 	int a, b, claimed, without, other_without;
 
-	(void)state;
 	begin();
 	a = rank_of_user("one", 0, 1000);
 	claimed = rank_of_user("one", 1, 65534);
@@ -79,11 +77,10 @@ static void ranks_of_two_users(void **state)
 }
 
 /* One user cannot take the place of all others' jobs. */
-static void jobs_of_a_user_are_bounded(void **state)
+TEST(jobs_of_a_user_are_bounded)
 {
 	int refused = 0;
 
-	(void)state;
 	begin();
 	for (int i = 0; i < 2 * ALIGN_JOBS_MAX; i++) {
 		char word[16];
@@ -96,11 +93,10 @@ static void jobs_of_a_user_are_bounded(void **state)
 	(void)job_of(rank_of_user("mine", 0, 1000));
 }
 
-static void ranks_without_a_job_word(void **state)
+TEST(ranks_without_a_job_word)
 {
 	int a, b, c, d;
 
-	(void)state;
 	begin();
 	a = rank_of("", 0, 4, "node", true);
 	b = rank_of(NULL, 1, 4, "node", true);
@@ -125,11 +121,10 @@ static int rank_at(int32_t rank, uint16_t port)
 }
 
 /* Ranks of both come in any order; only their operations distinguish the jobs. */
-static void two_jobs_that_begin_together(void **state)
+TEST(two_jobs_that_begin_together)
 {
 	int a0, a1, b0, b1, c0, c1;
 
-	(void)state;
 	begin();
 	a0 = rank_at(0, 29500);
 	b0 = rank_at(0, 29501);
@@ -154,11 +149,10 @@ static int rank_by(int32_t rank, uint64_t launcher, uint64_t at)
 }
 
 /* No port distinguishes them: who started them does, and else when. */
-static void two_jobs_of_two_launchers(void **state)
+TEST(two_jobs_of_two_launchers)
 {
 	int a0, a1, b0, b1;
 
-	(void)state;
 	begin();
 	a0 = rank_by(0, 41, 0);
 	b0 = rank_by(0, 42, 0);
@@ -176,12 +170,11 @@ static void two_jobs_of_two_launchers(void **state)
 	assert_int_equal(job_of(b0), job_of(b1));
 }
 
-static void a_rank_twice(void **state)
+TEST(a_rank_twice)
 {
 	uint32_t job, index;
 	int first, second, third;
 
-	(void)state;
 	begin();
 	first = rank_of("job", 3, 8, "node", true);
 	second = rank_of("job", 3, 8, "node", true);
@@ -200,18 +193,16 @@ static void a_rank_twice(void **state)
 	start_ns -= 200 * MS;
 }
 
-static void another_world_size_is_another_job(void **state)
+TEST(another_world_size_is_another_job)
 {
-	(void)state;
 	begin_job(2, true);
 	assert_int_not_equal(job_of(process[0]), job_of(rank_of("job", 1, 3, "node", true)));
 }
 
-static void a_card_is_known_later(void **state)
+TEST(a_card_is_known_later)
 {
 	char huge[200];
 
-	(void)state;
 	begin_job(2, true);
 	steps_alike(2, 1, 5);
 	align_rank_card(align, process[1], "6");
@@ -239,9 +230,8 @@ static void a_card_is_known_later(void **state)
 	assert_int_equal(strlen(seen[10].who[0].card), sizeof(seen[10].who[0].card) - 1);
 }
 
-static void ranks_that_cannot_be(void **state)
+TEST(ranks_that_cannot_be)
 {
-	(void)state;
 	begin();
 	assert_int_equal(rank_of("job", -1, 8, "node", true), -EINVAL);
 	assert_int_equal(rank_of("job", 8, 8, "node", true), -EINVAL);
@@ -255,13 +245,12 @@ static void ranks_that_cannot_be(void **state)
 	assert_int_equal(seen[0].who[0].node, FRAME_NONE);
 }
 
-static void too_many_jobs(void **state)
+TEST(too_many_jobs)
 {
 	struct align_job_info job, next;
 	char word[16];
 	int first = -1;
 
-	(void)state;
 	begin();
 	for (int i = 0; i < ALIGN_JOBS_MAX; i++) {
 		snprintf(word, sizeof(word), "job %d", i);
@@ -279,11 +268,10 @@ static void too_many_jobs(void **state)
 }
 
 /* As a daemon of years: numbers and memory are given again. */
-static void many_processes(void **state)
+TEST(many_processes)
 {
 	int most = 0;
 
-	(void)state;
 	begin();
 	for (int i = 0; i < 20000; i++) {
 		process[0] = rank_of("job", 0, 1, "node", true);
@@ -298,7 +286,7 @@ static void many_processes(void **state)
 	assert_int_equal(job_of(process[0]), 0);
 }
 
-static void classes(void **state)
+TEST(classes)
 {
 	static const enum frame_class expected[] = {FRAME_FIRST, FRAME_FIRST, FRAME_FIRST, FRAME_TRAIN,
 		FRAME_CHECKPOINT, FRAME_TRAIN, FRAME_EVALUATION, FRAME_TRAIN, FRAME_TRAIN, FRAME_CHECKPOINT,
@@ -306,7 +294,6 @@ static void classes(void **state)
 	uint64_t now = 0;
 	struct align_job_info job;
 
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 13; step++) {
 		if (step == 7) /* an evaluation of 40 batches */
@@ -353,9 +340,8 @@ static void sample(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay,
 	sample_of(from, length, cpu, delay, *preemptor ? delay : 0, preemptor);
 }
 
-static void host_samples_are_divided_by_time(void **state)
+TEST(host_samples_are_divided_by_time)
 {
-	(void)state;
 	begin_job(1, true);
 	step_at(0, 1, 0, 100);
 	assert_int_equal(n_seen, 1); /* nothing measured, nothing waited for */
@@ -382,9 +368,8 @@ static void host_samples_are_divided_by_time(void **state)
 }
 
 /* Its delay is counted, and nobody is named for it. */
-static void who_watches_is_no_preemptor(void **state)
+TEST(who_watches_is_no_preemptor)
 {
-	(void)state;
 	begin_job(1, true);
 	sample(0, 100, 50 * MS, 20 * MS, "ranktraced");
 	step_at(0, 1, 0, 100);
@@ -399,9 +384,8 @@ static void who_watches_is_no_preemptor(void **state)
 }
 
 /* By what it took itself, not by how long was waited where it took most. */
-static void the_preemptor_of_a_step_took_most_of_it(void **state)
+TEST(the_preemptor_of_a_step_took_most_of_it)
 {
-	(void)state;
 	begin_job(1, true);
 	sample_of(0, 50, 10 * MS, 30 * MS, 12 * MS, "among many");
 	sample_of(50, 50, 10 * MS, 20 * MS, 16 * MS, "more");
@@ -423,9 +407,8 @@ static void the_preemptor_of_a_step_took_most_of_it(void **state)
 	assert_string_equal(seen[2].rank[0].host.preemptor_name, "whole");
 }
 
-static void host_samples_that_end_are_waited_for_once(void **state)
+TEST(host_samples_that_end_are_waited_for_once)
 {
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 400; step++) {
 		step_at(0, step, (uint64_t)(step - 1) * 100, 100);
@@ -440,9 +423,8 @@ static void host_samples_that_end_are_waited_for_once(void **state)
 }
 
 /* A step of ten minutes: samples that wait are put together. */
-static void many_samples_in_a_step(void **state)
+TEST(many_samples_in_a_step)
 {
-	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 600; i++)
 		sample(i * 1000, 1000, 250 * MS, i == 300 ? 900 * MS : 0, i == 300 ? "cpu" : "");
@@ -454,9 +436,8 @@ static void many_samples_in_a_step(void **state)
 }
 
 /* As they are put together: what each took is added up, and no other's waits are. */
-static void many_preemptors_in_a_step(void **state)
+TEST(many_preemptors_in_a_step)
 {
-	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 600; i++) {
 		if (i < 40)
@@ -469,9 +450,8 @@ static void many_preemptors_in_a_step(void **state)
 	assert_string_equal(seen[0].rank[0].host.preemptor_name, "often");
 }
 
-static void a_clock_that_goes_back(void **state)
+TEST(a_clock_that_goes_back)
 {
-	(void)state;
 	begin_job(1, true);
 	steps_alike(1, 1, 5);
 	for (int64_t step = 6; step <= 10; step++) {
@@ -484,9 +464,8 @@ static void a_clock_that_goes_back(void **state)
 }
 
 /* One stops for a minute within a step: the others cannot go on, and its step is in the frame. */
-static void a_rank_that_stops_is_waited_for(void **state)
+TEST(a_rank_that_stops_is_waited_for)
 {
-	(void)state;
 	begin_job(4, true);
 	steps_alike(4, 1, 10);
 	for (int i = 0; i < 3; i++)
@@ -500,9 +479,8 @@ static void a_rank_that_stops_is_waited_for(void **state)
 }
 
 /* One whose steps are not seen any more, while the others go on. */
-static void a_rank_that_is_silent_is_waited_for_once(void **state)
+TEST(a_rank_that_is_silent_is_waited_for_once)
 {
-	(void)state;
 	begin_job(4, true);
 	steps_alike(4, 1, 10);
 	for (int64_t step = 11; step <= 200; step++) {
@@ -516,32 +494,4 @@ static void a_rank_that_is_silent_is_waited_for_once(void **state)
 	assert_int_equal(seen[199].here, 4);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_jobs_on_a_node),
-		cmocka_unit_test(ranks_of_two_users),
-		cmocka_unit_test(jobs_of_a_user_are_bounded),
-		cmocka_unit_test(ranks_without_a_job_word),
-		cmocka_unit_test(two_jobs_that_begin_together),
-		cmocka_unit_test(two_jobs_of_two_launchers),
-		cmocka_unit_test(a_rank_twice),
-		cmocka_unit_test(another_world_size_is_another_job),
-		cmocka_unit_test(a_card_is_known_later),
-		cmocka_unit_test(ranks_that_cannot_be),
-		cmocka_unit_test(too_many_jobs),
-		cmocka_unit_test(many_processes),
-		cmocka_unit_test(classes),
-		cmocka_unit_test(host_samples_are_divided_by_time),
-		cmocka_unit_test(who_watches_is_no_preemptor),
-		cmocka_unit_test(the_preemptor_of_a_step_took_most_of_it),
-		cmocka_unit_test(many_preemptors_in_a_step),
-		cmocka_unit_test(host_samples_that_end_are_waited_for_once),
-		cmocka_unit_test(many_samples_in_a_step),
-		cmocka_unit_test(a_clock_that_goes_back),
-		cmocka_unit_test(a_rank_that_stops_is_waited_for),
-		cmocka_unit_test(a_rank_that_is_silent_is_waited_for_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts compared word by word: analyzers/align/align_internal.h. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "analyzers/align/align_internal.h"
+
+#include "tests/test.h"
 
 #define BITS 2
 
@@ -25,11 +21,10 @@ static struct align_known of(const char *text, size_t length)
 	return ret;
 }
 
-static void each_byte_and_the_length_distinguish(void **state)
+TEST(each_byte_and_the_length_distinguish)
 {
 	char text[ALIGN_KNOWN_BYTES];
 
-	(void)state;
 	memset(text, 'a', sizeof(text));
 	for (size_t length = 1; length <= sizeof(text); length++) {
 		struct align_known one = of(text, length), same = of(text, length);
@@ -51,22 +46,20 @@ static void each_byte_and_the_length_distinguish(void **state)
 	}
 }
 
-static void none_and_long_ones_are_not_kept(void **state)
+TEST(none_and_long_ones_are_not_kept)
 {
 	char text[ALIGN_KNOWN_BYTES + 1] = "a text of more than that";
 	struct align_known ret;
 
-	(void)state;
 	assert_false(align_known_read(&ret, text, 0));
 	assert_false(align_known_read(&ret, text, sizeof(text)));
 }
 
-static void the_newest_two_of_a_set_are_found(void **state)
+TEST(the_newest_two_of_a_set_are_found)
 {
 	struct align_known known[2 << BITS] = {0}, what[3], *set = NULL;
 	unsigned n = 0;
 
-	(void)state;
 	for (unsigned i = 0; n < 3; i++) {
 		char text[20];
 
@@ -86,13 +79,4 @@ static void the_newest_two_of_a_set_are_found(void **state)
 	assert_int_equal(align_known_find(set, &what[2])->number, what[2].number);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_byte_and_the_length_distinguish),
-		cmocka_unit_test(none_and_long_ones_are_not_kept),
-		cmocka_unit_test(the_newest_two_of_a_set_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

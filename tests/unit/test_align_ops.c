@@ -19,12 +19,11 @@ static void both_ops(int64_t step, enum frame_tier tier)
 }
 
 /* Device records come two seconds after their step; the level goes on at step 11 and off at step 60. */
-static void operations_come_late_and_go(void **state)
+TEST(operations_come_late_and_go)
 {
 	size_t device = 0, first = 0;
 	uint64_t waited = 0;
 
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 200; step++) {
 		both_step(step);
@@ -55,9 +54,8 @@ static void operations_come_late_and_go(void **state)
 		assert_int_equal(seen[i].frame.step, i + 1);
 }
 
-static void a_rank_that_is_gone_is_not_waited_for(void **state)
+TEST(a_rank_that_is_gone_is_not_waited_for)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		both_ops(step, FRAME_TIER_HOST);
@@ -77,9 +75,8 @@ static void a_rank_that_is_gone_is_not_waited_for(void **state)
 	assert_int_equal(n_seen, 12);
 }
 
-static void what_was_lost_is_not_waited_for(void **state)
+TEST(what_was_lost_is_not_waited_for)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		both_ops(step, FRAME_TIER_HOST);
@@ -101,9 +98,8 @@ static void what_was_lost_is_not_waited_for(void **state)
 }
 
 /* The level goes on in the middle of step 11, after its first operation. */
-static void operations_that_begin(void **state)
+TEST(operations_that_begin)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		if (step > 11)
@@ -119,9 +115,8 @@ static void operations_that_begin(void **state)
 }
 
 /* Only the first of ten operations of step 11 were seen in one of four ranks; and steps with a few less than usual. */
-static void operations_that_cease(void **state)
+TEST(operations_that_cease)
 {
-	(void)state;
 	begin_job(4, true);
 	for (int64_t step = 1; step <= 12; step++) {
 		for (int i = 0; i < 4; i++) {
@@ -152,9 +147,8 @@ static void some_ops(int64_t step, int many)
 }
 
 /* Of every tenth step there is one more, and from step 41 on of each: only the step after it waits, and not for two. */
-static void now_and_then_one_more(void **state)
+TEST(now_and_then_one_more)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 60; step++) {
 		both_step(step);
@@ -167,9 +161,8 @@ static void now_and_then_one_more(void **state)
 }
 
 /* The last operations of a step come after the step's row. */
-static void operations_after_their_steps_row(void **state)
+TEST(operations_after_their_steps_row)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		both_step(step);
@@ -180,9 +173,8 @@ static void operations_after_their_steps_row(void **state)
 	assert_int_equal(n_seen, 20);
 }
 
-static void whatif_most_ranks_there_are_no_operations(void **state)
+TEST(whatif_most_ranks_there_are_no_operations)
 {
-	(void)state;
 	begin_job(4, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		for (int i = 0; i < 4; i++) {
@@ -213,9 +205,8 @@ static void side(int rank, const char *op, uint64_t seq, int32_t member, int32_t
 			.tier = FRAME_TIER_DEVICE});
 }
 
-static void a_send_and_its_receive_are_one(void **state)
+TEST(a_send_and_its_receive_are_one)
 {
-	(void)state;
 	begin_job(2, true);
 	side(0, "Send", 1, 0, 1, 10);
 	side(0, "Recv", 1, 0, 1, 30);
@@ -247,11 +238,10 @@ static void a_send_and_its_receive_are_one(void **state)
 }
 
 /* Four sends a step. The sender counts from step 3 on, the receiver from the middle of step 5. */
-static void counts_of_two_sides_meet_in_their_step(void **state)
+TEST(counts_of_two_sides_meet_in_their_step)
 {
 	uint64_t count[2] = {0};
 
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		for (int k = 0; k < 4; k++) {
@@ -287,9 +277,8 @@ static void counts_of_two_sides_meet_in_their_step(void **state)
 	}
 }
 
-static void operations_of_no_step_are_placed_by_time(void **state)
+TEST(operations_of_no_step_are_placed_by_time)
 {
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		stage_at(0, step, STAGE_OPTIMIZER, NTH(step) * 100 + 90, 10);
@@ -319,11 +308,10 @@ static void unstepped(int rank, const char *communicator, uint64_t seq, uint64_t
 
 /* 41 operations every 200 ms, 40 of them alike, in two ranks of which one is seen later than the other; a pause once.
  */
-static void steps_come_from_the_pattern_of_operations(void **state)
+TEST(steps_come_from_the_pattern_of_operations)
 {
 	uint64_t seq = 0;
 
-	(void)state;
 	begin_job(2, true);
 	for (uint64_t nth = 0; nth < 40; nth++) {
 		for (uint64_t k = 0; k < 41; k++) {
@@ -351,12 +339,11 @@ static void steps_come_from_the_pattern_of_operations(void **state)
 }
 
 /* One operation in a hundred is another one; and the first hundred are all alike. */
-static void a_pattern_with_noise(void **state)
+TEST(a_pattern_with_noise)
 {
 	uint64_t random = 1;
 	size_t right = 0;
 
-	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 20000; i++) {
 		uint64_t bytes = i < 100 ? 3 : (random >> 33) % 100 == 57 ? 99 : i % 10;
@@ -371,11 +358,10 @@ static void a_pattern_with_noise(void **state)
 }
 
 /* 129 equal ones and another: at first each operation seems to be a step. */
-static void a_pattern_of_one_that_differs(void **state)
+TEST(a_pattern_of_one_that_differs)
 {
 	size_t right = 0;
 
-	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 13000; i++)
 		unstepped(0, "00000000000000aa", i + 1, i % 130 == 90, i * 4 + i / 130 * 80, 2);
@@ -386,11 +372,10 @@ static void a_pattern_of_one_that_differs(void **state)
 	assert_int_equal(seen[n_seen - 1].frame.groups, 130);
 }
 
-static void no_pattern_no_steps(void **state)
+TEST(no_pattern_no_steps)
 {
 	uint64_t random = 12345;
 
-	(void)state;
 	begin_job(1, true);
 	for (uint64_t i = 0; i < 20000; i++) {
 		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
@@ -402,11 +387,10 @@ static void no_pattern_no_steps(void **state)
 }
 
 /* A communicator a step: none is kept that no record needs. */
-static void many_communicators(void **state)
+TEST(many_communicators)
 {
 	char name[20];
 
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 3000; step++) {
 		for (int i = 0; i < 40; i++) {
@@ -423,9 +407,8 @@ static void many_communicators(void **state)
 }
 
 /* More of them by turns than a process keeps, of two names each: each is joined with its own. */
-static void more_kinds_than_are_kept(void **state)
+TEST(more_kinds_than_are_kept)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 4; step++) {
 		for (int i = 0; i < 2; i++) {
@@ -462,14 +445,13 @@ static void more_kinds_than_are_kept(void **state)
 }
 
 /* What a record has few bits for: members beyond 65535, sequence numbers beyond 32 bits, days, and exabytes. */
-static void large_numbers(void **state)
+TEST(large_numbers)
 {
 	struct align_op op = {.communicator = "00000000000000bb",
 		.step = 1,
 		.start_ns = start_ns + 10 * MS,
 		.tier = FRAME_TIER_DEVICE};
 
-	(void)state;
 	begin_job(2, true);
 	for (int32_t k = 0; k < 4; k++) {
 		op.seq = UINT64_C(1) << 40;
@@ -494,28 +476,4 @@ static void large_numbers(void **state)
 	assert_true(seen[0].op[0].duration_ns == (UINT64_C(1) << 48) - 1);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(operations_come_late_and_go),
-		cmocka_unit_test(a_rank_that_is_gone_is_not_waited_for),
-		cmocka_unit_test(what_was_lost_is_not_waited_for),
-		cmocka_unit_test(operations_that_begin),
-		cmocka_unit_test(operations_that_cease),
-		cmocka_unit_test(now_and_then_one_more),
-		cmocka_unit_test(operations_after_their_steps_row),
-		cmocka_unit_test(whatif_most_ranks_there_are_no_operations),
-		cmocka_unit_test(a_send_and_its_receive_are_one),
-		cmocka_unit_test(counts_of_two_sides_meet_in_their_step),
-		cmocka_unit_test(operations_of_no_step_are_placed_by_time),
-		cmocka_unit_test(steps_come_from_the_pattern_of_operations),
-		cmocka_unit_test(a_pattern_with_noise),
-		cmocka_unit_test(a_pattern_of_one_that_differs),
-		cmocka_unit_test(no_pattern_no_steps),
-		cmocka_unit_test(many_communicators),
-		cmocka_unit_test(more_kinds_than_are_kept),
-		cmocka_unit_test(large_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

@@ -34,9 +34,8 @@ static void stage_of(uint32_t thread_id, uint32_t depth, int64_t step, enum stag
 			.depth = depth});
 }
 
-static void a_step_without_stages_is_outside(void **state)
+TEST(a_step_without_stages_is_outside)
 {
-	(void)state;
 	begin_job(1, true);
 	step_at(0, 1, 0, 100);
 	has(ACTIVITY_OUTSIDE, 100);
@@ -44,9 +43,8 @@ static void a_step_without_stages_is_outside(void **state)
 	assert_int_equal(last()->leads, 0);
 }
 
-static void a_plain_loop(void **state)
+TEST(a_plain_loop)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_at(0, 1, STAGE_ZERO_GRAD, 0, 1);
 	stage_at(0, 1, STAGE_DATALOADER, 2, 10);
@@ -104,11 +102,10 @@ static void feed_lightning(const struct nested *stage)
 	has(ACTIVITY_OUTSIDE, 4);
 }
 
-static void stages_within_the_optimizer(void **state)
+TEST(stages_within_the_optimizer)
 {
 	struct nested sorted[LIGHTNING];
 
-	(void)state;
 	begin_job(1, true);
 	feed_lightning(lightning); /* by their ends */
 	memcpy(sorted, lightning, sizeof(sorted));
@@ -117,9 +114,8 @@ static void stages_within_the_optimizer(void **state)
 	feed_lightning(sorted);
 }
 
-static void marks_count_what_is_in_no_other_stage(void **state)
+TEST(marks_count_what_is_in_no_other_stage)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 1, 1, STAGE_DATALOADER, 5, 10);
 	stage_of(1, 2, 1, STAGE_FORWARD, 20, 30); /* as long as a mark: the deeper one counts */
@@ -135,9 +131,8 @@ static void marks_count_what_is_in_no_other_stage(void **state)
 }
 
 /* A derived forward begins before the mark that has it and the backward in it. */
-static void a_mark_yields_to_a_derived_forward(void **state)
+TEST(a_mark_yields_to_a_derived_forward)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 0, 1, STAGE_DATALOADER, 0, 10);
 	stage_of(1, 0, 1, STAGE_FORWARD, 10, 30);
@@ -151,9 +146,8 @@ static void a_mark_yields_to_a_derived_forward(void **state)
 	has(ACTIVITY_OUTSIDE, 10);
 }
 
-static void other_threads_do_not_count(void **state)
+TEST(other_threads_do_not_count)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 0, 1, STAGE_DATALOADER, 0, 10);
 	stage_of(2, 0, 1, STAGE_GC, 20, 10);
@@ -168,9 +162,8 @@ static void other_threads_do_not_count(void **state)
 	assert_int_equal(last()->syncs, 0);
 }
 
-static void what_straddles_counts_in_both(void **state)
+TEST(what_straddles_counts_in_both)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 0, 1, STAGE_DATALOADER, 0, 10);
 	stage_of(1, 0, 1, STAGE_USER, 95, 10); /* comes before its step closes */
@@ -213,9 +206,8 @@ static void storm(int64_t step, uint64_t syncs)
 	step_at(0, step, from, 100);
 }
 
-static void storms_are_bounded(void **state)
+TEST(storms_are_bounded)
 {
-	(void)state;
 	begin_job(1, true);
 	storm(1, STORM);
 	has(ACTIVITY_SYNC, STORM * 5000 / MS);
@@ -236,9 +228,8 @@ static void storms_are_bounded(void **state)
 }
 
 /* What is of no step takes no space from what is of one. */
-static void an_evaluation_does_not_fill_it(void **state)
+TEST(an_evaluation_does_not_fill_it)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 0, 1, STAGE_DATALOADER, 0, 10);
 	step_at(0, 1, 0, 100);
@@ -253,9 +244,8 @@ static void an_evaluation_does_not_fill_it(void **state)
 }
 
 /* Stages far ahead of all steps are forgotten. */
-static void what_never_comes_is_dropped(void **state)
+TEST(what_never_comes_is_dropped)
 {
-	(void)state;
 	begin_job(1, true);
 	stage_of(1, 0, 1, STAGE_DATALOADER, 0, 10);
 	for (uint64_t i = 0; i < STORM_BEYOND; i++)
@@ -282,11 +272,10 @@ static void op_ahead(uint64_t seq, int64_t step, uint64_t from, int64_t lead_ns,
 			.tier = tier});
 }
 
-static void leads_are_summed(void **state)
+TEST(leads_are_summed)
 {
 	const uint64_t ops = 10; /* enough for a template: see align_template.c */
 
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		uint64_t from = (uint64_t)step * 100 - 100;
@@ -304,9 +293,8 @@ static void leads_are_summed(void **state)
 	}
 }
 
-static void unknown_leads_are_not_counted(void **state)
+TEST(unknown_leads_are_not_counted)
 {
-	(void)state;
 	begin_job(1, true);
 	for (int64_t step = 1; step <= 5; step++) {
 		uint64_t from = (uint64_t)step * 100 - 100;
@@ -323,22 +311,4 @@ static void unknown_leads_are_not_counted(void **state)
 	assert_int_equal(seen[4].rank[0].lead_ns, 7);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_step_without_stages_is_outside),
-		cmocka_unit_test(a_plain_loop),
-		cmocka_unit_test(stages_within_the_optimizer),
-		cmocka_unit_test(marks_count_what_is_in_no_other_stage),
-		cmocka_unit_test(a_mark_yields_to_a_derived_forward),
-		cmocka_unit_test(other_threads_do_not_count),
-		cmocka_unit_test(what_straddles_counts_in_both),
-		cmocka_unit_test(storms_are_bounded),
-		cmocka_unit_test(an_evaluation_does_not_fill_it),
-		cmocka_unit_test(what_never_comes_is_dropped),
-		cmocka_unit_test(leads_are_summed),
-		cmocka_unit_test(unknown_leads_are_not_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

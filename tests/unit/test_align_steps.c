@@ -8,9 +8,8 @@ static void play(int rank, int64_t number, uint64_t nth, uint64_t late)
 	step_at(rank, number, nth * 100 + late, 100);
 }
 
-static void attached_ranks_meet_by_time(void **state)
+TEST(attached_ranks_meet_by_time)
 {
-	(void)state;
 	begin_job(4, false);
 	for (uint64_t nth = 0; nth < 30; nth++) {
 		for (int i = 0; i < 4; i++)
@@ -26,9 +25,8 @@ static void attached_ranks_meet_by_time(void **state)
 	assert_int_equal(counts().ranks_left_out, 0);
 }
 
-static void operations_align_better_than_time(void **state)
+TEST(operations_align_better_than_time)
 {
-	(void)state;
 	begin();
 	for (int i = 0; i < 4; i++) /* of two nodes, whose clocks differ by minutes */
 		process[i] = rank_of("job", i, 4, i < 2 ? "a" : "b", false);
@@ -50,9 +48,8 @@ static void operations_align_better_than_time(void **state)
 	}
 }
 
-static void a_rank_without_events_is_left_out(void **state)
+TEST(a_rank_without_events_is_left_out)
 {
-	(void)state;
 	begin();
 	process[0] = rank_of("job", 0, 2, "a", true);
 	process[1] = rank_of("job", 1, 2, "b", false);
@@ -68,9 +65,8 @@ static void a_rank_without_events_is_left_out(void **state)
 }
 
 /* Seen from its start, but not with the others: its numbers say nothing. */
-static void a_rank_that_comes_much_later(void **state)
+TEST(a_rank_that_comes_much_later)
 {
-	(void)state;
 	begin();
 	process[0] = rank_of("job", 0, 2, "a", true);
 	for (uint64_t nth = 0; nth < 200; nth++)
@@ -87,9 +83,8 @@ static void a_rank_that_comes_much_later(void **state)
 }
 
 /* More than a step, but not a whole number of them. */
-static void a_lagging_rank_keeps_its_step_offset(void **state)
+TEST(a_lagging_rank_keeps_its_step_offset)
 {
-	(void)state;
 	begin_job(2, true);
 	for (uint64_t nth = 0; nth < 200; nth++) {
 		play(0, (int64_t)nth + 1, nth, 0);
@@ -103,9 +98,8 @@ static void a_lagging_rank_keeps_its_step_offset(void **state)
 }
 
 /* What a rank had ended goes out when another process replaces it. */
-static void a_rank_that_is_replaced(void **state)
+TEST(a_rank_that_is_replaced)
 {
-	(void)state;
 	begin_job(2, true);
 	steps_alike(2, 1, 5);
 	step_at(0, 6, 500, 100);
@@ -117,9 +111,8 @@ static void a_rank_that_is_replaced(void **state)
 	assert_false(seen[5].rank[1].here);
 }
 
-static void a_slow_rank_keeps_its_step_offset(void **state)
+TEST(a_slow_rank_keeps_its_step_offset)
 {
-	(void)state;
 	begin_job(4, true);
 	for (uint64_t nth = 0; nth < 300; nth++) {
 		for (int i = 0; i < 4; i++) /* ends later than its peers by most of a step */
@@ -133,9 +126,8 @@ static void a_slow_rank_keeps_its_step_offset(void **state)
 	}
 }
 
-static void a_rank_whose_step_was_lost_comes_back(void **state)
+TEST(a_rank_whose_step_was_lost_comes_back)
 {
-	(void)state;
 	begin_job(4, true);
 	for (uint64_t nth = 0; nth < 100; nth++) {
 		for (int i = 0; i < 4; i++) {
@@ -153,9 +145,8 @@ static void a_rank_whose_step_was_lost_comes_back(void **state)
 	}
 }
 
-static void numbers_go_on_without_the_reference(void **state)
+TEST(numbers_go_on_without_the_reference)
 {
-	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
 	align_rank_end(align, process[0], start_ns + 2000 * MS);
@@ -170,9 +161,8 @@ static void numbers_go_on_without_the_reference(void **state)
 }
 
 /* All ranks end and come again one after the other, and count from 1. */
-static void a_job_that_restarts_goes_on(void **state)
+TEST(a_job_that_restarts_goes_on)
 {
-	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
 	for (int i = 0; i < 3; i++) {
@@ -195,9 +185,8 @@ static void a_job_that_restarts_goes_on(void **state)
 	assert_int_equal(counts().late, 0);
 }
 
-static void one_rank_that_restarts_finds_its_step_offset(void **state)
+TEST(one_rank_that_restarts_finds_its_step_offset)
 {
-	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
 	align_rank_end(align, process[2], start_ns + 2010 * MS);
@@ -221,9 +210,8 @@ static void one_rank_that_restarts_finds_its_step_offset(void **state)
 	}
 }
 
-static void numbers_that_jump_lose_their_step_offset(void **state)
+TEST(numbers_that_jump_lose_their_step_offset)
 {
-	(void)state;
 	begin_job(3, true);
 	steps_alike(3, 1, 20);
 	step_at(1, INT64_C(1) << 50, 2000, 100);
@@ -238,22 +226,4 @@ static void numbers_that_jump_lose_their_step_offset(void **state)
 	assert_int_equal(seen[59].here, 2);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attached_ranks_meet_by_time),
-		cmocka_unit_test(operations_align_better_than_time),
-		cmocka_unit_test(a_rank_without_events_is_left_out),
-		cmocka_unit_test(a_rank_that_comes_much_later),
-		cmocka_unit_test(a_lagging_rank_keeps_its_step_offset),
-		cmocka_unit_test(a_rank_that_is_replaced),
-		cmocka_unit_test(a_slow_rank_keeps_its_step_offset),
-		cmocka_unit_test(a_rank_whose_step_was_lost_comes_back),
-		cmocka_unit_test(numbers_go_on_without_the_reference),
-		cmocka_unit_test(a_job_that_restarts_goes_on),
-		cmocka_unit_test(one_rank_that_restarts_finds_its_step_offset),
-		cmocka_unit_test(numbers_that_jump_lose_their_step_offset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

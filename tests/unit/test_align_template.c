@@ -299,7 +299,7 @@ static void run(uint64_t seed, unsigned odd)
 {
 	struct job job = {.odd = odd};
 
-	state = mix(seed, odd);
+	random_state = mix(seed, odd);
 	job.ranks = (int)(1 + any(RANKS / 2)) * 2;
 	job.from_start = any(4) != 0;
 	job.after = any(3) == 0;
@@ -339,11 +339,10 @@ static void run(uint64_t seed, unsigned odd)
 		sides[i].align = align_free(sides[i].align);
 }
 
-static void steady_jobs(void **unused)
+TEST(steady_jobs)
 {
 	size_t plans = 0;
 
-	(void)unused;
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		run(seed, 1000000);
 		assert_true(sides[0].frames >= STEPS && sides[0].ops > 0);
@@ -353,11 +352,10 @@ static void steady_jobs(void **unused)
 	assert_true(plans > 40);
 }
 
-static void jobs_with_odd_steps(void **unused)
+TEST(jobs_with_odd_steps)
 {
 	size_t ops = 0;
 
-	(void)unused;
 	for (uint64_t seed = 0; seed < 120; seed++) {
 		run(seed, 400);
 		ops += sides[0].ops;
@@ -365,34 +363,22 @@ static void jobs_with_odd_steps(void **unused)
 	assert_true(ops > 100000);
 }
 
-static void hostile_jobs(void **unused)
+TEST(hostile_jobs)
 {
-	(void)unused;
 	for (uint64_t seed = 0; seed < 120; seed++)
 		run(seed, 3 + (unsigned)seed % 30);
 }
 
-static int set_up(void **unused)
+static int set_up(void **state)
 {
-	(void)unused;
 	all_sent = calloc(SENT_MAX, sizeof(*all_sent));
 	return all_sent ? 0 : -1;
 }
 
-static int tear_down(void **unused)
+static int tear_down(void **state)
 {
-	(void)unused;
 	free(all_sent);
 	return 0;
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steady_jobs),
-		cmocka_unit_test(jobs_with_odd_steps),
-		cmocka_unit_test(hostile_jobs),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(set_up, tear_down)

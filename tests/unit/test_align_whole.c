@@ -19,9 +19,8 @@ static void both_ops(int64_t step, enum frame_tier tier)
 }
 
 /* All of them are seen from shortly before step 11 on. */
-static void operations_that_begin_with_a_step(void **state)
+TEST(operations_that_begin_with_a_step)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		if (step == 11)
@@ -36,9 +35,8 @@ static void operations_that_begin_with_a_step(void **state)
 		assert_int_equal(seen[i].frame.ops, 4);
 }
 
-static void operations_that_begin_within_a_step(void **state)
+TEST(operations_that_begin_within_a_step)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 20; step++) {
 		if (step == 11)
@@ -56,9 +54,8 @@ static void operations_that_begin_within_a_step(void **state)
 }
 
 /* One more than in the steps before: the other rank's is still to come. */
-static void one_operation_more(void **state)
+TEST(one_operation_more)
 {
-	(void)state;
 	begin_job(2, true);
 	for (int64_t step = 1; step <= 10; step++) {
 		both_ops(step, FRAME_TIER_HOST);
@@ -93,9 +90,8 @@ static void one_operation_more(void **state)
 }
 
 /* They are not watched any more, in the midst of step 11, and again from step 21 on: no frame waits for them. */
-static void operations_that_are_not_watched(void **state)
+TEST(operations_that_are_not_watched)
 {
-	(void)state;
 	begin_job(2, true);
 	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 30; step++) {
@@ -118,9 +114,8 @@ static void operations_that_are_not_watched(void **state)
 }
 
 /* Device records come after the end of their step, and some after watching stopped. */
-static void operations_that_came_too_late(void **state)
+TEST(operations_that_came_too_late)
 {
-	(void)state;
 	begin_job(2, true);
 	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 10; step++) {
@@ -142,9 +137,8 @@ static void operations_that_came_too_late(void **state)
 }
 
 /* What was still on its way then makes nobody wait for more. */
-static void operations_that_come_when_nobody_watches(void **state)
+TEST(operations_that_come_when_nobody_watches)
 {
-	(void)state;
 	begin_job(2, true);
 	align_watched(align, true, start_ns);
 	for (int64_t step = 1; step <= 10; step++) {
@@ -164,16 +158,4 @@ static void operations_that_come_when_nobody_watches(void **state)
 		assert_int_equal(seen[i].frame.tier, FRAME_TIER_STAGES);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(operations_that_begin_with_a_step),
-		cmocka_unit_test(operations_that_begin_within_a_step),
-		cmocka_unit_test(one_operation_more),
-		cmocka_unit_test(operations_that_are_not_watched),
-		cmocka_unit_test(operations_that_came_too_late),
-		cmocka_unit_test(operations_that_come_when_nobody_watches),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

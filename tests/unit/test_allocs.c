@@ -7,12 +7,11 @@
 #define FREE PROBE("free", "", "cudaFree", OP_FIELD_ADDRESS)
 #define SQL "select op, address, bytes, result, duration_ns, device from allocations order by start_ns, duration_ns"
 
-static void test_rows(void **state)
+TEST_WITH(test_rows, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 	struct rank *rank = &ranks_here[1];
 
-	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x7000, 4096, 1)});
 	/* Out of memory: the pointer holds what it held before; above the int the register holds anything. */
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS,
@@ -29,12 +28,11 @@ static void test_rows(void **state)
 	assert_query("select distinct rank, step, stage, instance, thread_id from allocations", "1|NULL|NULL|2|101\n");
 }
 
-static void test_a_failed_free_gives_nothing_back(void **state)
+TEST_WITH(test_a_failed_free_gives_nothing_back, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 	struct rank *rank = &ranks_here[0];
 
-	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x10, 64, 0)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, .result = 1, WORDS(0x10)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x10)});
@@ -43,12 +41,11 @@ static void test_a_failed_free_gives_nothing_back(void **state)
 }
 
 /* cudaFree calls cuMemFree, which returns first. */
-static void test_functions_within_functions(void **state)
+TEST_WITH(test_functions_within_functions, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, outer = FREE, inner = PROBE("free", "", "cuMemFree", OP_FIELD_ADDRESS);
 	struct rank *rank = &ranks_here[0];
 
-	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x20, 128, 0)});
 	call_made(rank, &inner, &(struct call_made){.start_ns = 21 * MS, .end_ns = 22 * MS, WORDS(0x20)});
 	call_made(rank, &outer, &(struct call_made){.start_ns = 20 * MS, .end_ns = 23 * MS, WORDS(0x20)});
@@ -65,12 +62,11 @@ static void mark(const struct rank *rank, enum steps_edge edge, const char *stag
 	rank_steps_mark(context.steps, rank, &mark);
 }
 
-static void test_stage_and_step(void **state)
+TEST_WITH(test_stage_and_step, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC;
 	struct rank *rank = &ranks_here[0];
 
-	(void)state;
 	rank->from_start = true;
 	mark(rank, STEPS_BEGIN, "forward", 10 * MS);
 	mark(rank, STEPS_BEGIN, "layer 3", 12 * MS);
@@ -84,13 +80,12 @@ static void test_stage_and_step(void **state)
 }
 
 /* What lived while the level was off may be another's by now. */
-static void test_level_off_forgets(void **state)
+TEST_WITH(test_level_off_forgets, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 	struct rank *rank = &ranks_here[0];
 	struct allocs_counts counts;
 
-	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
 	call_sinks_level(&context, LEVEL_L1, false);
 	allocs_counts(context.allocs, &counts);
@@ -104,11 +99,10 @@ static void test_level_off_forgets(void **state)
 	assert_int_equal(counts.rows, 2);
 }
 
-static void test_ranks_are_apart(void **state)
+TEST_WITH(test_ranks_are_apart, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 
-	(void)state;
 	call_made(&ranks_here[0], &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
 	call_made(&ranks_here[1], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
 	notify_rank(&ranks_here[0], RANK_ENDED);
@@ -119,12 +113,11 @@ static void test_ranks_are_apart(void **state)
 	assert_query("select instance, bytes from allocations where op = 'cudaFree' order by start_ns", "2|NULL\n77|NULL\n");
 }
 
-static void test_live_is_bounded(void **state)
+TEST(test_live_is_bounded)
 {
 	struct alloc_live live;
 	uint64_t bytes;
 
-	(void)state;
 	alloc_live_init(&live, 1000);
 	for (uint64_t i = 1; i <= 1000; i++)
 		assert_true(alloc_live_add(&live, i * 4096, i, true));
@@ -145,14 +138,13 @@ static void test_live_is_bounded(void **state)
 }
 
 /* Memory of devices, as the fragmentation of an allocator is judged from. */
-static void test_segments(void **state)
+TEST_WITH(test_segments, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
 		     handle = PROBE("alloc", "", "cuMemCreate", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE), freed = FREE;
 	struct memory_segment segment[4];
 	struct rank *rank = &ranks_here[0];
 
-	(void)state;
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x100000, 4096, 0)});
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x200000, 8192, 0)});
 	call_made(rank, &host, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x300000, 4096, 0)});
@@ -172,18 +164,4 @@ static void test_segments(void **state)
 	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_a_failed_free_gives_nothing_back, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_functions_within_functions, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_stage_and_step, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_level_off_forgets, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_ranks_are_apart, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_segments, fixture_setup, fixture_teardown),
-		cmocka_unit_test(test_live_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

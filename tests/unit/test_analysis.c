@@ -16,12 +16,11 @@ static char *below(int number, const char *name)
 	return path_of[number];
 }
 
-static void test_stores(void **state)
+TEST_WITH(test_stores, store_setup, store_teardown)
 {
 	struct stores stores = {.count = 0};
 	char error[512] = "";
 
-	(void)state;
 	off_make("job", false, true);
 	off_write("node-b", 2, 3, 0);
 	off_write("node-a", 0, 1, 0);
@@ -67,7 +66,7 @@ static struct analysis_options of_folders(char *const *folders, size_t count)
 }
 
 /* What is shown is what the view of findings shows of the same. */
-static void test_rows(void **state)
+TEST_WITH(test_rows, store_setup, store_teardown)
 {
 	const struct schema_table *table = &schema_tables[TABLE_FINDINGS];
 	char *folders[1] = {NULL};
@@ -77,7 +76,6 @@ static void test_rows(void **state)
 	json_t *rows, *row, *value;
 	size_t i = 0;
 
-	(void)state;
 	off_make("job", true, false);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	folders[0] = below(0, "node-a");
@@ -121,7 +119,7 @@ static void put_stored(struct store *store, int64_t id, const char *kind, const 
 }
 
 /* Hangs of a store without standings are those that its daemon found; what else it found is judged again. */
-static void test_stored_hangs(void **state)
+TEST_WITH(test_stored_hangs, store_setup, store_teardown)
 {
 	char *folders[1] = {NULL};
 	struct analysis_options how = of_folders(folders, 1);
@@ -130,7 +128,6 @@ static void test_stored_hangs(void **state)
 	uint64_t now_ns = realtime_ns();
 	json_t *rows;
 
-	(void)state;
 	off_make("job", true, false);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	store = off_store("node-a");
@@ -152,14 +149,13 @@ static void test_stored_hangs(void **state)
 }
 
 /* Of three nodes one is not there, one is damaged and one was written by a newer version: the fourth is judged. */
-static void test_bad(void **state)
+TEST_WITH(test_bad, store_setup, store_teardown)
 {
 	char *folders[4] = {NULL};
 	struct analysis_options how = of_folders(folders, 4);
 	struct analysis analysis;
 	json_t *rows;
 
-	(void)state;
 	off_make("job", false, false);
 	off_write("good", 0, OFF_RANKS - 1, 0);
 	off_write("damaged", 0, OFF_RANKS - 1, 0);
@@ -186,7 +182,7 @@ static void test_bad(void **state)
 	json_decref(rows);
 }
 
-static void test_range(void **state)
+TEST_WITH(test_range, store_setup, store_teardown)
 {
 	char *folders[1] = {NULL}, *text = NULL;
 	struct analysis_options how = of_folders(folders, 1);
@@ -194,7 +190,6 @@ static void test_range(void **state)
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	(void)state;
 	off_make("job", true, false);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	folders[0] = below(0, "node-a");
@@ -222,7 +217,7 @@ static void test_range(void **state)
 }
 
 /* A newer update replaces the previous one; bounds hold; texts are escaped. */
-static void test_made(void **state)
+TEST(test_made)
 {
 	struct findings_filter filter = {.since_ns = 0};
 	struct findings_made *made = findings_made_new();
@@ -234,7 +229,6 @@ static void test_made(void **state)
 		.cost_card_hours = INFINITY};
 	json_t *rows;
 
-	(void)state;
 	findings_made_publish(made, &f);
 	f.id = 1;
 	f.since_ns = 30;
@@ -265,16 +259,4 @@ static void test_made(void **state)
 	findings_made_free(made);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_stores, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_rows, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_stored_hangs, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_bad, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_range, store_setup, store_teardown),
-		cmocka_unit_test(test_made),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

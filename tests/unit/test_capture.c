@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Native and Python frames as one list, and the worker's answer as the daemon reads it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "stacks/capture/capture.h"
 #include "stacks/reply/reply.h"
+#include "tests/test.h"
 
 static struct native_process *self;
 static int32_t interpreter = 0; /* some file that is mapped here */
@@ -61,37 +57,34 @@ static void merges(const struct native_frame *native, size_t natives, const char
 #define MERGES(native, reason, python, left_out, ...) \
 	merges(native, ARRAY_SIZE(native), reason, python, ARRAY_SIZE(python), (const char *const[]){__VA_ARGS__, NULL}, left_out)
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
 	static const struct native_frame native[] = {
 		LIBRARY("read"), INSIDE("os_read"), CALL, INSIDE("vectorcall"), LIBRARY("sort"), CALL, INSIDE("main")};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), PLAIN("train"), ENTRY("key"), PLAIN("load")};
 
-	(void)state;
 	MERGES(native, "", python, false, "i main", "p <module>", "p train", "n sort", "i vectorcall", "p key", "p load",
 		"i os_read", "n read", "k futex_do_wait");
 }
 
 /* A part of the interpreter's loop without a name has the size of its frame. */
-static void test_cold(void **state)
+TEST(test_cold)
 {
 	static const struct native_frame unnamed[] = {LIBRARY("read"), COLD, UNNAMED, CALL, UNNAMED};
 	static const struct native_frame named[] = {LIBRARY("read"), COLD_NAMED, UNNAMED, CALL, UNNAMED};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), ENTRY("f")};
 
-	(void)state;
 	MERGES(unnamed, "", python, false, "i ", "p <module>", "i ", "p f", "n read", "k futex_do_wait");
 	MERGES(named, "", python, false, "i ", "p <module>", "i ", "p f", "n read", "k futex_do_wait");
 }
 
 /* The outer end is missing of the native stack: the innermost calls are those of the innermost runs. */
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
 	static const struct native_frame native[] = {LIBRARY("wait"), CALL, LIBRARY("backward")};
 	static const struct native_frame none[] = {LIBRARY("wait"), LIBRARY("backward")};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), PLAIN("train"), ENTRY("hook")};
 
-	(void)state;
 	MERGES(native, "a return probe", python, false, "p <module>", "p train", "n backward", "p hook", "n wait",
 		"k futex_do_wait");
 	MERGES(none, "a return probe", python, false, "p <module>", "p train", "p hook", "n backward", "n wait",
@@ -99,25 +92,23 @@ static void test_truncated(void **state)
 }
 
 /* What does not fit together is not guessed. */
-static void test_mismatch(void **state)
+TEST(test_mismatch)
 {
 	static const struct native_frame more[] = {LIBRARY("read"), CALL, LIBRARY("sort"), CALL, CALL, INSIDE("main")};
 	static const struct native_frame fewer[] = {LIBRARY("read"), INSIDE("os_read"), LIBRARY("sort"), INSIDE("main")};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), ENTRY("key")};
 
-	(void)state;
 	MERGES(more, "", python, true, "p <module>", "p key", "n read", "k futex_do_wait");
 	MERGES(fewer, "", python, true, "p <module>", "p key", "n read", "k futex_do_wait");
 }
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
 	static const struct native_frame native[] = {LIBRARY("poll"), LIBRARY("clone")};
 	static const char *const expected[] = {"n clone", "n poll", "k futex_do_wait", NULL};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), PLAIN("spin")};
 	static const char *const runs[] = {"p <module>", "p spin", "k futex_do_wait", NULL};
 
-	(void)state;
 	merges(native, 2, "", NULL, 0, expected, false);
 	merges(native, 0, "it runs", python, 2, runs, false);
 }
@@ -141,14 +132,13 @@ static size_t answer(uint8_t **ret)
 	return 4 + bytes;
 }
 
-static void test_reply(void **state)
+TEST(test_reply)
 {
 	Ranktrace__StackProcess *process = NULL;
 	uint8_t *data;
 	size_t bytes = answer(&data), left = bytes;
 	const uint8_t *at = data;
 
-	(void)state;
 	assert_int_equal(reply_next(&at, &left, &process), 1);
 	assert_int_equal(process->pid, getpid());
 	assert_int_equal(process->threads[0]->thread_id, getpid());
@@ -165,7 +155,7 @@ static void test_reply(void **state)
 }
 
 /* Numbers of frames beyond the frames, and texts that a terminal would obey. */
-static void test_reply_hostile(void **state)
+TEST(test_reply_hostile)
 {
 	uint32_t number = 1;
 	Ranktrace__StackFrame frame = RANKTRACE__STACK_FRAME__INIT, *frames[] = {&frame};
@@ -173,7 +163,6 @@ static void test_reply_hostile(void **state)
 	Ranktrace__StackProcess process = RANKTRACE__STACK_PROCESS__INIT, *read = NULL;
 	uint8_t data[4096];
 
-	(void)state;
 	frame.kind = (char *)"python";
 	frame.function = (char *)"\033[2Jf\n";
 	thread.frames = &number;
@@ -196,28 +185,13 @@ static void test_reply_hostile(void **state)
 
 static int begin(void **state)
 {
-	(void)state;
 	return native_open("/proc", getpid(), &self);
 }
 
 static int finish(void **state)
 {
-	(void)state;
 	native_close(self);
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_cold),
-		cmocka_unit_test(test_truncated),
-		cmocka_unit_test(test_mismatch),
-		cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_reply),
-		cmocka_unit_test(test_reply_hostile),
-	};
-
-	return cmocka_run_group_tests(tests, begin, finish);
-}
+TEST_MAIN(begin, finish)

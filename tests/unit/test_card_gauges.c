@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causes of slow cards from their gauges. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyzers/gauges/card_gauges.h"
+
+#include "tests/test.h"
 
 #define SECOND 1000000000ULL
 #define CARDS 4
@@ -26,7 +23,6 @@ static const char *object_of(unsigned card)
 
 static int setup(void **state)
 {
-	(void)state;
 	cards = card_gauges_new();
 	now_s = BEGIN_S;
 	for (unsigned i = 0; i < CARDS; i++)
@@ -36,7 +32,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	card_gauges_free(cards);
 	return 0;
 }
@@ -89,11 +84,10 @@ static void says(const struct finding *finding, const char *text)
 		fail_msg("\"%s\" lacks \"%s\"", finding->sentence, text);
 }
 
-static void limited_by_power(void **state)
+TEST_WITH(limited_by_power, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
 	finding = finding_of(1);
 	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
@@ -109,11 +103,10 @@ static void limited_by_power(void **state)
 }
 
 /* What all cards reach makes none slower than the others. */
-static void all_are_limited(void **state)
+TEST_WITH(all_are_limited, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(CARDS, "limited_power", 1, 1, 1500e6, 1490e6);
 	finding = finding_of(1);
 	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
@@ -122,11 +115,10 @@ static void all_are_limited(void **state)
 }
 
 /* The only card of its node: against its own past. */
-static void than_before(void **state)
+TEST_WITH(than_before, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(1, "limited_thermal", 0, 0, 0, 1980e6);
 	run(1, "limited_thermal", 0, 1, 0, 1400e6);
 	finding = finding_of(1);
@@ -136,11 +128,10 @@ static void than_before(void **state)
 	assert_string_equal(evidence_of(&finding, "card_clock")->detail, "1980 before");
 }
 
-static void another_process(void **state)
+TEST_WITH(another_process, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	card_gauges_sample(cards, now_s * SECOND, "GPU-1111/100 python", "process_memory", 1);
 	now_s += 60;
 	for (unsigned s = 0; s < 60; s++, now_s++) {
@@ -155,11 +146,10 @@ static void another_process(void **state)
 	says(&finding, "4711 gpu-burn");
 }
 
-static void a_narrow_link(void **state)
+TEST_WITH(a_narrow_link, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(CARDS, "pcie_width", 16, 8, 1980e6, 1980e6);
 	finding = finding_of(1);
 	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
@@ -168,11 +158,10 @@ static void a_narrow_link(void **state)
 }
 
 /* The cause remains when the gauge has become normal again; another finding does not have it. */
-static void it_remains(void **state)
+TEST_WITH(it_remains, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
 	finding = finding_of(7);
 	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
@@ -188,11 +177,10 @@ static void it_remains(void **state)
 }
 
 /* What is known to be of the host, of another cause, of another card, or not confirmed. */
-static void what_is_not_the_card(void **state)
+TEST_WITH(what_is_not_the_card, setup, teardown)
 {
 	struct finding finding;
 
-	(void)state;
 	run(CARDS, "limited_power", 0, 1, 1980e6, 1200e6);
 	finding = finding_of(1);
 	finding.side = FINDING_SIDE_HOST;
@@ -214,17 +202,4 @@ static void what_is_not_the_card(void **state)
 	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(limited_by_power, setup, teardown),
-		cmocka_unit_test_setup_teardown(all_are_limited, setup, teardown),
-		cmocka_unit_test_setup_teardown(than_before, setup, teardown),
-		cmocka_unit_test_setup_teardown(another_process, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_narrow_link, setup, teardown),
-		cmocka_unit_test_setup_teardown(it_remains, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_not_the_card, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program beside the daemon: what it says, how it ends, and that nobody waits for it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <event2/event.h>
 
 #include "daemon/base/child.h"
 #include "daemon/base/spawn.h"
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 static struct event_base *base;
 static struct spawner *spawner;
@@ -18,7 +14,6 @@ static struct child_end end;
 
 static int setup(void **state)
 {
-	(void)state;
 	base = event_base_new();
 	child = (struct child){.running = false};
 	end = (struct child_end){.failed = false};
@@ -27,7 +22,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	child_forget(&child);
 	spawner = spawner_free(spawner);
 	event_base_free(base);
@@ -53,9 +47,8 @@ static void to_the_end(void)
 	fail_msg("it does not end");
 }
 
-static void says_its_first_line(void **state)
+TEST_WITH(says_its_first_line, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(start("echo one; echo two; echo other >&2", STDOUT_FILENO), 0);
 	assert_true(child.running);
 	assert_false(child_ended(&child, &end)); /* the loop has not run: it has not started */
@@ -67,11 +60,10 @@ static void says_its_first_line(void **state)
 	assert_false(child_ended(&child, &end));
 }
 
-static void a_failure_has_a_reason(void **state)
+TEST_WITH(a_failure_has_a_reason, setup, teardown)
 {
 	const char *none[] = {"/nonexistent/program", NULL};
 
-	(void)state;
 	assert_int_equal(start("echo 'the disk is full' >&2; exit 1", STDERR_FILENO), 0);
 	to_the_end();
 	assert_true(end.failed);
@@ -89,18 +81,16 @@ static void a_failure_has_a_reason(void **state)
 }
 
 /* More than a pipe holds, and than is kept. */
-static void may_say_more_than_is_kept(void **state)
+TEST_WITH(may_say_more_than_is_kept, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(start("head -c 300000 /dev/zero | tr '\\0' x", STDOUT_FILENO), 0);
 	to_the_end();
 	assert_false(end.failed);
 	assert_int_equal(strlen(end.said), CHILD_SAID_BYTES - 1);
 }
 
-static void is_killed(void **state)
+TEST_WITH(is_killed, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(start("exec sleep 1000", STDOUT_FILENO), 0);
 	while (!child.pid)
 		event_base_loop(base, EVLOOP_ONCE);
@@ -109,9 +99,8 @@ static void is_killed(void **state)
 	assert_true(end.failed);
 }
 
-static void is_forgotten_at_any_time(void **state)
+TEST_WITH(is_forgotten_at_any_time, setup, teardown)
 {
-	(void)state;
 	child_forget(&child);
 	assert_int_equal(start("exec sleep 1000", STDOUT_FILENO), 0);
 	child_kill(&child); /* nothing to kill yet */
@@ -124,11 +113,10 @@ static void is_forgotten_at_any_time(void **state)
 	assert_false(child.running);
 }
 
-static void starts_without_a_spawner(void **state)
+TEST_WITH(starts_without_a_spawner, setup, teardown)
 {
 	const char *argv[] = {"/bin/sh", "-c", "echo here", NULL}, *none[] = {"/nonexistent/program", NULL};
 
-	(void)state;
 	assert_int_equal(child_start(&child, NULL, argv, STDOUT_FILENO), 0);
 	to_the_end();
 	assert_string_equal(end.said, "here");
@@ -136,16 +124,4 @@ static void starts_without_a_spawner(void **state)
 	assert_false(child.running);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(says_its_first_line, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_failure_has_a_reason, setup, teardown),
-		cmocka_unit_test_setup_teardown(may_say_more_than_is_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(is_killed, setup, teardown),
-		cmocka_unit_test_setup_teardown(is_forgotten_at_any_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(starts_without_a_spawner, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

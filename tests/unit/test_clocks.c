@@ -56,9 +56,8 @@ static void assert_together(void)
 		assert_int_equal(clocks[i].offset_ns, 0);
 }
 
-static void queued_again_on_other_nodes(void **state)
+TEST_WITH(queued_again_on_other_nodes, begin, store_teardown)
 {
-	(void)state;
 	add_run(0, 0, 1, 0, 0);
 	add_run(1, 2, 3, 0, 0);
 	add_run(2, 0, 1, 2 * HOUR, 0);
@@ -66,18 +65,16 @@ static void queued_again_on_other_nodes(void **state)
 	assert_together();
 }
 
-static void a_node_that_has_seen_one_run_of_two(void **state)
+TEST_WITH(a_node_that_has_seen_one_run_of_two, begin, store_teardown)
 {
-	(void)state;
 	add_run(0, 0, 1, 0, 0);
 	add_run(0, 0, 1, 2 * HOUR, 0);
 	add_run(1, 2, 3, 2 * HOUR, 0);
 	assert_together();
 }
 
-static void a_run_before_what_is_read(void **state)
+TEST_WITH(a_run_before_what_is_read, begin, store_teardown)
 {
-	(void)state;
 	add_run(2, 2, 3, 0, 0);
 	add_run(0, 0, 1, 2 * HOUR, 0);
 	add_run(1, 2, 3, 2 * HOUR, 100 * S);
@@ -88,9 +85,8 @@ static void a_run_before_what_is_read(void **state)
 	assert_ahead(1, 100 * S);
 }
 
-static void and_its_clock_is_ahead(void **state)
+TEST_WITH(and_its_clock_is_ahead, begin, store_teardown)
 {
-	(void)state;
 	add_run(0, 0, 1, 0, 0);
 	add_run(0, 0, 1, 2 * HOUR, 0);
 	add_run(1, 2, 3, 2 * HOUR, 100 * S);
@@ -99,9 +95,8 @@ static void and_its_clock_is_ahead(void **state)
 	assert_ahead(1, 100 * S);
 }
 
-static void two_runs_and_a_clock_farther_ahead_than_they_are_apart(void **state)
+TEST_WITH(two_runs_and_a_clock_farther_ahead_than_they_are_apart, begin, store_teardown)
 {
-	(void)state;
 	for (int64_t run = 0; run < 2; run++) {
 		add_run(0, 0, 1, run * 2 * HOUR, 0);
 		add_run(1, 2, 3, run * 2 * HOUR, 3 * HOUR);
@@ -111,9 +106,8 @@ static void two_runs_and_a_clock_farther_ahead_than_they_are_apart(void **state)
 	assert_ahead(1, 3 * HOUR);
 }
 
-static void jobs_without_a_word(void **state)
+TEST_WITH(jobs_without_a_word, begin, store_teardown)
 {
-	(void)state;
 	off_make("", false, true);
 	add_run(0, 0, 1, 0, 0);
 	add_run(1, 2, 3, 2 * HOUR, 0);
@@ -124,12 +118,11 @@ static void jobs_without_a_word(void **state)
 #define STEPS_OF_RUN 100
 
 /* A store keeps enough numbers of steps to be compared by, and of each the same ends as others do. */
-static void more_runs_than_are_checked(void **state)
+TEST_WITH(more_runs_than_are_checked, begin, store_teardown)
 {
 	static struct clock_mark mark[STEPS_OF_RUN * RUNS];
 	size_t count = 0;
 
-	(void)state;
 	for (int64_t run = 0; run < RUNS; run++)
 		for (int64_t step = 0; step < STEPS_OF_RUN; step++)
 			mark[count++] = (struct clock_mark){.hash = (uint64_t)step, .end_ns = run * HOUR + step * S};
@@ -172,9 +165,8 @@ static void make_sample(size_t store)
 	}
 }
 
-static void many_stores_with_little_in_common(void **state)
+TEST_WITH(many_stores_with_little_in_common, begin, store_teardown)
 {
-	(void)state;
 	for (size_t i = 0; i < MANY; i++)
 		make_sample(i);
 	assert_int_equal(clocks_place(many, samples, MANY), 0);
@@ -196,9 +188,8 @@ static void mark_at(size_t store, uint64_t hash, int64_t end_ns)
 }
 
 /* The second one has nothing to do with the first one's run, but with the other run that the third one knows, too. */
-static void a_run_that_is_aligned_later(void **state)
+TEST_WITH(a_run_that_is_aligned_later, begin, store_teardown)
 {
-	(void)state;
 	for (uint64_t i = 0; i < COMMON; i++) {
 		int64_t end_ns = (int64_t)i * S;
 
@@ -214,9 +205,8 @@ static void a_run_that_is_aligned_later(void **state)
 }
 
 /* Whatever else is common, too few marks or differences that do not agree give no offset. */
-static void what_does_not_agree(void **state)
+TEST_WITH(what_does_not_agree, begin, store_teardown)
 {
-	(void)state;
 	for (uint64_t i = 0; i < COMMON; i++) {
 		mark_at(0, i, (int64_t)i * S);
 		mark_at(1, i < COMMON - ENOUGH + 1 ? i + COMMON : i, (int64_t)i * S + HOUR);
@@ -228,22 +218,4 @@ static void what_does_not_agree(void **state)
 	free_samples();
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, begin, store_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(queued_again_on_other_nodes),
-		T(a_node_that_has_seen_one_run_of_two),
-		T(and_its_clock_is_ahead),
-		T(a_run_before_what_is_read),
-		T(two_runs_and_a_clock_farther_ahead_than_they_are_apart),
-		T(jobs_without_a_word),
-		T(more_runs_than_are_checked),
-		T(many_stores_with_little_in_common),
-		T(a_run_that_is_aligned_later),
-		T(what_does_not_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,9 +2,8 @@
 /* Calls to rows as the host sees them: communicators, numbers, groups, works. */
 #include "tests/unit/coll_script.h"
 
-static void the_life_of_a_communicator(void **state)
+TEST(the_life_of_a_communicator)
 {
-	(void)state;
 	start_without_marker();
 	init("nccl", 0xa0, 0, 1, 4);
 	assert_int_equal(n_comms, 1);
@@ -42,11 +41,10 @@ static void the_life_of_a_communicator(void **state)
 	assert_int_equal(rows[3].row.seq, 1);
 }
 
-static void a_group_is_one_event_with_members(void **state)
+TEST(a_group_is_one_event_with_members)
 {
 	struct coll_event close;
 
-	(void)state;
 	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed(grouped(all_reduce(10)));
@@ -95,9 +93,8 @@ static struct coll_event p2p(const char *op, uint32_t peer)
 	return with(call("nccl", op, 0xa0, 0xabc), OP_FIELD_PEER, peer);
 }
 
-static void both_sides_number_a_pair_alike(void **state)
+TEST(both_sides_number_a_pair_alike)
 {
-	(void)state;
 	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 4);
 	feed(p2p("Send", 1));
@@ -137,11 +134,10 @@ static void work(enum coll_kind kind, uint64_t address, uint32_t thread)
 	feed(on_thread(of_kind(with(call("gloo", "", 0x90, 0), OP_FIELD_WORK, address), kind), thread));
 }
 
-static void works_end_in_any_order(void **state)
+TEST(works_end_in_any_order)
 {
 	struct coll_standing stand;
 
-	(void)state;
 	start();
 	feed(gloo("AllReduce", 0));
 	work(COLL_WORK, 0x100, 1);
@@ -181,9 +177,8 @@ static void works_end_in_any_order(void **state)
 	assert_int_equal(rows[3].row.seq, 4);
 }
 
-static void a_call_inside_a_call_is_one_row(void **state)
+TEST(a_call_inside_a_call_is_one_row)
 {
-	(void)state;
 	start();
 	feed(gloo("ReduceScatter", 0));
 	coll_identify(ops, "gloo", 0x90, 0xfeed, "", 0, 2, "store", "");
@@ -204,11 +199,10 @@ static void a_call_inside_a_call_is_one_row(void **state)
 	assert_int_equal(counts().lost, 0);
 }
 
-static void rows_wait_for_the_identity_a_bounded_time(void **state)
+TEST(rows_wait_for_the_identity_a_bounded_time)
 {
 	struct coll_event event;
 
-	(void)state;
 	start();
 	event = sized(call("gloo", "Barrier", 0x90, 0), 0, 6);
 	feed(event);
@@ -235,9 +229,8 @@ static void rows_wait_for_the_identity_a_bounded_time(void **state)
 	coll_identify(ops, "gloo", 0x91, 0x2, "", 0, 0, "store", "");
 }
 
-static void an_address_used_again_is_another_communicator(void **state)
+TEST(an_address_used_again_is_another_communicator)
 {
-	(void)state;
 	start_without_marker();
 	init("nccl", 0xa0, 0, 0, 2);
 	feed(all_reduce(1));
@@ -271,11 +264,10 @@ static void an_address_used_again_is_another_communicator(void **state)
 	assert_string_equal(rows[7].communicator, "");
 }
 
-static void splits_and_failed_inits(void **state)
+TEST(splits_and_failed_inits)
 {
 	struct coll_event event;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 4);
 	event = of_kind(with(call("nccl", "", 0xb0, 0xbbb), OP_FIELD_PARENT, 0xa0), COLL_COMM);
@@ -305,11 +297,10 @@ static void splits_and_failed_inits(void **state)
 	assert_int_equal(n_comms, 4);
 }
 
-static void recorded_and_failed_calls_are_distinguished(void **state)
+TEST(recorded_and_failed_calls_are_distinguished)
 {
 	struct coll_event event;
 
-	(void)state;
 	start_without_marker();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed(with(of_kind(call("", "", 0, 0), COLL_CAPTURE), OP_FIELD_STREAM, 5));
@@ -334,11 +325,10 @@ static void recorded_and_failed_calls_are_distinguished(void **state)
 	assert_int_equal(rows[5].row.seq_from, COLL_SEQ_INIT);
 }
 
-static void numbers_from_the_process_group(void **state)
+TEST(numbers_from_the_process_group)
 {
 	struct coll_event seq;
 
-	(void)state;
 	start_without_marker();
 	feed(all_reduce(1));
 	feed(all_reduce(1));
@@ -376,9 +366,8 @@ static void numbers_from_the_process_group(void **state)
 	assert_int_equal(rows[7].row.seq_from, COLL_SEQ_ATTACH);
 }
 
-static void what_nothing_numbers_is_waited_for_once(void **state)
+TEST(what_nothing_numbers_is_waited_for_once)
 {
-	(void)state;
 	start_without_marker();
 	feed(all_reduce(1));
 	assert_int_equal(standing(0).entered.seq, 1); /* at once */
@@ -406,9 +395,8 @@ static void what_nothing_numbers_is_waited_for_once(void **state)
 	assert_int_equal(rows[5].row.seq_from, COLL_SEQ_ATTACH);
 }
 
-static void many_communicators_and_threads(void **state)
+TEST(many_communicators_and_threads)
 {
-	(void)state;
 	start_without_marker();
 	for (uint64_t i = 1; i <= 100; i++)
 		init("nccl", i * 64, i, 0, 2);
@@ -429,12 +417,11 @@ static void many_communicators_and_threads(void **state)
 	assert_int_equal(n_rows, 5000 + 2000 + 3000);
 }
 
-static void hostile_values(void **state)
+TEST(hostile_values)
 {
 	char text[200];
 	struct coll_event event;
 
-	(void)state;
 	start_without_marker();
 	memset(text, 0xff, sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
@@ -474,23 +461,4 @@ static void hostile_values(void **state)
 	feed(event);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_life_of_a_communicator),
-		cmocka_unit_test(a_group_is_one_event_with_members),
-		cmocka_unit_test(both_sides_number_a_pair_alike),
-		cmocka_unit_test(works_end_in_any_order),
-		cmocka_unit_test(a_call_inside_a_call_is_one_row),
-		cmocka_unit_test(rows_wait_for_the_identity_a_bounded_time),
-		cmocka_unit_test(an_address_used_again_is_another_communicator),
-		cmocka_unit_test(splits_and_failed_inits),
-		cmocka_unit_test(recorded_and_failed_calls_are_distinguished),
-		cmocka_unit_test(numbers_from_the_process_group),
-		cmocka_unit_test(what_nothing_numbers_is_waited_for_once),
-		cmocka_unit_test(many_communicators_and_threads),
-		cmocka_unit_test(hostile_values),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

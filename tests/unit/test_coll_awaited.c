@@ -3,9 +3,8 @@
 #include "tests/unit/coll_script.h"
 
 /* The library hands its records over in batches: calls before the first one are no less the device's. */
-static void calls_before_the_first_record_wait_for_theirs(void **state)
+TEST(calls_before_the_first_record_wait_for_theirs)
 {
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	for (uint64_t i = 0; i < 63; i++)
@@ -63,9 +62,8 @@ static void calls_before_the_first_record_wait_for_theirs(void **state)
 	assert_int_equal(n_rows, 3);
 }
 
-static void attached_in_mid_run_the_first_call_has_its_number(void **state)
+TEST(attached_in_mid_run_the_first_call_has_its_number)
 {
-	(void)state;
 	start();
 	feed(all_reduce(10));
 	feed(sized(call("nccl", "AlltoAll", 0xa0, 0xabc), 8, 7)); /* identified by its number only */
@@ -92,9 +90,8 @@ static void attached_in_mid_run_the_first_call_has_its_number(void **state)
 	assert_int_equal(rows[0].row.seq_from, COLL_SEQ_GROUP);
 }
 
-static void after_a_loss_a_record_of_before_it_numbers_nothing(void **state)
+TEST(after_a_loss_a_record_of_before_it_numbers_nothing)
 {
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed(all_reduce(10));
@@ -116,11 +113,10 @@ static void after_a_loss_a_record_of_before_it_numbers_nothing(void **state)
 }
 
 /* The library hands over the last batch while it ends the communicator, after our probe on that. */
-static void the_last_batch_comes_after_the_end(void **state)
+TEST(the_last_batch_comes_after_the_end)
 {
 	uint64_t freed_ns;
 
-	(void)state;
 	for (int again = 0; again < 2; again++) {
 		start();
 		init("nccl", 0xa0, 0xabc, 0, 2);
@@ -163,14 +159,4 @@ static void the_last_batch_comes_after_the_end(void **state)
 	assert_true(n_rows == 1 && rows[0].row.device);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calls_before_the_first_record_wait_for_theirs),
-		cmocka_unit_test(attached_in_mid_run_the_first_call_has_its_number),
-		cmocka_unit_test(after_a_loss_a_record_of_before_it_numbers_nothing),
-		cmocka_unit_test(the_last_batch_comes_after_the_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes of calls, and what groups are for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "analyzers/coll/comm_kind.h"
 #include "analyzers/coll/coll.h"
 #include "analyzers/coll/coll_bytes.h"
+#include "tests/test.h"
 
-static void bytes_as_the_profiler_counts_them(void **state)
+TEST(bytes_as_the_profiler_counts_them)
 {
 	static const struct {
 		const char *family, *op;
@@ -43,7 +38,6 @@ static void bytes_as_the_profiler_counts_them(void **state)
 		{"nccl", "AllReduce", COLL_UNKNOWN, 7, 8, COLL_UNKNOWN, "float32"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const struct coll_family *family = coll_family(cases[i].family);
 		const struct coll_dtype *dtype = coll_dtype(family, cases[i].dtype);
@@ -56,7 +50,7 @@ static void bytes_as_the_profiler_counts_them(void **state)
 	assert_string_equal(coll_family(NULL)->name, "");
 }
 
-static void names_say_what_a_group_is_for(void **state)
+TEST(names_say_what_a_group_is_for)
 {
 	static const struct {
 		const char *name, *kind;
@@ -84,7 +78,6 @@ static void names_say_what_a_group_is_for(void **state)
 		{"", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(comm_kind_name(comm_kind_of_name(cases[i].name)), cases[i].kind);
 	assert_string_equal(comm_kind_name((enum comm_kind)77), "");
@@ -101,12 +94,11 @@ static void add(struct comm_evidence *evidence, const char *op, uint64_t count, 
 		comm_mix_add(&evidence->mix, op, count, peer);
 }
 
-static void operations_say_what_a_group_is_for(void **state)
+TEST(operations_say_what_a_group_is_for)
 {
 	static const int32_t follow[] = {4, 5, 6, 7}, apart[] = {0, 4, 8, 12};
 	struct comm_evidence e = {.name = "", .members = 4};
 
-	(void)state;
 	add(&e, "AllReduce", 100, -1, 7);
 	add(&e, "Broadcast", 5, -1, 100);
 	assert_string_equal(kind_of(&e), ""); /* too few */
@@ -168,7 +160,7 @@ static void operations_say_what_a_group_is_for(void **state)
 	assert_string_equal(kind_of(&e), "");
 }
 
-static void positions_of_ranks(void **state)
+TEST(positions_of_ranks)
 {
 	static const struct {
 		int32_t rank[4];
@@ -187,7 +179,6 @@ static void positions_of_ranks(void **state)
 		{{0, 1}, 2, 0, false, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct comm_place place = comm_place_of(cases[i].rank, cases[i].members, cases[i].world, 4);
 
@@ -198,14 +189,4 @@ static void positions_of_ranks(void **state)
 	assert_int_equal(comm_place_world(0, 0).members, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes_as_the_profiler_counts_them),
-		cmocka_unit_test(names_say_what_a_group_is_for),
-		cmocka_unit_test(operations_say_what_a_group_is_for),
-		cmocka_unit_test(positions_of_ranks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,11 +2,10 @@
 /* Device records and their calls: before, after, late, never; their numbers and identities. */
 #include "tests/unit/coll_script.h"
 
-static void a_record_makes_a_row_of_the_device(void **state)
+TEST(a_record_makes_a_row_of_the_device)
 {
 	struct coll_standing stand;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .name = "tp", .members = 2, .peer = -1}); /* has a device */
@@ -41,11 +40,10 @@ static void a_record_makes_a_row_of_the_device(void **state)
 	assert_int_equal(counts().late, 0);
 }
 
-static void nothing_is_awaited_that_never_comes(void **state)
+TEST(nothing_is_awaited_that_never_comes)
 {
 	struct coll_event event;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -82,11 +80,10 @@ static void nothing_is_awaited_that_never_comes(void **state)
 	assert_int_equal(n_rows, 8);
 }
 
-static void a_device_that_is_busy_is_waited_for(void **state)
+TEST(a_device_that_is_busy_is_waited_for)
 {
 	struct coll_device open;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -112,12 +109,11 @@ static void a_device_that_is_busy_is_waited_for(void **state)
 	assert_int_equal(standing(0).completed.seq, 1);
 }
 
-static void a_record_may_come_before_its_call(void **state)
+TEST(a_record_may_come_before_its_call)
 {
 	struct coll_device early;
 	struct coll_event event;
 
-	(void)state;
 	start();
 	/* Of the communicator too. */
 	feed_device((struct coll_device){.identity = 0xabc, .name = "dp", .members = 2, .peer = -1});
@@ -149,12 +145,11 @@ static void a_record_may_come_before_its_call(void **state)
 	assert_int_equal(rows[1].row.seq, 2);
 }
 
-static void sorted_groups_are_matched_by_size(void **state)
+TEST(sorted_groups_are_matched_by_size)
 {
 	static const uint64_t seqs[] = {2, 3, 1}, sizes[] = {100, 10, 1};
 	struct coll_event close;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -176,9 +171,8 @@ static void sorted_groups_are_matched_by_size(void **state)
 	}
 }
 
-static void equal_calls_are_matched_by_time(void **state)
+TEST(equal_calls_are_matched_by_time)
 {
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -198,11 +192,10 @@ static void equal_calls_are_matched_by_time(void **state)
 	assert_false(rows[1].row.device);
 }
 
-static void p2p_records_find_their_calls(void **state)
+TEST(p2p_records_find_their_calls)
 {
 	struct coll_device device;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -218,11 +211,10 @@ static void p2p_records_find_their_calls(void **state)
 	assert_int_equal(standing(0).completed.seq, 0);
 }
 
-static void attached_in_mid_run_the_marker_identifies(void **state)
+TEST(attached_in_mid_run_the_marker_identifies)
 {
 	struct coll_event event;
 
-	(void)state;
 	start();
 	feed(all_reduce(10));
 	wait_in_vain();
@@ -274,11 +266,10 @@ static void attached_in_mid_run_the_marker_identifies(void **state)
 	assert_int_equal(comms[n_comms - 1].row.member, 1);
 }
 
-static void launches_of_recorded_graphs(void **state)
+TEST(launches_of_recorded_graphs)
 {
 	struct coll_device device;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	now = SECOND;
@@ -305,9 +296,8 @@ static void launches_of_recorded_graphs(void **state)
 	assert_true(rows[3].row.device);
 }
 
-static void more_rows_than_may_wait(void **state)
+TEST(more_rows_than_may_wait)
 {
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -328,9 +318,8 @@ static void more_rows_than_may_wait(void **state)
 	}
 }
 
-static void a_communicator_goes_before_its_records(void **state)
+TEST(a_communicator_goes_before_its_records)
 {
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -371,12 +360,11 @@ static void reduce_on(uint32_t device_number, uint64_t offset, uint64_t seq)
 	now += 50000000;
 }
 
-static void a_device_has_a_clock_of_its_own(void **state)
+TEST(a_device_has_a_clock_of_its_own)
 {
 	struct coll_clock clock[COLL_DEVICES_MAX];
 	uint64_t seq = 0;
 
-	(void)state;
 	start();
 	now = 3 * SECOND;
 	init("nccl", 0xa0, 0xabc, 0, 2);
@@ -402,11 +390,10 @@ static void a_device_has_a_clock_of_its_own(void **state)
 	assert_int_equal(counts().impossible, 0);
 }
 
-static void impossible_times_are_counted(void **state)
+TEST(impossible_times_are_counted)
 {
 	struct coll_device device;
 
-	(void)state;
 	start();
 	init("nccl", 0xa0, 0xabc, 0, 2);
 	feed_device((struct coll_device){.identity = 0xabc, .members = 2, .peer = -1});
@@ -429,23 +416,4 @@ static void impossible_times_are_counted(void **state)
 	assert_int_equal(counts().impossible, 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_record_makes_a_row_of_the_device),
-		cmocka_unit_test(nothing_is_awaited_that_never_comes),
-		cmocka_unit_test(a_device_that_is_busy_is_waited_for),
-		cmocka_unit_test(a_record_may_come_before_its_call),
-		cmocka_unit_test(sorted_groups_are_matched_by_size),
-		cmocka_unit_test(equal_calls_are_matched_by_time),
-		cmocka_unit_test(p2p_records_find_their_calls),
-		cmocka_unit_test(attached_in_mid_run_the_marker_identifies),
-		cmocka_unit_test(launches_of_recorded_graphs),
-		cmocka_unit_test(more_rows_than_may_wait),
-		cmocka_unit_test(a_communicator_goes_before_its_records),
-		cmocka_unit_test(a_device_has_a_clock_of_its_own),
-		cmocka_unit_test(impossible_times_are_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

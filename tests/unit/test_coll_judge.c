@@ -53,9 +53,8 @@ static void round_of(size_t n, uint64_t count)
 		on(i, all_reduce(count));
 }
 
-static void a_stopped_rank_is_missing(void **state)
+TEST(a_stopped_rank_is_missing)
 {
-	(void)state;
 	start_ranks(4, 4, true);
 	for (int i = 0; i < 117; i++)
 		round_of(4, 1024 * 1024);
@@ -80,9 +79,8 @@ static void a_stopped_rank_is_missing(void **state)
 					      "0000000000000abc; ranks 0, 2, 3 have waited 7 s");
 }
 
-static void running_ahead_is_no_fault(void **state)
+TEST(running_ahead_is_no_fault)
 {
-	(void)state;
 	start_ranks(2, 2, true);
 	for (int i = 0; i < 100; i++)
 		on(0, all_reduce(8));
@@ -102,9 +100,8 @@ static void running_ahead_is_no_fault(void **state)
 	assert_true(verdict.waited_ns > 30 * SECOND);
 }
 
-static void a_peer_that_never_blocks_hides_nobody(void **state)
+TEST(a_peer_that_never_blocks_hides_nobody)
 {
-	(void)state;
 	start_ranks(2, 2, true);
 	for (int i = 0; i < 20; i++)
 		round_of(2, 8);
@@ -119,9 +116,8 @@ static void a_peer_that_never_blocks_hides_nobody(void **state)
 	assert_in_range(verdict.waited_ns, 4 * SECOND, 6 * SECOND);
 }
 
-static void everybody_is_in_and_nothing_ends(void **state)
+TEST(everybody_is_in_and_nothing_ends)
 {
-	(void)state;
 	start_ranks(2, 4, true);
 	round_of(2, 8);
 	now += 600 * SECOND;
@@ -133,11 +129,10 @@ static void everybody_is_in_and_nothing_ends(void **state)
 					      "old: 2 of 2 local members entered; 2 of 4 members are not on this node");
 }
 
-static void different_operations_and_sizes(void **state)
+TEST(different_operations_and_sizes)
 {
 	struct coll_event other;
 
-	(void)state;
 	start_ranks(16, 16, true);
 	round_of(16, 8);
 	other = all_reduce(8);
@@ -200,9 +195,8 @@ static void different_operations_and_sizes(void **state)
 	assert_non_null(strstr(verdict.sentence, "2 completed"));
 }
 
-static void only_what_has_the_same_numbers_is_compared(void **state)
+TEST(only_what_has_the_same_numbers_is_compared)
 {
-	(void)state;
 	start_ranks(2, 2, false);
 	for (int i = 0; i < 5; i++)
 		on(0, all_reduce(8));
@@ -220,12 +214,11 @@ static void only_what_has_the_same_numbers_is_compared(void **state)
 	assert_non_null(strstr(verdict.sentence, "1 of 2 members is not on this node"));
 }
 
-static void a_call_that_never_returns_is_entered(void **state)
+TEST(a_call_that_never_returns_is_entered)
 {
 	struct coll_event flying;
 	struct coll_point point;
 
-	(void)state;
 	start_ranks(2, 2, true);
 	round_of(2, 8);
 	flying = all_reduce(16);
@@ -262,11 +255,10 @@ static void a_call_that_never_returns_is_entered(void **state)
 	assert_int_equal(judged[0].standing.entered.seq, 0);
 }
 
-static void a_group_that_is_not_closed_is_entered(void **state)
+TEST(a_group_that_is_not_closed_is_entered)
 {
 	struct coll_event close;
 
-	(void)state;
 	start_ranks(1, 2, true);
 	on(0, grouped(all_reduce(8)));
 	on(0, grouped(all_reduce(8)));
@@ -285,12 +277,11 @@ static void a_group_that_is_not_closed_is_entered(void **state)
 	assert_int_equal(n_rows, 2);
 }
 
-static void a_long_sentence_is_cut(void **state)
+TEST(a_long_sentence_is_cut)
 {
 	static struct coll_judged many[2000];
 	struct coll_judged *last = &many[1999];
 
-	(void)state;
 	for (size_t i = 0; i < 2000; i++) {
 		many[i] = (struct coll_judged){.rank = (int32_t)(2 * i),
 			.standing = {.communicator = "abc",
@@ -341,9 +332,8 @@ static void judge_many(void)
 }
 
 /* What is asked of each member does not grow with their number. */
-static void members_split_in_half_are_asked_a_few_times_each(void **state)
+TEST(members_split_in_half_are_asked_a_few_times_each)
 {
-	(void)state;
 	for (size_t i = 0; i < MANY; i++)
 		many_of(i, i % 2 ? 7 : 6, "AllReduce", 8);
 	judge_many();
@@ -367,9 +357,8 @@ static void members_split_in_half_are_asked_a_few_times_each(void **state)
 }
 
 /* The first ones all call something of their own: they are named, not those that agree. */
-static void what_most_call_is_found_behind_many_others(void **state)
+TEST(what_most_call_is_found_behind_many_others)
 {
-	(void)state;
 	for (size_t i = 0; i < MANY; i++)
 		many_of(i, 2, "AllReduce", i < MANY / 4 ? 1000 + i : 8);
 	judge_many();
@@ -396,9 +385,8 @@ static void judge_others(enum coll_state state)
 }
 
 /* Each gives its own count, as it may. */
-static void counts_that_may_differ_are_one_call(void **state)
+TEST(counts_that_may_differ_are_one_call)
 {
-	(void)state;
 	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
 		many_of(i, 2, i < TOGETHER ? "AlltoAllV" : "AllReduce", 1000 + i);
 	judge_others(COLL_STATE_TYPE_MISMATCH);
@@ -407,9 +395,8 @@ static void counts_that_may_differ_are_one_call(void **state)
 }
 
 /* Unknown ones displace the others. */
-static void somebody_is_named_where_counts_are_not_known(void **state)
+TEST(somebody_is_named_where_counts_are_not_known)
 {
-	(void)state;
 	for (size_t i = 0; i < TOGETHER + OTHERS; i++)
 		many_of(i, 2, "AllReduce", i < TOGETHER ? 1000 + i : COLL_UNKNOWN);
 	judge_others(COLL_STATE_SIZE_MISMATCH);
@@ -418,22 +405,4 @@ static void somebody_is_named_where_counts_are_not_known(void **state)
 	assert_non_null(strstr(verdict.called, "instead of AllReduce"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_stopped_rank_is_missing),
-		cmocka_unit_test(running_ahead_is_no_fault), cmocka_unit_test(a_peer_that_never_blocks_hides_nobody),
-		cmocka_unit_test(everybody_is_in_and_nothing_ends),
-		cmocka_unit_test(different_operations_and_sizes),
-		cmocka_unit_test(only_what_has_the_same_numbers_is_compared),
-		cmocka_unit_test(a_call_that_never_returns_is_entered),
-		cmocka_unit_test(a_group_that_is_not_closed_is_entered),
-		cmocka_unit_test(a_long_sentence_is_cut),
-		cmocka_unit_test(members_split_in_half_are_asked_a_few_times_each),
-		cmocka_unit_test(what_most_call_is_found_behind_many_others),
-		cmocka_unit_test(counts_that_may_differ_are_one_call),
-		cmocka_unit_test(somebody_is_named_where_counts_are_not_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, stop_ranks);
-}
+TEST_MAIN(NULL, stop_ranks)

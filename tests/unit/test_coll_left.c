@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that an exception leaves before they have a number, and calls within calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/coll/coll.h"
+
+#include "tests/test.h"
 
 struct seen {
 	size_t rows;
@@ -54,11 +51,10 @@ static void done(struct coll *ops, uint64_t address)
 }
 
 /* What the next call with its number is named must not be what failed before it, however deep that was called from. */
-static void a_call_that_failed_makes_no_row(void **state)
+TEST(a_call_that_failed_makes_no_row)
 {
 	static const uint64_t deeper[] = {0x7000, 0x6000, 0x8000, 0};
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		struct seen seen = {0};
 		struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &seen});
@@ -78,12 +74,11 @@ static void a_call_that_failed_makes_no_row(void **state)
 	}
 }
 
-static void a_call_within_a_call_is_a_part_of_it(void **state)
+TEST(a_call_within_a_call_is_a_part_of_it)
 {
 	struct seen seen = {0};
 	struct coll *ops = coll_new(&(struct coll_sink){.row = on_row, .arg = &seen});
 
-	(void)state;
 	assert_non_null(ops);
 	call(ops, "ReduceScatter", 0, 0x7000);
 	call(ops, "AllReduce", 0, 0x6000);
@@ -98,12 +93,4 @@ static void a_call_within_a_call_is_a_part_of_it(void **state)
 	coll_free(ops);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_call_that_failed_makes_no_row),
-		cmocka_unit_test(a_call_within_a_call_is_a_part_of_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

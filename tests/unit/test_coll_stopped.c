@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is missing where a member's process is stopped. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "daemon/coll/coll_snapshot.h"
+
+#include "tests/test.h"
 
 #define SECOND NSEC_PER_SEC
 
@@ -24,12 +20,11 @@ static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_membe
 	coll_snapshot_mark_stopped(comm, members, 15 * SECOND, 2 * SECOND);
 }
 
-static void stopped_in_an_operation_is_missing(void **state)
+TEST(stopped_in_an_operation_is_missing)
 {
 	struct coll_snapshot_member members[] = {member(1, 7, 6, false), member(2, 7, 6, false), member(3, 7, 6, false)};
 	struct coll_snapshot_comm comm;
 
-	(void)state;
 	members[1].stopped = true;
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_MISSING);
@@ -39,12 +34,11 @@ static void stopped_in_an_operation_is_missing(void **state)
 	assert_true(members[1].judged.missing && members[1].stopped);
 }
 
-static void who_waits_for_it_is_not(void **state)
+TEST(who_waits_for_it_is_not)
 {
 	struct coll_snapshot_member members[] = {member(1, 8, 7, false), member(2, 7, 6, true), member(3, 7, 6, true)};
 	struct coll_snapshot_comm comm;
 
-	(void)state;
 	members[1].stopped = true;
 	snapshot(&comm, members, COLL_STATE_MISSING);
 	assert_true(members[1].judged.missing);
@@ -55,12 +49,11 @@ static void who_waits_for_it_is_not(void **state)
 	assert_true(members[2].judged.missing);
 }
 
-static void nothing_is_wrong(void **state)
+TEST(nothing_is_wrong)
 {
 	struct coll_snapshot_member members[] = {member(1, 7, 7, false), member(2, 7, 7, false), member(3, 7, 6, false)};
 	struct coll_snapshot_comm comm;
 
-	(void)state;
 	members[1].stopped = true; /* between operations: nobody waits yet */
 	snapshot(&comm, members, COLL_STATE_RUNNING);
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
@@ -74,13 +67,4 @@ static void nothing_is_wrong(void **state)
 	assert_int_equal(comm.verdict.state, COLL_STATE_RUNNING);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stopped_in_an_operation_is_missing),
-		cmocka_unit_test(who_waits_for_it_is_not),
-		cmocka_unit_test(nothing_is_wrong),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

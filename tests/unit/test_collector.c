@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collector table with collectors of the test instead of the real ones: dispatch, refusal, levels, order. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #define COLLECTORS_DEF "tests/unit/three_collectors.def"
 #include "daemon/collect/collector.c" /* with the collectors below */
+#include "tests/test.h"
 
 static char story[1024];
 static const char *failing = ""; /* the step of the story that fails */
@@ -123,7 +119,6 @@ static int setup(void **state)
 {
 	static struct context context;
 
-	(void)state;
 	failing = "";
 	story[0] = 0;
 	return collectors_open(&context, &opened);
@@ -131,26 +126,23 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	opened = collectors_close(opened);
 	return 0;
 }
 
-static void opens_and_closes_in_mirrored_order(void **state)
+TEST_WITH(opens_and_closes_in_mirrored_order, setup, teardown)
 {
-	(void)state;
 	expect_story("open-proc open-call open-sched observe ");
 	opened = collectors_close(opened);
 	expect_story("lost-of-call close-sched close-call close-proc ");
 	assert_null(collectors_close(NULL));
 }
 
-static void a_failure_closes_what_was_open(void **state)
+TEST_WITH(a_failure_closes_what_was_open, setup, teardown)
 {
 	struct context context = {0};
 	struct collectors *ret = NULL;
 
-	(void)state;
 	story[0] = 0;
 	failing = "open-sched";
 	assert_int_equal(collectors_open(&context, &ret), -ENODEV);
@@ -160,14 +152,13 @@ static void a_failure_closes_what_was_open(void **state)
 	assert_null(ret);
 }
 
-static void records_reach_their_collector(void **state)
+TEST_WITH(records_reach_their_collector, setup, teardown)
 {
 	struct {
 		struct rt_event event;
 		char payload[16];
 	} record = {0};
 
-	(void)state;
 	story[0] = 0;
 	record.event.kind = RT_KIND_CALL;
 	record.event.size_bytes = sizeof(record);
@@ -179,7 +170,7 @@ static void records_reach_their_collector(void **state)
 	assert_true(collectors_refused(opened) == 0);
 }
 
-static void bad_records_are_refused(void **state)
+TEST_WITH(bad_records_are_refused, setup, teardown)
 {
 	static const struct {
 		uint16_t kind;
@@ -197,7 +188,6 @@ static void bad_records_are_refused(void **state)
 		{RT_KIND_CALL, 0, 0},
 	};
 
-	(void)state;
 	story[0] = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct rt_event event = {.kind = rows[i].kind, .size_bytes = rows[i].says_bytes};
@@ -211,11 +201,10 @@ static void bad_records_are_refused(void **state)
 	expect_story("");
 }
 
-static void levels_reach_those_that_serve_them(void **state)
+TEST_WITH(levels_reach_those_that_serve_them, setup, teardown)
 {
 	char report[128];
 
-	(void)state;
 	story[0] = 0;
 	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, sizeof(report)), 0);
 	assert_string_equal(report, "call says on; sched says on");
@@ -229,11 +218,10 @@ static void levels_reach_those_that_serve_them(void **state)
 	assert_string_equal(report, "call sa");
 }
 
-static void a_level_is_whole_or_off(void **state)
+TEST_WITH(a_level_is_whole_or_off, setup, teardown)
 {
 	char report[128];
 
-	(void)state;
 	story[0] = 0;
 	failing = "sched-L1-on";
 	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, sizeof(report)), -ENODEV);
@@ -241,11 +229,10 @@ static void a_level_is_whole_or_off(void **state)
 	expect_story("call-L1-on sched-L1-on call-L1-off ");
 }
 
-static void ranks_reach_all(void **state)
+TEST_WITH(ranks_reach_all, setup, teardown)
 {
 	const struct rank rank = {.pid = 7};
 
-	(void)state;
 	story[0] = 0;
 	observer(observer_arg, &rank, RANK_ENDED);
 	expect_story("proc-rank7-2 call-rank7-2 sched-rank7-2 lost-of-rank7 ");
@@ -255,12 +242,11 @@ static void ranks_reach_all(void **state)
 	expect_story("");
 }
 
-static void status_is_bounded(void **state)
+TEST_WITH(status_is_bounded, setup, teardown)
 {
 	static struct collector_status status;
 	const struct collector *collector = NULL;
 
-	(void)state;
 	assert_true(collectors_status(opened, 2, &collector, &status));
 	assert_ptr_equal(collector, &collector_sched);
 	assert_int_equal(status.notes, COLLECTOR_NOTES_MAX);
@@ -269,18 +255,4 @@ static void status_is_bounded(void **state)
 	assert_false(collectors_status(opened, 3, &collector, &status));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(opens_and_closes_in_mirrored_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_failure_closes_what_was_open, setup, teardown),
-		cmocka_unit_test_setup_teardown(records_reach_their_collector, setup, teardown),
-		cmocka_unit_test_setup_teardown(bad_records_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(levels_reach_those_that_serve_them, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_level_is_whole_or_off, setup, teardown),
-		cmocka_unit_test_setup_teardown(ranks_reach_all, setup, teardown),
-		cmocka_unit_test_setup_teardown(status_is_bounded, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -61,9 +61,8 @@ static void make_tensor_pairs(void)
 		made(i, TENSOR, 0x100 + i / 2, i % 2, 2);
 }
 
-static void test_pairs(void **state)
+TEST_WITH(test_pairs, setup, fixture_teardown)
 {
-	(void)state;
 	make_tensor_pairs();
 	for (unsigned i = 0; i < 4; i++) {
 		made(i, DATA, 0x200 + i % 2, i / 2, 2);
@@ -79,9 +78,8 @@ static void test_pairs(void **state)
 }
 
 /* The members are known before there is enough to judge by. */
-static void test_calls_after(void **state)
+TEST_WITH(test_calls_after, setup, fixture_teardown)
 {
-	(void)state;
 	make_tensor_pairs();
 	tick_after(2 * NSEC_PER_SEC);
 	work(0, TENSOR, true);
@@ -89,9 +87,8 @@ static void test_calls_after(void **state)
 	assert_query("select rank, kind from communicators where kind is not null", "0|tensor\n");
 }
 
-static void test_one_is_not_here(void **state)
+TEST_WITH(test_one_is_not_here, setup, fixture_teardown)
 {
-	(void)state;
 	notify_rank(&ranks_here[3], RANK_ENDED);
 	for (unsigned i = 0; i < 3; i++) {
 		made(i, TENSOR, 0x100 + i / 2, i % 2, 2);
@@ -113,9 +110,8 @@ static void test_one_is_not_here(void **state)
 }
 
 /* Not twice the same number, no other job's, no process that holds two members, no other size. */
-static void test_what_does_not_fit(void **state)
+TEST_WITH(test_what_does_not_fit, setup, fixture_teardown)
 {
-	(void)state;
 	made(0, TENSOR, 0x100, 0, 2);
 	made(1, TENSOR, 0x100, 0, 2);
 	made(0, DATA, 0x200, 0, 2);
@@ -143,9 +139,8 @@ static void test_what_does_not_fit(void **state)
 }
 
 /* The job is of two nodes, and this one sees one rank of two: all ranks are all ranks. */
-static void test_all_of_the_job(void **state)
+TEST_WITH(test_all_of_the_job, setup, fixture_teardown)
 {
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		ranks_here[i].env.world_size = 8;
 		ranks_here[i].env.local_world_size = i < 3 ? 4 : 8;
@@ -160,9 +155,8 @@ static void test_all_of_the_job(void **state)
 }
 
 /* At most once a second. */
-static void test_seldom(void **state)
+TEST_WITH(test_seldom, setup, fixture_teardown)
 {
-	(void)state;
 	tick_after(2 * NSEC_PER_SEC);
 	make_tensor_pairs();
 	work(0, TENSOR, true);
@@ -173,9 +167,8 @@ static void test_seldom(void **state)
 }
 
 /* Nested inits report the same communicator twice. */
-static void test_init_in_init(void **state)
+TEST_WITH(test_init_in_init, setup, fixture_teardown)
 {
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(i, TENSOR, 0x100, i, 2);
 		call_made(&ranks_here[i], &init, &(struct call_made){.start_ns = now_ns - MS, .end_ns = now_ns + MS,
@@ -186,17 +179,4 @@ static void test_init_in_init(void **state)
 	assert_query(KINDS, "0|0000000000000100|tensor\n1|0000000000000100|tensor\n");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_pairs, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_calls_after, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_one_is_not_here, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_what_does_not_fit, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_all_of_the_job, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_seldom, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_init_in_init, setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

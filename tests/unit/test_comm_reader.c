@@ -6,14 +6,11 @@
 #include "daemon/coll/comm_reader.h"
 #include "daemon/coll/comms.h"
 #include "daemon/core/context.h"
+#include "tests/test.h"
 
 #include <event2/event.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 static struct context context;
 static struct comm_identify identify;
@@ -45,7 +42,6 @@ static int start(void **state)
 {
 	static const char class[] = "N4c10d16ProcessGroupNCCLE";
 
-	(void)state;
 	info[1] = (uintptr_t)class;
 	table[1] = (uintptr_t)info;
 	group[0] = (uintptr_t)&table[2];
@@ -66,7 +62,6 @@ static int stop(void **state)
 {
 	char command[128];
 
-	(void)state;
 	comm_identify_cancel(&identify);
 	context.workers = workers_free(context.workers);
 	event_base_free(context.base);
@@ -94,9 +89,8 @@ static void ask(void)
 	assert_true(asked.for_name);
 }
 
-static void test_name(void **state)
+TEST_WITH(test_name, start, stop)
 {
-	(void)state;
 	setenv("RANKTRACE_LIBEXEC", READER_FOLDER, 1);
 	ask();
 	assert_string_equal(answer.name, "tensor");
@@ -104,12 +98,11 @@ static void test_name(void **state)
 }
 
 /* As where the memory is a page of a file server that does not answer. */
-static void test_silent_reader(void **state)
+TEST_WITH(test_silent_reader, start, stop)
 {
 	char path[128];
 	FILE *program;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/worker", folder);
 	assert_int_equal(mkdir(path, 0755), 0);
 	snprintf(path, sizeof(path), "%s/worker/reader", folder);
@@ -125,11 +118,10 @@ static void test_silent_reader(void **state)
 	assert_non_null(strstr(answer.reason, "took too long"));
 }
 
-static void test_cancelled(void **state)
+TEST_WITH(test_cancelled, start, stop)
 {
 	const struct rank rank = {.pid = (uint32_t)getpid()};
 
-	(void)state;
 	setenv("RANKTRACE_LIBEXEC", READER_FOLDER, 1);
 	assert_true(comm_identify(&identify, &rank, &rows, comm_rows_next(&rows)));
 	comm_identify_cancel(&identify);
@@ -140,12 +132,11 @@ static void test_cancelled(void **state)
 	assert_int_equal(answers, 0);
 }
 
-static void test_bad_answers(void **state)
+TEST(test_bad_answers)
 {
 	struct comm_answer good = {.identity = 1, .member = 1, .members = 2, .name = "x"}, bad, taken;
 	struct worker_reply reply = {.end = WORKER_ANSWERED, .data = (const void *)&bad, .size_bytes = sizeof(bad)};
 
-	(void)state;
 	bad = good;
 	assert_int_equal(comm_reader_take(&reply, &taken), 0);
 	assert_string_equal(taken.name, "x");
@@ -164,14 +155,4 @@ static void test_bad_answers(void **state)
 	assert_int_equal(comm_reader_take(&reply, &taken), -EBADMSG);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_name, start, stop),
-		cmocka_unit_test_setup_teardown(test_silent_reader, start, stop),
-		cmocka_unit_test_setup_teardown(test_cancelled, start, stop),
-		cmocka_unit_test(test_bad_answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

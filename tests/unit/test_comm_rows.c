@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators that cannot be read now are retried. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "daemon/coll/comms.h"
+
+#include "tests/test.h"
 
 static struct comm_rows comms;
 
@@ -26,9 +23,8 @@ static struct comm_row *asked(void)
 	return comm;
 }
 
-static void test_later(void **state)
+TEST(test_later)
 {
-	(void)state;
 	note(0x10, "");
 	note(0x20, "");
 	assert_int_equal(asked()->address, 0x10);
@@ -54,11 +50,4 @@ static void test_later(void **state)
 	comm_rows_free(&comms);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_later),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of keys, the sentences about what is wrong in a file, reload, and the shipped file against the table. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/core/config.c" /* for its table */
+#include "tests/test.h"
 
 static char path[] = "/tmp/test_config.XXXXXX";
 
@@ -13,13 +9,11 @@ static int setup(void **state)
 {
 	int fd = mkstemp(path);
 
-	(void)state;
 	return fd < 0 ? -1 : close(fd);
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	return unlink(path);
 }
 
@@ -33,11 +27,10 @@ static int load_text(const char *text, struct config *config, char *error, size_
 	return config_load(path, config, error, error_size);
 }
 
-static void defaults_are_within_their_limits(void **state)
+TEST(defaults_are_within_their_limits)
 {
 	struct config config;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		assert_int_equal(set_key(&config, &keys[i], keys[i].value), 0);
 		if (!keys[i].min)
@@ -54,11 +47,10 @@ static void defaults_are_within_their_limits(void **state)
 }
 
 /* Two rows that name one field or one key would hide each other. */
-static void keys_are_distinct(void **state)
+TEST(keys_are_distinct)
 {
 	size_t covered = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		covered += keys[i].size_bytes;
 		for (size_t j = 0; j < i; j++) {
@@ -70,12 +62,11 @@ static void keys_are_distinct(void **state)
 	assert_in_range(covered, sizeof(struct config) - 16, sizeof(struct config));
 }
 
-static void values_are_read(void **state)
+TEST(values_are_read)
 {
 	struct config config;
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		load_text("[store]\nflush_interval = 250ms\n[daemon]\nstate_dir=/s\nlog_level = debug\n[ring]\n"
 			  "size=1M\n[ranks]\nmax = 65536\n[daemon]\ngroup =\n",
@@ -91,7 +82,7 @@ static void values_are_read(void **state)
 	assert_true(config.segment_ns == 3600 * NSEC_PER_SEC);
 }
 
-static void mistakes_get_a_sentence(void **state)
+TEST(mistakes_get_a_sentence)
 {
 	static const struct {
 		const char *text;
@@ -121,7 +112,6 @@ static void mistakes_get_a_sentence(void **state)
 			" for 'socket' in [daemon]: expected an absolute path of at most 107 bytes"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct config config = {.ranks_max = 77};
 		char error[512] = "";
@@ -134,9 +124,8 @@ static void mistakes_get_a_sentence(void **state)
 	}
 }
 
-static void a_guess_is_near_or_none(void **state)
+TEST(a_guess_is_near_or_none)
 {
-	(void)state;
 	assert_string_equal(guess("store", "segments"), "segment");
 	assert_string_equal(guess("ranks", "scan"), "scan_interval");
 	assert_null(guess("ranks", "segment"));
@@ -144,13 +133,12 @@ static void a_guess_is_near_or_none(void **state)
 	assert_null(guess("store", "a_name_that_is_longer_than_every_key_there_is_by_far"));
 }
 
-static void reload_takes_only_what_it_may(void **state)
+TEST(reload_takes_only_what_it_may)
 {
 	static struct config running, fresh;
 	char ignored[256];
 	char small[8];
 
-	(void)state;
 	config_defaults(&running);
 	fresh = running;
 	/* What follows the end of a text does not make it another text. */
@@ -173,14 +161,13 @@ static void reload_takes_only_what_it_may(void **state)
 }
 
 /* With every '#' before a key taken away, the shipped file sets every key, to its default. */
-static void shipped_file_is_the_table(void **state)
+TEST(shipped_file_is_the_table)
 {
 	_cleanup_fclose_ FILE *f = fopen(SHIPPED_CONF, "re");
 	struct config config, defaults;
 	char line[512], text[16384] = "", error[512] = "";
 	unsigned set = 0;
 
-	(void)state;
 	assert_non_null(f);
 	while (fgets(line, sizeof(line), f)) {
 		bool key = line[0] == '#' && line[1] >= 'a' && line[1] <= 'z';
@@ -197,17 +184,4 @@ static void shipped_file_is_the_table(void **state)
 			fail_msg("[%s] %s is not '%s' in ranktrace.conf", keys[i].section, keys[i].name, keys[i].value);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_are_within_their_limits),
-		cmocka_unit_test(keys_are_distinct),
-		cmocka_unit_test(values_are_read),
-		cmocka_unit_test(mistakes_get_a_sentence),
-		cmocka_unit_test(a_guess_is_near_or_none),
-		cmocka_unit_test(reload_takes_only_what_it_may),
-		cmocka_unit_test(shipped_file_is_the_table),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(setup, teardown)

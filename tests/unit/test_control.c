@@ -3,10 +3,6 @@
  * daemon/control and daemon/request over a real socket: a child serves, with the modules it queries replaced by the few
  * functions below; the test is its client, good, bad, slow, and without rights.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <event2/event.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,12 +10,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <cmocka.h>
 #include "daemon/core/context.h"
 #include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/kernel/uprobe.h"
 #include "proto/frame.h"
+#include "tests/test.h"
 #include "tests/unit/control_fixture.h"
 
 #define WAIT_MS 20000
@@ -76,7 +72,6 @@ static int start(void **state)
 	int pipes[2];
 	char byte;
 
-	(void)state;
 	if (pipe(pipes) < 0)
 		return -1;
 	server = fork();
@@ -96,7 +91,6 @@ static int stop(void **state)
 {
 	int status;
 
-	(void)state;
 	kill(server, SIGKILL);
 	waitpid(server, &status, 0);
 	return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 0 : -1;
@@ -196,12 +190,11 @@ static void expect_alive(void)
 	close(fd);
 }
 
-static void test_several_requests(void **state)
+TEST_WITH(test_several_requests, start, stop)
 {
 	int fd = dial();
 	Ranktrace__Response *response;
 
-	(void)state;
 	response = ask(fd, RANKTRACE__REQUEST_TYPE__REQUEST_SET, (char[]){"L1"}, true);
 	assert_non_null(response);
 	assert_int_equal(response->error, 0);
@@ -228,13 +221,12 @@ static void test_several_requests(void **state)
 	expect_alive();
 }
 
-static void test_status(void **state)
+TEST_WITH(test_status, start, stop)
 {
 	int fd = dial();
 	Ranktrace__Response *response = ask(fd, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS, NULL, false);
 	const Ranktrace__StatusBody *body;
 
-	(void)state;
 	assert_non_null(response);
 	body = response->status;
 	assert_int_equal(body->n_collectors, 1);
@@ -261,12 +253,11 @@ static void test_status(void **state)
 	close(fd);
 }
 
-static void test_many_ranks(void **state)
+TEST_WITH(test_many_ranks, start, stop)
 {
 	int fd = dial();
 	Ranktrace__Response *response = ask(fd, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, NULL, false);
 
-	(void)state;
 	assert_non_null(response);
 	assert_int_equal(response->error, 0);
 	assert_int_equal(response->ranks->n_ranks + response->ranks->left_out, 600);
@@ -276,12 +267,11 @@ static void test_many_ranks(void **state)
 	close(fd);
 }
 
-static void test_check(void **state)
+TEST_WITH(test_check, start, stop)
 {
 	int fd = dial();
 	Ranktrace__Response *response = ask(fd, RANKTRACE__REQUEST_TYPE__REQUEST_CHECK, NULL, false);
 
-	(void)state;
 	assert_non_null(response);
 	assert_int_equal(response->error, 0);
 	assert_true(response->check->n_items > 8);
@@ -307,7 +297,7 @@ static void expect_refused(const void *bytes, size_t size, int error, const char
 }
 
 /* An answer that comes later; others are served meanwhile, and a client that does not wait for it harms nobody. */
-static void test_answer_later(void **state)
+TEST_WITH(test_answer_later, start, stop)
 {
 	int waiting = dial(), leaving = dial();
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
@@ -315,7 +305,6 @@ static void test_answer_later(void **state)
 	uint8_t data[256];
 	size_t size;
 
-	(void)state;
 	request.version = FRAME_VERSION;
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_STACK;
 	size = pack(&request, data);
@@ -342,7 +331,7 @@ static void test_answer_later(void **state)
 }
 
 /* The answer to `set` comes when nothing is attached any more. Others are served meanwhile; nobody waits for one that left. */
-static void test_answer_held(void **state)
+TEST_WITH(test_answer_held, start, stop)
 {
 	int waiting = dial(), leaving = dial();
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
@@ -352,7 +341,6 @@ static void test_answer_held(void **state)
 	uint8_t data[256];
 	size_t size;
 
-	(void)state;
 	item.level = (char[]){"L2"};
 	request.version = FRAME_VERSION;
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_SET;
@@ -377,11 +365,10 @@ static void test_answer_held(void **state)
 	expect_alive();
 }
 
-static void test_garbage(void **state)
+TEST_WITH(test_garbage, start, stop)
 {
 	uint8_t data[FRAME_HEADER_BYTES + 16];
 
-	(void)state;
 	expect_refused("GET / HTTP/1.1\r\n\r\n", 18, EBADMSG, "not a ranktrace control message");
 	frame_header(data, FRAME_REQUEST, 16);
 	memset(data + FRAME_HEADER_BYTES, 0xff, 16);
@@ -390,32 +377,29 @@ static void test_garbage(void **state)
 	expect_refused(data, FRAME_HEADER_BYTES, EBADMSG, "type 2");
 }
 
-static void test_too_long(void **state)
+TEST_WITH(test_too_long, start, stop)
 {
 	uint8_t header[FRAME_HEADER_BYTES];
 
-	(void)state;
 	frame_header(header, FRAME_REQUEST, FRAME_BYTES_MAX);
 	expect_refused(header, sizeof(header), EBADMSG, "longer than");
 }
 
-static void test_other_version(void **state)
+TEST_WITH(test_other_version, start, stop)
 {
 	uint8_t header[FRAME_HEADER_BYTES];
 
-	(void)state;
 	frame_header(header, FRAME_REQUEST, 0);
 	header[4] = 9;
 	expect_refused(header, sizeof(header), EPROTO, "control version 1, the client version 9");
 }
 
-static void test_half_a_frame(void **state)
+TEST_WITH(test_half_a_frame, start, stop)
 {
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	uint8_t data[64];
 	size_t size;
 
-	(void)state;
 	request.version = FRAME_VERSION;
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_STATUS;
 	size = pack(&request, data);
@@ -428,14 +412,13 @@ static void test_half_a_frame(void **state)
 	expect_alive();
 }
 
-static void test_two_at_once(void **state)
+TEST_WITH(test_two_at_once, start, stop)
 {
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
 	int fd = dial();
 	uint8_t data[128];
 	size_t size;
 
-	(void)state;
 	request.version = FRAME_VERSION;
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_PRINT;
 	size = pack(&request, data);
@@ -453,12 +436,11 @@ static void test_two_at_once(void **state)
 	close(fd);
 }
 
-static void test_a_client_too_many(void **state)
+TEST_WITH(test_a_client_too_many, start, stop)
 {
 	int fds[CONTROL_CLIENTS_MAX], extra;
 	Ranktrace__Response *response;
 
-	(void)state;
 	for (unsigned i = 0; i < CONTROL_CLIENTS_MAX; i++) {
 		fds[i] = dial();
 		assert_true(fds[i] >= 0);
@@ -510,12 +492,11 @@ static int as_nobody(void)
 	return 0;
 }
 
-static void test_unprivileged(void **state)
+TEST_WITH(test_unprivileged, start, stop)
 {
 	pid_t child;
 	int status;
 
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	child = fork();
@@ -528,7 +509,6 @@ static void test_unprivileged(void **state)
 
 static int make_folder(void **state)
 {
-	(void)state;
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(path, sizeof(path), "%s/control.sock", folder);
@@ -540,32 +520,10 @@ static int remove_folder(void **state)
 {
 	char file[sizeof(path)];
 
-	(void)state;
 	snprintf(file, sizeof(file), "%s/levels", folder);
 	unlink(file);
 	unlink(path);
 	return rmdir(folder);
 }
 
-#define served(f) cmocka_unit_test_setup_teardown(f, start, stop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		served(test_several_requests),
-		served(test_status),
-		served(test_many_ranks),
-		served(test_check),
-		served(test_answer_later),
-		served(test_answer_held),
-		served(test_garbage),
-		served(test_too_long),
-		served(test_other_version),
-		served(test_half_a_frame),
-		served(test_two_at_once),
-		served(test_a_client_too_many),
-		served(test_unprivileged),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/control_listen: whose socket it is: made, left by a dead daemon, a live one's, a file's, or systemd's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <cmocka.h>
 #include "daemon/control/control.h"
+
+#include "tests/test.h"
 
 #define PASSED_FD 3 /* the first that systemd passes */
 
@@ -24,12 +21,11 @@ static struct stat snapshot(const char *at)
 	return st;
 }
 
-static void test_made_and_removed(void **state)
+TEST(test_made_and_removed)
 {
 	struct control_listen listening = {.fd = -1};
 	mode_t mask = umask(022);
 
-	(void)state;
 	umask(mask);
 	assert_int_equal(control_listen_open(path, &listening), 0);
 	assert_true(S_ISDIR(snapshot(run).st_mode));
@@ -41,11 +37,10 @@ static void test_made_and_removed(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static void test_answered_by_another(void **state)
+TEST(test_answered_by_another)
 {
 	struct control_listen first = {.fd = -1}, second = {.fd = -1};
 
-	(void)state;
 	assert_int_equal(control_listen_open(path, &first), 0);
 	assert_int_equal(control_listen_open(path, &second), -EADDRINUSE);
 	assert_int_equal(second.fd, -1);
@@ -61,12 +56,11 @@ static void test_answered_by_another(void **state)
 	control_listen_remove(&second);
 }
 
-static void test_not_a_socket(void **state)
+TEST(test_not_a_socket)
 {
 	struct control_listen listening = {.fd = -1};
 	FILE *f;
 
-	(void)state;
 	f = fopen(path, "w");
 	assert_non_null(f);
 	fclose(f);
@@ -75,12 +69,11 @@ static void test_not_a_socket(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-static void test_bad_paths(void **state)
+TEST(test_bad_paths)
 {
 	struct control_listen listening = {.fd = -1};
 	char longest[200];
 
-	(void)state;
 	memset(longest, 'x', sizeof(longest));
 	longest[0] = '/';
 	longest[sizeof(longest) - 1] = 0;
@@ -117,9 +110,8 @@ static int with_passed(int type, bool taken)
 	return access(path, F_OK) == 0 ? 0 : 4;
 }
 
-static void test_passed_by_systemd(void **state)
+TEST(test_passed_by_systemd)
 {
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		pid_t child = fork();
 		int status;
@@ -135,7 +127,6 @@ static void test_passed_by_systemd(void **state)
 
 static int make_folder(void **state)
 {
-	(void)state;
 	if (!mkdtemp(folder))
 		return -1;
 	snprintf(run, sizeof(run), "%s/run", folder);
@@ -145,19 +136,7 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-	(void)state;
 	return rmdir(run) == 0 ? rmdir(folder) : -1;
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_made_and_removed),
-		cmocka_unit_test(test_answered_by_another),
-		cmocka_unit_test(test_not_a_socket),
-		cmocka_unit_test(test_bad_paths),
-		cmocka_unit_test(test_passed_by_systemd),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose request is handled next: a user with many clients makes nobody else wait for all of them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/control/control.c"
+
+#include "tests/test.h"
 
 #define CLIENTS 24
 
@@ -16,7 +11,6 @@ static struct client clients[CLIENTS];
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&control, 0, sizeof(control));
 	memset(clients, 0, sizeof(clients));
 	LIST_INIT(&control.clients);
@@ -44,9 +38,8 @@ static uid_t serve_next(void)
 	return next->peer.uid;
 }
 
-static void test_users_in_turn(void **state)
+TEST_WITH(test_users_in_turn, setup, NULL)
 {
-	(void)state;
 	assert_null(control_next(&control));
 	asks(0, 16, 666);
 	asks(16, 18, 1000);
@@ -72,9 +65,4 @@ static void test_users_in_turn(void **state)
 	assert_null(control_next(&control));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test_setup(test_users_in_turn, setup)};
-
-	return cmocka_run_group_tests_name("control_turns", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

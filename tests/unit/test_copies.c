@@ -16,11 +16,10 @@ static void add(bool async, size_t direction, uint64_t count, uint64_t bytes, ui
 	sum->held_ns += held ? ns : 0;
 }
 
-static void test_rows(void **state)
+TEST_WITH(test_rows, fixture_setup, fixture_teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	/* What the slot had before is of another rank, or of a time without L2. */
 	add(false, 1, 7, 7000, 70, 0);
 	copies_sink.tick(&context, now_ns);
@@ -43,11 +42,10 @@ static void test_rows(void **state)
 		"1|to host|1|4|4000|40000|10000|4|4000|40000|2\n");
 }
 
-static void test_a_failed_copy_is_an_error(void **state)
+TEST_WITH(test_a_failed_copy_is_an_error, fixture_setup, fixture_teardown)
 {
 	struct probe copy = PROBE("copy_async", "", "cudaMemcpyAsync", OP_FIELD_BYTES, OP_FIELD_DIRECTION);
 
-	(void)state;
 	call_made(&ranks_here[1], &copy,
 		&(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS, .result = (int64_t)0xdeadbeef00000001, WORDS(4096, 1)});
 	flush();
@@ -55,12 +53,4 @@ static void test_a_failed_copy_is_an_error(void **state)
 	assert_query("select count(*) from allocations", "0\n");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, fixture_setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_a_failed_copy_is_an_error, fixture_setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ops while L1 is off: ranks by their stages. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #undef fail /* tracectl has another */
 #include "ctl/ops_stages.h"
+
+#include "tests/test.h"
 
 #define SECOND 1000000000ULL
 #define RANKS 200
@@ -34,19 +31,17 @@ static void add(int32_t number, const char *in, uint64_t for_s)
 
 static int setup(void **state)
 {
-	(void)state;
 	ranktrace__ranks_body__init(&body);
 	body.ranks = ranks;
 	return 0;
 }
 
 /* One in its data loader, whom the others wait for. */
-static void test_groups(void **state)
+TEST_WITH(test_groups, setup, NULL)
 {
 	struct ranges some = {0};
 	json_t *rows;
 
-	(void)state;
 	for (int32_t i = 0; i < 8; i++)
 		add(i, i == 3 ? "dataloader" : "backward", i == 3 ? 47 : 40 + (uint64_t)i % 4);
 	add(8, "backward", 1);
@@ -68,11 +63,10 @@ static void test_groups(void **state)
 }
 
 /* Another job, state or name is another group; what is too long is cut. */
-static void test_bounds(void **state)
+TEST_WITH(test_bounds, setup, NULL)
 {
 	static char name[RANKS][8];
 
-	(void)state;
 	assert_int_equal(ops_stages_group(&body, &all, stage), 0);
 	for (int32_t i = 0; i < 100; i++)
 		add(2 * i, "backward", 1);
@@ -89,12 +83,4 @@ static void test_bounds(void **state)
 	assert_true(stage[0].ranks + stage[OPS_STAGES_MAX - 1].ranks >= 2);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_groups, setup),
-		cmocka_unit_test_setup(test_bounds, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

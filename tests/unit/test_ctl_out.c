@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times and messages as tracectl shows them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #undef fail /* tracectl has another */
 #include "ctl/out.h"
 
-static void test_for(void **state)
+#include "tests/test.h"
+
+TEST(test_for)
 {
 	static const struct {
 		uint64_t ns;
@@ -16,7 +13,6 @@ static void test_for(void **state)
 	} cases[] = {{0, ""}, {999, ""}, {1000, " for 1 us"}, {1250000000, " for 1.25 s"}, {UINT64_MAX, NULL}};
 	char buffer[UNITS_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *text = out_for(cases[i].ns, buffer);
 
@@ -42,11 +38,10 @@ static void walk(const ProtobufCMessageDescriptor *of, unsigned depth, unsigned 
 			walk(of->fields[i].descriptor, depth + 1, rows);
 }
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
 	unsigned rows = 0;
 
-	(void)state;
 	walk(&ranktrace__response__descriptor, 0, &rows);
 	assert_true(rows >= 28);
 }
@@ -62,7 +57,7 @@ static void assert_shown(const void *message, const char *expected)
 }
 
 /* Kinds of fields and what is shown as null. */
-static void test_messages(void **state)
+TEST(test_messages)
 {
 	Ranktrace__DeviceClock clock = RANKTRACE__DEVICE_CLOCK__INIT;
 	Ranktrace__OpsMember member = RANKTRACE__OPS_MEMBER__INIT;
@@ -73,7 +68,6 @@ static void test_messages(void **state)
 	uint64_t probes[] = {UINT32_MAX + 1ULL, 2};
 	char *levels[] = {(char[]){"L0"}, (char[]){"L1"}};
 
-	(void)state;
 	clock.rank = -1;
 	clock.device = -1;
 	clock.offset_ns = -5;
@@ -108,13 +102,4 @@ static void test_messages(void **state)
 	assert_shown(NULL, "null");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_for),
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_messages),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl: the table of verbs, what a command line may be, what is suggested, and what shells complete. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #undef fail /* tracectl has another */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ctl/levels.h"
+
+#include "tests/test.h"
 
 /* Writes stdout or stderr into a file from here on. */
 static int capture_begin(int fd, FILE **ret)
@@ -51,9 +48,8 @@ static int parse(struct command *command, const char *verb, char **word, char *s
 	return code;
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
-	(void)state;
 	for (size_t i = 0; i < verbs_count; i++) {
 		const struct verb *verb = &verbs[i];
 
@@ -70,12 +66,11 @@ static void test_table(void **state)
 	assert_null(verb_find("stat"));
 }
 
-static void test_parse(void **state)
+TEST(test_parse)
 {
 	struct command command;
 	char said[1024];
 
-	(void)state;
 	assert_int_equal(
 		parse(&command, "set", WORDS("L1=on", "--for", "10m", "L2=on"), said, sizeof(said)), EXIT_DONE);
 	assert_int_equal(command.words, 2);
@@ -99,14 +94,13 @@ static void test_parse(void **state)
 	assert_non_null(strstr(said, "takes no value"));
 }
 
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
 	static const struct {
 		const char *word, *verb;
 	} cases[] = {{"stat", "status"}, {"fin", "findings"}, {"rnaks", "ranks"}, {"statsu", "status"}, {"opps", "ops"},
 		{"finding", "findings"}, {"compl", NULL}, {"frobnicate", NULL}, {"", NULL}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const char *found = verb_nearest(cases[i].word);
 
@@ -117,7 +111,7 @@ static void test_nearest(void **state)
 	}
 }
 
-static void test_levels(void **state)
+TEST(test_levels)
 {
 	char good[] = "l1.LAUNCHES=On", bad[] = "L9=on", none[] = "L0=5", plain[] = "L1", said[512];
 	const char *level = NULL;
@@ -125,7 +119,6 @@ static void test_levels(void **state)
 	FILE *file;
 	int saved;
 
-	(void)state;
 	assert_int_equal(level_split(verb_find("set"), good, false, &level, &value), EXIT_DONE);
 	assert_string_equal(level, "L1.launches");
 	assert_string_equal(value, "On");
@@ -157,12 +150,11 @@ static void completes(char **word, const char *expected)
 }
 
 /* A program of libexec/ranktrace whose help is known. */
-static void test_complete(void **state)
+TEST(test_complete)
 {
 	char folder[] = "/tmp/ranktrace-verbs-XXXXXX", path[64];
 	FILE *program;
 
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/report", folder);
 	program = fopen(path, "w");
@@ -200,15 +192,4 @@ static void test_complete(void **state)
 	rmdir(folder);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table),
-		cmocka_unit_test(test_parse),
-		cmocka_unit_test(test_nearest),
-		cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_complete),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

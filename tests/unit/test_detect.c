@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events through the interface of all detectors: the real ones, and scripted ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/detect/detect_internal.h"
+#include "tests/test.h"
 #include "tests/unit/ddp_script.h"
 
 #define SENT_MAX 512
@@ -45,7 +41,6 @@ static int start(void **state)
 {
 	struct detect_options options;
 
-	(void)state;
 	detect_options_default(&options);
 	n_sent = wanted = 0;
 	detect = detect_new(&options, &sink);
@@ -55,7 +50,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	detect = detect_free(detect);
 	return 0;
 }
@@ -93,11 +87,10 @@ static void healthy(void)
 		fail_msg("of a healthy job, %s: %s", finding_state_word(sent[i].state), sent[i].sentence);
 }
 
-static void clean(void **state)
+TEST_WITH(clean, start, stop)
 {
 	const enum frame_tier tiers[] = {FRAME_TIER_STAGES, FRAME_TIER_HOST, FRAME_TIER_DEVICE};
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		ddp_start(&ddp, detect, "clean", (uint32_t)i, tiers[i]);
 		ddp_steps(&ddp, 300);
@@ -141,29 +134,25 @@ static void one_slow_rank(
 	assert_true(finding->cost_card_hours < 1.1 * SLOW_STEPS * 0.04 * 8 / 3600);
 }
 
-static void a_slow_loader_by_operations(void **state)
+TEST_WITH(a_slow_loader_by_operations, start, stop)
 {
-	(void)state;
 	one_slow_rank(FRAME_TIER_HOST, STAGE_DATALOADER, ACTIVITY_DATALOADER, CAUSE_DATALOADER);
 }
 
-static void a_slow_loader_by_stages(void **state)
+TEST_WITH(a_slow_loader_by_stages, start, stop)
 {
-	(void)state;
 	one_slow_rank(FRAME_TIER_STAGES, STAGE_DATALOADER, ACTIVITY_DATALOADER, CAUSE_DATALOADER);
 	assert_true(wanted);
 	assert_int_equal(want_uid, DDP_UID);
 }
 
-static void slow_computing_by_device_times(void **state)
+TEST_WITH(slow_computing_by_device_times, start, stop)
 {
-	(void)state;
 	one_slow_rank(FRAME_TIER_DEVICE, STAGE_FORWARD, ACTIVITY_FORWARD, CAUSE_COMPUTE);
 }
 
-static void all_slow_alike(void **state)
+TEST_WITH(all_slow_alike, start, stop)
 {
-	(void)state;
 	ddp_start(&ddp, detect, "alike", 9, FRAME_TIER_HOST);
 	ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
 	for (size_t i = 0; i < DDP_RANKS; i++)
@@ -172,11 +161,10 @@ static void all_slow_alike(void **state)
 	assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
 }
 
-static void a_stopped_rank(void **state)
+TEST_WITH(a_stopped_rank, start, stop)
 {
 	const struct finding *finding;
 
-	(void)state;
 	ddp_start(&ddp, detect, "hang", 11, FRAME_TIER_HOST);
 	ddp_steps(&ddp, 120);
 	ddp_snapshots(&ddp, -1, 20);
@@ -192,9 +180,8 @@ static void a_stopped_rank(void **state)
 	assert_int_equal(count(FINDING_CLOSED), 1);
 }
 
-static void a_job_that_ends(void **state)
+TEST_WITH(a_job_that_ends, start, stop)
 {
-	(void)state;
 	ddp_start(&ddp, detect, "ends", 13, FRAME_TIER_HOST);
 	ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
 	ddp.extra_ns[3][STAGE_DATALOADER] = 40000000;
@@ -205,11 +192,10 @@ static void a_job_that_ends(void **state)
 }
 
 /* Known from its peers alone; it ends with its job. */
-static void a_rank_slow_from_the_start(void **state)
+TEST_WITH(a_rank_slow_from_the_start, start, stop)
 {
 	const struct finding *finding;
 
-	(void)state;
 	ddp_start(&ddp, detect, "start", 15, FRAME_TIER_HOST);
 	ddp.extra_ns[3][STAGE_DATALOADER] = 40000000;
 	ddp_steps(&ddp, WARM_STEPS + SLOW_STEPS);
@@ -263,7 +249,6 @@ static void fake_frame(
 
 static void fake_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
-	(void)state;
 	(void)out;
 	checks++;
 	assert_int_equal(snapshot->ranks, DDP_RANKS);
@@ -305,13 +290,12 @@ static void frame_of(const char *job, uint64_t step)
 	detect_frame(detect, job, &frame);
 }
 
-static void frames_made_elsewhere(void **state)
+TEST_WITH(frames_made_elsewhere, start, stop)
 {
 	static const struct detector *const two[] = {&fake, &looker};
 	static const struct detector *const bad[] = {&fake, &broken};
 	char job[16];
 
-	(void)state;
 	restart_with(two, 2);
 	for (uint64_t step = 1; step < 45; step++)
 		frame_of("a", step);
@@ -342,7 +326,7 @@ static void frames_made_elsewhere(void **state)
 	assert_null(detect_new_with(&(struct detect_options){.slow_z = 1}, &sink, two, DETECT_DETECTORS_MAX + 1));
 }
 
-static void stall_check_are_sorted_by_job(void **state)
+TEST_WITH(stall_check_are_sorted_by_job, start, stop)
 {
 	static const struct detector *const one[] = {&looker};
 	struct standing standing[DDP_RANKS];
@@ -352,7 +336,6 @@ static void stall_check_are_sorted_by_job(void **state)
 		{.waiters = 1, .waiter = &elsewhere}};
 	const char *const jobs[] = {"watched", "another", "watched"};
 
-	(void)state;
 	restart_with(one, 1);
 	ddp_start(&ddp, detect, "unseen", 1, FRAME_TIER_HOST);
 	culprit[0] = (uint32_t)ddp.process[5];
@@ -372,22 +355,4 @@ static void stall_check_are_sorted_by_job(void **state)
 	assert_int_equal(states, 0);
 }
 
-#define DETECT(test) cmocka_unit_test_setup_teardown(test, start, stop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		DETECT(frames_made_elsewhere),
-		DETECT(stall_check_are_sorted_by_job),
-		DETECT(clean),
-		DETECT(a_slow_loader_by_operations),
-		DETECT(a_slow_loader_by_stages),
-		DETECT(slow_computing_by_device_times),
-		DETECT(all_slow_alike),
-		DETECT(a_stopped_rank),
-		DETECT(a_job_that_ends),
-		DETECT(a_rank_slow_from_the_start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device's clock against the host's: intervals that hold over simulated months, and times that cannot be wrong. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/coll/device_clock.h"
+
+#include "tests/test.h"
 
 #define US 1000LL
 #define MS 1000000LL
@@ -194,16 +191,14 @@ static void live(double base, double ahead_ns)
 	assert_true(tested.steps <= world.steps + 2 && tested.steps >= world.steps / 2);
 }
 
-static void a_month_of_a_host_that_waits(void **state)
+TEST(a_month_of_a_host_that_waits)
 {
-	(void)state;
 	live(50e-6, 0);
 	assert_true(quantile(tally.width_us, 0.5) < 50);
 }
 
-static void a_month_of_a_host_that_runs_ahead(void **state)
+TEST(a_month_of_a_host_that_runs_ahead)
 {
-	(void)state;
 	live(-50e-6, 60 * MS);
 	assert_true(quantile(tally.width_us, 0.5) < 1000);
 }
@@ -231,16 +226,14 @@ static struct device_clock_estimate newest(void)
 
 static int forget(void **state)
 {
-	(void)state;
 	memset(&tested, 0, sizeof(tested));
 	return 0;
 }
 
-static void nothing_is_known_at_first(void **state)
+TEST_WITH(nothing_is_known_at_first, forget, NULL)
 {
 	struct device_clock_estimate estimate;
 
-	(void)state;
 	assert_false(device_clock_at(&tested, 5, &estimate));
 	assert_int_equal(device_clock_host_ns(&tested, 5, 1, 0, 0), 0);
 	device_clock_add(&tested, 7 * SECOND, 0, 2 * SECOND, 0);
@@ -254,11 +247,10 @@ static void nothing_is_known_at_first(void **state)
 	assert_false(tested.drift_known);
 }
 
-static void the_drift_is_learned(void **state)
+TEST_WITH(the_drift_is_learned, forget, NULL)
 {
 	int64_t now = 10 * SECOND;
 
-	(void)state;
 	run(&now, EPOCH, 30e-6, 300);
 	assert_true(newest().drift_max - newest().drift_min < 60e-6);
 	run(&now, newest().offset_ns, 30e-6, 2560);
@@ -281,13 +273,12 @@ static void the_drift_is_learned(void **state)
 	assert_true(newest().drift < -20e-6);
 }
 
-static void a_step_of_either_clock_begins_anew(void **state)
+TEST_WITH(a_step_of_either_clock_begins_anew, forget, NULL)
 {
 	static const int64_t step_ns[] = {
 		1 * MS, -1 * MS, 500 * MS, -500 * MS, 86400 * SECOND, -86400 * SECOND, -EPOCH + SECOND};
 	int64_t now = 10 * SECOND, offset_ns = EPOCH;
 
-	(void)state;
 	run(&now, offset_ns, 0, 300);
 	for (unsigned i = 0; i < sizeof(step_ns) / sizeof(*step_ns); i++) {
 		offset_ns = i == 6 ? SECOND : offset_ns + step_ns[i];
@@ -302,11 +293,10 @@ static void a_step_of_either_clock_begins_anew(void **state)
 }
 
 /* Without calls, or behind a host far ahead, nothing contradicts a step back: it is found all the same. */
-static void a_hidden_step_back_is_forgotten(void **state)
+TEST_WITH(a_hidden_step_back_is_forgotten, forget, NULL)
 {
 	int64_t now = 10 * SECOND;
 
-	(void)state;
 	for (unsigned i = 0; i < 600; i++, now += 100 * MS) {
 		int64_t offset_ns = EPOCH - (i < 300 ? 0 : 3 * MS), start = now + 20 * MS + offset_ns;
 
@@ -320,12 +310,11 @@ static void a_hidden_step_back_is_forgotten(void **state)
 }
 
 /* Ten minutes on the device while others go on: no step of a clock. */
-static void a_long_wait_on_the_device(void **state)
+TEST_WITH(a_long_wait_on_the_device, forget, NULL)
 {
 	int64_t now = 10 * SECOND, given = now;
 	uint64_t start = (uint64_t)(now + 20 * US + EPOCH), host;
 
-	(void)state;
 	run(&now, EPOCH, 2e-6, 6000);
 	device_clock_add(&tested, start, (uint64_t)(now + EPOCH + 1200 * US), (uint64_t)given, (uint64_t)now + 10 * US);
 	assert_int_equal(tested.steps, 0);
@@ -335,13 +324,12 @@ static void a_long_wait_on_the_device(void **state)
 }
 
 /* Whatever a process says: nothing overflows, and times are between the call and the notice. */
-static void lies(void **state)
+TEST_WITH(lies, forget, NULL)
 {
 	static const uint64_t odd[] = {
 		0, 1, INT64_MAX / 3, INT64_MAX, UINT64_MAX, (uint64_t)INT64_MAX + 1, EPOCH, 1 * SECOND};
 	struct world world = {.random = 1234567};
 
-	(void)state;
 	for (unsigned i = 0; i < 300000; i++) {
 		uint64_t value[4];
 
@@ -357,18 +345,4 @@ static void lies(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_month_of_a_host_that_waits),
-		cmocka_unit_test(a_month_of_a_host_that_runs_ahead),
-		cmocka_unit_test_setup(nothing_is_known_at_first, forget),
-		cmocka_unit_test_setup(the_drift_is_learned, forget),
-		cmocka_unit_test_setup(a_step_of_either_clock_begins_anew, forget),
-		cmocka_unit_test_setup(a_hidden_step_back_is_forgotten, forget),
-		cmocka_unit_test_setup(a_long_wait_on_the_device, forget),
-		cmocka_unit_test_setup(lies, forget),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

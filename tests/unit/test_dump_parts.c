@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of dumps: names, words, numbers of operations, the state file, the node's address, rows to records. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -16,12 +11,12 @@
 #include "analyzers/dump/dump_rows.h"
 #include "analyzers/dump/dump_state.h"
 #include "analyzers/dump/dump_run.h"
+#include "tests/test.h"
 
 static char dir[64];
 
 static int setup(void **state)
 {
-	(void)state;
 	snprintf(dir, sizeof(dir), "/tmp/ranktrace-dump-XXXXXX");
 	return mkdtemp(dir) ? 0 : -1;
 }
@@ -30,7 +25,6 @@ static int teardown(void **state)
 {
 	char command[128];
 
-	(void)state;
 	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
 	return system(command);
 }
@@ -47,12 +41,11 @@ static void write_file(const char *name, const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void files_have_the_names_that_tools_expect(void **state)
+TEST(files_have_the_names_that_tools_expect)
 {
 	struct dump_of of = {.host = "node-7.local", .address = "10.1.2.3", .rank = 12, .pid = 345};
 	char name[256];
 
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	of.window_ns = 1763737200ULL * 1000000000ULL; /* 2025-11-21 15:00 */
 	assert_int_equal(dump_file_name(DUMP_L0, &of, name, sizeof(name)), 0);
@@ -70,11 +63,10 @@ static void files_have_the_names_that_tools_expect(void **state)
 	assert_int_equal(dump_file_name(DUMP_L0, &of, name, 8), -ENAMETOOLONG);
 }
 
-static void words_are_those_of_systrace(void **state)
+TEST(words_are_those_of_systrace)
 {
 	char word[64];
 
-	(void)state;
 	assert_non_null(strstr(dump_stage_name("dataloader", "enumerate(DataLoader)#x"), "dataloader"));
 	assert_null(strstr(dump_stage_name("dataloader", "enumerate(DataPipe)#x"), "dataloader")); /* nested: no step */
 	assert_string_equal(dump_stage_name("gc", "gc"), "GC");
@@ -97,13 +89,12 @@ static void words_are_those_of_systrace(void **state)
 }
 
 /* Which functions take and which give back: the probe tables say it, and so must the dump. */
-static void releases_are_those_of_the_probe_tables(void **state)
+TEST(releases_are_those_of_the_probe_tables)
 {
 	DIR *d = opendir(SOURCE_DIR "/bpf/probes.d");
 	struct dirent *entry;
 	unsigned seen = 0;
 
-	(void)state;
 	assert_non_null(d);
 	while ((entry = readdir(d))) {
 		char path[PATH_MAX], line[512], probe[128] = "", event[32], op[128];
@@ -134,11 +125,10 @@ static void releases_are_those_of_the_probe_tables(void **state)
 	assert_true(seen > 20);
 }
 
-static void texts_become_utf8(void **state)
+TEST(texts_become_utf8)
 {
 	char text[16];
 
-	(void)state;
 	dump_utf8("a\xffz\xc3\xa9", text, sizeof(text));
 	assert_string_equal(text, "a?z\xc3\xa9");
 	dump_utf8("123456789012345\xc3\xa9", text, sizeof(text)); /* cut before, not within */
@@ -149,14 +139,13 @@ static void texts_become_utf8(void **state)
 	assert_string_equal(text, "");
 }
 
-static void operations_have_one_number_on_all_ranks(void **state)
+TEST(operations_have_one_number_on_all_ranks)
 {
 	struct dump_ids *ids = dump_ids_new(7);
 	struct dump_op_key a = {"c", "AllReduce", 1, -1, true}, b = {"c", "AllReduce", 2, -1, true},
 			   lone = {NULL, "AllReduce", 1, -1, false};
 	uint64_t first, last = 0;
 
-	(void)state;
 	assert_non_null(ids);
 	first = dump_ids_of(ids, &a, 1);
 	assert_int_equal(first, 7);
@@ -178,11 +167,10 @@ static void operations_have_one_number_on_all_ranks(void **state)
 	dump_ids_free(ids);
 }
 
-static void state_survives_and_damage_is_passed_over(void **state)
+TEST_WITH(state_survives_and_damage_is_passed_over, setup, teardown)
 {
 	struct dump_state saved = {.run = 3, .next_id = 99, .kept_files = 4, .kept_bytes = 5}, loaded;
 
-	(void)state;
 	assert_int_equal(dump_state_load(dir, &loaded), 0);
 	assert_int_equal(loaded.run, 0);
 	assert_int_equal(loaded.next_id, 1);
@@ -216,11 +204,10 @@ static void state_survives_and_damage_is_passed_over(void **state)
 	dump_state_clear(&loaded);
 }
 
-static void the_address_is_that_of_the_default_route(void **state)
+TEST_WITH(the_address_is_that_of_the_default_route, setup, teardown)
 {
 	char address[NODE_ADDRESS_BYTES];
 
-	(void)state;
 	node_address(dir, address);
 	assert_string_equal(address, "127.0.0.1");
 	write_file("fib_trie",
@@ -237,7 +224,7 @@ static void the_address_is_that_of_the_default_route(void **state)
 	assert_string_equal(address, "192.168.4.9");
 }
 
-static void operations_are_lines_of_csv(void **state)
+TEST(operations_are_lines_of_csv)
 {
 	struct dump_op op = {.id = 5,
 		.communicator = "ab,cd",
@@ -253,7 +240,6 @@ static void operations_are_lines_of_csv(void **state)
 		.device = 3};
 	char text[DUMP_RECORD_BYTES + 1];
 
-	(void)state;
 	text[dump_encode_op(&op, (uint8_t *)text)] = 0;
 	assert_string_equal(text, "2,5,1,comm:HcclAllGather!ab_cd!float32!10,0,100,1,2,1,2\n4,5,1,,0,120,1,2,1,2\n");
 	op.device_start_ns = 110;
@@ -270,12 +256,11 @@ static void operations_are_lines_of_csv(void **state)
 	assert_string_equal(text, "2,6,1,comm:HcclUnknown!unknown!unknown!0,0,9223372036854775807,0,0,0,0\n");
 }
 
-static void long_and_hostile_texts_fit_a_record(void **state)
+TEST(long_and_hostile_texts_fit_a_record)
 {
 	char text[4 * DUMP_RECORD_BYTES];
 	uint8_t record[DUMP_RECORD_BYTES];
 
-	(void)state;
 	memset(text, 0xc3, sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	for (unsigned i = 0; i < 2; i++) {
@@ -292,19 +277,4 @@ static void long_and_hostile_texts_fit_a_record(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(files_have_the_names_that_tools_expect),
-		cmocka_unit_test(words_are_those_of_systrace),
-		cmocka_unit_test(releases_are_those_of_the_probe_tables),
-		cmocka_unit_test(texts_become_utf8),
-		cmocka_unit_test(operations_have_one_number_on_all_ranks),
-		cmocka_unit_test_setup_teardown(state_survives_and_damage_is_passed_over, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_address_is_that_of_the_default_route, setup, teardown),
-		cmocka_unit_test(operations_are_lines_of_csv),
-		cmocka_unit_test(long_and_hostile_texts_fit_a_record),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -254,11 +254,10 @@ static unsigned csv_lines(unsigned rank)
 	return count_lines(name);
 }
 
-static void every_row_comes_once(void **state)
+TEST_WITH(every_row_comes_once, setup, store_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	assert_int_equal(dump_at(NOW), 10 + 20 + 11 + 10);
 	check_all(1);
@@ -276,12 +275,11 @@ static void every_row_comes_once(void **state)
 	store_close(store);
 }
 
-static void marks_of_one_operation_have_one_number(void **state)
+TEST_WITH(marks_of_one_operation_have_one_number, setup, store_teardown)
 {
 	struct store *store = open_store();
 	char command[3 * PATH_MAX];
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	assert_int_equal(dump_at(NOW), 51);
 	snprintf(command, sizeof(command),
@@ -305,14 +303,13 @@ static void set_hidden(const char *name, unsigned long run, const char *text)
 	fclose(f);
 }
 
-static void what_ended_a_dump_is_mended(void **state)
+TEST_WITH(what_ended_a_dump_is_mended, setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct dump_state saved;
 	struct content content;
 	uint64_t sum;
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	assert_int_equal(dump_at(NOW), 51);
 	assert_int_equal(dump_state_load(dumps, &saved), 0);
@@ -330,14 +327,13 @@ static void what_ended_a_dump_is_mended(void **state)
 	store_close(store);
 }
 
-static void windows_turn_and_old_ones_go(void **state)
+TEST_WITH(windows_turn_and_old_ones_go, setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct dump_options how;
 	struct dump_state saved;
 	uint64_t sum;
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	assert_int_equal(dump_at(NOW), 51);
 	put_all(store, NOW);
@@ -362,12 +358,11 @@ static void windows_turn_and_old_ones_go(void **state)
 	store_close(store);
 }
 
-static void all_files_together_are_bounded(void **state)
+TEST_WITH(all_files_together_are_bounded, setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct dump_kept kept;
 
-	(void)state;
 	for (unsigned i = 0; i < 30; i++) {
 		struct dump_options how = how_at(NOW + i * WINDOW);
 
@@ -382,12 +377,11 @@ static void all_files_together_are_bounded(void **state)
 }
 
 /* A limit of the process stands for the disk: writing fails in the middle. */
-static void a_full_disk_changes_nothing(void **state)
+TEST_WITH(a_full_disk_changes_nothing, setup, store_teardown)
 {
 	struct rlimit before, little = {256, 256};
 	struct store *store = open_store();
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	assert_int_equal(dump_at(NOW), 51);
 	put_all(store, NOW - 50 * NSEC_PER_SEC);
@@ -404,13 +398,12 @@ static void a_full_disk_changes_nothing(void **state)
 	store_close(store);
 }
 
-static void a_folder_of_ones_own_has_what_was_asked_for(void **state)
+TEST_WITH(a_folder_of_ones_own_has_what_was_asked_for, setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct dump_options how = how_at(NOW);
 	uint64_t sum;
 
-	(void)state;
 	put_all(store, NOW - 100 * NSEC_PER_SEC);
 	put_all(store, NOW - 5000 * NSEC_PER_SEC);
 	how.extend = false;
@@ -428,11 +421,10 @@ static void a_folder_of_ones_own_has_what_was_asked_for(void **state)
 	store_close(store);
 }
 
-static void a_store_begun_anew_is_followed_anew(void **state)
+TEST_WITH(a_store_begun_anew_is_followed_anew, setup, store_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	options.segment_ns = 3600 * NSEC_PER_SEC;
 	for (unsigned i = 0; i < 5; i++)
 		put_all(store, NOW - (5 - i) * WINDOW); /* five segments */
@@ -445,19 +437,4 @@ static void a_store_begun_anew_is_followed_anew(void **state)
 	store_close(store);
 }
 
-int main(void)
-{
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(every_row_comes_once),
-		TEST(marks_of_one_operation_have_one_number),
-		TEST(what_ended_a_dump_is_mended),
-		TEST(windows_turn_and_old_ones_go),
-		TEST(all_files_together_are_bounded),
-		TEST(a_full_disk_changes_nothing),
-		TEST(a_folder_of_ones_own_has_what_was_asked_for),
-		TEST(a_store_begun_anew_is_followed_anew),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -3,11 +3,6 @@
  * ELF files: symbols against the dynamic linker's own answer, patterns, and copies that are cut short, mutated, or
  * shrink while they are open.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -16,9 +11,11 @@
 #include <sys/stat.h>
 #include "daemon/probes/elf_file.h"
 
+#include "tests/test.h"
+
 #define COPY_BYTES_MAX (4u << 20)
 
-static void matches_patterns(void **state)
+TEST(matches_patterns)
 {
 	static const struct {
 		const char *pattern, *text;
@@ -42,7 +39,6 @@ static void matches_patterns(void **state)
 		{"a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (pattern_matches(cases[i].pattern, cases[i].text) != cases[i].matches)
 			fail_msg("%s on %s", cases[i].pattern, cases[i].text);
@@ -82,7 +78,7 @@ static struct elf_file *must_open(int fd)
 	return elf;
 }
 
-static void finds_what_the_linker_finds(void **state)
+TEST(finds_what_the_linker_finds)
 {
 	static const char *const patterns[] = {
 		"qsort", "no_such_function", "getad*info", "getaddrinfo", "qsort", "strlen"};
@@ -93,7 +89,6 @@ static void finds_what_the_linker_finds(void **state)
 	struct elf_file *elf = must_open(fd);
 	uint8_t code[16];
 
-	(void)state;
 	assert_int_equal(elf_file_find(elf, "qsort", &one), 0);
 	/* Code is mapped where it lies in the file, in every library of this kind. */
 	assert_int_equal(one.file_offset, vaddr);
@@ -124,14 +119,13 @@ static __attribute__((noinline, used)) int a_local_function(int x)
 }
 
 /* Our own static function is in .symtab alone. */
-static void finds_local_symbols(void **state)
+TEST(finds_local_symbols)
 {
 	_cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct elf_file *elf = must_open(fd);
 	struct elf_symbol symbol;
 	uint8_t code[4];
 
-	(void)state;
 	assert_int_equal(elf_file_find(elf, "a_local_func*", &symbol), 0);
 	assert_string_equal(symbol.name, "a_local_function");
 	assert_true(symbol.size_bytes >= sizeof(code));
@@ -146,13 +140,12 @@ __asm__(".pushsection .text\n"
 	".type elf_split_me, %function\nelf_split_me:\n\tnop\n.size elf_split_me, 1\n"
 	".popsection\n");
 
-static void takes_no_split_part_for_its_function(void **state)
+TEST(takes_no_split_part_for_its_function)
 {
 	struct elf_symbol symbol, every[4];
 	struct elf_file *file;
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(elf_file_open(fd, &file), 0);
 	assert_int_equal(elf_file_find(file, "elf_split_m*", &symbol), 0);
 	assert_string_equal(symbol.name, "elf_split_me");
@@ -162,14 +155,13 @@ static void takes_no_split_part_for_its_function(void **state)
 	close(fd);
 }
 
-static void refuses_what_is_no_library(void **state)
+TEST(refuses_what_is_no_library)
 {
 	struct elf_file *elf = NULL;
 	_cleanup_close_ int text = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int empty = memfd_create("empty", MFD_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(elf_file_open(text, &elf), -ENOEXEC);
 	assert_int_equal(elf_file_open(null, &elf), -ENOEXEC);
 	assert_int_equal(elf_file_open(empty, &elf), -ENOEXEC);
@@ -215,13 +207,12 @@ static void use(int fd, size_t size)
 	elf_file_close(elf);
 }
 
-static void survives_cut_files(void **state)
+TEST(survives_cut_files)
 {
 	_cleanup_free_ uint8_t *copy = NULL;
 	size_t size = read_copy(&copy);
 	_cleanup_close_ int fd = memfd_create("cut", MFD_CLOEXEC);
 
-	(void)state;
 	assert_int_equal(pwrite(fd, copy, size, 0), (ssize_t)size);
 	for (size_t n = size; n > 0; n -= n > 4096 ? size / 61 + 1 < n ? size / 61 + 1 : n : n > 64 ? 64 : 1) {
 		assert_int_equal(ftruncate(fd, (off_t)n), 0);
@@ -229,7 +220,7 @@ static void survives_cut_files(void **state)
 	}
 }
 
-static void survives_shrinking_while_open(void **state)
+TEST(survives_shrinking_while_open)
 {
 	_cleanup_free_ uint8_t *copy = NULL;
 	size_t size = read_copy(&copy);
@@ -237,7 +228,6 @@ static void survives_shrinking_while_open(void **state)
 	struct elf_symbol symbol;
 	struct elf_file *elf;
 
-	(void)state;
 	assert_int_equal(pwrite(fd, copy, size, 0), (ssize_t)size);
 	elf = must_open(fd);
 	assert_int_equal(ftruncate(fd, 4096), 0);
@@ -254,7 +244,7 @@ static uint64_t next_random(uint64_t *seed)
 }
 
 /* Wrong bytes in the file header, the program headers and, mostly, the section headers, where the offsets are. */
-static void survives_wrong_numbers(void **state)
+TEST(survives_wrong_numbers)
 {
 	static const uint8_t nasty[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
 	_cleanup_free_ uint8_t *copy = NULL;
@@ -263,7 +253,6 @@ static void survives_wrong_numbers(void **state)
 	uint64_t seed = 88172645463325252ULL;
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)(void *)copy;
 
-	(void)state;
 	assert_true(header->e_shoff < size);
 	assert_int_equal(pwrite(fd, copy, size, 0), (ssize_t)size);
 	for (unsigned round = 0; round < 1500; round++) {
@@ -282,18 +271,4 @@ static void survives_wrong_numbers(void **state)
 	use(fd, size);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(matches_patterns),
-		cmocka_unit_test(finds_what_the_linker_finds),
-		cmocka_unit_test(finds_local_symbols),
-		cmocka_unit_test(takes_no_split_part_for_its_function),
-		cmocka_unit_test(refuses_what_is_no_library),
-		cmocka_unit_test(survives_cut_files),
-		cmocka_unit_test(survives_shrinking_while_open),
-		cmocka_unit_test(survives_wrong_numbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

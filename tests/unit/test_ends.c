@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How processes end, in words; and which stack is that of a stage. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <signal.h>
 
 #include "daemon/ranks/end_words.h"
 #include "daemon/stacks/profile_internal.h"
+#include "tests/test.h"
 
 #define EXITED(status) ((status) << 8)
 #define DUMPED 0x80
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
 	static const struct {
 		int status;
@@ -34,7 +31,6 @@ static void test_kinds(void **state)
 	};
 	char words[END_WORDS_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(end_kind_of(cases[i].status), cases[i].kind);
 		assert_string_equal(end_words(cases[i].status, "", words), cases[i].words);
@@ -53,14 +49,13 @@ static struct steps_open open_stage(const char *stage, const char *name, uint64_
 	return ret;
 }
 
-static void test_stages(void **state)
+TEST(test_stages)
 {
 	struct steps_open step = open_stage("optimizer", "step", 1000), zero = open_stage("zero_grad", "zero", 2000);
 	struct rt_profile_stack_event event = {.event = {.thread_id = 7, .time_ns = 1500}, .stack = 5};
 	struct stage_stacks stacks = {0};
 	char name[16];
 
-	(void)state;
 	assert_true(stage_stacks_add(&stacks, &step, &event));
 	assert_false(stage_stacks_add(&stacks, &step, &event)); /* once for each */
 	assert_int_equal(stacks.of[0].stack, 5);
@@ -82,12 +77,11 @@ static void test_stages(void **state)
 }
 
 /* Soon at first, then seldom. */
-static void test_due(void **state)
+TEST(test_due)
 {
 	struct stage_stacks stacks = {0};
 	unsigned count = 0;
 
-	(void)state;
 	for (uint64_t now_ns = NSEC_PER_SEC; now_ns < 3600 * NSEC_PER_SEC; now_ns += NSEC_PER_SEC / 10) {
 		count += stage_stacks_due(&stacks, now_ns);
 		if (now_ns == 4 * NSEC_PER_SEC)
@@ -96,13 +90,4 @@ static void test_due(void **state)
 	assert_in_range(count, 3600 / 64, 3600 / 64 + 8);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_stages),
-		cmocka_unit_test(test_due),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

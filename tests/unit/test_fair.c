@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/base/fair: places of several users. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/base/fair.h"
+
+#include "tests/test.h"
 
 /* What users get who want counts[] items, one after the other. */
 static void share(size_t places, const size_t *counts, size_t users, size_t *ret)
@@ -22,7 +17,7 @@ static void share(size_t places, const size_t *counts, size_t users, size_t *ret
 			ret[i]++;
 }
 
-static void test_parts(void **state)
+TEST(test_parts)
 {
 	static const struct {
 		size_t places, users, counts[4], gets[4];
@@ -39,7 +34,6 @@ static void test_parts(void **state)
 	};
 	size_t gets[4];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		share(cases[i].places, cases[i].counts, cases[i].users, gets);
 		for (size_t user = 0; user < cases[i].users; user++)
@@ -48,11 +42,10 @@ static void test_parts(void **state)
 }
 
 /* What does not fit as a whole is not taken in part. */
-static void test_whole(void **state)
+TEST(test_whole)
 {
 	struct fair fair = {0};
 
-	(void)state;
 	fair_count(&fair, 1, 30);
 	fair_count(&fair, 2, 3);
 	fair_share(&fair, 20);
@@ -64,12 +57,11 @@ static void test_whole(void **state)
 }
 
 /* Users beyond the table have one part together. */
-static void test_many(void **state)
+TEST(test_many)
 {
 	struct fair fair = {0};
 	size_t got = 0;
 
-	(void)state;
 	for (uint32_t uid = 0; uid < 3 * FAIR_USERS_MAX; uid++)
 		fair_count(&fair, uid, 10);
 	fair_share(&fair, 2 * FAIR_USERS_MAX);
@@ -79,9 +71,4 @@ static void test_many(void **state)
 	assert_int_equal(got, 2 * FAIR_USERS_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_whole), cmocka_unit_test(test_many)};
-
-	return cmocka_run_group_tests_name("fair", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings as data: words, ranks, sentences, JSON. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "analyzers/finding/finding.h"
+
+#include "tests/test.h"
 
 #define S 1000000000ULL
 #define MS 1e6
@@ -41,9 +38,8 @@ static void assert_sentence(struct finding finding, const char *sentence)
 	assert_string_equal(finding.sentence, sentence);
 }
 
-static void words_round_trip(void **state)
+TEST(words_round_trip)
 {
-	(void)state;
 	for (enum finding_kind i = 0; i < FINDING_KIND_MAX; i++)
 		assert_int_equal(finding_kind_parse(finding_kind_word(i)), i);
 	for (enum finding_cause i = 0; i < CAUSE_MAX; i++) {
@@ -62,12 +58,11 @@ static void words_round_trip(void **state)
 	assert_string_equal(finding_tier_word(FRAME_TIER_MAX), "");
 }
 
-static void ranks_as_text(void **state)
+TEST(ranks_as_text)
 {
 	int32_t rank[] = {7, 0, 5, 3, 4, 6, 5}, two[] = {4, 3}, far[] = {INT32_MAX, INT32_MAX - 1, INT32_MIN};
 	char text[32], little[10];
 
-	(void)state;
 	finding_ranks(rank, 7, text, sizeof(text));
 	assert_string_equal(text, "0,3-7");
 	finding_ranks(two, 2, text, sizeof(text));
@@ -84,11 +79,10 @@ static void ranks_as_text(void **state)
 	assert_string_equal(little, "0,2,4");
 }
 
-static void slow_ranks(void **state)
+TEST(slow_ranks)
 {
 	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_SLOW_RANK, CAUSE_DATALOADER, FINDING_OPEN));
 
-	(void)state;
 	finding.since_step = 812;
 	finding.slowdown = 1.24;
 	finding.cost_card_hours = 1.2;
@@ -112,11 +106,10 @@ static void slow_ranks(void **state)
 				 "data loading took 310 ms per step; peers 12 ms; 3 card-minutes lost; not confirmed");
 }
 
-static void causes_of_slow_ranks(void **state)
+TEST(causes_of_slow_ranks)
 {
 	struct finding finding = of_rank(3, "", "", make(FINDING_SLOW_RANK, CAUSE_PREEMPTION, FINDING_OPEN));
 
-	(void)state;
 	finding.slowdown = 1.1;
 	finding_add(&finding, "run_delay", "ns", 120 * MS, 0.5 * MS, "stress-ng (pid 4711)");
 	assert_sentence(finding, "rank 3 slows its job by 10 % for 31 s: preempted 120 ms per step by stress-ng (pid "
@@ -136,12 +129,11 @@ static void causes_of_slow_ranks(void **state)
 		"rank 3 slows its job by 10 % for 31 s: CPU limit of the control group; rank 4 is affected too");
 }
 
-static void jobs_and_communicators(void **state)
+TEST(jobs_and_communicators)
 {
 	struct finding job = make(FINDING_SLOW_JOB, CAUSE_UNKNOWN, FINDING_OPEN);
 	struct finding slow = make(FINDING_SLOW_COMMUNICATION, CAUSE_NODE, FINDING_OPEN);
 
-	(void)state;
 	job.slowdown = 1.18;
 	job.since_step = 400;
 	finding_add(&job, "step_time", "ns", 1210 * MS, 1025 * MS, NULL);
@@ -178,12 +170,11 @@ static void jobs_and_communicators(void **state)
 			      "90: slow link between rank 1 (node-c) and rank 9; steps take 6 % longer");
 }
 
-static void hangs(void **state)
+TEST(hangs)
 {
 	struct finding finding = of_rank(5, "node-b", "", make(FINDING_HANG, CAUSE_STOPPED, FINDING_OPEN));
 	char text[64];
 
-	(void)state;
 	finding.slowdown = 0;
 	finding_add(&finding, "state", "", NAN, NAN, "T");
 	finding_add(&finding, "waiting", "1", 7, NAN, "AllReduce 118");
@@ -228,22 +219,20 @@ static void hangs(void **state)
 				 "of communicator 5f3c: AllReduce 118 of 4 MiB");
 }
 
-static void leaks_name_the_device(void **state)
+TEST(leaks_name_the_device)
 {
 	struct finding finding = of_rank(2, "", "", make(FINDING_MEMORY, CAUSE_MEMORY_LEAK, FINDING_OPEN));
 
-	(void)state;
 	finding_add(&finding, "memory_growth", "bytes", 12 * 1048576.0, NAN, "cuda:0");
 	finding_add(&finding, "memory_hourly", "bytes", 360 * 1048576.0, NAN, NULL);
 	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
 				 "hour");
 }
 
-static void crashes_say_how_and_where(void **state)
+TEST(crashes_say_how_and_where)
 {
 	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_CRASH, CAUSE_CRASHED, FINDING_CLOSED));
 
-	(void)state;
 	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error");
 	finding_add(&finding, "end", "1", 11, NAN, "SIGSEGV");
 	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error: SIGSEGV");
@@ -251,11 +240,10 @@ static void crashes_say_how_and_where(void **state)
 	assert_sentence(finding, "rank 3 (node-a, card 1) ended with an error: SIGSEGV in step (train.py:54)");
 }
 
-static void imbalances_accuse_nobody(void **state)
+TEST(imbalances_accuse_nobody)
 {
 	struct finding finding = make(FINDING_IMBALANCE, CAUSE_STAGE, FINDING_OPEN);
 
-	(void)state;
 	finding_add(&finding, "stage", "1", 3, NAN, NULL);
 	finding_add(&finding, "self_time", "ns", 123 * MS, 100 * MS, NULL);
 	assert_sentence(finding, "pipeline stage 3 takes 23 % longer than the others; no hardware fault");
@@ -266,13 +254,12 @@ static void imbalances_accuse_nobody(void **state)
 }
 
 /* Every kind, cause and state, with names from outside that would do harm, is one terminated line. */
-static void names_from_outside_are_cleaned(void **state)
+TEST(names_from_outside_are_cleaned)
 {
 	static const char evil[] = "a\033[31m\n\x80\xe2\x80\xae\xc3\xa9"
 				   "bcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrst";
 	struct finding finding = of_rank(3, evil, "\t", make(FINDING_SLOW_RANK, CAUSE_COMPUTE, FINDING_OPEN));
 
-	(void)state;
 	finding_add(&finding, "self_time", "ns", 1e300, -1, evil);
 	finding_write_sentence(&finding);
 	assert_non_null(strstr(finding.sentence, "rank 3 (a?[31m?????\xc3\xa9"
@@ -299,14 +286,13 @@ static void names_from_outside_are_cleaned(void **state)
 	assert_sentence(finding, "");
 }
 
-static void evidence_as_json(void **state)
+TEST(evidence_as_json)
 {
 	struct finding finding = {.evidences = 0};
 	char text[FINDING_JSON_BYTES];
 	size_t length;
 	json_t *json;
 
-	(void)state;
 	assert_int_equal(finding_evidence_json(&finding, text, sizeof(text)), 2);
 	assert_string_equal(text, "[]");
 	assert_int_equal(finding_evidence_json(&finding, text, 2), 0);
@@ -337,21 +323,4 @@ static void evidence_as_json(void **state)
 	json_decref(json);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(words_round_trip),
-		cmocka_unit_test(ranks_as_text),
-		cmocka_unit_test(slow_ranks),
-		cmocka_unit_test(causes_of_slow_ranks),
-		cmocka_unit_test(jobs_and_communicators),
-		cmocka_unit_test(hangs),
-		cmocka_unit_test(leaks_name_the_device),
-		cmocka_unit_test(crashes_say_how_and_where),
-		cmocka_unit_test(imbalances_accuse_nobody),
-		cmocka_unit_test(names_from_outside_are_cleaned),
-		cmocka_unit_test(evidence_as_json),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recurrences of findings: which episodes are one group, what it sums, and what it says; and advice by side. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/finding/finding_advice.h"
 #include "analyzers/finding/finding_groups.h"
+#include "tests/test.h"
 
 #define SECOND 1000000000ULL
 
@@ -24,7 +20,7 @@ static struct finding_episode episode(int32_t rank, enum activity activity, uint
 		.cost_card_hours = cost};
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
 	const struct finding_episode all[] = {
 		episode(3, ACTIVITY_DATALOADER, 500, 560, 0.25),
@@ -37,7 +33,6 @@ static void test_groups(void **state)
 	size_t order[5];
 	char text[160];
 
-	(void)state;
 	assert_int_equal(finding_groups_make(all, 5, 1000 * SECOND, order, group), 3);
 	/* By their last begin: outside 200, rank 1 300, data loading 900. */
 	assert_int_equal(order[group[0].first], 3);
@@ -57,11 +52,10 @@ static void test_groups(void **state)
 }
 
 /* What is the same fault, and what is not. */
-static void test_key(void **state)
+TEST(test_key)
 {
 	struct finding_episode a = episode(3, ACTIVITY_MAX, 1, 2, 0), b = a;
 
-	(void)state;
 	assert_true(finding_episode_recurs(&a, &b));
 	b.cause = CAUSE_PREEMPTION;
 	assert_false(finding_episode_recurs(&a, &b));
@@ -86,9 +80,8 @@ static void test_key(void **state)
 }
 
 /* A late host is never sent to the card's clocks. */
-static void test_advice(void **state)
+TEST(test_advice)
 {
-	(void)state;
 	for (enum activity activity = 0; activity <= ACTIVITY_MAX; activity++)
 		for (enum finding_cause cause = 0; cause < CAUSE_MAX; cause++) {
 			assert_true(finding_advice(cause, activity, FINDING_SIDE_HOST)[0]);
@@ -106,13 +99,4 @@ static void test_advice(void **state)
 		finding_cause_advice(CAUSE_PREEMPTION));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_key),
-		cmocka_unit_test(test_advice),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -40,11 +40,10 @@ static void say(struct finding f)
 	sink.finding(sink.arg, &f);
 }
 
-static void test_rows(void **state)
+TEST_WITH(test_rows, setup, teardown)
 {
 	struct online_counts counts;
 
-	(void)state;
 	say(finding(1, FINDING_SUSPECTED));
 	online_counts_get(context.findings, &counts);
 	assert_true(counts.suspected == 1 && counts.open == 0);
@@ -76,13 +75,12 @@ static void test_rows(void **state)
 }
 
 /* What a suspected user's job seems to need turns no level on for others, and keeps none on. */
-static void test_doubt(void **state)
+TEST_WITH(test_doubt, setup, teardown)
 {
 	const struct finding one = finding(1, FINDING_SUSPECTED);
 	struct online_auto_level *level = &context.findings->auto_level;
 	static struct ranks ranks;
 
-	(void)state;
 	context.ranks = &ranks;
 	ranks_suspect(&ranks, one.uid, "nonsense");
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, one.uid, "j", "slow");
@@ -104,13 +102,12 @@ static void test_doubt(void **state)
 }
 
 /* A leak is one finding from its begin to its end. */
-static void test_leak(void **state)
+TEST_WITH(test_leak, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns()};
 	uint64_t number;
 
-	(void)state;
 	assert_int_equal(online_leak(context.findings, &info, true, 0), 0);
 	info.grown_bytes = 1048576;
 	info.hourly_bytes = 2097152;
@@ -129,9 +126,8 @@ static void test_leak(void **state)
 }
 
 /* Findings close when watching stops. */
-static void test_end(void **state)
+TEST_WITH(test_end, setup, teardown)
 {
-	(void)state;
 	say(finding(3, FINDING_OPEN));
 	has_open = true;
 	open_at_end = finding(3, FINDING_OPEN);
@@ -143,12 +139,11 @@ static void test_end(void **state)
 }
 
 /* The mark of open findings waits for a disk: here for a pipe's reader. */
-static void test_disk_that_waits(void **state)
+TEST_WITH(test_disk_that_waits, setup, teardown)
 {
 	char path[4096];
 	int fd;
 
-	(void)state;
 	context.findings->wait_ns = NSEC_PER_MSEC;
 	snprintf(path, sizeof(path), "%s/findings", dir);
 	assert_int_equal(mkfifo(path, 0600), 0);
@@ -164,11 +159,10 @@ static void test_disk_that_waits(void **state)
 }
 
 /* Killed, and started again. */
-static void test_left(void **state)
+TEST_WITH(test_left, setup, teardown)
 {
 	struct online *killed = context.findings;
 
-	(void)state;
 	say(finding(3, FINDING_OPEN));
 	say(finding(4, FINDING_SUSPECTED));
 	say(finding(5, FINDING_OPEN));
@@ -186,11 +180,10 @@ static void test_left(void **state)
 }
 
 /* More than are closed at once: the next start goes on. */
-static void test_many_left(void **state)
+TEST_WITH(test_many_left, setup, teardown)
 {
 	struct online *killed[2];
 
-	(void)state;
 	for (uint64_t id = 1; id <= 700; id++)
 		say(finding(id, FINDING_OPEN));
 	flush();
@@ -212,11 +205,10 @@ static void test_many_left(void **state)
 }
 
 /* Two users have a job of the same name: one of them is suspected. */
-static void test_suspected_user_raises_nothing(void **state)
+TEST_WITH(test_suspected_user_raises_nothing, setup, teardown)
 {
 	static struct ranks ranks;
 
-	(void)state;
 	context.ranks = &ranks;
 	ranks_suspect(&ranks, OTHER_USER, "nonsense");
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, OTHER_USER, "j", "rank 1 may be slow");
@@ -226,12 +218,11 @@ static void test_suspected_user_raises_nothing(void **state)
 	context.ranks = NULL;
 }
 
-static void test_raise(void **state)
+TEST_WITH(test_raise, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns(), until_ns;
 	unsigned raises = 0;
 
-	(void)state;
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	assert_true(context.levels.on[LEVEL_L1] && context.levels.is_auto[LEVEL_L1] && !context.levels.on[LEVEL_L3]);
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, USER, "j", "rank 1 may be slow");
@@ -261,12 +252,11 @@ static void test_raise(void **state)
 }
 
 /* Until what is suspected is decided, but no longer than as long again. */
-static void test_raise_goes_on(void **state)
+TEST_WITH(test_raise_goes_on, setup, teardown)
 {
 	uint64_t until_ns, first_ns, for_ns = context.config.online_auto_level_for_ns;
 	unsigned longer = 0;
 
-	(void)state;
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	first_ns = until_ns = context.levels.until_ns[LEVEL_L1];
 	say(finding(1, FINDING_SUSPECTED));
@@ -325,11 +315,10 @@ static void want_more(void)
 }
 
 /* The last operations arrive while a level goes off: a request made then does not keep it on. */
-static void test_wanted_while_off(void **state)
+TEST_WITH(test_wanted_while_off, setup, teardown)
 {
 	uint64_t budget_ns;
 
-	(void)state;
 	sink.want(sink.arg, JUDGE_WANT_OPERATIONS, USER, "j", "rank 1 may be slow");
 	online_auto_level_confirmed(&context.findings->auto_level);
 	context.findings->auto_level.budget_ns[LEVEL_L1] = budget_ns = 5 * context.config.online_auto_level_for_ns;
@@ -341,11 +330,10 @@ static void test_wanted_while_off(void **state)
 	assert_true(context.findings->auto_level.fruitful[LEVEL_L1]);
 }
 
-static void test_raise_and_people(void **state)
+TEST_WITH(test_raise_and_people, setup, teardown)
 {
 	char report[256];
 
-	(void)state;
 	/* Somebody has just turned it off: he does not want it. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
@@ -412,11 +400,10 @@ static void assert_asked(const char *pattern)
 }
 
 /* A slow rank is compared once a profile, and its finding holds the line from then on. */
-static void test_line_of_code(void **state)
+TEST_WITH(test_line_of_code, setup, teardown)
 {
 	struct finding f = finding(1, FINDING_OPEN);
 
-	(void)state;
 	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
 	say(f);
 	end_profile(7);
@@ -455,11 +442,10 @@ static void test_line_of_code(void **state)
 }
 
 /* A job is compared with itself before the finding began, by the first of its ranks in the profile. */
-static void test_line_of_job(void **state)
+TEST_WITH(test_line_of_job, setup, teardown)
 {
 	struct finding f = finding(1, FINDING_OPEN);
 
-	(void)state;
 	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
 	f.kind = FINDING_SLOW_JOB;
 	f.rank = -1;
@@ -476,11 +462,10 @@ static void test_line_of_job(void **state)
 }
 
 /* A slow-down that ended while its profile was taken. */
-static void test_line_of_short(void **state)
+TEST_WITH(test_line_of_short, setup, teardown)
 {
 	struct finding f = finding(1, FINDING_OPEN);
 
-	(void)state;
 	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
 	f.since_ns -= 15 * NSEC_PER_SEC;
 	say(f);
@@ -494,11 +479,10 @@ static void test_line_of_short(void **state)
 		"closed|rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
 }
 
-static void test_no_line(void **state)
+TEST_WITH(test_no_line, setup, teardown)
 {
 	struct finding f = finding(1, FINDING_OPEN);
 
-	(void)state;
 	place_diff("30000000 0 step burn (gpt.py:54)", "exit 0");
 	/* Of other ranks, of other jobs, of what ended, and of what began after the profile. */
 	f.rank = 5;
@@ -532,26 +516,4 @@ static void test_no_line(void **state)
 	context.profiles = NULL;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_doubt, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_leak, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_end, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_disk_that_waits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_left, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_left, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_line_of_code, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_line_of_short, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_line_of_job, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_no_line, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_raise, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_suspected_user_raises_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_raise_goes_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_wanted_while_off, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_raise_and_people, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

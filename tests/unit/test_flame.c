@@ -58,13 +58,12 @@ static void unload(struct loaded *l)
 
 static const struct ranges only_slow = {.count = 1, .range = {{SLOW, SLOW}}};
 
-static void test_read(void **state)
+TEST_WITH(test_read, store_setup, store_teardown)
 {
 	struct loaded l;
 	char words[FLAME_WORDS_BYTES];
 	struct profile_totals totals;
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.number = 0}, false);
 	assert_int_equal(l.source.number, 4);
@@ -82,7 +81,7 @@ static void test_read(void **state)
 	unload(&l);
 }
 
-static void test_refused(void **state)
+TEST_WITH(test_refused, store_setup, store_teardown)
 {
 	static const struct {
 		struct flame_choice choice;
@@ -99,7 +98,6 @@ static void test_refused(void **state)
 	struct reader *reader;
 	char error[512] = "";
 
-	(void)state;
 	store_close(open_store());
 	reader = open_reader();
 	assert_int_equal(
@@ -118,12 +116,11 @@ static void test_refused(void **state)
 	profile_free(profile);
 }
 
-static void test_compare(void **state)
+TEST_WITH(test_compare, store_setup, store_teardown)
 {
 	char sentence[PROFILE_SENTENCE_BYTES];
 	struct loaded l;
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.ranks = only_slow, .peers = true}, false);
 	assert_int_equal(l.diff.peers, 3);
@@ -164,12 +161,11 @@ static char *written(const struct flame_view *view, const char *name, size_t *re
 	return text;
 }
 
-static void test_folded(void **state)
+TEST_WITH(test_folded, store_setup, store_teardown)
 {
 	struct loaded l;
 	char *text;
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.ranks = only_slow}, false);
 	text = written(&l.view, "folded", NULL);
@@ -183,7 +179,7 @@ static void test_folded(void **state)
 	unload(&l);
 }
 
-static void test_speedscope(void **state)
+TEST_WITH(test_speedscope, store_setup, store_teardown)
 {
 	struct loaded l;
 	json_error_t at;
@@ -192,7 +188,6 @@ static void test_speedscope(void **state)
 	char *text;
 	size_t i, j, frames;
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.number = 4}, false);
 	text = written(&l.view, "speedscope", NULL);
@@ -239,7 +234,7 @@ static uint64_t varint(const uint8_t **p)
 }
 
 /* Top-level fields of pprof's profile: how many of each, and the ns of all samples. */
-static void test_pprof(void **state)
+TEST_WITH(test_pprof, store_setup, store_teardown)
 {
 	struct loaded l;
 	char path[PATH_MAX];
@@ -249,7 +244,6 @@ static void test_pprof(void **state)
 	gzFile file;
 	int size;
 
-	(void)state;
 	assert_non_null(bytes);
 	fill();
 	load(&l, &(struct flame_choice){.number = 4}, false);
@@ -289,14 +283,13 @@ static void test_pprof(void **state)
 	free(bytes);
 }
 
-static void test_html(void **state)
+TEST_WITH(test_html, store_setup, store_teardown)
 {
 	struct loaded l;
 	char *text, *data, *data_end;
 	json_error_t at;
 	json_t *all;
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.ranks = only_slow, .peers = true}, false);
 	text = written(&l.view, "html", NULL);
@@ -318,7 +311,7 @@ static void test_html(void **state)
 	unload(&l);
 }
 
-static void test_diff_shown(void **state)
+TEST_WITH(test_diff_shown, store_setup, store_teardown)
 {
 	struct loaded l;
 	json_t *object;
@@ -326,7 +319,6 @@ static void test_diff_shown(void **state)
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	(void)state;
 	fill();
 	load(&l, &(struct flame_choice){.ranks = only_slow, .peers = true}, false);
 	flame_diff_table(&l.view, out);
@@ -344,7 +336,7 @@ static void test_diff_shown(void **state)
 	unload(&l);
 }
 
-static void test_format(void **state)
+TEST(test_format)
 {
 	assert_string_equal(flame_format_find(NULL, NULL)->name, "html");
 	assert_string_equal(flame_format_find(NULL, "a.pb.gz")->name, "pprof");
@@ -353,19 +345,4 @@ static void test_format(void **state)
 	assert_null(flame_format_find("svg", "a.html"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_format),
-		cmocka_unit_test_setup_teardown(test_read, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_refused, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_compare, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_folded, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_speedscope, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_pprof, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_html, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_diff_shown, store_setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests_name("flame", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

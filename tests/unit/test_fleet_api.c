@@ -3,11 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +11,8 @@
 #include <unistd.h>
 
 #include "analyzers/fleet/fleet_store.h"
+
+#include "tests/test.h"
 
 #define REQUEST_BYTES 8192
 #define MS_MAX 300 /* of a query; a store that is slow takes longer */
@@ -58,7 +55,6 @@ static int setup(void **state)
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t length = sizeof(address);
 
-	(void)state;
 	unsetenv("http_proxy");
 	unsetenv("all_proxy");
 	unsetenv("ALL_PROXY");
@@ -72,7 +68,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	return server.fd >= 0 ? close(server.fd) : 0;
 }
 
@@ -120,11 +115,10 @@ static int query(const char *status, const char *body, size_t bytes_max, char er
 
 #define SAMPLE(job, value) "{\"metric\":{\"job\":\"" job "\"},\"value\":[1,\"" value "\"]}"
 
-static void samples_are_passed_on(void **state)
+TEST(samples_are_passed_on)
 {
 	char error[1024] = "";
 
-	(void)state;
 	/* A name may hold what ends a sample elsewhere; what is no number is left out. */
 	assert_int_equal(query("200 OK", VECTOR(SAMPLE("gpt", "2.5") ", " SAMPLE("x", "NaN") ",{},7," SAMPLE("]},{\\\"[", "0.25")), 4096, error), 0);
 	assert_int_equal(heard.samples, 2);
@@ -137,11 +131,10 @@ static void samples_are_passed_on(void **state)
 }
 
 /* Whoever reads the samples may end it, and knows why. */
-static void the_reader_may_end_it(void **state)
+TEST(the_reader_may_end_it)
 {
 	char error[1024] = "";
 
-	(void)state;
 	heard.r = -E2BIG;
 	assert_int_equal(query("200 OK", VECTOR(SAMPLE("gpt", "1") "," SAMPLE("gpt", "1")), 4096, error), -E2BIG);
 	heard.r = 0;
@@ -149,12 +142,11 @@ static void the_reader_may_end_it(void **state)
 }
 
 /* In pieces of any size, an answer is the same. */
-static void pieces_are_one_answer(void **state)
+TEST(pieces_are_one_answer)
 {
 	static struct fleet_stream stream;
 	const char *answer = VECTOR(SAMPLE("a\\\\", "1") "," SAMPLE("b", "2"));
 
-	(void)state;
 	for (size_t piece = 1; piece <= strlen(answer); piece++) {
 		json_t *envelope;
 
@@ -169,7 +161,7 @@ static void pieces_are_one_answer(void **state)
 	}
 }
 
-static void every_failure_is_a_sentence(void **state)
+TEST(every_failure_is_a_sentence)
 {
 	static const struct {
 		const char *status, *body;
@@ -195,7 +187,6 @@ static void every_failure_is_a_sentence(void **state)
 	};
 	char error[1024];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		error[0] = 0;
 		assert_int_equal(query(rows[i].status, rows[i].body, 4096, error), rows[i].r);
@@ -204,11 +195,10 @@ static void every_failure_is_a_sentence(void **state)
 	}
 }
 
-static void an_answer_that_is_too_large_is_refused(void **state)
+TEST(an_answer_that_is_too_large_is_refused)
 {
 	char error[1024] = "", body[8192];
 
-	(void)state;
 	memset(body, ' ', sizeof(body) - 1);
 	body[sizeof(body) - 1] = 0;
 	assert_int_equal(query("200 OK", body, 4096, error), -EFBIG);
@@ -216,38 +206,35 @@ static void an_answer_that_is_too_large_is_refused(void **state)
 }
 
 /* JSON within JSON within JSON, and a sample without an end. */
-static void a_sample_is_bounded(void **state)
+TEST(a_sample_is_bounded)
 {
 	static char body[2 * FLEET_STREAM_SAMPLE];
 	char error[1024] = "";
 
-	(void)state;
 	memset(body, '[', sizeof(body) - 1);
 	body[sizeof(body) - 1] = 0;
 	assert_int_equal(query("200 OK", body, 1 << 20, error), -EPROTO);
 }
 
-static void nobody_listens(void **state)
+TEST(nobody_listens)
 {
 	const struct fleet_api_options options = {.url = "http://127.0.0.1:1", .bytes_max = 4096, .ms_max = MS_MAX};
 	struct fleet_api *api = NULL;
 	char error[1024] = "";
 
-	(void)state;
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
 	assert_int_equal(fleet_api_query(api, "up", 0, hear, NULL, error, sizeof(error)), -EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }
 
-static void a_token_is_one_line(void **state)
+TEST(a_token_is_one_line)
 {
 	char path[] = "/tmp/test_fleet_token.XXXXXX", error[1024];
 	int fd = mkstemp(path);
 	struct fleet_api_options options = {.url = "ftp://store", .bytes_max = 4096, .ms_max = MS_MAX};
 	struct fleet_api *api = NULL;
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), -EINVAL);
 	assert_non_null(strstr(error, "begins with http:// or https://"));
@@ -295,7 +282,7 @@ static int answer(void *arg, const char *of, double time_s, fleet_sample sample,
 
 #define WHO "\"job\":\"gpt\",\"rank\":\"3\",\"instance\":\"a:9797\""
 
-static void samples_become_a_table(void **state)
+TEST(samples_become_a_table)
 {
 	const struct answers rows[] = {
 		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
@@ -318,7 +305,6 @@ static void samples_become_a_table(void **state)
 	struct fleet fleet = {0};
 	char error[1024] = "";
 
-	(void)state;
 	n_asked = 0;
 	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
 	assert_int_equal(fleet.ranks, 1);
@@ -358,32 +344,15 @@ static int refuse(void *arg, const char *of, double time_s, fleet_sample sample,
 	return -EACCES;
 }
 
-static void a_refusal_is_passed_on(void **state)
+TEST(a_refusal_is_passed_on)
 {
 	const struct fleet_read_options options = {.since_s = 3600};
 	struct fleet fleet = {0};
 	char error[1024] = "";
 
-	(void)state;
 	assert_int_equal(fleet_read(&options, refuse, NULL, &fleet, error, sizeof(error)), -EACCES);
 	assert_string_equal(error, "no");
 	fleet_free(&fleet);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(samples_are_passed_on),
-		cmocka_unit_test(the_reader_may_end_it),
-		cmocka_unit_test(pieces_are_one_answer),
-		cmocka_unit_test(every_failure_is_a_sentence),
-		cmocka_unit_test(an_answer_that_is_too_large_is_refused),
-		cmocka_unit_test(a_sample_is_bounded),
-		cmocka_unit_test(nobody_listens),
-		cmocka_unit_test(a_token_is_one_line),
-		cmocka_unit_test(samples_become_a_table),
-		cmocka_unit_test(a_refusal_is_passed_on),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(setup, teardown)

@@ -2,9 +2,8 @@
 /* The judgement over nodes: who is named, who is not, and the sentences. */
 #include "tests/unit/fleet_script.h"
 
-static void a_slow_rank_is_named(void **state)
+TEST(a_slow_rank_is_named)
 {
-	(void)state;
 	for (size_t ranks = 16; ranks <= FLEET_SCRIPT_RANKS; ranks *= 8) {
 		fleet_script_begin(ranks);
 		fleet_script_slow(13, 1, 0.08);
@@ -18,9 +17,8 @@ static void a_slow_rank_is_named(void **state)
 }
 
 /* With operations also in what may hold waits. */
-static void a_rank_that_computes_longer_is_named(void **state)
+TEST(a_rank_that_computes_longer_is_named)
 {
-	(void)state;
 	fleet_script_begin(128);
 	fleet_script.operations = true;
 	fleet_script.activity = ACTIVITY_BACKWARD;
@@ -36,9 +34,8 @@ static void a_rank_that_computes_longer_is_named(void **state)
 	assert_non_null(strstr(fleet_script.sentence, "no single rank or node slows job gpt by 30 %, in backward: a step takes 1.3"));
 }
 
-static void a_slow_node_is_named(void **state)
+TEST(a_slow_node_is_named)
 {
-	(void)state;
 	for (size_t ranks = 16; ranks <= FLEET_SCRIPT_RANKS; ranks *= 8)
 		for (int operations = 0; operations < 2; operations++) {
 			fleet_script_begin(ranks);
@@ -50,9 +47,8 @@ static void a_slow_node_is_named(void **state)
 	assert_non_null(strstr(fleet_script.sentence, "node node-1 (ranks 8 to 15 alike) slows job gpt by "));
 }
 
-static void a_slow_stage_is_named(void **state)
+TEST(a_slow_stage_is_named)
 {
-	(void)state;
 	fleet_script_begin(512);
 	fleet_script.operations = true;
 	fleet_script.activity = ACTIVITY_FORWARD;
@@ -61,9 +57,8 @@ static void a_slow_stage_is_named(void **state)
 	assert_non_null(strstr(fleet_script.sentence, "ranks 128 to 255 (node-16, node-17, node-18, node-19 and 12 more), as a pipeline stage, slow job gpt"));
 }
 
-static void two_ranks_share_it(void **state)
+TEST(two_ranks_share_it)
 {
-	(void)state;
 	fleet_script_begin(128);
 	fleet_script_slow(3, 1, 0.2);
 	fleet_script_slow(90, 1, 0.2);
@@ -76,9 +71,8 @@ static void two_ranks_share_it(void **state)
 }
 
 /* A smaller fault hides behind a larger one. */
-static void half_as_slow_is_not_named(void **state)
+TEST(half_as_slow_is_not_named)
 {
-	(void)state;
 	fleet_script_begin(128);
 	fleet_script_slow(3, 1, 0.2);
 	fleet_script_slow(90, 1, 0.1);
@@ -86,9 +80,8 @@ static void half_as_slow_is_not_named(void **state)
 }
 
 /* All ranks take longer, and one of them more so. */
-static void a_rank_is_named_for_most_of_the_growth(void **state)
+TEST(a_rank_is_named_for_most_of_the_growth)
 {
-	(void)state;
 	fleet_script_begin(128);
 	fleet_script.slower = 0.3;
 	fleet_script_slow(3, 1, 0.1);
@@ -100,9 +93,8 @@ static void a_rank_is_named_for_most_of_the_growth(void **state)
 	fleet_script_expect(FLEET_RANK, 3, 3);
 }
 
-static void the_network_between_two_nodes_is_named(void **state)
+TEST(the_network_between_two_nodes_is_named)
 {
-	(void)state;
 	fleet_script_begin(512);
 	fleet_script.operations = true;
 	fleet_script.link = 0.15;
@@ -131,9 +123,8 @@ static void the_network_between_two_nodes_is_named(void **state)
 }
 
 /* A fault that has just begun is in all of one node's minute, and in a part of another's. */
-static void nodes_are_scraped_in_turns(void **state)
+TEST(nodes_are_scraped_in_turns)
 {
-	(void)state;
 	for (double early = 0.3; early < 0.7; early += 0.3) {
 		fleet_script_begin(512);
 		fleet_script.operations = true;
@@ -192,9 +183,8 @@ static void nodes_are_scraped_in_turns(void **state)
 	assert_int_equal(fleet_script.verdicts, 0);
 }
 
-static void slow_for_all_of_the_window_is_named_beside_peers(void **state)
+TEST(slow_for_all_of_the_window_is_named_beside_peers)
 {
-	(void)state;
 	fleet_script_begin(136);
 	fleet_script.faulty_before = true;
 	fleet_script_slow(40, 1, 0.2);
@@ -226,9 +216,8 @@ static void slow_for_all_of_the_window_is_named_beside_peers(void **state)
 }
 
 /* Clean tables: roles that differ, noise, few ranks and many. */
-static void nobody_is_accused_without_a_fault(void **state)
+TEST(nobody_is_accused_without_a_fault)
 {
-	(void)state;
 	for (size_t ranks = 2; ranks <= FLEET_SCRIPT_RANKS; ranks *= 4)
 		for (int operations = 0; operations < 2; operations++)
 			for (int uneven = 0; uneven < 2; uneven++) {
@@ -243,9 +232,8 @@ static void nobody_is_accused_without_a_fault(void **state)
 }
 
 /* A job that slows down by itself has noise, too; the most of 10,240 ranks is no rank's fault. */
-static void noise_is_not_named_when_the_job_slows_down(void **state)
+TEST(noise_is_not_named_when_the_job_slows_down)
 {
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		fleet_script_begin(FLEET_SCRIPT_RANKS);
 		fleet_script.random = (uint64_t)i;
@@ -258,12 +246,11 @@ static void noise_is_not_named_when_the_job_slows_down(void **state)
 	}
 }
 
-static void what_is_small_or_unknown_is_not_judged(void **state)
+TEST(what_is_small_or_unknown_is_not_judged)
 {
 	struct fleet fleet = {0};
 	size_t count = 3;
 
-	(void)state;
 	/* Of the job alone, less than a tenth. */
 	fleet_script_begin(128);
 	fleet_script.activity = ACTIVITY_BACKWARD;
@@ -286,28 +273,8 @@ static void what_is_small_or_unknown_is_not_judged(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	fleet_free(&fleet_script.fleet);
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slow_rank_is_named),
-		cmocka_unit_test(a_rank_that_computes_longer_is_named),
-		cmocka_unit_test(a_slow_node_is_named),
-		cmocka_unit_test(a_slow_stage_is_named),
-		cmocka_unit_test(two_ranks_share_it),
-		cmocka_unit_test(half_as_slow_is_not_named),
-		cmocka_unit_test(a_rank_is_named_for_most_of_the_growth),
-		cmocka_unit_test(the_network_between_two_nodes_is_named),
-		cmocka_unit_test(nodes_are_scraped_in_turns),
-		cmocka_unit_test(slow_for_all_of_the_window_is_named_beside_peers),
-		cmocka_unit_test(nobody_is_accused_without_a_fault),
-		cmocka_unit_test(noise_is_not_named_when_the_job_slows_down),
-		cmocka_unit_test(what_is_small_or_unknown_is_not_judged),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, teardown);
-}
+TEST_MAIN(NULL, teardown)

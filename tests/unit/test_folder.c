@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders to write into: ours and safe ones are taken, those in which somebody else can plant files are not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -15,6 +10,7 @@
 
 #include "analyzers/base/folder.h"
 #include "analyzers/base/replace.h"
+#include "tests/test.h"
 
 #define OTHER 65534
 
@@ -22,7 +18,6 @@ static char base[64];
 
 static int setup(void **state)
 {
-	(void)state;
 	snprintf(base, sizeof(base), "/tmp/ranktrace-folder-XXXXXX");
 	return mkdtemp(base) ? 0 : -1;
 }
@@ -31,7 +26,6 @@ static int teardown(void **state)
 {
 	char command[128];
 
-	(void)state;
 	snprintf(command, sizeof(command), "rm -rf '%s'", base);
 	return system(command);
 }
@@ -62,11 +56,10 @@ static void expect(int own, int safe, const char *name, const char *says)
 		assert_non_null(strstr(why, says));
 }
 
-static void ours_is_taken(void **state)
+TEST_WITH(ours_is_taken, setup, teardown)
 {
 	char why[256];
 
-	(void)state;
 	make("own", 0750);
 	make("own/below", 0755);
 	expect(0, 0, "own/below", NULL);
@@ -80,11 +73,10 @@ static void ours_is_taken(void **state)
 	assert_int_equal(chdir("/"), 0);
 }
 
-static void open_ones_are_refused(void **state)
+TEST_WITH(open_ones_are_refused, setup, teardown)
 {
 	char why[256] = "";
 
-	(void)state;
 	make("open", 0777);
 	make("open/below", 0755);
 	expect(-EPERM, -EPERM, "open", "others may write to");
@@ -96,9 +88,8 @@ static void open_ones_are_refused(void **state)
 	assert_int_equal(folder_safe("/tmp", why, sizeof(why)), -EPERM);
 }
 
-static void those_of_others_are_refused(void **state)
+TEST_WITH(those_of_others_are_refused, setup, teardown)
 {
-	(void)state;
 	if (geteuid() != 0)
 		skip();
 	make("theirs", 0755);
@@ -119,12 +110,11 @@ static void those_of_others_are_refused(void **state)
 	expect(0, 0, "group", NULL);
 }
 
-static void a_new_file_is_new(void **state)
+TEST_WITH(a_new_file_is_new, setup, teardown)
 {
 	struct stat st;
 	struct replace replace;
 
-	(void)state;
 	assert_int_equal(symlink(in_base("target"), in_base("file.new")), 0);
 	assert_int_equal(replace_begin(&replace, in_base("file")), 0);
 	assert_int_equal(replace_end(&replace, 0, false), 0);
@@ -142,15 +132,4 @@ static void a_new_file_is_new(void **state)
 	assert_int_equal(access(in_base("failed.new"), F_OK), -1);
 }
 
-int main(void)
-{
-#define folder_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		folder_test(ours_is_taken),
-		folder_test(open_ones_are_refused),
-		folder_test(those_of_others_are_refused),
-		folder_test(a_new_file_is_new),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

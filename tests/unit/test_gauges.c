@@ -52,11 +52,10 @@ static void feed(
 }
 
 /* Equal samples: a row a minute, the first sample begins it. */
-static void a_steady_gauge(void **state)
+TEST(a_steady_gauge)
 {
 	struct gauge_serieses *serieses = new_serieses(1);
 
-	(void)state;
 	for (unsigned i = 1; i <= 130; i++)
 		feed(serieses, i, &level, "x", 40);
 	assert_int_equal(kept_count, 2);
@@ -69,11 +68,10 @@ static void a_steady_gauge(void **state)
 }
 
 /* Noise below the step: a row each 10 s, with mean, least and most. Beyond it: at once. */
-static void a_gauge_that_varies(void **state)
+TEST(a_gauge_that_varies)
 {
 	struct gauge_serieses *serieses = new_serieses(10);
 
-	(void)state;
 	for (unsigned i = 1; i <= 12; i++)
 		feed(serieses, i, &level, "x", i % 2 ? 40 : 42);
 	assert_int_equal(kept_count, 1);
@@ -90,11 +88,10 @@ static void a_gauge_that_varies(void **state)
 }
 
 /* A change by one is a row of its own: the increase is not blurred. */
-static void a_counter_of_errors(void **state)
+TEST(a_counter_of_errors)
 {
 	struct gauge_serieses *serieses = new_serieses(10);
 
-	(void)state;
 	for (unsigned i = 1; i <= 5; i++)
 		feed(serieses, i, &count, "x", i < 4 ? 7 : 8);
 	gauge_serieses_free(serieses);
@@ -104,11 +101,10 @@ static void a_counter_of_errors(void **state)
 }
 
 /* The increase a second, over the time that has passed; a counter that begins again gives no row below zero. */
-static void a_rate(void **state)
+TEST(a_rate)
 {
 	struct gauge_serieses *serieses = new_serieses(10);
 
-	(void)state;
 	feed(serieses, 1, &rate, "x", 1000);
 	feed(serieses, 3, &rate, "x", 1050);
 	feed(serieses, 4, &rate, "x", 3);
@@ -120,12 +116,11 @@ static void a_rate(void **state)
 }
 
 /* More changes than rows: fewer rows over longer times, whose mean, least and most still cover every sample. */
-static void rows_are_bounded(void **state)
+TEST(rows_are_bounded)
 {
 	struct gauge_serieses *serieses = new_serieses(1);
 	double least = 1e9, most = 0, sum = 0, seconds = 0;
 
-	(void)state;
 	for (unsigned i = 1; i <= 300; i++) {
 		struct gauge_batch *batch = gauge_batch_new(0, 8);
 
@@ -150,12 +145,11 @@ static void rows_are_bounded(void **state)
 }
 
 /* What is gone ends, and comes back as new. Beyond the greatest number: counted. */
-static void objects_come_and_go(void **state)
+TEST(objects_come_and_go)
 {
 	struct gauge_serieses *serieses = new_serieses(10);
 	struct gauge_batch *batch = gauge_batch_new(0, 100);
 
-	(void)state;
 	feed(serieses, 1, &level, "x", 1);
 	feed(serieses, 2, &level, "y", 1);
 	assert_int_equal(kept_count, 1);
@@ -232,11 +226,10 @@ static void near(double value, double expected)
 		fail_msg("%g is not %g", value, expected);
 }
 
-static void the_node(void **state)
+TEST_WITH(the_node, store_setup, store_teardown)
 {
 	struct gauge_batch *batch;
 
-	(void)state;
 	put("stat", "cpu  30 0 30 40 1 2 3 4 0 0\ncpu0 100 10 50 700 20 3 4 5 0 0\ncpu7 1 0 0 0 0 0 0 0 0 0\nintr 5\n");
 	batch = read_source("cpu", NULL);
 	near(value_of(batch, "cpu0", "busy"), 1.67);
@@ -264,11 +257,10 @@ static void the_node(void **state)
 	gauge_batch_free(batch);
 }
 
-static void the_network(void **state)
+TEST_WITH(the_network, store_setup, store_teardown)
 {
 	struct gauge_batch *batch;
 
-	(void)state;
 	put("1/net/dev", "Inter-|   Receive\n face |bytes\n  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
 			 "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
 	put("1/net/snmp",
@@ -313,11 +305,10 @@ static void put_cards(const char *text)
 	setenv("RANKTRACE_CARDS", path, 1);
 }
 
-static void the_cards(void **state)
+TEST_WITH(the_cards, store_setup, store_teardown)
 {
 	struct gauge_batch *batch;
 
-	(void)state;
 	put("4711/comm", "python\x1b[31m\n");
 	put_cards(
 		"0 uuid " CARD
@@ -362,7 +353,7 @@ static void the_cards(void **state)
 }
 
 /* /dev/kmsg gives a record a read, as a packet socket does. */
-static void the_kernel_log(void **state)
+TEST(the_kernel_log)
 {
 	static const char *const records[] = {
 		"4,10,5000,-;NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.\n SUBSYSTEM=pci\n",
@@ -382,7 +373,6 @@ static void the_kernel_log(void **state)
 	void *opened = NULL;
 	char why[160];
 
-	(void)state;
 	assert_int_equal(source->open(&(struct gauge_roots){.kernel_log = "/dev/null"}, &opened, why, sizeof(why)), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
 	log = opened; /* its descriptor is all that it has */
@@ -451,13 +441,12 @@ static int64_t ask(const char *sql)
 	return value;
 }
 
-static void a_driver_that_hangs(void **state)
+TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 {
 	struct context context = {.store = open_store()};
 	struct gauges *gauges;
 	uint64_t begin_ns;
 
-	(void)state;
 	put("stat", "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 100 10 50 700 20 3 4 5 0 0\n");
 	put_cards("0 uuid " CARD "\n0 power_mw 1000\n0 utilization 5\n0 memory_busy 5\n0 block_ms 60000\n");
 	assert_int_equal(
@@ -491,21 +480,4 @@ static void a_driver_that_hangs(void **state)
 	assert_int_equal(ask("SELECT count(*) FROM gauges WHERE source = 'nvml'"), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_steady_gauge),
-		cmocka_unit_test(a_gauge_that_varies),
-		cmocka_unit_test(a_counter_of_errors),
-		cmocka_unit_test(a_rate),
-		cmocka_unit_test(rows_are_bounded),
-		cmocka_unit_test(objects_come_and_go),
-		cmocka_unit_test_setup_teardown(the_node, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(the_network, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(the_cards, store_setup, store_teardown),
-		cmocka_unit_test(the_kernel_log),
-		cmocka_unit_test_setup_teardown(a_driver_that_hangs, store_setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -3,13 +3,10 @@
  * another's. */
 #include "daemon/coll/cxx_memory.h"
 #include "daemon/coll/identity.h"
+#include "tests/test.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 /* A class: type information, then what objects point to. */
 struct class {
@@ -141,12 +138,11 @@ static uint64_t identity_of(const struct world *world)
 	return group.identity;
 }
 
-static void all_layouts_are_one_group(void **state)
+TEST(all_layouts_are_one_group)
 {
 	struct world world;
 	uint64_t first = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 8; i++) {
 		world_make(&world, i & 1 ? TEXT_BEFORE : TEXT_NOW, i & 2 ? 1 : 2, i & 4);
 		if (!first)
@@ -156,12 +152,11 @@ static void all_layouts_are_one_group(void **state)
 }
 
 /* NCCL's groups begin like gloo's. */
-static void names_of_nccl_are_recognised(void **state)
+TEST(names_of_nccl_are_recognised)
 {
 	static struct world world;
 	char name[64] = "before";
 
-	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), -ENOENT);
 	assert_string_equal(name, "");
@@ -172,12 +167,11 @@ static void names_of_nccl_are_recognised(void **state)
 	assert_string_equal(name, "");
 }
 
-static void names_are_recognised(void **state)
+TEST(names_are_recognised)
 {
 	struct gloo_group group;
 	struct world world;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		world_make(&world, i ? TEXT_BEFORE : TEXT_NOW, 1, true);
 		assert_int_equal(snapshot(&world, &group), 0);
@@ -188,12 +182,11 @@ static void names_are_recognised(void **state)
 	assert_string_equal(group.name, "");
 }
 
-static void other_groups_differ(void **state)
+TEST(other_groups_differ)
 {
 	struct world world;
 	uint64_t first, other;
 
-	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	first = identity_of(&world);
 	world.far[0][2]++; /* a prefix */
@@ -211,11 +204,10 @@ static void other_groups_differ(void **state)
 }
 
 /* The boundary between two prefixes counts. */
-static void prefixes_do_not_run_together(void **state)
+TEST(prefixes_do_not_run_together)
 {
 	struct world one, two;
 
-	(void)state;
 	world_make(&one, TEXT_BEFORE, 1, false);
 	strcpy(one.before[0].text, "ab");
 	one.before[0].length = 2;
@@ -229,14 +221,13 @@ static void prefixes_do_not_run_together(void **state)
 	assert_int_not_equal(identity_of(&one), identity_of(&two));
 }
 
-static void a_file_is_its_inode(void **state)
+TEST(a_file_is_its_inode)
 {
 	char path[] = "/tmp/ranktrace-gloo-XXXXXX";
 	struct gloo_group group;
 	struct world world;
 	int fd = mkstemp(path);
 
-	(void)state;
 	assert_true(fd >= 0);
 	world_make(&world, TEXT_NOW, 1, false);
 	world.base[0] = class_make(&world.file_class, "N4c10d9FileStoreE");
@@ -253,12 +244,11 @@ static void a_file_is_its_inode(void **state)
 	assert_int_equal(snapshot(&world, &group), -ENOENT);
 }
 
-static void what_is_not_known_is_not_guessed(void **state)
+TEST(what_is_not_known_is_not_guessed)
 {
 	struct gloo_group group = {.identity = 5};
 	struct world world;
 
-	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	world.base[0] = class_make(&world.hash_class, "N4c10d9HashStoreE");
 	assert_int_equal(snapshot(&world, &group), -ENOTSUP);
@@ -281,13 +271,12 @@ static void what_is_not_known_is_not_guessed(void **state)
 }
 
 /* Stores in a ring, pointers to nowhere, an object at the end of what is mapped. */
-static void hostile_memory_ends(void **state)
+TEST(hostile_memory_ends)
 {
 	struct gloo_group group;
 	struct world world;
 	uint64_t *page;
 
-	(void)state;
 	world_make(&world, TEXT_NOW, 1, true);
 	world.prefix[1][7] = address_of(world.prefix[0]);
 	assert_true(snapshot(&world, &group) < 0);
@@ -319,30 +308,14 @@ static void hostile_memory_ends(void **state)
 	munmap(page, 4096);
 }
 
-static void reads_are_budgeted(void **state)
+TEST(reads_are_budgeted)
 {
 	struct cxx_memory memory = {.pid = (uint32_t)getpid(), .reads_left = 2};
 	uint64_t word = 0;
 
-	(void)state;
 	assert_int_equal(cxx_read(&memory, address_of(&word), &word, sizeof(word)), 0);
 	assert_int_equal(cxx_read(&memory, address_of(&word), &word, sizeof(word)), 0);
 	assert_int_equal(cxx_read(&memory, address_of(&word), &word, sizeof(word)), -EDQUOT);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_layouts_are_one_group),
-		cmocka_unit_test(names_are_recognised),
-		cmocka_unit_test(names_of_nccl_are_recognised),
-		cmocka_unit_test(other_groups_differ),
-		cmocka_unit_test(prefixes_do_not_run_together),
-		cmocka_unit_test(a_file_is_its_inode),
-		cmocka_unit_test(what_is_not_known_is_not_guessed),
-		cmocka_unit_test(hostile_memory_ends),
-		cmocka_unit_test(reads_are_budgeted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attaching in turns, where the kernel takes longer than a turn for a file; users with few files come first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
+#include "tests/test.h"
 #include "tests/unit/uprobe_fake.h"
 
 #define ROW(name, library, symbol) \
@@ -123,9 +120,8 @@ static void attach_in_turns(const char *name)
 	libraries_free(libraries);
 }
 
-static void test_turns(void **state)
+TEST(test_turns)
 {
-	(void)state;
 	attach_in_turns("libnccl");
 	attach_in_turns("libhccl");
 	attach_in_turns("libcuda");
@@ -135,7 +131,6 @@ static int start(void **state)
 {
 	char error[512];
 
-	(void)state;
 	if (probe_table_parse(&table, "test.conf", table_text, strlen(table_text), error, sizeof(error)) < 0)
 		return 1;
 	return !dlopen(FIXTURES "/libnccl.so.2", RTLD_NOW) || !dlopen(FIXTURES "/libcuda.so.1", RTLD_NOW) ||
@@ -144,14 +139,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	probe_table_free(&table);
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_turns)};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

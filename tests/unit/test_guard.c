@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What hits cost by the model, and what part of the time the plan gives levels. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "daemon/guard/guard_internal.h"
+
+#include "tests/test.h"
 
 #define NEAR(a, b) assert_true(fabs((double)(a) - (double)(b)) < 1e-9 * (1 + fabs((double)(b))))
 
@@ -28,33 +25,30 @@ static struct guard_cost cost_of(enum rt_cost_kind kind, struct rt_cost counts)
 	return sum;
 }
 
-static void warm_and_cold_hits_cost_what_was_calibrated(void **state)
+TEST(warm_and_cold_hits_cost_what_was_calibrated)
 {
 	struct guard_cost warm = cost_of(RT_COST_EMULATED, (struct rt_cost){1000, 100, 100 * 300, 100 * 20});
 	struct guard_cost cold = cost_of(RT_COST_EMULATED, (struct rt_cost){1000, 100, 100 * 900, 100 * 220});
 	struct guard_cost half = cost_of(RT_COST_STEPPED, (struct rt_cost){10, 100, 0, 100 * 120});
 
-	(void)state;
 	assert_int_equal(warm.hits, 1000);
 	NEAR(warm.ns, 1000 * (300 + 400.0));
 	NEAR(cold.ns, 1000 * (900 + 4000.0));
 	NEAR(half.ns, 10 * 66000.0);
 }
 
-static void colder_than_calibrated_counts_as_cold(void **state)
+TEST(colder_than_calibrated_counts_as_cold)
 {
-	(void)state;
 	NEAR(cost_of(RT_COST_EMULATED, (struct rt_cost){1, 1, 0, 100000}).ns, 4000);
 	NEAR(cost_of(RT_COST_EMULATED, (struct rt_cost){1, 1, 0, 0}).ns, 400);
 }
 
-static void bounds_contain_the_estimate_and_narrow_with_timed_hits(void **state)
+TEST(bounds_contain_the_estimate_and_narrow_with_timed_hits)
 {
 	struct guard_cost few = cost_of(RT_COST_EMULATED, (struct rt_cost){100, 4, 4 * 300, 4 * 120});
 	struct guard_cost many = cost_of(RT_COST_EMULATED, (struct rt_cost){100, 10000, 10000 * 300, 10000 * 120});
 	struct guard_cost none = cost_of(RT_COST_EMULATED, (struct rt_cost){100, 0, 0, 0});
 
-	(void)state;
 	NEAR(few.ns, many.ns);
 	assert_true(few.low_ns < many.low_ns && many.low_ns < many.ns);
 	assert_true(few.high_ns > many.high_ns && many.high_ns > many.ns);
@@ -63,11 +57,10 @@ static void bounds_contain_the_estimate_and_narrow_with_timed_hits(void **state)
 	NEAR(none.high_ns, 100 * 4000 * 1.1);
 }
 
-static void hits_of_several_kinds_add_up(void **state)
+TEST(hits_of_several_kinds_add_up)
 {
 	struct guard_cost sum = {0};
 
-	(void)state;
 	guard_model_add(&model, RT_COST_EMULATED, &(struct rt_cost){10, 10, 0, 200}, &sum);
 	guard_model_add(&model, RT_COST_TRACEPOINT, &(struct rt_cost){20, 20, 20 * 100, 400}, &sum);
 	assert_int_equal(sum.hits, 30);
@@ -87,21 +80,19 @@ static void plan(double rank_share, double own_cpus, const double share[LEVEL_MA
 
 static const double always[LEVEL_MAX] = {1, 1, 1, 1, 1};
 
-static void within_the_budget_all_are_on(void **state)
+TEST(within_the_budget_all_are_on)
 {
 	double duty[LEVEL_MAX];
 
-	(void)state;
 	plan(0.005, 1, (double[LEVEL_MAX]){0.001, 0.001, 0.001, 0.001}, always, duty);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		NEAR(duty[level], 1);
 }
 
-static void over_the_budget_the_least_useful_goes_first(void **state)
+TEST(over_the_budget_the_least_useful_goes_first)
 {
 	double duty[LEVEL_MAX];
 
-	(void)state;
 	plan(0.005, 1, (double[LEVEL_MAX]){0.001, 0.002, 0.010, 0.001}, always, duty);
 	NEAR(duty[LEVEL_L0], 1);
 	NEAR(duty[LEVEL_L1], 1);
@@ -113,30 +104,27 @@ static void over_the_budget_the_least_useful_goes_first(void **state)
 	NEAR(duty[LEVEL_L2], GUARD_DUTY_MIN);
 }
 
-static void step_boundaries_are_kept_when_they_alone_are_over_the_budget(void **state)
+TEST(step_boundaries_are_kept_when_they_alone_are_over_the_budget)
 {
 	double duty[LEVEL_MAX];
 
-	(void)state;
 	plan(0.005, 1, (double[LEVEL_MAX]){0.020, 0.001}, always, duty);
 	NEAR(duty[LEVEL_L0], 1);
 	NEAR(duty[LEVEL_L1], GUARD_DUTY_MIN);
 }
 
-static void the_daemons_own_budget_counts_too(void **state)
+TEST(the_daemons_own_budget_counts_too)
 {
 	double duty[LEVEL_MAX];
 
-	(void)state;
 	plan(1, 0.001, (double[LEVEL_MAX]){0, 0.02}, always, duty); /* 0.2 % of a CPU where 0.1 % is left */
 	NEAR(duty[LEVEL_L1], 0.5);
 }
 
-static void it_returns_only_well_within_the_budget(void **state)
+TEST(it_returns_only_well_within_the_budget)
 {
 	double duty[LEVEL_MAX], windows[LEVEL_MAX] = {1, 0.5, 1, 1, 1};
 
-	(void)state;
 	plan(0.005, 1, (double[LEVEL_MAX]){0, 0.0045}, windows, duty);
 	NEAR(duty[LEVEL_L1], 0.8);
 	plan(0.005, 1, (double[LEVEL_MAX]){0, 0.0045}, always, duty);
@@ -145,33 +133,16 @@ static void it_returns_only_well_within_the_budget(void **state)
 	NEAR(duty[LEVEL_L1], 1);
 }
 
-static void what_somebody_asked_for_is_on_and_takes_its_part(void **state)
+TEST(what_somebody_asked_for_is_on_and_takes_its_part)
 {
 	const struct guard_limits limits = {0.005, 1};
 	struct guard_need need[LEVEL_MAX] = {
 		[LEVEL_L0] = {true, false, 0.001, 0}, [LEVEL_L1] = {true, true, 0.002, 0}, [LEVEL_L3] = {true, false, 0.003, 0}};
 	double duty[LEVEL_MAX];
 
-	(void)state;
 	guard_plan(&limits, need, always, duty);
 	NEAR(duty[LEVEL_L3], 1);
 	NEAR(duty[LEVEL_L1], 0.5);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(warm_and_cold_hits_cost_what_was_calibrated),
-		cmocka_unit_test(colder_than_calibrated_counts_as_cold),
-		cmocka_unit_test(bounds_contain_the_estimate_and_narrow_with_timed_hits),
-		cmocka_unit_test(hits_of_several_kinds_add_up),
-		cmocka_unit_test(within_the_budget_all_are_on),
-		cmocka_unit_test(over_the_budget_the_least_useful_goes_first),
-		cmocka_unit_test(step_boundaries_are_kept_when_they_alone_are_over_the_budget),
-		cmocka_unit_test(the_daemons_own_budget_counts_too),
-		cmocka_unit_test(it_returns_only_well_within_the_budget),
-		cmocka_unit_test(what_somebody_asked_for_is_on_and_takes_its_part),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

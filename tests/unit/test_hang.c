@@ -2,11 +2,10 @@
 /* Hung jobs, seen by stages alone: which rank is named, since when, and what resembles a hang but is none. */
 #include "tests/unit/hang_script.h"
 
-static void the_one_in_its_data_loader_is_named(void **state)
+TEST_WITH(the_one_in_its_data_loader_is_named, begin_idle, end)
 {
 	unsigned first;
 
-	(void)state;
 	standing[3].stage = STAGE_DATALOADER;
 	first = seconds(30);
 	assert_in_range(first, 15, 30);
@@ -26,18 +25,16 @@ static void the_one_in_its_data_loader_is_named(void **state)
 	fail_msg("it is not said where the others stand");
 }
 
-static void a_stopped_process_is_named_wherever_it_stands(void **state)
+TEST_WITH(a_stopped_process_is_named_wherever_it_stands, begin_idle, end)
 {
-	(void)state;
 	standing[5].state = 'T';
 	assert_in_range(seconds(30), 10, 16);
 	assert_int_equal(said[0].finding.rank, 5);
 	assert_int_equal(said[0].finding.cause, CAUSE_STOPPED);
 }
 
-static void an_ended_process_is_named_while_others_wait(void **state)
+TEST_WITH(an_ended_process_is_named_while_others_wait, begin_idle, end)
 {
-	(void)state;
 	standing[2].ended = true;
 	standing[2].ended_ns = START;
 	assert_in_range(seconds(30), 10, 30);
@@ -45,9 +42,8 @@ static void an_ended_process_is_named_while_others_wait(void **state)
 	assert_int_equal(said[0].finding.cause, CAUSE_ENDED);
 }
 
-static void the_end_of_a_job_is_no_hang(void **state)
+TEST_WITH(the_end_of_a_job_is_no_hang, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++) {
 		standing[i].stage = STAGE_USER;
 		standing[i].ended = i < 4;
@@ -62,18 +58,16 @@ static void the_end_of_a_job_is_no_hang(void **state)
 	assert_int_equal(n_said, 0);
 }
 
-static void who_left_a_job_that_went_on_is_not_named(void **state)
+TEST_WITH(who_left_a_job_that_went_on_is_not_named, begin_idle, end)
 {
-	(void)state;
 	standing[2].ended = true;
 	standing[2].ended_ns = START - 60 * SECOND;
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
 }
 
-static void a_sign_of_life_is_enough(void **state)
+TEST_WITH(a_sign_of_life_is_enough, begin_idle, end)
 {
-	(void)state;
 	standing[3].stage = STAGE_DATALOADER;
 	for (unsigned i = 0; i < 200; i++) {
 		assert_int_equal(seconds(5), 0);
@@ -83,9 +77,8 @@ static void a_sign_of_life_is_enough(void **state)
 	assert_int_equal(n_wants, 0);
 }
 
-static void a_checkpoint_has_its_time(void **state)
+TEST_WITH(a_checkpoint_has_its_time, begin_idle, end)
 {
-	(void)state;
 	standing[0].stage = STAGE_CHECKPOINT;
 	assert_in_range(seconds(700), 590, 610);
 	assert_int_equal(said[0].finding.rank, 0);
@@ -98,9 +91,8 @@ static void a_checkpoint_has_its_time(void **state)
 }
 
 /* What the job went through before, it may go through again; who is stopped or has ended does not. */
-static void a_phase_has_the_time_that_it_took(void **state)
+TEST_WITH(a_phase_has_the_time_that_it_took, begin_idle, end)
 {
-	(void)state;
 	snapshot.phase_ns = 40 * SECOND;
 	assert_in_range(seconds(100), 59, 61);
 	end(NULL);
@@ -120,9 +112,8 @@ static void a_phase_has_the_time_that_it_took(void **state)
 	assert_in_range(seconds(30), 10, 14);
 }
 
-static void first_steps_have_the_time_that_they_took(void **state)
+TEST_WITH(first_steps_have_the_time_that_they_took, begin_idle, end)
 {
-	(void)state;
 	snapshot.warm_ns = 60 * SECOND;
 	standing[5].steps = 2;
 	assert_in_range(seconds(100), 89, 91);
@@ -133,9 +124,8 @@ static void first_steps_have_the_time_that_they_took(void **state)
 	assert_in_range(seconds(100), 10, 14);
 }
 
-static void who_compiles_has_its_time(void **state)
+TEST_WITH(who_compiles_has_its_time, begin_idle, end)
 {
-	(void)state;
 	standing[6].stage = STAGE_FORWARD;
 	standing[6].progress_ns -= SECOND;
 	cpu[6] = 1;
@@ -144,9 +134,8 @@ static void who_compiles_has_its_time(void **state)
 	assert_int_equal(said[0].finding.rank, 6);
 }
 
-static void who_waits_for_its_device_is_not_compiling(void **state)
+TEST_WITH(who_waits_for_its_device_is_not_compiling, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++) {
 		cpu[i] = 1;
 		standing[i].stage = STAGE_SYNC;
@@ -157,9 +146,8 @@ static void who_waits_for_its_device_is_not_compiling(void **state)
 	assert_true(wants & JUDGE_WANT_OPERATIONS);
 }
 
-static void before_the_first_steps_jobs_take_their_time(void **state)
+TEST_WITH(before_the_first_steps_jobs_take_their_time, begin_idle, end)
 {
-	(void)state;
 	snapshot.step_ns = 0;
 	assert_int_equal(seconds(500), 0);
 	end(NULL);
@@ -168,18 +156,16 @@ static void before_the_first_steps_jobs_take_their_time(void **state)
 	assert_int_equal(seconds(500), 0);
 }
 
-static void long_steps_are_no_hang(void **state)
+TEST_WITH(long_steps_are_no_hang, begin_idle, end)
 {
-	(void)state;
 	snapshot.step_ns = 46 * SECOND;
 	standing[3].stage = STAGE_FORWARD;
 	assert_int_equal(seconds(100), 0);
 	assert_in_range(seconds(100), 30, 50);
 }
 
-static void an_epoch_begins(void **state)
+TEST_WITH(an_epoch_begins, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++)
 		standing[i].stage = STAGE_DATALOADER;
 	assert_int_equal(seconds(100), 0);
@@ -189,9 +175,8 @@ static void an_epoch_begins(void **state)
 	assert_string_equal(said[0].finding.others, "100-107");
 }
 
-static void a_job_that_is_stopped_whole(void **state)
+TEST_WITH(a_job_that_is_stopped_whole, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++)
 		standing[i].state = 'T';
 	assert_in_range(seconds(30), 10, 30);
@@ -200,9 +185,8 @@ static void a_job_that_is_stopped_whole(void **state)
 	assert_string_equal(said[0].finding.others, "100-107");
 }
 
-static void one_in_its_forward_stopped_first_or_is_not_named(void **state)
+TEST_WITH(one_in_its_forward_stopped_first_or_is_not_named, begin_idle, end)
 {
-	(void)state;
 	standing[1].stage = STAGE_FORWARD;
 	standing[1].progress_ns -= SECOND / 2;
 	assert_in_range(seconds(30), 10, 30);
@@ -227,9 +211,8 @@ static void one_in_its_forward_stopped_first_or_is_not_named(void **state)
 	assert_string_equal(said[0].finding.others, "");
 }
 
-static void nothing_in_a_stage_may_be_no_job(void **state)
+TEST_WITH(nothing_in_a_stage_may_be_no_job, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++)
 		standing[i].stage = STAGE_USER;
 	assert_int_equal(seconds(1700), 0);
@@ -238,9 +221,8 @@ static void nothing_in_a_stage_may_be_no_job(void **state)
 }
 
 /* Forward is derived: who waits in it is in no stage. Rank 2 has ended its step, the others have loaded the next one's data. */
-static void who_has_not_begun_the_step_is_named(void **state)
+TEST_WITH(who_has_not_begun_the_step_is_named, begin_idle, end)
 {
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++) {
 		standing[i].stage = STAGE_USER;
 		standing[i].step_end_ns = i == 2 ? START : START - SECOND / 10;
@@ -287,9 +269,8 @@ static void who_has_not_begun_the_step_is_named(void **state)
 	assert_int_equal(seconds(1700), 0);
 }
 
-static void part_of_a_job_waits_for_the_rest(void **state)
+TEST_WITH(part_of_a_job_waits_for_the_rest, begin_idle, end)
 {
-	(void)state;
 	snapshot.world_size = 64; /* and one of the others may save a checkpoint */
 	assert_int_equal(seconds(590), 0);
 	assert_in_range(seconds(30), 5, 15);
@@ -312,9 +293,8 @@ static void part_of_a_job_waits_for_the_rest(void **state)
 	assert_int_equal(said[0].finding.rank, 1);
 }
 
-static void a_job_of_one(void **state)
+TEST_WITH(a_job_of_one, begin_idle, end)
 {
-	(void)state;
 	snapshot.world_size = 1;
 	snapshot.ranks = 1;
 	standing[0].stage = STAGE_USER; /* a notebook */
@@ -333,30 +313,4 @@ static void a_job_of_one(void **state)
 	assert_in_range(seconds(700), 590, 610);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		T(the_one_in_its_data_loader_is_named),
-		T(a_stopped_process_is_named_wherever_it_stands),
-		T(an_ended_process_is_named_while_others_wait),
-		T(the_end_of_a_job_is_no_hang),
-		T(who_left_a_job_that_went_on_is_not_named),
-		T(a_sign_of_life_is_enough),
-		T(a_checkpoint_has_its_time),
-		T(a_phase_has_the_time_that_it_took),
-		T(first_steps_have_the_time_that_they_took),
-		T(who_compiles_has_its_time),
-		T(who_waits_for_its_device_is_not_compiling),
-		T(before_the_first_steps_jobs_take_their_time),
-		T(long_steps_are_no_hang),
-		T(an_epoch_begins),
-		T(a_job_that_is_stopped_whole),
-		T(one_in_its_forward_stopped_first_or_is_not_named),
-		T(nothing_in_a_stage_may_be_no_job),
-		T(who_has_not_begun_the_step_is_named),
-		T(part_of_a_job_waits_for_the_rest),
-		T(a_job_of_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

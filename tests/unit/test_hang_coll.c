@@ -17,9 +17,8 @@ static struct stuck missing(uint32_t culprit, size_t waiters, const char *commun
 	return ret;
 }
 
-static void operations_say_who_is_missing(void **state)
+TEST_WITH(operations_say_who_is_missing, begin_idle, end)
 {
-	(void)state;
 	snapshot.operations = true;
 	stuck[0] = missing(4, 0, "aaaa"); /* in its backward, as all are */
 	snapshot.stucks = 1;
@@ -39,9 +38,8 @@ static void operations_say_who_is_missing(void **state)
 	}
 }
 
-static void a_chain_of_waits_ends_at_its_cause(void **state)
+TEST_WITH(a_chain_of_waits_ends_at_its_cause, begin_idle, end)
 {
-	(void)state;
 	/* 2 waits for 3 in one communicator, so 0 waits for 2 in another. */
 	stuck[0] = missing(2, 1, "aaaa");
 	snapshot.stucks = 1;
@@ -62,9 +60,8 @@ static void a_chain_of_waits_ends_at_its_cause(void **state)
 }
 
 /* Who waits is known of one communicator only: who is missing there waits nowhere, of the other that cannot be said. */
-static void who_is_known_not_to_wait_is_named_first(void **state)
+TEST_WITH(who_is_known_not_to_wait_is_named_first, begin_idle, end)
 {
-	(void)state;
 	stuck[0] = missing(5, 0, "aaaa");
 	snapshot.stucks = 1;
 	stuck[1] = missing(3, 1, "bbbb");
@@ -75,9 +72,8 @@ static void who_is_known_not_to_wait_is_named_first(void **state)
 	assert_int_equal(said[0].finding.rank, 3);
 }
 
-static void all_have_entered_and_it_does_not_end(void **state)
+TEST_WITH(all_have_entered_and_it_does_not_end, begin_idle, end)
 {
-	(void)state;
 	stuck[0] = (struct stuck){.state = COLL_STATE_RUNNING, .communicator = "aaaa", .seq = 9, .all_entered = true};
 	snapshot.stucks = 1;
 	assert_in_range(seconds(30), 10, 30);
@@ -89,11 +85,10 @@ static void all_have_entered_and_it_does_not_end(void **state)
 	assert_int_equal(said[0].finding.cause, CAUSE_STOPPED);
 }
 
-static void a_mismatch_is_reported_at_once(void **state)
+TEST_WITH(a_mismatch_is_reported_at_once, begin_idle, end)
 {
 	static const uint32_t two[] = {1, 2};
 
-	(void)state;
 	stuck[0] = missing(6, 0, "aaaa");
 	stuck[0].state = COLL_STATE_SIZE_MISMATCH;
 	snapshot.stucks = 1;
@@ -112,11 +107,10 @@ static void a_mismatch_is_reported_at_once(void **state)
 	assert_string_equal(said[0].finding.others, "101,102");
 }
 
-static void every_second_is_lost_once(void **state)
+TEST_WITH(every_second_is_lost_once, begin_idle, end)
 {
 	double lost = 0;
 
-	(void)state;
 	standing[3].state = 'T';
 	for (unsigned i = 0; i < 100; i++) {
 		seconds(1);
@@ -138,11 +132,10 @@ static void every_second_is_lost_once(void **state)
 	assert_true(lost == 20e9);
 }
 
-static void what_cannot_be_is_no_harm(void **state)
+TEST_WITH(what_cannot_be_is_no_harm, begin_idle, end)
 {
 	static const uint32_t far[] = {4000000000U, 9};
 
-	(void)state;
 	for (size_t i = 0; i < RANKS; i++) {
 		standing[i].rank = i % 2 ? 4000000000U : 3;
 		standing[i].stage = (enum stage_kind)77;
@@ -174,17 +167,4 @@ static void what_cannot_be_is_no_harm(void **state)
 	assert_int_equal(n_said, 0); /* nothing was ever seen of them */
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		T(operations_say_who_is_missing),
-		T(a_chain_of_waits_ends_at_its_cause),
-		T(all_have_entered_and_it_does_not_end),
-		T(a_mismatch_is_reported_at_once),
-		T(every_second_is_lost_once),
-		T(what_cannot_be_is_no_harm),
-		T(who_is_known_not_to_wait_is_named_first),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

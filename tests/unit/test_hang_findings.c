@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lifecycle of hangs and mismatches: what is published when. A snapshot a second. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/detect/hang_findings.h"
+
+#include "tests/test.h"
 
 #define S 1000000000ULL
 #define RANKS 8
@@ -41,7 +38,6 @@ static int start(void **state)
 {
 	const struct hang_findings_sink sink = {on_finding, sent};
 
-	(void)state;
 	for (int32_t i = 0; i < RANKS; i++) {
 		who[i] = (struct frame_who){.rank = 10 + i, .node = (uint32_t)i / 4};
 		snprintf(who[i].host, sizeof(who[i].host), "node-%c", 'a' + i / 4);
@@ -58,7 +54,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	findings = hang_findings_free(findings);
 	return 0;
 }
@@ -109,12 +104,11 @@ static const struct finding *last(enum finding_state state)
 	return &sent[n_sent - 1];
 }
 
-static void suspected_open_closed(void **state)
+TEST_WITH(suspected_open_closed, start, stop)
 {
 	struct verdict verdict = hang(3, true);
 	const struct finding *finding;
 
-	(void)state;
 	said(hang(3, false), 2);
 	assert_int_equal(n_sent, 1);
 	finding = last(FINDING_SUSPECTED);
@@ -141,11 +135,10 @@ static void suspected_open_closed(void **state)
 	assert_true(fabs(finding->cost_card_hours - 22.0 * 100 / 3600) < 1e-9);
 }
 
-static void a_card_that_is_found_later_is_in_the_next_update(void **state)
+TEST_WITH(a_card_that_is_found_later_is_in_the_next_update, start, stop)
 {
 	char card[sizeof(who[3].card)];
 
-	(void)state;
 	memcpy(card, who[3].card, sizeof(card));
 	memset(who[3].card, 0, sizeof(card));
 	said(hang(3, true), 1);
@@ -155,9 +148,8 @@ static void a_card_that_is_found_later_is_in_the_next_update(void **state)
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
 }
 
-static void updated_for_its_cost(void **state)
+TEST_WITH(updated_for_its_cost, start, stop)
 {
-	(void)state;
 	costs_too = true;
 	said(hang(3, true), 121);
 	/* 0, 1, 2, 4, 8, 16, 32, 62 and 92 s old. */
@@ -175,9 +167,8 @@ static void updated_for_its_cost(void **state)
 	assert_int_equal(n_sent, 1);
 }
 
-static void not_confirmed_and_dropped(void **state)
+TEST_WITH(not_confirmed_and_dropped, start, stop)
 {
-	(void)state;
 	said(hang(3, false), 3 * HANG_SNAPSHOTS);
 	assert_int_equal(n_sent, 1);
 	said(hang(3, false), 1);
@@ -197,9 +188,8 @@ static void not_confirmed_and_dropped(void **state)
 }
 
 /* It is the same one, and takes twice as long to be closed each time. */
-static void a_hang_that_recurs_is_one(void **state)
+TEST_WITH(a_hang_that_recurs_is_one, start, stop)
 {
-	(void)state;
 	for (unsigned back = 0; back < 4; back++) {
 		said(hang(3, true), 5);
 		assert_int_equal(last(FINDING_OPEN)->id, 5);
@@ -220,11 +210,10 @@ static void a_hang_that_recurs_is_one(void **state)
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
-static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
+TEST_WITH(a_hang_whose_culprit_is_seen_later_is_one, start, stop)
 {
 	struct verdict verdict = hang(-1, true);
 
-	(void)state;
 	verdict.finding.since_ns = context.now_ns - 30 * S;
 	said(verdict, 1);
 	verdict.finding.rank = 3;
@@ -248,11 +237,10 @@ static void a_hang_whose_culprit_is_seen_later_is_one(void **state)
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
-static void the_surer_cause_is_kept(void **state)
+TEST_WITH(the_surer_cause_is_kept, start, stop)
 {
 	struct verdict verdict = hang(3, true);
 
-	(void)state;
 	verdict.finding.cause = CAUSE_UNKNOWN;
 	verdict.finding.confidence = 0.5;
 	said(verdict, 3);
@@ -267,11 +255,10 @@ static void the_surer_cause_is_kept(void **state)
 	assert_string_equal(last(FINDING_CLOSED)->evidence[0].name, "state");
 }
 
-static void a_hung_rank_that_is_killed_hung_before(void **state)
+TEST_WITH(a_hung_rank_that_is_killed_hung_before, start, stop)
 {
 	struct verdict ended = hang(3, true), unknown = hang(4, true);
 
-	(void)state;
 	ended.finding.cause = CAUSE_ENDED;
 	ended.finding.confidence = 0.97;
 	said(hang(3, true), 3);
@@ -287,18 +274,16 @@ static void a_hung_rank_that_is_killed_hung_before(void **state)
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_ENDED);
 }
 
-static void a_rank_out_of_range_is_left_out(void **state)
+TEST_WITH(a_rank_out_of_range_is_left_out, start, stop)
 {
-	(void)state;
 	said(hang(RANKS, true), 3);
 	assert_int_equal(n_sent, 0);
 }
 
-static void more_than_the_table_holds(void **state)
+TEST_WITH(more_than_the_table_holds, start, stop)
 {
 	char name[24];
 
-	(void)state;
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < HANG_FINDINGS_MAX + 50; i++) {
 			struct verdict verdict = hang(-1, true);
@@ -317,22 +302,4 @@ static void more_than_the_table_holds(void **state)
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 }
 
-#define LIFE(test) cmocka_unit_test_setup_teardown(test, start, stop)
-
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		LIFE(suspected_open_closed),
-		LIFE(a_card_that_is_found_later_is_in_the_next_update),
-		LIFE(updated_for_its_cost),
-		LIFE(not_confirmed_and_dropped),
-		LIFE(a_hang_that_recurs_is_one),
-		LIFE(a_hang_whose_culprit_is_seen_later_is_one),
-		LIFE(the_surer_cause_is_kept),
-		LIFE(a_hung_rank_that_is_killed_hung_before),
-		LIFE(a_rank_out_of_range_is_left_out),
-		LIFE(more_than_the_table_holds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings of what hardware says of itself. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analyzers/detect/detect.h"
+
+#include "tests/test.h"
 
 #define SECOND 1000000000ULL
 #define BEGIN_NS (1000 * SECOND)
@@ -49,7 +46,6 @@ static int setup(void **state)
 {
 	struct detect_options options;
 
-	(void)state;
 	detect_options_default(&options);
 	detect = detect_new(&options, &(struct detect_sink){.finding = on_finding});
 	founds = published = 0;
@@ -65,7 +61,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	detect_free(detect);
 	return 0;
 }
@@ -94,11 +89,10 @@ static const struct finding *only(void)
 }
 
 /* The kernel's two messages, and NVML's answer, are one finding; it ends ten minutes after the card answers again. */
-static void a_lost_card(void **state)
+TEST_WITH(a_lost_card, setup, teardown)
 {
 	const struct finding *f;
 
-	(void)state;
 	gauge("GPU-33334444-5555", "lost", 0);
 	assert_int_equal(founds, 0);
 	xid("0000:3b:00", 79, "NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, GPU has fallen off the bus.");
@@ -138,9 +132,8 @@ static void a_lost_card(void **state)
 }
 
 /* A card that nobody uses, and one that its driver never described. */
-static void cards_without_ranks(void **state)
+TEST_WITH(cards_without_ranks, setup, teardown)
 {
-	(void)state;
 	hardware_card(node, &(struct hardware_card){"GPU-77778888-9999", "0000:5e:00.0", 7});
 	xid("0000:5e:00", 31, "NVRM: Xid (PCI:0000:5e:00): 31, MMU fault");
 	assert_string_equal(found[0].sentence, "card 7 of node-a reports Xid 31 (GPU memory page fault)");
@@ -151,7 +144,7 @@ static void cards_without_ranks(void **state)
 }
 
 /* By the catalogue's immediate action. Each error is a finding of its own, memory's are one. */
-static void xids(void **state)
+TEST_WITH(xids, setup, teardown)
 {
 	static const struct {
 		int64_t number;
@@ -171,7 +164,6 @@ static void xids(void **state)
 		{74, SEVERITY_CRITICAL, CAUSE_CARD_NVLINK, 6},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
 		size_t at = expected[i].founds - 1;
 
@@ -198,9 +190,8 @@ static void xids(void **state)
 	assert_int_equal(founds, 7);
 }
 
-static void memory(void **state)
+TEST_WITH(memory, setup, teardown)
 {
-	(void)state;
 	gauge("GPU-00001111-2222", "ecc_uncorrected", 5);
 	gauge("GPU-00001111-2222", "rows_remap_pending", 0);
 	wait_s(1);
@@ -223,9 +214,8 @@ static void memory(void **state)
 	assert_int_equal(only()->state, FINDING_CLOSED);
 }
 
-static void links_of_a_card(void **state)
+TEST_WITH(links_of_a_card, setup, teardown)
 {
-	(void)state;
 	gauge("GPU-00001111-2222", "nvlinks_up", 18);
 	gauge("GPU-00001111-2222", "pcie_width", 16);
 	gauge("GPU-00001111-2222", "nvlink_recoveries", 0);
@@ -250,9 +240,8 @@ static void links_of_a_card(void **state)
 }
 
 /* Once may be maintenance. */
-static void a_port_that_flaps(void **state)
+TEST_WITH(a_port_that_flaps, setup, teardown)
 {
-	(void)state;
 	gauge("eth0", "link_changes", 1);
 	gauge("eth0", "link_changes", 3);
 	assert_int_equal(only()->severity, SEVERITY_NOTICE);
@@ -279,9 +268,8 @@ static void a_port_that_flaps(void **state)
 }
 
 /* A storm is published every ten seconds. */
-static void a_storm(void **state)
+TEST_WITH(a_storm, setup, teardown)
 {
-	(void)state;
 	for (unsigned s = 0; s < 100; s++) {
 		for (unsigned i = 0; i < 100; i++)
 			xid("0000:3b:00", 13, "");
@@ -293,11 +281,10 @@ static void a_storm(void **state)
 }
 
 /* Two ranks of one card; a card that its rank names by UUID; a rank that has ended leaves its name. */
-static void users(void **state)
+TEST_WITH(users, setup, teardown)
 {
 	int process = rank_new("two", 2, "node-a", "GPU-aaaabbbb-cccc-dddd-eeee-ffff00001111");
 
-	(void)state;
 	assert_true(rank_new("one", 2, "node-a", "3") >= 0);
 	xid("0000:3b:00", 31, "");
 	assert_int_equal(found[0].rank, -1);
@@ -319,11 +306,10 @@ static void users(void **state)
 }
 
 /* Names of things come from outside. */
-static void bounds(void **state)
+TEST_WITH(bounds, setup, teardown)
 {
 	char object[32];
 
-	(void)state;
 	for (unsigned i = 0; i < 2 * HARDWARE_THINGS_MAX; i++) {
 		snprintf(object, sizeof(object), "eth%u", i);
 		gauge(object, "link_changes", 0);
@@ -339,19 +325,4 @@ static void bounds(void **state)
 	detect_end(detect);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_lost_card, setup, teardown),
-		cmocka_unit_test_setup_teardown(cards_without_ranks, setup, teardown),
-		cmocka_unit_test_setup_teardown(xids, setup, teardown),
-		cmocka_unit_test_setup_teardown(memory, setup, teardown),
-		cmocka_unit_test_setup_teardown(links_of_a_card, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_port_that_flaps, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_storm, setup, teardown),
-		cmocka_unit_test_setup_teardown(users, setup, teardown),
-		cmocka_unit_test_setup_teardown(bounds, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

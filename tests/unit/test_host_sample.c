@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of a process and its control groups, from a made-up /proc and /sys/fs/cgroup: sums, unknowns, what is hostile. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
 #include "daemon/core/limits.h"
+#include "tests/test.h"
 #include "tests/unit/fake_proc.h"
 
 #define SEC NSEC_PER_SEC
@@ -25,7 +19,6 @@ static uint64_t tick_ns(void)
 
 static int setup(void **state)
 {
-	(void)state;
 	fake_new(root, sizeof(root));
 	snprintf(groups, sizeof(groups), "%s/cgroup", root);
 	return mkdir(groups, 0700);
@@ -33,7 +26,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	fake_free(root);
 	return 0;
 }
@@ -108,12 +100,11 @@ static struct host_sampler *sampler(void)
 	return made;
 }
 
-static void test_differences(void **state)
+TEST_WITH(test_differences, setup, teardown)
 {
 	struct host_sampler *s = sampler();
 	struct host_sample sample;
 
-	(void)state;
 	process(10, 100, 50, 1000, 'R');
 	waits(PID, 40 * MS);
 	assert_int_equal(host_sampler_take(s, 0, &usage, 100 * SEC, &sample), 0);
@@ -135,12 +126,11 @@ static void test_differences(void **state)
 }
 
 /* Another thread's waits are no continuation of the first one's, and a count that went back says nothing. */
-static void test_threads(void **state)
+TEST_WITH(test_threads, setup, teardown)
 {
 	struct host_sampler *s = sampler();
 	struct host_sample sample;
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	waits(PID, 5 * SEC);
 	waits(4712, 9 * SEC);
@@ -160,12 +150,11 @@ static void test_threads(void **state)
 }
 
 /* Helpers that compute are late, too: of the one that waited longest. */
-static void test_helpers(void **state)
+TEST_WITH(test_helpers, setup, teardown)
 {
 	struct host_sampler *s = sampler();
 	struct host_sample sample;
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	waits(PID, 0);
 	waits(4712, 9 * SEC);
@@ -190,12 +179,11 @@ static void test_helpers(void **state)
 }
 
 /* Of more threads than are followed, those with most CPU time. */
-static void test_many_threads(void **state)
+TEST_WITH(test_many_threads, setup, teardown)
 {
 	struct host_sampler *s = sampler();
 	struct host_sample sample;
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	waits(PID, 0);
 	for (uint32_t i = 0; i < 2 * LIMIT_HOST_THREADS; i++)
@@ -210,11 +198,10 @@ static void test_many_threads(void **state)
 	host_sampler_free(s);
 }
 
-static void test_usage(void **state)
+TEST_WITH(test_usage, setup, teardown)
 {
 	struct host_usage read;
 
-	(void)state;
 	assert_int_equal(host_usage_read(root, PID, 7, &read), -ENOENT);
 	FAKE_PUT(root, PID, 1, 500, .state = 'D');
 	fake_write(root, PID, "statm", "x", 1);
@@ -236,12 +223,11 @@ static void in_groups(const char *text)
 }
 
 /* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
-static void test_throttled(void **state)
+TEST_WITH(test_throttled, setup, teardown)
 {
 	struct host_sampler *s = sampler();
 	struct host_sample sample;
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	in_groups("0::/pods/pod1/box\n");
 	group("/pods", FREE, 1);
@@ -264,9 +250,8 @@ static void test_throttled(void **state)
 }
 
 /* Memory pressure of its own group, of version 2 alone or beside version 1. */
-static void test_memory_stall(void **state)
+TEST_WITH(test_memory_stall, setup, teardown)
 {
-	(void)state;
 	for (int beside = 0; beside < 2; beside++) {
 		const char *path = beside ? "/unified/pods/box" : "/pods/box";
 		struct host_sampler *s = sampler();
@@ -298,12 +283,11 @@ static void test_memory_stall(void **state)
 	}
 }
 
-static void test_groups(void **state)
+TEST_WITH(test_groups, setup, teardown)
 {
 	struct host_cgroup seen = {0};
 	uint64_t ns = 1;
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	/* Version 1, with the controller's own folder; a limit on two levels counts once, the longer one. */
 	in_groups("12:cpuset:/no\n4:cpu,cpuacct:/a/b\n0::/\n");
@@ -334,12 +318,11 @@ static void test_groups(void **state)
 }
 
 /* Deeper than the limit: bounded, and nothing breaks. */
-static void test_deep(void **state)
+TEST_WITH(test_deep, setup, teardown)
 {
 	struct host_cgroup seen = {0};
 	char path[256] = "", line[300];
 
-	(void)state;
 	process(0, 0, 0, 1, 'S');
 	for (unsigned i = 0; i < 40; i++) {
 		strcat(path, "/d");
@@ -352,19 +335,4 @@ static void test_deep(void **state)
 	host_cgroup_free(&seen);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_differences, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_helpers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_many_threads, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_usage, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_throttled, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_memory_stall, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_deep, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of unequal length, overloaded stages, and what is neither: frames with what was measured of them, made up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/detect/detector.h"
+
+#include "tests/test.h"
 
 #define RANKS 8
 #define FRAMES 60
@@ -115,9 +112,8 @@ static unsigned lengths(enum frame_tier tier, uint32_t classes, uint64_t last_ns
 	return found[CAUSE_SEQUENCE];
 }
 
-static void ranks_that_are_long_by_turns_are_found(void **state)
+TEST(ranks_that_are_long_by_turns_are_found)
 {
-	(void)state;
 	assert_true(lengths(FRAME_TIER_DEVICE, 1, 50 * MS) > FRAMES / 3);
 	assert_true(newest.finding.since_step <= 2);
 	assert_true(lengths(FRAME_TIER_HOST, 1, 50 * MS) > FRAMES / 3);
@@ -125,9 +121,8 @@ static void ranks_that_are_long_by_turns_are_found(void **state)
 	assert_int_equal(lengths(FRAME_TIER_DEVICE, 1, 0), 0);
 }
 
-static void a_rank_that_is_always_long_is_not(void **state)
+TEST(a_rank_that_is_always_long_is_not)
 {
-	(void)state;
 	begin(FRAME_TIER_DEVICE, 1);
 	for (unsigned n = 0; n < FRAMES; n++) {
 		for (uint32_t i = 0; i < RANKS; i++)
@@ -139,9 +134,8 @@ static void a_rank_that_is_always_long_is_not(void **state)
 }
 
 /* A wait that was not recorded is taken for work. */
-static void one_rank_that_is_odd_at_times_is_not(void **state)
+TEST(one_rank_that_is_odd_at_times_is_not)
 {
-	(void)state;
 	begin(FRAME_TIER_DEVICE, 1);
 	for (unsigned n = 0; n < FRAMES; n++) {
 		uint32_t odd = (uint32_t)(uniform() * RANKS);
@@ -154,9 +148,8 @@ static void one_rank_that_is_odd_at_times_is_not(void **state)
 	assert_int_equal(found[CAUSE_SEQUENCE], 0);
 }
 
-static void loading_that_takes_long_by_turns_is_not(void **state)
+TEST(loading_that_takes_long_by_turns_is_not)
 {
-	(void)state;
 	begin(FRAME_TIER_HOST, 1);
 	for (unsigned n = 0; n < FRAMES; n++) {
 		for (uint32_t i = 0; i < RANKS; i++) {
@@ -189,9 +182,8 @@ static unsigned pieces(double shared, double alone, bool delayed)
 	return found[CAUSE_SEQUENCE];
 }
 
-static void on_the_host_forward_and_the_rest_are_long_together(void **state)
+TEST(on_the_host_forward_and_the_rest_are_long_together)
 {
-	(void)state;
 	assert_true(pieces(0.3, 0.02, false) > FRAMES / 3);
 	assert_int_equal(pieces(0, 0.5, false), 0);
 	/* They had no CPU: that is what made them long. */
@@ -218,16 +210,14 @@ static unsigned stages(double times)
 	return found[CAUSE_SEQUENCE];
 }
 
-static void with_stages_only_the_step_shows_a_long_backward(void **state)
+TEST(with_stages_only_the_step_shows_a_long_backward)
 {
-	(void)state;
 	assert_true(stages(3) > FRAMES / 4);
 	assert_int_equal(stages(1), 0);
 }
 
-static void another_tier_begins_anew(void **state)
+TEST(another_tier_begins_anew)
 {
-	(void)state;
 	begin(FRAME_TIER_DEVICE, 1);
 	for (unsigned n = 0; n < FRAMES; n++) {
 		for (uint32_t i = 0; i < RANKS; i++)
@@ -255,9 +245,8 @@ static unsigned stage(double more, uint64_t last_ns)
 	return found[CAUSE_STAGE];
 }
 
-static void a_stage_with_more_work_is_found(void **state)
+TEST(a_stage_with_more_work_is_found)
 {
-	(void)state;
 	assert_true(stage(0.2, 50 * MS) > FRAMES / 2);
 	assert_string_equal(newest.finding.others, "4-7");
 	assert_int_equal(newest.finding.since_step, 1);
@@ -267,9 +256,8 @@ static void a_stage_with_more_work_is_found(void **state)
 	assert_int_equal(stage(0.2, 0), 0);
 }
 
-static void hostile_frames_do_no_harm(void **state)
+TEST(hostile_frames_do_no_harm)
 {
-	(void)state;
 	begin(FRAME_TIER_HOST, 2);
 	for (unsigned n = 0; n < FRAMES; n++) {
 		for (uint32_t i = 0; i < RANKS; i++) {
@@ -284,19 +272,4 @@ static void hostile_frames_do_no_harm(void **state)
 	assert_int_equal(found[CAUSE_SEQUENCE] + found[CAUSE_STAGE], 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ranks_that_are_long_by_turns_are_found),
-		cmocka_unit_test(a_rank_that_is_always_long_is_not),
-		cmocka_unit_test(one_rank_that_is_odd_at_times_is_not),
-		cmocka_unit_test(loading_that_takes_long_by_turns_is_not),
-		cmocka_unit_test(on_the_host_forward_and_the_rest_are_long_together),
-		cmocka_unit_test(with_stages_only_the_step_shows_a_long_backward),
-		cmocka_unit_test(another_tier_begins_anew),
-		cmocka_unit_test(a_stage_with_more_work_is_found),
-		cmocka_unit_test(hostile_frames_do_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

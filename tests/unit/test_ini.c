@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text file parser: what it accepts, what it refuses and with which sentence, and the readers of values. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <sys/stat.h>
 #include "analyzers/base/units.h"
 #include "analyzers/base/ini.h"
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 struct seen {
 	char text[8192];
@@ -55,9 +51,8 @@ static void expect_refused(const char *text, size_t size_bytes, int result, cons
 	free(copy);
 }
 
-static void accepts(void **state)
+TEST(accepts)
 {
-	(void)state;
 	expect("", "");
 	expect("a=b", "1://a=b|");
 	expect("\n  # comment\n;x\n\t a.b-C_9 \t=  v = # w \t\n", "4://a.b-C_9=v = # w|");
@@ -65,7 +60,7 @@ static void accepts(void **state)
 	expect("[s \"\"]\nk = \xc3\xa4\n", "1:[s/]|2:s//k=\xc3\xa4|");
 }
 
-static void refuses(void **state)
+TEST(refuses)
 {
 	static const struct {
 		const char *text;
@@ -82,21 +77,19 @@ static void refuses(void **state)
 		{"a = 1\r\n", "f:1: control character 0x0d in column 6"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		expect_refused(rows[i].text, strlen(rows[i].text), -EINVAL, rows[i].sentence);
 	expect_refused("a=\0", 3, -EINVAL, "f:1: control character 0x00 in column 3");
 	expect_refused("\nbad = 1\ngood = 1", 16, -ENOKEY, "f:2: unknown key 'bad'");
 }
 
-static void keeps_limits(void **state)
+TEST(keeps_limits)
 {
 	static char big[INI_FILE_BYTES_MAX + 1];
 	char line[INI_LINE_BYTES_MAX + 2];
 	struct seen seen = {0};
 	char error[INI_ERROR_BYTES] = "";
 
-	(void)state;
 	memset(line, 'x', sizeof(line));
 	line[1] = '=';
 	expect_refused(line, INI_LINE_BYTES_MAX + 1, -E2BIG, "f:1: line is longer than 4096 bytes");
@@ -108,7 +101,7 @@ static void keeps_limits(void **state)
 	assert_int_equal(ini_parse("f", big, sizeof(big) - 1, record, &seen, error), 0);
 }
 
-static void reads_files(void **state)
+TEST(reads_files)
 {
 	char path[] = "/tmp/test_ini.XXXXXX";
 	int fd = mkstemp(path);
@@ -116,7 +109,6 @@ static void reads_files(void **state)
 	char error[INI_ERROR_BYTES];
 	char sentence[INI_ERROR_BYTES];
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "[s]\nk=v\n", 8), 8);
 	close(fd);
@@ -136,12 +128,11 @@ static void reads_files(void **state)
 	unlink(path);
 }
 
-static void reads_booleans(void **state)
+TEST(reads_booleans)
 {
 	static const char *const wrong[] = {"", "2", "yess", " on", "truefalse"};
 	bool value = false;
 
-	(void)state;
 	assert_int_equal(ini_bool("Yes", &value), 0);
 	assert_true(value);
 	assert_int_equal(ini_bool("off", &value), 0);
@@ -150,12 +141,11 @@ static void reads_booleans(void **state)
 		assert_int_equal(ini_bool(wrong[i], &value), -EINVAL);
 }
 
-static void reads_numbers(void **state)
+TEST(reads_numbers)
 {
 	static const char *const wrong[] = {"", "-1", "+1", " 1", "1 ", "0x10", "1.5", "18446744073709551616"};
 	uint64_t value = 77;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++)
 		assert_int_equal(ini_u64(wrong[i], 0, UINT64_MAX, &value), -EINVAL);
 	assert_int_equal(ini_u64("9", 10, 20, &value), -EINVAL);
@@ -167,7 +157,7 @@ static void reads_numbers(void **state)
 	assert_true(value == UINT64_MAX);
 }
 
-static void reads_sizes_and_durations(void **state)
+TEST(reads_sizes_and_durations)
 {
 	static const struct {
 		const char *text;
@@ -196,7 +186,6 @@ static void reads_sizes_and_durations(void **state)
 		{"1 KK", 0, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint64_t bytes = 0, ns = 0;
 
@@ -207,17 +196,4 @@ static void reads_sizes_and_durations(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(accepts),
-		cmocka_unit_test(refuses),
-		cmocka_unit_test(keeps_limits),
-		cmocka_unit_test(reads_files),
-		cmocka_unit_test(reads_booleans),
-		cmocka_unit_test(reads_numbers),
-		cmocka_unit_test(reads_sizes_and_durations),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs of a thread: order, waiting, jobs that nobody waits for, and the end while one runs. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "daemon/base/util.h"
 #include "daemon/base/job_thread.h"
+#include "tests/test.h"
 
 #define LONG_NS (60 * NSEC_PER_SEC)
 
@@ -77,7 +72,7 @@ static int setup(void **state)
 	return 0;
 }
 
-static void jobs_run_in_order(void **state)
+TEST_WITH(jobs_run_in_order, setup, NULL)
 {
 	struct job_thread *thread = *state;
 	struct numbered *job[3];
@@ -96,7 +91,7 @@ static void jobs_run_in_order(void **state)
 	job_thread_free(thread);
 }
 
-static void one_that_waits_is_waited_for_no_longer_than_asked(void **state)
+TEST_WITH(one_that_waits_is_waited_for_no_longer_than_asked, setup, NULL)
 {
 	struct job_thread *thread = *state;
 	struct numbered *job = numbered_new(true);
@@ -110,7 +105,7 @@ static void one_that_waits_is_waited_for_no_longer_than_asked(void **state)
 	job_thread_free(thread);
 }
 
-static void a_forgotten_one_is_freed_after_its_run(void **state)
+TEST_WITH(a_forgotten_one_is_freed_after_its_run, setup, NULL)
 {
 	struct job_thread *thread = *state;
 	struct numbered *running = numbered_new(true), *waiting = numbered_new(false);
@@ -130,7 +125,7 @@ static void a_forgotten_one_is_freed_after_its_run(void **state)
 	job_thread_free(thread);
 }
 
-static void the_end_waits_for_no_job(void **state)
+TEST_WITH(the_end_waits_for_no_job, setup, NULL)
 {
 	struct job_thread *thread = *state;
 
@@ -145,14 +140,4 @@ static void the_end_waits_for_no_job(void **state)
 	assert_int_equal(runs, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(jobs_run_in_order, setup),
-		cmocka_unit_test_setup(one_that_waits_is_waited_for_no_longer_than_asked, setup),
-		cmocka_unit_test_setup(a_forgotten_one_is_freed_after_its_run, setup),
-		cmocka_unit_test_setup(the_end_waits_for_no_job, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

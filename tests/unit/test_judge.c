@@ -20,9 +20,8 @@ static double usual_now(void)
 	return usual();
 }
 
-static void ten_seconds_are_learned(void **state)
+TEST(ten_seconds_are_learned)
 {
-	(void)state;
 	/* A fault that begins after 10.5 s is seen at once, and one in seconds 6 to 9 is learned. */
 	script_begin(4);
 	script_cards();
@@ -41,9 +40,8 @@ static void ten_seconds_are_learned(void **state)
 }
 
 /* A tick is a second: a finding of a large fault comes at its end. */
-static void a_decision_is_made_each_second(void **state)
+TEST(a_decision_is_made_each_second)
 {
-	(void)state;
 	script_begin(4);
 	script_run(20);
 	script.fault[1][ACTIVITY_DATALOADER] = 900 * MS;
@@ -53,9 +51,8 @@ static void a_decision_is_made_each_second(void **state)
 	script_end();
 }
 
-static void noise_of_4_percent_is_silent_for_an_hour(void **state)
+TEST(noise_of_4_percent_is_silent_for_an_hour)
 {
-	(void)state;
 	for (int l1 = 0; l1 < 2; l1++) {
 		script_begin(8);
 		script.noise = 0.04;
@@ -68,9 +65,8 @@ static void noise_of_4_percent_is_silent_for_an_hour(void **state)
 }
 
 /* 1.5 % faster: less than noise, and learned at the pace of 200 s. */
-static void small_changes_are_learned_in_minutes(void **state)
+TEST(small_changes_are_learned_in_minutes)
 {
-	(void)state;
 	script_begin(4);
 	script_run(400);
 	script_faster(1.5 * MS);
@@ -80,9 +76,8 @@ static void small_changes_are_learned_in_minutes(void **state)
 }
 
 /* A faster job relearns after it has won back what three episodes lose. */
-static void a_faster_job_relearns(void **state)
+TEST(a_faster_job_relearns)
 {
-	(void)state;
 	script_begin(4);
 	script_run(60);
 	script_faster(20 * MS);
@@ -92,9 +87,8 @@ static void a_faster_job_relearns(void **state)
 }
 
 /* By 3 % is learned at that pace; by 5 % it is another job after 70 s. */
-static void a_little_faster_is_no_other_job(void **state)
+TEST(a_little_faster_is_no_other_job)
 {
-	(void)state;
 	script_begin(4);
 	script_run(2000);
 	script_faster(5 * MS);
@@ -109,11 +103,10 @@ static void a_little_faster_is_no_other_job(void **state)
 	script_end();
 }
 
-static void ten_slow_minutes_are_the_new_usual(void **state)
+TEST(ten_slow_minutes_are_the_new_usual)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(4);
 	script_run(60);
 	script_all(ACTIVITY_FORWARD, 30 * MS);
@@ -129,9 +122,8 @@ static void ten_slow_minutes_are_the_new_usual(void **state)
 }
 
 /* One slow step may count two fifths of what opens: two are not enough, three are. */
-static void three_slow_steps_open_and_two_do_not(void **state)
+TEST(three_slow_steps_open_and_two_do_not)
 {
-	(void)state;
 	for (int steps = 2; steps <= 3; steps++) {
 		script_begin(4);
 		script_run(20);
@@ -147,7 +139,7 @@ static void three_slow_steps_open_and_two_do_not(void **state)
 
 /* Steps of a second of which two in a row take six; not with an ordinary one between them, nor two of 1.9 s. Nor two of
  * 6.5 s where a step takes five. */
-static void two_long_steps_in_a_row_open(void **state)
+TEST(two_long_steps_in_a_row_open)
 {
 	static const struct {
 		double scale, s;
@@ -155,7 +147,6 @@ static void two_long_steps_in_a_row_open(void **state)
 		size_t findings;
 	} cases[] = {{10, 5, 0, 1}, {10, 5, 1, 0}, {10, 0.9, 0, 0}, {50, 1.5, 0, 0}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		script_begin(4);
 		script_scale(cases[i].scale);
@@ -173,9 +164,8 @@ static void two_long_steps_in_a_row_open(void **state)
 }
 
 /* Noise has raised the limit of ranks: the same two steps open all the same. */
-static void two_long_steps_open_beyond_noise(void **state)
+TEST(two_long_steps_open_beyond_noise)
 {
-	(void)state;
 	script_begin(4);
 	script_scale(10);
 	script_run(100);
@@ -194,9 +184,8 @@ static void two_long_steps_open_beyond_noise(void **state)
 }
 
 /* They are no more than two steps where all ranks have them. */
-static void two_long_steps_of_all_ranks_are_two(void **state)
+TEST(two_long_steps_of_all_ranks_are_two)
 {
-	(void)state;
 	script_begin(4);
 	script_run(100);
 	for (int k = 0; k < 3; k++) {
@@ -209,7 +198,7 @@ static void two_long_steps_of_all_ranks_are_two(void **state)
 }
 
 /* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit. */
-static void a_step_that_loses_a_warning_opens_alone(void **state)
+TEST(a_step_that_loses_a_warning_opens_alone)
 {
 	static const struct {
 		double scale, s, again_s;
@@ -217,7 +206,6 @@ static void a_step_that_loses_a_warning_opens_alone(void **state)
 	} cases[] = {{1, 4.9, 0, 0}, {1, 5.2, 0, 1}, {1, 9, 0, 1}, {10, 5.2, 0, 1}, {20, 9, 0, 0}, {20, 11, 0, 1}, {1, 5.2, 7.6, 1},
 		{1, 5.2, 8.2, 2}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		script_begin(4);
 		script_scale(cases[i].scale);
@@ -239,9 +227,8 @@ static void a_step_that_loses_a_warning_opens_alone(void **state)
 }
 
 /* Of all ranks it is no slow-down of the job. */
-static void a_long_step_of_all_ranks_is_none(void **state)
+TEST(a_long_step_of_all_ranks_is_none)
 {
-	(void)state;
 	script_begin(4);
 	script_run(100);
 	script_once(ACTIVITY_BACKWARD, 8);
@@ -252,9 +239,8 @@ static void a_long_step_of_all_ranks_is_none(void **state)
 }
 
 /* What the job loses before a standstill and after it are two. */
-static void a_standstill_ends_all_episodes(void **state)
+TEST(a_standstill_ends_all_episodes)
 {
-	(void)state;
 	script_begin(4);
 	script_run(300);
 	script_all(ACTIVITY_FORWARD, 30 * MS);
@@ -268,12 +254,11 @@ static void a_standstill_ends_all_episodes(void **state)
 }
 
 /* The job is 20 % slower for three minutes; for 20 s of them a rank loses far more, and the others wait for it. */
-static void a_rank_that_explains_it_ends_the_slow_down_of_the_job(void **state)
+TEST(a_rank_that_explains_it_ends_the_slow_down_of_the_job)
 {
 	const struct finding *rank;
 	size_t of_job = 0;
 
-	(void)state;
 	script_begin(4);
 	script_run(300);
 	script_all(ACTIVITY_FORWARD, 20 * MS);
@@ -297,9 +282,8 @@ static void a_rank_that_explains_it_ends_the_slow_down_of_the_job(void **state)
 }
 
 /* All ranks evaluate between steps, for as long as a hundred of them. */
-static void an_evaluation_is_no_finding(void **state)
+TEST(an_evaluation_is_no_finding)
 {
-	(void)state;
 	for (int every = 30; every >= 3; every /= 3) {
 		script_begin(4);
 		script_run(20);
@@ -316,9 +300,8 @@ static void an_evaluation_is_no_finding(void **state)
 }
 
 /* A step that takes ten seconds more, once: a hang reports it, and what follows is not blamed on that rank. */
-static void one_standstill_is_no_slow_down(void **state)
+TEST(one_standstill_is_no_slow_down)
 {
-	(void)state;
 	for (int steps = 1; steps <= 6; steps += 5) {
 		script_begin(2);
 		script_run(20);
@@ -335,11 +318,10 @@ static void one_standstill_is_no_slow_down(void **state)
 }
 
 /* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one, that. */
-static void a_standstill_between_two_steps_is_one(void **state)
+TEST(a_standstill_between_two_steps_is_one)
 {
 	const uint64_t lasts_ns = 40000000000ULL;
 
-	(void)state;
 	script_begin(3);
 	script.l1 = true;
 	script_run(20);
@@ -355,9 +337,8 @@ static void a_standstill_between_two_steps_is_one(void **state)
 }
 
 /* The same that takes nine seconds, or less than ten steps, counts. */
-static void less_than_a_standstill_counts(void **state)
+TEST(less_than_a_standstill_counts)
 {
-	(void)state;
 	script_begin(2);
 	script_run(20);
 	for (int i = 0; i < 3; i++) {
@@ -369,9 +350,8 @@ static void less_than_a_standstill_counts(void **state)
 }
 
 /* A third of the growth in one activity is no evaluation. */
-static void a_job_slow_in_every_second_step_is_reported(void **state)
+TEST(a_job_slow_in_every_second_step_is_reported)
 {
-	(void)state;
 	script_begin(4);
 	script_run(20);
 	for (int i = 0; i < 60; i++) {
@@ -385,9 +365,8 @@ static void a_job_slow_in_every_second_step_is_reported(void **state)
 }
 
 /* Two steps in a row are no evaluation. */
-static void a_second_long_step_counts(void **state)
+TEST(a_second_long_step_counts)
 {
-	(void)state;
 	script_begin(4);
 	script_run(20);
 	for (int i = 0; i < 60; i++) {
@@ -400,9 +379,8 @@ static void a_second_long_step_counts(void **state)
 
 /* Hosts run ahead and wait for each other in later steps: a rank is late in every fifth step, and the others wait in
  * the next one but two. */
-static void growth_and_its_waits_may_lie_steps_apart(void **state)
+TEST(growth_and_its_waits_may_lie_steps_apart)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script_scale(10);
@@ -427,11 +405,10 @@ static void growth_and_its_waits_may_lie_steps_apart(void **state)
 }
 
 /* Attribution is over five steps: of two ranks in turn the second one is named as most of these are its own. */
-static void the_next_culprit_is_named_after_some_steps(void **state)
+TEST(the_next_culprit_is_named_after_some_steps)
 {
 	double begun_s;
 
-	(void)state;
 	script_begin(4);
 	script_scale(10);
 	script_run(60);
@@ -448,11 +425,10 @@ static void the_next_culprit_is_named_after_some_steps(void **state)
 }
 
 /* L1 is turned on before the slow-down, long enough to be learned or not, or by it. */
-static void waits_that_begin_later_name_the_rank(void **state)
+TEST(waits_that_begin_later_name_the_rank)
 {
 	static const unsigned before_s[] = {7, 3, 0};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(before_s) / sizeof(before_s[0]); i++) {
 		script_begin(2);
 		script_run(60);
@@ -470,9 +446,8 @@ static void waits_that_begin_later_name_the_rank(void **state)
 }
 
 /* In the first three ticks with operations rank 1 alone waits 25 ms, or no rank does. Later all do: nobody is named. */
-static void odd_waits_of_a_few_ticks_are_not_the_usual(void **state)
+TEST(odd_waits_of_a_few_ticks_are_not_the_usual)
 {
-	(void)state;
 	for (int odd = 0; odd < 2; odd++) {
 		script_begin(4);
 		script_run(60);
@@ -494,9 +469,8 @@ static void odd_waits_of_a_few_ticks_are_not_the_usual(void **state)
 
 /* Rank 0 has more to do and waits less than others: after seven ticks that is known, and slow transfers are the job's.
  */
-static void usual_waits_are_known_after_some_ticks(void **state)
+TEST(usual_waits_are_known_after_some_ticks)
 {
-	(void)state;
 	script_begin(4);
 	script.fault[0][ACTIVITY_FORWARD] = 30 * MS;
 	script_run(60);
@@ -533,17 +507,15 @@ static double opens_after(uint64_t lost_records, int before)
 	return begun_s;
 }
 
-static void lost_records_raise_the_limit(void **state)
+TEST(lost_records_raise_the_limit)
 {
-	(void)state;
 	assert_in_range((unsigned)(opens_after(0, 0) + 0.5), 3, 3);
 	assert_in_range((unsigned)(opens_after(1, 40) + 0.5), 6, 6);
 	assert_in_range((unsigned)(opens_after(1, 0) + 0.5), 5, 5);
 }
 
-static void ranks_that_are_not_here_are_no_evidence(void **state)
+TEST(ranks_that_are_not_here_are_no_evidence)
 {
-	(void)state;
 	script_begin(8);
 	script_run(60);
 	for (int i = 0; i < 1200; i++) {
@@ -562,9 +534,8 @@ static void ranks_that_are_not_here_are_no_evidence(void **state)
 	script_end();
 }
 
-static void steps_that_most_ranks_lack_are_not_judged(void **state)
+TEST(steps_that_most_ranks_lack_are_not_judged)
 {
-	(void)state;
 	script_begin(4);
 	script_run(60);
 	script.missing[0] = script.missing[1] = true;
@@ -574,9 +545,8 @@ static void steps_that_most_ranks_lack_are_not_judged(void **state)
 	script_end();
 }
 
-static void ranks_that_come_later_are_learned_first(void **state)
+TEST(ranks_that_come_later_are_learned_first)
 {
-	(void)state;
 	for (int l1 = 0; l1 < 2; l1++) {
 		script_begin(6);
 		script.l1 = l1;
@@ -592,9 +562,8 @@ static void ranks_that_come_later_are_learned_first(void **state)
 	}
 }
 
-static void ranks_may_go(void **state)
+TEST(ranks_may_go)
 {
-	(void)state;
 	script_begin(6);
 	script_run(60);
 	script.ranks = 4;
@@ -606,7 +575,7 @@ static void ranks_may_go(void **state)
 	script_end();
 }
 
-static void too_many_ranks_are_refused(void **state)
+TEST(too_many_ranks_are_refused)
 {
 	const struct frame frame = {.ranks = 1000000, .class = FRAME_TRAIN};
 	const struct judge_sink sink = {script_finding, NULL, NULL};
@@ -616,7 +585,6 @@ static void too_many_ranks_are_refused(void **state)
 	static struct frame_rank ranks[1000000];
 	struct frame of = frame;
 
-	(void)state;
 	of.rank = ranks;
 	judge_options_default(&options);
 	judge = judge_new(&options, "job", &sink, &id);
@@ -625,9 +593,8 @@ static void too_many_ranks_are_refused(void **state)
 }
 
 /* Each fault costs its own part, and all together no more than the job lost. */
-static void costs_of_faults_that_overlap_add_up(void **state)
+TEST(costs_of_faults_that_overlap_add_up)
 {
-	(void)state;
 	script_begin(8);
 	script.fault[7][ACTIVITY_OPTIMIZER] = 10 * MS;
 	script_run(60);
@@ -649,43 +616,4 @@ static void costs_of_faults_that_overlap_add_up(void **state)
 	script_over();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ten_seconds_are_learned),
-		cmocka_unit_test(a_decision_is_made_each_second),
-		cmocka_unit_test(noise_of_4_percent_is_silent_for_an_hour),
-		cmocka_unit_test(small_changes_are_learned_in_minutes),
-		cmocka_unit_test(a_faster_job_relearns),
-		cmocka_unit_test(a_little_faster_is_no_other_job),
-		cmocka_unit_test(ten_slow_minutes_are_the_new_usual),
-		cmocka_unit_test(three_slow_steps_open_and_two_do_not),
-		cmocka_unit_test(an_evaluation_is_no_finding),
-		cmocka_unit_test(two_long_steps_in_a_row_open),
-		cmocka_unit_test(two_long_steps_open_beyond_noise),
-		cmocka_unit_test(two_long_steps_of_all_ranks_are_two),
-		cmocka_unit_test(a_step_that_loses_a_warning_opens_alone),
-		cmocka_unit_test(a_long_step_of_all_ranks_is_none),
-		cmocka_unit_test(a_standstill_ends_all_episodes),
-		cmocka_unit_test(a_rank_that_explains_it_ends_the_slow_down_of_the_job),
-		cmocka_unit_test(one_standstill_is_no_slow_down),
-		cmocka_unit_test(a_standstill_between_two_steps_is_one),
-		cmocka_unit_test(less_than_a_standstill_counts),
-		cmocka_unit_test(a_job_slow_in_every_second_step_is_reported),
-		cmocka_unit_test(a_second_long_step_counts),
-		cmocka_unit_test(growth_and_its_waits_may_lie_steps_apart),
-		cmocka_unit_test(the_next_culprit_is_named_after_some_steps),
-		cmocka_unit_test(waits_that_begin_later_name_the_rank),
-		cmocka_unit_test(odd_waits_of_a_few_ticks_are_not_the_usual),
-		cmocka_unit_test(usual_waits_are_known_after_some_ticks),
-		cmocka_unit_test(lost_records_raise_the_limit),
-		cmocka_unit_test(ranks_that_are_not_here_are_no_evidence),
-		cmocka_unit_test(steps_that_most_ranks_lack_are_not_judged),
-		cmocka_unit_test(ranks_that_come_later_are_learned_first),
-		cmocka_unit_test(ranks_may_go),
-		cmocka_unit_test(too_many_ranks_are_refused),
-		cmocka_unit_test(costs_of_faults_that_overlap_add_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -27,9 +27,8 @@ static void begin(double times)
 	script_run(20 * times);
 }
 
-static void regular_checkpoints_are_no_finding(void **state)
+TEST(regular_checkpoints_are_no_finding)
 {
-	(void)state;
 	for (int l1 = 0; l1 < 2; l1++) {
 		begin(1);
 		script.l1 = l1;
@@ -46,9 +45,8 @@ static void regular_checkpoints_are_no_finding(void **state)
 }
 
 /* Of three steps of a fault one saves within 2 ms: all three count. */
-static void a_step_with_a_small_checkpoint_is_a_measure(void **state)
+TEST(a_step_with_a_small_checkpoint_is_a_measure)
 {
-	(void)state;
 	begin(10);
 	script.fault[1][ACTIVITY_OUTSIDE] = 2;
 	for (size_t r = 0; r < WRITERS; r++)
@@ -63,12 +61,11 @@ static void a_step_with_a_small_checkpoint_is_a_measure(void **state)
 }
 
 /* Two that are more than half longer than before open, and one does not. */
-static void a_rank_that_writes_alone_is_compared_with_before(void **state)
+TEST(a_rank_that_writes_alone_is_compared_with_before)
 {
 	const struct finding_evidence *evidence;
 	const struct said *said;
 
-	(void)state;
 	begin(1);
 	saves(10, 0, 2, 0, 0);
 	saves(1, 0, 4, 0, 0);
@@ -85,9 +82,8 @@ static void a_rank_that_writes_alone_is_compared_with_before(void **state)
 	script_end();
 }
 
-static void by_less_than_half_is_no_slow_checkpoint(void **state)
+TEST(by_less_than_half_is_no_slow_checkpoint)
 {
-	(void)state;
 	begin(1);
 	saves(10, 0, 2, 0, 0);
 	saves(10, 0, 2.8, 0, 0);
@@ -101,9 +97,8 @@ static void by_less_than_half_is_no_slow_checkpoint(void **state)
 }
 
 /* What is usual follows by a fifth of each: twice as long is usual after four. */
-static void long_checkpoints_become_usual(void **state)
+TEST(long_checkpoints_become_usual)
 {
-	(void)state;
 	begin(1);
 	saves(10, 0, 2, 0, 0);
 	saves(4, 0, 4, 0, 0);
@@ -115,9 +110,8 @@ static void long_checkpoints_become_usual(void **state)
 	script_end();
 }
 
-static void a_rank_among_writers_is_compared_with_them(void **state)
+TEST(a_rank_among_writers_is_compared_with_them)
 {
-	(void)state;
 	begin(1);
 	saves(10, 2, 2, 4, 2);
 	script_only(2, ACTIVITY_CHECKPOINT);
@@ -135,9 +129,8 @@ static void a_rank_among_writers_is_compared_with_them(void **state)
 }
 
 /* Two of a rank's peers write: enough to compare with. One is not. */
-static void two_writers_are_enough(void **state)
+TEST(two_writers_are_enough)
 {
-	(void)state;
 	begin(1);
 	saves(10, 2, 2, 4, 0);
 	script_only(2, ACTIVITY_CHECKPOINT);
@@ -149,9 +142,8 @@ static void two_writers_are_enough(void **state)
 }
 
 /* Of steps of 5 s: 0.2 s are no notice, and 0.4 s are. */
-static void small_excesses_are_none(void **state)
+TEST(small_excesses_are_none)
 {
-	(void)state;
 	begin(50);
 	saves(12, 2, 2, 2.2, 2);
 	script_expect(0);
@@ -163,9 +155,8 @@ static void small_excesses_are_none(void **state)
 }
 
 /* 5 s are, and five steps of 2 s. */
-static void one_long_checkpoint_is_enough(void **state)
+TEST(one_long_checkpoint_is_enough)
 {
-	(void)state;
 	for (int longer = 0; longer < 2; longer++) {
 		begin(1);
 		saves(5, 2, 2, 2, 2);
@@ -180,9 +171,8 @@ static void one_long_checkpoint_is_enough(void **state)
 	}
 }
 
-static void the_next_one_that_is_not_slow_ends_it(void **state)
+TEST(the_next_one_that_is_not_slow_ends_it)
 {
-	(void)state;
 	begin(1);
 	saves(5, 2, 2, 4, 2);
 	assert_int_equal(script_only(2, ACTIVITY_CHECKPOINT)->finding.state, FINDING_OPEN);
@@ -192,9 +182,8 @@ static void the_next_one_that_is_not_slow_ends_it(void **state)
 }
 
 /* In 3 of 10 steps: after a thousand of them they are a part of the step. */
-static void frequent_checkpoints_are_a_part_of_the_step(void **state)
+TEST(frequent_checkpoints_are_a_part_of_the_step)
 {
-	(void)state;
 	for (int later = 0; later < 2; later++) {
 		unsigned steps = later ? 1400 : 900;
 
@@ -216,9 +205,8 @@ static void frequent_checkpoints_are_a_part_of_the_step(void **state)
 	}
 }
 
-static void checkpoints_in_an_eighth_of_steps_are_not(void **state)
+TEST(checkpoints_in_an_eighth_of_steps_are_not)
 {
-	(void)state;
 	begin(1);
 	for (unsigned i = 0; i < 6000; i++) {
 		if (i % 8 == 0) {
@@ -232,9 +220,8 @@ static void checkpoints_in_an_eighth_of_steps_are_not(void **state)
 }
 
 /* An eighth of the steps are no fewer than before, and a sixteenth are. */
-static void frequent_checkpoints_may_become_rare(void **state)
+TEST(frequent_checkpoints_may_become_rare)
 {
-	(void)state;
 	for (int every = 8; every <= 16; every += 8) {
 		begin(1);
 		for (unsigned i = 0; i < 3000; i++) {
@@ -255,11 +242,10 @@ static void frequent_checkpoints_may_become_rare(void **state)
 }
 
 /* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
-static void a_fault_may_end_with_a_checkpoint(void **state)
+TEST(a_fault_may_end_with_a_checkpoint)
 {
 	uint64_t until_ns;
 
-	(void)state;
 	begin(10); /* a step is a tick */
 	saves(10, 1, 1, 1, 1);
 	script.fault[1][ACTIVITY_DATALOADER] = 500 * MS;
@@ -275,24 +261,4 @@ static void a_fault_may_end_with_a_checkpoint(void **state)
 	script_end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(regular_checkpoints_are_no_finding),
-		cmocka_unit_test(a_step_with_a_small_checkpoint_is_a_measure),
-		cmocka_unit_test(a_rank_that_writes_alone_is_compared_with_before),
-		cmocka_unit_test(by_less_than_half_is_no_slow_checkpoint),
-		cmocka_unit_test(long_checkpoints_become_usual),
-		cmocka_unit_test(a_rank_among_writers_is_compared_with_them),
-		cmocka_unit_test(two_writers_are_enough),
-		cmocka_unit_test(small_excesses_are_none),
-		cmocka_unit_test(one_long_checkpoint_is_enough),
-		cmocka_unit_test(the_next_one_that_is_not_slow_ends_it),
-		cmocka_unit_test(frequent_checkpoints_are_a_part_of_the_step),
-		cmocka_unit_test(checkpoints_in_an_eighth_of_steps_are_not),
-		cmocka_unit_test(frequent_checkpoints_may_become_rare),
-		cmocka_unit_test(a_fault_may_end_with_a_checkpoint),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

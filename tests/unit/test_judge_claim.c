@@ -38,11 +38,10 @@ static void begin(void)
 	script_expect(0);
 }
 
-static void an_episode_has_the_grade_of_its_cost(void **state)
+TEST(an_episode_has_the_grade_of_its_cost)
 {
 	const struct finding *finding;
 
-	(void)state;
 	begin();
 	claim(FINDING_SLOW_COMMUNICATION, CAUSE_LINK, "", 0.015, 40);
 	finding = claimed(FINDING_SLOW_COMMUNICATION);
@@ -61,9 +60,8 @@ static void an_episode_has_the_grade_of_its_cost(void **state)
 	script_end();
 }
 
-static void a_step_alone_is_none(void **state)
+TEST(a_step_alone_is_none)
 {
-	(void)state;
 	begin();
 	claim(FINDING_SLOW_COMMUNICATION, CAUSE_LINK, "", 0.01, 0.1);
 	script_run(30);
@@ -71,9 +69,8 @@ static void a_step_alone_is_none(void **state)
 	script_end();
 }
 
-static void an_imbalance_is_never_announced(void **state)
+TEST(an_imbalance_is_never_announced)
 {
-	(void)state;
 	begin();
 	script.slack = INFINITY; /* it is reported beside what the steps lost */
 	claim(FINDING_IMBALANCE, CAUSE_STAGE, "", 0.09, 120);
@@ -83,11 +80,10 @@ static void an_imbalance_is_never_announced(void **state)
 }
 
 /* Several at one time are several; what the detector takes for a link first and a node later is one. */
-static void what_is_one_finding(void **state)
+TEST(what_is_one_finding)
 {
 	size_t links = 0, imbalances = 0;
 
-	(void)state;
 	begin();
 	script.slack = INFINITY; /* an imbalance is reported beside what the steps lost */
 	for (int i = 0; i < 40; i++) {
@@ -107,11 +103,10 @@ static void what_is_one_finding(void **state)
 }
 
 /* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it costs. */
-static void what_steps_do_not_lose_is_none(void **state)
+TEST(what_steps_do_not_lose_is_none)
 {
 	struct finding finding = {.kind = FINDING_SLOW_COMMUNICATION, .cause = CAUSE_LINK, .rank = -1};
 
-	(void)state;
 	for (int from_start = 0; from_start < 2; from_start++) {
 		begin();
 		finding.since_ns = from_start ? SCRIPT_BEGIN_NS + 1000 : script.now_ns;
@@ -126,9 +121,8 @@ static void what_steps_do_not_lose_is_none(void **state)
 }
 
 /* What a communicator explains is not reported again for the job, and is not learned. */
-static void what_a_communicator_explains_is_not_the_jobs(void **state)
+TEST(what_a_communicator_explains_is_not_the_jobs)
 {
-	(void)state;
 	begin();
 	claim(FINDING_SLOW_COMMUNICATION, CAUSE_LINK, "", 0.03, 300);
 	assert_int_equal(claimed(FINDING_SLOW_COMMUNICATION)->state, FINDING_OPEN);
@@ -139,9 +133,8 @@ static void what_a_communicator_explains_is_not_the_jobs(void **state)
 }
 
 /* A stage takes longer in the same steps as a slow rank delays: it costs nothing beside it. */
-static void what_a_rank_explains_is_no_imbalance(void **state)
+TEST(what_a_rank_explains_is_no_imbalance)
 {
-	(void)state;
 	begin();
 	script.fault[3][ACTIVITY_DATALOADER] = 0.05;
 	script_run(5);
@@ -152,11 +145,10 @@ static void what_a_rank_explains_is_no_imbalance(void **state)
 	script_end();
 }
 
-static void what_makes_no_sense_is_left_out(void **state)
+TEST(what_makes_no_sense_is_left_out)
 {
 	struct finding finding = {.kind = FINDING_SLOW_COMMUNICATION, .cause = CAUSE_LINK};
 
-	(void)state;
 	begin();
 	for (int i = 0; i < 100; i++) {
 		script_step();
@@ -176,18 +168,4 @@ static void what_makes_no_sense_is_left_out(void **state)
 	script_end();
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_episode_has_the_grade_of_its_cost),
-		cmocka_unit_test(a_step_alone_is_none),
-		cmocka_unit_test(an_imbalance_is_never_announced),
-		cmocka_unit_test(what_is_one_finding),
-		cmocka_unit_test(what_steps_do_not_lose_is_none),
-		cmocka_unit_test(what_a_communicator_explains_is_not_the_jobs),
-		cmocka_unit_test(what_a_rank_explains_is_no_imbalance),
-		cmocka_unit_test(what_makes_no_sense_is_left_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -28,9 +28,8 @@ static double opens_after(double s)
 	return s;
 }
 
-static void evidence_above_the_allowance_opens(void **state)
+TEST(evidence_above_the_allowance_opens)
 {
-	(void)state;
 	/* 0.09 and 0.03 s a tick of 10 steps, of which the first few are learned. */
 	assert_true(fabs(opens_after(10 * MS) - 6.7) < 0.2);
 	assert_true(fabs(opens_after(4 * MS) - 18.8) < 0.2);
@@ -38,11 +37,10 @@ static void evidence_above_the_allowance_opens(void **state)
 }
 
 /* In the middle of a tick. */
-static void it_begins_with_the_first_slow_step(void **state)
+TEST(it_begins_with_the_first_slow_step)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	for (int i = 0; i < 10; i++) {
 		begin(4);
 		script_run(0.1 * i);
@@ -57,11 +55,10 @@ static void it_begins_with_the_first_slow_step(void **state)
 }
 
 /* Half a minute in which a rank loses 2 % opens nothing, but leaves evidence. What follows begins with itself. */
-static void it_does_not_begin_with_the_noise_before_it(void **state)
+TEST(it_does_not_begin_with_the_noise_before_it)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	begin(4);
 	script_run(200);
 	fault(ACTIVITY_DATALOADER, 2 * MS, 30);
@@ -75,9 +72,8 @@ static void it_does_not_begin_with_the_noise_before_it(void **state)
 }
 
 /* Of such a rise 0.2 s are not enough, 0.4 s are. */
-static void a_rise_has_half_of_what_opens(void **state)
+TEST(a_rise_has_half_of_what_opens)
 {
-	(void)state;
 	for (int steps = 2; steps <= 4; steps += 2) {
 		begin(4);
 		script_run(200);
@@ -93,11 +89,10 @@ static void a_rise_has_half_of_what_opens(void **state)
 }
 
 /* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more. */
-static void long_steps_begin_where_they_do(void **state)
+TEST(long_steps_begin_where_they_do)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	for (int odd = 0; odd < 2; odd++) {
 		script_begin(2);
 		script_scale(9);
@@ -117,11 +112,10 @@ static void long_steps_begin_where_they_do(void **state)
 }
 
 /* A slow-down that grows by less than twice is one, from its begin. */
-static void it_begins_with_the_first_half_of_itself(void **state)
+TEST(it_begins_with_the_first_half_of_itself)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	begin(4);
 	script_run(200);
 	from_ns = script.now_ns;
@@ -134,9 +128,8 @@ static void it_begins_with_the_first_half_of_itself(void **state)
 }
 
 /* It would close and open again under the old one's rate. */
-static void a_much_smaller_one_is_another(void **state)
+TEST(a_much_smaller_one_is_another)
 {
-	(void)state;
 	begin(4);
 	fault(ACTIVITY_DATALOADER, 50 * MS, 20);
 	script_run(10);
@@ -149,9 +142,8 @@ static void a_much_smaller_one_is_another(void **state)
 }
 
 /* The same activity after a pause, for more than twice as much. */
-static void a_much_larger_one_is_another(void **state)
+TEST(a_much_larger_one_is_another)
 {
-	(void)state;
 	for (int larger = 0; larger < 2; larger++) {
 		begin(4);
 		script_run(100);
@@ -165,14 +157,13 @@ static void a_much_larger_one_is_another(void **state)
 }
 
 /* In the middle of a small one: it does not become a longer and smaller one. Of a rank, and of the job. */
-static void a_much_larger_one_within_another_is_its_own(void **state)
+TEST(a_much_larger_one_within_another_is_its_own)
 {
 	static const struct {
 		double small, large;
 		size_t findings;
 	} cases[] = {{10 * MS, 60 * MS, 2}, {10 * MS, 16 * MS, 1}};
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		const struct finding *last;
 		uint64_t from_ns;
@@ -202,9 +193,8 @@ static void a_much_larger_one_within_another_is_its_own(void **state)
 }
 
 /* A fault that varies: what is larger would not be announced by itself, so it is not taken out. */
-static void what_is_not_announced_is_not_its_own(void **state)
+TEST(what_is_not_announced_is_not_its_own)
 {
-	(void)state;
 	for (int after = 8; after <= 14; after += 6) {
 		begin(4);
 		script_run(100);
@@ -217,9 +207,8 @@ static void what_is_not_announced_is_not_its_own(void **state)
 }
 
 /* It takes four seconds until it has its size. */
-static void one_that_grows_in_its_first_seconds_is_one(void **state)
+TEST(one_that_grows_in_its_first_seconds_is_one)
 {
-	(void)state;
 	for (int after = 4; after <= 8; after += 4) {
 		begin(4);
 		fault(ACTIVITY_DATALOADER, 30 * MS, after);
@@ -231,9 +220,8 @@ static void one_that_grows_in_its_first_seconds_is_one(void **state)
 }
 
 /* An episode that takes ten seconds to open, and ends soon after: its cause is that of all its steps. */
-static void the_cause_counts_from_the_begin(void **state)
+TEST(the_cause_counts_from_the_begin)
 {
-	(void)state;
 	begin(2);
 	for (int r = 0; r < 2; r++)
 		script.host[r].run_delay_ns = 1000000;
@@ -246,9 +234,8 @@ static void the_cause_counts_from_the_begin(void **state)
 	script_end();
 }
 
-static void small_growth_is_no_finding(void **state)
+TEST(small_growth_is_no_finding)
 {
-	(void)state;
 	begin(4);
 	script_run(120);
 	fault(ACTIVITY_DATALOADER, 2.4 * MS, 300);
@@ -256,9 +243,8 @@ static void small_growth_is_no_finding(void **state)
 	script_end();
 }
 
-static void the_job_is_judged_more_carefully(void **state)
+TEST(the_job_is_judged_more_carefully)
 {
-	(void)state;
 	begin(4);
 	script_run(300);
 	script_all(ACTIVITY_FORWARD, 5.8 * MS);
@@ -273,9 +259,8 @@ static void the_job_is_judged_more_carefully(void **state)
 }
 
 /* Four slow steps of all ranks are none, and six are. */
-static void a_slow_job_lasts_five_steps(void **state)
+TEST(a_slow_job_lasts_five_steps)
 {
-	(void)state;
 	for (int steps = 4; steps <= 6; steps += 2) {
 		begin(4);
 		for (int i = 0; i < steps; i++) {
@@ -289,9 +274,8 @@ static void a_slow_job_lasts_five_steps(void **state)
 }
 
 /* Of the growth, transfers take the larger part: a rank is named for 45 % of it, and not for 35 %. */
-static void a_rank_is_named_for_two_fifths(void **state)
+TEST(a_rank_is_named_for_two_fifths)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		double own = more ? 18 * MS : 14 * MS;
 
@@ -310,9 +294,8 @@ static void a_rank_is_named_for_two_fifths(void **state)
 }
 
 /* After 50 %: 30 % goes on, and 10 % is over. */
-static void less_than_half_of_the_loss_is_its_end(void **state)
+TEST(less_than_half_of_the_loss_is_its_end)
 {
-	(void)state;
 	for (int half = 0; half < 2; half++) {
 		begin(4);
 		fault(ACTIVITY_DATALOADER, 50 * MS, 60);
@@ -346,15 +329,14 @@ static double closes_after(double times)
 	return over_s;
 }
 
-static void quiet_ends_an_episode(void **state)
+TEST(quiet_ends_an_episode)
 {
-	(void)state;
 	assert_true(closes_after(1) >= 4.5 && closes_after(1) <= 7);
 	/* Steps of 3 s: five of them. */
 	assert_true(closes_after(30) >= 14 && closes_after(30) <= 19);
 }
 
-static void a_recurrence_continues_an_episode(void **state)
+TEST(a_recurrence_continues_an_episode)
 {
 	for (int later = 0; later < 2; later++) {
 		uint64_t since_ns;
@@ -402,11 +384,10 @@ static double opens_after_bursts(double s, bool whole)
 	return s;
 }
 
-static void noise_raises_the_limit(void **state)
+TEST(noise_raises_the_limit)
 {
 	double rank, job;
 
-	(void)state;
 	rank = opens_after_bursts(10 * MS, false);
 	job = opens_after_bursts(15 * MS, true);
 	assert_true(rank > 20 && rank < 26);
@@ -415,9 +396,8 @@ static void noise_raises_the_limit(void **state)
 
 /* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
  * the next one. */
-static void an_episode_is_no_noise(void **state)
+TEST(an_episode_is_no_noise)
 {
-	(void)state;
 	script_begin(2);
 	script_scale(10);
 	script_run(60);
@@ -435,12 +415,11 @@ static void an_episode_is_no_noise(void **state)
 }
 
 /* Of steps of a second: not of ten minutes, but of 3,000 steps. */
-static void noise_is_forgotten_slowly(void **state)
+TEST(noise_is_forgotten_slowly)
 {
 	static const int bursts[] = {2, 3, 5};
 	double begun_s;
 
-	(void)state;
 	script_begin(4);
 	script_scale(10);
 	script_run(60);
@@ -462,14 +441,13 @@ static void noise_is_forgotten_slowly(void **state)
 }
 
 /* Of a tick's loss: in the activity that was named, in another one, and in a third. */
-static void another_activity_is_another_finding(void **state)
+TEST(another_activity_is_another_finding)
 {
 	static const struct {
 		double named, other, third;
 		bool parts;
 	} rows[] = {{0, 50, 0, true}, {7, 35, 8, true}, {7, 25, 18, false}, {15, 35, 0, false}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		begin(4);
 		fault(ACTIVITY_DATALOADER, 50 * MS, 20);
@@ -494,9 +472,8 @@ static void throttled(enum activity activity, double s, double lasts_s)
 }
 
 /* A rank is throttled in whatever it does, also after a pause. What it does by itself is another finding, and so is the reverse. */
-static void another_cause_is_another_finding(void **state)
+TEST(another_cause_is_another_finding)
 {
-	(void)state;
 	for (int other = 0; other < 3; other++) {
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
@@ -521,7 +498,7 @@ static void another_cause_is_another_finding(void **state)
 	}
 }
 
-static void severity_is_by_growth_and_length(void **state)
+TEST(severity_is_by_growth_and_length)
 {
 	static const struct {
 		double growth_ms, s;
@@ -531,7 +508,6 @@ static void severity_is_by_growth_and_length(void **state)
 		{7, 40, SEVERITY_NOTICE}, {15, 20, SEVERITY_NOTICE}, {8, 15, SEVERITY_NOTICE}, {4, 40, SEVERITY_INFO},
 		{15, 7, SEVERITY_INFO}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct finding *finding;
 
@@ -548,9 +524,8 @@ static void severity_is_by_growth_and_length(void **state)
 }
 
 /* 20 % for 40 s: a warning of a job that was known for ten times as long. */
-static void a_job_is_compared_with_its_history(void **state)
+TEST(a_job_is_compared_with_its_history)
 {
-	(void)state;
 	for (int known = 0; known < 2; known++) {
 		script_begin(4);
 		script_run(known ? 600 : 300);
@@ -565,9 +540,8 @@ static void a_job_is_compared_with_its_history(void **state)
 }
 
 /* Less than 10 % is counted. */
-static void a_little_slower_job_is_not_announced(void **state)
+TEST(a_little_slower_job_is_not_announced)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		script_begin(4);
 		script_run(900);
@@ -581,9 +555,8 @@ static void a_little_slower_job_is_not_announced(void **state)
 	}
 }
 
-static void an_open_episode_is_told_every_30_s(void **state)
+TEST(an_open_episode_is_told_every_30_s)
 {
-	(void)state;
 	begin(4);
 	fault(ACTIVITY_DATALOADER, 20 * MS, 300);
 	/* At its begin, as its severity grows twice, and nine times. */
@@ -592,9 +565,8 @@ static void an_open_episode_is_told_every_30_s(void **state)
 }
 
 /* Run delay explains 60 or 40 % of the lost time. */
-static void what_explains_half_is_the_cause(void **state)
+TEST(what_explains_half_is_the_cause)
 {
-	(void)state;
 	for (int most = 0; most < 2; most++) {
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
@@ -609,9 +581,8 @@ static void what_explains_half_is_the_cause(void **state)
 }
 
 /* A major fault takes about a millisecond. */
-static void major_faults_are_the_cause(void **state)
+TEST(major_faults_are_the_cause)
 {
-	(void)state;
 	for (int most = 0; most < 2; most++) {
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
@@ -628,9 +599,8 @@ static void major_faults_are_the_cause(void **state)
 }
 
 /* Its control group waits for memory, for 60 or 40 % of the lost time. */
-static void memory_is_the_cause(void **state)
+TEST(memory_is_the_cause)
 {
-	(void)state;
 	for (int most = 0; most < 2; most++) {
 		script_begin(4);
 		for (int r = 0; r < 4; r++)
@@ -647,11 +617,10 @@ static void memory_is_the_cause(void **state)
 
 /* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: that is no noise, and is announced
  * if it lost what the smallest notice loses, by default 0.5 s. */
-static void one_wait_for_memory_is_announced(void **state)
+TEST(one_wait_for_memory_is_announced)
 {
 	struct judge_options options;
 
-	(void)state;
 	for (int held = 0; held < 3; held++) {
 		judge_options_default(&options);
 		options.grade[JUDGE_NOTICE].lasts_ns *= held == 2 ? 5 : 1;
@@ -675,11 +644,10 @@ static void one_wait_for_memory_is_announced(void **state)
 	}
 }
 
-static void evidence_is_of_the_worst_moment(void **state)
+TEST(evidence_is_of_the_worst_moment)
 {
 	const struct finding_evidence *loader, *step;
 
-	(void)state;
 	begin(4);
 	fault(ACTIVITY_DATALOADER, 25 * MS, 20);
 	fault(ACTIVITY_DATALOADER, 40 * MS, 20);
@@ -692,9 +660,8 @@ static void evidence_is_of_the_worst_moment(void **state)
 }
 
 /* Peers are shown where at least half of the growth is beyond them. */
-static void peers_that_grew_too_are_not_shown(void **state)
+TEST(peers_that_grew_too_are_not_shown)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		const struct finding_evidence *evidence;
 
@@ -709,9 +676,8 @@ static void peers_that_grew_too_are_not_shown(void **state)
 	}
 }
 
-static void more_levels_are_wanted_once(void **state)
+TEST(more_levels_are_wanted_once)
 {
-	(void)state;
 	begin(2);
 	script_run(60);
 	assert_int_equal(script.n_wants, 0);
@@ -729,45 +695,4 @@ static void more_levels_are_wanted_once(void **state)
 	script_end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(evidence_above_the_allowance_opens),
-		cmocka_unit_test(it_begins_with_the_first_slow_step),
-		cmocka_unit_test(it_does_not_begin_with_the_noise_before_it),
-		cmocka_unit_test(it_begins_with_the_first_half_of_itself),
-		cmocka_unit_test(a_rise_has_half_of_what_opens),
-		cmocka_unit_test(long_steps_begin_where_they_do),
-		cmocka_unit_test(a_much_smaller_one_is_another),
-		cmocka_unit_test(a_much_larger_one_is_another),
-		cmocka_unit_test(a_much_larger_one_within_another_is_its_own),
-		cmocka_unit_test(what_is_not_announced_is_not_its_own),
-		cmocka_unit_test(one_that_grows_in_its_first_seconds_is_one),
-		cmocka_unit_test(the_cause_counts_from_the_begin),
-		cmocka_unit_test(small_growth_is_no_finding),
-		cmocka_unit_test(the_job_is_judged_more_carefully),
-		cmocka_unit_test(a_slow_job_lasts_five_steps),
-		cmocka_unit_test(a_rank_is_named_for_two_fifths),
-		cmocka_unit_test(less_than_half_of_the_loss_is_its_end),
-		cmocka_unit_test(quiet_ends_an_episode),
-		cmocka_unit_test(a_recurrence_continues_an_episode),
-		cmocka_unit_test(noise_raises_the_limit),
-		cmocka_unit_test(an_episode_is_no_noise),
-		cmocka_unit_test(noise_is_forgotten_slowly),
-		cmocka_unit_test(another_activity_is_another_finding),
-		cmocka_unit_test(another_cause_is_another_finding),
-		cmocka_unit_test(severity_is_by_growth_and_length),
-		cmocka_unit_test(a_job_is_compared_with_its_history),
-		cmocka_unit_test(a_little_slower_job_is_not_announced),
-		cmocka_unit_test(an_open_episode_is_told_every_30_s),
-		cmocka_unit_test(what_explains_half_is_the_cause),
-		cmocka_unit_test(major_faults_are_the_cause),
-		cmocka_unit_test(memory_is_the_cause),
-		cmocka_unit_test(one_wait_for_memory_is_announced),
-		cmocka_unit_test(evidence_is_of_the_worst_moment),
-		cmocka_unit_test(peers_that_grew_too_are_not_shown),
-		cmocka_unit_test(more_levels_are_wanted_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

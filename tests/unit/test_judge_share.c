@@ -15,7 +15,7 @@ static const struct said *slow(int32_t rank, enum activity activity, enum activi
 	return script_only(rank, said);
 }
 
-static void activities_that_hold_no_wait_are_named(void **state)
+TEST(activities_that_hold_no_wait_are_named)
 {
 	static const struct {
 		enum activity activity;
@@ -24,7 +24,6 @@ static void activities_that_hold_no_wait_are_named(void **state)
 		{ACTIVITY_GC, CAUSE_GARBAGE_COLLECTION}, {ACTIVITY_OPTIMIZER, CAUSE_COMPUTE},
 		{ACTIVITY_ZERO_GRAD, CAUSE_COMPUTE}, {ACTIVITY_MARK, CAUSE_COMPUTE}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		for (int kind = 0; kind < 3; kind++) {
 			const struct said *said;
@@ -45,20 +44,18 @@ static void activities_that_hold_no_wait_are_named(void **state)
 	}
 }
 
-static void forward_without_cards_is_own_work(void **state)
+TEST(forward_without_cards_is_own_work)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(2);
 	said = slow(1, ACTIVITY_FORWARD, ACTIVITY_FORWARD);
 	assert_int_equal(said->finding.cause, CAUSE_COMPUTE);
 	script_end();
 }
 
-static void forward_on_two_cards_is_the_jobs(void **state)
+TEST(forward_on_two_cards_is_the_jobs)
 {
-	(void)state;
 	script_begin(2);
 	script_cards();
 	script_run(LEARN_S);
@@ -69,9 +66,8 @@ static void forward_on_two_cards_is_the_jobs(void **state)
 	script_end();
 }
 
-static void backward_without_a_second_witness_is_the_jobs(void **state)
+TEST(backward_without_a_second_witness_is_the_jobs)
 {
-	(void)state;
 	script_begin(2);
 	script_run(LEARN_S);
 	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
@@ -80,11 +76,10 @@ static void backward_without_a_second_witness_is_the_jobs(void **state)
 	script_end();
 }
 
-static void cpu_time_tells_who_computes_in_backward(void **state)
+TEST(cpu_time_tells_who_computes_in_backward)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(3);
 	script.cpu = true;
 	said = slow(2, ACTIVITY_BACKWARD, ACTIVITY_BACKWARD);
@@ -96,9 +91,8 @@ static void cpu_time_tells_who_computes_in_backward(void **state)
 
 /* Less than half of the growth is no witness: what else the rank does may take CPU time, too. */
 /* Of 40 ms it explains 24, or 16; what explains half is behind all of it. */
-static void cpu_time_must_explain_half_of_the_growth(void **state)
+TEST(cpu_time_must_explain_half_of_the_growth)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		script_begin(3);
 		for (int r = 0; r < 3; r++)
@@ -113,9 +107,8 @@ static void cpu_time_must_explain_half_of_the_growth(void **state)
 }
 
 /* A fifth of the growth in another rank's data loading does not explain it. */
-static void cpu_time_counts_beside_a_small_own_growth(void **state)
+TEST(cpu_time_counts_beside_a_small_own_growth)
 {
-	(void)state;
 	script_begin(3);
 	script.cpu = true;
 	script_run(LEARN_S);
@@ -127,12 +120,11 @@ static void cpu_time_counts_beside_a_small_own_growth(void **state)
 	script_end();
 }
 
-static void run_delay_tells_who_is_held_in_backward(void **state)
+TEST(run_delay_tells_who_is_held_in_backward)
 {
 	const struct said *said;
 	const struct finding_evidence *evidence;
 
-	(void)state;
 	script_begin(2);
 	for (int r = 0; r < 2; r++)
 		script.host[r].run_delay_ns = 1000000;
@@ -153,9 +145,8 @@ static void run_delay_tells_who_is_held_in_backward(void **state)
 
 /* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where they
  * wait alike nobody is named. */
-static void of_two_that_wait_for_cpus_one_is_named_for_all_or_none(void **state)
+TEST(of_two_that_wait_for_cpus_one_is_named_for_all_or_none)
 {
-	(void)state;
 	for (int alike = 0; alike < 2; alike++) {
 		script_begin(2);
 		for (int r = 0; r < 2; r++)
@@ -175,9 +166,8 @@ static void of_two_that_wait_for_cpus_one_is_named_for_all_or_none(void **state)
 }
 
 /* A third of the growth may be noise. */
-static void run_delay_must_explain_a_third_of_the_growth(void **state)
+TEST(run_delay_must_explain_a_third_of_the_growth)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		script_begin(3);
 		for (int r = 0; r < 3; r++)
@@ -197,9 +187,8 @@ static void run_delay_must_explain_a_third_of_the_growth(void **state)
 	}
 }
 
-static void throttling_is_the_cause(void **state)
+TEST(throttling_is_the_cause)
 {
-	(void)state;
 	script_begin(2);
 	for (int r = 0; r < 2; r++)
 		script.host[r].throttled_ns = 0;
@@ -211,9 +200,8 @@ static void throttling_is_the_cause(void **state)
 	script_end();
 }
 
-static void waits_show_who_computes_in_backward(void **state)
+TEST(waits_show_who_computes_in_backward)
 {
-	(void)state;
 	script_begin(2);
 	script.l1 = true;
 	script.transfer = 5 * MS;
@@ -222,7 +210,7 @@ static void waits_show_who_computes_in_backward(void **state)
 	script_end();
 }
 
-static void on_cards_waits_show_who_computes(void **state)
+TEST(on_cards_waits_show_who_computes)
 {
 	static const struct {
 		double lead;
@@ -231,7 +219,6 @@ static void on_cards_waits_show_who_computes(void **state)
 	} rows[] = {{10 * MS, FINDING_SIDE_CARD, CAUSE_CARD}, {7.5 * MS, FINDING_SIDE_CARD, CAUSE_CARD},
 		{6 * MS, FINDING_SIDE_HOST, CAUSE_HOST}, {1 * MS, FINDING_SIDE_HOST, CAUSE_HOST}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct said *said;
 
@@ -252,9 +239,8 @@ static void on_cards_waits_show_who_computes(void **state)
 	}
 }
 
-static void a_storm_of_synchronizations_is_own_work(void **state)
+TEST(a_storm_of_synchronizations_is_own_work)
 {
-	(void)state;
 	for (unsigned syncs = 5; syncs <= 9; syncs += 4) {
 		script_begin(2);
 		script_cards();
@@ -271,9 +257,8 @@ static void a_storm_of_synchronizations_is_own_work(void **state)
 }
 
 /* Each of 800 `.item()` takes microseconds, and the Python around it more. */
-static void the_code_that_synchronizes_is_named_by_it(void **state)
+TEST(the_code_that_synchronizes_is_named_by_it)
 {
-	(void)state;
 	for (unsigned syncs = 1; syncs <= 800; syncs += 799) {
 		script_begin(2);
 		script_cards();
@@ -288,9 +273,8 @@ static void the_code_that_synchronizes_is_named_by_it(void **state)
 }
 
 /* Of a job that synchronizes often: twice as often and a few more. */
-static void synchronizations_are_compared_with_the_usual_ones(void **state)
+TEST(synchronizations_are_compared_with_the_usual_ones)
 {
-	(void)state;
 	for (unsigned syncs = 190; syncs <= 230; syncs += 40) {
 		script_begin(2);
 		script_cards();
@@ -305,9 +289,8 @@ static void synchronizations_are_compared_with_the_usual_ones(void **state)
 }
 
 /* Three wait in synchronization, and one has more forward: on cards neither shows whose growth it is. */
-static void the_odd_one_out_of_four_is_named(void **state)
+TEST(the_odd_one_out_of_four_is_named)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script.waiting = ACTIVITY_SYNC;
@@ -316,9 +299,8 @@ static void the_odd_one_out_of_four_is_named(void **state)
 }
 
 /* Others differ from their peers by less than a third of the growth, or by more. */
-static void the_others_are_alike(void **state)
+TEST(the_others_are_alike)
 {
-	(void)state;
 	for (int half = 0; half < 2; half++) {
 		double differ = half ? 11 * MS : 9 * MS;
 
@@ -336,9 +318,8 @@ static void the_others_are_alike(void **state)
 }
 
 /* Each waits for the other; the third one for both. */
-static void two_culprits_of_three_are_both_named(void **state)
+TEST(two_culprits_of_three_are_both_named)
 {
-	(void)state;
 	script_begin(3);
 	script.l1 = true;
 	script_run(LEARN_S);
@@ -351,9 +332,8 @@ static void two_culprits_of_three_are_both_named(void **state)
 	script_end();
 }
 
-static void two_culprits_are_both_named(void **state)
+TEST(two_culprits_are_both_named)
 {
-	(void)state;
 	script_begin(8);
 	script_run(LEARN_S);
 	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
@@ -368,9 +348,8 @@ static void two_culprits_are_both_named(void **state)
 }
 
 /* Where the larger ends, the smaller one remains: it cost nothing before. */
-static void a_smaller_culprit_hides_behind_a_larger_one(void **state)
+TEST(a_smaller_culprit_hides_behind_a_larger_one)
 {
-	(void)state;
 	for (int near = 0; near < 2; near++) {
 		script_begin(8);
 		script_run(LEARN_S);
@@ -383,12 +362,11 @@ static void a_smaller_culprit_hides_behind_a_larger_one(void **state)
 	}
 }
 
-static void all_ranks_alike_are_the_job(void **state)
+TEST(all_ranks_alike_are_the_job)
 {
 	static const enum activity activities[] = {
 		ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OUTSIDE, ACTIVITY_DATALOADER};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(activities) / sizeof(activities[0]); i++) {
 		for (int l1 = 0; l1 < 2; l1++) {
 			const struct said *said;
@@ -407,9 +385,8 @@ static void all_ranks_alike_are_the_job(void **state)
 }
 
 /* The host is late, and its card works on what was queued. */
-static void what_a_device_queue_hides_is_no_finding(void **state)
+TEST(what_a_device_queue_hides_is_no_finding)
 {
-	(void)state;
 	for (int l1 = 0; l1 < 2; l1++) {
 		script_begin(4);
 		script_cards();
@@ -424,9 +401,8 @@ static void what_a_device_queue_hides_is_no_finding(void **state)
 }
 
 /* Half of the growth: what the operations take is the job's, and the rank is named for the rest. */
-static void transfers_are_the_jobs(void **state)
+TEST(transfers_are_the_jobs)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script.l1 = true;
@@ -443,9 +419,8 @@ static void transfers_are_the_jobs(void **state)
 }
 
 /* One that spins while it waits computes nothing. */
-static void cpu_time_is_no_witness_against_own_growth(void **state)
+TEST(cpu_time_is_no_witness_against_own_growth)
 {
-	(void)state;
 	script_begin(3);
 	for (int r = 0; r < 3; r++)
 		script.host[r].cpu_ns = 50000000;
@@ -458,9 +433,8 @@ static void cpu_time_is_no_witness_against_own_growth(void **state)
 }
 
 /* Threads of rank 2 hold up its transfers, which take longer for all: its CPU time shows it. */
-static void cpu_time_tells_whose_transfers_are_slow(void **state)
+TEST(cpu_time_tells_whose_transfers_are_slow)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		script_begin(4);
 		script.l1 = true;
@@ -477,9 +451,8 @@ static void cpu_time_tells_whose_transfers_are_slow(void **state)
 	}
 }
 
-static void slow_transfers_alone_name_no_rank(void **state)
+TEST(slow_transfers_alone_name_no_rank)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script.l1 = true;
@@ -492,9 +465,8 @@ static void slow_transfers_alone_name_no_rank(void **state)
 }
 
 /* What waits say of a fifth of the growth may be noise: the stages' word stands. */
-static void small_waits_leave_the_word_to_stages(void **state)
+TEST(small_waits_leave_the_word_to_stages)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		double waits = more ? 16 * MS : 8 * MS;
 
@@ -510,9 +482,8 @@ static void small_waits_leave_the_word_to_stages(void **state)
 	}
 }
 
-static void two_ranks_of_ten_thousand_are_found(void **state)
+TEST(two_ranks_of_ten_thousand_are_found)
 {
-	(void)state;
 	script_begin(SCRIPT_RANKS);
 	script_scale(10);
 	script_run(13);
@@ -526,9 +497,8 @@ static void two_ranks_of_ten_thousand_are_found(void **state)
 }
 
 /* The last ranks are a pipeline stage whose work grows, or one of them alone is slow. With cards waits show it, without CPU time. */
-static void what_a_role_has_in_common_is_no_ranks(void **state)
+TEST(what_a_role_has_in_common_is_no_ranks)
 {
-	(void)state;
 	for (int i = 0; i < 8; i++) {
 		bool cards = i & 1, alone = i & 2;
 		int32_t role = i & 4 ? 2 : 4;
@@ -550,40 +520,4 @@ static void what_a_role_has_in_common_is_no_ranks(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(activities_that_hold_no_wait_are_named),
-		cmocka_unit_test(forward_without_cards_is_own_work),
-		cmocka_unit_test(forward_on_two_cards_is_the_jobs),
-		cmocka_unit_test(backward_without_a_second_witness_is_the_jobs),
-		cmocka_unit_test(cpu_time_tells_who_computes_in_backward),
-		cmocka_unit_test(cpu_time_must_explain_half_of_the_growth),
-		cmocka_unit_test(cpu_time_counts_beside_a_small_own_growth),
-		cmocka_unit_test(run_delay_tells_who_is_held_in_backward),
-		cmocka_unit_test(of_two_that_wait_for_cpus_one_is_named_for_all_or_none),
-		cmocka_unit_test(run_delay_must_explain_a_third_of_the_growth),
-		cmocka_unit_test(throttling_is_the_cause),
-		cmocka_unit_test(waits_show_who_computes_in_backward),
-		cmocka_unit_test(on_cards_waits_show_who_computes),
-		cmocka_unit_test(a_storm_of_synchronizations_is_own_work),
-		cmocka_unit_test(the_code_that_synchronizes_is_named_by_it),
-		cmocka_unit_test(synchronizations_are_compared_with_the_usual_ones),
-		cmocka_unit_test(the_odd_one_out_of_four_is_named),
-		cmocka_unit_test(the_others_are_alike),
-		cmocka_unit_test(two_culprits_of_three_are_both_named),
-		cmocka_unit_test(two_culprits_are_both_named),
-		cmocka_unit_test(a_smaller_culprit_hides_behind_a_larger_one),
-		cmocka_unit_test(all_ranks_alike_are_the_job),
-		cmocka_unit_test(what_a_device_queue_hides_is_no_finding),
-		cmocka_unit_test(transfers_are_the_jobs),
-		cmocka_unit_test(cpu_time_is_no_witness_against_own_growth),
-		cmocka_unit_test(cpu_time_tells_whose_transfers_are_slow),
-		cmocka_unit_test(slow_transfers_alone_name_no_rank),
-		cmocka_unit_test(small_waits_leave_the_word_to_stages),
-		cmocka_unit_test(what_a_role_has_in_common_is_no_ranks),
-		cmocka_unit_test(two_ranks_of_ten_thousand_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

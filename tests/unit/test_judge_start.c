@@ -9,11 +9,10 @@ static const struct said *slow(int32_t rank, enum activity activity, double s)
 	return script_said(rank, activity);
 }
 
-static void a_loader_slow_from_the_start_is_named(void **state)
+TEST(a_loader_slow_from_the_start_is_named)
 {
 	const struct said *said;
 
-	(void)state;
 	for (int ranks = 2; ranks <= 40; ranks += 19) {
 		script_begin((size_t)ranks);
 		said = slow(1, ACTIVITY_DATALOADER, 25 * MS);
@@ -27,9 +26,8 @@ static void a_loader_slow_from_the_start_is_named(void **state)
 	}
 }
 
-static void waits_show_who_computes_longer_from_the_start(void **state)
+TEST(waits_show_who_computes_longer_from_the_start)
 {
-	(void)state;
 	for (int cards = 0; cards < 2; cards++) {
 		script_begin(4);
 		script.l1 = true;
@@ -43,9 +41,8 @@ static void waits_show_who_computes_longer_from_the_start(void **state)
 }
 
 /* Four of eight may be another stage of a pipeline: nothing says that the others are not the fast ones. */
-static void half_of_the_ranks_are_no_slow_ranks(void **state)
+TEST(half_of_the_ranks_are_no_slow_ranks)
 {
-	(void)state;
 	for (int32_t slow = 3; slow <= 4; slow++) {
 		script_begin(8);
 		for (int32_t r = 0; r < slow; r++)
@@ -56,18 +53,16 @@ static void half_of_the_ranks_are_no_slow_ranks(void **state)
 	}
 }
 
-static void forward_without_cards_is_named(void **state)
+TEST(forward_without_cards_is_named)
 {
-	(void)state;
 	script_begin(4);
 	slow(2, ACTIVITY_FORWARD, 25 * MS);
 	script_only(2, ACTIVITY_FORWARD);
 	script_end();
 }
 
-static void cards_without_operations_are_no_evidence(void **state)
+TEST(cards_without_operations_are_no_evidence)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	assert_null(slow(2, ACTIVITY_DATALOADER, 25 * MS));
@@ -76,9 +71,8 @@ static void cards_without_operations_are_no_evidence(void **state)
 }
 
 /* Its first half is in the usual, the other is growth. */
-static void what_begins_while_the_usual_is_learned_is_one(void **state)
+TEST(what_begins_while_the_usual_is_learned_is_one)
 {
-	(void)state;
 	for (int begin = 2; begin < 10; begin += 2) {
 		script_begin(4);
 		script_run(begin);
@@ -95,11 +89,10 @@ static void what_begins_while_the_usual_is_learned_is_one(void **state)
 }
 
 /* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
-static void when_it_ends_the_usual_is_without_it(void **state)
+TEST(when_it_ends_the_usual_is_without_it)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	script_begin(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	script.fault[1][ACTIVITY_DATALOADER] = 0;
@@ -114,9 +107,8 @@ static void when_it_ends_the_usual_is_without_it(void **state)
 }
 
 /* Gains of 2.5 % and 4.5 % of the step. */
-static void a_small_gain_is_not_reported(void **state)
+TEST(a_small_gain_is_not_reported)
 {
-	(void)state;
 	script_begin(4);
 	assert_null(slow(1, ACTIVITY_DATALOADER, 2.5 * MS));
 	script_run(200);
@@ -128,11 +120,10 @@ static void a_small_gain_is_not_reported(void **state)
 }
 
 /* 5 ms of 105 gain 0.034 s a s above the allowance: 0.5 s after 15 s. */
-static void gains_above_the_allowance_add_up(void **state)
+TEST(gains_above_the_allowance_add_up)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(4);
 	said = slow(1, ACTIVITY_DATALOADER, 5 * MS);
 	assert_non_null(said);
@@ -141,11 +132,10 @@ static void gains_above_the_allowance_add_up(void **state)
 }
 
 /* However large: a quarter of what opens in each tick. */
-static void one_tick_names_no_rank(void **state)
+TEST(one_tick_names_no_rank)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(4);
 	said = slow(1, ACTIVITY_DATALOADER, 200 * MS);
 	assert_non_null(said);
@@ -154,9 +144,8 @@ static void one_tick_names_no_rank(void **state)
 }
 
 /* Its peers are 4 ms apart, 5.9 ms by the normal distribution. */
-static void peers_that_differ_hide_it(void **state)
+TEST(peers_that_differ_hide_it)
 {
-	(void)state;
 	for (int more = 0; more < 2; more++) {
 		script_begin(4);
 		script.fault[0][ACTIVITY_OPTIMIZER] = 0;
@@ -168,9 +157,8 @@ static void peers_that_differ_hide_it(void **state)
 }
 
 /* Of 16 ranks and fewer, a rank is no peer of its own: here half of the others are apart. Of more it is. */
-static void of_many_ranks_one_spread_serves_all(void **state)
+TEST(of_many_ranks_one_spread_serves_all)
 {
-	(void)state;
 	for (int ranks = 15; ranks <= 17; ranks += 2) {
 		script_begin((size_t)ranks);
 		for (int r = 1; r <= ranks / 2; r++)
@@ -180,9 +168,8 @@ static void of_many_ranks_one_spread_serves_all(void **state)
 	}
 }
 
-static void two_slow_ranks_are_named(void **state)
+TEST(two_slow_ranks_are_named)
 {
-	(void)state;
 	for (int near = 0; near < 2; near++) {
 		script_begin(8);
 		script.fault[5][ACTIVITY_OPTIMIZER] = near ? 24 * MS : 16 * MS;
@@ -195,9 +182,8 @@ static void two_slow_ranks_are_named(void **state)
 }
 
 /* The first pipeline stage loads data and the last one computes the loss: only replicas compare. */
-static void ranks_are_compared_with_their_role(void **state)
+TEST(ranks_are_compared_with_their_role)
 {
-	(void)state;
 	for (int slow_one = 0; slow_one < 2; slow_one++) {
 		for (int ranks = 9; ranks <= 60; ranks += 51) {
 			script_begin((size_t)ranks);
@@ -217,9 +203,8 @@ static void ranks_are_compared_with_their_role(void **state)
 	}
 }
 
-static void a_rank_alone_in_its_role_is_not_compared(void **state)
+TEST(a_rank_alone_in_its_role_is_not_compared)
 {
-	(void)state;
 	script_begin(4);
 	script.l1 = true;
 	script.class[0] = 7;
@@ -230,11 +215,10 @@ static void a_rank_alone_in_its_role_is_not_compared(void **state)
 	script_end();
 }
 
-static void it_ends_as_the_rank_is_as_fast_as_others(void **state)
+TEST(it_ends_as_the_rank_is_as_fast_as_others)
 {
 	const struct said *said;
 
-	(void)state;
 	script_begin(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	script.fault[1][ACTIVITY_DATALOADER] = 0;
@@ -245,9 +229,8 @@ static void it_ends_as_the_rank_is_as_fast_as_others(void **state)
 	script_end();
 }
 
-static void all_ranks_alike_are_none(void **state)
+TEST(all_ranks_alike_are_none)
 {
-	(void)state;
 	script_begin(8);
 	script.noise = 0.03;
 	script_all(ACTIVITY_DATALOADER, 60 * MS);
@@ -257,11 +240,10 @@ static void all_ranks_alike_are_none(void **state)
 }
 
 /* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the start. */
-static void waits_are_learned_before_they_count(void **state)
+TEST(waits_are_learned_before_they_count)
 {
 	uint64_t from_ns;
 
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script_run(60);
@@ -280,9 +262,8 @@ static void waits_are_learned_before_they_count(void **state)
 }
 
 /* On cards L1 shows it. Once L1 is off nothing says that it goes on, and what the rank does then is its own episode. */
-static void without_operations_it_is_over(void **state)
+TEST(without_operations_it_is_over)
 {
-	(void)state;
 	script_begin(4);
 	script_cards();
 	script.l1 = true;
@@ -300,11 +281,10 @@ static void without_operations_it_is_over(void **state)
 }
 
 /* Open ones are published at the end, as those of other ranks. */
-static void it_is_open_until_the_job_ends(void **state)
+TEST(it_is_open_until_the_job_ends)
 {
 	unsigned times;
 
-	(void)state;
 	script_begin(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	times = script.said[0].times;
@@ -317,9 +297,8 @@ static void it_is_open_until_the_job_ends(void **state)
 }
 
 /* Every second of ten thousand is slower: classes of 16 with a slow one each cost no more than one class. */
-static void ten_thousand_ranks_are_judged(void **state)
+TEST(ten_thousand_ranks_are_judged)
 {
-	(void)state;
 	script_begin(SCRIPT_RANKS);
 	script.l1 = true;
 	script_scale(10);
@@ -331,31 +310,4 @@ static void ten_thousand_ranks_are_judged(void **state)
 	script_end();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_loader_slow_from_the_start_is_named),
-		cmocka_unit_test(waits_show_who_computes_longer_from_the_start),
-		cmocka_unit_test(half_of_the_ranks_are_no_slow_ranks),
-		cmocka_unit_test(forward_without_cards_is_named),
-		cmocka_unit_test(cards_without_operations_are_no_evidence),
-		cmocka_unit_test(what_begins_while_the_usual_is_learned_is_one),
-		cmocka_unit_test(when_it_ends_the_usual_is_without_it),
-		cmocka_unit_test(a_small_gain_is_not_reported),
-		cmocka_unit_test(gains_above_the_allowance_add_up),
-		cmocka_unit_test(one_tick_names_no_rank),
-		cmocka_unit_test(peers_that_differ_hide_it),
-		cmocka_unit_test(of_many_ranks_one_spread_serves_all),
-		cmocka_unit_test(two_slow_ranks_are_named),
-		cmocka_unit_test(ranks_are_compared_with_their_role),
-		cmocka_unit_test(a_rank_alone_in_its_role_is_not_compared),
-		cmocka_unit_test(it_ends_as_the_rank_is_as_fast_as_others),
-		cmocka_unit_test(all_ranks_alike_are_none),
-		cmocka_unit_test(waits_are_learned_before_they_count),
-		cmocka_unit_test(without_operations_it_is_over),
-		cmocka_unit_test(it_is_open_until_the_job_ends),
-		cmocka_unit_test(ten_thousand_ranks_are_judged),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

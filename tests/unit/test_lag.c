@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How late a loop runs: ever, and in the last minute. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/base/lag.h"
+
+#include "tests/test.h"
 
 #define MS 1000000ULL
 #define S (1000 * MS)
@@ -16,12 +13,11 @@ static uint64_t late_ns(struct lag *lag, uint64_t now_ns)
 	return lag_run(lag, now_ns, PERIOD, &(struct lag_thread){0}).late_ns;
 }
 
-static void test_lag(void **state)
+TEST(test_lag)
 {
 	struct lag lag = {0};
 	uint64_t now_ns = 1000 * S;
 
-	(void)state;
 	assert_int_equal(lag_last_minute(&lag, now_ns), 0);
 	assert_int_equal(late_ns(&lag, now_ns), 0); /* nothing came before */
 	assert_int_equal(late_ns(&lag, now_ns += PERIOD), 0);
@@ -38,14 +34,13 @@ static void test_lag(void **state)
 }
 
 /* What a thread did meanwhile, of which its usual time in a period is no part of the delay. */
-static void test_lag_split(void **state)
+TEST(test_lag_split)
 {
 	struct lag_thread thread = {.run_ns = 50 * S, .ready_ns = 7 * S};
 	uint64_t now_ns = 1000 * S;
 	struct lag lag = {0};
 	struct lag_stop stop;
 
-	(void)state;
 	(void)lag_run(&lag, now_ns, PERIOD, &thread);
 	thread.run_ns += 20 * MS;
 	thread.ready_ns += 600 * MS;
@@ -63,12 +58,4 @@ static void test_lag_split(void **state)
 	assert_int_equal(lag.max.thread.ready_ns, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lag),
-		cmocka_unit_test(test_lag_split),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

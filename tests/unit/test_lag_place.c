@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a late thread waits: another thread sees it sleep. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <unistd.h>
 #include "daemon/base/lag_place.h"
 
-static void test_place_of_sleep(void **state)
+#include "tests/test.h"
+
+TEST(test_place_of_sleep)
 {
 	char seen[LAG_PLACE_BYTES] = "";
 	struct lag_place *place;
 
-	(void)state;
 	if (access("/proc/self/wchan", R_OK) < 0)
 		skip();
 	assert_int_equal(lag_place_new(&place), 0);
@@ -33,21 +29,12 @@ static void test_place_of_sleep(void **state)
 	assert_null(lag_place_free(NULL));
 }
 
-static void test_no_place(void **state)
+TEST(test_no_place)
 {
 	char seen[LAG_PLACE_BYTES] = "x";
 
-	(void)state;
 	lag_place_turn(NULL, 0, seen);
 	assert_string_equal(seen, "");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_place_of_sleep),
-		cmocka_unit_test(test_no_place),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

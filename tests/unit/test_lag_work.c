@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The name with most time counts, and once. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/base/lag_work.h"
 
-static void test_most(void **state)
+#include "tests/test.h"
+
+TEST(test_most)
 {
 	static char name[LAG_WORK_NAMES_MAX + 1][4];
 	uint64_t took_ns = 1;
 
-	(void)state;
 	assert_null(lag_work_take(&took_ns));
 	assert_int_equal(took_ns, 0);
 	lag_work_add(name[0], 5);
@@ -27,11 +23,4 @@ static void test_most(void **state)
 	assert_int_equal(took_ns, LAG_WORK_NAMES_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_most),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

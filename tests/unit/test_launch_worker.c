@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of the thread of launch windows, beside a kernel that detaches when the test lets it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 #define launch_window_run fake_run
 #define launch_window_close fake_close
 #include "daemon/collect/launch_worker.c" /* NOLINT */
+#include "tests/test.h"
 
 static struct launch_window {
 	pthread_mutex_t lock;
@@ -60,12 +56,11 @@ static struct launch_worker *at_work(void)
 	return worker;
 }
 
-static void test_one_that_ends(void **state)
+TEST(test_one_that_ends)
 {
 	struct launch_worker *worker = at_work();
 	struct launch_result result = {0};
 
-	(void)state;
 	assert_true(launch_worker_stop(worker, NSEC_PER_SEC * 3600));
 	assert_true(launch_worker_stop(worker, 0));
 	assert_true(launch_worker_take(worker, &result));
@@ -75,11 +70,10 @@ static void test_one_that_ends(void **state)
 }
 
 /* Its owner goes on; the thread frees all when the kernel lets it go. */
-static void test_one_that_hangs(void **state)
+TEST(test_one_that_hangs)
 {
 	struct launch_worker *worker;
 
-	(void)state;
 	window.is_held = true;
 	worker = at_work();
 	assert_false(launch_worker_stop(worker, NSEC_PER_MSEC));
@@ -88,9 +82,4 @@ static void test_one_that_hangs(void **state)
 	await(&window.is_closed, true);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_that_ends), cmocka_unit_test(test_one_that_hangs)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

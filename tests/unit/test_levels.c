@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/levels: words, defaults, turning on and off through a collector that may refuse, time, and the saved state. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
 #include <sys/stat.h>
-#include <cmocka.h>
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/core/levels.h"
+#include "tests/test.h"
 
 static struct context context;
 static char folder[] = "/tmp/ranktrace-test-levels-XXXXXX";
@@ -31,7 +27,6 @@ __attribute__((weak)) int collectors_level(
 
 static int set_up(void **state)
 {
-	(void)state;
 	memset(&context, 0, sizeof(context));
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
 	context.collectors = (struct collectors *)&context; /* only passed on */
@@ -54,11 +49,10 @@ static void write_state(const char *text)
 	assert_int_equal(fclose(f), 0);
 }
 
-static void test_words(void **state)
+TEST_WITH(test_words, set_up, NULL)
 {
 	enum level level = LEVEL_MAX;
 
-	(void)state;
 	assert_int_equal(level_parse("L2", &level), 0);
 	assert_int_equal(level, LEVEL_L2);
 	assert_string_equal(level_name(LEVEL_L3), "L3");
@@ -83,11 +77,10 @@ static void test_words(void **state)
 	assert_false(level_interval_good((double)INFINITY));
 }
 
-static void test_defaults(void **state)
+TEST_WITH(test_defaults, set_up, NULL)
 {
 	const struct levels *l = &context.levels;
 
-	(void)state;
 	assert_false(l->on[LEVEL_L1_LAUNCHES]);
 	assert_true(l->interval_minutes[LEVEL_L1_LAUNCHES] == 0);
 	assert_true(l->on[LEVEL_L0] && !l->on[LEVEL_L1] && !l->on[LEVEL_L2] && !l->on[LEVEL_L3]);
@@ -95,11 +88,10 @@ static void test_defaults(void **state)
 	assert_true(l->interval_minutes[LEVEL_L2] == 5 && l->interval_minutes[LEVEL_L3] == 2);
 }
 
-static void test_set(void **state)
+TEST_WITH(test_set, set_up, NULL)
 {
 	char report[256];
 
-	(void)state;
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 on: 14 probes in 2 libraries");
 	assert_true(context.levels.on[LEVEL_L1] && last_on);
@@ -114,11 +106,10 @@ static void test_set(void **state)
 }
 
 /* A switch and its level know nothing of each other. */
-static void test_switch(void **state)
+TEST_WITH(test_switch, set_up, NULL)
 {
 	char report[256];
 
-	(void)state;
 	assert_int_equal(
 		levels_set(&context, LEVEL_L1_LAUNCHES, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1.launches on: 14 probes in 2 libraries; off again in 10 min");
@@ -130,11 +121,10 @@ static void test_switch(void **state)
 	assert_false(context.levels.on[LEVEL_L1_LAUNCHES]);
 }
 
-static void test_refused(void **state)
+TEST_WITH(test_refused, set_up, NULL)
 {
 	char report[256];
 
-	(void)state;
 	answer = -ENOSPC;
 	assert_int_equal(levels_set(&context, LEVEL_L2, true, 0, report, sizeof(report)), -ENOSPC);
 	assert_false(context.levels.on[LEVEL_L2]);
@@ -142,13 +132,12 @@ static void test_refused(void **state)
 }
 
 /* What a finding turned on is nobody's wish: it is not saved, it ends, and whoever sets it has his way. */
-static void test_raised(void **state)
+TEST_WITH(test_raised, set_up, NULL)
 {
 	struct levels saved;
 	char report[256];
 	uint64_t until_ns;
 
-	(void)state;
 	assert_int_equal(levels_save(&context.levels, folder), 0);
 	assert_int_equal(levels_auto_on(&context, LEVEL_L0, NSEC_PER_SEC, "a rank is slow"), -EALREADY);
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
@@ -183,11 +172,10 @@ static void test_raised(void **state)
 }
 
 /* A failed switch off is retried; a failed switch on changes nothing. */
-static void test_raised_badly(void **state)
+TEST_WITH(test_raised_badly, set_up, NULL)
 {
 	uint64_t until_ns;
 
-	(void)state;
 	answer = -EIO;
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), -EIO);
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.is_auto[LEVEL_L1]);
@@ -212,12 +200,11 @@ static void on_for_long(enum level level)
 	calls = 0;
 }
 
-static void test_sampled(void **state)
+TEST_WITH(test_sampled, set_up, NULL)
 {
 	struct levels read;
 	char report[256];
 
-	(void)state;
 	on_for_long(LEVEL_L1);
 	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
@@ -241,11 +228,10 @@ static void test_sampled(void **state)
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.sampled[LEVEL_L1]);
 }
 
-static void test_sampled_gives_way(void **state)
+TEST_WITH(test_sampled_gives_way, set_up, NULL)
 {
 	char report[256];
 
-	(void)state;
 	on_for_long(LEVEL_L1);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
 	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
@@ -268,22 +254,20 @@ static void test_sampled_gives_way(void **state)
 	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns() + LEVELS_WHOLE_NS));
 }
 
-static void test_small_report(void **state)
+TEST_WITH(test_small_report, set_up, NULL)
 {
 	char report[6];
 
-	(void)state;
 	memset(report, 'x', sizeof(report));
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 on");
 }
 
-static void test_time_ends(void **state)
+TEST_WITH(test_time_ends, set_up, NULL)
 {
 	char report[256];
 	uint64_t until_ns;
 
-	(void)state;
 	assert_int_equal(levels_set(&context, LEVEL_L3, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
 	assert_non_null(strstr(report, "off again in 10 min"));
 	until_ns = context.levels.until_ns[LEVEL_L3];
@@ -300,12 +284,11 @@ static void test_time_ends(void **state)
 	assert_int_equal(context.levels.until_ns[LEVEL_L3], 0);
 }
 
-static void test_time_ends_badly(void **state)
+TEST_WITH(test_time_ends_badly, set_up, NULL)
 {
 	char report[256];
 	uint64_t until_ns;
 
-	(void)state;
 	assert_int_equal(levels_set(&context, LEVEL_L3, true, NSEC_PER_SEC, report, sizeof(report)), 0);
 	until_ns = context.levels.until_ns[LEVEL_L3];
 	answer = -EIO;
@@ -316,14 +299,13 @@ static void test_time_ends_badly(void **state)
 	assert_true(context.levels.until_ns[LEVEL_L3] > until_ns);
 }
 
-static void test_round_trip(void **state)
+TEST_WITH(test_round_trip, set_up, NULL)
 {
 	struct levels fresh;
 	uint64_t now_ns = monotonic_ns(), end_ns = now_ns + 3600 * NSEC_PER_SEC, off_ns;
 	struct stat st;
 	char path[sizeof(folder) + 16];
 
-	(void)state;
 	context.levels.on[LEVEL_L0] = false;
 	context.levels.on[LEVEL_L2] = context.levels.on[LEVEL_L1_LAUNCHES] = true;
 	context.levels.until_ns[LEVEL_L2] = end_ns;
@@ -342,15 +324,14 @@ static void test_round_trip(void **state)
 	assert_true(off_ns < 60 * NSEC_PER_SEC);
 }
 
-static void test_time_over_while_down(void **state)
+TEST_WITH(test_time_over_while_down, set_up, NULL)
 {
-	(void)state;
 	write_state("[level \"L1\"]\non = true\noff_at_ns = 1000\n");
 	assert_int_equal(levels_load(&context.levels, folder), 0);
 	assert_false(context.levels.on[LEVEL_L1]);
 }
 
-static void test_bad_state(void **state)
+TEST_WITH(test_bad_state, set_up, NULL)
 {
 	static const char *const bad[] = {
 		"[level \"L9\"]\non = true\n",
@@ -364,7 +345,6 @@ static void test_bad_state(void **state)
 	};
 	struct levels before = context.levels;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		write_state(bad[i]);
 		assert_true(levels_load(&context.levels, folder) < 0);
@@ -372,11 +352,10 @@ static void test_bad_state(void **state)
 	}
 }
 
-static void test_no_state(void **state)
+TEST_WITH(test_no_state, set_up, NULL)
 {
 	struct levels before = context.levels;
 
-	(void)state;
 	assert_int_equal(levels_load(&context.levels, "/nonexistent"), 0);
 	assert_memory_equal(&before, &context.levels, sizeof(before));
 	assert_int_equal(levels_save(&context.levels, "/nonexistent"), -ENOENT);
@@ -384,7 +363,6 @@ static void test_no_state(void **state)
 
 static int make_folder(void **state)
 {
-	(void)state;
 	return mkdtemp(folder) ? 0 : -1;
 }
 
@@ -392,32 +370,9 @@ static int remove_folder(void **state)
 {
 	char path[sizeof(folder) + 16];
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/levels", folder);
 	unlink(path);
 	return rmdir(folder);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_words, set_up),
-		cmocka_unit_test_setup(test_defaults, set_up),
-		cmocka_unit_test_setup(test_set, set_up),
-		cmocka_unit_test_setup(test_switch, set_up),
-		cmocka_unit_test_setup(test_refused, set_up),
-		cmocka_unit_test_setup(test_raised, set_up),
-		cmocka_unit_test_setup(test_raised_badly, set_up),
-		cmocka_unit_test_setup(test_sampled, set_up),
-		cmocka_unit_test_setup(test_sampled_gives_way, set_up),
-		cmocka_unit_test_setup(test_small_report, set_up),
-		cmocka_unit_test_setup(test_time_ends, set_up),
-		cmocka_unit_test_setup(test_time_ends_badly, set_up),
-		cmocka_unit_test_setup(test_round_trip, set_up),
-		cmocka_unit_test_setup(test_time_over_while_down, set_up),
-		cmocka_unit_test_setup(test_bad_state, set_up),
-		cmocka_unit_test_setup(test_no_state, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+TEST_MAIN(make_folder, remove_folder)

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The registry of library files over a made-up /proc: inodes come, are replaced, deleted and shared, and maps lie. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/maps.h"
+#include "tests/test.h"
 #include "tests/unit/fake_proc.h"
 
 #define START 0x7f0000000000ULL
@@ -96,7 +93,6 @@ static int start(void **state)
 	static const struct libraries_ops ops = {
 		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
 
-	(void)state;
 	added = dropped = refused = 0;
 	refusal = 0;
 	last = NULL;
@@ -109,18 +105,16 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	libraries = libraries_free(libraries);
 	assert_int_equal(added, dropped);
 	fake_free(proc);
 	return 0;
 }
 
-static void test_shared_until_the_last_user_goes(void **state)
+TEST_WITH(test_shared_until_the_last_user_goes, start, stop)
 {
 	unsigned long inode = put_file(1, "/lib/libwanted.so.1", "one");
 
-	(void)state;
 	put_maps(1, inode, "/lib/libwanted.so.1");
 	put_maps(2, inode, "/lib/libwanted.so.1");
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
@@ -136,12 +130,11 @@ static void test_shared_until_the_last_user_goes(void **state)
 	assert_int_equal(dropped, 1);
 }
 
-static void test_replaced_under_its_name(void **state)
+TEST_WITH(test_replaced_under_its_name, start, stop)
 {
 	unsigned long old = put_file(1, "/lib/libwanted.so", "old"), new;
 	char path[1024], from[1024];
 
-	(void)state;
 	put_maps(1, old, "/lib/libwanted.so");
 	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
 	new = put_file(1, "/lib/fresh", "new");
@@ -155,12 +148,11 @@ static void test_replaced_under_its_name(void **state)
 	assert_int_equal(dropped, 1);
 }
 
-static void test_unmapped(void **state)
+TEST_WITH(test_unmapped, start, stop)
 {
 	unsigned long inode = put_file(1, "/lib/libwanted.so", "x"), other = put_file(1, "/lib/libwanted.so.2", "y");
 	char maps[1024];
 
-	(void)state;
 	add_line(maps, sizeof(maps), 0, inode, "/lib/libwanted.so");
 	add_line(maps + strlen(maps), sizeof(maps) - strlen(maps), 1, other, "/lib/libwanted.so.2");
 	fake_write(proc, 1, "maps", maps, strlen(maps));
@@ -175,12 +167,11 @@ static void test_unmapped(void **state)
 }
 
 /* Deleted, and deleted with another file under the name since: what is opened is the file that is mapped. */
-static void test_deleted(void **state)
+TEST_WITH(test_deleted, start, stop)
 {
 	unsigned long inode = put_file(2, "/lib/gone", "the mapped one");
 	char link[1024], name[64], target[1024], text[32] = "";
 
-	(void)state;
 	put_file(1, "/lib/libwanted.so", "another one");
 	put_maps(1, inode, "/lib/libwanted.so (deleted)");
 	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
@@ -197,11 +188,10 @@ static void test_deleted(void **state)
 	assert_string_equal(text, "the mapped one");
 }
 
-static void test_long_path(void **state)
+TEST_WITH(test_long_path, start, stop)
 {
 	char name[1024] = "", path[2048], folder[1032];
 
-	(void)state;
 	for (unsigned i = 0; i < 10; i++) {
 		size_t used = strlen(name);
 
@@ -218,13 +208,12 @@ static void test_long_path(void **state)
 }
 
 /* What a process may put where its library was: nothing of it is opened, nothing blocks. */
-static void test_no_regular_file(void **state)
+TEST_WITH(test_no_regular_file, start, stop)
 {
 	static const char *const names[] = {"/lib/libwanted.so.fifo", "/lib/libwanted.so.loop",
 		"/lib/libwanted.so.folder", "/lib/libwanted.so.out", "/lib/libwanted.so.none"};
 	char path[ARRAY_SIZE(names)][1024], maps[4096] = "";
 
-	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(names); i++) {
 		char inside[128];
 
@@ -242,7 +231,7 @@ static void test_no_regular_file(void **state)
 	assert_int_equal(refused, ARRAY_SIZE(names));
 }
 
-static void test_hostile_lines(void **state)
+TEST_WITH(test_hostile_lines, start, stop)
 {
 	static const char *const lines[] = {
 		"",
@@ -265,7 +254,6 @@ static void test_hostile_lines(void **state)
 	};
 	char *big;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		fake_write(proc, 1, "maps", lines[i], strlen(lines[i]));
 		assert_int_equal(libraries_scan(libraries, 1, 11), 0);
@@ -283,12 +271,11 @@ static void test_hostile_lines(void **state)
 }
 
 /* Of a chrooted process maps name files from our root, and its links are its own. */
-static void test_chrooted(void **state)
+TEST_WITH(test_chrooted, start, stop)
 {
 	char jail[1024], link[1024], name[2048];
 	unsigned long inode = put_file(2, "/lib/libwanted.so", "x");
 
-	(void)state;
 	fake_folder(proc, 3, "");
 	path_in(jail, sizeof(jail), 2, "root");
 	path_in(link, sizeof(link), 3, "root");
@@ -306,12 +293,11 @@ static void test_chrooted(void **state)
 }
 
 /* A newline in a name is written \012 by the kernel: found through map_files only. */
-static void test_newline_in_a_name(void **state)
+TEST_WITH(test_newline_in_a_name, start, stop)
 {
 	char link[1024], name[64], target[1024];
 	unsigned long inode = put_file(1, "/lib/a\nlibwanted.so", "x");
 
-	(void)state;
 	put_maps(1, inode, "/lib/a\\012b/libwanted.so");
 	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", START, START + 0x1000);
@@ -334,14 +320,13 @@ static void put_user(uint32_t pid, uint32_t uid)
  * Of one process, and of one user. Alone he may have half of the table; a second user then a third of it, and more of the
  * first are refused.
  */
-static void test_too_many(void **state)
+TEST_WITH(test_too_many, start, stop)
 {
 	static const unsigned files[] = {MAPS_FILES_MAX + 3, MAPS_FILES_MAX, 5};
 	static const int used_of[] = {LIBRARIES_MAX / 2, LIBRARIES_MAX / 3, 0};
 	size_t size = (MAPS_FILES_MAX + 8) * 160;
 	char *maps = calloc(1, size);
 
-	(void)state;
 	assert_non_null(maps);
 	assert_int_equal(LIBRARIES_MAX, 2 * MAPS_FILES_MAX);
 	put_process(3);
@@ -365,20 +350,4 @@ static void test_too_many(void **state)
 	free(maps);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_shared_until_the_last_user_goes, start, stop),
-		cmocka_unit_test_setup_teardown(test_replaced_under_its_name, start, stop),
-		cmocka_unit_test_setup_teardown(test_unmapped, start, stop),
-		cmocka_unit_test_setup_teardown(test_deleted, start, stop),
-		cmocka_unit_test_setup_teardown(test_long_path, start, stop),
-		cmocka_unit_test_setup_teardown(test_no_regular_file, start, stop),
-		cmocka_unit_test_setup_teardown(test_hostile_lines, start, stop),
-		cmocka_unit_test_setup_teardown(test_newline_in_a_name, start, stop),
-		cmocka_unit_test_setup_teardown(test_chrooted, start, stop),
-		cmocka_unit_test_setup_teardown(test_too_many, start, stop),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -3,10 +3,6 @@
  * The reader program as the daemon runs it: libraries of this process become known through workers, as without them; a
  * file system that does not answer, a file beyond the limits and one behind a link stop nobody; answers are checked.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <elf.h>
 #include <event2/event.h>
 #include <fcntl.h>
@@ -43,6 +39,7 @@ static int slow_worker_ask(struct workers *of, const struct worker_kind *kind, u
 #define worker_ask slow_worker_ask
 #define monotonic_ns() (monotonic_ns() + later_ns)
 #include "daemon/probes/libraries.c" /* NOLINT */
+#include "tests/test.h"
 #undef monotonic_ns
 #undef worker_ask
 
@@ -121,7 +118,6 @@ static int start(void **state)
 		"[probe \"usdt\"]\nlevel=L1\nlibrary=libc.so.6\nusdt=libc:setjmp\nedge=entry\nevent=comm_free\n";
 	char error[512];
 
-	(void)state;
 	disk_is_slow = false;
 	added = unread = refused = scanned = 0;
 	strcpy(folder, "/tmp/ranktrace-reader-XXXXXX");
@@ -137,7 +133,6 @@ static int stop(void **state)
 {
 	char path[128];
 
-	(void)state;
 	facts_free(&seen);
 	libraries = libraries_free(libraries);
 	workers = workers_free(workers);
@@ -166,12 +161,11 @@ static void scan(void)
 }
 
 /* The same facts as from reading the file here. */
-static void test_facts_of_this_process(void **state)
+TEST_WITH(test_facts_of_this_process, start, stop)
 {
 	_cleanup_(facts_free) struct facts here = {0};
 	_cleanup_close_ int fd = open("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 
-	(void)state;
 	scan();
 	assert_int_equal(added, 1);
 	assert_int_equal(unread + refused, 0);
@@ -206,7 +200,7 @@ static void *map_file(const char *path, const void *data, size_t size, off_t len
 }
 
 /* A header that says four million sections, in a sparse file: known from then on, also by the next daemon. */
-static void test_quarantined(void **state)
+TEST_WITH(test_quarantined, start, stop)
 {
 	static const Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
 		.e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_shoff = sizeof(header),
@@ -219,7 +213,6 @@ static void test_quarantined(void **state)
 	struct stat st;
 	void *mapped;
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/libhostile.so", folder);
 	mapped = map_file(path, &file, sizeof(file), 64 + (64LL << 22));
 	scan();
@@ -244,9 +237,8 @@ static void test_quarantined(void **state)
 }
 
 /* A cold disk: the file is tried again, for a process that has mapped it all the time, and is in no list. */
-static void test_slow_file(void **state)
+TEST_WITH(test_slow_file, start, stop)
 {
-	(void)state;
 	disk_is_slow = true;
 	scan();
 	assert_int_equal(added, 0);
@@ -264,9 +256,8 @@ static void test_slow_file(void **state)
 }
 
 /* At the daemon's start its queue is full of processes that are examined: the next scan opens the file. */
-static void test_full_queue(void **state)
+TEST_WITH(test_full_queue, start, stop)
 {
-	(void)state;
 	for (asks_left = 1; asks_left <= 2; asks_left++) { /* the maps; and the file, but not its facts */
 		unsigned left = asks_left;
 
@@ -281,7 +272,7 @@ static void test_full_queue(void **state)
 }
 
 /* In the place of the mapped file is a link to another one. */
-static void test_another_file(void **state)
+TEST_WITH(test_another_file, start, stop)
 {
 	struct mapped_file file;
 	struct mapping mapping;
@@ -289,7 +280,6 @@ static void test_another_file(void **state)
 	struct stat st;
 	void *mapped;
 
-	(void)state;
 	mapping = (struct mapping){.path = path};
 	snprintf(path, sizeof(path), "%s/libhostile.so.1", folder);
 	snprintf(other, sizeof(other), "%s/private", folder);
@@ -308,7 +298,7 @@ static void test_another_file(void **state)
 	munmap(mapped, 4096);
 }
 
-static void test_bad_answers(void **state)
+TEST_WITH(test_bad_answers, start, stop)
 {
 	static const uint16_t rows[] = {0, 1};
 	struct worker_reply reply = {.end = WORKER_ANSWERED};
@@ -317,7 +307,6 @@ static void test_bad_answers(void **state)
 	struct maps maps;
 	uint8_t bytes[64] = {0};
 
-	(void)state;
 	for (reply.size_bytes = 0; reply.size_bytes < sizeof(bytes); reply.size_bytes++) {
 		reply.data = bytes;
 		assert_int_equal(reader_take_file(&reply, &file), -EBADMSG);
@@ -329,15 +318,6 @@ static void test_bad_answers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_facts_of_this_process, start, stop),
-		cmocka_unit_test_setup_teardown(test_quarantined, start, stop),
-		cmocka_unit_test_setup_teardown(test_slow_file, start, stop),
-		cmocka_unit_test_setup_teardown(test_full_queue, start, stop),
-		cmocka_unit_test_setup_teardown(test_another_file, start, stop),
-		cmocka_unit_test_setup_teardown(test_bad_answers, start, stop),
-	};
-
 	setenv("RANKTRACE_LIBEXEC", READER_FOLDER, 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

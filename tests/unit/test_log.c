@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages as they arrive on stderr: form, levels, long and broken ones, those of libbpf, and when it is the journal.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/base/log.c" /* for what libbpf calls */
+#include "tests/test.h"
 
 static int saved_stderr = -1;
 static FILE *capture;
 
 static int setup(void **state)
 {
-	(void)state;
 	unsetenv("JOURNAL_STREAM");
 	capture = tmpfile();
 	if (!capture)
@@ -24,7 +19,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	close(saved_stderr);
 	return fclose(capture);
 }
@@ -51,9 +45,8 @@ static void expect_captured(const char *text)
 	assert_string_equal(got, text);
 }
 
-static void lines_name_level_and_component(void **state)
+TEST(lines_name_level_and_component)
 {
-	(void)state;
 	begin_capture();
 	log_warning("store", "no space in %s, dropping rows", "/d");
 	log_debug("store", "not shown");
@@ -69,11 +62,10 @@ static void lines_name_level_and_component(void **state)
 	log_set_level(LOG_INFO);
 }
 
-static void errors_keep_errno_and_yield_it(void **state)
+TEST(errors_keep_errno_and_yield_it)
 {
 	int r, after;
 
-	(void)state;
 	begin_capture();
 	errno = EPIPE;
 	r = log_error_errno("store", ENOSPC, "cannot write %s", "x");
@@ -83,12 +75,11 @@ static void errors_keep_errno_and_yield_it(void **state)
 	assert_int_equal(after, EPIPE);
 }
 
-static void long_and_broken_messages_are_one_line_each(void **state)
+TEST(long_and_broken_messages_are_one_line_each)
 {
 	char text[LOG_MESSAGE_BYTES + 100];
 	char expected[LOG_MESSAGE_BYTES + 100];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	snprintf(expected, sizeof(expected), "ranktraced: info: a: %.*s...\n", LOG_MESSAGE_BYTES - 4, text);
@@ -111,11 +102,10 @@ static _printf_(2, 3) void as_libbpf(enum libbpf_print_level level, const char *
 }
 
 /* What a job is called may be no text at all. */
-static void any_bytes_are_text(void **state)
+TEST(any_bytes_are_text)
 {
 	const char *field[] = {"RANKTRACE_JOB=x"};
 
-	(void)state;
 	begin_capture();
 	log_info("ranks", "job %s", "a\xff\xfe\x1b[2Jb\x7f \xe2\x82\xac \xc3");
 	log_info("ranks", "job %s", "x\nranktraced: error: store: forged \xe2\x80\xae\xc2\x9b");
@@ -124,9 +114,8 @@ static void any_bytes_are_text(void **state)
 			"ranktraced: info: ranks: job x ranktraced: error: store: forged ??\nranktraced: info: findings: b?\n");
 }
 
-static void libraries_are_routed(void **state)
+TEST(libraries_are_routed)
 {
-	(void)state;
 	begin_capture();
 	as_libbpf(LIBBPF_WARN, "prog '%s': failed\n", "p");
 	as_libbpf(LIBBPF_WARN, "one\ntwo\n");
@@ -139,12 +128,11 @@ static void libraries_are_routed(void **state)
 			"ranktraced: warning: libevent: unknown severity\n");
 }
 
-static void the_journal_is_known_by_its_stream(void **state)
+TEST(the_journal_is_known_by_its_stream)
 {
 	char stream[64];
 	struct stat st;
 
-	(void)state;
 	assert_false(log_stderr_is_journal());
 	setenv("JOURNAL_STREAM", "nonsense", 1);
 	assert_false(log_stderr_is_journal());
@@ -158,16 +146,4 @@ static void the_journal_is_known_by_its_stream(void **state)
 	unsetenv("JOURNAL_STREAM");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_name_level_and_component),
-		cmocka_unit_test(errors_keep_errno_and_yield_it),
-		cmocka_unit_test(long_and_broken_messages_are_one_line_each),
-		cmocka_unit_test(any_bytes_are_text),
-		cmocka_unit_test(libraries_are_routed),
-		cmocka_unit_test(the_journal_is_known_by_its_stream),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(setup, teardown)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A flood of messages: a burst is logged, the rest is counted in one line, and another user's messages are not touched. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/base/log_limit.h"
+
+#include "tests/test.h"
 
 static char last[512];
 static unsigned logged;
@@ -23,7 +20,6 @@ void log_message(int level, const char *component, const char *file, int line, c
 
 static int reset(void **state)
 {
-	(void)state;
 	log_limit_tick(UINT64_MAX);
 	logged = 0;
 	last[0] = 0;
@@ -32,11 +28,10 @@ static int reset(void **state)
 
 static const struct log_limit_place place = {"a.c", "control", "refusing process %d of user %-*s: 100%% %lu", 7, LOG_INFO};
 
-static void a_flood_is_a_burst_and_a_count(void **state)
+TEST_WITH(a_flood_is_a_burst_and_a_count, reset, NULL)
 {
 	unsigned passed = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 10000; i++)
 		passed += log_limit_pass(&place, 65534, 20, NSEC_PER_SEC + i);
 	assert_int_equal(passed, 20);
@@ -50,9 +45,8 @@ static void a_flood_is_a_burst_and_a_count(void **state)
 	assert_true(log_limit_pass(&place, 65534, 20, 3 * LOG_LIMIT_PERIOD_NS));
 }
 
-static void a_period_without_a_flood_starts_anew(void **state)
+TEST_WITH(a_period_without_a_flood_starts_anew, reset, NULL)
 {
-	(void)state;
 	for (unsigned period = 0; period < 5; period++)
 		for (unsigned i = 0; i < 20; i++)
 			assert_true(log_limit_pass(&place, 1, 20, (period + 1) * LOG_LIMIT_PERIOD_NS + i));
@@ -60,11 +54,10 @@ static void a_period_without_a_flood_starts_anew(void **state)
 	assert_int_equal(logged, 0);
 }
 
-static void users_and_places_have_their_own_bound(void **state)
+TEST_WITH(users_and_places_have_their_own_bound, reset, NULL)
 {
 	static const struct log_limit_place other = {"b.c", "ranks", "other", 9, LOG_INFO};
 
-	(void)state;
 	for (unsigned i = 0; i < 100; i++)
 		(void)log_limit_pass(&place, 65534, 20, NSEC_PER_SEC);
 	assert_true(log_limit_pass(&place, 1000, 20, NSEC_PER_SEC));
@@ -72,11 +65,10 @@ static void users_and_places_have_their_own_bound(void **state)
 }
 
 /* More users than there are slots do not get a burst each. */
-static void invented_users_share(void **state)
+TEST_WITH(invented_users_share, reset, NULL)
 {
 	unsigned passed = 0;
 
-	(void)state;
 	for (unsigned user = 0; user < 100000; user++)
 		passed += log_limit_pass(&place, user, 1, NSEC_PER_SEC);
 	assert_true(passed <= LOG_LIMIT_SLOTS);
@@ -85,23 +77,11 @@ static void invented_users_share(void **state)
 	assert_true(logged > 0 && logged <= LOG_LIMIT_SLOTS);
 }
 
-static void the_macro_logs_a_burst(void **state)
+TEST_WITH(the_macro_logs_a_burst, reset, NULL)
 {
-	(void)state;
 	for (unsigned i = 0; i < 3 * LOG_LIMIT_BURST; i++)
 		log_limited(LOG_WARNING, "control", 5, "number %u", i);
 	assert_int_equal(logged, LOG_LIMIT_BURST);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(a_flood_is_a_burst_and_a_count, reset),
-		cmocka_unit_test_setup(a_period_without_a_flood_starts_anew, reset),
-		cmocka_unit_test_setup(users_and_places_have_their_own_bound, reset),
-		cmocka_unit_test_setup(invented_users_share, reset),
-		cmocka_unit_test_setup(the_macro_logs_a_burst, reset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

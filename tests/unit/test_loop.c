@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop with modules of the test: order of a tick, systemd notifications, signals that end or reload it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "daemon/loop.c" /* with the modules below */
+#include "tests/test.h"
 
 static char order[64]; /* first letters of the modules, of one tick */
 static unsigned ticks, reloads, flushes;
@@ -167,7 +163,6 @@ static int setup(void **state)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char pid[32];
 
-	(void)state;
 	snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/test_loop.%d", getpid());
 	notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (notify < 0 || bind(notify, (struct sockaddr *)&address, sizeof(address)) < 0)
@@ -181,7 +176,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	unlink(getenv("NOTIFY_SOCKET"));
 	close(notify);
 	return 0;
@@ -201,7 +195,7 @@ static void expect_in_order(const char *const *texts, size_t count)
 	}
 }
 
-static void runs_until_stopped(void **state)
+TEST(runs_until_stopped)
 {
 	static const char *const expected[] = {
 		"READY=1\nSTATUS=L0,L3 on; 8 ranks; 1.5 GiB stored\n",
@@ -214,7 +208,6 @@ static void runs_until_stopped(void **state)
 	static struct context context;
 	struct loop *loop = NULL;
 
-	(void)state;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
 	context.levels.on[LEVEL_L0] = context.levels.on[LEVEL_L3] = true;
 	assert_int_equal(loop_open(&context, on_reload_asked, &reloads, &loop), 0);
@@ -232,13 +225,12 @@ static void runs_until_stopped(void **state)
 	assert_int_equal(order[0], 'R');
 }
 
-static void a_tick_calls_the_modules_in_order(void **state)
+TEST(a_tick_calls_the_modules_in_order)
 {
 	static uint64_t due_ns[ARRAY_SIZE(duties)];
 	static struct context context;
 	struct loop loop = {.context = &context, .due_ns = due_ns};
 
-	(void)state;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
 	memset(order, 0, sizeof(order));
 	memset(due_ns, 0, sizeof(due_ns));
@@ -263,14 +255,13 @@ static void tick_later(struct loop *loop)
 }
 
 /* Rows that the writer did not take are offered with each tick, so that a slow write delays no further second of rows. */
-static void what_the_store_does_not_take_is_offered_again(void **state)
+TEST(what_the_store_does_not_take_is_offered_again)
 {
 	static uint64_t due_ns[ARRAY_SIZE(duties)];
 	static struct context context;
 	struct loop loop = {.context = &context, .due_ns = due_ns};
 	unsigned before = flushes;
 
-	(void)state;
 	context.config.flush_interval_ns = NSEC_PER_SEC;
 	store_is_busy = true;
 	for (int i = 0; i < 3; i++)
@@ -282,13 +273,4 @@ static void what_the_store_does_not_take_is_offered_again(void **state)
 	assert_int_equal(flushes, before + 4);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(runs_until_stopped),
-		cmocka_unit_test(a_tick_calls_the_modules_in_order),
-		cmocka_unit_test(what_the_store_does_not_take_is_offered_again),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(setup, teardown)

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of `drops` for records that did not reach the store: of a kind, and of a rank. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <inttypes.h>
-#include <cmocka.h>
 
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/store/store.h"
+#include "tests/test.h"
 
 static uint64_t drops[RT_KIND_MAX], limited[2], refused;
 static struct rank live[2];
@@ -90,7 +86,6 @@ static void expect(const char *text)
 
 static int setup(void **state)
 {
-	(void)state;
 	context = (struct context){.config = {.ranks_max = 2}, .kernel = (struct kernel *)&context, .store = (struct store *)&context,
 		.ranks = (struct ranks *)&context, .started_ns = 5};
 	for (uint32_t i = 0; i < 2; i++)
@@ -105,14 +100,12 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	losses = losses_free(losses);
 	return 0;
 }
 
-static void losses_of_a_kind_are_nobodys(void **state)
+TEST_WITH(losses_of_a_kind_are_nobodys, setup, teardown)
 {
-	(void)state;
 	losses_write(losses, source, NULL);
 	expect("");
 	drops[RT_KIND_CALL] = 3;
@@ -122,9 +115,8 @@ static void losses_of_a_kind_are_nobodys(void **state)
 	expect("");
 }
 
-static void a_rank_loses_its_own(void **state)
+TEST_WITH(a_rank_loses_its_own, setup, teardown)
 {
-	(void)state;
 	limited[1] = 4;
 	losses_write(losses, source, NULL);
 	expect("kernel 4 1 1001 71 ");
@@ -137,9 +129,8 @@ static void a_rank_loses_its_own(void **state)
 }
 
 /* The slot's next rank begins with nothing lost; one without a number has NULL. */
-static void a_slot_begins_anew(void **state)
+TEST_WITH(a_slot_begins_anew, setup, teardown)
 {
-	(void)state;
 	limited[0] = 9;
 	losses_rank(losses, &live[0]);
 	expect("kernel 9 0 1000 70 ");
@@ -150,9 +141,8 @@ static void a_slot_begins_anew(void **state)
 	expect("kernel 2 - 1000 80 ");
 }
 
-static void processes_without_a_slot_are_left_out(void **state)
+TEST_WITH(processes_without_a_slot_are_left_out, setup, teardown)
 {
-	(void)state;
 	limited[0] = limited[1] = 1;
 	live[0].slot = UINT32_MAX;
 	live[1].slot = 2;
@@ -160,24 +150,12 @@ static void processes_without_a_slot_are_left_out(void **state)
 	expect("");
 }
 
-static void once_a_minute(void **state)
+TEST_WITH(once_a_minute, setup, teardown)
 {
-	(void)state;
 	assert_false(losses_due(losses, 5 + 60 * NSEC_PER_SEC - 1));
 	assert_true(losses_due(losses, 5 + 60 * NSEC_PER_SEC));
 	losses_write(losses, source, NULL);
 	assert_false(losses_due(losses, monotonic_ns()));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(losses_of_a_kind_are_nobodys, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_rank_loses_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_slot_begins_anew, setup, teardown),
-		cmocka_unit_test_setup_teardown(processes_without_a_slot_are_left_out, setup, teardown),
-		cmocka_unit_test_setup_teardown(once_a_minute, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

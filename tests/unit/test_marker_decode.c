@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of marker libraries to operations: times, what is not known, and what no library would say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "daemon/collect/collect_internal.h"
+
+#include "tests/test.h"
 
 #define UTC_NS 1795220846000000000ULL
 #define HOST_NS 5000000000ULL
@@ -53,17 +50,15 @@ static void give(const struct rt_marker_record *record)
 
 static int forget(void **state)
 {
-	(void)state;
 	memset(&process, 0, sizeof(process));
 	devices = 0;
 	return 0;
 }
 
-static void test_times_are_the_devices(void **state)
+TEST_WITH(test_times_are_the_devices, forget, NULL)
 {
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
-	(void)state;
 	give(&comm);
 	give(&record);
 	assert_int_equal(devices, 1);
@@ -87,11 +82,10 @@ static void test_times_are_the_devices(void **state)
 	assert_int_equal(device.start_ns, UTC_NS + 2000);
 }
 
-static void test_unknown_times(void **state)
+TEST_WITH(test_unknown_times, forget, NULL)
 {
 	struct rt_marker_record comm = comm_record(7), record = collective(7), other = collective(8);
 
-	(void)state;
 	give(&other); /* whose communicator's record was lost: its device is unknown */
 	assert_int_equal(device.start_ns, UTC_NS + 2000);
 	assert_int_equal(device.device, 0);
@@ -104,11 +98,10 @@ static void test_unknown_times(void **state)
 	assert_int_equal(devices, 2);
 }
 
-static void test_a_late_one_is_open(void **state)
+TEST_WITH(test_a_late_one_is_open, forget, NULL)
 {
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
-	(void)state;
 	give(&comm);
 	record.kind = RT_MARKER_OPEN;
 	record.device_stop_ns = 0;
@@ -121,12 +114,11 @@ static void test_a_late_one_is_open(void **state)
 }
 
 /* Whatever its epoch and however far from the host's clocks. */
-static void test_any_clock_is_kept(void **state)
+TEST_WITH(test_any_clock_is_kept, forget, NULL)
 {
 	static const uint64_t offset_ns[] = {0, 10, 40 * NSEC_PER_MSEC, 3600 * NSEC_PER_SEC, (uint64_t)-1000000};
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
-	(void)state;
 	give(&comm);
 	for (size_t i = 0; i < ARRAY_SIZE(offset_ns); i++) {
 		record.device_start_ns = UTC_NS + offset_ns[i];
@@ -143,7 +135,7 @@ static void test_any_clock_is_kept(void **state)
 	assert_int_equal(process.counts.operations, ARRAY_SIZE(offset_ns) + 1);
 }
 
-static void test_no_times(void **state)
+TEST_WITH(test_no_times, forget, NULL)
 {
 	static const struct {
 		uint64_t start_ns, stop_ns;
@@ -156,7 +148,6 @@ static void test_no_times(void **state)
 	};
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 
-	(void)state;
 	give(&comm);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		record.device_start_ns = bad[i].start_ns;
@@ -169,12 +160,11 @@ static void test_no_times(void **state)
 }
 
 /* One process, two devices: two members of the same communicator. */
-static void test_members_have_devices(void **state)
+TEST_WITH(test_members_have_devices, forget, NULL)
 {
 	struct rt_marker_record record = collective(7);
 	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = 7};
 
-	(void)state;
 	for (uint32_t member = 0; member < 2; member++) {
 		struct rt_marker_record raw;
 
@@ -190,13 +180,12 @@ static void test_members_have_devices(void **state)
 	}
 }
 
-static void test_lies(void **state)
+TEST_WITH(test_lies, forget, NULL)
 {
 	struct rt_marker_event event = {.event = {.flags = RT_MARKER_VERSION}, .records = UINT32_MAX, .lost = UINT32_MAX};
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 	struct rt_marker_comm endless;
 
-	(void)state;
 	marker_decode(&process, &event, sizeof(event), on_device, NULL);
 	marker_decode(&process, &event, sizeof(event) - 1, on_device, NULL);
 	assert_int_equal(process.counts.unreadable, 2);
@@ -222,9 +211,8 @@ static void test_lies(void **state)
 }
 
 /* A process may name any number of communicators: the newest are known. */
-static void test_many_communicators(void **state)
+TEST_WITH(test_many_communicators, forget, NULL)
 {
-	(void)state;
 	for (uint64_t i = 1; i <= 3 * MARKER_COMMS_MAX; i++) {
 		struct rt_marker_record comm = comm_record(i), record = collective(i);
 
@@ -240,18 +228,4 @@ static void test_many_communicators(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_times_are_the_devices, forget),
-		cmocka_unit_test_setup(test_unknown_times, forget),
-		cmocka_unit_test_setup(test_a_late_one_is_open, forget),
-		cmocka_unit_test_setup(test_any_clock_is_kept, forget),
-		cmocka_unit_test_setup(test_no_times, forget),
-		cmocka_unit_test_setup(test_members_have_devices, forget),
-		cmocka_unit_test_setup(test_lies, forget),
-		cmocka_unit_test_setup(test_many_communicators, forget),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

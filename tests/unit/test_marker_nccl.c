@@ -3,17 +3,12 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "bpf/marker/device_ops.h"
 #include "bpf/marker/usdt.h"
+#include "tests/test.h"
 #include "tests/unit/nccl_script.h"
 
 #define RECORDS_MAX 65536
@@ -57,7 +52,6 @@ void marker_probe(const void *data, uint32_t count, uint32_t record_bytes, uint3
 
 static int forget(void **state)
 {
-	(void)state;
 	records = hits = comms = 0;
 	return 0;
 }
@@ -75,11 +69,10 @@ static void *open_v5(const struct nccl_profiler_v5 *plugin, uint64_t id, int exp
 
 #define MASK_V5 (NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL_CHANNEL)
 
-static void times_are_the_first_start_and_the_last_stop(void **state)
+TEST_WITH(times_are_the_first_start_and_the_last_stop, forget, NULL)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xabc, MASK_V5), *op;
 
-	(void)state;
 	op = nccl_start_coll(
 		&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), 4096, CHANNELS);
 	ncclProfiler_v5.stop(op);
@@ -105,12 +98,11 @@ static void times_are_the_first_start_and_the_last_stop(void **state)
 }
 
 /* NCCL sorts the members of a group by size before it launches them: the number is the call's. */
-static void numbers_are_those_of_calls(void **state)
+TEST_WITH(numbers_are_those_of_calls, forget, NULL)
 {
 	static const unsigned order[] = {3, 1, 2};
 	void *context = open_v5(&ncclProfiler_v6, 0xabd, MASK_V5 | NCCL_EVENT_COPY_COLL), *call[4];
 
-	(void)state;
 	for (unsigned i = 1; i <= 3; i++)
 		call[i] = nccl_start_call(&ncclProfiler_v6, context, i == 2);
 	for (unsigned round = 0; round < 2; round++)
@@ -146,11 +138,10 @@ static void run_one(void *context)
 	nccl_run_channels(&ncclProfiler_v5, context, op, 1, UTC_NS, UTC_NS + 1);
 }
 
-static void made_of_sends_is_counted_where_it_can_be(void **state)
+TEST_WITH(made_of_sends_is_counted_where_it_can_be, forget, NULL)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xabe, MASK_V5);
 
-	(void)state;
 	announce_p2p(context, "Send");
 	for (unsigned i = 0; i < 2 * 16 * 3; i++) /* three all-to-alls of 16 members */
 		announce_p2p(context, "AlltoAll");
@@ -163,7 +154,7 @@ static void made_of_sends_is_counted_where_it_can_be(void **state)
 	assert_int_equal(seen[1].seq, 0); /* not known from here on */
 }
 
-static void version_4_counts_launches(void **state)
+TEST_WITH(version_4_counts_launches, forget, NULL)
 {
 	struct nccl_event_v4 coll = {.head = {.type = NCCL_EVENT_COLL}}, p2p = {.head = {.type = NCCL_EVENT_P2P}};
 	struct nccl_event_v4 channel = {.head = {.type = NCCL_EVENT_KERNEL_CHANNEL}};
@@ -171,7 +162,6 @@ static void version_4_counts_launches(void **state)
 	void *context = NULL, *op = NULL, *handle = NULL;
 	int mask = 0;
 
-	(void)state;
 	ncclProfiler_v4.init(&context, &mask, "tp", 0x44, 1, 8, 7, NULL);
 	assert_int_equal(mask, MASK_V5);
 	coll.coll = (struct nccl_coll){.func = "ReduceScatter", .count = 12, .dtype = "ncclInt8", .channels = 1};
@@ -195,13 +185,12 @@ static void version_4_counts_launches(void **state)
 	assert_string_equal(seen[1].text, "Send");
 }
 
-static void oldest_versions_know_no_times(void **state)
+TEST_WITH(oldest_versions_know_no_times, forget, NULL)
 {
 	struct nccl_coll_v1 first = {.head = {.type = NCCL_EVENT_COLL, .rank = 2}};
 	struct nccl_coll_v2 second = {.head = {.type = NCCL_EVENT_COLL, .rank = 2}};
 	const struct nccl_profiler_v1 *plugin[] = {&ncclProfiler_v1, &ncclProfiler_v2, &ncclProfiler_v3};
 
-	(void)state;
 	first.coll.name = second.coll.name = "pp";
 	first.coll.hash = second.coll.hash = 0x77;
 	first.coll.func = 4;
@@ -249,11 +238,10 @@ static void *progress(void *arg)
 }
 
 /* One thread launches while another receives the channel events, as in NCCL. The host may run ahead without limit. */
-static void two_threads_lose_nothing(void **state)
+TEST_WITH(two_threads_lose_nothing, forget, NULL)
 {
 	pthread_t thread;
 
-	(void)state;
 	play.context = open_v5(&ncclProfiler_v5, 0xb, MASK_V5);
 	assert_int_equal(pthread_create(&thread, NULL, progress, NULL), 0);
 	for (unsigned i = 0; i < PLAYED; i++) {
@@ -277,11 +265,10 @@ static void two_threads_lose_nothing(void **state)
 	}
 }
 
-static void dropped_operations_are_counted(void **state)
+TEST_WITH(dropped_operations_are_counted, forget, NULL)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xc, MASK_V5), *op[DEVICE_OPS_MAX + 10];
 
-	(void)state;
 	for (unsigned i = 0; i < DEVICE_OPS_MAX + 10; i++)
 		op[i] = nccl_start_coll(
 			&ncclProfiler_v5, context, nccl_start_call(&ncclProfiler_v5, context, false), i, 1);
@@ -299,11 +286,10 @@ static void dropped_operations_are_counted(void **state)
 	assert_int_equal(seen[DEVICE_OPS_MAX].seq, DEVICE_OPS_MAX + 11);
 }
 
-static void unfinished_operations_are_sent_at_the_end(void **state)
+TEST_WITH(unfinished_operations_are_sent_at_the_end, forget, NULL)
 {
 	void *context = open_v5(&ncclProfiler_v5, 0xd, MASK_V5), *other = open_v5(&ncclProfiler_v5, 0xe, MASK_V5), *op;
 
-	(void)state;
 	op = nccl_start_coll(&ncclProfiler_v5, context, NULL, 1, 2);
 	nccl_stop_channel(&ncclProfiler_v5, nccl_start_channel(&ncclProfiler_v5, context, op, 0, UTC_NS), UTC_NS + 1);
 	ncclProfiler_v5.finalize(context);
@@ -320,11 +306,10 @@ static void unfinished_operations_are_sent_at_the_end(void **state)
 	assert_int_equal(records, 1);
 }
 
-static void a_hundred_communicators(void **state)
+TEST_WITH(a_hundred_communicators, forget, NULL)
 {
 	void *context[100];
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned i = 0; i < 100; i++)
 			context[i] = open_v5(&ncclProfiler_v5, 1000 + i, MASK_V5);
@@ -338,12 +323,11 @@ static void a_hundred_communicators(void **state)
 		assert_int_equal(seen[i].seq, 1); /* numbers begin anew with a communicator */
 }
 
-static void garbage_is_survived(void **state)
+TEST_WITH(garbage_is_survived, forget, NULL)
 {
 	struct nccl_event_v5 event;
 	void *context = open_v5(&ncclProfiler_v6, 0x10, MASK_V5 | NCCL_EVENT_COPY_COLL), *handle = NULL;
 
-	(void)state;
 	assert_int_equal(ncclProfiler_v6.start(context, NULL, NULL), 0);
 	assert_int_equal(ncclProfiler_v6.init(NULL, 1, NULL, NULL, -1, -1, -1, NULL), 0);
 	for (unsigned bit = 0; bit < 64; bit++) { /* types that there may be one day, with nothing in them */
@@ -369,24 +353,12 @@ static void garbage_is_survived(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(times_are_the_first_start_and_the_last_stop, forget),
-		cmocka_unit_test_setup(numbers_are_those_of_calls, forget),
-		cmocka_unit_test_setup(made_of_sends_is_counted_where_it_can_be, forget),
-		cmocka_unit_test_setup(version_4_counts_launches, forget),
-		cmocka_unit_test_setup(oldest_versions_know_no_times, forget),
-		cmocka_unit_test_setup(two_threads_lose_nothing, forget),
-		cmocka_unit_test_setup(dropped_operations_are_counted, forget),
-		cmocka_unit_test_setup(unfinished_operations_are_sent_at_the_end, forget),
-		cmocka_unit_test_setup(a_hundred_communicators, forget),
-		cmocka_unit_test_setup(garbage_is_survived, forget),
-	};
 	int failed;
 
 	seen = calloc(RECORDS_MAX, sizeof(*seen));
 	if (!seen)
 		return 1;
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = TEST_RUN(NULL, NULL);
 	free(seen);
 	return failed;
 }

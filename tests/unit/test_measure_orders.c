@@ -4,16 +4,12 @@
  * and in a still quicker one where its producer kept the shortest of each group. The measures equal those of the same
  * frame in another order, or with one long time.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/judge/measure.h"
 #include "analyzers/base/robust.h"
+#include "tests/test.h"
 
 #define RANKS 8
 #define OPS 60
@@ -148,11 +144,10 @@ static void measure_all(struct measure *in_order, struct measure *turned_round, 
 }
 
 /* In each third frame a rank is left out, as its step has no length. */
-static void order_does_not_matter(void **state)
+TEST(order_does_not_matter)
 {
 	struct measure *a = measure_new(), *b = measure_new(), *c = measure_new();
 
-	(void)state;
 	assert_non_null(a);
 	assert_non_null(b);
 	assert_non_null(c);
@@ -171,14 +166,13 @@ static void order_does_not_matter(void **state)
 }
 
 /* Nobody waits less for it, whatever a long one is the last of. */
-static void one_long_time_changes_its_group_alone(void **state)
+TEST(one_long_time_changes_its_group_alone)
 {
 	struct measure *a = measure_new(), *b = measure_new();
 	struct frame frame = frame_of(op), other = frame_of(turned);
 	const struct measures *of, *of_long;
 	uint32_t last = RANKS * OPS - 1;
 
-	(void)state;
 	assert_non_null(a);
 	assert_non_null(b);
 	drawn = 2;
@@ -202,14 +196,13 @@ static void one_long_time_changes_its_group_alone(void **state)
 }
 
 /* A group of which one member's record has no length that can be: nobody came before the other. */
-static void a_record_without_a_length_is_ignored(void **state)
+TEST(a_record_without_a_length_is_ignored)
 {
 	static const struct frame_op two[] = {{0, 0, 0, 1000}, {0, 1, 0, UINT64_MAX}};
 	struct frame frame = frame_of(two);
 	struct measure *measure = measure_new();
 	const struct measures *measures;
 
-	(void)state;
 	assert_non_null(measure);
 	make();
 	group[0] = (struct frame_group){.comm = 2, .members = 2, .p2p = true};
@@ -227,11 +220,10 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void each_index_of_the_sorted_values_is_found(void **state)
+TEST(each_index_of_the_sorted_values_is_found)
 {
 	double value[301], sorted[301];
 
-	(void)state;
 	drawn = 3;
 	for (size_t round = 0; round < 2000; round++) {
 		size_t n = 1 + draw(301), many = round % 2 ? 4 : 1000, k = draw(n);
@@ -247,14 +239,4 @@ static void each_index_of_the_sorted_values_is_found(void **state)
 	assert_true(isnan(robust_median(value, 301)));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(order_does_not_matter),
-		cmocka_unit_test(one_long_time_changes_its_group_alone),
-		cmocka_unit_test(a_record_without_a_length_is_ignored),
-		cmocka_unit_test(each_index_of_the_sorted_values_is_found),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leaks and failed requests: simulated allocators of many kinds, their recall and false alarms; causes of failures. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
+#include "tests/test.h"
 
 #define RUNS 40
 #define SECONDS 140	/* a row of memory_curve each */
@@ -89,9 +85,8 @@ static const struct {
 	{"objects live for 200 steps", {.held_steps = 200, .batch = 1}, 0},
 };
 
-static void leaks_are_found_and_nothing_else(void **state)
+TEST(leaks_are_found_and_nothing_else)
 {
-	(void)state;
 	printf("%-32s %s\n", "kind", "alarms of 40");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		unsigned alarms = 0;
@@ -109,12 +104,11 @@ static void leaks_are_found_and_nothing_else(void **state)
 	}
 }
 
-static void a_leak_has_its_size_and_forecast(void **state)
+TEST(a_leak_has_its_size_and_forecast)
 {
 	const double true_slope = 0.05 * 200 * STEPS_A_SECOND * MIB;
 	unsigned inside = 0;
 
-	(void)state;
 	for (uint64_t run = 1; run <= RUNS; run++) {
 		struct memory_series series = {0};
 		struct memory_trend trend;
@@ -134,12 +128,11 @@ static void a_leak_has_its_size_and_forecast(void **state)
 	assert_true(memory_forecast(&(struct memory_trend){.slope = 1}, -5).seconds <= 0);
 }
 
-static void a_series_is_bounded_and_keeps_lows(void **state)
+TEST(a_series_is_bounded_and_keeps_lows)
 {
 	struct memory_series series = {0};
 	struct memory_trend trend;
 
-	(void)state;
 	assert_false(memory_trend(&series, &trend));
 	for (uint64_t i = 0; i < 100000; i++)
 		memory_series_add(&series, i * MEMORY_BUCKET_NS, i % 10 == 3 ? 5 : 1000);
@@ -157,7 +150,7 @@ static void a_series_is_bounded_and_keeps_lows(void **state)
 	assert_true(series.points <= 2);
 }
 
-static void failures_have_causes(void **state)
+TEST(failures_have_causes)
 {
 	static const struct {
 		struct memory_failure failure;
@@ -176,7 +169,6 @@ static void failures_have_causes(void **state)
 		{{.asked = 300, .allocated = 850}, MEMORY_CAPACITY},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(
 			memory_cause_word(memory_failure_cause(&cases[i].failure)), memory_cause_word(cases[i].cause));
@@ -271,14 +263,13 @@ static void sampled_add(struct sampled_sum *sum, const struct sampled *run, size
 	sum->stated2 += error2 / SAMPLED_RUNS;
 }
 
-static void held_bytes_are_right_within_their_error(void **state)
+TEST(held_bytes_are_right_within_their_error)
 {
 	static const char *const names[LINES] = {"the step", "sizes of their own", "the step's sizes, deeper", "the step's sizes"};
 	struct sampled *run = malloc(sizeof(*run));
 	struct sampled_sum sum[LINES] = {0};
 	double most = 0;
 
-	(void)state;
 	assert_non_null(run);
 	for (uint64_t seed = 1; seed <= SAMPLED_RUNS; seed++) {
 		double held = 0, live = 0;
@@ -309,7 +300,7 @@ static void held_bytes_are_right_within_their_error(void **state)
 }
 
 /* Blocks from before are only seen released; a class without samples, and one whose blocks are all sampled. */
-static void held_bytes_follow_the_exact_sums(void **state)
+TEST(held_bytes_follow_the_exact_sums)
 {
 	struct rt_memory_block block[] = {
 		{.site = 7, .bytes = 100, .weight_bytes = 400, .class = 6},
@@ -320,7 +311,6 @@ static void held_bytes_follow_the_exact_sums(void **state)
 	struct rt_memory_class *class = rank->device[0].class;
 	struct memory_held held[3];
 
-	(void)state;
 	class[6] = (struct rt_memory_class){.live_bytes = 400, .live_min = -200, .mean_max = 400};
 	class[8] = (struct rt_memory_class){.live_bytes = 300, .mean_max = 256};
 	class[9] = (struct rt_memory_class){.live_bytes = 5000, .mean_max = 1024};
@@ -343,9 +333,8 @@ static void held_bytes_follow_the_exact_sums(void **state)
 	free(rank);
 }
 
-static void errors_have_the_names_of_their_library(void **state)
+TEST(errors_have_the_names_of_their_library)
 {
-	(void)state;
 	assert_string_equal(memory_error_name("cudaMalloc", 2), "cudaErrorMemoryAllocation");
 	assert_string_equal(memory_error_name("cuMemAlloc_v2", 2), "CUDA_ERROR_OUT_OF_MEMORY");
 	assert_string_equal(memory_error_name("hipMalloc", 2), "hipErrorOutOfMemory");
@@ -354,17 +343,4 @@ static void errors_have_the_names_of_their_library(void **state)
 	assert_string_equal(memory_error_name("halMemAlloc", 2), "");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(held_bytes_are_right_within_their_error),
-		cmocka_unit_test(held_bytes_follow_the_exact_sums),
-		cmocka_unit_test(leaks_are_found_and_nothing_else),
-		cmocka_unit_test(a_leak_has_its_size_and_forecast),
-		cmocka_unit_test(a_series_is_bounded_and_keeps_lows),
-		cmocka_unit_test(failures_have_causes),
-		cmocka_unit_test(errors_have_the_names_of_their_library),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

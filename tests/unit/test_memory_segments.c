@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Segments of an allocator: their pieces, and who says which of them is fragmented: ours and NeuTracer's score. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/memory/segments.h"
+
+#include "tests/test.h"
 
 #define RUNS 40
 #define MIB (1ULL << 20)
 #define SEGMENTS 200
 #define BLOCKS 8192
 
-static void pieces_are_those_between_blocks(void **state)
+TEST(pieces_are_those_between_blocks)
 {
 	struct memory_segment segment[] = {
 		{.address = 100 * MIB, .bytes = 20 * MIB}, {.address = 10 * MIB, .bytes = 20 * MIB}, {.address = 400 * MIB, .bytes = 2 * MIB}};
@@ -29,7 +26,6 @@ static void pieces_are_those_between_blocks(void **state)
 		{.address = 103 * MIB, .bytes = 9 * MIB, .device = 1}};
 	struct memory_pieces pieces = {0};
 
-	(void)state;
 	memory_segments_fill(segment, 3, block, 6);
 	assert_int_equal(segment[0].address, 10 * MIB);
 	assert_int_equal(segment[0].used_bytes, 20 * MIB);
@@ -130,12 +126,11 @@ static double neutracer(const struct laid *laid)
 	       (gaps > 0 ? largest / gaps : 0) * 25;
 }
 
-static void fragmentation_is_that_of_segments(void **state)
+TEST(fragmentation_is_that_of_segments)
 {
 	static struct laid laid;
 	unsigned theirs_wrong = 0;
 
-	(void)state;
 	printf("%-30s %6s %10s  (said to be fragmented, of %d)\n", "layout", "ours", "NeuTracer", RUNS);
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
 		unsigned ours = 0, theirs = 0;
@@ -159,7 +154,7 @@ static void fragmentation_is_that_of_segments(void **state)
 	assert_true(theirs_wrong > 0);
 }
 
-static void a_setting_is_named_only_where_it_helps(void **state)
+TEST(a_setting_is_named_only_where_it_helps)
 {
 	static const struct {
 		struct memory_waste waste;
@@ -174,7 +169,6 @@ static void a_setting_is_named_only_where_it_helps(void **state)
 		{{.calls_share = 0.005}, MEMORY_REMEDY_NONE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		enum memory_remedy remedy = memory_waste_remedy(&cases[i].waste);
 
@@ -183,13 +177,4 @@ static void a_setting_is_named_only_where_it_helps(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_are_those_between_blocks),
-		cmocka_unit_test(fragmentation_is_that_of_segments),
-		cmocka_unit_test(a_setting_is_named_only_where_it_helps),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reports that are seen in windows: what lines hold of a simulated training, against what they do hold. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/memory/held.h"
+
+#include "tests/test.h"
 
 #define RUNS 12
 #define STEP_NS 5000000ULL
@@ -220,12 +217,11 @@ static void window_run(struct window_world *world, uint64_t seed)
 		window_close(world, 0);
 }
 
-static void lines_are_estimated_from_windows(void **state)
+TEST(lines_are_estimated_from_windows)
 {
 	struct window_world *world = calloc(1, sizeof(*world));
 	double bias[LINES] = {0}, error2[LINES] = {0}, stated2[LINES] = {0}, held[LINES] = {0}, seen = 0;
 
-	(void)state;
 	assert_non_null(world);
 	for (uint64_t seed = 1; seed <= RUNS; seed++) {
 		double sum = 0;
@@ -258,11 +254,4 @@ static void lines_are_estimated_from_windows(void **state)
 	free(world);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_are_estimated_from_windows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -119,7 +119,7 @@ static void row(unsigned rank, const char *op, uint64_t bytes, uint64_t device_n
 		1, -1);
 }
 
-static void test_rank(void **state)
+TEST_WITH(test_rank, metrics_setup, metrics_teardown)
 {
 	struct frame_rank frame = {.here = true, .activity_ns = {[ACTIVITY_BACKWARD] = 20 * MS}};
 	struct measure_rank measure = {.wait_ns = 5 * MS, .self_ns = 15 * MS};
@@ -127,7 +127,6 @@ static void test_rank(void **state)
 		.cpu_ns = 70 * MS, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = 3, .resident_bytes = 4096};
 	const char *text;
 
-	(void)state;
 	step(1, 7, 60 * MS);
 	step(1, 8, 120 * MS);
 	metrics_online_observer.frame(context.metrics, 1, 2, FRAME_TIER_STAGES, &frame, &measure);
@@ -155,11 +154,10 @@ static void test_rank(void **state)
 	assert_null(strstr(page(METRICS_TEXT), "rank=\"1\""));
 }
 
-static void test_openmetrics(void **state)
+TEST_WITH(test_openmetrics, metrics_setup, metrics_teardown)
 {
 	const char *text, *eof;
 
-	(void)state;
 	step(0, 12, 700 * MS);
 	text = page(METRICS_OPENMETRICS);
 	assert_has(text, "# TYPE ranktrace_rank_steps counter");
@@ -172,12 +170,11 @@ static void test_openmetrics(void **state)
 	assert_string_equal(eof, "# EOF\n");
 }
 
-static void test_operations(void **state)
+TEST_WITH(test_operations, metrics_setup, metrics_teardown)
 {
 	const char *text;
 	char op[24];
 
-	(void)state;
 	row(0, "AllReduce", 1 << 20, 0);
 	row(0, "AllReduce", 1 << 20, 0);
 	row(0, "AllReduce", 1 << 20, 2 * MS);
@@ -202,12 +199,11 @@ static void test_operations(void **state)
 }
 
 /* A thousand durations from 1 to 1000 ms, a minute later others, and then none. */
-static void test_quantiles(void **state)
+TEST(test_quantiles)
 {
 	struct metrics_window window = {0};
 	uint64_t now_ns = 1000 * NSEC_PER_SEC;
 
-	(void)state;
 	assert_true(isnan(metrics_window_quantile_s(&window, now_ns, 0.5)));
 	for (unsigned i = 1; i <= 1000; i++)
 		metrics_window_add(&window, now_ns, i * MS);
@@ -236,12 +232,11 @@ static void five_seconds(struct metrics_minute *minute, struct metrics_minute_su
 	metrics_minute_tick(minute, sums);
 }
 
-static void test_minutes(void **state)
+TEST(test_minutes)
 {
 	struct metrics_minute minute;
 	struct metrics_minute_sums sums = {.l1 = true};
 
-	(void)state;
 	metrics_minute_init(&minute);
 	metrics_minute_tick(&minute, &sums);
 	five_seconds(&minute, &sums, 500);
@@ -281,12 +276,11 @@ static void test_minutes(void **state)
 }
 
 /* Operations of a node: of its two ranks of a job together, and not for longer than they live. */
-static void test_node_minutes(void **state)
+TEST_WITH(test_node_minutes, metrics_setup, metrics_teardown)
 {
 	uint64_t now_ns = 1000 * NSEC_PER_SEC;
 	const char *text;
 
-	(void)state;
 	context.levels.on[LEVEL_L1] = true;
 	for (unsigned i = 0; i < 4; i++) {
 		for (unsigned rank = 0; rank < 2; rank++) {
@@ -325,12 +319,11 @@ static void publish(uint64_t id, double hours, enum finding_state now)
 	sink.finding(sink.arg, &finding);
 }
 
-static void test_findings(void **state)
+TEST_WITH(test_findings, metrics_setup, metrics_teardown)
 {
 	char line[400];
 	const char *text;
 
-	(void)state;
 	publish(5, 0.5, FINDING_SUSPECTED);
 	assert_null(strstr(page(METRICS_TEXT), "ranktrace_finding_info"));
 	publish(5, 1, FINDING_OPEN);
@@ -357,11 +350,10 @@ static void test_findings(void **state)
 	assert_has(page(METRICS_TEXT), "ranktrace_findings_left_out 3");
 }
 
-static void test_hostile_names(void **state)
+TEST_WITH(test_hostile_names, metrics_setup, metrics_teardown)
 {
 	const char *text;
 
-	(void)state;
 	(void)copy_text(ranks_here[0].env.job, sizeof(ranks_here[0].env.job), "a\"} 1\nx\\\xff\x1b");
 	step(0, 1, MS);
 	text = page(METRICS_TEXT);
@@ -369,9 +361,8 @@ static void test_hostile_names(void **state)
 }
 
 /* A user with many ranks leaves the others' parts alone. */
-static void test_parts_of_users(void **state)
+TEST_WITH(test_parts_of_users, metrics_setup, metrics_teardown)
 {
-	(void)state;
 	users_here = LIMIT_METRIC_RANKS; /* a part is one rank */
 	ranks_here[3].uid = 7;
 	assert_has(page(METRICS_TEXT), "ranktrace_page_ranks_left_out 2");
@@ -379,7 +370,7 @@ static void test_parts_of_users(void **state)
 }
 
 /* What a node of 8 ranks has at most: names as long as they get, all kinds of operations, and findings. */
-static void test_size(void **state)
+TEST_WITH(test_size, metrics_setup, metrics_teardown)
 {
 	struct frame_rank frame = {.here = true};
 	struct measure_rank measure = {.wait_ns = 5 * MS, .self_ns = 15 * MS};
@@ -388,7 +379,6 @@ static void test_size(void **state)
 
 	for (enum activity activity = 0; activity < ACTIVITY_MAX; activity++)
 		frame.activity_ns[activity] = MS;
-	(void)state;
 	for (unsigned i = 0; i < NODE_RANKS; i++) {
 		node[i] = (struct rank){.pid = 4194300 + i, .instance = 1 + i, .slot = i,
 			.env = {.rank = (int32_t)(10000 + i), .world_size = 16384, .local_rank = (int32_t)i,
@@ -470,7 +460,7 @@ static void ask(const char *request, size_t bytes, char *ret, size_t size)
 	close(fd);
 }
 
-static void test_http(void **state)
+TEST_WITH(test_http, metrics_setup, metrics_teardown)
 {
 	static char answer[1 << 20], large[LIMIT_METRIC_REQUEST_BYTES + 10];
 	static const struct {
@@ -488,7 +478,6 @@ static void test_http(void **state)
 	};
 	const char *body;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		ask(cases[i].request, strlen(cases[i].request), answer, sizeof(answer));
 		if (strncmp(answer, cases[i].begin, strlen(cases[i].begin)) != 0)
@@ -507,12 +496,11 @@ static void test_http(void **state)
 }
 
 /* Silent clients fill the places; the oldest loses its own to a new one, all of them after their time. */
-static void test_clients_bounded(void **state)
+TEST_WITH(test_clients_bounded, metrics_setup, metrics_teardown)
 {
 	int fd[LIMIT_METRIC_CLIENTS + 1];
 	char byte;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(fd); i++) {
 		fd[i] = client();
 		loop_for(5);
@@ -533,12 +521,11 @@ static void test_clients_bounded(void **state)
 	assert_int_equal(context.metrics->refused, LIMIT_METRIC_CLIENTS);
 }
 
-static void test_page_once_a_second(void **state)
+TEST_WITH(test_page_once_a_second, metrics_setup, metrics_teardown)
 {
 	const struct metrics_page *first = metrics_page_get(context.metrics, METRICS_TEXT);
 	uint64_t built_ns = context.metrics->built_ns[METRICS_TEXT];
 
-	(void)state;
 	assert_ptr_equal(metrics_page_get(context.metrics, METRICS_TEXT), first);
 	assert_int_equal(context.metrics->built_ns[METRICS_TEXT], built_ns);
 	context.metrics->built_ns[METRICS_TEXT] -= NSEC_PER_SEC;
@@ -547,7 +534,7 @@ static void test_page_once_a_second(void **state)
 }
 
 /* What the drivers of cards and the kernel say, with the rank that a process is. */
-static void test_gauges(void **state)
+TEST_WITH(test_gauges, metrics_setup, metrics_teardown)
 {
 	static const struct {
 		const char *name, *text;
@@ -558,7 +545,6 @@ static void test_gauges(void **state)
 	char path[sizeof(dir) + 32];
 	const char *text = "";
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/pressure", dir);
 	assert_int_equal(mkdir(path, 0755), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
@@ -593,12 +579,11 @@ static void test_gauges(void **state)
 	context.gauges = gauges_free(context.gauges);
 }
 
-static void test_textfile(void **state)
+TEST_WITH(test_textfile, metrics_setup, metrics_teardown)
 {
 	char path[sizeof(dir) + 32];
 	struct stat st = {0};
 
-	(void)state;
 	snprintf(path, sizeof(path), "%s/ranktrace.prom", dir);
 	metrics_tick(context.metrics, NSEC_PER_SEC);
 	for (unsigned i = 0; i < 2000 && stat(path, &st) < 0; i++)
@@ -620,39 +605,14 @@ static void test_textfile(void **state)
 	assert_int_equal(access(socket_path, F_OK), -1);
 }
 
-static void test_off(void **state)
+TEST_WITH(test_off, metrics_setup, metrics_teardown)
 {
 	struct metrics *off = context.metrics;
 
-	(void)state;
 	context.config.metrics_listen[0] = context.config.metrics_textfile[0] = 0;
 	assert_int_equal(metrics_new(&context, &off), 0);
 	assert_null(off);
 	metrics_tick(off, 1);
 }
 
-#define METRICS_TEST(test) cmocka_unit_test_setup_teardown(test, metrics_setup, metrics_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		METRICS_TEST(test_rank),
-		METRICS_TEST(test_openmetrics),
-		METRICS_TEST(test_operations),
-		cmocka_unit_test(test_quantiles),
-		cmocka_unit_test(test_minutes),
-		METRICS_TEST(test_node_minutes),
-		METRICS_TEST(test_findings),
-		METRICS_TEST(test_hostile_names),
-		METRICS_TEST(test_parts_of_users),
-		METRICS_TEST(test_size),
-		METRICS_TEST(test_http),
-		METRICS_TEST(test_clients_bounded),
-		METRICS_TEST(test_page_once_a_second),
-		METRICS_TEST(test_gauges),
-		METRICS_TEST(test_textfile),
-		METRICS_TEST(test_off),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -3,10 +3,8 @@
 #include "daemon/probes/maps.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 
-#include <cmocka.h>
+#include "tests/test.h"
 
 static void assert_mount(const char *line, unsigned id, uint64_t device, uint64_t server_id)
 {
@@ -19,12 +17,11 @@ static void assert_mount(const char *line, unsigned id, uint64_t device, uint64_
 	assert_int_equal(mount.server_id, server_id);
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
 	struct mount mount;
 	unsigned id;
 
-	(void)state;
 	assert_mount("36 35 98:5 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n", 36,
 		98ULL << 32 | 5, 0);
 	assert_mount("80 31 0:52 / /data rw,nosuid shared:9 - fuse.sshfs a:/b rw,user_id=1000,group_id=1000\n", 80, 52, 1000);
@@ -35,24 +32,15 @@ static void test_lines(void **state)
 	assert_false(mount_parse("\n", &id, &mount));
 }
 
-static void test_files_here(void **state)
+TEST(test_files_here)
 {
 	_cleanup_close_ int root = open("/", O_PATH | O_CLOEXEC), proc = open("/proc/self/stat", O_PATH | O_CLOEXEC);
 	struct mount mount;
 
-	(void)state;
 	assert_int_equal(mount_of_file("/proc", (uint32_t)getpid(), root, &mount), 0);
 	assert_int_equal(mount_of_file("/nothing", (uint32_t)getpid(), root, &mount), -ENOENT);
 	assert_false(mount_is_user_served("/proc", (uint32_t)getpid(), proc));
 	assert_true(mount_is_user_served("/proc", (uint32_t)getpid(), -1));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_files_here),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of a child of this test, read from outside: whole stacks, stacks through a signal, broken ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +9,7 @@
 
 #include "daemon/base/util.h"
 #include "stacks/native/native.h"
+#include "tests/test.h"
 
 /* Sanitizers build with frame pointers, of which the innermost is not known from outside: the stack says that it ends. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -186,12 +183,11 @@ static int place(const struct native_thread *thread, const char *function)
 	return -1;
 }
 
-static void test_whole(void **state)
+TEST(test_whole)
 {
 	struct seen seen;
 	int at;
 
-	(void)state;
 	if (HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_two, 1, true);
@@ -219,11 +215,10 @@ static void test_whole(void **state)
 	seen_close(&seen);
 }
 
-static void test_signal(void **state)
+TEST(test_signal)
 {
 	struct seen seen;
 
-	(void)state;
 	if (HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_signal, 1, true);
@@ -235,11 +230,10 @@ static void test_signal(void **state)
 	seen_close(&seen);
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
 	struct seen seen;
 
-	(void)state;
 	if (HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_threads, 2, true);
@@ -251,11 +245,10 @@ static void test_threads(void **state)
 	seen_close(&seen);
 }
 
-static void test_broken(void **state)
+TEST(test_broken)
 {
 	struct seen seen;
 
-	(void)state;
 	if (HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_broken, 1, true);
@@ -266,11 +259,10 @@ static void test_broken(void **state)
 	seen_close(&seen);
 }
 
-static void test_deep(void **state)
+TEST(test_deep)
 {
 	struct seen seen;
 
-	(void)state;
 	if (HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_deep, 1, true);
@@ -280,11 +272,10 @@ static void test_deep(void **state)
 	seen_close(&seen);
 }
 
-static void test_running(void **state)
+TEST(test_running)
 {
 	struct seen seen;
 
-	(void)state;
 	seen_open(&seen, native_test_spin, 1, false);
 	seen_unwind(&seen);
 	assert_int_equal(seen.thread[0].frames, 0);
@@ -292,12 +283,11 @@ static void test_running(void **state)
 	seen_close(&seen);
 }
 
-static void test_gone(void **state)
+TEST(test_gone)
 {
 	struct native_process *process = NULL;
 	pid_t pid = fork();
 
-	(void)state;
 	if (pid == 0)
 		_exit(0);
 	waitpid(pid, NULL, 0);
@@ -305,11 +295,10 @@ static void test_gone(void **state)
 	assert_null(process);
 }
 
-static void test_frame_pointers(void **state)
+TEST(test_frame_pointers)
 {
 	struct seen seen;
 
-	(void)state;
 	if (!HAS_FRAME_POINTERS)
 		skip();
 	seen_open(&seen, native_test_two, 1, true);
@@ -319,18 +308,4 @@ static void test_frame_pointers(void **state)
 	seen_close(&seen);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frame_pointers),
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_signal),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_running),
-		cmocka_unit_test(test_gone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

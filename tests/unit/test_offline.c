@@ -100,23 +100,20 @@ static void parity(bool ops)
 	assert_same(&online, &offline);
 }
 
-static void test_parity_stages(void **state)
+TEST_WITH(test_parity_stages, store_setup, store_teardown)
 {
-	(void)state;
 	parity(false);
 }
 
-static void test_parity_ops(void **state)
+TEST_WITH(test_parity_ops, store_setup, store_teardown)
 {
-	(void)state;
 	parity(true);
 }
 
-static void test_healthy(void **state)
+TEST_WITH(test_healthy, store_setup, store_teardown)
 {
 	static struct off_found found;
 
-	(void)state;
 	off_make("job", true, true);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	analyze((const char *const[]){"node-a", NULL}, &all, &found);
@@ -144,15 +141,13 @@ static void side_by_side(int64_t launcher_pid, int64_t port)
 	assert_int_equal(slow->activity, ACTIVITY_DATALOADER);
 }
 
-static void test_side_by_side(void **state)
+TEST_WITH(test_side_by_side, store_setup, store_teardown)
 {
-	(void)state;
 	side_by_side(77, 29500);
 }
 
-static void test_side_by_side_launchers(void **state)
+TEST_WITH(test_side_by_side_launchers, store_setup, store_teardown)
 {
-	(void)state;
 	side_by_side(77, 0);
 }
 
@@ -168,12 +163,11 @@ static void put_gauge(struct store *store, uint64_t start_ns, const char *object
 }
 
 /* What hardware said of itself, in the tables of the daemon. */
-static void test_hardware(void **state)
+TEST_WITH(test_hardware, store_setup, store_teardown)
 {
 	static struct off_found found;
 	struct store *store;
 
-	(void)state;
 	off_make("job", false, true);
 	store = off_store("node-a");
 	store_put_cards(store, &(struct row_cards){.object = field_text("GPU-00001111"),
@@ -222,51 +216,29 @@ static void nodes(int64_t skew_ns, bool ops)
 	assert_in_range(slow->since_step, OFF_FROM - 9, OFF_FROM + 5); /* the tick of a second that it began in */
 }
 
-static void test_nodes(void **state)
+TEST_WITH(test_nodes, store_setup, store_teardown)
 {
-	(void)state;
 	nodes(0, true);
 }
 
-static void test_nodes_skew(void **state)
+TEST_WITH(test_nodes_skew, store_setup, store_teardown)
 {
-	(void)state;
 	nodes(700000000, true);
 }
 
-static void test_nodes_stages(void **state)
+TEST_WITH(test_nodes_stages, store_setup, store_teardown)
 {
-	(void)state;
 	nodes(-300000000, false);
 }
 
-static void test_nodes_far(void **state)
+TEST_WITH(test_nodes_far, store_setup, store_teardown)
 {
-	(void)state;
 	nodes(7200LL * 1000000000, true);
 }
 
-static void test_nodes_far_stages(void **state)
+TEST_WITH(test_nodes_far_stages, store_setup, store_teardown)
 {
-	(void)state;
 	nodes(-100LL * 1000000000, false);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_parity_stages, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_parity_ops, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_side_by_side, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_side_by_side_launchers, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_hardware, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes_skew, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes_stages, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes_far, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes_far_stages, store_setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -22,9 +22,8 @@ static void one_step(unsigned rank, uint64_t start_ns)
 	}
 }
 
-static void test_who_is_watched(void **state)
+TEST_WITH(test_who_is_watched, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(seen.ranks, RANKS);
 	assert_string_equal(seen.job, "j");
 	notify_rank(&ranks_here[0], RANK_CHANGED); /* nothing that matters here */
@@ -51,9 +50,8 @@ static void test_who_is_watched(void **state)
 	online_tick(NULL, 1);
 }
 
-static void test_steps_and_stages(void **state)
+TEST_WITH(test_steps_and_stages, setup, teardown)
 {
-	(void)state;
 	for (uint64_t step = 0; step < 4; step++)
 		one_step(0, (1000 + step * 50) * MS);
 	assert_true(seen.steps >= 2);
@@ -87,11 +85,10 @@ static void feed(const struct coll_row *row)
 }
 
 /* A time that covers only queueing would blame any rank. */
-static void test_tiers(void **state)
+TEST_WITH(test_tiers, setup, teardown)
 {
 	struct coll_row row = row_of("nccl");
 
-	(void)state;
 	feed(&row);
 	assert_int_equal(seen.ops, 0);
 	row.device = true;
@@ -135,11 +132,10 @@ static void wait_of(uint32_t thread_id, uint64_t run_delay_ns, uint32_t preempto
 }
 
 /* Waits go out with the sample of their time; who took most of it is named. */
-static void test_waits(void **state)
+TEST_WITH(test_waits, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	context.levels.on[LEVEL_L3] = true;
 	online_tick(context.findings, now_ns);
@@ -169,12 +165,11 @@ static void test_waits(void **state)
 	assert_true(seen.host.launch_gap_ns == 9 * MS && seen.host.run_delay_ns == FRAME_UNKNOWN);
 }
 
-static void test_samples(void **state)
+TEST_WITH(test_samples, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 	struct online_counts counts;
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R'); /* the other rank's process has vanished */
 	for (unsigned i = 0; i <= 25; i++)
 		online_tick(context.findings, now_ns + i * NSEC_PER_SEC);
@@ -193,13 +188,12 @@ static void test_samples(void **state)
 }
 
 /* A file that does not answer stops nobody. */
-static void test_samples_that_wait(void **state)
+TEST_WITH(test_samples_that_wait, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 	char path[256];
 	int fd;
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	context.findings->wait_ns = MS;
 	snprintf(path, sizeof(path), "%s/100/cgroup", root);
@@ -223,12 +217,11 @@ static void test_samples_that_wait(void **state)
 }
 
 /* A rank that ends while its files are read. */
-static void test_samples_of_an_ended_rank(void **state)
+TEST_WITH(test_samples_of_an_ended_rank, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 	char path[256];
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	context.findings->wait_ns = MS;
 	snprintf(path, sizeof(path), "%s/100/cgroup", root);
@@ -259,12 +252,11 @@ static unsigned samples_in(uint64_t from_ns, uint64_t ms)
 }
 
 /* A step longer than usual is sampled more often, for a limited time. */
-static void test_closer_samples(void **state)
+TEST_WITH(test_closer_samples, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 	unsigned all = 0;
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'R');
 	seen.step_ns = 50 * MS;
 	assert_in_range(samples_in(now_ns, 10000), 8, 10);
@@ -298,11 +290,10 @@ static void test_closer_samples(void **state)
 }
 
 /* Changes of L1 are passed on. */
-static void test_watched(void **state)
+TEST_WITH(test_watched, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	online_tick(context.findings, now_ns);
 	assert_true(seen.watched_ns == 0);
 	context.levels.on[LEVEL_L1] = true;
@@ -316,11 +307,10 @@ static void test_watched(void **state)
 	assert_true(seen.unwatched_ns == now_ns + 100);
 }
 
-static void test_standings(void **state)
+TEST_WITH(test_standings, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'T');
 	for (uint64_t step = 0; step < 3; step++)
 		one_step(0, now_ns - 500 * MS + step * 50 * MS);
@@ -344,11 +334,10 @@ static void test_standings(void **state)
 }
 
 /* Of a silent rank, a row a second from 3 s on, and rarer the longer it lasts; of one that works, none. */
-static void test_standing_rows(void **state)
+TEST_WITH(test_standing_rows, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	FAKE_PUT(root, 100, 1, 0, .state = 'D');
 	one_step(0, now_ns - 500 * MS);
 	mark(0, now_ns, STEPS_BEGIN, "dataloader");
@@ -369,11 +358,10 @@ static void test_standing_rows(void **state)
 }
 
 /* A daemon that was behind judges as of what it read. */
-static void test_behind(void **state)
+TEST_WITH(test_behind, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	one_step(0, now_ns - 500 * MS);
 	context.drained_ns = now_ns;
 	online_tick(context.findings, now_ns + MS);
@@ -410,12 +398,11 @@ static void test_behind(void **state)
 }
 
 /* Whom nobody watches does not stand still. */
-static void test_unwatched(void **state)
+TEST_WITH(test_unwatched, setup, teardown)
 {
 	struct probe all_reduce = PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM);
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	context.levels.on[LEVEL_L1] = true;
 	one_step(0, now_ns - 500 * MS);
 	mark(0, now_ns, STEPS_BEGIN, "dataloader");
@@ -441,7 +428,7 @@ static void test_unwatched(void **state)
 }
 
 /* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
-static void test_ended_by_a_mismatch(void **state)
+TEST_WITH(test_ended_by_a_mismatch, setup, teardown)
 {
 	struct probe init =
 		PROBE("comm", "gloo", "Init", OP_FIELD_COMM, OP_FIELD_IDENTITY, OP_FIELD_MEMBER, OP_FIELD_MEMBERS);
@@ -449,7 +436,6 @@ static void test_ended_by_a_mismatch(void **state)
 	struct probe finished = PROBE("finished", "gloo", "", OP_FIELD_WORK);
 	uint64_t now_ns = monotonic_ns();
 
-	(void)state;
 	context.levels.on[LEVEL_L1] = true;
 	for (unsigned i = 0; i < RANKS; i++)
 		call_made(&ranks_here[i], &init,
@@ -475,37 +461,15 @@ static void test_ended_by_a_mismatch(void **state)
 		"0|0000000000001234|1|init|AllReduce|4096|1|NULL\n1|0000000000001234|1|init|AllReduce|8192|1|1\n");
 }
 
-static void test_off(void **state)
+TEST_WITH(test_off, setup, teardown)
 {
 	struct online *off = (struct online *)&context;
 	size_t before = observer_count;
 
-	(void)state;
 	context.config.findings_enabled = 0;
 	assert_int_equal(online_new(&context, &off), 0);
 	assert_null(off);
 	assert_int_equal(observer_count, before);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_who_is_watched, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_steps_and_stages, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_tiers, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_samples_that_wait, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_samples_of_an_ended_rank, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_samples, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_closer_samples, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_watched, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_standings, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_standing_rows, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_behind, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_unwatched, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_ended_by_a_mismatch, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_off, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

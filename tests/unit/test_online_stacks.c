@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which hangs have their stacks taken and kept: one user's, in any number, take no other's place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/findings/online_stacks.c"
+
+#include "tests/test.h"
 
 static unsigned afforded(struct online_stacks *stacks, uint32_t uid, uint64_t now_ns, unsigned tries)
 {
@@ -18,12 +13,11 @@ static unsigned afforded(struct online_stacks *stacks, uint32_t uid, uint64_t no
 	return count;
 }
 
-static void test_budget(void **state)
+TEST(test_budget)
 {
 	struct online_stacks stacks = {0};
 	uint64_t now_ns = 1000 * NSEC_PER_SEC;
 
-	(void)state;
 	assert_int_equal(afforded(&stacks, 1000, now_ns, 1), 1);
 	assert_int_equal(afforded(&stacks, 666, now_ns, 100), ONLINE_STACKS_BURST);
 	assert_int_equal(afforded(&stacks, 1000, now_ns, 100), ONLINE_STACKS_BURST - 1);
@@ -36,13 +30,12 @@ static void test_budget(void **state)
 	assert_int_equal(afforded(&stacks, 5001, now_ns, 100), 0);
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
 	struct online_stacks stacks = {0};
 	uint64_t id = 1;
 	int victim;
 
-	(void)state;
 	victim = online_stacks_place(&stacks);
 	stacks.hang[victim].id = id++;
 	stacks.hang[victim].last.uid = 1000;
@@ -66,9 +59,4 @@ static void test_places(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_budget), cmocka_unit_test(test_places)};
-
-	return cmocka_run_group_tests_name("online_stacks", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Members of what pointers lead to: PyTorch's own code for the number of elements, and the rows that ask for it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include "daemon/probes/accessor.h"
 #include "daemon/probes/table.h"
+#include "tests/test.h"
 
 /* at::FunctionalTensorWrapper::numel_custom() of 1.13: its value's numel_, unless that is of a class that counts itself. */
 static const uint8_t numel_1_13[] = {0x48, 0x8b, 0xbf, 0xc0, 0, 0, 0, 0x0f, 0xb6, 0x87, 0xb6, 0, 0, 0, 0xc0, 0xe8, 0x02,
@@ -23,11 +18,10 @@ static const uint8_t plain[] = {0x8b, 0x87, 0xac, 0, 0, 0, 0xc3};
 /* mov 0xc0(%rdi),%rax; mov 0x8(%rax),%rax; mov 0x10(%rax),%rax; ret */
 static const uint8_t too_deep[] = {0x48, 0x8b, 0x87, 0xc0, 0, 0, 0, 0x48, 0x8b, 0x40, 0x08, 0x48, 0x8b, 0x40, 0x10, 0xc3};
 
-static void members_of_parts_are_found(void **state)
+TEST(members_of_parts_are_found)
 {
 	struct accessor accessor;
 
-	(void)state;
 	assert_int_equal(accessor_read_part(ELF_MACHINE_X86_64, numel_1_13, sizeof(numel_1_13), &accessor), 0);
 	assert_int_equal(accessor.offset, 0xa8);
 	assert_int_equal(accessor.size_bytes, 8);
@@ -38,11 +32,10 @@ static void members_of_parts_are_found(void **state)
 }
 
 /* Neither shape is taken for the other. */
-static void shapes_are_distinguished(void **state)
+TEST(shapes_are_distinguished)
 {
 	struct accessor accessor;
 
-	(void)state;
 	assert_true(accessor_read(ELF_MACHINE_X86_64, numel_1_13, sizeof(numel_1_13), &accessor) < 0);
 	assert_true(accessor_read(ELF_MACHINE_AARCH64, inner_arm64, sizeof(inner_arm64), &accessor) < 0);
 	assert_true(accessor_read_part(ELF_MACHINE_X86_64, plain, sizeof(plain), &accessor) < 0);
@@ -61,13 +54,12 @@ static int parse(struct probe_table *table, const char *args, char *error, size_
 	return probe_table_parse(table, "x.conf", text, strlen(text), error, size);
 }
 
-static void rows_follow_pointers(void **state)
+TEST(rows_follow_pointers)
 {
 	struct probe_table table = {0};
 	const struct probe *probe;
 	char error[256] = "";
 
-	(void)state;
 	assert_int_equal(parse(&table, "comm:reg(1) seq:member(1,g,4) count:part(3,8,0,g,8) dtype:part(3,0,g,2,8) root:member(3,16,g,8,4)",
 				 error, sizeof(error)), 0);
 	probe = &table.probe[0];
@@ -87,12 +79,11 @@ static void rows_follow_pointers(void **state)
 	probe_table_free(&table);
 }
 
-static void bad_rows_are_refused(void **state)
+TEST(bad_rows_are_refused)
 {
 	static const char *const bad[] = {"part(3,0,0,0,g,8)", "part(3,0,0,8)", "part(3,g)", "part(3,0,0,g,3)", "part(3,g,8,x)",
 		"part(3,0,0,g,8,1,1)", "part(3,0,,8)", "member(3,99999999,g,8)"};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct probe_table table = {0};
 		char error[256] = "";
@@ -103,14 +94,4 @@ static void bad_rows_are_refused(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(members_of_parts_are_found),
-		cmocka_unit_test(shapes_are_distinguished),
-		cmocka_unit_test(rows_follow_pointers),
-		cmocka_unit_test(bad_rows_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

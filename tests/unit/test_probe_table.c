@@ -3,13 +3,10 @@
  * Probe tables: what is read, what is refused and how the refusal reads, replacing by name, variants, the shipped
  * tables.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <sys/stat.h>
 #include "daemon/probes/table.h"
+
+#include "tests/test.h"
 
 #define ROW "[probe \"p\"]\nlevel = L0\nlibrary = libx.so*\nsymbol = f\nedge = span\n"
 
@@ -20,13 +17,12 @@ static int parse(struct probe_table *table, const char *text, char *error, size_
 	return probe_table_parse(table, "dir/x.conf", text, strlen(text), error, error_size);
 }
 
-static void reads_every_key(void **state)
+TEST(reads_every_key)
 {
 	struct probe_table table = {0};
 	const struct probe *p;
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"# c\n[probe \"all\"]\nlevel = L2\nlibrary = liba.so* libb.so\nsymbol = f g* h?\nedge = call\n"
@@ -64,13 +60,12 @@ static void reads_every_key(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_copies(void **state)
+TEST(reads_copies)
 {
 	struct probe_table table = {0};
 	const struct rt_call_spec *spec;
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"[probe \"c\"]\nlevel = L2\nlibrary = liba.so\nsymbol = f\nedge = call\nevent = copy_async\n"
@@ -86,12 +81,11 @@ static void reads_copies(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_usdt_and_return(void **state)
+TEST(reads_usdt_and_return)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			"[probe \"u\"]\nlevel = L0\nlibrary = python3*\nusdt = python:gc__start\nedge = begin\nstage = "
@@ -112,7 +106,7 @@ static void reads_usdt_and_return(void **state)
 	probe_table_free(&table);
 }
 
-static void reads_events(void **state)
+TEST(reads_events)
 {
 	static const char text[] =
 		"[probe \"all_reduce\"]\nlevel = L1\nlibrary = libnccl.so*\nsymbol = ncclAllReduce\nedge = call\nevent "
@@ -132,7 +126,6 @@ static void reads_events(void **state)
 	char error[512] = "";
 	const struct probe *p;
 
-	(void)state;
 	if (parse(&table, text, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	assert_int_equal(table.count, 4);
@@ -175,12 +168,11 @@ static void reads_events(void **state)
 }
 
 /* Rows for another machine are checked and then gone, with what they replace. */
-static void forgets_other_machines(void **state)
+TEST(forgets_other_machines)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse(&table,
 			ROW "arch = x86_64\n[probe \"q\"]\nlevel = L0\nlibrary = l\nsymbol = g\nedge = span\n"
@@ -204,6 +196,40 @@ static void forgets_other_machines(void **state)
 				 error, sizeof(error)),
 		0);
 	assert_int_equal(table.count, 1);
+	probe_table_free(&table);
+}
+
+/* Rows have what [defaults] before them says, unless they say it themselves. A row's name is its symbol. */
+TEST(rows_share_defaults)
+{
+	struct probe_table table = {0};
+	char error[512] = "";
+
+	assert_int_equal(parse(&table,
+				 "[defaults]\nlevel = L2\nlibrary = la lb\nedge = call\nevent = copy\nresult = yes\n"
+				 "[probe \"f\"]\nargs = count:reg(1)\n"
+				 "[probe \"g\"]\nlibrary = lc\nevent = op\nresult = no\nsymbol = h\n"
+				 "[defaults]\nlevel = L0\nedge = span\n"
+				 "[probe \"i\"]\nlibrary = l\n",
+				 error, sizeof(error)),
+		0);
+	assert_int_equal(table.count, 3);
+	assert_int_equal(table.probe[0].level, LEVEL_L2);
+	assert_int_equal(table.probe[0].libraries, 2);
+	assert_string_equal(table.probe[0].symbol[0], "f");
+	assert_int_equal(table.probe[0].symbols, 1);
+	assert_int_equal(table.probe[0].spec.args, 1);
+	assert_int_equal(table.probe[0].spec.flags,
+		RT_CALL_NEEDS_RETURN | RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_RESULT);
+	assert_int_equal(table.probe[1].libraries, 1);
+	assert_string_equal(table.probe[1].library[0], "lc");
+	assert_string_equal(table.probe[1].symbol[0], "h");
+	assert_string_equal(table.probe[1].event, "op");
+	assert_int_equal(table.probe[1].spec.args, 0);
+	assert_int_equal(table.probe[1].spec.flags, RT_CALL_NEEDS_RETURN);
+	assert_int_equal(table.probe[2].level, LEVEL_L0);
+	assert_string_equal(table.probe[2].event, "");
+	assert_int_equal(table.probe[2].spec.flags, RT_CALL_NEEDS_RETURN);
 	probe_table_free(&table);
 }
 
@@ -259,8 +285,13 @@ static const struct {
 	{"[probe \"p\"]\nmember = perhaps\n", "dir/x.conf:2: bad value \"perhaps\" of member"},
 	{"[probe \"p\"]\nlevel = L0\nlibrary = l\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a level and an edge"},
 	{"[probe \"p\"]\nlevel = L0\nedge = span\nsymbol = f\n", "dir/x.conf:1: probe \"p\" needs a library"},
-	{"[probe \"p\"]\nlevel = L0\nedge = span\nlibrary = l\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
-	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" needs either a symbol"},
+	{ROW "usdt = a:b\n", "dir/x.conf:1: probe \"p\" has a symbol and a usdt"},
+	{"[defaults \"p\"]\n", "dir/x.conf:1: expected a section [probe \"NAME\"]"},
+	{"[defaults]\nlevel = L0\nlevel = L0\n", "dir/x.conf:3: duplicate key level"},
+	{"[defaults]\nargs = reg(1)\n", "dir/x.conf:2: args belongs to one probe"},
+	{"[defaults]\nsymbol = f\n", "dir/x.conf:2: symbol belongs to one probe"},
+	{"[defaults]\nlibrary = l\nedge = span\n[defaults]\nlevel = L0\n[probe \"p\"]\nedge = span\n",
+		"dir/x.conf:6: probe \"p\" needs a library"},
 	{ROW "event = op\n", "dir/x.conf:1: probe \"p\" has an event"},
 	{ROW "family = nccl\n", "dir/x.conf:1: probe \"p\" has a family"},
 	{ROW "args = count:reg(1)\n", "dir/x.conf:1: probe \"p\" has a family, an op or a named argument"},
@@ -283,12 +314,11 @@ static const struct {
 		"dir/x.conf:1: probe \"p\" must"},
 };
 
-static void refuses_with_one_sentence(void **state)
+TEST(refuses_with_one_sentence)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(parse(&table, "[probe \"keep\"]\nlevel = L0\nlibrary = l\nsymbol = f\nedge = span\n", error,
 				 sizeof(error)),
 		0);
@@ -312,12 +342,11 @@ static void write_file(const char *path, const char *text)
 	fclose(f);
 }
 
-static void later_row_replaces_at_same_index(void **state)
+TEST(later_row_replaces_at_same_index)
 {
 	char dir[] = "/tmp/ranktrace-table-XXXXXX", a[64], b[64], other[64], error[512] = "";
 	struct probe_table table = {0};
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(a, sizeof(a), "%s/a.conf", dir);
 	snprintf(b, sizeof(b), "%s/b.conf", dir);
@@ -346,7 +375,7 @@ static void later_row_replaces_at_same_index(void **state)
 	rmdir(dir);
 }
 
-static void chooses_the_lowest_whole_variant(void **state)
+TEST(chooses_the_lowest_whole_variant)
 {
 	static const char text[] = "[probe \"two.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/2\n"
 				   "[probe \"one.a\"]\nlevel=L0\nlibrary=l\nsymbol=f\nedge=span\nset = s/1\n"
@@ -366,7 +395,6 @@ static void chooses_the_lowest_whole_variant(void **state)
 	struct probe_table table = {0};
 	char error[512] = "";
 
-	(void)state;
 	assert_int_equal(parse(&table, text, error, sizeof(error)), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		bool use[5];
@@ -379,13 +407,12 @@ static void chooses_the_lowest_whole_variant(void **state)
 	probe_table_free(&table);
 }
 
-static void shipped_tables_are_read(void **state)
+TEST(shipped_tables_are_read)
 {
 	struct probe_table table = {0};
 	char error[512] = "";
 	unsigned stages = 0;
 
-	(void)state;
 	if (probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	for (size_t i = 0; i < table.count; i++) {
@@ -398,19 +425,4 @@ static void shipped_tables_are_read(void **state)
 	probe_table_free(&table);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_every_key),
-		cmocka_unit_test(reads_copies),
-		cmocka_unit_test(reads_usdt_and_return),
-		cmocka_unit_test(reads_events),
-		cmocka_unit_test(forgets_other_machines),
-		cmocka_unit_test(refuses_with_one_sentence),
-		cmocka_unit_test(later_row_replaces_at_same_index),
-		cmocka_unit_test(chooses_the_lowest_whole_variant),
-		cmocka_unit_test(shipped_tables_are_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

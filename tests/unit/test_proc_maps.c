@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of /proc/PID/maps: of the kernel, and of what is none. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +9,8 @@
 
 #include "analyzers/base/proc_maps.h"
 
+#include "tests/test.h"
+
 static bool parse(const char *text, struct proc_map *ret)
 {
 	static char line[256];
@@ -22,11 +19,10 @@ static bool parse(const char *text, struct proc_map *ret)
 	return proc_map_parse(line, ret);
 }
 
-static void fields(void **state)
+TEST(fields)
 {
 	struct proc_map map;
 
-	(void)state;
 	assert_true(parse("7f0000001000-7f00000a2000 r-xp 00028000 103:02 4063255      /usr/a b/libc.so.6\n", &map));
 	assert_true(map.start == 0x7f0000001000 && map.end == 0x7f00000a2000 && map.offset == 0x28000);
 	assert_true(map.device_major == 0x103 && map.device_minor == 2 && map.inode == 4063255);
@@ -49,14 +45,13 @@ static void fields(void **state)
 	assert_true(map.end == 0xffffffffff601000);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
 	static const char *const lines[] = {"", "\n", "garbage", "1000-2000", "1000-2000 r-xp", "1000 2000 r-xp 0 08:01 7 /x",
 		"2000-1000 r-xp 0 08:01 7 /x", "1000-2000 rxp 0 08:01 7 /x", "1000-2000 r-xp 0 0801 7 /x",
 		"1000-2000 r-xp 0 08:01 x /x", "-1-2000 r-xp 0 08:01 7 /x", " 1000-2000 r-xp 0 08:01 7 /x"};
 	struct proc_map map;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		if (parse(lines[i], &map))
 			fail_msg("accepted: '%s'", lines[i]);
@@ -70,13 +65,12 @@ static bool count(void *arg, const struct proc_map *map)
 	return --*left > 0;
 }
 
-static void each(void **state)
+TEST(each)
 {
 	char root[] = "/tmp/proc_maps.XXXXXX", path[64];
 	unsigned left = UINT32_MAX;
 	FILE *file;
 
-	(void)state;
 	assert_int_equal(proc_maps_each("/proc", (uint32_t)getpid(), count, &left), 0);
 	assert_true(left < UINT32_MAX - 10);
 	left = 3;
@@ -101,13 +95,4 @@ static void each(void **state)
 	assert_int_equal(rmdir(root), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields),
-		cmocka_unit_test(refused),
-		cmocka_unit_test(each),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,38 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of /proc against made-up processes, some hostile, and against ourselves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/base/procfs.h"
+#include "tests/test.h"
 #include "tests/unit/fake_proc.h"
 
 static char root[128];
 
 static int setup(void **state)
 {
-	(void)state;
 	fake_new(root, sizeof(root));
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	(void)state;
 	fake_free(root);
 	return 0;
 }
 
-static void test_stat(void **state)
+TEST_WITH(test_stat, setup, teardown)
 {
 	static const char *const names[] = {"a", "a b", ") S 99 1 1", "((", "x) Z"};
 	uint64_t tick_ns = NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
 	struct procfs_stat stat;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		FAKE_PUT(root, 10, 7, 12345, .comm = names[i], .state = 'R');
 		assert_int_equal(procfs_stat(root, 10, &stat), 0);
@@ -47,13 +38,12 @@ static void test_stat(void **state)
 	assert_int_equal(procfs_stat(root, 11, &stat), -ENOENT);
 }
 
-static void test_environ_limits(void **state)
+TEST_WITH(test_environ_limits, setup, teardown)
 {
 	size_t size = PROCFS_ENVIRON_BYTES_MAX, got;
 	char *big = malloc(size + 1), *text;
 	bool cut;
 
-	(void)state;
 	assert_non_null(big);
 	memset(big, 'x', size + 1);
 	FAKE_PUT(root, 10, 1, 1, .environ = big, .environ_size = size);
@@ -90,12 +80,11 @@ static uint32_t libraries_of(const char *maps, size_t size)
 #define MAP(path) "7f00-7f01 r-xp 00000000 08:01 42    " path "\n"
 #define LIBRARIES(maps) libraries_of(maps, sizeof(maps) - 1)
 
-static void test_libraries(void **state)
+TEST_WITH(test_libraries, setup, teardown)
 {
 	size_t size = 300000;
 	char *big = malloc(size + sizeof(FAKE_TORCH));
 
-	(void)state;
 	assert_int_equal(LIBRARIES(FAKE_PLAIN), 0);
 	assert_int_equal(LIBRARIES(MAP("/a b/libtorch_python.so")), PROCFS_LIBRARY_TRAINING);
 	assert_int_equal(LIBRARIES(MAP("/x/libtorch_cpu-1a2b.so.1.13 (deleted)")), PROCFS_LIBRARY_TRAINING);
@@ -139,12 +128,11 @@ static bool note_each(void *arg, uint32_t pid)
 	return true;
 }
 
-static void test_children(void **state)
+TEST_WITH(test_children, setup, teardown)
 {
 	struct pids pids = {0};
 	uint32_t cursor = 0;
 
-	(void)state;
 	FAKE_PUT(root, 10, 1, 1, .children = "11 12 junk -3 99999999999 ");
 	fake_folder(root, 10, "/task/15");
 	fake_write(root, 10, "task/15/children", "16", 2);
@@ -159,11 +147,10 @@ static void test_children(void **state)
 	assert_int_equal(procfs_children(root, 99, 8, &cursor, note, &pids), -ENOENT);
 }
 
-static void test_each(void **state)
+TEST_WITH(test_each, setup, teardown)
 {
 	struct pids pids = {0};
 
-	(void)state;
 	FAKE_PUT(root, 10, 1, 1);
 	FAKE_PUT(root, 11, 1, 1);
 	fake_folder(root, 0, "self");
@@ -172,14 +159,13 @@ static void test_each(void **state)
 	assert_int_equal(procfs_each("/nonexistent", note_each, &pids), -ENOENT);
 }
 
-static void test_ourselves(void **state)
+TEST_WITH(test_ourselves, setup, teardown)
 {
 	uint32_t pid = (uint32_t)getpid(), found;
 	struct procfs_stat stat;
 	char exe[256], *text;
 	size_t size;
 
-	(void)state;
 	assert_int_equal(procfs_stat("/proc", pid, &stat), 0);
 	assert_int_equal(stat.parent_pid, getppid());
 	assert_true(stat.start_time_ns > 0);
@@ -194,12 +180,4 @@ static void test_ourselves(void **state)
 	free(text);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {TEST(test_stat), TEST(test_environ_limits), TEST(test_libraries),
-		TEST(test_children), TEST(test_each), TEST(test_ourselves)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -118,11 +118,10 @@ static bool names(const struct kind *kind, unsigned run)
 	return found;
 }
 
-static void test_kinds(void **state)
+TEST(test_kinds)
 {
 	unsigned found = 0;
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		for (unsigned run = 0; run < RUNS; run++)
 			found += names(&kinds[i], run);
@@ -130,11 +129,10 @@ static void test_kinds(void **state)
 	assert_in_range(found, COUNT(kinds) * RUNS * 95 / 100, COUNT(kinds) * RUNS);
 }
 
-static void test_clean(void **state)
+TEST(test_clean)
 {
 	unsigned named = 0;
 
-	(void)state;
 	for (unsigned run = 0; run < 200; run++) {
 		struct script s = script_of(NULL, run);
 		struct profile_diff diff;
@@ -155,12 +153,11 @@ static void test_clean(void **state)
 
 /* A peer of a slow rank waits; what it waits for is not its own work. With two ranks nobody else is there to compare.
  */
-static void test_peer_of_slow(void **state)
+TEST(test_peer_of_slow)
 {
 	const int64_t slow = 1;
 	char sentence[PROFILE_SENTENCE_BYTES];
 
-	(void)state;
 	for (unsigned run = 0; run < 40; run++) {
 		struct script s = script_of(&kinds[0], run);
 		struct profile_diff diff;
@@ -179,12 +176,11 @@ static void test_peer_of_slow(void **state)
 }
 
 /* A slow host: all functions take longer, and none is named. */
-static void test_alike(void **state)
+TEST(test_alike)
 {
 	char sentence[PROFILE_SENTENCE_BYTES];
 	unsigned alike = 0;
 
-	(void)state;
 	for (unsigned run = 0; run < 40; run++) {
 		struct script s = script_of(&kinds[0], run);
 		struct profile_diff diff;
@@ -202,13 +198,12 @@ static void test_alike(void **state)
 }
 
 /* Steps that are not known, or too few: seconds are compared. */
-static void test_seconds(void **state)
+TEST(test_seconds)
 {
 	struct script s = script_of(&kinds[0], 3);
 	char sentence[PROFILE_SENTENCE_BYTES];
 	struct profile_diff diff;
 
-	(void)state;
 	s.stepless = true;
 	script_make(&s);
 	assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
@@ -221,12 +216,11 @@ static void test_seconds(void **state)
 	profile_free(s.profile);
 }
 
-static void test_figures(void **state)
+TEST(test_figures)
 {
 	struct script s = script_of(&kinds[0], 5);
 	struct profile_diff diff;
 
-	(void)state;
 	s.hz = 999;
 	script_make(&s);
 	assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
@@ -291,12 +285,11 @@ static struct profile *folding_profile(void)
 	return profile;
 }
 
-static void test_fold(void **state)
+TEST(test_fold)
 {
 	struct profile *profile = folding_profile();
 	struct folds folds = {0};
 
-	(void)state;
 	assert_int_equal(profile_fold(profile, &(struct profile_folding){.cpu = 0}, fold, &folds), 0);
 	/* Stacks 10 and 12 have equal frames. */
 	assert_string_equal(folds.text, "-1  1 40\n-1  2 80\n");
@@ -319,14 +312,13 @@ static void test_fold(void **state)
 }
 
 /* Waits of which one of two was read count twice, in the step in which they were. */
-static void test_thinned(void **state)
+TEST(test_thinned)
 {
 	enum { MSEC = 1000000, STEPS = 20 };
 	struct profile *profile = profile_new();
 	struct profile_diff diff;
 	char place[STACK_PLACE_BYTES];
 
-	(void)state;
 	assert_non_null(profile);
 	assert_int_equal(profile_add_stack(profile, 1, "python main (/job/a.py:1)\npython nap (/job/a.py:9)", 0), 0);
 	assert_int_equal(profile_add_stack(profile, 2, "python main (/job/a.py:2)", 0), 0);
@@ -352,7 +344,7 @@ static void test_thinned(void **state)
 }
 
 /* Whatever a rank's user makes its frames be. */
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
 	struct profile *profile = profile_new();
 	struct profile_sample sample = {
@@ -361,7 +353,6 @@ static void test_hostile(void **state)
 	struct profile_diff diff;
 	char *deep = malloc(2000 * 20 + 1), sentence[PROFILE_SENTENCE_BYTES];
 
-	(void)state;
 	assert_non_null(profile);
 	assert_non_null(deep);
 	deep[0] = 0;
@@ -392,19 +383,4 @@ static void test_hostile(void **state)
 	free(deep);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),
-		cmocka_unit_test(test_clean),
-		cmocka_unit_test(test_peer_of_slow),
-		cmocka_unit_test(test_alike),
-		cmocka_unit_test(test_seconds),
-		cmocka_unit_test(test_figures),
-		cmocka_unit_test(test_fold),
-		cmocka_unit_test(test_thinned),
-		cmocka_unit_test(test_hostile),
-	};
-
-	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

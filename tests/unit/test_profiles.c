@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks are profiled and when: hourly profiles of jobs, which give way to others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/stacks/profiles.c"
+
+#include "tests/test.h"
 
 #define RANKS 24
 #define HOUR_NS (3600 * NSEC_PER_SEC)
@@ -141,7 +136,6 @@ static uint64_t now_ns;
 
 static int setup(void **state)
 {
-	(void)state;
 	context = (struct context){.workers = (struct workers *)&context}; /* only tested for NULL */
 	config_defaults(&context.config);
 	memset(rank_of, 0, sizeof(rank_of));
@@ -156,7 +150,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	context.profiles = profiles_free(context.profiles);
 	return 0;
 }
@@ -175,9 +168,8 @@ static unsigned pass(uint64_t for_ns)
 	return begun;
 }
 
-static void test_hourly(void **state)
+TEST_WITH(test_hourly, setup, teardown)
 {
-	(void)state;
 	assert_int_equal(pass(HOUR_NS), 0); /* no job */
 	for (size_t i = 0; i < RANKS; i++)
 		put_rank(i, "llama", 1000);
@@ -218,7 +210,7 @@ static bool wants_all(void *arg, const struct rank *rank)
 	return true;
 }
 
-static void test_gives_way(void **state)
+TEST_WITH(test_gives_way, setup, teardown)
 {
 	const struct profile_wish wish = {.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 99};
 	struct rt_profile_sample_event sample = {.event = {.pid = 100}};
@@ -226,7 +218,6 @@ static void test_gives_way(void **state)
 	int64_t number;
 	size_t left_out;
 
-	(void)state;
 	put_rank(0, "llama", 1000);
 	put_rank(1, "llama", 1000);
 	assert_int_equal(pass(122 * NSEC_PER_SEC), 1);
@@ -275,7 +266,7 @@ static bool wants_user(void *arg, const struct rank *rank)
 }
 
 /* What one user asks for, or makes the daemon suspect, takes no profile from another one's job. */
-static void test_users(void **state)
+TEST_WITH(test_users, setup, teardown)
 {
 	uint32_t nobody = 65534, attacker = 1001;
 	struct profile_wish wish = {.wanted = wants_user, .arg = &nobody, .urgency = PROFILE_OF_USER, .limited = true,
@@ -285,7 +276,6 @@ static void test_users(void **state)
 	size_t left_out;
 	char job[16];
 
-	(void)state;
 	put_rank(0, "llama", 1000);
 	for (size_t i = 1; i < 21; i++) {
 		snprintf(job, sizeof(job), "job-%zu", i);
@@ -324,13 +314,4 @@ static void test_users(void **state)
 	assert_int_equal(rows, SHARE_NS / SUSPECTED_NS + 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_hourly, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_gives_way, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_users, setup, teardown),
-	};
-
-	return cmocka_run_group_tests_name("profiles", tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

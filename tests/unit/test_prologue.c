@@ -3,12 +3,9 @@
  * The prologue decoder on hand-assembled instructions: lengths, effects, what the kernel emulates, and what the chooser
  * makes of whole prologues.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/probes/prologue.h"
+
+#include "tests/test.h"
 
 enum { E = 1, END = 2, SP = 4, NO = 8 }; /* emulated, ends, moves the stack, not known */
 
@@ -106,9 +103,8 @@ static const struct {
 #undef I
 };
 
-static void decodes_x86(void **state)
+TEST(decodes_x86)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(x86); i++) {
 		struct prologue_insn insn = {0};
 		unsigned flags;
@@ -167,9 +163,8 @@ static const struct {
 	{0x00000000, NO, 0},
 };
 
-static void decodes_arm64(void **state)
+TEST(decodes_arm64)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(arm64); i++) {
 		uint8_t code[4] = {(uint8_t)arm64[i].word, (uint8_t)(arm64[i].word >> 8),
 			(uint8_t)(arm64[i].word >> 16), (uint8_t)(arm64[i].word >> 24)};
@@ -188,7 +183,7 @@ static void decodes_arm64(void **state)
 	}
 }
 
-static void chooses(void **state)
+TEST(chooses)
 {
 	static const struct {
 		const char *code;
@@ -218,7 +213,6 @@ static void chooses(void **state)
 #undef C
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct prologue_choice choice;
 
@@ -229,13 +223,4 @@ static void chooses(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(decodes_x86),
-		cmocka_unit_test(decodes_arm64),
-		cmocka_unit_test(chooses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -5,16 +5,12 @@
  * it stands on is an instruction that the kernel emulates. A library that is missing is said so; all missing is a
  * failure.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <capstone/capstone.h>
 #include <fcntl.h>
 #include <glob.h>
 #include "daemon/probes/prologue.h"
 #include "daemon/probes/table.h"
+#include "tests/test.h"
 
 #define FUNCTIONS_MAX 20000
 #define TABLE_MATCHES_MAX 64
@@ -220,7 +216,7 @@ static void check_library(const char *path)
 	elf_file_close(elf);
 }
 
-static void real_libraries(void **state)
+TEST(real_libraries)
 {
 	static const char *const patterns[] = {
 		"/usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -234,7 +230,6 @@ static void real_libraries(void **state)
 	};
 	unsigned missing = 0;
 
-	(void)state;
 	libraries_seen = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 		glob_t paths;
@@ -286,7 +281,7 @@ static unsigned check_row(const struct probe *probe, struct elf_file *elf, const
 }
 
 /* Every row of the shipped tables against whatever library of its pattern is here. */
-static void shipped_tables(void **state)
+TEST(shipped_tables)
 {
 	struct probe_table table = {0};
 	char error[512];
@@ -294,7 +289,6 @@ static void shipped_tables(void **state)
 	unsigned probes = 0, files = 0;
 	glob_t paths;
 
-	(void)state;
 	assert_int_equal(probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)), 0);
 	glob("/usr/lib/x86_64-linux-gnu/libtorch_*.so.*.*.*", 0, NULL, &paths);
 	glob("/usr/bin/python3.[0-9]*[0-9]", GLOB_APPEND, NULL, &paths);
@@ -322,23 +316,13 @@ static void shipped_tables(void **state)
 
 static int start(void **state)
 {
-	(void)state;
 	return cs_open(CS_ARCH_X86, CS_MODE_64, &disassembler) != CS_ERR_OK ||
 	       cs_option(disassembler, CS_OPT_DETAIL, CS_OPT_ON) != CS_ERR_OK;
 }
 
 static int stop(void **state)
 {
-	(void)state;
 	return cs_close(&disassembler) != CS_ERR_OK;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(real_libraries),
-		cmocka_unit_test(shipped_tables),
-	};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

@@ -6,12 +6,8 @@
  */
 #include "stacks/python/layout.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 #define FIRST_LINE 3
 
@@ -72,21 +68,19 @@ static void check(pylines_find find, const uint8_t *table, size_t size, const ui
 #define CHECK(find, version) \
 	check(find, table_##version, sizeof(table_##version), lines_##version, ARRAY_SIZE(lines_##version))
 
-static void lines_are_those_of_cpython(void **state)
+TEST(lines_are_those_of_cpython)
 {
-	(void)state;
 	CHECK(pylines_lnotab, 3_9);
 	CHECK(pylines_ranges, 3_10);
 	CHECK(pylines_locations, 3_11);
 	CHECK(pylines_locations, 3_14);
 }
 
-static void any_bytes_are_safe(void **state)
+TEST(any_bytes_are_safe)
 {
 	static const pylines_find find[] = {pylines_lnotab, pylines_ranges, pylines_locations};
 	uint8_t table[256];
 
-	(void)state;
 	for (unsigned byte = 0; byte < 256; byte++) {
 		memset(table, (int)byte, sizeof(table));
 		for (size_t i = 0; i < ARRAY_SIZE(find); i++)
@@ -95,12 +89,4 @@ static void any_bytes_are_safe(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_are_those_of_cpython),
-		cmocka_unit_test(any_bytes_are_safe),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,12 +2,8 @@
 /* Python stacks from memory made by hand, in each version's layout: right, refused, or bounded. */
 #include "tests/stacks/world.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 #define FIRST 8 /* versions with a layout */
 #define LAST 14
@@ -38,9 +34,8 @@ static void make(unsigned minor)
 	world_call(&world, "inner", 400, 99);
 }
 
-static void each_version_is_read(void **state)
+TEST(each_version_is_read)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		struct pystack_stack stack;
 
@@ -63,9 +58,8 @@ static void each_version_is_read(void **state)
 	}
 }
 
-static void versions_and_threads_are_known(void **state)
+TEST(versions_and_threads_are_known)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		_cleanup_(pystack_closep) struct pystack *stack = NULL;
 		struct pystack_thread threads[4];
@@ -88,9 +82,8 @@ static void versions_and_threads_are_known(void **state)
 	}
 }
 
-static void other_layouts_are_refused(void **state)
+TEST(other_layouts_are_refused)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		make(minor);
 		world_u64(&world, world.members + 40 + 16, 8); /* co_filename is elsewhere */
@@ -107,9 +100,8 @@ static void other_layouts_are_refused(void **state)
 	}
 }
 
-static void interpreters_own_table_is_checked(void **state)
+TEST(interpreters_own_table_is_checked)
 {
-	(void)state;
 	for (unsigned minor = 13; minor <= LAST; minor++) {
 		make(minor);
 		world_put(&world, world.table, "xdebugPY", 8);
@@ -126,9 +118,8 @@ static void interpreters_own_table_is_checked(void **state)
 	}
 }
 
-static void circles_end(void **state)
+TEST(circles_end)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++)
 		for (size_t to = 0; to < 3; to++) {
 			make(minor);
@@ -137,9 +128,8 @@ static void circles_end(void **state)
 		}
 }
 
-static void lists_of_threads_that_are_no_lists_are_refused(void **state)
+TEST(lists_of_threads_that_are_no_lists_are_refused)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		make(minor);
 		world_u64(&world, world.state[1] + world.layout->thread_next, world.state[0]);
@@ -153,11 +143,10 @@ static void lists_of_threads_that_are_no_lists_are_refused(void **state)
 	}
 }
 
-static void wild_pointers_are_refused(void **state)
+TEST(wild_pointers_are_refused)
 {
 	const uint64_t wild[] = {8, 0x7fff00000000, 1ull << 63, UINT64_MAX, WORLD_BASE + WORLD_BYTES - 8};
 
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++)
 		for (size_t i = 0; i < ARRAY_SIZE(wild); i++) {
 			make(minor);
@@ -175,9 +164,8 @@ static void wild_pointers_are_refused(void **state)
 		}
 }
 
-static void what_is_no_code_is_refused(void **state)
+TEST(what_is_no_code_is_refused)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		const struct pylayout *layout = pylayout_row(minor);
 
@@ -203,11 +191,10 @@ static void what_is_no_code_is_refused(void **state)
 	}
 }
 
-static void a_state_of_another_thread_is_refused(void **state)
+TEST(a_state_of_another_thread_is_refused)
 {
 	struct pystack_stack stack = {.frames = frames, .capacity = ARRAY_SIZE(frames)};
 
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		_cleanup_(pystack_closep) struct pystack *process = NULL;
 		struct pystack_thread thread;
@@ -224,9 +211,8 @@ static void a_state_of_another_thread_is_refused(void **state)
 	}
 }
 
-static void frames_without_python_code_are_left_out(void **state)
+TEST(frames_without_python_code_are_left_out)
 {
-	(void)state;
 	for (unsigned minor = 12; minor <= LAST; minor++) {
 		struct pystack_stack stack;
 
@@ -248,9 +234,8 @@ static void frames_without_python_code_are_left_out(void **state)
 	}
 }
 
-static void entry_frames_of_3_11_are_told(void **state)
+TEST(entry_frames_of_3_11_are_told)
 {
-	(void)state;
 	make(11);
 	world_entry(&world, 1);
 	(void)read_stack(0);
@@ -260,9 +245,8 @@ static void entry_frames_of_3_11_are_told(void **state)
 }
 
 /* In 3.11 and 3.12 the record of a call is in use before its frame is in it. */
-static void a_call_that_begins_is_refused(void **state)
+TEST(a_call_that_begins_is_refused)
 {
-	(void)state;
 	for (unsigned minor = 11; minor <= 12; minor++) {
 		const struct pylayout *layout = pylayout_row(minor);
 
@@ -278,29 +262,26 @@ static void a_call_that_begins_is_refused(void **state)
 	}
 }
 
-static void references_may_be_tagged(void **state)
+TEST(references_may_be_tagged)
 {
-	(void)state;
 	make(14);
 	world_u64(&world, world.frame[1] + world.layout->frame_code, world.code[1] | 1);
 	assert_int_equal(read_stack(0).count, 3);
 	assert_int_equal(frames[1].code, world.code[1]);
 }
 
-static void an_idle_thread_has_no_frames(void **state)
+TEST(an_idle_thread_has_no_frames)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		world_make(&world, minor);
 		assert_int_equal(read_stack(0).count, 0);
 	}
 }
 
-static void outer_frames_are_omitted(void **state)
+TEST(outer_frames_are_omitted)
 {
 	struct pystack_stack stack = {.frames = frames, .capacity = 2};
 
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		make(minor);
 		assert_int_equal(world_read(&world, &stack, &why), 0);
@@ -321,13 +302,12 @@ static void name_is(const void *text, size_t length, unsigned width, bool ascii,
 	assert_string_equal(frames[2].function, expected);
 }
 
-static void texts_become_utf8(void **state)
+TEST(texts_become_utf8)
 {
 	const uint8_t latin[] = {'a', 0xe9, 'b'};
 	const uint16_t two[] = {0x5909, 'x', 0xdc80};	/* a lone surrogate */
 	const uint32_t four[] = {0x10900, 0x110000, 0}; /* beyond Unicode, and a zero */
 
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		make(minor);
 		name_is("", 0, 1, true, "");
@@ -339,21 +319,19 @@ static void texts_become_utf8(void **state)
 	}
 }
 
-static void long_texts_are_cut(void **state)
+TEST(long_texts_are_cut)
 {
 	static char text[3 * PYTEXT_CHARACTERS_MAX];
 	static char expected[PYTEXT_CHARACTERS_MAX + 1];
 
-	(void)state;
 	memset(text, 'n', sizeof(text));
 	memset(expected, 'n', PYTEXT_CHARACTERS_MAX);
 	make(11);
 	name_is(text, sizeof(text), 1, true, expected);
 }
 
-static void reads_are_batched(void **state)
+TEST(reads_are_batched)
 {
-	(void)state;
 	make(13);
 	world.reads = 0;
 	(void)read_stack(0);
@@ -423,9 +401,8 @@ static int name_one(struct pystack *stack, const struct rt_profile_frame *frame)
 }
 
 /* A process that has ended: the layout that it had, and records. */
-static void an_ended_process_is_named_by_records(void **state)
+TEST(an_ended_process_is_named_by_records)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		_cleanup_(pystack_closep) struct pystack *stack = NULL, *ended = NULL;
 		const struct rt_profile_code_event *codes[1];
@@ -467,9 +444,8 @@ static void an_ended_process_is_named_by_records(void **state)
 	}
 }
 
-static void freed_code_is_named_by_its_record(void **state)
+TEST(freed_code_is_named_by_its_record)
 {
-	(void)state;
 	for (unsigned minor = FIRST; minor <= LAST; minor++) {
 		_cleanup_(pystack_closep) struct pystack *stack = NULL;
 		const struct rt_profile_code_event *codes[1];
@@ -505,30 +481,7 @@ static void freed_code_is_named_by_its_record(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_version_is_read),
-		cmocka_unit_test(an_ended_process_is_named_by_records),
-		cmocka_unit_test(versions_and_threads_are_known),
-		cmocka_unit_test(other_layouts_are_refused),
-		cmocka_unit_test(interpreters_own_table_is_checked),
-		cmocka_unit_test(circles_end),
-		cmocka_unit_test(lists_of_threads_that_are_no_lists_are_refused),
-		cmocka_unit_test(wild_pointers_are_refused),
-		cmocka_unit_test(what_is_no_code_is_refused),
-		cmocka_unit_test(a_state_of_another_thread_is_refused),
-		cmocka_unit_test(frames_without_python_code_are_left_out),
-		cmocka_unit_test(entry_frames_of_3_11_are_told),
-		cmocka_unit_test(a_call_that_begins_is_refused),
-		cmocka_unit_test(references_may_be_tagged),
-		cmocka_unit_test(an_idle_thread_has_no_frames),
-		cmocka_unit_test(outer_frames_are_omitted),
-		cmocka_unit_test(texts_become_utf8),
-		cmocka_unit_test(long_texts_are_cut),
-		cmocka_unit_test(reads_are_batched),
-		cmocka_unit_test(freed_code_is_named_by_its_record),
-	};
-
-	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = TEST_RUN(NULL, NULL);
 
 	world_close(&world);
 	return failed;

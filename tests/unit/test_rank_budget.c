@@ -39,13 +39,12 @@ static void put_ranks(const struct rank *ret[3])
 	}
 }
 
-static void the_greediest_rank_of_the_greediest_user_loses_its_state(void **state)
+TEST_WITH(the_greediest_rank_of_the_greediest_user_loses_its_state, setup, teardown)
 {
 	struct rank_budget *budget = budget_new();
 	struct rank_budget_use use;
 	const struct rank *rank[3];
 
-	(void)state;
 	put_ranks(rank);
 	/* The largest rank is that of user 2, the largest user is 1. */
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[2], 450);
@@ -74,12 +73,11 @@ static void the_greediest_rank_of_the_greediest_user_loses_its_state(void **stat
 }
 
 /* Whatever user 1 does, user 2 with his half or less loses nothing. */
-static void a_user_within_his_part_never_pays(void **state)
+TEST_WITH(a_user_within_his_part_never_pays, setup, teardown)
 {
 	struct rank_budget *budget = budget_new();
 	const struct rank *rank[3];
 
-	(void)state;
 	put_ranks(rank);
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[2], BUDGET_BYTES / 2);
 	for (uint64_t bytes = 1; bytes < 10 * BUDGET_BYTES; bytes += 7) {
@@ -92,12 +90,11 @@ static void a_user_within_his_part_never_pays(void **state)
 	rank_budget_free(budget);
 }
 
-static void an_ended_rank_gives_its_memory_back(void **state)
+TEST_WITH(an_ended_rank_gives_its_memory_back, setup, teardown)
 {
 	struct rank_budget *budget = budget_new();
 	const struct rank *rank[3];
 
-	(void)state;
 	put_ranks(rank);
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[0], 400);
 	rank_budget_set(budget, RANK_BUDGET_ALLOCS, rank[2], 300);
@@ -116,9 +113,8 @@ static void fill(uint32_t uid, uint32_t first_pid, uint32_t count)
 }
 
 /* One user has filled the table: another one's ranks are traced until both have as many. */
-static void a_full_table_makes_way(void **state)
+TEST_WITH(a_full_table_makes_way, setup, teardown)
 {
-	(void)state;
 	fill(1, 1000, RANKS_MAX + 3);
 	assert_int_equal(ranks_of_user(t.ranks, 1), RANKS_MAX);
 	fill(2, 3000, 3);
@@ -132,14 +128,4 @@ static void a_full_table_makes_way(void **state)
 	assert_int_equal(ranks_count(t.ranks, RANK_ROLE_RANK), RANKS_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(the_greediest_rank_of_the_greediest_user_loses_its_state, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_user_within_his_part_never_pays, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_ended_rank_gives_its_memory_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_table_makes_way, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -50,7 +50,7 @@ static int card_of_link(const char *target)
 	return rank_card_pick(&nodes, -1, -1, card, sizeof(card)) ? atoi(card) : -1;
 }
 
-static void test_names(void **state)
+TEST_WITH(test_names, setup, teardown)
 {
 	static const char *const foreign[] = {"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia",
 		"/dev/davinci_manager", "/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia1 (deleted)", "/dev/nvidia1x",
@@ -61,7 +61,6 @@ static void test_names(void **state)
 		"anon_inode:[eventpoll]", "/dev/nvidia\xd9\xa1", "/dev/nvidia1\x01", "/dev/nvme0", "/", "/dev/kfd",
 		"/dev/dri/renderD128", "/dev/dri/card1"};
 
-	(void)state;
 	PUT(500, 1, 100, TORCH);
 	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
 		if (card_of_link(foreign[i]) != -1)
@@ -72,12 +71,11 @@ static void test_names(void **state)
 	assert_int_equal(card_of_link("/dev/davinci12"), 12);
 }
 
-static void test_hostile_folder(void **state)
+TEST_WITH(test_hostile_folder, setup, teardown)
 {
 	static char longest[1025];
 	struct rank_card_nodes nodes = {.rocm = true};
 
-	(void)state;
 	/* No folder, no process: nothing was read, nothing is said. */
 	PUT(500, 1, 100, TORCH);
 	assert_int_equal(rank_card_read(t.root, 500, &nodes), -ENOENT);
@@ -102,12 +100,11 @@ static void test_hostile_folder(void **state)
 	assert_false(nodes.rocm);
 }
 
-static void test_many_descriptors(void **state)
+TEST_WITH(test_many_descriptors, setup, teardown)
 {
 	struct rank_card_nodes nodes;
 	unsigned read = 0;
 
-	(void)state;
 	PUT(500, 1, 100, TORCH);
 	/* Of each number as many: what is read is at most the bound, in any order of the folder. */
 	for (unsigned fd = 0; fd < RANK_CARD_FDS_MAX + RANK_CARD_NUMBERS; fd++) {
@@ -131,12 +128,11 @@ static void check_pick(uint64_t open, int32_t local_rank, int32_t local_world_si
 	assert_string_equal(card, *expected ? expected : "none");
 }
 
-static void test_pick(void **state)
+TEST_WITH(test_pick, setup, teardown)
 {
 	struct rank_card_nodes nodes = {.rocm = true};
 	char card[16];
 
-	(void)state;
 	check_pick(0, 3, 8, "");
 	/* The only one, whatever the local rank. */
 	check_pick(1 << 5, 3, 8, "5");
@@ -178,11 +174,10 @@ static void begin(void)
 	t.now_ns = monotonic_ns();
 }
 
-static void test_found_later(void **state)
+TEST_WITH(test_found_later, setup, teardown)
 {
 	unsigned rows;
 
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=3\0LOCAL_WORLD_SIZE=8"));
 	begin();
 	pass(20 * NSEC_PER_SEC);
@@ -211,9 +206,8 @@ static void test_found_later(void **state)
 	assert_int_equal(t.changed, 1);
 }
 
-static void test_the_only_one(void **state)
+TEST_WITH(test_the_only_one, setup, teardown)
 {
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=3\0LOCAL_WORLD_SIZE=8"));
 	open_node(101, 4, "/dev/nvidiactl");
 	open_node(101, 5, "/dev/nvidia-uvm");
@@ -228,9 +222,8 @@ static void test_the_only_one(void **state)
 	assert_string_equal(t.row_card, "5");
 }
 
-static void test_rocm(void **state)
+TEST_WITH(test_rocm, setup, teardown)
 {
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=1\0WORLD_SIZE=2\0LOCAL_RANK=1"));
 	open_node(101, 4, "/dev/kfd");
 	begin();
@@ -243,9 +236,8 @@ static void test_rocm(void **state)
 }
 
 /* Known ranks are not probed; ranks without a card have none. */
-static void test_environment_first(void **state)
+TEST_WITH(test_environment_first, setup, teardown)
 {
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0CUDA_VISIBLE_DEVICES=7,6"));
 	PUT(102, 1, 200, TORCH);
 	PUT(103, 1, 200, .exe = "/usr/bin/nvidia-smi");
@@ -260,12 +252,11 @@ static void test_environment_first(void **state)
 }
 
 /* A list in the environment names no card where the machine has none. */
-static void test_no_accelerator(void **state)
+TEST_WITH(test_no_accelerator, setup, teardown)
 {
 	char path[256];
 	FILE *file;
 
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0CUDA_VISIBLE_DEVICES=7,6"));
 	PUT(102, 1, 200, TORCH, ENV("RANK=1\0WORLD_SIZE=2\0LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=7,6"));
 	for (uint32_t pid = 101; pid <= 102; pid++) {
@@ -282,9 +273,8 @@ static void test_no_accelerator(void **state)
 }
 
 /* After two minutes once a minute: what opens then is found all the same. */
-static void test_late(void **state)
+TEST_WITH(test_late, setup, teardown)
 {
-	(void)state;
 	PUT(101, 1, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0"));
 	begin();
 	pass(125 * NSEC_PER_SEC);
@@ -296,9 +286,8 @@ static void test_late(void **state)
 }
 
 /* Ranks with thousands of descriptors and no card do not keep the last one from its turn, within the bound. */
-static void test_turns(void **state)
+TEST_WITH(test_turns, setup, teardown)
 {
-	(void)state;
 	for (uint32_t pid = 101; pid <= 104; pid++) {
 		PUT(pid, 1, 200, TORCH);
 		for (unsigned fd = 0; fd < 4000 && pid < 104; fd++)
@@ -313,11 +302,4 @@ static void test_turns(void **state)
 	assert_int_equal(t.changed, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {TEST(test_names), TEST(test_hostile_folder), TEST(test_many_descriptors),
-		TEST(test_pick), TEST(test_found_later), TEST(test_the_only_one), TEST(test_rocm),
-		TEST(test_environment_first), TEST(test_no_accelerator), TEST(test_late), TEST(test_turns)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

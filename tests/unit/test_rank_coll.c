@@ -31,9 +31,8 @@ static void reduced(const struct rank *rank, uint64_t address, uint64_t count, u
 		&(struct call_made){.start_ns = time_ns, .end_ns = time_ns + MS, WORDS(count, FLOAT32, address)});
 }
 
-static void test_rows(void **state)
+TEST_WITH(test_rows, setup, fixture_teardown)
 {
-	(void)state;
 	made(&ranks_here[1], 0xc0, 10 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 2000, 30 * MS);
@@ -51,13 +50,12 @@ static void test_rows(void **state)
 	assert_query("select count(*) from collectives join communicators using (instance, communicator)", "2\n");
 }
 
-static void test_device_times(void **state)
+TEST_WITH(test_device_times, setup, fixture_teardown)
 {
 	struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
 		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
 		.heard_ns = 28 * MS + 5000, .member = 0, .members = 4, .peer = -1};
 
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	/* The record that announces device records, so that rows wait for theirs. */
 	rank_coll_device(context.ops, &ranks_here[0], &(struct coll_device){.identity = IDENTITY, .name = "world", .op = "",
@@ -72,9 +70,8 @@ static void test_device_times(void **state)
 }
 
 /* Attached in mid-run: unidentified until the marker library names it. Then it has one row. */
-static void test_becomes_known(void **state)
+TEST_WITH(test_becomes_known, setup, fixture_teardown)
 {
-	(void)state;
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	flush();
 	assert_query("select communicator, trouble is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
@@ -89,12 +86,11 @@ static void test_becomes_known(void **state)
 }
 
 /* The library's memory takes precedence over the init's arguments: one communicator, one row. */
-static void test_known_better(void **state)
+TEST_WITH(test_known_better, setup, fixture_teardown)
 {
 	struct probe op =
 		PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM, OP_FIELD_IDENTITY);
 
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	made(&ranks_here[1], 0xc0, 10 * MS);
 	call_made(&ranks_here[0], &op,
@@ -105,12 +101,11 @@ static void test_known_better(void **state)
 }
 
 /* Two members in one process are of one identity, and when one of them is not, the other keeps its row. */
-static void test_two_members_in_one_process(void **state)
+TEST_WITH(test_two_members_in_one_process, setup, fixture_teardown)
 {
 	struct probe op =
 		PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM, OP_FIELD_IDENTITY);
 
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	made(&ranks_here[0], 0xd0, 12 * MS);
 	call_made(&ranks_here[0], &op,
@@ -120,9 +115,8 @@ static void test_two_members_in_one_process(void **state)
 }
 
 /* The daemon starts anew: the communicator is found by its identity and keeps its row. */
-static void test_one_row_over_restarts(void **state)
+TEST_WITH(test_one_row_over_restarts, setup, fixture_teardown)
 {
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	call_sinks_level(&context, LEVEL_L1, false);
 	flush();
@@ -133,9 +127,8 @@ static void test_one_row_over_restarts(void **state)
 	assert_query("select count(*) from communicators where trouble is not null", "0\n");
 }
 
-static void test_freed(void **state)
+TEST_WITH(test_freed, setup, fixture_teardown)
 {
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0xc0)});
 	flush();
@@ -156,13 +149,12 @@ static void mark(const struct rank *rank, enum steps_edge edge, const char *stag
 }
 
 /* The step that was open when it was called, though its row comes much later. */
-static void test_step(void **state)
+TEST_WITH(test_step, setup, fixture_teardown)
 {
 	struct probe op = PROBE("op", "gloo", "AllReduce", OP_FIELD_COUNT, OP_FIELD_COMM, OP_FIELD_WORK);
 	struct probe finished = PROBE("finished", "gloo", "", OP_FIELD_WORK);
 	struct rank *rank = &ranks_here[2];
 
-	(void)state;
 	rank->from_start = true;
 	for (uint64_t step = 0; step < 3; step++) {
 		uint64_t at = (10 + 100 * step) * MS;
@@ -208,12 +200,11 @@ static struct coll_snapshot *take_snapshot(uint64_t now_ns)
 }
 
 /* Rank 0 is in a call that never returns, and so sends no record: rank 1 is missing. */
-static void test_who_is_missing(void **state)
+TEST_WITH(test_who_is_missing, setup, fixture_teardown)
 {
 	struct probe stage = {.name = "sync"};
 	struct coll_snapshot *snapshot;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
@@ -242,12 +233,11 @@ static void test_who_is_missing(void **state)
 }
 
 /* A rank that is gone is named, until another replaces it. */
-static void test_who_has_ended(void **state)
+TEST_WITH(test_who_has_ended, setup, fixture_teardown)
 {
 	struct probe stage = {.name = "sync"};
 	struct coll_snapshot *snapshot;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
@@ -281,12 +271,11 @@ static void on_rank_end(void *arg, const struct rank *rank, enum rank_change cha
 }
 
 /* A rank that dies in a call is still in the kernel's list of calls while observers handle its end. */
-static void test_ended_in_a_call(void **state)
+TEST_WITH(test_ended_in_a_call, setup, fixture_teardown)
 {
 	struct probe stage = {.name = "sync"};
 	const struct coll_snapshot_comm *comm;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		made(&ranks_here[i], 0xc0, 10 * MS);
 		reduced(&ranks_here[i], 0xc0, 1000, 20 * MS);
@@ -303,11 +292,10 @@ static void test_ended_in_a_call(void **state)
 	coll_snapshot_free(snapshot_at_end);
 }
 
-static void test_unknown_is_not_judged(void **state)
+TEST_WITH(test_unknown_is_not_judged, setup, fixture_teardown)
 {
 	struct coll_snapshot *snapshot;
 
-	(void)state;
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 20 * MS);
 	reduced(&ranks_here[1], 0xc0, 1000, 30 * MS);
@@ -319,14 +307,13 @@ static void test_unknown_is_not_judged(void **state)
 }
 
 /* A device record that is on its way when the level goes off begins nothing. */
-static void test_off_is_off(void **state)
+TEST_WITH(test_off_is_off, setup, fixture_teardown)
 {
 	const struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
 		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
 		.heard_ns = 28 * MS + 5000, .members = 4, .peer = -1};
 	struct rank_coll_counts counts;
 
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	call_sinks_level(&context, LEVEL_L2, false); /* another one's business */
 	rank_coll_counts(context.ops, &counts);
@@ -342,9 +329,8 @@ static void test_off_is_off(void **state)
 }
 
 /* Communicators come and go, more than are followed at a time; each has its row. */
-static void test_many_communicators(void **state)
+TEST_WITH(test_many_communicators, setup, fixture_teardown)
 {
-	(void)state;
 	for (uint64_t i = 0; i < 3000; i++)
 		call_made(&ranks_here[0], &init, &(struct call_made){.start_ns = (10 + i) * MS, .end_ns = (11 + i) * MS,
 			WORDS(0x1000 + i * 16, 0x5000 + i, 0, 2)});
@@ -357,9 +343,8 @@ static void test_many_communicators(void **state)
 }
 
 /* Records that the kernel lost were perhaps calls: what is counted from here on may not be joined. */
-static void test_lost_records(void **state)
+TEST_WITH(test_lost_records, setup, fixture_teardown)
 {
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	kernel_lost = 3;
@@ -370,11 +355,10 @@ static void test_lost_records(void **state)
 	assert_query("select seq_from from collectives order by host_start_ns", "init\nattach\n");
 }
 
-static void test_counts_outlive_ranks(void **state)
+TEST_WITH(test_counts_outlive_ranks, setup, fixture_teardown)
 {
 	struct rank_coll_counts counts;
 
-	(void)state;
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	rank_coll_counts(context.ops, &counts);
@@ -385,26 +369,4 @@ static void test_counts_outlive_ranks(void **state)
 	assert_int_equal(counts.communicators, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_rows, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_device_times, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_becomes_known, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_known_better, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_two_members_in_one_process, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_one_row_over_restarts, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_freed, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_step, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_who_is_missing, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_who_has_ended, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_ended_in_a_call, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_unknown_is_not_judged, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_off_is_off, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_many_communicators, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_lost_records, setup, fixture_teardown),
-		cmocka_unit_test_setup_teardown(test_counts_outlive_ranks, setup, fixture_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

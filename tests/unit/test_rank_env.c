@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of each launcher, nonsense in each number, cards, pods; and the parsers of cgroups and commands. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/ranks/ranks_internal.h"
+
+#include "tests/test.h"
 
 /* A literal's own NUL ends its last entry. */
 #define PARSE(block, env) rank_env_parse(block, sizeof(block), env)
 
-static void test_launchers(void **state)
+TEST(test_launchers)
 {
 	static const struct {
 		const char *block;
@@ -36,7 +31,6 @@ static void test_launchers(void **state)
 #undef CASE
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct rank_env *want = &cases[i].want;
 		struct rank_env env;
@@ -53,14 +47,13 @@ static void test_launchers(void **state)
 	}
 }
 
-static void test_nonsense_is_not_there(void **state)
+TEST(test_nonsense_is_not_there)
 {
 	static const char *const ranks[] = {
 		"-1", "", "x", "1x", " 1", "+1", "0x1", "1000000", "99999999999999999999", "1.0"};
 	struct rank_env env;
 	char block[64];
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(ranks); i++) {
 		int n = snprintf(block, sizeof(block), "RANK=%s", ranks[i]);
 
@@ -85,20 +78,18 @@ static void test_nonsense_is_not_there(void **state)
 	assert_string_equal(env.source, "");
 }
 
-static void test_first_of_two_counts(void **state)
+TEST(test_first_of_two_counts)
 {
 	struct rank_env env;
 
-	(void)state;
 	PARSE("RANK=1\0RANK=2", &env);
 	assert_int_equal(env.rank, 1);
 }
 
-static void test_cards(void **state)
+TEST(test_cards)
 {
 	struct rank_env env;
 
-	(void)state;
 	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=4,6,7", &env);
 	assert_string_equal(env.card, "6");
 	PARSE("RANK=1\0WORLD_SIZE=4\0LOCAL_RANK=2\0CUDA_VISIBLE_DEVICES=4,6,7", &env);
@@ -114,12 +105,11 @@ static void test_cards(void **state)
 	assert_string_equal(env.card, "2");
 }
 
-static void test_pods_and_texts(void **state)
+TEST(test_pods_and_texts)
 {
 	char block[400] = "TORCHELASTIC_RUN_ID=";
 	struct rank_env env;
 
-	(void)state;
 	PARSE("HOSTNAME=node1", &env);
 	assert_string_equal(env.pod, "");
 	PARSE("HOSTNAME=train-0\0KUBERNETES_SERVICE_HOST=10.0.0.1", &env);
@@ -133,11 +123,10 @@ static void test_pods_and_texts(void **state)
 	assert_int_equal(strlen(env.job), sizeof(env.job) - 1);
 }
 
-static void test_where_they_meet(void **state)
+TEST(test_where_they_meet)
 {
 	struct rank_env env;
 
-	(void)state;
 	PARSE("RANK=1\0MASTER_PORT=29500", &env);
 	assert_int_equal(env.master_port, 29500);
 	PARSE("RANK=1\0MASTER_PORT=65536", &env);
@@ -153,7 +142,7 @@ static void test_where_they_meet(void **state)
 #define UID_DASHES "11112222-3333-4444-5555-666677778888"
 #define UID_SCORES "11112222_3333_4444_5555_666677778888"
 
-static void test_cgroups(void **state)
+TEST(test_cgroups)
 {
 	static const struct {
 		const char *text, *path, *container, *pod_uid;
@@ -194,7 +183,6 @@ static void test_cgroups(void **state)
 		{"0::/podcast/pod\n", "/podcast/pod", "", ""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct rank_cgroup cgroup;
 
@@ -205,7 +193,7 @@ static void test_cgroups(void **state)
 	}
 }
 
-static void test_commands(void **state)
+TEST(test_commands)
 {
 	static const struct {
 		const char *block;
@@ -230,7 +218,6 @@ static void test_commands(void **state)
 #undef CASE
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char joined[64];
 
@@ -242,18 +229,4 @@ static void test_commands(void **state)
 	assert_false(rank_command_is_interpreter("/usr/bin/true"));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_launchers),
-		cmocka_unit_test(test_nonsense_is_not_there),
-		cmocka_unit_test(test_first_of_two_counts),
-		cmocka_unit_test(test_cards),
-		cmocka_unit_test(test_where_they_meet),
-		cmocka_unit_test(test_pods_and_texts),
-		cmocka_unit_test(test_cgroups),
-		cmocka_unit_test(test_commands),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets in command lines and in values of variables: masked in every form that is known, and nothing else is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "daemon/ranks/ranks_internal.h"
 
-static void commands(void **state)
+#include "tests/test.h"
+
+TEST(commands)
 {
 	static const struct {
 		const char *block;
@@ -51,7 +46,6 @@ static void commands(void **state)
 #undef CASE
 	};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		char joined[128];
 
@@ -61,11 +55,10 @@ static void commands(void **state)
 }
 
 /* A secret that is longer than what is kept does not appear by being cut. */
-static void truncated(void **state)
+TEST(truncated)
 {
 	char block[4096], joined[32];
 
-	(void)state;
 	memset(block, 's', sizeof(block));
 	memcpy(block, "x\0--token=", 10);
 	rank_command_join(block, sizeof(block), joined, sizeof(joined));
@@ -76,24 +69,14 @@ static void truncated(void **state)
 	assert_null(strstr(joined, "ss"));
 }
 
-static void variables(void **state)
+TEST(variables)
 {
 	struct rank_env env;
 	static const char block[] = "RANK=0\0WORLD_SIZE=1\0JOB_NAME=https://me:s3cr3t@forge/x\0POD_NAME=AKIAIOSFODNN7EXAMPLE";
 
-	(void)state;
 	rank_env_parse(block, sizeof(block), &env);
 	assert_string_equal(env.job, "https://me:***@forge/x");
 	assert_string_equal(env.pod, "***");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(commands),
-		cmocka_unit_test(truncated),
-		cmocka_unit_test(variables),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 /* A child that no event announced. */
-static void test_children(void **state)
+TEST_WITH(test_children, setup, teardown)
 {
-	(void)state;
 	setenv("RANKTRACE_LIBEXEC", READER_FOLDER, 1);
 	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
@@ -45,12 +44,11 @@ static void put_one(struct wire_writer *answer, uint32_t children)
 		wire_put(answer, 1000 + i, 4);
 }
 
-static void test_answers(void **state)
+TEST_WITH(test_answers, setup, teardown)
 {
 	_cleanup_(wire_free) struct wire_writer answer = {0};
 	struct rank_watched watched[2] = {0};
 
-	(void)state;
 	put_one(&answer, 2);
 	assert_int_equal(rank_watch_take(answer.data, answer.size_bytes, watched, 2), 1); /* the second is not answered */
 	assert_int_equal(watched[0].state, 'T');
@@ -66,9 +64,4 @@ static void test_answers(void **state)
 	assert_int_equal(rank_watch_take(answer.data, answer.size_bytes, watched, 2), -EBADMSG);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {TEST(test_children), TEST(test_answers)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -14,11 +14,10 @@ static void check_counts(size_t ranks, size_t children, size_t launchers)
 	assert_int_equal(filtered, ranks);
 }
 
-static void test_torchrun_with_workers(void **state)
+TEST_WITH(test_torchrun_with_workers, setup, teardown)
 {
 	const struct rank *rank;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, FAKE_TEXT(command, "python3\0/usr/bin/torchrun\0train.py"));
 	PUT(101, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0\0TORCHELASTIC_RUN_ID=j"));
 	PUT(102, 100, 200, TORCH, ENV("RANK=1\0WORLD_SIZE=2\0LOCAL_RANK=1\0TORCHELASTIC_RUN_ID=j"));
@@ -42,11 +41,10 @@ static void test_torchrun_with_workers(void **state)
 	assert_int_equal(t.added, 4);
 }
 
-static void test_single_process(void **state)
+TEST_WITH(test_single_process, setup, teardown)
 {
 	const struct rank *rank;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH);
 	PUT(101, 100, 110, TORCH);
 	/* The script sets RANK for itself; its spawned workers see it. */
@@ -60,9 +58,8 @@ static void test_single_process(void **state)
 	assert_string_equal(rank->env.source, "");
 }
 
-static void test_library_comes_late(void **state)
+TEST_WITH(test_library_comes_late, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, ENV("RANK=3\0WORLD_SIZE=8"));
 	ranks_on_exec(t.ranks, 100);
 	t.now_ns = monotonic_ns();
@@ -82,9 +79,8 @@ static void test_library_comes_late(void **state)
 	assert_false(ranks_by_pid(t.ranks, 200)->from_start);
 }
 
-static void test_launcher_found_out(void **state)
+TEST_WITH(test_launcher_found_out, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	check_counts(1, 0, 0);
@@ -102,9 +98,8 @@ static void test_launcher_found_out(void **state)
 	check_counts(3, 0, 2);
 }
 
-static void test_parent_is_late(void **state)
+TEST_WITH(test_parent_is_late, setup, teardown)
 {
-	(void)state;
 	/* The launcher maps its library after its ranks did. */
 	PUT(100, 1, 100);
 	PUT(101, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=2\0LOCAL_RANK=0"));
@@ -124,9 +119,8 @@ static void test_parent_is_late(void **state)
 	assert_null(ranks_by_pid(t.ranks, 201));
 }
 
-static void test_evaluation_does_not_unseat_its_rank(void **state)
+TEST_WITH(test_evaluation_does_not_unseat_its_rank, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, TORCH, ENV("RANK=3\0WORLD_SIZE=8\0LOCAL_RANK=3"));
 	PUT(101, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=1\0LOCAL_RANK=0"));
 	/* SLURM's number under another name, for a spawned worker. */
@@ -137,9 +131,8 @@ static void test_evaluation_does_not_unseat_its_rank(void **state)
 	assert_int_equal(ranks_by_pid(t.ranks, 100)->env.rank, 3);
 }
 
-static void test_mpirun_without_library(void **state)
+TEST_WITH(test_mpirun_without_library, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, .exe = "/usr/bin/mpirun",
 		FAKE_TEXT(command, "mpirun\0-n\0"
 				   "2\0python3\0t.py"));
@@ -148,9 +141,8 @@ static void test_mpirun_without_library(void **state)
 	check_counts(1, 0, 1);
 }
 
-static void test_ends(void **state)
+TEST_WITH(test_ends, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_int_equal(t.row_ended, 0);
@@ -177,11 +169,10 @@ static void test_ends(void **state)
 	assert_int_equal(t.ended, 3);
 }
 
-static void test_pid_reuse_and_restart(void **state)
+TEST_WITH(test_pid_reuse_and_restart, setup, teardown)
 {
 	int64_t first;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=2"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	first = ranks_by_pid(t.ranks, 100)->instance;
@@ -203,11 +194,10 @@ static void test_pid_reuse_and_restart(void **state)
 	assert_int_equal(t.instances, 3);
 }
 
-static void test_exec_in_a_rank(void **state)
+TEST_WITH(test_exec_in_a_rank, setup, teardown)
 {
 	int64_t instance;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	instance = ranks_by_pid(t.ranks, 100)->instance;
@@ -224,9 +214,8 @@ static void test_exec_in_a_rank(void **state)
 	assert_int_equal(ranks_by_pid(t.ranks, 100)->instance, instance);
 }
 
-static void test_forked_workers(void **state)
+TEST_WITH(test_forked_workers, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	PUT(101, 100, 200, TORCH, ENV("RANK=0\0WORLD_SIZE=1"));
@@ -235,9 +224,8 @@ static void test_forked_workers(void **state)
 	check_counts(1, 1, 0);
 }
 
-static void test_64_ranks_and_one_more(void **state)
+TEST_WITH(test_64_ranks_and_one_more, setup, teardown)
 {
-	(void)state;
 	for (uint32_t i = 0; i < RANKS_MAX + 2; i++) {
 		char env[64];
 		int n = snprintf(env, sizeof(env), "RANK=%u", i);
@@ -256,9 +244,8 @@ static void test_64_ranks_and_one_more(void **state)
 	assert_non_null(ranks_by_slot(t.ranks, 10));
 }
 
-static void test_short_processes_cost_no_probe(void **state)
+TEST_WITH(test_short_processes_cost_no_probe, setup, teardown)
 {
-	(void)state;
 	for (uint32_t pid = 1000; pid < 3000; pid++) {
 		ranks_on_exec(t.ranks, pid);
 		ranks_on_exit(t.ranks, pid, 0);
@@ -273,9 +260,8 @@ static void test_short_processes_cost_no_probe(void **state)
 	assert_int_equal(t.warnings, 0);
 }
 
-static void test_rows_are_refreshed(void **state)
+TEST_WITH(test_rows_are_refreshed, setup, teardown)
 {
-	(void)state;
 	PUT(100, 1, 100, TORCH);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_int_equal(t.rows, 1);
@@ -292,11 +278,10 @@ static void note_order(void *arg, const struct rank *rank)
 	snprintf(text + strlen(text), 64 - strlen(text), "%s%d ", rank->env.job, rank->env.rank);
 }
 
-static void test_order(void **state)
+TEST_WITH(test_order, setup, teardown)
 {
 	char text[64] = "";
 
-	(void)state;
 	PUT(100, 1, 1, TORCH, ENV("RANK=1\0TORCHELASTIC_RUN_ID=b"));
 	PUT(101, 1, 1, TORCH, ENV("RANK=0\0TORCHELASTIC_RUN_ID=b"));
 	PUT(102, 1, 1, TORCH, ENV("RANK=9\0TORCHELASTIC_RUN_ID=a"));
@@ -305,11 +290,10 @@ static void test_order(void **state)
 	assert_string_equal(text, "a9 b0 b1 ");
 }
 
-static void test_huge_environment(void **state)
+TEST_WITH(test_huge_environment, setup, teardown)
 {
 	static char block[900000];
 
-	(void)state;
 	memset(block, 'x', sizeof(block));
 	memcpy(block + sizeof(block) - 8, "\0RANK=6", 8);
 	PUT(100, 1, 1, TORCH, .environ = block, .environ_size = sizeof(block));
@@ -317,12 +301,11 @@ static void test_huge_environment(void **state)
 	assert_int_equal(ranks_by_pid(t.ranks, 100)->env.rank, 6);
 }
 
-static void test_queue_is_bounded(void **state)
+TEST_WITH(test_queue_is_bounded, setup, teardown)
 {
 	struct rank_candidate candidate;
 	struct rank_queue *queue;
 
-	(void)state;
 	assert_int_equal(rank_queue_new(100, &queue), 0);
 	for (uint32_t pid = 1; pid <= 300; pid++) {
 		candidate = (struct rank_candidate){.pid = pid, .due_ns = 1000 - pid, .has_env = pid <= 40};
@@ -353,15 +336,4 @@ static void test_queue_is_bounded(void **state)
 	rank_queue_free(queue);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {TEST(test_torchrun_with_workers), TEST(test_single_process),
-		TEST(test_library_comes_late), TEST(test_launcher_found_out), TEST(test_parent_is_late),
-		TEST(test_evaluation_does_not_unseat_its_rank), TEST(test_mpirun_without_library), TEST(test_ends),
-		TEST(test_pid_reuse_and_restart), TEST(test_exec_in_a_rank), TEST(test_forked_workers),
-		TEST(test_64_ranks_and_one_more), TEST(test_short_processes_cost_no_probe),
-		TEST(test_rows_are_refreshed), TEST(test_order), TEST(test_huge_environment),
-		TEST(test_queue_is_bounded)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -105,14 +105,13 @@ static void random_condition(char *ret, size_t size, uint64_t now)
 	}
 }
 
-static void same_answers_as_one_table(void **state)
+TEST_WITH(same_answers_as_one_table, store_setup, store_teardown)
 {
 	uint64_t now = realtime_ns();
 	struct reader *reader;
 	sqlite3 *plain;
 	unsigned some = 0;
 
-	(void)state;
 	seed = 20261121;
 	plain = make_rows(now);
 	reader = open_reader();
@@ -148,11 +147,10 @@ static void same_answers_as_one_table(void **state)
 	sqlite3_close(plain);
 }
 
-static void joins_of_many_tables(void **state)
+TEST_WITH(joins_of_many_tables, store_setup, store_teardown)
 {
 	sqlite3 *plain;
 
-	(void)state;
 	seed = 7;
 	plain = make_rows(realtime_ns());
 	sqlite3_close(plain);
@@ -163,7 +161,7 @@ static void joins_of_many_tables(void **state)
 	assert_query("with r(n) as (select 1 union all select n + 1 from r where n < 5) select sum(n) from r", "15\n");
 }
 
-static void only_select(void **state)
+TEST_WITH(only_select, store_setup, store_teardown)
 {
 	static const char *const refused[] = {
 		"delete from stages",
@@ -189,7 +187,6 @@ static void only_select(void **state)
 	sqlite3_stmt *statement;
 	char error[256];
 
-	(void)state;
 	store_close(store);
 	reader = open_reader();
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
@@ -203,7 +200,7 @@ static void only_select(void **state)
 	reader_close(reader);
 }
 
-static void time_is_bounded(void **state)
+TEST_WITH(time_is_bounded, store_setup, store_teardown)
 {
 	struct reader_options how = {.timeout_ns = 10 * NSEC_PER_MSEC};
 	struct store *store = open_store();
@@ -211,7 +208,6 @@ static void time_is_bounded(void **state)
 	sqlite3_stmt *statement;
 	char error[256];
 
-	(void)state;
 	store_close(store);
 	assert_int_equal(reader_open(dir, &how, &reader, error, sizeof(error)), 0);
 	assert_int_equal(
@@ -225,26 +221,24 @@ static void time_is_bounded(void **state)
 	reader_close(reader);
 }
 
-static void no_store_is_said(void **state)
+TEST_WITH(no_store_is_said, store_setup, store_teardown)
 {
 	struct reader *reader = NULL;
 	char error[256] = "";
 
-	(void)state;
 	assert_int_equal(reader_open("/nonexistent", NULL, &reader, error, sizeof(error)), -ENOENT);
 	assert_null(reader);
 	assert_non_null(strstr(error, "/nonexistent"));
 	assert_non_null(strstr(error, "--state-dir"));
 }
 
-static void a_removed_segment_is_no_news(void **state)
+TEST_WITH(a_removed_segment_is_no_news, store_setup, store_teardown)
 {
 	struct reader *reader;
 	sqlite3_stmt *statement;
 	sqlite3 *plain;
 	char error[256], *text;
 
-	(void)state;
 	plain = make_rows(realtime_ns());
 	sqlite3_close(plain);
 	reader = open_reader();
@@ -259,12 +253,11 @@ static void a_removed_segment_is_no_news(void **state)
 }
 
 /* The second statement loads `ranks` again while it reads `findings`. */
-static void a_statement_loads_one_table_while_it_reads_another(void **state)
+TEST_WITH(a_statement_loads_one_table_while_it_reads_another, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct reader *reader;
 
-	(void)state;
 	put_rank(store, 1, 5, 0);
 	store_put_findings(store, &(struct row_findings){
 					  .kind = field_text("hang"),
@@ -294,11 +287,10 @@ static void a_statement_loads_one_table_while_it_reads_another(void **state)
 	reader_close(reader);
 }
 
-static void newer_versions_are_left_out(void **state)
+TEST_WITH(newer_versions_are_left_out, store_setup, store_teardown)
 {
 	sqlite3 *plain = make_rows(realtime_ns());
 
-	(void)state;
 	sqlite3_close(plain);
 	sh("for f in '%s'/db/events-*-000003.db; do printf '\\0\\0\\0\\143' | dd of=$f bs=1 seek=60 conv=notrunc "
 	   "status=none; done",
@@ -308,11 +300,10 @@ static void newer_versions_are_left_out(void **state)
 }
 
 /* Names of segments on what is none: nobody waits for the other end of a pipe. */
-static void what_is_no_file_is_left_out(void **state)
+TEST_WITH(what_is_no_file_is_left_out, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	put_step(store, 1, 1, realtime_ns());
 	store_close(store);
 	sh("mkfifo '%s/db/summary-20261121T000000Z-000007.db'", dir);
@@ -338,11 +329,10 @@ static void printed(const char *sql, enum output_format format, const char *expe
 	reader_close(reader);
 }
 
-static void what_is_printed(void **state)
+TEST_WITH(what_is_printed, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	store_close(store);
 	printed("select 7 as n, 'ab' as text, null as x union all select 1234, 'c', null", OUTPUT_TABLE,
 		"   n  text  x\n   7  ab    \n1234  c     \n");
@@ -358,21 +348,4 @@ static void what_is_printed(void **state)
 	printed("select 1 where 0", OUTPUT_JSON, "[\n]\n");
 }
 
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(same_answers_as_one_table),
-		store_test(joins_of_many_tables),
-		store_test(only_select),
-		store_test(time_is_bounded),
-		store_test(no_store_is_said),
-		store_test(a_removed_segment_is_no_news),
-		store_test(a_statement_loads_one_table_while_it_reads_another),
-		store_test(newer_versions_are_left_out),
-		store_test(what_is_no_file_is_left_out),
-		store_test(what_is_printed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

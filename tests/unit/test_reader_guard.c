@@ -64,9 +64,8 @@ static void assert_stages(const char *stages, unsigned count)
 }
 
 /* Views, triggers and what else the file defines beside our tables is not used. */
-static void own_sql_is_not_run(void **state)
+TEST_WITH(own_sql_is_not_run, store_setup, store_teardown)
 {
-	(void)state;
 	two_segments("drop view stages; create view stages as " ENDLESS "n as rank from r;"
 		     "drop view ranks; create view ranks as " ENDLESS "n as instance from r where n < 0;"
 		     "create trigger t after insert on stages_raw begin insert into stages_raw select * from stages_raw; end;"
@@ -84,34 +83,29 @@ static void assert_left_out(const char *sql)
 	assert_non_null(strstr(warning, "none that ranktrace writes"));
 }
 
-static void a_view_is_no_table(void **state)
+TEST_WITH(a_view_is_no_table, store_setup, store_teardown)
 {
-	(void)state;
 	assert_left_out("drop table stages_raw; create view stages_raw as " ENDLESS "n as rank, n as start_ns from r");
 }
 
-static void neither_for_texts(void **state)
+TEST_WITH(neither_for_texts, store_setup, store_teardown)
 {
-	(void)state;
 	assert_left_out("drop table texts; create view texts as " ENDLESS "n as id, 'x' as text from r where n < 0");
 }
 
-static void neither_for_times(void **state)
+TEST_WITH(neither_for_times, store_setup, store_teardown)
 {
-	(void)state;
 	assert_left_out("drop table spans; create view spans as " ENDLESS "n as name, 1 as oldest_ns, 1 as newest_ns from r where n < 0");
 }
 
-static void generated_columns_are_refused(void **state)
+TEST_WITH(generated_columns_are_refused, store_setup, store_teardown)
 {
-	(void)state;
 	assert_left_out("drop table texts; create table texts(id integer primary key,"
 			" text as (replace(hex(zeroblob(500000)), '0', 'a')) virtual); insert into texts values(1)");
 }
 
-static void virtual_tables_are_refused(void **state)
+TEST_WITH(virtual_tables_are_refused, store_setup, store_teardown)
 {
-	(void)state;
 	if (!sqlite3_compileoption_used("ENABLE_FTS5"))
 		skip();
 	two_segments("drop table stages_raw; create virtual table stages_raw using fts5(stage)");
@@ -120,9 +114,8 @@ static void virtual_tables_are_refused(void **state)
 }
 
 /* A schema may name a view as a table, as sqlite_master is the file's. */
-static void a_forged_schema_is_refused(void **state)
+TEST_WITH(a_forged_schema_is_refused, store_setup, store_teardown)
 {
-	(void)state;
 	two_segments("drop table stages_raw; create view stages_raw as " ENDLESS "n as rank, n as start_ns from r;"
 		     "pragma writable_schema = on;"
 		     "update sqlite_master set type = 'table', rootpage = 2 where name = 'stages_raw'");
@@ -131,9 +124,8 @@ static void a_forged_schema_is_refused(void **state)
 }
 
 /* Without its key the table of texts is read once a row: a square of rows. */
-static void a_pass_has_an_end(void **state)
+TEST_WITH(a_pass_has_an_end, store_setup, store_teardown)
 {
-	(void)state;
 	two_segments("pragma legacy_alter_table = on; create table keyless(id, text); with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
 		     " insert into keyless select 1000000 + n, n from r; drop table texts; alter table keyless rename to texts;"
 		     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
@@ -147,14 +139,13 @@ static void a_pass_has_an_end(void **state)
 }
 
 /* A statement's own limit ends the statement, and says so. */
-static void the_statement_has_an_end_too(void **state)
+TEST_WITH(the_statement_has_an_end_too, store_setup, store_teardown)
 {
 	struct reader_options how = {.timeout_ns = 1, .warning = warned};
 	struct reader *reader = NULL;
 	sqlite3_stmt *statement = NULL;
 	char error[512] = "";
 
-	(void)state;
 	two_segments("with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
 		     " insert into stages_raw(rank, start_ns) select n, n from r");
 	assert_int_equal(reader_open(dir, &how, &reader, error, sizeof(error)), 0);
@@ -167,30 +158,12 @@ static void the_statement_has_an_end_too(void **state)
 	reader_close(reader);
 }
 
-static void long_texts_are_refused(void **state)
+TEST_WITH(long_texts_are_refused, store_setup, store_teardown)
 {
-	(void)state;
 	two_segments("update texts set text = hex(zeroblob(4 << 20)) where text = 'first'");
 	assert_query("select count(*) from stages", "2\n");
 	assert_query("select count(*) from stages where stage <> ''", "1\n");
 	assert_int_equal(warnings, 1);
 }
 
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(own_sql_is_not_run),
-		store_test(a_view_is_no_table),
-		store_test(neither_for_texts),
-		store_test(neither_for_times),
-		store_test(generated_columns_are_refused),
-		store_test(virtual_tables_are_refused),
-		store_test(a_forged_schema_is_refused),
-		store_test(a_pass_has_an_end),
-		store_test(the_statement_has_an_end_too),
-		store_test(long_texts_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -125,14 +125,13 @@ static void assert_as_view(struct reader_scan *scan, int64_t since, int64_t unti
 	free(got);
 }
 
-static void as_the_view(void **state)
+TEST_WITH(as_the_view, store_setup, store_teardown)
 {
 	uint64_t now = realtime_ns();
 	struct reader *reader;
 	struct reader_scan *scan;
 	char error[256], *all;
 
-	(void)state;
 	make_rows(now);
 	reader = open_reader();
 	scan = begin(reader, &scanning, INT64_MIN, INT64_MAX);
@@ -160,7 +159,7 @@ static void as_the_view(void **state)
 }
 
 /* Of one reader, in the same file and in others, with statements between. */
-static void side_by_side(void **state)
+TEST_WITH(side_by_side, store_setup, store_teardown)
 {
 	uint64_t now = realtime_ns();
 	char *expected[2], *text[2] = {NULL};
@@ -172,7 +171,6 @@ static void side_by_side(void **state)
 	bool more[2] = {true, true};
 	size_t size[2];
 
-	(void)state;
 	make_rows(now);
 	reader = open_reader();
 	for (unsigned i = 0; i < 2; i++) {
@@ -217,12 +215,11 @@ static size_t count(struct reader_scan *scan)
 	return rows;
 }
 
-static void damaged_files(void **state)
+TEST_WITH(damaged_files, store_setup, store_teardown)
 {
 	struct reader_scan *scan;
 	struct reader *reader;
 
-	(void)state;
 	make_rows(realtime_ns());
 	sh("for f in '%s'/db/events-*-000003.db; do head -c 100 /dev/zero >$f; done", dir);
 	sh("rm '%s'/db/events-*-000005.db", dir);
@@ -257,12 +254,11 @@ static void change_files(const char *sql)
 	closedir(files);
 }
 
-static void columns_that_a_file_lacks(void **state)
+TEST_WITH(columns_that_a_file_lacks, store_setup, store_teardown)
 {
 	struct reader_scan *scan;
 	struct reader *reader;
 
-	(void)state;
 	make_rows(realtime_ns());
 	change_files("create table less as select rank, start_ns from stages_raw;"
 		     "drop view stages; drop table stages_raw; alter table less rename to stages_raw");
@@ -280,12 +276,11 @@ static void columns_that_a_file_lacks(void **state)
 }
 
 /* No row is in times of a file that does not know its times. */
-static void files_without_times(void **state)
+TEST_WITH(files_without_times, store_setup, store_teardown)
 {
 	struct reader_scan *scan;
 	struct reader *reader;
 
-	(void)state;
 	make_rows(realtime_ns());
 	change_files("delete from spans; create table less as select rank from stages_raw;"
 		     "drop view stages; drop table stages_raw; alter table less rename to stages_raw");
@@ -296,12 +291,11 @@ static void files_without_times(void **state)
 	reader_close(reader);
 }
 
-static void numbers_that_are_none(void **state)
+TEST_WITH(numbers_that_are_none, store_setup, store_teardown)
 {
 	struct reader_scan *scan;
 	struct reader *reader;
 
-	(void)state;
 	make_rows(realtime_ns());
 	change_files("delete from stages_raw where rowid > 4;"
 		     "update stages_raw set start_ns = 9223372036854775807, stage = -1 where rowid = 1;"
@@ -331,7 +325,7 @@ static void numbers_that_are_none(void **state)
 }
 
 /* More texts than are remembered, each once and then all again; and one that is longer than what is given. */
-static void many_texts(void **state)
+TEST_WITH(many_texts, store_setup, store_teardown)
 {
 	enum { TEXTS = 40000 };
 	struct store *store = open_store();
@@ -340,7 +334,6 @@ static void many_texts(void **state)
 	uint64_t now = realtime_ns();
 	char name[400];
 
-	(void)state;
 	for (unsigned i = 0; i < 2 * TEXTS; i++) {
 		const struct row_stages row = {.rank = field_int(0),
 			.stage = field_text("forward"),
@@ -377,14 +370,13 @@ static void many_texts(void **state)
 	reader_close(reader);
 }
 
-static void time_is_bounded(void **state)
+TEST_WITH(time_is_bounded, store_setup, store_teardown)
 {
 	struct reader_options how = {.timeout_ns = 1};
 	struct reader_scan *scan;
 	struct reader *reader;
 	char error[256];
 
-	(void)state;
 	make_rows(realtime_ns());
 	change_files("delete from spans; delete from stages_raw; with recursive r(n) as (select 1 union all select n + 1"
 		     " from r where n < 20000) insert into stages_raw(rank, start_ns) select n, 1 << 62 from r");
@@ -398,19 +390,4 @@ static void time_is_bounded(void **state)
 	reader_close(reader);
 }
 
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(as_the_view),
-		store_test(side_by_side),
-		store_test(damaged_files),
-		store_test(columns_that_a_file_lacks),
-		store_test(files_without_times),
-		store_test(numbers_that_are_none),
-		store_test(many_texts),
-		store_test(time_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,12 +2,6 @@
 /* State files are replaced as a whole, or not at all. */
 #include "analyzers/base/replace.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,6 +9,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "tests/test.h"
 
 static char folder[] = "/tmp/ranktrace-replace-XXXXXX", path[PATH_MAX], fresh[PATH_MAX];
 
@@ -41,9 +37,8 @@ static void expect(const char *text)
 	assert_int_equal(access(fresh, F_OK), -1);
 }
 
-static void test_replaces(void **state)
+TEST(test_replaces)
 {
-	(void)state;
 	assert_int_equal(replace_file(folder, "state", put_text, "one\n"), 0);
 	expect("one\n");
 	assert_int_equal(replace_file(folder, "state", put_text, "two\n"), 0);
@@ -51,13 +46,12 @@ static void test_replaces(void **state)
 }
 
 /* The old file remains, and nothing beside it. */
-static void test_fails(void **state)
+TEST(test_fails)
 {
 	struct rlimit limit, small;
 	char name[PATH_MAX];
 	int r;
 
-	(void)state;
 	memset(name, 'x', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
 	assert_int_equal(replace_file(folder, name, put_text, "x"), -ENAMETOOLONG);
@@ -75,14 +69,13 @@ static void test_fails(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_replaces), cmocka_unit_test(test_fails)};
 	int failed;
 
 	if (!mkdtemp(folder))
 		return 1;
 	snprintf(path, sizeof(path), "%s/state", folder);
 	snprintf(fresh, sizeof(fresh), "%s/state.new", folder);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	failed = TEST_RUN(NULL, NULL);
 	unlink(path);
 	rmdir(folder);
 	return failed;

@@ -103,14 +103,13 @@ static json_int_t integer(const json_t *object, const char *key)
 	return json_integer_value(value);
 }
 
-static void test_healthy(void **state)
+TEST_WITH(test_healthy, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 2, 4);
 	struct report *report;
 	char *text;
 	json_t *root;
 
-	(void)state;
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
@@ -187,14 +186,13 @@ static void check_slow_json(const struct report *report)
 	json_decref(root);
 }
 
-static void test_slow(void **state)
+TEST_WITH(test_slow, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 4, 4);
 	double lost = 0.24 / 1.24 * 16 * 14;
 	struct report *report;
 	char *text;
 
-	(void)state;
 	script_one_slow(&script, 2, 2, 0.24);
 	assert_int_equal(script_write(&script), 0);
 	report = read_day();
@@ -221,13 +219,12 @@ static void test_slow(void **state)
 }
 
 /* Slow on many days and not on this one; and a day further back sees what was so then. */
-static void test_past(void **state)
+TEST_WITH(test_past, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 4);
 	const char *dirs[] = {dir};
 	struct report *report;
 
-	(void)state;
 	script_one_slow(&script, 0, 2, 0.24);
 	memmove(&script.finding[0], &script.finding[1], --script.findings * sizeof(script.finding[0]));
 	assert_int_equal(script_write(&script), 0);
@@ -244,13 +241,12 @@ static void test_past(void **state)
 	report_free(report);
 }
 
-static void test_gaps(void **state)
+TEST_WITH(test_gaps, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 2, 4);
 	struct report *report;
 	char *text;
 
-	(void)state;
 	script.gap_node = 1;
 	script.gap_since_ns = 8 * SCRIPT_HOUR;
 	script.gap_until_ns = 10 * SCRIPT_HOUR;
@@ -274,7 +270,7 @@ static void test_gaps(void **state)
 	report_free(report);
 }
 
-static void test_nothing(void **state)
+TEST_WITH(test_nothing, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	const char *dirs[] = {dir};
@@ -282,7 +278,6 @@ static void test_nothing(void **state)
 	json_t *root;
 	char *text;
 
-	(void)state;
 	assert_int_equal(script_write(&script), 0);
 	report = read_of(dirs, 1, UNTIL - 40 * SCRIPT_DAY, UNTIL - 39 * SCRIPT_DAY, NULL);
 	assert_int_equal(report->headline.verdict, REPORT_UNSEEN);
@@ -303,14 +298,13 @@ static void test_nothing(void **state)
 }
 
 /* Short slow-downs are counted and not announced: one line, which says so. */
-static void test_brief(void **state)
+TEST_WITH(test_brief, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
 	struct finding *f;
 	char *text;
 
-	(void)state;
 	for (uint64_t i = 1; i <= 3; i++) {
 		f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, i * SCRIPT_HOUR, 20 * SCRIPT_SECOND, 0.3);
 		finding_add(f, "run_delay", "ns", 2, 1, NULL);
@@ -339,14 +333,13 @@ static void test_brief(void **state)
 }
 
 /* A cause that is its activity is written once. */
-static void test_why_once(void **state)
+TEST_WITH(test_why_once, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
 	struct finding *f;
 	char *text;
 
-	(void)state;
 	f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_PYTHON, 0, 1, SCRIPT_HOUR, SCRIPT_HOUR, 0.3);
 	f->activity = ACTIVITY_OUTSIDE;
 	assert_int_equal(script_write(&script), 0);
@@ -359,7 +352,7 @@ static void test_why_once(void **state)
 }
 
 /* Jobs of one name are of two users: each has its own ranks and findings, and is shown with its user. */
-static void test_users(void **state)
+TEST_WITH(test_users, setup, store_teardown)
 {
 	const uint64_t now_ns = realtime_ns();
 	const char *dirs[] = {dir};
@@ -368,7 +361,6 @@ static void test_users(void **state)
 	json_t *root, *jobs;
 	char *text;
 
-	(void)state;
 	for (int64_t i = 0; i < 2; i++) {
 		store_put_ranks(store, &(struct row_ranks){.rank = field_int(0), .world_size = field_int(1), .job = field_text("llama"),
 			.host = field_text("a"), .card = field_text(i ? "1" : "0"), .uid = field_int(64990 + i), .ended = field_int(0),
@@ -399,13 +391,12 @@ static void test_users(void **state)
 }
 
 /* A killed daemon left a finding open and ranks without an end: neither is current. */
-static void test_stale(void **state)
+TEST_WITH(test_stale, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	const char *dirs[] = {dir};
 	struct report *report;
 
-	(void)state;
 	script_one_slow(&script, 0, 1, 0.3);
 	assert_int_equal(script_write(&script), 0);
 	report = read_of(dirs, 1, UNTIL + SCRIPT_HOUR, UNTIL + SCRIPT_DAY, NULL);
@@ -442,13 +433,12 @@ static void check_hostile(const struct report *report)
 }
 
 /* Names come from jobs, and rows perhaps from an enemy. */
-static void test_hostile(void **state)
+TEST_WITH(test_hostile, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct finding *f;
 	struct report *report;
 
-	(void)state;
 	script.job = "<script>alert('\033[2J')</script>";
 	script.host = "\"><img src=x onerror=x>\xff| evil |";
 	f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_COMPUTE, 0, 1, SCRIPT_HOUR, 0, 0.3);
@@ -471,12 +461,11 @@ static void test_hostile(void **state)
 }
 
 /* Rows that no daemon writes. */
-static void test_nonsense(void **state)
+TEST_WITH(test_nonsense, setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct report *report;
 
-	(void)state;
 	for (int64_t i = 0; i < 40; i++) {
 		const struct row_ranks rank = {.rank = field_int(i * i * i * 100000 - 3),
 			.world_size = field_int(i % 2 ? INT64_MAX : -7),
@@ -531,7 +520,7 @@ static void check_twelve(const struct report *report)
 }
 
 /* A day of 1,024 ranks, in large steps so that it is made soon. */
-static void test_twelve(void **state)
+TEST_WITH(test_twelve, setup, store_teardown)
 {
 	static const char *const parts[] = {"compute", "network", "storage"};
 	struct script script = script_healthy(dir, UNTIL, 128, 8);
@@ -539,7 +528,6 @@ static void test_twelve(void **state)
 	json_t *root;
 	char *text;
 
-	(void)state;
 	script.step_ns = script.sample_ns = 450 * SCRIPT_SECOND;
 	script_twelve(&script);
 	assert_int_equal(script_write(&script), 0);
@@ -563,22 +551,4 @@ static void test_twelve(void **state)
 	report_free(report);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_healthy, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_slow, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_past, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_gaps, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nothing, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_brief, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_why_once, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_users, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_stale, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_hostile, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nonsense, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_twelve, setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

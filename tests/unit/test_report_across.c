@@ -86,11 +86,10 @@ static void make(bool healthy)
 	off_write("node-b", 2, 3, 0);
 }
 
-static void test_found(void **state)
+TEST_WITH(test_found, store_setup, store_teardown)
 {
 	struct report *report;
 
-	(void)state;
 	make(false);
 	report = read_with(0, NULL);
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
@@ -119,11 +118,10 @@ static void test_found(void **state)
 	report_free(report);
 }
 
-static void test_healthy(void **state)
+TEST_WITH(test_healthy, store_setup, store_teardown)
 {
 	struct report *report;
 
-	(void)state;
 	make(true);
 	report = read_all();
 	assert_int_equal(report->compared, 2);
@@ -133,12 +131,11 @@ static void test_healthy(void **state)
 }
 
 /* One daemon published it, in two pieces, and each called its job slow: one finding over all that time. */
-static void test_once(void **state)
+TEST_WITH(test_once, store_setup, store_teardown)
 {
 	struct report *report;
 	double past;
 
-	(void)state;
 	make(false);
 	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, OFF_FROM_S, 5, 0.001);
 	publish("node-b", FINDING_SLOW_RANK, OFF_SLOW, OFF_FROM_S + 7, 0, 0.001);
@@ -164,11 +161,10 @@ static void test_once(void **state)
 }
 
 /* A job that is slow for another reason, or much more, is kept. */
-static void test_not_explained(void **state)
+TEST_WITH(test_not_explained, store_setup, store_teardown)
 {
 	struct report *report;
 
-	(void)state;
 	make(false);
 	publish("node-a", FINDING_SLOW_JOB, -1, OFF_FROM_S + 1, 0, 5);
 	report = read_all();
@@ -178,11 +174,10 @@ static void test_not_explained(void **state)
 }
 
 /* A job that one node has all of was judged there, and nothing is judged again. */
-static void test_one_node(void **state)
+TEST_WITH(test_one_node, store_setup, store_teardown)
 {
 	struct report *report;
 
-	(void)state;
 	off_make("job", true, false);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	off_make("other", true, true);
@@ -194,12 +189,11 @@ static void test_one_node(void **state)
 }
 
 /* The rows end long before the report does: what was so then is over. */
-static void test_over(void **state)
+TEST_WITH(test_over, store_setup, store_teardown)
 {
 	struct report *report;
 	uint64_t end_ns;
 
-	(void)state;
 	make(false);
 	end_ns = off.event[off.events - 1].end_ns;
 	report = read_at(realtime_ns() + 3600 * NSEC_PER_SEC, 600 * NSEC_PER_SEC, NULL);
@@ -209,12 +203,11 @@ static void test_over(void **state)
 }
 
 /* A clock that is behind is said, and changes nothing. */
-static void test_clocks(void **state)
+TEST_WITH(test_clocks, store_setup, store_teardown)
 {
 	struct report *report;
 	bool said = false;
 
-	(void)state;
 	off_make("job", true, false);
 	off_write("node-a", 0, 1, 0);
 	off_write("node-b", 2, 3, -40 * (int64_t)NSEC_PER_SEC);
@@ -229,12 +222,11 @@ static void test_clocks(void **state)
 }
 
 /* There is no time for all of it: that is said. */
-static void test_enough(void **state)
+TEST_WITH(test_enough, store_setup, store_teardown)
 {
 	struct report *report;
 	bool said = false;
 
-	(void)state;
 	make(false);
 	report = read_with(1, NULL);
 	assert_int_equal(report->compared, 2);
@@ -246,11 +238,10 @@ static void test_enough(void **state)
 }
 
 /* Healthy or with nothing left, a report is not silent about a segment that cannot be read. */
-static void test_unread(void **state)
+TEST_WITH(test_unread, store_setup, store_teardown)
 {
 	struct report *report;
 
-	(void)state;
 	off_make("job", false, false);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);
 	report = read_all();
@@ -269,19 +260,4 @@ static void test_unread(void **state)
 	report_free(report);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_found, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_once, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_not_explained, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_one_node, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_over, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_clocks, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_unread, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_enough, store_setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

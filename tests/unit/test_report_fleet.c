@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report from the fleet's metrics: a day of two nodes, as a store of metrics answers. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +8,7 @@
 
 #include "analyzers/report/render.h"
 #include "analyzers/report/report.h"
+#include "tests/test.h"
 
 #define HOUR 3600
 #define UNTIL 1795240800ULL /* Sat 21 Nov 06:00 UTC, s */
@@ -121,14 +117,13 @@ static struct report *read_day(void)
 	return report;
 }
 
-static void a_slow_rank(void **state)
+TEST(a_slow_rank)
 {
 	struct report *report;
 	char *text;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 
-	(void)state;
 	begin();
 	slow_rank();
 	report = read_day();
@@ -157,11 +152,10 @@ static void a_slow_rank(void **state)
 }
 
 /* What lasts is open; a job whose ranks run on two nodes has one finding of both. */
-static void what_lasts(void **state)
+TEST(what_lasts)
 {
 	struct report *report;
 
-	(void)state;
 	begin();
 	slow_rank();
 	sample("ranktrace_finding_info", LABELS_17, 1);
@@ -187,11 +181,10 @@ static void what_lasts(void **state)
 }
 
 /* A finding of the last seconds: no time of the period's has it yet. */
-static void a_new_one(void **state)
+TEST(a_new_one)
 {
 	struct report *report;
 
-	(void)state;
 	begin();
 	sample("timestamp(ranktrace_finding_info)", LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", UNTIL - 3);
 	sample("ranktrace_finding_info", LABELS_17, 1);
@@ -203,11 +196,10 @@ static void a_new_one(void **state)
 	report_free(report);
 }
 
-static void a_healthy_day(void **state)
+TEST(a_healthy_day)
 {
 	struct report *report;
 
-	(void)state;
 	begin();
 	report = read_day();
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
@@ -220,7 +212,7 @@ static void a_healthy_day(void **state)
 	report_free(report);
 }
 
-static void a_refusal_ends_it(void **state)
+TEST(a_refusal_ends_it)
 {
 	static const struct report_fleet fleet = {.ask = ask, .name = "http://store"};
 	const struct report_options options = {
@@ -228,7 +220,6 @@ static void a_refusal_ends_it(void **state)
 	struct report *report = NULL;
 	char error[1024] = "";
 
-	(void)state;
 	begin();
 	refused = "no";
 	assert_int_equal(report_read(&options, &report, error, sizeof(error)), -EACCES);
@@ -238,21 +229,9 @@ static void a_refusal_ends_it(void **state)
 
 static int setup(void **state)
 {
-	(void)state;
 	setenv("TZ", "UTC", 1);
 	tzset();
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_slow_rank),
-		cmocka_unit_test(what_lasts),
-		cmocka_unit_test(a_new_one),
-		cmocka_unit_test(a_healthy_day),
-		cmocka_unit_test(a_refusal_ends_it),
-	};
-
-	return cmocka_run_group_tests(tests, setup, NULL);
-}
+TEST_MAIN(setup, NULL)

@@ -161,12 +161,11 @@ static void check_totals(const struct report *report)
 	shows(render_text, report, "not of a single card");
 }
 
-static void test_day(void **state)
+TEST_WITH(test_day, setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
-	(void)state;
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
 	check_groups(report);
@@ -177,12 +176,11 @@ static void test_day(void **state)
 }
 
 /* New is what had no episode in the 24 h before. */
-static void test_new(void **state)
+TEST_WITH(test_new, setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
-	(void)state;
 	script_loads(&script, 40 * SCRIPT_HOUR, 30 * MINUTE, 0.2);
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
@@ -194,12 +192,11 @@ static void test_new(void **state)
 }
 
 /* Only of these ranks; they are compared with all others all the same. */
-static void test_ranks(void **state)
+TEST_WITH(test_ranks, setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
-	(void)state;
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks("2-3");
 	assert_int_equal(report->groups, 1);
@@ -215,14 +212,13 @@ static void test_ranks(void **state)
 }
 
 /* On CPUs a long forward is own work where nobody else explains it, and waiting where another rank does. */
-static void test_forward(void **state)
+TEST_WITH(test_forward, setup, store_teardown)
 {
 	uint64_t at_ns = UNTIL - 10 * SCRIPT_HOUR + 15 * MINUTE;
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	struct report *report;
 	const struct report_heat_cell *cell;
 
-	(void)state;
 	script.cardless = true;
 	script.forward_waits = true;
 	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
@@ -238,7 +234,7 @@ static void test_forward(void **state)
 	report_free(report);
 }
 
-static void test_forward_own(void **state)
+TEST_WITH(test_forward_own, setup, store_teardown)
 {
 	uint64_t at_ns = UNTIL - 5 * SCRIPT_HOUR + 15 * MINUTE;
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
@@ -246,7 +242,6 @@ static void test_forward_own(void **state)
 	const struct report_heat_cell *cell;
 	struct finding *f;
 
-	(void)state;
 	script.cardless = true;
 	f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 1, 5 * SCRIPT_HOUR, 60 * MINUTE, 0.5);
 	finding_add(f, "forward", "ns", 48e9, 18e9, NULL);
@@ -262,14 +257,13 @@ static void test_forward_own(void **state)
 }
 
 /* Samples of other lengths: a rank whose forward differs from step to step is not slow. */
-static void test_uneven(void **state)
+TEST_WITH(test_uneven, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	const struct report_heat *heat;
 	struct report *report;
 	size_t warm = 0;
 
-	(void)state;
 	script.cardless = true;
 	script.uneven = 0.3;
 	script.step_ns = script.sample_ns = 5 * MINUTE;
@@ -285,13 +279,12 @@ static void test_uneven(void **state)
 }
 
 /* A step longer than a column fills all that it covers. */
-static void test_long_steps(void **state)
+TEST_WITH(test_long_steps, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	struct report *report;
 	const struct report_heat *heat;
 
-	(void)state;
 	script.step_ns = 40 * MINUTE;
 	script.sample_ns = 10 * MINUTE;
 	script_loads(&script, 12 * SCRIPT_HOUR, 6 * SCRIPT_HOUR, 0.5);
@@ -307,12 +300,11 @@ static void test_long_steps(void **state)
 }
 
 /* Steps without stages: no excess is made up. */
-static void test_no_stages(void **state)
+TEST_WITH(test_no_stages, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
 
-	(void)state;
 	script.stage_nodes = 0;
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
@@ -322,9 +314,8 @@ static void test_no_stages(void **state)
 	report_free(report);
 }
 
-static void test_round(void **state)
+TEST_WITH(test_round, setup, store_teardown)
 {
-	(void)state;
 	assert_true(report_round_step(SCRIPT_DAY, 9) == 3 * SCRIPT_HOUR);
 	assert_true(report_round_step(50 * SCRIPT_SECOND, 9) == 10 * SCRIPT_SECOND);
 	assert_true(report_round_step(5 * MINUTE, 9) == MINUTE);
@@ -338,19 +329,4 @@ static void test_round(void **state)
 	assert_true(report_round_time(UNTIL + 1, SCRIPT_HOUR) == UNTIL + SCRIPT_HOUR);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_day, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_new, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_ranks, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_forward, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_forward_own, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_uneven, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_long_steps, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_no_stages, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_round, setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -19,12 +19,11 @@ static int setup(void **state)
 	return store_setup(state);
 }
 
-static void test_series(void **state)
+TEST(test_series)
 {
 	struct series *series = plot_series_new(1000, 241000);
 	double values[] = {4, 1, 3, 2};
 
-	(void)state;
 	assert_null(plot_series_new(5, 5));
 	assert_true(isnan(plot_series_quantile(series, 0, 0.5)));
 	assert_int_equal(plot_series_bucket(series, 999), -1);
@@ -68,11 +67,10 @@ static char *table_of(bool markdown)
 	return text;
 }
 
-static void test_table(void **state)
+TEST(test_table)
 {
 	char *text = table_of(false);
 
-	(void)state;
 	assert_string_equal(text, "  NAME   COUNT\n  a|b<c      7\n  \xc3\xa9      1,000\n");
 	free(text);
 	text = table_of(true);
@@ -80,11 +78,10 @@ static void test_table(void **state)
 	free(text);
 }
 
-static void test_words(void **state)
+TEST_WITH(test_words, setup, store_teardown)
 {
 	char text[WORDS_BYTES];
 
-	(void)state;
 	assert_string_equal(words_count(1234567, text), "1,234,567");
 	assert_string_equal(words_count(0, text), "0");
 	assert_string_equal(words_hours(0.0341, text), "0.034");
@@ -115,7 +112,7 @@ static struct report *read_stores(const struct stores *stores)
 
 /* Two nodes report one slow job, and each its own card; a third folder is no store. */
 /* A rank without a card is no card. */
-static void test_cards(void **state)
+TEST_WITH(test_cards, setup, store_teardown)
 {
 	struct stores stores = {0};
 	struct report *report = report_new(
@@ -123,7 +120,6 @@ static void test_cards(void **state)
 	char text[WORDS_BYTES];
 	uint32_t node;
 
-	(void)state;
 	assert_non_null(report);
 	node = report_node_of(report, "node-a");
 	assert_string_equal(words_card(report, report_card_of(report, node, "2", 2, 10), text), "card 2 of node-a");
@@ -133,14 +129,13 @@ static void test_cards(void **state)
 	report_free(report);
 }
 
-static void test_nodes(void **state)
+TEST_WITH(test_nodes, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 3, 2);
 	struct stores stores = {0};
 	struct report *report;
 	char error[512] = "", path[PATH_MAX];
 
-	(void)state;
 	script.split = true;
 	script.step_ns = script.sample_ns = 600 * SCRIPT_SECOND;
 	for (uint32_t node = 0; node < 3; node++)
@@ -185,14 +180,13 @@ static size_t kept(const char *folder, const char *suffix)
 	return (size_t)n;
 }
 
-static void test_keep(void **state)
+TEST_WITH(test_keep, setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 1);
 	struct stores stores = {0};
 	char error[512] = "", folder[PATH_MAX], latest[PATH_MAX + 32], other[PATH_MAX + 32], to[64] = "";
 	struct report *report;
 
-	(void)state;
 	assert_int_equal(script_write(&script), 0);
 	assert_int_equal(stores_add(&stores, dir, error, sizeof(error)), 0);
 	report = read_stores(&stores);
@@ -222,16 +216,4 @@ static void test_keep(void **state)
 	stores_free(&stores);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_series),
-		cmocka_unit_test(test_table),
-		cmocka_unit_test_setup_teardown(test_words, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_cards, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_nodes, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_keep, setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

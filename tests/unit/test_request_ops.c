@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request `ops`: contents of a snapshot, filters, and that the answer fits into a frame. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/core/context.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
+#include "tests/test.h"
 #include "tests/unit/control_fixture.h"
 
 static struct context context;
@@ -32,7 +28,6 @@ static Ranktrace__Response *ask(const Ranktrace__RankRange *range, size_t ranges
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&context, 0, sizeof(context));
 	levels_defaults(&context.levels);
 	context.levels.on[LEVEL_L1] = true;
@@ -41,11 +36,10 @@ static int setup(void **state)
 	return 0;
 }
 
-static void test_off(void **state)
+TEST_WITH(test_off, setup, NULL)
 {
 	Ranktrace__Response *response;
 
-	(void)state;
 	context.levels.on[LEVEL_L1] = false;
 	response = ask(NULL, 0);
 	assert_int_equal(response->error, 0);
@@ -55,13 +49,12 @@ static void test_off(void **state)
 }
 
 /* Whatever there is fits, and what does not is counted. */
-static void test_all(void **state)
+TEST_WITH(test_all, setup, NULL)
 {
 	Ranktrace__Response *response = ask(NULL, 0);
 	const Ranktrace__OpsBody *body = response->ops;
 	size_t members = 0;
 
-	(void)state;
 	assert_int_equal(response->error, 0);
 	assert_true(ranktrace__response__get_packed_size(response) <= FRAME_BYTES_MAX);
 	for (size_t i = 0; i < body->n_communicators; i++)
@@ -81,7 +74,7 @@ static void test_all(void **state)
 }
 
 /* Of the ranks asked for: their communicators, and of these only their members. */
-static void test_some(void **state)
+TEST_WITH(test_some, setup, NULL)
 {
 	const Ranktrace__RankRange range[] = {
 		{.base = PROTOBUF_C_MESSAGE_INIT(&ranktrace__rank_range__descriptor), .first = 1, .last = 1},
@@ -91,7 +84,6 @@ static void test_some(void **state)
 	const Ranktrace__OpsBody *body = response->ops;
 	unsigned seen = 0;
 
-	(void)state;
 	assert_int_equal(response->error, 0);
 	for (size_t i = 0; i < body->n_communicators; i++)
 		for (size_t j = 0; j < body->communicators[i]->n_ranks; j++)
@@ -105,7 +97,7 @@ static void test_some(void **state)
 	response_free(response);
 }
 
-static void test_bad_ranges(void **state)
+TEST_WITH(test_bad_ranges, setup, NULL)
 {
 	const Ranktrace__RankRange bad[] = {
 		{.base = PROTOBUF_C_MESSAGE_INIT(&ranktrace__rank_range__descriptor), .first = 3, .last = 1},
@@ -114,7 +106,6 @@ static void test_bad_ranges(void **state)
 	Ranktrace__RankRange many[REQUEST_ITEMS_MAX + 1];
 	Ranktrace__Response *response;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		many[i] = (Ranktrace__RankRange)RANKTRACE__RANK_RANGE__INIT;
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -130,14 +121,4 @@ static void test_bad_ranges(void **state)
 	response_free(response);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(test_off, setup),
-		cmocka_unit_test_setup(test_all, setup),
-		cmocka_unit_test_setup(test_some, setup),
-		cmocka_unit_test_setup(test_bad_ranges, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a user without rights learns: of ranks only its own, and no sentence that names files or processes of others. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include "daemon/core/context.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
+#include "tests/test.h"
 #include "tests/unit/control_fixture.h"
 
 static struct context context;
@@ -17,7 +13,6 @@ static const struct request_peer other = {.uid = 4711, .gid = 4711, .fd = -1};
 
 static int setup(void **state)
 {
-	(void)state;
 	memset(&context, 0, sizeof(context));
 	levels_defaults(&context.levels);
 	context.levels.on[LEVEL_L1] = true;
@@ -43,11 +38,10 @@ static Ranktrace__Response *ask(const struct request_peer *peer, Ranktrace__Requ
 	return response;
 }
 
-static void own_ranks_only(void **state)
+TEST_WITH(own_ranks_only, setup, NULL)
 {
 	Ranktrace__Response *response = ask(&root, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS);
 
-	(void)state;
 	assert_int_equal(response->ranks->n_ranks, 512);
 	assert_string_equal(response->ranks->ranks[0]->remark, "user 1001 claims this rank too; user suspected: a process has 9 lives");
 	response_free(response);
@@ -63,13 +57,12 @@ static void own_ranks_only(void **state)
 	response_free(response);
 }
 
-static void status_without_notes(void **state)
+TEST_WITH(status_without_notes, setup, NULL)
 {
 	Ranktrace__Response *response = ask(&root, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS);
 	uint64_t notes = response->status->collectors[0]->n_notes + response->status->collectors[0]->notes_left_out;
 	size_t clocks = response->status->n_device_clocks;
 
-	(void)state;
 	assert_true(response->status->collectors[0]->n_notes > 0);
 	response_free(response);
 	response = ask(&stranger, RANKTRACE__REQUEST_TYPE__REQUEST_STATUS);
@@ -80,11 +73,10 @@ static void status_without_notes(void **state)
 	response_free(response);
 }
 
-static void own_operations_only(void **state)
+TEST_WITH(own_operations_only, setup, NULL)
 {
 	Ranktrace__Response *response = ask(&stranger, RANKTRACE__REQUEST_TYPE__REQUEST_OPS);
 
-	(void)state;
 	assert_true(response->ops->n_communicators > 0 && response->ops->n_calls > 0);
 	for (size_t i = 0; i < response->ops->n_communicators; i++)
 		for (size_t j = 0; j < response->ops->communicators[i]->n_ranks; j++)
@@ -106,11 +98,10 @@ static bool names(const Ranktrace__Response *response, const char *topic, const 
 	return false;
 }
 
-static void check_names_nobody(void **state)
+TEST_WITH(check_names_nobody, setup, NULL)
 {
 	Ranktrace__Response *response;
 
-	(void)state;
 	response = ask(&root, RANKTRACE__REQUEST_TYPE__REQUEST_CHECK);
 	assert_true(names(response, "L1", "note 0"));
 	assert_true(names(response, "suspects", "user 1001: a process has 9 lives (2 times)"));
@@ -123,14 +114,4 @@ static void check_names_nobody(void **state)
 	response_free(response);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(own_ranks_only, setup),
-		cmocka_unit_test_setup(status_without_notes, setup),
-		cmocka_unit_test_setup(own_operations_only, setup),
-		cmocka_unit_test_setup(check_names_nobody, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

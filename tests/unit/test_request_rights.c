@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* daemon/request_rights: who may control, for real processes with other users and groups. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <grp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <cmocka.h>
 #include "daemon/core/context.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"
+#include "tests/test.h"
 
 #define STRANGER 64123 /* no user and no group of this number */
 
@@ -63,12 +59,11 @@ static int may_control(gid_t primary, size_t count, const gid_t *groups, const c
 	return result;
 }
 
-static void test_groups(void **state)
+TEST(test_groups)
 {
 	const struct group *group = getgrnam(group_name);
 	gid_t many[200], wanted;
 
-	(void)state;
 	if (geteuid() != 0 || !group)
 		skip();
 	wanted = group->gr_gid;
@@ -86,18 +81,16 @@ static void test_groups(void **state)
 	assert_int_equal(may_control(STRANGER, 200, many, ""), 0);
 }
 
-static void test_owner(void **state)
+TEST(test_owner)
 {
 	struct request_peer root = {.uid = 0, .fd = -1}, self = {.uid = geteuid(), .fd = -1};
 
-	(void)state;
 	assert_true(request_peer_may_control(&root, ""));
 	assert_true(request_peer_may_control(&self, ""));
 }
 
-static void test_missing(void **state)
+TEST(test_missing)
 {
-	(void)state;
 	assert_true(request_group_missing("ranktrace-no-such-group"));
 	assert_false(request_group_missing(""));
 	if (getgrnam(group_name))
@@ -105,7 +98,7 @@ static void test_missing(void **state)
 }
 
 /* A refusal names who may. */
-static void test_refusal(void **state)
+TEST(test_refusal)
 {
 	const struct request_peer peer = {.uid = STRANGER, .gid = STRANGER, .fd = -1};
 	Ranktrace__Request request = RANKTRACE__REQUEST__INIT;
@@ -113,7 +106,6 @@ static void test_refusal(void **state)
 	struct context *context = calloc(1, sizeof(*context));
 	Ranktrace__Response *response;
 
-	(void)state;
 	assert_non_null(context);
 	item.level = (char[]){"L1"};
 	request.version = FRAME_VERSION;
@@ -130,14 +122,4 @@ static void test_refusal(void **state)
 	free(context);
 }
 
-int main(void)
-{
-	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_owner),
-		cmocka_unit_test(test_missing),
-		cmocka_unit_test(test_refusal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

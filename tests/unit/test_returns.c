@@ -3,20 +3,18 @@
  * Return instructions: known bytes, random bytes, and the functions of real libraries, where objdump is asked too. A
  * library or objdump that is missing is said so.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
 
 #include "daemon/probes/attachment.h"
 
+#include "tests/test.h"
+
 #define FUNCTIONS_MAX 60000
 #define RANDOM_ROUNDS 20000
 #define SAMPLE 40 /* functions of a library that objdump is asked about */
 
-static void test_known(void **state)
+TEST(test_known)
 {
 	static const uint8_t plain[] = {0x55, 0x5d, 0xc3}, two[] = {0x74, 0x01, 0xc3, 0xf3, 0xc3, 0xc2, 0x08, 0x00};
 	static const uint8_t inside[] = {0xb8, 0xc3, 0xc3, 0xc3, 0xc3, 0xc3}, none[] = {0xeb, 0xfe},
@@ -24,7 +22,6 @@ static void test_known(void **state)
 	static const uint8_t arm[] = {0x1f, 0x20, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6};
 	uint32_t offset[RETURNS_MAX] = {99, 99, 99};
 
-	(void)state;
 	assert_int_equal(returns_find(ELF_MACHINE_X86_64, plain, sizeof(plain), offset, RETURNS_MAX), 1);
 	assert_int_equal(offset[0], 2);
 	assert_int_equal(returns_find(ELF_MACHINE_X86_64, two, sizeof(two), offset, RETURNS_MAX), 3);
@@ -41,12 +38,11 @@ static void test_known(void **state)
 	assert_int_equal(offset[0], 4);
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
 	static uint8_t code[512];
 	uint32_t offset[RETURNS_MAX], seed = 12345;
 
-	(void)state;
 	for (unsigned round = 0; round < RANDOM_ROUNDS; round++) {
 		size_t size = 1 + round % sizeof(code);
 		int r;
@@ -157,7 +153,7 @@ static void check_library(const char *path)
 	free(symbol);
 }
 
-static void test_real_libraries(void **state)
+TEST(test_real_libraries)
 {
 	static const char *const patterns[] = {
 		"/usr/lib/x86_64-linux-gnu/libc.so.6",
@@ -167,7 +163,6 @@ static void test_real_libraries(void **state)
 	};
 	unsigned checked = 0;
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
 		glob_t paths;
 
@@ -183,13 +178,4 @@ static void test_real_libraries(void **state)
 		skip();
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_known),
-		cmocka_unit_test(test_random),
-		cmocka_unit_test(test_real_libraries),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -113,32 +113,28 @@ static void on_demand(bool ops, bool healthy)
 	same(healthy ? 0 : 1);
 }
 
-static void test_stages(void **state)
+TEST_WITH(test_stages, setup, store_teardown)
 {
-	(void)state;
 	on_demand(false, false);
 }
 
-static void test_operations(void **state)
+TEST_WITH(test_operations, setup, store_teardown)
 {
-	(void)state;
 	on_demand(true, false);
 }
 
-static void test_healthy(void **state)
+TEST_WITH(test_healthy, setup, store_teardown)
 {
-	(void)state;
 	on_demand(true, true);
 }
 
 /* The daemon's own folder, of which the files were moved away twice meanwhile: windows are one run again. */
-static void test_windows(void **state)
+TEST_WITH(test_windows, setup, store_teardown)
 {
 	uint64_t window_ns = 3600 * NSEC_PER_SEC, now_ns = realtime_ns() / window_ns * window_ns;
 	struct dump_options how;
 	long rows = 0;
 
-	(void)state;
 	off_make("job", true, false);
 	for (int part = 0; part < 3; part++) {
 		off_write_part("node-a", 0, OFF_RANKS - 1, 0, off.events * (size_t)part / 3,
@@ -150,14 +146,4 @@ static void test_windows(void **state)
 	same(1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_stages, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_operations, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_healthy, setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_windows, setup, store_teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon and the kernel believe of a process's layout and of its stacks' names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stacks/python/pystack_internal.h"
 #include "stacks/reply/reply.h"
+#include "tests/test.h"
 
 /* Each version's layout fits into what the kernel reads, and the daemon takes it. */
-static void test_layouts(void **state)
+TEST(test_layouts)
 {
-	(void)state;
 	for (unsigned minor = 8; minor <= 14; minor++) {
 		struct pystack *stack = calloc(1, sizeof(*stack));
 		struct reply_layout layout = {0}, read;
@@ -43,11 +39,10 @@ static void test_layouts(void **state)
 	}
 }
 
-static void test_layout_reason(void **state)
+TEST(test_layout_reason)
 {
 	struct reply_layout layout = {.reason = "no\nPython"}, read;
 
-	(void)state;
 	assert_int_equal(reply_layout_read((const uint8_t *)&layout, sizeof(layout) - 1, &read), -EBADMSG);
 	assert_int_equal(reply_layout_read((const uint8_t *)&layout, sizeof(layout), &read), 0);
 	assert_string_equal(read.reason, "no Python");
@@ -65,7 +60,7 @@ static size_t sample_add(uint8_t *data, uint64_t stack, const char *text, uint32
 	return sizeof(head) + (text ? strlen(text) : 0);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	const char *hostile = "python a\x1b (x.py:1)\npython b\xe2\x80\xae (x.py:2)\nnative c";
 	uint8_t data[512];
@@ -74,7 +69,6 @@ static void test_names(void **state)
 	size_t left;
 	char *text;
 
-	(void)state;
 	left = sample_add(data, 7, hostile, (uint32_t)strlen(hostile));
 	left += sample_add(data + left, 9, NULL, 0);
 	assert_int_equal(reply_next_stack(&at, &left, &head, &text), 1);
@@ -98,12 +92,11 @@ static void test_names(void **state)
 	assert_int_equal(reply_next_stack(&at, &left, &head, &text), -EBADMSG);
 }
 
-static void test_events(void **state)
+TEST(test_events)
 {
 	const size_t fixed = offsetof(struct rt_profile_stack_event, frame);
 	struct rt_profile_stack_event event = {.frames = 2, .natives = 1};
 
-	(void)state;
 	assert_true(reply_stack_event_valid(&event, fixed + 2 * sizeof(event.frame[0])));
 	assert_false(reply_stack_event_valid(&event, fixed + 1 * sizeof(event.frame[0])));
 	event.natives = RT_PROFILE_NATIVE_MAX + 1;
@@ -114,14 +107,4 @@ static void test_events(void **state)
 	assert_false(reply_stack_event_valid(&event, fixed - 1));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_layouts),
-		cmocka_unit_test(test_layout_reason),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_events),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -4,15 +4,13 @@
  * version of PyTorch has, every breakpoint is on an instruction of its function, and no argument that is read has been
  * changed before it. RANKTRACE_TEST_ROOTS names folders (by colons) with the roots of other distributions.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <capstone/capstone.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
 
 #include "daemon/probes/site.h"
+
+#include "tests/test.h"
 
 #define FOLDER "/usr/lib/x86_64-linux-gnu/"
 
@@ -208,13 +206,12 @@ static unsigned check_root(const char *root)
 	return checked;
 }
 
-static void test_real_libraries(void **state)
+TEST(test_real_libraries)
 {
 	const char *roots = getenv("RANKTRACE_TEST_ROOTS");
 	char root[256];
 	unsigned checked = check_root("");
 
-	(void)state;
 	for (; roots && *roots; roots += strcspn(roots, ":"), roots += *roots == ':') {
 		snprintf(root, sizeof(root), "%.*s", (int)strcspn(roots, ":"), roots);
 		checked += check_root(root);
@@ -227,7 +224,6 @@ static int start(void **state)
 {
 	char error[512];
 
-	(void)state;
 	return probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)) < 0 ||
 	       cs_open(CS_ARCH_X86, CS_MODE_64, &disassembler) != CS_ERR_OK ||
 	       cs_option(disassembler, CS_OPT_DETAIL, CS_OPT_ON) != CS_ERR_OK;
@@ -235,14 +231,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	probe_table_free(&table);
 	return cs_close(&disassembler) != CS_ERR_OK;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_real_libraries)};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

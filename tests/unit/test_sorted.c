@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records that are sorted beyond memory, and the texts that they name by numbers. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "analyzers/base/text_pool.h"
 #include "analyzers/timeline/timeline_internal.h"
+#include "tests/test.h"
 
 struct record {
 	int64_t key[SORTED_KEYS];
@@ -80,12 +75,11 @@ static int sort(struct made *made, char error[64])
 	return sorted_each(&sorting, error, 64);
 }
 
-static void in_order(void **state)
+TEST(in_order)
 {
 	static const uint32_t counts[] = {0, 1, 2, 1000, 300000}; /* the last one is in files, more than once over */
 	char error[64];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		struct made made = {.count = counts[i]};
 
@@ -97,12 +91,11 @@ static void in_order(void **state)
 	}
 }
 
-static void who_fails_ends_it(void **state)
+TEST(who_fails_ends_it)
 {
 	struct made made = {.count = 1000, .fails_at = 500};
 	char error[64];
 
-	(void)state;
 	assert_int_equal(sort(&made, error), -EBADMSG);
 	assert_int_equal(made.taken, 0);
 	made = (struct made){.count = 1000, .stops_at = 7};
@@ -111,12 +104,11 @@ static void who_fails_ends_it(void **state)
 	assert_string_equal(error, "");
 }
 
-static void texts_have_numbers(void **state)
+TEST(texts_have_numbers)
 {
 	struct text_pool *texts = text_pool_new();
 	char text[64];
 
-	(void)state;
 	assert_null(text_pool_text(texts, 0));
 	assert_null(text_pool_text(texts, 1));
 	for (unsigned round = 0; round < 2; round++)
@@ -136,7 +128,7 @@ static void texts_have_numbers(void **state)
 	text_pool_free(NULL);
 }
 
-static void texts_are_bounded(void **state)
+TEST(texts_are_bounded)
 {
 	enum { LONG = 1 << 20 };
 	struct text_pool *texts = text_pool_new();
@@ -144,7 +136,6 @@ static void texts_are_bounded(void **state)
 	uint32_t last = 1, count = 0;
 	char number[16];
 
-	(void)state;
 	memset(text, 'x', LONG - 1);
 	text[LONG - 1] = 0;
 	while (last) {
@@ -167,14 +158,4 @@ static void texts_are_bounded(void **state)
 	free(text);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(in_order),
-		cmocka_unit_test(who_fails_ends_it),
-		cmocka_unit_test(texts_have_numbers),
-		cmocka_unit_test(texts_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

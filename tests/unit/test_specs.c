@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of specifications: shared, kept for late records, taken from the one unused longest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include "daemon/probes/call_engine.h"
+
+#include "tests/test.h"
 
 static struct probe probes[4];
 static const struct rt_call_spec plain = {.edge = RT_EDGE_SPAN}, other = {.edge = RT_EDGE_SPAN, .args = 1};
@@ -21,12 +18,11 @@ static uint32_t take(
 	return id;
 }
 
-static void test_shared(void **state)
+TEST(test_shared)
 {
 	struct specs specs = {.limit = 4};
 	uint32_t a = take(&specs, &probes[0], &plain, 10, true);
 
-	(void)state;
 	assert_int_equal(take(&specs, &probes[0], &plain, 20, false), a);
 	assert_int_not_equal(take(&specs, &probes[0], &other, 20, true), a); /* the same row, read otherwise */
 	assert_int_not_equal(take(&specs, &probes[1], &plain, 20, true), a);
@@ -37,13 +33,12 @@ static void test_shared(void **state)
 	assert_null(specs_probe(&specs, UINT32_MAX, 100));
 }
 
-static void test_late_records(void **state)
+TEST(test_late_records)
 {
 	struct specs specs = {.limit = 2};
 	uint32_t a = take(&specs, &probes[0], &plain, 10, true), b = take(&specs, &probes[1], &plain, 10, true), c;
 	bool fresh;
 
-	(void)state;
 	specs_drop(&specs, b, 30);
 	specs_drop(&specs, a, 31);
 	assert_ptr_equal(specs_probe(&specs, b, 29), &probes[1]); /* a record that waited in the ring */
@@ -60,23 +55,13 @@ static void test_late_records(void **state)
 	assert_int_equal(take(&specs, &probes[3], &plain, 70, true), b);
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
 	struct specs specs = {.limit = 0};
 	uint32_t id;
 	bool fresh;
 
-	(void)state;
 	assert_int_equal(specs_take(&specs, &probes[0], &plain, 1, &id, &fresh), -ENOSPC);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_late_records),
-		cmocka_unit_test(test_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

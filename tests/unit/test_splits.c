@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps split into activities: self time by nesting, the step thread, buckets, restarts, and rows that are missing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "analyzers/report/splits.h"
+
+#include "tests/test.h"
 
 #define MS 1000000ULL
 
@@ -20,7 +17,6 @@ static int setup(void **state)
 {
 	const struct split_window wanted = {.since_ns = 1000 * MS, .until_ns = 2000 * MS, .buckets = 10, .stride = 1, .also = -1};
 
-	(void)state;
 	memset(&report, 0, sizeof(report));
 	memset(rank, 0, sizeof(rank));
 	report.rank = rank;
@@ -37,7 +33,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	(void)state;
 	splits = splits_free(splits);
 	return 0;
 }
@@ -60,11 +55,10 @@ static double ms(const struct split *split, enum activity activity)
 }
 
 /* Stages inside others arrive first; what no stage covers is outside. */
-static void test_self(void **state)
+TEST_WITH(test_self, setup, teardown)
 {
 	struct split split;
 
-	(void)state;
 	stage(0, 5, 6, "forward", 900, 20);
 	step(0, 7, 1010, 100);
 	stage(0, 5, 7, "dataloader", 1010, 10);
@@ -82,11 +76,10 @@ static void test_self(void **state)
 }
 
 /* Lightning: forward and backward run inside the optimizer's step. */
-static void test_nested(void **state)
+TEST_WITH(test_nested, setup, teardown)
 {
 	struct split split;
 
-	(void)state;
 	step(0, 1, 1000, 100);
 	stage(0, 5, 1, "forward", 1010, 30);
 	stage(0, 5, 1, "backward", 1040, 40);
@@ -96,11 +89,10 @@ static void test_nested(void **state)
 }
 
 /* Another thread's stages are not of the step, nor are those of no step. */
-static void test_thread(void **state)
+TEST_WITH(test_thread, setup, teardown)
 {
 	struct split split;
 
-	(void)state;
 	step(0, 1, 1000, 100);
 	stage(0, 5, 1, "forward", 1010, 30);
 	stage(0, 9, 1, "sync", 1010, 80);
@@ -112,11 +104,10 @@ static void test_thread(void **state)
 }
 
 /* A stage counts where its step began, though it begins in the next bucket. */
-static void test_bucket(void **state)
+TEST_WITH(test_bucket, setup, teardown)
 {
 	struct split split;
 
-	(void)state;
 	step(0, 1, 1090, 60);
 	step(0, 2, 1150, 60);
 	stage(0, 5, 1, "forward", 1105, 20);
@@ -130,12 +121,11 @@ static void test_bucket(void **state)
 }
 
 /* A restarted rank counts its steps from 1 again: both processes are the rank. Another job is not. */
-static void test_restart(void **state)
+TEST_WITH(test_restart, setup, teardown)
 {
 	const int32_t *ranks;
 	struct split split;
 
-	(void)state;
 	step(1, 400, 1000, 50);
 	step(2, 1, 1060, 50);
 	step(3, 1, 1060, 50);
@@ -150,12 +140,11 @@ static void test_restart(void **state)
 }
 
 /* Steps without their stages are not "outside all stages". */
-static void test_lost(void **state)
+TEST_WITH(test_lost, setup, teardown)
 {
 	struct split split;
 	uint64_t since_ns, until_ns;
 
-	(void)state;
 	for (int64_t i = 0; i < 4; i++)
 		step(0, i, 1000 + 20 * (uint64_t)i, 20);
 	stage(0, 5, 1, "forward", 1025, 10);
@@ -167,11 +156,10 @@ static void test_lost(void **state)
 }
 
 /* More stages in one than are kept, lengths and times that no daemon writes. */
-static void test_hostile(void **state)
+TEST_WITH(test_hostile, setup, teardown)
 {
 	struct split split;
 
-	(void)state;
 	step(0, 1, 1000, 500);
 	for (uint64_t i = 0; i < 5000; i++)
 		stage(0, 5, 1, i % 3 ? "sync" : "\xff\033", 1100, 0);
@@ -183,17 +171,4 @@ static void test_hostile(void **state)
 	assert_true(split.self_ns[ACTIVITY_OUTSIDE] == 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_self, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_nested, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_thread, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_bucket, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_restart, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_lost, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

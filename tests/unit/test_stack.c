@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks side by side: which are the same, who is alone, and their text in the store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analyzers/base/stack.h"
+
+#include "tests/test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define PYTHON(function, file, line) {"python", function, file, line, 0}
@@ -40,14 +38,13 @@ static const struct stack_frame polls[] = {NATIVE("__clone3", "/lib/libc.so.6"),
 		.job = "llama", .name = "python3", .state = (state_of), .wait = "", .frames = COUNT(frames_of), \
 		.frame = (frames_of)}
 
-static void test_alone(void **state)
+TEST(test_alone)
 {
 	struct stack_thread threads[] = {MAIN(0, reduces, "S"), MAIN(1, burns, "R"), MAIN(2, reduces_too, "S"),
 		MAIN(3, reduces, "S"), MAIN(3, polls, "S")};
 	char sentence[STACK_SENTENCE_BYTES];
 	struct stack_groups groups;
 
-	(void)state;
 	threads[4].main = false;
 	threads[4].thread_id = 999;
 	assert_true(stack_groups_new(threads, COUNT(threads), &groups));
@@ -65,30 +62,28 @@ static void test_alone(void **state)
 }
 
 /* Of two ranks that are in different places, the one outside of communication. */
-static void test_two(void **state)
+TEST(test_two)
 {
 	const struct stack_thread threads[] = {MAIN(0, burns, "T"), MAIN(1, reduces, "S")};
 	char sentence[STACK_SENTENCE_BYTES];
 
-	(void)state;
 	stack_sentence(threads, COUNT(threads), sentence);
 	assert_non_null(strstr(sentence, "rank 0 is alone in burn (gpt.py:54) and is stopped; 1 other is in all_reduce"));
 }
 
 /* One that is elsewhere, while the others are together and outside of communication: they wait for nobody. */
-static void test_alone_and_not_missing(void **state)
+TEST(test_alone_and_not_missing)
 {
 	const struct stack_thread threads[] = {MAIN(0, burns, "R"), MAIN(1, burns, "R"), MAIN(2, reduces, "S")};
 	struct stack_groups groups;
 
-	(void)state;
 	assert_true(stack_groups_new(threads, COUNT(threads), &groups));
 	assert_true(groups.group[0].alone && !groups.group[0].missing);
 	stack_groups_free(&groups);
 }
 
 /* Nobody is alone where all are together, or each is elsewhere, or there is one rank. */
-static void test_nobody(void **state)
+TEST(test_nobody)
 {
 	const struct stack_thread together[] = {MAIN(0, reduces, "S"), MAIN(1, reduces_too, "S")};
 	const struct stack_thread elsewhere[] = {MAIN(0, burns, "R"), MAIN(1, polls, "S")};
@@ -98,7 +93,6 @@ static void test_nobody(void **state)
 		size_t count;
 	} cases[] = {{together, 2}, {elsewhere, 2}, {one, 1}, {one, 0}};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		char sentence[STACK_SENTENCE_BYTES];
 		struct stack_groups groups;
@@ -113,12 +107,11 @@ static void test_nobody(void **state)
 }
 
 /* Ranks of another job are no company. */
-static void test_jobs(void **state)
+TEST(test_jobs)
 {
 	struct stack_thread threads[] = {MAIN(0, reduces, "S"), MAIN(1, reduces, "S"), MAIN(0, burns, "R")};
 	struct stack_groups groups;
 
-	(void)state;
 	threads[2].job = "other";
 	assert_true(stack_groups_new(threads, COUNT(threads), &groups));
 	for (size_t i = 0; i < groups.groups; i++)
@@ -126,7 +119,7 @@ static void test_jobs(void **state)
 	stack_groups_free(&groups);
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
 	static const struct stack_frame all[] = {
 		{"interpreter", "_start", "/usr/bin/python3.11", 0, 0},
@@ -139,7 +132,6 @@ static void test_text(void **state)
 	struct stack_frame parsed[8];
 	char text[1024], cut[40];
 
-	(void)state;
 	stack_frames_text(&thread, text, sizeof(text));
 	assert_string_equal(text,
 		"python Outer.<locals>.<lambda> (/job (1)/a:b.py:7)\n"
@@ -160,7 +152,7 @@ static void test_text(void **state)
 	assert_string_equal(cut, "kernel futex_do_wait");
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
 	static const struct {
 		const char *function, *text;
@@ -177,7 +169,6 @@ static void test_names(void **state)
 		{"operator", "operator (x.so)"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		const struct stack_frame frame = NATIVE(cases[i].function, "/lib/x.so");
 		char text[64];
@@ -187,13 +178,12 @@ static void test_names(void **state)
 }
 
 /* What is no text of ours does no harm. */
-static void test_parse_hostile(void **state)
+TEST(test_parse_hostile)
 {
 	static const char *const texts[] = {"", "\n\n", " ", "python", "python ", "x (", "x )", "native (:)", "k +0x",
 		"python f (:99999999999999999999)", "a b (c", "a ((((", "a b)"};
 	struct stack_frame parsed[4];
 
-	(void)state;
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		char text[64];
 		size_t count;
@@ -206,18 +196,4 @@ static void test_parse_hostile(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alone),
-		cmocka_unit_test(test_two),
-		cmocka_unit_test(test_alone_and_not_missing),
-		cmocka_unit_test(test_nobody),
-		cmocka_unit_test(test_jobs),
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_parse_hostile),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

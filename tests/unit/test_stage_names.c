@@ -2,14 +2,9 @@
 /* The name tables: every form that PyTorch writes, and names that only resemble them. */
 #include "analyzers/steps/stage_names.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "tests/test.h"
 
-#include <cmocka.h>
-
-static void names_of_pytorch_have_their_stage(void **state)
+TEST(names_of_pytorch_have_their_stage)
 {
 	static const struct {
 		const char *name;
@@ -27,28 +22,25 @@ static void names_of_pytorch_have_their_stage(void **state)
 		{"forward", STAGE_FORWARD, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		assert_int_equal(stage_of_name(rows[i].name).kind, rows[i].kind);
 		assert_int_equal(stage_of_name(rows[i].name).once, rows[i].once);
 	}
 }
 
-static void other_names_are_the_users(void **state)
+TEST(other_names_are_the_users)
 {
 	static const char *const rows[] = {"", "mine", "backward", "optimizer", "Optimizer.step",
 		"Optimizer.stepping#X", "enumerate(DataLoader)", "FSDP::pre_forward",
 		"FullyShardedDataParallel.forward2", "forward_pass", "## Call CompiledFxGraph abc ##",
 		"DistributedDataParallel.forwards", "\x01\xff\n"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		assert_int_equal(stage_of_name(rows[i]).kind, STAGE_USER);
 }
 
-static void stages_are_found_by_their_text(void **state)
+TEST(stages_are_found_by_their_text)
 {
-	(void)state;
 	assert_null(stage_text(STAGE_USER));
 	for (unsigned int i = STAGE_USER + 1; i < STAGE_KIND_MAX; i++) {
 		assert_non_null(stage_text((enum stage_kind)i));
@@ -58,9 +50,8 @@ static void stages_are_found_by_their_text(void **state)
 	assert_int_equal(stage_of_stage("").kind, STAGE_USER);
 }
 
-static void nesting_follows_how_training_works(void **state)
+TEST(nesting_follows_how_training_works)
 {
-	(void)state;
 	assert_true(stage_may_hold(STAGE_OPTIMIZER, STAGE_BACKWARD)); /* LBFGS */
 	assert_true(stage_may_hold(STAGE_BACKWARD, STAGE_BACKWARD));  /* reentrant checkpointing */
 	assert_true(stage_may_hold(STAGE_BACKWARD, STAGE_FORWARD));   /* recomputation */
@@ -75,14 +66,4 @@ static void nesting_follows_how_training_works(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_of_pytorch_have_their_stage),
-		cmocka_unit_test(other_names_are_the_users),
-		cmocka_unit_test(stages_are_found_by_their_text),
-		cmocka_unit_test(nesting_follows_how_training_works),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

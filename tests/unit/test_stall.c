@@ -236,25 +236,22 @@ static void missing(size_t stores)
 	assert_non_null(strstr(hang->sentence, "3 other ranks waited in backward"));
 }
 
-static void test_missing(void **state)
+TEST_WITH(test_missing, store_setup, store_teardown)
 {
-	(void)state;
 	missing(1);
 }
 
 /* Each node alone knows but a part of it. */
-static void test_missing_across(void **state)
+TEST_WITH(test_missing_across, store_setup, store_teardown)
 {
-	(void)state;
 	missing(2);
 }
 
 /* The records of the node that it is on end earlier: it has not gone on then. */
-static void test_missing_ends_apart(void **state)
+TEST_WITH(test_missing_ends_apart, store_setup, store_teardown)
 {
 	const struct finding *hang;
 
-	(void)state;
 	begin(2, true);
 	for (int i = 0; i < OFF_RANKS; i++) {
 		if (i == 2)
@@ -269,11 +266,10 @@ static void test_missing_ends_apart(void **state)
 }
 
 /* Records of rank 1 were lost: it is not behind, its numbers are. */
-static void test_missing_beside_lost(void **state)
+TEST_WITH(test_missing_beside_lost, store_setup, store_teardown)
 {
 	const struct finding *hang;
 
-	(void)state;
 	begin(1, true);
 	for (int i = 0; i < OFF_RANKS; i++) {
 		if (i == 1)
@@ -292,9 +288,8 @@ static void test_missing_beside_lost(void **state)
 }
 
 /* It has called nothing there yet. */
-static void test_missing_first(void **state)
+TEST_WITH(test_missing_first, store_setup, store_teardown)
 {
-	(void)state;
 	begin(1, true);
 	for (int i = 0; i < OFF_RANKS; i++)
 		call_as(i, i == 2 ? "" : "AllReduce", 1000, i == 2 ? 0 : 1, "init");
@@ -303,9 +298,8 @@ static void test_missing_first(void **state)
 }
 
 /* What was called before a step is no longer where it stands. */
-static void test_old_calls(void **state)
+TEST_WITH(test_old_calls, store_setup, store_teardown)
 {
-	(void)state;
 	begin(1, true);
 	for (int i = 0; i < OFF_RANKS; i++) {
 		call_as(i, "AllReduce", 1000, i == 2 ? 1 : 2, "init");
@@ -318,11 +312,10 @@ static void test_old_calls(void **state)
 }
 
 /* Of stages alone, and still so at the end of what there is. */
-static void test_missing_stages(void **state)
+TEST_WITH(test_missing_stages, store_setup, store_teardown)
 {
 	const struct finding *hang;
 
-	(void)state;
 	begin(1, false);
 	for (int i = 0; i < OFF_RANKS; i++)
 		job.rank[i].stage = i == 2 ? STAGE_DATALOADER : STAGE_BACKWARD;
@@ -340,9 +333,8 @@ static void stopped(uint64_t until_ns)
 }
 
 /* Killed, while the others wait for it. */
-static void test_ended(void **state)
+TEST_WITH(test_ended, store_setup, store_teardown)
 {
-	(void)state;
 	begin(1, false);
 	for (int i = 0; i < OFF_RANKS; i++)
 		job.rank[i].stage = i == 2 ? STAGE_USER : STAGE_BACKWARD;
@@ -352,11 +344,10 @@ static void test_ended(void **state)
 	assert_hang(CAUSE_ENDED, 2);
 }
 
-static void test_stopped(void **state)
+TEST_WITH(test_stopped, store_setup, store_teardown)
 {
 	const struct finding *hang;
 
-	(void)state;
 	begin(1, false);
 	stopped(job.end_ns);
 	hang = assert_hang(CAUSE_STOPPED, 1);
@@ -392,16 +383,14 @@ static void stopped_over(uint64_t for_ns)
 	assert_true(hang->until_ns >= job.end_ns - 2 * S && hang->until_ns <= job.end_ns + 3 * S);
 }
 
-static void test_stopped_over(void **state)
+TEST_WITH(test_stopped_over, store_setup, store_teardown)
 {
-	(void)state;
 	stopped_over(S);
 }
 
 /* The last row would hold for 11 s longer. */
-static void test_rare_rows(void **state)
+TEST_WITH(test_rare_rows, store_setup, store_teardown)
 {
-	(void)state;
 	stopped_over(16 * S);
 }
 
@@ -430,30 +419,26 @@ static void mismatch(const char *op, int64_t count, enum finding_cause cause, ui
 	assert_null(off_only(&found, FINDING_HANG));
 }
 
-static void test_type_mismatch(void **state)
+TEST_WITH(test_type_mismatch, store_setup, store_teardown)
 {
-	(void)state;
 	mismatch("Broadcast", 1000, CAUSE_TYPE_MISMATCH, 300 * OFF_MS);
 }
 
-static void test_size_mismatch(void **state)
+TEST_WITH(test_size_mismatch, store_setup, store_teardown)
 {
-	(void)state;
 	mismatch("AllReduce", 2000, CAUSE_SIZE_MISMATCH, 300 * OFF_MS);
 }
 
-static void test_mismatch_stands(void **state)
+TEST_WITH(test_mismatch_stands, store_setup, store_teardown)
 {
-	(void)state;
 	mismatch("AllReduce", 2000, CAUSE_SIZE_MISMATCH, 40 * S);
 }
 
 /* A daemon that came later saw the ranks first when it began. */
-static void test_another_daemon(void **state)
+TEST_WITH(test_another_daemon, store_setup, store_teardown)
 {
 	uint64_t begin_ns;
 
-	(void)state;
 	begin(1, false);
 	stopped(job.end_ns);
 	begin_ns = off.begin_ns;
@@ -464,18 +449,16 @@ static void test_another_daemon(void **state)
 	assert_hang(CAUSE_STOPPED, 1);
 }
 
-static void test_clean_end(void **state)
+TEST_WITH(test_clean_end, store_setup, store_teardown)
 {
-	(void)state;
 	begin(1, true);
 	end_all(job.at_ns + S);
 	assert_nobody();
 }
 
 /* Its last words are those of all ranks; nobody knows what came then. */
-static void test_daemon_stopped(void **state)
+TEST_WITH(test_daemon_stopped, store_setup, store_teardown)
 {
-	(void)state;
 	begin(2, true);
 	for (int i = 0; i < OFF_RANKS; i++)
 		job.rank[i].stage = STAGE_BACKWARD;
@@ -483,9 +466,8 @@ static void test_daemon_stopped(void **state)
 	assert_nobody();
 }
 
-static void test_long_checkpoint(void **state)
+TEST_WITH(test_long_checkpoint, store_setup, store_teardown)
 {
-	(void)state;
 	begin(1, true);
 	for (int i = 0; i < OFF_RANKS; i++)
 		job.rank[i].stage = STAGE_CHECKPOINT;
@@ -494,30 +476,4 @@ static void test_long_checkpoint(void **state)
 	assert_nobody();
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(test_missing),
-		T(test_missing_across),
-		T(test_missing_ends_apart),
-		T(test_ended),
-		T(test_missing_beside_lost),
-		T(test_missing_first),
-		T(test_old_calls),
-		T(test_missing_stages),
-		T(test_stopped),
-		T(test_stopped_over),
-		T(test_rare_rows),
-		T(test_type_mismatch),
-		T(test_size_mismatch),
-		T(test_mismatch_stands),
-		T(test_another_daemon),
-		T(test_clean_end),
-		T(test_daemon_stopped),
-		T(test_long_checkpoint),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

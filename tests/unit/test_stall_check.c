@@ -107,36 +107,24 @@ static void run(size_t members_of_it, size_t enough)
 	detect_free(detect);
 }
 
-static void members_of_a_thousand_ranks_are_judged(void **state)
+TEST(members_of_a_thousand_ranks_are_judged)
 {
-	(void)state;
 	run(20000, CHECKS);
 	assert_true(recalled >= CHECKS * members);
 	assert_int_equal(warned_of, 0);
 }
 
-static void what_is_not_judged_is_said_once(void **state)
+TEST(what_is_not_judged_is_said_once)
 {
-	(void)state;
 	run(STALL_CHECK_MEMBERS_MAX + 1, CHECKS);
 	assert_int_equal(recalled, 0);
 	assert_int_equal(warned_of, 1);
 }
 
 /* A check may take seconds. */
-static void each_check_may_be_the_last(void **state)
+TEST(each_check_may_be_the_last)
 {
-	(void)state;
 	run(2, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(members_of_a_thousand_ranks_are_judged),
-		cmocka_unit_test(what_is_not_judged_is_said_once),
-		cmocka_unit_test(each_check_may_be_the_last),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -142,20 +142,18 @@ static void side_by_side(int world)
 	assert_int_equal(hang->state, FINDING_OPEN);
 }
 
-static void single_processes(void **state)
+TEST_WITH(single_processes, store_setup, store_teardown)
 {
-	(void)state;
 	side_by_side(1);
 }
 
-static void of_several_ranks(void **state)
+TEST_WITH(of_several_ranks, store_setup, store_teardown)
 {
-	(void)state;
 	side_by_side(2);
 }
 
 /* The second one begins while the last sample of the first one is being taken. */
-static void begun_at_the_end(void **state)
+TEST_WITH(begun_at_the_end, store_setup, store_teardown)
 {
 	const struct run run[] = {
 		{.instance = 1, .world = 1, .steps_end_ns = 400 * S, .end_ns = 500 * S, .stopped = 0},
@@ -168,7 +166,6 @@ static void begun_at_the_end(void **state)
 	};
 	const struct finding *hang;
 
-	(void)state;
 	judge(run, 2);
 	hang = off_only(&found, FINDING_HANG);
 	assert_non_null(hang);
@@ -176,7 +173,7 @@ static void begun_at_the_end(void **state)
 }
 
 /* The daemon was killed with the first one, and nobody saw its end. */
-static void one_after_the_other(void **state)
+TEST_WITH(one_after_the_other, store_setup, store_teardown)
 {
 	const struct run run[] = {
 		{.instance = 1, .world = 2, .steps_end_ns = 200 * S, .end_ns = 200 * S, .stopped = -1},
@@ -189,7 +186,6 @@ static void one_after_the_other(void **state)
 	};
 	const struct finding *hang;
 
-	(void)state;
 	judge(run, 2);
 	hang = off_only(&found, FINDING_HANG);
 	assert_non_null(hang);
@@ -197,7 +193,7 @@ static void one_after_the_other(void **state)
 }
 
 /* The clock was set back by two minutes during the hang. */
-static void ended_by_another_clock(void **state)
+TEST_WITH(ended_by_another_clock, store_setup, store_teardown)
 {
 	const struct run run = {
 		.instance = 1,
@@ -209,7 +205,6 @@ static void ended_by_another_clock(void **state)
 	};
 	const struct finding *hang;
 
-	(void)state;
 	judge(&run, 1);
 	hang = off_only(&found, FINDING_HANG);
 	assert_non_null(hang);
@@ -218,17 +213,4 @@ static void ended_by_another_clock(void **state)
 	assert_true(hang->until_ns >= origin_ns + 499 * S && hang->until_ns <= origin_ns + 505 * S);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		T(single_processes),
-		T(of_several_ranks),
-		T(begun_at_the_end),
-		T(one_after_the_other),
-		T(ended_by_another_clock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,9 +2,8 @@
 /* Where steps begin and end: the rules of analyzers/steps/steps.h, one test a rule. */
 #include "tests/unit/steps_script.h"
 
-static void a_plain_loop_counts_every_step(void **state)
+TEST(a_plain_loop_counts_every_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz..BbOo", 30);
 	assert_int_equal(count_steps(NULL), 29);
@@ -30,9 +29,8 @@ static void a_plain_loop_counts_every_step(void **state)
 	assert_int_equal(counts().unpaired, 0);
 }
 
-static void the_last_step_is_reported_when_idle(void **state)
+TEST(the_last_step_is_reported_when_idle)
 {
-	(void)state;
 	start(7, true);
 	play("LlZz.BbOo");
 	steps_idle(steps, now_ns + 9 * US, 10 * US);
@@ -50,9 +48,8 @@ static void the_last_step_is_reported_when_idle(void **state)
 	check_invariants(7);
 }
 
-static void waiting_stages_are_reported_when_long_idle(void **state)
+TEST(waiting_stages_are_reported_when_long_idle)
 {
-	(void)state;
 	start(1, true);
 	play("LlZz.BbOoKk");
 	steps_idle(steps, now_ns + 10 * US, 10 * US);
@@ -62,9 +59,8 @@ static void waiting_stages_are_reported_when_long_idle(void **state)
 	check_invariants(1);
 }
 
-static void an_open_step_dies_with_its_rank(void **state)
+TEST(an_open_step_dies_with_its_rank)
 {
-	(void)state;
 	start(1, true);
 	play("LlZz.BbOoLlZz.B");
 	steps_end(steps, now_ns);
@@ -74,9 +70,8 @@ static void an_open_step_dies_with_its_rank(void **state)
 	assert_int_equal(steps_in_flight(steps, NULL, 0), 0);
 }
 
-static void stages_come_as_soon_as_their_step_is_certain(void **state)
+TEST(stages_come_as_soon_as_their_step_is_certain)
 {
-	(void)state;
 	start(1, true);
 	play("LlZz.BbOo");
 	n_rows = 0;
@@ -94,9 +89,8 @@ static void stages_come_as_soon_as_their_step_is_certain(void **state)
 	assert_int_equal(count_steps(NULL), 1);
 }
 
-static void accumulated_gradients_are_one_step(void **state)
+TEST(accumulated_gradients_are_one_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("Ll.BbLl.BbLl.BbOoZz", 10);
 	steps_end(steps, now_ns);
@@ -110,9 +104,8 @@ static void accumulated_gradients_are_one_step(void **state)
 	check_invariants(1);
 }
 
-static void a_step_may_skip_its_optimizer(void **state)
+TEST(a_step_may_skip_its_optimizer)
 {
-	(void)state;
 	start(1, true);
 	play("LlZz.BbOo"
 	     "LlZz.Bb" /* AMP found an infinity */
@@ -123,9 +116,8 @@ static void a_step_may_skip_its_optimizer(void **state)
 	check_invariants(1);
 }
 
-static void optimizers_in_a_row_are_one_step(void **state)
+TEST(optimizers_in_a_row_are_one_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz.BbOoZzPp", 10);
 	steps_end(steps, now_ns);
@@ -141,9 +133,8 @@ static void optimizers_in_a_row_are_one_step(void **state)
 	check_invariants(1);
 }
 
-static void rounds_between_two_batches_are_one_step(void **state)
+TEST(rounds_between_two_batches_are_one_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz.BbOoZz.BbPp", 10);
 	play("Ll");
@@ -153,9 +144,8 @@ static void rounds_between_two_batches_are_one_step(void **state)
 	check_invariants(1);
 }
 
-static void rounds_without_a_loader_are_steps(void **state)
+TEST(rounds_without_a_loader_are_steps)
 {
-	(void)state;
 	start(1, true);
 	repeat("Zz.BbOo", 30);
 	assert_int_equal(count_steps(NULL), 29);
@@ -166,9 +156,8 @@ static void rounds_without_a_loader_are_steps(void **state)
 	check_invariants(1);
 }
 
-static void one_batch_used_over_and_over_makes_steps(void **state)
+TEST(one_batch_used_over_and_over_makes_steps)
 {
-	(void)state;
 	start(1, true);
 	play("Ll");
 	repeat("Zz.BbOo", 40);
@@ -182,9 +171,8 @@ static void one_batch_used_over_and_over_makes_steps(void **state)
 	assert_int_equal(count_steps(NULL), 5);
 }
 
-static void evaluation_is_no_step(void **state)
+TEST(evaluation_is_no_step)
 {
-	(void)state;
 	start(1, true);
 	for (int epoch = 0; epoch < 3; epoch++) {
 		repeat("LlZz.BbOo", 10);
@@ -203,9 +191,8 @@ static void evaluation_is_no_step(void **state)
 	check_invariants(1);
 }
 
-static void an_epochs_end_belongs_to_the_next_step(void **state)
+TEST(an_epochs_end_belongs_to_the_next_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz.BbOo", 5);
 	play("Ll....");
@@ -218,9 +205,8 @@ static void an_epochs_end_belongs_to_the_next_step(void **state)
 	check_invariants(1);
 }
 
-static void two_loaders_side_by_side_are_one_step(void **state)
+TEST(two_loaders_side_by_side_are_one_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlLlZz.BbOo", 12);
 	steps_end(steps, now_ns);
@@ -231,9 +217,8 @@ static void two_loaders_side_by_side_are_one_step(void **state)
 	check_invariants(1);
 }
 
-static void inference_steps_by_the_data_loader(void **state)
+TEST(inference_steps_by_the_data_loader)
 {
-	(void)state;
 	start(1, true);
 	repeat("Ll...", 9);
 	play("Ll");
@@ -246,9 +231,8 @@ static void inference_steps_by_the_data_loader(void **state)
 	check_invariants(1);
 }
 
-static void marked_inference_knows_the_loaders_last_call(void **state)
+TEST(marked_inference_knows_the_loaders_last_call)
 {
-	(void)state;
 	start(1, true);
 	for (int epoch = 0; epoch < 3; epoch++) {
 		repeat("LlUu.", 6);
@@ -265,9 +249,8 @@ static void marked_inference_knows_the_loaders_last_call(void **state)
 	assert_string_equal(find("forward", 3)->name, "DistributedDataParallel.forward");
 }
 
-static void a_short_trial_before_training_is_no_step(void **state)
+TEST(a_short_trial_before_training_is_no_step)
 {
-	(void)state;
 	start(1, true);
 	repeat("Ll..", 2);
 	play("Ll");
@@ -285,9 +268,8 @@ static void a_short_trial_before_training_is_no_step(void **state)
 	check_invariants(1);
 }
 
-static void training_after_inference_goes_on_counting(void **state)
+TEST(training_after_inference_goes_on_counting)
 {
-	(void)state;
 	start(1, true);
 	repeat("Ll..", 3);
 	play("Ll");
@@ -297,9 +279,8 @@ static void training_after_inference_goes_on_counting(void **state)
 	check_invariants(1);
 }
 
-static void a_marked_forward_is_not_derived(void **state)
+TEST(a_marked_forward_is_not_derived)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZzFUu.f.BbOo", 3);
 	repeat("LlF.fZzBbOo", 3);
@@ -313,9 +294,8 @@ static void a_marked_forward_is_not_derived(void **state)
 	check_invariants(1);
 }
 
-static void forward_is_the_longer_side_of_zero_grad(void **state)
+TEST(forward_is_the_longer_side_of_zero_grad)
 {
-	(void)state;
 	start(1, true);
 	play("Ll......ZzBbOoLl");
 	assert_int_equal(find("forward", 1)->duration_ns, 7 * US);
@@ -323,30 +303,4 @@ static void forward_is_the_longer_side_of_zero_grad(void **state)
 	check_invariants(1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_plain_loop_counts_every_step),
-		cmocka_unit_test(the_last_step_is_reported_when_idle),
-		cmocka_unit_test(waiting_stages_are_reported_when_long_idle),
-		cmocka_unit_test(an_open_step_dies_with_its_rank),
-		cmocka_unit_test(stages_come_as_soon_as_their_step_is_certain),
-		cmocka_unit_test(accumulated_gradients_are_one_step),
-		cmocka_unit_test(a_step_may_skip_its_optimizer),
-		cmocka_unit_test(optimizers_in_a_row_are_one_step),
-		cmocka_unit_test(rounds_between_two_batches_are_one_step),
-		cmocka_unit_test(rounds_without_a_loader_are_steps),
-		cmocka_unit_test(one_batch_used_over_and_over_makes_steps),
-		cmocka_unit_test(evaluation_is_no_step),
-		cmocka_unit_test(an_epochs_end_belongs_to_the_next_step),
-		cmocka_unit_test(two_loaders_side_by_side_are_one_step),
-		cmocka_unit_test(inference_steps_by_the_data_loader),
-		cmocka_unit_test(marked_inference_knows_the_loaders_last_call),
-		cmocka_unit_test(a_short_trial_before_training_is_no_step),
-		cmocka_unit_test(training_after_inference_goes_on_counting),
-		cmocka_unit_test(a_marked_forward_is_not_derived),
-		cmocka_unit_test(forward_is_the_longer_side_of_zero_grad),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

@@ -2,14 +2,13 @@
 /* Lost marks, bounds, hostile names, and random marks that must keep the invariants. */
 #include "tests/unit/steps_script.h"
 
-static void a_lost_end_costs_no_further_step(void **state)
+TEST(a_lost_end_costs_no_further_step)
 {
 	/* Each loop has lost one end; the step count is what it would have been. */
 	const char *const lost[] = {
 		"LZz.BbOo", "LlZ.BbOo", "LlZz.BOo", "LlZz.BbO", "LlZzF.BbOo", "LlZz.BbOoK", "LlUZz.BbOo"};
 	const char *const lost_unloaded[] = {"Z.BbOo", "Zz.BOo", "Zz.BbO", "ZzF.BbOo", "Zz.BbOoGS"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(lost) / sizeof(lost[0]); i++) {
 		start(1, true);
 		repeat("LlZz.BbOo", 5);
@@ -33,9 +32,8 @@ static void a_lost_end_costs_no_further_step(void **state)
 	}
 }
 
-static void a_lost_backward_end_without_names_recovers(void **state)
+TEST(a_lost_backward_end_without_names_recovers)
 {
-	(void)state;
 	start(1, true);
 	steps_names_readable(steps, false);
 	repeat("Bb..", 5);
@@ -60,9 +58,8 @@ static void feed_at(uint64_t stack_pointer, bool is_frame, enum steps_edge edge,
 }
 
 /* Every backward but the last of a step raises: its entry is seen, its return is not. */
-static void a_backward_that_an_exception_left_disturbs_nothing(void **state)
+TEST(a_backward_that_an_exception_left_disturbs_nothing)
 {
-	(void)state;
 	start(1, true);
 	for (int i = 0; i < 7; i++) {
 		feed_at(900, false, STEPS_BEGIN, NULL, "Optimizer.zero_grad#SGD.zero_grad");
@@ -82,9 +79,8 @@ static void a_backward_that_an_exception_left_disturbs_nothing(void **state)
 	check_invariants(1);
 }
 
-static void lost_begins_are_counted(void **state)
+TEST(lost_begins_are_counted)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz.BbOo", 3);
 	play("lZz.BbOo");
@@ -95,9 +91,8 @@ static void lost_begins_are_counted(void **state)
 	check_invariants(1);
 }
 
-static void an_end_with_a_stage_drops_what_is_above(void **state)
+TEST(an_end_with_a_stage_drops_what_is_above)
 {
-	(void)state;
 	start(1, true);
 	play("LlBGUb");
 	assert_int_equal(counts().unpaired, 2);
@@ -108,11 +103,10 @@ static void an_end_with_a_stage_drops_what_is_above(void **state)
 	assert_int_equal(counts().unpaired, 3);
 }
 
-static void depth_is_bounded(void **state)
+TEST(depth_is_bounded)
 {
 	struct steps_open open[2 * STEPS_DEPTH_MAX];
 
-	(void)state;
 	start(1, true);
 	play("Zz");
 	repeat("U", STEPS_DEPTH_MAX + 6);
@@ -129,11 +123,10 @@ static void depth_is_bounded(void **state)
 	check_invariants(1);
 }
 
-static void threads_are_bounded(void **state)
+TEST(threads_are_bounded)
 {
 	struct steps_open open[STEPS_THREADS_MAX + 10];
 
-	(void)state;
 	start(1, true);
 	play("LlB");
 	for (uint32_t i = 100; i < 100 + STEPS_THREADS_MAX + 50; i++)
@@ -146,9 +139,8 @@ static void threads_are_bounded(void **state)
 	assert_int_equal(count_steps(NULL), 1);
 }
 
-static void waiting_stages_are_bounded(void **state)
+TEST(waiting_stages_are_bounded)
 {
-	(void)state;
 	start(1, true);
 	play("LlBbOoLl");
 	repeat("Uu", STEPS_HELD_MAX + 9);
@@ -160,11 +152,10 @@ static void waiting_stages_are_bounded(void **state)
 	check_invariants(1);
 }
 
-static void names_are_bytes_and_cut(void **state)
+TEST(names_are_bytes_and_cut)
 {
 	char name[3 * STEPS_NAME_BYTES];
 
-	(void)state;
 	start(1, true);
 	play("Zz");
 	feed(1, STEPS_BEGIN, NULL, "\x01\n\x1b[31m\"\xff");
@@ -183,11 +174,10 @@ static void names_are_bytes_and_cut(void **state)
 	assert_int_equal(count_stages("compile", 1), 1);
 }
 
-static void in_flight_shows_what_is_open(void **state)
+TEST(in_flight_shows_what_is_open)
 {
 	struct steps_open open[4];
 
-	(void)state;
 	start(1, true);
 	assert_int_equal(steps_step_thread(steps), 0);
 	play("LlBbOoULlF");
@@ -203,11 +193,10 @@ static void in_flight_shows_what_is_open(void **state)
 	assert_int_equal(steps_in_flight(steps, open, 2), 2);
 }
 
-static void random_marks_keep_the_invariants(void **state)
+TEST(random_marks_keep_the_invariants)
 {
 	static const char script[] = "LlFfZzBbOoPpKkGgSsUu.";
 
-	(void)state;
 	for (unsigned int seed = 1; seed <= 40; seed++) {
 		uint64_t random = seed * 0x9e3779b97f4a7c15ULL;
 
@@ -229,21 +218,4 @@ static void random_marks_keep_the_invariants(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_lost_end_costs_no_further_step),
-		cmocka_unit_test(a_lost_backward_end_without_names_recovers),
-		cmocka_unit_test(a_backward_that_an_exception_left_disturbs_nothing),
-		cmocka_unit_test(lost_begins_are_counted),
-		cmocka_unit_test(an_end_with_a_stage_drops_what_is_above),
-		cmocka_unit_test(depth_is_bounded),
-		cmocka_unit_test(threads_are_bounded),
-		cmocka_unit_test(waiting_stages_are_bounded),
-		cmocka_unit_test(names_are_bytes_and_cut),
-		cmocka_unit_test(in_flight_shows_what_is_open),
-		cmocka_unit_test(random_marks_keep_the_invariants),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

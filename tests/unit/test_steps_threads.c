@@ -2,9 +2,8 @@
 /* Attaching in mid-run, nested marks, jobs without names, and marks of several threads. */
 #include "tests/unit/steps_script.h"
 
-static void attached_in_mid_step_waits_for_a_close(void **state)
+TEST(attached_in_mid_step_waits_for_a_close)
 {
-	(void)state;
 	start(1, false);
 	play("zGgBbOo"); /* an end whose begin was before us comes first */
 	repeat("LlZz.BbOo", 5);
@@ -24,9 +23,8 @@ static void attached_in_mid_step_waits_for_a_close(void **state)
 	check_invariants(1);
 }
 
-static void seen_from_its_start_nothing_is_left_out(void **state)
+TEST(seen_from_its_start_nothing_is_left_out)
 {
-	(void)state;
 	start(1, true);
 	play("GgKk...UBbOou");
 	play("LlZz");
@@ -37,11 +35,10 @@ static void seen_from_its_start_nothing_is_left_out(void **state)
 	check_invariants(1);
 }
 
-static void closures_of_lbfgs_are_nested(void **state)
+TEST(closures_of_lbfgs_are_nested)
 {
 	const char *const loops[] = {"LlOZz.BbZz.Bbo", "OZz.BbZz.Bbo"};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		start(1, true);
 		repeat(loops[i], 10);
@@ -56,9 +53,8 @@ static void closures_of_lbfgs_are_nested(void **state)
 	}
 }
 
-static void nested_backward_closes_nothing_twice(void **state)
+TEST(nested_backward_closes_nothing_twice)
 {
-	(void)state;
 	start(1, true);
 	repeat("LlZz.BF.fBbBbbOo", 10);
 	steps_end(steps, now_ns);
@@ -73,9 +69,8 @@ static void nested_backward_closes_nothing_twice(void **state)
 	check_invariants(1);
 }
 
-static void optimizers_inside_backward_close_with_it(void **state)
+TEST(optimizers_inside_backward_close_with_it)
 {
-	(void)state;
 	start(1, true);
 	repeat("Ll.BOoOoOob", 10);
 	steps_end(steps, now_ns);
@@ -94,9 +89,8 @@ static void optimizers_inside_backward_close_with_it(void **state)
 	check_invariants(1);
 }
 
-static void whatif_names_backward_closes(void **state)
+TEST(whatif_names_backward_closes)
 {
-	(void)state;
 	start(1, true);
 	repeat("..Bb", 2);
 	assert_int_equal(n_rows, 0);
@@ -115,9 +109,8 @@ static void whatif_names_backward_closes(void **state)
 	check_invariants(1);
 }
 
-static void a_name_in_the_first_step_means_names_work(void **state)
+TEST(a_name_in_the_first_step_means_names_work)
 {
-	(void)state;
 	start(1, true);
 	play("BbBbOo");
 	repeat("LlBbOo", 3);
@@ -127,9 +120,8 @@ static void a_name_in_the_first_step_means_names_work(void **state)
 	check_invariants(1);
 }
 
-static void unreadable_names_close_by_backward(void **state)
+TEST(unreadable_names_close_by_backward)
 {
-	(void)state;
 	start(1, true);
 	steps_names_readable(steps, false);
 	repeat("LlBbOo", 4);
@@ -143,9 +135,8 @@ static void unreadable_names_close_by_backward(void **state)
 	check_invariants(1);
 }
 
-static void stages_of_other_threads_go_to_the_open_step(void **state)
+TEST(stages_of_other_threads_go_to_the_open_step)
 {
-	(void)state;
 	start(1, true);
 	play("LlZz.B");
 	play_on(2, "K"); /* a checkpoint in a side thread outlives its step */
@@ -160,11 +151,10 @@ static void stages_of_other_threads_go_to_the_open_step(void **state)
 	check_invariants(1);
 }
 
-static void late_marks_of_other_threads_find_their_step(void **state)
+TEST(late_marks_of_other_threads_find_their_step)
 {
 	uint64_t late_ns;
 
-	(void)state;
 	start(1, true);
 	play("LlZz.BbOo");
 	late_ns = now_ns - US;
@@ -180,9 +170,8 @@ static void late_marks_of_other_threads_find_their_step(void **state)
 	assert_int_equal(count_stages("gc", STEPS_NONE), 1);
 }
 
-static void the_step_thread_is_the_optimizers(void **state)
+TEST(the_step_thread_is_the_optimizers)
 {
-	(void)state;
 	start(1, true);
 	for (int i = 0; i < 10; i++) { /* a thread that loads ahead is not */
 		play_on(9, "L");
@@ -198,9 +187,8 @@ static void the_step_thread_is_the_optimizers(void **state)
 	check_invariants(1);
 }
 
-static void training_may_move_to_another_thread(void **state)
+TEST(training_may_move_to_another_thread)
 {
-	(void)state;
 	start(1, true);
 	repeat("Zz.BbOo", 5);
 	for (int i = 0; i < 10; i++)
@@ -211,9 +199,8 @@ static void training_may_move_to_another_thread(void **state)
 	check_invariants(1);
 }
 
-static void wrappers_around_steps_have_the_steps_number(void **state)
+TEST(wrappers_around_steps_have_the_steps_number)
 {
-	(void)state;
 	start(1, true);
 	repeat("ULlZz.BbOou", 6);
 	steps_end(steps, now_ns);
@@ -224,23 +211,4 @@ static void wrappers_around_steps_have_the_steps_number(void **state)
 	check_invariants(1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attached_in_mid_step_waits_for_a_close),
-		cmocka_unit_test(seen_from_its_start_nothing_is_left_out),
-		cmocka_unit_test(closures_of_lbfgs_are_nested),
-		cmocka_unit_test(nested_backward_closes_nothing_twice),
-		cmocka_unit_test(optimizers_inside_backward_close_with_it),
-		cmocka_unit_test(whatif_names_backward_closes),
-		cmocka_unit_test(a_name_in_the_first_step_means_names_work),
-		cmocka_unit_test(unreadable_names_close_by_backward),
-		cmocka_unit_test(stages_of_other_threads_go_to_the_open_step),
-		cmocka_unit_test(late_marks_of_other_threads_find_their_step),
-		cmocka_unit_test(the_step_thread_is_the_optimizers),
-		cmocka_unit_test(training_may_move_to_another_thread),
-		cmocka_unit_test(wrappers_around_steps_have_the_steps_number),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, done);
-}
+TEST_MAIN(NULL, done)

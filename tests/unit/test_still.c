@@ -3,16 +3,12 @@
 #include "stacks/still/still.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "daemon/base/util.h"
+#include "tests/test.h"
 
 #define TRIES 2000
 
@@ -73,12 +69,11 @@ static int begin(struct still *still, pid_t pid)
 	return r;
 }
 
-static void a_blocked_thread_is_still(void **state)
+TEST(a_blocked_thread_is_still)
 {
 	struct still still;
 	pid_t pid;
 
-	(void)state;
 	shared->wake = false;
 	signal(SIGUSR1, wake);
 	pid = start(sleep_until_woken);
@@ -98,13 +93,12 @@ static void a_blocked_thread_is_still(void **state)
 	stop(pid);
 }
 
-static void a_stopped_thread_is_still(void **state)
+TEST(a_stopped_thread_is_still)
 {
 	struct still still;
 	pid_t pid = start(count);
 	int status;
 
-	(void)state;
 	kill(pid, SIGSTOP);
 	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 	assert_int_equal(still_open(&still, "/proc"), 0);
@@ -120,13 +114,12 @@ static void a_stopped_thread_is_still(void **state)
 }
 
 /* What is proven holds: nothing that it writes changes, and both values are of one moment. */
-static void a_running_thread_is_still_while_it_waits(void **state)
+TEST(a_running_thread_is_still_while_it_waits)
 {
 	struct still still;
 	pid_t pid = start(count);
 	unsigned proven = 0;
 
-	(void)state;
 	assert_int_equal(still_open(&still, "/proc"), 0);
 	for (unsigned i = 0; i < TRIES && proven < 50; i++) {
 		uint64_t before, twin, after;
@@ -149,12 +142,11 @@ static void a_running_thread_is_still_while_it_waits(void **state)
 	stop(pid);
 }
 
-static void a_thread_that_ran_is_not(void **state)
+TEST(a_thread_that_ran_is_not)
 {
 	struct still still;
 	pid_t pid = start(count);
 
-	(void)state;
 	assert_int_equal(still_open(&still, "/proc"), 0);
 	assert_int_equal(begin(&still, pid), 0);
 	for (uint64_t was = shared->count; shared->count == was;)
@@ -164,13 +156,12 @@ static void a_thread_that_ran_is_not(void **state)
 	stop(pid);
 }
 
-static void the_caller_moves_back(void **state)
+TEST(the_caller_moves_back)
 {
 	struct still still;
 	cpu_set_t before, after;
 	pid_t pid = start(count);
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
 	assert_int_equal(still_open(&still, "/proc"), 0);
 	assert_int_equal(begin(&still, pid), 0);
@@ -180,12 +171,11 @@ static void the_caller_moves_back(void **state)
 	stop(pid);
 }
 
-static void ended_threads_are_reported(void **state)
+TEST(ended_threads_are_reported)
 {
 	struct still still;
 	pid_t pid = start(count);
 
-	(void)state;
 	assert_int_equal(still_open(&still, "/proc"), 0);
 	assert_int_equal(begin(&still, pid), 0);
 	stop(pid);
@@ -196,17 +186,8 @@ static void ended_threads_are_reported(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_blocked_thread_is_still),
-		cmocka_unit_test(a_stopped_thread_is_still),
-		cmocka_unit_test(a_running_thread_is_still_while_it_waits),
-		cmocka_unit_test(a_thread_that_ran_is_not),
-		cmocka_unit_test(the_caller_moves_back),
-		cmocka_unit_test(ended_threads_are_reported),
-	};
-
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 1;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

@@ -30,13 +30,12 @@ static void first_file(const char *pattern, char *ret, size_t size)
 	globfree(&found);
 }
 
-static void rows_come_back(void **state)
+TEST_WITH(rows_come_back, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t now = realtime_ns();
 	char expected[256];
 
-	(void)state;
 	put_rank(store, 1, 3, 0);
 	put_stage(store, 1, "forward", now, 17);
 	put_stage(store, 1, "forward", now + 1, 19);
@@ -52,7 +51,7 @@ static void rows_come_back(void **state)
 }
 
 /* Without the reader: anyone may open a segment. */
-static void a_segment_is_complete(void **state)
+TEST_WITH(a_segment_is_complete, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t now = realtime_ns();
@@ -60,7 +59,6 @@ static void a_segment_is_complete(void **state)
 	sqlite3_stmt *statement;
 	sqlite3 *db;
 
-	(void)state;
 	put_rank(store, 1, 3, 0);
 	for (int i = 0; i < 100; i++)
 		put_stage(store, 1, i % 2 ? "forward" : "backward", now + (uint64_t)i, 1);
@@ -86,14 +84,13 @@ static void a_segment_is_complete(void **state)
 }
 
 /* A row that does not fit its table is no row, and is counted: for that table, in status and in the store. */
-static void wrong_rows_are_refused(void **state)
+TEST_WITH(wrong_rows_are_refused, store_setup, store_teardown)
 {
 	struct store_value clock[COLUMNS_CLOCK] = {
 		{.type = STORE_INT, .integer = 1}, {.type = STORE_TEXT, .text = "late"}};
 	struct store *store = open_store();
 	struct store_status status;
 
-	(void)state;
 	store_put_values(store, TABLE_CLOCK, clock);
 	store_put_values(store, TABLE_CLOCK, clock);
 	store_put_ranks(store, &(struct row_ranks){.rank = field_int(7)}); /* without its key */
@@ -121,11 +118,10 @@ static void wrong_rows_are_refused(void **state)
 	store_close(store);
 }
 
-static void second_opener_is_refused(void **state)
+TEST_WITH(second_opener_is_refused, store_setup, store_teardown)
 {
 	struct store *store = open_store(), *second = NULL;
 
-	(void)state;
 	assert_int_equal(store_open(&options, &second), -EBUSY);
 	assert_null(second);
 	store_close(store);
@@ -134,13 +130,12 @@ static void second_opener_is_refused(void **state)
 }
 
 /* What a killed daemon was starting has the lock for a moment. */
-static void a_lock_for_a_moment_is_waited_for(void **state)
+TEST_WITH(a_lock_for_a_moment_is_waited_for, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	char path[PATH_MAX];
 	int fd;
 
-	(void)state;
 	store_close(store);
 	snprintf(path, sizeof(path), "%s/lock", dir);
 	fd = open(path, O_RDWR | O_CLOEXEC);
@@ -157,12 +152,11 @@ static void a_lock_for_a_moment_is_waited_for(void **state)
 		;
 }
 
-static void identities_last(void **state)
+TEST_WITH(identities_last, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	int64_t a, b, again, step;
 
-	(void)state;
 	assert_int_equal(store_instance(store, "boot", 10, 100, &a), 0);
 	assert_int_equal(store_instance(store, "boot", 10, 101, &b), 0);
 	assert_int_equal(a, 1);
@@ -182,12 +176,11 @@ static void identities_last(void **state)
 	store_close(store);
 }
 
-static void rolls_by_time(void **state)
+TEST_WITH(rolls_by_time, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t now = realtime_ns();
 
-	(void)state;
 	put_rank(store, 1, 0, 0);
 	put_rank(store, 2, 1, 0);
 	for (unsigned i = 0; i < 13; i++) {
@@ -204,13 +197,12 @@ static void rolls_by_time(void **state)
 	store_close(store);
 }
 
-static void rolls_by_size_and_keeps_to_it(void **state)
+TEST_WITH(rolls_by_size_and_keeps_to_it, store_setup, store_teardown)
 {
 	struct store_status status;
 	struct store *store;
 	uint64_t now = realtime_ns();
 
-	(void)state;
 	options.events_size_bytes_max = 2UL << 20;
 	store = open_store();
 	for (int i = 0; i < 60; i++) {
@@ -230,12 +222,11 @@ static void rolls_by_size_and_keeps_to_it(void **state)
 	store_close(store);
 }
 
-static void old_ones_go(void **state)
+TEST_WITH(old_ones_go, store_setup, store_teardown)
 {
 	struct store *store;
 	uint64_t now = realtime_ns();
 
-	(void)state;
 	options.events_age_ns_max = 5 * options.segment_ns;
 	store = open_store();
 	for (unsigned i = 0; i < 12; i++) {
@@ -250,13 +241,12 @@ static void old_ones_go(void **state)
 }
 
 /* A clock that jumps ten years ahead, and later back: nothing goes that was not replaced by something newer. */
-static void a_wrong_clock_takes_little(void **state)
+TEST_WITH(a_wrong_clock_takes_little, store_setup, store_teardown)
 {
 	uint64_t now = realtime_ns(), wrong = now + 10 * 365 * 24 * 3600 * NSEC_PER_SEC;
 	struct store *store;
 	size_t before;
 
-	(void)state;
 	options.events_age_ns_max = 20 * options.segment_ns;
 	options.summary_age_ns_max = 20 * options.segment_ns;
 	store = open_store();
@@ -284,12 +274,11 @@ static void a_wrong_clock_takes_little(void **state)
 }
 
 /* What a stopped daemon left goes too, two files for each new one. */
-static void a_backlog_drains(void **state)
+TEST_WITH(a_backlog_drains, store_setup, store_teardown)
 {
 	uint64_t now = realtime_ns();
 	struct store *store;
 
-	(void)state;
 	options.events_age_ns_max = 3 * options.segment_ns;
 	store = open_store();
 	for (unsigned i = 0; i < 10; i++) {
@@ -318,12 +307,11 @@ static void put_open(struct store *store, int64_t instance, const char *stage)
 	store_put_in_flight(store, &row);
 }
 
-static void now_is_now(void **state)
+TEST_WITH(now_is_now, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t now = realtime_ns();
 
-	(void)state;
 	put_open(store, 1, "forward");
 	put_open(store, 1, "sync");
 	assert_int_equal(store_flush(store, now), 0);
@@ -341,13 +329,12 @@ static void now_is_now(void **state)
 	store_close(store);
 }
 
-static void clock_steps_are_noted(void **state)
+TEST_WITH(clock_steps_are_noted, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t mono = monotonic_ns();
 	int64_t off = (int64_t)(store_utc_ns(store, mono) - realtime_ns());
 
-	(void)state;
 	assert_true(off < (int64_t)NSEC_PER_SEC && off > -(int64_t)NSEC_PER_SEC);
 	store_clock_note(store, 1000, 5000);
 	assert_int_equal(store_utc_ns(store, 1500), 5500);
@@ -361,11 +348,10 @@ static void clock_steps_are_noted(void **state)
 	store_close(store);
 }
 
-static void goes_on_with_the_newest(void **state)
+TEST_WITH(goes_on_with_the_newest, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	put_stage(store, 1, "forward", realtime_ns(), 1);
 	store_close(store);
 	store = open_store();
@@ -375,14 +361,13 @@ static void goes_on_with_the_newest(void **state)
 	assert_query("select sum(duration_ns) from stages", "3\n");
 }
 
-static void memory_is_bounded(void **state)
+TEST_WITH(memory_is_bounded, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
 	uint64_t now = realtime_ns();
 	unsigned n = 1000;
 
-	(void)state;
 	for (unsigned i = 0; i < QUEUE_ROWS_MAX + n; i++)
 		put_stage(store, 1, "forward", now, 1);
 	store_status(store, &status);
@@ -395,12 +380,11 @@ static void memory_is_bounded(void **state)
 }
 
 /* Many rows of one state table push none of another out, and of their own those that changed longest ago. */
-static void test_state_tables_are_apart(void **state)
+TEST_WITH(test_state_tables_are_apart, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct row_communicators row = {.family = field_text("gloo")};
 
-	(void)state;
 	put_rank(store, 1, 0, 0);
 	for (int64_t i = 0; i < 2 * STATE_ROWS_MAX; i++) {
 		row.communicator_key = field_int(2 * STATE_ROWS_MAX - i); /* keys say nothing of age */
@@ -414,7 +398,7 @@ static void test_state_tables_are_apart(void **state)
 }
 
 /* A row with nothing but its key takes the row of that key away: for the reader and in the file. */
-static void test_state_row_is_taken_away(void **state)
+TEST_WITH(test_state_row_is_taken_away, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	struct row_communicators row = {.family = field_text("gloo")};
@@ -423,7 +407,6 @@ static void test_state_row_is_taken_away(void **state)
 	sqlite3 *db = NULL;
 	glob_t found;
 
-	(void)state;
 	for (int64_t key = 1; key <= 3; key++) {
 		row.communicator_key = field_int(key);
 		store_put_communicators(store, &row);
@@ -445,28 +428,4 @@ static void test_state_row_is_taken_away(void **state)
 	globfree(&found);
 }
 
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(test_state_tables_are_apart),
-		store_test(test_state_row_is_taken_away),
-		store_test(rows_come_back),
-		store_test(a_segment_is_complete),
-		store_test(wrong_rows_are_refused),
-		store_test(second_opener_is_refused),
-		store_test(a_lock_for_a_moment_is_waited_for),
-		store_test(identities_last),
-		store_test(rolls_by_time),
-		store_test(rolls_by_size_and_keeps_to_it),
-		store_test(old_ones_go),
-		store_test(a_wrong_clock_takes_little),
-		store_test(a_backlog_drains),
-		store_test(now_is_now),
-		store_test(clock_steps_are_noted),
-		store_test(goes_on_with_the_newest),
-		store_test(memory_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -34,14 +34,19 @@ static void overwrite(const char *path, off_t at, size_t count)
 	close(fd);
 }
 
-static void killed_store_keeps_what_was_flushed(void **state)
+static int fault_teardown(void **state)
+{
+	(void)umount2(dir, MNT_DETACH);
+	return store_teardown(state);
+}
+
+TEST_WITH(killed_store_keeps_what_was_flushed, store_setup, fault_teardown)
 {
 	int status, ready[2];
 	struct store *store;
 	char byte;
 	pid_t pid;
 
-	(void)state;
 	assert_int_equal(pipe(ready), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -143,25 +148,22 @@ static void damage_newest(off_t at)
 	assert_int_equal(warnings, 0);
 }
 
-static void damaged_header_is_set_aside(void **state)
+TEST_WITH(damaged_header_is_set_aside, store_setup, fault_teardown)
 {
-	(void)state;
 	damage_newest(0);
 }
 
-static void damaged_page_is_set_aside(void **state)
+TEST_WITH(damaged_page_is_set_aside, store_setup, fault_teardown)
 {
-	(void)state;
 	damage_newest(STAGES_ROOT);
 }
 
-static void damage_while_writing_is_set_aside(void **state)
+TEST_WITH(damage_while_writing_is_set_aside, store_setup, fault_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
 	char path[PATH_MAX];
 
-	(void)state;
 	for (int i = 0; i < 100; i++)
 		put_stage(store, 1, "first", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
@@ -182,11 +184,10 @@ static void damage_while_writing_is_set_aside(void **state)
 	assert_query("select stage, count(*) from stages group by 1", "second|1\n");
 }
 
-static void a_removed_file_is_replaced(void **state)
+TEST_WITH(a_removed_file_is_replaced, store_setup, fault_teardown)
 {
 	struct store *store = open_store();
 
-	(void)state;
 	put_stage(store, 1, "first", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	sh("rm -f '%s'/db/events-*", dir);
@@ -196,13 +197,12 @@ static void a_removed_file_is_replaced(void **state)
 	store_close(store);
 }
 
-static void few_corrupt_files_are_kept(void **state)
+TEST_WITH(few_corrupt_files_are_kept, store_setup, fault_teardown)
 {
 	char path[PATH_MAX];
 	struct store *store;
 	glob_t found;
 
-	(void)state;
 	for (int i = 0; i < CORRUPT_FILES_MAX + 3; i++) {
 		store = open_store();
 		put_stage(store, 1, "x", realtime_ns(), 1);
@@ -250,13 +250,12 @@ static void free_disk(void)
 	assert_int_equal(unlink(path), 0);
 }
 
-static void a_full_disk_is_survived(void **state)
+TEST_WITH(a_full_disk_is_survived, store_setup, fault_teardown)
 {
 	struct store_status status;
 	struct store *store;
 	uint64_t put = 0;
 
-	(void)state;
 	if (!mount_small())
 		skip();
 	store = open_store();
@@ -289,13 +288,12 @@ static void a_full_disk_is_survived(void **state)
 	assert_int_equal(umount(dir), 0);
 }
 
-static void a_full_disk_takes_old_segments_first(void **state)
+TEST_WITH(a_full_disk_takes_old_segments_first, store_setup, fault_teardown)
 {
 	struct store_status status;
 	struct store *store;
 	uint64_t now = realtime_ns();
 
-	(void)state;
 	if (!mount_small())
 		skip();
 	store = open_store();
@@ -314,14 +312,13 @@ static void a_full_disk_takes_old_segments_first(void **state)
 }
 
 /* What is wrong with one file, here that it may not grow, is no reason to take others away. */
-static void a_failing_file_takes_no_other(void **state)
+TEST_WITH(a_failing_file_takes_no_other, store_setup, fault_teardown)
 {
 	struct rlimit before, small = {.rlim_cur = 64 << 10};
 	struct store_status status;
 	uint64_t now = realtime_ns();
 	struct store *store = open_store();
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		put_stage(store, 1, "kept", now + i * options.segment_ns, i);
 		assert_int_equal(store_flush(store, now + i * options.segment_ns), 0);
@@ -345,12 +342,11 @@ static void a_failing_file_takes_no_other(void **state)
 }
 
 /* Full before there is anything: opens, counts, starts when there is space. */
-static void a_disk_full_from_the_start(void **state)
+TEST_WITH(a_disk_full_from_the_start, store_setup, fault_teardown)
 {
 	struct store_status status;
 	struct store *store;
 
-	(void)state;
 	if (!mount_small())
 		skip();
 	store = open_store();
@@ -368,27 +364,4 @@ static void a_disk_full_from_the_start(void **state)
 	assert_int_equal(umount(dir), 0);
 }
 
-static int fault_teardown(void **state)
-{
-	(void)umount2(dir, MNT_DETACH);
-	return store_teardown(state);
-}
-
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, fault_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(killed_store_keeps_what_was_flushed),
-		store_test(damaged_header_is_set_aside),
-		store_test(damaged_page_is_set_aside),
-		store_test(damage_while_writing_is_set_aside),
-		store_test(a_removed_file_is_replaced),
-		store_test(few_corrupt_files_are_kept),
-		store_test(a_full_disk_is_survived),
-		store_test(a_full_disk_takes_old_segments_first),
-		store_test(a_failing_file_takes_no_other),
-		store_test(a_disk_full_from_the_start),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

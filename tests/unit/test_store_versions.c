@@ -28,13 +28,12 @@ static void put_comm(struct store *store, int64_t key, const char *reason)
 				       });
 }
 
-static void old_and_new_are_one_store(void **state)
+TEST_WITH(old_and_new_are_one_store, store_setup, store_teardown)
 {
 	int64_t stages, drops, comms, troubles;
 	struct store_status status;
 	struct store *store;
 
-	(void)state;
 	unpack("calls-v1");
 	stages = query_int("select count(*) from stages");
 	drops = query_int("select sum(count) from drops");
@@ -68,7 +67,7 @@ static void old_and_new_are_one_store(void **state)
 }
 
 /* Identities and steps go on where the earlier version left them. */
-static void identities_go_on(void **state)
+TEST_WITH(identities_go_on, store_setup, store_teardown)
 {
 	int64_t instance, last, step, newest, again = 0;
 	char *text, boot_id[64] = "";
@@ -80,7 +79,6 @@ static void identities_go_on(void **state)
 	char pattern[PATH_MAX];
 	glob_t found;
 
-	(void)state;
 	unpack("training-v1");
 	last = query_int("select max(instance) from ranks");
 	snprintf(pattern, sizeof(pattern), "%s/db/summary-*.db", dir);
@@ -109,14 +107,13 @@ static void identities_go_on(void **state)
 }
 
 /* What a segment of an earlier version may go on with is its own: this version starts another file. */
-static void an_old_segment_is_not_extended(void **state)
+TEST_WITH(an_old_segment_is_not_extended, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	uint64_t now = realtime_ns();
 	char pattern[PATH_MAX];
 	glob_t found;
 
-	(void)state;
 	put_stage(store, 1, "old", now, 1);
 	store_close(store);
 	snprintf(pattern, sizeof(pattern), "%s/db/events-*.db", dir);
@@ -154,13 +151,12 @@ static size_t columns_of(sqlite3 *db, const char *name, char names[][32], size_t
 }
 
 /* Versions in schema.def are true: files of version 1 have what it says that version 1 has, in its order. */
-static void versions_are_those_of_the_files(void **state)
+TEST_WITH(versions_are_those_of_the_files, store_setup, store_teardown)
 {
 	char pattern[PATH_MAX];
 	glob_t found;
 	size_t tables = 0;
 
-	(void)state;
 	unpack("calls-v1");
 	snprintf(pattern, sizeof(pattern), "%s/db/*.db", dir);
 	assert_int_equal(glob(pattern, 0, NULL, &found), 0);
@@ -199,7 +195,7 @@ static void versions_are_those_of_the_files(void **state)
 }
 
 /* Of the segment's own views, without the reader: both names are there. */
-static void aliases_are_in_the_view(void **state)
+TEST_WITH(aliases_are_in_the_view, store_setup, store_teardown)
 {
 	struct store *store = open_store();
 	char pattern[PATH_MAX], *text;
@@ -207,7 +203,6 @@ static void aliases_are_in_the_view(void **state)
 	sqlite3 *db = NULL;
 	glob_t found;
 
-	(void)state;
 	put_comm(store, 1, "why");
 	store_close(store);
 	snprintf(pattern, sizeof(pattern), "%s/db/events-*.db", dir);
@@ -224,9 +219,8 @@ static void aliases_are_in_the_view(void **state)
 }
 
 /* Aliases have the type and unit of their column; times and durations are named so. */
-static void names_and_units_agree(void **state)
+TEST(names_and_units_agree)
 {
-	(void)state;
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		for (size_t j = 0; j < schema_columns(&schema_tables[i]); j++) {
 			const struct schema_column *column = &schema_tables[i].columns[j];
@@ -244,17 +238,4 @@ static void names_and_units_agree(void **state)
 		}
 }
 
-int main(void)
-{
-#define store_test(name) cmocka_unit_test_setup_teardown(name, store_setup, store_teardown)
-	const struct CMUnitTest tests[] = {
-		store_test(old_and_new_are_one_store),
-		store_test(identities_go_on),
-		store_test(an_old_segment_is_not_extended),
-		store_test(versions_are_those_of_the_files),
-		store_test(aliases_are_in_the_view),
-		cmocka_unit_test(names_and_units_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

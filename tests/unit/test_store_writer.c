@@ -62,13 +62,18 @@ static uint64_t hang(struct store *store, uint64_t now_ns)
 	return now_ns + options.segment_ns;
 }
 
-static void the_caller_does_not_wait(void **state)
+static int release_and_teardown(void **state)
+{
+	hold_disk(false);
+	return store_teardown(state);
+}
+
+TEST_WITH(the_caller_does_not_wait, store_setup, release_and_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
 	uint64_t now_ns = realtime_ns();
 
-	(void)state;
 	put_stage(store, 1, "first", now_ns, 1);
 	now_ns = hang(store, now_ns);
 	/* None of these would end if it waited for the disk. */
@@ -102,14 +107,13 @@ static void put_clock(struct store *store)
 }
 
 /* What the writer has counts to the limit of rows in memory, until it is written. */
-static void the_limit_is_of_both_batches(void **state)
+TEST_WITH(the_limit_is_of_both_batches, store_setup, release_and_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
 	uint64_t now_ns = realtime_ns();
 	const unsigned beyond = 1000;
 
-	(void)state;
 	put_stage(store, 1, "first", now_ns, 1);
 	assert_int_equal(store_flush(store, now_ns), 0);
 	for (unsigned i = 0; i < QUEUE_ROWS_MAX / 2; i++)
@@ -139,14 +143,13 @@ static void the_limit_is_of_both_batches(void **state)
 }
 
 /* The same of their bytes. */
-static void the_limit_of_bytes_is_too(void **state)
+TEST_WITH(the_limit_of_bytes_is_too, store_setup, release_and_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
 	uint64_t now_ns = realtime_ns();
 	char text[60001];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	put_stage(store, 1, "first", now_ns, 1);
@@ -174,13 +177,12 @@ static void put_open(struct store *store, const char *stage)
 }
 
 /* Ranks, what is in flight and identities are not of one batch: they reach the disk when it answers. */
-static void what_outlives_a_batch_is_kept(void **state)
+TEST_WITH(what_outlives_a_batch_is_kept, store_setup, release_and_teardown)
 {
 	struct store *store = open_store();
 	int64_t known, fresh, again, step;
 	uint64_t now_ns = realtime_ns();
 
-	(void)state;
 	assert_int_equal(store_instance(store, "boot", 10, 100, &known), 0);
 	put_rank(store, known, 3, 0);
 	put_open(store, "forward");
@@ -212,7 +214,7 @@ static void what_outlives_a_batch_is_kept(void **state)
 }
 
 /* Somebody else's transaction delays rows, in the order in which they were put, and drops none. */
-static void a_foreign_transaction_is_waited_for(void **state)
+TEST_WITH(a_foreign_transaction_is_waited_for, store_setup, release_and_teardown)
 {
 	struct store *store = open_store();
 	struct store_status status;
@@ -220,7 +222,6 @@ static void a_foreign_transaction_is_waited_for(void **state)
 	sqlite3 *db = NULL;
 	glob_t found;
 
-	(void)state;
 	put_stage(store, 1, "before", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	snprintf(pattern, sizeof(pattern), "%s/db/events-*.db", dir);
@@ -249,13 +250,12 @@ static void a_foreign_transaction_is_waited_for(void **state)
 }
 
 /* In a process of its own: its lock is kept until it ends, as its writer may still write. */
-static void a_stop_does_not_wait_for_ever(void **state)
+TEST_WITH(a_stop_does_not_wait_for_ever, store_setup, release_and_teardown)
 {
 	struct store *store;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pid = fork();
 	if (pid == 0) {
 		struct store *second = NULL;
@@ -282,14 +282,13 @@ static void a_stop_does_not_wait_for_ever(void **state)
 }
 
 /* What a crash left is completed by the writer; identities are there at once. */
-static void a_start_does_not_wait(void **state)
+TEST_WITH(a_start_does_not_wait, store_setup, release_and_teardown)
 {
 	struct store *store;
 	int64_t instance;
 	int status;
 	pid_t pid;
 
-	(void)state;
 	pid = fork();
 	if (pid == 0) {
 		store = open_store();
@@ -312,24 +311,4 @@ static void a_start_does_not_wait(void **state)
 	assert_query("select stage, count(*) from stages group by 1", "first|1\nnext|1\n");
 }
 
-static int release_and_teardown(void **state)
-{
-	hold_disk(false);
-	return store_teardown(state);
-}
-
-int main(void)
-{
-#define writer_test(name) cmocka_unit_test_setup_teardown(name, store_setup, release_and_teardown)
-	const struct CMUnitTest tests[] = {
-		writer_test(the_caller_does_not_wait),
-		writer_test(the_limit_is_of_both_batches),
-		writer_test(the_limit_of_bytes_is_too),
-		writer_test(what_outlives_a_batch_is_kept),
-		writer_test(a_foreign_transaction_is_waited_for),
-		writer_test(a_stop_does_not_wait_for_ever),
-		writer_test(a_start_does_not_wait),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -61,9 +61,8 @@ static void assert_blamed(size_t rank)
 }
 
 /* The others run ahead of it, each as far as its device lets it: then all but one are behind. */
-static void of_a_mismatch_only_who_differs_is_to_blame(void **state)
+TEST_WITH(of_a_mismatch_only_who_differs_is_to_blame, NULL, stop)
 {
-	(void)state;
 	begin();
 	for (size_t i = 0; i < RANKS; i++)
 		calls(i, i == 1 ? "Broadcast" : "AllReduce");
@@ -82,9 +81,8 @@ static void of_a_mismatch_only_who_differs_is_to_blame(void **state)
 	assert_true(stuck_is_waiter(&stuck, &judged[0]));
 }
 
-static void who_is_missing_is_to_blame(void **state)
+TEST_WITH(who_is_missing_is_to_blame, NULL, stop)
 {
-	(void)state;
 	begin();
 	for (size_t i = 0; i < RANKS; i++)
 		if (i != 2)
@@ -98,12 +96,4 @@ static void who_is_missing_is_to_blame(void **state)
 	assert_true(stuck_is_waiter(&stuck, &judged[3]));
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(of_a_mismatch_only_who_differs_is_to_blame, stop),
-		cmocka_unit_test_teardown(who_is_missing_is_to_blame, stop),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -129,11 +129,10 @@ static void assert_slow(const struct off_found *found, enum frame_tier tier)
 	assert_true(slow->since_step >= OFF_FROM - 6 && slow->since_step <= OFF_FROM + 12);
 }
 
-static void test_timelines(void **state)
+TEST_WITH(test_timelines, store_setup, store_teardown)
 {
 	static struct off_found found;
 
-	(void)state;
 	make_folders();
 	off_make("job", false, false);
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -147,11 +146,10 @@ static void test_timelines(void **state)
 }
 
 /* Captures of operations that begin at different ones, on ranks that show them from the first on. */
-static void test_operations(void **state)
+TEST_WITH(test_operations, store_setup, store_teardown)
 {
 	static struct off_found found;
 
-	(void)state;
 	make_folders();
 	off_make("job", true, false);
 	for (int i = 0; i < OFF_RANKS; i++) {
@@ -164,11 +162,10 @@ static void test_operations(void **state)
 	assert_slow(&found, FRAME_TIER_DEVICE);
 }
 
-static void test_healthy(void **state)
+TEST_WITH(test_healthy, store_setup, store_teardown)
 {
 	static struct off_found found;
 
-	(void)state;
 	make_folders();
 	off_make("job", true, true);
 	for (int i = 0; i < OFF_RANKS; i++) {
@@ -179,12 +176,11 @@ static void test_healthy(void **state)
 	assert_int_equal(found.count, 0);
 }
 
-static void test_range_and_job(void **state)
+TEST_WITH(test_range_and_job, store_setup, store_teardown)
 {
 	struct systrace_options part = all;
 	static struct off_found found;
 
-	(void)state;
 	make_folders();
 	off_make("job", false, false);
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -215,13 +211,12 @@ static uint64_t operations_of(const struct systrace_options *options_of)
 
 /* Jobs on a node have the file of a rank's operations together; the host's lines identify the job. Where none of a
  * file was seen on the device, the host's times are all there is. */
-static void test_pids(void **state)
+TEST_WITH(test_pids, store_setup, store_teardown)
 {
 	static const unsigned pids[] = {100, 100, 999};
 	struct systrace_options part = all;
 	FILE *file;
 
-	(void)state;
 	make_folders();
 	off_make("job", false, true);
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -272,11 +267,10 @@ static void write_sends(int64_t steps)
 }
 
 /* A job that sends and receives in every step is not judged; one that does so now and then is. */
-static void test_sends(void **state)
+TEST_WITH(test_sends, store_setup, store_teardown)
 {
 	static struct off_found found;
 
-	(void)state;
 	make_folders();
 	off_make("job", false, false);
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -305,7 +299,7 @@ static void write_life(unsigned pid, uint64_t start_ns)
 
 /* Of a rank that was started again operations are of who lived then, in whatever order they are in the file, where
  * no line of the host says whose they are. */
-static void test_lives(void **state)
+TEST_WITH(test_lives, store_setup, store_teardown)
 {
 	static const struct {
 		unsigned at_s, pid, of;
@@ -317,7 +311,6 @@ static void test_lives(void **state)
 	size_t found = 0;
 	FILE *file;
 
-	(void)state;
 	make_folders();
 	write_life(100, begin_ns);
 	write_life(200, begin_ns + 20 * NSEC_PER_SEC);
@@ -348,13 +341,12 @@ static void test_lives(void **state)
 }
 
 /* A process that was started again has its rank; one that is cut in the middle of a record still yields the rest. */
-static void test_damaged(void **state)
+TEST_WITH(test_damaged, store_setup, store_teardown)
 {
 	static struct off_found found;
 	char command[PATH_MAX + 128];
 	FILE *file;
 
-	(void)state;
 	make_folders();
 	off_make("job", false, false);
 	for (int i = 0; i < OFF_RANKS; i++)
@@ -380,12 +372,11 @@ static void test_damaged(void **state)
 	assert_slow(&found, FRAME_TIER_STAGES);
 }
 
-static void test_none(void **state)
+TEST_WITH(test_none, store_setup, store_teardown)
 {
 	struct systrace_feed *feed = NULL;
 	char error[512] = "";
 
-	(void)state;
 	make_folders();
 	assert_int_equal(systrace_feed_open(dir, &all, &feed, error, sizeof(error)), -ENOENT);
 	assert_non_null(strstr(error, "no files of sysTrace in"));
@@ -405,9 +396,8 @@ static void name_is(const char *name, bool fits, const char *host, int64_t rank,
 	assert_int_equal(parsed.pid, pid);
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-	(void)state;
 	name_is("node-a--00012--4711.timeline", true, "node-a", 12, 4711);
 	name_is("node--a--00012--4711.timeline", true, "node--a", 12, 4711);
 	name_is("localhost.localdomain--00000.timeline", true, "localhost.localdomain", 0, 0);
@@ -425,9 +415,8 @@ static void test_names(void **state)
 	name_is("step_time.csv", false, NULL, 0, 0);
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
-	(void)state;
 	assert_int_equal(
 		systrace_word_of("torch.utils.data.dataloader@_BaseDataLoaderIter@__next__").kind, STAGE_DATALOADER);
 	assert_true(systrace_word_of("torch.utils.data.dataloader@_BaseDataLoaderIter@__next__").opens);
@@ -447,11 +436,10 @@ static void test_words(void **state)
 }
 
 /* Steps that only an optimizer ends, with counters that say nothing: they are counted. */
-static void test_closing(void **state)
+TEST(test_closing)
 {
 	struct systrace_events events = {0};
 
-	(void)state;
 	for (uint64_t i = 0; i < 5; i++) {
 		const struct systrace_event end = {.start_ns = 100 * i + 90,
 			.end_ns = 100 * i + 99,
@@ -480,22 +468,4 @@ static void test_closing(void **state)
 	free(events.event);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_timelines, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_operations, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_healthy, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_range_and_job, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_pids, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_sends, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_lives, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_damaged, store_setup, store_teardown),
-		cmocka_unit_test_setup_teardown(test_none, store_setup, store_teardown),
-		cmocka_unit_test(test_names),
-		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_closing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables and texts on terminals of some width, and words, durations and sizes for people. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 #include "analyzers/base/nearest.h"
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
+#include "tests/test.h"
 
 static const struct term_column columns[] = {
 	{.name = "RANK"},
@@ -50,9 +46,8 @@ static void prints(size_t width, const char *expected)
 	term_table_free(table);
 }
 
-static void test_widths(void **state)
+TEST(test_widths)
 {
-	(void)state;
 	/* No terminal: all of it. */
 	prints(0, "RANK    PID  JOB          SEEN   WHAT\n"
 		  "0/8      17  llama-large  3 min  one two three four five six\n"
@@ -98,9 +93,8 @@ static void test_widths(void **state)
 }
 
 /* No line is wider than the terminal, whatever its width; and nothing is lost but what is cut or optional. */
-static void test_fits(void **state)
+TEST(test_fits)
 {
-	(void)state;
 	for (size_t width = 18; width < 80; width++) {
 		struct term_table *table = term_table_new(columns, 5);
 		char *text = NULL, *rest;
@@ -124,14 +118,13 @@ static void test_fits(void **state)
 	}
 }
 
-static void test_lines(void **state)
+TEST(test_lines)
 {
 	struct term_table *table = term_table_new(columns, 5);
 	char *text = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&text, &size);
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++)
 		term_table_cell(table, TERM_RED, "a\033[31m\n");
 	term_table_cell(table, TERM_PLAIN, "first");
@@ -157,11 +150,10 @@ static void wraps(const char *text, size_t column, size_t indent, size_t width, 
 	free(got);
 }
 
-static void test_wrap(void **state)
+TEST(test_wrap)
 {
 	char name[] = "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac";
 
-	(void)state;
 	wraps("one two three", 0, 2, 0, "one two three");
 	wraps("one two three", 0, 2, 8, "one two\n  three");
 	wraps("one two three", 5, 2, 8, "one\n  two\n  three");
@@ -180,11 +172,10 @@ static void test_wrap(void **state)
 }
 
 /* A stream that is no terminal. */
-static void test_no_terminal(void **state)
+TEST(test_no_terminal)
 {
 	FILE *out = tmpfile();
 
-	(void)state;
 	setenv("TERM", "xterm", 1);
 	assert_int_equal(term_width(out), 0);
 	assert_false(term_has_colours(out));
@@ -193,7 +184,7 @@ static void test_no_terminal(void **state)
 	fclose(out);
 }
 
-static void test_units(void **state)
+TEST(test_units)
 {
 	static const struct {
 		uint64_t ns;
@@ -203,7 +194,6 @@ static void test_units(void **state)
 		{93600000000000, "1 d 2 h"}};
 	char buffer[UNITS_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		assert_string_equal(units_duration(cases[i].ns, buffer), cases[i].text);
 	(void)units_duration(UINT64_MAX, buffer);
@@ -222,11 +212,10 @@ static const char *nearest_of(const char *word, const char *const *known)
 	return nearest.found ? nearest.found : "";
 }
 
-static void test_nearest(void **state)
+TEST(test_nearest)
 {
 	static const char *const known[] = {"set", "status", "start", "log_level", "size_max", NULL};
 
-	(void)state;
 	assert_int_equal(nearest_distance("kitten", "sitting"), 3);
 	assert_int_equal(nearest_distance("", "abc"), 3);
 	assert_int_equal(nearest_distance("same", "same"), 0);
@@ -240,17 +229,4 @@ static void test_nearest(void **state)
 	assert_string_equal(nearest_of("x", known), "");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_widths),
-		cmocka_unit_test(test_fits),
-		cmocka_unit_test(test_lines),
-		cmocka_unit_test(test_wrap),
-		cmocka_unit_test(test_no_terminal),
-		cmocka_unit_test(test_units),
-		cmocka_unit_test(test_nearest),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Foreign text on its way to a terminal or a log: what acts on a terminal, or forges a line, becomes harmless. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/analyze/findings_rows.h"
 #include "analyzers/base/text.h"
 #include "analyzers/cli/output.h"
+#include "tests/test.h"
 
 static const struct {
 	const char *raw, *clean;
@@ -27,9 +23,8 @@ static const struct {
 	{"\xed\xa0\x80", "???"},                                      /* surrogate: no UTF-8 */
 };
 
-static void clean_text_is_one_printable_line(void **state)
+TEST(clean_text_is_one_printable_line)
 {
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *copy = strdup(cases[i].raw);
 
@@ -48,13 +43,12 @@ __attribute__((format(printf, 2, 3))) static void print(FILE *out, const char *f
 	va_end(args);
 }
 
-static void messages_are_one_line(void **state)
+TEST(messages_are_one_line)
 {
 	char *got = NULL;
 	size_t size = 0;
 	FILE *out = open_memstream(&got, &size);
 
-	(void)state;
 	print(out, "cannot open %s: %d", "a\nb\033", 5);
 	fclose(out);
 	assert_string_equal(got, "cannot open a b?: 5");
@@ -80,11 +74,10 @@ static void assert_rows(const char *sql, enum output_format format, const char *
 	sqlite3_close(db);
 }
 
-static void rows_are_raw_only_where_quoted(void **state)
+TEST(rows_are_raw_only_where_quoted)
 {
 	static const char sql[] = "select char(27) || '[2J' || char(155, 10, 8238, 917569) as n";
 
-	(void)state;
 	assert_rows(sql, OUTPUT_TABLE, "n\n?[2J????\n");
 	assert_rows(sql, OUTPUT_CSV, "n\r\n\"\033[2J\xc2\x9b\n\xe2\x80\xae\xf3\xa0\x81\x81\"\r\n");
 	assert_rows(sql, OUTPUT_JSON, "[\n{\"n\": \"\\u001b[2J\\u009b\\u000a\\u202e\\udb40\\udc41\"}\n]\n");
@@ -92,20 +85,18 @@ static void rows_are_raw_only_where_quoted(void **state)
 		"[\n{\"n\": \"a\\\"\\\\\xf0\x9f\x9a\x80\\u007f\"}\n]\n");
 }
 
-static void findings_are_clean(void **state)
+TEST(findings_are_clean)
 {
 	json_t *text = findings_row_text("job\nrank 1 is fine\xc2\x9b\xff");
 
-	(void)state;
 	assert_string_equal(json_string_value(text), "job rank 1 is fine??");
 	json_decref(text);
 }
 
-static void appended_text_ends_with_dots(void **state)
+TEST(appended_text_ends_with_dots)
 {
 	char text[16] = "rank 1 hangs";
 
-	(void)state;
 	text_append(text, sizeof(text), "; %d", 1);
 	assert_string_equal(text, "rank 1 hangs; 1");
 	text_append(text, sizeof(text), "; stopped");
@@ -114,15 +105,4 @@ static void appended_text_ends_with_dots(void **state)
 	assert_string_equal(text, "rank 1 hangs...");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(appended_text_ends_with_dots),
-		cmocka_unit_test(clean_text_is_one_printable_line),
-		cmocka_unit_test(messages_are_one_line),
-		cmocka_unit_test(rows_are_raw_only_where_quoted),
-		cmocka_unit_test(findings_are_clean),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Closing in a thread, beside a kernel that frees files when the test lets it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 
 static int fake_close(int fd);
 #define close fake_close
 #include "daemon/base/thread.c" /* NOLINT */
+#include "tests/test.h"
 #undef close
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,9 +36,8 @@ static void await(const unsigned *count, unsigned value)
 }
 
 /* One that hangs stops nobody; what is beyond the bound is closed by the caller; each is closed once. */
-static void test_beside_one_that_hangs(void **state)
+TEST(test_beside_one_that_hangs)
 {
-	(void)state;
 	caller = pthread_self();
 	is_held = true;
 	thread_close(-1);
@@ -61,9 +56,4 @@ static void test_beside_one_that_hangs(void **state)
 	assert_int_equal(sum, 1000 + THREAD_CLOSES_MAX + 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_beside_one_that_hangs)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

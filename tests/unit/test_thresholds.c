@@ -5,17 +5,12 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "daemon/core/config.h"
+#include "tests/test.h"
 
 static char path[64];
 
@@ -46,14 +41,13 @@ static void assert_same(size_t which, const char *text)
 		fail_msg("%s: %s is %s", thresholds[which].name, text, taken ? "taken" : "not taken");
 }
 
-static void test_as_configuration(void **state)
+TEST(test_as_configuration)
 {
 	static const char *const texts[] = {"", "x", "-1", "1.5", "5s", "100ms", "5000ms", "1m", "7", "0", "1 s", "1d",
 		"8d", "30", "99999999999999999999", "99999999999999999999d", "18446744073709551615s", "+5", "0x10",
 		"5sec"};
 	char text[64];
 
-	(void)state;
 	for (size_t i = 0; i < THRESHOLDS; i++) {
 		const struct threshold *threshold = &thresholds[i];
 
@@ -71,13 +65,12 @@ static void test_as_configuration(void **state)
 	}
 }
 
-static void test_set(void **state)
+TEST(test_set)
 {
 	static const char *const texts[THRESHOLDS] = {
 		"20", "7", "50", "6", "11s", "12", "31s", "60", "2m", "1m", "2h"};
 	struct detect_options options;
 
-	(void)state;
 	detect_options_default(&options);
 	for (size_t i = 0; i < THRESHOLDS; i++)
 		assert_int_equal(threshold_set(i, texts[i], &options), 0);
@@ -102,7 +95,6 @@ static int begin(void **state)
 {
 	int fd;
 
-	(void)state;
 	snprintf(path, sizeof(path), "/tmp/ranktrace-thresholds-XXXXXX");
 	fd = mkstemp(path);
 	return fd < 0 ? -1 : close(fd);
@@ -110,16 +102,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	return unlink(path);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_as_configuration),
-		cmocka_unit_test(test_set),
-	};
-
-	return cmocka_run_group_tests(tests, begin, end);
-}
+TEST_MAIN(begin, end)

@@ -2,11 +2,10 @@
 /* Stores made by hand as timelines: what a viewer sees is what the store has. */
 #include "tests/unit/timeline_script.h"
 
-static void test_steps_and_stages(void **state)
+TEST_WITH(test_steps_and_stages, setup, teardown)
 {
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	store_put_steps(store, &(struct row_steps){.rank = field_int(0),
 				       .step = field_int(7),
@@ -55,12 +54,11 @@ static void test_steps_and_stages(void **state)
 	decode_free(d);
 }
 
-static void test_collectives_and_flows(void **state)
+TEST_WITH(test_collectives_and_flows, setup, teardown)
 {
 	struct decode *d;
 	json_t *json;
 
-	(void)state;
 	two_ranks();
 	for (int64_t instance = 1; instance <= 2; instance++) {
 		put_op((struct op){instance, 1, t0 + instance * MS, 20 * MS, 0, "AllReduce", NULL, -1});
@@ -106,11 +104,10 @@ static double last_value(struct decode *d, const char *name)
 	return value;
 }
 
-static void test_memory(void **state)
+TEST_WITH(test_memory, setup, teardown)
 {
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	put_alloc(1, "cudaMalloc", 1000, 0, t0 - 2 * 3600 * S); /* before the lookback */
 	put_alloc(1, "cudaMalloc", 100, 0, t0 - 60 * S);	/* before the window */
@@ -158,11 +155,10 @@ static void put_sample(int64_t start_ns, const char *state)
 					      .instance = field_int(1)});
 }
 
-static void test_host(void **state)
+TEST_WITH(test_host, setup, teardown)
 {
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	put_offcpu(t0 + S, 10 * MS, 9 * MS, 77, "stress-ng");
 	put_offcpu(t0 + 2 * S, 10 * MS, MS, 78, "other");
@@ -243,13 +239,12 @@ static size_t samples_of(const struct decode *d, const char *stack)
 }
 
 /* Samples have the stacks of the store, each written once, and waits their length. */
-static void test_stacks(void **state)
+TEST_WITH(test_stacks, setup, teardown)
 {
 	static const char *const burn = "python main (train.py:5);python burn (gpt.py:54);";
 	char deep[500 * 40] = "";
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	for (int i = 0; i < 500; i++)
 		snprintf(deep + strlen(deep), 40, "python f%d (/a.py:%d)\n", i, i + 1);
@@ -301,12 +296,11 @@ static void put_finding(
 					  .finding = field_int(number)});
 }
 
-static void test_findings_and_losses(void **state)
+TEST_WITH(test_findings_and_losses, setup, teardown)
 {
 	const struct decode_event *slow;
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	put_finding(1, 1, "slow_rank", "closed", t0 + 2 * S, t0 + 9 * S);
 	put_finding(2, -1, "slow_job", "open", t0 - 7200 * S, 0);
@@ -344,11 +338,10 @@ static void test_findings_and_losses(void **state)
 	decode_free(d);
 }
 
-static void test_window_ranks_and_jobs(void **state)
+TEST_WITH(test_window_ranks_and_jobs, setup, teardown)
 {
 	struct decode *d;
 
-	(void)state;
 	two_ranks();
 	put_process(3, 2, 4002, "other");
 	for (int64_t instance = 1; instance <= 3; instance++) {
@@ -377,13 +370,12 @@ static void test_window_ranks_and_jobs(void **state)
 }
 
 /* Two nodes with the same process numbers, instances and threads: nothing runs together. */
-static void test_nodes(void **state)
+TEST_WITH(test_nodes, setup, teardown)
 {
 	char first[sizeof(dir)];
 	struct decode *d;
 	json_t *json;
 
-	(void)state;
 	memcpy(first, dir, sizeof(first));
 	put_process(1, 0, 4000, "llama");
 	put_comm(1, 0);
@@ -411,30 +403,13 @@ static void test_nodes(void **state)
 	sh("rm -rf '%s'", first);
 }
 
-static void test_nothing(void **state)
+TEST_WITH(test_nothing, setup, teardown)
 {
 	struct decode *d;
 
-	(void)state;
 	d = perfetto();
 	assert_int_equal(d->events + d->tracks, 0);
 	decode_free(d);
 }
 
-int main(void)
-{
-#define timeline_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		timeline_test(test_steps_and_stages),
-		timeline_test(test_collectives_and_flows),
-		timeline_test(test_memory),
-		timeline_test(test_stacks),
-		timeline_test(test_host),
-		timeline_test(test_findings_and_losses),
-		timeline_test(test_window_ranks_and_jobs),
-		timeline_test(test_nodes),
-		timeline_test(test_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

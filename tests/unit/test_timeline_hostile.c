@@ -35,12 +35,11 @@ static struct store_value any_value(const struct schema_column *column, char tex
 }
 
 /* Rows of anything in every table: the decoder's own rules hold (slices nest, texts are clean, JSON parses). */
-static void test_anything(void **state)
+TEST_WITH(test_anything, setup, teardown)
 {
 	struct decode *d;
 	json_t *json;
 
-	(void)state;
 	two_ranks();
 	for (size_t table = 0; table < TABLE_MAX; table++)
 		for (int i = 0; i < 300; i++) {
@@ -64,9 +63,4 @@ static void test_anything(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_anything, setup, teardown)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -77,11 +77,10 @@ static void shown(const struct findings_filter *filter, const char *expected)
 	json_decref(all);
 }
 
-static void test_which(void **state)
+TEST_WITH(test_which, setup, teardown)
 {
 	struct findings_filter filter = {.since_ns = now - 2 * HOUR};
 
-	(void)state;
 	put(1, "open", 3, now - 9 * HOUR, 0, "", "[]", "old and still so");
 	put(2, "closed", 4, now - 9 * HOUR, now - 8 * HOUR, "", "[]", "over long ago");
 	put(3, "closed", 5, now - 3 * HOUR, now - HOUR, "", "[]", "over lately");
@@ -117,12 +116,11 @@ static void shown_as_text(FILE *out, json_t *all, bool verbose)
 }
 
 /* Evidence of older versions is shown by its name of today. */
-static void test_alias(void **state)
+TEST_WITH(test_alias, setup, teardown)
 {
 	struct findings_filter filter = {.since_ns = 0};
 	json_t *all;
 
-	(void)state;
 	put(1, "open", 3, now - HOUR, 0, "", "[{\"name\": \"hog\"}, {\"name\": \"run_delay\"}]", "x");
 	all = rows(&filter);
 	assert_string_equal(json_string_value(json_object_get(
@@ -135,7 +133,7 @@ static void test_alias(void **state)
 }
 
 /* What a store holds goes to terminals and programs. */
-static void test_hostile(void **state)
+TEST_WITH(test_hostile, setup, teardown)
 {
 	struct findings_filter filter = {.since_ns = 0};
 	char *text = NULL, *dumped;
@@ -143,7 +141,6 @@ static void test_hostile(void **state)
 	FILE *out = open_memstream(&text, &size);
 	json_t *all;
 
-	(void)state;
 	put(1, "open", 3, now - HOUR, 0, "3-", "{not json", "esc \033[31m and \xff\xfe");
 	put(2, "open", 3, now - HOUR, 0, "", "[1, null, {\"name\": 5, \"unit\": [], \"value\": \"x\"}]",
 		"evidence of a kind");
@@ -163,7 +160,7 @@ static void test_hostile(void **state)
 	json_decref(all);
 }
 
-static void test_text(void **state)
+TEST_WITH(test_text, setup, teardown)
 {
 	struct findings_filter filter = {.since_ns = 0};
 	char *text = NULL;
@@ -171,7 +168,6 @@ static void test_text(void **state)
 	FILE *out = open_memstream(&text, &size);
 	json_t *all;
 
-	(void)state;
 	put(1, "open", 3, now - 90 * NSEC_PER_SEC, 0, "",
 		"[{\"name\":\"dataloader\",\"unit\":\"ns\",\"value\":310000000,\"peers\":12000000,\"detail\":\"\"},"
 		"{\"name\":\"state\",\"unit\":\"1\",\"value\":1,\"peers\":null,\"detail\":\"T\"}]",
@@ -189,7 +185,7 @@ static void test_text(void **state)
 }
 
 /* Episodes of the same rank and activity are one line; short ones are counted. */
-static void test_groups(void **state)
+TEST_WITH(test_groups, setup, teardown)
 {
 	struct findings_filter filter = {.since_ns = 0};
 	char *text = NULL;
@@ -198,7 +194,6 @@ static void test_groups(void **state)
 	struct findings_text *shown_text = findings_text_new(out, true);
 	json_t *all;
 
-	(void)state;
 	put(1, "closed", 3, now - HOUR, now - HOUR + 60 * NSEC_PER_SEC, "", "[]", "the first");
 	put(2, "closed", 4, now - HOUR / 2, now - HOUR / 2 + 5 * NSEC_PER_SEC, "", "[]", "another rank");
 	put(3, "open", 3, now - 30 * NSEC_PER_SEC, 0, "", "[]", "the second");
@@ -236,7 +231,7 @@ static void none(const struct findings_watched *watched, const char *expected)
 	free(text);
 }
 
-static void test_none(void **state)
+TEST_WITH(test_none, setup, teardown)
 {
 	const struct row_host_samples row = {.rank = field_int(0),
 		.start_ns = field_time(now - HOUR / 2),
@@ -252,7 +247,6 @@ static void test_none(void **state)
 	struct reader *reader;
 	char error[512];
 
-	(void)state;
 	none(&watched, "no rank was watched");
 	store_put_host_samples(store, &row);
 	assert_int_equal(store_flush(store, now), 0);
@@ -276,12 +270,11 @@ static void test_none(void **state)
 	reader_close(reader);
 }
 
-static void test_words(void **state)
+TEST(test_words)
 {
 	struct ranges ranks;
 	uint64_t ns, noon = 1795262400ULL * NSEC_PER_SEC;
 
-	(void)state;
 	assert_int_equal(tool_since("10m", noon, &ns), 0);
 	assert_true(noon - ns == 600 * NSEC_PER_SEC);
 	assert_int_equal(tool_since("90", noon, &ns), 0);
@@ -307,17 +300,4 @@ static void test_words(void **state)
 		assert_int_equal(ranges_parse(*bad, &ranks), -EINVAL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_which, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_alias, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_hostile, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_groups, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_none, setup, teardown),
-		cmocka_unit_test(test_words),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,14 +2,10 @@
 /* The table of options of the programs of libexec/ranktrace. */
 #include "analyzers/tool/options.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <getopt.h>
 #include <string.h>
+
+#include "tests/test.h"
 
 static struct {
 	bool json;
@@ -48,9 +44,8 @@ static int parse(char **word)
 
 #define PARSE(...) parse((char **)(const char *[]){__VA_ARGS__, NULL})
 
-static void test_values(void **state)
+TEST(test_values)
 {
-	(void)state;
 	assert_int_equal(PARSE(NULL), 0);
 	assert_false(set.json);
 	assert_int_equal(PARSE("--json", "--output", "a", "--since=2026-11-22", "--rank", "0,3-7", "--level", "L1"), 0);
@@ -68,9 +63,8 @@ static void test_values(void **state)
 	assert_string_equal(set.output, "d");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-	(void)state;
 	assert_int_equal(PARSE("--bogus"), 1 + 2);
 	assert_int_equal(PARSE("-x"), 1 + 2);
 	assert_int_equal(PARSE("--json=1"), 1 + 2);
@@ -85,20 +79,10 @@ static void test_refused(void **state)
 }
 
 /* They end the program with 0, before what follows them. */
-static void test_help(void **state)
+TEST(test_help)
 {
-	(void)state;
 	assert_int_equal(PARSE("--help", "--bogus"), 1 + 0);
 	assert_int_equal(PARSE("--version"), 1 + 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_help),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -80,7 +80,7 @@ static void put(struct file *file, const char *name, int64_t start_ns, int64_t e
 	trace_event(file->trace, &event);
 }
 
-static void test_wire(void **state)
+TEST(test_wire)
 {
 	static struct proto_writer w;
 	static const uint8_t expected[] = {0x08, 0x96, 0x01, 0x12, 0x03, 'a', 'b', 'c', 0x1a, 0x82, 0x80, 0x80, 0x00,
@@ -89,7 +89,6 @@ static void test_wire(void **state)
 	struct decode_field field;
 	size_t at;
 
-	(void)state;
 	proto_reset(&w);
 	proto_uint(&w, 1, 150);
 	proto_text(&w, 2, "abc");
@@ -114,12 +113,11 @@ static void test_wire(void **state)
 	assert_true(decode_next(&p, w.data + w.size, &field) && field.value == 0xbfe0000000000000ULL);
 }
 
-static void test_wire_is_bounded(void **state)
+TEST(test_wire_is_bounded)
 {
 	static struct proto_writer w;
 	static char text[PROTO_BYTES_MAX];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	proto_reset(&w);
 	proto_text(&w, 1, text);
@@ -133,11 +131,10 @@ static void test_wire_is_bounded(void **state)
 	assert_true(w.failed && w.size <= PROTO_BYTES_MAX);
 }
 
-static void test_lanes(void **state)
+TEST(test_lanes)
 {
 	struct lanes nest = {.nest = true}, flat = {0};
 
-	(void)state;
 	assert_int_equal(lanes_place(&nest, 0, 100), 0);
 	assert_int_equal(lanes_place(&nest, 10, 50), 0);  /* within */
 	assert_int_equal(lanes_place(&nest, 40, 60), 1);  /* crosses */
@@ -159,7 +156,7 @@ static void test_lanes(void **state)
 	lanes_clear(&flat);
 }
 
-static void test_perfetto(void **state)
+TEST(test_perfetto)
 {
 	struct trace_event event = {.track = &thread,
 		.category = "collective",
@@ -176,7 +173,6 @@ static void test_perfetto(void **state)
 	struct file file;
 	struct decode *d;
 
-	(void)state;
 	start(&file, &trace_perfetto);
 	put(&file, "forward", T0, T0 + 100);
 	trace_event(file.trace, &event);
@@ -211,14 +207,13 @@ static void test_perfetto(void **state)
 }
 
 /* More texts than are remembered: the reader gets a reset, and all names are right. */
-static void test_interning_starts_again(void **state)
+TEST(test_interning_starts_again)
 {
 	enum { NAMES = 17384 /* 1000 more than are remembered */ };
 	struct file file;
 	struct decode *d;
 	char name[64];
 
-	(void)state;
 	start(&file, &trace_perfetto);
 	for (int i = 0; i < NAMES; i++) {
 		snprintf(name, sizeof(name), "stage %d", i);
@@ -238,14 +233,13 @@ static void test_interning_starts_again(void **state)
 static const char *const hostile[] = {"\"},{\"ph\":\"X", "\\", "a\nb\tc\x1b[31m", "\xff\xfe", "\xc3", "\xed\xa0\x80",
 	"\xc2\x85", "\xe6\xa2\xaf\xe5\xba\xa6", "", "</script>", "\x7f"};
 
-static void test_hostile_texts(void **state)
+TEST(test_hostile_texts)
 {
 	static char longest[100000];
 	struct file file;
 	struct decode *d;
 	json_t *json;
 
-	(void)state;
 	memset(longest, '"', sizeof(longest) - 1);
 	for (int chrome = 0; chrome < 2; chrome++) {
 		struct trace_event event = {.track = &thread, .start_ns = T0, .end_ns = T0 + 1, .args = 2};
@@ -294,7 +288,7 @@ static double number(const json_t *event, const char *name)
 	return json_number_value(json_object_get(event, name));
 }
 
-static void test_chrome(void **state)
+TEST(test_chrome)
 {
 	struct trace_event event = {.track = &thread,
 		.category = "collective",
@@ -307,7 +301,6 @@ static void test_chrome(void **state)
 	struct file file;
 	json_t *json;
 
-	(void)state;
 	start(&file, &trace_chrome);
 	trace_event(file.trace, &event);
 	put(&file, "open", T0, TRACE_OPEN);
@@ -335,12 +328,11 @@ static void test_chrome(void **state)
 	json_decref(json);
 }
 
-static void test_full_disk(void **state)
+TEST(test_full_disk)
 {
 	struct trace_options options = {.base_ns = T0, .title = "test", .out = fopen("/dev/full", "w")};
 	struct trace *trace;
 
-	(void)state;
 	assert_non_null(options.out);
 	assert_int_equal(trace_open(&trace_perfetto, &options, &trace), 0);
 	trace_track(trace, &process);
@@ -349,18 +341,4 @@ static void test_full_disk(void **state)
 	fclose(options.out);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_wire),
-		cmocka_unit_test(test_wire_is_bounded),
-		cmocka_unit_test(test_lanes),
-		cmocka_unit_test(test_perfetto),
-		cmocka_unit_test(test_interning_starts_again),
-		cmocka_unit_test(test_hostile_texts),
-		cmocka_unit_test(test_chrome),
-		cmocka_unit_test(test_full_disk),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -2,15 +2,11 @@
 /* Durations as people write them. */
 #include "analyzers/base/units.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 
-static void test_durations(void **state)
+#include "tests/test.h"
+
+TEST(test_durations)
 {
 	static const struct {
 		const char *text;
@@ -46,7 +42,6 @@ static void test_durations(void **state)
 		{"99999999999999999999x", -EINVAL, 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint64_t ns = 0;
 
@@ -55,9 +50,4 @@ static void test_durations(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_durations)};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

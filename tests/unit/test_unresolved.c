@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a rank misses, over the fixture libraries: by rank and not by library, sets once, and the list of names. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 
 #include "daemon/collect/collect_internal.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
+#include "tests/test.h"
 
 #define ROW(name, libraries, symbol, more) \
 	"[probe \"" name "\"]\nlevel=L1\nlibrary=" libraries "\nsymbol=" symbol "\nedge=entry\nevent=comm_free\n" more
@@ -115,12 +112,11 @@ static const struct unresolved_thing *needs(const struct unresolved *missing, co
 	return thing;
 }
 
-static void in_another_library_is_not_missing(void **state)
+TEST(in_another_library_is_not_missing)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "here"));
 	assert_null(thing_of(&missing, "there"));
@@ -131,12 +127,11 @@ static void in_another_library_is_not_missing(void **state)
 	libraries_free(libraries);
 }
 
-static void a_set_is_reported_once_and_only_as_a_whole(void **state)
+TEST(a_set_is_reported_once_and_only_as_a_whole)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "whole.first"));
 	assert_null(thing_of(&missing, "whole.second"));
@@ -149,12 +144,11 @@ static void a_set_is_reported_once_and_only_as_a_whole(void **state)
 	libraries_free(libraries);
 }
 
-static void optional_ones_are_not_reported(void **state)
+TEST(optional_ones_are_not_reported)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "later"));
 	assert_null(thing_of(&missing, "later.first"));
@@ -166,12 +160,11 @@ static void optional_ones_are_not_reported(void **state)
 	libraries_free(libraries);
 }
 
-static void unusable_ones_have_a_reason(void **state)
+TEST(unusable_ones_have_a_reason)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing;
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	assert_null(thing_of(&missing, "unclear.first")); /* the second stands in */
 	assert_string_equal(needs(&missing, "unclear.set")->reason, "ncclNoAccessor is not in the library");
@@ -181,13 +174,12 @@ static void unusable_ones_have_a_reason(void **state)
 }
 
 /* The ranks share a library, and only one of them has the other. */
-static void is_judged_rank_by_rank(void **state)
+TEST(is_judged_rank_by_rank)
 {
 	struct libraries *libraries = two_ranks();
 	struct unresolved missing = {0};
 	const struct library *alone = NULL;
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	for (size_t i = 0; i < missing.count; i++)
 		if (streq(missing.thing[i].probe->name, "unclear"))
@@ -204,7 +196,7 @@ static void is_judged_rank_by_rank(void **state)
 	libraries_free(libraries);
 }
 
-static void names_are_whole(void **state)
+TEST(names_are_whole)
 {
 	static struct probe probe[40];
 	static struct unresolved_thing thing[41];
@@ -213,7 +205,6 @@ static void names_are_whole(void **state)
 	const char *word;
 	unsigned shown = 1, more;
 
-	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(thing); i++) {
 		unsigned k = i % ARRAY_SIZE(probe); /* the last one is the first again, of another library */
 
@@ -239,14 +230,13 @@ static void names_are_whole(void **state)
 	assert_memory_equal(word - strlen("function.00"), "function.", strlen("function."));
 }
 
-static void the_answer_has_both_kinds(void **state)
+TEST(the_answer_has_both_kinds)
 {
 	struct libraries *libraries = two_ranks();
 	struct call_level_sum sum = {.level = LEVEL_L1, .on = true, .rows = 1, .ranks = 2};
 	struct unresolved missing;
 	char report[1024];
 
-	(void)state;
 	assert_int_equal(unresolved_find(libraries, &missing), 0);
 	sum.missing = unresolved_names(&missing, LEVEL_L1, false, sum.unresolved_names);
 	sum.unusable = unresolved_names(&missing, LEVEL_L1, true, sum.unusable_names);
@@ -261,7 +251,6 @@ static int start(void **state)
 {
 	char error[512];
 
-	(void)state;
 	if (probe_table_parse(&table, "test.conf", table_text, strlen(table_text), error, sizeof(error)) < 0) {
 		print_error("%s\n", error);
 		return 1;
@@ -271,22 +260,8 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-	(void)state;
 	probe_table_free(&table);
 	return 0;
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(in_another_library_is_not_missing),
-		cmocka_unit_test(a_set_is_reported_once_and_only_as_a_whole),
-		cmocka_unit_test(optional_ones_are_not_reported),
-		cmocka_unit_test(unusable_ones_have_a_reason),
-		cmocka_unit_test(is_judged_rank_by_rank),
-		cmocka_unit_test(names_are_whole),
-		cmocka_unit_test(the_answer_has_both_kinds),
-	};
-
-	return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(start, stop)

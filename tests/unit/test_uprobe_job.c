@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order in which probes are attached and detached, beside a kernel that takes any time. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include "tests/unit/uprobe_fake.h"
+
+#include "tests/test.h"
 
 static struct uprobe_job *attach(uint64_t file)
 {
@@ -34,11 +32,10 @@ static void assert_done(const char *log)
 }
 
 /* The caller goes on, and the probe arrives later. */
-static void test_a_late_one_stops_nobody(void **state)
+TEST(test_a_late_one_stops_nobody)
 {
 	struct uprobe_job *job;
 
-	(void)state;
 	fake_hold(true);
 	job = attach(1);
 	fake_await();
@@ -54,11 +51,10 @@ static void test_a_late_one_stops_nobody(void **state)
 }
 
 /* Of one file in the order of the orders; between files, those that attach do not wait for those that only detach. */
-static void test_order(void **state)
+TEST(test_order)
 {
 	struct uprobe_job *first, *other, *held, *second, *third;
 
-	(void)state;
 	first = attached(1);
 	other = attached(2);
 	fake_hold(true);
@@ -80,11 +76,10 @@ static void test_order(void **state)
 }
 
 /* Attached again before the kernel has finished with the ones before: at no time are there two. */
-static void test_toggled(void **state)
+TEST(test_toggled)
 {
 	struct uprobe_job *job;
 
-	(void)state;
 	fake_hold(true);
 	job = attach(1);
 	fake_await();
@@ -99,11 +94,10 @@ static void test_toggled(void **state)
 	assert_done("+1 -1 +1 -1 ");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	struct uprobe_job *job, *unwanted;
 
-	(void)state;
 	fake_hold(true);
 	job = attach(FAKE_REFUSED);
 	fake_await();
@@ -118,11 +112,10 @@ static void test_refused(void **state)
 }
 
 /* The last one: the thread does nothing more. */
-static void test_stop_beside_a_hung_one(void **state)
+TEST(test_stop_beside_a_hung_one)
 {
 	struct uprobe_job *job;
 
-	(void)state;
 	fake_hold(true);
 	job = attach(1);
 	fake_await();
@@ -132,15 +125,4 @@ static void test_stop_beside_a_hung_one(void **state)
 	fake_hold(false);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_late_one_stops_nobody),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_toggled),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_stop_beside_a_hung_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

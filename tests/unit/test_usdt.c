@@ -2,14 +2,11 @@
 /*
  * USDT operands as the notes write them, and the notes of the Python interpreter that is installed here.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <glob.h>
 #include "daemon/probes/elf_file.h"
+
+#include "tests/test.h"
 
 static const struct {
 	enum elf_machine machine;
@@ -45,9 +42,8 @@ static const struct {
 	{ELF_MACHINE_AARCH64, "8@[x3", {.where = USDT_UNKNOWN}},
 };
 
-static void parses_operands(void **state)
+TEST(parses_operands)
 {
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(operands); i++) {
 		const struct usdt_operand *want = &operands[i].operand;
 		struct usdt_operand got[2];
@@ -60,11 +56,10 @@ static void parses_operands(void **state)
 	}
 }
 
-static void splits_operands(void **state)
+TEST(splits_operands)
 {
 	struct usdt_operand got[USDT_OPERANDS_MAX];
 
-	(void)state;
 	assert_int_equal(usdt_parse_operands(ELF_MACHINE_X86_64, "", got, USDT_OPERANDS_MAX), 0);
 	assert_int_equal(usdt_parse_operands(ELF_MACHINE_X86_64, "8@%rbx  8@%r15 -4@$1 ", got, USDT_OPERANDS_MAX), 3);
 	assert_int_equal(got[1].reg, 0);
@@ -74,7 +69,7 @@ static void splits_operands(void **state)
 	assert_int_equal(usdt_parse_operands(ELF_MACHINE_X86_64, "1@$1 1@$2 1@$3", got, 2), 2);
 }
 
-static void finds_pythons_probes(void **state)
+TEST(finds_pythons_probes)
 {
 	struct usdt_site start[8], done[8];
 	struct elf_file *elf = NULL;
@@ -82,7 +77,6 @@ static void finds_pythons_probes(void **state)
 	glob_t paths;
 	int starts, dones;
 
-	(void)state;
 	if (glob("/usr/bin/python3.[0-9]*[0-9]", 0, NULL, &paths) != 0) {
 		print_message("no Python in /usr/bin\n");
 		skip();
@@ -111,13 +105,4 @@ static void finds_pythons_probes(void **state)
 	globfree(&paths);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parses_operands),
-		cmocka_unit_test(splits_operands),
-		cmocka_unit_test(finds_pythons_probes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a step took as long as it did: parts that add up, the usual step, samples, intervals of the thread, peers, jobs.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
 #include "analyzers/why/why.h"
+
+#include "tests/test.h"
 
 #define MS 1000000ULL
 #define RANKS 4
@@ -118,12 +115,11 @@ static void near(double ns, double ms)
 }
 
 /* The rank that is slow works; its peers wait for it. */
-static void own_work_and_waiting(void **state)
+TEST(own_work_and_waiting)
 {
 	struct why *of_slow = new_why(2, SINCE_NS), *of_peer;
 	struct why_result result;
 
-	(void)state;
 	usual_steps(of_slow, 20);
 	usual_step();
 	grow(2, ACTIVITY_DATALOADER, 50 * MS);
@@ -156,13 +152,12 @@ static void own_work_and_waiting(void **state)
 }
 
 /* Nearly half of the other steps are slow: the usual one is not. Evaluations and the like are not usual. */
-static void the_usual_step(void **state)
+TEST(the_usual_step)
 {
 	struct why *why = new_why(0, BEGIN_NS + 40 * 100 * MS + 19 * 100 * MS);
 	struct frame frame = {.class = FRAME_CHECKPOINT, .ranks = RANKS, .who = who, .rank = rank, .world_size = RANKS};
 	struct why_result result;
 
-	(void)state;
 	for (unsigned i = 0; i < 40; i++) {
 		usual_step();
 		if (i % 2)
@@ -188,12 +183,11 @@ static void the_usual_step(void **state)
 }
 
 /* Run delay and throttling of a sample: from the work of what grew, and no more than there is. */
-static void samples(void **state)
+TEST(samples)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	struct why_result result;
 
-	(void)state;
 	usual_steps(why, 20);
 	usual_step();
 	grow(1, ACTIVITY_FORWARD, 50 * MS);
@@ -266,13 +260,12 @@ static void thread_steps(struct why *why)
 	end_step(why, 1);
 }
 
-static void intervals_of_the_thread(void **state)
+TEST(intervals_of_the_thread)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	struct why_result result;
 	uint64_t since_ns, until_ns;
 
-	(void)state;
 	thread_steps(why);
 	assert_int_equal(why_choose(why, 1), 0);
 	why_span(why, &since_ns, &until_ns);
@@ -299,13 +292,12 @@ static void intervals_of_the_thread(void **state)
 }
 
 /* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by 30. */
-static void sleep_that_pays(void **state)
+TEST(sleep_that_pays)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	struct why_result result;
 	double sum_ns = 0;
 
-	(void)state;
 	usual_steps(why, 20);
 	usual_step();
 	grow(1, ACTIVITY_FORWARD, 30 * MS);
@@ -333,13 +325,12 @@ static void sleep_that_pays(void **state)
 }
 
 /* As long asleep as usual: that another thread is ready meanwhile costs nothing. */
-static void asleep_as_usual(void **state)
+TEST(asleep_as_usual)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	const uint64_t begin_ns = SINCE_NS;
 	struct why_result result;
 
-	(void)state;
 	usual_steps(why, 20);
 	usual_step();
 	end_step(why, 1);
@@ -357,13 +348,36 @@ static void asleep_as_usual(void **state)
 	why_free(why);
 }
 
+/* Records of off-CPU time are of a second, the last one begins within the last second or two of the thread. */
+TEST(a_step_after_the_last_record)
+{
+	static const struct {
+		uint64_t before_end_ns;
+		bool known;
+	} cases[] = {{1000 * MS, true}, {1900 * MS, true}, {2100 * MS, false}};
+
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct why *why = new_why(1, BEGIN_NS + 3900 * MS);
+		struct why_result result;
+
+		usual_steps(why, 40);
+		assert_int_equal(why_choose(why, 1), 0);
+		/* One a second, and no time off the CPU since the last. */
+		assert_int_equal(why_covered(why, BEGIN_NS, BEGIN_NS + 10 * MS), 0);
+		assert_int_equal(why_covered(why, BEGIN_NS + 1000 * MS, BEGIN_NS + 1010 * MS), 0);
+		assert_int_equal(why_covered(why, BEGIN_NS + 1500 * MS, now_ns - cases[i].before_end_ns), 0);
+		assert_int_equal(why_explain(why, &result), 0);
+		assert_int_equal(result.thread_known, cases[i].known);
+		why_free(why);
+	}
+}
+
 /* Intervals of the chosen step alone: what is asleep in it has nothing to compare with, and is left in the work. */
-static void intervals_of_too_few_steps(void **state)
+TEST(intervals_of_too_few_steps)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	struct why_result result;
 
-	(void)state;
 	thread_steps(why);
 	assert_int_equal(why_choose(why, 1), 0);
 	feed_thread(why, SINCE_NS);
@@ -374,7 +388,7 @@ static void intervals_of_too_few_steps(void **state)
 }
 
 /* Operations are seen: waiting is what they say, where the rank is longer than others. */
-static void operations(void **state)
+TEST(operations)
 {
 	const struct frame_comm comm = {.communicator = "c", .members = RANKS};
 	const struct frame_group group = {.members = RANKS, .bytes = 1};
@@ -394,7 +408,6 @@ static void operations(void **state)
 	struct why *why = new_why(0, SINCE_NS);
 	struct why_result result;
 
-	(void)state;
 	for (unsigned step = 0; step <= 20; step++) {
 		uint64_t late_ns = step == 20 ? 30 * MS : 0;
 
@@ -420,13 +433,12 @@ static void operations(void **state)
 	why_free(why);
 }
 
-static void jobs(void **state)
+TEST(jobs)
 {
 	struct why *why = new_why(0, SINCE_NS);
 	struct why_result result;
 	uint64_t job;
 
-	(void)state;
 	usual_steps(why, 20);
 	assert_false(why_job(why, 0, &job));
 	usual_step();
@@ -445,19 +457,4 @@ static void jobs(void **state)
 	why_free(why);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_work_and_waiting),
-		cmocka_unit_test(the_usual_step),
-		cmocka_unit_test(samples),
-		cmocka_unit_test(intervals_of_the_thread),
-		cmocka_unit_test(sleep_that_pays),
-		cmocka_unit_test(asleep_as_usual),
-		cmocka_unit_test(intervals_of_too_few_steps),
-		cmocka_unit_test(operations),
-		cmocka_unit_test(jobs),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

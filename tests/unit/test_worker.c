@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers that answer, crash, hang, exceed each limit, or cannot be killed: the loop goes on, and others are served. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
@@ -12,6 +8,8 @@
 #include <sys/stat.h>
 
 #include "daemon/worker/worker.h"
+
+#include "tests/test.h"
 
 #define OWNER 1000
 #define OTHER 1001
@@ -75,12 +73,25 @@ static enum worker_end end_of(const struct worker_kind *kind, const char *reques
 	return heard->end;
 }
 
-static void test_answers(void **state)
+static int start(void **state)
+{
+	base = event_base_new();
+	return !base || workers_new(base, &workers) < 0;
+}
+
+/* Also with requests that run and wait. */
+static int stop(void **state)
+{
+	workers = workers_free(workers);
+	event_base_free(base);
+	return 0;
+}
+
+TEST_WITH(test_answers, start, stop)
 {
 	char *big = calloc(1, 300001);
 	struct heard heard;
 
-	(void)state;
 	assert_int_equal(end_of(&once, "echo", &heard), WORKER_ANSWERED);
 	assert_string_equal(heard.text, "echo");
 	assert_non_null(big);
@@ -93,7 +104,7 @@ static void test_answers(void **state)
 }
 
 /* Descriptors go there and back; nothing else of ours is open there. */
-static void test_descriptors(void **state)
+TEST_WITH(test_descriptors, start, stop)
 {
 	static const char expected[] = {0, 1, 2, 3};
 	int leaked = open("/dev/zero", O_RDONLY), given = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -101,7 +112,6 @@ static void test_descriptors(void **state)
 	struct stat st;
 	uint64_t id;
 
-	(void)state;
 	assert_int_equal(end_of(&once, "list", &heard), WORKER_ANSWERED);
 	assert_int_equal(heard.size_bytes, sizeof(expected));
 	assert_memory_equal(heard.text, expected, sizeof(expected));
@@ -115,12 +125,11 @@ static void test_descriptors(void **state)
 	close(leaked);
 }
 
-static void test_limits(void **state)
+TEST_WITH(test_limits, start, stop)
 {
 	struct workers_status status;
 	struct heard heard;
 
-	(void)state;
 	assert_int_equal(end_of(&once, "crash", &heard), WORKER_DIED);
 	assert_int_equal(end_of(&once, "?", &heard), WORKER_DIED);
 	assert_int_equal(end_of(&busy, "spin", &heard), WORKER_DIED);
@@ -138,11 +147,10 @@ static void test_limits(void **state)
 	assert_int_equal(status.running + status.waiting + status.abandoned, 0);
 }
 
-static void test_reused_and_replaced(void **state)
+TEST_WITH(test_reused_and_replaced, start, stop)
 {
 	struct heard heard;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(end_of(&reused, "echo", &heard), WORKER_ANSWERED);
 	assert_int_equal(end_of(&reused, "crash", &heard), WORKER_DIED);
@@ -150,12 +158,11 @@ static void test_reused_and_replaced(void **state)
 }
 
 /* Of two processes one owner has one: he waits for himself, others do not. */
-static void test_shared_fairly(void **state)
+TEST_WITH(test_shared_fairly, start, stop)
 {
 	struct heard slow, queued, other;
 	uint64_t id;
 
-	(void)state;
 	(void)ask(&once, OWNER, "pause", &slow);
 	id = ask(&once, OWNER, "echo", &queued);
 	(void)ask(&once, OTHER, "echo", &other);
@@ -190,7 +197,7 @@ static void *serve_dead(void *arg)
 	return NULL;
 }
 
-static void test_cannot_be_killed(void **state)
+TEST_WITH(test_cannot_be_killed, start, stop)
 {
 	char path[] = "/tmp/ranktrace-worker-XXXXXX", options[96], request[64];
 	struct heard heard = {0}, other;
@@ -199,7 +206,6 @@ static void test_cannot_be_killed(void **state)
 	pthread_t thread;
 	uint64_t id;
 
-	(void)state;
 	assert_non_null(mkdtemp(path));
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", server);
 	if (server < 0 || mount("dead", path, "fuse", 0, options) < 0) {
@@ -232,33 +238,8 @@ static void test_cannot_be_killed(void **state)
 	rmdir(path);
 }
 
-static int start(void **state)
-{
-	(void)state;
-	base = event_base_new();
-	return !base || workers_new(base, &workers) < 0;
-}
-
-/* Also with requests that run and wait. */
-static int stop(void **state)
-{
-	(void)state;
-	workers = workers_free(workers);
-	event_base_free(base);
-	return 0;
-}
-
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_answers, start, stop),
-		cmocka_unit_test_setup_teardown(test_descriptors, start, stop),
-		cmocka_unit_test_setup_teardown(test_limits, start, stop),
-		cmocka_unit_test_setup_teardown(test_reused_and_replaced, start, stop),
-		cmocka_unit_test_setup_teardown(test_shared_fairly, start, stop),
-		cmocka_unit_test_setup_teardown(test_cannot_be_killed, start, stop),
-	};
-
 	setenv("RANKTRACE_LIBEXEC", WORKER_FOLDER, 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

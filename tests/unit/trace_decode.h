@@ -6,17 +6,14 @@
 #ifndef RANKTRACE_TESTS_TRACE_DECODE_H
 #define RANKTRACE_TESTS_TRACE_DECODE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/utf8.h"
+
+#include "tests/test.h"
 
 #define DECODE_TRACKS 4096
 #define DECODE_TEXTS 40000

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the yardstick with numbers derived from the description of sysTrace's rules, by hand and in closed form. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/yardstick/systrace_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+#include "tests/test.h"
 
 static const double base[] = {1000, 1010, 990, 1005, 995, 1000, 1010, 990, 1005, 995};
 
@@ -32,14 +28,13 @@ static unsigned found_after(const struct systrace_steps *rule, const double *mor
 	return bits;
 }
 
-static void steps(void **state)
+TEST(steps)
 {
 	static const double spike[] = {1500, 1000, 1000}, last[] = {1500}, two[] = {1500, 1500, 1000},
 			    lasting[] = {1500, 1500, 1500, 1500, 1500, 1500, 1500, 1500}, small[] = {1150, 1150, 1150},
 			    weak[] = {1500, 1025, 1000};
 	const struct systrace_steps *rule = &systrace_steps_config;
 
-	(void)state;
 	assert_int_equal(found_after(rule, spike, 3), 0);
 	assert_int_equal(found_after(rule, last, 1), 0);
 	assert_int_equal(found_after(rule, two, 3), 1);
@@ -48,13 +43,12 @@ static void steps(void **state)
 	assert_int_equal(found_after(rule, weak, 3), 1); /* the confirmation that confirms 2.5 % */
 }
 
-static void times(void **state)
+TEST(times)
 {
 	static const double first[] = {3.0, 3.1, 2.9, 3.05, 2.95, 3.0, 3.1, 2.9, 3.05, 2.95};
 	double value[40];
 	bool label[40];
 
-	(void)state;
 	/* Of ten: 3 +- 0.061237 without the largest and the smallest, so the bound is 3.569444. */
 	for (size_t i = 0; i < 40; i++)
 		value[i] = first[i % 10];
@@ -76,11 +70,10 @@ static void times(void **state)
 	assert_true(label[39]);
 }
 
-static void runs(void **state)
+TEST(runs)
 {
 	bool label[] = {1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 1};
 
-	(void)state;
 	systrace_filter(label, sizeof(label), 1, 5);
 	for (size_t i = 0; i < sizeof(label); i++)
 		assert_int_equal(label[i], i >= 5 && i < 10);
@@ -107,13 +100,12 @@ static size_t detected(const struct systrace_metric *metric, size_t ranks, doubl
 	return n;
 }
 
-static void spaces(void **state)
+TEST(spaces)
 {
 	static const size_t sizes[] = {4, 8, 16};
 	bool label[3 * 22];
 	double value[3 * 22] = {0};
 
-	(void)state;
 	for (size_t m = 0; m < 3; m += 2) {
 		const struct systrace_metric *metric = &systrace_metrics[m];
 
@@ -129,7 +121,7 @@ static void spaces(void **state)
 	assert_false(systrace_space(&systrace_metrics[0], value, 10, 4, label));
 }
 
-static void whole(void **state)
+TEST(whole)
 {
 	enum { RANKS = 8, OPS = 1500 };
 	static struct systrace_op op[RANKS][OPS];
@@ -137,7 +129,6 @@ static void whole(void **state)
 	size_t ops[RANKS];
 	bool abnormal[RANKS];
 
-	(void)state;
 	for (size_t r = 0; r < RANKS; r++) {
 		of[r] = op[r];
 		ops[r] = OPS;
@@ -157,15 +148,4 @@ static void whole(void **state)
 	assert_int_equal(systrace_slow_ranks(&systrace_metrics[0], of, ops, RANKS, abnormal), -1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steps),
-		cmocka_unit_test(times),
-		cmocka_unit_test(runs),
-		cmocka_unit_test(spaces),
-		cmocka_unit_test(whole),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)
