@@ -10,7 +10,7 @@
  * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
  * run (gradients) only the longest, as the others hide behind computing. The median of the ranks that lose at least
  * CONCERNED of what the one that loses most does: the others wait for them, and what all take part in (a loss that is
- * summed over all ranks) concerns all ranks a little. What costs less than gain_min of the step is not reported.
+ * summed over all ranks) concerns all ranks a little. A step that loses less than half of gain_min is not reported.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -597,7 +597,7 @@ static void slow_communication_frame(
 		return;
 	verdict.lost_ns = cost(state, frame);
 	gain = measures->step_ns ? fmin(verdict.lost_ns / (double)measures->step_ns, 0.99) : 0;
-	if (gain < state->options.gain_min)
+	if (gain < state->options.gain_min / 2)
 		return;
 	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
 	verdict.finding.rank = -1;
