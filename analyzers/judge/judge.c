@@ -95,7 +95,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].preemptor_ns = 0;
 	}
 	judge->steps = judge->real = judge->clipped = judge->clipped_job = judge->named = 0;
-	judge->run = judge->run_least = judge->run_most = judge->onset_steps = 0;
+	judge->run = judge->run_least = judge->onset_steps = 0;
 	judge->begin_ns = 0;
 }
 
@@ -464,16 +464,10 @@ static void take_who(struct judge *judge, const struct frame *frame)
 	}
 }
 
-/* Where in its tick a slow-down begins and ends: after the step up to which the steps have grown least, and with the one up to
- * which they have grown most, jitter aside. */
+/* Where in its tick a slow-down begins: after the step up to which the steps have grown least, jitter aside. */
 static void judge_onset(struct judge *judge, double over)
 {
 	judge->run += over - JUDGE_ALLOW * judge->usual;
-	if (judge->run > judge->run_most) {
-		judge->run_most = judge->run;
-		judge->until_ns = judge->now_ns;
-		judge->until_step = judge->step;
-	}
 	if (judge->run > judge->run_least)
 		return;
 	judge->run_least = judge->run;

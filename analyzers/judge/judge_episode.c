@@ -53,12 +53,6 @@ static double limit_of(const struct judge *judge, const struct judge_watch *watc
 	return watch->of ? OPEN_CLAIM * open : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
 }
 
-/* Of the usual. What detectors report is beyond noise. */
-static double allow_of(const struct judge *judge, const struct judge_watch *watch, double lost)
-{
-	return watch == &judge->whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW;
-}
-
 double judge_open_rank(const struct judge *judge)
 {
 	return judge->ranks ? limit_of(judge, &judge->rank[0].watch) : judge_open_at(judge);
@@ -446,6 +440,9 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 			memcpy(finding->host, rank->host, sizeof(finding->host));
 			memcpy(finding->card, rank->card, sizeof(finding->card));
 		}
+	} else if (watch->span.onset_ns > finding->until_ns) {
+		/* What it cost is of its whole length. */
+		episode->base += (double)(watch->span.onset_ns - finding->until_ns) * NS;
 	}
 	finding->until_ns = judge->now_ns;
 	finding->until_step = judge->step;
@@ -549,44 +546,6 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 	return cause_of_system(took, cost) != CAUSE_UNKNOWN;
 }
 
-static void span_add(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
-	struct judge_span *span, double lost, double cost, double usual, const double act[ACTIVITY_MAX])
-{
-	double total = 0;
-
-	span->lost += lost;
-	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : judge->clipped;
-	span->cost += cost;
-	span->base += usual;
-	span->steps += judge->steps;
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		total += fmax(0, act[a]);
-	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
-		span->act[a] += lost * fmax(0, act[a]) / total;
-	if (rank)
-		add_host(judge, rank, false, fmax(0, cost), span->host);
-}
-
-/* The first tick of less than half of its rate: up to which step it went on. False: not in this tick. */
-static bool episode_ends(const struct judge *judge, struct judge_watch *watch, double cost)
-{
-	struct judge_episode *episode = watch->episode;
-	struct finding *finding = &episode->finding;
-	double lasts = judge->until_ns > judge->begin_ns ? (double)(judge->until_ns - judge->begin_ns) * NS : 0;
-
-	/* Before it, it may have gone on in steps that are no measure, as those with a checkpoint. */
-	if (judge->begin_ns > finding->until_ns)
-		finding->until_ns = judge->begin_ns;
-	if (!(lasts > 0) || fmin(cost, judge->run_most) < OVER_HALF * episode->rate * lasts)
-		return false;
-	finding->until_ns = judge->until_ns;
-	finding->until_step = judge->until_step;
-	episode->lost += cost;
-	episode->base += lasts - cost;
-	watch->pending = watch->pending_base = 0;
-	return true;
-}
-
 /* One tick of an open episode. act: this tick's own growth by activity. */
 static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double *act)
@@ -603,20 +562,11 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
 	if (watch->quiet > 0) {
-		bool ends = !was_quiet && episode_ends(judge, watch, cost);
-
-		if (!was_quiet)
-			watch->after = (struct judge_span){.onset_ns = finding->until_ns, .onset_step = finding->until_step};
-		if (!ends)
-			span_add(judge, watch, rank, &watch->after, lost, cost, usual, act);
-		if (watch->quiet >= half * judge_quiet_s(judge)) {
+		/* It went on in steps that are no measure, as those with a checkpoint. */
+		if (!was_quiet && judge->begin_ns > finding->until_ns)
+			finding->until_ns = judge->begin_ns;
+		if (watch->quiet >= half * judge_quiet_s(judge))
 			judge_watch_close(judge, watch);
-			/* What was lost since may begin another one. */
-			watch->span = watch->after;
-			watch->rise = (struct judge_span){0};
-			watch->evidence = fmin(fmax(0, watch->span.lost - allow_of(judge, watch, 1) * watch->span.base),
-				limit_of(judge, watch));
-		}
 		return;
 	}
 	if (episode_rises(judge, watch)) {
@@ -637,6 +587,24 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		return;
 	}
 	judge_watch_slow(judge, watch, rank, lost, cost);
+}
+
+static void span_add(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	struct judge_span *span, double lost, double cost, double usual, const double act[ACTIVITY_MAX])
+{
+	double total = 0;
+
+	span->lost += lost;
+	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : judge->clipped;
+	span->cost += cost;
+	span->base += usual;
+	span->steps += judge->steps;
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		total += fmax(0, act[a]);
+	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
+		span->act[a] += lost * fmax(0, act[a]) / total;
+	if (rank)
+		add_host(judge, rank, false, fmax(0, cost), span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
@@ -669,7 +637,8 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	double usual, const double act[ACTIVITY_MAX])
 {
 	bool whole = watch == &judge->whole;
-	double allow = allow_of(judge, watch, lost) * usual, limit = limit_of(judge, watch);
+	/* What detectors report is beyond noise. */
+	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch);
 
 	if (!(watch->evidence > 0) && !watch->open && watch->of) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);

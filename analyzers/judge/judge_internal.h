@@ -66,7 +66,6 @@ struct judge_watch {
 	double evidence, top;	/* s above the allowance; its most since it was 0 */
 	struct judge_span span; /* since it was 0 */
 	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
-	struct judge_span after; /* while it is quiet: the steps since, which may begin another episode */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
 	bool open;
@@ -130,10 +129,9 @@ struct judge {
 	double steps, real;
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
-	double run, run_least, run_most; /* s: growth of its steps so far, its least and its most */
+	double run, run_least; /* s: growth of its steps so far, and its least */
 	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
 	double onset_steps;	       /* before it */
-	uint64_t until_ns, until_step; /* the step up to which they grew most; before begin_ns: none */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */
