@@ -119,13 +119,12 @@ struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const
 	return job;
 }
 
-/* What a frame shows. What is only suspected needs no more than to be seen again. */
+/* What a frame shows. */
 static void on_frame_verdict(void *arg, const struct verdict *verdict)
 {
 	const struct detect_session *session = arg;
 
-	if (verdict->confirmed)
-		judge_claim(session->job->judge, &verdict->finding, verdict->lost_ns);
+	judge_claim(session->job->judge, &verdict->finding, verdict->lost_ns);
 }
 
 void detect_want(void *arg, unsigned wants, const char *why)

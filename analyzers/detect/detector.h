@@ -31,7 +31,7 @@ struct detect_options {
  * communicator, since_step, since_ns, confidence, severity (of a hang), evidence, others; the rest is filled in later. */
 struct verdict {
 	struct finding finding;
-	bool confirmed;            /* false: suspected; of a frame: left out */
+	bool confirmed;            /* of a hang; false: suspected */
 	double lost_ns;            /* of this step; of a hang since the last snapshot */
 };
 

@@ -226,6 +226,35 @@ static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
 	return ret->culprits > 0;
 }
 
+/* On cards the host waits for its device in any stage, and uses the CPU meanwhile. Who stopped before, in no stage, keeps
+ * the others waiting, if these are as many. */
+static bool by_device_waits(const struct snapshot *snapshot, struct hang_who *ret)
+{
+	uint64_t newest_ns = 0, oldest_ns = UINT64_MAX;
+	size_t waiting = 0;
+	bool all = true;
+
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
+
+		if (!hang_who_is_active(snapshot, standing))
+			continue;
+		if (standing->stage == STAGE_USER) {
+			accuse(ret, snapshot, standing->rank);
+			newest_ns = standing->progress_ns > newest_ns ? standing->progress_ns : newest_ns;
+			continue;
+		}
+		waiting++;
+		oldest_ns = standing->progress_ns < oldest_ns ? standing->progress_ns : oldest_ns;
+		all = all && snapshot->who[standing->rank].card[0] && standing->state == 'R' &&
+		      hang_who_stage_of(standing)->holds != HOLDS_OWN;
+	}
+	if (!all || ret->culprits > waiting || newest_ns >= oldest_ns)
+		acquit_all(ret);
+	hang_who_found(ret, CAUSE_MISSING, 0.75);
+	return ret->culprits > 0;
+}
+
 static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	struct held held[HOLDS_OWN + 1] = {{0}};
@@ -269,7 +298,7 @@ bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 	if (live == 0 || ret->since_ns >= snapshot->now_ns)
 		return false;
 	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret) &&
-		!by_step(snapshot, ret))
+		!by_step(snapshot, ret) && !by_device_waits(snapshot, ret))
 		by_stages(snapshot, ret);
 	return true;
 }

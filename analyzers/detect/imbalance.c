@@ -110,16 +110,15 @@ static uint64_t imbalance_begin_of(const struct frame *frame, uint32_t rank)
 	return of->end_ns > of->step_ns ? of->end_ns - of->step_ns : 0;
 }
 
-/* Median of the other classes' medians; 0: there is none. but: FRAME_NONE: of all. */
-static double others_of(struct imbalance *state, uint32_t but)
+static struct robust_middle classes_middle(struct imbalance *state)
 {
 	size_t n = 0;
 
 	for (uint32_t c = 0; c < state->classes; c++) {
-		if (c != but && state->class[c].median > 0)
+		if (state->class[c].median > 0)
 			state->value[n++] = state->class[c].median;
 	}
-	return robust_median(state->value, n);
+	return robust_middle_of(state->value, n);
 }
 
 /* For how long others waited for the class's ranks as the last to come: the median. What is no member's is the
@@ -136,7 +135,6 @@ static double awaited(const struct imbalance *state, const struct measures *meas
 static void imbalance_emit(const struct frame *frame, struct verdict *verdict, enum finding_cause cause, double lost_ns,
 	const struct detector_out *out)
 {
-	verdict->confirmed = true;
 	verdict->lost_ns = lost_ns;
 	verdict->finding.kind = FINDING_IMBALANCE;
 	verdict->finding.cause = cause;
@@ -150,15 +148,15 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	const struct detector_out *out)
 {
 	struct verdict verdict = {0};
-	/* Of many, the median of all stands for that of the others. */
-	double all = state->classes > 8 ? others_of(state, FRAME_NONE) : 0, others_of_worst = 0, worst_over = 0, lost;
+	const struct robust_middle middle = classes_middle(state);
+	double others_of_worst = 0, worst_over = 0, lost;
 	uint32_t worst = FRAME_NONE;
 	int32_t rank[OTHERS_MAX];
 	size_t n = 0;
 
 	for (uint32_t c = 0; state->classes > 1 && c < state->classes; c++) {
 		struct imbalance_class *class = &state->class[c];
-		double others = state->classes > 8 ? all : others_of(state, c);
+		double others = robust_others(middle, class->median);
 		bool slow = others > 0 && class->median > STAGE_RATIO * others && class->low > STAGE_RATIO * others;
 
 		if (slow && !class->slow) {

@@ -10,7 +10,7 @@
  * What it costs: the excess of operations that nothing of the same rank overlaps; of those that may be an asynchronous
  * run (gradients) only the longest, as the others hide behind computing. The median of the ranks that lose at least
  * CONCERNED of what the one that loses most does: the others wait for them, and what all take part in (a loss that is
- * summed over all ranks) concerns all ranks a little. It is reported by its cost: below COST_LEAST not at all.
+ * summed over all ranks) concerns all ranks a little. A step that loses less than half of gain_min is not reported.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +24,6 @@
 #define SCORE_NODE 0.75
 #define SCORE_APART 0.7 /* the next node's score is less than that share of the best one's */
 #define CONCERNED 0.5
-#define COST_LEAST 0.01 /* of the step; less is not worth a word, however slow it is */
-#define FAR_SLOWER 1.5	/* of what costs less than gain_min, only that */
 #define SLACK_NS 2000
 #define OTHERS_MAX 1024
 
@@ -586,9 +584,9 @@ static void slow_communication_frame(
 	void *arg, const struct frame *frame, const struct measures *measures, const struct detector_out *out)
 {
 	struct slow_communication *state = arg;
-	struct verdict verdict = {.confirmed = true};
+	struct verdict verdict = {0};
 	const struct link_series *worst;
-	double ratio, gain;
+	double gain;
 
 	if (frame->class != FRAME_TRAIN || frame->tier == FRAME_TIER_STAGES || !frame->ops ||
 		!columns_renew(&state->columns, frame->ranks) ||
@@ -597,20 +595,16 @@ static void slow_communication_frame(
 	worst = worst_series(state);
 	if (!worst || !(worst->reference_ns > 0))
 		return;
-	ratio = worst->value_ns / worst->reference_ns;
 	verdict.lost_ns = cost(state, frame);
 	gain = measures->step_ns ? fmin(verdict.lost_ns / (double)measures->step_ns, 0.99) : 0;
-	if (gain < COST_LEAST)
+	if (gain < state->options.gain_min / 2)
 		return;
-	verdict.confirmed = gain >= state->options.gain_min || ratio >= FAR_SLOWER;
 	verdict.finding.kind = FINDING_SLOW_COMMUNICATION;
 	verdict.finding.rank = -1;
 	verdict.finding.tier = frame->tier;
 	verdict.finding.since_step = worst->since_step;
 	verdict.finding.since_ns = worst->since_ns;
 	verdict.finding.confidence = frame->tier == FRAME_TIER_DEVICE ? 0.9 : 0.8;
-	verdict.finding.severity = gain >= state->options.gain_min ? SEVERITY_WARNING : SEVERITY_INFO;
-	verdict.finding.slowdown = 1 / (1 - gain);
 	slow_communication_blame(state, frame, worst, &verdict.finding);
 	finding_add(&verdict.finding, "transfer", "ns", worst->value_ns, worst->reference_ns,
 		worst->reference_ns < worst->baseline_ns || worst->reference_ns > worst->baseline_ns

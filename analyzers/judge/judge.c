@@ -159,7 +159,7 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	rank->l1_learned += tick->l1_steps;
 	k = weight_of(tick->steps, rank->learned, most) * part;
 	k1 = weight_of(tick->l1_steps, rank->l1_learned, most);
-	rank->ticks++;
+	rank->grows |= rank->ticks++ < TICKS_LEARN;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		usual->act[a] = blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
 	usual->syncs = blend(usual->syncs, tick->sum.syncs / tick->steps, k);
@@ -272,9 +272,10 @@ static void tick(struct judge *judge)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rest -= rank->share;
-		/* What is slow from the start and has grown is one episode. */
-		rank->grown = rank->start.open ? rank->share * raw : 0;
-		if (rank->start.open)
+		/* What is slow from the start, and was slower once the usual was learned, is one episode. */
+		rank->grows = rank->grows && rank->share * raw > JUDGE_ALLOW * judge->usual * judge->steps;
+		rank->grown = rank->grows && rank->start.open ? rank->share * raw : 0;
+		if (rank->grown > 0)
 			rank->claim = rank->share = 0;
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 		explained += rank->watch.open ? rank->share : 0;

@@ -440,6 +440,9 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 			memcpy(finding->host, rank->host, sizeof(finding->host));
 			memcpy(finding->card, rank->card, sizeof(finding->card));
 		}
+	} else if (watch->span.onset_ns > finding->until_ns) {
+		/* What it cost is of its whole length. */
+		episode->base += (double)(watch->span.onset_ns - finding->until_ns) * NS;
 	}
 	finding->until_ns = judge->now_ns;
 	finding->until_step = judge->step;

@@ -98,6 +98,7 @@ struct judge_rank {
 	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
+	bool grows;		  /* since the usual was learned: its last ticks were slow */
 	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */

@@ -182,7 +182,7 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 		return;
 	}
 	/* Began while the usual was learned, which has a part of it. */
-	if (rank->watch.open) {
+	if (rank->watch.open && !watch->open) {
 		rank->watch.episode->lost += cost;
 		judge->named += cost;
 		return;

@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "analyzers/report/html.h"
 #include "analyzers/report/model.h"
@@ -38,6 +39,37 @@ static double y_of(const struct axis *axis, double value)
 	return HEIGHT - HEIGHT * (at < 0 ? 0 : at > 1 ? 1 : at);
 }
 
+/* The next of 1, 2 and 5 times a power of ten, of the unit that is shown; of minutes, as clocks are divided. */
+static double report_html_chart_round(double value, const char *unit)
+{
+	static const double clock[] = {60e9, 120e9, 300e9, 600e9, 900e9, 1800e9, 3600e9};
+	bool time = strncmp(unit, "ns", 2) == 0;
+	double of = 1, ten;
+
+	for (size_t i = 0; time && value > 50e9 && i < sizeof(clock) / sizeof(clock[0]); i++)
+		if (value <= clock[i])
+			return clock[i];
+	if (time && value > 3600e9)
+		of = 3600e9;
+	while (strcmp(unit, "bytes") == 0 && value >= 1024 * of)
+		of *= 1024;
+	ten = of * pow(10, floor(log10(value / of)));
+	return ten * (value <= ten ? 1 : value <= 2 * ten ? 2 : value <= 5 * ten ? 5 : 10);
+}
+
+/* Two round steps that hold everything between them. */
+static void report_html_chart_axis(struct axis *axis)
+{
+	double step = report_html_chart_round((axis->top - axis->bottom) / 2, axis->unit), bottom = step * floor(axis->bottom / step);
+
+	while (bottom + 2 * step < axis->top) {
+		step = report_html_chart_round(1.01 * step, axis->unit);
+		bottom = step * floor(axis->bottom / step);
+	}
+	axis->bottom = bottom;
+	axis->top = bottom + 2 * step;
+}
+
 /* Covers all values with a margin, from zero if that is near; cuts far outliers, but never also. */
 static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
@@ -67,6 +99,7 @@ static void report_html_chart_fit(struct axis *axis, const double *low, const do
 	}
 	if (!(axis->top > axis->bottom))
 		axis->top = axis->bottom + 1;
+	report_html_chart_axis(axis);
 }
 
 /* The next tick at or after a time: weeks and months have no round start, so a day is the longest step. */

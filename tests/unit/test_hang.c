@@ -269,6 +269,50 @@ TEST_WITH(who_has_not_begun_the_step_is_named, begin_idle, end)
 	assert_int_equal(seconds(1700), 0);
 }
 
+/* Two cards: rank 1 sleeps after its step, and rank 0 has filled the queue of its device in the next forward. */
+static void begin_full_queue(void)
+{
+	begin_idle(NULL);
+	snapshot.ranks = snapshot.world_size = snapshot.cards = 2;
+	for (size_t i = 0; i < 2; i++)
+		snprintf(who[i].card, sizeof(who[i].card), "%zu", i);
+	standing[0].stage = STAGE_FORWARD;
+	standing[0].state = 'R';
+	cpu[0] = 1;
+	standing[1].stage = STAGE_USER;
+	standing[1].progress_ns -= SECOND / 10;
+}
+
+TEST_WITH(who_waits_for_its_device_in_forward_is_not_compiling, begin_idle, end)
+{
+	begin_full_queue();
+	assert_in_range(seconds(40), 10, 14);
+	assert_int_equal(said[0].finding.rank, 1);
+	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
+	end(NULL);
+	/* It may be stuck itself, and the other one wait for what it would send. */
+	begin_full_queue();
+	standing[0].state = 'S';
+	cpu[0] = 0;
+	assert_in_range(seconds(40), 10, 14);
+	assert_int_equal(said[0].finding.rank, -1);
+	end(NULL);
+	/* So may who stopped first. */
+	begin_full_queue();
+	standing[1].progress_ns += SECOND / 5;
+	assert_int_equal(seconds(590), 0);
+	end(NULL);
+	/* There is no device: it compiles. */
+	begin_full_queue();
+	who[0].card[0] = '\0';
+	assert_int_equal(seconds(590), 0);
+	end(NULL);
+	/* The one evaluates alone. */
+	begin_full_queue();
+	cpu[1] = 1;
+	assert_int_equal(seconds(590), 0);
+}
+
 TEST_WITH(part_of_a_job_waits_for_the_rest, begin_idle, end)
 {
 	snapshot.world_size = 64; /* and one of the others may save a checkpoint */

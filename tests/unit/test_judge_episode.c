@@ -357,6 +357,20 @@ TEST(a_recurrence_continues_an_episode)
 	}
 }
 
+/* Twice 60 % for 3 s, within 26 s: they took 2.3 s of these, which is no slow-down by 60 % for 26 s. */
+TEST(a_pause_counts_in_the_size)
+{
+	begin(4);
+	fault(ACTIVITY_DATALOADER, 60 * MS, 3);
+	script_run(20);
+	fault(ACTIVITY_DATALOADER, 60 * MS, 3);
+	script_run(20);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(fabs(script.said[0].finding.slowdown - (1 + 2.3 / 23.7)) < 0.01);
+	assert_int_equal(script.said[0].finding.severity, SEVERITY_NOTICE);
+	script_end();
+}
+
 /* Bursts that come close are noise: what follows opens at up to four times the evidence, of the job at ten times. */
 static double opens_after_bursts(double s, bool whole)
 {

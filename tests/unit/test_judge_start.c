@@ -89,6 +89,27 @@ TEST(what_begins_while_the_usual_is_learned_is_one)
 }
 
 /* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
+/* A slow-down of a rank that was slower from the start is another finding, with its own begin and size. */
+TEST(what_comes_on_top_is_another)
+{
+	uint64_t from_ns;
+
+	script_begin(4);
+	slow(1, ACTIVITY_OUTSIDE, 6 * MS);
+	from_ns = script.now_ns;
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(20);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(20);
+	script_close();
+	script_expect(2);
+	assert_true(fabs(script_said(1, ACTIVITY_OUTSIDE)->finding.slowdown - 1.06) < 0.01);
+	assert_true(fabs(script_said(1, ACTIVITY_DATALOADER)->finding.slowdown - 1.28) < 0.03);
+	assert_true(script_said(1, ACTIVITY_DATALOADER)->finding.since_ns >= from_ns - 1000000);
+	assert_true(script_cost() < 1.1 * script.lost);
+	script_over();
+}
+
 TEST(when_it_ends_the_usual_is_without_it)
 {
 	uint64_t from_ns;
