@@ -177,7 +177,7 @@ if [ -n "$watching" ]; then
 	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
 	side_pid=$!
 	set +m
-	phase "gcc: tests that judge no time" run "$build/ci" -j 2 -L "$watching" -LE '^(realtime|vm)$' || status=1
+	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^(realtime|vm)$' || status=1
 	phase "wait for what runs beside" wait "$side_pid" || status=1
 	side_pid=
 	cat "$build/calculations.log"

@@ -31,7 +31,8 @@ offset=$(query "select max(utc_ns - monotonic_ns) from clock")
 	select start_ns, weight_ns, kind, thread_id, frames, cut from samples left join c on id = stack" >"$work/samples.json"
 "$python_here" "$here/judge_samples.py" "$work/source.py" "$work/truth.log" "$offset" "${LEAST:-50}" <"$work/samples.json" ||
 	fail "samples differ from what the program says"
-[ "$(query "select count(*) from profiles where reason = 'asked' and frequency_hz = $hz and samples > 0")" -eq 1 ] || fail "no row in profiles"
+written() { [ "$(query "select count(*) from profiles where reason = 'asked' and frequency_hz = $hz and samples > 0")" -eq 1 ]; }
+wait_for 20 written || fail "no row in profiles"
 "$tracectl" status | grep -A3 '^profile' | cut -c1-200
 e2e_stop
 e2e_done
