@@ -57,7 +57,6 @@ static int loop_drain_some(struct loop *loop)
 
 static void loop_drain(struct loop *loop, uint64_t now_ns)
 {
-	(void)now_ns;
 	(void)loop_drain_some(loop);
 }
 
@@ -110,7 +109,6 @@ static void loop_tick_metrics(struct loop *loop, uint64_t now_ns)
 
 static void loop_tick_log(struct loop *loop, uint64_t now_ns)
 {
-	(void)loop;
 	log_limit_tick(now_ns);
 }
 
@@ -151,27 +149,23 @@ static void loop_notify_status(struct loop *loop, uint64_t now_ns)
 {
 	char text[128];
 
-	(void)now_ns;
 	loop_describe(loop->context, text, sizeof(text));
 	sd_notifyf(0, "STATUS=%s", text);
 }
 
 static void loop_notify_watchdog(struct loop *loop, uint64_t now_ns)
 {
-	(void)now_ns;
 	if (loop->watchdog_ns)
 		sd_notify(0, "WATCHDOG=1");
 }
 
 static uint64_t loop_every_tick(const struct loop *loop)
 {
-	(void)loop;
 	return TICK_NS;
 }
 
 static uint64_t loop_every_second(const struct loop *loop)
 {
-	(void)loop;
 	return NSEC_PER_SEC;
 }
 
@@ -182,7 +176,6 @@ static uint64_t loop_every_pass(const struct loop *loop)
 
 static uint64_t loop_every_status(const struct loop *loop)
 {
-	(void)loop;
 	return STATUS_NS;
 }
 
@@ -241,8 +234,6 @@ static void loop_on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop *loop = arg;
 
-	(void)fd;
-	(void)what;
 	loop_measure_lag(loop);
 	for (size_t i = 0; i < ARRAY_SIZE(duties); i++) {
 		uint64_t now_ns = monotonic_ns(), period_ns;
@@ -263,8 +254,6 @@ static void loop_on_ring(evutil_socket_t fd, short what, void *arg)
 	uint64_t now_ns = monotonic_ns();
 	struct loop *loop = arg;
 
-	(void)fd;
-	(void)what;
 	loop_drain(loop, now_ns);
 	lag_work_add("records", monotonic_ns() - now_ns);
 }
@@ -283,7 +272,6 @@ static void loop_on_signal(evutil_socket_t number, short what, void *arg)
 {
 	struct loop *loop = arg;
 
-	(void)what;
 	if (number == SIGHUP) {
 		loop_on_reload(loop);
 		return;
@@ -292,10 +280,7 @@ static void loop_on_signal(evutil_socket_t number, short what, void *arg)
 	event_base_loopbreak(loop->context->base);
 }
 
-static void loop_closep(struct loop **loop)
-{
-	*loop = loop_close(*loop);
-}
+DEFINE_CLEANUP(struct loop *, loop_close)
 
 int loop_open(struct context *context, void (*reload)(void *arg), void *arg, struct loop **ret)
 {

@@ -125,7 +125,6 @@ static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack
 		.flags = (frames ? 0 : REPLY_STACK_REFUSED) | (native_cut ? REPLY_STACK_NATIVE_CUT : 0)};
 	int r = worker_child_add(&reply, sizeof(reply), NULL, 0);
 
-	(void)arg;
 	return r < 0 || !frames ? r : worker_child_add(frames, reply.bytes, NULL, 0);
 }
 

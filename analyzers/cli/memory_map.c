@@ -7,13 +7,10 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "analyzers/base/replace.h"
 #include "analyzers/cli/memory_read.h"
 
-#define SNAPSHOTS_MAX 240 /* the newest ones of a device: two hours */
+#define SNAPSHOTS_MAX "240" /* the newest ones of a device: two hours */
 
 extern const char flame_page_css[];
 extern const char flame_map_js[];
@@ -24,22 +21,20 @@ struct memory_map {
 	int64_t start_ns;
 };
 
-enum { MAP_START, MAP_ADDRESS, MAP_BYTES, MAP_USED, MAP_GAP, MAP_BLOCKS };
-
 static int map_on_segment(void *arg, sqlite3_stmt *row)
 {
 	struct memory_map *map = arg;
 	char address[20];
 
-	if (!map->segments || cmd_memory_int(row, MAP_START) != map->start_ns) {
-		map->start_ns = cmd_memory_int(row, MAP_START);
+	if (!map->segments || cmd_memory_int(row, SEGMENT_START) != map->start_ns) {
+		map->start_ns = cmd_memory_int(row, SEGMENT_START);
 		map->segments = json_array();
 		json_array_append_new(map->snapshots, json_pack("{s:I, s:o}", "ns", (json_int_t)map->start_ns, "segments", map->segments));
 	}
-	snprintf(address, sizeof(address), "0x%" PRIx64, (uint64_t)cmd_memory_int(row, MAP_ADDRESS));
+	snprintf(address, sizeof(address), "0x%" PRIx64, (uint64_t)cmd_memory_int(row, SEGMENT_ADDRESS));
 	json_array_append_new(map->segments,
-		json_pack("[s, I, I, I, I]", address, (json_int_t)cmd_memory_int(row, MAP_BYTES), (json_int_t)cmd_memory_int(row, MAP_USED),
-			(json_int_t)cmd_memory_int(row, MAP_GAP), (json_int_t)cmd_memory_int(row, MAP_BLOCKS)));
+		json_pack("[s, I, I, I, I]", address, (json_int_t)cmd_memory_int(row, SEGMENT_BYTES), (json_int_t)cmd_memory_int(row, SEGMENT_USED),
+			(json_int_t)cmd_memory_int(row, SEGMENT_GAP), (json_int_t)cmd_memory_int(row, SEGMENT_BLOCKS)));
 	return 0;
 }
 
@@ -56,20 +51,14 @@ static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, json
 {
 	struct memory_map map = {.snapshots = json_array(), .failures = json_array()};
 	char name[512];
-	int r = cmd_memory_each(cmd,
-		sqlite3_mprintf("SELECT start_ns, address, bytes, used_bytes, gap_bytes, blocks FROM memory_segments WHERE instance = %lld "
-				"AND kind = %Q AND coalesce(device, -1) = %lld AND start_ns IN (SELECT DISTINCT start_ns FROM "
-				"memory_segments WHERE instance = %lld AND start_ns >= %lld ORDER BY start_ns DESC LIMIT %d) ORDER BY start_ns",
-			(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)pool->instance,
-			(long long)cmd->since_ns, SNAPSHOTS_MAX),
+	int r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments",
+		"AND start_ns IN (SELECT DISTINCT start_ns FROM memory_segments WHERE instance = m.instance "
+		"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX ") ORDER BY start_ns",
 		map_on_segment, &map);
 
 	if (r == 0)
-		r = cmd_memory_each(cmd,
-			sqlite3_mprintf("SELECT start_ns, bytes FROM memory_failures WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) "
-					"= %lld AND start_ns >= %lld ORDER BY start_ns DESC LIMIT %d",
-				(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)cmd->since_ns, SNAPSHOTS_MAX),
-			map_on_failure, &map);
+		r = cmd_memory_each_of(cmd, pool, "start_ns, bytes", "memory_failures",
+			"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX, map_on_failure, &map);
 	snprintf(name, sizeof(name), "rank %" PRId64 ", %s (%s, pid %" PRId64 ")", pool->rank, cmd_memory_device(pool).text,
 		pool->host.text, pool->pid);
 	if (r == 0 && json_array_size(map.snapshots))
@@ -88,7 +77,7 @@ static int map_put(const char *buffer, size_t size, void *arg)
 	return 0;
 }
 
-static int map_write(const json_t *data, FILE *out)
+static int map_write(const void *data, FILE *out)
 {
 	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
 	      "content=\"width=device-width, initial-scale=1\"><title>Memory of devices over time</title>\n<style>\n",
@@ -116,23 +105,6 @@ static int map_write(const json_t *data, FILE *out)
 	return ferror(out) ? -EIO : 0;
 }
 
-static int map_save(const json_t *data, const char *output)
-{
-	struct replace replace;
-	int r;
-
-	if (!output || strcmp(output, "-") == 0) {
-		if (isatty(STDOUT_FILENO))
-			return tool_fail(2, "refusing to write a page to a terminal; use -o FILE");
-		r = map_write(data, stdout);
-		return r < 0 ? tool_fail(1, "cannot write the page: %s", strerror(-r)) : tool_written();
-	}
-	r = replace_begin(&replace, output);
-	if (r == 0)
-		r = replace_end(&replace, map_write(data, replace.out), false);
-	return r < 0 ? tool_fail_write(output, r) : 0;
-}
-
 int cmd_memory_map(struct cmd_memory *cmd, const char *output)
 {
 	json_t *pools = json_array(), *data = json_pack("{s:o}", "pools", pools);
@@ -143,7 +115,7 @@ int cmd_memory_map(struct cmd_memory *cmd, const char *output)
 	if (r == 0 && !json_array_size(pools))
 		r = tool_fail(1, "the store has no segments of allocators since then; was L2 on when they were allocated?");
 	if (r == 0)
-		r = map_save(data, output);
+		r = tool_save("a page", output, false, map_write, data);
 	json_decref(data);
 	return r;
 }

@@ -8,10 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzers/base/array.h"
-#include "analyzers/base/replace.h"
 #include "analyzers/base/text.h"
 #include "analyzers/cli/memory_read.h"
 #include "analyzers/cli/profile_run.h"
@@ -225,8 +223,9 @@ static void pickle_segment(FILE *out, const struct picture *picture, const struc
 }
 
 /* A device of each process is one of the snapshot, in their order: ranks of several nodes have the same numbers. */
-static int picture_pickle(const struct picture *picture, FILE *out)
+static int picture_pickle(const void *arg, FILE *out)
 {
+	const struct picture *picture = arg;
 	int64_t devices = 0;
 
 	fputs("\x80\x02}", out);
@@ -242,23 +241,6 @@ static int picture_pickle(const struct picture *picture, FILE *out)
 		fputs("]a", out);
 	fputs("s.", out);
 	return ferror(out) ? -EIO : 0;
-}
-
-static int picture_snapshot(const struct picture *picture, const char *output)
-{
-	struct replace replace;
-	int r;
-
-	if (!output || strcmp(output, "-") == 0) {
-		if (isatty(STDOUT_FILENO))
-			return tool_fail(2, "refusing to write a snapshot to a terminal; use -o FILE");
-		r = picture_pickle(picture, stdout);
-		return r < 0 ? tool_fail(1, "cannot write the snapshot: %s", strerror(-r)) : tool_written();
-	}
-	r = replace_begin(&replace, output);
-	if (r == 0)
-		r = replace_end(&replace, picture_pickle(picture, replace.out), false);
-	return r < 0 ? tool_fail_write(output, r) : 0;
 }
 
 #define PICTURE_SNAPSHOT "snapshot"
@@ -299,7 +281,8 @@ int cmd_memory_picture(struct cmd_memory *cmd, const char *format_name, const ch
 	if (r == 0 && !picture.sites)
 		r = tool_fail(1, "the store has no memory of devices since then; was L2 on?");
 	if (r == 0)
-		r = format ? picture_draw(&picture, format, output) : picture_snapshot(&picture, output);
+		r = format ? picture_draw(&picture, format, output)
+			   : tool_save("a snapshot", output, false, picture_pickle, &picture);
 	for (size_t i = 0; i < picture.sites; i++)
 		free(picture.site[i].frames);
 	free(picture.site);

@@ -17,20 +17,18 @@ struct memory_split {
 	double asked;			  /* newest request that failed; 0: none */
 };
 
-enum { PIECE_START, PIECE_ADDRESS, PIECE_BYTES, PIECE_USED, PIECE_GAP, PIECE_BLOCKS };
-
 static int pieces_on_segment(void *arg, sqlite3_stmt *row)
 {
 	struct memory_split *split = arg;
 	const struct memory_segment segment = {
-		.address = (uint64_t)cmd_memory_int(row, PIECE_ADDRESS),
-		.bytes = (uint64_t)cmd_memory_int(row, PIECE_BYTES),
-		.used_bytes = (uint64_t)cmd_memory_int(row, PIECE_USED),
-		.gap_bytes = (uint64_t)cmd_memory_int(row, PIECE_GAP),
-		.blocks = (uint32_t)cmd_memory_int(row, PIECE_BLOCKS),
+		.address = (uint64_t)cmd_memory_int(row, SEGMENT_ADDRESS),
+		.bytes = (uint64_t)cmd_memory_int(row, SEGMENT_BYTES),
+		.used_bytes = (uint64_t)cmd_memory_int(row, SEGMENT_USED),
+		.gap_bytes = (uint64_t)cmd_memory_int(row, SEGMENT_GAP),
+		.blocks = (uint32_t)cmd_memory_int(row, SEGMENT_BLOCKS),
 	};
 
-	split->time_ns = cmd_memory_int(row, PIECE_START);
+	split->time_ns = cmd_memory_int(row, SEGMENT_START);
 	memory_pieces_add(&split->pieces, &segment);
 	return 0;
 }
@@ -60,35 +58,28 @@ static int pieces_on_failure(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static const struct {
+	const char *columns, *table, *rest;
+	int (*row)(void *arg, sqlite3_stmt *row);
+} pieces_reads[] = {
+	{MEMORY_SEGMENT_COLUMNS, "memory_segments", "AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance)",
+		pieces_on_segment},
+	{"allocated_max_bytes, reserved_max_bytes", "memory_curve", "ORDER BY allocated_max_bytes DESC LIMIT 1", pieces_on_peak},
+	{"bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1", pieces_on_failure},
+};
+
 static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
 {
 	int64_t from_ns = pool->first_ns + (pool->last_ns - pool->first_ns) / WARM_UP_PART;
 	int r = cmd_memory_each(cmd,
-		sqlite3_mprintf("SELECT start_ns, address, bytes, used_bytes, gap_bytes, blocks FROM memory_segments WHERE instance = %lld "
-				"AND kind = %Q AND coalesce(device, -1) = %lld AND start_ns = (SELECT max(start_ns) FROM "
-				"memory_segments WHERE instance = %lld AND start_ns >= %lld)",
-			(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)pool->instance,
-			(long long)cmd->since_ns),
-		pieces_on_segment, ret);
+		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
+				"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
+			(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
+		pieces_on_calls, ret);
 
-	if (r == 0)
-		r = cmd_memory_each(cmd,
-			sqlite3_mprintf("SELECT allocated_max_bytes, reserved_max_bytes FROM memory_curve WHERE instance = %lld AND kind = "
-					"%Q AND coalesce(device, -1) = %lld AND start_ns >= %lld ORDER BY allocated_max_bytes DESC LIMIT 1",
-				(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)cmd->since_ns),
-			pieces_on_peak, ret);
-	if (r == 0)
-		r = cmd_memory_each(cmd,
-			sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
-					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
-				(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
-			pieces_on_calls, ret);
-	if (r == 0)
-		r = cmd_memory_each(cmd,
-			sqlite3_mprintf("SELECT bytes FROM memory_failures WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld "
-					"AND start_ns >= %lld ORDER BY start_ns DESC LIMIT 1",
-				(long long)pool->instance, pool->kind.text, (long long)pool->device, (long long)cmd->since_ns),
-			pieces_on_failure, ret);
+	for (size_t i = 0; r == 0 && i < sizeof(pieces_reads) / sizeof(pieces_reads[0]); i++)
+		r = cmd_memory_each_of(cmd, pool, pieces_reads[i].columns, pieces_reads[i].table, pieces_reads[i].rest,
+			pieces_reads[i].row, ret);
 	return r;
 }
 

@@ -102,6 +102,17 @@ int cmd_memory_each(
 	return r < 0 ? tool_fail(1, "%s", error) : 0;
 }
 
+int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, const char *columns, const char *table,
+	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg)
+{
+	return cmd_memory_each(cmd,
+		sqlite3_mprintf("SELECT %s FROM %s m WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld AND "
+				"start_ns >= %lld %s",
+			columns, table, (long long)pool->instance, pool->kind.text, (long long)pool->device,
+			(long long)cmd->since_ns, rest),
+		row, arg);
+}
+
 int cmd_memory_read_curves(struct cmd_memory *cmd)
 {
 	return cmd_memory_each(cmd,

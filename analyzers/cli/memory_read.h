@@ -76,6 +76,11 @@ int64_t cmd_memory_number(sqlite3_stmt *row, int column);
 
 /* Runs the SQL, which it frees. 0, or the exit code after a sentence. */
 int cmd_memory_each(struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
+/* Columns of a table m of the pool since the chosen time; rest: further conditions, order, limit. */
+int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, const char *columns, const char *table,
+	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
+#define MEMORY_SEGMENT_COLUMNS "start_ns, address, bytes, used_bytes, gap_bytes, blocks"
+enum { SEGMENT_START, SEGMENT_ADDRESS, SEGMENT_BYTES, SEGMENT_USED, SEGMENT_GAP, SEGMENT_BLOCKS };
 /* All curves of the ranks, job and time. */
 int cmd_memory_read_curves(struct cmd_memory *cmd);
 /* The cards of all devices. */

@@ -3,10 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "analyzers/base/replace.h"
 
 int profile_run_number(void *arg, const char *value)
 {
@@ -33,19 +29,21 @@ int profile_run_open(const char *state_dir, struct reader **ret)
 	return 0;
 }
 
+struct profile_run_picture {
+	const struct flame_view *view;
+	const struct flame_format *format;
+};
+
+static int profile_run_put(const void *arg, FILE *out)
+{
+	const struct profile_run_picture *picture = arg;
+
+	return picture->format->write(picture->view, out);
+}
+
 int profile_run_write(const struct flame_view *view, const struct flame_format *format, const char *output)
 {
-	struct replace replace;
-	int r;
+	const struct profile_run_picture picture = {view, format};
 
-	if (!output || strcmp(output, "-") == 0) {
-		if (format->binary && isatty(STDOUT_FILENO))
-			return tool_fail(2, "refusing to write %s to a terminal; use -o FILE", format->name);
-		r = format->write(view, stdout);
-		return r < 0 ? tool_fail(1, "cannot write the profile: %s", strerror(-r)) : tool_written();
-	}
-	r = replace_begin(&replace, output);
-	if (r == 0)
-		r = replace_end(&replace, format->write(view, replace.out), false);
-	return r < 0 ? tool_fail_write(output, r) : 0;
+	return tool_save("the profile", output, !format->binary, profile_run_put, &picture);
 }

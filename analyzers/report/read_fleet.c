@@ -131,7 +131,6 @@ static int report_fleet_on_node(struct report_fleet_reading *reading, const json
 	const char *node = report_fleet_label(labels, "node");
 	char name[REPORT_NAME_BYTES];
 
-	(void)value;
 	if (report->stores == REPORT_NODES_MAX) {
 		report_note(report, "more than %d nodes: the others are left out", REPORT_NODES_MAX);
 		return 0;
@@ -151,7 +150,6 @@ static int report_fleet_on_silent(struct report_fleet_reading *reading, const js
 {
 	int store = report_fleet_store(reading, labels);
 
-	(void)value;
 	if (store >= 0)
 		report_note(reading->report, "%.60s: its daemon does not answer now", reading->report->store[store].name);
 	return 0;
@@ -263,7 +261,6 @@ static int report_fleet_on_open(struct report_fleet_reading *reading, const json
 {
 	struct finding *f = report_fleet_finding(reading, labels);
 
-	(void)value;
 	if (f)
 		f->state = FINDING_OPEN;
 	return 0;

@@ -345,7 +345,6 @@ void steps_idle(struct steps *steps, uint64_t now_ns, uint64_t idle_ns)
 
 void steps_end(struct steps *steps, uint64_t now_ns)
 {
-	(void)now_ns;
 	steps_rule_decide(steps, true);
 	for (size_t i = 0; i < steps->threads.count; i++)
 		steps->threads.rows[i].depth = 0;

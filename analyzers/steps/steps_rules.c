@@ -196,7 +196,6 @@ static void load_end(struct steps *steps, uint64_t now_ns)
 
 static void forward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
-	(void)depth;
 	seal(steps);
 	if (!steps->open && !steps->mid)
 		steps_rules_open_at(steps, now_ns);
@@ -206,7 +205,6 @@ static void forward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 
 static void zero_grad_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
-	(void)depth;
 	if (!steps->open && !steps->mid)
 		steps_rules_open_at(steps, now_ns);
 	if (steps->has_anchor && steps->anchor_is_load) {
@@ -272,7 +270,6 @@ static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_in
 
 static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
-	(void)depth;
 	open_late(steps, now_ns);
 	steps->optimizer_seen = true;
 	if (steps->mode == STEPS_BY_BACKWARD)

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "analyzers/base/fnv1a.h"
+#include "analyzers/base/replace.h"
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
@@ -81,6 +83,23 @@ int tool_fail_write(const char *path, int error)
 int tool_written(void)
 {
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
+}
+
+int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out), const void *arg)
+{
+	struct replace replace;
+	int r;
+
+	if (!output || strcmp(output, "-") == 0) {
+		if (!for_terminal && isatty(STDOUT_FILENO))
+			return tool_fail(2, "refusing to write %s to a terminal; use -o FILE", what);
+		r = write(arg, stdout);
+		return r < 0 ? tool_fail(1, "cannot write %s: %s", what, strerror(-r)) : tool_written();
+	}
+	r = replace_begin(&replace, output);
+	if (r == 0)
+		r = replace_end(&replace, write(arg, replace.out), false);
+	return r < 0 ? tool_fail_write(output, r) : 0;
 }
 
 int tool_version(void)

@@ -29,7 +29,6 @@ static void acceptor_on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct acceptor *acceptor = arg;
 
-	(void)what;
 	for (unsigned i = 0; i < ACCEPTOR_TURN_MAX; i++) {
 		int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 

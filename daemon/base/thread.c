@@ -48,7 +48,6 @@ static bool closes_run; /* the thread, which lasts: the start of one can wait fo
 
 static void *thread_close_work(void *arg)
 {
-	(void)arg;
 	pthread_mutex_lock(&closes_lock);
 	for (;;) {
 		while (closes_waiting > 0) {

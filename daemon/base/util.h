@@ -29,6 +29,14 @@
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
 
+/* close(x) as closep(), for _cleanup_(closep). */
+#define DEFINE_CLEANUP(type, close) \
+	static inline void close##p(type *object) \
+	{ \
+		if (*object) \
+			close(*object); \
+	}
+
 /* Takes a pointer (a descriptor) out of a cleanup variable. */
 #define TAKE_PTR(p) ({ __typeof__(p) *_pp = &(p); __typeof__(p) _v = *_pp; *_pp = NULL; _v; })
 #define TAKE_FD(fd) ({ int *_fp = &(fd); int _v = *_fp; *_fp = -1; _v; })

@@ -89,7 +89,6 @@ static void check_kernel(const struct context *context, struct check_list *list)
 
 static void check_btf(const struct context *context, struct check_list *list)
 {
-	(void)context;
 	if (access("/sys/kernel/btf/vmlinux", R_OK) == 0)
 		check_add(list, "btf", CHECK_OK, "", "the kernel provides its types in /sys/kernel/btf/vmlinux");
 	else
@@ -214,7 +213,6 @@ static void check_capabilities(const struct context *context, struct check_list 
 	};
 	bool admin = capable(CAPABILITY_SYS_ADMIN);
 
-	(void)context;
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		/* CAP_SYS_ADMIN still implies the first two, which Linux 5.8 split off. */
 		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
@@ -281,7 +279,6 @@ static void check_device_times(const struct context *context, struct check_list 
 {
 	bool named = nccl_conf_names_us();
 
-	(void)context;
 	if (access(NCCL_PLUGIN, R_OK) < 0)
 		check_add(list, "device times", CHECK_LIMITED,
 			named ? "install the package ranktrace-nccl, or set the library's full path in " NCCL_CONF

@@ -66,10 +66,7 @@ struct coll_snapshot *coll_snapshot_free(struct coll_snapshot *snapshot)
 	return NULL;
 }
 
-static void coll_snapshot_freep(struct coll_snapshot **snapshot)
-{
-	coll_snapshot_free(*snapshot);
-}
+DEFINE_CLEANUP(struct coll_snapshot *, coll_snapshot_free)
 
 struct coll_snapshot_collecting {
 	struct coll_snapshot *snapshot;

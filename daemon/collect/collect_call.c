@@ -153,10 +153,7 @@ static void call_close(void *state)
 	free(call);
 }
 
-static void call_closep(struct call **call)
-{
-	call_close(*call);
-}
+DEFINE_CLEANUP(struct call *, call_close)
 
 extern const struct collector collector_call;
 
@@ -396,7 +393,6 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 
 static void collect_call_pause(void *arg, struct library *library)
 {
-	(void)arg;
 	if (library->owner_data)
 		attachment_pause(library->owner_data, ATTACH_MEMORY);
 }

@@ -76,10 +76,7 @@ static void launches_close(void *state)
 	free(launches);
 }
 
-static void launches_closep(struct launches **launches)
-{
-	launches_close(*launches);
-}
+DEFINE_CLEANUP(struct launches *, launches_close)
 
 static int load_table(struct launches *launches, struct probe_table *table)
 {

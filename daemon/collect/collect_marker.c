@@ -121,7 +121,6 @@ static void collect_marker_library_added(void *arg, struct library *library)
 
 static void collect_marker_library_dropped(void *arg, struct library *library)
 {
-	(void)arg;
 	uprobe_job_detach(library->owner_data);
 	library->owner_data = NULL;
 }

@@ -609,7 +609,6 @@ static int memory_level(void *state, enum level level, bool on, char *report, si
 	struct memory *memory = state;
 	int r = 0;
 
-	(void)level;
 	if (!on || memory->skeleton) {
 		if (!on)
 			memory_turn_off(memory);

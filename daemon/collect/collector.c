@@ -78,10 +78,7 @@ static const char *collector_of_kind(void *arg, unsigned kind)
 	return collectors->by_kind[kind] ? table[collectors->by_kind[kind] - 1]->name : "kernel";
 }
 
-static void collectors_closep(struct collectors **collectors)
-{
-	*collectors = collectors_close(*collectors);
-}
+DEFINE_CLEANUP(struct collectors *, collectors_close)
 
 int collectors_open(struct context *context, struct collectors **ret)
 {

@@ -22,10 +22,7 @@ struct launch_window *launch_window_close(struct launch_window *window)
 	return NULL;
 }
 
-static void launch_window_closep(struct launch_window **window)
-{
-	launch_window_close(*window);
-}
+DEFINE_CLEANUP(struct launch_window *, launch_window_close)
 
 int launch_window_open(struct kernel *kernel, struct launch_window **ret)
 {

@@ -151,7 +151,6 @@ static int read_listen(const char *text, const struct key *key, void *field)
 
 static int read_level(const char *text, const struct key *key, void *field)
 {
-	(void)key;
 	return config_log_level(text, field);
 }
 

@@ -161,10 +161,7 @@ static void online_stall_judge_ops(
 		online_stall_add_verdict(verdicts, online, *ret, &(*ret)->comm[i]);
 }
 
-static void online_stall_snapshot_freep(struct coll_snapshot **snapshot)
-{
-	coll_snapshot_free(*snapshot);
-}
+DEFINE_CLEANUP(struct coll_snapshot *, coll_snapshot_free)
 
 /* Forgets ended ranks with their job, when their number is reused, or after FINDINGS_ENDED_NS. */
 static void online_stall_forget_ended(struct online *online, uint64_t now_ns)
@@ -195,7 +192,7 @@ static void online_stall_put_rows(const struct stall_check *check, const struct 
 
 static void online_stall_check_all(struct online *online, uint64_t now_ns, bool ended)
 {
-	_cleanup_(online_stall_snapshot_freep) struct coll_snapshot *snapshot = NULL;
+	_cleanup_(coll_snapshot_freep) struct coll_snapshot *snapshot = NULL;
 	_cleanup_free_ struct verdicts *verdicts = NULL;
 	struct stall_check check = {.online = online, .now_ns = now_ns, .ended = ended};
 	_cleanup_free_ struct standing *standing = NULL;

@@ -177,10 +177,7 @@ void gauges_tick(struct gauges *gauges, uint64_t now_ns)
 		gauges_check_silence(&gauges->source[i], now_ns);
 }
 
-static void gauges_freep(struct gauges **gauges)
-{
-	*gauges = gauges_free(*gauges);
-}
+DEFINE_CLEANUP(struct gauges *, gauges_free)
 
 static int gauges_start(struct gauges *gauges, const struct gauge_roots *roots)
 {

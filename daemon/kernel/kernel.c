@@ -140,10 +140,7 @@ struct kernel *kernel_close(struct kernel *kernel)
 	return NULL;
 }
 
-static void kernel_closep(struct kernel **kernel)
-{
-	kernel_close(*kernel);
-}
+DEFINE_CLEANUP(struct kernel *, kernel_close)
 
 static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint32_t value, uint32_t entries,
 	uint32_t flags, int *ret)

@@ -50,10 +50,7 @@ void uprobe_detach(struct uprobe_link *link)
 	free(link);
 }
 
-static void uprobe_detachp(struct uprobe_link **link)
-{
-	uprobe_detach(*link);
-}
+DEFINE_CLEANUP(struct uprobe_link *, uprobe_detach)
 
 static int uprobe_attach_multi(const struct uprobe_target *target, const char *path, struct uprobe_link **ret)
 {

@@ -88,7 +88,6 @@ static void uprobe_job_run(struct uprobe_job *job)
 
 static void *uprobe_job_work(void *arg)
 {
-	(void)arg;
 	pthread_mutex_lock(&lock);
 	while (!is_stopping) {
 		struct uprobe_job *job = uprobe_job_take();

@@ -129,10 +129,7 @@ static void pair_close(struct pair *pair)
 	*pair = (struct pair){-1, -1};
 }
 
-static void call_bpf_destroyp(struct call_bpf **skeleton)
-{
-	call_bpf__destroy(*skeleton);
-}
+DEFINE_CLEANUP(struct call_bpf *, call_bpf__destroy)
 
 struct call_engine *call_engine_close(struct call_engine *engine)
 {
@@ -146,10 +143,7 @@ struct call_engine *call_engine_close(struct call_engine *engine)
 	return NULL;
 }
 
-static void call_engine_closep(struct call_engine **engine)
-{
-	call_engine_close(*engine);
-}
+DEFINE_CLEANUP(struct call_engine *, call_engine_close)
 
 /* Entries for each rank: one rank's calls cannot take another's. */
 static int size_maps(const struct kernel *kernel, const struct call_bpf *skeleton)
@@ -233,7 +227,7 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 /* The specification and its number are in the pair's read-only data: the program uses no cookie. */
 static int load_pair(struct call_engine *engine, uint32_t id, const struct rt_call_spec *spec)
 {
-	_cleanup_(call_bpf_destroyp) struct call_bpf *own = call_bpf__open();
+	_cleanup_(call_bpf__destroyp) struct call_bpf *own = call_bpf__open();
 	struct bpf_map *map;
 	struct pair pair;
 	int r;
@@ -271,9 +265,6 @@ static int load_pair(struct call_engine *engine, uint32_t id, const struct rt_ca
 
 static bool is_current(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
-	(void)arg;
-	(void)pid;
-	(void)start_ns;
 	return probe != NULL;
 }
 

@@ -217,14 +217,11 @@ static int check_sizes(int fd, uint64_t file_bytes)
 	return 0;
 }
 
-static void elf_filep(struct elf_file **file)
-{
-	elf_file_close(*file);
-}
+DEFINE_CLEANUP(struct elf_file *, elf_file_close)
 
 int elf_file_open(int fd, struct elf_file **ret)
 {
-	_cleanup_(elf_filep) struct elf_file *file = NULL;
+	_cleanup_(elf_file_closep) struct elf_file *file = NULL;
 	_cleanup_(elf_endp) Elf *elf = NULL;
 	struct stat st;
 	int r;

@@ -27,10 +27,7 @@ struct finder {
 	struct accessor_answer answer[ANSWERS_MAX];
 };
 
-static void facts_closep(struct elf_file **file)
-{
-	elf_file_close(*file);
-}
+DEFINE_CLEANUP(struct elf_file *, elf_file_close)
 
 static void finder_clear(struct finder *finder)
 {
@@ -271,7 +268,7 @@ static void facts_add_row(struct finder *finder, size_t row)
 int facts_find(int fd, const char *base_name, const struct probe *probe, size_t count, struct facts *ret)
 {
 	_cleanup_(finder_clear) struct finder finder = {.base_name = base_name, .probe = probe, .count = count};
-	_cleanup_(facts_closep) struct elf_file *file = NULL;
+	_cleanup_(elf_file_closep) struct elf_file *file = NULL;
 	int r = elf_file_open(fd, &file);
 
 	if (r < 0)

@@ -220,7 +220,6 @@ static int serve_maps(const struct question *question, struct wire_reader *rest,
 	const void *pattern = wire_take_bytes(rest, (size_t)question->patterns * MAPS_PATTERN_BYTES);
 	int r = pattern ? maps_read(question->proc_root, question->pid, pattern, question->patterns, &maps) : -EPROTO;
 
-	(void)task;
 	wire_put(&answer, (uint32_t)r, 4);
 	if (r == 0)
 		wire_put(&answer, maps.count, 4);
@@ -248,7 +247,6 @@ static int serve_file(const struct question *question, struct wire_reader *rest,
 	struct mapped_file file = {.fd = -1};
 	int r = -EPROTO;
 
-	(void)task;
 	path = text ? strndup(text, question->path_bytes) : NULL;
 	mapping.path = path;
 	if (path)

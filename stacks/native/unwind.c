@@ -23,9 +23,6 @@ static int unwind_find_elf(
 {
 	struct native_module *ours = *userdata;
 
-	(void)module;
-	(void)name;
-	(void)base;
 	*file_name = NULL;
 	/* A reference of its own: libdw ends what it is given. */
 	*elf = ours && native_module_open(ours->process, ours) ? elf_begin(-1, ELF_C_READ, ours->elf) : NULL;
@@ -35,14 +32,6 @@ static int unwind_find_elf(
 static int unwind_find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
 	const char *file_name, const char *link, GElf_Word checksum, char **found)
 {
-	(void)module;
-	(void)userdata;
-	(void)name;
-	(void)base;
-	(void)file_name;
-	(void)link;
-	(void)checksum;
-	(void)found;
 	return -1;
 }
 
@@ -55,7 +44,6 @@ static pid_t unwind_next_thread(Dwfl *dwfl, void *arg, void **thread_arg)
 {
 	struct native_process *process = arg;
 
-	(void)dwfl;
 	if (*thread_arg)
 		return 0;
 	*thread_arg = process->unwinding;
@@ -66,7 +54,6 @@ static bool unwind_get_thread(Dwfl *dwfl, pid_t thread_id, void *arg, void **thr
 {
 	struct native_process *process = arg;
 
-	(void)dwfl;
 	*thread_arg = process->unwinding;
 	return process->unwinding && process->unwinding->thread_id == (uint32_t)thread_id;
 }
@@ -106,7 +93,6 @@ static bool unwind_memory_read(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *ret, 
 	struct native_process *process = arg;
 	uint8_t *out = (uint8_t *)ret;
 
-	(void)dwfl;
 	for (size_t i = 0; i < sizeof(*ret);) {
 		const struct native_chunk *chunk = unwind_chunk(process, address + i);
 		size_t at = chunk ? (size_t)(address + i - chunk->address) : 0, n;
@@ -132,7 +118,6 @@ static bool unwind_registers(Dwfl_Thread *thread, void *arg)
 	dwfl_thread_state_register_pc(thread, pc);
 	return dwfl_thread_state_registers(thread, 31, 1, &sp);
 #else
-	(void)thread;
 	(void)sp;
 	(void)pc;
 	return false;

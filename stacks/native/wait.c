@@ -181,7 +181,6 @@ static void wait_on_futex(
 	int command = (int)thread->args[1] & FUTEX_CMD_MASK;
 	bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI;
 
-	(void)process;
 	snprintf(ret, size, "%s 0x%llx", waits ? "wait on" : "at", (unsigned long long)thread->args[0]);
 }
 

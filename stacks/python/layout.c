@@ -15,13 +15,11 @@
 
 static int64_t instruction_bytes(uint64_t word, uint64_t code)
 {
-	(void)code;
 	return (int32_t)word;
 }
 
 static int64_t instruction_units(uint64_t word, uint64_t code)
 {
-	(void)code;
 	return (int64_t)(int32_t)word * UNIT_BYTES;
 }
 

@@ -82,10 +82,6 @@ void pystack_image(const struct pystack *stack, struct pystack_image *ret)
 
 static ssize_t pyprobe_read_nothing(void *arg, const uint64_t *pages, size_t count, uint8_t *ret)
 {
-	(void)arg;
-	(void)pages;
-	(void)count;
-	(void)ret;
 	return 0;
 }
 

@@ -52,15 +52,12 @@ static uint64_t records;
 
 static void stop(int number)
 {
-	(void)number;
 	stopped = 1;
 }
 
 /* A record is only counted. */
 static void count_record(void *arg, const void *data, size_t size_bytes)
 {
-	(void)arg;
-	(void)data;
 	records += size_bytes >= sizeof(struct rt_call_event);
 }
 
@@ -68,7 +65,6 @@ static int spec_new(void *arg, const struct site *site, const struct rt_call_spe
 {
 	struct bench *bench = arg;
 
-	(void)site;
 	*ret = 0;
 	return bpf_map_update_elem(bpf_map__fd(bench->skeleton->maps.specs), ret, spec, BPF_ANY);
 }

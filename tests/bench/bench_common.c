@@ -22,9 +22,6 @@ int bench_folder_new(const char *below, const char *name, char ret[BENCH_FOLDER_
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
-	(void)stat;
-	(void)type;
-	(void)ftw;
 	return remove(path);
 }
 

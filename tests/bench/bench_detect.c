@@ -59,7 +59,6 @@ static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 {
 	struct sample *sample = arg;
 
-	(void)job;
 	sample->frames++;
 	if (on_frames) {
 		double begun = cpu_s();

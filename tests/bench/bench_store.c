@@ -48,8 +48,6 @@ static uint64_t size_sum_bytes;
 
 static int add_size(const char *path, const struct stat *stat, int type, struct FTW *ftw)
 {
-	(void)path;
-	(void)ftw;
 	if (type == FTW_F)
 		size_sum_bytes += (uint64_t)stat->st_size;
 	return 0;

@@ -57,8 +57,6 @@ static pid_t child(void (*run)(struct pair *pair, int to[2], int fro[2], long ro
 
 static void run_pong(struct pair *pair, int to[2], int fro[2], long rounds)
 {
-	(void)pair;
-	(void)rounds;
 	while (pass(to[0], fro[1]))
 		;
 }

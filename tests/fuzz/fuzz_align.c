@@ -96,7 +96,6 @@ static void on_frame(void *arg, uint32_t job, const struct frame *frame)
 {
 	size_t here = 0;
 
-	(void)arg;
 	frames++;
 	check(job < ALIGN_JOBS_MAX && frame->ranks > 0 && frame->class < FRAME_CLASS_MAX);
 	check(frame->tier < FRAME_TIER_MAX && (frame->ops > 0) == (frame->tier != FRAME_TIER_STAGES));

@@ -28,7 +28,6 @@ static void check(bool holds)
 
 static void on_row(void *arg, const struct coll_row *row)
 {
-	(void)arg;
 	rows++;
 	graphs += row->captured && row->seq == 0 && row->thread_id == 0;
 	check(strlen(row->communicator) == 0 || strlen(row->communicator) == 16);
@@ -41,13 +40,11 @@ static void on_row(void *arg, const struct coll_row *row)
 
 static void on_group(void *arg, const struct coll_group *group)
 {
-	(void)arg;
 	check(group->members > 1 && group->bytes <= INT64_MAX);
 }
 
 static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
-	(void)arg;
 	check(!communicator->members || communicator->member < communicator->members);
 	check(communicator->communicator[0] ? !communicator->trouble[0] : communicator->trouble[0]);
 	check(strlen(communicator->name) < COLL_NAME_BYTES && communicator->kind);

@@ -54,7 +54,6 @@ static void check_finding(const struct finding *finding)
 
 static void on_finding(void *arg, const struct finding *finding)
 {
-	(void)arg;
 	check_finding(finding);
 	check(finding->id && finding->id <= newest + 1);
 	newest = finding->id > newest ? finding->id : newest;
@@ -72,8 +71,6 @@ static void on_finding(void *arg, const struct finding *finding)
 
 static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
-	(void)arg;
-	(void)uid;
 	check(wants && wants < 8 && strlen(job) < 64 && why);
 }
 

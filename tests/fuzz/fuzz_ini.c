@@ -12,7 +12,6 @@ static int on_line(void *arg, const struct ini_line *line, char *error, size_t e
 	uint64_t number;
 	bool truth;
 
-	(void)arg;
 	if (!line->section || !line->name || !line->path || !line->line || !line->key != !line->value)
 		abort();
 	if (strlen(line->section) + strlen(line->name) > INI_LINE_BYTES_MAX)

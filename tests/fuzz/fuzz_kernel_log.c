@@ -16,7 +16,6 @@ static size_t open_now;
 
 static void on_finding(void *arg, const struct finding *finding)
 {
-	(void)arg;
 	assert(finding->kind == FINDING_HARDWARE && finding->cause < CAUSE_MAX && finding->state < FINDING_STATE_MAX);
 	assert(finding->evidences <= FINDING_EVIDENCE_MAX && memchr(finding->sentence, 0, sizeof(finding->sentence)));
 	assert(!finding->until_ns || finding->until_ns >= finding->since_ns);
@@ -25,7 +24,6 @@ static void on_finding(void *arg, const struct finding *finding)
 
 static void on_users(void *arg, const char *host, const struct hardware_card *card, struct finding *finding)
 {
-	(void)arg;
 	assert(host[0]);
 	finding->rank = card->minor;
 }

@@ -39,7 +39,6 @@ static uint64_t take(struct input *input, size_t bytes)
 
 static void check_device(void *arg, const struct coll_device *device)
 {
-	(void)arg;
 	assert(strlen(device->op) < 32 && strlen(device->name) < 64);
 	assert((device->start_ns == COLL_UNKNOWN) == (device->stop_ns == COLL_UNKNOWN));
 	assert(device->start_ns == COLL_UNKNOWN || device->start_ns <= device->stop_ns);

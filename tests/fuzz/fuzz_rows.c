@@ -268,7 +268,6 @@ static void report(FILE *out)
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	assert(*sentence);
 }
 

@@ -55,7 +55,6 @@ static void keep_record(void *arg, const void *data, size_t size_bytes)
 	const struct rt_call_event *event = data;
 	struct seen *seen = &fixture.record[fixture.seen];
 
-	(void)arg;
 	if (size_bytes < sizeof(*event) || event->event.kind != RT_KIND_CALL || event->event.pid != fixture.child ||
 		fixture.seen == RECORDS_MAX)
 		return;

@@ -16,7 +16,6 @@ static void kinds_of_probes_cost_what_they_are(void **state)
 	struct guard_model model = {0};
 	int r;
 
-	(void)state;
 	config_defaults(&context.config);
 	context.config.ring_size_bytes = 1u << 16;
 	context.config.ranks_max = 8;

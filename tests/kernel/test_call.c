@@ -66,7 +66,6 @@ static void all_functions(void)
 
 static void test_level_off_sees_nothing(void **arg)
 {
-	(void)arg;
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
 	run_child(all_functions, true);
 	assert_int_equal(fixture.seen, 0);
@@ -74,7 +73,6 @@ static void test_level_off_sees_nothing(void **arg)
 
 static void test_exact_counts(void **arg)
 {
-	(void)arg;
 	fixture_level(true);
 	run_child(all_functions, true);
 	assert_int_equal(count_of("call").calls, TIMES);
@@ -95,7 +93,6 @@ static void test_exact_counts(void **arg)
 
 static void test_others_are_not_recorded(void **arg)
 {
-	(void)arg;
 	run_child(all_functions, false);
 	assert_int_equal(fixture.seen, 0);
 }
@@ -104,7 +101,6 @@ static void test_missing_is_reported(void **arg)
 {
 	struct unresolved missing = fixture_missing();
 
-	(void)arg;
 	assert_int_equal(missing.count, 1);
 	assert_string_equal(missing.thing[0].probe->name, "absent");
 	assert_null(missing.thing[0].reason);
@@ -113,7 +109,6 @@ static void test_missing_is_reported(void **arg)
 
 static void test_detached_is_gone(void **arg)
 {
-	(void)arg;
 	fixture_level(false);
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
 	uprobe_detach_wait();
@@ -127,7 +122,6 @@ static void test_same_rows_share_numbers(void **arg)
 {
 	struct attachment *twin = NULL;
 
-	(void)arg;
 	assert_int_equal(attachment_new(&fixture.attach, &fixture.library, &twin), 0);
 	attachment_choose(twin, attachment_found(twin));
 	attachment_level(twin, LEVEL_L1, true);
@@ -148,7 +142,6 @@ static void test_own_program_is_small(void **arg)
 	struct bpf_prog_info info = {.nr_map_ids = 0};
 	uint32_t size = sizeof(info);
 
-	(void)arg;
 	assert_non_null(own);
 	own->rodata->fixed_id = 1;
 	own->rodata->fixed_spec = (struct rt_call_spec){.edge = RT_EDGE_CALL, .args = 2};

@@ -35,7 +35,6 @@ static void recursion(void)
 
 static void test_recursion_is_one_call(void **arg)
 {
-	(void)arg;
 	run_child(recursion, true);
 	assert_int_equal(count_of("recurse").calls, 2);
 	assert_int_equal(record_of("recurse", 0)->call.arg[0], 5);
@@ -56,7 +55,6 @@ static void call_within_a_call(void)
 
 static void test_memory_calls_count_once(void **arg)
 {
-	(void)arg;
 	run_child(call_within_a_call, true);
 	assert_int_equal(count_of("outer").calls, 1);
 	/* The call of another event within it is recorded. */
@@ -80,7 +78,6 @@ static void leave_and_call_again(void)
 
 static void test_left_by_a_jump(void **arg)
 {
-	(void)arg;
 	run_child(leave_and_call_again, true);
 	assert_int_equal(count_of("leave_call").calls, 1);
 	/* The call that returned, not the one that was left before it. */
@@ -118,7 +115,6 @@ static void leave_then_call_deeper(void)
 
 static bool keep_none(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
-	(void)probe;
 	assert_true(start_ns && start_ns <= monotonic_ns());
 	assert_int_equal(pid, fixture.child);
 	(*(unsigned *)arg)++;
@@ -130,7 +126,6 @@ static void test_swept_calls_hide_no_later_ones(void **arg)
 	struct child child;
 	unsigned swept = 0;
 
-	(void)arg;
 	assert_int_equal(pipe(phase), 0);
 	child = child_start(leave_then_call_deeper, true);
 	child_go(&child);
@@ -170,7 +165,6 @@ static void test_long_texts_are_cut(void **arg)
 	} expected[] = {{RT_CALL_TEXT_MAX, true}, {RT_CALL_TEXT_MAX, false}, {RT_CALL_TEXT_MAX, true}, {0, false},
 		{RT_CALL_TEXT_MAX, true}};
 
-	(void)arg;
 	run_child(long_texts, true);
 	assert_int_equal(count_of("begin").texts, ARRAY_SIZE(expected));
 	for (unsigned i = 0; i < ARRAY_SIZE(expected); i++) {
@@ -199,7 +193,6 @@ static void bad_pointers(void)
 
 static void test_pointers_to_nowhere(void **arg)
 {
-	(void)arg;
 	run_child(bad_pointers, true);
 	assert_int_equal(count_of("call").calls, 2);
 	assert_int_equal(record_of("call", 0)->call.event.flags & RT_CALL_FAULT, 0);
@@ -232,7 +225,6 @@ static void test_toggled_while_called(void **arg)
 	struct child child;
 	struct count call;
 
-	(void)arg;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(shared != MAP_FAILED);
 	child = child_start(call_until_stopped, true);

@@ -52,7 +52,6 @@ static void test_nested_and_empty(void **arg)
 	static const bool grouped[] = {false, true, true, false, true};
 	const struct rt_call_event *close;
 
-	(void)arg;
 	run_child(groups, true);
 	assert_int_equal(count_of("op").calls, ARRAY_SIZE(grouped));
 	for (unsigned i = 0; i < ARRAY_SIZE(grouped); i++) {
@@ -93,7 +92,6 @@ static void two_threads(void)
 
 static void test_of_one_thread(void **arg)
 {
-	(void)arg;
 	run_child(two_threads, true);
 	assert_int_equal(count_of("op").calls, 1);
 	assert_false(in_group("op", 0));
@@ -129,18 +127,12 @@ static unsigned kept;
 
 static bool keep_all(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
-	(void)arg;
-	(void)start_ns;
 	kept += pid == fixture.child && probe && streq(probe->name, "close");
 	return true;
 }
 
 static bool keep_none(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns)
 {
-	(void)arg;
-	(void)pid;
-	(void)start_ns;
-	(void)probe;
 	return false;
 }
 
@@ -155,7 +147,6 @@ static void test_in_flight_and_swept(void **arg)
 {
 	struct child child;
 
-	(void)arg;
 	assert_int_equal(pipe(phase) | pipe(reached), 0);
 	child = child_start(stuck_in_close, true);
 	child_go(&child);
@@ -205,7 +196,6 @@ static void test_attached_in_the_middle(void **arg)
 {
 	struct child child;
 
-	(void)arg;
 	fixture_level(false);
 	uprobe_detach_wait();
 	assert_int_equal(pipe(phase) | pipe(reached), 0);

@@ -100,7 +100,6 @@ static void check_text(const struct rt_call_text_event *record, const char *text
 
 static void test_texts(void **arg)
 {
-	(void)arg;
 	for (layout = layouts; layout < layouts + ARRAY_SIZE(layouts); layout++) {
 		print_message("CPython %s\n", layout->name);
 		run_child(objects, true);
@@ -153,7 +152,6 @@ static void marks(void)
 
 static void test_marks(void **arg)
 {
-	(void)arg;
 	for (layout = layouts; layout < layouts + ARRAY_SIZE(layouts); layout++) {
 		print_message("CPython %s\n", layout->name);
 		run_child(marks, true);

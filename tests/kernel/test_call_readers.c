@@ -90,7 +90,6 @@ static void test_arguments_on_the_stack(void **arg)
 {
 	const struct rt_call_event *event;
 
-	(void)arg;
 	run_child(many, true);
 	assert_int_equal(count_of("many").calls, 1);
 	event = &record_of("many", 0)->call;
@@ -119,7 +118,6 @@ static void test_out_and_by_value(void **arg)
 	const struct rt_call_event *event;
 	uint64_t word;
 
-	(void)arg;
 	make_id();
 	run_child(init, true);
 	event = &record_of("init", 0)->call;
@@ -149,7 +147,6 @@ static void test_paths_hashes_members(void **arg)
 {
 	const struct rt_call_event *event;
 
-	(void)arg;
 	make_id();
 	run_child(read_comm, true);
 	assert_int_equal(count_of("read").calls, 2);
@@ -188,7 +185,6 @@ static void test_texts(void **arg)
 {
 	const struct rt_call_text_event *record;
 
-	(void)arg;
 	run_child(named, true);
 	record = record_of("named", 0);
 	assert_int_equal(record->call.arg[0], 5);
@@ -206,7 +202,6 @@ static void test_unclear_accessors_are_reported(void **arg)
 {
 	struct unresolved missing = fixture_missing();
 
-	(void)arg;
 	assert_int_equal(count_of("unclear").begins + count_of("nowhere").begins, 0);
 	assert_int_equal(missing.count, 2);
 	assert_string_equal(missing.thing[0].probe->name, "unclear");

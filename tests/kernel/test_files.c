@@ -35,7 +35,6 @@ static int on_record(void *arg, void *data, size_t size)
 {
 	const struct rt_file_event *call = data;
 
-	(void)arg;
 	assert_int_equal(size, sizeof(*call));
 	assert_int_equal(call->event.kind, RT_KIND_FILE);
 	assert_int_equal(call->event.pid, getpid());
@@ -117,7 +116,6 @@ static void slow_calls_are_records(void **state)
 {
 	struct rt_file_sum sum[RT_FILE_OPS];
 
-	(void)state;
 	start(0, true);
 	work();
 	assert_true(ring_buffer__consume(t.ring) >= 0);
@@ -138,7 +136,6 @@ static void others_are_summed(void **state)
 {
 	struct rt_file_sum sum[RT_FILE_OPS];
 
-	(void)state;
 	start(NEVER_NS, true);
 	work();
 	assert_true(ring_buffer__consume(t.ring) >= 0);
@@ -156,7 +153,6 @@ static void who_is_no_rank_is_not_seen(void **state)
 	struct rt_file_sum sum[RT_FILE_OPS];
 	uint32_t key;
 
-	(void)state;
 	start(0, false);
 	work();
 	assert_int_equal(ring_buffer__consume(t.ring), 0);

@@ -31,7 +31,6 @@ enum { API_CALL = 3, API_END = RT_LAUNCH_APIS_MAX - 1 };
 
 static void *other_thread(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < SECOND; i++)
 		target_end();
 	return NULL;
@@ -84,7 +83,6 @@ static void one_child(void *arg, uint64_t until_ns)
 	int fds[2], status;
 	char c;
 
-	(void)until_ns;
 	run->links = links();
 	assert_int_equal(pipe(fds), 0);
 	run->pid = fork();
@@ -121,7 +119,6 @@ static void exact_counts_and_the_pause(void **state)
 	struct launch_result result = run_window(&run);
 	const struct launch_thread *first = NULL, *second = NULL;
 
-	(void)state;
 	assert_int_equal(result.threads, 2);
 	for (size_t i = 0; i < result.threads; i++) {
 		assert_int_equal(result.thread[i].pid, run.pid);
@@ -154,7 +151,6 @@ static void what_the_end_cuts_off_counts(void **state)
 	struct run run = {.as_rank = true};
 	struct launch_result result;
 
-	(void)state;
 	launch_window_run(window, &target, 1, 0, wait_after, &run, &result);
 	assert_int_equal(result.threads, 2);
 	for (size_t i = 0; i < result.threads; i++)
@@ -167,15 +163,12 @@ static void others_are_not_counted(void **state)
 	struct run run = {.as_rank = false};
 	struct launch_result result = run_window(&run);
 
-	(void)state;
 	assert_int_equal(result.threads, 0);
 	free(result.thread);
 }
 
 static void nothing(void *arg, uint64_t until_ns)
 {
-	(void)arg;
-	(void)until_ns;
 }
 
 static void outside_there_is_no_probe(void **state)
@@ -183,7 +176,6 @@ static void outside_there_is_no_probe(void **state)
 	struct run run = {.as_rank = true};
 	struct launch_result result;
 
-	(void)state;
 	free(run_window(&run).thread);
 	assert_int_equal(run.links, kernel_features(context.kernel)->uprobe_multi ? 1 : 2);
 	assert_int_equal(links(), 0);
@@ -200,7 +192,6 @@ static void a_file_that_cannot_be_probed_is_reported(void **state)
 	struct run run = {.as_rank = true};
 	struct launch_result result;
 
-	(void)state;
 	launch_window_run(window, both, 2, 0, one_child, &run, &result);
 	assert_true(result.error < 0);
 	assert_int_equal(result.error_target, 0);
@@ -234,7 +225,6 @@ static void a_stop_ends_the_window(void **state)
 	struct launch_order *spare;
 	int next = dup(target.fd);
 
-	(void)state;
 	close(next);
 	for (int begun = 0; begun < 2; begun++) {
 		assert_int_equal(launch_worker_start(window, &worker), 0);
@@ -280,7 +270,6 @@ static void sites_are_found_once(void **state)
 	unsigned functions, libraries;
 	char error[512];
 
-	(void)state;
 	assert_int_equal(probe_table_parse(&table, "t.conf", text, strlen(text), error, sizeof(error)), 0);
 	probe_table_keep_levels(&table, LEVEL_BIT(LEVEL_L1_LAUNCHES));
 	assert_int_equal(table.count, 3);
@@ -316,7 +305,6 @@ static int open_all(void **state)
 {
 	struct elf_file *file;
 
-	(void)state;
 	target = (struct launch_target){.fd = open(CALL_TARGET, O_RDONLY | O_CLOEXEC)};
 	assert_true(target.fd >= 0);
 	assert_int_equal(elf_file_open(target.fd, &file), 0);
@@ -328,7 +316,6 @@ static int open_all(void **state)
 
 static int close_all(void **state)
 {
-	(void)state;
 	window = launch_window_close(window);
 	close(target.fd);
 	return 0;

@@ -184,7 +184,6 @@ static void every_operation_comes_out(void **state)
 	uint64_t took_ns = play_job(), batches = hits(seen);
 	uint64_t zero_ns = 0; /* the first operation's start */
 
-	(void)state;
 	assert_true(ring_buffer__consume(seen->ring) >= 0);
 	assert_int_equal(drops(seen), 0);
 	assert_int_equal(seen->lost, 0);
@@ -217,7 +216,6 @@ static void others_are_not_seen(void **state)
 {
 	struct seen *seen = start(MARKER_PLUGIN, false);
 
-	(void)state;
 	play_job();
 	assert_int_equal(ring_buffer__consume(seen->ring), 0);
 	assert_int_equal(seen->operations, 0);
@@ -237,7 +235,6 @@ static void hostile_batches(void **state)
 	char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct rt_marker_record *record = (void *)(memory + page - 3 * sizeof(*record));
 
-	(void)state;
 	assert_ptr_not_equal(memory, MAP_FAILED);
 	assert_int_equal(munmap(memory + page, page), 0);
 	for (int i = 0; i < 3; i++) {

@@ -26,21 +26,16 @@ static const char *const wanted[] = {"libsame.so", "libother.so", NULL};
 
 static void on_added(void *arg, struct library *library)
 {
-	(void)arg;
-	(void)library;
 	added++;
 }
 
 static void on_dropped(void *arg, struct library *library)
 {
-	(void)arg;
-	(void)library;
 	dropped++;
 }
 
 static void on_refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	(void)arg;
 	fail_msg("%s of process %u is refused: %s", path, pid, strerror(-error));
 }
 
@@ -117,7 +112,6 @@ static void test_one_file_is_one_library(void **state)
 	struct libraries *libraries = libraries_new(&ops, "/proc");
 	pid_t first = map_in_child(1), second = map_in_child(2);
 
-	(void)state;
 	assert_non_null(libraries);
 	assert_int_equal(libraries_scan(libraries, (uint32_t)first, 1), 2);
 	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
@@ -141,7 +135,6 @@ static void test_the_file_below_is_the_same(void **state)
 		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
 	static const unsigned orders[][2] = {{BELOW, 1}, {2, BELOW}};
 
-	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		struct libraries *libraries = libraries_new(&ops, "/proc");
 		pid_t first = map_in_child(orders[i][0]), second = map_in_child(orders[i][1]);

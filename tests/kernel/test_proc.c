@@ -96,13 +96,11 @@ static void check(bool btf)
 
 static void test_btf(void **state)
 {
-	(void)state;
 	check(true);
 }
 
 static void test_raw(void **state)
 {
-	(void)state;
 	check(false);
 }
 

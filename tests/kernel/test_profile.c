@@ -108,7 +108,6 @@ static void test_budget(void **state)
 	struct rt_profile_process all, part;
 	uint64_t start_ns, ppm;
 
-	(void)state;
 	start(&seen);
 	start_ns = monotonic_ns();
 	all = nap(&seen, 1000000);

@@ -224,7 +224,6 @@ static void every_sleep_is_an_interval(void **state)
 	pthread_t thread;
 	uint64_t switches = work(seen, &worker, &thread);
 
-	(void)state;
 	for (unsigned i = 0; i < SLEEPS; i++)
 		for (uint32_t j = 0; j < seen->intervals; j++)
 			if (seen->interval[j].start_ns >= worker.before_ns[i] &&
@@ -256,7 +255,6 @@ static void short_intervals_are_summed(void **state)
 	pthread_t thread;
 	uint64_t switches = work(seen, &worker, &thread);
 
-	(void)state;
 	assert_true(drops(seen) * 10 <= NAPS);
 	assert_true(seen->intervals + seen->sum_count + drops(seen) >= NAPS);
 	assert_int_equal(seen->intervals + seen->sum_count + drops(seen), switches - 1);
@@ -309,7 +307,6 @@ static void a_preemptor_is_named(void **state)
 	pthread_t thread;
 	pid_t preemptor;
 
-	(void)state;
 	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
 	pin_to_this_cpu();
 	preemptor = start_preemptor();
@@ -355,7 +352,6 @@ static void ended_threads_leave_nothing(void **state)
 	uint32_t thread_id;
 	pthread_t thread;
 
-	(void)state;
 	for (unsigned i = 0; i < SHORT_LIVES; i++) {
 		assert_int_equal(pthread_create(&thread, NULL, nap_once, &thread_id), 0);
 		pthread_join(thread, NULL);
@@ -377,7 +373,6 @@ static void a_full_map_is_counted(void **state)
 	uint32_t thread_id;
 	pthread_t thread;
 
-	(void)state;
 	usleep(1000); /* the only entry is this thread's */
 	assert_true(entry_of(seen, (uint32_t)getpid(), &entry));
 	for (unsigned i = 0; i < 13; i++) {
@@ -395,7 +390,6 @@ static void others_are_not_seen(void **state)
 	struct seen *seen = start(64, false);
 	uint32_t key;
 
-	(void)state;
 	for (unsigned i = 0; i < 13; i++)
 		usleep(2000);
 	assert_int_equal(ring_buffer__consume(seen->ring), 0);

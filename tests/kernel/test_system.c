@@ -97,7 +97,6 @@ static void resets_of_a_ranks_connections_are_counted(void **state)
 {
 	struct rt_system_sums sums;
 
-	(void)state;
 	start(true);
 	be_refused();
 	sums = read_sums();
@@ -111,7 +110,6 @@ static void interrupts_take_a_part_of_the_time(void **state)
 	struct rt_system_sums sums;
 	uint64_t took_ns;
 
-	(void)state;
 	start(true);
 	spin();
 	sums = read_sums();
@@ -130,7 +128,6 @@ static void direct_writes_are_requests(void **state)
 	struct rt_system_sums sums;
 	int fd = mkstemp(path), direct;
 
-	(void)state;
 	assert_true(fd >= 0);
 	direct = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC);
 	unlink(path);
@@ -155,7 +152,6 @@ static void a_process_that_is_no_rank_counts_nothing(void **state)
 {
 	struct rt_system_sums sums;
 
-	(void)state;
 	start(false);
 	be_refused();
 	spin();

@@ -391,7 +391,6 @@ static inline int script_open(const struct script *script, const char *folder, s
 		.events_age_ns_max = 40 * SCRIPT_DAY,
 		.summary_age_ns_max = 40 * SCRIPT_DAY};
 
-	(void)script;
 	return store_open(&how, ret);
 }
 

@@ -12,7 +12,6 @@ static void on_finding(void *arg, const struct finding *finding)
 {
 	size_t i = 0;
 
-	(void)arg;
 	while (i < n_found && found[i].id != finding->id)
 		i++;
 	assert_true(i < sizeof(found) / sizeof(found[0]));

@@ -299,7 +299,6 @@ static unsigned said_count;
 
 static void hear(void *arg, const char *sentence)
 {
-	(void)arg;
 	snprintf(said, sizeof(said), "%s", sentence);
 	said_count++;
 }

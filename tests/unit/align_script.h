@@ -164,4 +164,21 @@ static inline int done(void **state)
 	return 0;
 }
 
+/* Two ranks in steps of 100 ms, from 1. */
+#define NTH(step) ((uint64_t)((step)-1))
+
+static inline void both_step(int64_t step)
+{
+	step_at(0, step, NTH(step) * 100, 100);
+	step_at(1, step, NTH(step) * 100, 100);
+}
+
+static inline void both_ops(int64_t step, enum frame_tier tier)
+{
+	for (int i = 0; i < 2; i++) {
+		op_on(i, "00000000000000aa", NTH(step) * 2 + 1, step, NTH(step) * 100 + 40, 10, tier);
+		op_on(i, "00000000000000aa", NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10, tier);
+	}
+}
+
 #endif

@@ -36,21 +36,15 @@ static const struct rank *ending; /* is listed until all observers were called *
 /* No workers here. */
 __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)
 {
-	(void)stacks;
-	(void)take;
 	return -ENOTSUP;
 }
 
 __attribute__((weak)) void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool of_job)
 {
-	(void)profiles;
-	(void)of_job;
-	(void)rank;
 }
 
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 {
-	(void)ranks;
 	observers[observer_count].callback = observer;
 	observers[observer_count++].arg = arg;
 	return 0;
@@ -58,7 +52,6 @@ int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 
 const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
 {
-	(void)ranks;
 	for (size_t i = 0; i < ARRAY_SIZE(ranks_here); i++)
 		if (ranks_here[i].pid == pid && (!ranks_here[i].ended || &ranks_here[i] == ending))
 			return &ranks_here[i];
@@ -73,14 +66,11 @@ uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
 
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
-	(void)kernel;
-	(void)kind;
 	return kernel_lost;
 }
 
 bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret)
 {
-	(void)kernel;
 	*ret = slot == 1 ? kernel_sums : (struct rt_copies){0};
 	return true;
 }
@@ -88,7 +78,6 @@ bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies 
 #ifndef FIXTURE_HAS_RANKS_EACH /* the test lists ranks itself */
 void ranks_each(const struct ranks *ranks, void (*each)(void *arg, const struct rank *rank), void *arg)
 {
-	(void)ranks;
 	for (size_t i = 0; i < ARRAY_SIZE(ranks_here); i++)
 		if (ranks_here[i].pid && !ranks_here[i].ended)
 			each(arg, &ranks_here[i]);

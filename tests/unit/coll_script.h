@@ -45,7 +45,6 @@ static inline void on_row(void *arg, const struct coll_row *row)
 
 static inline void on_group(void *arg, const struct coll_group *group)
 {
-	(void)arg;
 	groups[n_groups++] = *group;
 	assert_true(n_groups < ROWS_MAX);
 }
@@ -54,7 +53,6 @@ static inline void on_communicator(void *arg, const struct coll_communicator *ro
 {
 	struct seen_comm *seen = &comms[n_comms++];
 
-	(void)arg;
 	assert_true(n_comms < ROWS_MAX);
 	seen->row = *row;
 	snprintf(seen->communicator, sizeof(seen->communicator), "%s", row->communicator);

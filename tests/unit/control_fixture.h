@@ -27,8 +27,6 @@
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t size)
 {
-	(void)collectors;
-	(void)on;
 	snprintf(report, size, "7 probes in 1 library");
 	return level == LEVEL_L2 ? -EIO : 0;
 }
@@ -38,7 +36,6 @@ __attribute__((weak)) bool collectors_status(
 {
 	static const struct collector fake = {.name = "call", .summary = "calls", .levels = LEVEL_BIT(LEVEL_L1)};
 
-	(void)collectors;
 	if (i > 0)
 		return false;
 	*ret_collector = &fake;
@@ -51,7 +48,6 @@ __attribute__((weak)) bool collectors_status(
 
 __attribute__((weak)) uint64_t collectors_refused(const struct collectors *collectors)
 {
-	(void)collectors;
 	return 3;
 }
 
@@ -63,7 +59,6 @@ __attribute__((weak)) bool gauges_status(const struct gauges *gauges, unsigned i
 
 __attribute__((weak)) void store_status(struct store *store, struct store_status *ret)
 {
-	(void)store;
 	ret->rows = 99;
 }
 
@@ -71,7 +66,6 @@ __attribute__((weak)) const struct kernel_features *kernel_features(const struct
 {
 	static const struct kernel_features features = {.btf = true, .uprobe_multi = true};
 
-	(void)kernel;
 	return &features;
 }
 
@@ -103,33 +97,28 @@ __attribute__((weak)) void rank_budget_use(
 
 __attribute__((weak)) uint64_t rank_budget_bytes(const struct rank_budget *budget)
 {
-	(void)budget;
 	return 0;
 }
 
 __attribute__((weak)) uint64_t rank_budget_bytes_max(const struct rank_budget *budget)
 {
-	(void)budget;
 	return 0;
 }
 
 __attribute__((weak)) void rank_budget_counts(const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
 {
-	(void)budget;
 	*ret_frozen = 0;
 	*ret_refused = 0;
 }
 
 __attribute__((weak)) uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
-	(void)kernel;
 	return kind == RT_KIND_CALL ? 11 : 0;
 }
 
 __attribute__((weak)) void online_stacks_each(
 	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg)
 {
-	(void)online;
 	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1, false});
 }
 
@@ -140,9 +129,6 @@ static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg
 {
 	Ranktrace__StackBody *body = malloc(sizeof(*body));
 
-	(void)fd;
-	(void)what;
-	(void)arg;
 	*body = (Ranktrace__StackBody)RANKTRACE__STACK_BODY__INIT;
 	body->n_processes = 2;
 	body->processes = calloc(2, sizeof(*body->processes));
@@ -160,17 +146,11 @@ static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg
 __attribute__((weak)) int profiles_start(
 	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out)
 {
-	(void)profiles;
-	(void)wish;
-	(void)ret_number;
-	(void)ret_left_out;
 	return -EBUSY;
 }
 
 __attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
 {
-	(void)profiles;
-	(void)number;
 	*ret = (struct profile_progress){.remaining_ns = 7 * NSEC_PER_SEC};
 	return 0;
 }
@@ -189,7 +169,6 @@ __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stack
 
 __attribute__((weak)) size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 {
-	(void)ranks;
 	return role == RANK_ROLE_RANK ? 2 : 0;
 }
 
@@ -198,7 +177,6 @@ __attribute__((weak)) void ranks_each(
 {
 	struct rank rank = {.pid = 77, .env = {.rank = 1, .world_size = 2, .job = "job-x"}};
 
-	(void)ranks;
 	/* Long names, and more rows than fit. */
 	memset(rank.command, 'c', sizeof(rank.command) - 1);
 	memset(rank.env.pod, 'p', sizeof(rank.env.pod) - 1);
@@ -210,15 +188,11 @@ __attribute__((weak)) void ranks_each(
 
 __attribute__((weak)) const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid)
 {
-	(void)ranks;
-	(void)uid;
 	return "a process has 9 lives";
 }
 
 __attribute__((weak)) bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid)
 {
-	(void)ranks;
-	(void)rank;
 	*ret_uid = 1001;
 	return true;
 }
@@ -226,21 +200,17 @@ __attribute__((weak)) bool ranks_disputed(const struct ranks *ranks, const struc
 __attribute__((weak)) void ranks_suspects_each(
 	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
 {
-	(void)ranks;
 	callback(arg, 1001, 2, "a process has 9 lives");
 }
 
 __attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
-	(void)rank_steps;
-	(void)rank;
 	*ret = (struct steps_open){.step = 30, .stage = "backward", .start_ns = 1};
 	return true;
 }
 
 __attribute__((weak)) void rank_coll_counts(const struct rank_coll *colls, struct rank_coll_counts *ret)
 {
-	(void)colls;
 	*ret = (struct rank_coll_counts){.rows = 77, .late = 5};
 }
 
@@ -251,7 +221,6 @@ __attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
 	struct rank rank = {.pid = 77, .env = {.rank = 1, .job = "job-x", .card = "GPU-0"}};
 	struct timespec utc;
 
-	(void)colls;
 	clock_gettime(CLOCK_REALTIME, &utc);
 	for (uint32_t i = 0; i < 300; i++) {
 		int64_t offset_ns = utc.tv_sec * (int64_t)NSEC_PER_SEC + utc.tv_nsec - (int64_t)monotonic_ns();
@@ -265,13 +234,11 @@ __attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
 
 __attribute__((weak)) void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 {
-	(void)allocs;
 	*ret = (struct allocs_counts){.rows = 66};
 }
 
 __attribute__((weak)) void online_counts_get(const struct online *online, struct online_counts *ret)
 {
-	(void)online;
 	*ret = (struct online_counts){.open = 2, .closed = 3, .frames = 44};
 }
 
@@ -280,7 +247,6 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 {
 	struct coll_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 
-	(void)colls;
 	snapshot->now_ns = now_ns;
 	snapshot->members = COLL_SNAPSHOT_MEMBERS_MAX;
 	snapshot->comms = snapshot->members / 2;

@@ -84,9 +84,6 @@ static inline void fake_put(const char *root, const struct fake_process *p)
 
 static inline int fake_remove_one(const char *path, const struct stat *stat, int flag, struct FTW *ftw)
 {
-	(void)stat;
-	(void)flag;
-	(void)ftw;
 	return remove(path);
 }
 

@@ -47,14 +47,11 @@ struct detect *detect_new(const struct detect_options *wanted, const struct dete
 
 struct detect *detect_free(struct detect *detect)
 {
-	(void)detect;
 	return NULL;
 }
 
 struct hardware *detect_hardware(struct detect *detect, const char *host)
 {
-	(void)detect;
-	(void)host;
 	return NULL;
 }
 
@@ -66,8 +63,6 @@ struct align *detect_align(struct detect *detect)
 void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations)
 {
-	(void)detect;
-	(void)stuck_job;
 	seen.checks++;
 	seen.check_ns = now_ns;
 	seen.stucks = stucks;
@@ -82,7 +77,6 @@ void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standi
 
 void detect_advance(struct detect *detect, uint64_t now_ns)
 {
-	(void)detect;
 	seen.advances++;
 	seen.advance_ns = now_ns;
 }
@@ -92,14 +86,12 @@ static bool has_open;
 
 void detect_end(struct detect *detect)
 {
-	(void)detect;
 	if (has_open)
 		sink.finding(sink.arg, &open_at_end);
 }
 
 int align_rank_new(struct align *align, const struct align_rank *rank)
 {
-	(void)align;
 	seen.ranks++;
 	(void)copy_text(seen.job, sizeof(seen.job), rank->job);
 	return numbers++;
@@ -107,51 +99,34 @@ int align_rank_new(struct align *align, const struct align_rank *rank)
 
 void align_rank_card(struct align *align, int process, const char *card)
 {
-	(void)align;
 	seen.card_process = process;
 	(void)copy_text(seen.card, sizeof(seen.card), card);
 }
 
 void align_rank_end(struct align *align, int process, uint64_t end_ns)
 {
-	(void)align;
-	(void)process;
-	(void)end_ns;
 	seen.ended++;
 }
 
 void align_comm(struct align *align, int process, const char *communicator, enum comm_kind kind, uint32_t members,
 	int32_t member)
 {
-	(void)align;
-	(void)process;
-	(void)communicator;
-	(void)kind;
-	(void)members;
-	(void)member;
 	seen.comms++;
 }
 
 void align_stage(struct align *align, int process, const struct align_stage *stage)
 {
-	(void)align;
-	(void)process;
 	seen.stages++;
 	seen.stage = *stage;
 }
 
 void align_step(struct align *align, int process, const struct align_step *step)
 {
-	(void)align;
-	(void)process;
-	(void)step;
 	seen.steps++;
 }
 
 void align_op(struct align *align, int process, const struct align_op *op)
 {
-	(void)align;
-	(void)process;
 	seen.ops++;
 	seen.op = *op;
 	(void)copy_text(seen.coll_name, sizeof(seen.coll_name), op->op);
@@ -159,8 +134,6 @@ void align_op(struct align *align, int process, const struct align_op *op)
 
 void align_host(struct align *align, int process, const struct align_host *host)
 {
-	(void)align;
-	(void)process;
 	seen.hosts++;
 	seen.host = *host;
 	(void)copy_text(seen.preemptor_name, sizeof(seen.preemptor_name), host->preemptor_name);
@@ -168,34 +141,28 @@ void align_host(struct align *align, int process, const struct align_host *host)
 
 void align_lost(struct align *align, int process, uint64_t records)
 {
-	(void)align;
-	(void)process;
 	seen.lost += (unsigned)records;
 }
 
 void align_watched(struct align *align, bool on, uint64_t from_ns)
 {
-	(void)align;
 	seen.watched_ns = on ? from_ns : 0;
 	seen.unwatched_ns = on ? 0 : from_ns;
 }
 
 bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret)
 {
-	(void)align;
 	*ret = (struct align_job_info){.job = "j", .step_ns = seen.step_ns};
 	return job == 0;
 }
 
 void align_counts(const struct align *align, struct align_counts *ret)
 {
-	(void)align;
 	*ret = (struct align_counts){.frames = 17};
 }
 
 bool align_locate(const struct align *align, int process, uint32_t *ret_job, uint32_t *ret_index)
 {
-	(void)align;
 	*ret_job = 0;
 	*ret_index = (uint32_t)process;
 	return true;
@@ -207,8 +174,6 @@ static struct profile_progress newest_profile;
 
 __attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
 {
-	(void)profiles;
-	(void)number;
 	if (!newest_profile.number)
 		return -ENOENT;
 	*ret = newest_profile;
@@ -220,8 +185,6 @@ static void (*while_off)(void); /* called while a level is turned off */
 
 int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
-	(void)collectors;
-	(void)level;
 	switches++;
 	if (!on && while_off)
 		while_off();

@@ -28,14 +28,12 @@ static void *hang;
 
 static inline void on_verdict(void *arg, const struct verdict *verdict)
 {
-	(void)arg;
 	assert_true(n_said < 8);
 	said[n_said++] = *verdict;
 }
 
 static inline void on_want(void *arg, unsigned want, const char *why)
 {
-	(void)arg;
 	assert_true(strlen(why) > 0);
 	wants |= want;
 	n_wants++;

@@ -66,7 +66,6 @@ static inline void script_finding(void *arg, const struct finding *finding)
 {
 	size_t i = 0;
 
-	(void)arg;
 	while (i < script.n_said && script.said[i].finding.id != finding->id)
 		i++;
 	assert_true(i < SCRIPT_FINDINGS);
@@ -85,7 +84,6 @@ static inline void script_finding(void *arg, const struct finding *finding)
 
 static inline void script_want(void *arg, unsigned wants, const char *why)
 {
-	(void)arg;
 	script.wants |= wants;
 	script.n_wants++;
 	snprintf(script.why, sizeof(script.why), "%s", why);

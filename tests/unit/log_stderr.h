@@ -13,9 +13,6 @@ __attribute__((weak)) void log_message(
 {
 	va_list args;
 
-	(void)file;
-	(void)line;
-	(void)func;
 	if (level > LOG_NOTICE)
 		return;
 	fprintf(stderr, "%s: ", component);

@@ -127,7 +127,6 @@ static inline void script_profile_stage(
 
 static inline void script_profile_step(struct script *s, int rank, unsigned step, int64_t start_ns, int64_t duration_ns)
 {
-	(void)step;
 	assert_int_equal(profile_add_step(s->profile, rank, start_ns, duration_ns), 0);
 }
 

@@ -60,7 +60,6 @@ __attribute__((weak)) void store_put_values(struct store *store, enum schema_id 
 {
 	const struct row_ranks *row = (const struct row_ranks *)(const void *)values;
 
-	(void)store;
 	assert_int_equal(table, TABLE_RANKS);
 	t.row_rank = row->rank.value.type == STORE_NULL ? -1 : row->rank.value.integer;
 	assert_true(copy_text(
@@ -72,7 +71,6 @@ __attribute__((weak)) void store_put_values(struct store *store, enum schema_id 
 
 __attribute__((weak)) int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)
 {
-	(void)kernel;
 	assert_in_range(slot, 0, RANKS_MAX - 1);
 	assert_int_equal(t.filter[slot], 0);
 	t.filter[slot] = pid;
@@ -81,7 +79,6 @@ __attribute__((weak)) int kernel_rank_add(struct kernel *kernel, uint32_t pid, u
 
 __attribute__((weak)) int kernel_rank_remove(struct kernel *kernel, uint32_t pid)
 {
-	(void)kernel;
 	for (size_t i = 0; i < RANKS_MAX; i++)
 		if (t.filter[i] == pid) {
 			t.filter[i] = 0;
@@ -109,13 +106,11 @@ __attribute__((weak)) void kernel_unlimit(struct kernel *kernel, uint32_t entry)
 
 __attribute__((weak)) uint64_t kernel_ring_bytes(const struct kernel *kernel)
 {
-	(void)kernel;
 	return 0;
 }
 
 static inline void observe(void *arg, const struct rank *rank, enum rank_change change)
 {
-	(void)arg;
 	/* A rank that ends or turns into something else still has its slot while observers run. */
 	if (rank->role == RANK_ROLE_RANK)
 		assert_ptr_equal(ranks_by_slot(t.ranks, rank->slot), rank);

@@ -17,7 +17,6 @@ static char warning[PATH_MAX]; /* the last one */
 
 static inline void warned(void *arg, const char *sentence)
 {
-	(void)arg;
 	fprintf(stderr, "reader: %s\n", sentence);
 	snprintf(warning, sizeof(warning), "%s", sentence);
 	warnings++;

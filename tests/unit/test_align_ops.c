@@ -2,22 +2,6 @@
 /* Operations that come late, come and go, are of two sides, or twice; steps out of operations alone. */
 #include "tests/unit/align_script.h"
 
-#define NTH(step) ((uint64_t)((step)-1))
-
-static void both_step(int64_t step)
-{
-	step_at(0, step, NTH(step) * 100, 100);
-	step_at(1, step, NTH(step) * 100, 100);
-}
-
-static void both_ops(int64_t step, enum frame_tier tier)
-{
-	for (int i = 0; i < 2; i++) {
-		op_on(i, "00000000000000aa", NTH(step) * 2 + 1, step, NTH(step) * 100 + 40, 10, tier);
-		op_on(i, "00000000000000aa", NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10, tier);
-	}
-}
-
 /* Device records come two seconds after their step; the level goes on at step 11 and off at step 60. */
 TEST(operations_come_late_and_go)
 {

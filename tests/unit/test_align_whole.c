@@ -2,22 +2,6 @@
 /* Which steps have all of their operations. */
 #include "tests/unit/align_script.h"
 
-#define NTH(step) ((uint64_t)((step)-1))
-
-static void both_step(int64_t step)
-{
-	step_at(0, step, NTH(step) * 100, 100);
-	step_at(1, step, NTH(step) * 100, 100);
-}
-
-static void both_ops(int64_t step, enum frame_tier tier)
-{
-	for (int i = 0; i < 2; i++) {
-		op_on(i, "00000000000000aa", NTH(step) * 2 + 1, step, NTH(step) * 100 + 40, 10, tier);
-		op_on(i, "00000000000000aa", NTH(step) * 2 + 2, step, NTH(step) * 100 + 60, 10, tier);
-	}
-}
-
 /* All of them are seen from shortly before step 11 on. */
 TEST(operations_that_begin_with_a_step)
 {

@@ -77,7 +77,6 @@ static void *observer_arg;
 
 int ranks_observe(struct ranks *ranks, ranks_observer callback, void *arg)
 {
-	(void)ranks;
 	observer = callback;
 	observer_arg = arg;
 	return story_add("observe");
@@ -85,7 +84,6 @@ int ranks_observe(struct ranks *ranks, ranks_observer callback, void *arg)
 
 struct losses *losses_new(const struct context *context)
 {
-	(void)context;
 	return calloc(1, 1);
 }
 
@@ -97,19 +95,16 @@ struct losses *losses_free(struct losses *losses)
 
 bool losses_due(const struct losses *losses, uint64_t now_ns)
 {
-	(void)losses;
 	return now_ns == 1;
 }
 
 void losses_write(struct losses *losses, const char *(*source)(void *arg, unsigned kind), void *arg)
 {
-	(void)losses;
 	story_add("lost-of-%s", source(arg, RT_KIND_CALL));
 }
 
 void losses_rank(struct losses *losses, const struct rank *rank)
 {
-	(void)losses;
 	story_add("lost-of-rank%u", rank->pid);
 }
 

@@ -25,7 +25,6 @@ static uint64_t info[2], table[3], group[32];
 
 static void on_answered(void *arg, const struct comm_asked *which, const struct comm_answer *what)
 {
-	(void)arg;
 	asked = *which;
 	answer = *what;
 	answers++;

@@ -22,14 +22,12 @@ static struct ddp ddp;
 
 static void on_finding(void *arg, const struct finding *finding)
 {
-	(void)arg;
 	assert_true(n_sent < SENT_MAX);
 	sent[n_sent++] = *finding;
 }
 
 static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
-	(void)arg;
 	want_uid = uid;
 	assert_true(wants && job[0] && why[0]);
 	wanted |= wants;
@@ -219,7 +217,6 @@ static void *fake_new(const struct detect_options *options)
 
 static void *no_memory(const struct detect_options *options)
 {
-	(void)options;
 	return NULL;
 }
 
@@ -250,7 +247,6 @@ static void fake_frame(
 
 static void fake_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
-	(void)out;
 	checks++;
 	assert_int_equal(snapshot->ranks, DDP_RANKS);
 	for (size_t i = 0; i < snapshot->ranks; i++)

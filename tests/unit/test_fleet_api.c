@@ -31,7 +31,6 @@ static void *serve_one(void *arg)
 	size_t used = 0;
 	char byte;
 
-	(void)arg;
 	/* Headers and, after an empty line, the form in one write of curl's. */
 	while (used < REQUEST_BYTES - 1 && !strstr(server.request, "query=")) {
 		ssize_t n = recv(fd, server.request + used, REQUEST_BYTES - 1 - used, 0);
@@ -83,7 +82,6 @@ static int hear(void *arg, const json_t *labels, double value)
 {
 	const char *job = json_string_value(json_object_get(labels, "job"));
 
-	(void)arg;
 	heard.samples++;
 	heard.sum += value;
 	snprintf(heard.job, sizeof(heard.job), "%s", job ? job : "");

@@ -23,7 +23,6 @@ static size_t kept_count;
 
 static void keep(void *arg, const struct gauge_row *row)
 {
-	(void)arg;
 	assert_true(kept_count < ARRAY_SIZE(kept));
 	kept[kept_count].row = *row;
 	(void)copy_text(kept[kept_count++].object, GAUGE_OBJECT_BYTES, row->object);

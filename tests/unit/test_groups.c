@@ -48,7 +48,6 @@ static void added(void *arg, struct library *library)
 {
 	struct attachment *attachment = NULL;
 
-	(void)arg;
 	assert_int_equal(attachment_new(&engine, library, &attachment), 0);
 	library->owner_data = attachment;
 	library->uid = strstr(library->path, lonely) ? 1 : 2;
@@ -56,7 +55,6 @@ static void added(void *arg, struct library *library)
 
 static void dropped(void *arg, struct library *library)
 {
-	(void)arg;
 	library->owner_data = attachment_free(library->owner_data);
 }
 

@@ -21,7 +21,6 @@ static void on_finding(void *arg, const struct finding *finding)
 {
 	size_t i = 0;
 
-	(void)arg;
 	published++;
 	while (i < founds && found[i].id != finding->id)
 		i++;

@@ -33,7 +33,6 @@ static struct verdict newest;
 
 static void on_verdict(void *arg, const struct verdict *verdict)
 {
-	(void)arg;
 	assert_true(verdict->lost_ns > 0);
 	assert_int_equal(verdict->finding.kind, FINDING_IMBALANCE);
 	assert_int_equal(verdict->finding.rank, -1);

@@ -20,22 +20,17 @@ static const char *const wanted[] = {"libwanted.so*", NULL};
 
 static void on_added(void *arg, struct library *library)
 {
-	(void)arg;
 	added++;
 	last = library;
 }
 
 static void on_dropped(void *arg, struct library *library)
 {
-	(void)arg;
-	(void)library;
 	dropped++;
 }
 
 static void on_refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	(void)arg;
-	(void)pid;
 	assert_non_null(path);
 	refusal = error;
 	refused++;

@@ -59,7 +59,6 @@ static const char *const patterns[] = {"libc.so.6", "libhostile.so*", NULL};
 
 static void on_added(void *arg, struct library *library)
 {
-	(void)arg;
 	added++;
 	unread += library->facts_error < 0;
 	last_error = library->facts_error;
@@ -75,24 +74,15 @@ static void on_added(void *arg, struct library *library)
 
 static void on_dropped(void *arg, struct library *library)
 {
-	(void)arg;
-	(void)library;
 }
 
 static void on_refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	(void)arg;
-	(void)pid;
-	(void)path;
-	(void)error;
 	refused++;
 }
 
 static void on_scanned(void *arg, int64_t instance, int r, uint64_t cost_ns)
 {
-	(void)arg;
-	(void)instance;
-	(void)cost_ns;
 	scanned++;
 	result = r;
 }

@@ -23,7 +23,6 @@ int kernel_drain(struct kernel *kernel)
 {
 	char byte;
 
-	(void)kernel;
 	if (ring[0] >= 0 && read(ring[0], &byte, 1) == 1) {
 		tick('R');
 		return 1;
@@ -34,34 +33,26 @@ int kernel_drain(struct kernel *kernel)
 
 int kernel_fd(const struct kernel *kernel)
 {
-	(void)kernel;
 	return ring[0];
 }
 
 void collectors_tick(struct collectors *collectors, uint64_t now_ns)
 {
-	(void)collectors;
-	(void)now_ns;
 	tick('c');
 }
 
 void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 {
-	(void)rank_steps;
-	(void)now_ns;
 	tick('s');
 }
 
 void gauges_tick(struct gauges *gauges, uint64_t now_ns)
 {
-	(void)gauges;
-	(void)now_ns;
 }
 
 /* A module of every tick drives the test. */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 {
-	(void)ranks;
 	assert_true(now_ns > 0);
 	tick('r');
 	ticks++;
@@ -73,27 +64,19 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 
 void online_tick(struct online *online, uint64_t now_ns)
 {
-	(void)online;
-	(void)now_ns;
 	tick('v'); /* verdicts */
 }
 
 void guard_tick(struct guard *guard, uint64_t now_ns)
 {
-	(void)guard;
-	(void)now_ns;
 }
 
 void metrics_tick(struct metrics *metrics, uint64_t now_ns)
 {
-	(void)metrics;
-	(void)now_ns;
 }
 
 void levels_tick(struct context *context, uint64_t now_ns)
 {
-	(void)context;
-	(void)now_ns;
 	tick('l');
 }
 
@@ -110,7 +93,6 @@ const char *level_name(enum level level)
 
 uint64_t store_utc_ns(struct store *store, uint64_t now_ns)
 {
-	(void)store;
 	return now_ns;
 }
 
@@ -118,8 +100,6 @@ static bool store_is_busy;
 
 bool store_pass(struct store *store, uint64_t now_ns)
 {
-	(void)store;
-	(void)now_ns;
 	tick('f');
 	flushes++;
 	return !store_is_busy;
@@ -127,13 +107,11 @@ bool store_pass(struct store *store, uint64_t now_ns)
 
 void store_status(struct store *store, struct store_status *ret)
 {
-	(void)store;
 	*ret = (struct store_status){.size_bytes = 3ULL << 29};
 }
 
 size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 {
-	(void)ranks;
 	assert_int_equal(role, RANK_ROLE_RANK);
 	return 8;
 }

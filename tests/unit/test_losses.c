@@ -15,32 +15,27 @@ static char rows[512];
 
 uint64_t kernel_drops(const struct kernel *kernel, unsigned kind)
 {
-	(void)kernel;
 	return drops[kind];
 }
 
 uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
 {
-	(void)kernel;
 	return limited[slot];
 }
 
 void rank_budget_use(const struct rank_budget *budget, const struct rank *rank, struct rank_budget_use *ret)
 {
-	(void)budget;
 	*ret = (struct rank_budget_use){.refused = rank->slot == 1 ? refused : 0};
 }
 
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
 {
-	(void)ranks;
 	for (size_t i = 0; i < ARRAY_SIZE(live); i++)
 		callback(arg, &live[i]);
 }
 
 uint64_t store_utc_ns(struct store *store, uint64_t time_ns)
 {
-	(void)store;
 	return time_ns;
 }
 
@@ -60,7 +55,6 @@ void store_put_values(struct store *store, enum schema_id table, const struct st
 {
 	const struct row_drops *row = (const struct row_drops *)(const void *)values;
 
-	(void)store;
 	assert_int_equal(table, TABLE_DROPS);
 	add(&row->source.value);
 	add(&row->count.value);
@@ -71,7 +65,6 @@ void store_put_values(struct store *store, enum schema_id table, const struct st
 
 static const char *source(void *arg, unsigned kind)
 {
-	(void)arg;
 	return kind == RT_KIND_CALL ? "call" : "other";
 }
 

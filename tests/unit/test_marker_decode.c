@@ -14,7 +14,6 @@ static unsigned devices;
 
 static void on_device(void *arg, const struct coll_device *given)
 {
-	(void)arg;
 	devices++;
 	device = *given;
 	copy_text(name, sizeof(name), given->name);

@@ -20,7 +20,6 @@ static bool has_node;
 /* The ranks that are here, as listed and found by slot. */
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
 {
-	(void)ranks;
 	for (size_t i = 0; has_node && i < NODE_RANKS; i++)
 		callback(arg, &node[i]);
 	for (size_t i = 0; !has_node && i < ARRAY_SIZE(ranks_here); i++)
@@ -30,7 +29,6 @@ void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const str
 
 const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
 {
-	(void)ranks;
 	if (has_node)
 		return &node[slot];
 	return slot < ARRAY_SIZE(ranks_here) && !ranks_here[slot].ended ? &ranks_here[slot] : NULL;
@@ -40,13 +38,11 @@ static uint32_t users_here;
 
 uint32_t ranks_users(const struct ranks *ranks)
 {
-	(void)ranks;
 	return users_here;
 }
 
 size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 {
-	(void)ranks;
 	return role == RANK_ROLE_RANK ? ARRAY_SIZE(ranks_here) : 0;
 }
 
@@ -58,7 +54,6 @@ bool collectors_status(struct collectors *collectors, unsigned i, const struct c
 
 uint64_t collectors_refused(const struct collectors *collectors)
 {
-	(void)collectors;
 	return 0;
 }
 

@@ -52,7 +52,6 @@ static FRAME void native_test_middle(volatile int depth)
 
 static void native_test_handler(int number)
 {
-	(void)number;
 	native_test_wait();
 	__asm__ volatile("");
 }

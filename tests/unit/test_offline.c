@@ -11,7 +11,6 @@ static unsigned warned_of;
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	assert_true(sentence[0]);
 	warned_of++;
 }

@@ -61,7 +61,6 @@ static bool count(void *arg, const struct proc_map *map)
 {
 	unsigned *left = arg;
 
-	(void)map;
 	return --*left > 0;
 }
 

@@ -17,7 +17,6 @@ static char reason[16]; /* of the newest row */
 
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)
 {
-	(void)ranks;
 	for (size_t i = 0; i < RANKS; i++)
 		if (rank_of[i].pid)
 			callback(arg, &rank_of[i]);
@@ -25,13 +24,11 @@ void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const str
 
 const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid)
 {
-	(void)ranks;
 	return uid == 666 ? "it does" : "";
 }
 
 uint64_t store_utc_ns(struct store *store, uint64_t ns)
 {
-	(void)store;
 	return ns + 1000 * HOUR_NS;
 }
 
@@ -39,7 +36,6 @@ void store_put_values(struct store *store, enum schema_id table, const struct st
 {
 	const struct row_profiles *row = (const struct row_profiles *)values;
 
-	(void)store;
 	assert_int_equal(table, TABLE_PROFILES);
 	rows++;
 	snprintf(reason, sizeof(reason), "%s", row->reason.value.text);
@@ -58,39 +54,30 @@ void profile_rank_free(struct profile_rank *profile)
 
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *stack)
 {
-	(void)profile;
-	(void)stack;
 }
 
 void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *code)
 {
-	(void)profile;
-	(void)code;
 }
 
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample)
 {
-	(void)sample;
 	profile->rows++;
 }
 
 bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_once)
 {
-	(void)profile;
-	(void)now_ns;
 	return at_once;
 }
 
 void profile_rank_give_up(struct profile_rank *profile)
 {
-	(void)profile;
 }
 
 /* The probe. */
 
 static int probe_start(void *arg, uint64_t ns)
 {
-	(void)arg;
 	period_ns = ns;
 	added = 0;
 	return 0;
@@ -98,14 +85,11 @@ static int probe_start(void *arg, uint64_t ns)
 
 static void probe_stop(void *arg)
 {
-	(void)arg;
 	period_ns = 0;
 }
 
 static int probe_add(void *arg, uint32_t pid, const struct rt_profile_process *process)
 {
-	(void)arg;
-	(void)pid;
 	/* Half of 1 % each. */
 	assert_int_equal(process->cpu_ppm, 5000);
 	assert_int_equal(process->waits_ppm, 5000);
@@ -115,9 +99,6 @@ static int probe_add(void *arg, uint32_t pid, const struct rt_profile_process *p
 
 static int probe_counts(void *arg, uint32_t pid, bool remove, struct rt_profile_process *ret)
 {
-	(void)arg;
-	(void)pid;
-	(void)remove;
 	*ret = (struct rt_profile_process){0};
 	return 0;
 }
@@ -205,8 +186,6 @@ TEST_WITH(test_hourly, setup, teardown)
 
 static bool wants_all(void *arg, const struct rank *rank)
 {
-	(void)arg;
-	(void)rank;
 	return true;
 }
 

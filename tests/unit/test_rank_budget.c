@@ -10,7 +10,6 @@ static unsigned shed[RANKS_MAX];
 
 static void count_shed(void *arg, uint32_t slot)
 {
-	(void)arg;
 	assert_in_range(slot, 0, RANKS_MAX - 1);
 	shed[slot]++;
 }

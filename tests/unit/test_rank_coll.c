@@ -264,8 +264,6 @@ static struct coll_snapshot *snapshot_at_end;
 
 static void on_rank_end(void *arg, const struct rank *rank, enum rank_change change)
 {
-	(void)arg;
-	(void)rank;
 	if (change == RANK_ENDED)
 		snapshot_at_end = take_snapshot(200 * MS + 5 * NSEC_PER_SEC);
 }

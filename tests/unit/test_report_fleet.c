@@ -46,7 +46,6 @@ static int ask(void *arg, const char *query, double time_s, fleet_sample on_samp
 {
 	static struct fleet_stream stream;
 
-	(void)arg;
 	asked++;
 	assert_true(time_s == (double)UNTIL);
 	assert_null(strchr(query, '$'));

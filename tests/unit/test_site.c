@@ -20,7 +20,6 @@ static uint32_t specs, specs_max;
 
 static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
-	(void)arg;
 	if (specs >= specs_max)
 		return -ENOSPC;
 	/* What goes to the kernel names slots of struct pt_regs. */

@@ -162,7 +162,6 @@ static void end_all(uint64_t end_ns)
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	fprintf(stderr, "%s\n", sentence);
 	warned_of++;
 }

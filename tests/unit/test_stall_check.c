@@ -28,8 +28,6 @@ static int feed(void *arg, const struct source_sink *sink, char *error, size_t e
 {
 	struct fake *fake = arg;
 
-	(void)error;
-	(void)error_size;
 	fake->process = align_rank_new(
 		sink->align, &(struct align_rank){
 				.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
@@ -39,7 +37,6 @@ static int feed(void *arg, const struct source_sink *sink, char *error, size_t e
 
 static uint64_t snapshot(void *arg, uint64_t after_ns)
 {
-	(void)arg;
 	if (after_ns < BEGIN_NS)
 		return BEGIN_NS + S;
 	return after_ns < BEGIN_NS + CHECKS * S ? after_ns + S : UINT64_MAX;
@@ -47,7 +44,6 @@ static uint64_t snapshot(void *arg, uint64_t after_ns)
 
 static bool recall(const void *arg, uint64_t seq, struct coll_point *ret)
 {
-	(void)arg;
 	recalled++;
 	*ret = (struct coll_point){.seq = seq, .time_ns = BEGIN_NS};
 	return true;
@@ -77,14 +73,12 @@ static void stand(void *arg, uint64_t now_ns, struct stall_check *checks)
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	assert_non_null(strstr(sentence, "262144 members"));
 	warned_of++;
 }
 
 static bool progress(void *arg, uint64_t events, uint64_t now_ns)
 {
-	(void)arg;
 	assert_true(events == 1 && now_ns == BEGIN_NS + stall_check_past * S);
 	return stall_check_past < stall_check_enough;
 }

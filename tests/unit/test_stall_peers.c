@@ -86,7 +86,6 @@ static void run_part(const struct run *run, uint64_t from_ns, uint64_t to_ns)
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	fail_msg("%s", sentence);
 }
 

@@ -55,7 +55,6 @@ static void sleep_until_woken(void)
 
 static void wake(int signal)
 {
-	(void)signal;
 	shared->wake = true;
 }
 

@@ -12,7 +12,6 @@ static unsigned warnings;
 
 static void on_warning(void *arg, const char *sentence)
 {
-	(void)arg;
 	assert_true(sentence[0]);
 	warnings++;
 }

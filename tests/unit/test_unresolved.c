@@ -37,17 +37,12 @@ static struct probe_table table;
 
 static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
 {
-	(void)arg;
-	(void)site;
-	(void)spec;
 	*ret = 0;
 	return 0;
 }
 
 static void spec_free(void *arg, uint32_t spec)
 {
-	(void)arg;
-	(void)spec;
 }
 
 static const struct attach_engine engine = {.table = &table, .spec_new = spec_new, .spec_free = spec_free};
@@ -56,21 +51,17 @@ static void added(void *arg, struct library *library)
 {
 	struct attachment *attachment = NULL;
 
-	(void)arg;
 	assert_int_equal(attachment_new(&engine, library, &attachment), 0);
 	library->owner_data = attachment;
 }
 
 static void dropped(void *arg, struct library *library)
 {
-	(void)arg;
 	library->owner_data = attachment_free(library->owner_data);
 }
 
 static void refused(void *arg, uint32_t pid, const char *path, int error)
 {
-	(void)arg;
-	(void)pid;
 	fail_msg("%s: %s", path, strerror(-error));
 }
 

@@ -33,7 +33,6 @@ static int sleep_on(const struct worker_task *task)
 {
 	int r = worker_child_add("part", 4, NULL, 0);
 
-	(void)task;
 	while (r == 0)
 		pause();
 	return r;
@@ -44,13 +43,11 @@ static int eat(const struct worker_task *task)
 {
 	void *memory = mmap(NULL, 1ULL << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)task;
 	return worker_child_add(memory == MAP_FAILED ? "none" : "much", 4, NULL, 0);
 }
 
 static int crash(const struct worker_task *task)
 {
-	(void)task;
 	abort();
 }
 
@@ -67,7 +64,6 @@ static int list(const struct worker_task *task)
 {
 	int r = 0;
 
-	(void)task;
 	for (uint8_t fd = 0; fd < 255 && r == 0; fd++)
 		if (fcntl(fd, F_GETFD) >= 0)
 			r = worker_child_add(&fd, 1, NULL, 0);
@@ -78,7 +74,6 @@ static int limits(const struct worker_task *task)
 {
 	struct rlimit core;
 
-	(void)task;
 	if (getrlimit(RLIMIT_CORE, &core) < 0 || worker_child_keep(0) < 0)
 		return -1;
 	return worker_child_add(core.rlim_max == 0 && environ[0] == NULL ? "good" : "bad!", 4, NULL, 0);

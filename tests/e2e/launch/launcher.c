@@ -15,7 +15,6 @@ static volatile sig_atomic_t ended;
 
 static void on_end(int number)
 {
-	(void)number;
 	ended = 1;
 }
 
