@@ -86,6 +86,23 @@ static void an_impossible_environment_is_refused(void **state)
 	assert_non_null(ranks_by_pid(t.ranks, 100));
 }
 
+/* Moved after it was read for the first time, and before the process has a library of training. */
+static void an_environment_moved_late_is_refused(void **state)
+{
+	size_t size;
+	_cleanup_free_ char *block = environment(PROCFS_ENVIRON_BYTES_MAX, &size);
+
+	(void)state;
+	PUT(100, 1, 100, .uid = 65534, ENV("RANK=1\0WORLD_SIZE=2"));
+	ranks_on_exec(t.ranks, 100);
+	pass(NSEC_PER_SEC);
+	assert_string_equal(ranks_suspicion(t.ranks, 65534), "");
+	PUT(100, 1, 100, TORCH, .uid = 65534, .environ = block, .environ_size = size);
+	pass(NSEC_PER_SEC);
+	assert_null(ranks_by_pid(t.ranks, 100));
+	assert_string_equal(ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
+}
+
 static void count(void *arg, uint32_t uid, uint64_t times, const char *why)
 {
 	unsigned *users = arg;
@@ -115,6 +132,7 @@ int main(void)
 		TEST(jobs_without_a_word_are_no_dispute),
 		TEST(a_large_environment_hides_nothing),
 		TEST(an_impossible_environment_is_refused),
+		TEST(an_environment_moved_late_is_refused),
 		TEST(suspects_are_bounded),
 	};
 
