@@ -31,7 +31,7 @@ static __always_inline int calibrate_hit(void)
 	cost = &all->at[0][0];
 	__sync_fetch_and_add(&cost->hits, 1);
 	__sync_fetch_and_add(&cost->find_ns, bpf_ktime_get_ns() - start_ns);
-	cost_end(cost, start_ns);
+	cost_add(cost, start_ns);
 	return 0;
 }
 

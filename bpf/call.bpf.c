@@ -597,7 +597,7 @@ int call_enter(void *ctx)
 	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	const struct rt_call_spec *spec;
 	struct rt_quota *quota;
-	struct rt_cost *cost;
+	struct cost_hit cost;
 	struct python *python;
 	uint64_t start_ns;
 	uint32_t id;
@@ -620,7 +620,7 @@ int call_enter(void *ctx)
 		if (python)
 			on_mark(ctx, id, spec, python, quota);
 	}
-	cost_end(cost, start_ns);
+	cost_end(&cost);
 	if (quota->stacks_wanted && STAGE_BEGINS >> spec->edge & 1)
 		bpf_tail_call(ctx, &stage_program, 0);
 	return 0;
@@ -635,7 +635,7 @@ int call_exit(void *ctx)
 	int64_t result = FIXED_SLOT(ctx, RESULT_SLOT);
 	const struct rt_call_spec *spec;
 	struct rt_quota *quota;
-	struct rt_cost *cost;
+	struct cost_hit cost;
 	uint64_t start_ns;
 	uint32_t id;
 
@@ -658,9 +658,27 @@ int call_exit(void *ctx)
 		on_close_return(id, spec, stack_pointer, result, quota);
 	else
 		send_end(id, stack_pointer, quota);
-	cost_end(cost, start_ns);
+	cost_end(&cost);
 	if (FAILED_CALL(spec, result))
 		bpf_tail_call(ctx, &failed_program, 0);
+	return 0;
+}
+
+/* The current thread's call of a function. Not static: so it is verified once, not for each function. */
+__attribute__((noinline)) int forget_call(uint32_t id)
+{
+	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = id};
+	const struct rt_call_spec *spec = bpf_map_lookup_elem(&specs, &id);
+	uint32_t pid = key.pid_thread >> 32, *rank_slot;
+	struct rt_quota *quota;
+
+	if (!spec || !(spec->flags & RT_CALL_NEEDS_RETURN))
+		return 0;
+	rank_slot = bpf_map_lookup_elem(&ranks, &pid);
+	quota = rank_slot ? find_quota(*rank_slot) : NULL;
+	drop_inflight(&key, quota);
+	if (spec->flags & RT_CALL_HAS_TEXT)
+		drop_text(&key, quota);
 	return 0;
 }
 
@@ -670,30 +688,21 @@ int call_exit(void *ctx)
  */
 static __always_inline int forget_thread(void)
 {
-	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid()};
-	uint32_t pid = key.pid_thread >> 32, thread = (uint32_t)key.pid_thread;
+	uint64_t pid_thread = bpf_get_current_pid_tgid();
+	uint32_t pid = pid_thread >> 32, thread = (uint32_t)pid_thread;
 	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	struct rt_quota *quota = rank_slot ? find_quota(*rank_slot) : NULL;
 
 	if (!quota)
 		return 0;
 	bpf_map_delete_elem(&stashes, &thread);
-	if (quota->held[RT_HELD_GROUPS] > 0 && !bpf_map_delete_elem(&groups, &key.pid_thread))
+	if (quota->held[RT_HELD_GROUPS] > 0 && !bpf_map_delete_elem(&groups, &pid_thread))
 		release(quota, RT_HELD_GROUPS);
 	if (quota->held[RT_HELD_CALLS] <= 0)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++) {
-		uint32_t at = id;
-		const struct rt_call_spec *spec = bpf_map_lookup_elem(&specs, &at);
-
-		if (!spec || !(spec->flags & RT_CALL_NEEDS_RETURN))
-			continue;
-		key.spec = id;
-		drop_inflight(&key, quota);
-		if (spec->flags & RT_CALL_HAS_TEXT)
-			drop_text(&key, quota);
-	}
+	for (uint32_t id = 0; id < RT_CALL_SPECS_MAX; id++)
+		forget_call(id);
 	return 0;
 }
 

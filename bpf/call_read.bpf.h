@@ -104,7 +104,7 @@ static __always_inline uint64_t cut(uint64_t value, uint8_t size_bytes, uint8_t 
 static __always_inline uint64_t read_sized(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
 {
 	uint64_t value = 0;
-	uint64_t n = arg->size_bytes; /* 64 bits wide, as in hash() */
+	uint64_t n = arg->size_bytes; /* 64 bits wide, as in call_hash() */
 
 	asm volatile("" : "+r"(n));
 	if (n > sizeof(value))
@@ -148,20 +148,20 @@ static __always_inline uint64_t wordwise_hash(const uint64_t *words, uint32_t n)
 	return (a ^ a >> 32) * 0x995a187a14e7b445ULL;
 }
 
-static __noinline uint64_t hash(uint64_t address, const struct rt_call_arg *arg, uint32_t *flags)
+/*
+ * 0: cannot be read. n is 64 bits wide: the verifier learns nothing from comparing a narrower copy. Not static: so it is verified
+ * once, where static functions are verified at each call, here for each argument.
+ */
+__attribute__((noinline)) uint64_t call_hash(uint64_t address, uint64_t n, uint32_t is_digest, uint32_t is_signed)
 {
 	uint64_t words[RT_CALL_HASH_MAX / 8] = {};
-	uint64_t n = arg->size_bytes; /* 64 bits wide: the verifier learns nothing from comparing a narrower copy */
 
 	asm volatile("" : "+r"(n));
 	if (n > sizeof(words))
 		n = sizeof(words);
-	if (bpf_probe_read_user(words, n, (void *)address)) {
-		*flags |= RT_CALL_FAULT;
+	if (bpf_probe_read_user(words, n, (void *)address))
 		return 0;
-	}
-	return arg->read == RT_READ_DIGEST ? wordwise_hash(words, n)
-					   : bytewise_hash((const int8_t *)words, n, arg->is_signed);
+	return is_digest ? wordwise_hash(words, n) : bytewise_hash((const int8_t *)words, n, is_signed);
 }
 
 /* End of a reader's path; without path, the register's value. */
@@ -188,8 +188,12 @@ static __always_inline uint64_t read_arg(void *ctx, const struct rt_call_arg *ar
 		return cut(value, arg->size_bytes, arg->is_signed);
 	if (arg->read == RT_READ_DEREF)
 		return read_sized(value, arg, &w->flags);
-	if (arg->read == RT_READ_HASH || arg->read == RT_READ_DIGEST)
-		return hash(value, arg, &w->flags);
+	if (arg->read == RT_READ_HASH || arg->read == RT_READ_DIGEST) {
+		value = call_hash(value, arg->size_bytes, arg->read == RT_READ_DIGEST, arg->is_signed);
+		if (!value)
+			w->flags |= RT_CALL_FAULT;
+		return value;
+	}
 	w->last = value; /* text, or read at the return */
 	return value;
 }

@@ -137,7 +137,7 @@ __attribute__((noinline)) int end_next_traceback(uint32_t program)
 __attribute__((noinline)) int end_take_traceback(uint32_t program, uint32_t at)
 {
 	struct profile_scratch *s = find_scratch(program);
-	struct rt_profile_frame frame = {.flags = RT_PROFILE_COMPLETE};
+	struct rt_profile_frame frame = {};
 	uint64_t object, offset, next;
 
 	if (!s || !read_user_word(&next, s->at + RT_PROFILE_TRACEBACK_NEXT_AT) ||
@@ -149,6 +149,7 @@ __attribute__((noinline)) int end_take_traceback(uint32_t program, uint32_t at)
 	if (!read_user_word(&frame.code, object + s->python.frame_code))
 		return WALK_REFUSED;
 	frame.code &= ~RT_PROFILE_TAG_MASK;
+	frame.flags = RT_PROFILE_COMPLETE; /* no initializer: its .rodata has no variable, and Linux 5.10 refuses such BTF */
 	offset &= 0xffffffff;
 	if (s->python.code_adaptive)
 		frame.instruction = frame.code + s->python.code_adaptive + offset;
@@ -215,11 +216,12 @@ static __always_inline void end_send(struct profile_scratch *s, uint32_t entry, 
 	if (s->record.frames && s->record.frames <= RT_PROFILE_FRAMES_MAX) {
 		profile_hash(entry);
 		send_codes(s, entry);
-		if (send_rank_event(quota, &s->record.event, RT_KIND_END_STACK, record_bytes(&s->record), id >> 32, (uint32_t)id))
+		if (send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_END_STACK, record_bytes(&s->record),
+				    id >> 32, (uint32_t)id))
 			event->stack = s->record.stack;
 	}
 	bpf_get_current_comm(event->thread_name, sizeof(event->thread_name));
-	send_rank_event(quota, &event->event, RT_KIND_END, sizeof(*event), id >> 32, (uint32_t)id);
+	send_rank_event(quota, &event->event, sizeof(*event), RT_KIND_END, sizeof(*event), id >> 32, (uint32_t)id);
 }
 
 static __always_inline void end_take_place(struct rt_end_event *event, uint32_t thread_id)
@@ -400,8 +402,8 @@ int end_stage(void *ctx)
 			if (bytes > 0)
 				s->record.natives = (uint32_t)bytes / 8;
 			profile_hash(entry);
-			send_rank_event(quota, &s->record.event, RT_KIND_STAGE_STACK, record_bytes(&s->record), id >> 32,
-					(uint32_t)id);
+			send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_STAGE_STACK, record_bytes(&s->record),
+					id >> 32, (uint32_t)id);
 		}
 	}
 	give_scratch(cpu, entry);

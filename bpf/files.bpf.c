@@ -114,7 +114,7 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	long result = (long)ctx->args[1];
 	uint64_t now_ns, bytes;
 	struct rt_file_sum *sum;
-	struct rt_cost *cost;
+	struct cost_hit cost;
 
 	if (!call)
 		return 0;
@@ -125,7 +125,7 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	bytes = mine.op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
 	if (now_ns - mine.start_ns >= threshold_ns) {
 		send(&mine, bytes, now_ns);
-		cost_end(cost, now_ns);
+		cost_end(&cost);
 		return 0;
 	}
 	key = mine.slot * RT_FILE_OPS + mine.op;
@@ -135,7 +135,7 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
 	__sync_fetch_and_add(&sum->duration_ns, now_ns - mine.start_ns);
-	cost_end(cost, now_ns);
+	cost_end(&cost);
 	return 0;
 }
 

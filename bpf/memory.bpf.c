@@ -185,8 +185,8 @@ static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry)
 	struct profile_scratch *s = find_scratch(entry);
 	uint64_t id = bpf_get_current_pid_tgid();
 
-	return s && send_rank_event(find_quota(slot), &s->record.event, RT_KIND_MEMORY_STACK, record_bytes(&s->record), id >> 32,
-				    (uint32_t)id);
+	return s && send_rank_event(find_quota(slot), &s->record.event, sizeof(s->record), RT_KIND_MEMORY_STACK,
+				    record_bytes(&s->record), id >> 32, (uint32_t)id);
 }
 
 /* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass. */
@@ -245,7 +245,7 @@ int memory_usage(void *ctx)
 	struct rt_memory_device *device;
 	struct rt_memory_class *class;
 	struct rt_memory_site *site;
-	struct rt_cost *cost;
+	struct cost_hit cost;
 	bool sampled;
 
 	if (!rank || !bytes)
@@ -295,7 +295,7 @@ int memory_usage(void *ctx)
 		__sync_fetch_and_add(&rank->lost, 1);
 	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
 done:
-	cost_end(cost, now_ns);
+	cost_end(&cost);
 	return 0;
 }
 

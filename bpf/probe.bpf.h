@@ -63,34 +63,61 @@ struct {
 	__type(value, struct rt_costs);
 } costs SEC(".maps");
 
-/*
- * Counts a hit, which began at start_ns. Returns where cost_end() adds its time, or NULL for most hits: reading the clock at
- * each would cost what it measures. Which ones is a hash of their number, since hits come in patterns.
- */
-static __always_inline struct rt_cost *cost_begin(
-	uint32_t slot, enum rt_cost_level level, enum rt_cost_kind kind, uint64_t start_ns)
-{
-	struct rt_costs *all = bpf_map_lookup_elem(&costs, &slot);
-	struct rt_cost *cost;
-	uint64_t number;
+/* A hit of a probe, and the number of hits before it. */
+struct cost_hit {
+	uint32_t slot, level, kind; /* rt_cost_level, rt_cost_kind */
+	uint32_t pad0;
+	uint64_t start_ns, number;
+};
 
-	if (!all)
-		return NULL;
-	cost = &all->at[level & (RT_COST_LEVELS - 1)][kind & (RT_COST_KINDS - 1)];
-	number = cost->hits;
-	__sync_fetch_and_add(&cost->hits, 1);
-	if (number * 0x9e3779b97f4a7c15ULL >> 60)
-		return NULL;
-	__sync_fetch_and_add(&cost->find_ns, bpf_ktime_get_ns() - start_ns);
-	return cost;
+static __always_inline struct rt_cost *cost_find(const struct cost_hit *hit)
+{
+	uint32_t slot = hit->slot;
+	struct rt_costs *all = bpf_map_lookup_elem(&costs, &slot);
+
+	return all ? &all->at[hit->level & (RT_COST_LEVELS - 1)][hit->kind & (RT_COST_KINDS - 1)] : NULL;
 }
 
-static __always_inline void cost_end(struct rt_cost *cost, uint64_t start_ns)
+/*
+ * Is its time measured? Reading the clock at each would cost what it measures. Which ones is a hash of their number, since hits
+ * come in patterns. The verifier does not see that the answer is the same at the end: else it would follow all that is in
+ * between twice, and Linux 6.1 refuses the call engine.
+ */
+static __always_inline bool cost_is_timed(const struct cost_hit *hit)
 {
+	uint64_t number = hit->number;
+
+	asm volatile("" : "+r"(number));
+	return !(number * 0x9e3779b97f4a7c15ULL >> 60);
+}
+
+static __always_inline struct cost_hit cost_begin(
+	uint32_t slot, enum rt_cost_level level, enum rt_cost_kind kind, uint64_t start_ns)
+{
+	struct cost_hit hit = {.slot = slot, .level = level, .kind = kind, .start_ns = start_ns, .number = start_ns};
+	struct rt_cost *cost = cost_find(&hit);
+
 	if (!cost)
-		return;
+		return hit;
+	hit.number = cost->hits;
+	__sync_fetch_and_add(&cost->hits, 1);
+	if (cost_is_timed(&hit))
+		__sync_fetch_and_add(&cost->find_ns, bpf_ktime_get_ns() - start_ns);
+	return hit;
+}
+
+static __always_inline void cost_add(struct rt_cost *cost, uint64_t start_ns)
+{
 	__sync_fetch_and_add(&cost->run_ns, bpf_ktime_get_ns() - start_ns);
 	__sync_fetch_and_add(&cost->timed, 1);
+}
+
+static __always_inline void cost_end(const struct cost_hit *hit)
+{
+	struct rt_cost *cost = cost_is_timed(hit) ? cost_find(hit) : NULL;
+
+	if (cost)
+		cost_add(cost, hit->start_ns);
 }
 
 /* NULL: no limits. */
@@ -214,13 +241,17 @@ static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t
 
 /*
  * Sends a record of a size that is known late, within the limits of a rank; its payload is filled. False: lost, and counted.
- * The sizes of its buffer and of what is sent are the caller's to bound.
+ * buffer_bytes: of the whole record.
  */
-static __always_inline bool send_rank_event(
-	struct rt_quota *quota, struct rt_event *event, uint32_t kind, uint32_t size_bytes, uint32_t pid, uint32_t thread_id)
+static __always_inline bool send_rank_event(struct rt_quota *quota, struct rt_event *event, uint64_t buffer_bytes, uint32_t kind,
+	uint64_t size_bytes, uint32_t pid, uint32_t thread_id)
 {
 	uint64_t now_ns = bpf_ktime_get_ns();
 
+	/* Here, whatever the caller knows: the verifier of Linux 5.10 loses bounds on the way. */
+	asm volatile("" : "+r"(size_bytes));
+	if (size_bytes > buffer_bytes)
+		return false;
 	event->time_ns = now_ns;
 	event->kind = kind;
 	event->flags = 0;

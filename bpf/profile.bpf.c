@@ -187,7 +187,7 @@ static __always_inline bool send_stack(
 		return true;
 	if (kernel)
 		name_kernel(record, kernel);
-	if (!send_rank_event(profile_quota(pid), &record->event, RT_KIND_STACK, record_bytes(record), pid, thread_id))
+	if (!send_rank_event(profile_quota(pid), &record->event, sizeof(*record), RT_KIND_STACK, record_bytes(record), pid, thread_id))
 		return false;
 	bpf_map_update_elem(&profile_sent, &key, &one, BPF_ANY);
 	return true;

@@ -99,7 +99,7 @@ static __always_inline bool send_code_record(
 
 	if (lines_bytes > sizeof(event->lines))
 		return true;
-	return send_rank_event(quota, &event->event, CODE_KIND,
+	return send_rank_event(quota, &event->event, sizeof(*event), CODE_KIND,
 			       __builtin_offsetof(struct rt_profile_code_event, lines) + lines_bytes, pid, thread_id);
 }
 

@@ -230,7 +230,7 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 {
 	uint32_t thread_id = READ(direct, next, pid);
 	struct rt_offcpu_thread *thread;
-	struct rt_cost *cost;
+	struct cost_hit cost;
 	uint64_t now_ns;
 
 	if (!thread_id)
@@ -241,7 +241,7 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 	now_ns = bpf_ktime_get_ns();
 	cost = cost_begin(thread->slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	end_interval(thread, thread_id, prev, next, now_ns, direct);
-	cost_end(cost, now_ns);
+	cost_end(&cost);
 }
 
 SEC("tp_btf/sched_switch")

@@ -67,15 +67,18 @@ static __always_inline void system_add(
 	uint32_t slot, enum rt_system_cause cause, uint64_t time_ns, uint64_t bytes, uint64_t now_ns)
 {
 	struct rt_system_sums *sums = bpf_map_lookup_elem(&system_sums, &slot);
-	struct rt_cost *cost;
+	struct cost_hit cost;
 
 	if (!sums)
 		return;
 	cost = cost_begin(slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	__sync_fetch_and_add(&sums->of[cause].count, 1);
-	__sync_fetch_and_add(&sums->of[cause].time_ns, time_ns);
-	__sync_fetch_and_add(&sums->of[cause].bytes, bytes);
-	cost_end(cost, now_ns);
+	/* The compiler turns the addition of a constant 0 into an atomic or, which kernels before 5.12 refuse. */
+	if (time_ns)
+		__sync_fetch_and_add(&sums->of[cause].time_ns, time_ns);
+	if (bytes)
+		__sync_fetch_and_add(&sums->of[cause].bytes, bytes);
+	cost_end(&cost);
 }
 
 /* What a thread does for itself. */

@@ -76,6 +76,7 @@ struct ends {
 	struct ends_bpf *skeleton; /* NULL: the kernel refuses it */
 	struct list_link ranks;	   /* struct ends_rank */
 	uint64_t events, refused, lost;
+	bool has_places; /* of signals in native code */
 	char reason[128];
 };
 
@@ -312,8 +313,9 @@ static int ends_load(struct ends *ends)
 
 	if (!skeleton)
 		return -errno;
-	bpf_program__set_autoload(skeleton->progs.end_place_btf,
-		tp_btf && libbpf_probe_bpf_helper(BPF_PROG_TYPE_TRACING, BPF_FUNC_find_vma, NULL) != 0);
+	/* Of another type of program, which has the same helpers: libbpf cannot probe BPF_PROG_TYPE_TRACING. */
+	ends->has_places = tp_btf && libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_find_vma, NULL) == 1;
+	bpf_program__set_autoload(skeleton->progs.end_place_btf, ends->has_places);
 	bpf_program__set_autoload(skeleton->progs.end_signal_btf, tp_btf);
 	bpf_program__set_autoload(skeleton->progs.end_exit_btf, tp_btf);
 	bpf_program__set_autoload(skeleton->progs.end_signal_raw, !tp_btf);
@@ -495,6 +497,8 @@ static void ends_status(void *state, struct collector_status *ret)
 		     kernel_drops(kernel, RT_KIND_END_CODE) + kernel_drops(kernel, RT_KIND_STAGE_STACK);
 	if (!ends->skeleton)
 		collector_note(ret, "what ranks did when they ended is not known: %s", ends->reason);
+	else if (!ends->has_places)
+		collector_note(ret, "signals are recorded without their place in native code: the kernel lacks bpf_find_vma (Linux 5.17)");
 	if (followed)
 		collector_note(ret, "%zu rank%s followed, %zu with Python frames", followed, followed == 1 ? "" : "s", python);
 	if (stacks)

@@ -465,16 +465,13 @@ static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_ca
 	rank_identify_compare(candidate, process, now_ns);
 	if (!process->exe[0])
 		return IDENTIFY_NEVER;
-	if (!candidate->known) {
-		int r = rank_identify_describe_candidate(ranks, candidate, process->exe);
-
-		if (r == -E2BIG) {
-			refuse_environment(ranks, candidate->pid);
-			return IDENTIFY_NEVER;
-		}
-		if (r < 0)
-			return IDENTIFY_GONE;
+	/* Also of one that was known: it may move its environment at any time. */
+	if (process->env_error == -E2BIG) {
+		refuse_environment(ranks, candidate->pid);
+		return IDENTIFY_NEVER;
 	}
+	if (!candidate->known && rank_identify_describe_candidate(ranks, candidate, process->exe) < 0)
+		return IDENTIFY_GONE;
 	if (ranks->read->libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
 	identity = ranks->read->libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;

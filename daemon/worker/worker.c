@@ -7,6 +7,7 @@
 #include "daemon/worker/worker.h"
 #include "daemon/base/lag_work.h"
 #include "daemon/base/log.h"
+#include "daemon/base/procfs.h"
 #include "daemon/base/spawn.h"
 #include "daemon/worker/worker_wire.h"
 
@@ -21,7 +22,7 @@
 
 #define MESSAGES_MAX 64			/* read at a time, so that no worker occupies the loop */
 #define IDLE_NS (10 * NSEC_PER_SEC)	/* a process without requests ends */
-#define ABANDON_NS NSEC_PER_SEC		/* a killed process that has not ended */
+#define ABANDON_NS NSEC_PER_SEC		/* from a kill to the first check of what keeps the process, and between checks */
 #define REUSES_MAX 1000			/* requests of one process: bounds what leaks */
 #define EXIT_NO_LIBRARIES 127		/* of the dynamic loader, before main() */
 
@@ -307,16 +308,26 @@ static void process_on_socket(evutil_socket_t fd, short what, void *arg)
 		;
 }
 
+/* In the kernel, where no signal reaches it. In any other state it ends as soon as it has a CPU. */
+static bool process_is_stuck(const struct process *process)
+{
+	struct procfs_stat stat;
+
+	return procfs_stat("/proc", (uint32_t)process->pid, &stat) == 0 && stat.state == 'D';
+}
+
 static void process_on_time(evutil_socket_t fd, short what, void *arg)
 {
 	struct process *process = arg;
 
 	(void)fd;
 	(void)what;
-	if (process->state == PROCESS_KILLED) {
+	if (process->state == PROCESS_KILLED && !process_is_stuck(process)) {
+		process_set_time(process, ABANDON_NS);
+	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
 		log_warning("worker",
-			"a %s process (pid %d) cannot be killed: it waits for a file system of user %u; abandoned",
+			"a %s process (pid %d) cannot be killed: it waits in the kernel, for a process or file system of user %u; abandoned",
 			process->kind->name, (int)process->pid, process->owner);
 		workers_wake(process->workers);
 	} else if (process->state != PROCESS_ABANDONED) {

@@ -20,6 +20,7 @@ static struct workers *workers;
 static const struct worker_kind once = {"test", "worker_target", 2, false, 512 << 20, 60, 60 * NSEC_PER_SEC, 1 << 20};
 static const struct worker_kind reused = {"test", "worker_target", 1, true, 512 << 20, 60, 60 * NSEC_PER_SEC, 1 << 20};
 static const struct worker_kind brief = {"test", "worker_target", 4, false, 512 << 20, 60, NSEC_PER_SEC / 2, 1 << 20};
+static const struct worker_kind alone = {"test", "worker_target", 1, false, 512 << 20, 60, NSEC_PER_SEC / 2, 1 << 20};
 static const struct worker_kind busy = {"test", "worker_target", 2, false, 512 << 20, 0, 60 * NSEC_PER_SEC, 1 << 20};
 static const struct worker_kind absent = {"test", "no_such_program", 1, false, 512 << 20, 1, NSEC_PER_SEC, 1 << 20};
 
@@ -236,6 +237,23 @@ TEST_WITH(test_cannot_be_killed, start, stop)
 	close(server);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);
 	rmdir(path);
+}
+
+/* One that has not ended yet, but can, is waited for. */
+TEST_WITH(test_ends_late, start, stop)
+{
+	struct workers_status status;
+	struct heard heard, next;
+
+	if (end_of(&alone, "k", &heard) != WORKER_TIMED_OUT || strcmp(heard.text, "held") != 0)
+		skip(); /* ptrace() is refused */
+	(void)ask(&alone, OWNER, "echo", &next);
+	while (!next.count) {
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
+		workers_status(workers, &status);
+		assert_int_equal(status.abandoned, 0);
+	}
+	assert_int_equal(next.end, WORKER_ANSWERED);
 }
 
 int main(void)

@@ -2,8 +2,10 @@
 /* The worker of test_worker.c: does what the first byte of a request says, well or badly. */
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "daemon/worker/worker.h"
 
@@ -59,6 +61,27 @@ static int hang(const struct worker_task *task)
 	return fstatat(AT_FDCWD, (const char *)task->request + 1, &st, 0) < 0 ? -errno : 0;
 }
 
+/* Killed, it does not end for two seconds, and waits for nothing in the kernel: a child of its own stops it on its way. */
+static int hold(const struct worker_task *task)
+{
+	int ready[2], r;
+	char seized = 0;
+
+	(void)task;
+	if (pipe(ready) < 0)
+		return -errno;
+	if (fork() == 0) {
+		seized = ptrace(PTRACE_SEIZE, getppid(), NULL, PTRACE_O_TRACEEXIT) == 0;
+		if (write(ready[1], &seized, 1) == 1 && seized && waitpid(getppid(), NULL, __WALL) > 0)
+			sleep(2);
+		_exit(0);
+	}
+	r = read(ready[0], &seized, 1) == 1 && seized ? worker_child_add("held", 4, NULL, 0) : -EPERM;
+	while (r == 0)
+		pause();
+	return r;
+}
+
 /* Numbers of the open descriptors, one byte each. */
 static int list(const struct worker_task *task)
 {
@@ -85,7 +108,7 @@ static int serve(const struct worker_task *task)
 		char name;
 		int (*serve)(const struct worker_task *task);
 	} ways[] = {{'e', echo}, {'f', flood}, {'s', spin}, {'p', sleep_on}, {'m', eat}, {'c', crash}, {'h', hang},
-		{'l', list}, {'r', limits}};
+		{'k', hold}, {'l', list}, {'r', limits}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
 		if (task->size_bytes && task->request[0] == ways[i].name)
