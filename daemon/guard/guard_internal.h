@@ -19,6 +19,25 @@ struct guard_model {
 	double find_hot_ns, find_cold_ns; /* struct rt_cost.find_ns of a hit */
 };
 
+/* One round of a calibration: a call without and with the probe, and what its program counts of the hits. */
+struct guard_round {
+	double without_ns, with_ns;
+	struct rt_cost inside;
+};
+
+/* What a hit adds to a call, less the program's part, which is measured in ranks. */
+struct guard_outside {
+	double ns, find_ns, spread;
+};
+
+/* Medians of the rounds. -ENODATA: a round without a timed hit. */
+int guard_model_outside(const struct guard_round *round, size_t count, struct guard_outside *ret);
+/*
+ * warm: by kind; cold: of RT_COST_EMULATED. The kernel's way to a program is the same for all kinds: cold caches make it
+ * longer by the same factor, at least 1.
+ */
+void guard_model_fill(const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret);
+
 /* Adds what these counts cost. Its bounds are two standard errors away. */
 void guard_model_add(
 	const struct guard_model *model, enum rt_cost_kind kind, const struct rt_cost *counts, struct guard_cost *sum);

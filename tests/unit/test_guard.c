@@ -28,6 +28,46 @@ static struct guard_cost cost_of(enum rt_cost_kind kind, struct rt_cost counts)
 	return sum;
 }
 
+static void a_calibrated_hit_is_the_median_of_what_it_adds(void **state)
+{
+	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second round. */
+	const struct guard_round round[] = {
+		{100, 5500, {16, 16, 16 * 300, 16 * 50}},
+		{100, 90000, {16, 16, 16 * 700, 16 * 90}},
+		{100, 5400, {16, 16, 16 * 300, 16 * 50}},
+		{100, 5600, {16, 16, 16 * 300, 16 * 60}},
+		{9000, 5500, {16, 16, 16 * 300, 16 * 40}}, /* the call alone was held: a hit costs nothing at least */
+	};
+	const struct guard_round untimed = {100, 5500, {16, 0, 0, 0}};
+	struct guard_outside outside;
+
+	(void)state;
+	assert_int_equal(guard_model_outside(round, ARRAY_SIZE(round), &outside), 0);
+	NEAR(outside.ns, 5100);
+	NEAR(outside.find_ns, 50);
+	NEAR(outside.spread, 1.4826 * 100 / 5100);
+	assert_int_equal(guard_model_outside(&untimed, 1, &outside), -ENODATA);
+}
+
+static void cold_caches_lengthen_all_kinds_alike(void **state)
+{
+	const struct guard_outside warm[RT_COST_KINDS] = {{400, 20, 0.01}, {12000, 30, 0.02}, {700, 20, 0.08}, {50, 20, 0.03}};
+	const struct guard_outside cold = {4000, 220, 0.05}, warmer = {300, 15, 0.01};
+	struct guard_model filled;
+
+	(void)state;
+	guard_model_fill(warm, &cold, &filled);
+	for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++) {
+		NEAR(filled.hot_ns[kind], warm[kind].ns);
+		NEAR(filled.cold_ns[kind], 10 * warm[kind].ns);
+	}
+	NEAR(filled.find_hot_ns, 20);
+	NEAR(filled.find_cold_ns, 220);
+	NEAR(filled.spread, 0.08);
+	guard_model_fill(warm, &warmer, &filled); /* noise */
+	NEAR(filled.cold_ns[RT_COST_EMULATED], 400);
+}
+
 static void warm_and_cold_hits_cost_what_was_calibrated(void **state)
 {
 	struct guard_cost warm = cost_of(RT_COST_EMULATED, (struct rt_cost){1000, 100, 100 * 300, 100 * 20});
@@ -161,6 +201,8 @@ static void what_somebody_asked_for_is_on_and_takes_its_part(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_calibrated_hit_is_the_median_of_what_it_adds),
+		cmocka_unit_test(cold_caches_lengthen_all_kinds_alike),
 		cmocka_unit_test(warm_and_cold_hits_cost_what_was_calibrated),
 		cmocka_unit_test(colder_than_calibrated_counts_as_cold),
 		cmocka_unit_test(bounds_contain_the_estimate_and_narrow_with_timed_hits),
