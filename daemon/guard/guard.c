@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "analyzers/base/fnv1a.h"
 #include "daemon/base/job_thread.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
@@ -197,6 +198,7 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 		return;
 	if (of->instance != rank->instance) {
 		*of = (struct guard_rank){.instance = rank->instance, .row_ns = walk->now_ns};
+		of->job = fnv1a_text(fnv1a(FNV1A_START, &rank->uid, sizeof(rank->uid)), rank->env.job);
 		/* What it was hit before it was seen here counts as none. */
 		for (enum level level = 0; level < GUARD_LEVELS; level++)
 			for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)
@@ -213,8 +215,10 @@ static void guard_on_rank(void *arg, const struct rank *rank, enum rank_change c
 {
 	struct guard_walk walk = {arg, monotonic_ns()};
 
-	if (change == RANK_ENDED)
-		guard_end_rank(&walk, rank);
+	if (change != RANK_ENDED)
+		return;
+	guard_end_rank(&walk, rank);
+	guard_end_excess(walk.guard, rank);
 }
 
 int guard_new(struct context *context, struct guard **ret)
@@ -425,6 +429,7 @@ void guard_tick(struct guard *guard, uint64_t now_ns)
 	if (now_ns - guard->plan_ns >= PLAN_NS) {
 		guard->plan_ns = now_ns;
 		guard_make_plan(guard, now_ns);
+		guard_publish_excess(guard, now_ns);
 	}
 	guard_run_windows(guard, now_ns);
 }

@@ -10,7 +10,7 @@
  * Over budget, levels are on in windows: GUARD_WINDOW_NS each, at random times, so that they cover all parts of a step and nodes
  * do not fall in step. Not L0, whose cost is reported, nor levels that somebody needs as a whole (levels_may_sample()). A level
  * is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's calls
- * must not blind the others.
+ * must not blind the others. A rank that pays more all the same, for a minute, is a finding (online_overhead()): one a job.
  */
 #ifndef RANKTRACE_DAEMON_GUARD_GUARD_H
 #define RANKTRACE_DAEMON_GUARD_GUARD_H

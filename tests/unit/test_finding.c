@@ -239,6 +239,19 @@ static void leaks_name_the_device(void **state)
 				 "hour");
 }
 
+static void overheads_name_level_cost_and_budget(void **state)
+{
+	struct finding finding = of_rank(2, "node-a", "", make(FINDING_OVERHEAD, CAUSE_PROBES, FINDING_OPEN));
+
+	(void)state;
+	finding_add(&finding, "probes", "%", 2.13, NAN, "L0");
+	finding_add(&finding, "level", "%", 1.9, NAN, NULL);
+	finding_add(&finding, "budget", "%", 0.5, NAN, NULL);
+	assert_sentence(finding, "probes take 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 takes 1.9 %");
+	finding.state = FINDING_CLOSED;
+	assert_sentence(finding, "probes took 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 took 1.9 %");
+}
+
 static void crashes_say_how_and_where(void **state)
 {
 	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_CRASH, CAUSE_CRASHED, FINDING_CLOSED));
@@ -347,6 +360,7 @@ int main(void)
 		cmocka_unit_test(jobs_and_communicators),
 		cmocka_unit_test(hangs),
 		cmocka_unit_test(leaks_name_the_device),
+		cmocka_unit_test(overheads_name_level_cost_and_budget),
 		cmocka_unit_test(crashes_say_how_and_where),
 		cmocka_unit_test(imbalances_accuse_nobody),
 		cmocka_unit_test(names_from_outside_are_cleaned),

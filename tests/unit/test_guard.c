@@ -185,6 +185,54 @@ static void it_returns_only_well_within_the_budget(void **state)
 	NEAR(duty[LEVEL_L1], 1);
 }
 
+/* L0 is always on, L1 for half of the time. */
+static struct guard_excess excess_of(double l0, double l0_low, double l1, bool before)
+{
+	const struct guard_share share[GUARD_LEVELS] = {
+		{.share = l0, .low = l0_low, .known = true}, {.share = l1, .low = l1, .known = true}, {.share = 1, .low = 1}};
+	struct guard_excess excess;
+
+	guard_excess(0.005, share, (double[LEVEL_MAX]){1, 0.5, 1}, before, &excess);
+	return excess;
+}
+
+static void what_surely_exceeds_the_budget_is_over_it(void **state)
+{
+	struct guard_excess excess = excess_of(0.008, 0.006, 0.002, false);
+
+	(void)state;
+	assert_true(excess.over);
+	assert_int_equal(excess.level, LEVEL_L0);
+	NEAR(excess.share, 0.009);
+	NEAR(excess.level_share, 0.008);
+	assert_false(excess_of(0.008, 0.003, 0.002, false).over); /* it may be less */
+	assert_int_equal(excess_of(0.001, 0.001, 0.020, false).level, LEVEL_L1);
+	/* It ends well within the budget. */
+	assert_true(excess_of(0.0045, 0.0045, 0, true).over);
+	assert_false(excess_of(0.0045, 0.0045, 0, false).over);
+	assert_false(excess_of(0.0039, 0.0039, 0, true).over);
+}
+
+static void an_excess_is_raised_once_and_ends(void **state)
+{
+	const struct guard_excess over = {true, LEVEL_L0, 0.009, 0.008, 0}, within = {0};
+	struct guard_rank of = {0};
+	uint64_t start_ns = NSEC_PER_SEC;
+
+	(void)state;
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns), 0); /* short ones are none */
+	assert_int_equal(guard_excess_turn(&of, &within, false, start_ns + 1), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 1 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, true, start_ns + 2 + GUARD_EXCESS_NS), 0); /* that of another rank is open */
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2 + GUARD_EXCESS_NS), 1);
+	of.finding = 1;
+	assert_int_equal(guard_excess_turn(&of, &over, true, start_ns + 3 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &within, true, start_ns + 4 + GUARD_EXCESS_NS), -1);
+	NEAR(of.excess.share, 0.009); /* what its end says is the excess, not what is within the budget */
+	assert_int_equal(of.excess.since_ns, start_ns + 2);
+}
+
 static void what_somebody_asked_for_is_on_and_takes_its_part(void **state)
 {
 	const struct guard_limits limits = {0.005, 1};
@@ -212,6 +260,8 @@ int main(void)
 		cmocka_unit_test(step_boundaries_are_kept_when_they_alone_are_over_the_budget),
 		cmocka_unit_test(the_daemons_own_budget_counts_too),
 		cmocka_unit_test(it_returns_only_well_within_the_budget),
+		cmocka_unit_test(what_surely_exceeds_the_budget_is_over_it),
+		cmocka_unit_test(an_excess_is_raised_once_and_ends),
 		cmocka_unit_test(what_somebody_asked_for_is_on_and_takes_its_part),
 	};
 
