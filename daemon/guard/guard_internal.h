@@ -109,7 +109,8 @@ int guard_excess_turn(struct guard_rank *of, const struct guard_excess *excess, 
 
 struct guard_window {
 	double duty; /* 1: on all the time */
-	uint64_t next_ns; /* opens or closes */
+	uint64_t open_ns; /* the newest was opened */
+	uint64_t next_ns; /* the next opens */
 };
 
 struct guard_calibration;
@@ -122,7 +123,7 @@ struct guard {
 	int trouble; /* why not; 0: it runs, or no rank is there */
 	struct job_thread *thread;
 	struct guard_calibration *calibration; /* ordered */
-	uint64_t tick_ns, plan_ns;
+	uint64_t measure_ns, second_ns, plan_ns;
 	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
 	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
 	double own_cpus, own_level[LEVEL_MAX];

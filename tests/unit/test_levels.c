@@ -29,6 +29,18 @@ __attribute__((weak)) int collectors_level(
 	return answer;
 }
 
+static double last_duty;
+
+static int window(struct collectors *collectors, enum level level, bool open, double duty)
+{
+	(void)collectors;
+	(void)level;
+	calls++;
+	last_on = open;
+	last_duty = duty;
+	return answer;
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -37,6 +49,7 @@ static int set_up(void **state)
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
 	context.levels.apply = collectors_level;
+	context.levels.window = window;
 	calls = 0;
 	answer = 0;
 	return 0;
@@ -219,10 +232,10 @@ static void test_sampled(void **state)
 
 	(void)state;
 	on_for_long(LEVEL_L1);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
 	assert_int_equal(calls, 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	assert_false(context.levels.on[LEVEL_L1]);
 	assert_int_equal(calls, 1);
 	assert_false(last_on);
@@ -235,10 +248,38 @@ static void test_sampled(void **state)
 	assert_true(context.levels.on[LEVEL_L1] && last_on);
 	/* Off between windows is off. */
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 off: it was on in windows");
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.sampled[LEVEL_L1]);
+}
+
+/* L2: an estimate anyway. It is sampled in spite of its setting, and setting it again changes no window. */
+static void test_estimated_is_always_sampled(void **state)
+{
+	char report[256];
+
+	(void)state;
+	assert_false(levels_may_sample(&context.levels, LEVEL_L2, monotonic_ns()));
+	assert_int_equal(levels_set(&context, LEVEL_L2, true, 0, report, sizeof(report)), 0);
+	assert_true(levels_may_sample(&context.levels, LEVEL_L2, monotonic_ns()));
+	assert_int_equal(levels_sample(&context, LEVEL_L2, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L2, false, 0.1), 0);
+	calls = 0;
+	assert_int_equal(levels_set(&context, LEVEL_L2, true, NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_string_equal(report, "L2 was on already; off again in 1 s");
+	assert_int_equal(calls, 0);
+	assert_true(context.levels.sampled[LEVEL_L2] && !context.levels.on[LEVEL_L2]);
+	/* As a whole again: also where a window is open. */
+	assert_int_equal(levels_window(&context, LEVEL_L2, true, 0.1), 0);
+	assert_int_equal(levels_sample(&context, LEVEL_L2, false), 0);
+	assert_true(context.levels.on[LEVEL_L2] && calls == 2 && last_duty == 1);
+	/* The time ends between windows: what is attached then goes, too. */
+	assert_int_equal(levels_sample(&context, LEVEL_L2, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L2, false, 0.1), 0);
+	levels_tick(&context, monotonic_ns() + 2 * NSEC_PER_SEC);
+	assert_true(calls == 4 && !last_on);
+	assert_false(context.levels.on[LEVEL_L2] || context.levels.sampled[LEVEL_L2]);
 }
 
 static void test_sampled_gives_way(void **state)
@@ -248,18 +289,18 @@ static void test_sampled_gives_way(void **state)
 	(void)state;
 	on_for_long(LEVEL_L1);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	/* A suspicion: whole until its end, then windows again. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
 	assert_true(context.levels.on[LEVEL_L1]);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	levels_tick(&context, monotonic_ns() + 2 * NSEC_PER_SEC);
 	assert_false(context.levels.on[LEVEL_L1]);
 	assert_true(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
-	assert_int_equal(levels_window(&context, LEVEL_L1, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, true, 0.1), 0);
 	/* In a window, too. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	/* An operator: whole for LEVELS_WHOLE_NS; with a time, until then. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
@@ -409,6 +450,7 @@ int main(void)
 		cmocka_unit_test_setup(test_raised, set_up),
 		cmocka_unit_test_setup(test_raised_badly, set_up),
 		cmocka_unit_test_setup(test_sampled, set_up),
+		cmocka_unit_test_setup(test_estimated_is_always_sampled, set_up),
 		cmocka_unit_test_setup(test_sampled_gives_way, set_up),
 		cmocka_unit_test_setup(test_small_report, set_up),
 		cmocka_unit_test_setup(test_time_ends, set_up),
