@@ -212,7 +212,7 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 		guard_put_row(guard, of, rank, walk->now_ns);
 }
 
-static void guard_measure(struct guard *guard, uint64_t now_ns)
+static void guard_measure_ranks(struct guard *guard, uint64_t now_ns)
 {
 	struct guard_walk walk = {guard, now_ns};
 
@@ -423,7 +423,7 @@ static void guard_turn_window(struct guard *guard, enum level level, uint64_t no
 	struct guard_window *window = &guard->window[level];
 	bool open = !guard->context->levels.on[level];
 
-	guard_measure(guard, now_ns);
+	guard_measure_ranks(guard, now_ns);
 	if (levels_window(guard->context, level, open, window->duty) < 0) {
 		window->open_ns = now_ns;
 		window->next_ns = now_ns + PLAN_NS;
@@ -450,7 +450,7 @@ static void guard_tick_second(struct guard *guard, uint64_t now_ns)
 {
 	guard_order_calibration(guard);
 	guard_take_calibration(guard);
-	guard_measure(guard, now_ns);
+	guard_measure_ranks(guard, now_ns);
 	guard_measure_own(guard, now_ns);
 	if (now_ns - guard->plan_ns < PLAN_NS)
 		return;
