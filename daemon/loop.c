@@ -197,7 +197,7 @@ static const struct duty {
 	{"gauges", loop_tick_gauges, loop_every_second},
 	{"findings", loop_tick_findings, loop_every_tick},
 	{"levels", loop_tick_levels, loop_every_second},
-	{"guard", loop_tick_guard, loop_every_second},
+	{"guard", loop_tick_guard, loop_every_tick},
 	{"dumps", loop_tick_dumps, loop_every_second},
 	{"metrics", loop_tick_metrics, loop_every_second},
 	{"log", loop_tick_log, loop_every_second},

@@ -165,6 +165,7 @@ static void close_collectors(struct daemon *d)
 {
 	kernel_deliver(d->context.kernel, NULL, NULL);
 	d->context.levels.apply = NULL;
+	d->context.levels.window = NULL;
 	d->context.collectors = collectors_close(d->context.collectors);
 }
 

@@ -186,6 +186,7 @@ void start_levels(struct context *context)
 	/* Logs what it ignores; defaults apply then. */
 	(void)levels_load(levels, context->config.state_dir);
 	levels->apply = collectors_level;
+	levels->window = collectors_window;
 	for (enum level l = 0; l < LEVEL_MAX; l++) {
 		if (!levels->on[l])
 			continue;

@@ -445,6 +445,31 @@ static void sentence_hardware(struct sentence *sentence)
 		text_add(&sentence->text, "reports: %s", row->title);
 }
 
+/* "probes take 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %; L0 takes 1.9 %" */
+static void sentence_overhead(struct sentence *sentence)
+{
+	const struct finding *finding = sentence->finding;
+	const struct finding_evidence *probes = sentence_evidence(finding, "probes"), *level = sentence_evidence(finding, "level"),
+				      *budget = sentence_evidence(finding, "budget");
+	const char *verb = sentence->past ? "took" : "take";
+
+	text_add(&sentence->text, "probes %s ", verb);
+	if (probes)
+		text_add(&sentence->text, "%.2g %% of the time of ", probes->value);
+	else
+		text_add(&sentence->text, "too much time of ");
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	sentence_since(sentence);
+	if (budget)
+		text_add(&sentence->text, ", more than the budget of %.2g %%", budget->value);
+	if (probes && probes->detail[0] && level) {
+		text_add(&sentence->text, "; ");
+		text_name(&sentence->text, probes->detail, NAME_BYTES);
+		text_add(&sentence->text, " %s %.2g %%", sentence->past ? "took" : "takes", level->value);
+	}
+}
+
 static void sentence_crash(struct sentence *sentence)
 {
 	const char *how = sentence_detail(sentence->finding, "end"), *place = sentence_detail(sentence->finding, "stack");

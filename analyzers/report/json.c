@@ -244,6 +244,7 @@ static const char *method_of(const struct finding *f)
 		[FINDING_IMBALANCE] = "SPACE",
 		[FINDING_HARDWARE] = "TIME",
 		[FINDING_MEMORY] = "TIME",
+		[FINDING_OVERHEAD] = "SPACE",
 		[FINDING_CRASH] = "LACK",
 	};
 

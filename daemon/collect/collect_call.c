@@ -581,6 +581,15 @@ static void call_status(void *state, struct collector_status *ret)
 	}
 }
 
+/* Of L2 the memory collector's reports are sampled (collect_call_windows()): other calls are few. */
+static int call_window(void *state, enum level level, bool open, double duty)
+{
+	char ignored[COLLECTOR_NOTE_BYTES];
+
+	(void)duty;
+	return level == LEVEL_L2 ? 0 : call_level(state, level, open, ignored, sizeof(ignored));
+}
+
 const struct collector collector_call = {
 	.name = "call",
 	.summary = "calls of library functions",
@@ -588,6 +597,7 @@ const struct collector collector_call = {
 	.kinds = 1u << RT_KIND_CALL,
 	.open = call_open,
 	.level = call_level,
+	.window = call_window,
 	.rank = call_rank,
 	.event = call_event,
 	.tick = call_tick,

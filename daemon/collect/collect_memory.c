@@ -6,13 +6,12 @@
  * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own, of
  * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too.
  *
- * Where reports cost more than [memory] budget, they are seen in windows, of all ranks at the same time: as long as takes
- * four steps, at random times, as often as the budget allows. A rank that is within it keeps the present window open.
+ * Where the level costs more than its budget, the guard has reports seen in windows (daemon/guard/guard.h), of all ranks at the
+ * same time: of four steps. The calls of drivers are recorded between them, too.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
-#include <sys/random.h>
 
 #include "analyzers/memory/held.h"
 #include "bpf/call.h"
@@ -35,14 +34,11 @@
 #define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
 #define FAILED_MAX 16			   /* failed requests that wait, of a rank: one ends most programs */
 
-/* A report takes 0.64 us, 0.5 to 0.6 of them the trap (docs/benchmarks.md). */
-#define REPORT_NS 650
-#define PART_MAX 0.9 /* of the time in windows; more is no gain */
 #define WINDOW_STEPS 4 /* blocks of a step die within the next, and half of a window is there to see that they do */
 #define WINDOW_MIN_NS (200 * NSEC_PER_MSEC) /* two ticks */
 #define WINDOW_MAX_NS (60 * NSEC_PER_SEC)
 #define WINDOW_NO_STEP_NS NSEC_PER_SEC	/* where no rank has steps */
-#define PERIOD_MIN_NS RT_MEMORY_SECOND_NS /* a window is a row of its second */
+#define WINDOW_WAIT_NS (5 * NSEC_PER_SEC) /* for the first report: attaching waits for the maps of processes */
 
 struct memory_rank {
 	uint32_t pid; /* 0: free */
@@ -51,7 +47,7 @@ struct memory_rank {
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
-	uint64_t reports, steps;		      /* when they were last counted */
+	uint64_t steps;				      /* when they were last counted */
 	uint64_t open_ns, close_ns, young_ns;	      /* of the last window that has ended; 0: none */
 	unsigned leaks;				      /* of its devices */
 	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
@@ -83,10 +79,7 @@ struct memory {
 	bool is_open;
 	double part;	   /* of the time in windows, 1: all */
 	uint64_t window_ns; /* length of the next ones */
-	uint64_t turn_ns;  /* when it was opened, closed, or its reports were counted */
-	uint64_t counted_ns; /* when they were counted */
-	uint64_t next_ns;  /* then the next of these is due */
-	double reports;	   /* a second, of the busiest rank, while a window was open */
+	uint64_t counted_ns; /* when steps were counted */
 };
 
 static struct rt_memory_rank *memory_read(const struct memory *memory, uint32_t slot, struct rt_memory_rank *ret)
@@ -281,63 +274,27 @@ static uint64_t memory_steps(const struct memory *memory, const struct memory_ra
 	return progress.steps;
 }
 
-static uint64_t memory_reports(const struct rt_memory_rank *counts)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
-		sum += counts->device[i].allocs + counts->device[i].frees;
-	return sum;
-}
-
-/* What reports cost, and how long a step is, since they were last counted. */
-static void memory_count_reports(struct memory *memory, uint64_t now_ns)
+/* How long a window is: by the longest step since the last one. */
+static void memory_count_steps(struct memory *memory, uint64_t now_ns)
 {
 	uint64_t step_ns = 0;
-	double most = 0;
-	bool stepped = false;
 
 	for (size_t i = 0; i < memory->ranks; i++) {
 		struct memory_rank *rank = &memory->rank[i];
-		struct rt_memory_rank counts;
-		uint64_t since_ns, each_ns, steps;
-		double reports;
+		uint64_t steps = rank->followed ? memory_steps(memory, rank) : 0, each_ns;
 
-		if (!rank->followed || !memory_read(memory, rank->slot, &counts))
-			continue;
-		since_ns = counts.open_ns > memory->turn_ns ? counts.open_ns : memory->turn_ns;
-		reports = (double)(memory_reports(&counts) - rank->reports) / (double)(now_ns - since_ns + 1);
-		most = reports > most ? reports : most;
-		rank->reports = memory_reports(&counts);
-		steps = memory_steps(memory, rank);
 		if (!steps)
 			continue;
-		stepped = true;
 		each_ns = (now_ns - memory->counted_ns) / (steps > rank->steps ? steps - rank->steps : 1);
 		step_ns = each_ns > step_ns ? each_ns : step_ns;
 		rank->steps = steps;
 	}
 	memory->counted_ns = now_ns;
-	memory->reports = most * (double)NSEC_PER_SEC;
-	memory->part = (double)memory->context->config.memory_budget_ns / (memory->reports * REPORT_NS + 1);
-	memory->part = memory->part < PART_MAX ? memory->part : 1;
-	memory->window_ns = stepped ? step_ns * WINDOW_STEPS : WINDOW_NO_STEP_NS;
+	memory->window_ns = step_ns ? step_ns * WINDOW_STEPS : WINDOW_NO_STEP_NS;
 	if (memory->window_ns < WINDOW_MIN_NS)
 		memory->window_ns = WINDOW_MIN_NS;
 	if (memory->window_ns > WINDOW_MAX_NS)
 		memory->window_ns = WINDOW_MAX_NS;
-}
-
-/* From one window's end to the next one's begin: random, so that windows fall on all parts of what the job repeats. */
-static uint64_t memory_gap_ns(const struct memory *memory)
-{
-	double mean = (double)memory->window_ns * (1 / memory->part - 1);
-	uint64_t number = 0, ns;
-
-	if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number))
-		number = 1ULL << 52;
-	ns = (uint64_t)(mean * (0.5 + (double)(number >> 11) / (double)(1ULL << 53)));
-	return ns + memory->window_ns < PERIOD_MIN_NS ? PERIOD_MIN_NS - memory->window_ns : ns;
 }
 
 static void memory_set_open(struct memory *memory, bool open)
@@ -353,52 +310,50 @@ static void memory_close_window(struct memory *memory, uint64_t young_ns, uint64
 	for (size_t i = 0; i < memory->ranks; i++)
 		if (memory->rank[i].followed)
 			memory_close_rank(memory, &memory->rank[i], young_ns, now_ns);
-	memory->next_ns = now_ns + memory_gap_ns(memory);
 }
 
-static void memory_open_window(struct memory *memory, uint64_t now_ns)
+static void memory_open_window(struct memory *memory)
 {
 	for (size_t i = 0; i < memory->ranks; i++)
 		if (memory->rank[i].followed)
 			memory_open_rank(memory, &memory->rank[i]);
 	memory->windows++;
 	memory_set_open(memory, true);
-	memory->next_ns = now_ns + memory->window_ns;
 }
 
-/* When the window ends: it begins with the first report after the probe is attached. UINT64_MAX: there is none yet. */
-static uint64_t memory_end_ns(const struct memory *memory)
+static int memory_window(void *state, enum level level, bool open, double duty)
 {
-	uint64_t end_ns = UINT64_MAX;
+	struct memory *memory = state;
+	uint64_t now_ns = monotonic_ns();
+
+	(void)level;
+	if (!memory->skeleton)
+		return 0;
+	if (memory->is_open) {
+		memory_count_steps(memory, now_ns);
+		/* Between a window and a time that is seen as a whole, nothing is missed. */
+		memory_close_window(memory, open ? 0 : memory->window_ns / MEMORY_YOUNG_PART, now_ns);
+	}
+	memory->part = duty;
+	if (open)
+		memory_open_window(memory);
+	return 0;
+}
+
+/* It begins with the first report after the probe is attached; without one soon, there is none to see. */
+static uint64_t memory_window_end_ns(const void *state, enum level level, uint64_t open_ns)
+{
+	const struct memory *memory = state;
+	uint64_t first_ns = UINT64_MAX;
 	struct rt_memory_rank counts;
 
+	(void)level;
+	if (!memory->skeleton)
+		return 0;
 	for (size_t i = 0; i < memory->ranks; i++)
-		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns &&
-			counts.open_ns + memory->window_ns < end_ns)
-			end_ns = counts.open_ns + memory->window_ns;
-	return end_ns;
-}
-
-static void memory_tick_window(struct memory *memory, uint64_t now_ns)
-{
-	double part = memory->part;
-	bool whole;
-
-	if (now_ns < memory->next_ns || (memory->is_open && part < 1 && now_ns < memory_end_ns(memory)))
-		return;
-	if (!memory->is_open) {
-		memory_open_window(memory, now_ns);
-	} else {
-		memory_count_reports(memory, now_ns);
-		memory->next_ns = now_ns + NSEC_PER_SEC;
-		/* Between windows and times that are seen as a whole, nothing is missed. */
-		whole = memory->part >= 1 || part >= 1;
-		if (memory->part < 1 || part < 1)
-			memory_close_window(memory, whole ? 0 : memory->window_ns / MEMORY_YOUNG_PART, now_ns);
-		if (whole && !memory->is_open)
-			memory_open_window(memory, now_ns);
-	}
-	memory->turn_ns = now_ns;
+		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns && counts.open_ns < first_ns)
+			first_ns = counts.open_ns;
+	return memory->window_ns + (first_ns < UINT64_MAX ? first_ns : open_ns + WINDOW_WAIT_NS);
 }
 
 /* Those whose stack is named, or will not be. */
@@ -580,8 +535,8 @@ static int memory_load(struct memory *memory)
 	memory->skeleton = skeleton;
 	memory->part = 1;
 	memory->windows = 0;
-	memory->turn_ns = memory->counted_ns = monotonic_ns();
-	memory->next_ns = memory->turn_ns + NSEC_PER_SEC;
+	memory->counted_ns = monotonic_ns();
+	memory->window_ns = WINDOW_NO_STEP_NS;
 	memory_set_open(memory, true);
 	return 0;
 }
@@ -702,8 +657,6 @@ static void memory_tick(void *state, uint64_t now_ns)
 {
 	struct memory *memory = state;
 
-	if (memory->skeleton)
-		memory_tick_window(memory, now_ns);
 	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++)
 		if (memory->rank[i].pid)
 			memory_tick_rank(memory, &memory->rank[i], now_ns);
@@ -735,8 +688,8 @@ static void memory_status(void *state, struct collector_status *ret)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
 	if (memory->skeleton && memory->part < 1)
 		collector_note(ret,
-			"%.0f reports a second: seen in windows, %.2g %% of the time ([memory] budget); %" PRIu64 " windows of %.4g ms",
-			memory->reports, 100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
+			"reports are seen in windows, %.2g %% of the time ([budget] in ranktrace.conf); %" PRIu64 " windows of %.4g ms",
+			100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
 	if (followed || sampled)
@@ -763,6 +716,8 @@ const struct collector collector_memory = {
 	.kinds = 1u << RT_KIND_MEMORY_STACK | 1u << RT_KIND_MEMORY_FAILED,
 	.open = memory_open,
 	.level = memory_level,
+	.window = memory_window,
+	.window_end_ns = memory_window_end_ns,
 	.rank = memory_rank,
 	.event = memory_event,
 	.tick = memory_tick,

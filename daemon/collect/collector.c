@@ -163,6 +163,38 @@ int collectors_level(struct collectors *collectors, enum level level, bool on, c
 	return 0;
 }
 
+int collectors_window(struct collectors *collectors, enum level level, bool open, double duty)
+{
+	for (unsigned i = 0; i < collectors->opened; i++) {
+		char ignored[COLLECTOR_NOTE_BYTES] = "";
+		int r = 0;
+
+		if (!(table[i]->levels & LEVEL_BIT(level)))
+			continue;
+		if (table[i]->window)
+			r = table[i]->window(collectors->state[i], level, open, duty);
+		else if (table[i]->level)
+			r = table[i]->level(collectors->state[i], level, open, ignored, sizeof(ignored));
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+uint64_t collectors_window_end_ns(const struct collectors *collectors, enum level level, uint64_t open_ns)
+{
+	uint64_t end_ns = 0;
+
+	for (unsigned i = 0; collectors && i < collectors->opened; i++) {
+		uint64_t own_ns = (table[i]->levels & LEVEL_BIT(level)) && table[i]->window_end_ns
+					  ? table[i]->window_end_ns(collectors->state[i], level, open_ns)
+					  : 0;
+
+		end_ns = own_ns > end_ns ? own_ns : end_ns;
+	}
+	return end_ns;
+}
+
 void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes)
 {
 	const struct rt_event *event = data;

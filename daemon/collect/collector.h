@@ -42,6 +42,13 @@ struct collector {
 	int (*open)(struct context *context, void **ret_state);
 	/* Attaches or detaches for the level. Writes the result, without newline. May be NULL. */
 	int (*level)(void *state, enum level level, bool on, char *report, size_t report_size);
+	/*
+	 * A level that is sampled: opens or closes a window, which are on for the part `duty` of the time; 1: from now on it is on as
+	 * a whole. NULL: as .level. What a collector keeps attached between windows is its own choice.
+	 */
+	int (*window)(void *state, enum level level, bool open, double duty);
+	/* When the open window of the level, which was opened at open_ns, may close. NULL: GUARD_WINDOW_NS later. */
+	uint64_t (*window_end_ns)(const void *state, enum level level, uint64_t open_ns);
 	void (*rank)(void *state, const struct rank *rank, enum rank_change change); /* may be NULL */
 	void (*event)(void *state, const struct rt_event *event, size_t size_bytes); /* may be NULL */
 	void (*tick)(void *state, uint64_t now_ns);				     /* every 100 ms; may be NULL */
@@ -55,6 +62,9 @@ struct collectors;
 int collectors_open(struct context *context, struct collectors **ret);
 struct collectors *collectors_close(struct collectors *collectors);
 int collectors_level(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
+int collectors_window(struct collectors *collectors, enum level level, bool open, double duty);
+/* The latest of those that the level's collectors ask for; 0: none does. */
+uint64_t collectors_window_end_ns(const struct collectors *collectors, enum level level, uint64_t open_ns);
 /* Dispatches a record of the ring after checking size and kind. */
 void collectors_event(struct collectors *collectors, const void *data, size_t size_bytes);
 void collectors_tick(struct collectors *collectors, uint64_t now_ns);

@@ -58,7 +58,7 @@ int request_set(struct context *context, const Ranktrace__Request *request, Rank
 			return r;
 		r = levels_set(context, level, request->set[i]->on, request->for_ns, report, sizeof(report));
 		item->level = strdup(level_name(level));
-		item->on = context->levels.on[level];
+		item->on = context->levels.on[level] || context->levels.sampled[level];
 		item->error = r < 0 ? -r : 0;
 		item->report = strdup(report);
 		snprintf(all + used, REPORT_BYTES - used, "%s%s", used ? "; " : "", report);

@@ -64,7 +64,6 @@ static const struct key keys[] = {
 	{"budget", "cpu_percent", KEY_PERCENT, FIELD(budget_cpu_ppm), "1", "0.1", "1000", true},
 	{"budget", "memory", KEY_SIZE, FIELD(budget_memory_bytes), "128M", "32M", "1T", true},
 	{"memory", "sample", KEY_POWER2, FIELD(memory_sample_bytes), "1M", "1K", "1G", false},
-	{"memory", "budget", KEY_DURATION, FIELD(memory_budget_ns), "5ms", "500us", "1s", true},
 	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},
 	{"findings", "sample", KEY_DURATION, FIELD(findings_sample_ns), "1s", "500ms", "1m", true},
 	{"findings", "slow_percent", KEY_COUNT, FIELD(findings_slow_percent), "5", "1", "1000", false},
@@ -102,6 +101,13 @@ static const struct key keys[] = {
 	{"store", "events_age_max", KEY_DURATION, FIELD(events_age_ns_max), "2d", "1m", "3650d", false},
 	{"store", "summary_age_max", KEY_DURATION, FIELD(summary_age_ns_max), "28d", "1m", "3650d", false},
 	{"store", "flush_interval", KEY_DURATION, FIELD(flush_interval_ns), "1s", "100ms", "1m", false},
+};
+
+/* Keys of earlier versions. */
+static const struct {
+	const char *section, *name, *by;
+} replaced[] = {
+	{"memory", "budget", "rank_percent in [budget]"},
 };
 
 int config_log_level(const char *text, int *ret)
@@ -319,6 +325,12 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 			return refuse_value(&keys[i], line->value, error, error_size);
 		return 0;
 	}
+	for (size_t i = 0; i < ARRAY_SIZE(replaced); i++)
+		if (streq(replaced[i].section, line->section) && streq(replaced[i].name, line->key)) {
+			snprintf(error, error_size, "'%s' in [%s] is no more: %s takes its place", line->key, line->section,
+				replaced[i].by);
+			return -EINVAL;
+		}
 	meant = guess(line->section, line->key);
 	snprintf(error, error_size, "unknown key '%.60s' in [%s]%s%s%s", line->key, line->section,
 		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");

@@ -35,7 +35,6 @@ struct config {
 	uint64_t budget_memory_bytes;
 	/* [memory] */
 	uint64_t memory_sample_bytes; /* blocks of so many bytes are followed, of smaller ones a part */
-	uint64_t memory_budget_ns;    /* that reports may take of a rank's time, in each second */
 	/* [findings] */
 	uint64_t findings_enabled;     /* 0 or 1, as all switches here */
 	uint64_t findings_sample_ns;   /* between two samples of a rank */

@@ -22,6 +22,17 @@ static void levels_append(char *report, size_t report_size, const char *format, 
 	va_end(args);
 }
 
+static bool levels_estimated(enum level level)
+{
+	return LEVELS_ESTIMATED & LEVEL_BIT(level);
+}
+
+/* And still is when it is set: between windows, too, a part of it is attached. */
+static bool levels_in_windows(const struct levels *levels, enum level level)
+{
+	return levels_estimated(level) && levels->sampled[level];
+}
+
 /* Attaches or detaches, and reports the result. */
 static int switch_level(struct context *context, enum level level, bool on, char *report, size_t report_size)
 {
@@ -30,11 +41,11 @@ static int switch_level(struct context *context, enum level level, bool on, char
 	char text[1024] = "";
 	int r = 0;
 
-	if (!on && !levels->on[level] && levels->sampled[level]) {
+	if (!on && !levels->on[level] && levels->sampled[level] && !levels_estimated(level)) {
 		levels_append(report, report_size, "%s off: it was on in windows", level_name(level));
 		return 0;
 	}
-	if (levels->on[level] == on) {
+	if (levels_in_windows(levels, level) ? on : levels->on[level] == on) {
 		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
 			levels->is_auto[level] ? ", because of a finding" : "");
 		return 0;
@@ -60,8 +71,9 @@ static void set_end(struct levels *levels, enum level level, uint64_t for_ns, ch
 {
 	uint64_t now_ns = monotonic_ns();
 	double for_s = (double)for_ns / (double)NSEC_PER_SEC;
+	bool on = levels->on[level] || levels->sampled[level];
 
-	levels->until_ns[level] = levels->on[level] && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
+	levels->until_ns[level] = on && for_ns && for_ns < UINT64_MAX - now_ns ? now_ns + for_ns : 0;
 	if (levels->until_ns[level])
 		levels_append(report, report_size, "; off again in %g %s", for_s < 60 ? for_s : for_s / 60,
 			for_s < 60 ? "s" : "min");
@@ -77,7 +89,8 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
 	r = switch_level(context, level, on, report, report_size);
 	if (r < 0)
 		return r;
-	levels->is_auto[level] = levels->sampled[level] = false;
+	levels->is_auto[level] = false;
+	levels->sampled[level] = on && levels_in_windows(levels, level);
 	levels->set_ns[level] = monotonic_ns();
 	set_end(levels, level, for_ns, report, report_size);
 	r = levels_save(levels, context->config.state_dir);
@@ -107,25 +120,25 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 
 bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns)
 {
+	if (levels_estimated(level))
+		return levels->on[level] || levels->sampled[level];
 	if (levels->set_ns[level] && now_ns < levels->set_ns[level] + LEVELS_WHOLE_NS)
 		return false;
 	return (levels->on[level] || levels->sampled[level]) && !levels->is_auto[level] && !levels->until_ns[level];
 }
 
-int levels_window(struct context *context, enum level level, bool open)
+int levels_window(struct context *context, enum level level, bool open, double duty)
 {
 	struct levels *levels = &context->levels;
-	char text[1024] = "";
 	int r;
 
 	if (!levels->sampled[level] || !levels_may_sample(levels, level, monotonic_ns()))
 		return -EBUSY;
-	if (levels->on[level] == open)
+	if (levels->on[level] == open && duty < 1)
 		return 0;
-	r = levels->apply ? levels->apply(context->collectors, level, open, text, sizeof(text)) : 0;
+	r = levels->window ? levels->window(context->collectors, level, open, duty) : 0;
 	if (r < 0) {
-		log_warning("levels", "cannot %s a window of %s: %s", open ? "open" : "close", level_name(level),
-			text[0] ? text : strerror(-r));
+		log_warning("levels", "cannot %s a window of %s: %s", open ? "open" : "close", level_name(level), strerror(-r));
 		return r;
 	}
 	levels->on[level] = open;
@@ -140,7 +153,7 @@ int levels_sample(struct context *context, enum level level, bool sampled)
 	if (!levels_may_sample(levels, level, monotonic_ns()))
 		return -EBUSY;
 	if (!sampled)
-		r = levels->sampled[level] ? levels_window(context, level, true) : 0;
+		r = levels->sampled[level] ? levels_window(context, level, true, 1) : 0;
 	if (r == 0)
 		levels->sampled[level] = sampled;
 	return r;
@@ -176,7 +189,7 @@ void levels_tick(struct context *context, uint64_t now_ns)
 		uint64_t set_ns = levels->set_ns[l];
 		int r;
 
-		if (!levels->on[l] || !levels->until_ns[l] || now_ns < levels->until_ns[l])
+		if (!(levels->on[l] || levels->sampled[l]) || !levels->until_ns[l] || now_ns < levels->until_ns[l])
 			continue;
 		log_notice("levels", "%s: time limit reached, turning it off", level_name(l));
 		r = levels->is_auto[l] ? lower(context, l) : levels_set(context, l, false, 0, report, sizeof(report));

@@ -21,7 +21,12 @@ struct levels {
 	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
+	/* The same for a window (collectors_window()). */
+	int (*window)(struct collectors *collectors, enum level level, bool open, double duty);
 };
+
+/* Levels whose records are estimates from a sample anyway: the guard may always sample them. */
+#define LEVELS_ESTIMATED LEVEL_BIT(LEVEL_L2)
 
 /* Dump intervals are minutes above 0, a week at most. */
 #define LEVEL_INTERVAL_MINUTES_MAX 10080
@@ -47,14 +52,15 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 /*
  * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
  * that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an operator for a time or
- * within LEVELS_WHOLE_NS, is not sampled: somebody needs all of its records. -EBUSY: the guard may not sample the level
- * (levels_may_sample()).
+ * within LEVELS_WHOLE_NS, is not sampled, but LEVELS_ESTIMATED: somebody needs all of its records. -EBUSY: the guard may not
+ * sample the level (levels_may_sample()).
  */
 /* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
 #define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)
 bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 int levels_sample(struct context *context, enum level level, bool sampled);
-int levels_window(struct context *context, enum level level, bool open);
+/* duty: part of the time that windows are open; 1: it is on as a whole. */
+int levels_window(struct context *context, enum level level, bool open, double duty);
 
 /* Extends a level turned on by levels_auto_on(); others are unchanged. */
 void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns);

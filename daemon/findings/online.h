@@ -54,6 +54,16 @@ struct online_leak_info {
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
 
+/* Probes cost a rank more than [budget] rank_percent; percent of its time. */
+struct online_overhead_info {
+	const struct rank *rank;
+	const char *level; /* that costs most: */
+	double percent, level_percent, budget_percent;
+	uint64_t since_ns;
+};
+/* As online_leak(). */
+uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number);
+
 /* A rank that has ended, once its stack is named: also one that ended as it should. */
 struct online_end_info {
 	const struct rank *rank;

@@ -13,7 +13,7 @@
 #include "daemon/ranks/ranks.h"
 #include "daemon/ranks/end_words.h"
 
-#define END_IDS (2ULL << 32) /* detectors' ids are counted from 1, those of leaks from 1 << 32 */
+#define END_IDS (2ULL << 32) /* detectors' ids are counted from 1, those of online_rank.c from 1 << 32 */
 #define END_SHOWN_NS (600 * NSEC_PER_SEC) /* by `ops`, which people call because the job has ended */
 /* A rank notices a lost peer by a closed connection, at the latest when a launcher ends it: torchrun's SIGKILL after 30 s. */
 #define END_CONSEQUENCE_NS (60 * NSEC_PER_SEC)

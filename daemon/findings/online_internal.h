@@ -252,7 +252,7 @@ struct online {
 	uint64_t wait_ns;	     /* the loop waits so long at most for the two */
 	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
 	uint64_t id_base; /* added to ids: unique across starts */
-	uint64_t leaks;	  /* online_leak.c: published */
+	uint64_t of_ranks; /* online_rank.c: published */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
 	uint64_t dense_until_ns, dense_budget_ns, dense_budget_at_ns; /* online_samples.c */
 	bool watched;	     /* the aligner was notified that operations are observed */

@@ -145,37 +145,23 @@ static double calibrate_cold(const struct calibration *c, void (*call)(void))
 	return robust_median(took, CALLS_COLD);
 }
 
-struct calibrate_result {
-	double outside_ns, find_ns, spread;
-};
-
-/* What a hit adds to a call, less the program's part that is measured in ranks. */
-static int calibrate_kind(struct calibration *c, enum rt_cost_kind kind, bool cold, struct calibrate_result *ret)
+static int calibrate_kind(struct calibration *c, enum rt_cost_kind kind, bool cold, struct guard_outside *ret)
 {
-	double outside[ROUNDS], find[ROUNDS];
+	struct guard_round round[ROUNDS];
 
-	for (int round = 0; round < ROUNDS; round++) {
-		double without = cold ? calibrate_cold(c, kinds[kind].call) : calibrate_hot(kinds[kind].call), with;
-		struct rt_cost inside;
-		int r = calibrate_attach(c, kind);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		int r;
 
+		round[i].without_ns = cold ? calibrate_cold(c, kinds[kind].call) : calibrate_hot(kinds[kind].call);
+		r = calibrate_attach(c, kind);
 		if (r < 0)
 			return r;
 		(void)calibrate_take(c);
-		with = cold ? calibrate_cold(c, kinds[kind].call) : calibrate_hot(kinds[kind].call);
-		inside = calibrate_take(c);
+		round[i].with_ns = cold ? calibrate_cold(c, kinds[kind].call) : calibrate_hot(kinds[kind].call);
+		round[i].inside = calibrate_take(c);
 		calibrate_detach(c);
-		if (!inside.timed)
-			return -ENODATA;
-		find[round] = (double)inside.find_ns / (double)inside.timed;
-		outside[round] = with - without - (double)inside.run_ns / (double)inside.timed;
-		if (outside[round] < 0)
-			outside[round] = 0;
 	}
-	ret->outside_ns = robust_median(outside, ROUNDS);
-	ret->find_ns = robust_median(find, ROUNDS);
-	ret->spread = ret->outside_ns > 0 ? robust_spread(outside, ROUNDS, ret->outside_ns) / ret->outside_ns : 0;
-	return 0;
+	return guard_model_outside(round, ROUNDS, ret);
 }
 
 static int calibrate_open(struct kernel *kernel, struct calibration *c)
@@ -201,28 +187,14 @@ static int calibrate_open(struct kernel *kernel, struct calibration *c)
 int guard_calibrate(struct kernel *kernel, struct guard_model *ret)
 {
 	_cleanup_(calibrate_free) struct calibration c = {.file_fd = -1};
-	struct calibrate_result hot = {0}, cold = {0};
-	struct guard_model model = {0};
-	double times;
+	struct guard_outside warm[RT_COST_KINDS] = {0}, cold = {0};
 	int r = calibrate_open(kernel, &c);
 
-	for (enum rt_cost_kind kind = 0; r == 0 && kind < RT_COST_KINDS; kind++) {
-		r = calibrate_kind(&c, kind, false, &hot);
-		model.hot_ns[kind] = hot.outside_ns;
-		model.spread = hot.spread > model.spread ? hot.spread : model.spread;
-		if (kind == RT_COST_EMULATED)
-			model.find_hot_ns = hot.find_ns;
-	}
+	for (enum rt_cost_kind kind = 0; r == 0 && kind < RT_COST_KINDS; kind++)
+		r = calibrate_kind(&c, kind, false, &warm[kind]);
 	if (r == 0)
 		r = calibrate_kind(&c, RT_COST_EMULATED, true, &cold);
-	if (r < 0)
-		return r;
-	/* The kernel's way to a program is the same for all kinds of trap: they lose the caches alike. */
-	times = model.hot_ns[RT_COST_EMULATED] > 0 ? cold.outside_ns / model.hot_ns[RT_COST_EMULATED] : 1;
-	model.spread = cold.spread > model.spread ? cold.spread : model.spread;
-	model.find_cold_ns = cold.find_ns;
-	for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)
-		model.cold_ns[kind] = model.hot_ns[kind] * (times > 1 ? times : 1);
-	*ret = model;
-	return 0;
+	if (r == 0)
+		guard_model_fill(warm, &cold, ret);
+	return r;
 }

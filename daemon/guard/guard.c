@@ -3,6 +3,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "analyzers/base/fnv1a.h"
 #include "daemon/base/job_thread.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
@@ -16,6 +17,7 @@ _Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL
 #define PLAN_NS (10 * NSEC_PER_SEC)	/* between two plans */
 #define COVERAGE_NS (60 * NSEC_PER_SEC) /* of a row of `coverage` */
 #define SHARE_NS (10 * NSEC_PER_SEC)	/* time with the level on that a share is a mean of */
+#define SHARE_WINDOWS_NS NSEC_PER_SEC	/* the same of a level in windows, at the end of one */
 #define OWN_NS (60 * NSEC_PER_SEC)	/* the same of the daemon's own cost */
 
 struct guard_calibration {
@@ -172,7 +174,7 @@ static void guard_measure_level(struct guard *guard, struct guard_rank *of, enum
 		at->watched_ns += took_ns;
 		at->row_watched_ns += took_ns;
 	}
-	if (at->watched_ns < SHARE_NS && !(at->watched_ns >= GUARD_WINDOW_NS && !guard->context->levels.on[level]))
+	if (at->watched_ns < SHARE_NS && !(at->watched_ns >= SHARE_WINDOWS_NS && !guard->context->levels.on[level]))
 		return;
 	at->share = (struct guard_share){at->cost.ns / (double)at->watched_ns, at->cost.low_ns / (double)at->watched_ns,
 		at->cost.high_ns / (double)at->watched_ns, (double)at->cost.hits * 1e9 / (double)at->watched_ns, guard->calibrated};
@@ -197,6 +199,7 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 		return;
 	if (of->instance != rank->instance) {
 		*of = (struct guard_rank){.instance = rank->instance, .row_ns = walk->now_ns};
+		of->job = fnv1a_text(fnv1a(FNV1A_START, &rank->uid, sizeof(rank->uid)), rank->env.job);
 		/* What it was hit before it was seen here counts as none. */
 		for (enum level level = 0; level < GUARD_LEVELS; level++)
 			for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)
@@ -204,17 +207,27 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 		return;
 	}
 	for (enum level level = 0; level < GUARD_LEVELS; level++)
-		guard_measure_level(guard, of, level, costs, walk->now_ns - guard->tick_ns);
+		guard_measure_level(guard, of, level, costs, walk->now_ns - guard->measure_ns);
 	if (walk->now_ns - of->row_ns >= COVERAGE_NS)
 		guard_put_row(guard, of, rank, walk->now_ns);
+}
+
+static void guard_measure_ranks(struct guard *guard, uint64_t now_ns)
+{
+	struct guard_walk walk = {guard, now_ns};
+
+	ranks_each(guard->context->ranks, guard_measure_rank, &walk);
+	guard->measure_ns = now_ns;
 }
 
 static void guard_on_rank(void *arg, const struct rank *rank, enum rank_change change)
 {
 	struct guard_walk walk = {arg, monotonic_ns()};
 
-	if (change == RANK_ENDED)
-		guard_end_rank(&walk, rank);
+	if (change != RANK_ENDED)
+		return;
+	guard_end_rank(&walk, rank);
+	guard_end_excess(walk.guard, rank);
 }
 
 int guard_new(struct context *context, struct guard **ret)
@@ -377,54 +390,82 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 
 		if (need[level].sampled && windows != levels->sampled[level] && levels_sample(guard->context, level, windows) == 0) {
 			guard_say(level, window->duty, duty[level], &need[level]);
-			window->next_ns = now_ns;
+			window->open_ns = now_ns;
 		}
 		window->duty = levels->sampled[level] ? duty[level] : 1;
 	}
 }
 
 /* Between half and one and a half of the mean, so that windows hit no rhythm. */
-static uint64_t guard_pause_ns(double duty)
+static uint64_t guard_pause_ns(uint64_t length_ns, double duty)
 {
-	double mean_ns = (double)GUARD_WINDOW_NS * (1 - duty) / duty;
+	double mean_ns = (double)length_ns * (1 - duty) / duty;
 	uint32_t number = UINT32_MAX / 2;
 
 	(void)!getrandom(&number, sizeof(number), GRND_NONBLOCK);
 	return (uint64_t)(mean_ns * (0.5 + (double)number / UINT32_MAX));
 }
 
+/* The time until which the window is open, or the level off. */
+static uint64_t guard_turn_ns(const struct guard *guard, enum level level)
+{
+	const struct guard_window *window = &guard->window[level];
+	uint64_t end_ns;
+
+	if (!guard->context->levels.on[level])
+		return window->next_ns;
+	end_ns = collectors_window_end_ns(guard->context->collectors, level, window->open_ns);
+	return end_ns ? end_ns : window->open_ns + GUARD_WINDOW_NS;
+}
+
+static void guard_turn_window(struct guard *guard, enum level level, uint64_t now_ns)
+{
+	struct guard_window *window = &guard->window[level];
+	bool open = !guard->context->levels.on[level];
+
+	guard_measure_ranks(guard, now_ns);
+	if (levels_window(guard->context, level, open, window->duty) < 0) {
+		window->open_ns = now_ns;
+		window->next_ns = now_ns + PLAN_NS;
+	} else if (open) {
+		window->open_ns = now_ns;
+	} else {
+		window->next_ns = now_ns + guard_pause_ns(now_ns - window->open_ns, window->duty);
+		/* The table memory_curve has a row of each window, by its second. */
+		if (window->next_ns < window->open_ns + NSEC_PER_SEC)
+			window->next_ns = window->open_ns + NSEC_PER_SEC;
+	}
+}
+
 static void guard_run_windows(struct guard *guard, uint64_t now_ns)
 {
-	struct levels *levels = &guard->context->levels;
+	const struct levels *levels = &guard->context->levels;
 
-	for (enum level level = 0; level < LEVEL_MAX; level++) {
-		struct guard_window *window = &guard->window[level];
-		bool open;
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		if (levels->sampled[level] && levels_may_sample(levels, level, now_ns) && now_ns >= guard_turn_ns(guard, level))
+			guard_turn_window(guard, level, now_ns);
+}
 
-		if (!levels->sampled[level] || !levels_may_sample(levels, level, now_ns) || now_ns < window->next_ns)
-			continue;
-		open = !levels->on[level];
-		if (levels_window(guard->context, level, open) == 0)
-			window->next_ns = now_ns + (open ? GUARD_WINDOW_NS : guard_pause_ns(window->duty));
-		else
-			window->next_ns = now_ns + PLAN_NS;
-	}
+static void guard_tick_second(struct guard *guard, uint64_t now_ns)
+{
+	guard_order_calibration(guard);
+	guard_take_calibration(guard);
+	guard_measure_ranks(guard, now_ns);
+	guard_measure_own(guard, now_ns);
+	if (now_ns - guard->plan_ns < PLAN_NS)
+		return;
+	guard->plan_ns = now_ns;
+	guard_make_plan(guard, now_ns);
+	guard_publish_excess(guard, now_ns);
 }
 
 void guard_tick(struct guard *guard, uint64_t now_ns)
 {
-	struct guard_walk walk = {guard, now_ns};
-
 	if (!guard)
 		return;
-	guard_order_calibration(guard);
-	guard_take_calibration(guard);
-	ranks_each(guard->context->ranks, guard_measure_rank, &walk);
-	guard->tick_ns = now_ns;
-	guard_measure_own(guard, now_ns);
-	if (now_ns - guard->plan_ns >= PLAN_NS) {
-		guard->plan_ns = now_ns;
-		guard_make_plan(guard, now_ns);
+	if (now_ns - guard->second_ns >= NSEC_PER_SEC) {
+		guard->second_ns = now_ns;
+		guard_tick_second(guard, now_ns);
 	}
 	guard_run_windows(guard, now_ns);
 }

@@ -7,10 +7,12 @@
  * rank, and that outside of it, calibrated in this process when the first rank is found. All hits of a rank's threads count,
  * as if each of them delayed it.
  *
- * Over budget, levels are on in windows: GUARD_WINDOW_NS each, at random times, so that they cover all parts of a step and nodes
- * do not fall in step. Not L0, whose cost is reported, nor levels that somebody needs as a whole (levels_may_sample()). A level
+ * Over budget, levels are on in windows, at random times, so that they cover all parts of a step and nodes do not fall in step:
+ * GUARD_WINDOW_NS each, or what a collector of the level needs (struct collector.window_end_ns). Not L0, whose cost is reported,
+ * nor levels that somebody needs as a whole (levels_may_sample()). Of L2 only the reports of the framework's allocator are
+ * sampled, which are estimates from a sample anyway. A level
  * is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's calls
- * must not blind the others.
+ * must not blind the others. A rank that pays more all the same, for a minute, is a finding (online_overhead()): one a job.
  */
 #ifndef RANKTRACE_DAEMON_GUARD_GUARD_H
 #define RANKTRACE_DAEMON_GUARD_GUARD_H
@@ -31,10 +33,10 @@ struct guard_cost {
 
 int guard_new(struct context *context, struct guard **ret);
 struct guard *guard_free(struct guard *guard);
-/* Every second. */
+/* Every 100 ms. */
 void guard_tick(struct guard *guard, uint64_t now_ns);
 
-/* Share of a rank's time that a level costs it, of the last GUARD_WINDOW_NS or more in which the level was on. */
+/* Share of a rank's time that a level costs it, of the last second or more in which the level was on. */
 struct guard_share {
 	double share, low, high;
 	double hits_per_s;

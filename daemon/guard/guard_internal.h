@@ -19,6 +19,25 @@ struct guard_model {
 	double find_hot_ns, find_cold_ns; /* struct rt_cost.find_ns of a hit */
 };
 
+/* One round of a calibration: a call without and with the probe, and what its program counts of the hits. */
+struct guard_round {
+	double without_ns, with_ns;
+	struct rt_cost inside;
+};
+
+/* What a hit adds to a call, less the program's part, which is measured in ranks. */
+struct guard_outside {
+	double ns, find_ns, spread;
+};
+
+/* Medians of the rounds. -ENODATA: a round without a timed hit. */
+int guard_model_outside(const struct guard_round *round, size_t count, struct guard_outside *ret);
+/*
+ * warm: by kind; cold: of RT_COST_EMULATED. The kernel's way to a program is the same for all kinds: cold caches make it
+ * longer by the same factor, at least 1.
+ */
+void guard_model_fill(const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret);
+
 /* Adds what these counts cost. Its bounds are two standard errors away. */
 void guard_model_add(
 	const struct guard_model *model, enum rt_cost_kind kind, const struct rt_cost *counts, struct guard_cost *sum);
@@ -46,7 +65,22 @@ struct guard_limits {
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
 	double ret[LEVEL_MAX]);
 
+/*
+ * Whether a rank pays more than the budget, with the parts of the time that the plan gives its levels: by the lower bounds of
+ * the estimates, so that an uncertain one accuses nobody. Pure. duty 0: not on, or on for a suspicion, which is bounded
+ * elsewhere. before: what it was last time; it ends well within the budget.
+ */
+struct guard_excess {
+	bool over;
+	enum level level; /* that costs most */
+	double share, level_share;
+	uint64_t since_ns; /* by guard_excess_turn() */
+};
+
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
+
+void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], const double duty[LEVEL_MAX], bool before,
+	struct guard_excess *ret);
 
 /* Of a rank and level. */
 struct guard_level {
@@ -58,13 +92,25 @@ struct guard_level {
 struct guard_rank {
 	int64_t instance;
 	uint64_t row_ns; /* begin of the row, CLOCK_MONOTONIC */
+	uint64_t job;	 /* hash of job and user */
+	uint64_t over_ns; /* over the budget since then; 0: it is not */
+	uint64_t finding; /* online_overhead(); 0: none */
+	struct guard_excess excess; /* newest one that is over */
 	struct rt_costs last;
 	struct guard_level level[RT_COST_LEVELS];
 };
 
+/*
+ * Notes the excess of now; 1: a finding is due, -1: the rank's is over, 0: neither. known: the finding of another rank of its
+ * job is open. Pure.
+ */
+int guard_excess_turn(struct guard_rank *of, const struct guard_excess *excess, bool known, uint64_t now_ns);
+#define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
+
 struct guard_window {
 	double duty; /* 1: on all the time */
-	uint64_t next_ns; /* opens or closes */
+	uint64_t open_ns; /* the newest was opened */
+	uint64_t next_ns; /* the next opens */
 };
 
 struct guard_calibration;
@@ -77,7 +123,7 @@ struct guard {
 	int trouble; /* why not; 0: it runs, or no rank is there */
 	struct job_thread *thread;
 	struct guard_calibration *calibration; /* ordered */
-	uint64_t tick_ns, plan_ns;
+	uint64_t measure_ns, second_ns, plan_ns;
 	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
 	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
 	double own_cpus, own_level[LEVEL_MAX];
@@ -86,5 +132,9 @@ struct guard {
 	size_t slots;
 	struct guard_rank *rank[]; /* by slot; NULL: none so far */
 };
+
+/* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */
+void guard_publish_excess(struct guard *guard, uint64_t now_ns);
+void guard_end_excess(struct guard *guard, const struct rank *rank);
 
 #endif

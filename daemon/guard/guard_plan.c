@@ -25,6 +25,38 @@ static double guard_plan_duty(double left_rank, double left_own, const struct gu
 	return duty > GUARD_DUTY_MIN ? duty : GUARD_DUTY_MIN;
 }
 
+void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], const double duty[LEVEL_MAX], bool before,
+	struct guard_excess *ret)
+{
+	double low = 0;
+
+	*ret = (struct guard_excess){.level = LEVEL_L0};
+	for (enum level level = 0; level < GUARD_LEVELS; level++) {
+		double part = share[level].known ? share[level].share * duty[level] : 0;
+
+		ret->share += part;
+		low += share[level].known ? share[level].low * duty[level] : 0;
+		if (part <= ret->level_share)
+			continue;
+		ret->level = level;
+		ret->level_share = part;
+	}
+	ret->over = low > (before ? budget * PLAN_RETURN : budget);
+}
+
+int guard_excess_turn(struct guard_rank *of, const struct guard_excess *excess, bool known, uint64_t now_ns)
+{
+	if (!excess->over) {
+		of->over_ns = 0;
+		return of->finding ? -1 : 0;
+	}
+	if (!of->over_ns)
+		of->over_ns = now_ns;
+	of->excess = *excess;
+	of->excess.since_ns = of->over_ns;
+	return !of->finding && !known && now_ns - of->over_ns >= GUARD_EXCESS_NS;
+}
+
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
 	double ret[LEVEL_MAX])
 {

@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 "$python" -c 'import ctypes; ctypes.CDLL("libc10.so.1.13")' 2>/dev/null || skip "no libc10 of PyTorch 1.13"
 
-e2e_start memory.sample=4K memory.budget=1s
+e2e_start memory.sample=4K budget.rank_percent=100 budget.cpu_percent=1000
 "$tracectl" set L2=on >/dev/null
 RANK=0 WORLD_SIZE=1 MASTER_PORT=29673 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 4 "$build/fixtures/libcudart.so.13" >"$work/leak.log" 2>&1 &
 pid=$!
@@ -106,7 +106,7 @@ END
 
 # More reports than the budget allows: they are seen in windows, whose rows have values that the program reported.
 e2e_stop
-e2e_start memory.budget=10ms
+e2e_start budget.rank_percent=1
 "$tracectl" set L2=on >/dev/null
 RANK=0 WORLD_SIZE=1 "$build/tests/bench/bench_memory" 65536 >"$work/rounds" &
 pid=$!

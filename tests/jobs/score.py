@@ -62,7 +62,7 @@ class Finding:
 
     @staticmethod
     def spoken(row):
-        if row.get("kind") == "imbalance" or row.get("state") not in ("open", "closed"):
+        if row.get("kind") in ("imbalance", "overhead") or row.get("state") not in ("open", "closed"):
             return False
         return row.get("severity") in SPOKEN
 

@@ -229,6 +229,18 @@ TEST(leaks_name_the_device)
 				 "hour");
 }
 
+TEST(overheads_name_level_cost_and_budget)
+{
+	struct finding finding = of_rank(2, "node-a", "", make(FINDING_OVERHEAD, CAUSE_PROBES, FINDING_OPEN));
+
+	finding_add(&finding, "probes", "%", 2.13, NAN, "L0");
+	finding_add(&finding, "level", "%", 1.9, NAN, NULL);
+	finding_add(&finding, "budget", "%", 0.5, NAN, NULL);
+	assert_sentence(finding, "probes take 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 takes 1.9 %");
+	finding.state = FINDING_CLOSED;
+	assert_sentence(finding, "probes took 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 took 1.9 %");
+}
+
 TEST(crashes_say_how_and_where)
 {
 	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_CRASH, CAUSE_CRASHED, FINDING_CLOSED));

@@ -125,6 +125,26 @@ TEST_WITH(test_leak, setup, teardown)
 	assert_int_equal(online_leak(NULL, &info, false, 0), 0);
 }
 
+/* So is an excess of the budget. */
+TEST_WITH(test_overhead, setup, teardown)
+{
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
+	struct online_overhead_info info = {&rank, "L0", 2.1, 1.9, 0.5, monotonic_ns()};
+	uint64_t number;
+
+	assert_int_equal(online_overhead(context.findings, &info, true, 0), 0);
+	number = online_overhead(context.findings, &info, false, 0);
+	assert_true(number > 0);
+	flush();
+	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take 2.1 %% of the time of rank 3 (a)%, more than the "
+		     "budget of 0.5 %%; L0 takes 1.9 %%' from findings where cause = 'probes'",
+		"overhead|probes|open|notice|3|1\n");
+	assert_int_equal(online_overhead(context.findings, &info, true, number), number);
+	flush();
+	assert_query("select state, until_ns is not null, uid from findings where cause = 'probes'", "closed|1|1001\n");
+	assert_int_equal(online_overhead(NULL, &info, false, 0), 0);
+}
+
 /* Findings close when watching stops. */
 TEST_WITH(test_end, setup, teardown)
 {

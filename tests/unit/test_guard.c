@@ -25,6 +25,44 @@ static struct guard_cost cost_of(enum rt_cost_kind kind, struct rt_cost counts)
 	return sum;
 }
 
+TEST(a_calibrated_hit_is_the_median_of_what_it_adds)
+{
+	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second round. */
+	const struct guard_round round[] = {
+		{100, 5500, {16, 16, 16 * 300, 16 * 50}},
+		{100, 90000, {16, 16, 16 * 700, 16 * 90}},
+		{100, 5400, {16, 16, 16 * 300, 16 * 50}},
+		{100, 5600, {16, 16, 16 * 300, 16 * 60}},
+		{9000, 5500, {16, 16, 16 * 300, 16 * 40}}, /* the call alone was held: a hit costs nothing at least */
+	};
+	const struct guard_round untimed = {100, 5500, {16, 0, 0, 0}};
+	struct guard_outside outside;
+
+	assert_int_equal(guard_model_outside(round, ARRAY_SIZE(round), &outside), 0);
+	NEAR(outside.ns, 5100);
+	NEAR(outside.find_ns, 50);
+	NEAR(outside.spread, 1.4826 * 100 / 5100);
+	assert_int_equal(guard_model_outside(&untimed, 1, &outside), -ENODATA);
+}
+
+TEST(cold_caches_lengthen_all_kinds_alike)
+{
+	const struct guard_outside warm[RT_COST_KINDS] = {{400, 20, 0.01}, {12000, 30, 0.02}, {700, 20, 0.08}, {50, 20, 0.03}};
+	const struct guard_outside cold = {4000, 220, 0.05}, warmer = {300, 15, 0.01};
+	struct guard_model filled;
+
+	guard_model_fill(warm, &cold, &filled);
+	for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++) {
+		NEAR(filled.hot_ns[kind], warm[kind].ns);
+		NEAR(filled.cold_ns[kind], 10 * warm[kind].ns);
+	}
+	NEAR(filled.find_hot_ns, 20);
+	NEAR(filled.find_cold_ns, 220);
+	NEAR(filled.spread, 0.08);
+	guard_model_fill(warm, &warmer, &filled); /* noise */
+	NEAR(filled.cold_ns[RT_COST_EMULATED], 400);
+}
+
 TEST(warm_and_cold_hits_cost_what_was_calibrated)
 {
 	struct guard_cost warm = cost_of(RT_COST_EMULATED, (struct rt_cost){1000, 100, 100 * 300, 100 * 20});
@@ -131,6 +169,52 @@ TEST(it_returns_only_well_within_the_budget)
 	NEAR(duty[LEVEL_L1], 1);
 	plan(0.005, 1, (double[LEVEL_MAX]){0, 0.003}, windows, duty);
 	NEAR(duty[LEVEL_L1], 1);
+}
+
+/* L0 is always on, L1 for half of the time. */
+static struct guard_excess excess_of(double l0, double l0_low, double l1, bool before)
+{
+	const struct guard_share share[GUARD_LEVELS] = {
+		{.share = l0, .low = l0_low, .known = true}, {.share = l1, .low = l1, .known = true}, {.share = 1, .low = 1}};
+	struct guard_excess excess;
+
+	guard_excess(0.005, share, (double[LEVEL_MAX]){1, 0.5, 1}, before, &excess);
+	return excess;
+}
+
+TEST(what_surely_exceeds_the_budget_is_over_it)
+{
+	struct guard_excess excess = excess_of(0.008, 0.006, 0.002, false);
+
+	assert_true(excess.over);
+	assert_int_equal(excess.level, LEVEL_L0);
+	NEAR(excess.share, 0.009);
+	NEAR(excess.level_share, 0.008);
+	assert_false(excess_of(0.008, 0.003, 0.002, false).over); /* it may be less */
+	assert_int_equal(excess_of(0.001, 0.001, 0.020, false).level, LEVEL_L1);
+	/* It ends well within the budget. */
+	assert_true(excess_of(0.0045, 0.0045, 0, true).over);
+	assert_false(excess_of(0.0045, 0.0045, 0, false).over);
+	assert_false(excess_of(0.0039, 0.0039, 0, true).over);
+}
+
+TEST(an_excess_is_raised_once_and_ends)
+{
+	const struct guard_excess over = {true, LEVEL_L0, 0.009, 0.008, 0}, within = {0};
+	struct guard_rank of = {0};
+	uint64_t start_ns = NSEC_PER_SEC;
+
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns), 0); /* short ones are none */
+	assert_int_equal(guard_excess_turn(&of, &within, false, start_ns + 1), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 1 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, true, start_ns + 2 + GUARD_EXCESS_NS), 0); /* that of another rank is open */
+	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2 + GUARD_EXCESS_NS), 1);
+	of.finding = 1;
+	assert_int_equal(guard_excess_turn(&of, &over, true, start_ns + 3 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &within, true, start_ns + 4 + GUARD_EXCESS_NS), -1);
+	NEAR(of.excess.share, 0.009); /* what its end says is the excess, not what is within the budget */
+	assert_int_equal(of.excess.since_ns, start_ns + 2);
 }
 
 TEST(what_somebody_asked_for_is_on_and_takes_its_part)

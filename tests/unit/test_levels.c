@@ -17,9 +17,23 @@ static bool last_on;
 __attribute__((weak)) int collectors_level(
 	struct collectors *collectors, enum level level, bool on, char *report, size_t report_size)
 {
+	(void)collectors;
+	(void)level;
 	calls++;
 	last_on = on;
 	snprintf(report, report_size, answer ? "out of probes" : "14 probes in 2 libraries");
+	return answer;
+}
+
+static double last_duty;
+
+static int window(struct collectors *collectors, enum level level, bool open, double duty)
+{
+	(void)collectors;
+	(void)level;
+	calls++;
+	last_on = open;
+	last_duty = duty;
 	return answer;
 }
 
@@ -30,6 +44,7 @@ static int set_up(void **state)
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
 	context.levels.apply = collectors_level;
+	context.levels.window = window;
 	calls = 0;
 	answer = 0;
 	return 0;
@@ -204,10 +219,10 @@ TEST_WITH(test_sampled, set_up, NULL)
 	char report[256];
 
 	on_for_long(LEVEL_L1);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
 	assert_int_equal(calls, 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	assert_false(context.levels.on[LEVEL_L1]);
 	assert_int_equal(calls, 1);
 	assert_false(last_on);
@@ -220,10 +235,37 @@ TEST_WITH(test_sampled, set_up, NULL)
 	assert_true(context.levels.on[LEVEL_L1] && last_on);
 	/* Off between windows is off. */
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, false, 0, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1 off: it was on in windows");
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.sampled[LEVEL_L1]);
+}
+
+/* L2: an estimate anyway. It is sampled in spite of its setting, and setting it again changes no window. */
+TEST_WITH(test_estimated_is_always_sampled, set_up, NULL)
+{
+	char report[256];
+
+	assert_false(levels_may_sample(&context.levels, LEVEL_L2, monotonic_ns()));
+	assert_int_equal(levels_set(&context, LEVEL_L2, true, 0, report, sizeof(report)), 0);
+	assert_true(levels_may_sample(&context.levels, LEVEL_L2, monotonic_ns()));
+	assert_int_equal(levels_sample(&context, LEVEL_L2, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L2, false, 0.1), 0);
+	calls = 0;
+	assert_int_equal(levels_set(&context, LEVEL_L2, true, NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_string_equal(report, "L2 was on already; off again in 1 s");
+	assert_int_equal(calls, 0);
+	assert_true(context.levels.sampled[LEVEL_L2] && !context.levels.on[LEVEL_L2]);
+	/* As a whole again: also where a window is open. */
+	assert_int_equal(levels_window(&context, LEVEL_L2, true, 0.1), 0);
+	assert_int_equal(levels_sample(&context, LEVEL_L2, false), 0);
+	assert_true(context.levels.on[LEVEL_L2] && calls == 2 && last_duty == 1);
+	/* The time ends between windows: what is attached then goes, too. */
+	assert_int_equal(levels_sample(&context, LEVEL_L2, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L2, false, 0.1), 0);
+	levels_tick(&context, monotonic_ns() + 2 * NSEC_PER_SEC);
+	assert_true(calls == 4 && !last_on);
+	assert_false(context.levels.on[LEVEL_L2] || context.levels.sampled[LEVEL_L2]);
 }
 
 TEST_WITH(test_sampled_gives_way, set_up, NULL)
@@ -232,18 +274,18 @@ TEST_WITH(test_sampled_gives_way, set_up, NULL)
 
 	on_for_long(LEVEL_L1);
 	assert_int_equal(levels_sample(&context, LEVEL_L1, true), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), 0);
 	/* A suspicion: whole until its end, then windows again. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
 	assert_true(context.levels.on[LEVEL_L1]);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	levels_tick(&context, monotonic_ns() + 2 * NSEC_PER_SEC);
 	assert_false(context.levels.on[LEVEL_L1]);
 	assert_true(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));
-	assert_int_equal(levels_window(&context, LEVEL_L1, true), 0);
+	assert_int_equal(levels_window(&context, LEVEL_L1, true, 0.1), 0);
 	/* In a window, too. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, NSEC_PER_SEC, "a test"), 0);
-	assert_int_equal(levels_window(&context, LEVEL_L1, false), -EBUSY);
+	assert_int_equal(levels_window(&context, LEVEL_L1, false, 0.1), -EBUSY);
 	/* An operator: whole for LEVELS_WHOLE_NS; with a time, until then. */
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
 	assert_false(levels_may_sample(&context.levels, LEVEL_L1, monotonic_ns()));

@@ -3,11 +3,10 @@
 #include "daemon/base/procfs.h"
 #include "tests/unit/ranks_fixture.h"
 
-static void each_rank_has_its_user(void **state)
+TEST_WITH(each_rank_has_its_user, setup, teardown)
 {
 	uint32_t uid = 0;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, .uid = 1000, ENV("RANK=0\0WORLD_SIZE=2\0JOB_ID=j"));
 	PUT(101, 1, 100, TORCH, .uid = 1000, ENV("RANK=1\0WORLD_SIZE=2\0JOB_ID=j"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
@@ -26,11 +25,10 @@ static void each_rank_has_its_user(void **state)
 }
 
 /* Jobs without a word have rank 0 each. */
-static void jobs_without_a_word_are_no_dispute(void **state)
+TEST_WITH(jobs_without_a_word_are_no_dispute, setup, teardown)
 {
 	uint32_t uid;
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, .uid = 1000);
 	PUT(101, 1, 100, TORCH, .uid = 1001);
 	assert_int_equal(ranks_scan(t.ranks), 0);
@@ -52,12 +50,11 @@ static char *environment(size_t before, size_t *ret_size)
 	return block;
 }
 
-static void a_large_environment_hides_nothing(void **state)
+TEST_WITH(a_large_environment_hides_nothing, setup, teardown)
 {
 	size_t size;
 	_cleanup_free_ char *block = environment(1500000, &size);
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, .uid = 1000, .environ = block, .environ_size = size);
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	assert_non_null(ranks_by_pid(t.ranks, 100));
@@ -66,12 +63,11 @@ static void a_large_environment_hides_nothing(void **state)
 }
 
 /* More than execve() can give: no rank, reported, and its user is suspected; the next image of the process is read anew. */
-static void an_impossible_environment_is_refused(void **state)
+TEST_WITH(an_impossible_environment_is_refused, setup, teardown)
 {
 	size_t size;
 	_cleanup_free_ char *block = environment(PROCFS_ENVIRON_BYTES_MAX, &size);
 
-	(void)state;
 	PUT(100, 1, 100, TORCH, .uid = 65534, .environ = block, .environ_size = size);
 	PUT(101, 1, 100, TORCH, .uid = 1000, ENV("RANK=0\0WORLD_SIZE=1"));
 	assert_int_equal(ranks_scan(t.ranks), 0);
@@ -84,23 +80,6 @@ static void an_impossible_environment_is_refused(void **state)
 	ranks_on_exec(t.ranks, 100);
 	pass(NSEC_PER_SEC);
 	assert_non_null(ranks_by_pid(t.ranks, 100));
-}
-
-/* Moved after it was read for the first time, and before the process has a library of training. */
-static void an_environment_moved_late_is_refused(void **state)
-{
-	size_t size;
-	_cleanup_free_ char *block = environment(PROCFS_ENVIRON_BYTES_MAX, &size);
-
-	(void)state;
-	PUT(100, 1, 100, .uid = 65534, ENV("RANK=1\0WORLD_SIZE=2"));
-	ranks_on_exec(t.ranks, 100);
-	pass(NSEC_PER_SEC);
-	assert_string_equal(ranks_suspicion(t.ranks, 65534), "");
-	PUT(100, 1, 100, TORCH, .uid = 65534, .environ = block, .environ_size = size);
-	pass(NSEC_PER_SEC);
-	assert_null(ranks_by_pid(t.ranks, 100));
-	assert_string_equal(ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
 }
 
 /* Moved after it was read for the first time, and before the process has a library of training. */
@@ -128,11 +107,10 @@ static void count(void *arg, uint32_t uid, uint64_t times, const char *why)
 }
 
 /* The oldest suspicion goes first, so that inventing users forgets only those not seen for long. */
-static void suspects_are_bounded(void **state)
+TEST_WITH(suspects_are_bounded, setup, teardown)
 {
 	unsigned users = 0;
 
-	(void)state;
 	for (uint32_t uid = 5000; uid < 5000 + 4 * RANK_SUSPECTS_MAX; uid++)
 		ranks_suspect(t.ranks, uid, "of a reason");
 	ranks_suspects_each(t.ranks, count, &users);
@@ -141,16 +119,4 @@ static void suspects_are_bounded(void **state)
 	assert_string_equal(ranks_suspicion(t.ranks, 5000), "");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		TEST(each_rank_has_its_user),
-		TEST(jobs_without_a_word_are_no_dispute),
-		TEST(a_large_environment_hides_nothing),
-		TEST(an_impossible_environment_is_refused),
-		TEST(an_environment_moved_late_is_refused),
-		TEST(suspects_are_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(NULL, NULL)

@@ -24,8 +24,8 @@ for program in daemon/ranktraced ctl/tracectl; do
 	printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$build/lib" "$build/$program" >"$work/${program##*/}"
 	chmod +x "$work/${program##*/}"
 done
-configure() { printf '[daemon]\nprobes_base_dir = %s\n[memory]\nbudget = %s\n' "$source_dir/bpf/probes.d" "$1" >"$work/ranktrace.conf"; }
-configure 1s # each report is seen
+configure() { printf '[daemon]\nprobes_base_dir = %s\n[budget]\nrank_percent = %s\ncpu_percent = 1000\n' "$source_dir/bpf/probes.d" "$1" >"$work/ranktrace.conf"; }
+configure 100 # each report is seen
 "$work/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/l2.daemon.log" &
 daemon=$!
 job=
@@ -83,7 +83,7 @@ if wants memory; then
 		head -n 12 "$out/memory.$view.txt" | cut -c1-200
 	done
 fi
-configure 5ms
+configure 1
 kill -HUP "$daemon"
 if wants windows; then
 	echo "== reports in windows"

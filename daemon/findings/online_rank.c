@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings of one rank that no detector sees: leaks of device memory (the memory collector), cost of probes (the guard). */
+#include <math.h>
+
+#include "analyzers/finding/finding.h"
+#include "daemon/core/context.h"
+#include "daemon/findings/online_internal.h"
+#include "daemon/ranks/ranks.h"
+
+#define RANK_IDS (1ULL << 32) /* the detectors' ids are counted from 1 */
+
+static struct finding online_rank_finding(const struct rank *rank, uint64_t since_ns, bool over)
+{
+	uint64_t now_ns = monotonic_ns();
+	struct finding finding = {
+		.activity = ACTIVITY_MAX,
+		.state = over ? FINDING_CLOSED : FINDING_OPEN,
+		.tier = FRAME_TIER_HOST,
+		.confidence = 1,
+		.uid_known = true,
+		.uid = rank->uid,
+		.rank = rank->env.rank,
+		.since_ns = since_ns,
+		.noticed_ns = now_ns,
+		.until_ns = over ? now_ns : 0,
+		.updated_ns = now_ns,
+		.slowdown = 1,
+	};
+
+	copy_text(finding.job, sizeof(finding.job), rank->env.job);
+	copy_text(finding.host, sizeof(finding.host), rank->host);
+	copy_text(finding.card, sizeof(finding.card), rank->env.card);
+	return finding;
+}
+
+static uint64_t online_rank_publish(struct online *online, struct finding *finding, uint64_t number)
+{
+	if (!online || (finding->state == FINDING_CLOSED && !number))
+		return 0;
+	finding->id = number ? number : RANK_IDS + ++online->of_ranks;
+	finding_write_sentence(finding);
+	online_publish(online, finding);
+	return finding->id;
+}
+
+uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number)
+{
+	struct finding finding = online_rank_finding(info->rank, info->since_ns, over);
+
+	finding.kind = FINDING_MEMORY;
+	finding.cause = CAUSE_MEMORY_LEAK;
+	finding.severity = SEVERITY_WARNING;
+	finding_add(&finding, "memory_growth", "bytes", info->grown_bytes, NAN, info->device);
+	finding_add(&finding, "memory_hourly", "bytes", info->hourly_bytes, NAN, NULL);
+	return online_rank_publish(online, &finding, number);
+}
+
+uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number)
+{
+	struct finding finding = online_rank_finding(info->rank, info->since_ns, over);
+
+	finding.kind = FINDING_OVERHEAD;
+	finding.cause = CAUSE_PROBES;
+	finding.severity = SEVERITY_NOTICE;
+	finding_add(&finding, "probes", "%", info->percent, NAN, info->level);
+	finding_add(&finding, "level", "%", info->level_percent, NAN, NULL);
+	finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
+	return online_rank_publish(online, &finding, number);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Findings of ranks that pay more than the budget although the plan samples what it may: one a job. */
+#include "daemon/core/context.h"
+#include "daemon/findings/online.h"
+#include "daemon/guard/guard_internal.h"
+
+static bool guard_excess_is_known(const struct guard *guard, uint64_t job)
+{
+	for (size_t i = 0; i < guard->slots; i++)
+		if (guard->rank[i] && guard->rank[i]->finding && guard->rank[i]->job == job)
+			return true;
+	return false;
+}
+
+static void guard_publish_rank(struct guard *guard, struct guard_rank *of, const struct rank *rank, bool over)
+{
+	struct online_overhead_info info = {
+		.rank = rank,
+		.level = level_name(of->excess.level),
+		.percent = 100 * of->excess.share,
+		.level_percent = 100 * of->excess.level_share,
+		.budget_percent = (double)guard->context->config.budget_rank_ppm * 1e-4,
+		.since_ns = of->excess.since_ns,
+	};
+	uint64_t number = online_overhead(guard->context->findings, &info, over, of->finding);
+
+	of->finding = over ? 0 : number;
+}
+
+static void guard_excess_of(const struct guard *guard, const struct guard_rank *of, struct guard_excess *ret)
+{
+	const struct levels *levels = &guard->context->levels;
+	struct guard_share share[GUARD_LEVELS];
+	double duty[LEVEL_MAX] = {0};
+
+	for (enum level level = 0; level < GUARD_LEVELS; level++) {
+		share[level] = of->level[level].share;
+		if ((levels->on[level] || levels->sampled[level]) && !levels->is_auto[level])
+			duty[level] = guard->window[level].duty;
+	}
+	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, duty, of->over_ns != 0, ret);
+}
+
+struct guard_excess_walk {
+	struct guard *guard;
+	uint64_t now_ns;
+};
+
+static struct guard_rank *guard_excess_find(const struct guard *guard, const struct rank *rank)
+{
+	struct guard_rank *of = rank->slot < guard->slots ? guard->rank[rank->slot] : NULL;
+
+	return of && of->instance == rank->instance ? of : NULL;
+}
+
+static void guard_excess_rank(void *arg, const struct rank *rank)
+{
+	const struct guard_excess_walk *walk = arg;
+	struct guard_rank *of = guard_excess_find(walk->guard, rank);
+	struct guard_excess excess;
+	int due;
+
+	if (!of || rank->ended)
+		return;
+	guard_excess_of(walk->guard, of, &excess);
+	due = guard_excess_turn(of, &excess, guard_excess_is_known(walk->guard, of->job), walk->now_ns);
+	if (due)
+		guard_publish_rank(walk->guard, of, rank, due < 0);
+}
+
+void guard_publish_excess(struct guard *guard, uint64_t now_ns)
+{
+	struct guard_excess_walk walk = {guard, now_ns};
+
+	ranks_each(guard->context->ranks, guard_excess_rank, &walk);
+}
+
+void guard_end_excess(struct guard *guard, const struct rank *rank)
+{
+	struct guard_rank *of = guard_excess_find(guard, rank);
+
+	if (of && of->finding)
+		guard_publish_rank(guard, of, rank, true);
+}
