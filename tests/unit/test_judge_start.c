@@ -94,7 +94,29 @@ static void what_begins_while_the_usual_is_learned_is_one(void **state)
 	}
 }
 
-/* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
+/* Two ticks of four do not count against it: size and length of what is said then have the cost as their product. */
+static void its_size_is_that_of_its_whole_length(void **state)
+{
+	const struct finding *finding;
+	double lasts, claimed;
+
+	(void)state;
+	script_begin(4);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(2);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(2);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(16);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(20);
+	finding = &script_only(1, ACTIVITY_DATALOADER)->finding;
+	lasts = (double)(finding->until_ns - finding->since_ns) * 1e-9;
+	claimed = lasts * (1 - 1 / finding->slowdown);
+	assert_true(lasts > 19 && fabs(claimed - script_cost()) < 0.1);
+	script_end();
+}
+
 /* A slow-down of a rank that was slower from the start is another finding, with its own begin and size. */
 static void what_comes_on_top_is_another(void **state)
 {
@@ -117,6 +139,7 @@ static void what_comes_on_top_is_another(void **state)
 	script_over();
 }
 
+/* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
 static void when_it_ends_the_usual_is_without_it(void **state)
 {
 	uint64_t from_ns;
@@ -362,6 +385,7 @@ int main(void)
 		cmocka_unit_test(forward_without_cards_is_named),
 		cmocka_unit_test(cards_without_operations_are_no_evidence),
 		cmocka_unit_test(what_begins_while_the_usual_is_learned_is_one),
+		cmocka_unit_test(its_size_is_that_of_its_whole_length),
 		cmocka_unit_test(what_comes_on_top_is_another),
 		cmocka_unit_test(when_it_ends_the_usual_is_without_it),
 		cmocka_unit_test(a_small_gain_is_not_reported),
