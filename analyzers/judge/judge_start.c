@@ -19,6 +19,7 @@
 #define START_SPREADS 5	  /* of its peers: what differs by less is noise */
 #define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
 #define START_MANY 16	  /* ranks: of more, one spread serves all, with the rank itself in it */
+#define NS 1e-9
 
 struct start {
 	struct judge *judge;
@@ -169,7 +170,7 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 {
 	struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
-	double steps = judge->steps, lost = gain * steps, cost = lost * part, base = (judge->usual - top) * steps;
+	double steps = judge->steps, lost = gain * steps, cost = lost * part;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
 		watch->evidence = 0;
@@ -194,12 +195,12 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	watch->span.lost += lost;
 	watch->span.total += top / part * steps;
 	watch->span.cost += cost;
-	watch->span.base += base;
+	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.cost);
 	watch->quiet = 0;
 	if (watch->open) {
 		judge->named += cost;
 		watch->pending = cost;
-		watch->pending_base = base;
+		watch->pending_base = watch->span.base - watch->episode->base;
 		judge_watch_slow(judge, watch, rank, lost, cost);
 	} else if (watch->evidence >= judge_open_at(judge)) {
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);

@@ -88,7 +88,28 @@ TEST(what_begins_while_the_usual_is_learned_is_one)
 	}
 }
 
-/* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
+/* Two ticks of four do not count against it: size and length of what is said then have the cost as their product. */
+TEST(its_size_is_that_of_its_whole_length)
+{
+	const struct finding *finding;
+	double lasts, claimed;
+
+	script_begin(4);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(2);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(2);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(16);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(20);
+	finding = &script_only(1, ACTIVITY_DATALOADER)->finding;
+	lasts = (double)(finding->until_ns - finding->since_ns) * 1e-9;
+	claimed = lasts * (1 - 1 / finding->slowdown);
+	assert_true(lasts > 19 && fabs(claimed - script_cost()) < 0.1);
+	script_end();
+}
+
 /* A slow-down of a rank that was slower from the start is another finding, with its own begin and size. */
 TEST(what_comes_on_top_is_another)
 {
@@ -110,6 +131,7 @@ TEST(what_comes_on_top_is_another)
 	script_over();
 }
 
+/* When it ends, the usual has its time in it, in which a smaller one of another rank would be hidden. */
 TEST(when_it_ends_the_usual_is_without_it)
 {
 	uint64_t from_ns;
