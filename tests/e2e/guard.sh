@@ -28,6 +28,7 @@ for level in "L0", "L3":
 off() { [ "$("$tracectl" status --json | "$python_here" -c 'import json, sys
 print(sum(c["probes_attached"] for c in json.load(sys.stdin)["collectors"] if c["name"] == "sched"))')" -eq 0 ]; }
 wait_for 20 off || fail "no window of L3 ends"
+sleep 5 # of which L3 sees little; before, it was on as a whole
 "$tracectl" set L3=true --for 1h >/dev/null
 level L3 'l["on"] and "coverage" not in l' || fail "L3 is sampled although it was set for a time"
 e2e_stop

@@ -19,6 +19,9 @@ cases=(
 	"inference dataloader --hidden 512"
 )
 
+# With another PyTorch: what it may have changed. The rest differs in the script only.
+[ -z "${TORCH_ROOT:-}" ] || mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -vE '^(amp|eval|no_loader) |--sleep-data')
+
 declare -A pid_of
 e2e_start
 # Shares are of wall time: other load on the machine must not run between the script's timers and the marks.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# tracectl stack: where ranks are that hang in a lock, a loop, a stop, a read and a data loader's worker; the finding of a
-# hang holds it. Lines are those of the script.
+# tracectl stack: where ranks are that hang in a lock, a loop, a stop, a read, an uninterruptible sleep, a container and a data
+# loader's worker; the finding of a hang holds it. Lines are those of the script.
 source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 
@@ -25,6 +25,15 @@ start 10 20 lock
 start 11 20 loop
 start 12 20 stop
 start 13 20 loader
+# In uninterruptible sleep; and in a container, with an interpreter that is replaced while it runs.
+mkfifo "$work/disk"
+start 14 20 disk "$work/disk"
+mkdir "$work/bin"
+cp "$(readlink -f "$python")" "$work/bin/"
+copy=$work/bin/$(basename "$(readlink -f "$python")")
+RANK=15 WORLD_SIZE=20 MASTER_ADDR=127.0.0.1 MASTER_PORT=29670 PYTHONHOME=$("$python" -c 'import sys; print(sys.prefix)') \
+	unshare --mount --pid --fork --kill-child --mount-proc "$copy" "$script" lock >"$work/rank15.log" 2>&1 9>&- &
+children+=($!)
 
 # stands RANK ROLE FUNCTION KIND: the innermost Python frame of the main thread.
 stands() {
@@ -46,6 +55,11 @@ stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl"
 wait_for 20 stands 11 rank spin loop || fail "rank 11 is not in its loop: $("$tracectl" stack --rank 11 2>&1)"
 stands 12 rank stop_here stop || fail "rank 12 is not where it was stopped: $("$tracectl" stack --rank 12 2>&1)"
 wait_for 20 stands 13 child __getitem__ loader || fail "the worker of rank 13 is not in its item: $("$tracectl" stack --rank 13 2>&1)"
+wait_for 20 stands 14 rank wait_for_disk disk || fail "rank 14 is not where it sleeps: $("$tracectl" stack --rank 14 2>&1)"
+grep -q '"state": "D"' "$work/json" || fail "rank 14 is not in uninterruptible sleep: $(cat "$work/json")"
+echo upgraded >"$work/new"
+mv "$work/new" "$copy"
+wait_for 20 stands 15 rank hold_lock lock || fail "rank 15 is not in its lock: $("$tracectl" stack --rank 15 2>&1)"
 
 "$tracectl" stack --rank 0-2 >"$work/text"
 grep -q "^rank 1 is alone in read_batch (stuck.py:$(line train))" "$work/text" || fail "who is alone: $(head -3 "$work/text")"
@@ -84,5 +98,6 @@ if command -v setpriv >/dev/null; then
 fi
 kill -9 "${children[@]}"
 children=()
+exec 8<>"$work/disk" # lets the child go that rank 14 waited for
 e2e_stop
 e2e_done

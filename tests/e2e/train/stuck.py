@@ -28,6 +28,12 @@ def stop_here():
     os.kill(os.getpid(), signal.SIGSTOP)  # line of stop
 
 
+def wait_for_disk(path):
+    # The parent of a vfork() sleeps uninterruptibly until its child executes, and the child waits for a writer.
+    action = (os.POSIX_SPAWN_OPEN, 0, path, os.O_RDONLY, 0)
+    os.posix_spawn("/bin/true", ["true"], {}, file_actions=[action])  # line of disk
+
+
 def read_batch(path):
     with open(path) as file:
         return file.read()  # line of train
@@ -64,7 +70,7 @@ def pair():
     dist.init_process_group("gloo")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(8))], lr=0.1)
     for step in range(1000):
-        if step == 100 and dist.get_rank() == 1:
+        if step == 400 and dist.get_rank() == 1:  # some 10 s: the daemon has found them
             hold_lock()
         optimizer.zero_grad()
         time.sleep(0.02)
@@ -85,6 +91,8 @@ elif sys.argv[1] == "lock":
     hold_lock()
 elif sys.argv[1] == "loop":
     spin(time.monotonic() + 600)
+elif sys.argv[1] == "disk":
+    wait_for_disk(sys.argv[2])
 elif sys.argv[1] == "stop":
     stop_here()
 elif sys.argv[1] == "loader":
