@@ -36,7 +36,7 @@ for i in "${!cases[@]}"; do
 	pid_of[$mode]=$last
 done
 for rank in 0 1; do
-	hold ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30
+	hold ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank MASTER_ADDR=127.0.0.1 MASTER_PORT=$port -- --mode ddp --steps 30 --hidden 512
 	ddp[rank]=$last
 done
 # Trained alone: the others are up, and wait.
