@@ -27,6 +27,7 @@ start 12 20 stop
 start 13 20 loader
 # In uninterruptible sleep; and in a container, with an interpreter that is replaced while it runs.
 mkfifo "$work/disk"
+on_cleanup() { exec 8<>"$work/disk"; } # lets the child go that rank 14 waits for
 start 14 20 disk "$work/disk"
 mkdir "$work/bin"
 cp "$(readlink -f "$python")" "$work/bin/"
@@ -98,6 +99,6 @@ if command -v setpriv >/dev/null; then
 fi
 kill -9 "${children[@]}"
 children=()
-exec 8<>"$work/disk" # lets the child go that rank 14 waited for
+on_cleanup
 e2e_stop
 e2e_done
