@@ -20,8 +20,8 @@ attack_begin
 for name in there absent; do
 	mkdir "$work/bin/$name" && install -m 755 "$work/bin/libtorch_python.so" "$work/bin/$name/libtorch_python.so.$name"
 	attack_rank unshare -Urm bash -c '
-		"$1" "$2" "$3" >"$4" &
-		until grep -q ready "$4"; do sleep 0.1; done
+		"$1" "$2" --after "$3" "$3" >"$4" &
+		until grep -q open "$4"; do sleep 0.1; done
 		mount -t tmpfs none "$(dirname "$3")" && ln -s "$5" "$3"
 		wait' bash "$python" "$work/bin/map_files.py" "$work/bin/$name/libtorch_python.so.$name" "$attacker_dir/$name" "$private/$name"
 done
