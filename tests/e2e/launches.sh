@@ -25,6 +25,8 @@ rank alone launcher_runtime_alone 50 1; alone=$last
 rank quiet launcher_runtime 0 2; quiet=$last
 known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
 for pid in "$both" "$alone" "$quiet"; do wait_for 30 known "$pid" || fail "the rank is not known"; done
+# The guard's own, at the first rank.
+wait_for 20 grep -q 'guard: a hit costs' "$work/daemon.log" || fail "the guard is not calibrated"
 for _ in $(seq 100); do [ "$(links)" -eq 0 ] || fail "the switch is off but probes are attached"; done
 
 answer=$("$tracectl" set L1.launches=true)
@@ -45,7 +47,7 @@ read -r count span_ns <<<"$(rows "count(distinct start_ns) || ' ' || (max(start_
 echo "$count windows in $((span_ns / 1000000)) ms"
 [ $((2 * count * 1000)) -ge $((span_ns / 1000000)) ] || fail "fewer than a window in two seconds"
 [ $((count * 1000)) -le $((span_ns / 1000000 * 2 + 2000)) ] || fail "more than two windows per second"
-[ "$(rows "group_concat(distinct api)" "$both")" = cuLaunchKernel ] || fail "a launch through runtime and driver is not counted once, in the driver"
+[ "$(rows "group_concat(distinct api)" "$both")" = cuLaunchKernel ] || fail "a launch through runtime and driver is not counted once, in the driver: $(query "select * from launches where instance = $(instance "$both")")"
 [ "$(rows "group_concat(distinct api)" "$alone")" = cudaLaunchKernel ] || fail "a launch of a runtime without driver is not counted"
 [ "$(rows "count(*) - count(distinct start_ns)" "$both")" -eq 0 ] || fail "more than one row a window, thread and API"
 [ "$(rows "sum(count) || ' ' || count(api) || ' ' || count(thread_id)" "$quiet")" = "0 0 0" ] || fail "the quiet rank has launches"
