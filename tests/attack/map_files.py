@@ -18,7 +18,11 @@ libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
 
 
-def map_file(fd, times=1):
+def map_file(path, times=1):
+    return map_open(os.open(path, os.O_RDONLY), times)
+
+
+def map_open(fd, times=1):
     done, length = 0, os.fstat(fd).st_size if times == 1 else 4096
     while done < times and libc.mmap(None, length, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != ctypes.c_void_p(-1).value:
         done += 1
@@ -29,7 +33,7 @@ def map_file(fd, times=1):
 def main():
     args = sys.argv[1:]
     if args[0] == "--times":
-        print("mapped", map_file(os.open(args[2], os.O_RDONLY), int(args[1])), flush=True)
+        print("mapped", map_file(args[2], int(args[1])), flush=True)
         args = args[3:]
     after = args[1] if args[0] == "--after" else None
     files = [(path, os.open(path, os.O_RDONLY)) for path in args[2 if after else 0:]]
@@ -38,7 +42,7 @@ def main():
         while not os.path.islink(after):
             time.sleep(0.01)
     for path, fd in files:
-        if map_file(fd) != 1:
+        if map_open(fd) != 1:
             sys.exit(f"map_files: cannot map {path}")
     print("ready", flush=True)
     signal.pause()
