@@ -97,7 +97,8 @@ TEST(releases_are_those_of_the_probe_tables)
 
 	assert_non_null(d);
 	while ((entry = readdir(d))) {
-		char path[PATH_MAX], line[512], probe[128] = "", event[32], op[128];
+		char path[PATH_MAX], line[512], probe[128] = "", event[32], usual[32] = "", op[128];
+		bool defaults = false;
 		FILE *f;
 
 		if (!strstr(entry->d_name, "_memory.conf"))
@@ -107,9 +108,15 @@ TEST(releases_are_those_of_the_probe_tables)
 		assert_non_null(f);
 		event[0] = 0;
 		while (fgets(line, sizeof(line), f)) {
-			if (sscanf(line, "[probe \"%127[^\"]\"]", probe) == 1)
-				event[0] = 0;
-			(void)sscanf(line, "event = %31s", event);
+			if (strncmp(line, "[defaults]", strlen("[defaults]")) == 0) {
+				defaults = true;
+				usual[0] = event[0] = 0;
+			}
+			if (sscanf(line, "[probe \"%127[^\"]\"]", probe) == 1) {
+				defaults = false;
+				memcpy(event, usual, sizeof(event));
+			}
+			(void)sscanf(line, "event = %31s", defaults ? usual : event);
 			if (sscanf(line, "op = %127s", op) == 1)
 				(void)snprintf(probe, sizeof(probe), "%s", op);
 			if (line[0] != '\n' || !event[0])
