@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const kinds[][2] = {
-#define FINDING_KIND(id, word, title) [FINDING_##id] = {#word, title},
+#define FINDING_KIND(id, word, method, title) [FINDING_##id] = {#word, title},
 #include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
 };
@@ -23,7 +23,7 @@ static const struct finding_cause_row causes[] = {
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == FINDING_KIND_MAX, "a row a kind");
 _Static_assert(sizeof(causes) / sizeof(causes[0]) == CAUSE_MAX, "a row a cause");
 
-#define FINDING_KIND(id, word, title) _Static_assert(sizeof(title) > 1, #word ": empty title");
+#define FINDING_KIND(id, word, method, title) _Static_assert(sizeof(title) > 1, #word ": empty title");
 #include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
 #define FINDING_CAUSE(id, word, title, doc, evidence, clause, hang, part, hardware, advice) \

@@ -13,7 +13,7 @@
 #include "analyzers/align/frame.h"
 
 enum finding_kind {
-#define FINDING_KIND(id, word, title) FINDING_##id,
+#define FINDING_KIND(id, word, method, title) FINDING_##id,
 #include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
 	FINDING_KIND_MAX

@@ -529,7 +529,7 @@ static struct sentence sentence_of(const struct finding *finding)
 void finding_write_sentence(struct finding *finding)
 {
 	static void (*const write[])(struct sentence *) = {
-#define FINDING_KIND(id, word, title) [FINDING_##id] = sentence_##word,
+#define FINDING_KIND(id, word, method, title) [FINDING_##id] = sentence_##word,
 #include "analyzers/finding/kinds.def"
 #undef FINDING_KIND
 	};

@@ -232,20 +232,12 @@ static const char *kpi_of(const struct finding *f)
 	return f->evidences ? f->evidence[0].name : finding_cause_word(f->cause);
 }
 
-/* Slow compared with peers, slower than before, or missing. */
 static const char *method_of(const struct finding *f)
 {
-	static const char *const methods[FINDING_KIND_MAX] = {
-		[FINDING_SLOW_RANK] = "SPACE",
-		[FINDING_SLOW_COMMUNICATION] = "TIME",
-		[FINDING_SLOW_JOB] = "TIME",
-		[FINDING_HANG] = "LACK",
-		[FINDING_MISMATCH] = "LACK",
-		[FINDING_IMBALANCE] = "SPACE",
-		[FINDING_HARDWARE] = "TIME",
-		[FINDING_MEMORY] = "TIME",
-		[FINDING_OVERHEAD] = "SPACE",
-		[FINDING_CRASH] = "LACK",
+	static const char *const methods[] = {
+#define FINDING_KIND(id, word, method, title) [FINDING_##id] = #method,
+#include "analyzers/finding/kinds.def"
+#undef FINDING_KIND
 	};
 
 	return methods[f->kind];
