@@ -103,13 +103,6 @@ static const struct key keys[] = {
 	{"store", "flush_interval", KEY_DURATION, FIELD(flush_interval_ns), "1s", "100ms", "1m", false},
 };
 
-/* Keys of earlier versions. */
-static const struct {
-	const char *section, *name, *by;
-} replaced[] = {
-	{"memory", "budget", "rank_percent in [budget]"},
-};
-
 int config_log_level(const char *text, int *ret)
 {
 	for (size_t i = 0; i < LOG_LEVEL_NAMES; i++) {
@@ -325,12 +318,6 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 			return refuse_value(&keys[i], line->value, error, error_size);
 		return 0;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(replaced); i++)
-		if (streq(replaced[i].section, line->section) && streq(replaced[i].name, line->key)) {
-			snprintf(error, error_size, "'%s' in [%s] is no more: %s takes its place", line->key, line->section,
-				replaced[i].by);
-			return -EINVAL;
-		}
 	meant = guess(line->section, line->key);
 	snprintf(error, error_size, "unknown key '%.60s' in [%s]%s%s%s", line->key, line->section,
 		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");

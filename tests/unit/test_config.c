@@ -92,7 +92,6 @@ TEST(mistakes_get_a_sentence)
 			":3: unknown key 'flush_intervall' in [store]; did you mean 'flush_interval'?"},
 		{"[store]\nage_max = 1s", ":2: unknown key 'age_max' in [store]; did you mean"},
 		{"[store]\nxyzzy = 1s", ":2: unknown key 'xyzzy' in [store]"},
-		{"[memory]\nbudget = 5ms", ":2: 'budget' in [memory] is no more: rank_percent in [budget] takes its place"},
 		{"[stor]", ":1: unknown section [stor]; did you mean [store]?"},
 		{"[store \"x\"]", ":1: section [store] takes no name"},
 		{"size = 1", ":1: key 'size' precedes the first [section]"},
