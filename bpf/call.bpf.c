@@ -664,7 +664,7 @@ int call_exit(void *ctx)
 	return 0;
 }
 
-/* The current thread's call of a function. Not static: so it is verified once, not for each function. */
+/* The current thread's call of a function. Not static: the verifier checks a global function once, a static one at each call. */
 __attribute__((noinline)) int forget_call(uint32_t id)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = id};

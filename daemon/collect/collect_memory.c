@@ -326,7 +326,6 @@ static int memory_window(void *state, enum level level, bool open, double duty)
 	struct memory *memory = state;
 	uint64_t now_ns = monotonic_ns();
 
-	(void)level;
 	if (!memory->skeleton)
 		return 0;
 	if (memory->is_open) {
@@ -347,7 +346,6 @@ static uint64_t memory_window_end_ns(const void *state, enum level level, uint64
 	uint64_t first_ns = UINT64_MAX;
 	struct rt_memory_rank counts;
 
-	(void)level;
 	if (!memory->skeleton)
 		return 0;
 	for (size_t i = 0; i < memory->ranks; i++)

@@ -52,8 +52,8 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 /*
  * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
  * that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an operator for a time or
- * within LEVELS_WHOLE_NS, is not sampled, but LEVELS_ESTIMATED: somebody needs all of its records. -EBUSY: the guard may not
- * sample the level (levels_may_sample()).
+ * within LEVELS_WHOLE_NS, is not sampled, because somebody needs all of its records; LEVELS_ESTIMATED may be sampled at any time.
+ * -EBUSY: the guard may not sample the level (levels_may_sample()).
  */
 /* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
 #define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)

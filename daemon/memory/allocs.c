@@ -146,7 +146,6 @@ static void allocs_tick(struct context *context, uint64_t now_ns)
 {
 	struct allocs *allocs = context->allocs;
 
-	(void)now_ns;
 	for (size_t i = 0; allocs && i < allocs->slots; i++)
 		if (allocs->slot[i].ended)
 			allocs_forget(&allocs->slot[i]);
