@@ -10,7 +10,7 @@ attack_victim_start
 attacker "$python" "$work/bin/hostile_elf.py" tables "$attacker_dir/libtorch_python.so"
 attack_begin
 attack_rank "$python" "$work/bin/map_files.py" "$attacker_dir/libtorch_python.so"
-wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
+wait_for 30 rank_known "$last" || fail "the attacker is no rank"
 wait_for 60 attack_left_out || fail "check does not say that the file is not read"
 sleep 3
 attack_status_under_1s

@@ -16,7 +16,7 @@ attack_rank "$python" "$work/bin/scatter_file.py" "$work/bin/libtorch_python.so"
 pid=$last
 wait_for 60 grep -q . "$work/scatter.log" || fail "the attacker does not begin"
 grep -q "no holes" "$work/scatter.log" && skip "$(cat "$work/scatter.log")"
-wait_for 30 attack_rank_known "$pid" || fail "the attacker is no rank"
+wait_for 30 rank_known "$pid" || fail "the attacker is no rank"
 opened() { "$tracectl" status | grep -q "$library"; } # a note of what it lacks
 wait_for 30 opened || fail "the daemon does not open the library"
 kill -USR1 "$pid"

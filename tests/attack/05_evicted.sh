@@ -20,7 +20,7 @@ children+=("$server")
 wait_for 20 grep -q ready "$work/fuse.log" || skip "cannot mount: $(cat "$work/fuse.log")"
 attack_begin
 attack_rank "$python" "$work/bin/map_files.py" "$mounted/libnccl.so.2"
-wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
+wait_for 30 rank_known "$last" || fail "the attacker is no rank"
 decided() { grep -q "$mounted/libnccl.so.2" "$work/daemon.log"; }
 wait_for 30 decided || fail "the daemon does not say what it does with the file"
 "$tracectl" status | grep -q "a library of process $last is on a file system that its user serves" || fail "status does not say why"

@@ -16,7 +16,7 @@ children+=($!)
 wait_for 20 grep -q ready "$work/fuse.log" || skip "cannot mount: $(cat "$work/fuse.log")"
 attack_begin
 attack_rank "$python" "$work/bin/map_files.py" "$mounted/libtorch_python.so"
-wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
+wait_for 30 rank_known "$last" || fail "the attacker is no rank"
 # The reader has its time, and the file is tried again: a file server may answer later.
 wait_for 60 grep -q 'libtorch_python.so of process [0-9]* is tried again later' "$work/daemon.log" || fail "the log does not say that the file is not read"
 sleep 3

@@ -24,7 +24,7 @@ wait_for 20 grep -q ready "$work/fuse.log" || skip "cannot mount: $(cat "$work/f
 attack_begin
 attack_rank "$python" "$work/bin/hold_map.py" "$work/bin/libtorch_python.so" "$library" "$mounted/file" "$server" >"$work/hold.log" 2>&1
 wait_for 30 grep -q ready "$work/hold.log" || fail "the attacker does not begin"
-wait_for 30 attack_rank_known "$last" || fail "the attacker is no rank"
+wait_for 30 rank_known "$last" || fail "the attacker is no rank"
 kill -USR1 "$last"
 wait_for 30 grep -q released "$work/hold.log" || fail "the attacker does not release its map"
 attached() { grep -q "$library: [0-9]* probes\? attached" "$work/daemon.log"; }

@@ -14,7 +14,7 @@ for _ in 1 2 3; do
 	attack_rank "$python" "$work/bin/slow_exec.py" 512 "$work/bin/libtorch_python.so"
 	pids+=("$last")
 done
-for pid in "${pids[@]}"; do wait_for 30 attack_rank_known "$pid" || fail "an attacker is no rank"; done
+for pid in "${pids[@]}"; do wait_for 30 rank_known "$pid" || fail "an attacker is no rank"; done
 kill -USR1 "${pids[@]}"
 sleep 6
 # One that is waited for has been in it for longer than any stop that is allowed.

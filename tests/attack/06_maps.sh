@@ -24,7 +24,7 @@ for _ in 1 2 3 4; do
 	attack_rank "$python" "$work/bin/map_files.py" --times 65400 "$(cat "$work/deep")" "$work/bin/libtorch_python.so"
 	pids+=("$last")
 done
-for pid in "${pids[@]}"; do wait_for 60 attack_rank_known "$pid" || fail "an attacker is no rank"; done
+for pid in "${pids[@]}"; do wait_for 60 rank_known "$pid" || fail "an attacker is no rank"; done
 sleep 5
 lines=$(wc -l <"/proc/${pids[0]}/maps")
 [ "$lines" -gt 60000 ] || fail "the attacker has $lines mappings"

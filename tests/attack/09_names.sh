@@ -27,8 +27,7 @@ while not os.path.exists("stop"):
 PY
 HOSTILE=$hostile TORCHELASTIC_RUN_ID=$hostile RANK=0 WORLD_SIZE=1 attacker_start "$python" named.py "$hostile"
 pid=$last
-known() { [ -n "$(query "select 1 from ranks where pid = $pid")" ]; }
-wait_for 60 known || fail "the daemon does not know the attacker's rank"
+wait_for 60 rank_known "$pid" || fail "the daemon does not know the attacker's rank"
 sleep 1
 attacker touch go
 wait_for 20 stepping "$pid" 20 || fail "the attacker's rank has no steps"

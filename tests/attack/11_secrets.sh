@@ -60,9 +60,8 @@ time.sleep(600)
 "
 moved=$last
 
-known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
-wait_for 60 known "$secretive" || fail "the training with secrets is not known"
-wait_for 60 known "$large" || fail "the training with a large environment is not known"
+wait_for 60 rank_known "$secretive" || fail "the training with secrets is not known"
+wait_for 60 rank_known "$large" || fail "the training with a large environment is not known"
 [ "$(query "select rank || '/' || world_size || ' ' || job from ranks where pid = $large")" = "7/8 large" ] ||
 	fail "1.5 MB of environment hide the rank: $(query "select rank, world_size, job from ranks where pid = $large")"
 

@@ -5,7 +5,6 @@
 attack_scripts() { install -d -m 755 "$work/bin" && install -m 644 "$source_dir"/tests/attack/*.py "$work/bin/"; }
 # attack_rank COMMAND...: the attacker's, as a rank.
 attack_rank() { attacker_start env RANK=0 WORLD_SIZE=1 MASTER_PORT=$((RANDOM + 1024)) "$@"; }
-attack_rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
 # attack_left_out: the daemon says that it does not read a file any more.
 attack_left_out() { "$tracectl" check 2>/dev/null | grep -q 'library file.* not read'; }
 # attack_restart: the daemon stops and is back within five seconds each, whatever the attacker does.

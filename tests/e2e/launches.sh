@@ -23,8 +23,7 @@ e2e_start
 rank both launcher_runtime 50 0; both=$last
 rank alone launcher_runtime_alone 50 1; alone=$last
 rank quiet launcher_runtime 0 2; quiet=$last
-known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
-for pid in "$both" "$alone" "$quiet"; do wait_for 30 known "$pid" || fail "the rank is not known"; done
+for pid in "$both" "$alone" "$quiet"; do wait_for 30 rank_known "$pid" || fail "the rank is not known"; done
 # The guard's own, at the first rank.
 wait_for 20 grep -q 'guard: a hit costs' "$work/daemon.log" || fail "the guard is not calibrated"
 for _ in $(seq 100); do [ "$(links)" -eq 0 ] || fail "the switch is off but probes are attached"; done
