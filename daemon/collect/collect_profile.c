@@ -222,7 +222,7 @@ static void profile_status(void *state, struct collector_status *ret)
 		collector_note(ret, "no profiles: %s", profile->reason);
 	if (status.profiles)
 		collector_note(ret,
-			"%" PRIu64 " profiles, %" PRIu64 " of them for suspicions: %" PRIu64 " samples, %" PRIu64
+			"profiles: %" PRIu64 ", %" PRIu64 " of them for suspicions; %" PRIu64 " samples, %" PRIu64
 			" without a stack; they took %.3g ms of the ranks' time; %.3g %% of samples and waits were read",
 			status.profiles, status.suspected, status.samples, status.refused,
 			(double)status.took_ns / (double)NSEC_PER_MSEC,
