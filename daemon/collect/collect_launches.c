@@ -33,7 +33,8 @@ struct watch {
 	uint32_t pid;
 	uint64_t next_scan_ns, interval_ns;
 	uint64_t gap_ns; /* minimum over threads of their longest gap in the window; 0: none */
-	bool in_window;	 /* traced by the current window, no launch seen yet */
+	bool is_traced;	  /* by the current window, with all its libraries known: others count in the runtime at first */
+	bool has_launched; /* in the current window */
 };
 
 struct launches {
@@ -213,6 +214,10 @@ static void collect_launches_put_thread(
 		launches->not_ranks++;
 		return;
 	}
+	watch = rank->slot < launches->watches ? &launches->watch[rank->slot] : NULL;
+	if (!watch || watch->instance != rank->instance || !watch->is_traced)
+		return;
+	watch->has_launched = true;
 	for (unsigned api = 0; api < RT_LAUNCH_APIS_MAX; api++) {
 		if (!thread->api[api].count)
 			continue;
@@ -220,10 +225,6 @@ static void collect_launches_put_thread(
 		if (thread->api[api].longest_gap_ns > gap_ns)
 			gap_ns = thread->api[api].longest_gap_ns;
 	}
-	if (rank->slot >= launches->watches || launches->watch[rank->slot].instance != rank->instance)
-		return;
-	watch = &launches->watch[rank->slot];
-	watch->in_window = false;
 	if (!watch->gap_ns || gap_ns < watch->gap_ns)
 		watch->gap_ns = gap_ns;
 }
@@ -232,10 +233,9 @@ static void collect_launches_put_quiet(struct launches *launches, const struct l
 {
 	for (size_t i = 0; i < launches->watches; i++) {
 		struct watch *watch = &launches->watch[i];
-		const struct rank *rank = watch->in_window ? ranks_by_pid(launches->context->ranks, watch->pid) : NULL;
+		const struct rank *rank = ranks_by_pid(launches->context->ranks, watch->pid);
 
-		watch->in_window = false;
-		if (!rank || rank->instance != watch->instance)
+		if (!watch->is_traced || watch->has_launched || !rank || rank->instance != watch->instance)
 			continue;
 		collect_launches_put_row(launches, rank, result, NULL, 0);
 		watch->gap_ns = result->duration_ns;
@@ -312,9 +312,12 @@ static void collect_launches_order_window(struct launches *launches, uint64_t no
 		launch_order_free(order);
 		return;
 	}
-	for (size_t i = 0; i < launches->watches; i++)
-		launches->watch[i].in_window =
-			launches->watch[i].instance && launch_sites_has(launches->sites, launches->watch[i].instance);
+	for (size_t i = 0; i < launches->watches; i++) {
+		struct watch *watch = &launches->watch[i];
+
+		watch->has_launched = false;
+		watch->is_traced = watch->instance && launch_sites_are_known(launches->sites, watch->instance);
+	}
 }
 
 static void launches_tick(void *state, uint64_t now_ns)

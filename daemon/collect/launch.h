@@ -95,8 +95,8 @@ void launch_sites_forget(struct launch_sites *sites, int64_t instance);
 
 /* Targets of a window: at most max files, with descriptors that the caller closes. */
 size_t launch_sites_targets(struct launch_sites *sites, struct launch_target *ret, size_t max);
-/* Is a launch function of this rank resolved? */
-bool launch_sites_has(struct launch_sites *sites, int64_t instance);
+/* Whether this rank's libraries are all read and one has a launch function. */
+bool launch_sites_are_known(struct launch_sites *sites, int64_t instance);
 /* Functions and files that a window probes. */
 void launch_sites_count(struct launch_sites *sites, unsigned *ret_functions, unsigned *ret_libraries);
 /* What cannot be traced and why, "" if nothing. */

@@ -275,10 +275,12 @@ static void count_library(void *arg, struct library *library)
 	question->libraries += target.count > 0;
 }
 
-bool launch_sites_has(struct launch_sites *sites, int64_t instance)
+bool launch_sites_are_known(struct launch_sites *sites, int64_t instance)
 {
 	struct question question = {.instance = instance};
 
+	if (libraries_busy_for(sites->libraries, instance))
+		return false;
 	refresh(sites);
 	libraries_each(sites->libraries, count_library, &question);
 	return question.functions > 0;

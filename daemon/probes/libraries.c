@@ -484,6 +484,15 @@ static void opening_start(struct opening *opening)
 		opening_refuse(opening, r);
 }
 
+bool libraries_busy_for(const struct libraries *libraries, int64_t instance)
+{
+	for (const struct opening *opening = libraries->opening; opening; opening = opening->next)
+		for (size_t i = 0; i < opening->users; i++)
+			if (opening->instance[i] == instance)
+				return true;
+	return false;
+}
+
 /* Joins the ranks that wait for the file. */
 static bool join_opening(struct libraries *libraries, const struct library_id *id, int64_t instance)
 {

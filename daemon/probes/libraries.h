@@ -87,6 +87,8 @@ struct libraries *libraries_free(struct libraries *libraries);
 int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance);
 /* Files being opened or read. */
 unsigned libraries_busy(const struct libraries *libraries);
+/* Whether a file of this instance is among them: its libraries are not all known. */
+bool libraries_busy_for(const struct libraries *libraries, int64_t instance);
 /* The process ended. */
 void libraries_forget(struct libraries *libraries, int64_t instance);
 void libraries_each(struct libraries *libraries, void (*callback)(void *arg, struct library *library), void *arg);

@@ -276,8 +276,8 @@ static void sites_are_found_once(void **state)
 	assert_int_equal(launch_sites_new(&table, &context, &sites), 0);
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
 	launch_sites_scan(sites, (uint32_t)getpid(), 7);
-	assert_true(launch_sites_has(sites, 7));
-	assert_false(launch_sites_has(sites, 8));
+	assert_true(launch_sites_are_known(sites, 7));
+	assert_false(launch_sites_are_known(sites, 8));
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 1);
 	assert_int_equal(found[0].count, 1);
 	assert_string_equal(launch_sites_api(sites, (unsigned)found[0].cookie[0]), "driver");

@@ -156,7 +156,12 @@ TEST_WITH(test_facts_of_this_process, start, stop)
 	_cleanup_(facts_free) struct facts here = {0};
 	_cleanup_close_ int fd = open("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 
-	scan();
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 0);
+	run_until(&scanned, 1);
+	assert_true(libraries_busy_for(libraries, 1));
+	assert_false(libraries_busy_for(libraries, 2));
+	while (libraries_busy_for(libraries, 1))
+		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
 	assert_int_equal(added, 1);
 	assert_int_equal(unread + refused, 0);
 	scan();
