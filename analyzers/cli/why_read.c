@@ -110,6 +110,7 @@ static int cmd_why_on_thread(void *arg, sqlite3_stmt *row)
 
 	cmd->instance = sqlite3_column_int64(row, 0);
 	cmd->thread = sqlite3_column_int64(row, 1);
+	cmd->pid = sqlite3_column_int64(row, 2);
 	return 0;
 }
 
@@ -189,7 +190,7 @@ int cmd_why_read_thread(struct cmd_why *cmd)
 	if (since_ns >= until_ns)
 		return 0;
 	r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT s.instance, s.thread_id FROM stages s JOIN ranks r ON r.instance = s.instance WHERE "
+		sqlite3_mprintf("SELECT s.instance, s.thread_id, r.pid FROM stages s JOIN ranks r ON r.instance = s.instance WHERE "
 				"s.rank = %lld AND s.start_ns BETWEEN %lld AND %lld AND s.depth = 0 AND s.step IS NOT NULL AND "
 				"(%Q IS NULL OR r.job = %Q) GROUP BY 1, 2 ORDER BY sum(s.duration_ns)",
 			(long long)cmd->ranks.range[0].first, (long long)(cmd->since_ns - THREAD_NS),

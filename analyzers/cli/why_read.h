@@ -35,7 +35,7 @@ struct cmd_why {
 	bool json;
 	struct reader *reader;
 	struct why *why;
-	int64_t instance, thread;
+	int64_t instance, thread, pid; /* 0: unknown */
 	size_t files;
 	struct cmd_why_file file[WHY_FILES_SHOWN];
 	double chosen_steps, usual_steps; /* of the causes */

@@ -63,7 +63,7 @@ static void cmd_why_text_cells(
 	term_table_cell(table, TERM_PLAIN, "%s", cmd_why_text_time(usual_ns, false).text);
 	term_table_cell(table, TERM_PLAIN, "%s", cmd_why_text_time(excess_ns, true).text);
 	if (isfinite(share))
-		term_table_cell(table, TERM_PLAIN, "%.0f %%", 100 * share);
+		term_table_cell(table, TERM_PLAIN, "%.0f %%", round(100 * share) + 0.0); /* -0 is 0 */
 	else
 		term_table_cell(table, TERM_PLAIN, "-");
 	term_table_cell(table, TERM_PLAIN, "%s", cmd_why_text_time(peers_ns, false).text);
@@ -124,7 +124,8 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 		fputs("\n", f);
 }
 
-static void cmd_why_text_others(FILE *f, const struct why_result *result)
+/* While it was ready. Its own other threads are no fault of others. */
+static void cmd_why_text_others(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
 	unsigned shown = 0;
 
@@ -133,8 +134,12 @@ static void cmd_why_text_others(FILE *f, const struct why_result *result)
 
 		if (other->chosen_ns - other->usual_ns < SHOWN_PART * result->chosen_ns)
 			continue;
-		fprintf(f, "%s %s (pid %" PRIu32 ") %s", shown++ ? "," : "\nits CPU had:", other->name, other->pid,
-			cmd_why_text_time(other->chosen_ns, false).text);
+		fputs(shown++ ? ", " : "\npreempted by: ", f);
+		if (other->pid == cmd->pid)
+			fputs("its own other threads", f);
+		else
+			fprintf(f, "%s (pid %" PRIu32 ")", other->name, other->pid);
+		fprintf(f, " %s a step", cmd_why_text_time(other->chosen_ns, false).text);
 		if (other->usual_ns > 0)
 			fprintf(f, " (usual %s)", cmd_why_text_time(other->usual_ns, false).text);
 	}
@@ -180,8 +185,8 @@ static void cmd_why_text_levels(FILE *f, const struct why_result *result)
 		fputs("\nL1 was off: with it, waiting is known from the operations, not from what peers have least.\n",
 			f);
 	if (!result->thread_known)
-		fputs("\nL3 was off (then, or in usual steps): with it, work and sleep are known apart, and who had "
-		      "the CPU.\n",
+		fputs("\nL3 was off (then, or in usual steps): with it, work, sleep and time without a CPU are measured, and "
+		      "what preempted the rank.\n",
 			f);
 }
 
@@ -190,7 +195,7 @@ void cmd_why_text(FILE *f, const struct cmd_why *cmd, const struct why_result *r
 	cmd_why_text_head(f, result, cmd->step, cmd->since_ns, cmd->until_ns);
 	cmd_why_text_parts(f, result);
 	cmd_why_text_kinds(f, result);
-	cmd_why_text_others(f, result);
+	cmd_why_text_others(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, true, "\nblocked longer on:");
 	cmd_why_text_causes(f, cmd, result, false, "\nthe kernel took longer for it:");
 	cmd_why_text_files(f, cmd);
