@@ -5,7 +5,10 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "analyzers/base/term.h"
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
 #include "analyzers/finding/finding.h"
@@ -190,16 +193,32 @@ static void cmd_why_text_levels(FILE *f, const struct why_result *result)
 			f);
 }
 
-void cmd_why_text(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
+static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
-	cmd_why_text_head(f, result, cmd->step, cmd->since_ns, cmd->until_ns);
-	cmd_why_text_parts(f, result);
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, true, "\nblocked longer on:");
 	cmd_why_text_causes(f, cmd, result, false, "\nthe kernel took longer for it:");
 	cmd_why_text_files(f, cmd);
 	cmd_why_text_levels(f, result);
+}
+
+/* On a terminal, sentences are wrapped. */
+void cmd_why_text(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
+{
+	char *text = NULL, *rest;
+	size_t size;
+	FILE *sentences = open_memstream(&text, &size);
+
+	cmd_why_text_head(f, result, cmd->step, cmd->since_ns, cmd->until_ns);
+	cmd_why_text_parts(f, result);
+	cmd_why_text_sentences(sentences ? sentences : f, cmd, result);
+	rest = sentences && fclose(sentences) == 0 ? text : NULL;
+	for (char *line; (line = strsep(&rest, "\n")) && rest;) {
+		term_wrap(f, line, 0, 2, term_width(f));
+		fputc('\n', f);
+	}
+	free(text);
 }
 
 static json_t *cmd_why_json_parts(const struct why_result *result)
