@@ -5,6 +5,7 @@
  * request waits in the socket.
  */
 #include "daemon/worker/worker.h"
+#include "analyzers/base/array.h"
 #include "daemon/base/lag_work.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
@@ -225,19 +226,7 @@ static void process_fail(struct process *process, enum worker_end end)
 
 static bool process_reserve(struct process *process, size_t size_bytes)
 {
-	size_t capacity = process->capacity ? process->capacity : 4096;
-	uint8_t *bigger;
-
-	while (capacity < size_bytes)
-		capacity *= 2;
-	if (capacity == process->capacity)
-		return true;
-	bigger = realloc(process->data, capacity);
-	if (!bigger)
-		return false;
-	process->data = bigger;
-	process->capacity = capacity;
-	return true;
+	return array_reserve((void **)&process->data, &process->capacity, size_bytes, 1, SIZE_MAX);
 }
 
 static bool process_take_fds(struct process *process, struct msghdr *message)
