@@ -21,8 +21,8 @@ wait_for 90 stepping "${pids[0]}" 150 || fail "the ranks store no steps"
 # that of OTHERS.
 why() {
 	echo "--- $1"
-	"$tracectl" why --rank "$2" --since "$3" --until "$4"
-	"$tracectl" why --json --rank "$2" --since "$3" --until "$4" | "$python_here" -c 'import json, sys
+	"$tracectl" why --job why --rank "$2" --since "$3" --until "$4"
+	"$tracectl" why --job why --json --rank "$2" --since "$3" --until "$4" | "$python_here" -c 'import json, sys
 r = json.load(sys.stdin)
 given = sum(p["excess_ns"] for p in r["parts"] if eval(sys.argv[1]))
 whole = r["excess_ns"] - sum(p["excess_ns"] for p in r["parts"] if eval(sys.argv[2]))
@@ -61,9 +61,9 @@ kill "${burners[@]}"
 flush
 # The machine may have other load, so that the rank also waits for its peer: these processes do not take that.
 why "other processes on its CPU" 1 "$from" "$until" 'p["what"] == "ready"' 'p["what"] in ("waiting", "blocked")'
-"$tracectl" why --rank 1 --since "$from" --until "$until" | grep -qE 'preempted by: .*(sh|dash|bash) \(pid' || fail "the preemptor is not named"
+"$tracectl" why --job why --rank 1 --since "$from" --until "$until" | grep -qE 'preempted by: .*(sh|dash|bash) \(pid' || fail "the preemptor is not named"
 step=$(query "select step from steps where instance = $(instance "${pids[1]}") order by start_ns desc limit 1 offset 20")
-"$tracectl" why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
+"$tracectl" why --job why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
 reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")
 [ "$reads" -ge 20 ] || fail "rank 1 reads a file with each batch, and $reads reads are stored"
 echo "why: done"
