@@ -244,7 +244,7 @@ int block_bio_complete(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
-/* Sockets. A packet comes in the context of whoever has the CPU: the sockets of ranks are noted as these use them. */
+/* Sockets. A packet comes in the context of any task: the sockets of ranks are noted as these use them. */
 
 static __always_inline int socket_used(uint64_t socket)
 {

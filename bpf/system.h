@@ -11,7 +11,7 @@
 enum rt_system_cause {
 	RT_SYSTEM_RECLAIM,    /* a thread freed memory, of the machine or of its control group, to get some */
 	RT_SYSTEM_COMPACTION, /* it moved pages, to get memory in one piece */
-	RT_SYSTEM_IRQ,	      /* interrupts while one of its threads had the CPU */
+	RT_SYSTEM_IRQ,	      /* interrupts while one of its threads ran */
 	RT_SYSTEM_SOFTIRQ,    /* the same, their later part: network, timers, block devices */
 	RT_SYSTEM_BLOCK_READ, /* requests to block devices, from the queue to the end; several at a time count each */
 	RT_SYSTEM_BLOCK_WRITE,

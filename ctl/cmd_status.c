@@ -182,7 +182,7 @@ static void status_print_self(const Ranktrace__StatusBody *body)
 			units_duration(s->loop_lag_minute_ns, a), out_end(colour),
 			units_duration(s->loop_lag_max_ns, b));
 	if (s->loop_lag_known && s->loop_lag_ready_ns > s->loop_lag_max_ns / 2)
-		out_line("", "of the latter %s ready without a CPU: others had it", units_duration(s->loop_lag_ready_ns, a));
+		out_line("", "of the latter %s ready, without a CPU", units_duration(s->loop_lag_ready_ns, a));
 }
 
 /* Of the rank that the level costs most. */

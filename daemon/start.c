@@ -101,7 +101,11 @@ int start_probes_check(const struct config *config, char *error, size_t error_si
 	_cleanup_(probe_table_free) struct probe_table table = {0};
 	const char *dirs[] = {config->probes_base_dir, config->probes_dir};
 
-	return probe_table_load_dirs(&table, dirs, ARRAY_SIZE(dirs), UINT32_MAX, error, error_size);
+	int r = probe_table_load_dirs(&table, dirs, ARRAY_SIZE(dirs), UINT32_MAX, error, error_size);
+
+	if (r == 0)
+		printf("configuration and probe tables are valid: %zu probes in %s and %s\n", table.count, dirs[0], dirs[1]);
+	return r;
 }
 
 /* The first line of a small file; "" if unreadable. */

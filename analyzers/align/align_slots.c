@@ -2,7 +2,7 @@
 /*
  * Host samples to steps, by time. A sample is shared out to the steps that it lies in when it comes; what lies past the
  * newest step's end waits for the next ones. A step of which less than half was measured is not measured; what is
- * missing of the rest is taken to be like what was. Of those who had its CPUs a step keeps the one that took most.
+ * missing of the rest is taken to be like what was. Of the preemptors, a step keeps the one that took most.
  */
 #include "analyzers/align/align_internal.h"
 #include "analyzers/steps/steps.h"

@@ -42,20 +42,9 @@ void findings_made_publish(void *arg, const struct finding *finding)
 		made->finding[at] = *finding;
 		return;
 	}
-	if (made->count == FINDINGS_MADE_MAX) {
+	if (!array_reserve((void **)&made->finding, &made->capacity, made->count + 1, sizeof(*made->finding), FINDINGS_MADE_MAX)) {
 		made->left_out++;
 		return;
-	}
-	if (made->count == made->capacity) {
-		size_t capacity = made->capacity ? 2 * made->capacity : 64;
-		struct finding *more = realloc(made->finding, capacity * sizeof(*more));
-
-		if (!more) {
-			made->left_out++;
-			return;
-		}
-		made->finding = more;
-		made->capacity = capacity;
 	}
 	/* Mostly the newest: the first telling of a number comes in their order. */
 	for (size_t i = made->count++; i > at; i--)

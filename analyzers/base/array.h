@@ -9,18 +9,18 @@
 #include <stdlib.h>
 
 /*
- * Makes place for `need` items of `size` bytes in *items (void ** to the array). The capacity doubles from 16 and may
- * pass `max`. False: need > max, the size overflows, or memory is out; nothing has changed then. New items are not set.
+ * Makes place for `need` items of `size` bytes in *items (void ** to the array). The capacity doubles from 16; it may
+ * pass `max`, but `need` may not. False: need > max, the size overflows, or memory is out; nothing has changed then. New items are not set.
  */
 static inline bool array_reserve(void **items, size_t *capacity, size_t need, size_t size, size_t max)
 {
 	size_t next = *capacity ? *capacity : 16;
 	void *grown;
 
-	if (need <= *capacity)
-		return true;
 	if (need > max || need > SIZE_MAX / 2)
 		return false;
+	if (need <= *capacity)
+		return true;
 	while (next < need)
 		next *= 2;
 	grown = reallocarray(*items, next, size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec/ranktrace/findings, which is `tracectl findings`: what was found slow or standing still, from the store, so
+ * libexec/ranktrace/findings, which is `tracectl findings`: what was slow or hung, from the store, so
  * that it works with the daemon down. Exit codes: 0 done, with findings or without; 1 the store failed, 2 usage.
  */
 #include <poll.h>

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/term.h"
 #include "analyzers/base/units.h"
 #include "analyzers/cli/output.h"
 #include "analyzers/store/reader.h"
@@ -67,17 +68,26 @@ static int cmd_query_print_tables_json(void)
 
 static int cmd_query_print_tables(bool json)
 {
+	size_t width = term_width(stdout);
+
 	if (json)
 		return cmd_query_print_tables_json();
 	for (size_t i = 0; i < TABLE_MAX; i++) {
 		const struct schema_table *table = &schema_tables[i];
 
-		printf("%s%s: %s\n", i ? "\n" : "", table->name, table->description);
-		for (size_t j = 0; j < schema_columns(table); j++)
-			printf("  %-16s %-8s %s%s%s\n", table->columns[j].name,
-				cmd_query_type_name(table->columns[j].type), table->columns[j].description,
-				table->columns[j].unit == UNIT_NONE ? "" : "; ",
-				schema_unit_names[table->columns[j].unit]);
+		printf("%s%s: ", i ? "\n" : "", table->name);
+		term_wrap(stdout, table->description, strlen(table->name) + 2, 2, width);
+		putchar('\n');
+		for (size_t j = 0; j < schema_columns(table); j++) {
+			const struct schema_column *column = &table->columns[j];
+			int used = printf("  %-16s %-8s ", column->name, cmd_query_type_name(column->type));
+			char text[1024];
+
+			snprintf(text, sizeof(text), "%s%s%s", column->description, column->unit == UNIT_NONE ? "" : "; ",
+				schema_unit_names[column->unit]);
+			term_wrap(stdout, text, used > 0 ? (size_t)used : 0, 28, width);
+			putchar('\n');
+		}
 	}
 	return tool_written();
 }

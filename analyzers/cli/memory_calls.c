@@ -65,7 +65,7 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 
 int cmd_memory_oom(struct cmd_memory *cmd)
 {
-	return cmd_memory_each(cmd,
+	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT m.rank, m.start_ns, m.step, m.stage, m.kind, m.device, m.bytes, m.allocated_bytes, "
 				"m.reserved_bytes, (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), "
 				"m.instance FROM memory_failures m JOIN ranks r ON r.instance = m.instance WHERE m.start_ns >= "
@@ -114,7 +114,7 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
-	return cmd_memory_each(cmd,
+	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, (SELECT c.frames FROM "
 				"api_errors e JOIN call_stacks c ON c.id = e.stack WHERE e.instance = a.instance AND "
 				"e.thread_id = a.thread_id AND e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d "

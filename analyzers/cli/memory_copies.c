@@ -80,7 +80,7 @@ int cmd_memory_copies(struct cmd_memory *cmd)
 	int r = view.table ? 0 : tool_fail(1, "out of memory");
 
 	if (r == 0)
-		r = cmd_memory_each(cmd,
+		r = tool_each(cmd->reader,
 			sqlite3_mprintf("SELECT c.rank, r.pid, r.host, c.direction, c.is_async, sum(c.count), sum(c.bytes), sum(c.duration_ns), "
 					"coalesce(max(c.longest_ns), 0), sum(c.held_count), sum(c.held_bytes), sum(c.held_ns), max(c.start_ns) "
 					"- min(c.start_ns) + 1000000000 FROM copies c JOIN ranks r ON r.instance = c.instance WHERE c.start_ns "

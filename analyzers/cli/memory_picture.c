@@ -64,7 +64,7 @@ static int picture_read(struct picture *picture)
 		picture->pool = pool;
 		r = cmd_memory_read_places(cmd, pool, 0);
 		if (r == 0 && pool->snapshot_ns)
-			r = cmd_memory_each(cmd,
+			r = tool_each(cmd->reader,
 				sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
 						"m.live_bytes, m.alloc_bytes FROM memory_live m WHERE m.instance = %lld AND m.start_ns "
 						"= %lld AND m.kind = %Q AND coalesce(m.device, -1) = %lld AND m.sampled > 0",

@@ -71,7 +71,7 @@ static const struct {
 static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
 {
 	int64_t from_ns = pool->first_ns + (pool->last_ns - pool->first_ns) / WARM_UP_PART;
-	int r = cmd_memory_each(cmd,
+	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
 				"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
 			(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),

@@ -14,14 +14,11 @@
 #define PLACES_MAX 4096 /* of a device; further ones are not listed */
 #define FRAMES_MAX 512
 
-/* A store may come from anybody. */
 struct memory_name cmd_memory_name(sqlite3_stmt *row, int column)
 {
-	const char *text = (const char *)sqlite3_column_text(row, column);
 	struct memory_name ret;
 
-	snprintf(ret.text, sizeof(ret.text), "%s", text ? text : "");
-	text_clean(ret.text);
+	tool_row_text(row, column, ret.text, sizeof(ret.text));
 	return ret;
 }
 
@@ -92,20 +89,10 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-int cmd_memory_each(
-	struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg)
-{
-	char error[1024] = "out of memory";
-	int r = sql ? reader_each(cmd->reader, sql, row, arg, error, sizeof(error)) : -ENOMEM;
-
-	sqlite3_free(sql);
-	return r < 0 ? tool_fail(1, "%s", error) : 0;
-}
-
 int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, const char *columns, const char *table,
 	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg)
 {
-	return cmd_memory_each(cmd,
+	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT %s FROM %s m WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld AND "
 				"start_ns >= %lld %s",
 			columns, table, (long long)pool->instance, pool->kind.text, (long long)pool->device,
@@ -115,7 +102,7 @@ int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, c
 
 int cmd_memory_read_curves(struct cmd_memory *cmd)
 {
-	return cmd_memory_each(cmd,
+	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
 				"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
 				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN ranks r ON "
@@ -153,7 +140,7 @@ int cmd_memory_read_cards(struct cmd_memory *cmd)
 
 		if (!strcmp(pool->kind.text, "cpu"))
 			continue;
-		r = cmd_memory_each(cmd,
+		r = tool_each(cmd->reader,
 			sqlite3_mprintf("SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld WHERE "
 					"g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND (g.object = r.card_uuid OR "
 					"substr(g.object, 1, length(r.card_uuid) + 1) = r.card_uuid || '/') ORDER BY g.start_ns",
@@ -272,7 +259,7 @@ static int cmd_memory_read_snapshot(struct cmd_memory *cmd, struct memory_pool *
 {
 	struct cmd_memory_snapshot snapshot = {pool, first};
 
-	return cmd_memory_each(cmd,
+	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
 				"m.live_bytes, m.live_error_bytes, m.live_blocks, m.alloc_bytes, m.alloc_blocks, m.thread, "
 				"m.allocated_bytes FROM "
@@ -308,7 +295,7 @@ static int cmd_memory_compare(const void *a, const void *b)
 int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns)
 {
 	struct cmd_memory_times times = {.from_ns = from_ns};
-	int r = cmd_memory_each(cmd,
+	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns >= %lld "
 				"ORDER BY start_ns",
 			(long long)pool->instance, (long long)cmd->since_ns),

@@ -12,8 +12,8 @@
 
 #include "analyzers/base/stack.h"
 #include "analyzers/memory/memory.h"
-#include "analyzers/store/reader.h"
 #include "analyzers/tool/options.h"
+#include "analyzers/tool/tool_rows.h"
 
 #define MEMORY_POOLS_MAX 1024 /* processes and devices */
 
@@ -74,8 +74,6 @@ int64_t cmd_memory_int(sqlite3_stmt *row, int column);
 /* -1: NULL. */
 int64_t cmd_memory_number(sqlite3_stmt *row, int column);
 
-/* Runs the SQL, which it frees. 0, or the exit code after a sentence. */
-int cmd_memory_each(struct cmd_memory *cmd, char *sql, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
 /* Columns of a table m of the pool since the chosen time; rest: further conditions, order, limit. */
 int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, const char *columns, const char *table,
 	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who had a rank's CPUs while its step thread was ready to run, and for how long, since the sample before. Pure. Fed
+ * What preempted a rank's step thread while it was ready to run, and for how long, since the sample before. Pure. Fed
  * with the waits that L3 saw, by the daemon as they happen and by tracectl analyze from stores; what comes out goes
  * into the aligner with the sample of their time (struct align_host).
  *
@@ -31,7 +31,7 @@ struct preemptors {
 	struct preemptor preemptor[PREEMPTOR_MAX];
 };
 
-/* own: the rank's process. pid: whose thread had the CPU, 0 not known. name: as long as it may be, cut to fit. What
+/* own: the rank's process. pid: whose thread ran; 0: unknown. name: as long as it may be, cut to fit. What
  * would make a sum overflow is left out. */
 void preemptors_add(struct preemptors *preemptors, uint32_t own, uint32_t pid, const char *name, uint64_t ns);
 /* NULL: there is none. Valid until the next preemptors_add(). */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/store/rank_table.h"
 
 #define FLAME_ROWS_MAX 65536 /* of the table profiles: a rank a row; hourly ones of 8 ranks for a year */
@@ -39,15 +40,8 @@ static int flame_take_row(void *arg, sqlite3_stmt *s)
 	struct flame_rows *rows = arg;
 	struct flame_row *row;
 
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 64;
-
-		row = reallocarray(rows->row, capacity, sizeof(*row));
-		if (!row)
-			return -ENOMEM;
-		rows->row = row;
-		rows->capacity = capacity;
-	}
+	if (!array_reserve((void **)&rows->row, &rows->capacity, rows->count + 1, sizeof(*row), FLAME_ROWS_MAX))
+		return -ENOMEM;
 	row = &rows->row[rows->count++];
 	*row = (struct flame_row){
 		.number = sqlite3_column_int64(s, 0),

@@ -32,6 +32,7 @@
 #define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
 #define RISE_HALF 0.5		   /* of what opens: an episode begins with the rise that has lost as much */
 #define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
+#define EVIDENCE_MIN 1e-6		   /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 #define NS 1e-9
 
 double judge_open_at(const struct judge *judge)
@@ -214,7 +215,7 @@ static void add_evidence(struct judge_episode *episode)
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		bool named = h == JUDGE_RUN_DELAY && worst->preemptor_pid;
 
-		if (!worst->host_known[h] || !(worst->host[h] > 0 || worst->host_usual[h] > 0))
+		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_usual[h]) < EVIDENCE_MIN)
 			continue;
 		snprintf(detail, sizeof(detail), "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
 		finding_add(finding, hosts[h].name, hosts[h].unit, worst->host[h] * hosts[h].scale,

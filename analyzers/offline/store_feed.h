@@ -4,8 +4,8 @@
  *
  * Every table is read once, front to back; rows lie in it nearly in the order of time, and the aligner waits for late
  * ones. Where the clock of the node was set back, rows go on in the order in which they were written. Samples of the
- * system go in when they begin, as they are longer than most steps, together with what L3 saw in their time of who had
- * the CPU. Several stores (nodes) are fed side by side: source.h.
+ * system go in when they begin, as they are longer than most steps, together with the
+ * preemptors that L3 recorded in their time. Several stores (nodes) are fed side by side: source.h.
  *
  * What is in the store of the ends of ranks, of records that the kernel lost and of communicators is passed on as
  * online.

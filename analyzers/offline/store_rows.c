@@ -525,7 +525,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 		.time_ns = time_end,
 		.feed = feed_wait,
 	},
-	/* Who had the CPU is not known of them. */
+	/* The preemptor of these is unknown. */
 	[STORE_WAITS + 1] = {
 		.scanning = {
 			.table = TABLE_OFFCPU_SUM,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
 #include "analyzers/base/text.h"
 
@@ -199,16 +200,10 @@ static struct diff_piece *diff_pieces(
 		for (size_t j = at; j < side->parts && part[j].start_ns < end_ns; j++) {
 			int64_t from = taken->start_ns > part[j].start_ns ? taken->start_ns : part[j].start_ns;
 			int64_t to = end_ns < part[j].end_ns ? end_ns : part[j].end_ns;
-			struct diff_piece *grown;
 
-			if (count == capacity) {
-				capacity *= 2;
-				grown = reallocarray(piece, capacity, sizeof(*piece));
-				if (!grown) {
-					free(piece);
-					return NULL;
-				}
-				piece = grown;
+			if (!array_reserve((void **)&piece, &capacity, count + 1, sizeof(*piece), SIZE_MAX)) {
+				free(piece);
+				return NULL;
 			}
 			piece[count++] = (struct diff_piece){(uint32_t)j, taken->stack,
 				(double)taken->weight_ns * (double)(to - from) / (double)taken->duration_ns,

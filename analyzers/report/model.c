@@ -248,21 +248,6 @@ void report_name(const char *text, char *ret, size_t size)
 	text_name(&to, text, size - 4);
 }
 
-void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size)
-{
-	const char *text = (const char *)sqlite3_column_text(statement, column);
-
-	report_name(text ? text : "", ret, size);
-}
-
-uint64_t report_ns(sqlite3_stmt *statement, int column)
-{
-	int64_t value =
-		sqlite3_column_type(statement, column) == SQLITE_INTEGER ? sqlite3_column_int64(statement, column) : 0;
-
-	return value > 0 ? (uint64_t)value : 0;
-}
-
 struct report_reading {
 	struct report_source *source;
 	report_row row;

@@ -31,11 +31,8 @@ uint32_t report_slot(const struct report *report, uint64_t time_ns);
 /* d for the day that ended d days before the period's end; -1: older. */
 int report_day(const struct report *report, uint64_t time_ns);
 
-/* A column's text, printable, cut to size; "" for NULL. */
-void report_text(sqlite3_stmt *statement, int column, char *ret, size_t size);
+/* Printable, cut to size. */
 void report_name(const char *text, char *ret, size_t size);
-/* A count or time; 0 for NULL, negative values and non-numbers. */
-uint64_t report_ns(sqlite3_stmt *statement, int column);
 
 /* Passes rows of a statement to a function; *rows counts them, up to REPORT_ROWS_MAX. */
 struct report_source {

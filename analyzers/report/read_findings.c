@@ -14,6 +14,7 @@
 #include "analyzers/base/user.h"
 #include "analyzers/finding/finding_advice.h"
 #include "analyzers/report/judge.h"
+#include "analyzers/tool/tool_rows.h"
 
 #define ROWS_MAX 20000 /* of a store, costliest first */
 #define COST_MAX 1e9
@@ -106,25 +107,25 @@ static void take_words(struct finding *f, sqlite3_stmt *s)
 {
 	char word[32];
 
-	report_text(s, KIND, word, sizeof(word));
+	tool_row_text(s, KIND, word, sizeof(word));
 	f->kind = finding_kind_parse(word);
-	report_text(s, CAUSE, word, sizeof(word));
+	tool_row_text(s, CAUSE, word, sizeof(word));
 	f->cause = finding_cause_parse(word);
 	if (f->cause == CAUSE_MAX)
 		f->cause = CAUSE_UNKNOWN;
-	report_text(s, STATE, word, sizeof(word));
+	tool_row_text(s, STATE, word, sizeof(word));
 	WORD_OF(&f->state, word, finding_state_word, FINDING_STATE_MAX);
-	report_text(s, SEVERITY, word, sizeof(word));
+	tool_row_text(s, SEVERITY, word, sizeof(word));
 	WORD_OF(&f->severity, word, finding_severity_word, SEVERITY_MAX);
 	if (f->severity == SEVERITY_MAX)
 		f->severity = SEVERITY_WARNING;
-	report_text(s, TIER, word, sizeof(word));
+	tool_row_text(s, TIER, word, sizeof(word));
 	WORD_OF(&f->tier, word, finding_tier_word, FRAME_TIER_MAX);
 	if (f->tier == FRAME_TIER_MAX)
 		f->tier = FRAME_TIER_STAGES;
-	report_text(s, ACTIVITY, word, sizeof(word));
+	tool_row_text(s, ACTIVITY, word, sizeof(word));
 	f->activity = activity_parse(word);
-	report_text(s, SIDE, word, sizeof(word));
+	tool_row_text(s, SIDE, word, sizeof(word));
 	WORD_OF(&f->side, word, finding_side_word, FINDING_SIDE_MAX);
 	if (f->side == FINDING_SIDE_MAX)
 		f->side = FINDING_SIDE_UNKNOWN;
@@ -137,26 +138,26 @@ static void report_read_findings_take(struct finding *f, sqlite3_stmt *s)
 	int64_t uid = report_read_findings_uid(s, UID);
 
 	*f = (struct finding){
-		.id = report_ns(s, FINDING),
+		.id = tool_row_count(s, FINDING),
 		.confidence = report_read_findings_real(s, CONFIDENCE, 1),
 		.uid_known = uid != USER_UNKNOWN,
 		.uid = uid != USER_UNKNOWN ? (uint32_t)uid : 0,
 		.rank = rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1,
-		.since_step = report_ns(s, SINCE_STEP),
-		.until_step = report_ns(s, UNTIL_STEP),
-		.since_ns = report_ns(s, SINCE),
-		.noticed_ns = report_ns(s, NOTICED),
-		.until_ns = report_ns(s, UNTIL),
+		.since_step = tool_row_count(s, SINCE_STEP),
+		.until_step = tool_row_count(s, UNTIL_STEP),
+		.since_ns = tool_row_count(s, SINCE),
+		.noticed_ns = tool_row_count(s, NOTICED),
+		.until_ns = tool_row_count(s, UNTIL),
 		.slowdown = report_read_findings_real(s, SLOWDOWN, 1e6),
 		.cost_card_hours = report_read_findings_real(s, COST, COST_MAX),
 	};
 	take_words(f, s);
-	report_text(s, JOB, f->job, sizeof(f->job));
-	report_text(s, HOST, f->host, sizeof(f->host));
-	report_text(s, CARD, f->card, sizeof(f->card));
-	report_text(s, COMMUNICATOR, f->communicator, sizeof(f->communicator));
-	report_text(s, OTHERS, f->others, sizeof(f->others));
-	report_text(s, SENTENCE, f->sentence, sizeof(f->sentence));
+	tool_row_text(s, JOB, f->job, sizeof(f->job));
+	tool_row_text(s, HOST, f->host, sizeof(f->host));
+	tool_row_text(s, CARD, f->card, sizeof(f->card));
+	tool_row_text(s, COMMUNICATOR, f->communicator, sizeof(f->communicator));
+	tool_row_text(s, OTHERS, f->others, sizeof(f->others));
+	tool_row_text(s, SENTENCE, f->sentence, sizeof(f->sentence));
 	take_evidence(f, evidence ? evidence : "");
 }
 
@@ -312,13 +313,13 @@ static int brief_row(struct report_source *source, sqlite3_stmt *s)
 	int64_t rank = sqlite3_column_type(s, 1) == SQLITE_INTEGER ? sqlite3_column_int64(s, 1) : -1;
 	int64_t uid = report_read_findings_uid(s, 5);
 	const struct report_brief brief = {
-		.count = report_ns(s, 2),
+		.count = tool_row_count(s, 2),
 		.lasted_ns = (uint64_t)report_read_findings_real(s, 3, 1e18),
 		.cost_card_hours = report_read_findings_real(s, 4, COST_MAX),
 	};
 	char job[REPORT_NAME_BYTES];
 
-	report_text(s, 0, job, sizeof(job));
+	tool_row_text(s, 0, job, sizeof(job));
 	rank = rank >= 0 && rank <= INT32_MAX ? rank : -1;
 	if ((!report->only_job || strcmp(report->only_job, job) == 0) && report_wants_rank(report, (int32_t)rank, NULL))
 		report_add_brief(report, report_job_of(report, job, uid), (int32_t)rank, &brief);

@@ -9,6 +9,7 @@
 
 #include "analyzers/report/plots.h"
 #include "analyzers/store/reader_scan.h"
+#include "analyzers/tool/tool_rows.h"
 
 struct rows {
 	struct plots *plots;
@@ -150,11 +151,11 @@ static int operation_row(struct report_source *source, struct reader_scan *scan)
 static int lost_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct report *report = source->report;
-	struct report_lost lost = {.store = source->store, .first_ns = report_ns(s, 0), .count = report_ns(s, 3)};
+	struct report_lost lost = {.store = source->store, .first_ns = tool_row_count(s, 0), .count = tool_row_count(s, 3)};
 	size_t i = 0;
 
-	report_text(s, 1, lost.source, sizeof(lost.source));
-	report_text(s, 2, lost.reason, sizeof(lost.reason));
+	tool_row_text(s, 1, lost.source, sizeof(lost.source));
+	tool_row_text(s, 2, lost.reason, sizeof(lost.reason));
 	while (i < report->lost &&
 		(report->lose[i].store != lost.store || strcmp(report->lose[i].source, lost.source) != 0 ||
 			strcmp(report->lose[i].reason, lost.reason) != 0))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as text for terminal, journal and mail, and as Markdown. */
+#include "analyzers/base/term.h"
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/user.h"
 #include "analyzers/report/judge.h"
@@ -10,6 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LAST_MIN 16 /* columns of the last one, which is wrapped if it is text */
 
 struct table {
 	bool markdown;
@@ -61,7 +64,6 @@ static const char *text_at(const struct table *table, size_t at)
 	return at < table->cells && table->cell[at] ? table->cell[at] : "";
 }
 
-/* As wide as what it has, also on a terminal. */
 static void report_table_put(const struct table *table, FILE *out, const char *indent)
 {
 	struct term_column column[TABLE_COLUMNS_MAX] = {0};
@@ -69,13 +71,12 @@ static void report_table_put(const struct table *table, FILE *out, const char *i
 
 	for (size_t i = 0; i < table->columns; i++)
 		column[i] = (struct term_column){.name = header(table, i), .right = table->headers[i][0] == '>'};
+	if (!column[table->columns - 1].right)
+		column[table->columns - 1].min = LAST_MIN, column[table->columns - 1].wraps = true;
 	text = term_table_new(column, table->columns);
 	for (size_t at = 0; at < table->cells; at++)
 		term_table_cell(text, TERM_PLAIN, "%s", text_at(table, at));
-	term_table_fit(text, out, strlen(indent), SIZE_MAX);
-	term_table_print_header(text, out);
-	for (size_t row = 0; row < term_table_rows(text); row++)
-		term_table_print_row(text, out, row);
+	term_table_print(text, out, strlen(indent));
 	term_table_free(text);
 }
 
@@ -119,12 +120,13 @@ struct page {
 	size_t lines;
 };
 
-static void report_text_put(const struct page *page, const char *text)
+/* From that column on. */
+static void report_text_put(const struct page *page, size_t column, const char *text)
 {
 	if (page->markdown)
 		markdown_text(page->out, text);
 	else
-		fputs(text, page->out);
+		term_wrap(page->out, text, column, column, term_width(page->out));
 }
 
 static void heading(const struct page *page, const char *text)
@@ -135,7 +137,7 @@ static void heading(const struct page *page, const char *text)
 static void part(const struct page *page, const char *name, const char *text)
 {
 	fprintf(page->out, page->markdown ? "* **%s**: " : "  %-6s ", name);
-	report_text_put(page, text);
+	report_text_put(page, 9, text);
 	fputc('\n', page->out);
 }
 
@@ -145,7 +147,7 @@ static void show_headline(const struct page *page)
 
 	if (page->markdown)
 		fputs("**", page->out);
-	report_text_put(page, headline->line);
+	report_text_put(page, 0, headline->line);
 	fputs(page->markdown ? "**\n\n" : "\n", page->out);
 	part(page, "which", headline->which);
 	part(page, "since", headline->since);
@@ -262,7 +264,7 @@ static void show_briefs(const struct page *page)
 	heading(page, "Short slow-downs");
 	for (size_t i = 0; i < report->brief_ranks && i < BRIEFS_SHOWN; i++) {
 		fputs(page->markdown ? "* " : "  ", page->out);
-		report_text_put(page, words_brief(report, &report->brief[i], text));
+		report_text_put(page, 2, words_brief(report, &report->brief[i], text));
 		fputc('\n', page->out);
 	}
 	if (report->brief_ranks > BRIEFS_SHOWN)
@@ -280,7 +282,7 @@ static void show_cards(const struct page *page)
 	if (!report->worsts && !words_totals(report, text)[0])
 		return;
 	heading(page, "Worst cards");
-	table = table_new(headers, page->markdown);
+	table = report->worsts ? table_new(headers, page->markdown) : NULL;
 	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
 		uint32_t slow, of;
@@ -342,7 +344,7 @@ static void show_line(void *arg, const char *text)
 	if (page->lines++ >= LINES_MAX)
 		return;
 	fputs(page->markdown ? "* " : "  ", page->out);
-	report_text_put(page, text);
+	report_text_put(page, 2, text);
 	fputc('\n', page->out);
 }
 
@@ -385,7 +387,7 @@ static void render(FILE *out, const struct report *report, bool markdown)
 	bool wrong = report->headline.verdict == REPORT_SLOW || report->headline.verdict == REPORT_HANG;
 
 	if (!wrong) {
-		report_text_put(&page, report->headline.line);
+		report_text_put(&page, 0, report->headline.line);
 		fputc('\n', out);
 	} else {
 		show_title(&page);

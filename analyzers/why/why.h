@@ -68,7 +68,7 @@ struct why_result {
 	struct why_part part[ACTIVITY_MAX * WHY_KIND_MAX]; /* the greatest excess first; none of zero */
 	double residual_ns;				   /* excess of the step less that of the parts */
 	size_t others;
-	struct why_other other[WHY_OTHERS_MAX]; /* who had the CPU while it was ready; the greatest excess first */
+	struct why_other other[WHY_OTHERS_MAX]; /* preemptors; the greatest excess first */
 };
 
 struct why;

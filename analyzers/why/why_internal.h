@@ -68,7 +68,7 @@ struct why {
 
 /* Whether intervals are known of the whole step. */
 bool why_thread_covers(const struct why *why, const struct why_step *step);
-/* The step by its intervals: ready and blocked of each activity, and who had the CPU (up to WHY_OTHERS_MAX; *count of
+/* The step by its intervals: ready and blocked of each activity, and preemptors (up to WHY_OTHERS_MAX; *count of
  * them, added to). */
 void why_thread_split(const struct why *why, const struct why_step *step, struct why_split *ret,
 	struct why_other *other, size_t *count, bool chosen);

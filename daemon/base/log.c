@@ -160,7 +160,7 @@ void log_fields(int level, const char *component, const char *message, const cha
 
 /*
  * libbpf mostly warns about deliberate attempts (feature probes) that callers report themselves: logged one level
- * lower; the memory limit, unused by kernels since 5.11, two levels lower.
+ * lower; the memory limit, unused by kernels since 5.11, and programs for another kernel two levels lower.
  */
 static _printf_(2, 0) int log_on_libbpf(enum libbpf_print_level level, const char *format, va_list list)
 {
@@ -172,7 +172,7 @@ static _printf_(2, 0) int log_on_libbpf(enum libbpf_print_level level, const cha
 	int to = (size_t)level < ARRAY_SIZE(levels) ? levels[level] : LOG_DEBUG, saved = errno;
 	char text[LOG_MESSAGE_BYTES], *rest = NULL;
 
-	if (strstr(format, "RLIMIT_MEMLOCK"))
+	if (strstr(format, "RLIMIT_MEMLOCK") || strstr(format, "failed to attach"))
 		to = LOG_DEBUG;
 	if (to <= level_max && vsnprintf(text, sizeof(text), format, list) > 0)
 		for (char *part = strtok_r(text, "\r\n", &rest); part; part = strtok_r(NULL, "\r\n", &rest))

@@ -103,7 +103,7 @@ void call_level_notes(struct libraries *libraries, struct collector_status *stat
 			collector_note(status, "%s: '%s' is unusable in %s: %s", level, thing->probe->name, path,
 				thing->reason);
 		else
-			collector_note(status, "%s: symbol of '%s' not found in %s%s", level, thing->probe->name, path,
-				others);
+			collector_note(status, "%s: '%s': no symbol %s in %s%s", level, thing->probe->name,
+				thing->probe->symbol[0], path, others);
 	}
 }

@@ -25,26 +25,11 @@ struct gauge_batch *gauge_batch_free(struct gauge_batch *batch)
 	return NULL;
 }
 
-static bool gauge_batch_grow(struct gauge_batch *batch)
-{
-	size_t capacity = batch->capacity ? batch->capacity * 2 : 64;
-	struct gauge_read *read;
-
-	if (batch->count < batch->capacity)
-		return true;
-	read = realloc(batch->read, capacity * sizeof(*read));
-	if (!read)
-		return false;
-	batch->read = read;
-	batch->capacity = capacity;
-	return true;
-}
-
 void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const char *object, double value)
 {
 	struct gauge_read *read;
 
-	if (batch->count >= batch->max || !gauge_batch_grow(batch)) {
+	if (!array_reserve((void **)&batch->read, &batch->capacity, batch->count + 1, sizeof(*batch->read), batch->max)) {
 		batch->left_out++;
 		return;
 	}

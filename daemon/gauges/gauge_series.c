@@ -84,16 +84,7 @@ static struct series *gauge_series_add(struct gauge_serieses *serieses, const st
 {
 	struct series *series;
 
-	if (serieses->count == serieses->capacity) {
-		size_t capacity = serieses->capacity ? serieses->capacity * 2 : 64;
-
-		series = serieses->count < serieses->max ? realloc(serieses->series, capacity * sizeof(*series)) : NULL;
-		if (!series)
-			return NULL;
-		serieses->series = series;
-		serieses->capacity = capacity;
-	}
-	if (serieses->count >= serieses->max)
+	if (!array_reserve((void **)&serieses->series, &serieses->capacity, serieses->count + 1, sizeof(*series), serieses->max))
 		return NULL;
 	series = &serieses->series[serieses->count++];
 	*series = (struct series){.gauge = read->gauge, .newest = NAN};

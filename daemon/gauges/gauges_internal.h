@@ -4,6 +4,7 @@
 #ifndef RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
 #define RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
 
+#include "analyzers/base/array.h"
 #include "daemon/gauges/gauges.h"
 
 /* What a thread has read in one second: filled by it (gauge.h), then owned and read by the loop. */

@@ -113,7 +113,7 @@ static void guard_take_calibration(struct guard *guard)
 	guard->calibration = NULL;
 	guard->thread = job_thread_free(guard->thread);
 	if (guard->calibrated)
-		log_info("guard", "a hit costs %.0f ns where caches are warm, %.0f ns where they are cold, to %.0f %%",
+		log_info("guard", "a hit costs %.0f ns where caches are warm, %.0f ns where they are cold; two standard deviations are %.0f %%",
 			guard->model.hot_ns[RT_COST_EMULATED], guard->model.cold_ns[RT_COST_EMULATED],
 			200 * guard->model.spread);
 	else

@@ -1,66 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Probe tables: the meaning of functions of libraries. Files probes.d/NAME.conf, read with ini.h, one section per
- * probe: to add a probed function, add a section.
- *
- *   [probe "backward"]
- *   level   = L0                       L0..L3, or a switch (L1.launches): see proto/levels.def
- *   library = libtorch_cpu.so*         shell pattern on the file's base name; several by blanks
- *   symbol  = _ZN5torch8auto*          exact, or a shell pattern; several by blanks, the first match wins; absent: the
- *                                      probe's name
- *   symbols_all = yes                  probe every function that matches any pattern: overloads, constructors. They
- *                                      may nest: the consumer must resolve that
- *   usdt    = python:gc__start         instead of symbol: provider:name in .note.stapsdt (all sites)
- *   edge    = span                     call, entry, begin, end, span, mark, stash, open, close, memory, memory_failed,
- *                                      exception (bpf/call.h)
- *   at      = return                   edge end: the record is sent when the function returns; default: entry
- *   return  = probe                    how a return is caught: insn (default), at the function's return instructions;
- *                                      probe, by a uretprobe: cheaper, only for functions that never throw: an
- *                                      exception through it ends the process
- *   stage   = backward                 stage of begin/end/span edges; absent: from the text
- *   event   = op                       kind of record, for edges call, entry and close: enum coll_kind in
- *                                      analyzers/coll/coll.h (op, p2p, group, comm, ...), or alloc, free, copy,
- *                                      copy_async (summed: their first two arguments are bytes and direction), launch
- *   family  = nccl                     of an event: the library's family (numbers of its data types)
- *   op      = AllReduce                of an event: NCCL's name of the operation, or the function's name
- *   arch    = x86_64                   for this machine only (x86_64, aarch64); absent: all. Elsewhere the row is
- *                                      checked, then dropped
- *   member  = yes                      a call (call, entry) is a member of the group open on its thread
- *   args    = reg(1) cstring(3)        readers in order, no blanks inside, see below
- *   symbol_reg = 3                     edge mark: register of the c10::Symbol
- *   set     = record_function/1        SET/VARIANT, variants 1 to 16. The lowest variant with all rows found in the
- *                                      libraries that a rank maps is used. A variant may have several rows, in several
- *                                      libraries
- *   result  = yes                      keep the return value (edge call)
- *   optional = yes                     some versions of the library lack it: absence is not reported. In a set, all
- *                                      rows must have it
- *   help    = one line
- *
- * Keys in a section [defaults] are those of all following probes of the file, up to the next such section; a probe may
- * set them again. All keys but symbol, usdt, op, args, symbol_reg, set and help can be there.
- *
- * Readers. N is an argument register from 1, or past the registers of the calling convention an argument on the stack
- * (up to 8), or `stack`: the address of the first argument there, which is a structure passed by value.
- *   reg(N) u32(N) s32(N)               the argument itself, 64 or 32 bits
- *   const(N)                           the number N itself, up to 8
- *   deref(N,OFFSET,SIZE)               SIZE bytes at N + OFFSET
- *   path(N,OFF,OFF[,OFF],SIZE)         pointers followed: SIZE bytes at *(N + OFF) + OFF
- *   out(N,SIZE)                        edge call: SIZE bytes at N, read at the return
- *   hash(N,BYTES) digest(N,BYTES)      of up to 128 bytes at N (RT_READ_HASH, RT_READ_DIGEST in bpf/call.h)
- *   member(N,FUNCTION,SIZE[,PLUS])     SIZE bytes at N + offset + PLUS, offset is taken from the library's accessor
- *                                      FUNCTION (a name or pattern; its code is analyzed, see accessor.h): without an
- *                                      answer the row is unusable
- *   member(N,OFF[,OFF],FUNCTION,...)   the same, pointers followed: of what *(N + OFF) points to
- *   part(N,...)                        as member, but FUNCTION returns a member of an object that a member points to:
- *                                      the offset in that object
- *   cstring(N[,OFF[,OFF[,OFF]]])       a text, at N, at N + OFF, at *(N + OFF) + OFF, ...
- *   stdstring(N) pystring(N) pytuple(N) texts. One text reader per row, as the last
- *   usdt(N)                            operand N of the USDT probe, from 1
- *   count:reg(3) comm:reg(6)           of an event, each may have a name: a field of analyzers/coll/coll_fields.def
- *
- * Unknown key, bad value, missing library, a text reader that is not the last or repeated, a key useless for the edge,
- * a repeated name in a file: refused with "FILE:LINE: sentence". Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers,
- * 4 patterns and 4 accessors each.
+ * Probe tables: the meaning of functions of libraries. bpf/probes.d/README has their format; files are read with ini.h.
+ * Limits: PROBES_MAX rows, RT_CALL_ARGS_MAX readers, PROBE_PATTERNS_MAX patterns, PROBE_ACCESSORS_MAX accessors each.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_TABLE_H
 #define RANKTRACE_DAEMON_PROBES_TABLE_H

@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_DAEMON_WORKER_WIRE_H
 #define RANKTRACE_DAEMON_WORKER_WIRE_H
 
+#include "analyzers/base/array.h"
 #include "daemon/base/util.h"
 
 struct wire_writer {
@@ -19,19 +20,9 @@ struct wire_reader {
 
 static inline void wire_put_bytes(struct wire_writer *writer, const void *data, size_t size_bytes)
 {
-	size_t capacity = writer->capacity ? writer->capacity : 1024;
-	uint8_t *bigger;
-
-	while (capacity < writer->size_bytes + size_bytes)
-		capacity *= 2;
-	if (capacity != writer->capacity) {
-		bigger = writer->failed ? NULL : realloc(writer->data, capacity);
-		writer->failed |= !bigger;
-		if (!bigger)
-			return;
-		writer->data = bigger;
-		writer->capacity = capacity;
-	}
+	writer->failed |= !array_reserve((void **)&writer->data, &writer->capacity, writer->size_bytes + size_bytes, 1, SIZE_MAX);
+	if (writer->failed)
+		return;
 	if (size_bytes)
 		memcpy(writer->data + writer->size_bytes, data, size_bytes);
 	writer->size_bytes += size_bytes;

@@ -5,6 +5,7 @@
  * request waits in the socket.
  */
 #include "daemon/worker/worker.h"
+#include "analyzers/base/array.h"
 #include "daemon/base/lag_work.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
@@ -22,6 +23,7 @@
 
 #define MESSAGES_MAX 64			/* read at a time, so that no worker occupies the loop */
 #define IDLE_NS (10 * NSEC_PER_SEC)	/* a process without requests ends */
+#define READY_NS (100 * NSEC_PER_MSEC) /* between checks of a process that waits for a CPU past its limit of time */
 #define ABANDON_NS NSEC_PER_SEC		/* from a kill to the first check of what keeps the process, and between checks */
 #define REUSES_MAX 1000			/* requests of one process: bounds what leaks */
 #define EXIT_NO_LIBRARIES 127		/* of the dynamic loader, before main() */
@@ -224,19 +226,7 @@ static void process_fail(struct process *process, enum worker_end end)
 
 static bool process_reserve(struct process *process, size_t size_bytes)
 {
-	size_t capacity = process->capacity ? process->capacity : 4096;
-	uint8_t *bigger;
-
-	while (capacity < size_bytes)
-		capacity *= 2;
-	if (capacity == process->capacity)
-		return true;
-	bigger = realloc(process->data, capacity);
-	if (!bigger)
-		return false;
-	process->data = bigger;
-	process->capacity = capacity;
-	return true;
+	return array_reserve((void **)&process->data, &process->capacity, size_bytes, 1, SIZE_MAX);
 }
 
 static bool process_take_fds(struct process *process, struct msghdr *message)
@@ -308,12 +298,20 @@ static void process_on_socket(evutil_socket_t fd, short what, void *arg)
 		;
 }
 
-/* In the kernel, where no signal reaches it. In any other state it ends as soon as it has a CPU. */
-static bool process_is_stuck(const struct process *process)
+static bool process_is_in_state(const struct process *process, char state)
 {
 	struct procfs_stat stat;
 
-	return procfs_stat("/proc", (uint32_t)process->pid, &stat) == 0 && stat.state == 'D';
+	return procfs_stat("/proc", (uint32_t)process->pid, &stat) == 0 && stat.state == state;
+}
+
+/* On a busy machine a process that is ready to run gets more time: cpu_s_max ends one that only computes. */
+static void process_on_limit(struct process *process)
+{
+	if (process_is_in_state(process, 'R'))
+		process_set_time(process, READY_NS);
+	else
+		process_end_request(process, WORKER_TIMED_OUT);
 }
 
 static void process_on_time(evutil_socket_t fd, short what, void *arg)
@@ -322,7 +320,8 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (process->state == PROCESS_KILLED && !process_is_stuck(process)) {
+	/* In state D it is in the kernel, where no signal reaches it. In any other it ends as soon as it has a CPU. */
+	if (process->state == PROCESS_KILLED && !process_is_in_state(process, 'D')) {
 		process_set_time(process, ABANDON_NS);
 	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
@@ -330,8 +329,10 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 			"a %s process (pid %d) cannot be killed: it waits in the kernel, for a process or file system of user %u; abandoned",
 			process->kind->name, (int)process->pid, process->owner);
 		workers_wake(process->workers);
-	} else if (process->state != PROCESS_ABANDONED) {
-		process_fail(process, WORKER_TIMED_OUT);
+	} else if (process->state == PROCESS_BUSY) {
+		process_on_limit(process);
+	} else if (process->state == PROCESS_IDLE) {
+		process_kill(process);
 	}
 }
 

@@ -28,13 +28,13 @@ struct worker_kind {
 	bool reused;		     /* a process serves further requests, also of other owners */
 	uint64_t memory_bytes_max;   /* address space */
 	unsigned cpu_s_max;	     /* of one request */
-	uint64_t wall_ns_max;	     /* of one request, from the start of its process */
+	uint64_t wall_ns_max;	     /* of one request that waits, from the start of its process: for a file, not for a CPU */
 	size_t reply_bytes_max;
 };
 
 enum worker_end {
 	WORKER_ANSWERED,
-	WORKER_TIMED_OUT, /* killed at wall_ns_max */
+	WORKER_TIMED_OUT, /* killed: it waited at wall_ns_max or later */
 	WORKER_TOO_LONG,  /* its answer exceeded reply_bytes_max */
 	WORKER_DIED,	  /* crashed, reached a limit, or broke the protocol */
 	WORKER_UNSTARTED, /* the program does not start */

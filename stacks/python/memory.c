@@ -3,6 +3,7 @@
 
 #include <sys/uio.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/hash.h"
 #include "daemon/base/util.h"
 
@@ -70,19 +71,7 @@ static uint32_t *pymem_slot(struct pymem *memory, uint64_t page)
 
 static bool pymem_reserve(struct pymem *memory, size_t count)
 {
-	size_t capacity = memory->capacity ? memory->capacity : BATCH_PAGES;
-	void *data;
-
-	while (capacity < memory->count + count)
-		capacity *= 2;
-	if (capacity == memory->capacity)
-		return true;
-	data = reallocarray(memory->data, capacity, sizeof(*memory->data));
-	if (!data)
-		return false;
-	memory->data = data;
-	memory->capacity = capacity;
-	return true;
+	return array_reserve((void **)&memory->data, &memory->capacity, memory->count + count, sizeof(*memory->data), SIZE_MAX);
 }
 
 /* Reads absent pages behind the others; returns how many, from the first on. */

@@ -5,7 +5,7 @@
 source "$(dirname "$0")/lib.sh"
 
 # The loop does not wait for the disk: it was never late by LATE_MS_MAX, which is what a client waits at most. Time in which it
-# was ready, and others had the CPUs, does not count.
+# was preempted does not count.
 LATE_MS_MAX=250
 STOP_MS_MAX=8000 # 5 s for the disk, and the rest of the stop
 late_ms() {

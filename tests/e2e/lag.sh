@@ -25,7 +25,7 @@ echo "lag $(lag_s) s; $("$tracectl" status | grep "^drops")"
 hangs=$("$tracectl" findings --state-dir "$state" --all --json | "$python_here" -c 'import json, sys; print(sum(f["kind"] == "hang" for f in json.load(sys.stdin)))')
 [ "$hangs" -eq 0 ] || fail "the daemon takes its own lag for a hang"
 [ "$(lag_s)" -ge $((suspended_s - 2)) ] || fail "status does not say that the daemon was behind"
-# And a rank that stands still is one.
+# And a rank that hangs is one.
 kill -STOP "${rank_pid[1]}"
 hung() { "$tracectl" findings --state-dir "$state" --json | grep -q '"kind": *"hang"'; }
 wait_for 40 hung || fail "a stopped rank is no hang afterwards"

@@ -19,8 +19,9 @@ start() {
 	RANK=$rank WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29650 + size)) "$python" "$script" "$@" >"$work/rank$rank.log" 2>&1 9>&- &
 	children+=($!)
 }
-for rank in 0 1 2; do start "$rank" 3 train "$work/gate"; done
-for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair; done
+for rank in 0 1 2; do start "$rank" 3 train "$work/go" "$work/gate"; done
+for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair "$work/go"; done
+trained=("${children[@]}")
 start 10 20 lock
 start 11 20 loop
 start 12 20 stop
@@ -51,7 +52,9 @@ for process in json.load(open(path))["processes"]:
 sys.exit(1)
 PY
 }
-wait_for 90 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
+for pid in "${trained[@]}"; do wait_for 90 stepping "$pid" 20 || fail "process $pid does not step"; done
+touch "$work/go"
+wait_for 30 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
 stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl" stack --rank 10 2>&1)"
 wait_for 20 stands 11 rank spin loop || fail "rank 11 is not in its loop: $("$tracectl" stack --rank 11 2>&1)"
 stands 12 rank stop_here stop || fail "rank 12 is not where it was stopped: $("$tracectl" stack --rank 12 2>&1)"

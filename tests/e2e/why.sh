@@ -61,7 +61,7 @@ kill "${burners[@]}"
 flush
 # The machine may have other load, so that the rank also waits for its peer: these processes do not take that.
 why "other processes on its CPU" 1 "$from" "$until" 'p["what"] == "ready"' 'p["what"] in ("waiting", "blocked")'
-"$tracectl" why --rank 1 --since "$from" --until "$until" | grep -qE 'its CPU had: (sh|dash|bash) \(pid' || fail "who had the CPU is not named"
+"$tracectl" why --rank 1 --since "$from" --until "$until" | grep -qE 'preempted by: .*(sh|dash|bash) \(pid' || fail "the preemptor is not named"
 step=$(query "select step from steps where instance = $(instance "${pids[1]}") order by start_ns desc limit 1 offset 20")
 "$tracectl" why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
 reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")

@@ -7,12 +7,7 @@
 #define RANKTRACE_TESTS_CALL_FIXTURE_H
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "bpf/call.h"
 #include "daemon/collect/collector.h"
@@ -23,6 +18,7 @@
 #include "daemon/probes/coverage.h"
 #include "daemon/kernel/uprobe.h"
 #include "tests/kernel/call_target.h"
+#include "tests/test.h"
 
 #define RECORDS_MAX 8192
 
@@ -236,5 +232,23 @@ static inline int run_modes(const char *table_text, int (*run)(void))
 		puts("SKIP: this kernel lets us attach no uprobe (root? CONFIG_UPROBES?)");
 	return modes == 0 ? 77 : failed;
 }
+
+/* Setup of the group. */
+static inline int fixture_level_on(void **state)
+{
+	fixture_level(true);
+	return 0;
+}
+
+/* As TEST_MAIN; the tests run in each mode. */
+#define CALL_TEST_MAIN(table_text, setup) \
+	static int call_tests(void) \
+	{ \
+		return TEST_RUN(setup, NULL); \
+	} \
+	int main(void) \
+	{ \
+		return run_modes(table_text, call_tests); \
+	}
 
 #endif

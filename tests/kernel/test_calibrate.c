@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calibration in the running kernel: what a hit costs by kind of probe, in the order that it must have. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include "daemon/core/context.h"
 #include "daemon/guard/guard_internal.h"
 #include "daemon/kernel/kernel.h"
 
-static void kinds_of_probes_cost_what_they_are(void **state)
+#include "tests/test.h"
+
+TEST(kinds_of_probes_cost_what_they_are)
 {
 	static struct context context;
 	struct guard_model model = {0};
@@ -37,11 +34,9 @@ static void kinds_of_probes_cost_what_they_are(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(kinds_of_probes_cost_what_they_are)};
-
 	if (geteuid() != 0) {
 		printf("SKIP: needs root to load BPF programs\n");
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

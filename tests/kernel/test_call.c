@@ -64,14 +64,14 @@ static void all_functions(void)
 	}
 }
 
-static void test_level_off_sees_nothing(void **arg)
+TEST(test_level_off_sees_nothing)
 {
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
 	run_child(all_functions, true);
 	assert_int_equal(fixture.seen, 0);
 }
 
-static void test_exact_counts(void **arg)
+TEST(test_exact_counts)
 {
 	fixture_level(true);
 	run_child(all_functions, true);
@@ -91,13 +91,13 @@ static void test_exact_counts(void **arg)
 	assert_int_equal(kernel_drops(fixture.context.kernel, RT_KIND_CALL), 0);
 }
 
-static void test_others_are_not_recorded(void **arg)
+TEST(test_others_are_not_recorded)
 {
 	run_child(all_functions, false);
 	assert_int_equal(fixture.seen, 0);
 }
 
-static void test_missing_is_reported(void **arg)
+TEST(test_missing_is_reported)
 {
 	struct unresolved missing = fixture_missing();
 
@@ -107,7 +107,7 @@ static void test_missing_is_reported(void **arg)
 	unresolved_free(&missing);
 }
 
-static void test_detached_is_gone(void **arg)
+TEST(test_detached_is_gone)
 {
 	fixture_level(false);
 	assert_int_equal(attachment_attached(fixture.attachment), 0);
@@ -118,7 +118,7 @@ static void test_detached_is_gone(void **arg)
 }
 
 /* Two files of one library, as two containers bring them, take no more numbers than one. */
-static void test_same_rows_share_numbers(void **arg)
+TEST(test_same_rows_share_numbers)
 {
 	struct attachment *twin = NULL;
 
@@ -136,7 +136,7 @@ static void test_same_rows_share_numbers(void **arg)
 }
 
 /* Before 5.15 each function has a program of its own: verified for all functions it would take half a second each. */
-static void test_own_program_is_small(void **arg)
+TEST(test_own_program_is_small)
 {
 	struct call_bpf *own = call_bpf__open();
 	struct bpf_prog_info info = {.nr_map_ids = 0};
@@ -152,22 +152,4 @@ static void test_own_program_is_small(void **arg)
 	call_bpf__destroy(own);
 }
 
-static int run(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_level_off_sees_nothing),
-		cmocka_unit_test(test_exact_counts),
-		cmocka_unit_test(test_others_are_not_recorded),
-		cmocka_unit_test(test_missing_is_reported),
-		cmocka_unit_test(test_detached_is_gone),
-		cmocka_unit_test(test_same_rows_share_numbers),
-		cmocka_unit_test(test_own_program_is_small),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-	return run_modes(table_text, run);
-}
+CALL_TEST_MAIN(table_text, NULL)

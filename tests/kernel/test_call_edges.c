@@ -33,7 +33,7 @@ static void recursion(void)
 		_exit(2);
 }
 
-static void test_recursion_is_one_call(void **arg)
+TEST(test_recursion_is_one_call)
 {
 	run_child(recursion, true);
 	assert_int_equal(count_of("recurse").calls, 2);
@@ -53,7 +53,7 @@ static void call_within_a_call(void)
 	(void)target_probe(8);
 }
 
-static void test_memory_calls_count_once(void **arg)
+TEST(test_memory_calls_count_once)
 {
 	run_child(call_within_a_call, true);
 	assert_int_equal(count_of("outer").calls, 1);
@@ -76,7 +76,7 @@ static void leave_and_call_again(void)
 	target_leave_span(NULL);
 }
 
-static void test_left_by_a_jump(void **arg)
+TEST(test_left_by_a_jump)
 {
 	run_child(leave_and_call_again, true);
 	assert_int_equal(count_of("leave_call").calls, 1);
@@ -121,7 +121,7 @@ static bool keep_none(void *arg, uint32_t pid, const struct probe *probe, uint64
 	return false;
 }
 
-static void test_swept_calls_hide_no_later_ones(void **arg)
+TEST(test_swept_calls_hide_no_later_ones)
 {
 	struct child child;
 	unsigned swept = 0;
@@ -157,7 +157,7 @@ static void long_texts(void)
 	target_begin(&string);
 }
 
-static void test_long_texts_are_cut(void **arg)
+TEST(test_long_texts_are_cut)
 {
 	static const struct {
 		uint32_t bytes;
@@ -191,7 +191,7 @@ static void bad_pointers(void)
 	target_begin(&string);
 }
 
-static void test_pointers_to_nowhere(void **arg)
+TEST(test_pointers_to_nowhere)
 {
 	run_child(bad_pointers, true);
 	assert_int_equal(count_of("call").calls, 2);
@@ -219,7 +219,7 @@ static void call_until_stopped(void)
 	}
 }
 
-static void test_toggled_while_called(void **arg)
+TEST(test_toggled_while_called)
 {
 	int toggles = fixture.mode == CALL_ENGINE_MULTI ? TOGGLES : TOGGLES_PERF;
 	struct child child;
@@ -251,23 +251,4 @@ static void test_toggled_while_called(void **arg)
 	munmap(shared, sizeof(*shared));
 }
 
-static int run(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_recursion_is_one_call),
-		cmocka_unit_test(test_memory_calls_count_once),
-		cmocka_unit_test(test_left_by_a_jump),
-		cmocka_unit_test(test_swept_calls_hide_no_later_ones),
-		cmocka_unit_test(test_long_texts_are_cut),
-		cmocka_unit_test(test_pointers_to_nowhere),
-		cmocka_unit_test(test_toggled_while_called),
-	};
-
-	fixture_level(true);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-	return run_modes(table_text, run);
-}
+CALL_TEST_MAIN(table_text, fixture_level_on)

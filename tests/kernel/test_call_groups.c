@@ -47,7 +47,7 @@ static void groups(void)
 	target_group_end(NULL);
 }
 
-static void test_nested_and_empty(void **arg)
+TEST(test_nested_and_empty)
 {
 	static const bool grouped[] = {false, true, true, false, true};
 	const struct rt_call_event *close;
@@ -90,7 +90,7 @@ static void two_threads(void)
 	target_group_end(NULL);
 }
 
-static void test_of_one_thread(void **arg)
+TEST(test_of_one_thread)
 {
 	run_child(two_threads, true);
 	assert_int_equal(count_of("op").calls, 1);
@@ -143,7 +143,7 @@ static void await(void)
 	assert_int_equal(read(reached[0], &c, 1), 1);
 }
 
-static void test_in_flight_and_swept(void **arg)
+TEST(test_in_flight_and_swept)
 {
 	struct child child;
 
@@ -192,7 +192,7 @@ static void attached_in_the_middle(void)
 	target_group_end(NULL);
 }
 
-static void test_attached_in_the_middle(void **arg)
+TEST(test_attached_in_the_middle)
 {
 	struct child child;
 
@@ -217,20 +217,4 @@ static void test_attached_in_the_middle(void **arg)
 	}
 }
 
-static int run(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nested_and_empty),
-		cmocka_unit_test(test_of_one_thread),
-		cmocka_unit_test(test_in_flight_and_swept),
-		cmocka_unit_test(test_attached_in_the_middle),
-	};
-
-	fixture_level(true);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-	return run_modes(table_text, run);
-}
+CALL_TEST_MAIN(table_text, fixture_level_on)

@@ -98,7 +98,7 @@ static void check_text(const struct rt_call_text_event *record, const char *text
 	assert_memory_equal(record->text, text, strlen(text));
 }
 
-static void test_texts(void **arg)
+TEST(test_texts)
 {
 	for (layout = layouts; layout < layouts + ARRAY_SIZE(layouts); layout++) {
 		print_message("CPython %s\n", layout->name);
@@ -150,7 +150,7 @@ static void marks(void)
 	target_mark(FAR, NULL);
 }
 
-static void test_marks(void **arg)
+TEST(test_marks)
 {
 	for (layout = layouts; layout < layouts + ARRAY_SIZE(layouts); layout++) {
 		print_message("CPython %s\n", layout->name);
@@ -162,15 +162,4 @@ static void test_marks(void **arg)
 	}
 }
 
-static int run(void)
-{
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_marks)};
-
-	fixture_level(true);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-	return run_modes(table_text, run);
-}
+CALL_TEST_MAIN(table_text, fixture_level_on)

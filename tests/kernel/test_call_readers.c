@@ -86,7 +86,7 @@ static void many(void)
 		_exit(2);
 }
 
-static void test_arguments_on_the_stack(void **arg)
+TEST(test_arguments_on_the_stack)
 {
 	const struct rt_call_event *event;
 
@@ -113,7 +113,7 @@ static void init(void)
 		_exit(3);
 }
 
-static void test_out_and_by_value(void **arg)
+TEST(test_out_and_by_value)
 {
 	const struct rt_call_event *event;
 	uint64_t word;
@@ -143,7 +143,7 @@ static void read_comm(void)
 	target_read(NULL, nowhere);
 }
 
-static void test_paths_hashes_members(void **arg)
+TEST(test_paths_hashes_members)
 {
 	const struct rt_call_event *event;
 
@@ -181,7 +181,7 @@ static void named(void)
 	target_op(NULL, 6);
 }
 
-static void test_texts(void **arg)
+TEST(test_texts)
 {
 	const struct rt_call_text_event *record;
 
@@ -198,7 +198,7 @@ static void test_texts(void **arg)
 	assert_int_equal(record->call.event.flags & (RT_CALL_TEXT | RT_CALL_FAULT), RT_CALL_FAULT);
 }
 
-static void test_unclear_accessors_are_reported(void **arg)
+TEST(test_unclear_accessors_are_reported)
 {
 	struct unresolved missing = fixture_missing();
 
@@ -211,21 +211,4 @@ static void test_unclear_accessors_are_reported(void **arg)
 	unresolved_free(&missing);
 }
 
-static int run(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_arguments_on_the_stack),
-		cmocka_unit_test(test_out_and_by_value),
-		cmocka_unit_test(test_paths_hashes_members),
-		cmocka_unit_test(test_texts),
-		cmocka_unit_test(test_unclear_accessors_are_reported),
-	};
-
-	fixture_level(true);
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-int main(void)
-{
-	return run_modes(table_text, run);
-}
+CALL_TEST_MAIN(table_text, fixture_level_on)

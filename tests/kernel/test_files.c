@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file program in the running kernel: each call of this process on a regular file is a record or in a sum. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "bpf/files.h"
 #include "daemon/base/util.h"
 #include "files.skel.h"
+
+#include "tests/test.h"
 
 #define WRITES 97
 #define READS 89
@@ -112,7 +109,7 @@ static void read_sums(struct rt_file_sum ret[RT_FILE_OPS])
 		assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.file_sums), &op, &ret[op]), 0);
 }
 
-static void slow_calls_are_records(void **state)
+TEST(slow_calls_are_records)
 {
 	struct rt_file_sum sum[RT_FILE_OPS];
 
@@ -132,7 +129,7 @@ static void slow_calls_are_records(void **state)
 	stop();
 }
 
-static void others_are_summed(void **state)
+TEST(others_are_summed)
 {
 	struct rt_file_sum sum[RT_FILE_OPS];
 
@@ -148,7 +145,7 @@ static void others_are_summed(void **state)
 	stop();
 }
 
-static void who_is_no_rank_is_not_seen(void **state)
+TEST(who_is_no_rank_is_not_seen)
 {
 	struct rt_file_sum sum[RT_FILE_OPS];
 	uint32_t key;
@@ -183,16 +180,11 @@ static const char *cannot_test(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slow_calls_are_records),
-		cmocka_unit_test(others_are_summed),
-		cmocka_unit_test(who_is_no_rank_is_not_seen),
-	};
 	const char *why = cannot_test();
 
 	if (why) {
 		printf("skipped: %s\n", why);
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

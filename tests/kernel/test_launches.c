@@ -5,18 +5,14 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/collect/launch.h"
 #include "daemon/probes/elf_file.h"
 #include "tests/kernel/call_target.h"
+#include "tests/test.h"
 
 #define FIRST 97
 #define SECOND 31
@@ -113,7 +109,7 @@ static struct launch_result run_window(struct run *run)
 	return result;
 }
 
-static void exact_counts_and_the_pause(void **state)
+TEST(exact_counts_and_the_pause)
 {
 	struct run run = {.as_rank = true};
 	struct launch_result result = run_window(&run);
@@ -146,7 +142,7 @@ static void wait_after(void *arg, uint64_t until_ns)
 	nanosleep(&(struct timespec){.tv_nsec = (long)(3 * PAUSE_NS)}, NULL);
 }
 
-static void what_the_end_cuts_off_counts(void **state)
+TEST(what_the_end_cuts_off_counts)
 {
 	struct run run = {.as_rank = true};
 	struct launch_result result;
@@ -158,7 +154,7 @@ static void what_the_end_cuts_off_counts(void **state)
 	free(result.thread);
 }
 
-static void others_are_not_counted(void **state)
+TEST(others_are_not_counted)
 {
 	struct run run = {.as_rank = false};
 	struct launch_result result = run_window(&run);
@@ -171,7 +167,7 @@ static void nothing(void *arg, uint64_t until_ns)
 {
 }
 
-static void outside_there_is_no_probe(void **state)
+TEST(outside_there_is_no_probe)
 {
 	struct run run = {.as_rank = true};
 	struct launch_result result;
@@ -186,7 +182,7 @@ static void outside_there_is_no_probe(void **state)
 	free(result.thread);
 }
 
-static void a_file_that_cannot_be_probed_is_reported(void **state)
+TEST(a_file_that_cannot_be_probed_is_reported)
 {
 	struct launch_target both[2] = {{.fd = -1, .count = 1, .offset = {4096}}, target};
 	struct run run = {.as_rank = true};
@@ -218,7 +214,7 @@ static struct launch_order *order_at(uint64_t at_ns)
 }
 
 /* Closing waits for no hour, before or in a window, and leaves no probe or descriptor. */
-static void a_stop_ends_the_window(void **state)
+TEST(a_stop_ends_the_window)
 {
 	struct launch_worker *worker = NULL;
 	struct launch_result result;
@@ -254,7 +250,7 @@ static void a_stop_ends_the_window(void **state)
 }
 
 /* Two names of one function are one site, and of a set only its first variant that is there. */
-static void sites_are_found_once(void **state)
+TEST(sites_are_found_once)
 {
 	static const char text[] =
 		"[probe \"other\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_call\nedge=entry\nevent=alloc\n"
@@ -323,15 +319,6 @@ static int close_all(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(exact_counts_and_the_pause),
-		cmocka_unit_test(what_the_end_cuts_off_counts),
-		cmocka_unit_test(others_are_not_counted),
-		cmocka_unit_test(outside_there_is_no_probe),
-		cmocka_unit_test(a_file_that_cannot_be_probed_is_reported),
-		cmocka_unit_test(a_stop_ends_the_window),
-		cmocka_unit_test(sites_are_found_once),
-	};
 	struct kernel_features features;
 	int failed = 0;
 
@@ -350,7 +337,7 @@ int main(void)
 			break;
 		((struct kernel_features *)kernel_features(context.kernel))->uprobe_multi = multi;
 		printf("attaching through %s\n", multi ? "uprobe_multi" : "perf events with cookies");
-		failed += cmocka_run_group_tests(tests, open_all, close_all);
+		failed += TEST_RUN(open_all, close_all);
 	}
 	kernel_close(context.kernel);
 	return failed;

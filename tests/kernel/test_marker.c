@@ -7,13 +7,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "bpf/marker.h"
 #include "bpf/marker/usdt.h"
@@ -22,6 +19,7 @@
 #include "daemon/probes/elf_file.h"
 #include "daemon/kernel/uprobe.h"
 #include "marker.skel.h"
+#include "tests/test.h"
 #include "tests/unit/nccl_script.h"
 
 #define OPERATIONS 1009
@@ -177,7 +175,7 @@ static uint64_t play_job(void)
 	return monotonic_ns() - begin_ns;
 }
 
-static void every_operation_comes_out(void **state)
+TEST(every_operation_comes_out)
 {
 	struct seen *seen = start(MARKER_PLUGIN, true);
 	int stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
@@ -212,7 +210,7 @@ static void every_operation_comes_out(void **state)
 	stop(seen);
 }
 
-static void others_are_not_seen(void **state)
+TEST(others_are_not_seen)
 {
 	struct seen *seen = start(MARKER_PLUGIN, false);
 
@@ -228,7 +226,7 @@ static __attribute__((noinline)) void hit(const void *records, uint32_t count, u
 }
 
 /* A process may say anything at that probe. */
-static void hostile_batches(void **state)
+TEST(hostile_batches)
 {
 	struct seen *seen = start("/proc/self/exe", true);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -274,11 +272,6 @@ static void hostile_batches(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_operation_comes_out),
-		cmocka_unit_test(others_are_not_seen),
-		cmocka_unit_test(hostile_batches),
-	};
 	void *library = dlopen(MARKER_PLUGIN, RTLD_NOW | RTLD_LOCAL);
 	struct seen seen = {0};
 	int r;
@@ -299,5 +292,5 @@ int main(void)
 		printf("skipped: BPF programs are not allowed here\n");
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

@@ -2,19 +2,16 @@
 /* Two processes that map one file through two overlays, as containers of one image do, have one library. */
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include <cmocka.h>
-
 #include "daemon/probes/libraries.h"
+
+#include "tests/test.h"
 
 #define SKIPPED 77
 
@@ -105,7 +102,7 @@ static void end_child(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void test_one_file_is_one_library(void **state)
+TEST(test_one_file_is_one_library)
 {
 	static const struct libraries_ops ops = {
 		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
@@ -129,7 +126,7 @@ static void test_one_file_is_one_library(void **state)
 }
 
 /* A rank outside the containers maps the file that their overlays lie over. */
-static void test_the_file_below_is_the_same(void **state)
+TEST(test_the_file_below_is_the_same)
 {
 	static const struct libraries_ops ops = {
 		.patterns = wanted, .added = on_added, .dropped = on_dropped, .refused = on_refused};
@@ -177,8 +174,6 @@ static int set_up(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_one_file_is_one_library), cmocka_unit_test(test_the_file_below_is_the_same)};
 	int r = set_up();
 
 	if (r < 0) {
@@ -187,7 +182,7 @@ int main(void)
 		(void)rmdir(base);
 		return SKIPPED;
 	}
-	r = cmocka_run_group_tests(tests, NULL, NULL);
+	r = TEST_RUN(NULL, NULL);
 	(void)umount2(base, MNT_DETACH);
 	(void)rmdir(base);
 	return r;

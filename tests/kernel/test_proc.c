@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads and attaches the real programs, starts a prime number of processes and expects exactly their execs and exits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <bpf/libbpf.h>
 #include <sys/wait.h>
@@ -14,6 +8,8 @@
 #include "bpf/proc.h"
 #include "daemon/base/util.h"
 #include "proc.skel.h"
+
+#include "tests/test.h"
 
 #define CHILDREN 97
 #define SKIPPED 77
@@ -94,19 +90,18 @@ static void check(bool btf)
 	proc_bpf__destroy(skeleton);
 }
 
-static void test_btf(void **state)
+TEST(test_btf)
 {
 	check(true);
 }
 
-static void test_raw(void **state)
+TEST(test_raw)
 {
 	check(false);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_btf), cmocka_unit_test(test_raw)};
 	struct proc_bpf *skeleton = load(false);
 
 	if (!skeleton && (errno == EPERM || errno == EACCES)) {
@@ -114,5 +109,5 @@ int main(void)
 		return SKIPPED;
 	}
 	proc_bpf__destroy(skeleton);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

@@ -4,16 +4,15 @@
  * there were. Random numbers and the machine's speed choose which are read; the bound follows from how many each stands for.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "bpf/profile.h"
 #include "daemon/base/util.h"
 #include "profile.skel.h"
+
+#include "tests/test.h"
 
 #define NAPS 3001
 #define SIGMAS 6 /* passed by chance once in 500 million times */
@@ -102,7 +101,7 @@ static struct rt_profile_process nap(struct seen *seen, uint64_t ppm)
 	return process;
 }
 
-static void test_budget(void **state)
+TEST(test_budget)
 {
 	struct seen seen = {.samples = 0};
 	struct rt_profile_process all, part;
@@ -142,12 +141,11 @@ static const char *cannot_test(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_budget)};
 	const char *why = cannot_test();
 
 	if (why) {
 		printf("skipped: %s\n", why);
 		return 77;
 	}
-	return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

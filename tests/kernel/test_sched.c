@@ -6,9 +6,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,11 +14,12 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "bpf/sched.h"
 #include "daemon/base/util.h"
 #include "sched.skel.h"
+
+#include "tests/test.h"
 
 #define INTERVALS_MAX 8192
 #define THRESHOLD_NS (500 * NSEC_PER_USEC)
@@ -216,7 +215,7 @@ static void end_work(struct worker *worker, pthread_t thread)
  * every switch to its tracepoint (a few in ten thousand), and the program has to notice that.
  * A sleep may be cut in two by a preemption on its way in, so a sleep counts once, for any number of intervals.
  */
-static void every_sleep_is_an_interval(void **state)
+TEST(every_sleep_is_an_interval)
 {
 	struct seen *seen = start(64, true);
 	struct worker worker = {0};
@@ -248,7 +247,7 @@ static void every_sleep_is_an_interval(void **state)
 	stop(seen);
 }
 
-static void short_intervals_are_summed(void **state)
+TEST(short_intervals_are_summed)
 {
 	struct seen *seen = start(64, true);
 	struct worker worker = {.naps = NAPS};
@@ -298,7 +297,7 @@ static pid_t start_preemptor(void)
 	return preemptor;
 }
 
-static void a_preemptor_is_named(void **state)
+TEST(a_preemptor_is_named)
 {
 	uint64_t taken = 0, given_back = 0, duration_ns = 0, run_delay_ns = 0;
 	uint32_t thread_id = 0;
@@ -345,7 +344,7 @@ static void *nap_once(void *arg)
 
 #define SHORT_LIVES 211
 
-static void ended_threads_leave_nothing(void **state)
+TEST(ended_threads_leave_nothing)
 {
 	struct seen *seen = start(64, true); /* fewer than there are threads */
 	struct rt_offcpu_thread entry;
@@ -366,7 +365,7 @@ static void ended_threads_leave_nothing(void **state)
 	stop(seen);
 }
 
-static void a_full_map_is_counted(void **state)
+TEST(a_full_map_is_counted)
 {
 	struct seen *seen = start(1, true);
 	struct rt_offcpu_thread entry;
@@ -385,7 +384,7 @@ static void a_full_map_is_counted(void **state)
 	stop(seen);
 }
 
-static void others_are_not_seen(void **state)
+TEST(others_are_not_seen)
 {
 	struct seen *seen = start(64, false);
 	uint32_t key;
@@ -422,14 +421,6 @@ static const char *cannot_test(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_sleep_is_an_interval),
-		cmocka_unit_test(short_intervals_are_summed),
-		cmocka_unit_test(a_preemptor_is_named),
-		cmocka_unit_test(ended_threads_leave_nothing),
-		cmocka_unit_test(a_full_map_is_counted),
-		cmocka_unit_test(others_are_not_seen),
-	};
 	const char *why = cannot_test();
 	int failed = 0;
 
@@ -439,7 +430,8 @@ int main(void)
 	}
 	for (int i = 0; i < 2; i++) {
 		use_btf = i == 0;
-		failed += cmocka_run_group_tests_name(use_btf ? "BTF tracepoint" : "raw tracepoint", tests, NULL, NULL);
+		printf("attaching to the %s\n", use_btf ? "BTF tracepoint" : "raw tracepoint");
+		failed += TEST_RUN(NULL, NULL);
 	}
 	return failed ? 1 : 0;
 }

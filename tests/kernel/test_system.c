@@ -2,19 +2,16 @@
 /* The system program in the running kernel: what this process causes is in the sums of its slot, and nothing of others is. */
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "bpf/system.h"
 #include "daemon/base/util.h"
 #include "system.skel.h"
+
+#include "tests/test.h"
 
 #define RESETS 37
 #define WRITES 53
@@ -93,7 +90,7 @@ static void spin(void)
 		;
 }
 
-static void resets_of_a_ranks_connections_are_counted(void **state)
+TEST(resets_of_a_ranks_connections_are_counted)
 {
 	struct rt_system_sums sums;
 
@@ -105,7 +102,7 @@ static void resets_of_a_ranks_connections_are_counted(void **state)
 	stop();
 }
 
-static void interrupts_take_a_part_of_the_time(void **state)
+TEST(interrupts_take_a_part_of_the_time)
 {
 	struct rt_system_sums sums;
 	uint64_t took_ns;
@@ -121,7 +118,7 @@ static void interrupts_take_a_part_of_the_time(void **state)
 }
 
 /* On a file system without a block device of this machine there are no requests. */
-static void direct_writes_are_requests(void **state)
+TEST(direct_writes_are_requests)
 {
 	_Alignas(BYTES) static char data[BYTES];
 	char path[] = "/var/tmp/rt-system-XXXXXX";
@@ -148,7 +145,7 @@ static void direct_writes_are_requests(void **state)
 	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].time_ns > 0);
 }
 
-static void a_process_that_is_no_rank_counts_nothing(void **state)
+TEST(a_process_that_is_no_rank_counts_nothing)
 {
 	struct rt_system_sums sums;
 
@@ -163,16 +160,9 @@ static void a_process_that_is_no_rank_counts_nothing(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resets_of_a_ranks_connections_are_counted),
-		cmocka_unit_test(interrupts_take_a_part_of_the_time),
-		cmocka_unit_test(direct_writes_are_requests),
-		cmocka_unit_test(a_process_that_is_no_rank_counts_nothing),
-	};
-
 	if (geteuid() != 0) {
 		printf("SKIP: needs root to load BPF programs\n");
 		return 77;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return TEST_RUN(NULL, NULL);
 }

@@ -229,7 +229,7 @@ TEST_WITH(a_hang_whose_culprit_is_seen_later_is_one, start, stop)
 	assert_int_equal(last(FINDING_OPEN)->id, 5);
 	assert_int_equal(last(FINDING_OPEN)->rank, 13);
 	assert_string_equal(last(FINDING_OPEN)->card, "3");
-	/* It went on, and stands still again because of another. */
+	/* It went on, and hangs again because of another. */
 	verdict.finding.confidence *= 2;
 	verdict.finding.rank = 4;
 	verdict.finding.since_ns = context.now_ns;

@@ -71,6 +71,7 @@ TEST(refuses)
 		{"a b = 1", "f:1: expected 'key = value' or '[section]', found 'a b = 1'"},
 		{"[]", "f:1: a section needs a name: [section] or [section \"name\"]"},
 		{"[s", "f:1: expected ']' after section 's'"},
+		{"[s x]", "f:1: the name of section [s] needs quotes: [s \"name\"]"},
 		{"[s] # c", "f:1: unexpected text after [s]"},
 		{"[s \"x]", "f:1: the name of section [s] has no closing quote"},
 		{"[s \"x\" y]", "f:1: expected ']' after section 's'"},

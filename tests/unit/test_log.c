@@ -121,6 +121,7 @@ TEST(libraries_are_routed)
 	as_libbpf(LIBBPF_WARN, "one\ntwo\n");
 	as_libbpf(LIBBPF_INFO, "not shown\n");
 	as_libbpf(LIBBPF_WARN, "Failed to bump RLIMIT_MEMLOCK (err = %d)\n", -1);
+	as_libbpf(LIBBPF_WARN, "prog '%s': failed to attach to raw tracepoint '%s': %s\n", "p", "t", "Invalid argument");
 	log_on_libevent(EVENT_LOG_WARN, "epoll is odd");
 	log_on_libevent(99, "unknown severity");
 	expect_captured("ranktraced: info: libbpf: prog 'p': failed\n"

@@ -397,7 +397,7 @@ TEST_WITH(test_behind, setup, teardown)
 	context.drained_ns = 0;
 }
 
-/* Whom nobody watches does not stand still. */
+/* A job that nobody watches does not hang. */
 TEST_WITH(test_unwatched, setup, teardown)
 {
 	struct probe all_reduce = PROBE("op", "nccl", "AllReduce", OP_FIELD_COUNT, OP_FIELD_DTYPE, OP_FIELD_COMM);
@@ -427,7 +427,7 @@ TEST_WITH(test_unwatched, setup, teardown)
 	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns", "0\n");
 }
 
-/* gloo fails where it is called with another size, and ends the ranks sooner than anybody stands still. */
+/* gloo fails where it is called with another size, and ends the ranks before a hang. */
 TEST_WITH(test_ended_by_a_mismatch, setup, teardown)
 {
 	struct probe init =
@@ -446,7 +446,7 @@ TEST_WITH(test_ended_by_a_mismatch, setup, teardown)
 	call_made(&ranks_here[1], &finished, &(struct call_made){.start_ns = now_ns, .end_ns = now_ns, WORDS(0x50)});
 	online_tick(context.findings, now_ns + MS);
 	assert_int_equal(seen.checks, 1);
-	assert_int_equal(seen.stucks, 0); /* nobody stands still */
+	assert_int_equal(seen.stucks, 0); /* no hang */
 	notify_rank(&ranks_here[0], RANK_ENDED);
 	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.stucks, 1);

@@ -59,4 +59,29 @@ TEST(test_places)
 	}
 }
 
+/* Stacks name who is missing where stages name nobody, as sure as these are of a rank in a stage of its own work. */
+TEST(test_name)
+{
+	struct online *online = calloc(1, sizeof(*online));
+	struct finding finding = {.id = 7, .kind = FINDING_HANG, .rank = -1, .cause = CAUSE_UNKNOWN, .confidence = 0.5};
+	struct finding known = {.id = 7, .kind = FINDING_HANG, .rank = 1, .cause = CAUSE_MISSING, .confidence = 0.97};
+
+	assert_non_null(online);
+	online->stacks.hang[2].id = 7;
+	online->stacks.hang[2].missing = true;
+	online->stacks.hang[2].rank = 3;
+	(void)copy_text(online->stacks.hang[2].host, sizeof(online->stacks.hang[2].host), "node3");
+	(void)copy_text(online->stacks.hang[2].sentence, sizeof(online->stacks.hang[2].sentence), "rank 3 is alone");
+	online_stacks_add(online, &finding);
+	assert_int_equal(finding.rank, 3);
+	assert_int_equal(finding.cause, CAUSE_MISSING);
+	assert_true(finding.confidence == 0.9);
+	assert_string_equal(finding.host, "node3");
+	assert_non_null(strstr(finding.sentence, "; rank 3 is alone"));
+	online_stacks_add(online, &known);
+	assert_int_equal(known.rank, 1);
+	assert_true(known.confidence == 0.97);
+	free(online);
+}
+
 TEST_MAIN(NULL, NULL)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who had a rank's CPUs: analyzers/detect/preemptors.h. */
+/* What preempts a rank: analyzers/detect/preemptors.h. */
 #include "analyzers/detect/preemptors.h"
 
 #include "tests/test.h"

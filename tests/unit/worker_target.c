@@ -31,6 +31,16 @@ static int spin(const struct worker_task *task)
 	return 0;
 }
 
+/* Answers after 600 ms of computing. */
+static int work(const struct worker_task *task)
+{
+	uint64_t until_ns = monotonic_ns() + 600 * NSEC_PER_MSEC;
+
+	while (monotonic_ns() < until_ns)
+		;
+	return echo(task);
+}
+
 static int sleep_on(const struct worker_task *task)
 {
 	int r = worker_child_add("part", 4, NULL, 0);
@@ -107,7 +117,7 @@ static int serve(const struct worker_task *task)
 	static const struct {
 		char name;
 		int (*serve)(const struct worker_task *task);
-	} ways[] = {{'e', echo}, {'f', flood}, {'s', spin}, {'p', sleep_on}, {'m', eat}, {'c', crash}, {'h', hang},
+	} ways[] = {{'e', echo}, {'f', flood}, {'s', spin}, {'w', work}, {'p', sleep_on}, {'m', eat}, {'c', crash}, {'h', hang},
 		{'k', hold}, {'l', list}, {'r', limits}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that get stuck in known places: stuck.py KIND [FIFO]. train: three ranks over gloo, rank 1 reads a FIFO; pair:
-two that send, and no mark shows where: rank 1 begins no step."""
+"""Ranks that get stuck in known places: stuck.py KIND [FILE]... train GO FIFO: three ranks over gloo, rank 1 reads a FIFO;
+pair GO: two that send, and no mark shows where: rank 1 begins no step. They are stuck once the file GO exists."""
 import ctypes
 import os
 import signal
@@ -49,28 +49,28 @@ class Slow(torch.utils.data.Dataset):
         return index
 
 
-def train(path):
+def train(go, path):
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(1000):
+    while True:
         optimizer.zero_grad()
         model(torch.randn(4, 8)).sum().backward()
         optimizer.step()
         time.sleep(0.05)
-        if step == 100 and dist.get_rank() == 1:
+        if dist.get_rank() == 1 and os.path.exists(go):
             read_batch(path)
 
 
-def pair():
+def pair(go):
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(8))], lr=0.1)
-    for step in range(1000):
-        if step == 400 and dist.get_rank() == 1:  # some 10 s: the daemon has found them
+    while True:
+        if dist.get_rank() == 1 and os.path.exists(go):
             hold_lock()
         optimizer.zero_grad()
         time.sleep(0.02)
@@ -84,9 +84,9 @@ def pair():
 
 
 if sys.argv[1] == "train":
-    train(sys.argv[2])
+    train(*sys.argv[2:])
 elif sys.argv[1] == "pair":
-    pair()
+    pair(*sys.argv[2:])
 elif sys.argv[1] == "lock":
     hold_lock()
 elif sys.argv[1] == "loop":

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the store. See why_read.h. */
+#include "analyzers/cli/why_read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "analyzers/offline/store_feed.h"
+#include "analyzers/steps/stage_names.h"
+
+#define AROUND_NS 300000000000ULL /* before and after: where the usual steps are from */
+#define ADVANCE_NS 100000000ULL	  /* as the daemon does */
+#define BEFORE_NS 10000000000ULL  /* what began so long before the first step reaches into it */
+#define THREAD_NS 60000000000ULL  /* before the time: stages that show the step thread */
+
+struct cmd_why_frames {
+	struct why *why;
+	const struct align *align;
+	int failed;
+};
+
+static void cmd_why_on_frame(void *arg, uint32_t job, const struct frame *frame)
+{
+	struct cmd_why_frames *frames = arg;
+	struct align_job_info info;
+
+	if (!frames->failed && align_job_info(frames->align, job, &info))
+		frames->failed = why_frame(frames->why, info.id, frame);
+}
+
+static uint64_t cmd_why_from(const struct cmd_why *cmd)
+{
+	return cmd->since_ns > AROUND_NS ? cmd->since_ns - AROUND_NS : 1;
+}
+
+int cmd_why_feed(struct cmd_why *cmd)
+{
+	const struct store_feed_options options = {
+		.since_ns = cmd_why_from(cmd),
+		.until_ns = cmd->until_ns + AROUND_NS,
+		.job = cmd->job,
+		.warning = tool_warn,
+	};
+	struct cmd_why_frames frames = {.why = cmd->why};
+	struct align *align = align_new(&(struct align_sink){.frame = cmd_why_on_frame, .arg = &frames});
+	struct store_feed *feed = NULL;
+	uint64_t next_ns, advanced_ns = 0;
+	char error[1024] = "out of memory";
+	int r = align ? store_feed_open(cmd->state_dir, &options, &feed, error, sizeof(error)) : -ENOMEM;
+
+	frames.align = align;
+	while (r >= 0 && !frames.failed && (next_ns = store_feed_source.next(feed)) != UINT64_MAX) {
+		if (next_ns >= advanced_ns + ADVANCE_NS) {
+			align_advance(align, next_ns);
+			advanced_ns = next_ns;
+		}
+		r = store_feed_source.feed(feed, &(struct source_sink){.align = align}, error, sizeof(error));
+	}
+	if (r >= 0)
+		align_end(align);
+	store_feed_close(feed);
+	align_free(align);
+	return r < 0 || frames.failed ? tool_fail(1, "%s", error) : 0;
+}
+
+struct cmd_why_step {
+	uint64_t start_ns, duration_ns;
+	unsigned count;
+};
+
+static int cmd_why_on_step(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why_step *step = arg;
+
+	if (step->count++ == 0) {
+		step->start_ns = tool_row_count(row, 0);
+		step->duration_ns = tool_row_count(row, 1);
+	}
+	return 0;
+}
+
+/* The newest step of that number: its end is the time. */
+int cmd_why_find_step(struct cmd_why *cmd)
+{
+	struct cmd_why_step step = {0};
+	char time[TOOL_TEXT_BYTES];
+	int r = tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT s.start_ns, s.duration_ns FROM steps s JOIN ranks r ON r.instance = s.instance WHERE "
+				"s.rank = %lld AND s.step = %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY s.start_ns DESC",
+			(long long)cmd->ranks.range[0].first, (long long)cmd->step, cmd->job, cmd->job),
+		cmd_why_on_step, &step);
+
+	if (r)
+		return r;
+	if (!step.count)
+		return tool_fail(1, "the store has no step %" PRIu64 " of rank %" PRId64 "%s%s", cmd->step,
+			cmd->ranks.range[0].first, cmd->job ? " of job " : "", cmd->job ? cmd->job : "");
+	if (step.count > 1)
+		(void)tool_fail(0, "%u processes have such a step; this is the newest, of %s", step.count,
+			tool_time(step.start_ns, time));
+	cmd->until_ns = step.start_ns + step.duration_ns;
+	cmd->since_ns = cmd->until_ns - 1;
+	return 0;
+}
+
+/* The process and the step thread: of the most time in stages within steps. */
+static int cmd_why_on_thread(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	cmd->instance = sqlite3_column_int64(row, 0);
+	cmd->thread = sqlite3_column_int64(row, 1);
+	cmd->pid = sqlite3_column_int64(row, 2);
+	return 0;
+}
+
+static int cmd_why_on_stage(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	const char *word = (const char *)sqlite3_column_text(row, 2);
+	const struct why_stage stage = {
+		.start_ns = tool_row_count(row, 0),
+		.end_ns = tool_row_count(row, 0) + tool_row_count(row, 1),
+		.activity = activity_of_stage(stage_of_stage(word ? word : "").kind),
+	};
+
+	return stage.activity < ACTIVITY_MAX ? why_stage(cmd->why, &stage) : 0;
+}
+
+static int cmd_why_on_off(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	return why_off(cmd->why, &(struct why_off){
+					 .start_ns = tool_row_count(row, 0),
+					 .end_ns = tool_row_count(row, 0) + tool_row_count(row, 1),
+					 .ready_ns = tool_row_count(row, 2),
+					 .pid = (uint32_t)sqlite3_column_int64(row, 3),
+					 .name = (const char *)sqlite3_column_text(row, 4),
+				 });
+}
+
+static int cmd_why_on_off_other(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	return why_off_other(cmd->why, &(struct why_off){
+					       .start_ns = tool_row_count(row, 0),
+					       .end_ns = tool_row_count(row, 1),
+					       .pid = (uint32_t)sqlite3_column_int64(row, 2),
+					       .name = (const char *)sqlite3_column_text(row, 3),
+				       });
+}
+
+static int cmd_why_on_covered(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	return why_covered(cmd->why, tool_row_count(row, 0), tool_row_count(row, 0) + tool_row_count(row, 1));
+}
+
+/* What the thread went through; nothing where L3 was off. %lld: instance, from, until, thread. */
+static const struct {
+	const char *sql;
+	int (*row)(void *arg, sqlite3_stmt *row);
+} cmd_why_reads[] = {
+	/* L3 was on where it left a row: short intervals in sums, long ones alone. */
+	{"SELECT start_ns, duration_ns FROM (SELECT start_ns, duration_ns, instance, thread_id FROM offcpu_sums "
+	 "UNION ALL SELECT start_ns, duration_ns, instance, thread_id FROM offcpu) "
+	 "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND thread_id = %lld ORDER BY start_ns",
+		cmd_why_on_covered},
+	{"SELECT start_ns, duration_ns, stage FROM stages WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND "
+	 "thread_id = %lld ORDER BY start_ns, duration_ns DESC",
+		cmd_why_on_stage},
+	{"SELECT start_ns, duration_ns, run_delay_ns, previous_pid, previous_name FROM offcpu WHERE instance = %lld "
+	 "AND start_ns BETWEEN %lld AND %lld AND thread_id = %lld ORDER BY start_ns",
+		cmd_why_on_off},
+	{"SELECT start_ns + duration_ns - run_delay_ns, start_ns + duration_ns, previous_pid, previous_name FROM offcpu "
+	 "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND thread_id <> %lld AND run_delay_ns > 0 "
+	 "ORDER BY 1",
+		cmd_why_on_off_other},
+};
+
+int cmd_why_read_thread(struct cmd_why *cmd)
+{
+	uint64_t since_ns, until_ns;
+	int r;
+
+	why_span(cmd->why, &since_ns, &until_ns);
+	if (since_ns >= until_ns)
+		return 0;
+	r = tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT s.instance, s.thread_id, r.pid FROM stages s JOIN ranks r ON r.instance = s.instance WHERE "
+				"s.rank = %lld AND s.start_ns BETWEEN %lld AND %lld AND s.depth = 0 AND s.step IS NOT NULL AND "
+				"(%Q IS NULL OR r.job = %Q) GROUP BY 1, 2 ORDER BY sum(s.duration_ns)",
+			(long long)cmd->ranks.range[0].first, (long long)(cmd->since_ns - THREAD_NS),
+			(long long)cmd->until_ns, cmd->job, cmd->job),
+		cmd_why_on_thread, cmd);
+	for (size_t i = 0; r == 0 && cmd->thread && i < sizeof(cmd_why_reads) / sizeof(cmd_why_reads[0]); i++)
+		r = tool_each(cmd->reader,
+			sqlite3_mprintf(cmd_why_reads[i].sql, (long long)cmd->instance, (long long)(since_ns - BEFORE_NS),
+				(long long)until_ns, (long long)cmd->thread),
+			cmd_why_reads[i].row, cmd);
+	return r;
+}
+
+static int cmd_why_on_file(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_file *file = &cmd->file[cmd->files];
+
+	tool_row_text(row, 0, file->operation, sizeof(file->operation));
+	tool_row_text(row, 1, file->name, sizeof(file->name));
+	file->ns = sqlite3_column_double(row, 2);
+	file->calls = sqlite3_column_int64(row, 3);
+	return ++cmd->files == WHY_FILES_SHOWN;
+}
+
+static int cmd_why_on_steps(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	cmd->chosen_steps = sqlite3_column_double(row, 0);
+	cmd->usual_steps = sqlite3_column_double(row, 1);
+	return 0;
+}
+
+static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_cause *cause = &cmd->cause[cmd->causes];
+
+	cause->blocked = sqlite3_column_int(row, 0) != 0;
+	tool_row_text(row, 1, cause->name, sizeof(cause->name));
+	cause->chosen_ns = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
+	cause->usual_ns = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
+	return ++cmd->causes == WHY_CAUSES_SHOWN;
+}
+
+/* Of calls and waits that begin in the chosen steps, and of those around them. */
+int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
+{
+	long long since = (long long)(cmd->step ? cmd->until_ns - (uint64_t)result->chosen_ns : cmd->since_ns);
+	long long until = (long long)cmd->until_ns, instance = cmd->instance, thread = cmd->thread;
+	long long from = (long long)cmd_why_from(cmd), to = (long long)(cmd->until_ns + AROUND_NS);
+	int r = tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "
+				"file IS NOT NULL AND start_ns BETWEEN %lld AND %lld GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d",
+			instance, since, until, WHY_FILES_SHOWN),
+		cmd_why_on_file, cmd);
+
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN %lld AND %lld) FROM steps "
+				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld",
+			since, until, since, until, instance, from, to),
+		cmd_why_on_steps, cmd);
+	return r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT blocked, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN ns ELSE 0 END), "
+				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE ns END) FROM ("
+				"SELECT 1 AS blocked, waits_on AS word, start_ns, duration_ns - run_delay_ns AS ns, instance, "
+				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
+				"SELECT 0, cause, start_ns, time_ns, instance, NULL FROM system_sums WHERE time_ns IS NOT NULL) "
+				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
+				"GROUP BY 1, 2 ORDER BY 3 DESC",
+			since, until, since, until, instance, from, to, thread, thread),
+		cmd_why_on_cause, cmd);
+}
