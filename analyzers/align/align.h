@@ -75,6 +75,7 @@ struct align_stage {
 struct align_step {
 	int64_t step;
 	uint64_t start_ns, duration_ns;
+	bool unsplit; /* not all of its stages were watched: none counts */
 };
 
 /* Cheapest where those of a step come in the order of their starts, as those of the step before did. */

@@ -537,7 +537,7 @@ static bool align_out_write_ranks(struct align *align, struct align_job *job, st
 		}
 		here++;
 		*rank = (struct frame_rank){
-			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns};
+			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns, .unsplit = slot->unsplit};
 		memcpy(rank->activity_ns, slot->activity_ns, sizeof(rank->activity_ns));
 		rank->syncs = slot->syncs;
 		align_host_write(slot, &rank->host);

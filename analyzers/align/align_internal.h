@@ -298,6 +298,7 @@ struct align_slot {
 	bool used, closed;	    /* closed: its step's row is here */
 	bool has_ops;		    /* all that there are, as its frame goes out */
 	bool partial;		    /* operations began to be seen in it: not all of them are */
+	bool unsplit;		    /* as its step */
 	bool unsorted;		    /* records are not in the order of their starts */
 	uint8_t worst_tier;	    /* of them; nothing if there are none */
 	uint8_t class;

@@ -175,6 +175,9 @@ void align_split_close(struct align_process *process, const struct align_step *s
 	process->parts_syncs = 0;
 	if (!slot)
 		return;
+	slot->unsplit = step->unsplit;
+	if (step->unsplit)
+		return;
 	memcpy(slot->activity_ns, split.ns, sizeof(slot->activity_ns));
 	slot->syncs = syncs < UINT32_MAX ? (uint32_t)syncs : UINT32_MAX;
 }

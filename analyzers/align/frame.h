@@ -99,6 +99,7 @@ struct frame_rank {
 	bool here;                /* false: no record of it for this step; nothing else is set then */
 	uint64_t step_ns;         /* length of its step */
 	uint64_t end_ns;          /* of its step, ns of its node's clock: for "since", never compared between nodes */
+	bool unsplit;             /* L0 did not watch all of its step (steps.h, "Sampling"): activities and syncs are 0, not known */
 	/* Self time of each activity on the step thread: they add up to step_ns. COMPUTE is 0. */
 	uint64_t activity_ns[ACTIVITY_MAX];
 	uint32_t syncs;           /* device synchronizations in it */
@@ -159,5 +160,14 @@ struct frame {
 	const struct shortest *shortest; /* of each group */
 	const size_t *stop;       /* of each rank: where in op its operations end, as they begin where the one before's end */
 };
+
+/* Activities of all ranks are known: what is compared between ranks is. */
+static inline bool frame_is_split(const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ranks; i++)
+		if (frame->rank[i].here && frame->rank[i].unsplit)
+			return false;
+	return true;
+}
 
 #endif

@@ -344,7 +344,7 @@ static void imbalance_frame(
 {
 	struct imbalance *state = arg;
 
-	if (frame->class != FRAME_TRAIN || !measures->ranks || !columns_renew(&state->columns, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !frame_is_split(frame) || !measures->ranks || !columns_renew(&state->columns, measures->ranks))
 		return;
 	measure_classes(state, measures);
 	judge_stages(state, frame, measures, out);

@@ -94,7 +94,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].grown = 0;
 		judge->rank[r].preemptor_ns = 0;
 	}
-	judge->steps = judge->real = judge->clipped = judge->clipped_job = judge->named = 0;
+	judge->steps = judge->real = judge->split = judge->clipped = judge->clipped_job = judge->named = 0;
 	judge->run = judge->run_least = judge->onset_steps = 0;
 	judge->begin_ns = 0;
 }
@@ -104,7 +104,7 @@ void judge_rebase(struct judge *judge)
 	double sum = 0;
 	size_t n = 0;
 
-	judge->faster = 0;
+	judge->faster = judge->plain = judge->plain_steps = 0;
 	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
@@ -131,7 +131,7 @@ void judge_rebase(struct judge *judge)
 void judge_relearn(struct judge *judge)
 {
 	judge->ticks = 1;
-	judge->faster = 0;
+	judge->faster = judge->plain = judge->plain_steps = 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		judge->rank[r].learned = judge->rank[r].l1_learned = 0;
 		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
@@ -179,6 +179,15 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	}
 }
 
+/* By how much steps are shorter while few probes are attached: growth is that of steps with the same probes. */
+static void learn_plain(struct judge *judge, double most)
+{
+	double shorter = judge->usual - (judge->real / judge->steps - judge->plain);
+
+	judge->plain_steps += judge->steps;
+	judge->plain = blend(judge->plain, shorter, weight_of(judge->steps, judge->plain_steps, most));
+}
+
 /* Takes the tick into the usual; part: of its growth. 0: that of new ranks alone. */
 static void learn(struct judge *judge, double part)
 {
@@ -198,6 +207,8 @@ static void learn(struct judge *judge, double part)
 			sum += rank->usual.act[a];
 		n++;
 	}
+	if (!(judge->split > 0) && part > 0)
+		learn_plain(judge, most);
 	judge->l1_ticks += l1 && part > 0;
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
@@ -235,9 +246,11 @@ static double tick_grown(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
-		/* What a rank that came later usually does is not known yet. */
-		rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);
 		fade(&rank->late, &rank->tick, d);
+		/* What a rank that came later usually does is not known yet. */
+		if (judge->split > 0)
+			rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);
+		rank->here = rank->here && rank->late.steps > 0; /* a tick without activities goes by those before */
 		if (!rank->here)
 			continue;
 		n++;
@@ -245,6 +258,12 @@ static double tick_grown(struct judge *judge)
 			sum += rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
 	}
 	return n ? sum / (double)n : 0;
+}
+
+static void want_stages(struct judge *judge)
+{
+	if (judge->sink.want)
+		judge->sink.want(judge->sink.arg, JUDGE_WANT_STAGES, "steps of the job take longer");
 }
 
 static void tick(struct judge *judge)
@@ -291,7 +310,8 @@ static void tick(struct judge *judge)
 	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
-	judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
+	if (judge->split > 0)
+		judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole);
 		judge_rebase(judge);
@@ -301,8 +321,31 @@ static void tick(struct judge *judge)
 		learn(judge, raw > judge->clipped_job && judge->clipped_job > 0 ? judge->clipped_job / raw : 1);
 	else
 		learn(judge, 0);
-	judge_start(judge);
+	if (judge->split > 0)
+		judge_start(judge);
 	judge_claims(judge);
+	if (judge->windows && judge_suspects(judge))
+		want_stages(judge);
+}
+
+/*
+ * A tick is a second, or a step. One in which steps grew but few have activities goes on until they are known for as long: to
+ * whom its growth belongs is not known before. Not beside a slow rank, of whom it is known.
+ */
+static bool tick_is_over(struct judge *judge)
+{
+	double evidence = judge->clipped - JUDGE_ALLOW * judge->usual * judge->steps;
+
+	if (judge->real < TICK_S)
+		return false;
+	if (judge->split >= fmin(judge->real, TICK_S) || evidence <= 0)
+		return true;
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open)
+			return true;
+	if (evidence >= judge_open_rank(judge) / 2)
+		want_stages(judge);
+	return false;
 }
 
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
@@ -328,12 +371,12 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 	}
 }
 
-static void take_rank(struct judge_rank *rank, const struct frame_rank *from, uint64_t wait_ns, double xfer)
+static void take_rank(struct judge_rank *rank, const struct frame_rank *from, bool split, uint64_t wait_ns, double xfer)
 {
-	for (int a = 0; a < ACTIVITY_MAX; a++)
+	for (int a = 0; a < ACTIVITY_MAX && split; a++)
 		rank->tick.sum.act[a] += (double)from->activity_ns[a] * NS;
-	rank->tick.sum.syncs += from->syncs;
-	rank->tick.steps++;
+	rank->tick.sum.syncs += split ? from->syncs : 0;
+	rank->tick.steps += split;
 	if (wait_ns != FRAME_UNKNOWN) {
 		rank->tick.sum.wait += (double)wait_ns * NS;
 		rank->tick.sum.xfer += xfer;
@@ -478,7 +521,7 @@ static void judge_onset(struct judge *judge, double over)
 
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, spike;
+	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, split = frame_is_split(frame), spike;
 	size_t here;
 	double step = frame_step(frame, &here), xfer, over;
 	int r = judge_reserve(judge, frame->ranks);
@@ -498,13 +541,17 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->card_count = frame->cards ? frame->cards : frame->world_size;
 	if (judge_checkpoint(judge, frame))
 		return 0;
+	judge->windows |= !split;
+	if (!split && judge->ticks <= TICKS_LEARN)
+		return 0; /* nothing to learn */
+	step += split ? 0 : judge->plain;
 	over = step - judge->usual;
 	if (is_standstill(judge, frame, over)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
-	if (spike && !judge->was_spike && grew_alike(judge, frame, over)) {
+	if (spike && split && !judge->was_spike && grew_alike(judge, frame, over)) {
 		judge->was_spike = true;
 		return 0;
 	}
@@ -518,15 +565,16 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here) {
 			judge->rank[i].class = l1 ? measures->rank[i].class : FRAME_NONE;
-			take_rank(&judge->rank[i], &frame->rank[i], l1 ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
+			take_rank(&judge->rank[i], &frame->rank[i], split, l1 ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
 		}
 	}
 	add_growth(judge, over);
 	judge->real += step;
+	judge->split += split ? step : 0;
 	judge->steps++;
 	judge_onset(judge, over);
 	judge->counted = true;
-	if (judge->real >= TICK_S) {
+	if (tick_is_over(judge)) {
 		tick(judge);
 		tick_clear(judge);
 	}

@@ -76,6 +76,14 @@ bool judge_quiet(const struct judge *judge)
 	return !judge->whole.open && judge->whole.evidence <= limit && judge_claims_quiet(judge);
 }
 
+bool judge_suspects(const struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence >= limit_of(judge, &judge->rank[r].watch) / 2)
+			return true;
+	return judge->whole.open || judge->whole.evidence >= limit_of(judge, &judge->whole) / 2;
+}
+
 /* How far noise takes the evidence: excursions that came to little. */
 static void excursion_over(struct judge *judge, struct judge_watch *watch)
 {

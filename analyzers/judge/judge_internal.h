@@ -127,6 +127,7 @@ struct judge {
 	uint32_t card_count;
 	/* of this tick */
 	double steps, real;
+	double split; /* of real, steps whose activities are known (frame_rank.unsplit) */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
 	double run, run_least; /* s: growth of its steps so far, and its least */
@@ -146,6 +147,9 @@ struct judge {
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_checkpoint, was_spike, was_long; /* the step before */
 	uint64_t standstill_ns; /* its end, if it was one; else 0 */
+	/* L0 in windows */
+	bool windows; /* steps without activities were seen */
+	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */
 	bool counted; /* the newest frame is in this tick */
 	uint64_t seen;
 };
@@ -158,6 +162,8 @@ void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */
 void judge_relearn(struct judge *judge);
 uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
+/* A finding is open or near: what happens to the steps of now is evidence. */
+bool judge_suspects(const struct judge *judge);
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */

@@ -192,7 +192,8 @@ static void feed_step(const struct store_row *row)
 		rank->step_end_ns = row->time_ns;
 	align_step(row->align, row->rank->process,
 		&(struct align_step){
-			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION)});
+			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION),
+			has(row->scan, STORE_STEP_UNSPLIT) && get(row->scan, STORE_STEP_UNSPLIT)});
 }
 
 static int64_t get_lead(const struct store_row *row)
@@ -423,7 +424,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 	[STORE_STEPS] = {
 		.scanning = {
 			.table = TABLE_STEPS,
-			.columns = {"instance", "start_ns", "duration_ns", [STORE_STEP_STEP] = "step"},
+			.columns = {"instance", "start_ns", "duration_ns", [STORE_STEP_STEP] = "step", [STORE_STEP_UNSPLIT] = "unsplit"},
 		},
 		.time_ns = time_end,
 		.after_ns = STEP_AFTER_NS,

@@ -55,7 +55,7 @@ enum {
 extern const struct store_table store_tables[STORE_TABLES];
 
 /* Of steps, and of operations, beside those that all tables have. */
-enum { STORE_STEP_STEP = STORE_DURATION + 1 };
+enum { STORE_STEP_STEP = STORE_DURATION + 1, STORE_STEP_UNSPLIT };
 enum {
 	STORE_OP_STEP = STORE_DURATION + 1,
 	STORE_OP_COMMUNICATOR,

@@ -294,11 +294,14 @@ static void steps_on_end(struct steps *steps, struct steps_thread *thread, const
 	outermost = loop == &thread->entries[index];
 	thread->depth = (size_t)index;
 	steps_finish(steps, &entry, thread->id, (uint32_t)index, thread->last_ns);
-	if (!outermost || !is_step_thread(steps, thread))
+	if (!is_step_thread(steps, thread))
 		return;
-	if (entry.kind == STAGE_BACKWARD)
+	if (outermost && entry.kind == STAGE_BACKWARD)
 		steps->backward_ns = thread->last_ns - entry.start_ns;
-	steps_rule_end(steps, entry.kind, thread->last_ns, entry.optimizer_inside);
+	if (entry.kind == STAGE_BACKWARD && steps_thread_match(thread, stage_text(STAGE_BACKWARD)) < 0)
+		steps_rule_backward(steps, thread->last_ns);
+	if (outermost)
+		steps_rule_end(steps, entry.kind, thread->last_ns, entry.optimizer_inside);
 }
 
 void steps_feed(struct steps *steps, const struct steps_mark *mark)

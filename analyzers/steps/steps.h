@@ -46,6 +46,12 @@
  * means that the open mark's end was lost: it and all above it are counted as unpaired and not reported; a lost
  * optimizer ends at that begin, so that steps still close. An end without a begin is only counted.
  *
+ * Sampling: marks may be watched in windows, and between them those of backward alone. While steps_sample() is on, a step
+ * ends with its last backward, in windows too: of a rank whose steps have equally many each (steps_may_sample()), so that
+ * every step is counted and no boundary moves where a window begins. A step of which a part was not watched is `unsplit`:
+ * its stages are not known, and none is not the same as 0. Where sampling begins one step is shorter by what follows its
+ * backward, and where it ends one is longer by as much. An evaluation between windows is part of the step that follows.
+ *
  * Names are bytes, unescaped, cut where too long. Texts in a report are valid during the call. Times are nanoseconds of
  * one clock of the caller; marks are ordered on a thread and nearly so between threads.
  */
@@ -62,6 +68,7 @@
 #define STEPS_HELD_MAX 512    /* ended stages with an uncertain step */
 #define STEPS_ROUNDS_MAX 16   /* optimizer rounds within one data loading */
 #define STEPS_IDLE_HELD 16    /* multiples of idle_ns until steps_idle() reports waiting stages */
+#define STEPS_STEADY 32	      /* steps in a row that are alike: so many backwards and optimizers are the job's */
 #define STEPS_NONE (-1)
 
 enum steps_edge { STEPS_BEGIN, STEPS_END };
@@ -96,6 +103,7 @@ struct steps_step {
 	uint64_t start_ns;
 	uint64_t duration_ns;
 	const char *kind; /* "train", "inference", "backward" (closed by backward alone) */
+	bool unsplit;	  /* only its length is known: not all of its marks were watched */
 };
 
 struct steps_open { /* something in flight */
@@ -128,6 +136,12 @@ struct steps;
 struct steps *steps_new(const struct steps_sink *sink, int64_t first_step, bool from_start); /* NULL: out of memory */
 struct steps *steps_free(struct steps *steps);
 void steps_names_readable(struct steps *steps, bool readable);
+/* Whether its steps can be counted by their backwards. It may end while they are: then the job has changed. */
+bool steps_may_sample(const struct steps *steps);
+/* On only if it may. Off: all marks are watched again. */
+void steps_sample(struct steps *steps, bool on);
+/* While sampled: all marks from from_ns on come; or those of backward alone, as open ones will not see their end. */
+void steps_watch(struct steps *steps, bool all, uint64_t from_ns);
 void steps_feed(struct steps *steps, const struct steps_mark *mark);
 /* Reports a step ended by an optimizer once the step thread's newest mark is idle_ns old, without a forward or backward
  * since. After STEPS_IDLE_HELD times that, reports all waiting stages. */

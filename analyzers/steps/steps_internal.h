@@ -47,6 +47,8 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 struct steps_entry *steps_thread_push(struct steps_threads *threads, struct steps_thread *thread);
 /* Index of the open mark of an END, or -1. */
 int steps_thread_match(const struct steps_thread *thread, const char *stage);
+/* Forgets open marks of all threads, but backwards: no end of theirs will come. */
+void steps_threads_keep_backward(struct steps_threads *threads);
 /* Outermost mark of the training loop, or NULL. */
 struct steps_entry *steps_thread_loop(const struct steps_thread *thread);
 
@@ -73,6 +75,13 @@ enum steps_mode {
 	STEPS_BY_NAMES,
 	STEPS_BY_BACKWARD, /* only backwards came, until an optimizer's mark */
 	STEPS_NO_NAMES,	   /* steps_names_readable(false) */
+	STEPS_SAMPLED,	   /* steps_sample(true) */
+};
+
+/* How a step ends, in numbers. */
+struct steps_round {
+	unsigned int backwards; /* outside of another one, wherever else */
+	unsigned int optimizers;
 };
 
 struct steps {
@@ -107,6 +116,15 @@ struct steps {
 	bool sealed;	    /* a forward or backward began after the last candidate */
 	bool trained_since; /* a backward did */
 
+	/* Sampling. */
+	struct steps_round round;  /* of the open step, so far */
+	struct steps_round steady; /* of each of the last steady_steps */
+	unsigned int steady_steps;
+	uint64_t round_ns;	/* end of its newest backward */
+	bool late_optimizer;	/* one that comes is of the step before: sampling ended between backward and it */
+	bool unwatched;		/* marks of backward alone come */
+	uint64_t watched_ns;	/* all of them since then */
+
 	uint64_t previous_start_ns, previous_end_ns; /* the previous step, for late marks */
 
 	/* The step thread. */
@@ -133,6 +151,7 @@ void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, 
 void steps_rule_user(struct steps *steps, uint64_t now_ns);
 void steps_rule_named(struct steps *steps);
 void steps_rule_no_names(struct steps *steps);
+void steps_rule_backward(struct steps *steps, uint64_t now_ns); /* one has ended that is in no other */
 void steps_rule_closure(struct steps *steps); /* a backward began inside the open optimizer */
 void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind kind);
 bool steps_rule_certain(const struct steps *steps);

@@ -38,7 +38,8 @@ static void steps_rules_open_at(struct steps *steps, uint64_t start_ns)
 static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
 {
 	if (steps->open) {
-		struct steps_step step = {steps->next, steps->start_ns, end_ns - steps->start_ns, kind};
+		struct steps_step step = {steps->next, steps->start_ns, end_ns - steps->start_ns, kind,
+			steps->unwatched || steps->start_ns < steps->watched_ns};
 
 		steps_settle(steps, end_ns, steps->next);
 		steps->sink.step(steps->sink.arg, &step);
@@ -49,6 +50,20 @@ static void close_at(struct steps *steps, uint64_t end_ns, const char *kind)
 		steps_settle(steps, end_ns, STEPS_NONE);
 	}
 	steps_rules_open_at(steps, end_ns);
+}
+
+/* A step is over. single: it alone, so that all since the one before is its own. */
+static void steps_rules_compare(struct steps *steps, bool single)
+{
+	const struct steps_round *is = &steps->round, *was = &steps->steady;
+	bool alike = is->backwards == was->backwards && is->optimizers == was->optimizers;
+
+	if (!single || !is->backwards)
+		steps->steady_steps = 0;
+	else
+		steps->steady_steps = alike && steps->steady_steps ? steps->steady_steps + 1 : 1;
+	steps->steady = steps->round;
+	steps->round = (struct steps_round){0};
 }
 
 /* Each candidate ends a step. */
@@ -62,6 +77,8 @@ static void close_each(struct steps *steps)
 	const char *kind = kinds[steps->ends_kind];
 	size_t n = steps->n_ends;
 
+	if (n)
+		steps_rules_compare(steps, n == 1 && steps->ends_kind == STEPS_ENDS_TRAIN);
 	steps->n_ends = 0;
 	for (size_t i = 0; i < n; i++)
 		close_at(steps, steps->ends[i], kind);
@@ -173,6 +190,8 @@ static void close_inference(struct steps *steps, uint64_t now_ns, uint32_t depth
 static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
 	steps->loader_seen = true;
+	if (steps->mode == STEPS_SAMPLED)
+		return;
 	if (!steps->open && !steps->mid) {
 		steps_rules_open_at(steps, now_ns);
 	} else if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
@@ -236,7 +255,7 @@ static void backward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 	seal(steps);
 	open_late(steps, now_ns);
 	train(steps);
-	if (steps->mode == STEPS_BY_NAMES)
+	if (steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED)
 		derive_forward(steps, now_ns, depth);
 }
 
@@ -250,6 +269,11 @@ static void steps_rules_add_end(struct steps *steps, uint64_t now_ns)
 
 static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_inside)
 {
+	if (steps->mode == STEPS_SAMPLED) {
+		if (!steps->unwatched)
+			anchor(steps, now_ns, false);
+		return;
+	}
 	if (steps->mode != STEPS_BY_NAMES) {
 		close_at(steps, now_ns, "backward");
 		return;
@@ -274,14 +298,18 @@ static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth
 	steps->optimizer_seen = true;
 	if (steps->mode == STEPS_BY_BACKWARD)
 		steps->mode = STEPS_BY_NAMES;
-	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN)
+	if (!steps->late_optimizer && (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN))
 		train(steps);
 }
 
 static void optimizer_end(struct steps *steps, uint64_t now_ns)
 {
 	anchor(steps, now_ns, false);
-	steps_rules_add_end(steps, now_ns);
+	if (steps->late_optimizer)
+		return;
+	steps->round.optimizers++;
+	if (steps->mode != STEPS_SAMPLED)
+		steps_rules_add_end(steps, now_ns);
 }
 
 static const struct rule {
@@ -298,7 +326,7 @@ static const struct rule {
 /* Without names only backward counts, and an optimizer that ends that mode. */
 static bool ignores_mark(const struct steps *steps, enum stage_kind kind)
 {
-	if (kind == STAGE_BACKWARD || steps->mode == STEPS_BY_NAMES)
+	if (kind == STAGE_BACKWARD || steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED)
 		return false;
 	return steps->mode == STEPS_NO_NAMES || kind != STAGE_OPTIMIZER;
 }
@@ -349,6 +377,80 @@ void steps_rule_no_names(struct steps *steps)
 {
 	steps->mode = STEPS_NO_NAMES;
 	close_each(steps);
+}
+
+void steps_rule_backward(struct steps *steps, uint64_t now_ns)
+{
+	const struct steps_round *steady = &steps->steady;
+
+	steps->round.backwards++;
+	steps->late_optimizer = false;
+	steps->round_ns = now_ns = steps_rules_tick(steps, now_ns);
+	if (steps->mode != STEPS_SAMPLED || steps->round.backwards < steady->backwards)
+		return;
+	if (!steps->unwatched && steps->start_ns >= steps->watched_ns && steps->round.optimizers != steady->optimizers)
+		steps->steady_steps = 0; /* the job has changed: may_sample() says so */
+	steps->round = (struct steps_round){0};
+	close_at(steps, now_ns, "backward");
+}
+
+bool steps_may_sample(const struct steps *steps)
+{
+	if (steps->mode == STEPS_NO_NAMES)
+		return true;
+	return steps->open && steps->steady_steps >= STEPS_STEADY && (steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED);
+}
+
+/* The open step has all of its backwards: it is over. */
+static void steps_rules_enter(struct steps *steps)
+{
+	uint64_t end_ns = steps->n_ends ? steps->ends[steps->n_ends - 1] : 0;
+	bool over = steps->round.backwards >= steps->steady.backwards;
+
+	steps->mode = STEPS_SAMPLED;
+	steps->n_ends = 0;
+	steps->sealed = steps->trained_since = false;
+	if (over) {
+		close_at(steps, end_ns > steps->round_ns ? end_ns : steps->round_ns, "train");
+		steps->round = (struct steps_round){0};
+	}
+	steps_rules_release(steps);
+}
+
+/* All marks come again, from somewhere in the open step on. */
+static void steps_rules_leave(struct steps *steps)
+{
+	struct steps_thread *thread = steps_threads_find(&steps->threads, steps->thread_id);
+	struct steps_entry *backward = thread ? steps_thread_loop(thread) : NULL;
+
+	steps->mode = STEPS_BY_NAMES;
+	steps->late_optimizer = steps->round.backwards == 0;
+	steps->trained = steps->round.backwards > 0;
+	steps->has_load = steps->loader_seen;
+	/* Optimizers that step in backward may have done so. */
+	if (backward && backward->kind == STAGE_BACKWARD && !steps->steady.optimizers)
+		backward->optimizer_inside = true;
+	steps->steady_steps = 0;
+	steps->round.optimizers = 0;
+}
+
+void steps_sample(struct steps *steps, bool on)
+{
+	if (on && steps->mode == STEPS_BY_NAMES && steps_may_sample(steps))
+		steps_rules_enter(steps);
+	if (!on && steps->mode == STEPS_SAMPLED)
+		steps_rules_leave(steps);
+	steps->unwatched &= on;
+}
+
+void steps_watch(struct steps *steps, bool all, uint64_t from_ns)
+{
+	steps->unwatched = !all;
+	steps->watched_ns = from_ns;
+	if (all)
+		return;
+	steps->has_anchor = steps->forward_marked = false;
+	steps_threads_keep_backward(&steps->threads);
 }
 
 void steps_rule_closure(struct steps *steps)

@@ -109,3 +109,17 @@ struct steps_entry *steps_thread_loop(const struct steps_thread *thread)
 	}
 	return NULL;
 }
+
+void steps_threads_keep_backward(struct steps_threads *threads)
+{
+	for (size_t i = 0; i < threads->count; i++) {
+		struct steps_thread *thread = &threads->rows[i];
+		size_t kept = 0;
+
+		for (size_t j = 0; j < thread->depth; j++)
+			if (thread->entries[j].kind == STAGE_BACKWARD)
+				thread->entries[kept++] = thread->entries[j];
+		thread->depth = kept;
+		thread->left_out = 0;
+	}
+}

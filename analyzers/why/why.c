@@ -210,6 +210,8 @@ int why_frame(struct why *why, uint64_t job_id, const struct frame *frame)
 	size_t own = 0;
 	int r;
 
+	if (!frame_is_split(frame))
+		return 0;
 	while (own < frame->ranks && (frame->who[own].rank != why->options.rank || !frame->rank[own].here))
 		own++;
 	if (own == frame->ranks || !(job = why_job_of(why, job_id)))

@@ -49,6 +49,8 @@ struct call {
 	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
 	bool regroup;		      /* a library is new: row groups may change; or some have not had their turn */
 	bool regroup_anew;
+	bool sampled, reduced;	      /* L0: in windows; between two of them */
+	bool opening;		      /* a window, or L0 as a whole: until its probes are attached */
 	bool memory_paused;	      /* as the attachments have it */
 	bool resuming;		      /* their orders are not done */
 	bool sweep;		      /* calls in flight may have lost their process or library */
@@ -75,6 +77,7 @@ static void collect_call_library_added(void *arg, struct library *library)
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
 	}
+	attachment_reduce(attachment, LEVEL_L0, call->reduced);
 	library->owner_data = attachment;
 	if (!call->regroup)
 		call->regroup_since_ns = monotonic_ns();
@@ -335,13 +338,69 @@ static void collect_call_sweep(struct call *call)
 	call_engine_sweep(call->engine, collect_call_can_return, call);
 }
 
+static void collect_call_reduce(void *arg, struct library *library)
+{
+	const struct call *call = arg;
+
+	if (library->owner_data)
+		attachment_reduce(library->owner_data, LEVEL_L0, call->reduced);
+}
+
+struct settling {
+	uint64_t until_ns;
+	bool done;
+};
+
+static void collect_call_settle_until(void *arg, struct library *library)
+{
+	struct settling *settling = arg;
+
+	if (library->owner_data)
+		settling->done &= attachment_settle(library->owner_data, settling->until_ns);
+}
+
+/* All marks come once the probes are attached: stages of a step that began before are not known. */
+static void collect_call_opened(struct call *call, uint64_t until_ns)
+{
+	struct settling settling = {until_ns, true};
+
+	libraries_each(call->libraries, collect_call_settle_until, &settling);
+	if (!settling.done)
+		return;
+	call->opening = false;
+	rank_steps_watch(call->context->steps, true, monotonic_ns());
+	if (!call->sampled)
+		rank_steps_sample(call->context->steps, false);
+}
+
+/* Of L0, probes that count steps (probe_is_boundary()) are attached between windows, too. */
+static void collect_call_sample(struct call *call, bool open, bool sampled)
+{
+	call->sampled = sampled;
+	call->reduced = !open;
+	if (!open) {
+		call->opening = false;
+		rank_steps_sample(call->context->steps, true);
+		rank_steps_watch(call->context->steps, false, 0);
+	}
+	libraries_each(call->libraries, collect_call_reduce, call);
+	call->opening |= open;
+	if (open)
+		collect_call_opened(call, monotonic_ns() + LIMIT_LEVEL_TURN_MS * NSEC_PER_MSEC);
+	call->sweep |= !open;
+}
+
 static int call_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct call *call = state;
 	struct call_level_sum sum = {.level = level, .on = on};
+	bool whole = level == LEVEL_L0 && call->sampled; /* from windows, which lose no mark of a boundary */
 
+	if (whole)
+		collect_call_sample(call, true, false);
+	if (!whole || !on)
+		call->since_ns[level] = monotonic_ns();
 	call->on[level] = on;
-	call->since_ns[level] = monotonic_ns();
 	if (!call->libraries) {
 		snprintf(report, report_size, "%s", call->reason);
 		return on ? -ENOTSUP : 0;
@@ -427,6 +486,8 @@ static void call_tick(void *state, uint64_t now_ns)
 	struct call *call = state;
 
 	collect_call_windows(call);
+	if (call->opening)
+		collect_call_opened(call, monotonic_ns());
 	call_sinks_tick(call->context, now_ns);
 	if (call->sweep && call->engine && !uprobe_is_detaching())
 		collect_call_sweep(call);
@@ -491,6 +552,8 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	/* Records in the ring at level off would restart what the sink has ended. */
 	if (!call->on[record.probe->level] || header->time_ns < call->since_ns[record.probe->level])
 		return;
+	if (call->reduced && record.probe->level == LEVEL_L0 && !probe_is_boundary(record.probe))
+		return; /* of the window before: its step is not complete */
 	if (record.probe->event[0]) {
 		call->unclaimed += !call_sinks_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
@@ -585,9 +648,15 @@ static void call_status(void *state, struct collector_status *ret)
 static int call_window(void *state, enum level level, bool open, double duty)
 {
 	char ignored[COLLECTOR_NOTE_BYTES];
+	struct call *call = state;
 
-	(void)duty;
-	return level == LEVEL_L2 ? 0 : call_level(state, level, open, ignored, sizeof(ignored));
+	if (level == LEVEL_L2)
+		return 0;
+	if (level != LEVEL_L0)
+		return call_level(state, level, open, ignored, sizeof(ignored));
+	if (call->libraries)
+		collect_call_sample(call, open, duty < 1);
+	return 0;
 }
 
 const struct collector collector_call = {

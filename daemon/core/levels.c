@@ -33,6 +33,14 @@ static bool levels_in_windows(const struct levels *levels, enum level level)
 	return levels_estimated(level) && levels->sampled[level];
 }
 
+/* Is there nothing to attach or detach? L0 in windows is neither on as a whole nor off. */
+static bool levels_is_so(const struct levels *levels, enum level level, bool on)
+{
+	if (levels_in_windows(levels, level))
+		return on;
+	return levels->on[level] == on && !(level == LEVEL_L0 && levels->sampled[level]);
+}
+
 /* Attaches or detaches, and reports the result. */
 static int switch_level(struct context *context, enum level level, bool on, char *report, size_t report_size)
 {
@@ -41,11 +49,11 @@ static int switch_level(struct context *context, enum level level, bool on, char
 	char text[1024] = "";
 	int r = 0;
 
-	if (!on && !levels->on[level] && levels->sampled[level] && !levels_estimated(level)) {
+	if (!on && !levels->on[level] && levels->sampled[level] && !levels_estimated(level) && level != LEVEL_L0) {
 		levels_append(report, report_size, "%s off: it was on in windows", level_name(level));
 		return 0;
 	}
-	if (levels_in_windows(levels, level) ? on : levels->on[level] == on) {
+	if (levels_is_so(levels, level, on)) {
 		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
 			levels->is_auto[level] ? ", because of a finding" : "");
 		return 0;

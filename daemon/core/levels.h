@@ -18,6 +18,7 @@ struct levels {
 	uint64_t until_ns[LEVEL_MAX];	    /* CLOCK_MONOTONIC; 0: no end (set --for) */
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
 	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
+	uint64_t suspected_ns;		    /* the steps of a job took longer: L0 is needed as a whole. CLOCK_MONOTONIC; 0: never */
 	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
@@ -57,6 +58,7 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
  */
 /* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
 #define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)
+/* Of L0 probes that count steps are attached between windows, too (daemon/collect/collect_call.c): it is never off. */
 bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 int levels_sample(struct context *context, enum level level, bool sampled);
 /* duty: part of the time that windows are open; 1: it is on as a whole. */

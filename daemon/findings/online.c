@@ -111,7 +111,11 @@ static void online_want(void *arg, unsigned wants, uint32_t uid, const char *job
 {
 	struct online *online = arg;
 
-	if (!online_doubts(online, uid))
+	if (online_doubts(online, uid))
+		return;
+	if (wants & JUDGE_WANT_STAGES)
+		online->context->levels.suspected_ns = monotonic_ns();
+	if (wants & ~(unsigned)JUDGE_WANT_STAGES)
 		online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 

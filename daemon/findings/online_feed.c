@@ -50,7 +50,7 @@ static void online_on_step(void *arg, uint32_t slot, int64_t instance, const str
 	if (online_feed_is_long(online, process->process, step->duration_ns))
 		online_samples_densify(online, monotonic_ns());
 	align_step(
-		online->align, process->process, &(struct align_step){step->step, step->start_ns, step->duration_ns});
+		online->align, process->process, &(struct align_step){step->step, step->start_ns, step->duration_ns, step->unsplit});
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "daemon/core/context.h"
 #include "daemon/guard/guard_internal.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
 _Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL_L3, "bpf/cost.h has the levels of levels.def");
@@ -157,6 +158,14 @@ static void guard_add(struct guard_cost *sum, const struct guard_cost *cost)
 	sum->high_ns += cost->high_ns;
 }
 
+static struct guard_share guard_share_from(const struct guard *guard, const struct guard_cost *cost, uint64_t ns)
+{
+	double time_ns = (double)ns;
+
+	return (struct guard_share){cost->ns / time_ns, cost->low_ns / time_ns, cost->high_ns / time_ns, (double)cost->hits * 1e9 / time_ns,
+		guard->calibrated};
+}
+
 static void guard_measure_level(struct guard *guard, struct guard_rank *of, enum level level, const struct rt_costs *costs, uint64_t took_ns)
 {
 	struct guard_level *at = &of->level[level];
@@ -168,16 +177,25 @@ static void guard_measure_level(struct guard *guard, struct guard_rank *of, enum
 		if (delta.hits)
 			guard_model_add(&guard->model, kind, &delta, &cost);
 	}
-	guard_add(&at->cost, &cost);
 	guard_add(&at->row, &cost);
+	if (guard->context->levels.sampled[level] && !guard->context->levels.on[level]) {
+		guard_add(&at->cost_between, &cost);
+		at->between_ns += took_ns;
+	} else {
+		guard_add(&at->cost, &cost);
+	}
+	if (at->between_ns >= SHARE_NS) {
+		at->between = guard_share_from(guard, &at->cost_between, at->between_ns);
+		at->cost_between = (struct guard_cost){0};
+		at->between_ns = 0;
+	}
 	if (guard->context->levels.on[level]) {
 		at->watched_ns += took_ns;
 		at->row_watched_ns += took_ns;
 	}
 	if (at->watched_ns < SHARE_NS && !(at->watched_ns >= SHARE_WINDOWS_NS && !guard->context->levels.on[level]))
 		return;
-	at->share = (struct guard_share){at->cost.ns / (double)at->watched_ns, at->cost.low_ns / (double)at->watched_ns,
-		at->cost.high_ns / (double)at->watched_ns, (double)at->cost.hits * 1e9 / (double)at->watched_ns, guard->calibrated};
+	at->share = guard_share_from(guard, &at->cost, at->watched_ns);
 	at->cost = (struct guard_cost){0};
 	at->watched_ns = 0;
 }
@@ -317,6 +335,7 @@ struct guard_user {
 struct guard_users {
 	const struct guard *guard;
 	enum level level;
+	bool between;
 	unsigned count;
 	struct guard_user user[GUARD_USERS_MAX];
 };
@@ -329,7 +348,7 @@ static void guard_user_rank(void *arg, const struct rank *rank)
 
 	if (rank->role != RANK_ROLE_RANK || rank->ended)
 		return;
-	guard_rank_share(users->guard, rank, users->level, &share);
+	(users->between ? guard_rank_between : guard_rank_share)(users->guard, rank, users->level, &share);
 	while (i < users->count && users->user[i].uid != rank->uid)
 		i++;
 	if (i == users->count && users->count < GUARD_USERS_MAX)
@@ -340,10 +359,35 @@ static void guard_user_rank(void *arg, const struct rank *rank)
 		users->user[i].share = share.share;
 }
 
-/* Of the user whom it costs least. */
-static double guard_level_share(const struct guard *guard, enum level level)
+struct guard_steps {
+	const struct guard *guard;
+	uint64_t now_ns;
+	bool all;
+};
+
+static void guard_steps_rank(void *arg, const struct rank *rank)
 {
-	struct guard_users users = {.guard = guard, .level = level};
+	struct guard_steps *steps = arg;
+
+	if (rank->role == RANK_ROLE_RANK && !rank->ended)
+		steps->all = steps->all && rank_steps_may_sample(steps->guard->context->steps, rank, steps->now_ns);
+}
+
+static bool guard_may_sample(const struct guard *guard, enum level level, uint64_t now_ns)
+{
+	struct guard_steps steps = {guard, now_ns, ranks_count(guard->context->ranks, RANK_ROLE_RANK) > 0};
+
+	if (level != LEVEL_L0)
+		steps.all = true;
+	else if (steps.all)
+		ranks_each(guard->context->ranks, guard_steps_rank, &steps);
+	return steps.all && levels_may_sample(&guard->context->levels, level, now_ns);
+}
+
+/* Of the user whom it costs least. */
+static double guard_level_share(const struct guard *guard, enum level level, bool between)
+{
+	struct guard_users users = {.guard = guard, .level = level, .between = between};
 	double least = 0;
 
 	if (level >= GUARD_LEVELS)
@@ -375,8 +419,9 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		need[level].on = levels->on[level] || levels->sampled[level];
-		need[level].sampled = levels_may_sample(levels, level, now_ns);
-		need[level].share = need[level].on ? guard_level_share(guard, level) : 0;
+		need[level].sampled = guard_may_sample(guard, level, now_ns);
+		need[level].share = need[level].on ? guard_level_share(guard, level, false) : 0;
+		need[level].between = levels->sampled[level] ? guard_level_share(guard, level, true) : 0;
 		need[level].own_cpus = guard->own_level[level];
 		base -= guard->own_level[level] * guard->window[level].duty;
 		before[level] = guard->window[level].duty;
@@ -413,7 +458,9 @@ static uint64_t guard_turn_ns(const struct guard *guard, enum level level)
 	uint64_t end_ns;
 
 	if (!guard->context->levels.on[level])
-		return window->next_ns;
+		return level == LEVEL_L0 && guard->held ? 0 : window->next_ns;
+	if (level == LEVEL_L0 && guard->held)
+		return UINT64_MAX;
 	end_ns = collectors_window_end_ns(guard->context->collectors, level, window->open_ns);
 	return end_ns ? end_ns : window->open_ns + GUARD_WINDOW_NS;
 }
@@ -435,6 +482,21 @@ static void guard_turn_window(struct guard *guard, enum level level, uint64_t no
 		if (window->next_ns < window->open_ns + NSEC_PER_SEC)
 			window->next_ns = window->open_ns + NSEC_PER_SEC;
 	}
+}
+
+/* Steps that cannot be counted by backward alone, or a new rank: L0 as a whole, until the next plan at least. */
+static void guard_run_l0(struct guard *guard, uint64_t now_ns)
+{
+	const struct levels *levels = &guard->context->levels;
+
+	guard->held = guard_hold_turn(&guard->hold, levels->suspected_ns, levels->sampled[LEVEL_L0] && levels->on[LEVEL_L0], now_ns);
+	if (!levels->sampled[LEVEL_L0] || guard_may_sample(guard, LEVEL_L0, now_ns) || !levels_may_sample(levels, LEVEL_L0, now_ns))
+		return;
+	guard_measure_ranks(guard, now_ns);
+	if (levels_sample(guard->context, LEVEL_L0, false) < 0)
+		return;
+	guard->window[LEVEL_L0].duty = 1;
+	log_notice("guard", "L0 is on all the time: a rank is new, had no step for a second, or its steps differ in number of backward passes");
 }
 
 static void guard_run_windows(struct guard *guard, uint64_t now_ns)
@@ -467,5 +529,6 @@ void guard_tick(struct guard *guard, uint64_t now_ns)
 		guard->second_ns = now_ns;
 		guard_tick_second(guard, now_ns);
 	}
+	guard_run_l0(guard, now_ns);
 	guard_run_windows(guard, now_ns);
 }

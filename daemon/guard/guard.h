@@ -8,11 +8,16 @@
  * as if each of them delayed it.
  *
  * Over budget, levels are on in windows, at random times, so that they cover all parts of a step and nodes do not fall in step:
- * GUARD_WINDOW_NS each, or what a collector of the level needs (struct collector.window_end_ns). Not L0, whose cost is reported,
- * nor levels that somebody needs as a whole (levels_may_sample()). Of L2 only the reports of the framework's allocator are
- * sampled, which are estimates from a sample anyway. A level
- * is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's calls
- * must not blind the others. A rank that pays more all the same, for a minute, is a finding (online_overhead()): one a job.
+ * GUARD_WINDOW_NS each, or what a collector of the level needs (struct collector.window_end_ns). Not levels that somebody needs as a
+ * whole (levels_may_sample()). Of L2 only the reports of the framework's allocator are sampled, which are estimates from a sample
+ * anyway. L0 goes last, when it exceeds the budget alone, and not wholly: between windows the probes that count steps are attached,
+ * so that number and time of steps are exact and only stages are sampled. So it is for ranks whose steps can be counted so
+ * (rank_steps_may_sample()), all ranks of the node. Windows of all ranks are the same
+ * time, as probes are attached by library: ranks of a job are compared in steps that all of them have watched. A
+ * suspicion (levels.suspected_ns) opens a window at once, and keeps it open.
+ *
+ * A level is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's
+ * calls must not blind the others. A rank that pays more all the same, for a minute, is a finding (online_overhead()): one a job.
  */
 #ifndef RANKTRACE_DAEMON_GUARD_GUARD_H
 #define RANKTRACE_DAEMON_GUARD_GUARD_H
@@ -25,6 +30,11 @@ struct guard;
 
 #define GUARD_WINDOW_NS (5 * NSEC_PER_SEC) /* some operations of each communicator, and steps of slow jobs */
 #define GUARD_DUTY_MIN (1.0 / 60)	   /* at least a window in 5 minutes: what is never on shows nothing */
+
+#define GUARD_HOLD_NS (10 * NSEC_PER_SEC) /* since the newest suspicion, which the judge repeats each second while it lasts */
+/* What suspicions may hold windows open in addition: a tenth of the time, and of an hour's share at once. */
+#define GUARD_HELD_PART 0.1
+#define GUARD_HELD_NS (360 * NSEC_PER_SEC)
 
 struct guard_cost {
 	uint64_t hits;

@@ -30,15 +30,12 @@ static void guard_publish_rank(struct guard *guard, struct guard_rank *of, const
 static void guard_excess_of(const struct guard *guard, const struct guard_rank *of, struct guard_excess *ret)
 {
 	const struct levels *levels = &guard->context->levels;
-	struct guard_share share[GUARD_LEVELS];
-	double duty[LEVEL_MAX] = {0};
+	struct guard_share share[GUARD_LEVELS] = {0};
 
-	for (enum level level = 0; level < GUARD_LEVELS; level++) {
-		share[level] = of->level[level].share;
+	for (enum level level = 0; level < GUARD_LEVELS; level++)
 		if ((levels->on[level] || levels->sampled[level]) && !levels->is_auto[level])
-			duty[level] = guard->window[level].duty;
-	}
-	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, duty, of->over_ns != 0, ret);
+			share[level] = guard_share_of(&of->level[level].share, &of->level[level].between, guard->window[level].duty);
+	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, of->over_ns != 0, ret);
 }
 
 struct guard_excess_walk {

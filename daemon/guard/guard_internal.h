@@ -47,12 +47,13 @@ int guard_calibrate(struct kernel *kernel, struct guard_model *ret);
 
 /*
  * The plan: what part of the time a level may be on. Pure. Levels are given their part of the budget in the order of their
- * value to findings, so that the last one goes first; L0, without which nothing is judged, is always on.
+ * value to findings, so that the last one goes first.
  */
 struct guard_need {
 	bool on;	 /* at all */
 	bool sampled;	 /* may be on in windows: levels_may_sample() */
 	double share;	 /* of a rank's time that it costs while it is on; of the costliest rank */
+	double between;	 /* part of share that is paid between windows, too */
 	double own_cpus; /* of a CPU that it costs the daemon while it is on */
 };
 
@@ -66,9 +67,9 @@ void guard_plan(const struct guard_limits *limits, const struct guard_need need[
 	double ret[LEVEL_MAX]);
 
 /*
- * Whether a rank pays more than the budget, with the parts of the time that the plan gives its levels: by the lower bounds of
- * the estimates, so that an uncertain one accuses nobody. Pure. duty 0: not on, or on for a suspicion, which is bounded
- * elsewhere. before: what it was last time; it ends well within the budget.
+ * Whether a rank pays more than the budget, with the parts of the time that the plan gives its levels (guard_share_of()): by the
+ * lower bounds of the estimates, so that an uncertain one accuses nobody. Pure. Not known: not on, or on for a suspicion, which is
+ * bounded elsewhere. before: what it was last time; it ends well within the budget.
  */
 struct guard_excess {
 	bool over;
@@ -79,14 +80,18 @@ struct guard_excess {
 
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
 
-void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], const double duty[LEVEL_MAX], bool before,
-	struct guard_excess *ret);
+/* Share with windows for the part `duty` of the time. */
+struct guard_share guard_share_of(const struct guard_share *on, const struct guard_share *between, double duty);
+void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], bool before, struct guard_excess *ret);
 
 /* Of a rank and level. */
 struct guard_level {
 	struct guard_cost cost, row; /* since watched_ns and row_watched_ns were 0 */
 	uint64_t watched_ns, row_watched_ns;
 	struct guard_share share;
+	struct guard_cost cost_between; /* the same between windows */
+	uint64_t between_ns;
+	struct guard_share between;
 };
 
 struct guard_rank {
@@ -113,6 +118,14 @@ struct guard_window {
 	uint64_t next_ns; /* the next opens */
 };
 
+/* Time that suspicions may hold windows open. Pure. */
+struct guard_hold {
+	double left_ns;
+	uint64_t at_ns; /* of left_ns; 0: not used yet */
+};
+/* Time has come to now_ns; open: a window was, since the last call. Whether it is held open. */
+bool guard_hold_turn(struct guard_hold *hold, uint64_t suspected_ns, bool open, uint64_t now_ns);
+
 struct guard_calibration;
 struct job_thread;
 
@@ -129,10 +142,14 @@ struct guard {
 	double own_cpus, own_level[LEVEL_MAX];
 	bool own_known, over_memory;
 	struct guard_window window[LEVEL_MAX];
+	struct guard_hold hold; /* of L0 */
+	bool held;
 	size_t slots;
 	struct guard_rank *rank[]; /* by slot; NULL: none so far */
 };
 
+/* guard_read.c: as guard_rank_share(), between windows. */
+void guard_rank_between(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 /* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */
 void guard_publish_excess(struct guard *guard, uint64_t now_ns);
 void guard_end_excess(struct guard *guard, const struct rank *rank);

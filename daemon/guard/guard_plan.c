@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See guard_internal.h. */
+#include <math.h>
 #include "daemon/guard/guard_internal.h"
 
 /* From windows back to all the time: not before a budget of so much less would do. */
 #define PLAN_RETURN 0.8
 
 /* Levels that may be sampled, the most useful to findings first: it keeps its time longest. */
-static const enum level guard_order[] = {LEVEL_L1, LEVEL_L3, LEVEL_L2};
+static const enum level guard_order[] = {LEVEL_L0, LEVEL_L1, LEVEL_L3, LEVEL_L2};
 
 static double guard_plan_part(double left, double cost)
 {
@@ -15,7 +16,7 @@ static double guard_plan_part(double left, double cost)
 
 static double guard_plan_duty(double left_rank, double left_own, const struct guard_need *need, double before)
 {
-	double rank = guard_plan_part(left_rank, need->share), own = guard_plan_part(left_own, need->own_cpus);
+	double rank = guard_plan_part(left_rank - need->between, need->share - need->between), own = guard_plan_part(left_own, need->own_cpus);
 	double duty = rank < own ? rank : own;
 
 	if (before < 1 ? duty * PLAN_RETURN >= 1 : duty >= 1)
@@ -25,17 +26,40 @@ static double guard_plan_duty(double left_rank, double left_own, const struct gu
 	return duty > GUARD_DUTY_MIN ? duty : GUARD_DUTY_MIN;
 }
 
-void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], const double duty[LEVEL_MAX], bool before,
-	struct guard_excess *ret)
+struct guard_share guard_share_of(const struct guard_share *on, const struct guard_share *between, double duty)
+{
+	struct guard_share ret = *on;
+
+	ret.share = on->share * duty + between->share * (1 - duty);
+	ret.low = on->low * duty + between->low * (1 - duty);
+	ret.high = on->high * duty + between->high * (1 - duty);
+	ret.hits_per_s = on->hits_per_s * duty + between->hits_per_s * (1 - duty);
+	return ret;
+}
+
+bool guard_hold_turn(struct guard_hold *hold, uint64_t suspected_ns, bool open, uint64_t now_ns)
+{
+	double took_ns = hold->at_ns ? (double)(now_ns - hold->at_ns) : 0;
+	bool held = suspected_ns && now_ns < suspected_ns + GUARD_HOLD_NS;
+
+	hold->left_ns = hold->at_ns ? hold->left_ns + took_ns * GUARD_HELD_PART : GUARD_HELD_NS;
+	if (hold->left_ns > GUARD_HELD_NS)
+		hold->left_ns = GUARD_HELD_NS;
+	hold->left_ns -= open && held ? took_ns : 0;
+	hold->at_ns = now_ns;
+	return held && hold->left_ns > 0;
+}
+
+void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], bool before, struct guard_excess *ret)
 {
 	double low = 0;
 
 	*ret = (struct guard_excess){.level = LEVEL_L0};
 	for (enum level level = 0; level < GUARD_LEVELS; level++) {
-		double part = share[level].known ? share[level].share * duty[level] : 0;
+		double part = share[level].known ? share[level].share : 0;
 
 		ret->share += part;
-		low += share[level].known ? share[level].low * duty[level] : 0;
+		low += share[level].known ? share[level].low : 0;
 		if (part <= ret->level_share)
 			continue;
 		ret->level = level;
@@ -74,8 +98,9 @@ void guard_plan(const struct guard_limits *limits, const struct guard_need need[
 
 		if (!need[level].on || !need[level].sampled)
 			continue;
-		ret[level] = guard_plan_duty(left_rank, left_own, &need[level], before[level]);
-		left_rank -= ret[level] * need[level].share;
+		/* Stages are worth more than the daemon's CPU time. */
+		ret[level] = guard_plan_duty(left_rank, level == LEVEL_L0 ? INFINITY : left_own, &need[level], before[level]);
+		left_rank -= ret[level] * need[level].share + (1 - ret[level]) * need[level].between;
 		left_own -= ret[level] * need[level].own_cpus;
 	}
 }

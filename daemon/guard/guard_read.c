@@ -11,6 +11,15 @@ void guard_rank_share(const struct guard *guard, const struct rank *rank, enum l
 		*ret = of->level[level].share;
 }
 
+void guard_rank_between(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret)
+{
+	const struct guard_rank *of = rank->slot < guard->slots ? guard->rank[rank->slot] : NULL;
+
+	*ret = (struct guard_share){0};
+	if (of && of->instance == rank->instance && level < GUARD_LEVELS)
+		*ret = of->level[level].between;
+}
+
 void guard_status(const struct guard *guard, struct guard_status *ret)
 {
 	*ret = (struct guard_status){.trouble = guard->trouble ? strerror(-guard->trouble) : "", .calibrated = guard->calibrated,

@@ -11,7 +11,8 @@
 struct link_slot {
 	enum level level;
 	enum attach_part part;
-	int site; /* ALL_SITES: of the level and part */
+	bool boundary; /* its sites are, or are not */
+	int site; /* ALL_SITES: of the level, part and boundary */
 	unsigned breakpoints;
 	bool is_attached;
 	struct uprobe_job *job;
@@ -24,7 +25,7 @@ struct attachment {
 	bool used[PROBES_MAX];	/* by row: chosen in the group */
 	bool names[PROBES_MAX]; /* by row: names this library */
 	int error[SITES_MAX];	/* last error of the site */
-	bool on[LEVEL_MAX];
+	bool on[LEVEL_MAX], reduced[LEVEL_MAX];
 	int parts_left[LEVEL_MAX]; /* parts that are not ordered, from ATTACH_PARTS - 1 down */
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
@@ -48,6 +49,11 @@ static void batch_add(struct batch *batch, uint64_t offset, uint64_t semaphore, 
 static bool attachment_is_used(const struct attachment *attachment, const struct site *site)
 {
 	return attachment->used[site->probe - attachment->engine->table->probe];
+}
+
+static bool attachment_is_of(const struct attachment *attachment, const struct site *site, const struct link_slot *of)
+{
+	return site->probe->level == of->level && probe_is_boundary(site->probe) == of->boundary && attachment_is_used(attachment, site);
 }
 
 static enum attach_part attachment_entry_part(const struct site *site)
@@ -75,7 +81,7 @@ static void batch_add_site(struct batch *batch, const struct site *site, enum at
 }
 
 /* Orders one link. */
-static int attach_batch(struct attachment *attachment, enum level level, enum attach_part part, int site, const struct batch *batch)
+static int attach_batch(struct attachment *attachment, const struct link_slot *of, const struct batch *batch)
 {
 	const struct attach_engine *engine = attachment->engine;
 	struct link_slot *slot = &attachment->link[attachment->links];
@@ -84,7 +90,7 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 		.file = attachment->library->inode,
 		.count = batch->count,
 		.offsets = batch->offset,
-		.semaphores = part < ATTACH_RETURN_INSN ? batch->semaphore : NULL,
+		.semaphores = of->part < ATTACH_RETURN_INSN ? batch->semaphore : NULL,
 		.cookies = batch->cookie,
 	};
 	int r;
@@ -93,8 +99,9 @@ static int attach_batch(struct attachment *attachment, enum level level, enum at
 		return 0;
 	if (attachment->links >= LINKS_MAX)
 		return -ENOSPC;
-	*slot = (struct link_slot){.level = level, .part = part, .site = site, .breakpoints = (unsigned)batch->count};
-	r = engine->attach(engine->arg, part, &target, &slot->job);
+	*slot = *of;
+	slot->breakpoints = (unsigned)batch->count;
+	r = engine->attach(engine->arg, of->part, &target, &slot->job);
 	attachment->links += r == 0;
 	return r;
 }
@@ -107,27 +114,28 @@ static void attachment_refuse(struct attachment *attachment, int site, int error
 }
 
 /* One site at a time, so that a refused one does not affect the others. */
-static void attach_singly(struct attachment *attachment, enum level level, enum attach_part part, struct batch *batch)
+static void attach_singly(struct attachment *attachment, struct link_slot of, struct batch *batch)
 {
 	for (unsigned i = 0; i < attachment->sites.count; i++) {
 		const struct site *site = &attachment->sites.site[i];
 		int r;
 
-		if (site->probe->level != level || !attachment_is_used(attachment, site))
+		if (!attachment_is_of(attachment, site, &of))
 			continue;
 		batch->count = 0;
-		batch_add_site(batch, site, part);
-		r = attach_batch(attachment, level, part, (int)i, batch);
+		batch_add_site(batch, site, of.part);
+		of.site = (int)i;
+		r = attach_batch(attachment, &of, batch);
 		if (r < 0)
 			attachment_refuse(attachment, (int)i, r);
 	}
 }
 
-static void attach_part(struct attachment *attachment, enum level level, enum attach_part part, bool singly)
+static void attach_sites(struct attachment *attachment, struct link_slot of, bool singly)
 {
 	_cleanup_free_ struct batch *batch = NULL;
 
-	if (attachment->engine->is_paused && attachment->engine->is_paused(attachment->engine->arg, part))
+	if (attachment->engine->is_paused && attachment->engine->is_paused(attachment->engine->arg, of.part))
 		return;
 	batch = calloc(1, sizeof(*batch));
 	if (!batch) {
@@ -135,12 +143,33 @@ static void attach_part(struct attachment *attachment, enum level level, enum at
 		return;
 	}
 	for (unsigned i = 0; i < attachment->sites.count; i++)
-		if (attachment->sites.site[i].probe->level == level &&
-			attachment_is_used(attachment, &attachment->sites.site[i]))
-			batch_add_site(batch, &attachment->sites.site[i], part);
-	if (singly || !attachment->engine->mixes_specs ||
-		attach_batch(attachment, level, part, ALL_SITES, batch) < 0)
-		attach_singly(attachment, level, part, batch);
+		if (attachment_is_of(attachment, &attachment->sites.site[i], &of))
+			batch_add_site(batch, &attachment->sites.site[i], of.part);
+	of.site = ALL_SITES;
+	if (singly || !attachment->engine->mixes_specs || attach_batch(attachment, &of, batch) < 0)
+		attach_singly(attachment, of, batch);
+}
+
+static bool attachment_has_link(const struct attachment *attachment, const struct link_slot *of)
+{
+	for (unsigned i = 0; i < attachment->links; i++) {
+		const struct link_slot *link = &attachment->link[i];
+
+		if (link->level == of->level && link->part == of->part && link->boundary == of->boundary)
+			return true;
+	}
+	return false;
+}
+
+/* What of it is not attached. */
+static void attach_part(struct attachment *attachment, enum level level, enum attach_part part)
+{
+	for (int boundary = attachment->reduced[level]; boundary < 2; boundary++) {
+		struct link_slot of = {.level = level, .part = part, .boundary = boundary};
+
+		if (!attachment_has_link(attachment, &of))
+			attach_sites(attachment, of, false);
+	}
 }
 
 static void attachment_remove_link(struct attachment *attachment, unsigned i)
@@ -175,7 +204,7 @@ static const struct uprobe_job *attachment_take(struct attachment *attachment, e
 			continue;
 		attachment_remove_link(attachment, i--);
 		if (slot.site == ALL_SITES)
-			attach_part(attachment, level, slot.part, true);
+			attach_sites(attachment, slot, true);
 		else
 			attachment_refuse(attachment, slot.site, r);
 	}
@@ -193,7 +222,7 @@ static bool attachment_settle_level(struct attachment *attachment, enum level le
 		if (!pending && attachment->parts_left[level] == 0)
 			return true;
 		if (!pending)
-			attach_part(attachment, level, (enum attach_part)--attachment->parts_left[level], false);
+			attach_part(attachment, level, (enum attach_part)--attachment->parts_left[level]);
 	}
 }
 
@@ -225,7 +254,18 @@ void attachment_pause(struct attachment *attachment, enum attach_part part)
 			attachment_remove_link(attachment, i);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		if (attachment->on[level] && attachment->parts_left[level] <= (int)part)
-			attach_part(attachment, level, part, false);
+			attach_part(attachment, level, part);
+}
+
+void attachment_reduce(struct attachment *attachment, enum level level, bool reduced)
+{
+	if (attachment->reduced[level] == reduced)
+		return;
+	attachment->reduced[level] = reduced;
+	attachment->parts_left[level] = attachment->on[level] ? ATTACH_PARTS : 0;
+	for (unsigned i = attachment->links; reduced && i-- > 0;)
+		if (attachment->link[i].level == level && !attachment->link[i].boundary)
+			attachment_remove_link(attachment, i);
 }
 
 const bool *attachment_found(const struct attachment *attachment)

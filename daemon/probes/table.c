@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Probe tables: rows are checked after their text is read; a refused text changes nothing. */
+#include "analyzers/steps/stage_names.h"
 #include "analyzers/base/array.h"
 #include "daemon/probes/table.h"
 #include "analyzers/base/ini.h"
@@ -343,6 +344,11 @@ size_t probe_table_libraries(const struct probe_table *table, const char **ret)
 		}
 	}
 	return count;
+}
+
+bool probe_is_boundary(const struct probe *probe)
+{
+	return probe->level == LEVEL_L0 && stage_of_stage(probe->stage).kind == STAGE_BACKWARD;
 }
 
 bool probe_matches_library(const struct probe *probe, const char *base_name)

@@ -83,5 +83,7 @@ void probe_table_choose(const struct probe_table *table, const bool *found, bool
  */
 size_t probe_table_libraries(const struct probe_table *table, const char **ret);
 bool probe_matches_library(const struct probe *probe, const char *base_name);
+/* Its marks alone count steps (analyzers/steps/steps.h, "Sampling"): attached while its level is sampled, in and between windows. */
+bool probe_is_boundary(const struct probe *probe);
 
 #endif

@@ -22,6 +22,7 @@ struct rank_steps_state {
 	int64_t ended; /* step open when the rank ended, or STEPS_NONE */
 	uint64_t ended_ns;
 	uint64_t mark_ns; /* newest mark; 0: none since the last gap */
+	uint64_t steady_ns; /* steps_may_sample() since then; 0: not */
 	bool names_unreadable;
 	struct past_step *past; /* ring of RANK_STEPS_PAST; NULL before the first */
 	uint64_t pasts;		/* steps so far */
@@ -92,6 +93,7 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 		.duration_ns = field_duration(step->duration_ns),
 		.kind = field_text(step->kind),
 		.instance = field_int(rank->instance),
+		.unsplit = field_int_if(step->unsplit, 1),
 	};
 
 	store_put_steps(rank->rank_steps->context->store, &row);
@@ -289,6 +291,36 @@ void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank 
 	steps_names_readable(slot->steps, readable);
 }
 
+/* State of this rank; NULL if the slot was reused. */
+static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps *rank_steps, const struct rank *rank)
+{
+	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
+		return NULL;
+	return &rank_steps->slot[rank->slot];
+}
+
+bool rank_steps_may_sample(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t now_ns)
+{
+	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
+
+	return slot && slot->steps && steps_may_sample(slot->steps) && slot->steady_ns && now_ns >= slot->steady_ns + RANK_STEPS_STEADY_NS &&
+	       now_ns < slot->mark_ns + RANK_STEPS_SILENT_NS;
+}
+
+void rank_steps_sample(struct rank_steps *rank_steps, bool on)
+{
+	for (size_t i = 0; i < rank_steps->slots; i++)
+		if (rank_steps->slot[i].steps)
+			steps_sample(rank_steps->slot[i].steps, on);
+}
+
+void rank_steps_watch(struct rank_steps *rank_steps, bool all, uint64_t from_ns)
+{
+	for (size_t i = 0; i < rank_steps->slots; i++)
+		if (rank_steps->slot[i].steps)
+			steps_watch(rank_steps->slot[i].steps, all, from_ns);
+}
+
 static size_t rank_steps_put_in_flight(struct rank_steps *rank_steps, struct rank_steps_state *slot)
 {
 	struct steps_open open[IN_FLIGHT_MAX];
@@ -325,19 +357,15 @@ void rank_steps_tick(struct rank_steps *rank_steps, uint64_t now_ns)
 		if (!rank_steps->slot[i].steps)
 			continue;
 		steps_idle(rank_steps->slot[i].steps, now_ns, IDLE_NS);
+		if (!steps_may_sample(rank_steps->slot[i].steps))
+			rank_steps->slot[i].steady_ns = 0;
+		else if (!rank_steps->slot[i].steady_ns)
+			rank_steps->slot[i].steady_ns = now_ns;
 		if (refresh)
 			rows += rank_steps_put_in_flight(rank_steps, &rank_steps->slot[i]);
 	}
 	if (refresh)
 		rank_steps->in_flight_rows = rows > 0;
-}
-
-/* State of this rank; NULL if the slot was reused. */
-static const struct rank_steps_state *rank_steps_slot_of(const struct rank_steps *rank_steps, const struct rank *rank)
-{
-	if (rank->slot >= rank_steps->slots || rank_steps->slot[rank->slot].instance != rank->instance)
-		return NULL;
-	return &rank_steps->slot[rank->slot];
 }
 
 /* open[] has outermost stages first; takes the last one of the thread at `first`. */

@@ -159,7 +159,7 @@ static void feed(struct align *align, struct detect *detect, unsigned ranks, uns
 			sum += feed_ops(align, &fed[i], i, step, from);
 			feed_stages(align, fed[i].process, step, from);
 			if (align)
-				align_step(align, fed[i].process, &(struct align_step){step, from, length_ns});
+				align_step(align, fed[i].process, &(struct align_step){step, from, length_ns, false});
 		}
 		if (detect)
 			detect_advance(detect, from + STEP_NS);

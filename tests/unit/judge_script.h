@@ -40,6 +40,7 @@ static struct script {
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
 	bool missing[SCRIPT_RANKS];
+	bool unsplit; /* L0 does not watch: activities are not known */
 	double lead[SCRIPT_RANKS]; /* s; 0: not known */
 	double transfer;	   /* s a step, in one operation of all ranks */
 	double noise;		   /* of each activity: standard deviation */
@@ -182,6 +183,11 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 
 		rank->activity_ns[a] = (uint64_t)((act[a] + wide) * 1e9 + 0.5);
 		rank->step_ns += rank->activity_ns[a];
+	}
+	rank->unsplit = script.unsplit;
+	if (script.unsplit) {
+		memset(rank->activity_ns, 0, sizeof(rank->activity_ns));
+		rank->syncs = 0;
 	}
 	rank->leads = script.lead[r] > 0 ? 10 : 0;
 	rank->lead_ns = (uint64_t)(script.lead[r] * 10 * 1e9);

@@ -186,7 +186,7 @@ static inline void off_online(struct detect *detect)
 					.tier = FRAME_TIER_HOST});
 		else
 			align_step(align, process[e->rank],
-				&(struct align_step){e->step, e->start_ns, e->end_ns - e->start_ns});
+				&(struct align_step){e->step, e->start_ns, e->end_ns - e->start_ns, false});
 	}
 	detect_end(detect);
 }

@@ -23,7 +23,7 @@ struct row {
 	char stage[STEPS_NAME_BYTES], name[STEPS_NAME_BYTES];
 	uint64_t start_ns, duration_ns;
 	uint32_t thread_id, depth;
-	bool is_step;
+	bool is_step, unsplit;
 };
 
 static struct row rows[ROWS_MAX];
@@ -53,7 +53,7 @@ static inline void on_step(void *arg, const struct steps_step *step)
 	assert_ptr_equal(arg, rows);
 	assert_true(n_rows < ROWS_MAX);
 	*row = (struct row){
-		.step = step->step, .start_ns = step->start_ns, .duration_ns = step->duration_ns, .is_step = true};
+		.step = step->step, .start_ns = step->start_ns, .duration_ns = step->duration_ns, .is_step = true, .unsplit = step->unsplit};
 	strcpy(row->name, step->kind);
 }
 

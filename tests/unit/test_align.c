@@ -96,10 +96,10 @@ TEST(what_makes_no_sense_is_dropped)
 	step_at(0, 1, 0, 100);
 	step_at(0, -1, 0, 100);
 	step_at(0, INT64_MAX, 0, 100);
-	align_step(align, process[0], &(struct align_step){2, UINT64_MAX, 1});
-	align_step(align, process[0], &(struct align_step){2, 1, UINT64_MAX});
-	align_step(align, 77, &(struct align_step){2, 1, 1});
-	align_step(align, -1, &(struct align_step){2, 1, 1});
+	align_step(align, process[0], &(struct align_step){2, UINT64_MAX, 1, false});
+	align_step(align, process[0], &(struct align_step){2, 1, UINT64_MAX, false});
+	align_step(align, 77, &(struct align_step){2, 1, 1, false});
+	align_step(align, -1, &(struct align_step){2, 1, 1, false});
 	stage_at(0, 2, STAGE_KIND_MAX, 0, 1);
 	stage_at(0, -5, STAGE_GC, 0, 1);
 	assert_int_equal(n_seen, 1);

@@ -456,7 +456,7 @@ TEST(a_clock_that_goes_back)
 	steps_alike(1, 1, 5);
 	for (int64_t step = 6; step <= 10; step++) {
 		align_step(align, process[0],
-			&(struct align_step){step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS});
+			&(struct align_step){step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS, false});
 	}
 	assert_int_equal(n_seen, 10);
 	assert_int_equal(seen[9].rank[0].step_ns, 100 * MS);

@@ -34,6 +34,24 @@ static void stage_of(uint32_t thread_id, uint32_t depth, int64_t step, enum stag
 			.depth = depth});
 }
 
+TEST(a_step_that_was_not_watched_has_no_activities)
+{
+	begin_job(1, true);
+	stage_of(1, 0, 1, STAGE_BACKWARD, 10, 50);
+	align_step(align, process[0], &(struct align_step){1, start_ns, 100 * MS, true});
+	stage_of(1, 0, 2, STAGE_BACKWARD, 110, 50);
+	step_at(0, 2, 100, 100);
+	align_end(align);
+	assert_int_equal(n_seen, 2);
+	assert_true(seen[0].rank[0].unsplit && seen[0].rank[0].step_ns == 100 * MS);
+	for (int i = 0; i < ACTIVITY_MAX; i++)
+		assert_int_equal(seen[0].rank[0].activity_ns[i], 0);
+	/* What was not counted then is not the next one's. */
+	assert_false(last()->unsplit);
+	has(ACTIVITY_BACKWARD, 50);
+	has(ACTIVITY_OUTSIDE, 50);
+}
+
 TEST(a_step_without_stages_is_outside)
 {
 	begin_job(1, true);

@@ -222,7 +222,7 @@ static void feed_step(const struct job *job, int rank, uint64_t start_ns)
 {
 	for (int i = 0; i < SIDES; i++) {
 		align_step(sides[i].align, sides[i].process[rank],
-			&(struct align_step){job->step[rank], start_ns, 100 * MS});
+			&(struct align_step){job->step[rank], start_ns, 100 * MS, false});
 		unplan(i);
 	}
 }

@@ -26,7 +26,8 @@ static void expect_story(const char *text)
 	story[0] = 0;
 }
 
-#define FAKE(NAME, KINDS, LEVELS) \
+/* ...: further members. */
+#define FAKE(NAME, KINDS, LEVELS, ...) \
 	static int NAME##_open(struct context *context, void **ret) \
 	{ \
 		(void)context; \
@@ -66,11 +67,23 @@ static void expect_story(const char *text)
 		.event = NAME##_event, \
 		.status = NAME##_status, \
 		.close = NAME##_close, \
+		__VA_ARGS__ \
 	};
+
+static int sched_window(void *state, enum level level, bool open, double duty)
+{
+	return story_add("%s-L%d-%s-%g", (char *)state, level, open ? "open" : "shut", duty);
+}
+
+static uint64_t sched_window_end_ns(const void *state, enum level level, uint64_t open_ns)
+{
+	return level == LEVEL_L1 ? open_ns + 7 : 0;
+}
 
 FAKE(proc, 1u << RT_KIND_EXEC | 1u << RT_KIND_EXIT, 0)
 FAKE(call, 1u << RT_KIND_CALL, LEVEL_BIT(LEVEL_L0) | LEVEL_BIT(LEVEL_L1))
-FAKE(sched, 1u << RT_KIND_OFFCPU, LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L3))
+FAKE(sched, 1u << RT_KIND_OFFCPU, LEVEL_BIT(LEVEL_L1) | LEVEL_BIT(LEVEL_L3), .window = sched_window,
+	.window_end_ns = sched_window_end_ns)
 
 static ranks_observer observer;
 static void *observer_arg;
@@ -222,6 +235,29 @@ TEST_WITH(a_level_is_whole_or_off, setup, teardown)
 	assert_int_equal(collectors_level(opened, LEVEL_L1, true, report, sizeof(report)), -ENODEV);
 	assert_string_equal(report, "sched says on");
 	expect_story("call-L1-on sched-L1-on call-L1-off ");
+}
+
+TEST_WITH(windows_reach_those_that_serve_the_level, setup, teardown)
+{
+	story[0] = 0;
+	/* By .window where there is one, else as the level. */
+	assert_int_equal(collectors_window(opened, LEVEL_L1, true, 0.25), 0);
+	expect_story("call-L1-on sched-L1-open-0.25 ");
+	assert_int_equal(collectors_window(opened, LEVEL_L1, false, 0.25), 0);
+	expect_story("call-L1-off sched-L1-shut-0.25 ");
+	assert_int_equal(collectors_window(opened, LEVEL_L0, false, 0.25), 0);
+	expect_story("call-L0-off ");
+	assert_int_equal(collectors_window(opened, LEVEL_L2, true, 1), 0);
+	expect_story("");
+	/* The first that fails ends it: the window has not turned. */
+	failing = "call-L1-on";
+	assert_int_equal(collectors_window(opened, LEVEL_L1, true, 0.25), -ENODEV);
+	expect_story("call-L1-on ");
+	failing = "";
+	assert_int_equal(collectors_window_end_ns(opened, LEVEL_L1, 5), 12);
+	assert_int_equal(collectors_window_end_ns(opened, LEVEL_L3, 5), 0);
+	assert_int_equal(collectors_window_end_ns(opened, LEVEL_L0, 5), 0);
+	assert_int_equal(collectors_window_end_ns(NULL, LEVEL_L1, 5), 0);
 }
 
 TEST_WITH(ranks_reach_all, setup, teardown)

@@ -125,6 +125,71 @@ TEST(test_turns)
 	attach_in_turns("libcuda");
 }
 
+#define MARK(name, symbol, edge, stage) \
+	"[probe \"" name "\"]\nlevel=L0\nlibrary=libnccl.so*\nsymbol=" symbol "\nedge=" edge "\nstage=" stage "\n"
+
+static struct probe_table marks;
+static const struct attach_engine mark_engine = {
+	.table = &marks, .mixes_specs = true, .spec_new = spec_new, .spec_free = spec_free, .attach = attach};
+
+static void added_marks(void *arg, struct library *library)
+{
+	struct attachment *attachment = NULL;
+
+	assert_int_equal(attachment_new(&mark_engine, library, &attachment), 0);
+	*(struct attachment **)arg = library->owner_data = attachment;
+}
+
+static unsigned settled(struct attachment *attachment)
+{
+	assert_true(attachment_settle(attachment, UINT64_MAX));
+	return attachment_attached_level(attachment, LEVEL_L0);
+}
+
+/* L0 in windows: what closes steps is attached without a gap, the rest in windows alone. */
+TEST(between_windows_boundaries_alone_are_attached)
+{
+	static const char text[] = MARK("begin", "ncclBroadcast", "begin", "forward") MARK("end", "ncclReduce", "end", "forward")
+		MARK("step", "ncclAllReduce", "begin", "backward") ROW("nccl", "libnccl.so*", "ncclAllGather");
+	const char *const pattern[] = {"libnccl.so*", NULL};
+	struct attachment *attachment = NULL;
+	const struct libraries_ops ops = {
+		.patterns = pattern, .added = added_marks, .dropped = dropped, .refused = refused, .arg = &attachment};
+	struct libraries *libraries = libraries_new(&ops, "/proc");
+	char error[512];
+
+	assert_int_equal(probe_table_parse(&marks, "test.conf", text, strlen(text), error, sizeof(error)), 0);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 1);
+	attachment_choose(attachment, attachment_found(attachment));
+	attachment_level(attachment, LEVEL_L0, true);
+	attachment_level(attachment, LEVEL_L1, true);
+	assert_int_equal(settled(attachment), 3);
+	for (int i = 0; i < 3; i++) {
+		count = 0;
+		fake_hold(true); /* clears the log */
+		fake_hold(false);
+		attachment_reduce(attachment, LEVEL_L0, true);
+		attachment_reduce(attachment, LEVEL_L0, true);
+		assert_int_equal(settled(attachment), 1);
+		assert_int_equal(count, 0); /* the boundary's probe is the one that was there */
+		attachment_reduce(attachment, LEVEL_L0, false);
+		assert_int_equal(settled(attachment), 3);
+		assert_int_equal(count, 1);
+		assert_int_equal(attachment_attached_level(attachment, LEVEL_L1), 1);
+	}
+	/* Where it is turned on between windows, too. */
+	attachment_level(attachment, LEVEL_L0, false);
+	assert_int_equal(settled(attachment), 0);
+	attachment_reduce(attachment, LEVEL_L0, true);
+	attachment_level(attachment, LEVEL_L0, true);
+	assert_int_equal(settled(attachment), 1);
+	attachment_level(attachment, LEVEL_L0, false);
+	attachment_reduce(attachment, LEVEL_L0, false);
+	assert_int_equal(settled(attachment), 0);
+	libraries_free(libraries);
+	probe_table_free(&marks);
+}
+
 static int start(void **state)
 {
 	char error[512];

@@ -112,7 +112,8 @@ static void plan(double rank_share, double own_cpus, const double share[LEVEL_MA
 	struct guard_need need[LEVEL_MAX] = {0};
 
 	for (enum level level = 0; level < LEVEL_MAX; level++)
-		need[level] = (struct guard_need){share[level] > 0, level != LEVEL_L0, share[level], share[level] / 10};
+		need[level] = (struct guard_need){
+			.on = share[level] > 0, .sampled = level != LEVEL_L0, .share = share[level], .own_cpus = share[level] / 10};
 	guard_plan(&limits, need, before, ret);
 }
 
@@ -140,6 +141,85 @@ TEST(over_the_budget_the_least_useful_goes_first)
 	NEAR(duty[LEVEL_L1], 0.5);
 	NEAR(duty[LEVEL_L3], GUARD_DUTY_MIN);
 	NEAR(duty[LEVEL_L2], GUARD_DUTY_MIN);
+}
+
+/* Of ranks whose steps can be counted by their backwards, which cost a tenth. */
+static void plan_l0(double l0, double l1, double before, double duty[LEVEL_MAX])
+{
+	const struct guard_limits limits = {0.005, 1};
+	const struct guard_need need[LEVEL_MAX] = {
+		[LEVEL_L0] = {.on = true, .sampled = true, .share = l0, .between = before < 1 ? l0 / 10 : 0},
+		[LEVEL_L1] = {.on = l1 > 0, .sampled = true, .share = l1},
+		[LEVEL_L2] = {.on = l1 > 0, .sampled = true, .share = l1},
+	};
+	const double was[LEVEL_MAX] = {before, 1, 1, 1, 1};
+
+	guard_plan(&limits, need, was, duty);
+}
+
+TEST(l0_goes_last)
+{
+	double duty[LEVEL_MAX];
+
+	plan_l0(0.004, 0.010, 1, duty); /* within the budget alone */
+	NEAR(duty[LEVEL_L0], 1);
+	NEAR(duty[LEVEL_L1], 0.1);
+	NEAR(duty[LEVEL_L2], GUARD_DUTY_MIN);
+	plan_l0(0.010, 0.010, 1, duty); /* what the rest costs is not known yet */
+	NEAR(duty[LEVEL_L0], 0.5);
+	NEAR(duty[LEVEL_L1], GUARD_DUTY_MIN);
+	/* 0.1 % are paid between windows, too: of the 0.4 % that are left windows cost 0.9 %. */
+	plan_l0(0.010, 0.010, 0.5, duty);
+	NEAR(duty[LEVEL_L0], 4.0 / 9);
+	NEAR(duty[LEVEL_L1], GUARD_DUTY_MIN);
+	plan_l0(0.060, 0, 0.1, duty); /* even those exceed it */
+	NEAR(duty[LEVEL_L0], GUARD_DUTY_MIN);
+	/* It returns only well within the budget. */
+	plan_l0(0.0045, 0, 0.5, duty);
+	NEAR(duty[LEVEL_L0], 0.8);
+	plan_l0(0.0038, 0, 0.5, duty);
+	NEAR(duty[LEVEL_L0], 1);
+}
+
+TEST(what_is_paid_in_and_between_windows_adds_up)
+{
+	const struct guard_share on = {0.010, 0.008, 0.012, 1000, true}, between = {0.001, 0.0008, 0.0012, 100, true};
+	struct guard_share all = guard_share_of(&on, &between, 0.25);
+
+	NEAR(all.share, 0.00325);
+	NEAR(all.low, 0.0026);
+	NEAR(all.high, 0.0039);
+	NEAR(all.hits_per_s, 325);
+	assert_true(all.known);
+}
+
+/* Held windows exceed the budget: for 6 minutes at once, and a tenth of the time in the long run. */
+TEST(suspicions_hold_l0_open_for_a_bounded_time)
+{
+	struct guard_hold hold = {0};
+	uint64_t now_ns = NSEC_PER_SEC, held = 0;
+
+	assert_false(guard_hold_turn(&hold, 0, false, now_ns));
+	now_ns += NSEC_PER_SEC;
+	assert_true(guard_hold_turn(&hold, now_ns, false, now_ns)); /* at once */
+	assert_true(guard_hold_turn(&hold, now_ns, true, now_ns + GUARD_HOLD_NS - 1));
+	assert_false(guard_hold_turn(&hold, now_ns, true, now_ns + GUARD_HOLD_NS));
+	hold = (struct guard_hold){0};
+	for (uint64_t s = 0; s < 7200; s++) { /* one that does not end */
+		bool was = s > 0 && held > 0 && hold.left_ns > 0;
+
+		now_ns += NSEC_PER_SEC;
+		held += guard_hold_turn(&hold, now_ns, was || s == 0, now_ns);
+		if (s == 390)
+			assert_true(held > 385);
+		if (s == 410)
+			assert_true(held < 405);
+	}
+	assert_true(held < 7200 / 10 + 400 && held > 7200 / 10 + 300);
+	/* Where nothing is suspected, it comes back. */
+	for (uint64_t s = 0; s < 3700; s++)
+		assert_false(guard_hold_turn(&hold, 1, false, now_ns += NSEC_PER_SEC));
+	NEAR(hold.left_ns, (double)GUARD_HELD_NS);
 }
 
 TEST(step_boundaries_are_kept_when_they_alone_are_over_the_budget)
@@ -171,14 +251,13 @@ TEST(it_returns_only_well_within_the_budget)
 	NEAR(duty[LEVEL_L1], 1);
 }
 
-/* L0 is always on, L1 for half of the time. */
 static struct guard_excess excess_of(double l0, double l0_low, double l1, bool before)
 {
 	const struct guard_share share[GUARD_LEVELS] = {
-		{.share = l0, .low = l0_low, .known = true}, {.share = l1, .low = l1, .known = true}, {.share = 1, .low = 1}};
+		{.share = l0, .low = l0_low, .known = true}, {.share = l1 / 2, .low = l1 / 2, .known = true}, {.share = 1, .low = 1}};
 	struct guard_excess excess;
 
-	guard_excess(0.005, share, (double[LEVEL_MAX]){1, 0.5, 1}, before, &excess);
+	guard_excess(0.005, share, before, &excess);
 	return excess;
 }
 
@@ -221,7 +300,8 @@ TEST(what_somebody_asked_for_is_on_and_takes_its_part)
 {
 	const struct guard_limits limits = {0.005, 1};
 	struct guard_need need[LEVEL_MAX] = {
-		[LEVEL_L0] = {true, false, 0.001, 0}, [LEVEL_L1] = {true, true, 0.002, 0}, [LEVEL_L3] = {true, false, 0.003, 0}};
+		[LEVEL_L0] = {.on = true, .share = 0.001}, [LEVEL_L1] = {.on = true, .sampled = true, .share = 0.002},
+		[LEVEL_L3] = {.on = true, .share = 0.003}};
 	double duty[LEVEL_MAX];
 
 	guard_plan(&limits, need, always, duty);

@@ -241,6 +241,27 @@ TEST_WITH(test_sampled, set_up, NULL)
 	assert_false(context.levels.on[LEVEL_L1] || context.levels.sampled[LEVEL_L1]);
 }
 
+/* L0 is never off between windows: what counts steps is attached. So setting it always changes something. */
+TEST_WITH(test_sampled_l0, set_up, NULL)
+{
+	char report[256];
+
+	on_for_long(LEVEL_L0);
+	for (int open = 0; open < 2; open++) {
+		for (int on = 0; on < 2; on++) {
+			context.levels.set_ns[LEVEL_L0] = 1;
+			assert_int_equal(levels_sample(&context, LEVEL_L0, true), 0);
+			assert_int_equal(levels_window(&context, LEVEL_L0, open, 0.1), 0);
+			calls = 0;
+			assert_int_equal(levels_set(&context, LEVEL_L0, on, 0, report, sizeof(report)), 0);
+			assert_true(calls == 1 && last_on == on);
+			assert_true(context.levels.on[LEVEL_L0] == on && !context.levels.sampled[LEVEL_L0]);
+			assert_false(levels_may_sample(&context.levels, LEVEL_L0, monotonic_ns()));
+			on_for_long(LEVEL_L0);
+		}
+	}
+}
+
 /* L2: an estimate anyway. It is sampled in spite of its setting, and setting it again changes no window. */
 TEST_WITH(test_estimated_is_always_sampled, set_up, NULL)
 {

@@ -161,7 +161,7 @@ static void systrace_emit_publish(struct systrace_feed *feed, const struct systr
 	case SYSTRACE_STEP:
 		align_step(align, process->number,
 			&(struct align_step){
-				(int64_t)event->number - 1, event->start_ns, event->end_ns - event->start_ns});
+				(int64_t)event->number - 1, event->start_ns, event->end_ns - event->start_ns, false});
 		return;
 	case SYSTRACE_OP:
 		if (event->number)
