@@ -11,7 +11,7 @@
 # Tests that judge time run alone (label realtime). Beside the others, everything that only needs the processor (the rest of
 # the build, the second build, their tests, virtual machines) uses the time in which they wait. A newer PyTorch, of a suite that
 # changes daily, is tried by hand: ctest -L rolling in build/ci.
-# Each phase prints its seconds.
+# Each phase prints its seconds, and those of CPU time.
 #
 # BUILD_DIR moves the build folders, JOBS sets the number of jobs at a time. Exit status: 0 all pass, 1 a build or a
 # test fails, 2 wrong usage.
@@ -55,12 +55,22 @@ pattern() {
 	echo "^(${chosen[*]})\$"
 }
 
+# CPU time of ended children, in $cpu_s. A tick is 10 ms.
+children_cpu() {
+	local stat
+	read -r -a stat <"/proc/$BASHPID/stat"
+	cpu_s=$(((stat[15] + stat[16]) / 100))
+}
+
 # phase NAME COMMAND...: runs it, then prints its time.
 phase() {
-	local name=$1 started=$SECONDS status=0
+	local name=$1 started=$SECONDS status=0 before_s cpu_s
 	shift
+	children_cpu
+	before_s=$cpu_s
 	"$@" || status=$?
-	echo "== $name: $((SECONDS - started)) s$([ "$status" -eq 0 ] || echo ', failed')"
+	children_cpu
+	echo "== $name: $((SECONDS - started)) s, $((cpu_s - before_s)) s of CPU$([ "$status" -eq 0 ] || echo ', failed')"
 	return "$status"
 }
 

@@ -62,6 +62,7 @@ static const struct key keys[] = {
 	{"launches", "period", KEY_DURATION, FIELD(launches_period_ns), "1s", "500ms", "10m", true},
 	{"budget", "rank_percent", KEY_PERCENT, FIELD(budget_rank_ppm), "0.5", "0.01", "100", true},
 	{"budget", "cpu_percent", KEY_PERCENT, FIELD(budget_cpu_ppm), "1", "0.1", "1000", true},
+	{"budget", "sample_l0", KEY_SWITCH, FIELD(budget_samples_l0), "no", "no", "yes", true},
 	{"budget", "memory", KEY_SIZE, FIELD(budget_memory_bytes), "128M", "32M", "1T", true},
 	{"memory", "sample", KEY_POWER2, FIELD(memory_sample_bytes), "1M", "1K", "1G", false},
 	{"findings", "enabled", KEY_SWITCH, FIELD(findings_enabled), "yes", "no", "yes", false},

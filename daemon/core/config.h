@@ -33,6 +33,7 @@ struct config {
 	uint64_t budget_rank_ppm;
 	uint64_t budget_cpu_ppm;
 	uint64_t budget_memory_bytes;
+	bool budget_samples_l0;
 	/* [memory] */
 	uint64_t memory_sample_bytes; /* blocks of so many bytes are followed, of smaller ones a part */
 	/* [findings] */

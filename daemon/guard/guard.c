@@ -377,6 +377,8 @@ static bool guard_may_sample(const struct guard *guard, enum level level, uint64
 {
 	struct guard_steps steps = {guard, now_ns, ranks_count(guard->context->ranks, RANK_ROLE_RANK) > 0};
 
+	if (level == LEVEL_L0 && !guard->context->config.budget_samples_l0)
+		return false;
 	if (level != LEVEL_L0)
 		steps.all = true;
 	else if (steps.all)
@@ -496,7 +498,10 @@ static void guard_run_l0(struct guard *guard, uint64_t now_ns)
 	if (levels_sample(guard->context, LEVEL_L0, false) < 0)
 		return;
 	guard->window[LEVEL_L0].duty = 1;
-	log_notice("guard", "L0 is on all the time: a rank is new, had no step for a second, or its steps differ in number of backward passes");
+	log_notice("guard", "L0 is on all the time: %s",
+		guard->context->config.budget_samples_l0
+			? "a rank is new, had no step for a second, or its steps differ in number of backward passes"
+			: "[budget] sample_l0 is off");
 }
 
 static void guard_run_windows(struct guard *guard, uint64_t now_ns)

@@ -10,7 +10,7 @@
  * Over budget, levels are on in windows, at random times, so that they cover all parts of a step and nodes do not fall in step:
  * GUARD_WINDOW_NS each, or what a collector of the level needs (struct collector.window_end_ns). Not levels that somebody needs as a
  * whole (levels_may_sample()). Of L2 only the reports of the framework's allocator are sampled, which are estimates from a sample
- * anyway. L0 goes last, when it exceeds the budget alone, and not wholly: between windows the probes that count steps are attached,
+ * anyway. L0 goes last, with [budget] sample_l0, when it exceeds the budget alone, and not wholly: between windows the probes that count steps are attached,
  * so that number and time of steps are exact and only stages are sampled. So it is for ranks whose steps can be counted so
  * (rank_steps_may_sample()), all ranks of the node. Windows of all ranks are the same
  * time, as probes are attached by library: ranks of a job are compared in steps that all of them have watched. A

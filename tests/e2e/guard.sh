@@ -7,7 +7,7 @@ source "$(dirname "$0")/lib.sh"
 
 mkdir -m 700 "$state"
 printf '[level "L3"]\non = true\n' >"$state/levels" # set long ago
-e2e_start findings.raise=no budget.rank_percent=0.01
+e2e_start findings.raise=no budget.rank_percent=0.01 budget.sample_l0=yes
 train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --sleep-data 2 --hidden 64
 pid=$last
 # level NAME EXPRESSION: of the level l, as `print` has it.

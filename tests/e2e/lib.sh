@@ -43,14 +43,12 @@ else
 fi
 echo "training with $python_name"
 
-# e2e_start [SECTION.KEY=VALUE ...]: starts a daemon with $daemon_prefix, and waits until it answers. Levels are whole, whatever a
-# loaded machine makes of what they cost ranks, unless the test gives a budget: guard.sh tests windows.
+# e2e_start [SECTION.KEY=VALUE ...]: starts a daemon with $daemon_prefix, and waits until it answers.
 daemon_prefix=()
 e2e_start() {
 	local pair
 	{
 		printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d"
-		[[ " $* " == *" budget.rank_percent="* ]] || printf '[budget]\nrank_percent = 100\n'
 		for pair in "$@"; do printf '[%s]\n%s = %s\n' "${pair%%.*}" "$(cut -d. -f2- <<<"${pair%%=*}")" "${pair#*=}"; done
 	} >"$work/ranktrace.conf"
 	"${daemon_prefix[@]}" "$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
