@@ -90,7 +90,7 @@ run() {
 	local folder=$1 log=$1/run.log status=0 started=$SECONDS
 	shift
 	(cd "$folder" && ctest --output-on-failure --no-tests=error "$@") 2>&1 | tee "$log" |
-		awk '/% tests passed/ { hold = 1 } !hold { print; fflush() }' || status=$?
+		sed -u '/% tests passed/,$d' || status=$?
 	if grep -q '\*\*\*Skipped' "$log"; then
 		echo "Skipped, and why:"
 		skipped_reasons "$folder" "$log"
@@ -191,7 +191,7 @@ if [ -n "$watching" ]; then
 	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
 	side_pid=$!
 	set +m
-	phase "gcc: tests that judge no time" run "$build/ci" -L "$watching" -LE '^(realtime|vm)$' || status=1
+	phase "gcc: tests that judge no time" run "$build/ci" -j "$jobs" -L "$watching" -LE '^(realtime|vm)$' || status=1
 	phase "wait for what runs beside" wait "$side_pid" || status=1
 	side_pid=
 	cat "$build/calculations.log"

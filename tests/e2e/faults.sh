@@ -68,7 +68,7 @@ mkdir "$libs"
 real=$("$python" -c 'import torch, os; print(os.path.realpath(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")))')
 soname=$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 cp "$real" "$libs/$soname"
-train old RANK=0 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 300 --sleep-data 5
+train old RANK=0 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 200 --sleep-data 5
 old=$last
 wait_for 60 stepping "$old" 3 || fail "the training on a copied library did not start"
 grep -q "$libs/$soname" "/proc/$old/maps" || fail "the training does not use the copy"
@@ -133,7 +133,7 @@ set_fault() { echo "$1" >"$work/fault.new" && mv "$work/fault.new" "$work/fault"
 echo "--- a disk on which each sync takes ${SLOW_SYNC_S:=1} s: late, and nothing is lost"
 state=$work/slow
 e2e_start store.segment=10s
-hold slow RANK=0 WORLD_SIZE=1 -- --mode plain --steps 400 --sleep-data 20
+hold slow RANK=0 WORLD_SIZE=1 -- --mode plain --steps 250 --sleep-data 20
 slow=$last
 release slow "$slow"
 set_fault "slow $SLOW_SYNC_S"
@@ -144,7 +144,7 @@ wait_for 60 is_slow || fail "status does not say that the disk is slow"
 "$tracectl" set L3=true | grep -F 'a restart forgets this' || fail "a set on a slow disk does not say that it is not kept"
 wait_train
 rm "$work/fault"
-wait_for 60 stepping "$slow" 399 || fail "$(steps_of "$slow") of 400 steps are stored"
+wait_for 60 stepping "$slow" 249 || fail "$(steps_of "$slow") of 250 steps are stored"
 flush
 compare "$truth/slow.0.json" 0 --pid "$slow"
 [ "$(dropped)" -eq 0 ] || fail "$(dropped) rows were dropped"
