@@ -19,6 +19,7 @@ struct levels {
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
 	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
 	uint64_t suspected_ns;		    /* the steps of a job took longer: L0 is needed as a whole. CLOCK_MONOTONIC; 0: never */
+	uint64_t save_wait_ns;		    /* of levels_save(); 0: 150 ms. For tests, which share their CPUs */
 	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);

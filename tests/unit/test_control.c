@@ -47,6 +47,7 @@ static void serve(int ready)
 	snprintf(context.config.socket, sizeof(context.config.socket), "%s", path);
 	snprintf(context.config.group, sizeof(context.config.group), "%s", "ranktrace-test-no-such-group");
 	levels_defaults(&context.levels);
+	context.levels.save_wait_ns = 60 * NSEC_PER_SEC;
 	context.levels.apply = collectors_level;
 	detaching_left = DETACHING_LOOKS;
 	context.base = event_base_new();

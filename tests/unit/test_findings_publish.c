@@ -192,6 +192,7 @@ TEST_WITH(test_left, setup, teardown)
 	observer_count--;
 	context.findings = NULL;
 	assert_int_equal(online_new(&context, &context.findings), 0);
+	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
 		"closed|1|rank 1 is slow\ndropped|1|rank 1 is slow\nclosed|0|rank 1 is slow\n");
@@ -212,6 +213,7 @@ TEST_WITH(test_many_left, setup, teardown)
 		observer_count--;
 		context.findings = NULL;
 		assert_int_equal(online_new(&context, &context.findings), 0);
+		context.findings->wait_ns = 60 * NSEC_PER_SEC;
 		flush();
 		assert_int_equal(query_int("select count(*) from findings where state = 'open'"), i ? 0 : 700 - 512);
 		sh(i ? "test ! -e '%s/findings'" : "test -e '%s/findings'", dir);

@@ -43,6 +43,7 @@ static int set_up(void **state)
 	snprintf(context.config.state_dir, sizeof(context.config.state_dir), "%s", folder);
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	levels_defaults(&context.levels);
+	context.levels.save_wait_ns = 60 * NSEC_PER_SEC;
 	context.levels.apply = collectors_level;
 	context.levels.window = window;
 	calls = 0;
