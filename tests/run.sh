@@ -19,7 +19,7 @@ set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$source/build}
 jobs=${JOBS:-$(nproc)}
-# The Python that packages belong to. A wrapper of a version manager, as in some PATH, takes a second for each of 300 starts.
+# The Python that packages belong to. A wrapper of a version manager, as in some PATH, takes up to a second for each start.
 export PATH=/usr/bin:$PATH
 known=(unit check kernel e2e attack fault fuzz)
 

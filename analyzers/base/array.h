@@ -10,7 +10,8 @@
 
 /*
  * Makes place for `need` items of `size` bytes in *items (void ** to the array). The capacity doubles from 16; it may
- * pass `max`, but `need` may not. False: need > max, the size overflows, or memory is out; nothing has changed then. New items are not set.
+ * pass `max`, but `need` may not. False: need > max, the size overflows, or memory is out; nothing has changed then. New
+ * items are not set.
  */
 static inline bool array_reserve(void **items, size_t *capacity, size_t need, size_t size, size_t max)
 {

@@ -10,11 +10,11 @@
  * Over budget, levels are on in windows, at random times, so that they cover all parts of a step and nodes do not fall in step:
  * GUARD_WINDOW_NS each, or what a collector of the level needs (struct collector.window_end_ns). Not levels that somebody needs as a
  * whole (levels_may_sample()). Of L2 only the reports of the framework's allocator are sampled, which are estimates from a sample
- * anyway. L0 goes last, with [budget] sample_l0, when it exceeds the budget alone, and not wholly: between windows the probes that count steps are attached,
- * so that number and time of steps are exact and only stages are sampled. So it is for ranks whose steps can be counted so
- * (rank_steps_may_sample()), all ranks of the node. Windows of all ranks are the same
- * time, as probes are attached by library: ranks of a job are compared in steps that all of them have watched. A
- * suspicion (levels.suspected_ns) opens a window at once, and keeps it open.
+ * anyway. L0 goes last, with [budget] sample_l0, when it exceeds the budget alone, and not wholly: between windows the probes that
+ * count steps are attached, so that number and time of steps are exact and only stages are sampled. This needs steps of all ranks
+ * of the node that backward alone counts (rank_steps_may_sample()). Windows of all ranks are at the same time, as probes are
+ * attached by library: ranks of a job are compared in steps that windows cover in all of them. A suspicion (levels.suspected_ns)
+ * opens a window at once, and keeps it open.
  *
  * A level is sampled if every user with ranks has one that is over budget: probes are attached for all processes, and one user's
  * calls must not blind the others. A rank that pays more all the same, for a minute, is a finding (online_overhead()): one a job.
