@@ -10,6 +10,11 @@ export RANKTRACE_LIBEXEC=$2/libexec/ranktrace RANKTRACE_SOCKET=/nonexistent
 common=' help version socket state-dir extend window size-max age-max check '
 failed=0
 complain() { echo "$1" && failed=1; }
+# documents FLAG: a line ".It ... Fl FLAG" of $man. By the shell alone: a program for each option takes ten times as long.
+documents() {
+	local item=$'\n.It [^\n]*Fl '$1$'[ \n]'
+	[[ $'\n'$man$'\n' =~ $item ]]
+}
 verbs=$("$tracectl" help | awk '/^Verbs:/ { on = 1; next } /^$/ { on = 0 } on { print $1 }')
 [ "$(wc -w <<<"$verbs")" -gt 12 ] || complain "tracectl help does not list its verbs"
 mapfile -t completed < <(bash -c '
@@ -29,11 +34,10 @@ for verb in $verbs; do
 		[[ $common != *" $option "* ]] || continue
 		[[ " $line " = *" --$option "* ]] || complain "$verb --$option: not in the completion"
 		# An option for programs alone stands with the common ones, "-o" may stand for --output.
-		grep -qE -- "^\.It .*Fl -$option( |$)" <<<"$man" || [ "$option" = json ] ||
-			{ [ "$option" = output ] && grep -qE '^\.It .*Fl o( |$)' <<<"$man"; } || complain "$verb --$option: not in man/tracectl.1"
+		documents "-$option" || [ "$option" = json ] || { [ "$option" = output ] && documents o; } || complain "$verb --$option: not in man/tracectl.1"
 	done
 	for option in $(grep -oE -- ' --[a-z][a-z-]+' <<<"$line" | sed 's/.*--//'); do
-		[[ $common = *" $option "* ]] || grep -qE -- "--$option([^a-z-]|$)" <<<"$help" || complain "$verb --$option: completed, and not in its help"
+		[[ $common = *" $option "* ]] || [[ $help$'\n' =~ --$option[^a-z-] ]] || complain "$verb --$option: completed, and not in its help"
 	done
 done
 exit "$failed"
