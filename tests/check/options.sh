@@ -37,7 +37,7 @@ for verb in $verbs; do
 		documents "-$option" || [ "$option" = json ] || { [ "$option" = output ] && documents o; } || complain "$verb --$option: not in man/tracectl.1"
 	done
 	for option in $(grep -oE -- ' --[a-z][a-z-]+' <<<"$line" | sed 's/.*--//'); do
-		[[ $common = *" $option "* ]] || [[ $help$'\n' =~ --$option[^a-z-] ]] || complain "$verb --$option: completed, and not in its help"
+		[[ $common = *" $option "* ]] || [[ $help$'\n' =~ --${option}[^a-z-] ]] || complain "$verb --$option: completed, and not in its help"
 	done
 done
 exit "$failed"
