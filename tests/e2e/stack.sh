@@ -52,8 +52,7 @@ for process in json.load(open(path))["processes"]:
 sys.exit(1)
 PY
 }
-# The pair has no steps, as it has no backward.
-training() { [ "$(query "select count(*) from stages where stage = 'optimizer' and instance = $(instance "$1")")" -gt 20 ]; }
+training() { [ "$(query "select count(*) from steps where instance = $(instance "$1")")" -gt 20 ]; }
 for pid in "${trained[@]}"; do wait_for 90 training "$pid" || fail "process $pid does not train"; done
 touch "$work/go"
 wait_for 30 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
@@ -88,7 +87,8 @@ named() {
 	[ "$(query "select count(*) from findings where kind = 'hang' and rank = 1 and cause = 'missing' and host is not null and confidence > 0.8
 		and sentence like '%rank 1 is alone in hold_lock (stuck.py:$(line lock))%'")" -ge 1 ]
 }
-wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)"
+wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)
+$(query "select rank, instance, max(start_ns), progress_ns, step_end_ns, steps, stage from standings group by instance")"
 
 # Bad input, and other users.
 refused() {

@@ -68,7 +68,8 @@ def pair(go):
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(8))], lr=0.1)
+    weights = torch.nn.Parameter(torch.zeros(8))
+    optimizer = torch.optim.SGD([weights], lr=0.1)
     while True:
         if dist.get_rank() == 1 and os.path.exists(go):
             hold_lock()
@@ -80,6 +81,7 @@ def pair(go):
         else:
             dist.recv(torch.zeros(8), 0)
             dist.send(torch.zeros(8), 0)
+        weights.sum().backward()
         optimizer.step()
 
 
