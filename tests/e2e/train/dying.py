@@ -58,7 +58,7 @@ def main(library, start, kind):
     ctypes.CDLL(library)
     while not os.path.exists(start):
         gc.collect()  # line of stage
-        time.sleep(0.02)
+        time.sleep(0.2)
     {"exception": Batch().load, "fault": lambda: fault(30), "killed": wait_forever, "spin": spin_forever, "exit": give_up,
      "abort": wait_for_other, "deep": lambda: deep(0), "normal": lambda: None, "status": lambda: sys.exit(7)}[kind]()
 
