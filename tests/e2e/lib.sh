@@ -113,13 +113,15 @@ train() {
 # once the daemon has its probes on these processes. held: both; probes that are let go since the training before ended are
 # back a moment after the new one is known. Other trainings may run on the machine, with another PyTorch.
 torch_probes() {
-	local lines
+	local lines library
 	if [ -n "${TORCH_ROOT:-}" ]; then
 		lines=$(grep -F "call: $TORCH_ROOT/" "$work/daemon.log")
 	else
 		lines=$(grep -vF "call: ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/" "$work/daemon.log")
 	fi
-	[[ "$(grep -E 'libtorch_python[^ ]*: ' <<<"$lines" | tail -n 1)" == *"probes attached"* ]]
+	for library in libtorch_cpu libtorch_python; do
+		[[ "$(grep -E "$library[^ ]*: " <<<"$lines" | tail -n 1)" == *" attached" ]] || return 1
+	done
 }
 rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
 probed() { rank_known "$1" && torch_probes; }

@@ -22,9 +22,9 @@ cases=(
 [ -z "${TORCH_ROOT:-}" ] || mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -E '^(plain|checkpoint|user_stages|inference) ')
 
 declare -A pid_of
-e2e_start
 # Shares are of wall time: other load on the machine must not run between the script's timers and the marks.
 renice -n -15 -p $$ >/dev/null
+e2e_start
 # All come up at once, which takes longer than the steps of one; then one trains at a time.
 port=$((20000 + RANDOM % 10000))
 for i in "${!cases[@]}"; do
