@@ -21,7 +21,7 @@ prompt() {
 
 echo "--- kill -9 of the daemon: at most a second lost, segments intact, recording resumes"
 e2e_start
-train killed RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64
+train killed RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
 trained=$last
 wait_for 60 stepping "$trained" 50 || fail "the training did not start"
 sleep 3
@@ -93,7 +93,7 @@ mount -t tmpfs -o size=6m none "$disk" || skip "cannot mount a tmpfs here"
 on_cleanup() { umount -l "$disk" 2>/dev/null || true; }
 state=$disk/state
 e2e_start store.segment=10s
-train full RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64
+train full RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
 full=$last
 wait_for 60 stepping "$full" 20 || fail "the training did not start"
 dd if=/dev/zero of="$disk/filler" bs=64k 2>/dev/null || true
