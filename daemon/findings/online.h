@@ -69,6 +69,7 @@ uint64_t online_overhead(struct online *online, const struct online_overhead_inf
 struct online_end_info {
 	const struct rank *rank;
 	uint64_t ended_ns;
+	const struct end_sender *sender; /* NULL: not known */
 	const char *how;   /* end_words.h */
 	const char *place; /* of its exception, or its main thread; "": unknown */
 };

@@ -57,7 +57,7 @@ static bool online_end_is_first(const struct online *online, uint64_t job, const
 static bool online_end_is_error(const struct online *online, uint64_t job, const struct online_end_info *info)
 {
 	struct online_end_peers peers = {.job = job, .instance = info->rank->instance};
-	enum end_kind kind = end_kind_of(info->rank->wait_status);
+	enum end_kind kind = end_kind_of(info->rank->wait_status, info->sender);
 
 	if (kind == END_ASKED)
 		ranks_each(online->context->ranks, online_end_count, &peers);
@@ -70,7 +70,7 @@ static void online_end_publish(struct online *online, const struct online_end_in
 	struct finding finding = {
 		.id = END_IDS + ++online->ends.published,
 		.kind = FINDING_CRASH,
-		.cause = CAUSE_CRASHED,
+		.cause = end_is_out_of_memory(rank->wait_status, info->sender) ? CAUSE_OUT_OF_MEMORY : CAUSE_CRASHED,
 		.activity = ACTIVITY_MAX,
 		.state = FINDING_CLOSED,
 		.severity = SEVERITY_CRITICAL,
@@ -110,7 +110,7 @@ void online_ended(struct online *online, const struct online_end_info *info)
 		.job = job,
 		.rank = info->rank->env.rank,
 		.uid = info->rank->uid,
-		.normal = end_kind_of(info->rank->wait_status) == END_NORMAL,
+		.normal = end_kind_of(info->rank->wait_status, info->sender) == END_NORMAL,
 		.ended_ns = info->ended_ns,
 	};
 	copy_text(end->name, sizeof(end->name), info->rank->env.job);

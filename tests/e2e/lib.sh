@@ -120,7 +120,7 @@ torch_probes() {
 		lines=$(grep -vF "call: ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/" "$work/daemon.log")
 	fi
 	for library in libtorch_cpu libtorch_python; do
-		[[ "$(grep -E "$library[^ ]*: " <<<"$lines" | tail -n 1)" == *" attached" ]] || return 1
+		[[ "$(grep -E "${library}[^ ]*: " <<<"$lines" | tail -n 1)" == *" attached" ]] || return 1
 	done
 }
 rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
