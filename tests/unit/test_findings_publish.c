@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of findings: rows, what is left at the end or after a kill, and levels that they turn on and off. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <fcntl.h>
 #include <sys/stat.h>
 

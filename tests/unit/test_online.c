@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The findings module: who is watched, and what its judge is fed, in which clock and tier. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/base/job_thread.h"
 #include "tests/unit/findings_fixture.h"
 
