@@ -402,6 +402,13 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
 }
 
+/* `compute` is work on a card of which only waits tell (judge_share.c): in forward or backward. */
+static bool same_work(enum activity a, enum activity b)
+{
+	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
+	       (b == ACTIVITY_COMPUTE && (a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD));
+}
+
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
 static bool same_reason(const struct judge_watch *watch, enum activity activity, double cost)
 {
@@ -409,7 +416,7 @@ static bool same_reason(const struct judge_watch *watch, enum activity activity,
 	enum finding_cause cause = cause_of_system(watch->span.host, cost);
 
 	return cause == cause_of_system(episode->cause_lost, episode->lost) &&
-	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity);
+	       (cause != CAUSE_UNKNOWN || same_work(activity, episode->finding.activity));
 }
 
 /* An episode of its own, from the onset of what is slow. */
@@ -594,7 +601,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
-	if (rank && a != finding->activity && act[a] > OTHER_ACTIVITY * total &&
+	if (rank && !same_work(a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
 		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
