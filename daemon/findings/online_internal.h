@@ -222,9 +222,11 @@ struct online_end {
 	uint64_t job;	  /* hash of what its ranks have in common */
 	int32_t rank;
 	uint32_t uid;
-	bool normal;
+	int wait_status;
+	bool published;
 	uint64_t ended_ns;
 	char name[64]; /* of the job */
+	char host[65], card[64];
 	char how[64], place[64];
 };
 
