@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+int main(void); /* of a program of several test files it has another name: tests/unit/CMakeLists.txt */
+
 #define TESTS_MAX 64 /* of one file */
 
 __attribute__((unused)) static struct CMUnitTest test_list[TESTS_MAX];

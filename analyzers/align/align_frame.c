@@ -474,7 +474,7 @@ void align_streams_end(struct align_scratch *scratch)
 	}
 }
 
-#define PREFETCH_RANKS 4
+#define FRAMES_AHEAD 4
 #define PREFETCH_WORDS 160 /* what follows them the processor finds */
 
 /* Which class a frame is, by the ranks': the first of these that one has. */
@@ -562,9 +562,9 @@ static void prefetch_ops(const struct align_scratch *scratch, size_t ranks, size
 {
 	const struct align_slot *slot;
 
-	if (i + 2 * PREFETCH_RANKS < ranks && scratch->slot[i + 2 * PREFETCH_RANKS])
-		align_prefetch(scratch->slot[i + 2 * PREFETCH_RANKS], 128);
-	slot = i + PREFETCH_RANKS < ranks ? scratch->slot[i + PREFETCH_RANKS] : NULL;
+	if (i + 2 * FRAMES_AHEAD < ranks && scratch->slot[i + 2 * FRAMES_AHEAD])
+		align_prefetch(scratch->slot[i + 2 * FRAMES_AHEAD], 128);
+	slot = i + FRAMES_AHEAD < ranks ? scratch->slot[i + FRAMES_AHEAD] : NULL;
 	if (!slot || !slot->template)
 		return;
 	align_prefetch(slot->template, sizeof(*slot->template) + 2 * sizeof(*slot->template->stream));

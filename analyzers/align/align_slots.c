@@ -14,7 +14,7 @@
 
 /* The open steps of a process: a ring of slots by step number that grows as frames wait, up to the job's bound. */
 
-#define PREFETCH_RANKS 8 /* a frame's ranks are prefetched that far ahead */
+#define SLOTS_AHEAD 8 /* a frame's ranks are prefetched that far ahead */
 
 static struct align_slot *align_slots_at(const struct align_process *process, int64_t step)
 {
@@ -196,11 +196,11 @@ void align_slot_prefetch(const struct align_job *job, size_t index)
 {
 	const struct align_process *process;
 
-	if (index + 2 * PREFETCH_RANKS < job->ranks)
-		align_prefetch(job->live[index + 2 * PREFETCH_RANKS], 128);
-	if (index + PREFETCH_RANKS >= job->ranks)
+	if (index + 2 * SLOTS_AHEAD < job->ranks)
+		align_prefetch(job->live[index + 2 * SLOTS_AHEAD], 128);
+	if (index + SLOTS_AHEAD >= job->ranks)
 		return;
-	process = job->live[index + PREFETCH_RANKS];
+	process = job->live[index + SLOTS_AHEAD];
 	if (process->slots)
 		align_prefetch(align_slots_at(process, job->head - process->offset), sizeof(struct align_slot));
 }

@@ -24,7 +24,7 @@ static const struct hardware_rule {
 	enum finding_severity severity;
 	bool port;	  /* the object is a network port; else a card */
 	const char *what; /* in brackets in the sentence; of FALLS, %.0f is the highest value */
-} rules[] = {
+} hardware_rules[] = {
 	{"lost", IS, 1, CAUSE_CARD_LOST, SEVERITY_CRITICAL, false, ""},
 	{"ecc_uncorrected", RISES, 1, CAUSE_CARD_MEMORY, SEVERITY_CRITICAL, false, "not corrected by ECC"},
 	{"rows_remap_failed", IS, 1, CAUSE_CARD_MEMORY, SEVERITY_CRITICAL, false, "a row could not be replaced"},
@@ -39,7 +39,7 @@ static const struct hardware_rule {
 	{"link_changes", RISES, 2, CAUSE_PORT, SEVERITY_NOTICE, true, ""},
 };
 
-#define RULES (sizeof(rules) / sizeof(rules[0]))
+#define RULES (sizeof(hardware_rules) / sizeof(hardware_rules[0]))
 
 enum xid_action { XID_IGNORE, XID_RESTART_APP, XID_RESET };
 
@@ -310,7 +310,7 @@ static void hardware_happens(struct hardware *hardware, const struct hardware_th
 static void hardware_ceases(
 	struct hardware *hardware, const struct hardware_thing *thing, unsigned rule, uint64_t time_ns)
 {
-	struct hardware_episode *episode = hardware_episode_of(hardware, thing, rules[rule].cause, 0);
+	struct hardware_episode *episode = hardware_episode_of(hardware, thing, hardware_rules[rule].cause, 0);
 
 	if (!episode || !(episode->holds & 1U << rule))
 		return;
@@ -336,7 +336,7 @@ static void hardware_rises(struct hardware *hardware, struct hardware_thing *thi
 static void hardware_rule(
 	struct hardware *hardware, struct hardware_thing *thing, unsigned i, double value, uint64_t time_ns)
 {
-	const struct hardware_rule *rule = &rules[i];
+	const struct hardware_rule *rule = &hardware_rules[i];
 	const struct hardware_episode *episode = hardware_episode_of(hardware, thing, rule->cause, 0);
 	bool held = episode && episode->holds & 1U << i;
 	double before = thing->known[i] ? thing->from[i] : value;
@@ -372,7 +372,7 @@ static void hardware_rule(
 bool hardware_is_gauge(const char *name)
 {
 	for (size_t i = 0; i < RULES; i++)
-		if (strcmp(rules[i].gauge, name) == 0)
+		if (strcmp(hardware_rules[i].gauge, name) == 0)
 			return true;
 	return false;
 }
@@ -382,7 +382,7 @@ void hardware_gauge(struct hardware *hardware, uint64_t time_ns, const char *obj
 	for (unsigned i = 0; i < RULES; i++) {
 		struct hardware_thing *thing;
 
-		if (strcmp(rules[i].gauge, name) != 0 || !isfinite(value))
+		if (strcmp(hardware_rules[i].gauge, name) != 0 || !isfinite(value))
 			continue;
 		thing = hardware_thing_of(hardware, object, "");
 		if (thing)

@@ -419,6 +419,35 @@ static bool same_reason(const struct judge_watch *watch, enum activity activity,
 	       (cause != CAUSE_UNKNOWN || same_work(activity, episode->finding.activity));
 }
 
+/* An episode of its own, from the onset of what is slow. */
+static void episode_start(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	enum activity activity, double rate, struct judge_episode *ret)
+{
+	struct finding *finding = &ret->finding;
+
+	*ret = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
+		.rate = rate,
+		.cards = judge->card_count,
+		.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
+			.activity = activity,
+			.tier = judge->tier,
+			.rank = rank ? rank->rank : -1,
+			.since_ns = watch->span.onset_ns,
+			.since_step = watch->span.onset_step}};
+	snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
+	if (watch->of) {
+		finding->kind = watch->of->kind;
+		if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
+			finding->since_ns = watch->of->since_ns;
+			finding->since_step = watch->of->since_step;
+		}
+	}
+	if (rank) {
+		memcpy(finding->host, rank->host, sizeof(finding->host));
+		memcpy(finding->card, rank->card, sizeof(finding->card));
+	}
+}
+
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
 	double lost, double cost)
 {
@@ -435,27 +464,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	if (!finding->id || !same_reason(watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
-		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
-			.rate = rate,
-			.cards = judge->card_count,
-			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
-				.activity = activity,
-				.tier = judge->tier,
-				.rank = rank ? rank->rank : -1,
-				.since_ns = watch->span.onset_ns,
-				.since_step = watch->span.onset_step}};
-		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
-		if (watch->of) {
-			finding->kind = watch->of->kind;
-			if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
-				finding->since_ns = watch->of->since_ns;
-				finding->since_step = watch->of->since_step;
-			}
-		}
-		if (rank) {
-			memcpy(finding->host, rank->host, sizeof(finding->host));
-			memcpy(finding->card, rank->card, sizeof(finding->card));
-		}
+		episode_start(judge, watch, rank, activity, rate, episode);
 	} else if (watch->span.onset_ns > finding->until_ns) {
 		/* What it cost is of its whole length. */
 		episode->base += (double)(watch->span.onset_ns - finding->until_ns) * NS;

@@ -52,7 +52,7 @@ static const struct row {
 	enum source source;
 	enum plot_host host;
 	const char *unit;
-} rows[] = {
+} plot_rows[] = {
 	{"run_delay", "run_delay", SOURCE_HOST, PLOT_RUN_DELAY, "ns a step"},
 	{"throttled", "throttled", SOURCE_HOST, PLOT_THROTTLED, "ns a step"},
 	{"major_faults", "major_faults", SOURCE_HOST, PLOT_FAULTS, "a step"},
@@ -77,12 +77,12 @@ static const struct row *report_plots_row_of(const struct finding *f)
 	if (f->kind == FINDING_HANG || f->kind == FINDING_MISMATCH)
 		return &progress;
 	/* Prefer evidence of the cause. */
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, rows[i].evidence))
-			return &rows[i];
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (report_plots_evidence_of(f, rows[i].evidence))
-			return &rows[i];
+	for (size_t i = 0; i < sizeof(plot_rows) / sizeof(plot_rows[0]); i++)
+		if (strcmp(plot_rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, plot_rows[i].evidence))
+			return &plot_rows[i];
+	for (size_t i = 0; i < sizeof(plot_rows) / sizeof(plot_rows[0]); i++)
+		if (report_plots_evidence_of(f, plot_rows[i].evidence))
+			return &plot_rows[i];
 	return NULL;
 }
 

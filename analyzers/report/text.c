@@ -108,10 +108,10 @@ void table_end(struct table *table, FILE *out, const char *indent)
 	free(table);
 }
 
-#define CARDS_SHOWN 10
-#define LINES_MAX 20 /* of "Not watched" */
-#define EPISODES_SHOWN 5 /* of a group, newest first */
-#define BRIEFS_SHOWN 8
+#define TEXT_CARDS_SHOWN 10
+#define TEXT_LINES_MAX 20 /* of "Not watched" */
+#define TEXT_EPISODES_SHOWN 5 /* of a group, newest first */
+#define TEXT_BRIEFS_SHOWN 8
 
 struct page {
 	FILE *out;
@@ -182,7 +182,7 @@ static void show_episodes(const struct page *page, size_t index)
 	uint64_t before_ns = UINT64_MAX;
 	char text[WORDS_BYTES], length[WORDS_BYTES], cost[WORDS_BYTES];
 
-	for (size_t shown = 0; shown < EPISODES_SHOWN && shown < group->is.count; shown++) {
+	for (size_t shown = 0; shown < TEXT_EPISODES_SHOWN && shown < group->is.count; shown++) {
 		const struct report_finding *next = NULL;
 		uint64_t end_ns;
 
@@ -198,9 +198,9 @@ static void show_episodes(const struct page *page, size_t index)
 			words_stamp(before_ns, text), words_length(end_ns > before_ns ? end_ns - before_ns : 0, length),
 			words_hours(next->cost_card_hours, cost), next->is.until_ns ? "" : ", open");
 	}
-	if (group->is.count > EPISODES_SHOWN)
+	if (group->is.count > TEXT_EPISODES_SHOWN)
 		fprintf(page->out, page->markdown ? "  * and %zu more\n" : "      and %zu more\n",
-			group->is.count - EPISODES_SHOWN);
+			group->is.count - TEXT_EPISODES_SHOWN);
 }
 
 static void show_recurrences(const struct page *page)
@@ -262,14 +262,14 @@ static void show_briefs(const struct page *page)
 	if (!report->briefs)
 		return;
 	heading(page, "Short slow-downs");
-	for (size_t i = 0; i < report->brief_ranks && i < BRIEFS_SHOWN; i++) {
+	for (size_t i = 0; i < report->brief_ranks && i < TEXT_BRIEFS_SHOWN; i++) {
 		fputs(page->markdown ? "* " : "  ", page->out);
 		report_text_put(page, 2, words_brief(report, &report->brief[i], text));
 		fputc('\n', page->out);
 	}
-	if (report->brief_ranks > BRIEFS_SHOWN)
+	if (report->brief_ranks > TEXT_BRIEFS_SHOWN)
 		fprintf(page->out, "%sand those of %zu more ranks\n", page->markdown ? "* " : "  ",
-			report->brief_ranks - BRIEFS_SHOWN);
+			report->brief_ranks - TEXT_BRIEFS_SHOWN);
 }
 
 static void show_cards(const struct page *page)
@@ -283,7 +283,7 @@ static void show_cards(const struct page *page)
 		return;
 	heading(page, "Worst cards");
 	table = report->worsts ? table_new(headers, page->markdown) : NULL;
-	for (size_t i = 0; i < report->worsts && i < CARDS_SHOWN; i++) {
+	for (size_t i = 0; i < report->worsts && i < TEXT_CARDS_SHOWN; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
 		uint32_t slow, of;
 
@@ -341,7 +341,7 @@ static void show_line(void *arg, const char *text)
 {
 	struct page *page = arg;
 
-	if (page->lines++ >= LINES_MAX)
+	if (page->lines++ >= TEXT_LINES_MAX)
 		return;
 	fputs(page->markdown ? "* " : "  ", page->out);
 	report_text_put(page, 2, text);
@@ -366,9 +366,9 @@ static void show_unwatched(struct page *page)
 	}
 	page->lines = 0;
 	render_unwatched(page->report, show_line, page);
-	if (lines > LINES_MAX)
+	if (lines > TEXT_LINES_MAX)
 		fprintf(page->out, "%sand %zu more lines, in the report as HTML or JSON\n",
-			page->markdown ? "* " : "  ", lines - LINES_MAX);
+			page->markdown ? "* " : "  ", lines - TEXT_LINES_MAX);
 }
 
 static void show_title(const struct page *page)

@@ -32,14 +32,14 @@ enum clocks_field { CLOCKS_CLOCK = 1, CLOCKS_PRIMARY = 2 };
 enum clock_field { CLOCK_ID = 1, CLOCK_TIME = 2 };
 enum clock_id { CLOCK_ID_UTC = 1, CLOCK_ID_BOOT = 6 };
 enum track_field {
-	TRACK_UUID = 1,
-	TRACK_NAME = 2,
-	TRACK_PROCESS = 3,
-	TRACK_THREAD = 4,
-	TRACK_PARENT = 5,
-	TRACK_COUNTER_OF = 8,
-	TRACK_ORDERING = 11,
-	TRACK_RANK = 12,
+	DESCRIPTOR_UUID = 1,
+	DESCRIPTOR_NAME = 2,
+	DESCRIPTOR_PROCESS = 3,
+	DESCRIPTOR_THREAD = 4,
+	DESCRIPTOR_PARENT = 5,
+	DESCRIPTOR_COUNTER_OF = 8,
+	DESCRIPTOR_ORDERING = 11,
+	DESCRIPTOR_RANK = 12,
 };
 enum { ORDERING_EXPLICIT = 3 };
 enum process_field { PROCESS_PID = 1, PROCESS_NAME = 6 };
@@ -169,31 +169,31 @@ static void perfetto_begin(struct trace *trace)
 
 static void put_process(struct perfetto *p, const struct trace_track *track, const char *name)
 {
-	size_t process = proto_begin(&p->packet, TRACK_PROCESS);
+	size_t process = proto_begin(&p->packet, DESCRIPTOR_PROCESS);
 
 	proto_int(&p->packet, PROCESS_PID, track->pid);
 	proto_text(&p->packet, PROCESS_NAME, name);
 	proto_end(&p->packet, process);
-	proto_uint(&p->packet, TRACK_ORDERING, ORDERING_EXPLICIT);
+	proto_uint(&p->packet, DESCRIPTOR_ORDERING, ORDERING_EXPLICIT);
 }
 
 static void timeline_perfetto_put_thread(struct perfetto *p, const struct trace_track *track, const char *name)
 {
-	size_t thread = proto_begin(&p->packet, TRACK_THREAD);
+	size_t thread = proto_begin(&p->packet, DESCRIPTOR_THREAD);
 
 	proto_int(&p->packet, THREAD_PID, track->pid);
 	proto_int(&p->packet, THREAD_TID, track->tid);
 	proto_text(&p->packet, THREAD_NAME, name);
 	proto_end(&p->packet, thread);
-	proto_uint(&p->packet, TRACK_ORDERING, ORDERING_EXPLICIT);
+	proto_uint(&p->packet, DESCRIPTOR_ORDERING, ORDERING_EXPLICIT);
 }
 
 static void put_counter(struct perfetto *p, const struct trace_track *track, const char *name)
 {
 	size_t counter;
 
-	proto_text(&p->packet, TRACK_NAME, name);
-	counter = proto_begin(&p->packet, TRACK_COUNTER_OF);
+	proto_text(&p->packet, DESCRIPTOR_NAME, name);
+	counter = proto_begin(&p->packet, DESCRIPTOR_COUNTER_OF);
 	if (strcmp(track->unit, "ns") == 0)
 		proto_uint(&p->packet, COUNTER_UNIT, UNIT_TIME_NS);
 	else if (strcmp(track->unit, "bytes") == 0)
@@ -205,7 +205,7 @@ static void put_counter(struct perfetto *p, const struct trace_track *track, con
 
 static void put_slices(struct perfetto *p, const struct trace_track *track, const char *name)
 {
-	proto_text(&p->packet, TRACK_NAME, name);
+	proto_text(&p->packet, DESCRIPTOR_NAME, name);
 }
 
 static void perfetto_track(struct trace *trace, const struct trace_track *track)
@@ -222,11 +222,11 @@ static void perfetto_track(struct trace *trace, const struct trace_track *track)
 
 	packet_start(p, (uint64_t)trace->options.base_ns);
 	descriptor = proto_begin(&p->packet, PACKET_TRACK);
-	proto_uint(&p->packet, TRACK_UUID, track->id);
+	proto_uint(&p->packet, DESCRIPTOR_UUID, track->id);
 	if (track->parent)
-		proto_uint(&p->packet, TRACK_PARENT, track->parent);
+		proto_uint(&p->packet, DESCRIPTOR_PARENT, track->parent);
 	if (track->rank)
-		proto_int(&p->packet, TRACK_RANK, track->rank);
+		proto_int(&p->packet, DESCRIPTOR_RANK, track->rank);
 	put[track->kind](p, track, trace_clean(track->name, name, sizeof(name)));
 	proto_end(&p->packet, descriptor);
 	packet_write(trace, p);

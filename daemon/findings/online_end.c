@@ -61,11 +61,10 @@ static struct online_end *online_end_first(struct online *online, const struct o
 static bool online_end_is_error(const struct online *online, const struct online_end *end)
 {
 	struct online_end_peers peers = {.job = end->job, .instance = end->instance};
-	enum end_kind kind = end_kind_of(end->wait_status);
 
-	if (kind == END_ASKED)
+	if (end->kind == END_ASKED)
 		ranks_each(online->context->ranks, online_end_count, &peers);
-	return kind == END_ERROR || peers.live;
+	return end->kind == END_ERROR || peers.live;
 }
 
 static void online_end_publish(struct online *online, struct online_end *end)
@@ -73,7 +72,7 @@ static void online_end_publish(struct online *online, struct online_end *end)
 	struct finding finding = {
 		.id = END_IDS + ++online->ends.published,
 		.kind = FINDING_CRASH,
-		.cause = CAUSE_CRASHED,
+		.cause = end->out_of_memory ? CAUSE_OUT_OF_MEMORY : CAUSE_CRASHED,
 		.activity = ACTIVITY_MAX,
 		.state = FINDING_CLOSED,
 		.severity = SEVERITY_CRITICAL,
@@ -103,8 +102,7 @@ static void online_end_publish(struct online *online, struct online_end *end)
  * to end before. */
 static bool online_end_was_alone(const struct online_end *first, const struct online_end *next)
 {
-	return !first->published && first->wait_status == SIGKILL && end_kind_of(next->wait_status) == END_ASKED &&
-	       next->wait_status != SIGKILL;
+	return !first->published && first->wait_status == SIGKILL && next->kind == END_ASKED && next->wait_status != SIGKILL;
 }
 
 void online_ended(struct online *online, const struct online_end_info *info)
@@ -121,6 +119,8 @@ void online_ended(struct online *online, const struct online_end_info *info)
 		.rank = rank->env.rank,
 		.uid = rank->uid,
 		.wait_status = rank->wait_status,
+		.kind = end_kind_of(rank->wait_status, info->sender),
+		.out_of_memory = end_is_out_of_memory(rank->wait_status, info->sender),
 		.ended_ns = info->ended_ns,
 	};
 	copy_text(end->name, sizeof(end->name), rank->env.job);
@@ -160,7 +160,7 @@ void online_end_each(
 		char sentence[256];
 		const struct online_stack_info info = {end->name, sentence, end->uid, end->ended_ns, true};
 
-		if (!end->instance || end_kind_of(end->wait_status) == END_NORMAL || now_ns - end->ended_ns > END_SHOWN_NS)
+		if (!end->instance || end->kind == END_NORMAL || now_ns - end->ended_ns > END_SHOWN_NS)
 			continue;
 		snprintf(sentence, sizeof(sentence), "rank %d ended: %s%s%s", end->rank, end->how, end->place[0] ? " in " : "",
 			end->place);

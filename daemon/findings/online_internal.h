@@ -17,6 +17,7 @@
 #include "daemon/core/level.h"
 #include "daemon/findings/online.h"
 #include "daemon/findings/online_observe.h"
+#include "daemon/ranks/end_words.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
 
@@ -223,7 +224,8 @@ struct online_end {
 	int32_t rank;
 	uint32_t uid;
 	int wait_status;
-	bool published;
+	enum end_kind kind;
+	bool out_of_memory, published;
 	uint64_t ended_ns;
 	char name[64]; /* of the job */
 	char host[65], card[64];

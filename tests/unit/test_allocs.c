@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory: records to rows, what lives, and what is asked for while nothing is known. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/memory/allocs.h"
 #include "tests/unit/call_sinks_fixture.h"
 

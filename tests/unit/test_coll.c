@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls to rows as the host sees them: communicators, numbers, groups, works. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/coll_script.h"
 
 TEST(the_life_of_a_communicator)

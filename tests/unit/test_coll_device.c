@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device records and their calls: before, after, late, never; their numbers and identities. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/coll_script.h"
 
 TEST(a_record_makes_a_row_of_the_device)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collector table with collectors of the test instead of the real ones: dispatch, refusal, levels, order. */
 #define COLLECTORS_DEF "tests/unit/three_collectors.def"
+#define TEST_ALONE /* has a file of the daemon within */
 #include "daemon/collect/collector.c" /* with the collectors below */
 #include "tests/test.h"
 

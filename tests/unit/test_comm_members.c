@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of communicators by where their members are in the job: four ranks of one node, or of two. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/coll/comms.h"
 #include "tests/unit/call_sinks_fixture.h"
 

@@ -3,6 +3,7 @@
  * daemon/control and daemon/request over a real socket: a child serves, with the modules it queries replaced by the few
  * functions below; the test is its client, good, bad, slow, and without rights.
  */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <event2/event.h>
 #include <poll.h>
 #include <signal.h>

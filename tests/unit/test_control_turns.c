@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose request is handled next: a user with many clients makes nobody else wait for all of them. */
+#define TEST_ALONE /* has a file of the daemon within */
 #include "daemon/control/control.c"
 
 #include "tests/test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of copies to rows; a copy that failed. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/memory/copies.h"
 #include "tests/unit/call_sinks_fixture.h"
 

@@ -195,7 +195,7 @@ static const struct gauge_source *source_of(const char *name)
 
 static struct gauge_batch *read_source(const char *name, void **ret_state)
 {
-	const struct gauge_roots roots = {dir, dir, "kmsg", CARDS "/libnvidia-ml.so.1", CARDS "/libdcmi.so"};
+	const struct gauge_roots roots = {dir, dir, "kmsg", CARD_FIXTURES "/libnvidia-ml.so.1", CARD_FIXTURES "/libdcmi.so"};
 	const struct gauge_source *source = source_of(name);
 	struct gauge_batch *batch = gauge_batch_new(0, GAUGES_MAX);
 	char why[160] = "";
@@ -450,7 +450,7 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 	put_cards("0 uuid " CARD "\n0 power_mw 1000\n0 utilization 5\n0 memory_busy 5\n0 block_ms 60000\n");
 	assert_int_equal(
 		gauges_new_at(&context,
-			&(struct gauge_roots){dir, dir, "/nowhere", CARDS "/libnvidia-ml.so.1", "no.so"}, &gauges),
+			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"}, &gauges),
 		0);
 	for (unsigned i = 0; i < 60 && status_of(gauges, "cpu").rows < 5; i++) {
 		usleep(50000);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames to ticks, and the usual that they are compared with. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/judge_script.h"
 
 /* What the newest finding takes for the usual step, s. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slow-downs that detectors report and that are no rank's: evidence, episodes, severity, what they may cost. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/judge_script.h"
 
 /* So many seconds in which each step loses `lost` s by it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that are slower than their peers from the start. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/judge_script.h"
 
 static const struct said *slow(int32_t rank, enum activity activity, double s)

@@ -3,6 +3,7 @@
  * The reader program as the daemon runs it: libraries of this process become known through workers, as without them; a
  * file system that does not answer, a file beyond the limits and one behind a link stop nobody; answers are checked.
  */
+#define TEST_ALONE /* has a file of the daemon within */
 #include <elf.h>
 #include <event2/event.h>
 #include <fcntl.h>

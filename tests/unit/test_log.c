@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages as they arrive on stderr: form, levels, long and broken ones, those of libbpf, and when it is the journal.
  */
+#define TEST_ALONE /* has a file of the daemon within */
 #include "daemon/base/log.c" /* for what libbpf calls */
 #include "tests/test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loop with modules of the test: order of a tick, systemd notifications, signals that end or reload it. */
+#define TEST_ALONE /* has a file of the daemon within */
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>

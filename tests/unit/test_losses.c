@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of `drops` for records that did not reach the store: of a kind, and of a rank. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <inttypes.h>
 
 #include "daemon/collect/collect_internal.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics: what of a rank is counted, the two formats, bounds, hostile names, and clients over a real socket. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <event2/event.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -536,7 +537,7 @@ TEST_WITH(test_gauges, metrics_setup, metrics_teardown)
 	} files[] = {{"cards", "0 uuid GPU-1\n0 pci 0000:3b:00\n0 serial 165\n0 name H\n0 minor 3\n0 utilization 98\n0 memory_busy 4\n0 power_mw 650500\n"
 			       "0 clock_sm_mhz 1200\n0 reasons 0x04\n0 ecc_uncorrected 1\n0 processes 101 123456789012\n1 uuid GPU-2\n1 lost 1\n"},
 		{"pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"}};
-	struct gauge_roots roots = {dir, dir, "/nowhere", CARDS "/libnvidia-ml.so.1", "no.so"};
+	struct gauge_roots roots = {dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"};
 	char path[sizeof(dir) + 32];
 	const char *text = "";
 

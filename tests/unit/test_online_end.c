@@ -6,7 +6,7 @@
 
 static void end(unsigned rank, int wait_status, uint64_t ended_ns)
 {
-	const struct online_end_info info = {&ranks_here[rank], ended_ns, "SIGKILL", "step (train.py:7)"};
+	const struct online_end_info info = {&ranks_here[rank], ended_ns, NULL, "SIGKILL", "step (train.py:7)"};
 
 	ranks_here[rank].wait_status = wait_status;
 	online_ended(context.findings, &info);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which hangs have their stacks taken and kept: one user's, in any number, take no other's place. */
+#define TEST_ALONE /* has a file of the daemon within */
 #include "daemon/findings/online_stacks.c"
 
 #include "tests/test.h"

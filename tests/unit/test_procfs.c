@@ -170,7 +170,7 @@ TEST_WITH(test_ourselves, setup, teardown)
 	assert_int_equal(stat.parent_pid, getppid());
 	assert_true(stat.start_time_ns > 0);
 	assert_int_equal(procfs_exe("/proc", pid, exe, sizeof(exe)), 0);
-	assert_non_null(strstr(exe, "test_procfs"));
+	assert_non_null(strstr(exe, program_invocation_short_name));
 	assert_int_equal(procfs_libraries("/proc", pid, &found), 0);
 	assert_int_equal(found, 0);
 	assert_int_equal(procfs_command("/proc", pid, &text, &size), 0);

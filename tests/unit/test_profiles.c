@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks are profiled and when: hourly profiles of jobs, which give way to others. */
+#define TEST_ALONE /* has a file of the daemon within */
 #include "daemon/stacks/profiles.c"
 
 #include "tests/test.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shares of ranks: memory of the daemon, places in the rank table. The greediest rank of the greediest user pays. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/core/limits.h"
 #include "daemon/ranks/rank_budget.h"
 #include "tests/unit/ranks_fixture.h"

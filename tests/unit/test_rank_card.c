@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cards of ranks by their open device nodes: contents of the links, the result, and when they are read. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <fcntl.h>
 
 #include "daemon/ranks/ranks_internal.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations: records of calls to rows, communicators that get better known, and who is missing. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/coll/comms.h"
 #include "tests/unit/call_sinks_fixture.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users of ranks: read, kept apart, suspected for what their own processes do; environments of any size. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/base/procfs.h"
 #include "tests/unit/ranks_fixture.h"
 

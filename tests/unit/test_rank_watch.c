@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker reads of tracked processes: its answer arrives, and a wrong one is refused. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "tests/unit/ranks_fixture.h"
 #include "daemon/worker/wire.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Roles, identity and limits of ranks. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "tests/unit/ranks_fixture.h"
 
 static void check_counts(size_t ranks, size_t children, size_t launchers)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The request `ops`: contents of a snapshot, filters, and that the answer fits into a frame. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/core/context.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"

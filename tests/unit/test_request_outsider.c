@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a user without rights learns: of ranks only its own, and no sentence that names files or processes of others. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/core/context.h"
 #include "daemon/control/request.h"
 #include "proto/frame.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where steps begin and end: the rules of analyzers/steps/steps.h, one test a rule. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/steps_script.h"
 
 TEST(a_plain_loop_counts_every_step)

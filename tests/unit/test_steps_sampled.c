@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of a rank whose marks are watched in windows: analyzers/steps/steps.h, "Sampling". */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/steps_script.h"
 
 #define LOOP "LlZz..BbOo" /* 10 us */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store on a disk that answers late, or never: the caller does not wait, and what is lost is counted. */
+#define TEST_ALONE /* replaces fsync() */
 #include "tests/unit/store_fixture.h"
 
 #include <glob.h>

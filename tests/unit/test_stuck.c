@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the judge of operations says of a communicator, as hangs are judged by it: who is to blame, and who waits. */
+#define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "analyzers/detect/stuck.h"
 #include "tests/unit/coll_script.h"
 

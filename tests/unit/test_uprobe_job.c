@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order in which probes are attached and detached, beside a kernel that takes any time. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <fcntl.h>
 
 #include "tests/unit/uprobe_fake.h"

@@ -16,7 +16,7 @@ struct bytes {
 	const uint8_t *at, *end;
 };
 
-struct field {
+struct wire_field {
 	uint64_t number, value; /* value: of a varint */
 	enum wire wire;
 	struct bytes bytes; /* of all others */
@@ -39,7 +39,7 @@ static int take_varint(struct bytes *bytes, uint64_t *ret)
 	return -EBADMSG;
 }
 
-static int take_field(struct bytes *bytes, struct field *ret)
+static int take_field(struct bytes *bytes, struct wire_field *ret)
 {
 	static const uint8_t sizes[] = {[WIRE_FIXED64] = 8, [WIRE_FIXED32] = 4};
 	uint64_t head = 0, size;
@@ -47,7 +47,7 @@ static int take_field(struct bytes *bytes, struct field *ret)
 
 	if (r < 0)
 		return r;
-	*ret = (struct field){.number = head >> 3, .wire = (enum wire)(head & 7)};
+	*ret = (struct wire_field){.number = head >> 3, .wire = (enum wire)(head & 7)};
 	if (ret->wire == WIRE_VARINT)
 		return take_varint(bytes, &ret->value);
 	/* Groups are of no such file. */
@@ -79,7 +79,7 @@ static void systrace_timeline_copy_text(char *to, size_t size, struct bytes from
 static bool parse_stage(struct bytes bytes, struct systrace_stage *ret)
 {
 	uint64_t start_us = 0, end_us = 0;
-	struct field field;
+	struct wire_field field;
 
 	*ret = (struct systrace_stage){.number = 0};
 	while (bytes.at < bytes.end) {
@@ -113,7 +113,7 @@ static int on_record(struct bytes bytes, const struct systrace_sink *sink, struc
 }
 
 /* Of the file's message. */
-static int on_field(const struct field *field, const struct systrace_sink *sink, struct systrace_said *said)
+static int on_field(const struct wire_field *field, const struct systrace_sink *sink, struct systrace_said *said)
 {
 	if (field->number == 1 && field->wire == WIRE_BYTES)
 		return on_record(field->bytes, sink, said);
@@ -148,7 +148,7 @@ int systrace_timeline_read(FILE *file, const struct systrace_sink *sink, struct 
 {
 	uint8_t *data = NULL;
 	struct bytes bytes;
-	struct field field;
+	struct wire_field field;
 	size_t size = 0;
 	int r;
 
