@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that end: which of them is a finding. */
+#define TEST_ALONE /* replaces functions of the daemon */
 #include <signal.h>
 
 #include "tests/unit/findings_fixture.h"
