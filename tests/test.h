@@ -14,7 +14,9 @@
 
 #include <cmocka.h>
 
-int main(void); /* of a program of several test files it has another name: tests/unit/CMakeLists.txt */
+#ifdef main /* a name of its own, in a program of several test files: tests/unit/CMakeLists.txt */
+int main(void);
+#endif
 
 #define TESTS_MAX 64 /* of one file */
 
