@@ -402,7 +402,7 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
 }
 
-/* `compute` is work on a card of which only waits tell (judge_share.c): in forward or backward. */
+/* `compute` is work on a card that is known from waits alone (judge_share.c): in forward or backward. */
 static bool same_work(enum activity a, enum activity b)
 {
 	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
