@@ -11,21 +11,20 @@ bad() {
 }
 "$2/docs/metrics-doc" | diff docs/metrics.md - ||
 	bad "docs/metrics.md is not what daemon/metrics/metrics.def says: cmake --build $2 --target metrics-md"
-count=0
-while read -r name unit; do
-	count=$((count + 1))
-	[ -z "$unit" ] || [[ $name = *_$unit ]] || bad "$name does not end with its unit, $unit"
-	[[ $name != *_total && $name != *_info ]] || bad "$name: the suffix follows from the type"
-done < <(sed -nE 's/^METRIC\(([a-z_]+), [A-Z]+, "([a-z]*)",.*/\1 \2/p' daemon/metrics/metrics.def)
+names=$(sed -nE 's/^METRIC\(([a-z_]+), [A-Z]+, "([a-z]*)",.*/\1 \2/p' daemon/metrics/metrics.def)
+count=$(wc -l <<<"$names")
+wrong=$(awk '
+	$2 != "" && $1 !~ "_" $2 "$" { print $1 " does not end with its unit, " $2 }
+	$1 ~ /_(total|info)$/ { print $1 ": the suffix follows from the type" }' <<<"$names")
+[ -z "$wrong" ] || bad "$wrong"
 [ "$count" -ge 40 ] || bad "only $count metrics found"
 
 known=$(sed -nE 's/^\| `(ranktrace_[a-z_]+)` \| ([a-z]+) .*/\1 \2/p' docs/metrics.md |
 	awk '{ print $1 } $2 == "histogram" { print $1 "_bucket"; print $1 "_sum"; print $1 "_count" }')
-used=0
-while IFS=: read -r file name; do
-	used=$((used + 1))
-	grep -qxF "$name" <<<"$known" || bad "$file: there is no metric $name"
-done < <(grep -rhoE --include='*.yml' --include='*.json' --include=fleet.md -H '\branktrace_[a-z_]+' packaging docs/fleet.md | sort -u)
+uses=$(grep -rhoE --include='*.yml' --include='*.json' --include=fleet.md -H '\branktrace_[a-z_]+' packaging docs/fleet.md | sort -u)
+used=$(wc -l <<<"$uses")
+unknown=$(awk -F: 'NR == FNR { known[$1] = 1; next } !known[$2] { print $1 ": there is no metric " $2 }' <(echo "$known") - <<<"$uses")
+[ -z "$unknown" ] || bad "$unknown"
 [ "$used" -gt 3 ] || bad "only $used uses of metrics found"
 [ "$failed" -eq 0 ] || exit 1
 

@@ -78,22 +78,28 @@ def run(browser, *arguments):
                                f"--user-data-dir={folder}", *arguments], capture_output=True, text=True, timeout=120, check=False).stdout
 
 
-def framed(page, width):
+def framed(page, width, number=0):
     """In a frame, for a window is at least 500 wide. Its result becomes that of the frame's page."""
-    return (f'<body style="margin:0"><iframe id="frame" style="border:0" width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>'
-            '<pre id="result"></pre><script>frame.onload = () => { const inner = frame.contentDocument.getElementById("result"); '
-            'if (inner) document.querySelector("body > #result").textContent = inner.textContent; };</script></body>')
+    return (f'<iframe id="frame{number}" style="border:0;display:block" width="{width}" height="900" srcdoc="{html.escape(page)}"></iframe>'
+            f'<pre id="result{number}"></pre><script>frame{number}.onload = () => {{ '
+            f'const inner = frame{number}.contentDocument.getElementById("result"); '
+            f'if (inner) document.getElementById("result{number}").textContent = inner.textContent; }};</script>')
 
 
-def use(browser, page, width):
-    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as copy:
+def use(browser, uses):
+    """What each (page, width) says, in the order of uses: all are frames of one page, as a browser's start takes seconds."""
+    frames = []
+    for number, (page, width) in enumerate(uses):
         with open(page, encoding="utf-8") as file:
-            copy.write(framed(file.read().replace("</body>", DRIVER + "</body>"), width))
+            frames.append(framed(file.read().replace("</body>", DRIVER + "</body>"), width, number))
+    with tempfile.NamedTemporaryFile("w", suffix=".html", encoding="utf-8") as copy:
+        copy.write('<body style="margin:0">' + "".join(frames) + "</body>")
         copy.flush()
         dom = run(browser, "--window-size=1300,900", "--dump-dom", "file://" + copy.name)
-    found = re.search(r'<pre id="result">(\{.*?\})</pre>', dom, re.S)
-    assert found, f"{page}: no result; {dom[-300:]}"
-    return json.loads(html.unescape(found.group(1)))
+    said = dict(re.findall(r'<pre id="result(\d+)">(\{.*?\})</pre>', dom, re.S))
+    for number, (page, width) in enumerate(uses):
+        assert str(number) in said, f"{page} at {width}: no result; {dom[-300:]}"
+    return [json.loads(html.unescape(said[str(number)])) for number in range(len(uses))]
 
 
 def check(page, result, narrow):
@@ -117,16 +123,16 @@ def check(page, result, narrow):
 
 
 browser_path, *pages = sys.argv[1:]
-for path in pages:
-    for window in (1280, 390):
-        check(path, use(browser_path, path, window), window == 390)
+windows = [(path, width) for path in pages for width in (1280, 390)]
+for (path, width), said in zip(windows, use(browser_path, windows)):
+    check(path, said, width == 390)
 pictures = os.environ.get("PICTURES")
 if pictures:
     for path in pages:
         stem = os.path.join(pictures, os.path.splitext(os.path.basename(path))[0])
         run(browser_path, "--window-size=1400,1000", f"--screenshot={stem}.png", "file://" + os.path.abspath(path))
         with open(stem + "-narrow.html", "w", encoding="utf-8") as narrow_page, open(path, encoding="utf-8") as whole:
-            narrow_page.write(framed(whole.read(), 390))
+            narrow_page.write(f'<body style="margin:0">{framed(whole.read(), 390)}</body>')
         run(browser_path, "--window-size=500,900", f"--screenshot={stem}-narrow.png", "file://" + os.path.abspath(stem + "-narrow.html"))
         run(browser_path, f"--print-to-pdf={stem}.pdf", "--no-pdf-header-footer", "file://" + os.path.abspath(path))
 print(f"{len(pages)} pages used in {os.path.basename(browser_path)}")

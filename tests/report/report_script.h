@@ -386,7 +386,7 @@ static inline void script_put_time(struct store *store, const struct script *scr
 static inline int script_open(const struct script *script, const char *folder, struct store **ret)
 {
 	const struct store_options how = {.state_dir = folder,
-		.segment_ns = SCRIPT_HOUR,
+		.segment_ns = 6 * SCRIPT_HOUR, /* each is opened for each report */
 		.events_size_bytes_max = 64ULL << 30,
 		.events_age_ns_max = 40 * SCRIPT_DAY,
 		.summary_age_ns_max = 40 * SCRIPT_DAY};

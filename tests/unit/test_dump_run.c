@@ -360,9 +360,11 @@ TEST_WITH(windows_turn_and_old_ones_go, setup, store_teardown)
 
 TEST_WITH(all_files_together_are_bounded, setup, store_teardown)
 {
-	struct store *store = open_store();
 	struct dump_kept kept;
+	struct store *store;
 
+	options.segment_ns = 24 * WINDOW; /* each is opened for each dump */
+	store = open_store();
 	for (unsigned i = 0; i < 30; i++) {
 		struct dump_options how = how_at(NOW + i * WINDOW);
 
