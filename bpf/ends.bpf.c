@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the ends collector, see ends.h. Nothing runs until a rank ends, or Python shows an exception.
+ * Kernel side of the ends collector, see ends.h. Nothing runs until a rank ends or gets a signal, or Python shows an exception.
  *
  * A fatal signal is delivered to each thread of its process: to the one that it is meant for, and SIGKILL to the others. The
  * thread that calls exit gets none; its memory is mapped at sched_process_exit from Linux 6.16 on.
@@ -24,6 +24,8 @@
 #define END_TYPE_NAME_AT 24 /* of a type */
 
 #define END_GROUP_EXITS 4 /* SIGNAL_GROUP_EXIT of linux/sched/signal.h */
+#define END_FROM_KERNEL 1 /* SEND_SIG_PRIV of linux/sched/signal.h */
+#define END_PID_MAX 0xffffffffULL
 #define PAGE_SHIFT 12
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -80,9 +82,9 @@ struct {
 	__type(value, struct rt_end_event);
 } end_scratch SEC(".maps");
 
-static __always_inline struct rt_end_rank *end_rank(uint32_t *ret_slot)
+static __always_inline struct rt_end_rank *end_rank_of(uint32_t pid, uint32_t *ret_slot)
 {
-	uint32_t pid = bpf_get_current_pid_tgid() >> 32, *slot = bpf_map_lookup_elem(&ranks, &pid);
+	uint32_t *slot = bpf_map_lookup_elem(&ranks, &pid);
 	struct rt_end_rank *rank;
 
 	if (!slot)
@@ -90,6 +92,11 @@ static __always_inline struct rt_end_rank *end_rank(uint32_t *ret_slot)
 	*ret_slot = *slot;
 	rank = bpf_map_lookup_elem(&end_ranks, slot);
 	return rank && rank->pid == pid ? rank : NULL;
+}
+
+static __always_inline struct rt_end_rank *end_rank(uint32_t *ret_slot)
+{
+	return end_rank_of(bpf_get_current_pid_tgid() >> 32, ret_slot);
 }
 
 /* Where the thread is in native code. */
@@ -294,6 +301,51 @@ static __always_inline void end_exit(void)
 	    !BPF_CORE_READ(task, signal, group_exit_code))
 		return;
 	end_thread(rank, slot, RT_END_EXIT, 0);
+}
+
+/* In the sender's context. */
+static __always_inline void end_sent(uint32_t signal, uint64_t info, struct task_struct *task)
+{
+	uint32_t slot, pid, sender = bpf_get_current_pid_tgid() >> 32;
+	struct rt_end_rank *rank;
+
+	if (signal > 63 || !((1ULL << (signal & 63)) & RT_END_ASKING))
+		return;
+	pid = BPF_CORE_READ(task, tgid);
+	rank = end_rank_of(pid, &slot);
+	if (info == END_FROM_KERNEL)
+		sender = 0;
+	if (!rank || sender == pid)
+		return;
+	rank->sender.signal = signal;
+	rank->sender.pid = sender;
+	bpf_get_current_comm(rank->sender.name, sizeof(rank->sender.name));
+}
+
+SEC("tp_btf/signal_generate")
+int end_sent_btf(uint64_t *ctx)
+{
+	end_sent((uint32_t)ctx[0], ctx[1], (struct task_struct *)ctx[2]);
+	return 0;
+}
+
+SEC("raw_tp/signal_generate")
+int end_sent_raw(uint64_t *ctx)
+{
+	end_sent((uint32_t)ctx[0], ctx[1], (struct task_struct *)ctx[2]);
+	return 0;
+}
+
+/* The kernel chose a process to free memory. Its argument is the process's number, and from Linux 6.8 on the process. */
+SEC("raw_tp/mark_victim")
+int end_victim(uint64_t *ctx)
+{
+	uint32_t slot, pid = ctx[0] <= END_PID_MAX ? ctx[0] : BPF_CORE_READ((struct task_struct *)ctx[0], tgid);
+	struct rt_end_rank *rank = end_rank_of(pid, &slot);
+
+	if (rank)
+		rank->sender.out_of_memory = 1;
+	return 0;
 }
 
 /* Before end_signal_btf(). */

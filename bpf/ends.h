@@ -4,7 +4,7 @@
  * is mapped: at the delivery of a fatal signal, and at the exit of the thread that ends its process. And exceptions that
  * nobody caught, where Python shows them.
  *
- * Stacks are those of profile.h. The process is gone when they are named: each code object is recorded.
+ * And who sent the signal. Stacks are those of profile.h. The process is gone when they are named: each code object is recorded.
  */
 #ifndef RANKTRACE_ENDS_H
 #define RANKTRACE_ENDS_H
@@ -34,13 +34,26 @@ struct rt_end_event {
 	char thread_name[RT_COMM_SIZE];
 };
 
+/* The newest signal of RT_END_ASKING that another process sent to the rank. */
+struct rt_end_sender {
+	uint32_t signal; /* 0: none */
+	uint32_t pid;	 /* 0: the kernel */
+	uint32_t out_of_memory; /* the kernel chose the rank, to free memory */
+	char name[RT_COMM_SIZE];
+};
+
 /* Value of `end_ranks`, by the rank's slot. The daemon writes it. */
 struct rt_end_rank {
 	uint32_t pid; /* 0: not followed */
 	uint32_t threads; /* recorded */
 	uint64_t stacks, took_ns; /* of stages; what they took of its threads' time */
+	struct rt_end_sender sender;
 	struct rt_profile_python python;
 };
+
+/* Signals by which processes end others: SIGHUP, INT, QUIT, ABRT, KILL, USR1, USR2, TERM. */
+#define RT_END_ASKING ((1ULL << 1) | (1ULL << 2) | (1ULL << 3) | (1ULL << 6) | (1ULL << 9) | (1ULL << 10) | (1ULL << 12) | \
+		       (1ULL << 15))
 
 /* Signals that end no process by default: SIGCHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH. */
 #define RT_END_HARMLESS ((1ULL << 17) | (1ULL << 18) | (1ULL << 19) | (1ULL << 20) | (1ULL << 21) | (1ULL << 22) | \

@@ -233,18 +233,43 @@ static __always_inline void memory_keep(
 		__sync_fetch_and_add(&rank->lost, 1);
 }
 
+/* Follows a block until it is freed, at the site that its stack gives. */
+static __always_inline void memory_sampled(
+	void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint32_t device_id, uint64_t now_ns, struct rt_memory_block *block)
+{
+	uint32_t cpu = bpf_get_smp_processor_id(), entry = take_scratch(cpu);
+	struct rt_memory_site *site;
+	uint64_t stack = 0, key = 0;
+
+	__sync_fetch_and_add(&rank->sampled, 1);
+	if (entry < SCRATCHES)
+		stack = memory_stack(ctx, rank, entry);
+	if (!stack)
+		__sync_fetch_and_add(&rank->refused, 1);
+	site = memory_find_site(slot, stack, device_id, entry, &key);
+	if (entry < SCRATCHES)
+		give_scratch(cpu, entry);
+	block->site = key;
+	block->window = rank->window;
+	block->born_ms = (uint32_t)(now_ns / 1000000);
+	if (site)
+		memory_keep(slot, rank, site, block);
+	else
+		__sync_fetch_and_add(&rank->lost, 1);
+	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
+}
+
 SEC("uprobe")
 int memory_usage(void *ctx)
 {
 	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
-	uint64_t now_ns, stack = 0, key = 0, mean = 0;
+	uint64_t now_ns, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
-	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot, cpu, entry;
+	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot;
 	struct rt_memory_block block = {.address = address, .bytes = bytes};
 	struct rt_memory_rank *rank = memory_open ? memory_followed(&slot) : NULL;
 	struct rt_memory_device *device;
 	struct rt_memory_class *class;
-	struct rt_memory_site *site;
 	struct cost_hit cost;
 	bool sampled;
 
@@ -275,25 +300,8 @@ int memory_usage(void *ctx)
 		memory_release(slot, address);
 	if (!sampled)
 		goto done;
-	__sync_fetch_and_add(&rank->sampled, 1);
-	cpu = bpf_get_smp_processor_id();
-	entry = take_scratch(cpu);
-	if (entry < SCRATCHES)
-		stack = memory_stack(ctx, rank, entry);
-	if (!stack)
-		__sync_fetch_and_add(&rank->refused, 1);
-	site = memory_find_site(slot, stack, device_id, entry, &key);
-	if (entry < SCRATCHES)
-		give_scratch(cpu, entry);
-	block.site = key;
 	block.weight_bytes = rt_memory_weight(bytes, mean);
-	block.window = rank->window;
-	block.born_ms = (uint32_t)(now_ns / 1000000);
-	if (site)
-		memory_keep(slot, rank, site, &block);
-	else
-		__sync_fetch_and_add(&rank->lost, 1);
-	__sync_fetch_and_add(&rank->took_ns, bpf_ktime_get_ns() - now_ns);
+	memory_sampled(ctx, slot, rank, device_id, now_ns, &block);
 done:
 	cost_end(&cost);
 	return 0;

@@ -9,57 +9,80 @@
 enum { OOM_RANK, OOM_START, OOM_STEP, OOM_STAGE, OOM_KIND, OOM_DEVICE, OOM_BYTES, OOM_ALLOCATED, OOM_RESERVED, OOM_FRAMES,
 	OOM_INSTANCE };
 
+/* A request that was not served, and why. */
+struct oom {
+	int64_t rank, start_ns, step, device;
+	struct memory_name kind, stage;
+	struct memory_failure failure;
+	double card_bytes; /* 0: unknown */
+	char place[STACK_PLACE_BYTES];
+	enum memory_cause cause;
+};
+
+static void oom_json(struct cmd_memory *cmd, const struct oom *oom)
+{
+	const struct memory_failure *failure = &oom->failure;
+
+	json_array_append_new(cmd->list,
+		json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:s}", "rank", (json_int_t)oom->rank,
+			"time_ns", (json_int_t)oom->start_ns, "kind", oom->kind.text, "device", (json_int_t)oom->device, "step",
+			(json_int_t)oom->step, "stage", oom->stage.text, "asked_bytes", failure->asked, "allocated_bytes",
+			failure->allocated, "reserved_bytes", failure->reserved, "card_bytes", oom->card_bytes, "others_bytes",
+			failure->others, "where", oom->place, "cause", memory_cause_word(oom->cause), "advice",
+			memory_cause_advice(oom->cause)));
+}
+
+static void oom_print(const struct oom *oom)
+{
+	const struct memory_failure *failure = &oom->failure;
+	char time[TOOL_TEXT_BYTES];
+
+	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", oom->rank, tool_time((uint64_t)oom->start_ns, time),
+		oom->step, *oom->stage.text ? ", " : "", oom->stage.text, oom->place);
+	printf("%s of %s", cmd_memory_bytes(failure->asked).text, oom->kind.text);
+	if (oom->device >= 0)
+		printf(":%" PRId64, oom->device);
+	printf("; %s were allocated", cmd_memory_bytes(failure->allocated).text);
+	if (failure->reserved > 0)
+		printf(", %s reserved", cmd_memory_bytes(failure->reserved).text);
+	if (oom->card_bytes > 0) {
+		printf("; the card has %s", cmd_memory_bytes(oom->card_bytes).text);
+		printf(", of which other processes hold %s", cmd_memory_bytes(failure->others).text);
+	}
+	printf("\n  why    %s\n  advice %s\n", memory_cause_word(oom->cause), memory_cause_advice(oom->cause));
+}
+
 static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_memory *cmd = arg;
-	int64_t device = cmd_memory_number(row, OOM_DEVICE);
-	struct memory_failure failure = {.asked = sqlite3_column_double(row, OOM_BYTES),
-		.allocated = sqlite3_column_double(row, OOM_ALLOCATED),
-		.reserved = sqlite3_column_double(row, OOM_RESERVED)};
-	char place[STACK_PLACE_BYTES], time[TOOL_TEXT_BYTES];
-	struct memory_name kind = cmd_memory_name(row, OOM_KIND);
+	struct oom oom = {.rank = cmd_memory_int(row, OOM_RANK),
+		.start_ns = cmd_memory_int(row, OOM_START),
+		.step = cmd_memory_int(row, OOM_STEP),
+		.device = cmd_memory_number(row, OOM_DEVICE),
+		.kind = cmd_memory_name(row, OOM_KIND),
+		.stage = cmd_memory_name(row, OOM_STAGE),
+		.failure = {.asked = sqlite3_column_double(row, OOM_BYTES),
+			.allocated = sqlite3_column_double(row, OOM_ALLOCATED),
+			.reserved = sqlite3_column_double(row, OOM_RESERVED)}};
 	struct memory_trend trend;
-	enum memory_cause cause;
 	struct memory_pool *pool;
 
-	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, OOM_RANK)))
+	if (!ranges_have(&cmd->ranks, oom.rank))
 		return 0;
-	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), kind.text, device);
+	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), oom.kind.text, oom.device);
 	if (pool && memory_trend(&pool->series, &trend) && trend.leaks)
-		failure.leaked = trend.to_bytes - trend.from_bytes;
+		oom.failure.leaked = trend.to_bytes - trend.from_bytes;
 	if (pool && pool->card.total > 0) {
-		failure.device = pool->card.total;
-		failure.others = cmd_memory_others(pool);
+		oom.card_bytes = oom.failure.device = pool->card.total;
+		oom.failure.others = cmd_memory_others(pool);
 	}
-	cause = memory_failure_cause(&failure);
-	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, place);
+	oom.cause = memory_failure_cause(&oom.failure);
+	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, oom.place);
 	cmd->rows++;
-	if (cmd->json) {
-		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:s}", "rank",
-				(json_int_t)cmd_memory_int(row, OOM_RANK), "time_ns",
-				(json_int_t)cmd_memory_int(row, OOM_START), "kind", kind.text, "device", (json_int_t)device,
-				"step", (json_int_t)cmd_memory_int(row, OOM_STEP), "stage",
-				cmd_memory_name(row, OOM_STAGE).text, "asked_bytes", failure.asked, "allocated_bytes",
-				failure.allocated, "reserved_bytes", failure.reserved, "card_bytes", pool ? pool->card.total : 0.0,
-				"others_bytes", failure.others, "where", place, "cause",
-				memory_cause_word(cause), "advice", memory_cause_advice(cause)));
-		return 0;
-	}
-	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", cmd_memory_int(row, OOM_RANK),
-		tool_time((uint64_t)cmd_memory_int(row, OOM_START), time), cmd_memory_int(row, OOM_STEP),
-		*cmd_memory_name(row, OOM_STAGE).text ? ", " : "", cmd_memory_name(row, OOM_STAGE).text, place);
-	printf("%s of %s", cmd_memory_bytes(failure.asked).text, kind.text);
-	if (device >= 0)
-		printf(":%" PRId64, device);
-	printf("; %s were allocated", cmd_memory_bytes(failure.allocated).text);
-	if (failure.reserved > 0)
-		printf(", %s reserved", cmd_memory_bytes(failure.reserved).text);
-	if (pool && pool->card.total > 0) {
-		printf("; the card has %s", cmd_memory_bytes(pool->card.total).text);
-		printf(", of which other processes hold %s", cmd_memory_bytes(failure.others).text);
-	}
-	printf("\n  why    %s\n  advice %s\n", memory_cause_word(cause), memory_cause_advice(cause));
+	if (cmd->json)
+		oom_json(cmd, &oom);
+	else
+		oom_print(&oom);
 	return 0;
 }
 

@@ -445,27 +445,30 @@ static void sentence_hardware(struct sentence *sentence)
 		text_add(&sentence->text, "reports: %s", row->title);
 }
 
-/* "probes take 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %; L0 takes 1.9 %" */
+/* "probes take 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %; L0 takes 1.9 %",
+ * "ranktraced takes 1.9 % of a CPU of node-a for 10 min, more than the budget of 1 %; L3 takes 0.8 %" */
 static void sentence_overhead(struct sentence *sentence)
 {
 	const struct finding *finding = sentence->finding;
-	const struct finding_evidence *probes = sentence_evidence(finding, "probes"), *level = sentence_evidence(finding, "level"),
-				      *budget = sentence_evidence(finding, "budget");
-	const char *verb = sentence->past ? "took" : "take";
+	bool daemon = finding->cause == CAUSE_DAEMON;
+	const struct finding_evidence *share = sentence_evidence(finding, daemon ? "daemon" : "probes"),
+				      *level = sentence_evidence(finding, "level"), *budget = sentence_evidence(finding, "budget");
 
-	text_add(&sentence->text, "probes %s ", verb);
-	if (probes)
-		text_add(&sentence->text, "%.2g %% of the time of ", probes->value);
+	text_add(&sentence->text, daemon ? "ranktraced %s " : "probes %s ", sentence->past ? "took" : daemon ? "takes" : "take");
+	if (share)
+		text_add(&sentence->text, daemon ? "%.2g %% of a CPU of " : "%.2g %% of the time of ", share->value);
 	else
 		text_add(&sentence->text, "too much time of ");
-	if (!sentence_who(sentence))
+	if (daemon)
+		text_name(&sentence->text, finding->host[0] ? finding->host : "a node", NAME_BYTES);
+	else if (!sentence_who(sentence))
 		text_add(&sentence->text, "a rank");
 	sentence_since(sentence);
 	if (budget)
 		text_add(&sentence->text, ", more than the budget of %.2g %%", budget->value);
-	if (probes && probes->detail[0] && level) {
+	if (share && share->detail[0] && level && level->value > 0) {
 		text_add(&sentence->text, "; ");
-		text_name(&sentence->text, probes->detail, NAME_BYTES);
+		text_name(&sentence->text, share->detail, NAME_BYTES);
 		text_add(&sentence->text, " %s %.2g %%", sentence->past ? "took" : "takes", level->value);
 	}
 }

@@ -11,6 +11,7 @@
 #define OBJECT_BYTES 72
 #define PROCESSES_MAX 16
 #define REMEMBERED_MAX 64
+#define EXPLAINED 0.5 /* of the step's growth: a clock that is lower by less is no cause of it */
 
 enum series { CLOCK, POWER_LIMITED, BRAKED, HEAT_LIMITED, HARDWARE_LIMITED, LANES, PROCESSES, SERIES_MAX };
 
@@ -204,6 +205,12 @@ static bool card_rule_fits(const struct rule *rule, double value, double referen
 	return rule->more > 0 ? value - reference > rule->more : value < reference * (1 + rule->more);
 }
 
+/* Work on a card takes longer by at most what its clock is lower by. */
+static bool card_clock_explains(double clock, double reference, const struct finding *finding)
+{
+	return !(reference / clock - 1 < EXPLAINED * (finding->slowdown - 1));
+}
+
 /* Of those that were there in the last minute, the one that came last. */
 static const char *card_newest_process(const struct card *card, uint64_t now_ns)
 {
@@ -233,6 +240,8 @@ static bool card_explain(const struct card_gauges *cards, const struct card *car
 			continue;
 		shown = card_mean(&card->slots[rule->shown], finding->since_ns, now_ns);
 		reference = card_reference(cards, card, rule->shown, finding->since_ns, now_ns, &shown_peers);
+		if (rule->shown == CLOCK && !card_clock_explains(shown, reference, finding))
+			continue;
 		*ret = (struct remembered){.id = finding->id,
 			.cause = rule->cause,
 			.evidence = {.value = shown * rule->scale, .peers = NAN}};

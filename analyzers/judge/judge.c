@@ -266,27 +266,23 @@ static void want_stages(struct judge *judge)
 		judge->sink.want(judge->sink.arg, JUDGE_WANT_STAGES, "steps of the job take longer");
 }
 
-static void tick(struct judge *judge)
+static void tick_learn(struct judge *judge)
 {
-	double growth, raw, rest = 1, explained = 0, fades;
+	if (judge->ticks == 1)
+		judge->first_ns = judge->usual_since_ns = judge->begin_ns;
+	judge->learned_ns = judge->now_ns;
+	tick_grown(judge);
+	learn(judge, 1);
+	judge_start(judge);
+	judge_claims(judge);
+}
+
+/* Opens, feeds and closes the episodes of ranks, then that of the job. `raw`: seconds beyond the usual. */
+static void tick_watch(struct judge *judge, double raw)
+{
+	double rest = 1, explained = 0;
 	bool was_open;
 
-	if (++judge->ticks <= TICKS_LEARN) {
-		if (judge->ticks == 1)
-			judge->first_ns = judge->usual_since_ns = judge->begin_ns;
-		judge->learned_ns = judge->now_ns;
-		tick_grown(judge);
-		learn(judge, 1);
-		judge_start(judge);
-		judge_claims(judge);
-		return;
-	}
-	growth = tick_grown(judge);
-	for (size_t r = 0; r < judge->ranks; r++)
-		judge->rank[r].share = judge->rank[r].claim = 0;
-	if (growth > 0)
-		judge_share(judge, growth);
-	raw = judge->real - judge->usual * judge->steps;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
@@ -307,9 +303,11 @@ static void tick(struct judge *judge)
 	judge_watch_tick(judge, &judge->whole, NULL, rest, rest);
 	if (was_open && !judge->whole.open && explained >= EXPLAINED)
 		judge->whole.episode->finding.id = 0; /* what follows the rank's episode is no continuation */
-	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
-	judge->rank_peak *= fades;
-	judge->whole_peak *= fades;
+}
+
+/* The usual: learned on, or anew where the job has become another. */
+static void tick_usual(struct judge *judge, double raw)
+{
 	if (judge->split > 0)
 		judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
@@ -321,6 +319,27 @@ static void tick(struct judge *judge)
 		learn(judge, raw > judge->clipped_job && judge->clipped_job > 0 ? judge->clipped_job / raw : 1);
 	else
 		learn(judge, 0);
+}
+
+static void tick(struct judge *judge)
+{
+	double growth, raw, fades;
+
+	if (++judge->ticks <= TICKS_LEARN) {
+		tick_learn(judge);
+		return;
+	}
+	growth = tick_grown(judge);
+	for (size_t r = 0; r < judge->ranks; r++)
+		judge->rank[r].share = judge->rank[r].claim = 0;
+	if (growth > 0)
+		judge_share(judge, growth);
+	raw = judge->real - judge->usual * judge->steps;
+	tick_watch(judge, raw);
+	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
+	judge->rank_peak *= fades;
+	judge->whole_peak *= fades;
+	tick_usual(judge, raw);
 	if (judge->split > 0)
 		judge_start(judge);
 	judge_claims(judge);
@@ -519,11 +538,41 @@ static void judge_onset(struct judge *judge, double over)
 	judge->onset_steps = judge->steps;
 }
 
+/* Adds a step that counts. `over`: seconds beyond the usual; `here`: of its ranks, those of which something is known. */
+static void take_frame(struct judge *judge, const struct frame *frame, const struct measures *measures, double step, double over, size_t here)
+{
+	bool split = frame_is_split(frame);
+	double xfer;
+
+	if (!judge->begin_ns) {
+		judge->begin_ns = judge->onset_ns = judge->now_ns - (uint64_t)(step / NS);
+		judge->begin_step = judge->onset_step = frame->step;
+	}
+	judge->lost += LOST_PACE * ((measures && measures->lost) - judge->lost);
+	xfer = measures ? frame_xfer(frame, measures, here) : 0;
+	for (size_t i = 0; i < frame->ranks; i++) {
+		if (frame->rank[i].here) {
+			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
+			take_rank(&judge->rank[i], &frame->rank[i], split, measures ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
+		}
+	}
+	add_growth(judge, over);
+	judge->real += step;
+	judge->split += split ? step : 0;
+	judge->steps++;
+	judge_onset(judge, over);
+	judge->counted = true;
+	if (tick_is_over(judge)) {
+		tick(judge);
+		tick_clear(judge);
+	}
+}
+
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool l1 = frame->tier != FRAME_TIER_STAGES && measures, split = frame_is_split(frame), spike;
+	bool split = frame_is_split(frame), spike;
 	size_t here;
-	double step = frame_step(frame, &here), xfer, over;
+	double step = frame_step(frame, &here), over;
 	int r = judge_reserve(judge, frame->ranks);
 
 	judge->counted = false;
@@ -531,9 +580,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return r;
 	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
 		return 0;
-	if (!judge->seen++)
-		take_who(judge, frame);
-	else if (judge->seen % 64 == 0 || judge->ranks != frame->ranks)
+	if (judge->seen++ % 64 == 0 || judge->ranks != frame->ranks)
 		take_who(judge, frame);
 	judge->now_ns = judge_frame_end(frame);
 	judge->step = frame->step;
@@ -556,27 +603,6 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0;
 	}
 	judge->was_spike = spike;
-	if (!judge->begin_ns) {
-		judge->begin_ns = judge->onset_ns = judge->now_ns - (uint64_t)(step / NS);
-		judge->begin_step = judge->onset_step = frame->step;
-	}
-	judge->lost += LOST_PACE * ((l1 && measures->lost) - judge->lost);
-	xfer = l1 ? frame_xfer(frame, measures, here) : 0;
-	for (size_t i = 0; i < frame->ranks; i++) {
-		if (frame->rank[i].here) {
-			judge->rank[i].class = l1 ? measures->rank[i].class : FRAME_NONE;
-			take_rank(&judge->rank[i], &frame->rank[i], split, l1 ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
-		}
-	}
-	add_growth(judge, over);
-	judge->real += step;
-	judge->split += split ? step : 0;
-	judge->steps++;
-	judge_onset(judge, over);
-	judge->counted = true;
-	if (tick_is_over(judge)) {
-		tick(judge);
-		tick_clear(judge);
-	}
+	take_frame(judge, frame, frame->tier != FRAME_TIER_STAGES ? measures : NULL, step, over, here);
 	return 0;
 }

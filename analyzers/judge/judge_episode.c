@@ -402,6 +402,13 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
 }
 
+/* `compute` is work on a card that is known from waits alone (judge_share.c): in forward or backward. */
+static bool same_work(enum activity a, enum activity b)
+{
+	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
+	       (b == ACTIVITY_COMPUTE && (a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD));
+}
+
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
 static bool same_reason(const struct judge_watch *watch, enum activity activity, double cost)
 {
@@ -409,7 +416,36 @@ static bool same_reason(const struct judge_watch *watch, enum activity activity,
 	enum finding_cause cause = cause_of_system(watch->span.host, cost);
 
 	return cause == cause_of_system(episode->cause_lost, episode->lost) &&
-	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity);
+	       (cause != CAUSE_UNKNOWN || same_work(activity, episode->finding.activity));
+}
+
+/* An episode of its own, from the onset of what is slow. */
+static void episode_start(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	enum activity activity, double rate, struct judge_episode *ret)
+{
+	struct finding *finding = &ret->finding;
+
+	*ret = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
+		.rate = rate,
+		.cards = judge->card_count,
+		.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
+			.activity = activity,
+			.tier = judge->tier,
+			.rank = rank ? rank->rank : -1,
+			.since_ns = watch->span.onset_ns,
+			.since_step = watch->span.onset_step}};
+	snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
+	if (watch->of) {
+		finding->kind = watch->of->kind;
+		if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
+			finding->since_ns = watch->of->since_ns;
+			finding->since_step = watch->of->since_step;
+		}
+	}
+	if (rank) {
+		memcpy(finding->host, rank->host, sizeof(finding->host));
+		memcpy(finding->card, rank->card, sizeof(finding->card));
+	}
 }
 
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
@@ -428,27 +464,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	if (!finding->id || !same_reason(watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
-		*episode = (struct judge_episode){.known = (double)(watch->span.onset_ns - judge->first_ns) * NS,
-			.rate = rate,
-			.cards = judge->card_count,
-			.finding = {.kind = rank ? FINDING_SLOW_RANK : FINDING_SLOW_JOB,
-				.activity = activity,
-				.tier = judge->tier,
-				.rank = rank ? rank->rank : -1,
-				.since_ns = watch->span.onset_ns,
-				.since_step = watch->span.onset_step}};
-		snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
-		if (watch->of) {
-			finding->kind = watch->of->kind;
-			if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
-				finding->since_ns = watch->of->since_ns;
-				finding->since_step = watch->of->since_step;
-			}
-		}
-		if (rank) {
-			memcpy(finding->host, rank->host, sizeof(finding->host));
-			memcpy(finding->card, rank->card, sizeof(finding->card));
-		}
+		episode_start(judge, watch, rank, activity, rate, episode);
 	} else if (watch->span.onset_ns > finding->until_ns) {
 		/* What it cost is of its whole length. */
 		episode->base += (double)(watch->span.onset_ns - finding->until_ns) * NS;
@@ -585,7 +601,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
-	if (rank && a != finding->activity && act[a] > OTHER_ACTIVITY * total &&
+	if (rank && !same_work(a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
 		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);

@@ -27,6 +27,7 @@ struct share {
 	double growth;
 	size_t n; /* ranks in judge->index */
 	bool l1;
+	double common;	  /* of the growth: in activities that never wait, on all ranks */
 	double transfers; /* of the growth: known with L1 */
 };
 
@@ -47,9 +48,13 @@ static void share_excess(struct share *share)
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		struct robust_middle others;
+		double least = INFINITY;
 
-		for (size_t i = 0; i < share->n; i++)
+		for (size_t i = 0; i < share->n; i++) {
 			judge->scratch[i] = judge->column[i] = grown(share_rank(share, i), (enum activity)a);
+			least = fmin(least, judge->column[i]);
+		}
+		share->common += share->n > 0 && !activity_may_wait((enum activity)a, true) ? fmax(0, least) : 0;
 		judge->common[a] = fmax(0, robust_median(judge->scratch, share->n));
 		others = robust_middle_of(judge->scratch, share->n);
 		for (size_t i = 0; i < share->n; i++)
@@ -160,7 +165,7 @@ static void share_role(const struct share *share)
 	}
 }
 
-/* With L1: what neither waits nor transfers explain. */
+/* With L1: what neither waits nor transfers explain, nor work that grew on all ranks. */
 static void share_waits(struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -177,7 +182,7 @@ static void share_waits(struct share *share)
 		double xfer = learned ? late->sum.xfer / late->l1_steps - rank->usual.xfer : 0;
 
 		share->transfers = fmin(growth, fmax(0, xfer));
-		judge->column[i] = fmin(growth, fmax(0, growth - fmax(0, xfer) - fmax(0, wait)));
+		judge->column[i] = fmax(0, growth - share->common - fmax(0, xfer) - fmax(0, wait));
 	}
 	share_role(share);
 	if (!share_witness(share, SHARE_NOISE * growth))

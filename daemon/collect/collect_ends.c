@@ -60,6 +60,7 @@ struct ends_rank {
 	struct list_link link;
 	struct rank is; /* as it was when it was seen last */
 	uint64_t ended_ns; /* 0: it lives */
+	struct end_sender sender; /* once it has ended */
 	uint64_t request; /* for the layout; 0: none */
 	unsigned tries;
 	uint64_t retry_ns;
@@ -205,9 +206,10 @@ static struct profile_rank *ends_names(struct ends_rank *rank)
 
 /* Rows. */
 
-static void ends_detail(const struct rt_end_event *event, char *ret, size_t size)
+static void ends_detail(const struct ends_rank *rank, const struct rt_end_event *event, char *ret, size_t size)
 {
 	char words[END_WORDS_BYTES], what[RT_END_WHAT_BYTES];
+	bool sent = rank->sender.signal || rank->sender.out_of_memory;
 
 	ret[0] = 0;
 	copy_text(what, sizeof(what), event->what);
@@ -215,8 +217,8 @@ static void ends_detail(const struct rt_end_event *event, char *ret, size_t size
 		snprintf(ret, size, "%s", what);
 	else if (event->how == RT_END_SIGNAL && what[0])
 		snprintf(ret, size, "%s in %s+0x%" PRIx64, end_signal_words(event->signal, words), what, event->offset);
-	else if (event->how == RT_END_SIGNAL)
-		snprintf(ret, size, "%s", end_signal_words(event->signal, words));
+	else if (event->how == RT_END_SIGNAL || (event->how == RT_END_KILLED && sent))
+		snprintf(ret, size, "%s", end_words(rank->is.wait_status, "", &rank->sender, words));
 }
 
 static void ends_put(const struct ends_rank *rank, const struct rt_end_event *event)
@@ -230,7 +232,7 @@ static void ends_put(const struct ends_rank *rank, const struct rt_end_event *ev
 	int64_t id = 0;
 	bool named = event->stack && rank->names && profile_rank_id(rank->names, event->stack, &id);
 
-	ends_detail(event, detail, sizeof(detail));
+	ends_detail(rank, event, detail, sizeof(detail));
 	copy_text(name, sizeof(name), event->thread_name);
 	store_put_ends(store,
 		&(struct row_ends){
@@ -250,7 +252,7 @@ static void ends_put(const struct ends_rank *rank, const struct rt_end_event *ev
 /* What shows best where it was: the exception, the thread that ended it, the main thread, any. */
 static const struct ends_thread *ends_best(const struct ends_rank *rank)
 {
-	bool failed = end_kind_of(rank->is.wait_status) == END_ERROR && WIFEXITED(rank->is.wait_status);
+	bool failed = end_kind_of(rank->is.wait_status, &rank->sender) == END_ERROR && WIFEXITED(rank->is.wait_status);
 	const struct ends_thread *ret = NULL;
 	unsigned most = 0;
 
@@ -286,7 +288,7 @@ static void ends_finish(struct ends_rank *rank)
 	const struct ends_thread *best = ends_best(rank);
 	bool raised = best && best->event.how == RT_END_EXCEPTION;
 	char how[END_WORDS_BYTES], what[RT_END_WHAT_BYTES] = "", place[sizeof(((struct finding_evidence *)NULL)->detail)];
-	struct online_end_info info = {.rank = &rank->is, .ended_ns = rank->ended_ns, .place = place};
+	struct online_end_info info = {.rank = &rank->is, .ended_ns = rank->ended_ns, .sender = &rank->sender, .place = place};
 
 	ends_place(best, place, sizeof(place));
 	for (size_t i = 0; i < rank->threads; i++)
@@ -294,8 +296,8 @@ static void ends_finish(struct ends_rank *rank)
 			ends_put(rank, &rank->thread[i].event);
 	if (raised)
 		copy_text(what, sizeof(what), best->event.what);
-	info.how = end_words(rank->is.wait_status, what, how);
-	if (end_kind_of(rank->is.wait_status) != END_NORMAL)
+	info.how = end_words(rank->is.wait_status, what, &rank->sender, how);
+	if (end_kind_of(rank->is.wait_status, &rank->sender) != END_NORMAL)
 		log_info("ends", "rank %d, process %u, has ended: %s%s%s", rank->is.env.rank, rank->is.pid, info.how,
 			info.place[0] ? " in " : "", info.place);
 	online_ended(rank->ends->context->findings, &info);
@@ -316,6 +318,8 @@ static int ends_load(struct ends *ends)
 	/* Of another type of program, which has the same helpers: libbpf cannot probe BPF_PROG_TYPE_TRACING. */
 	ends->has_places = tp_btf && libbpf_probe_bpf_helper(BPF_PROG_TYPE_KPROBE, BPF_FUNC_find_vma, NULL) == 1;
 	bpf_program__set_autoload(skeleton->progs.end_place_btf, ends->has_places);
+	bpf_program__set_autoload(skeleton->progs.end_sent_btf, tp_btf);
+	bpf_program__set_autoload(skeleton->progs.end_sent_raw, !tp_btf);
 	bpf_program__set_autoload(skeleton->progs.end_signal_btf, tp_btf);
 	bpf_program__set_autoload(skeleton->progs.end_exit_btf, tp_btf);
 	bpf_program__set_autoload(skeleton->progs.end_signal_raw, !tp_btf);
@@ -372,9 +376,24 @@ static void ends_recorded(struct ends_rank *rank)
 		rank->names->recorded = true;
 }
 
+/* Before another rank has its slot. */
+static void ends_take_sender(struct ends_rank *rank)
+{
+	struct rt_end_rank value;
+
+	if (!rank->followed || bpf_map_lookup_elem(bpf_map__fd(rank->ends->skeleton->maps.end_ranks), &rank->is.slot, &value) < 0 ||
+		value.pid != rank->is.pid)
+		return;
+	rank->sender.signal = value.sender.signal;
+	rank->sender.pid = value.sender.pid;
+	rank->sender.out_of_memory = value.sender.out_of_memory;
+	copy_text(rank->sender.name, sizeof(rank->sender.name), value.sender.name);
+}
+
 static void ends_over(struct ends_rank *rank)
 {
 	rank->ended_ns = monotonic_ns();
+	ends_take_sender(rank);
 	ends_recorded(rank);
 }
 
@@ -491,7 +510,7 @@ static void ends_status(void *state, struct collector_status *ret)
 		stacks += counts.stacks;
 		took_ns += counts.took_ns;
 	}
-	ret->probes_attached = ends->skeleton ? 2 : 0;
+	ret->probes_attached = ends->skeleton ? 4 : 0;
 	ret->events = ends->events;
 	ret->drops = ends->lost + kernel_drops(kernel, RT_KIND_END) + kernel_drops(kernel, RT_KIND_END_STACK) +
 		     kernel_drops(kernel, RT_KIND_END_CODE) + kernel_drops(kernel, RT_KIND_STAGE_STACK);

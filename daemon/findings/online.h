@@ -54,7 +54,8 @@ struct online_leak_info {
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
 
-/* Probes cost a rank more than [budget] rank_percent; percent of its time. */
+/* Probes cost a rank more than [budget] rank_percent; percent of its time. Without a rank: the daemon takes more than
+ * cpu_percent; percent of a CPU. */
 struct online_overhead_info {
 	const struct rank *rank;
 	const char *level; /* that costs most: */
@@ -68,6 +69,7 @@ uint64_t online_overhead(struct online *online, const struct online_overhead_inf
 struct online_end_info {
 	const struct rank *rank;
 	uint64_t ended_ns;
+	const struct end_sender *sender; /* NULL: not known */
 	const char *how;   /* end_words.h */
 	const char *place; /* of its exception, or its main thread; "": unknown */
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that ended: the first of a job that ends with an error is a finding, and a hang that a rank's end caused says how
- * it ended and where. Others of the job end as a consequence.
+ * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding, and a hang that a rank's end
+ * caused says how it ended and where. Others of the job end as a consequence.
  */
 #include <math.h>
+#include <signal.h>
 
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/base/text.h"
@@ -42,80 +43,94 @@ static void online_end_count(void *arg, const struct rank *rank)
 		       online_end_job(rank) == peers->job;
 }
 
-static bool online_end_is_first(const struct online *online, uint64_t job, const struct online_end_info *info)
+/* The first end of the job, of which this one may be a consequence; NULL: this is the first. */
+static struct online_end *online_end_first(struct online *online, const struct online_end *of)
 {
+	struct online_end *first = NULL;
+
 	for (size_t i = 0; i < ONLINE_ENDS_MAX; i++) {
-		const struct online_end *end = &online->ends.of[i];
+		struct online_end *end = &online->ends.of[i];
 
-		if (end->instance && end->job == job && end->instance != info->rank->instance &&
-			end->ended_ns <= info->ended_ns && info->ended_ns - end->ended_ns < END_CONSEQUENCE_NS)
-			return false;
+		if (end->instance && end->job == of->job && end->instance != of->instance && end->ended_ns <= of->ended_ns &&
+			of->ended_ns - end->ended_ns < END_CONSEQUENCE_NS && (!first || end->ended_ns < first->ended_ns))
+			first = end;
 	}
-	return true;
+	return first;
 }
 
-static bool online_end_is_error(const struct online *online, uint64_t job, const struct online_end_info *info)
+static bool online_end_is_error(const struct online *online, const struct online_end *end)
 {
-	struct online_end_peers peers = {.job = job, .instance = info->rank->instance};
-	enum end_kind kind = end_kind_of(info->rank->wait_status);
+	struct online_end_peers peers = {.job = end->job, .instance = end->instance};
 
-	if (kind == END_ASKED)
+	if (end->kind == END_ASKED)
 		ranks_each(online->context->ranks, online_end_count, &peers);
-	return (kind == END_ERROR || peers.live) && online_end_is_first(online, job, info);
+	return end->kind == END_ERROR || peers.live;
 }
 
-static void online_end_publish(struct online *online, const struct online_end_info *info)
+static void online_end_publish(struct online *online, struct online_end *end)
 {
-	const struct rank *rank = info->rank;
 	struct finding finding = {
 		.id = END_IDS + ++online->ends.published,
 		.kind = FINDING_CRASH,
-		.cause = CAUSE_CRASHED,
+		.cause = end->out_of_memory ? CAUSE_OUT_OF_MEMORY : CAUSE_CRASHED,
 		.activity = ACTIVITY_MAX,
 		.state = FINDING_CLOSED,
 		.severity = SEVERITY_CRITICAL,
 		.tier = FRAME_TIER_HOST,
 		.confidence = 1,
 		.uid_known = true,
-		.uid = rank->uid,
-		.rank = rank->env.rank,
-		.since_ns = info->ended_ns,
-		.noticed_ns = info->ended_ns,
-		.until_ns = info->ended_ns,
-		.updated_ns = info->ended_ns,
+		.uid = end->uid,
+		.rank = end->rank,
+		.since_ns = end->ended_ns,
+		.noticed_ns = end->ended_ns,
+		.until_ns = end->ended_ns,
+		.updated_ns = end->ended_ns,
 	};
 
-	copy_text(finding.job, sizeof(finding.job), rank->env.job);
-	copy_text(finding.host, sizeof(finding.host), rank->host);
-	copy_text(finding.card, sizeof(finding.card), rank->env.card);
-	finding_add(&finding, "end", "1", rank->wait_status, NAN, info->how);
-	if (info->place[0])
-		finding_add(&finding, "stack", "1", 1, NAN, info->place);
+	end->published = true;
+	copy_text(finding.job, sizeof(finding.job), end->name);
+	copy_text(finding.host, sizeof(finding.host), end->host);
+	copy_text(finding.card, sizeof(finding.card), end->card);
+	finding_add(&finding, "end", "1", end->wait_status, NAN, end->how);
+	if (end->place[0])
+		finding_add(&finding, "stack", "1", 1, NAN, end->place);
 	finding_write_sentence(&finding);
 	online_publish(online, &finding);
 }
 
+/* A launcher has ended the others before the first end was read. Who kills a job as a whole kills each rank alike, or asks all
+ * to end before. */
+static bool online_end_was_alone(const struct online_end *first, const struct online_end *next)
+{
+	return !first->published && first->wait_status == SIGKILL && next->kind == END_ASKED && next->wait_status != SIGKILL;
+}
+
 void online_ended(struct online *online, const struct online_end_info *info)
 {
-	uint64_t job = online_end_job(info->rank);
-	struct online_end *end;
+	const struct rank *rank = info->rank;
+	struct online_end *end, *first;
 
 	if (!online)
 		return;
-	if (online_end_is_error(online, job, info))
-		online_end_publish(online, info);
 	end = &online->ends.of[online->ends.next++ % ONLINE_ENDS_MAX];
 	*end = (struct online_end){
-		.instance = info->rank->instance,
-		.job = job,
-		.rank = info->rank->env.rank,
-		.uid = info->rank->uid,
-		.normal = end_kind_of(info->rank->wait_status) == END_NORMAL,
+		.instance = rank->instance,
+		.job = online_end_job(rank),
+		.rank = rank->env.rank,
+		.uid = rank->uid,
+		.wait_status = rank->wait_status,
+		.kind = end_kind_of(rank->wait_status, info->sender),
+		.out_of_memory = end_is_out_of_memory(rank->wait_status, info->sender),
 		.ended_ns = info->ended_ns,
 	};
-	copy_text(end->name, sizeof(end->name), info->rank->env.job);
+	copy_text(end->name, sizeof(end->name), rank->env.job);
+	copy_text(end->host, sizeof(end->host), rank->host);
+	copy_text(end->card, sizeof(end->card), rank->env.card);
 	copy_text(end->how, sizeof(end->how), info->how);
 	copy_text(end->place, sizeof(end->place), info->place);
+	first = online_end_first(online, end);
+	if (first ? online_end_was_alone(first, end) : online_end_is_error(online, end))
+		online_end_publish(online, first ? first : end);
 }
 
 void online_end_add(const struct online *online, struct finding *finding)
@@ -145,7 +160,7 @@ void online_end_each(
 		char sentence[256];
 		const struct online_stack_info info = {end->name, sentence, end->uid, end->ended_ns, true};
 
-		if (!end->instance || end->normal || now_ns - end->ended_ns > END_SHOWN_NS)
+		if (!end->instance || end->kind == END_NORMAL || now_ns - end->ended_ns > END_SHOWN_NS)
 			continue;
 		snprintf(sentence, sizeof(sentence), "rank %d ended: %s%s%s", end->rank, end->how, end->place[0] ? " in " : "",
 			end->place);

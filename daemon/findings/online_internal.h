@@ -17,6 +17,7 @@
 #include "daemon/core/level.h"
 #include "daemon/findings/online.h"
 #include "daemon/findings/online_observe.h"
+#include "daemon/ranks/end_words.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/steps/rank_steps.h"
 
@@ -222,9 +223,12 @@ struct online_end {
 	uint64_t job;	  /* hash of what its ranks have in common */
 	int32_t rank;
 	uint32_t uid;
-	bool normal;
+	int wait_status;
+	enum end_kind kind;
+	bool out_of_memory, published;
 	uint64_t ended_ns;
 	char name[64]; /* of the job */
+	char host[65], card[64];
 	char how[64], place[64];
 };
 

@@ -9,7 +9,8 @@
 
 #define RANK_IDS (1ULL << 32) /* the detectors' ids are counted from 1 */
 
-static struct finding online_rank_finding(const struct rank *rank, uint64_t since_ns, bool over)
+/* rank NULL: of the node. */
+static struct finding online_rank_finding(const struct online *online, const struct rank *rank, uint64_t since_ns, bool over)
 {
 	uint64_t now_ns = monotonic_ns();
 	struct finding finding = {
@@ -17,9 +18,9 @@ static struct finding online_rank_finding(const struct rank *rank, uint64_t sinc
 		.state = over ? FINDING_CLOSED : FINDING_OPEN,
 		.tier = FRAME_TIER_HOST,
 		.confidence = 1,
-		.uid_known = true,
-		.uid = rank->uid,
-		.rank = rank->env.rank,
+		.uid_known = rank != NULL,
+		.uid = rank ? rank->uid : 0,
+		.rank = rank ? rank->env.rank : -1,
 		.since_ns = since_ns,
 		.noticed_ns = now_ns,
 		.until_ns = over ? now_ns : 0,
@@ -27,9 +28,13 @@ static struct finding online_rank_finding(const struct rank *rank, uint64_t sinc
 		.slowdown = 1,
 	};
 
-	copy_text(finding.job, sizeof(finding.job), rank->env.job);
-	copy_text(finding.host, sizeof(finding.host), rank->host);
-	copy_text(finding.card, sizeof(finding.card), rank->env.card);
+	if (rank) {
+		copy_text(finding.job, sizeof(finding.job), rank->env.job);
+		copy_text(finding.host, sizeof(finding.host), rank->host);
+		copy_text(finding.card, sizeof(finding.card), rank->env.card);
+	} else if (online) {
+		copy_text(finding.host, sizeof(finding.host), online->context->host);
+	}
 	return finding;
 }
 
@@ -45,7 +50,7 @@ static uint64_t online_rank_publish(struct online *online, struct finding *findi
 
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number)
 {
-	struct finding finding = online_rank_finding(info->rank, info->since_ns, over);
+	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
 
 	finding.kind = FINDING_MEMORY;
 	finding.cause = CAUSE_MEMORY_LEAK;
@@ -57,12 +62,12 @@ uint64_t online_leak(struct online *online, const struct online_leak_info *info,
 
 uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number)
 {
-	struct finding finding = online_rank_finding(info->rank, info->since_ns, over);
+	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
 
 	finding.kind = FINDING_OVERHEAD;
-	finding.cause = CAUSE_PROBES;
+	finding.cause = info->rank ? CAUSE_PROBES : CAUSE_DAEMON;
 	finding.severity = SEVERITY_NOTICE;
-	finding_add(&finding, "probes", "%", info->percent, NAN, info->level);
+	finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->level);
 	finding_add(&finding, "level", "%", info->level_percent, NAN, NULL);
 	finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
 	return online_rank_publish(online, &finding, number);

@@ -66,11 +66,15 @@ static void online_stall_add_standing(struct stall_check *check, struct online_p
 	standing->stage_since_ns = progress.stage.start_ns;
 }
 
-/* Where records were lost, a rank that showed life before may have shown it since. */
+/* Where records were lost, a rank that showed life before may have shown it since. It is no sign that a step began: a rank
+ * at the end of its step is at its end still. */
 static void online_stall_excuse(const struct stall_check *check, struct standing *standing)
 {
-	if (standing->progress_ns && standing->progress_ns < check->online->blind_ns)
+	if (standing->progress_ns && standing->progress_ns < check->online->blind_ns) {
+		if (standing->step_end_ns >= standing->progress_ns)
+			standing->step_end_ns = check->online->blind_ns;
 		standing->progress_ns = check->online->blind_ns;
+	}
 	if (standing->progress_ns > check->now_ns)
 		standing->progress_ns = check->now_ns;
 }

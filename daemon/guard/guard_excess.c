@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of ranks that pay more than the budget although the plan samples what it may: one a job. */
+/* Findings of ranks that pay more than the budget although the plan samples what it may, one a job; and of the daemon itself. */
 #include "daemon/core/context.h"
 #include "daemon/findings/online.h"
 #include "daemon/guard/guard_internal.h"
@@ -7,7 +7,7 @@
 static bool guard_excess_is_known(const struct guard *guard, uint64_t job)
 {
 	for (size_t i = 0; i < guard->slots; i++)
-		if (guard->rank[i] && guard->rank[i]->finding && guard->rank[i]->job == job)
+		if (guard->rank[i] && guard->rank[i]->turn.finding && guard->rank[i]->job == job)
 			return true;
 	return false;
 }
@@ -16,15 +16,15 @@ static void guard_publish_rank(struct guard *guard, struct guard_rank *of, const
 {
 	struct online_overhead_info info = {
 		.rank = rank,
-		.level = level_name(of->excess.level),
-		.percent = 100 * of->excess.share,
-		.level_percent = 100 * of->excess.level_share,
+		.level = level_name(of->turn.excess.level),
+		.percent = 100 * of->turn.excess.share,
+		.level_percent = 100 * of->turn.excess.level_share,
 		.budget_percent = (double)guard->context->config.budget_rank_ppm * 1e-4,
-		.since_ns = of->excess.since_ns,
+		.since_ns = of->turn.excess.since_ns,
 	};
-	uint64_t number = online_overhead(guard->context->findings, &info, over, of->finding);
+	uint64_t number = online_overhead(guard->context->findings, &info, over, of->turn.finding);
 
-	of->finding = over ? 0 : number;
+	of->turn.finding = over ? 0 : number;
 }
 
 static void guard_excess_of(const struct guard *guard, const struct guard_rank *of, struct guard_excess *ret)
@@ -35,7 +35,7 @@ static void guard_excess_of(const struct guard *guard, const struct guard_rank *
 	for (enum level level = 0; level < GUARD_LEVELS; level++)
 		if ((levels->on[level] || levels->sampled[level]) && !levels->is_auto[level])
 			share[level] = guard_share_of(&of->level[level].share, &of->level[level].between, guard->window[level].duty);
-	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, of->over_ns != 0, ret);
+	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, of->turn.over_ns != 0, ret);
 }
 
 struct guard_excess_walk {
@@ -60,9 +60,34 @@ static void guard_excess_rank(void *arg, const struct rank *rank)
 	if (!of || rank->ended)
 		return;
 	guard_excess_of(walk->guard, of, &excess);
-	due = guard_excess_turn(of, &excess, guard_excess_is_known(walk->guard, of->job), walk->now_ns);
+	due = guard_excess_turn(&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), walk->now_ns);
 	if (due)
 		guard_publish_rank(walk->guard, of, rank, due < 0);
+}
+
+static void guard_publish_own(struct guard *guard, uint64_t now_ns)
+{
+	double budget = (double)guard->context->config.budget_cpu_ppm * 1e-6, level_cpus[LEVEL_MAX];
+	struct guard_turn *turn = &guard->own_turn;
+	struct guard_excess excess;
+	int due;
+
+	for (enum level level = 0; level < LEVEL_MAX; level++)
+		level_cpus[level] = guard->own_level[level] * guard->window[level].duty;
+	guard_excess_own(budget, guard->own_cpus, level_cpus, turn->over_ns != 0, &excess);
+	due = guard->own_known ? guard_excess_turn(turn, &excess, false, now_ns) : 0;
+	if (due) {
+		struct online_overhead_info info = {
+			.level = level_name(turn->excess.level),
+			.percent = 100 * turn->excess.share,
+			.level_percent = 100 * turn->excess.level_share,
+			.budget_percent = 100 * budget,
+			.since_ns = turn->excess.since_ns,
+		};
+		uint64_t number = online_overhead(guard->context->findings, &info, due < 0, turn->finding);
+
+		turn->finding = due < 0 ? 0 : number;
+	}
 }
 
 void guard_publish_excess(struct guard *guard, uint64_t now_ns)
@@ -70,12 +95,13 @@ void guard_publish_excess(struct guard *guard, uint64_t now_ns)
 	struct guard_excess_walk walk = {guard, now_ns};
 
 	ranks_each(guard->context->ranks, guard_excess_rank, &walk);
+	guard_publish_own(guard, now_ns);
 }
 
 void guard_end_excess(struct guard *guard, const struct rank *rank)
 {
 	struct guard_rank *of = guard_excess_find(guard, rank);
 
-	if (of && of->finding)
+	if (of && of->turn.finding)
 		guard_publish_rank(guard, of, rank, true);
 }

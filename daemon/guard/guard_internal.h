@@ -78,6 +78,23 @@ struct guard_excess {
 	uint64_t since_ns; /* by guard_excess_turn() */
 };
 
+/* Of a rank, or of the daemon itself. */
+struct guard_turn {
+	uint64_t over_ns; /* over the budget since then; 0: it is not */
+	uint64_t finding; /* as published; 0: none */
+	struct guard_excess excess; /* newest one that is over */
+};
+
+/*
+ * Notes the excess of now; 1: a finding is due, -1: the present one is over, 0: neither. known: another finding says the same, as
+ * that of another rank of the job. Pure.
+ */
+int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns);
+#define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
+
+/* The same of the daemon, in CPUs: what it took in the last minute, and each level while it was on. */
+void guard_excess_own(double budget, double own_cpus, const double level_cpus[LEVEL_MAX], bool before, struct guard_excess *ret);
+
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
 
 /* Share with windows for the part `duty` of the time. */
@@ -98,19 +115,10 @@ struct guard_rank {
 	int64_t instance;
 	uint64_t row_ns; /* begin of the row, CLOCK_MONOTONIC */
 	uint64_t job;	 /* hash of job and user */
-	uint64_t over_ns; /* over the budget since then; 0: it is not */
-	uint64_t finding; /* online_overhead(); 0: none */
-	struct guard_excess excess; /* newest one that is over */
+	struct guard_turn turn;
 	struct rt_costs last;
 	struct guard_level level[RT_COST_LEVELS];
 };
-
-/*
- * Notes the excess of now; 1: a finding is due, -1: the rank's is over, 0: neither. known: the finding of another rank of its
- * job is open. Pure.
- */
-int guard_excess_turn(struct guard_rank *of, const struct guard_excess *excess, bool known, uint64_t now_ns);
-#define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
 
 struct guard_window {
 	double duty; /* 1: on all the time */
@@ -141,6 +149,7 @@ struct guard {
 	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
 	double own_cpus, own_level[LEVEL_MAX];
 	bool own_known, over_memory;
+	struct guard_turn own_turn;
 	struct guard_window window[LEVEL_MAX];
 	struct guard_hold hold; /* of L0 */
 	bool held;

@@ -68,17 +68,29 @@ void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], b
 	ret->over = low > (before ? budget * PLAN_RETURN : budget);
 }
 
-int guard_excess_turn(struct guard_rank *of, const struct guard_excess *excess, bool known, uint64_t now_ns)
+void guard_excess_own(double budget, double own_cpus, const double level_cpus[LEVEL_MAX], bool before, struct guard_excess *ret)
+{
+	*ret = (struct guard_excess){.level = LEVEL_L0, .share = own_cpus};
+	for (enum level level = 0; level < LEVEL_MAX; level++) {
+		if (level_cpus[level] <= ret->level_share)
+			continue;
+		ret->level = level;
+		ret->level_share = level_cpus[level];
+	}
+	ret->over = own_cpus > (before ? budget * PLAN_RETURN : budget);
+}
+
+int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns)
 {
 	if (!excess->over) {
-		of->over_ns = 0;
-		return of->finding ? -1 : 0;
+		turn->over_ns = 0;
+		return turn->finding ? -1 : 0;
 	}
-	if (!of->over_ns)
-		of->over_ns = now_ns;
-	of->excess = *excess;
-	of->excess.since_ns = of->over_ns;
-	return !of->finding && !known && now_ns - of->over_ns >= GUARD_EXCESS_NS;
+	if (!turn->over_ns)
+		turn->over_ns = now_ns;
+	turn->excess = *excess;
+	turn->excess.since_ns = turn->over_ns;
+	return !turn->finding && !known && now_ns - turn->over_ns >= GUARD_EXCESS_NS;
 }
 
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],

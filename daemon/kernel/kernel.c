@@ -46,6 +46,27 @@ struct kernel {
 	void *sink_arg;
 };
 
+/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of slots. */
+static const struct kernel_map {
+	const char *name;
+	enum bpf_map_type type;
+	uint32_t key_bytes, value_bytes, entries, extra, flags; /* entries 0: as many as slots, and `extra` more */
+	size_t fd;
+} maps[] = {
+	{"drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, RT_KIND_MAX, 0, 0, offsetof(struct kernel, drops_fd)},
+	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, 0, offsetof(struct kernel, ranks_fd)},
+	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE, offsetof(struct kernel, quotas_fd)},
+	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, BPF_F_MMAPABLE, offsetof(struct kernel, costs_fd)},
+	{"failed_calls", BPF_MAP_TYPE_LRU_HASH, 8, 8, RT_FAILED_CALLS_MAX, 0, 0, offsetof(struct kernel, failed_calls_fd)},
+	{"failed_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, failed_program_fd)},
+	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
+	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
+};
+
+static int *map_fd(struct kernel *kernel, const struct kernel_map *map)
+{
+	return (int *)(void *)((char *)kernel + map->fd);
+}
 
 static uint32_t *kernel_chain(struct kernel *kernel, uint32_t pid)
 {
@@ -123,14 +144,8 @@ struct kernel *kernel_close(struct kernel *kernel)
 		return NULL;
 	ring_buffer__free(kernel->ring);
 	closep(&kernel->events_fd);
-	closep(&kernel->drops_fd);
-	closep(&kernel->ranks_fd);
-	closep(&kernel->quotas_fd);
-	closep(&kernel->costs_fd);
-	closep(&kernel->failed_calls_fd);
-	closep(&kernel->failed_program_fd);
-	closep(&kernel->copies_fd);
-	closep(&kernel->stage_program_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		closep(map_fd(kernel, &maps[i]));
 	free(kernel->filtered);
 	if (kernel->quota)
 		munmap(kernel->quota, quotas_bytes(kernel));
@@ -142,15 +157,18 @@ struct kernel *kernel_close(struct kernel *kernel)
 
 DEFINE_CLEANUP(struct kernel *, kernel_close)
 
-static int make_map(enum bpf_map_type type, const char *name, uint32_t key, uint32_t value, uint32_t entries,
-	uint32_t flags, int *ret)
+static int make_maps(struct kernel *kernel)
 {
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = flags);
-	int fd = bpf_map_create(type, name, key, value, entries, &options);
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++) {
+		const struct kernel_map *map = &maps[i];
+		LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = map->flags);
+		uint32_t entries = map->entries ? map->entries : kernel->slots + map->extra;
+		int fd = bpf_map_create(map->type, map->name, map->key_bytes, map->value_bytes, entries, &options);
 
-	if (fd < 0)
-		return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", name);
-	*ret = fd;
+		if (fd < 0)
+			return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", map->name);
+		*map_fd(kernel, map) = fd;
+	}
 	return 0;
 }
 
@@ -177,35 +195,19 @@ static int make_ring(const struct config *config, int *ret)
 	return 0;
 }
 
-static int make_quotas(struct kernel *kernel)
+/* The maps' memory that is shared with the programs. */
+static int share_maps(struct kernel *kernel)
 {
-	void *memory;
-	int r;
+	void *quota = mmap(NULL, quotas_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->quotas_fd, 0);
+	void *cost;
 
-	kernel->quotas = kernel->slots + KERNEL_POOLS_MAX;
-	r = make_map(BPF_MAP_TYPE_ARRAY, "quotas", 4, sizeof(struct rt_quota), kernel->quotas, BPF_F_MMAPABLE,
-		&kernel->quotas_fd);
-	if (r < 0)
-		return r;
-	memory = mmap(NULL, quotas_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->quotas_fd, 0);
-	if (memory == MAP_FAILED)
+	if (quota == MAP_FAILED)
 		return log_error_errno("kernel", -errno, "cannot map the limits of ranks");
-	kernel->quota = memory;
-	return 0;
-}
-
-static int make_costs(struct kernel *kernel)
-{
-	int r = make_map(BPF_MAP_TYPE_ARRAY, "costs", 4, sizeof(struct rt_costs), kernel->slots, BPF_F_MMAPABLE,
-		&kernel->costs_fd);
-	void *memory;
-
-	if (r < 0)
-		return r;
-	memory = mmap(NULL, costs_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->costs_fd, 0);
-	if (memory == MAP_FAILED)
+	kernel->quota = quota;
+	cost = mmap(NULL, costs_bytes(kernel), PROT_READ | PROT_WRITE, MAP_SHARED, kernel->costs_fd, 0);
+	if (cost == MAP_FAILED)
 		return log_error_errno("kernel", -errno, "cannot map what probes cost ranks");
-	kernel->cost = memory;
+	kernel->cost = cost;
 	return 0;
 }
 
@@ -216,11 +218,13 @@ int kernel_open(struct context *context, struct kernel **ret)
 
 	if (!kernel)
 		return -ENOMEM;
-	kernel->events_fd = kernel->drops_fd = kernel->ranks_fd = kernel->quotas_fd = kernel->costs_fd = -1;
-	kernel->failed_calls_fd = kernel->failed_program_fd = kernel->stage_program_fd = kernel->copies_fd = -1;
+	kernel->events_fd = -1;
+	for (size_t i = 0; i < ARRAY_SIZE(maps); i++)
+		*map_fd(kernel, &maps[i]) = -1;
 	for (uint32_t i = 0; i < EDGES; i++)
 		kernel->edge_program[i] = -1;
 	kernel->slots = (uint32_t)context->config.ranks_max;
+	kernel->quotas = kernel->slots + KERNEL_POOLS_MAX;
 	kernel->ring_bytes = ring_bytes(context->config.ring_size_bytes);
 	kernel->cpus = libbpf_num_possible_cpus();
 	if (kernel->cpus < 0)
@@ -232,29 +236,10 @@ int kernel_open(struct context *context, struct kernel **ret)
 	if (!kernel->filtered)
 		return -ENOMEM;
 	r = make_ring(&context->config, &kernel->events_fd);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_PERCPU_ARRAY, "drops", 4, 8, RT_KIND_MAX, 0, &kernel->drops_fd);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_HASH, "ranks", 4, 4, kernel->slots, 0, &kernel->ranks_fd);
-	if (r < 0)
-		return r;
-	r = make_quotas(kernel);
 	if (r == 0)
-		r = make_costs(kernel);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_LRU_HASH, "failed_calls", 8, 8, RT_FAILED_CALLS_MAX, 0, &kernel->failed_calls_fd);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "failed_program", 4, 4, 1, 0, &kernel->failed_program_fd);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_ARRAY, "copies", 4, sizeof(struct rt_copies), kernel->slots, 0, &kernel->copies_fd);
-	if (r < 0)
-		return r;
-	r = make_map(BPF_MAP_TYPE_PROG_ARRAY, "stage_program", 4, 4, 1, 0, &kernel->stage_program_fd);
+		r = make_maps(kernel);
+	if (r == 0)
+		r = share_maps(kernel);
 	if (r < 0)
 		return r;
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);

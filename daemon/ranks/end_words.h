@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define END_WORDS_BYTES 64u
+#define END_WORDS_BYTES 96u
 #define END_STATUS_UNKNOWN (-1)
 
 enum end_kind {
@@ -17,11 +17,22 @@ enum end_kind {
 	END_UNKNOWN,
 };
 
-/* wait_status: as wait(2) gives it; END_STATUS_UNKNOWN. */
-enum end_kind end_kind_of(int wait_status);
+/* Who sent the newest signal that asks a process to end. */
+struct end_sender {
+	uint32_t signal; /* 0: none was seen */
+	uint32_t pid;	 /* 0: the kernel */
+	bool out_of_memory;
+	char name[16]; /* of the process */
+};
+
+/* wait_status: as wait(2) gives it; END_STATUS_UNKNOWN. sender: NULL or not of the signal that ended it: not known. */
+enum end_kind end_kind_of(int wait_status, const struct end_sender *sender);
+/* The kernel ended it to free memory. */
+bool end_is_out_of_memory(int wait_status, const struct end_sender *sender);
 /* "SIGSEGV"; "signal 40". */
 const char *end_signal_words(uint32_t signal, char ret[END_WORDS_BYTES]);
-/* "SIGSEGV", "exit status 1, ValueError"; exception: the type of one that nobody caught, "" without. */
-const char *end_words(int wait_status, const char *exception, char ret[END_WORDS_BYTES]);
+/* "SIGSEGV"; "SIGTERM from bash (pid 4711)"; "SIGKILL from the kernel, out of memory"; "exit status 1, ValueError". exception: the
+ * type of one that nobody caught, "" without. */
+const char *end_words(int wait_status, const char *exception, const struct end_sender *sender, char ret[END_WORDS_BYTES]);
 
 #endif

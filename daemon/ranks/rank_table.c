@@ -265,7 +265,7 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 	if (rank->role == RANK_ROLE_RANK) {
 		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
 		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended (%s)", rank->pid, rank->env.rank,
-			end_words(rank->wait_status, "", words));
+			end_words(rank->wait_status, "", NULL, words));
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);

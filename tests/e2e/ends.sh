@@ -29,8 +29,33 @@ for i in 1 2 3; do
 	RANK=$i WORLD_SIZE=4 TORCHELASTIC_RUN_ID=team "${run[@]}" "$script" "$library" "$work/never" killed >"$work/team$i.log" 2>&1 &
 	pids[team$i]=$!
 done
+# A rank whose cgroup has less memory than it wants.
+memory_cgroup() {
+	local base=/sys/fs/cgroup file=memory.limit_in_bytes
+	if [ -d "$base/memory" ]; then
+		base=$base/memory
+	else
+		file=memory.max
+		grep -qw memory "$base/cgroup.subtree_control" || echo +memory >"$base/cgroup.subtree_control" || return 1
+	fi 2>/dev/null
+	cgroup=$base/ranktrace-ends-$$
+	mkdir "$cgroup" && echo 100M >"$cgroup/$file"
+}
+cgroup=
+on_cleanup() { [ -z "$cgroup" ] || rmdir "$cgroup" || true; }
+ranks=$((${#kinds[@]} + 3)) crashes=7
+if memory_cgroup; then
+	(
+		echo "$BASHPID" >"$cgroup/cgroup.procs"
+		RANK=0 WORLD_SIZE=1 TORCHELASTIC_RUN_ID=memory exec "${run[@]}" "$script" "$library" "$work/start" memory >"$work/memory.log" 2>&1
+	) &
+	pids[memory]=$!
+	ranks=$((ranks + 1)) crashes=$((crashes + 1))
+else
+	echo "no cgroup with a limit of memory can be made here: a rank that is killed for memory is not tested"
+fi
 children=("${pids[@]}")
-followed() { "$tracectl" status | grep -q "$((${#kinds[@]} + 3)) ranks followed, $((${#kinds[@]} + 3)) with Python frames" && grep -q 'python3[^ ]*: .*probes attached' "$work/daemon.log"; }
+followed() { "$tracectl" status | grep -q "$ranks ranks followed, $ranks with Python frames" && grep -q 'python3[^ ]*: .*probes attached' "$work/daemon.log"; }
 wait_for 30 followed || fail "not all ranks are followed"
 # Stages have the stack of their begin.
 staged() { query "select frames from stage_stacks join call_stacks on id = stack where stage = 'gc'" | tr '\n' '|' | grep -q "main ([^|]*dying.py:$(line stage))\""; }
@@ -58,7 +83,7 @@ shows() {
 shows exception exception 1 parse "$(line exception)" ValueError
 shows deep exception 1 deep "$(line deep)" RecursionError
 shows fault signal 1 fault "$(line fault)" "SIGSEGV in lib"
-shows killed killed 1 wait_forever "$(line killed)"
+shows killed killed 1 wait_forever "$(line killed)" "SIGKILL from "
 shows spin killed 1 spin_forever "$(line spin)"
 shows abort signal 0 abort_later "$(line abort)" SIGABRT
 [[ $(row killed 1 abort) == *"wait_for_other"* ]] || fail "the main thread of an abort: $(row killed 1 abort)"
@@ -75,13 +100,14 @@ done
 
 # Findings: errors, and the first end of a job that goes on.
 sentence() { query "select sentence from findings where kind = 'crash' and job = '$1'"; }
-found() { [ "$(query "select count(*) from findings where kind = 'crash'")" -eq 7 ]; }
+found() { [ "$(query "select count(*) from findings where kind = 'crash'")" -eq $crashes ]; }
 wait_for 10 found || fail "findings: $(query "select job, sentence from findings")"
 [[ $(sentence exception) == *"ended with an error: exit status 1, ValueError in parse (dying.py:$(line exception))"* ]] || fail "$(sentence exception)"
 [[ $(sentence fault) == *"SIGSEGV in "*"fault (dying.py:$(line fault))"* ]] || fail "$(sentence fault)"
 [[ $(sentence abort) == *"SIGABRT in abort_later (dying.py:$(line abort))"* ]] || fail "$(sentence abort)"
 [[ $(sentence status) == *"exit status 7"* ]] || fail "$(sentence status)"
-[[ $(sentence team) == "rank 1 ("*"SIGKILL in main (dying.py:"* ]] || fail "$(sentence team)"
+[[ $(sentence team) == "rank 1 ("*"SIGKILL from "*" (pid $$) in main (dying.py:"* ]] || fail "$(sentence team)"
+[ -z "$cgroup" ] || [[ $(sentence memory) == *"SIGKILL from the kernel, out of memory in fill_memory (dying.py:$(line memory))"* ]] || fail "$(sentence memory)"
 [ -z "$(sentence killed)$(sentence normal)" ] || fail "a job that was killed as a whole is a finding: $(sentence killed)"
 "$tracectl" findings --all --verbose >"$work/findings"
 grep -q "(main), signal, SIGSEGV in lib.*> fault (dying.py:$(line fault))" "$work/findings" || fail "findings --verbose: $(cat "$work/findings")"

@@ -87,7 +87,7 @@ lives() {
 
 for rank in 0 1; do
 	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) -- \
-		--mode ddp --steps 10000000 --hidden 64 --batch 16 --sleep-data 2
+		--mode ddp --steps 10000000 --hidden 64 --batch 16 --sleep-data 10
 	[ "$rank" -eq 1 ] || trained=$last
 done
 report_blocks() {

@@ -76,13 +76,14 @@ stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
 # learned PID: it steps for long enough that its usual step is known: 5 s of warming, 10 s of learning, and 3 s more.
 learned() { [ "$(query "select coalesce(max(start_ns) - min(start_ns), 0) / 1000000000 from steps where instance = $(instance "$1")")" -ge 18 ]; }
 flush() { sleep 1.6; } # rows are written within a second
-# wait_for SECONDS COMMAND...: until the command succeeds.
+# wait_for SECONDS COMMAND...: until the command succeeds, at least that long. Not more often: a question to the daemon or its
+# store takes some 20 ms of the processor that the trainings need.
 wait_for() {
-	local tries=$(($1 * 10))
+	local tries=$(($1 * 5))
 	shift
 	for _ in $(seq "$tries"); do
 		if "$@"; then return 0; fi
-		sleep 0.1
+		sleep 0.25
 	done
 	return 1
 }
@@ -112,13 +113,15 @@ train() {
 # once the daemon has its probes on these processes. held: both; probes that are let go since the training before ended are
 # back a moment after the new one is known. Other trainings may run on the machine, with another PyTorch.
 torch_probes() {
-	local lines
+	local lines library
 	if [ -n "${TORCH_ROOT:-}" ]; then
 		lines=$(grep -F "call: $TORCH_ROOT/" "$work/daemon.log")
 	else
 		lines=$(grep -vF "call: ${RANKTRACE_ROOTS:-/var/tmp/ranktrace-roots}/" "$work/daemon.log")
 	fi
-	[[ "$(grep -E 'libtorch_python[^ ]*: ' <<<"$lines" | tail -n 1)" == *"probes attached"* ]]
+	for library in libtorch_cpu libtorch_python; do
+		[[ "$(grep -E "${library}[^ ]*: " <<<"$lines" | tail -n 1)" == *" attached" ]] || return 1
+	done
 }
 rank_known() { [ -n "$(query "select 1 from ranks where pid = $1")" ]; }
 probed() { rank_known "$1" && torch_probes; }

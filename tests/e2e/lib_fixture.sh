@@ -15,7 +15,12 @@ truths() {
 	local file
 	for file in "${truth_files[@]}"; do [ "$(wc -l <"$file")" -ge "$1" ] || return 1; done
 }
-# start_ranks SCENARIO COUNT: the ranks' first call waits until the daemon knows all of them.
+# The library that a scenario calls, where it is not NCCL's. With L1 off, NCCL's has no probes.
+declare -A library_of=([hccl]=libhccl [memory]=libcuda)
+fixture_probed() {
+	[[ "$(grep -E "call: [^ ]*fixtures/$1[^ ]*: " "$work/daemon.log" | tail -n 1)" == *" attached" ]]
+}
+# start_ranks SCENARIO COUNT: the ranks' first call waits until the daemon knows all of them and has its probes on their library.
 start_ranks() {
 	local rank
 	rank_pids=()
@@ -30,7 +35,8 @@ start_ranks() {
 		children+=($!)
 	done
 	wait_for 20 ranks_known || fail "the daemon does not know the ranks"
-	sleep 1 # probes are attached with the rank's libraries
+	grep -q '^L1: false' <<<"$("$tracectl" print L1)" || wait_for 20 fixture_probed "${library_of[$1]:-libnccl}" ||
+		fail "no probes on the library that '$1' calls"
 	touch "$work/go"
 }
 ranks() {

@@ -7,8 +7,7 @@ source "$(dirname "$0")/lib.sh"
 # tenths of a millisecond per stage; steps are long enough that it is far below two percentage points.
 cases=(
 	"plain dataloader,zero_grad,forward,backward,optimizer --hidden 512"
-	"plain dataloader --workers 2 --hidden 512"
-	"plain dataloader --workers 1 --sleep-data 20 --hidden 512"
+	"plain dataloader --workers 2 --sleep-data 20 --hidden 512"
 	"accumulate backward,optimizer --hidden 256" # four batches a step
 	"amp backward --hidden 768"
 	"checkpoint backward,optimizer --hidden 512"
@@ -20,12 +19,12 @@ cases=(
 )
 
 # With another PyTorch: what it may have changed. The rest differs in the script only.
-[ -z "${TORCH_ROOT:-}" ] || mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -vE '^(amp|eval|no_loader) |--sleep-data')
+[ -z "${TORCH_ROOT:-}" ] || mapfile -t cases < <(printf '%s\n' "${cases[@]}" | grep -E '^(plain|checkpoint|user_stages|inference) ')
 
 declare -A pid_of
-e2e_start
 # Shares are of wall time: other load on the machine must not run between the script's timers and the marks.
 renice -n -15 -p $$ >/dev/null
+e2e_start
 # All come up at once, which takes longer than the steps of one; then one trains at a time.
 port=$((20000 + RANDOM % 10000))
 for i in "${!cases[@]}"; do

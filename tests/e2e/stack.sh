@@ -6,6 +6,7 @@ source "$(dirname "$0")/lib.sh"
 [ -z "${TORCH_ROOT:-}" ] || skip "runs with the system's PyTorch only"
 
 script=$source_dir/tests/e2e/train/stuck.py
+export TRAINING_LIBRARY=$build/tests/e2e/libtorch_launch.so
 line() { grep -n "# line of $1\$" "$script" | cut -d: -f1; }
 e2e_start
 if "$tracectl" stack >"$work/none" 2>&1; then fail "stacks of no rank"; fi
@@ -24,6 +25,7 @@ for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair "$work/go"; do
 trained=("${children[@]}")
 start 10 20 lock
 start 11 20 loop
+looping=${children[-1]}
 start 12 20 stop
 start 13 20 loader
 # In uninterruptible sleep; and in a container, with an interpreter that is replaced while it runs.
@@ -52,13 +54,13 @@ for process in json.load(open(path))["processes"]:
 sys.exit(1)
 PY
 }
-# The pair has no steps, as it has no backward.
-training() { [ "$(query "select count(*) from stages where stage = 'optimizer' and instance = $(instance "$1")")" -gt 20 ]; }
+training() { [ "$(query "select count(*) from steps where instance = $(instance "$1")")" -gt 20 ]; }
 for pid in "${trained[@]}"; do wait_for 90 training "$pid" || fail "process $pid does not train"; done
 touch "$work/go"
 wait_for 30 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
 stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl" stack --rank 10 2>&1)"
 wait_for 20 stands 11 rank spin loop || fail "rank 11 is not in its loop: $("$tracectl" stack --rank 11 2>&1)"
+kill -STOP "$looping" # it was seen; what follows needs the processor
 stands 12 rank stop_here stop || fail "rank 12 is not where it was stopped: $("$tracectl" stack --rank 12 2>&1)"
 wait_for 20 stands 13 child __getitem__ loader || fail "the worker of rank 13 is not in its item: $("$tracectl" stack --rank 13 2>&1)"
 wait_for 20 stands 14 rank wait_for_disk disk || fail "rank 14 is not where it sleeps: $("$tracectl" stack --rank 14 2>&1)"
@@ -88,7 +90,8 @@ named() {
 	[ "$(query "select count(*) from findings where kind = 'hang' and rank = 1 and cause = 'missing' and host is not null and confidence > 0.8
 		and sentence like '%rank 1 is alone in hold_lock (stuck.py:$(line lock))%'")" -ge 1 ]
 }
-wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)"
+wait_for 40 named || fail "the stacks name no rank: $("$tracectl" findings --all --verbose)
+$(query "select rank, instance, max(start_ns), progress_ns, step_end_ns, steps, stage from standings group by instance")"
 
 # Bad input, and other users.
 refused() {

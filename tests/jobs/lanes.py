@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many jobs at one time under one daemon: lanes of CPUs side by side, in each lane one drawn job after the other.
 
-  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lane [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--kept]
+  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--kept]
   lanes.py --unpack OUT DIR
 
 A lane has CPUs of its own: its ranks, and the processes, threads and limits of its faults, keep to them. The daemon has those that
-are left over. The GPU lane alone uses the cards. Everything ends within S seconds; OUT gets lanes.tar.xz.00, .01, ... of at most 15 MB.
+are left over. GPU lanes alone use cards, each its own. Everything ends within S seconds; OUT gets lanes.tar.xz.00, .01, ... of at most 15 MB.
 --unpack makes DIR of them, a recording of all jobs with one store, and measures the truth; score.py takes DIR. Needs root.
 """
 import argparse
@@ -105,7 +105,7 @@ class Seeds:
         self.left, self.lock, self.unnamed, self.skipped = list(seeds), threading.Lock(), None, collections.Counter()
 
     def take(self, lane, seconds):
-        """The next seed's plan. On cards, of which there is one lane, that with the most faults of all that are left."""
+        """The next seed's plan. On cards, of which there are few lanes, that with the most faults of all that are left."""
         best = None
         with self.lock:
             for seed in list(self.left):
@@ -153,10 +153,10 @@ class Kept:
 class Lane(threading.Thread):
     """Jobs one after the other, on CPUs of its own. A thread's CPUs are inherited by all that it starts."""
 
-    def __init__(self, number, cpus, args, shared, gpus):
+    def __init__(self, number, cpus, args, shared, gpus, first_card):
         super().__init__(daemon=True)
         self.number, self.cpus, self.gpus, self.shared = number, cpus, gpus, shared
-        self.args = argparse.Namespace(**dict(vars(args), gpus=gpus))
+        self.args = argparse.Namespace(**dict(vars(args), gpus=gpus, first_card=first_card))
         self.device = "cuda" if gpus else "cpu"
         self.able, self.missing = shared["able"][self.device]
         self.refused, self.failed, self.current, self.ready_s = set(), 0, None, READY_S
@@ -286,7 +286,7 @@ def with_torch(args):
     for python in [args.python] if args.python else [sys.executable, "/usr/bin/python3"]:
         args.python, args.gpus = [python], 0
         has, threads = {}, []
-        for device in ("cpu", "cuda") if args.gpu_lane else ("cpu",):
+        for device in ("cpu", "cuda") if args.gpu_lanes else ("cpu",):
             threads.append(threading.Thread(target=lambda device=device: has.update({device: runs.ask_torch(args, device, *shapes)})))
             threads[-1].start()
         for thread in threads:
@@ -316,9 +316,10 @@ def drive(args, lanes_cpus, common, begin):
     until = begin + args.seconds - PACK_S
     gpus = args.gpus
     has = with_torch(args)
-    gpus = (gpus or has["cuda"]["cards"]) if args.gpu_lane else 0
-    if args.gpu_lane and gpus < 2:
-        sys.exit("lanes.py: the GPU lane needs two cards")
+    cards = has["cuda"]["cards"] if args.gpu_lanes else 0
+    gpus = gpus or cards // max(1, args.gpu_lanes)
+    if args.gpu_lanes and (gpus < 2 or gpus * args.gpu_lanes > cards):
+        sys.exit("lanes.py: each GPU lane needs two cards or more; there are %d" % cards)
     work = pathlib.Path(tempfile.mkdtemp(prefix="rtj."))
     folder = work / "kept"
     shared = dict(able={}, has=has, work=work, until=until, seeds=Seeds(args.seeds), kept=Kept(folder), ports=threading.Lock(), port=PORT, over=threading.Event())
@@ -327,7 +328,7 @@ def drive(args, lanes_cpus, common, begin):
         shared["able"][device] = able | (set(plans.KINDS) - set(missing)), missing
         for kind in sorted(missing):
             print("SKIP fault %s on %s: %s" % (kind, device, missing[kind]))
-    lanes = [Lane(i, cpus, args, shared, gpus if args.gpu_lane and i == 0 else 0) for i, cpus in enumerate(lanes_cpus)]
+    lanes = [Lane(i, cpus, args, shared, gpus if i < args.gpu_lanes else 0, i * gpus) for i, cpus in enumerate(lanes_cpus)]
     print("%.0f s until the lanes begin; %d lanes, the daemon on CPUs %s" % (time.time() - begin, len(lanes), ",".join(map(str, common))), flush=True)
     daemon, load = None, runs.Load()
     try:
@@ -381,9 +382,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=560)
     parser.add_argument("--lanes", type=int, default=4, help="of CPU jobs")
     parser.add_argument("--cpus-per-lane", type=int, default=2)
-    parser.add_argument("--gpu-lane", action="store_true", help="one lane more, which has the cards")
-    parser.add_argument("--gpu-cpus", type=int, default=4, help="CPUs of the GPU lane")
-    parser.add_argument("--gpus", type=int, default=0, help="cards of a job; default all")
+    parser.add_argument("--gpu-lanes", type=int, default=0, help="so many lanes more, which have the cards")
+    parser.add_argument("--gpu-cpus", type=int, default=4, help="CPUs of a GPU lane")
+    parser.add_argument("--gpus", type=int, default=0, help="cards of a GPU lane; default: shared evenly")
     parser.add_argument("--seeds", type=seeds_of, default=[])
     parser.add_argument("--kept", action="store_true", help="allow odd seeds")
     parser.add_argument("--shape", choices=sorted(plans.SHAPES))
@@ -407,7 +408,7 @@ def main():
         parser.error("--seeds is missing")
     if any(seed % 2 for seed in args.seeds) and not args.kept:
         sys.exit("lanes.py: odd seeds are kept for the last run (--kept)")
-    wanted = [args.gpu_cpus] * args.gpu_lane + [args.cpus_per_lane] * args.lanes
+    wanted = [args.gpu_cpus] * args.gpu_lanes + [args.cpus_per_lane] * args.lanes
     all_cpus = by_core(os.sched_getaffinity(0))
     divided = divide_cpus(all_cpus, wanted)
     if not divided:

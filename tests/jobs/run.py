@@ -324,7 +324,7 @@ class Run:
         if self.plan["noise"]:
             self.noise = outside.Noise(self.plan["seed"])
             self.noise.start()
-        card = 0
+        card = getattr(self.args, "first_card", 0)
         for j, each in enumerate(self.plan["jobs"]):
             job = Job(each, self.folder / ("job%d" % j), self.args, self.plan["device"])
             self.jobs.append(job)

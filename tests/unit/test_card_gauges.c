@@ -102,6 +102,21 @@ TEST_WITH(limited_by_power, setup, teardown)
 	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
 }
 
+/* A card that has more to do takes more power: its clock is 3 % lower, and its job 30 % slower. */
+TEST_WITH(a_clock_that_explains_little, setup, teardown)
+{
+	struct finding finding;
+
+	run(CARDS, "limited_power", 0, 1, 1980e6, 1925e6);
+	finding = finding_of(1);
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_COMPUTE);
+	/* It is half of 5 %. */
+	finding.slowdown = 1.05;
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_POWER);
+}
+
 /* What all cards reach makes none slower than the others. */
 TEST_WITH(all_are_limited, setup, teardown)
 {

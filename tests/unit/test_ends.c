@@ -32,12 +32,32 @@ TEST(test_kinds)
 	char words[END_WORDS_BYTES];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		assert_int_equal(end_kind_of(cases[i].status), cases[i].kind);
-		assert_string_equal(end_words(cases[i].status, "", words), cases[i].words);
+		assert_int_equal(end_kind_of(cases[i].status, NULL), cases[i].kind);
+		assert_string_equal(end_words(cases[i].status, "", NULL, words), cases[i].words);
 	}
-	assert_string_equal(end_words(EXITED(1), "ValueError", words), "exit status 1, ValueError");
+	assert_string_equal(end_words(EXITED(1), "ValueError", NULL, words), "exit status 1, ValueError");
 	/* An exception that was shown is not why a signal came. */
-	assert_string_equal(end_words(SIGKILL, "ValueError", words), "SIGKILL");
+	assert_string_equal(end_words(SIGKILL, "ValueError", NULL, words), "SIGKILL");
+}
+
+TEST(the_sender_of_a_signal_is_named)
+{
+	struct end_sender shell = {.signal = SIGTERM, .pid = 4711, .name = "bash"}, kernel = {.signal = SIGKILL};
+	char words[END_WORDS_BYTES];
+
+	assert_string_equal(end_words(SIGTERM, "", &shell, words), "SIGTERM from bash (pid 4711)");
+	assert_string_equal(end_words(EXITED(128 + SIGTERM), "", &shell, words), "exit status 143 after SIGTERM from bash (pid 4711)");
+	assert_string_equal(end_words(SIGKILL, "", &shell, words), "SIGKILL"); /* the one before was another */
+	assert_string_equal(end_words(EXITED(1), "", &shell, words), "exit status 1");
+	assert_string_equal(end_words(SIGSEGV, "", &shell, words), "SIGSEGV");
+	assert_int_equal(end_kind_of(SIGTERM, &shell), END_ASKED);
+	assert_string_equal(end_words(SIGKILL, "", &kernel, words), "SIGKILL from the kernel");
+	assert_int_equal(end_kind_of(SIGKILL, &kernel), END_ASKED);
+	kernel.out_of_memory = true;
+	assert_string_equal(end_words(SIGKILL, "", &kernel, words), "SIGKILL from the kernel, out of memory");
+	assert_int_equal(end_kind_of(SIGKILL, &kernel), END_ERROR); /* nobody asked for it */
+	assert_string_equal(end_words(SIGSEGV, "", &kernel, words), "SIGSEGV");
+	assert_int_equal(end_kind_of(0, &kernel), END_NORMAL);
 }
 
 static struct steps_open open_stage(const char *stage, const char *name, uint64_t start_ns)

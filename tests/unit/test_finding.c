@@ -241,6 +241,18 @@ TEST(overheads_name_level_cost_and_budget)
 	assert_sentence(finding, "probes took 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 took 1.9 %");
 }
 
+TEST(the_daemon_has_a_budget_of_its_own)
+{
+	struct finding finding = of_rank(-1, "node-a", "", make(FINDING_OVERHEAD, CAUSE_DAEMON, FINDING_OPEN));
+
+	finding_add(&finding, "daemon", "%", 1.94, NAN, "L3");
+	finding_add(&finding, "level", "%", 0.8, NAN, NULL);
+	finding_add(&finding, "budget", "%", 1, NAN, NULL);
+	assert_sentence(finding, "ranktraced takes 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %; L3 takes 0.8 %");
+	finding.state = FINDING_CLOSED;
+	assert_sentence(finding, "ranktraced took 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %; L3 took 0.8 %");
+}
+
 TEST(crashes_say_how_and_where)
 {
 	struct finding finding = of_rank(3, "node-a", "1", make(FINDING_CRASH, CAUSE_CRASHED, FINDING_CLOSED));

@@ -144,6 +144,14 @@ TEST_WITH(test_overhead, setup, teardown)
 	flush();
 	assert_query("select state, until_ns is not null, uid from findings where cause = 'probes'", "closed|1|1001\n");
 	assert_int_equal(online_overhead(NULL, &info, false, 0), 0);
+	/* The daemon's own is of its node. */
+	info.rank = NULL;
+	copy_text(context.host, sizeof(context.host), "node-b");
+	assert_true(online_overhead(context.findings, &info, false, 0) > number);
+	flush();
+	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes 2.1 %% of a CPU of node-b%' from findings "
+		     "where cause = 'daemon'",
+		"overhead|open|notice|NULL|node-b|NULL|1\n");
 }
 
 /* Findings close when watching stops. */

@@ -277,10 +277,26 @@ TEST(what_surely_exceeds_the_budget_is_over_it)
 	assert_false(excess_of(0.0039, 0.0039, 0, true).over);
 }
 
+TEST(the_daemon_beyond_its_budget_names_the_level_that_takes_most)
+{
+	const double level_cpus[LEVEL_MAX] = {[LEVEL_L0] = 0.004, [LEVEL_L3] = 0.008};
+	struct guard_excess excess;
+
+	guard_excess_own(0.01, 0.019, level_cpus, false, &excess);
+	assert_true(excess.over);
+	assert_int_equal(excess.level, LEVEL_L3);
+	NEAR(excess.share, 0.019);
+	NEAR(excess.level_share, 0.008);
+	guard_excess_own(0.01, 0.0099, level_cpus, false, &excess);
+	assert_false(excess.over);
+	guard_excess_own(0.01, 0.0099, level_cpus, true, &excess); /* it ends well within */
+	assert_true(excess.over);
+}
+
 TEST(an_excess_is_raised_once_and_ends)
 {
 	const struct guard_excess over = {true, LEVEL_L0, 0.009, 0.008, 0}, within = {0};
-	struct guard_rank of = {0};
+	struct guard_turn of = {0};
 	uint64_t start_ns = NSEC_PER_SEC;
 
 	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns), 0); /* short ones are none */

@@ -240,6 +240,22 @@ TEST(on_cards_waits_show_who_computes)
 	}
 }
 
+/* Where the others wait moves: the rank is alone in backward, or not. */
+TEST(work_on_a_card_is_one_episode_wherever_others_wait)
+{
+	script_begin(2);
+	script_cards();
+	script.l1 = true;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+	for (int i = 0; i < 4; i++) {
+		script.waiting = i % 2 ? ACTIVITY_SYNC : ACTIVITY_BACKWARD;
+		script_run(6);
+	}
+	script_only(1, ACTIVITY_COMPUTE);
+	script_end();
+}
+
 TEST(a_storm_of_synchronizations_is_own_work)
 {
 	for (unsigned syncs = 5; syncs <= 9; syncs += 4) {
@@ -383,6 +399,22 @@ TEST(all_ranks_alike_are_the_job)
 			script_end();
 		}
 	}
+}
+
+/* Rank 1 waits for rank 0 as ever; all sleep, for which L1 is turned on, so that the usual waits are not known. */
+TEST(what_grows_on_all_ranks_is_nobodys_whoever_waits)
+{
+	script_begin(2);
+	script_cards();
+	script.fault[0][ACTIVITY_BACKWARD] = 20 * MS;
+	script_run(LEARN_S);
+	script.l1 = true;
+	script_all(ACTIVITY_OUTSIDE, 40 * MS);
+	script_run(12);
+	assert_null(script_said(0, ACTIVITY_OUTSIDE));
+	assert_non_null(script_said(-1, ACTIVITY_OUTSIDE));
+	script.slack = INFINITY;
+	script_end();
 }
 
 /* The host is late, and its card works on what was queued. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of a child of this test, read from outside: whole stacks, stacks through a signal, broken ones. */
+#define TEST_ALONE /* its outermost function is main() */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

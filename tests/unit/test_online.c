@@ -363,7 +363,8 @@ TEST_WITH(test_behind, setup, teardown)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	one_step(0, now_ns - 500 * MS);
+	for (uint64_t step = 0; step < 3; step++)
+		one_step(0, now_ns - 500 * MS + step * 50 * MS);
 	context.drained_ns = now_ns;
 	online_tick(context.findings, now_ns + MS);
 	assert_int_equal(seen.checks, 1);
@@ -372,11 +373,13 @@ TEST_WITH(test_behind, setup, teardown)
 	online_tick(context.findings, now_ns + 40000 * MS);
 	assert_int_equal(seen.checks, 1);
 	assert_true(seen.advance_ns == now_ns);
+	rank_steps_tick(context.steps, now_ns + 40000 * MS); /* the last step is over */
 	/* It is, and nothing was lost: silence is silence. */
 	context.drained_ns = now_ns + 40100 * MS;
 	online_tick(context.findings, now_ns + 40200 * MS);
 	assert_int_equal(seen.checks, 2);
 	assert_true(seen.check_ns == context.drained_ns && seen.standing[0].progress_ns < now_ns);
+	assert_true(seen.standing[0].step_end_ns && seen.standing[0].step_end_ns == seen.standing[0].progress_ns);
 	assert_true(seen.standing[1].progress_ns == 0);
 	/* The ring was full: who was silent may have been none. */
 	kernel_lost += 5;
@@ -384,17 +387,25 @@ TEST_WITH(test_behind, setup, teardown)
 	online_tick(context.findings, now_ns + 50000 * MS);
 	assert_int_equal(seen.checks, 3);
 	assert_true(seen.standing[0].progress_ns == now_ns + 50000 * MS && seen.standing[1].progress_ns == 0);
+	/* Nothing says that it began a step. */
+	assert_true(seen.standing[0].step_end_ns == seen.standing[0].progress_ns);
 	context.drained_ns = now_ns + 52000 * MS;
 	online_tick(context.findings, now_ns + 52000 * MS);
 	assert_true(seen.standing[0].progress_ns == now_ns + 50000 * MS);
+	/* It did. */
+	mark(0, now_ns + 52100 * MS, STEPS_BEGIN, "dataloader");
+	kernel_lost += 5;
+	context.drained_ns = now_ns + 54000 * MS;
+	online_tick(context.findings, now_ns + 54000 * MS);
+	assert_true(seen.standing[0].progress_ns == now_ns + 54000 * MS && seen.standing[0].step_end_ns < now_ns);
 	/* The end of a rank is read before what others did meanwhile. */
 	context.levels.on[LEVEL_L1] = true;
 	context.drained_ns = monotonic_ns() - 40000 * MS;
 	notify_rank(&ranks_here[0], RANK_ENDED);
-	assert_int_equal(seen.checks, 4);
+	assert_int_equal(seen.checks, 5);
 	context.drained_ns = monotonic_ns();
 	notify_rank(&ranks_here[1], RANK_ENDED);
-	assert_int_equal(seen.checks, 5);
+	assert_int_equal(seen.checks, 6);
 	context.drained_ns = 0;
 }
 

@@ -31,9 +31,6 @@ for level in L1 L2 L3; do
 	# A collector whose program the kernel refuses says so here.
 	! grep -E "without|refuse|cannot" "$work/set" || fail "a part of $level is missing"
 done
-# The ranks' first call waits for the probes, of which a slow processor attaches few in a second.
-probed() { grep -q "libnccl[^ ]*: [1-9][0-9]* probes attached" "$work/daemon.log"; }
-ranks_known() { [ "$(query "select count(distinct pid) from ranks where pid in ($(pids))")" -eq "${#rank_pids[@]}" ] && probed; }
 ranks all 2
 check calls
 for table in offcpu file_calls; do

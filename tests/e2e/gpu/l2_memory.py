@@ -205,7 +205,8 @@ def run_compare(args):
     instance = f"(select max(instance) from ranks where pid = {truth['pid']})"
     curve = ask("query", "--json", f"select * from memory_curve where kind = 'cuda' and instance = {instance} order by start_ns")
     live = [p for p in ask("memory", "--json")["live"] if p["pid"] == truth["pid"] and p["kind"] == "cuda"]
-    oom, errors = ask("memory", "oom", "--json")["oom"], ask("memory", "errors", "--json")["errors"]
+    # Other programs may have run before.
+    oom, errors = ([row for row in ask("memory", what, "--json")[what] if row["time_ns"] >= truth["steps"][0][0]] for what in ("oom", "errors"))
     with open(args.out, "w", encoding="utf-8") as f:
         json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
     wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors, args.windows)

@@ -54,13 +54,19 @@ def deep(depth):
     return deep(depth + 1)  # line of deep
 
 
+def fill_memory():
+    blocks = []
+    while True:
+        blocks.append(b"x" * (1 << 20))  # line of memory
+
+
 def main(library, start, kind):
     ctypes.CDLL(library)
     while not os.path.exists(start):
         gc.collect()  # line of stage
-        time.sleep(0.02)
+        time.sleep(0.2)
     {"exception": Batch().load, "fault": lambda: fault(30), "killed": wait_forever, "spin": spin_forever, "exit": give_up,
-     "abort": wait_for_other, "deep": lambda: deep(0), "normal": lambda: None, "status": lambda: sys.exit(7)}[kind]()
+     "abort": wait_for_other, "deep": lambda: deep(0), "memory": fill_memory, "normal": lambda: None, "status": lambda: sys.exit(7)}[kind]()
 
 
 main(*sys.argv[1:])

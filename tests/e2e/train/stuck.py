@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that get stuck in known places: stuck.py KIND [FILE]... train GO FIFO: three ranks over gloo, rank 1 reads a FIFO;
-pair GO: two that send, and no mark shows where: rank 1 begins no step. They are stuck once the file GO exists."""
+pair GO: two that send, and no mark shows where: rank 1 begins no step. They are stuck once the file GO exists.
+The others load the library in $TRAINING_LIBRARY in place of PyTorch, as what maps a training library is a rank."""
 import ctypes
 import os
 import signal
 import sys
 import threading
 import time
-
-import torch
 
 PR_SET_PDEATHSIG = 1
 
@@ -39,17 +38,23 @@ def read_batch(path):
         return file.read()  # line of train
 
 
-class Slow(torch.utils.data.Dataset):
-    def __len__(self):
-        return 4
+def load():
+    import torch
 
-    def __getitem__(self, index):
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed rank leaves no worker behind
-        time.sleep(600)  # line of loader
-        return index
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # a killed rank leaves no worker behind
+            time.sleep(600)  # line of loader
+            return index
+
+    next(iter(torch.utils.data.DataLoader(Slow(), num_workers=1)))
 
 
 def train(go, path):
+    import torch
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
@@ -65,10 +70,12 @@ def train(go, path):
 
 
 def pair(go):
+    import torch
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(8))], lr=0.1)
+    weights = torch.nn.Parameter(torch.zeros(8))
+    optimizer = torch.optim.SGD([weights], lr=0.1)
     while True:
         if dist.get_rank() == 1 and os.path.exists(go):
             hold_lock()
@@ -80,6 +87,7 @@ def pair(go):
         else:
             dist.recv(torch.zeros(8), 0)
             dist.send(torch.zeros(8), 0)
+        weights.sum().backward()
         optimizer.step()
 
 
@@ -87,7 +95,10 @@ if sys.argv[1] == "train":
     train(*sys.argv[2:])
 elif sys.argv[1] == "pair":
     pair(*sys.argv[2:])
-elif sys.argv[1] == "lock":
+elif sys.argv[1] == "loader":
+    load()
+ctypes.CDLL(os.environ["TRAINING_LIBRARY"])
+if sys.argv[1] == "lock":
     hold_lock()
 elif sys.argv[1] == "loop":
     spin(time.monotonic() + 600)
@@ -95,5 +106,3 @@ elif sys.argv[1] == "disk":
     wait_for_disk(sys.argv[2])
 elif sys.argv[1] == "stop":
     stop_here()
-elif sys.argv[1] == "loader":
-    next(iter(torch.utils.data.DataLoader(Slow(), num_workers=1)))

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that end: which of them is a finding. */
+#define TEST_ALONE /* replaces functions of the daemon */
+#include <signal.h>
+
+#include "tests/unit/findings_fixture.h"
+
+static void end(unsigned rank, int wait_status, uint64_t ended_ns)
+{
+	const struct online_end_info info = {&ranks_here[rank], ended_ns, NULL, "SIGKILL", "step (train.py:7)"};
+
+	ranks_here[rank].wait_status = wait_status;
+	online_ended(context.findings, &info);
+}
+
+static void all_are_gone(void)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(ranks_here); i++)
+		ranks_here[i].ended = true;
+}
+
+/* Both are gone before either end is read. */
+static void both(int first, int next)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	all_are_gone();
+	end(0, first, now_ns);
+	end(1, next, now_ns + 50 * MS);
+	flush();
+}
+
+TEST_WITH(a_killed_rank_whose_launcher_ends_the_others, setup, teardown)
+{
+	both(SIGKILL, SIGTERM);
+	assert_query("select kind, cause, severity, job, rank, json_extract(evidence, '$[1].detail') from findings",
+		"crash|crashed|critical|j|0|step (train.py:7)\n");
+}
+
+TEST_WITH(a_job_that_is_killed_as_a_whole, setup, teardown)
+{
+	both(SIGKILL, SIGKILL);
+	assert_query("select count(*) from findings", "0\n");
+}
+
+/* Some end when they are asked to, others are killed later. */
+TEST_WITH(a_job_that_is_asked_to_end, setup, teardown)
+{
+	both(SIGTERM, SIGKILL);
+	assert_query("select count(*) from findings", "0\n");
+}
+
+/* Others live when the first end is read. */
+TEST_WITH(the_first_end_is_one_finding, setup, teardown)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	ranks_here[0].ended = true;
+	end(0, SIGKILL, now_ns);
+	ranks_here[1].ended = true;
+	end(1, SIGTERM, now_ns + 50 * MS);
+	flush();
+	assert_query("select rank from findings", "0\n");
+}
+
+/* An end after minutes has a reason of its own. */
+TEST_WITH(an_end_much_later_is_no_consequence, setup, teardown)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	all_are_gone();
+	end(0, SIGKILL, now_ns - 61 * NSEC_PER_SEC);
+	end(1, SIGTERM, now_ns);
+	flush();
+	assert_query("select count(*) from findings", "0\n");
+}
+
+TEST_MAIN(NULL, NULL)
