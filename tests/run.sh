@@ -191,7 +191,10 @@ if [ -n "$watching" ]; then
 	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
 	side_pid=$!
 	set +m
-	phase "gcc: tests that judge no time" run "$build/ci" -j "$jobs" -L "$watching" -LE '^(realtime|vm)$' || status=1
+	phase "gcc: tests that judge no time" run "$build/ci" -j "$jobs" -L "$watching" -LE '^(realtime|vm|beside)$' || status=1
+	if [[ " ${labels[*]} " = *" e2e "* ]]; then
+		phase "gcc: tests that run beside each other" run "$build/ci" -j "$jobs" -L '^beside$' || status=1
+	fi
 	phase "wait for what runs beside" wait "$side_pid" || status=1
 	side_pid=
 	cat "$build/calculations.log"

@@ -54,7 +54,7 @@ wait_for 10 landed || fail "the killed rank has stages in flight"
 echo "--- 1,000 short processes a second during a training"
 held busy RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30
 pid=$last
-"$build/tests/e2e/spawner" 1000 6 &
+"$build/tests/e2e/spawner" 1000 4 &
 spawner=$!
 wait_train
 wait "$spawner"

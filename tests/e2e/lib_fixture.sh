@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 fixture=$build/tests/fixtures/fixture_rank
 [ -x "$fixture" ] || skip "the fixture program is not built"
 
+patience_s=20
 rank_pids=()
 truth_files=()
 job_number=$$
@@ -34,8 +35,8 @@ start_ranks() {
 		rank_pids+=($!)
 		children+=($!)
 	done
-	wait_for 20 ranks_known || fail "the daemon does not know the ranks"
-	grep -q '^L1: false' <<<"$("$tracectl" print L1)" || wait_for 20 fixture_probed "${library_of[$1]:-libnccl}" ||
+	wait_for "$patience_s" ranks_known || fail "the daemon does not know the ranks"
+	grep -q '^L1: false' <<<"$("$tracectl" print L1)" || wait_for "$patience_s" fixture_probed "${library_of[$1]:-libnccl}" ||
 		fail "no probes on the library that '$1' calls"
 	touch "$work/go"
 }

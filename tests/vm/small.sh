@@ -4,6 +4,8 @@
 # records, and `tracectl check` says what this kernel lacks, and nothing else.
 source "$(dirname "$0")/../e2e/lib_fixture.sh"
 
+patience_s=120 # a virtual machine may have little of a processor
+
 # lacks RELEASE: topics that check reports, by what the kernel lacks.
 lacks() {
 	case $1 in
