@@ -4,7 +4,7 @@
 # behind. The ring is full by then: with L3 on, a training of short steps fills it in some seconds.
 source "$(dirname "$0")/lib.sh"
 
-suspended_s=15 # three times what a hang needs
+suspended_s=10 # twice what a hang needs
 lag_s() { "$tracectl" status --json | "$python_here" -c 'import json, sys; print(json.load(sys.stdin)["self"]["loop_lag"]["max_ns"] // 10**9)'; }
 e2e_start findings.hang_after=5s findings.hang_busy_after=5s findings.raise=no
 "$tracectl" set L3=true
