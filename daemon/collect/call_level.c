@@ -36,7 +36,9 @@ void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
 
 	sum->until_ns = monotonic_ns() + LIMIT_LEVEL_TURN_MS * NSEC_PER_MSEC;
 	libraries_each(libraries, level_library, sum);
-	if (!sum->on || unresolved_find(libraries, &missing) < 0)
+	sum->reading = libraries_busy(libraries);
+	/* Where nothing is known yet, what is not found is in the files that are being read. */
+	if (!sum->on || (sum->reading && !sum->libraries) || unresolved_find(libraries, &missing) < 0)
 		return;
 	sum->missing = unresolved_names(&missing, sum->level, false, sum->unresolved_names);
 	sum->unusable = unresolved_names(&missing, sum->level, true, sum->unusable_names);
@@ -70,6 +72,10 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	if (sum->left && used < report_size)
 		snprintf(report + used, report_size - used, "; %u more librar%s within seconds", sum->left,
 			sum->left == 1 ? "y" : "ies");
+	used = strlen(report);
+	if (sum->reading && used < report_size)
+		snprintf(report + used, report_size - used, "; %u more file%s of ranks %s being read", sum->reading,
+			plural(sum->reading), sum->reading == 1 ? "is" : "are");
 	used = strlen(report);
 	if (sum->missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,

@@ -27,6 +27,7 @@ struct call_level_sum {
 	int error; /* of the first site that failed to attach */
 	unsigned probes, libraries, refused;
 	unsigned left; /* libraries that LIMIT_LEVEL_TURN_MS did not suffice for: groups_choose() goes on */
+	unsigned reading; /* files of ranks that are being opened or read: what they have is not known yet */
 	uint64_t until_ns;
 	unsigned missing, unusable; /* probes/coverage.h: without a reason, with one */
 	size_t rows, ranks;	    /* of the level in the tables; on the node */

@@ -238,6 +238,15 @@ TEST(the_answer_has_both_kinds)
 	libraries_free(libraries);
 }
 
+TEST(the_answer_says_what_is_not_read_yet)
+{
+	struct call_level_sum sum = {.level = LEVEL_L1, .on = true, .rows = 1, .ranks = 2, .reading = 3};
+	char report[256];
+
+	assert_int_equal(call_level_report(&sum, report, sizeof(report)), 0);
+	assert_string_equal(report, "0 probes in 0 libraries, 2 ranks; 3 more files of ranks are being read");
+}
+
 static int start(void **state)
 {
 	char error[512];
