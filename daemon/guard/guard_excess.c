@@ -12,19 +12,21 @@ static bool guard_excess_is_known(const struct guard *guard, uint64_t job)
 	return false;
 }
 
-static void guard_publish_rank(struct guard *guard, struct guard_rank *of, const struct rank *rank, bool over)
+/* Opens the finding of an excess, or closes it. rank NULL: of the daemon itself. */
+static void guard_publish_turn(const struct guard *guard, struct guard_turn *turn, const struct rank *rank, bool over)
 {
+	const struct config *config = &guard->context->config;
 	struct online_overhead_info info = {
 		.rank = rank,
-		.level = level_name(of->turn.excess.level),
-		.percent = 100 * of->turn.excess.share,
-		.level_percent = 100 * of->turn.excess.level_share,
-		.budget_percent = (double)guard->context->config.budget_rank_ppm * 1e-4,
-		.since_ns = of->turn.excess.since_ns,
+		.level = level_name(turn->excess.level),
+		.percent = 100 * turn->excess.share,
+		.level_percent = 100 * turn->excess.level_share,
+		.budget_percent = (double)(rank ? config->budget_rank_ppm : config->budget_cpu_ppm) * 1e-4,
+		.since_ns = turn->excess.since_ns,
 	};
-	uint64_t number = online_overhead(guard->context->findings, &info, over, of->turn.finding);
+	uint64_t number = online_overhead(guard->context->findings, &info, over, turn->finding);
 
-	of->turn.finding = over ? 0 : number;
+	turn->finding = over ? 0 : number;
 }
 
 static void guard_excess_of(const struct guard *guard, const struct guard_rank *of, struct guard_excess *ret)
@@ -62,32 +64,24 @@ static void guard_excess_rank(void *arg, const struct rank *rank)
 	guard_excess_of(walk->guard, of, &excess);
 	due = guard_excess_turn(&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), walk->now_ns);
 	if (due)
-		guard_publish_rank(walk->guard, of, rank, due < 0);
+		guard_publish_turn(walk->guard, &of->turn, rank, due < 0);
 }
 
 static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 {
-	double budget = (double)guard->context->config.budget_cpu_ppm * 1e-6, level_cpus[LEVEL_MAX];
-	struct guard_turn *turn = &guard->own_turn;
+	double level_cpus[LEVEL_MAX];
 	struct guard_excess excess;
 	int due;
 
+	if (!guard->own_known)
+		return;
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		level_cpus[level] = guard->own_level[level] * guard->window[level].duty;
-	guard_excess_own(budget, guard->own_cpus, level_cpus, turn->over_ns != 0, &excess);
-	due = guard->own_known ? guard_excess_turn(turn, &excess, false, now_ns) : 0;
-	if (due) {
-		struct online_overhead_info info = {
-			.level = level_name(turn->excess.level),
-			.percent = 100 * turn->excess.share,
-			.level_percent = 100 * turn->excess.level_share,
-			.budget_percent = 100 * budget,
-			.since_ns = turn->excess.since_ns,
-		};
-		uint64_t number = online_overhead(guard->context->findings, &info, due < 0, turn->finding);
-
-		turn->finding = due < 0 ? 0 : number;
-	}
+	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus, level_cpus,
+		guard->own_turn.over_ns != 0, &excess);
+	due = guard_excess_turn(&guard->own_turn, &excess, false, now_ns);
+	if (due)
+		guard_publish_turn(guard, &guard->own_turn, NULL, due < 0);
 }
 
 void guard_publish_excess(struct guard *guard, uint64_t now_ns)
@@ -103,5 +97,5 @@ void guard_end_excess(struct guard *guard, const struct rank *rank)
 	struct guard_rank *of = guard_excess_find(guard, rank);
 
 	if (of && of->turn.finding)
-		guard_publish_rank(guard, of, rank, true);
+		guard_publish_turn(guard, &of->turn, rank, true);
 }

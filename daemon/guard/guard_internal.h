@@ -92,7 +92,7 @@ struct guard_turn {
 int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns);
 #define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
 
-/* The same of the daemon, in CPUs: what it took in the last minute, and each level while it was on. */
+/* The same of the daemon, in CPUs: what it took in the last minute, and what each level took of it. */
 void guard_excess_own(double budget, double own_cpus, const double level_cpus[LEVEL_MAX], bool before, struct guard_excess *ret);
 
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
