@@ -8,9 +8,9 @@
 # Two builds: gcc as it is packaged, for what watches the machine, whole programs and checks (build/ci); clang with sanitizers
 # and fuzz targets, for unit and fuzz (build/sanitized). Warnings are errors in both. tests/builds.sh builds everything with
 # both compilers and as each build type.
-# Tests that judge time run alone (label realtime). Beside the others, everything that only needs the processor (the rest of
-# the build, the second build, their tests, virtual machines) uses the time in which they wait. A newer PyTorch, of a suite that
-# changes daily, is tried by hand: ctest -L rolling in build/ci.
+# Tests that judge time run alone (label realtime); end-to-end tests one at a time, those with label beside two at a time. Beside
+# the others, everything that only needs the processor (virtual machines, the rest of the build, the second build, their tests)
+# uses the time in which they wait. A newer PyTorch, of a suite that changes daily, is tried by hand: ctest -L rolling in build/ci.
 # Each phase prints its seconds, and those of CPU time.
 #
 # BUILD_DIR moves the build folders, JOBS sets the number of jobs at a time. Exit status: 0 all pass, 1 a build or a
@@ -127,7 +127,7 @@ in_memory() {
 calculations() {
 	local status=0
 	in_memory
-	# First, while few others need the processor: what a machine does all the time makes it take more, the longer it runs.
+	# First, while little else runs: a virtual machine that waits for a processor runs longer, and takes more of it in all.
 	if [[ " ${labels[*]} " = *" e2e "* ]]; then
 		phase "other kernels" run "$build/ci/tests/vm" -L '^vm$' || status=1
 	fi

@@ -89,7 +89,7 @@ EXPECTED = {
     "quota": (lambda p: p["what"] in ("throttled", "ready"), lambda a: any(p["what"] == "throttled" and p["excess_ns"] > 0 for p in a["parts"])),
     "reads": (lambda p: p["activity"] == "dataloader" and p["what"] == "work", lambda a: True),
     "cache": (lambda p: p["activity"] == "dataloader", kernel_shows("reclaim")),
-    # On a virtual disk the processor does the work of a read: no thread waits.
+    # A fault counts whether its read takes time off the CPU or on it.
     "faults": (lambda p: p["activity"] == "dataloader" and p["what"] in ("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1),
     "sync": (lambda p: p["activity"] == "dataloader" and p["what"] in ("blocked", "work"), blocked_on("sync", "disk")),
 }
