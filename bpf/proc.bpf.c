@@ -42,6 +42,8 @@ static __always_inline void proc_send(uint32_t kind, struct task_struct *task)
 		return;
 	record->parent_pid = BPF_CORE_READ(task, real_parent, tgid);
 	record->wait_status = kind == RT_KIND_EXIT ? proc_wait_status((void *)task) : 0;
+	record->uid = (uint32_t)bpf_get_current_uid_gid();
+	record->padding = 0;
 	bpf_get_current_comm(record->comm, sizeof(record->comm));
 	submit_event(record);
 }

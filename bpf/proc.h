@@ -9,6 +9,8 @@ struct rt_proc_event {
 	struct rt_event event; /* kind RT_KIND_EXEC or RT_KIND_EXIT; pid is the process */
 	uint32_t parent_pid;
 	uint32_t wait_status; /* RT_KIND_EXIT: as wait(2) gives it */
+	uint32_t uid;	      /* real user, as of the event */
+	uint32_t padding;
 	char comm[RT_COMM_SIZE];
 };
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "daemon/base/spawn.h"
+#include "daemon/base/thread.h"
 #include "daemon/base/util.h"
 
 #define CHILD_NICE 19
@@ -89,18 +90,16 @@ bool child_ended(struct child *child, struct child_end *ret)
 {
 	struct rusage usage = {0};
 	int status = 0;
-	pid_t pid = -1;
 
 	if (!child->running || child->job)
 		return false;
 	child_listen(child);
 	if (!child->error) {
-		pid = wait4(child->pid, &status, WNOHANG, &usage);
-		if (pid == 0 || (pid < 0 && errno == EINTR))
+		if (!thread_child_ended(child->pid, &status, &usage))
 			return false;
 		child_listen(child);
 	}
-	*ret = (struct child_end){.failed = pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
+	*ret = (struct child_end){.failed = child->error || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
 		.cpu_ns = child_timeval_ns(usage.ru_utime) + child_timeval_ns(usage.ru_stime)};
 	child->said[strcspn(child->said, "\n")] = 0; /* only the first line */
 	copy_text(ret->said, sizeof(ret->said), child->said);
@@ -125,7 +124,7 @@ void child_forget(struct child *child)
 		spawner_cancel(child->spawner, child->job);
 	child_kill(child);
 	if (child->pid)
-		(void)waitpid(child->pid, NULL, WNOHANG);
+		thread_reap(child->pid);
 	close(child->fd);
 	*child = (struct child){.running = false};
 }

@@ -192,16 +192,6 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 	return 0;
 }
 
-int procfs_uid(const char *root, uint32_t pid, uint32_t *ret)
-{
-	struct procfs_status status;
-	int r = procfs_status(root, pid, &status);
-
-	if (r == 0)
-		*ret = status.uid;
-	return r;
-}
-
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes)
 {
 	unsigned long long pages;

@@ -43,10 +43,11 @@ struct procfs_status {
 	bool is_kernel;	     /* a thread of the kernel */
 };
 
-/* From /proc/PID/status. Waits for nothing. */
+/*
+ * From /proc/PID/status. No lock of the process is waited for, but as every lookup in /proc it spins while the
+ * process's parent, which may have no CPU, reaps it: for workers and threads.
+ */
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
-/* The user alone. */
-int procfs_uid(const char *root, uint32_t pid, uint32_t *ret);
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);

@@ -138,7 +138,7 @@ static void spawner_deliver(struct spawner_job *job)
 		job->done(job->arg, job->result);
 	} else if (job->result > 0) {
 		kill(job->result, SIGKILL); /* not waited for yet: the pid is its own */
-		(void)waitpid(job->result, NULL, WNOHANG);
+		thread_reap(job->result);
 	}
 	spawner_job_free(job);
 }

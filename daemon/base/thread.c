@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <time.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret)
@@ -40,42 +44,94 @@ int thread_condition(pthread_cond_t *ret)
 	return -r;
 }
 
-static pthread_mutex_t closes_lock = PTHREAD_MUTEX_INITIALIZER;
-static int closes[THREAD_CLOSES_MAX];
-static unsigned closes_waiting;
-static pthread_cond_t closes_wait = PTHREAD_COND_INITIALIZER;
-static bool closes_run; /* the thread, which lasts: the start of one can wait for locks of the kernel */
+/* Calls beside the loop, of one kind, in any order. Its thread lasts: the start of one can wait for locks of the
+ * kernel. */
+struct thread_calls {
+	void (*call)(int number);
+	pthread_mutex_t lock;
+	pthread_cond_t wait;
+	int number[THREAD_CALLS_MAX];
+	unsigned waiting;
+	bool runs;
+};
 
-static void *thread_close_work(void *arg)
+static void *thread_calls_run(void *arg)
 {
-	pthread_mutex_lock(&closes_lock);
-	for (;;) {
-		while (closes_waiting > 0) {
-			int fd = closes[--closes_waiting];
+	struct thread_calls *calls = arg;
 
-			pthread_mutex_unlock(&closes_lock);
-			close(fd);
-			pthread_mutex_lock(&closes_lock);
+	pthread_mutex_lock(&calls->lock);
+	for (;;) {
+		while (calls->waiting > 0) {
+			int number = calls->number[--calls->waiting];
+
+			pthread_mutex_unlock(&calls->lock);
+			calls->call(number);
+			pthread_mutex_lock(&calls->lock);
 		}
-		pthread_cond_wait(&closes_wait, &closes_lock);
+		pthread_cond_wait(&calls->wait, &calls->lock);
 	}
 	return NULL;
 }
 
-void thread_close(int fd)
+static void thread_calls_add(struct thread_calls *calls, int number)
 {
 	bool taken;
 
-	if (fd < 0)
-		return;
-	pthread_mutex_lock(&closes_lock);
-	if (!closes_run)
-		closes_run = thread_run(thread_close_work, NULL) == 0;
-	taken = closes_run && closes_waiting < THREAD_CLOSES_MAX;
+	pthread_mutex_lock(&calls->lock);
+	if (!calls->runs)
+		calls->runs = thread_run(thread_calls_run, calls) == 0;
+	taken = calls->runs && calls->waiting < THREAD_CALLS_MAX;
 	if (taken)
-		closes[closes_waiting++] = fd;
-	pthread_cond_signal(&closes_wait);
-	pthread_mutex_unlock(&closes_lock);
+		calls->number[calls->waiting++] = number;
+	pthread_cond_signal(&calls->wait);
+	pthread_mutex_unlock(&calls->lock);
 	if (!taken)
-		close(fd);
+		calls->call(number);
+}
+
+static void thread_close_now(int fd)
+{
+	close(fd);
+}
+
+static void thread_reap_now(int pid)
+{
+	(void)waitpid(pid, NULL, 0);
+}
+
+void thread_close(int fd)
+{
+	static struct thread_calls closes = {
+		.call = thread_close_now, .lock = PTHREAD_MUTEX_INITIALIZER, .wait = PTHREAD_COND_INITIALIZER};
+
+	if (fd >= 0)
+		thread_calls_add(&closes, fd);
+}
+
+void thread_reap(pid_t pid)
+{
+	static struct thread_calls reaps = {
+		.call = thread_reap_now, .lock = PTHREAD_MUTEX_INITIALIZER, .wait = PTHREAD_COND_INITIALIZER};
+
+	thread_calls_add(&reaps, pid);
+}
+
+bool thread_child_ended(pid_t pid, int *ret_status, struct rusage *ret_usage)
+{
+	siginfo_t end = {0};
+	struct rusage usage = {0};
+
+	/* As waitid(), which does not give the usage. */
+	if (syscall(SYS_waitid, P_PID, pid, &end, WEXITED | WNOHANG | WNOWAIT, &usage) < 0) {
+		*ret_status = W_EXITCODE(UINT8_MAX, 0); /* not a child any more */
+		return errno != EINTR;
+	}
+	if (end.si_pid == 0)
+		return false;
+	*ret_status =
+		end.si_code == CLD_EXITED ? W_EXITCODE(end.si_status & 0xff, 0) : W_EXITCODE(0, end.si_status & 0x7f);
+	if (ret_usage)
+		*ret_usage = usage;
+	thread_reap(pid);
+	return true;
 }

@@ -4,6 +4,10 @@
 #define RANKTRACE_DAEMON_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct rusage;
 
 /* A thread to be joined or detached by the caller. Negative errno. */
 int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret);
@@ -11,11 +15,17 @@ int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret);
 int thread_run(void *(*run)(void *arg), void *arg);
 /* A condition whose timed waits are by CLOCK_MONOTONIC. Negative errno. */
 int thread_condition(pthread_cond_t *ret);
+/* Of a kind below; beyond it, and where no thread can be started, the caller makes the call and waits. */
+#define THREAD_CALLS_MAX 256
 /*
- * Closes a descriptor in a thread: the last one of a deleted file frees its blocks, which takes as long as its owner has
- * scattered them. Beyond THREAD_CLOSES_MAX that wait, and where no thread can be started, it is closed here. -1: none.
+ * Closes a descriptor in a thread: the last one of a deleted file frees its blocks, which takes as long as its owner
+ * has scattered them. -1: none.
  */
-#define THREAD_CLOSES_MAX 256
 void thread_close(int fd);
+/* Reaps a child that has ended or was killed, in a thread: the kernel makes its parent wait for whoever looks it up in
+ * /proc. */
+void thread_reap(pid_t pid);
+/* Whether a child has ended; if so, as of wait4(), and it is reaped in a thread. ret_usage may be NULL. */
+bool thread_child_ended(pid_t pid, int *ret_status, struct rusage *ret_usage);
 
 #endif

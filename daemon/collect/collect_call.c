@@ -10,7 +10,6 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
-#include "daemon/base/procfs.h"
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/coverage.h"
 #include "daemon/coll/rank_coll.h"
@@ -31,7 +30,7 @@
 
 /* A rank whose libraries are rescanned: they load late and may change. */
 struct watch {
-	uint32_t pid;
+	uint32_t pid, uid;
 	int64_t instance; /* 0: free */
 	uint64_t since_ns;
 	uint64_t next_scan_ns;
@@ -93,13 +92,11 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 	call->sweep = true;
 }
 
-static void collect_call_library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	struct call *call = arg;
 	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
-	uint32_t uid = 0;
 
-	(void)procfs_uid("/proc", pid, &uid);
 	if (error == -ENOSPC && rank)
 		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
@@ -258,7 +255,7 @@ static void collect_call_scanned(void *arg, int64_t instance, int result, uint64
 static void collect_call_scan(struct call *call, struct watch *watch, uint64_t now_ns)
 {
 	watch->next_scan_ns = now_ns + SCAN_RETRY_NS;
-	(void)libraries_scan(call->libraries, watch->pid, watch->instance);
+	(void)libraries_scan(call->libraries, watch->pid, watch->uid, watch->instance);
 }
 
 static struct libraries *collect_call_libraries(struct call *call)
@@ -444,8 +441,11 @@ static void call_rank(void *state, const struct rank *rank, enum rank_change cha
 		watch = collect_call_watch(call, 0);
 	if (!watch || watch->instance)
 		return;
-	*watch = (struct watch){
-		.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns(), .interval_ns = SCAN_FIRST_NS,
+	*watch = (struct watch){.pid = rank->pid,
+		.uid = rank->uid,
+		.instance = rank->instance,
+		.since_ns = monotonic_ns(),
+		.interval_ns = SCAN_FIRST_NS,
 		.names_readable = -1};
 	collect_call_scan(call, watch, watch->since_ns);
 }

@@ -30,7 +30,7 @@
 /* A followed rank, by slot. */
 struct watch {
 	int64_t instance; /* 0: free */
-	uint32_t pid;
+	uint32_t pid, uid;
 	uint64_t next_scan_ns, interval_ns;
 	uint64_t gap_ns; /* minimum over threads of their longest gap in the window; 0: none */
 	bool is_traced;	  /* by the current window, with all its libraries known: others count in the runtime at first */
@@ -138,7 +138,7 @@ static int launches_open(struct context *context, void **ret_state)
 static void collect_launches_scan(struct launches *launches, struct watch *watch, uint64_t now_ns)
 {
 	watch->next_scan_ns = now_ns + SCAN_RETRY_NS;
-	launch_sites_scan(launches->sites, watch->pid, watch->instance);
+	launch_sites_scan(launches->sites, watch->pid, watch->uid, watch->instance);
 }
 
 static void collect_launches_forget(struct launches *launches, struct watch *watch)
@@ -156,7 +156,8 @@ static void collect_launches_follow(void *arg, const struct rank *rank)
 		return;
 	if (watch->instance)
 		collect_launches_forget(launches, watch);
-	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .interval_ns = SCAN_FIRST_NS};
+	*watch = (struct watch){
+		.pid = rank->pid, .uid = rank->uid, .instance = rank->instance, .interval_ns = SCAN_FIRST_NS};
 	collect_launches_scan(launches, watch, monotonic_ns());
 }
 

@@ -14,7 +14,6 @@
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
-#include "daemon/base/procfs.h"
 #include "daemon/collect/collect_internal.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/probes/facts.h"
@@ -30,7 +29,7 @@
 #define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 struct watch {
-	uint32_t pid;
+	uint32_t pid, uid;
 	int64_t instance; /* 0: free */
 	uint64_t since_ns, next_scan_ns;
 	uint64_t nccl_since_ns; /* mapped since, as observed; 0: not */
@@ -137,12 +136,10 @@ static int collect_marker_probe(struct marker *marker, struct library *library)
 	return r;
 }
 
-static void collect_marker_library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void collect_marker_library_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	struct marker *marker = arg;
-	uint32_t uid = 0;
 
-	(void)procfs_uid("/proc", pid, &uid);
 	snprintf(marker->reason, sizeof(marker->reason), "a library of process %u cannot be opened", pid);
 	log_limited(LOG_WARNING, "marker", uid, "cannot use %s of process %u: %s", path, pid, strerror(-error));
 }
@@ -258,7 +255,7 @@ static void collect_marker_scan(struct marker *marker, struct watch *watch, uint
 	bool eager = now_ns - watch->since_ns < SCAN_EAGER_NS;
 
 	watch->next_scan_ns = now_ns + (eager ? SCAN_FIRST_NS : marker->context->config.scan_interval_ns);
-	(void)libraries_scan(marker->libraries, watch->pid, watch->instance);
+	(void)libraries_scan(marker->libraries, watch->pid, watch->uid, watch->instance);
 }
 
 static struct watch *collect_marker_watch(struct marker *marker, int64_t instance)
@@ -400,7 +397,8 @@ static void marker_rank(void *state, const struct rank *rank, enum rank_change c
 		watch = collect_marker_watch(marker, 0);
 	if (!watch || watch->instance || !rank->instance)
 		return;
-	*watch = (struct watch){.pid = rank->pid, .instance = rank->instance, .since_ns = monotonic_ns()};
+	*watch = (struct watch){
+		.pid = rank->pid, .uid = rank->uid, .instance = rank->instance, .since_ns = monotonic_ns()};
 }
 
 static void marker_tick(void *state, uint64_t now_ns)

@@ -77,7 +77,7 @@ static void proc_event(void *state, const struct rt_event *event, size_t size_by
 		return;
 	proc->events++;
 	if (event->kind == RT_KIND_EXEC)
-		ranks_on_exec(proc->context->ranks, event->pid);
+		ranks_on_exec(proc->context->ranks, event->pid, record->uid);
 	else if (event->kind == RT_KIND_EXIT)
 		ranks_on_exit(proc->context->ranks, event->pid, (int32_t)(record->wait_status & 0xffff));
 }
@@ -99,8 +99,8 @@ static void proc_tick(void *state, uint64_t now_ns)
 	drops = count_drops(proc);
 	if (proc->skeleton && drops == proc->drops)
 		return;
-	proc->drops = drops;
-	(void)ranks_scan(proc->context->ranks);
+	if (ranks_scan(proc->context->ranks) >= 0)
+		proc->drops = drops;
 }
 
 static void proc_status(void *state, struct collector_status *ret)

@@ -90,7 +90,7 @@ void launch_sites_observe(struct launch_sites *sites, launch_scanned scanned, vo
 struct launch_sites *launch_sites_free(struct launch_sites *sites);
 
 /* A rank is new or may have mapped libraries: begins a scan. It has ended. */
-void launch_sites_scan(struct launch_sites *sites, uint32_t pid, int64_t instance);
+void launch_sites_scan(struct launch_sites *sites, uint32_t pid, uint32_t uid, int64_t instance);
 void launch_sites_forget(struct launch_sites *sites, int64_t instance);
 
 /* Targets of a window: at most max files, with descriptors that the caller closes. */

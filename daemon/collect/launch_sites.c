@@ -6,7 +6,6 @@
 #include "daemon/core/context.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
-#include "daemon/base/procfs.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/site.h"
 
@@ -68,12 +67,10 @@ static void launch_sites_library_dropped(void *arg, struct library *library)
 	library->owner_data = NULL;
 }
 
-static void launch_sites_library_refused(void *arg, uint32_t pid, const char *path, int error)
+static void launch_sites_library_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	struct launch_sites *sites = arg;
-	uint32_t uid = 0;
 
-	(void)procfs_uid("/proc", pid, &uid);
 	snprintf(sites->reason, sizeof(sites->reason),
 		"a library of process %u cannot be opened: its launches are not counted", pid);
 	log_limited(LOG_WARNING, "launches", uid, "cannot use %s of process %u: %s; its launches are not counted", path, pid,
@@ -156,9 +153,9 @@ void launch_sites_observe(struct launch_sites *sites, launch_scanned scanned, vo
 	sites->scanned_arg = arg;
 }
 
-void launch_sites_scan(struct launch_sites *sites, uint32_t pid, int64_t instance)
+void launch_sites_scan(struct launch_sites *sites, uint32_t pid, uint32_t uid, int64_t instance)
 {
-	(void)libraries_scan(sites->libraries, pid, instance);
+	(void)libraries_scan(sites->libraries, pid, uid, instance);
 	sites->stale = true; /* users of a library determine its group */
 }
 

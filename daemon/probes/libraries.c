@@ -7,7 +7,6 @@
 
 #include "analyzers/base/array.h"
 #include "daemon/base/log_limit.h"
-#include "daemon/base/procfs.h"
 #include "daemon/base/thread.h"
 #include "daemon/probes/libraries.h"
 #include "daemon/probes/quarantine.h"
@@ -31,7 +30,7 @@ struct refusals {
 struct scan {
 	struct scan *next;
 	struct libraries *libraries;
-	uint32_t pid;
+	uint32_t pid, uid;
 	int64_t instance;
 	uint64_t request, start_ns;
 };
@@ -210,7 +209,8 @@ static bool is_refused(const struct libraries *libraries, const struct library_i
 }
 
 /* Reports it once, as long as it is remembered. */
-static void libraries_refuse(struct libraries *libraries, uint32_t pid, const struct mapping *mapping, int error)
+static void libraries_refuse(
+	struct libraries *libraries, uint32_t pid, uint32_t uid, const struct mapping *mapping, int error)
 {
 	struct refusals *refused = &libraries->refused;
 	uint64_t until_ns = monotonic_ns() + (libraries->ops.workers ? REFUSED_NS : 0);
@@ -223,7 +223,7 @@ static void libraries_refuse(struct libraries *libraries, uint32_t pid, const st
 	}
 	refused->file[refused->count % REFUSED_MAX].id = mapping->id;
 	refused->file[refused->count++ % REFUSED_MAX].until_ns = until_ns;
-	libraries->ops.refused(libraries->ops.arg, pid, mapping->path, error);
+	libraries->ops.refused(libraries->ops.arg, pid, uid, mapping->path, error);
 }
 
 /*
@@ -293,7 +293,7 @@ static void opening_end(struct opening *opening)
 static void opening_refuse(struct opening *opening, int error)
 {
 	if (error != -ESRCH && error != -EBUSY)
-		libraries_refuse(opening->libraries, opening->pid, &opening->mapping, error);
+		libraries_refuse(opening->libraries, opening->pid, opening->uid, &opening->mapping, error);
 	opening_end(opening);
 }
 
@@ -520,7 +520,7 @@ static bool may_open(const struct libraries *libraries, uint32_t uid)
 }
 
 /* A file of a scan. Takes the mapping's path if it opens it. */
-static void use(struct libraries *libraries, const struct scan *scan, uint32_t uid, struct mapping *mapping)
+static void use(struct libraries *libraries, const struct scan *scan, struct mapping *mapping)
 {
 	struct library *library = libraries_find_known(libraries, &mapping->id);
 	struct opening *opening;
@@ -532,13 +532,13 @@ static void use(struct libraries *libraries, const struct scan *scan, uint32_t u
 	}
 	if (join_opening(libraries, &mapping->id, scan->instance) || is_refused(libraries, &mapping->id))
 		return;
-	opening = may_open(libraries, uid) ? calloc(1, sizeof(*opening)) : NULL;
+	opening = may_open(libraries, scan->uid) ? calloc(1, sizeof(*opening)) : NULL;
 	if (!opening)
 		return;
 	*opening = (struct opening){.next = libraries->opening,
 		.libraries = libraries,
 		.pid = scan->pid,
-		.uid = uid,
+		.uid = scan->uid,
 		.mapping = *mapping,
 		.file.fd = -1,
 		.users = 1,
@@ -563,13 +563,11 @@ static void drop_untouched(struct libraries *libraries, int64_t instance)
 static int libraries_apply(struct libraries *libraries, const struct scan *scan, struct maps *maps)
 {
 	size_t used = 0;
-	uint32_t uid = 0;
 
-	(void)procfs_uid(libraries->proc_root, scan->pid, &uid);
 	for (size_t i = 0; i < libraries->count; i++)
 		libraries->library[i]->touched = false;
 	for (size_t i = 0; i < maps->count; i++)
-		use(libraries, scan, uid, &maps->mapping[i]);
+		use(libraries, scan, &maps->mapping[i]);
 	for (size_t i = 0; i < libraries->count; i++)
 		used += libraries->library[i]->touched;
 	/* An ending process has no maps: its exit event follows. */
@@ -606,25 +604,23 @@ static int scan_here(struct libraries *libraries, const struct scan *scan)
 	return r < 0 ? r : libraries_apply(libraries, scan, &maps);
 }
 
-int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance)
+int libraries_scan(struct libraries *libraries, uint32_t pid, uint32_t uid, int64_t instance)
 {
 	_cleanup_(wire_free) struct wire_writer question = {0};
 	struct scan *scan;
-	uint32_t uid = 0;
 	int r;
 
 	if (!libraries->ops.workers)
-		return scan_here(libraries, &(struct scan){.libraries = libraries, .pid = pid, .instance = instance});
+		return scan_here(libraries,
+			&(struct scan){.libraries = libraries, .pid = pid, .uid = uid, .instance = instance});
 	for (scan = libraries->scan; scan; scan = scan->next)
 		if (scan->instance == instance)
 			return -EALREADY;
-	r = procfs_uid(libraries->proc_root, pid, &uid);
-	if (r < 0)
-		return r;
 	scan = calloc(1, sizeof(*scan));
 	if (!scan)
 		return -ENOMEM;
-	*scan = (struct scan){.next = libraries->scan, .libraries = libraries, .pid = pid, .instance = instance};
+	*scan = (struct scan){
+		.next = libraries->scan, .libraries = libraries, .pid = pid, .uid = uid, .instance = instance};
 	libraries->scan = scan;
 	reader_ask_maps(&question, libraries->proc_root, pid, (const char(*)[MAPS_PATTERN_BYTES])libraries->pattern,
 		libraries->patterns);

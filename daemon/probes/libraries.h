@@ -63,7 +63,7 @@ struct libraries_ops {
 	void (*added)(void *arg, struct library *library);
 	void (*dropped)(void *arg, struct library *library);
 	/* Once for each file that cannot be opened, exceeds the bound (-ENOSPC), or is served by a user (-EREMOTE). */
-	void (*refused)(void *arg, uint32_t pid, const char *path, int error);
+	void (*refused)(void *arg, uint32_t pid, uint32_t uid, const char *path, int error);
 	void *arg;
 	/* The end of a scan: the rank's libraries that are known now, or a negative errno. May be NULL. */
 	void (*scanned)(void *arg, int64_t instance, int result, uint64_t cost_ns);
@@ -81,10 +81,10 @@ struct libraries *libraries_new(const struct libraries_ops *ops, const char *pro
 struct libraries *libraries_free(struct libraries *libraries);
 
 /*
- * Begins to read the process's maps; adds and drops libraries of this instance. One scan of an instance at a time:
- * -EALREADY. Without workers the scan ends here: returns the number of libraries or -errno.
+ * Begins to read the maps of a process of user `uid`; adds and drops libraries of this instance. One scan of an
+ * instance at a time: -EALREADY. Without workers the scan ends here: returns the number of libraries or -errno.
  */
-int libraries_scan(struct libraries *libraries, uint32_t pid, int64_t instance);
+int libraries_scan(struct libraries *libraries, uint32_t pid, uint32_t uid, int64_t instance);
 /* Files being opened or read. */
 unsigned libraries_busy(const struct libraries *libraries);
 /* Whether a file of this instance is among them: its libraries are not all known. */

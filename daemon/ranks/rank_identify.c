@@ -320,12 +320,13 @@ static int rank_identify_describe(const struct ranks *ranks, uint32_t pid, struc
 
 	if (!process)
 		return -ESRCH;
-	*ret = (struct rank){.pid = pid, .start_time_ns = process->stat.start_time_ns,
-		.parent_pid = process->stat.parent_pid, .major_faults = RANK_FAULTS_UNKNOWN,
+	*ret = (struct rank){.pid = pid,
+		.uid = process->uid,
+		.start_time_ns = process->stat.start_time_ns,
+		.parent_pid = process->stat.parent_pid,
+		.major_faults = RANK_FAULTS_UNKNOWN,
 		.state = process->stat.state};
-	r = procfs_uid(ranks->proc_root, pid, &ret->uid);
-	if (r == 0)
-		r = read_env(ranks, pid, &ret->env);
+	r = read_env(ranks, pid, &ret->env);
 	if (r < 0)
 		return r;
 	(void)copy_text(ret->boot_id, sizeof(ret->boot_id), ranks->context->boot_id);
@@ -417,12 +418,8 @@ static int rank_identify_describe_candidate(
 	return 0;
 }
 
-static void refuse_environment(struct ranks *ranks, uint32_t pid)
+static void refuse_environment(struct ranks *ranks, uint32_t pid, uint32_t uid)
 {
-	uint32_t uid;
-
-	if (procfs_uid(ranks->proc_root, pid, &uid) < 0)
-		return;
 	log_limited(LOG_WARNING, "ranks", uid,
 		"process %u of user %u has more than %u MiB of environment, which execve() does not allow: leaving it out", pid, uid,
 		PROCFS_ENVIRON_BYTES_MAX >> 20);
@@ -446,7 +443,9 @@ static void rank_identify_compare(
 	uint64_t start_time_ns = process->stat.start_time_ns;
 
 	if (candidate->known && candidate->start_time_ns != start_time_ns)
-		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns, .inode = candidate->inode};
+		*candidate = (struct rank_candidate){.pid = candidate->pid, .since_ns = now_ns};
+	candidate->uid = process->uid;
+	candidate->inode = process->inode;
 	candidate->start_time_ns = start_time_ns;
 	candidate->from_exec |= candidate->from_scan && is_fresh(candidate, start_time_ns, now_ns);
 	candidate->from_scan = false;
@@ -467,7 +466,7 @@ static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_ca
 		return IDENTIFY_NEVER;
 	/* Also of one that was known: it may move its environment at any time. */
 	if (process->env_error == -E2BIG) {
-		refuse_environment(ranks, candidate->pid);
+		refuse_environment(ranks, candidate->pid, process->uid);
 		return IDENTIFY_NEVER;
 	}
 	if (!candidate->known && rank_identify_describe_candidate(ranks, candidate, process->exe) < 0)

@@ -47,6 +47,18 @@ const struct rank_process *rank_read_find(const struct rank_read *read, uint32_t
 	return NULL;
 }
 
+static int read_status(const char *proc_root, struct rank_process *process)
+{
+	struct procfs_status status;
+	int r = procfs_status(proc_root, process->pid, &status);
+
+	if (r < 0)
+		return r;
+	process->uid = status.uid;
+	process->inode = status.inode;
+	return 0;
+}
+
 static int read_environment(const char *proc_root, struct rank_process *process)
 {
 	_cleanup_free_ char *block = NULL;
@@ -97,7 +109,8 @@ static void read_ancestors(const char *proc_root, struct rank_read *read)
 		pid = process.stat.parent_pid;
 		if (procfs_command(proc_root, process.pid, &process.command, &process.command_bytes) < 0)
 			continue;
-		if (rank_command_is_launcher(process.command, process.command_bytes)) {
+		if (rank_command_is_launcher(process.command, process.command_bytes) &&
+			read_status(proc_root, &process) == 0) {
 			process.is_launcher = true;
 			(void)procfs_exe(proc_root, process.pid, process.exe, sizeof(process.exe));
 			process.env_error = read_environment(proc_root, &process);
@@ -124,6 +137,9 @@ int rank_read_here(
 
 	if (r < 0 || process->stat.state == 'Z' || process->stat.state == 'X')
 		return r < 0 ? r : -ESRCH;
+	r = read_status(proc_root, process);
+	if (r < 0)
+		return r;
 	/* A thread of the kernel has no program. */
 	if (procfs_exe(proc_root, pid, process->exe, sizeof(process->exe)) < 0) {
 		*ret = read;
@@ -213,6 +229,8 @@ static void put_read(struct wire_writer *writer, const struct rank_read *read)
 		wire_put(writer, process->pid, 4);
 		wire_put(writer, process->stat.parent_pid, 4);
 		wire_put(writer, process->stat.start_time_ns, 8);
+		wire_put(writer, process->uid, 4);
+		wire_put(writer, process->inode, 8);
 		rank_read_put_text(writer, process->exe, sizeof(process->exe));
 		wire_put(writer, process->is_launcher, 1);
 		wire_put(writer, (uint32_t)process->env_error, 4);
@@ -233,6 +251,8 @@ static void take_process(struct wire_reader *reader, struct rank_process *ret)
 	ret->pid = (uint32_t)wire_take_up_to(reader, 4, INT32_MAX);
 	ret->stat.parent_pid = (uint32_t)wire_take_up_to(reader, 4, INT32_MAX);
 	ret->stat.start_time_ns = wire_take(reader, 8);
+	ret->uid = (uint32_t)wire_take(reader, 4);
+	ret->inode = wire_take(reader, 8);
 	rank_read_take_text(reader, ret->exe, sizeof(ret->exe));
 	ret->is_launcher = wire_take_up_to(reader, 1, 1);
 	ret->env_error = wire_take_result(reader, 0);

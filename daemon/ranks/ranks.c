@@ -5,7 +5,6 @@
  * maps. rank_identify.c decides what a process is, rank_table.c keeps it.
  */
 #include "daemon/ranks/ranks.h"
-#include "analyzers/base/array.h"
 
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
@@ -27,7 +26,6 @@
 #define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
 #define CHILDREN_INTERVAL_NS (2 * NSEC_PER_SEC)
 #define STORE_INTERVAL_NS (60 * NSEC_PER_SEC)
-#define SCAN_PROCESSES_MAX (1u << 20)
 
 void ranks_set_proc_root(struct ranks *ranks, const char *root)
 {
@@ -99,6 +97,7 @@ struct ranks *ranks_free(struct ranks *ranks)
 			free(t);
 		}
 	rank_watch_free(ranks);
+	rank_scan_free(ranks);
 	rank_queue_free(ranks->queue);
 	free(ranks->slot);
 	free(ranks->user);
@@ -198,7 +197,7 @@ static uint64_t ranks_known_start(const struct rank_candidate *candidate)
 }
 
 /* Asks a worker; the candidate waits in the queue, and is asked for again if the answer does not come. */
-static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uint32_t uid, uint64_t now_ns)
+static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	struct rank_reading *reading = reading_new(ranks, candidate->pid);
 	int r;
@@ -207,7 +206,7 @@ static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uin
 	if (reading) {
 		reading->since_ns = candidate->since_ns;
 		reading->start_time_ns = candidate->start_time_ns;
-		r = rank_read_ask(ranks->context->workers, ranks->proc_root, candidate->pid, uid,
+		r = rank_read_ask(ranks->context->workers, ranks->proc_root, candidate->pid, candidate->uid,
 			ranks_known_start(candidate), candidate->exe, ranks_on_read, reading, &reading->request);
 		if (r < 0) {
 			reading_free(reading);
@@ -220,77 +219,33 @@ static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uin
 static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
 	_cleanup_(rank_read_free) struct rank_read read = {0};
-	struct procfs_status status;
 
-	if (procfs_status(ranks->proc_root, candidate->pid, &status) < 0)
-		return;
-	candidate->inode = status.inode;
-	if (status.is_kernel)
-		ranks_go_on(ranks, candidate, IDENTIFY_NEVER, now_ns);
-	else if (ranks->context->workers)
-		ranks_ask(ranks, candidate, status.uid, now_ns);
+	if (ranks->context->workers)
+		ranks_ask(ranks, candidate, now_ns);
 	else if (rank_read_here(ranks->proc_root, candidate->pid, ranks_known_start(candidate), candidate->exe, &read) == 0)
 		ranks_go_on(ranks, candidate, rank_identify(ranks, candidate, &read, now_ns), now_ns);
 }
 
-struct walk {
-	struct ranks *ranks;
-	uint32_t *pid;
-	size_t count, capacity;
-};
-
-static bool found_process(void *arg, uint32_t pid)
+void ranks_scanned(struct ranks *ranks, const struct rank_scanned *found, uint64_t since_ns)
 {
-	struct walk *walk = arg;
 	struct rank_candidate candidate;
-	struct procfs_status status;
 
-	if (tracked_find(walk->ranks, pid))
-		return true;
-	if (rank_queue_get(walk->ranks->queue, pid, &candidate) && candidate.inode &&
-		(procfs_status(walk->ranks->proc_root, pid, &status) < 0 || status.inode == candidate.inode))
-		return true;
-	if (!array_reserve((void **)&walk->pid, &walk->capacity, walk->count + 1, sizeof(*walk->pid), SCAN_PROCESSES_MAX))
-		return false;
-	walk->pid[walk->count++] = pid;
-	return walk->count < SCAN_PROCESSES_MAX;
-}
-
-static int compare_pids(const void *a, const void *b)
-{
-	const uint32_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-int ranks_scan(struct ranks *ranks)
-{
-	struct walk walk = {.ranks = ranks};
-	uint64_t now_ns = monotonic_ns();
-	int r;
-
-	r = procfs_each(ranks->proc_root, found_process, &walk);
-	if (r < 0) {
-		free(walk.pid);
-		return log_error_errno("ranks", r, "cannot walk over %s", ranks->proc_root);
-	}
-	/* Most parents before their children. */
-	if (walk.count)
-		qsort(walk.pid, walk.count, sizeof(*walk.pid), compare_pids);
-	for (size_t i = 0; i < walk.count; i++) {
-		struct rank_candidate candidate = {.pid = walk.pid[i], .since_ns = now_ns, .from_scan = true};
-
-		rank_queue_remove(ranks->queue, candidate.pid);
-		if (!tracked_find(ranks, candidate.pid))
-			ranks_check(ranks, &candidate, now_ns);
-	}
-	free(walk.pid);
-	return 0;
+	if (tracked_find(ranks, found->pid))
+		return;
+	/* One that was not read yet is due. */
+	if (rank_queue_get(ranks->queue, found->pid, &candidate) &&
+		(!candidate.inode || candidate.inode == found->inode))
+		return;
+	rank_queue_remove(ranks->queue, found->pid);
+	candidate = (struct rank_candidate){
+		.pid = found->pid, .uid = found->uid, .inode = found->inode, .since_ns = since_ns, .from_scan = true};
+	ranks_check(ranks, &candidate, monotonic_ns());
 }
 
 static void ranks_restart(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
 	const struct rank_candidate candidate = {.pid = tracked->rank.pid,
+		.uid = tracked->rank.uid,
 		.from_exec = true,
 		.since_ns = now_ns,
 		.due_ns = now_ns + FIRST_CHECK_NS};
@@ -348,12 +303,12 @@ static bool is_same_image(struct ranks *ranks, const struct tracked *tracked)
 	       is_image_of(tracked, &read);
 }
 
-void ranks_on_exec(struct ranks *ranks, uint32_t pid)
+void ranks_on_exec(struct ranks *ranks, uint32_t pid, uint32_t uid)
 {
 	struct tracked *tracked = tracked_find(ranks, pid);
 	uint64_t now_ns = monotonic_ns();
 	const struct rank_candidate candidate = {
-		.pid = pid, .from_exec = true, .since_ns = now_ns, .due_ns = now_ns + FIRST_CHECK_NS};
+		.pid = pid, .uid = uid, .from_exec = true, .since_ns = now_ns, .due_ns = now_ns + FIRST_CHECK_NS};
 
 	if (tracked && is_same_image(ranks, tracked))
 		return;
@@ -376,6 +331,7 @@ void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status)
 
 struct births {
 	struct ranks *ranks;
+	uint32_t uid; /* of the parent */
 	uint64_t now_ns;
 };
 
@@ -386,7 +342,8 @@ static void found_child(void *arg, uint32_t pid)
 
 	if (tracked_find(births->ranks, pid) || rank_queue_get(births->ranks->queue, pid, &candidate))
 		return;
-	candidate = (struct rank_candidate){.pid = pid, .since_ns = births->now_ns, .due_ns = births->now_ns};
+	candidate = (struct rank_candidate){
+		.pid = pid, .uid = births->uid, .since_ns = births->now_ns, .due_ns = births->now_ns};
 	enqueue(births->ranks, &candidate);
 }
 
@@ -407,9 +364,11 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 		return;
 	reused = !missing && watched->start_time_ns != watched->asked_start_ns;
 	if (reused || (missing && tracked->missing)) {
+		uint32_t uid = tracked->rank.uid;
+
 		tracked_end(ranks, tracked);
 		if (reused)
-			found_child(&(struct births){ranks, now_ns}, watched->pid);
+			found_child(&(struct births){ranks, uid, now_ns}, watched->pid);
 		return;
 	}
 	tracked->missing = missing;
@@ -421,7 +380,8 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 	if (watched->wants_children)
 		tracked->cursor = watched->cursor;
 	for (uint32_t i = 0; i < watched->children; i++)
-		found_child(&(struct births){ranks, now_ns}, (uint32_t)wire_number(watched->child + 4 * (size_t)i, 4));
+		found_child(&(struct births){ranks, tracked->rank.uid, now_ns},
+			(uint32_t)wire_number(watched->child + 4 * (size_t)i, 4));
 	if (watched->wants_card)
 		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }
@@ -451,6 +411,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 	struct rank_candidate candidate;
 
 	ranks->now_ns = now_ns;
+	rank_scan_tick(ranks);
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
 		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
 			visit(ranks, t, now_ns);

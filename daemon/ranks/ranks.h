@@ -75,10 +75,10 @@ int ranks_new(struct context *context, struct ranks **ret);
 struct ranks *ranks_free(struct ranks *ranks);
 int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg);
 
-/* Examines every process once, at start. */
+/* Examines every process that is not known yet, from the next ticks on. -EALREADY: the last scan is not over. */
 int ranks_scan(struct ranks *ranks);
-/* Exec and exit events, from the process collector. */
-void ranks_on_exec(struct ranks *ranks, uint32_t pid);
+/* Exec and exit events, from the process collector. uid: the process's user. */
+void ranks_on_exec(struct ranks *ranks, uint32_t pid, uint32_t uid);
 void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status);
 /* Re-examines candidates; every 100 ms. Also detects ends without an exit event (pid reuse). */
 void ranks_tick(struct ranks *ranks, uint64_t now_ns);

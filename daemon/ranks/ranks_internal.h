@@ -20,6 +20,7 @@
 
 struct rank_candidate {
 	uint32_t pid;
+	uint32_t uid; /* of its start, until it was read: whose share of the workers reads it */
 	bool has_env; /* its environment names a rank: never given up, never dropped */
 	bool interpreter;
 	bool known;		/* the fields below are valid */
@@ -30,7 +31,7 @@ struct rank_candidate {
 	uint64_t checked_ns;	/* last check, 0 if none */
 	uint64_t interval_ns;	/* to the next check */
 	uint64_t start_time_ns; /* identity, as in struct rank */
-	uint64_t inode;		/* see procfs_status */
+	uint64_t inode;		/* see procfs_status; 0: not read yet */
 	char exe[RANK_EXE_TAIL]; /* end of its path: reveals a new image without exec event */
 };
 
@@ -175,6 +176,8 @@ struct ranks {
 	} observer[RANK_OBSERVERS_MAX];
 	size_t observers;
 	struct rank_watch *watch; /* rank_watch.c */
+	struct rank_scan *scan;	  /* rank_scan.c; NULL: none is under way */
+	struct job_thread *scanner; /* NULL before the first one */
 	uint64_t now_ns;	  /* of the last tick */
 	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
@@ -211,6 +214,8 @@ struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid);
 struct rank_process {
 	uint32_t pid;
 	struct procfs_stat stat; /* an answer has parent and start time */
+	uint32_t uid;
+	uint64_t inode;		 /* see procfs_status */
 	char exe[256];		 /* "": a thread of the kernel */
 	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
 	struct rank_env env;
@@ -289,7 +294,18 @@ int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched 
 bool rank_watch_is_question(const struct worker_task *task);
 int rank_watch_serve(const struct worker_task *task);
 
+/* rank_scan.c */
+struct rank_scanned {
+	uint32_t pid, uid;
+	uint64_t inode;
+};
+
+/* Uses a scan that is over. */
+void rank_scan_tick(struct ranks *ranks);
+void rank_scan_free(struct ranks *ranks);
+
 /* ranks.c */
+void ranks_scanned(struct ranks *ranks, const struct rank_scanned *found, uint64_t since_ns);
 void ranks_watched(struct ranks *ranks, const struct rank_watched *watched);
 
 /* ranks.c; for tests: the root of procfs. */

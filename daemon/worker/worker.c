@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/base/spawn.h"
+#include "daemon/base/thread.h"
 #include "daemon/worker/worker_wire.h"
 
 #include <event2/event.h>
@@ -25,6 +26,7 @@
 #define IDLE_NS (10 * NSEC_PER_SEC)	/* a process without requests ends */
 #define READY_NS (100 * NSEC_PER_MSEC) /* between checks of a process that waits for a CPU past its limit of time */
 #define ABANDON_NS NSEC_PER_SEC		/* from a kill to the first check of what keeps the process, and between checks */
+#define STUCK_CPU_NS (500 * NSEC_PER_MSEC) /* after a kill: more than the end of a process takes, for its memory */
 #define REUSES_MAX 1000			/* requests of one process: bounds what leaks */
 #define EXIT_NO_LIBRARIES 127		/* of the dynamic loader, before main() */
 
@@ -55,6 +57,7 @@ struct process {
 	struct event *on_socket, *on_end, *on_time;
 	struct request *request; /* NULL unless busy */
 	uint64_t started_ns;	 /* it was handed over */
+	uint64_t cpu_ns;	 /* used until then, or until the kill */
 	uint8_t *data;
 	size_t size_bytes, capacity;
 	int fd[WORKER_FDS_MAX];
@@ -173,6 +176,29 @@ static void process_set_time(struct process *process, uint64_t after_ns)
 	(void)event_add(process->on_time, &after);
 }
 
+/* 0: not known. */
+static char process_state(const struct process *process)
+{
+	struct procfs_stat stat;
+
+	return procfs_stat("/proc", (uint32_t)process->pid, &stat) == 0 ? stat.state : 0;
+}
+
+static uint64_t process_cpu_ns(const struct process *process)
+{
+	struct timespec cpu;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &cpu) < 0)
+		return 0;
+	return (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+}
+
+bool worker_is_stuck(char state, uint64_t cpu_ns)
+{
+	return state == 'D' || cpu_ns >= STUCK_CPU_NS;
+}
+
 static void process_kill(struct process *process)
 {
 	if (process->state >= PROCESS_KILLED)
@@ -183,6 +209,7 @@ static void process_kill(struct process *process)
 	closep(&process->socket_fd);
 	process->socket_fd = -1;
 	(void)syscall(SYS_pidfd_send_signal, process->pid_fd, SIGKILL, NULL, 0);
+	process->cpu_ns = process_cpu_ns(process);
 	process_set_time(process, ABANDON_NS);
 }
 
@@ -298,17 +325,11 @@ static void process_on_socket(evutil_socket_t fd, short what, void *arg)
 		;
 }
 
-static bool process_is_in_state(const struct process *process, char state)
-{
-	struct procfs_stat stat;
-
-	return procfs_stat("/proc", (uint32_t)process->pid, &stat) == 0 && stat.state == state;
-}
-
-/* On a busy machine a process that is ready to run gets more time: cpu_s_max ends one that only computes. */
+/* On a busy machine a process that is ready to run gets more time, as long as it has not used what it may compute. */
 static void process_on_limit(struct process *process)
 {
-	if (process_is_in_state(process, 'R'))
+	if (process_state(process) == 'R' &&
+		process_cpu_ns(process) - process->cpu_ns < process->kind->cpu_s_max * NSEC_PER_SEC)
 		process_set_time(process, READY_NS);
 	else
 		process_end_request(process, WORKER_TIMED_OUT);
@@ -320,8 +341,8 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* In state D it is in the kernel, where no signal reaches it. In any other it ends as soon as it has a CPU. */
-	if (process->state == PROCESS_KILLED && !process_is_in_state(process, 'D')) {
+	if (process->state == PROCESS_KILLED &&
+		!worker_is_stuck(process_state(process), process_cpu_ns(process) - process->cpu_ns)) {
 		process_set_time(process, ABANDON_NS);
 	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
@@ -356,7 +377,7 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 	for (unsigned i = 0; i < 2 * MESSAGES_MAX && process->state == PROCESS_BUSY; i++)
 		if (!process_read(process))
 			break;
-	if (waitpid(process->pid, &status, WNOHANG) == 0)
+	if (!thread_child_ended(process->pid, &status, NULL))
 		return;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_LIBRARIES)
 		worker_log_start(workers, process->kind, -ELIBACC);
@@ -478,7 +499,7 @@ static void process_on_start(void *arg, pid_t result)
 		r = process->pid_fd < 0 ? -errno : process_listen(process);
 		if (r < 0) {
 			kill(process->pid, SIGKILL); /* not waited for yet: the pid is its own */
-			(void)waitpid(process->pid, NULL, 0);
+			thread_reap(process->pid);
 		}
 	}
 	if (r < 0) {
@@ -510,8 +531,10 @@ static void worker_start(struct workers *workers, struct request *request, struc
 	process->owner = request->owner;
 	process->state = PROCESS_BUSY;
 	process->started_ns = monotonic_ns();
-	if (!process->starting)
+	if (!process->starting) {
+		process->cpu_ns = process_cpu_ns(process);
 		process_set_time(process, request->kind->wall_ns_max);
+	}
 	if (process_send(process, request) < 0) {
 		process_unsent(process);
 		return;
@@ -625,7 +648,7 @@ struct workers *workers_free(struct workers *workers)
 			spawner_cancel(workers->spawner, process->starting);
 		} else {
 			(void)syscall(SYS_pidfd_send_signal, process->pid_fd, SIGKILL, NULL, 0);
-			(void)waitpid(process->pid, NULL, WNOHANG);
+			thread_reap(process->pid);
 		}
 		process_free(process);
 	}

@@ -86,6 +86,12 @@ struct workers_status {
 
 void workers_status(const struct workers *workers, struct workers_status *ret);
 
+/*
+ * Whether a killed process is kept by the kernel, where no signal reaches it: it waits, or spins, as for a process that
+ * is being reaped. Otherwise it ends as soon as it has a CPU. cpu_ns: used since the kill.
+ */
+bool worker_is_stuck(char state, uint64_t cpu_ns);
+
 /* Path of a program: below RANKTRACE_LIBEXEC, ../libexec/ranktrace of the daemon, or where it is installed. */
 void worker_program(const char *name, char *ret, size_t size);
 

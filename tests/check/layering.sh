@@ -59,6 +59,17 @@ allow "stacks" '(stacks|analyzers/base)/[^"]*|bpf/(profile|event)\.h|daemon/base
 allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|bpf/(profile|event)\.h|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
 
+# Files of a process in /proc are read by workers and threads: a lookup can spin in the kernel, and a read can wait, for as long
+# as a user wants. The loop reads its own and its workers' alone.
+readers='daemon/(base/procfs|worker/worker|ranks/rank_(read|watch|scan|card)|findings/host_sample)\.c'
+in_loop=$(grep -nE '\bprocfs_(stat|status|resident|schedstat|wait_channel|exe|command|environ|cgroup|libraries|each|children)\(' "${daemon[@]}" |
+	grep -vE "^$readers:|/\\*.*procfs_|^daemon/base/procfs\.h:|\"/proc\", \(uint32_t\)getpid\(\)" || true)
+[ -z "$in_loop" ] || {
+	echo "what may run in the loop may not read files of processes:"
+	echo "$in_loop"
+	failed=1
+}
+
 # $1: what the edges are. stdin: "FROM TO" a line. tsort names the modules of a circle.
 acyclic() {
 	local edges circle

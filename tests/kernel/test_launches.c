@@ -271,7 +271,7 @@ TEST(sites_are_found_once)
 	assert_int_equal(table.count, 3);
 	assert_int_equal(launch_sites_new(&table, &context, &sites), 0);
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 0);
-	launch_sites_scan(sites, (uint32_t)getpid(), 7);
+	launch_sites_scan(sites, (uint32_t)getpid(), 0, 7);
 	assert_true(launch_sites_are_known(sites, 7));
 	assert_false(launch_sites_are_known(sites, 8));
 	assert_int_equal(launch_sites_targets(sites, found, ARRAY_SIZE(found)), 1);

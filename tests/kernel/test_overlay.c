@@ -31,7 +31,7 @@ static void on_dropped(void *arg, struct library *library)
 	dropped++;
 }
 
-static void on_refused(void *arg, uint32_t pid, const char *path, int error)
+static void on_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	fail_msg("%s of process %u is refused: %s", path, pid, strerror(-error));
 }
@@ -110,14 +110,14 @@ TEST(test_one_file_is_one_library)
 	pid_t first = map_in_child(1), second = map_in_child(2);
 
 	assert_non_null(libraries);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)first, 1), 2);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)first, 0, 1), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 0, 2), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 0, 2), 2);
 	assert_int_equal(added, 2); /* not four, and the two files of one image are two */
 	libraries_forget(libraries, 1);
 	end_child(first);
 	assert_int_equal(dropped, 0);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)second, 0, 2), 2);
 	assert_int_equal(added, 2);
 	libraries_forget(libraries, 2);
 	assert_int_equal(dropped, 2);
@@ -138,8 +138,8 @@ TEST(test_the_file_below_is_the_same)
 
 		assert_non_null(libraries);
 		added = dropped = 0;
-		assert_int_equal(libraries_scan(libraries, (uint32_t)first, 1), 2);
-		assert_int_equal(libraries_scan(libraries, (uint32_t)second, 2), 2);
+		assert_int_equal(libraries_scan(libraries, (uint32_t)first, 0, 1), 2);
+		assert_int_equal(libraries_scan(libraries, (uint32_t)second, 0, 2), 2);
 		assert_int_equal(added, 2);
 		libraries_forget(libraries, 1);
 		assert_int_equal(dropped, 0);

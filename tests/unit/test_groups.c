@@ -59,7 +59,7 @@ static void dropped(void *arg, struct library *library)
 	library->owner_data = attachment_free(library->owner_data);
 }
 
-static void refused(void *arg, uint32_t pid, const char *path, int error)
+static void refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	(void)arg, (void)pid;
 	fail_msg("%s: %s", path, strerror(-error));
@@ -97,7 +97,7 @@ static void attach_in_turns(const char *name)
 	lonely = name;
 	count = 0;
 	assert_non_null(libraries);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), FILES);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), FILES);
 	libraries_each(libraries, find_lonely, &wanted);
 	fake_hold(true);
 	assert_false(groups_choose(libraries, on, true));
@@ -160,7 +160,7 @@ TEST(between_windows_boundaries_alone_are_attached)
 	char error[512];
 
 	assert_int_equal(probe_table_parse(&marks, "test.conf", text, strlen(text), error, sizeof(error)), 0);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 1);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), 1);
 	attachment_choose(attachment, attachment_found(attachment));
 	attachment_level(attachment, LEVEL_L0, true);
 	attachment_level(attachment, LEVEL_L1, true);

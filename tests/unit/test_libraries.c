@@ -29,7 +29,7 @@ static void on_dropped(void *arg, struct library *library)
 	dropped++;
 }
 
-static void on_refused(void *arg, uint32_t pid, const char *path, int error)
+static void on_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	assert_non_null(path);
 	refusal = error;
@@ -112,9 +112,9 @@ TEST_WITH(test_shared_until_the_last_user_goes, start, stop)
 
 	put_maps(1, inode, "/lib/libwanted.so.1");
 	put_maps(2, inode, "/lib/libwanted.so.1");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
-	assert_int_equal(libraries_scan(libraries, 2, 12), 1);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 2, 0, 12), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	assert_int_equal(added, 1);
 	assert_string_equal(last->base_name, "libwanted.so.1");
 	assert_true(library_used_by(last, 11) && library_used_by(last, 12) && !library_used_by(last, 13));
@@ -131,14 +131,14 @@ TEST_WITH(test_replaced_under_its_name, start, stop)
 	char path[1024], from[1024];
 
 	put_maps(1, old, "/lib/libwanted.so");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	new = put_file(1, "/lib/fresh", "new");
 	assert_int_not_equal(new, old);
 	path_in(path, sizeof(path), 1, "root/lib/libwanted.so");
 	path_in(from, sizeof(from), 1, "root/lib/fresh");
 	assert_int_equal(rename(from, path), 0);
 	put_maps(1, new, "/lib/libwanted.so");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	assert_int_equal(added, 2);
 	assert_int_equal(dropped, 1);
 }
@@ -151,14 +151,14 @@ TEST_WITH(test_unmapped, start, stop)
 	add_line(maps, sizeof(maps), 0, inode, "/lib/libwanted.so");
 	add_line(maps + strlen(maps), sizeof(maps) - strlen(maps), 1, other, "/lib/libwanted.so.2");
 	fake_write(proc, 1, "maps", maps, strlen(maps));
-	assert_int_equal(libraries_scan(libraries, 1, 11), 2);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 2);
 	put_maps(1, inode, "/lib/libwanted.so");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	assert_int_equal(dropped, 1);
 	fake_write(proc, 1, "maps", "", 0); /* it is ending: an event will follow */
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	assert_int_equal(dropped, 1);
-	assert_int_equal(libraries_scan(libraries, 99, 11), -ENOENT);
+	assert_int_equal(libraries_scan(libraries, 99, 0, 11), -ENOENT);
 }
 
 /* Deleted, and deleted with another file under the name since: what is opened is the file that is mapped. */
@@ -169,15 +169,15 @@ TEST_WITH(test_deleted, start, stop)
 
 	put_file(1, "/lib/libwanted.so", "another one");
 	put_maps(1, inode, "/lib/libwanted.so (deleted)");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	assert_int_equal(refused, 1);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	assert_int_equal(refused, 1); /* reported once */
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", START, START + 0x1000);
 	path_in(link, sizeof(link), 1, name);
 	path_in(target, sizeof(target), 2, "root/lib/gone");
 	assert_int_equal(symlink(target, link), 0);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	assert_string_equal(last->base_name, "libwanted.so");
 	assert_true(pread(last->fd, text, sizeof(text) - 1, 0) > 0);
 	assert_string_equal(text, "the mapped one");
@@ -197,7 +197,7 @@ TEST_WITH(test_long_path, start, stop)
 	}
 	snprintf(name + strlen(name), sizeof(name) - strlen(name), "/libwanted.so");
 	put_maps(1, put_file(1, name, "x"), name);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 	assert_string_equal(last->base_name, "libwanted.so");
 	assert_string_equal(last->path, name);
 }
@@ -221,7 +221,7 @@ TEST_WITH(test_no_regular_file, start, stop)
 	assert_int_equal(mkdir(path[2], 0700), 0);
 	assert_int_equal(symlink("/proc/self/exe", path[3]), 0); /* there is none in the process's root */
 	fake_write(proc, 1, "maps", maps, strlen(maps));
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	assert_int_equal(added, 0);
 	assert_int_equal(refused, ARRAY_SIZE(names));
 }
@@ -251,7 +251,7 @@ TEST_WITH(test_hostile_lines, start, stop)
 
 	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
 		fake_write(proc, 1, "maps", lines[i], strlen(lines[i]));
-		assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+		assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	}
 	assert_int_equal(refused, 0);
 	big = malloc(100000);
@@ -260,7 +260,7 @@ TEST_WITH(test_hostile_lines, start, stop)
 	memcpy(big, "7f00-7f01 r-xp 0 08:01 5 /", 26);
 	memcpy(big + 100000 - 14, "/libwanted.so\n", 14);
 	fake_write(proc, 1, "maps", big, 100000);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	assert_int_equal(refused, 0);
 	free(big);
 }
@@ -277,13 +277,13 @@ TEST_WITH(test_chrooted, start, stop)
 	assert_int_equal(symlink(jail, link), 0);
 	snprintf(name, sizeof(name), "%s/lib/libwanted.so", jail);
 	put_maps(3, inode, name);
-	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	assert_int_equal(libraries_scan(libraries, 3, 0, 13), 1);
 	path_in(link, sizeof(link), 2, "root/absolute");
 	assert_int_equal(symlink("/lib", link), 0);
 	put_maps(3, inode, "/absolute/libwanted.so");
-	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	assert_int_equal(libraries_scan(libraries, 3, 0, 13), 1);
 	libraries_forget(libraries, 13);
-	assert_int_equal(libraries_scan(libraries, 3, 13), 1);
+	assert_int_equal(libraries_scan(libraries, 3, 0, 13), 1);
 	assert_int_equal(refused, 0);
 }
 
@@ -294,30 +294,23 @@ TEST_WITH(test_newline_in_a_name, start, stop)
 	unsigned long inode = put_file(1, "/lib/a\nlibwanted.so", "x");
 
 	put_maps(1, inode, "/lib/a\\012b/libwanted.so");
-	assert_int_equal(libraries_scan(libraries, 1, 11), 0);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 0);
 	snprintf(name, sizeof(name), "map_files/%llx-%llx", START, START + 0x1000);
 	path_in(link, sizeof(link), 1, name);
 	path_in(target, sizeof(target), 1, "root/lib/a\nlibwanted.so");
 	assert_int_equal(symlink(target, link), 0);
-	assert_int_equal(libraries_scan(libraries, 1, 11), 1);
+	assert_int_equal(libraries_scan(libraries, 1, 0, 11), 1);
 }
 
 /* The process belongs to this user. */
-static void put_user(uint32_t pid, uint32_t uid)
-{
-	char text[64];
-
-	snprintf(text, sizeof(text), "Name:\tpython3\nUid:\t%u\t%u\t%u\t%u\n", uid, uid, uid, uid);
-	fake_write(proc, pid, "status", text, strlen(text));
-}
-
 /*
- * Of one process, and of one user. Alone he may have half of the table; a second user then a third of it, and more of the
- * first are refused.
+ * Of one process, and of one user. Alone he may have half of the table; a second user then a third of it, and more of
+ * the first are refused.
  */
 TEST_WITH(test_too_many, start, stop)
 {
 	static const unsigned files[] = {MAPS_FILES_MAX + 3, MAPS_FILES_MAX, 5};
+	static const uint32_t uid_of[] = {1001, 1002, 1001};
 	static const int used_of[] = {LIBRARIES_MAX / 2, LIBRARIES_MAX / 3, 0};
 	size_t size = (MAPS_FILES_MAX + 8) * 160;
 	char *maps = calloc(1, size);
@@ -325,9 +318,6 @@ TEST_WITH(test_too_many, start, stop)
 	assert_non_null(maps);
 	assert_int_equal(LIBRARIES_MAX, 2 * MAPS_FILES_MAX);
 	put_process(3);
-	put_user(1, 1001);
-	put_user(2, 1002);
-	put_user(3, 1001);
 	for (uint32_t pid = 1; pid <= 3; pid++) {
 		size_t used = 0;
 
@@ -338,7 +328,7 @@ TEST_WITH(test_too_many, start, stop)
 			used += (size_t)add_line(maps + used, size - used, i, put_file(pid, name, ""), name);
 		}
 		fake_write(proc, pid, "maps", maps, used);
-		assert_int_equal(libraries_scan(libraries, pid, pid), used_of[pid - 1]);
+		assert_int_equal(libraries_scan(libraries, pid, uid_of[pid - 1], pid), used_of[pid - 1]);
 	}
 	assert_int_equal(refused, MAPS_FILES_MAX - LIBRARIES_MAX / 3 + 5);
 	assert_int_equal(refusal, -ENOSPC);

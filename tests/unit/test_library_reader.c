@@ -77,7 +77,7 @@ static void on_dropped(void *arg, struct library *library)
 {
 }
 
-static void on_refused(void *arg, uint32_t pid, const char *path, int error)
+static void on_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	refused++;
 }
@@ -144,8 +144,8 @@ static void scan(void)
 {
 	unsigned before = scanned;
 
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 0);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), -EALREADY);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), 0);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), -EALREADY);
 	run_until(&scanned, before + 1);
 	while (libraries_busy(libraries))
 		assert_int_equal(event_base_loop(base, EVLOOP_ONCE), 0);
@@ -157,7 +157,7 @@ TEST_WITH(test_facts_of_this_process, start, stop)
 	_cleanup_(facts_free) struct facts here = {0};
 	_cleanup_close_ int fd = open("/lib/x86_64-linux-gnu/libc.so.6", O_RDONLY | O_CLOEXEC);
 
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 0);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), 0);
 	run_until(&scanned, 1);
 	assert_true(libraries_busy_for(libraries, 1));
 	assert_false(libraries_busy_for(libraries, 2));

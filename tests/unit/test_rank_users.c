@@ -78,7 +78,7 @@ TEST_WITH(an_impossible_environment_is_refused, setup, teardown)
 	assert_string_equal(ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
 	assert_string_equal(ranks_suspicion(t.ranks, 1000), "");
 	PUT(100, 1, 100, TORCH, .uid = 65534, ENV("RANK=1\0WORLD_SIZE=2"));
-	ranks_on_exec(t.ranks, 100);
+	ranks_on_exec(t.ranks, 100, 0);
 	pass(NSEC_PER_SEC);
 	assert_non_null(ranks_by_pid(t.ranks, 100));
 }
@@ -90,7 +90,7 @@ TEST_WITH(an_environment_moved_late_is_refused, setup, teardown)
 	_cleanup_free_ char *block = environment(PROCFS_ENVIRON_BYTES_MAX, &size);
 
 	PUT(100, 1, 100, .uid = 65534, ENV("RANK=1\0WORLD_SIZE=2"));
-	ranks_on_exec(t.ranks, 100);
+	ranks_on_exec(t.ranks, 100, 0);
 	pass(NSEC_PER_SEC);
 	assert_string_equal(ranks_suspicion(t.ranks, 65534), "");
 	PUT(100, 1, 100, TORCH, .uid = 65534, .environ = block, .environ_size = size);

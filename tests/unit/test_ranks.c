@@ -62,7 +62,7 @@ TEST_WITH(test_single_process, setup, teardown)
 TEST_WITH(test_library_comes_late, setup, teardown)
 {
 	PUT(100, 1, 100, ENV("RANK=3\0WORLD_SIZE=8"));
-	ranks_on_exec(t.ranks, 100);
+	ranks_on_exec(t.ranks, 100, 0);
 	t.now_ns = monotonic_ns();
 	pass(3 * NSEC_PER_SEC);
 	check_counts(0, 0, 0);
@@ -72,7 +72,7 @@ TEST_WITH(test_library_comes_late, setup, teardown)
 	assert_true(ranks_by_pid(t.ranks, 100)->from_start);
 	/* With rank variables it is never given up, but what loads so late may have been missed. */
 	PUT(200, 1, 100, ENV("RANK=4\0WORLD_SIZE=8"));
-	ranks_on_exec(t.ranks, 200);
+	ranks_on_exec(t.ranks, 200, 0);
 	pass(900 * NSEC_PER_SEC);
 	PUT(200, 1, 100, ENV("RANK=4\0WORLD_SIZE=8"), TORCH);
 	pass(6 * NSEC_PER_SEC);
@@ -188,7 +188,7 @@ TEST_WITH(test_pid_reuse_and_restart, setup, teardown)
 	ranks_on_exit(t.ranks, 100, 0);
 	fake_remove(t.root, 100);
 	PUT(150, 1, 1000, TORCH, ENV("RANK=1\0WORLD_SIZE=2"));
-	ranks_on_exec(t.ranks, 150);
+	ranks_on_exec(t.ranks, 150, 0);
 	pass(NSEC_PER_SEC);
 	check_counts(1, 0, 0);
 	assert_int_equal(ranks_by_pid(t.ranks, 150)->slot, 0);
@@ -203,10 +203,10 @@ TEST_WITH(test_exec_in_a_rank, setup, teardown)
 	assert_int_equal(ranks_scan(t.ranks), 0);
 	instance = ranks_by_pid(t.ranks, 100)->instance;
 	/* An event that is older than the scan. */
-	ranks_on_exec(t.ranks, 100);
+	ranks_on_exec(t.ranks, 100, 0);
 	assert_int_equal(t.ended, 0);
 	PUT(100, 1, 100);
-	ranks_on_exec(t.ranks, 100);
+	ranks_on_exec(t.ranks, 100, 0);
 	assert_int_equal(t.ended, 1);
 	check_counts(0, 0, 0);
 	PUT(100, 1, 100, TORCH);
@@ -248,13 +248,13 @@ TEST_WITH(test_64_ranks_and_one_more, setup, teardown)
 TEST_WITH(test_short_processes_cost_no_probe, setup, teardown)
 {
 	for (uint32_t pid = 1000; pid < 3000; pid++) {
-		ranks_on_exec(t.ranks, pid);
+		ranks_on_exec(t.ranks, pid, 0);
 		ranks_on_exit(t.ranks, pid, 0);
 	}
 	assert_int_equal(rank_queue_count(t.ranks->queue), 0);
 	/* Gone without an exit event: dropped silently at the first scan. */
 	for (uint32_t pid = 1000; pid < 1200; pid++)
-		ranks_on_exec(t.ranks, pid);
+		ranks_on_exec(t.ranks, pid, 0);
 	t.now_ns = monotonic_ns();
 	pass(NSEC_PER_SEC);
 	assert_int_equal(rank_queue_count(t.ranks->queue), 0);

@@ -60,7 +60,7 @@ static void dropped(void *arg, struct library *library)
 	library->owner_data = attachment_free(library->owner_data);
 }
 
-static void refused(void *arg, uint32_t pid, const char *path, int error)
+static void refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	fail_msg("%s: %s", path, strerror(-error));
 }
@@ -74,8 +74,8 @@ static struct libraries *two_ranks(void)
 	struct libraries *libraries = libraries_new(&ops, "/proc");
 
 	assert_non_null(libraries);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 1), 2);
-	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 2), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 1), 2);
+	assert_int_equal(libraries_scan(libraries, (uint32_t)getpid(), 0, 2), 2);
 	assert_true(groups_choose(libraries, off, true));
 	return libraries;
 }

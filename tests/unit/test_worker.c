@@ -257,6 +257,15 @@ TEST_WITH(test_ends_late, start, stop)
 	assert_int_equal(next.end, WORKER_ANSWERED);
 }
 
+/* The kernel keeps one that waits, and one that goes on computing after its kill. */
+TEST(test_stuck)
+{
+	assert_true(worker_is_stuck('D', 0));
+	assert_false(worker_is_stuck('R', 100 * NSEC_PER_MSEC));
+	assert_true(worker_is_stuck('R', NSEC_PER_SEC));
+	assert_false(worker_is_stuck('Z', 0));
+}
+
 int main(void)
 {
 	setenv("RANKTRACE_LIBEXEC", WORKER_FOLDER, 1);
