@@ -24,10 +24,10 @@ e2e_start
 for level in L1 L2 L3; do "$tracectl" set "$level=true" >/dev/null; done
 port=$((20000 + RANDOM % 20000))
 for ((rank = 0; rank < ranks; rank++)); do
-	train "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID="$job" MASTER_ADDR=127.0.0.1 \
+	hold "ddp$rank" RANK="$rank" WORLD_SIZE="$ranks" LOCAL_RANK="$rank" TORCHELASTIC_RUN_ID="$job" MASTER_ADDR=127.0.0.1 \
 		MASTER_PORT="$port" -- --mode ddp --steps "$steps" --sleep-data 20 --hidden 128
 done
-wait_for 60 stepping "$last" 5 || fail "the training does not step"
+for ((rank = 0; rank < ranks; rank++)); do release "ddp$rank" "${children[@]}"; done
 "$tracectl" sample --for 1s >/dev/null || fail "no samples"
 wait_train
 flush

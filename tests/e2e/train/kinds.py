@@ -141,8 +141,10 @@ def norm(x):  # kind longer
     rounds = 12 if slow and kind == "longer" else 1
     for _ in range(rounds):
         end = time.perf_counter() + 0.003
-        while time.perf_counter() < end:
+        while True:
             y = (x - x.mean()) / x.std()
+            if time.perf_counter() >= end:
+                break
     return y
 
 
