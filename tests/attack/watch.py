@@ -3,7 +3,8 @@
 
 usage: watch.py TRACECTL SOCKET FILE
 
-FILE has one line, replaced after each answer: answers, requests without one in 5 s, milliseconds of the slowest,
+FILE has one line, replaced after each answer: answers, requests without one (in 5 s on a connection of this process; of a new
+process, whose start takes its time on a machine of which all CPUs are taken, in a minute), milliseconds of the slowest,
 milliseconds of the event loop's longest stop since the first answer, and of these milliseconds without a CPU (the daemon's own
 measure; 0 where the stop has not become longer than before). Then what of a slow answer is the machine's: milliseconds of the
 slowest answer without a new process, over a connection of this one, and of the slowest run of a tracectl that asks nobody; how
@@ -21,6 +22,7 @@ import time
 
 INTERVAL_S = 0.2
 TIMEOUT_S = 5
+START_TIMEOUT_S = 60
 LATE_MS = 1000
 REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # proto/frame.h, control.proto: STATUS
 
@@ -28,7 +30,7 @@ REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # 
 def run(*command):
     """Its output, as soon as that is complete. A thread reaps it: the kernel makes a parent wait for whoever looks at its child."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-    timer = threading.Timer(TIMEOUT_S, process.kill)
+    timer = threading.Timer(START_TIMEOUT_S, process.kill)
     timer.start()
     with process.stdout:
         out = process.stdout.read().decode()
@@ -84,7 +86,9 @@ def main():
             unanswered += 1
         slowest_ms = max(slowest_ms, status_ms)
         late += status_ms > LATE_MS
-        direct_ms = max(direct_ms, took_ms(ask, path)[0])
+        asked_ms, answer = took_ms(ask, path)
+        unanswered += answer is None
+        direct_ms = max(direct_ms, asked_ms)
         nobody_ms = took_ms(run, tracectl, "--version")[0]
         alone_ms = max(alone_ms, nobody_ms)
         alone_late += nobody_ms > LATE_MS
