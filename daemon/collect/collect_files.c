@@ -18,7 +18,6 @@
 #include "daemon/store/store.h"
 #include "files.skel.h"
 
-#define CALLS_MAX (1u << 20)
 
 static const char *const files_ops[RT_FILE_OPS] = {
 	[RT_FILE_READ] = "read",
@@ -55,7 +54,6 @@ struct files {
 
 static int collect_files_load(struct files *files)
 {
-	uint64_t threads = files->context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	struct files_bpf *skeleton = files_bpf__open();
 	int r;
 
@@ -64,8 +62,7 @@ static int collect_files_load(struct files *files)
 	for (size_t i = 0; i < ARRAY_SIZE(files_calls); i++)
 		skeleton->rodata->operation[files_calls[i].number] = (uint8_t)(files_calls[i].op + 1);
 	skeleton->rodata->threshold_ns = files->context->config.offcpu_threshold_ns;
-	r = bpf_map__set_max_entries(
-		skeleton->maps.file_calls, threads == 0 || threads > CALLS_MAX ? CALLS_MAX : (uint32_t)threads);
+	r = bpf_map__set_max_entries(skeleton->maps.file_calls, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.file_sums, files->slots * RT_FILE_OPS);
 	if (r == 0)

@@ -22,7 +22,6 @@
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define THREADS_MAX (1u << 20)
 #define WALK_ENTRIES 1024u /* read by one system call: 128 KiB */
 #define ENDED_MAX 64	   /* ranks that end within a tick; more are walked for at once */
 
@@ -38,7 +37,6 @@ struct sched {
 	struct sched_bpf *skeleton; /* NULL if the kernel refuses it */
 	struct bpf_program *program;
 	struct bpf_link *link; /* NULL while off */
-	uint32_t threads_max;
 	bool run_delay_known;
 	bool sweep; /* a rank ended: its last switches may have left entries */
 	struct sched_ended ended[ENDED_MAX];
@@ -211,7 +209,7 @@ static int sched_walk_batches(struct sched *sched, bool all)
 
 	if (!thread || !thread_id)
 		return -ENOMEM;
-	for (uint32_t read = 0; read <= sched->threads_max;) {
+	for (uint32_t read = 0; read <= LIMIT_OFFCPU_THREADS;) {
 		uint32_t count = WALK_ENTRIES;
 		int r = bpf_map_lookup_batch(map, from, &bucket, thread_id, thread, &count, NULL) < 0 ? -errno : 0;
 
@@ -234,7 +232,7 @@ static void sched_walk_entries(struct sched *sched, bool all)
 	uint32_t key, next;
 	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
 
-	for (uint32_t i = 0; more && i < 2 * sched->threads_max; i++) {
+	for (uint32_t i = 0; more && i < 2 * LIMIT_OFFCPU_THREADS; i++) {
 		struct rt_offcpu_thread thread;
 
 		key = next;
@@ -285,7 +283,7 @@ static int collect_sched_load(struct sched *sched)
 	bpf_program__set_autoload(skeleton->progs.sched_switch_btf, features->tp_btf);
 	bpf_program__set_autoload(skeleton->progs.sched_switch_raw, !features->tp_btf);
 	skeleton->rodata->threshold_ns = sched->context->config.offcpu_threshold_ns;
-	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, sched->threads_max);
+	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
 		r = kernel_share(sched->context->kernel, skeleton->obj);
 	if (r == 0)
@@ -301,14 +299,12 @@ static int collect_sched_load(struct sched *sched)
 
 static int sched_open(struct context *context, void **ret_state)
 {
-	uint64_t threads = context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	struct sched *sched = calloc(1, sizeof(*sched));
 	int r;
 
 	if (!sched)
 		return -ENOMEM;
 	sched->context = context;
-	sched->threads_max = threads == 0 || threads > THREADS_MAX ? THREADS_MAX : (uint32_t)threads;
 	sched->run_delay_known = run_delay_is_known();
 	r = collect_sched_load(sched);
 	if (r < 0) {

@@ -68,8 +68,7 @@ static void share_out(struct ranks *ranks, const struct rank_user *user, uint32_
 		.burst_bytes = at_least(burst / user->ranks, LIMIT_RING_BURST_LEAST),
 		.reserve_bytes = (uint32_t)(ring_bytes / LIMIT_RING_RESERVE_PART / ranks->users / user->ranks),
 		.pool = kernel_pool(kernel, (unsigned)(user - ranks->user)),
-		.threads_max = (uint32_t)at_least(
-			(uint64_t)ranks->slots * LIMIT_OFFCPU_THREADS / (ranks->users + 1) / user->ranks, 1),
+		.threads_max = (uint32_t)at_least(LIMIT_OFFCPU_THREADS / (ranks->users + 1) / user->ranks, 1),
 	};
 
 	if (limits.pool)
