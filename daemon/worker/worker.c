@@ -347,7 +347,7 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
 		log_warning("worker",
-			"a %s process (pid %d) cannot be killed: it waits in the kernel, for a process or file system of user %u; abandoned",
+			"a %s process (pid %d) cannot be killed: the kernel keeps it, for a process or file system of user %u; abandoned",
 			process->kind->name, (int)process->pid, process->owner);
 		workers_wake(process->workers);
 	} else if (process->state == PROCESS_BUSY) {
