@@ -29,14 +29,15 @@ REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # 
 
 def run(*command):
     """Its output, as soon as that is complete. A thread reaps it: the kernel makes a parent wait for whoever looks at its child."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     timer = threading.Timer(START_TIMEOUT_S, process.kill)
     timer.start()
-    with process.stdout:
-        out = process.stdout.read().decode()
+    with process.stdout, process.stderr:
+        out, said = process.stdout.read().decode(), process.stderr.read().decode()
     timer.cancel()
     threading.Thread(target=process.wait, daemon=True).start()
     if not out:
+        print("watch.py:", *command, "has no output:", said.strip() or "killed after a minute", file=sys.stderr, flush=True)
         raise OSError("no output")
     return out
 
