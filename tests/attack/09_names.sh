@@ -17,7 +17,8 @@ while not os.path.exists("go"):
     time.sleep(0.02)
 def turn():
     time.sleep(0.02)
-turn.__code__ = turn.__code__.replace(co_name="u\x1b[2J\n", co_filename="/job/\x9b31m\u202e.py")
+names = [key for key in ("co_name", "co_qualname") if hasattr(turn.__code__, key)]  # stacks have the latter, of Python 3.11
+turn.__code__ = turn.__code__.replace(co_filename="/job/\x9b31m\u202e.py", **dict.fromkeys(names, "u\x1b[2J\n"))
 while not os.path.exists("stop"):
     with torch.autograd.profiler.record_function(name):
         optimizer.zero_grad()

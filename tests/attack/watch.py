@@ -49,7 +49,9 @@ def stop_ms(status):
 
 def ask(path):
     with socket.socket(socket.AF_UNIX) as one:
-        one.settimeout(TIMEOUT_S)
+        # Not settimeout(): with that, connect() fails at once while others wait to be accepted.
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            one.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", TIMEOUT_S, 0))
         one.connect(path)
         one.sendall(REQUEST)
         left = struct.unpack("<I", one.recv(12, socket.MSG_WAITALL)[8:])[0]
