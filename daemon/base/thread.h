@@ -22,8 +22,10 @@ int thread_condition(pthread_cond_t *ret);
  * has scattered them. -1: none.
  */
 void thread_close(int fd);
-/* Reaps a child that has ended or was killed, in a thread: the kernel makes its parent wait for whoever looks it up in
- * /proc. */
+/*
+ * Reaps a child that has ended or was killed, in a thread: the kernel lets its parent wait for other processes that open its
+ * files in /proc.
+ */
 void thread_reap(pid_t pid);
 /* Whether a child has ended; if so, as of wait4(), and it is reaped in a thread. ret_usage may be NULL. */
 bool thread_child_ended(pid_t pid, int *ret_status, struct rusage *ret_usage);

@@ -28,7 +28,7 @@ REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # 
 
 
 def run(*command):
-    """Its output, as soon as that is complete. A thread reaps it: the kernel makes a parent wait for whoever looks at its child."""
+    """Its output, as soon as that is complete. A thread reaps it: others that open its files in /proc delay that."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     timer = threading.Timer(START_TIMEOUT_S, process.kill)
     timer.start()
