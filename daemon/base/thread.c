@@ -44,8 +44,7 @@ int thread_condition(pthread_cond_t *ret)
 	return -r;
 }
 
-/* Calls beside the loop, of one kind, in any order. Its thread lasts: the start of one can wait for locks of the
- * kernel. */
+/* Calls of one kind, in any order, in a thread that lasts: the start of a thread can wait for locks of the kernel. */
 struct thread_calls {
 	void (*call)(int number);
 	pthread_mutex_t lock;

@@ -15,7 +15,7 @@ int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret);
 int thread_run(void *(*run)(void *arg), void *arg);
 /* A condition whose timed waits are by CLOCK_MONOTONIC. Negative errno. */
 int thread_condition(pthread_cond_t *ret);
-/* Of a kind below; beyond it, and where no thread can be started, the caller makes the call and waits. */
+/* Calls of each kind below that wait for their thread. Beyond that, or without a thread, the caller makes the call. */
 #define THREAD_CALLS_MAX 256
 /*
  * Closes a descriptor in a thread: the last one of a deleted file frees its blocks, which takes as long as its owner
@@ -27,7 +27,7 @@ void thread_close(int fd);
  * files in /proc.
  */
 void thread_reap(pid_t pid);
-/* Whether a child has ended; if so, as of wait4(), and it is reaped in a thread. ret_usage may be NULL. */
+/* True: the child has ended, status and usage are as from wait4(), and a thread reaps it. ret_usage may be NULL. */
 bool thread_child_ended(pid_t pid, int *ret_status, struct rusage *ret_usage);
 
 #endif

@@ -95,10 +95,9 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	struct call *call = arg;
-	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
 
-	if (error == -ENOSPC && rank)
-		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
+	if (error == -ENOSPC)
+		ranks_suspect(call->context->ranks, uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
 	snprintf(call->reason, sizeof(call->reason),
 		error == -EREMOTE ? "a library of process %u is on a file system that its user serves (user_filesystems in ranktrace.conf)"

@@ -18,7 +18,6 @@
 #include "daemon/store/store.h"
 #include "files.skel.h"
 
-
 static const char *const files_ops[RT_FILE_OPS] = {
 	[RT_FILE_READ] = "read",
 	[RT_FILE_WRITE] = "write",

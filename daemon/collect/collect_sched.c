@@ -22,7 +22,7 @@
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define WALK_ENTRIES 1024u /* read by one system call: 128 KiB */
+#define WALK_ENTRIES 1024u /* read by one system call: 100 KiB */
 #define ENDED_MAX 64	   /* ranks that end within a tick; more are walked for at once */
 
 /* A rank that ended since the last walk. */
@@ -225,7 +225,7 @@ static int sched_walk_batches(struct sched *sched, bool all)
 	return 0;
 }
 
-/* One by one. Concurrent changes may restart the walk, so it is bounded. */
+/* One by one. The walk is bounded: concurrent changes may restart it. */
 static void sched_walk_entries(struct sched *sched, bool all)
 {
 	int map = bpf_map__fd(sched->skeleton->maps.offcpu_threads);

@@ -20,7 +20,7 @@
 
 struct rank_candidate {
 	uint32_t pid;
-	uint32_t uid; /* of its start, until it was read: whose share of the workers reads it */
+	uint32_t uid; /* real user at its start, until it is read: workers read it in his share */
 	bool has_env; /* its environment names a rank: never given up, never dropped */
 	bool interpreter;
 	bool known;		/* the fields below are valid */

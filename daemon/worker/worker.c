@@ -186,12 +186,10 @@ static char process_state(const struct process *process)
 
 static uint64_t process_cpu_ns(const struct process *process)
 {
-	struct timespec cpu;
-	clockid_t clock;
+	uint64_t cpu_ns = 0;
 
-	if (clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &cpu) < 0)
-		return 0;
-	return (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+	(void)procfs_cpu_time((uint32_t)process->pid, &cpu_ns);
+	return cpu_ns;
 }
 
 bool worker_is_stuck(char state, uint64_t cpu_ns)
