@@ -149,7 +149,7 @@ in_memory() {
 calculations() {
 	local status=0
 	in_memory
-	# First, while little else runs: a virtual machine that waits for a processor runs longer, and takes more of it in all.
+	# First: as the last of these, a virtual machine once failed for want of a processor.
 	if [[ " ${labels[*]} " = *" e2e "* ]]; then
 		phase "other kernels" run "$build/ci/tests/vm" -L '^vm$' || status=1
 	fi
