@@ -353,9 +353,7 @@ static int ends_load(struct ends *ends)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.profile_codes, CODES_MAX);
 	if (r == 0)
-		r = kernel_share(kernel, skeleton->obj);
-	if (r == 0)
-		r = ends_bpf__load(skeleton);
+		r = kernel_load(kernel, skeleton->skeleton);
 	if (r == 0)
 		r = ends_bpf__attach(skeleton);
 	if (r < 0) {

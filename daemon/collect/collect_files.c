@@ -65,9 +65,7 @@ static int collect_files_load(struct files *files)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.file_sums, files->slots * RT_FILE_OPS);
 	if (r == 0)
-		r = kernel_share(files->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = files_bpf__load(skeleton);
+		r = kernel_load(files->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		files_bpf__destroy(skeleton);
 		return r;

@@ -537,9 +537,7 @@ static int memory_load(struct memory *memory)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.memory_blocks, ranks);
 	if (r == 0)
-		r = kernel_share(kernel, skeleton->obj);
-	if (r == 0)
-		r = memory_bpf__load(skeleton);
+		r = kernel_load(kernel, skeleton->skeleton);
 	if (r < 0) {
 		memory_bpf__destroy(skeleton);
 		return r;

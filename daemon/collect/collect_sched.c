@@ -285,9 +285,7 @@ static int collect_sched_load(struct sched *sched)
 	skeleton->rodata->threshold_ns = sched->context->config.offcpu_threshold_ns;
 	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
-		r = kernel_share(sched->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = sched_bpf__load(skeleton);
+		r = kernel_load(sched->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		sched_bpf__destroy(skeleton);
 		return r;

@@ -83,9 +83,7 @@ static int collect_system_load(struct system *system)
 		return -errno;
 	r = bpf_map__set_max_entries(skeleton->maps.system_sums, system->slots);
 	if (r == 0)
-		r = kernel_share(system->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = system_bpf__load(skeleton);
+		r = kernel_load(system->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		system_bpf__destroy(skeleton);
 		return r;

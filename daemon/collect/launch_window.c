@@ -42,9 +42,7 @@ int launch_window_open(struct kernel *kernel, struct launch_window **ret)
 	window->skeleton->rodata->has_cookies = window->has_cookies;
 	if (window->multi)
 		bpf_program__set_expected_attach_type(window->skeleton->progs.launch, UPROBE_MULTI_ATTACH_TYPE);
-	r = kernel_share(kernel, window->skeleton->obj);
-	if (r == 0)
-		r = launches_bpf__load(window->skeleton);
+	r = kernel_load(kernel, window->skeleton->skeleton);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(window);

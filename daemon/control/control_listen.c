@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/passed.h"
 
-#define BACKLOG 32
+#define BACKLOG SOMAXCONN /* as of systemd's socket: whoever connects while others flood it waits in the queue */
 
 /* 1: systemd passed one, 0: it passed nothing. */
 static int take_passed(struct control_listen *ret)

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "bpf/call.h"
@@ -13,6 +14,11 @@
 #include "daemon/base/log.h"
 
 #define DRAIN_RECORDS 64 /* between readings of the clock: how far a drain may exceed its time, in records */
+
+#define LOAD_MMAP_BYTES (32 << 20) /* blocks of fewer bytes are from the heap: the most that glibc takes */
+#define LOAD_KEPT_BYTES (64 << 20) /* free at the heap's end: several times the BTF */
+#define RUN_MMAP_BYTES (1 << 20)   /* large blocks go back at once */
+#define RUN_KEPT_BYTES (2 << 20)
 
 #define EDGES (RT_EDGE_MAX - RT_EDGE_MEMORY) /* that collectors serve */
 
@@ -305,7 +311,7 @@ bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies 
 	return bpf_map_lookup_elem(kernel->copies_fd, &slot, ret) == 0;
 }
 
-int kernel_share(struct kernel *kernel, struct bpf_object *object)
+static int kernel_share(const struct kernel *kernel, const struct bpf_object *object)
 {
 	const struct {
 		const char *name;
@@ -323,6 +329,31 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 			return log_error_errno("kernel", r, "cannot share the BPF map '%s'", shared[i].name);
 	}
 	return 0;
+}
+
+/*
+ * libbpf reads the kernel's BTF, 6 MB and more, anew for each object. Memory that goes back to the kernel in between has to be
+ * mapped again, which takes longer than the reading: blocks of this size are from the heap meanwhile, which keeps its memory while
+ * the daemon starts (kernel_keep_memory()). Large tables are not: they would be in memory that was written before.
+ */
+int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton)
+{
+	int r = kernel_share(kernel, *skeleton->obj);
+
+	if (r < 0)
+		return r;
+	(void)mallopt(M_MMAP_THRESHOLD, LOAD_MMAP_BYTES);
+	r = bpf_object__load_skeleton(skeleton);
+	(void)mallopt(M_MMAP_THRESHOLD, RUN_MMAP_BYTES);
+	return r;
+}
+
+void kernel_keep_memory(bool keep)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, RUN_MMAP_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, keep ? LOAD_KEPT_BYTES : RUN_KEPT_BYTES);
+	if (!keep)
+		malloc_trim(0);
 }
 
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)

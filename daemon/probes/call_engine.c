@@ -211,10 +211,7 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 	r = size_maps(kernel, engine->skeleton);
 	if (r < 0)
 		return log_error_errno("call", r, "cannot set the sizes of the BPF maps");
-	r = kernel_share(kernel, engine->skeleton->obj);
-	if (r < 0)
-		return r;
-	r = call_bpf__load(engine->skeleton);
+	r = kernel_load(kernel, engine->skeleton->skeleton);
 	if (r < 0)
 		return log_error_errno("call", r, "the kernel refused the BPF programs");
 	engine->pair = (struct pair){bpf_program__fd(engine->skeleton->progs.call_enter),
@@ -248,7 +245,7 @@ static int load_pair(struct call_engine *engine, uint32_t id, const struct rt_ca
 		if (r < 0)
 			return r;
 	}
-	r = call_bpf__load(own);
+	r = kernel_load(engine->kernel, own->skeleton);
 	if (r < 0)
 		return r;
 	pair.enter_fd = fcntl(bpf_program__fd(own->progs.call_enter), F_DUPFD_CLOEXEC, 3);

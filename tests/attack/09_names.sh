@@ -54,7 +54,10 @@ shows findings --all
 shows report --since 1h
 shows report --since 1h --json
 shows analyze --verbose
-shows stack
+for _ in $(seq 20); do # most of the time it is in the function
+	shows stack
+	! grep -aq 'u?\[2J' "$work/shown" || break
+done
 [ -n "${ATTACK_TOGETHER:-}" ] || grep -aq 'u?\[2J' "$work/shown" || fail "tracectl stack does not show the function: $(cat "$work/shown")"
 shows stack --json
 shows_if_any why --rank 0 --since 1m
