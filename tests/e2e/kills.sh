@@ -35,7 +35,7 @@ live_and_die() {
 	local life_ns killed_ns last_ns ms
 	life_ns=$(date +%s%N)
 	# Before the first rows are written, in that, after it, and the same around the second ones.
-	ms=$((200 + RANDOM % 2000))
+	ms=$((200 + RANDOM % 4000))
 	sleep "$((ms / 1000)).$(printf '%03d' $((ms % 1000)))"
 	kill -0 "${children[@]}" 2>/dev/null || fail "the training ended"
 	kill -0 "$daemon" 2>/dev/null || fail "the daemon ended before kill $kill: $(tail -3 "$work/daemon.log")"
@@ -87,7 +87,7 @@ lives() {
 
 for rank in 0 1; do
 	train ddp RANK=$rank WORLD_SIZE=2 LOCAL_RANK=$rank LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) -- \
-		--mode ddp --steps 10000000 --hidden 64 --batch 16 --sleep-data 10
+		--mode ddp --steps 10000000 --hidden 64 --batch 16 --sleep-data 50
 	[ "$rank" -eq 1 ] || trained=$last
 done
 report_blocks() {
