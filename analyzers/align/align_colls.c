@@ -267,7 +267,8 @@ static bool is_receive(const char *op)
 	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
-bool align_names_kind(
+/* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
+static bool align_names_kind(
 	struct align *align, struct align_process *process, const struct align_op *op, struct align_kind *ret)
 {
 	const char *name = op->op ? op->op : "";

@@ -16,7 +16,7 @@ static bool coll_majority_is_same(const struct coll_point *a, const struct coll_
 	       (a->count == b->count || coll_operation(a->op)->uneven);
 }
 
-void coll_majority_add(struct coll_majority *majority, const struct coll_point *point)
+static void coll_majority_add(struct coll_majority *majority, const struct coll_point *point)
 {
 	struct coll_majority_call *call = majority->call;
 	size_t i = 0, kept = 0;

@@ -85,7 +85,7 @@ struct measure_class_state {
 	size_t ranks, classes;
 	uint64_t identity, next_identity; /* of the partition adopted, and of one seen once */
 	uint64_t frames, next_check;	  /* frames so far; the next one to check */
-	bool from_stage, known;
+	bool known;
 	/* of one check */
 	uint32_t *parent, *comms;
 	uint32_t (*comm)[MEASURE_COMMS];

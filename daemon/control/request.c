@@ -15,7 +15,7 @@ static const struct request_row request_rows[] = {
 #undef REQUEST
 };
 
-const struct request_row *request_row(int type)
+static const struct request_row *request_row(int type)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(request_rows); i++)
 		if ((int)request_rows[i].type == type)

@@ -211,7 +211,8 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_n
 	return true;
 }
 
-bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
+/* Time since the last call in which a task of the group waited for memory. False: unknown. */
+static bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
 {
 	struct host_cgroup_count *memory = &cgroup->memory;
 	uint64_t now_ns, before_ns = memory->ns;

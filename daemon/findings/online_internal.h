@@ -52,8 +52,6 @@ struct host_cgroup {
 void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid);
 /* Throttled time since the last call, of the most throttled group, summed over CPUs. False: unknown. */
 bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns);
-/* Time since the last call in which a task of the group waited for memory. False: unknown. */
-bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns);
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX

@@ -16,7 +16,8 @@ static const char *const memory_kinds[] = {
 	[20] = "npu", /* PrivateUse1, which torch_npu has */
 };
 
-const char *memory_rows_kind(uint32_t device, int *ret_number)
+/* "cuda", "cpu"; the number of the device, -1: none. */
+static const char *memory_rows_kind(uint32_t device, int *ret_number)
 {
 	uint32_t type = device & 0xff;
 	const char *kind = type < ARRAY_SIZE(memory_kinds) ? memory_kinds[type] : NULL;

@@ -69,7 +69,8 @@ void specs_drop(struct specs *specs, uint32_t id, uint64_t now_ns)
 		slot->dropped_ns = now_ns;
 }
 
-void specs_clear(struct specs *specs, uint32_t id)
+/* Undoes a fresh take that was not used. */
+static void specs_clear(struct specs *specs, uint32_t id)
 {
 	specs->slot[id] = (struct spec_slot){0};
 }

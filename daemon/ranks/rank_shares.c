@@ -29,27 +29,6 @@ uint32_t ranks_users(const struct ranks *ranks)
 	return ranks->users;
 }
 
-void rank_shares_add(struct ranks *ranks, const struct rank *rank)
-{
-	struct rank_user *user = find_user(ranks, rank->uid);
-
-	if (!user) {
-		user = &ranks->user[ranks->users++]; /* as many as slots */
-		*user = (struct rank_user){.uid = rank->uid};
-	}
-	user->ranks++;
-	rank_shares_update(ranks);
-}
-
-void rank_shares_drop(struct ranks *ranks, const struct rank *rank)
-{
-	struct rank_user *user = find_user(ranks, rank->uid);
-
-	if (user && --user->ranks == 0)
-		*user = ranks->user[--ranks->users];
-	rank_shares_update(ranks);
-}
-
 static uint64_t at_least(uint64_t value, uint64_t least)
 {
 	return value > least ? value : least;
@@ -76,11 +55,32 @@ static void share_out(struct ranks *ranks, const struct rank_user *user, uint32_
 	kernel_limit(kernel, slot, &limits);
 }
 
-void rank_shares_update(struct ranks *ranks)
+static void rank_shares_update(struct ranks *ranks)
 {
 	for (uint32_t i = 0; ranks->context->kernel && i < ranks->slots; i++)
 		if (ranks->slot[i])
 			share_out(ranks, find_user(ranks, ranks->slot[i]->rank.uid), i);
+}
+
+void rank_shares_add(struct ranks *ranks, const struct rank *rank)
+{
+	struct rank_user *user = find_user(ranks, rank->uid);
+
+	if (!user) {
+		user = &ranks->user[ranks->users++]; /* as many as slots */
+		*user = (struct rank_user){.uid = rank->uid};
+	}
+	user->ranks++;
+	rank_shares_update(ranks);
+}
+
+void rank_shares_drop(struct ranks *ranks, const struct rank *rank)
+{
+	struct rank_user *user = find_user(ranks, rank->uid);
+
+	if (user && --user->ranks == 0)
+		*user = ranks->user[--ranks->users];
+	rank_shares_update(ranks);
 }
 
 struct tracked *rank_shares_excess(const struct ranks *ranks, uint32_t uid)

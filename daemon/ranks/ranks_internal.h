@@ -202,7 +202,6 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 /* rank_shares.c: what each rank may use of what all share. */
 void rank_shares_add(struct ranks *ranks, const struct rank *rank);
 void rank_shares_drop(struct ranks *ranks, const struct rank *rank);
-void rank_shares_update(struct ranks *ranks);
 /*
  * The newest rank of the user with the most ranks, if he has at least two more than this user has: it makes way where
  * the table is full. NULL: none.

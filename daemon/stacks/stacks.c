@@ -57,7 +57,6 @@ struct stacks {
 	struct context *context;
 	LIST_HEAD(, stacks_running) running;
 	unsigned count;
-	struct stacks_status status;
 };
 
 int stacks_new(struct context *context, struct stacks **ret)
@@ -129,8 +128,6 @@ static void stacks_add(struct stacks_running *running, const struct stacks_proce
 	stacks_set(&message->job, process->job);
 	stacks_set(&message->role, process->child ? "child" : "rank");
 	stacks_set(&message->command, process->command);
-	running->stacks->status.processes++;
-	running->stacks->status.refused += message->n_threads == 0;
 	running->body->processes[running->body->n_processes++] = message;
 }
 
@@ -347,11 +344,5 @@ int stacks_start(struct stacks *stacks, const struct stacks_take *take)
 		stacks_running_free(running);
 		return r;
 	}
-	stacks->status.takes++;
 	return 0;
-}
-
-void stacks_status(const struct stacks *stacks, struct stacks_status *ret)
-{
-	*ret = stacks ? stacks->status : (struct stacks_status){0};
 }
