@@ -40,7 +40,7 @@ static int rank_scan_compare(const void *a, const void *b)
 {
 	const struct rank_scanned *x = a, *y = b;
 
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return ORDER(x->pid, y->pid);
 }
 
 static void rank_scan_run(struct thread_job *job)

@@ -4,6 +4,7 @@
 
 #include "daemon/stacks/stacks.h"
 
+#include "analyzers/base/array.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/ranks.h"
@@ -133,14 +134,11 @@ static void stacks_add(struct stacks_running *running, const struct stacks_proce
 
 static int stacks_order(const void *a, const void *b)
 {
-	const Ranktrace__StackProcess *x = *(Ranktrace__StackProcess *const *)a, *y = *(Ranktrace__StackProcess *const *)b;
-	int r = strcmp(x->job, y->job);
+	const Ranktrace__StackProcess *x = *(Ranktrace__StackProcess *const *)a,
+				      *y = *(Ranktrace__StackProcess *const *)b;
 
-	if (!r)
-		r = (x->rank > y->rank) - (x->rank < y->rank);
-	if (!r)
-		r = strcmp(y->role, x->role); /* a rank before its children */
-	return r ? r : (x->pid > y->pid) - (x->pid < y->pid);
+	/* A rank before its children. */
+	return strcmp(x->job, y->job) ?: ORDER(x->rank, y->rank) ?: strcmp(y->role, x->role) ?: ORDER(x->pid, y->pid);
 }
 
 static void stacks_finish(struct stacks_running *running)
