@@ -206,6 +206,14 @@ int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns)
 	return 0;
 }
 
+uint64_t procfs_own_resident(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+
+	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes)
 {
 	unsigned long long pages;
