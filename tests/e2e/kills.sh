@@ -34,7 +34,7 @@ check_files() {
 live_and_die() {
 	local life_ns killed_ns last_ns ms
 	life_ns=$(date +%s%N)
-	# Before the first rows are written, in that, after it, and the same around the second ones.
+	# Before the first rows are written, in that, after it, and the same around the next ones.
 	ms=$((200 + RANDOM % 4000))
 	sleep "$((ms / 1000)).$(printf '%03d' $((ms % 1000)))"
 	kill -0 "${children[@]}" 2>/dev/null || fail "the training ended"
@@ -46,12 +46,8 @@ live_and_die() {
 	check_files changed
 	last_ns=$("$tracectl" query --state-dir "$state" --csv "select coalesce(max(start_ns + duration_ns), 0) from steps where instance = $rank_instance and start_ns > $life_ns" |
 		tail -1 | tr -d '\r')
-	if [ "$last_ns" -gt 0 ]; then
-		echo "lost $(((killed_ns - last_ns) / 1000000))" >>"$work/lives"
-	else # it was killed before its first rows were written: all of its life since the probes
-		echo nothing >>"$work/lives"
-		[ $((killed_ns - life_ns)) -lt 3000000000 ] || fail "nothing is stored of a life of $(((killed_ns - life_ns) / 1000000)) ms"
-	fi
+	# How long a daemon needs until it has its probes is the machine's: of a life without rows nothing is known.
+	[ "$last_ns" -gt 0 ] && echo "lost $(((killed_ns - last_ns) / 1000000))" >>"$work/lives" || echo nothing >>"$work/lives"
 }
 
 # The lives of one daemon, in a process and folder of their own.
@@ -122,7 +118,7 @@ for pid in "${daemons[@]}"; do wait "$pid" || fail "see above"; done
 
 cat "$work"/*/lives >"$work/lives"
 mapfile -t sorted < <(sed -n 's/^lost //p' "$work/lives" | sort -n)
-[ ${#sorted[@]} -gt 0 ] || fail "no life was long enough to store a row"
+[ $((${#sorted[@]} * 10)) -ge "$KILLS" ] || fail "only ${#sorted[@]} of $KILLS lives stored a row"
 at() { echo "${sorted[$(((${#sorted[@]} - 1) * $1 / 100))]}"; }
 echo "$KILLS kills, $(grep -c file "$work/lives") files checked, $(grep -c nothing "$work/lives" || true) before the first row; lost: median $(at 50) ms," \
 	"95 of 100 below $(at 95) ms, at most $(at 100) ms"
