@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A detector: reads frames of one job (and, for hangs, where its ranks stand) and says what it thinks. Pure: no I/O, no
+ * A detector: reads frames of one job (and, for hangs, where its ranks stand) and returns verdicts. Pure: no I/O, no
  * clock, no globals. To add one: its file and a row in detect/detectors.def.
  *
  * A detector keeps no record of its verdicts: it repeats one with every frame (or snapshot) while it holds. What frames

@@ -8,7 +8,7 @@
 
 #include "daemon/base/util.h"
 
-/* A wait of twice this is seen for certain: shorter ones say little, and each read is a wakeup of the daemon. */
+/* A wait of twice this is seen for certain. Shorter ones are not significant; each read is a wakeup of the daemon. */
 #define LAG_PLACE_NS (100 * NSEC_PER_MSEC)
 #define LAG_PLACE_BYTES 64
 

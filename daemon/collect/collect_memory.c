@@ -224,7 +224,7 @@ static void memory_carry(
 	}
 }
 
-/* young_ns: age up to which blocks are let go; 0: the next window begins at once. */
+/* young_ns: blocks younger than this are forgotten; 0: the next window begins at once. */
 static void memory_close_rank(struct memory *memory, struct memory_rank *rank, uint64_t young_ns, uint64_t now_ns)
 {
 	struct memory_snapshot *snapshot = memory->snapshot;

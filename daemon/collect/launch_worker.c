@@ -66,7 +66,7 @@ static void launch_job_free(struct launch_job *job)
 	free(job);
 }
 
-/* One that the kernel did not let go in time: its window is nobody else's. */
+/* A job that was still blocked in the kernel when its worker stopped: it owns the window. */
 static void launch_job_abandoned(struct thread_job *of)
 {
 	struct launch_job *job = (struct launch_job *)of;
