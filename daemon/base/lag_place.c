@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/base/lag_place.h"
+#include "daemon/base/lag.h"
 #include "daemon/base/procfs.h"
 #include "daemon/base/thread.h"
 
