@@ -76,7 +76,7 @@ static void collect_call_library_added(void *arg, struct library *library)
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
 	}
-	attachment_reduce(attachment, LEVEL_L0, call->reduced);
+	attachment_reduce(attachment, call->reduced);
 	library->owner_data = attachment;
 	if (!call->regroup)
 		call->regroup_since_ns = monotonic_ns();
@@ -339,7 +339,7 @@ static void collect_call_reduce(void *arg, struct library *library)
 	const struct call *call = arg;
 
 	if (library->owner_data)
-		attachment_reduce(library->owner_data, LEVEL_L0, call->reduced);
+		attachment_reduce(library->owner_data, call->reduced);
 }
 
 struct settling {
@@ -466,7 +466,7 @@ static void collect_call_settle(void *arg, struct library *library)
 /* The memory collector's windows. */
 static void collect_call_windows(struct call *call)
 {
-	bool paused = kernel_edge_is_paused(call->context->kernel, RT_EDGE_MEMORY);
+	bool paused = kernel_memory_is_paused(call->context->kernel);
 
 	if (!call->libraries)
 		return;
