@@ -556,7 +556,7 @@ static inline bool makes_sense(const struct align_op *op)
 	       align_colls_is_peer(op->member, op->peer);
 }
 
-/* Its place in its step, which both sides count alike: 0: left out, as those of the step that is seen first, maybe in part. */
+/* Its number within its step, equal on both sides. 0: left out, as of the first step, which may be partial. */
 static uint64_t align_colls_number(struct align_process *process, const struct align_op_input *op)
 {
 	struct align_counted *one = &process->counted[hash_mix(op->comm, op->sides) % ALIGN_COUNTED];

@@ -298,7 +298,7 @@ struct align_frame_stream {
 	struct align_stream is;
 	struct align_pattern_stream pattern;
 	uint32_t base;	/* its first number */
-	uint32_t first; /* of its groups, in lane_group */
+	uint32_t first; /* of its groups, in stream_group */
 	uint32_t ranks;
 };
 
@@ -351,7 +351,7 @@ static bool align_streams_reserve(struct align_scratch *scratch, size_t streams,
 /* Those of the slot, by numbers in scratch->stream; *ret_new: from here on they have no groups yet. False: one is known
  * with other numbers. */
 static bool align_streams_find(
-	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
+	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_stream, uint32_t *ret_new)
 {
 	const struct align_template *template = slot->template;
 
@@ -366,8 +366,8 @@ static bool align_streams_find(
 				.is = template->stream[i], .pattern = *pattern, .base = slot->word[i]};
 			scratch->stream_hash[at] = (uint32_t)++scratch->streams;
 		}
-		ret_lane[i] = scratch->stream_hash[at] - 1;
-		stream = &scratch->stream[ret_lane[i]];
+		ret_stream[i] = scratch->stream_hash[at] - 1;
+		stream = &scratch->stream[ret_stream[i]];
 		if (stream->base != slot->word[i] || stream->pattern.like != pattern->like ||
 			stream->pattern.count != pattern->count)
 			return false;

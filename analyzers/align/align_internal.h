@@ -436,7 +436,7 @@ struct align_job { /* a job */
 	int *node_ref; /* process that gives the time of its node, -1 */
 
 	bool begun;		/* head is known */
-	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
+	int64_t head, top;	/* next frame to go out, highest one that any process ended */
 	struct align_due *due; /* ring by frame number */
 	uint32_t dues;
 	size_t waiting;
@@ -622,7 +622,7 @@ void align_stages_close(struct align_process *process, struct align_slot *slot, 
 /* align_split.c */
 /* A stage of the step thread. */
 void align_split_add(struct align *align, struct align_process *process, const struct align_stage *stage);
-/* slot: takes the split; NULL: nobody asks. */
+/* slot: takes the split; NULL: not wanted. */
 void align_split_close(struct align_process *process, const struct align_step *step, struct align_slot *slot);
 
 /* align_colls.c */

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct rusage;
@@ -15,6 +16,8 @@ int thread_start(void *(*run)(void *arg), void *arg, pthread_t *ret);
 int thread_run(void *(*run)(void *arg), void *arg);
 /* A condition whose timed waits are by CLOCK_MONOTONIC. Negative errno. */
 int thread_condition(pthread_cond_t *ret);
+/* Waits for such a condition, with the lock held. False: until_ns has passed. */
+bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns);
 /* Calls of each kind below that wait for their thread. Beyond that, or without a thread, the caller makes the call. */
 #define THREAD_CALLS_MAX 256
 /*

@@ -535,7 +535,7 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
-	/* The kernel lists a dead rank's call until its sweep: must not create a state. */
+	/* The kernel lists calls of an ended rank until its sweep: no state is created for them. */
 	bool takes = rank && !rank->ended && rank_coll_takes(probe->event) &&
 		     rank_budget_admits(refresh->colls->context->budget, rank);
 	struct rank_coll_state *slot = takes ? rank_coll_of_rank(refresh->colls, rank) : NULL;

@@ -102,7 +102,7 @@ static bool collect_files_read(const struct files *files, uint32_t key, struct r
 	return bpf_map_lookup_elem(bpf_map__fd(files->skeleton->maps.file_sums), &key, ret) == 0;
 }
 
-/* What was counted since the last time; rank NULL: of nobody, only remembered. */
+/* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_files_take(struct files *files, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
 	struct store *store = files->context->store;

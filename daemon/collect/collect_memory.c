@@ -224,7 +224,7 @@ static void memory_carry(
 	}
 }
 
-/* young_ns: age up to which blocks are let go; 0: the next window begins at once. */
+/* young_ns: blocks younger than this are forgotten; 0: the next window begins at once. */
 static void memory_close_rank(struct memory *memory, struct memory_rank *rank, uint64_t young_ns, uint64_t now_ns)
 {
 	struct memory_snapshot *snapshot = memory->snapshot;
@@ -306,7 +306,7 @@ static void memory_set_open(struct memory *memory, bool open)
 {
 	memory->is_open = open;
 	memory->skeleton->bss->memory_open = open;
-	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, !open);
+	kernel_pause_memory(memory->context->kernel, !open);
 }
 
 static void memory_close_window(struct memory *memory, uint64_t young_ns, uint64_t now_ns)
@@ -562,7 +562,7 @@ static void memory_turn_off(struct memory *memory)
 		return;
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
-	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, false);
+	kernel_pause_memory(memory->context->kernel, false);
 	(void)kernel_serve_failed(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
 		memory_forget(memory, &memory->rank[i], monotonic_ns());

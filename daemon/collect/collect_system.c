@@ -115,7 +115,7 @@ static int system_open(struct context *context, void **ret_state)
 	return 0;
 }
 
-/* What was counted since the last time; rank NULL: of nobody, only remembered. */
+/* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_system_take(struct system *system, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
 	int map = bpf_map__fd(system->skeleton->maps.system_sums);

@@ -2,7 +2,7 @@
 /* The table of control requests, and the way of each: checked, allowed, handled. See request.h. */
 #include <stdarg.h>
 #include "daemon/core/context.h"
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 #include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/ranks/ranks.h"

@@ -34,7 +34,7 @@ struct kernel {
 	int copies_fd;
 	int stage_program_fd;
 	int edge_program[EDGES];
-	bool edge_paused[EDGES];
+	bool memory_paused;
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
 	uint32_t quotas, slots;
@@ -271,14 +271,14 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
 }
 
-void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused)
+void kernel_pause_memory(struct kernel *kernel, bool paused)
 {
-	kernel->edge_paused[edge - RT_EDGE_MEMORY] = paused;
+	kernel->memory_paused = paused;
 }
 
-bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge)
+bool kernel_memory_is_paused(const struct kernel *kernel)
 {
-	return kernel->edge_paused[edge - RT_EDGE_MEMORY];
+	return kernel->memory_paused;
 }
 
 static int kernel_serve_program(int map_fd, int program_fd)

@@ -52,9 +52,9 @@ const struct kernel_features *kernel_features(const struct kernel *kernel);
  */
 void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd);
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
-/* Its probes are detached meanwhile. */
-void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused);
-bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge);
+/* Of RT_EDGE_MEMORY: its probes are detached meanwhile. */
+void kernel_pause_memory(struct kernel *kernel, bool paused);
+bool kernel_memory_is_paused(const struct kernel *kernel);
 
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);

@@ -97,7 +97,7 @@ void metrics_window_add(struct metrics_window *window, uint64_t now_ns, uint64_t
 /* To 10 %; NAN: none. */
 double metrics_window_quantile_s(const struct metrics_window *window, uint64_t now_ns, double q);
 
-/* Operations of a rank that are alike. */
+/* Those of a rank of one group, operation, class of size and tier. */
 enum metrics_size { METRICS_SIZE_UNKNOWN = 6, METRICS_SIZES };
 struct metrics_op {
 	char group[12], operation[24];

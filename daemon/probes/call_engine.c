@@ -332,7 +332,7 @@ static bool call_engine_is_paused(void *arg, enum attach_part part)
 {
 	const struct call_engine *engine = arg;
 
-	return part == ATTACH_MEMORY && kernel_edge_is_paused(engine->kernel, RT_EDGE_MEMORY);
+	return part == ATTACH_MEMORY && kernel_memory_is_paused(engine->kernel);
 }
 
 struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)

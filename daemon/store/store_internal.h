@@ -15,7 +15,7 @@
  *  store_texts.c       which text has which number in it
  *  store_folder.c      the list of files: order, retention, files set aside
  *
- * Errors of SQLite become: -ENOSPC no space, -EBADMSG the file is damaged, -EAGAIN somebody else
+ * Errors of SQLite become: -ENOSPC no space, -EBADMSG the file is damaged, -EAGAIN another process
  * writes it, -EIO anything else.
  */
 #ifndef RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
@@ -115,7 +115,7 @@ struct folder {
 	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
-/* Makes a folder that is missing. -EPERM, with a logged sentence: somebody else can write in it, or put another in its
+/* Makes a folder that is missing. -EPERM, with a logged sentence: another user can write in it, or put another in its
  * place. */
 int folder_make(const char *path);
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);

@@ -6,7 +6,7 @@
  */
 #include "daemon/worker/worker.h"
 #include "analyzers/base/array.h"
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/base/spawn.h"
