@@ -60,13 +60,13 @@ lives() {
 	state=$work/state
 	export RANKTRACE_SOCKET=$work/control.sock
 	mkdir "$work"
-	e2e_start
+	e2e_start daemon.nice=0 # as in a cgroup of its own
 	"$tracectl" set L1=true L2=true L3=true L1.launches=true >/dev/null || fail "not all levels can be turned on"
 	wait_for 60 stepping "$trained" 50 || fail "the training did not start"
 	rank_instance=$(query "select max(instance) from ranks where pid = $trained")
 	for kill in $(seq "$2"); do
 		live_and_die
-		e2e_start
+		e2e_start daemon.nice=0
 	done
 	check_files all
 	flush
