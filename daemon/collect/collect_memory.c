@@ -436,6 +436,7 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 static void memory_forget(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
 	static const struct rt_memory_rank none;
+	const struct rank *live = ranks_by_slot(memory->context->ranks, rank->slot);
 
 	if (!rank->pid)
 		return;
@@ -450,6 +451,8 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_blocks), &rank->slot);
 	closep(&rank->sites_fd);
 	closep(&rank->blocks_fd);
+	if (live && live->instance == rank->names.instance)
+		rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live, 0);
 	profile_rank_free(&rank->names);
 	*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
 }
