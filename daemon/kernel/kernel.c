@@ -332,9 +332,9 @@ static int kernel_share(const struct kernel *kernel, const struct bpf_object *ob
 }
 
 /*
- * libbpf reads the kernel's BTF, 6 MB and more, anew for each object. Memory that goes back to the kernel in between has to be
- * mapped again, which takes longer than the reading: blocks of this size are from the heap meanwhile, which keeps its memory while
- * the daemon starts (kernel_keep_memory()). Large tables are not: they would be in memory that was written before.
+ * libbpf reads the kernel's BTF, some MB, anew for each object. Mapping memory again that went back to the kernel takes longer than
+ * the reading. So these blocks come from the heap, which keeps its memory while the daemon starts (kernel_keep_memory()). Other large
+ * blocks do not: pages of a fresh mapping take memory only once they are written.
  */
 int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton)
 {

@@ -56,7 +56,7 @@ e2e_start() {
 		2>>"$work/daemon.log" &
 	daemon=$!
 	for _ in $(seq 200); do
-		# Its socket is newer than that of a daemon before it: starting programs takes more CPU than its own start.
+		# No program is started before there is a socket newer than that of a daemon before it.
 		[ "$RANKTRACE_SOCKET" -nt "$work/started" ] && "$tracectl" status >/dev/null 2>&1 && return 0
 		kill -0 "$daemon" 2>/dev/null || fail "the daemon did not start"
 		sleep 0.1
