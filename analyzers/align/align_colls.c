@@ -556,15 +556,34 @@ static inline bool makes_sense(const struct align_op *op)
 	       align_colls_is_peer(op->member, op->peer);
 }
 
+/* The row of such operations; NULL: others of this step have all. */
+static struct align_counted *align_colls_counted(struct align_process *process, const struct align_op_input *op)
+{
+	struct align_counted *oldest = NULL;
+
+	for (size_t i = 0; i < ALIGN_COUNTED; i++) {
+		struct align_counted *one = &process->counted[i];
+
+		if (one->known && one->comm == op->comm && one->sides == op->sides)
+			return one;
+		if (!one->known || (one->step < op->step && (!oldest || (oldest->known && one->step < oldest->step))))
+			oldest = one;
+	}
+	if (oldest)
+		*oldest = (struct align_counted){op->step, op->comm, op->sides, ALIGN_COUNTED_STEP, true};
+	return oldest;
+}
+
 /* Its number within its step, equal on both sides. 0: left out, as of the first step, which may be partial. */
 static uint64_t align_colls_number(struct align_process *process, const struct align_op_input *op)
 {
-	struct align_counted *one = &process->counted[hash_mix(op->comm, op->sides) % ALIGN_COUNTED];
+	struct align_counted *one;
 
 	if (op->step == STEPS_NONE || process->align == ALIGN_UNPLACED)
 		return 0;
-	if (!one->known || one->comm != op->comm || one->sides != op->sides)
-		*one = (struct align_counted){op->step, op->comm, op->sides, ALIGN_COUNTED_STEP, true};
+	one = align_colls_counted(process, op);
+	if (!one)
+		return 0;
 	if (op->step > one->step)
 		*one = (struct align_counted){op->step, op->comm, op->sides, 0, true};
 	if (op->step < one->step || one->count >= ALIGN_COUNTED_STEP)
