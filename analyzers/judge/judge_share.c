@@ -325,8 +325,8 @@ void judge_share(struct judge *judge, double growth)
 		share_split(&share, rank);
 		sum += rank->own >= SHARE_EQUAL * top ? rank->own : 0;
 	}
-	/* No other rank has any, and transfers are no rank's. */
-	all = top >= JUDGE_NAMED * growth ? fmax(top, growth - share.transfers) : top;
+	/* No other rank has any; transfers and what grew on all ranks are no rank's. */
+	all = top >= JUDGE_NAMED * growth ? fmax(top, growth - share.transfers - share.common) : top;
 	for (size_t i = 0; i < share.n && sum > 0; i++) {
 		struct judge_rank *rank = share_rank(&share, i);
 

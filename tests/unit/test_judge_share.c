@@ -401,6 +401,20 @@ TEST(all_ranks_alike_are_the_job)
 	}
 }
 
+/* Most of the growth is on all ranks: rank 1 is named for what it has beyond them. */
+TEST(what_grows_on_all_ranks_is_not_the_slowest_ones)
+{
+	script_begin(4);
+	script_run(LEARN_S);
+	script_all(ACTIVITY_OUTSIDE, 22 * MS);
+	script.fault[1][ACTIVITY_OUTSIDE] = 40 * MS;
+	script_run(30);
+	assert_non_null(script_said(-1, ACTIVITY_OUTSIDE));
+	assert_non_null(script_said(1, ACTIVITY_OUTSIDE));
+	assert_true(fabs(script_said(1, ACTIVITY_OUTSIDE)->finding.slowdown - 1.18) < 0.02);
+	script_end();
+}
+
 /* Rank 1 waits for rank 0 as ever; all sleep, for which L1 is turned on, so that the usual waits are not known. */
 TEST(what_grows_on_all_ranks_is_nobodys_whoever_waits)
 {
