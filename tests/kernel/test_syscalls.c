@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file program in the running kernel: each call of this process on a regular file is a record or in a sum. */
+/*
+ * The programs of system calls in the running kernel: each call of this process is in a sum, and each on a regular file is a
+ * record or in a sum of its own.
+ */
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "bpf/files.h"
+#include "bpf/quota.h"
+#include "bpf/syscalls.h"
 #include "daemon/base/util.h"
-#include "files.skel.h"
+#include "syscalls.skel.h"
 
 #include "tests/test.h"
 
@@ -20,7 +29,8 @@
 #define NEVER_NS UINT64_MAX
 
 static struct {
-	struct files_bpf *skeleton;
+	struct syscalls_bpf *skeleton;
+	struct rt_syscall_sums *sums; /* the map's memory */
 	struct ring_buffer *ring;
 	char folder[64], path[96];
 	uint32_t calls, count[RT_FILE_OPS];
@@ -43,18 +53,23 @@ static int on_record(void *arg, void *data, size_t size)
 	return 0;
 }
 
+#define ENTRIES 64
+
 static int load(uint64_t threshold_ns)
 {
-	struct files_bpf *skeleton = t.skeleton = files_bpf__open();
+	struct syscalls_bpf *skeleton = t.skeleton = syscalls_bpf__open();
 
 	if (!skeleton)
 		return -errno;
 	skeleton->rodata->threshold_ns = threshold_ns;
-	skeleton->rodata->operation[SYS_write] = RT_FILE_WRITE + 1;
-	skeleton->rodata->operation[SYS_pread64] = RT_FILE_READ + 1;
-	skeleton->rodata->operation[SYS_fsync] = RT_FILE_SYNC + 1;
+	skeleton->rodata->kinds[SYS_write] = RT_SYSCALL_FILE + RT_FILE_WRITE;
+	skeleton->rodata->kinds[SYS_pread64] = RT_SYSCALL_FILE + RT_FILE_READ;
+	skeleton->rodata->kinds[SYS_exit] = RT_SYSCALL_ENDS;
+	skeleton->rodata->kinds[SYS_exit_group] = RT_SYSCALL_ENDS;
+	bpf_map__set_max_entries(skeleton->maps.syscalls, ENTRIES);
+	skeleton->rodata->kinds[SYS_fsync] = RT_SYSCALL_FILE + RT_FILE_SYNC;
 	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
-	return files_bpf__load(skeleton);
+	return syscalls_bpf__load(skeleton);
 }
 
 static void start(uint64_t threshold_ns, bool is_rank)
@@ -71,13 +86,17 @@ static void start(uint64_t threshold_ns, bool is_rank)
 	snprintf(t.folder, sizeof(t.folder), "/var/tmp/rt-files-XXXXXX");
 	assert_non_null(mkdtemp(t.folder));
 	snprintf(t.path, sizeof(t.path), "%s/checkpoint.pt", t.folder);
-	assert_int_equal(files_bpf__attach(t.skeleton), 0);
+	assert_int_equal(close(open(t.path, O_CREAT | O_CLOEXEC, 0600)), 0);
+	t.sums = mmap(NULL, sizeof(*t.sums), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(t.skeleton->maps.syscall_sums), 0);
+	assert_true(t.sums != MAP_FAILED);
+	assert_int_equal(syscalls_bpf__attach(t.skeleton), 0);
 }
 
 static void stop(void)
 {
 	ring_buffer__free(t.ring);
-	files_bpf__destroy(t.skeleton);
+	assert_int_equal(munmap(t.sums, sizeof(*t.sums)), 0);
+	syscalls_bpf__destroy(t.skeleton);
 	assert_int_equal(unlink(t.path), 0);
 	assert_int_equal(rmdir(t.folder), 0);
 }
@@ -155,7 +174,120 @@ TEST(who_is_no_rank_is_not_seen)
 	assert_int_equal(ring_buffer__consume(t.ring), 0);
 	read_sums(sum);
 	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
-	assert_int_equal(bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.file_calls), NULL, &key), -ENOENT);
+	assert_int_equal(bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.syscalls), NULL, &key), -ENOENT);
+	stop();
+}
+
+static struct rt_syscall_sums all_sums(void)
+{
+	struct rt_syscall_sums sums;
+	uint32_t slot = 0;
+
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &slot, &sums), 0);
+	return sums;
+}
+
+static unsigned entries(void)
+{
+	uint32_t key, *before = NULL;
+	unsigned count = 0;
+
+	for (; bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.syscalls), before, &key) == 0; before = &key)
+		count++;
+	return count;
+}
+
+#define POLLS 211
+#define WAIT_MS 30
+
+/* Of all machines; the C library's poll() is another call on some. */
+static int wait_ms(int ms)
+{
+	struct timespec wait = {.tv_nsec = ms * 1000000L};
+
+	return ppoll(NULL, 0, ms < 0 ? NULL : &wait, NULL);
+}
+
+TEST(every_call_is_counted)
+{
+	struct rt_syscall_sums sums;
+	const struct rt_syscall_sum *polls = &sums.of[SYS_ppoll], *pids = &sums.of[SYS_getppid];
+
+	start(NEVER_NS, true);
+	for (unsigned i = 0; i < POLLS; i++)
+		(void)wait_ms(0);
+	assert_int_equal(wait_ms(WAIT_MS), 0);
+	for (unsigned i = 0; i < POLLS; i++)
+		(void)getppid();
+	(void)syscall(RT_SYSCALLS_MAX + 1); /* there is none */
+	sums = all_sums();
+	assert_int_equal(polls->count, POLLS + 1);
+	assert_true(polls->longest_ns >= WAIT_MS * NSEC_PER_MSEC);
+	assert_true(polls->duration_ns > polls->longest_ns);
+	assert_int_equal(pids->count, POLLS);
+	assert_true(pids->duration_ns >= pids->longest_ns && pids->longest_ns > 0);
+	work();
+	sums = all_sums();
+	assert_true(sums.of[SYS_fsync].count == SYNCS && sums.of[SYS_pread64].count == READS);
+	assert_int_equal(sums.of[SYS_write].count, WRITES + 1); /* one to a pipe */
+	stop();
+}
+
+static void *wait_for_ever(void *arg)
+{
+	(void)wait_ms(-1);
+	return arg;
+}
+
+/* Threads that are killed within a call, that end, and the process's own: nothing of them is kept but this call. */
+TEST(a_thread_that_ends_leaves_nothing)
+{
+	uint32_t slot = 0, pid;
+	pthread_t thread;
+	int gate[2];
+
+	start(NEVER_NS, true);
+	assert_int_equal(pipe(gate), 0);
+	pid = (uint32_t)fork();
+	if (pid == 0) {
+		char byte;
+
+		if (read(gate[0], &byte, 1) == 1)
+			for (unsigned i = 0; i < 13; i++)
+				(void)pthread_create(&thread, NULL, wait_for_ever, NULL);
+		(void)wait_ms(-1);
+	}
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	assert_int_equal(write(gate[1], "", 1), 1);
+	for (unsigned i = 0; i < 1000 && entries() < 14 + 1; i++)
+		usleep(10000);
+	assert_int_equal(entries(), 14 + 1); /* and bpf() of this thread */
+	assert_int_equal(all_sums().held, 14 + 1);
+	assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+	assert_int_equal(waitpid((pid_t)pid, NULL, 0), (pid_t)pid);
+	assert_int_equal(entries(), 1);
+	assert_int_equal(all_sums().held, 1);
+	close(gate[0]);
+	close(gate[1]);
+	stop();
+}
+
+TEST(a_rank_has_its_part_of_the_entries)
+{
+	struct rt_quota quota = {.threads_max = 1}, now;
+	uint32_t slot = 0;
+
+	start(NEVER_NS, true);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &quota, BPF_ANY), 0);
+	(void)getppid();
+	assert_int_equal(all_sums().of[SYS_getppid].count, 1);
+	/* As if another thread were in a call. */
+	t.sums->held = 1;
+	for (unsigned i = 0; i < 7; i++)
+		(void)getppid();
+	assert_int_equal(all_sums().of[SYS_getppid].count, 1);
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &now), 0);
+	assert_true(now.limited >= 7);
 	stop();
 }
 
@@ -173,8 +305,8 @@ static const char *cannot_test(void)
 		return "this kernel has no BTF";
 	r = load(0);
 	if (r == 0)
-		r = files_bpf__attach(t.skeleton);
-	files_bpf__destroy(t.skeleton);
+		r = syscalls_bpf__attach(t.skeleton);
+	syscalls_bpf__destroy(t.skeleton);
 	return r == -EPERM ? "BPF programs are not allowed here" : r == -ENOENT ? "no tracepoints of system calls" : NULL;
 }
 
