@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake -DCOMPILER=CC -DOUTPUT=FILE -P syscall_list.cmake: the macro SYSCALL_LIST, one SYSCALL(name) for each number that
 # <asm/unistd.h> defines. The compiler knows which header that is.
 file(WRITE ${OUTPUT}.c "#include <asm/unistd.h>\n")
