@@ -249,7 +249,7 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 }
 
 /*
- * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: they cannot be told apart where the
+ * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: nothing separates them where the
  * kernel hides its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before the thread has
  * left the CPU is not seen.
  */
