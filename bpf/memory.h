@@ -29,6 +29,8 @@
 #define RT_MEMORY_SECOND_NS 1000000000ULL
 #define RT_MEMORY_SITES_MAX 4096  /* of a rank: pairs of stack and device */
 #define RT_MEMORY_BLOCKS_MAX 32768 /* sampled ones of a rank that live */
+/* Of the kernel, for an entry of a hash map: struct htab_elem, 48 bytes, the key of 8, and a bucket of 16 (kernel/bpf/hashtab.c). */
+#define RT_MEMORY_ENTRY_BYTES 72
 #define RT_MEMORY_CLASSES 48 /* a class for each power of two of bytes; the last has all of 128 TiB and more */
 #define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of all followed blocks fits in 64 bits */
 #define RT_MEMORY_STRATA 1024	  /* pairs that are counted at a time; a power of two; a step has some 100 */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the off-CPU collector: a program on sched_switch (BTF or raw tracepoint, whichever loads) that sees
- * a rank's thread leave the CPU and return, and one on sched_waking that sees who wakes it meanwhile. An off-CPU interval of threshold_ns or more is a record; shorter ones are
- * summed per thread and second. State is one bounded hash entry per thread; a thread beyond the bound counts as a
- * drop, an ending thread removes its entry: no silent eviction, no leak.
+ * Kernel side of the off-CPU collector: a program on sched_switch (BTF or raw tracepoint, whichever loads) that sees a
+ * rank's thread leave the CPU and return, and one on sched_waking that sees who wakes it meanwhile. An off-CPU interval
+ * of threshold_ns or more is a record; shorter ones are summed per thread and second. State is one bounded hash entry
+ * per thread; a thread beyond the bound counts as a drop, an ending thread removes its entry: no silent eviction, no leak.
  *
  * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
@@ -249,9 +249,9 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 }
 
 /*
- * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: nothing separates them where the
- * kernel hides its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before the thread has
- * left the CPU is not seen.
+ * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: the two are not separated, since
+ * the kernel may hide its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before the thread
+ * has left the CPU is not seen.
  */
 static __always_inline void wake(struct task_struct *task, bool direct)
 {

@@ -3,9 +3,9 @@
  * Payload of the off-CPU collector: a rank's thread left the CPU and returned.
  *
  * next_* is the task that ran after the thread left; previous_* is the task that ran before the thread returned: the
- * preemptor of a runnable thread. pid 0 is the idle task. waker_* is the task that woke the thread. run_delay_ns is the part of duration_ns in which the thread
- * was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just ends, the run queue's
- * clock); 0 if the kernel keeps none. Every pid is a process (tgid).
+ * preemptor of a runnable thread; waker_* is the task that woke it. pid 0 is the idle task. run_delay_ns is the part of
+ * duration_ns in which the thread was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just
+ * ends, the run queue's clock); 0 if the kernel keeps none. Every pid is a process (tgid).
  */
 #ifndef RANKTRACE_SCHED_H
 #define RANKTRACE_SCHED_H

@@ -28,20 +28,29 @@ struct {
 	__type(value, struct rt_syscall);
 } syscalls SEC(".maps");
 
-struct {
+struct syscall_slots {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set by the loader: slots */
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, sizeof(struct rt_syscall_sums));
+};
+
+/* One map, which the daemon makes for as long as the programs are attached. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
 	__type(key, uint32_t);
-	__type(value, struct rt_syscall_sums);
+	__array(values, struct syscall_slots);
 } syscall_sums SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RT_FILE_OPS); /* set by the loader: for all slots */
-	__type(key, uint32_t);
-	__type(value, struct rt_file_sum);
-} file_sums SEC(".maps");
+static __always_inline struct rt_syscall_sums *find_sums(uint32_t slot)
+{
+	uint32_t first = 0;
+	void *slots = bpf_map_lookup_elem(&syscall_sums, &first);
+
+	return slots ? bpf_map_lookup_elem(slots, &slot) : NULL;
+}
 
 /* The regular file of that number, or NULL. */
 static __always_inline struct file *file_of(uint64_t number)
@@ -69,7 +78,7 @@ static __always_inline struct file *argument_file(uint64_t *registers)
 static __always_inline void begin(uint32_t slot, uint32_t number, uint32_t kind, uint64_t *registers)
 {
 	uint32_t thread_id = (uint32_t)bpf_get_current_pid_tgid();
-	struct rt_syscall_sums *sums = bpf_map_lookup_elem(&syscall_sums, &slot);
+	struct rt_syscall_sums *sums = find_sums(slot);
 	struct rt_quota *quota = find_quota(slot);
 	struct rt_syscall call = {.slot = slot, .number = number};
 
@@ -133,19 +142,19 @@ static __always_inline void send(const struct rt_syscall *call, uint64_t bytes, 
 	submit_event(record);
 }
 
-static __always_inline void end_file(const struct rt_syscall *call, long result, uint64_t duration_ns)
+static __always_inline void end_file(
+	struct rt_syscall_sums *sums, const struct rt_syscall *call, long result, uint64_t duration_ns)
 {
 	uint64_t bytes = call->op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
-	uint32_t key = call->slot * RT_FILE_OPS + call->op;
 	struct rt_file_sum *sum;
 
 	if (duration_ns >= threshold_ns) {
 		send(call, bytes, duration_ns);
 		return;
 	}
-	sum = bpf_map_lookup_elem(&file_sums, &key);
-	if (!sum)
+	if (call->op >= RT_FILE_OPS)
 		return;
+	sum = &sums->file[call->op];
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
 	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
@@ -153,8 +162,7 @@ static __always_inline void end_file(const struct rt_syscall *call, long result,
 
 static __always_inline void end(const struct rt_syscall *call, long result, uint64_t duration_ns)
 {
-	uint32_t slot = call->slot;
-	struct rt_syscall_sums *sums = bpf_map_lookup_elem(&syscall_sums, &slot);
+	struct rt_syscall_sums *sums = find_sums(call->slot);
 	struct rt_syscall_sum *sum;
 
 	if (!sums)
@@ -166,7 +174,7 @@ static __always_inline void end(const struct rt_syscall *call, long result, uint
 	if (sum->longest_ns < duration_ns)
 		sum->longest_ns = duration_ns;
 	if (call->file)
-		end_file(call, result, duration_ns);
+		end_file(sums, call, result, duration_ns);
 }
 
 SEC("raw_tp/sys_exit")

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by number. Of
- * those that read, write or synchronize a regular file, one that took threshold_ns or more is also a record, and the
- * others are also in the map `file_sums`.
+ * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by number, and
+ * those of reads, writes and synchronizations of regular files that took less than threshold_ns; longer ones are records.
  */
 #ifndef RANKTRACE_SYSCALLS_H
 #define RANKTRACE_SYSCALLS_H
@@ -33,20 +32,20 @@ struct rt_file_event {
 	char name[RT_FILE_NAME_SIZE];   /* both may be cut; terminated */
 };
 
-/* Value of `file_sums`, by slot * RT_FILE_OPS + op. Only rises: the daemon keeps differences. */
+/* Sums of calls that ended since the daemon took them, which it does by setting them to 0. */
 struct rt_file_sum {
 	uint64_t count, bytes, duration_ns;
 };
 
-/* Calls that ended since the daemon took the sum, which it does by setting its parts to 0. */
 struct rt_syscall_sum {
 	uint64_t count, duration_ns;
 	uint64_t longest_ns; /* of two calls that end at the same time, either */
 };
 
-/* Value of `syscall_sums`, by slot. Its memory is shared with the daemon. */
+/* Value of the map in `syscall_sums`, by slot. Its memory is shared with the daemon. */
 struct rt_syscall_sums {
-	struct rt_syscall_sum of[RT_SYSCALLS_MAX];
+	struct rt_syscall_sum of[RT_SYSCALLS_MAX]; /* by number */
+	struct rt_file_sum file[RT_FILE_OPS];
 	int32_t held; /* entries of `syscalls` */
 	int32_t pad0;
 };

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 /* Turning a level on may open and read many libraries. */
 #define ANSWER_S_MAX 60
+#define CONNECT_S_MAX 10 /* a daemon that runs accepts within milliseconds: one that is stopped never does */
 
 static int64_t client_now_ms(void)
 {
@@ -22,6 +24,7 @@ static int64_t client_now_ms(void)
 /* Socket, or -1 with errno. */
 static int client_connect(const char *path)
 {
+	static const struct timeval limit = {.tv_sec = CONNECT_S_MAX};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t length = strlen(path);
 	int fd, error;
@@ -34,8 +37,9 @@ static int client_connect(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* connect() waits where the queue is full */
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
-		error = errno;
+		error = errno == EAGAIN ? ETIMEDOUT : errno;
 		close(fd);
 		errno = error;
 		return -1;

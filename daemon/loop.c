@@ -11,8 +11,7 @@
 #include "daemon/gauges/gauges.h"
 #include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
-#include "daemon/base/lag_place.h"
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/base/procfs.h"
@@ -45,10 +44,11 @@ struct loop {
 /* 1: a drain that ended at its bound has left records. */
 static int loop_drain_some(struct loop *loop)
 {
+	uint64_t begin_ns = monotonic_ns();
 	int r = kernel_drain(loop->context->kernel);
 
 	if (r == 0)
-		loop->context->drained_ns = monotonic_ns();
+		loop->context->drained_ns = begin_ns;
 	if (r < 0 && r != loop->drain_error)
 		log_error_errno("loop", r, "cannot read the ring, trying again every 100 ms");
 	loop->drain_error = r < 0 ? r : 0;

@@ -211,6 +211,7 @@ static int main_run(struct daemon *d)
 	size_t opened;
 	int r = 0;
 
+	kernel_keep_memory(true);
 	for (opened = 0; opened < ARRAY_SIZE(subsystems); opened++) {
 		r = subsystems[opened].open(d);
 		if (r >= 0)
@@ -219,6 +220,7 @@ static int main_run(struct daemon *d)
 			log_error_errno("main", r, "cannot start %s", subsystems[opened].name);
 		break;
 	}
+	kernel_keep_memory(false);
 	if (r >= 0)
 		r = loop_run(d->loop);
 	while (opened-- > 0)

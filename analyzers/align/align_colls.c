@@ -267,7 +267,8 @@ static bool is_receive(const char *op)
 	return strncasecmp(op, "recv", 4) == 0 || strncasecmp(op, "irecv", 5) == 0;
 }
 
-bool align_names_kind(
+/* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
+static bool align_names_kind(
 	struct align *align, struct align_process *process, const struct align_op *op, struct align_kind *ret)
 {
 	const char *name = op->op ? op->op : "";
@@ -555,7 +556,7 @@ static inline bool makes_sense(const struct align_op *op)
 	       align_colls_is_peer(op->member, op->peer);
 }
 
-/* Its place in its step, which both sides count alike: 0: left out, as those of the step that is seen first, maybe in part. */
+/* Its number within its step, equal on both sides. 0: left out, as of the first step, which may be partial. */
 static uint64_t align_colls_number(struct align_process *process, const struct align_op_input *op)
 {
 	struct align_counted *one = &process->counted[hash_mix(op->comm, op->sides) % ALIGN_COUNTED];

@@ -35,7 +35,12 @@ void align_groups_free(struct align_scratch *scratch)
 	free(scratch->stream_group);
 }
 
-bool align_groups_begin(struct align *align, const struct align_job *job)
+static void align_streams_begin(struct align_scratch *scratch);
+static bool align_streams_add(
+	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
+static void align_streams_end(struct align_scratch *scratch);
+
+static bool align_groups_begin(struct align *align, const struct align_job *job)
 {
 	struct align_scratch *scratch = &align->scratch;
 
@@ -104,7 +109,8 @@ static bool hash_begin(struct align_scratch *scratch, const struct align_job *jo
 	return true;
 }
 
-bool align_groups_reserve(struct align_scratch *scratch, size_t more)
+/* Reserves so many more groups and operations; false: out of memory. */
+static bool align_groups_reserve(struct align_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_capacity;
 
@@ -124,7 +130,8 @@ bool align_groups_reserve(struct align_scratch *scratch, size_t more)
 	       (!scratch->hashed || align_groups_hash_grow(scratch, scratch->groups + more));
 }
 
-uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
+/* The next group, as its first record has it. It is in the hash if all are. */
+static uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
 	const struct align_group_key *key, uint64_t bytes, uint16_t op)
 {
 	scratch->key[scratch->groups] = *key;
@@ -137,7 +144,8 @@ uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job 
 	return (uint32_t)scratch->groups++;
 }
 
-uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job *job,
+/* Finds or makes; all groups must be in the hash. */
+static uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job *job,
 	const struct align_group_key *key, uint64_t bytes, uint16_t op)
 {
 	size_t at = align_groups_slot_of(scratch, key);
@@ -245,7 +253,8 @@ static void note_unlike(struct align_job *job, struct align_process *process, co
 		align_template_drop(job, &process->template);
 }
 
-void align_groups_add(struct align *align, struct align_job *job, struct align_process *process,
+/* Adds the records of a rank's step to the frame. */
+static void align_groups_add(struct align *align, struct align_job *job, struct align_process *process,
 	struct align_slot *slot, uint32_t rank)
 {
 	struct align_scratch *scratch = &align->scratch;
@@ -266,7 +275,7 @@ void align_groups_add(struct align *align, struct align_job *job, struct align_p
 	add_records(align, job, slot, rank);
 }
 
-void align_groups_end(struct align *align)
+static void align_groups_end(struct align *align)
 {
 	struct align_scratch *scratch = &align->scratch;
 
@@ -289,11 +298,11 @@ struct align_frame_stream {
 	struct align_stream is;
 	struct align_pattern_stream pattern;
 	uint32_t base;	/* its first number */
-	uint32_t first; /* of its groups, in lane_group */
+	uint32_t first; /* of its groups, in stream_group */
 	uint32_t ranks;
 };
 
-void align_streams_begin(struct align_scratch *scratch)
+static void align_streams_begin(struct align_scratch *scratch)
 {
 	scratch->streams = scratch->stream_groups = 0;
 	if (scratch->stream_hash)
@@ -342,7 +351,7 @@ static bool align_streams_reserve(struct align_scratch *scratch, size_t streams,
 /* Those of the slot, by numbers in scratch->stream; *ret_new: from here on they have no groups yet. False: one is known
  * with other numbers. */
 static bool align_streams_find(
-	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_lane, uint32_t *ret_new)
+	struct align_scratch *scratch, const struct align_slot *slot, uint32_t *ret_stream, uint32_t *ret_new)
 {
 	const struct align_template *template = slot->template;
 
@@ -357,8 +366,8 @@ static bool align_streams_find(
 				.is = template->stream[i], .pattern = *pattern, .base = slot->word[i]};
 			scratch->stream_hash[at] = (uint32_t)++scratch->streams;
 		}
-		ret_lane[i] = scratch->stream_hash[at] - 1;
-		stream = &scratch->stream[ret_lane[i]];
+		ret_stream[i] = scratch->stream_hash[at] - 1;
+		stream = &scratch->stream[ret_stream[i]];
 		if (stream->base != slot->word[i] || stream->pattern.like != pattern->like ||
 			stream->pattern.count != pattern->count)
 			return false;
@@ -445,7 +454,8 @@ static void align_streams_write_ops(
 		(((uint64_t)first_ns + FRAME_TAME_NS) | ((uint64_t)start_ns + FRAME_TAME_NS)) < 2 * FRAME_TAME_NS;
 }
 
-bool align_streams_add(
+/* The whole step of a rank, that went by its template; false: nothing was added, it is to be taken record by record. */
+static bool align_streams_add(
 	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank)
 {
 	const struct align_template *template = slot->template;
@@ -464,7 +474,7 @@ bool align_streams_add(
 	return true;
 }
 
-void align_streams_end(struct align_scratch *scratch)
+static void align_streams_end(struct align_scratch *scratch)
 {
 	for (size_t i = 0; i < scratch->streams; i++) {
 		const struct align_frame_stream *stream = &scratch->stream[i];

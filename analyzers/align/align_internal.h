@@ -436,7 +436,7 @@ struct align_job { /* a job */
 	int *node_ref; /* process that gives the time of its node, -1 */
 
 	bool begun;		/* head is known */
-	int64_t head, top;	/* next frame to go out, highest one that anybody ended */
+	int64_t head, top;	/* next frame to go out, highest one that any process ended */
 	struct align_due *due; /* ring by frame number */
 	uint32_t dues;
 	size_t waiting;
@@ -592,7 +592,6 @@ void align_jobs_free(struct align *align);
 /* align_slots.c */
 /* Finds or makes; NULL where its frame has gone out, it lies too far off, or memory is out. */
 struct align_slot *align_slot_get(struct align *align, struct align_process *process, int64_t step);
-void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot);
 /* Its words become the process's spare ones where they are more, and are freed else. */
 void align_slot_spare_words(struct align_process *process, struct align_slot *slot);
 /* Those before that step. */
@@ -606,15 +605,12 @@ void align_slot_prefetch(const struct align_job *job, size_t index);
 
 /* align_steps.c */
 void align_steps_step(struct align *align, struct align_process *process);
-void align_steps_vote(struct align *align, struct align_process *process, int64_t offset);
 void align_steps_lose(struct align *align, struct align_process *process);
 void align_steps_tick(struct align *align, struct align_job *job, bool late);
 /* The reference, or a node's, is gone. */
 void align_steps_ended(struct align *align, struct align_process *process);
 
 /* align_steps.c */
-bool align_evidence_time(const struct align_process *process, const struct align_process *ref, int64_t *ret_offset);
-void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref);
 void align_evidence_op(struct align *align, struct align_process *process, uint64_t key, int64_t step);
 uint64_t align_process_median(const struct align_process *process); /* 0: no steps */
 
@@ -626,16 +622,13 @@ void align_stages_close(struct align_process *process, struct align_slot *slot, 
 /* align_split.c */
 /* A stage of the step thread. */
 void align_split_add(struct align *align, struct align_process *process, const struct align_stage *stage);
-/* slot: takes the split; NULL: nobody asks. */
+/* slot: takes the split; NULL: not wanted. */
 void align_split_close(struct align_process *process, const struct align_step *step, struct align_slot *slot);
 
 /* align_colls.c */
 /* What is known of a communicator. */
-void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
-	enum comm_kind kind, uint32_t members);
-/* The kind of that operation, which is remembered if its texts are not long; false: of no communicator. */
-bool align_names_kind(
-	struct align *align, struct align_process *process, const struct align_op *op, struct align_kind *ret);
+void align_names_comm(struct align *align, struct align_process *process, const char *communicator, enum comm_kind kind,
+	uint32_t members);
 void align_names_free(struct align_names *names);
 
 /* align_slots.c */
@@ -657,7 +650,6 @@ void align_wait_begin(struct align *align, struct align_job *job, int64_t head);
 void align_wait_ended(struct align *align, struct align_job *job, int64_t frame, uint64_t end_ns);
 void align_wait_update(struct align_job *job, struct align_process *process);
 void align_wait_recount(struct align_job *job);
-bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame);
 /* Sends what can go. */
 void align_wait_pump(struct align *align, struct align_job *job);
 void align_wait_tick(struct align *align, struct align_job *job);
@@ -668,12 +660,6 @@ uint32_t align_wait_max(const struct align_job *job);
 /* align_frame.c: sends the head as it is. */
 void align_out(struct align *align, struct align_job *job);
 
-/* align_frame.c */
-bool align_groups_begin(struct align *align, const struct align_job *job); /* false: out of memory */
-/* Adds the records of a rank's step to the frame. */
-void align_groups_add(struct align *align, struct align_job *job, struct align_process *process,
-	struct align_slot *slot, uint32_t rank);
-void align_groups_end(struct align *align);
 void align_groups_free(struct align_scratch *scratch);
 
 struct align_group_key {
@@ -685,22 +671,5 @@ struct align_group_key {
 	bool p2p;
 };
 _Static_assert(ALIGN_RANKS_MAX <= UINT16_MAX, "a group's count of ranks");
-
-/* align_frame.c */
-/* Reserves so many more groups and operations; false: out of memory. */
-bool align_groups_reserve(struct align_scratch *scratch, size_t more);
-/* The next group, as its first record has it. It is in the hash if all are. */
-uint32_t align_groups_new(struct align_scratch *scratch, const struct align_job *job,
-	const struct align_group_key *key, uint64_t bytes, uint16_t op);
-/* Finds or makes; all groups must be in the hash. */
-uint32_t align_groups_find(struct align_scratch *scratch, const struct align_job *job,
-	const struct align_group_key *key, uint64_t bytes, uint16_t op);
-
-/* align_frame.c: of a frame, one after the other */
-void align_streams_begin(struct align_scratch *scratch);
-/* The whole step of a rank, that went by its template; false: nothing was added, it is to be taken record by record. */
-bool align_streams_add(
-	struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot, uint32_t rank);
-void align_streams_end(struct align_scratch *scratch);
 
 #endif

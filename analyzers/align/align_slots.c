@@ -62,7 +62,7 @@ void align_slot_spare_words(struct align_process *process, struct align_slot *sl
 	slot->words = 0;
 }
 
-void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot)
+static void align_slot_release(struct align *align, struct align_process *process, struct align_slot *slot)
 {
 	struct align_job *job = align_job_of(align, process);
 

@@ -120,6 +120,10 @@ static bool align_steps_by_number(const struct align *align, const struct align_
 	return apart <= NUMBER_APART_MAX && apart >= -NUMBER_APART_MAX;
 }
 
+static bool align_evidence_time(
+	const struct align_process *process, const struct align_process *ref, int64_t *ret_offset);
+static void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref);
+
 static void try_place(struct align *align, struct align_job *job, struct align_process *process)
 {
 	const struct align_process *ref = NULL;
@@ -211,7 +215,7 @@ void align_steps_step(struct align *align, struct align_process *process)
 }
 
 /* Boyer and Moore's majority, of those that differ; those that agree are counted. */
-void align_steps_vote(struct align *align, struct align_process *process, int64_t offset)
+static void align_steps_vote(struct align *align, struct align_process *process, int64_t offset)
 {
 	struct align_job *job = align_job_of(align, process);
 	struct align_vote *vote = &process->vote;
@@ -318,7 +322,8 @@ static const struct align_past *align_evidence_closest(const struct align_proces
 	return best;
 }
 
-bool align_evidence_time(const struct align_process *process, const struct align_process *ref, int64_t *ret_offset)
+static bool align_evidence_time(
+	const struct align_process *process, const struct align_process *ref, int64_t *ret_offset)
 {
 	unsigned agree = 0;
 	int64_t offset = 0;
@@ -340,7 +345,7 @@ bool align_evidence_time(const struct align_process *process, const struct align
 	return agree >= AGREE;
 }
 
-void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref)
+static void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref)
 {
 	const struct align_past *mine = align_evidence_past(process, 0), *theirs = align_evidence_closest(ref, mine->end_ns);
 	int64_t shift = theirs ? align_frame_of(ref, theirs->step) - align_frame_of(process, mine->step) : 0;

@@ -101,7 +101,7 @@ static bool lacks_host(const struct align_process *process, const struct align_s
 	return process->host_live && slot->start_ns + slot->step_ns > process->host_until_ns;
 }
 
-bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame)
+static bool align_wait_done(const struct align_job *job, const struct align_process *process, int64_t frame)
 {
 	const struct align_slot *slot;
 

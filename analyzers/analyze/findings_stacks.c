@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of a store are not trusted: findings_row_text() makes them printable. */
-#include "analyzers/analyze/findings_stacks.h"
+#include "analyzers/analyze/findings_rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyze/findings_rows.h"
 #include "analyzers/base/stack.h"
 #include "analyzers/base/text.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted arrays, and growable arrays: a pointer and its capacity in items, both owned by the caller. */
+/* Sorted arrays, words of an enum, and growable arrays: a pointer and its capacity in items, both owned by the caller. */
 #ifndef RANKTRACE_BASE_ARRAY_H
 #define RANKTRACE_BASE_ARRAY_H
 
@@ -34,6 +34,16 @@ static inline bool array_reserve(void **items, size_t *capacity, size_t need, si
 
 /* For comparisons of qsort(): below, equal or above 0; further keys follow behind "?:". */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* A function that returns the word of each value of an enum, "" of others. One word a value: [VALUE] = "word", ... */
+#define WORD_OF_ENUM(name, type, max, ...) \
+	const char *name(enum type value) \
+	{ \
+		static const char *const words[] = {__VA_ARGS__}; \
+\
+		_Static_assert(sizeof(words) / sizeof(words[0]) == (max), "a word a value"); \
+		return (size_t)value < (max) ? words[value] : ""; \
+	}
 
 #define ARRAY_COMPARE(type, name) \
 	static inline int name(const void *a, const void *b) \

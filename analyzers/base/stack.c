@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 
 static const char *stack_base_name(const char *path)
@@ -178,15 +179,8 @@ static unsigned stack_class(const struct stack_thread *thread)
 
 static int stack_compare_frame(const struct stack_frame *a, const struct stack_frame *b)
 {
-	int r = strcmp(a->function, b->function);
-
-	if (!r)
-		r = strcmp(a->file, b->file);
-	if (!r)
-		r = strcmp(a->kind, b->kind);
-	if (!r)
-		r = (a->line > b->line) - (a->line < b->line);
-	return r ? r : (a->address > b->address) - (a->address < b->address);
+	return strcmp(a->function, b->function) ?: strcmp(a->file, b->file) ?: strcmp(a->kind, b->kind) ?:
+	       ORDER(a->line, b->line) ?: ORDER(a->address, b->address);
 }
 
 /* The next frame inwards that shows, from i on; frames where there is none. */
@@ -201,10 +195,8 @@ static int stack_compare(const struct stack_thread *a, const struct stack_thread
 {
 	unsigned class_a = stack_class(a), class_b = stack_class(b);
 	size_t i = stack_next(a, 0), j = stack_next(b, 0);
-	int r = (class_a > class_b) - (class_a < class_b);
+	int r = ORDER(class_a, class_b) ?: strcmp(a->job, b->job);
 
-	if (!r)
-		r = strcmp(a->job, b->job);
 	while (!r && i < a->frames && j < b->frames) {
 		r = stack_compare_frame(&a->frame[i], &b->frame[j]);
 		i = stack_next(a, i + 1);
@@ -216,11 +208,8 @@ static int stack_compare(const struct stack_thread *a, const struct stack_thread
 static int stack_order(const void *a, const void *b, void *arg)
 {
 	const struct stack_thread *threads = arg, *x = &threads[*(const size_t *)a], *y = &threads[*(const size_t *)b];
-	int r = stack_compare(x, y);
 
-	if (!r)
-		r = (x->rank > y->rank) - (x->rank < y->rank);
-	return r ? r : (x->thread_id > y->thread_id) - (x->thread_id < y->thread_id);
+	return stack_compare(x, y) ?: ORDER(x->rank, y->rank) ?: ORDER(x->thread_id, y->thread_id);
 }
 
 struct stack_ordering {
@@ -234,13 +223,8 @@ static int stack_order_groups(const void *a, const void *b, void *arg)
 	const struct stack_group *x = a, *y = b;
 	const struct stack_thread *first_x = &all->threads[all->order[x->first]], *first_y = &all->threads[all->order[y->first]];
 	unsigned class_x = stack_class(first_x), class_y = stack_class(first_y);
-	int r = (class_x > class_y) - (class_x < class_y);
 
-	if (!r)
-		r = y->alone - x->alone;
-	if (!r)
-		r = (x->count > y->count) - (x->count < y->count);
-	return r ? r : (x->first > y->first) - (x->first < y->first);
+	return ORDER(class_x, class_y) ?: ORDER(y->alone, x->alone) ?: ORDER(x->count, y->count) ?: ORDER(x->first, y->first);
 }
 
 static bool stack_is_main(const struct stack_thread *thread)

@@ -217,3 +217,22 @@ const char *text_format_duration(uint64_t ns, char *ret, size_t size)
 	text_duration(&text, (double)ns);
 	return ret;
 }
+
+void text_put_html(FILE *out, const char *text)
+{
+	static const struct {
+		char c;
+		const char *as;
+	} escapes[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+
+	for (; *text; text++) {
+		const char *as = NULL;
+
+		for (size_t i = 0; i < sizeof(escapes) / sizeof(escapes[0]) && !as; i++)
+			as = escapes[i].c == *text ? escapes[i].as : NULL;
+		if (as)
+			fputs(as, out);
+		else
+			fputc(*text, out);
+	}
+}

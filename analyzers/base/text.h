@@ -48,5 +48,7 @@ size_t text_printable(const char *text);
 char *text_clean(char *text);
 /* Prints a message as one such line, without a line break. */
 __attribute__((format(printf, 2, 0))) void text_vprint(FILE *out, const char *format, va_list args);
+/* Escaped for HTML's text and attributes in quotes. */
+void text_put_html(FILE *out, const char *text);
 
 #endif

@@ -72,7 +72,7 @@ static void cmd_analyze_warn_of(uint64_t count, const char *what)
 		fprintf(stderr, "%s: warning: %llu %s\n", tool_name(), (unsigned long long)count, what);
 }
 
-/* What is missing is said also where nobody asked. */
+/* What is missing is reported without --verbose, too. */
 static void cmd_analyze_say_read(const struct analyze *analyze, const struct analysis *analysis)
 {
 	char first[TOOL_TEXT_BYTES], last[TOOL_TEXT_BYTES];

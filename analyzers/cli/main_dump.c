@@ -2,8 +2,8 @@
 /*
  * libexec/ranktrace/dump, which is `tracectl dump`: what the store holds, in the files that tools made for sysTrace
  * read. With
- * --extend it is what the daemon runs at each interval: it goes on with the files of STATE_DIR/dump, and gives way to
- * everybody. Exit codes: 0 done, 1 the store or the disk failed, 2 usage.
+ * --extend it is what the daemon runs at each interval: it goes on with the files of STATE_DIR/dump, at the
+ * lowest priority. Exit codes: 0 done, 1 the store or the disk failed, 2 usage.
  */
 #include <errno.h>
 #include <inttypes.h>

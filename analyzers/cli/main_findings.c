@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "analyzers/analyze/findings_rows.h"
-#include "analyzers/analyze/findings_stacks.h"
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/tool/options.h"
 #include "analyzers/tool/tool_json.h"

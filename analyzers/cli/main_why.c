@@ -108,7 +108,7 @@ static int cmd_why_parse(int argc, char **argv, struct cmd_why *cmd)
 	if (r)
 		return r;
 	if (cmd->ranks.count != 1 || cmd->ranks.range[0].first != cmd->ranks.range[0].last)
-		return 1 + tool_fail(2, "--rank with one rank is needed; see --help");
+		return 1 + tool_fail(2, "--rank with one rank is needed: tracectl why --rank 3");
 	if (cmd->step && (cmd->since_ns || cmd->until_ns))
 		return 1 + tool_fail(2, "--step excludes --since and --until");
 	if (!cmd->until_ns)

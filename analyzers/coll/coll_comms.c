@@ -117,7 +117,8 @@ static void comm_free(struct coll *coll, struct coll_comm *comm)
 	free(comm);
 }
 
-void coll_comm_retire(struct coll *coll, struct coll_comm *comm)
+/* No longer live; freed with its last row. */
+static void coll_comm_retire(struct coll *coll, struct coll_comm *comm)
 {
 	if (!comm->live)
 		return;

@@ -215,8 +215,6 @@ void coll_comm_made(struct coll *coll, const struct coll_event *event);
 void coll_comm_freed(struct coll *coll, const struct coll_event *event);
 void coll_comm_identity(struct coll *coll, struct coll_comm *comm, uint64_t identity, const char *source);
 void coll_comm_members(struct coll_comm *comm, uint64_t member, uint64_t members);
-/* No longer live; freed with its last row. */
-void coll_comm_retire(struct coll *coll, struct coll_comm *comm);
 void coll_comm_unref(struct coll *coll, struct coll_comm *comm);
 /* Reports changes to the sink. */
 void coll_comm_publish(struct coll *coll, struct coll_comm *comm);

@@ -16,7 +16,7 @@ static bool coll_majority_is_same(const struct coll_point *a, const struct coll_
 	       (a->count == b->count || coll_operation(a->op)->uneven);
 }
 
-void coll_majority_add(struct coll_majority *majority, const struct coll_point *point)
+static void coll_majority_add(struct coll_majority *majority, const struct coll_point *point)
 {
 	struct coll_majority_call *call = majority->call;
 	size_t i = 0, kept = 0;
@@ -93,18 +93,9 @@ struct judging {
 	struct first_call first[COLL_RECENT + 1];
 };
 
-const char *coll_state_name(enum coll_state state)
-{
-	static const char *const names[] = {
-		[COLL_STATE_RUNNING] = "RUNNING",
-		[COLL_STATE_MISSING] = "MISSING_RANKS",
-		[COLL_STATE_TYPE_MISMATCH] = "COLLECTIVE_TYPE_MISMATCH",
-		[COLL_STATE_SIZE_MISMATCH] = "SIZE_OR_SYNTAX_MISMATCH",
-	};
-
-	_Static_assert(sizeof(names) / sizeof(names[0]) == COLL_STATE_MAX, "a name a state");
-	return (size_t)state < COLL_STATE_MAX ? names[state] : "";
-}
+WORD_OF_ENUM(coll_state_name, coll_state,
+	COLL_STATE_MAX, [COLL_STATE_RUNNING] = "RUNNING", [COLL_STATE_MISSING] = "MISSING_RANKS",
+	[COLL_STATE_TYPE_MISMATCH] = "COLLECTIVE_TYPE_MISMATCH", [COLL_STATE_SIZE_MISMATCH] = "SIZE_OR_SYNTAX_MISMATCH")
 
 /* Kinds of numbers that may be compared; 0: never. */
 static const unsigned numbering[] = {

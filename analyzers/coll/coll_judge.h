@@ -71,6 +71,4 @@ struct coll_majority {
 	struct coll_majority_call call[COLL_MAJORITY_MAX];
 };
 
-void coll_majority_add(struct coll_majority *majority, const struct coll_point *point);
-
 #endif

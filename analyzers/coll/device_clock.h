@@ -16,14 +16,14 @@
  * is at least (lower_j - upper_i) / x and at most (upper_j - lower_i) / x. The tightest of these, widened by WANDER, is
  * the interval of the drift; without them, and beyond the window, it is +- DRIFT_MAX.
  *
- * Best estimate. The host hears of an end within microseconds, but it may give work long before it starts (10 ms and
+ * Best estimate. The host sees an end within microseconds, but it may give work long before it starts (10 ms and
  * more where it runs ahead of the device). So the truth is near the lower bound: the estimate is the lower bound plus
  * HEARD_NS, or the middle of the interval if that is less.
  *
  * Changes. A lower bound above the upper one contradicts it: the drift changed (it fits into +- DRIFT_MAX: the drift is
  * learned anew), or a clock was stepped (device reset, suspended machine: the estimate begins anew with this bound).
  * CLOCK_MONOTONIC does not follow steps of UTC. A step back of less than the interval contradicts nothing at first: a
- * lower bound older than LOWER_NS is given up for a lower one. A device time that is a window older than the newest one
+ * lower bound older than LOWER_NS is replaced by a lower one. A device time that is a window older than the newest one
  * is a step, too.
  *
  * Times from device_clock_host_ns() lie between `given` and `heard` of their operation, whatever the device said.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A detector: reads frames of one job (and, for hangs, where its ranks stand) and says what it thinks. Pure: no I/O, no
+ * A detector: reads frames of one job (and, for hangs, where its ranks stand) and returns verdicts. Pure: no I/O, no
  * clock, no globals. To add one: its file and a row in detect/detectors.def.
  *
  * A detector keeps no record of its verdicts: it repeats one with every frame (or snapshot) while it holds. What frames
- * show goes to the judge as a loss (judge_claim()), what snapshots show to detect/hang_findings.h.
+ * show goes to the judge as a loss (judge_claim()), what snapshots show to detect/hang_findings.c.
  */
 #ifndef RANKTRACE_DETECT_DETECTOR_H
 #define RANKTRACE_DETECT_DETECTOR_H

@@ -26,9 +26,8 @@
  * the snapshot before; the first one, suspected as it may be, what has passed since the stop. Where several are said in
  * one snapshot, the first one carries it, so that no second is counted twice.
  */
-#include "analyzers/detect/detector.h"
+#include "analyzers/detect/detect_internal.h"
 
-#include "analyzers/detect/hang_who.h"
 #include "analyzers/coll/coll_judge.h"
 
 #include <math.h>

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzers/detect/hang_findings.h"
+/*
+ * Lifecycle of a job's hangs and mismatches: verdicts of snapshots in, findings out. (What is slow has episodes instead:
+ * judge/judge_episode.c.) Suspected with the first verdict, open with the first confirmed one; published again when it
+ * changes, and for its cost when it is twice as old as at its last update, every 30 s at least. Closed after
+ * HANG_SNAPSHOTS snapshots without it; dropped where it was not confirmed in three times as many.
+ *
+ * One finding: equal kind, rank and communicator; of a hang also a standstill that began before its newest verdict,
+ * though another rank is named for it now. It keeps what the surest verdict says. What recurs within HANG_REOPEN_NS is
+ * the same one, and each time it takes twice as long (16 times at most) to be closed.
+ */
+#include "analyzers/detect/detect_internal.h"
 
 #include <math.h>
 #include <stdio.h>

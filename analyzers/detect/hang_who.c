@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hang_who.h. */
-#include "analyzers/detect/hang_who.h"
+/*
+ * The culprit of a hung job, as far as one snapshot shows. Pure, no state.
+ *
+ * Best first: a process that is stopped; who is missing in a communicator and waits in no other one (L1); a process
+ * that has ended; operations that all have entered; where none is in a stage, who has not begun the step that others
+ * have; who stopped first, in no stage, while the others wait for their devices; the stages. Some stages hold no wait
+ * for others (data loading, checkpoint, garbage collection, zero_grad): who is in one of them while no rank makes
+ * progress is a culprit. Some often are a wait (backward, synchronisation), and the others can be both: who is in one
+ * of those while most wait is a culprit only if it stopped before those who wait, for what is stuck stops first.
+ */
+#include "analyzers/detect/detect_internal.h"
 
 #include "analyzers/coll/coll_judge.h"
 

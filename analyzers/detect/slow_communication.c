@@ -422,7 +422,7 @@ static const struct link_series *slow_series(const struct slow_communication *st
 }
 
 /* For how long the rank had no CPU. Where the host does what a device would, others' load holds up a transfer for so
- * long, and all alike: that is no link's fault. */
+ * long, equally on all links: no link is at fault. */
 static double delay_of(const struct frame *frame, const struct frame_rank *rank)
 {
 	return frame->tier == FRAME_TIER_HOST && rank->host.run_delay_ns != FRAME_UNKNOWN

@@ -257,7 +257,7 @@ static int dump_rows_by_instance(const void *a, const void *b)
 {
 	const struct dump_rank *x = a, *y = b;
 
-	return x->instance < y->instance ? -1 : x->instance > y->instance;
+	return ORDER(x->instance, y->instance);
 }
 
 static int dump_rows_add_rank(void *arg, const struct rank_row *row)

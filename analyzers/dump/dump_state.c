@@ -16,9 +16,7 @@
 
 static int dump_state_compare(const struct dump_delay *a, int64_t instance, int64_t thread_id)
 {
-	if (a->instance != instance)
-		return a->instance < instance ? -1 : 1;
-	return a->thread_id < thread_id ? -1 : a->thread_id > thread_id;
+	return ORDER(a->instance, instance) ?: ORDER(a->thread_id, thread_id);
 }
 
 uint64_t dump_delay_add(struct dump_state *state, int64_t instance, int64_t thread_id, uint64_t delay_ns)

@@ -59,55 +59,14 @@ const char *finding_cause_advice(enum finding_cause cause)
 	return finding_cause_row(cause)->advice;
 }
 
-const char *finding_state_word(enum finding_state state)
-{
-	static const char *const words[] = {
-		[FINDING_SUSPECTED] = "suspected",
-		[FINDING_OPEN] = "open",
-		[FINDING_CLOSED] = "closed",
-		[FINDING_DROPPED] = "dropped",
-	};
-
-	_Static_assert(sizeof(words) / sizeof(words[0]) == FINDING_STATE_MAX, "a word a state");
-	return (size_t)state < FINDING_STATE_MAX ? words[state] : "";
-}
-
-const char *finding_severity_word(enum finding_severity severity)
-{
-	static const char *const words[] = {
-		[SEVERITY_INFO] = "info",
-		[SEVERITY_NOTICE] = "notice",
-		[SEVERITY_WARNING] = "warning",
-		[SEVERITY_CRITICAL] = "critical",
-	};
-
-	_Static_assert(sizeof(words) / sizeof(words[0]) == SEVERITY_MAX, "a word a severity");
-	return (size_t)severity < SEVERITY_MAX ? words[severity] : "";
-}
-
-const char *finding_side_word(enum finding_side side)
-{
-	static const char *const words[] = {
-		[FINDING_SIDE_UNKNOWN] = "",
-		[FINDING_SIDE_HOST] = "host",
-		[FINDING_SIDE_CARD] = "card",
-	};
-
-	_Static_assert(sizeof(words) / sizeof(words[0]) == FINDING_SIDE_MAX, "a word a side");
-	return (size_t)side < FINDING_SIDE_MAX ? words[side] : "";
-}
-
-const char *finding_tier_word(enum frame_tier tier)
-{
-	static const char *const words[] = {
-		[FRAME_TIER_STAGES] = "stages",
-		[FRAME_TIER_HOST] = "host",
-		[FRAME_TIER_DEVICE] = "device",
-	};
-
-	_Static_assert(sizeof(words) / sizeof(words[0]) == FRAME_TIER_MAX, "a word a tier");
-	return (size_t)tier < FRAME_TIER_MAX ? words[tier] : "";
-}
+WORD_OF_ENUM(finding_state_word, finding_state, FINDING_STATE_MAX, [FINDING_SUSPECTED] = "suspected",
+	[FINDING_OPEN] = "open", [FINDING_CLOSED] = "closed", [FINDING_DROPPED] = "dropped")
+WORD_OF_ENUM(finding_severity_word, finding_severity, SEVERITY_MAX, [SEVERITY_INFO] = "info",
+	[SEVERITY_NOTICE] = "notice", [SEVERITY_WARNING] = "warning", [SEVERITY_CRITICAL] = "critical")
+WORD_OF_ENUM(finding_side_word, finding_side,
+	FINDING_SIDE_MAX, [FINDING_SIDE_UNKNOWN] = "", [FINDING_SIDE_HOST] = "host", [FINDING_SIDE_CARD] = "card")
+WORD_OF_ENUM(finding_tier_word, frame_tier,
+	FRAME_TIER_MAX, [FRAME_TIER_STAGES] = "stages", [FRAME_TIER_HOST] = "host", [FRAME_TIER_DEVICE] = "device")
 
 enum finding_kind finding_kind_parse(const char *word)
 {

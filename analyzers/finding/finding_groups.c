@@ -2,6 +2,7 @@
 /* See finding_groups.h. Sorting by key and begin puts the episodes of a group side by side. */
 #include "analyzers/finding/finding_groups.h"
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 
 #include <stdlib.h>
@@ -61,16 +62,9 @@ static unsigned finding_groups_why(const struct finding_episode *episode)
 static int finding_groups_compare(const struct finding_episode *a, const struct finding_episode *b)
 {
 	unsigned x = finding_groups_why(a), y = finding_groups_why(b);
-	int order = (a->kind > b->kind) - (a->kind < b->kind);
+	int order = ORDER(a->kind, b->kind) ?: finding_groups_compare_texts(a->job, b->job) ?: ORDER(a->uid, b->uid) ?:
+		    ORDER(a->rank, b->rank) ?: ORDER(x, y);
 
-	if (!order)
-		order = finding_groups_compare_texts(a->job, b->job);
-	if (!order)
-		order = (a->uid > b->uid) - (a->uid < b->uid);
-	if (!order)
-		order = (a->rank > b->rank) - (a->rank < b->rank);
-	if (!order)
-		order = (x > y) - (x < y);
 	/* Another communicator is another fault, and so is another card. */
 	if (!order && (a->kind == FINDING_SLOW_COMMUNICATION || a->kind == FINDING_HARDWARE))
 		order = finding_groups_compare_texts(a->where, b->where);
@@ -86,11 +80,9 @@ static int finding_groups_by_key(const void *a, const void *b, void *arg)
 {
 	const struct finding_episode *episode = arg;
 	const struct finding_episode *x = &episode[*(const size_t *)a], *y = &episode[*(const size_t *)b];
-	int order = finding_groups_compare(x, y);
 
-	if (!order)
-		order = (x->since_ns > y->since_ns) - (x->since_ns < y->since_ns);
-	return order ? order : (*(const size_t *)a > *(const size_t *)b) - (*(const size_t *)a < *(const size_t *)b);
+	return finding_groups_compare(x, y) ?: ORDER(x->since_ns, y->since_ns) ?:
+	       ORDER(*(const size_t *)a, *(const size_t *)b);
 }
 
 struct finding_groups_last {
@@ -105,7 +97,7 @@ static int finding_groups_by_last(const void *a, const void *b, void *arg)
 	uint64_t x_ns = last->episode[last->order[x->first + x->count - 1]].since_ns,
 		 y_ns = last->episode[last->order[y->first + y->count - 1]].since_ns;
 
-	return x_ns != y_ns ? (x_ns > y_ns) - (x_ns < y_ns) : (x->first > y->first) - (x->first < y->first);
+	return ORDER(x_ns, y_ns) ?: ORDER(x->first, y->first);
 }
 
 static void finding_groups_add(struct finding_group *group, const struct finding_episode *all, size_t at, uint64_t now_ns)

@@ -18,25 +18,6 @@
 /* Made of page.css and page.js. */
 extern const char flame_page_css[], flame_page_js[];
 
-static void flame_html_text(FILE *out, const char *text)
-{
-	static const struct {
-		char c;
-		const char *as;
-	} escapes[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-
-	for (; *text; text++) {
-		const char *as = NULL;
-
-		for (size_t i = 0; i < sizeof(escapes) / sizeof(escapes[0]) && !as; i++)
-			as = escapes[i].c == *text ? escapes[i].as : NULL;
-		if (as)
-			fputs(as, out);
-		else
-			fputc(*text, out);
-	}
-}
-
 /* printf, cleaned and escaped as a whole. */
 __attribute__((format(printf, 2, 3))) static void flame_html_format(FILE *out, const char *format, ...)
 {
@@ -46,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void flame_html_format(FILE *out, c
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	flame_html_text(out, text_clean(text));
+	text_put_html(out, text_clean(text));
 }
 
 static void flame_html_begin(const struct flame_view *view, const char *title, FILE *out)

@@ -320,7 +320,7 @@ static void fleet_view_excess(struct fleet_view *view)
 	}
 }
 
-/* Without growth: one rank or one node among peers that are alike. */
+/* Without growth: one rank or one node among equal peers. */
 static void fleet_view_peers(struct fleet_view *view)
 {
 	struct fleet_spread spread;

@@ -420,7 +420,8 @@ static double frame_xfer(const struct frame *frame, const struct measures *measu
 	return here ? sum / (double)here : 0;
 }
 
-uint64_t judge_frame_end(const struct frame *frame)
+/* ns; 0: unknown */
+static uint64_t judge_frame_end(const struct frame *frame)
 {
 	for (size_t r = 0; r < frame->ranks; r++)
 		if (frame->rank[r].here && frame->rank[r].end_ns)

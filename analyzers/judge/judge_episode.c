@@ -234,7 +234,7 @@ static void take_claim(struct finding *finding, const struct finding *of)
 	memcpy(finding->others, of->others, sizeof(finding->others));
 }
 
-void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
+static void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state)
 {
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;

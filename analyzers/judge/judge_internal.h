@@ -161,7 +161,6 @@ void judge_share(struct judge *judge, double growth);
 void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */
 void judge_relearn(struct judge *judge);
-uint64_t judge_frame_end(const struct frame *frame); /* ns; 0: unknown */
 /* A finding is open or near: what happens to the steps of now is evidence. */
 bool judge_suspects(const struct judge *judge);
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
@@ -181,8 +180,8 @@ void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step
 /* Opens an episode of that activity, or continues the last one. */
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity, double lost, double cost);
 /* A tick of an open episode that lost `lost` s. */
-void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
-void judge_publish(struct judge *judge, struct judge_watch *watch, enum finding_state state);
+void judge_watch_slow(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
 /* Ends its episode. */
 void judge_watch_close(struct judge *judge, struct judge_watch *watch);
 /* Ends all episodes: what is slow from now on is another one. */

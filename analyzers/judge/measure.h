@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is measured on a frame before anybody judges: who waited, who kept others waiting, and who can be compared with
+ * What is measured on a frame before the judge runs: who waited, who kept others waiting, and who can be compared with
  * whom. Pure; cost linear in records; no clocks compared.
  *
  * Waits, of frames with operations. All members of a collective leave it together, so for member r of group g

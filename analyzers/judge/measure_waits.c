@@ -5,7 +5,6 @@
  */
 
 #include "analyzers/judge/measure_internal.h"
-#include "analyzers/align/overlap.h"
 
 /* Operations of a large job are in no cache any more when they are read: these are asked for so far ahead. */
 #define AHEAD_BYTES 1152

@@ -2,6 +2,8 @@
 /* See held.h. */
 #include "analyzers/memory/held.h"
 
+#include "analyzers/base/array.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -10,13 +12,8 @@ static int held_compare(const void *a, const void *b)
 {
 	const struct rt_memory_block *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->window != y->window)
-		return x->window < y->window ? -1 : 1;
-	if (x->class != y->class)
-		return x->class < y->class ? -1 : 1;
-	return (x->site > y->site) - (x->site < y->site);
+	return ORDER(x->device, y->device) ?: ORDER(x->window, y->window) ?: ORDER(x->class, y->class) ?:
+	       ORDER(x->site, y->site);
 }
 
 static int held_compare_site(const void *a, const void *b)
@@ -192,9 +189,7 @@ static int held_compare_address(const void *a, const void *b)
 {
 	const struct rt_memory_block *x = a, *y = b;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return (x->address > y->address) - (x->address < y->address);
+	return ORDER(x->device, y->device) ?: ORDER(x->address, y->address);
 }
 
 void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint32_t young_ms, struct rt_memory_block *block,

@@ -7,7 +7,7 @@
  *
  * Where reports come too often, they are seen in windows (bpf/memory.h). Nearly all blocks live for less than a step. What
  * a window has seen allocated and has followed for the time MEMORY_YOUNG_PART and more is carried over to the next
- * windows, as estimated; what is younger is let go with it. A window's blocks that are carried over stand for those of the
+ * windows, as estimated; younger blocks are forgotten. A window's blocks that are carried over stand for those of the
  * time until the next window, too, which is random, so that the estimate is right on average (Horvitz and Thompson). A
  * carried block that is released between two windows is found to be when its address is allocated again, or covered by
  * another block; until then its line holds too much. All lines together hold at most what is allocated, which is exact.

@@ -67,13 +67,10 @@ size_t stall_check_members_before(const struct stall_check *checks)
 static int stall_check_by_communicator(const void *a, const void *b)
 {
 	const struct stall_check_member *x = a, *y = b;
-	int order = strcmp(x->job, y->job);
 
-	if (!order)
-		order = (x->uid > y->uid) - (x->uid < y->uid);
-	if (!order)
-		order = strcmp(x->judged.standing.communicator, y->judged.standing.communicator);
-	return order ? order : (x->judged.rank > y->judged.rank) - (x->judged.rank < y->judged.rank);
+	return strcmp(x->job, y->job) ?: ORDER(x->uid, y->uid) ?:
+	       strcmp(x->judged.standing.communicator, y->judged.standing.communicator) ?:
+	       ORDER(x->judged.rank, y->judged.rank);
 }
 
 static bool stall_check_is_same(const struct stall_check_member *a, const struct stall_check_member *b)

@@ -114,7 +114,8 @@ static void read_waits(struct store_feed *feed, uint64_t until_ns, struct align 
 	}
 }
 
-int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns)
+/* The reverse of store_feed_time(); INT64_MAX where that is beyond all. */
+static int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns)
 {
 	int64_t ret;
 

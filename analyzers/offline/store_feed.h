@@ -53,8 +53,6 @@ void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *
 /* Begins a scan of what the options ask for, by time. As reader_scan_begin(). */
 int store_feed_begin(
 	struct reader_scan *scan, const struct store_feed_options *options, char *error, size_t error_size);
-/* The other way round: what the store calls it; INT64_MAX where that is beyond all. */
-int64_t store_feed_before(const struct store_feed_options *options, uint64_t time_ns);
 /* A time of the store by the clock that is fed; 0: none, or one that makes no sense. */
 uint64_t store_feed_time(const struct store_feed_options *options, int64_t time_ns);
 

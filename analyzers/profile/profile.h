@@ -130,7 +130,7 @@ struct profile_diff {
 	bool past;			 /* set by the caller: the peers are the past of the job */
 	double factor;			 /* all functions take so many times as long; 1: not so */
 	struct profile_row *row;
-	size_t rows; /* with an excess above 0, the most telling first */
+	size_t rows; /* with an excess above 0, the largest score first */
 };
 
 /* peers: count 0: all others. 0; -ENOENT: the rank, or all peers, have no samples; -ENOMEM. */

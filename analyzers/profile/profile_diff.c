@@ -349,7 +349,7 @@ static double diff_peers_of(const struct diff *diff, bool waits)
 	return diff_middle(value, diff->sides - 1);
 }
 
-/* The median of how many times as long as its peers' each function of weight takes. 1: alike, or not to be said. */
+/* The median of how many times as long as its peers' each function of weight takes. 1: equal, or unknown. */
 static int diff_common_factor(struct diff *diff)
 {
 	double peers_own = diff_peers_of(diff, false), *ratio = calloc(diff->profile->functions + 1, sizeof(*ratio));

@@ -87,16 +87,9 @@ static int group_by_weight(const void *a, const void *b, void *arg)
 	const struct finding *f = &report->finding[x->first].is, *g = &report->finding[y->first].is;
 	bool x_hangs = f->kind == FINDING_HANG && !x->is.until_ns, y_hangs = g->kind == FINDING_HANG && !y->is.until_ns;
 
-	if (x_hangs != y_hangs)
-		return x_hangs ? -1 : 1;
-	if (x->remark != y->remark)
-		return x->remark ? 1 : -1;
-	if (x->is.cost_card_hours != y->is.cost_card_hours)
-		return x->is.cost_card_hours > y->is.cost_card_hours ? -1 : 1;
-	if (f->severity != g->severity)
-		return f->severity > g->severity ? -1 : 1;
-	return x->is.since_ns != y->is.since_ns ? (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns)
-						: (x->first > y->first) - (x->first < y->first);
+	return ORDER(y_hangs, x_hangs) ?: ORDER(x->remark, y->remark) ?:
+	       ORDER(y->is.cost_card_hours, x->is.cost_card_hours) ?: ORDER(g->severity, f->severity) ?:
+	       ORDER(x->is.since_ns, y->is.since_ns) ?: ORDER(x->first, y->first);
 }
 
 static int group_by_cost(const void *a, const void *b)

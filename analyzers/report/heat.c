@@ -16,7 +16,7 @@
 #include "analyzers/report/splits.h"
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
-#define COVERED_MIN 3  /* steps that cover less than this part of a bucket say little of it */
+#define COVERED_MIN 3  /* steps that cover less than this part of a bucket are not significant */
 #define SCATTER_MIN 4  /* an excess in forward is unusual from so many of its median deviations on: samples vary in length */
 #define MIRROR_MIN 0.5 /* of an excess in forward: so much own excess of another rank explains it as waiting */
 

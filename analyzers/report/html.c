@@ -13,30 +13,6 @@
 #define JOB_CHARTS 6
 #define LINES_MAX 60
 
-void html_text(FILE *out, const char *text)
-{
-	for (; *text; text++)
-		switch (*text) {
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
-			fputc(*text, out);
-		}
-}
-
 void html_put(FILE *out, const char *format, ...)
 {
 	char conversion[16], text[2 * WORDS_BYTES];
@@ -60,7 +36,7 @@ void html_put(FILE *out, const char *format, ...)
 			snprintf(text, sizeof(text), conversion, va_arg(args, unsigned long));
 		else if (n)
 			snprintf(text, sizeof(text), conversion, va_arg(args, unsigned));
-		html_text(out, text);
+		text_put_html(out, text);
 	}
 	va_end(args);
 }

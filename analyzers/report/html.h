@@ -5,11 +5,10 @@
 
 #include <stdio.h>
 
+#include "analyzers/base/text.h"
 #include "analyzers/report/report.h"
 #include "analyzers/report/words.h"
 
-/* Escaped for text and for attributes in quotes. */
-void html_text(FILE *out, const char *text);
 /* printf: the format is markup, each value is escaped. Of the modifiers, l, ll and z. */
 void html_put(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* For the text of one value in a call. */

@@ -90,7 +90,7 @@ static void html_plot_words(FILE *out, const struct report_finding *finding)
 	if (strcmp(plot->unit, "steps") == 0)
 		html_put(out, "in %s each", words_length((plot->until_ns - plot->since_ns) / plot->buckets, text));
 	else
-		html_text(out, each);
+		text_put_html(out, each);
 	if (isfinite(plot->found_own))
 		html_put(out, ": %s while found slow", words_value(plot->found_own, plot->unit, text));
 	if (isfinite(plot->found_own) && isfinite(plot->found_peers))

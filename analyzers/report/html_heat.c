@@ -90,7 +90,7 @@ static void heat_words(FILE *out, const struct report *report, const struct repo
 	if (worst && heat_level((double)worst->share)) {
 		if (worst->group != REPORT_NONE && worst->group < report->groups_shown)
 			fprintf(out, "<a class=\"no\" href=\"#f%" PRIu32 "\">%" PRIu32 "</a> ", worst->group + 1, worst->group + 1);
-		html_text(out, words_percent((double)worst->share, share));
+		text_put_html(out, words_percent((double)worst->share, share));
 		if (worst->activity < ACTIVITY_MAX)
 			html_put(out, " %s", activity_title(worst->activity));
 		else if (worst->group != REPORT_NONE)

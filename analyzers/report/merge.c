@@ -8,33 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/report/judge.h"
 #include "analyzers/report/model.h"
 
 /* Keys of a finding. */
 static int compare_keys(const struct report_finding *x, const struct report_finding *y)
 {
-	int order = (x->is.kind > y->is.kind) - (x->is.kind < y->is.kind);
-
-	if (!order)
-		order = (x->job > y->job) - (x->job < y->job);
-	if (!order)
-		order = strcmp(x->is.job, y->is.job);
-	if (!order && x->is.kind != FINDING_HANG)
-		order = (x->is.rank > y->is.rank) - (x->is.rank < y->is.rank);
-	if (!order)
-		order = strcmp(x->is.communicator, y->is.communicator);
-	return order;
+	return ORDER(x->is.kind, y->is.kind) ?: ORDER(x->job, y->job) ?: strcmp(x->is.job, y->is.job) ?:
+	       (x->is.kind != FINDING_HANG ? ORDER(x->is.rank, y->is.rank) : 0) ?:
+	       strcmp(x->is.communicator, y->is.communicator);
 }
 
 static int report_merge_by_key(const void *a, const void *b)
 {
 	const struct report_finding *x = a, *y = b;
-	int order = compare_keys(x, y);
 
-	if (!order)
-		order = (x->is.since_ns > y->is.since_ns) - (x->is.since_ns < y->is.since_ns);
-	return order ? order : (x->store > y->store) - (x->store < y->store);
+	return compare_keys(x, y) ?: ORDER(x->is.since_ns, y->is.since_ns) ?: ORDER(x->store, y->store);
 }
 
 /* b begins later. Two findings of one store remain two, except those of the comparison. */

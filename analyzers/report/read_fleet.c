@@ -16,7 +16,7 @@
 #include "analyzers/report/model.h"
 #include "analyzers/store/rank_table.h"
 
-#define FLEET_TIMES 1440		  /* at which a series is looked for: each minute of a day */
+#define FLEET_TIMES 1440		  /* sample times of a series: each minute of a day */
 #define FLEET_QUERY_BYTES 512
 #define FLEET_SERIES_MAX REPORT_RANKS_MAX /* of an answer; the rest is left out */
 #define FLEET_TIME_MAX_S 9e9		  /* the year 2255, in ns still a uint64_t */
@@ -294,7 +294,7 @@ static int report_fleet_on_slowdown(struct report_fleet_reading *reading, const 
 	return 0;
 }
 
-/* Then the series so far are sorted. $w: the period, looked at FLEET_TIMES times; $s: the period. */
+/* Then the series so far are sorted. $w: the period, sampled FLEET_TIMES times; $s: the period. */
 static const struct {
 	const char *expression;
 	report_fleet_sample sample;

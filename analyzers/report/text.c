@@ -40,7 +40,7 @@ void table_add(struct table *table, const char *text)
 		table->cell[table->cells++] = strdup(text);
 }
 
-void markdown_text(FILE *out, const char *text)
+static void markdown_text(FILE *out, const char *text)
 {
 	for (; *text; text++) {
 		const char *entity = *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : *text == '&' ? "&amp;" : NULL;

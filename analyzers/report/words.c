@@ -221,7 +221,7 @@ const char *words_brief(const struct report *report, const struct report_brief *
 		snprintf(who, sizeof(who), "rank %" PRId32 " of %.80s", brief->rank, words_job(&report->job[brief->job]));
 	else
 		snprintf(who, sizeof(who), "%.80s as a whole", words_job(&report->job[brief->job]));
-	/* A rate from less than six hours says little of a day, and one below 1 says nothing beside the count. */
+	/* A rate from less than six hours is not significant, and one below 1 adds nothing to the count. */
 	if (period_ns >= 6 * HOUR_NS && (period_ns < 23 * HOUR_NS || period_ns > 25 * HOUR_NS) &&
 	    (double)brief->count * 24.0 * HOUR_NS >= (double)period_ns)
 		snprintf(rate, sizeof(rate), " (%.0f a day)", (double)brief->count * 24.0 * HOUR_NS / (double)period_ns);

@@ -23,9 +23,6 @@ void table_add(struct table *table, const char *text);
 /* Prints and frees. */
 void table_end(struct table *table, FILE *out, const char *indent);
 
-/* Escapes a foreign text. */
-void markdown_text(FILE *out, const char *text);
-
 #define WORDS_BYTES 320
 
 /* "Fri 20 Nov 21:14", local time. */

@@ -68,7 +68,7 @@
 #define STEPS_HELD_MAX 512    /* ended stages with an uncertain step */
 #define STEPS_ROUNDS_MAX 16   /* optimizer rounds within one data loading */
 #define STEPS_IDLE_HELD 16    /* multiples of idle_ns until steps_idle() reports waiting stages */
-#define STEPS_STEADY 32	      /* steps in a row that are alike: so many backwards and optimizers are the job's */
+#define STEPS_STEADY 32	      /* consecutive steps with as many backwards and optimizers: they are the job's */
 #define STEPS_NONE (-1)
 
 enum steps_edge { STEPS_BEGIN, STEPS_END };

@@ -50,7 +50,7 @@ static int reader_by_number(const void *a, const void *b)
 {
 	const struct reader_file *x = a, *y = b;
 
-	return x->name.number < y->name.number ? -1 : x->name.number > y->name.number;
+	return ORDER(x->name.number, y->name.number);
 }
 
 int reader_list(struct reader *reader)

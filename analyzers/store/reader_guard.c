@@ -109,12 +109,10 @@ int reader_guard_table(
 	sqlite3 *db, const char *name, void (*column)(void *arg, const char *name), void *arg)
 {
 	sqlite3_stmt *statement = NULL;
-	bool plain, found = false;
+	bool plain = true, found = false;
 	char sql[128];
 	int rc;
 
-	/* A view has no columns of its own, and no module is left that a virtual table could be of. */
-	plain = sqlite3_table_column_metadata(db, "main", name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
 	sqlite3_snprintf(sizeof(sql), sql, "PRAGMA table_xinfo(\"%w\")", name);
 	rc = sqlite3_prepare_v2(db, sql, -1, &statement, NULL);
 	while (rc == SQLITE_OK && (rc = sqlite3_step(statement)) == SQLITE_ROW) {
@@ -131,6 +129,11 @@ int reader_guard_table(
 		return rc;
 	if (!found)
 		return SQLITE_EMPTY;
+	/*
+	 * A view has no columns of its own, and no module is left that a virtual table could be of. Last: the daemon may have made
+	 * the table since this function began, and what was found is still there.
+	 */
+	plain = plain && sqlite3_table_column_metadata(db, "main", name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
 	return plain ? SQLITE_OK : SQLITE_AUTH;
 }
 

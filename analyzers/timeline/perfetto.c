@@ -109,8 +109,7 @@ static void packet_start(struct perfetto *p, uint64_t time_ns)
 
 static void packet_write(struct trace *trace, struct perfetto *p)
 {
-	uint8_t head[5] = {TRACE_PACKET << 3 | 2};
-	size_t n = 1, size;
+	uint8_t head[1 + PROTO_VARINT_BYTES] = {TRACE_PACKET << 3 | 2};
 
 	proto_uint(&p->packet, PACKET_FLAGS, FLAG_NEEDS_STATE | (p->cleared ? FLAG_CLEARED : 0));
 	p->cleared = false;
@@ -120,10 +119,7 @@ static void packet_write(struct trace *trace, struct perfetto *p)
 		trace->error = trace->error ? trace->error : -EMSGSIZE;
 		return;
 	}
-	for (size = p->packet.size; size >= 0x80; size >>= 7)
-		head[n++] = (uint8_t)(size | 0x80);
-	head[n++] = (uint8_t)size;
-	trace_write(trace, head, n);
+	trace_write(trace, head, 1 + proto_varint(head + 1, p->packet.size));
 	trace_write(trace, p->packet.data, p->packet.size);
 }
 

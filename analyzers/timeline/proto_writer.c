@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#define VARINT_BYTES_MAX 10
 #define LENGTH_BYTES 4 /* reserved for a length: varints may be padded */
 
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
@@ -24,13 +23,9 @@ static bool timeline_proto_writer_fits(struct proto_writer *writer, size_t size)
 
 static void timeline_proto_writer_put_varint(struct proto_writer *writer, uint64_t value)
 {
-	if (!timeline_proto_writer_fits(writer, VARINT_BYTES_MAX))
+	if (!timeline_proto_writer_fits(writer, PROTO_VARINT_BYTES))
 		return;
-	while (value >= 0x80) {
-		writer->data[writer->size++] = (uint8_t)(value | 0x80);
-		value >>= 7;
-	}
-	writer->data[writer->size++] = (uint8_t)value;
+	writer->size += proto_varint(writer->data + writer->size, value);
 }
 
 static void put_tag(struct proto_writer *writer, uint32_t field, enum wire wire)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text_pool.h"
 #include "analyzers/timeline/timeline_internal.h"
 
@@ -116,11 +117,8 @@ static int timeline_rows_memory_by_process(const void *a, const void *b)
 {
 	const struct before *x = a, *y = b;
 
-	if (x->instance != y->instance)
-		return x->instance < y->instance ? -1 : 1;
-	if (x->number != y->number)
-		return strcmp(x->op, y->op);
-	return (x->device > y->device) - (x->device < y->device);
+	return ORDER(x->instance, y->instance) ?: (x->number != y->number ? strcmp(x->op, y->op) : 0) ?:
+	       ORDER(x->device, y->device);
 }
 
 /* Initial values of counters, in order of processes. */

@@ -9,7 +9,7 @@
 #include "analyzers/timeline/timeline_internal.h"
 #include "analyzers/base/text_pool.h"
 
-#define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * 10) /* varints of up to ten bytes */
+#define RECORD_BYTES ((READER_SCAN_COLUMNS_MAX + 1) * PROTO_VARINT_BYTES)
 
 struct feed {
 	struct timeline *timeline;
@@ -25,16 +25,6 @@ struct feed {
 	struct row row;
 	uint8_t bytes[RECORD_BYTES];
 };
-
-static size_t timeline_scans_put_varint(uint8_t *to, uint64_t value)
-{
-	size_t n = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		to[n++] = (uint8_t)(value | 0x80);
-	to[n++] = (uint8_t)value;
-	return n;
-}
 
 /* Zigzag: small negative numbers are short. */
 static uint64_t folded(int64_t value)
@@ -71,7 +61,7 @@ struct numbers {
 static void give(struct feed *feed, const struct numbers *numbers, struct sorted_record *ret)
 {
 	const struct stream_scan *how = feed->how;
-	size_t used = timeline_scans_put_varint(feed->bytes, numbers->null);
+	size_t used = proto_varint(feed->bytes, numbers->null);
 	bool ends = !(numbers->null & 1U << COL_END);
 
 	for (size_t i = 0; i < how->cells; i++) {
@@ -80,7 +70,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 		if (i == COL_END)
 			value -= (uint64_t)numbers->value[COL_START];
 		if (!(numbers->null & 1U << i))
-			used += timeline_scans_put_varint(feed->bytes + used, folded((int64_t)value));
+			used += proto_varint(feed->bytes + used, folded((int64_t)value));
 	}
 	/* By start, the longest first, then without end. */
 	ret->key[0] = numbers->value[COL_START];

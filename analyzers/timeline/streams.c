@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void cell_set_real(struct cell *cell, double value)
+static void cell_set_real(struct cell *cell, double value)
 {
 	int64_t nearest = value >= 0x1p63    ? INT64_MAX
 			  : value <= -0x1p63 ? INT64_MIN

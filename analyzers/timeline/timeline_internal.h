@@ -77,8 +77,6 @@ static inline void cell_set_int(struct cell *cell, int64_t value)
 	*cell = (struct cell){.name = cell->name, .type = CELL_INT, .integer = value, .real = (double)value};
 }
 
-void cell_set_real(struct cell *cell, double value);
-
 /* NULL makes it CELL_NULL. */
 static inline void cell_set_text(struct cell *cell, const char *text)
 {
@@ -278,7 +276,7 @@ bool timeline_event(
 typedef void timeline_rows(
 	struct timeline *timeline, const struct stream *stream, struct timeline_rank *rank, const struct row *row);
 timeline_rows rows_collective, rows_allocation, rows_offcpu, rows_values, rows_launches, rows_sample, rows_stack,
-	rows_drops,	rows_clock, rows_finding;
+	rows_clock, rows_finding;
 int rows_memory_before(struct timeline *timeline); /* allocations before the window */
 
 /*

@@ -139,6 +139,19 @@ struct proto_writer {
 	bool failed;
 };
 
+#define PROTO_VARINT_BYTES 10 /* at most */
+
+/* Returns how many bytes it has. */
+static inline size_t proto_varint(uint8_t *ret, uint64_t value)
+{
+	size_t n = 0;
+
+	for (; value >= 0x80; value >>= 7)
+		ret[n++] = (uint8_t)(value | 0x80);
+	ret[n++] = (uint8_t)value;
+	return n;
+}
+
 void proto_reset(struct proto_writer *writer);
 void proto_uint(struct proto_writer *writer, uint32_t field, uint64_t value);
 /* int32 and int64: negative values take ten bytes. */

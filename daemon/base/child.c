@@ -69,11 +69,6 @@ static void child_listen(struct child *child)
 	child->said[child->used] = 0;
 }
 
-static uint64_t child_timeval_ns(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
-}
-
 static void child_why(const struct child *child, int status, struct child_end *ret)
 {
 	if (child->error)
@@ -100,7 +95,7 @@ bool child_ended(struct child *child, struct child_end *ret)
 		child_listen(child);
 	}
 	*ret = (struct child_end){.failed = child->error || !WIFEXITED(status) || WEXITSTATUS(status) != 0,
-		.cpu_ns = child_timeval_ns(usage.ru_utime) + child_timeval_ns(usage.ru_stime)};
+		.cpu_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime)};
 	child->said[strcspn(child->said, "\n")] = 0; /* only the first line */
 	copy_text(ret->said, sizeof(ret->said), child->said);
 	if (ret->failed)

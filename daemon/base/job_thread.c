@@ -121,12 +121,10 @@ void job_thread_order(struct job_thread *thread, struct thread_job *job)
 bool job_thread_wait(struct job_thread *thread, struct thread_job *job, uint64_t wait_ns)
 {
 	uint64_t until_ns = monotonic_ns() + wait_ns;
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 	bool is_done;
 
 	pthread_mutex_lock(&thread->lock);
-	while (!job->is_done && wait_ns && pthread_cond_timedwait(&thread->changed, &thread->lock, &until) == 0)
+	while (!job->is_done && wait_ns && thread_wait_until(&thread->changed, &thread->lock, until_ns))
 		;
 	is_done = job->is_done;
 	pthread_mutex_unlock(&thread->lock);

@@ -6,7 +6,7 @@
 #ifndef RANKTRACE_DAEMON_BASE_LAG_H
 #define RANKTRACE_DAEMON_BASE_LAG_H
 
-#include <stdint.h>
+#include "daemon/base/util.h"
 
 #define LAG_SLOTS 12
 #define LAG_SLOT_NS 5000000000ULL
@@ -34,5 +34,30 @@ struct lag {
 /* A run at now_ns, which was due period_ns after the one before. thread: {0} where the kernel does not count. */
 struct lag_stop lag_run(struct lag *lag, uint64_t now_ns, uint64_t period_ns, const struct lag_thread *thread);
 uint64_t lag_last_minute(const struct lag *lag, uint64_t now_ns);
+
+/*
+ * Where a thread waits in the kernel that is overdue: another thread reads it while it lasts, as the late one cannot. Only the
+ * kernel's function, from /proc/self/task/TID/wchan.
+ */
+
+/* A wait of twice this is seen for certain. Shorter ones are not significant; each read is a wakeup of the daemon. */
+#define LAG_PLACE_NS (100 * NSEC_PER_MSEC)
+#define LAG_PLACE_BYTES 64
+
+struct lag_place;
+
+/* Watches the calling thread, from its first turn on. Negative errno. */
+int lag_place_new(struct lag_place **ret);
+struct lag_place *lag_place_free(struct lag_place *place);
+/* The thread goes on; it is overdue due_ns from now. ret: the function seen last since the turn before, "": none. */
+void lag_place_turn(struct lag_place *place, uint64_t due_ns, char ret[static LAG_PLACE_BYTES]);
+
+/* What the loop's thread spends its time with, by name. Of that thread alone. */
+#define LAG_WORK_NAMES_MAX 64 /* duties, requests and kinds of workers: beyond, time is not added */
+
+/* what: a constant, by its address. */
+void lag_work_add(const char *what, uint64_t took_ns);
+/* The name with the most time since the last call; NULL: none. Forgets all. */
+const char *lag_work_take(uint64_t *ret_took_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/base/lag_place.h"
+#include "daemon/base/lag.h"
 #include "daemon/base/procfs.h"
 #include "daemon/base/thread.h"
 
@@ -14,14 +14,6 @@ struct lag_place {
 	bool is_stopping;
 	char seen[LAG_PLACE_BYTES];
 };
-
-static void lag_place_sleep(struct lag_place *place, uint64_t until_ns)
-{
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
-
-	pthread_cond_timedwait(&place->stopping, &place->lock, &until);
-}
 
 /* With the lock held, but not while it reads. */
 static void lag_place_read(struct lag_place *place)
@@ -47,7 +39,7 @@ static void *lag_place_work(void *arg)
 
 		if (place->due_ns && now_ns >= late_ns)
 			lag_place_read(place);
-		lag_place_sleep(place, now_ns < late_ns ? late_ns : now_ns + LAG_PLACE_NS);
+		(void)thread_wait_until(&place->stopping, &place->lock, now_ns < late_ns ? late_ns : now_ns + LAG_PLACE_NS);
 	}
 	pthread_mutex_unlock(&place->lock);
 	return NULL;

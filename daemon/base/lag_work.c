@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 
 #include <stddef.h>
 

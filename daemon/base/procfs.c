@@ -192,6 +192,28 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 	return 0;
 }
 
+int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns)
+{
+	struct timespec cpu;
+	clockid_t clock;
+	int error = clock_getcpuclockid((pid_t)pid, &clock);
+
+	if (error)
+		return -error;
+	if (clock_gettime(clock, &cpu) < 0)
+		return -errno;
+	*ret_ns = (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+	return 0;
+}
+
+uint64_t procfs_own_resident(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long pages;
+
+	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes)
 {
 	unsigned long long pages;

@@ -48,6 +48,10 @@ struct procfs_status {
  * process's parent, which may have no CPU, reaps it: for workers and threads.
  */
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
+/* CPU time of all its threads, by its clock: no file is opened. Negative errno. */
+int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns);
+/* This process's, whatever number it has where /proc was mounted. 0: unknown. */
+uint64_t procfs_own_resident(void);
 int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);

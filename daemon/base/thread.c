@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/base/thread.h"
+#include "daemon/base/util.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <time.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -44,8 +44,15 @@ int thread_condition(pthread_cond_t *ret)
 	return -r;
 }
 
-/* Calls beside the loop, of one kind, in any order. Its thread lasts: the start of one can wait for locks of the
- * kernel. */
+bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t until_ns)
+{
+	const struct timespec until = {
+		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
+
+	return pthread_cond_timedwait(condition, lock, &until) == 0;
+}
+
+/* Calls of one kind, in any order, in a thread that lasts: the start of a thread can wait for locks of the kernel. */
 struct thread_calls {
 	void (*call)(int number);
 	pthread_mutex_t lock;

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -83,6 +84,11 @@ static inline uint64_t monotonic_ns(void)
 static inline uint64_t realtime_ns(void)
 {
 	return clock_ns(CLOCK_REALTIME);
+}
+
+static inline uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
 }
 
 /* Copies at most size-1 bytes and terminates; false if truncated. */

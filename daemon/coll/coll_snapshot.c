@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects members, groups them by communicator, judges each coll_snapshot_group. */
 #include "daemon/coll/coll_snapshot.h"
+#include "analyzers/base/array.h"
 #include "daemon/base/fair.h"
 
 #include <inttypes.h>
@@ -102,11 +103,6 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	(void)copy_text(member->trouble, sizeof(member->trouble), standing->trouble);
 }
 
-static int coll_snapshot_order(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 /*
  * Orders members of one communicator together, per user and job, in case identities collide. Unidentified ones form groups of
  * their own.
@@ -115,42 +111,34 @@ static int coll_snapshot_by_communicator(const void *a, const void *b)
 {
 	const struct coll_snapshot_member *x = a, *y = b;
 	const struct coll_standing *p = &x->judged.standing, *q = &y->judged.standing;
-	int r = coll_snapshot_order(!p->communicator[0], !q->communicator[0]);
+	int r = ORDER(!p->communicator[0], !q->communicator[0]) ?: ORDER(x->uid, y->uid) ?: strcmp(x->job, y->job) ?:
+		strcmp(p->family, q->family) ?: strcmp(p->communicator, q->communicator);
 
-	r = r ? r : coll_snapshot_order(x->uid, y->uid);
-	r = r ? r : strcmp(x->job, y->job);
-	r = r ? r : strcmp(p->family, q->family);
-	r = r ? r : strcmp(p->communicator, q->communicator);
-	if (r || p->communicator[0])
-		return r;
-	r = coll_snapshot_order(x->judged.pid, y->judged.pid);
-	return r ? r : coll_snapshot_order(p->address, q->address);
+	return r || p->communicator[0] ? r : ORDER(x->judged.pid, y->judged.pid) ?: ORDER(p->address, q->address);
 }
 
 static int coll_snapshot_by_missing(const void *a, const void *b)
 {
 	const struct coll_snapshot_member *x = a, *y = b;
-	int r = coll_snapshot_order(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs);
 
-	r = r ? r : coll_snapshot_order((uint32_t)x->judged.rank, (uint32_t)y->judged.rank);
-	return r ? r : coll_snapshot_order(x->judged.pid, y->judged.pid);
+	return ORDER(y->judged.missing || y->judged.differs, x->judged.missing || x->judged.differs) ?:
+	       ORDER((uint32_t)x->judged.rank, (uint32_t)y->judged.rank) ?: ORDER(x->judged.pid, y->judged.pid);
 }
 
 static int coll_snapshot_by_urgency(const void *a, const void *b)
 {
 	const struct coll_snapshot_comm *x = a, *y = b;
-	int r = coll_snapshot_order(x->verdict.state == COLL_STATE_RUNNING, y->verdict.state == COLL_STATE_RUNNING);
 
-	r = r ? r : coll_snapshot_order(y->verdict.waited_ns, x->verdict.waited_ns);
-	r = r ? r : coll_snapshot_order(y->members, x->members);
-	return r ? r : coll_snapshot_order(x->first, y->first);
+	return ORDER(x->verdict.state == COLL_STATE_RUNNING, y->verdict.state == COLL_STATE_RUNNING) ?:
+	       ORDER(y->verdict.waited_ns, x->verdict.waited_ns) ?: ORDER(y->members, x->members) ?:
+	       ORDER(x->first, y->first);
 }
 
 static int coll_snapshot_by_start(const void *a, const void *b)
 {
 	const struct rank_coll_call *x = a, *y = b;
 
-	return coll_snapshot_order(x->start_ns, y->start_ns);
+	return ORDER(x->start_ns, y->start_ns);
 }
 
 /* Drops communicators without a live member. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sorts the communicators of all ranks, so that members of one are adjacent. */
+#include "analyzers/base/array.h"
 #include "analyzers/coll/comm_kind.h"
 #include "daemon/coll/comms.h"
 
@@ -12,40 +13,25 @@ struct member {
 	const struct rank *rank;
 };
 
-#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b))
-
 /* 0: members of one communicator. */
 static int compare_communicators(const struct member *a, const struct member *b)
 {
-	int r = strcmp(a->communicator, b->communicator);
-
-	r = r ? r : strcmp(a->family, b->family);
-	r = r ? r : COMPARE(a->members, b->members);
-	r = r ? r : COMPARE(a->rank->env.world_size, b->rank->env.world_size);
-	r = r ? r : COMPARE(a->rank->uid, b->rank->uid);
-	r = r ? r : strcmp(a->rank->env.job, b->rank->env.job);
-	return r ? r : strcmp(a->rank->env.source, b->rank->env.source);
+	return strcmp(a->communicator, b->communicator) ?: strcmp(a->family, b->family) ?: ORDER(a->members, b->members) ?:
+	       ORDER(a->rank->env.world_size, b->rank->env.world_size) ?: ORDER(a->rank->uid, b->rank->uid) ?:
+	       strcmp(a->rank->env.job, b->rank->env.job) ?: strcmp(a->rank->env.source, b->rank->env.source);
 }
 
 static int comm_members_compare(const void *left, const void *right)
 {
 	const struct member *a = left, *b = right;
-	int r = compare_communicators(a, b);
 
-	r = r ? r : COMPARE(a->rank->env.rank, b->rank->env.rank);
-	r = r ? r : COMPARE(a->of, b->of);
-	return r ? r : COMPARE(a->address, b->address);
+	return compare_communicators(a, b) ?: ORDER(a->rank->env.rank, b->rank->env.rank) ?: ORDER(a->of, b->of) ?:
+	       ORDER(a->address, b->address);
 }
 
 static uint32_t not_negative(int32_t number)
 {
 	return number > 0 ? (uint32_t)number : 0;
-}
-
-/* An init nested in another's call makes two rows of one communicator. */
-static bool comm_members_is_same(const struct member *a, const struct member *b)
-{
-	return a->of == b->of && a->address == b->address;
 }
 
 /* Place of a communicator with these members, in order of rank. */
@@ -66,8 +52,8 @@ static struct comm_place comm_members_place_of(const struct member *member, size
 	if (!rank || !seen)
 		return (struct comm_place){0};
 	for (size_t i = 0; i < count; i++) {
-		if (i && comm_members_is_same(&member[i], &member[i - 1]))
-			continue;
+		if (i && member[i].of == member[i - 1].of && member[i].address == member[i - 1].address)
+			continue; /* an init nested in another's call makes two rows of one communicator */
 		if (here == members || member[i].member >= members || seen[member[i].member])
 			return (struct comm_place){0};
 		seen[member[i].member] = true;

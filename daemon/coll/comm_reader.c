@@ -6,14 +6,15 @@
 
 #define MAGIC "COMM"
 
-const struct worker_kind comm_reader_kind = {
+static const struct worker_kind comm_reader_kind = {
 	.name = "communicator reader",
 	.program = "worker/reader",
 	.processes_max = 2,
 	.reused = true,
 	.memory_bytes_max = 64 << 20,
 	.cpu_s_max = 2,
-	.wall_ns_max = NSEC_PER_SEC, /* a communicator is some hundred reads: 1 ms. Operations wait for it for COLL_IDENTIFY_NS */
+	.wall_ns_max = NSEC_PER_SEC, /* a communicator is some hundred reads: 1 ms. Operations wait for it for
+					COLL_IDENTIFY_NS */
 	.reply_bytes_max = sizeof(struct comm_answer),
 };
 

@@ -12,8 +12,6 @@
 
 #define COMM_REASON_BYTES 128
 
-extern const struct worker_kind comm_reader_kind;
-
 enum comm_reader_op { COMM_READER_IDENTITY, COMM_READER_NAME, COMM_READER_OPS };
 
 /* Of the same build on both sides: sent in its memory layout. */

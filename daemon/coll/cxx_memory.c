@@ -56,11 +56,12 @@ int cxx_read_object(struct cxx_memory *memory, uint64_t address, size_t words, s
 }
 
 /* Text of known length plus NUL; -ENOENT: too long, not printable, or unterminated. */
-static int cxx_memory_read_text(struct cxx_memory *memory, uint64_t address, uint64_t length, char *ret, size_t size)
+static int cxx_memory_read_text(
+	struct cxx_memory *memory, uint64_t address, uint64_t length, char ret[static CXX_STRING_BYTES])
 {
 	int r;
 
-	if (length >= size)
+	if (length >= CXX_STRING_BYTES)
 		return -ENOENT;
 	r = cxx_read(memory, address, ret, length + 1);
 	if (r < 0)
@@ -124,7 +125,7 @@ static int cxx_string_current(struct cxx_memory *memory, const struct cxx_object
 		   object->word[at + 2] >= ADDRESS_MAX) {
 		return -ENOENT;
 	}
-	return cxx_memory_read_text(memory, text, length, ret, CXX_STRING_BYTES);
+	return cxx_memory_read_text(memory, text, length, ret);
 }
 
 /* ABI before C++11: a pointer to the text, preceded by {length, capacity, users}. */
@@ -143,7 +144,7 @@ static int cxx_string_old(struct cxx_memory *memory, const struct cxx_object *ob
 		return r == -EFAULT ? -ENOENT : r;
 	if (head.length > head.capacity || head.capacity >= ADDRESS_MAX || head.users < -1)
 		return -ENOENT;
-	return cxx_memory_read_text(memory, object->word[at], head.length, ret, CXX_STRING_BYTES);
+	return cxx_memory_read_text(memory, object->word[at], head.length, ret);
 }
 
 int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char ret[static CXX_STRING_BYTES],

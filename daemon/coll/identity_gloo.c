@@ -143,7 +143,7 @@ static int gloo_stat(const struct gloo_process *process, const char *format, con
 	return stat(full, ret) < 0 ? -errno : 0;
 }
 
-/* The store's file, which its members made. Whether another user has a file somewhere is nobody's to know. */
+/* The store's file, which its members made. Whether files of other users exist is not revealed. */
 static int gloo_stat_own(const struct gloo_process *process, const char *path, struct stat *ret)
 {
 	struct stat own;

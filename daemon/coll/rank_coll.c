@@ -535,10 +535,11 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 {
 	struct refresh *refresh = arg;
 	const struct rank *rank = ranks_by_pid(refresh->colls->context->ranks, pid);
-	/* The kernel lists a dead rank's call until its sweep: must not create a state. */
+	/* The kernel lists calls of an ended rank until its sweep: no state is created for them. */
 	bool takes = rank && !rank->ended && rank_coll_takes(probe->event) &&
 		     rank_budget_admits(refresh->colls->context->budget, rank);
 	struct rank_coll_state *slot = takes ? rank_coll_of_rank(refresh->colls, rank) : NULL;
+	uint64_t drained_ns = refresh->colls->context->drained_ns;
 	struct coll_event event;
 
 	if (!slot)
@@ -546,7 +547,9 @@ static void rank_coll_on_in_flight(void *arg, uint32_t pid, uint32_t thread_id, 
 	event = rank_coll_event(probe, words, flags, false);
 	event.start_ns = start_ns;
 	event.thread_id = thread_id;
-	coll_in_call(slot->ops, &event);
+	/* Of a newer call an earlier one may not have been read yet, whose number it would have. */
+	if (!drained_ns || start_ns < drained_ns)
+		coll_in_call(slot->ops, &event);
 	rank_coll_settle(slot);
 	if (refresh->count < refresh->max)
 		refresh->ret[refresh->count++] =

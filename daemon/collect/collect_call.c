@@ -76,7 +76,7 @@ static void collect_call_library_added(void *arg, struct library *library)
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
 	}
-	attachment_reduce(attachment, LEVEL_L0, call->reduced);
+	attachment_reduce(attachment, call->reduced);
 	library->owner_data = attachment;
 	if (!call->regroup)
 		call->regroup_since_ns = monotonic_ns();
@@ -95,10 +95,9 @@ static void collect_call_library_dropped(void *arg, struct library *library)
 static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, const char *path, int error)
 {
 	struct call *call = arg;
-	const struct rank *rank = ranks_by_pid(call->context->ranks, pid);
 
-	if (error == -ENOSPC && rank)
-		ranks_suspect(call->context->ranks, rank->uid, "more library files than its part of the daemon's table");
+	if (error == -ENOSPC)
+		ranks_suspect(call->context->ranks, uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
 	snprintf(call->reason, sizeof(call->reason),
 		error == -EREMOTE ? "a library of process %u is on a file system that its user serves (user_filesystems in ranktrace.conf)"
@@ -107,7 +106,7 @@ static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, 
 	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
 }
 
-/* Of the time since its level was turned on: probes that are being detached leave calls that nobody sees return. */
+/* Of the time since its level was turned on: probes that are being detached leave calls whose return is not recorded. */
 static bool collect_call_is_since(const struct call *call, const struct probe *probe, uint64_t start_ns)
 {
 	return call->on[probe->level] && start_ns >= call->since_ns[probe->level];
@@ -340,7 +339,7 @@ static void collect_call_reduce(void *arg, struct library *library)
 	const struct call *call = arg;
 
 	if (library->owner_data)
-		attachment_reduce(library->owner_data, LEVEL_L0, call->reduced);
+		attachment_reduce(library->owner_data, call->reduced);
 }
 
 struct settling {
@@ -467,7 +466,7 @@ static void collect_call_settle(void *arg, struct library *library)
 /* The memory collector's windows. */
 static void collect_call_windows(struct call *call)
 {
-	bool paused = kernel_edge_is_paused(call->context->kernel, RT_EDGE_MEMORY);
+	bool paused = kernel_memory_is_paused(call->context->kernel);
 
 	if (!call->libraries)
 		return;

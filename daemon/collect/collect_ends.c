@@ -23,6 +23,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 #include "daemon/ranks/end_words.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/stacks/profile_internal.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -97,13 +98,19 @@ static struct ends_rank *ends_find(const struct ends *ends, uint32_t pid)
 	return ret;
 }
 
+static void ends_forget_names(struct ends_rank *rank)
+{
+	if (rank->names)
+		profile_rank_free(rank->names);
+	free(rank->names);
+	rank->names = NULL;
+}
+
 static void ends_free(struct ends_rank *rank)
 {
 	if (rank->request)
 		worker_cancel(rank->ends->context->workers, rank->request);
-	if (rank->names)
-		profile_rank_free(rank->names);
-	free(rank->names);
+	ends_forget_names(rank);
 	free(rank->thread);
 	list_unlink(&rank->link);
 	free(rank);
@@ -179,7 +186,7 @@ static struct profile_rank *ends_names(struct ends_rank *rank)
 {
 	struct profile_rank *names = rank->names;
 
-	if (names)
+	if (names || rank_budget_is_frozen(rank->ends->context->budget, &rank->is))
 		return names;
 	names = calloc(1, sizeof(*names));
 	if (!names)
@@ -306,6 +313,18 @@ static void ends_finish(struct ends_rank *rank)
 
 /* The collector. */
 
+static void ends_shed(void *arg, uint32_t slot)
+{
+	struct ends *ends = arg;
+
+	LIST_EACH (link, &ends->ranks) {
+		struct ends_rank *rank = CONTAINER_OF(link, struct ends_rank, link);
+
+		if (rank->is.slot == slot && !rank->ended_ns)
+			ends_forget_names(rank);
+	}
+}
+
 static int ends_load(struct ends *ends)
 {
 	struct kernel *kernel = ends->context->kernel;
@@ -334,9 +353,7 @@ static int ends_load(struct ends *ends)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.profile_codes, CODES_MAX);
 	if (r == 0)
-		r = kernel_share(kernel, skeleton->obj);
-	if (r == 0)
-		r = ends_bpf__load(skeleton);
+		r = kernel_load(kernel, skeleton->skeleton);
 	if (r == 0)
 		r = ends_bpf__attach(skeleton);
 	if (r < 0) {
@@ -365,6 +382,7 @@ static int ends_open(struct context *context, void **ret_state)
 		snprintf(ends->reason, sizeof(ends->reason), "the kernel refuses the programs (%s)", strerror(-r));
 		log_warning("ends", "%s; what ranks did when they ended is not known", ends->reason);
 	}
+	rank_budget_part(context->budget, RANK_BUDGET_ENDS, ends_shed, ends);
 	*ret_state = ends;
 	return 0;
 }
@@ -484,6 +502,9 @@ static void ends_tick(void *state, uint64_t now_ns)
 			progress.mark_ns && stage_stacks_due(&rank->stages, now_ns))
 			kernel_want_stacks(ends->context->kernel, rank->is.slot, STAGE_STACKS_HITS);
 
+		if (!rank->ended_ns)
+			rank_budget_set(ends->context->budget, RANK_BUDGET_ENDS, &rank->is,
+				rank->names ? profile_rank_bytes(rank->names) : 0);
 		if (rank->ended_ns && now_ns - rank->ended_ns >= (named ? LINGER_NS : NAMES_WAIT_NS))
 			ends_finish(rank);
 		else if (!rank->ended_ns && !rank->request && rank->tries < LAYOUT_TRIES && now_ns >= rank->retry_ns)
@@ -539,6 +560,7 @@ static void ends_close(void *state)
 	}
 	LIST_EACH (link, &ends->ranks)
 		ends_free(CONTAINER_OF(link, struct ends_rank, link));
+	rank_budget_part(ends->context->budget, RANK_BUDGET_ENDS, NULL, NULL);
 	ends_bpf__destroy(ends->skeleton);
 	free(ends);
 }

@@ -54,7 +54,7 @@ struct launches {
 
 extern const struct collector collector_launches;
 
-/* One that the kernel does not let go keeps its window. */
+/* A worker that is blocked in the kernel keeps its window. */
 static void collect_launches_stop(struct launches *launches, uint64_t wait_ns)
 {
 	if (!launches->worker || launch_worker_stop(launches->worker, wait_ns))

@@ -157,9 +157,7 @@ static int collect_marker_load(struct marker *marker)
 		return -errno;
 	if (features->uprobe_multi)
 		bpf_program__set_expected_attach_type(skeleton->progs.marker_batch, UPROBE_MULTI_ATTACH_TYPE);
-	r = kernel_share(marker->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = marker_bpf__load(skeleton);
+	r = kernel_load(marker->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		marker_bpf__destroy(skeleton);
 		return r;

@@ -4,7 +4,9 @@
  * engine attaches the probes (bpf/probes.d/torch_memory.conf); their hits go to bpf/memory.bpf.c, which is loaded here.
  *
  * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own, of
- * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too.
+ * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too. Their size is the
+ * rank's share of LIMIT_MEMORY_BLOCKS at that time, and they count as state of the rank (daemon/ranks/rank_budget.h): where
+ * that exceeds the budget, the rank is not followed for a while.
  *
  * Where the level costs more than its budget, the guard has reports seen in windows (daemon/guard/guard.h), of all ranks at the
  * same time: of four steps. The calls of drivers are recorded between them, too.
@@ -22,6 +24,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
+#include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/stacks/profile_internal.h"
 #include "daemon/store/store.h"
@@ -44,8 +47,10 @@ struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
 	bool followed; /* the kernel has it */
+	bool shed; /* its state was too much: followed again when that is over. pid is 0 until then */
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
+	size_t map_bytes; /* of both */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
 	uint64_t steps;				      /* when they were last counted */
 	uint64_t open_ns, close_ns, young_ns;	      /* of the last window that has ended; 0: none */
@@ -219,7 +224,7 @@ static void memory_carry(
 	}
 }
 
-/* young_ns: age up to which blocks are let go; 0: the next window begins at once. */
+/* young_ns: blocks younger than this are forgotten; 0: the next window begins at once. */
 static void memory_close_rank(struct memory *memory, struct memory_rank *rank, uint64_t young_ns, uint64_t now_ns)
 {
 	struct memory_snapshot *snapshot = memory->snapshot;
@@ -301,7 +306,7 @@ static void memory_set_open(struct memory *memory, bool open)
 {
 	memory->is_open = open;
 	memory->skeleton->bss->memory_open = open;
-	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, !open);
+	kernel_pause_memory(memory->context->kernel, !open);
 }
 
 static void memory_close_window(struct memory *memory, uint64_t young_ns, uint64_t now_ns)
@@ -378,28 +383,41 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 
 /* One rank. */
 
-static int memory_make_map(uint32_t value_bytes, uint32_t entries, const struct bpf_map *outer, uint32_t slot, int *ret)
+/* Places for blocks, as many as buckets, which are a power of two: the user's part, divided by the ranks that he has now. */
+static uint32_t memory_blocks_share(const struct memory *memory, const struct memory_rank *rank)
+{
+	const struct ranks *ranks = memory->context->ranks;
+	uint32_t users = ranks_users(ranks), of_user = ranks_of_user(ranks, rank->names.uid);
+	uint64_t share = LIMIT_MEMORY_BLOCKS / (users ? users : 1) / (of_user ? of_user : 1);
+
+	if (share >= RT_MEMORY_BLOCKS_MAX)
+		return RT_MEMORY_BLOCKS_MAX;
+	return share <= LIMIT_MEMORY_BLOCKS_LEAST ? LIMIT_MEMORY_BLOCKS_LEAST : 1u << (63 - __builtin_clzll(share));
+}
+
+static int memory_make_map(struct memory_rank *rank, uint32_t value_bytes, uint32_t entries, const struct bpf_map *outer, int *ret)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "memory_rank", sizeof(uint64_t), value_bytes, entries, NULL);
 
 	if (fd < 0)
 		return fd;
 	*ret = fd;
-	return bpf_map_update_elem(bpf_map__fd(outer), &slot, &fd, BPF_ANY) < 0 ? -errno : 0;
+	rank->map_bytes += (size_t)entries * (value_bytes + RT_MEMORY_ENTRY_BYTES);
+	return bpf_map_update_elem(bpf_map__fd(outer), &rank->slot, &fd, BPF_ANY) < 0 ? -errno : 0;
 }
 
 static int memory_follow(struct memory *memory, struct memory_rank *rank)
 {
 	const struct memory_bpf *skeleton = memory->skeleton;
+	uint32_t blocks = memory_blocks_share(memory, rank);
 	struct rt_memory_rank *fresh = calloc(1, sizeof(*fresh));
 	int r = fresh ? 0 : -ENOMEM;
 
 	if (r == 0)
-		r = memory_make_map(sizeof(struct rt_memory_site), RT_MEMORY_SITES_MAX,
-			skeleton->maps.memory_sites, rank->slot, &rank->sites_fd);
+		r = memory_make_map(rank, sizeof(struct rt_memory_site), blocks / (RT_MEMORY_BLOCKS_MAX / RT_MEMORY_SITES_MAX),
+			skeleton->maps.memory_sites, &rank->sites_fd);
 	if (r == 0)
-		r = memory_make_map(sizeof(struct rt_memory_block), RT_MEMORY_BLOCKS_MAX,
-			skeleton->maps.memory_blocks, rank->slot, &rank->blocks_fd);
+		r = memory_make_map(rank, sizeof(struct rt_memory_block), blocks, skeleton->maps.memory_blocks, &rank->blocks_fd);
 	if (r == 0) {
 		fresh->pid = rank->pid;
 		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
@@ -418,6 +436,7 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 static void memory_forget(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
 	static const struct rt_memory_rank none;
+	const struct rank *live = ranks_by_slot(memory->context->ranks, rank->slot);
 
 	if (!rank->pid)
 		return;
@@ -432,6 +451,8 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_blocks), &rank->slot);
 	closep(&rank->sites_fd);
 	closep(&rank->blocks_fd);
+	if (live && live->instance == rank->names.instance)
+		rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live, 0);
 	profile_rank_free(&rank->names);
 	*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
 }
@@ -442,7 +463,8 @@ static void memory_begin(void *arg, const struct rank *from)
 	struct memory_rank *rank = from->slot < memory->ranks ? &memory->rank[from->slot] : NULL;
 	int r;
 
-	if (!rank || from->role != RANK_ROLE_RANK || from->ended || !memory->skeleton || rank->pid)
+	if (!rank || from->role != RANK_ROLE_RANK || from->ended || !memory->skeleton || rank->pid ||
+		rank_budget_is_frozen(memory->context->budget, from))
 		return;
 	*rank = (struct memory_rank){.pid = from->pid, .slot = from->slot, .sites_fd = -1, .blocks_fd = -1};
 	rank->names = (struct profile_rank){
@@ -518,9 +540,7 @@ static int memory_load(struct memory *memory)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.memory_blocks, ranks);
 	if (r == 0)
-		r = kernel_share(kernel, skeleton->obj);
-	if (r == 0)
-		r = memory_bpf__load(skeleton);
+		r = kernel_load(kernel, skeleton->skeleton);
 	if (r < 0) {
 		memory_bpf__destroy(skeleton);
 		return r;
@@ -545,7 +565,7 @@ static void memory_turn_off(struct memory *memory)
 		return;
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
-	kernel_pause_edge(memory->context->kernel, RT_EDGE_MEMORY, false);
+	kernel_pause_memory(memory->context->kernel, false);
 	(void)kernel_serve_failed(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
 		memory_forget(memory, &memory->rank[i], monotonic_ns());
@@ -591,6 +611,16 @@ static int memory_level(void *state, enum level level, bool on, char *report, si
 
 /* The collector. */
 
+static void memory_shed(void *arg, uint32_t slot)
+{
+	struct memory *memory = arg;
+
+	if (!memory->skeleton || slot >= memory->ranks || !memory->rank[slot].pid)
+		return;
+	memory_forget(memory, &memory->rank[slot], monotonic_ns());
+	memory->rank[slot].shed = true;
+}
+
 static int memory_open(struct context *context, void **ret_state)
 {
 	struct memory *memory = calloc(1, sizeof(*memory));
@@ -599,6 +629,7 @@ static int memory_open(struct context *context, void **ret_state)
 		return -ENOMEM;
 	memory->context = context;
 	memory->ranks = context->config.ranks_max;
+	rank_budget_part(context->budget, RANK_BUDGET_MEMORY, memory_shed, memory);
 	*ret_state = memory;
 	return 0;
 }
@@ -655,9 +686,17 @@ static void memory_tick(void *state, uint64_t now_ns)
 {
 	struct memory *memory = state;
 
-	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++)
-		if (memory->rank[i].pid)
-			memory_tick_rank(memory, &memory->rank[i], now_ns);
+	for (uint32_t i = 0; memory->skeleton && i < memory->ranks; i++) {
+		struct memory_rank *rank = &memory->rank[i];
+		const struct rank *live = rank->pid || rank->shed ? ranks_by_slot(memory->context->ranks, i) : NULL;
+
+		if (rank->pid)
+			memory_tick_rank(memory, rank, now_ns);
+		else if (rank->shed && live)
+			memory_begin(memory, live);
+		if (rank->pid && live && live->instance == rank->names.instance)
+			rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live, rank->map_bytes + profile_rank_bytes(&rank->names));
+	}
 }
 
 static void memory_status(void *state, struct collector_status *ret)
@@ -704,6 +743,7 @@ static void memory_close(void *state)
 	if (!memory)
 		return;
 	memory_turn_off(memory);
+	rank_budget_part(memory->context->budget, RANK_BUDGET_MEMORY, NULL, NULL);
 	free(memory);
 }
 

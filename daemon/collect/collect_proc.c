@@ -35,9 +35,7 @@ static int collect_proc_load(struct proc *proc)
 	bpf_program__set_autoload(skeleton->progs.exit_btf, btf);
 	bpf_program__set_autoload(skeleton->progs.exec_raw, !btf);
 	bpf_program__set_autoload(skeleton->progs.exit_raw, !btf);
-	r = kernel_share(proc->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = proc_bpf__load(skeleton);
+	r = kernel_load(proc->context->kernel, skeleton->skeleton);
 	if (r == 0)
 		r = proc_bpf__attach(skeleton);
 	if (r < 0) {

@@ -56,9 +56,7 @@ static int profile_load(struct profile *profile)
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.profile_threads, LIMIT_PROFILE_THREADS);
 	if (r == 0)
-		r = kernel_share(profile->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = profile_bpf__load(skeleton);
+		r = kernel_load(profile->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		profile_bpf__destroy(skeleton);
 		return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch and sched_waking while L3 is on,
- * and turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or at a rank's end
- * are fetched, so nothing recorded is lost.
+ * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch and sched_waking while L3
+ * is on, and turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or after a
+ * rank's end are fetched, so nothing recorded is lost.
  *
  * Records of processes that are no longer ranks are counted, not stored: they belong to no row.
  */
@@ -23,42 +23,50 @@
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define THREADS_MAX (1u << 20)
+#define WALK_ENTRIES 1024u /* read by one system call: 124 KiB */
+#define ENDED_MAX 64	   /* ranks that end within a tick; more are walked for at once */
+
+/* A rank that ended since the last walk. */
+struct sched_ended {
+	uint32_t pid;
+	int32_t rank;
+	int64_t instance;
+};
 
 struct sched {
 	struct context *context;
 	struct sched_bpf *skeleton; /* NULL if the kernel refuses it */
 	struct bpf_link *link;	      /* to sched_switch; NULL while off */
 	struct bpf_link *waking_link; /* NULL while off, or if this kernel refuses it */
-	uint32_t threads_max;
 	bool run_delay_known;
 	bool no_wakers; /* sched_waking cannot be attached to */
 	bool sweep; /* a rank ended: its last switches may have left entries */
+	struct sched_ended ended[ENDED_MAX];
+	size_t ended_count;
 	uint64_t events;
 	uint64_t not_ranks; /* records of processes that are not ranks */
-	char reason[128];   /* records of processes that are not ranks */
+	char reason[128];   /* why there is no skeleton */
 };
 
 static void put_sum(
-	struct sched *sched, const struct rank *rank, uint32_t thread_id, const struct rt_offcpu_sum_event *sum)
+	struct sched *sched, int32_t rank, int64_t instance, uint32_t thread_id, const struct rt_offcpu_sum_event *sum)
 {
 	char name[RT_COMM_SIZE];
 
 	copy_text(name, sizeof(name), sum->thread_name);
 	const struct row_offcpu_sums row = {
-		.rank = field_int(rank->env.rank),
+		.rank = field_int(rank),
 		.thread_id = field_int(thread_id),
 		.thread_name = field_text(name),
 		.start_ns = field_time(store_utc_ns(sched->context->store, sum->start_ns)),
 		.duration_ns = field_duration(sum->duration_ns),
 		.run_delay_ns = field_duration(sum->run_delay_ns),
 		.count = field_int(sum->count),
-		.instance = field_int(rank->instance),
+		.instance = field_int(instance),
 	};
 
 	store_put_offcpu_sums(sched->context->store, &row);
-	online_wait(sched->context->findings, rank->slot, rank->instance,
-		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
+	sched->events++;
 }
 
 /* System calls by what their threads wait for. */
@@ -150,6 +158,7 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 	};
 
 	store_put_offcpu(sched->context->store, &row);
+	sched->events++;
 	online_wait(sched->context->findings, rank->slot, rank->instance,
 		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns,
 			interval->run_delay_ns, interval->previous_pid, previous});
@@ -168,17 +177,29 @@ static int collect_sched_take_thread(int map, uint32_t thread_id, struct rt_offc
 	return 0;
 }
 
-static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thread_id)
+static const struct sched_ended *sched_ended_find(const struct sched *sched, uint32_t pid)
 {
+	for (size_t i = sched->ended_count; i-- > 0;)
+		if (sched->ended[i].pid == pid)
+			return &sched->ended[i];
+	return NULL;
+}
+
+/* Of a process that has ended, or (all) of any. */
+static void sched_take_entry(struct sched *sched, uint32_t thread_id, uint32_t pid, bool all)
+{
+	const struct rank *rank = ranks_by_pid(sched->context->ranks, pid);
+	const struct sched_ended *ended = rank ? NULL : sched_ended_find(sched, pid);
 	struct rt_offcpu_thread thread;
 	struct rt_offcpu_sum_event sum = {0};
 
-	if (collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
+	if ((rank && !all) ||
+		collect_sched_take_thread(bpf_map__fd(sched->skeleton->maps.offcpu_threads), thread_id, &thread) < 0)
 		return;
 	kernel_release(sched->context->kernel, thread.pid, RT_HELD_THREADS);
 	if (thread.sum_count == 0)
 		return;
-	if (!rank || rank->pid != thread.pid) {
+	if ((!rank && !ended) || thread.pid != pid) {
 		sched->not_ranks++;
 		return;
 	}
@@ -187,35 +208,58 @@ static void take_sum(struct sched *sched, const struct rank *rank, uint32_t thre
 	sum.run_delay_ns = thread.sum_run_delay_ns;
 	sum.count = thread.sum_count;
 	memcpy(sum.thread_name, thread.thread_name, sizeof(sum.thread_name));
-	put_sum(sched, rank, thread_id, &sum);
-	sched->events++;
+	put_sum(sched, rank ? rank->env.rank : ended->rank, rank ? rank->instance : ended->instance, thread_id, &sum);
 }
 
-/*
- * Fetches and removes all entries, those of the rank `only`, or (dead) those of processes that are no longer ranks.
- * Concurrent changes may restart the walk, so it is bounded.
- */
-static void take_sums(struct sched *sched, const struct rank *only, bool dead)
+/* Many entries a system call. Kernels before 5.6 cannot: -EINVAL. */
+static int sched_walk_batches(struct sched *sched, bool all)
+{
+	_cleanup_free_ struct rt_offcpu_thread *thread = calloc(WALK_ENTRIES, sizeof(*thread));
+	_cleanup_free_ uint32_t *thread_id = calloc(WALK_ENTRIES, sizeof(*thread_id));
+	int map = bpf_map__fd(sched->skeleton->maps.offcpu_threads);
+	uint32_t bucket, *from = NULL;
+
+	if (!thread || !thread_id)
+		return -ENOMEM;
+	for (uint32_t read = 0; read <= LIMIT_OFFCPU_THREADS;) {
+		uint32_t count = WALK_ENTRIES;
+		int r = bpf_map_lookup_batch(map, from, &bucket, thread_id, thread, &count, NULL) < 0 ? -errno : 0;
+
+		if (r < 0 && r != -ENOENT) /* ENOENT: the last ones */
+			return r;
+		for (uint32_t i = 0; i < count; i++)
+			sched_take_entry(sched, thread_id[i], thread[i].pid, all);
+		if (r < 0)
+			break;
+		read += count;
+		from = &bucket;
+	}
+	return 0;
+}
+
+/* One by one. The walk is bounded: concurrent changes may restart it. */
+static void sched_walk_entries(struct sched *sched, bool all)
 {
 	int map = bpf_map__fd(sched->skeleton->maps.offcpu_threads);
 	uint32_t key, next;
 	bool more = bpf_map_get_next_key(map, NULL, &next) == 0;
 
-	for (uint32_t i = 0; more && i < 2 * sched->threads_max; i++) {
+	for (uint32_t i = 0; more && i < 2 * LIMIT_OFFCPU_THREADS; i++) {
 		struct rt_offcpu_thread thread;
-		const struct rank *rank;
 
 		key = next;
 		more = bpf_map_get_next_key(map, &key, &next) == 0;
-		if (bpf_map_lookup_elem(map, &key, &thread) < 0)
-			continue;
-		if (only && only->pid != thread.pid)
-			continue;
-		rank = only ? only : ranks_by_pid(sched->context->ranks, thread.pid);
-		if (dead && rank)
-			continue;
-		take_sum(sched, rank, key);
+		if (bpf_map_lookup_elem(map, &key, &thread) == 0)
+			sched_take_entry(sched, key, thread.pid, all);
 	}
+}
+
+/* Fetches and removes all entries, or those of processes that are no longer ranks. */
+static void take_sums(struct sched *sched, bool all)
+{
+	if (sched_walk_batches(sched, all) == -EINVAL)
+		sched_walk_entries(sched, all);
+	sched->ended_count = 0;
 }
 
 /* Whether the kernel has the fields behind run_delay_ns; the program checks with bpf_core_field_exists. */
@@ -253,11 +297,9 @@ static int collect_sched_load(struct sched *sched)
 	bpf_program__set_autoload(skeleton->progs.sched_waking_btf, features->tp_btf);
 	bpf_program__set_autoload(skeleton->progs.sched_waking_raw, !features->tp_btf);
 	skeleton->rodata->threshold_ns = sched->context->config.offcpu_threshold_ns;
-	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, sched->threads_max);
+	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
-		r = kernel_share(sched->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = sched_bpf__load(skeleton);
+		r = kernel_load(sched->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		sched_bpf__destroy(skeleton);
 		return r;
@@ -274,14 +316,12 @@ static struct bpf_link *collect_sched_attach(struct bpf_program *btf, struct bpf
 
 static int sched_open(struct context *context, void **ret_state)
 {
-	uint64_t threads = context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	struct sched *sched = calloc(1, sizeof(*sched));
 	int r;
 
 	if (!sched)
 		return -ENOMEM;
 	sched->context = context;
-	sched->threads_max = threads == 0 || threads > THREADS_MAX ? THREADS_MAX : (uint32_t)threads;
 	sched->run_delay_known = run_delay_is_known();
 	r = collect_sched_load(sched);
 	if (r < 0) {
@@ -299,7 +339,7 @@ static int level_off(struct sched *sched, char *report, size_t report_size)
 		bpf_link__destroy(sched->waking_link);
 		bpf_link__destroy(sched->link);
 		sched->waking_link = sched->link = NULL;
-		take_sums(sched, NULL, false);
+		take_sums(sched, true);
 	}
 	snprintf(report, report_size, "off-CPU probe detached");
 	return 0;
@@ -346,8 +386,18 @@ static void sched_rank(void *state, const struct rank *rank, enum rank_change ch
 	sched->sweep |= change == RANK_CHANGED && rank->role != RANK_ROLE_RANK;
 	if (change != RANK_ENDED || rank->role != RANK_ROLE_RANK)
 		return;
-	take_sums(sched, rank, false);
+	if (sched->ended_count == ENDED_MAX)
+		take_sums(sched, false);
+	sched->ended[sched->ended_count++] = (struct sched_ended){rank->pid, rank->env.rank, rank->instance};
 	sched->sweep = true;
+}
+
+static void sched_put_live_sum(
+	struct sched *sched, const struct rank *rank, uint32_t thread_id, const struct rt_offcpu_sum_event *sum)
+{
+	put_sum(sched, rank->env.rank, rank->instance, thread_id, sum);
+	online_wait(sched->context->findings, rank->slot, rank->instance,
+		&(struct online_wait_info){thread_id, sum->start_ns, NSEC_PER_SEC, sum->run_delay_ns, 0, ""});
 }
 
 static void sched_event(void *state, const struct rt_event *event, size_t size_bytes)
@@ -362,13 +412,10 @@ static void sched_event(void *state, const struct rt_event *event, size_t size_b
 	if (event->kind == RT_KIND_OFFCPU && size_bytes >= sizeof(struct rt_offcpu_event))
 		put_interval(sched, rank, (const struct rt_offcpu_event *)event);
 	else if (event->kind == RT_KIND_OFFCPU_SUM && size_bytes >= sizeof(struct rt_offcpu_sum_event))
-		put_sum(sched, rank, event->thread_id, (const struct rt_offcpu_sum_event *)event);
-	else
-		return;
-	sched->events++;
+		sched_put_live_sum(sched, rank, event->thread_id, (const struct rt_offcpu_sum_event *)event);
 }
 
-/* A thread of an ended rank may switch once more after its entry was fetched, before the filter is updated. */
+/* Once for all ranks that ended since the last tick: each has entries among those of all others. */
 static void sched_tick(void *state, uint64_t now_ns)
 {
 	struct sched *sched = state;
@@ -377,7 +424,7 @@ static void sched_tick(void *state, uint64_t now_ns)
 		return;
 	sched->sweep = false;
 	if (sched->link)
-		take_sums(sched, NULL, true);
+		take_sums(sched, false);
 }
 
 static void sched_status(void *state, struct collector_status *ret)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, attaches it to their entry and exit while L3 is
- * on, and turns its sums into rows of `syscalls` once a second, and slow calls on files and the sums of the others into
- * rows of `file_calls`. What goes through io_uring or mapped files is not seen, nor calls of a rank's children.
+ * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit while L3
+ * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files are rows of their own. What
+ * goes through io_uring or mapped files is not seen, nor calls of a rank's children.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,8 +19,6 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 #include "syscalls.skel.h"
-
-#define CALLS_MAX (1u << 20)
 
 static const char *const syscalls_file_ops[RT_FILE_OPS] = {
 	[RT_FILE_READ] = "read",
@@ -52,18 +50,25 @@ static const struct {
 struct syscalls {
 	struct context *context;
 	struct syscalls_bpf *skeleton; /* NULL if the kernel refuses it */
-	bool attached;
-	uint32_t slots, calls_max;
+	struct rt_syscall_sums *sums;  /* by slot, shared with the programs; NULL while off */
+	uint32_t slots;
 	uint64_t events, not_ranks, sums_ns; /* sums_ns: when sums were read last */
-	struct rt_syscall_sums *sums;	     /* the memory of syscall_sums, by slot */
-	struct rt_file_sum *file;	     /* as read last, by slot and operation */
 	char reason[128];
 };
 
+/* A map of sums, 12 KiB for each slot. A file descriptor, or -errno. */
+static int collect_syscalls_map(const struct syscalls *syscalls)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "syscall_slots", sizeof(uint32_t), sizeof(struct rt_syscall_sums),
+		syscalls->slots, &options);
+}
+
 static int collect_syscalls_load(struct syscalls *syscalls)
 {
-	struct syscalls_bpf *skeleton = syscalls_bpf__open();
-	void *memory;
+	_cleanup_close_ int like = collect_syscalls_map(syscalls);
+	struct syscalls_bpf *skeleton = like < 0 ? NULL : syscalls_bpf__open();
 	int r;
 
 	if (!skeleton)
@@ -71,27 +76,15 @@ static int collect_syscalls_load(struct syscalls *syscalls)
 	for (size_t i = 0; i < ARRAY_SIZE(syscalls_kinds); i++)
 		skeleton->rodata->kinds[syscalls_kinds[i].number] = (uint8_t)syscalls_kinds[i].kind;
 	skeleton->rodata->threshold_ns = syscalls->context->config.offcpu_threshold_ns;
-	r = bpf_map__set_max_entries(skeleton->maps.syscalls, syscalls->calls_max);
+	r = bpf_map__set_max_entries(skeleton->maps.syscalls, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
-		r = bpf_map__set_max_entries(skeleton->maps.syscall_sums, syscalls->slots);
+		r = bpf_map__set_inner_map_fd(skeleton->maps.syscall_sums, like);
 	if (r == 0)
-		r = bpf_map__set_max_entries(skeleton->maps.file_sums, syscalls->slots * RT_FILE_OPS);
-	if (r == 0)
-		r = kernel_share(syscalls->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = syscalls_bpf__load(skeleton);
+		r = kernel_load(syscalls->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		syscalls_bpf__destroy(skeleton);
 		return r;
 	}
-	memory = mmap(NULL, syscalls->slots * sizeof(*syscalls->sums), PROT_READ | PROT_WRITE, MAP_SHARED,
-		bpf_map__fd(skeleton->maps.syscall_sums), 0);
-	if (memory == MAP_FAILED) {
-		r = -errno;
-		syscalls_bpf__destroy(skeleton);
-		return r;
-	}
-	syscalls->sums = memory;
 	syscalls->skeleton = skeleton;
 	return 0;
 }
@@ -99,19 +92,12 @@ static int collect_syscalls_load(struct syscalls *syscalls)
 static int syscalls_open(struct context *context, void **ret_state)
 {
 	struct syscalls *syscalls = calloc(1, sizeof(*syscalls));
-	uint64_t threads = context->config.ranks_max * LIMIT_OFFCPU_THREADS;
 	int r;
 
 	if (!syscalls)
 		return -ENOMEM;
 	syscalls->context = context;
 	syscalls->slots = (uint32_t)context->config.ranks_max;
-	syscalls->calls_max = threads == 0 || threads > CALLS_MAX ? CALLS_MAX : (uint32_t)threads;
-	syscalls->file = calloc((size_t)syscalls->slots * RT_FILE_OPS, sizeof(*syscalls->file));
-	if (!syscalls->file) {
-		free(syscalls);
-		return -ENOMEM;
-	}
 	r = collect_syscalls_load(syscalls);
 	if (r < 0) {
 		snprintf(syscalls->reason, sizeof(syscalls->reason), "the kernel refuses the program (%s)", strerror(-r));
@@ -126,78 +112,70 @@ static uint64_t collect_syscalls_period_ns(const struct syscalls *syscalls, uint
 	return store_utc_ns(syscalls->context->store, syscalls->sums_ns ? syscalls->sums_ns : now_ns);
 }
 
-/*
- * Takes what was counted since the last time; rank NULL: of nobody. A program may be adding a call meanwhile: then its count is
- * in one row and its time in the next, and neither is lost.
- */
-static void collect_syscalls_take_sums(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is lost. */
+static uint64_t collect_syscalls_take(uint64_t *sum)
 {
-	struct store *store = syscalls->context->store;
-
-	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++) {
-		struct rt_syscall_sum *sum = &syscalls->sums[slot].of[number];
-		uint64_t count = __atomic_exchange_n(&sum->count, 0, __ATOMIC_RELAXED), duration_ns, longest_ns;
-		char name[SYSCALL_NAME_BYTES];
-
-		if (count == 0)
-			continue;
-		duration_ns = __atomic_exchange_n(&sum->duration_ns, 0, __ATOMIC_RELAXED);
-		longest_ns = __atomic_exchange_n(&sum->longest_ns, 0, __ATOMIC_RELAXED);
-		if (!rank)
-			continue;
-		const struct row_syscalls row = {
-			.rank = field_int(rank->env.rank),
-			.call = field_text(syscall_name(number, name)),
-			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
-			.duration_ns = field_duration(duration_ns),
-			.longest_ns = field_duration(longest_ns),
-			.count = field_int((int64_t)count),
-			.instance = field_int(rank->instance),
-		};
-
-		store_put_syscalls(store, &row);
-		syscalls->events++;
-	}
+	return __atomic_exchange_n(sum, 0, __ATOMIC_RELAXED);
 }
 
-static bool collect_syscalls_read(const struct syscalls *syscalls, uint32_t key, struct rt_file_sum *ret)
+/* What was counted since the last time; rank NULL: of nobody. */
+static void collect_syscalls_take_calls(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
-	return bpf_map_lookup_elem(bpf_map__fd(syscalls->skeleton->maps.file_sums), &key, ret) == 0;
+	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++) {
+		struct rt_syscall_sum *sum = &syscalls->sums[slot].of[number];
+		char name[SYSCALL_NAME_BYTES];
+
+		if (sum->count == 0)
+			continue;
+		const struct row_syscalls row = {
+			.rank = field_int(rank ? rank->env.rank : -1),
+			.call = field_text(syscall_name(number, name)),
+			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
+			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
+			.longest_ns = field_duration(collect_syscalls_take(&sum->longest_ns)),
+			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
+			.instance = field_int(rank ? rank->instance : -1),
+		};
+
+		if (!rank)
+			continue;
+		store_put_syscalls(syscalls->context->store, &row);
+		syscalls->events++;
+	}
 }
 
 /* The same of short calls on files. */
 static void collect_syscalls_take_files(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
 	for (uint32_t op = 0; op < RT_FILE_OPS; op++) {
-		struct rt_file_sum *last = &syscalls->file[slot * RT_FILE_OPS + op], sum;
+		struct rt_file_sum *sum = &syscalls->sums[slot].file[op];
 
-		if (!collect_syscalls_read(syscalls, slot * RT_FILE_OPS + op, &sum) || sum.count == last->count)
+		if (sum->count == 0)
 			continue;
-		if (rank) {
-			const struct row_file_calls row = {
-				.rank = field_int(rank->env.rank),
-				.operation = field_text(syscalls_file_ops[op]),
-				.file = field_text_if(""),
-				.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
-				.duration_ns = field_duration(sum.duration_ns - last->duration_ns),
-				.count = field_int(sum.count - last->count),
-				.bytes = field_int(sum.bytes - last->bytes),
-				.thread_id = field_int_if(false, 0),
-				.instance = field_int(rank->instance),
-			};
+		const struct row_file_calls row = {
+			.rank = field_int(rank ? rank->env.rank : -1),
+			.operation = field_text(syscalls_file_ops[op]),
+			.file = field_text_if(""),
+			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
+			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
+			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
+			.bytes = field_int((int64_t)collect_syscalls_take(&sum->bytes)),
+			.thread_id = field_int_if(false, 0),
+			.instance = field_int(rank ? rank->instance : -1),
+		};
 
-			store_put_file_calls(syscalls->context->store, &row);
-			syscalls->events++;
-		}
-		*last = sum;
+		if (!rank)
+			continue;
+		store_put_file_calls(syscalls->context->store, &row);
+		syscalls->events++;
 	}
 }
 
-static void collect_syscalls_take(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+static void collect_syscalls_take_slot(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
 	if (slot >= syscalls->slots)
 		return;
-	collect_syscalls_take_sums(syscalls, slot, rank, now_ns);
+	collect_syscalls_take_calls(syscalls, slot, rank, now_ns);
 	collect_syscalls_take_files(syscalls, slot, rank, now_ns);
 }
 
@@ -211,7 +189,7 @@ static void collect_syscalls_take_rank(void *arg, const struct rank *rank)
 	const struct syscalls_taking *taking = arg;
 
 	if (rank->role == RANK_ROLE_RANK && !rank->ended)
-		collect_syscalls_take(taking->syscalls, rank->slot, rank, taking->now_ns);
+		collect_syscalls_take_slot(taking->syscalls, rank->slot, rank, taking->now_ns);
 }
 
 static void collect_syscalls_take_all(struct syscalls *syscalls, uint64_t now_ns)
@@ -220,19 +198,46 @@ static void collect_syscalls_take_all(struct syscalls *syscalls, uint64_t now_ns
 	syscalls->sums_ns = now_ns;
 }
 
-/* Detached: calls whose exit is not seen. Nothing adds entries, so the walk ends. */
-static void collect_syscalls_forget(struct syscalls *syscalls)
+/* Calls whose exit is not seen. Nothing adds entries, so the walk ends. */
+static void collect_syscalls_forget(const struct syscalls *syscalls)
 {
 	int map = bpf_map__fd(syscalls->skeleton->maps.syscalls);
 	uint32_t thread_id;
 
-	for (uint32_t i = 0; i < syscalls->calls_max && bpf_map_get_next_key(map, NULL, &thread_id) == 0; i++) {
-		struct rt_syscall call;
-
-		if (bpf_map_lookup_elem(map, &thread_id, &call) == 0 && call.slot < syscalls->slots)
-			__atomic_store_n(&syscalls->sums[call.slot].held, 0, __ATOMIC_RELAXED);
+	for (uint32_t i = 0; i < LIMIT_OFFCPU_THREADS && bpf_map_get_next_key(map, NULL, &thread_id) == 0; i++)
 		(void)bpf_map_delete_elem(map, &thread_id);
-	}
+}
+
+static void collect_syscalls_off(struct syscalls *syscalls)
+{
+	uint32_t first = 0;
+
+	if (!syscalls->sums)
+		return;
+	syscalls_bpf__detach(syscalls->skeleton);
+	collect_syscalls_take_all(syscalls, monotonic_ns());
+	collect_syscalls_forget(syscalls);
+	(void)bpf_map_delete_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first);
+	(void)munmap(syscalls->sums, syscalls->slots * sizeof(*syscalls->sums));
+	syscalls->sums = NULL;
+}
+
+static int collect_syscalls_on(struct syscalls *syscalls)
+{
+	_cleanup_close_ int sums = collect_syscalls_map(syscalls);
+	uint32_t first = 0;
+	void *memory;
+
+	if (sums < 0)
+		return -errno;
+	memory = mmap(NULL, syscalls->slots * sizeof(*syscalls->sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	syscalls->sums = memory;
+	syscalls->sums_ns = monotonic_ns();
+	if (bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first, &sums, BPF_ANY) < 0)
+		return -errno;
+	return syscalls_bpf__attach(syscalls->skeleton);
 }
 
 static int syscalls_level(void *state, enum level level, bool on, char *report, size_t report_size)
@@ -242,26 +247,20 @@ static int syscalls_level(void *state, enum level level, bool on, char *report, 
 
 	if (level != LEVEL_L3)
 		return 0;
-	if (!syscalls->skeleton) {
-		snprintf(report, report_size, "no system calls: %s", syscalls->reason);
-		return 0; /* the rest of L3 is there */
-	}
-	if (on && !syscalls->attached) {
-		r = syscalls_bpf__attach(syscalls->skeleton);
+	if (syscalls->skeleton && on && !syscalls->sums) {
+		r = collect_syscalls_on(syscalls);
+		syscalls->reason[0] = 0;
 		if (r < 0) {
-			syscalls_bpf__detach(syscalls->skeleton);
+			collect_syscalls_off(syscalls);
 			snprintf(syscalls->reason, sizeof(syscalls->reason), "cannot attach (%s)", strerror(-r));
-			snprintf(report, report_size, "no system calls: %s", syscalls->reason);
-			return 0;
 		}
-		syscalls->sums_ns = monotonic_ns();
-	} else if (!on && syscalls->attached) {
-		syscalls_bpf__detach(syscalls->skeleton);
-		collect_syscalls_take_all(syscalls, monotonic_ns());
-		collect_syscalls_forget(syscalls);
+	} else if (!on) {
+		collect_syscalls_off(syscalls);
 	}
-	syscalls->attached = on;
-	snprintf(report, report_size, on ? "system calls at 2 tracepoints" : "system calls detached");
+	if (syscalls->reason[0])
+		snprintf(report, report_size, "no system calls: %s", syscalls->reason); /* the rest of L3 is there */
+	else
+		snprintf(report, report_size, on ? "system calls at 2 tracepoints" : "system calls detached");
 	return 0;
 }
 
@@ -270,8 +269,8 @@ static void syscalls_rank(void *state, const struct rank *rank, enum rank_change
 {
 	struct syscalls *syscalls = state;
 
-	if (syscalls->skeleton && rank->role == RANK_ROLE_RANK && change != RANK_CHANGED)
-		collect_syscalls_take(syscalls, rank->slot, change == RANK_ENDED ? rank : NULL, monotonic_ns());
+	if (syscalls->sums && rank->role == RANK_ROLE_RANK && change != RANK_CHANGED)
+		collect_syscalls_take_slot(syscalls, rank->slot, change == RANK_ENDED ? rank : NULL, monotonic_ns());
 }
 
 static void syscalls_event(void *state, const struct rt_event *event, size_t size_bytes)
@@ -308,7 +307,7 @@ static void syscalls_tick(void *state, uint64_t now_ns)
 {
 	struct syscalls *syscalls = state;
 
-	if (syscalls->attached && now_ns >= syscalls->sums_ns + NSEC_PER_SEC)
+	if (syscalls->sums && now_ns >= syscalls->sums_ns + NSEC_PER_SEC)
 		collect_syscalls_take_all(syscalls, now_ns);
 }
 
@@ -316,7 +315,7 @@ static void syscalls_status(void *state, struct collector_status *ret)
 {
 	const struct syscalls *syscalls = state;
 
-	ret->probes_attached = syscalls->attached ? 2 : 0;
+	ret->probes_attached = syscalls->sums ? 2 : 0;
 	ret->events = syscalls->events;
 	ret->drops = kernel_drops(syscalls->context->kernel, RT_KIND_FILE) + syscalls->not_ranks;
 	if (syscalls->reason[0])
@@ -329,10 +328,8 @@ static void syscalls_close(void *state)
 
 	if (!syscalls)
 		return;
-	if (syscalls->sums)
-		(void)munmap(syscalls->sums, syscalls->slots * sizeof(*syscalls->sums));
+	collect_syscalls_off(syscalls);
 	syscalls_bpf__destroy(syscalls->skeleton);
-	free(syscalls->file);
 	free(syscalls);
 }
 

@@ -83,9 +83,7 @@ static int collect_system_load(struct system *system)
 		return -errno;
 	r = bpf_map__set_max_entries(skeleton->maps.system_sums, system->slots);
 	if (r == 0)
-		r = kernel_share(system->context->kernel, skeleton->obj);
-	if (r == 0)
-		r = system_bpf__load(skeleton);
+		r = kernel_load(system->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		system_bpf__destroy(skeleton);
 		return r;
@@ -117,7 +115,7 @@ static int system_open(struct context *context, void **ret_state)
 	return 0;
 }
 
-/* What was counted since the last time; rank NULL: of nobody, only remembered. */
+/* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_system_take(struct system *system, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
 	int map = bpf_map__fd(system->skeleton->maps.system_sums);

@@ -37,12 +37,10 @@ struct launch_thread {
 };
 
 struct launch_result {
-	uint64_t start_ns;	       /* CLOCK_MONOTONIC; start of counting */
-	uint64_t duration_ns;	       /* 0: no window */
-	uint64_t attach_ns, detach_ns; /* time spent in the kernel */
-	unsigned attached;	       /* functions */
-	int error;		       /* of the first file that failed, 0 if none; others were probed */
-	size_t error_target;	       /* index of that file */
+	uint64_t start_ns;    /* CLOCK_MONOTONIC; start of counting */
+	uint64_t duration_ns; /* 0: no window */
+	unsigned attached;    /* functions */
+	int error;	      /* of the first file that failed, 0 if none; others were probed */
 	size_t threads;
 	struct launch_thread *thread; /* free() */
 };

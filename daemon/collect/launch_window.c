@@ -42,9 +42,7 @@ int launch_window_open(struct kernel *kernel, struct launch_window **ret)
 	window->skeleton->rodata->has_cookies = window->has_cookies;
 	if (window->multi)
 		bpf_program__set_expected_attach_type(window->skeleton->progs.launch, UPROBE_MULTI_ATTACH_TYPE);
-	r = kernel_share(kernel, window->skeleton->obj);
-	if (r == 0)
-		r = launches_bpf__load(window->skeleton);
+	r = kernel_load(kernel, window->skeleton->skeleton);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(window);
@@ -105,7 +103,7 @@ void launch_window_run(struct launch_window *window, const struct launch_target 
 {
 	struct uprobe_link *link[LAUNCH_TARGETS_MAX] = {0};
 	volatile uint64_t *open_ns = &window->skeleton->bss->window_start_ns;
-	uint64_t began_ns = monotonic_ns(), end_ns;
+	uint64_t end_ns;
 
 	*ret = (struct launch_result){0};
 	for (size_t i = 0; i < targets && i < LAUNCH_TARGETS_MAX; i++) {
@@ -113,24 +111,19 @@ void launch_window_run(struct launch_window *window, const struct launch_target 
 
 		if (r == 0)
 			ret->attached += (unsigned)target[i].count;
-		if (r == 0 || ret->error)
-			continue;
-		ret->error = r;
-		ret->error_target = i;
+		else if (!ret->error)
+			ret->error = r;
 	}
 	if (ret->attached) {
 		ret->start_ns = monotonic_ns();
-		ret->attach_ns = ret->start_ns - began_ns;
 		*open_ns = ret->start_ns;
 		wait(arg, ret->start_ns + length_ns);
 		end_ns = monotonic_ns();
 		*open_ns = 0;
 		ret->duration_ns = end_ns - ret->start_ns;
 	}
-	began_ns = monotonic_ns();
 	for (size_t i = 0; i < targets && i < LAUNCH_TARGETS_MAX; i++)
 		uprobe_detach(link[i]);
-	ret->detach_ns = monotonic_ns() - began_ns;
 	if (ret->attached)
 		take_all(window, ret);
 }

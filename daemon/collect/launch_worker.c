@@ -33,12 +33,10 @@ struct launch_order *launch_order_free(struct launch_order *order)
 static void wait_until(void *arg, uint64_t until_ns)
 {
 	struct launch_job *job = arg;
-	struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 
 	pthread_mutex_lock(&job->lock);
 	while (!job->stopping && monotonic_ns() < until_ns)
-		(void)pthread_cond_timedwait(&job->changed, &job->lock, &until);
+		(void)thread_wait_until(&job->changed, &job->lock, until_ns);
 	pthread_mutex_unlock(&job->lock);
 }
 
@@ -66,7 +64,7 @@ static void launch_job_free(struct launch_job *job)
 	free(job);
 }
 
-/* One that the kernel did not let go in time: its window is nobody else's. */
+/* A job that was still blocked in the kernel when its worker stopped: it owns the window. */
 static void launch_job_abandoned(struct thread_job *of)
 {
 	struct launch_job *job = (struct launch_job *)of;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of the view `drops` for records that were lost before they reached the store: in the full ring, by kind, which may
- * be of any rank; beyond a rank's part of ring, maps and memory, by rank, which are nobody else's.
+ * be of any rank; beyond a rank's part of ring, maps and memory, each charged to its rank.
  */
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"

@@ -56,7 +56,7 @@ uint64_t control_later(struct control *control);
 /* Takes the response; the client may be gone. */
 void control_answer(struct control *control, uint64_t ticket, Ranktrace__Response *response);
 /*
- * For a handler: its answer leaves once is_done() says so, or after CONTROL_HOLD_S. False: nobody waits for an answer.
+ * For a handler: its answer leaves once is_done() says so, or after CONTROL_HOLD_S. False: no client waits for it.
  */
 bool control_hold(struct control *control, bool (*is_done)(void));
 /* Ends all connections; removes the socket if we made it and it is still ours. */

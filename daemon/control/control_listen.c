@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/passed.h"
 
-#define BACKLOG 32
+#define BACKLOG SOMAXCONN /* as of systemd's socket: whoever connects while others flood it waits in the queue */
 
 /* 1: systemd passed one, 0: it passed nothing. */
 static int take_passed(struct control_listen *ret)
@@ -65,7 +65,7 @@ static int clear_stale(const char *path, const struct sockaddr_un *address)
 	probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (probe < 0)
 		return log_error_errno("control", errno, "cannot make a socket");
-	/* EAGAIN: somebody listens and his queue is full. */
+	/* EAGAIN: there is a listener, and its backlog is full. */
 	if (connect(probe, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN) {
 		log_error("control", "another daemon answers on %s; stop it or name another socket", path);
 		return -EADDRINUSE;

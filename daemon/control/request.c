@@ -2,7 +2,7 @@
 /* The table of control requests, and the way of each: checked, allowed, handled. See request.h. */
 #include <stdarg.h>
 #include "daemon/core/context.h"
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 #include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/ranks/ranks.h"
@@ -15,7 +15,7 @@ static const struct request_row request_rows[] = {
 #undef REQUEST
 };
 
-const struct request_row *request_row(int type)
+static const struct request_row *request_row(int type)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(request_rows); i++)
 		if ((int)request_rows[i].type == type)

@@ -49,9 +49,6 @@ struct request_row {
 	request_reducer reduce; /* NULL: the answer is for everybody */
 };
 
-/* NULL where there is no such request. */
-const struct request_row *request_row(int type);
-
 /* Whether the message is one that a handler may be given: version, number, levels, values. Reads nothing else. */
 int request_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);
 

@@ -156,11 +156,6 @@ static uint64_t request_status_proc_status_bytes(const char *key)
 	return 0;
 }
 
-static uint64_t request_status_timeval_ns(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
-}
-
 static int request_status_fill_self(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Self *item = REQUEST_ADD(body, self);
@@ -169,8 +164,8 @@ static int request_status_fill_self(const struct context *context, Ranktrace__St
 	if (!item)
 		return -ENOMEM;
 	getrusage(RUSAGE_SELF, &usage);
-	item->cpu_user_ns = request_status_timeval_ns(usage.ru_utime);
-	item->cpu_system_ns = request_status_timeval_ns(usage.ru_stime);
+	item->cpu_user_ns = timeval_ns(usage.ru_utime);
+	item->cpu_system_ns = timeval_ns(usage.ru_stime);
 	item->rss_bytes = request_status_proc_status_bytes("VmRSS");
 	item->loop_lag_known = true;
 	item->loop_lag_max_ns = context->lag.max.late_ns;

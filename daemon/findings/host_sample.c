@@ -211,7 +211,8 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_n
 	return true;
 }
 
-bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
+/* Time since the last call in which a task of the group waited for memory. False: unknown. */
+static bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns)
 {
 	struct host_cgroup_count *memory = &cgroup->memory;
 	uint64_t now_ns, before_ns = memory->ns;
@@ -383,15 +384,12 @@ static uint64_t take_memory_stall(struct host_sampler *sampler, uint64_t duratio
 int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, struct host_usage *ret)
 {
 	struct procfs_status status;
-	struct timespec cpu;
-	clockid_t clock;
 	int r = procfs_status(proc_root, pid, &status);
 
 	if (r < 0)
 		return r;
 	*ret = (struct host_usage){.state = status.state, .cpu_ns = HOST_UNKNOWN, .major_faults = major_faults};
-	if (clock_getcpuclockid((pid_t)pid, &clock) == 0 && clock_gettime(clock, &cpu) == 0)
-		ret->cpu_ns = (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+	(void)procfs_cpu_time(pid, &ret->cpu_ns);
 	return procfs_resident(proc_root, pid, &ret->resident_bytes);
 }
 

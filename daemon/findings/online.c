@@ -236,7 +236,7 @@ int online_new(struct context *context, struct online **ret)
 	gauges_observe(context->gauges, &online_gauges_observer, online);
 	(void)rank_steps_observe(context->steps, &online_steps_observer, online);
 	(void)rank_coll_observe(context->ops, &online_coll_observer, online);
-	online_recover_close(online);
+	online_recover_close(online, ONLINE_RECOVER_NS);
 	*ret = online;
 	return 0;
 }

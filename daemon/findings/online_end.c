@@ -98,8 +98,8 @@ static void online_end_publish(struct online *online, struct online_end *end)
 	online_publish(online, &finding);
 }
 
-/* A launcher has ended the others before the first end was read. Who kills a job as a whole kills each rank alike, or asks all
- * to end before. */
+/* A launcher has ended the others before the first end was read. Who kills a job as a whole kills all ranks with the
+ * same signal, or asks all to end before. */
 static bool online_end_was_alone(const struct online_end *first, const struct online_end *next)
 {
 	return !first->published && first->wait_status == SIGKILL && next->kind == END_ASKED && next->wait_status != SIGKILL;

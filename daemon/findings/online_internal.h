@@ -52,8 +52,6 @@ struct host_cgroup {
 void host_cgroup_scan(struct host_cgroup *cgroup, const char *proc_root, const char *cgroup_root, uint32_t pid);
 /* Throttled time since the last call, of the most throttled group, summed over CPUs. False: unknown. */
 bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_ns);
-/* Time since the last call in which a task of the group waited for memory. False: unknown. */
-bool host_cgroup_memory_stall(struct host_cgroup *cgroup, uint64_t *ret_stall_ns);
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX
@@ -125,6 +123,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define ONLINE_PUBLISHED_MAX 512
 #define ONLINE_WAIT_NS (50 * NSEC_PER_MSEC) /* a fifth of the loop's longest stop; reads take 1 ms */
+#define ONLINE_RECOVER_NS (5 * NSEC_PER_SEC) /* a daemon is ready within 5 s, whatever hangs */
 
 /* A rank's process, as registered with the aligner. */
 struct online_process {
@@ -318,8 +317,8 @@ void online_end_add(const struct online *online, struct finding *finding);
 /* Ranks that ended just now, with an error or by a signal. */
 void online_end_each(
 	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg);
-/* online_recover.c: closes findings left open by a daemon that was killed. */
-void online_recover_close(struct online *online);
+/* online_recover.c: closes findings left open by a daemon that was killed, as many as it reads within `timeout_ns`. */
+void online_recover_close(struct online *online, uint64_t timeout_ns);
 /* Records whether findings are open. */
 void online_recover_mark(struct online *online, bool open);
 /* What is being written is not waited for. */

@@ -14,7 +14,6 @@
 #include "daemon/store/store.h"
 
 #define RECOVER_MAX 512
-#define RECOVER_NS_MAX (5 * NSEC_PER_SEC)
 
 static bool online_recover_mark_path(const struct online *online, char path[PATH_MAX])
 {
@@ -115,9 +114,9 @@ static void online_recover_put_closed(struct online *online, sqlite3_stmt *state
 	store_put_findings(online->context->store, &row);
 }
 
-static int online_recover_close_all(struct online *online, char *error, size_t error_size)
+static int online_recover_close_all(struct online *online, uint64_t timeout_ns, char *error, size_t error_size)
 {
-	const struct reader_options options = {.timeout_ns = RECOVER_NS_MAX};
+	const struct reader_options options = {.timeout_ns = timeout_ns};
 	uint64_t now_ns = store_utc_ns(online->context->store, monotonic_ns());
 	sqlite3_stmt *statement = NULL;
 	struct reader *reader = NULL;
@@ -148,13 +147,13 @@ static int online_recover_close_all(struct online *online, char *error, size_t e
 	return r;
 }
 
-void online_recover_close(struct online *online)
+void online_recover_close(struct online *online, uint64_t timeout_ns)
 {
 	char path[PATH_MAX], error[512] = "";
 
 	if (!online_recover_mark_path(online, path) || access(path, F_OK) < 0)
 		return;
-	online->unclosed = online_recover_close_all(online, error, sizeof(error)) < 0;
+	online->unclosed = online_recover_close_all(online, timeout_ns, error, sizeof(error)) < 0;
 	if (online->unclosed)
 		log_warning("findings",
 			"cannot close all findings of an earlier ranktraced, retrying at the next start: %s", error);

@@ -80,12 +80,10 @@ static void gauge_thread_read(struct gauge_thread *thread, size_t i)
 /* Until the next second; true: it shall end. */
 static bool gauge_thread_wait(struct gauge_thread *thread, uint64_t until_ns)
 {
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 	bool ending;
 
 	pthread_mutex_lock(&thread->lock);
-	while (!thread->ending && pthread_cond_timedwait(&thread->changed, &thread->lock, &until) == 0)
+	while (!thread->ending && thread_wait_until(&thread->changed, &thread->lock, until_ns))
 		;
 	ending = thread->ending;
 	pthread_mutex_unlock(&thread->lock);
@@ -186,8 +184,6 @@ void gauge_thread_opened(struct gauge_thread *thread, size_t source, struct gaug
 struct gauge_thread *gauge_thread_free(struct gauge_thread *thread, uint64_t wait_ns)
 {
 	uint64_t until_ns = monotonic_ns() + wait_ns;
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
 	bool ended;
 
 	if (!thread)
@@ -195,7 +191,7 @@ struct gauge_thread *gauge_thread_free(struct gauge_thread *thread, uint64_t wai
 	pthread_mutex_lock(&thread->lock);
 	thread->ending = true;
 	pthread_cond_signal(&thread->changed);
-	while (!thread->ended && pthread_cond_timedwait(&thread->changed, &thread->lock, &until) == 0)
+	while (!thread->ended && thread_wait_until(&thread->changed, &thread->lock, until_ns))
 		;
 	ended = thread->ended;
 	thread->abandoned = !ended;

@@ -167,7 +167,6 @@ static int calibrate_kind(struct calibration *c, enum rt_cost_kind kind, bool co
 static int calibrate_open(struct kernel *kernel, struct calibration *c)
 {
 	const struct kernel_features *features = kernel_features(kernel);
-	int r;
 
 	c->multi = features->uprobe_multi;
 	if (!features->uprobe_multi && !features->perf_uprobe)
@@ -180,8 +179,7 @@ static int calibrate_open(struct kernel *kernel, struct calibration *c)
 	c->skeleton->rodata->own_pid = (uint32_t)getpid();
 	if (c->multi)
 		bpf_program__set_expected_attach_type(c->skeleton->progs.calibrate_uprobe, UPROBE_MULTI_ATTACH_TYPE);
-	r = kernel_share(kernel, c->skeleton->obj);
-	return r < 0 ? r : calibrate_bpf__load(c->skeleton);
+	return kernel_load(kernel, c->skeleton->skeleton);
 }
 
 int guard_calibrate(struct kernel *kernel, struct guard_model *ret)

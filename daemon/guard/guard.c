@@ -6,6 +6,7 @@
 #include "analyzers/base/fnv1a.h"
 #include "daemon/base/job_thread.h"
 #include "daemon/base/log.h"
+#include "daemon/base/procfs.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/guard/guard_internal.h"
@@ -271,18 +272,9 @@ int guard_new(struct context *context, struct guard **ret)
 
 /* The daemon's own cost. */
 
-/* Resident memory; 0: unknown. */
-static uint64_t guard_own_bytes(void)
-{
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
-	unsigned long pages;
-
-	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
 static void guard_say_memory(struct guard *guard)
 {
-	uint64_t bytes = guard_own_bytes(), budget = guard->context->config.budget_memory_bytes;
+	uint64_t bytes = procfs_own_resident(), budget = guard->context->config.budget_memory_bytes;
 	bool over = guard->over_memory ? bytes > budget - budget / 8 : bytes > budget;
 
 	if (over && !guard->over_memory)

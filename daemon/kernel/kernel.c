@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include "bpf/call.h"
@@ -13,6 +14,11 @@
 #include "daemon/base/log.h"
 
 #define DRAIN_RECORDS 64 /* between readings of the clock: how far a drain may exceed its time, in records */
+
+#define LOAD_MMAP_BYTES (32 << 20) /* blocks of fewer bytes are from the heap: the most that glibc takes */
+#define LOAD_KEPT_BYTES (64 << 20) /* free at the heap's end: several times the BTF */
+#define RUN_MMAP_BYTES (1 << 20)   /* large blocks go back at once */
+#define RUN_KEPT_BYTES (2 << 20)
 
 #define EDGES (RT_EDGE_MAX - RT_EDGE_MEMORY) /* that collectors serve */
 
@@ -28,7 +34,7 @@ struct kernel {
 	int copies_fd;
 	int stage_program_fd;
 	int edge_program[EDGES];
-	bool edge_paused[EDGES];
+	bool memory_paused;
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
 	struct rt_costs *cost;	/* the same of the map `costs`, by slot */
 	uint32_t quotas, slots;
@@ -265,14 +271,14 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge)
 	return kernel->edge_program[edge - RT_EDGE_MEMORY];
 }
 
-void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused)
+void kernel_pause_memory(struct kernel *kernel, bool paused)
 {
-	kernel->edge_paused[edge - RT_EDGE_MEMORY] = paused;
+	kernel->memory_paused = paused;
 }
 
-bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge)
+bool kernel_memory_is_paused(const struct kernel *kernel)
 {
-	return kernel->edge_paused[edge - RT_EDGE_MEMORY];
+	return kernel->memory_paused;
 }
 
 static int kernel_serve_program(int map_fd, int program_fd)
@@ -305,7 +311,7 @@ bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies 
 	return bpf_map_lookup_elem(kernel->copies_fd, &slot, ret) == 0;
 }
 
-int kernel_share(struct kernel *kernel, struct bpf_object *object)
+static int kernel_share(const struct kernel *kernel, const struct bpf_object *object)
 {
 	const struct {
 		const char *name;
@@ -323,6 +329,31 @@ int kernel_share(struct kernel *kernel, struct bpf_object *object)
 			return log_error_errno("kernel", r, "cannot share the BPF map '%s'", shared[i].name);
 	}
 	return 0;
+}
+
+/*
+ * libbpf reads the kernel's BTF, some MB, anew for each object. Mapping memory again that went back to the kernel takes longer than
+ * the reading. So these blocks come from the heap, which keeps its memory while the daemon starts (kernel_keep_memory()). Other large
+ * blocks do not: pages of a fresh mapping take memory only once they are written.
+ */
+int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton)
+{
+	int r = kernel_share(kernel, *skeleton->obj);
+
+	if (r < 0)
+		return r;
+	(void)mallopt(M_MMAP_THRESHOLD, LOAD_MMAP_BYTES);
+	r = bpf_object__load_skeleton(skeleton);
+	(void)mallopt(M_MMAP_THRESHOLD, RUN_MMAP_BYTES);
+	return r;
+}
+
+void kernel_keep_memory(bool keep)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, RUN_MMAP_BYTES);
+	(void)mallopt(M_TRIM_THRESHOLD, keep ? LOAD_KEPT_BYTES : RUN_KEPT_BYTES);
+	if (!keep)
+		malloc_trim(0);
 }
 
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The running kernel: probed features (never inferred from a version), the maps shared by all BPF objects, and the
- * ring. Collectors load their skeletons through kernel_share(), so that all use one ring and one rank filter.
+ * ring. Collectors load their skeletons with kernel_load(), so that all use one ring and one rank filter.
  */
 #ifndef RANKTRACE_DAEMON_KERNEL_KERNEL_H
 #define RANKTRACE_DAEMON_KERNEL_KERNEL_H
@@ -10,7 +10,7 @@
 #include "bpf/quota.h"
 #include "daemon/base/util.h"
 
-struct bpf_object;
+struct bpf_object_skeleton;
 struct context;
 struct kernel;
 
@@ -52,9 +52,9 @@ const struct kernel_features *kernel_features(const struct kernel *kernel);
  */
 void kernel_serve_edge(struct kernel *kernel, uint32_t edge, int program_fd);
 int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
-/* Its probes are detached meanwhile. */
-void kernel_pause_edge(struct kernel *kernel, uint32_t edge, bool paused);
-bool kernel_edge_is_paused(const struct kernel *kernel, uint32_t edge);
+/* Of RT_EDGE_MEMORY: its probes are detached meanwhile. */
+void kernel_pause_memory(struct kernel *kernel, bool paused);
+bool kernel_memory_is_paused(const struct kernel *kernel);
 
 /* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
 int kernel_serve_failed(struct kernel *kernel, int program_fd);
@@ -67,8 +67,10 @@ void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
 struct rt_copies;
 bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret);
 
-/* Between a skeleton's open and load: reuses the maps that the kernel's side shares. */
-int kernel_share(struct kernel *kernel, struct bpf_object *object);
+/* Loads an opened skeleton (NAME->skeleton), with the maps that the kernel's side shares. */
+int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton);
+/* While many are loaded, freed memory is kept for the next; false: what is free goes back. */
+void kernel_keep_memory(bool keep);
 
 /* The rank filter. */
 int kernel_rank_add(struct kernel *kernel, uint32_t pid, uint32_t slot);

@@ -104,12 +104,9 @@ static void *uprobe_job_work(void *arg)
 /* With the lock held. until_ns: of CLOCK_MONOTONIC; UINT64_MAX: no end. */
 static bool uprobe_job_wait_change(uint64_t until_ns)
 {
-	const struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
-
 	if (until_ns == UINT64_MAX)
 		return pthread_cond_wait(&changed, &lock) == 0;
-	return pthread_cond_timedwait(&changed, &lock, &until) == 0;
+	return thread_wait_until(&changed, &lock, until_ns);
 }
 
 /* What is left then, the kernel detaches when the process has ended. */

@@ -11,7 +11,7 @@
 
 /* Open addressing; freed entries remain until the table grows, is full, or their address is reused. */
 
-#define ROOM_MIN 64
+#define CAPACITY_MIN 64
 
 void alloc_live_init(struct alloc_live *live, size_t max)
 {
@@ -64,7 +64,7 @@ static bool reserve(struct alloc_live *live)
 	if ((live->used + 1) * 4 <= live->capacity * 3)
 		return true;
 	if (!live->capacity)
-		return rebuild(live, ROOM_MIN);
+		return rebuild(live, CAPACITY_MIN);
 	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
@@ -104,7 +104,7 @@ bool alloc_live_drop(struct alloc_live *live, uint64_t address, uint64_t start_n
 
 struct rank_allocs {
 	int64_t instance; /* 0: none */
-	bool ended;	  /* what it held is still read by the memory collector, which hears of the end later */
+	bool ended;	  /* what it held is still read by the memory collector, which is notified of the end later */
 	struct alloc_live live;
 };
 

@@ -90,9 +90,6 @@ struct memory_owner {
 	const struct profile_rank *stacks; /* names of its stacks */
 };
 
-/* "cuda", "cpu"; the number of the device, -1: none. */
-const char *memory_rows_kind(uint32_t device, int *ret_number);
-
 /* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
 void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
 	struct memory_put *put);

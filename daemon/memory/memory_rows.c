@@ -2,6 +2,7 @@
 /* What the kernel summed, as rows. See allocs.h. */
 #include <math.h>
 
+#include "analyzers/base/array.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
@@ -16,7 +17,8 @@ static const char *const memory_kinds[] = {
 	[20] = "npu", /* PrivateUse1, which torch_npu has */
 };
 
-const char *memory_rows_kind(uint32_t device, int *ret_number)
+/* "cuda", "cpu"; the number of the device, -1: none. */
+static const char *memory_rows_kind(uint32_t device, int *ret_number)
 {
 	uint32_t type = device & 0xff;
 	const char *kind = type < ARRAY_SIZE(memory_kinds) ? memory_kinds[type] : NULL;
@@ -163,9 +165,7 @@ static int memory_rows_compare(const void *a, const void *b)
 {
 	const struct memory_line *x = a, *y = b;
 
-	if (x->site.device != y->site.device)
-		return x->site.device < y->site.device ? -1 : 1;
-	return (x->held.bytes < y->held.bytes) - (x->held.bytes > y->held.bytes);
+	return ORDER(x->site.device, y->site.device) ?: ORDER(y->held.bytes, x->held.bytes);
 }
 
 static void memory_rows_add(struct memory_line *sum, const struct memory_line *line)

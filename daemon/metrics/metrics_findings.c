@@ -5,7 +5,7 @@
 
 #define NS_PER_CARD_HOUR (3600.0 * (double)NSEC_PER_SEC)
 
-/* Time lost to this rank, kind and cause; the row that was updated longest ago is given up for a new one. */
+/* Time lost to this rank, kind and cause; the least recently updated row is evicted for a new one. */
 static struct metrics_lost *metrics_lost_of(struct metrics_findings *findings, const struct finding *of)
 {
 	struct metrics_lost *oldest = findings->lost, *lost;

@@ -178,7 +178,7 @@ static void metrics_http_on_deadline(evutil_socket_t fd, short what, void *arg)
 	metrics_client_free(client);
 }
 
-/* Who comes last is answered: anybody can hold connections, and a scrape takes milliseconds. */
+/* One too many: the oldest is dropped. Any client can hold connections open, and a scrape takes milliseconds. */
 static void metrics_http_on_accept(void *arg, int fd)
 {
 	const struct timeval limit = {.tv_sec = LIMIT_METRIC_CLIENT_S};
@@ -222,7 +222,7 @@ static int metrics_http_make_unix(const char *path, struct metrics_http *http)
 
 	if (!copy_text(address.sun_path, sizeof(address.sun_path), path))
 		return -ENAMETOOLONG;
-	/* The state folder is locked by this daemon, so a socket that is there is nobody's. */
+	/* The state folder is locked by this daemon, so an existing socket is stale. */
 	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode))
 		(void)unlink(path);
 	mask = umask(0117);

@@ -70,7 +70,6 @@ void metrics_page_free(struct metrics_page *page);
 
 /* Buckets of a duration. */
 #define METRICS_BUCKETS 10
-extern const uint64_t metrics_bucket_ns[METRICS_BUCKETS];
 
 struct metrics_histogram {
 	uint64_t bucket[METRICS_BUCKETS + 1]; /* not cumulative; the last: longer than all bounds */
@@ -98,7 +97,7 @@ void metrics_window_add(struct metrics_window *window, uint64_t now_ns, uint64_t
 /* To 10 %; NAN: none. */
 double metrics_window_quantile_s(const struct metrics_window *window, uint64_t now_ns, double q);
 
-/* Operations of a rank that are alike. */
+/* Those of a rank of one group, operation, class of size and tier. */
 enum metrics_size { METRICS_SIZE_UNKNOWN = 6, METRICS_SIZES };
 struct metrics_op {
 	char group[12], operation[24];
@@ -142,7 +141,6 @@ struct metrics_node_op {
 };
 
 /* keep: `now` is one of the minutes of the hour. */
-void metrics_minute_value(struct metrics_minute_value *value, double now, bool keep);
 void metrics_minute_init(struct metrics_minute *minute);
 void metrics_minute_tick(struct metrics_minute *minute, const struct metrics_minute_sums *now);
 struct metrics;

@@ -12,7 +12,7 @@
 #define MINUTE_TICK_NS (5 * NSEC_PER_SEC)
 #define MINUTE_LEAST 2 /* ticks: less than 10 s are no window */
 
-void metrics_minute_value(struct metrics_minute_value *value, double now, bool keep)
+static void metrics_minute_value(struct metrics_minute_value *value, double now, bool keep)
 {
 	double past[METRICS_MINUTE_PAST];
 	size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families of communication: operations by what is alike in them. */
+/* Families of communication: operations by group, operation, class of size and tier. */
 #include <math.h>
 
 #include "daemon/coll/rank_coll.h"

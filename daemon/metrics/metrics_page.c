@@ -9,7 +9,7 @@
 
 #define PAGE_BYTES_FIRST 65536
 
-const uint64_t metrics_bucket_ns[METRICS_BUCKETS] = {
+static const uint64_t metrics_bucket_ns[METRICS_BUCKETS] = {
 	50 * NSEC_PER_MSEC,
 	100 * NSEC_PER_MSEC,
 	200 * NSEC_PER_MSEC,

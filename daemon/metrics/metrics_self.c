@@ -2,6 +2,7 @@
 /* Families of the daemon itself. */
 #include <sys/resource.h>
 #include "bpf/event.h"
+#include "daemon/base/procfs.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/metrics/metrics_internal.h"
 
@@ -22,28 +23,22 @@ void metrics_of_build(const struct metrics_gather *gather, struct metrics_page *
 	metrics_page_count(page, &labels, 1);
 }
 
-static uint64_t metrics_timeval_ns(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * NSEC_PER_SEC + (uint64_t)t.tv_usec * NSEC_PER_USEC;
-}
-
 void metrics_of_cpu_seconds(const struct metrics_gather *gather, struct metrics_page *page)
 {
 	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system");
 	struct rusage usage = {0};
 
 	getrusage(RUSAGE_SELF, &usage);
-	metrics_page_seconds(page, &user, metrics_timeval_ns(usage.ru_utime));
-	metrics_page_seconds(page, &system, metrics_timeval_ns(usage.ru_stime));
+	metrics_page_seconds(page, &user, timeval_ns(usage.ru_utime));
+	metrics_page_seconds(page, &system, timeval_ns(usage.ru_stime));
 }
 
 void metrics_of_resident_bytes(const struct metrics_gather *gather, struct metrics_page *page)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
-	unsigned long pages;
+	uint64_t bytes = procfs_own_resident();
 
-	if (f && fscanf(f, "%*u %lu", &pages) == 1)
-		metrics_page_count(page, NULL, (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE));
+	if (bytes)
+		metrics_page_count(page, NULL, bytes);
 }
 
 void metrics_of_processes(const struct metrics_gather *gather, struct metrics_page *page)

@@ -25,7 +25,7 @@ struct attachment {
 	bool used[PROBES_MAX];	/* by row: chosen in the group */
 	bool names[PROBES_MAX]; /* by row: names this library */
 	int error[SITES_MAX];	/* last error of the site */
-	bool on[LEVEL_MAX], reduced[LEVEL_MAX];
+	bool on[LEVEL_MAX], reduced; /* reduced: L0 */
 	int parts_left[LEVEL_MAX]; /* parts that are not ordered, from ATTACH_PARTS - 1 down */
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
@@ -164,7 +164,7 @@ static bool attachment_has_link(const struct attachment *attachment, const struc
 /* What of it is not attached. */
 static void attach_part(struct attachment *attachment, enum level level, enum attach_part part)
 {
-	for (int boundary = attachment->reduced[level]; boundary < 2; boundary++) {
+	for (int boundary = level == LEVEL_L0 && attachment->reduced; boundary < 2; boundary++) {
 		struct link_slot of = {.level = level, .part = part, .boundary = boundary};
 
 		if (!attachment_has_link(attachment, &of))
@@ -257,14 +257,14 @@ void attachment_pause(struct attachment *attachment, enum attach_part part)
 			attach_part(attachment, level, part);
 }
 
-void attachment_reduce(struct attachment *attachment, enum level level, bool reduced)
+void attachment_reduce(struct attachment *attachment, bool reduced)
 {
-	if (attachment->reduced[level] == reduced)
+	if (attachment->reduced == reduced)
 		return;
-	attachment->reduced[level] = reduced;
-	attachment->parts_left[level] = attachment->on[level] ? ATTACH_PARTS : 0;
+	attachment->reduced = reduced;
+	attachment->parts_left[LEVEL_L0] = attachment->on[LEVEL_L0] ? ATTACH_PARTS : 0;
 	for (unsigned i = attachment->links; reduced && i-- > 0;)
-		if (attachment->link[i].level == level && !attachment->link[i].boundary)
+		if (attachment->link[i].level == LEVEL_L0 && !attachment->link[i].boundary)
 			attachment_remove_link(attachment, i);
 }
 

@@ -89,8 +89,8 @@ void attachment_choose(struct attachment *attachment, const bool *group_found);
 
 /* Orders the level's sites attached or detached. One that cannot be attached leaves the others. */
 void attachment_level(struct attachment *attachment, enum level level, bool on);
-/* Between windows of the level only boundaries (probe_is_boundary()) are attached: also of rows that are chosen later. */
-void attachment_reduce(struct attachment *attachment, enum level level, bool reduced);
+/* Of L0: between its windows only boundaries (probe_is_boundary()) are attached: also of rows that are chosen later. */
+void attachment_reduce(struct attachment *attachment, bool reduced);
 /* The engine has paused the part, or goes on with it: orders its sites detached or attached. */
 void attachment_pause(struct attachment *attachment, enum attach_part part);
 /*

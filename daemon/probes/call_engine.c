@@ -69,7 +69,8 @@ void specs_drop(struct specs *specs, uint32_t id, uint64_t now_ns)
 		slot->dropped_ns = now_ns;
 }
 
-void specs_clear(struct specs *specs, uint32_t id)
+/* Undoes a fresh take that was not used. */
+static void specs_clear(struct specs *specs, uint32_t id)
 {
 	specs->slot[id] = (struct spec_slot){0};
 }
@@ -211,10 +212,7 @@ int call_engine_open(struct kernel *kernel, enum call_engine_mode mode, struct c
 	r = size_maps(kernel, engine->skeleton);
 	if (r < 0)
 		return log_error_errno("call", r, "cannot set the sizes of the BPF maps");
-	r = kernel_share(kernel, engine->skeleton->obj);
-	if (r < 0)
-		return r;
-	r = call_bpf__load(engine->skeleton);
+	r = kernel_load(kernel, engine->skeleton->skeleton);
 	if (r < 0)
 		return log_error_errno("call", r, "the kernel refused the BPF programs");
 	engine->pair = (struct pair){bpf_program__fd(engine->skeleton->progs.call_enter),
@@ -248,7 +246,7 @@ static int load_pair(struct call_engine *engine, uint32_t id, const struct rt_ca
 		if (r < 0)
 			return r;
 	}
-	r = call_bpf__load(own);
+	r = kernel_load(engine->kernel, own->skeleton);
 	if (r < 0)
 		return r;
 	pair.enter_fd = fcntl(bpf_program__fd(own->progs.call_enter), F_DUPFD_CLOEXEC, 3);
@@ -334,7 +332,7 @@ static bool call_engine_is_paused(void *arg, enum attach_part part)
 {
 	const struct call_engine *engine = arg;
 
-	return part == ATTACH_MEMORY && kernel_edge_is_paused(engine->kernel, RT_EDGE_MEMORY);
+	return part == ATTACH_MEMORY && kernel_memory_is_paused(engine->kernel);
 }
 
 struct attach_engine call_engine_attach(struct call_engine *engine, const struct probe_table *table)

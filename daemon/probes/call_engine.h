@@ -36,8 +36,6 @@ struct specs {
 int specs_take(struct specs *specs, const struct probe *probe, const struct rt_call_spec *spec, uint64_t now_ns,
 	uint32_t *ret, bool *ret_fresh);
 void specs_drop(struct specs *specs, uint32_t id, uint64_t now_ns);
-/* Undoes a fresh take that was not used. */
-void specs_clear(struct specs *specs, uint32_t id);
 /* The probe of a record of this number and time; NULL: no longer known. */
 const struct probe *specs_probe(const struct specs *specs, uint32_t id, uint64_t time_ns);
 

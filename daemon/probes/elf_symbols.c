@@ -231,7 +231,7 @@ static int by_offset(const void *a, const void *b)
 {
 	const struct elf_symbol *x = a, *y = b;
 
-	return x->file_offset < y->file_offset ? -1 : x->file_offset > y->file_offset;
+	return ORDER(x->file_offset, y->file_offset);
 }
 
 static size_t elf_symbols_collect(

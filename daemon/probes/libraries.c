@@ -22,7 +22,6 @@ struct refusals {
 	struct {
 		struct library_id id;
 		uint64_t until_ns;
-		bool logged;
 	} file[REFUSED_MAX];
 	unsigned count;
 };

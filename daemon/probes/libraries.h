@@ -10,7 +10,7 @@
  *
  * A worker (reader.h) reads the maps, opens the files and reads them: a process controls what that costs and whether it
  * ends. So a scan only begins here; what it finds comes later, through the callbacks. The daemon itself holds no more of
- * a file than a place (O_PATH), whose closing waits for nobody.
+ * a file than a place (O_PATH), which closes without blocking.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 #define RANKTRACE_DAEMON_PROBES_LIBRARIES_H

@@ -28,11 +28,8 @@ static int unresolved_by_set(const void *a, const void *b, void *arg)
 	const struct probe_table *table = arg;
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
 	const struct probe *p = &table->probe[x], *q = &table->probe[y];
-	int order = strcmp(p->set, q->set);
 
-	if (order == 0 && p->set[0] && p->variant != q->variant)
-		return p->variant < q->variant ? -1 : 1;
-	return order ? order : x < y ? -1 : x > y;
+	return strcmp(p->set, q->set) ?: (p->set[0] ? ORDER(p->variant, q->variant) : 0) ?: ORDER(x, y);
 }
 
 /* Rows without a set stand alone. */
@@ -227,9 +224,7 @@ static int unresolved_by_instance(const void *a, const void *b)
 {
 	const struct use *x = a, *y = b;
 
-	if (x->instance != y->instance)
-		return x->instance < y->instance ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return ORDER(x->instance, y->instance) ?: ORDER(x->number, y->number);
 }
 
 /* Ranks of a job map the same files: one after another with the same libraries adds nothing. */

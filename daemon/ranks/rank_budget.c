@@ -119,6 +119,13 @@ bool rank_budget_admits(struct rank_budget *budget, const struct rank *rank)
 	return false;
 }
 
+bool rank_budget_is_frozen(const struct rank_budget *budget, const struct rank *rank)
+{
+	const struct account *account = rank_budget_account(budget, rank);
+
+	return account && is_frozen(account);
+}
+
 bool rank_budget_was_frozen(const struct rank_budget *budget, const struct rank *rank)
 {
 	const struct account *account = rank_budget_account(budget, rank);

@@ -16,7 +16,14 @@
 
 #define RANK_BUDGET_FROZEN_NS (60 * NSEC_PER_SEC)
 
-enum rank_budget_part { RANK_BUDGET_STEPS, RANK_BUDGET_COLL, RANK_BUDGET_ALLOCS, RANK_BUDGET_PARTS };
+enum rank_budget_part {
+	RANK_BUDGET_STEPS,
+	RANK_BUDGET_COLL,
+	RANK_BUDGET_ALLOCS,
+	RANK_BUDGET_ENDS,
+	RANK_BUDGET_MEMORY, /* the kernel's maps included */
+	RANK_BUDGET_PARTS
+};
 
 struct rank_budget;
 
@@ -35,6 +42,8 @@ struct rank_budget *rank_budget_free(struct rank_budget *budget);
 void rank_budget_part(struct rank_budget *budget, enum rank_budget_part part, void (*shed)(void *arg, uint32_t slot), void *arg);
 /* May a record of this rank be taken? Counts it as refused if not. budget NULL: yes. */
 bool rank_budget_admits(struct rank_budget *budget, const struct rank *rank);
+/* The same of what is no record: it counts nothing. */
+bool rank_budget_is_frozen(const struct rank_budget *budget, const struct rank *rank);
 /* Has the rank's state been dropped since its start? What begins anew did not begin with the rank. */
 bool rank_budget_was_frozen(const struct rank_budget *budget, const struct rank *rank);
 void rank_budget_set(struct rank_budget *budget, enum rank_budget_part part, const struct rank *rank, uint64_t bytes);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over all processes, where starts of processes were not reported. The lookup of a process in /proc can last:
- * while its parent reaps it, whoever looks it up spins in the kernel until the parent has a CPU. So a thread makes the
- * walk.
+ * A walk over all processes, where starts of processes were not reported. Opening a file of a process in /proc can last: while its
+ * parent reaps it, others spin in the kernel until the parent has a CPU. So a thread makes the walk.
  */
 #include "analyzers/base/array.h"
 #include "daemon/base/job_thread.h"
@@ -41,7 +40,7 @@ static int rank_scan_compare(const void *a, const void *b)
 {
 	const struct rank_scanned *x = a, *y = b;
 
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return ORDER(x->pid, y->pid);
 }
 
 static void rank_scan_run(struct thread_job *job)

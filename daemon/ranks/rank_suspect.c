@@ -53,7 +53,7 @@ void ranks_suspects_each(
 
 bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid)
 {
-	/* Jobs without a word are many: equal numbers say nothing. */
+	/* Jobs without a word are many: equal numbers are not significant. */
 	if (rank->role != RANK_ROLE_RANK || !rank->env.job[0])
 		return false;
 	for (uint32_t i = 0; i < ranks->slots; i++) {

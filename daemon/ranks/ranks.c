@@ -6,6 +6,7 @@
  */
 #include "daemon/ranks/ranks.h"
 
+#include "analyzers/base/array.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/base/log.h"
@@ -442,13 +443,8 @@ size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 static int compare_ranks(const void *a, const void *b)
 {
 	const struct rank *x = *(const struct rank *const *)a, *y = *(const struct rank *const *)b;
-	int order = strcmp(x->env.job, y->env.job);
 
-	if (order)
-		return order;
-	if (x->env.rank != y->env.rank)
-		return x->env.rank < y->env.rank ? -1 : 1;
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
+	return strcmp(x->env.job, y->env.job) ?: ORDER(x->env.rank, y->env.rank) ?: ORDER(x->pid, y->pid);
 }
 
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg)

@@ -20,7 +20,7 @@
 
 struct rank_candidate {
 	uint32_t pid;
-	uint32_t uid; /* of its start, until it was read: whose share of the workers reads it */
+	uint32_t uid; /* real user at its start, until it is read: workers read it in his share */
 	bool has_env; /* its environment names a rank: never given up, never dropped */
 	bool interpreter;
 	bool known;		/* the fields below are valid */
@@ -202,7 +202,6 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 /* rank_shares.c: what each rank may use of what all share. */
 void rank_shares_add(struct ranks *ranks, const struct rank *rank);
 void rank_shares_drop(struct ranks *ranks, const struct rank *rank);
-void rank_shares_update(struct ranks *ranks);
 /*
  * The newest rank of the user with the most ranks, if he has at least two more than this user has: it makes way where
  * the table is full. NULL: none.

@@ -36,6 +36,7 @@ struct profile_rank {
 	struct hash_table codes;     /* struct profile_code, by address */
 	struct list_link code_order; /* the same, oldest first */
 	size_t code_bytes;
+	size_t stack_bytes; /* of stacks, and of their events while they wait */
 	uint64_t request_number; /* of the newest request: codes are put in once each */
 	struct list_link waiting; /* of struct profile_stack, without a request */
 	struct list_link asking;  /* the same, in the request */
@@ -57,6 +58,8 @@ void profile_rank_code(struct profile_rank *profile, const struct rt_profile_cod
 /* The row of call_stacks of a stack; false: it has no names, or none yet. */
 bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret);
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample);
+/* Memory of stacks and codes. */
+size_t profile_rank_bytes(const struct profile_rank *profile);
 /* Asks the worker for names if it is time, or at once. True: there are none to ask for, and none asked for. */
 bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_once);
 /* Nothing will be named any more. */

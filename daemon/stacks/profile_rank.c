@@ -112,6 +112,7 @@ void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_st
 	hash_table_put(&profile->stacks, &stack->node, event->stack);
 	list_add_tail(&profile->waiting, &stack->link);
 	profile->stack_count++;
+	profile->stack_bytes += sizeof(*stack) + event->event.size_bytes;
 	profile->waiting_count++;
 }
 
@@ -207,6 +208,7 @@ static void profile_rank_answer(
 	if (profile->on_named && stack->state == STACK_NAMED)
 		profile->on_named(profile->on_named_arg, stack->event->stack, frames);
 	list_unlink(&stack->link);
+	profile->stack_bytes -= stack->event->event.size_bytes;
 	free(stack->event);
 	stack->event = NULL;
 	profile->waiting_count--;
@@ -298,6 +300,11 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 		*ret_size += profile_rank_pack_codes(
 			profile, CONTAINER_OF(link, struct profile_stack, link)->event, second, data + *ret_size);
 	return data;
+}
+
+size_t profile_rank_bytes(const struct profile_rank *profile)
+{
+	return profile->stack_bytes + profile->code_bytes;
 }
 
 bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_once)

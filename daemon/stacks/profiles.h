@@ -41,7 +41,7 @@ struct profile_probe {
 void profiles_serve(struct profiles *profiles, const struct profile_probe *probe);
 
 enum profile_reason { PROFILE_ASKED, PROFILE_SUSPECTED, PROFILE_HOURLY };
-/* A profile that runs gives way to one that is more urgent. PROFILE_OF_USER: asked for by one who may only see his own ranks. */
+/* A running profile is cancelled for a more urgent one. PROFILE_OF_USER: of a user who may only see his own ranks. */
 enum profile_urgency { PROFILE_OF_HOUR, PROFILE_OF_USER, PROFILE_OF_JOB, PROFILE_NOW };
 
 struct profile_wish {

@@ -4,6 +4,7 @@
 
 #include "daemon/stacks/stacks.h"
 
+#include "analyzers/base/array.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/ranks.h"
@@ -57,7 +58,6 @@ struct stacks {
 	struct context *context;
 	LIST_HEAD(, stacks_running) running;
 	unsigned count;
-	struct stacks_status status;
 };
 
 int stacks_new(struct context *context, struct stacks **ret)
@@ -129,21 +129,16 @@ static void stacks_add(struct stacks_running *running, const struct stacks_proce
 	stacks_set(&message->job, process->job);
 	stacks_set(&message->role, process->child ? "child" : "rank");
 	stacks_set(&message->command, process->command);
-	running->stacks->status.processes++;
-	running->stacks->status.refused += message->n_threads == 0;
 	running->body->processes[running->body->n_processes++] = message;
 }
 
 static int stacks_order(const void *a, const void *b)
 {
-	const Ranktrace__StackProcess *x = *(Ranktrace__StackProcess *const *)a, *y = *(Ranktrace__StackProcess *const *)b;
-	int r = strcmp(x->job, y->job);
+	const Ranktrace__StackProcess *x = *(Ranktrace__StackProcess *const *)a,
+				      *y = *(Ranktrace__StackProcess *const *)b;
 
-	if (!r)
-		r = (x->rank > y->rank) - (x->rank < y->rank);
-	if (!r)
-		r = strcmp(y->role, x->role); /* a rank before its children */
-	return r ? r : (x->pid > y->pid) - (x->pid < y->pid);
+	/* A rank before its children. */
+	return strcmp(x->job, y->job) ?: ORDER(x->rank, y->rank) ?: strcmp(y->role, x->role) ?: ORDER(x->pid, y->pid);
 }
 
 static void stacks_finish(struct stacks_running *running)
@@ -347,11 +342,5 @@ int stacks_start(struct stacks *stacks, const struct stacks_take *take)
 		stacks_running_free(running);
 		return r;
 	}
-	stacks->status.takes++;
 	return 0;
-}
-
-void stacks_status(const struct stacks *stacks, struct stacks_status *ret)
-{
-	*ret = stacks ? stacks->status : (struct stacks_status){0};
 }

@@ -40,10 +40,4 @@ struct stacks_take {
 /* 0: done is called later. -ENOENT: no rank is wanted. -EBUSY: too many takes. -EUSERS, -ENOTSUP: no worker. */
 int stacks_start(struct stacks *stacks, const struct stacks_take *take);
 
-struct stacks_status {
-	uint64_t takes, processes, refused; /* refused: processes without a single thread */
-};
-
-void stacks_status(const struct stacks *stacks, struct stacks_status *ret);
-
 #endif

@@ -36,8 +36,9 @@ void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank 
 void rank_steps_gap(struct rank_steps *rank_steps);
 /*
  * L0 in windows (analyzers/steps/steps.h, "Sampling"): whether the rank may be; all ranks are or are not; and whether all marks from
- * from_ns on come, or those of boundaries alone. A rank may be after RANK_STEPS_STEADY_NS of steps that are alike, which is also
- * the time after which its windows come back. Not one that is silent: what it does instead of steps has other marks.
+ * from_ns on come, or those of boundaries alone. A rank may be after RANK_STEPS_STEADY_NS of steps with equal numbers of
+ * backward passes and optimizers, which is also the time after which its windows come back. Not one that is silent: what
+ * it does instead of steps has other marks.
  */
 #define RANK_STEPS_SILENT_NS NSEC_PER_SEC /* steps that exceed a budget of a thousandth are shorter than a tenth of it */
 #define RANK_STEPS_STEADY_NS (20 * NSEC_PER_SEC) /* the judge learns what is usual from ten seconds, of all but the first steps */

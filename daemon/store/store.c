@@ -107,6 +107,38 @@ static int store_start_writer(struct store *store, struct folder *folder)
 	return r;
 }
 
+void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc)
+{
+	int64_t offset_ns = (int64_t)(utc - monotonic), step_ns = offset_ns - store->clock_offset_ns;
+	bool stepped = store->clock_known && (step_ns > CLOCK_STEP_NS || step_ns < -CLOCK_STEP_NS);
+
+	store->clock_offset_ns = offset_ns;
+	store->clock_known = true;
+	if (!stepped)
+		return;
+	log_notice("store", "the clock was set by %lld us; times from here on follow it", (long long)(step_ns / 1000));
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(monotonic), .utc_ns = field_time(utc)});
+}
+
+/* A paired reading of both clocks: the one with the shortest time between the two clocks, so that being interrupted is
+ * no step. */
+static void store_clock_read(struct store *store)
+{
+	uint64_t best_ns = UINT64_MAX, monotonic = 0, utc = 0;
+
+	for (int i = 0; i < CLOCK_READINGS && best_ns > CLOCK_READING_NS; i++) {
+		uint64_t before = monotonic_ns(), now_ns = realtime_ns(), after = monotonic_ns();
+
+		if (after - before >= best_ns)
+			continue;
+		best_ns = after - before;
+		monotonic = before + best_ns / 2;
+		utc = now_ns;
+	}
+	store_clock_note(store, monotonic, utc);
+}
+
 int store_open(const struct store_options *options, struct store **ret)
 {
 	struct store *store = calloc(1, sizeof(*store));
@@ -392,37 +424,6 @@ int store_replace(struct store *store, enum schema_id table)
 	now->replaces = now->changed = true;
 	queue_clear(&now->rows);
 	return 0;
-}
-
-void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc)
-{
-	int64_t offset_ns = (int64_t)(utc - monotonic), step_ns = offset_ns - store->clock_offset_ns;
-	bool stepped = store->clock_known && (step_ns > CLOCK_STEP_NS || step_ns < -CLOCK_STEP_NS);
-
-	store->clock_offset_ns = offset_ns;
-	store->clock_known = true;
-	if (!stepped)
-		return;
-	log_notice("store", "the clock was set by %lld us; times from here on follow it", (long long)(step_ns / 1000));
-	store_put_clock(
-		store, &(struct row_clock){.monotonic_ns = field_duration(monotonic), .utc_ns = field_time(utc)});
-}
-
-/* The reading with the shortest time between the two clocks, so that being interrupted is no step. */
-void store_clock_read(struct store *store)
-{
-	uint64_t best_ns = UINT64_MAX, monotonic = 0, utc = 0;
-
-	for (int i = 0; i < CLOCK_READINGS && best_ns > CLOCK_READING_NS; i++) {
-		uint64_t before = monotonic_ns(), now_ns = realtime_ns(), after = monotonic_ns();
-
-		if (after - before >= best_ns)
-			continue;
-		best_ns = after - before;
-		monotonic = before + best_ns / 2;
-		utc = now_ns;
-	}
-	store_clock_note(store, monotonic, utc);
 }
 
 uint64_t store_utc_ns(struct store *store, uint64_t monotonic)

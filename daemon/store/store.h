@@ -90,7 +90,7 @@ int store_replace(struct store *store, enum schema_id table);
 bool store_pass(struct store *store, uint64_t now_ns);
 /*
  * The same, and waits until it is written, for programs without a loop. Returns 0 or what kept rows from the disk: -ENOSPC
- * and others dropped and counted them, -EAGAIN (somebody else writes the file) keeps them.
+ * and others dropped and counted them, -EAGAIN (another process writes the file) keeps them.
  */
 int store_flush(struct store *store, uint64_t now_ns);
 

@@ -44,7 +44,7 @@ void losses_add(struct losses *losses, enum store_lost why, enum schema_id table
 	losses->total_sum += count;
 }
 
-void losses_add_queue(struct losses *losses, enum store_lost why, const struct queue *queue, uint64_t now_ns)
+static void losses_add_queue(struct losses *losses, enum store_lost why, const struct queue *queue, uint64_t now_ns)
 {
 	struct store_value values[SCHEMA_COLUMNS_MAX];
 	size_t offset = 0, count = 0;

@@ -28,7 +28,7 @@ static int by_number(const void *a, const void *b)
 {
 	const struct folder_file *x = a, *y = b;
 
-	return x->name.number < y->name.number ? -1 : x->name.number > y->name.number;
+	return ORDER(x->name.number, y->name.number);
 }
 
 bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns)

@@ -15,7 +15,7 @@
  *  store_texts.c       which text has which number in it
  *  store_folder.c      the list of files: order, retention, files set aside
  *
- * Errors of SQLite become: -ENOSPC no space, -EBADMSG the file is damaged, -EAGAIN somebody else
+ * Errors of SQLite become: -ENOSPC no space, -EBADMSG the file is damaged, -EAGAIN another process
  * writes it, -EIO anything else.
  */
 #ifndef RANKTRACE_DAEMON_STORE_STORE_INTERNAL_H
@@ -115,7 +115,7 @@ struct folder {
 	bool age_held[TIER_MAX];       /* logged: files wait for credit */
 };
 
-/* Makes a folder that is missing. -EPERM, with a logged sentence: somebody else can write in it, or put another in its
+/* Makes a folder that is missing. -EPERM, with a logged sentence: another user can write in it, or put another in its
  * place. */
 int folder_make(const char *path);
 int folder_open(struct folder *folder, const char *state_dir, uint64_t segment_ns);
@@ -202,7 +202,6 @@ struct state {
 
 int state_init(struct state *state);
 void state_free(struct state *state);
-int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count);
 /* Takes what a batch says of state; its queues are empty then. */
 void state_take(struct state *state, struct batch *batch, struct losses *lost);
 /* Whether something waits for this tier though no row does. */
@@ -227,8 +226,6 @@ struct losses {
 
 extern const char *const store_lost_reasons[STORE_LOST_MAX];
 void losses_add(struct losses *losses, enum store_lost why, enum schema_id table, uint64_t count, uint64_t now_ns);
-/* All rows of a queue. */
-void losses_add_queue(struct losses *losses, enum store_lost why, const struct queue *queue, uint64_t now_ns);
 /* Moves what is not yet in the view. */
 void losses_move(struct losses *from, struct losses *to);
 
@@ -317,8 +314,6 @@ struct store {
 	bool clock_known;
 };
 
-/* A paired reading of both clocks. */
-void store_clock_read(struct store *store);
 void store_clock_note(struct store *store, uint64_t monotonic, uint64_t utc);
 
 /* ---- texts ---- */

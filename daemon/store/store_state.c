@@ -72,7 +72,7 @@ static void forget_oldest(struct state *state, enum schema_id table)
 		(--state->rows_count - oldest) * sizeof(state->rows[0]));
 }
 
-int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count)
+static int state_put(struct state *state, enum schema_id table, const struct store_value *values, size_t count)
 {
 	int key = schema_key(&schema_tables[table]);
 	struct queue fresh = {0};

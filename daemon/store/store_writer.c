@@ -131,11 +131,8 @@ int writer_new(const struct store_options *options, struct folder *folder, struc
 /* With the lock held. */
 static bool writer_wait_locked(struct writer *writer, const bool *flag, bool value, uint64_t until_ns)
 {
-	struct timespec until = {
-		.tv_sec = (time_t)(until_ns / NSEC_PER_SEC), .tv_nsec = (long)(until_ns % NSEC_PER_SEC)};
-
 	while (*flag != value && monotonic_ns() < until_ns)
-		(void)pthread_cond_timedwait(&writer->changed, &writer->lock, &until);
+		(void)thread_wait_until(&writer->changed, &writer->lock, until_ns);
 	return *flag == value;
 }
 

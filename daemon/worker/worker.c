@@ -6,7 +6,7 @@
  */
 #include "daemon/worker/worker.h"
 #include "analyzers/base/array.h"
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 #include "daemon/base/log.h"
 #include "daemon/base/procfs.h"
 #include "daemon/base/spawn.h"
@@ -186,12 +186,10 @@ static char process_state(const struct process *process)
 
 static uint64_t process_cpu_ns(const struct process *process)
 {
-	struct timespec cpu;
-	clockid_t clock;
+	uint64_t cpu_ns = 0;
 
-	if (clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &cpu) < 0)
-		return 0;
-	return (uint64_t)cpu.tv_sec * NSEC_PER_SEC + (uint64_t)cpu.tv_nsec;
+	(void)procfs_cpu_time((uint32_t)process->pid, &cpu_ns);
+	return cpu_ns;
 }
 
 bool worker_is_stuck(char state, uint64_t cpu_ns)
@@ -347,7 +345,7 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
 		log_warning("worker",
-			"a %s process (pid %d) cannot be killed: it waits in the kernel, for a process or file system of user %u; abandoned",
+			"a %s process (pid %d) cannot be killed: the kernel keeps it, for a process or file system of user %u; abandoned",
 			process->kind->name, (int)process->pid, process->owner);
 		workers_wake(process->workers);
 	} else if (process->state == PROCESS_BUSY) {

@@ -17,7 +17,8 @@ while not os.path.exists("go"):
     time.sleep(0.02)
 def turn():
     time.sleep(0.02)
-turn.__code__ = turn.__code__.replace(co_name="u\x1b[2J\n", co_filename="/job/\x9b31m\u202e.py")
+names = [key for key in ("co_name", "co_qualname") if hasattr(turn.__code__, key)]  # stacks have the latter, of Python 3.11
+turn.__code__ = turn.__code__.replace(co_filename="/job/\x9b31m\u202e.py", **dict.fromkeys(names, "u\x1b[2J\n"))
 while not os.path.exists("stop"):
     with torch.autograd.profiler.record_function(name):
         optimizer.zero_grad()
@@ -53,7 +54,10 @@ shows findings --all
 shows report --since 1h
 shows report --since 1h --json
 shows analyze --verbose
-shows stack
+for _ in $(seq 20); do # most of the time it is in the function
+	shows stack
+	! grep -aq 'u?\[2J' "$work/shown" || break
+done
 [ -n "${ATTACK_TOGETHER:-}" ] || grep -aq 'u?\[2J' "$work/shown" || fail "tracectl stack does not show the function: $(cat "$work/shown")"
 shows stack --json
 shows_if_any why --rank 0 --since 1m

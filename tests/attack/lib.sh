@@ -262,7 +262,7 @@ attack_status_under_1s() {
 	echo "status: $answers answers, the slowest after $status_ms ms; the loop's longest stop was $loop_ms ms, $ready_ms ms of it ready without a CPU"
 	echo "of the machine: without a new process the slowest came after $direct_ms ms; a tracectl that asks nobody took up to $alone_ms ms;" \
 		"beyond a second were $late that asked and $alone_late that did not"
-	[ "$unanswered" -eq 0 ] || fail "$unanswered requests for status were not answered in 5 s"
+	[ "$unanswered" -eq 0 ] || fail "$unanswered requests for status were not answered"
 	[ "$direct_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $direct_ms ms on a connection of a process that runs"
 	# Where all CPUs are taken, each new process starts late, also one that does not ask the daemon.
 	[ "$status_ms" -lt "$ATTACK_STATUS_MS_MAX" ] || [ "$alone_ms" -ge "$ATTACK_STATUS_MS_MAX" ] || fail "status was answered after $status_ms ms"

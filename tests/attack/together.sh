@@ -23,12 +23,14 @@ echo "$daemon" >"$work/daemon.pid"
 echo "${victim_pids[*]}" >"$work/victim.pids"
 attack_begin
 mkdir "$work/rounds"
+# A round that is killed leaves its mounts.
+attack_own_cleanup() { awk -v work="$work/rounds/" 'index($2, work) == 1 { print $2 }' /proc/mounts | xargs -r -n 1 umount -l; }
 attack_again() { # NAME UNTIL UID
 	local round=0 code
 	while [ "$SECONDS" -lt "$2" ]; do
 		round=$((round + 1))
 		code=0
-		ATTACK_TOGETHER=$work ATTACK_UID=$3 ATTACK_FIGURES="" timeout --kill-after=10 300 "$folder/$1.sh" >"$work/rounds/$1.log" 2>&1 </dev/null || code=$?
+		TMPDIR=$work/rounds ATTACK_TOGETHER=$work ATTACK_UID=$3 ATTACK_FIGURES="" timeout --kill-after=10 300 "$folder/$1.sh" >"$work/rounds/$1.log" 2>&1 </dev/null || code=$?
 		echo "$code $(sed -n 's/^\(FAIL\|SKIP\): //p' "$work/rounds/$1.log" | head -n 1)" >>"$work/rounds/$1"
 		[ "$code" -ne 77 ] || break
 	done

@@ -3,7 +3,8 @@
 
 usage: watch.py TRACECTL SOCKET FILE
 
-FILE has one line, replaced after each answer: answers, requests without one in 5 s, milliseconds of the slowest,
+FILE has one line, replaced after each answer: answers, requests without one (in 5 s on a connection of this process; of a new
+process, whose start takes its time on a machine of which all CPUs are taken, in 75 s), milliseconds of the slowest,
 milliseconds of the event loop's longest stop since the first answer, and of these milliseconds without a CPU (the daemon's own
 measure; 0 where the stop has not become longer than before). Then what of a slow answer is the machine's: milliseconds of the
 slowest answer without a new process, over a connection of this one, and of the slowest run of a tracectl that asks nobody; how
@@ -21,20 +22,33 @@ import time
 
 INTERVAL_S = 0.2
 TIMEOUT_S = 5
+START_TIMEOUT_S = 75  # longer than tracectl waits: what it says then is shown
 LATE_MS = 1000
 REQUEST = b"RTCT" + struct.pack("<HHI", 1, 1, 4) + bytes([0x08, 1, 0x10, 4])  # proto/frame.h, control.proto: STATUS
 
 
 def run(*command):
-    """Its output, as soon as that is complete. A thread reaps it: the kernel makes a parent wait for whoever looks at its child."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-    timer = threading.Timer(TIMEOUT_S, process.kill)
+    """Its output, as soon as that is complete. A thread reaps it: others that open its files in /proc delay that."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+    def end():
+        # Where it hangs: in its start, in connect(), or without an answer.
+        for name in ("stat", "wchan", "stack", "syscall", "maps"):
+            try:
+                with open(f"/proc/{process.pid}/{name}", encoding="ascii", errors="replace") as file:
+                    print(f"watch.py: {name}:", file.read(4096), file=sys.stderr, flush=True)
+            except OSError as error:
+                print(f"watch.py: {name}:", error, file=sys.stderr, flush=True)
+        process.kill()
+
+    timer = threading.Timer(START_TIMEOUT_S, end)
     timer.start()
-    with process.stdout:
-        out = process.stdout.read().decode()
+    with process.stdout, process.stderr:
+        out, said = process.stdout.read().decode(), process.stderr.read().decode()
     timer.cancel()
     threading.Thread(target=process.wait, daemon=True).start()
     if not out:
+        print("watch.py:", *command, "has no output:", said.strip() or f"killed after {START_TIMEOUT_S} s", file=sys.stderr, flush=True)
         raise OSError("no output")
     return out
 
@@ -46,7 +60,9 @@ def stop_ms(status):
 
 def ask(path):
     with socket.socket(socket.AF_UNIX) as one:
-        one.settimeout(TIMEOUT_S)
+        # Not settimeout(): with that, connect() fails at once while others wait to be accepted.
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            one.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", TIMEOUT_S, 0))
         one.connect(path)
         one.sendall(REQUEST)
         left = struct.unpack("<I", one.recv(12, socket.MSG_WAITALL)[8:])[0]
@@ -84,7 +100,9 @@ def main():
             unanswered += 1
         slowest_ms = max(slowest_ms, status_ms)
         late += status_ms > LATE_MS
-        direct_ms = max(direct_ms, took_ms(ask, path)[0])
+        asked_ms, answer = took_ms(ask, path)
+        unanswered += answer is None
+        direct_ms = max(direct_ms, asked_ms)
         nobody_ms = took_ms(run, tracectl, "--version")[0]
         alone_ms = max(alone_ms, nobody_ms)
         alone_late += nobody_ms > LATE_MS

@@ -88,8 +88,7 @@ static int load(struct bench *bench)
 		bpf_program__set_expected_attach_type(skeleton->progs.call_enter, UPROBE_MULTI_ATTACH_TYPE);
 		bpf_program__set_expected_attach_type(skeleton->progs.call_exit, UPROBE_MULTI_ATTACH_TYPE);
 	}
-	r = kernel_share(bench->context.kernel, skeleton->obj);
-	return r < 0 ? r : call_bpf__load(skeleton);
+	return kernel_load(bench->context.kernel, skeleton->skeleton);
 }
 
 static int find_site(struct bench *bench, const struct mode *mode, const char *library, const char *symbol)

@@ -33,7 +33,7 @@ while read -r count name; do
 done < <(cut -d' ' -f1 <<<"$functions" | sort | uniq -c)
 
 # Public headers of a module with one reader so far, those that tests read, too, and one for each BPF program.
-limit=15
+limit=10
 mapfile -t single < <(grep -roE '"[a-z0-9_/.]+\.h"' analyzers bpf ctl daemon proto stacks --include='*.[ch]' | sort -u | awk -F: -v headers="$(
 	find analyzers ctl daemon proto stacks -name '*.h' -not -path '*/build*' | sort)" '
 	{

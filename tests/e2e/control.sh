@@ -12,6 +12,21 @@ expect() {
 	grep -qiE "$pattern" <<<"$out" || fail "tracectl $*: printed '$out', expected '$pattern'"
 }
 
+# A socket that takes no more connections: the answer comes after 10 s, and is read at the end.
+python3 - "$work/full.sock" <<'PY' &
+import socket, sys, time
+listener, client = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen(0)
+client.connect(sys.argv[1])
+open(sys.argv[1] + ".full", "w").close()
+time.sleep(60)
+PY
+children+=("$!")
+wait_for 10 test -e "$work/full.sock.full" || fail "no socket is full"
+"$tracectl" --socket "$work/full.sock" status >"$work/full.said" 2>&1 &
+full=$!
+
 expect 3 'no daemon' status
 expect 3 'no daemon' query 'select 1'
 expect 3 'state-dir' findings
@@ -108,4 +123,8 @@ else
 	grep -q "no daemon answers; this is what is stored in $installed" "$work/installed" && grep -q 'no findings' "$work/installed" ||
 		fail "findings with the daemon down: $(cat "$work/installed")"
 fi
+code=0
+wait "$full" || code=$?
+[ "$code" -eq 3 ] && grep -q 'no daemon answers on .*full.sock: Connection timed out' "$work/full.said" ||
+	fail "with a socket that is full tracectl exits with $code: $(cat "$work/full.said")"
 e2e_done

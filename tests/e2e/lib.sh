@@ -51,11 +51,13 @@ e2e_start() {
 		printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d"
 		for pair in "$@"; do printf '[%s]\n%s = %s\n' "${pair%%.*}" "$(cut -d. -f2- <<<"${pair%%=*}")" "${pair#*=}"; done
 	} >"$work/ranktrace.conf"
+	: >"$work/started"
 	"${daemon_prefix[@]}" "$build/daemon/ranktraced" --foreground --config "$work/ranktrace.conf" --state-dir "$state" --socket "$RANKTRACE_SOCKET" \
 		2>>"$work/daemon.log" &
 	daemon=$!
 	for _ in $(seq 200); do
-		"$tracectl" status >/dev/null 2>&1 && return 0
+		# No program is started before there is a socket newer than that of a daemon before it.
+		[ "$RANKTRACE_SOCKET" -nt "$work/started" ] && "$tracectl" status >/dev/null 2>&1 && return 0
 		kill -0 "$daemon" 2>/dev/null || fail "the daemon did not start"
 		sleep 0.1
 	done

@@ -53,7 +53,7 @@ mount --bind "$work/state" "$image/var/lib/ranktrace"
 mount --bind "$work/run" "$image/run/ranktrace"
 mount -o remount,bind,ro "$image"
 inside=(chroot "$image" setpriv --bounding-set="-all,$caps" --inh-caps=-all --no-new-privs)
-"${inside[@]}" /usr/sbin/ranktraced --foreground --config /etc/ranktrace-conf/ranktrace.conf 2>"$work/daemon.log" &
+env -u RANKTRACE_SOCKET -u RANKTRACE_LIBEXEC "${inside[@]}" /usr/sbin/ranktraced --foreground --config /etc/ranktrace-conf/ranktrace.conf 2>"$work/daemon.log" &
 daemon=$!
 control() { chroot "$image" env -u RANKTRACE_SOCKET -u RANKTRACE_LIBEXEC /usr/bin/tracectl "$@"; }
 tracectl=control

@@ -169,11 +169,11 @@ TEST(between_windows_boundaries_alone_are_attached)
 		count = 0;
 		fake_hold(true); /* clears the log */
 		fake_hold(false);
-		attachment_reduce(attachment, LEVEL_L0, true);
-		attachment_reduce(attachment, LEVEL_L0, true);
+		attachment_reduce(attachment, true);
+		attachment_reduce(attachment, true);
 		assert_int_equal(settled(attachment), 1);
 		assert_int_equal(count, 0); /* the boundary's probe is the one that was there */
-		attachment_reduce(attachment, LEVEL_L0, false);
+		attachment_reduce(attachment, false);
 		assert_int_equal(settled(attachment), 3);
 		assert_int_equal(count, 1);
 		assert_int_equal(attachment_attached_level(attachment, LEVEL_L1), 1);
@@ -181,11 +181,11 @@ TEST(between_windows_boundaries_alone_are_attached)
 	/* Where it is turned on between windows, too. */
 	attachment_level(attachment, LEVEL_L0, false);
 	assert_int_equal(settled(attachment), 0);
-	attachment_reduce(attachment, LEVEL_L0, true);
+	attachment_reduce(attachment, true);
 	attachment_level(attachment, LEVEL_L0, true);
 	assert_int_equal(settled(attachment), 1);
 	attachment_level(attachment, LEVEL_L0, false);
-	attachment_reduce(attachment, LEVEL_L0, false);
+	attachment_reduce(attachment, false);
 	assert_int_equal(settled(attachment), 0);
 	libraries_free(libraries);
 	probe_table_free(&marks);

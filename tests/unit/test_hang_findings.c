@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyzers/detect/hang_findings.h"
+#include "analyzers/detect/detect_internal.h"
 
 #include "tests/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a late thread waits: another thread sees it sleep. */
 #include <unistd.h>
-#include "daemon/base/lag_place.h"
+#include "daemon/base/lag.h"
 
 #include "tests/test.h"
 

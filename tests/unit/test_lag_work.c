@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The name with most time counts, and once. */
-#include "daemon/base/lag_work.h"
+#include "daemon/base/lag.h"
 
 #include "tests/test.h"
 

@@ -53,6 +53,7 @@ TEST_WITH(the_greediest_rank_of_the_greediest_user_loses_its_state, setup, teard
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[1], 300);
 	assert_int_equal(rank_budget_bytes(budget), BUDGET_BYTES);
 	assert_true(rank_budget_admits(budget, rank[1]));
+	assert_false(rank_budget_is_frozen(budget, rank[1]));
 	assert_string_equal(ranks_suspicion(t.ranks, 1), "");
 
 	rank_budget_set(budget, RANK_BUDGET_STEPS, rank[0], 201);
@@ -65,6 +66,9 @@ TEST_WITH(the_greediest_rank_of_the_greediest_user_loses_its_state, setup, teard
 	assert_true(rank_budget_admits(budget, rank[2]));
 	rank_budget_use(budget, rank[1], &use);
 	assert_true(use.frozen);
+	assert_int_equal(use.refused, 1);
+	assert_true(rank_budget_is_frozen(budget, rank[1])); /* counts nothing */
+	rank_budget_use(budget, rank[1], &use);
 	assert_int_equal(use.refused, 1);
 	assert_int_equal(use.bytes, 0);
 	assert_string_not_equal(ranks_suspicion(t.ranks, 1), "");
