@@ -44,7 +44,7 @@ struct {
 	__array(values, struct syscall_slots);
 } syscall_sums SEC(".maps");
 
-static __always_inline struct rt_syscall_sums *find_sums(uint32_t slot)
+static __always_inline struct rt_syscall_sums *syscalls_sums(uint32_t slot)
 {
 	uint32_t first = 0;
 	void *slots = bpf_map_lookup_elem(&syscall_sums, &first);
@@ -53,7 +53,7 @@ static __always_inline struct rt_syscall_sums *find_sums(uint32_t slot)
 }
 
 /* The regular file of that number, or NULL. */
-static __always_inline struct file *file_of(uint64_t number)
+static __always_inline struct file *syscalls_file(uint64_t number)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -66,19 +66,19 @@ static __always_inline struct file *file_of(uint64_t number)
 }
 
 /* The regular file of the call's first argument, or NULL. */
-static __always_inline struct file *argument_file(uint64_t *registers)
+static __always_inline struct file *syscalls_argument_file(uint64_t *registers)
 {
 	uint64_t argument;
 
 	if (bpf_probe_read_kernel(&argument, sizeof(argument), registers + FIRST_ARGUMENT))
 		return NULL;
-	return file_of((uint32_t)argument);
+	return syscalls_file((uint32_t)argument);
 }
 
-static __always_inline void begin(uint32_t slot, uint32_t number, uint32_t kind, uint64_t *registers)
+static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint32_t kind, uint64_t *registers)
 {
 	uint32_t thread_id = (uint32_t)bpf_get_current_pid_tgid();
-	struct rt_syscall_sums *sums = find_sums(slot);
+	struct rt_syscall_sums *sums = syscalls_sums(slot);
 	struct rt_quota *quota = find_quota(slot);
 	struct rt_syscall call = {.slot = slot, .number = number};
 
@@ -90,7 +90,7 @@ static __always_inline void begin(uint32_t slot, uint32_t number, uint32_t kind,
 	}
 	if (kind >= RT_SYSCALL_FILE) {
 		call.op = kind - RT_SYSCALL_FILE;
-		call.file = (uint64_t)argument_file(registers);
+		call.file = (uint64_t)syscalls_argument_file(registers);
 	}
 	call.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_ANY))
@@ -112,13 +112,13 @@ int syscalls_enter(struct bpf_raw_tracepoint_args *ctx)
 	if (kind == RT_SYSCALL_ENDS)
 		return 0;
 	cost = cost_begin(*slot, RT_COST_L3, RT_COST_TRACEPOINT, bpf_ktime_get_ns());
-	begin(*slot, number, kind, (uint64_t *)ctx->args[0]);
+	syscalls_begin(*slot, number, kind, (uint64_t *)ctx->args[0]);
 	cost_end(&cost);
 	return 0;
 }
 
 /* The file may have been closed meanwhile by another thread: its memory is read as it is, safely. */
-static __always_inline void send(const struct rt_syscall *call, uint64_t bytes, uint64_t duration_ns)
+static __always_inline void syscalls_send(const struct rt_syscall *call, uint64_t bytes, uint64_t duration_ns)
 {
 	struct rt_file_event *record =
 		reserve_rank_event(find_quota(call->slot), RT_KIND_FILE, sizeof(struct rt_file_event));
@@ -142,14 +142,14 @@ static __always_inline void send(const struct rt_syscall *call, uint64_t bytes, 
 	submit_event(record);
 }
 
-static __always_inline void end_file(
+static __always_inline void syscalls_end_file(
 	struct rt_syscall_sums *sums, const struct rt_syscall *call, long result, uint64_t duration_ns)
 {
 	uint64_t bytes = call->op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
 	struct rt_file_sum *sum;
 
 	if (duration_ns >= threshold_ns) {
-		send(call, bytes, duration_ns);
+		syscalls_send(call, bytes, duration_ns);
 		return;
 	}
 	if (call->op >= RT_FILE_OPS)
@@ -160,9 +160,9 @@ static __always_inline void end_file(
 	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
 }
 
-static __always_inline void end(const struct rt_syscall *call, long result, uint64_t duration_ns)
+static __always_inline void syscalls_end(const struct rt_syscall *call, long result, uint64_t duration_ns)
 {
-	struct rt_syscall_sums *sums = find_sums(call->slot);
+	struct rt_syscall_sums *sums = syscalls_sums(call->slot);
 	struct rt_syscall_sum *sum;
 
 	if (!sums)
@@ -174,7 +174,7 @@ static __always_inline void end(const struct rt_syscall *call, long result, uint
 	if (sum->longest_ns < duration_ns)
 		sum->longest_ns = duration_ns;
 	if (call->file)
-		end_file(sums, call, result, duration_ns);
+		syscalls_end_file(sums, call, result, duration_ns);
 }
 
 SEC("raw_tp/sys_exit")
@@ -191,7 +191,7 @@ int syscalls_exit(struct bpf_raw_tracepoint_args *ctx)
 	call = *entry;
 	cost = cost_begin(call.slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	bpf_map_delete_elem(&syscalls, &thread_id);
-	end(&call, (long)ctx->args[1], now_ns - call.start_ns);
+	syscalls_end(&call, (long)ctx->args[1], now_ns - call.start_ns);
 	cost_end(&cost);
 	return 0;
 }
