@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the off-CPU collector: one program on sched_switch (BTF or raw tracepoint, whichever loads) that sees
- * a rank's thread leave the CPU and return. An off-CPU interval of threshold_ns or more is a record; shorter ones are
- * summed per thread and second. State is one bounded hash entry per thread; a thread beyond the bound counts as a
- * drop, an ending thread removes its entry: no silent eviction, no leak.
+ * Kernel side of the off-CPU collector: a program on sched_switch (BTF or raw tracepoint, whichever loads) that sees a
+ * rank's thread leave the CPU and return, and one on sched_waking that sees who wakes it meanwhile. An off-CPU interval
+ * of threshold_ns or more is a record; shorter ones are summed per thread and second. State is one bounded hash entry
+ * per thread; a thread beyond the bound counts as a drop, an ending thread removes its entry: no silent eviction, no leak.
  *
  * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
@@ -166,6 +166,7 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 	thread->slot = *rank_slot;
 	thread->waits_on = waits_on(prev, preempt, direct);
 	thread->run_delay_ns = run_delay_of(prev, direct);
+	thread->waker = RT_WAKER_UNKNOWN;
 	thread->next_pid = READ(direct, next, tgid);
 	read_comm(thread->next_name, next);
 	thread->start_ns = bpf_ktime_get_ns();
@@ -187,10 +188,13 @@ static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct ta
 	interval->run_delay_ns = run_delay_ns;
 	interval->next_pid = thread->next_pid;
 	interval->waits_on = thread->waits_on;
+	interval->waker = thread->waker;
+	interval->waker_pid = thread->waker_pid;
 	interval->pad0 = 0;
 	interval->previous_pid = READ(direct, prev, tgid);
 	read_comm(interval->thread_name, next);
 	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
+	__builtin_memcpy(interval->waker_name, thread->waker_name, RT_COMM_SIZE);
 	read_comm(interval->previous_name, prev);
 	submit_event(interval);
 }
@@ -242,6 +246,45 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 	cost = cost_begin(thread->slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	end_interval(thread, thread_id, prev, next, now_ns, direct);
 	cost_end(&cost);
+}
+
+/*
+ * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: the two are not separated, since
+ * the kernel may hide its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before the thread
+ * has left the CPU is not seen.
+ */
+static __always_inline void sched_wake(struct task_struct *task, bool direct)
+{
+	uint32_t thread_id = READ(direct, task, pid), pid = bpf_get_current_pid_tgid() >> 32;
+	struct rt_offcpu_thread *thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
+	struct cost_hit cost;
+
+	if (!thread || !thread->start_ns || thread->waits_on == RT_WAITS_NOTHING || thread->waker != RT_WAKER_UNKNOWN)
+		return;
+	cost = cost_begin(thread->slot, RT_COST_L3, RT_COST_TRACEPOINT, bpf_ktime_get_ns());
+	if (!pid) {
+		thread->waker = RT_WAKER_INTERRUPT;
+	} else {
+		thread->waker_pid = pid;
+		bpf_get_current_comm(thread->waker_name, RT_COMM_SIZE);
+		thread->waker = RT_WAKER_TASK;
+	}
+	cost_end(&cost);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(sched_waking_btf, struct task_struct *task)
+{
+	(void)ctx;
+	sched_wake(task, true);
+	return 0;
+}
+
+SEC("raw_tp/sched_waking")
+int sched_waking_raw(struct bpf_raw_tracepoint_args *ctx)
+{
+	sched_wake((struct task_struct *)ctx->args[0], false);
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")

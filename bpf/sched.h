@@ -3,9 +3,9 @@
  * Payload of the off-CPU collector: a rank's thread left the CPU and returned.
  *
  * next_* is the task that ran after the thread left; previous_* is the task that ran before the thread returned: the
- * preemptor of a runnable thread. pid 0 is the idle task. run_delay_ns is the part of duration_ns in which the thread
- * was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just ends, the run queue's
- * clock); 0 if the kernel keeps none. Every pid is a process (tgid).
+ * preemptor of a runnable thread; waker_* is the task that woke it. pid 0 is the idle task. run_delay_ns is the part of
+ * duration_ns in which the thread was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just
+ * ends, the run queue's clock); 0 if the kernel keeps none. Every pid is a process (tgid).
  */
 #ifndef RANKTRACE_SCHED_H
 #define RANKTRACE_SCHED_H
@@ -20,6 +20,13 @@ enum rt_waits_on {
 	RT_WAITS_UNKNOWN = -4, /* kernels before 5.15, and without BTF */
 };
 
+/* Who woke a thread that was blocked. */
+enum rt_waker {
+	RT_WAKER_UNKNOWN,   /* it was ready to run, or its wake-up was not seen */
+	RT_WAKER_TASK,	    /* the task waker_pid, waker_name, or an interrupt that came while it ran */
+	RT_WAKER_INTERRUPT, /* an interrupt of an idle CPU: a timer, a device */
+};
+
 struct rt_offcpu_event {
 	struct rt_event event; /* kind RT_KIND_OFFCPU; pid and thread_id are the rank's thread; time_ns is the return */
 	uint64_t start_ns;
@@ -28,10 +35,13 @@ struct rt_offcpu_event {
 	uint32_t next_pid;
 	uint32_t previous_pid;
 	int32_t waits_on;
+	uint32_t waker; /* enum rt_waker */
+	uint32_t waker_pid;
 	uint32_t pad0;
 	char thread_name[RT_COMM_SIZE];
 	char next_name[RT_COMM_SIZE];
 	char previous_name[RT_COMM_SIZE];
+	char waker_name[RT_COMM_SIZE];
 };
 
 struct rt_offcpu_sum_event {
@@ -58,7 +68,10 @@ struct rt_offcpu_thread {
 	uint32_t next_pid; /* task that ran next */
 	uint32_t slot;	   /* of its rank */
 	int32_t waits_on;
+	uint32_t waker; /* enum rt_waker */
+	uint32_t waker_pid;
 	char next_name[RT_COMM_SIZE];
+	char waker_name[RT_COMM_SIZE];
 	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */
 };
 

@@ -11,6 +11,7 @@
 #include "bpf/profile.h"
 #include "bpf/quota.h"
 #include "bpf/sched.h"
+#include "bpf/syscalls.h"
 #include "daemon/coll/comms.h"
 #include "daemon/coll/rank_coll.h"
 #include "daemon/collect/collect_internal.h"

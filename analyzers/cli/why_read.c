@@ -259,6 +259,7 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE ns END) FROM ("
 				"SELECT 1 AS blocked, waits_on AS word, start_ns, duration_ns - run_delay_ns AS ns, instance, "
 				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
+				"SELECT 0, operation || 's of files', start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
 				"SELECT 0, cause, start_ns, time_ns, instance, NULL FROM system_sums WHERE time_ns IS NOT NULL) "
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
 				"GROUP BY 1, 2 ORDER BY 3 DESC",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch while L3 is on, and
- * turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or after a rank's
- * end are fetched, so nothing recorded is lost.
+ * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch and sched_waking while L3
+ * is on, and turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or after a
+ * rank's end are fetched, so nothing recorded is lost.
  *
  * Records of processes that are no longer ranks are counted, not stored: they belong to no row.
  */
@@ -14,6 +14,7 @@
 
 #include "bpf/sched.h"
 #include "daemon/collect/collector.h"
+#include "daemon/collect/syscall_names.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
@@ -22,7 +23,7 @@
 #include "daemon/store/store.h"
 #include "sched.skel.h"
 
-#define WALK_ENTRIES 1024u /* read by one system call: 100 KiB */
+#define WALK_ENTRIES 1024u /* read by one system call: 124 KiB */
 #define ENDED_MAX 64	   /* ranks that end within a tick; more are walked for at once */
 
 /* A rank that ended since the last walk. */
@@ -35,9 +36,10 @@ struct sched_ended {
 struct sched {
 	struct context *context;
 	struct sched_bpf *skeleton; /* NULL if the kernel refuses it */
-	struct bpf_program *program;
-	struct bpf_link *link; /* NULL while off */
+	struct bpf_link *link;	      /* to sched_switch; NULL while off */
+	struct bpf_link *waking_link; /* NULL while off, or if this kernel refuses it */
 	bool run_delay_known;
+	bool no_wakers; /* sched_waking cannot be attached to */
 	bool sweep; /* a rank ended: its last switches may have left entries */
 	struct sched_ended ended[ENDED_MAX];
 	size_t ended_count;
@@ -108,7 +110,7 @@ static const struct {
 };
 
 /* NULL: nothing, or not known. */
-static const char *collect_sched_waits_on(int32_t waits_on, char text[32])
+static const char *collect_sched_waits_on(int32_t waits_on, char text[SYSCALL_NAME_BYTES])
 {
 	if (waits_on == RT_WAITS_DISK)
 		return "disk";
@@ -119,17 +121,25 @@ static const char *collect_sched_waits_on(int32_t waits_on, char text[32])
 	for (size_t i = 0; i < ARRAY_SIZE(sched_waits); i++)
 		if (sched_waits[i].number == waits_on)
 			return sched_waits[i].word;
-	snprintf(text, 32, "system call %" PRId32, waits_on);
-	return text;
+	return syscall_name((uint32_t)waits_on, text);
+}
+
+/* NULL: nobody, or not known. */
+static const char *collect_sched_waker(uint32_t waker, const char *task)
+{
+	if (waker == RT_WAKER_TASK)
+		return task;
+	return waker == RT_WAKER_INTERRUPT ? "interrupt" : NULL;
 }
 
 static void put_interval(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
 {
-	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE], waits[32];
+	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE], waker[RT_COMM_SIZE], waits[SYSCALL_NAME_BYTES];
 
 	copy_text(thread, sizeof(thread), interval->thread_name);
 	copy_text(next, sizeof(next), interval->next_name);
 	copy_text(previous, sizeof(previous), interval->previous_name);
+	copy_text(waker, sizeof(waker), interval->waker_name);
 	const struct row_offcpu row = {
 		.rank = field_int(rank->env.rank),
 		.thread_id = field_int(interval->event.thread_id),
@@ -142,6 +152,8 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 		.previous_pid = field_int(interval->previous_pid),
 		.previous_name = field_text(previous),
 		.waits_on = field_text_if(collect_sched_waits_on(interval->waits_on, waits)),
+		.waker_pid = field_int_if(interval->waker == RT_WAKER_TASK, interval->waker_pid),
+		.waker_name = field_text_if(collect_sched_waker(interval->waker, waker)),
 		.instance = field_int(rank->instance),
 	};
 
@@ -282,6 +294,8 @@ static int collect_sched_load(struct sched *sched)
 		return -errno;
 	bpf_program__set_autoload(skeleton->progs.sched_switch_btf, features->tp_btf);
 	bpf_program__set_autoload(skeleton->progs.sched_switch_raw, !features->tp_btf);
+	bpf_program__set_autoload(skeleton->progs.sched_waking_btf, features->tp_btf);
+	bpf_program__set_autoload(skeleton->progs.sched_waking_raw, !features->tp_btf);
 	skeleton->rodata->threshold_ns = sched->context->config.offcpu_threshold_ns;
 	r = bpf_map__set_max_entries(skeleton->maps.offcpu_threads, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
@@ -291,8 +305,13 @@ static int collect_sched_load(struct sched *sched)
 		return r;
 	}
 	sched->skeleton = skeleton;
-	sched->program = features->tp_btf ? skeleton->progs.sched_switch_btf : skeleton->progs.sched_switch_raw;
 	return 0;
+}
+
+/* The form of a program that was loaded. */
+static struct bpf_link *collect_sched_attach(struct bpf_program *btf, struct bpf_program *raw)
+{
+	return bpf_program__attach(bpf_program__autoload(btf) ? btf : raw);
 }
 
 static int sched_open(struct context *context, void **ret_state)
@@ -317,8 +336,9 @@ static int sched_open(struct context *context, void **ret_state)
 static int level_off(struct sched *sched, char *report, size_t report_size)
 {
 	if (sched->link) {
+		bpf_link__destroy(sched->waking_link);
 		bpf_link__destroy(sched->link);
-		sched->link = NULL;
+		sched->waking_link = sched->link = NULL;
 		take_sums(sched, true);
 	}
 	snprintf(report, report_size, "off-CPU probe detached");
@@ -339,15 +359,20 @@ static int sched_level(void *state, enum level level, bool on, char *report, siz
 	if (!on)
 		return level_off(sched, report, report_size);
 	if (!sched->link) {
-		sched->link = bpf_program__attach(sched->program);
+		sched->link = collect_sched_attach(
+			sched->skeleton->progs.sched_switch_btf, sched->skeleton->progs.sched_switch_raw);
 		if (!sched->link) {
 			r = -errno;
 			snprintf(report, report_size, "no off-CPU times: cannot attach to sched_switch (%s)",
 				strerror(-r));
 			return r;
 		}
+		sched->waking_link = collect_sched_attach(
+			sched->skeleton->progs.sched_waking_btf, sched->skeleton->progs.sched_waking_raw);
+		sched->no_wakers = !sched->waking_link;
 	}
-	snprintf(report, report_size, "off-CPU at 1 tracepoint, threshold %g ms",
+	snprintf(report, report_size, "off-CPU at %s, threshold %g ms",
+		sched->waking_link ? "2 tracepoints" : "1 tracepoint, without sched_waking",
 		(double)sched->skeleton->rodata->threshold_ns / (double)NSEC_PER_MSEC);
 	return 0;
 }
@@ -407,7 +432,7 @@ static void sched_status(void *state, struct collector_status *ret)
 	const struct sched *sched = state;
 	const struct kernel *kernel = sched->context->kernel;
 
-	ret->probes_attached = sched->link ? 1 : 0;
+	ret->probes_attached = (sched->link != NULL) + (sched->waking_link != NULL);
 	ret->events = sched->events;
 	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) + sched->not_ranks;
 	if (!sched->skeleton) {
@@ -416,6 +441,8 @@ static void sched_status(void *state, struct collector_status *ret)
 	}
 	if (!sched->run_delay_known)
 		collector_note(ret, "run_delay_ns is always 0: this kernel has no readable run delay");
+	if (sched->no_wakers)
+		collector_note(ret, "waker_pid and waker_name are always NULL: this kernel has no tracepoint sched_waking");
 	if (ret->drops > sched->not_ranks)
 		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: return to the CPU not seen, or ring full",
 			ret->drops - sched->not_ranks);

@@ -57,7 +57,8 @@ allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "$
 allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
 allow "stacks" '(stacks|analyzers/base)/[^"]*|bpf/(profile|event)\.h|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
 allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|bpf/(profile|event)\.h|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
-allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h' 'jansson_never' "${daemon[@]}"
+# Generated: skeletons of BPF programs, and the list of system calls.
+allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h|syscall_list\.h' 'jansson_never' "${daemon[@]}"
 
 # Files of a process in /proc are read by workers and threads: a lookup can spin in the kernel, and a read can wait, for as long
 # as a user wants. The loop reads its own and its workers' alone.

@@ -28,7 +28,7 @@ static bool use_btf;
 
 struct seen {
 	struct sched_bpf *skeleton;
-	struct bpf_link *link;
+	struct bpf_link *link, *waking_link;
 	struct ring_buffer *ring;
 	uint32_t intervals;
 	struct rt_offcpu_event interval[INTERVALS_MAX];
@@ -65,6 +65,8 @@ static int load(struct seen *seen, uint32_t threads_max)
 		return -errno;
 	bpf_program__set_autoload(s->progs.sched_switch_btf, use_btf);
 	bpf_program__set_autoload(s->progs.sched_switch_raw, !use_btf);
+	bpf_program__set_autoload(s->progs.sched_waking_btf, use_btf);
+	bpf_program__set_autoload(s->progs.sched_waking_raw, !use_btf);
 	s->rodata->threshold_ns = THRESHOLD_NS;
 	bpf_map__set_max_entries(s->maps.offcpu_threads, threads_max);
 	bpf_map__set_max_entries(s->maps.events, 4 << 20);
@@ -85,6 +87,9 @@ static struct seen *start(uint32_t threads_max, bool is_rank)
 	seen->link = bpf_program__attach(
 		use_btf ? seen->skeleton->progs.sched_switch_btf : seen->skeleton->progs.sched_switch_raw);
 	assert_non_null(seen->link);
+	seen->waking_link = bpf_program__attach(
+		use_btf ? seen->skeleton->progs.sched_waking_btf : seen->skeleton->progs.sched_waking_raw);
+	assert_non_null(seen->waking_link);
 	return seen;
 }
 
@@ -110,6 +115,7 @@ static bool entry_of(const struct seen *seen, uint32_t thread_id, struct rt_offc
 static void stop(struct seen *seen)
 {
 	ring_buffer__free(seen->ring);
+	bpf_link__destroy(seen->waking_link);
 	bpf_link__destroy(seen->link);
 	sched_bpf__destroy(seen->skeleton);
 	free(seen);
@@ -244,6 +250,73 @@ TEST(every_sleep_is_an_interval)
 	/* The last time it left it has not come back yet. */
 	assert_int_equal(seen->intervals + seen->sum_count + drops(seen), switches - 1);
 	end_work(&worker, thread);
+	stop(seen);
+}
+
+static unsigned woken_by(const struct seen *seen, uint32_t waker)
+{
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < seen->intervals; i++)
+		count += seen->interval[i].waker == waker;
+	return count;
+}
+
+#define WAKES 53
+
+struct reader {
+	uint32_t thread_id;
+	int pipe[2];
+};
+
+static void *read_bytes(void *arg)
+{
+	struct reader *reader = arg;
+	char byte;
+
+	reader->thread_id = (uint32_t)syscall(SYS_gettid);
+	for (unsigned i = 0; i < WAKES; i++)
+		if (read(reader->pipe[0], &byte, 1) != 1)
+			return arg;
+	return NULL;
+}
+
+TEST(a_waker_is_named)
+{
+	struct seen *seen = start(64, true);
+	struct reader reader;
+	void *failed;
+	pthread_t thread;
+	pid_t waker;
+
+	assert_int_equal(pipe(reader.pipe), 0);
+	assert_int_equal(pthread_create(&thread, NULL, read_bytes, &reader), 0);
+	waker = fork();
+	assert_true(waker >= 0);
+	if (waker == 0) {
+		prctl(PR_SET_NAME, "rt-waker");
+		for (unsigned i = 0; i < WAKES; i++) {
+			usleep(3000);
+			if (write(reader.pipe[1], "", 1) != 1)
+				_exit(1);
+		}
+		_exit(0);
+	}
+	assert_int_equal(pthread_join(thread, &failed), 0);
+	assert_null(failed);
+	assert_int_equal(waitpid(waker, NULL, 0), waker);
+	seen->thread_id = reader.thread_id;
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	assert_true(woken_by(seen, RT_WAKER_TASK) > 0);
+	assert_int_equal(woken_by(seen, RT_WAKER_INTERRUPT), 0);
+	for (uint32_t i = 0; i < seen->intervals; i++) {
+		const struct rt_offcpu_event *interval = &seen->interval[i];
+
+		assert_true(interval->waker == RT_WAKER_UNKNOWN || interval->waker_pid == (uint32_t)waker);
+		assert_true(interval->waker == RT_WAKER_UNKNOWN || streq(interval->waker_name, "rt-waker"));
+	}
+	close(reader.pipe[0]);
+	close(reader.pipe[1]);
 	stop(seen);
 }
 

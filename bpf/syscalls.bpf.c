@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Kernel side of the collector of system calls: their entry and exit, of ranks' threads. Each call is counted with its time
+ * by number; of calls on regular files, bytes are counted too, and the slow ones are records. A thread in a call has one
+ * entry of a bounded hash. Beyond the rank's part of it a call is counted as one of the rank's losses, beyond the whole as
+ * a drop.
+ */
+#include "bpf/probe.bpf.h"
+#include "bpf/syscalls.h"
+
+/* Slot in struct pt_regs of a system call's first argument: rdi; orig_x0. */
+#ifdef __TARGET_ARCH_arm64
+#define FIRST_ARGUMENT 34
+#else
+#define FIRST_ARGUMENT 14
+#endif
+
+#define FORMAT_MASK 0170000 /* S_IFMT, S_IFREG of linux/stat.h */
+#define FORMAT_FILE 0100000
+
+const volatile uint64_t threshold_ns = 1000000;
+const volatile uint8_t kinds[RT_SYSCALLS_MAX]; /* by number: enum rt_syscall_kind */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384); /* set by the loader */
+	__type(key, uint32_t);
+	__type(value, struct rt_syscall);
+} syscalls SEC(".maps");
+
+struct syscall_slots {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set by the loader: slots */
+	__uint(key_size, sizeof(uint32_t));
+	__uint(value_size, sizeof(struct rt_syscall_sums));
+};
+
+/* One map, which the daemon makes for as long as the programs are attached. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, uint32_t);
+	__array(values, struct syscall_slots);
+} syscall_sums SEC(".maps");
+
+static __always_inline struct rt_syscall_sums *syscalls_sums(uint32_t slot)
+{
+	uint32_t first = 0;
+	void *slots = bpf_map_lookup_elem(&syscall_sums, &first);
+
+	return slots ? bpf_map_lookup_elem(slots, &slot) : NULL;
+}
+
+/* The regular file of that number, or NULL. */
+static __always_inline struct file *syscalls_file(uint64_t number)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+
+	if (number >= BPF_CORE_READ(table, max_fds) ||
+		bpf_probe_read_kernel(&file, sizeof(file), files + number) || !file)
+		return NULL;
+	return (BPF_CORE_READ(file, f_inode, i_mode) & FORMAT_MASK) == FORMAT_FILE ? file : NULL;
+}
+
+/* The regular file of the call's first argument, or NULL. */
+static __always_inline struct file *syscalls_argument_file(uint64_t *registers)
+{
+	uint64_t argument;
+
+	if (bpf_probe_read_kernel(&argument, sizeof(argument), registers + FIRST_ARGUMENT))
+		return NULL;
+	return syscalls_file((uint32_t)argument);
+}
+
+static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint32_t kind, uint64_t *registers)
+{
+	uint32_t thread_id = (uint32_t)bpf_get_current_pid_tgid();
+	struct rt_syscall_sums *sums = syscalls_sums(slot);
+	struct rt_quota *quota = find_quota(slot);
+	struct rt_syscall call = {.slot = slot, .number = number};
+
+	if (!sums)
+		return;
+	if (quota && quota->threads_max && sums->held >= (int32_t)quota->threads_max) {
+		count_limited(quota);
+		return;
+	}
+	if (kind >= RT_SYSCALL_FILE) {
+		call.op = kind - RT_SYSCALL_FILE;
+		call.file = (uint64_t)syscalls_argument_file(registers);
+	}
+	call.start_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_ANY))
+		count_drop(RT_KIND_FILE);
+	else
+		__sync_fetch_and_add(&sums->held, 1);
+}
+
+SEC("raw_tp/sys_enter")
+int syscalls_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	uint32_t pid = bpf_get_current_pid_tgid() >> 32, *slot = bpf_map_lookup_elem(&ranks, &pid), kind;
+	uint64_t number = ctx->args[1];
+	struct cost_hit cost;
+
+	if (!slot || number >= RT_SYSCALLS_MAX)
+		return 0;
+	kind = kinds[number];
+	if (kind == RT_SYSCALL_ENDS)
+		return 0;
+	cost = cost_begin(*slot, RT_COST_L3, RT_COST_TRACEPOINT, bpf_ktime_get_ns());
+	syscalls_begin(*slot, number, kind, (uint64_t *)ctx->args[0]);
+	cost_end(&cost);
+	return 0;
+}
+
+/* The file may have been closed meanwhile by another thread: its memory is read as it is, safely. */
+static __always_inline void syscalls_send(const struct rt_syscall *call, uint64_t bytes, uint64_t duration_ns)
+{
+	struct rt_file_event *record =
+		reserve_rank_event(find_quota(call->slot), RT_KIND_FILE, sizeof(struct rt_file_event));
+	struct file *file = (struct file *)call->file;
+	struct dentry *dentry;
+
+	/* Checked first: verifiers before Linux 6.2 forget across a call that the record is there. */
+	if (!record)
+		return;
+	dentry = BPF_CORE_READ(file, f_path.dentry);
+	record->start_ns = call->start_ns;
+	record->duration_ns = duration_ns;
+	record->bytes = bytes;
+	record->op = call->op;
+	record->pad = 0;
+	if (bpf_probe_read_kernel_str(record->name, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_name.name)) < 0)
+		record->name[0] = 0;
+	if (bpf_probe_read_kernel_str(
+		    record->folder, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_parent, d_name.name)) < 0)
+		record->folder[0] = 0;
+	submit_event(record);
+}
+
+static __always_inline void syscalls_end_file(
+	struct rt_syscall_sums *sums, const struct rt_syscall *call, long result, uint64_t duration_ns)
+{
+	uint64_t bytes = call->op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
+	struct rt_file_sum *sum;
+
+	if (duration_ns >= threshold_ns) {
+		syscalls_send(call, bytes, duration_ns);
+		return;
+	}
+	if (call->op >= RT_FILE_OPS)
+		return;
+	sum = &sums->file[call->op];
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->bytes, bytes);
+	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
+}
+
+static __always_inline void syscalls_end(const struct rt_syscall *call, long result, uint64_t duration_ns)
+{
+	struct rt_syscall_sums *sums = syscalls_sums(call->slot);
+	struct rt_syscall_sum *sum;
+
+	if (!sums)
+		return;
+	__sync_fetch_and_add(&sums->held, -1);
+	sum = &sums->of[call->number & (RT_SYSCALLS_MAX - 1)];
+	__sync_fetch_and_add(&sum->count, 1);
+	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
+	if (sum->longest_ns < duration_ns)
+		sum->longest_ns = duration_ns;
+	if (call->file)
+		syscalls_end_file(sums, call, result, duration_ns);
+}
+
+SEC("raw_tp/sys_exit")
+int syscalls_exit(struct bpf_raw_tracepoint_args *ctx)
+{
+	uint32_t thread_id = (uint32_t)bpf_get_current_pid_tgid();
+	struct rt_syscall *entry = bpf_map_lookup_elem(&syscalls, &thread_id), call;
+	uint64_t now_ns;
+	struct cost_hit cost;
+
+	if (!entry)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	call = *entry;
+	cost = cost_begin(call.slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
+	bpf_map_delete_elem(&syscalls, &thread_id);
+	syscalls_end(&call, (long)ctx->args[1], now_ns - call.start_ns);
+	cost_end(&cost);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

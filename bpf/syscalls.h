@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by number, and
+ * those of reads, writes and synchronizations of regular files that took less than threshold_ns; longer ones are records.
+ */
+#ifndef RANKTRACE_SYSCALLS_H
+#define RANKTRACE_SYSCALLS_H
+
+#include "bpf/event.h"
+
+#define RT_SYSCALLS_MAX 512 /* numbers of system calls are below it: a power of two, the highest of Linux 6.18 is 469 */
+
+/* What a system call is to the programs, by its number: data of the loader, since numbers differ between machines. */
+enum rt_syscall_kind {
+	RT_SYSCALL_PLAIN,
+	RT_SYSCALL_ENDS, /* its thread does not return from it, or not under its number */
+	RT_SYSCALL_FILE	 /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number */
+};
+
+enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_OPS };
+
+#define RT_FILE_NAME_SIZE 64
+
+struct rt_file_event {
+	struct rt_event event; /* kind RT_KIND_FILE; time_ns is the call's end */
+	uint64_t start_ns;
+	uint64_t duration_ns;
+	uint64_t bytes; /* read or written; 0: none, or an error */
+	uint32_t op;    /* enum rt_file_op */
+	uint32_t pad;
+	char folder[RT_FILE_NAME_SIZE]; /* the name of its folder, without those above it */
+	char name[RT_FILE_NAME_SIZE];   /* both may be cut; terminated */
+};
+
+/* Sums of calls that ended since the daemon took them, which it does by setting them to 0. */
+struct rt_file_sum {
+	uint64_t count, bytes, duration_ns;
+};
+
+struct rt_syscall_sum {
+	uint64_t count, duration_ns;
+	uint64_t longest_ns; /* of two calls that end at the same time, either */
+};
+
+/* Value of the map in `syscall_sums`, by slot. Its memory is shared with the daemon. */
+struct rt_syscall_sums {
+	struct rt_syscall_sum of[RT_SYSCALLS_MAX]; /* by number */
+	struct rt_file_sum file[RT_FILE_OPS];
+	int32_t held; /* entries of `syscalls` */
+	int32_t pad0;
+};
+
+/* Value of `syscalls`, by thread: it is in a system call. */
+struct rt_syscall {
+	uint64_t start_ns;
+	uint64_t file; /* struct file; 0: the call has none, or no regular one */
+	uint32_t slot;
+	uint16_t number;
+	uint16_t op; /* enum rt_file_op, with file */
+};
+
+#endif

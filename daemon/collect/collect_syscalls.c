@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit while L3
+ * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files are rows of their own. What
+ * goes through io_uring or mapped files is not seen, nor calls of a rank's children.
+ */
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <inttypes.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "bpf/syscalls.h"
+#include "daemon/base/log.h"
+#include "daemon/collect/collector.h"
+#include "daemon/collect/syscall_names.h"
+#include "daemon/core/context.h"
+#include "daemon/core/limits.h"
+#include "daemon/kernel/kernel.h"
+#include "daemon/store/store.h"
+#include "syscalls.skel.h"
+
+static const char *const syscalls_file_ops[RT_FILE_OPS] = {
+	[RT_FILE_READ] = "read",
+	[RT_FILE_WRITE] = "write",
+	[RT_FILE_SYNC] = "sync",
+};
+
+/* enum rt_syscall_kind of those that are not plain. */
+static const struct {
+	long number;
+	unsigned kind;
+} syscalls_kinds[] = {
+	{SYS_read, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_pread64, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_readv, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_preadv, RT_SYSCALL_FILE + RT_FILE_READ},
+	{SYS_write, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_pwrite64, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_writev, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_pwritev, RT_SYSCALL_FILE + RT_FILE_WRITE},
+	{SYS_fsync, RT_SYSCALL_FILE + RT_FILE_SYNC},
+	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
+	{SYS_exit, RT_SYSCALL_ENDS},
+	{SYS_exit_group, RT_SYSCALL_ENDS},
+	{SYS_execve, RT_SYSCALL_ENDS},
+	{SYS_execveat, RT_SYSCALL_ENDS},
+};
+
+struct syscalls {
+	struct context *context;
+	struct syscalls_bpf *skeleton; /* NULL if the kernel refuses it */
+	struct rt_syscall_sums *sums;  /* by slot, shared with the programs; NULL while off */
+	uint32_t slots;
+	uint64_t events, not_ranks, sums_ns; /* sums_ns: when sums were read last */
+	char reason[128];
+};
+
+/* A map of sums, 12 KiB for each slot. A file descriptor, or -errno. */
+static int collect_syscalls_map(const struct syscalls *syscalls)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+
+	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "syscall_slots", sizeof(uint32_t), sizeof(struct rt_syscall_sums),
+		syscalls->slots, &options);
+}
+
+static int collect_syscalls_load(struct syscalls *syscalls)
+{
+	_cleanup_close_ int like = collect_syscalls_map(syscalls);
+	struct syscalls_bpf *skeleton = like < 0 ? NULL : syscalls_bpf__open();
+	int r;
+
+	if (!skeleton)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(syscalls_kinds); i++)
+		skeleton->rodata->kinds[syscalls_kinds[i].number] = (uint8_t)syscalls_kinds[i].kind;
+	skeleton->rodata->threshold_ns = syscalls->context->config.offcpu_threshold_ns;
+	r = bpf_map__set_max_entries(skeleton->maps.syscalls, LIMIT_OFFCPU_THREADS);
+	if (r == 0)
+		r = bpf_map__set_inner_map_fd(skeleton->maps.syscall_sums, like);
+	if (r == 0)
+		r = kernel_load(syscalls->context->kernel, skeleton->skeleton);
+	if (r < 0) {
+		syscalls_bpf__destroy(skeleton);
+		return r;
+	}
+	syscalls->skeleton = skeleton;
+	return 0;
+}
+
+static int syscalls_open(struct context *context, void **ret_state)
+{
+	struct syscalls *syscalls = calloc(1, sizeof(*syscalls));
+	int r;
+
+	if (!syscalls)
+		return -ENOMEM;
+	syscalls->context = context;
+	syscalls->slots = (uint32_t)context->config.ranks_max;
+	r = collect_syscalls_load(syscalls);
+	if (r < 0) {
+		snprintf(syscalls->reason, sizeof(syscalls->reason), "the kernel refuses the program (%s)", strerror(-r));
+		log_notice("syscalls", "%s; no system calls are recorded", syscalls->reason);
+	}
+	*ret_state = syscalls;
+	return 0;
+}
+
+static uint64_t collect_syscalls_period_ns(const struct syscalls *syscalls, uint64_t now_ns)
+{
+	return store_utc_ns(syscalls->context->store, syscalls->sums_ns ? syscalls->sums_ns : now_ns);
+}
+
+/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is lost. */
+static uint64_t collect_syscalls_take(uint64_t *sum)
+{
+	return __atomic_exchange_n(sum, 0, __ATOMIC_RELAXED);
+}
+
+/* What was counted since the last time; rank NULL: of nobody. */
+static void collect_syscalls_take_calls(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+{
+	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++) {
+		struct rt_syscall_sum *sum = &syscalls->sums[slot].of[number];
+		char name[SYSCALL_NAME_BYTES];
+
+		if (sum->count == 0)
+			continue;
+		const struct row_syscalls row = {
+			.rank = field_int(rank ? rank->env.rank : -1),
+			.call = field_text(syscall_name(number, name)),
+			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
+			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
+			.longest_ns = field_duration(collect_syscalls_take(&sum->longest_ns)),
+			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
+			.instance = field_int(rank ? rank->instance : -1),
+		};
+
+		if (!rank)
+			continue;
+		store_put_syscalls(syscalls->context->store, &row);
+		syscalls->events++;
+	}
+}
+
+/* The same of short calls on files. */
+static void collect_syscalls_take_files(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+{
+	for (uint32_t op = 0; op < RT_FILE_OPS; op++) {
+		struct rt_file_sum *sum = &syscalls->sums[slot].file[op];
+
+		if (sum->count == 0)
+			continue;
+		const struct row_file_calls row = {
+			.rank = field_int(rank ? rank->env.rank : -1),
+			.operation = field_text(syscalls_file_ops[op]),
+			.file = field_text_if(""),
+			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
+			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
+			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
+			.bytes = field_int((int64_t)collect_syscalls_take(&sum->bytes)),
+			.thread_id = field_int_if(false, 0),
+			.instance = field_int(rank ? rank->instance : -1),
+		};
+
+		if (!rank)
+			continue;
+		store_put_file_calls(syscalls->context->store, &row);
+		syscalls->events++;
+	}
+}
+
+static void collect_syscalls_take_slot(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+{
+	if (slot >= syscalls->slots)
+		return;
+	collect_syscalls_take_calls(syscalls, slot, rank, now_ns);
+	collect_syscalls_take_files(syscalls, slot, rank, now_ns);
+}
+
+struct syscalls_taking {
+	struct syscalls *syscalls;
+	uint64_t now_ns;
+};
+
+static void collect_syscalls_take_rank(void *arg, const struct rank *rank)
+{
+	const struct syscalls_taking *taking = arg;
+
+	if (rank->role == RANK_ROLE_RANK && !rank->ended)
+		collect_syscalls_take_slot(taking->syscalls, rank->slot, rank, taking->now_ns);
+}
+
+static void collect_syscalls_take_all(struct syscalls *syscalls, uint64_t now_ns)
+{
+	ranks_each(syscalls->context->ranks, collect_syscalls_take_rank, &(struct syscalls_taking){syscalls, now_ns});
+	syscalls->sums_ns = now_ns;
+}
+
+/* Calls whose exit is not seen. Nothing adds entries, so the walk ends. */
+static void collect_syscalls_forget(const struct syscalls *syscalls)
+{
+	int map = bpf_map__fd(syscalls->skeleton->maps.syscalls);
+	uint32_t thread_id;
+
+	for (uint32_t i = 0; i < LIMIT_OFFCPU_THREADS && bpf_map_get_next_key(map, NULL, &thread_id) == 0; i++)
+		(void)bpf_map_delete_elem(map, &thread_id);
+}
+
+static void collect_syscalls_off(struct syscalls *syscalls)
+{
+	uint32_t first = 0;
+
+	if (!syscalls->sums)
+		return;
+	syscalls_bpf__detach(syscalls->skeleton);
+	collect_syscalls_take_all(syscalls, monotonic_ns());
+	collect_syscalls_forget(syscalls);
+	(void)bpf_map_delete_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first);
+	(void)munmap(syscalls->sums, syscalls->slots * sizeof(*syscalls->sums));
+	syscalls->sums = NULL;
+}
+
+static int collect_syscalls_on(struct syscalls *syscalls)
+{
+	_cleanup_close_ int sums = collect_syscalls_map(syscalls);
+	uint32_t first = 0;
+	void *memory;
+
+	if (sums < 0)
+		return -errno;
+	memory = mmap(NULL, syscalls->slots * sizeof(*syscalls->sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	syscalls->sums = memory;
+	syscalls->sums_ns = monotonic_ns();
+	if (bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first, &sums, BPF_ANY) < 0)
+		return -errno;
+	return syscalls_bpf__attach(syscalls->skeleton);
+}
+
+static int syscalls_level(void *state, enum level level, bool on, char *report, size_t report_size)
+{
+	struct syscalls *syscalls = state;
+	int r;
+
+	if (level != LEVEL_L3)
+		return 0;
+	if (syscalls->skeleton && on && !syscalls->sums) {
+		r = collect_syscalls_on(syscalls);
+		syscalls->reason[0] = 0;
+		if (r < 0) {
+			collect_syscalls_off(syscalls);
+			snprintf(syscalls->reason, sizeof(syscalls->reason), "cannot attach (%s)", strerror(-r));
+		}
+	} else if (!on) {
+		collect_syscalls_off(syscalls);
+	}
+	if (syscalls->reason[0])
+		snprintf(report, report_size, "no system calls: %s", syscalls->reason); /* the rest of L3 is there */
+	else
+		snprintf(report, report_size, on ? "system calls at 2 tracepoints" : "system calls detached");
+	return 0;
+}
+
+/* A slot may have calls of the rank before, whose threads ended after it. */
+static void syscalls_rank(void *state, const struct rank *rank, enum rank_change change)
+{
+	struct syscalls *syscalls = state;
+
+	if (syscalls->sums && rank->role == RANK_ROLE_RANK && change != RANK_CHANGED)
+		collect_syscalls_take_slot(syscalls, rank->slot, change == RANK_ENDED ? rank : NULL, monotonic_ns());
+}
+
+static void syscalls_event(void *state, const struct rt_event *event, size_t size_bytes)
+{
+	const struct rt_file_event *call = (const struct rt_file_event *)event;
+	char folder[RT_FILE_NAME_SIZE], name[RT_FILE_NAME_SIZE], file[2 * RT_FILE_NAME_SIZE];
+	struct syscalls *syscalls = state;
+	const struct rank *rank = ranks_by_pid(syscalls->context->ranks, event->pid);
+
+	if (!rank || size_bytes < sizeof(*call) || call->op >= RT_FILE_OPS) {
+		syscalls->not_ranks += !rank;
+		return;
+	}
+	(void)copy_text(folder, sizeof(folder), call->folder);
+	(void)copy_text(name, sizeof(name), call->name);
+	snprintf(file, sizeof(file), "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
+	const struct row_file_calls row = {
+		.rank = field_int(rank->env.rank),
+		.operation = field_text(syscalls_file_ops[call->op]),
+		.file = field_text(file),
+		.start_ns = field_time(store_utc_ns(syscalls->context->store, call->start_ns)),
+		.duration_ns = field_duration(call->duration_ns),
+		.count = field_int(1),
+		.bytes = field_int(call->bytes),
+		.thread_id = field_int(event->thread_id),
+		.instance = field_int(rank->instance),
+	};
+
+	store_put_file_calls(syscalls->context->store, &row);
+	syscalls->events++;
+}
+
+static void syscalls_tick(void *state, uint64_t now_ns)
+{
+	struct syscalls *syscalls = state;
+
+	if (syscalls->sums && now_ns >= syscalls->sums_ns + NSEC_PER_SEC)
+		collect_syscalls_take_all(syscalls, now_ns);
+}
+
+static void syscalls_status(void *state, struct collector_status *ret)
+{
+	const struct syscalls *syscalls = state;
+
+	ret->probes_attached = syscalls->sums ? 2 : 0;
+	ret->events = syscalls->events;
+	ret->drops = kernel_drops(syscalls->context->kernel, RT_KIND_FILE) + syscalls->not_ranks;
+	if (syscalls->reason[0])
+		collector_note(ret, "no system calls: %s", syscalls->reason);
+}
+
+static void syscalls_close(void *state)
+{
+	struct syscalls *syscalls = state;
+
+	if (!syscalls)
+		return;
+	collect_syscalls_off(syscalls);
+	syscalls_bpf__destroy(syscalls->skeleton);
+	free(syscalls);
+}
+
+const struct collector collector_syscalls = {
+	.name = "syscalls",
+	.summary = "system calls; reads, writes and fsyncs of files",
+	.levels = LEVEL_BIT(LEVEL_L3),
+	.kinds = 1u << RT_KIND_FILE,
+	.open = syscalls_open,
+	.level = syscalls_level,
+	.rank = syscalls_rank,
+	.event = syscalls_event,
+	.tick = syscalls_tick,
+	.status = syscalls_status,
+	.close = syscalls_close,
+};

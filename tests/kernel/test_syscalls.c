@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The programs of system calls in the running kernel: each call of this process is in a sum, and each on a regular file is a
+ * record or in a sum of its own.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "bpf/quota.h"
+#include "bpf/syscalls.h"
+#include "daemon/base/util.h"
+#include "syscalls.skel.h"
+
+#include "tests/test.h"
+
+#define WRITES 97
+#define READS 89
+#define SYNCS 7
+#define BYTES 4096
+#define CALLS_MAX 1024
+#define NEVER_NS UINT64_MAX
+
+static struct {
+	struct syscalls_bpf *skeleton;
+	struct rt_syscall_sums *sums; /* the inner map's memory */
+	struct ring_buffer *ring;
+	char folder[64], path[96];
+	uint32_t calls, count[RT_FILE_OPS];
+	struct rt_file_event call[CALLS_MAX];
+} t;
+
+/* Only of the test's own file: the C library or a profiler may write, too. */
+static int on_record(void *arg, void *data, size_t size)
+{
+	const struct rt_file_event *call = data;
+
+	assert_int_equal(size, sizeof(*call));
+	assert_int_equal(call->event.kind, RT_KIND_FILE);
+	assert_int_equal(call->event.pid, getpid());
+	if (!streq(call->name, "checkpoint.pt"))
+		return 0;
+	assert_true(t.calls < CALLS_MAX && call->op < RT_FILE_OPS);
+	t.call[t.calls++] = *call;
+	t.count[call->op]++;
+	return 0;
+}
+
+#define ENTRIES 64
+
+static int load(uint64_t threshold_ns)
+{
+	struct syscalls_bpf *skeleton = t.skeleton = syscalls_bpf__open();
+
+	if (!skeleton)
+		return -errno;
+	skeleton->rodata->threshold_ns = threshold_ns;
+	skeleton->rodata->kinds[SYS_write] = RT_SYSCALL_FILE + RT_FILE_WRITE;
+	skeleton->rodata->kinds[SYS_pread64] = RT_SYSCALL_FILE + RT_FILE_READ;
+	skeleton->rodata->kinds[SYS_exit] = RT_SYSCALL_ENDS;
+	skeleton->rodata->kinds[SYS_exit_group] = RT_SYSCALL_ENDS;
+	bpf_map__set_max_entries(skeleton->maps.syscalls, ENTRIES);
+	skeleton->rodata->kinds[SYS_fsync] = RT_SYSCALL_FILE + RT_FILE_SYNC;
+	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
+	return syscalls_bpf__load(skeleton);
+}
+
+static void start(uint64_t threshold_ns, bool is_rank)
+{
+	uint32_t pid = (uint32_t)getpid(), slot = 0, first = 0;
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	int sums;
+
+	t.calls = 0;
+	memset(t.count, 0, sizeof(t.count));
+	assert_int_equal(load(threshold_ns), 0);
+	t.ring = ring_buffer__new(bpf_map__fd(t.skeleton->maps.events), on_record, NULL, NULL);
+	assert_non_null(t.ring);
+	if (is_rank)
+		assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	snprintf(t.folder, sizeof(t.folder), "/var/tmp/rt-files-XXXXXX");
+	assert_non_null(mkdtemp(t.folder));
+	snprintf(t.path, sizeof(t.path), "%s/checkpoint.pt", t.folder);
+	assert_int_equal(close(open(t.path, O_CREAT | O_CLOEXEC, 0600)), 0);
+	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(*t.sums), 1, &options);
+	assert_true(sums >= 0);
+	t.sums = mmap(NULL, sizeof(*t.sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
+	assert_true(t.sums != MAP_FAILED);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &first, &sums, BPF_ANY), 0);
+	close(sums);
+	assert_int_equal(syscalls_bpf__attach(t.skeleton), 0);
+}
+
+static void stop(void)
+{
+	ring_buffer__free(t.ring);
+	assert_int_equal(munmap(t.sums, sizeof(*t.sums)), 0);
+	syscalls_bpf__destroy(t.skeleton);
+	assert_int_equal(unlink(t.path), 0);
+	assert_int_equal(rmdir(t.folder), 0);
+}
+
+static void work(void)
+{
+	char data[BYTES] = "";
+	int fd = open(t.path, O_RDWR | O_CREAT | O_CLOEXEC, 0600), pair[2];
+
+	assert_true(fd >= 0);
+	for (unsigned i = 0; i < WRITES; i++)
+		assert_int_equal(write(fd, data, sizeof(data)), sizeof(data));
+	for (unsigned i = 0; i < READS; i++)
+		assert_int_equal(pread(fd, data, sizeof(data), i), sizeof(data));
+	for (unsigned i = 0; i < SYNCS; i++)
+		assert_int_equal(fsync(fd), 0);
+	close(fd);
+	/* A pipe is no file. */
+	assert_int_equal(pipe(pair), 0);
+	assert_int_equal(write(pair[1], data, 1), 1);
+	assert_int_equal(read(pair[0], data, 1), 1);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+static void read_sums(struct rt_file_sum ret[RT_FILE_OPS])
+{
+	memcpy(ret, t.sums->file, sizeof(t.sums->file));
+}
+
+TEST(slow_calls_are_records)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+
+	start(0, true);
+	work();
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.count[RT_FILE_WRITE], WRITES);
+	assert_int_equal(t.count[RT_FILE_READ], READS);
+	assert_int_equal(t.count[RT_FILE_SYNC], SYNCS);
+	for (uint32_t i = 0; i < t.calls; i++) {
+		assert_string_equal(t.call[i].folder, strrchr(t.folder, '/') + 1);
+		assert_int_equal(t.call[i].bytes, t.call[i].op == RT_FILE_SYNC ? 0 : BYTES);
+		assert_int_equal(t.call[i].start_ns + t.call[i].duration_ns <= t.call[i].event.time_ns, true);
+	}
+	read_sums(sum);
+	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
+	stop();
+}
+
+TEST(others_are_summed)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+
+	start(NEVER_NS, true);
+	work();
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.calls, 0);
+	read_sums(sum);
+	assert_true(sum[RT_FILE_WRITE].count >= WRITES && sum[RT_FILE_WRITE].bytes >= WRITES * BYTES);
+	assert_true(sum[RT_FILE_READ].count >= READS && sum[RT_FILE_READ].bytes >= READS * BYTES);
+	assert_int_equal(sum[RT_FILE_SYNC].count, SYNCS);
+	assert_true(sum[RT_FILE_SYNC].duration_ns > 0);
+	stop();
+}
+
+TEST(who_is_no_rank_is_not_seen)
+{
+	struct rt_file_sum sum[RT_FILE_OPS];
+	uint32_t key;
+
+	start(0, false);
+	work();
+	assert_int_equal(ring_buffer__consume(t.ring), 0);
+	read_sums(sum);
+	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
+	assert_int_equal(bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.syscalls), NULL, &key), -ENOENT);
+	stop();
+}
+
+static unsigned entries(void)
+{
+	uint32_t key, *before = NULL;
+	unsigned count = 0;
+
+	for (; bpf_map_get_next_key(bpf_map__fd(t.skeleton->maps.syscalls), before, &key) == 0; before = &key)
+		count++;
+	return count;
+}
+
+#define POLLS 211
+#define WAIT_MS 30
+
+/* Of all machines; the C library's poll() is another call on some. */
+static int wait_ms(int ms)
+{
+	struct timespec wait = {.tv_nsec = ms * 1000000L};
+
+	return ppoll(NULL, 0, ms < 0 ? NULL : &wait, NULL);
+}
+
+TEST(every_call_is_counted)
+{
+	struct rt_syscall_sums sums;
+	const struct rt_syscall_sum *polls = &sums.of[SYS_ppoll], *pids = &sums.of[SYS_getppid];
+
+	start(NEVER_NS, true);
+	for (unsigned i = 0; i < POLLS; i++)
+		(void)wait_ms(0);
+	assert_int_equal(wait_ms(WAIT_MS), 0);
+	for (unsigned i = 0; i < POLLS; i++)
+		(void)getppid();
+	(void)syscall(RT_SYSCALLS_MAX + 1); /* there is none */
+	sums = *t.sums;
+	assert_int_equal(polls->count, POLLS + 1);
+	assert_true(polls->longest_ns >= WAIT_MS * NSEC_PER_MSEC);
+	assert_true(polls->duration_ns > polls->longest_ns);
+	assert_int_equal(pids->count, POLLS);
+	assert_true(pids->duration_ns >= pids->longest_ns && pids->longest_ns > 0);
+	work();
+	sums = *t.sums;
+	assert_true(sums.of[SYS_fsync].count == SYNCS && sums.of[SYS_pread64].count == READS);
+	assert_int_equal(sums.of[SYS_write].count, WRITES + 1); /* one to a pipe */
+	stop();
+}
+
+static void *wait_for_ever(void *arg)
+{
+	(void)wait_ms(-1);
+	return arg;
+}
+
+/* Threads that are killed within a call, that end, and the process's own: nothing of them is kept but this call. */
+TEST(a_thread_that_ends_leaves_nothing)
+{
+	uint32_t slot = 0, pid;
+	pthread_t thread;
+	int gate[2];
+
+	start(NEVER_NS, true);
+	assert_int_equal(pipe(gate), 0);
+	pid = (uint32_t)fork();
+	if (pid == 0) {
+		char byte;
+
+		if (read(gate[0], &byte, 1) == 1)
+			for (unsigned i = 0; i < 13; i++)
+				(void)pthread_create(&thread, NULL, wait_for_ever, NULL);
+		(void)wait_ms(-1);
+	}
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.ranks), &pid, &slot, BPF_ANY), 0);
+	assert_int_equal(write(gate[1], "", 1), 1);
+	for (unsigned i = 0; i < 1000 && entries() < 14 + 1; i++)
+		usleep(10000);
+	assert_int_equal(entries(), 14 + 1); /* and bpf() of this thread */
+	assert_int_equal(t.sums->held, 14);
+	assert_int_equal(kill((pid_t)pid, SIGKILL), 0);
+	assert_int_equal(waitpid((pid_t)pid, NULL, 0), (pid_t)pid);
+	assert_int_equal(entries(), 1);
+	assert_int_equal(t.sums->held, 0);
+	close(gate[0]);
+	close(gate[1]);
+	stop();
+}
+
+TEST(a_rank_has_its_part_of_the_entries)
+{
+	struct rt_quota quota = {.threads_max = 1}, now;
+	uint32_t slot = 0;
+
+	start(NEVER_NS, true);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &quota, BPF_ANY), 0);
+	(void)getppid();
+	assert_int_equal(t.sums->of[SYS_getppid].count, 1);
+	/* As if another thread were in a call. */
+	t.sums->held = 1;
+	for (unsigned i = 0; i < 7; i++)
+		(void)getppid();
+	assert_int_equal(t.sums->of[SYS_getppid].count, 1);
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &now), 0);
+	assert_true(now.limited >= 7);
+	stop();
+}
+
+/* Says why nothing can be tested here, or returns NULL. */
+static const char *cannot_test(void)
+{
+	char link[64] = "";
+	int r;
+
+	if (geteuid() != 0)
+		return "needs root";
+	if (readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 || !streq(link, "pid:[4026531836]"))
+		return "needs the initial PID namespace: the kernel's pids are not ours";
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		return "this kernel has no BTF";
+	r = load(0);
+	if (r == 0)
+		r = syscalls_bpf__attach(t.skeleton);
+	syscalls_bpf__destroy(t.skeleton);
+	return r == -EPERM ? "BPF programs are not allowed here" : r == -ENOENT ? "no tracepoints of system calls" : NULL;
+}
+
+int main(void)
+{
+	const char *why = cannot_test();
+
+	if (why) {
+		printf("skipped: %s\n", why);
+		return 77;
+	}
+	return TEST_RUN(NULL, NULL);
+}
