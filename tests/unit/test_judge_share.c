@@ -23,7 +23,7 @@ TEST(activities_that_hold_no_wait_are_named)
 		enum finding_cause cause;
 	} rows[] = {{ACTIVITY_OUTSIDE, CAUSE_PYTHON}, {ACTIVITY_DATALOADER, CAUSE_DATALOADER},
 		{ACTIVITY_GC, CAUSE_GARBAGE_COLLECTION}, {ACTIVITY_OPTIMIZER, CAUSE_COMPUTE},
-		{ACTIVITY_ZERO_GRAD, CAUSE_COMPUTE}, {ACTIVITY_MARK, CAUSE_COMPUTE}};
+		{ACTIVITY_ZERO_GRAD, CAUSE_COMPUTE}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		for (int kind = 0; kind < 3; kind++) {
@@ -64,6 +64,18 @@ TEST(forward_on_two_cards_is_the_jobs)
 	script_run(60);
 	for (size_t i = 0; i < script.n_said; i++)
 		assert_int_equal(script.said[i].finding.rank, -1);
+	script_end();
+}
+
+/* FSDP marks what gathers its parameters. */
+TEST(a_rank_may_wait_in_a_mark)
+{
+	script_begin(2);
+	script.waiting = ACTIVITY_MARK;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+	script_run(30);
+	assert_null(script_said(0, ACTIVITY_MARK));
 	script_end();
 }
 
