@@ -126,6 +126,7 @@ static int fleet_node_of(struct fleet_reading *reading, const char *instance, bo
 	if (!make)
 		return -ENOENT;
 	FLEET_TEXT(node.name, instance);
+	node.number = (uint32_t)fleet->nodes;
 	r = FLEET_ADD(fleet, node, slot, node, FLEET_NODES_MAX);
 	return r < 0 ? r : (int)*slot - 1;
 }
@@ -143,6 +144,7 @@ static int fleet_job_of(struct fleet_reading *reading, const char *name, bool ma
 		return (int)*slot - 1;
 	if (!make)
 		return -ENOENT;
+	job.number = (uint32_t)fleet->jobs;
 	r = FLEET_ADD(fleet, job, slot, job, FLEET_JOBS_MAX);
 	return r < 0 ? r : (int)*slot - 1;
 }
@@ -427,6 +429,21 @@ static int fleet_read_query(struct fleet_reading *reading, const struct fleet_qu
 	return r;
 }
 
+/* The order of a store's answer is any. Numbers within names count as numbers: node-2 is before node-10. */
+static int fleet_compare_jobs(const void *a, const void *b)
+{
+	const struct fleet_job *left = a, *right = b;
+
+	return strverscmp(left->name, right->name);
+}
+
+static int fleet_compare_nodes(const void *a, const void *b)
+{
+	const struct fleet_node *left = a, *right = b;
+
+	return strverscmp(left->name, right->name) ?: ORDER(left->number, right->number);
+}
+
 static int fleet_compare_ranks(const void *a, const void *b)
 {
 	const struct fleet_rank *left = a, *right = b;
@@ -439,6 +456,38 @@ static int fleet_compare_operations(const void *a, const void *b)
 	const struct fleet_operation *left = a, *right = b;
 
 	return ORDER(left->job, right->job) ?: strcmp(left->word, right->word) ?: ORDER(left->node, right->node);
+}
+
+static int fleet_sort(struct fleet *fleet)
+{
+	uint32_t *job = calloc(fleet->jobs + 1, sizeof(*job)), *node = calloc(fleet->nodes + 1, sizeof(*node)); /* new numbers by old ones */
+	int r = job && node ? 0 : -ENOMEM;
+
+	if (r == 0 && fleet->jobs)
+		qsort(fleet->job, fleet->jobs, sizeof(*fleet->job), fleet_compare_jobs);
+	if (r == 0 && fleet->nodes)
+		qsort(fleet->node, fleet->nodes, sizeof(*fleet->node), fleet_compare_nodes);
+	for (size_t i = 0; r == 0 && i < fleet->jobs; i++)
+		job[fleet->job[i].number] = (uint32_t)i;
+	for (size_t i = 0; r == 0 && i < fleet->nodes; i++)
+		node[fleet->node[i].number] = (uint32_t)i;
+	for (size_t i = 0; r == 0 && i < fleet->ranks; i++) {
+		fleet->rank[i].job = job[fleet->rank[i].job];
+		fleet->rank[i].node = node[fleet->rank[i].node];
+	}
+	for (size_t i = 0; r == 0 && i < fleet->operations; i++) {
+		fleet->operation[i].job = job[fleet->operation[i].job];
+		fleet->operation[i].node = node[fleet->operation[i].node];
+	}
+	for (size_t i = 0; r == 0 && i < fleet->findings; i++)
+		fleet->finding[i].node = node[fleet->finding[i].node];
+	free(job);
+	free(node);
+	if (r == 0 && fleet->ranks)
+		qsort(fleet->rank, fleet->ranks, sizeof(*fleet->rank), fleet_compare_ranks);
+	if (r == 0 && fleet->operations)
+		qsort(fleet->operation, fleet->operations, sizeof(*fleet->operation), fleet_compare_operations);
+	return r;
 }
 
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size)
@@ -457,11 +506,10 @@ int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *ar
 	free(reading.nodes.slot);
 	free(reading.jobs.slot);
 	free(reading.operations.slot);
-	if (r < 0)
-		return r;
-	if (fleet->ranks)
-		qsort(fleet->rank, fleet->ranks, sizeof(*fleet->rank), fleet_compare_ranks);
-	if (fleet->operations)
-		qsort(fleet->operation, fleet->operations, sizeof(*fleet->operation), fleet_compare_operations);
-	return 0;
+	if (r >= 0) {
+		r = fleet_sort(fleet);
+		if (r < 0)
+			snprintf(error, size, "out of memory");
+	}
+	return r < 0 ? r : 0;
 }

@@ -189,6 +189,11 @@ def main():
         daemon_threads = True
         request_queue_size = 4096
 
+        def handle_error(self, request, client_address):
+            # A store that ends closes its connections.
+            if not isinstance(sys.exc_info()[1], ConnectionError):
+                super().handle_error(request, client_address)
+
     server = Server(("127.0.0.1", options.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print("ready", flush=True)

@@ -335,6 +335,45 @@ TEST(samples_become_a_table)
 	assert_string_equal(asked[8], "ranktrace_rank_minute_operations_seconds{job=\"g\\\"p\\\\t\"}");
 }
 
+/* A store answers in any order. */
+TEST(names_are_in_order)
+{
+	const struct answers rows[] = {
+		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
+		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"x\",\"node\":\"node-10\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"instance\":\"y\",\"node\":\"node-9\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_rank_info", "[{\"metric\":{\"job\":\"z\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"job\":\"a\",\"rank\":\"1\",\"instance\":\"x\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"job\":\"a\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"a\",\"instance\":\"x\",\"operation\":\"send\"},\"value\":[1,\"0.2\"]},"
+			"{\"metric\":{\"job\":\"a\",\"instance\":\"y\",\"operation\":\"send\"},\"value\":[1,\"0.1\"]}]"},
+		{"ranktrace_finding_info", "[{\"metric\":{\"instance\":\"x\",\"finding\":\"17\"},\"value\":[1,\"1\"]}]"},
+		{NULL, NULL},
+	};
+	struct fleet_read_options options = {.since_s = 7200};
+	struct fleet fleet = {0};
+	char error[1024] = "";
+
+	n_asked = 0;
+	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
+	assert_int_equal(fleet.jobs, 2);
+	assert_string_equal(fleet.job[0].name, "a");
+	assert_int_equal(fleet.nodes, 2);
+	assert_string_equal(fleet.node[0].name, "node-9");
+	assert_string_equal(fleet.node[1].name, "node-10");
+	assert_int_equal(fleet.ranks, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(fleet.rank[i].job, i == 2);
+		assert_int_equal(fleet.rank[i].node, i == 1);
+		assert_int_equal(fleet.rank[i].rank, i == 1);
+	}
+	assert_int_equal(fleet.operations, 2);
+	assert_int_equal(fleet.operation[0].node, 0);
+	assert_true(fleet.operation[0].now == 0.1);
+	assert_int_equal(fleet.finding[0].node, 1);
+	fleet_free(&fleet);
+}
+
 static int refuse(void *arg, const char *of, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
 {
 	(void)arg, (void)of, (void)time_s, (void)sample, (void)sample_arg;
