@@ -106,9 +106,10 @@ class Job:
             means = [step, sum(ops)] + [step * act / sum(acts) for act in acts] + ops
             if now - ticks[0][0] >= 60 and (not past or now - past[-1][0] >= 60):
                 past.append((now, means))
+                del past[:-60]
         ticks.append((now, sums))
         if past:
-            usual = [sorted(column)[(len(past) - 1) // 4] for column in zip(*(row for _, row in past[-60:]))]
+            usual = [sorted(column)[(len(past) - 1) // 4] for column in zip(*(row for _, row in past))]
         return means, usual
 
     def names(self, node):
