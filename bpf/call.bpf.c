@@ -106,7 +106,8 @@ struct {
 /* A call of memory of a device that returned an error, which is an int in all libraries. */
 #define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
 
-static __always_inline void fill(struct rt_call_event *event, uint32_t spec, uint32_t flags, uint64_t stack_pointer)
+static __always_inline void call_fill(
+	struct rt_call_event *event, uint32_t spec, uint32_t flags, uint64_t stack_pointer)
 {
 	event->event.flags = flags;
 	event->start_ns = event->event.time_ns;
@@ -143,7 +144,7 @@ static __always_inline void on_mark_begin(uint32_t spec_id, uint32_t symbol, uin
 	full = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*full));
 	if (!full)
 		return;
-	fill(&full->call, spec_id, RT_CALL_BEGIN, stack_pointer);
+	call_fill(&full->call, spec_id, RT_CALL_BEGIN, stack_pointer);
 	__builtin_memset(full->call.arg, 0, sizeof(full->call.arg));
 	read_pystring(&text, full->text, name, &object);
 	add_text(&full->call, &text);
@@ -183,7 +184,7 @@ static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt
 	bare = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*bare));
 	if (!bare)
 		return;
-	fill(bare, spec_id, RT_CALL_END, stack_pointer);
+	call_fill(bare, spec_id, RT_CALL_END, stack_pointer);
 	__builtin_memset(bare->arg, 0, sizeof(bare->arg));
 	submit_event(bare);
 }
@@ -239,7 +240,7 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 		bare = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*bare));
 		if (!bare)
 			return;
-		fill(bare, spec_id, edge_flags | w->flags, w->stack_pointer);
+		call_fill(bare, spec_id, edge_flags | w->flags, w->stack_pointer);
 		__builtin_memcpy(bare->arg, w->arg, sizeof(bare->arg));
 		submit_event(bare);
 		return;
@@ -247,7 +248,7 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 	full = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*full));
 	if (!full)
 		return;
-	fill(&full->call, spec_id, edge_flags | w->flags, w->stack_pointer);
+	call_fill(&full->call, spec_id, edge_flags | w->flags, w->stack_pointer);
 	__builtin_memcpy(full->call.arg, w->arg, sizeof(full->call.arg));
 	if (spec->flags & RT_CALL_HAS_TEXT) {
 		read_last_text(&text, full->text, spec, w);
@@ -264,7 +265,7 @@ static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer, s
 
 	if (!event)
 		return;
-	fill(event, spec_id, RT_CALL_END, stack_pointer);
+	call_fill(event, spec_id, RT_CALL_END, stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
 	submit_event(event);
 }
@@ -292,11 +293,11 @@ static __always_inline struct rt_inflight *keep_inflight(
 {
 	if (open)
 		return open;
-	if (!hold(quota, RT_HELD_CALLS, RT_RANK_CALLS_MAX))
+	if (!probe_hold(quota, RT_HELD_CALLS, RT_RANK_CALLS_MAX))
 		return NULL;
 	if (!bpf_map_update_elem(&inflight, key, &no_call, BPF_ANY))
 		return bpf_map_lookup_elem(&inflight, key);
-	release(quota, RT_HELD_CALLS);
+	probe_release(quota, RT_HELD_CALLS);
 	count_drop(RT_KIND_CALL);
 	return NULL;
 }
@@ -304,7 +305,7 @@ static __always_inline struct rt_inflight *keep_inflight(
 static __always_inline void drop_inflight(const struct rt_inflight_key *key, struct rt_quota *quota)
 {
 	if (!bpf_map_delete_elem(&inflight, key))
-		release(quota, RT_HELD_CALLS);
+		probe_release(quota, RT_HELD_CALLS);
 }
 
 static __always_inline void on_open(uint32_t spec_id, struct rt_quota *quota)
@@ -317,9 +318,9 @@ static __always_inline void on_open(uint32_t spec_id, struct rt_quota *quota)
 		group->depth++;
 	} else if (group) {
 		*group = fresh;
-	} else if (hold(quota, RT_HELD_GROUPS, RT_RANK_GROUPS_MAX) &&
+	} else if (probe_hold(quota, RT_HELD_GROUPS, RT_RANK_GROUPS_MAX) &&
 		   bpf_map_update_elem(&groups, &pid_thread, &fresh, BPF_NOEXIST)) {
-		release(quota, RT_HELD_GROUPS);
+		probe_release(quota, RT_HELD_GROUPS);
 		count_drop(RT_KIND_CALL);
 	}
 }
@@ -369,7 +370,7 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 	members = group->members;
 	opened_ns = group->start_ns;
 	if (!bpf_map_delete_elem(&groups, &key.pid_thread))
-		release(quota, RT_HELD_GROUPS);
+		probe_release(quota, RT_HELD_GROUPS);
 	open = bpf_map_lookup_elem(&inflight, &key);
 	if (open) {
 		entered_ns = open->start_ns;
@@ -380,7 +381,7 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 	event = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*event));
 	if (!event)
 		return;
-	fill(event, spec_id, WHOLE_CALL(spec), stack_pointer);
+	call_fill(event, spec_id, WHOLE_CALL(spec), stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
 	event->start_ns = opened_ns;
 	event->arg[0] = members;
@@ -440,10 +441,10 @@ static __always_inline void on_call(
 		return;
 	stash = bpf_map_lookup_elem(&call_texts, &key);
 	if (!stash) {
-		if (!hold(quota, RT_HELD_TEXTS, RT_RANK_TEXTS_MAX))
+		if (!probe_hold(quota, RT_HELD_TEXTS, RT_RANK_TEXTS_MAX))
 			return;
 		if (bpf_map_update_elem(&call_texts, &key, &no_stash, BPF_NOEXIST))
-			release(quota, RT_HELD_TEXTS);
+			probe_release(quota, RT_HELD_TEXTS);
 		stash = bpf_map_lookup_elem(&call_texts, &key);
 		if (!stash)
 			return;
@@ -459,7 +460,7 @@ static __always_inline void fill_return(struct rt_call_event *event, uint32_t sp
 {
 	uint32_t flags = 0;
 
-	fill(event, spec_id, WHOLE_CALL(spec) | open->flags, stack_pointer);
+	call_fill(event, spec_id, WHOLE_CALL(spec) | open->flags, stack_pointer);
 	event->start_ns = open->start_ns;
 	event->result = result;
 	__builtin_memcpy(event->arg, open->arg, sizeof(event->arg));
@@ -476,7 +477,7 @@ static __always_inline void fill_return(struct rt_call_event *event, uint32_t sp
 static __always_inline void drop_text(const struct rt_inflight_key *key, struct rt_quota *quota)
 {
 	if (!bpf_map_delete_elem(&call_texts, key))
-		release(quota, RT_HELD_TEXTS);
+		probe_release(quota, RT_HELD_TEXTS);
 }
 
 static __always_inline void sum_copy(uint32_t slot, const struct rt_call_spec *spec, const struct rt_inflight *open)
@@ -697,7 +698,7 @@ static __always_inline int forget_thread(void)
 		return 0;
 	bpf_map_delete_elem(&stashes, &thread);
 	if (quota->held[RT_HELD_GROUPS] > 0 && !bpf_map_delete_elem(&groups, &pid_thread))
-		release(quota, RT_HELD_GROUPS);
+		probe_release(quota, RT_HELD_GROUPS);
 	if (quota->held[RT_HELD_CALLS] <= 0)
 		return 0;
 #pragma clang loop unroll(disable)

@@ -90,7 +90,7 @@ static __always_inline uint64_t read_slot(void *ctx, uint8_t slot, uint64_t stac
 	return value;
 }
 
-static __always_inline uint64_t cut(uint64_t value, uint8_t size_bytes, uint8_t is_signed)
+static __always_inline uint64_t call_read_cut(uint64_t value, uint8_t size_bytes, uint8_t is_signed)
 {
 	uint32_t shift = 64 - 8 * (uint32_t)size_bytes;
 
@@ -113,7 +113,7 @@ static __always_inline uint64_t read_sized(uint64_t address, const struct rt_cal
 		*flags |= RT_CALL_FAULT;
 		return 0;
 	}
-	return cut(value, arg->size_bytes, arg->is_signed);
+	return call_read_cut(value, arg->size_bytes, arg->is_signed);
 }
 
 static __always_inline uint64_t bytewise_hash(const int8_t *bytes, uint32_t n, bool is_signed)
@@ -165,7 +165,7 @@ __attribute__((noinline)) uint64_t call_hash(uint64_t address, uint64_t n, uint3
 }
 
 /* End of a reader's path; without path, the register's value. */
-static __always_inline uint64_t follow(void *ctx, const struct rt_call_arg *arg, struct words *w)
+static __always_inline uint64_t call_read_follow(void *ctx, const struct rt_call_arg *arg, struct words *w)
 {
 	uint64_t value = read_slot(ctx, arg->reg, w->stack_pointer, &w->flags);
 
@@ -182,10 +182,10 @@ static __always_inline uint64_t read_arg(void *ctx, const struct rt_call_arg *ar
 	uint64_t value;
 
 	if (arg->read == RT_READ_CONST)
-		return cut((uint64_t)(int64_t)arg->offset[0], arg->size_bytes, arg->is_signed);
-	value = follow(ctx, arg, w);
+		return call_read_cut((uint64_t)(int64_t)arg->offset[0], arg->size_bytes, arg->is_signed);
+	value = call_read_follow(ctx, arg, w);
 	if (arg->read == RT_READ_REG || arg->read == RT_READ_FRAME)
-		return cut(value, arg->size_bytes, arg->is_signed);
+		return call_read_cut(value, arg->size_bytes, arg->is_signed);
 	if (arg->read == RT_READ_DEREF)
 		return read_sized(value, arg, &w->flags);
 	if (arg->read == RT_READ_HASH || arg->read == RT_READ_DIGEST) {

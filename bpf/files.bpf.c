@@ -82,7 +82,7 @@ int files_enter(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* The file may have been closed meanwhile by another thread: its memory is read as it is, safely. */
-static __always_inline void send(const struct call *call, uint64_t bytes, uint64_t now_ns)
+static __always_inline void files_send(const struct call *call, uint64_t bytes, uint64_t now_ns)
 {
 	struct rt_file_event *record =
 		reserve_rank_event(find_quota(call->slot), RT_KIND_FILE, sizeof(struct rt_file_event));
@@ -124,7 +124,7 @@ int files_exit(struct bpf_raw_tracepoint_args *ctx)
 	bpf_map_delete_elem(&file_calls, &thread_id);
 	bytes = mine.op == RT_FILE_SYNC || result < 0 ? 0 : (uint64_t)result;
 	if (now_ns - mine.start_ns >= threshold_ns) {
-		send(&mine, bytes, now_ns);
+		files_send(&mine, bytes, now_ns);
 		cost_end(&cost);
 		return 0;
 	}

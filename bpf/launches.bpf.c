@@ -32,7 +32,7 @@ static __always_inline struct rt_launch_thread *new_thread(uint64_t thread, uint
 }
 
 SEC("uprobe")
-int launch(void *ctx)
+int launch_call(void *ctx)
 {
 	uint64_t start_ns = window_start_ns, thread = bpf_get_current_pid_tgid();
 	uint64_t api = 0, now_ns, gap_ns;

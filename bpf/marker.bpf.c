@@ -17,7 +17,7 @@ enum { RECORDS_SLOT = 0, COUNT_SLOT = 1, BYTES_SLOT = 2, VERSION_SLOT = 3 };
 enum { RECORDS_SLOT = 14, COUNT_SLOT = 13, BYTES_SLOT = 12, VERSION_SLOT = 11 };
 #endif
 
-static __always_inline uint64_t slot(void *ctx, uint32_t number)
+static __always_inline uint64_t marker_slot(void *ctx, uint32_t number)
 {
 	return *(const volatile uint64_t *)((const char *)ctx + number * 8);
 }
@@ -57,9 +57,9 @@ SEC("uprobe")
 int marker_batch(void *ctx)
 {
 	uint32_t pid = bpf_get_current_pid_tgid() >> 32;
-	uint64_t address = slot(ctx, RECORDS_SLOT);
-	uint32_t left = slot(ctx, COUNT_SLOT), stride = slot(ctx, BYTES_SLOT);
-	uint16_t version = slot(ctx, VERSION_SLOT);
+	uint64_t address = marker_slot(ctx, RECORDS_SLOT);
+	uint32_t left = marker_slot(ctx, COUNT_SLOT), stride = marker_slot(ctx, BYTES_SLOT);
+	uint16_t version = marker_slot(ctx, VERSION_SLOT);
 	uint32_t *rank_slot = bpf_map_lookup_elem(&ranks, &pid);
 	struct rt_quota *quota;
 

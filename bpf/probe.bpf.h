@@ -185,7 +185,7 @@ static __always_inline bool may_send(struct rt_quota *quota, uint64_t now_ns, ui
 }
 
 /* Reserves a place in a map of `max` entries for each rank, or false. */
-static __always_inline bool hold(struct rt_quota *quota, enum rt_held what, int32_t max)
+static __always_inline bool probe_hold(struct rt_quota *quota, enum rt_held what, int32_t max)
 {
 	if (!quota)
 		return true;
@@ -197,7 +197,7 @@ static __always_inline bool hold(struct rt_quota *quota, enum rt_held what, int3
 	return true;
 }
 
-static __always_inline void release(struct rt_quota *quota, enum rt_held what)
+static __always_inline void probe_release(struct rt_quota *quota, enum rt_held what)
 {
 	if (quota)
 		__sync_fetch_and_add(&quota->held[what], -1);

@@ -124,7 +124,7 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 	thread->sum_count = 0;
 }
 
-static __always_inline void leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
+static __always_inline void sched_leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
 	struct rt_offcpu_thread *thread, fresh = {};
@@ -145,17 +145,17 @@ static __always_inline void leave(struct task_struct *prev, struct task_struct *
 		if (thread->sum_count && thread->pid == pid)
 			send_sum(thread, thread_id, bpf_ktime_get_ns());
 		if (!bpf_map_delete_elem(&offcpu_threads, &thread_id) && thread->pid == pid && quota && quota->threads_max)
-			release(quota, RT_HELD_THREADS);
+			probe_release(quota, RT_HELD_THREADS);
 		return;
 	}
 	if (!thread || thread->pid != pid) {
 		fresh.pid = pid;
 		held = quota && quota->threads_max;
-		if (held && !hold(quota, RT_HELD_THREADS, quota->threads_max))
+		if (held && !probe_hold(quota, RT_HELD_THREADS, quota->threads_max))
 			return;
 		if (bpf_map_update_elem(&offcpu_threads, &thread_id, &fresh, BPF_ANY)) {
 			if (held)
-				release(quota, RT_HELD_THREADS);
+				probe_release(quota, RT_HELD_THREADS);
 			count_drop(RT_KIND_OFFCPU);
 			return;
 		}
@@ -248,7 +248,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch_btf, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	(void)ctx;
-	leave(prev, next, preempt, true);
+	sched_leave(prev, next, preempt, true);
 	come_back(prev, next, true);
 	return 0;
 }
@@ -258,7 +258,7 @@ int sched_switch_raw(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct task_struct *prev = (struct task_struct *)ctx->args[1], *next = (struct task_struct *)ctx->args[2];
 
-	leave(prev, next, ctx->args[0], false);
+	sched_leave(prev, next, ctx->args[0], false);
 	come_back(prev, next, false);
 	return 0;
 }

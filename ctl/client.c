@@ -139,24 +139,24 @@ static int client_exchange(
 
 	if (!data || client_send(fd, request) < 0) {
 		free(data);
-		return fail(EXIT_REFUSED, "cannot make the request");
+		return ctl_fail(EXIT_REFUSED, "cannot make the request");
 	}
 	result = client_receive(fd, data, &frame, error);
 	if (result == FRAME_MESSAGE)
 		response = ranktrace__response__unpack(NULL, frame.body_bytes, frame.body);
 	free(data);
 	if (result == FRAME_OTHER_VERSION)
-		return fail(EXIT_REFUSED,
+		return ctl_fail(EXIT_REFUSED,
 			"the daemon on %s speaks control version %u and this tracectl (%s) version %u: use those of "
 			"one release",
 			command->socket, frame.version, RANKTRACE_VERSION, FRAME_VERSION);
 	if (result != FRAME_MESSAGE)
-		return fail(EXIT_UNREACHABLE, "the daemon on %s failed: %s", command->socket, error);
+		return ctl_fail(EXIT_UNREACHABLE, "the daemon on %s failed: %s", command->socket, error);
 	if (!response)
-		return fail(EXIT_REFUSED, "the answer from %s cannot be decoded", command->socket);
+		return ctl_fail(EXIT_REFUSED, "the answer from %s cannot be decoded", command->socket);
 	client_clean(&response->base);
 	if (response->error) {
-		fail(EXIT_REFUSED, "%s", *response->message ? response->message : strerror(response->error));
+		ctl_fail(EXIT_REFUSED, "%s", *response->message ? response->message : strerror(response->error));
 		if (response->body_case == RANKTRACE__RESPONSE__BODY__NOT_SET) {
 			client_free(response);
 			return EXIT_REFUSED;
@@ -189,7 +189,7 @@ int client_ask_quietly(const struct command *command, Ranktrace__Request *reques
 		return code;
 	client_free(*ret);
 	*ret = NULL;
-	return fail(EXIT_REFUSED, "the answer of the daemon on %s does not match the request", command->socket);
+	return ctl_fail(EXIT_REFUSED, "the answer of the daemon on %s does not match the request", command->socket);
 }
 
 int client_ask(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
@@ -198,7 +198,7 @@ int client_ask(const struct command *command, Ranktrace__Request *request, Rankt
 	int code = client_ask_quietly(command, request, body, ret);
 
 	if (code == EXIT_UNREACHABLE && errno)
-		fail(code, "no daemon answers on %s: %s; is ranktraced running? (--socket names another)",
+		ctl_fail(code, "no daemon answers on %s: %s; is ranktraced running? (--socket names another)",
 			command->socket, strerror(errno));
 	return code;
 }
@@ -221,7 +221,8 @@ int client_ask_of_ranks(const struct command *command, Ranktrace__Request *reque
 
 	*ret_ranks = (struct ranges){0};
 	if (text && ranges_parse(text, ret_ranks) < 0)
-		return fail(EXIT_USAGE, "--rank takes ranks as in 0,3-7 (at most %d parts), not '%s'", RANGES_MAX, text);
+		return ctl_fail(
+			EXIT_USAGE, "--rank takes ranks as in 0,3-7 (at most %d parts), not '%s'", RANGES_MAX, text);
 	for (size_t i = 0; i < ret_ranks->count; i++) {
 		range[i] = (Ranktrace__RankRange)RANKTRACE__RANK_RANGE__INIT;
 		range[i].first = (int32_t)ret_ranks->range[i].first;

@@ -62,7 +62,7 @@ static int check_run_daemon(const struct command *command)
 			execv(path, args);
 	}
 	execvp("ranktraced", args);
-	return fail(EXIT_UNREACHABLE, "no daemon answers on %s, and ranktraced cannot be run either: %s",
+	return ctl_fail(EXIT_UNREACHABLE, "no daemon answers on %s, and ranktraced cannot be run either: %s",
 		command->socket, strerror(errno));
 }
 
@@ -75,7 +75,7 @@ int cmd_check(const struct command *command)
 	request.type = RANKTRACE__REQUEST_TYPE__REQUEST_CHECK;
 	code = client_ask_quietly(command, &request, RANKTRACE__RESPONSE__BODY_CHECK, &response);
 	if (code == EXIT_UNREACHABLE) {
-		fail(EXIT_UNREACHABLE, "no daemon answers on %s; this is what one would find", command->socket);
+		ctl_fail(EXIT_UNREACHABLE, "no daemon answers on %s; this is what one would find", command->socket);
 		return check_run_daemon(command);
 	}
 	if (code == EXIT_DONE && command->json)
@@ -84,7 +84,7 @@ int cmd_check(const struct command *command)
 		check_show(response->check);
 	for (size_t i = 0; code == EXIT_DONE && i < response->check->n_items; i++)
 		if (response->check->items[i]->verdict == RANKTRACE__VERDICT__VERDICT_MISSING)
-			code = fail(EXIT_REFUSED, "something that is needed is missing here");
+			code = ctl_fail(EXIT_REFUSED, "something that is needed is missing here");
 	client_free(response);
 	return code;
 }

@@ -277,7 +277,7 @@ int cmd_complete(const struct command *command)
 	struct complete complete = {.word = calloc((size_t)command->words + 1, sizeof(char *))};
 
 	if (!complete.word)
-		return fail(EXIT_REFUSED, "out of memory");
+		return ctl_fail(EXIT_REFUSED, "out of memory");
 	complete_join(&complete, command);
 	complete.current = complete.words ? complete.word[complete.words - 1] : "";
 	complete_find_verb(&complete);

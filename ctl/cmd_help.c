@@ -62,7 +62,6 @@ int cmd_help(const struct command *command)
 {
 	char *args[] = {(char[]){"--help"}, NULL};
 	const struct verb *verb;
-	const char *nearest;
 
 	if (!command->words) {
 		help_all();
@@ -75,9 +74,6 @@ int cmd_help(const struct command *command)
 		help_verb(verb);
 		return EXIT_DONE;
 	}
-	nearest = verb_nearest(command->word[0]);
-	if (nearest && !verb)
-		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", command->word[0], nearest);
-	return fail(EXIT_USAGE, "%s '%s'; see tracectl help",
-		verb ? "not installed here:" : "unknown verb", command->word[0]);
+	return verb ? ctl_fail(EXIT_USAGE, "not installed here: '%s'; see tracectl help", command->word[0])
+		    : verb_unknown(command->word[0]);
 }

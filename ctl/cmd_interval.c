@@ -14,7 +14,7 @@ static int interval_parse(const char *level, const char *value, double *ret)
 	/* strtod takes more than a plain number: blanks, signs, hexadecimals, nan. */
 	if (!*value || *end || strspn(value, "0123456789.eE+-") != strlen(value) || !(minutes > 0) ||
 		minutes > MINUTES_MAX)
-		return fail(EXIT_USAGE,
+		return ctl_fail(EXIT_USAGE,
 			"the interval of %s cannot be '%s'; it is a number of minutes above 0, at most %d", level,
 			value, MINUTES_MAX);
 	*ret = minutes;

@@ -37,7 +37,7 @@ int cmd_print(const struct command *command)
 	int code;
 
 	if (!only && strcmp(word, "all") != 0)
-		return fail(EXIT_USAGE, "unknown level '%s'; it is all or one of %s", word, level_list());
+		return ctl_fail(EXIT_USAGE, "unknown level '%s'; it is all or one of %s", word, level_list());
 	code = client_get(command, RANKTRACE__REQUEST_TYPE__REQUEST_PRINT, RANKTRACE__RESPONSE__BODY_LEVELS, &response);
 	if (code != EXIT_DONE)
 		return code;

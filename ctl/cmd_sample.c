@@ -23,11 +23,12 @@ static int sample_parse(const struct command *command, Ranktrace__ProfileRequest
 	ret->for_ns = SAMPLE_FOR_NS;
 	if (length &&
 		(units_parse_duration(length, &ret->for_ns) < 0 || !ret->for_ns || ret->for_ns > SAMPLE_FOR_NS_MAX))
-		return fail(EXIT_USAGE, "--for takes a length of time (10s; at most 60s), not '%s'", length);
+		return ctl_fail(EXIT_USAGE, "--for takes a length of time (10s; at most 60s), not '%s'", length);
 	if (hz) {
 		ret->frequency_hz = (uint32_t)strtoul(hz, &end, 10);
 		if (*end || strspn(hz, "0123456789") != strlen(hz) || strlen(hz) > 3 || !ret->frequency_hz)
-			return fail(EXIT_USAGE, "--hz takes samples a second (1 to %d), not '%s'", SAMPLE_HZ_MAX, hz);
+			return ctl_fail(
+				EXIT_USAGE, "--hz takes samples a second (1 to %d), not '%s'", SAMPLE_HZ_MAX, hz);
 	}
 	return EXIT_DONE;
 }
@@ -65,7 +66,7 @@ static int sample_wait(const struct command *command, uint64_t number, uint64_t 
 	profile.profile = number;
 	while (code == EXIT_DONE && (*response)->profile->running) {
 		if (waited_ns > left_ns + SAMPLE_OVERDUE_NS)
-			return fail(EXIT_REFUSED, "profile %" PRIu64 " should have ended; the daemon still samples",
+			return ctl_fail(EXIT_REFUSED, "profile %" PRIu64 " should have ended; the daemon still samples",
 				number);
 		(void)nanosleep(&(struct timespec){.tv_nsec = SAMPLE_ASK_NS}, NULL);
 		waited_ns += SAMPLE_ASK_NS;

@@ -21,14 +21,15 @@ static int set_parse_value(const char *level, const char *value, protobuf_c_bool
 			return EXIT_DONE;
 		}
 	}
-	return fail(EXIT_USAGE, "%s cannot be '%s'; it is on or off (true or false, yes or no, 1 or 0)", level, value);
+	return ctl_fail(
+		EXIT_USAGE, "%s cannot be '%s'; it is on or off (true or false, yes or no, 1 or 0)", level, value);
 }
 
 static int set_parse_length(const char *text, uint64_t *ret_ns)
 {
 	if (units_parse_duration(text, ret_ns) == 0 && *ret_ns && *ret_ns <= FOR_NS_MAX)
 		return EXIT_DONE;
-	return fail(EXIT_USAGE, "--for takes a length of time (90s, 10m, 2h, 1d; up to 366d), not '%s'", text);
+	return ctl_fail(EXIT_USAGE, "--for takes a length of time (90s, 10m, 2h, 1d; up to 366d), not '%s'", text);
 }
 
 static int set_print(const Ranktrace__SetBody *body)
@@ -74,7 +75,7 @@ static int set_parse(const struct command *command, Ranktrace__LevelSwitch *swit
 		request->set[request->n_set++] = item;
 	}
 	if (length && !all_on)
-		return fail(EXIT_USAGE, "--for goes with levels that are turned on");
+		return ctl_fail(EXIT_USAGE, "--for goes with levels that are turned on");
 	return length ? set_parse_length(length, &request->for_ns) : EXIT_DONE;
 }
 

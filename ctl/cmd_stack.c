@@ -43,7 +43,7 @@ static void *stack_array(size_t count, size_t size)
 	void *array = calloc(count + 1, size);
 
 	if (!array)
-		exit(fail(EXIT_REFUSED, "out of memory"));
+		exit(ctl_fail(EXIT_REFUSED, "out of memory"));
 	return array;
 }
 
@@ -231,7 +231,7 @@ static int stack_print(const Ranktrace__StackBody *body)
 
 	stack_view_make(body, &view);
 	if (!stack_groups_new(view.thread, view.count, &groups))
-		return fail(EXIT_REFUSED, "out of memory");
+		return ctl_fail(EXIT_REFUSED, "out of memory");
 	stack_print_sentences(&view);
 	for (size_t i = 0; i < groups.groups; i++) {
 		size_t first = groups.order[groups.group[i].first];

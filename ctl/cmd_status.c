@@ -60,7 +60,7 @@ static FILE *status_text_open(struct status_text *text)
 {
 	text->stream = open_memstream(&text->text, &text->size);
 	if (!text->stream)
-		exit(fail(EXIT_REFUSED, "out of memory"));
+		exit(ctl_fail(EXIT_REFUSED, "out of memory"));
 	return text->stream;
 }
 

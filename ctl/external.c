@@ -115,7 +115,7 @@ char *external_help(const char *verb)
 /* What a program with a row says once its arguments are good. */
 static int external_leave(const char *name, const char *text)
 {
-	return setenv(name, text, 1) < 0 ? fail(EXIT_REFUSED, "out of memory") : EXIT_DONE;
+	return setenv(name, text, 1) < 0 ? ctl_fail(EXIT_REFUSED, "out of memory") : EXIT_DONE;
 }
 
 /* The store cannot be found: said now, or by the program. */
@@ -130,7 +130,7 @@ static _printf_(3, 4) int external_no_store(const char *verb, enum exit_code cod
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
 	if (!row)
-		return fail(code, "%s", text);
+		return ctl_fail(code, "%s", text);
 	snprintf(number, sizeof(number), "%d", (int)code);
 	r = external_leave("RANKTRACE_STATE_ERROR", text);
 	return r == EXIT_DONE ? external_leave("RANKTRACE_STATE_EXIT", number) : r;
@@ -222,10 +222,10 @@ int external_run(const struct command *command, const char *verb, int argc, char
 	int code = EXIT_DONE;
 
 	if (!external_path(verb, path))
-		return fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", verb);
+		return ctl_fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", verb);
 	args = calloc((size_t)argc + 2, sizeof(*args));
 	if (!args)
-		return fail(EXIT_REFUSED, "out of memory");
+		return ctl_fail(EXIT_REFUSED, "out of memory");
 	args[0] = path;
 	memcpy(args + 1, argv, (size_t)argc * sizeof(*args));
 	if (verb_find(verb)) {
@@ -242,7 +242,7 @@ int external_run(const struct command *command, const char *verb, int argc, char
 		code = external_leave_self(command);
 	if (code == EXIT_DONE) {
 		execv(path, args);
-		code = fail(EXIT_REFUSED, "cannot run %s: %s", path, strerror(errno));
+		code = ctl_fail(EXIT_REFUSED, "cannot run %s: %s", path, strerror(errno));
 	}
 	free(args);
 	return code;

@@ -18,7 +18,7 @@ static _printf_(1, 0) void fail_write(const char *format, va_list args)
 	text_vprint(stderr, format, args);
 }
 
-int fail(enum exit_code code, const char *format, ...)
+int ctl_fail(enum exit_code code, const char *format, ...)
 {
 	va_list args;
 

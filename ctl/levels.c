@@ -60,10 +60,10 @@ int level_split(const struct verb *verb, char *text, bool needs_interval, const 
 	*equals = 0;
 	level = level_find(text);
 	if (level == ARRAY_SIZE(levels))
-		return fail(EXIT_USAGE, "unknown level '%s'; levels and switches are %s", text,
+		return ctl_fail(EXIT_USAGE, "unknown level '%s'; levels and switches are %s", text,
 			needs_interval ? "L1, L2 and L3" : level_list());
 	if (needs_interval && levels[level].interval_minutes <= 0)
-		return fail(EXIT_USAGE, "%s has no interval; L1, L2 and L3 have one", levels[level].word);
+		return ctl_fail(EXIT_USAGE, "%s has no interval; L1, L2 and L3 have one", levels[level].word);
 	*ret_level = levels[level].word;
 	*ret_value = equals + 1;
 	return EXIT_DONE;

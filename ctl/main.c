@@ -47,7 +47,7 @@ static int main_option(struct line *line, char *arg)
 	else if (line->verb)
 		line->rest[line->count++] = arg;
 	else
-		return fail(EXIT_USAGE, "unknown option '%s'; see tracectl help", arg);
+		return ctl_fail(EXIT_USAGE, "unknown option '%s'; see tracectl help", arg);
 	return EXIT_DONE;
 }
 
@@ -84,7 +84,7 @@ static int main_read(int argc, char **argv, struct line *line)
 		socket = main_value("--socket", argc, argv, &i, &line->command.socket);
 		state_dir = socket ? 0 : main_value("--state-dir", argc, argv, &i, &line->command.state_dir);
 		if (socket < 0 || state_dir < 0)
-			return fail(EXIT_USAGE, "%s needs a path", arg);
+			return ctl_fail(EXIT_USAGE, "%s needs a path", arg);
 		if (socket || state_dir)
 			continue;
 		line->words_only = strcmp(arg, "--") == 0;
@@ -98,8 +98,6 @@ static int main_read(int argc, char **argv, struct line *line)
 
 static int main_run_program(const struct line *line)
 {
-	const char *nearest;
-
 	/* --json before the verb is meant for the program, too. */
 	if (line->command.json && external_exists(line->verb)) {
 		memmove(line->rest + 1, line->rest, (size_t)line->count * sizeof(*line->rest));
@@ -109,11 +107,8 @@ static int main_run_program(const struct line *line)
 	if (external_exists(line->verb))
 		return external_run(&line->command, line->verb, line->count, line->rest);
 	if (verb_find(line->verb))
-		return fail(EXIT_USAGE, "not installed here; RANKTRACE_LIBEXEC names the folder of such programs");
-	nearest = verb_nearest(line->verb);
-	if (nearest)
-		return fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", line->verb, nearest);
-	return fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", line->verb);
+		return ctl_fail(EXIT_USAGE, "not installed here; RANKTRACE_LIBEXEC names the folder of such programs");
+	return verb_unknown(line->verb);
 }
 
 static int main_dispatch(struct line *line)
@@ -128,7 +123,7 @@ static int main_dispatch(struct line *line)
 	if (!line->verb) {
 		if (line->help)
 			return cmd_help(command);
-		return fail(EXIT_USAGE, "a verb is missing; see tracectl help");
+		return ctl_fail(EXIT_USAGE, "a verb is missing; see tracectl help");
 	}
 	command->verb = verb_find(line->verb);
 	if (!command->verb || !command->verb->run)
@@ -145,7 +140,7 @@ static int main_dispatch(struct line *line)
 	}
 	code = command_parse(command, line->count, line->rest);
 	if (code == EXIT_DONE && command->state_dir)
-		code = fail(EXIT_USAGE, "--state-dir does not apply: the verb queries the daemon");
+		code = ctl_fail(EXIT_USAGE, "--state-dir does not apply: the verb queries the daemon");
 	return code == EXIT_DONE ? command->verb->run(command) : code;
 }
 
@@ -158,13 +153,13 @@ int main(int argc, char **argv)
 	/* One more than there can be: for the --json that main_run_program() puts in front. */
 	line.rest = calloc((size_t)argc + 2, sizeof(*line.rest));
 	if (!line.rest)
-		return fail(EXIT_REFUSED, "out of memory");
+		return ctl_fail(EXIT_REFUSED, "out of memory");
 	code = main_read(argc, argv, &line);
 	if (code == EXIT_DONE)
 		code = main_dispatch(&line);
 	/* An answer that nobody could read is not an answer. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && code == EXIT_DONE)
-		code = fail(EXIT_REFUSED, "cannot write the answer");
+		code = ctl_fail(EXIT_REFUSED, "cannot write the answer");
 	free(line.rest);
 	return code;
 }

@@ -40,7 +40,7 @@ static _printf_(2, 0) void out_wrapped(size_t indent, const char *format, va_lis
 	char *text = NULL;
 
 	if (vasprintf(&text, format, args) < 0)
-		exit(fail(EXIT_REFUSED, "out of memory"));
+		exit(ctl_fail(EXIT_REFUSED, "out of memory"));
 	term_wrap(stdout, text, indent, indent, term_width(stdout));
 	putchar('\n');
 	free(text);
@@ -72,7 +72,7 @@ int out_json(json_t *json)
 
 	json_decref(json);
 	if (r < 0)
-		return fail(EXIT_REFUSED, "cannot write the answer as JSON");
+		return ctl_fail(EXIT_REFUSED, "cannot write the answer as JSON");
 	putchar('\n');
 	return EXIT_DONE;
 }

@@ -107,7 +107,7 @@ static const ProtobufCFieldDescriptor *out_field(const ProtobufCMessage *message
 	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 
 	if (!field)
-		exit(fail(EXIT_REFUSED, "%s has no field %s", message->descriptor->name, name));
+		exit(ctl_fail(EXIT_REFUSED, "%s has no field %s", message->descriptor->name, name));
 	return field;
 }
 

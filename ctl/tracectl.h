@@ -75,8 +75,8 @@ struct verb {
 extern const struct verb verbs[];
 extern const size_t verbs_count;
 const struct verb *verb_find(const char *name);
-/* The verb that a mistyped word most likely stands for, NULL if none is near. */
-const char *verb_nearest(const char *word);
+/* Writes that the word is no verb, with the verb or the two that it most likely stands for. Returns EXIT_USAGE. */
+int verb_unknown(const char *word);
 /* "set LEVEL=VALUE... [--for LENGTH] [--json]" */
 void verb_usage(const struct verb *verb, FILE *out);
 
@@ -104,7 +104,7 @@ char *external_help(const char *verb);
 /* Sentences begin with "tracectl VERB: " from here on. */
 void fail_verb(const char *verb);
 /* Writes the sentence on stderr and yields the code, so that a failure is one statement. */
-int fail(enum exit_code code, const char *format, ...) _printf_(2, 3);
+int ctl_fail(enum exit_code code, const char *format, ...) _printf_(2, 3);
 /* Usage error, with the usage of the verb behind the sentence. */
 int fail_usage(const struct verb *verb, const char *format, ...) _printf_(2, 3);
 

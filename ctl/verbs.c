@@ -28,14 +28,24 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-const char *verb_nearest(const char *word)
+int verb_unknown(const char *word)
 {
 	struct nearest nearest = NEAREST(word);
+	const char *begun[2] = {NULL, NULL}; /* verbs that begin with it */
+	unsigned count = 0;
 
-	for (size_t i = 0; i < verbs_count; i++)
-		if (!verbs[i].hidden)
-			nearest_try(&nearest, verbs[i].name);
-	return nearest.found;
+	for (size_t i = 0; i < verbs_count; i++) {
+		if (verbs[i].hidden)
+			continue;
+		nearest_try(&nearest, verbs[i].name);
+		if (*word && strncmp(verbs[i].name, word, strlen(word)) == 0 && count++ < 2)
+			begun[count - 1] = verbs[i].name;
+	}
+	if (count == 2)
+		return ctl_fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s' or '%s'?", word, begun[0], begun[1]);
+	if (count < 2 && nearest.found)
+		return ctl_fail(EXIT_USAGE, "unknown verb '%s'; did you mean '%s'?", word, nearest.found);
+	return ctl_fail(EXIT_USAGE, "unknown verb '%s'; see tracectl help", word);
 }
 
 void verb_usage(const struct verb *verb, FILE *out)

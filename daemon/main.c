@@ -43,7 +43,7 @@ static void warn_group(const struct config *config)
 		log_warning("config", "group '%s' does not exist; only root may change levels", config->group);
 }
 
-static void reload(void *arg)
+static void main_reload(void *arg)
 {
 	struct daemon *d = arg;
 	char error[512], ignored[512];
@@ -77,7 +77,7 @@ static void main_reserve_files(void)
 static int open_loop(struct daemon *d)
 {
 	main_reserve_files();
-	return loop_open(&d->context, reload, d, &d->loop);
+	return loop_open(&d->context, main_reload, d, &d->loop);
 }
 
 static void close_loop(struct daemon *d)
@@ -244,7 +244,7 @@ static int main_check(struct daemon *d)
 	return missing ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-static void usage(FILE *f)
+static void main_usage(FILE *f)
 {
 	fputs("usage: ranktraced [OPTION]...\n"
 	      "Finds the training ranks of this machine, traces them and stores the records.\n"
@@ -285,10 +285,11 @@ static int main_parse(int argc, char **argv, struct start_options *options, int 
 	const char **texts[] = {&options->state_dir, &options->socket, &options->config, &options->log_level};
 
 	*ret_status = EXIT_USAGE;
-	argv[0] = (char[]){"ranktraced"}; /* prefix of getopt's messages */
-	while ((c = getopt_long(argc, argv, "", table, NULL)) != -1) {
-		if (c == '?') {
-			fputs("ranktraced: ranktraced --help shows its options\n", stderr);
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", table, NULL)) != -1) {
+		if (c == '?' || c == ':') {
+			fprintf(stderr, "ranktraced: %s '%s'; see ranktraced --help\n",
+				c == ':' ? "a value is missing after" : "unknown option", argv[optind - 1]);
 			return 1;
 		}
 		if (c >= OPTION_STATE && c < OPTION_FLAG)
@@ -304,7 +305,7 @@ static int main_parse(int argc, char **argv, struct start_options *options, int 
 	}
 	*ret_status = EXIT_SUCCESS;
 	if (help)
-		usage(stdout);
+		main_usage(stdout);
 	else if (version)
 		puts("ranktraced " RANKTRACE_VERSION);
 	return help || version;

@@ -302,7 +302,7 @@ struct align_op_input {
 };
 
 /* Its frame has gone: from now on frames wait for operations. */
-static void late(struct align *align, struct align_process *process)
+static void align_colls_late(struct align *align, struct align_process *process)
 {
 	align->counts.late++;
 	align->counts.coll_left_out++;
@@ -322,14 +322,14 @@ static __attribute__((noinline)) struct align_slot *slot_make(
 
 	if (step == ALIGN_NO_STEP) {
 		if (process->newest != ALIGN_NO_STEP && op->start_ns < process->newest_end_ns)
-			late(align, process);
+			align_colls_late(align, process);
 		else
 			align->counts.coll_left_out++;
 		return NULL;
 	}
 	slot = align_slot_get(align, process, step);
 	if (!slot && process->newest != ALIGN_NO_STEP && step <= process->newest)
-		late(align, process);
+		align_colls_late(align, process);
 	else if (!slot)
 		align->counts.coll_left_out++;
 	return slot;
@@ -362,19 +362,19 @@ static __attribute__((noinline)) bool align_colls_grow(struct align_slot *slot)
 	return true;
 }
 
-static uint32_t fold(uint64_t value)
+static uint32_t align_colls_fold(uint64_t value)
 {
 	return (uint32_t)(value ^ value >> 32);
 }
 
-static inline void write(struct align_record *record, const struct align_op_input *op)
+static inline void align_colls_write(struct align_record *record, const struct align_op_input *op)
 {
 	uint64_t duration_ns = op->duration_ns < ALIGN_DURATION_MAX ? op->duration_ns : ALIGN_DURATION_MAX;
 
 	record->start_ns = op->start_ns;
 	record->duration_comm = duration_ns << 16 | op->comm;
 	record->bytes_what = op->bytes << 16 | op->what;
-	record->seq = fold(op->seq);
+	record->seq = align_colls_fold(op->seq);
 	record->sides = op->sides;
 }
 
@@ -413,7 +413,7 @@ static inline bool align_colls_append(struct align_slot *slot, const struct alig
 		return false;
 	if (slot->records)
 		slot->unsorted |= op->start_ns < slot->record[slot->records - 1].start_ns;
-	write(&slot->record[slot->records], op);
+	align_colls_write(&slot->record[slot->records], op);
 	return true;
 }
 
@@ -482,7 +482,7 @@ static inline void note_more(
 }
 
 /* Where there is plenty, a few operations a step show enough of which step is whose: one in 2 to the power of this. */
-static inline unsigned thinned(const struct align_process *process)
+static inline unsigned align_colls_thinned(const struct align_process *process)
 {
 	bool plenty = process->align != ALIGN_UNPLACED && process->typical != UINT32_MAX &&
 		      process->typical >= EVIDENCE_PLENTY;
@@ -495,7 +495,7 @@ static inline bool is_witness(
 	const struct align_job *job, const struct align_process *process, const struct align_op_input *op)
 {
 	return !align_what_p2p(op->what) &&
-	       (uint32_t)op->seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> thinned(process) &&
+	       (uint32_t)op->seq * UINT32_C(0x9e3779b1) <= UINT32_MAX >> align_colls_thinned(process) &&
 	       job->comm[op->comm].members != 1 && job->ranks > 1;
 }
 
@@ -522,7 +522,7 @@ static inline void align_colls_add(
 }
 
 /* It is waited for because of its step: operations change nothing. */
-static inline bool lags(const struct align_job *job, const struct align_process *process)
+static inline bool align_colls_lags(const struct align_job *job, const struct align_process *process)
 {
 	return align_wait_lacks_step(process, job->head) && !process->absent && !process->hopeless;
 }
@@ -530,7 +530,7 @@ static inline bool lags(const struct align_job *job, const struct align_process 
 /* Goes out what was waited for. */
 static inline void send_ready(struct align *align, struct align_job *job, struct align_process *process)
 {
-	if (!process->waited || lags(job, process))
+	if (!process->waited || align_colls_lags(job, process))
 		return;
 	align_wait_update(job, process);
 	if (!process->waited)
@@ -556,15 +556,34 @@ static inline bool makes_sense(const struct align_op *op)
 	       align_colls_is_peer(op->member, op->peer);
 }
 
+/* The row of such operations; NULL: others of this step have all. */
+static struct align_counted *align_colls_counted(struct align_process *process, const struct align_op_input *op)
+{
+	struct align_counted *oldest = NULL;
+
+	for (size_t i = 0; i < ALIGN_COUNTED; i++) {
+		struct align_counted *one = &process->counted[i];
+
+		if (one->known && one->comm == op->comm && one->sides == op->sides)
+			return one;
+		if (!one->known || (one->step < op->step && (!oldest || (oldest->known && one->step < oldest->step))))
+			oldest = one;
+	}
+	if (oldest)
+		*oldest = (struct align_counted){op->step, op->comm, op->sides, ALIGN_COUNTED_STEP, true};
+	return oldest;
+}
+
 /* Its number within its step, equal on both sides. 0: left out, as of the first step, which may be partial. */
 static uint64_t align_colls_number(struct align_process *process, const struct align_op_input *op)
 {
-	struct align_counted *one = &process->counted[hash_mix(op->comm, op->sides) % ALIGN_COUNTED];
+	struct align_counted *one;
 
 	if (op->step == STEPS_NONE || process->align == ALIGN_UNPLACED)
 		return 0;
-	if (!one->known || one->comm != op->comm || one->sides != op->sides)
-		*one = (struct align_counted){op->step, op->comm, op->sides, ALIGN_COUNTED_STEP, true};
+	one = align_colls_counted(process, op);
+	if (!one)
+		return 0;
 	if (op->step > one->step)
 		*one = (struct align_counted){op->step, op->comm, op->sides, 0, true};
 	if (op->step < one->step || one->count >= ALIGN_COUNTED_STEP)

@@ -376,7 +376,7 @@ static bool align_streams_find(
 }
 
 /* As if those from there on had not been found. */
-static void undo(struct align_scratch *scratch, uint32_t from)
+static void align_frame_undo(struct align_scratch *scratch, uint32_t from)
 {
 	while (scratch->streams > from) {
 		/* The newest ones first: what was put in before them is found as before. */
@@ -466,7 +466,7 @@ static bool align_streams_add(
 		return false;
 	if (!align_streams_find(scratch, slot, streams, &new) ||
 		(new < scratch->streams && !make_groups(scratch, job, slot, streams, new))) {
-		undo(scratch, new);
+		align_frame_undo(scratch, new);
 		scratch->stream_groups = groups;
 		return false;
 	}

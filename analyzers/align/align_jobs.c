@@ -258,7 +258,7 @@ static struct align_process *process_new(struct align *align, const struct align
 	return process;
 }
 
-static void enter(
+static void align_jobs_enter(
 	struct align *align, struct align_job *job, struct align_process *process, const struct align_rank *rank)
 {
 	const char *host = rank->host ? rank->host : "", *card = rank->card ? rank->card : "";
@@ -338,7 +338,7 @@ int align_rank_new(struct align *align, const struct align_rank *rank)
 		job->uid = rank->uid;
 	if (!job->alive || !job->port)
 		job->port = rank->port;
-	enter(align, job, process, rank);
+	align_jobs_enter(align, job, process, rank);
 	return process->number;
 }
 

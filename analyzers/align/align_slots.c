@@ -235,7 +235,7 @@ static bool on_step_thread(struct align_process *process, const struct align_sta
 }
 
 /* Of no step: an evaluation, or a checkpoint, before the step that comes next. */
-static void aside(struct align_process *process, const struct align_stage *stage)
+static void align_slots_aside(struct align_process *process, const struct align_stage *stage)
 {
 	if (stage->kind == STAGE_CHECKPOINT)
 		process->aside_checkpoint = true;
@@ -263,7 +263,7 @@ void align_stages_add(struct align *align, struct align_process *process, const 
 	if (own)
 		align_split_add(align, process, stage);
 	if (stage->step == STEPS_NONE)
-		aside(process, stage);
+		align_slots_aside(process, stage);
 	if (!of_open || (stage_is_loop(stage->kind) && !own))
 		return; /* or it ends after its step, whose sums are final */
 	slot = align_slot_get(align, process, stage->step);
@@ -393,7 +393,7 @@ static void keep_preemptor(struct align_sample *sample, const struct align_host 
 	snprintf(sample->preemptor_name, sizeof(sample->preemptor_name), "%s", name);
 }
 
-static uint64_t measured(uint64_t value)
+static uint64_t align_slots_measured(uint64_t value)
 {
 	return value < ALIGN_TIME_MAX ? value : FRAME_UNKNOWN;
 }
@@ -402,12 +402,12 @@ void align_host_add(struct align *align, struct align_process *process, const st
 {
 	struct align_sample sample = {.start_ns = host->start_ns,
 		.duration_ns = host->duration_ns,
-		.value = {[ALIGN_CPU] = measured(host->cpu_ns),
-			[ALIGN_RUN_DELAY] = measured(host->run_delay_ns),
-			[ALIGN_THROTTLED] = measured(host->throttled_ns),
-			[ALIGN_FAULTS] = measured(host->major_faults),
-			[ALIGN_MEMORY_STALL] = measured(host->memory_stall_ns)},
-		.launch_gap_ns = measured(host->launch_gap_ns)};
+		.value = {[ALIGN_CPU] = align_slots_measured(host->cpu_ns),
+			[ALIGN_RUN_DELAY] = align_slots_measured(host->run_delay_ns),
+			[ALIGN_THROTTLED] = align_slots_measured(host->throttled_ns),
+			[ALIGN_FAULTS] = align_slots_measured(host->major_faults),
+			[ALIGN_MEMORY_STALL] = align_slots_measured(host->memory_stall_ns)},
+		.launch_gap_ns = align_slots_measured(host->launch_gap_ns)};
 
 	if (!sample.duration_ns) {
 		align->counts.dropped++;
@@ -436,7 +436,7 @@ void align_host_add(struct align *align, struct align_process *process, const st
 }
 
 /* A sum over what was covered of the step, as that of all of it. */
-static uint64_t whole(const struct align_slot *slot, int what, double value)
+static uint64_t align_slots_whole(const struct align_slot *slot, int what, double value)
 {
 	double covered_ns = slot->host.covered_ns[what], step_ns = (double)slot->step_ns;
 
@@ -449,7 +449,7 @@ static uint64_t whole(const struct align_slot *slot, int what, double value)
 
 static uint64_t align_host_value_of(const struct align_slot *slot, int what)
 {
-	return whole(slot, what, slot->host.sum[what]);
+	return align_slots_whole(slot, what, slot->host.sum[what]);
 }
 
 void align_host_write(const struct align_slot *slot, struct frame_host *ret)
@@ -460,7 +460,7 @@ void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 		.major_faults = align_host_value_of(slot, ALIGN_FAULTS),
 		.memory_stall_ns = align_host_value_of(slot, ALIGN_MEMORY_STALL),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
-		.preemptor_ns = whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns),
+		.preemptor_ns = align_slots_whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns),
 		.preemptor_pid = slot->host.preemptor_pid};
 	memcpy(ret->preemptor_name, slot->host.preemptor_name, sizeof(ret->preemptor_name));
 }

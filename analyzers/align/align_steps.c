@@ -287,14 +287,14 @@ static const struct align_past *align_evidence_past(const struct align_process *
 	return &process->past[(process->steps_seen - 1 - back) % ALIGN_HISTORY];
 }
 
-static uint64_t history(const struct align_process *process)
+static uint64_t align_steps_history(const struct align_process *process)
 {
 	return process->steps_seen < ALIGN_HISTORY ? process->steps_seen : ALIGN_HISTORY;
 }
 
 uint64_t align_process_median(const struct align_process *process)
 {
-	uint64_t length[ALIGN_HISTORY], count = history(process);
+	uint64_t length[ALIGN_HISTORY], count = align_steps_history(process);
 
 	if (!count)
 		return 0;
@@ -313,7 +313,7 @@ static const struct align_past *align_evidence_closest(const struct align_proces
 {
 	const struct align_past *best = NULL;
 
-	for (uint64_t i = 0; i < history(process); i++) {
+	for (uint64_t i = 0; i < align_steps_history(process); i++) {
 		const struct align_past *one = align_evidence_past(process, i);
 
 		if (!best || align_evidence_distance(one->end_ns, end_ns) < align_evidence_distance(best->end_ns, end_ns))
@@ -328,12 +328,12 @@ static bool align_evidence_time(
 	unsigned agree = 0;
 	int64_t offset = 0;
 
-	for (uint64_t i = 0; i < history(process) && agree < AGREE; i++) {
+	for (uint64_t i = 0; i < align_steps_history(process) && agree < AGREE; i++) {
 		const struct align_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
 		int64_t next;
 
 		/* The other one's step that ends closest may not be known yet, or be forgotten. */
-		if (!theirs || theirs == align_evidence_past(ref, history(ref) - 1))
+		if (!theirs || theirs == align_evidence_past(ref, align_steps_history(ref) - 1))
 			break;
 		if (theirs == align_evidence_past(ref, 0) && mine->end_ns > theirs->end_ns)
 			continue;
@@ -432,7 +432,7 @@ void align_period_free(struct align_period *period)
 }
 
 /* Operations of the later part that differ from the one lag before; no more than limit are counted. */
-static size_t misses(const struct align_period *period, size_t lag, size_t limit)
+static size_t align_steps_misses(const struct align_period *period, size_t lag, size_t limit)
 {
 	size_t ret = 0;
 
@@ -447,7 +447,7 @@ static size_t find_lag(const struct align_period *period)
 	size_t best = period->count < SURE ? 1 : compared / MISSES + 1;
 
 	for (size_t lag = 1; lag <= period->count / ROUNDS && lag <= ALIGN_PERIOD_MAX && best; lag++) {
-		size_t missed = misses(period, lag, best);
+		size_t missed = align_steps_misses(period, lag, best);
 
 		if (missed < best && (!ret || best - missed > compared / BETTER)) {
 			best = missed;
@@ -520,7 +520,7 @@ static void align_period_learn(struct align_period *period, uint32_t what, uint6
 		period->next_try = KEPT_MAX;
 	lag = find_lag(period);
 	if (lag)
-		align_period_settle(period, lag, misses(period, lag, 1) == 0);
+		align_period_settle(period, lag, align_steps_misses(period, lag, 1) == 0);
 }
 
 /* The operation is the pattern's next one, or not. */

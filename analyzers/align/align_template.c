@@ -36,7 +36,7 @@ static uint32_t align_template_stream_of(struct draft *draft, const struct align
 }
 
 /* False: not a step that a template can be made of. */
-static bool draw(struct draft *draft, const struct align_slot *slot)
+static bool align_template_draw(struct draft *draft, const struct align_slot *slot)
 {
 	struct align_pattern *pattern = draft->pattern;
 	uint32_t stream = 0;
@@ -67,7 +67,7 @@ static bool draw(struct draft *draft, const struct align_slot *slot)
 	return true;
 }
 
-static bool equal(const struct align_pattern *a, const struct align_pattern *b)
+static bool align_template_equal(const struct align_pattern *a, const struct align_pattern *b)
 {
 	return a->key == b->key && a->count == b->count && a->streams == b->streams &&
 	       memcmp(a->entry, b->entry, a->count * sizeof(*a->entry)) == 0;
@@ -79,7 +79,7 @@ static struct align_pattern *align_template_intern(struct align_job *job, struct
 	struct align_pattern **bucket = &job->pattern[pattern->key % ALIGN_PATTERN_BUCKETS];
 
 	for (struct align_pattern *one = *bucket; one; one = one->next) {
-		if (equal(one, pattern)) {
+		if (align_template_equal(one, pattern)) {
 			free(pattern);
 			return one;
 		}
@@ -130,7 +130,7 @@ void align_template_learn(struct align_job *job, struct align_process *process, 
 	draft.pattern = calloc(1, sizeof(*pattern) + slot->records * sizeof(*pattern->entry));
 	if (!draft.pattern)
 		return;
-	if (!draw(&draft, slot)) {
+	if (!align_template_draw(&draft, slot)) {
 		free(draft.pattern);
 		return;
 	}

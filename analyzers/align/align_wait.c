@@ -130,7 +130,7 @@ void align_wait_recount(struct align_job *job)
 }
 
 /* Sends the head, or steps over it where no rank has it. */
-static void pass(struct align *align, struct align_job *job)
+static void align_wait_pass(struct align *align, struct align_job *job)
 {
 	bool any = due_of(job, job->head)->ended > 0;
 
@@ -181,7 +181,7 @@ void align_wait_pump(struct align *align, struct align_job *job)
 	while (job->begun && !job->waiting && job->head <= job->top) {
 		expect_more(job);
 		if (!job->waiting)
-			pass(align, job);
+			align_wait_pass(align, job);
 	}
 }
 
@@ -219,7 +219,7 @@ void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 	while (job->begun && job->head <= last) {
 		if (job->waiting)
 			give_up(job);
-		pass(align, job);
+		align_wait_pass(align, job);
 	}
 	if (job->begun && job->head <= until) {
 		job->head = until + 1;
@@ -260,7 +260,7 @@ void align_wait_tick(struct align *align, struct align_job *job)
 	align_wait_pump(align, job);
 	while (job->begun && job->head <= job->top && is_late(align, job)) {
 		give_up(job);
-		pass(align, job);
+		align_wait_pass(align, job);
 		align_wait_pump(align, job);
 	}
 }

@@ -9,7 +9,7 @@
 
 #define FNV1A_START 0xcbf29ce484222325ULL
 
-static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
+static inline uint64_t fnv1a_bytes(uint64_t hash, const void *data, size_t size_bytes)
 {
 	const uint8_t *byte = data;
 
@@ -21,7 +21,7 @@ static inline uint64_t fnv1a(uint64_t hash, const void *data, size_t size_bytes)
 /* Without its terminating zero. */
 static inline uint64_t fnv1a_text(uint64_t hash, const char *text)
 {
-	return fnv1a(hash, text, strlen(text));
+	return fnv1a_bytes(hash, text, strlen(text));
 }
 
 #endif

@@ -86,7 +86,7 @@ static void cut_blanks_at_end(char *text)
 		text[--n] = 0;
 }
 
-static int call(struct parser *p)
+static int ini_call(struct parser *p)
 {
 	char fragment[INI_ERROR_BYTES] = "";
 	int r = p->callback(p->arg, &p->at, fragment, sizeof(fragment));
@@ -130,7 +130,7 @@ static int parse_section(struct parser *p, char *text)
 	p->at.name = p->name;
 	p->at.key = NULL;
 	p->at.value = NULL;
-	return call(p);
+	return ini_call(p);
 }
 
 static int parse_key(struct parser *p, char *text)
@@ -145,7 +145,7 @@ static int parse_key(struct parser *p, char *text)
 	text[n] = 0;
 	p->at.key = text;
 	p->at.value = value;
-	return call(p);
+	return ini_call(p);
 }
 
 static int parse_line(struct parser *p, const char *line, size_t size_bytes)

@@ -170,7 +170,7 @@ static int cmd_analyze_set_threshold(void *arg, const char *value)
 	const struct analyze_threshold *of = arg;
 
 	if (threshold_set(of->which, value, &of->analyze->detectors) < 0)
-		return 1 + tool_fail(2, "--%s takes %s, not \"%s\"", thresholds[of->which].name,
+		return 1 + tool_fail(2, "--%s takes %s, not '%s'", thresholds[of->which].name,
 				   thresholds[of->which].expected, value);
 	return 0;
 }

@@ -140,7 +140,7 @@ static int cmd_dump_set_levels(void *arg, const char *value)
 			kind = dump_kind_parse(word);
 		}
 		if (kind == DUMP_KIND_MAX)
-			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not \"%s\"", value);
+			return 1 + tool_fail(2, "--level takes levels as in L0,L2, not '%s'", value);
 		*kinds |= 1U << kind;
 		list += n;
 	} while (*list++ == ',');
@@ -155,7 +155,7 @@ static int cmd_dump_set_number(const char *text, uint64_t max, uint64_t factor, 
 	errno = 0;
 	n = strtoull(text, &end, 10);
 	if (*text < '0' || *text > '9' || *end || errno || n == 0 || n > max)
-		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not \"%s\"", text);
+		return 1 + tool_fail(2, "--window, --size-max and --age-max take a number above 0, not '%s'", text);
 	*ret = n * factor;
 	return 0;
 }

@@ -343,7 +343,8 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 		while (*ret_view < VIEWS && strcmp(cmd_memory_views[*ret_view].word, argv[optind]))
 			++*ret_view;
 		if (*ret_view == VIEWS)
-			return 1 + tool_fail(2, "\"%s\" is no view: live, leaks, oom, fragmentation, copies or errors", argv[optind]);
+			return 1 + tool_fail(2, "'%s' is no view: live, leaks, oom, fragmentation, copies or errors",
+					   argv[optind]);
 		optind++;
 	}
 	if ((cmd->output || cmd->format) && (*ret_view || cmd->json))
@@ -351,8 +352,8 @@ static int cmd_memory_parse(int argc, char **argv, struct cmd_memory *cmd, size_
 	if (cmd->allocated && !cmd->output && !cmd->format)
 		return 1 + tool_fail(2, "--allocated needs -o or --format");
 	if ((cmd->output || cmd->format) && !cmd_memory_has_format(cmd->format, cmd->output))
-		return 1 + tool_fail(
-				   2, "--format takes html, folded, speedscope, pprof, snapshot or map, not \"%s\"", cmd->format);
+		return 1 + tool_fail(2, "--format takes html, folded, speedscope, pprof, snapshot or map, not '%s'",
+				   cmd->format);
 	if (!cmd->since_ns)
 		(void)tool_since(SINCE, tool_now_ns(), &cmd->since_ns);
 	return tool_options_end(argc, argv);

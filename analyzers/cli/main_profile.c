@@ -52,7 +52,7 @@ static int cmd_profile_cpu(const char *name, enum profile_cpu *ret)
 			*ret = words[i].cpu;
 			return 0;
 		}
-	return name ? 1 + tool_fail(2, "--cpu takes on, off or both, not \"%s\"", name) : 0;
+	return name ? 1 + tool_fail(2, "--cpu takes on, off or both, not '%s'", name) : 0;
 }
 
 static int cmd_profile_ranks(void *arg, const char *value)
@@ -61,7 +61,7 @@ static int cmd_profile_ranks(void *arg, const char *value)
 
 	run->rank_text = value;
 	return ranges_parse(value, &run->choice.ranks) < 0
-		       ? 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not \"%s\"", value)
+		       ? 1 + tool_fail(2, "--rank takes ranks as in 0,3-7, not '%s'", value)
 		       : 0;
 }
 
@@ -90,8 +90,7 @@ static int cmd_profile_parse(int argc, char **argv, struct run *run)
 		return r;
 	run->format = flame_format_find(run->format_name, run->output);
 	if (!run->format)
-		return 1 +
-		       tool_fail(2, "--format takes html, folded, speedscope or pprof, not \"%s\"", run->format_name);
+		return 1 + tool_fail(2, "--format takes html, folded, speedscope or pprof, not '%s'", run->format_name);
 	run->choice.since_ns = (int64_t)run->since_ns;
 	if ((run->choice.number || run->since_ns) && (run->for_text || run->hz_text))
 		return 1 + tool_fail(2, "--for and --hz need a new profile, --profile and --since a stored one");

@@ -144,7 +144,7 @@ static int cmd_query_set_timeout(void *arg, const char *value)
 	uint64_t *timeout_ns = arg;
 
 	if (units_parse_duration(value, timeout_ns) < 0 || !*timeout_ns)
-		return 1 + tool_fail(2, "--timeout takes a length of time above 0 (90s, 10m), not \"%s\"", value);
+		return 1 + tool_fail(2, "--timeout takes a length of time above 0 (90s, 10m), not '%s'", value);
 	return 0;
 }
 
@@ -170,7 +170,8 @@ static int cmd_query_parse(int argc, char **argv, struct query *query)
 	query->format = csv ? OUTPUT_CSV : json ? OUTPUT_JSON : OUTPUT_TABLE;
 	if (query->tables ? optind != argc : optind + 1 != argc)
 		return 1 + tool_fail(2, "%s",
-				   query->tables ? "--tables takes no SQL" : "one SQL statement is needed; see --help");
+				   query->tables ? "--tables takes no SQL"
+						 : "one SQL statement is needed; see tracectl help query");
 	query->sql = argv[optind];
 	return 0;
 }

@@ -138,7 +138,7 @@ static int cmd_report_set_keep_max(void *arg, const char *value)
 
 	program->keep_max = strtoul(value, &end, 10);
 	if (end == value || *end || *value == '-' || !program->keep_max || program->keep_max > PUBLISH_KEEP_MAX)
-		return 1 + tool_fail(2, "--keep-max takes a number from 1 to %d, not \"%s\"", PUBLISH_KEEP_MAX, value);
+		return 1 + tool_fail(2, "--keep-max takes a number from 1 to %d, not '%s'", PUBLISH_KEEP_MAX, value);
 	return 0;
 }
 
@@ -147,7 +147,7 @@ static int cmd_report_set_compare_max(void *arg, const char *value)
 	uint64_t *compare_ns = &((struct program *)arg)->options.compare_ns;
 
 	if (units_parse_duration(value, compare_ns) < 0)
-		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not \"%s\"", value);
+		return 1 + tool_fail(2, "--compare-max takes a length of time (90s, 20m, 2h) or 0, not '%s'", value);
 	if (*compare_ns > COMPARE_MAX_NS)
 		*compare_ns = COMPARE_MAX_NS;
 	return 0;
@@ -177,13 +177,11 @@ static int cmd_report_set_times(struct program *program)
 
 	options->now_ns = options->until_ns = tool_now_ns();
 	if (program->until && tool_since(program->until, options->now_ns, &options->until_ns) < 0)
-		return 1 +
-		       tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->until);
+		return 1 + tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not '%s'", program->until);
 	if (options->until_ns < options->now_ns)
 		options->now_ns = options->until_ns; /* findings open at that time are shown as of then */
 	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
-		return 1 +
-		       tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not \"%s\"", program->since);
+		return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not '%s'", program->since);
 	if (options->since_ns >= options->until_ns)
 		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	return 0;

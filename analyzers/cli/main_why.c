@@ -88,7 +88,7 @@ static int cmd_why_take_step(void *arg, const char *value)
 	errno = 0;
 	cmd->step = strtoull(value, &end, 10);
 	if (errno || *end || end == value || value[0] == '-' || !cmd->step || cmd->step > INT64_MAX)
-		return 1 + tool_fail(2, "--step takes the number of a step, from 1, not \"%s\"", value);
+		return 1 + tool_fail(2, "--step takes the number of a step, from 1, not '%s'", value);
 	return 0;
 }
 

@@ -12,7 +12,7 @@ int profile_run_number(void *arg, const char *value)
 	errno = 0;
 	*number = strtoll(value, &end, 10);
 	if (errno || *end || *number < 1)
-		return 1 + tool_fail(2, "\"%s\" is no number of a profile", value);
+		return 1 + tool_fail(2, "'%s' is no number of a profile", value);
 	return 0;
 }
 

@@ -136,7 +136,7 @@ static void coll_device_note(struct coll *coll, struct coll_comm *comm, const st
 }
 
 /* The rank has a marker library: all communicators wait for records. */
-static void expect(struct coll *coll)
+static void coll_device_expect(struct coll *coll)
 {
 	LIST_EACH (link, &coll->live) {
 		struct coll_comm *comm = CONTAINER_OF(link, struct coll_comm, used);
@@ -236,7 +236,7 @@ static void emit_graph(struct coll *coll, struct coll_comm *comm, const struct c
 		coll->sink.row(coll->sink.arg, &row);
 }
 
-static void apply(struct coll *coll, struct coll_entry *entry, const struct coll_device *device)
+static void coll_device_apply(struct coll *coll, struct coll_entry *entry, const struct coll_device *device)
 {
 	struct coll_comm *comm = entry->comm;
 
@@ -290,7 +290,7 @@ void coll_early_match(struct coll *coll, struct coll_entry *entry)
 		coll_device_drop(coll, early);
 		/* The caller still uses the entry. */
 		entry->waits |= WAIT_CALLER;
-		apply(coll, entry, &early->device);
+		coll_device_apply(coll, entry, &early->device);
 		entry->waits &= ~WAIT_CALLER;
 		return;
 	}
@@ -310,7 +310,7 @@ void coll_early_identified(struct coll *coll, struct coll_comm *comm)
 }
 
 /* No call matches: early, late, or from before the attach. */
-static void unexplained(struct coll *coll, const struct coll_comm *comm, const struct coll_device *device)
+static void coll_device_unexplained(struct coll *coll, const struct coll_comm *comm, const struct coll_device *device)
 {
 	if (device->open)
 		return;
@@ -329,7 +329,7 @@ void coll_feed_device(struct coll *coll, const struct coll_device *device)
 	coll->counts.events++;
 	if (!device->identity) {
 		if (!device->op || !device->op[0])
-			expect(coll);
+			coll_device_expect(coll);
 		return;
 	}
 	coll->marker = true;
@@ -359,10 +359,10 @@ void coll_feed_device(struct coll *coll, const struct coll_device *device)
 		}
 	}
 	if (entry) {
-		apply(coll, entry, device); /* may free comm */
+		coll_device_apply(coll, entry, device); /* may free comm */
 		return;
 	}
-	unexplained(coll, comm, device);
+	coll_device_unexplained(coll, comm, device);
 	if (comm)
 		coll_comm_publish(coll, comm);
 }

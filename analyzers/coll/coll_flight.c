@@ -35,7 +35,7 @@ void coll_flight_purge(struct coll *coll, const struct coll_comm *comm)
 	coll->flights = n;
 }
 
-static void closing(struct coll *coll, const struct coll_event *event)
+static void coll_flight_closing(struct coll *coll, const struct coll_event *event)
 {
 	struct coll_thread *thread = coll_thread_find(coll, event->thread_id);
 
@@ -62,7 +62,7 @@ void coll_in_call(struct coll *coll, const struct coll_event *event)
 	uint64_t seq = coll_value(event, OP_FIELD_SEQ), value;
 
 	if (event->kind == COLL_GROUP)
-		closing(coll, event);
+		coll_flight_closing(coll, event);
 	if ((event->kind != COLL_OP && event->kind != COLL_P2P) || coll->flights >= COLL_IN_CALL_MAX ||
 		(thread && event->start_ns <= thread->newest_ns))
 		return;

@@ -139,7 +139,7 @@ static void coll_judge_choose_numbering(struct judging *judging)
 	}
 }
 
-static bool called(const struct coll_judged *member, uint64_t seq, struct coll_point *ret)
+static bool coll_judge_called(const struct coll_judged *member, uint64_t seq, struct coll_point *ret)
 {
 	if (!member->compared)
 		return false;
@@ -160,7 +160,8 @@ static bool search_first_call(const struct judging *judging, uint64_t seq, struc
 		for (size_t i = 0; i < judging->members; i++) {
 			struct coll_point point;
 
-			if (!called(&judging->member[i], seq, &point) || (found && point.time_ns >= ret->time_ns))
+			if (!coll_judge_called(&judging->member[i], seq, &point) ||
+				(found && point.time_ns >= ret->time_ns))
 				continue;
 			*ret = point;
 			found = true;
@@ -227,7 +228,7 @@ static uint64_t find_missing(struct judging *judging, struct coll_point *ret)
 	return lowest;
 }
 
-static enum coll_state difference(const struct coll_point *a, const struct coll_point *b)
+static enum coll_state coll_judge_difference(const struct coll_point *a, const struct coll_point *b)
 {
 	if (strcasecmp(a->op, b->op) != 0)
 		return COLL_STATE_TYPE_MISMATCH;
@@ -239,7 +240,7 @@ static enum coll_state difference(const struct coll_point *a, const struct coll_
 		       : COLL_STATE_RUNNING;
 }
 
-static bool complete(const struct coll_judged *member, uint64_t seq)
+static bool coll_judge_complete(const struct coll_judged *member, uint64_t seq)
 {
 	return member->standing.completion_known && member->standing.completed.seq >= seq;
 }
@@ -254,7 +255,8 @@ static size_t mark_differing(
 		struct coll_judged *member = &judging->member[i];
 		struct coll_point point;
 
-		member->differs = called(member, seq, &point) && difference(majority, &point) == state;
+		member->differs =
+			coll_judge_called(member, seq, &point) && coll_judge_difference(majority, &point) == state;
 		n += member->differs;
 	}
 	return n;
@@ -269,7 +271,7 @@ static bool find_majority(struct judging *judging, uint64_t seq, enum coll_state
 	size_t least = 0;
 
 	for (size_t i = 0; i < judging->members; i++) {
-		if (!called(&judging->member[i], seq, &point))
+		if (!coll_judge_called(&judging->member[i], seq, &point))
 			continue;
 		if (!any)
 			*ret = point;
@@ -303,15 +305,15 @@ static enum coll_state differs_at(const struct judging *judging, uint64_t seq)
 	for (size_t i = 0; i < judging->members; i++) {
 		enum coll_state state;
 
-		if (!called(&judging->member[i], seq, &point))
+		if (!coll_judge_called(&judging->member[i], seq, &point))
 			continue;
-		open |= !complete(&judging->member[i], seq);
+		open |= !coll_judge_complete(&judging->member[i], seq);
 		if (!found) {
 			first = point;
 			found = true;
 			continue;
 		}
-		state = difference(&first, &point);
+		state = coll_judge_difference(&first, &point);
 		if (state == COLL_STATE_TYPE_MISMATCH || worst == COLL_STATE_RUNNING)
 			worst = state;
 	}
@@ -443,7 +445,7 @@ static void describe_difference(struct judging *judging, struct text *text)
 
 	(void)find_majority(judging, verdict->seq, verdict->state, &majority);
 	for (size_t i = 0; i < judging->members && !found; i++)
-		found = judging->member[i].differs && called(&judging->member[i], verdict->seq, &other);
+		found = judging->member[i].differs && coll_judge_called(&judging->member[i], verdict->seq, &other);
 	n = ranks_where(judging, does_differ, verdict->seq);
 	coll_judge_add_ranks(text, judging->rank, n);
 	text_add(text, " called ");
@@ -470,7 +472,7 @@ static void describe_running(struct judging *judging, struct text *text)
 
 	for (size_t i = 0; i < judging->members; i++) {
 		compared += judging->member[i].compared;
-		done += judging->member[i].compared && complete(&judging->member[i], judging->far);
+		done += judging->member[i].compared && coll_judge_complete(&judging->member[i], judging->far);
 	}
 	if (!compared) {
 		text_add(text, "call numbers are unknown and cannot be compared");

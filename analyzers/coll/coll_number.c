@@ -94,7 +94,7 @@ void coll_remember(struct coll_entry *entry)
 }
 
 /* false: out of range. */
-static bool shift(uint64_t *seq, uint64_t delta)
+static bool coll_number_shift(uint64_t *seq, uint64_t delta)
 {
 	*seq += delta;
 	if (*seq && *seq <= INT64_MAX)
@@ -104,7 +104,7 @@ static bool shift(uint64_t *seq, uint64_t delta)
 }
 
 /* Adds delta, modulo 2^64, to the numbers of collectives from from_seq on. */
-static void renumber(
+static void coll_number_renumber(
 	struct coll *coll, struct coll_comm *comm, uint64_t from_seq, uint64_t delta, enum coll_seq_from from)
 {
 	LIST_EACH (link, &coll->waiting) {
@@ -112,7 +112,7 @@ static void renumber(
 
 		if (entry->comm != comm || entry->p2p || entry->has_seq || entry->seq < from_seq)
 			continue;
-		entry->seq_from = shift(&entry->seq, delta) ? from : COLL_SEQ_ATTACH;
+		entry->seq_from = coll_number_shift(&entry->seq, delta) ? from : COLL_SEQ_ATTACH;
 		if (list_linked(&entry->number.link)) {
 			list_unlink(&entry->number.link);
 			hash_table_put(&coll->number, &entry->number, coll_number_key(comm, entry->seq));
@@ -120,11 +120,11 @@ static void renumber(
 	}
 	for (uint64_t i = 0; comm->recent && i < comm->calls && i < COLL_RECENT; i++) {
 		if (comm->recent[i].seq >= from_seq)
-			shift(&comm->recent[i].seq, delta);
+			coll_number_shift(&comm->recent[i].seq, delta);
 	}
 	if (comm->completed.seq && comm->completed.seq >= from_seq)
-		shift(&comm->completed.seq, delta);
-	shift(&comm->last_seq, delta);
+		coll_number_shift(&comm->completed.seq, delta);
+	coll_number_shift(&comm->last_seq, delta);
 	comm->seq_from = from;
 	comm->sure_seq = 0;
 	comm->no_number = false;
@@ -171,9 +171,9 @@ void coll_number_group(struct coll *coll, const struct coll_event *event)
 		return;
 	old = comm->recent[(thread->last_call - 1) % COLL_RECENT].seq;
 	if (comm->seq_from == COLL_SEQ_ATTACH && old > comm->sure_seq)
-		renumber(coll, comm, comm->sure_seq + 1, seq - old, COLL_SEQ_GROUP);
+		coll_number_renumber(coll, comm, comm->sure_seq + 1, seq - old, COLL_SEQ_GROUP);
 	else if (comm->seq_from == COLL_SEQ_GROUP && seq != old)
-		renumber(coll, comm, old, seq - old, COLL_SEQ_GROUP);
+		coll_number_renumber(coll, comm, old, seq - old, COLL_SEQ_GROUP);
 }
 
 void coll_number_device(struct coll *coll, struct coll_entry *entry, uint64_t seq)
@@ -187,9 +187,9 @@ void coll_number_device(struct coll *coll, struct coll_entry *entry, uint64_t se
 	if (comm->seq_from == COLL_SEQ_ATTACH && entry->seq <= comm->sure_seq)
 		return;
 	if (comm->seq_from == COLL_SEQ_ATTACH || comm->seq_from == COLL_SEQ_GROUP)
-		renumber(coll, comm, comm->sure_seq + 1, seq - entry->seq, COLL_SEQ_MARKER);
+		coll_number_renumber(coll, comm, comm->sure_seq + 1, seq - entry->seq, COLL_SEQ_MARKER);
 	else if (seq > entry->seq)
-		renumber(coll, comm, entry->seq, seq - entry->seq, COLL_SEQ_MARKER);
+		coll_number_renumber(coll, comm, entry->seq, seq - entry->seq, COLL_SEQ_MARKER);
 }
 
 void coll_dropped(struct coll *coll)

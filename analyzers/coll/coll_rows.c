@@ -170,7 +170,7 @@ static bool device_is_overdue(const struct coll *coll, const struct coll_entry *
 }
 
 /* Waits that have timed out. */
-static unsigned overdue(const struct coll *coll, const struct coll_entry *entry)
+static unsigned coll_rows_overdue(const struct coll *coll, const struct coll_entry *entry)
 {
 	uint64_t now_ns = coll->now_ns, since_ns = entry->fed_ns;
 	uint64_t work_ns = list_linked(&entry->by_work.link) ? COLL_STUCK_NS : COLL_WAIT_NS;
@@ -206,7 +206,7 @@ void coll_rows_idle(struct coll *coll)
 {
 	LIST_EACH (link, &coll->waiting) {
 		struct coll_entry *entry = CONTAINER_OF(link, struct coll_entry, age);
-		unsigned waits = overdue(coll, entry);
+		unsigned waits = coll_rows_overdue(coll, entry);
 
 		if (!waits)
 			continue;

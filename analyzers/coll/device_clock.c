@@ -17,7 +17,7 @@ static double drift_most(const struct device_clock *clock)
 }
 
 /* Offset at device_ns if it drifted by `later` per ns since the bound, or by `earlier` towards it from before. */
-static int64_t moved(
+static int64_t device_clock_moved(
 	const struct device_clock_bound *bound, int64_t device_ns, double earlier, double later, double most)
 {
 	int64_t x = device_ns - bound->device_ns;
@@ -29,12 +29,14 @@ static int64_t moved(
 
 static int64_t lower_at(const struct device_clock *clock, int64_t device_ns)
 {
-	return moved(&clock->lower, device_ns, drift_most(clock), drift_least(clock), -DEVICE_CLOCK_DRIFT_MAX);
+	return device_clock_moved(
+		&clock->lower, device_ns, drift_most(clock), drift_least(clock), -DEVICE_CLOCK_DRIFT_MAX);
 }
 
 static int64_t upper_at(const struct device_clock *clock, int64_t device_ns)
 {
-	return moved(&clock->upper, device_ns, drift_least(clock), drift_most(clock), DEVICE_CLOCK_DRIFT_MAX);
+	return device_clock_moved(
+		&clock->upper, device_ns, drift_least(clock), drift_most(clock), DEVICE_CLOCK_DRIFT_MAX);
 }
 
 static void forget_drift(struct device_clock *clock)
@@ -53,7 +55,7 @@ static void begin_anew(struct device_clock *clock, int64_t device_ns)
 }
 
 /* The new bound is on the wrong side of the other one. */
-static void contradicted(struct device_clock *clock, int64_t device_ns, int64_t offset_ns, bool is_lower)
+static void device_clock_contradicted(struct device_clock *clock, int64_t device_ns, int64_t offset_ns, bool is_lower)
 {
 	forget_drift(clock);
 	if (is_lower ? offset_ns <= upper_at(clock, device_ns) : offset_ns >= lower_at(clock, device_ns)) {
@@ -64,7 +66,8 @@ static void contradicted(struct device_clock *clock, int64_t device_ns, int64_t 
 }
 
 /* Mean drift between the earlier and the later bound; the caller compares. False: the bounds are too close in time. */
-static bool slope(const struct device_clock_bound *earlier, const struct device_clock_bound *later, double *ret)
+static bool device_clock_slope(
+	const struct device_clock_bound *earlier, const struct device_clock_bound *later, double *ret)
 {
 	int64_t x = later->device_ns - earlier->device_ns;
 
@@ -74,7 +77,7 @@ static bool slope(const struct device_clock_bound *earlier, const struct device_
 	return true;
 }
 
-static double limited(double drift)
+static double device_clock_limited(double drift)
 {
 	return drift > DEVICE_CLOCK_DRIFT_MAX	 ? DEVICE_CLOCK_DRIFT_MAX
 	       : drift < -DEVICE_CLOCK_DRIFT_MAX ? -DEVICE_CLOCK_DRIFT_MAX
@@ -96,7 +99,7 @@ static bool lower_drift(const struct device_clock *clock, double *ret)
 		if (!newest || bound->device_ns > newest->device_ns)
 			newest = bound;
 	}
-	return oldest && slope(oldest, newest, ret);
+	return oldest && device_clock_slope(oldest, newest, ret);
 }
 
 static void drift_interval(const struct device_clock *clock, double *ret_least, double *ret_most)
@@ -107,14 +110,14 @@ static void drift_interval(const struct device_clock *clock, double *ret_least, 
 		for (size_t j = 0; j < DEVICE_CLOCK_BUCKETS; j++) {
 			const struct device_clock_bucket *earlier = &clock->bucket[i], *later = &clock->bucket[j];
 
-			if (slope(&earlier->upper, &later->lower, &drift) && drift > least)
+			if (device_clock_slope(&earlier->upper, &later->lower, &drift) && drift > least)
 				least = drift;
-			if (slope(&earlier->lower, &later->upper, &drift) && drift < most)
+			if (device_clock_slope(&earlier->lower, &later->upper, &drift) && drift < most)
 				most = drift;
 		}
 	/* Where it changed within the window, they are in the other order. */
-	*ret_least = limited(least < most ? least : most);
-	*ret_most = limited(least < most ? most : least);
+	*ret_least = device_clock_limited(least < most ? least : most);
+	*ret_most = device_clock_limited(least < most ? most : least);
 }
 
 static void learn_drift(struct device_clock *clock)
@@ -127,8 +130,8 @@ static void learn_drift(struct device_clock *clock)
 	drift_interval(clock, &least, &most);
 	if (clock->drift < least || clock->drift > most)
 		clock->drift = clock->drift < least ? least : most;
-	clock->drift_min = limited(least - DEVICE_CLOCK_WANDER);
-	clock->drift_max = limited(most + DEVICE_CLOCK_WANDER);
+	clock->drift_min = device_clock_limited(least - DEVICE_CLOCK_WANDER);
+	clock->drift_max = device_clock_limited(most + DEVICE_CLOCK_WANDER);
 }
 
 /* NULL: older than the window. */
@@ -159,7 +162,7 @@ static void keep_tighter(const struct device_clock *clock, struct device_clock_b
 	const struct device_clock_bound *bound, bool is_lower)
 {
 	double drift = drift_usual(clock);
-	int64_t kept_ns = kept->known ? moved(kept, bound->device_ns, drift, drift, drift) : 0;
+	int64_t kept_ns = kept->known ? device_clock_moved(kept, bound->device_ns, drift, drift, drift) : 0;
 
 	if (!kept->known || (is_lower ? bound->offset_ns >= kept_ns : bound->offset_ns <= kept_ns))
 		*kept = *bound;
@@ -191,7 +194,7 @@ static void add_given(struct device_clock *clock, uint64_t device_ns, uint64_t g
 		return;
 	bound.offset_ns = bound.device_ns + DEVICE_CLOCK_RESOLUTION_NS - (int64_t)given_ns;
 	if (clock->lower.known && bound.offset_ns < lower_at(clock, bound.device_ns))
-		contradicted(clock, bound.device_ns, bound.offset_ns, false);
+		device_clock_contradicted(clock, bound.device_ns, bound.offset_ns, false);
 	if (!clock->upper.known || bound.offset_ns <= upper_at(clock, bound.device_ns))
 		clock->upper = bound;
 	bound_is_known(clock, &bound, false);
@@ -207,7 +210,7 @@ static void add_heard(struct device_clock *clock, uint64_t device_ns, uint64_t h
 	if (bound.device_ns < clock->newest_ns - WINDOW_NS)
 		begin_anew(clock, bound.device_ns);
 	else if (clock->upper.known && bound.offset_ns > upper_at(clock, bound.device_ns))
-		contradicted(clock, bound.device_ns, bound.offset_ns, true);
+		device_clock_contradicted(clock, bound.device_ns, bound.offset_ns, true);
 	clock->looser++;
 	if (!clock->lower.known || bound.offset_ns >= lower_at(clock, bound.device_ns) ||
 		(clock->looser >= DEVICE_CLOCK_LOWER_OPS &&
@@ -250,7 +253,7 @@ bool device_clock_at(const struct device_clock *clock, uint64_t device_ns, struc
 	/* Before the newest bounds, the interval may be wider than it was: the lower bound counts. */
 	if (ret->offset_max_ns < ret->offset_min_ns)
 		ret->offset_max_ns = ret->offset_min_ns;
-	usual_ns = moved(&clock->lower, at_ns, drift_usual(clock), drift_usual(clock), 0);
+	usual_ns = device_clock_moved(&clock->lower, at_ns, drift_usual(clock), drift_usual(clock), 0);
 	if (usual_ns > ret->offset_max_ns)
 		usual_ns = ret->offset_min_ns;
 	half_ns = clock->upper.known ? (ret->offset_max_ns - usual_ns) / 2 : DEVICE_CLOCK_HEARD_NS;

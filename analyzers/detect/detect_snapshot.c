@@ -38,7 +38,7 @@ static bool detect_snapshot_is_of(const struct detect *detect, uint32_t process,
 	return process <= INT32_MAX && align_locate(detect->align, (int)process, &where, ret_index) && where == job;
 }
 
-static size_t bounded(const uint32_t *process, size_t processes)
+static size_t detect_snapshot_bounded(const uint32_t *process, size_t processes)
 {
 	return !process ? 0 : processes < ALIGN_RANKS_MAX ? processes : ALIGN_RANKS_MAX;
 }
@@ -48,8 +48,8 @@ static bool detect_snapshot_reserve(struct input *input, const struct reports *r
 	size_t indices = 0;
 
 	for (size_t i = 0; i < reports->stucks; i++)
-		indices += bounded(reports->stuck[i].culprit, reports->stuck[i].culprits) +
-			   bounded(reports->stuck[i].waiter, reports->stuck[i].waiters);
+		indices += detect_snapshot_bounded(reports->stuck[i].culprit, reports->stuck[i].culprits) +
+			   detect_snapshot_bounded(reports->stuck[i].waiter, reports->stuck[i].waiters);
 	*input = (struct input){.standing = calloc(ranks + 1, sizeof(*input->standing)),
 		.stuck = calloc(reports->stucks + 1, sizeof(*input->stuck)),
 		.index = calloc(indices + 1, sizeof(*input->index))};
@@ -80,7 +80,7 @@ static const uint32_t *indices_of(const struct detect *detect, uint32_t number, 
 	size_t *processes, struct input *input)
 {
 	uint32_t *first = &input->index[input->indices], index;
-	size_t count = bounded(process, *processes), n = 0;
+	size_t count = detect_snapshot_bounded(process, *processes), n = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		if (detect_snapshot_is_of(detect, process[i], number, &index) && index < ranks)

@@ -141,7 +141,7 @@ static uint64_t max_of(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static uint64_t times(uint64_t value, uint64_t by)
+static uint64_t hang_times(uint64_t value, uint64_t by)
 {
 	return value > UINT64_MAX / by ? UINT64_MAX : value * by;
 }
@@ -182,30 +182,32 @@ static uint64_t hang_phase_of(const struct hang *hang, const struct snapshot *sn
 {
 	uint64_t longest = max_of(snapshot->phase_ns, excuses->warms ? snapshot->warm_ns : 0);
 
-	return min_of(times(longest, 3) / 2, hang->options.hang_busy_ns);
+	return min_of(hang_times(longest, 3) / 2, hang->options.hang_busy_ns);
 }
 
 static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
 	struct excuses excuses = excuses_of(hang, snapshot, who);
-	uint64_t limit = max_of(min_of(times(snapshot->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
+	uint64_t limit =
+		max_of(min_of(hang_times(snapshot->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
 
-	limit = max_of(limit, times(snapshot->step_ns, 3));
+	limit = max_of(limit, hang_times(snapshot->step_ns, 3));
 	if (who->cause == CAUSE_STOPPED)
 		return limit;
 	if (who->cause != CAUSE_ENDED)
 		limit = max_of(limit, hang_phase_of(hang, snapshot, &excuses));
 	if (excuses.checkpoint)
-		limit = max_of(limit,
-			snapshot->checkpoint_ns ? max_of(options->hang_ns, times(snapshot->checkpoint_ns, 3)) : CHECKPOINT_NS);
+		limit = max_of(limit, snapshot->checkpoint_ns
+					      ? max_of(options->hang_ns, hang_times(snapshot->checkpoint_ns, 3))
+					      : CHECKPOINT_NS);
 	if (excuses.loads)
-		limit = max_of(limit, who->together ? times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
+		limit = max_of(limit, who->together ? hang_times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
 	if (excuses.busy || excuses.starting || snapshot->world_size <= 1 ||
 		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
-		limit = max_of(limit, times(options->hang_busy_ns, 3));
+		limit = max_of(limit, hang_times(options->hang_busy_ns, 3));
 	return limit;
 }
 

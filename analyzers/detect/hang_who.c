@@ -62,7 +62,7 @@ const struct standing *hang_standing(const struct snapshot *snapshot, const stru
 	return rank < snapshot->ranks && (who->flags[rank] & HANG_STANDS) ? &snapshot->standing[who->at[rank]] : NULL;
 }
 
-static void accuse(struct hang_who *ret, const struct snapshot *snapshot, uint32_t rank)
+static void hang_who_accuse(struct hang_who *ret, const struct snapshot *snapshot, uint32_t rank)
 {
 	if (rank >= snapshot->ranks || (ret->flags[rank] & HANG_ACCUSED))
 		return;
@@ -87,7 +87,7 @@ static bool by_stopped(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	for (size_t i = 0; i < snapshot->ranks; i++) {
 		if (hang_stopped(&snapshot->standing[i]))
-			accuse(ret, snapshot, snapshot->standing[i].rank);
+			hang_who_accuse(ret, snapshot, snapshot->standing[i].rank);
 	}
 	hang_who_found(ret, CAUSE_STOPPED, 0.99);
 	return ret->culprits > 0;
@@ -106,7 +106,8 @@ static void mark_waiters(const struct snapshot *snapshot, struct hang_who *ret)
 }
 
 /* How little a missing rank resembles one that waits for others elsewhere. */
-static int openness(const struct snapshot *snapshot, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
+static int hang_who_openness(
+	const struct snapshot *snapshot, const struct hang_who *who, const struct stuck *stuck, uint32_t rank)
 {
 	const struct standing *standing = hang_standing(snapshot, who, rank);
 
@@ -128,14 +129,14 @@ static bool hang_who_by_missing(const struct snapshot *snapshot, struct hang_who
 		const struct stuck *stuck = &snapshot->stuck[s];
 
 		for (size_t i = 0; stuck->state == COLL_STATE_MISSING && i < stuck->culprits; i++) {
-			int open = openness(snapshot, ret, stuck, stuck->culprit[i]);
+			int open = hang_who_openness(snapshot, ret, stuck, stuck->culprit[i]);
 
 			if (open > best) {
 				acquit_all(ret);
 				best = open;
 			}
 			if (open == best)
-				accuse(ret, snapshot, stuck->culprit[i]);
+				hang_who_accuse(ret, snapshot, stuck->culprit[i]);
 			if (ret->culprits == 1 && open == best)
 				ret->stuck = stuck;
 		}
@@ -155,7 +156,7 @@ static bool by_ended(const struct snapshot *snapshot, struct hang_who *ret)
 		if (standing->ended && snapshot->now_ns > standing->ended_ns &&
 			snapshot->now_ns - standing->ended_ns > TEARDOWN_NS &&
 			(ret->since_ns < standing->ended_ns || ret->since_ns - standing->ended_ns < outlived_ns))
-			accuse(ret, snapshot, standing->rank);
+			hang_who_accuse(ret, snapshot, standing->rank);
 	}
 	hang_who_found(ret, CAUSE_ENDED, 0.95);
 	return ret->culprits > 0;
@@ -199,7 +200,7 @@ static void accuse_held(
 		const struct standing *standing = &snapshot->standing[i];
 
 		if (hang_who_is_active(snapshot, standing) && hang_who_stage_of(standing)->holds == holds)
-			accuse(ret, snapshot, standing->rank);
+			hang_who_accuse(ret, snapshot, standing->rank);
 	}
 	hang_who_found(ret, in->same && (size_t)in->stage < STAGE_KIND_MAX ? stages[in->stage].cause : CAUSE_MISSING,
 		confidence);
@@ -226,7 +227,7 @@ static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
 		if (is_within_step(standing))
 			within++;
 		else if (standing->step_end_ns)
-			accuse(ret, snapshot, standing->rank);
+			hang_who_accuse(ret, snapshot, standing->rank);
 	}
 	ret->outside = ret->outside && (!ret->culprits || ret->culprits > within);
 	if (ret->culprits >= within)
@@ -249,7 +250,7 @@ static bool by_device_waits(const struct snapshot *snapshot, struct hang_who *re
 		if (!hang_who_is_active(snapshot, standing))
 			continue;
 		if (standing->stage == STAGE_USER) {
-			accuse(ret, snapshot, standing->rank);
+			hang_who_accuse(ret, snapshot, standing->rank);
 			newest_ns = standing->progress_ns > newest_ns ? standing->progress_ns : newest_ns;
 			continue;
 		}

@@ -123,7 +123,7 @@ static struct robust_middle classes_middle(struct imbalance *state)
 
 /* For how long others waited for the class's ranks as the last to come: the median. What is no member's is the
  * network's, or is hidden. */
-static double awaited(const struct imbalance *state, const struct measures *measures, uint32_t c)
+static double imbalance_awaited(const struct imbalance *state, const struct measures *measures, uint32_t c)
 {
 	size_t n = measures->class_ranks[c];
 
@@ -173,7 +173,7 @@ static void judge_stages(struct imbalance *state, const struct frame *frame, con
 	}
 	if (worst == FRAME_NONE)
 		return;
-	lost = fmin(worst_over, awaited(state, measures, worst));
+	lost = fmin(worst_over, imbalance_awaited(state, measures, worst));
 	if (lost < state->options.gain_min / 2 * (double)measures->step_ns)
 		return;
 	for (; n < measures->class_ranks[worst] && n < OTHERS_MAX; n++)
@@ -217,7 +217,7 @@ static double most_over(double *value, size_t n)
 }
 
 /* Deviations of the class's n members: of work, and of its two pieces, forward (x) and the rest (y). */
-static void deviate(struct imbalance *state, const struct frame *frame, const uint32_t *member, size_t n,
+static void imbalance_deviate(struct imbalance *state, const struct frame *frame, const uint32_t *member, size_t n,
 	struct imbalance_sums *sum)
 {
 	bool stages = frame->tier == FRAME_TIER_STAGES;
@@ -306,7 +306,8 @@ static void judge_sequences(struct imbalance *state, const struct frame *frame, 
 	sequence->classes = state->classes;
 	for (size_t c = 0; c < state->classes; c++) {
 		if (measures->class_ranks[c] >= SEQUENCE_RANKS)
-			deviate(state, frame, measures->member + measures->class_start[c], measures->class_ranks[c], &sum);
+			imbalance_deviate(state, frame, measures->member + measures->class_start[c],
+				measures->class_ranks[c], &sum);
 	}
 	if (sum.longest == FRAME_NONE)
 		return;

@@ -117,7 +117,7 @@ static void links_free(struct links *links)
 	*links = (struct links){0};
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
+static uint64_t slow_communication_mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
 	return hash ^ hash >> 29;
@@ -148,7 +148,7 @@ static void hash_comms(struct links *links, const struct frame *frame)
 		uint64_t hash = 1;
 
 		for (size_t i = 0; i < sizeof(frame->comm[c].communicator) && frame->comm[c].communicator[i]; i++)
-			hash = mix(hash, (unsigned char)frame->comm[c].communicator[i]);
+			hash = slow_communication_mix(hash, (unsigned char)frame->comm[c].communicator[i]);
 		links->comm_hash[c] = hash;
 		links->newest[c].series = 0;
 		links->newest[c].turn = turns == 1 || hash % turns == links->frames % turns;
@@ -188,7 +188,7 @@ static struct link_series *find_of(struct links *links, const struct frame_group
 	return series;
 }
 
-static bool crosses(const struct frame *frame, const struct measure_group *measured)
+static bool slow_communication_crosses(const struct frame *frame, const struct measure_group *measured)
 {
 	return frame->who[measured->last].node != frame->who[measured->before].node;
 }
@@ -201,13 +201,13 @@ static void add_group(
 	uint64_t what = ((uint64_t)group->op << 8 | (group->bytes ? 64 - (uint64_t)__builtin_clzll(group->bytes) : 0))
 				<< 1 |
 			group->p2p;
-	uint64_t key = mix(links->comm_hash[group->comm], what);
+	uint64_t key = slow_communication_mix(links->comm_hash[group->comm], what);
 	struct link_series *series;
 
 	if (group->p2p) {
 		uint32_t a = measured->last, b = measured->before;
 
-		key = mix(key, (uint64_t)(a < b ? a : b) << 32 | (a < b ? b : a));
+		key = slow_communication_mix(key, (uint64_t)(a < b ? a : b) << 32 | (a < b ? b : a));
 	}
 	series = find_of(links, group, key);
 	if (!series)
@@ -222,8 +222,10 @@ static void add_group(
 		series->value_ns = (double)measured->transfer_ns;
 	series->tainted |= slow;
 	series->comm = group->comm;
-	series->spans = series->spans || crosses(frame, measured);
-	series->peer = mix(mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members), series->spans);
+	series->spans = series->spans || slow_communication_crosses(frame, measured);
+	series->peer = slow_communication_mix(
+		slow_communication_mix(what, (uint64_t)frame->comm[group->comm].kind << 32 | group->members),
+		series->spans);
 	links->of_group[i] = (uint32_t)(series - links->series) + 1;
 }
 
@@ -431,7 +433,7 @@ static double delay_of(const struct frame *frame, const struct frame_rank *rank)
 }
 
 /* Of the step, in ns. */
-static double cost(struct slow_communication *state, const struct frame *frame)
+static double slow_communication_cost(struct slow_communication *state, const struct frame *frame)
 {
 	double most = 0;
 	size_t n = 0;
@@ -495,7 +497,7 @@ static bool by_node(struct slow_communication *state, const struct frame *frame)
 	return any;
 }
 
-static double score(const struct endpoint *endpoint)
+static double slow_communication_score(const struct endpoint *endpoint)
 {
 	return endpoint->all ? (double)endpoint->slow / endpoint->all : 0;
 }
@@ -508,13 +510,13 @@ static uint32_t find_node(const struct slow_communication *state, size_t ranks, 
 
 	ret_pair[0] = ret_pair[1] = FRAME_NONE;
 	for (uint32_t i = 1; i < ranks; i++) {
-		if (score(&state->endpoint[i]) > score(&state->endpoint[best]))
+		if (slow_communication_score(&state->endpoint[i]) > slow_communication_score(&state->endpoint[best]))
 			best = i;
 	}
 	for (uint32_t i = 0; i < ranks; i++) {
 		nodes += state->endpoint[i].all > 0;
 		if (i != best)
-			next = fmax(next, score(&state->endpoint[i]));
+			next = fmax(next, slow_communication_score(&state->endpoint[i]));
 		if (!state->endpoint[i].slow)
 			continue;
 		if (touched < 2)
@@ -523,8 +525,8 @@ static uint32_t find_node(const struct slow_communication *state, size_t ranks, 
 	}
 	if (touched != 2)
 		ret_pair[0] = ret_pair[1] = FRAME_NONE;
-	if (nodes > 2 && score(&state->endpoint[best]) >= SCORE_NODE &&
-		next < SCORE_APART * score(&state->endpoint[best]))
+	if (nodes > 2 && slow_communication_score(&state->endpoint[best]) >= SCORE_NODE &&
+		next < SCORE_APART * slow_communication_score(&state->endpoint[best]))
 		return best;
 	return FRAME_NONE;
 }
@@ -595,7 +597,7 @@ static void slow_communication_frame(
 	worst = worst_series(state);
 	if (!worst || !(worst->reference_ns > 0))
 		return;
-	verdict.lost_ns = cost(state, frame);
+	verdict.lost_ns = slow_communication_cost(state, frame);
 	gain = measures->step_ns ? fmin(verdict.lost_ns / (double)measures->step_ns, 0.99) : 0;
 	if (gain < state->options.gain_min / 2)
 		return;

@@ -15,12 +15,12 @@ const char dump_csv_header[] =
 	"Flag,Id,Kind,Name,SourceKind,Timestamp,msptiObjectId_Ds_DeviceId,msptiObjectId_Ds_StreamId,"
 	"msptiObjectId_Pt_ProcessId,msptiObjectId_Pt_ThreadId\n";
 
-static uint64_t natural(int64_t n)
+static uint64_t dump_encode_natural(int64_t n)
 {
 	return n > 0 ? (uint64_t)n : 0;
 }
 
-static uint32_t natural32(int64_t n)
+static uint32_t dump_encode_natural32(int64_t n)
 {
 	return n > 0 && n <= UINT32_MAX ? (uint32_t)n : 0;
 }
@@ -32,10 +32,10 @@ static uint64_t end_us(int64_t start_ns, int64_t duration_ns)
 
 	if (duration_ns <= 0 || __builtin_add_overflow(start_ns, duration_ns, &end_ns))
 		end_ns = start_ns;
-	return natural(end_ns) / NSEC_PER_USEC;
+	return dump_encode_natural(end_ns) / NSEC_PER_USEC;
 }
 
-static size_t pack(const ProtobufCMessage *message, uint8_t *ret)
+static size_t dump_encode_pack(const ProtobufCMessage *message, uint8_t *ret)
 {
 	return protobuf_c_message_get_packed_size(message) <= DUMP_RECORD_BYTES ? protobuf_c_message_pack(message, ret)
 										: 0;
@@ -47,9 +47,9 @@ size_t dump_encode_timeline_head(int64_t rank, const char *job, uint8_t *ret)
 	char text[DUMP_TEXT_BYTES];
 
 	dump_utf8(job && *job ? job : "NONE", text, sizeof(text));
-	message.rank = natural32(rank);
+	message.rank = dump_encode_natural32(rank);
 	message.job = text;
-	return pack(&message.base, ret);
+	return dump_encode_pack(&message.base, ret);
 }
 
 size_t dump_encode_stage(const struct dump_stage *stage, uint8_t *ret)
@@ -60,15 +60,15 @@ size_t dump_encode_stage(const struct dump_stage *stage, uint8_t *ret)
 
 	dump_utf8(dump_stage_name(stage->stage, stage->name), name, sizeof(name));
 	dump_utf8(stage->name, mark, sizeof(mark));
-	item.number = natural32(stage->step);
+	item.number = dump_encode_natural32(stage->step);
 	item.name = name;
-	item.start_us = natural(stage->start_ns) / NSEC_PER_USEC;
+	item.start_us = dump_encode_natural(stage->start_ns) / NSEC_PER_USEC;
 	item.end_us = end_us(stage->start_ns, stage->duration_ns);
 	item.frames = frames;
 	item.n_frames = mark[0] && strcmp(mark, name) != 0;
 	message.stages = items;
 	message.n_stages = 1;
-	return pack(&message.base, ret);
+	return dump_encode_pack(&message.base, ret);
 }
 
 /* MSPTI flags of start and end: 2 and 4 for host only, 16 and 32 with device. */
@@ -87,13 +87,14 @@ static size_t encode_side(const struct dump_op *op, const struct side *side, con
 	if (side->start_ns == DUMP_UNKNOWN)
 		return 0;
 	n = snprintf(ret, size, "%d,%" PRIu64 ",1,%s,%u,%" PRIu64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "\n",
-		device ? 16 : 2, op->id, name, side->source, natural(side->start_ns), side->a, side->b, side->a,
-		side->b);
+		device ? 16 : 2, op->id, name, side->source, dump_encode_natural(side->start_ns), side->a, side->b,
+		side->a, side->b);
 	if (side->duration_ns != DUMP_UNKNOWN && side->duration_ns >= 0 &&
 		!__builtin_add_overflow(side->start_ns, side->duration_ns, &end_ns))
 		m = snprintf(ret + n, size - (size_t)n,
 			"%d,%" PRIu64 ",1,,%u,%" PRIu64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "\n",
-			device ? 32 : 4, op->id, side->source, natural(end_ns), side->a, side->b, side->a, side->b);
+			device ? 32 : 4, op->id, side->source, dump_encode_natural(end_ns), side->a, side->b, side->a,
+			side->b);
 	return (size_t)n + (size_t)m;
 }
 
@@ -110,7 +111,7 @@ size_t dump_encode_op(const struct dump_op *op, uint8_t *ret)
 	dump_field(op->communicator, group, sizeof(group));
 	dump_field(op->dtype, dtype, sizeof(dtype));
 	snprintf(name, sizeof(name), "comm:%s!%s!%s!%" PRIu64, word, group[0] ? group : "unknown",
-		dtype[0] ? dtype : "unknown", natural(op->count));
+		dtype[0] ? dtype : "unknown", dump_encode_natural(op->count));
 	for (size_t i = 0; i < sizeof(sides) / sizeof(sides[0]); i++)
 		used += encode_side(op, &sides[i], name, (char *)ret + used, DUMP_RECORD_BYTES - used);
 	return used;
@@ -120,8 +121,8 @@ size_t dump_encode_memory_head(int64_t rank, uint8_t *ret)
 {
 	Systrace__Memory message = SYSTRACE__MEMORY__INIT;
 
-	message.rank = natural32(rank);
-	return pack(&message.base, ret);
+	message.rank = dump_encode_natural32(rank);
+	return dump_encode_pack(&message.base, ret);
 }
 
 size_t dump_encode_memory(const struct dump_memory *memory, uint8_t *ret)
@@ -133,19 +134,19 @@ size_t dump_encode_memory(const struct dump_memory *memory, uint8_t *ret)
 
 	if (dump_is_release(memory->op)) {
 		release.address = (uint64_t)memory->address; /* all 64 bits are an address */
-		release.step = natural32(memory->step);
+		release.step = dump_encode_natural32(memory->step);
 		release.stage = class;
 		message.releases = releases;
 		message.n_releases = 1;
 	} else {
 		allocation.address = (uint64_t)memory->address;
-		allocation.step = natural32(memory->step);
+		allocation.step = dump_encode_natural32(memory->step);
 		allocation.stage = class;
-		allocation.bytes = natural(memory->bytes);
+		allocation.bytes = dump_encode_natural(memory->bytes);
 		message.allocations = allocations;
 		message.n_allocations = 1;
 	}
-	return pack(&message.base, ret);
+	return dump_encode_pack(&message.base, ret);
 }
 
 size_t dump_encode_offcpu(const struct dump_offcpu *offcpu, uint8_t *ret)
@@ -156,16 +157,16 @@ size_t dump_encode_offcpu(const struct dump_offcpu *offcpu, uint8_t *ret)
 
 	dump_utf8(offcpu->thread_name, name, sizeof(name));
 	dump_utf8(offcpu->next_name, next, sizeof(next));
-	event.key = natural32(offcpu->thread_id);
-	event.start_us = natural(offcpu->start_ns) / NSEC_PER_USEC;
-	event.duration_us = natural(offcpu->duration_ns) / NSEC_PER_USEC;
+	event.key = dump_encode_natural32(offcpu->thread_id);
+	event.start_us = dump_encode_natural(offcpu->start_ns) / NSEC_PER_USEC;
+	event.duration_us = dump_encode_natural(offcpu->duration_ns) / NSEC_PER_USEC;
 	event.run_delay_ns = offcpu->run_delay_ns;
 	event.kind = OFFCPU_KIND;
-	event.rank = natural32(offcpu->rank);
+	event.rank = dump_encode_natural32(offcpu->rank);
 	event.thread_name = name;
 	event.next_name = next;
-	event.next_pid = natural32(offcpu->next_pid);
+	event.next_pid = dump_encode_natural32(offcpu->next_pid);
 	message.events = events;
 	message.n_events = 1;
-	return pack(&message.base, ret);
+	return dump_encode_pack(&message.base, ret);
 }

@@ -45,7 +45,7 @@ struct dump_ids *dump_ids_free(struct dump_ids *ids)
 
 static uint64_t dump_ids_add_text(uint64_t hash, const char *text)
 {
-	return fnv1a(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+	return fnv1a_bytes(hash, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
 static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
@@ -53,8 +53,8 @@ static uint64_t dump_ids_hash_of(const struct dump_op_key *key)
 	uint64_t hash = dump_ids_add_text(FNV1A_START, key->communicator);
 
 	hash = dump_ids_add_text(hash, key->op);
-	hash = fnv1a(hash, &key->seq, sizeof(key->seq));
-	return fnv1a(hash, &key->peer, sizeof(key->peer));
+	hash = fnv1a_bytes(hash, &key->seq, sizeof(key->seq));
+	return fnv1a_bytes(hash, &key->peer, sizeof(key->peer));
 }
 
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member)

@@ -138,7 +138,7 @@ void judge_relearn(struct judge *judge)
 	}
 }
 
-static double blend(double usual, double value, double weight)
+static double judge_blend(double usual, double value, double weight)
 {
 	return usual + weight * (value - usual);
 }
@@ -161,20 +161,20 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	k1 = weight_of(tick->l1_steps, rank->l1_learned, most);
 	rank->grows |= rank->ticks++ < TICKS_LEARN;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		usual->act[a] = blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
-	usual->syncs = blend(usual->syncs, tick->sum.syncs / tick->steps, k);
+		usual->act[a] = judge_blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
+	usual->syncs = judge_blend(usual->syncs, tick->sum.syncs / tick->steps, k);
 	if (tick->l1_steps > 0) {
-		usual->wait = blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
-		usual->xfer = blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
+		usual->wait = judge_blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
+		usual->xfer = judge_blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
 	}
 	if (tick->leads > 0)
-		usual->lead = usual->lead > 0 ? blend(usual->lead, tick->sum.lead / tick->leads, k1)
+		usual->lead = usual->lead > 0 ? judge_blend(usual->lead, tick->sum.lead / tick->leads, k1)
 					      : tick->sum.lead / tick->leads;
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		if (!(tick->host_steps[h] > 0))
 			continue;
 		rank->host_learned[h] += tick->host_steps[h];
-		usual->host[h] = blend(usual->host[h], tick->sum.host[h] / tick->host_steps[h],
+		usual->host[h] = judge_blend(usual->host[h], tick->sum.host[h] / tick->host_steps[h],
 			weight_of(tick->host_steps[h], rank->host_learned[h], most));
 	}
 }
@@ -185,11 +185,11 @@ static void learn_plain(struct judge *judge, double most)
 	double shorter = judge->usual - (judge->real / judge->steps - judge->plain);
 
 	judge->plain_steps += judge->steps;
-	judge->plain = blend(judge->plain, shorter, weight_of(judge->steps, judge->plain_steps, most));
+	judge->plain = judge_blend(judge->plain, shorter, weight_of(judge->steps, judge->plain_steps, most));
 }
 
 /* Takes the tick into the usual; part: of its growth. 0: that of new ranks alone. */
-static void learn(struct judge *judge, double part)
+static void judge_learn(struct judge *judge, double part)
 {
 	double most = judge->usual > 0 ? fmax(judge->steps, USUAL_S / judge->usual) : INFINITY, sum = 0;
 	bool l1 = false;
@@ -213,7 +213,7 @@ static void learn(struct judge *judge, double part)
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
-static void fade(struct judge_sum *late, const struct judge_sum *tick, double d)
+static void judge_fade(struct judge_sum *late, const struct judge_sum *tick, double d)
 {
 	double *to = (double *)&late->sum;
 	const double *from = (const double *)&tick->sum;
@@ -246,7 +246,7 @@ static double tick_grown(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
-		fade(&rank->late, &rank->tick, d);
+		judge_fade(&rank->late, &rank->tick, d);
 		/* What a rank that came later usually does is not known yet. */
 		if (judge->split > 0)
 			rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);
@@ -272,7 +272,7 @@ static void tick_learn(struct judge *judge)
 		judge->first_ns = judge->usual_since_ns = judge->begin_ns;
 	judge->learned_ns = judge->now_ns;
 	tick_grown(judge);
-	learn(judge, 1);
+	judge_learn(judge, 1);
 	judge_start(judge);
 	judge_claims(judge);
 }
@@ -316,12 +316,12 @@ static void tick_usual(struct judge *judge, double raw)
 	} else if (judge->faster > 3 * judge_open_at(judge))
 		judge_rebase(judge);
 	else if (judge_quiet(judge))
-		learn(judge, raw > judge->clipped_job && judge->clipped_job > 0 ? judge->clipped_job / raw : 1);
+		judge_learn(judge, raw > judge->clipped_job && judge->clipped_job > 0 ? judge->clipped_job / raw : 1);
 	else
-		learn(judge, 0);
+		judge_learn(judge, 0);
 }
 
-static void tick(struct judge *judge)
+static void judge_tick(struct judge *judge)
 {
 	double growth, raw, fades;
 
@@ -564,7 +564,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 	judge_onset(judge, over);
 	judge->counted = true;
 	if (tick_is_over(judge)) {
-		tick(judge);
+		judge_tick(judge);
 		tick_clear(judge);
 	}
 }

@@ -28,7 +28,8 @@ static double checkpoint_length(const struct frame *frame, size_t r)
 }
 
 /* What it should have taken; excess below ret_least is none. 0: not known. */
-static double expected(const struct judge *judge, const struct frame *frame, size_t of, double *ret_least)
+static double judge_checkpoint_expected(
+	const struct judge *judge, const struct frame *frame, size_t of, double *ret_least)
 {
 	size_t n = 0;
 	double median;
@@ -82,7 +83,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 
 		if (!(length > 0))
 			continue;
-		usual = expected(judge, frame, r, &least);
+		usual = judge_checkpoint_expected(judge, frame, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
 			rank->saved = length;

@@ -312,7 +312,8 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 	return n ? sum / (double)n : NAN;
 }
 
-static void moment(const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
+static void judge_episode_moment(
+	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
@@ -473,7 +474,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_step = judge->step;
 	episode->lost += cost;
 	episode->base += watch->span.base;
-	moment(judge, rank, watch, lost);
+	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
@@ -520,7 +521,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->base += watch->pending_base;
 	watch->pending = watch->pending_base = 0;
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
-	moment(judge, rank, watch, lost);
+	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	if (rank)
 		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);

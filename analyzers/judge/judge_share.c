@@ -36,7 +36,7 @@ static struct judge_rank *share_rank(const struct share *share, size_t i)
 	return &share->judge->rank[share->judge->index[i]];
 }
 
-static double grown(const struct judge_rank *rank, enum activity a)
+static double judge_share_grown(const struct judge_rank *rank, enum activity a)
 {
 	return rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
 }
@@ -51,7 +51,8 @@ static void share_excess(struct share *share)
 		double least = INFINITY;
 
 		for (size_t i = 0; i < share->n; i++) {
-			judge->scratch[i] = judge->column[i] = grown(share_rank(share, i), (enum activity)a);
+			judge->scratch[i] = judge->column[i] =
+				judge_share_grown(share_rank(share, i), (enum activity)a);
 			least = fmin(least, judge->column[i]);
 		}
 		share->common += share->n > 0 && !activity_may_wait((enum activity)a, true) ? fmax(0, least) : 0;
@@ -269,7 +270,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		alone[a] = rank->act[a] >= SHARE_PEER * rank->own;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
-		all += fmax(0, grown(rank, (enum activity)a));
+		all += fmax(0, judge_share_grown(rank, (enum activity)a));
 	}
 	/* The Python between them: the code that synchronizes. */
 	if (syncs_too_often(rank)) {
@@ -287,7 +288,8 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) && !alone[a] &&
 			       !(a == ACTIVITY_SYNC && syncs_too_often(rank));
 
-		rank->act[on_card ? ACTIVITY_COMPUTE : a] += missing * fmax(0, grown(rank, (enum activity)a)) / all;
+		rank->act[on_card ? ACTIVITY_COMPUTE : a] +=
+			missing * fmax(0, judge_share_grown(rank, (enum activity)a)) / all;
 	}
 }
 

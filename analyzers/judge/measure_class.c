@@ -149,7 +149,7 @@ static uint64_t identity_of(const uint32_t *of, size_t ranks)
 }
 
 /* Takes over next_of, at once if there is none yet, else when it is seen again. */
-static void adopt(struct measure_class_state *state, size_t ranks, size_t classes)
+static void measure_class_adopt(struct measure_class_state *state, size_t ranks, size_t classes)
 {
 	uint64_t identity = identity_of(state->next_of, ranks);
 	bool again = identity == state->next_identity;
@@ -210,7 +210,7 @@ int measure_classify(struct measure *measure, const struct frame *frame)
 		return -ENOMEM;
 	list_comms(measure, frame);
 	measure_class_join(measure, frame, find_split(measure, frame));
-	adopt(state, frame->ranks, number_classes(state, frame->ranks));
+	measure_class_adopt(state, frame->ranks, number_classes(state, frame->ranks));
 	return 0;
 }
 

@@ -28,7 +28,7 @@ static inline void count_wait(struct measure_pace *pace, uint64_t wait_ns, bool 
 	pace->wait_ns += wait_ns;
 }
 
-static bool overlap(const struct measure_overlaps *of)
+static bool measure_waits_overlap(const struct measure_overlaps *of)
 {
 	return of->begun >= MEASURE_OVERLAPS_MIN && of->through > MEASURE_OVERLAPS_SHARE * of->begun;
 }
@@ -55,7 +55,7 @@ static void measure_waits_pass_over(
 }
 
 /* A sign of life at `now`: it was blocked by what ended before it, and not by what has not. */
-static void land(struct measure *measure, struct measure_walk *walk, int64_t now)
+static void measure_waits_land(struct measure *measure, struct measure_walk *walk, int64_t now)
 {
 	int64_t blocked_until = walk->pace.start;
 	bool in_run = false;
@@ -114,7 +114,7 @@ static struct measure_flight *measure_waits_take_off(struct measure_walk *walk, 
 }
 
 /* Field by field: what is written in small parts and copied as a whole has to wait for memory. */
-static void fly(struct measure_walk *walk, const struct measure_flight *flight)
+static void measure_waits_fly(struct measure_walk *walk, const struct measure_flight *flight)
 {
 	struct measure_flight *place = measure_waits_take_off(walk, flight->wait_end);
 
@@ -203,11 +203,11 @@ static void walk_op(struct measure *measure, struct measure_walk *walk, const st
 		measure_waits_blame(&walk->pace, kept_ns(meeting, op));
 	} else {
 		if (walk->flights)
-			land(measure, walk, start);
+			measure_waits_land(measure, walk, start);
 		set_out(&walk->pace, meeting, op, start, flight.end);
 	}
 	if (flight.wait_end > start)
-		fly(walk, &flight);
+		measure_waits_fly(walk, &flight);
 }
 
 /* Nothing is in flight but what may have ended when the next one begins, as mostly. */
@@ -232,7 +232,7 @@ static bool measure_waits_land_flight(struct measure_walk *walk, int64_t start)
 }
 
 /* Is it still in flight then, and does that matter? */
-static inline bool reaches(int64_t start, uint64_t length_ns, uint64_t wait_ns, int64_t then)
+static inline bool measure_waits_reaches(int64_t start, uint64_t length_ns, uint64_t wait_ns, int64_t then)
 {
 	int64_t end = start + (int64_t)length_ns;
 
@@ -263,7 +263,7 @@ static const struct frame_op *walk_plain(const struct measure_meeting *meetings,
 			measure_waits_blame(&pace, meeting->kept_ns);
 		if (meeting->run)
 			follow_run(&pace, meeting->run, op->start_ns);
-		if (op + 1 == stop || reaches(op->start_ns, length_ns, wait_ns, op[1].start_ns))
+		if (op + 1 == stop || measure_waits_reaches(op->start_ns, length_ns, wait_ns, op[1].start_ns))
 			break;
 		count_wait(&pace, wait_ns, meeting->run);
 	}
@@ -287,7 +287,7 @@ static void measure_waits_end(struct measure *measure, const struct frame *frame
 	struct measure_rank *rank = &measure->rank[index];
 	uint64_t step_ns = frame->rank[index].step_ns;
 
-	land(measure, walk, INT64_MAX);
+	measure_waits_land(measure, walk, INT64_MAX);
 	rank->wait_ns = walk->pace.wait_ns < step_ns ? walk->pace.wait_ns : step_ns;
 	rank->self_ns = step_ns - rank->wait_ns;
 	rank->last_ns = walk->pace.last_ns;
@@ -346,7 +346,7 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 
 	if (r < 0)
 		return r;
-	measure->result.sends_overlap = overlap(&measure->overlaps);
+	measure->result.sends_overlap = measure_waits_overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
 	if (measure->tame)
 		walk_tame(measure, frame);

@@ -35,7 +35,7 @@ static bool is_before(const struct place *a, const struct place *b)
 	return a->next_ns < b->next_ns || (a->next_ns == b->next_ns && a->source < b->source);
 }
 
-static void sink(struct merge *merge, size_t at)
+static void merge_sink(struct merge *merge, size_t at)
 {
 	for (;;) {
 		size_t child = 2 * at + 1;
@@ -63,7 +63,7 @@ static void merge_settle(struct merge *merge, bool over)
 		top->next_ns = merge->sources[top->source].ops->next(merge->sources[top->source].arg);
 	if (over || top->next_ns == UINT64_MAX)
 		merge->heap[0] = merge->heap[--merge->count];
-	sink(merge, 0);
+	merge_sink(merge, 0);
 }
 
 static void find_check(struct merge *merge, uint64_t after_ns)
@@ -118,7 +118,7 @@ static int merge_begin(struct merge *merge, const struct source *sources, size_t
 			merge->heap[merge->count++] = (struct place){next_ns, i};
 	}
 	for (size_t i = merge->count / 2; i-- > 0;)
-		sink(merge, i);
+		merge_sink(merge, i);
 	find_check_end(merge);
 	find_check(merge, 0);
 	return 0;

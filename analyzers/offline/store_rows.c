@@ -38,34 +38,34 @@ enum {
 enum { WORD_XID, WORD_CARD_LOST };
 enum { WAIT_THREAD = STORE_DURATION + 1, WAIT_RUN_DELAY, WAIT_PID, WAIT_NAME };
 
-static int64_t get(struct reader_scan *scan, size_t column)
+static int64_t store_rows_get(struct reader_scan *scan, size_t column)
 {
 	return reader_scan_row(scan)->value[column];
 }
 
-static bool has(struct reader_scan *scan, size_t column)
+static bool store_rows_has(struct reader_scan *scan, size_t column)
 {
 	return reader_row_has(reader_scan_row(scan), column);
 }
 
-static int64_t sum(struct reader_scan *scan, size_t start, size_t duration)
+static int64_t store_rows_sum(struct reader_scan *scan, size_t start, size_t duration)
 {
 	int64_t ret;
 
-	if (!has(scan, start) || !has(scan, duration) ||
-		__builtin_add_overflow(get(scan, start), get(scan, duration), &ret))
+	if (!store_rows_has(scan, start) || !store_rows_has(scan, duration) ||
+		__builtin_add_overflow(store_rows_get(scan, start), store_rows_get(scan, duration), &ret))
 		return 0;
 	return ret;
 }
 
 static int64_t time_start(struct reader_scan *scan)
 {
-	return get(scan, STORE_START);
+	return store_rows_get(scan, STORE_START);
 }
 
 static int64_t time_end(struct reader_scan *scan)
 {
-	return sum(scan, STORE_START, STORE_DURATION);
+	return store_rows_sum(scan, STORE_START, STORE_DURATION);
 }
 
 /* After the stages that end with it: ends become UTC each with the clock's offset of its own time, which differ by some
@@ -83,8 +83,10 @@ static int64_t time_op(struct reader_scan *scan)
 
 	if (!is_device(scan))
 		return time_end(scan);
-	end_ns = has(scan, STORE_START) ? sum(scan, STORE_OP_DEVICE_START, STORE_OP_DEVICE_DURATION) : 0;
-	return end_ns && end_ns < get(scan, STORE_START) ? get(scan, STORE_START) : end_ns;
+	end_ns = store_rows_has(scan, STORE_START)
+			 ? store_rows_sum(scan, STORE_OP_DEVICE_START, STORE_OP_DEVICE_DURATION)
+			 : 0;
+	return end_ns && end_ns < store_rows_get(scan, STORE_START) ? store_rows_get(scan, STORE_START) : end_ns;
 }
 
 static bool is_counted(struct reader_scan *scan)
@@ -96,13 +98,15 @@ static bool is_counted(struct reader_scan *scan)
  * waits: gloo works on the host and is followed to its end, of the others the device's time counts. */
 static bool accepts_op(struct reader_scan *scan)
 {
-	if (get(scan, STORE_OP_SEQ) <= 0 || get(scan, STORE_OP_CAPTURED) || get(scan, STORE_OP_RESULT) ||
-		!has(scan, STORE_OP_SEQ_FROM) || (is_counted(scan) && !has(scan, STORE_OP_PEER)) ||
+	if (store_rows_get(scan, STORE_OP_SEQ) <= 0 || store_rows_get(scan, STORE_OP_CAPTURED) ||
+		store_rows_get(scan, STORE_OP_RESULT) || !store_rows_has(scan, STORE_OP_SEQ_FROM) ||
+		(is_counted(scan) && !store_rows_has(scan, STORE_OP_PEER)) ||
 		!reader_scan_text(scan, STORE_OP_COMMUNICATOR))
 		return false;
-	if (is_device(scan) && has(scan, STORE_OP_DEVICE_START) && has(scan, STORE_OP_DEVICE_DURATION))
+	if (is_device(scan) && store_rows_has(scan, STORE_OP_DEVICE_START) &&
+		store_rows_has(scan, STORE_OP_DEVICE_DURATION))
 		return true;
-	return has(scan, STORE_DURATION) && reader_scan_is(scan, STORE_OP_FAMILY, WORD_GLOO);
+	return store_rows_has(scan, STORE_DURATION) && reader_scan_is(scan, STORE_OP_FAMILY, WORD_GLOO);
 }
 
 static bool accepts_lost(struct reader_scan *scan)
@@ -125,19 +129,19 @@ static bool accepts_message(struct reader_scan *scan)
 
 static bool accepts_wait(struct reader_scan *scan)
 {
-	return get(scan, WAIT_RUN_DELAY) > 0;
+	return store_rows_get(scan, WAIT_RUN_DELAY) > 0;
 }
 
 static uint64_t get_number(const struct store_row *row, size_t column)
 {
-	int64_t value = get(row->scan, column);
+	int64_t value = store_rows_get(row->scan, column);
 
 	return value > 0 ? (uint64_t)value : 0;
 }
 
 static uint64_t get_known(const struct store_row *row, size_t column)
 {
-	return has(row->scan, column) ? get_number(row, column) : FRAME_UNKNOWN;
+	return store_rows_has(row->scan, column) ? get_number(row, column) : FRAME_UNKNOWN;
 }
 
 static const char *get_text(const struct store_row *row, size_t column)
@@ -149,14 +153,14 @@ static const char *get_text(const struct store_row *row, size_t column)
 
 static int64_t get_step(const struct store_row *row, size_t column)
 {
-	int64_t step = get(row->scan, column);
+	int64_t step = store_rows_get(row->scan, column);
 
-	return !has(row->scan, column) || step < 0 ? STEPS_NONE : step;
+	return !store_rows_has(row->scan, column) || step < 0 ? STEPS_NONE : step;
 }
 
 static uint64_t get_time(const struct store_row *row, size_t column)
 {
-	return store_feed_time(row->options, get(row->scan, column));
+	return store_feed_time(row->options, store_rows_get(row->scan, column));
 }
 
 static void store_rows_progress(struct store_rank *rank, uint64_t end_ns)
@@ -191,17 +195,18 @@ static void feed_step(const struct store_row *row)
 	if (row->time_ns > rank->step_end_ns)
 		rank->step_end_ns = row->time_ns;
 	align_step(row->align, row->rank->process,
-		&(struct align_step){
-			get_step(row, STORE_STEP_STEP), get_time(row, STORE_START), get_number(row, STORE_DURATION),
-			has(row->scan, STORE_STEP_UNSPLIT) && get(row->scan, STORE_STEP_UNSPLIT)});
+		&(struct align_step){get_step(row, STORE_STEP_STEP), get_time(row, STORE_START),
+			get_number(row, STORE_DURATION),
+			store_rows_has(row->scan, STORE_STEP_UNSPLIT) &&
+				store_rows_get(row->scan, STORE_STEP_UNSPLIT)});
 }
 
 static int64_t get_lead(const struct store_row *row)
 {
 	int64_t called_ns = time_end(row->scan), ret;
 
-	if (!called_ns || !has(row->scan, STORE_OP_DEVICE_START) ||
-		__builtin_sub_overflow(get(row->scan, STORE_OP_DEVICE_START), called_ns, &ret))
+	if (!called_ns || !store_rows_has(row->scan, STORE_OP_DEVICE_START) ||
+		__builtin_sub_overflow(store_rows_get(row->scan, STORE_OP_DEVICE_START), called_ns, &ret))
 		return ALIGN_LEAD_UNKNOWN;
 	return ret;
 }
@@ -219,7 +224,8 @@ static void feed_op(const struct store_row *row)
 		.duration_ns = get_number(row, device ? STORE_OP_DEVICE_DURATION : STORE_DURATION),
 		.bytes = get_number(row, STORE_OP_BYTES),
 		.lead_ns = device ? get_lead(row) : ALIGN_LEAD_UNKNOWN,
-		.peer = has(row->scan, STORE_OP_PEER) ? (int32_t)get(row->scan, STORE_OP_PEER) : -1,
+		.peer = store_rows_has(row->scan, STORE_OP_PEER) ? (int32_t)store_rows_get(row->scan, STORE_OP_PEER)
+								 : -1,
 		.member = store_rank_member(row->rank, communicator),
 		.counted = is_counted(row->scan),
 		.tier = device ? FRAME_TIER_DEVICE : FRAME_TIER_HOST,
@@ -249,7 +255,7 @@ static void feed_gauge(const struct store_row *row)
 	snprintf(object, sizeof(object), "%s", get_text(row, GAUGE_OBJECT));
 	if (row->hardware)
 		hardware_gauge(row->hardware, row->time_ns, object, get_text(row, GAUGE_NAME),
-			(double)get(row->scan, GAUGE_VALUE));
+			(double)store_rows_get(row->scan, GAUGE_VALUE));
 }
 
 static void feed_message(const struct store_row *row)
@@ -260,7 +266,7 @@ static void feed_message(const struct store_row *row)
 	if (row->hardware)
 		hardware_message(row->hardware, row->time_ns,
 			reader_scan_is(row->scan, MESSAGE_KIND, WORD_XID) ? "xid" : "card_lost", object,
-			get(row->scan, MESSAGE_NUMBER), get_text(row, MESSAGE_TEXT));
+			store_rows_get(row->scan, MESSAGE_NUMBER), get_text(row, MESSAGE_TEXT));
 }
 
 /* Only of the step thread, which is the main thread until known. */
@@ -314,7 +320,7 @@ static void feed_standing(const struct store_row *row)
 		row->time_ns + (for_ns < STORE_FEED_LONGEST_NS ? for_ns : 0) + STANDING_LATE_NS;
 	rank->standing = (struct standing){
 		.state = get_text(row, STANDING_STATE)[0],
-		.ended = has(row->scan, STANDING_ENDED),
+		.ended = store_rows_has(row->scan, STANDING_ENDED),
 		.ended_ns = get_time(row, STANDING_ENDED),
 		.progress_ns = get_time(row, STANDING_PROGRESS),
 		.step_end_ns = get_time(row, STANDING_STEP_END),
@@ -343,7 +349,7 @@ static void feed_call(const struct store_row *row)
 	if (!place->calls)
 		return;
 	place->calls->seq_from = coll_seq_from_parse(get_text(row, CALL_SEQ_FROM));
-	place->calls->completion_known = has(row->scan, CALL_COMPLETED);
+	place->calls->completion_known = store_rows_has(row->scan, CALL_COMPLETED);
 	place->calls->completed_seq = get_number(row, CALL_COMPLETED);
 }
 

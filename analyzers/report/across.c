@@ -97,7 +97,7 @@ static void clean_finding(struct finding *f)
 }
 
 /* Index of an overlapping finding of the comparison, SIZE_MAX for none: detectors may split one. */
-static size_t overlapped(const struct report *report, const struct finding *f)
+static size_t across_overlapped(const struct report *report, const struct finding *f)
 {
 	for (size_t i = report->findings; i-- > 0;) {
 		const struct report_finding *other = &report->finding[i];
@@ -146,7 +146,7 @@ static int report_across_take(
 		return 0;
 	if (!f.until_ns && analysis->end_ns + STILL_NS < report->now_ns)
 		f.until_ns = analysis->end_ns;
-	before = overlapped(report, &f);
+	before = across_overlapped(report, &f);
 	count = report->findings;
 	r = report_add_finding(report, store_of(report, parts, job, f.rank), &f, true);
 	if (r == 0 && before != SIZE_MAX && report->findings > count) {

@@ -66,8 +66,7 @@ static void report_html_begin(FILE *out, const struct report *report)
 		words_many(report->nodes_here, "node", "nodes", HTML_WORD));
 }
 
-
-static void fact(FILE *out, const char *name, const char *text)
+static void html_fact(FILE *out, const char *name, const char *text)
 {
 	html_put(out, "<div><dt>%s</dt><dd>%s</dd></div>", name, text);
 }
@@ -107,10 +106,10 @@ static void report_html_headline(FILE *out, const struct report *report)
 		html_put(out, "<p>%s</p>", headline->why[0] ? headline->why : headline->line);
 	} else {
 		fputs("<dl class=\"facts\">", out);
-		fact(out, "since", headline->since);
-		fact(out, "why", headline->why);
-		fact(out, "cost", headline->cost);
-		fact(out, "advice", headline->todo);
+		html_fact(out, "since", headline->since);
+		html_fact(out, "why", headline->why);
+		html_fact(out, "cost", headline->cost);
+		html_fact(out, "advice", headline->todo);
 		fputs("</dl>", out);
 		put_totals(out, report);
 	}
@@ -118,7 +117,7 @@ static void report_html_headline(FILE *out, const struct report *report)
 }
 
 /* Costliest jobs first, of those with steps. */
-static void charts(FILE *out, const struct report *report)
+static void html_charts(FILE *out, const struct report *report)
 {
 	bool drawn[REPORT_JOBS_MAX] = {false};
 	size_t n = 0;
@@ -178,7 +177,7 @@ static void report_html_unwatched(FILE *out, const struct report *report)
 			out);
 }
 
-static void footer(FILE *out, const struct report *report)
+static void html_footer(FILE *out, const struct report *report)
 {
 	char text[WORDS_BYTES];
 
@@ -204,12 +203,12 @@ void render_html(FILE *out, const struct report *report)
 	fputs("<main class=\"grid\">\n", out);
 	html_heat(out, report);
 	html_findings(out, report);
-	charts(out, report);
+	html_charts(out, report);
 	html_evidence(out, report);
 	html_cards(out, report);
 	html_map(out, report);
 	html_jobs(out, report);
 	report_html_unwatched(out, report);
 	fputs("</main>\n", out);
-	footer(out, report);
+	html_footer(out, report);
 }

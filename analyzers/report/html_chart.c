@@ -187,7 +187,7 @@ static void report_html_chart_line(
 	fputs("\"/>", out);
 }
 
-static void band(FILE *out, const struct axis *axis, const double *low, const double *high, size_t n)
+static void html_chart_band(FILE *out, const struct axis *axis, const double *low, const double *high, size_t n)
 {
 	double step = WIDTH / (double)n;
 
@@ -212,7 +212,8 @@ static void band(FILE *out, const struct axis *axis, const double *low, const do
 	fputs("\"/>", out);
 }
 
-static void shade(FILE *out, const struct axis *axis, uint64_t since_ns, uint64_t until_ns, const char *class)
+static void html_chart_shade(
+	FILE *out, const struct axis *axis, uint64_t since_ns, uint64_t until_ns, const char *class)
 {
 	double from = x_of(axis, since_ns), to = x_of(axis, until_ns);
 
@@ -243,8 +244,8 @@ static void shade_empty(FILE *out, const struct axis *axis, const struct report_
 		while (last + 1 < SERIES_BUCKETS && !isfinite(middle[last + 1]))
 			last++;
 		if (last - i + 1 >= least)
-			shade(out, axis, axis->since_ns + i * bucket_ns, axis->since_ns + (last + 1) * bucket_ns,
-				"void");
+			html_chart_shade(out, axis, axis->since_ns + i * bucket_ns,
+				axis->since_ns + (last + 1) * bucket_ns, "void");
 		i = last;
 	}
 }
@@ -296,7 +297,7 @@ static void lane_bar(FILE *out, const struct report *report, const struct axis *
 }
 
 /* A bar an episode, a number a group; groups that overlap go to separate lanes. */
-static void lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
+static void html_chart_lanes(FILE *out, const struct report *report, const struct axis *axis, uint32_t job)
 {
 	double taken[LANES_MAX];
 	size_t used = 0, lane[REPORT_GROUPS_SHOWN_MAX];
@@ -340,11 +341,12 @@ void html_job_chart(FILE *out, const struct report *report, uint32_t index)
 	shade_empty(out, &axis, job, middle);
 	for (size_t i = 0; i < report->shown; i++)
 		if (report->finding[i].job == index && !report->finding[i].remark)
-			shade(out, &axis, report->finding[i].is.since_ns, report_html_chart_end_of(report, &report->finding[i]), "when");
-	band(out, &axis, low, high, SERIES_BUCKETS);
+			html_chart_shade(out, &axis, report->finding[i].is.since_ns,
+				report_html_chart_end_of(report, &report->finding[i]), "when");
+	html_chart_band(out, &axis, low, high, SERIES_BUCKETS);
 	report_html_chart_line(out, &axis, middle, SERIES_BUCKETS, report_html_chart_empty(&axis, job), "mid");
 	report_html_chart_end(out, &axis);
-	lanes(out, report, &axis, index);
+	html_chart_lanes(out, report, &axis, index);
 	fputs("</div>\n", out);
 }
 
@@ -365,8 +367,8 @@ void html_evidence_chart(FILE *out, const struct report *report, const struct re
 		: isfinite(plot->before)			    ? plot->before
 								    : plot->found_own);
 	report_html_chart_begin(out, &axis, "short");
-	shade(out, &axis, finding->is.since_ns, end_ns, "when");
-	band(out, &axis, plot->low, plot->high, plot->buckets);
+	html_chart_shade(out, &axis, finding->is.since_ns, end_ns, "when");
+	html_chart_band(out, &axis, plot->low, plot->high, plot->buckets);
 	report_html_chart_line(out, &axis, isfinite(plot->before) ? before : plot->middle, plot->buckets, 0, "peer");
 	report_html_chart_line(out, &axis, plot->own, plot->buckets, 0, "own");
 	report_html_chart_end(out, &axis);

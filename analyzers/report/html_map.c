@@ -23,13 +23,13 @@ static int report_html_map_by_place(const void *a, const void *b, void *arg)
 	return order ? order : strverscmp(x->name, y->name);
 }
 
-static bool unseen(const struct report_card *card)
+static bool html_map_unseen(const struct report_card *card)
 {
 	return card->alive_slots && (double)card->unseen_slots >= UNSEEN_SHARE * (double)card->alive_slots;
 }
 
 /* 0: no cost; 1 to 4 relative to the costliest card. */
-static unsigned heat(const struct report *report, const struct report_card *card)
+static unsigned html_map_heat(const struct report *report, const struct report_card *card)
 {
 	double most = report->worsts ? report->card[report->worst[0]].cost_card_hours : 0;
 	double share = most > 0 ? card->cost_card_hours / most : 0;
@@ -54,19 +54,19 @@ static void put_short(FILE *out, double hours)
 
 static void put_card(FILE *out, const struct report *report, const struct report_card *card)
 {
-	unsigned hot = heat(report, card);
+	unsigned hot = html_map_heat(report, card);
 
 	fputs("<i", out);
 	if (hot)
 		fprintf(out, " class=\"h%u\"", hot);
-	else if (unseen(card))
+	else if (html_map_unseen(card))
 		fputs(" class=\"u\"", out);
 	html_put(out, " title=\"%s%s", words_card_kind(card), card->name);
 	if (card->rank >= 0)
 		html_put(out, ", rank %" PRId32, card->rank);
 	if (card->findings)
 		html_put(out, ": %s card-hours", words_hours(card->cost_card_hours, HTML_WORD));
-	if (unseen(card))
+	if (html_map_unseen(card))
 		html_put(out, "; not watched for %s", words_length(card->unseen_slots * report->slot_ns, HTML_WORD));
 	fputs("\">", out);
 	if (hot)
@@ -74,10 +74,10 @@ static void put_card(FILE *out, const struct report *report, const struct report
 	fputs("</i>", out);
 }
 
-static bool interesting(const struct report *report, const uint32_t *card, size_t n)
+static bool html_map_interesting(const struct report *report, const uint32_t *card, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (report->card[card[i]].findings || unseen(&report->card[card[i]]))
+		if (report->card[card[i]].findings || html_map_unseen(&report->card[card[i]]))
 			return true;
 	return false;
 }
@@ -97,7 +97,7 @@ static void put_node(FILE *out, const struct report *report, const uint32_t *car
 		fprintf(out, "<div class=\"node\"><span></span>and %zu more cards</div>\n", n - CARDS_A_NODE);
 }
 
-static void legend(FILE *out)
+static void html_map_legend(FILE *out)
 {
 	fputs("<p class=\"key\"><span><i class=\"c\"></i>nothing found</span><span><i class=\"c h1\"></i><i class=\"c "
 	      "h2\"></i>"
@@ -125,7 +125,7 @@ void html_map(FILE *out, const struct report *report)
 	for (size_t i = 0; i < n; i = next) {
 		for (next = i + 1; next < n && report->card[card[next]].node == report->card[card[i]].node;)
 			next++;
-		if ((report->nodes_here <= NODES_SHOWN || interesting(report, card + i, next - i)) &&
+		if ((report->nodes_here <= NODES_SHOWN || html_map_interesting(report, card + i, next - i)) &&
 			shown < NODES_SHOWN) {
 			put_node(out, report, card + i, next - i);
 			shown++;
@@ -136,7 +136,7 @@ void html_map(FILE *out, const struct report *report)
 	fputs("</div>\n", out);
 	if (left_out)
 		fprintf(out, "<p class=\"mute\">and %zu more nodes</p>\n", left_out);
-	legend(out);
+	html_map_legend(out);
 	fputs("</section>\n", out);
 	free(card);
 }

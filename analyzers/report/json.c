@@ -16,7 +16,7 @@
 
 #define CARDS_MAX 256
 
-static json_t *evidence(const struct finding *f)
+static json_t *json_evidence(const struct finding *f)
 {
 	json_t *all = json_array();
 
@@ -30,7 +30,7 @@ static json_t *evidence(const struct finding *f)
 	return all;
 }
 
-static json_t *bars(const struct report_bars *from)
+static json_t *json_bars(const struct report_bars *from)
 {
 	json_t *all = json_array();
 
@@ -50,26 +50,26 @@ static json_t *json_finding(const struct report *report, size_t index)
 	const struct finding *f = &finding->is;
 	char timeline[WORDS_BYTES];
 
-	return tool_object("finding", tool_count(f->id), "kind", tool_text(finding_kind_word(f->kind)),
-		"cause", tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)),
-		"severity", tool_text(finding_severity_word(f->severity)), "tier", tool_text(finding_tier_word(f->tier)),
+	return tool_object("finding", tool_count(f->id), "kind", tool_text(finding_kind_word(f->kind)), "cause",
+		tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)), "severity",
+		tool_text(finding_severity_word(f->severity)), "tier", tool_text(finding_tier_word(f->tier)),
 		"confidence", tool_real(f->confidence), "job", tool_text(f->job), "uid", tool_known(report_uid(f)),
-		"rank", tool_known(f->rank),
-		"host", tool_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host),
-		"card", tool_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card),
-		"communicator", tool_text(f->communicator), "others", tool_text(f->others),
-		"since_ns", tool_some(f->since_ns), "until_ns", tool_some(f->until_ns), "since_step", tool_some(f->since_step),
-		"slowdown", f->slowdown > 0 ? tool_real(f->slowdown) : json_null(),
-		"cost_card_hours", tool_real(finding->cost_card_hours), "cost_card_hours_in_all", tool_real(f->cost_card_hours),
-		"remark", json_boolean(finding->remark), "told_by_nodes", tool_count(finding->reported_by),
-		"across_nodes", json_boolean(finding->across), "evidence", evidence(f), "sentence", tool_text(f->sentence),
-		"advice", tool_text(judge_advice(f)),
-		"activity", tool_text(activity_word(finding_activity(f->activity, f->cause))),
-		"side", tool_text(finding_side_word(f->side)), "group", tool_count(finding->group + 1),
-		"bars", bars(finding->bars), "timeline", tool_text(words_timeline(report, finding, timeline)), NULL);
+		"rank", tool_known(f->rank), "host",
+		tool_text(finding->node != REPORT_NONE ? report->node[finding->node].name : f->host), "card",
+		tool_text(finding->card != REPORT_NONE ? report->card[finding->card].name : f->card), "communicator",
+		tool_text(f->communicator), "others", tool_text(f->others), "since_ns", tool_some(f->since_ns),
+		"until_ns", tool_some(f->until_ns), "since_step", tool_some(f->since_step), "slowdown",
+		f->slowdown > 0 ? tool_real(f->slowdown) : json_null(), "cost_card_hours",
+		tool_real(finding->cost_card_hours), "cost_card_hours_in_all", tool_real(f->cost_card_hours), "remark",
+		json_boolean(finding->remark), "told_by_nodes", tool_count(finding->reported_by), "across_nodes",
+		json_boolean(finding->across), "evidence", json_evidence(f), "sentence", tool_text(f->sentence),
+		"advice", tool_text(judge_advice(f)), "activity",
+		tool_text(activity_word(finding_activity(f->activity, f->cause))), "side",
+		tool_text(finding_side_word(f->side)), "group", tool_count(finding->group + 1), "bars",
+		json_bars(finding->bars), "timeline", tool_text(words_timeline(report, finding, timeline)), NULL);
 }
 
-static json_t *groups(const struct report *report)
+static json_t *json_groups(const struct report *report)
 {
 	json_t *all = json_array();
 
@@ -92,7 +92,7 @@ static json_t *groups(const struct report *report)
 	return all;
 }
 
-static json_t *briefs(const struct report *report)
+static json_t *json_briefs(const struct report *report)
 {
 	json_t *all = json_array();
 
@@ -124,7 +124,7 @@ static json_t *json_heat(const struct report_heat *from)
 		tool_count(from->ranks), "rows", rows, NULL);
 }
 
-static json_t *cards(const struct report *report)
+static json_t *json_cards(const struct report *report)
 {
 	json_t *all = json_array();
 
@@ -150,7 +150,7 @@ static json_t *cards(const struct report *report)
 	return all;
 }
 
-static json_t *jobs(const struct report *report)
+static json_t *json_jobs(const struct report *report)
 {
 	json_t *all = json_array();
 
@@ -168,7 +168,7 @@ static json_t *jobs(const struct report *report)
 	return all;
 }
 
-static json_t *gaps(const struct report *report)
+static json_t *json_gaps(const struct report *report)
 {
 	json_t *all = json_array();
 
@@ -192,8 +192,9 @@ static json_t *report_json_unwatched(const struct report *report)
 	json_t *lines = json_array();
 
 	render_unwatched(report, add_line, lines);
-	return tool_object("share", tool_real(report->alive_slots ? (double)report->unseen_slots / (double)report->alive_slots : NAN),
-		"gaps", gaps(report), "sentences", lines, NULL);
+	return tool_object("share",
+		tool_real(report->alive_slots ? (double)report->unseen_slots / (double)report->alive_slots : NAN),
+		"gaps", json_gaps(report), "sentences", lines, NULL);
 }
 
 /* All that sysTrace's fields do not hold. */
@@ -205,22 +206,22 @@ static json_t *json_ours(const struct report *report)
 
 	for (size_t i = 0; i < report->shown; i++)
 		json_array_append_new(findings, json_finding(report, i));
-	return tool_object("version", tool_text(RANKTRACE_VERSION), "since_ns", tool_some(report->since_ns),
-		"until_ns", tool_some(report->until_ns), "made_ns", tool_some(report->now_ns),
-		"verdict", tool_text(verdicts[headline->verdict]), "sentence", tool_text(headline->line),
-		"which", tool_text(headline->which), "since", tool_text(headline->since),
-		"why", tool_text(headline->finding != REPORT_NONE ? headline->why : ""), "cost", tool_text(headline->cost),
-		"advice", tool_text(headline->todo), "cards", tool_count(report->cards_here),
-		"cards_slow", tool_count(report->cards_slow), "nodes", tool_count(report->nodes_here),
-		"card_hours", tool_real(report->card_hours), "cost_card_hours", tool_real(report->cost_card_hours),
-		"findings_in_all", tool_count(report->findings), "not_confirmed", tool_count(report->suspected),
-		"explained", tool_count(report->explained), "compared_nodes", tool_count(report->compared),
-		"compared_until_ns", tool_some(report->compared_until_ns), "findings", findings, "groups", groups(report),
-		"groups_in_all", tool_count(report->groups), "short_slowdowns", briefs(report),
-		"short_cost_card_hours", tool_real(report->brief_card_hours),
-		"uneven_cost_card_hours", tool_real(report->remark_card_hours),
-		"cardless_cost_card_hours", tool_real(report->cardless_card_hours), "worst_cards", cards(report),
-		"jobs", jobs(report), "not_watched", report_json_unwatched(report), NULL);
+	return tool_object("version", tool_text(RANKTRACE_VERSION), "since_ns", tool_some(report->since_ns), "until_ns",
+		tool_some(report->until_ns), "made_ns", tool_some(report->now_ns), "verdict",
+		tool_text(verdicts[headline->verdict]), "sentence", tool_text(headline->line), "which",
+		tool_text(headline->which), "since", tool_text(headline->since), "why",
+		tool_text(headline->finding != REPORT_NONE ? headline->why : ""), "cost", tool_text(headline->cost),
+		"advice", tool_text(headline->todo), "cards", tool_count(report->cards_here), "cards_slow",
+		tool_count(report->cards_slow), "nodes", tool_count(report->nodes_here), "card_hours",
+		tool_real(report->card_hours), "cost_card_hours", tool_real(report->cost_card_hours), "findings_in_all",
+		tool_count(report->findings), "not_confirmed", tool_count(report->suspected), "explained",
+		tool_count(report->explained), "compared_nodes", tool_count(report->compared), "compared_until_ns",
+		tool_some(report->compared_until_ns), "findings", findings, "groups", json_groups(report),
+		"groups_in_all", tool_count(report->groups), "short_slowdowns", json_briefs(report),
+		"short_cost_card_hours", tool_real(report->brief_card_hours), "uneven_cost_card_hours",
+		tool_real(report->remark_card_hours), "cardless_cost_card_hours",
+		tool_real(report->cardless_card_hours), "worst_cards", json_cards(report), "jobs", json_jobs(report),
+		"not_watched", report_json_unwatched(report), NULL);
 }
 
 #define RELATED_MAX 16 /* ranks beside an abnormal one, as sysTrace has it */
@@ -243,7 +244,7 @@ static const char *method_of(const struct finding *f)
 	return methods[f->kind];
 }
 
-static json_t *detail(const char *host, int32_t rank, const char *kpi, const char *method)
+static json_t *json_detail(const char *host, int32_t rank, const char *kpi, const char *method)
 {
 	char id[16] = "-1", device[32] = "";
 
@@ -289,7 +290,7 @@ static void add_abnormal(json_t *all, const struct report *report, size_t i)
 {
 	const struct report_finding *finding = &report->finding[i];
 	const char *host = finding->node != REPORT_NONE ? report->node[finding->node].name : finding->is.host;
-	json_t *one = detail(host, finding->is.rank, kpi_of(&finding->is), method_of(&finding->is));
+	json_t *one = json_detail(host, finding->is.rank, kpi_of(&finding->is), method_of(&finding->is));
 
 	add_kpi(json_object_get(one, "kpiData"), finding);
 	add_others(report, finding, json_object_get(one, "relaIds"), json_object_get(one, "omittedDevices"));
@@ -312,7 +313,8 @@ static void add_slow_node(json_t *root, const struct report *report)
 		const struct report_card *card = &report->card[i];
 
 		if (card->here && !card->findings && card->rank >= 0)
-			json_array_append_new(normal, detail(report->node[card->node].name, card->rank, "", "SPACE"));
+			json_array_append_new(
+				normal, json_detail(report->node[card->node].name, card->rank, "", "SPACE"));
 	}
 	json_object_set_new(root, "resultCode", json_integer(wrong ? 201 : 200));
 	for (size_t i = 0; i < FINDING_PART_NONE; i++)
@@ -324,7 +326,7 @@ static void add_slow_node(json_t *root, const struct report *report)
 	json_object_set_new(root, "timestamp", json_integer((json_int_t)(report->now_ns / 1000000000)));
 }
 
-static json_t *anomaly(const struct report_finding *finding)
+static json_t *json_anomaly(const struct report_finding *finding)
 {
 	const struct finding *f = &finding->is;
 	char when[WORDS_BYTES], slow[48] = "", normal[48] = "";
@@ -354,7 +356,7 @@ static void add_fail_slow(json_t *root, const struct report *report)
 	/* A result of sysTrace is of hangs or of slow steps, never of both. */
 	for (size_t i = 0; i < report->shown; i++)
 		if (!report->finding[i].remark && (report->finding[i].is.kind == FINDING_HANG) == hang)
-			json_array_append_new(info, anomaly(&report->finding[i]));
+			json_array_append_new(info, json_anomaly(&report->finding[i]));
 	json_object_set_new(root, "is_anomaly", json_boolean(wrong));
 	json_object_set_new(root, "anomaly_count_times", json_integer((json_int_t)json_array_size(info)));
 	json_object_set_new(root, "anomaly_info", info);

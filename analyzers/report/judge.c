@@ -42,7 +42,7 @@ enum finding_part judge_part_of(const struct finding *finding)
 	return finding_cause_row(finding->cause)->part;
 }
 
-static uint32_t bits(uint32_t mask)
+static uint32_t judge_bits(uint32_t mask)
 {
 	return (uint32_t)__builtin_popcount(mask);
 }
@@ -51,8 +51,8 @@ void judge_card_days(const struct report *report, const struct report_card *card
 {
 	uint32_t data = report->node[card->node].data_days | card->slow_days;
 
-	*ret_slow = bits(card->slow_days);
-	*ret_of = bits(data);
+	*ret_slow = judge_bits(card->slow_days);
+	*ret_of = judge_bits(data);
 }
 
 bool judge_card_is_chronic(const struct report *report, const struct report_card *card)
@@ -60,7 +60,7 @@ bool judge_card_is_chronic(const struct report *report, const struct report_card
 	uint32_t slow, of;
 
 	judge_card_days(report, card, &slow, &of);
-	return bits(card->hard_days) >= CHRONIC_DAYS && bits(card->hard_days) * 2 >= of;
+	return judge_bits(card->hard_days) >= CHRONIC_DAYS && judge_bits(card->hard_days) * 2 >= of;
 }
 
 void judge_card_advice(const struct report *report, const struct report_card *card, char *ret, size_t size)
@@ -87,7 +87,7 @@ static int report_judge_by_cost(const void *a, const void *b, void *arg)
 	const struct report *report = arg;
 	const struct report_card *x = &report->card[*(const uint32_t *)a], *y = &report->card[*(const uint32_t *)b];
 
-	return ORDER(y->cost_card_hours, x->cost_card_hours) ?: ORDER(bits(y->slow_days), bits(x->slow_days)) ?:
+	return ORDER(y->cost_card_hours, x->cost_card_hours) ?: ORDER(judge_bits(y->slow_days), judge_bits(x->slow_days)) ?:
 	       ORDER(y->past_card_hours, x->past_card_hours) ?: ORDER(x, y);
 }
 

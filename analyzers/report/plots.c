@@ -260,7 +260,7 @@ void plots_host(struct plots *plots, const struct report_rank *rank, const struc
 				(double)sample->value[plots->gather[i].host], ms);
 }
 
-static bool reads(const struct gather *gather, uint32_t store, enum source source)
+static bool plots_reads(const struct gather *gather, uint32_t store, enum source source)
 {
 	return gather->source == source && (gather->stores[store / 8] >> store % 8 & 1);
 }
@@ -274,7 +274,7 @@ static bool report_plots_want(
 	for (size_t i = 0; i < plots->count; i++) {
 		const struct gather *gather = &plots->gather[i];
 
-		if (!reads(gather, store, source))
+		if (!plots_reads(gather, store, source))
 			continue;
 		since_ns = gather->since_ns < since_ns ? gather->since_ns : since_ns;
 		until_ns = gather->until_ns > until_ns ? gather->until_ns : until_ns;
@@ -296,7 +296,7 @@ static bool reads_communicator(const struct gather *gather, uint32_t store, cons
 {
 	const char *its = gather->finding->is.communicator;
 
-	return reads(gather, store, SOURCE_OPERATION) && its[0] && strcmp(its, communicator) == 0;
+	return plots_reads(gather, store, SOURCE_OPERATION) && its[0] && strcmp(its, communicator) == 0;
 }
 
 bool plots_want_communicator(const struct plots *plots, uint32_t store, const char *communicator)
@@ -371,7 +371,7 @@ static void report_plots_count(const struct plots *plots, struct gather *gather)
 }
 
 /* Share of buckets with rows; for progress, with two or more steps. */
-static double filled(const struct plots *plots, const struct gather *gather, size_t place)
+static double plots_filled(const struct plots *plots, const struct gather *gather, size_t place)
 {
 	size_t first = REPORT_PLOT_BUCKETS, last = 0, some = 0, n = REPORT_PLOT_BUCKETS / gather->merge;
 
@@ -397,7 +397,7 @@ static void choose_merge(const struct plots *plots, struct gather *gather)
 		place--;
 	for (size_t i = 0; i < sizeof(merges) / sizeof(merges[0]); i++) {
 		gather->merge = merges[i];
-		if (filled(plots, gather, place) >= enough)
+		if (plots_filled(plots, gather, place) >= enough)
 			return;
 	}
 }

@@ -59,7 +59,7 @@ struct report_into {
 	struct splits *splits;
 };
 
-static int rows(struct report_source *source, void *arg, char *error, size_t error_size)
+static int report_read_rows_into(struct report_source *source, void *arg, char *error, size_t error_size)
 {
 	const struct report_into *into = arg;
 
@@ -104,7 +104,7 @@ static int report_read_gather_rows(struct report *report, char *error, size_t er
 		splits_free(into.splits);
 		return -ENOMEM;
 	}
-	r = each_store(report, rows, &into, error, error_size);
+	r = each_store(report, report_read_rows_into, &into, error, error_size);
 	if (r == 0)
 		r = plots_finish(into.plots);
 	plots_free(into.plots);

@@ -202,7 +202,7 @@ struct span {
 	uint64_t since_ns, until_ns;
 };
 
-static int64_t clamp(uint64_t time_ns)
+static int64_t read_rows_clamp(uint64_t time_ns)
 {
 	return time_ns < INT64_MAX ? (int64_t)time_ns : INT64_MAX;
 }
@@ -238,7 +238,8 @@ static int read_scan(struct report_source *source, const struct reader_scanning 
 
 	snprintf(error, error_size, "out of memory");
 	if (r == 0)
-		r = reader_scan_begin(scan, clamp(span->since_ns), clamp(span->until_ns), error, error_size);
+		r = reader_scan_begin(
+			scan, read_rows_clamp(span->since_ns), read_rows_clamp(span->until_ns), error, error_size);
 	if (r == 0) {
 		r = each_row(source, scan, span, row);
 		if (r < 0 && r != -ENOMEM)

@@ -76,7 +76,7 @@ uint64_t plot_series_count(const struct series *series, size_t bucket)
 }
 
 /* Over buckets first to last. */
-static double quantile(const struct series *series, size_t first, size_t last, double q)
+static double series_quantile(const struct series *series, size_t first, size_t last, double q)
 {
 	uint64_t count = 0, below = 0;
 
@@ -93,12 +93,12 @@ static double quantile(const struct series *series, size_t first, size_t last, d
 
 double plot_series_quantile(const struct series *series, size_t bucket, double q)
 {
-	return quantile(series, bucket, bucket, q);
+	return series_quantile(series, bucket, bucket, q);
 }
 
 double plot_series_quantile_all(const struct series *series, double q)
 {
-	return quantile(series, 0, SERIES_BUCKETS - 1, q);
+	return series_quantile(series, 0, SERIES_BUCKETS - 1, q);
 }
 
 double values_quantile(double *value, size_t n, double q)

@@ -54,7 +54,7 @@ static void markdown_text(FILE *out, const char *text)
 	}
 }
 
-static const char *header(const struct table *table, size_t column)
+static const char *text_header(const struct table *table, size_t column)
 {
 	return table->headers[column] + (table->headers[column][0] == '>');
 }
@@ -70,7 +70,7 @@ static void report_table_put(const struct table *table, FILE *out, const char *i
 	struct term_table *text;
 
 	for (size_t i = 0; i < table->columns; i++)
-		column[i] = (struct term_column){.name = header(table, i), .right = table->headers[i][0] == '>'};
+		column[i] = (struct term_column){.name = text_header(table, i), .right = table->headers[i][0] == '>'};
 	if (!column[table->columns - 1].right)
 		column[table->columns - 1].min = LAST_MIN, column[table->columns - 1].wraps = true;
 	text = term_table_new(column, table->columns);
@@ -83,7 +83,7 @@ static void report_table_put(const struct table *table, FILE *out, const char *i
 static void put_markdown(const struct table *table, FILE *out)
 {
 	for (size_t i = 0; i < table->columns; i++)
-		fprintf(out, "| %s ", header(table, i));
+		fprintf(out, "| %s ", text_header(table, i));
 	fputs("|\n", out);
 	for (size_t i = 0; i < table->columns; i++)
 		fputs(table->headers[i][0] == '>' ? "|---:" : "|---", out);
@@ -129,12 +129,12 @@ static void report_text_put(const struct page *page, size_t column, const char *
 		term_wrap(page->out, text, column, column, term_width(page->out));
 }
 
-static void heading(const struct page *page, const char *text)
+static void text_heading(const struct page *page, const char *text)
 {
 	fprintf(page->out, page->markdown ? "\n## %s\n\n" : "\n%s\n", text);
 }
 
-static void part(const struct page *page, const char *name, const char *text)
+static void text_part(const struct page *page, const char *name, const char *text)
 {
 	fprintf(page->out, page->markdown ? "* **%s**: " : "  %-6s ", name);
 	report_text_put(page, 9, text);
@@ -149,11 +149,11 @@ static void show_headline(const struct page *page)
 		fputs("**", page->out);
 	report_text_put(page, 0, headline->line);
 	fputs(page->markdown ? "**\n\n" : "\n", page->out);
-	part(page, "which", headline->which);
-	part(page, "since", headline->since);
-	part(page, "why", headline->why);
-	part(page, "cost", headline->cost);
-	part(page, "advice", headline->todo);
+	text_part(page, "which", headline->which);
+	text_part(page, "since", headline->since);
+	text_part(page, "why", headline->why);
+	text_part(page, "cost", headline->cost);
+	text_part(page, "advice", headline->todo);
 }
 
 /* Numbers of findings that only the comparison of nodes made. */
@@ -227,7 +227,7 @@ static void show_findings(const struct page *page)
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES], state[64];
 
-	heading(page, "Findings");
+	text_heading(page, "Findings");
 	for (size_t i = 0; i < report->groups_shown; i++) {
 		const struct report_group *group = &report->group[i];
 		const struct report_finding *finding = &report->finding[group->first];
@@ -261,7 +261,7 @@ static void show_briefs(const struct page *page)
 
 	if (!report->briefs)
 		return;
-	heading(page, "Short slow-downs");
+	text_heading(page, "Short slow-downs");
 	for (size_t i = 0; i < report->brief_ranks && i < TEXT_BRIEFS_SHOWN; i++) {
 		fputs(page->markdown ? "* " : "  ", page->out);
 		report_text_put(page, 2, words_brief(report, &report->brief[i], text));
@@ -281,7 +281,7 @@ static void show_cards(const struct page *page)
 
 	if (!report->worsts && !words_totals(report, text)[0])
 		return;
-	heading(page, "Worst cards");
+	text_heading(page, "Worst cards");
 	table = report->worsts ? table_new(headers, page->markdown) : NULL;
 	for (size_t i = 0; i < report->worsts && i < TEXT_CARDS_SHOWN; i++) {
 		const struct report_card *card = &report->card[report->worst[i]];
@@ -310,7 +310,7 @@ static void show_jobs(const struct page *page)
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES], user[USER_NAME_BYTES];
 
-	heading(page, "Jobs");
+	text_heading(page, "Jobs");
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
@@ -358,7 +358,7 @@ static void show_unwatched(struct page *page)
 	lines = page->lines;
 	if (!lines)
 		return;
-	heading(page, "Not watched");
+	text_heading(page, "Not watched");
 	if (page->report->unseen_slots && page->report->alive_slots) {
 		fputs(page->markdown ? "* " : "  ", page->out);
 		fprintf(page->out, "%s of the cards' time in total\n",
@@ -381,7 +381,7 @@ static void show_title(const struct page *page)
 		words_zone(report->until_ns, zone), report->chosen.count ? ", " : "", words_chosen(report, chosen));
 }
 
-static void render(FILE *out, const struct report *report, bool markdown)
+static void text_render(FILE *out, const struct report *report, bool markdown)
 {
 	struct page page = {.out = out, .report = report, .markdown = markdown};
 	bool wrong = report->headline.verdict == REPORT_SLOW || report->headline.verdict == REPORT_HANG;
@@ -407,10 +407,10 @@ static void render(FILE *out, const struct report *report, bool markdown)
 
 void render_text(FILE *out, const struct report *report)
 {
-	render(out, report, false);
+	text_render(out, report, false);
 }
 
 void render_markdown(FILE *out, const struct report *report)
 {
-	render(out, report, true);
+	text_render(out, report, true);
 }

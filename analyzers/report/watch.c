@@ -68,7 +68,7 @@ static uint32_t last_seen(const struct report *report, const struct report_rank 
 }
 
 /* Slots [first, end) of the rank's life; adds its lifetime, edges included, to the job. */
-static void lifecycle(
+static void watch_lifecycle(
 	const struct watch *watch, const struct report_rank *rank, uint32_t node, uint32_t *first, uint32_t *end)
 {
 	struct report *report = watch->report;
@@ -99,7 +99,7 @@ static void count_rank(struct watch *watch, const struct report_rank *rank)
 
 	if (node == REPORT_NONE || !rank->here)
 		return;
-	lifecycle(watch, rank, node, &first, &end);
+	watch_lifecycle(watch, rank, node, &first, &end);
 	if (!rank->chosen)
 		return;
 	at = (size_t)node * report->slots;
@@ -121,7 +121,7 @@ static void count_rank(struct watch *watch, const struct report_rank *rank)
 	}
 }
 
-static uint64_t weight(const struct report_gap *gap)
+static uint64_t watch_weight(const struct report_gap *gap)
 {
 	return (gap->until_ns - gap->since_ns) / 1000000000 * gap->ranks;
 }
@@ -137,9 +137,9 @@ static void add_gap(struct report *report, const struct report_gap *gap)
 	}
 	report->gaps_left_out++;
 	for (size_t i = 1; i < report->gaps; i++)
-		if (weight(&report->gap[i]) < weight(&report->gap[lightest]))
+		if (watch_weight(&report->gap[i]) < watch_weight(&report->gap[lightest]))
 			lightest = i;
-	if (weight(gap) > weight(&report->gap[lightest]))
+	if (watch_weight(gap) > watch_weight(&report->gap[lightest]))
 		report->gap[lightest] = *gap;
 }
 

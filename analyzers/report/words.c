@@ -12,7 +12,7 @@
 #define HOUR_NS 3600000000000ULL
 #define TIMELINE_PAD_NS 5000000000ULL /* shown before and after an episode */
 
-static const char *formatted(uint64_t ns, const char *format, char *buffer)
+static const char *words_formatted(uint64_t ns, const char *format, char *buffer)
 {
 	time_t seconds = (time_t)(ns / 1000000000);
 	struct tm tm;
@@ -24,12 +24,12 @@ static const char *formatted(uint64_t ns, const char *format, char *buffer)
 
 const char *words_when(uint64_t ns, char *buffer)
 {
-	return formatted(ns, "%a %d %b %H:%M", buffer);
+	return words_formatted(ns, "%a %d %b %H:%M", buffer);
 }
 
 const char *words_clock(uint64_t ns, uint64_t step_ns, char *buffer)
 {
-	return formatted(ns,
+	return words_formatted(ns,
 		step_ns < 60000000000ULL      ? "%H:%M:%S"
 		: step_ns > 86400000000000ULL ? "%d %b"
 					      : "%H:%M",
@@ -38,17 +38,17 @@ const char *words_clock(uint64_t ns, uint64_t step_ns, char *buffer)
 
 const char *words_day(uint64_t ns, char *buffer)
 {
-	return formatted(ns, "%d %b", buffer);
+	return words_formatted(ns, "%d %b", buffer);
 }
 
 const char *words_stamp(uint64_t ns, char *buffer)
 {
-	return formatted(ns, "%Y-%m-%d %H:%M:%S", buffer);
+	return words_formatted(ns, "%Y-%m-%d %H:%M:%S", buffer);
 }
 
 const char *words_zone(uint64_t ns, char *buffer)
 {
-	return formatted(ns, "%Z", buffer);
+	return words_formatted(ns, "%Z", buffer);
 }
 
 const char *words_length(uint64_t ns, char *buffer)

@@ -110,7 +110,7 @@ void steps_rule_decide(struct steps *steps, bool over)
 }
 
 /* A new round begins: decides, unless a data loader does with its next call. */
-static void seal(struct steps *steps)
+static void steps_rules_seal(struct steps *steps)
 {
 	if (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN || steps->sealed)
 		return;
@@ -127,7 +127,7 @@ static void skip_idle(struct steps *steps, uint64_t now_ns)
 		steps->start_ns = now_ns;
 }
 
-static void train(struct steps *steps)
+static void steps_rules_train(struct steps *steps)
 {
 	steps->trains = true;
 	if (steps->n_ends && steps->ends_kind == STEPS_ENDS_TRAIN) {
@@ -144,7 +144,7 @@ static void train(struct steps *steps)
 	steps_rules_release(steps);
 }
 
-static void anchor(struct steps *steps, uint64_t now_ns, bool load)
+static void steps_rules_anchor(struct steps *steps, uint64_t now_ns, bool load)
 {
 	steps->has_anchor = true;
 	steps->anchor_is_load = load;
@@ -210,12 +210,12 @@ static void load_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 
 static void load_end(struct steps *steps, uint64_t now_ns)
 {
-	anchor(steps, now_ns, true);
+	steps_rules_anchor(steps, now_ns, true);
 }
 
 static void forward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
-	seal(steps);
+	steps_rules_seal(steps);
 	if (!steps->open && !steps->mid)
 		steps_rules_open_at(steps, now_ns);
 	steps->forward_marked = true;
@@ -252,9 +252,9 @@ static void open_late(struct steps *steps, uint64_t now_ns)
 
 static void backward_begin(struct steps *steps, uint64_t now_ns, uint32_t depth)
 {
-	seal(steps);
+	steps_rules_seal(steps);
 	open_late(steps, now_ns);
-	train(steps);
+	steps_rules_train(steps);
 	if (steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED)
 		derive_forward(steps, now_ns, depth);
 }
@@ -271,14 +271,14 @@ static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_in
 {
 	if (steps->mode == STEPS_SAMPLED) {
 		if (!steps->unwatched)
-			anchor(steps, now_ns, false);
+			steps_rules_anchor(steps, now_ns, false);
 		return;
 	}
 	if (steps->mode != STEPS_BY_NAMES) {
 		close_at(steps, now_ns, "backward");
 		return;
 	}
-	anchor(steps, now_ns, false);
+	steps_rules_anchor(steps, now_ns, false);
 	if (optimizer_inside) {
 		steps_rules_add_end(steps, now_ns);
 	} else if (!steps->named) {
@@ -299,12 +299,12 @@ static void optimizer_begin(struct steps *steps, uint64_t now_ns, uint32_t depth
 	if (steps->mode == STEPS_BY_BACKWARD)
 		steps->mode = STEPS_BY_NAMES;
 	if (!steps->late_optimizer && (!steps->n_ends || steps->ends_kind != STEPS_ENDS_TRAIN))
-		train(steps);
+		steps_rules_train(steps);
 }
 
 static void optimizer_end(struct steps *steps, uint64_t now_ns)
 {
-	anchor(steps, now_ns, false);
+	steps_rules_anchor(steps, now_ns, false);
 	if (steps->late_optimizer)
 		return;
 	steps->round.optimizers++;
@@ -455,8 +455,8 @@ void steps_watch(struct steps *steps, bool all, uint64_t from_ns)
 
 void steps_rule_closure(struct steps *steps)
 {
-	seal(steps);
-	train(steps);
+	steps_rules_seal(steps);
+	steps_rules_train(steps);
 }
 
 void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind kind)

@@ -29,7 +29,7 @@ int reader_progress(void *arg)
 }
 
 /* Allows only what SELECT needs: SQL opens and changes no file. */
-static int authorize(void *arg, int action, const char *a, const char *b, const char *c, const char *d)
+static int reader_authorize(void *arg, int action, const char *a, const char *b, const char *c, const char *d)
 {
 	struct reader *reader = arg;
 
@@ -123,7 +123,7 @@ static int open_databases(struct reader *reader)
 	for (size_t i = 0; i < TABLE_MAX && rc == SQLITE_OK; i++)
 		rc = reader_add_table(reader, i);
 	if (rc == SQLITE_OK)
-		rc = sqlite3_set_authorizer(reader->db, authorize, reader);
+		rc = sqlite3_set_authorizer(reader->db, reader_authorize, reader);
 	sqlite3_progress_handler(reader->db, 2000, reader_progress, reader);
 	sqlite3_progress_handler(reader->cache, 2000, reader_progress, reader);
 	return rc;
@@ -189,7 +189,7 @@ void reader_error(struct reader *reader, char *error, size_t error_size)
 		snprintf(error, error_size, "%s", sqlite3_errmsg(reader->db));
 }
 
-static bool blank(const char *text)
+static bool reader_blank(const char *text)
 {
 	return text[strspn(text, " \t\r\n;")] == 0;
 }
@@ -213,7 +213,7 @@ int reader_prepare(struct reader *reader, const char *sql, sqlite3_stmt **ret, c
 		reader_error(reader, error, error_size);
 		return -EINVAL;
 	}
-	if (!statement || !blank(rest)) {
+	if (!statement || !reader_blank(rest)) {
 		snprintf(error, error_size, statement ? "one statement at a time" : "no statement");
 		sqlite3_finalize(statement);
 		return -EINVAL;

@@ -49,7 +49,7 @@ static bool reader_texts_grow(struct reader_texts *texts)
 	return true;
 }
 
-static void clear(struct reader_texts *texts)
+static void reader_texts_clear(struct reader_texts *texts)
 {
 	for (size_t i = 0; i < texts->slots; i++)
 		free(texts->slot[i].text);
@@ -83,7 +83,7 @@ struct reader_texts *reader_texts_close(struct reader_texts *texts)
 	if (!texts)
 		return NULL;
 	sqlite3_finalize(texts->find);
-	clear(texts);
+	reader_texts_clear(texts);
 	free(texts);
 	return NULL;
 }
@@ -91,7 +91,7 @@ struct reader_texts *reader_texts_close(struct reader_texts *texts)
 void reader_texts_tidy(struct reader_texts *texts)
 {
 	if (texts->count >= TEXTS_MAX)
-		clear(texts);
+		reader_texts_clear(texts);
 }
 
 static int reader_texts_read_text(struct reader_texts *texts, int64_t id, char **ret)

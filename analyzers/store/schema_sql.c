@@ -34,7 +34,7 @@ struct text {
 	size_t used;
 };
 
-static void __attribute__((format(printf, 2, 3))) add(struct text *text, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) schema_sql_add(struct text *text, const char *format, ...)
 {
 	va_list args;
 	int n;
@@ -47,7 +47,7 @@ static void __attribute__((format(printf, 2, 3))) add(struct text *text, const c
 	text->used = n < 0 ? text->size : text->used + (size_t)n;
 }
 
-static int done(const struct text *text)
+static int schema_sql_done(const struct text *text)
 {
 	return text->used < text->size ? 0 : -ENOBUFS;
 }
@@ -60,87 +60,92 @@ static void add_present(struct text *sql, const struct schema_table *table)
 	for (size_t i = 0; i < schema_stored(table); i++) {
 		if (table->columns[i].presence == PRESENCE_KEY)
 			continue;
-		add(sql, "%s\"%s\"", between, table->columns[i].name);
+		schema_sql_add(sql, "%s\"%s\"", between, table->columns[i].name);
 		between = ",";
 	}
-	add(sql, ") IS NOT NULL");
+	schema_sql_add(sql, ") IS NOT NULL");
 }
 
 static void add_table(struct text *sql, const struct schema_table *table, int64_t base_ns)
 {
 	size_t n = schema_stored(table);
 
-	add(sql, "CREATE TABLE IF NOT EXISTS \"%s_raw\"(", table->name);
+	schema_sql_add(sql, "CREATE TABLE IF NOT EXISTS \"%s_raw\"(", table->name);
 	for (size_t i = 0; i < n; i++)
-		add(sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name, raw_types[table->columns[i].type],
+		schema_sql_add(sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name,
+			raw_types[table->columns[i].type],
 			table->columns[i].presence == PRESENCE_KEY ? " PRIMARY KEY" : "");
-	add(sql, ");\nCREATE VIEW IF NOT EXISTS \"%s\" AS SELECT ", table->name);
+	schema_sql_add(sql, ");\nCREATE VIEW IF NOT EXISTS \"%s\" AS SELECT ", table->name);
 	for (size_t i = 0; i < schema_columns(table); i++) {
 		const struct schema_column *column = &table->columns[i];
 		const char *stored = column->alias_of ? column->alias_of : column->name;
 
-		add(sql, i ? "," : "");
+		schema_sql_add(sql, i ? "," : "");
 		if (column->type == SCHEMA_TIME)
-			add(sql, "r.\"%s\"+%" PRId64 " AS \"%s\"", stored, base_ns, column->name);
+			schema_sql_add(sql, "r.\"%s\"+%" PRId64 " AS \"%s\"", stored, base_ns, column->name);
 		else if (column->type == SCHEMA_TEXT)
-			add(sql, "(SELECT text FROM texts WHERE id=r.\"%s\") AS \"%s\"", stored, column->name);
+			schema_sql_add(
+				sql, "(SELECT text FROM texts WHERE id=r.\"%s\") AS \"%s\"", stored, column->name);
 		else
-			add(sql, "r.\"%s\" AS \"%s\"", stored, column->name);
+			schema_sql_add(sql, "r.\"%s\" AS \"%s\"", stored, column->name);
 	}
-	add(sql, " FROM \"%s_raw\" AS r", table->name);
+	schema_sql_add(sql, " FROM \"%s_raw\" AS r", table->name);
 	if (table->kind == SCHEMA_STATE) {
-		add(sql, " WHERE ");
+		schema_sql_add(sql, " WHERE ");
 		add_present(sql, table);
 	}
-	add(sql, ";\n");
+	schema_sql_add(sql, ";\n");
 }
 
 int schema_create_sql(enum schema_tier tier, int64_t base_ns, char *ret, size_t size)
 {
 	struct text sql = {ret, size, 0};
 
-	add(&sql, "CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
-		  "CREATE TABLE IF NOT EXISTS texts(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);\n"
-		  "CREATE TABLE IF NOT EXISTS spans(name TEXT PRIMARY KEY, oldest_ns, newest_ns) WITHOUT ROWID;\n"
-		  "CREATE TABLE IF NOT EXISTS instances(instance INTEGER PRIMARY KEY, boot_id TEXT, pid INTEGER, "
-		  "start_time_ns INTEGER, last_step INTEGER);\n");
+	schema_sql_add(&sql,
+		"CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;\n"
+		"CREATE TABLE IF NOT EXISTS texts(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);\n"
+		"CREATE TABLE IF NOT EXISTS spans(name TEXT PRIMARY KEY, oldest_ns, newest_ns) WITHOUT ROWID;\n"
+		"CREATE TABLE IF NOT EXISTS instances(instance INTEGER PRIMARY KEY, boot_id TEXT, pid INTEGER, "
+		"start_time_ns INTEGER, last_step INTEGER);\n");
 	for (size_t i = 0; i < TABLE_MAX; i++)
 		if (schema_in_tier(&schema_tables[i], tier))
 			add_table(&sql, &schema_tables[i], base_ns);
-	return done(&sql);
+	return schema_sql_done(&sql);
 }
 
 int schema_insert_sql(const struct schema_table *table, char *ret, size_t size)
 {
 	struct text sql = {ret, size, 0};
 
-	add(&sql, "INSERT %sINTO \"%s_raw\" VALUES(", table->kind == SCHEMA_STATE ? "OR REPLACE " : "", table->name);
+	schema_sql_add(&sql, "INSERT %sINTO \"%s_raw\" VALUES(", table->kind == SCHEMA_STATE ? "OR REPLACE " : "",
+		table->name);
 	for (size_t i = 0; i < schema_stored(table); i++)
-		add(&sql, "%s?%zu", i ? "," : "", i + 1);
-	add(&sql, ")");
-	return done(&sql);
+		schema_sql_add(&sql, "%s?%zu", i ? "," : "", i + 1);
+	schema_sql_add(&sql, ")");
+	return schema_sql_done(&sql);
 }
 
 int schema_declare_sql(const struct schema_table *table, char *ret, size_t size)
 {
 	struct text sql = {ret, size, 0};
 
-	add(&sql, "CREATE TABLE \"%s\"(", table->name);
+	schema_sql_add(&sql, "CREATE TABLE \"%s\"(", table->name);
 	for (size_t i = 0; i < schema_columns(table); i++)
-		add(&sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name, view_types[table->columns[i].type],
+		schema_sql_add(&sql, "%s\"%s\" %s%s", i ? "," : "", table->columns[i].name,
+			view_types[table->columns[i].type],
 			table->columns[i].presence == PRESENCE_KEY ? " PRIMARY KEY" : "");
-	add(&sql, ")");
-	return done(&sql);
+	schema_sql_add(&sql, ")");
+	return schema_sql_done(&sql);
 }
 
 int schema_tidy_sql(const struct schema_table *table, char *ret, size_t size)
 {
 	struct text sql = {ret, size, 0};
 
-	add(&sql, "DELETE FROM \"%s\" WHERE NOT (", table->name);
+	schema_sql_add(&sql, "DELETE FROM \"%s\" WHERE NOT (", table->name);
 	add_present(&sql, table);
-	add(&sql, ")");
-	return done(&sql);
+	schema_sql_add(&sql, ")");
+	return schema_sql_done(&sql);
 }
 
 int segment_name_format(const struct segment_name *name, char *ret, size_t size)

@@ -165,7 +165,7 @@ static void leave_file(struct cursor *cursor)
 	cursor->connection = NULL;
 }
 
-static void reset(struct cursor *cursor)
+static void segment_table_reset(struct cursor *cursor)
 {
 	leave_file(cursor);
 	for (size_t i = 0; i < cursor->filters_count; i++)
@@ -178,7 +178,7 @@ static void reset(struct cursor *cursor)
 
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
-	reset((struct cursor *)base);
+	segment_table_reset((struct cursor *)base);
 	free(base);
 	return SQLITE_OK;
 }
@@ -239,7 +239,7 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 	return reader_file_span(db, schema, low, high) == READER_SPAN_OUTSIDE;
 }
 
-static int start(struct cursor *cursor)
+static int segment_table_start(struct cursor *cursor)
 {
 	int rc = cursor->connection
 			 ? reader_file_select(cursor->connection->db, cursor->table->schema, cursor->wanted, cursor->where,
@@ -268,7 +268,7 @@ static int next_file(struct cursor *cursor)
 		return SQLITE_OK;
 	}
 	cursor->pass = (struct reader_pass){0};
-	return start(cursor);
+	return segment_table_start(cursor);
 }
 
 static int cursor_step(struct cursor *cursor)
@@ -277,7 +277,7 @@ static int cursor_step(struct cursor *cursor)
 				  : sqlite3_step(cursor->statement);
 }
 
-static int advance(struct cursor *cursor)
+static int segment_table_advance(struct cursor *cursor)
 {
 	struct reader *reader = cursor->table->reader;
 
@@ -313,19 +313,19 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan
 	struct cursor *cursor = (struct cursor *)base;
 	int rc;
 
-	reset(cursor);
+	segment_table_reset(cursor);
 	rc = take_filters(cursor, plan, argc, argv);
 	if (rc == SQLITE_OK && in_memory(cursor->table->schema)) {
 		rc = reader_cache_load(cursor->table);
 		if (rc == SQLITE_OK)
-			rc = start(cursor);
+			rc = segment_table_start(cursor);
 	}
-	return rc == SQLITE_OK ? advance(cursor) : rc;
+	return rc == SQLITE_OK ? segment_table_advance(cursor) : rc;
 }
 
 static int cursor_next(sqlite3_vtab_cursor *base)
 {
-	return advance((struct cursor *)base);
+	return segment_table_advance((struct cursor *)base);
 }
 
 static int cursor_eof(sqlite3_vtab_cursor *base)

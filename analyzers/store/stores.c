@@ -53,7 +53,7 @@ static enum folder_is what_is(const char *path)
 }
 
 /* Identity of the segments' folder, to find duplicates. */
-static bool identify(struct stores_one *one)
+static bool stores_identify(struct stores_one *one)
 {
 	struct stat stat_of;
 	char *db = NULL;
@@ -96,7 +96,7 @@ static int stores_add_one(struct stores *stores, const char *path, bool is_db)
 
 	if (!one.path)
 		return -ENOMEM;
-	if (!identify(&one) || is_there(stores, &one)) { /* removed meanwhile, or a duplicate */
+	if (!stores_identify(&one) || is_there(stores, &one)) { /* removed meanwhile, or a duplicate */
 		free(one.path);
 		return 0;
 	}
@@ -165,7 +165,7 @@ int stores_add_state(struct stores *stores, const char *folder)
 
 	if (!one.path)
 		return -ENOMEM;
-	(void)identify(&one);
+	(void)stores_identify(&one);
 	return stores_append(stores, &one);
 }
 

@@ -38,7 +38,7 @@ static void put_text(struct trace *trace, const char *text, size_t size)
 	trace_write(trace, escaped, n);
 }
 
-static void __attribute__((format(printf, 2, 3))) print(struct trace *trace, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) chrome_print(struct trace *trace, const char *format, ...)
 {
 	char text[256];
 	va_list args;
@@ -54,38 +54,39 @@ static void put_us(struct trace *trace, const char *name, int64_t ns)
 {
 	uint64_t digits = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns;
 
-	print(trace, ",\"%s\":%s%" PRIu64 ".%03" PRIu64, name, ns < 0 ? "-" : "", digits / 1000, digits % 1000);
+	chrome_print(trace, ",\"%s\":%s%" PRIu64 ".%03" PRIu64, name, ns < 0 ? "-" : "", digits / 1000, digits % 1000);
 }
 
 static void timeline_chrome_line(struct trace *trace, const char *phase, int64_t pid, int64_t tid)
 {
 	struct chrome *c = trace->state;
 
-	print(trace, "%s{\"ph\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64, c->some ? ",\n" : "\n", phase, pid, tid);
+	chrome_print(trace, "%s{\"ph\":\"%s\",\"pid\":%" PRId64 ",\"tid\":%" PRId64, c->some ? ",\n" : "\n", phase, pid,
+		tid);
 	c->some = true;
 }
 
 static void put_real(struct trace *trace, double value)
 {
 	if (isfinite(value))
-		print(trace, "%.17g", value);
+		chrome_print(trace, "%.17g", value);
 	else
 		timeline_chrome_put(trace, "null");
 }
 
 static void chrome_begin(struct trace *trace)
 {
-	print(trace,
+	chrome_print(trace,
 		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"base_ns\":\"%" PRId64 "\",\"times\":\"%s\",\"title\":",
 		trace->options.base_ns, TIMES);
 	put_text(trace, trace->options.title, TRACE_NAME_BYTES);
 	timeline_chrome_put(trace, "},\"traceEvents\":[");
 }
 
-static void metadata(struct trace *trace, const struct trace_track *track, const char *what, const char *name)
+static void chrome_metadata(struct trace *trace, const struct trace_track *track, const char *what, const char *name)
 {
 	timeline_chrome_line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
-	print(trace, ",\"name\":\"%s\",\"args\":{\"name\":", what);
+	chrome_print(trace, ",\"name\":\"%s\",\"args\":{\"name\":", what);
 	put_text(trace, name, TRACE_NAME_BYTES);
 	timeline_chrome_put(trace, "}}");
 }
@@ -93,7 +94,7 @@ static void metadata(struct trace *trace, const struct trace_track *track, const
 static void put_order(struct trace *trace, const struct trace_track *track, const char *what)
 {
 	timeline_chrome_line(trace, "M", track->pid, track->kind == TRACE_PROCESS ? 0 : track->tid);
-	print(trace, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", what, track->rank);
+	chrome_print(trace, ",\"name\":\"%s\",\"args\":{\"sort_index\":%d}}", what, track->rank);
 }
 
 static const char *full_name(const struct trace_track *track, char buffer[2 * TRACE_NAME_BYTES])
@@ -110,7 +111,7 @@ static void chrome_track(struct trace *trace, const struct trace_track *track)
 
 	if (track->kind == TRACE_COUNTER)
 		return;
-	metadata(trace, track, process ? "process_name" : "thread_name", full_name(track, name));
+	chrome_metadata(trace, track, process ? "process_name" : "thread_name", full_name(track, name));
 	put_order(trace, track, process ? "process_sort_index" : "thread_sort_index");
 }
 
@@ -145,7 +146,7 @@ static void put_args(struct trace *trace, const struct trace_event *event)
 		put_text(trace, arg->name, TRACE_NAME_BYTES);
 		timeline_chrome_put(trace, ":");
 		if (arg->type == TRACE_INT)
-			print(trace, "%" PRId64, arg->integer);
+			chrome_print(trace, "%" PRId64, arg->integer);
 		else if (arg->type == TRACE_REAL)
 			put_real(trace, arg->real);
 		else
@@ -192,7 +193,7 @@ static void put_arrow_end(struct trace *trace, const char *phase, const struct t
 {
 	timeline_chrome_line(trace, phase, end->pid, end->tid);
 	put_us(trace, "ts", end->time_ns - trace->options.base_ns);
-	print(trace, ",\"id\":%" PRIu64 ",\"name\":\"joined\",\"cat\":\"flow\"%s}", number,
+	chrome_print(trace, ",\"id\":%" PRIu64 ",\"name\":\"joined\",\"cat\":\"flow\"%s}", number,
 		*phase == 'f' ? ",\"bp\":\"e\"" : "");
 }
 

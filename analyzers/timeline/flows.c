@@ -42,9 +42,9 @@ struct flows *flows_free(struct flows *flows)
 
 uint64_t flow_id(const char *kind, const char *communicator, const int64_t *numbers, size_t count)
 {
-	uint64_t hash = fnv1a(FNV1A_START, kind, strlen(kind) + 1);
+	uint64_t hash = fnv1a_bytes(FNV1A_START, kind, strlen(kind) + 1);
 
-	hash = fnv1a(fnv1a_text(hash, communicator), numbers, count * sizeof(*numbers));
+	hash = fnv1a_bytes(fnv1a_text(hash, communicator), numbers, count * sizeof(*numbers));
 	return hash ? hash : 1;
 }
 
@@ -66,7 +66,7 @@ static struct place *timeline_flows_find(struct flows *flows, uint64_t id)
 }
 
 /* Viewers bind an arrow to the slice open at its time: just after the start. */
-static struct trace_end inside(const struct place *place)
+static struct trace_end flows_inside(const struct place *place)
 {
 	int64_t half = (place->end_ns - place->start_ns) / 2;
 
@@ -83,8 +83,8 @@ void flows_join(struct flows *flows, struct trace *trace, uint64_t id, const str
 	if (place->id == id) {
 		bool forward = place->start_ns <= this.start_ns;
 
-		from = inside(forward ? place : &this);
-		to = inside(forward ? &this : place);
+		from = flows_inside(forward ? place : &this);
+		to = flows_inside(forward ? &this : place);
 		if (to.time_ns < from.time_ns)
 			to.time_ns = from.time_ns;
 		trace_arrow(trace, &from, &to);

@@ -5,20 +5,20 @@
 
 #define GAP_SAMPLES 3 /* sample lengths without a sample that make a gap */
 
-static void value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label, int64_t time_ns,
-	double number)
+static void rows_host_value(struct timeline *t, struct timeline_rank *rank, int64_t thread, const char *label,
+	int64_t time_ns, double number)
 {
 	timeline_value(t, timeline_track(t, rank, TRACK_COUNTER, thread, label), time_ns, number);
 }
 
 /* Cells from COL_MORE on are counters. */
-static void values(struct timeline *t, struct timeline_rank *rank, const struct row *row)
+static void rows_host_values(struct timeline *t, struct timeline_rank *rank, const struct row *row)
 {
 	int64_t start_ns = row_int(row, COL_START), thread = row_int(row, COL_THREAD);
 
 	for (size_t i = COL_MORE; i < row->count; i++)
 		if (row_has(row, i) && row->cell[i].name)
-			value(t, rank, thread, row->cell[i].name, start_ns, row_real(row, i));
+			rows_host_value(t, rank, thread, row->cell[i].name, start_ns, row_real(row, i));
 }
 
 void rows_offcpu(struct timeline *t, const struct stream *stream, struct timeline_rank *rank, const struct row *row)
@@ -38,7 +38,7 @@ void rows_values(struct timeline *t, const struct stream *stream, struct timelin
 		t->counts.odd++;
 		return;
 	}
-	values(t, rank, row);
+	rows_host_values(t, rank, row);
 }
 
 enum { LAUNCH_RATE = COL_MORE, LAUNCH_GAP, LAUNCH_COUNT };
@@ -83,7 +83,7 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 	}
 	launches_of(t, rank, thread, row_text(row, COL_NAME), start_ns, row_real(row, LAUNCH_RATE));
 	if (row_has(row, LAUNCH_GAP))
-		value(t, rank, thread, "longest launch gap|ns", start_ns, row_real(row, LAUNCH_GAP));
+		rows_host_value(t, rank, thread, "longest launch gap|ns", start_ns, row_real(row, LAUNCH_GAP));
 }
 
 static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
@@ -92,7 +92,7 @@ static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *ran
 }
 
 /* Samples are contiguous while the daemon runs in time. */
-static void gap(struct timeline *t, struct timeline_rank *rank, const struct trace_event *sample)
+static void rows_host_gap(struct timeline *t, struct timeline_rank *rank, const struct trace_event *sample)
 {
 	int64_t length_ns = sample->end_ns - sample->start_ns;
 	struct trace_event event = {
@@ -109,7 +109,7 @@ static void gap(struct timeline *t, struct timeline_rank *rank, const struct tra
 }
 
 /* Not running and sleeping: too frequent. */
-static void state(struct timeline *t, struct timeline_rank *rank, char now, int64_t time_ns)
+static void rows_host_state(struct timeline *t, struct timeline_rank *rank, char now, int64_t time_ns)
 {
 	static const struct {
 		char state;
@@ -134,7 +134,7 @@ void rows_sample(struct timeline *t, const struct stream *stream, struct timelin
 
 	if (!timeline_event(t, &bare, row, &event) || event.end_ns == TRACE_OPEN)
 		return;
-	gap(t, rank, &event);
-	state(t, rank, row_text(row, COL_NAME)[0], event.end_ns);
-	values(t, rank, row);
+	rows_host_gap(t, rank, &event);
+	rows_host_state(t, rank, row_text(row, COL_NAME)[0], event.end_ns);
+	rows_host_values(t, rank, row);
 }

@@ -27,12 +27,12 @@ struct feed {
 };
 
 /* Zigzag: small negative numbers are short. */
-static uint64_t folded(int64_t value)
+static uint64_t scans_folded(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (value < 0 ? UINT64_MAX : 0);
 }
 
-static int64_t unfolded(uint64_t value)
+static int64_t scans_unfolded(uint64_t value)
 {
 	return (int64_t)(value >> 1 ^ (value & 1 ? UINT64_MAX : 0));
 }
@@ -58,7 +58,7 @@ struct numbers {
 	uint32_t null;
 };
 
-static void give(struct feed *feed, const struct numbers *numbers, struct sorted_record *ret)
+static void scans_give(struct feed *feed, const struct numbers *numbers, struct sorted_record *ret)
 {
 	const struct stream_scan *how = feed->how;
 	size_t used = proto_varint(feed->bytes, numbers->null);
@@ -70,7 +70,7 @@ static void give(struct feed *feed, const struct numbers *numbers, struct sorted
 		if (i == COL_END)
 			value -= (uint64_t)numbers->value[COL_START];
 		if (!(numbers->null & 1U << i))
-			used += proto_varint(feed->bytes + used, folded((int64_t)value));
+			used += proto_varint(feed->bytes + used, scans_folded((int64_t)value));
 	}
 	/* By start, the longest first, then without end. */
 	ret->key[0] = numbers->value[COL_START];
@@ -132,7 +132,7 @@ static bool timeline_scans_take_row(struct feed *feed, bool other, struct sorted
 		numbers.null &= ~(1U << COL_MORE);
 		numbers.value[COL_MORE] = other;
 	}
-	give(feed, &numbers, ret);
+	scans_give(feed, &numbers, ret);
 	return true;
 }
 
@@ -172,7 +172,7 @@ static int next_more(struct feed *feed, struct sorted_record *ret)
 		timeline_scans_set_number(&numbers, i, feed->is_text & 1U << i ? number != 0 : cell->type != CELL_NULL,
 			number ? number : cell->integer);
 	}
-	give(feed, &numbers, ret);
+	scans_give(feed, &numbers, ret);
 	return 1;
 }
 
@@ -230,7 +230,7 @@ static int timeline_scans_take(void *arg, const void *bytes, int size)
 		if (null & 1U << i)
 			cell_clear(&row->cell[i]);
 		else
-			set_cell(feed, i, unfolded(get_varint(&at, end)), row);
+			set_cell(feed, i, scans_unfolded(get_varint(&at, end)), row);
 	}
 	if (feed->how->finish)
 		feed->how->finish(row);

@@ -17,6 +17,7 @@
 #include "analyzers/base/units.h"
 
 #define WARNINGS_MAX 256 /* distinct warnings remembered */
+#define TOOL_SENTENCE_BYTES 4096 /* of a usage error; a longer one is cut */
 
 static const char *tool_verb = "tool";
 static char tool_full_name[64] = "tool"; /* with "tracectl " where that runs it */
@@ -70,9 +71,15 @@ void tool_warn(void *arg, const char *sentence)
 	(void)tool_fail(0, "warning: %s", sentence);
 }
 
-int tool_see_help(void)
+int tool_fail_usage(const char *format, ...)
 {
-	return tool_fail(2, "tracectl help %s shows its options", tool_verb);
+	char sentence[TOOL_SENTENCE_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	return tool_fail(2, "%s; see tracectl help %s", sentence, tool_verb);
 }
 
 int tool_fail_write(const char *path, int error)

@@ -27,7 +27,7 @@ uint64_t batch_now_ns(void)
 }
 
 /* Threads read the clock before the lock, so `then` may be later. */
-static bool passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
+static bool batch_passed(uint64_t now_ns, uint64_t then_ns, uint64_t wanted_ns)
 {
 	return now_ns > then_ns && now_ns - then_ns > wanted_ns;
 }
@@ -81,8 +81,8 @@ void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, u
 	batch.lost_told = lost;
 	if (batch.oldest_ns == 0)
 		atomic_store_explicit(&batch.oldest_ns, now_ns, memory_order_relaxed);
-	if (batch.used >= RT_MARKER_BATCH_MAX || passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||
-		(quiet && passed(now_ns, batch.flushed_ns, BATCH_QUIET_NS)))
+	if (batch.used >= RT_MARKER_BATCH_MAX || batch_passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||
+		(quiet && batch_passed(now_ns, batch.flushed_ns, BATCH_QUIET_NS)))
 		hand_over(now_ns);
 	pthread_mutex_unlock(&batch.lock);
 }
@@ -96,7 +96,7 @@ void batch_poll(uint64_t now_ns)
 {
 	uint64_t oldest_ns = atomic_load_explicit(&batch.oldest_ns, memory_order_relaxed);
 
-	if (oldest_ns != 0 && passed(now_ns, oldest_ns, BATCH_WAIT_NS))
+	if (oldest_ns != 0 && batch_passed(now_ns, oldest_ns, BATCH_WAIT_NS))
 		batch_flush(now_ns);
 }
 

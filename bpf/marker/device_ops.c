@@ -185,7 +185,7 @@ static struct rt_marker_record record_of(const struct device_comm *comm, const s
 }
 
 /* Ends an operation; unlocks the communicator. */
-static void finish(struct device_comm *comm, struct device_op *op)
+static void device_ops_finish(struct device_comm *comm, struct device_op *op)
 {
 	uint64_t now_ns = batch_now_ns();
 	struct rt_marker_record record = record_of(comm, op, now_ns);
@@ -207,7 +207,7 @@ static void look_back(struct device_comm *comm, uint64_t now_ns)
 	struct rt_marker_record record;
 
 	if (op && now_ns - op->host_ns > DEVICE_GIVE_UP_NS && now_ns > op->host_ns && op->late) {
-		finish(comm, op);
+		device_ops_finish(comm, op);
 		return;
 	}
 	if (!op || op->late || now_ns <= op->host_ns || now_ns - op->host_ns <= DEVICE_LATE_NS) {
@@ -302,7 +302,7 @@ void device_comm_close(device_handle handle)
 	struct device_comm *comm = lock_comm(handle);
 
 	while (comm && comm->first != NO_OP) {
-		finish(comm, &comm->op[comm->first]);
+		device_ops_finish(comm, &comm->op[comm->first]);
 		comm = lock_comm(handle);
 	}
 	if (comm)
@@ -428,7 +428,7 @@ void device_op_stop(device_handle handle)
 	if (!op)
 		return;
 	if (op->channels == 0)
-		finish(comm, op);
+		device_ops_finish(comm, op);
 	else
 		pthread_mutex_unlock(&comm->lock);
 }
@@ -460,7 +460,7 @@ void device_channel_stop(device_handle handle, uint64_t time_ns)
 	if (op->done < op->started)
 		op->done++;
 	if (op->channels != 0 && op->done >= op->channels)
-		finish(comm, op);
+		device_ops_finish(comm, op);
 	else
 		pthread_mutex_unlock(&comm->lock);
 }

@@ -24,7 +24,7 @@ static const char *const dtypes_v1[] = {"ncclInt8", "ncclUint8", "ncclInt32", "n
 
 #define NAME_V1(names, i) ((i) < sizeof(names) / sizeof((names)[0]) ? (names)[i] : "")
 
-static const char *text(const char *pointer)
+static const char *nccl_profiler_text(const char *pointer)
 {
 	return (uintptr_t)pointer < POINTER_MIN ? "" : pointer;
 }
@@ -54,7 +54,7 @@ static int open_comm(void **context, int *mask, int events, const struct device_
 	return 0;
 }
 
-static uint32_t number(int value)
+static uint32_t nccl_profiler_number(int value)
 {
 	return value < 0 ? 0 : (uint32_t)value;
 }
@@ -66,8 +66,8 @@ static device_handle start_coll(device_handle comm, const struct nccl_coll *coll
 		.channels = channels,
 		.count = coll->count,
 		.peer = -1,
-		.operation = text(coll->func),
-		.dtype = text(coll->dtype),
+		.operation = nccl_profiler_text(coll->func),
+		.dtype = nccl_profiler_text(coll->dtype),
 		.call = call,
 	};
 
@@ -81,8 +81,8 @@ static device_handle start_p2p(device_handle comm, const struct nccl_p2p *p2p, u
 		.channels = channels,
 		.count = p2p->count,
 		.peer = p2p->peer,
-		.operation = text(p2p->func),
-		.dtype = text(p2p->dtype),
+		.operation = nccl_profiler_text(p2p->func),
+		.dtype = nccl_profiler_text(p2p->dtype),
 		.call = call,
 	};
 
@@ -122,7 +122,8 @@ static int start_v1(void *context, void **handle, const void *event)
 			.dtype = NAME_V1(dtypes_v1, coll->coll.dtype),
 			.count = coll->coll.count};
 
-		device_comm_identify(comm, coll->coll.hash, number(head->rank), text(coll->coll.name));
+		device_comm_identify(
+			comm, coll->coll.hash, nccl_profiler_number(head->rank), nccl_profiler_text(coll->coll.name));
 		op = start_coll(comm, &alike, 0, 0);
 	} else if (head->type == NCCL_EVENT_P2P) {
 		struct nccl_p2p alike = {.func = NAME_V1(funcs_v1, p2p->p2p.func),
@@ -130,7 +131,8 @@ static int start_v1(void *context, void **handle, const void *event)
 			.count = p2p->p2p.count,
 			.peer = p2p->p2p.peer};
 
-		device_comm_identify(comm, p2p->p2p.hash, number(head->rank), text(p2p->p2p.name));
+		device_comm_identify(
+			comm, p2p->p2p.hash, nccl_profiler_number(head->rank), nccl_profiler_text(p2p->p2p.name));
 		op = start_p2p(comm, &alike, 0, 0);
 	}
 	*handle = pointer_of(op);
@@ -152,13 +154,15 @@ static int start_v2(void *context, void **handle, const void *event)
 		struct nccl_coll alike = {
 			.func = coll->coll.func, .dtype = coll->coll.dtype, .count = coll->coll.count};
 
-		device_comm_identify(comm, coll->coll.hash, number(head->rank), text(coll->coll.name));
+		device_comm_identify(
+			comm, coll->coll.hash, nccl_profiler_number(head->rank), nccl_profiler_text(coll->coll.name));
 		op = start_coll(comm, &alike, 0, 0);
 	} else if (head->type == NCCL_EVENT_P2P) {
 		struct nccl_p2p alike = {
 			.func = p2p->p2p.func, .dtype = p2p->p2p.dtype, .count = p2p->p2p.count, .peer = p2p->p2p.peer};
 
-		device_comm_identify(comm, p2p->p2p.hash, number(head->rank), text(p2p->p2p.name));
+		device_comm_identify(
+			comm, p2p->p2p.hash, nccl_profiler_number(head->rank), nccl_profiler_text(p2p->p2p.name));
 		op = start_p2p(comm, &alike, 0, 0);
 	}
 	*handle = pointer_of(op);
@@ -170,11 +174,11 @@ static int init_4(
 {
 	const struct device_comm_info info = {
 		.identity = hash,
-		.nodes = number(nodes),
-		.member = number(rank),
-		.members = number(ranks),
+		.nodes = nccl_profiler_number(nodes),
+		.member = nccl_profiler_number(rank),
+		.members = nccl_profiler_number(ranks),
 		.interface = 4,
-		.name = text(name),
+		.name = nccl_profiler_text(name),
 	};
 
 	(void)logger;
@@ -205,11 +209,11 @@ static int init_v5(
 {
 	const struct device_comm_info info = {
 		.identity = id,
-		.nodes = number(nodes),
-		.member = number(rank),
-		.members = number(ranks),
+		.nodes = nccl_profiler_number(nodes),
+		.member = nccl_profiler_number(rank),
+		.members = nccl_profiler_number(ranks),
 		.interface = version,
-		.name = text(name),
+		.name = nccl_profiler_text(name),
 	};
 	int events = NCCL_EVENT_COLL | NCCL_EVENT_P2P | NCCL_EVENT_KERNEL_CHANNEL;
 
@@ -233,7 +237,7 @@ INIT_V5(6)
  */
 static device_handle start_p2p_call(device_handle comm, const struct nccl_p2p_call *call)
 {
-	const char *func = text(call->func);
+	const char *func = nccl_profiler_text(call->func);
 
 	if (strcmp(func, "AlltoAll") == 0)
 		return device_call_all_to_all(comm, call->captured);
@@ -275,20 +279,20 @@ static int start_v5(void *context, void **handle, const void *event)
 	return 0;
 }
 
-static int stop(void *handle)
+static int nccl_profiler_stop(void *handle)
 {
 	device_op_stop(handle_from(handle)); /* a channel's end was reported already */
 	return 0;
 }
 
-static int record(void *handle, int state, const union nccl_state_args *args)
+static int nccl_profiler_record(void *handle, int state, const union nccl_state_args *args)
 {
 	if (state == NCCL_STATE_CHANNEL_STOP && args)
 		device_channel_stop(handle_from(handle), args->channel_time_ns);
 	return 0;
 }
 
-static int finalize(void *context)
+static int nccl_profiler_finalize(void *context)
 {
 	device_comm_close(handle_from(context));
 	return 0;
@@ -296,9 +300,15 @@ static int finalize(void *context)
 
 #define NAME "ranktrace"
 
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v1 = {NAME, init_1, start_v1, stop, record, finalize};
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v2 = {NAME, init_2, start_v2, stop, record, finalize};
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v3 = {NAME, init_3, start_v2, stop, record, finalize};
-EXPORTED const struct nccl_profiler_v4 ncclProfiler_v4 = {NAME, init_4, start_v4, stop, record, finalize};
-EXPORTED const struct nccl_profiler_v5 ncclProfiler_v5 = {NAME, init_5, start_v5, stop, record, finalize};
-EXPORTED const struct nccl_profiler_v5 ncclProfiler_v6 = {NAME, init_6, start_v5, stop, record, finalize};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v1 = {
+	NAME, init_1, start_v1, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v2 = {
+	NAME, init_2, start_v2, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v3 = {
+	NAME, init_3, start_v2, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v4 ncclProfiler_v4 = {
+	NAME, init_4, start_v4, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v5 ncclProfiler_v5 = {
+	NAME, init_5, start_v5, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v5 ncclProfiler_v6 = {
+	NAME, init_6, start_v5, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};

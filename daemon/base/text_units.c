@@ -7,7 +7,7 @@
 #define REPLACEMENT 0xfffdu
 
 /* Returns the bytes written, at most 4. */
-static size_t encode(uint32_t point, char *ret)
+static size_t text_units_encode(uint32_t point, char *ret)
 {
 	static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
 	size_t n;
@@ -53,7 +53,7 @@ void text_from_units(const void *data, size_t size_bytes, unsigned unit_bytes, c
 	for (size_t at = 0; at + unit_bytes <= size_bytes; at += unit_bytes) {
 		uint32_t point = unit_at((const uint8_t *)data + at, unit_bytes);
 		char bytes[4];
-		size_t n = encode(point, bytes);
+		size_t n = text_units_encode(point, bytes);
 
 		if (point == 0 || n > ret_size - 1 - used)
 			break;

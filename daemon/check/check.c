@@ -64,7 +64,7 @@ static uint64_t effective_capabilities(void)
 	return 0;
 }
 
-static bool capable(unsigned capability)
+static bool check_capable(unsigned capability)
 {
 	return effective_capabilities() >> capability & 1;
 }
@@ -141,7 +141,7 @@ static void check_uprobes(const struct context *context, struct check_list *list
 			"use Linux 6.6 or later, or add CAP_SYS_ADMIN to CapabilityBoundingSet= and "
 			"AmbientCapabilities= with the drop-in old-kernel.conf, see ranktraced(8)",
 			"neither uprobe_multi nor perf uprobes work%s; L0, L1 and L2 record nothing",
-			capable(CAPABILITY_SYS_ADMIN) ? "" : " without CAP_SYS_ADMIN");
+			check_capable(CAPABILITY_SYS_ADMIN) ? "" : " without CAP_SYS_ADMIN");
 	if (features->uprobe_multi || features->perf_cookie)
 		check_add(list, "cookies", CHECK_OK, "", "one program serves all probes (BPF cookies)");
 	else if (features->perf_uprobe)
@@ -211,13 +211,13 @@ static void check_capabilities(const struct context *context, struct check_list 
 			"attached",
 			CHECK_LIMITED},
 	};
-	bool admin = capable(CAPABILITY_SYS_ADMIN);
+	bool admin = check_capable(CAPABILITY_SYS_ADMIN);
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		/* CAP_SYS_ADMIN still implies the first two, which Linux 5.8 split off. */
 		bool implied = admin && wanted[i].number >= CAPABILITY_PERFMON;
 
-		if (capable(wanted[i].number) || implied)
+		if (check_capable(wanted[i].number) || implied)
 			check_add(list, wanted[i].name, CHECK_OK, "", "held");
 		else
 			check_add(list, wanted[i].name, wanted[i].verdict,

@@ -14,18 +14,18 @@ static int64_t comm_rows_key_of(uint64_t hashed)
 
 int64_t comm_rows_key(int64_t instance, const char *communicator)
 {
-	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
+	uint64_t h = fnv1a_bytes(FNV1A_START, &instance, sizeof(instance));
 
-	return comm_rows_key_of(fnv1a(h, communicator, strlen(communicator)));
+	return comm_rows_key_of(fnv1a_bytes(h, communicator, strlen(communicator)));
 }
 
 static int64_t comm_rows_own_key(int64_t instance, const struct comm_row *comm)
 {
-	uint64_t h = fnv1a(FNV1A_START, &instance, sizeof(instance));
+	uint64_t h = fnv1a_bytes(FNV1A_START, &instance, sizeof(instance));
 
-	h = fnv1a(h, comm->family, strlen(comm->family) + 1);
-	h = fnv1a(h, &comm->address, sizeof(comm->address));
-	return comm_rows_key_of(fnv1a(h, &comm->since_ns, sizeof(comm->since_ns)));
+	h = fnv1a_bytes(h, comm->family, strlen(comm->family) + 1);
+	h = fnv1a_bytes(h, &comm->address, sizeof(comm->address));
+	return comm_rows_key_of(fnv1a_bytes(h, &comm->since_ns, sizeof(comm->since_ns)));
 }
 
 static struct comm_row *comm_rows_find_exact(

@@ -32,7 +32,7 @@ struct prefix {
 /* Hashes the NUL too, so that texts cannot run together. */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return fnv1a(hash, text, strlen(text) + 1);
+	return fnv1a_bytes(hash, text, strlen(text) + 1);
 }
 
 /* Finalizer: FNV's last bytes hardly reach its upper half. */
@@ -169,14 +169,14 @@ static int hash_tcp(struct cxx_memory *memory, const struct gloo_process *proces
 	if (!port)
 		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "tcp"), host);
-	*hash = fnv1a(*hash, &port, sizeof(port));
+	*hash = fnv1a_bytes(*hash, &port, sizeof(port));
 	if (!is_loopback(host))
 		return 0;
 	*ret_reason = "its TCPStore is on this host alone, and the network namespace of the process cannot be read";
 	if (gloo_stat(process, "%s/%u/ns/%s", "net", &namespace) < 0)
 		return -ENOENT;
 	*hash = hash_text(*hash, process->boot_id);
-	*hash = fnv1a(*hash, &namespace.st_ino, sizeof(namespace.st_ino));
+	*hash = fnv1a_bytes(*hash, &namespace.st_ino, sizeof(namespace.st_ino));
 	return 0;
 }
 
@@ -194,7 +194,7 @@ static int hash_file(struct cxx_memory *memory, const struct gloo_process *proce
 	if (gloo_stat_own(process, path, &file) < 0)
 		return -ENOENT;
 	*hash = hash_text(hash_text(*hash, "file"), path);
-	*hash = fnv1a(*hash, &file.st_ino, sizeof(file.st_ino));
+	*hash = fnv1a_bytes(*hash, &file.st_ino, sizeof(file.st_ino));
 	return 0;
 }
 

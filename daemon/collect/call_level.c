@@ -44,7 +44,7 @@ void call_level_switch(struct libraries *libraries, struct call_level_sum *sum)
 	sum->unusable = unresolved_names(&missing, sum->level, true, sum->unusable_names);
 }
 
-static const char *plural(size_t n)
+static const char *call_level_plural(size_t n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -54,7 +54,7 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	size_t used;
 
 	if (!sum->on) {
-		snprintf(report, report_size, "%u probe%s detached", sum->probes, plural(sum->probes));
+		snprintf(report, report_size, "%u probe%s detached", sum->probes, call_level_plural(sum->probes));
 		return 0;
 	}
 	if (sum->refused && sum->probes == 0) {
@@ -66,8 +66,9 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 		snprintf(report, report_size, "no probe table has a row of this level: nothing is collected");
 		return 0;
 	}
-	snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum->probes, plural(sum->probes),
-		sum->libraries, sum->libraries == 1 ? "y" : "ies", sum->ranks, plural(sum->ranks));
+	snprintf(report, report_size, "%u probe%s in %u librar%s, %zu rank%s", sum->probes,
+		call_level_plural(sum->probes), sum->libraries, sum->libraries == 1 ? "y" : "ies", sum->ranks,
+		call_level_plural(sum->ranks));
 	used = strlen(report);
 	if (sum->left && used < report_size)
 		snprintf(report + used, report_size - used, "; %u more librar%s within seconds", sum->left,
@@ -75,15 +76,15 @@ int call_level_report(const struct call_level_sum *sum, char *report, size_t rep
 	used = strlen(report);
 	if (sum->reading && used < report_size)
 		snprintf(report + used, report_size - used, "; %u more file%s of ranks %s being read", sum->reading,
-			plural(sum->reading), sum->reading == 1 ? "is" : "are");
+			call_level_plural(sum->reading), sum->reading == 1 ? "is" : "are");
 	used = strlen(report);
 	if (sum->missing && used < report_size)
 		snprintf(report + used, report_size - used, "; %u symbol%s not found: %s", sum->missing,
-			plural(sum->missing), sum->unresolved_names);
+			call_level_plural(sum->missing), sum->unresolved_names);
 	used = strlen(report);
 	if (sum->unusable && used < report_size)
 		snprintf(report + used, report_size - used, "; %u function%s unusable (see tracectl status): %s",
-			sum->unusable, plural(sum->unusable), sum->unusable_names);
+			sum->unusable, call_level_plural(sum->unusable), sum->unusable_names);
 	used = strlen(report);
 	if (sum->refused && used < report_size)
 		snprintf(report + used, report_size - used, "; %u not attached (%s): see tracectl status", sum->refused,

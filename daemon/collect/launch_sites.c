@@ -195,7 +195,7 @@ static void launch_sites_choose(void *arg, struct library *library)
 	probe_table_choose(&sites->table, group.found, file->use);
 }
 
-static void refresh(struct launch_sites *sites)
+static void launch_sites_refresh(struct launch_sites *sites)
 {
 	if (sites->stale)
 		libraries_each(sites->libraries, launch_sites_choose, sites);
@@ -250,7 +250,7 @@ size_t launch_sites_targets(struct launch_sites *sites, struct launch_target *re
 {
 	struct targets targets = {.target = ret, .max = max};
 
-	refresh(sites);
+	launch_sites_refresh(sites);
 	libraries_each(sites->libraries, add_target, &targets);
 	return targets.count;
 }
@@ -278,7 +278,7 @@ bool launch_sites_are_known(struct launch_sites *sites, int64_t instance)
 
 	if (libraries_busy_for(sites->libraries, instance))
 		return false;
-	refresh(sites);
+	launch_sites_refresh(sites);
 	libraries_each(sites->libraries, count_library, &question);
 	return question.functions > 0;
 }
@@ -287,7 +287,7 @@ void launch_sites_count(struct launch_sites *sites, unsigned *ret_functions, uns
 {
 	struct question question = {0};
 
-	refresh(sites);
+	launch_sites_refresh(sites);
 	libraries_each(sites->libraries, count_library, &question);
 	*ret_functions = question.functions;
 	*ret_libraries = question.libraries;

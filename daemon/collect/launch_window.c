@@ -41,7 +41,7 @@ int launch_window_open(struct kernel *kernel, struct launch_window **ret)
 		return -errno;
 	window->skeleton->rodata->has_cookies = window->has_cookies;
 	if (window->multi)
-		bpf_program__set_expected_attach_type(window->skeleton->progs.launch, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(window->skeleton->progs.launch_call, UPROBE_MULTI_ATTACH_TYPE);
 	r = kernel_load(kernel, window->skeleton->skeleton);
 	if (r < 0)
 		return r;
@@ -57,7 +57,7 @@ bool launch_window_has_apis(const struct launch_window *window)
 static int launch_window_attach(struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
 {
 	const struct uprobe_target target = {
-		.program_fd = bpf_program__fd(window->skeleton->progs.launch),
+		.program_fd = bpf_program__fd(window->skeleton->progs.launch_call),
 		.multi = window->multi,
 		.file_fd = from->fd,
 		.count = from->count,

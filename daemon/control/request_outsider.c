@@ -6,7 +6,7 @@
 #include "daemon/control/request.h"
 
 /* Keeps the messages for which `keeps` is true, frees the others. */
-static void keep(ProtobufCMessage **messages, size_t *count, const struct request_peer *peer,
+static void request_outsider_keep(ProtobufCMessage **messages, size_t *count, const struct request_peer *peer,
 	bool (*keeps)(const struct request_peer *peer, const ProtobufCMessage *message))
 {
 	size_t kept = 0;
@@ -19,7 +19,8 @@ static void keep(ProtobufCMessage **messages, size_t *count, const struct reques
 	}
 	*count = kept;
 }
-#define KEEP(body, field, peer, keeps) keep((ProtobufCMessage **)(body)->field, &(body)->n_##field, peer, keeps)
+#define KEEP(body, field, peer, keeps) \
+	request_outsider_keep((ProtobufCMessage **)(body)->field, &(body)->n_##field, peer, keeps)
 
 static bool keeps_clock(const struct request_peer *peer, const ProtobufCMessage *message)
 {

@@ -244,7 +244,7 @@ struct loading {
 };
 
 /* The closest known word to a misspelled one; NULL if none is close. section NULL: among sections. */
-static const char *guess(const char *section, const char *word)
+static const char *config_guess(const char *section, const char *word)
 {
 	struct nearest nearest = NEAREST(word);
 
@@ -267,7 +267,7 @@ static int check_section(const struct ini_line *line, char *error, size_t error_
 	const char *meant;
 
 	if (!section_exists(line->section)) {
-		meant = guess(NULL, line->section);
+		meant = config_guess(NULL, line->section);
 		snprintf(error, error_size, "unknown section [%.40s]%s%s%s", line->section,
 			meant ? "; did you mean [" : "", meant ? meant : "", meant ? "]?" : "");
 		return -EINVAL;
@@ -319,7 +319,7 @@ static int config_load_line(void *arg, const struct ini_line *line, char *error,
 			return refuse_value(&keys[i], line->value, error, error_size);
 		return 0;
 	}
-	meant = guess(line->section, line->key);
+	meant = config_guess(line->section, line->key);
 	snprintf(error, error_size, "unknown key '%.60s' in [%s]%s%s%s", line->key, line->section,
 		meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : "");
 	return -EINVAL;

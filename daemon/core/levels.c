@@ -174,7 +174,7 @@ void levels_prolong(struct levels *levels, enum level level, uint64_t by_ns)
 }
 
 /* Not saved: no operator set it. */
-static int lower(struct context *context, enum level level)
+static int levels_lower(struct context *context, enum level level)
 {
 	struct levels *levels = &context->levels;
 	char report[1024] = "";
@@ -200,7 +200,8 @@ void levels_tick(struct context *context, uint64_t now_ns)
 		if (!(levels->on[l] || levels->sampled[l]) || !levels->until_ns[l] || now_ns < levels->until_ns[l])
 			continue;
 		log_notice("levels", "%s: time limit reached, turning it off", level_name(l));
-		r = levels->is_auto[l] ? lower(context, l) : levels_set(context, l, false, 0, report, sizeof(report));
+		r = levels->is_auto[l] ? levels_lower(context, l)
+				       : levels_set(context, l, false, 0, report, sizeof(report));
 		levels->set_ns[l] = set_ns; /* a time limit is no operator's setting */
 		if (r < 0)
 			levels->until_ns[l] = now_ns + LEVELS_RETRY_NS;

@@ -22,11 +22,11 @@
 /* Of the ranks that are one job: those without a name have one launcher. */
 static uint64_t online_end_job(const struct rank *rank)
 {
-	uint64_t hash = fnv1a(FNV1A_START, rank->env.job, strlen(rank->env.job));
+	uint64_t hash = fnv1a_bytes(FNV1A_START, rank->env.job, strlen(rank->env.job));
 
-	hash = fnv1a(hash, &rank->uid, sizeof(rank->uid));
-	hash = fnv1a(hash, &rank->env.master_port, sizeof(rank->env.master_port));
-	return rank->env.job[0] ? hash : fnv1a(hash, &rank->parent_pid, sizeof(rank->parent_pid));
+	hash = fnv1a_bytes(hash, &rank->uid, sizeof(rank->uid));
+	hash = fnv1a_bytes(hash, &rank->env.master_port, sizeof(rank->env.master_port));
+	return rank->env.job[0] ? hash : fnv1a_bytes(hash, &rank->parent_pid, sizeof(rank->parent_pid));
 }
 
 struct online_end_peers {

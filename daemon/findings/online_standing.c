@@ -75,8 +75,8 @@ static void online_standing_put_calls(
 		if (member->pid != process->pid)
 			continue;
 		hash = fnv1a_text(hash, member->standing.communicator);
-		hash = fnv1a(hash, &member->standing.entered.seq, sizeof(uint64_t));
-		hash = fnv1a(hash, &member->standing.completed.seq, sizeof(uint64_t));
+		hash = fnv1a_bytes(hash, &member->standing.entered.seq, sizeof(uint64_t));
+		hash = fnv1a_bytes(hash, &member->standing.completed.seq, sizeof(uint64_t));
 	}
 	if (hash == process->calls_hash && utc_ns < process->calls_ns + CALLS_AGAIN_NS)
 		return;

@@ -218,7 +218,7 @@ static void guard_measure_rank(void *arg, const struct rank *rank)
 		return;
 	if (of->instance != rank->instance) {
 		*of = (struct guard_rank){.instance = rank->instance, .row_ns = walk->now_ns};
-		of->job = fnv1a_text(fnv1a(FNV1A_START, &rank->uid, sizeof(rank->uid)), rank->env.job);
+		of->job = fnv1a_text(fnv1a_bytes(FNV1A_START, &rank->uid, sizeof(rank->uid)), rank->env.job);
 		/* What it was hit before it was seen here counts as none. */
 		for (enum level level = 0; level < GUARD_LEVELS; level++)
 			for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)

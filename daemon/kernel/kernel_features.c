@@ -63,7 +63,7 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 }
 
 /* As profiles do (daemon/stacks/profiles.c): of all threads on a CPU. Debian's patch refuses it to CAP_PERFMON at paranoid 3. */
-static bool samples(void)
+static bool kernel_features_samples(void)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr),
 		.type = PERF_TYPE_SOFTWARE,
@@ -125,7 +125,7 @@ void kernel_probe(struct kernel_features *ret)
 		.ring_buffer = ring_buffer_loads(),
 		.uprobe_multi = uprobe_attaches(true, 1),
 		.perf_uprobe = uprobe_attaches(false, 0),
-		.sampling = samples(),
+		.sampling = kernel_features_samples(),
 		.host_pids = proc_has_host_pids(),
 	};
 	ret->tp_btf = ret->btf && tp_btf_loads();

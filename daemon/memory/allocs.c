@@ -35,7 +35,7 @@ static struct alloc_live_entry *alloc_live_place(const struct alloc_live *live, 
 }
 
 /* Copies live entries only. */
-static bool rebuild(struct alloc_live *live, size_t capacity)
+static bool allocs_rebuild(struct alloc_live *live, size_t capacity)
 {
 	struct alloc_live grown = {.capacity = capacity, .max = live->max};
 
@@ -57,15 +57,15 @@ static bool rebuild(struct alloc_live *live, size_t capacity)
 }
 
 /* Space for one more at a load of three quarters. */
-static bool reserve(struct alloc_live *live)
+static bool allocs_reserve(struct alloc_live *live)
 {
 	if (live->lives >= live->max)
 		return false;
 	if ((live->used + 1) * 4 <= live->capacity * 3)
 		return true;
 	if (!live->capacity)
-		return rebuild(live, CAPACITY_MIN);
-	return rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
+		return allocs_rebuild(live, CAPACITY_MIN);
+	return allocs_rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
 bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device)
@@ -75,7 +75,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, b
 	if (!address)
 		return false;
 	if (!entry || !entry->address) {
-		if (!reserve(live))
+		if (!allocs_reserve(live))
 			return false;
 		entry = alloc_live_place(live, address);
 		live->used++;

@@ -66,7 +66,7 @@ struct value flow_load(const struct flow *flow, struct value address, unsigned s
 }
 
 /* Forgets slots that overlap the written bytes. */
-static void overwrite(struct flow *flow, int32_t offset, unsigned size_bytes)
+static void accessor_overwrite(struct flow *flow, int32_t offset, unsigned size_bytes)
 {
 	for (unsigned i = 0; i < flow->slots; i++) {
 		struct slot *slot = &flow->slot[i];
@@ -97,7 +97,7 @@ void flow_store(struct flow *flow, struct value address, unsigned size_bytes, st
 	}
 	if (address.kind != VALUE_STACK)
 		return;
-	overwrite(flow, address.offset, size_bytes);
+	accessor_overwrite(flow, address.offset, size_bytes);
 	/* Half an address is unknown. */
 	if (size_bytes != 8 && (size_bytes != 4 || (value.kind != VALUE_MEMBER && value.kind != VALUE_CONST)))
 		return;
@@ -125,7 +125,7 @@ static const struct slot *slot_at(const struct flow *flow, int32_t offset)
 }
 
 /* Intersects the known state with that of this path. Returns whether it shrank. */
-static bool meet(struct flow *known, const struct flow *also)
+static bool accessor_meet(struct flow *known, const struct flow *also)
 {
 	bool changed = false;
 
@@ -155,12 +155,12 @@ static bool meet(struct flow *known, const struct flow *also)
 	return changed;
 }
 
-static int reach(struct walk *walk, uint64_t offset, const struct flow *flow)
+static int accessor_reach(struct walk *walk, uint64_t offset, const struct flow *flow)
 {
 	if (offset >= walk->size_bytes)
 		return 0; /* outside the function */
 	if (walk->before[offset]) {
-		if (!meet(walk->before[offset], flow))
+		if (!accessor_meet(walk->before[offset], flow))
 			return 0;
 	} else {
 		walk->before[offset] = malloc(sizeof(*flow));
@@ -175,7 +175,7 @@ static int reach(struct walk *walk, uint64_t offset, const struct flow *flow)
 	return 0;
 }
 
-static int decode(struct walk *walk, uint32_t offset)
+static int accessor_decode(struct walk *walk, uint32_t offset)
 {
 	const uint8_t *code = walk->code + offset;
 	size_t left = walk->size_bytes - offset;
@@ -190,7 +190,7 @@ static int accessor_follow(struct walk *walk)
 		uint32_t offset = walk->waiting[--walk->waits];
 		struct flow flow = *walk->before[offset];
 		struct step step = {0};
-		int r = decode(walk, offset);
+		int r = accessor_decode(walk, offset);
 
 		walk->is_waiting[offset] = false;
 		if (r < 0)
@@ -199,9 +199,9 @@ static int accessor_follow(struct walk *walk)
 			return -E2BIG;
 		walk->machine->step(walk->handle, walk->insn, &flow, &step);
 		if (step.has_target)
-			r = reach(walk, step.target, &flow);
+			r = accessor_reach(walk, step.target, &flow);
 		if (r == 0 && !step.leaves && !step.returns)
-			r = reach(walk, (uint64_t)offset + walk->insn->size, &flow);
+			r = accessor_reach(walk, (uint64_t)offset + walk->insn->size, &flow);
 		if (r < 0)
 			return r;
 	}
@@ -215,7 +215,7 @@ struct answers {
 	struct value member;
 };
 
-static void answer(struct answers *answers, struct value value)
+static void probes_accessor_answer(struct answers *answers, struct value value)
 {
 	if (value.kind == VALUE_CONST)
 		return;
@@ -226,7 +226,7 @@ static void answer(struct answers *answers, struct value value)
 	answers->any |= value.kind == answers->kind;
 }
 
-static int conclude(struct walk *walk, struct accessor *ret)
+static int accessor_conclude(struct walk *walk, struct accessor *ret)
 {
 	struct answers returned = {.kind = walk->kind}, stored = {.kind = walk->kind}, *best;
 
@@ -234,20 +234,20 @@ static int conclude(struct walk *walk, struct accessor *ret)
 		struct step step = {0};
 		struct flow flow;
 
-		if (!walk->before[offset] || decode(walk, offset) < 0)
+		if (!walk->before[offset] || accessor_decode(walk, offset) < 0)
 			continue;
 		flow = *walk->before[offset];
 		walk->machine->step(walk->handle, walk->insn, &flow, &step);
 		if (step.has_store)
-			answer(&stored, step.stored);
+			probes_accessor_answer(&stored, step.stored);
 		/*
 		 * A tail jump returns what its target returns; for a part, the target is the part's own accessor, with
 		 * another layout.
 		 */
 		if (step.returns)
-			answer(&returned, flow_get(&flow, walk->machine->result_reg));
+			probes_accessor_answer(&returned, flow_get(&flow, walk->machine->result_reg));
 		else if (step.has_target && step.leaves && step.target >= walk->size_bytes && walk->kind == VALUE_MEMBER)
-			answer(&returned, (struct value){0});
+			probes_accessor_answer(&returned, (struct value){0});
 	}
 	best = stored.any ? &stored : &returned;
 	if (!best->any)
@@ -301,10 +301,10 @@ static int read_code(enum elf_machine machine, enum value_kind kind, const uint8
 	entry.reg[walk.machine->stack_reg] = (struct value){.kind = VALUE_STACK};
 	for (uint8_t i = 0; i < 2; i++)
 		entry.reg[walk.machine->arg_reg[i]] = (struct value){.kind = VALUE_ARG, .arg = (uint8_t)(i + 1)};
-	r = reach(&walk, 0, &entry);
+	r = accessor_reach(&walk, 0, &entry);
 	if (r == 0)
 		r = accessor_follow(&walk);
-	return r < 0 ? r : conclude(&walk, ret);
+	return r < 0 ? r : accessor_conclude(&walk, ret);
 }
 
 int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret)

@@ -140,7 +140,7 @@ static bool is_store(unsigned id)
 	return accessor_arm64_is_in(stores, ARRAY_SIZE(stores), id);
 }
 
-static bool accesses(const cs_insn *insn, struct flow *flow, struct step *step)
+static bool accessor_arm64_accesses(const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	struct access access;
 	bool load = is_load(insn->id);
@@ -269,7 +269,7 @@ static void step_arm64(csh handle, const cs_insn *insn, struct flow *flow, struc
 		ret->leaves = true;
 		return;
 	}
-	if (!accesses(insn, flow, ret) && !accessor_arm64_computes(insn, flow))
+	if (!accessor_arm64_accesses(insn, flow, ret) && !accessor_arm64_computes(insn, flow))
 		accessor_arm64_forget_written(handle, insn, flow, ret);
 }
 

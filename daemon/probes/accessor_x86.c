@@ -41,7 +41,7 @@ static struct value address_of(const struct flow *flow, const cs_x86_op *op)
 }
 
 /* Only a full 8-byte register holds an address. */
-static struct value narrowed(struct value value, unsigned size_bytes)
+static struct value accessor_x86_narrowed(struct value value, unsigned size_bytes)
 {
 	bool fits = size_bytes == 8 || value.kind == VALUE_CONST ||
 		    (value.kind == VALUE_MEMBER && value.size_bytes <= size_bytes);
@@ -54,12 +54,12 @@ static struct value read_operand(const struct flow *flow, const cs_x86_op *op)
 	if (op->type == X86_OP_IMM)
 		return (struct value){.kind = VALUE_CONST};
 	if (op->type == X86_OP_REG)
-		return narrowed(flow_get(flow, accessor_x86_reg_of(op->reg)), op->size);
+		return accessor_x86_narrowed(flow_get(flow, accessor_x86_reg_of(op->reg)), op->size);
 	return flow_load(flow, address_of(flow, op), op->size);
 }
 
 /* Writes of 1 or 2 bytes keep the upper part; a member of that size is read from the lower part only. */
-static bool fills(const cs_x86_op *op, struct value value)
+static bool accessor_x86_fills(const cs_x86_op *op, struct value value)
 {
 	unsigned reg = accessor_x86_reg_of(op->reg);
 
@@ -72,7 +72,7 @@ static void write_operand(struct flow *flow, const cs_x86_op *op, struct value v
 	if (op->type == X86_OP_MEM)
 		flow_store(flow, address_of(flow, op), op->size, value, step);
 	else if (op->type == X86_OP_REG)
-		flow_set(flow, accessor_x86_reg_of(op->reg), fills(op, value) ? value : (struct value){0});
+		flow_set(flow, accessor_x86_reg_of(op->reg), accessor_x86_fills(op, value) ? value : (struct value){0});
 }
 
 /* Clobbers what the instruction writes, according to the disassembler. */
@@ -180,7 +180,7 @@ static void on_exchange_add(struct flow *flow, const cs_x86_op *op, struct step 
 	write_operand(flow, &op[1], before, step);
 }
 
-static bool moves(const cs_insn *insn, struct flow *flow, struct step *step)
+static bool accessor_x86_moves(const cs_insn *insn, struct flow *flow, struct step *step)
 {
 	const cs_x86_op *op = insn->detail->x86.operands;
 
@@ -193,7 +193,7 @@ static bool moves(const cs_insn *insn, struct flow *flow, struct step *step)
 		write_operand(flow, &op[0], read_operand(flow, &op[1]), step);
 		return true;
 	case X86_INS_CDQE:
-		flow_set(flow, RAX, narrowed(flow_get(flow, RAX), 4));
+		flow_set(flow, RAX, accessor_x86_narrowed(flow_get(flow, RAX), 4));
 		return true;
 	case X86_INS_LEA:
 		on_lea(flow, op);
@@ -226,8 +226,8 @@ static bool accessor_x86_computes(const cs_insn *insn, struct flow *flow)
 	}
 	if (insn->id >= X86_INS_CMOVA && insn->id <= X86_INS_CMOVS && op[0].type == X86_OP_REG) {
 		flow_set(flow, accessor_x86_reg_of(op[0].reg),
-			value_meet(
-				narrowed(flow_get(flow, accessor_x86_reg_of(op[0].reg)), op[0].size), read_operand(flow, &op[1])));
+			value_meet(accessor_x86_narrowed(flow_get(flow, accessor_x86_reg_of(op[0].reg)), op[0].size),
+				read_operand(flow, &op[1])));
 		return true;
 	}
 	return (insn->id == X86_INS_ADD || insn->id == X86_INS_SUB) && on_add(insn, flow);
@@ -243,7 +243,7 @@ static void step_x86(csh handle, const cs_insn *insn, struct flow *flow, struct 
 		on_jump(insn, ret);
 	} else if (insn->id == X86_INS_HLT || insn->id == X86_INS_UD2 || insn->id == X86_INS_INT3) {
 		ret->leaves = true;
-	} else if (!moves(insn, flow, ret) && !accessor_x86_computes(insn, flow)) {
+	} else if (!accessor_x86_moves(insn, flow, ret) && !accessor_x86_computes(insn, flow)) {
 		accessor_x86_forget_written(handle, insn, flow, ret);
 	}
 }

@@ -178,7 +178,7 @@ static void attachment_remove_link(struct attachment *attachment, unsigned i)
 	attachment->link[i] = attachment->link[--attachment->links];
 }
 
-static void detach(struct attachment *attachment, enum level level)
+static void attachment_detach(struct attachment *attachment, enum level level)
 {
 	for (unsigned i = attachment->links; i-- > 0;)
 		if (attachment->link[i].level == level)
@@ -241,7 +241,7 @@ void attachment_level(struct attachment *attachment, enum level level, bool on)
 	attachment->on[level] = on;
 	attachment->parts_left[level] = on ? ATTACH_PARTS : 0;
 	if (!on)
-		detach(attachment, level);
+		attachment_detach(attachment, level);
 	for (unsigned i = 0; on && i < attachment->sites.count; i++)
 		if (attachment->sites.site[i].probe->level == level)
 			attachment->error[i] = 0;

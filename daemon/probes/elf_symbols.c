@@ -135,7 +135,7 @@ static bool wild_matches(struct elf_file *file, const struct wanted *wanted, con
 	       !is_split_part(name);
 }
 
-static void offer(struct search *search, size_t index, const struct elf_symbol *symbol)
+static void elf_symbols_offer(struct search *search, size_t index, const struct elf_symbol *symbol)
 {
 	if (search->found_before[index] ||
 		(search->found[index] && search->symbol[index].file_offset <= symbol->file_offset))
@@ -161,10 +161,10 @@ static int search_table(struct search *search, struct elf_file *file, const stru
 		for (size_t k = first_not_below(search, name);
 			k < search->exacts && streq(search->exact[k].pattern, name); k++)
 			if (elf_symbols_place(file, &raw, name, &symbol))
-				offer(search, search->exact[k].index, &symbol);
+				elf_symbols_offer(search, search->exact[k].index, &symbol);
 		for (size_t k = 0; k < search->wilds; k++)
 			if (wild_matches(file, &search->wild[k], name) && elf_symbols_place(file, &raw, name, &symbol))
-				offer(search, search->wild[k].index, &symbol);
+				elf_symbols_offer(search, search->wild[k].index, &symbol);
 		if (file->work_bytes > WORK_BYTES_MAX)
 			return -EFBIG;
 	}

@@ -122,7 +122,7 @@ static bool elf_usdt_number(const char *text, char **ret_end, int64_t *ret)
 	return !errno && *ret_end != text;
 }
 
-static bool constant(const char *text, struct usdt_operand *operand)
+static bool elf_usdt_constant(const char *text, struct usdt_operand *operand)
 {
 	char *end;
 
@@ -136,7 +136,7 @@ static bool x86_place(char *text, struct usdt_operand *operand)
 	char *open = strchr(text, '('), *end = text;
 
 	if (*text == '$')
-		return constant(text + 1, operand);
+		return elf_usdt_constant(text + 1, operand);
 	if (*text == '%') {
 		operand->where = USDT_REG;
 		return x86_register(text + 1, &operand->reg);
@@ -158,7 +158,7 @@ static bool arm64_place(char *text, struct usdt_operand *operand)
 
 	if (*text != '[') {
 		operand->where = USDT_REG;
-		return arm64_register(text, &operand->reg) || constant(text, operand);
+		return arm64_register(text, &operand->reg) || elf_usdt_constant(text, operand);
 	}
 	end = strchr(text, ']');
 	if (!end || end[1])

@@ -54,7 +54,7 @@ static void need_argument(enum elf_machine machine, uint8_t number, struct prolo
 		need->entry_stack = true;
 }
 
-static struct prologue_need needs(enum elf_machine machine, const struct probe *probe)
+static struct prologue_need facts_needs(enum elf_machine machine, const struct probe *probe)
 {
 	const struct rt_call_spec *spec = &probe->spec;
 	/* If entry and return are paired, the stack pointer identifies the call. */
@@ -111,7 +111,7 @@ static int facts_find_returns(struct finder *finder, const struct elf_symbol *sy
 static void facts_add_function(struct finder *finder, size_t row, const struct elf_symbol *symbol)
 {
 	const struct probe *probe = &finder->probe[row];
-	struct prologue_need need = needs(finder->facts.machine, probe);
+	struct prologue_need need = facts_needs(finder->facts.machine, probe);
 	struct prologue_choice choice = {0};
 	uint8_t code[PROLOGUE_BYTES_MAX];
 	struct fact_site *site;

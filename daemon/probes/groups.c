@@ -20,7 +20,7 @@ struct group {
 	bool found[PROBES_MAX];
 };
 
-static bool together(const struct library *a, const struct library *b)
+static bool groups_together(const struct library *a, const struct library *b)
 {
 	for (size_t i = 0; i < a->users; i++)
 		if (library_used_by(b, a->user[i].instance))
@@ -33,7 +33,7 @@ static void probe_groups_add_found(void *arg, struct library *library)
 	struct group *group = arg;
 	const bool *found;
 
-	if (!library->owner_data || !together(group->of, library))
+	if (!library->owner_data || !groups_together(group->of, library))
 		return;
 	found = attachment_found(library->owner_data);
 	for (size_t i = 0; i < PROBES_MAX; i++)

@@ -519,7 +519,7 @@ static bool may_open(const struct libraries *libraries, uint32_t uid)
 }
 
 /* A file of a scan. Takes the mapping's path if it opens it. */
-static void use(struct libraries *libraries, const struct scan *scan, struct mapping *mapping)
+static void libraries_use(struct libraries *libraries, const struct scan *scan, struct mapping *mapping)
 {
 	struct library *library = libraries_find_known(libraries, &mapping->id);
 	struct opening *opening;
@@ -566,7 +566,7 @@ static int libraries_apply(struct libraries *libraries, const struct scan *scan,
 	for (size_t i = 0; i < libraries->count; i++)
 		libraries->library[i]->touched = false;
 	for (size_t i = 0; i < maps->count; i++)
-		use(libraries, scan, &maps->mapping[i]);
+		libraries_use(libraries, scan, &maps->mapping[i]);
 	for (size_t i = 0; i < libraries->count; i++)
 		used += libraries->library[i]->touched;
 	/* An ending process has no maps: its exit event follows. */

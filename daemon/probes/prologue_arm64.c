@@ -67,7 +67,7 @@ static void prologue_arm64_writes(struct prologue_insn *insn, uint32_t reg, bool
 		insn->moves_stack = true;
 }
 
-static void pair(struct prologue_insn *insn, uint32_t word)
+static void prologue_arm64_pair(struct prologue_insn *insn, uint32_t word)
 {
 	bool vector = word & (1u << 26), load = word & (1u << 22), write_back = word & (1u << 23);
 
@@ -80,7 +80,7 @@ static void pair(struct prologue_insn *insn, uint32_t word)
 		prologue_arm64_writes(insn, (word >> 5) & 31, true);
 }
 
-static void single(struct prologue_insn *insn, uint32_t word)
+static void prologue_arm64_single(struct prologue_insn *insn, uint32_t word)
 {
 	bool vector = word & (1u << 26), load = word & (3u << 22);
 	bool indexed = !(word & (1u << 24)) && !(word & (1u << 21)) && (word & (1u << 10));
@@ -91,7 +91,7 @@ static void single(struct prologue_insn *insn, uint32_t word)
 		prologue_arm64_writes(insn, (word >> 5) & 31, true);
 }
 
-static void destination(struct prologue_insn *insn, enum dest dest, uint32_t word)
+static void prologue_arm64_destination(struct prologue_insn *insn, enum dest dest, uint32_t word)
 {
 	uint32_t hint = (word >> 5) & 0x7f;
 
@@ -108,10 +108,10 @@ static void destination(struct prologue_insn *insn, enum dest dest, uint32_t wor
 		prologue_arm64_writes(insn, word & 31, (word >> 29 & 3) != 3);
 		break;
 	case DEST_PAIR:
-		pair(insn, word);
+		prologue_arm64_pair(insn, word);
 		break;
 	case DEST_SINGLE:
-		single(insn, word);
+		prologue_arm64_single(insn, word);
 		break;
 	case DEST_HINT:
 		/* xpaclri (7) and the pac and aut family (24 to 31) change the link register. */
@@ -133,7 +133,7 @@ bool prologue_decode_arm64(const uint8_t *code, size_t size_bytes, struct prolog
 		if ((word & form->mask) != form->value)
 			continue;
 		*ret = (struct prologue_insn){.length_bytes = 4, .emulated = form->emulated, .ends = form->ends};
-		destination(ret, form->dest, word);
+		prologue_arm64_destination(ret, form->dest, word);
 		return true;
 	}
 	return false;

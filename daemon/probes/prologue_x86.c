@@ -208,7 +208,7 @@ static unsigned arithmetic_flags(uint8_t opcode)
 	return opcode >= 0x38 ? flags & ~(unsigned)(W_RM | W_REG) : flags;
 }
 
-static unsigned lookup(const struct range *ranges, size_t count, uint8_t opcode)
+static unsigned prologue_x86_lookup(const struct range *ranges, size_t count, uint8_t opcode)
 {
 	for (size_t i = 0; i < count; i++)
 		if (opcode >= ranges[i].first && opcode <= ranges[i].last)
@@ -219,10 +219,10 @@ static unsigned lookup(const struct range *ranges, size_t count, uint8_t opcode)
 static unsigned opcode_flags(const struct decode *decode)
 {
 	if (decode->two_byte)
-		return lookup(two_byte, ARRAY_SIZE(two_byte), decode->opcode);
+		return prologue_x86_lookup(two_byte, ARRAY_SIZE(two_byte), decode->opcode);
 	if (decode->opcode < 0x40)
 		return arithmetic_flags(decode->opcode);
-	return lookup(one_byte, ARRAY_SIZE(one_byte), decode->opcode);
+	return prologue_x86_lookup(one_byte, ARRAY_SIZE(one_byte), decode->opcode);
 }
 
 /* Opcodes with the operation in the reg field. 0: unknown. */
@@ -302,7 +302,7 @@ static void prologue_x86_writes(struct prologue_insn *insn, const struct decode 
 	insn->moves_stack |= reg == 4;
 }
 
-static void effects(const struct decode *decode, struct prologue_insn *insn)
+static void prologue_x86_effects(const struct decode *decode, struct prologue_insn *insn)
 {
 	unsigned flags = decode->flags;
 
@@ -347,6 +347,6 @@ bool prologue_decode_x86(const uint8_t *code, size_t size_bytes, struct prologue
 	if ((decode.flags & MODRM && !read_modrm(&decode)) || !skip_immediate(&decode))
 		return false;
 	*ret = (struct prologue_insn){.length_bytes = (uint8_t)decode.at, .emulated = is_emulated(&decode)};
-	effects(&decode, ret);
+	prologue_x86_effects(&decode, ret);
 	return true;
 }

@@ -90,7 +90,7 @@ void reader_ask_facts(struct wire_writer *ret, const char *base_name, const stru
 		wire_put_bytes(ret, &table->probe[rows[i]], sizeof(struct probe));
 }
 
-static int taken(const struct wire_reader *reader)
+static int reader_taken(const struct wire_reader *reader)
 {
 	return reader->is_bad || reader->left ? -EBADMSG : 0;
 }
@@ -134,7 +134,7 @@ int reader_take_maps(const struct worker_reply *reply, struct maps *ret)
 	maps.capacity = count + 1;
 	for (size_t i = 0; i < count && !reader.is_bad; i++)
 		take_mapping(&reader, &maps);
-	r = taken(&reader);
+	r = reader_taken(&reader);
 	if (r < 0)
 		return r;
 	*ret = maps;
@@ -158,7 +158,7 @@ int reader_take_file(struct worker_reply *reply, struct mapped_file *ret)
 	file.overlay = wire_take_up_to(&reader, 1, 1);
 	file.user_served = wire_take_up_to(&reader, 1, 1);
 	flags = reply->fds == 1 ? fcntl(reply->fd[0], F_GETFL) : -1;
-	if (taken(&reader) < 0 || flags < 0 || !(flags & O_PATH))
+	if (reader_taken(&reader) < 0 || flags < 0 || !(flags & O_PATH))
 		return -EBADMSG;
 	file.fd = TAKE_FD(reply->fd[0]);
 	*ret = file;

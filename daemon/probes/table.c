@@ -371,7 +371,7 @@ static bool is_complete(const struct probe_table *table, const bool *found, cons
 }
 
 /* A row of the variant in use in its set, or NULL. */
-static const struct probe *chosen(const struct probe_table *table, const bool *found, const char *set)
+static const struct probe *table_chosen(const struct probe_table *table, const bool *found, const char *set)
 {
 	const struct probe *best = NULL;
 
@@ -389,7 +389,7 @@ void probe_table_choose(const struct probe_table *table, const bool *found, bool
 {
 	for (size_t i = 0; i < table->count; i++) {
 		const struct probe *probe = &table->probe[i];
-		const struct probe *best = *probe->set ? chosen(table, found, probe->set) : probe;
+		const struct probe *best = *probe->set ? table_chosen(table, found, probe->set) : probe;
 
 		ret_use[i] = found[i] && best && best->variant == probe->variant;
 	}

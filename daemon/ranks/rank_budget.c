@@ -144,7 +144,7 @@ static uint64_t bytes_of_user(const struct rank_budget *budget, uint32_t uid)
 }
 
 /* The largest account of the user with the most bytes; NULL: all are empty. */
-static struct account *greediest(struct rank_budget *budget)
+static struct account *rank_budget_greediest(struct rank_budget *budget)
 {
 	struct account *best = NULL;
 	uint64_t most = 0;
@@ -169,7 +169,7 @@ static struct account *greediest(struct rank_budget *budget)
 	return best;
 }
 
-static void freeze(struct rank_budget *budget, struct account *account)
+static void rank_budget_freeze(struct rank_budget *budget, struct account *account)
 {
 	uint32_t slot = (uint32_t)(account - budget->slot);
 	uint64_t bytes = account->bytes;
@@ -198,8 +198,8 @@ void rank_budget_set(struct rank_budget *budget, enum rank_budget_part part, con
 	if (budget->shedding)
 		return;
 	budget->shedding = true;
-	while (budget->bytes > budget->bytes_max && (account = greediest(budget)))
-		freeze(budget, account);
+	while (budget->bytes > budget->bytes_max && (account = rank_budget_greediest(budget)))
+		rank_budget_freeze(budget, account);
 	budget->shedding = false;
 }
 

@@ -345,7 +345,8 @@ static void make_launcher(struct rank *rank)
 }
 
 /* A new rank can change the role of its relatives. */
-static void review(struct ranks *ranks, const struct rank *rank, const struct ancestors *above, uint64_t now_ns)
+static void rank_identify_review(
+	struct ranks *ranks, const struct rank *rank, const struct ancestors *above, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < above->count; i++) {
 		struct tracked *tracked = tracked_find(ranks, above->pid[i]), *added;
@@ -369,7 +370,8 @@ static void review(struct ranks *ranks, const struct rank *rank, const struct an
 	}
 }
 
-static enum rank_identity decide(struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
+static enum rank_identity rank_identify_decide(
+	struct ranks *ranks, const struct rank_candidate *candidate, uint64_t now_ns)
 {
 	uint64_t before_ns = candidate->checked_ns ? candidate->checked_ns : candidate->since_ns;
 	const struct ancestors *above = &ranks->read->above;
@@ -398,7 +400,7 @@ static enum rank_identity decide(struct ranks *ranks, const struct rank_candidat
 		return IDENTIFY_AGAIN;
 	added->above = *above;
 	if (rank.role == RANK_ROLE_RANK)
-		review(ranks, &added->rank, above, now_ns);
+		rank_identify_review(ranks, &added->rank, above, now_ns);
 	return IDENTIFY_DECIDED;
 }
 
@@ -473,7 +475,8 @@ static enum rank_identity rank_identify_read(struct ranks *ranks, struct rank_ca
 		return IDENTIFY_GONE;
 	if (ranks->read->libraries & PROCFS_LIBRARY_PYTHON)
 		candidate->interpreter = true;
-	identity = ranks->read->libraries & PROCFS_LIBRARY_TRAINING ? decide(ranks, candidate, now_ns) : IDENTIFY_AGAIN;
+	identity = ranks->read->libraries & PROCFS_LIBRARY_TRAINING ? rank_identify_decide(ranks, candidate, now_ns)
+								    : IDENTIFY_AGAIN;
 	candidate->checked_ns = now_ns;
 	return identity;
 }

@@ -80,7 +80,7 @@ static void heap_set(struct rank_queue *queue, uint32_t at, uint32_t i)
 	queue->entry[i].heap_at = at;
 }
 
-static uint64_t due(const struct rank_queue *queue, uint32_t at)
+static uint64_t rank_queue_due(const struct rank_queue *queue, uint32_t at)
 {
 	return queue->entry[queue->heap[at]].candidate.due_ns;
 }
@@ -91,14 +91,14 @@ static void heap_settle(struct rank_queue *queue, uint32_t at)
 	uint32_t i = queue->heap[at];
 	uint64_t due_ns = queue->entry[i].candidate.due_ns;
 
-	while (at > 0 && due(queue, (at - 1) / 2) > due_ns) {
+	while (at > 0 && rank_queue_due(queue, (at - 1) / 2) > due_ns) {
 		heap_set(queue, at, queue->heap[(at - 1) / 2]);
 		at = (at - 1) / 2;
 	}
 	for (uint32_t child = 2 * at + 1; child < queue->count; child = 2 * at + 1) {
-		if (child + 1 < queue->count && due(queue, child + 1) < due(queue, child))
+		if (child + 1 < queue->count && rank_queue_due(queue, child + 1) < rank_queue_due(queue, child))
 			child++;
-		if (due(queue, child) >= due_ns)
+		if (rank_queue_due(queue, child) >= due_ns)
 			break;
 		heap_set(queue, at, queue->heap[child]);
 		at = child;
@@ -216,7 +216,7 @@ bool rank_queue_pop(struct rank_queue *queue, uint64_t now_ns, struct rank_candi
 {
 	uint32_t i;
 
-	if (queue->count == 0 || due(queue, 0) > now_ns || due(queue, 0) == UINT64_MAX)
+	if (queue->count == 0 || rank_queue_due(queue, 0) > now_ns || rank_queue_due(queue, 0) == UINT64_MAX)
 		return false;
 	i = queue->heap[0];
 	*ret = queue->entry[i].candidate;

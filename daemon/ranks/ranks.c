@@ -115,7 +115,7 @@ int ranks_observe(struct ranks *ranks, ranks_observer observer, void *arg)
 	return 0;
 }
 
-static void enqueue(struct ranks *ranks, const struct rank_candidate *candidate)
+static void ranks_enqueue(struct ranks *ranks, const struct rank_candidate *candidate)
 {
 	if (rank_queue_put(ranks->queue, candidate) < 0)
 		log_warning("ranks", "%u processes with rank variables wait for their library; leaving out process %u",
@@ -154,7 +154,7 @@ static void ranks_go_on(
 	} else {
 		ranks_schedule(candidate, now_ns);
 	}
-	enqueue(ranks, candidate);
+	ranks_enqueue(ranks, candidate);
 }
 
 /* The process does not let itself be read: a lock of its memory, or a file system. */
@@ -164,7 +164,7 @@ static void ranks_postpone(struct ranks *ranks, struct rank_candidate *candidate
 	if (candidate->interval_ns > INTERVAL_IDLE_NS_MAX)
 		candidate->interval_ns = INTERVAL_IDLE_NS_MAX;
 	candidate->due_ns = now_ns + candidate->interval_ns;
-	enqueue(ranks, candidate);
+	ranks_enqueue(ranks, candidate);
 }
 
 static void ranks_on_read(void *arg, struct worker_reply *reply)
@@ -214,7 +214,7 @@ static void ranks_ask(struct ranks *ranks, struct rank_candidate *candidate, uin
 			candidate->due_ns = now_ns + (r == -EBUSY ? FIRST_CHECK_NS / 2 : UNREADABLE_NS);
 		}
 	}
-	enqueue(ranks, candidate);
+	ranks_enqueue(ranks, candidate);
 }
 
 static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
@@ -252,7 +252,7 @@ static void ranks_restart(struct ranks *ranks, struct tracked *tracked, uint64_t
 		.due_ns = now_ns + FIRST_CHECK_NS};
 
 	tracked_end(ranks, tracked);
-	enqueue(ranks, &candidate);
+	ranks_enqueue(ranks, &candidate);
 }
 
 static bool is_image_of(const struct tracked *tracked, const struct rank_read *read)
@@ -316,7 +316,7 @@ void ranks_on_exec(struct ranks *ranks, uint32_t pid, uint32_t uid)
 	if (tracked)
 		ranks_restart(ranks, tracked, now_ns);
 	else
-		enqueue(ranks, &candidate);
+		ranks_enqueue(ranks, &candidate);
 }
 
 void ranks_on_exit(struct ranks *ranks, uint32_t pid, int32_t wait_status)
@@ -345,7 +345,7 @@ static void found_child(void *arg, uint32_t pid)
 		return;
 	candidate = (struct rank_candidate){
 		.pid = pid, .uid = births->uid, .since_ns = births->now_ns, .due_ns = births->now_ns};
-	enqueue(births->ranks, &candidate);
+	ranks_enqueue(births->ranks, &candidate);
 }
 
 /*
@@ -387,7 +387,7 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 		rank_card_take(ranks, tracked, watched->has_nodes ? &watched->nodes : NULL, now_ns);
 }
 
-static void visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
+static void ranks_visit(struct ranks *ranks, struct tracked *tracked, uint64_t now_ns)
 {
 	bool is_rank = tracked->rank.role == RANK_ROLE_RANK, is_child = tracked->rank.role == RANK_ROLE_CHILD;
 	bool lists = is_rank && now_ns - tracked->children_ns >= CHILDREN_INTERVAL_NS;
@@ -415,7 +415,7 @@ void ranks_tick(struct ranks *ranks, uint64_t now_ns)
 	rank_scan_tick(ranks);
 	for (size_t i = 0; i < RANK_BUCKETS; i++)
 		for (struct tracked *t = ranks->bucket[i]; t; t = t->next)
-			visit(ranks, t, now_ns);
+			ranks_visit(ranks, t, now_ns);
 	rank_watch_ask(ranks);
 	for (unsigned i = 0; i < CHECKS_PER_TICK_MAX && monotonic_ns() - began_ns < CHECKS_PER_TICK_NS_MAX &&
 			     rank_queue_pop(ranks->queue, now_ns, &candidate);

@@ -197,7 +197,7 @@ static void profile_rank_answer(
 
 	stack->state = frames && *frames ? STACK_NAMED : STACK_REFUSED;
 	if (stack->state == STACK_NAMED) {
-		stack->id = (int64_t)fnv1a(fnv1a(FNV1A_START, frames, strlen(frames)), &cut, sizeof(cut));
+		stack->id = (int64_t)fnv1a_bytes(fnv1a_bytes(FNV1A_START, frames, strlen(frames)), &cut, sizeof(cut));
 	}
 	if (stack->state == STACK_NAMED && !hash_table_find(&profile->named, (uint64_t)stack->id)) {
 		hash_table_put(&profile->named, &stack->named, (uint64_t)stack->id);

@@ -386,7 +386,7 @@ int profiles_start(struct profiles *profiles, const struct profile_wish *wish, i
 static uint64_t profiles_job_key(const struct rank *rank)
 {
 	return hash_mix((uint64_t)(uint32_t)rank->env.master_port << 32 | rank->uid,
-		       fnv1a(FNV1A_START, rank->env.job, strlen(rank->env.job))) |
+		       fnv1a_bytes(FNV1A_START, rank->env.job, strlen(rank->env.job))) |
 	       1ULL << 63;
 }
 

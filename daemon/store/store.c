@@ -53,7 +53,7 @@ static int lock_wait(int fd)
 	return 0;
 }
 
-static int lock(struct store *store)
+static int store_lock(struct store *store)
 {
 	char path[PATH_MAX];
 	int r = folder_make(store->state_dir);
@@ -153,7 +153,7 @@ int store_open(const struct store_options *options, struct store **ret)
 	store->options.state_dir = store->state_dir;
 	r = store->state_dir ? identities_init(&store->identities) : -ENOMEM;
 	if (r == 0)
-		r = lock(store);
+		r = store_lock(store);
 	if (r == 0)
 		r = folder_open(&folder, store->state_dir, options->segment_ns);
 	if (r == 0) {

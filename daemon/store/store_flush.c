@@ -90,7 +90,7 @@ static void close_current(struct writer *writer, enum schema_tier tier, uint64_t
 		file->end_ns = (int64_t)now_ns;
 }
 
-static void roll(struct writer *writer, enum schema_tier tier, uint64_t now_ns)
+static void store_flush_roll(struct writer *writer, enum schema_tier tier, uint64_t now_ns)
 {
 	const struct segment *segment = writer->current[tier];
 	const struct folder_file *file;
@@ -253,7 +253,7 @@ static bool has_work(const struct writer *writer, enum schema_tier tier)
 	return lost || writer->batch.rows[tier].rows || state_waits(&writer->state, tier, current_number(writer, tier));
 }
 
-static void trouble(struct writer *writer, int error, uint64_t dropped)
+static void store_flush_trouble(struct writer *writer, int error, uint64_t dropped)
 {
 	char text[sizeof(writer->trouble)];
 
@@ -300,7 +300,7 @@ static int flush_tier(struct writer *writer, enum schema_tier tier, uint64_t now
 		queue_clear(queue);
 		return 0;
 	}
-	trouble(writer, r, queue->rows);
+	store_flush_trouble(writer, r, queue->rows);
 	if (r == -EAGAIN)
 		return r;
 	losses_add_queue(&writer->lost, r == -ENOSPC ? STORE_LOST_DISK : STORE_LOST_ERROR, queue, now_ns);
@@ -360,7 +360,7 @@ int flush_batch(struct writer *writer)
 	for (unsigned tier = 0; tier < TIER_MAX; tier++) {
 		int r;
 
-		roll(writer, (enum schema_tier)tier, now_ns);
+		store_flush_roll(writer, (enum schema_tier)tier, now_ns);
 		if (!has_work(writer, (enum schema_tier)tier))
 			continue;
 		worked = true;

@@ -89,7 +89,7 @@ void folder_forget(struct folder *folder, uint64_t number)
 	memmove(file, file + 1, (--folder->count - i) * sizeof(*file));
 }
 
-static struct folder_file *oldest(struct folder *folder, enum schema_tier tier, uint64_t current)
+static struct folder_file *store_folder_oldest(struct folder *folder, enum schema_tier tier, uint64_t current)
 {
 	for (size_t i = 0; i < folder->count; i++)
 		if (folder->files[i].name.tier == tier && folder->files[i].name.number != current)
@@ -99,7 +99,7 @@ static struct folder_file *oldest(struct folder *folder, enum schema_tier tier, 
 
 bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t current, const char *why)
 {
-	struct folder_file *file = oldest(folder, tier, current);
+	struct folder_file *file = store_folder_oldest(folder, tier, current);
 	char path[PATH_MAX], name[PATH_MAX + 8];
 
 	if (!file)
@@ -129,7 +129,7 @@ void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t curren
 	while (folder_size(folder, tier) > size_max)
 		if (!folder_remove_oldest(folder, tier, current, "the store is at its size limit"))
 			break;
-	while ((file = oldest(folder, tier, current)) && now_ns > age_max_ns &&
+	while ((file = store_folder_oldest(folder, tier, current)) && now_ns > age_max_ns &&
 		file->end_ns < (int64_t)(now_ns - age_max_ns)) {
 		if (!folder->age_credit[tier]) {
 			if (!folder->age_held[tier])

@@ -57,7 +57,7 @@ int segment_error(sqlite3 *db, int rc)
 	return -EIO;
 }
 
-static int run(sqlite3 *db, const char *sql)
+static int store_segment_run(sqlite3 *db, const char *sql)
 {
 	return segment_error(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
 }
@@ -84,7 +84,7 @@ static int read_int(sqlite3 *db, const char *sql, int64_t *ret)
 	return rc == SQLITE_DONE ? -ENODATA : segment_error(db, rc);
 }
 
-static int create(struct segment *segment)
+static int store_segment_create(struct segment *segment)
 {
 	char sql[SCHEMA_SQL_BYTES], meta[512];
 	int r;
@@ -97,18 +97,18 @@ static int create(struct segment *segment)
 		"INSERT OR REPLACE INTO meta VALUES('base_ns',%lld),('tier','%s'),('version','%s')",
 		SCHEMA_APPLICATION_ID, SCHEMA_VERSION, (long long)segment->name.base_ns,
 		schema_tier_names[segment->name.tier], RANKTRACE_VERSION);
-	r = run(segment->db, "BEGIN IMMEDIATE");
+	r = store_segment_run(segment->db, "BEGIN IMMEDIATE");
 	if (r == 0)
-		r = run(segment->db, sql);
+		r = store_segment_run(segment->db, sql);
 	if (r == 0)
-		r = run(segment->db, meta);
+		r = store_segment_run(segment->db, meta);
 	if (r == 0)
-		r = run(segment->db, "COMMIT");
+		r = store_segment_run(segment->db, "COMMIT");
 	return r;
 }
 
 /* Is it ours, whole, and of the schema that we write? */
-static int check(struct segment *segment)
+static int store_segment_check(struct segment *segment)
 {
 	int64_t application = 0, version = 0, base_ns = 0;
 	sqlite3_stmt *statement = NULL;
@@ -142,7 +142,7 @@ static int check(struct segment *segment)
 	segment->name.base_ns = base_ns;
 	/* A table that a newer build added to the schema. */
 	r = schema_create_sql(segment->name.tier, base_ns, sql, sizeof(sql));
-	return r < 0 ? r : run(segment->db, sql);
+	return r < 0 ? r : store_segment_run(segment->db, sql);
 }
 
 static int load_spans(struct segment *segment)
@@ -163,7 +163,7 @@ static int load_spans(struct segment *segment)
 	return segment_error(segment->db, rc);
 }
 
-static int prepare(struct segment *segment)
+static int store_segment_prepare(struct segment *segment)
 {
 	sqlite3_stmt **const places[] = {&segment->begin, &segment->commit, &segment->rollback, &segment->text_find,
 		&segment->text_add, &segment->span_put, &segment->instance_put};
@@ -242,10 +242,10 @@ static int open_database(const char *path, bool fresh, sqlite3 **ret)
 		sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 		sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 		/* An empty file is worth no sync; segment_open() turns them on. */
-		r = run(db, fresh ? "PRAGMA synchronous=OFF" : "PRAGMA synchronous=NORMAL");
+		r = store_segment_run(db, fresh ? "PRAGMA synchronous=OFF" : "PRAGMA synchronous=NORMAL");
 		if (r == 0)
-			r = run(db, "PRAGMA journal_mode=WAL; PRAGMA temp_store=MEMORY;"
-				    "PRAGMA cache_size=-4096; PRAGMA journal_size_limit=4194304");
+			r = store_segment_run(db, "PRAGMA journal_mode=WAL; PRAGMA temp_store=MEMORY;"
+						  "PRAGMA cache_size=-4096; PRAGMA journal_size_limit=4194304");
 	}
 	if (r < 0) {
 		sqlite3_close(db);
@@ -266,11 +266,11 @@ int segment_open(const char *path, const struct segment_name *name, bool fresh, 
 	(void)copy_text(segment->path, sizeof(segment->path), path);
 	r = open_database(path, fresh, &segment->db);
 	if (r == 0)
-		r = fresh ? create(segment) : check(segment);
+		r = fresh ? store_segment_create(segment) : store_segment_check(segment);
 	if (r == 0)
-		r = run(segment->db, "PRAGMA synchronous=NORMAL");
+		r = store_segment_run(segment->db, "PRAGMA synchronous=NORMAL");
 	if (r == 0)
-		r = prepare(segment);
+		r = store_segment_prepare(segment);
 	if (r == 0)
 		r = load_spans(segment);
 	if (r < 0) {
@@ -284,10 +284,10 @@ int segment_open(const char *path, const struct segment_name *name, bool fresh, 
 }
 
 /* A reader may hold the file: its -wal is left then, and segment_tidy() removes it at the next start. */
-static int settle(sqlite3 *db)
+static int store_segment_settle(sqlite3 *db)
 {
 	(void)sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-	return run(db, "PRAGMA journal_mode=DELETE");
+	return store_segment_run(db, "PRAGMA journal_mode=DELETE");
 }
 
 struct segment *segment_close(struct segment *segment)
@@ -295,7 +295,7 @@ struct segment *segment_close(struct segment *segment)
 	if (!segment)
 		return NULL;
 	segment_finalize(segment);
-	if (settle(segment->db) < 0)
+	if (store_segment_settle(segment->db) < 0)
 		log_debug("store", "%s is being read or the disk is full; leaving its write-ahead log beside it",
 			segment->path);
 	sqlite3_close(segment->db);
@@ -312,7 +312,7 @@ int segment_tidy(const char *path)
 	r = open_database(path, false, &db);
 	if (r < 0)
 		return r;
-	r = settle(db);
+	r = store_segment_settle(db);
 	sqlite3_close(db);
 	return r;
 }
@@ -322,7 +322,7 @@ int segment_begin(struct segment *segment)
 	return step_once(segment, segment->begin);
 }
 
-static int intern(struct segment *segment, const char *text, int64_t *ret)
+static int store_segment_intern(struct segment *segment, const char *text, int64_t *ret)
 {
 	int rc;
 
@@ -349,7 +349,7 @@ static int intern(struct segment *segment, const char *text, int64_t *ret)
 }
 
 /* The first TIME column is what readers leave whole segments out by. */
-static void widen(struct span *span, int64_t utc_ns)
+static void store_segment_widen(struct span *span, int64_t utc_ns)
 {
 	if (!span->set || utc_ns < span->oldest_ns) {
 		span->oldest_ns = utc_ns;
@@ -362,7 +362,7 @@ static void widen(struct span *span, int64_t utc_ns)
 	span->set = true;
 }
 
-static int bind(struct segment *segment, sqlite3_stmt *insert, int at, const struct schema_column *column,
+static int store_segment_bind(struct segment *segment, sqlite3_stmt *insert, int at, const struct schema_column *column,
 	const struct store_value *value)
 {
 	int64_t id = 0;
@@ -374,7 +374,7 @@ static int bind(struct segment *segment, sqlite3_stmt *insert, int at, const str
 	case STORE_REAL:
 		return sqlite3_bind_double(insert, at, value->real) == SQLITE_OK ? 0 : -EIO;
 	case STORE_TEXT:
-		r = intern(segment, value->text, &id);
+		r = store_segment_intern(segment, value->text, &id);
 		if (r < 0)
 			return r;
 		return sqlite3_bind_int64(insert, at, id) == SQLITE_OK ? 0 : -EIO;
@@ -395,13 +395,13 @@ int segment_insert(struct segment *segment, enum schema_id table, const struct s
 	int r;
 
 	for (size_t i = 0; i < count; i++) {
-		r = bind(segment, insert, (int)i + 1, &columns[i], &values[i]);
+		r = store_segment_bind(segment, insert, (int)i + 1, &columns[i], &values[i]);
 		if (r < 0)
 			return r;
 		if (!timed && columns[i].type == SCHEMA_TIME) {
 			timed = true;
 			if (values[i].type == STORE_INT)
-				widen(&segment->spans[table], values[i].integer);
+				store_segment_widen(&segment->spans[table], values[i].integer);
 		}
 	}
 	return step_once(segment, insert);
@@ -412,7 +412,7 @@ int segment_clear(struct segment *segment, enum schema_id table)
 	char sql[128];
 
 	snprintf(sql, sizeof(sql), "DELETE FROM \"%s_raw\"", schema_tables[table].name);
-	return run(segment->db, sql);
+	return store_segment_run(segment->db, sql);
 }
 
 int segment_instance(struct segment *segment, int64_t instance, const char *boot_id, uint32_t pid,

@@ -18,7 +18,7 @@ static uint64_t hash_of(const char *text)
 	return hash ^ (hash >> 29);
 }
 
-static struct text_entry *place(const struct texts *texts, const char *text, uint64_t hash)
+static struct text_entry *store_texts_place(const struct texts *texts, const char *text, uint64_t hash)
 {
 	size_t i = hash & (texts->capacity - 1);
 
@@ -33,14 +33,14 @@ bool texts_find(const struct texts *texts, const char *text, int64_t *ret)
 
 	if (!texts->capacity)
 		return false;
-	entry = place(texts, text, hash_of(text));
+	entry = store_texts_place(texts, text, hash_of(text));
 	if (!entry->text)
 		return false;
 	*ret = entry->id;
 	return true;
 }
 
-static bool grow(struct texts *texts)
+static bool store_texts_grow(struct texts *texts)
 {
 	struct texts larger = {.capacity = texts->capacity ? texts->capacity * 2 : 256};
 
@@ -49,7 +49,7 @@ static bool grow(struct texts *texts)
 		return false;
 	for (size_t i = 0; i < texts->capacity; i++)
 		if (texts->entries[i].text)
-			*place(&larger, texts->entries[i].text, texts->entries[i].hash) = texts->entries[i];
+			*store_texts_place(&larger, texts->entries[i].text, texts->entries[i].hash) = texts->entries[i];
 	larger.used = texts->used;
 	free(texts->entries);
 	*texts = larger;
@@ -67,9 +67,9 @@ void texts_add(struct texts *texts, const char *text, int64_t id)
 		return;
 	if (texts->used >= TEXTS_MAX)
 		texts_free(texts);
-	if (2 * texts->used >= texts->capacity && !grow(texts))
+	if (2 * texts->used >= texts->capacity && !store_texts_grow(texts))
 		return;
-	entry = place(texts, text, hash);
+	entry = store_texts_place(texts, text, hash);
 	if (entry->text)
 		return;
 	copy = strdup(text);

@@ -49,7 +49,7 @@ void pytexts_free(struct pytexts *texts)
 
 static int pytexts_intern(struct pytexts *texts, const char *text, size_t size, const char **ret)
 {
-	uint64_t key = fnv1a(FNV1A_START, text, size);
+	uint64_t key = fnv1a_bytes(FNV1A_START, text, size);
 	struct pytext *item;
 
 	LIST_EACH (link, hash_table_bucket(&texts->table, key)) {

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A function's name says whose it is: no name is defined twice in the tree, but for the few below. And a private header
-# with one reader belongs into that reader. names.sh SOURCE
+# A function's name says whose it is: it has two words or more, and is defined once in the tree. And a private header with
+# one reader belongs into that reader. names.sh SOURCE
 set -euo pipefail
 cd "$1"
 failed=0
 
-# What C, libFuzzer and each program's own front ask for by name.
-allowed=' main usage '
+# What C asks for by name; the words that daemon/base/util.h adds to the language.
+allowed=' main streq freep closep fclosep closedirp '
 functions=$(find analyzers bpf ctl daemon proto stacks -name '*.[ch]' -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
 	# A definition begins in the first column; its name is the word before the first bracket, its body begins with "{".
 	FNR == 1 { name = "" }
@@ -27,6 +27,10 @@ functions=$(find analyzers bpf ctl daemon proto stacks -name '*.[ch]' -not -path
 }
 while read -r count name; do
 	[[ $allowed != *" $name "* ]] || continue
+	if [[ $name != *_* ]]; then
+		echo "$name has no prefix: $(awk -v name="$name" '$1 == name { printf "%s ", $2 }' <<<"$functions")"
+		failed=1
+	fi
 	[ "$count" -gt 1 ] || continue
 	echo "$name is defined $count times: $(awk -v name="$name" '$1 == name { printf "%s ", $2 }' <<<"$functions")"
 	failed=1

@@ -244,9 +244,8 @@ class Clock:
 
     def wait(self):
         """Until the driver starts the job."""
-        while self.faults.start_ns is None:
+        while self.number("start") is None:
             time.sleep(0.05)
-            self.faults.start_ns = self.number("start")
         self.end_ns = now_ns()
 
     def begin(self):
@@ -254,6 +253,8 @@ class Clock:
         if self.last is not None and self.step >= self.last:
             return False
         self.begin_ns = now_ns()
+        if self.faults.start_ns is None:
+            self.faults.start_ns = self.number("times")
         self.faults.begin_step()
         return True
 

@@ -9,8 +9,8 @@ the address come from the environment, as torchrun sets them. The rank writes to
 
   rank.N.jsonl  a line {"rank", "pid", "torch"}, then one per step by CLOCK_REALTIME: {"s": step, "b": begin_ns, "e": end_ns,
                 "c": class of the step, "l": length of its sample, "f": {fault: seconds that it took in the step}}
-It begins to train once D/start exists; the file holds the time in ns from which the plan's times count. It ends with the step
-whose number D/stop holds.
+It begins to train once D/start holds a number. D/times then holds the time in ns from which the plan's times count. The rank ends with
+the step whose number D/stop holds.
 """
 import json
 import os

@@ -32,6 +32,7 @@ import plan as plans  # noqa: E402
 import truth as truths  # noqa: E402
 
 READY_S = 240            # for all ranks to reach their first step; a GPU machine loads CUDA's libraries from a cold disk
+FIRST_STEPS = 5          # of each rank, before the times of a plan count; torch.compile compiles in the first three
 STOP_S = 60              # for all ranks to end after the signal
 STOP_SOON_S = 10         # where the time is limited: then they are killed
 STOP_AHEAD = 12, 1.0     # the last step is so many steps and so many seconds after the newest: more than ranks differ by
@@ -182,15 +183,24 @@ class Job:
             time.sleep(0.1)
         sys.exit("run.py: the ranks of %s do not start: %s" % (self.plan["options"]["shape"], (self.folder / "output.log").read_text(encoding="utf-8")[-3000:]))
 
+    def wait_steps(self, until):
+        """Each rank has ended its first steps, in which a compiler may work for minutes; or it is too late."""
+        while time.time() < until and not self.ended() and min(self.steps()) + 1 < FIRST_STEPS:
+            time.sleep(0.1)
+
     def newest_step(self):
         """Of the rank that is furthest."""
-        newest = 0
+        return max(0, *self.steps())
+
+    def steps(self):
+        """The number of each rank's newest step; -1: none yet."""
+        newest = [-1] * self.plan["ranks"]
         for rank in range(self.plan["ranks"]):
             with open(self.folder / ("rank.%d.jsonl" % rank), "rb") as file:
                 file.seek(max(0, os.path.getsize(file.name) - 4096))
                 for line in file.read().splitlines():
                     try:
-                        newest = max(newest, json.loads(line).get("s", 0))
+                        newest[rank] = max(newest[rank], json.loads(line).get("s", -1))
                     except ValueError:
                         pass
         return newest
@@ -332,9 +342,9 @@ class Run:
             self.cards.append(card)
             card += each["ranks"] if self.plan["device"] == "cuda" else 0
 
-    def begin(self, ready_s):
+    def begin(self, ready_s, until):
         """Waits until all train, then lets the plan's times count. Returns the threads of the faults from outside."""
-        threads = []
+        threads, given = [], []
         for job, first_card in zip(self.jobs, self.cards):
             job.wait_ready(ready_s)
             kinds = {f["kind"] for f in job.plan["faults"]}
@@ -343,8 +353,12 @@ class Run:
                 group = outside.Groups("rtj%d.%d" % (os.getpid(), next(self.names)))
                 self.groups.append(group)
                 paths = {r: group.add("rank%d" % r, pid) for r, pid in enumerate(job.pids)}
+            given.append((job, group, paths, first_card))
+            write(job.folder / "start", "1")
+        for job, group, paths, first_card in given:
+            job.wait_steps(until or time.time() + ready_s)
             self.starts.append(time.time_ns() + 10**9)
-            write(job.folder / "start", str(self.starts[-1]))
+            write(job.folder / "times", str(self.starts[-1]))
             external = [f for f in job.plan["faults"] if f["place"] == "-"]
             threads.append(threading.Thread(target=act, args=(job, external, self.starts[-1], group, paths, self.args, first_card)))
             threads[-1].start()
@@ -352,7 +366,7 @@ class Run:
 
     def train(self, ready_s=READY_S, until=None, at_hang=lambda: None):
         """Until the plan's end, at most until a time of time.time()."""
-        threads = self.begin(ready_s)
+        threads = self.begin(ready_s, until)
         # A job that hangs for good ends the recording, unless another one goes on.
         last = [max([f["until_s"] for f in job.plan["faults"] if f["kind"] in plans.LAST] or [self.plan["seconds"]]) for job in self.jobs]
         finish = max(start / 1e9 + each for start, each in zip(self.starts, last))

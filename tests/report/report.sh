@@ -83,7 +83,7 @@ refused() {
 refused 2 'exclude each other' --state-dir "$work/one" --json --html
 refused 2 'takes a time ago' --state-dir "$work/one" --since yesterday
 refused 2 'not before --until' --state-dir "$work/one" --since 2026-11-22
-refused 2 'unexpected "x"' --state-dir "$work/one" x
+refused 2 "unexpected 'x'" --state-dir "$work/one" x
 refused 2 'takes ranks as in 0,3-7' --state-dir "$work/one" --rank 3-
 refused 2 'number from 1 to' --state-dir "$work/one" --keep-max 0
 refused 1 'cannot read the store' --state-dir "$work/nowhere"

@@ -261,6 +261,42 @@ TEST(counts_of_two_sides_meet_in_their_step)
 	}
 }
 
+/* Four other ranks, each in both directions. */
+TEST(counts_of_many_sides_meet)
+{
+	uint64_t at_ms;
+
+	begin_job(5, true);
+	for (int64_t step = 1; step <= 10; step++) {
+		for (int pair = 0; pair < 25; pair++) {
+			int side[2] = {pair / 5, pair % 5}; /* sends, receives */
+
+			for (int k = 0; k < 2 && side[0] != side[1]; k++) {
+				at_ms = NTH(step) * 100 + 2 * (uint64_t)pair + (uint64_t)k;
+				align_op(align, process[side[k]],
+					&(struct align_op){.communicator = "00000000000000bb",
+						.seq = (uint64_t)step,
+						.op = k ? "Recv" : "Send",
+						.step = step,
+						.start_ns = start_ns + at_ms * MS,
+						.duration_ns = MS,
+						.bytes = 8,
+						.peer = side[!k],
+						.member = side[k],
+						.counted = true,
+						.tier = FRAME_TIER_HOST});
+			}
+		}
+		for (int rank = 0; rank < 5; rank++)
+			step_at(rank, step, NTH(step) * 100, 100);
+		at((NTH(step) + 1) * 100);
+	}
+	align_end(align);
+	assert_int_equal(n_seen, 10);
+	for (size_t i = 6; i < 10; i++)
+		assert_true(seen[i].frame.groups == 20 && seen[i].frame.ops == 40);
+}
+
 TEST(operations_of_no_step_are_placed_by_time)
 {
 	begin_job(1, true);

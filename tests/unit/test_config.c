@@ -127,11 +127,11 @@ TEST(mistakes_get_a_sentence)
 
 TEST(a_guess_is_near_or_none)
 {
-	assert_string_equal(guess("store", "segments"), "segment");
-	assert_string_equal(guess("ranks", "scan"), "scan_interval");
-	assert_null(guess("ranks", "segment"));
-	assert_null(guess(NULL, "prometheus"));
-	assert_null(guess("store", "a_name_that_is_longer_than_every_key_there_is_by_far"));
+	assert_string_equal(config_guess("store", "segments"), "segment");
+	assert_string_equal(config_guess("ranks", "scan"), "scan_interval");
+	assert_null(config_guess("ranks", "segment"));
+	assert_null(config_guess(NULL, "prometheus"));
+	assert_null(config_guess("store", "a_name_that_is_longer_than_every_key_there_is_by_far"));
 }
 
 TEST(reload_takes_only_what_it_may)

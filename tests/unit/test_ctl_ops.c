@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl ops while L1 is off: ranks by their stages. */
-#undef fail /* tracectl has another */
 #include "ctl/ops_stages.h"
 
 #include "tests/test.h"

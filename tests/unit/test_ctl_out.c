@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times and messages as tracectl shows them. */
-#undef fail /* tracectl has another */
 #include "ctl/out.h"
 
 #include "tests/test.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tracectl: the table of verbs, what a command line may be, what is suggested, and what shells complete. */
-#undef fail /* tracectl has another */
 #include <sys/stat.h>
 #include <unistd.h>
 #include "ctl/levels.h"
@@ -97,17 +96,23 @@ TEST(test_parse)
 TEST(test_nearest)
 {
 	static const struct {
-		const char *word, *verb;
-	} cases[] = {{"stat", "status"}, {"fin", "findings"}, {"rnaks", "ranks"}, {"statsu", "status"}, {"opps", "ops"},
-		{"finding", "findings"}, {"compl", NULL}, {"frobnicate", NULL}, {"", NULL}};
+		const char *word, *meant;
+	} cases[] = {{"stat", "did you mean 'status'?"}, {"fin", "did you mean 'findings'?"},
+		{"rnaks", "did you mean 'ranks'?"}, {"statsu", "did you mean 'status'?"},
+		{"opps", "did you mean 'ops'?"}, {"finding", "did you mean 'findings'?"},
+		{"st", "did you mean 'status' or 'stack'?"}, {"s", "see tracectl help"}, {"compl", "see tracectl help"},
+		{"frobnicate", "see tracectl help"}, {"", "see tracectl help"}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const char *found = verb_nearest(cases[i].word);
+		char said[512], expected[512];
+		FILE *file;
+		int saved = capture_begin(STDERR_FILENO, &file);
+		int code = verb_unknown(cases[i].word);
 
-		if (!cases[i].verb)
-			assert_null(found);
-		else
-			assert_string_equal(found ? found : "(none)", cases[i].verb);
+		capture_end(STDERR_FILENO, saved, file, said, sizeof(said));
+		assert_int_equal(code, EXIT_USAGE);
+		snprintf(expected, sizeof(expected), "unknown verb '%s'; %s\n", cases[i].word, cases[i].meant);
+		assert_non_null(strstr(said, expected));
 	}
 }
 

@@ -134,7 +134,7 @@ static bool in_range(const struct systrace_feed *feed, uint64_t start_ns)
 	return start_ns >= options->since_ns && (!options->until_ns || start_ns < options->until_ns);
 }
 
-static void extend(struct systrace_process *process, uint64_t start_ns, uint64_t end_ns)
+static void systrace_feed_extend(struct systrace_process *process, uint64_t start_ns, uint64_t end_ns)
 {
 	if (!process->first_ns || start_ns < process->first_ns)
 		process->first_ns = start_ns;
@@ -144,7 +144,7 @@ static void extend(struct systrace_process *process, uint64_t start_ns, uint64_t
 
 static int systrace_feed_add(struct systrace_feed *feed, const struct systrace_event *event)
 {
-	extend(&feed->process[event->process], event->start_ns, event->end_ns);
+	systrace_feed_extend(&feed->process[event->process], event->start_ns, event->end_ns);
 	return systrace_events_add(&feed->events, event);
 }
 
@@ -185,7 +185,7 @@ static void add_transfer(struct systrace_feed *feed, struct systrace_process *pr
 {
 	feed->counts.ops++;
 	feed->counts.coll_not_joined++;
-	extend(process, op->start_ns, op->end_ns);
+	systrace_feed_extend(process, op->start_ns, op->end_ns);
 	if (!process->transfers++ || op->start_ns < process->transfers_first_ns)
 		process->transfers_first_ns = op->start_ns;
 	if (op->end_ns > process->transfers_last_ns)
@@ -314,7 +314,7 @@ static int read_csv(struct reading *reading, FILE *file, struct systrace_said *s
 	return systrace_csv_read(file, &sink, said);
 }
 
-static const char *why(int error)
+static const char *systrace_feed_why(int error)
 {
 	return error == -EBADMSG  ? "is no file of sysTrace, or damaged: the rest is left out"
 	       : error == -ENOSPC ? "is left out: more than 16384 processes"
@@ -344,7 +344,8 @@ static int systrace_feed_read_file(struct systrace_feed *feed, const struct file
 		return r;
 	if (r < 0) {
 		feed->counts.files_failed++;
-		systrace_feed_warn(feed, one->path, r == -EINVAL ? "is left out: no rank is known for it" : why(r));
+		systrace_feed_warn(
+			feed, one->path, r == -EINVAL ? "is left out: no rank is known for it" : systrace_feed_why(r));
 	} else if (said.cut) {
 		systrace_feed_warn(feed, one->path, "ends within a record: it is being written, or damaged");
 	}

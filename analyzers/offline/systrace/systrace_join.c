@@ -41,7 +41,7 @@ static bool systrace_join_is_same(const struct run *a, const struct run *b)
 	return true;
 }
 
-static int64_t apart(const struct systrace_event *a, const struct systrace_event *b, int64_t offset_ns)
+static int64_t systrace_join_apart(const struct systrace_event *a, const struct systrace_event *b, int64_t offset_ns)
 {
 	return llabs((int64_t)a->end_ns + offset_ns - (int64_t)b->end_ns);
 }
@@ -51,14 +51,15 @@ static size_t systrace_join_closest(const struct run *run, const struct systrace
 {
 	size_t best = from;
 
-	while (best + 1 < run->count && apart(op, run->op[best + 1], offset_ns) <= apart(op, run->op[best], offset_ns))
+	while (best + 1 < run->count && systrace_join_apart(op, run->op[best + 1], offset_ns) <=
+						systrace_join_apart(op, run->op[best], offset_ns))
 		best++;
 	return best;
 }
 
 /* Numbers of those that have a like one closest to them; each is taken once. ret: how far they lie apart, if not NULL.
  */
-static size_t match(const struct run *first, const struct run *run, int64_t offset_ns, int64_t *ret)
+static size_t systrace_join_match(const struct run *first, const struct run *run, int64_t offset_ns, int64_t *ret)
 {
 	size_t next = 0, matched = 0, at = 0;
 
@@ -93,10 +94,10 @@ static int number_run(const struct run *first, const struct run *run)
 	difference = calloc(run->count + 1, sizeof(*difference));
 	if (!difference)
 		return -ENOMEM;
-	count = match(first, run, 0, difference);
+	count = systrace_join_match(first, run, 0, difference);
 	if (count >= ENOUGH) {
 		qsort(difference, count, sizeof(*difference), compare_i64);
-		(void)match(first, run, difference[count / 2], NULL);
+		(void)systrace_join_match(first, run, difference[count / 2], NULL);
 	}
 	free(difference);
 	return 0;

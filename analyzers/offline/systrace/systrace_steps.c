@@ -89,8 +89,8 @@ static size_t systrace_steps_find(const struct boundary *boundary, size_t count,
 }
 
 /* Of a boundary that opens, the step that begins there has its number; of one that closes, the one that ends there. */
-static int make(struct systrace_events *events, uint32_t process, size_t first, size_t end, struct boundary *boundary,
-	size_t count, bool opens)
+static int systrace_steps_put(struct systrace_events *events, uint32_t process, size_t first, size_t end,
+	struct boundary *boundary, size_t count, bool opens)
 {
 	for (size_t i = first; i < end; i++) {
 		struct systrace_event *event = &events->event[i];
@@ -142,7 +142,7 @@ int systrace_steps_make(struct systrace_events *events, uint32_t process, size_t
 	if (count)
 		qsort(boundary, count, sizeof(*boundary), systrace_steps_by_time);
 	count = number_them(boundary, count, opens);
-	r = make(events, process, first, end, boundary, count, opens);
+	r = systrace_steps_put(events, process, first, end, boundary, count, opens);
 	free(boundary);
 	return r;
 }
