@@ -37,11 +37,13 @@ struct fleet_operation {
 
 struct fleet_job {
 	char name[64];
+	uint32_t number;	/* in which order the store had them */
 	double lost_card_hours; /* that the nodes' findings have cost */
 };
 
 struct fleet_node {
 	char instance[128], name[64];
+	uint32_t number; /* as above */
 };
 
 /* An open finding of a node's daemon. */
@@ -51,7 +53,7 @@ struct fleet_finding {
 	double lost_card_seconds, age_seconds; /* NAN: not known */
 };
 
-/* Arrays of the owner; ranks by job, node and rank, operations by job and word. */
+/* Arrays of the owner; jobs and nodes by name, ranks by job, node and rank, operations by job and word. */
 struct fleet {
 	struct fleet_rank *rank;
 	struct fleet_operation *operation;

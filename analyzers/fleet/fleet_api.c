@@ -13,27 +13,36 @@
 
 #define FLEET_API_PATH "/api/v1/query"
 #define FLEET_API_CONNECT_MS 5000L
+#define FLEET_API_POLL_MS 1000	    /* at most, where curl has no time of its own: answers and limits wake it */
 #define FLEET_API_SAID 200 /* of a foreign sentence, in ours */
 
-struct fleet_api {
+struct fleet_transfer {
+	const struct fleet_api *api;
 	CURL *curl;
-	struct curl_slist *headers;
-	char *url; /* of queries */
-	size_t used, bytes_max; /* of the answer */
-	long ms_max;
+	char *form; /* NULL: nothing is asked */
+	size_t used; /* bytes of the answer */
 	int r; /* that ended the reading of an answer */
 	struct fleet_stream stream;
 	char detail[CURL_ERROR_SIZE];
 };
 
+struct fleet_api {
+	CURLM *multi;
+	struct curl_slist *headers;
+	char *url; /* of queries */
+	size_t bytes_max;
+	long ms_max;
+	struct fleet_transfer transfer[FLEET_API_PARALLEL];
+};
+
 static size_t fleet_api_on_bytes(char *data, size_t size, size_t count, void *arg)
 {
-	struct fleet_api *api = arg;
+	struct fleet_transfer *transfer = arg;
 	size_t bytes = size * count;
 
-	api->used += bytes;
-	api->r = api->used > api->bytes_max ? -EFBIG : fleet_stream_feed(&api->stream, data, bytes);
-	return api->r < 0 ? 0 : bytes;
+	transfer->used += bytes;
+	transfer->r = transfer->used > transfer->api->bytes_max ? -EFBIG : fleet_stream_feed(&transfer->stream, data, bytes);
+	return transfer->r < 0 ? 0 : bytes;
 }
 
 /* One line without controls: a line break would begin another header. */
@@ -90,24 +99,27 @@ static int fleet_api_set_url(struct fleet_api *api, const char *url, char *error
 	return asprintf(&api->url, "%.*s" FLEET_API_PATH, (int)length, url) < 0 ? -ENOMEM : 0;
 }
 
-static int fleet_api_set(struct fleet_api *api, const struct fleet_api_options *options)
+static int fleet_transfer_open(struct fleet_api *api, const struct fleet_api_options *options, struct fleet_transfer *transfer)
 {
 	const struct {
 		CURLoption option;
 		const char *text;
 	} texts[] = {{CURLOPT_URL, api->url}, {CURLOPT_SSLCERT, options->certificate}, {CURLOPT_SSLKEY, options->key},
 		{CURLOPT_CAINFO, options->authority}};
-	bool bad = false;
+	CURL *curl = curl_easy_init();
+	bool bad = !curl;
 
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		bad |= texts[i].text && curl_easy_setopt(api->curl, texts[i].option, texts[i].text) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_HTTPHEADER, api->headers) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_WRITEFUNCTION, fleet_api_on_bytes) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_WRITEDATA, api) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_ERRORBUFFER, api->detail) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_CONNECTTIMEOUT_MS, FLEET_API_CONNECT_MS) != CURLE_OK;
-	bad |= curl_easy_setopt(api->curl, CURLOPT_TIMEOUT_MS, api->ms_max) != CURLE_OK;
+	transfer->api = api;
+	transfer->curl = curl;
+	for (size_t i = 0; !bad && i < sizeof(texts) / sizeof(texts[0]); i++)
+		bad |= texts[i].text && curl_easy_setopt(curl, texts[i].option, texts[i].text) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_HTTPHEADER, api->headers) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, fleet_api_on_bytes) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_WRITEDATA, transfer) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, transfer->detail) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, FLEET_API_CONNECT_MS) != CURLE_OK;
+	bad = bad || curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, api->ms_max) != CURLE_OK;
 	return bad ? -ENOMEM : 0;
 }
 
@@ -122,13 +134,13 @@ int fleet_api_open(const struct fleet_api_options *options, struct fleet_api **r
 	api->bytes_max = options->bytes_max;
 	api->ms_max = options->ms_max;
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
-		api->curl = curl_easy_init();
-	if (api->curl)
+		api->multi = curl_multi_init();
+	if (api->multi)
 		r = fleet_api_set_url(api, options->url, error, size);
 	if (r == 0)
 		r = fleet_api_headers(api, options, error, size);
-	if (r == 0)
-		r = fleet_api_set(api, options);
+	for (size_t i = 0; r == 0 && i < FLEET_API_PARALLEL; i++)
+		r = fleet_transfer_open(api, options, &api->transfer[i]);
 	if (r < 0) {
 		fleet_api_close(api);
 		return r;
@@ -141,30 +153,32 @@ struct fleet_api *fleet_api_close(struct fleet_api *api)
 {
 	if (!api)
 		return NULL;
+	for (size_t i = 0; i < FLEET_API_PARALLEL; i++)
+		curl_easy_cleanup(api->transfer[i].curl);
+	curl_multi_cleanup(api->multi);
 	curl_slist_free_all(api->headers);
-	curl_easy_cleanup(api->curl);
 	curl_global_cleanup();
 	free(api->url);
 	free(api);
 	return NULL;
 }
 
-static long fleet_api_status(const struct fleet_api *api)
+static long fleet_api_status(const struct fleet_transfer *transfer)
 {
 	long status = 0;
 
-	(void)curl_easy_getinfo(api->curl, CURLINFO_RESPONSE_CODE, &status);
+	(void)curl_easy_getinfo(transfer->curl, CURLINFO_RESPONSE_CODE, &status);
 	return status;
 }
 
 /* What is said of an answer that is no vector. */
-static int fleet_api_refused(const struct fleet_api *api, const json_t *root, char *error, size_t size)
+static int fleet_api_refused(const struct fleet_transfer *transfer, const json_t *root, char *error, size_t size)
 {
-	long status = fleet_api_status(api);
+	long status = fleet_api_status(transfer);
 	const char *said = json_string_value(json_object_get(root, "error"));
 
 	if (status == 401 || status == 403) {
-		snprintf(error, size, "the store at %s refuses access (HTTP %ld): see [fleet] in ranktrace.conf(5)", api->url, status);
+		snprintf(error, size, "the store at %s refuses access (HTTP %ld): see [fleet] in ranktrace.conf(5)", transfer->api->url, status);
 		return -EACCES;
 	}
 	if (said) {
@@ -172,73 +186,115 @@ static int fleet_api_refused(const struct fleet_api *api, const json_t *root, ch
 		return -EINVAL;
 	}
 	if (status >= 500) {
-		snprintf(error, size, "the store at %s is not ready (HTTP %ld)", api->url, status);
+		snprintf(error, size, "the store at %s is not ready (HTTP %ld)", transfer->api->url, status);
 		return -EHOSTUNREACH;
 	}
-	snprintf(error, size, "what answers at %s is no Prometheus API (HTTP %ld)", api->url, status);
+	snprintf(error, size, "what answers at %s is no Prometheus API (HTTP %ld)", transfer->api->url, status);
 	return -EPROTO;
 }
 
 /* The transfer failed. */
-static int fleet_api_failed(const struct fleet_api *api, CURLcode code, char *error, size_t size)
+static int fleet_api_failed(const struct fleet_transfer *transfer, CURLcode code, char *error, size_t size)
 {
-	if (api->r == -EFBIG) {
-		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job", api->bytes_max);
+	if (transfer->r == -EFBIG) {
+		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job", transfer->api->bytes_max);
 		return -EFBIG;
 	}
-	if (api->r == -EPROTO) /* no sample, but what a proxy says of the status, or a page */
-		return fleet_api_refused(api, NULL, error, size);
-	if (api->r < 0) /* of whoever reads the samples, who knows the sentence */
-		return api->r;
+	if (transfer->r == -EPROTO) /* no sample, but what a proxy says of the status, or a page */
+		return fleet_api_refused(transfer, NULL, error, size);
+	if (transfer->r < 0) /* of whoever reads the samples, who knows the sentence */
+		return transfer->r;
 	if (code == CURLE_OPERATION_TIMEDOUT) {
-		snprintf(error, size, "no answer from %s within %ld ms", api->url, api->ms_max);
+		snprintf(error, size, "no answer from %s within %ld ms", transfer->api->url, transfer->api->ms_max);
 		return -ETIMEDOUT;
 	}
 	if (code == CURLE_OUT_OF_MEMORY) {
 		snprintf(error, size, "out of memory");
 		return -ENOMEM;
 	}
-	snprintf(error, size, "no store answers at %s: %s", api->url, api->detail[0] ? api->detail : curl_easy_strerror(code));
+	snprintf(error, size, "no store answers at %s: %s", transfer->api->url, transfer->detail[0] ? transfer->detail : curl_easy_strerror(code));
 	return -EHOSTUNREACH;
 }
 
-static int fleet_api_end(const struct fleet_api *api, char *error, size_t size)
+static int fleet_api_answered(const struct fleet_transfer *transfer, char *error, size_t size)
 {
-	json_t *root = fleet_stream_end(&api->stream), *data = json_object_get(root, "data");
+	json_t *root = fleet_stream_end(&transfer->stream), *data = json_object_get(root, "data");
 	const char *word = json_string_value(json_object_get(root, "status"));
 	const char *type = json_string_value(json_object_get(data, "resultType"));
 	int r = 0;
 
-	if (fleet_api_status(api) != 200 || !word || strcmp(word, "success") != 0 || !type || strcmp(type, "vector") != 0 || !json_is_array(json_object_get(data, "result")))
-		r = fleet_api_refused(api, root, error, size);
+	if (fleet_api_status(transfer) != 200 || !word || strcmp(word, "success") != 0 || !type || strcmp(type, "vector") != 0 || !json_is_array(json_object_get(data, "result")))
+		r = fleet_api_refused(transfer, root, error, size);
 	json_decref(root);
 	return r;
 }
 
-int fleet_api_query(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
+static int fleet_transfer_begin(struct fleet_transfer *transfer, const struct fleet_request *request, double time_s)
 {
-	struct fleet_api *api = arg;
-	char *escaped = curl_easy_escape(api->curl, query, 0), *form = NULL, at[48] = "";
-	CURLcode code;
+	char *escaped = curl_easy_escape(transfer->curl, request->query, 0), at[48] = "";
+	int r = -ENOMEM;
 
 	if (time_s > 0)
 		snprintf(at, sizeof(at), "&time=%.3f", time_s);
+	transfer->used = 0;
+	transfer->r = 0;
+	transfer->detail[0] = 0;
+	fleet_stream_begin(&transfer->stream, request->sample, request->arg);
 	/* nocache: VictoriaMetrics else answers for half a minute before, and not for that time. Others ignore it. */
-	if (!escaped || asprintf(&form, "query=%s%s&nocache=1", escaped, at) < 0) {
-		curl_free(escaped);
-		snprintf(error, size, "out of memory");
-		return -ENOMEM;
-	}
+	if (!escaped || asprintf(&transfer->form, "query=%s%s&nocache=1", escaped, at) < 0)
+		transfer->form = NULL;
+	else if (curl_easy_setopt(transfer->curl, CURLOPT_POSTFIELDS, transfer->form) == CURLE_OK &&
+		curl_multi_add_handle(transfer->api->multi, transfer->curl) == CURLM_OK)
+		r = 0;
 	curl_free(escaped);
-	api->used = 0;
-	api->r = 0;
-	api->detail[0] = 0;
-	fleet_stream_begin(&api->stream, sample, sample_arg);
-	code = curl_easy_setopt(api->curl, CURLOPT_POSTFIELDS, form);
-	if (code == CURLE_OK)
-		code = curl_easy_perform(api->curl);
-	free(form);
-	if (code != CURLE_OK)
-		return fleet_api_failed(api, code, error, size);
-	return fleet_api_end(api, error, size);
+	return r;
+}
+
+static void fleet_transfer_end(struct fleet_transfer *transfer)
+{
+	(void)curl_multi_remove_handle(transfer->api->multi, transfer->curl);
+	free(transfer->form);
+	transfer->form = NULL;
+}
+
+/* How many have ended since the last call. */
+static int fleet_api_collect(struct fleet_api *api, char *error, size_t size)
+{
+	const CURLMsg *message;
+	int left, ended = 0, r = 0;
+
+	while (r == 0 && (message = curl_multi_info_read(api->multi, &left))) {
+		struct fleet_transfer *transfer = api->transfer;
+		CURLcode code = message->data.result;
+
+		while (transfer->curl != message->easy_handle)
+			transfer++;
+		r = code == CURLE_OK ? fleet_api_answered(transfer, error, size) : fleet_api_failed(transfer, code, error, size);
+		fleet_transfer_end(transfer);
+		ended++;
+	}
+	return r < 0 ? r : ended;
+}
+
+int fleet_api_query(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
+{
+	struct fleet_api *api = arg;
+	size_t next = 0;
+	int running = 0, r = 0;
+
+	while (r >= 0 && (running || next < count)) {
+		for (size_t i = 0; r >= 0 && i < FLEET_API_PARALLEL && next < count; i++)
+			if (!api->transfer[i].form)
+				r = fleet_transfer_begin(&api->transfer[i], &request[next++], time_s);
+		if (r >= 0)
+			r = curl_multi_perform(api->multi, &running) == CURLM_OK ? fleet_api_collect(api, error, size) : -ENOMEM;
+		if (r == 0 && curl_multi_poll(api->multi, NULL, 0, FLEET_API_POLL_MS, NULL) != CURLM_OK)
+			r = -ENOMEM;
+	}
+	for (size_t i = 0; i < FLEET_API_PARALLEL; i++)
+		if (api->transfer[i].form)
+			fleet_transfer_end(&api->transfer[i]);
+	if (r == -ENOMEM)
+		snprintf(error, size, "out of memory");
+	return r < 0 ? r : 0;
 }

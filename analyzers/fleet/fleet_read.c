@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queries are rows: an expression, and what a sample of it fills in. ranktrace_rank_info says which ranks live; samples of
- * others are left out. The usual is the lower quartile over the window: what is slow for less than three quarters of it
- * does not count, and a rank that was slow then waited little, so that it is accused less, not more.
+ * Queries are rows: an expression, and what a sample of it fills in; those of a phase are asked at a time.
+ * ranktrace_rank_info says which ranks live; samples of others are left out. The usual is the lower quartile over the
+ * window: what is slow for less than three quarters of it does not count, and a rank that was slow then waited little, so
+ * that it is accused less, not more.
  */
 #include "analyzers/fleet/fleet_store.h"
 
@@ -19,6 +20,11 @@
 #define FLEET_QUERY_BYTES 2048
 #define FLEET_POINTS 60 /* of the window, whatever its length: so many samples of a series are read */
 
+/*
+ * Age of what is read: a sample has the time at which its scrape began. It is seen when the scrape has ended, of
+ * VictoriaMetrics up to 2 s later and not with all others of the scrape.
+ */
+#define FLEET_SETTLED_S 3
 #define FLEET_TIME_MAX_S 1e11 /* the year 5138: what a store may say without harm */
 
 /* Positions by key: open addressing, sized so that half of it is free. */
@@ -34,7 +40,11 @@ struct fleet_reading {
 	double time_s;
 };
 
+/* Those of a phase are asked at a time, and need what those of the phases before have answered. */
+enum fleet_phase { FLEET_TIME, FLEET_WHO, FLEET_VALUES, FLEET_VALUES_BEFORE, FLEET_PHASE_MAX };
+
 struct fleet_query {
+	enum fleet_phase phase;
 	const char *expression; /* $m: the job's matcher; $w: the window, as a subquery; $s: its length */
 	int (*sample)(struct fleet_reading *reading, const json_t *labels, double value);
 	const char *recorded; /* the same for the window of the nodes; NULL: none */
@@ -126,6 +136,7 @@ static int fleet_node_of(struct fleet_reading *reading, const char *instance, bo
 	if (!make)
 		return -ENOENT;
 	FLEET_TEXT(node.name, instance);
+	node.number = (uint32_t)fleet->nodes;
 	r = FLEET_ADD(fleet, node, slot, node, FLEET_NODES_MAX);
 	return r < 0 ? r : (int)*slot - 1;
 }
@@ -143,6 +154,7 @@ static int fleet_job_of(struct fleet_reading *reading, const char *name, bool ma
 		return (int)*slot - 1;
 	if (!make)
 		return -ENOENT;
+	job.number = (uint32_t)fleet->jobs;
 	r = FLEET_ADD(fleet, job, slot, job, FLEET_JOBS_MAX);
 	return r < 0 ? r : (int)*slot - 1;
 }
@@ -188,7 +200,7 @@ static struct fleet_rank *fleet_read_rank(struct fleet_reading *reading, const j
 /* One time for all: else some queries are before a scrape of a node, and some behind it. */
 static int fleet_on_time(struct fleet_reading *reading, const json_t *labels, double value)
 {
-	reading->time_s = value > 0 && value < FLEET_TIME_MAX_S ? value : 0;
+	reading->time_s = value > FLEET_SETTLED_S && value < FLEET_TIME_MAX_S ? value - FLEET_SETTLED_S : 0;
 	return 0;
 }
 
@@ -336,26 +348,29 @@ FLEET_ON(finding_lost, finding, lost_card_seconds)
 FLEET_ON(finding_age, finding, age_seconds)
 
 /* The lower quartile over the window. The nodes serve that of the last hour; of another window, the store reads FLEET_POINTS of each series. */
-#define FLEET_USUAL(of, what, sample) {"quantile_over_time(0.25, ranktrace_" of "_minute_" what "_seconds$m$w)", sample, "ranktrace_" of "_usual_" what "_seconds$m"}
+#define FLEET_USUAL(phase, of, what, sample) \
+	{phase, "quantile_over_time(0.25, ranktrace_" of "_minute_" what "_seconds$m$w)", sample, "ranktrace_" of "_usual_" what "_seconds$m"}
 
-/* In this order: the time of all others, by the store's clock, then who lives. */
+/* The time of all others is by the store's clock. */
 static const struct fleet_query fleet_queries[] = {
-	{"vector(time())", fleet_on_time, NULL},
-	{"ranktrace_build_info", fleet_on_node, NULL},
-	{"ranktrace_rank_info$m", fleet_on_rank, NULL},
-	{"ranktrace_rank_minute_step_seconds$m", fleet_on_step, NULL},
-	FLEET_USUAL("rank", "step", fleet_on_step_usual),
-	{"ranktrace_rank_minute_activity_seconds$m", fleet_on_activity, NULL},
-	FLEET_USUAL("rank", "activity", fleet_on_activity_usual),
-	{"ranktrace_rank_minute_operations_seconds$m", fleet_on_operations, NULL},
-	FLEET_USUAL("rank", "operations", fleet_on_operations_usual),
-	{"ranktrace_node_minute_operation_seconds$m", fleet_on_operation, NULL},
-	FLEET_USUAL("node", "operation", fleet_on_operation_usual),
-	{"sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost, NULL},
-	{"ranktrace_finding_info$m", fleet_on_finding, NULL},
-	{"ranktrace_finding_lost_card_seconds", fleet_on_finding_lost, NULL},
-	{"ranktrace_finding_age_seconds", fleet_on_finding_age, NULL},
+	{FLEET_TIME, "vector(time())", fleet_on_time, NULL},
+	{FLEET_WHO, "ranktrace_build_info", fleet_on_node, NULL},
+	{FLEET_WHO, "ranktrace_rank_info$m", fleet_on_rank, NULL},
+	{FLEET_WHO, "ranktrace_finding_info$m", fleet_on_finding, NULL},
+	{FLEET_VALUES, "ranktrace_rank_minute_activity_seconds$m", fleet_on_activity, NULL},
+	FLEET_USUAL(FLEET_VALUES, "rank", "activity", fleet_on_activity_usual),
+	{FLEET_VALUES, "ranktrace_rank_minute_step_seconds$m", fleet_on_step, NULL},
+	FLEET_USUAL(FLEET_VALUES, "rank", "step", fleet_on_step_usual),
+	{FLEET_VALUES, "ranktrace_rank_minute_operations_seconds$m", fleet_on_operations, NULL},
+	FLEET_USUAL(FLEET_VALUES, "rank", "operations", fleet_on_operations_usual),
+	{FLEET_VALUES, "ranktrace_node_minute_operation_seconds$m", fleet_on_operation, NULL},
+	FLEET_USUAL(FLEET_VALUES_BEFORE, "node", "operation", fleet_on_operation_usual),
+	{FLEET_VALUES, "sum by (job) (increase(ranktrace_lost_card_seconds_total$m[$s]))", fleet_on_lost, NULL},
+	{FLEET_VALUES, "ranktrace_finding_lost_card_seconds", fleet_on_finding_lost, NULL},
+	{FLEET_VALUES, "ranktrace_finding_age_seconds", fleet_on_finding_age, NULL},
 };
+
+#define FLEET_QUERIES (sizeof(fleet_queries) / sizeof(fleet_queries[0]))
 
 /* {job="NAME"}, with what PromQL escapes; a name may be anything. */
 static void fleet_matcher(struct text *text, const char *job)
@@ -394,6 +409,7 @@ struct fleet_asking {
 	struct fleet_reading *reading;
 	const struct fleet_query *query;
 	size_t samples;
+	char expression[FLEET_QUERY_BYTES];
 };
 
 static int fleet_on_sample(void *arg, const json_t *labels, double value)
@@ -404,20 +420,30 @@ static int fleet_on_sample(void *arg, const json_t *labels, double value)
 	return asking->query->sample(asking->reading, labels, value);
 }
 
-static int fleet_read_query(struct fleet_reading *reading, const struct fleet_query *query, fleet_ask ask, void *arg, char *error, size_t size)
+static int fleet_read_phase(struct fleet_reading *reading, enum fleet_phase phase, fleet_ask ask, void *arg, char *error, size_t size)
 {
-	struct fleet_asking asking = {reading, query, 0};
-	char expression[FLEET_QUERY_BYTES];
+	bool served = reading->options->since_s / 60 == FLEET_USUAL_S / 60;
+	struct fleet_asking asking[FLEET_QUERIES] = {0};
 	int r = 0;
 
-	/* What is seen for less than a minute has no usual yet, and little to read. */
-	if (query->recorded && reading->options->since_s / 60 == FLEET_USUAL_S / 60) {
-		fleet_expression(reading->options, query->recorded, expression, sizeof(expression));
-		r = ask(arg, expression, reading->time_s, fleet_on_sample, &asking, error, size);
-	}
-	if (r >= 0 && !asking.samples) {
-		fleet_expression(reading->options, query->expression, expression, sizeof(expression));
-		r = ask(arg, expression, reading->time_s, fleet_on_sample, &asking, error, size);
+	/* Again for what is seen for less than a minute: it has no usual yet, and little to read. */
+	for (int again = 0; r >= 0 && again <= served; again++) {
+		struct fleet_request request[FLEET_QUERIES];
+		size_t count = 0;
+
+		for (size_t i = 0; i < FLEET_QUERIES; i++) {
+			const struct fleet_query *query = &fleet_queries[i];
+
+			if (query->phase != phase || (again && (!query->recorded || asking[i].samples)))
+				continue;
+			asking[i].reading = reading;
+			asking[i].query = query;
+			fleet_expression(reading->options, served && query->recorded && !again ? query->recorded : query->expression, asking[i].expression,
+				sizeof(asking[i].expression));
+			request[count++] = (struct fleet_request){asking[i].expression, fleet_on_sample, &asking[i]};
+		}
+		if (count)
+			r = ask(arg, request, count, reading->time_s, error, size);
 	}
 	if (r == -E2BIG)
 		snprintf(error, size, "the store has more than %d ranks, %d nodes, %d jobs or %d operations; --job asks for one job", FLEET_RANKS_MAX,
@@ -425,6 +451,21 @@ static int fleet_read_query(struct fleet_reading *reading, const struct fleet_qu
 	else if (r == -ENOMEM)
 		snprintf(error, size, "out of memory");
 	return r;
+}
+
+/* The order of a store's answer is any. Numbers within names count as numbers: node-2 is before node-10. */
+static int fleet_compare_jobs(const void *a, const void *b)
+{
+	const struct fleet_job *left = a, *right = b;
+
+	return strverscmp(left->name, right->name);
+}
+
+static int fleet_compare_nodes(const void *a, const void *b)
+{
+	const struct fleet_node *left = a, *right = b;
+
+	return strverscmp(left->name, right->name) ?: ORDER(left->number, right->number);
 }
 
 static int fleet_compare_ranks(const void *a, const void *b)
@@ -441,6 +482,38 @@ static int fleet_compare_operations(const void *a, const void *b)
 	return ORDER(left->job, right->job) ?: strcmp(left->word, right->word) ?: ORDER(left->node, right->node);
 }
 
+static int fleet_sort(struct fleet *fleet)
+{
+	uint32_t *job = calloc(fleet->jobs + 1, sizeof(*job)), *node = calloc(fleet->nodes + 1, sizeof(*node)); /* new numbers by old ones */
+	int r = job && node ? 0 : -ENOMEM;
+
+	if (r == 0 && fleet->jobs)
+		qsort(fleet->job, fleet->jobs, sizeof(*fleet->job), fleet_compare_jobs);
+	if (r == 0 && fleet->nodes)
+		qsort(fleet->node, fleet->nodes, sizeof(*fleet->node), fleet_compare_nodes);
+	for (size_t i = 0; r == 0 && i < fleet->jobs; i++)
+		job[fleet->job[i].number] = (uint32_t)i;
+	for (size_t i = 0; r == 0 && i < fleet->nodes; i++)
+		node[fleet->node[i].number] = (uint32_t)i;
+	for (size_t i = 0; r == 0 && i < fleet->ranks; i++) {
+		fleet->rank[i].job = job[fleet->rank[i].job];
+		fleet->rank[i].node = node[fleet->rank[i].node];
+	}
+	for (size_t i = 0; r == 0 && i < fleet->operations; i++) {
+		fleet->operation[i].job = job[fleet->operation[i].job];
+		fleet->operation[i].node = node[fleet->operation[i].node];
+	}
+	for (size_t i = 0; r == 0 && i < fleet->findings; i++)
+		fleet->finding[i].node = node[fleet->finding[i].node];
+	free(job);
+	free(node);
+	if (r == 0 && fleet->ranks)
+		qsort(fleet->rank, fleet->ranks, sizeof(*fleet->rank), fleet_compare_ranks);
+	if (r == 0 && fleet->operations)
+		qsort(fleet->operation, fleet->operations, sizeof(*fleet->operation), fleet_compare_operations);
+	return r;
+}
+
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size)
 {
 	struct fleet_reading reading = {.options = options, .fleet = fleet};
@@ -451,17 +524,16 @@ int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *ar
 	r = r < 0 ? r : fleet_index_init(&reading.operations, FLEET_OPERATIONS_MAX);
 	if (r < 0)
 		snprintf(error, size, "out of memory");
-	for (size_t i = 0; r >= 0 && i < sizeof(fleet_queries) / sizeof(fleet_queries[0]); i++)
-		r = fleet_read_query(&reading, &fleet_queries[i], ask, arg, error, size);
+	for (enum fleet_phase phase = 0; r >= 0 && phase < FLEET_PHASE_MAX; phase++)
+		r = fleet_read_phase(&reading, phase, ask, arg, error, size);
 	free(reading.ranks.slot);
 	free(reading.nodes.slot);
 	free(reading.jobs.slot);
 	free(reading.operations.slot);
-	if (r < 0)
-		return r;
-	if (fleet->ranks)
-		qsort(fleet->rank, fleet->ranks, sizeof(*fleet->rank), fleet_compare_ranks);
-	if (fleet->operations)
-		qsort(fleet->operation, fleet->operations, sizeof(*fleet->operation), fleet_compare_operations);
-	return 0;
+	if (r >= 0) {
+		r = fleet_sort(fleet);
+		if (r < 0)
+			snprintf(error, size, "out of memory");
+	}
+	return r < 0 ? r : 0;
 }

@@ -42,6 +42,7 @@ json_t *fleet_stream_end(const struct fleet_stream *stream);
 #define FLEET_API_BYTES_MAX (256u << 20) /* of an answer: the activities of FLEET_RANKS_MAX ranks are 400,000 samples of 200 bytes, and names may be longer */
 #define FLEET_API_MS_MAX 30000		/* of a query; the largest of 10,240 ranks takes a second */
 #define FLEET_API_TOKEN_MAX 4096
+#define FLEET_API_PARALLEL 4		/* queries at a time: VictoriaMetrics works on two for each CPU, and lets others wait */
 
 /* NULL: none. */
 struct fleet_api_options {
@@ -58,12 +59,19 @@ int fleet_api_open(const struct fleet_api_options *options, struct fleet_api **r
 struct fleet_api *fleet_api_close(struct fleet_api *api);
 /* With what [fleet] of the file says; path NULL: the usual one, if it is there; url NULL: the section's. -EINVAL: the URL. */
 int fleet_conf_open(const char *url, const char *path, struct fleet_api **ret, char *error, size_t size);
+/* A query, and who takes its samples. */
+struct fleet_request {
+	const char *query;
+	fleet_sample sample;
+	void *arg;
+};
+
 /*
- * At a time of the store's clock; 0: now. Passes each sample on. -EHOSTUNREACH, -ETIMEDOUT: nothing answers, or not in time;
- * -EACCES, -EFBIG, -EPROTO, -ENOMEM; -EINVAL: the store refuses the query; what the callback returned, without a sentence.
- * arg: struct fleet_api.
+ * At a time of the store's clock; 0: now. Asks up to FLEET_API_PARALLEL at a time: samples of one query come in order, those of
+ * several in any. -EHOSTUNREACH, -ETIMEDOUT: nothing answers, or not in time; -EACCES, -EFBIG, -EPROTO, -ENOMEM; -EINVAL: the
+ * store refuses a query; what a callback returned, without a sentence. The first failure ends all. arg: struct fleet_api.
  */
-int fleet_api_query(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size);
+int fleet_api_query(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size);
 
 /* What exceeds these is refused. */
 #define FLEET_RANKS_MAX 65536
@@ -79,8 +87,8 @@ struct fleet_read_options {
 	uint64_t since_s; /* how long ago the usual begins; FLEET_USUAL_S, to a minute: what the nodes serve */
 };
 
-/* fleet_api_query(), or a test: the samples of a query. */
-typedef int (*fleet_ask)(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size);
+/* fleet_api_query(), or a test. */
+typedef int (*fleet_ask)(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size);
 
 /* Fills fleet, which is empty; the caller frees it, on failure too. As fleet_api_query(); -E2BIG: more than the limits. */
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size);

@@ -346,11 +346,11 @@ static int report_fleet_ask(struct report_fleet_reading *reading, size_t i, char
 {
 	struct report_fleet_asking asking = {reading, report_fleet_queries[i].sample};
 	char expression[FLEET_QUERY_BYTES];
+	const struct fleet_request request = {expression, report_fleet_on_sample, &asking};
 	int r;
 
 	report_fleet_expression(reading->report, report_fleet_queries[i].expression, expression);
-	r = reading->fleet->ask(reading->fleet->arg, expression, (double)reading->report->until_ns / 1e9, report_fleet_on_sample, &asking,
-		error, error_size);
+	r = reading->fleet->ask(reading->fleet->arg, &request, 1, (double)reading->report->until_ns / 1e9, error, error_size);
 	if (r == -ENOMEM)
 		snprintf(error, error_size, "out of memory");
 	report_fleet_sort(&reading->node);

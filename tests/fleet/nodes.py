@@ -106,9 +106,10 @@ class Job:
             means = [step, sum(ops)] + [step * act / sum(acts) for act in acts] + ops
             if now - ticks[0][0] >= 60 and (not past or now - past[-1][0] >= 60):
                 past.append((now, means))
+                del past[:-60]
         ticks.append((now, sums))
         if past:
-            usual = [sorted(column)[(len(past) - 1) // 4] for column in zip(*(row for _, row in past[-60:]))]
+            usual = [sorted(column)[(len(past) - 1) // 4] for column in zip(*(row for _, row in past))]
         return means, usual
 
     def names(self, node):
@@ -188,6 +189,11 @@ def main():
     class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         daemon_threads = True
         request_queue_size = 4096
+
+        def handle_error(self, request, client_address):
+            # A store that ends closes its connections.
+            if not isinstance(sys.exc_info()[1], ConnectionError):
+                super().handle_error(request, client_address)
 
     server = Server(("127.0.0.1", options.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -18,17 +18,16 @@ struct answers {
 	size_t left;
 };
 
-static int answer(void *arg, const char *query, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
+static int answer(struct answers *answers, const struct fleet_request *request, char *error, size_t size)
 {
 	static struct fleet_stream stream;
-	struct answers *answers = arg;
 	const char *end = memchr(answers->at, '\n', answers->left);
 	size_t length = end ? (size_t)(end - answers->at) : answers->left, half = length / 2;
 	json_t *envelope;
 	int r;
 
-	assert(query[0] && time_s >= 0);
-	fleet_stream_begin(&stream, sample, sample_arg);
+	assert(request->query[0]);
+	fleet_stream_begin(&stream, request->sample, request->arg);
 	r = fleet_stream_feed(&stream, answers->at, half);
 	r = r < 0 ? r : fleet_stream_feed(&stream, answers->at + half, length - half);
 	answers->left -= length + (end != NULL);
@@ -39,6 +38,16 @@ static int answer(void *arg, const char *query, double time_s, fleet_sample samp
 	json_decref(envelope);
 	if (r == -EPROTO)
 		snprintf(error, size, "no answer");
+	return r;
+}
+
+static int answer_all(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
+{
+	int r = 0;
+
+	assert(count > 0 && time_s >= 0);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = answer(arg, &request[i], error, size);
 	return r;
 }
 
@@ -76,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fleet fleet = {.ranks = 0};
 	char error[512] = "";
 
-	if (fleet_read(&options, answer, &answers, &fleet, error, sizeof(error)) < 0)
+	if (fleet_read(&options, answer_all, &answers, &fleet, error, sizeof(error)) < 0)
 		assert(error[0]);
 	assert(fleet.ranks <= FLEET_RANKS_MAX && fleet.nodes <= FLEET_NODES_MAX && fleet.jobs <= FLEET_JOBS_MAX &&
 		fleet.operations <= FLEET_OPERATIONS_MAX && fleet.findings <= FLEET_FINDINGS_MAX);

@@ -2,8 +2,9 @@
 /* The client of the store against a server of this process that answers what a test says, and the table that is read. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <pthread.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +26,12 @@ static struct {
 	char request[REQUEST_BYTES];
 } server;
 
-static void *serve_one(void *arg)
+/* Headers and, after an empty line, the form in one write of curl's. */
+static void receive(int fd)
 {
-	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC);
 	size_t used = 0;
-	char byte;
 
-	/* Headers and, after an empty line, the form in one write of curl's. */
+	server.request[0] = 0;
 	while (used < REQUEST_BYTES - 1 && !strstr(server.request, "query=")) {
 		ssize_t n = recv(fd, server.request + used, REQUEST_BYTES - 1 - used, 0);
 
@@ -40,6 +40,14 @@ static void *serve_one(void *arg)
 		used += (size_t)n;
 		server.request[used] = 0;
 	}
+}
+
+static void *serve_one(void *arg)
+{
+	int fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC);
+	char byte;
+
+	receive(fd);
 	if (server.status)
 		dprintf(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", server.status, strlen(server.body), server.body);
 	else
@@ -103,7 +111,7 @@ static int query(const char *status, const char *body, size_t bytes_max, char er
 	heard.sum = 0;
 	assert_int_equal(pthread_create(&thread, NULL, serve_one, NULL), 0);
 	assert_int_equal(fleet_api_open(&options, &api, error, 1024), 0);
-	r = fleet_api_query(api, "up{job=\"a&b\"}", 1.5, hear, NULL, error, 1024);
+	r = fleet_api_query(api, &(struct fleet_request){"up{job=\"a&b\"}", hear, NULL}, 1, 1.5, error, 1024);
 	fleet_api_close(api);
 	pthread_join(thread, NULL);
 	return r;
@@ -126,6 +134,84 @@ TEST(samples_are_passed_on)
 	assert_non_null(strstr(server.request, "query=up%7Bjob%3D%22a%26b%22%7D&time=1.500&nocache=1"));
 	assert_int_equal(query("200 OK", VECTOR(""), 4096, error), 0);
 	assert_int_equal(heard.samples, 0);
+}
+
+#define SEVERAL (FLEET_API_PARALLEL + 2)
+
+/* The number that a client asks for; one that is gone has none. */
+static int accept_number(int *ret_fd)
+{
+	for (;;) {
+		const char *query;
+
+		*ret_fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC);
+		assert_true(*ret_fd >= 0);
+		receive(*ret_fd);
+		query = strstr(server.request, "query=");
+		if (query)
+			return atoi(query + 6);
+		close(*ret_fd);
+	}
+}
+
+/* Answers none before FLEET_API_PARALLEL are asked, the first of them last. Query N: N + 1; the one that fails is refused. */
+static void *serve_several(void *arg)
+{
+	const int *fails = arg;
+	int fd[SEVERAL], number[SEVERAL];
+
+	for (size_t begin = 0, end = FLEET_API_PARALLEL; begin < SEVERAL; begin = end, end = SEVERAL) {
+		for (size_t i = begin; i < end; i++)
+			number[i] = accept_number(&fd[i]);
+		for (size_t i = end; i > begin; i--) {
+			char body[256];
+
+			snprintf(body, sizeof(body), VECTOR("{\"metric\":{},\"value\":[1,\"%d\"]}"), number[i - 1] + 1);
+			if (number[i - 1] == *fails)
+				snprintf(body, sizeof(body), "{\"error\":\"no\"}");
+			dprintf(fd[i - 1], "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", strlen(body), body);
+			close(fd[i - 1]);
+		}
+		if (*fails >= 0)
+			break;
+	}
+	return NULL;
+}
+
+static int sum(void *arg, const json_t *labels, double value)
+{
+	*(double *)arg += value;
+	return 0;
+}
+
+/* Each gets its own answer; the first that fails ends all, and the next are asked as before. */
+TEST(several_at_a_time)
+{
+	const struct fleet_api_options options = {.url = server.url, .bytes_max = 4096, .ms_max = 60000};
+	struct fleet_request request[SEVERAL];
+	struct fleet_api *api = NULL;
+	char error[1024] = "", query[SEVERAL][24];
+
+	signal(SIGPIPE, SIG_IGN); /* who has failed closes the other connections */
+	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
+	for (int fails = 1; fails >= -1; fails -= 2) {
+		double value[SEVERAL] = {0};
+		pthread_t thread;
+		int r;
+
+		for (size_t i = 0; i < SEVERAL; i++) {
+			snprintf(query[i], sizeof(query[i]), "%zu", i);
+			request[i] = (struct fleet_request){query[i], sum, &value[i]};
+		}
+		assert_int_equal(pthread_create(&thread, NULL, serve_several, &fails), 0);
+		r = fleet_api_query(api, request, SEVERAL, 1.5, error, sizeof(error));
+		pthread_join(thread, NULL);
+		assert_int_equal(r, fails < 0 ? 0 : -EINVAL);
+		for (size_t i = 0; fails < 0 && i < SEVERAL; i++)
+			assert_true(value[i] == (double)i + 1);
+	}
+	assert_non_null(strstr(error, "the store refuses a query (HTTP 200): no"));
+	fleet_api_close(api);
 }
 
 /* Whoever reads the samples may end it, and knows why. */
@@ -221,7 +307,7 @@ TEST(nobody_listens)
 	char error[1024] = "";
 
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
-	assert_int_equal(fleet_api_query(api, "up", 0, hear, NULL, error, sizeof(error)), -EHOSTUNREACH);
+	assert_int_equal(fleet_api_query(api, &(struct fleet_request){"up", hear, NULL}, 1, 0, error, sizeof(error)), -EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }
@@ -260,22 +346,38 @@ struct answers {
 static char asked[64][2048];
 static size_t n_asked;
 
-static int answer(void *arg, const char *of, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
+static int answer(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
 {
 	static struct fleet_stream stream;
 	const struct answers *rows = arg;
+	int r = 0;
 
 	(void)error, (void)size;
-	/* All queries are of one evaluation. */
+	/* All queries are of one time, of which scrapes have ended. */
 	assert_true(time_s == (n_asked ? 1700000000.25 : 0));
-	snprintf(asked[n_asked++ % 64], sizeof(asked[0]), "%s", of);
-	fleet_stream_begin(&stream, sample, sample_arg);
-	for (size_t i = 0; rows[i].query; i++)
-		if (strncmp(of, rows[i].query, strlen(rows[i].query)) == 0) {
-			assert_int_equal(fleet_stream_feed(&stream, "[[", 2), 0);
-			return fleet_stream_feed(&stream, rows[i].samples, strlen(rows[i].samples));
-		}
-	return 0;
+	/* Those of several queries come in any order: here the last one is first. */
+	for (size_t left = count; left > 0 && r == 0; left--) {
+		const struct fleet_request *of = &request[left - 1];
+
+		snprintf(asked[n_asked++ % 64], sizeof(asked[0]), "%s", of->query);
+		fleet_stream_begin(&stream, of->sample, of->arg);
+		for (size_t i = 0; rows[i].query; i++)
+			if (strncmp(of->query, rows[i].query, strlen(rows[i].query)) == 0) {
+				assert_int_equal(fleet_stream_feed(&stream, "[[", 2), 0);
+				r = fleet_stream_feed(&stream, rows[i].samples, strlen(rows[i].samples));
+				break;
+			}
+	}
+	return r;
+}
+
+static bool was_asked(const char *query)
+{
+	bool was = false;
+
+	for (size_t i = 0; i < n_asked; i++)
+		was = was || strcmp(asked[i], query) == 0;
+	return was;
 }
 
 #define WHO "\"job\":\"gpt\",\"rank\":\"3\",\"instance\":\"a:9797\""
@@ -283,7 +385,7 @@ static int answer(void *arg, const char *of, double time_s, fleet_sample sample,
 TEST(samples_become_a_table)
 {
 	const struct answers rows[] = {
-		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000000.25\"]}]"},
+		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000003.25\"]}]"},
 		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
 		/* A rank twice, without a number, and of no job. */
 		{"ranktrace_rank_info", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
@@ -321,23 +423,63 @@ TEST(samples_become_a_table)
 	assert_true(fleet.finding[0].age_seconds == 60);
 	fleet_free(&fleet);
 	/* A name is a text of the query, never a part of it. */
-	assert_string_equal(asked[3], "ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[4], "quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[7200s:120s])");
+	assert_true(was_asked("ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}"));
+	assert_true(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[7200s:120s])"));
+	assert_false(was_asked("ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}"));
 	/* Of the hour that the nodes serve, it is asked for; where there is none, it is computed. */
 	n_asked = 0;
 	options.since_s = FLEET_USUAL_S + 1;
 	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
 	assert_true(fleet.rank[0].usual[ACTIVITY_FORWARD] == 0.25);
 	fleet_free(&fleet);
-	assert_string_equal(asked[4], "ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[5], "quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])");
-	assert_string_equal(asked[7], "ranktrace_rank_usual_activity_seconds{job=\"g\\\"p\\\\t\"}");
-	assert_string_equal(asked[8], "ranktrace_rank_minute_operations_seconds{job=\"g\\\"p\\\\t\"}");
+	assert_true(was_asked("ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}"));
+	assert_true(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
+	assert_true(was_asked("ranktrace_rank_usual_activity_seconds{job=\"g\\\"p\\\\t\"}"));
+	assert_false(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_activity_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
 }
 
-static int refuse(void *arg, const char *of, double time_s, fleet_sample sample, void *sample_arg, char *error, size_t size)
+/* A store answers in any order. */
+TEST(names_are_in_order)
 {
-	(void)arg, (void)of, (void)time_s, (void)sample, (void)sample_arg;
+	const struct answers rows[] = {
+		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000003.25\"]}]"},
+		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"x\",\"node\":\"node-10\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"instance\":\"y\",\"node\":\"node-9\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_rank_info", "[{\"metric\":{\"job\":\"z\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"job\":\"a\",\"rank\":\"1\",\"instance\":\"x\"},\"value\":[1,\"1\"]},"
+			"{\"metric\":{\"job\":\"a\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"a\",\"instance\":\"x\",\"operation\":\"send\"},\"value\":[1,\"0.2\"]},"
+			"{\"metric\":{\"job\":\"a\",\"instance\":\"y\",\"operation\":\"send\"},\"value\":[1,\"0.1\"]}]"},
+		{"ranktrace_finding_info", "[{\"metric\":{\"instance\":\"x\",\"finding\":\"17\"},\"value\":[1,\"1\"]}]"},
+		{NULL, NULL},
+	};
+	struct fleet_read_options options = {.since_s = 7200};
+	struct fleet fleet = {0};
+	char error[1024] = "";
+
+	n_asked = 0;
+	assert_int_equal(fleet_read(&options, answer, (void *)rows, &fleet, error, sizeof(error)), 0);
+	assert_int_equal(fleet.jobs, 2);
+	assert_string_equal(fleet.job[0].name, "a");
+	assert_int_equal(fleet.nodes, 2);
+	assert_string_equal(fleet.node[0].name, "node-9");
+	assert_string_equal(fleet.node[1].name, "node-10");
+	assert_int_equal(fleet.ranks, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(fleet.rank[i].job, i == 2);
+		assert_int_equal(fleet.rank[i].node, i == 1);
+		assert_int_equal(fleet.rank[i].rank, i == 1);
+	}
+	assert_int_equal(fleet.operations, 2);
+	assert_int_equal(fleet.operation[0].node, 0);
+	assert_true(fleet.operation[0].now == 0.1);
+	assert_int_equal(fleet.finding[0].node, 1);
+	fleet_free(&fleet);
+}
+
+static int refuse(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
+{
+	(void)arg, (void)request, (void)count, (void)time_s;
 	snprintf(error, size, "no");
 	return -EACCES;
 }

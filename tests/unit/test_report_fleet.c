@@ -42,10 +42,12 @@ static void sample(const char *query, const char *labels, double value)
 	snprintf(answer->samples + used, sizeof(answer->samples) - used, "%s{\"metric\":{%s},\"value\":[1,\"%.3f\"]}", used ? "," : "", labels, value);
 }
 
-static int ask(void *arg, const char *query, double time_s, fleet_sample on_sample, void *sample_arg, char *error, size_t size)
+static int ask(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
 {
 	static struct fleet_stream stream;
+	const char *query = request->query;
 
+	assert_int_equal(count, 1);
 	asked++;
 	assert_true(time_s == (double)UNTIL);
 	assert_null(strchr(query, '$'));
@@ -53,7 +55,7 @@ static int ask(void *arg, const char *query, double time_s, fleet_sample on_samp
 		snprintf(error, size, "%s", refused);
 		return -EACCES;
 	}
-	fleet_stream_begin(&stream, on_sample, sample_arg);
+	fleet_stream_begin(&stream, request->sample, request->arg);
 	assert_int_equal(fleet_stream_feed(&stream, "[[[", 3), 0);
 	for (size_t i = 0; i < n_answers; i++)
 		if (strncmp(query, answers[i].query, strlen(answers[i].query)) == 0)
