@@ -202,6 +202,12 @@ static enum finding_cause cause_of(const struct judge_watch *watch)
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 
+/* What is left of a mean that has decayed is nothing. */
+static double evidence_of(double value)
+{
+	return value < EVIDENCE_MIN ? 0 : value;
+}
+
 static void add_evidence(struct judge_episode *episode)
 {
 	const struct judge_moment *worst = &episode->worst;
@@ -218,8 +224,8 @@ static void add_evidence(struct judge_episode *episode)
 		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_usual[h]) < EVIDENCE_MIN)
 			continue;
 		snprintf(detail, sizeof(detail), "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
-		finding_add(finding, hosts[h].name, hosts[h].unit, worst->host[h] * hosts[h].scale,
-			worst->host_usual[h] * hosts[h].scale, named ? detail : NULL);
+		finding_add(finding, hosts[h].name, hosts[h].unit, evidence_of(worst->host[h]) * hosts[h].scale,
+			evidence_of(worst->host_usual[h]) * hosts[h].scale, named ? detail : NULL);
 	}
 }
 
