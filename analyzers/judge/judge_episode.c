@@ -176,17 +176,9 @@ static double confidence_of(const struct judge_watch *watch)
 static enum finding_cause cause_of(const struct judge_watch *watch)
 {
 	static const enum finding_cause by_activity[ACTIVITY_MAX] = {
-		[ACTIVITY_OUTSIDE] = CAUSE_PYTHON,
-		[ACTIVITY_DATALOADER] = CAUSE_DATALOADER,
-		[ACTIVITY_FORWARD] = CAUSE_COMPUTE,
-		[ACTIVITY_BACKWARD] = CAUSE_COMPUTE,
-		[ACTIVITY_ZERO_GRAD] = CAUSE_COMPUTE,
-		[ACTIVITY_OPTIMIZER] = CAUSE_COMPUTE,
-		[ACTIVITY_GC] = CAUSE_GARBAGE_COLLECTION,
-		[ACTIVITY_CHECKPOINT] = CAUSE_CHECKPOINT,
-		[ACTIVITY_SYNC] = CAUSE_SYNCHRONIZATION,
-		[ACTIVITY_MARK] = CAUSE_COMPUTE,
-		[ACTIVITY_COMPUTE] = CAUSE_COMPUTE,
+#define ACTIVITY(id, word, title, stage, waits, cause) [ACTIVITY_##id] = CAUSE_##cause,
+#include "analyzers/steps/activities.def"
+#undef ACTIVITY
 	};
 	const struct judge_episode *episode = watch->episode;
 	const struct finding *finding = &episode->finding;

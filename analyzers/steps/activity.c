@@ -9,7 +9,7 @@ static const struct activity_row {
 	enum stage_kind stage;
 	enum activity_waits waits;
 } rows[ACTIVITY_MAX] = {
-#define ACTIVITY(id, word, title, stage, waits) [ACTIVITY_##id] = {#word, title, stage, ACTIVITY_##waits},
+#define ACTIVITY(id, word, title, stage, waits, cause) [ACTIVITY_##id] = {#word, title, stage, ACTIVITY_##waits},
 #include "analyzers/steps/activities.def"
 #undef ACTIVITY
 };

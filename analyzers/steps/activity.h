@@ -6,7 +6,7 @@
 #include "analyzers/steps/stage_names.h"
 
 enum activity {
-#define ACTIVITY(id, word, title, stage, waits) ACTIVITY_##id,
+#define ACTIVITY(id, word, title, stage, waits, cause) ACTIVITY_##id,
 #include "analyzers/steps/activities.def"
 #undef ACTIVITY
 	ACTIVITY_MAX
