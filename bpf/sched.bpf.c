@@ -172,7 +172,7 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 	thread->start_ns = bpf_ktime_get_ns();
 }
 
-static __always_inline void send_stay(struct rt_offcpu_thread *thread, struct task_struct *prev,
+static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread, struct task_struct *prev,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
 	struct rt_offcpu_event *interval =
@@ -215,7 +215,7 @@ static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32
 	if (thread->sum_count && thread->sum_start_ns != second_ns)
 		send_sum(thread, thread_id, now_ns);
 	if (now_ns - start_ns >= threshold_ns) {
-		send_stay(thread, prev, next, start_ns, now_ns, run_delay_ns, direct);
+		sched_send_interval(thread, prev, next, start_ns, now_ns, run_delay_ns, direct);
 		return;
 	}
 	if (!thread->sum_count) {

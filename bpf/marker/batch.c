@@ -14,7 +14,7 @@ static struct {
 	_Atomic uint64_t oldest_ns; /* time of its first record; 0: empty */
 	uint64_t flushed_ns;
 	_Atomic uint64_t lost;
-	uint64_t lost_told;
+	uint64_t lost_reported;
 	struct rt_marker_record record[RT_MARKER_BATCH_MAX];
 } batch = {.lock = PTHREAD_MUTEX_INITIALIZER, .number = 1};
 
@@ -76,9 +76,9 @@ void batch_put(struct batch_comm *comm, const struct rt_marker_record *record, u
 	place = &batch.record[batch.used++];
 	*place = *record;
 	lost = atomic_load_explicit(&batch.lost, memory_order_relaxed);
-	if (lost != batch.lost_told)
+	if (lost != batch.lost_reported)
 		place->flags |= RT_MARKER_LOST;
-	batch.lost_told = lost;
+	batch.lost_reported = lost;
 	if (batch.oldest_ns == 0)
 		atomic_store_explicit(&batch.oldest_ns, now_ns, memory_order_relaxed);
 	if (batch.used >= RT_MARKER_BATCH_MAX || batch_passed(now_ns, batch.oldest_ns, BATCH_WAIT_NS) ||

@@ -201,7 +201,7 @@ static void device_ops_finish(struct device_comm *comm, struct device_op *op)
  * Checks the oldest in flight: reports it once if late, ends it if given up. One per start bounds the cost. Unlocks
  * the communicator.
  */
-static void look_back(struct device_comm *comm, uint64_t now_ns)
+static void device_ops_check_first(struct device_comm *comm, uint64_t now_ns)
 {
 	struct device_op *op = comm->first == NO_OP ? NULL : &comm->op[comm->first];
 	struct rt_marker_record record;
@@ -400,7 +400,7 @@ device_handle device_op_start(device_handle comm_handle, const struct device_op_
 	if (!op) {
 		comm->launches += info->kind == RT_MARKER_COLL;
 		batch_count_lost();
-		look_back(comm, now_ns);
+		device_ops_check_first(comm, now_ns);
 		return 0;
 	}
 	number_op(comm, comm_handle, info, op);
@@ -416,7 +416,7 @@ device_handle device_op_start(device_handle comm_handle, const struct device_op_
 	copy_name(op->dtype, sizeof(op->dtype), info->dtype);
 	handle = handle_of(HANDLE_OP, comm_place(comm_handle), (unsigned)(op - comm->op), op->generation);
 	atomic_fetch_add_explicit(&in_flight, 1, memory_order_relaxed);
-	look_back(comm, now_ns);
+	device_ops_check_first(comm, now_ns);
 	return handle;
 }
 

@@ -5,7 +5,7 @@
 #include "daemon/base/log_limit.h"
 
 #define PROBES 8u
-#define TOLD_MAX 16u /* lines of log_limit_tick() in one call */
+#define LOG_LIMIT_LINES_MAX 16u /* lines of log_limit_tick() in one call */
 
 struct log_limit_slot {
 	const struct log_limit_place *place; /* NULL: free */
@@ -95,11 +95,11 @@ static void log_limit_report(const struct log_limit_slot *slot)
 
 void log_limit_tick(uint64_t now_ns)
 {
-	struct log_limit_slot due[TOLD_MAX];
+	struct log_limit_slot due[LOG_LIMIT_LINES_MAX];
 	unsigned count = 0;
 
 	pthread_mutex_lock(&lock);
-	for (size_t i = 0; i < LOG_LIMIT_SLOTS && count < TOLD_MAX; i++) {
+	for (size_t i = 0; i < LOG_LIMIT_SLOTS && count < LOG_LIMIT_LINES_MAX; i++) {
 		if (!slots[i].place || !slots[i].left_out || !log_limit_is_over(&slots[i], now_ns))
 			continue;
 		due[count++] = slots[i];
