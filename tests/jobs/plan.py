@@ -87,9 +87,12 @@ def activities(kind, place, shape):
             return ["gc"]
         return list(fixed)
     if place == "between":
-        # Lightning's closure runs within the optimizer: what no other mark covers there is the optimizer's own time.
-        if shape in ("closure", "lightning"):
+        # The closure runs within the optimizer: what no other mark covers there is the optimizer's own time. Lightning calls
+        # training_step() from within DDP's forward.
+        if shape == "closure":
             return ["optimizer", "outside"]
+        if shape == "lightning":
+            return ["forward"]
         return ["outside"] if shape in MARKED_FORWARD else ["forward", "outside"]
     return [place]
 
