@@ -40,6 +40,7 @@ struct cfs_rq {
 };
 
 struct sched_entity {
+	unsigned long long sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };
 

@@ -124,6 +124,70 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 	thread->sum_count = 0;
 }
 
+static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread, struct task_struct *prev,
+	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
+{
+	struct rt_offcpu_event *interval =
+		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
+
+	if (!interval)
+		return;
+	interval->event.time_ns = now_ns;
+	interval->event.pid = thread->pid;
+	interval->event.thread_id = READ(direct, next, pid);
+	interval->start_ns = start_ns;
+	interval->duration_ns = now_ns - start_ns;
+	interval->run_delay_ns = run_delay_ns;
+	interval->next_pid = thread->next_pid;
+	interval->waits_on = thread->waits_on;
+	interval->waker = thread->waker;
+	interval->waker_pid = thread->waker_pid;
+	interval->pad0 = 0;
+	read_comm(interval->thread_name, next);
+	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
+	__builtin_memcpy(interval->waker_name, thread->waker_name, RT_COMM_SIZE);
+	interval->previous_pid = 0;
+	__builtin_memset(interval->previous_name, 0, RT_COMM_SIZE);
+	if (prev) {
+		interval->previous_pid = READ(direct, prev, tgid);
+		read_comm(interval->previous_name, prev);
+	}
+	submit_event(interval);
+}
+
+/* prev: who ran before it returned; NULL: not known. */
+static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32_t thread_id, struct task_struct *prev,
+	struct task_struct *next, uint64_t now_ns, bool direct)
+{
+	uint64_t start_ns, second_ns, run_delay_ns;
+
+	start_ns = thread->start_ns;
+	thread->start_ns = 0;
+	/* Two clocks: the scheduler's may be slightly ahead. */
+	if (now_ns < start_ns)
+		now_ns = start_ns;
+	run_delay_ns = run_delay_until_now(next, direct) - thread->run_delay_ns;
+	if (run_delay_ns > now_ns - start_ns)
+		run_delay_ns = now_ns - start_ns;
+
+	second_ns = now_ns - now_ns % SECOND_NS;
+	if (thread->sum_count && thread->sum_start_ns != second_ns)
+		send_sum(thread, thread_id, now_ns);
+	if (now_ns - start_ns >= threshold_ns) {
+		sched_send_interval(thread, prev, next, start_ns, now_ns, run_delay_ns, direct);
+		return;
+	}
+	if (!thread->sum_count) {
+		thread->sum_start_ns = second_ns;
+		thread->sum_duration_ns = 0;
+		thread->sum_run_delay_ns = 0;
+		read_comm(thread->thread_name, next);
+	}
+	thread->sum_duration_ns += now_ns - start_ns;
+	thread->sum_run_delay_ns += run_delay_ns;
+	thread->sum_count++;
+}
+
 static __always_inline void sched_leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
@@ -136,9 +200,10 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 		return;
 	quota = find_quota(*rank_slot);
 	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
-	/* A second leave: the return had no tracepoint hit, as observed about once a second on a 6.18 kernel. */
+	/* The return had no tracepoint hit, as observed about once a second on 6.18: it was when what has run since began. */
 	if (thread && thread->start_ns && thread->pid == pid)
-		count_drop(RT_KIND_OFFCPU);
+		end_interval(thread, thread_id, NULL, prev,
+			bpf_ktime_get_ns() - (READ(direct, prev, se.sum_exec_runtime) - thread->ran_ns), direct);
 	if (READ(direct, prev, flags) & TASK_EXITING) {
 		if (!thread)
 			return;
@@ -166,67 +231,11 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 	thread->slot = *rank_slot;
 	thread->waits_on = waits_on(prev, preempt, direct);
 	thread->run_delay_ns = run_delay_of(prev, direct);
+	thread->ran_ns = READ(direct, prev, se.sum_exec_runtime);
 	thread->waker = RT_WAKER_UNKNOWN;
 	thread->next_pid = READ(direct, next, tgid);
 	read_comm(thread->next_name, next);
 	thread->start_ns = bpf_ktime_get_ns();
-}
-
-static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread, struct task_struct *prev,
-	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
-{
-	struct rt_offcpu_event *interval =
-		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
-
-	if (!interval)
-		return;
-	interval->event.time_ns = now_ns;
-	interval->event.pid = thread->pid;
-	interval->event.thread_id = READ(direct, next, pid);
-	interval->start_ns = start_ns;
-	interval->duration_ns = now_ns - start_ns;
-	interval->run_delay_ns = run_delay_ns;
-	interval->next_pid = thread->next_pid;
-	interval->waits_on = thread->waits_on;
-	interval->waker = thread->waker;
-	interval->waker_pid = thread->waker_pid;
-	interval->pad0 = 0;
-	interval->previous_pid = READ(direct, prev, tgid);
-	read_comm(interval->thread_name, next);
-	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
-	__builtin_memcpy(interval->waker_name, thread->waker_name, RT_COMM_SIZE);
-	read_comm(interval->previous_name, prev);
-	submit_event(interval);
-}
-
-static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32_t thread_id, struct task_struct *prev,
-	struct task_struct *next, uint64_t now_ns, bool direct)
-{
-	uint64_t start_ns, second_ns, run_delay_ns;
-
-	start_ns = thread->start_ns;
-	thread->start_ns = 0;
-	/* Two clocks: the scheduler's may be slightly ahead. */
-	run_delay_ns = run_delay_until_now(next, direct) - thread->run_delay_ns;
-	if (run_delay_ns > now_ns - start_ns)
-		run_delay_ns = now_ns - start_ns;
-
-	second_ns = now_ns - now_ns % SECOND_NS;
-	if (thread->sum_count && thread->sum_start_ns != second_ns)
-		send_sum(thread, thread_id, now_ns);
-	if (now_ns - start_ns >= threshold_ns) {
-		sched_send_interval(thread, prev, next, start_ns, now_ns, run_delay_ns, direct);
-		return;
-	}
-	if (!thread->sum_count) {
-		thread->sum_start_ns = second_ns;
-		thread->sum_duration_ns = 0;
-		thread->sum_run_delay_ns = 0;
-		read_comm(thread->thread_name, next);
-	}
-	thread->sum_duration_ns += now_ns - start_ns;
-	thread->sum_run_delay_ns += run_delay_ns;
-	thread->sum_count++;
 }
 
 /* Only ranks' threads have entries: no need to check the filter. Its time counts for both ends of the interval. */

@@ -60,6 +60,7 @@ struct rt_offcpu_sum_event {
 struct rt_offcpu_thread {
 	uint64_t start_ns;     /* when it left the CPU; 0 while running */
 	uint64_t run_delay_ns; /* sched_info.run_delay at that time */
+	uint64_t ran_ns;       /* time on CPUs, at that time */
 	uint64_t sum_start_ns; /* the second being summed */
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;

@@ -230,10 +230,10 @@ static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 	struct cmd_why *cmd = arg;
 	struct cmd_why_cause *cause = &cmd->cause[cmd->causes];
 
-	cause->blocked = sqlite3_column_int(row, 0) != 0;
+	cause->kind = (enum cmd_why_cause_kind)sqlite3_column_int(row, 0);
 	tool_row_text(row, 1, cause->name, sizeof(cause->name));
-	cause->chosen_ns = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
-	cause->usual_ns = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
+	cause->chosen = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
+	cause->usual = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
 	return ++cmd->causes == WHY_CAUSES_SHOWN;
 }
 
@@ -255,14 +255,15 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 			since, until, since, until, instance, from, to),
 		cmd_why_on_steps, cmd);
 	return r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT blocked, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN ns ELSE 0 END), "
-				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE ns END) FROM ("
-				"SELECT 1 AS blocked, waits_on AS word, start_ns, duration_ns - run_delay_ns AS ns, instance, "
+		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
+				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
+				"SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns AS n, instance, "
 				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
-				"SELECT 0, operation || 's of files', start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
-				"SELECT 0, cause, start_ns, time_ns, instance, NULL FROM system_sums WHERE time_ns IS NOT NULL) "
+				"SELECT %d, operation || 's of files', start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
+				"SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, coalesce(time_ns, count), instance, NULL FROM system_sums) "
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
-				"GROUP BY 1, 2 ORDER BY 3 DESC",
-			since, until, since, until, instance, from, to, thread, thread),
+				"GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",
+			since, until, since, until, WHY_CAUSE_BLOCKED, WHY_CAUSE_KERNEL, WHY_CAUSE_COUNTED, WHY_CAUSE_KERNEL, instance,
+			from, to, thread, thread, WHY_CAUSE_COUNTED),
 		cmd_why_on_cause, cmd);
 }

@@ -20,11 +20,13 @@ struct cmd_why_file {
 #define WHY_CAUSES_SHOWN 16
 #define WHY_CAUSE_BYTES 32
 
-/* What the step thread was blocked on, or what the kernel did to the rank. A step, in the mean. */
+/* What the step thread was blocked on; what the kernel did to the rank, in time, or how often where it has none. */
+enum cmd_why_cause_kind { WHY_CAUSE_KERNEL, WHY_CAUSE_BLOCKED, WHY_CAUSE_COUNTED };
+
 struct cmd_why_cause {
-	bool blocked;
+	enum cmd_why_cause_kind kind;
 	char name[WHY_CAUSE_BYTES];
-	double chosen_ns, usual_ns;
+	double chosen, usual; /* ns, or number: a step, in the mean */
 };
 
 struct cmd_why {

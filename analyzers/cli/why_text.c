@@ -160,19 +160,38 @@ static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
 		fputs("\n", f);
 }
 
-/* What grew. Causes of a kind may overlap: a thread that frees memory is blocked on the disk. */
-static void cmd_why_text_causes(FILE *f, const struct cmd_why *cmd, const struct why_result *result, bool blocked, const char *head)
+static struct cmd_why_time cmd_why_text_amount(enum cmd_why_cause_kind kind, double amount)
+{
+	struct cmd_why_time text;
+
+	if (kind != WHY_CAUSE_COUNTED)
+		return cmd_why_text_time(amount, false);
+	snprintf(text.text, sizeof(text.text), "%.3g", amount);
+	return text;
+}
+
+/* What grew: by a time worth a name, or to more than double the number. */
+static bool cmd_why_cause_grew(const struct cmd_why_cause *cause, const struct why_result *result)
+{
+	if (cause->kind == WHY_CAUSE_COUNTED)
+		return cause->chosen > 2 * cause->usual;
+	return cause->chosen - cause->usual >= SHOWN_PART * result->chosen_ns;
+}
+
+/* Causes of a kind may overlap: a thread that frees memory is blocked on the disk. */
+static void cmd_why_text_causes(
+	FILE *f, const struct cmd_why *cmd, const struct why_result *result, enum cmd_why_cause_kind kind, const char *head)
 {
 	unsigned shown = 0;
 
 	for (size_t i = 0; i < cmd->causes; i++) {
 		const struct cmd_why_cause *cause = &cmd->cause[i];
 
-		if (cause->blocked != blocked || cause->chosen_ns - cause->usual_ns < SHOWN_PART * result->chosen_ns)
+		if (cause->kind != kind || !cmd_why_cause_grew(cause, result))
 			continue;
-		fprintf(f, "%s %s %s a step", shown++ ? "," : head, cause->name, cmd_why_text_time(cause->chosen_ns, false).text);
-		if (cause->usual_ns > 0)
-			fprintf(f, " (usual %s)", cmd_why_text_time(cause->usual_ns, false).text);
+		fprintf(f, "%s %s %s a step", shown++ ? "," : head, cause->name, cmd_why_text_amount(kind, cause->chosen).text);
+		if (cause->usual > 0)
+			fprintf(f, " (usual %s)", cmd_why_text_amount(kind, cause->usual).text);
 	}
 	if (shown)
 		fputs("\n", f);
@@ -197,8 +216,9 @@ static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const str
 {
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, cmd, result);
-	cmd_why_text_causes(f, cmd, result, true, "\nblocked longer on:");
-	cmd_why_text_causes(f, cmd, result, false, "\nthe kernel took longer for it:");
+	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_BLOCKED, "\nblocked longer on:");
+	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_KERNEL, "\nthe kernel took longer for it:");
+	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_COUNTED, "\nmore often than usual:");
 	cmd_why_text_files(f, cmd);
 	cmd_why_text_levels(f, result);
 }
@@ -260,14 +280,16 @@ static json_t *cmd_why_json_files(const struct cmd_why *cmd)
 	return files;
 }
 
-static json_t *cmd_why_json_causes(const struct cmd_why *cmd, bool blocked)
+static json_t *cmd_why_json_causes(const struct cmd_why *cmd, enum cmd_why_cause_kind kind)
 {
+	bool counted = kind == WHY_CAUSE_COUNTED;
 	json_t *causes = json_array();
 
 	for (size_t i = 0; i < cmd->causes; i++)
-		if (cmd->cause[i].blocked == blocked)
-			json_array_append_new(causes, json_pack("{s:s, s:f, s:f}", "what", cmd->cause[i].name, "chosen_ns",
-							      cmd->cause[i].chosen_ns, "usual_ns", cmd->cause[i].usual_ns));
+		if (cmd->cause[i].kind == kind)
+			json_array_append_new(causes, json_pack("{s:s, s:f, s:f}", "what", cmd->cause[i].name,
+							      counted ? "chosen" : "chosen_ns", cmd->cause[i].chosen,
+							      counted ? "usual" : "usual_ns", cmd->cause[i].usual));
 	return causes;
 }
 
@@ -281,7 +303,8 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",
 		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "parts",
 		cmd_why_json_parts(result), "cpu_taken_by", cmd_why_json_others(result), "blocked_on",
-		cmd_why_json_causes(cmd, true), "kernel", cmd_why_json_causes(cmd, false), "slow_files",
+		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
+		cmd_why_json_causes(cmd, WHY_CAUSE_COUNTED), "slow_files",
 		cmd_why_json_files(cmd), NULL);
 }
 

@@ -444,7 +444,7 @@ static void sched_status(void *state, struct collector_status *ret)
 	if (sched->no_wakers)
 		collector_note(ret, "waker_pid and waker_name are always NULL: this kernel has no tracepoint sched_waking");
 	if (ret->drops > sched->not_ranks)
-		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: return to the CPU not seen, or ring full",
+		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: too many threads, or ring full",
 			ret->drops - sched->not_ranks);
 	if (sched->not_ranks)
 		collector_note(ret, "%" PRIu64 " of the drops are of processes that had just ended as ranks",

@@ -66,4 +66,9 @@ step=$(query "select step from steps where instance = $(instance "${pids[1]}") o
 "$tracectl" why --job why --rank 1 --step "$step" --json >/dev/null || fail "step $step is not explained"
 reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 'read' and instance = $(instance "${pids[1]}")")
 [ "$reads" -ge 20 ] || fail "rank 1 reads a file with each batch, and $reads reads are stored"
+"$tracectl" why --job why --json --rank 1 --since "$from" --until "$until" | grep -q '"what": "reads of files"' || fail "reads of files are no cause"
+calls=$(query "select coalesce(sum(count), 0) from syscalls where call in ('open', 'openat') and instance = $(instance "${pids[1]}")")
+[ "$calls" -ge 20 ] || fail "rank 1 opens a file with each batch, and $calls such system calls are stored"
+wakers=$(query "select count(*) from offcpu where waker_name is not null and instance = $(instance "${pids[0]}")")
+[ "$wakers" -ge 20 ] || fail "rank 0 waits in each step, and $wakers wakers are stored"
 echo "why: done"

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes faults in a real rank, with L3 on, and asks `tracectl why`: what part of the excess is given to the right cause?
 
-  explain.py BUILD [FAULT...]     FAULT: preempt quota reads cache faults sync; all of them without one
+  explain.py BUILD [FAULT...]     FAULT: preempt quota reads cache faults sync swap interrupts slow loss; all of them without one
 
 Prints a row for each fault. Exit 1: less than 90 % of an excess was given to its cause, or what it has to name it did not. Needs
-root, a PyTorch in /usr/bin/python3, and control groups of version 1 for quota and cache.
+root, a PyTorch in /usr/bin/python3, and control groups of version 1 for quota, cache and swap. For slow and loss, two ranks train
+together, each in a network namespace of the test's; swap uses a file of 256 MiB, on which this machine swaps meanwhile.
 """
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +18,35 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 7
+JOB = f"explain-{os.getpid()}"  # this machine may have other ranks
+TOGETHER = ("slow", "loss")
+# Classic BPF: a packet is dropped if a random number is in the first 10 % of its range.
+LOSE = "4,32 0 0 4294963256,53 1 0 429496729,6 0 0 2,6 0 0 0"
+
+
+def run(*words):
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+class Network:
+    """Two namespaces, 0 and 1, joined by a link."""
+
+    def __init__(self):
+        self.names = [f"{JOB}-{i}" for i in range(2)]
+        for name in self.names:
+            run("ip", "netns", "add", name)
+        run("ip", "-n", self.names[0], "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", self.names[1])
+        for i, name in enumerate(self.names):
+            run("ip", "-n", name, "address", "add", f"10.77.0.{i + 1}/24", "dev", "veth0")
+            for device in "lo", "veth0":
+                run("ip", "-n", name, "link", "set", "dev", device, "up")
+
+    def within(self, i):
+        return ["ip", "netns", "exec", self.names[i]]
+
+    def remove(self):
+        for name in self.names:
+            run("ip", "netns", "delete", name)
 
 
 class Group:
@@ -40,11 +69,24 @@ class Group:
                 time.sleep(0.1)
 
 
+FLOOD = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect(("10.77.0.2", 9))
+while True:
+    try:
+        s.send(b"x")
+    except OSError:
+        pass
+"""
+
+
 class Faults:
     """Each returns what undoes it."""
 
-    def __init__(self, pid, cpu, control):
-        self.pid, self.cpu, self.control = pid, cpu, control
+    def __init__(self, pid, cpu, control, network):
+        self.pid, self.cpu, self.control, self.network = pid, cpu, control, network
+        self.later = []  # what is undone once the steps after the fault are over
 
     def word(self, word, amount):
         self.control.write_text(f"{word} {amount}")
@@ -60,91 +102,171 @@ class Faults:
         return lambda: group.remove(self.pid)
 
     def reads(self):
-        return self.word("reads", 8000)
+        return self.word("reads", 30000)
 
     def cache(self):
         group = Group("memory", self.pid)
         group.set("memory.limit_in_bytes", 40 << 20)
-        undo = self.word("cache", 1)
+        undo = self.word("cache", 2)
         return lambda: (undo(), group.remove(self.pid))
 
     def faults(self):
-        return self.word("faults", 300)
+        return self.word("faults", 1000)
 
     def sync(self):
-        return self.word("sync", 4)
+        return self.word("sync", 12)
+
+    def swap(self):
+        file = self.control.parent / "swap"
+        with open(file, "wb") as data:
+            os.fchmod(data.fileno(), 0o600)
+            os.posix_fallocate(data.fileno(), 0, 256 << 20)
+        run("mkswap", file)
+        run("swapon", file)
+        group = Group("memory", self.pid)
+        group.set("memory.limit_in_bytes", 40 << 20)
+        undo = self.word("swap", 1000)
+        return lambda: (undo(), group.remove(self.pid), run("swapoff", file))
+
+    def interrupts(self):
+        """Packets that another CPU sends: it receives them, too, in the steps before and after, and the rank's meanwhile."""
+        network = Network()
+
+        def receiver(mask):
+            run(*network.within(1), "sh", "-c", f"echo {mask:x} >/sys/class/net/veth0/queues/rx-0/rps_cpus")
+
+        flood = subprocess.Popen([*network.within(0), "taskset", "-c", str(min(os.sched_getaffinity(0))), sys.executable, "-c", FLOOD])
+        self.later.append(lambda: (flood.kill(), flood.wait(), network.remove()))
+        time.sleep(10)
+        receiver(1 << self.cpu)
+        return lambda: receiver(0)
+
+    def slow(self):
+        run("tc", "-n", self.network.names[1], "qdisc", "add", "dev", "veth0", "root", "tbf", "rate", "100mbit", "burst", "32k", "limit", "10m")
+        return lambda: run("tc", "-n", self.network.names[1], "qdisc", "delete", "dev", "veth0", "root")
+
+    def loss(self):
+        for name in self.network.names:
+            run("tc", "-n", name, "qdisc", "add", "dev", "veth0", "clsact")
+            run("tc", "-n", name, "filter", "add", "dev", "veth0", "ingress", "bpf", "da", "bytecode", LOSE)
+        return lambda: [run("tc", "-n", name, "qdisc", "delete", "dev", "veth0", "clsact") for name in self.network.names]
+
+
+def grew(causes, *names):
+    return any(c["what"] in names and c["chosen_ns"] > c["usual_ns"] + 1e5 for c in causes)
 
 
 def blocked_on(*names):
-    return lambda answer: any(c["what"] in names and c["chosen_ns"] > c["usual_ns"] + 1e6 for c in answer["blocked_on"])
+    return lambda answer: grew(answer["blocked_on"], *names)
 
 
-def kernel_shows(name):
-    return lambda answer: any(c["what"] == name and c["chosen_ns"] > c["usual_ns"] + 1e5 for c in answer["kernel"])
+def kernel_shows(*names):
+    return lambda answer: grew(answer["kernel"], *names)
+
+
+def in_dataloader(*kinds):
+    return lambda p: p["activity"] == "dataloader" and p["what"] in kinds
 
 
 # Parts of the excess that are the fault's, and what else has to be named.
 EXPECTED = {
     "preempt": (lambda p: p["what"] == "ready", lambda a: any(o["name"] in ("sh", "dash", "bash") for o in a["cpu_taken_by"])),
     "quota": (lambda p: p["what"] in ("throttled", "ready"), lambda a: any(p["what"] == "throttled" and p["excess_ns"] > 0 for p in a["parts"])),
-    "reads": (lambda p: p["activity"] == "dataloader" and p["what"] == "work", lambda a: True),
+    "reads": (in_dataloader("work"), kernel_shows("reads of files")),
     "cache": (lambda p: p["activity"] == "dataloader", kernel_shows("reclaim")),
     # A fault counts whether its read takes time off the CPU or on it.
-    "faults": (lambda p: p["activity"] == "dataloader" and p["what"] in ("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1),
-    "sync": (lambda p: p["activity"] == "dataloader" and p["what"] in ("blocked", "work"), blocked_on("sync", "disk")),
+    "faults": (in_dataloader("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1),
+    "sync": (in_dataloader("blocked", "work"), blocked_on("sync", "disk")),
+    # The limit takes what other activities allocate, too.
+    "swap": (lambda p: p["what"] in ("blocked", "work"), lambda a: a["major_faults"] > a["major_faults_usual"] + 1 and kernel_shows("reclaim")(a)),
+    # In the time of whatever runs, or by the kernel's thread for it, which preempts.
+    "interrupts": (lambda p: p["what"] in ("work", "ready"), kernel_shows("softirqs")),
+    # Both ranks wait for the network: in the operation, and for the end of it.
+    "slow": (lambda p: p["what"] in ("waiting", "blocked"), blocked_on("poll", "futex")),
+    "loss": (lambda p: p["what"] in ("waiting", "blocked"), lambda a: any(c["what"] == "TCP retransmits" and c["chosen"] > 2 * c["usual"] for c in a["counted"])),
 }
+
+
+class Session:
+    """A daemon with L3 on and one rank, or two that train together."""
+
+    def __init__(self, build, folder, together):
+        self.build, self.folder, self.cpu = build, folder, max(os.sched_getaffinity(0))
+        self.env = dict(os.environ, RANKTRACE_SOCKET=str(folder / "s"), RANKTRACE_LIBEXEC=str(build / "libexec/ranktrace"), RANKTRACE_STATE_DIR=str(folder / "state"))
+        (folder / "ranktrace.conf").write_text(f"[daemon]\nprobes_base_dir = {HERE.parent.parent}/bpf/probes.d\n[findings]\nraise = no\nprofile = no\n[budget]\nrank_percent = 100\n")
+        self.log = open(folder / "log", "w", encoding="utf-8")
+        self.daemon = subprocess.Popen([build / "daemon/ranktraced", "--config", folder / "ranktrace.conf", "--state-dir", folder / "state", "--socket", folder / "s"], stderr=self.log)
+        while not self.control("status"):
+            time.sleep(0.1)
+        self.network = Network() if together else None
+        self.ranks = [self.start(i, 2 if together else 1) for i in range(2 if together else 1)]
+        self.faults = Faults(self.ranks[0].pid, self.cpu, folder / "control", self.network)
+        self.control("set", "L1=true")
+        self.control("set", "L3=true")
+        time.sleep(15)
+
+    def start(self, i, size):
+        within = self.network.within(i) if self.network else ["taskset", "-c", str(self.cpu)]
+        env = dict(self.env, RANK=str(i), WORLD_SIZE=str(size), OMP_NUM_THREADS="1", TORCHELASTIC_RUN_ID=JOB, MASTER_ADDR="10.77.0.1", MASTER_PORT="29500", GLOO_SOCKET_IFNAME="veth0")
+        return subprocess.Popen([*within, "/usr/bin/python3", HERE / "explain_rank.py", self.folder / "control", self.folder], env=env)
+
+    def control(self, *arguments):
+        return subprocess.run([self.build / "ctl/tracectl", *arguments], env=self.env, capture_output=True, text=True).stdout
+
+    def ask(self, word):
+        """Whether the fault is explained."""
+        undo = getattr(self.faults, word)()
+        time.sleep(1)
+        since = time.strftime("%F %T", time.localtime(time.time() + 0.5))
+        time.sleep(SECONDS)
+        until = time.strftime("%F %T")
+        undo()
+        time.sleep(8)
+        while self.faults.later:
+            self.faults.later.pop()()
+        question = ["--job", JOB, "--rank", "0", "--since", since, "--until", until]
+        text = self.control("why", *question)
+        try:
+            answer = json.loads(self.control("why", "--json", *question))
+        except ValueError:
+            print(f"{word}: no answer", flush=True)
+            return False
+        mine, named = EXPECTED[word]
+        given = sum(p["excess_ns"] for p in answer["parts"] if mine(p))
+        # What this machine's other processes took is no part of the fault's.
+        others = sum(p["excess_ns"] for p in answer["parts"] if p["what"] == "ready" and not mine(p))
+        share = given / (answer["excess_ns"] - others) if answer["excess_ns"] > others else 0
+        good = share >= 0.9 and named(answer)
+        print(f"{word:10} step {answer['usual_ns'] / 1e6:7.2f} -> {answer['chosen_ns'] / 1e6:7.2f} ms, {others / 1e6:.2f} of it to others on its CPU; "
+              f"{100 * share:5.1f} % of the rest to its cause, {'named' if named(answer) else 'NOT NAMED'}{'' if good else '   FAILED'}", flush=True)
+        if not good or os.environ.get("VERBOSE"):
+            print(text, flush=True)
+        return good
+
+    def end(self):
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.log.close()
+        if self.network:
+            self.network.remove()
 
 
 def main():
     build = pathlib.Path(sys.argv[1]).resolve()
-    words = sys.argv[2:] or list(EXPECTED)
+    wanted = sys.argv[2:] or list(EXPECTED)
     failed = 0
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
-        folder = pathlib.Path(name)
-        env = dict(os.environ, RANKTRACE_SOCKET=str(folder / "s"), RANKTRACE_LIBEXEC=str(build / "libexec/ranktrace"), RANKTRACE_STATE_DIR=str(folder / "state"))
-        (folder / "ranktrace.conf").write_text(f"[daemon]\nprobes_base_dir = {HERE.parent.parent}/bpf/probes.d\n[findings]\nraise = no\nprofile = no\n[budget]\nrank_percent = 100\n")
-        with open(folder / "log", "w", encoding="utf-8") as log:
-            daemon = subprocess.Popen([build / "daemon/ranktraced", "--config", folder / "ranktrace.conf", "--state-dir", folder / "state", "--socket", folder / "s"], stderr=log)
-
-        def control(*arguments):
-            return subprocess.run([build / "ctl/tracectl", *arguments], env=env, capture_output=True, text=True).stdout
-
-        while not control("status"):
-            time.sleep(0.1)
-        cpu = max(os.sched_getaffinity(0))
-        rank = subprocess.Popen(["taskset", "-c", str(cpu), "/usr/bin/python3", HERE / "explain_rank.py", folder / "control", folder], env=dict(env, RANK="0", WORLD_SIZE="1", OMP_NUM_THREADS="1"))
-        try:
-            control("set", "L3=true")
-            time.sleep(15)
-            for word in words:
-                undo = getattr(Faults(rank.pid, cpu, folder / "control"), word)()
-                time.sleep(1)
-                since = time.strftime("%F %T", time.localtime(time.time() + 0.5))
-                time.sleep(SECONDS)
-                until = time.strftime("%F %T")
-                undo()
-                time.sleep(8)
-                text = control("why", "--rank", "0", "--since", since, "--until", until)
-                try:
-                    answer = json.loads(control("why", "--json", "--rank", "0", "--since", since, "--until", until))
-                except ValueError:
-                    print(f"{word}: no answer", flush=True)
-                    failed += 1
-                    continue
-                mine, named = EXPECTED[word]
-                given = sum(p["excess_ns"] for p in answer["parts"] if mine(p))
-                share = given / answer["excess_ns"] if answer["excess_ns"] else 0
-                good = share >= 0.9 and named(answer)
-                failed += not good
-                print(f"{word:8} step {answer['usual_ns'] / 1e6:7.2f} -> {answer['chosen_ns'] / 1e6:7.2f} ms, {100 * share:5.1f} % to its cause, "
-                      f"{'named' if named(answer) else 'NOT NAMED'}{'' if good else '   FAILED'}", flush=True)
-                if not good or os.environ.get("VERBOSE"):
-                    print(text, flush=True)
-        finally:
-            rank.send_signal(signal.SIGKILL)
-            rank.wait()
-            daemon.terminate()
-            daemon.wait()
+    for words in [w for w in wanted if w not in TOGETHER], [w for w in wanted if w in TOGETHER]:
+        if not words:
+            continue
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+            session = Session(build, pathlib.Path(name), words[0] in TOGETHER)
+            try:
+                failed += sum(not session.ask(word) for word in words)
+            finally:
+                session.end()
     sys.exit(failed > 0)
 
 

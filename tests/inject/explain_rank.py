@@ -7,6 +7,7 @@ of it; without it steps are ordinary.
 """
 import mmap
 import os
+import random
 import sys
 import time
 
@@ -18,6 +19,7 @@ CONTROL, FOLDER = sys.argv[1:3]
 MAPPED = os.path.join(FOLDER, "mapped")
 DATA = os.path.join(FOLDER, "data")
 BYTES = 64 << 20
+BATCH = 8  # short steps: a fault is most of a slow one
 
 
 def wanted(word):
@@ -73,7 +75,20 @@ def write_through(mib):
             os.fsync(file.fileno())
 
 
-FAULTS = {"reads": small_reads, "cache": read_all, "faults": major_faults, "sync": write_through}
+anonymous = []
+
+
+def touch(pages):
+    """Of memory that is made with the first call: in the control group of that time."""
+    if not anonymous:
+        anonymous.append(mmap.mmap(-1, BYTES))
+        for at in range(0, BYTES, mmap.PAGESIZE):
+            anonymous[0][at : at + 8] = os.urandom(8)
+    for _ in range(pages):
+        anonymous[0][random.randrange(BYTES)]
+
+
+FAULTS = {"reads": small_reads, "cache": read_all, "faults": major_faults, "sync": write_through, "swap": touch}
 
 
 class Samples(Dataset):
@@ -86,11 +101,13 @@ class Samples(Dataset):
             amount = wanted(word)
             if amount:
                 act(amount)
-        return torch.randn(128, 256), torch.randint(0, 10, (128,))
+        return torch.randn(BATCH, 256), torch.randint(0, 10, (BATCH,))
 
 
 def main():
     for path in MAPPED, DATA:
+        if os.environ["RANK"] != "0":
+            break
         with open(path, "wb") as file:
             for _ in range(BYTES >> 20):
                 file.write(os.urandom(1 << 20))
@@ -98,6 +115,9 @@ def main():
             os.fsync(file.fileno())
     torch.set_num_threads(1)
     model = nn.Sequential(*[part for _ in range(4) for part in (nn.Linear(256, 256), nn.ReLU())], nn.Linear(256, 10))
+    if os.environ["WORLD_SIZE"] != "1":
+        torch.distributed.init_process_group("gloo")
+        model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for x, y in DataLoader(Samples(), batch_size=None):
         optimizer.zero_grad()
