@@ -9,6 +9,7 @@ of a run, and what the store needs. prometheus, victoria: Debian's packages prom
 """
 import argparse
 import json
+import math
 import os
 import pathlib
 import random
@@ -179,7 +180,7 @@ def measure(options, draw, store, sim, pids):
     print(f"{options.nodes} nodes, {options.nodes * 8} ranks, {options.jobs} jobs: {len(delays)} of {len(found)} faults found; of {run.named} verdicts "
           f"in {len(run.seconds)} runs {run.right} right; {run.failed} runs failed")
     if delays:
-        print(f"delay: median {delays[len(delays) // 2]:.0f} s, 95 % {delays[min(len(delays) - 1, int(0.95 * len(delays)))]:.0f} s, most {delays[-1]:.0f} s")
+        print(f"delay: median {delays[len(delays) // 2]:.0f} s, 95 % {delays[math.ceil(0.95 * len(delays)) - 1]:.0f} s, most {delays[-1]:.0f} s")
     print(f"a run: median {sorted(run.seconds)[len(run.seconds) // 2]:.2f} s, most {max(run.seconds):.2f} s, memory {usage.ru_maxrss >> 10} MiB")
     for name, pid in pids:
         cpu_s, peak = of_process(pid)
