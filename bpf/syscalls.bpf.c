@@ -154,9 +154,7 @@ static __always_inline void syscalls_end_file(
 		syscalls_send(call, bytes, duration_ns);
 		return;
 	}
-	if (call->op >= RT_FILE_OPS)
-		return;
-	sum = &sums->file[call->op];
+	sum = &sums->file[call->op & (RT_FILE_SUMS - 1)];
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
 	__sync_fetch_and_add(&sum->duration_ns, duration_ns);
