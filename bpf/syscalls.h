@@ -18,6 +18,7 @@ enum rt_syscall_kind {
 };
 
 enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_OPS };
+#define RT_FILE_SUMS 4 /* RT_FILE_OPS up to a power of two: verifiers before Linux 6.2 see that a masked index is in bounds */
 
 #define RT_FILE_NAME_SIZE 64
 
@@ -45,7 +46,7 @@ struct rt_syscall_sum {
 /* Value of the map in `syscall_sums`, by slot. Its memory is shared with the daemon. */
 struct rt_syscall_sums {
 	struct rt_syscall_sum of[RT_SYSCALLS_MAX]; /* by number */
-	struct rt_file_sum file[RT_FILE_OPS];
+	struct rt_file_sum file[RT_FILE_SUMS]; /* by enum rt_file_op */
 	int32_t held; /* entries of `syscalls` */
 	int32_t pad0;
 };

@@ -130,7 +130,7 @@ static void work(void)
 
 static void read_sums(struct rt_file_sum ret[RT_FILE_OPS])
 {
-	memcpy(ret, t.sums->file, sizeof(t.sums->file));
+	memcpy(ret, t.sums->file, RT_FILE_OPS * sizeof(*ret));
 }
 
 TEST(slow_calls_are_records)
