@@ -22,6 +22,9 @@ build=${BUILD_DIR:-$source/build}
 jobs=${JOBS:-$(nproc)}
 # The Python that packages belong to. A wrapper of a version manager, as in some PATH, takes up to a second for each start.
 export PATH=/usr/bin:$PATH
+# Undefined behaviour fails its test, as a bad address does. Freed memory is used again after 2 MiB, not 256: most of the time of
+# tests that allocate much goes into new pages.
+export ASAN_OPTIONS=quarantine_size_mb=2:thread_local_quarantine_size_kb=64 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 known=(unit check kernel e2e attack fault fuzz)
 
 refuse() {
@@ -44,6 +47,7 @@ done
 [[ $jobs =~ ^[1-9][0-9]*$ ]] || refuse "JOBS is '$jobs', not a number from 1"
 mkdir -p "$build" 2>/dev/null && [ -w "$build" ] || refuse "cannot write to the build folder $build"
 build=$(cd "$build" && pwd)
+: >"$build/again.list"
 
 # pattern LABEL...: those that the command line chose, as a regular expression; fails where it chose none.
 pattern() {
@@ -107,25 +111,27 @@ run() {
 	return "$status"
 }
 
-# beside NAME OPTION...: a phase of tests of build/ci while other work runs. Tests that fail are added to `again`.
-again=()
+# beside NAME FOLDER OPTION...: a phase of tests while other work runs. Tests that fail are added to again.list.
 beside() {
 	local failed
-	phase "$1" run "$build/ci" -j "$jobs" "${@:2}" && return
-	mapfile -t failed < <(sed -n -E 's/^.*Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Exception|Timeout).*/\1/p' "$build/ci/run.log")
-	again+=("${failed[@]}")
-	[ ${#failed[@]} -gt 0 ] # a phase without a test fails as well
+	phase "$1" run "${@:2}" && return
+	failed=$(sed -n -E 's/^.*Test +#[0-9]+: ([^ ]+) .*\*\*\*(Failed|Exception|Timeout).*/\1/p' "$2/run.log")
+	[ -n "$failed" ] || return 1 # a phase without a test fails as well
+	sed "s|^|$2 |" <<<"$failed" >>"$build/again.list"
 }
 
 # What failed beside other work, alone. More than three failures are not for want of a processor.
 failed_again() {
-	local names
-	[ ${#again[@]} -gt 0 ] || return 0
-	echo "== failed beside other work: ${again[*]}"
-	[ ${#again[@]} -le 3 ] || return 1
-	names=$(printf '|%s' "${again[@]//./\\.}")
-	phase "gcc: the same, alone" run "$build/ci" -R "^(${names:1})\$" || return 1
-	echo "== passed alone: ${again[*]}"
+	local folder names failed=0
+	[ -s "$build/again.list" ] || return 0
+	echo "== failed beside other work: $(cut -d' ' -f2 "$build/again.list" | paste -sd' ')"
+	[ "$(wc -l <"$build/again.list")" -le 3 ] || return 1
+	for folder in $(cut -d' ' -f1 "$build/again.list" | sort -u); do
+		names=$(sed -n "s|^$folder ||p" "$build/again.list" | sed 's/\./\\./g' | paste -sd'|')
+		phase "the same, alone" run "$folder" -R "^($names)\$" || failed=1
+	done
+	[ "$failed" -ne 0 ] || echo "== passed alone"
+	return "$failed"
 }
 
 skipped_reasons() {
@@ -151,18 +157,15 @@ calculations() {
 	in_memory
 	# First: as the last of these, a virtual machine once failed for want of a processor.
 	if [[ " ${labels[*]} " = *" e2e "* ]]; then
-		phase "other kernels" run "$build/ci/tests/vm" -L '^vm$' || status=1
+		beside "other kernels" "$build/ci/tests/vm" -L '^vm$' || status=1
 	fi
 	if [ -n "$quick" ]; then
 		phase "gcc: build of whole programs" build ci optimized -DRANKTRACE_TESTS=ON &&
-			phase "gcc: whole programs and checks" run "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
+			beside "gcc: whole programs and checks" "$build/ci/tests" -j "$jobs" -L "$quick" || status=1
 	fi
 	if [ -n "$sanitized" ]; then
 		if phase "clang, sanitizers, fuzz targets: build" build sanitized sanitized; then
-			# Undefined behaviour fails its test, as a bad address does. Freed memory is used again after 2 MiB, not 256: most of
-			# the time of tests that allocate much goes into new pages.
-			ASAN_OPTIONS=quarantine_size_mb=2:thread_local_quarantine_size_kb=64 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 phase "clang, sanitizers: tests" \
-				run "$build/sanitized" -j "$jobs" -L "$sanitized" -LE '^optimized$' || status=1
+			beside "clang, sanitizers: tests" "$build/sanitized" -j "$jobs" -L "$sanitized" -LE '^optimized$' || status=1
 		else
 			status=1
 		fi
@@ -214,9 +217,9 @@ if [ -n "$watching" ]; then
 	(renice -n 19 -p "$BASHPID" >/dev/null && calculations) >"$build/calculations.log" 2>&1 </dev/null &
 	side_pid=$!
 	set +m
-	beside "gcc: tests that judge no time" -L "$watching" -LE '^(realtime|vm|beside)$' || status=1
+	beside "gcc: tests that judge no time" "$build/ci" -j "$jobs" -L "$watching" -LE '^(realtime|vm|beside)$' || status=1
 	if [[ " ${labels[*]} " = *" e2e "* ]]; then
-		beside "gcc: tests that run beside each other" -L '^beside$' || status=1
+		beside "gcc: tests that run beside each other" "$build/ci" -j "$jobs" -L '^beside$' || status=1
 	fi
 	phase "wait for what runs beside" wait "$side_pid" || status=1
 	side_pid=
@@ -228,8 +231,8 @@ if [ -n "$watching" ]; then
 	fi
 	echo "== $((SECONDS - started)) s so far"
 	phase "gcc: tests that judge time" run "$build/ci" -L '^realtime$' -LE "$unwatched" || status=1
-	failed_again || status=1
 else
 	calculations || status=1
 fi
+failed_again || status=1
 exit "$status"
