@@ -14,6 +14,7 @@ static void fill(void)
 
 	put_profile(store, 3, SCRIPT_START_NS, NULL);
 	put_profile(store, 4, SCRIPT_START_NS + INT64_C(100000) * MS, &burn);
+	assert_int_equal(store_flush(store, realtime_ns()), 0); /* a close waits for 5 s */
 	store_close(store);
 }
 
