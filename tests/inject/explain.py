@@ -255,8 +255,11 @@ class Session:
 
 
 def main():
-    build = pathlib.Path(sys.argv[1]).resolve()
     wanted = sys.argv[2:] or list(EXPECTED)
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-") or set(wanted) - set(EXPECTED):
+        print(__doc__.strip(), file=sys.stderr)
+        sys.exit(2)
+    build = pathlib.Path(sys.argv[1]).resolve()
     failed = 0
     for words in [w for w in wanted if w not in TOGETHER], [w for w in wanted if w in TOGETHER]:
         if not words:
