@@ -299,16 +299,11 @@ static int nccl_profiler_finalize(void *context)
 }
 
 #define NAME "ranktrace"
+#define ENDS nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize /* equal in all versions */
 
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v1 = {
-	NAME, init_1, start_v1, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v2 = {
-	NAME, init_2, start_v2, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
-EXPORTED const struct nccl_profiler_v1 ncclProfiler_v3 = {
-	NAME, init_3, start_v2, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
-EXPORTED const struct nccl_profiler_v4 ncclProfiler_v4 = {
-	NAME, init_4, start_v4, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
-EXPORTED const struct nccl_profiler_v5 ncclProfiler_v5 = {
-	NAME, init_5, start_v5, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
-EXPORTED const struct nccl_profiler_v5 ncclProfiler_v6 = {
-	NAME, init_6, start_v5, nccl_profiler_stop, nccl_profiler_record, nccl_profiler_finalize};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v1 = {NAME, init_1, start_v1, ENDS};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v2 = {NAME, init_2, start_v2, ENDS};
+EXPORTED const struct nccl_profiler_v1 ncclProfiler_v3 = {NAME, init_3, start_v2, ENDS};
+EXPORTED const struct nccl_profiler_v4 ncclProfiler_v4 = {NAME, init_4, start_v4, ENDS};
+EXPORTED const struct nccl_profiler_v5 ncclProfiler_v5 = {NAME, init_5, start_v5, ENDS};
+EXPORTED const struct nccl_profiler_v5 ncclProfiler_v6 = {NAME, init_6, start_v5, ENDS};
