@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$1"
 failed=0
 
-# What C asks for by name; the words that daemon/base/util.h adds to the language.
+# What C asks for by name; helpers of daemon/base/util.h, which have systemd's names.
 allowed=' main streq freep closep fclosep closedirp '
 functions=$(find analyzers bpf ctl daemon proto stacks -name '*.[ch]' -not -path '*/build*' -type f -print0 | sort -z | xargs -0 awk '
 	# A definition begins in the first column; its name is the word before the first bracket, its body begins with "{".
