@@ -33,25 +33,25 @@ struct {
 struct syscall_slots {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set by the loader: slots */
+	__uint(max_entries, RT_SYSCALL_SLOTS);
 	__uint(key_size, sizeof(uint32_t));
 	__uint(value_size, sizeof(struct rt_syscall_sums));
 };
 
-/* One map, which the daemon makes for as long as the programs are attached. */
+/* Slot / RT_SYSCALL_SLOTS: a map that the daemon makes when a rank has one of its slots, while the programs are attached. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, 1); /* set by the loader */
 	__type(key, uint32_t);
 	__array(values, struct syscall_slots);
 } syscall_sums SEC(".maps");
 
 static __always_inline struct rt_syscall_sums *syscalls_sums(uint32_t slot)
 {
-	uint32_t first = 0;
-	void *slots = bpf_map_lookup_elem(&syscall_sums, &first);
+	uint32_t part = slot / RT_SYSCALL_SLOTS, at = slot % RT_SYSCALL_SLOTS;
+	void *slots = bpf_map_lookup_elem(&syscall_sums, &part);
 
-	return slots ? bpf_map_lookup_elem(slots, &slot) : NULL;
+	return slots ? bpf_map_lookup_elem(slots, &at) : NULL;
 }
 
 /* The regular file of that number, or NULL. */

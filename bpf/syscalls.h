@@ -10,6 +10,8 @@
 
 #define RT_SYSCALLS_MAX 512 /* numbers of system calls are below it: a power of two, the highest of Linux 6.18 is 469 */
 
+#define RT_SYSCALL_SLOTS 64 /* of a part of the sums, 0.8 MB: most nodes need one, and a node with 1,024 ranks has 16 */
+
 /* What a system call is to the programs, by its number: data of the loader, since numbers differ between machines. */
 enum rt_syscall_kind {
 	RT_SYSCALL_PLAIN,
@@ -43,7 +45,7 @@ struct rt_syscall_sum {
 	uint64_t longest_ns; /* of two calls that end at the same time, either */
 };
 
-/* Value of the map in `syscall_sums`, by slot. Its memory is shared with the daemon. */
+/* Value of the maps in `syscall_sums`, by slot. Their memory is shared with the daemon. */
 struct rt_syscall_sums {
 	struct rt_syscall_sum of[RT_SYSCALLS_MAX]; /* by number */
 	struct rt_file_sum file[RT_FILE_SUMS]; /* by enum rt_file_op */

@@ -27,10 +27,11 @@
 #define BYTES 4096
 #define CALLS_MAX 1024
 #define NEVER_NS UINT64_MAX
+#define PART_BYTES (RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums))
 
 static struct {
 	struct syscalls_bpf *skeleton;
-	struct rt_syscall_sums *sums; /* the inner map's memory */
+	struct rt_syscall_sums *part, *sums; /* the inner map's memory; of it, this process's */
 	struct ring_buffer *ring;
 	char folder[64], path[96];
 	uint32_t calls, count[RT_FILE_OPS];
@@ -54,6 +55,7 @@ static int on_record(void *arg, void *data, size_t size)
 }
 
 #define ENTRIES 64
+#define SLOT (RT_SYSCALL_SLOTS + 3) /* of the second part */
 
 static int load(uint64_t threshold_ns)
 {
@@ -67,6 +69,8 @@ static int load(uint64_t threshold_ns)
 	skeleton->rodata->kinds[SYS_exit] = RT_SYSCALL_ENDS;
 	skeleton->rodata->kinds[SYS_exit_group] = RT_SYSCALL_ENDS;
 	bpf_map__set_max_entries(skeleton->maps.syscalls, ENTRIES);
+	bpf_map__set_max_entries(skeleton->maps.syscall_sums, 2);
+	bpf_map__set_max_entries(skeleton->maps.quotas, 2 * RT_SYSCALL_SLOTS);
 	skeleton->rodata->kinds[SYS_fsync] = RT_SYSCALL_FILE + RT_FILE_SYNC;
 	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
 	return syscalls_bpf__load(skeleton);
@@ -74,7 +78,7 @@ static int load(uint64_t threshold_ns)
 
 static void start(uint64_t threshold_ns, bool is_rank)
 {
-	uint32_t pid = (uint32_t)getpid(), slot = 0, first = 0;
+	uint32_t pid = (uint32_t)getpid(), slot = SLOT, part = SLOT / RT_SYSCALL_SLOTS;
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
 	int sums;
 
@@ -89,11 +93,12 @@ static void start(uint64_t threshold_ns, bool is_rank)
 	assert_non_null(mkdtemp(t.folder));
 	snprintf(t.path, sizeof(t.path), "%s/checkpoint.pt", t.folder);
 	assert_int_equal(close(open(t.path, O_CREAT | O_CLOEXEC, 0600)), 0);
-	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(*t.sums), 1, &options);
+	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(*t.sums), RT_SYSCALL_SLOTS, &options);
 	assert_true(sums >= 0);
-	t.sums = mmap(NULL, sizeof(*t.sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
-	assert_true(t.sums != MAP_FAILED);
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &first, &sums, BPF_ANY), 0);
+	t.part = mmap(NULL, PART_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
+	assert_true(t.part != MAP_FAILED);
+	t.sums = &t.part[SLOT % RT_SYSCALL_SLOTS];
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &part, &sums, BPF_ANY), 0);
 	close(sums);
 	assert_int_equal(syscalls_bpf__attach(t.skeleton), 0);
 }
@@ -101,7 +106,7 @@ static void start(uint64_t threshold_ns, bool is_rank)
 static void stop(void)
 {
 	ring_buffer__free(t.ring);
-	assert_int_equal(munmap(t.sums, sizeof(*t.sums)), 0);
+	assert_int_equal(munmap(t.part, PART_BYTES), 0);
 	syscalls_bpf__destroy(t.skeleton);
 	assert_int_equal(unlink(t.path), 0);
 	assert_int_equal(rmdir(t.folder), 0);
@@ -238,7 +243,7 @@ static void *wait_for_ever(void *arg)
 /* Threads that are killed within a call, that end, and the process's own: nothing of them is kept but this call. */
 TEST(a_thread_that_ends_leaves_nothing)
 {
-	uint32_t slot = 0, pid;
+	uint32_t slot = SLOT, pid;
 	pthread_t thread;
 	int gate[2];
 
@@ -271,7 +276,7 @@ TEST(a_thread_that_ends_leaves_nothing)
 TEST(a_rank_has_its_part_of_the_entries)
 {
 	struct rt_quota quota = {.threads_max = 1}, now;
-	uint32_t slot = 0;
+	uint32_t slot = SLOT;
 
 	start(NEVER_NS, true);
 	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &quota, BPF_ANY), 0);
