@@ -41,6 +41,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	unsigned long long sum_exec_runtime;
+	unsigned long long nr_migrations;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -62,6 +63,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct thread_struct thread;
 	struct files_struct *files;
+	unsigned long min_flt;
 };
 
 struct qstr {

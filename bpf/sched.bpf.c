@@ -7,8 +7,8 @@
  *
  * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
-#include "bpf/probe.bpf.h"
 #include "bpf/sched.h"
+#include "bpf/system_sums.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -188,13 +188,36 @@ static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32
 	thread->sum_count++;
 }
 
+static __always_inline void sched_count(struct rt_system_sums *sums, enum rt_system_cause cause, uint64_t count)
+{
+	if (count)
+		__sync_fetch_and_add(&sums->of[cause].count, count);
+}
+
+/* What the kernel has counted of a thread since it left a CPU last; of one that is new here, from now on. */
+static __always_inline void sched_counts(struct rt_offcpu_thread *thread, struct task_struct *task, bool is_new, bool direct)
+{
+	uint64_t faults = READ(direct, task, min_flt), moves = READ(direct, task, se.nr_migrations);
+	struct rt_system_sums *sums = is_new ? NULL : system_sums_of(thread->slot);
+	uint32_t node = bpf_get_numa_node_id();
+
+	if (sums) {
+		sched_count(sums, RT_SYSTEM_MINOR_FAULT, faults - thread->faults);
+		sched_count(sums, RT_SYSTEM_MIGRATION, moves - thread->moves);
+		sched_count(sums, RT_SYSTEM_NODE, node != thread->node);
+	}
+	thread->faults = faults;
+	thread->moves = moves;
+	thread->node = node;
+}
+
 static __always_inline void sched_leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
 	struct rt_offcpu_thread *thread, fresh = {};
 	uint32_t *rank_slot = pid ? bpf_map_lookup_elem(&ranks, &pid) : NULL;
 	struct rt_quota *quota;
-	bool held;
+	bool held, is_new;
 
 	if (!rank_slot)
 		return;
@@ -213,7 +236,8 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 			probe_release(quota, RT_HELD_THREADS);
 		return;
 	}
-	if (!thread || thread->pid != pid) {
+	is_new = !thread || thread->pid != pid;
+	if (is_new) {
 		fresh.pid = pid;
 		held = quota && quota->threads_max;
 		if (held && !probe_hold(quota, RT_HELD_THREADS, quota->threads_max))
@@ -229,6 +253,7 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 			return;
 	}
 	thread->slot = *rank_slot;
+	sched_counts(thread, prev, is_new, direct);
 	thread->waits_on = waits_on(prev, preempt, direct);
 	thread->run_delay_ns = run_delay_of(prev, direct);
 	thread->ran_ns = READ(direct, prev, se.sum_exec_runtime);

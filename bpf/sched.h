@@ -65,12 +65,15 @@ struct rt_offcpu_thread {
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;
 	uint64_t sum_count; /* 0: nothing pending */
+	uint64_t faults, moves; /* minor page faults and migrations, at the time it left the CPU */
 	uint32_t pid;
 	uint32_t next_pid; /* task that ran next */
 	uint32_t slot;	   /* of its rank */
 	int32_t waits_on;
 	uint32_t waker; /* enum rt_waker */
 	uint32_t waker_pid;
+	uint32_t node; /* of the CPU that it left */
+	uint32_t pad0;
 	char next_name[RT_COMM_SIZE];
 	char waker_name[RT_COMM_SIZE];
 	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */

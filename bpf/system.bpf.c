@@ -3,18 +3,10 @@
  * Kernel side of the system collector. Raw tracepoints: those of kernels without BTF too; a kernel that lacks one refuses the
  * program as it is attached, and the daemon says so.
  */
-#include "bpf/probe.bpf.h"
-#include "bpf/system.h"
+#include "bpf/system_sums.bpf.h"
 
 #define TCP_SYN_SENT 2
 #define REQ_WRITE 1 /* the lowest bit of a bio's operation: data goes to the device */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set by the loader: slots */
-	__type(key, uint32_t);
-	__type(value, struct rt_system_sums);
-} system_sums SEC(".maps");
 
 /* Begin of what a thread is in, by cause and thread. An entry whose end was not seen makes way for others. */
 struct {
@@ -66,7 +58,7 @@ static __always_inline uint32_t *slot_of_current(void)
 static __always_inline void system_add(
 	uint32_t slot, enum rt_system_cause cause, uint64_t time_ns, uint64_t bytes, uint64_t now_ns)
 {
-	struct rt_system_sums *sums = bpf_map_lookup_elem(&system_sums, &slot);
+	struct rt_system_sums *sums = system_sums_of(slot);
 	struct cost_hit cost;
 
 	if (!sums)
@@ -122,6 +114,8 @@ SYSTEM_HOOK(mm_vmscan_memcg_reclaim_begin, system_begin(RT_SYSTEM_RECLAIM))
 SYSTEM_HOOK(mm_vmscan_memcg_reclaim_end, system_end(RT_SYSTEM_RECLAIM))
 SYSTEM_HOOK(mm_compaction_begin, system_begin(RT_SYSTEM_COMPACTION))
 SYSTEM_HOOK(mm_compaction_end, system_end(RT_SYSTEM_COMPACTION))
+SYSTEM_HOOK(dma_fence_wait_start, system_begin(RT_SYSTEM_FENCE))
+SYSTEM_HOOK(dma_fence_wait_end, system_end(RT_SYSTEM_FENCE))
 
 /* What interrupts take from it. */
 

@@ -466,7 +466,7 @@ static void sched_close(void *state)
 
 const struct collector collector_sched = {
 	.name = "sched",
-	.summary = "threads off the CPU",
+	.summary = "threads off the CPU, their page faults and moves between CPUs",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM,
 	.open = sched_open,

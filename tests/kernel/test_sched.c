@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,6 +18,7 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/sched.h"
+#include "bpf/system.h"
 #include "daemon/base/util.h"
 #include "sched.skel.h"
 
@@ -372,6 +374,89 @@ TEST(a_waker_is_named)
 	assert_true(2 * named > woken);
 	close(reader.pipe[0]);
 	close(reader.pipe[1]);
+	stop(seen);
+}
+
+#define PAGES 1009
+#define MOVES 41
+
+static uint64_t counted(const struct seen *seen, enum rt_system_cause cause)
+{
+	struct rt_system_sums sums;
+	uint32_t slot = 0;
+
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(seen->skeleton->maps.system_sums), &slot, &sums), 0);
+	return sums.of[cause].count;
+}
+
+static uint64_t minor_faults(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return (uint64_t)usage.ru_minflt;
+}
+
+TEST(minor_faults_are_counted)
+{
+	struct seen *seen = start(64, true);
+	size_t bytes = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t before = minor_faults(), first;
+	char *memory;
+
+	sleep_off_cpu(1000000);
+	first = counted(seen, RT_SYSTEM_MINOR_FAULT);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(memory != MAP_FAILED);
+	(void)madvise(memory, bytes, MADV_NOHUGEPAGE);
+	memset(memory, 1, bytes);
+	sleep_off_cpu(1000000);
+	assert_in_range(counted(seen, RT_SYSTEM_MINOR_FAULT) - first, PAGES, minor_faults() - before);
+	assert_int_equal(munmap(memory, bytes), 0);
+	stop(seen);
+}
+
+TEST(moves_to_other_cpus_are_counted)
+{
+	struct seen *seen = start(64, true);
+	cpu_set_t all, one;
+	unsigned cpu = 0;
+	uint64_t first;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	sleep_off_cpu(1000000);
+	first = counted(seen, RT_SYSTEM_MIGRATION);
+	if (CPU_COUNT(&all) < 2)
+		skip();
+	for (unsigned i = 0; i < MOVES; i++) {
+		do
+			cpu = (cpu + 1) % CPU_SETSIZE;
+		while (!CPU_ISSET(cpu, &all) || cpu == (unsigned)sched_getcpu());
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	}
+	sleep_off_cpu(1000000);
+	assert_int_equal(counted(seen, RT_SYSTEM_MIGRATION) - first, MOVES);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	stop(seen);
+}
+
+/* As if the thread had left a CPU of another node before: there may be one node alone. */
+TEST(moves_to_other_nodes_are_counted)
+{
+	struct seen *seen = start(64, true);
+	uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
+	struct rt_offcpu_thread thread;
+
+	sleep_off_cpu(1000000);
+	assert_true(entry_of(seen, thread_id, &thread));
+	thread.node += 7;
+	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 0);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &thread_id, &thread, BPF_EXIST), 0);
+	sleep_off_cpu(1000000);
+	sleep_off_cpu(1000000);
+	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 1);
 	stop(seen);
 }
 

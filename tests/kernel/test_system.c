@@ -17,6 +17,8 @@
 #define WRITES 53
 #define BYTES 4096
 #define SPIN_NS (500 * NSEC_PER_MSEC)
+#define FENCES 7
+#define FENCE_US 3000
 
 static struct {
 	struct system_bpf *skeleton;
@@ -143,6 +145,32 @@ TEST(direct_writes_are_requests)
 	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].count >= WRITES);
 	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].bytes >= WRITES * BYTES);
 	assert_true(sums.of[RT_SYSTEM_BLOCK_WRITE].time_ns > 0);
+}
+
+/* As if the driver of a device waited: there may be none here. */
+static void run_hook(struct bpf_program *program)
+{
+	uint64_t arguments[2] = {0};
+	LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = arguments, .ctx_size_in = sizeof(arguments));
+
+	assert_int_equal(bpf_prog_test_run_opts(bpf_program__fd(program), &options), 0);
+}
+
+TEST(fence_waits_take_time)
+{
+	struct rt_system_sums sums;
+
+	start(true);
+	for (unsigned i = 0; i < FENCES; i++) {
+		run_hook(t.skeleton->progs.dma_fence_wait_start);
+		usleep(FENCE_US);
+		run_hook(t.skeleton->progs.dma_fence_wait_end);
+	}
+	run_hook(t.skeleton->progs.dma_fence_wait_end); /* of a wait that began before */
+	sums = read_sums();
+	assert_int_equal(sums.of[RT_SYSTEM_FENCE].count, FENCES);
+	assert_true(sums.of[RT_SYSTEM_FENCE].time_ns >= FENCES * FENCE_US * NSEC_PER_USEC);
+	stop();
 }
 
 TEST(a_process_that_is_no_rank_counts_nothing)
