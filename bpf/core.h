@@ -95,6 +95,27 @@ struct inode {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	void *private_data;
+};
+
+struct in6_addr {
+	unsigned char in6_u[16];
+};
+
+/* skc_v6_daddr exists only with CONFIG_IPV6: check first. */
+struct sock_common {
+	uint32_t skc_daddr;
+	uint16_t skc_dport;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
 };
 
 struct bvec_iter {

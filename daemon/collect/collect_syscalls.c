@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit while L3
- * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files are rows of their own. What
+ * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files and sockets are rows of their own. What
  * goes through io_uring or mapped files is not seen, nor calls of a rank's children.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,10 +21,13 @@
 #include "daemon/store/store.h"
 #include "syscalls.skel.h"
 
+#define SYSCALLS_NAME_BYTES (2 * RT_FILE_NAME_SIZE)
+
 static const char *const syscalls_file_ops[RT_FILE_OPS] = {
 	[RT_FILE_READ] = "read",
 	[RT_FILE_WRITE] = "write",
 	[RT_FILE_SYNC] = "sync",
+	[RT_FILE_SEND] = "send",
 };
 
 /* enum rt_syscall_kind of those that are not plain. */
@@ -41,6 +45,8 @@ static const struct {
 	{SYS_pwritev, RT_SYSCALL_FILE + RT_FILE_WRITE},
 	{SYS_fsync, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
+	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
+	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
 	{SYS_exit, RT_SYSCALL_ENDS},
 	{SYS_exit_group, RT_SYSCALL_ENDS},
 	{SYS_execve, RT_SYSCALL_ENDS},
@@ -323,10 +329,25 @@ static void syscalls_rank(void *state, const struct rank *rank, enum rank_change
 		collect_syscalls_begin_rank(syscalls, rank);
 }
 
+/* "FOLDER/NAME"; of a send, "ADDRESS:PORT". */
+static void collect_syscalls_name(const struct rt_file_event *call, char ret[SYSCALLS_NAME_BYTES])
+{
+	char folder[RT_FILE_NAME_SIZE], name[RT_FILE_NAME_SIZE], address[INET6_ADDRSTRLEN];
+
+	(void)copy_text(folder, sizeof(folder), call->folder);
+	(void)copy_text(name, sizeof(name), call->name);
+	if (call->op != RT_FILE_SEND)
+		snprintf(ret, SYSCALLS_NAME_BYTES, "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
+	else if (inet_ntop(call->family, call->address, address, sizeof(address)))
+		snprintf(ret, SYSCALLS_NAME_BYTES, call->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address, ntohs(call->port));
+	else
+		snprintf(ret, SYSCALLS_NAME_BYTES, "socket");
+}
+
 static void syscalls_event(void *state, const struct rt_event *event, size_t size_bytes)
 {
 	const struct rt_file_event *call = (const struct rt_file_event *)event;
-	char folder[RT_FILE_NAME_SIZE], name[RT_FILE_NAME_SIZE], file[2 * RT_FILE_NAME_SIZE];
+	char file[SYSCALLS_NAME_BYTES];
 	struct syscalls *syscalls = state;
 	const struct rank *rank = ranks_by_pid(syscalls->context->ranks, event->pid);
 
@@ -334,9 +355,7 @@ static void syscalls_event(void *state, const struct rt_event *event, size_t siz
 		syscalls->not_ranks += !rank;
 		return;
 	}
-	(void)copy_text(folder, sizeof(folder), call->folder);
-	(void)copy_text(name, sizeof(name), call->name);
-	snprintf(file, sizeof(file), "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
+	collect_syscalls_name(call, file);
 	const struct row_file_calls row = {
 		.rank = field_int(rank->env.rank),
 		.operation = field_text(syscalls_file_ops[call->op]),
@@ -386,7 +405,7 @@ static void syscalls_close(void *state)
 
 const struct collector collector_syscalls = {
 	.name = "syscalls",
-	.summary = "system calls; reads, writes and fsyncs of files",
+	.summary = "system calls; reads, writes and fsyncs of files; sends",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_FILE,
 	.open = syscalls_open,

@@ -63,4 +63,27 @@ TEST_WITH(test_short_calls_on_files_become_rows, fixture_setup, fixture_teardown
 		"read|1|2|0|30|2\nsync|1|1|0|5|2\n");
 }
 
+static const char *name_of(enum rt_file_op op, uint16_t family, uint16_t port, const char *address, const char *folder, const char *name)
+{
+	static char text[SYSCALLS_NAME_BYTES];
+	struct rt_file_event call = {.op = op, .family = family, .port = htons(port)};
+
+	memcpy(call.folder, folder, strlen(folder));
+	memcpy(call.name, name, strlen(name));
+	if (family)
+		assert_int_equal(inet_pton(family, address, call.address), 1);
+	collect_syscalls_name(&call, text);
+	return text;
+}
+
+TEST(test_names_of_files_and_peers)
+{
+	assert_string_equal(name_of(RT_FILE_SYNC, 0, 0, "", "checkpoints", "a.pt"), "checkpoints/a.pt");
+	assert_string_equal(name_of(RT_FILE_READ, 0, 0, "", "/", "data"), "/data");
+	assert_string_equal(name_of(RT_FILE_SEND, AF_INET, 29500, "10.77.0.2", "", ""), "10.77.0.2:29500");
+	assert_string_equal(name_of(RT_FILE_SEND, AF_INET6, 80, "2001:db8:1111:2222:3333:4444:5555:6666", "", ""),
+		"[2001:db8:1111:2222:3333:4444:5555:6666]:80");
+	assert_string_equal(name_of(RT_FILE_SEND, 0, 0, "", "", ""), "socket");
+}
+
 TEST_MAIN(NULL, NULL)
