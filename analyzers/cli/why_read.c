@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/steps/stage_names.h"
@@ -237,6 +238,14 @@ static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 	return ++cmd->causes == WHY_CAUSES_SHOWN;
 }
 
+static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	cmd->swapped_bytes = sqlite3_column_type(row, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(row, 0);
+	return 0;
+}
+
 /* Of calls and waits that begin in the chosen steps, and of those around them. */
 int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 {
@@ -254,12 +263,17 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld",
 			since, until, since, until, instance, from, to),
 		cmd_why_on_steps, cmd);
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND start_ns <= %lld AND "
+				"start_ns + duration_ns >= %lld",
+			instance, until, since),
+		cmd_why_on_swapped, cmd);
 	return r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
 				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
 				"SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns AS n, instance, "
 				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
-				"SELECT %d, operation || 's of files', start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
+				"SELECT %d, operation || CASE operation WHEN 'send' THEN 's to sockets' ELSE 's of files' END, start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
 				"SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, coalesce(time_ns, count), instance, NULL FROM system_sums) "
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
 				"GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",

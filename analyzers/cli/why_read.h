@@ -43,6 +43,7 @@ struct cmd_why {
 	double chosen_steps, usual_steps; /* of the causes */
 	size_t causes;
 	struct cmd_why_cause cause[WHY_CAUSES_SHOWN];
+	double swapped_bytes; /* of the rank's memory, the most in the chosen time; NAN: not measured */
 };
 
 /* Each: 0, or the exit code after a sentence. */
