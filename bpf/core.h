@@ -123,8 +123,13 @@ struct bvec_iter {
 };
 
 struct bio {
+	struct bio *bi_next;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
+};
+
+struct request {
+	struct bio *bio;
 };
 
 struct task_struct___state {

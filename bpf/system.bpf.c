@@ -6,6 +6,7 @@
 #include "bpf/system_sums.bpf.h"
 
 #define TCP_SYN_SENT 2
+#define MERGED_MAX 32 /* of one request; those beyond it are not counted */
 #define REQ_WRITE 1 /* the lowest bit of a bio's operation: data goes to the device */
 
 /* Begin of what a thread is in, by cause and thread. An entry whose end was not seen makes way for others. */
@@ -223,10 +224,9 @@ int block_bio_queue_old(struct bpf_raw_tracepoint_args *ctx)
 	return bio_queued((struct bio *)ctx->args[1]);
 }
 
-SEC("raw_tp/block_bio_complete")
-int block_bio_complete(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int bio_ended(struct bio *bio)
 {
-	uint64_t key = ctx->args[1], now_ns;
+	uint64_t key = (uint64_t)bio, now_ns;
 	struct system_bio *begun = bpf_map_lookup_elem(&system_bios, &key);
 
 	if (!begun)
@@ -235,6 +235,23 @@ int block_bio_complete(struct bpf_raw_tracepoint_args *ctx)
 	system_add(begun->slot, begun->is_write ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ, now_ns - begun->start_ns,
 		begun->bytes, now_ns);
 	bpf_map_delete_elem(&system_bios, &key);
+	return 0;
+}
+
+/* Of devices without requests, as those of the device mapper. */
+SYSTEM_HOOK(block_bio_complete, bio_ended((struct bio *)ctx->args[1]))
+
+/* Of all others. A request is several that were merged. */
+SEC("raw_tp/block_rq_complete")
+int block_rq_complete(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct request *request = (struct request *)ctx->args[0];
+	struct bio *bio = BPF_CORE_READ(request, bio);
+
+	for (int i = 0; bio && i < MERGED_MAX; i++) {
+		bio_ended(bio);
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
 	return 0;
 }
 

@@ -60,6 +60,7 @@ static const struct {
 	/* The old one first: it reads an argument that newer kernels do not have, and is refused there. */
 	{"block_bio_queue_old", "block_bio_queue", false},
 	{"block_bio_complete", NULL, false},
+	{"block_rq_complete", NULL, false},
 	{"sock_send_length", NULL, true}, /* 6.3; before it, sockets that the rank connected are known */
 	{"inet_sock_set_state", NULL, false},
 	{"tcp_retransmit_skb", NULL, false},
