@@ -97,6 +97,14 @@ static __always_inline int32_t waits_on(struct task_struct *task, bool preempt, 
 	return number < 0 ? RT_WAITS_FAULT : number;
 }
 
+/* Stacks that were sent. One that makes way for others is sent again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, uint64_t);
+	__type(value, uint32_t);
+} offcpu_stacks SEC(".maps");
+
 /* Limits of the rank of a thread; NULL: it is a rank no longer. */
 static __always_inline struct rt_quota *quota_of(uint32_t pid)
 {
@@ -124,9 +132,55 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 	thread->sum_count = 0;
 }
 
+static __always_inline bool sched_send_stack(
+	const struct rt_offcpu_thread *thread, uint64_t stack, const uint64_t address[RT_OFFCPU_STACK_MAX])
+{
+	static const char format[] = "%ps";
+	struct rt_offcpu_stack_event *record =
+		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU_STACK, sizeof(*record));
+	uint64_t of;
+
+	if (!record)
+		return false;
+	record->event.pid = thread->pid;
+	record->stack = stack;
+	for (uint32_t i = 0; i < RT_OFFCPU_STACK_MAX; i++) {
+		record->name[i][0] = 0;
+		of = address[i];
+		if (of)
+			bpf_snprintf(record->name[i], RT_OFFCPU_NAME_BYTES, format, &of, sizeof(of));
+	}
+	submit_event(record);
+	return true;
+}
+
+/*
+ * Where in the kernel a thread that does not run waits: a task's own stack is as it left it. None before Linux 5.13, which cannot
+ * write names, and where the task is none that the verifier knows.
+ */
+static __always_inline uint64_t sched_stack(const struct rt_offcpu_thread *thread, struct task_struct *task, bool direct)
+{
+	uint64_t address[RT_OFFCPU_STACK_MAX] = {}, stack = 0xcbf29ce484222325ULL; /* FNV-1a of 64 bits, by words */
+	uint32_t one = 1;
+
+	if (!direct || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_snprintf))
+		return 0;
+	if (thread->waits_on == RT_WAITS_NOTHING || bpf_get_task_stack(task, address, sizeof(address), 0) <= 0)
+		return 0;
+	for (uint32_t i = 0; i < RT_OFFCPU_STACK_MAX; i++)
+		stack = (stack ^ address[i]) * 0x100000001b3ULL;
+	if (bpf_map_lookup_elem(&offcpu_stacks, &stack))
+		return stack;
+	if (!sched_send_stack(thread, stack, address))
+		return 0;
+	bpf_map_update_elem(&offcpu_stacks, &stack, &one, BPF_ANY);
+	return stack;
+}
+
 static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread, struct task_struct *prev,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
+	uint64_t stack = sched_stack(thread, next, direct); /* sent first */
 	struct rt_offcpu_event *interval =
 		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
 
@@ -143,6 +197,7 @@ static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread,
 	interval->waker = thread->waker;
 	interval->waker_pid = thread->waker_pid;
 	interval->pad0 = 0;
+	interval->stack = stack;
 	read_comm(interval->thread_name, next);
 	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
 	__builtin_memcpy(interval->waker_name, thread->waker_name, RT_COMM_SIZE);

@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "analyzers/base/text.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/steps/stage_names.h"
 
@@ -226,6 +229,11 @@ static int cmd_why_on_steps(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static double cmd_why_a_step(sqlite3_stmt *row, int column, double steps)
+{
+	return steps > 0 ? sqlite3_column_double(row, column) / steps : 0;
+}
+
 static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
@@ -233,9 +241,40 @@ static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 
 	cause->kind = (enum cmd_why_cause_kind)sqlite3_column_int(row, 0);
 	tool_row_text(row, 1, cause->name, sizeof(cause->name));
-	cause->chosen = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
-	cause->usual = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
+	cause->chosen = cmd_why_a_step(row, 2, cmd->chosen_steps);
+	cause->usual = cmd_why_a_step(row, 3, cmd->usual_steps);
 	return ++cmd->causes == WHY_CAUSES_SHOWN;
+}
+
+/* Of frames "kernel OUTER\n...kernel INNER", the innermost ones. */
+static void cmd_why_place_name(const char *frames, char name[WHY_PLACE_BYTES])
+{
+	const char *end = frames + strlen(frames);
+	size_t used = 0;
+
+	name[0] = 0;
+	for (unsigned i = 0; i < WHY_PLACE_FRAMES && end > frames && used < WHY_PLACE_BYTES; i++) {
+		const char *line = end;
+
+		while (line > frames && line[-1] != '\n')
+			line--;
+		if (strncmp(line, "kernel ", 7) == 0)
+			used += (size_t)snprintf(name + used, WHY_PLACE_BYTES - used, "%s%.*s", used ? " < " : "", (int)(end - line - 7), line + 7);
+		end = line > frames ? line - 1 : frames;
+	}
+	(void)text_clean(name);
+}
+
+static int cmd_why_on_place(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_place *place = &cmd->place[cmd->places];
+	const char *frames = (const char *)sqlite3_column_text(row, 0);
+
+	cmd_why_place_name(frames ? frames : "", place->name);
+	place->chosen_ns = cmd_why_a_step(row, 1, cmd->chosen_steps);
+	place->usual_ns = cmd_why_a_step(row, 2, cmd->usual_steps);
+	return ++cmd->places == WHY_PLACES_SHOWN;
 }
 
 static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
@@ -268,6 +307,13 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 				"start_ns + duration_ns >= %lld",
 			instance, until, since),
 		cmd_why_on_swapped, cmd);
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN o.duration_ns - o.run_delay_ns ELSE 0 END), "
+				"sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN 0 ELSE o.duration_ns - o.run_delay_ns END) FROM offcpu o "
+				"JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = o.stack WHERE o.instance = %lld AND "
+				"o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY o.stack ORDER BY 2 DESC",
+			since, until, since, until, instance, from, to, thread),
+		cmd_why_on_place, cmd);
 	return r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
 				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("

@@ -25,6 +25,7 @@
 #include "tests/test.h"
 
 #define INTERVALS_MAX 8192
+#define STACKS_MAX 256
 #define THRESHOLD_NS (500 * NSEC_PER_USEC)
 
 static bool use_btf;
@@ -35,6 +36,8 @@ struct seen {
 	struct ring_buffer *ring;
 	uint32_t intervals;
 	struct rt_offcpu_event interval[INTERVALS_MAX];
+	uint32_t stacks;
+	struct rt_offcpu_stack_event stack[STACKS_MAX];
 	uint64_t sum_count;
 	uint32_t thread_id; /* 0: every thread but the first */
 };
@@ -46,12 +49,17 @@ static int on_record(void *arg, void *data, size_t size)
 
 	assert_int_equal(event->size_bytes, size);
 	assert_int_equal(event->pid, getpid());
-	if (seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid)
+	if (event->kind != RT_KIND_OFFCPU_STACK &&
+		(seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid))
 		return 0;
 	if (event->kind == RT_KIND_OFFCPU) {
 		assert_true(seen->intervals < INTERVALS_MAX);
 		assert_int_equal(size, sizeof(struct rt_offcpu_event));
 		memcpy(&seen->interval[seen->intervals++], data, size);
+	} else if (event->kind == RT_KIND_OFFCPU_STACK) {
+		assert_int_equal(size, sizeof(struct rt_offcpu_stack_event));
+		assert_true(seen->stacks < STACKS_MAX);
+		memcpy(&seen->stack[seen->stacks++], data, size);
 	} else {
 		assert_int_equal(event->kind, RT_KIND_OFFCPU_SUM);
 		assert_int_equal(size, sizeof(struct rt_offcpu_sum_event));
@@ -312,6 +320,44 @@ TEST(a_return_without_a_hit_is_when_it_began_to_run)
 		assert_int_equal(interval->previous_pid, 0);
 	}
 	assert_true(found);
+	stop(seen);
+}
+
+static bool sleeps(const struct rt_offcpu_stack_event *stack)
+{
+	for (unsigned i = 0; i < RT_OFFCPU_STACK_MAX; i++)
+		if (strstr(stack->name[i], "nanosleep"))
+			return true;
+	return false;
+}
+
+/* Once, however often it is the stack of an interval. */
+TEST(a_blocked_thread_has_its_stack)
+{
+	struct seen *seen = start(64, true);
+	unsigned asleep = 0, known = 0, times = 0;
+
+	seen->thread_id = (uint32_t)syscall(SYS_gettid);
+	for (unsigned i = 0; i < SLEEPS; i++)
+		sleep_off_cpu(2000000);
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	for (uint32_t i = 0; i < seen->intervals; i++) {
+		const struct rt_offcpu_event *interval = &seen->interval[i];
+
+		assert_true(interval->waits_on != RT_WAITS_NOTHING || interval->stack == 0);
+		known += interval->stack != 0;
+		for (uint32_t j = 0; interval->stack && j < seen->stacks; j++)
+			asleep += seen->stack[j].stack == interval->stack && sleeps(&seen->stack[j]);
+	}
+	for (uint32_t j = 0; j < seen->stacks; j++)
+		for (uint32_t k = 0; k < seen->stacks; k++)
+			times += seen->stack[j].stack == seen->stack[k].stack;
+	if (use_btf && libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_snprintf, NULL) == 1) {
+		assert_true(asleep >= SLEEPS - drops(seen));
+		assert_int_equal(times, seen->stacks);
+	} else {
+		assert_int_equal(known + seen->stacks, 0);
+	}
 	stop(seen);
 }
 

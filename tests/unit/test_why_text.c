@@ -73,6 +73,15 @@ TEST(swapped_memory_is_named_with_faults)
 	assert_false(has("swapped"));
 }
 
+TEST(places_in_the_kernel_are_named)
+{
+	cmd.place[0] = (struct cmd_why_place){"jbd2_log_wait_commit < ext4_sync_file", 9 * MS, 2 * MS};
+	cmd.place[1] = (struct cmd_why_place){"futex_wait_queue", 9 * MS, 8.9 * MS};
+	cmd.place[2] = (struct cmd_why_place){"do_nanosleep", 3 * MS, 0};
+	cmd.places = 3;
+	assert_true(has("blocked in the kernel's jbd2_log_wait_commit < ext4_sync_file 9 ms a step (usual 2 ms); do_nanosleep 3 ms a step\n"));
+}
+
 TEST(slow_calls_are_named)
 {
 	cmd.file[0] = (struct cmd_why_file){"sync", "checkpoints/a.pt", 3 * MS, 1};
