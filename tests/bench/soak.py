@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A long time of many ranks in a short one: the daemon's memory stays flat, its store bounded, and nothing is lost uncounted.
+"""A long time of many ranks in a short one: flat memory of the daemon, a bounded store, and no loss that is not counted.
 
   soak.py BUILD [--ranks 64] [--hours 24] [--speed 50] [--levels L1,L3]
 
