@@ -98,7 +98,8 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	online_samples_add(&sum->major_faults, sample->major_faults);
 	online_samples_add(&sum->memory_stall_ns, sample->memory_stall_ns);
 	sum->resident_bytes = sample->resident_bytes;
-	sum->swapped_bytes = sample->swapped_bytes;
+	/* The most: what is read back within a row has taken its time. HOST_UNKNOWN is more than any. */
+	sum->swapped_bytes = sample->swapped_bytes > sum->swapped_bytes ? sample->swapped_bytes : sum->swapped_bytes;
 	sum->state = sample->state;
 }
 

@@ -228,8 +228,11 @@ class Session:
         env = dict(self.env, RANK=str(i), WORLD_SIZE=str(size), OMP_NUM_THREADS="1", TORCHELASTIC_RUN_ID=JOB, MASTER_ADDR="10.77.0.1", MASTER_PORT="29500", GLOO_SOCKET_IFNAME="veth0")
         return subprocess.Popen([*within, "/usr/bin/python3", HERE / "explain_rank.py", self.folder / "control", self.folder], env=env)
 
+    def run(self, *arguments):
+        return subprocess.run([self.build / "ctl/tracectl", *arguments], env=self.env, capture_output=True, text=True, check=False)
+
     def control(self, *arguments):
-        return subprocess.run([self.build / "ctl/tracectl", *arguments], env=self.env, capture_output=True, text=True).stdout
+        return self.run(*arguments).stdout
 
     def ask(self, word):
         """Whether the fault is explained."""
@@ -239,7 +242,7 @@ class Session:
         time.sleep(SECONDS)
         until = time.strftime("%F %T")
         undo()
-        time.sleep(8)
+        time.sleep(12)  # rows of samples are 10 s long
         while self.faults.later:
             self.faults.later.pop()()
         question = ["--job", JOB, "--rank", "0", "--since", since, "--until", until]
@@ -247,7 +250,7 @@ class Session:
         try:
             answer = json.loads(self.control("why", "--json", *question))
         except ValueError:
-            print(f"{word}: no answer", flush=True)
+            print(f"{word}: no answer: {self.run('why', *question).stderr.strip()}", flush=True)
             return False
         mine, named = EXPECTED[word]
         given = sum(p["excess_ns"] for p in answer["parts"] if mine(p))

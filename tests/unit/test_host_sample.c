@@ -203,7 +203,7 @@ TEST_WITH(test_usage, setup, teardown)
 	struct host_usage read;
 
 	assert_int_equal(host_usage_read(root, PID, 7, &read), -ENOENT);
-	FAKE_PUT(root, PID, 1, 500, .state = 'D');
+	FAKE_PUT(root, PID, 1, 500, .state = 'D', .swapped_kib = 12);
 	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
 	assert_int_equal(read.state, 'D');
 	assert_int_equal(read.major_faults, 7);
