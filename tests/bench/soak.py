@@ -69,7 +69,7 @@ class Soak:
         }
 
     def run(self):
-        while json.loads(self.control("status", "--json"))["ranks"] < self.arguments.ranks:
+        while json.loads(self.control("status", "--json"))["self"]["ranks"] < self.arguments.ranks:
             time.sleep(0.5)
         for level in filter(None, self.arguments.levels.split(",")):
             print(self.control("set", f"{level}=true").strip(), flush=True)
