@@ -65,7 +65,7 @@ class Soak:
             "cpu_s": (me["cpu_user_ns"] + me["cpu_system_ns"]) / 1e9,
             "events": sum(c["events"] for c in status["collectors"] if c["name"] == "call"),
             "drops": sum(c["drops"] for c in status["collectors"]) + status["store"]["rows_dropped"],
-            "windows": [level["level"] for level in status["levels"] if level["sampled"]],
+            "windows": [name for name, level in status["levels"].items() if "coverage" in level],
             "rows": status["store"]["rows"],
         }
 
