@@ -86,10 +86,10 @@ static void status_text_loss(FILE *f, const char *before, uint64_t count, const 
 	fprintf(f, "%s%s%s %s%s", before, out_start(colour), units_count(count, text), what, out_end(colour));
 }
 
-static void status_print_trouble(const char *trouble)
+static void status_print_error(const char *error)
 {
-	if (*trouble)
-		out_line("", "%strouble: %s%s", out_start(TERM_RED), trouble, out_end(TERM_RED));
+	if (*error)
+		out_line("", "%serror: %s%s", out_start(TERM_RED), error, out_end(TERM_RED));
 }
 
 static const char *status_s(uint64_t count)
@@ -159,7 +159,7 @@ static void status_print_dumps(const Ranktrace__StatusBody *body)
 	fprintf(f, "; %s of CPU since start%s", units_duration(d->cpu_ns, c), d->running ? "; one runs now" : "");
 	status_text_line(&line, "");
 	status_print_dumped(d);
-	status_print_trouble(d->trouble);
+	status_print_error(d->reason);
 }
 
 #define STATUS_LAG_LONG_NS 1000000000ULL
@@ -221,8 +221,8 @@ static void status_print_guard(const Ranktrace__StatusBody *body)
 		100 * guard->budget_cpus, units_size(guard->budget_bytes, a));
 	for (size_t i = 0; i < body->n_levels; i++)
 		status_print_level_cost(guard, body->levels[i]->level, "");
-	if (*guard->trouble)
-		out_line("", "what a hit costs cannot be measured here (%s)", guard->trouble);
+	if (*guard->reason)
+		out_line("", "what a hit costs cannot be measured here (%s)", guard->reason);
 }
 
 /* Nothing while there is nothing: L1 and L2 are off. */
@@ -342,7 +342,7 @@ static void status_print_store(const Ranktrace__Store *s)
 		status_text_loss(f, ", ", s->segments_corrupt, "set aside as corrupt");
 		status_text_line(&line, "");
 	}
-	status_print_trouble(s->trouble);
+	status_print_error(s->reason);
 }
 
 /* "probes: 12 of L0, 30 of L1": which level they are of, where several are on. */

@@ -14,7 +14,7 @@ static const struct {
 	{&ranktrace__set_report__descriptor, "level on report"},
 	{&ranktrace__collector__descriptor, "name summary levels probes_attached level_probes libraries events drops notes notes_left_out"},
 	{&ranktrace__store__descriptor, "path segments size_bytes oldest_ns newest_ns rows rows_dropped rows_pending "
-					"segments_removed segments_corrupt trouble? drops"},
+					"segments_removed segments_corrupt reason? drops"},
 	{&ranktrace__store_drop__descriptor, "table reason rows"},
 	{&ranktrace__self__descriptor, "cpu_user_ns cpu_system_ns rss_bytes rss_peak_bytes ranks children launchers"},
 	{&ranktrace__operations__descriptor, "rows groups communicators lost not_waited late impossible communicators_forgotten=forgotten "
@@ -24,10 +24,10 @@ static const struct {
 					       "drift_changes bounds ago_ns"},
 	{&ranktrace__findings__descriptor, "enabled suspected open closed dropped frames ranks_left_out raises samples"},
 	{&ranktrace__dump_level__descriptor, "written_ns files rows bytes"},
-	{&ranktrace__dumps__descriptor, "enabled path files bytes levels running cpu_ns l0_minutes trouble?"},
+	{&ranktrace__dumps__descriptor, "enabled path files bytes levels running cpu_ns l0_minutes reason?"},
 	{&ranktrace__limit__descriptor, "name unit used max? exceeded"},
 	{&ranktrace__rank_cost__descriptor, "rank- pid uid job? level hits_per_s share share_min share_max"},
-	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated trouble? hit_warm_ns hit_cold_ns cpus:cpus_known costs"},
+	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated reason? hit_warm_ns hit_cold_ns cpus:cpus_known costs"},
 	{&ranktrace__feature__descriptor, "name present"},
 	{&ranktrace__level__descriptor, "level on"},
 	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_refused store self "
@@ -40,7 +40,7 @@ static const struct {
 	{&ranktrace__ops_member__descriptor, "rank pid member entered completed completion_known in_call_ns:in_call seq_from missing "
 					     "differs behind ended_ago_ns:ended address#"},
 	{&ranktrace__ops_communicator__descriptor, "communicator? family name? kind? job? members? here state sentence seq? waited_ns "
-						   "trouble? ranks"},
+						   "reason? ranks"},
 	{&ranktrace__ops_call__descriptor, "rank pid thread_id family op for_ns"},
 	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns ended"},
 	{&ranktrace__ops_body__descriptor, "on ranks communicators calls_in_flight=calls left_out stacks"},

@@ -403,7 +403,7 @@ struct align_sample {
 	uint64_t value[ALIGN_HOST_VALUES];
 	uint64_t launch_gap_ns;
 	uint64_t preemptor_ns;
-	uint32_t preemptor_pid; /* 0: none, and hog_ns is 0 too */
+	uint32_t preemptor_pid; /* 0: none, and preemptor_ns is 0 too */
 	char preemptor_name[16];
 };
 

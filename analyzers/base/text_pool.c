@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/fnv1a.h"
 
 #define PLACES_MIN 256 /* a power of two, as TEXT_POOL_MAX is */
-#define BYTES_MIN 4096
 
 struct slot {
 	uint32_t hash, number; /* 0: free */
@@ -81,25 +81,6 @@ static bool text_pool_grow_places(struct text_pool *texts)
 	return true;
 }
 
-static bool text_pool_grow_bytes(struct text_pool *texts, size_t size)
-{
-	size_t capacity = texts->bytes_capacity ? texts->bytes_capacity : BYTES_MIN;
-	char *bytes;
-
-	while (capacity < texts->bytes_used + size)
-		capacity *= 2;
-	if (capacity > TEXT_POOL_BYTES_MAX)
-		return false;
-	if (capacity == texts->bytes_capacity)
-		return true;
-	bytes = realloc(texts->bytes, capacity);
-	if (!bytes)
-		return false;
-	texts->bytes = bytes;
-	texts->bytes_capacity = capacity;
-	return true;
-}
-
 uint32_t text_pool_number(struct text_pool *texts, const char *text)
 {
 	uint32_t hash = (uint32_t)fnv1a_text(FNV1A_START, text);
@@ -108,7 +89,8 @@ uint32_t text_pool_number(struct text_pool *texts, const char *text)
 
 	if (slot && slot->number)
 		return slot->number;
-	if (size > TEXT_POOL_BYTES_MAX || !text_pool_grow_places(texts) || !text_pool_grow_bytes(texts, size))
+	if (!text_pool_grow_places(texts) ||
+		!array_reserve((void **)&texts->bytes, &texts->bytes_capacity, texts->bytes_used + size, 1, TEXT_POOL_BYTES_MAX))
 		return 0;
 	slot = text_pool_slot_of(texts, hash, text);
 	texts->place[texts->count] = (uint32_t)texts->bytes_used;

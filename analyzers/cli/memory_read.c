@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
@@ -205,20 +206,17 @@ void cmd_memory_place(const char *frames, const char *thread_name, int64_t sites
 
 static struct memory_place *cmd_memory_find_place(struct memory_pool *pool, const char *text)
 {
-	struct memory_place *more;
+	struct memory_place *place;
 
 	for (size_t i = 0; i < pool->places; i++)
 		if (!strcmp(pool->place[i].text, text))
 			return &pool->place[i];
-	if (pool->places == PLACES_MAX)
+	if (!array_reserve((void **)&pool->place, &pool->place_capacity, pool->places + 1, sizeof(*place), PLACES_MAX))
 		return NULL;
-	more = realloc(pool->place, (pool->places + 1) * sizeof(*more));
-	if (!more)
-		return NULL;
-	pool->place = more;
-	more[pool->places] = (struct memory_place){.live = 0};
-	snprintf(more[pool->places].text, sizeof(more->text), "%s", text);
-	return &pool->place[pool->places++];
+	place = &pool->place[pool->places++];
+	*place = (struct memory_place){.live = 0};
+	snprintf(place->text, sizeof(place->text), "%s", text);
+	return place;
 }
 
 struct cmd_memory_snapshot {

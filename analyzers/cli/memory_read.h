@@ -47,7 +47,7 @@ struct memory_pool {
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
-	size_t places;
+	size_t places, place_capacity;
 	struct memory_place *place;
 };
 

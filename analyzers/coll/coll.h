@@ -173,7 +173,7 @@ struct coll_communicator {
 	const char *parent;	  /* split from it; "": none or unknown */
 	int64_t color;            /* of the split; INT64_MIN if none */
 	const char *source;	  /* of the identity: "library", "init", "marker", coll_identify()'s word, "" */
-	const char *trouble;	  /* why the identity is unknown, "" if it is known */
+	const char *reason;	  /* why the identity is unknown, "" if it is known */
 	uint64_t since_ns;        /* init, or the first call seen */
 	bool freed;
 	const char *kind; /* of comm_kind.h, "" if unclear; reported again when it changes */
@@ -233,10 +233,10 @@ struct coll *coll_new(const struct coll_sink *sink); /* NULL: out of memory */
 struct coll *coll_free(struct coll *coll);
 void coll_feed(struct coll *coll, const struct coll_event *event);
 void coll_feed_device(struct coll *coll, const struct coll_device *device);
-/* Identity of the live communicator at that address, if there is one. identity 0: unknown, for the reason in trouble.
+/* Identity of the live communicator at that address, if there is one. identity 0: unknown, for that reason.
  * name may be "", members 0. */
 void coll_identify(struct coll *coll, const char *family, uint64_t address, uint64_t identity, const char *name,
-	uint32_t member, uint32_t members, const char *source, const char *trouble);
+	uint32_t member, uint32_t members, const char *source, const char *reason);
 /* Placement of the members of the live communicators with that identity, for their kind. */
 void coll_members(struct coll *coll, const char *family, const char *communicator, const struct comm_place *place);
 /* Starts a new snapshot of calls in flight. */

@@ -75,7 +75,7 @@ static void coll_comms_emit(struct coll *coll, struct coll_comm *comm)
 		.parent = parent,
 		.color = comm->color,
 		.source = comm->identity ? comm->source : "",
-		.trouble = comm->identity ? "" : comm->trouble,
+		.reason = comm->identity ? "" : comm->reason,
 		.since_ns = comm->since_ns,
 		.freed = !comm->live,
 		.kind = comm_kind_name(comm->kind)};
@@ -150,11 +150,11 @@ void coll_comms_done(struct coll *coll)
 		comm_free(coll, CONTAINER_OF(link, struct coll_comm, used));
 }
 
-static void coll_comms_set_trouble(struct coll_comm *comm, const char *trouble)
+static void coll_comms_set_reason(struct coll_comm *comm, const char *reason)
 {
-	if (strcmp(comm->trouble, trouble) == 0)
+	if (strcmp(comm->reason, reason) == 0)
 		return;
-	coll_text(comm->trouble, sizeof(comm->trouble), trouble);
+	coll_text(comm->reason, sizeof(comm->reason), reason);
 	comm->dirty = true;
 }
 
@@ -180,7 +180,7 @@ static struct coll_comm *coll_comms_new(
 	list_reset(&comm->peers);
 	comm->live = comm->dirty = true;
 	comm->waits_device = coll->marker && family->device;
-	coll_comms_set_trouble(comm, !address ? no_address : family->identified_later ? not_yet : not_seen);
+	coll_comms_set_reason(comm, !address ? no_address : family->identified_later ? not_yet : not_seen);
 	hash_table_put(&coll->by_address, &comm->by_address, address_key(family, address));
 	list_add_tail(&coll->live, &comm->used);
 	coll->comms++;
@@ -320,7 +320,7 @@ void coll_comm_freed(struct coll *coll, const struct coll_event *event)
 }
 
 void coll_identify(struct coll *coll, const char *family, uint64_t address, uint64_t identity, const char *name,
-	uint32_t member, uint32_t members, const char *source, const char *trouble)
+	uint32_t member, uint32_t members, const char *source, const char *reason)
 {
 	struct coll_comm *comm = coll_comm_find(coll, coll_family(family), address);
 
@@ -338,8 +338,8 @@ void coll_identify(struct coll *coll, const char *family, uint64_t address, uint
 		coll_text(comm->identified_by, sizeof(comm->identified_by), source);
 		comm->library_identity = comm->family->identified_later;
 		coll_comm_identity(coll, comm, identity, comm->identified_by);
-	} else if (!identity && trouble && trouble[0]) {
-		coll_comms_set_trouble(comm, trouble);
+	} else if (!identity && reason && reason[0]) {
+		coll_comms_set_reason(comm, reason);
 	}
 	coll_comm_publish(coll, comm);
 	LIST_EACH (link, &coll->waiting) {

@@ -56,7 +56,7 @@ struct coll_comm {
 	struct list_link peers;	     /* numbered pairs */
 	const char *source;
 	char identified_by[16]; /* source given to coll_identify() */
-	char trouble[96];
+	char reason[96];
 	char name[COLL_NAME_BYTES];
 	uint64_t parent; /* identity, 0: none or unknown */
 	int64_t color;

@@ -203,14 +203,14 @@ static void note_wrote(struct run *run)
 		if (run->level_rows[kind])
 			run->state.level[kind].wrote = (struct dump_wrote){
 				run->options->now_ns, files[kind], run->level_rows[kind], run->level_bytes[kind]};
-	run->changed |= run->state.trouble[0] != 0;
-	run->state.trouble[0] = 0;
+	run->changed |= run->state.reason[0] != 0;
+	run->state.reason[0] = 0;
 	if (run->result->left_out)
-		snprintf(run->state.trouble, sizeof(run->state.trouble),
+		snprintf(run->state.reason, sizeof(run->state.reason),
 			"%llu rows left out: more than %d processes, or oversized records",
 			(unsigned long long)run->result->left_out, DUMP_FILES_MAX);
 	else if (run->result->behind)
-		snprintf(run->state.trouble, sizeof(run->state.trouble),
+		snprintf(run->state.reason, sizeof(run->state.reason),
 			"more rows than one dump may write; the next dump continues");
 }
 
@@ -340,11 +340,11 @@ static bool is_full(int r)
 }
 
 /* Leaves the error of a failed dump for the daemon; earlier files are kept. */
-static void dump_run_save_trouble(struct run *run, const char *sentence)
+static void dump_run_save_reason(struct run *run, const char *sentence)
 {
 	if (take_back(run) < 0)
 		return;
-	dump_utf8(sentence, run->state.trouble, sizeof(run->state.trouble));
+	dump_utf8(sentence, run->state.reason, sizeof(run->state.reason));
 	(void)dump_state_save(run->options->dir, &run->state);
 }
 
@@ -382,7 +382,7 @@ int dump_run(const struct dump_options *options, struct dump_result *ret, char *
 	if (r == 0)
 		r = dump_store(&run, error, error_size);
 	if (r < 0 && options->extend && r != -EBUSY)
-		dump_run_save_trouble(&run, error);
+		dump_run_save_reason(&run, error);
 	ret->files = r == 0 ? run.files : dump_files_free(run.files);
 	dump_ids_free(run.ids);
 	dump_ranks_clear(&run.ranks);

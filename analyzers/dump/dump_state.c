@@ -75,8 +75,8 @@ static void dump_state_load_line(struct dump_state *state, char *line)
 		(void)sscanf(line + at, "%" SCNu64, &state->next_id);
 	else if (strcmp(word, "kept") == 0)
 		(void)sscanf(line + at, "%" SCNu64 " %" SCNu64, &state->kept_files, &state->kept_bytes);
-	else if (strcmp(word, "trouble") == 0)
-		dump_utf8(line + at, state->trouble, sizeof(state->trouble));
+	else if (strcmp(word, "reason") == 0)
+		dump_utf8(line + at, state->reason, sizeof(state->reason));
 	else if (strcmp(word, "delay") == 0 && sscanf(line + at, "%" SCNd64 " %" SCNd64 " %" SCNu64, &delay.instance,
 						       &delay.thread_id, &delay.sum_ns) == 3)
 		(void)dump_delay_add(state, delay.instance, delay.thread_id, delay.sum_ns);
@@ -129,8 +129,8 @@ static void write_state(FILE *f, const void *arg)
 	fprintf(f, "# How far the store has been dumped; written by libexec/ranktrace/dump.\n");
 	fprintf(f, "run %" PRIu64 "\nid %" PRIu64 "\nkept %" PRIu64 " %" PRIu64 "\n", state->run, state->next_id,
 		state->kept_files, state->kept_bytes);
-	if (state->trouble[0])
-		fprintf(f, "trouble %s\n", state->trouble);
+	if (state->reason[0])
+		fprintf(f, "reason %s\n", state->reason);
 	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++) {
 		const struct dump_level_state *level = &state->level[kind];
 		const char *name = dump_kind_name((enum dump_kind)kind);

@@ -12,7 +12,7 @@
 #include "analyzers/dump/dump_text.h"
 
 #define DUMP_DELAYS_MAX 65536 /* threads of ranks */
-#define DUMP_TROUBLE_BYTES 256
+#define DUMP_REASON_BYTES 256
 
 /* Last dump of a level. */
 struct dump_wrote {
@@ -39,7 +39,7 @@ struct dump_state {
 	uint64_t next_id; /* of operations */
 	struct dump_level_state level[DUMP_KIND_MAX];
 	uint64_t kept_files, kept_bytes;
-	char trouble[DUMP_TROUBLE_BYTES]; /* error of the last run, "" if none */
+	char reason[DUMP_REASON_BYTES]; /* error of the last run, "" if none */
 	struct dump_delay *delay;	  /* by instance and thread; owned */
 	size_t delays, delays_capacity;
 };

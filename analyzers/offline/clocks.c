@@ -44,7 +44,7 @@ struct owner {
 
 /* What is read of a store. */
 struct sample {
-	size_t marks, owners;
+	size_t marks, capacity, owners;
 	struct clock_mark *mark; /* by hash and end */
 	struct owner *owner;	 /* those with a step */
 	bool placed;
@@ -170,7 +170,6 @@ static int clocks_read_marks(
 		until_ns = store->until_ns ? (int64_t)store->until_ns : INT64_MAX;
 	struct sample *sample = sampling->sample;
 	struct reader_scan *scan = NULL;
-	struct clock_mark *more;
 	char error[256];
 
 	sampling->marks.count = 0;
@@ -182,11 +181,10 @@ static int clocks_read_marks(
 			row(sampling, scan);
 	reader_scan_close(scan);
 	clocks_marks_tidy(&sampling->marks);
-	more = realloc(sample->mark, (sample->marks + sampling->marks.count + 1) * sizeof(*more));
-	if (!more)
+	/* With none, too: to sort needs a pointer. */
+	if (!array_reserve((void **)&sample->mark, &sample->capacity, sample->marks + sampling->marks.count + 1, sizeof(*sample->mark), SIZE_MAX))
 		return -ENOMEM;
-	memcpy(more + sample->marks, sampling->marks.mark, sampling->marks.count * sizeof(*more));
-	sample->mark = more;
+	memcpy(sample->mark + sample->marks, sampling->marks.mark, sampling->marks.count * sizeof(*sample->mark));
 	sample->marks += sampling->marks.count;
 	return 0;
 }

@@ -22,16 +22,11 @@ void report_add_brief(struct report *report, uint32_t job, int32_t rank, const s
 		if (report->brief[i].job == job && report->brief[i].rank == rank)
 			to = &report->brief[i];
 	if (!to) {
-		struct report_brief *more = NULL;
-
-		if (report->brief_ranks < REPORT_BRIEFS_MAX)
-			more = reallocarray(report->brief, report->brief_ranks + 1, sizeof(*more));
-		if (!more) {
+		if (!array_reserve((void **)&report->brief, &report->brief_capacity, report->brief_ranks + 1, sizeof(*to), REPORT_BRIEFS_MAX)) {
 			report_note(report, "short slow-downs of more than %d ranks: the others are not counted", REPORT_BRIEFS_MAX);
 			return;
 		}
-		report->brief = more;
-		to = &more[report->brief_ranks++];
+		to = &report->brief[report->brief_ranks++];
 		*to = (struct report_brief){.job = job, .rank = rank};
 	}
 	if (rank >= 0) {

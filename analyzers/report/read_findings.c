@@ -225,7 +225,6 @@ void report_note_past(struct report *report, const struct finding *f, uint32_t c
 static int keep_yesterday(struct report *report, const struct finding *f)
 {
 	struct finding_episode episode = finding_episode_of(f), before;
-	struct finding *more;
 
 	for (size_t i = 0; i < report->yesterdays; i++) {
 		before = finding_episode_of(&report->yesterday[i]);
@@ -234,11 +233,9 @@ static int keep_yesterday(struct report *report, const struct finding *f)
 	}
 	if (report->yesterdays == REPORT_YESTERDAY_MAX)
 		return 0;
-	more = reallocarray(report->yesterday, report->yesterdays + 1, sizeof(*more));
-	if (!more)
+	if (!array_reserve((void **)&report->yesterday, &report->yesterday_capacity, report->yesterdays + 1, sizeof(*f), REPORT_YESTERDAY_MAX))
 		return -ENOMEM;
-	report->yesterday = more;
-	more[report->yesterdays++] = *f;
+	report->yesterday[report->yesterdays++] = *f;
 	return 0;
 }
 

@@ -261,10 +261,10 @@ struct report {
 	size_t shown, remarks, suspected, gaps_left_out, ranks_left_out;
 	size_t groups, groups_shown, groups_remarks;
 	struct report_group *group; /* weightiest first; finding has their episodes in this order */
-	size_t brief_ranks;
+	size_t brief_ranks, brief_capacity;
 	struct report_brief *brief;
 	uint64_t briefs; /* short slow-downs in all */
-	size_t yesterdays;
+	size_t yesterdays, yesterday_capacity;
 	struct finding *yesterday; /* episodes of the 24 h before the period */
 	struct ranges chosen;
 	size_t explained;	    /* slow jobs reported by nodes, hidden: explained by other findings */

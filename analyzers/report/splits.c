@@ -28,7 +28,7 @@ struct splits_thread {
 };
 
 struct splits_process {
-	size_t threads;
+	size_t threads, capacity;
 	struct splits_thread *thread;
 	int64_t main; /* thread, if votes > 0 */
 	uint64_t votes;
@@ -75,7 +75,7 @@ static void splits_forget(struct splits_process *process)
 		free(process->thread[i].ended);
 	free(process->thread);
 	process->thread = NULL;
-	process->threads = 0;
+	process->threads = process->capacity = 0;
 }
 
 struct splits *splits_free(struct splits *splits)
@@ -206,19 +206,13 @@ bool splits_want(const struct splits *splits, uint32_t store, uint64_t *ret_sinc
 /* NULL: too many threads, or no memory. */
 static struct splits_thread *splits_thread_of(struct splits_process *process, int64_t thread)
 {
-	struct splits_thread *more;
-
 	for (size_t i = 0; i < process->threads; i++)
 		if (process->thread[i].thread == thread)
 			return &process->thread[i];
-	if (process->threads == THREADS_MAX)
+	if (!array_reserve((void **)&process->thread, &process->capacity, process->threads + 1, sizeof(*process->thread), THREADS_MAX))
 		return NULL;
-	more = realloc(process->thread, (process->threads + 1) * sizeof(*more));
-	if (!more)
-		return NULL;
-	process->thread = more;
-	more[process->threads] = (struct splits_thread){.thread = thread};
-	return &more[process->threads++];
+	process->thread[process->threads] = (struct splits_thread){.thread = thread};
+	return &process->thread[process->threads++];
 }
 
 /* Self time of a stage that ends; it may be inside a later one. */

@@ -33,7 +33,7 @@ struct steps_thread {
 
 struct steps_threads {
 	struct steps_thread *rows;
-	size_t count;
+	size_t count, capacity;
 	size_t entries; /* places in the stacks of all threads */
 };
 

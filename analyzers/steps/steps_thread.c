@@ -56,7 +56,7 @@ static struct steps_thread *longest_idle(const struct steps_threads *threads, ui
 
 struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t id, uint32_t keep, uint64_t *lost)
 {
-	struct steps_thread *row = steps_threads_find(threads, id), *rows;
+	struct steps_thread *row = steps_threads_find(threads, id);
 
 	if (row)
 		return row;
@@ -66,11 +66,9 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 		*row = (struct steps_thread){.id = id, .entries = row->entries, .capacity = row->capacity};
 		return row;
 	}
-	rows = realloc(threads->rows, (threads->count + 1) * sizeof(*rows));
-	if (!rows)
+	if (!array_reserve((void **)&threads->rows, &threads->capacity, threads->count + 1, sizeof(*row), STEPS_THREADS_MAX))
 		return NULL;
-	threads->rows = rows;
-	row = &rows[threads->count++];
+	row = &threads->rows[threads->count++];
 	*row = (struct steps_thread){.id = id};
 	return row;
 }

@@ -158,7 +158,6 @@ struct timeline_track {
 	struct trace_track trace; /* of lane 0; its texts point into this */
 	char name[TIMELINE_LABEL_BYTES], where[32];
 	struct lanes lanes;
-	uint64_t *lane_ids;
 	double value; /* newest, of a counter */
 	struct timeline_track *next;
 };

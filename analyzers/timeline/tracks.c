@@ -13,6 +13,7 @@
 #include "analyzers/base/fnv1a.h"
 
 struct lane {
+	uint64_t id; /* of its track */
 	size_t depth;
 	int64_t end_ns[LANES_DEPTH]; /* of open slices, outermost first */
 };
@@ -36,6 +37,7 @@ int lanes_place(struct lanes *lanes, int64_t start_ns, int64_t end_ns)
 			return (int)i;
 	if (lanes->count == LANES_MAX)
 		return -ENOSPC;
+	/* By one: most tracks have one lane. */
 	more = realloc(lanes->lane, (lanes->count + 1) * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
@@ -96,7 +98,6 @@ struct tracks *tracks_free(struct tracks *tracks)
 		if (!tracks->slot[i])
 			continue;
 		lanes_clear(&tracks->slot[i]->lanes);
-		free(tracks->slot[i]->lane_ids);
 		free(tracks->slot[i]);
 	}
 	free(tracks);
@@ -272,19 +273,15 @@ void timeline_thread_name(struct timeline *t, struct timeline_rank *rank, int64_
 	trace_track(t->trace, &track->trace);
 }
 
-/* Id of a new lane; lane 0 is the track itself. */
-static int new_lane(struct timeline *t, struct timeline_track *track, size_t lane)
+/* The track of a new lane; lane 0 is the track itself. */
+static void tracks_new_lane(struct timeline *t, struct timeline_track *track, size_t lane)
 {
-	uint64_t *ids = realloc(track->lane_ids, (lane + 1) * sizeof(*ids));
 	struct trace_track more = track->trace;
 
-	if (!ids)
-		return -ENOMEM;
-	track->lane_ids = ids;
-	ids[lane] = track->trace.id;
+	track->lanes.lane[lane].id = track->trace.id;
 	if (lane == 0)
-		return 0;
-	ids[lane] = more.id = ++t->tracks->ids;
+		return;
+	track->lanes.lane[lane].id = more.id = ++t->tracks->ids;
 	more.tid = TIMELINE_TID_FREE + (int64_t)more.id;
 	if (more.kind == TRACE_THREAD) {
 		more.kind = TRACE_SLICES;
@@ -293,7 +290,6 @@ static int new_lane(struct timeline *t, struct timeline_track *track, size_t lan
 	}
 	trace_track(t->trace, &more);
 	t->tracks->used++;
-	return 0;
 }
 
 bool timeline_put(
@@ -313,13 +309,13 @@ bool timeline_put(
 		lane = t->tracks->used < TIMELINE_TRACKS_MAX
 			       ? lanes_place(&track->lanes, event->start_ns, event->end_ns)
 			       : -ENOSPC;
-		if (lane >= 0 && (size_t)lane == before && new_lane(t, track, (size_t)lane) < 0)
-			lane = -ENOMEM;
 		if (lane < 0) {
 			t->counts.crowded++;
 			return false;
 		}
-		on.id = track->lane_ids[lane];
+		if ((size_t)lane == before)
+			tracks_new_lane(t, track, (size_t)lane);
+		on.id = track->lanes.lane[lane].id;
 		on.tid = lane ? TIMELINE_TID_FREE + (int64_t)on.id : on.tid;
 	}
 	event->track = &on;

@@ -100,7 +100,7 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	};
 	(void)copy_text(member->job, sizeof(member->job), standing->job);
 	(void)copy_text(member->kind, sizeof(member->kind), standing->kind);
-	(void)copy_text(member->trouble, sizeof(member->trouble), standing->trouble);
+	(void)copy_text(member->reason, sizeof(member->reason), standing->reason);
 }
 
 /*
@@ -168,7 +168,7 @@ static void coll_snapshot_sentence(struct coll_snapshot_comm *comm, const struct
 	if (!member->judged.standing.communicator[0]) {
 		snprintf(comm->sentence, sizeof(comm->sentence),
 			"rank %d is on a communicator that is not identified: %s", member->judged.rank,
-			member->trouble[0] ? member->trouble : "no source of its identity");
+			member->reason[0] ? member->reason : "no source of its identity");
 		return;
 	}
 	snprintf(comm->sentence, sizeof(comm->sentence), "%s", comm->verdict.sentence);

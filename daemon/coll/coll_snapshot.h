@@ -17,7 +17,7 @@ struct coll_snapshot_member {
 	char job[64];
 	uint32_t uid; /* of the rank's process */
 	char kind[16];
-	char trouble[192];
+	char reason[192];
 	uint64_t ended_ns; /* when the rank ended; 0: alive */
 	bool stopped;	   /* process stopped by a signal or a debugger */
 };

@@ -127,7 +127,7 @@ void comm_rows_note(struct comm_rows *comms, const struct coll_communicator *com
 	comm_rows_copy(comm->name, sizeof(comm->name), communicator->name);
 	comm_rows_copy(comm->kind, sizeof(comm->kind), communicator->kind);
 	comm_rows_copy(comm->source, sizeof(comm->source), communicator->source);
-	comm_rows_copy(comm->trouble, sizeof(comm->trouble), communicator->trouble);
+	comm_rows_copy(comm->reason, sizeof(comm->reason), communicator->reason);
 }
 
 struct comm_row *comm_rows_next(struct comm_rows *comms)
@@ -188,7 +188,7 @@ void comm_rows_put(struct comm_rows *comms, struct comm_row *comm, const struct 
 		.parent = field_text_if(comm->parent),
 		.color = field_int_if(comm->color != INT64_MIN, comm->color),
 		.source = field_text_if(comm->source),
-		.reason = field_text_if(comm->communicator[0] ? NULL : comm->trouble),
+		.reason = field_text_if(comm->communicator[0] ? NULL : comm->reason),
 		.first_seen_ns = field_time(store_utc_ns(store, comm->since_ns)),
 		.freed = field_int(comm->freed),
 		.instance = field_int(rank->instance),

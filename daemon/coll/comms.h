@@ -28,7 +28,7 @@ struct comm_row {
 	char family[8];
 	char communicator[20], parent[20];
 	char name[COLL_NAME_BYTES], kind[16], source[16];
-	char trouble[192];
+	char reason[192];
 };
 
 struct comm_rows {

@@ -14,10 +14,10 @@
  * port; FileStore its path.
  */
 
-#define READS_MAX 512
-#define GROUP_WORDS 64
+#define GLOO_READS_MAX 512
+#define GLOO_GROUP_WORDS 64
 #define STORE_WORDS 16
-#define STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
+#define GLOO_STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
 #define PREFIXES_MAX 16			    /* nested stores */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
@@ -53,7 +53,7 @@ static bool is_class(struct cxx_memory *memory, uint64_t address, const char *na
 /* First string of a store; *ret_next: the word after it. */
 static int gloo_first_string(struct cxx_memory *memory, const struct cxx_object *object, char *ret, size_t *ret_next)
 {
-	for (size_t at = 1; at < object->words && at <= STRING_AT_MAX; at++) {
+	for (size_t at = 1; at < object->words && at <= GLOO_STRING_AT_MAX; at++) {
 		size_t words;
 		int r = cxx_string(memory, object, at, ret, &words);
 
@@ -227,7 +227,7 @@ static int hash_base(struct cxx_memory *memory, const struct gloo_process *proce
 int gloo_identity_read(
 	const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason)
 {
-	struct cxx_memory memory = {.pid = process->pid, .reads_left = READS_MAX};
+	struct cxx_memory memory = {.pid = process->pid, .reads_left = GLOO_READS_MAX};
 	uint64_t hash = FNV1A_START, store, base;
 	struct gloo_group found = {0};
 	struct cxx_object group;
@@ -237,7 +237,7 @@ int gloo_identity_read(
 	*ret_reason = "its process group no longer exists";
 	if (!is_class(&memory, address, CLASS_GROUP))
 		return -ENOENT;
-	r = cxx_read_object(&memory, address, GROUP_WORDS, &group);
+	r = cxx_read_object(&memory, address, GLOO_GROUP_WORDS, &group);
 	if (r < 0)
 		return r;
 	*ret_reason = "its number and size cannot be read";

@@ -10,10 +10,10 @@ static void nccl_read_name(const struct comm_question *question, struct comm_ans
 
 const struct coll_identifier coll_identifier_nccl = {.family = "nccl", .read = {[COMM_READER_NAME] = nccl_read_name}};
 
-#define READS_MAX 64
-#define GROUP_WORDS 32
+#define NCCL_READS_MAX 64
+#define NCCL_GROUP_WORDS 32
 #define FIRST_STRING_AT 3 /* after class, reference counts, and two 32-bit numbers */
-#define STRING_AT_MAX 11
+#define NCCL_STRING_AT_MAX 11
 #define CLASS_NCCL "N4c10d16ProcessGroupNCCLE"
 
 void torch_group_name(struct cxx_memory *memory, const struct cxx_object *group, char *ret, size_t size)
@@ -22,7 +22,7 @@ void torch_group_name(struct cxx_memory *memory, const struct cxx_object *group,
 	size_t words, strings = 0;
 
 	*ret = '\0';
-	for (size_t at = FIRST_STRING_AT; at < group->words && at <= STRING_AT_MAX && strings < 2;) {
+	for (size_t at = FIRST_STRING_AT; at < group->words && at <= NCCL_STRING_AT_MAX && strings < 2;) {
 		if (cxx_string(memory, group, at, text, &words) < 0) {
 			at++;
 			continue;
@@ -36,7 +36,7 @@ void torch_group_name(struct cxx_memory *memory, const struct cxx_object *group,
 
 int torch_group_nccl_name(uint32_t pid, uint64_t address, char *ret, size_t size)
 {
-	struct cxx_memory memory = {.pid = pid, .reads_left = READS_MAX};
+	struct cxx_memory memory = {.pid = pid, .reads_left = NCCL_READS_MAX};
 	char class[CXX_CLASS_BYTES];
 	struct cxx_object group;
 	int r;
@@ -44,7 +44,7 @@ int torch_group_nccl_name(uint32_t pid, uint64_t address, char *ret, size_t size
 	*ret = '\0';
 	if (cxx_class(&memory, address, class) < 0 || !streq(class, CLASS_NCCL))
 		return -ENOENT;
-	r = cxx_read_object(&memory, address, GROUP_WORDS, &group);
+	r = cxx_read_object(&memory, address, NCCL_GROUP_WORDS, &group);
 	if (r < 0)
 		return r;
 	torch_group_name(&memory, &group, ret, size);

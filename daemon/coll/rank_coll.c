@@ -398,13 +398,13 @@ void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const st
 }
 
 void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
-	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *trouble)
+	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *reason)
 {
 	struct rank_coll_state *slot = rank->slot < colls->slots ? colls->slot[rank->slot] : NULL;
 
 	if (!slot || slot->rank.instance != rank->instance)
 		return;
-	coll_identify(slot->ops, family, address, identity, name, member, members, source, trouble);
+	coll_identify(slot->ops, family, address, identity, name, member, members, source, reason);
 	rank_coll_settle(slot);
 }
 
@@ -586,7 +586,7 @@ static void rank_coll_each_of(const struct rank_coll *colls, const struct rank_c
 			.ops = rank->ops,
 			.standing = &standing[i],
 			.kind = comm ? comm->kind : "",
-			.trouble = comm && !standing[i].communicator[0] ? comm->trouble : "",
+			.reason = comm && !standing[i].communicator[0] ? comm->reason : "",
 		};
 
 		callback(arg, &row);

@@ -64,7 +64,7 @@ void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const st
 /* As coll_identify(). */
 void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
 	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source,
-	const char *trouble);
+	const char *reason);
 /* Sets the reader of calls in flight; NULL: none. */
 void rank_coll_set_in_flight(struct rank_coll *colls, rank_coll_in_flight read, void *reader);
 
@@ -83,7 +83,7 @@ struct rank_coll_standing {
 	const struct coll *ops;
 	const struct coll_standing *standing;
 	const char *kind;    /* of the communicator, "" if unknown */
-	const char *trouble; /* why its identity is unknown, "" if known */
+	const char *reason; /* why its identity is unknown, "" if known */
 };
 /* Calls back for each rank on each of its communicators. */
 void rank_coll_each(

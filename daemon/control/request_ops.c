@@ -76,7 +76,7 @@ static void request_ops_fill_head(Ranktrace__OpsCommunicator *item, const struct
 	item->sentence = strndup(comm->sentence, sizeof(comm->sentence));
 	item->seq = comm->verdict.seq;
 	item->waited_ns = comm->verdict.waited_ns;
-	item->trouble = strndup(member->trouble, sizeof(member->trouble));
+	item->reason = strndup(member->reason, sizeof(member->reason));
 }
 
 struct filling {

@@ -50,9 +50,9 @@ void request_status_reduce(const struct request_peer *peer, Ranktrace__Response 
 		item->n_notes = 0;
 	}
 	if (body->store)
-		forget_text(&body->store->trouble);
+		forget_text(&body->store->reason);
 	if (body->dumps)
-		forget_text(&body->dumps->trouble);
+		forget_text(&body->dumps->reason);
 }
 
 static bool keeps_rank(const struct request_peer *peer, const ProtobufCMessage *message)

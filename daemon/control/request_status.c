@@ -139,7 +139,7 @@ static int request_status_fill_store(const struct context *context, Ranktrace__S
 	item->rows_pending = status.rows_pending;
 	item->segments_removed = status.segments_removed;
 	item->segments_corrupt = status.segments_corrupt;
-	item->trouble = strndup(status.trouble, sizeof(status.trouble));
+	item->reason = strndup(status.reason, sizeof(status.reason));
 	return request_status_fill_store_drops(item, &status);
 }
 
@@ -327,7 +327,7 @@ static int request_status_fill_guard(const struct context *context, Ranktrace__S
 	list.body->budget_cpus = (double)config->budget_cpu_ppm * 1e-6;
 	list.body->budget_bytes = config->budget_memory_bytes;
 	list.body->calibrated = status.calibrated;
-	list.body->trouble = strdup(status.trouble);
+	list.body->reason = strdup(status.reason);
 	list.body->hit_warm_ns = status.hot_ns;
 	list.body->hit_cold_ns = status.cold_ns;
 	list.body->cpus_known = status.own_known;
@@ -357,7 +357,7 @@ static int request_status_fill_dumps(const struct context *context, Ranktrace__S
 	item->bytes = status.state.kept_bytes;
 	item->running = status.running;
 	item->cpu_ns = status.cpu_ns;
-	item->trouble = strdup(status.trouble);
+	item->reason = strdup(status.reason);
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
 		const struct dump_wrote *wrote = &status.state.level[i].wrote;
 		Ranktrace__DumpLevel *level = REQUEST_ADD(item, levels);

@@ -11,7 +11,7 @@
 
 #define SAVE_NS (150 * NSEC_PER_MSEC) /* a slow disk: the loop's longest stop is 250 ms */
 
-struct loading {
+struct levels_loading {
 	struct levels levels;
 	uint64_t off_at_ns[LEVEL_MAX]; /* UTC */
 };
@@ -27,7 +27,7 @@ static int load_interval(const char *value, double *ret)
 	return 0;
 }
 
-static int load_key(struct loading *loading, enum level level, const struct ini_line *line)
+static int load_key(struct levels_loading *loading, enum level level, const struct ini_line *line)
 {
 	if (streq(line->key, "on"))
 		return ini_bool(line->value, &loading->levels.on[level]);
@@ -59,7 +59,7 @@ static int levels_file_load_line(void *arg, const struct ini_line *line, char *e
 
 int levels_load(struct levels *levels, const char *state_dir)
 {
-	struct loading loading = {.levels = *levels};
+	struct levels_loading loading = {.levels = *levels};
 	uint64_t utc_ns = realtime_ns(), now_ns = monotonic_ns();
 	char path[PATH_MAX], error[INI_ERROR_BYTES] = "";
 	int r;

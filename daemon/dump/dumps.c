@@ -23,7 +23,7 @@ struct dumps {
 	bool dirty[DUMP_KIND_MAX];	 /* its level was on since then */
 	struct dump_state state;
 	uint64_t cpu_ns;
-	char program[PATH_MAX], dir[PATH_MAX + 8], trouble[DUMP_TROUBLE_BYTES];
+	char program[PATH_MAX], dir[PATH_MAX + 8], reason[DUMP_REASON_BYTES];
 };
 
 int dumps_new(struct context *context, struct dumps **ret)
@@ -75,11 +75,11 @@ static unsigned due_kinds(const struct dumps *dumps, uint64_t now_ns)
 	return kinds;
 }
 
-static void dumps_set_trouble(struct dumps *dumps, const char *sentence)
+static void dumps_set_reason(struct dumps *dumps, const char *sentence)
 {
-	if (sentence[0] && !streq(dumps->trouble, sentence))
+	if (sentence[0] && !streq(dumps->reason, sentence))
 		log_warning("dump", "%s", sentence);
-	copy_text(dumps->trouble, sizeof(dumps->trouble), sentence);
+	copy_text(dumps->reason, sizeof(dumps->reason), sentence);
 }
 
 static int start_child(struct dumps *dumps, unsigned kinds)
@@ -102,7 +102,7 @@ static int start_child(struct dumps *dumps, unsigned kinds)
 
 static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
 {
-	char sentence[DUMP_TROUBLE_BYTES];
+	char sentence[DUMP_REASON_BYTES];
 	int r = start_child(dumps, kinds);
 
 	for (unsigned i = 0; i < DUMP_KIND_MAX; i++) {
@@ -113,7 +113,7 @@ static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
 	}
 	if (r < 0) {
 		snprintf(sentence, sizeof(sentence), "cannot run %.150s: %s", dumps->program, strerror(-r));
-		dumps_set_trouble(dumps, sentence);
+		dumps_set_reason(dumps, sentence);
 		return;
 	}
 	dumps->began_ns = now_ns;
@@ -122,7 +122,7 @@ static void dumps_begin(struct dumps *dumps, unsigned kinds, uint64_t now_ns)
 
 static void dumps_end(struct dumps *dumps, const struct child_end *end)
 {
-	char sentence[DUMP_TROUBLE_BYTES + CHILD_SAID_BYTES];
+	char sentence[DUMP_REASON_BYTES + CHILD_SAID_BYTES];
 
 	dumps->cpu_ns += end->cpu_ns;
 	(void)dump_state_load_summary(dumps->dir, &dumps->state);
@@ -131,12 +131,12 @@ static void dumps_end(struct dumps *dumps, const struct child_end *end)
 			dumps->dirty[i] |= (dumps->kinds & 1U << i) != 0;
 		snprintf(sentence, sizeof(sentence), "no dump was written: %s; trying again at the next interval",
 			end->why);
-		dumps_set_trouble(dumps, sentence);
+		dumps_set_reason(dumps, sentence);
 		return;
 	}
 	if (end->said[0])
 		log_info("dump", "%s", end->said);
-	dumps_set_trouble(dumps, dumps->state.trouble);
+	dumps_set_reason(dumps, dumps->state.reason);
 }
 
 void dumps_tick(struct dumps *dumps, uint64_t now_ns)
@@ -163,5 +163,5 @@ void dumps_tick(struct dumps *dumps, uint64_t now_ns)
 void dumps_status(const struct dumps *dumps, struct dumps_status *ret)
 {
 	*ret = (struct dumps_status){.state = dumps->state, .running = dumps->child.running, .cpu_ns = dumps->cpu_ns};
-	copy_text(ret->trouble, sizeof(ret->trouble), dumps->trouble);
+	copy_text(ret->reason, sizeof(ret->reason), dumps->reason);
 }

@@ -18,7 +18,7 @@ struct dumps_status {
 	struct dump_state state; /* without delays */
 	bool running;
 	uint64_t cpu_ns;
-	char trouble[DUMP_TROUBLE_BYTES]; /* of the last dump, "" if none */
+	char reason[DUMP_REASON_BYTES]; /* of the last dump, "" if none */
 };
 
 int dumps_new(struct context *context, struct dumps **ret);

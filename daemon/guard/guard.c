@@ -108,7 +108,7 @@ static void guard_take_calibration(struct guard *guard)
 	if (!calibration || !job_thread_wait(guard->thread, &calibration->job, 0))
 		return;
 	guard->calibrated = calibration->result == 0;
-	guard->trouble = calibration->result;
+	guard->error = calibration->result;
 	guard->model = calibration->model;
 	free(calibration);
 	guard->calibration = NULL;
@@ -119,17 +119,17 @@ static void guard_take_calibration(struct guard *guard)
 			200 * guard->model.spread);
 	else
 		log_notice("guard", "what a hit costs cannot be measured (%s): only the time of the programs counts",
-			strerror(-guard->trouble));
+			strerror(-guard->error));
 }
 
 static void guard_order_calibration(struct guard *guard)
 {
-	if (guard->calibration || guard->calibrated || guard->trouble || !guard->context->kernel ||
+	if (guard->calibration || guard->calibrated || guard->error || !guard->context->kernel ||
 		ranks_count(guard->context->ranks, RANK_ROLE_RANK) == 0)
 		return;
 	guard->calibration = calloc(1, sizeof(*guard->calibration));
-	guard->trouble = guard->calibration ? job_thread_new(&guard->thread) : -ENOMEM;
-	if (guard->trouble) {
+	guard->error = guard->calibration ? job_thread_new(&guard->thread) : -ENOMEM;
+	if (guard->error) {
 		free(guard->calibration);
 		guard->calibration = NULL;
 		return;

@@ -55,7 +55,7 @@ struct guard_share {
 void guard_rank_share(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 
 struct guard_status {
-	const char *trouble; /* why hits are counted without what they cost outside of the programs; "" */
+	const char *reason; /* why hits are counted without what they cost outside of the programs; "" */
 	bool calibrated;
 	double hot_ns, cold_ns, spread; /* of a hit on an emulated instruction */
 	double own_cpus;		/* of the daemon, in the last minute */

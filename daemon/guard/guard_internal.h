@@ -141,7 +141,7 @@ struct guard {
 	struct context *context;
 	struct guard_model model;
 	bool calibrated;
-	int trouble; /* why not; 0: it runs, or no rank is there */
+	int error; /* why not; 0: it runs, or no rank is there */
 	struct job_thread *thread;
 	struct guard_calibration *calibration; /* ordered */
 	uint64_t measure_ns, second_ns, plan_ns;

@@ -4,10 +4,9 @@
 #include <math.h>
 #include <stdarg.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 #include "daemon/metrics/metrics_internal.h"
-
-#define PAGE_BYTES_FIRST 65536
 
 static const uint64_t metrics_bucket_ns[METRICS_BUCKETS] = {
 	50 * NSEC_PER_MSEC,
@@ -75,22 +74,8 @@ void metrics_labels_add_number(struct metrics_labels *labels, const char *name, 
 
 static bool metrics_page_reserve(struct metrics_page *page, size_t more)
 {
-	size_t size = page->size ? page->size : PAGE_BYTES_FIRST;
-	char *text;
-
-	if (page->failed)
-		return false;
-	if (page->used + more < page->size)
-		return true;
-	while (size <= page->used + more)
-		size *= 2;
-	text = realloc(page->text, size);
-	page->failed = !text;
-	if (!text)
-		return false;
-	page->text = text;
-	page->size = size;
-	return true;
+	page->failed |= !array_reserve((void **)&page->text, &page->size, page->used + more + 1, 1, SIZE_MAX);
+	return !page->failed;
 }
 
 static void metrics_page_put(struct metrics_page *page, const char *text, size_t length)

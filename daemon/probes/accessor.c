@@ -350,7 +350,7 @@ const char *accessor_reason(int error)
 	static const struct {
 		int error;
 		const char *words;
-	} troubles[] = {
+	} reasons[] = {
 		{-ENXIO, "is not in the library"},
 		{-ENOENT, "returns no recognizable member"},
 		{-ENOTUNIQ, "returns different members"},
@@ -358,8 +358,8 @@ const char *accessor_reason(int error)
 		{-EILSEQ, "has undecodable code"},
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(troubles); i++)
-		if (troubles[i].error == error)
-			return troubles[i].words;
+	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
+		if (reasons[i].error == error)
+			return reasons[i].words;
 	return strerror(-error);
 }

@@ -217,8 +217,6 @@ static int check_sizes(int fd, uint64_t file_bytes)
 	return 0;
 }
 
-DEFINE_CLEANUP(struct elf_file *, elf_file_close)
-
 int elf_file_open(int fd, struct elf_file **ret)
 {
 	_cleanup_(elf_file_closep) struct elf_file *file = NULL;

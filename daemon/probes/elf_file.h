@@ -54,6 +54,7 @@ struct usdt_site {
 /* fd is the caller's. -ENOEXEC: not a supported ELF file (64 bit, little endian, x86-64 or aarch64). */
 int elf_file_open(int fd, struct elf_file **ret);
 struct elf_file *elf_file_close(struct elf_file *file);
+DEFINE_CLEANUP(struct elf_file *, elf_file_close)
 enum elf_machine elf_file_machine(const struct elf_file *file);
 
 /*

@@ -27,8 +27,6 @@ struct finder {
 	struct accessor_answer answer[ANSWERS_MAX];
 };
 
-DEFINE_CLEANUP(struct elf_file *, elf_file_close)
-
 static void finder_clear(struct finder *finder)
 {
 	facts_free(&finder->facts);

@@ -7,7 +7,7 @@
 
 static const struct {
 	bool (*decode)(const uint8_t *code, size_t size_bytes, struct prologue_insn *ret);
-} machines[] = {
+} decoders[] = {
 	[ELF_MACHINE_X86_64] = {prologue_decode_x86},
 	[ELF_MACHINE_AARCH64] = {prologue_decode_arm64},
 };
@@ -21,7 +21,7 @@ void prologue_choose(enum elf_machine machine, const uint8_t *code, size_t size_
 	while (offset < size_bytes && offset < PROLOGUE_BYTES_MAX) {
 		struct prologue_insn insn;
 
-		if (!machines[machine].decode(code + offset, size_bytes - offset, &insn))
+		if (!decoders[machine].decode(code + offset, size_bytes - offset, &insn))
 			return;
 		if (insn.emulated) {
 			*ret = (struct prologue_choice){.offset_bytes = (uint32_t)offset, .emulated = true};

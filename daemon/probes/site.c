@@ -13,7 +13,7 @@ static const struct {
 	const uint8_t *slot;
 	size_t count;
 	bool char_is_signed;
-} machines[] = {
+} site_machines[] = {
 	[ELF_MACHINE_X86_64] = {x86_slots, ARRAY_SIZE(x86_slots), true},
 	[ELF_MACHINE_AARCH64] = {arm64_slots, ARRAY_SIZE(arm64_slots), false},
 };
@@ -38,14 +38,14 @@ void sites_free(struct sites *sites)
 /* Slot of an argument: of its register, or of its word on the stack. */
 static int argument_slot(enum elf_machine machine, uint8_t number, uint8_t *ret)
 {
-	size_t registers = machines[machine].count;
+	size_t registers = site_machines[machine].count;
 
 	if (number == 0)
 		return -ERANGE;
 	if (number == RT_CALL_REG_STACK_BASE)
 		*ret = RT_CALL_SLOT_STACK_BASE;
 	else if (number <= registers)
-		*ret = machines[machine].slot[number - 1];
+		*ret = site_machines[machine].slot[number - 1];
 	else if (number - registers <= STACK_WORDS_MAX)
 		*ret = (uint8_t)(RT_CALL_SLOT_STACK + (number - registers - 1));
 	else
@@ -71,7 +71,7 @@ static int compile_spec(const struct builder *builder, size_t row, struct rt_cal
 		if (probe->accessor_of[i])
 			arg->offset[arg->hops] += member[probe->accessor_of[i] - 1];
 		if (arg->read == RT_READ_HASH)
-			arg->is_signed = machines[machine].char_is_signed;
+			arg->is_signed = site_machines[machine].char_is_signed;
 	}
 	return r;
 }

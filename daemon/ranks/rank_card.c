@@ -8,7 +8,7 @@
 
 #include <limits.h>
 
-#define EAGER_NS (120 * NSEC_PER_SEC) /* checked every INTERVAL_NS for this long */
+#define CARD_EAGER_NS (120 * NSEC_PER_SEC) /* checked every INTERVAL_NS for this long */
 #define INTERVAL_NS NSEC_PER_SEC
 #define INTERVAL_LATER_NS (60 * NSEC_PER_SEC)
 #define SETTLE_NS (5 * NSEC_PER_SEC)
@@ -164,7 +164,7 @@ void rank_card_take(
 	struct tracked_card *card = &tracked->card;
 	char picked[sizeof(card->picked)] = "";
 
-	card->due_ns = now_ns + (rank_card_since(card->first_ns, now_ns) < EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
+	card->due_ns = now_ns + (rank_card_since(card->first_ns, now_ns) < CARD_EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
 	if (!nodes || !rank_card_pick(nodes, env->local_rank, env->local_world_size, picked, sizeof(picked)) ||
 		!streq(picked, card->picked)) {
 		(void)copy_text(card->picked, sizeof(card->picked), picked);

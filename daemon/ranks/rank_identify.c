@@ -123,7 +123,7 @@ void rank_cgroup_parse(const char *text, struct rank_cgroup *ret)
 static const struct {
 	const char *name; /* of the program, script or module */
 	const char *verb; /* its first argument must be this, if not NULL */
-} launchers[] = {
+} launcher_programs[] = {
 	{"torchrun", NULL},
 	{"torch.distributed.run", NULL},
 	{"torch.distributed.launch", NULL},
@@ -207,10 +207,10 @@ bool rank_command_is_launcher(const char *block, size_t size_bytes)
 		program = find_script(args, count);
 	if (program >= count)
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++) {
-		if (!streq(base_name(args[program]), launchers[i].name))
+	for (size_t i = 0; i < ARRAY_SIZE(launcher_programs); i++) {
+		if (!streq(base_name(args[program]), launcher_programs[i].name))
 			continue;
-		if (!launchers[i].verb || (program + 1 < count && streq(args[program + 1], launchers[i].verb)))
+		if (!launcher_programs[i].verb || (program + 1 < count && streq(args[program + 1], launcher_programs[i].verb)))
 			return true;
 	}
 	return false;

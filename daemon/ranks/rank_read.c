@@ -10,7 +10,7 @@
 
 #include <linux/capability.h>
 
-#define MAGIC "RANK"
+#define READ_MAGIC "RANK"
 #define LIBRARY_KINDS (PROCFS_LIBRARY_TRAINING | PROCFS_LIBRARY_COMPANION | PROCFS_LIBRARY_PYTHON)
 
 const struct worker_kind rank_read_kind = {
@@ -298,7 +298,7 @@ int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct 
 int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, uint64_t known_start_ns,
 	const char *known_exe, worker_done done, void *arg, uint64_t *ret_id)
 {
-	struct rank_question question = {.magic = MAGIC, .pid = pid, .known_start_ns = known_start_ns};
+	struct rank_question question = {.magic = READ_MAGIC, .pid = pid, .known_start_ns = known_start_ns};
 
 	(void)copy_text(question.known_exe, sizeof(question.known_exe), known_exe);
 	(void)copy_text(question.proc_root, sizeof(question.proc_root), proc_root);
@@ -307,7 +307,7 @@ int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, 
 
 bool rank_read_is_question(const struct worker_task *task)
 {
-	return task->size_bytes == sizeof(struct rank_question) && memcmp(task->request, MAGIC, sizeof(MAGIC) - 1) == 0;
+	return task->size_bytes == sizeof(struct rank_question) && memcmp(task->request, READ_MAGIC, sizeof(READ_MAGIC) - 1) == 0;
 }
 
 int rank_read_serve(const struct worker_task *task)

@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 
-#define MAGIC "WTCH"
+#define WATCH_MAGIC "WTCH"
 #define ANSWER_BYTES (4 + 1 + 8 + 8 + 1 + RANK_CARD_NUMBERS / 8 + 1 + 4 + 4)
 #define CHILDREN_THREADS_MAX 16 /* of a process, in one answer */
 
@@ -116,7 +116,7 @@ static int rank_watch_question(struct rank_watch *watch)
 
 	if (!question)
 		return -ENOMEM;
-	memcpy(question->magic, MAGIC, sizeof(question->magic));
+	memcpy(question->magic, WATCH_MAGIC, sizeof(question->magic));
 	question->count = watch->count;
 	(void)copy_text(question->proc_root, sizeof(question->proc_root), watch->ranks->proc_root);
 	for (unsigned i = 0; i < watch->count; i++) {
@@ -221,7 +221,7 @@ bool rank_watch_is_question(const struct worker_task *task)
 {
 	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
 
-	return task->size_bytes >= sizeof(*question) && memcmp(question->magic, MAGIC, sizeof(question->magic)) == 0 &&
+	return task->size_bytes >= sizeof(*question) && memcmp(question->magic, WATCH_MAGIC, sizeof(question->magic)) == 0 &&
 	       task->size_bytes == sizeof(*question) + question->count * sizeof(question->process[0]);
 }
 

@@ -460,7 +460,7 @@ void store_status(struct store *store, struct store_status *ret)
 			report.status.drops[report.status.drops_count++] =
 				(struct store_drop){schema_tables[table].name, store_lost_reasons[why], rows};
 	}
-	if (!report.status.trouble[0])
-		store_describe_slow(store, report.status.trouble, sizeof(report.status.trouble));
+	if (!report.status.reason[0])
+		store_describe_slow(store, report.status.reason, sizeof(report.status.reason));
 	*ret = report.status;
 }

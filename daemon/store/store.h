@@ -50,7 +50,7 @@ struct store_status {
 	uint64_t rows_pending; /* in memory */
 	uint64_t segments_removed;
 	uint64_t segments_corrupt;
-	char trouble[256]; /* the last sentence about something wrong that is still wrong, "" if none */
+	char reason[256]; /* the last sentence about something wrong that is still wrong, "" if none */
 	struct store_drop {
 		const char *table;
 		const char *reason;

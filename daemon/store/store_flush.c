@@ -253,9 +253,9 @@ static bool has_work(const struct writer *writer, enum schema_tier tier)
 	return lost || writer->batch.rows[tier].rows || state_waits(&writer->state, tier, current_number(writer, tier));
 }
 
-static void store_flush_trouble(struct writer *writer, int error, uint64_t dropped)
+static void store_flush_failed(struct writer *writer, int error, uint64_t dropped)
 {
-	char text[sizeof(writer->trouble)];
+	char text[sizeof(writer->reason)];
 
 	if (error == -EAGAIN)
 		snprintf(text, sizeof(text), "somebody else writes to a segment in %.100s; rows wait in memory",
@@ -268,9 +268,9 @@ static void store_flush_trouble(struct writer *writer, int error, uint64_t dropp
 	else
 		snprintf(text, sizeof(text), "cannot write to %.100s (%s); rows are dropped and counted",
 			writer->folder.dir, strerror(-error));
-	if (!streq(text, writer->trouble))
+	if (!streq(text, writer->reason))
 		log_error("store", "%s (%llu rows now)", text, (unsigned long long)dropped);
-	(void)copy_text(writer->trouble, sizeof(writer->trouble), text);
+	(void)copy_text(writer->reason, sizeof(writer->reason), text);
 }
 
 /* Returns 0 or what kept the rows from the disk. */
@@ -300,7 +300,7 @@ static int flush_tier(struct writer *writer, enum schema_tier tier, uint64_t now
 		queue_clear(queue);
 		return 0;
 	}
-	store_flush_trouble(writer, r, queue->rows);
+	store_flush_failed(writer, r, queue->rows);
 	if (r == -EAGAIN)
 		return r;
 	losses_add_queue(&writer->lost, r == -ENOSPC ? STORE_LOST_DISK : STORE_LOST_ERROR, queue, now_ns);
@@ -369,10 +369,10 @@ int flush_batch(struct writer *writer)
 			first = r;
 	}
 	flush_retain(writer, now_ns);
-	if (worked && first == 0 && writer->trouble[0]) {
+	if (worked && first == 0 && writer->reason[0]) {
 		log_notice("store", "writing to %s again; %llu rows could not be written since the start", writer->folder.dir,
 			(unsigned long long)writer->lost.total_sum);
-		writer->trouble[0] = 0;
+		writer->reason[0] = 0;
 	}
 	return first;
 }

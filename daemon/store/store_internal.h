@@ -263,7 +263,7 @@ struct writer {
 	struct segment *current[TIER_MAX];
 	struct losses lost;
 	uint64_t rows; /* written since start */
-	char trouble[256];
+	char reason[256];
 	/* The thread's while is_busy is set, the loop's otherwise. */
 	struct batch batch;
 	/* Under the lock, which is never held during a call that may wait. */

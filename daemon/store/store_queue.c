@@ -5,6 +5,8 @@
  */
 #include "daemon/store/store_internal.h"
 
+#include "analyzers/base/array.h"
+
 #define QUEUE_KEEP_BYTES (4UL << 20)
 
 static size_t value_bytes(const struct store_value *value, size_t *ret_text)
@@ -17,21 +19,9 @@ static size_t value_bytes(const struct store_value *value, size_t *ret_text)
 
 static int queue_reserve(struct queue *queue, size_t need)
 {
-	size_t capacity = queue->capacity ? queue->capacity : 4096;
-	uint8_t *data;
-
 	if (queue->rows >= QUEUE_ROWS_MAX || queue->used + need > QUEUE_BYTES_MAX)
 		return -ENOBUFS;
-	while (capacity < queue->used + need)
-		capacity *= 2;
-	if (capacity == queue->capacity)
-		return 0;
-	data = realloc(queue->data, capacity);
-	if (!data)
-		return -ENOMEM;
-	queue->data = data;
-	queue->capacity = capacity;
-	return 0;
+	return array_reserve((void **)&queue->data, &queue->capacity, queue->used + need, 1, QUEUE_BYTES_MAX) ? 0 : -ENOMEM;
 }
 
 int queue_put(struct queue *queue, enum schema_id table, const struct store_value *values, size_t count)

@@ -34,7 +34,7 @@ static void writer_describe(const struct writer *writer, struct store_status *re
 		if (base_ns > status.newest_ns)
 			status.newest_ns = base_ns;
 	}
-	(void)copy_text(status.trouble, sizeof(status.trouble), writer->trouble);
+	(void)copy_text(status.reason, sizeof(status.reason), writer->reason);
 	*ret = status;
 }
 

@@ -35,7 +35,7 @@ def rows_of(tracectl, pid):
 
 
 def groups_of(tracectl, pid):
-    return query(tracectl, "select communicator, member, members, name, family, source, trouble from communicators "
+    return query(tracectl, "select communicator, member, members, name, family, source, reason from communicators "
                  f"where instance = (select max(instance) from ranks where pid = {pid})")
 
 
@@ -44,7 +44,7 @@ def name_groups(truths, stored):
     identity = {}
     for rank, truth in truths.items():
         for group in stored[rank]["groups"]:
-            check(group["communicator"] and not group["trouble"], f"rank {rank}: unidentified group: {group['trouble']}")
+            check(group["communicator"] and not group["reason"], f"rank {rank}: unidentified group: {group['reason']}")
         known = {(g["member"], g["members"], g["communicator"]) for g in stored[rank]["groups"]}
         for name in sorted({c["group"] for c in truth["calls"]}):
             mine = next(c for c in truth["calls"] if c["group"] == name)

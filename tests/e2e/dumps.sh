@@ -43,7 +43,7 @@ all_written() {
 }
 wait_for 20 all_written || { cat "$work/status" >&2; fail "status does not say when each level was written"; }
 cat "$work/status"
-! grep -q trouble "$work/status" || fail "status reports a dump error"
+! grep -q "error: " "$work/status" || fail "status reports a dump error"
 open=$(find "$state/dump" -perm /027 | head -3)
 [ -z "$open" ] || fail "readable or writable by others: $open"
 

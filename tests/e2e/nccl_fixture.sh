@@ -41,7 +41,7 @@ echo "-- HCCL"
 ranks hccl 2
 check calls --lettered
 parts=$(query "select count(*) from communicators where name = 'fixture part' and parent is not null and color = 7 and communicator is null
-	and trouble is not null and instance in (select instance from ranks where pid in ($(pids)))")
+	and reason is not null and instance in (select instance from ranks where pid in ($(pids)))")
 [ "$parts" -eq 2 ] || fail "$parts communicators have a parent by name and number, 2 expected"
 
 echo "-- device memory"

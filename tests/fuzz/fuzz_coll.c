@@ -46,7 +46,7 @@ static void on_group(void *arg, const struct coll_group *group)
 static void on_communicator(void *arg, const struct coll_communicator *communicator)
 {
 	check(!communicator->members || communicator->member < communicator->members);
-	check(communicator->communicator[0] ? !communicator->trouble[0] : communicator->trouble[0]);
+	check(communicator->communicator[0] ? !communicator->reason[0] : communicator->reason[0]);
 	check(strlen(communicator->name) < COLL_NAME_BYTES && communicator->kind);
 }
 

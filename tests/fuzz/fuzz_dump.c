@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			assert(state.delay[i - 1].instance < state.delay[i].instance ||
 				(state.delay[i - 1].instance == state.delay[i].instance &&
 					state.delay[i - 1].thread_id < state.delay[i].thread_id));
-		check_utf8(state.trouble);
+		check_utf8(state.reason);
 		dump_state_clear(&state);
 		fclose(f);
 	}

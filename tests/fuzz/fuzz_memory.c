@@ -58,15 +58,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const struct gloo_process self = {
 		.pid = (uint32_t)getpid(), .proc_root = "/proc", .boot_id = "boot", .job = "job"};
 	struct gloo_group group;
-	const char *trouble = NULL;
+	const char *reason = NULL;
 	char name[64];
 	int r;
 
 	if (!memory)
 		make_memory();
 	fill(data, size);
-	r = gloo_identity_read(&self, (uintptr_t)memory, &group, &trouble);
-	assert(r <= 0 && trouble && !*trouble == !r);
+	r = gloo_identity_read(&self, (uintptr_t)memory, &group, &reason);
+	assert(r <= 0 && reason && !*reason == !r);
 	if (r == 0) {
 		assert(group.identity && group.member < group.members);
 		check_text(group.name, sizeof(group.name));

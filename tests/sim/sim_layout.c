@@ -103,7 +103,7 @@ static void place_group(const struct sim *sim, struct sim_group *group, enum sim
 	}
 }
 
-static int room_for_groups(struct sim *sim, size_t more)
+static int sim_reserve_groups(struct sim *sim, size_t more)
 {
 	size_t max = sim->groups_max ? sim->groups_max : 1024;
 	struct sim_group *group;
@@ -133,7 +133,7 @@ int64_t sim_groups_new(
 	size_t first = sim->groups;
 	uint32_t comm = sim->comm_base[over];
 
-	if (room_for_groups(sim, n) < 0)
+	if (sim_reserve_groups(sim, n) < 0)
 		return -1;
 	if (over != SIM_OVER_WORLD && over != SIM_OVER_LANE)
 		comm += stage * n;

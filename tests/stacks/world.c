@@ -19,7 +19,7 @@
 static const struct {
 	size_t field;
 	unsigned word[2];
-} world_told[] = {
+} world_words[] = {
 #include "stacks/python/versions.def"
 };
 #undef PYSTACK_OFFSET
@@ -122,9 +122,9 @@ static void world_runtime(struct world *world)
 	if (layout->minor >= 13) {
 		world_put(world, world->table, "xdebugpy", 8);
 		world_u64(world, world->table + TABLE_VERSION * 8, version);
-		for (size_t i = 0; i < ARRAY_SIZE(world_told); i++)
-			world_put(world, world->table + world_told[i].word[layout->minor - 13] * 8,
-				(const char *)layout + world_told[i].field, 8);
+		for (size_t i = 0; i < ARRAY_SIZE(world_words); i++)
+			world_put(world, world->table + world_words[i].word[layout->minor - 13] * 8,
+				(const char *)layout + world_words[i].field, 8);
 	}
 	world->interp = world_new(world, 8192);
 	world_u64(world, world->runtime + layout->runtime_interps, world->interp);

@@ -297,7 +297,7 @@ static void ar_write_csv(uint32_t worker)
 static char said[1024];
 static unsigned said_count;
 
-static void hear(void *arg, const char *sentence)
+static void keep_warning(void *arg, const char *sentence)
 {
 	snprintf(said, sizeof(said), "%s", sentence);
 	said_count++;
@@ -309,7 +309,7 @@ static json_t *ar_judge(struct analysis_options *how, struct analysis *analysis)
 
 	said_count = 0;
 	how->until_ns = realtime_ns() + NSEC_PER_SEC;
-	how->warning = hear;
+	how->warning = keep_warning;
 	assert_int_equal(analysis_run(how, analysis), 0);
 	rows = analysis_rows(analysis, &(struct findings_filter){.all = false});
 	assert_non_null(rows);

@@ -21,7 +21,7 @@ struct seen_row {
 
 struct seen_comm {
 	struct coll_communicator row;
-	char communicator[20], name[COLL_NAME_BYTES], parent[20], source[16], trouble[96], kind[16];
+	char communicator[20], name[COLL_NAME_BYTES], parent[20], source[16], reason[96], kind[16];
 };
 
 static struct seen_row rows[ROWS_MAX];
@@ -59,7 +59,7 @@ static inline void on_communicator(void *arg, const struct coll_communicator *ro
 	snprintf(seen->name, sizeof(seen->name), "%s", row->name);
 	snprintf(seen->parent, sizeof(seen->parent), "%s", row->parent);
 	snprintf(seen->source, sizeof(seen->source), "%s", row->source);
-	snprintf(seen->trouble, sizeof(seen->trouble), "%s", row->trouble);
+	snprintf(seen->reason, sizeof(seen->reason), "%s", row->reason);
 	snprintf(seen->kind, sizeof(seen->kind), "%s", row->kind);
 }
 

@@ -263,7 +263,7 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 		member->uid = FIXTURE_UID(i / 2);
 		member->judged.missing = i == 1;
 		memset(member->job, 'j', sizeof(member->job) - 1);
-		memset(member->trouble, 't', sizeof(member->trouble) - 1);
+		memset(member->reason, 't', sizeof(member->reason) - 1);
 		memset(standing->communicator, 'c', sizeof(standing->communicator) - 1);
 		memset(standing->name, 'n', sizeof(standing->name) - 1);
 		memset(standing->entered.op, 'o', sizeof(standing->entered.op) - 1);

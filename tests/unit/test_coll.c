@@ -9,7 +9,7 @@ TEST(the_life_of_a_communicator)
 	init("nccl", 0xa0, 0, 1, 4);
 	assert_int_equal(n_comms, 1);
 	assert_string_equal(comms[0].communicator, "");
-	assert_true(comms[0].trouble[0]);
+	assert_true(comms[0].reason[0]);
 	feed(all_reduce(1000));
 	feed(sized(call("nccl", "AllGather", 0xa0, 0xabc), 10, 9));
 	feed(sized(call("nccl", "ReduceScatter", 0xa0, 0xabc), 10, 9));
@@ -217,7 +217,7 @@ TEST(rows_wait_for_the_identity_a_bounded_time)
 	assert_int_equal(n_rows, 1);
 	coll_identify(ops, "gloo", 0x90, 0, "", 0, 0, "", "the store's prefix could not be read");
 	assert_int_equal(n_rows, 2);
-	assert_string_equal(comms[n_comms - 1].trouble, "the store's prefix could not be read");
+	assert_string_equal(comms[n_comms - 1].reason, "the store's prefix could not be read");
 	feed(event);
 	assert_int_equal(n_rows, 3); /* no device record will come */
 	coll_identify(ops, "gloo", 0x90, 0x1, "", 0, 0, "store", "");

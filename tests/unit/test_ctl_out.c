@@ -95,7 +95,7 @@ TEST(test_messages)
 	store.n_drops = 2;
 	store.drops = drops;
 	assert_shown(&store, "{\"path\":\"\",\"segments\":0,\"size_bytes\":0,\"oldest_ns\":0,\"newest_ns\":0,\"rows\":0,"
-			     "\"rows_dropped\":0,\"rows_pending\":0,\"segments_removed\":0,\"segments_corrupt\":0,\"trouble\":null,"
+			     "\"rows_dropped\":0,\"rows_pending\":0,\"segments_removed\":0,\"segments_corrupt\":0,\"reason\":null,"
 			     "\"drops\":[{\"table\":\"steps\",\"reason\":\"\",\"rows\":0},{\"table\":\"steps\",\"reason\":\"\","
 			     "\"rows\":0}]}");
 	assert_shown(NULL, "null");

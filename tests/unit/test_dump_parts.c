@@ -182,7 +182,7 @@ TEST_WITH(state_survives_and_damage_is_passed_over, setup, teardown)
 	assert_int_equal(loaded.run, 0);
 	assert_int_equal(loaded.next_id, 1);
 	saved.level[DUMP_L1] = (struct dump_level_state){7, 8, 9, 10, {11, 12, 13, 14}};
-	snprintf(saved.trouble, sizeof(saved.trouble), "little is left");
+	snprintf(saved.reason, sizeof(saved.reason), "little is left");
 	assert_int_equal(dump_delay_add(&saved, 2, 5, 10), 10);
 	assert_int_equal(dump_delay_add(&saved, 1, 9, 1), 1);
 	assert_int_equal(dump_delay_add(&saved, 2, 5, 10), 20);
@@ -194,7 +194,7 @@ TEST_WITH(state_survives_and_damage_is_passed_over, setup, teardown)
 	assert_int_equal(loaded.run, 3);
 	assert_int_equal(loaded.next_id, 99);
 	assert_int_equal(loaded.kept_bytes, 5);
-	assert_string_equal(loaded.trouble, "little is left");
+	assert_string_equal(loaded.reason, "little is left");
 	assert_memory_equal(&loaded.level[DUMP_L1], &saved.level[DUMP_L1], sizeof(saved.level[0]));
 	assert_int_equal(loaded.delays, 1002);
 	assert_memory_equal(loaded.delay, saved.delay, 1002 * sizeof(*saved.delay));

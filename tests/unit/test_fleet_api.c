@@ -87,7 +87,7 @@ static struct {
 	int r; /* that the callback returns */
 } heard;
 
-static int hear(void *arg, const json_t *labels, double value)
+static int take_value(void *arg, const json_t *labels, double value)
 {
 	const char *job = json_string_value(json_object_get(labels, "job"));
 
@@ -113,7 +113,7 @@ static int query(const char *status, const char *body, size_t bytes_max, char er
 	heard.sum = 0;
 	assert_int_equal(pthread_create(&thread, NULL, serve_one, NULL), 0);
 	assert_int_equal(fleet_api_open(&options, &api, error, 1024), 0);
-	r = fleet_api_query(api, &(struct fleet_request){"up{job=\"a&b\"}", hear, NULL}, 1, 1.5, error, 1024);
+	r = fleet_api_query(api, &(struct fleet_request){"up{job=\"a&b\"}", take_value, NULL}, 1, 1.5, error, 1024);
 	fleet_api_close(api);
 	pthread_join(thread, NULL);
 	return r;
@@ -237,7 +237,7 @@ TEST(pieces_are_one_answer)
 		json_t *envelope;
 
 		heard.samples = 0;
-		fleet_stream_begin(&stream, hear, NULL);
+		fleet_stream_begin(&stream, take_value, NULL);
 		for (size_t at = 0; at < strlen(answer); at += piece)
 			assert_int_equal(fleet_stream_feed(&stream, answer + at, strnlen(answer + at, piece)), 0);
 		assert_int_equal(heard.samples, 2);
@@ -309,7 +309,7 @@ TEST(nobody_listens)
 	char error[1024] = "";
 
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
-	assert_int_equal(fleet_api_query(api, &(struct fleet_request){"up", hear, NULL}, 1, 0, error, sizeof(error)), -EHOSTUNREACH);
+	assert_int_equal(fleet_api_query(api, &(struct fleet_request){"up", take_value, NULL}, 1, 0, error, sizeof(error)), -EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }

@@ -119,11 +119,11 @@ static struct gloo_process self_of(void)
 static int snapshot(const struct world *world, struct gloo_group *ret)
 {
 	const struct gloo_process self = self_of();
-	const char *trouble = NULL;
-	int r = gloo_identity_read(&self, address_of(world->group), ret, &trouble);
+	const char *reason = NULL;
+	int r = gloo_identity_read(&self, address_of(world->group), ret, &reason);
 
-	assert_non_null(trouble);
-	assert_int_equal(trouble[0] == '\0', r == 0);
+	assert_non_null(reason);
+	assert_int_equal(reason[0] == '\0', r == 0);
 	return r;
 }
 
@@ -298,13 +298,13 @@ TEST(hostile_memory_ends)
 	world.group[0] = 0;
 	/* Its short texts are where they were, so that it is read to the page's end and still whole. */
 	const struct gloo_process self = self_of();
-	const char *trouble;
+	const char *reason;
 
-	assert_int_equal(gloo_identity_read(&self, address_of(page + 512 - 24), &group, &trouble), 0);
-	assert_int_equal(gloo_identity_read(&self, address_of(page + 512 - 8), &group, &trouble), -ENOENT);
-	assert_int_equal(gloo_identity_read(&self, 0, &group, &trouble), -ENOENT);
-	assert_int_equal(gloo_identity_read(&self, 3, &group, &trouble), -ENOENT);
-	assert_int_equal(gloo_identity_read(&self, UINT64_MAX - 7, &group, &trouble), -ENOENT);
+	assert_int_equal(gloo_identity_read(&self, address_of(page + 512 - 24), &group, &reason), 0);
+	assert_int_equal(gloo_identity_read(&self, address_of(page + 512 - 8), &group, &reason), -ENOENT);
+	assert_int_equal(gloo_identity_read(&self, 0, &group, &reason), -ENOENT);
+	assert_int_equal(gloo_identity_read(&self, 3, &group, &reason), -ENOENT);
+	assert_int_equal(gloo_identity_read(&self, UINT64_MAX - 7, &group, &reason), -ENOENT);
 	munmap(page, 4096);
 }
 

@@ -609,7 +609,7 @@ TEST(a_little_slower_job_is_not_announced)
 	}
 }
 
-TEST(an_open_episode_is_told_every_30_s)
+TEST(an_open_episode_is_reported_every_30_s)
 {
 	begin(4);
 	fault(ACTIVITY_DATALOADER, 20 * MS, 300);

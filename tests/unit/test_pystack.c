@@ -234,7 +234,7 @@ TEST(frames_without_python_code_are_left_out)
 	}
 }
 
-TEST(entry_frames_of_3_11_are_told)
+TEST(entry_frames_of_3_11_are_known)
 {
 	make(11);
 	world_entry(&world, 1);

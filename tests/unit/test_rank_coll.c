@@ -44,7 +44,7 @@ TEST_WITH(test_rows, setup, fixture_teardown)
 		     "from collectives order by host_start_ns",
 		"1|NULL|0000000000001234|1|AllReduce|float32|1000|4000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n"
 		"1|NULL|0000000000001234|2|AllReduce|float32|2000|8000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n");
-	assert_query("select communicator, rank, member, members, family, trouble, instance from communicators",
+	assert_query("select communicator, rank, member, members, family, reason, instance from communicators",
 		"0000000000001234|1|1|4|nccl|NULL|2\n");
 	/* Both ways to join. */
 	assert_query("select count(*) from collectives join communicators using (communicator_key)", "2\n");
@@ -75,10 +75,10 @@ TEST_WITH(test_becomes_known, setup, fixture_teardown)
 {
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	flush();
-	assert_query("select communicator, trouble is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
+	assert_query("select communicator, reason is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
 	rank_coll_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "pg", 0, 4, "memory", "");
 	flush();
-	assert_query("select communicator, trouble, name, source, members from communicators",
+	assert_query("select communicator, reason, name, source, members from communicators",
 		"0000000000001234|NULL|pg|memory|4\n");
 	/* What another rank or process says of the same address is no matter. */
 	rank_coll_identify(context.ops, &ranks_here[1], "nccl", 0xc0, 0x99, "other", 0, 4, "memory", "");
@@ -125,7 +125,7 @@ TEST_WITH(test_one_row_over_restarts, setup, fixture_teardown)
 	rank_coll_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "", 0, 4, "memory", "");
 	flush();
 	assert_query("select communicator, source from communicators", "0000000000001234|memory\n");
-	assert_query("select count(*) from communicators where trouble is not null", "0\n");
+	assert_query("select count(*) from communicators where reason is not null", "0\n");
 }
 
 TEST_WITH(test_freed, setup, fixture_teardown)
@@ -345,7 +345,7 @@ TEST_WITH(test_many_communicators, setup, fixture_teardown)
 		call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = (5000 + i) * MS, .end_ns = (5001 + i) * MS,
 			WORDS(0x1000 + i * 16)});
 	flush();
-	assert_query("select count(*), count(distinct communicator), sum(trouble is not null) from communicators", "3000|3000|0\n");
+	assert_query("select count(*), count(distinct communicator), sum(reason is not null) from communicators", "3000|3000|0\n");
 	assert_true(query_int("select sum(freed) from communicators") >= COLL_COMMS_MAX);
 }
 

@@ -271,7 +271,7 @@ TEST_WITH(a_full_disk_is_survived, store_setup, fault_teardown)
 	store_status(store, &status);
 	assert_true(status.rows_dropped > 0);
 	assert_int_equal(status.rows + status.rows_dropped, put);
-	assert_string_not_equal(status.trouble, "");
+	assert_string_not_equal(status.reason, "");
 	assert_int_equal(query_int("select count(*) from stages"), status.rows);
 
 	free_disk();
@@ -279,7 +279,7 @@ TEST_WITH(a_full_disk_is_survived, store_setup, fault_teardown)
 		put_stage(store, 1, "after", realtime_ns(), 1);
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	store_status(store, &status);
-	assert_string_equal(status.trouble, "");
+	assert_string_equal(status.reason, "");
 	assert_query("select count(*) from stages where stage = 'after'", "100\n");
 	assert_int_equal(query_int("select count(*) from stages"), put - status.rows_dropped);
 	assert_int_equal(query_int("select sum(count) from drops where source = 'store'"), status.rows_dropped);

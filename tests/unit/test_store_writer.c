@@ -84,20 +84,20 @@ TEST_WITH(the_caller_does_not_wait, store_setup, release_and_teardown)
 	store_status(store, &status);
 	assert_int_equal(status.rows, 1);
 	assert_int_equal(status.rows_pending, 101);
-	assert_string_equal(status.trouble, "");
+	assert_string_equal(status.reason, "");
 	usleep(WRITE_SLOW_NS / 1000 + 100000);
 	assert_false(store_pass(store, now_ns));
 	store_status(store, &status);
 	/* The seconds are those that passed: a busy machine adds some. */
-	assert_non_null(strstr(status.trouble, "is slow: a write has taken "));
-	assert_non_null(strstr(status.trouble, " s so far; 101 rows wait in memory"));
+	assert_non_null(strstr(status.reason, "is slow: a write has taken "));
+	assert_non_null(strstr(status.reason, " s so far; 101 rows wait in memory"));
 	hold_disk(false);
 	assert_int_equal(store_flush(store, now_ns), 0);
 	store_status(store, &status);
 	assert_int_equal(status.rows, 102);
 	assert_int_equal(status.rows_pending, 0);
 	assert_int_equal(status.rows_dropped, 0);
-	assert_string_equal(status.trouble, "");
+	assert_string_equal(status.reason, "");
 	assert_query("select stage, count(*) from stages group by 1", "first|1\npassed|1\nwaits|100\n");
 	store_close(store);
 }
@@ -237,7 +237,7 @@ TEST_WITH(a_foreign_transaction_is_waited_for, store_setup, release_and_teardown
 	}
 	store_status(store, &status);
 	assert_int_equal(status.rows_pending, 3); /* the steps are in another file */
-	assert_non_null(strstr(status.trouble, "somebody else writes"));
+	assert_non_null(strstr(status.reason, "somebody else writes"));
 	assert_query("select count(*) from steps", "3\n");
 	assert_int_equal(sqlite3_exec(db, "rollback", NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
@@ -246,7 +246,7 @@ TEST_WITH(a_foreign_transaction_is_waited_for, store_setup, release_and_teardown
 	store_status(store, &status);
 	assert_int_equal(status.rows_dropped, 0);
 	assert_int_equal(status.rows_pending, 0);
-	assert_string_equal(status.trouble, "");
+	assert_string_equal(status.reason, "");
 	store_close(store);
 }
 

@@ -68,7 +68,7 @@ def stored_rows(tracectl, pid, since, until):
 
 def stored_communicators(tracectl, pids):
     listed = ",".join(str(p) for p in pids)
-    return query(tracectl, "select communicator, member, members, name, kind, source, trouble, instance from communicators "
+    return query(tracectl, "select communicator, member, members, name, kind, source, reason, instance from communicators "
                  f"where instance in (select max(instance) from ranks where pid in ({listed}) group by pid)")
 
 
@@ -218,7 +218,7 @@ def run_joined(tracectl, args, report):
             report.check(not off, f"rank {rank}: {len(off)} of {len(rows)} rows are not of tier {args.tier}")
     communicators = stored_communicators(tracectl, pids)
     for c in communicators:
-        report.check(c["communicator"], f"a communicator is not identified: {c['trouble']}")
+        report.check(c["communicator"], f"a communicator is not identified: {c['reason']}")
     for source, n in Counter(c["source"] for c in communicators).items():
         print(f"  {n} communicators identified by: {source}")
     check_joined(rows_of, communicators, report, args.least, cut=True)
