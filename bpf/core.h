@@ -41,6 +41,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	unsigned long long sum_exec_runtime;
+	unsigned long long nr_migrations;
 	struct cfs_rq *cfs_rq;
 };
 
@@ -62,6 +63,7 @@ struct task_struct {
 	struct task_struct *real_parent;
 	struct thread_struct thread;
 	struct files_struct *files;
+	unsigned long min_flt;
 };
 
 struct qstr {
@@ -93,6 +95,27 @@ struct inode {
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	void *private_data;
+};
+
+struct in6_addr {
+	unsigned char in6_u[16];
+};
+
+/* skc_v6_daddr exists only with CONFIG_IPV6: check first. */
+struct sock_common {
+	uint32_t skc_daddr;
+	uint16_t skc_dport;
+	unsigned short skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
 };
 
 struct bvec_iter {
@@ -100,8 +123,13 @@ struct bvec_iter {
 };
 
 struct bio {
+	struct bio *bi_next;
 	unsigned int bi_opf;
 	struct bvec_iter bi_iter;
+};
+
+struct request {
+	struct bio *bio;
 };
 
 struct task_struct___state {

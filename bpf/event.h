@@ -34,6 +34,7 @@ enum rt_kind {
 	RT_KIND_END_STACK = 15,	    /* ends.h: its stack, as RT_KIND_STACK */
 	RT_KIND_END_CODE = 16,	    /* ends.h: a code object of such a stack, as RT_KIND_CODE */
 	RT_KIND_STAGE_STACK = 17,   /* ends.h: the stack of the stage that the thread has begun in the record before */
+	RT_KIND_OFFCPU_STACK = 18,  /* sched.h: where in the kernel a thread waited, once for many intervals */
 	RT_KIND_MAX
 };
 

@@ -7,8 +7,8 @@
  *
  * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
-#include "bpf/probe.bpf.h"
 #include "bpf/sched.h"
+#include "bpf/system_sums.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
@@ -97,6 +97,14 @@ static __always_inline int32_t waits_on(struct task_struct *task, bool preempt, 
 	return number < 0 ? RT_WAITS_FAULT : number;
 }
 
+/* Stacks that were sent. One that makes way for others is sent again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, uint64_t);
+	__type(value, uint32_t);
+} offcpu_stacks SEC(".maps");
+
 /* Limits of the rank of a thread; NULL: it is a rank no longer. */
 static __always_inline struct rt_quota *quota_of(uint32_t pid)
 {
@@ -124,9 +132,55 @@ static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t t
 	thread->sum_count = 0;
 }
 
+static __always_inline bool sched_send_stack(
+	const struct rt_offcpu_thread *thread, uint64_t stack, const uint64_t address[RT_OFFCPU_STACK_MAX])
+{
+	static const char format[] = "%ps";
+	struct rt_offcpu_stack_event *record =
+		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU_STACK, sizeof(*record));
+	uint64_t of;
+
+	if (!record)
+		return false;
+	record->event.pid = thread->pid;
+	record->stack = stack;
+	for (uint32_t i = 0; i < RT_OFFCPU_STACK_MAX; i++) {
+		record->name[i][0] = 0;
+		of = address[i];
+		if (of)
+			bpf_snprintf(record->name[i], RT_OFFCPU_NAME_BYTES, format, &of, sizeof(of));
+	}
+	submit_event(record);
+	return true;
+}
+
+/*
+ * Where in the kernel a thread that does not run waits: a task's own stack is as it left it. None before Linux 5.13, which cannot
+ * write names, and where the task is none that the verifier knows.
+ */
+static __always_inline uint64_t sched_stack(const struct rt_offcpu_thread *thread, struct task_struct *task, bool direct)
+{
+	uint64_t address[RT_OFFCPU_STACK_MAX] = {}, stack = 0xcbf29ce484222325ULL; /* FNV-1a of 64 bits, by words */
+	uint32_t one = 1;
+
+	if (!direct || !bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_snprintf))
+		return 0;
+	if (thread->waits_on == RT_WAITS_NOTHING || bpf_get_task_stack(task, address, sizeof(address), 0) <= 0)
+		return 0;
+	for (uint32_t i = 0; i < RT_OFFCPU_STACK_MAX; i++)
+		stack = (stack ^ address[i]) * 0x100000001b3ULL;
+	if (bpf_map_lookup_elem(&offcpu_stacks, &stack))
+		return stack;
+	if (!sched_send_stack(thread, stack, address))
+		return 0;
+	bpf_map_update_elem(&offcpu_stacks, &stack, &one, BPF_ANY);
+	return stack;
+}
+
 static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread, struct task_struct *prev,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
+	uint64_t stack = sched_stack(thread, next, direct); /* sent first */
 	struct rt_offcpu_event *interval =
 		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
 
@@ -143,6 +197,7 @@ static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread,
 	interval->waker = thread->waker;
 	interval->waker_pid = thread->waker_pid;
 	interval->pad0 = 0;
+	interval->stack = stack;
 	read_comm(interval->thread_name, next);
 	__builtin_memcpy(interval->next_name, thread->next_name, RT_COMM_SIZE);
 	__builtin_memcpy(interval->waker_name, thread->waker_name, RT_COMM_SIZE);
@@ -188,13 +243,36 @@ static __always_inline void end_interval(struct rt_offcpu_thread *thread, uint32
 	thread->sum_count++;
 }
 
+static __always_inline void sched_count(struct rt_system_sums *sums, enum rt_system_cause cause, uint64_t count)
+{
+	if (count)
+		__sync_fetch_and_add(&sums->of[cause].count, count);
+}
+
+/* What the kernel has counted of a thread since it left a CPU last; of one that is new here, from now on. */
+static __always_inline void sched_counts(struct rt_offcpu_thread *thread, struct task_struct *task, bool is_new, bool direct)
+{
+	uint64_t faults = READ(direct, task, min_flt), moves = READ(direct, task, se.nr_migrations);
+	struct rt_system_sums *sums = is_new ? NULL : system_sums_of(thread->slot);
+	uint32_t node = bpf_get_numa_node_id();
+
+	if (sums) {
+		sched_count(sums, RT_SYSTEM_MINOR_FAULT, faults - thread->faults);
+		sched_count(sums, RT_SYSTEM_MIGRATION, moves - thread->moves);
+		sched_count(sums, RT_SYSTEM_NODE, node != thread->node);
+	}
+	thread->faults = faults;
+	thread->moves = moves;
+	thread->node = node;
+}
+
 static __always_inline void sched_leave(struct task_struct *prev, struct task_struct *next, bool preempt, bool direct)
 {
 	uint32_t thread_id = READ(direct, prev, pid), pid = READ(direct, prev, tgid);
 	struct rt_offcpu_thread *thread, fresh = {};
 	uint32_t *rank_slot = pid ? bpf_map_lookup_elem(&ranks, &pid) : NULL;
 	struct rt_quota *quota;
-	bool held;
+	bool held, is_new;
 
 	if (!rank_slot)
 		return;
@@ -213,7 +291,8 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 			probe_release(quota, RT_HELD_THREADS);
 		return;
 	}
-	if (!thread || thread->pid != pid) {
+	is_new = !thread || thread->pid != pid;
+	if (is_new) {
 		fresh.pid = pid;
 		held = quota && quota->threads_max;
 		if (held && !probe_hold(quota, RT_HELD_THREADS, quota->threads_max))
@@ -229,6 +308,7 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 			return;
 	}
 	thread->slot = *rank_slot;
+	sched_counts(thread, prev, is_new, direct);
 	thread->waits_on = waits_on(prev, preempt, direct);
 	thread->run_delay_ns = run_delay_of(prev, direct);
 	thread->ran_ns = READ(direct, prev, se.sum_exec_runtime);

@@ -38,10 +38,21 @@ struct rt_offcpu_event {
 	uint32_t waker; /* enum rt_waker */
 	uint32_t waker_pid;
 	uint32_t pad0;
+	uint64_t stack; /* of an rt_offcpu_stack_event that was sent before; 0: it was ready, or not known */
 	char thread_name[RT_COMM_SIZE];
 	char next_name[RT_COMM_SIZE];
 	char previous_name[RT_COMM_SIZE];
 	char waker_name[RT_COMM_SIZE];
+};
+
+#define RT_OFFCPU_STACK_MAX 12 /* functions, the innermost: those of the scheduler are some three of them */
+#define RT_OFFCPU_NAME_BYTES 32
+
+/* Not of a rank: whoever comes to it first sends it. */
+struct rt_offcpu_stack_event {
+	struct rt_event event; /* kind RT_KIND_OFFCPU_STACK */
+	uint64_t stack;	       /* a hash of the functions' addresses, which do not leave the kernel */
+	char name[RT_OFFCPU_STACK_MAX][RT_OFFCPU_NAME_BYTES]; /* the innermost first; "": none */
 };
 
 struct rt_offcpu_sum_event {
@@ -65,12 +76,15 @@ struct rt_offcpu_thread {
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;
 	uint64_t sum_count; /* 0: nothing pending */
+	uint64_t faults, moves; /* minor page faults and migrations, at the time it left the CPU */
 	uint32_t pid;
 	uint32_t next_pid; /* task that ran next */
 	uint32_t slot;	   /* of its rank */
 	int32_t waits_on;
 	uint32_t waker; /* enum rt_waker */
 	uint32_t waker_pid;
+	uint32_t node; /* of the CPU that it left */
+	uint32_t pad0;
 	char next_name[RT_COMM_SIZE];
 	char waker_name[RT_COMM_SIZE];
 	char thread_name[RT_COMM_SIZE]; /* as of the first interval of the sum */

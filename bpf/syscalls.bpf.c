@@ -17,8 +17,12 @@
 #define FIRST_ARGUMENT 14
 #endif
 
-#define FORMAT_MASK 0170000 /* S_IFMT, S_IFREG of linux/stat.h */
+#define FORMAT_MASK 0170000 /* S_IFMT, S_IFREG, S_IFSOCK of linux/stat.h */
 #define FORMAT_FILE 0100000
+#define FORMAT_SOCKET 0140000
+
+#define FAMILY_4 2 /* AF_INET, AF_INET6 of linux/socket.h */
+#define FAMILY_6 10
 
 const volatile uint64_t threshold_ns = 1000000;
 const volatile uint8_t kinds[RT_SYSCALLS_MAX]; /* by number: enum rt_syscall_kind */
@@ -33,48 +37,52 @@ struct {
 struct syscall_slots {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set by the loader: slots */
+	__uint(max_entries, RT_SYSCALL_SLOTS);
 	__uint(key_size, sizeof(uint32_t));
 	__uint(value_size, sizeof(struct rt_syscall_sums));
 };
 
-/* One map, which the daemon makes for as long as the programs are attached. */
+/* Slot / RT_SYSCALL_SLOTS: a map that the daemon makes when a rank has one of its slots, while the programs are attached. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, 1);
+	__uint(max_entries, 1); /* set by the loader */
 	__type(key, uint32_t);
 	__array(values, struct syscall_slots);
 } syscall_sums SEC(".maps");
 
 static __always_inline struct rt_syscall_sums *syscalls_sums(uint32_t slot)
 {
-	uint32_t first = 0;
-	void *slots = bpf_map_lookup_elem(&syscall_sums, &first);
+	uint32_t part = slot / RT_SYSCALL_SLOTS, at = slot % RT_SYSCALL_SLOTS;
+	void *slots = bpf_map_lookup_elem(&syscall_sums, &part);
 
-	return slots ? bpf_map_lookup_elem(slots, &slot) : NULL;
+	return slots ? bpf_map_lookup_elem(slots, &at) : NULL;
 }
 
-/* The regular file of that number, or NULL. */
-static __always_inline struct file *syscalls_file(uint64_t number)
+/* The regular file of that number, or the socket if the call writes or sends, which is a send then; or NULL. */
+static __always_inline struct file *syscalls_file(uint64_t number, uint16_t *op)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+	uint16_t format;
 
 	if (number >= BPF_CORE_READ(table, max_fds) ||
 		bpf_probe_read_kernel(&file, sizeof(file), files + number) || !file)
 		return NULL;
-	return (BPF_CORE_READ(file, f_inode, i_mode) & FORMAT_MASK) == FORMAT_FILE ? file : NULL;
+	format = BPF_CORE_READ(file, f_inode, i_mode) & FORMAT_MASK;
+	if (format == FORMAT_SOCKET && *op == RT_FILE_WRITE)
+		*op = RT_FILE_SEND;
+	return format == (*op == RT_FILE_SEND ? FORMAT_SOCKET : FORMAT_FILE) ? file : NULL;
 }
 
-/* The regular file of the call's first argument, or NULL. */
-static __always_inline struct file *syscalls_argument_file(uint64_t *registers)
+/* That of the call's first argument. */
+static __always_inline struct file *syscalls_argument_file(uint64_t *registers, uint16_t *op)
 {
 	uint64_t argument;
 
 	if (bpf_probe_read_kernel(&argument, sizeof(argument), registers + FIRST_ARGUMENT))
 		return NULL;
-	return syscalls_file((uint32_t)argument);
+	return syscalls_file((uint32_t)argument, op);
 }
 
 static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint32_t kind, uint64_t *registers)
@@ -92,7 +100,7 @@ static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint3
 	}
 	if (kind >= RT_SYSCALL_FILE) {
 		call.op = kind - RT_SYSCALL_FILE;
-		call.file = (uint64_t)syscalls_argument_file(registers);
+		call.file = (uint64_t)syscalls_argument_file(registers, &call.op);
 	}
 	call.start_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_ANY))
@@ -119,28 +127,54 @@ int syscalls_enter(struct bpf_raw_tracepoint_args *ctx)
 	return 0;
 }
 
+static __always_inline void syscalls_name_peer(struct rt_file_event *record, struct file *file)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sock = BPF_CORE_READ(socket, sk);
+
+	record->family = BPF_CORE_READ(sock, __sk_common.skc_family);
+	record->port = BPF_CORE_READ(sock, __sk_common.skc_dport);
+	if (record->family == FAMILY_4)
+		bpf_probe_read_kernel(record->address, 4, __builtin_preserve_access_index(&sock->__sk_common.skc_daddr));
+	else if (record->family == FAMILY_6 && bpf_core_field_exists(sock->__sk_common.skc_v6_daddr))
+		bpf_probe_read_kernel(
+			record->address, sizeof(record->address), __builtin_preserve_access_index(&sock->__sk_common.skc_v6_daddr));
+	else
+		record->family = 0;
+}
+
+static __always_inline void syscalls_name_file(struct rt_file_event *record, struct file *file)
+{
+	struct dentry *dentry = BPF_CORE_READ(file, f_path.dentry);
+
+	if (bpf_probe_read_kernel_str(record->name, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_name.name)) < 0)
+		record->name[0] = 0;
+	if (bpf_probe_read_kernel_str(
+		    record->folder, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_parent, d_name.name)) < 0)
+		record->folder[0] = 0;
+}
+
 /* The file may have been closed meanwhile by another thread: its memory is read as it is, safely. */
 static __always_inline void syscalls_send(const struct rt_syscall *call, uint64_t bytes, uint64_t duration_ns)
 {
 	struct rt_file_event *record =
 		reserve_rank_event(find_quota(call->slot), RT_KIND_FILE, sizeof(struct rt_file_event));
 	struct file *file = (struct file *)call->file;
-	struct dentry *dentry;
 
 	/* Checked first: verifiers before Linux 6.2 forget across a call that the record is there. */
 	if (!record)
 		return;
-	dentry = BPF_CORE_READ(file, f_path.dentry);
 	record->start_ns = call->start_ns;
 	record->duration_ns = duration_ns;
 	record->bytes = bytes;
 	record->op = call->op;
-	record->pad = 0;
-	if (bpf_probe_read_kernel_str(record->name, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_name.name)) < 0)
-		record->name[0] = 0;
-	if (bpf_probe_read_kernel_str(
-		    record->folder, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_parent, d_name.name)) < 0)
-		record->folder[0] = 0;
+	record->family = record->port = 0;
+	__builtin_memset(record->address, 0, sizeof(record->address));
+	record->folder[0] = record->name[0] = 0;
+	if (call->op == RT_FILE_SEND)
+		syscalls_name_peer(record, file);
+	else
+		syscalls_name_file(record, file);
 	submit_event(record);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by number, and
- * those of reads, writes and synchronizations of regular files that took less than threshold_ns; longer ones are records.
+ * those of reads, writes and synchronizations of regular files, and of sends to sockets, that took less than threshold_ns; longer
+ * ones are records.
  */
 #ifndef RANKTRACE_SYSCALLS_H
 #define RANKTRACE_SYSCALLS_H
@@ -10,6 +11,8 @@
 
 #define RT_SYSCALLS_MAX 512 /* numbers of system calls are below it: a power of two, the highest of Linux 6.18 is 469 */
 
+#define RT_SYSCALL_SLOTS 64 /* of a part of the sums, 0.8 MB: most nodes need one, and a node with 1,024 ranks has 16 */
+
 /* What a system call is to the programs, by its number: data of the loader, since numbers differ between machines. */
 enum rt_syscall_kind {
 	RT_SYSCALL_PLAIN,
@@ -17,7 +20,8 @@ enum rt_syscall_kind {
 	RT_SYSCALL_FILE	 /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number */
 };
 
-enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_OPS };
+/* RT_FILE_SEND: to a socket, also by what writes to files. */
+enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_SEND, RT_FILE_OPS };
 #define RT_FILE_SUMS 4 /* RT_FILE_OPS up to a power of two: verifiers before Linux 6.2 see that a masked index is in bounds */
 
 #define RT_FILE_NAME_SIZE 64
@@ -28,7 +32,9 @@ struct rt_file_event {
 	uint64_t duration_ns;
 	uint64_t bytes; /* read or written; 0: none, or an error */
 	uint32_t op;    /* enum rt_file_op */
-	uint32_t pad;
+	uint16_t family; /* of a socket's peer: AF_INET, AF_INET6; 0: none that has an address, or a file */
+	uint16_t port;	 /* in network order, as the address */
+	uint8_t address[16];
 	char folder[RT_FILE_NAME_SIZE]; /* the name of its folder, without those above it */
 	char name[RT_FILE_NAME_SIZE];   /* both may be cut; terminated */
 };
@@ -43,7 +49,7 @@ struct rt_syscall_sum {
 	uint64_t longest_ns; /* of two calls that end at the same time, either */
 };
 
-/* Value of the map in `syscall_sums`, by slot. Its memory is shared with the daemon. */
+/* Value of the maps in `syscall_sums`, by slot. Their memory is shared with the daemon. */
 struct rt_syscall_sums {
 	struct rt_syscall_sum of[RT_SYSCALLS_MAX]; /* by number */
 	struct rt_file_sum file[RT_FILE_SUMS]; /* by enum rt_file_op */
@@ -54,7 +60,7 @@ struct rt_syscall_sums {
 /* Value of `syscalls`, by thread: it is in a system call. */
 struct rt_syscall {
 	uint64_t start_ns;
-	uint64_t file; /* struct file; 0: the call has none, or no regular one */
+	uint64_t file; /* struct file: a regular one, or a socket to send to; 0: neither */
 	uint32_t slot;
 	uint16_t number;
 	uint16_t op; /* enum rt_file_op, with file */

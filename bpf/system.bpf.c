@@ -3,18 +3,11 @@
  * Kernel side of the system collector. Raw tracepoints: those of kernels without BTF too; a kernel that lacks one refuses the
  * program as it is attached, and the daemon says so.
  */
-#include "bpf/probe.bpf.h"
-#include "bpf/system.h"
+#include "bpf/system_sums.bpf.h"
 
 #define TCP_SYN_SENT 2
+#define MERGED_MAX 32 /* of one request; those beyond it are not counted */
 #define REQ_WRITE 1 /* the lowest bit of a bio's operation: data goes to the device */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set by the loader: slots */
-	__type(key, uint32_t);
-	__type(value, struct rt_system_sums);
-} system_sums SEC(".maps");
 
 /* Begin of what a thread is in, by cause and thread. An entry whose end was not seen makes way for others. */
 struct {
@@ -66,7 +59,7 @@ static __always_inline uint32_t *slot_of_current(void)
 static __always_inline void system_add(
 	uint32_t slot, enum rt_system_cause cause, uint64_t time_ns, uint64_t bytes, uint64_t now_ns)
 {
-	struct rt_system_sums *sums = bpf_map_lookup_elem(&system_sums, &slot);
+	struct rt_system_sums *sums = system_sums_of(slot);
 	struct cost_hit cost;
 
 	if (!sums)
@@ -122,6 +115,8 @@ SYSTEM_HOOK(mm_vmscan_memcg_reclaim_begin, system_begin(RT_SYSTEM_RECLAIM))
 SYSTEM_HOOK(mm_vmscan_memcg_reclaim_end, system_end(RT_SYSTEM_RECLAIM))
 SYSTEM_HOOK(mm_compaction_begin, system_begin(RT_SYSTEM_COMPACTION))
 SYSTEM_HOOK(mm_compaction_end, system_end(RT_SYSTEM_COMPACTION))
+SYSTEM_HOOK(dma_fence_wait_start, system_begin(RT_SYSTEM_FENCE))
+SYSTEM_HOOK(dma_fence_wait_end, system_end(RT_SYSTEM_FENCE))
 
 /* What interrupts take from it. */
 
@@ -229,10 +224,9 @@ int block_bio_queue_old(struct bpf_raw_tracepoint_args *ctx)
 	return bio_queued((struct bio *)ctx->args[1]);
 }
 
-SEC("raw_tp/block_bio_complete")
-int block_bio_complete(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int bio_ended(struct bio *bio)
 {
-	uint64_t key = ctx->args[1], now_ns;
+	uint64_t key = (uint64_t)bio, now_ns;
 	struct system_bio *begun = bpf_map_lookup_elem(&system_bios, &key);
 
 	if (!begun)
@@ -241,6 +235,23 @@ int block_bio_complete(struct bpf_raw_tracepoint_args *ctx)
 	system_add(begun->slot, begun->is_write ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ, now_ns - begun->start_ns,
 		begun->bytes, now_ns);
 	bpf_map_delete_elem(&system_bios, &key);
+	return 0;
+}
+
+/* Of devices without requests, as those of the device mapper. */
+SYSTEM_HOOK(block_bio_complete, bio_ended((struct bio *)ctx->args[1]))
+
+/* Of all others. A request is several that were merged. */
+SEC("raw_tp/block_rq_complete")
+int block_rq_complete(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct request *request = (struct request *)ctx->args[0];
+	struct bio *bio = BPF_CORE_READ(request, bio);
+
+	for (int i = 0; bio && i < MERGED_MAX; i++) {
+		bio_ended(bio);
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
 	return 0;
 }
 

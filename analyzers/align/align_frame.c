@@ -549,6 +549,8 @@ static bool align_out_write_ranks(struct align *align, struct align_job *job, st
 		*rank = (struct frame_rank){
 			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns, .unsplit = slot->unsplit};
 		memcpy(rank->activity_ns, slot->activity_ns, sizeof(rank->activity_ns));
+		rank->may_wait_from_ns = (int64_t)slot->may_wait_from_ns;
+		rank->may_wait_until_ns = (int64_t)slot->may_wait_until_ns;
 		rank->syncs = slot->syncs;
 		align_host_write(slot, &rank->host);
 		frame->lost += slot->lost;

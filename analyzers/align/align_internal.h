@@ -306,6 +306,7 @@ struct align_slot {
 	uint64_t lost;
 	bool checkpoint; /* there was one, of whatever thread */
 	uint64_t activity_ns[ACTIVITY_MAX];
+	uint64_t may_wait_from_ns, may_wait_until_ns; /* see frame.h; since start_ns */
 	uint32_t syncs;
 	uint32_t leads; /* records of which it is known */
 	uint64_t lead_ns; /* sum */

@@ -23,6 +23,7 @@ struct align_split {
 	struct align_part *part;
 	uint32_t open; /* the first ones of part: a stack of those that are open */
 	uint64_t at_ns, ns[ACTIVITY_MAX];
+	uint64_t may_wait_from_ns, may_wait_until_ns; /* 0 and 0: none yet */
 };
 
 static bool align_split_is_small(enum activity activity)
@@ -96,6 +97,11 @@ static void align_split_take(struct align_split *split, enum activity activity, 
 	if (until_ns <= split->at_ns)
 		return;
 	split->ns[activity] += until_ns - split->at_ns;
+	if (activity_may_wait(activity, true)) {
+		if (!split->may_wait_until_ns)
+			split->may_wait_from_ns = split->at_ns;
+		split->may_wait_until_ns = until_ns;
+	}
 	split->at_ns = until_ns;
 }
 
@@ -179,5 +185,9 @@ void align_split_close(struct align_process *process, const struct align_step *s
 	if (step->unsplit)
 		return;
 	memcpy(slot->activity_ns, split.ns, sizeof(slot->activity_ns));
+	if (split.may_wait_until_ns) {
+		slot->may_wait_from_ns = split.may_wait_from_ns - step->start_ns;
+		slot->may_wait_until_ns = split.may_wait_until_ns - step->start_ns;
+	}
 	slot->syncs = syncs < UINT32_MAX ? (uint32_t)syncs : UINT32_MAX;
 }

@@ -102,6 +102,9 @@ struct frame_rank {
 	bool unsplit;             /* L0 did not watch all of its step (steps.h, "Sampling"): activities and syncs are 0, not known */
 	/* Self time of each activity on the step thread: they add up to step_ns. COMPUTE is 0. */
 	uint64_t activity_ns[ACTIVITY_MAX];
+	/* From the first begin to the last end, since its step began, of activities in which it may wait for others; 0 and 0:
+	 * it has none, or that is not known. */
+	int64_t may_wait_from_ns, may_wait_until_ns;
 	uint32_t syncs;           /* device synchronizations in it */
 	uint32_t leads;           /* operations of which lead_ns is known */
 	uint64_t lead_ns;         /* sum over them: from the end of the host's call to their start on the device */

@@ -86,5 +86,6 @@ int threshold_set(size_t which, const char *text, struct detect_options *options
 	else
 		*target.part = target.base + (double)value / 100;
 	options->judge.grade[JUDGE_SUDDEN].growth = options->judge.grade[JUDGE_CRITICAL].growth;
+	options->judge.grade[JUDGE_SOON].growth = options->judge.grade[JUDGE_CRITICAL].growth / 2;
 	return 0;
 }

@@ -4,7 +4,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "analyzers/base/text.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/steps/stage_names.h"
 
@@ -225,6 +229,11 @@ static int cmd_why_on_steps(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static double cmd_why_a_step(sqlite3_stmt *row, int column, double steps)
+{
+	return steps > 0 ? sqlite3_column_double(row, column) / steps : 0;
+}
+
 static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
@@ -232,9 +241,48 @@ static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
 
 	cause->kind = (enum cmd_why_cause_kind)sqlite3_column_int(row, 0);
 	tool_row_text(row, 1, cause->name, sizeof(cause->name));
-	cause->chosen = cmd->chosen_steps > 0 ? sqlite3_column_double(row, 2) / cmd->chosen_steps : 0;
-	cause->usual = cmd->usual_steps > 0 ? sqlite3_column_double(row, 3) / cmd->usual_steps : 0;
+	cause->chosen = cmd_why_a_step(row, 2, cmd->chosen_steps);
+	cause->usual = cmd_why_a_step(row, 3, cmd->usual_steps);
 	return ++cmd->causes == WHY_CAUSES_SHOWN;
+}
+
+/* Of frames "kernel OUTER\n...kernel INNER", the innermost ones. */
+static void cmd_why_place_name(const char *frames, char name[WHY_PLACE_BYTES])
+{
+	const char *end = frames + strlen(frames);
+	size_t used = 0;
+
+	name[0] = 0;
+	for (unsigned i = 0; i < WHY_PLACE_FRAMES && end > frames && used < WHY_PLACE_BYTES; i++) {
+		const char *line = end;
+
+		while (line > frames && line[-1] != '\n')
+			line--;
+		if (strncmp(line, "kernel ", 7) == 0)
+			used += (size_t)snprintf(name + used, WHY_PLACE_BYTES - used, "%s%.*s", used ? " < " : "", (int)(end - line - 7), line + 7);
+		end = line > frames ? line - 1 : frames;
+	}
+	(void)text_clean(name);
+}
+
+static int cmd_why_on_place(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_place *place = &cmd->place[cmd->places];
+	const char *frames = (const char *)sqlite3_column_text(row, 0);
+
+	cmd_why_place_name(frames ? frames : "", place->name);
+	place->chosen_ns = cmd_why_a_step(row, 1, cmd->chosen_steps);
+	place->usual_ns = cmd_why_a_step(row, 2, cmd->usual_steps);
+	return ++cmd->places == WHY_PLACES_SHOWN;
+}
+
+static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	cmd->swapped_bytes = sqlite3_column_type(row, 0) == SQLITE_NULL ? NAN : sqlite3_column_double(row, 0);
+	return 0;
 }
 
 /* Of calls and waits that begin in the chosen steps, and of those around them. */
@@ -254,12 +302,24 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld",
 			since, until, since, until, instance, from, to),
 		cmd_why_on_steps, cmd);
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND start_ns <= %lld AND "
+				"start_ns + duration_ns >= %lld",
+			instance, until, since),
+		cmd_why_on_swapped, cmd);
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN o.duration_ns - o.run_delay_ns ELSE 0 END), "
+				"sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN 0 ELSE o.duration_ns - o.run_delay_ns END) FROM offcpu o "
+				"JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = o.stack WHERE o.instance = %lld AND "
+				"o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY o.stack ORDER BY 2 DESC",
+			since, until, since, until, instance, from, to, thread),
+		cmd_why_on_place, cmd);
 	return r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
 				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
 				"SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns AS n, instance, "
 				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
-				"SELECT %d, operation || 's of files', start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
+				"SELECT %d, operation || CASE operation WHEN 'send' THEN 's to sockets' ELSE 's of files' END, start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
 				"SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, coalesce(time_ns, count), instance, NULL FROM system_sums) "
 				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
 				"GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",

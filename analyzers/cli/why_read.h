@@ -29,6 +29,16 @@ struct cmd_why_cause {
 	double chosen, usual; /* ns, or number: a step, in the mean */
 };
 
+#define WHY_PLACES_SHOWN 3
+#define WHY_PLACE_FRAMES 3
+#define WHY_PLACE_BYTES 128
+
+/* Where in the kernel the step thread was blocked: "INNER < OUTER < ...". */
+struct cmd_why_place {
+	char name[WHY_PLACE_BYTES];
+	double chosen_ns, usual_ns; /* a step, in the mean */
+};
+
 struct cmd_why {
 	const char *state_dir, *job;
 	struct ranges ranks; /* one */
@@ -43,6 +53,9 @@ struct cmd_why {
 	double chosen_steps, usual_steps; /* of the causes */
 	size_t causes;
 	struct cmd_why_cause cause[WHY_CAUSES_SHOWN];
+	size_t places;
+	struct cmd_why_place place[WHY_PLACES_SHOWN];
+	double swapped_bytes; /* of the rank's memory, the most in the chosen time; NAN: not measured */
 };
 
 /* Each: 0, or the exit code after a sentence. */

@@ -150,11 +150,29 @@ static void cmd_why_text_others(FILE *f, const struct cmd_why *cmd, const struct
 		fputs("\n", f);
 }
 
+static void cmd_why_text_places(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
+{
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < cmd->places; i++) {
+		const struct cmd_why_place *place = &cmd->place[i];
+
+		if (!place->name[0] || place->chosen_ns - place->usual_ns < SHOWN_PART * result->chosen_ns)
+			continue;
+		fprintf(f, "%s %s %s a step", shown++ ? ";" : "\nblocked in the kernel's", place->name,
+			cmd_why_text_time(place->chosen_ns, false).text);
+		if (place->usual_ns > 0)
+			fprintf(f, " (usual %s)", cmd_why_text_time(place->usual_ns, false).text);
+	}
+	if (shown)
+		fputs("\n", f);
+}
+
 static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
 {
 	for (size_t i = 0; i < cmd->files; i++)
-		fprintf(f, "%s %s of %s: %s in %" PRId64 " call%s", i ? ";" : "\nslow calls on files:", cmd->file[i].operation,
-			cmd->file[i].name, cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
+		fprintf(f, "%s %s %s %s: %s in %" PRId64 " call%s", i ? ";" : "\nslow calls:", cmd->file[i].operation,
+			strcmp(cmd->file[i].operation, "send") == 0 ? "to" : "of", cmd->file[i].name, cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
 			cmd->file[i].calls == 1 ? "" : "s");
 	if (cmd->files)
 		fputs("\n", f);
@@ -170,12 +188,26 @@ static struct cmd_why_time cmd_why_text_amount(enum cmd_why_cause_kind kind, dou
 	return text;
 }
 
-/* What grew: by a time worth a name, or to more than double the number. */
+/* The time that one of them takes: of these it takes many to matter. All others matter if there is one. */
+static const struct {
+	const char *name;
+	double each_ns;
+} cmd_why_counted[] = {
+	{"minor page faults", 500}, /* a page that is zeroed and mapped; twice as long in a virtual machine */
+	{"CPU migrations", 50000},  /* a cache of 1 MiB is read again at 20 GB/s */
+};
+
+/* What grew: by a time worth a name; what is counted, to more than double the number, too. */
 static bool cmd_why_cause_grew(const struct cmd_why_cause *cause, const struct why_result *result)
 {
-	if (cause->kind == WHY_CAUSE_COUNTED)
-		return cause->chosen > 2 * cause->usual;
-	return cause->chosen - cause->usual >= SHOWN_PART * result->chosen_ns;
+	double each_ns = cause->kind == WHY_CAUSE_COUNTED ? INFINITY : 1;
+
+	for (size_t i = 0; i < sizeof(cmd_why_counted) / sizeof(cmd_why_counted[0]); i++)
+		if (strcmp(cause->name, cmd_why_counted[i].name) == 0)
+			each_ns = cmd_why_counted[i].each_ns;
+	if (cause->kind == WHY_CAUSE_COUNTED && cause->chosen <= 2 * cause->usual)
+		return false;
+	return (cause->chosen - cause->usual) * each_ns >= SHOWN_PART * result->chosen_ns;
 }
 
 /* Causes of a kind may overlap: a thread that frees memory is blocked on the disk. */
@@ -198,11 +230,16 @@ static void cmd_why_text_causes(
 }
 
 /* What was off, and what it would show. */
-static void cmd_why_text_levels(FILE *f, const struct why_result *result)
+static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
-	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1)
-		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f\n", result->major_faults,
-			result->major_faults_usual);
+	char size[UNITS_BYTES];
+
+	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1) {
+		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults, result->major_faults_usual);
+		if (cmd->swapped_bytes > 0)
+			fprintf(f, "; %s of its memory swapped out", units_size((uint64_t)cmd->swapped_bytes, size));
+		fputs("\n", f);
+	}
 	if (result->tier == FRAME_TIER_STAGES && result->peers)
 		fputs("\nL1 was off: with it, waiting is known from the operations, not from what peers have least.\n",
 			f);
@@ -217,10 +254,11 @@ static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const str
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_BLOCKED, "\nblocked longer on:");
+	cmd_why_text_places(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_KERNEL, "\nthe kernel took longer for it:");
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_COUNTED, "\nmore often than usual:");
 	cmd_why_text_files(f, cmd);
-	cmd_why_text_levels(f, result);
+	cmd_why_text_levels(f, cmd, result);
 }
 
 /* On a terminal, sentences are wrapped. */
@@ -293,6 +331,16 @@ static json_t *cmd_why_json_causes(const struct cmd_why *cmd, enum cmd_why_cause
 	return causes;
 }
 
+static json_t *cmd_why_json_places(const struct cmd_why *cmd)
+{
+	json_t *places = json_array();
+
+	for (size_t i = 0; i < cmd->places; i++)
+		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", cmd->place[i].name, "chosen_ns",
+						      cmd->place[i].chosen_ns, "usual_ns", cmd->place[i].usual_ns));
+	return places;
+}
+
 static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_result *result)
 {
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
@@ -301,9 +349,10 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
 		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",
-		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "parts",
+		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "swapped_bytes",
+		tool_real(cmd->swapped_bytes), "parts",
 		cmd_why_json_parts(result), "cpu_taken_by", cmd_why_json_others(result), "blocked_on",
-		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
+		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "blocked_in", cmd_why_json_places(cmd), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
 		cmd_why_json_causes(cmd, WHY_CAUSE_COUNTED), "slow_files",
 		cmd_why_json_files(cmd), NULL);
 }

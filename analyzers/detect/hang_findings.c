@@ -28,6 +28,7 @@ struct hang_episode {
 	unsigned returns;
 	double verdicts, lost_ns;    /* so many; sum */
 	uint64_t last_ns, last_step; /* of the last verdict */
+	uint64_t over_ns;	     /* between it and the first round without one */
 };
 
 struct hang_findings {
@@ -93,7 +94,7 @@ static void episode_publish(struct hang_findings *findings, struct hang_episode 
 static void episode_end(struct hang_findings *findings, struct hang_episode *episode, uint64_t now_ns)
 {
 	episode->finding.state = episode->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
-	episode->finding.until_ns = episode->last_ns;
+	episode->finding.until_ns = episode->quiet ? episode->over_ns : episode->last_ns;
 	episode->finding.until_step = episode->last_step;
 	episode_publish(findings, episode, now_ns);
 }
@@ -152,9 +153,11 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns)
 	for (size_t i = findings->episodes; i-- > 0;) {
 		struct hang_episode *episode = findings->episode[i];
 
+		if (!episode->reported && ++episode->quiet == 1)
+			episode->over_ns = episode->last_ns + (now_ns - episode->last_ns) / 2;
 		if (episode->reported)
 			episode_reported(findings, episode, now_ns);
-		else if (++episode->quiet >= rounds_to_end(episode) && episode_is_up(episode))
+		else if (episode->quiet >= rounds_to_end(episode) && episode_is_up(episode))
 			episode_end(findings, episode, now_ns);
 		episode->reported = episode->confirmed = false;
 		if (!episode_is_up(episode) && now_ns > episode->last_ns && now_ns - episode->last_ns > HANG_REOPEN_NS)

@@ -29,6 +29,7 @@ void judge_options_default(struct judge_options *ret)
 	*ret = (struct judge_options){.grade = {[JUDGE_CRITICAL] = {SEVERITY_CRITICAL, 0.50, 60000000000ULL},
 					      [JUDGE_SUDDEN] = {SEVERITY_WARNING, 0.50, 5000000000ULL},
 					      [JUDGE_WARNING] = {SEVERITY_WARNING, 0.10, 30000000000ULL},
+					      [JUDGE_SOON] = {SEVERITY_NOTICE, 0.25, 5000000000ULL},
 					      [JUDGE_NOTICE] = {SEVERITY_NOTICE, 0.05, 10000000000ULL}},
 		.job_growth = 0.10};
 }
@@ -390,10 +391,24 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 	}
 }
 
-static void take_rank(struct judge_rank *rank, const struct frame_rank *from, bool split, uint64_t wait_ns, double xfer)
+/* A wait that L1 shows outside of all stages is no Python: it counts as those in backward. measure: NULL without L1. */
+static double activity_s(const struct frame_rank *from, const struct measure_rank *measure, enum activity a)
 {
+	uint64_t outside_ns = from->activity_ns[ACTIVITY_OUTSIDE], apart_ns = measure ? measure->apart_ns : 0, ns = from->activity_ns[a];
+
+	apart_ns = apart_ns < outside_ns ? apart_ns : outside_ns;
+	ns -= a == ACTIVITY_OUTSIDE ? apart_ns : 0;
+	ns += a == ACTIVITY_BACKWARD ? apart_ns : 0;
+	return (double)ns * NS;
+}
+
+static void take_rank(
+	struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure, bool split, double xfer)
+{
+	uint64_t wait_ns = measure ? measure->wait_ns : FRAME_UNKNOWN;
+
 	for (int a = 0; a < ACTIVITY_MAX && split; a++)
-		rank->tick.sum.act[a] += (double)from->activity_ns[a] * NS;
+		rank->tick.sum.act[a] += activity_s(from, measure, (enum activity)a);
 	rank->tick.sum.syncs += split ? from->syncs : 0;
 	rank->tick.steps += split;
 	if (wait_ns != FRAME_UNKNOWN) {
@@ -445,19 +460,33 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 	return 2 * n > frame->ranks ? sum / (double)n : 0;
 }
 
+/* s: by which a rank spent longer in an activity; at most what, with L1, its waits do not explain of its step's growth. */
+static double grew_itself(
+	const struct judge *judge, const struct frame *frame, const struct measures *measures, size_t r, enum activity a)
+{
+	const struct frame_rank *rank = &frame->rank[r];
+	const struct judge_mean *usual = &judge->rank[r].usual;
+	const struct measure_rank *measure = measures ? &measures->rank[r] : NULL;
+	double grown = activity_s(rank, measure, a) - usual->act[a];
+
+	if (!measure || measure->wait_ns == FRAME_UNKNOWN)
+		return grown;
+	return fmin(grown, (double)rank->step_ns * NS - judge->usual - ((double)measure->wait_ns * NS - usual->wait));
+}
+
 /* Whether the middle rank spent most of the step's growth in one activity that holds no wait. */
-static bool grew_alike(struct judge *judge, const struct frame *frame, double growth)
+static bool grew_alike(struct judge *judge, const struct frame *frame, const struct measures *measures, double growth)
 {
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t n = 0, more = 0;
 
-		if (activity_may_wait((enum activity)a, judge->cards))
+		if (activity_may_wait((enum activity)a, true))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++) {
 			if (!frame->rank[r].here)
 				continue;
 			n++;
-			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
+			more += grew_itself(judge, frame, measures, r, (enum activity)a) >= ALIKE * growth;
 		}
 		if (n > 2 ? 2 * more > n : more == n)
 			return true;
@@ -554,7 +583,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here) {
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
-			take_rank(&judge->rank[i], &frame->rank[i], split, measures ? measures->rank[i].wait_ns : FRAME_UNKNOWN, xfer);
+			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
 		}
 	}
 	add_growth(judge, over);
@@ -589,6 +618,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->card_count = frame->cards ? frame->cards : frame->world_size;
 	if (judge_checkpoint(judge, frame))
 		return 0;
+	measures = frame->tier != FRAME_TIER_STAGES ? measures : NULL;
 	judge->windows |= !split;
 	if (!split && judge->ticks <= TICKS_LEARN)
 		return 0; /* nothing to learn */
@@ -599,11 +629,11 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0;
 	}
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
-	if (spike && split && !judge->was_spike && grew_alike(judge, frame, over)) {
+	if (spike && split && !judge->was_spike && grew_alike(judge, frame, measures, over)) {
 		judge->was_spike = true;
 		return 0;
 	}
 	judge->was_spike = spike;
-	take_frame(judge, frame, frame->tier != FRAME_TIER_STAGES ? measures : NULL, step, over, here);
+	take_frame(judge, frame, measures, step, over, here);
 	return 0;
 }

@@ -18,7 +18,7 @@
 #include "analyzers/judge/measure.h"
 #include "analyzers/finding/finding.h"
 
-enum judge_grades { JUDGE_CRITICAL, JUDGE_SUDDEN, JUDGE_WARNING, JUDGE_NOTICE, JUDGE_GRADES };
+enum judge_grades { JUDGE_CRITICAL, JUDGE_SUDDEN, JUDGE_WARNING, JUDGE_SOON, JUDGE_NOTICE, JUDGE_GRADES };
 
 /* The growth of the step over its usual from which an episode that lasts so long is of that severity. */
 struct judge_grade {

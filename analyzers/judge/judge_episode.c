@@ -14,6 +14,7 @@
 #define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
 #define OPEN_CLAIM 0.25		   /* of it: detectors report only what lasts for several frames */
 #define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
+#define SAME_RATE 0.8		   /* of it: a tick that loses so much is of the episode, however long it was quiet */
 #define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
 #define PAUSE_NS 30000000000ULL	   /* the same rank and activity within it continue the episode */
@@ -62,7 +63,7 @@ double judge_open_rank(const struct judge *judge)
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step)
 {
 	watch->span = watch->rise = (struct judge_span){.onset_ns = now_ns, .onset_step = step};
-	watch->top = 0;
+	watch->top = watch->quiet = 0;
 	watch->wanted = false;
 }
 
@@ -585,7 +586,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
-	if (watch->quiet > 0) {
+	if (watch->quiet > 0 && cost < SAME_RATE * episode->rate * judge->real) {
 		/* It went on in steps that are no measure, as those with a checkpoint. */
 		if (!was_quiet && judge->begin_ns > finding->until_ns)
 			finding->until_ns = judge->begin_ns;
@@ -657,6 +658,15 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 		*rise = (struct judge_span){0};
 }
 
+/* As an episode ends: evidence that does not grow for so long is of what is over, and what follows is something else. */
+static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, double cost)
+{
+	double half = OVER_HALF * fmax(0, watch->span.cost) / fmax(1e-9, watch->span.base + watch->span.cost);
+
+	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
+	return watch->quiet >= half * judge_quiet_s(judge);
+}
+
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double act[ACTIVITY_MAX])
 {
@@ -674,9 +684,11 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	/* Signed: else any jitter would add up. */
 	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
+	span_add(judge, watch, rank, &watch->span, lost, cost, usual, act);
+	if (!watch->open && watch->evidence > 0 && watch_is_over(judge, watch, cost))
+		watch->evidence = 0;
 	if (!watch->open && !(watch->evidence > 0))
 		excursion_over(judge, watch);
-	span_add(judge, watch, rank, &watch->span, lost, cost, usual, act);
 	if (!watch->open)
 		want_more(judge, watch, rank);
 	judge->named += watch->open && rank ? fmax(0, cost) : 0;

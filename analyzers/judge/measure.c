@@ -58,7 +58,7 @@ static void reset_ranks(struct measure *measure, const struct frame *frame)
 
 	measure->odd = false;
 	for (size_t i = 0; i < frame->ranks; i++) {
-		measure->rank[i] = (struct measure_rank){FRAME_UNKNOWN, 0, 0, FRAME_NONE, 1, 0};
+		measure->rank[i] = (struct measure_rank){.wait_ns = FRAME_UNKNOWN, .class = FRAME_NONE, .ratio = 1};
 		measure->here[i] = frame->rank[i].here && frame->rank[i].step_ns &&
 				   frame->rank[i].step_ns < (uint64_t)MEASURE_TIME_MAX;
 		measure->odd |= measure->here[i] != frame->rank[i].here;

@@ -340,6 +340,40 @@ static void walk_wild(struct measure *measure, const struct frame *frame)
 	}
 }
 
+static uint64_t measure_waits_of(const struct measure *measure, const struct frame_op *op)
+{
+	uint64_t transfer_ns = measure->meeting[op->group].transfer_ns;
+
+	return op->duration_ns > transfer_ns ? op->duration_ns - transfer_ns : 0;
+}
+
+/* Those are the first and the last ones of a rank: few are read. */
+static uint64_t measure_waits_apart(
+	const struct measure *measure, const struct frame_rank *rank, const struct frame_op *op, const struct frame_op *stop)
+{
+	uint64_t sum_ns = 0;
+
+	if (!rank->may_wait_until_ns)
+		return 0;
+	for (; op < stop && op->start_ns + (int64_t)op->duration_ns <= rank->may_wait_from_ns; op++)
+		sum_ns += measure_waits_of(measure, op);
+	for (; op < stop && stop[-1].start_ns >= rank->may_wait_until_ns; stop--)
+		sum_ns += measure_waits_of(measure, &stop[-1]);
+	return sum_ns;
+}
+
+static void measure_waits_all_apart(struct measure *measure, const struct frame *frame)
+{
+	for (size_t i = 0; i < frame->ranks; i++) {
+		struct measure_rank *rank = &measure->rank[i];
+		uint64_t apart_ns = measure_waits_apart(
+			measure, &frame->rank[i], frame->op + (i ? measure->stop[i - 1] : 0), frame->op + measure->stop[i]);
+
+		if (measure->here[i])
+			rank->apart_ns = apart_ns < rank->wait_ns ? apart_ns : rank->wait_ns;
+	}
+}
+
 int measure_waits(struct measure *measure, const struct frame *frame)
 {
 	int r = measure_groups(measure, frame);
@@ -348,9 +382,11 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 		return r;
 	measure->result.sends_overlap = measure_waits_overlap(&measure->overlaps);
 	forget_overlaps(&measure->overlaps);
-	if (measure->tame)
-		walk_tame(measure, frame);
-	else
+	if (!measure->tame) {
 		walk_wild(measure, frame);
+		return 0;
+	}
+	walk_tame(measure, frame);
+	measure_waits_all_apart(measure, frame);
 	return 0;
 }

@@ -13,7 +13,7 @@
 #include "analyzers/base/proc_maps.h"
 
 #define STAT_BYTES_MAX 2048
-#define STATUS_BYTES_MAX 2048 /* the user is within the first 600 bytes */
+#define STATUS_BYTES_MAX 4096 /* the user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
 #define CHILDREN_BYTES_MAX (64u << 10)
 
 /* File names (without folder) that identify a process's kind. */
@@ -162,6 +162,15 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 #define KTHREADD_PID 2 /* and parent of the kernel's other threads, in the initial namespace */
 
 /* The kernel escapes line breaks in the name, the only text of the file that the process chooses. */
+/* Of a line "WORD   NUMBER kB"; UINT64_MAX: there is none. */
+static uint64_t procfs_status_bytes(const char *text, const char *word)
+{
+	const char *line = strstr(text, word);
+	unsigned long long kib;
+
+	return line && sscanf(line + strlen(word), "%llu kB", &kib) == 1 && kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
+}
+
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 {
 	_cleanup_close_ int fd = procfs_open_file(root, pid, "status");
@@ -187,6 +196,8 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)
 	line = strstr(text, "\nPPid:\t");
 	if (line && sscanf(line, "\nPPid:\t%u", &value) == 1)
 		status.parent_pid = value;
+	status.resident_bytes = procfs_status_bytes(text, "\nVmRSS:");
+	status.swapped_bytes = procfs_status_bytes(text, "\nVmSwap:");
 	status.is_kernel = (pid == KTHREADD_PID || status.parent_pid == KTHREADD_PID) && !strstr(text, "\nVmSize:");
 	*ret = status;
 	return 0;
@@ -212,20 +223,6 @@ uint64_t procfs_own_resident(void)
 	unsigned long pages;
 
 	return f && fscanf(f, "%*u %lu", &pages) == 1 ? pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
-int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes)
-{
-	unsigned long long pages;
-	char text[128];
-	int r = procfs_read_text(root, pid, "statm", text, sizeof(text));
-
-	if (r < 0)
-		return r;
-	if (sscanf(text, "%*u %llu", &pages) != 1)
-		return -EBADMSG;
-	*ret_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-	return 0;
 }
 
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns)

@@ -41,6 +41,7 @@ struct procfs_status {
 	uint32_t uid;	     /* real user, as the initial user namespace numbers it */
 	uint64_t inode;	     /* another process has another one. So may the same, later */
 	bool is_kernel;	     /* a thread of the kernel */
+	uint64_t resident_bytes, swapped_bytes; /* UINT64_MAX: not shown, as of one that has ended */
 };
 
 /*
@@ -52,7 +53,6 @@ int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret);
 int procfs_cpu_time(uint32_t pid, uint64_t *ret_ns);
 /* This process's, whatever number it has where /proc was mounted. 0: unknown. */
 uint64_t procfs_own_resident(void);
-int procfs_resident(const char *root, uint32_t pid, uint64_t *ret_bytes);
 /* Time of a thread on a CPU, and runnable without one. -ENOENT also if the kernel does not count. */
 int procfs_schedstat(const char *root, uint32_t pid, uint32_t thread_id, uint64_t *ret_run_ns, uint64_t *ret_delay_ns);
 /* The kernel's function in which a thread waits. -ENODATA: it does not wait, or the kernel does not say. */

@@ -152,6 +152,7 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 		.previous_pid = field_int(interval->previous_pid),
 		.previous_name = field_text(previous),
 		.waits_on = field_text_if(collect_sched_waits_on(interval->waits_on, waits)),
+		.stack = field_int_if(interval->stack, (int64_t)interval->stack),
 		.waker_pid = field_int_if(interval->waker == RT_WAKER_TASK, interval->waker_pid),
 		.waker_name = field_text_if(collect_sched_waker(interval->waker, waker)),
 		.instance = field_int(rank->instance),
@@ -162,6 +163,45 @@ static void put_interval(struct sched *sched, const struct rank *rank, const str
 	online_wait(sched->context->findings, rank->slot, rank->instance,
 		&(struct online_wait_info){interval->event.thread_id, interval->start_ns, interval->duration_ns,
 			interval->run_delay_ns, interval->previous_pid, previous});
+}
+
+/* None of the scheduler, and no address that the kernel has no name for. */
+static bool collect_sched_names(const char *function)
+{
+	static const char *const inner[] = {"__schedule", "schedule", "io_schedule", "0x"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(inner); i++)
+		if (strncmp(function, inner[i], strlen(inner[i])) == 0)
+			return false;
+	return true;
+}
+
+/* A frame a line, the innermost last. */
+static void collect_sched_put_stack(struct sched *sched, const struct rt_offcpu_stack_event *stack)
+{
+	char frames[RT_OFFCPU_STACK_MAX * (sizeof("kernel ") + RT_OFFCPU_NAME_BYTES)], name[RT_OFFCPU_NAME_BYTES];
+	size_t used = 0;
+
+	frames[0] = 0;
+	for (size_t i = RT_OFFCPU_STACK_MAX; i-- > 0;) {
+		memcpy(name, stack->name[i], sizeof(name));
+		name[sizeof(name) - 1] = 0;
+		if (name[0] && collect_sched_names(name))
+			used += (size_t)snprintf(frames + used, sizeof(frames) - used, "%skernel %s", used ? "\n" : "", name);
+	}
+	store_put_call_stacks(sched->context->store,
+		&(struct row_call_stacks){.id = field_int((int64_t)stack->stack), .frames = field_text(frames), .cut = field_int(0)});
+}
+
+/* Sent again to whoever turns the level on next: the store may have forgotten them. Nothing adds any meanwhile. */
+static void collect_sched_forget_stacks(const struct sched *sched)
+{
+	int map = bpf_map__fd(sched->skeleton->maps.offcpu_stacks);
+	uint32_t bound = bpf_map__max_entries(sched->skeleton->maps.offcpu_stacks);
+	uint64_t stack;
+
+	for (uint32_t i = 0; i < bound && bpf_map_get_next_key(map, NULL, &stack) == 0; i++)
+		(void)bpf_map_delete_elem(map, &stack);
 }
 
 /* Removes an entry and returns it. Kernels before 5.14 cannot do both at once. */
@@ -340,6 +380,7 @@ static int level_off(struct sched *sched, char *report, size_t report_size)
 		bpf_link__destroy(sched->link);
 		sched->waking_link = sched->link = NULL;
 		take_sums(sched, true);
+		collect_sched_forget_stacks(sched);
 	}
 	snprintf(report, report_size, "off-CPU probe detached");
 	return 0;
@@ -405,6 +446,10 @@ static void sched_event(void *state, const struct rt_event *event, size_t size_b
 	struct sched *sched = state;
 	const struct rank *rank = ranks_by_pid(sched->context->ranks, event->pid);
 
+	if (event->kind == RT_KIND_OFFCPU_STACK && size_bytes >= sizeof(struct rt_offcpu_stack_event)) {
+		collect_sched_put_stack(sched, (const struct rt_offcpu_stack_event *)event);
+		return;
+	}
 	if (!rank) {
 		sched->not_ranks++;
 		return;
@@ -434,7 +479,8 @@ static void sched_status(void *state, struct collector_status *ret)
 
 	ret->probes_attached = (sched->link != NULL) + (sched->waking_link != NULL);
 	ret->events = sched->events;
-	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) + sched->not_ranks;
+	ret->drops = kernel_drops(kernel, RT_KIND_OFFCPU) + kernel_drops(kernel, RT_KIND_OFFCPU_SUM) +
+		     kernel_drops(kernel, RT_KIND_OFFCPU_STACK) + sched->not_ranks;
 	if (!sched->skeleton) {
 		collector_note(ret, "no off-CPU times: %s", sched->reason);
 		return;
@@ -466,9 +512,9 @@ static void sched_close(void *state)
 
 const struct collector collector_sched = {
 	.name = "sched",
-	.summary = "threads off the CPU",
+	.summary = "threads off the CPU, their page faults and moves between CPUs",
 	.levels = LEVEL_BIT(LEVEL_L3),
-	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM,
+	.kinds = 1u << RT_KIND_OFFCPU | 1u << RT_KIND_OFFCPU_SUM | 1u << RT_KIND_OFFCPU_STACK,
 	.open = sched_open,
 	.level = sched_level,
 	.rank = sched_rank,

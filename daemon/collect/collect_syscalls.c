@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit while L3
- * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files are rows of their own. What
+ * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files and sockets are rows of their own. What
  * goes through io_uring or mapped files is not seen, nor calls of a rank's children.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <arpa/inet.h>
 #include <inttypes.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -20,10 +21,13 @@
 #include "daemon/store/store.h"
 #include "syscalls.skel.h"
 
+#define SYSCALLS_NAME_BYTES (2 * RT_FILE_NAME_SIZE)
+
 static const char *const syscalls_file_ops[RT_FILE_OPS] = {
 	[RT_FILE_READ] = "read",
 	[RT_FILE_WRITE] = "write",
 	[RT_FILE_SYNC] = "sync",
+	[RT_FILE_SEND] = "send",
 };
 
 /* enum rt_syscall_kind of those that are not plain. */
@@ -41,6 +45,8 @@ static const struct {
 	{SYS_pwritev, RT_SYSCALL_FILE + RT_FILE_WRITE},
 	{SYS_fsync, RT_SYSCALL_FILE + RT_FILE_SYNC},
 	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
+	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
+	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
 	{SYS_exit, RT_SYSCALL_ENDS},
 	{SYS_exit_group, RT_SYSCALL_ENDS},
 	{SYS_execve, RT_SYSCALL_ENDS},
@@ -50,25 +56,16 @@ static const struct {
 struct syscalls {
 	struct context *context;
 	struct syscalls_bpf *skeleton; /* NULL if the kernel refuses it */
-	struct rt_syscall_sums *sums;  /* by slot, shared with the programs; NULL while off */
-	uint32_t slots;
+	struct rt_syscall_sums **part; /* RT_SYSCALL_SLOTS each, shared with the programs; NULL: no rank has had a slot of it */
+	uint32_t parts;
+	bool on;
 	uint64_t events, not_ranks, sums_ns; /* sums_ns: when sums were read last */
 	char reason[128];
 };
 
-/* A map of sums, 12 KiB for each slot. A file descriptor, or -errno. */
-static int collect_syscalls_map(const struct syscalls *syscalls)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-
-	return bpf_map_create(BPF_MAP_TYPE_ARRAY, "syscall_slots", sizeof(uint32_t), sizeof(struct rt_syscall_sums),
-		syscalls->slots, &options);
-}
-
 static int collect_syscalls_load(struct syscalls *syscalls)
 {
-	_cleanup_close_ int like = collect_syscalls_map(syscalls);
-	struct syscalls_bpf *skeleton = like < 0 ? NULL : syscalls_bpf__open();
+	struct syscalls_bpf *skeleton = syscalls_bpf__open();
 	int r;
 
 	if (!skeleton)
@@ -78,7 +75,7 @@ static int collect_syscalls_load(struct syscalls *syscalls)
 	skeleton->rodata->threshold_ns = syscalls->context->config.offcpu_threshold_ns;
 	r = bpf_map__set_max_entries(skeleton->maps.syscalls, LIMIT_OFFCPU_THREADS);
 	if (r == 0)
-		r = bpf_map__set_inner_map_fd(skeleton->maps.syscall_sums, like);
+		r = bpf_map__set_max_entries(skeleton->maps.syscall_sums, syscalls->parts);
 	if (r == 0)
 		r = kernel_load(syscalls->context->kernel, skeleton->skeleton);
 	if (r < 0) {
@@ -97,7 +94,12 @@ static int syscalls_open(struct context *context, void **ret_state)
 	if (!syscalls)
 		return -ENOMEM;
 	syscalls->context = context;
-	syscalls->slots = (uint32_t)context->config.ranks_max;
+	syscalls->parts = ((uint32_t)context->config.ranks_max + RT_SYSCALL_SLOTS - 1) / RT_SYSCALL_SLOTS;
+	syscalls->part = calloc(syscalls->parts, sizeof(struct rt_syscall_sums *));
+	if (!syscalls->part) {
+		free(syscalls);
+		return -ENOMEM;
+	}
 	r = collect_syscalls_load(syscalls);
 	if (r < 0) {
 		snprintf(syscalls->reason, sizeof(syscalls->reason), "the kernel refuses the program (%s)", strerror(-r));
@@ -118,65 +120,73 @@ static uint64_t collect_syscalls_take(uint64_t *sum)
 	return __atomic_exchange_n(sum, 0, __ATOMIC_RELAXED);
 }
 
-/* What was counted since the last time; rank NULL: of nobody. */
-static void collect_syscalls_take_calls(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+/* NULL: the slot has no part, for lack of memory. */
+static struct rt_syscall_sums *collect_syscalls_slot(const struct syscalls *syscalls, uint32_t slot)
+{
+	struct rt_syscall_sums *part = slot / RT_SYSCALL_SLOTS < syscalls->parts ? syscalls->part[slot / RT_SYSCALL_SLOTS] : NULL;
+
+	return part ? &part[slot % RT_SYSCALL_SLOTS] : NULL;
+}
+
+/* What was counted since the last time. */
+static void collect_syscalls_take_calls(
+	struct syscalls *syscalls, struct rt_syscall_sums *sums, const struct rank *rank, uint64_t now_ns)
 {
 	for (uint32_t number = 0; number < RT_SYSCALLS_MAX; number++) {
-		struct rt_syscall_sum *sum = &syscalls->sums[slot].of[number];
+		struct rt_syscall_sum *sum = &sums->of[number];
 		char name[SYSCALL_NAME_BYTES];
 
 		if (sum->count == 0)
 			continue;
 		const struct row_syscalls row = {
-			.rank = field_int(rank ? rank->env.rank : -1),
+			.rank = field_int(rank->env.rank),
 			.call = field_text(syscall_name(number, name)),
 			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
 			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
 			.longest_ns = field_duration(collect_syscalls_take(&sum->longest_ns)),
 			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
-			.instance = field_int(rank ? rank->instance : -1),
+			.instance = field_int(rank->instance),
 		};
 
-		if (!rank)
-			continue;
 		store_put_syscalls(syscalls->context->store, &row);
 		syscalls->events++;
 	}
 }
 
 /* The same of short calls on files. */
-static void collect_syscalls_take_files(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+static void collect_syscalls_take_files(
+	struct syscalls *syscalls, struct rt_syscall_sums *sums, const struct rank *rank, uint64_t now_ns)
 {
 	for (uint32_t op = 0; op < RT_FILE_OPS; op++) {
-		struct rt_file_sum *sum = &syscalls->sums[slot].file[op];
+		struct rt_file_sum *sum = &sums->file[op];
 
 		if (sum->count == 0)
 			continue;
 		const struct row_file_calls row = {
-			.rank = field_int(rank ? rank->env.rank : -1),
+			.rank = field_int(rank->env.rank),
 			.operation = field_text(syscalls_file_ops[op]),
-			.file = field_text_if(""),
+			.file = field_text_if(NULL),
 			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
 			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
 			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
 			.bytes = field_int((int64_t)collect_syscalls_take(&sum->bytes)),
 			.thread_id = field_int_if(false, 0),
-			.instance = field_int(rank ? rank->instance : -1),
+			.instance = field_int(rank->instance),
 		};
 
-		if (!rank)
-			continue;
 		store_put_file_calls(syscalls->context->store, &row);
 		syscalls->events++;
 	}
 }
 
-static void collect_syscalls_take_slot(struct syscalls *syscalls, uint32_t slot, const struct rank *rank, uint64_t now_ns)
+static void collect_syscalls_take_slot(struct syscalls *syscalls, const struct rank *rank, uint64_t now_ns)
 {
-	if (slot >= syscalls->slots)
+	struct rt_syscall_sums *sums = collect_syscalls_slot(syscalls, rank->slot);
+
+	if (!sums)
 		return;
-	collect_syscalls_take_calls(syscalls, slot, rank, now_ns);
-	collect_syscalls_take_files(syscalls, slot, rank, now_ns);
+	collect_syscalls_take_calls(syscalls, sums, rank, now_ns);
+	collect_syscalls_take_files(syscalls, sums, rank, now_ns);
 }
 
 struct syscalls_taking {
@@ -189,7 +199,7 @@ static void collect_syscalls_take_rank(void *arg, const struct rank *rank)
 	const struct syscalls_taking *taking = arg;
 
 	if (rank->role == RANK_ROLE_RANK && !rank->ended)
-		collect_syscalls_take_slot(taking->syscalls, rank->slot, rank, taking->now_ns);
+		collect_syscalls_take_slot(taking->syscalls, rank, taking->now_ns);
 }
 
 static void collect_syscalls_take_all(struct syscalls *syscalls, uint64_t now_ns)
@@ -210,34 +220,63 @@ static void collect_syscalls_forget(const struct syscalls *syscalls)
 
 static void collect_syscalls_off(struct syscalls *syscalls)
 {
-	uint32_t first = 0;
-
-	if (!syscalls->sums)
+	if (!syscalls->on)
 		return;
 	syscalls_bpf__detach(syscalls->skeleton);
 	collect_syscalls_take_all(syscalls, monotonic_ns());
 	collect_syscalls_forget(syscalls);
-	(void)bpf_map_delete_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first);
-	(void)munmap(syscalls->sums, syscalls->slots * sizeof(*syscalls->sums));
-	syscalls->sums = NULL;
+	for (uint32_t part = 0; part < syscalls->parts; part++) {
+		if (!syscalls->part[part])
+			continue;
+		(void)bpf_map_delete_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &part);
+		(void)munmap(syscalls->part[part], RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums));
+		syscalls->part[part] = NULL;
+	}
+	syscalls->on = false;
+}
+
+/* The slot's part, if it is not there. 0 or -errno. */
+static int collect_syscalls_add_part(struct syscalls *syscalls, uint32_t slot)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	uint32_t part = slot / RT_SYSCALL_SLOTS;
+	_cleanup_close_ int map = -1;
+	void *memory;
+
+	if (part >= syscalls->parts || syscalls->part[part])
+		return 0;
+	map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "syscall_slots", sizeof(uint32_t), sizeof(struct rt_syscall_sums),
+		RT_SYSCALL_SLOTS, &options);
+	if (map < 0)
+		return -errno;
+	memory = mmap(NULL, RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums), PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	syscalls->part[part] = memory;
+	return bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &part, &map, BPF_ANY) < 0 ? -errno : 0;
+}
+
+struct syscalls_adding {
+	struct syscalls *syscalls;
+	int error; /* of the first that failed */
+};
+
+static void collect_syscalls_add_rank(void *arg, const struct rank *rank)
+{
+	struct syscalls_adding *adding = arg;
+
+	if (adding->error == 0 && rank->role == RANK_ROLE_RANK && !rank->ended)
+		adding->error = collect_syscalls_add_part(adding->syscalls, rank->slot);
 }
 
 static int collect_syscalls_on(struct syscalls *syscalls)
 {
-	_cleanup_close_ int sums = collect_syscalls_map(syscalls);
-	uint32_t first = 0;
-	void *memory;
+	struct syscalls_adding adding = {.syscalls = syscalls};
 
-	if (sums < 0)
-		return -errno;
-	memory = mmap(NULL, syscalls->slots * sizeof(*syscalls->sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
-	if (memory == MAP_FAILED)
-		return -errno;
-	syscalls->sums = memory;
+	syscalls->on = true;
 	syscalls->sums_ns = monotonic_ns();
-	if (bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &first, &sums, BPF_ANY) < 0)
-		return -errno;
-	return syscalls_bpf__attach(syscalls->skeleton);
+	ranks_each(syscalls->context->ranks, collect_syscalls_add_rank, &adding);
+	return adding.error ?: syscalls_bpf__attach(syscalls->skeleton);
 }
 
 static int syscalls_level(void *state, enum level level, bool on, char *report, size_t report_size)
@@ -247,7 +286,7 @@ static int syscalls_level(void *state, enum level level, bool on, char *report, 
 
 	if (level != LEVEL_L3)
 		return 0;
-	if (syscalls->skeleton && on && !syscalls->sums) {
+	if (syscalls->skeleton && on && !syscalls->on) {
 		r = collect_syscalls_on(syscalls);
 		syscalls->reason[0] = 0;
 		if (r < 0) {
@@ -264,19 +303,51 @@ static int syscalls_level(void *state, enum level level, bool on, char *report, 
 	return 0;
 }
 
-/* A slot may have calls of the rank before, whose threads ended after it. */
+/* A slot may have calls of the rank before, whose threads ended after it. Calls that are open (held) will end. */
+static void collect_syscalls_begin_rank(struct syscalls *syscalls, const struct rank *rank)
+{
+	int r = collect_syscalls_add_part(syscalls, rank->slot);
+	struct rt_syscall_sums *sums = collect_syscalls_slot(syscalls, rank->slot);
+
+	if (r < 0)
+		log_warning("syscalls", "no memory for the system calls of rank %d (%s)", rank->env.rank, strerror(-r));
+	if (!sums)
+		return;
+	memset(sums->of, 0, sizeof(sums->of));
+	memset(sums->file, 0, sizeof(sums->file));
+}
+
 static void syscalls_rank(void *state, const struct rank *rank, enum rank_change change)
 {
 	struct syscalls *syscalls = state;
 
-	if (syscalls->sums && rank->role == RANK_ROLE_RANK && change != RANK_CHANGED)
-		collect_syscalls_take_slot(syscalls, rank->slot, change == RANK_ENDED ? rank : NULL, monotonic_ns());
+	if (!syscalls->on || rank->role != RANK_ROLE_RANK || change == RANK_CHANGED)
+		return;
+	if (change == RANK_ENDED)
+		collect_syscalls_take_slot(syscalls, rank, monotonic_ns());
+	else
+		collect_syscalls_begin_rank(syscalls, rank);
+}
+
+/* "FOLDER/NAME"; of a send, "ADDRESS:PORT". */
+static void collect_syscalls_name(const struct rt_file_event *call, char ret[SYSCALLS_NAME_BYTES])
+{
+	char folder[RT_FILE_NAME_SIZE], name[RT_FILE_NAME_SIZE], address[INET6_ADDRSTRLEN];
+
+	(void)copy_text(folder, sizeof(folder), call->folder);
+	(void)copy_text(name, sizeof(name), call->name);
+	if (call->op != RT_FILE_SEND)
+		snprintf(ret, SYSCALLS_NAME_BYTES, "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
+	else if (inet_ntop(call->family, call->address, address, sizeof(address)))
+		snprintf(ret, SYSCALLS_NAME_BYTES, call->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address, ntohs(call->port));
+	else
+		snprintf(ret, SYSCALLS_NAME_BYTES, "socket");
 }
 
 static void syscalls_event(void *state, const struct rt_event *event, size_t size_bytes)
 {
 	const struct rt_file_event *call = (const struct rt_file_event *)event;
-	char folder[RT_FILE_NAME_SIZE], name[RT_FILE_NAME_SIZE], file[2 * RT_FILE_NAME_SIZE];
+	char file[SYSCALLS_NAME_BYTES];
 	struct syscalls *syscalls = state;
 	const struct rank *rank = ranks_by_pid(syscalls->context->ranks, event->pid);
 
@@ -284,9 +355,7 @@ static void syscalls_event(void *state, const struct rt_event *event, size_t siz
 		syscalls->not_ranks += !rank;
 		return;
 	}
-	(void)copy_text(folder, sizeof(folder), call->folder);
-	(void)copy_text(name, sizeof(name), call->name);
-	snprintf(file, sizeof(file), "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
+	collect_syscalls_name(call, file);
 	const struct row_file_calls row = {
 		.rank = field_int(rank->env.rank),
 		.operation = field_text(syscalls_file_ops[call->op]),
@@ -307,7 +376,7 @@ static void syscalls_tick(void *state, uint64_t now_ns)
 {
 	struct syscalls *syscalls = state;
 
-	if (syscalls->sums && now_ns >= syscalls->sums_ns + NSEC_PER_SEC)
+	if (syscalls->on && now_ns >= syscalls->sums_ns + NSEC_PER_SEC)
 		collect_syscalls_take_all(syscalls, now_ns);
 }
 
@@ -315,7 +384,7 @@ static void syscalls_status(void *state, struct collector_status *ret)
 {
 	const struct syscalls *syscalls = state;
 
-	ret->probes_attached = syscalls->sums ? 2 : 0;
+	ret->probes_attached = syscalls->on ? 2 : 0;
 	ret->events = syscalls->events;
 	ret->drops = kernel_drops(syscalls->context->kernel, RT_KIND_FILE) + syscalls->not_ranks;
 	if (syscalls->reason[0])
@@ -330,12 +399,13 @@ static void syscalls_close(void *state)
 		return;
 	collect_syscalls_off(syscalls);
 	syscalls_bpf__destroy(syscalls->skeleton);
+	free(syscalls->part);
 	free(syscalls);
 }
 
 const struct collector collector_syscalls = {
 	.name = "syscalls",
-	.summary = "system calls; reads, writes and fsyncs of files",
+	.summary = "system calls; reads, writes and fsyncs of files; sends",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.kinds = 1u << RT_KIND_FILE,
 	.open = syscalls_open,

@@ -26,6 +26,10 @@ static const struct {
 	[RT_SYSTEM_BLOCK_WRITE] = {"block writes", true, true},
 	[RT_SYSTEM_RETRANSMIT] = {"TCP retransmits", false, false},
 	[RT_SYSTEM_RESET] = {"TCP resets", false, false},
+	[RT_SYSTEM_FENCE] = {"fence waits", true, false},
+	[RT_SYSTEM_MINOR_FAULT] = {"minor page faults", false, false},
+	[RT_SYSTEM_MIGRATION] = {"CPU migrations", false, false},
+	[RT_SYSTEM_NODE] = {"node migrations", false, false},
 };
 
 /* Programs that do the same, the first that attaches. Their names in the object. optional: others see what it would. */
@@ -39,6 +43,8 @@ static const struct {
 	{"mm_vmscan_memcg_reclaim_end", NULL, false},
 	{"mm_compaction_begin", NULL, false},
 	{"mm_compaction_end", NULL, false},
+	{"dma_fence_wait_start", NULL, false},
+	{"dma_fence_wait_end", NULL, false},
 	{"irq_handler_entry", NULL, false},
 	{"irq_handler_exit", NULL, false},
 	{"local_timer_entry", NULL, true}, /* x86 alone, as those that follow */
@@ -54,6 +60,7 @@ static const struct {
 	/* The old one first: it reads an argument that newer kernels do not have, and is refused there. */
 	{"block_bio_queue_old", "block_bio_queue", false},
 	{"block_bio_complete", NULL, false},
+	{"block_rq_complete", NULL, false},
 	{"sock_send_length", NULL, true}, /* 6.3; before it, sockets that the rank connected are known */
 	{"inet_sock_set_state", NULL, false},
 	{"tcp_retransmit_skb", NULL, false},
@@ -81,9 +88,7 @@ static int collect_system_load(struct system *system)
 
 	if (!skeleton)
 		return -errno;
-	r = bpf_map__set_max_entries(skeleton->maps.system_sums, system->slots);
-	if (r == 0)
-		r = kernel_load(system->context->kernel, skeleton->skeleton);
+	r = kernel_load(system->context->kernel, skeleton->skeleton);
 	if (r < 0) {
 		system_bpf__destroy(skeleton);
 		return r;
@@ -118,11 +123,10 @@ static int system_open(struct context *context, void **ret_state)
 /* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_system_take(struct system *system, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
-	int map = bpf_map__fd(system->skeleton->maps.system_sums);
 	struct store *store = system->context->store;
 	struct rt_system_sums now;
 
-	if (slot >= system->slots || bpf_map_lookup_elem(map, &slot, &now) < 0)
+	if (slot >= system->slots || !kernel_system_sums(system->context->kernel, slot, &now))
 		return;
 	for (unsigned cause = 0; rank && cause < RT_SYSTEM_CAUSES; cause++) {
 		const struct rt_system_sum *last = &system->sums[slot].of[cause], *sum = &now.of[cause];
@@ -268,7 +272,7 @@ static void system_close(void *state)
 
 const struct collector collector_system = {
 	.name = "system",
-	.summary = "reclaim, interrupts, block devices, TCP",
+	.summary = "reclaim, interrupts, block devices, TCP, fences of devices",
 	.levels = LEVEL_BIT(LEVEL_L3),
 	.open = system_open,
 	.level = system_level,

@@ -388,9 +388,10 @@ int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, 
 
 	if (r < 0)
 		return r;
-	*ret = (struct host_usage){.state = status.state, .cpu_ns = HOST_UNKNOWN, .major_faults = major_faults};
+	*ret = (struct host_usage){.state = status.state, .cpu_ns = HOST_UNKNOWN, .major_faults = major_faults,
+		.resident_bytes = status.resident_bytes, .swapped_bytes = status.swapped_bytes};
 	(void)procfs_cpu_time(pid, &ret->cpu_ns);
-	return procfs_resident(proc_root, pid, &ret->resident_bytes);
+	return 0;
 }
 
 int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const struct host_usage *usage, uint64_t now_ns,
@@ -403,6 +404,7 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const st
 	sample.state = usage->state;
 	sample.cpu_total_ns = usage->cpu_ns;
 	sample.resident_bytes = usage->resident_bytes;
+	sample.swapped_bytes = usage->swapped_bytes;
 	sample.cpu_ns = host_sample_since(usage->cpu_ns, sampler->usage.cpu_ns);
 	sample.major_faults = host_sample_since(usage->major_faults, sampler->usage.major_faults);
 	sample.run_delay_ns = take_run_delay(sampler, thread_id ? thread_id : sampler->pid, now_ns);

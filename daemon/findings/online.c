@@ -133,6 +133,7 @@ static struct detect_options options_of(const struct config *config)
 	grade[JUDGE_WARNING].growth = (double)config->findings_warning_percent / 100;
 	grade[JUDGE_WARNING].lasts_ns = config->findings_warning_ns;
 	grade[JUDGE_SUDDEN].growth = (double)config->findings_critical_percent / 100;
+	grade[JUDGE_SOON].growth = grade[JUDGE_SUDDEN].growth / 2;
 	grade[JUDGE_CRITICAL].growth = (double)config->findings_critical_percent / 100;
 	grade[JUDGE_CRITICAL].lasts_ns = config->findings_critical_ns;
 	options.hang_ns = config->findings_hang_ns;

@@ -65,7 +65,7 @@ struct host_sample {
 	uint64_t throttled_ns;		/* at most duration_ns */
 	uint64_t major_faults;
 	uint64_t memory_stall_ns; /* at most duration_ns; HOST_UNKNOWN */
-	uint64_t resident_bytes; /* at the end */
+	uint64_t resident_bytes, swapped_bytes; /* at the end; HOST_UNKNOWN */
 	uint64_t cpu_total_ns;	 /* since the process started */
 	char state;		 /* at the end: R, S, D, T, t, Z */
 };
@@ -76,7 +76,7 @@ struct host_sampler;
 struct host_usage {
 	uint64_t cpu_ns; /* of all threads */
 	uint64_t major_faults;
-	uint64_t resident_bytes;
+	uint64_t resident_bytes, swapped_bytes;
 	char state;
 };
 

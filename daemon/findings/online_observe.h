@@ -10,7 +10,7 @@
 /* What was sampled of a rank's process in an interval; UINT64_MAX: unknown. */
 struct online_sample_info {
 	uint64_t duration_ns, cpu_ns, run_delay_ns, throttled_ns, major_faults;
-	uint64_t resident_bytes; /* at its end */
+	uint64_t resident_bytes, swapped_bytes; /* at its end */
 };
 
 struct online_observer {

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 
 #include "analyzers/base/text.h"
+#include "analyzers/base/units.h"
 #include "analyzers/gauges/card_gauges.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
@@ -216,6 +217,36 @@ static bool online_publish_note(struct online *online, const struct finding *f, 
 	return changed;
 }
 
+static uint64_t online_publish_swapped(const struct online *online, const struct finding *f)
+{
+	for (size_t i = 0; i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+
+		if (process->instance && process->rank == f->rank && streq(process->job, f->job) && process->newest.state)
+			return process->newest.swapped_bytes;
+	}
+	return HOST_UNKNOWN;
+}
+
+/* Page faults are those of swapped memory if there is as much of it as they read in a step. */
+static void online_publish_swap(const struct online *online, struct finding *f)
+{
+	uint64_t swapped_bytes = f->cause == CAUSE_FAULTS ? online_publish_swapped(online, f) : HOST_UNKNOWN;
+	char size[UNITS_BYTES];
+
+	for (size_t i = 0; swapped_bytes != HOST_UNKNOWN && i < f->evidences; i++) {
+		struct finding_evidence *evidence = &f->evidence[i];
+
+		if (!streq(evidence->name, "major_faults") || evidence->value <= 0 ||
+			(double)swapped_bytes < evidence->value * (double)sysconf(_SC_PAGESIZE))
+			continue;
+		f->cause = CAUSE_SWAP;
+		snprintf(evidence->detail, sizeof(evidence->detail), "%s of its memory swapped out",
+			units_size(swapped_bytes, size));
+		finding_write_sentence(f);
+	}
+}
+
 void online_publish(void *arg, const struct finding *finding)
 {
 	struct online *online = arg;
@@ -225,6 +256,7 @@ void online_publish(void *arg, const struct finding *finding)
 	if (f.kind >= FINDING_KIND_MAX || f.cause >= CAUSE_MAX || f.state >= FINDING_STATE_MAX ||
 		f.severity >= SEVERITY_MAX || f.tier >= FRAME_TIER_MAX)
 		return;
+	online_publish_swap(online, &f);
 	if (online->ending && !online_publish_is_over(f.state)) {
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		f.until_ns = monotonic_ns();

@@ -70,6 +70,7 @@ static void online_samples_put_row(struct online *online, struct online_process 
 		.major_faults = field_int_if(sum->major_faults != HOST_UNKNOWN, sum->major_faults),
 		.memory_stall_ns = field_duration_if(sum->memory_stall_ns != HOST_UNKNOWN, sum->memory_stall_ns),
 		.resident_bytes = field_int_if(sum->resident_bytes != HOST_UNKNOWN, sum->resident_bytes),
+		.swapped_bytes = field_int_if(sum->swapped_bytes != HOST_UNKNOWN, sum->swapped_bytes),
 		.state = field_text(state),
 		.instance = field_int(process->instance),
 	};
@@ -97,6 +98,8 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	online_samples_add(&sum->major_faults, sample->major_faults);
 	online_samples_add(&sum->memory_stall_ns, sample->memory_stall_ns);
 	sum->resident_bytes = sample->resident_bytes;
+	/* The most: what is read back within a row has taken its time. HOST_UNKNOWN is more than any. */
+	sum->swapped_bytes = sample->swapped_bytes > sum->swapped_bytes ? sample->swapped_bytes : sum->swapped_bytes;
 	sum->state = sample->state;
 }
 
@@ -230,6 +233,7 @@ static void online_samples_use(struct online *online, struct online_process *pro
 				.throttled_ns = sample->throttled_ns,
 				.major_faults = sample->major_faults,
 				.resident_bytes = sample->resident_bytes,
+				.swapped_bytes = sample->swapped_bytes,
 			});
 	if (process->sum.duration_ns >= (online_samples_is_dense(online, now_ns) ? DENSE_ROW_NS : ROW_NS))
 		online_samples_put_row(online, process);

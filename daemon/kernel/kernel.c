@@ -9,6 +9,7 @@
 #include "bpf/call.h"
 #include "bpf/copies.h"
 #include "bpf/event.h"
+#include "bpf/system.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/base/log.h"
@@ -32,6 +33,7 @@ struct kernel {
 	int failed_calls_fd;
 	int failed_program_fd;
 	int copies_fd;
+	int system_sums_fd;
 	int stage_program_fd;
 	int edge_program[EDGES];
 	bool memory_paused;
@@ -66,12 +68,13 @@ static const struct kernel_map {
 	{"failed_calls", BPF_MAP_TYPE_LRU_HASH, 8, 8, RT_FAILED_CALLS_MAX, 0, 0, offsetof(struct kernel, failed_calls_fd)},
 	{"failed_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, failed_program_fd)},
 	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
+	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0, offsetof(struct kernel, system_sums_fd)},
 	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
 };
 
-static int *map_fd(struct kernel *kernel, const struct kernel_map *map)
+static int *map_fd(const struct kernel *kernel, const struct kernel_map *map)
 {
-	return (int *)(void *)((char *)kernel + map->fd);
+	return (int *)((uintptr_t)kernel + map->fd);
 }
 
 static uint32_t *kernel_chain(struct kernel *kernel, uint32_t pid)
@@ -311,24 +314,26 @@ bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies 
 	return bpf_map_lookup_elem(kernel->copies_fd, &slot, ret) == 0;
 }
 
+bool kernel_system_sums(const struct kernel *kernel, uint32_t slot, struct rt_system_sums *ret)
+{
+	return bpf_map_lookup_elem(kernel->system_sums_fd, &slot, ret) == 0;
+}
+
+static int kernel_share_map(const struct bpf_object *object, const char *name, int fd)
+{
+	struct bpf_map *map = bpf_object__find_map_by_name(object, name);
+	int r = map ? bpf_map__reuse_fd(map, fd) : 0;
+
+	return r < 0 ? log_error_errno("kernel", r, "cannot share the BPF map '%s'", name) : 0;
+}
+
 static int kernel_share(const struct kernel *kernel, const struct bpf_object *object)
 {
-	const struct {
-		const char *name;
-		int fd;
-	} shared[] = {{"events", kernel->events_fd}, {"drops", kernel->drops_fd}, {"ranks", kernel->ranks_fd},
-		{"quotas", kernel->quotas_fd}, {"costs", kernel->costs_fd}, {"failed_calls", kernel->failed_calls_fd},
-		{"failed_program", kernel->failed_program_fd}, {"stage_program", kernel->stage_program_fd},
-		{"copies", kernel->copies_fd}};
+	int r = kernel_share_map(object, "events", kernel->events_fd);
 
-	for (size_t i = 0; i < ARRAY_SIZE(shared); i++) {
-		struct bpf_map *map = bpf_object__find_map_by_name(object, shared[i].name);
-		int r = map ? bpf_map__reuse_fd(map, shared[i].fd) : 0;
-
-		if (r < 0)
-			return log_error_errno("kernel", r, "cannot share the BPF map '%s'", shared[i].name);
-	}
-	return 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(maps); i++)
+		r = kernel_share_map(object, maps[i].name, *map_fd(kernel, &maps[i]));
+	return r;
 }
 
 /*

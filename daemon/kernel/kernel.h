@@ -67,6 +67,10 @@ void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
 struct rt_copies;
 bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret);
 
+/* The same of what the kernel took from it (bpf/system.h). */
+struct rt_system_sums;
+bool kernel_system_sums(const struct kernel *kernel, uint32_t slot, struct rt_system_sums *ret);
+
 /* Loads an opened skeleton (NAME->skeleton), with the maps that the kernel's side shares. */
 int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton);
 /* While many are loaded, freed memory is kept for the next; false: what is free goes back. */

@@ -89,6 +89,7 @@ static void metrics_on_sample(void *arg, uint32_t slot, int64_t instance, const 
 	metrics_sum(&rank->sum.throttled_ns, sample->throttled_ns);
 	metrics_sum(&rank->sum.major_faults, sample->major_faults);
 	rank->sum.resident_bytes = sample->resident_bytes;
+	rank->sum.swapped_bytes = sample->swapped_bytes;
 }
 
 const struct online_observer metrics_online_observer = {
@@ -136,6 +137,8 @@ METRICS_OF_RANKS(rank_throttled_seconds, metrics_page_seconds, it->state->sum.th
 METRICS_OF_RANKS(rank_major_faults, metrics_page_count, it->state->sum.major_faults != UINT64_MAX, it->state->sum.major_faults)
 METRICS_OF_RANKS(rank_resident_bytes, metrics_page_count,
 	it->state->sampled &&it->state->sum.resident_bytes != UINT64_MAX, it->state->sum.resident_bytes)
+METRICS_OF_RANKS(rank_swapped_bytes, metrics_page_count,
+	it->state->sampled &&it->state->sum.swapped_bytes != UINT64_MAX, it->state->sum.swapped_bytes)
 METRICS_OF_RANKS(rank_limited_records, metrics_page_count, gather->context->kernel,
 	kernel_limited(gather->context->kernel, it->rank->slot))
 METRICS_OF_RANKS(rank_since_collective_seconds, metrics_page_seconds,

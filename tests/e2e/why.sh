@@ -69,6 +69,8 @@ reads=$(query "select coalesce(sum(count), 0) from file_calls where operation = 
 "$tracectl" why --job why --json --rank 1 --since "$from" --until "$until" | grep -q '"what": "reads of files"' || fail "reads of files are no cause"
 calls=$(query "select coalesce(sum(count), 0) from syscalls where call in ('open', 'openat') and instance = $(instance "${pids[1]}")")
 [ "$calls" -ge 20 ] || fail "rank 1 opens a file with each batch, and $calls such system calls are stored"
+places=$(query "select count(*) from offcpu o join (select distinct id, frames from call_stacks) s on s.id = o.stack where s.frames like '%kernel %' and o.instance = $(instance "${pids[0]}")")
+[ "$places" -ge 20 ] || fail "rank 0 waits in each step, and $places waits have a stack of the kernel"
 wakers=$(query "select count(*) from offcpu where waker_name is not null and instance = $(instance "${pids[0]}")")
 [ "$wakers" -ge 20 ] || fail "rank 0 waits in each step, and $wakers wakers are stored"
 echo "why: done"

@@ -19,7 +19,8 @@ CONTROL, FOLDER = sys.argv[1:3]
 MAPPED = os.path.join(FOLDER, "mapped")
 DATA = os.path.join(FOLDER, "data")
 BYTES = 64 << 20
-BATCH = 8  # short steps: a fault is most of a slow one
+BATCH = int(os.environ.get("EXPLAIN_BATCH", "8"))  # short steps: a fault is most of a slow one
+SAVE_EVERY = 4  # steps
 
 
 def wanted(word):
@@ -75,13 +76,20 @@ def write_through(mib):
             os.fsync(file.fileno())
 
 
+def save(model):
+    """A checkpoint that is on the disk when it is done."""
+    fd = os.open(os.path.join(FOLDER, "checkpoint"), os.O_WRONLY | os.O_CREAT | os.O_DSYNC, 0o600)
+    with os.fdopen(fd, "wb", buffering=0) as file:
+        torch.save(model.state_dict(), file)
+
+
 anonymous = []
 
 
 def touch(pages):
     """Of memory that is made with the first call: in the control group of that time."""
     if not anonymous:
-        anonymous.append(mmap.mmap(-1, BYTES))
+        anonymous.append(mmap.mmap(-1, BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         for at in range(0, BYTES, mmap.PAGESIZE):
             anonymous[0][at : at + 8] = os.urandom(8)
     for _ in range(pages):
@@ -119,13 +127,15 @@ def main():
         torch.distributed.init_process_group("gloo")
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    for x, y in DataLoader(Samples(), batch_size=None):
+    for step, (x, y) in enumerate(DataLoader(Samples(), batch_size=None)):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x), y)
         for _ in range(4):
             loss = loss + model(x).square().mean()
         loss.backward()
         optimizer.step()
+        if step % SAVE_EVERY == 0 and wanted("save"):
+            save(model)
 
 
 if __name__ == "__main__":

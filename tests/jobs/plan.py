@@ -28,7 +28,7 @@ KINDS = {
     "card": (("-",), ["compute", "forward", "backward", "sync", "optimizer"], None, "card"),
     "preempt": (("-",), [], ["preemption"], "host"),
     "cpu_max": (("-",), [], ["throttling"], "host"),
-    "memory": (("-",), [], ["memory", "page_faults", "host"], "host"),
+    "memory": (("-",), [], ["memory", "page_faults", "swap", "host"], "host"),
     "network": (("-",), ["forward", "backward", "sync", "optimizer"], ["communication", "link", "node_network"], None),
     "stop": (("-",), [], ["stopped"], None),
     "deadlock": (("outside",), [], ["missing", "unknown", "compute"], None),

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -17,12 +18,14 @@
 #include <bpf/libbpf.h>
 
 #include "bpf/sched.h"
+#include "bpf/system.h"
 #include "daemon/base/util.h"
 #include "sched.skel.h"
 
 #include "tests/test.h"
 
 #define INTERVALS_MAX 8192
+#define STACKS_MAX 256
 #define THRESHOLD_NS (500 * NSEC_PER_USEC)
 
 static bool use_btf;
@@ -33,6 +36,8 @@ struct seen {
 	struct ring_buffer *ring;
 	uint32_t intervals;
 	struct rt_offcpu_event interval[INTERVALS_MAX];
+	uint32_t stacks;
+	struct rt_offcpu_stack_event stack[STACKS_MAX];
 	uint64_t sum_count;
 	uint32_t thread_id; /* 0: every thread but the first */
 };
@@ -44,12 +49,17 @@ static int on_record(void *arg, void *data, size_t size)
 
 	assert_int_equal(event->size_bytes, size);
 	assert_int_equal(event->pid, getpid());
-	if (seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid)
+	if (event->kind != RT_KIND_OFFCPU_STACK &&
+		(seen->thread_id ? event->thread_id != seen->thread_id : event->thread_id == event->pid))
 		return 0;
 	if (event->kind == RT_KIND_OFFCPU) {
 		assert_true(seen->intervals < INTERVALS_MAX);
 		assert_int_equal(size, sizeof(struct rt_offcpu_event));
 		memcpy(&seen->interval[seen->intervals++], data, size);
+	} else if (event->kind == RT_KIND_OFFCPU_STACK) {
+		assert_int_equal(size, sizeof(struct rt_offcpu_stack_event));
+		assert_true(seen->stacks < STACKS_MAX);
+		memcpy(&seen->stack[seen->stacks++], data, size);
 	} else {
 		assert_int_equal(event->kind, RT_KIND_OFFCPU_SUM);
 		assert_int_equal(size, sizeof(struct rt_offcpu_sum_event));
@@ -313,6 +323,44 @@ TEST(a_return_without_a_hit_is_when_it_began_to_run)
 	stop(seen);
 }
 
+static bool sleeps(const struct rt_offcpu_stack_event *stack)
+{
+	for (unsigned i = 0; i < RT_OFFCPU_STACK_MAX; i++)
+		if (strstr(stack->name[i], "nanosleep"))
+			return true;
+	return false;
+}
+
+/* Once, however often it is the stack of an interval. */
+TEST(a_blocked_thread_has_its_stack)
+{
+	struct seen *seen = start(64, true);
+	unsigned asleep = 0, known = 0, times = 0;
+
+	seen->thread_id = (uint32_t)syscall(SYS_gettid);
+	for (unsigned i = 0; i < SLEEPS; i++)
+		sleep_off_cpu(2000000);
+	assert_true(ring_buffer__consume(seen->ring) >= 0);
+	for (uint32_t i = 0; i < seen->intervals; i++) {
+		const struct rt_offcpu_event *interval = &seen->interval[i];
+
+		assert_true(interval->waits_on != RT_WAITS_NOTHING || interval->stack == 0);
+		known += interval->stack != 0;
+		for (uint32_t j = 0; interval->stack && j < seen->stacks; j++)
+			asleep += seen->stack[j].stack == interval->stack && sleeps(&seen->stack[j]);
+	}
+	for (uint32_t j = 0; j < seen->stacks; j++)
+		for (uint32_t k = 0; k < seen->stacks; k++)
+			times += seen->stack[j].stack == seen->stack[k].stack;
+	if (use_btf && libbpf_probe_bpf_helper(BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_FUNC_snprintf, NULL) == 1) {
+		assert_true(asleep >= SLEEPS - drops(seen));
+		assert_int_equal(times, seen->stacks);
+	} else {
+		assert_int_equal(known + seen->stacks, 0);
+	}
+	stop(seen);
+}
+
 #define WAKES 53
 
 struct reader {
@@ -372,6 +420,89 @@ TEST(a_waker_is_named)
 	assert_true(2 * named > woken);
 	close(reader.pipe[0]);
 	close(reader.pipe[1]);
+	stop(seen);
+}
+
+#define PAGES 1009
+#define MOVES 41
+
+static uint64_t counted(const struct seen *seen, enum rt_system_cause cause)
+{
+	struct rt_system_sums sums;
+	uint32_t slot = 0;
+
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(seen->skeleton->maps.system_sums), &slot, &sums), 0);
+	return sums.of[cause].count;
+}
+
+static uint64_t minor_faults(void)
+{
+	struct rusage usage;
+
+	assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+	return (uint64_t)usage.ru_minflt;
+}
+
+TEST(minor_faults_are_counted)
+{
+	struct seen *seen = start(64, true);
+	size_t bytes = PAGES * (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t before = minor_faults(), first;
+	char *memory;
+
+	sleep_off_cpu(1000000);
+	first = counted(seen, RT_SYSTEM_MINOR_FAULT);
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(memory != MAP_FAILED);
+	(void)madvise(memory, bytes, MADV_NOHUGEPAGE);
+	memset(memory, 1, bytes);
+	sleep_off_cpu(1000000);
+	assert_in_range(counted(seen, RT_SYSTEM_MINOR_FAULT) - first, PAGES, minor_faults() - before);
+	assert_int_equal(munmap(memory, bytes), 0);
+	stop(seen);
+}
+
+TEST(moves_to_other_cpus_are_counted)
+{
+	struct seen *seen = start(64, true);
+	cpu_set_t all, one;
+	unsigned cpu = 0;
+	uint64_t first;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	sleep_off_cpu(1000000);
+	first = counted(seen, RT_SYSTEM_MIGRATION);
+	if (CPU_COUNT(&all) < 2)
+		skip();
+	for (unsigned i = 0; i < MOVES; i++) {
+		do
+			cpu = (cpu + 1) % CPU_SETSIZE;
+		while (!CPU_ISSET(cpu, &all) || cpu == (unsigned)sched_getcpu());
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	}
+	sleep_off_cpu(1000000);
+	assert_int_equal(counted(seen, RT_SYSTEM_MIGRATION) - first, MOVES);
+	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+	stop(seen);
+}
+
+/* As if the thread had left a CPU of another node before: there may be one node alone. */
+TEST(moves_to_other_nodes_are_counted)
+{
+	struct seen *seen = start(64, true);
+	uint32_t thread_id = (uint32_t)syscall(SYS_gettid);
+	struct rt_offcpu_thread thread;
+
+	sleep_off_cpu(1000000);
+	assert_true(entry_of(seen, thread_id, &thread));
+	thread.node += 7;
+	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 0);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &thread_id, &thread, BPF_EXIST), 0);
+	sleep_off_cpu(1000000);
+	sleep_off_cpu(1000000);
+	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 1);
 	stop(seen);
 }
 

@@ -3,11 +3,13 @@
  * The programs of system calls in the running kernel: each call of this process is in a sum, and each on a regular file is a
  * record or in a sum of its own.
  */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -27,10 +29,11 @@
 #define BYTES 4096
 #define CALLS_MAX 1024
 #define NEVER_NS UINT64_MAX
+#define PART_BYTES (RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums))
 
 static struct {
 	struct syscalls_bpf *skeleton;
-	struct rt_syscall_sums *sums; /* the inner map's memory */
+	struct rt_syscall_sums *part, *sums; /* the inner map's memory; of it, this process's */
 	struct ring_buffer *ring;
 	char folder[64], path[96];
 	uint32_t calls, count[RT_FILE_OPS];
@@ -45,7 +48,7 @@ static int on_record(void *arg, void *data, size_t size)
 	assert_int_equal(size, sizeof(*call));
 	assert_int_equal(call->event.kind, RT_KIND_FILE);
 	assert_int_equal(call->event.pid, getpid());
-	if (!streq(call->name, "checkpoint.pt"))
+	if (call->op != RT_FILE_SEND && !streq(call->name, "checkpoint.pt"))
 		return 0;
 	assert_true(t.calls < CALLS_MAX && call->op < RT_FILE_OPS);
 	t.call[t.calls++] = *call;
@@ -54,6 +57,7 @@ static int on_record(void *arg, void *data, size_t size)
 }
 
 #define ENTRIES 64
+#define SLOT (RT_SYSCALL_SLOTS + 3) /* of the second part */
 
 static int load(uint64_t threshold_ns)
 {
@@ -64,9 +68,12 @@ static int load(uint64_t threshold_ns)
 	skeleton->rodata->threshold_ns = threshold_ns;
 	skeleton->rodata->kinds[SYS_write] = RT_SYSCALL_FILE + RT_FILE_WRITE;
 	skeleton->rodata->kinds[SYS_pread64] = RT_SYSCALL_FILE + RT_FILE_READ;
+	skeleton->rodata->kinds[SYS_sendto] = RT_SYSCALL_FILE + RT_FILE_SEND;
 	skeleton->rodata->kinds[SYS_exit] = RT_SYSCALL_ENDS;
 	skeleton->rodata->kinds[SYS_exit_group] = RT_SYSCALL_ENDS;
 	bpf_map__set_max_entries(skeleton->maps.syscalls, ENTRIES);
+	bpf_map__set_max_entries(skeleton->maps.syscall_sums, 2);
+	bpf_map__set_max_entries(skeleton->maps.quotas, 2 * RT_SYSCALL_SLOTS);
 	skeleton->rodata->kinds[SYS_fsync] = RT_SYSCALL_FILE + RT_FILE_SYNC;
 	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
 	return syscalls_bpf__load(skeleton);
@@ -74,7 +81,7 @@ static int load(uint64_t threshold_ns)
 
 static void start(uint64_t threshold_ns, bool is_rank)
 {
-	uint32_t pid = (uint32_t)getpid(), slot = 0, first = 0;
+	uint32_t pid = (uint32_t)getpid(), slot = SLOT, part = SLOT / RT_SYSCALL_SLOTS;
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
 	int sums;
 
@@ -89,11 +96,12 @@ static void start(uint64_t threshold_ns, bool is_rank)
 	assert_non_null(mkdtemp(t.folder));
 	snprintf(t.path, sizeof(t.path), "%s/checkpoint.pt", t.folder);
 	assert_int_equal(close(open(t.path, O_CREAT | O_CLOEXEC, 0600)), 0);
-	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(*t.sums), 1, &options);
+	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(*t.sums), RT_SYSCALL_SLOTS, &options);
 	assert_true(sums >= 0);
-	t.sums = mmap(NULL, sizeof(*t.sums), PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
-	assert_true(t.sums != MAP_FAILED);
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &first, &sums, BPF_ANY), 0);
+	t.part = mmap(NULL, PART_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, sums, 0);
+	assert_true(t.part != MAP_FAILED);
+	t.sums = &t.part[SLOT % RT_SYSCALL_SLOTS];
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscall_sums), &part, &sums, BPF_ANY), 0);
 	close(sums);
 	assert_int_equal(syscalls_bpf__attach(t.skeleton), 0);
 }
@@ -101,7 +109,7 @@ static void start(uint64_t threshold_ns, bool is_rank)
 static void stop(void)
 {
 	ring_buffer__free(t.ring);
-	assert_int_equal(munmap(t.sums, sizeof(*t.sums)), 0);
+	assert_int_equal(munmap(t.part, PART_BYTES), 0);
 	syscalls_bpf__destroy(t.skeleton);
 	assert_int_equal(unlink(t.path), 0);
 	assert_int_equal(rmdir(t.folder), 0);
@@ -151,6 +159,74 @@ TEST(slow_calls_are_records)
 	read_sums(sum);
 	assert_int_equal(sum[RT_FILE_WRITE].count + sum[RT_FILE_READ].count + sum[RT_FILE_SYNC].count, 0);
 	stop();
+}
+
+#define SENDS 43
+
+/* Connected to a socket that listens on a port of its own. */
+static int connect_to(int family, int *ret_listening, uint16_t *ret_port)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+	struct sockaddr *at = family == AF_INET ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+	socklen_t length = family == AF_INET ? sizeof(v4) : sizeof(v6);
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	*ret_listening = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(*ret_listening, at, length) < 0)
+		return -1; /* a machine without IPv6 */
+	assert_int_equal(listen(*ret_listening, 1), 0);
+	assert_int_equal(getsockname(*ret_listening, at, &length), 0);
+	assert_int_equal(connect(fd, at, length), 0);
+	*ret_port = family == AF_INET ? v4.sin_port : v6.sin6_port;
+	return fd;
+}
+
+static void send_some(int fd)
+{
+	for (unsigned i = 0; i < SENDS; i++)
+		assert_int_equal(i % 2 ? send(fd, "123", 3, 0) : write(fd, "123", 3), 3);
+}
+
+static void assert_sends(unsigned family, const void *address, size_t address_bytes, uint16_t port)
+{
+	t.calls = t.count[RT_FILE_SEND] = 0;
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	assert_int_equal(t.count[RT_FILE_SEND], SENDS);
+	for (uint32_t i = 0; i < t.calls; i++) {
+		assert_int_equal(t.call[i].op, RT_FILE_SEND);
+		assert_int_equal(t.call[i].bytes, 3);
+		assert_int_equal(t.call[i].family, family);
+		assert_int_equal(t.call[i].port, port);
+		assert_memory_equal(t.call[i].address, address, address_bytes);
+	}
+}
+
+TEST(sends_have_their_peer)
+{
+	const uint32_t here = htonl(INADDR_LOOPBACK);
+	int fd[2] = {-1, -1}, listening[2] = {-1, -1}, pair[2];
+	uint16_t port[2];
+
+	fd[0] = connect_to(AF_INET, &listening[0], &port[0]);
+	assert_true(fd[0] >= 0);
+	fd[1] = connect_to(AF_INET6, &listening[1], &port[1]);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	start(0, true);
+	send_some(fd[0]);
+	assert_sends(AF_INET, &here, sizeof(here), port[0]);
+	if (fd[1] >= 0) {
+		send_some(fd[1]);
+		assert_sends(AF_INET6, &in6addr_loopback, sizeof(in6addr_loopback), port[1]);
+	}
+	send_some(pair[0]);
+	assert_sends(0, "", 1, 0);
+	stop();
+	for (unsigned i = 0; i < 2; i++) {
+		close(pair[i]);
+		close(fd[i]);
+		close(listening[i]);
+	}
 }
 
 TEST(others_are_summed)
@@ -238,7 +314,7 @@ static void *wait_for_ever(void *arg)
 /* Threads that are killed within a call, that end, and the process's own: nothing of them is kept but this call. */
 TEST(a_thread_that_ends_leaves_nothing)
 {
-	uint32_t slot = 0, pid;
+	uint32_t slot = SLOT, pid;
 	pthread_t thread;
 	int gate[2];
 
@@ -271,7 +347,7 @@ TEST(a_thread_that_ends_leaves_nothing)
 TEST(a_rank_has_its_part_of_the_entries)
 {
 	struct rt_quota quota = {.threads_max = 1}, now;
-	uint32_t slot = 0;
+	uint32_t slot = SLOT;
 
 	start(NEVER_NS, true);
 	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &quota, BPF_ANY), 0);

@@ -13,7 +13,7 @@
 #define FAKE_PLAIN "7f0000000000-7f0000001000 r-xp 00000000 08:01 43 /lib/libc.so.6\n"
 
 struct fake_process {
-	uint32_t pid, parent_pid, uid;
+	uint32_t pid, parent_pid, uid, swapped_kib;
 	unsigned long long start_ticks;
 	char state;	     /* 0: S */
 	const char *comm;    /* NULL: python3 */
@@ -63,10 +63,9 @@ static inline void fake_put(const char *root, const struct fake_process *p)
 	snprintf(stat, sizeof(stat), "%u (%s) %c %u 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 %llu 1 1 1\n", p->pid,
 		p->comm ? p->comm : "python3", p->state ? p->state : 'S', p->parent_pid, p->start_ticks);
 	fake_write(root, p->pid, "stat", stat, strlen(stat));
-	snprintf(stat, sizeof(stat), "Name:\tpython3\nState:\t%c (x)\nPid:\t%u\nPPid:\t%u\nUid:\t%u\t%u\t%u\t%u\n",
-		p->state ? p->state : 'S', p->pid, p->parent_pid, p->uid, p->uid, p->uid, p->uid);
+	snprintf(stat, sizeof(stat), "Name:\tpython3\nState:\t%c (x)\nPid:\t%u\nPPid:\t%u\nUid:\t%u\t%u\t%u\t%u\nVmRSS:\t     120 kB\nVmSwap:\t      %u kB\n",
+		p->state ? p->state : 'S', p->pid, p->parent_pid, p->uid, p->uid, p->uid, p->uid, p->swapped_kib);
 	fake_write(root, p->pid, "status", stat, strlen(stat));
-	fake_write(root, p->pid, "statm", "100 30 1 1 0 1 0\n", 17);
 	fake_write(root, p->pid, "cmdline", p->command ? p->command : command,
 		p->command ? p->command_size : sizeof(command));
 	fake_write(root, p->pid, "environ", p->environ ? p->environ : "", p->environ ? p->environ_size : 0);

@@ -33,6 +33,7 @@ static struct script {
 	size_t ranks;
 	bool cards, l1, cpu;			  /* cpu: host samples have the time that a rank works */
 	enum activity waiting;			  /* where ranks wait */
+	bool apart;				  /* in operations that lie outside of all stages */
 	double usual[ACTIVITY_MAX];		  /* s */
 	double fault[SCRIPT_RANKS][ACTIVITY_MAX]; /* s that the rank works more, from now on */
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
@@ -195,6 +196,7 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 		rank->host.cpu_ns = (uint64_t)(work * 1e9);
 	script.measured[r] =
 		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r]) * 1e9), .class = script.class[r]};
+	script.measured[r].apart_ns = script.apart ? script.measured[r].wait_ns : 0;
 }
 
 static inline void script_step(void)

@@ -58,6 +58,7 @@ TEST(a_step_without_stages_is_outside)
 	step_at(0, 1, 0, 100);
 	has(ACTIVITY_OUTSIDE, 100);
 	assert_int_equal(last()->syncs, 0);
+	assert_int_equal(last()->may_wait_until_ns, 0);
 	assert_int_equal(last()->leads, 0);
 }
 
@@ -83,6 +84,8 @@ TEST(a_plain_loop)
 	has(ACTIVITY_OPTIMIZER, 10);
 	has(ACTIVITY_OUTSIDE, 15);
 	assert_int_equal(last()->syncs, 1);
+	assert_int_equal(last()->may_wait_from_ns, 15 * MS);
+	assert_int_equal(last()->may_wait_until_ns, 75 * MS);
 }
 
 /* Forward and backward in the optimizer's closure, twice; gc in the second forward. */

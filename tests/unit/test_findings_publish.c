@@ -75,6 +75,29 @@ TEST_WITH(test_rows, setup, teardown)
 	assert_true(counts.suspected == 0 && counts.open == 1);
 }
 
+TEST_WITH(test_swap, setup, teardown)
+{
+	struct online_process *process = &context.findings->slot[1];
+	struct finding f = finding(1, FINDING_OPEN);
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	f.cause = CAUSE_FAULTS;
+	finding_add(&f, "major_faults", "1", 2560, 0, NULL);
+	*process = (struct online_process){.instance = 5, .rank = 1, .job = "j", .newest = {.state = 'R', .swapped_bytes = 2559 * page}};
+	say(f); /* most of them read something else */
+	process->newest.swapped_bytes = HOST_UNKNOWN;
+	say(f);
+	flush();
+	assert_query("select distinct cause, sentence from findings", "page_faults|rank 1 is slow\n");
+	process->newest.swapped_bytes = 2560 * page;
+	say(f);
+	flush();
+	assert_query("select count(*) from findings where cause = 'swap' and sentence like "
+		     "'%: 2560 major page faults per step (10.0 MiB of its memory swapped out); peers 0%'",
+		"1\n");
+	*process = (struct online_process){0};
+}
+
 /* What a suspected user's job seems to need turns no level on for others, and keeps none on. */
 TEST_WITH(test_doubt, setup, teardown)
 {

@@ -37,7 +37,7 @@ static void process(unsigned faults, unsigned user, unsigned system, unsigned pa
 {
 	FAKE_PUT(root, PID, 1, 500);
 	usage = (struct host_usage){.cpu_ns = (user + system) * tick_ns(), .major_faults = faults,
-		.resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE), .state = at};
+		.resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE), .swapped_bytes = 77, .state = at};
 }
 
 static void ran(uint32_t thread_id, uint64_t run_ns, uint64_t delay_ns)
@@ -117,7 +117,7 @@ TEST_WITH(test_differences, setup, teardown)
 	assert_true(sample.cpu_ns == 120 * tick_ns());
 	assert_true(sample.run_delay_ns == 200 * MS);
 	assert_int_equal(sample.major_faults, 3);
-	assert_true(sample.resident_bytes == 2000 * (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_true(sample.resident_bytes == 2000 * (uint64_t)sysconf(_SC_PAGESIZE) && sample.swapped_bytes == 77);
 	assert_int_equal(sample.state, 'D');
 	assert_true(sample.throttled_ns == HOST_UNKNOWN); /* no control group is to be seen */
 	/* The clock does not move. */
@@ -203,14 +203,14 @@ TEST_WITH(test_usage, setup, teardown)
 	struct host_usage read;
 
 	assert_int_equal(host_usage_read(root, PID, 7, &read), -ENOENT);
-	FAKE_PUT(root, PID, 1, 500, .state = 'D');
-	fake_write(root, PID, "statm", "x", 1);
-	assert_int_equal(host_usage_read(root, PID, 7, &read), -EBADMSG);
-	FAKE_PUT(root, PID, 1, 500, .state = 'D');
+	FAKE_PUT(root, PID, 1, 500, .state = 'D', .swapped_kib = 12);
 	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
 	assert_int_equal(read.state, 'D');
 	assert_int_equal(read.major_faults, 7);
-	assert_true(read.resident_bytes == 30 * (uint64_t)sysconf(_SC_PAGESIZE));
+	assert_true(read.resident_bytes == 120 << 10 && read.swapped_bytes == 12 << 10);
+	fake_write(root, PID, "status", "State:\tZ (zombie)\nUid:\t0\t0\t0\t0\nVmSwap:\tx kB\n", 44);
+	assert_int_equal(host_usage_read(root, PID, 7, &read), 0);
+	assert_true(read.resident_bytes == HOST_UNKNOWN && read.swapped_bytes == HOST_UNKNOWN);
 	/* This process: what it used until then, and has used by now. */
 	assert_int_equal(host_usage_read("/proc", (uint32_t)getpid(), HOST_UNKNOWN, &read), 0);
 	assert_true(read.cpu_ns > 0 && read.cpu_ns <= (uint64_t)clock() * (SEC / CLOCKS_PER_SEC) + SEC);

@@ -300,6 +300,28 @@ TEST(an_evaluation_is_no_finding)
 	}
 }
 
+/* Those that wait for it in forward, or, as L1 shows, in their optimizer, do nothing alike. */
+TEST(a_long_step_for_which_others_wait_is_no_evaluation)
+{
+	static const enum activity waiting[] = {ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OPTIMIZER};
+
+	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
+		script_begin(4);
+		script.waiting = waiting[i];
+		script.l1 = i == 1;
+		script.host[1].memory_stall_ns = 0;
+		script_run(20);
+		script.once[1][ACTIVITY_OUTSIDE] = 3;
+		script.host[1].memory_stall_ns = 2900000000;
+		script_step();
+		script.host[1].memory_stall_ns = 0;
+		script_run(20);
+		script_expect(i < 2);
+		assert_true(i == 2 || script_said(1, ACTIVITY_OUTSIDE));
+		script_end();
+	}
+}
+
 /* A step that takes ten seconds more, once: a hang reports it, and what follows is not blamed on that rank. */
 TEST(one_standstill_is_no_slow_down)
 {

@@ -375,11 +375,11 @@ TEST(a_pause_counts_in_the_size)
 /* Bursts that come close are noise: what follows opens at up to four times the evidence, of the job at ten times. */
 static double opens_after_bursts(double s, bool whole)
 {
-	static const double bursts_s[] = {0.8, 1.2, 2.0}; /* of a rank, that do not open */
+	static const double bursts_s[] = {0.8, 1.2, 1.6, 2.4}; /* of a rank, that do not open */
 	double begun_s;
 
 	begin(4);
-	for (int i = 0; i < (whole ? 5 : 3); i++) {
+	for (int i = 0; i < (whole ? 5 : 4); i++) {
 		script_all(ACTIVITY_FORWARD, whole ? 300 * MS : 0);
 		script.fault[1][ACTIVITY_DATALOADER] = whole ? 0 : 300 * MS;
 		script_run(whole ? 2 + 1.6 * i : bursts_s[i]);
@@ -407,6 +407,45 @@ TEST(noise_raises_the_limit)
 	job = opens_after_bursts(15 * MS, true);
 	assert_true(rank > 20 && rank < 26);
 	assert_true(job > 45 && job < 65);
+}
+
+/* All ranks collect garbage, this one a little more of it. 30 s later it alone is slow: an episode of its own. */
+TEST(evidence_that_is_over_is_of_no_later_episode)
+{
+	begin(4);
+	script_all(ACTIVITY_GC, 200 * MS);
+	script_run(10);
+	script.fault[1][ACTIVITY_GC] = 230 * MS;
+	script_run(20);
+	script_all(ACTIVITY_GC, 0);
+	script_run(30);
+	assert_null(script_said(1, ACTIVITY_GC));
+	fault(ACTIVITY_DATALOADER, 50 * MS, 10);
+	script_run(30);
+	assert_non_null(script_said(1, ACTIVITY_DATALOADER));
+	script_end();
+}
+
+/* What went on in one tick goes on, though it was quiet before: two steps with 3 s of waiting for memory, 4 s apart. */
+TEST(a_tick_that_loses_as_much_is_of_the_episode)
+{
+	const struct finding *finding;
+
+	script_begin(4);
+	for (size_t r = 0; r < script.ranks; r++)
+		script.host[r].memory_stall_ns = 0;
+	script_run(LEARN_S);
+	for (int i = 0; i < 2; i++) {
+		script.once[1][ACTIVITY_OUTSIDE] = 3;
+		script.host[1].memory_stall_ns = 2900000000;
+		script_run(0.1);
+		script.host[1].memory_stall_ns = 0;
+		script_run(4);
+	}
+	script_run(20);
+	finding = &script_only(1, ACTIVITY_OUTSIDE)->finding;
+	assert_true(finding->until_ns - finding->since_ns > 9000000000);
+	script_end();
 }
 
 /* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
@@ -519,7 +558,7 @@ TEST(severity_is_by_growth_and_length)
 		double growth_ms, s;
 		enum finding_severity severity;
 	} rows[] = {{60, 70, SEVERITY_CRITICAL}, {40, 70, SEVERITY_WARNING}, {60, 45, SEVERITY_WARNING},
-		{60, 8, SEVERITY_WARNING}, {40, 8, SEVERITY_INFO}, {60, 4, SEVERITY_INFO}, {15, 40, SEVERITY_WARNING},
+		{60, 8, SEVERITY_WARNING}, {40, 8, SEVERITY_NOTICE}, {20, 8, SEVERITY_INFO}, {40, 4, SEVERITY_INFO}, {60, 4, SEVERITY_INFO}, {15, 40, SEVERITY_WARNING},
 		{7, 40, SEVERITY_NOTICE}, {15, 20, SEVERITY_NOTICE}, {8, 15, SEVERITY_NOTICE}, {4, 40, SEVERITY_INFO},
 		{15, 7, SEVERITY_INFO}};
 

@@ -443,6 +443,25 @@ TEST(what_grows_on_all_ranks_is_nobodys_whoever_waits)
 	script_end();
 }
 
+/* Lightning over gloo: ranks wait outside of all stages. L1, turned on for it, shows that it is a wait. */
+TEST(a_wait_outside_of_all_stages_is_no_python)
+{
+	for (int apart = 0; apart < 2; apart++) {
+		script_begin(2);
+		script.waiting = ACTIVITY_OUTSIDE;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 40 * MS;
+		script_run(2);
+		script.l1 = true;
+		script.apart = apart;
+		script_run(20);
+		assert_true((script_said(1, ACTIVITY_OUTSIDE) != NULL) == apart);
+		assert_null(script_said(0, ACTIVITY_OUTSIDE));
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
 /* The host is late, and its card works on what was queued. */
 TEST(what_a_device_queue_hides_is_no_finding)
 {

@@ -120,7 +120,7 @@ TEST_WITH(test_rank, metrics_setup, metrics_teardown)
 	struct frame_rank frame = {.here = true, .activity_ns = {[ACTIVITY_BACKWARD] = 20 * MS}};
 	struct measure_rank measure = {.wait_ns = 5 * MS, .self_ns = 15 * MS};
 	struct online_sample_info sample = {
-		.cpu_ns = 70 * MS, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = 3, .resident_bytes = 4096};
+		.cpu_ns = 70 * MS, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = 3, .resident_bytes = 4096, .swapped_bytes = 8192};
 	const char *text;
 
 	step(1, 7, 60 * MS);
@@ -143,6 +143,8 @@ TEST_WITH(test_rank, metrics_setup, metrics_teardown)
 	assert_has(text, "ranktrace_rank_cpu_seconds_total{job=\"j\",rank=\"1\",pid=\"101\"} 0.140000");
 	assert_null(strstr(text, "ranktrace_rank_run_delay_seconds_total{")); /* unknown is not 0 */
 	assert_has(text, "ranktrace_rank_major_faults_total{job=\"j\",rank=\"1\",pid=\"101\"} 6");
+	assert_has(text, "ranktrace_rank_resident_bytes{job=\"j\",rank=\"1\",pid=\"101\"} 4096");
+	assert_has(text, "ranktrace_rank_swapped_bytes{job=\"j\",rank=\"1\",pid=\"101\"} 8192");
 	assert_null(strstr(text, "# {")); /* no exemplars in this format */
 	/* A rank that ended disappears, and what still comes of it does not bring it back. */
 	notify_rank(&ranks_here[1], RANK_ENDED);

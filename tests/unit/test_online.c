@@ -172,8 +172,11 @@ TEST_WITH(test_samples, setup, teardown)
 	struct online_counts counts;
 
 	FAKE_PUT(root, 100, 1, 0, .state = 'R'); /* the other rank's process has vanished */
-	for (unsigned i = 0; i <= 25; i++)
+	for (unsigned i = 0; i <= 25; i++) {
+		/* Read back before the first row ends. */
+		FAKE_PUT(root, 100, 1, 0, .state = 'R', .swapped_kib = i == 5 ? 77 : 0);
 		online_tick(context.findings, now_ns + i * NSEC_PER_SEC);
+	}
 	assert_int_equal(seen.hosts, 25);
 	assert_int_equal(seen.advances, 26);
 	assert_true(seen.host.duration_ns == NSEC_PER_SEC);
@@ -183,9 +186,9 @@ TEST_WITH(test_samples, setup, teardown)
 	assert_int_equal(counts.frames, 17);
 	notify_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
 	flush();
-	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns from host_samples order "
-		     "by start_ns",
-		"0|10|NULL|R|NULL\n0|10|NULL|R|NULL\n0|5|NULL|R|NULL\n");
+	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns, swapped_bytes / 1024 from host_samples "
+		     "order by start_ns",
+		"0|10|NULL|R|NULL|77\n0|10|NULL|R|NULL|0\n0|5|NULL|R|NULL|0\n");
 }
 
 /* A file that does not answer stops nobody. */

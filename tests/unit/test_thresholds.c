@@ -83,6 +83,7 @@ TEST(test_set)
 	assert_int_equal(options.judge.grade[JUDGE_WARNING].lasts_ns, 31000000000);
 	assert_true(fabs(options.judge.grade[JUDGE_CRITICAL].growth - 0.6) < 1e-9);
 	assert_true(fabs(options.judge.grade[JUDGE_SUDDEN].growth - 0.6) < 1e-9);
+	assert_true(fabs(options.judge.grade[JUDGE_SOON].growth - 0.3) < 1e-9);
 	assert_int_equal(options.judge.grade[JUDGE_CRITICAL].lasts_ns, 120000000000);
 	assert_int_equal(options.hang_ns, 60000000000);
 	assert_int_equal(options.hang_busy_ns, 7200000000000);

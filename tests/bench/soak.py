@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A long time of many ranks in a short one: flat memory of the daemon, a bounded store, and no loss that is not counted.
+
+  soak.py BUILD [--ranks 64] [--hours 24] [--speed 50] [--levels L1,L3]
+
+Stand-in ranks (bench_burst) make steps of a second, --speed times as fast, for as long as --hours take at that speed. Segments of the
+store are as much shorter, and its bound is small, so that it is reached. Prints a row every tenth of a minute. Exit 1: the daemon has
+died; its resident memory in the last third of the time is, in the mean, 5 % above that of the second one, or ever above the
+budget of 128 MiB; the store is larger than its bound and two segments; or marks that were made are neither steps nor counted.
+Needs root.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+MARKS_A_STEP = 8  # of bench_burst
+STORE_MIB = 64
+BUDGET_MIB = 128
+EVERY_S = 6
+
+
+def resident_mib(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return None
+
+
+class Soak:
+    def __init__(self, build, folder, arguments):
+        self.build, self.folder, self.arguments = build, folder, arguments
+        self.seconds = arguments.hours * 3600 / arguments.speed
+        self.env = dict(os.environ, RANKTRACE_SOCKET=str(folder / "s"), RANKTRACE_LIBEXEC=str(build / "libexec/ranktrace"))
+        segment_s = max(10, 3600 // arguments.speed)
+        (folder / "ranktrace.conf").write_text(
+            f"[daemon]\nprobes_base_dir = {HERE}/probes.d\n[store]\nsegment = {segment_s}s\nevents_size_max = {STORE_MIB}M\n", encoding="ascii")
+        self.log = open(folder / "log", "w", encoding="utf-8")
+        self.daemon = subprocess.Popen(
+            [build / "daemon/ranktraced", "--config", folder / "ranktrace.conf", "--state-dir", folder / "state", "--socket", folder / "s"], stderr=self.log)
+        while not self.control("status") and self.daemon.poll() is None:
+            time.sleep(0.1)
+        self.ranks = [self.start(i) for i in range(arguments.ranks)]
+
+    def start(self, i):
+        env = dict(self.env, RANK=str(i), WORLD_SIZE=str(self.arguments.ranks), TORCHELASTIC_RUN_ID="soak")
+        return subprocess.Popen([self.build / "tests/bench/bench_burst"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+
+    def control(self, *words):
+        return subprocess.run([self.build / "ctl/tracectl", *words], env=self.env, capture_output=True, text=True, check=False).stdout
+
+    def sample(self, start):
+        status = json.loads(self.control("status", "--json"))
+        me = status["self"]
+        return {
+            "s": time.monotonic() - start,
+            "mib": resident_mib(self.daemon.pid),
+            "store_mib": sum(file.stat().st_size for file in (self.folder / "state").rglob("*") if file.is_file()) / 2**20,
+            "cpu_s": (me["cpu_user_ns"] + me["cpu_system_ns"]) / 1e9,
+            "events": sum(c["events"] for c in status["collectors"] if c["name"] == "call"),
+            "drops": sum(c["drops"] for c in status["collectors"]) + status["store"]["rows_dropped"],
+            "rows": status["store"]["rows"],
+        }
+
+    def run(self):
+        while json.loads(self.control("status", "--json"))["ranks"] < self.arguments.ranks:
+            time.sleep(0.5)
+        for level in filter(None, self.arguments.levels.split(",")):
+            print(self.control("set", f"{level}=true").strip(), flush=True)
+        time.sleep(10)  # probes and learned ranks
+        start, samples = time.monotonic(), []
+        for rank in self.ranks:
+            rank.stdin.write(f"{self.arguments.speed * MARKS_A_STEP} {self.seconds}\n")
+            rank.stdin.close()
+        print("  s  resident  store   CPU %    events     rows   drops", flush=True)
+        while time.monotonic() < start + self.seconds and self.daemon.poll() is None:
+            time.sleep(EVERY_S)
+            now = self.sample(start)
+            last = samples[-1] if samples else {"cpu_s": now["cpu_s"], "s": 0}
+            samples.append(now)
+            print(f"{now['s']:5.0f} {now['mib']:6.1f} MiB {now['store_mib']:5.0f} MiB {100 * (now['cpu_s'] - last['cpu_s']) / (now['s'] - last['s']):5.1f} "
+                  f"{now['events']:10} {now['rows']:9} {now['drops']:6}", flush=True)
+        marks = sum(int(rank.stdout.read().split()[0]) for rank in self.ranks)
+        time.sleep(3)
+        return samples, marks, self.sample(start)
+
+    def end(self):
+        for rank in self.ranks:
+            rank.kill()
+            rank.wait()
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.log.close()
+
+
+def judge(samples, marks, end, seconds):
+    def mean(from_s, to_s):
+        values = [s["mib"] for s in samples if from_s <= s["s"] < to_s]
+        return sum(values) / len(values)
+
+    before, after = mean(seconds / 3, 2 * seconds / 3), mean(2 * seconds / 3, seconds + EVERY_S)
+    segment_mib = max(b["store_mib"] - a["store_mib"] for a, b in zip(samples, samples[1:])) if len(samples) > 1 else 0
+    print(f"resident memory, second and last third: {before:.1f} and {after:.1f} MiB; most {max(s['mib'] for s in samples):.1f}")
+    print(f"{marks} marks made, {end['events']} seen, {end['drops']} records and rows dropped and counted; {end['cpu_s']:.0f} s of CPU")
+    failures = [
+        (after > 1.05 * before, "memory grows"),
+        (max(s["mib"] for s in samples) > BUDGET_MIB, "memory is above its budget"),
+        (max(s["store_mib"] for s in samples) > STORE_MIB + 2 * segment_mib + STORE_MIB / 4, "the store is above its bound"),
+        (end["events"] + end["drops"] < marks, "marks are lost uncounted"),
+    ]
+    for failed, what in failures:
+        if failed:
+            print(f"FAILED: {what}")
+    return any(failed for failed, _ in failures)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--ranks", type=int, default=64)
+    parser.add_argument("--hours", type=float, default=24)
+    parser.add_argument("--speed", type=int, default=50)
+    parser.add_argument("--levels", default="L1,L3")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        soak = Soak(arguments.build.resolve(), pathlib.Path(name), arguments)
+        try:
+            samples, marks, end = soak.run()
+            died = soak.daemon.poll() is not None
+        finally:
+            soak.end()
+        if died:
+            print((pathlib.Path(name) / "log").read_text(encoding="utf-8")[-2000:])
+    sys.exit(died or judge(samples, marks, end, soak.seconds))
+
+
+if __name__ == "__main__":
+    main()
