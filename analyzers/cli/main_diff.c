@@ -10,6 +10,7 @@
 #include "analyzers/base/text.h"
 #include "analyzers/cli/profile_run.h"
 #include "analyzers/tool/tool_json.h"
+#include "analyzers/tool/tool_rows.h"
 
 static const char usage[] =
 	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
@@ -78,7 +79,7 @@ static int cmd_diff_read(struct run *run)
 {
 	struct reader *reader = NULL;
 	char error[1024] = "out of memory";
-	int code = profile_run_open(run->state_dir, &reader);
+	int code = tool_open(run->state_dir, true, &reader);
 
 	if (code)
 		return code;

@@ -12,6 +12,7 @@
 #include "analyzers/cli/findings_text.h"
 #include "analyzers/tool/options.h"
 #include "analyzers/tool/tool_json.h"
+#include "analyzers/tool/tool_rows.h"
 
 #define FOLLOW_MS 1000
 #define SINCE "1d"
@@ -199,13 +200,11 @@ static int cmd_findings_follow(struct findings *findings, struct reader *reader)
 
 static int cmd_findings_run(struct findings *findings)
 {
-	const struct reader_options options = {.warning = tool_warn};
 	struct reader *reader = NULL;
-	char error[1024];
-	int status;
+	int status = tool_open(findings->state_dir, false, &reader);
 
-	if (reader_open(findings->state_dir, &options, &reader, error, sizeof(error)) < 0)
-		return cmd_findings_fail(error);
+	if (status)
+		return status;
 	findings->shown = json_object();
 	findings->text = findings_text_new(stdout, findings->verbose);
 	if (!findings->shown || !findings->text)
@@ -253,8 +252,5 @@ int main(int argc, char **argv)
 	tool_begin("findings", argv);
 	(void)tool_since(SINCE, tool_now_ns(), &findings.filter.since_ns);
 	r = cmd_findings_parse(argc, argv, &findings);
-	if (r)
-		return r - 1;
-	r = tool_state_dir(findings.state_dir, &findings.state_dir);
-	return r ? r : cmd_findings_run(&findings);
+	return r ? r - 1 : cmd_findings_run(&findings);
 }

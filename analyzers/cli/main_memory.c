@@ -288,17 +288,15 @@ static const struct {
 
 static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 {
-	const struct reader_options options = {.warning = tool_warn};
-	char error[1024];
 	int r;
 
 	cmd->pool = calloc(MEMORY_POOLS_MAX, sizeof(*cmd->pool));
 	cmd->list = json_array();
 	if (!cmd->pool || !cmd->list)
 		return tool_fail(1, "out of memory");
-	if (reader_open(cmd->state_dir, &options, &cmd->reader, error, sizeof(error)) < 0)
-		return tool_fail(1, "%s", error);
-	r = cmd_memory_read_curves(cmd);
+	r = tool_open(cmd->state_dir, false, &cmd->reader);
+	if (r == 0)
+		r = cmd_memory_read_curves(cmd);
 	if (r == 0)
 		r = cmd_memory_read_cards(cmd);
 	if (r == 0 && (cmd->output || cmd->format))
@@ -369,9 +367,7 @@ int main(int argc, char **argv)
 	r = cmd_memory_parse(argc, argv, &cmd, &view);
 	if (r)
 		return r - 1;
-	code = tool_state_dir(cmd.state_dir, &cmd.state_dir);
-	if (code == 0)
-		code = cmd_memory_run(&cmd, view);
+	code = cmd_memory_run(&cmd, view);
 	for (size_t i = 0; i < cmd.pools; i++)
 		free(cmd.pool[i].place);
 	free(cmd.pool);

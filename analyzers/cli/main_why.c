@@ -60,12 +60,10 @@ static int cmd_why_explain(struct cmd_why *cmd)
 
 static int cmd_why_run(struct cmd_why *cmd)
 {
-	const struct reader_options options = {.warning = tool_warn};
-	char error[1024];
-	int status;
+	int status = tool_open(cmd->state_dir, false, &cmd->reader);
 
-	if (reader_open(cmd->state_dir, &options, &cmd->reader, error, sizeof(error)) < 0)
-		return tool_fail(1, "%s", error);
+	if (status)
+		return status;
 	status = cmd->step ? cmd_why_find_step(cmd) : 0;
 	if (!status) {
 		cmd->why = why_new(&(struct why_options){.rank = (int32_t)cmd->ranks.range[0].first,
@@ -127,8 +125,5 @@ int main(int argc, char **argv)
 
 	tool_begin("why", argv);
 	r = cmd_why_parse(argc, argv, &cmd);
-	if (r)
-		return r - 1;
-	r = tool_state_dir(cmd.state_dir, &cmd.state_dir);
-	return r ? r : cmd_why_run(&cmd);
+	return r ? r - 1 : cmd_why_run(&cmd);
 }

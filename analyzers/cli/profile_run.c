@@ -16,19 +16,6 @@ int profile_run_number(void *arg, const char *value)
 	return 0;
 }
 
-int profile_run_open(const char *state_dir, struct reader **ret)
-{
-	struct reader_options how = {.warning = tool_warn, .sort_on_disk = true};
-	char error[1024] = "";
-	int code = tool_state_dir(state_dir, &state_dir);
-
-	if (code)
-		return code;
-	if (reader_open(state_dir, &how, ret, error, sizeof(error)) < 0)
-		return tool_fail(1, "%s", error);
-	return 0;
-}
-
 struct profile_run_picture {
 	const struct flame_view *view;
 	const struct flame_format *format;

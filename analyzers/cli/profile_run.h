@@ -8,8 +8,6 @@
 
 /* For struct tool_option.call: a number of a profile, into the int64_t that arg points to. */
 int profile_run_number(void *arg, const char *value);
-/* Opens the store. 0, or the exit code after a sentence. */
-int profile_run_open(const char *state_dir, struct reader **ret);
 /* Writes the view to the file; "-" or NULL: standard output. 0, or the exit code after a sentence. */
 int profile_run_write(const struct flame_view *view, const struct flame_format *format, const char *output);
 

@@ -8,7 +8,9 @@ attack_daemon_start
 attack_victim_start
 attack_begin
 secret=s3cr3t-$$-value
-as() { # as UID VARIABLES PYTHON ARGUMENTS...: a process that maps libtorch, in the background
+attack_install "$build/tests/e2e/libtorch_launch.so"
+library="__import__('ctypes').CDLL('$work/bin/libtorch_launch.so')" # what maps a training library is a rank
+as() { # as UID VARIABLES PYTHON ARGUMENTS...: a process that maps a training library, in the background
 	local uid=$1 variables=$2 code=$3
 	shift 3
 	"$python_here" - "$uid" "$variables" "$python" "$code" "$@" <<'PY' &
@@ -31,7 +33,7 @@ PY
 	last=$!
 	children+=("$last")
 }
-idle="import torch, time; time.sleep(600)"
+idle="$library; __import__('time').sleep(600)"
 as "$victim_uid" "" "$idle" --api-key "$secret" "--password=$secret" "https://me:$secret@host/" "TOKEN=$secret" --lr 1
 secretive=$last
 as "$victim_uid" "RANK=7 WORLD_SIZE=8 JOB_ID=large" "$idle"
@@ -55,7 +57,7 @@ class Map(ctypes.Structure):
 m = Map((ctypes.c_uint64 * 12)(*words), 0, 0xffffffff)
 r = libc.prctl(35, 14, ctypes.byref(m), ctypes.sizeof(m), 0)
 print('moved:', r, ctypes.get_errno(), flush=True)
-import torch
+$library
 time.sleep(600)
 "
 moved=$last

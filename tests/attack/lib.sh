@@ -247,6 +247,9 @@ attack_weak() {
 # ---- what is measured during the attack ----
 
 attack_begin() {
+	attacker id -u | grep -qx "$attacker_uid" || fail "the attacker is not uid $attacker_uid"
+	attacker grep -qE '^CapBnd:[[:space:]]*0+$' /proc/self/status || fail "the attacker has capabilities"
+	[ -z "$attacker_cgroup" ] || attacker grep -q "/$(basename "$attacker_cgroup")\$" /proc/self/cgroup || fail "the attacker is not in its cgroup"
 	# With the daemon's share: a client that has no CPU says nothing of the daemon.
 	"${enter[@]}" "$daemon_cpu_cgroup" "$python_here" "$source_dir/tests/attack/watch.py" "$tracectl" "$RANKTRACE_SOCKET" "$work/watch.json" &
 	attack_watch_pid=$!

@@ -76,4 +76,7 @@ for word in rank job node card step stage mark operation communicator group leve
 	tier "step frame" detector verdict finding cause evidence; do
 	grep -qF "| **$word** |" docs/glossary.md || bad "docs/glossary.md: $word is not explained"
 done
+for word in activity episode gauge growth peers role usual window workers; do # in the row of another
+	grep -qF "**$word**" docs/glossary.md || bad "docs/glossary.md: $word is not explained"
+done
 exit "$failed"

@@ -3,7 +3,7 @@
 # Attach in mid-run: whole steps only, and every step after the first.
 source "$(dirname "$0")/lib.sh"
 
-train late RANK=3 WORLD_SIZE=8 -- --mode plain --steps 400 --sleep-data 8
+train late RANK=3 WORLD_SIZE=8 -- --mode plain --steps 400 --hidden 64 --batch 16 --sleep-data 20
 pid=$last
 wait_for 60 grep -q 'libtorch_python' "/proc/$pid/maps" || fail "the training did not start"
 sleep 2

@@ -26,7 +26,7 @@ mount -t tmpfs -o size=6m none "$disk" || skip "cannot mount a tmpfs here"
 on_cleanup() { umount -l "$disk" 2>/dev/null || true; }
 state=$disk/state
 e2e_start store.segment=10s
-train full RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
+train full RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --batch 16 --sleep-data 5
 full=$last
 wait_for 60 stepping "$full" 20 || fail "the training did not start"
 dd if=/dev/zero of="$disk/filler" bs=64k 2>/dev/null || true
@@ -68,7 +68,7 @@ set_fault() { echo "$1" >"$work/fault.new" && mv "$work/fault.new" "$work/fault"
 echo "--- a disk on which each sync takes ${SLOW_SYNC_S:=1} s: late, and nothing is lost"
 state=$work/slow
 e2e_start store.segment=10s
-hold slow RANK=0 WORLD_SIZE=1 -- --mode plain --steps 250 --sleep-data 20
+hold slow RANK=0 WORLD_SIZE=1 -- --mode plain --steps 250 --hidden 64 --batch 16 --sleep-data 30
 slow=$last
 release slow "$slow"
 set_fault "slow $SLOW_SYNC_S"
@@ -86,7 +86,7 @@ compare "$truth/slow.0.json" 0 --pid "$slow"
 prompt "a slow disk"
 
 echo "--- the disk turns read-only, and back"
-train readonly RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
+train readonly RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --batch 16 --sleep-data 5
 readonly=$last
 wait_for 60 stepping "$readonly" 20 || fail "the training did not start"
 set_fault readonly

@@ -6,7 +6,7 @@ source "$(dirname "$0")/lib.sh"
 
 echo "--- kill -9 of the daemon: at most a second lost, segments intact, recording resumes"
 e2e_start
-train killed RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --sleep-data 5
+train killed RANK=0 WORLD_SIZE=1 -- --mode plain --steps 100000 --hidden 64 --batch 16 --sleep-data 20
 trained=$last
 wait_for 60 stepping "$trained" 50 || fail "the training did not start"
 sleep 3
@@ -53,12 +53,12 @@ mkdir "$libs"
 real=$("$python" -c 'import torch, os; print(os.path.realpath(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so")))')
 soname=$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
 cp "$real" "$libs/$soname"
-train old RANK=0 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 200 --sleep-data 5
+train old RANK=0 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 200 --hidden 64 --batch 16 --sleep-data 30
 old=$last
 wait_for 60 stepping "$old" 3 || fail "the training on a copied library did not start"
 grep -q "$libs/$soname" "/proc/$old/maps" || fail "the training does not use the copy"
 cp "$real" "$libs/new" && mv "$libs/new" "$libs/$soname"
-train new RANK=1 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 60
+train new RANK=1 WORLD_SIZE=2 LD_LIBRARY_PATH="$libs" -- --mode plain --steps 60 --hidden 64 --batch 16
 new=$last
 wait_train
 flush

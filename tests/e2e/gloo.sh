@@ -98,6 +98,7 @@ flush
 compare_ops --from "$on_ns" "$truth"/run.[0-9].json
 
 echo "--- one rank calls another collective"
+ranks=2 pid_of=()
 job mismatch mismatch
 wait_for 60 group_state COLLECTIVE_TYPE_MISMATCH || { "$tracectl" ops >&2; broken "the mismatch is not reported"; }
 for pid in "${pid_of[@]}"; do

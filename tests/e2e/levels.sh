@@ -14,7 +14,7 @@ tracing='tracing|raw_tracepoint'
 # Findings on other trainings of this machine would turn on levels.
 e2e_start findings.raise=no
 base=$(links "$tracing")
-train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 3000 --sleep-data 5
+train job RANK=0 WORLD_SIZE=1 -- --mode plain --steps 3000 --hidden 64 --batch 16 --sleep-data 20
 stages() { query "select count(*) from stages where instance = $(instance "$last")"; }
 seen() { [ "$(stages)" -gt 20 ]; }
 wait_for 60 seen || fail "no stages stored"

@@ -24,8 +24,6 @@ for rank in 0 1 2; do start "$rank" 3 train "$work/go" "$work/gate"; done
 for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair "$work/go"; done
 trained=("${children[@]}")
 start 10 20 lock
-start 11 20 loop
-looping=${children[-1]}
 start 12 20 stop
 start 13 20 loader
 # In uninterruptible sleep; and in a container, with an interpreter that is replaced while it runs.
@@ -56,6 +54,8 @@ PY
 }
 training() { [ "$(query "select count(*) from steps where instance = $(instance "$1")")" -gt 20 ]; }
 for pid in "${trained[@]}"; do wait_for 90 training "$pid" || fail "process $pid does not train"; done
+start 11 20 loop
+looping=${children[-1]}
 touch "$work/go"
 wait_for 30 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
 stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl" stack --rank 10 2>&1)"

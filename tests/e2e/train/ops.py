@@ -142,9 +142,11 @@ def pairs(calls, group):
 
 
 def make_groups():
-    """The default group, two halves, and a group of three that overlaps both."""
+    """The default group, two halves, and a group of three that overlaps both: those of which all members exist."""
     groups = []
     for name, ranks in (("world", None), ("half", [0, 1]), ("half2", [2, 3]), ("three", [0, 2, 3])):
+        if ranks and dist.get_world_size() <= max(ranks):
+            continue
         group = dist.group.WORLD if ranks is None else dist.new_group(ranks)
         if ranks is None or dist.get_rank() in ranks:
             groups.append(Group(name, ranks or list(range(dist.get_world_size())), group))

@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 MICRO_BATCHES = 4  # per step with --mode accumulate
-CHECKPOINT_EVERY = 10
+CHECKPOINT_EVERY = 5
 EPOCHS = 3  # with --mode eval
 SYNC_EVERY = 10  # steps, with --device cuda: reading the loss synchronizes
 EVAL_BATCHES = 7
