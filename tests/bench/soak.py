@@ -69,13 +69,25 @@ class Soak:
             "rows": status["store"]["rows"],
         }
 
+    def all_are_seen(self):
+        """Whether each rank has its probes: by some marks of each."""
+        before = self.sample(0)["events"]
+        for rank in self.ranks:
+            rank.stdin.write(f"{10 * MARKS_A_STEP} 1\n")
+            rank.stdin.flush()
+        made = sum(int(rank.stdout.readline().split()[0]) for rank in self.ranks)
+        time.sleep(1)
+        return self.sample(0)["events"] - before >= made
+
     def run(self):
         while json.loads(self.control("status", "--json"))["self"]["ranks"] < self.arguments.ranks:
             time.sleep(0.5)
         for level in filter(None, self.arguments.levels.split(",")):
             print(self.control("set", f"{level}=true").strip(), flush=True)
-        time.sleep(10)  # probes and learned ranks
+        while not self.all_are_seen():
+            time.sleep(1)
         start, samples = time.monotonic(), []
+        self.seen_before = self.sample(start)["events"]
         for rank in self.ranks:
             rank.stdin.write(f"{self.arguments.speed * MARKS_A_STEP} {self.seconds}\n")
             rank.stdin.close()
@@ -90,6 +102,7 @@ class Soak:
         marks = sum(int(rank.stdout.read().split()[0]) for rank in self.ranks)
         time.sleep(3)
         end = self.sample(start)
+        end["events"] -= self.seen_before
         end["limited"] = sum(rank.get("limited", 0) for rank in json.loads(self.control("ranks", "--json")))
         return samples, marks, end
 
