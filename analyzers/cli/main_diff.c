@@ -79,7 +79,7 @@ static int cmd_diff_read(struct run *run)
 {
 	struct reader *reader = NULL;
 	char error[1024] = "out of memory";
-	int code = tool_open(run->state_dir, true, &reader);
+	int code = tool_open(&run->state_dir, true, &reader);
 
 	if (code)
 		return code;

@@ -201,7 +201,7 @@ static int cmd_findings_follow(struct findings *findings, struct reader *reader)
 static int cmd_findings_run(struct findings *findings)
 {
 	struct reader *reader = NULL;
-	int status = tool_open(findings->state_dir, false, &reader);
+	int status = tool_open(&findings->state_dir, false, &reader);
 
 	if (status)
 		return status;

@@ -294,7 +294,7 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 	cmd->list = json_array();
 	if (!cmd->pool || !cmd->list)
 		return tool_fail(1, "out of memory");
-	r = tool_open(cmd->state_dir, false, &cmd->reader);
+	r = tool_open(&cmd->state_dir, false, &cmd->reader);
 	if (r == 0)
 		r = cmd_memory_read_curves(cmd);
 	if (r == 0)

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 	if (code == 0 && !run.choice.number && !run.since_ns)
 		code = cmd_profile_sample(&run, &run.choice.number);
 	if (code == 0)
-		code = tool_open(run.state_dir, true, &reader);
+		code = tool_open(&run.state_dir, true, &reader);
 	if (code == 0 && flame_read(reader, &run.choice, false, profile, &source, error, sizeof(error)) < 0)
 		code = tool_fail(1, "%s", error);
 	if (code == 0)

@@ -60,7 +60,7 @@ static int cmd_why_explain(struct cmd_why *cmd)
 
 static int cmd_why_run(struct cmd_why *cmd)
 {
-	int status = tool_open(cmd->state_dir, false, &cmd->reader);
+	int status = tool_open(&cmd->state_dir, false, &cmd->reader);
 
 	if (status)
 		return status;

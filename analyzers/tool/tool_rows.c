@@ -7,15 +7,15 @@
 #include "analyzers/base/text.h"
 #include "analyzers/tool/tool.h"
 
-int tool_open(const char *state_dir, bool sort_on_disk, struct reader **ret)
+int tool_open(const char **state_dir, bool sort_on_disk, struct reader **ret)
 {
 	const struct reader_options options = {.warning = tool_warn, .sort_on_disk = sort_on_disk};
 	char error[1024] = "";
-	int code = tool_state_dir(state_dir, &state_dir);
+	int code = tool_state_dir(*state_dir, state_dir);
 
 	if (code)
 		return code;
-	return reader_open(state_dir, &options, ret, error, sizeof(error)) < 0 ? tool_fail(1, "%s", error) : 0;
+	return reader_open(*state_dir, &options, ret, error, sizeof(error)) < 0 ? tool_fail(1, "%s", error) : 0;
 }
 
 int tool_each(struct reader *reader, char *sql, int (*row)(void *arg, sqlite3_stmt *row), void *arg)

@@ -34,7 +34,7 @@ mask=$(awk '$1 == "CapEff:" { print $2 }' "/proc/$daemon/status")
 [ "$mask" = "$(printf '%016x' $((1 << 2 | 1 << 19 | 1 << 38 | 1 << 39)))" ] || fail "effective capabilities are $mask"
 
 echo "--- a training of root; script and environment readable by root only"
-held plain RANK=0 WORLD_SIZE=1 -- --mode plain --steps 15 --hidden 512
+held plain RANK=0 WORLD_SIZE=1 -- --mode plain --steps 30 --hidden 768
 pid=$last
 wait_train
 flush
@@ -55,7 +55,7 @@ exec chroot "$root" "$@"
 END
 # exec: the shell's pid becomes the training's.
 RANK=0 WORLD_SIZE=1 TRUTH="$work/out/chroot.%r.json" unshare --mount --propagation private sh "$work/chroot.sh" \
-	"$work/root" "$work/out" "$python" "$work/out/train.py" --mode plain --steps 15 --hidden 512 >"$work/chroot.log" 2>&1 &
+	"$work/root" "$work/out" "$python" "$work/out/train.py" --mode plain --steps 30 --hidden 768 >"$work/chroot.log" 2>&1 &
 pid=$!
 children+=("$pid")
 wait_train
