@@ -391,7 +391,7 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 	}
 }
 
-/* A wait that L1 shows outside of all stages is no Python: it counts as those in backward. measure: NULL without L1. */
+/* What L1 shows as a wait outside of all stages is added to backward, where ranks wait. measure: NULL without L1. */
 static double activity_s(const struct frame_rank *from, const struct measure_rank *measure, enum activity a)
 {
 	uint64_t outside_ns = from->activity_ns[ACTIVITY_OUTSIDE], apart_ns = measure ? measure->apart_ns : 0, ns = from->activity_ns[a];

@@ -658,7 +658,7 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 		*rise = (struct judge_span){0};
 }
 
-/* As an episode ends: evidence that does not grow for so long is of what is over, and what follows is something else. */
+/* Evidence that does not grow for as long as ends an episode: what follows is another slow-down. */
 static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, double cost)
 {
 	double half = OVER_HALF * fmax(0, watch->span.cost) / fmax(1e-9, watch->span.base + watch->span.cost);
