@@ -6,8 +6,8 @@
  * HANG_SNAPSHOTS snapshots without it; dropped where it was not confirmed in three times as many.
  *
  * One finding: equal kind, rank and communicator; of a hang also a standstill that began before its newest verdict,
- * though another rank is named for it now. It keeps what the surest verdict says. What recurs within HANG_REOPEN_NS is
- * the same one, and each time it takes twice as long (16 times at most) to be closed.
+ * though another rank is named for it now. It keeps what the surest verdict says. What recurs within HANG_REOPEN_NS for
+ * the same cause is the same one, and each time it takes twice as long (16 times at most) to be closed.
  */
 #include "analyzers/detect/detect_internal.h"
 
@@ -171,6 +171,7 @@ static struct hang_episode *episode_find(const struct hang_findings *findings, c
 		struct hang_episode *episode = findings->episode[i];
 
 		if (episode->finding.kind == reported->kind && episode->finding.rank == rank &&
+			(episode->finding.state != FINDING_CLOSED || episode->finding.cause == reported->cause) &&
 			strcmp(episode->finding.communicator, reported->communicator) == 0)
 			return episode;
 	}

@@ -119,6 +119,7 @@ void judge_rebase(struct judge *judge)
 		}
 		n++;
 		rank->usual.syncs = late->sum.syncs / late->steps;
+		rank->usual.sync_squares = late->sum.sync_squares / late->steps;
 		rank->learned = late->steps;
 		if (late->l1_steps > 0) {
 			rank->usual.wait = late->sum.wait / late->l1_steps;
@@ -164,6 +165,7 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		usual->act[a] = judge_blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
 	usual->syncs = judge_blend(usual->syncs, tick->sum.syncs / tick->steps, k);
+	usual->sync_squares = judge_blend(usual->sync_squares, tick->sum.sync_squares / tick->steps, k);
 	if (tick->l1_steps > 0) {
 		usual->wait = judge_blend(usual->wait, tick->sum.wait / tick->l1_steps, k1);
 		usual->xfer = judge_blend(usual->xfer, tick->sum.xfer / tick->l1_steps, k1);
@@ -406,10 +408,12 @@ static void take_rank(
 	struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure, bool split, double xfer)
 {
 	uint64_t wait_ns = measure ? measure->wait_ns : FRAME_UNKNOWN;
+	double sync_s = activity_s(from, measure, ACTIVITY_SYNC);
 
 	for (int a = 0; a < ACTIVITY_MAX && split; a++)
 		rank->tick.sum.act[a] += activity_s(from, measure, (enum activity)a);
 	rank->tick.sum.syncs += split ? from->syncs : 0;
+	rank->tick.sum.sync_squares += split ? sync_s * sync_s : 0;
 	rank->tick.steps += split;
 	if (wait_ns != FRAME_UNKNOWN) {
 		rank->tick.sum.wait += (double)wait_ns * NS;

@@ -270,7 +270,7 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 	if (!rank)
 		return FINDING_SIDE_UNKNOWN;
 	if (!judge->cards || !(activity_may_wait(activity, true) || activity == ACTIVITY_COMPUTE) ||
-		activity == ACTIVITY_SYNC)
+		activity == ACTIVITY_SYNC || rank->is_late)
 		return FINDING_SIDE_HOST;
 	if (!(rank->usual.lead > 0) || !(rank->late.leads > 0))
 		return FINDING_SIDE_UNKNOWN;

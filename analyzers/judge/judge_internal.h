@@ -17,6 +17,7 @@ enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUD
 /* Means a step. s; faults: a count. */
 struct judge_mean {
 	double act[ACTIVITY_MAX], syncs;
+	double sync_squares; /* s^2: of a step's time in synchronizations */
 	double wait, xfer; /* with L1: waited in operations; the shortest member's time in them */
 	double lead;	   /* of an operation: its start on the device after the host's call */
 	double host[JUDGE_HOST_MAX];
@@ -98,6 +99,7 @@ struct judge_rank {
 	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
+	bool is_late;		  /* its host, as others wait for it and its card has nothing to do */
 	bool grows;		  /* since the usual was learned: its last ticks were slow */
 	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;

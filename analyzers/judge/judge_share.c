@@ -5,6 +5,7 @@
  *   activities in which no rank waits for others: what grew beyond the others' median
  *   run delay  throttling, and waits for memory: who is held by them waits for no rank
  *   CPU time   of ranks without cards: the others sleep while they wait
+ *   late host  of ranks with cards: the others have work on their cards when they synchronize, this one has none
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
 #include "analyzers/base/array.h"
@@ -68,6 +69,13 @@ static bool syncs_too_often(const struct judge_rank *rank)
 	return rank->late.sum.syncs / rank->late.steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
 }
 
+/* Synchronization, and where the code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook of
+ * backward. */
+static bool share_syncs_in(enum activity a)
+{
+	return a == ACTIVITY_SYNC || a == ACTIVITY_OUTSIDE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD || a == ACTIVITY_OPTIMIZER;
+}
+
 /* The excess in activities that hold no wait; with_forward: of ranks without a card forward holds none either, unless
  * another rank's excess explains it. */
 static double share_never(const struct share *share, const struct judge_rank *rank, bool with_forward)
@@ -77,7 +85,7 @@ static double share_never(const struct share *share, const struct judge_rank *ra
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		bool never = !activity_may_wait((enum activity)a, !with_forward || share->judge->cards);
 
-		if (never || (a == ACTIVITY_SYNC && syncs_too_often(rank) && rank->act[a] > 0))
+		if (never || (share_syncs_in((enum activity)a) && syncs_too_often(rank) && rank->act[a] > 0))
 			sum += rank->act[a];
 	}
 	return fmax(0, sum);
@@ -255,27 +263,69 @@ static void share_cpu(struct share *share)
 	}
 }
 
+/* How long a step waits for its card where it synchronizes, s: a mean that short synchronizations weigh little in. */
+static double share_sync_wait(const struct judge_mean *mean)
+{
+	return mean->sync_squares / mean->act[ACTIVITY_SYNC];
+}
+
+/* It waits for its card less than half as long as usual, in all or where it synchronizes. A rank that waits for others has its
+ * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late. */
+static bool share_is_late(const struct judge *judge, const struct judge_rank *rank)
+{
+	double usual = rank->usual.act[ACTIVITY_SYNC];
+
+	if (usual < JUDGE_ALLOW * judge->usual)
+		return false;
+	return judge_share_grown(rank, ACTIVITY_SYNC) < (SHARE_PEER - 1) * usual ||
+	       share_sync_wait(&rank->late.sum) < SHARE_PEER * share_sync_wait(&rank->usual);
+}
+
+/* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step takes. */
+static void share_late(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double longer = 1 + SHARE_PEER * share->growth / judge->usual, most = 0;
+	bool waits = false;
+
+	for (size_t i = 0; i < share->n; i++) {
+		const struct judge_rank *rank = share_rank(share, i);
+
+		judge->column[i] = share_is_late(judge, rank) ? share->growth : 0;
+		most = fmax(most, rank->own);
+		waits |= share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual);
+	}
+	if (!waits || most >= SHARE_PEER * share->growth || !share_witness(share, SHARE_NOISE * share->growth))
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		rank->is_late = judge->scratch[i] > rank->own;
+		rank->own = fmax(rank->own, judge->scratch[i]);
+	}
+}
+
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
  * waited. On a card, time in activities that may hold waits is computing, unless the rank is alone with half of its growth
- * in one of them. */
+ * in one of them. Of a rank that synchronizes too often, the code that does so is synchronization. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
+	bool often = syncs_too_often(rank), alone[ACTIVITY_MAX];
 	double seen = 0, missing, all = 0;
-	bool alone[ACTIVITY_MAX];
 
+	for (int a = 0; a < ACTIVITY_MAX && often; a++) {
+		double excess = share_syncs_in((enum activity)a) ? rank->act[a] : 0;
+
+		rank->act[a] -= excess;
+		rank->act[ACTIVITY_SYNC] += fmax(0, excess);
+	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool counts = !activity_may_wait((enum activity)a, true) ||
-			      (a == ACTIVITY_SYNC && syncs_too_often(rank));
+		bool counts = !activity_may_wait((enum activity)a, true) || (a == ACTIVITY_SYNC && often);
 
 		alone[a] = rank->act[a] >= SHARE_PEER * rank->own;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
 		all += fmax(0, judge_share_grown(rank, (enum activity)a));
-	}
-	/* The Python between them: the code that synchronizes. */
-	if (syncs_too_often(rank)) {
-		rank->act[ACTIVITY_SYNC] += rank->act[ACTIVITY_OUTSIDE];
-		rank->act[ACTIVITY_OUTSIDE] = 0;
 	}
 	missing = rank->own - seen;
 	if (missing <= SHARE_PEER * rank->own)
@@ -285,11 +335,12 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) && !alone[a] &&
-			       !(a == ACTIVITY_SYNC && syncs_too_often(rank));
+		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) && !alone[a];
+		enum activity to = on_card ? ACTIVITY_COMPUTE : (enum activity)a;
 
-		rank->act[on_card ? ACTIVITY_COMPUTE : a] +=
-			missing * fmax(0, judge_share_grown(rank, (enum activity)a)) / all;
+		if (often && share_syncs_in((enum activity)a))
+			to = ACTIVITY_SYNC;
+		rank->act[to] += missing * fmax(0, judge_share_grown(rank, (enum activity)a)) / all;
 	}
 }
 
@@ -302,6 +353,7 @@ void judge_share(struct judge *judge, double growth)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rank->own = rank->share = rank->claim = 0;
+		rank->is_late = false;
 		memset(rank->act, 0, sizeof(rank->act));
 		if (!rank->here)
 			continue;
@@ -315,7 +367,9 @@ void judge_share(struct judge *judge, double growth)
 	if (share.l1)
 		share_waits(&share);
 	share_held(&share);
-	if (!judge->cards)
+	if (judge->cards)
+		share_late(&share);
+	else
 		share_cpu(&share);
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);

@@ -211,6 +211,23 @@ TEST_WITH(a_hang_that_recurs_is_one, start, stop)
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 }
 
+/* A rank that was stopped, and soon after it does not come to an operation. */
+TEST_WITH(a_hang_for_another_cause_is_another, start, stop)
+{
+	struct verdict verdict = hang(3, true);
+
+	said(hang(3, true), 5);
+	verdict.finding.cause = CAUSE_MISSING;
+	said(verdict, 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
+	quiet(HANG_SNAPSHOTS);
+	last(FINDING_CLOSED);
+	verdict.finding.cause = CAUSE_STOPPED;
+	said(verdict, 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_STOPPED);
+}
+
 TEST_WITH(a_hang_whose_culprit_is_seen_later_is_one, start, stop)
 {
 	struct verdict verdict = hang(-1, true);

@@ -285,20 +285,84 @@ TEST(a_storm_of_synchronizations_is_own_work)
 	}
 }
 
-/* Each of 800 `.item()` takes microseconds, and the Python around it more. */
+/* Each of 800 `.item()` takes microseconds, and the Python around it more: outside all stages, in a closure of the optimizer, in
+ * a hook. */
 TEST(the_code_that_synchronizes_is_named_by_it)
 {
-	for (unsigned syncs = 1; syncs <= 800; syncs += 799) {
-		script_begin(2);
-		script_cards();
-		script_run(LEARN_S);
-		script.fault[1][ACTIVITY_SYNC] = 5 * MS;
-		script.fault[1][ACTIVITY_OUTSIDE] = 20 * MS;
-		script.syncs[1] = syncs;
-		script_run(60);
-		script_only(1, syncs > 1 ? ACTIVITY_SYNC : ACTIVITY_OUTSIDE);
-		script_end();
+	static const enum activity in[] = {ACTIVITY_OUTSIDE, ACTIVITY_OPTIMIZER, ACTIVITY_FORWARD, ACTIVITY_BACKWARD};
+
+	for (size_t i = 0; i < sizeof(in) / sizeof(in[0]); i++) {
+		for (unsigned syncs = 1; syncs <= 800; syncs += 799) {
+			script_begin(2);
+			script_cards();
+			script.waiting = in[i] == ACTIVITY_BACKWARD ? ACTIVITY_SYNC : ACTIVITY_BACKWARD;
+			script_run(LEARN_S);
+			script.fault[1][ACTIVITY_SYNC] = 5 * MS;
+			script.fault[1][in[i]] = 20 * MS;
+			script.syncs[1] = syncs;
+			script_run(60);
+			if (syncs > 1)
+				script_only(1, ACTIVITY_SYNC);
+			else if (!activity_may_wait(in[i], true))
+				script_only(1, in[i]);
+			else
+				assert_null(script_said(1, ACTIVITY_SYNC));
+			script_end();
+		}
 	}
+}
+
+/* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
+static void forward_on_cards(double usual, double sync, enum activity waiting)
+{
+	script_begin(2);
+	script_cards();
+	script.waiting = waiting;
+	script.usual[ACTIVITY_SYNC] = usual;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+	script.fault[1][ACTIVITY_SYNC] = sync - usual;
+	script_run(30);
+}
+
+TEST(a_rank_whose_card_has_nothing_to_do_is_late)
+{
+	forward_on_cards(3 * MS, 1.4 * MS, ACTIVITY_SYNC);
+	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.side, FINDING_SIDE_HOST);
+	script_end();
+	/* Its card has work. */
+	forward_on_cards(3 * MS, 1.6 * MS, ACTIVITY_SYNC);
+	assert_true(script.n_said > 0 && !script_said(1, ACTIVITY_FORWARD));
+	script_end();
+	/* Too little to decide by is left usually. */
+	forward_on_cards(0.9 * MS, 0, ACTIVITY_SYNC);
+	assert_true(script.n_said > 0 && !script_said(1, ACTIVITY_FORWARD));
+	script_end();
+	/* Nobody waits for it where it synchronizes. */
+	forward_on_cards(3 * MS, 0, ACTIVITY_BACKWARD);
+	assert_true(script.n_said > 0 && !script_said(1, ACTIVITY_FORWARD));
+	script_end();
+}
+
+/* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one counts. */
+TEST(a_rank_that_synchronizes_now_and_then_is_late)
+{
+	script_begin(2);
+	script_cards();
+	script.usual[ACTIVITY_SYNC] = 0.1 * MS;
+	for (int step = 0; step < 600; step++) {
+		bool slow = step >= 300;
+
+		script.fault[1][ACTIVITY_FORWARD] = slow ? 100 * MS : 0;
+		if (step % 10 == 0) {
+			script.once[0][ACTIVITY_SYNC] = (slow ? 60 : 30) * MS;
+			script.once[1][ACTIVITY_SYNC] = (slow ? 10 : 30) * MS;
+		}
+		script_step();
+	}
+	assert_non_null(script_said(1, ACTIVITY_FORWARD));
+	assert_true(script_said(1, ACTIVITY_FORWARD)->finding.cost_card_hours > 0.8 * script_cost() / 3600 * 2);
+	script_end();
 }
 
 /* Of a job that synchronizes often: twice as often and a few more. */
