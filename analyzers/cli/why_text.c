@@ -244,9 +244,9 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 		fputs("\nL1 was off: with it, waiting is known from the operations, not from what peers have least.\n",
 			f);
 	if (!result->thread_known)
-		fputs("\nL3 was off (then, or in usual steps): with it, work, sleep and time without a CPU are measured, and "
-		      "what preempted the rank.\n",
-			f);
+		fputs("\nL3 was off: with it, work, sleep and time without a CPU are measured, and what preempted the rank.\n", f);
+	else if (!result->usual_known)
+		fputs("\nL3 was off in the usual steps: they are taken to work as much as these, and to sleep in the rest.\n", f);
 }
 
 static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
@@ -345,7 +345,7 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 {
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
 		json_string(result->who.card), "tier", tool_text(finding_tier_word(result->tier)), "thread_known",
-		json_boolean(result->thread_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
+		json_boolean(result->thread_known), "usual_known", json_boolean(result->usual_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
 		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
 		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",

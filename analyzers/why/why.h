@@ -61,7 +61,7 @@ struct why_result {
 	struct frame_who who;
 	enum frame_tier tier;			 /* the worst of the chosen steps */
 	size_t chosen, usual, peers;		 /* steps; ranks beside it */
-	bool thread_known;			 /* by off-CPU intervals: of all chosen and usual steps */
+	bool thread_known, usual_known;		 /* by off-CPU intervals: all chosen steps; usual ones */
 	double chosen_ns, usual_ns, peers_ns;	 /* a step, in the mean */
 	double major_faults, major_faults_usual; /* a step; NAN: not measured */
 	size_t parts;

@@ -86,17 +86,19 @@ static void why_split_thread(const struct why_step *step, struct why_split *spli
 static void why_mean_of(struct why *why, const struct why_step *const *steps, size_t count,
 	const double usual_own[ACTIVITY_MAX], struct why_result *result, bool chosen, struct why_mean *ret)
 {
+	bool thread = chosen ? result->thread_known : result->usual_known;
+
 	*ret = (struct why_mean){.steps = count};
 	for (size_t i = 0; i < count; i++) {
 		const struct why_step *step = steps[i];
 		struct why_split split;
 
-		if (result->thread_known) {
+		if (thread) {
 			why_thread_split(why, step, &split, result->other, &result->others, chosen);
 			why_split_thread(step, &split);
 		} else {
 			why_split_sampled(step, usual_own, &split);
-			if (step->preemptor_pid)
+			if (step->preemptor_pid && !result->thread_known)
 				why_other_add(result->other, &result->others, step->preemptor_pid, step->preemptor_name,
 					step->preemptor_ns, chosen);
 		}
@@ -187,6 +189,22 @@ static void why_behind(struct why_mean *chosen, const struct why_mean *usual)
 }
 
 /*
+ * Intervals of the chosen steps alone, as where L3 was turned on for this: a usual step is taken to work as much, as far as its
+ * activity lasts; then to be ready as long as samples show; what is left, it sleeps.
+ */
+static void why_usual_as_chosen(const struct why_mean *chosen, struct why_mean *usual)
+{
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		const double *of_chosen = chosen->split.part[a];
+		double *part = usual->split.part[a], own = part[WHY_WORK] + part[WHY_READY];
+
+		part[WHY_WORK] = fmin(own, of_chosen[WHY_WORK]);
+		part[WHY_READY] = fmin(own - part[WHY_WORK], part[WHY_READY]);
+		part[WHY_BLOCKED] = own - part[WHY_WORK] - part[WHY_READY];
+	}
+}
+
+/*
  * Of the time without a CPU, what the CPU limit took: samples give its share, of the usual time and of what is beyond
  * it.
  */
@@ -241,11 +259,12 @@ static void why_know_thread(struct why *why, struct why_result *ret)
 	for (size_t i = 0; i < why->chosen_count; i++)
 		if (!why_thread_covers(why, why->chosen[i]))
 			return;
+	ret->thread_known = true;
 	for (size_t i = 0; i < why->usual_count; i++)
 		covered += why_thread_covers(why, why->usual[i]);
-	if (!covered || covered * 4 < why->usual_count)
+	ret->usual_known = covered && covered * 4 >= why->usual_count;
+	if (!ret->usual_known)
 		return;
-	ret->thread_known = true;
 	covered = 0;
 	for (size_t i = 0; i < why->usual_count; i++)
 		if (why_thread_covers(why, why->usual[i]))
@@ -272,6 +291,8 @@ int why_explain(struct why *why, struct why_result *ret)
 	why_mean_own(why->usual, why->usual_count, usual_own);
 	why_mean_of(why, why->chosen, why->chosen_count, usual_own, ret, true, &chosen);
 	why_mean_of(why, why->usual, why->usual_count, usual_own, ret, false, &usual);
+	if (ret->thread_known && !ret->usual_known)
+		why_usual_as_chosen(&chosen, &usual);
 	why_behind(&chosen, &usual);
 	why_throttled(&chosen, &usual);
 	ret->chosen = chosen.steps;

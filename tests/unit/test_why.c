@@ -372,8 +372,8 @@ TEST(a_step_after_the_last_record)
 	}
 }
 
-/* Intervals of the chosen step alone: what is asleep in it has nothing to compare with, and is left in the work. */
-TEST(intervals_of_too_few_steps)
+/* L3 was turned on for this: of the usual 40 ms of forward, as much as of the chosen 80 is work, which is all. */
+TEST(intervals_of_the_chosen_step_alone)
 {
 	struct why *why = new_why(1, SINCE_NS);
 	struct why_result result;
@@ -382,8 +382,14 @@ TEST(intervals_of_too_few_steps)
 	assert_int_equal(why_choose(why, 1), 0);
 	feed_thread(why, SINCE_NS);
 	assert_int_equal(why_explain(why, &result), 0);
-	assert_false(result.thread_known);
-	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 80);
+	assert_true(result.thread_known);
+	assert_false(result.usual_known);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 80 - 20 - 15);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->usual_ns, 40);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->usual_ns, 0);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->usual_ns, 0);
+	/* Of backward's 60 it works in 45, and sleeps in the rest, as now. */
+	near(part_of(&result, ACTIVITY_BACKWARD, WHY_BLOCKED)->usual_ns, 15);
 	why_free(why);
 }
 

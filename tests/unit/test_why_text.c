@@ -11,7 +11,7 @@
 #define MS 1e6
 
 /* Of a step of 40 ms that usually takes 20. */
-static struct why_result result = {.chosen = 10, .usual = 10, .chosen_ns = 40 * MS, .usual_ns = 20 * MS, .thread_known = true,
+static struct why_result result = {.chosen = 10, .usual = 10, .chosen_ns = 40 * MS, .usual_ns = 20 * MS, .thread_known = true, .usual_known = true,
 	.tier = FRAME_TIER_HOST};
 static struct cmd_why cmd;
 
