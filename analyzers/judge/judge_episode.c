@@ -368,17 +368,19 @@ static double host_others(const struct judge *judge, const struct judge_rank *of
 	return robust_median(judge->scratch, n);
 }
 
-/* What the operating system took in this tick from a rank that lost so much. */
+/* What the operating system took in this tick from a rank that lost so much. Of what limits took, a part may be lost in the next
+ * tick: a rank stalls in one step, and the others wait for it in a later one. */
 static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double to[JUDGE_HOST_MAX])
 {
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		double most = h == JUDGE_THROTTLED || h == JUDGE_MEMORY ? judge->real : lost;
 		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here;
 
 		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
-		to[h] += fmin(lost, fmax(0, here - usual) * each * judge->steps);
+		to[h] += fmin(most, fmax(0, here - usual) * each * judge->steps);
 	}
 }
 
@@ -522,7 +524,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
-	if (rank)
+	if (rank && watch != &rank->watch)
 		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || (!watch->of && cause_of(watch) != episode->published_cause) ||
@@ -583,6 +585,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 
 	watch->pending += cost;
 	watch->pending_base += usual;
+	if (rank)
+		add_host(judge, rank, false, cost, episode->cause_lost);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
@@ -716,7 +720,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
 		add_host(judge, rank, false, claim * (judge->real - usual), took);
-		lost = fmax(lost, limits_took(took));
+		lost = fmax(lost, fmin(limits_took(took), claim * (judge->real - usual)));
 	}
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }

@@ -669,6 +669,28 @@ TEST(memory_is_the_cause)
 	}
 }
 
+/* The rank stalls in one step, and the others wait for it in a later one: half of the loss is in steps without a stall. */
+TEST(a_stall_is_the_cause_of_what_others_wait_later)
+{
+	script_begin(2);
+	for (int r = 0; r < 2; r++)
+		script.host[r].memory_stall_ns = 0;
+	script_run(LEARN_S);
+	for (int stall = 0; stall < 4; stall++) {
+		script.host[1].memory_stall_ns = 1700 * 1000000ULL;
+		script.once[1][ACTIVITY_OUTSIDE] = 800 * MS;
+		script_step();
+		script.host[1].memory_stall_ns = 0;
+		script_run(1);
+		script.once[1][ACTIVITY_OUTSIDE] = 900 * MS;
+		script_step();
+		script_run(2);
+	}
+	script_run(20);
+	assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, CAUSE_MEMORY);
+	script_end();
+}
+
 /* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: that is no noise, and is announced
  * if it lost what the smallest notice loses, by default 0.5 s. */
 TEST(one_wait_for_memory_is_announced)
