@@ -348,7 +348,7 @@ static void gauges_group_status(
 	ret->name = group->name;
 	ret->interval_ns = gauge_pace_interval_ns(pace, group, level);
 	ret->slow = gauge_pace_is_slow(pace, group, level);
-	ret->cpus = (double)pace->cpu_ns / (double)ret->interval_ns;
+	ret->cpus = (double)pace->cpu_ns / (double)(pace->took_ns > ret->interval_ns ? pace->took_ns : ret->interval_ns);
 	status->cpus += ret->cpus;
 }
 
