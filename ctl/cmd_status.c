@@ -210,13 +210,45 @@ static void status_print_level_cost(const Ranktrace__Guard *guard, const char *l
 		units_count((uint64_t)(most->hits_per_s + 0.5), a), ranks, status_s(ranks));
 }
 
+/* Sources by what they cost, and groups that are read less often than they might: "nvml 4.6 (links every 46 s)". */
+static void status_print_gauges(const Ranktrace__StatusBody *body)
+{
+	struct status_text line;
+	double cpus = 0;
+	FILE *f;
+
+	for (size_t i = 0; i < body->n_gauges; i++)
+		cpus += body->gauges[i]->cpus;
+	if (!body->n_gauges)
+		return;
+	f = status_text_open(&line);
+	fprintf(f, "gauges: %.2f ms of CPU a second", 1e3 * cpus);
+	for (size_t i = 0; i < body->n_gauges; i++) {
+		const Ranktrace__GaugeSource *source = body->gauges[i];
+		const char *before = " (";
+
+		fprintf(f, "%s%s %.2f", i ? ", " : ": ", source->name, 1e3 * source->cpus);
+		for (size_t g = 0; g < source->n_groups; g++) {
+			if (!source->groups[g]->slow)
+				continue;
+			fprintf(f, "%s%s every %.0f s", before, source->groups[g]->name, source->groups[g]->interval_s);
+			before = ", ";
+		}
+		fputs(strcmp(before, ", ") == 0 ? ")" : "", f);
+	}
+	status_text_line(&line, "");
+}
+
 static void status_print_guard(const Ranktrace__StatusBody *body)
 {
 	const Ranktrace__Guard *guard = body->guard;
+	bool over = guard->cpus > guard->budget_cpus;
 	char a[UNITS_BYTES];
 
 	if (guard->cpus_known)
-		out_line("", "%.2f %% of a core in the last minute", 100 * guard->cpus);
+		out_line("", "%s%.2f %% of a core in the last minute%s%s", out_start(over ? TERM_YELLOW : TERM_PLAIN), 100 * guard->cpus,
+			over ? ", more than the budget" : "", out_end(over ? TERM_YELLOW : TERM_PLAIN));
+	status_print_gauges(body);
 	out_line("budget", "%.3g %% of a rank's time, %.3g %% of a core, %s of memory", 100 * guard->budget_share,
 		100 * guard->budget_cpus, units_size(guard->budget_bytes, a));
 	for (size_t i = 0; i < body->n_levels; i++)

@@ -28,10 +28,12 @@ static const struct {
 	{&ranktrace__limit__descriptor, "name unit used max? exceeded"},
 	{&ranktrace__rank_cost__descriptor, "rank- pid uid job? level hits_per_s share share_min share_max"},
 	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated reason? hit_warm_ns hit_cold_ns cpus:cpus_known costs"},
+	{&ranktrace__gauge_group__descriptor, "name interval_s slow cpus"},
+	{&ranktrace__gauge_source__descriptor, "name cpus groups"},
 	{&ranktrace__feature__descriptor, "name present"},
 	{&ranktrace__level__descriptor, "level on"},
 	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_refused store self "
-					      "operations device_clocks findings dumps guard limits"},
+					      "operations device_clocks findings dumps guard gauges limits"},
 	{&ranktrace__rank__descriptor, "rank- world_size- local_rank- job? source? pid parent_pid uid:uid_known role card? card_uuid? "
 				       "card_pci? card_serial? host container? pod? command since_ns from_start state? remark? "
 				       "limited refused state_bytes"},

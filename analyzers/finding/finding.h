@@ -59,8 +59,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *   mismatch             "mismatch": detail, what was called
  *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0")
  *   imbalance            "stage": number of the pipeline stage; "self_time"
- *   overhead             "probes": percent of the rank's time, or "daemon": of a CPU; detail: level that takes most;
- *                        "level": its percent; "budget"
+ *   overhead             "probes": percent of the rank's time, or "daemon": of a CPU; detail: what takes most of
+ *                        it (a level; a source of gauges); "level": its percent; "budget"
  *   crash                "end": wait status, detail: how ("SIGSEGV"); "stack": detail, where its main thread was
  *   hardware             the cause's evidence, detail: what was reported; "card": detail, UUID and PCI address
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it

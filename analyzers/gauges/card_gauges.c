@@ -211,15 +211,22 @@ static bool card_clock_explains(double clock, double reference, const struct fin
 	return !(reference / clock - 1 < EXPLAINED * (finding->slowdown - 1));
 }
 
-/* Of those that were there in the last minute, the one that came last. */
-static const char *card_newest_process(const struct card *card, uint64_t now_ns)
+/*
+ * Of those that were there in the last minute, the one that came last. The minute is that before a process was seen last:
+ * they may be read less often.
+ */
+static const char *card_newest_process(const struct card *card)
 {
 	const struct process *newest = NULL;
+	uint64_t read_ns = 0;
 
+	for (size_t i = 0; i < PROCESSES_MAX; i++)
+		if (card->process[i].last_ns > read_ns)
+			read_ns = card->process[i].last_ns;
 	for (size_t i = 0; i < PROCESSES_MAX; i++) {
 		const struct process *process = &card->process[i];
 
-		if (process->last_ns && process->last_ns + 60000000000ULL >= now_ns &&
+		if (process->last_ns && process->last_ns + 60000000000ULL >= read_ns &&
 			(!newest || process->first_ns > newest->first_ns))
 			newest = process;
 	}
@@ -254,7 +261,7 @@ static bool card_explain(const struct card_gauges *cards, const struct card *car
 				reference * rule->scale);
 		if (rule->cause == CAUSE_CARD_SHARED)
 			snprintf(ret->evidence.detail, sizeof(ret->evidence.detail), "%.60s",
-				card_newest_process(card, now_ns));
+				card_newest_process(card));
 		return true;
 	}
 	return false;

@@ -7,6 +7,7 @@
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
 #include "daemon/findings/online.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/guard/guard.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/coll/rank_coll.h"
@@ -337,6 +338,33 @@ static int request_status_fill_guard(const struct context *context, Ranktrace__S
 	return list.error;
 }
 
+static int request_status_fill_gauges(const struct context *context, Ranktrace__StatusBody *body)
+{
+	struct gauges_status status;
+
+	for (unsigned i = 0; gauges_status(context->gauges, i, &status); i++) {
+		Ranktrace__GaugeSource *source = status.groups ? REQUEST_ADD(body, gauges) : NULL;
+
+		if (!source && status.groups)
+			return -ENOMEM;
+		if (source) {
+			source->name = strdup(status.source->name);
+			source->cpus = status.cpus;
+		}
+		for (size_t g = 0; g < status.groups; g++) {
+			Ranktrace__GaugeGroup *group = REQUEST_ADD(source, groups);
+
+			if (!group)
+				return -ENOMEM;
+			group->name = strdup(status.group[g].name);
+			group->interval_s = (double)status.group[g].interval_ns / 1e9;
+			group->slow = status.group[g].slow;
+			group->cpus = status.group[g].cpus;
+		}
+	}
+	return 0;
+}
+
 static int request_status_fill_dumps(const struct context *context, Ranktrace__StatusBody *body)
 {
 	Ranktrace__Dumps *item = REQUEST_ADD(body, dumps);
@@ -377,7 +405,8 @@ int request_status(struct context *context, const Ranktrace__Request *request, R
 {
 	static int (*const fill[])(const struct context *context, Ranktrace__StatusBody *body) = {request_status_fill_features,
 		request_status_fill_collectors, request_status_fill_store, request_status_fill_self, request_status_fill_operations,
-		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_status_fill_guard, request_limits_fill};
+		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_status_fill_guard, request_status_fill_gauges,
+		request_limits_fill};
 	Ranktrace__StatusBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_STATUS);
 	int r;
 

@@ -58,8 +58,8 @@ uint64_t online_leak(struct online *online, const struct online_leak_info *info,
  * cpu_percent; percent of a CPU. */
 struct online_overhead_info {
 	const struct rank *rank;
-	const char *level; /* that costs most: */
-	double percent, level_percent, budget_percent;
+	const char *part; /* that costs most: a level; of the daemon also a source of gauges */
+	double percent, part_percent, budget_percent;
 	uint64_t since_ns;
 };
 /* As online_leak(). */

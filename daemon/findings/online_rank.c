@@ -67,8 +67,8 @@ uint64_t online_overhead(struct online *online, const struct online_overhead_inf
 	finding.kind = FINDING_OVERHEAD;
 	finding.cause = info->rank ? CAUSE_PROBES : CAUSE_DAEMON;
 	finding.severity = SEVERITY_NOTICE;
-	finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->level);
-	finding_add(&finding, "level", "%", info->level_percent, NAN, NULL);
+	finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->part);
+	finding_add(&finding, "level", "%", info->part_percent, NAN, NULL);
 	finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
 	return online_rank_publish(online, &finding, number);
 }

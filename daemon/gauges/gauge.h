@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of a source of gauges, and what a source gives: samples once a second, and messages.
+ * The contract of a source of gauges, and what a source gives: samples, and messages.
  *
  * A source runs in a thread of daemon/gauges, never in the loop: a driver may block for seconds. It gives only what the
  * machine has: what cannot be read is no sample, never a zero. To add a source: gauge_NAME.c and a row in sources.def.
@@ -53,6 +53,20 @@ struct gauge_card {
 };
 void gauge_card(struct gauge_batch *batch, const struct gauge_card *card);
 
+/*
+ * What is read together, once a second; less often where reading costs the daemon more than its budget has for it
+ * (gauge_pace.c), so that what is cheap, or says most, had better be a group of its own.
+ */
+struct gauge_group {
+	const char *name; /* as status shows it */
+	/* Negative errno: nothing of the source is read any more. */
+	int (*read)(void *state, struct gauge_batch *batch);
+	unsigned every_s; /* of what hardly changes; 0: 1 */
+	bool is_urgent;	  /* every second, whatever it costs */
+};
+
+#define GAUGE_GROUPS_MAX 8 /* of a source */
+
 struct gauge_source {
 	const char *name; /* stored in gauges.source */
 	const char *summary;
@@ -65,8 +79,7 @@ struct gauge_source {
 	 * it is there and cannot be read; why: one sentence.
 	 */
 	int (*open)(const struct gauge_roots *roots, void **ret, char *why, size_t why_size);
-	/* Once a second. Negative errno: nothing is read any more. */
-	int (*read)(void *state, struct gauge_batch *batch);
+	struct gauge_group group[GAUGE_GROUPS_MAX]; /* ends with one without a function, or the array */
 	void (*close)(void *state);
 };
 

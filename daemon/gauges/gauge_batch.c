@@ -35,6 +35,7 @@ void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const ch
 	}
 	read = &batch->read[batch->count++];
 	read->gauge = gauge;
+	read->group = batch->group;
 	read->value = gauge->scale != 0 ? value * gauge->scale : value;
 	(void)copy_text(read->object, sizeof(read->object), object);
 	procfs_printable(read->object);

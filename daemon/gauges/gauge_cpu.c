@@ -84,6 +84,6 @@ const struct gauge_source gauge_source_cpu = {
 	.gauges = cpu_gauges,
 	.rows_per_second = 8,
 	.open = gauge_cpu_open,
-	.read = gauge_cpu_read,
+	.group = {{.name = "cpu", .read = gauge_cpu_read}},
 	.close = gauge_cpu_close,
 };

@@ -67,13 +67,11 @@ static int gauge_dcmi_open(const struct gauge_roots *roots, void **ret, char *wh
 	return 0;
 }
 
-static void gauge_dcmi_device(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device)
+static void gauge_dcmi_device(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
 {
-	char object[GAUGE_OBJECT_BYTES];
 	unsigned value;
 	int number;
 
-	snprintf(object, sizeof(object), "npu%d/%d", card, device);
 	if (dcmi->temperature && dcmi->temperature(card, device, &number) == 0)
 		gauge_sample(batch, &dcmi_gauges[TEMPERATURE], object, number);
 	if (dcmi->power && dcmi->power(card, device, &number) == 0)
@@ -84,15 +82,27 @@ static void gauge_dcmi_device(const struct dcmi *dcmi, struct gauge_batch *batch
 		gauge_sample(batch, &dcmi_gauges[MEMORY_USED], object, value);
 	if (dcmi->frequency && dcmi->frequency(card, device, DCMI_FREQUENCY_CORE, &value) == 0)
 		gauge_sample(batch, &dcmi_gauges[CLOCK_CORE], object, value);
-	if (dcmi->frequency && dcmi->frequency(card, device, DCMI_FREQUENCY_RATED, &value) == 0)
-		gauge_sample(batch, &dcmi_gauges[CLOCK_CORE_RATED], object, value);
+}
+
+static void gauge_dcmi_health(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
+{
+	unsigned value;
+
 	if (dcmi->health && dcmi->health(card, device, &value) == 0)
 		gauge_sample(batch, &dcmi_gauges[HEALTH], object, value);
 }
 
-static int gauge_dcmi_read(void *state, struct gauge_batch *batch)
+static void gauge_dcmi_rated(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
 {
-	const struct dcmi *dcmi = state;
+	unsigned value;
+
+	if (dcmi->frequency && dcmi->frequency(card, device, DCMI_FREQUENCY_RATED, &value) == 0)
+		gauge_sample(batch, &dcmi_gauges[CLOCK_CORE_RATED], object, value);
+}
+
+static int gauge_dcmi_each(const struct dcmi *dcmi, struct gauge_batch *batch,
+	void (*read)(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object))
+{
 	int list[CARDS_MAX], count = 0;
 
 	if (dcmi->card_list(&count, list, CARDS_MAX) != 0)
@@ -102,10 +112,29 @@ static int gauge_dcmi_read(void *state, struct gauge_batch *batch)
 
 		if (dcmi->device_in_card(list[i], &devices, &mcu, &cpu) != 0)
 			continue;
-		for (int device = 0; device < devices && device < CARDS_MAX; device++)
-			gauge_dcmi_device(dcmi, batch, list[i], device);
+		for (int device = 0; device < devices && device < CARDS_MAX; device++) {
+			char object[GAUGE_OBJECT_BYTES];
+
+			snprintf(object, sizeof(object), "npu%d/%d", list[i], device);
+			read(dcmi, batch, list[i], device, object);
+		}
 	}
 	return 0;
+}
+
+static int gauge_dcmi_read_health(void *state, struct gauge_batch *batch)
+{
+	return gauge_dcmi_each(state, batch, gauge_dcmi_health);
+}
+
+static int gauge_dcmi_read_devices(void *state, struct gauge_batch *batch)
+{
+	return gauge_dcmi_each(state, batch, gauge_dcmi_device);
+}
+
+static int gauge_dcmi_read_rated(void *state, struct gauge_batch *batch)
+{
+	return gauge_dcmi_each(state, batch, gauge_dcmi_rated);
 }
 
 const struct gauge_source gauge_source_dcmi = {
@@ -115,6 +144,8 @@ const struct gauge_source gauge_source_dcmi = {
 	.blocks = true,
 	.rows_per_second = 6,
 	.open = gauge_dcmi_open,
-	.read = gauge_dcmi_read,
+	.group = {{.name = "health", .read = gauge_dcmi_read_health, .is_urgent = true},
+		{.name = "devices", .read = gauge_dcmi_read_devices},
+		{.name = "rated", .read = gauge_dcmi_read_rated, .every_s = 60}},
 	.close = free,
 };

@@ -123,6 +123,6 @@ const struct gauge_source gauge_source_infiniband = {
 	.gauges = infiniband_gauges,
 	.rows_per_second = 2,
 	.open = gauge_infiniband_open,
-	.read = gauge_infiniband_read,
+	.group = {{.name = "infiniband", .read = gauge_infiniband_read}},
 	.close = free,
 };

@@ -94,6 +94,6 @@ const struct gauge_source gauge_source_memory = {
 	.gauges = memory_gauges,
 	.rows_per_second = 2,
 	.open = gauge_memory_open,
-	.read = gauge_memory_read,
+	.group = {{.name = "memory", .read = gauge_memory_read}},
 	.close = free,
 };

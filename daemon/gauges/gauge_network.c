@@ -146,6 +146,6 @@ const struct gauge_source gauge_source_network = {
 	.gauges = network_gauges,
 	.rows_per_second = 2,
 	.open = gauge_network_open,
-	.read = gauge_network_read,
+	.group = {{.name = "network", .read = gauge_network_read}},
 	.close = free,
 };

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVIDIA cards, by NVML (libnvidia-ml.so.1 of the driver), loaded if it is there. A function that the library lacks, or
- * that the card does not support, is no sample. A card whose calls say that it is lost has the gauge `lost` alone.
+ * that the card does not support, is no sample. A card whose calls say that it is lost has the gauge `lost` alone: the others
+ * end when their group is read next.
+ *
+ * A call can take the driver half a millisecond, with locks that the launches of a job on the card need: groups are few calls
+ * each, and only that which says whether the card is there is urgent.
  */
 #include <dlfcn.h>
 
@@ -12,7 +16,7 @@
 #define PROCESSES_MAX 64
 
 /* Numbers of nvml.h. */
-enum { NVML_SUCCESS = 0, NVML_GPU_IS_LOST = 15, NVML_RESET_REQUIRED = 16 };
+enum { NVML_SUCCESS = 0, NVML_NOT_SUPPORTED = 3, NVML_GPU_IS_LOST = 15, NVML_RESET_REQUIRED = 16 };
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEMORY = 2 };
 enum { NVML_ECC_CORRECTED = 0, NVML_ECC_UNCORRECTED = 1, NVML_ECC_VOLATILE = 0 };
 enum { NVML_LINK_REPLAY = 0, NVML_LINK_RECOVERY = 1, NVML_LINK_CRC_FLIT = 2, NVML_LINK_CRC_DATA = 3 };
@@ -37,6 +41,21 @@ struct nvml_process {
 	unsigned long long memory_bytes;
 	unsigned gpu_instance, compute_instance;
 };
+
+/* nvmlFieldValue_t */
+struct nvml_field {
+	unsigned id, scope;
+	long long time_us, latency_us;
+	unsigned type;
+	int result;
+	union {
+		double real;
+		unsigned word;
+		unsigned long long whole;
+	} value;
+};
+_Static_assert(sizeof(struct nvml_field) == 40, "an array of them is read by the library");
+enum { NVML_TYPE_DOUBLE = 0, NVML_TYPE_UNSIGNED = 1 }; /* others: 64 bits */
 
 typedef struct nvml_device *nvml_card;
 
@@ -135,50 +154,69 @@ static const struct {
 	{0x10, LIMITED_SYNC},
 };
 
+/* Groups, by place in the array. */
+enum { PRESENCE, USAGE, CLOCKS, ERRORS, LINKS, PCIE, USERS, LIMITS };
+
 /* One number, by a function of one shape. */
-enum nvml_number {
-	N_POWER,
-	N_POWER_LIMIT,
-	N_PCIE_REPLAYS,
-	N_WIDTH,
-	N_WIDTH_MAX,
-	N_GENERATION,
-	N_GENERATION_MAX,
-	NUMBERS
-};
-
 static const struct {
+	int group;
+	enum nvml_gauge gauge;
 	const char *symbol;
-	enum nvml_gauge gauge;
-} numbers[NUMBERS] = {
-	[N_POWER] = {"nvmlDeviceGetPowerUsage", POWER},
-	[N_POWER_LIMIT] = {"nvmlDeviceGetEnforcedPowerLimit", POWER_LIMIT},
-	[N_PCIE_REPLAYS] = {"nvmlDeviceGetPcieReplayCounter", PCIE_REPLAYS},
-	[N_WIDTH] = {"nvmlDeviceGetCurrPcieLinkWidth", PCIE_WIDTH},
-	[N_WIDTH_MAX] = {"nvmlDeviceGetMaxPcieLinkWidth", PCIE_WIDTH_MAX},
-	[N_GENERATION] = {"nvmlDeviceGetCurrPcieLinkGeneration", PCIE_GENERATION},
-	[N_GENERATION_MAX] = {"nvmlDeviceGetMaxPcieLinkGeneration", PCIE_GENERATION_MAX},
+} numbers[] = {
+	{USAGE, POWER, "nvmlDeviceGetPowerUsage"},
+	{PCIE, PCIE_WIDTH, "nvmlDeviceGetCurrPcieLinkWidth"},
+	{PCIE, PCIE_GENERATION, "nvmlDeviceGetCurrPcieLinkGeneration"},
+	{LIMITS, POWER_LIMIT, "nvmlDeviceGetEnforcedPowerLimit"},
+	{LIMITS, PCIE_WIDTH_MAX, "nvmlDeviceGetMaxPcieLinkWidth"},
+	{LIMITS, PCIE_GENERATION_MAX, "nvmlDeviceGetMaxPcieLinkGeneration"},
 };
 
+#define NUMBERS ARRAY_SIZE(numbers)
+
+struct nvml;
+struct nvml_one;
+
+/* What has a number in nvmlDeviceGetFieldValues, which gives several at once, and where a driver or card has none, calls. */
+static bool gauge_nvml_ecc(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
+static bool gauge_nvml_rows(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
+static bool gauge_nvml_replays(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
+static bool gauge_nvml_link_errors(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
+
 static const struct {
-	int type;
+	int group;
 	enum nvml_gauge gauge;
-} link_errors[] = {
-	{NVML_LINK_REPLAY, LINK_REPLAYS},
-	{NVML_LINK_RECOVERY, LINK_RECOVERIES},
-	{NVML_LINK_CRC_FLIT, LINK_CRC_ERRORS},
-	{NVML_LINK_CRC_DATA, LINK_CRC_ERRORS},
+	unsigned field; /* NVML_FI_DEV_... */
+	bool (*read)(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
+	int which;
+} counts[] = {
+	{ERRORS, ECC_CORRECTED, 3, gauge_nvml_ecc, NVML_ECC_CORRECTED},	    /* ECC_SBE_VOL_TOTAL */
+	{ERRORS, ECC_UNCORRECTED, 4, gauge_nvml_ecc, NVML_ECC_UNCORRECTED}, /* ECC_DBE_VOL_TOTAL */
+	{ERRORS, ROWS_CORRECTED, 142, gauge_nvml_rows, 0},		    /* REMAPPED_COR */
+	{ERRORS, ROWS_UNCORRECTED, 143, gauge_nvml_rows, 1},		    /* REMAPPED_UNC */
+	{ERRORS, ROWS_PENDING, 144, gauge_nvml_rows, 2},		    /* REMAPPED_PENDING */
+	{ERRORS, ROWS_FAILED, 145, gauge_nvml_rows, 3},			    /* REMAPPED_FAILURE */
+	{ERRORS, PCIE_REPLAYS, 94, gauge_nvml_replays, 0},		    /* PCIE_REPLAY_COUNTER */
+	{LINKS, LINK_REPLAYS, 52, gauge_nvml_link_errors, NVML_LINK_REPLAY},	  /* NVLINK_REPLAY_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_RECOVERIES, 59, gauge_nvml_link_errors, NVML_LINK_RECOVERY}, /* NVLINK_RECOVERY_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_CRC_ERRORS, 38, gauge_nvml_link_errors, NVML_LINK_CRC_FLIT}, /* NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_CRC_ERRORS, 45, gauge_nvml_link_errors, NVML_LINK_CRC_DATA}, /* NVLINK_CRC_DATA_ERROR_COUNT_TOTAL */
 };
+
+#define COUNTS ARRAY_SIZE(counts)
 
 struct nvml_one {
 	nvml_card card;
 	char object[GAUGE_OBJECT_BYTES]; /* UUID */
-	bool is_described;
+	bool is_described, is_lost;
+	unsigned links; /* bits of NVLinks that it has */
+	/* By which counts are read: what gave one first, so that two ways of counting are never compared. */
+	enum { BY_ANY, BY_FIELD, BY_CALLS } by[COUNTS];
 };
 
 struct nvml {
 	void *library;
 	nvml_unsigned *number[NUMBERS];
+	nvml_unsigned *replays;
 	nvml_typed *clock, *clock_max, *temperature;
 	int (*count)(unsigned *ret);
 	int (*by_index)(unsigned index, nvml_card *ret);
@@ -194,6 +232,7 @@ struct nvml {
 	int (*rows)(nvml_card card, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed);
 	int (*link_state)(nvml_card card, unsigned link, int *ret_active);
 	int (*link_errors)(nvml_card card, unsigned link, int type, unsigned long long *ret);
+	int (*fields)(nvml_card card, int count, struct nvml_field *fields);
 	int (*processes)(nvml_card card, unsigned *count, struct nvml_process *ret);
 	char proc[128];
 	unsigned cards;
@@ -223,6 +262,8 @@ static const struct {
 	{offsetof(struct nvml, rows), {"nvmlDeviceGetRemappedRows"}},
 	{offsetof(struct nvml, link_state), {"nvmlDeviceGetNvLinkState"}},
 	{offsetof(struct nvml, link_errors), {"nvmlDeviceGetNvLinkErrorCounter"}},
+	{offsetof(struct nvml, replays), {"nvmlDeviceGetPcieReplayCounter"}},
+	{offsetof(struct nvml, fields), {"nvmlDeviceGetFieldValues"}},
 	{offsetof(struct nvml, processes), {"nvmlDeviceGetComputeRunningProcesses_v3"}},
 };
 
@@ -316,7 +357,31 @@ static void gauge_nvml_describe(const struct nvml *nvml, struct gauge_batch *bat
 	gauge_card(batch, &card);
 }
 
-static void gauge_nvml_clocks(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one)
+static void gauge_nvml_numbers(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one, int group)
+{
+	unsigned value;
+
+	for (size_t n = 0; n < NUMBERS; n++)
+		if (numbers[n].group == group && nvml->number[n] && nvml->number[n](one->card, &value) == NVML_SUCCESS)
+			gauge_nvml_put(batch, one, numbers[n].gauge, value);
+}
+
+static void gauge_nvml_usage(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
+{
+	struct nvml_memory memory;
+	unsigned celsius;
+
+	if (nvml->memory && nvml->memory(one->card, &memory) == NVML_SUCCESS) {
+		gauge_nvml_put(batch, one, MEMORY_USED, (double)memory.used);
+		if (memory.total)
+			gauge_nvml_put(batch, one, MEMORY_TOTAL, (double)memory.total);
+	}
+	if (nvml->temperature && nvml->temperature(one->card, 0, &celsius) == NVML_SUCCESS)
+		gauge_nvml_put(batch, one, TEMPERATURE, celsius);
+	gauge_nvml_numbers(nvml, batch, one, USAGE);
+}
+
+static void gauge_nvml_clocks(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
 {
 	unsigned long long reasons;
 	unsigned mhz;
@@ -325,60 +390,140 @@ static void gauge_nvml_clocks(const struct nvml *nvml, struct gauge_batch *batch
 		gauge_nvml_put(batch, one, CLOCK_SM, mhz);
 	if (nvml->clock && nvml->clock(one->card, NVML_CLOCK_MEMORY, &mhz) == NVML_SUCCESS)
 		gauge_nvml_put(batch, one, CLOCK_MEMORY, mhz);
-	if (nvml->clock_max && nvml->clock_max(one->card, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS)
-		gauge_nvml_put(batch, one, CLOCK_SM_MAX, mhz);
 	if (!nvml->reasons || nvml->reasons(one->card, &reasons) != NVML_SUCCESS)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		gauge_nvml_put(batch, one, limits[i].gauge, (reasons & limits[i].bits) != 0);
 }
 
-static void gauge_nvml_errors(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one)
+static void gauge_nvml_limits(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
 {
-	unsigned corrected, uncorrected, pending, failed;
-	unsigned long long count;
+	unsigned mhz;
 
-	if (nvml->ecc && nvml->ecc(one->card, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE, &count) == NVML_SUCCESS)
-		gauge_nvml_put(batch, one, ECC_CORRECTED, (double)count);
-	if (nvml->ecc && nvml->ecc(one->card, NVML_ECC_UNCORRECTED, NVML_ECC_VOLATILE, &count) == NVML_SUCCESS)
-		gauge_nvml_put(batch, one, ECC_UNCORRECTED, (double)count);
-	if (!nvml->rows || nvml->rows(one->card, &corrected, &uncorrected, &pending, &failed) != NVML_SUCCESS)
-		return;
-	gauge_nvml_put(batch, one, ROWS_CORRECTED, corrected);
-	gauge_nvml_put(batch, one, ROWS_UNCORRECTED, uncorrected);
-	gauge_nvml_put(batch, one, ROWS_PENDING, pending);
-	gauge_nvml_put(batch, one, ROWS_FAILED, failed);
+	if (nvml->clock_max && nvml->clock_max(one->card, NVML_CLOCK_SM, &mhz) == NVML_SUCCESS)
+		gauge_nvml_put(batch, one, CLOCK_SM_MAX, mhz);
+	gauge_nvml_numbers(nvml, batch, one, LIMITS);
 }
 
-static void gauge_nvml_links(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one)
+static void gauge_nvml_pcie(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
 {
-	double errors[NVML_GAUGES] = {0};
-	bool is_known[NVML_GAUGES] = {0};
-	unsigned links = 0, up = 0;
+	gauge_nvml_numbers(nvml, batch, one, PCIE);
+}
 
-	for (unsigned link = 0; link < LINKS_MAX && nvml->link_state; link++) {
+static bool gauge_nvml_ecc(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret)
+{
+	unsigned long long count;
+
+	if (!nvml->ecc || nvml->ecc(one->card, which, NVML_ECC_VOLATILE, &count) != NVML_SUCCESS)
+		return false;
+	*ret = (double)count;
+	return true;
+}
+
+static bool gauge_nvml_rows(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret)
+{
+	unsigned rows[4];
+
+	if (!nvml->rows || nvml->rows(one->card, &rows[0], &rows[1], &rows[2], &rows[3]) != NVML_SUCCESS)
+		return false;
+	*ret = rows[which];
+	return true;
+}
+
+static bool gauge_nvml_replays(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret)
+{
+	unsigned count;
+
+	(void)which;
+	if (!nvml->replays || nvml->replays(one->card, &count) != NVML_SUCCESS)
+		return false;
+	*ret = count;
+	return true;
+}
+
+/* Of all links. One that does not give it ends it: none of them does. */
+static bool gauge_nvml_link_errors(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret)
+{
+	*ret = 0;
+	for (unsigned link = 0; link < LINKS_MAX && nvml->link_errors; link++) {
 		unsigned long long count;
+
+		if (!(one->links >> link & 1))
+			continue;
+		if (nvml->link_errors(one->card, link, which, &count) != NVML_SUCCESS)
+			return false;
+		*ret += (double)count;
+	}
+	return nvml->link_errors && one->links;
+}
+
+static double gauge_nvml_field(const struct nvml_field *field)
+{
+	return field->type == NVML_TYPE_DOUBLE     ? field->value.real
+	       : field->type == NVML_TYPE_UNSIGNED ? field->value.word
+						   : (double)field->value.whole;
+}
+
+/* All counts of a group by one call; what it does not give, by calls of their own. */
+static void gauge_nvml_counts(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one, int group)
+{
+	struct nvml_field field[COUNTS] = {0};
+	double sum[NVML_GAUGES] = {0}, value;
+	bool is_known[NVML_GAUGES] = {0}, answered;
+	int fields = 0;
+
+	for (size_t i = 0; i < COUNTS; i++)
+		if (counts[i].group == group)
+			field[fields++].id = counts[i].field;
+	answered = nvml->fields && nvml->fields(one->card, fields, field) == NVML_SUCCESS;
+	fields = 0;
+	for (size_t i = 0; i < COUNTS; i++) {
+		const struct nvml_field *of = &field[fields];
+
+		if (counts[i].group != group)
+			continue;
+		fields++;
+		if (one->by[i] != BY_CALLS && answered && of->result == NVML_SUCCESS) {
+			one->by[i] = BY_FIELD;
+			value = gauge_nvml_field(of);
+		} else if (one->by[i] != BY_FIELD && counts[i].read(nvml, one, counts[i].which, &value)) {
+			one->by[i] = BY_CALLS;
+		} else {
+			continue;
+		}
+		sum[counts[i].gauge] += value;
+		is_known[counts[i].gauge] = true;
+	}
+	for (enum nvml_gauge gauge = 0; gauge < NVML_GAUGES; gauge++)
+		if (is_known[gauge])
+			gauge_nvml_put(batch, one, gauge, sum[gauge]);
+}
+
+static void gauge_nvml_errors(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
+{
+	gauge_nvml_counts(nvml, batch, one, ERRORS);
+}
+
+static void gauge_nvml_links(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
+{
+	unsigned up = 0;
+
+	one->links = 0;
+	for (unsigned link = 0; link < LINKS_MAX && nvml->link_state; link++) {
 		int active = 0;
 
 		if (nvml->link_state(one->card, link, &active) != NVML_SUCCESS)
 			continue;
-		links++;
+		one->links |= 1U << link;
 		up += active != 0;
-		for (size_t i = 0; i < ARRAY_SIZE(link_errors) && nvml->link_errors; i++) {
-			if (nvml->link_errors(one->card, link, link_errors[i].type, &count) != NVML_SUCCESS)
-				continue;
-			errors[link_errors[i].gauge] += (double)count;
-			is_known[link_errors[i].gauge] = true;
-		}
 	}
-	if (links)
-		gauge_nvml_put(batch, one, LINKS_UP, up);
-	for (enum nvml_gauge gauge = LINK_REPLAYS; gauge <= LINK_CRC_ERRORS; gauge++)
-		if (is_known[gauge])
-			gauge_nvml_put(batch, one, gauge, errors[gauge]);
+	if (!one->links)
+		return;
+	gauge_nvml_put(batch, one, LINKS_UP, up);
+	gauge_nvml_counts(nvml, batch, one, LINKS);
 }
 
-static void gauge_nvml_processes(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one)
+static void gauge_nvml_processes(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one)
 {
 	struct nvml_process process[PROCESSES_MAX];
 	unsigned count = PROCESSES_MAX;
@@ -400,56 +545,50 @@ static void gauge_nvml_processes(const struct nvml *nvml, struct gauge_batch *ba
 	}
 }
 
-/* False: the card is lost. */
-static bool gauge_nvml_usage(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one)
-{
-	struct nvml_utilization utilization;
-	struct nvml_memory memory;
-	unsigned celsius;
-	int r;
-
-	r = nvml->utilization ? nvml->utilization(one->card, &utilization) : NVML_SUCCESS;
-	if (r == NVML_GPU_IS_LOST || r == NVML_RESET_REQUIRED)
-		return false;
-	if (nvml->utilization && r == NVML_SUCCESS) {
-		gauge_nvml_put(batch, one, UTILIZATION, utilization.gpu);
-		gauge_nvml_put(batch, one, MEMORY_BUSY, utilization.memory);
-	}
-	if (nvml->memory && nvml->memory(one->card, &memory) == NVML_SUCCESS) {
-		gauge_nvml_put(batch, one, MEMORY_USED, (double)memory.used);
-		if (memory.total)
-			gauge_nvml_put(batch, one, MEMORY_TOTAL, (double)memory.total);
-	}
-	if (nvml->temperature && nvml->temperature(one->card, 0, &celsius) == NVML_SUCCESS)
-		gauge_nvml_put(batch, one, TEMPERATURE, celsius);
-	return true;
-}
-
-static int gauge_nvml_read(void *state, struct gauge_batch *batch)
+/* Whether the card is there, which any of its calls says. */
+static int gauge_nvml_read_presence(void *state, struct gauge_batch *batch)
 {
 	struct nvml *nvml = state;
 
 	for (unsigned i = 0; i < nvml->cards; i++) {
 		struct nvml_one *one = &nvml->card[i];
-		bool is_there = gauge_nvml_usage(nvml, batch, one);
-		unsigned value;
+		struct nvml_utilization utilization;
+		int r = nvml->utilization ? nvml->utilization(one->card, &utilization) : NVML_NOT_SUPPORTED;
 
-		gauge_nvml_put(batch, one, LOST, !is_there);
-		if (!is_there)
-			continue;
-		if (!one->is_described)
+		one->is_lost = r == NVML_GPU_IS_LOST || r == NVML_RESET_REQUIRED;
+		gauge_nvml_put(batch, one, LOST, one->is_lost);
+		if (r == NVML_SUCCESS) {
+			gauge_nvml_put(batch, one, UTILIZATION, utilization.gpu);
+			gauge_nvml_put(batch, one, MEMORY_BUSY, utilization.memory);
+		}
+		if (!one->is_lost && !one->is_described)
 			gauge_nvml_describe(nvml, batch, one);
-		one->is_described = true;
-		for (size_t n = 0; n < NUMBERS; n++)
-			if (nvml->number[n] && nvml->number[n](one->card, &value) == NVML_SUCCESS)
-				gauge_nvml_put(batch, one, numbers[n].gauge, value);
-		gauge_nvml_clocks(nvml, batch, one);
-		gauge_nvml_errors(nvml, batch, one);
-		gauge_nvml_links(nvml, batch, one);
-		gauge_nvml_processes(nvml, batch, one);
+		one->is_described |= !one->is_lost;
 	}
 	return 0;
 }
+
+static int gauge_nvml_each(struct nvml *nvml, struct gauge_batch *batch,
+	void (*read)(const struct nvml *nvml, struct gauge_batch *batch, struct nvml_one *one))
+{
+	for (unsigned i = 0; i < nvml->cards; i++)
+		if (!nvml->card[i].is_lost)
+			read(nvml, batch, &nvml->card[i]);
+	return 0;
+}
+
+#define GAUGE_NVML_READ(name) \
+	static int gauge_nvml_read_##name(void *state, struct gauge_batch *batch) \
+	{ \
+		return gauge_nvml_each(state, batch, gauge_nvml_##name); \
+	}
+GAUGE_NVML_READ(usage)
+GAUGE_NVML_READ(clocks)
+GAUGE_NVML_READ(errors)
+GAUGE_NVML_READ(links)
+GAUGE_NVML_READ(pcie)
+GAUGE_NVML_READ(processes)
+GAUGE_NVML_READ(limits)
 
 const struct gauge_source gauge_source_nvml = {
 	.name = "nvml",
@@ -458,6 +597,13 @@ const struct gauge_source gauge_source_nvml = {
 	.blocks = true,
 	.rows_per_second = 8,
 	.open = gauge_nvml_open,
-	.read = gauge_nvml_read,
+	.group = {[PRESENCE] = {.name = "presence", .read = gauge_nvml_read_presence, .is_urgent = true},
+		[USAGE] = {.name = "usage", .read = gauge_nvml_read_usage},
+		[CLOCKS] = {.name = "clocks", .read = gauge_nvml_read_clocks},
+		[ERRORS] = {.name = "errors", .read = gauge_nvml_read_errors},
+		[LINKS] = {.name = "links", .read = gauge_nvml_read_links},
+		[PCIE] = {.name = "pcie", .read = gauge_nvml_read_pcie},
+		[USERS] = {.name = "processes", .read = gauge_nvml_read_processes},
+		[LIMITS] = {.name = "limits", .read = gauge_nvml_read_limits, .every_s = 60}},
 	.close = free,
 };

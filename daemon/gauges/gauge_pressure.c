@@ -81,6 +81,6 @@ const struct gauge_source gauge_source_pressure = {
 	.gauges = pressure_gauges,
 	.rows_per_second = 1,
 	.open = gauge_pressure_open,
-	.read = gauge_pressure_read,
+	.group = {{.name = "pressure", .read = gauge_pressure_read}},
 	.close = free,
 };

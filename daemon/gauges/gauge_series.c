@@ -5,6 +5,7 @@
 
 struct series {
 	const struct gauge *gauge;
+	unsigned group;
 	char object[GAUGE_OBJECT_BYTES];
 	uint64_t seen_ns;  /* of the last sample; 0: none yet */
 	double counter;	   /* of a rate, the last sample as read */
@@ -87,7 +88,7 @@ static struct series *gauge_series_add(struct gauge_serieses *serieses, const st
 	if (!array_reserve((void **)&serieses->series, &serieses->capacity, serieses->count + 1, sizeof(*series), serieses->max))
 		return NULL;
 	series = &serieses->series[serieses->count++];
-	*series = (struct series){.gauge = read->gauge, .newest = NAN};
+	*series = (struct series){.gauge = read->gauge, .group = read->group, .newest = NAN};
 	(void)copy_text(series->object, sizeof(series->object), read->object);
 	return series;
 }
@@ -159,13 +160,13 @@ static void gauge_series_feed(struct gauge_serieses *serieses, struct series *se
 	series->seen_ns = time_ns;
 }
 
-/* The order is kept: the next batch has most of them in it. */
-static void gauge_serieses_forget(struct gauge_serieses *serieses)
+/* The order is kept: the next batch has most of them in it. What was not read, as its group is not due, remains. */
+static void gauge_serieses_forget(struct gauge_serieses *serieses, unsigned groups)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < serieses->count; i++) {
-		if (serieses->series[i].round == serieses->round) {
+		if (serieses->series[i].round == serieses->round || !(groups >> serieses->series[i].group & 1)) {
 			if (kept < i)
 				serieses->series[kept] = serieses->series[i];
 			kept++;
@@ -197,7 +198,7 @@ void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_bat
 		gauge_series_feed(serieses, series, batch->time_ns, batch->read[i].value);
 	}
 	if (serieses->count > batch->count)
-		gauge_serieses_forget(serieses);
+		gauge_serieses_forget(serieses, batch->groups);
 }
 
 void gauge_serieses_each(const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/gauges/gauges_internal.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #include "daemon/base/thread.h"
@@ -9,6 +10,8 @@ struct gauge_thread {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* it shall end, or has ended */
 	bool ending, ended, abandoned;
+	uint64_t busy_ns; /* as in struct gauge_opened */
+	double level;
 	struct gauge_roots roots;
 	char root[5][256]; /* what roots points to */
 	size_t sources, samples_max;
@@ -51,17 +54,42 @@ static void gauge_thread_close(struct gauge_thread *thread, size_t i)
 	thread->state[i] = NULL;
 }
 
-static void gauge_thread_read(struct gauge_thread *thread, size_t i)
+/* Reads the groups that are due; false: nothing is. ret_error: of a reading that failed. */
+static bool gauge_thread_groups(struct gauge_thread *thread, size_t i, uint64_t round_ns, struct gauge_batch *batch, int *ret_error)
+{
+	const struct gauge_source *source = gauge_sources[thread->source[i]];
+
+	for (unsigned g = 0; g < GAUGE_GROUPS_MAX && source->group[g].read && *ret_error >= 0; g++) {
+		struct gauge_pace pace;
+		double level;
+
+		pthread_mutex_lock(&thread->lock);
+		pace = thread->opened[i].pace[g];
+		level = thread->level;
+		pthread_mutex_unlock(&thread->lock);
+		if (!gauge_pace_is_due(&pace, &source->group[g], level, round_ns))
+			continue;
+		batch->group = g;
+		batch->groups |= 1U << g;
+		*ret_error = gauge_pace_read(&pace, &source->group[g], thread->state[i], batch, round_ns);
+		pthread_mutex_lock(&thread->lock);
+		thread->opened[i].pace[g] = pace;
+		pthread_mutex_unlock(&thread->lock);
+	}
+	return batch->groups != 0;
+}
+
+static void gauge_thread_read(struct gauge_thread *thread, size_t i, uint64_t round_ns)
 {
 	struct gauge_batch *batch = gauge_batch_new(thread->source[i], thread->samples_max);
-	int r;
+	int r = 0;
 
-	if (!batch)
+	if (!batch || !gauge_thread_groups(thread, i, round_ns, batch, &r)) {
+		gauge_batch_free(batch);
 		return;
-	r = gauge_sources[thread->source[i]]->read(thread->state[i], batch);
+	}
 	batch->time_ns = monotonic_ns();
 	pthread_mutex_lock(&thread->lock);
-	thread->opened[i].read_ns = batch->time_ns;
 	if (r < 0) {
 		thread->opened[i].result = r;
 		snprintf(thread->opened[i].why, sizeof(thread->opened[i].why), "reading failed: %s", strerror(-r));
@@ -75,6 +103,22 @@ static void gauge_thread_read(struct gauge_thread *thread, size_t i)
 	gauge_batch_free(batch);
 	if (r < 0)
 		gauge_thread_close(thread, i);
+}
+
+static void gauge_thread_busy(struct gauge_thread *thread, uint64_t since_ns)
+{
+	pthread_mutex_lock(&thread->lock);
+	thread->busy_ns = since_ns;
+	pthread_mutex_unlock(&thread->lock);
+}
+
+static void gauge_thread_round(struct gauge_thread *thread, uint64_t round_ns)
+{
+	gauge_thread_busy(thread, monotonic_ns());
+	for (size_t i = 0; i < thread->sources; i++)
+		if (thread->state[i])
+			gauge_thread_read(thread, i, round_ns);
+	gauge_thread_busy(thread, 0);
 }
 
 /* Until the next second; true: it shall end. */
@@ -101,9 +145,7 @@ static void *gauge_thread_run(void *arg)
 	do {
 		uint64_t now_ns;
 
-		for (size_t i = 0; i < thread->sources; i++)
-			if (thread->state[i])
-				gauge_thread_read(thread, i);
+		gauge_thread_round(thread, next_ns);
 		now_ns = monotonic_ns();
 		next_ns = next_ns + NSEC_PER_SEC > now_ns ? next_ns + NSEC_PER_SEC : now_ns + NSEC_PER_SEC;
 	} while (!gauge_thread_wait(thread, next_ns));
@@ -146,6 +188,8 @@ int gauge_thread_new(const struct gauge_roots *roots, const unsigned *source, si
 	pthread_condattr_destroy(&monotonic);
 	gauge_thread_roots(thread, roots);
 	thread->last = &thread->first;
+	thread->busy_ns = monotonic_ns();
+	thread->level = INFINITY;
 	thread->samples_max = samples_max;
 	for (; thread->sources < sources && thread->sources < GAUGE_THREAD_SOURCES; thread->sources++)
 		thread->source[thread->sources] = source[thread->sources];
@@ -178,6 +222,14 @@ void gauge_thread_opened(struct gauge_thread *thread, size_t source, struct gaug
 {
 	pthread_mutex_lock(&thread->lock);
 	*ret = thread->opened[source];
+	ret->busy_ns = thread->busy_ns;
+	pthread_mutex_unlock(&thread->lock);
+}
+
+void gauge_thread_level(struct gauge_thread *thread, double level)
+{
+	pthread_mutex_lock(&thread->lock);
+	thread->level = level;
 	pthread_mutex_unlock(&thread->lock);
 }
 

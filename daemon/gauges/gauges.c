@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/gauges/gauges.h"
 
+#include <math.h>
+
 #include "analyzers/gauges/card_gauges.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
@@ -31,8 +33,8 @@ struct gauges_source {
 	struct gauge_thread *thread; /* that reads it; the last source of it frees it */
 	size_t place;		     /* in the thread */
 	struct gauge_serieses *serieses;
-	uint64_t read_ns; /* CLOCK_MONOTONIC; of the start before the first */
-	bool silent;	  /* reported */
+	bool silent;		     /* reported */
+	unsigned slow;		     /* bits of groups, reported */
 };
 
 struct gauges {
@@ -43,6 +45,7 @@ struct gauges {
 	struct gauge_cards known;
 	struct gauge_thread *shared;
 	int64_t cards;
+	double level; /* of CPUs, that a group may take: gauge_pace_level() */
 	struct gauges_source source[SOURCES];
 };
 
@@ -138,10 +141,6 @@ static void gauges_take(struct gauges *gauges, struct gauge_thread *thread)
 	while ((batch = gauge_thread_take(thread))) {
 		struct gauges_source *source = &gauges->source[batch->source];
 
-		if (source->silent)
-			log_notice("gauges", "%s answers again", source->source->name);
-		source->silent = false;
-		source->read_ns = batch->time_ns;
 		gauge_serieses_feed(source->serieses, batch);
 		gauges_put_messages(source, batch);
 		gauges_put_cards(gauges, batch);
@@ -153,14 +152,74 @@ static void gauges_take(struct gauges *gauges, struct gauge_thread *thread)
 static void gauges_check_silence(struct gauges_source *source, uint64_t now_ns)
 {
 	struct gauge_opened opened;
+	bool silent;
 
 	gauge_thread_opened(source->thread, source->place, &opened);
-	if (source->silent || opened.result < 0 || now_ns < source->read_ns + SILENT_NS)
+	silent = opened.result >= 0 && opened.busy_ns && now_ns >= opened.busy_ns + SILENT_NS;
+	if (silent == source->silent)
 		return;
-	source->silent = true;
+	source->silent = silent;
+	if (!silent) {
+		log_notice("gauges", "%s answers again", source->source->name);
+		return;
+	}
 	gauge_serieses_end(source->serieses);
 	log_warning("gauges", "%s has not answered for %u s; trying on", source->source->name,
 		(unsigned)(SILENT_NS / NSEC_PER_SEC));
+}
+
+/* The groups that are read. */
+static size_t gauges_groups(const struct gauges_source *source, struct gauge_opened *opened)
+{
+	size_t groups = 0;
+
+	gauge_thread_opened(source->thread, source->place, opened);
+	while (opened->opened && opened->result >= 0 && groups < GAUGE_GROUPS_MAX && source->source->group[groups].read)
+		groups++;
+	return groups;
+}
+
+/* Once a group: what costs nearly too much would be in the log again and again. */
+static void gauges_say_pace(struct gauges_source *source, double level)
+{
+	struct gauge_opened opened;
+	size_t groups = gauges_groups(source, &opened);
+
+	for (size_t g = 0; g < groups; g++) {
+		const struct gauge_group *group = &source->source->group[g];
+
+		if (source->slow >> g & 1 || !gauge_pace_is_slow(&opened.pace[g], group, level))
+			continue;
+		source->slow |= 1U << g;
+		log_notice("gauges", "group %s of %s is read every %.0f s now: a reading takes %.1f ms (cpu_percent in ranktrace.conf)", group->name,
+			source->source->name, (double)gauge_pace_interval_ns(&opened.pace[g], group, level) / 1e9,
+			(double)opened.pace[g].cost_ns / 1e6);
+	}
+}
+
+/* The level for all threads, by what their groups cost. */
+static void gauges_set_level(struct gauges *gauges)
+{
+	double share = (double)gauges->context->config.budget_cpu_ppm * 1e-6 * GAUGES_SHARE, urgent = 0;
+	double need[SOURCES * GAUGE_GROUPS_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < SOURCES; i++) {
+		struct gauge_opened opened;
+		size_t groups = gauges_groups(&gauges->source[i], &opened);
+
+		for (size_t g = 0; g < groups; g++) {
+			const struct gauge_group *group = &gauges->source[i].source->group[g];
+
+			if (group->is_urgent)
+				urgent += gauge_pace_need(&opened.pace[g], group);
+			else
+				need[count++] = gauge_pace_need(&opened.pace[g], group);
+		}
+	}
+	gauges->level = gauge_pace_level(share, urgent, need, count);
+	for (size_t i = 0; i < SOURCES; i++)
+		gauge_thread_level(gauges->source[i].thread, gauges->level);
 }
 
 void gauges_tick(struct gauges *gauges, uint64_t now_ns)
@@ -173,8 +232,11 @@ void gauges_tick(struct gauges *gauges, uint64_t now_ns)
 		if (source->place == 0)
 			gauges_take(gauges, source->thread);
 	}
-	for (size_t i = 0; i < SOURCES; i++)
+	gauges_set_level(gauges);
+	for (size_t i = 0; i < SOURCES; i++) {
 		gauges_check_silence(&gauges->source[i], now_ns);
+		gauges_say_pace(&gauges->source[i], gauges->level);
+	}
 }
 
 DEFINE_CLEANUP(struct gauges *, gauges_free)
@@ -215,6 +277,7 @@ int gauges_new_at(struct context *context, const struct gauge_roots *given, stru
 	if (!gauges)
 		return -ENOMEM;
 	gauges->context = context;
+	gauges->level = INFINITY; /* costs are not known yet */
 	gauges->card_gauges = card_gauges_new();
 	if (!gauges->card_gauges)
 		return -ENOMEM;
@@ -223,7 +286,6 @@ int gauges_new_at(struct context *context, const struct gauge_roots *given, stru
 
 		source->gauges = gauges;
 		source->source = gauge_sources[i];
-		source->read_ns = monotonic_ns();
 		source->serieses = gauge_serieses_new(source->source->rows_per_second, GAUGES_MAX,
 			&(struct gauge_sink){gauges_put_row, gauges_on_sample, source});
 		if (!source->serieses)
@@ -278,15 +340,28 @@ struct card_gauges *gauges_cards(const struct gauges *gauges)
 	return gauges ? gauges->card_gauges : NULL;
 }
 
+static void gauges_group_status(
+	const struct gauge_group *group, const struct gauge_pace *pace, double level, struct gauges_status *status)
+{
+	struct gauges_group_status *ret = &status->group[status->groups++];
+
+	ret->name = group->name;
+	ret->interval_ns = gauge_pace_interval_ns(pace, group, level);
+	ret->slow = gauge_pace_is_slow(pace, group, level);
+	ret->cpus = (double)pace->cpu_ns / (double)(pace->took_ns > ret->interval_ns ? pace->took_ns : ret->interval_ns);
+	status->cpus += ret->cpus;
+}
+
 bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_status *ret)
 {
 	const struct gauges_source *source;
 	struct gauge_opened opened;
+	size_t groups;
 
 	if (!gauges || index >= SOURCES)
 		return false;
 	source = &gauges->source[index];
-	gauge_thread_opened(source->thread, source->place, &opened);
+	groups = gauges_groups(source, &opened);
 	*ret = (struct gauges_status){
 		.source = source->source,
 		.count = gauge_serieses_count(source->serieses),
@@ -298,7 +373,8 @@ bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_st
 			 : opened.result < 0	    ? GAUGES_REFUSED
 						    : GAUGES_READ,
 	};
-	ret->silent_ns = source->silent ? monotonic_ns() - source->read_ns : 0;
+	for (size_t g = 0; g < groups; g++)
+		gauges_group_status(&source->source->group[g], &opened.pace[g], gauges->level, ret);
 	(void)copy_text(ret->why, sizeof(ret->why), opened.why);
 	return true;
 }

@@ -4,6 +4,9 @@
  * files gauge_NAME.c and rows of sources.def; they are read in threads, which the loop never waits for. Rows go to
  * the tables `gauges` and `kernel_messages`.
  *
+ * All sources together take half of [budget] cpu_percent: groups of gauges that cost too much for that are read less often.
+ * Whoever reads gauges has the newest value until the next reading of its group.
+ *
  * A row covers a time: mean, least and greatest sample. It ends when a sample is off its mean by more than the gauge's
  * step, after 10 s if anything differs, else after 60 s. A source has so many rows a second; beyond, rows cover longer
  * times, and nothing is lost but resolution. All sources together: 29 rows a second at most,
@@ -38,11 +41,20 @@ struct gauges_message {
 
 enum gauges_state { GAUGES_OPENING, GAUGES_ABSENT, GAUGES_READ, GAUGES_REFUSED, GAUGES_SILENT };
 
+struct gauges_group_status {
+	const char *name;
+	uint64_t interval_ns; /* between two readings */
+	bool slow;	      /* they cost too much for the usual one */
+	double cpus;	      /* CPU time that they take */
+};
+
 struct gauges_status {
 	const struct gauge_source *source;
 	enum gauges_state state;
 	char why[160];		 /* of GAUGES_REFUSED: a sentence */
-	uint64_t silent_ns;	 /* of GAUGES_SILENT: for how long */
+	size_t groups;		 /* that are read */
+	struct gauges_group_status group[GAUGE_GROUPS_MAX];
+	double cpus;		 /* of all of them */
 	size_t count;		 /* gauges that it gives now */
 	uint64_t rows, left_out; /* since start; samples beyond GAUGES_MAX */
 };

@@ -2,6 +2,7 @@
 /* Findings of ranks that pay more than the budget although the plan samples what it may, one a job; and of the daemon itself. */
 #include "daemon/core/context.h"
 #include "daemon/findings/online.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/guard/guard_internal.h"
 
 static bool guard_excess_is_known(const struct guard *guard, uint64_t job)
@@ -18,9 +19,9 @@ static void guard_publish_turn(const struct guard *guard, struct guard_turn *tur
 	const struct config *config = &guard->context->config;
 	struct online_overhead_info info = {
 		.rank = rank,
-		.level = level_name(turn->excess.level),
+		.part = turn->excess.part,
 		.percent = 100 * turn->excess.share,
-		.level_percent = 100 * turn->excess.level_share,
+		.part_percent = 100 * turn->excess.part_share,
 		.budget_percent = (double)(rank ? config->budget_rank_ppm : config->budget_cpu_ppm) * 1e-4,
 		.since_ns = turn->excess.since_ns,
 	};
@@ -69,16 +70,17 @@ static void guard_excess_rank(void *arg, const struct rank *rank)
 
 static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 {
-	double level_cpus[LEVEL_MAX];
+	struct gauges_status gauges;
 	struct guard_excess excess;
 	int due;
 
 	if (!guard->own_known)
 		return;
+	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus, guard->own_turn.over_ns != 0, &excess);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
-		level_cpus[level] = guard->own_level[level] * guard->window[level].duty;
-	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus, level_cpus,
-		guard->own_turn.over_ns != 0, &excess);
+		guard_excess_part(&excess, level_name(level), guard->own_level[level] * guard->window[level].duty);
+	for (unsigned i = 0; gauges_status(guard->context->gauges, i, &gauges); i++)
+		guard_excess_part(&excess, gauges.source->name, gauges.cpus);
 	due = guard_excess_turn(&guard->own_turn, &excess, false, now_ns);
 	if (due)
 		guard_publish_turn(guard, &guard->own_turn, NULL, due < 0);

@@ -73,8 +73,8 @@ void guard_plan(const struct guard_limits *limits, const struct guard_need need[
  */
 struct guard_excess {
 	bool over;
-	enum level level; /* that costs most */
-	double share, level_share;
+	const char *part; /* that costs most: a level, or a source of gauges */
+	double share, part_share;
 	uint64_t since_ns; /* by guard_excess_turn() */
 };
 
@@ -92,8 +92,9 @@ struct guard_turn {
 int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns);
 #define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
 
-/* The same of the daemon, in CPUs: what it took in the last minute, and what each level took of it. */
-void guard_excess_own(double budget, double own_cpus, const double level_cpus[LEVEL_MAX], bool before, struct guard_excess *ret);
+/* The same of the daemon, in CPUs, of the last minute; then each of its parts, of which the costliest is kept. */
+void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret);
+void guard_excess_part(struct guard_excess *excess, const char *part, double share);
 
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
 

@@ -50,34 +50,32 @@ bool guard_hold_turn(struct guard_hold *hold, uint64_t suspected_ns, bool open, 
 	return held && hold->left_ns > 0;
 }
 
+void guard_excess_part(struct guard_excess *excess, const char *part, double share)
+{
+	if (share <= excess->part_share)
+		return;
+	excess->part = part;
+	excess->part_share = share;
+}
+
 void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], bool before, struct guard_excess *ret)
 {
 	double low = 0;
 
-	*ret = (struct guard_excess){.level = LEVEL_L0};
+	*ret = (struct guard_excess){.part = ""};
 	for (enum level level = 0; level < GUARD_LEVELS; level++) {
 		double part = share[level].known ? share[level].share : 0;
 
 		ret->share += part;
 		low += share[level].known ? share[level].low : 0;
-		if (part <= ret->level_share)
-			continue;
-		ret->level = level;
-		ret->level_share = part;
+		guard_excess_part(ret, level_name(level), part);
 	}
 	ret->over = low > (before ? budget * PLAN_RETURN : budget);
 }
 
-void guard_excess_own(double budget, double own_cpus, const double level_cpus[LEVEL_MAX], bool before, struct guard_excess *ret)
+void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret)
 {
-	*ret = (struct guard_excess){.level = LEVEL_L0, .share = own_cpus};
-	for (enum level level = 0; level < LEVEL_MAX; level++) {
-		if (level_cpus[level] <= ret->level_share)
-			continue;
-		ret->level = level;
-		ret->level_share = level_cpus[level];
-	}
-	ret->over = own_cpus > (before ? budget * PLAN_RETURN : budget);
+	*ret = (struct guard_excess){.part = "", .share = own_cpus, .over = own_cpus > (before ? budget * PLAN_RETURN : budget)};
 }
 
 int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns)

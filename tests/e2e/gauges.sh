@@ -70,6 +70,27 @@ grep -q "critical: findings: $memory" <<<"$(tr -d '()' <"$work/daemon.log")" ||
 	grep -qF "findings: $memory" "$work/daemon.log" || fail "it is not in the log"
 kill "$rank"
 
+echo "--- its driver is slow"
+# 36 calls of 1 ms a second, were it not for the budget: half of 1 % of a CPU is 5.
+{ card 300000 1980 0 7 && echo '0 burn_us 1000'; } >"$cards.new" && mv "$cards.new" "$cards"
+# slow EXPRESSION: of the groups g of the card.
+slow() { "$tracectl" status --json | "$python_here" -c 'import json, sys
+g = {g["name"]: g for s in json.load(sys.stdin)["gauges"] if s["name"] == "nvml" for g in s["groups"]}
+sys.exit(not eval(sys.argv[1]))' "$1"; }
+wait_for 20 slow 'g["usage"]["slow"] and g["links"]["slow"]' || fail "a slow driver is read as often as ever: $("$tracectl" status | grep gauges:)"
+slow 'g["presence"]["interval_s"] == 1 and g["links"]["interval_s"] > 5 and sum(x["cpus"] for x in g.values()) < 0.01' ||
+	fail "its pace: $("$tracectl" status --json)"
+"$tracectl" status | grep gauges: | grep -q 'nvml.* links every [0-9]* s' || fail "status does not show the pace"
+grep -q 'group links of nvml is read every' "$work/daemon.log" || fail "the log does not say it"
+took() { "$tracectl" status --json | "$python_here" -c 'import json, sys
+self = json.load(sys.stdin)["self"]
+print((self["cpu_user_ns"] + self["cpu_system_ns"]) // 1000000)'; }
+before_ms=$(took)
+sleep 10
+took_ms=$(($(took) - before_ms))
+echo "with a slow driver the daemon takes $took_ms ms of CPU time in 10 s; its gauges: $("$tracectl" status | grep gauges:)"
+[ "$took_ms" -lt 200 ] || fail "the daemon takes $took_ms ms in 10 s"
+
 echo "--- its driver hangs"
 { card 700000 1200 0x4 7 && echo '0 block_ms 20000'; } >"$cards.new" && mv "$cards.new" "$cards"
 wait "$burn" || true

@@ -161,6 +161,25 @@ TEST_WITH(another_process, setup, teardown)
 	says(&finding, "4711 gpu-burn");
 }
 
+/* Processes are read every two minutes: the newest reading's are there now. */
+TEST_WITH(another_process_read_seldom, setup, teardown)
+{
+	struct finding finding;
+
+	card_gauges_sample(cards, now_s * SECOND, "GPU-1111/100 python", "process_memory", 1);
+	now_s += 120;
+	for (unsigned i = 0; i < CARDS; i++)
+		sample(i, "processes", i == 1 ? 2 : 1);
+	card_gauges_sample(cards, now_s * SECOND, "GPU-1111/100 python", "process_memory", 1);
+	card_gauges_sample(cards, now_s * SECOND, "GPU-1111/4711 gpu-burn", "process_memory", 1);
+	now_s += 110;
+	finding = finding_of(1);
+	finding.since_ns = (now_s - 115) * SECOND;
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_SHARED);
+	says(&finding, "4711 gpu-burn");
+}
+
 TEST_WITH(a_narrow_link, setup, teardown)
 {
 	struct finding finding;

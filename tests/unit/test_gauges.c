@@ -3,6 +3,7 @@
  */
 #include "tests/unit/store_fixture.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,12 @@
 #include "daemon/gauges/gauges.h"
 
 #define SECOND NSEC_PER_SEC
+
+static void near(double value, double expected)
+{
+	if (!(fabs(value - expected) <= 1e-9 * fabs(expected)))
+		fail_msg("%g is not %g", value, expected);
+}
 
 struct kept {
 	struct gauge_row row;
@@ -44,6 +51,7 @@ static void feed(
 	struct gauge_batch *batch = gauge_batch_new(0, 8);
 
 	batch->time_ns = second * SECOND;
+	batch->groups = 1;
 	if (gauge)
 		gauge_sample(batch, gauge, object, value);
 	gauge_serieses_feed(serieses, batch);
@@ -165,6 +173,121 @@ TEST(objects_come_and_go)
 	gauge_serieses_free(serieses);
 }
 
+/* A group that is not due gives nothing, and its gauges remain, with their newest value; at its next reading they may be gone. */
+TEST(groups_come_at_their_own_times)
+{
+	struct gauge_serieses *serieses = new_serieses(10);
+
+	for (unsigned second = 1; second <= 41; second++) {
+		struct gauge_batch *batch = gauge_batch_new(0, 8);
+
+		batch->time_ns = second * SECOND;
+		batch->groups = 1;
+		gauge_sample(batch, &level, "x", 40);
+		if (second % 20 == 1) {
+			batch->group = 1;
+			batch->groups |= 2;
+			if (second < 41)
+				gauge_sample(batch, &count, "x", second);
+			gauge_sample(batch, &rate, "x", 10 * second);
+		}
+		gauge_serieses_feed(serieses, batch);
+		gauge_batch_free(batch);
+		assert_int_equal(gauge_serieses_count(serieses), second < 41 ? 3 : 2);
+	}
+	gauge_serieses_free(serieses);
+	/* 1 and 21 of the count, each a row; the rate is over the time between its readings. */
+	assert_int_equal(kept_count, 4);
+	assert_ptr_equal(kept[0].row.gauge, &count);
+	assert_int_equal(kept[1].row.start_ns, SECOND);
+	assert_int_equal(kept[1].row.duration_ns, 20 * SECOND);
+	assert_true(kept[1].row.value == 21);
+	assert_true(kept[2].row.value == 40 && kept[2].row.duration_ns == 40 * SECOND);
+	assert_true(kept[3].row.value == 10 && kept[3].row.duration_ns == 40 * SECOND);
+}
+
+/* How often groups are read. */
+
+#define MS 1e-3 /* of CPU time a second, in CPUs */
+
+TEST(groups_that_fit_are_read_every_second)
+{
+	const double need[] = {1 * MS, 1.5 * MS, 2.4 * MS};
+	double most = gauge_pace_level(5 * MS, 0.1 * MS, need, 3);
+
+	for (size_t i = 0; i < 3; i++)
+		assert_true(need[i] <= most);
+	assert_true(gauge_pace_level(5 * MS, 0, NULL, 0) > 0);
+}
+
+/* What cheap groups leave is for the costly ones, in equal parts; all together keep the share. */
+TEST(costly_groups_share_what_cheap_ones_leave)
+{
+	const double need[] = {1 * MS, 36 * MS, 0.2 * MS, 6 * MS};
+	double most = gauge_pace_level(5 * MS, 0, need, 4), sum = 0;
+
+	for (size_t i = 0; i < 4; i++)
+		sum += fmin(need[i], most);
+	near(most, 1.9 * MS);
+	near(sum, 5 * MS);
+	/* What cannot wait comes first, and leaves half of the share. */
+	near(gauge_pace_level(5 * MS, 2 * MS, need, 4), (3 - 0.2) / 3 * MS);
+	near(gauge_pace_level(5 * MS, 200 * MS, need, 4), (2.5 - 0.2) / 3 * MS);
+}
+
+TEST(the_interval_is_what_the_level_allows)
+{
+	const struct gauge_group group = {.name = "x"}, urgent = {.is_urgent = true}, seldom = {.every_s = 60};
+	struct gauge_pace pace = {.read_ns = 100 * SECOND, .cost_ns = 30 * NSEC_PER_MSEC};
+
+	assert_int_equal(gauge_pace_interval_ns(&pace, &group, 40 * MS), SECOND);
+	near((double)gauge_pace_interval_ns(&pace, &group, 2 * MS), 15e9);
+	assert_int_equal(gauge_pace_interval_ns(&pace, &urgent, 2 * MS), SECOND);
+	assert_int_equal(gauge_pace_interval_ns(&pace, &seldom, 2 * MS), 60 * SECOND);
+	near(gauge_pace_need(&pace, &seldom), 0.5 * MS);
+	assert_false(gauge_pace_is_due(&pace, &group, 2 * MS, 114 * SECOND));
+	assert_true(gauge_pace_is_due(&pace, &group, 2 * MS, 116 * SECOND));
+	assert_true(gauge_pace_is_due(&pace, &group, 40 * MS, 101 * SECOND));
+	pace.read_ns = 0; /* never read */
+	assert_true(gauge_pace_is_due(&pace, &seldom, 2 * MS, SECOND));
+}
+
+/* Takes so much CPU time, or so long without. */
+static int read_slowly(void *state, struct gauge_batch *batch)
+{
+	const unsigned *us = state;
+	uint64_t end_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + us[0] * NSEC_PER_USEC;
+
+	(void)batch;
+	while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
+		;
+	usleep(us[1]);
+	return 0;
+}
+
+/* The newest two readings count, by the lower one: a single slow one is chance, as is a single quick one at the begin. */
+TEST(a_group_costs_what_two_readings_took)
+{
+	const struct gauge_group group = {.name = "x", .read = read_slowly};
+	unsigned none[2] = {0, 0}, burnt[2] = {2000, 0}, waited[2] = {0, 2000};
+	struct gauge_pace pace = {0};
+
+	for (unsigned turn = 0; turn < 2; turn++) {
+		unsigned *slow = turn ? waited : burnt;
+
+		pace = (struct gauge_pace){0};
+		assert_int_equal(gauge_pace_read(&pace, &group, slow, NULL, SECOND), 0);
+		assert_int_equal(pace.cost_ns, 0);
+		assert_int_equal(gauge_pace_read(&pace, &group, slow, NULL, 2 * SECOND), 0);
+		assert_true(pace.cost_ns >= 2 * NSEC_PER_MSEC);
+		assert_true(turn || pace.cpu_ns >= 2 * NSEC_PER_MSEC);
+		assert_int_equal(pace.read_ns, 2 * SECOND);
+	}
+	/* It comes back at once. */
+	assert_int_equal(gauge_pace_read(&pace, &group, none, NULL, 3 * SECOND), 0);
+	assert_true(pace.cost_ns == pace.took_ns);
+}
+
 /* Sources. */
 
 static void put(const char *path, const char *text)
@@ -193,6 +316,15 @@ static const struct gauge_source *source_of(const char *name)
 	return NULL;
 }
 
+static void read_groups(const struct gauge_source *source, void *state, struct gauge_batch *batch)
+{
+	for (unsigned g = 0; g < GAUGE_GROUPS_MAX && source->group[g].read; g++) {
+		batch->group = g;
+		batch->groups |= 1U << g;
+		assert_int_equal(source->group[g].read(state, batch), 0);
+	}
+}
+
 static struct gauge_batch *read_source(const char *name, void **ret_state)
 {
 	const struct gauge_roots roots = {dir, dir, "kmsg", CARD_FIXTURES "/libnvidia-ml.so.1", CARD_FIXTURES "/libdcmi.so"};
@@ -202,7 +334,7 @@ static struct gauge_batch *read_source(const char *name, void **ret_state)
 	void *state = NULL;
 
 	assert_int_equal(source->open(&roots, &state, why, sizeof(why)), 0);
-	assert_int_equal(source->read(state, batch), 0);
+	read_groups(source, state, batch);
 	if (ret_state)
 		*ret_state = state;
 	else
@@ -217,12 +349,6 @@ static double value_of(const struct gauge_batch *batch, const char *object, cons
 		if (streq(batch->read[i].gauge->name, name) && streq(batch->read[i].object, object))
 			return batch->read[i].value;
 	return NAN;
-}
-
-static void near(double value, double expected)
-{
-	if (!(fabs(value - expected) <= 1e-9 * fmax(1, fabs(expected))))
-		fail_msg("%g is not %g", value, expected);
 }
 
 TEST_WITH(the_node, store_setup, store_teardown)
@@ -351,6 +477,134 @@ TEST_WITH(the_cards, store_setup, store_teardown)
 	gauge_batch_free(batch);
 }
 
+/* Of the library that stands in for NVML. */
+static unsigned *fixture_counter(const char *name)
+{
+	void *library = dlopen(CARD_FIXTURES "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	unsigned *counter = library ? dlsym(library, name) : NULL;
+
+	assert_non_null(counter);
+	return counter;
+}
+
+#define COUNTS \
+	"0 uuid " CARD \
+	"\n0 utilization 5\n0 ecc_corrected 4\n0 ecc_uncorrected 1\n0 rows_corrected 2\n0 rows_uncorrected 3\n0 rows_pending 1\n" \
+	"0 pcie_replays 70\n0 nvlinks 3\n0 nvlink_replays 5\n0 nvlink_recoveries 6\n0 nvlink_crc 7\n"
+
+static void expect_counts(const struct gauge_batch *batch)
+{
+	static const struct {
+		const char *name;
+		double value;
+	} expected[] = {{"ecc_corrected", 4}, {"ecc_uncorrected", 1}, {"rows_remapped_corrected", 2}, {"rows_remapped_uncorrected", 3},
+		{"rows_remap_pending", 1}, {"rows_remap_failed", 0}, {"pcie_replays", 70}, {"nvlinks_up", 3}, {"nvlink_replays", 15},
+		{"nvlink_recoveries", 18}, {"nvlink_crc_errors", 42}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
+		if (!(value_of(batch, CARD, expected[i].name) == expected[i].value))
+			fail_msg("%s: %g, not %g", expected[i].name, value_of(batch, CARD, expected[i].name), expected[i].value);
+}
+
+/* Counts of errors by one call for all; where the driver or the card has none, each by its own, with the same values. */
+TEST_WITH(counts_of_cards_by_one_call_or_many, store_setup, store_teardown)
+{
+	static const char *const supported[] = {"", "0 fields 3 4 142 143 144 145 94 52 59 38 45\n", "0 fields 4 142 143 144 145 52 38\n"};
+	const unsigned link_calls[] = {4 * 3, 0, 2 * 3}; /* kinds of errors, links */
+	unsigned *of_links = fixture_counter("nvml_fixture_link_calls");
+
+	for (size_t i = 0; i < ARRAY_SIZE(supported); i++) {
+		struct gauge_batch *batch;
+		char text[1024];
+
+		snprintf(text, sizeof(text), COUNTS "%s", supported[i]);
+		put_cards(text);
+		*of_links = 0;
+		batch = read_source("nvml", NULL);
+		expect_counts(batch);
+		assert_int_equal(*of_links, link_calls[i]);
+		gauge_batch_free(batch);
+	}
+	/* Links without counters of errors are asked for each kind once. */
+	put_cards("0 uuid " CARD "\n0 utilization 5\n0 nvlinks 3\n");
+	*of_links = 0;
+	gauge_batch_free(read_source("nvml", NULL));
+	assert_int_equal(*of_links, 4);
+}
+
+/* One way of counting may see more than another: a count that was read by one is not continued by the other. */
+TEST_WITH(a_count_keeps_its_way, store_setup, store_teardown)
+{
+	const struct gauge_source *source = source_of("nvml");
+	struct gauge_batch *batch;
+	void *opened;
+
+	put_cards(COUNTS "0 fields 3 52 59 38 45\n");
+	gauge_batch_free(read_source("nvml", &opened));
+	put_cards(COUNTS "0 fields 4 142 143 144 145 94\n");
+	batch = gauge_batch_new(0, GAUGES_MAX);
+	read_groups(source, opened, batch);
+	assert_true(isnan(value_of(batch, CARD, "nvlink_replays")) && isnan(value_of(batch, CARD, "ecc_corrected")));
+	near(value_of(batch, CARD, "ecc_uncorrected"), 1); /* by its own call, as before */
+	gauge_batch_free(batch);
+	source->close(opened);
+}
+
+/*
+ * A driver whose calls cost 1 ms of CPU time each, on a clock of the test's: every second each group that is due is read, as the
+ * threads do it, and the level is set anew by what they cost. 41 calls in the first second; 0.5 % of a CPU is 5 a second.
+ */
+TEST_WITH(a_costly_driver_is_read_less_often, store_setup, store_teardown)
+{
+	const double share = 0.005;
+	const unsigned seconds = 120;
+	const struct gauge_roots roots = {dir, dir, "kmsg", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"};
+	const struct gauge_source *source = source_of("nvml");
+	unsigned *calls = fixture_counter("nvml_fixture_calls"), readings[GAUGE_GROUPS_MAX] = {0}, first;
+	struct gauge_pace pace[GAUGE_GROUPS_MAX] = {0};
+	double most = INFINITY, need[GAUGE_GROUPS_MAX], urgent;
+	uint64_t now_ns = SECOND;
+	char why[160];
+	void *opened;
+
+	put_cards(COUNTS "0 fields 3 4 142 143 144 145 94 52 59 38 45\n0 burn_us 1000\n");
+	assert_int_equal(source->open(&roots, &opened, why, sizeof(why)), 0);
+	*calls = first = 0;
+	for (unsigned second = 0; second < seconds; second++, now_ns += SECOND) {
+		struct gauge_batch *batch = gauge_batch_new(0, GAUGES_MAX);
+		size_t needs = 0;
+
+		urgent = 0;
+		for (unsigned g = 0; g < GAUGE_GROUPS_MAX && source->group[g].read; g++) {
+			if (gauge_pace_is_due(&pace[g], &source->group[g], most, now_ns)) {
+				readings[g]++;
+				assert_int_equal(gauge_pace_read(&pace[g], &source->group[g], opened, batch, now_ns), 0);
+			}
+			if (source->group[g].is_urgent)
+				urgent += gauge_pace_need(&pace[g], &source->group[g]);
+			else
+				need[needs++] = gauge_pace_need(&pace[g], &source->group[g]);
+		}
+		gauge_batch_free(batch);
+		most = gauge_pace_level(share, urgent, need, needs);
+		if (second == 1)
+			first = *calls; /* before anything is known */
+	}
+	for (unsigned g = 0; g < GAUGE_GROUPS_MAX && source->group[g].read; g++) {
+		print_message("%s: %u readings in %u s\n", source->group[g].name, readings[g], seconds);
+		if (source->group[g].is_urgent)
+			assert_int_equal(readings[g], seconds);
+		else if (source->group[g].every_s)
+			assert_int_equal(readings[g], 2);
+		else
+			assert_in_range(readings[g], 2, seconds / 2 + 1);
+	}
+	/* The two first seconds were read as a whole; the share is kept since, but for one reading of each. */
+	print_message("%u calls of 1 ms in %u s\n", *calls - first, seconds - 2);
+	assert_true(*calls - first <= (unsigned)(share * 1000 * (seconds - 2)) + 40);
+	source->close(opened);
+}
+
 /* /dev/kmsg gives a record a read, as a packet socket does. */
 TEST(the_kernel_log)
 {
@@ -378,7 +632,7 @@ TEST(the_kernel_log)
 	assert_int_equal(dup2(pair[0], *log), *log);
 	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
 		assert_int_equal(write(pair[1], records[i], strlen(records[i])), strlen(records[i]));
-	assert_int_equal(source->read(opened, batch), 0);
+	read_groups(source, opened, batch);
 	assert_int_equal(batch->texts, 6);
 	assert_string_equal(batch->text[0].kind, "xid");
 	assert_string_equal(batch->text[0].object, "0000:3b:00");
@@ -400,7 +654,7 @@ TEST(the_kernel_log)
 	for (size_t i = 0; i < 2 * GAUGE_MESSAGES_MAX; i++)
 		assert_int_equal(write(pair[1], records[4], strlen(records[4])), strlen(records[4]));
 	assert_int_equal(write(pair[1], records[0], strlen(records[0])), strlen(records[0]));
-	assert_int_equal(source->read(opened, batch), 0);
+	read_groups(source, opened, batch);
 	assert_int_equal(batch->texts, GAUGE_MESSAGES_MAX / 2 + 1);
 	assert_string_equal(batch->text[GAUGE_MESSAGES_MAX / 2].kind, "xid");
 	assert_int_equal(batch->left_out, 3 * GAUGE_MESSAGES_MAX / 2);
@@ -442,7 +696,7 @@ static int64_t ask(const char *sql)
 
 TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 {
-	struct context context = {.store = open_store()};
+	struct context context = {.store = open_store(), .config.budget_cpu_ppm = 10000};
 	struct gauges *gauges;
 	uint64_t begin_ns;
 
@@ -469,6 +723,10 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 	assert_int_equal(status_of(gauges, "nvml").count, 0);
 	gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
 	assert_int_equal(status_of(gauges, "nvml").state, GAUGES_SILENT);
+	/* A source of which nothing is due is not, however long that is; unless the test meets its thread at a reading. */
+	for (unsigned i = 0; i < 20 && status_of(gauges, "cpu").state == GAUGES_SILENT; i++)
+		gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
+	assert_int_equal(status_of(gauges, "cpu").state, GAUGES_READ);
 	begin_ns = monotonic_ns();
 	gauges_free(gauges);
 	assert_true(monotonic_ns() - begin_ns < 3 * NSEC_PER_SEC);
@@ -477,6 +735,60 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 			     "AND value > 0"),
 		1);
 	assert_int_equal(ask("SELECT count(*) FROM gauges WHERE source = 'nvml'"), 0);
+}
+
+static bool is_slow(const struct gauges *gauges, const char *group)
+{
+	struct gauges_status status = status_of(gauges, "nvml");
+
+	for (size_t g = 0; g < status.groups; g++)
+		if (streq(status.group[g].name, group))
+			return status.group[g].slow;
+	return false;
+}
+
+static double cpus_of(const struct gauges *gauges)
+{
+	struct gauges_status status;
+	double cpus = 0;
+
+	for (unsigned i = 0; gauges_status(gauges, i, &status); i++)
+		cpus += status.cpus;
+	return cpus;
+}
+
+/* The daemon's budget sets the pace of a driver in its thread, status says so, and a driver that is quick again is read as before. */
+TEST_WITH(the_pace_follows_the_budget, store_setup, store_teardown)
+{
+	struct context context = {.store = open_store(), .config.budget_cpu_ppm = 30000};
+	const double half = 0.5 * 0.03, chance = 1.3; /* of one reading beside another */
+	struct gauges *gauges;
+
+	put_cards("0 uuid " CARD "\n0 utilization 5\n0 burn_us 3000\n");
+	assert_int_equal(
+		gauges_new_at(&context,
+			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"}, &gauges),
+		0);
+	for (unsigned i = 0; i < 300 && !(is_slow(gauges, "links") && cpus_of(gauges) < half * chance); i++) {
+		usleep(50000);
+		gauges_tick(gauges, monotonic_ns());
+	}
+	assert_true(is_slow(gauges, "usage") && is_slow(gauges, "links") && !is_slow(gauges, "presence"));
+	assert_true(cpus_of(gauges) < half * chance);
+	for (size_t g = 0; g < status_of(gauges, "nvml").groups; g++) {
+		struct gauges_group_status group = status_of(gauges, "nvml").group[g];
+
+		assert_true(group.slow ? group.interval_ns > SECOND : streq(group.name, "limits") || group.interval_ns == SECOND);
+		assert_true(group.cpus > 0);
+	}
+	put_cards("0 uuid " CARD "\n0 utilization 5\n");
+	for (unsigned i = 0; i < 600 && is_slow(gauges, "usage"); i++) {
+		usleep(50000);
+		gauges_tick(gauges, monotonic_ns());
+	}
+	assert_false(is_slow(gauges, "usage"));
+	gauges_free(gauges);
+	store_close(context.store);
 }
 
 TEST_MAIN(NULL, NULL)

@@ -266,36 +266,41 @@ TEST(what_surely_exceeds_the_budget_is_over_it)
 	struct guard_excess excess = excess_of(0.008, 0.006, 0.002, false);
 
 	assert_true(excess.over);
-	assert_int_equal(excess.level, LEVEL_L0);
+	assert_string_equal(excess.part, "L0");
 	NEAR(excess.share, 0.009);
-	NEAR(excess.level_share, 0.008);
+	NEAR(excess.part_share, 0.008);
 	assert_false(excess_of(0.008, 0.003, 0.002, false).over); /* it may be less */
-	assert_int_equal(excess_of(0.001, 0.001, 0.020, false).level, LEVEL_L1);
+	assert_string_equal(excess_of(0.001, 0.001, 0.020, false).part, "L1");
 	/* It ends well within the budget. */
 	assert_true(excess_of(0.0045, 0.0045, 0, true).over);
 	assert_false(excess_of(0.0045, 0.0045, 0, false).over);
 	assert_false(excess_of(0.0039, 0.0039, 0, true).over);
 }
 
-TEST(the_daemon_beyond_its_budget_names_the_level_that_takes_most)
+TEST(the_daemon_beyond_its_budget_names_the_part_that_takes_most)
 {
-	const double level_cpus[LEVEL_MAX] = {[LEVEL_L0] = 0.004, [LEVEL_L3] = 0.008};
 	struct guard_excess excess;
 
-	guard_excess_own(0.01, 0.019, level_cpus, false, &excess);
+	guard_excess_own(0.01, 0.019, false, &excess);
+	guard_excess_part(&excess, "L0", 0.004);
+	guard_excess_part(&excess, "L3", 0.008);
+	guard_excess_part(&excess, "nvml", 0.005);
 	assert_true(excess.over);
-	assert_int_equal(excess.level, LEVEL_L3);
+	assert_string_equal(excess.part, "L3");
 	NEAR(excess.share, 0.019);
-	NEAR(excess.level_share, 0.008);
-	guard_excess_own(0.01, 0.0099, level_cpus, false, &excess);
+	NEAR(excess.part_share, 0.008);
+	/* Gauges do not belong to a level. */
+	guard_excess_part(&excess, "nvml", 0.01);
+	assert_string_equal(excess.part, "nvml");
+	guard_excess_own(0.01, 0.0099, false, &excess);
 	assert_false(excess.over);
-	guard_excess_own(0.01, 0.0099, level_cpus, true, &excess); /* it ends well within */
+	guard_excess_own(0.01, 0.0099, true, &excess); /* it ends well within */
 	assert_true(excess.over);
 }
 
 TEST(an_excess_is_raised_once_and_ends)
 {
-	const struct guard_excess over = {true, LEVEL_L0, 0.009, 0.008, 0}, within = {0};
+	const struct guard_excess over = {true, "L0", 0.009, 0.008, 0}, within = {0};
 	struct guard_turn of = {0};
 	uint64_t start_ns = NSEC_PER_SEC;
 

@@ -65,6 +65,7 @@ static int metrics_setup(void **state)
 	users_here = 1;
 	context.base = event_base_new();
 	snprintf(socket_path, sizeof(socket_path), "%s/m.sock", dir);
+	context.config.budget_cpu_ppm = 10000;
 	(void)copy_text(context.config.metrics_listen, sizeof(context.config.metrics_listen), socket_path);
 	snprintf(context.config.metrics_textfile, sizeof(context.config.metrics_textfile), "%s", dir);
 	assert_int_equal(metrics_new(&context, &context.metrics), 0);
