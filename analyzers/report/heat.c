@@ -52,15 +52,33 @@ struct report_heat *report_heat_free(struct report_heat *heat)
 	return NULL;
 }
 
+/* The costliest jobs are drawn; of equal ones the first. */
+static void heat_choose_jobs(struct report *report)
+{
+	double cost[REPORT_JOBS_MAX] = {0};
+
+	for (size_t i = 0; i < report->findings; i++)
+		cost[report->finding[i].job] += report->finding[i].is.cost_card_hours;
+	for (size_t drawn = 0; drawn < REPORT_DRAWN_MAX && drawn < report->jobs; drawn++) {
+		size_t best = SIZE_MAX;
+
+		for (size_t job = 0; job < report->jobs; job++)
+			if (!report->job[job].is_drawn && (best == SIZE_MAX || cost[job] > cost[best]))
+				best = job;
+		report->job[best].is_drawn = true;
+	}
+}
+
 int report_heat_want(struct report *report, struct splits *splits, int window[REPORT_JOBS_MAX])
 {
+	heat_choose_jobs(report);
 	for (uint32_t job = 0; job < report->jobs; job++) {
 		struct split_window wanted = {.job = job, .also = -1};
 		uint64_t step_ns, until_ns;
 
 		window[job] = -1;
 		report_job_span(report, job, &wanted.since_ns, &until_ns);
-		if (until_ns <= wanted.since_ns)
+		if (!report->job[job].is_drawn || until_ns <= wanted.since_ns)
 			continue;
 		step_ns = report_round_step(until_ns - wanted.since_ns, SPLITS_BUCKETS_MAX - 1);
 		/* Down to a round time. */

@@ -73,21 +73,20 @@ void html_cards(FILE *out, const struct report *report)
 void html_jobs(FILE *out, const struct report *report)
 {
 	char ranks[32], nodes[16], user[USER_NAME_BYTES];
-	bool any = false;
+	size_t shown = 0;
 
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
-		if (!job->ranks && !job->findings)
+		if ((!job->ranks && !job->findings) || shown++ >= REPORT_JOBS_SHOWN_MAX)
 			continue;
-		if (!any)
+		if (shown == 1)
 			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th>user</th><th "
 			      "class=\"n\">ranks</th>"
 			      "<th class=\"n\">nodes</th><th class=\"n\">steps</th><th class=\"n\">step</th><th "
 			      "class=\"n\">findings</th>"
 			      "<th class=\"n\">lost card-hours</th></tr>\n",
 				out);
-		any = true;
 		snprintf(ranks, sizeof(ranks), job->world > job->ranks ? "%" PRIu32 " of %" PRIu32 : "%" PRIu32, job->ranks,
 			job->world);
 		snprintf(nodes, sizeof(nodes), "%" PRIu32, job->nodes);
@@ -99,6 +98,10 @@ void html_jobs(FILE *out, const struct report *report)
 			words_value(job->median_ns > 0 ? job->median_ns : NAN, "ns", HTML_WORD), "findings",
 			words_count(job->findings, HTML_WORD), "card-hours lost", words_hours(job->cost_card_hours, HTML_WORD));
 	}
-	if (any)
-		fputs("</table></div></section>\n", out);
+	if (!shown)
+		return;
+	fputs("</table></div>", out);
+	if (shown > REPORT_JOBS_SHOWN_MAX)
+		fprintf(out, "<p class=\"small mute\">and %zu more: tracectl report --json</p>", shown - REPORT_JOBS_SHOWN_MAX);
+	fputs("</section>\n", out);
 }

@@ -187,13 +187,16 @@ uint32_t report_job_of(struct report *report, const char *name, int64_t uid)
 		job->uid = job->uid == USER_UNKNOWN ? uid : job->uid;
 		return found;
 	}
-	if (report->jobs == REPORT_JOBS_MAX) {
-		report_note(report, "more than %d jobs: the others are counted with the last one", REPORT_JOBS_MAX);
+	if (report->jobs == REPORT_JOBS_MAX)
 		return REPORT_JOBS_MAX - 1;
-	}
 	job = &report->job[report->jobs];
 	snprintf(job->name, sizeof(job->name), "%s", name);
 	job->uid = uid;
+	if (report->jobs == REPORT_JOBS_MAX - 1) {
+		report_note(report, "more than %d jobs: further ones are \"other jobs\"", REPORT_JOBS_MAX - 1);
+		snprintf(job->name, sizeof(job->name), "other jobs");
+		job->uid = USER_UNKNOWN;
+	}
 	report->jobs++;
 	for (size_t i = 0; i < report->jobs; i++)
 		report_job_entitle(report, &report->job[i]);

@@ -83,11 +83,12 @@ static int step_row(struct report_source *source, struct reader_scan *scan)
 	if (!rank)
 		return 0;
 	job = &source->report->job[rank->job];
-	if (!job->series)
+	if (job->is_drawn && !job->series)
 		job->series = series_of(source->report, job);
-	if (!job->series)
+	if (job->is_drawn && !job->series)
 		return -ENOMEM;
-	plot_series_add(job->series, start_ns, duration_ns);
+	if (job->series)
+		plot_series_add(job->series, start_ns, duration_ns);
 	rank->steps++;
 	report_rank_saw(source->report, rank, start_ns, start_ns + duration_ns);
 	plots_step(rows->plots, rank, start_ns, duration_ns);

@@ -51,10 +51,12 @@ double values_quantile(double *value, size_t n, double q);
 #define REPORT_RANKS_MAX 65536 /* processes; further ones are left out and counted */
 #define REPORT_NODES_MAX 4096
 #define REPORT_CARDS_MAX 16384
-#define REPORT_JOBS_MAX 16 /* in order of their first process; ranks of others count for the last one */
+#define REPORT_JOBS_MAX 1024 /* in order of their first process; the last one is all others together */
+#define REPORT_DRAWN_MAX 64 /* jobs with step times and maps, which take a megabyte each: the costliest */
 #define REPORT_FINDINGS_MAX 4096
 #define REPORT_SHOWN_MAX 200 /* episodes in JSON */
 #define REPORT_GROUPS_SHOWN_MAX 40
+#define REPORT_JOBS_SHOWN_MAX 64 /* in the table of a page; JSON has all */
 #define REPORT_BRIEFS_MAX 4096 /* ranks with short slow-downs */
 #define REPORT_YESTERDAY_MAX 4096 /* groups of the day before the period */
 #define REPORT_HEAT_RANKS_MAX 4096 /* of a job; of more, every n-th */
@@ -126,6 +128,7 @@ struct report_job {
 	uint64_t drawn_since_ns, drawn_until_ns;
 	uint8_t *rank_seen; /* bit a rank */
 	bool cards;	    /* a rank of it has one */
+	bool is_drawn;	    /* its step times, and its map, are made */
 	struct report_heat *heat;
 };
 

@@ -12,7 +12,7 @@
 
 #include "analyzers/base/array.h"
 
-#define WINDOWS_MAX (REPORT_JOBS_MAX + REPORT_PLOTS_MAX)
+#define WINDOWS_MAX (REPORT_DRAWN_MAX + REPORT_PLOTS_MAX)
 #define THREADS_MAX 64	   /* of a process with stages */
 #define ENDED_MAX 1024	   /* stages of a thread that may be inside one that has not ended */
 #define NO_STEP INT64_MAX

@@ -309,12 +309,15 @@ static void show_jobs(const struct page *page)
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES], user[USER_NAME_BYTES];
+	size_t shown = 0;
 
 	text_heading(page, "Jobs");
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
 		if (!job->ranks && !job->findings)
+			continue;
+		if (shown++ >= REPORT_JOBS_SHOWN_MAX)
 			continue;
 		table_add(table, words_job(job));
 		table_add(table, user_name(job->uid, user));
@@ -328,6 +331,8 @@ static void show_jobs(const struct page *page)
 		table_add(table, words_hours(job->cost_card_hours, text));
 	}
 	table_end(table, page->out, "  ");
+	if (shown > REPORT_JOBS_SHOWN_MAX)
+		fprintf(page->out, "  and %zu more: --json\n", shown - REPORT_JOBS_SHOWN_MAX);
 }
 
 static void count_line(void *arg, const char *text)

@@ -111,6 +111,27 @@ static struct report *read_stores(const struct stores *stores)
 }
 
 /* Two nodes report one slow job, and each its own card; a third folder is no store. */
+/* A finding has the name of its own job, or of none: a day has many short jobs. */
+TEST(test_jobs)
+{
+	struct stores stores = {0};
+	struct report *report = report_new(
+		&(struct report_options){.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .stores = &stores});
+	uint32_t job = 0;
+	char name[32];
+
+	assert_non_null(report);
+	for (unsigned i = 0; i < REPORT_JOBS_MAX + 10; i++) {
+		snprintf(name, sizeof(name), "job-%u", i);
+		job = report_job_of(report, name, 1000);
+		assert_int_equal(job, i < REPORT_JOBS_MAX - 1 ? i : REPORT_JOBS_MAX - 1);
+		assert_string_equal(words_job(&report->job[job]), i < REPORT_JOBS_MAX - 1 ? name : "other jobs");
+	}
+	assert_int_equal(report->notes, 1);
+	assert_non_null(strstr(report->note[0], "more than 1023 jobs"));
+	report_free(report);
+}
+
 /* A rank without a card is no card. */
 TEST_WITH(test_cards, setup, store_teardown)
 {
