@@ -418,6 +418,8 @@ static void status_add_collector(struct term_table *table, const Ranktrace__Coll
 	term_table_cell(table, status_bad_if(c->drops), "%s", units_count(c->drops, a));
 	term_table_cell(table, TERM_PLAIN, "%s", c->summary);
 	status_add_level_probes(table, c);
+	if (c->attaching)
+		term_table_line(table, "- not all probes are attached yet");
 	for (size_t i = 0; i < c->n_notes; i++)
 		term_table_line(table, "- %s", c->notes[i]);
 	if (c->notes_left_out)

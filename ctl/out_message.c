@@ -12,7 +12,7 @@ static const struct {
 	const char *fields;
 } out_messages[] = {
 	{&ranktrace__set_report__descriptor, "level on report"},
-	{&ranktrace__collector__descriptor, "name summary levels probes_attached level_probes libraries events drops notes notes_left_out"},
+	{&ranktrace__collector__descriptor, "name summary levels probes_attached level_probes attaching libraries events drops notes notes_left_out"},
 	{&ranktrace__store__descriptor, "path segments size_bytes oldest_ns newest_ns rows rows_dropped rows_pending "
 					"segments_removed segments_corrupt reason? drops"},
 	{&ranktrace__store_drop__descriptor, "table reason rows"},

@@ -638,6 +638,7 @@ static void call_status(void *state, struct collector_status *ret)
 	if (call->libraries)
 		call_level_notes(call->libraries, ret);
 	if (call->libraries) {
+		ret->attaching = call->regroup || libraries_busy(call->libraries);
 		collect_call_note_unread(call, ret);
 		libraries_each(call->libraries, collect_call_status_library, ret);
 	}

@@ -21,6 +21,7 @@ struct collector_status {
 	uint64_t probes_attached;
 	uint64_t level_probes[LEVEL_MAX]; /* the same by level, if it serves several */
 	uint64_t libraries;
+	bool attaching; /* libraries of ranks are being read, or not all of their probes are attached */
 	uint64_t events;
 	uint64_t drops;
 	uint64_t notes_left_out;

@@ -58,6 +58,7 @@ static int request_status_fill_collector(
 	item->summary = strdup(collector->summary);
 	item->probes_attached = status->probes_attached;
 	item->libraries = status->libraries;
+	item->attaching = status->attaching;
 	item->events = status->events;
 	item->drops = status->drops;
 	item->notes_left_out = status->notes_left_out;

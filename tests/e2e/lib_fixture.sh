@@ -19,7 +19,7 @@ truths() {
 # The library that a scenario calls, where it is not NCCL's: loop begins with L1 off, and has probes of L2.
 declare -A library_of=([hccl]=libhccl [memory]=libcuda [loop]=libcuda)
 fixture_probed() {
-	[[ "$(grep -E "call: [^ ]*fixtures/$1[^ ]*: " "$work/daemon.log" | tail -n 1)" == *" attached" ]]
+	[[ "$(grep -E "call: [^ ]*fixtures/$1[^ ]*: " "$work/daemon.log" | tail -n 1)" == *" attached" ]] && attached
 }
 # start_ranks SCENARIO COUNT: the ranks' first call waits until the daemon knows all of them and has its probes on their library.
 start_ranks() {

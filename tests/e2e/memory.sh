@@ -105,15 +105,18 @@ assert sum(json.load(open(work + "/held.speedscope.json"))["profiles"][0]["weigh
 END
 
 # More reports than the budget allows: they are seen in windows, whose rows have values that the program reported. The budget is
-# for a quarter of some 50,000 reports a second, at what a hit costs here.
-percent=$("$tracectl" status --json | "$python_here" -c 'import json, sys
-print("%.3f" % (100 * 50000 * json.load(sys.stdin)["guard"]["hit_warm_ns"] * 1e-9 / 4))')
-e2e_stop
-e2e_start "budget.rank_percent=$percent"
-"$tracectl" set L2=on >/dev/null
+# for a quarter of what they cost here.
 RANK=0 WORLD_SIZE=1 "$build/tests/bench/bench_memory" 65536 >"$work/rounds" &
 pid=$!
 children+=("$pid")
+reporting() { [ -n "$(query "select 1 from memory_curve where instance = $(instance "$pid")")" ]; }
+wait_for 20 reporting || fail "no reports of process $pid"
+sleep 2
+e2e_stop # writes what its levels have cost
+percent=$(RANKTRACE_STATE_DIR=$state query "select printf('%.3f', 100.0 * cost_ns / watched_ns / 4) from coverage where level = 'L2' and instance = $(instance "$pid")")
+echo "a quarter of the cost: $percent % of the rank's time"
+e2e_start "budget.rank_percent=$percent"
+"$tracectl" set L2=on >/dev/null
 windows() { [ "$(query "select count(*) from memory_curve where seen_ns > 0 and instance = $(instance $pid)")" -ge 3 ]; }
 wait_for 60 windows || fail "no windows: $(query "select * from memory_curve where instance = $(instance $pid)")"
 "$tracectl" status | grep 'seen in windows' || fail "status does not say so"

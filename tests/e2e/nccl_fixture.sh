@@ -71,7 +71,6 @@ echo "-- L1 turned on in mid-run"
 rm -f "$work/stop"
 start_ranks loop 2
 wait_for 20 truths 100 || fail "the ranks do not call"
-sleep 1 # NCCL's library is read after that of L2; nothing shows when
 answer=$("$tracectl" set L1=true)
 # The fixtures lack graph capture and version-specific functions of NCCL. Ranks of others may lack more.
 [[ $answer == *"not found: "*cudaStreamBeginCapture* ]] || fail "the answer omits an unresolved function: $answer"

@@ -89,7 +89,7 @@ TEST(test_messages)
 	collector.levels = levels;
 	collector.level_probes = probes;
 	assert_shown(&collector, "{\"name\":\"\",\"summary\":\"\",\"levels\":[\"L0\",\"L1\"],\"probes_attached\":0,"
-				 "\"level_probes\":[4294967296,2],\"libraries\":0,\"events\":0,\"drops\":0,\"notes\":[],"
+				 "\"level_probes\":[4294967296,2],\"attaching\":false,\"libraries\":0,\"events\":0,\"drops\":0,\"notes\":[],"
 				 "\"notes_left_out\":0}");
 	drop.table = (char[]){"steps"};
 	store.n_drops = 2;
