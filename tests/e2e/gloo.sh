@@ -40,7 +40,7 @@ watched() {
 	for ((rank = 0; rank < ranks; rank++)); do
 		[ "$(query "select count(*) from ranks where pid = ${pid_of[rank]}")" -eq 1 ] || return 1
 	done
-	[ "$(probes)" -gt "$1" ]
+	[ "$(probes)" -gt "$1" ] && attached
 }
 # group_state STATE PID...: tracectl ops reports STATE for a group, with exactly these processes missing.
 group_state() {
