@@ -135,7 +135,7 @@ static void cmd_why_text_others(FILE *f, const struct cmd_why *cmd, const struct
 	for (size_t i = 0; i < result->others && shown < 3; i++) {
 		const struct why_other *other = &result->other[i];
 
-		if (other->chosen_ns - other->usual_ns < SHOWN_PART * result->chosen_ns)
+		if (other->chosen_ns - fmax(0, other->usual_ns) < SHOWN_PART * result->chosen_ns)
 			continue;
 		fputs(shown++ ? ", " : "\npreempted by: ", f);
 		if (other->pid == cmd->pid)
@@ -300,10 +300,9 @@ static json_t *cmd_why_json_others(const struct why_result *result)
 	json_t *others = json_array();
 
 	for (size_t i = 0; i < result->others; i++)
-		json_array_append_new(
-			others, json_pack("{s:s, s:i, s:f, s:f}", "name", result->other[i].name, "pid",
-					(int)result->other[i].pid, "chosen_ns", result->other[i].chosen_ns, "usual_ns",
-					result->other[i].usual_ns));
+		json_array_append_new(others,
+			tool_object("name", json_string(result->other[i].name), "pid", json_integer(result->other[i].pid), "chosen_ns",
+				tool_real(result->other[i].chosen_ns), "usual_ns", tool_real(result->other[i].usual_ns), NULL));
 	return others;
 }
 

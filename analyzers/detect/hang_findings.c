@@ -167,14 +167,19 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns)
 
 static struct hang_episode *episode_find(const struct hang_findings *findings, const struct finding *reported, int32_t rank)
 {
+	struct hang_episode *found = NULL;
+
 	for (size_t i = 0; i < findings->episodes; i++) {
 		struct hang_episode *episode = findings->episode[i];
 
 		if (episode->finding.kind == reported->kind && episode->finding.rank == rank &&
-			(episode->finding.state != FINDING_CLOSED || episode->finding.cause == reported->cause) &&
-			strcmp(episode->finding.communicator, reported->communicator) == 0)
-			return episode;
+			(episode->finding.state != FINDING_CLOSED || episode->finding.cause == reported->cause ||
+				reported->cause == CAUSE_UNKNOWN) &&
+			strcmp(episode->finding.communicator, reported->communicator) == 0 && (!found || episode_is_up(episode)))
+			found = episode;
 	}
+	if (found)
+		return found;
 	for (size_t i = 0; i < findings->episodes && reported->kind == FINDING_HANG; i++) {
 		struct hang_episode *episode = findings->episode[i];
 

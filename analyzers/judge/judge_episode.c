@@ -368,19 +368,24 @@ static double host_others(const struct judge *judge, const struct judge_rank *of
 	return robust_median(judge->scratch, n);
 }
 
-/* What the operating system took in this tick from a rank that lost so much. Of what limits took, a part may be lost in the next
- * tick: a rank stalls in one step, and the others wait for it in a later one. */
-static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double to[JUDGE_HOST_MAX])
+/* What the operating system took in this tick from a rank that lost so much. carry: of what limits took, the rest may be lost in
+ * the next seconds, for a rank stalls in one step, and the others wait for it in a later one. NULL: it is not kept. */
+static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
+	double carry[JUDGE_HOST_MAX], double to[JUDGE_HOST_MAX])
 {
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		double most = h == JUDGE_THROTTLED || h == JUDGE_MEMORY ? judge->real : lost;
-		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here;
+		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here, took;
 
 		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
-		to[h] += fmin(most, fmax(0, here - usual) * each * judge->steps);
+		took = fmax(0, here - usual) * each * judge->steps;
+		if (carry && (h == JUDGE_THROTTLED || h == JUDGE_MEMORY)) {
+			took += carry[h] * fmax(0, 1 - judge->real / judge_quiet_s(judge));
+			carry[h] = took - fmin(took, fmax(0, lost));
+		}
+		to[h] += fmin(lost, took);
 	}
 }
 
@@ -464,6 +469,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->open = true;
 	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
+	memset(watch->pending_host, 0, sizeof(watch->pending_host));
 	if (!finding->id || !same_reason(watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
 		episode_start(judge, watch, rank, activity, rate, episode);
@@ -479,8 +485,9 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	add_side(judge, rank, episode, cost);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
+	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
 	if (rank && !(watch->span.steps > 0))
-		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
+		add_host(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -520,12 +527,15 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_step = judge->step;
 	episode->lost += watch->pending;
 	episode->base += watch->pending_base;
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		episode->cause_lost[h] += watch->pending_host[h];
+	memset(watch->pending_host, 0, sizeof(watch->pending_host));
 	watch->pending = watch->pending_base = 0;
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	if (rank && watch != &rank->watch)
-		add_host(judge, rank, watch == &rank->start, cost, episode->cause_lost);
+		add_host(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || (!watch->of && cause_of(watch) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
@@ -569,7 +579,7 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 {
 	double took[JUDGE_HOST_MAX] = {0};
 
-	add_host(judge, rank, false, cost, took);
+	add_host(judge, rank, false, cost, NULL, took);
 	return cause_of_system(took, cost) != CAUSE_UNKNOWN;
 }
 
@@ -586,7 +596,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	watch->pending += cost;
 	watch->pending_base += usual;
 	if (rank)
-		add_host(judge, rank, false, cost, episode->cause_lost);
+		add_host(judge, rank, false, cost, episode->carry, watch->pending_host);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
@@ -633,7 +643,7 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		span->act[a] += lost * fmax(0, act[a]) / total;
 	if (rank)
-		add_host(judge, rank, false, fmax(0, cost), span->host);
+		add_host(judge, rank, false, fmax(0, cost), span->carry, span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
@@ -719,8 +729,8 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
-		add_host(judge, rank, false, claim * (judge->real - usual), took);
-		lost = fmax(lost, fmin(limits_took(took), claim * (judge->real - usual)));
+		add_host(judge, rank, false, claim * (judge->real - usual), NULL, took);
+		lost = fmax(lost, limits_took(took));
 	}
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }

@@ -48,6 +48,7 @@ struct judge_episode {
 	double base;		/* s that the steps of this time usually take */
 	double known;		/* s that the job was known for when it began */
 	double cause_lost[JUDGE_HOST_MAX]; /* of lost: what the operating system took from the rank in these steps */
+	double carry[JUDGE_HOST_MAX];	   /* as of a span */
 	double sides[FINDING_SIDE_MAX];	   /* s lost while it was there */
 	struct judge_moment worst;
 	enum finding_cause published_cause;
@@ -59,6 +60,7 @@ struct judge_span {
 	uint64_t onset_ns, onset_step; /* begin of the first one */
 	double lost, total, cost; /* s: its own, the job's, and its own without clipping */
 	double act[ACTIVITY_MAX], host[JUDGE_HOST_MAX]; /* of lost; of cost, what the operating system took */
+	double carry[JUDGE_HOST_MAX]; /* s that limits took beyond that in the last ticks */
 	double base, steps;	  /* s that they usually take; so many; 0: none */
 };
 
@@ -69,6 +71,7 @@ struct judge_watch {
 	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
+	double pending_host[JUDGE_HOST_MAX]; /* of that cost */
 	bool open;
 	bool wanted; /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */

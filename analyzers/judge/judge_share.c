@@ -285,17 +285,21 @@ static bool share_is_late(const struct judge *judge, const struct judge_rank *ra
 static void share_late(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double longer = 1 + SHARE_PEER * share->growth / judge->usual, most = 0;
-	bool waits = false;
+	double longer = 1 + SHARE_PEER * share->growth / judge->usual, most = 0, longest = 0;
 
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
 		judge->column[i] = share_is_late(judge, rank) ? share->growth : 0;
 		most = fmax(most, rank->own);
-		waits |= share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual);
+		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
+			longest = fmax(longest, share_sync_wait(&rank->usual));
 	}
-	if (!waits || most >= SHARE_PEER * share->growth || !share_witness(share, SHARE_NOISE * share->growth))
+	/* Who waits is a witness against those that usually wait alike. */
+	for (size_t i = 0; i < share->n; i++)
+		if (SHARE_PEER * share_sync_wait(&share_rank(share, i)->usual) > longest)
+			judge->column[i] = 0;
+	if (most >= SHARE_PEER * share->growth || !share_witness(share, SHARE_NOISE * share->growth))
 		return;
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);

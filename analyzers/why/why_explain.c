@@ -308,5 +308,7 @@ int why_explain(struct why *why, struct why_result *ret)
 	}
 	why_parts(why, &chosen, &usual, ret);
 	qsort(ret->other, ret->others, sizeof(*ret->other), why_compare_other);
+	for (size_t i = 0; i < ret->others && ret->thread_known && !ret->usual_known; i++)
+		ret->other[i].usual_ns = NAN;
 	return 0;
 }

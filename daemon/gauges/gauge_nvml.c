@@ -469,7 +469,7 @@ static void gauge_nvml_counts(const struct nvml *nvml, struct gauge_batch *batch
 {
 	struct nvml_field field[COUNTS] = {0};
 	double sum[NVML_GAUGES] = {0}, value;
-	bool is_known[NVML_GAUGES] = {0}, answered;
+	bool is_known[NVML_GAUGES] = {0}, lacks_part[NVML_GAUGES] = {0}, answered;
 	int fields = 0;
 
 	for (size_t i = 0; i < COUNTS; i++)
@@ -489,13 +489,14 @@ static void gauge_nvml_counts(const struct nvml *nvml, struct gauge_batch *batch
 		} else if (one->by[i] != BY_FIELD && counts[i].read(nvml, one, counts[i].which, &value)) {
 			one->by[i] = BY_CALLS;
 		} else {
+			lacks_part[counts[i].gauge] |= one->by[i] != BY_ANY;
 			continue;
 		}
 		sum[counts[i].gauge] += value;
 		is_known[counts[i].gauge] = true;
 	}
 	for (enum nvml_gauge gauge = 0; gauge < NVML_GAUGES; gauge++)
-		if (is_known[gauge])
+		if (is_known[gauge] && !lacks_part[gauge])
 			gauge_nvml_put(batch, one, gauge, sum[gauge]);
 }
 

@@ -242,6 +242,8 @@ TEST(the_interval_is_what_the_level_allows)
 
 	assert_int_equal(gauge_pace_interval_ns(&pace, &group, 40 * MS), SECOND);
 	near((double)gauge_pace_interval_ns(&pace, &group, 2 * MS), 15e9);
+	/* A driver that hung is asked again. */
+	assert_int_equal(gauge_pace_interval_ns(&pace, &group, 0.01 * MS), 300 * SECOND);
 	assert_int_equal(gauge_pace_interval_ns(&pace, &urgent, 2 * MS), SECOND);
 	assert_int_equal(gauge_pace_interval_ns(&pace, &seldom, 2 * MS), 60 * SECOND);
 	near(gauge_pace_need(&pace, &seldom), 0.5 * MS);

@@ -226,6 +226,28 @@ TEST_WITH(a_hang_for_another_cause_is_another, start, stop)
 	said(verdict, 1);
 	assert_int_equal(last(FINDING_OPEN)->id, 6);
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_STOPPED);
+	/* One snapshot says otherwise: of the open one. */
+	verdict.finding.cause = CAUSE_MISSING;
+	verdict.finding.confidence /= 2;
+	said(verdict, 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 6);
+	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_STOPPED);
+}
+
+/* Nor is what recurs another one as long as it is not known why. */
+TEST_WITH(a_hang_that_recurs_for_a_reason_unknown_so_far, start, stop)
+{
+	struct verdict verdict = hang(3, false);
+
+	said(hang(3, true), 5);
+	quiet(HANG_SNAPSHOTS);
+	last(FINDING_CLOSED);
+	verdict.finding.cause = CAUSE_UNKNOWN;
+	verdict.finding.confidence = 0.5;
+	said(verdict, 1);
+	last(FINDING_CLOSED);
+	said(hang(3, true), 1);
+	assert_int_equal(last(FINDING_OPEN)->id, 5);
 }
 
 TEST_WITH(a_hang_whose_culprit_is_seen_later_is_one, start, stop)

@@ -691,6 +691,29 @@ TEST(a_stall_is_the_cause_of_what_others_wait_later)
 	script_end();
 }
 
+/* Stalls that delay nobody, after the episode or in one of ten of its seconds, are not its cause. */
+TEST(a_stall_that_costs_nothing_is_no_cause)
+{
+	for (int after = 0; after < 2; after++) {
+		script_begin(2);
+		for (int r = 0; r < 2; r++)
+			script.host[r].memory_stall_ns = 0;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_DATALOADER] = (after ? 60 : 12) * MS;
+		for (int s = 0; s < (after ? 6 : 30); s++) {
+			script.host[1].memory_stall_ns = !after && s % 10 == 0 ? 80 * 1000000 : 0;
+			script_run(1);
+		}
+		script.fault[1][ACTIVITY_DATALOADER] = 0;
+		script.host[1].memory_stall_ns = after ? 40 * 1000000 : 0;
+		script_run(4);
+		script.host[1].memory_stall_ns = 0;
+		script_run(20);
+		assert_int_equal(script_only(1, ACTIVITY_DATALOADER)->finding.cause, CAUSE_DATALOADER);
+		script_end();
+	}
+}
+
 /* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: that is no noise, and is announced
  * if it lost what the smallest notice loses, by default 0.5 s. */
 TEST(one_wait_for_memory_is_announced)

@@ -344,6 +344,39 @@ TEST(a_rank_whose_card_has_nothing_to_do_is_late)
 	script_end();
 }
 
+/* Rank 0 waits for its queue in each `period`-th step, the last rank's card becomes slower by 25 %; `each` s of a step all wait. */
+static void logs_now_and_then(size_t ranks, int period, double each)
+{
+	script_begin(ranks);
+	script_cards();
+	script.usual[ACTIVITY_SYNC] = each;
+	for (size_t r = 0; r < ranks; r++)
+		script.syncs[r] = each > 0;
+	for (int step = 0; step < 900; step++) {
+		double times = step >= 600 ? 1.25 : 1;
+
+		script.fault[ranks - 1][ACTIVITY_BACKWARD] = (times - 1) * 100 * MS;
+		for (size_t r = 0; r < ranks; r++)
+			script.fault[r][ACTIVITY_SYNC] = (times - 1) * each;
+		if (step % period == 0) {
+			script.once[0][ACTIVITY_SYNC] = 300 * MS * times;
+			for (size_t r = 1; r < ranks; r++)
+				script.once[r][ACTIVITY_BACKWARD] = 300 * MS * times;
+		}
+		script_step();
+	}
+	assert_true(script.n_said > 0);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_equal(script.said[i].finding.rank, -1);
+	script_end();
+}
+
+TEST(between_two_waits_nobody_is_late)
+{
+	logs_now_and_then(2, 50, 0);
+	logs_now_and_then(4, 100, 2 * MS);
+}
+
 /* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one counts. */
 TEST(a_rank_that_synchronizes_now_and_then_is_late)
 {

@@ -388,6 +388,7 @@ TEST(intervals_of_the_chosen_step_alone)
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->usual_ns, 40);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->usual_ns, 0);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->usual_ns, 0);
+	assert_true(result.others > 0 && isnan(result.other[0].usual_ns));
 	/* Of backward's 60 it works in 45, and sleeps in the rest, as now. */
 	near(part_of(&result, ACTIVITY_BACKWARD, WHY_BLOCKED)->usual_ns, 15);
 	why_free(why);
