@@ -81,7 +81,7 @@ wait_for 20 slow 'g["usage"]["slow"] and g["links"]["slow"]' || fail "a slow dri
 slow 'g["presence"]["interval_s"] == 1 and g["links"]["interval_s"] > 5 and sum(x["cpus"] for x in g.values()) < 0.01' ||
 	fail "its pace: $("$tracectl" status --json)"
 "$tracectl" status | grep gauges: | grep -q 'nvml.* links every [0-9]* s' || fail "status does not show the pace"
-grep -q 'group links of nvml is read every' "$work/daemon.log" || fail "the log does not say it"
+wait_for 5 grep -q 'group links of nvml is read every' "$work/daemon.log" || fail "the log does not say it"
 took() { "$tracectl" status --json | "$python_here" -c 'import json, sys
 self = json.load(sys.stdin)["self"]
 print((self["cpu_user_ns"] + self["cpu_system_ns"]) // 1000000)'; }
