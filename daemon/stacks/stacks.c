@@ -174,7 +174,7 @@ static void stacks_on_reply(void *arg, struct worker_reply *reply)
 			r = -EBADMSG;
 			break;
 		}
-		stacks_add(running, &rank->process[read++], message, NULL);
+		stacks_add(running, &rank->process[read++], message, "");
 	}
 	if (r < 0 || reply->end == WORKER_ANSWERED)
 		copy_text(reason, sizeof(reason), "the answer of the worker that reads it is broken");
