@@ -199,7 +199,8 @@ uint32_t report_job_of(struct report *report, const char *name, int64_t uid)
 	}
 	report->jobs++;
 	for (size_t i = 0; i < report->jobs; i++)
-		report_job_entitle(report, &report->job[i]);
+		if (strcmp(report->job[i].name, job->name) == 0)
+			report_job_entitle(report, &report->job[i]);
 	return (uint32_t)(report->jobs - 1);
 }
 

@@ -83,9 +83,7 @@ static int step_row(struct report_source *source, struct reader_scan *scan)
 	if (!rank)
 		return 0;
 	job = &source->report->job[rank->job];
-	if (job->is_drawn && !job->series)
-		job->series = series_of(source->report, job);
-	if (job->is_drawn && !job->series)
+	if (job->is_drawn && !job->series && !(job->series = series_of(source->report, job)))
 		return -ENOMEM;
 	if (job->series)
 		plot_series_add(job->series, start_ns, duration_ns);

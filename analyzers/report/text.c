@@ -332,7 +332,7 @@ static void show_jobs(const struct page *page)
 	}
 	table_end(table, page->out, "  ");
 	if (shown > REPORT_JOBS_SHOWN_MAX)
-		fprintf(page->out, "  and %zu more: --json\n", shown - REPORT_JOBS_SHOWN_MAX);
+		fprintf(page->out, "  and %zu more: tracectl report --json\n", shown - REPORT_JOBS_SHOWN_MAX);
 }
 
 static void count_line(void *arg, const char *text)
