@@ -46,7 +46,7 @@ struct why_options {
 struct why_part {
 	enum activity activity;
 	enum why_kind kind;
-	double chosen_ns, usual_ns; /* a step, in the mean; usual NAN: not known */
+	double chosen_ns, usual_ns; /* a step, in the mean */
 	double excess_ns;	    /* the difference, less what shrank elsewhere */
 	double peers_ns;	    /* the median of the peers, in the chosen steps; NAN: none, or not known of peers */
 };

@@ -106,7 +106,7 @@ prompt "a read-only disk"
 
 echo "--- a disk that does not answer: the daemon stops all the same, and the next one completes its files"
 set_fault "slow 60"
-wait_for 60 is_slow || fail "no file of a segment is being closed"
+wait_for 60 is_slow || fail "the disk is not reported as slow"
 before_ms=$(($(date +%s%N) / 1000000))
 e2e_stop
 took_ms=$(($(date +%s%N) / 1000000 - before_ms))

@@ -78,8 +78,8 @@ stepping() { [ "$(steps_of "$1")" -gt "$2" ]; }
 # learned PID: it steps for long enough that its usual step is known: 5 s of warming, 10 s of learning, and 3 s more.
 learned() { [ "$(query "select coalesce(max(start_ns) - min(start_ns), 0) / 1000000000 from steps where instance = $(instance "$1")")" -ge 18 ]; }
 flush() { sleep 1.6; } # rows are written within a second
-# wait_for SECONDS COMMAND...: until the command succeeds, three times that long at most. Not more often: a question to the daemon or its
-# store takes some 20 ms of the processor that the trainings need; of an emulated one, half a second.
+# wait_for SECONDS COMMAND...: until the command succeeds, three times that long at most. Between two tries it sleeps pause_s, as a question
+# to the daemon or its store takes some 20 ms of the processor that the trainings need; of an emulated one, half a second.
 pause_s=0.25
 wait_for() {
 	local until_s=$((SECONDS + $1 * 3))
