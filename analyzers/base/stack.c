@@ -261,7 +261,7 @@ static void stack_find_alone(const struct stack_thread *threads, struct stack_gr
 	if (mains < 2)
 		return;
 	if (outside == 1)
-		out->alone = out->missing = true;
+		out->alone = true;
 	else if (ones == 1 && most > 1)
 		one->alone = true;
 }

@@ -38,7 +38,6 @@ struct stack_thread {
 struct stack_group {
 	size_t first, count; /* in the order of struct stack_groups */
 	bool alone;	     /* a rank whose main thread is where no other's is */
-	bool missing;	     /* the same, and all others of its job are in communication: they wait for it */
 };
 
 struct stack_groups {

@@ -21,6 +21,7 @@ struct hang_who {
 	bool outside;		   /* no rank that lives is in a stage, nor begun a step that another has not: nothing says
 				    * that they are in a step at all */
 	bool together;		   /* all that live are in the same stage, which holds no wait for others */
+	bool by_stacks;		   /* stacks alone name the culprit */
 	uint64_t since_ns;	   /* newest sign of life that counts */
 };
 

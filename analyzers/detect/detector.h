@@ -42,6 +42,9 @@ struct detector_out {
 	void *arg;
 };
 
+/* Where its main thread is, as a stack shows that was taken since its newest sign of life (stack_communicates()). */
+enum standing_stack { STANDING_STACK_UNKNOWN, STANDING_STACK_OUTSIDE, STANDING_STACK_COMMUNICATES };
+
 /* Progress of a rank, about every second for each living rank: for hangs. */
 struct standing {
 	uint32_t rank;             /* index in who */
@@ -55,6 +58,7 @@ struct standing {
 	enum stage_kind stage;     /* innermost stage of its step thread that is known by kind, STAGE_USER: none */
 	uint64_t stage_since_ns;
 	uint64_t cpu_ns;           /* of the process, since it began; FRAME_UNKNOWN */
+	enum standing_stack stack;
 };
 
 /* What coll_judge says of a communicator of the job (analyzers/coll/coll_judge.h): only those that are not RUNNING. */

@@ -13,7 +13,8 @@
  *  - only a part of the ranks is seen from here and all of them wait: hang_busy_ns, as the one that they wait for may
  *    save or compile on another node. The node that it is on names it sooner;
  *  - no rank stands in any stage, and most on the same side of a step's end, so that nothing says that a step goes on (between
- *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns;
+ *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns. Stacks are wanted, which may
+ *    show one that all others wait for: then hang_ns, as it may be saving;
  *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.
  *
@@ -59,6 +60,7 @@ struct hang {
 	uint8_t *flags;
 	int32_t *number;
 	uint64_t counted_ns; /* lost time is counted up to then */
+	uint64_t stacks_ns; /* how long the standstill lasted when stacks were wanted last; 0: not in this one */
 };
 
 static void *hang_new(const struct detect_options *options)
@@ -185,14 +187,21 @@ static uint64_t hang_phase_of(const struct hang *hang, const struct snapshot *sn
 	return min_of(hang_times(longest, 3) / 2, hang->options.hang_busy_ns);
 }
 
+/* Where nothing excuses the job. */
+static uint64_t hang_limit_least(const struct hang *hang, const struct snapshot *snapshot)
+{
+	uint64_t hang_ns = hang->options.hang_ns;
+
+	return max_of(max_of(min_of(hang_times(snapshot->step_ns, 8), hang_ns), min_of(LEAST_NS, hang_ns)),
+		hang_times(snapshot->step_ns, 3));
+}
+
 static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
 	struct excuses excuses = excuses_of(hang, snapshot, who);
-	uint64_t limit =
-		max_of(min_of(hang_times(snapshot->step_ns, 8), options->hang_ns), min_of(LEAST_NS, options->hang_ns));
+	uint64_t limit = hang_limit_least(hang, snapshot);
 
-	limit = max_of(limit, hang_times(snapshot->step_ns, 3));
 	if (who->cause == CAUSE_STOPPED)
 		return limit;
 	if (who->cause != CAUSE_ENDED)
@@ -207,7 +216,7 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
-		limit = max_of(limit, hang_times(options->hang_busy_ns, 3));
+		limit = max_of(limit, who->by_stacks ? options->hang_ns : hang_times(options->hang_busy_ns, 3));
 	return limit;
 }
 
@@ -362,6 +371,18 @@ static bool is_person(const struct snapshot *snapshot, const struct hang_who *wh
 	return snapshot->world_size <= 1 && standing && standing->state == 't';
 }
 
+/* Again when the standstill is twice as long: ranks may have gone on where nothing shows it. */
+static void hang_want_stacks(
+	struct hang *hang, const struct snapshot *snapshot, uint64_t still_ns, const struct detector_out *out)
+{
+	if (still_ns < hang_limit_least(hang, snapshot)) {
+		hang->stacks_ns = 0;
+	} else if (out->want && still_ns >= hang_times(hang->stacks_ns, 2)) {
+		hang->stacks_ns = still_ns;
+		out->want(out->arg, JUDGE_WANT_STACKS, "no rank is in a stage or makes progress");
+	}
+}
+
 static void hang_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	struct hang *hang = state;
@@ -384,6 +405,8 @@ static void hang_snapshot(void *state, const struct snapshot *snapshot, const st
 		return;
 	still = still_of(snapshot, &who);
 	limit = hang_limit_of(hang, snapshot, &who);
+	if (who.outside && !who.stuck && snapshot->world_size > 1)
+		hang_want_stacks(hang, snapshot, still, out);
 	if (still < limit / 2 || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);

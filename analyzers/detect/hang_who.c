@@ -4,7 +4,7 @@
  *
  * Best first: a process that is stopped; who is missing in a communicator and waits in no other one (L1); a process
  * that has ended; operations that all have entered; where none is in a stage, who has not begun the step that others
- * have; who stopped first, in no stage, while the others wait for their devices; the stages. Some stages hold no wait
+ * have; who stopped first, in no stage, while the others wait for their devices; the stages; the stacks. Some stages hold no wait
  * for others (data loading, checkpoint, garbage collection, zero_grad): who is in one of them while no rank makes
  * progress is a culprit. Some often are a wait (backward, synchronisation), and the others can be both: who is in one
  * of those while most wait is a culprit only if it stopped before those who wait, for what is stuck stops first.
@@ -285,6 +285,25 @@ static void by_stages(const struct snapshot *snapshot, struct hang_who *ret)
 	}
 }
 
+/* All others of the job are in communication. */
+static void by_stacks(const struct snapshot *snapshot, struct hang_who *ret)
+{
+	size_t communicate = 0;
+
+	for (size_t i = 0; i < snapshot->ranks; i++) {
+		const struct standing *standing = &snapshot->standing[i];
+
+		if (hang_who_is_active(snapshot, standing) && standing->stack == STANDING_STACK_OUTSIDE)
+			hang_who_accuse(ret, snapshot, standing->rank);
+		communicate += standing->stack == STANDING_STACK_COMMUNICATES;
+	}
+	if (ret->culprits != 1 || communicate == 0 || communicate + 1 < snapshot->world_size)
+		acquit_all(ret);
+	else
+		hang_who_found(ret, CAUSE_MISSING, 0.9);
+	ret->by_stacks = ret->culprits > 0;
+}
+
 bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	size_t live = 0;
@@ -310,6 +329,8 @@ bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret) &&
 		!by_step(snapshot, ret) && !by_device_waits(snapshot, ret))
 		by_stages(snapshot, ret);
+	if (ret->cause == CAUSE_UNKNOWN)
+		by_stacks(snapshot, ret);
 	return true;
 }
 

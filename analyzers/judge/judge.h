@@ -33,7 +33,13 @@ struct judge_options {
 };
 
 /* Levels that would show more. */
-enum judge_want { JUDGE_WANT_OPERATIONS = 1, JUDGE_WANT_SYSTEM = 2, JUDGE_WANT_LAUNCHES = 4, JUDGE_WANT_STAGES = 8 };
+enum judge_want {
+	JUDGE_WANT_OPERATIONS = 1,
+	JUDGE_WANT_SYSTEM = 2,
+	JUDGE_WANT_LAUNCHES = 4,
+	JUDGE_WANT_STAGES = 8,
+	JUDGE_WANT_STACKS = 16,
+};
 
 struct judge_sink {
 	void (*finding)(void *arg, const struct finding *finding);

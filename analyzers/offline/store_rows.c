@@ -22,7 +22,8 @@ enum {
 	STANDING_STEPS,
 	STANDING_STAGE,
 	STANDING_STAGE_SINCE,
-	STANDING_CPU
+	STANDING_CPU,
+	STANDING_COMMUNICATES
 };
 enum {
 	CALL_COMMUNICATOR = STORE_DURATION + 1,
@@ -328,6 +329,9 @@ static void feed_standing(const struct store_row *row)
 		.stage = stage_of_stage(get_text(row, STANDING_STAGE)).kind,
 		.stage_since_ns = get_time(row, STANDING_STAGE_SINCE),
 		.cpu_ns = get_known(row, STANDING_CPU),
+		.stack = !store_rows_has(row->scan, STANDING_COMMUNICATES)  ? STANDING_STACK_UNKNOWN
+			 : get_number(row, STANDING_COMMUNICATES) ? STANDING_STACK_COMMUNICATES
+								  : STANDING_STACK_OUTSIDE,
 	};
 }
 
@@ -476,7 +480,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 				[STANDING_ENDED] = "ended_ns", [STANDING_PROGRESS] = "progress_ns",
 				[STANDING_STEP_END] = "step_end_ns", [STANDING_STEPS] = "steps",
 				[STANDING_STAGE] = "stage", [STANDING_STAGE_SINCE] = "stage_since_ns",
-				[STANDING_CPU] = "cpu_ns"},
+				[STANDING_CPU] = "cpu_ns", [STANDING_COMMUNICATES] = "communicates"},
 		},
 		.time_ns = time_start,
 		.feed = feed_standing,

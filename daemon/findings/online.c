@@ -115,7 +115,9 @@ static void online_want(void *arg, unsigned wants, uint32_t uid, const char *job
 		return;
 	if (wants & JUDGE_WANT_STAGES)
 		online->context->levels.suspected_ns = monotonic_ns();
-	if (wants & ~(unsigned)JUDGE_WANT_STAGES)
+	if (wants & JUDGE_WANT_STACKS)
+		online_stacks_want(online, job ? job : "", uid);
+	if (wants & ~(unsigned)(JUDGE_WANT_STAGES | JUDGE_WANT_STACKS))
 		online_auto_level_want(&online->auto_level, online->context, wants, job, why, monotonic_ns());
 }
 

@@ -139,6 +139,8 @@ struct online_process {
 	uint64_t ended_ns;		 /* 0: alive */
 	uint32_t thread_id;		 /* step thread, 0 if unknown */
 	uint64_t op_ns;			 /* end of the newest operation fed */
+	uint64_t stack_ns;		 /* when a stack of its main thread was taken last, 0: never */
+	bool communicates;		 /* as it showed (stack_communicates()) */
 	struct preemptors preemptors;	 /* of L3's waits since the last sample */
 	struct rank_steps_progress last; /* if ended: its slot may be reused */
 	uint64_t standing_ns;		 /* UTC of its newest row of standings, 0: none */
@@ -159,7 +161,7 @@ struct online_published {
 
 /*
  * Stacks of a hung job, taken when the hang is suspected and when it is confirmed: rows of the table `stacks`, and what
- * they show is added to the finding's sentence and evidence. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of
+ * they show is added to the finding's sentence and evidence. Also where hang detection wants to know who is in communication. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of
  * the user with the most give way; a budget of each user bounds how often: ONLINE_STACKS_BURST at once, then one in
  * ONLINE_STACKS_NS.
  */
@@ -180,9 +182,6 @@ struct online_stacks {
 		struct finding last; /* as it was published last, without what stacks show */
 		char sentence[STACK_SENTENCE_BYTES]; /* "": not known yet */
 		char place[64];			     /* of the lone rank; "" if there is none */
-		bool missing;			     /* all others of the job are here, and wait for it: */
-		int32_t rank;
-		char host[64], card[32];
 		uint32_t uid;			     /* of the ranks */
 		uint64_t time_ns;		     /* when they were taken */
 	} hang[ONLINE_STACKS_MAX];
@@ -310,6 +309,8 @@ void online_profile_tick(struct online *online, uint64_t now_ns);
 void online_profile_end(struct online *online);
 /* online_stacks.c: takes stacks where a hang is suspected or confirmed. changed: it is another state than before. */
 void online_stacks_take(struct online *online, const struct finding *finding, bool changed);
+/* Takes stacks of the job's ranks without a finding. */
+void online_stacks_want(struct online *online, const char *job, uint32_t uid);
 /* Adds what stacks have shown to a hang. */
 void online_stacks_add(const struct online *online, struct finding *finding);
 /* online_end.c: of a hang that the end of a rank caused, how it ended. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks of the ranks of a hung job. Bounds and state are in online_internal.h. */
-#include <inttypes.h>
 #include <math.h>
 
 #include "analyzers/base/text.h"
@@ -12,7 +11,6 @@
 #include "daemon/store/store.h"
 
 #define ONLINE_STACKS_ROWS_MAX 4096	 /* of one time: 8 ranks of 400 threads, and children */
-#define ONLINE_STACKS_SURE 0.9 /* as of a rank in a stage that holds no wait, while others wait */
 #define ONLINE_STACKS_FRAMES_BYTES 16384 /* of a row; outer frames are left out beyond */
 
 /* Under way. The daemon may stop meanwhile: online is then gone, and context->findings NULL. */
@@ -21,7 +19,7 @@ struct online_stacks_request {
 	const struct rank *peer; /* a rank of the job: during the choice of ranks */
 	const struct online *online; /* the same */
 	char job[64];
-	uint64_t id, start_ns;
+	uint64_t id, start_ns; /* id: of the finding that keeps them; 0: none */
 	uint32_t uid; /* of its ranks */
 };
 
@@ -128,26 +126,17 @@ static bool online_stacks_thread(
 	return true;
 }
 
-static const struct online_process *online_stacks_process(const struct online *online, const char *job, int32_t rank)
+/* For hang detection (struct standing.stack). */
+static void online_stacks_note(struct online *online, const struct stack_thread *main, uint64_t start_ns)
 {
-	for (size_t i = 0; i < online->slots; i++)
-		if (online->slot[i].instance && online->slot[i].rank == rank && streq(online->slot[i].job, job))
-			return &online->slot[i];
-	return NULL;
-}
+	for (size_t i = 0; i < online->slots; i++) {
+		struct online_process *process = &online->slot[i];
 
-/* The rank that is missing, if all ranks of its job are among those that were seen: of others nobody knows. */
-static void online_stacks_note(struct online *online, int at, int32_t number, size_t seen)
-{
-	const struct online_process *process = online_stacks_process(online, online->stacks.hang[at].last.job, number);
-	const struct rank *rank = process ? ranks_by_pid(online->context->ranks, process->pid) : NULL;
-
-	online->stacks.hang[at].missing = rank && process->world_size == seen;
-	if (!online->stacks.hang[at].missing)
-		return;
-	online->stacks.hang[at].rank = number;
-	(void)copy_text(online->stacks.hang[at].host, sizeof(online->stacks.hang[at].host), rank->host);
-	(void)copy_text(online->stacks.hang[at].card, sizeof(online->stacks.hang[at].card), rank->env.card);
+		if (!process->instance || process->pid != (uint32_t)main->pid || !main->frames)
+			continue;
+		process->stack_ns = start_ns;
+		process->communicates = stack_communicates(main);
+	}
 }
 
 /* Main threads of ranks say who is alone. */
@@ -158,14 +147,12 @@ static void online_stacks_judge(struct online *online, int at, const struct stac
 
 	stack_sentence(main, mains, online->stacks.hang[at].sentence);
 	online->stacks.hang[at].place[0] = 0;
-	online->stacks.hang[at].missing = false;
 	if (!stack_groups_new(main, mains, &groups))
 		return;
 	if (groups.groups && groups.group[0].alone) {
 		const struct stack_thread *lone = &main[groups.order[groups.group[0].first]];
 
 		(void)copy_text(online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place), stack_place(lone, place));
-		online_stacks_note(online, at, lone->rank, groups.group[0].missing ? mains : 0);
 	}
 	stack_groups_free(&groups);
 }
@@ -179,14 +166,14 @@ static void online_stacks_keep(
 	for (size_t i = 0; main && i < body->n_processes; i++) {
 		const Ranktrace__StackProcess *process = body->processes[i];
 
-		if (!process->n_threads)
+		if (request->id && !process->n_threads)
 			online_stacks_put(request, process, NULL);
 		for (size_t j = 0; j < process->n_threads; j++) {
 			struct stack_thread thread;
 
 			if (!online_stacks_thread(process, process->threads[j], &thread))
 				continue;
-			if (rows++ < ONLINE_STACKS_ROWS_MAX)
+			if (request->id && rows++ < ONLINE_STACKS_ROWS_MAX)
 				online_stacks_put(request, process, &thread);
 			if (thread.main && thread.is_rank && mains < body->n_processes)
 				main[mains++] = thread;
@@ -194,6 +181,8 @@ static void online_stacks_keep(
 				free((void *)thread.frame);
 		}
 	}
+	for (size_t i = 0; i < mains; i++)
+		online_stacks_note(online, &main[i], request->start_ns);
 	if (main && at >= 0)
 		online_stacks_judge(online, at, main, mains);
 	for (size_t i = 0; i < mains; i++)
@@ -273,13 +262,14 @@ static int online_stacks_place(struct online_stacks *stacks)
 	return (int)at;
 }
 
-static void online_stacks_start(struct online *online, const struct finding *finding)
+static void online_stacks_start(
+	struct online *online, const struct rank *peer, const char *job, uint32_t uid, uint64_t id)
 {
 	struct online_stacks_request *request;
 	struct stacks_take take = {.wanted = online_stacks_wanted, .done = online_stacks_done};
 	int r;
 
-	if (!online_stacks_afford(&online->stacks, finding->uid, monotonic_ns())) {
+	if (!online_stacks_afford(&online->stacks, uid, monotonic_ns())) {
 		online->stacks.skipped++;
 		return;
 	}
@@ -288,10 +278,10 @@ static void online_stacks_start(struct online *online, const struct finding *fin
 		return;
 	request->context = online->context;
 	request->online = online;
-	request->peer = online_stacks_peer(online, finding);
-	request->id = finding->id;
+	request->peer = peer;
+	request->id = id;
 	request->start_ns = monotonic_ns();
-	(void)copy_text(request->job, sizeof(request->job), finding->job);
+	(void)copy_text(request->job, sizeof(request->job), job);
 	take.arg = request;
 	r = stacks_start(online->context->stacks, &take);
 	request->online = NULL;
@@ -299,8 +289,20 @@ static void online_stacks_start(struct online *online, const struct finding *fin
 	online->stacks.taken += r == 0;
 	if (r == 0)
 		return;
-	log_info("findings", "no stacks are taken of job %s: %s", finding->job, strerror(-r));
+	log_info("findings", "no stacks are taken of job %s: %s", job, strerror(-r));
 	free(request);
+}
+
+void online_stacks_want(struct online *online, const char *job, uint32_t uid)
+{
+	for (size_t i = 0; i < online->slots; i++) {
+		const struct online_process *process = &online->slot[i];
+
+		if (process->instance && process->uid == uid && streq(process->job, job)) {
+			online_stacks_start(online, ranks_by_pid(online->context->ranks, process->pid), job, uid, 0);
+			return;
+		}
+	}
 }
 
 void online_stacks_take(struct online *online, const struct finding *finding, bool changed)
@@ -324,20 +326,7 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 		return;
 	online->stacks.hang[at].last = *finding;
 	if (changed && lasts && !online->ending)
-		online_stacks_start(online, finding);
-}
-
-/* Stages that do not show who keeps whom waiting name nobody. */
-static void online_stacks_name(const struct online *online, int at, struct finding *finding)
-{
-	if (!online->stacks.hang[at].missing || finding->rank >= 0 || finding->cause != CAUSE_UNKNOWN)
-		return;
-	finding->rank = online->stacks.hang[at].rank;
-	finding->cause = CAUSE_MISSING;
-	finding->confidence = ONLINE_STACKS_SURE;
-	(void)copy_text(finding->host, sizeof(finding->host), online->stacks.hang[at].host);
-	(void)copy_text(finding->card, sizeof(finding->card), online->stacks.hang[at].card);
-	finding_write_sentence(finding);
+		online_stacks_start(online, online_stacks_peer(online, finding), finding->job, finding->uid, finding->id);
 }
 
 void online_stacks_add(const struct online *online, struct finding *finding)
@@ -346,7 +335,6 @@ void online_stacks_add(const struct online *online, struct finding *finding)
 
 	if (at < 0 || finding->kind != FINDING_HANG || !online->stacks.hang[at].sentence[0])
 		return;
-	online_stacks_name(online, at, finding);
 	text_append(finding->sentence, sizeof(finding->sentence), "; %s", online->stacks.hang[at].sentence);
 	if (online->stacks.hang[at].place[0])
 		finding_add(finding, "stack", "1", 1, NAN, online->stacks.hang[at].place);

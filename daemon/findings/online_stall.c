@@ -79,6 +79,12 @@ static void online_stall_excuse(const struct stall_check *check, struct standing
 		standing->progress_ns = check->now_ns;
 }
 
+static void online_stall_add_stack(const struct online_process *process, struct standing *standing)
+{
+	if (!process->ended_ns && process->stack_ns > standing->progress_ns)
+		standing->stack = process->communicates ? STANDING_STACK_COMMUNICATES : STANDING_STACK_OUTSIDE;
+}
+
 static void online_stall_collect(struct stall_check *check)
 {
 	struct online *online = check->online;
@@ -90,6 +96,7 @@ static void online_stall_collect(struct stall_check *check)
 			continue;
 		online_stall_add_standing(check, &online->slot[i]);
 		online_stall_excuse(check, standing);
+		online_stall_add_stack(&online->slot[i], standing);
 		if (standing->progress_ns && check->now_ns > standing->progress_ns &&
 			check->now_ns - standing->progress_ns > check->slowest_ns)
 			check->slowest_ns = check->now_ns - standing->progress_ns;

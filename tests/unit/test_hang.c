@@ -220,6 +220,80 @@ TEST_WITH(nothing_in_a_stage_may_be_no_job, begin_idle, end)
 	assert_int_equal(said[0].finding.severity, SEVERITY_WARNING);
 }
 
+static void begin_outside(void)
+{
+	begin_idle(NULL);
+	for (size_t i = 0; i < RANKS; i++) {
+		standing[i].stage = STAGE_USER;
+		standing[i].stack = i == 5 ? STANDING_STACK_OUTSIDE : STANDING_STACK_COMMUNICATES;
+	}
+}
+
+/* Stacks say what stages do not. It may be saving: it has longer than in a stage that holds a wait. */
+TEST_WITH(stacks_name_who_keeps_the_others_waiting, begin_idle, end)
+{
+	end(NULL);
+	begin_outside();
+	assert_in_range(seconds(40), 28, 32);
+	assert_int_equal(said[0].finding.rank, 5);
+	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
+	assert_int_equal(said[0].finding.severity, SEVERITY_WARNING);
+	end(NULL);
+	/* It computes. */
+	begin_outside();
+	cpu[5] = 1;
+	assert_int_equal(seconds(590), 0);
+	end(NULL);
+	/* Two are outside; nothing is known of one, as on another node; all communicate; none does. */
+	for (size_t i = 0; i < 4; i++) {
+		begin_outside();
+		for (size_t j = 0; j < RANKS; j++)
+			if (i >= 2)
+				standing[j].stack = i == 2 ? STANDING_STACK_COMMUNICATES : STANDING_STACK_OUTSIDE;
+		if (i < 2)
+			standing[3].stack = i ? STANDING_STACK_UNKNOWN : STANDING_STACK_OUTSIDE;
+		assert_int_equal(seconds(1700), 0);
+		end(NULL);
+	}
+	/* In stages that name nobody, no later than without stacks. */
+	begin_outside();
+	for (size_t i = 0; i < RANKS; i++)
+		standing[i].stage = STAGE_BACKWARD;
+	assert_in_range(seconds(40), 10, 14);
+	assert_int_equal(said[0].finding.rank, 5);
+	assert_int_equal(said[0].finding.severity, SEVERITY_CRITICAL);
+}
+
+TEST_WITH(stacks_are_wanted_again_when_the_standstill_is_twice_as_long, begin_idle, end)
+{
+	const struct {
+		unsigned seconds, wants;
+	} at[] = {{11, 0}, {1, 1}, {11, 1}, {1, 2}, {23, 2}, {1, 3}};
+
+	end(NULL);
+	begin_outside();
+	for (size_t i = 0; i < RANKS; i++)
+		standing[i].stack = STANDING_STACK_UNKNOWN;
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		seconds(at[i].seconds);
+		assert_int_equal(n_wants, at[i].wants);
+	}
+	assert_int_equal(wants, JUDGE_WANT_STACKS);
+	/* It went on, and stands again. */
+	for (size_t i = 0; i < RANKS; i++)
+		standing[i].progress_ns = snapshot.now_ns;
+	seconds(11);
+	assert_int_equal(n_wants, 3);
+	seconds(1);
+	assert_int_equal(n_wants, 4);
+	end(NULL);
+	/* One rank keeps no other waiting. */
+	begin_outside();
+	snapshot.world_size = snapshot.ranks = 1;
+	seconds(30);
+	assert_int_equal(n_wants, 0);
+}
+
 /* Forward is derived: who waits in it is in no stage. Rank 2 has ended its step, the others have loaded the next one's data. */
 TEST_WITH(who_has_not_begun_the_step_is_named, begin_idle, end)
 {

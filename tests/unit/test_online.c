@@ -335,6 +335,17 @@ TEST_WITH(test_standings, setup, teardown)
 	assert_int_equal(seen.checks, 2);
 	assert_int_equal(seen.standings, 2);
 	assert_true(seen.standing[1].ended && seen.standing[1].rank == 1 && seen.standing[1].ended_ns);
+	/* A stack shows where it stands until it goes on. */
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_UNKNOWN);
+	context.findings->slot[0].stack_ns = now_ns + 1200 * MS;
+	online_tick(context.findings, now_ns + 2200 * MS);
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_OUTSIDE);
+	context.findings->slot[0].communicates = true;
+	online_tick(context.findings, now_ns + 3300 * MS);
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_COMMUNICATES);
+	mark(0, now_ns + 3400 * MS, STEPS_END, "dataloader");
+	online_tick(context.findings, now_ns + 4500 * MS);
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_UNKNOWN);
 }
 
 /* Of a silent rank, a row a second from 3 s on, and rarer the longer it lasts; of one that works, none. */

@@ -60,28 +60,24 @@ TEST(test_places)
 	}
 }
 
-/* Stacks name who is missing where stages name nobody, as sure as these are of a rank in a stage of its own work. */
-TEST(test_name)
+/* Hang detection has where the main threads of ranks are; a stack without frames shows nothing. */
+TEST(test_note)
 {
-	struct online *online = calloc(1, sizeof(*online));
-	struct finding finding = {.id = 7, .kind = FINDING_HANG, .rank = -1, .cause = CAUSE_UNKNOWN, .confidence = 0.5};
-	struct finding known = {.id = 7, .kind = FINDING_HANG, .rank = 1, .cause = CAUSE_MISSING, .confidence = 0.97};
+	const struct stack_frame waits[] = {{"native", "gloo::transport::tcp::UnboundBuffer::waitSend", "libtorch_cpu.so", 0, 0}};
+	const struct stack_thread in = {.pid = 10, .frames = 1, .frame = waits}, out = {.pid = 11, .frames = 1, .frame = &(struct stack_frame){"python", "load", "train.py", 7, 0}};
+	const struct stack_thread none = {.pid = 11};
+	struct online_process process[] = {{.instance = 1, .pid = 10}, {.instance = 2, .pid = 11}, {.instance = 3, .pid = 12}};
+	struct online *online = calloc(1, sizeof(*online) + sizeof(process));
 
 	assert_non_null(online);
-	online->stacks.hang[2].id = 7;
-	online->stacks.hang[2].missing = true;
-	online->stacks.hang[2].rank = 3;
-	(void)copy_text(online->stacks.hang[2].host, sizeof(online->stacks.hang[2].host), "node3");
-	(void)copy_text(online->stacks.hang[2].sentence, sizeof(online->stacks.hang[2].sentence), "rank 3 is alone");
-	online_stacks_add(online, &finding);
-	assert_int_equal(finding.rank, 3);
-	assert_int_equal(finding.cause, CAUSE_MISSING);
-	assert_true(finding.confidence == 0.9);
-	assert_string_equal(finding.host, "node3");
-	assert_non_null(strstr(finding.sentence, "; rank 3 is alone"));
-	online_stacks_add(online, &known);
-	assert_int_equal(known.rank, 1);
-	assert_true(known.confidence == 0.97);
+	memcpy(online->slot, process, sizeof(process));
+	online->slots = 3;
+	online_stacks_note(online, &in, 500);
+	online_stacks_note(online, &out, 600);
+	online_stacks_note(online, &none, 700);
+	assert_true(online->slot[0].stack_ns == 500 && online->slot[0].communicates);
+	assert_true(online->slot[1].stack_ns == 600 && !online->slot[1].communicates);
+	assert_true(online->slot[2].stack_ns == 0);
 	free(online);
 }
 

@@ -18,6 +18,7 @@ struct stand {
 	int64_t count;
 	uint64_t seq, ended_ns;
 	const char *seq_from;
+	struct field_int communicates;
 };
 
 /* A job as off_make() makes it, of which all stand at `at`; of the ranks of one node each. */
@@ -74,6 +75,7 @@ static void stand_row(int rank, uint64_t now_ns, uint64_t ended_ns, uint64_t for
 						    .stage = field_text(stage_text(stand->stage)),
 						    .stage_since_ns = field_time_if(stage_ns, stage_ns),
 						    .cpu_ns = field_duration(S),
+						    .communicates = stand->communicates,
 						    .instance = field_int(rank + 1)});
 }
 
@@ -446,6 +448,28 @@ TEST_WITH(test_another_daemon, store_setup, store_teardown)
 		off_put_rank(job.store[0], i, node[0], 0);
 	off.begin_ns = begin_ns;
 	assert_hang(CAUSE_STOPPED, 1);
+}
+
+static void begin_stacks(int known)
+{
+	begin(2, false);
+	for (int i = 0; i < OFF_RANKS; i++)
+		job.rank[i].communicates = field_int_if(i < known, i != 1);
+	all_stand();
+	end_all(job.end_ns);
+}
+
+/* Outside of all stages, of two nodes: who is outside of communication as stacks of both show; not if one node took none. */
+TEST_WITH(test_stacks, store_setup, store_teardown)
+{
+	begin_stacks(OFF_RANKS);
+	assert_hang(CAUSE_MISSING, 1);
+}
+
+TEST_WITH(test_stacks_of_one_node, store_setup, store_teardown)
+{
+	begin_stacks(OFF_RANKS / 2);
+	assert_nobody();
 }
 
 TEST_WITH(test_clean_end, store_setup, store_teardown)
