@@ -96,7 +96,7 @@ struct align_op {
 /* CPU, memory and so on, of a time. What lies across a step's end is divided by time. FRAME_UNKNOWN: not measured. */
 struct align_host {
 	uint64_t start_ns, duration_ns;
-	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, memory_stall_ns, launch_gap_ns;
+	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, memory_stall_ns, launch_gap_ns, card_energy_mj;
 	uint32_t preemptor_pid;     /* of preemptors_most() (preemptors.h); 0 if none */
 	uint64_t preemptor_ns;      /* of run_delay_ns, what it took */
 	const char *preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of

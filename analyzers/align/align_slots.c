@@ -406,7 +406,8 @@ void align_host_add(struct align *align, struct align_process *process, const st
 			[ALIGN_RUN_DELAY] = align_slots_measured(host->run_delay_ns),
 			[ALIGN_THROTTLED] = align_slots_measured(host->throttled_ns),
 			[ALIGN_FAULTS] = align_slots_measured(host->major_faults),
-			[ALIGN_MEMORY_STALL] = align_slots_measured(host->memory_stall_ns)},
+			[ALIGN_MEMORY_STALL] = align_slots_measured(host->memory_stall_ns),
+			[ALIGN_CARD_ENERGY] = align_slots_measured(host->card_energy_mj)},
 		.launch_gap_ns = align_slots_measured(host->launch_gap_ns)};
 
 	if (!sample.duration_ns) {
@@ -459,6 +460,7 @@ void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 		.throttled_ns = align_host_value_of(slot, ALIGN_THROTTLED),
 		.major_faults = align_host_value_of(slot, ALIGN_FAULTS),
 		.memory_stall_ns = align_host_value_of(slot, ALIGN_MEMORY_STALL),
+		.card_energy_mj = align_host_value_of(slot, ALIGN_CARD_ENERGY),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
 		.preemptor_ns = align_slots_whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns),
 		.preemptor_pid = slot->host.preemptor_pid};

@@ -89,6 +89,7 @@ struct frame_host {
 	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
 	uint64_t major_faults;    /* of the process */
 	uint64_t memory_stall_ns; /* a task of its control group waited for memory */
+	uint64_t card_energy_mj;  /* that its card took */
 	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
 	uint64_t preemptor_ns;          /* of run_delay_ns, time of the largest preemptor; 0 if unknown */
 	uint32_t preemptor_pid;         /* who that was; 0 not known */

@@ -60,6 +60,8 @@ struct process {
 struct card {
 	char object[OBJECT_BYTES];
 	int minor;
+	double power; /* W, the newest */
+	uint64_t power_ns;
 	struct slots slots[SERIES_MAX];
 	struct process process[PROCESSES_MAX];
 };
@@ -161,6 +163,10 @@ void card_gauges_sample(struct card_gauges *cards, uint64_t time_ns, const char 
 	for (enum series series = 0; series < SERIES_MAX; series++)
 		if (strcmp(series_names[series], name) == 0)
 			card_add(&card->slots[series], time_ns, value);
+	if (strcmp(name, "power") == 0) {
+		card->power = value;
+		card->power_ns = time_ns;
+	}
 }
 
 /* Mean over whole slots in [since, until]; NAN: none. */
@@ -268,20 +274,26 @@ static bool card_explain(const struct card_gauges *cards, const struct card *car
 }
 
 /* Ranks name a card by the number of its node, or by its UUID. */
-static const struct card *card_of_finding(const struct card_gauges *cards, const struct finding *finding)
+static const struct card *card_of_rank(const struct card_gauges *cards, const char *name)
 {
 	char *end;
-	long minor = strtol(finding->card, &end, 10);
+	long minor = strtol(name, &end, 10);
 
 	for (size_t i = 0; i < cards->count; i++) {
 		const struct card *card = cards->card[i];
 
-		if (end != finding->card && !*end
-				? card->minor == minor
-				: finding->card[0] && strncmp(card->object, finding->card, strlen(finding->card)) == 0)
+		if (end != name && !*end ? card->minor == minor
+					 : name[0] && strncmp(card->object, name, strlen(name)) == 0)
 			return card;
 	}
 	return NULL;
+}
+
+double card_gauges_power(const struct card_gauges *cards, const char *name, uint64_t now_ns)
+{
+	const struct card *card = cards ? card_of_rank(cards, name) : NULL;
+
+	return card && card->power_ns && now_ns <= card->power_ns + CARD_GAUGES_FRESH_NS ? card->power : NAN;
 }
 
 static struct remembered *card_remembered(struct card_gauges *cards, uint64_t id)
@@ -294,7 +306,7 @@ static struct remembered *card_remembered(struct card_gauges *cards, uint64_t id
 
 bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, struct finding *finding)
 {
-	const struct card *card = cards ? card_of_finding(cards, finding) : NULL;
+	const struct card *card = cards ? card_of_rank(cards, finding->card) : NULL;
 	struct remembered *known = card && finding->id ? card_remembered(cards, finding->id) : NULL, found;
 
 	if (!card || finding->kind != FINDING_SLOW_RANK || finding->side == FINDING_SIDE_HOST ||

@@ -14,6 +14,7 @@
 
 #define CARD_GAUGES_CARDS_MAX 64
 #define CARD_GAUGES_SLOT_NS 10000000000ULL /* samples are kept as means of so long */
+#define CARD_GAUGES_FRESH_NS 3000000000ULL /* three readings: where gauges cost too much, they are older */
 #define CARD_GAUGES_SLOTS 90		   /* fifteen minutes of them */
 
 struct card_gauges;
@@ -25,6 +26,8 @@ void card_gauges_card(struct card_gauges *cards, const char *object, int minor);
 /* object: the card, or "CARD/PID NAME" of a process on it. Other names and objects are ignored. */
 void card_gauges_sample(
 	struct card_gauges *cards, uint64_t time_ns, const char *object, const char *name, double value);
+/* W, as read at most CARD_GAUGES_FRESH_NS ago; NAN: not known. card: as ranks name it. cards may be NULL. */
+double card_gauges_power(const struct card_gauges *cards, const char *card, uint64_t now_ns);
 /* Sets cause, evidence and sentence where a rule fits. Changes nothing else, and nothing of findings that are not about
  * a slow rank whose card may be the cause. cards may be NULL. */
 bool card_gauges_explain(struct card_gauges *cards, uint64_t now_ns, struct finding *finding);

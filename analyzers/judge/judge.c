@@ -377,12 +377,13 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 		[JUDGE_THROTTLED] = host->throttled_ns,
 		[JUDGE_FAULTS] = host->major_faults,
 		[JUDGE_MEMORY] = host->memory_stall_ns,
-		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns};
+		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns,
+		[JUDGE_ENERGY] = host->card_energy_mj};
 
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		if (value[h] == FRAME_UNKNOWN)
 			continue;
-		rank->tick.sum.host[h] += h == JUDGE_FAULTS ? (double)value[h] : (double)value[h] * NS;
+		rank->tick.sum.host[h] += (double)value[h] / judge_host_scale((enum judge_host)h);
 		rank->tick.host_steps[h]++;
 	}
 	if (host->preemptor_pid && host->preemptor_ns > rank->preemptor_ns) {

@@ -130,7 +130,13 @@ static const struct {
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
 	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY},
 	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
+	[JUDGE_ENERGY] = {"card_energy", "mJ", 1e3, CAUSE_MAX},
 };
+
+double judge_host_scale(enum judge_host h)
+{
+	return hosts[h].scale;
+}
 
 /* What took at least half of the lost time; UNKNOWN: nothing did. */
 static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], double lost)

@@ -11,10 +11,10 @@
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
-/* What the operating system did to a rank, per step. */
-enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_MEMORY, JUDGE_LAUNCH_GAP, JUDGE_HOST_MAX };
+/* What was measured beside a rank, per step: what the operating system did to it, and what its card took. */
+enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_MEMORY, JUDGE_LAUNCH_GAP, JUDGE_ENERGY, JUDGE_HOST_MAX };
 
-/* Means a step. s; faults: a count. */
+/* Means a step. s; faults: a count; energy: J. */
 struct judge_mean {
 	double act[ACTIVITY_MAX], syncs;
 	double sync_squares; /* s^2: of a step's time in synchronizations */
@@ -174,6 +174,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame);
 void judge_start(struct judge *judge);
 
 /* judge_episode.c */
+double judge_host_scale(enum judge_host h); /* of frame_host's units to those of judge_mean */
 double judge_open_at(const struct judge *judge);
 double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */
 double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */

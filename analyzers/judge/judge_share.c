@@ -5,6 +5,7 @@
  *   activities in which no rank waits for others: what grew beyond the others' median
  *   run delay  throttling, and waits for memory: who is held by them waits for no rank
  *   CPU time   of ranks without cards: the others sleep while they wait
+ *   energy     of ranks with cards: a card that waits takes less power than one that works
  *   late host  of ranks with cards: the others have work on their cards when they synchronize, this one has none
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
@@ -240,17 +241,21 @@ static void share_held(struct share *share)
 	}
 }
 
-/* Without cards, a rank that waits sleeps. */
-static void share_cpu(struct share *share)
+/* Without cards, a rank that waits sleeps; with cards, its card takes less power: s that it worked longer, at its usual power. */
+static void share_work(struct share *share, enum judge_host h)
 {
 	struct judge *judge = share->judge;
-	double most = 0, cpu;
+	double most = 0, more;
 
 	for (size_t i = 0; i < share->n; i++) {
-		if (!share_host(share_rank(share, i), JUDGE_CPU, &cpu))
+		const struct judge_rank *rank = share_rank(share, i);
+
+		if (!share_host(rank, h, &more) || (h == JUDGE_ENERGY && !(rank->usual.host[h] > 0)))
 			return;
-		judge->column[i] = fmin(share->growth, fmax(0, cpu));
-		most = fmax(most, share_rank(share, i)->own);
+		/* Threads that spin take more CPU time than passes. */
+		more = h == JUDGE_CPU ? fmin(share->growth, more) : more * judge->usual / rank->usual.host[h];
+		judge->column[i] = fmax(0, more);
+		most = fmax(most, rank->own);
 	}
 	share_role(share);
 	/* One that spins while it waits is no witness against one that explains the growth. */
@@ -259,7 +264,7 @@ static void share_cpu(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
-		rank->own = fmax(rank->own, judge->scratch[i]);
+		rank->own = fmin(share->growth, fmax(rank->own, judge->scratch[i]));
 	}
 }
 
@@ -371,10 +376,9 @@ void judge_share(struct judge *judge, double growth)
 	if (share.l1)
 		share_waits(&share);
 	share_held(&share);
+	share_work(&share, judge->cards ? JUDGE_ENERGY : JUDGE_CPU);
 	if (judge->cards)
 		share_late(&share);
-	else
-		share_cpu(&share);
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);
 	for (size_t i = 0; i < share.n; i++) {

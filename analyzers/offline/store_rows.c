@@ -7,7 +7,7 @@
 #include "analyzers/steps/steps.h"
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
-enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL };
+enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL, SAMPLE_CARD_ENERGY };
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
 enum { GAUGE_OBJECT = STORE_DURATION + 1, GAUGE_NAME, GAUGE_VALUE };
@@ -295,6 +295,7 @@ static void feed_sample(const struct store_row *row)
 		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
 		.major_faults = get_known(row, SAMPLE_FAULTS),
 		.memory_stall_ns = get_known(row, SAMPLE_MEMORY_STALL),
+		.card_energy_mj = get_known(row, SAMPLE_CARD_ENERGY),
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.preemptor_pid = preemptor ? preemptor->pid : 0,
 		.preemptor_ns = preemptor ? preemptor->ns : 0,
@@ -393,6 +394,7 @@ void store_rows_launches_over(struct store_ranks *ranks, struct align *align)
 			.throttled_ns = FRAME_UNKNOWN,
 			.major_faults = FRAME_UNKNOWN,
 			.memory_stall_ns = FRAME_UNKNOWN,
+			.card_energy_mj = FRAME_UNKNOWN,
 			.preemptor_name = "",
 		};
 
@@ -445,7 +447,8 @@ const struct store_table store_tables[STORE_TABLES] = {
 			.table = TABLE_HOST_SAMPLES,
 			.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_CPU] = "cpu_ns",
 				[SAMPLE_RUN_DELAY] = "run_delay_ns", [SAMPLE_THROTTLED] = "throttled_ns",
-				[SAMPLE_FAULTS] = "major_faults", [SAMPLE_MEMORY_STALL] = "memory_stall_ns"},
+				[SAMPLE_FAULTS] = "major_faults", [SAMPLE_MEMORY_STALL] = "memory_stall_ns",
+				[SAMPLE_CARD_ENERGY] = "card_energy_mj"},
 		},
 		.time_ns = time_start,
 		.feed = feed_sample,

@@ -157,6 +157,7 @@ void online_launches(struct online *online, uint32_t slot, int64_t instance, uin
 		.throttled_ns = FRAME_UNKNOWN,
 		.major_faults = FRAME_UNKNOWN,
 		.memory_stall_ns = FRAME_UNKNOWN,
+		.card_energy_mj = FRAME_UNKNOWN,
 		.launch_gap_ns = gap_ns,
 		.preemptor_name = "",
 	};

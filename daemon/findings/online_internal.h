@@ -65,6 +65,7 @@ struct host_sample {
 	uint64_t throttled_ns;		/* at most duration_ns */
 	uint64_t major_faults;
 	uint64_t memory_stall_ns; /* at most duration_ns; HOST_UNKNOWN */
+	uint64_t card_energy_mj; /* HOST_UNKNOWN; is not read here */
 	uint64_t resident_bytes, swapped_bytes; /* at the end; HOST_UNKNOWN */
 	uint64_t cpu_total_ns;	 /* since the process started */
 	char state;		 /* at the end: R, S, D, T, t, Z */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples of the operating system: each to the aligner, and a row of the store every ROW_NS. */
+#include <math.h>
+
+#include "analyzers/gauges/card_gauges.h"
 #include "daemon/base/job_thread.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
+#include "daemon/gauges/gauges.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -17,6 +21,7 @@
 #define DENSE_FOR_NS (5 * NSEC_PER_SEC)
 #define DENSE_SHARE 10
 #define DENSE_BUDGET_MAX_NS (60 * NSEC_PER_SEC)
+#define CARD_WATTS_MAX 1e5 /* no card takes as much: the sum of a row is no overflow */
 
 static bool online_samples_is_auto_level(const struct online *online)
 {
@@ -69,6 +74,7 @@ static void online_samples_put_row(struct online *online, struct online_process 
 		.throttled_ns = field_duration_if(sum->throttled_ns != HOST_UNKNOWN, sum->throttled_ns),
 		.major_faults = field_int_if(sum->major_faults != HOST_UNKNOWN, sum->major_faults),
 		.memory_stall_ns = field_duration_if(sum->memory_stall_ns != HOST_UNKNOWN, sum->memory_stall_ns),
+		.card_energy_mj = field_int_if(sum->card_energy_mj != HOST_UNKNOWN, sum->card_energy_mj),
 		.resident_bytes = field_int_if(sum->resident_bytes != HOST_UNKNOWN, sum->resident_bytes),
 		.swapped_bytes = field_int_if(sum->swapped_bytes != HOST_UNKNOWN, sum->swapped_bytes),
 		.state = field_text(state),
@@ -97,6 +103,7 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	online_samples_add(&sum->throttled_ns, sample->throttled_ns);
 	online_samples_add(&sum->major_faults, sample->major_faults);
 	online_samples_add(&sum->memory_stall_ns, sample->memory_stall_ns);
+	online_samples_add(&sum->card_energy_mj, sample->card_energy_mj);
 	sum->resident_bytes = sample->resident_bytes;
 	/* The most: what is read back within a row has taken its time. HOST_UNKNOWN is more than any. */
 	sum->swapped_bytes = sample->swapped_bytes > sum->swapped_bytes ? sample->swapped_bytes : sum->swapped_bytes;
@@ -118,6 +125,7 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 		.throttled_ns = sample->throttled_ns,
 		.major_faults = sample->major_faults,
 		.memory_stall_ns = sample->memory_stall_ns,
+		.card_energy_mj = sample->card_energy_mj,
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.preemptor_pid = preemptor ? preemptor->pid : 0,
 		.preemptor_ns = preemptor ? preemptor->ns : 0,
@@ -211,10 +219,20 @@ static void online_reads_order(struct online *online, uint64_t now_ns)
 	job_thread_order(online->reader, &reads->job);
 }
 
-static void online_samples_use(struct online *online, struct online_process *process, const struct host_read *read, uint64_t now_ns)
+static uint64_t online_samples_energy(
+	const struct online *online, const struct online_process *process, uint64_t duration_ns, uint64_t now_ns)
 {
-	const struct host_sample *sample = &read->sample;
+	const struct rank *rank = online->context->ranks ? ranks_by_pid(online->context->ranks, process->pid) : NULL;
+	double watts = rank ? card_gauges_power(gauges_cards(online->context->gauges), rank->env.card, now_ns) : NAN;
 
+	return watts >= 0 && watts < CARD_WATTS_MAX ? (uint64_t)(watts * (double)duration_ns * 1e-6) : HOST_UNKNOWN;
+}
+
+static void online_samples_use(struct online *online, struct online_process *process, struct host_read *read, uint64_t now_ns)
+{
+	struct host_sample *sample = &read->sample;
+
+	sample->card_energy_mj = online_samples_energy(online, process, sample->duration_ns, now_ns);
 	process->newest = *sample;
 	if (read->result > 0) {
 		online->counts.samples++;

@@ -43,6 +43,7 @@ static struct script {
 	bool missing[SCRIPT_RANKS];
 	bool unsplit; /* L0 does not watch: activities are not known */
 	double lead[SCRIPT_RANKS]; /* s; 0: not known */
+	double working_w[SCRIPT_RANKS], waiting_w; /* that its card takes, W; 0: not known */
 	double transfer;	   /* s a step, in one operation of all ranks */
 	double noise;		   /* of each activity: standard deviation */
 	uint64_t lost_records;	   /* of each frame */
@@ -116,7 +117,7 @@ static inline void script_begin_options(size_t ranks, const struct judge_options
 		script.syncs[r] = 1;
 		script.class[r] = FRAME_NONE;
 		script.host[r] = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 	}
 	script.judge = judge_new(options, "job", &sink, &script.next_id);
 	assert_non_null(script.judge);
@@ -194,6 +195,8 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 	rank->lead_ns = (uint64_t)(script.lead[r] * 10 * 1e9);
 	if (script.cpu)
 		rank->host.cpu_ns = (uint64_t)(work * 1e9);
+	if (script.working_w[r] > 0)
+		rank->host.card_energy_mj = (uint64_t)((work * script.working_w[r] + wait * script.waiting_w) * 1e3);
 	script.measured[r] =
 		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r]) * 1e9), .class = script.class[r]};
 	script.measured[r].apart_ns = script.apart ? script.measured[r].wait_ns : 0;

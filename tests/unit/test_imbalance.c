@@ -49,7 +49,7 @@ static void begin(enum frame_tier tier, uint32_t classes)
 	for (uint32_t i = 0; i < RANKS; i++) {
 		rank[i] = (struct frame_rank){.here = true};
 		rank[i].host = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
 		who[i].rank = (int32_t)i;
 		measured[i].class = i * classes / RANKS;
 		member[i] = i;

@@ -312,6 +312,56 @@ TEST(the_code_that_synchronizes_is_named_by_it)
 	}
 }
 
+/* Rank 1's card works 25 ms longer and then takes `slow_w`, the other one waits for it, which their hosts do alike. */
+static void power_on_cards(size_t ranks, double working_w, double slow_w, double waiting_w)
+{
+	script_begin(ranks);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	for (size_t r = 0; r < ranks; r++)
+		script.working_w[r] = working_w;
+	script.waiting_w = waiting_w;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+	script.working_w[1] = slow_w;
+	script_run(30);
+}
+
+TEST(a_card_that_takes_power_is_not_waiting)
+{
+	for (size_t ranks = 2; ranks <= 8; ranks += 6) {
+		power_on_cards(ranks, 500, 500, 200);
+		script_only(1, ACTIVITY_COMPUTE);
+		script_end();
+		/* More than before. */
+		power_on_cards(ranks, 150, 400, 140);
+		script_only(1, ACTIVITY_COMPUTE);
+		script_end();
+	}
+	/* Small kernels take as little as waiting does. */
+	power_on_cards(2, 150, 150, 140);
+	script_only(-1, ACTIVITY_SYNC);
+	script_end();
+	/* A card that is slow because it gets less power: the others wait, and take a part of their usual power for that. */
+	power_on_cards(2, 500, 300, 200);
+	script_only(-1, ACTIVITY_SYNC);
+	script_end();
+	/* It is not known of one. */
+	power_on_cards(2, 500, 500, 200);
+	script_only(1, ACTIVITY_COMPUTE);
+	script_over();
+	script_begin(2);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	script.working_w[1] = 500;
+	script.waiting_w = 200;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+	script_run(30);
+	script_only(-1, ACTIVITY_SYNC);
+	script_end();
+}
+
 /* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
 static void forward_on_cards(double usual, double sync, enum activity waiting)
 {
