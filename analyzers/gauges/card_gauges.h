@@ -14,7 +14,7 @@
 
 #define CARD_GAUGES_CARDS_MAX 64
 #define CARD_GAUGES_SLOT_NS 10000000000ULL /* samples are kept as means of so long */
-#define CARD_GAUGES_FRESH_NS 3000000000ULL /* three readings: where gauges cost too much, they are older */
+#define CARD_GAUGES_FRESH_NS 5000000000ULL /* two readings of a node of eight cards, which are read less often than once a second */
 #define CARD_GAUGES_SLOTS 90		   /* fifteen minutes of them */
 
 struct card_gauges;

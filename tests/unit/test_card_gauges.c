@@ -236,4 +236,17 @@ TEST_WITH(what_is_not_the_card, setup, teardown)
 	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
 }
 
+TEST_WITH(power_is_the_newest_and_not_old, setup, teardown)
+{
+	assert_true(isnan(card_gauges_power(cards, "5", now_s * SECOND)));
+	sample(1, "power", 300);
+	sample(1, "power", 350);
+	assert_true(card_gauges_power(cards, "5", now_s * SECOND + CARD_GAUGES_FRESH_NS) == 350);
+	assert_true(card_gauges_power(cards, "GPU-1111", (now_s - 1) * SECOND) == 350);
+	assert_true(isnan(card_gauges_power(cards, "5", now_s * SECOND + CARD_GAUGES_FRESH_NS + 1)));
+	assert_true(isnan(card_gauges_power(cards, "4", now_s * SECOND)));
+	assert_true(isnan(card_gauges_power(cards, "", now_s * SECOND)));
+	assert_true(isnan(card_gauges_power(NULL, "5", now_s * SECOND)));
+}
+
 TEST_MAIN(NULL, NULL)
