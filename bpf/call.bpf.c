@@ -480,10 +480,11 @@ static __always_inline void drop_text(const struct rt_inflight_key *key, struct 
 		probe_release(quota, RT_HELD_TEXTS);
 }
 
-static __always_inline void sum_copy(uint32_t slot, const struct rt_call_spec *spec, const struct rt_inflight *open)
+/* ns: 0 for one that is summed at its entry. */
+static __always_inline void sum_copy(
+	uint32_t slot, const struct rt_call_spec *spec, uint64_t bytes, uint64_t direction, uint64_t ns)
 {
 	struct rt_copies *of = bpf_map_lookup_elem(&copies, &slot);
-	uint64_t ns = bpf_ktime_get_ns() - open->start_ns, bytes = open->arg[0], direction = open->arg[1];
 	struct rt_copy_sum *sum;
 
 	if (!of)
@@ -516,7 +517,7 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 	if (!open || stack_pointer < open->stack_pointer)
 		return;
 	if (spec->flags & RT_CALL_SUMMED && !(uint32_t)result) {
-		sum_copy(slot, spec, open);
+		sum_copy(slot, spec, open->arg[0], open->arg[1], bpf_ktime_get_ns() - open->start_ns);
 		drop_inflight(&key, quota);
 		return;
 	}
@@ -558,7 +559,8 @@ static __always_inline const struct rt_call_spec *find_spec(void *ctx, uint32_t 
 }
 
 /* All edges except marks. Not inlined, so that a mark clears no big stack. */
-static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec *spec, struct rt_quota *quota)
+static __noinline int on_entry(
+	void *ctx, uint32_t id, const struct rt_call_spec *spec, uint32_t slot, struct rt_quota *quota)
 {
 	struct words w = {.stack_pointer = FIXED_SLOT(ctx, STACK_SLOT)};
 
@@ -567,6 +569,10 @@ static __noinline int on_entry(void *ctx, uint32_t id, const struct rt_call_spec
 		return 0;
 	}
 	read_args(ctx, spec, &w);
+	if (spec->flags & RT_CALL_SUMMED) {
+		sum_copy(slot, spec, w.arg[0], w.arg[1], 0);
+		return 0;
+	}
 	if (spec->flags & RT_CALL_MEMBER)
 		join_group(&w);
 	switch (spec->edge) {
@@ -615,7 +621,7 @@ int call_enter(void *ctx)
 	cost = cost_begin(
 		*rank_slot, spec->cost_level, spec->flags & RT_CALL_STEPPED ? RT_COST_STEPPED : RT_COST_EMULATED, start_ns);
 	if (spec->edge != RT_EDGE_MARK) {
-		on_entry(ctx, id, spec, quota);
+		on_entry(ctx, id, spec, *rank_slot, quota);
 	} else {
 		python = find_python(*rank_slot, pid);
 		if (python)

@@ -87,7 +87,7 @@ struct rt_call_arg {
 #define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
 #define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
 #define RT_CALL_STEPPED 32u	 /* the kernel does not emulate the instruction at the entry */
-/* edge call: a call that returns 0 adds to the sums of copies.h; arg[0] are its bytes, arg[1] is its direction */
+/* edge call: a call that returns 0 adds to the sums of copies.h; edge entry: each does; arg[0] are its bytes, arg[1] its direction */
 #define RT_CALL_SUMMED 128u
 #define RT_CALL_ASYNC 256u
 #define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Copies between memory of the host and of devices, summed in the kernel at their return (RT_CALL_SUMMED): the map `copies`,
- * by the rank's slot. A call that failed is a record.
+ * by the rank's slot. A call that failed is a record. Those of a probe without return are summed at their entry: their time is 0
+ * and whether they fail is not seen.
  */
 #ifndef RANKTRACE_COPIES_H
 #define RANKTRACE_COPIES_H

@@ -16,8 +16,8 @@
 /* What a system call is to the programs, by its number: data of the loader, since numbers differ between machines. */
 enum rt_syscall_kind {
 	RT_SYSCALL_PLAIN,
-	RT_SYSCALL_ENDS, /* its thread does not return from it, or not under its number */
-	RT_SYSCALL_FILE	 /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number */
+	RT_SYSCALL_LEFT_OUT, /* its thread does not return from it, or not under its number; or polls with it and loses nothing */
+	RT_SYSCALL_FILE	     /* and above: RT_SYSCALL_FILE + enum rt_file_op; the first argument is the file's number */
 };
 
 /* RT_FILE_SEND: to a socket, also by what writes to files. */

@@ -65,7 +65,8 @@ static int copies_on_row(void *arg, sqlite3_stmt *row)
 	term_table_cell(view->table, TERM_PLAIN, "%s", cmd_memory_bytes(sqlite3_column_double(row, COPY_BYTES)).text);
 	term_table_cell(view->table, TERM_PLAIN, "%s",
 		copies_speed(row) > 0 ? cmd_memory_bytes(copies_speed(row)).text : "-");
-	term_table_cell(view->table, TERM_PLAIN, "%s", units_duration((uint64_t)cmd_memory_int(row, COPY_LONGEST), longest));
+	term_table_cell(view->table, TERM_PLAIN, "%s",
+		cmd_memory_int(row, COPY_LONGEST) ? units_duration((uint64_t)cmd_memory_int(row, COPY_LONGEST), longest) : "-");
 	term_table_cell(view->table, TERM_PLAIN, "%" PRId64, cmd_memory_int(row, COPY_HELD));
 	term_table_cell(view->table, TERM_PLAIN, "%.2g %%", 100 * share);
 	return 0;
@@ -85,7 +86,7 @@ int cmd_memory_copies(struct cmd_memory *cmd)
 					"coalesce(max(c.longest_ns), 0), sum(c.held_count), sum(c.held_bytes), sum(c.held_ns), max(c.start_ns) "
 					"- min(c.start_ns) + 1000000000 FROM copies c JOIN ranks r ON r.instance = c.instance WHERE c.start_ns "
 					">= %lld AND (%Q IS NULL OR r.job = %Q) GROUP BY c.instance, c.direction, c.is_async ORDER BY c.rank, "
-					"c.instance, sum(c.duration_ns) DESC",
+					"c.instance, sum(c.duration_ns) DESC, sum(c.bytes) DESC",
 				(long long)cmd->since_ns, cmd->job, cmd->job),
 			copies_on_row, &view);
 	if (r == 0 && !cmd->json && cmd->rows) {

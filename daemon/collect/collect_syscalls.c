@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "bpf/syscalls.h"
 #include "daemon/base/log.h"
@@ -30,29 +29,6 @@ static const char *const syscalls_file_ops[RT_FILE_OPS] = {
 	[RT_FILE_SEND] = "send",
 };
 
-/* enum rt_syscall_kind of those that are not plain. */
-static const struct {
-	long number;
-	unsigned kind;
-} syscalls_kinds[] = {
-	{SYS_read, RT_SYSCALL_FILE + RT_FILE_READ},
-	{SYS_pread64, RT_SYSCALL_FILE + RT_FILE_READ},
-	{SYS_readv, RT_SYSCALL_FILE + RT_FILE_READ},
-	{SYS_preadv, RT_SYSCALL_FILE + RT_FILE_READ},
-	{SYS_write, RT_SYSCALL_FILE + RT_FILE_WRITE},
-	{SYS_pwrite64, RT_SYSCALL_FILE + RT_FILE_WRITE},
-	{SYS_writev, RT_SYSCALL_FILE + RT_FILE_WRITE},
-	{SYS_pwritev, RT_SYSCALL_FILE + RT_FILE_WRITE},
-	{SYS_fsync, RT_SYSCALL_FILE + RT_FILE_SYNC},
-	{SYS_fdatasync, RT_SYSCALL_FILE + RT_FILE_SYNC},
-	{SYS_sendto, RT_SYSCALL_FILE + RT_FILE_SEND},
-	{SYS_sendmsg, RT_SYSCALL_FILE + RT_FILE_SEND},
-	{SYS_exit, RT_SYSCALL_ENDS},
-	{SYS_exit_group, RT_SYSCALL_ENDS},
-	{SYS_execve, RT_SYSCALL_ENDS},
-	{SYS_execveat, RT_SYSCALL_ENDS},
-};
-
 struct syscalls {
 	struct context *context;
 	struct syscalls_bpf *skeleton; /* NULL if the kernel refuses it */
@@ -70,8 +46,7 @@ static int collect_syscalls_load(struct syscalls *syscalls)
 
 	if (!skeleton)
 		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(syscalls_kinds); i++)
-		skeleton->rodata->kinds[syscalls_kinds[i].number] = (uint8_t)syscalls_kinds[i].kind;
+	syscall_kinds(skeleton->rodata->kinds);
 	skeleton->rodata->threshold_ns = syscalls->context->config.offcpu_threshold_ns;
 	r = bpf_map__set_max_entries(skeleton->maps.syscalls, LIMIT_OFFCPU_THREADS);
 	if (r == 0)

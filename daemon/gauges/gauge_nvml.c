@@ -182,6 +182,10 @@ static bool gauge_nvml_rows(const struct nvml *nvml, const struct nvml_one *one,
 static bool gauge_nvml_replays(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 static bool gauge_nvml_link_errors(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 
+/*
+ * NVLink 4 has no count of all links. Its fields of a link (NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY to _CRC, 161 to 163) take as long as
+ * the calls, 0.9 ms each on H200 with driver 580, and there is none of them for the checksums of data: calls remain there.
+ */
 static const struct {
 	int group;
 	enum nvml_gauge gauge;

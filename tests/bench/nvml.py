@@ -17,6 +17,7 @@ import time
 
 LINKS = 18
 LINK_KINDS = {"replays": (0, 52), "recoveries": (1, 59), "CRC of flits": (2, 38), "CRC of data": (3, 45)}  # type of a call, field
+LINK_FIELDS = {"replays": 161, "recoveries": 162, "CRC of flits": 163}  # of a link, its number is their scope; from NVLink 4 on
 ERROR_FIELDS = (3, 4, 142, 143, 144, 145, 94)
 FIELD = struct.Struct("IIqqIIQ")  # nvmlFieldValue_t
 LAUNCHES = 60  # of a step
@@ -77,19 +78,34 @@ class Nvml:
         return self.library.nvmlDeviceGetComputeRunningProcesses_v3(self.card, ctypes.byref(count), self.buffer)
 
     def fields(self, ids):
-        for i, field in enumerate(ids):
-            FIELD.pack_into(self.buffer, i * FIELD.size, field, 0, 0, 0, 0, 0, 0)
-        return self.library.nvmlDeviceGetFieldValues(self.card, len(ids), self.buffer)
+        return self.scoped([(field, 0) for field in ids])
+
+    def scoped(self, pairs):
+        for i, (field, scope) in enumerate(pairs):
+            FIELD.pack_into(self.buffer, i * FIELD.size, field, scope, 0, 0, 0, 0, 0)
+        return self.library.nvmlDeviceGetFieldValues(self.card, len(pairs), self.buffer)
+
+    def scoped_values(self, pairs):
+        """None where the card has none."""
+        if self.scoped(pairs):
+            return [None] * len(pairs)
+        values = []
+        for i in range(len(pairs)):
+            _, _, _, _, kind, code, value = FIELD.unpack_from(self.buffer, i * FIELD.size)
+            values.append(None if code else value & 0xffffffff if kind == 1 else value)
+        return values
 
     def field_values(self, ids):
-        """By id; None where the card has none."""
-        if self.fields(ids):
-            return dict.fromkeys(ids)
-        values = {}
-        for i, field in enumerate(ids):
-            _, _, _, _, kind, code, value = FIELD.unpack_from(self.buffer, i * FIELD.size)
-            values[field] = None if code else value & 0xffffffff if kind == 1 else value
-        return values
+        """By id."""
+        return dict(zip(ids, self.scoped_values([(field, 0) for field in ids])))
+
+    def link_fields(self):
+        return self.scoped([(field, link) for field in LINK_FIELDS.values() for link in range(LINKS)])
+
+    def link_field_sum(self, field):
+        """None: no link has it."""
+        counts = [value for value in self.scoped_values([(field, link) for link in range(LINKS)]) if value is not None]
+        return sum(counts) if counts else None
 
     def link_states(self):
         return min(self.of_card("nvmlDeviceGetNvLinkState", link) for link in range(LINKS))
@@ -131,6 +147,7 @@ def calls_of(nvml):
         ("RemappedRows (of four fields)", nvml.rows),
         ("PcieReplayCounter (of a field)", lambda: nvml.of_card("nvmlDeviceGetPcieReplayCounter")),
         ("NvLinkErrorCounter, 72 calls (of 4 fields)", nvml.link_errors),
+        ("FieldValues (3 of each NVLink)", nvml.link_fields),
     ]
 
 
@@ -179,6 +196,7 @@ def compare(nvml):
     pairs += [(f"rows ({name})", by_field[142 + i], rows[i]) for i, name in enumerate(("corrected", "uncorrected", "pending", "failed"))]
     pairs.append(("PCIe replays", by_field[94], nvml.word() if nvml.of_card("nvmlDeviceGetPcieReplayCounter") == 0 else None))
     pairs += [(f"NVLink {name}", by_field[field], nvml.link_sum(kind)) for name, (kind, field) in LINK_KINDS.items()]
+    pairs += [(f"NVLink {name}, each", nvml.link_field_sum(field), nvml.link_sum(LINK_KINDS[name][0])) for name, field in LINK_FIELDS.items()]
     for name, field, call in pairs:
         print(f"{name:24} by field {field}, by calls {call}{'' if field == call else '   DIFFERENT'}")
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [--json] [--smoke] [--pairs N] [NAME...]: runs the benchmarks store, switch, call, launches, ring, train,
+# run.sh [--json] [--smoke] [--pairs N] [NAME...]: runs the benchmarks store, switch, yield, call, launches, ring, train,
 # detect, hour and analyze (all, unless named) and prints a table: median, minimum and maximum over N interleaved pairs, and the ratio to
 # the first case of each: median, minimum and maximum too. What a benchmark measures is said at the top of its file. PYTHON: the interpreter with torch
 # (default /usr/bin/python3). RANKTRACE_BENCH_BIN: where the programs are (default: build/tests/bench);
@@ -14,13 +14,13 @@ while [ $# -gt 0 ]; do
 	--json) json=1 ;;
 	--smoke) smoke=1 ;;
 	--pairs) pairs=${2:-} && shift ;;
-	store | switch | call | launches | ring | train | detect | hour | analyze) names+=("$1") ;;
-	*) echo "usage: run.sh [--json] [--smoke] [--pairs N] [store|switch|call|launches|ring|train|detect|hour|analyze]..." >&2 && exit 2 ;;
+	store | switch | yield | call | launches | ring | train | detect | hour | analyze) names+=("$1") ;;
+	*) echo "usage: run.sh [--json] [--smoke] [--pairs N] [store|switch|yield|call|launches|ring|train|detect|hour|analyze]..." >&2 && exit 2 ;;
 	esac
 	shift
 done
 case $pairs in '' | *[!0-9]* | 0) echo "run.sh: --pairs takes a number from 1" >&2 && exit 2 ;; esac
-[ ${#names[@]} -gt 0 ] || names=(store switch call launches ring train detect hour analyze)
+[ ${#names[@]} -gt 0 ] || names=(store switch yield call launches ring train detect hour analyze)
 [ -x "$RANKTRACE_BENCH_BIN/bench_store" ] || { echo "run.sh: no programs in $RANKTRACE_BENCH_BIN: build first" >&2 && exit 1; }
 rows=1000000 largest=10240 rounds=200000 calls=100000 functions=() seconds=1 launch_seconds=2 ring_seconds=5 hour_seconds=3600 analyze_ranks=64 analyze_steps=500 # longer than the ring itself can hold what is too much
 folder=${RANKTRACE_BENCH_DIR:-${TMPDIR:-/var/tmp}} python=${PYTHON:-/usr/bin/python3}
@@ -36,6 +36,7 @@ for name in "${names[@]}"; do
 	case $name in
 	store) "$RANKTRACE_BENCH_BIN/bench_store" "$folder" "$pairs" "$rows" >>"$samples" || r=$? ;;
 	switch) "$RANKTRACE_BENCH_BIN/bench_switch" "$pairs" "$rounds" >>"$samples" || r=$? ;;
+	yield) "$RANKTRACE_BENCH_BIN/bench_yield" "$pairs" "$rounds" >>"$samples" || r=$? ;;
 	call) "$here/bench_call.sh" "$pairs" "$calls" ${functions[@]+"${functions[@]}"} >>"$samples" || r=$? ;;
 	detect) "$RANKTRACE_BENCH_BIN/bench_detect" "$pairs" "$largest" >>"$samples" || r=$? ;;
 	hour) "$RANKTRACE_BENCH_BIN/bench_hour" "$folder" "$pairs" "$hour_seconds" "$RANKTRACE_BENCH_BIN/../../libexec/ranktrace" >>"$samples" || r=$? ;;

@@ -69,6 +69,10 @@ class Soak:
             "rows": status["store"]["rows"],
         }
 
+    def limited(self):
+        """Records beyond their rank's part: of live ranks only, and not of marks alone."""
+        return sum(rank.get("limited", 0) for rank in json.loads(self.control("ranks", "--json")))
+
     def all_are_seen(self):
         """Whether each rank has its probes: by some marks of each."""
         before = self.sample(0)["events"]
@@ -87,10 +91,10 @@ class Soak:
         while not self.all_are_seen():
             time.sleep(1)
         start, samples = time.monotonic(), []
-        self.seen_before = self.sample(start)["events"]
+        seen_before, limited_before = self.sample(start)["events"], self.limited()
         for rank in self.ranks:
             rank.stdin.write(f"{self.arguments.speed * MARKS_A_STEP} {self.seconds}\n")
-            rank.stdin.close()
+            rank.stdin.flush()
         print("  s  resident  store   CPU %    events     rows   drops", flush=True)
         while time.monotonic() < start + self.seconds and self.daemon.poll() is None:
             time.sleep(EVERY_S)
@@ -99,11 +103,12 @@ class Soak:
             samples.append(now)
             print(f"{now['s']:5.0f} {now['mib']:6.1f} MiB {now['store_mib']:5.0f} MiB {100 * (now['cpu_s'] - last['cpu_s']) / (now['s'] - last['s']):5.1f} "
                   f"{now['events']:10} {now['rows']:9} {now['drops']:6}", flush=True)
-        marks = sum(int(rank.stdout.read().split()[0]) for rank in self.ranks)
+        # The ranks live on: limited() is of live ones.
+        marks = sum(int(rank.stdout.readline().split()[0]) for rank in self.ranks)
         time.sleep(3)
         end = self.sample(start)
-        end["events"] -= self.seen_before
-        end["limited"] = sum(rank.get("limited", 0) for rank in json.loads(self.control("ranks", "--json")))
+        end["events"] -= seen_before
+        end["limited"] = self.limited() - limited_before
         return samples, marks, end
 
     def end(self):

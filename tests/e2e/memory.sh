@@ -63,11 +63,13 @@ line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in 
 assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
 assert error["where"] == "call (leak.py:%d)" % line, error
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
-assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cudaMemcpy", 1 << 41, "cudaErrorInvalidValue", "copy_too_much (leak.py:%d)" % line], copy
+assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHtoD_v2", 1 << 41, "CUDA_ERROR_INVALID_VALUE", "copy_too_much (leak.py:%d)" % line], copy
 copies = {(c["direction"], c["async"]): c for c in json.load(open(work + "/copies"))["copies"]}
 assert {key: (c["count"], c["bytes"], c["held_count"] >= 10, c["held_bytes"] >= 70 << 20) for key, c in copies.items()} == {
     ("to device", False): (10, 10 << 20, False, False), ("to host", False): (10, 30 << 20, False, False),
-    ("to device", True): (30, (120 << 20) + 90, True, True)}, copies
+    ("to device", True): (30, (120 << 20) + 90, True, True), ("in devices", True): (10, 110 << 20, False, False)}, copies
+within = copies.pop(("in devices", True)) # whose time is not measured
+assert within["duration_ns"] == within["longest_ns"] == within["bytes_per_s"] == 0, within
 assert all(0 < c["bytes_per_s"] < 1e12 for c in copies.values()), copies
 END
 # Pictures of the same: each format has the bytes of the lines; PyTorch's own reader takes the snapshot.

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
+#include "bpf/copies.h"
 #include "tests/kernel/call_fixture.h"
 
 #define TOGGLES 50
@@ -24,6 +25,8 @@ static const char table_text[] =
 	"\"leave_span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_span\nedge=span\nstage=leave\n"
 	"[probe \"outer\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_group_end\nedge=call\nevent=alloc\n"
 	"[probe \"inner\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=free\nargs=reg(1)\n"
+	"[probe \"copied\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_many\nedge=entry\nevent=copy_async\n"
+	"args=bytes:reg(2) direction:const(3)\n"
 	"[probe \"begin\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_begin\nedge=begin\nargs=stdstring(1)\n"
 	"[probe \"end\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_end\nedge=end\n";
 
@@ -61,6 +64,28 @@ TEST(test_memory_calls_count_once)
 	assert_int_equal(count_of("call").calls, 1);
 	assert_int_equal(count_of("inner").calls, 1);
 	assert_int_equal(record_of("inner", 0)->call.arg[0], 8);
+}
+
+#define COPIES 13
+
+static void copies(void)
+{
+	for (int64_t i = 0; i < COPIES; i++)
+		(void)target_many(0, i, 0, 0, 0, 0, 0, 0, 0);
+}
+
+TEST(test_a_copy_without_return_is_summed)
+{
+	struct rt_copies before, after;
+	struct rt_copy_sum *from = &before.sum[1][3], *to = &after.sum[1][3];
+
+	assert_true(kernel_copies(fixture.context.kernel, 0, &before));
+	run_child(copies, true);
+	assert_true(kernel_copies(fixture.context.kernel, 0, &after));
+	assert_int_equal(fixture.seen, 0);
+	assert_int_equal(to->count - from->count, COPIES);
+	assert_int_equal(to->bytes - from->bytes, COPIES * (COPIES - 1) / 2);
+	assert_int_equal(to->ns + to->longest_ns + to->held_count, 0);
 }
 
 static void leave_and_call_again(void)

@@ -16,9 +16,11 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "bpf/cost.h"
 #include "bpf/quota.h"
 #include "bpf/syscalls.h"
 #include "daemon/base/util.h"
+#include "daemon/collect/syscall_names.h"
 #include "syscalls.skel.h"
 
 #include "tests/test.h"
@@ -66,15 +68,11 @@ static int load(uint64_t threshold_ns)
 	if (!skeleton)
 		return -errno;
 	skeleton->rodata->threshold_ns = threshold_ns;
-	skeleton->rodata->kinds[SYS_write] = RT_SYSCALL_FILE + RT_FILE_WRITE;
-	skeleton->rodata->kinds[SYS_pread64] = RT_SYSCALL_FILE + RT_FILE_READ;
-	skeleton->rodata->kinds[SYS_sendto] = RT_SYSCALL_FILE + RT_FILE_SEND;
-	skeleton->rodata->kinds[SYS_exit] = RT_SYSCALL_ENDS;
-	skeleton->rodata->kinds[SYS_exit_group] = RT_SYSCALL_ENDS;
+	syscall_kinds(skeleton->rodata->kinds);
 	bpf_map__set_max_entries(skeleton->maps.syscalls, ENTRIES);
 	bpf_map__set_max_entries(skeleton->maps.syscall_sums, 2);
 	bpf_map__set_max_entries(skeleton->maps.quotas, 2 * RT_SYSCALL_SLOTS);
-	skeleton->rodata->kinds[SYS_fsync] = RT_SYSCALL_FILE + RT_FILE_SYNC;
+	bpf_map__set_max_entries(skeleton->maps.costs, 2 * RT_SYSCALL_SLOTS);
 	bpf_map__set_max_entries(skeleton->maps.events, 4 << 20);
 	return syscalls_bpf__load(skeleton);
 }
@@ -302,6 +300,38 @@ TEST(every_call_is_counted)
 	sums = *t.sums;
 	assert_true(sums.of[SYS_fsync].count == SYNCS && sums.of[SYS_pread64].count == READS);
 	assert_int_equal(sums.of[SYS_write].count, WRITES + 1); /* one to a pipe */
+	stop();
+}
+
+static uint64_t hits(void)
+{
+	uint32_t slot = SLOT;
+	struct rt_costs costs;
+
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.costs), &slot, &costs), 0);
+	return costs.at[RT_COST_L3][RT_COST_TRACEPOINT].hits;
+}
+
+#define YIELDS 1009
+
+/* NCCL's thread that serves the network yields a million times a second: nothing of that is followed. */
+TEST(a_thread_that_yields_is_left_out)
+{
+	uint64_t before, polled, after;
+
+	start(NEVER_NS, true);
+	before = hits();
+	for (unsigned i = 0; i < POLLS; i++)
+		(void)wait_ms(0);
+	polled = hits();
+	for (unsigned i = 0; i < YIELDS; i++)
+		assert_int_equal(sched_yield(), 0);
+	after = hits();
+	assert_int_equal(t.sums->of[SYS_ppoll].count, POLLS);
+	assert_int_equal(t.sums->of[SYS_sched_yield].count, 0);
+	/* Two of each call, and bpf() of hits(). */
+	assert_int_equal(polled - before, 2 * POLLS + 2);
+	assert_int_equal(after - polled, 2);
 	stop();
 }
 

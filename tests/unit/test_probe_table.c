@@ -425,4 +425,33 @@ TEST(shipped_tables_are_read)
 	probe_table_free(&table);
 }
 
+/* A step of a job makes a copy for each gradient: how often its functions are hit is what L2 costs there. */
+TEST(a_copy_of_cuda_is_hit_once_or_twice)
+{
+	bool found[PROBES_MAX] = {0}, use[PROBES_MAX];
+	struct probe_table table = {0};
+	char error[512] = "", runtime[512] = "", driver[512] = "";
+
+	if (probe_table_load_dir(&table, SOURCE_DIR "/bpf/probes.d", error, sizeof(error)) < 0)
+		fail_msg("%s", error);
+	for (unsigned both = 0; both < 2; both++) {
+		for (size_t i = 0; i < table.count; i++)
+			found[i] = probe_matches_library(&table.probe[i], "libcudart.so.13") ||
+				   (both && probe_matches_library(&table.probe[i], "libcuda.so.1"));
+		probe_table_choose(&table, found, use);
+		for (size_t i = 0; i < table.count; i++) {
+			const struct probe *probe = &table.probe[i];
+			char *to = both ? driver : runtime;
+
+			if (use[i] && probe->spec.flags & RT_CALL_SUMMED && !strstr(probe->op, "Peer"))
+				snprintf(to + strlen(to), 512 - strlen(to), "%s %d\n", probe->op, 1 + !!(probe->spec.flags & RT_CALL_NEEDS_RETURN));
+		}
+	}
+	assert_string_equal(runtime, "cudaMemcpy 2\ncudaMemcpyAsync 2\n");
+	assert_string_equal(driver,
+		"cuMemcpy 2\ncuMemcpyAsync 2\ncuMemcpyHtoD_v2 2\ncuMemcpyHtoDAsync_v2 2\ncuMemcpyDtoH_v2 2\n"
+		"cuMemcpyDtoHAsync_v2 2\ncuMemcpyDtoD_v2 2\ncuMemcpyDtoDAsync_v2 1\n");
+	probe_table_free(&table);
+}
+
 TEST_MAIN(NULL, NULL)

@@ -74,7 +74,7 @@ def ask():
 
 def copies():
     for kind, size, source, function in [(1, 1 << 20, 0, cudart.cudaMemcpy), (2, 3 << 20, 0, cudart.cudaMemcpy), (1, 5 << 20, 0, cudart.cudaMemcpyAsync),
-                                         (1, 7 << 20, 1, cudart.cudaMemcpyAsync), (1, 9, 1, cudart.cudaMemcpyAsync)]:
+                                         (1, 7 << 20, 1, cudart.cudaMemcpyAsync), (1, 9, 1, cudart.cudaMemcpyAsync), (3, 11 << 20, 0, cudart.cudaMemcpyAsync)]:
         for _ in range(10):
             function(ctypes.c_void_p(1 << 40), ctypes.c_void_p(0x7C0000000000 + source), ctypes.c_size_t(size), kind, None)
 
