@@ -8,8 +8,8 @@
 #define CODE_KIND RT_KIND_END_CODE
 #define CODE_LINES_OPTIONAL true /* nothing else has them */
 
-#include "bpf/ends.h"
 #include "bpf/profile_code.bpf.h"
+#include "bpf/ends_rank.bpf.h"
 #include "bpf/scratch.bpf.h"
 
 /* Slots of struct pt_regs with the arguments of PyErr_Display(type, value, traceback). */
@@ -59,13 +59,6 @@ struct vm_area_struct {
 
 #pragma clang attribute pop
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set by the loader: ranks */
-	__type(key, uint32_t);
-	__type(value, struct rt_end_rank);
-} end_ranks SEC(".maps");
-
 /* Threads that were recorded at a signal, on their way to their exit. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -81,23 +74,6 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct rt_end_event);
 } end_scratch SEC(".maps");
-
-static __always_inline struct rt_end_rank *end_rank_of(uint32_t pid, uint32_t *ret_slot)
-{
-	uint32_t *slot = bpf_map_lookup_elem(&ranks, &pid);
-	struct rt_end_rank *rank;
-
-	if (!slot)
-		return NULL;
-	*ret_slot = *slot;
-	rank = bpf_map_lookup_elem(&end_ranks, slot);
-	return rank && rank->pid == pid ? rank : NULL;
-}
-
-static __always_inline struct rt_end_rank *end_rank(uint32_t *ret_slot)
-{
-	return end_rank_of(bpf_get_current_pid_tgid() >> 32, ret_slot);
-}
 
 /* Where the thread is in native code. */
 
@@ -202,16 +178,6 @@ static __always_inline bool end_read_traceback(struct profile_scratch *s, uint32
 }
 
 /* Records. */
-
-static __always_inline void end_begin(struct profile_scratch *s, const struct rt_end_rank *rank)
-{
-	__builtin_memcpy(&s->python, &rank->python, sizeof(s->python));
-	s->record.frames = 0;
-	s->record.natives = 0;
-	s->record.state = 0;
-	s->record.stack = 0;
-	s->pthread = own_pthread();
-}
 
 /* Sends the record, with the stack in the scratch if it has frames. */
 static __always_inline void end_send(struct profile_scratch *s, uint32_t entry, uint32_t slot, struct rt_end_event *event)

@@ -8,7 +8,8 @@
  * While attached, each system call of the machine takes 0.2 us longer, and a rank's 0.7 us (6.18, x86-64). sched_yield is left
  * out: a thread polls by it and loses nothing, and what a yield gives to others is off-CPU time (sched.bpf.c).
  */
-#include "bpf/probe.bpf.h"
+#include "bpf/ends_rank.bpf.h"
+#include "bpf/scratch.bpf.h"
 #include "bpf/syscalls.h"
 
 /* Slot in struct pt_regs of a system call's first argument: rdi; orig_x0. */
@@ -25,7 +26,7 @@
 #define FAMILY_4 2 /* AF_INET, AF_INET6 of linux/socket.h */
 #define FAMILY_6 10
 
-const volatile uint64_t threshold_ns = 1000000;
+const volatile uint64_t threshold_ns = 1000000, wait_min_ns = RT_WAIT_MIN_NS;
 const volatile uint8_t kinds[RT_SYSCALLS_MAX]; /* by number: enum rt_syscall_kind */
 
 struct {
@@ -217,6 +218,63 @@ static __always_inline void syscalls_end(const struct rt_syscall *call, long res
 		syscalls_end_file(sums, call, result, duration_ns);
 }
 
+/* Stacks that were sent, by process. One that makes way for others is sent again. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, uint64_t);
+	__type(value, uint32_t);
+} wait_stacks SEC(".maps");
+
+static __always_inline void syscalls_send_wait(
+	struct profile_scratch *s, const struct rt_syscall *call, uint64_t duration_ns)
+{
+	uint64_t id = bpf_get_current_pid_tgid(), key = rt_profile_mix(s->record.stack, id >> 32);
+	struct rt_quota *quota = find_quota(call->slot);
+	struct rt_wait_event *wait;
+	uint32_t one = 1;
+
+	if (!bpf_map_lookup_elem(&wait_stacks, &key)) {
+		if (!send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_WAIT_STACK, record_bytes(&s->record), id >> 32,
+			    (uint32_t)id))
+			return;
+		bpf_map_update_elem(&wait_stacks, &key, &one, BPF_ANY);
+	}
+	wait = reserve_rank_event(quota, RT_KIND_WAIT, sizeof(*wait));
+	if (!wait)
+		return;
+	wait->start_ns = call->start_ns;
+	wait->duration_ns = duration_ns;
+	wait->stack = s->record.stack;
+	wait->number = call->number;
+	wait->pad0 = 0;
+	submit_event(wait);
+}
+
+/* Where in Python the thread is that was in the call: it has not gone on yet. */
+static __always_inline void syscalls_wait(const struct rt_syscall *call, uint64_t duration_ns)
+{
+	uint32_t slot, cpu = bpf_get_smp_processor_id(), entry;
+	const struct rt_end_rank *rank = end_rank(&slot);
+	uint64_t known[2] = {};
+	struct profile_scratch *s;
+
+	if (!rank || !rank->python.interps)
+		return;
+	entry = take_scratch(cpu);
+	if (entry >= SCRATCHES)
+		return;
+	s = find_scratch(entry);
+	if (s) {
+		end_begin(s, rank);
+		if (s->pthread && read_python(s, entry, known) && s->record.frames) {
+			profile_hash(entry);
+			syscalls_send_wait(s, call, duration_ns);
+		}
+	}
+	give_scratch(cpu, entry);
+}
+
 SEC("raw_tp/sys_exit")
 int syscalls_exit(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -232,6 +290,8 @@ int syscalls_exit(struct bpf_raw_tracepoint_args *ctx)
 	cost = cost_begin(call.slot, RT_COST_L3, RT_COST_TRACEPOINT, now_ns);
 	bpf_map_delete_elem(&syscalls, &thread_id);
 	syscalls_end(&call, (long)ctx->args[1], now_ns - call.start_ns);
+	if (now_ns - call.start_ns >= wait_min_ns)
+		syscalls_wait(&call, now_ns - call.start_ns);
 	cost_end(&cost);
 	return 0;
 }

@@ -2,7 +2,7 @@
 /*
  * System calls of ranks: the map `syscall_sums`, which the daemon reads once a second, has their count and time by number, and
  * those of reads, writes and synchronizations of regular files, and of sends to sockets, that took less than threshold_ns; longer
- * ones are records.
+ * ones are records. And where in Python a thread was in a call that took long.
  */
 #ifndef RANKTRACE_SYSCALLS_H
 #define RANKTRACE_SYSCALLS_H
@@ -37,6 +37,21 @@ struct rt_file_event {
 	uint8_t address[16];
 	char folder[RT_FILE_NAME_SIZE]; /* the name of its folder, without those above it */
 	char name[RT_FILE_NAME_SIZE];   /* both may be cut; terminated */
+};
+
+/*
+ * The stack of a thread that runs Python is read at the end of a call that took this long. To read it takes some 5 us: 0.05 % of
+ * the thread's time at most.
+ */
+#define RT_WAIT_MIN_NS 10000000
+
+struct rt_wait_event {
+	struct rt_event event; /* kind RT_KIND_WAIT; time_ns is the call's end */
+	uint64_t start_ns;
+	uint64_t duration_ns;
+	uint64_t stack; /* rt_profile_stack_event.stack of an RT_KIND_WAIT_STACK that was sent before */
+	uint32_t number; /* of the call */
+	uint32_t pad0;
 };
 
 /* Sums of calls that ended since the daemon took them, which it does by setting them to 0. */

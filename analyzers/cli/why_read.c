@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/base/text.h"
@@ -15,6 +16,7 @@
 #define AROUND_NS 300000000000ULL /* before and after: where the usual steps are from */
 #define ADVANCE_NS 100000000ULL	  /* as the daemon does */
 #define BEFORE_NS 10000000000ULL  /* what began so long before the first step reaches into it */
+#define WHY_LINE_FRAMES 64	  /* as many Python frames as the kernel records */
 #define THREAD_NS 60000000000ULL  /* before the time: stages that show the step thread */
 
 struct cmd_why_frames {
@@ -277,6 +279,33 @@ static int cmd_why_on_place(void *arg, sqlite3_stmt *row)
 	return ++cmd->places == WHY_PLACES_SHOWN;
 }
 
+/* Frames "python OUTER\n...python INNER". */
+static void cmd_why_line_name(const char *frames, char name[WHY_PLACE_BYTES])
+{
+	struct stack_frame frame[WHY_LINE_FRAMES];
+	struct stack_thread thread = {.frame = frame};
+	char *text = strdup(frames);
+
+	name[0] = 0;
+	if (text) {
+		thread.frames = stack_frames_parse(text, frame, WHY_LINE_FRAMES);
+		(void)text_clean((char *)stack_place(&thread, name));
+	}
+	free(text);
+}
+
+static int cmd_why_on_line(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+	struct cmd_why_place *line = &cmd->line[cmd->lines];
+	const char *frames = (const char *)sqlite3_column_text(row, 0);
+
+	cmd_why_line_name(frames ? frames : "", line->name);
+	line->chosen_ns = cmd_why_a_step(row, 1, cmd->chosen_steps);
+	line->usual_ns = cmd_why_a_step(row, 2, cmd->usual_steps);
+	return ++cmd->lines == WHY_PLACES_SHOWN;
+}
+
 static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
@@ -314,6 +343,13 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 				"o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY o.stack ORDER BY 2 DESC",
 			since, until, since, until, instance, from, to, thread),
 		cmd_why_on_place, cmd);
+	r = r ?: tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN w.duration_ns ELSE 0 END), "
+				"sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN 0 ELSE w.duration_ns END) FROM wait_stacks w "
+				"JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = w.stack WHERE w.instance = %lld AND "
+				"w.start_ns BETWEEN %lld AND %lld AND w.thread_id = %lld GROUP BY w.stack ORDER BY 2 DESC",
+			since, until, since, until, instance, from, to, thread),
+		cmd_why_on_line, cmd);
 	return r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
 				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("

@@ -3,6 +3,7 @@
 #ifndef RANKTRACE_CLI_WHY_READ_H
 #define RANKTRACE_CLI_WHY_READ_H
 
+#include "analyzers/base/stack.h"
 #include "analyzers/tool/options.h"
 #include "analyzers/tool/tool_rows.h"
 #include "analyzers/why/why.h"
@@ -31,9 +32,9 @@ struct cmd_why_cause {
 
 #define WHY_PLACES_SHOWN 3
 #define WHY_PLACE_FRAMES 3
-#define WHY_PLACE_BYTES 128
+#define WHY_PLACE_BYTES STACK_PLACE_BYTES
 
-/* Where in the kernel the step thread was blocked: "INNER < OUTER < ...". */
+/* Where the step thread was: blocked in the kernel, "INNER < OUTER < ...", or in Python in long system calls, "FUNCTION (FILE:LINE)". */
 struct cmd_why_place {
 	char name[WHY_PLACE_BYTES];
 	double chosen_ns, usual_ns; /* a step, in the mean */
@@ -53,8 +54,8 @@ struct cmd_why {
 	double chosen_steps, usual_steps; /* of the causes */
 	size_t causes;
 	struct cmd_why_cause cause[WHY_CAUSES_SHOWN];
-	size_t places;
-	struct cmd_why_place place[WHY_PLACES_SHOWN];
+	size_t places, lines;
+	struct cmd_why_place place[WHY_PLACES_SHOWN], line[WHY_PLACES_SHOWN];
 	double swapped_bytes; /* of the rank's memory, the most in the chosen time; NAN: not measured */
 };
 

@@ -150,16 +150,17 @@ static void cmd_why_text_others(FILE *f, const struct cmd_why *cmd, const struct
 		fputs("\n", f);
 }
 
-static void cmd_why_text_places(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
+static void cmd_why_text_places(
+	FILE *f, const struct cmd_why_place *places, size_t count, const char *title, const struct why_result *result)
 {
 	unsigned shown = 0;
 
-	for (size_t i = 0; i < cmd->places; i++) {
-		const struct cmd_why_place *place = &cmd->place[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct cmd_why_place *place = &places[i];
 
 		if (!place->name[0] || place->chosen_ns - place->usual_ns < SHOWN_PART * result->chosen_ns)
 			continue;
-		fprintf(f, "%s %s %s a step", shown++ ? ";" : "\nblocked in the kernel's", place->name,
+		fprintf(f, "%s %s %s a step", shown++ ? ";" : title, place->name,
 			cmd_why_text_time(place->chosen_ns, false).text);
 		if (place->usual_ns > 0)
 			fprintf(f, " (usual %s)", cmd_why_text_time(place->usual_ns, false).text);
@@ -254,7 +255,8 @@ static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const str
 	cmd_why_text_kinds(f, result);
 	cmd_why_text_others(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_BLOCKED, "\nblocked longer on:");
-	cmd_why_text_places(f, cmd, result);
+	cmd_why_text_places(f, cmd->place, cmd->places, "\nblocked in the kernel's", result);
+	cmd_why_text_places(f, cmd->line, cmd->lines, "\nin long system calls of", result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_KERNEL, "\nthe kernel took longer for it:");
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_COUNTED, "\nmore often than usual:");
 	cmd_why_text_files(f, cmd);
@@ -330,13 +332,13 @@ static json_t *cmd_why_json_causes(const struct cmd_why *cmd, enum cmd_why_cause
 	return causes;
 }
 
-static json_t *cmd_why_json_places(const struct cmd_why *cmd)
+static json_t *cmd_why_json_places(const struct cmd_why_place *place, size_t count)
 {
 	json_t *places = json_array();
 
-	for (size_t i = 0; i < cmd->places; i++)
-		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", cmd->place[i].name, "chosen_ns",
-						      cmd->place[i].chosen_ns, "usual_ns", cmd->place[i].usual_ns));
+	for (size_t i = 0; i < count; i++)
+		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", place[i].name, "chosen_ns", place[i].chosen_ns,
+						      "usual_ns", place[i].usual_ns));
 	return places;
 }
 
@@ -351,7 +353,8 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "swapped_bytes",
 		tool_real(cmd->swapped_bytes), "parts",
 		cmd_why_json_parts(result), "cpu_taken_by", cmd_why_json_others(result), "blocked_on",
-		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "blocked_in", cmd_why_json_places(cmd), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
+		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "blocked_in", cmd_why_json_places(cmd->place, cmd->places),
+		"long_calls_of", cmd_why_json_places(cmd->line, cmd->lines), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
 		cmd_why_json_causes(cmd, WHY_CAUSE_COUNTED), "slow_files",
 		cmd_why_json_files(cmd), NULL);
 }

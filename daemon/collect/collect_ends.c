@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the ends collector: how ranks ended and what their threads did then (bpf/ends.bpf.c), as rows of `ends`, and for
- * findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_internal.h).
+ * findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_internal.h), and of long system calls.
  *
  * The kernel walks Python frames, so the worker `stack` is asked where each rank keeps them, when the rank is new. The stacks
  * of a rank that has ended are named by what was recorded of its functions. It is followed until then.
@@ -17,6 +17,7 @@
 #include "bpf/ends.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
+#include "daemon/collect/wait_stacks.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
@@ -69,6 +70,7 @@ struct ends_rank {
 	struct reply_layout layout;
 	struct profile_rank *names; /* NULL until there is a stack */
 	struct stage_stacks stages;
+	struct wait_stacks *waits; /* NULL until there is one */
 	size_t threads;
 	struct ends_thread *thread; /* EVENTS_MAX; the first one is the newest exception's. NULL until there is one */
 };
@@ -111,6 +113,7 @@ static void ends_free(struct ends_rank *rank)
 	if (rank->request)
 		worker_cancel(rank->ends->context->workers, rank->request);
 	ends_forget_names(rank);
+	free(rank->waits);
 	free(rank->thread);
 	list_unlink(&rank->link);
 	free(rank);
@@ -349,9 +352,7 @@ static int ends_load(struct ends *ends)
 		bpf_program__set_expected_attach_type(skeleton->progs.end_exception, UPROBE_MULTI_ATTACH_TYPE);
 		bpf_program__set_expected_attach_type(skeleton->progs.end_stage, UPROBE_MULTI_ATTACH_TYPE);
 	}
-	r = bpf_map__set_max_entries(skeleton->maps.end_ranks, (uint32_t)ends->context->config.ranks_max);
-	if (r == 0)
-		r = bpf_map__set_max_entries(skeleton->maps.profile_codes, CODES_MAX);
+	r = bpf_map__set_max_entries(skeleton->maps.profile_codes, CODES_MAX);
 	if (r == 0)
 		r = kernel_load(kernel, skeleton->skeleton);
 	if (r == 0)
@@ -463,6 +464,16 @@ static void ends_on_stage(struct ends_rank *rank, const struct rt_profile_stack_
 		profile_rank_stack(rank->names, stack);
 }
 
+static void ends_on_wait(struct ends *ends, struct ends_rank *rank, const struct rt_wait_event *wait)
+{
+	if (rank && !rank->waits)
+		rank->waits = calloc(1, sizeof(*rank->waits));
+	if (rank && rank->waits)
+		wait_stacks_add(rank->waits, wait);
+	else
+		ends->lost++;
+}
+
 static void ends_event(void *state, const struct rt_event *event, size_t size_bytes)
 {
 	struct ends *ends = state;
@@ -472,7 +483,9 @@ static void ends_event(void *state, const struct rt_event *event, size_t size_by
 
 	if (event->kind == RT_KIND_END && size_bytes >= sizeof(struct rt_end_event)) {
 		ends_on_end(ends, (const struct rt_end_event *)event);
-	} else if (event->kind == RT_KIND_END_STACK && reply_stack_event_valid(stack, size_bytes)) {
+	} else if (event->kind == RT_KIND_WAIT && size_bytes >= sizeof(struct rt_wait_event)) {
+		ends_on_wait(ends, rank, (const struct rt_wait_event *)event);
+	} else if ((event->kind == RT_KIND_END_STACK || event->kind == RT_KIND_WAIT_STACK) && reply_stack_event_valid(stack, size_bytes)) {
 		if (rank && ends_names(rank))
 			profile_rank_stack(rank->names, stack);
 	} else if (event->kind == RT_KIND_STAGE_STACK && reply_stack_event_valid(stack, size_bytes)) {
@@ -497,6 +510,8 @@ static void ends_tick(void *state, uint64_t now_ns)
 
 		if (rank->names)
 			stage_stacks_put(&rank->stages, rank->names);
+		if (rank->waits)
+			wait_stacks_put(rank->waits, rank->names, now_ns);
 		if (!rank->ended_ns && rank->layout.python.interps && now_ns >= rank->stages.next_ns &&
 			rank_steps_progress(ends->context->steps, rank->is.slot, rank->is.instance, &progress) &&
 			progress.mark_ns && stage_stacks_due(&rank->stages, now_ns))
@@ -517,12 +532,13 @@ static void ends_status(void *state, struct collector_status *ret)
 	const struct ends *ends = state;
 	const struct kernel *kernel = ends->context->kernel;
 	size_t followed = 0, python = 0;
-	uint64_t stacks = 0, took_ns = 0;
+	uint64_t stacks = 0, took_ns = 0, waits_lost = 0;
 	struct rt_end_rank counts;
 
 	LIST_EACH (link, &ends->ranks) {
 		const struct ends_rank *rank = CONTAINER_OF(link, struct ends_rank, link);
 
+		waits_lost += rank->waits ? rank->waits->lost : 0;
 		if (!rank->followed || rank->ended_ns ||
 			bpf_map_lookup_elem(bpf_map__fd(ends->skeleton->maps.end_ranks), &rank->is.slot, &counts) < 0)
 			continue;
@@ -534,7 +550,8 @@ static void ends_status(void *state, struct collector_status *ret)
 	ret->probes_attached = ends->skeleton ? 4 : 0;
 	ret->events = ends->events;
 	ret->drops = ends->lost + kernel_drops(kernel, RT_KIND_END) + kernel_drops(kernel, RT_KIND_END_STACK) +
-		     kernel_drops(kernel, RT_KIND_END_CODE) + kernel_drops(kernel, RT_KIND_STAGE_STACK);
+		     kernel_drops(kernel, RT_KIND_END_CODE) + kernel_drops(kernel, RT_KIND_STAGE_STACK) +
+		     kernel_drops(kernel, RT_KIND_WAIT) + kernel_drops(kernel, RT_KIND_WAIT_STACK);
 	if (!ends->skeleton)
 		collector_note(ret, "what ranks did when they ended is not known: %s", ends->reason);
 	else if (!ends->has_places)
@@ -544,6 +561,8 @@ static void ends_status(void *state, struct collector_status *ret)
 	if (stacks)
 		collector_note(ret, "%" PRIu64 " stacks at the begin of stages took %.3g ms of the ranks' time", stacks,
 			(double)took_ns / (double)NSEC_PER_MSEC);
+	if (waits_lost)
+		collector_note(ret, "%" PRIu64 " long system calls have no stack", waits_lost);
 	if (ends->refused)
 		collector_note(ret, "%" PRIu64 " stacks of ranks that ended have no names", ends->refused);
 }
@@ -568,7 +587,8 @@ static void ends_close(void *state)
 const struct collector collector_ends = {
 	.name = "ends",
 	.summary = "how ranks ended, and what their threads did then",
-	.kinds = 1u << RT_KIND_END | 1u << RT_KIND_END_STACK | 1u << RT_KIND_END_CODE | 1u << RT_KIND_STAGE_STACK,
+	.kinds = 1u << RT_KIND_END | 1u << RT_KIND_END_STACK | 1u << RT_KIND_END_CODE | 1u << RT_KIND_STAGE_STACK |
+		 1u << RT_KIND_WAIT | 1u << RT_KIND_WAIT_STACK,
 	.open = ends_open,
 	.rank = ends_rank,
 	.event = ends_event,

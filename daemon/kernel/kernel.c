@@ -8,6 +8,7 @@
 
 #include "bpf/call.h"
 #include "bpf/copies.h"
+#include "bpf/ends.h"
 #include "bpf/event.h"
 #include "bpf/system.h"
 #include "daemon/core/context.h"
@@ -35,6 +36,7 @@ struct kernel {
 	int copies_fd;
 	int system_sums_fd;
 	int stage_program_fd;
+	int end_ranks_fd;
 	int edge_program[EDGES];
 	bool memory_paused;
 	struct rt_quota *quota; /* the map's memory, shared with the programs */
@@ -70,6 +72,7 @@ static const struct kernel_map {
 	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
 	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0, offsetof(struct kernel, system_sums_fd)},
 	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
+	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, 0, offsetof(struct kernel, end_ranks_fd)},
 };
 
 static int *map_fd(const struct kernel *kernel, const struct kernel_map *map)

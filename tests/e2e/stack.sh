@@ -20,7 +20,7 @@ start() {
 	RANK=$rank WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT=$((29650 + size)) "$python" "$script" "$@" >"$work/rank$rank.log" 2>&1 9>&- &
 	children+=($!)
 }
-for rank in 0 1 2; do start "$rank" 3 train "$work/go" "$work/gate"; done
+for rank in 0 1 2; do start "$rank" 3 train "$work/go" read "$work/gate"; done
 for rank in 0 1; do TORCHELASTIC_RUN_ID=pair start "$rank" 2 pair "$work/go"; done
 trained=("${children[@]}")
 start 10 20 lock
@@ -57,7 +57,7 @@ for pid in "${trained[@]}"; do wait_for 90 training "$pid" || fail "process $pid
 start 11 20 loop
 looping=${children[-1]}
 touch "$work/go"
-wait_for 30 stands 1 rank read_batch train || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
+wait_for 30 stands 1 rank read_batch read || fail "rank 1 is not where it reads: $("$tracectl" stack --rank 1 2>&1)"
 stands 10 rank hold_lock lock || fail "rank 10 is not in its lock: $("$tracectl" stack --rank 10 2>&1)"
 wait_for 20 stands 11 rank spin loop || fail "rank 11 is not in its loop: $("$tracectl" stack --rank 11 2>&1)"
 kill -STOP "$looping" # it was seen; what follows needs the processor
@@ -70,13 +70,13 @@ mv "$work/new" "$copy"
 wait_for 20 stands 15 rank hold_lock lock || fail "rank 15 is not in its lock: $("$tracectl" stack --rank 15 2>&1)"
 
 "$tracectl" stack --rank 0-2 >"$work/text"
-grep -q "^rank 1 is alone in read_batch (stuck.py:$(line train))" "$work/text" || fail "who is alone: $(head -3 "$work/text")"
+grep -q "^rank 1 is alone in read_batch (stuck.py:$(line read))" "$work/text" || fail "who is alone: $(head -3 "$work/text")"
 grep -q "waits: read [0-9]* ($work/gate)" "$work/text" || fail "the read does not name the FIFO: $(cat "$work/text")"
 grep -q "ProcessGroupGloo" "$work/text" || fail "no native frames"
 "$tracectl" stack --rank 12 | grep -q 'is stopped' || fail "rank 12 is not shown as stopped"
 
 # The finding holds the line, and its stacks are stored.
-held() { [ "$(query "select count(*) from findings where kind = 'hang' and sentence like '%rank 1 is alone in read_batch (stuck.py:$(line train))%'")" -ge 1 ]; }
+held() { [ "$(query "select count(*) from findings where kind = 'hang' and sentence like '%rank 1 is alone in read_batch (stuck.py:$(line read))%'")" -ge 1 ]; }
 wait_for 40 held || fail "no finding names the line: $("$tracectl" findings --all --verbose)"
 stored() {
 	[ "$(query "select count(distinct stacks.rank) from stacks join findings using (finding)

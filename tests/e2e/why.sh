@@ -40,6 +40,10 @@ until=$(now)
 rm "$work/dawdle.1"
 flush
 why "slow data loading" 1 "$from" "$until" 'p["activity"] == "dataloader"'
+# The sleep of the data set is in a line of its own: it is one system call.
+line=$(grep -n 'time.sleep(float(file.read() or 0) / 1e3)' "$source_dir/tests/e2e/train/train.py" | cut -d: -f1)
+"$tracectl" why --job why --rank 1 --since "$from" --until "$until" >"$work/why"
+grep -qE "^in long system calls of .*dawdle \\(train.py:$line\\).* (9[0-9]|1[0-4][0-9])(\\.[0-9]+)? ms a step" "$work/why" || fail "why does not name line $line: $(cat "$work/why")"
 why "its peer waits" 0 "$from" "$until" 'p["what"] in ("waiting", "blocked")'
 
 done_so_far=$(steps_of "${pids[0]}")

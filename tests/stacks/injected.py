@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often the evidence of a slow rank names the function that slows it.
 
-injected.py BUILD OUT [--jobs N] [--lanes N] [--seed N] [--libraries DIR] [--kinds a,b]
+injected.py BUILD OUT [--jobs N] [--lanes N] [--seed N] [--libraries DIR] [--kinds a,b] [--only 6,13]
 
 Each job is a training of three ranks over gloo under one daemon. In one of them, once its step is known, a function does something of one
 kind: its name, line, file, place in the step and size are drawn, among functions that all ranks call. Lanes of jobs run one after another's
@@ -27,6 +27,7 @@ ROOT = HERE.parent.parent
 RANKS = 3
 KNOWN_STEPS_S = 26      # warming and learning of the judge, and some more
 FOUND_S, NAMED_S = 60, 15
+APART_S = 55            # of two faults: of 300 s, suspicions of one user's jobs are profiled for 60, which is six faults
 
 # What an injected function does, until `end` or for `seconds`.
 KINDS = {
@@ -171,7 +172,7 @@ class Job:
 
 class Daemon:
     def __init__(self, build, work, libraries):
-        self.build, self.work = build, work
+        self.build, self.work, self.next_fault_s = build, work, 0
         self.env = dict(os.environ, RANKTRACE_SOCKET=str(work / "control.sock"), RANKTRACE_LIBEXEC=str(build / "libexec/ranktrace"),
                         RANKTRACE_STATE_DIR=str(work / "state"))
         if libraries:
@@ -206,6 +207,12 @@ class Daemon:
             found.append((row["rank"], places[0] if places else None, row["sentence"], row["kind"]))
         return found
 
+    def missed(self, row):
+        """What there is instead: all that findings and profiles of the job say."""
+        return {"findings": self.rows("query", "select kind, \"rank\", state, sentence, evidence from findings where job = '%s'" % row["job"]),
+                "profiles": self.rows("query", "select p.* from profiles p join ranks using (instance) where job = '%s'" % row["job"]),
+                "diff": self.run("diff", "--rank", str(row["rank"]), "--job", row["job"]).stdout.split("\n")[:8]}
+
 
 def judge(row, findings, since_s):
     """Notes what the findings say now. True: nothing more is to come."""
@@ -233,6 +240,8 @@ def lane(jobs, args, daemon, turn):
             while daemon.steps(job.row["job"]) < KNOWN_STEPS_S and time.monotonic() < end:
                 time.sleep(1)
             with turn:  # one suspicion at a time is profiled
+                time.sleep(max(0, daemon.next_fault_s - time.monotonic()))
+                daemon.next_fault_s = time.monotonic() + APART_S
                 (job.folder / "fault").touch()
                 since_s = time.monotonic()
                 limit_s = since_s + FOUND_S
@@ -240,6 +249,8 @@ def lane(jobs, args, daemon, turn):
                     if "found_s" in job.row:
                         limit_s = min(limit_s, since_s + job.row["found_s"] + 2 * NAMED_S)
                     time.sleep(0.5)
+                if "place_named" not in job.row:
+                    job.row["missed"] = daemon.missed(job.row)
                 for rank in {0, 1, 2} - {job.row["rank"]}:
                     text = daemon.run("diff", "--rank", str(rank), "--job", job.row["job"]).stdout.split("\n")[0]
                     if " spends " in text:
@@ -273,12 +284,15 @@ def main():
     parser.add_argument("--libraries")
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--kinds")
+    parser.add_argument("--only", help="numbers of those of the drawn jobs that run")
     args = parser.parse_args()
     kinds = args.kinds.split(",") if args.kinds else list(KINDS)
     rng = random.Random(args.seed)
     work = pathlib.Path(tempfile.mkdtemp(prefix="ranktrace-injected."))
     work.chmod(0o755)
     jobs = [Job(i, kinds[i % len(kinds)], rng, work / ("job%d" % i)) for i in range(args.jobs or len(kinds))]
+    if args.only:
+        jobs = [jobs[int(number)] for number in args.only.split(",")]
     daemon = Daemon(args.build.resolve(), work, args.libraries)
     turn = threading.Lock()
     try:

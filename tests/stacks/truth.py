@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that says where it is (truth.h), for Python 3.8 and later.
 
-truth.py FILE SOURCE SECONDS SEED [torch | stop] [log]
+truth.py FILE SOURCE SECONDS SEED [torch | torch compile | stop] [log]
 
 It generates functions p_0, p_1, ... that call each other in many ways (directly, from C, through generators,
 coroutines, decorators, exec, handlers of exceptions), writes them to SOURCE and runs them in several threads. Each
 function notes itself in FILE when it is entered and left. Now and then one writes the whole stack and waits until it
-was read. judge.py knows the rules. With "stop" each thread runs to a random place and blocks there; then faulthandler
+was read. judge.py knows the rules. With "compile" some calls go through functions that PyTorch's compiler has
+rewritten, from PyTorch 2.1 on. With "stop" each thread runs to a random place and blocks there; then faulthandler
 writes all stacks to FILE and the process stops. With "log" nobody reads: it waits for a while with each stack, and
 FILE.log has a line for each: thread, start and end of the wait (CLOCK_MONOTONIC), stack.
 """
@@ -222,7 +223,31 @@ class Caller:
         return function(c, d)
 
 
-def generate(seed):
+def make_through():
+    """A function that calls another one from a frame that the compiler has rewritten: between its operations on tensors."""
+    import torch
+    local = threading.local()
+
+    @torch.compiler.disable
+    def jump():
+        function, arguments = local.call
+        function(*arguments)
+
+    @torch.compile(backend="eager")
+    def rewritten(x):
+        y = x + 1
+        jump()
+        return y * 2
+
+    def through(function, *arguments):
+        local.call = function, arguments
+        rewritten(torch.ones(2))
+    through(time.monotonic)  # compiled before threads come
+    through(time.monotonic)
+    return through
+
+
+def generate(seed, calls):
     """Source of the functions. Kinds: plain, generator, coroutine, asyncio."""
     rng = random.Random(seed)
     kinds = [rng.choice("ppppppgggcccca") if i < FUNCTIONS - LEAVES else "p" for i in range(FUNCTIONS)]
@@ -245,7 +270,7 @@ def generate(seed):
                 elif callee_kind == "a":
                     call = "run(%s(c, d + 1))" % name
                 else:
-                    call = rng.choice(CALLS).format(f=name)
+                    call = rng.choice(calls).format(f=name)
                 for line in rng.choice(BLOCKS):
                     text.extend(("    " + line.format(call=call)).split("\n"))
                 if kind == "g" and rng.random() < 0.7:
@@ -281,6 +306,8 @@ def train(deadline):
     """Real PyTorch frames beside the others."""
     import torch
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8))
+    if "compile" in sys.argv:
+        model = torch.compile(model, backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader = torch.utils.data.DataLoader(torch.randn(256, 64), batch_size=16)
     while time.monotonic() < deadline:
@@ -305,17 +332,20 @@ def stop(path, memory, seed, root):
 
 def main():
     path, source_path, seconds, seed = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
-    source = generate(seed)
+    compiles = "compile" in sys.argv
+    source = generate(seed, CALLS + ("through({f}, c, d + 1)",) * 4 if compiles else CALLS)
     with open(source_path, "w") as file:
         file.write(source)
     with open(path, "wb") as file:
         file.truncate(SLOTS * SLOT_BYTES)
     with open(path, "r+b") as file:
         memory = mmap.mmap(file.fileno(), SLOTS * SLOT_BYTES)
-    scope = dict(globals(), run=run_loop)
+    scope = dict(globals(), run=run_loop, through=make_through() if compiles else None)
     exec(compile(source, source_path, "exec"), scope)
     root = next(scope["p_%d" % i] for i in range(FUNCTIONS)
                 if scope["p_%d" % i].__code__.co_flags & 0x2a0 == 0)
+    if compiles:
+        root = functools.partial(scope["through"], root)
     if "stop" in sys.argv:
         stop(path, memory, seed, root)
         return

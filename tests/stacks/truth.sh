@@ -3,7 +3,7 @@
 # Python stacks read from outside are those that the program says it has.
 #
 #   truth.sh READER                                 this machine's Python for a few seconds, as in CI
-#   truth.sh READER SECONDS ROUNDS PYTHON... [torch]  each of these: a path, or ROOT:PATH for one in another root
+#   truth.sh READER SECONDS ROUNDS PYTHON... [torch | compile]  each of these: a path, or ROOT:PATH for one in another root
 #
 # Prints a table of counts for each.
 set -euo pipefail
@@ -14,10 +14,11 @@ rounds=${3:-400}
 shift $(($# < 3 ? $# : 3))
 [ $# -gt 0 ] || set -- /usr/bin/python3
 modules=()
-[ "${!#}" != torch ] || {
-	modules=(torch)
-	set -- "${@:1:$#-1}"
-}
+case "${!#}" in
+torch) modules=(torch) ;;
+compile) modules=(torch compile) ;;
+esac
+[ ${#modules[@]} -eq 0 ] || set -- "${@:1:$#-1}"
 command -v python3 >/dev/null || {
 	echo "SKIP: needs python3"
 	exit 77

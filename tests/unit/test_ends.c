@@ -2,6 +2,7 @@
 /* How processes end, in words; and which stack is that of a stage. */
 #include <signal.h>
 
+#include "daemon/collect/wait_stacks.h"
 #include "daemon/ranks/end_words.h"
 #include "daemon/stacks/profile_internal.h"
 #include "tests/test.h"
@@ -108,6 +109,22 @@ TEST(test_due)
 			assert_int_equal(count, 3); /* at 1, 2 and 4 s */
 	}
 	assert_in_range(count, 3600 / 64, 3600 / 64 + 8);
+}
+
+/* Long system calls wait for the names of their stacks, but not for ever, and not too many of them. */
+TEST(test_waits)
+{
+	static struct wait_stacks waits;
+	struct rt_wait_event wait = {.event = {.time_ns = 5}, .stack = 1};
+
+	for (unsigned i = 0; i < WAIT_STACKS_MAX + 3; i++)
+		wait_stacks_add(&waits, &wait);
+	assert_int_equal(waits.lost, 3);
+	wait_stacks_put(&waits, NULL, 5 + WAIT_STACKS_FOR_NS - 1);
+	assert_int_equal(waits.count, WAIT_STACKS_MAX);
+	wait_stacks_put(&waits, NULL, 5 + WAIT_STACKS_FOR_NS);
+	assert_int_equal(waits.count, 0);
+	assert_int_equal(waits.lost, WAIT_STACKS_MAX + 3);
 }
 
 TEST_MAIN(NULL, NULL)

@@ -82,6 +82,14 @@ TEST(places_in_the_kernel_are_named)
 	assert_true(has("blocked in the kernel's jbd2_log_wait_commit < ext4_sync_file 9 ms a step (usual 2 ms); do_nanosleep 3 ms a step\n"));
 }
 
+TEST(lines_of_long_calls_are_named)
+{
+	cmd.line[0] = (struct cmd_why_place){"save (train.py:12) from main (train.py:40)", 9 * MS, 2 * MS};
+	cmd.line[1] = (struct cmd_why_place){"wait (dist.py:7)", 9 * MS, 8.9 * MS};
+	cmd.lines = 2;
+	assert_true(has("in long system calls of save (train.py:12) from main (train.py:40) 9 ms a step (usual 2 ms)\n"));
+}
+
 TEST(slow_calls_are_named)
 {
 	cmd.file[0] = (struct cmd_why_file){"sync", "checkpoints/a.pt", 3 * MS, 1};

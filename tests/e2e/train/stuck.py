@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that get stuck in known places: stuck.py KIND [FILE]... train GO FIFO: three ranks over gloo, rank 1 reads a FIFO;
+"""Ranks that get stuck in known places: stuck.py KIND [FILE]... train GO KIND [FILE]: ranks over gloo, of which rank 1 gets stuck;
 pair GO: two that send, and no mark shows where: rank 1 begins no step. They are stuck once the file GO exists.
 The others load the library in $TRAINING_LIBRARY in place of PyTorch, as what maps a training library is a rank."""
 import ctypes
@@ -18,7 +18,8 @@ def hold_lock():
     lock.acquire()  # line of lock
 
 
-def spin(until):
+def spin():
+    until = time.monotonic() + 600
     while time.monotonic() < until:  # line of loop
         pass
 
@@ -35,7 +36,7 @@ def wait_for_disk(path):
 
 def read_batch(path):
     with open(path) as file:
-        return file.read()  # line of train
+        return file.read()  # line of read
 
 
 def load():
@@ -53,7 +54,7 @@ def load():
     next(iter(torch.utils.data.DataLoader(Slow(), num_workers=1)))
 
 
-def train(go, path):
+def train(go, kind, *path):
     import torch
     import torch.distributed as dist
 
@@ -66,7 +67,7 @@ def train(go, path):
         optimizer.step()
         time.sleep(0.05)
         if dist.get_rank() == 1 and os.path.exists(go):
-            read_batch(path)
+            STUCK[kind](*path)
 
 
 def pair(go):
@@ -91,18 +92,12 @@ def pair(go):
         optimizer.step()
 
 
-if sys.argv[1] == "train":
-    train(*sys.argv[2:])
-elif sys.argv[1] == "pair":
-    pair(*sys.argv[2:])
-elif sys.argv[1] == "loader":
-    load()
-ctypes.CDLL(os.environ["TRAINING_LIBRARY"])
-if sys.argv[1] == "lock":
-    hold_lock()
-elif sys.argv[1] == "loop":
-    spin(time.monotonic() + 600)
-elif sys.argv[1] == "disk":
-    wait_for_disk(sys.argv[2])
-elif sys.argv[1] == "stop":
-    stop_here()
+TRAININGS = {"train": train, "pair": pair, "loader": load}
+STUCK = {"lock": hold_lock, "loop": spin, "disk": wait_for_disk, "stop": stop_here, "read": read_batch}
+
+kind, *arguments = sys.argv[1:]
+if kind in TRAININGS:
+    TRAININGS[kind](*arguments)
+else:
+    ctypes.CDLL(os.environ["TRAINING_LIBRARY"])
+    STUCK[kind](*arguments)
