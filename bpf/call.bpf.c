@@ -210,7 +210,7 @@ static __always_inline void keep_stash(const struct rt_call_spec *spec, const st
 	struct stash *stash;
 	struct text text = {};
 
-	if (!may_send(quota, bpf_ktime_get_ns(), sizeof(*stash)))
+	if (!may_send(quota, RT_KIND_CALL, bpf_ktime_get_ns(), sizeof(*stash)))
 		return;
 	bpf_map_update_elem(&stashes, &thread, &no_stash, BPF_ANY);
 	stash = bpf_map_lookup_elem(&stashes, &thread);

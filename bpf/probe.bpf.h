@@ -135,10 +135,19 @@ static __always_inline void count_drop(uint32_t kind)
 }
 
 /*
+ * What all judgement rests on, calls (L0, L1), finds half of a share and of the ring left by other records: while L3 is on, they
+ * are many.
+ */
+static __always_inline bool kind_gives_way(uint32_t kind)
+{
+	return kind != RT_KIND_CALL && kind != RT_KIND_MARKER && kind != RT_KIND_END;
+}
+
+/*
  * Takes a record's bytes from a share, or false. Two CPUs may both see the last bytes: the excess is a record for each
  * CPU. The clock of an idle share is moved up by a plain store, which loses at most what another CPU adds meanwhile.
  */
-static __always_inline bool take_bytes(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes)
+static __always_inline bool take_bytes(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes, bool gives_way)
 {
 	uint64_t cost_ns = (uint64_t)size_bytes * quota->ns_per_kib >> 10;
 	uint64_t paid_ns = quota->paid_ns, floor_ns = now_ns - quota->burst_ns;
@@ -147,7 +156,7 @@ static __always_inline bool take_bytes(struct rt_quota *quota, uint64_t now_ns, 
 		paid_ns = floor_ns;
 		quota->paid_ns = floor_ns;
 	}
-	if (paid_ns + cost_ns > now_ns)
+	if (paid_ns + cost_ns + (gives_way ? quota->burst_ns / 2 : 0) > now_ns)
 		return false;
 	__sync_fetch_and_add(&quota->paid_ns, cost_ns);
 	return true;
@@ -159,25 +168,26 @@ static __always_inline void count_limited(struct rt_quota *quota)
 }
 
 /* The rank's reserve, or the ring's first half. */
-static __always_inline bool has_space(const struct rt_quota *quota, uint32_t size_bytes)
+static __always_inline bool has_space(const struct rt_quota *quota, uint32_t size_bytes, bool gives_way)
 {
-	if (quota->sent_bytes - quota->read_bytes + size_bytes <= quota->reserve_bytes)
+	if (quota->sent_bytes - quota->read_bytes + size_bytes <= quota->reserve_bytes >> gives_way)
 		return true;
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) >> (1 + gives_way);
 }
 
-/* May the rank send a record of this size? From its own share, else from its user's pool. */
-static __always_inline bool may_send(struct rt_quota *quota, uint64_t now_ns, uint32_t size_bytes)
+/* May the rank send a record of this kind and size? From its own share, else from its user's pool. */
+static __always_inline bool may_send(struct rt_quota *quota, uint32_t kind, uint64_t now_ns, uint32_t size_bytes)
 {
+	bool gives_way = kind_gives_way(kind);
 	struct rt_quota *pool;
 
 	if (!quota || !quota->ns_per_kib)
 		return true;
-	if (has_space(quota, RT_RING_BYTES(size_bytes))) {
-		if (take_bytes(quota, now_ns, size_bytes))
+	if (has_space(quota, RT_RING_BYTES(size_bytes), gives_way)) {
+		if (take_bytes(quota, now_ns, size_bytes, gives_way))
 			return true;
 		pool = quota->pool ? find_quota(quota->pool) : NULL;
-		if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes))
+		if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes, gives_way))
 			return true;
 	}
 	count_limited(quota);
@@ -232,7 +242,7 @@ static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t kind, uint32_t size_bytes)
 {
 	uint64_t now_ns = bpf_ktime_get_ns();
-	void *event = may_send(quota, now_ns, size_bytes) ? reserve_event_at(kind, size_bytes, now_ns) : NULL;
+	void *event = may_send(quota, kind, now_ns, size_bytes) ? reserve_event_at(kind, size_bytes, now_ns) : NULL;
 
 	if (event && quota)
 		__sync_fetch_and_add(&quota->sent_bytes, RT_RING_BYTES(size_bytes));
@@ -258,7 +268,7 @@ static __always_inline bool send_rank_event(struct rt_quota *quota, struct rt_ev
 	event->size_bytes = size_bytes;
 	event->pid = pid;
 	event->thread_id = thread_id;
-	if (!may_send(quota, now_ns, size_bytes))
+	if (!may_send(quota, kind, now_ns, size_bytes))
 		return false;
 	if (bpf_ringbuf_output(&events, event, size_bytes, BPF_RB_NO_WAKEUP)) {
 		count_drop(kind);

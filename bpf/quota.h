@@ -31,6 +31,9 @@ enum rt_held {
  *
  * Space in the ring: a rank has reserve_bytes of the ring's second half for itself, and uses more only while the ring is
  * less than half full. However long the daemon does not read, a rank within its reserve loses nothing.
+ *
+ * Records that give way (kind_gives_way()) have half of all this: of the bytes that may be sent at once, of the reserve,
+ * and of the ring.
  */
 struct rt_quota {
 	uint64_t paid_ns;	/* CLOCK_MONOTONIC */

@@ -105,10 +105,12 @@ static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint3
 		call.file = (uint64_t)syscalls_argument_file(registers, &call.op);
 	}
 	call.start_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_ANY))
-		count_drop(RT_KIND_FILE);
-	else
+	/* While a thread is interrupted within a program, the kernel runs it for no other on that CPU: an exit may be missed, whose
+	 * entry is still there. */
+	if (!bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_NOEXIST))
 		__sync_fetch_and_add(&sums->held, 1);
+	else if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_EXIST))
+		count_drop(RT_KIND_FILE);
 }
 
 SEC("raw_tp/sys_enter")

@@ -66,6 +66,27 @@ TEST(test_memory_calls_count_once)
 	assert_int_equal(record_of("inner", 0)->call.arg[0], 8);
 }
 
+#define LIMITED_CALLS 1000
+
+static void many_calls(void)
+{
+	for (unsigned i = 0; i < LIMITED_CALLS; i++)
+		(void)target_call(1, &(int32_t){2}, "");
+}
+
+/* 16 KiB at once, and then almost nothing: calls have all of it. */
+TEST(test_calls_have_all_of_a_part)
+{
+	const struct kernel_limits limits = {.bytes_per_s = 512, .burst_bytes = 16 << 10};
+	size_t bytes;
+
+	kernel_limit(fixture.context.kernel, 0, &limits);
+	run_child(many_calls, true);
+	kernel_unlimit(fixture.context.kernel, 0);
+	bytes = count_of("call").calls * sizeof(struct rt_call_event);
+	assert_in_range(bytes, 15 << 10, 17 << 10);
+}
+
 #define COPIES 13
 
 static void copies(void)

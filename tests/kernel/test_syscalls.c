@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -390,6 +391,64 @@ TEST(a_rank_has_its_part_of_the_entries)
 	assert_int_equal(t.sums->of[SYS_getppid].count, 1);
 	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &now), 0);
 	assert_true(now.limited >= 7);
+	stop();
+}
+
+static struct {
+	atomic_uint go, done;
+	atomic_uint thread_id;
+} spinner;
+
+/* Is in no call but for those that it is told to make. */
+static void *spin(void *arg)
+{
+	atomic_store(&spinner.thread_id, (unsigned)gettid());
+	for (unsigned i = 1; i <= 7; i++) {
+		while (atomic_load(&spinner.go) < i)
+			;
+		(void)getppid();
+		atomic_store(&spinner.done, i);
+	}
+	return NULL;
+}
+
+TEST(an_exit_that_was_missed_is_made_up_for)
+{
+	struct rt_syscall missed = {.slot = SLOT, .number = SYS_getppid};
+	pthread_t thread;
+	uint32_t thread_id;
+
+	spinner.go = spinner.done = spinner.thread_id = 0;
+	start(NEVER_NS, true);
+	assert_int_equal(pthread_create(&thread, NULL, spin, NULL), 0);
+	while (!atomic_load(&spinner.thread_id))
+		;
+	thread_id = spinner.thread_id;
+	for (unsigned i = 1; i <= 7; i++) {
+		assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscalls), &thread_id, &missed, BPF_ANY), 0);
+		t.sums->held = 1;
+		atomic_store(&spinner.go, i);
+		while (atomic_load(&spinner.done) < i)
+			;
+		assert_int_equal(t.sums->held, 0);
+	}
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	stop();
+}
+
+/* 16 KiB at once, and then almost nothing. */
+TEST(slow_calls_leave_half_of_a_part)
+{
+	const struct rt_quota quota = {.ns_per_kib = 1u << 31, .burst_ns = 16ULL << 31};
+	uint32_t slot = SLOT;
+	size_t bytes;
+
+	start(0, true);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &quota, BPF_ANY), 0);
+	work();
+	assert_true(ring_buffer__consume(t.ring) >= 0);
+	bytes = t.calls * sizeof(struct rt_file_event);
+	assert_in_range(bytes, 6 << 10, 8 << 10);
 	stop();
 }
 
