@@ -399,7 +399,7 @@ static struct {
 	atomic_uint thread_id;
 } spinner;
 
-/* Is in no call but for those that it is told to make. */
+/* Makes no call but those that the test asks for. */
 static void *spin(void *arg)
 {
 	atomic_store(&spinner.thread_id, (unsigned)gettid());
