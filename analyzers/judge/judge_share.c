@@ -315,13 +315,16 @@ static void share_late(struct share *share)
 }
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
- * waited. On a card, time in activities that may hold waits is computing, unless the rank is alone with half of its growth
- * in one of them. Of a rank that synchronizes too often, the code that does so is synchronization. */
+ * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone, with half of
+ * what it has beyond the others: there it gave the work. Of a rank that synchronizes too often, the code that does so is synchronization. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
-	bool often = syncs_too_often(rank), alone[ACTIVITY_MAX];
-	double seen = 0, missing, all = 0;
+	enum activity place = ACTIVITY_COMPUTE;
+	bool often = syncs_too_often(rank);
+	double seen = 0, missing, all = 0, beyond = 0;
 
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		beyond += activity_may_wait((enum activity)a, true) ? fmax(0, rank->act[a]) : 0;
 	for (int a = 0; a < ACTIVITY_MAX && often; a++) {
 		double excess = share_syncs_in((enum activity)a) ? rank->act[a] : 0;
 
@@ -331,7 +334,9 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		bool counts = !activity_may_wait((enum activity)a, true) || (a == ACTIVITY_SYNC && often);
 
-		alone[a] = rank->act[a] >= SHARE_PEER * rank->own;
+		if (activity_may_wait((enum activity)a, true) && a != ACTIVITY_SYNC &&
+			rank->act[a] >= fmax(SHARE_PEER * beyond, JUDGE_ALLOW * share->judge->usual))
+			place = (enum activity)a;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
 		all += fmax(0, judge_share_grown(rank, (enum activity)a));
@@ -344,8 +349,8 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true) && !alone[a];
-		enum activity to = on_card ? ACTIVITY_COMPUTE : (enum activity)a;
+		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true);
+		enum activity to = on_card ? place : (enum activity)a;
 
 		if (often && share_syncs_in((enum activity)a))
 			to = ACTIVITY_SYNC;

@@ -17,6 +17,7 @@ import torch
 
 # place: where rank.py calls Faults.at(); "loader" is called by the dataset.
 PLACES = ("outside", "between", "forward", "backward", "optimizer", "loader", "checkpoint")
+SETTLE_S = 1.0           # after a fault, until the steps are clean again
 CLEAN_STEPS = 200        # newest clean steps, which define the length of a step
 BALLAST = 150000         # objects that a garbage collection has to visit
 THREADS_MOST = 64
@@ -31,6 +32,7 @@ class Faults:
     """The faults of one rank. shared_loader_s, where given, holds how long the workers of a data loader take."""
 
     def __init__(self, plan, rank, device, folder, shared_loader_s=None, workers=0):
+        self.plan = plan
         self.own = [f for f in plan if f["rank"] in (rank, "all")]
         self.device, self.folder, self.shared, self.workers = device, folder, shared_loader_s, workers
         self.start_ns = None
@@ -57,8 +59,13 @@ class Faults:
         if "exit" in (f["kind"] for f in active):
             os._exit(3)
 
+    def is_quiet(self):
+        """Whether no rank has a fault: others make this one's steps longer, and faults of all ranks are alike."""
+        now_s = (now_ns() - self.start_ns) / 1e9 if self.start_ns else 0
+        return not any(f["from_s"] <= now_s < f.get("until_s", f["from_s"]) + SETTLE_S for f in self.plan)
+
     def end_step(self, seconds, ordinary):
-        if ordinary and not self.active and (not self.shared or not self.shared.value):
+        if ordinary and not self.active and self.is_quiet() and (not self.shared or not self.shared.value):
             self.clean_s.append(seconds)
             del self.clean_s[:-CLEAN_STEPS]
 
