@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the generator of jobs: the score on known truth and findings, the truth on known logs, the plans of many seeds."""
 import contextlib
+import importlib.util
 import io
 import json
 import pathlib
@@ -407,6 +408,16 @@ class Lanes(unittest.TestCase):
         done = subprocess.run([sys.executable, str(HERE / "lanes.py"), "/nowhere", "--seeds", "3"], capture_output=True, text=True, check=False)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("kept", done.stderr)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "no PyTorch here")
+    def test_clean_steps_are_those_without_a_fault_of_any_rank(self):
+        import faults  # pylint: disable=import-outside-toplevel
+        import torch  # pylint: disable=import-outside-toplevel
+        mine = faults.Faults([dict(id="f0", kind="fsync", rank=1, place="outside", from_s=10, until_s=20, percent=100)], 0, torch.device("cpu"), "/tmp")
+        for ago_s, seconds in ((5, 0.1), (15, 0.2), (20.5, 0.2), (22, 0.1)):
+            mine.start_ns = faults.now_ns() - int(ago_s * S)
+            mine.end_step(seconds, True)
+        self.assertEqual(mine.clean_s, [0.1, 0.1])
 
 
 if __name__ == "__main__":

@@ -362,6 +362,22 @@ TEST(a_card_that_takes_power_is_not_waiting)
 	script_end();
 }
 
+/* Its host gives the work in forward, and waits for most of it where it synchronizes. */
+TEST(work_of_a_card_is_of_the_activity_that_gave_it)
+{
+	script_begin(2);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	script.waiting_w = 200;
+	script.working_w[0] = script.working_w[1] = 500;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_SYNC] = 40 * MS;
+	script.fault[1][ACTIVITY_FORWARD] = 10 * MS;
+	script_run(30);
+	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, CAUSE_COMPUTE);
+	script_end();
+}
+
 /* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
 static void forward_on_cards(double usual, double sync, enum activity waiting)
 {
