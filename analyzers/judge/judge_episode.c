@@ -300,6 +300,20 @@ static double late_of(const struct judge_rank *rank, enum activity a, bool own)
 	return fmax(0, sum - (l1 ? rank->late.sum.wait / rank->late.l1_steps : 0));
 }
 
+/* The same usually. */
+static double usual_of(const struct judge_rank *rank, enum activity a)
+{
+	bool l1 = rank->late.l1_steps > 0;
+	double sum = 0;
+
+	if (a != ACTIVITY_COMPUTE)
+		return rank->usual.act[a];
+	for (int i = 0; i < ACTIVITY_MAX; i++)
+		if (l1 || activity_may_wait((enum activity)i, true))
+			sum += rank->usual.act[i];
+	return fmax(0, sum - (l1 ? rank->usual.wait : 0));
+}
+
 /* The mean of the other ranks; of the job, its usual. */
 static double peers_of(const struct judge *judge, const struct judge_rank *rank, enum activity a)
 {
@@ -350,7 +364,7 @@ static void judge_episode_moment(
 	}
 	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
 	/* Where they wait in it, too, they are no comparison. */
-	if (a != ACTIVITY_COMPUTE && worst->value - worst->peers < PEERS_HALF * (worst->value - rank->usual.act[a]))
+	if (worst->value - worst->peers < PEERS_HALF * (worst->value - usual_of(rank, a)))
 		worst->peers = NAN;
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;
