@@ -370,7 +370,7 @@ static bool tick_is_over(struct judge *judge)
 	return false;
 }
 
-static void take_host(struct judge_rank *rank, const struct frame_host *host)
+double judge_host_of(const struct frame_host *host, enum judge_host h)
 {
 	const uint64_t value[JUDGE_HOST_MAX] = {[JUDGE_CPU] = host->cpu_ns,
 		[JUDGE_RUN_DELAY] = host->run_delay_ns,
@@ -380,10 +380,17 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns,
 		[JUDGE_ENERGY] = host->card_energy_mj};
 
+	return value[h] == FRAME_UNKNOWN ? NAN : (double)value[h] / judge_host_scale(h);
+}
+
+static void take_host(struct judge_rank *rank, const struct frame_host *host)
+{
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		if (value[h] == FRAME_UNKNOWN)
+		double value = judge_host_of(host, (enum judge_host)h);
+
+		if (isnan(value))
 			continue;
-		rank->tick.sum.host[h] += (double)value[h] / judge_host_scale((enum judge_host)h);
+		rank->tick.sum.host[h] += value;
 		rank->tick.host_steps[h]++;
 	}
 	if (host->preemptor_pid && host->preemptor_ns > rank->preemptor_ns) {

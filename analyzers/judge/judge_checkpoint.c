@@ -47,6 +47,20 @@ static double judge_checkpoint_expected(
 	return median;
 }
 
+/* What limits took in this step: the checkpoint may be slow for that. */
+static void checkpoint_took(
+	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[JUDGE_HOST_MAX])
+{
+	static const enum judge_host limits[] = {JUDGE_THROTTLED, JUDGE_MEMORY};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		double took = judge_host_of(host, limits[i]) - rank->usual.host[limits[i]];
+
+		if (took > 0 && rank->host_learned[limits[i]] > 0)
+			to[limits[i]] += fmin(excess, took);
+	}
+}
+
 static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
@@ -61,6 +75,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	watch->span.cost += excess;
 	watch->span.total += excess; /* measured on the rank alone */
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
+	checkpoint_took(rank, &frame->rank[r].host, excess, watch->open ? watch->pending_host : watch->span.host);
 	if (watch->open) {
 		watch->pending = excess;
 		watch->pending_base = watch->span.base - watch->episode->base;

@@ -506,7 +506,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	for (int h = 0; h < JUDGE_HOST_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
-	if (rank && !(watch->span.steps > 0))
+	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
 		add_host(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }

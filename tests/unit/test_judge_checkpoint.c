@@ -45,6 +45,36 @@ TEST(regular_checkpoints_are_no_finding)
 	}
 }
 
+/* The limits of its control group take `took` s of each of rank 1's checkpoints of 5 s. */
+static enum finding_cause slow_saves(double took)
+{
+	enum finding_cause cause;
+
+	script_begin(WRITERS);
+	for (size_t r = 0; r < WRITERS; r++)
+		script.host[r].memory_stall_ns = 0;
+	script_run(20);
+	saves(5, 1, 1, 1, 1);
+	for (int i = 0; i < 5; i++) {
+		script.host[1].memory_stall_ns = (uint64_t)(took * 1e9);
+		for (size_t r = 0; r < WRITERS; r++)
+			script.once[r][ACTIVITY_CHECKPOINT] = r == 1 ? 5 : 1;
+		script_step();
+		script.host[1].memory_stall_ns = 0;
+		script_run(4);
+	}
+	cause = script_only(1, ACTIVITY_CHECKPOINT)->finding.cause;
+	script_end();
+	return cause;
+}
+
+TEST(a_checkpoint_is_slow_for_what_limits_take)
+{
+	assert_int_equal(slow_saves(0), CAUSE_CHECKPOINT);
+	assert_int_equal(slow_saves(1), CAUSE_CHECKPOINT);
+	assert_int_equal(slow_saves(3), CAUSE_MEMORY);
+}
+
 /* Of three steps of a fault one saves within 2 ms: all three count. */
 TEST(a_step_with_a_small_checkpoint_is_a_measure)
 {
