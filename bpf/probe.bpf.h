@@ -162,9 +162,11 @@ static __always_inline bool take_bytes(struct rt_quota *quota, uint64_t now_ns, 
 	return true;
 }
 
-static __always_inline void count_limited(struct rt_quota *quota)
+static __always_inline void count_limited(struct rt_quota *quota, bool is_call)
 {
 	__sync_fetch_and_add(&quota->limited, 1);
+	if (is_call)
+		__sync_fetch_and_add(&quota->limited_calls, 1);
 }
 
 /* The rank's reserve, or the ring's first half. */
@@ -190,7 +192,7 @@ static __always_inline bool may_send(struct rt_quota *quota, uint32_t kind, uint
 		if (pool && pool->ns_per_kib && take_bytes(pool, now_ns, size_bytes, gives_way))
 			return true;
 	}
-	count_limited(quota);
+	count_limited(quota, !gives_way);
 	return false;
 }
 
@@ -200,7 +202,7 @@ static __always_inline bool probe_hold(struct rt_quota *quota, enum rt_held what
 	if (!quota)
 		return true;
 	if (quota->held[what] >= max) {
-		count_limited(quota);
+		count_limited(quota, what != RT_HELD_THREADS);
 		return false;
 	}
 	__sync_fetch_and_add(&quota->held[what], 1);

@@ -97,7 +97,7 @@ static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint3
 	if (!sums)
 		return;
 	if (quota && quota->threads_max && sums->held >= (int32_t)quota->threads_max) {
-		count_limited(quota);
+		count_limited(quota, false);
 		return;
 	}
 	if (kind >= RT_SYSCALL_FILE) {

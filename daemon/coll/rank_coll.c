@@ -23,7 +23,7 @@ struct rank_coll_state {
 	uint64_t ended_ns;
 	struct comm_rows comms;
 	bool settling;
-	uint64_t limited; /* kernel_limited(), as reported to the analyzer */
+	uint64_t limited; /* kernel_limited_calls(), as reported to the analyzer */
 };
 
 struct rank_coll {
@@ -469,7 +469,7 @@ static void rank_coll_feed_drops(struct rank_coll *colls)
 
 	for (size_t i = 0; i < colls->slots; i++) {
 		struct rank_coll_state *slot = colls->slot[i];
-		uint64_t limited = slot && colls->context->kernel ? kernel_limited(colls->context->kernel, (uint32_t)i) : 0;
+		uint64_t limited = slot && colls->context->kernel ? kernel_limited_calls(colls->context->kernel, (uint32_t)i) : 0;
 
 		if (!slot || (drops == colls->drops && limited == slot->limited))
 			continue;

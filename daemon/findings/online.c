@@ -284,7 +284,7 @@ static void online_feed_limited(struct online *online)
 
 	for (size_t i = 0; kernel && i < online->slots; i++) {
 		struct online_process *process = &online->slot[i];
-		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited(kernel, (uint32_t)i) : process->limited;
+		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited_calls(kernel, (uint32_t)i) : process->limited;
 
 		if (limited > process->limited)
 			align_lost(online->align, process->process, limited - process->limited);

@@ -135,7 +135,7 @@ struct online_process {
 	int32_t rank;
 	uint32_t world_size;
 	uint32_t uid;
-	uint64_t limited; /* kernel_limited(), as reported to the aligner */
+	uint64_t limited; /* kernel_limited_calls(), as reported to the aligner */
 	char job[64];
 	uint64_t ended_ns;		 /* 0: alive */
 	uint32_t thread_id;		 /* step thread, 0 if unknown */

@@ -428,6 +428,11 @@ uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
 	return slot < kernel->quotas ? __atomic_load_n(&kernel->quota[slot].limited, __ATOMIC_RELAXED) : 0;
 }
 
+uint64_t kernel_limited_calls(const struct kernel *kernel, uint32_t slot)
+{
+	return slot < kernel->quotas ? __atomic_load_n(&kernel->quota[slot].limited_calls, __ATOMIC_RELAXED) : 0;
+}
+
 uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what)
 {
 	int32_t held = slot < kernel->quotas ? __atomic_load_n(&kernel->quota[slot].held[what], __ATOMIC_RELAXED) : 0;

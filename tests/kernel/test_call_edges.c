@@ -82,6 +82,8 @@ TEST(test_calls_have_all_of_a_part)
 
 	kernel_limit(fixture.context.kernel, 0, &limits);
 	run_child(many_calls, true);
+	assert_int_equal(kernel_limited_calls(fixture.context.kernel, 0), LIMITED_CALLS - count_of("call").calls);
+	assert_int_equal(kernel_limited_calls(fixture.context.kernel, 0), kernel_limited(fixture.context.kernel, 0));
 	kernel_unlimit(fixture.context.kernel, 0);
 	bytes = count_of("call").calls * sizeof(struct rt_call_event);
 	assert_in_range(bytes, 15 << 10, 17 << 10);

@@ -439,7 +439,7 @@ TEST(an_exit_that_was_missed_is_made_up_for)
 /* 16 KiB at once, and then almost nothing. */
 TEST(slow_calls_leave_half_of_a_part)
 {
-	const struct rt_quota quota = {.ns_per_kib = 1u << 31, .burst_ns = 16ULL << 31};
+	struct rt_quota quota = {.ns_per_kib = 1u << 31, .burst_ns = 16ULL << 31}, now;
 	uint32_t slot = SLOT;
 	size_t bytes;
 
@@ -449,6 +449,8 @@ TEST(slow_calls_leave_half_of_a_part)
 	assert_true(ring_buffer__consume(t.ring) >= 0);
 	bytes = t.calls * sizeof(struct rt_file_event);
 	assert_in_range(bytes, 6 << 10, 8 << 10);
+	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(t.skeleton->maps.quotas), &slot, &now), 0);
+	assert_true(now.limited > 0 && now.limited_calls == 0);
 	stop();
 }
 

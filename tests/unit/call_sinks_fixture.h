@@ -58,7 +58,7 @@ const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
 	return NULL;
 }
 
-uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot)
+uint64_t kernel_limited_calls(const struct kernel *kernel, uint32_t slot)
 {
 	(void)kernel, (void)slot;
 	return 0;
