@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of functions: one pass over the symbols of each file answers all addresses asked of it, so that a table of a
- * million symbols is read once and not kept. The file's own .symtab or .dynsym; else the .symtab of its debug file by
- * build id. A symbol names an address only if it covers it.
+ * million symbols is read once and not kept. The file's own .symtab or .dynsym; else the .symtab of its debug file, found by
+ * build id or by the name in .gnu_debuglink; both must have the same build id. A symbol names an address only if it covers it.
  *
  * C++ names are demangled by __cxa_demangle() of the C++ library, if one can be loaded.
  */
 #include <dlfcn.h>
+#include <elfutils/libdwelf.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 
@@ -184,40 +186,69 @@ static size_t symbols_build_id(Elf *elf, uint8_t ret[SYMBOLS_BUILD_ID_BYTES_MAX]
 	return 0;
 }
 
-/* /usr/lib/debug/.build-id/ab/cdef.debug below the process's root. */
-static int symbols_open_debug(const struct native_process *process, const uint8_t *id, size_t bytes)
+/* Names from the file at this path below the process's root, if it has the build id; false: it is not such a file. */
+static bool symbols_debug_at(const struct native_process *process, struct symbols_wishes *wishes, const uint8_t *id,
+	size_t bytes, const char *path)
 {
 	struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_IN_ROOT};
-	char path[64 + 2 * SYMBOLS_BUILD_ID_BYTES_MAX], root[160];
-	_cleanup_close_ int folder = -1;
-	size_t used;
+	_cleanup_close_ int folder = -1, fd = -1;
+	uint8_t its[SYMBOLS_BUILD_ID_BYTES_MAX];
+	char root[160];
+	bool right;
+	Elf *elf;
 
 	snprintf(root, sizeof(root), "%s/%d/root", process->root, (int)process->pid);
 	folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	used = (size_t)snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%02x/", id[0]);
+	fd = folder < 0 ? -1 : (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+	elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+	right = elf && elf_kind(elf) == ELF_K_ELF && symbols_build_id(elf, its) == bytes && memcmp(id, its, bytes) == 0;
+	if (right) {
+		symbols_tables(wishes, elf, fd, SHT_SYMTAB);
+		symbols_take(wishes);
+	}
+	elf_end(elf);
+	return right;
+}
+
+static bool symbols_debug_by_id(
+	const struct native_process *process, struct symbols_wishes *wishes, const uint8_t *id, size_t bytes)
+{
+	char path[64 + 2 * SYMBOLS_BUILD_ID_BYTES_MAX];
+	size_t used = (size_t)snprintf(path, sizeof(path), "usr/lib/debug/.build-id/%02x/", id[0]);
+
 	for (size_t i = 1; i < bytes; i++)
 		used += (size_t)snprintf(path + used, sizeof(path) - used, "%02x", id[i]);
 	snprintf(path + used, sizeof(path) - used, ".debug");
-	return folder < 0 ? -1 : (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+	return symbols_debug_at(process, wishes, id, bytes, path);
+}
+
+/* By the name that the file has for it: beside it, in .debug there, or in the same folder below /usr/lib/debug. */
+static void symbols_debug_by_link(const struct native_process *process, struct symbols_wishes *wishes,
+	const struct native_module *module, const uint8_t *id, size_t bytes)
+{
+	static const char *const formats[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
+	GElf_Word ignored;
+	const char *name = dwelf_elf_gnu_debuglink(module->elf, &ignored), *end = strrchr(module->path, '/');
+	char path[PATH_MAX];
+
+	if (!name || !*name || strchr(name, '/') || !end)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		int used = snprintf(path, sizeof(path), formats[i], (int)(end - module->path), module->path, name);
+
+		if (used < (int)sizeof(path) && symbols_debug_at(process, wishes, id, bytes, path))
+			return;
+	}
 }
 
 static void symbols_debug_file(
 	const struct native_process *process, struct symbols_wishes *wishes, const struct native_module *module)
 {
-	uint8_t id[SYMBOLS_BUILD_ID_BYTES_MAX], its[SYMBOLS_BUILD_ID_BYTES_MAX];
+	uint8_t id[SYMBOLS_BUILD_ID_BYTES_MAX];
 	size_t bytes = symbols_build_id(module->elf, id);
-	_cleanup_close_ int fd = -1;
-	Elf *elf;
 
-	if (!bytes)
-		return;
-	fd = symbols_open_debug(process, id, bytes);
-	elf = fd >= 0 ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
-	if (elf && elf_kind(elf) == ELF_K_ELF && symbols_build_id(elf, its) == bytes && memcmp(id, its, bytes) == 0) {
-		symbols_tables(wishes, elf, fd, SHT_SYMTAB);
-		symbols_take(wishes);
-	}
-	elf_end(elf);
+	if (bytes && !symbols_debug_by_id(process, wishes, id, bytes))
+		symbols_debug_by_link(process, wishes, module, id, bytes);
 }
 
 static bool symbols_missing(const struct symbols_wishes *wishes)

@@ -108,6 +108,12 @@ static FRAME void native_test_spin(void)
 		;
 }
 
+static void native_test_stripped(void)
+{
+	dup2(gate[0], STDIN_FILENO);
+	execl(WORKER_FOLDER "/stripped_target", "stripped_target", NULL);
+}
+
 static pid_t child_start(void (*function)(void))
 {
 	pid_t pid;
@@ -212,6 +218,23 @@ TEST(test_whole)
 		usleep(1000);
 	native_thread_refresh(seen.process, &seen.thread[0]);
 	assert_int_equal(seen.thread[0].frames, 0);
+	seen_close(&seen);
+}
+
+/* Symbols are in the file that .gnu_debuglink names. */
+TEST(test_debug_link)
+{
+	struct seen seen;
+	int at;
+
+	if (HAS_FRAME_POINTERS)
+		skip();
+	seen_open(&seen, native_test_stripped, 1, true);
+	assert_non_null(strstr(seen.thread[0].wait, "(pipe:["));
+	seen_unwind(&seen);
+	at = place(&seen.thread[0], "stripped_target_wait");
+	assert_true(at > 0);
+	assert_string_equal(seen.thread[0].frame[at + 1].function, "main");
 	seen_close(&seen);
 }
 
