@@ -135,8 +135,8 @@ static __always_inline void count_drop(uint32_t kind)
 }
 
 /*
- * What all judgement rests on, calls (L0, L1), finds half of a share and of the ring left by other records: while L3 is on, they
- * are many.
+ * What all judgement rests on, calls (of L0 and L1, beside those of L2), finds half of a share and of the ring left by other
+ * records: while L3 is on, they are many.
  */
 static __always_inline bool kind_gives_way(uint32_t kind)
 {

@@ -49,7 +49,7 @@ struct rt_quota {
 	uint64_t read_bytes;	/* of those sent */
 	uint32_t stacks_wanted; /* of so many hits of L0 from now on the stack is read */
 	uint32_t pad0;
-	uint64_t limited_calls; /* of `limited`, what L0 and L1 lack; by the programs, and rare */
+	uint64_t limited_calls; /* of `limited`, records that give way to none; by the programs, and rare */
 	uint64_t pad1[5];
 };
 

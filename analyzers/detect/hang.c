@@ -14,7 +14,7 @@
  *    save or compile on another node. The node that it is on names it sooner;
  *  - no rank stands in any stage, and most on the same side of a step's end, so that nothing says that a step goes on (between
  *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns. Stacks are wanted, which may
- *    show one that all others wait for: then hang_ns, as it may be saving;
+ *    show one that all others wait for: then 4 hang_ns, as it may be saving;
  *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.
  *
@@ -216,7 +216,7 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
-		limit = max_of(limit, who->by_stacks ? options->hang_ns : hang_times(options->hang_busy_ns, 3));
+		limit = max_of(limit, who->by_stacks ? hang_times(options->hang_ns, 4) : hang_times(options->hang_busy_ns, 3));
 	return limit;
 }
 

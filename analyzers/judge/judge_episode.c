@@ -554,8 +554,8 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
-	if (rank && watch != &rank->watch)
-		add_host(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
+	if (rank && watch == &rank->start)
+		add_host(judge, rank, true, cost, NULL, episode->cause_lost);
 	severity = severity_of(judge, episode);
 	if (severity > finding->severity || (!watch->of && cause_of(watch) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)

@@ -5,8 +5,8 @@
  *   activities in which no rank waits for others: what grew beyond the others' median
  *   run delay  throttling, and waits for memory: who is held by them waits for no rank
  *   CPU time   of ranks without cards: the others sleep while they wait
- *   energy     of ranks with cards: a card that waits takes less power than one that works
  *   late host  of ranks with cards: the others have work on their cards when they synchronize, this one has none
+ *   energy     of ranks with cards, without L1: a card that waits takes less power than one that works
  *   all        where the other ranks grew alike and one did not: every activity of that one
  */
 #include "analyzers/base/array.h"
@@ -21,6 +21,8 @@
 #define SHARE_ALIKE (1.0 / 3) /* of the growth: ranks that differ by less from their peers grew alike */
 #define SHARE_EQUAL 0.75	      /* of the largest own growth: a smaller one hides behind it and costs nothing */
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
+#define SHARE_POWER 0.95      /* of a card's usual power: with less than that during the growth it did not work all the time */
+#define SHARE_DRIFT 0.1	      /* of the usual step: readings of power differ by 6 % from one second to another */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
@@ -241,21 +243,18 @@ static void share_held(struct share *share)
 	}
 }
 
-/* Without cards, a rank that waits sleeps; with cards, its card takes less power: s that it worked longer, at its usual power. */
-static void share_work(struct share *share, enum judge_host h)
+/* Without cards, a rank that waits sleeps. */
+static void share_cpu(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double most = 0, more;
+	double most = 0, cpu;
 
 	for (size_t i = 0; i < share->n; i++) {
-		const struct judge_rank *rank = share_rank(share, i);
-
-		if (!share_host(rank, h, &more) || (h == JUDGE_ENERGY && !(rank->usual.host[h] > 0)))
+		if (!share_host(share_rank(share, i), JUDGE_CPU, &cpu))
 			return;
 		/* Threads that spin take more CPU time than passes. */
-		more = h == JUDGE_CPU ? fmin(share->growth, more) : more * judge->usual / rank->usual.host[h];
-		judge->column[i] = fmax(0, more);
-		most = fmax(most, rank->own);
+		judge->column[i] = fmin(share->growth, fmax(0, cpu));
+		most = fmax(most, share_rank(share, i)->own);
 	}
 	share_role(share);
 	/* One that spins while it waits is no witness against one that explains the growth. */
@@ -264,7 +263,32 @@ static void share_work(struct share *share, enum judge_host h)
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
-		rank->own = fmin(share->growth, fmax(rank->own, judge->scratch[i]));
+		rank->own = fmax(rank->own, judge->scratch[i]);
+	}
+}
+
+/* With cards: the card of a rank that waits takes less power. Column: s that it worked longer, at its usual power. */
+static void share_energy(struct share *share)
+{
+	struct judge *judge = share->judge;
+	double most = 0, more;
+
+	for (size_t i = 0; i < share->n; i++) {
+		const struct judge_rank *rank = share_rank(share, i);
+
+		if (!share_host(rank, JUDGE_ENERGY, &more) || !(rank->usual.host[JUDGE_ENERGY] > 0))
+			return;
+		judge->column[i] = fmax(0, more * judge->usual / rank->usual.host[JUDGE_ENERGY]);
+		most = fmax(most, rank->own);
+	}
+	if (most >= SHARE_PEER * share->growth ||
+		!share_witness(share, fmax(SHARE_PEER * share->growth, SHARE_DRIFT * judge->usual)))
+		return;
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		if (judge->column[i] >= SHARE_POWER * share->growth)
+			rank->own = fmin(share->growth, fmax(rank->own, judge->scratch[i]));
 	}
 }
 
@@ -316,7 +340,7 @@ static void share_late(struct share *share)
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
  * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone, with half of
- * what it has beyond the others: there it gave the work. Of a rank that synchronizes too often, the code that does so is synchronization. */
+ * what it has beyond the others: there its host was held. Of a rank that synchronizes too often, the code that does so is synchronization. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	enum activity place = ACTIVITY_COMPUTE;
@@ -381,9 +405,13 @@ void judge_share(struct judge *judge, double growth)
 	if (share.l1)
 		share_waits(&share);
 	share_held(&share);
-	share_work(&share, judge->cards ? JUDGE_ENERGY : JUDGE_CPU);
-	if (judge->cards)
+	if (judge->cards) {
 		share_late(&share);
+		if (!share.l1)
+			share_energy(&share);
+	} else {
+		share_cpu(&share);
+	}
 	for (size_t i = 0; i < share.n; i++)
 		top = fmax(top, share_rank(&share, i)->own);
 	for (size_t i = 0; i < share.n; i++) {

@@ -185,6 +185,7 @@ struct online_stacks {
 		char place[64];			     /* of the lone rank; "" if there is none */
 		uint32_t uid;			     /* of the ranks */
 		uint64_t time_ns;		     /* when they were taken */
+		bool owed;			     /* they could not be taken, and are to be with the next update */
 	} hang[ONLINE_STACKS_MAX];
 	unsigned next;
 	struct online_stacks_budget budget[ONLINE_STACKS_USERS];

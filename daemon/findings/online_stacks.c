@@ -126,16 +126,20 @@ static bool online_stacks_thread(
 	return true;
 }
 
-/* For hang detection (struct standing.stack). */
+/* For hang detection (struct standing.stack). Without Python frames a stack does not show that the rank is elsewhere. */
 static void online_stacks_note(struct online *online, const struct stack_thread *main, uint64_t start_ns)
 {
+	bool communicates = stack_communicates(main), known = communicates;
+
+	for (size_t i = 0; i < main->frames && !known; i++)
+		known = stack_frame_is_python(&main->frame[i]);
 	for (size_t i = 0; i < online->slots; i++) {
 		struct online_process *process = &online->slot[i];
 
-		if (!process->instance || process->pid != (uint32_t)main->pid || !main->frames)
+		if (!process->instance || process->pid != (uint32_t)main->pid)
 			continue;
-		process->stack_ns = start_ns;
-		process->communicates = stack_communicates(main);
+		process->stack_ns = known ? start_ns : 0;
+		process->communicates = communicates;
 	}
 }
 
@@ -221,7 +225,8 @@ static uint64_t online_stacks_left(const struct online_stacks_budget *budget, ui
 	return left_ns < full_ns ? left_ns : full_ns;
 }
 
-static bool online_stacks_afford(struct online_stacks *stacks, uint32_t uid, uint64_t now_ns)
+/* spare: only if half of what a user can save up is left. */
+static bool online_stacks_afford(struct online_stacks *stacks, uint32_t uid, uint64_t now_ns, bool spare)
 {
 	struct online_stacks_budget *budget = stacks->budget;
 	uint64_t left_ns;
@@ -235,7 +240,7 @@ static bool online_stacks_afford(struct online_stacks *stacks, uint32_t uid, uin
 			budget = &stacks->budget[i];
 	}
 	left_ns = online_stacks_left(budget, now_ns);
-	if (left_ns < ONLINE_STACKS_NS)
+	if (left_ns < (spare ? ONLINE_STACKS_BURST * ONLINE_STACKS_NS / 2 : ONLINE_STACKS_NS))
 		return false;
 	*budget = (struct online_stacks_budget){uid, left_ns - ONLINE_STACKS_NS, now_ns};
 	return true;
@@ -262,20 +267,21 @@ static int online_stacks_place(struct online_stacks *stacks)
 	return (int)at;
 }
 
-static void online_stacks_start(
+/* id 0: of no finding. */
+static bool online_stacks_start(
 	struct online *online, const struct rank *peer, const char *job, uint32_t uid, uint64_t id)
 {
 	struct online_stacks_request *request;
 	struct stacks_take take = {.wanted = online_stacks_wanted, .done = online_stacks_done};
 	int r;
 
-	if (!online_stacks_afford(&online->stacks, uid, monotonic_ns())) {
+	if (!online_stacks_afford(&online->stacks, uid, monotonic_ns(), !id)) {
 		online->stacks.skipped++;
-		return;
+		return false;
 	}
 	request = calloc(1, sizeof(*request));
 	if (!request)
-		return;
+		return false;
 	request->context = online->context;
 	request->online = online;
 	request->peer = peer;
@@ -288,21 +294,31 @@ static void online_stacks_start(
 	request->peer = NULL;
 	online->stacks.taken += r == 0;
 	if (r == 0)
-		return;
+		return true;
 	log_info("findings", "no stacks are taken of job %s: %s", job, strerror(-r));
 	free(request);
+	return false;
 }
 
+/* Of jobs with the same name, or none, the one that has been silent longest. */
 void online_stacks_want(struct online *online, const char *job, uint32_t uid)
 {
+	const struct online_process *silent = NULL;
+	uint64_t least_ns = UINT64_MAX;
+
 	for (size_t i = 0; i < online->slots; i++) {
 		const struct online_process *process = &online->slot[i];
+		struct rank_steps_progress progress = {0};
 
-		if (process->instance && process->uid == uid && streq(process->job, job)) {
-			online_stacks_start(online, ranks_by_pid(online->context->ranks, process->pid), job, uid, 0);
-			return;
-		}
+		if (!process->instance || process->uid != uid || !streq(process->job, job) ||
+			!rank_steps_progress(online->context->steps, process->slot, process->instance, &progress) ||
+			progress.mark_ns >= least_ns)
+			continue;
+		silent = process;
+		least_ns = progress.mark_ns;
 	}
+	if (silent)
+		(void)online_stacks_start(online, ranks_by_pid(online->context->ranks, silent->pid), job, uid, 0);
 }
 
 void online_stacks_take(struct online *online, const struct finding *finding, bool changed)
@@ -321,12 +337,14 @@ void online_stacks_take(struct online *online, const struct finding *finding, bo
 		online->stacks.hang[at].id = finding->id;
 		online->stacks.hang[at].sentence[0] = 0;
 		online->stacks.hang[at].place[0] = 0;
+		online->stacks.hang[at].owed = false;
 	}
 	if (at < 0)
 		return;
 	online->stacks.hang[at].last = *finding;
-	if (changed && lasts && !online->ending)
-		online_stacks_start(online, online_stacks_peer(online, finding), finding->job, finding->uid, finding->id);
+	if ((changed || online->stacks.hang[at].owed) && lasts && !online->ending)
+		online->stacks.hang[at].owed = !online_stacks_start(
+			online, online_stacks_peer(online, finding), finding->job, finding->uid, finding->id);
 }
 
 void online_stacks_add(const struct online *online, struct finding *finding)

@@ -234,7 +234,7 @@ TEST_WITH(stacks_name_who_keeps_the_others_waiting, begin_idle, end)
 {
 	end(NULL);
 	begin_outside();
-	assert_in_range(seconds(40), 28, 32);
+	assert_in_range(seconds(200), 118, 122);
 	assert_int_equal(said[0].finding.rank, 5);
 	assert_int_equal(said[0].finding.cause, CAUSE_MISSING);
 	assert_int_equal(said[0].finding.severity, SEVERITY_WARNING);

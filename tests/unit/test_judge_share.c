@@ -362,6 +362,57 @@ TEST(a_card_that_takes_power_is_not_waiting)
 	script_end();
 }
 
+/* Rank 1's host is late, and its card idles meanwhile at less than what the other takes while it waits. */
+TEST(a_card_that_waits_at_nearly_its_usual_power_is_not_working)
+{
+	script_begin(2);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	script.waiting_w = 230;
+	script.working_w[0] = script.working_w[1] = 250;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+	script.fault[1][ACTIVITY_SYNC] = -2 * MS;
+	script.working_w[1] = (250 * 0.1 + 90 * 0.023) / 0.123;
+	script_run(30);
+	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.side, FINDING_SIDE_HOST);
+	script_end();
+	/* It forwards no less where it synchronizes: nobody is known to be late. */
+	script_begin(2);
+	script_cards();
+	script.waiting = ACTIVITY_SYNC;
+	script.waiting_w = 230;
+	script.working_w[0] = script.working_w[1] = 250;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+	script.working_w[1] = (250 * 0.1 + 90 * 0.025) / 0.125;
+	script_run(30);
+	assert_null(script_said(0, ACTIVITY_COMPUTE));
+	script_end();
+}
+
+/* Transfers take 10 ms longer for all, and readings of rank 1's power are 6 % higher. */
+TEST(a_drift_of_power_is_no_work)
+{
+	for (int l1 = 0; l1 < 2; l1++) {
+		script_begin(8);
+		script_cards();
+		script.l1 = l1;
+		script.waiting = ACTIVITY_BACKWARD;
+		script.waiting_w = 500;
+		script.transfer = 5 * MS;
+		for (size_t r = 0; r < 8; r++)
+			script.working_w[r] = 500;
+		script_run(LEARN_S);
+		script.transfer = 15 * MS;
+		script.working_w[1] = 530;
+		script_run(60);
+		for (size_t i = 0; i < script.n_said; i++)
+			assert_int_equal(script.said[i].finding.rank, -1);
+		script_end();
+	}
+}
+
 /* Its host gives the work in forward, and waits for most of it where it synchronizes. */
 TEST(work_of_a_card_is_of_the_activity_that_gave_it)
 {

@@ -10,7 +10,7 @@ static unsigned afforded(struct online_stacks *stacks, uint32_t uid, uint64_t no
 	unsigned count = 0;
 
 	while (tries--)
-		count += online_stacks_afford(stacks, uid, now_ns);
+		count += online_stacks_afford(stacks, uid, now_ns, false);
 	return count;
 }
 
@@ -60,12 +60,13 @@ TEST(test_places)
 	}
 }
 
-/* Hang detection has where the main threads of ranks are; a stack without frames shows nothing. */
+/* Hang detection has where the main threads of ranks are; one without Python frames shows that at most of communication. */
 TEST(test_note)
 {
 	const struct stack_frame waits[] = {{"native", "gloo::transport::tcp::UnboundBuffer::waitSend", "libtorch_cpu.so", 0, 0}};
 	const struct stack_thread in = {.pid = 10, .frames = 1, .frame = waits}, out = {.pid = 11, .frames = 1, .frame = &(struct stack_frame){"python", "load", "train.py", 7, 0}};
-	const struct stack_thread none = {.pid = 11};
+	const struct stack_frame waits_kernel[] = {{"kernel", "futex_wait_queue", "", 0, 0}};
+	const struct stack_thread none = {.pid = 11, .frames = 1, .frame = waits_kernel};
 	struct online_process process[] = {{.instance = 1, .pid = 10}, {.instance = 2, .pid = 11}, {.instance = 3, .pid = 12}};
 	struct online *online = calloc(1, sizeof(*online) + sizeof(process));
 
@@ -74,11 +75,24 @@ TEST(test_note)
 	online->slots = 3;
 	online_stacks_note(online, &in, 500);
 	online_stacks_note(online, &out, 600);
-	online_stacks_note(online, &none, 700);
 	assert_true(online->slot[0].stack_ns == 500 && online->slot[0].communicates);
 	assert_true(online->slot[1].stack_ns == 600 && !online->slot[1].communicates);
 	assert_true(online->slot[2].stack_ns == 0);
+	online_stacks_note(online, &none, 700);
+	assert_true(online->slot[1].stack_ns == 0);
 	free(online);
+}
+
+/* What is taken without a finding leaves half for findings. */
+TEST(test_spare)
+{
+	struct online_stacks stacks = {0};
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < 20; i++)
+		count += online_stacks_afford(&stacks, 7, 1, true);
+	assert_int_equal(count, ONLINE_STACKS_BURST / 2 + 1);
+	assert_int_equal(afforded(&stacks, 7, 1, 20), ONLINE_STACKS_BURST / 2 - 1);
 }
 
 TEST_MAIN(NULL, NULL)

@@ -455,6 +455,7 @@ static void begin_stacks(int known)
 	begin(2, false);
 	for (int i = 0; i < OFF_RANKS; i++)
 		job.rank[i].communicates = field_int_if(i < known, i != 1);
+	job.end_ns += 120 * S;
 	all_stand();
 	end_all(job.end_ns);
 }
