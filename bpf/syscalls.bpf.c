@@ -105,8 +105,7 @@ static __always_inline void syscalls_begin(uint32_t slot, uint32_t number, uint3
 		call.file = (uint64_t)syscalls_argument_file(registers, &call.op);
 	}
 	call.start_ns = bpf_ktime_get_ns();
-	/* While a thread is interrupted within a program, the kernel runs it for no other on that CPU: an exit may be missed, whose
-	 * entry is still there. */
+	/* An entry of a call whose exit was not seen has its place already. */
 	if (!bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_NOEXIST))
 		__sync_fetch_and_add(&sums->held, 1);
 	else if (bpf_map_update_elem(&syscalls, &thread_id, &call, BPF_EXIST))

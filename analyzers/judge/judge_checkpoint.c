@@ -51,13 +51,11 @@ static double judge_checkpoint_expected(
 static void checkpoint_took(
 	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[JUDGE_HOST_MAX])
 {
-	static const enum judge_host limits[] = {JUDGE_THROTTLED, JUDGE_MEMORY};
+	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+		double took = judge_host_of(host, (enum judge_host)h) - rank->usual.host[h];
 
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		double took = judge_host_of(host, limits[i]) - rank->usual.host[limits[i]];
-
-		if (took > 0 && rank->host_learned[limits[i]] > 0)
-			to[limits[i]] += fmin(excess, took);
+		if (judge_host_is_limit((enum judge_host)h) && took > 0 && rank->host_learned[h] > 0)
+			to[h] += fmin(excess, took);
 	}
 }
 

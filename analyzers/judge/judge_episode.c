@@ -123,12 +123,13 @@ static const struct {
 	const char *name, *unit;
 	double scale;
 	enum finding_cause cause;
+	bool is_limit; /* of its control group: taken for sure, and no noise */
 } hosts[JUDGE_HOST_MAX] = {
 	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX},
 	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
-	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING},
+	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING, true},
 	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
-	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY},
+	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY, true},
 	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
 	[JUDGE_ENERGY] = {"card_energy", "mJ", 1e3, CAUSE_MAX},
 };
@@ -136,6 +137,11 @@ static const struct {
 double judge_host_scale(enum judge_host h)
 {
 	return hosts[h].scale;
+}
+
+bool judge_host_is_limit(enum judge_host h)
+{
+	return hosts[h].is_limit;
 }
 
 /* What took at least half of the lost time; UNKNOWN: nothing did. */
@@ -154,7 +160,11 @@ static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], dou
 /* What its control group's limits took from it is no noise. */
 static double limits_took(const double took[JUDGE_HOST_MAX])
 {
-	return fmax(took[JUDGE_THROTTLED], took[JUDGE_MEMORY]);
+	double most = 0;
+
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		most = hosts[h].is_limit ? fmax(most, took[h]) : most;
+	return most;
 }
 
 static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
@@ -284,34 +294,35 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 										       : FINDING_SIDE_HOST;
 }
 
+/* Of a mean or a sum of so many steps; wait: with L1, else NAN. */
+static double compute_of(const struct judge_mean *mean, double steps, double wait)
+{
+	double sum = 0;
+
+	for (int i = 0; i < ACTIVITY_MAX; i++)
+		if (!isnan(wait) || activity_may_wait((enum activity)i, true))
+			sum += mean->act[i] / steps;
+	return fmax(0, isnan(wait) ? sum : sum - wait);
+}
+
 /* Of an activity that holds waits: own: less them. */
 static double late_of(const struct judge_rank *rank, enum activity a, bool own)
 {
-	double steps = rank->late.steps, sum = 0;
-	bool l1 = rank->late.l1_steps > 0;
+	double steps = rank->late.steps, wait = rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps : NAN;
 
 	if (!(steps > 0))
 		return 0;
-	if (a != ACTIVITY_COMPUTE)
-		return fmax(0, rank->late.sum.act[a] / steps - (own && l1 ? rank->late.sum.wait / rank->late.l1_steps : 0));
-	for (int i = 0; i < ACTIVITY_MAX; i++)
-		if (l1 || activity_may_wait((enum activity)i, true))
-			sum += rank->late.sum.act[i] / steps;
-	return fmax(0, sum - (l1 ? rank->late.sum.wait / rank->late.l1_steps : 0));
+	if (a == ACTIVITY_COMPUTE)
+		return compute_of(&rank->late.sum, steps, wait);
+	return fmax(0, rank->late.sum.act[a] / steps - (own && !isnan(wait) ? wait : 0));
 }
 
 /* The same usually. */
 static double usual_of(const struct judge_rank *rank, enum activity a)
 {
-	bool l1 = rank->late.l1_steps > 0;
-	double sum = 0;
-
-	if (a != ACTIVITY_COMPUTE)
-		return rank->usual.act[a];
-	for (int i = 0; i < ACTIVITY_MAX; i++)
-		if (l1 || activity_may_wait((enum activity)i, true))
-			sum += rank->usual.act[i];
-	return fmax(0, sum - (l1 ? rank->usual.wait : 0));
+	if (a == ACTIVITY_COMPUTE)
+		return compute_of(&rank->usual, 1, rank->late.l1_steps > 0 ? rank->usual.wait : NAN);
+	return rank->usual.act[a];
 }
 
 /* The mean of the other ranks; of the job, its usual. */
@@ -401,7 +412,7 @@ static void add_host(const struct judge *judge, const struct judge_rank *rank, b
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
 		took = fmax(0, here - usual) * each * judge->steps;
-		if (carry && (h == JUDGE_THROTTLED || h == JUDGE_MEMORY)) {
+		if (carry && hosts[h].is_limit) {
 			took += carry[h] * fmax(0, 1 - judge->real / judge_quiet_s(judge));
 			carry[h] = took - fmin(took, fmax(0, lost));
 		}

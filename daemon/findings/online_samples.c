@@ -222,20 +222,21 @@ static void online_reads_order(struct online *online, uint64_t now_ns)
 static uint64_t online_samples_energy(
 	const struct online *online, const struct online_process *process, uint64_t duration_ns, uint64_t now_ns)
 {
-	const struct rank *rank = online->context->ranks ? ranks_by_pid(online->context->ranks, process->pid) : NULL, *other;
-	double watts;
+	const struct ranks *ranks = online->context->ranks;
+	const struct rank *rank = ranks ? ranks_by_pid(ranks, process->pid) : NULL, *other;
+	double watts = rank ? card_gauges_power(gauges_cards(online->context->gauges), rank->env.card, now_ns) : NAN;
 
+	if (!(watts >= 0 && watts < CARD_WATTS_MAX))
+		return HOST_UNKNOWN;
 	/* Of a card that ranks share nobody knows whose power it is. */
-	for (size_t i = 0; rank && i < online->slots; i++) {
-		other = online->slot[i].instance && &online->slot[i] != process
-				? ranks_by_pid(online->context->ranks, online->slot[i].pid)
-				: NULL;
+	for (size_t i = 0; i < online->slots; i++) {
+		if (!online->slot[i].instance || &online->slot[i] == process)
+			continue;
+		other = ranks_by_pid(ranks, online->slot[i].pid);
 		if (other && streq(other->env.card, rank->env.card))
 			return HOST_UNKNOWN;
 	}
-	watts = rank ? card_gauges_power(gauges_cards(online->context->gauges), rank->env.card, now_ns) : NAN;
-
-	return watts >= 0 && watts < CARD_WATTS_MAX ? (uint64_t)(watts * (double)duration_ns * 1e-6) : HOST_UNKNOWN;
+	return (uint64_t)(watts * (double)duration_ns * 1e-6);
 }
 
 static void online_samples_use(struct online *online, struct online_process *process, struct host_read *read, uint64_t now_ns)

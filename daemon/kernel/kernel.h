@@ -99,7 +99,8 @@ void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_lim
 void kernel_unlimit(struct kernel *kernel, uint32_t entry);
 /* Records not sent and map entries not kept since kernel_unlimit(), because the rank was beyond its limits. */
 uint64_t kernel_limited(const struct kernel *kernel, uint32_t slot);
-uint64_t kernel_limited_calls(const struct kernel *kernel, uint32_t slot); /* of these, records of calls and markers, on which the judgement rests */
+/* Of these, records of calls and markers, on which the judgement rests. */
+uint64_t kernel_limited_calls(const struct kernel *kernel, uint32_t slot);
 uint32_t kernel_held(const struct kernel *kernel, uint32_t slot, enum rt_held what);
 /* What probes cost the rank of this slot, since kernel_unlimit(). Programs add to it meanwhile. NULL: no such slot. */
 const struct rt_costs *kernel_costs(const struct kernel *kernel, uint32_t slot);

@@ -41,7 +41,8 @@ const struct probe *specs_probe(const struct specs *specs, uint32_t id, uint64_t
 
 enum call_engine_mode { CALL_ENGINE_NONE, CALL_ENGINE_MULTI, CALL_ENGINE_COOKIE, CALL_ENGINE_FIXED };
 
-/* Specifications in use at a time if each needs its own programs: those of the shipped tables for cards of all vendors, twice. */
+/* Specifications in use at a time if each needs its own programs: more than the shipped tables have for libraries of three
+ * vendors, which are more than 64. */
 #define CALL_ENGINE_FIXED_MAX 128
 
 struct call_engine;
