@@ -220,7 +220,7 @@ static __always_inline void end_thread(struct rt_end_rank *rank, uint32_t slot, 
 	bool chosen = how != RT_END_KILLED || id >> 32 == (uint32_t)id;
 
 	if (s && event && (chosen || rank->threads < RT_END_THREADS_MAX)) {
-		end_begin(s, rank);
+		profile_begin(s, &rank->python);
 		if (!s->python.interps || !s->pthread || !read_python(s, entry, known))
 			s->record.frames = 0;
 		event->how = how;
@@ -377,7 +377,7 @@ int end_exception(void *ctx)
 	s = find_scratch(entry);
 	event = bpf_map_lookup_elem(&end_scratch, &entry);
 	if (s && event) {
-		end_begin(s, rank);
+		profile_begin(s, &rank->python);
 		if (!traceback || !end_read_traceback(s, entry, traceback))
 			s->record.frames = 0;
 		event->how = RT_END_EXCEPTION;
@@ -414,7 +414,7 @@ int end_stage(void *ctx)
 		return 0;
 	s = find_scratch(entry);
 	if (s) {
-		end_begin(s, rank);
+		profile_begin(s, &rank->python);
 		if (s->pthread && read_python(s, entry, known) && s->record.frames) {
 			bytes = bpf_get_stack(ctx, s->record.native, sizeof(s->record.native), BPF_F_USER_STACK);
 			if (bytes > 0)

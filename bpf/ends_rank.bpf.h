@@ -30,15 +30,4 @@ static __always_inline struct rt_end_rank *end_rank(uint32_t *ret_slot)
 	return end_rank_of(bpf_get_current_pid_tgid() >> 32, ret_slot);
 }
 
-/* An empty stack of the current thread. */
-static __always_inline void end_begin(struct profile_scratch *s, const struct rt_end_rank *rank)
-{
-	__builtin_memcpy(&s->python, &rank->python, sizeof(s->python));
-	s->record.frames = 0;
-	s->record.natives = 0;
-	s->record.state = 0;
-	s->record.stack = 0;
-	s->pthread = own_pthread();
-}
-
 #endif

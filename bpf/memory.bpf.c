@@ -155,12 +155,7 @@ static __always_inline uint64_t memory_stack(void *ctx, struct rt_memory_rank *r
 
 	if (!s)
 		return 0;
-	__builtin_memcpy(&s->python, &rank->python, sizeof(s->python));
-	s->record.frames = 0;
-	s->record.natives = 0;
-	s->record.state = 0;
-	s->record.stack = 0;
-	s->pthread = own_pthread();
+	profile_begin(s, &rank->python);
 	if (s->python.interps) {
 		if (rank->thread_id == thread_id) {
 			known[0] = rank->known[0];

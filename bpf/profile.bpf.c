@@ -226,12 +226,7 @@ static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uin
 {
 	long bytes;
 
-	__builtin_memcpy(&s->python, &process->python, sizeof(s->python));
-	s->record.frames = 0;
-	s->record.natives = 0;
-	s->record.state = 0;
-	s->record.stack = 0;
-	s->pthread = own_pthread();
+	profile_begin(s, &process->python);
 	if (s->python.interps && !(s->pthread && read_python(s, program, known)))
 		return false;
 	bytes = bpf_get_stack(ctx, s->record.native, sizeof(s->record.native), BPF_F_USER_STACK);

@@ -245,6 +245,17 @@ static __always_inline uint64_t own_pthread(void)
 	return BPF_CORE_READ(task, thread.fsbase);
 }
 
+/* An empty stack of the current thread. */
+static __always_inline void profile_begin(struct profile_scratch *s, const struct rt_profile_python *python)
+{
+	__builtin_memcpy(&s->python, python, sizeof(s->python));
+	s->record.frames = 0;
+	s->record.natives = 0;
+	s->record.state = 0;
+	s->record.stack = 0;
+	s->pthread = own_pthread();
+}
+
 __attribute__((noinline)) int profile_hash(uint32_t program)
 {
 	struct profile_scratch *s = find_scratch(program);

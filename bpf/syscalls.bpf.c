@@ -267,7 +267,7 @@ static __always_inline void syscalls_wait(const struct rt_syscall *call, uint64_
 		return;
 	s = find_scratch(entry);
 	if (s) {
-		end_begin(s, rank);
+		profile_begin(s, &rank->python);
 		if (s->pthread && read_python(s, entry, known) && s->record.frames) {
 			profile_hash(entry);
 			syscalls_send_wait(s, call, duration_ns);
