@@ -125,13 +125,13 @@ static const struct {
 	enum finding_cause cause;
 	bool is_limit; /* of its control group: taken for sure, and no noise */
 } hosts[JUDGE_HOST_MAX] = {
-	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX},
-	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION},
+	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX, false},
+	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION, false},
 	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING, true},
-	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS},
+	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS, false},
 	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY, true},
-	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH},
-	[JUDGE_ENERGY] = {"card_energy", "mJ", 1e3, CAUSE_MAX},
+	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH, false},
+	[JUDGE_ENERGY] = {"card_energy", "mJ", 1e3, CAUSE_MAX, false},
 };
 
 double judge_host_scale(enum judge_host h)
