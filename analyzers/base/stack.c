@@ -165,6 +165,13 @@ bool stack_communicates(const struct stack_thread *thread)
 	return false;
 }
 
+bool stack_waits_for_lock(const struct stack_thread *thread)
+{
+	static const char lock[] = "futex wait on ";
+
+	return strncmp(thread->wait, lock, sizeof(lock) - 1) == 0;
+}
+
 /* Order and groups. */
 
 /* Main threads of ranks, then threads of Python, then others; ranks before their children. */

@@ -64,6 +64,8 @@ const char *stack_place(const struct stack_thread *thread, char ret[STACK_PLACE_
 const char *stack_doing(const struct stack_thread *thread, char *ret, size_t size);
 /* In a communication library, waiting for other ranks or about to. */
 bool stack_communicates(const struct stack_thread *thread);
+/* For a lock, a condition or an event of its process. */
+bool stack_waits_for_lock(const struct stack_thread *thread);
 
 /*
  * One sentence about the main threads of ranks of one job: "rank 1 is alone in burn (gpt.py:54), which runs; 3 others
