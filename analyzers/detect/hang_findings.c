@@ -258,6 +258,21 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 	episode->last_step = context->step;
 }
 
+bool hang_findings_cover(const struct hang_findings *findings, uint64_t begin_ns, uint64_t end_ns)
+{
+	for (size_t i = 0; i < findings->episodes; i++) {
+		const struct hang_episode *episode = findings->episode[i];
+		const struct finding *finding = &episode->finding;
+		uint64_t from_ns = finding->since_ns > begin_ns ? finding->since_ns : begin_ns;
+		uint64_t to_ns = finding->until_ns ? finding->until_ns : episode->last_ns;
+
+		to_ns = to_ns < end_ns ? to_ns : end_ns;
+		if (finding->noticed_ns && finding->kind == FINDING_HANG && from_ns < to_ns && to_ns - from_ns >= (end_ns - begin_ns) / 2)
+			return true;
+	}
+	return false;
+}
+
 void hang_findings_close(struct hang_findings *findings, uint64_t now_ns)
 {
 	for (size_t i = findings->episodes; i-- > 0;) {

@@ -151,7 +151,6 @@ struct judge {
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
 	bool was_checkpoint, was_spike, was_long; /* the step before */
-	uint64_t standstill_ns; /* its end, if it was one; else 0 */
 	/* L0 in windows */
 	bool windows; /* steps without activities were seen */
 	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's threads stay off the CPUs of pinned ranks. A rank is pinned if it may not use some CPU that the daemon may. The
- * daemon keeps half of its CPUs at least: else it stays on all of them, or a user could pin ranks to push it onto a CPU that
+ * The daemon's threads leave the CPUs of pinned ranks. A rank is pinned if it may not use some CPU that the daemon may. The
+ * daemon keeps half of its CPUs at least: else it runs on all of them, or a user could pin ranks to push it onto a CPU that
  * he keeps busy. Workers that are started later inherit what is set here.
  */
 #include "daemon/base/log.h"
@@ -60,7 +60,7 @@ static int guard_cpus_set(const cpu_set_t *cpus)
 
 void guard_cpus_begin(struct guard *guard)
 {
-	/* Of more CPUs than a set holds, the daemon stays where it is. */
+	/* Of more CPUs than a set holds, the daemon does not move. */
 	if (sched_getaffinity(0, sizeof(guard->own_cpu_set), &guard->own_cpu_set) < 0)
 		CPU_ZERO(&guard->own_cpu_set);
 	guard->cpu_set = guard->own_cpu_set;

@@ -313,6 +313,22 @@ TEST_WITH(a_hung_rank_that_is_killed_hung_before, start, stop)
 	assert_int_equal(last(FINDING_OPEN)->cause, CAUSE_ENDED);
 }
 
+/* A step belongs to a hang that was confirmed and had half of its time. */
+TEST_WITH(a_hang_covers_its_time, start, stop)
+{
+	uint64_t begin_ns = context.now_ns;
+
+	said(hang(3, false), 10);
+	assert_false(hang_findings_cover(findings, begin_ns, begin_ns + 9 * S));
+	said(hang(3, true), 10);
+	assert_true(hang_findings_cover(findings, begin_ns + 10 * S, begin_ns + 28 * S));
+	assert_false(hang_findings_cover(findings, begin_ns + 10 * S, begin_ns + 30 * S));
+	quiet(HANG_SNAPSHOTS);
+	last(FINDING_CLOSED);
+	assert_true(hang_findings_cover(findings, begin_ns + 10 * S, begin_ns + 28 * S));
+	assert_false(hang_findings_cover(findings, begin_ns + 19 * S, begin_ns + 30 * S));
+}
+
 TEST_WITH(a_rank_out_of_range_is_left_out, start, stop)
 {
 	said(hang(RANKS, true), 3);
