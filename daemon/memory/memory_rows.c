@@ -150,6 +150,8 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.sites = field_int(sites),
 			.live_bytes = field_int(llround(line->held.bytes)),
 			.live_error_bytes = field_int((int64_t)ceil(sqrt(line->held.error2))),
+			.live_low_bytes = field_int((int64_t)floor(line->held.low)),
+			.live_high_bytes = field_int((int64_t)ceil(line->held.high)),
 			.live_blocks = field_int(llround(line->held.blocks)),
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
@@ -174,9 +176,7 @@ static void memory_rows_add(struct memory_line *sum, const struct memory_line *l
 	sum->site.alloc_bytes += line->site.alloc_bytes;
 	sum->site.alloc_count += line->site.alloc_count;
 	sum->site.sampled += line->site.sampled;
-	sum->held.bytes += line->held.bytes;
-	sum->held.blocks += line->held.blocks;
-	sum->held.error2 += line->held.error2;
+	memory_held_add(&sum->held, &line->held);
 }
 
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
