@@ -99,6 +99,14 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen)
 	printf("%s is in blocks that were not sampled\n", before > 0 ? "the rest" : "all");
 }
 
+static void cmd_memory_growth(const struct memory_pool *pool)
+{
+	struct memory_trend trend;
+
+	if (memory_history_trend(&pool->history, &trend) && trend.leaks)
+		printf("  it grows by %s an hour: tracectl memory leaks\n", cmd_memory_bytes(trend.slope * 3600).text);
+}
+
 static int cmd_memory_live(struct cmd_memory *cmd)
 {
 	for (size_t i = 0; i < cmd->pools; i++) {
@@ -122,6 +130,7 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 			continue;
 		}
 		cmd_memory_head(pool);
+		cmd_memory_growth(pool);
 		cmd_memory_coverage(pool, seen);
 		cmd_memory_print_places(pool, false, SHOWN);
 	}

@@ -120,6 +120,7 @@ pid=$!
 children+=("$pid")
 leaks() { "$tracectl" findings | grep -q 'leaks memory of cuda:0 .*; most of it is held by keep (leak.py:[0-9]*)'; }
 wait_for 90 leaks || fail "no finding of the leak: $("$tracectl" findings; "$tracectl" memory leaks)"
+"$tracectl" memory live | grep -q 'it grows by .* an hour: tracectl memory leaks' || fail "live does not name the leak: $("$tracectl" memory live)"
 "$tracectl" memory leaks
 "$tracectl" memory leaks --json >"$work/leaks"
 "$python_here" - "$work/leaks" "$pid" <<'END' || fail "the leak is not that of its line: $(cat "$work/leaks")"
