@@ -9,6 +9,8 @@
 #include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 
+#define STACK_PLACE_FRAMES 256 /* the kernel's side reads 96: 64 of Python and 32 native ones */
+
 static const char *stack_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -458,4 +460,18 @@ size_t stack_frames_parse(char *text, struct stack_frame *ret, size_t max)
 		text = next;
 	}
 	return count;
+}
+
+const char *stack_frames_place(const char *text, char ret[STACK_PLACE_BYTES])
+{
+	struct stack_frame *frame = calloc(STACK_PLACE_FRAMES, sizeof(*frame));
+	char *copy = strdup(text);
+	struct stack_thread thread = {.frame = frame};
+
+	if (frame && copy)
+		thread.frames = stack_frames_parse(copy, frame, STACK_PLACE_FRAMES);
+	stack_place(&thread, ret);
+	free(frame);
+	free(copy);
+	return ret;
 }

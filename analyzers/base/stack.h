@@ -80,5 +80,7 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size);
 /* Reverses it: splits `text`, which it changes and the frames point into. Yields how many, at most `max`. */
 size_t stack_frames_parse(char *text, struct stack_frame *ret, size_t max);
+/* stack_place() of such a text. */
+const char *stack_frames_place(const char *text, char ret[STACK_PLACE_BYTES]);
 
 #endif
