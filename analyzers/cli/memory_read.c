@@ -261,8 +261,10 @@ static int cmd_memory_read_snapshot(struct cmd_memory *cmd, struct memory_pool *
 	struct cmd_memory_snapshot snapshot = {pool, first};
 
 	return tool_each(cmd->reader,
+		/* Rows of before the intervals have two standard errors. */
 		sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
-				"m.live_bytes, m.live_error_bytes, m.live_low_bytes, m.live_high_bytes, m.live_blocks, m.alloc_bytes, "
+				"m.live_bytes, m.live_error_bytes, coalesce(m.live_low_bytes, m.live_bytes - 2 * m.live_error_bytes), "
+				"coalesce(m.live_high_bytes, m.live_bytes + 2 * m.live_error_bytes), m.live_blocks, m.alloc_bytes, "
 				"m.alloc_blocks, m.thread, m.allocated_bytes FROM memory_live m WHERE m.instance = %lld AND m.start_ns = %lld AND m.kind = %Q AND "
 				"coalesce(m.device, -1) = %lld AND m.sampled > 0",
 			(long long)pool->instance, (long long)start_ns, pool->kind.text, (long long)pool->device),
