@@ -21,6 +21,7 @@
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 #define STANDSTILL_S 10.0    /* one step that is longer by as much, */
 #define STANDSTILL_STEPS 10.0 /* or by so many steps: about the time after which a hang is reported */
+#define APART 0.9	     /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 
@@ -412,6 +413,14 @@ static double activity_s(const struct frame_rank *from, const struct measure_ran
 	return (double)ns * NS;
 }
 
+/* Scripts that call the operations themselves, after backward, wait outside of all stages, and not in backward. */
+bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1)
+{
+	bool apart = !judge->cards && !l1 && judge->waited_apart > APART * judge->waited;
+
+	return apart && (a == ACTIVITY_OUTSIDE || a == ACTIVITY_BACKWARD) ? a == ACTIVITY_OUTSIDE : activity_may_wait(a, cards);
+}
+
 static void take_rank(
 	struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure, bool split, double xfer)
 {
@@ -431,6 +440,14 @@ static void take_rank(
 	rank->tick.sum.lead += (double)from->lead_ns * NS;
 	rank->tick.leads += from->leads;
 	take_host(rank, &from->host);
+}
+
+static void take_waits(struct judge *judge, const struct measure_rank *measure)
+{
+	if (!measure || measure->wait_ns == FRAME_UNKNOWN)
+		return;
+	judge->waited += (double)measure->wait_ns * NS;
+	judge->waited_apart += (double)measure->apart_ns * NS;
 }
 
 /* What the ranks' operations take once all members are there: the mean over the ranks. */
@@ -492,7 +509,7 @@ static bool grew_alike(struct judge *judge, const struct frame *frame, const str
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t n = 0, more = 0;
 
-		if (activity_may_wait((enum activity)a, true))
+		if (judge_may_wait(judge, (enum activity)a, true, measures != NULL))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++) {
 			if (!frame->rank[r].here)
@@ -596,6 +613,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 		if (frame->rank[i].here) {
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
 			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
+			take_waits(judge, measures ? &measures->rank[i] : NULL);
 		}
 	}
 	add_growth(judge, over);

@@ -150,6 +150,7 @@ struct judge {
 	bool frequent;	    /* they are a part of the step */
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
+	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
 	bool was_checkpoint, was_spike, was_long; /* the step before */
 	uint64_t standstill_ns; /* its end, if it was one; else 0 */
 	/* L0 in windows */
@@ -159,6 +160,8 @@ struct judge {
 	uint64_t seen;
 };
 
+/* Whether ranks may wait for others in it, as the judge knows it. l1: what waits apart hold is in backward (activity_s()). */
+bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1);
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 
