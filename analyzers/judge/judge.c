@@ -489,33 +489,32 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 	return 2 * n > frame->ranks ? sum / (double)n : 0;
 }
 
-/* s: by which a rank spent longer in an activity; at most what, with L1, its waits do not explain of its step's growth. */
-static double grew_itself(
-	const struct judge *judge, const struct frame *frame, const struct measures *measures, size_t r, enum activity a)
+/* s: the most that limits of its control group took from a rank in this step. */
+static double limits_of(const struct frame_rank *rank)
 {
-	const struct frame_rank *rank = &frame->rank[r];
-	const struct judge_mean *usual = &judge->rank[r].usual;
-	const struct measure_rank *measure = measures ? &measures->rank[r] : NULL;
-	double grown = activity_s(rank, measure, a) - usual->act[a];
+	double most = 0;
 
-	if (!measure || measure->wait_ns == FRAME_UNKNOWN)
-		return grown;
-	return fmin(grown, (double)rank->step_ns * NS - judge->usual - ((double)measure->wait_ns * NS - usual->wait));
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		most = judge_host_is_limit((enum judge_host)h) ? fmax(most, judge_host_of(&rank->host, (enum judge_host)h)) : most;
+	return most;
 }
 
-/* Whether the middle rank spent most of the step's growth in one activity that holds no wait. */
-static bool grew_alike(struct judge *judge, const struct frame *frame, const struct measures *measures, double growth)
+/* Whether the middle rank spent most of the step's growth in one activity that holds no wait, and no rank's limits took it. L1 makes no
+ * difference: where one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
+static bool grew_alike(const struct judge *judge, const struct frame *frame, double growth)
 {
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t n = 0, more = 0;
 
-		if (judge_may_wait(judge, (enum activity)a, true, measures != NULL))
+		if (activity_may_wait((enum activity)a, true))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++) {
 			if (!frame->rank[r].here)
 				continue;
+			if (limits_of(&frame->rank[r]) >= ALIKE * growth)
+				return false;
 			n++;
-			more += grew_itself(judge, frame, measures, r, (enum activity)a) >= ALIKE * growth;
+			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
 		}
 		if (n > 2 ? 2 * more > n : more == n)
 			return true;
@@ -659,7 +658,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0;
 	}
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
-	if (spike && split && !judge->was_spike && grew_alike(judge, frame, measures, over)) {
+	if (spike && split && !judge->was_spike && grew_alike(judge, frame, over)) {
 		judge->was_spike = true;
 		return 0;
 	}
