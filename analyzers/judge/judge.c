@@ -18,6 +18,7 @@
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
+#define CALM_STEPS 2	     /* before an evaluation: every second step may be one of two optimizers */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
 #define STANDSTILL_S 10.0    /* one step that is longer by as much, */
 #define STANDSTILL_STEPS 10.0 /* or by so many steps: about the time after which a hang is reported */
@@ -629,7 +630,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool split = frame_is_split(frame), spike;
+	bool split = frame_is_split(frame), spike, rare;
 	size_t here;
 	double step = frame_step(frame, &here), over;
 	int r = judge_reserve(judge, frame->ranks);
@@ -658,11 +659,10 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0;
 	}
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
-	if (spike && split && !judge->was_spike && grew_alike(judge, frame, over)) {
-		judge->was_spike = true;
+	rare = judge->calm >= CALM_STEPS;
+	judge->calm = spike ? 0 : judge->calm + 1;
+	if (spike && split && rare && grew_alike(judge, frame, over))
 		return 0;
-	}
-	judge->was_spike = spike;
 	take_frame(judge, frame, measures, step, over, here);
 	return 0;
 }

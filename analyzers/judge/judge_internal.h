@@ -151,7 +151,8 @@ struct judge {
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
 	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
-	bool was_checkpoint, was_spike, was_long; /* the step before */
+	bool was_checkpoint, was_long; /* the step before */
+	unsigned calm; /* steps since one that took much longer */
 	uint64_t standstill_ns; /* its end, if it was one; else 0 */
 	/* L0 in windows */
 	bool windows; /* steps without activities were seen */

@@ -388,6 +388,20 @@ TEST(a_job_slow_in_every_second_step_is_reported)
 	script_end();
 }
 
+/* Nor is every second one, as that of one of two networks. */
+TEST(every_second_long_step_counts)
+{
+	script_begin(4);
+	script_run(20);
+	for (int i = 0; i < 60; i++) {
+		script_once(ACTIVITY_OUTSIDE, 300 * MS);
+		script_step();
+		script_step();
+	}
+	script_only(-1, ACTIVITY_OUTSIDE);
+	script_end();
+}
+
 /* Two steps in a row are no evaluation. */
 TEST(a_second_long_step_counts)
 {
