@@ -246,6 +246,7 @@ static __always_inline void memory_sampled(
 		give_scratch(cpu, entry);
 	block->site = key;
 	block->window = rank->window;
+	block->is_part = rank->is_part;
 	block->born_ms = (uint32_t)(now_ns / 1000000);
 	if (site)
 		memory_keep(slot, rank, site, block);

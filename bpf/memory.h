@@ -118,7 +118,7 @@ struct rt_memory_block {
 	uint16_t class;
 	uint32_t window;
 	uint32_t born_ms; /* CLOCK_MONOTONIC, modulo 2^32 */
-	uint32_t pad0;
+	uint32_t is_part; /* rt_memory_rank.is_part, of its window */
 };
 
 /* A request that the framework's allocator could not serve, or a failed call, of which call_ns and stack are known. */

@@ -9,6 +9,8 @@
 #include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 
+#define STACK_PLACE_FRAMES 256 /* the kernel's side reads 96: 64 of Python and 32 native ones */
+
 static const char *stack_base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -163,6 +165,13 @@ bool stack_communicates(const struct stack_thread *thread)
 				return true;
 	}
 	return false;
+}
+
+bool stack_waits_for_lock(const struct stack_thread *thread)
+{
+	static const char lock[] = "futex wait on ";
+
+	return strncmp(thread->wait, lock, sizeof(lock) - 1) == 0;
 }
 
 /* Order and groups. */
@@ -451,4 +460,18 @@ size_t stack_frames_parse(char *text, struct stack_frame *ret, size_t max)
 		text = next;
 	}
 	return count;
+}
+
+const char *stack_frames_place(const char *text, char ret[STACK_PLACE_BYTES])
+{
+	struct stack_frame *frame = calloc(STACK_PLACE_FRAMES, sizeof(*frame));
+	char *copy = strdup(text);
+	struct stack_thread thread = {.frame = frame};
+
+	if (frame && copy)
+		thread.frames = stack_frames_parse(copy, frame, STACK_PLACE_FRAMES);
+	stack_place(&thread, ret);
+	free(frame);
+	free(copy);
+	return ret;
 }

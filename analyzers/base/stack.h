@@ -64,6 +64,8 @@ const char *stack_place(const struct stack_thread *thread, char ret[STACK_PLACE_
 const char *stack_doing(const struct stack_thread *thread, char *ret, size_t size);
 /* In a communication library, waiting for other ranks or about to. */
 bool stack_communicates(const struct stack_thread *thread);
+/* For a lock, a condition or an event of its process. */
+bool stack_waits_for_lock(const struct stack_thread *thread);
 
 /*
  * One sentence about the main threads of ranks of one job: "rank 1 is alone in burn (gpt.py:54), which runs; 3 others
@@ -78,5 +80,7 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size);
 /* Reverses it: splits `text`, which it changes and the frames point into. Yields how many, at most `max`. */
 size_t stack_frames_parse(char *text, struct stack_frame *ret, size_t max);
+/* stack_place() of such a text. */
+const char *stack_frames_place(const char *text, char ret[STACK_PLACE_BYTES]);
 
 #endif

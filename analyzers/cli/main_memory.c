@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/base/term_table.h"
 #include "analyzers/base/units.h"
 #include "analyzers/cli/memory_read.h"
 
@@ -44,15 +43,12 @@ static const char usage[] =
 	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --help, --version\n";
 
-static double cmd_memory_seen(const struct memory_pool *pool, double *ret_error)
+static double cmd_memory_seen(const struct memory_pool *pool)
 {
-	double live = 0, error2 = 0;
+	double live = 0;
 
-	for (size_t i = 0; i < pool->places; i++) {
+	for (size_t i = 0; i < pool->places; i++)
 		live += pool->place[i].live;
-		error2 += pool->place[i].error2;
-	}
-	*ret_error = sqrt(error2);
 	return live;
 }
 
@@ -70,35 +66,6 @@ static void cmd_memory_head(const struct memory_pool *pool)
 	putchar('\n');
 }
 
-static void cmd_memory_print_places(const struct memory_pool *pool, bool grown)
-{
-	const struct term_column columns[] = {{.name = "HELD", .right = true}, {.name = "ERROR", .right = true},
-		{.name = grown ? "GROWN" : "ALLOCATED", .right = true}, {.name = "BLOCKS", .right = true},
-		{.name = "WHERE", .min = 30, .wraps = true}};
-	struct term_table *table = term_table_new(columns, sizeof(columns) / sizeof(columns[0]));
-	double rest = 0;
-
-	for (size_t i = 0; table && i < pool->places; i++) {
-		const struct memory_place *place = &pool->place[i];
-
-		if (i >= SHOWN || (place->live <= 0 && place->live_first <= 0)) {
-			rest += place->live;
-			continue;
-		}
-		term_table_cell(table, TERM_PLAIN, "%s", cmd_memory_bytes(place->live).text);
-		term_table_cell(table, TERM_PLAIN, "%s", cmd_memory_bytes(sqrt(place->error2)).text);
-		term_table_cell(table, TERM_PLAIN, "%s",
-			cmd_memory_bytes(grown ? place->live - place->live_first : place->alloc).text);
-		term_table_cell(table, TERM_PLAIN, "%.0f", place->blocks);
-		term_table_cell(table, TERM_PLAIN, "%s", place->text);
-	}
-	if (table)
-		term_table_print(table, stdout, 2);
-	term_table_free(table);
-	if (rest > 0)
-		printf("  other lines hold %s\n", cmd_memory_bytes(rest).text);
-}
-
 static json_t *cmd_memory_json_pool(const struct memory_pool *pool)
 {
 	return json_pack("{s:I, s:I, s:s, s:s, s:b, s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "rank", (json_int_t)pool->rank, "pid",
@@ -108,24 +75,8 @@ static json_t *cmd_memory_json_pool(const struct memory_pool *pool)
 		(json_int_t)pool->last_ns);
 }
 
-static json_t *cmd_memory_json_places(const struct memory_pool *pool)
-{
-	json_t *places = json_array();
-
-	for (size_t i = 0; i < pool->places; i++) {
-		const struct memory_place *place = &pool->place[i];
-
-		json_array_append_new(places,
-			json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f}", "where", place->text, "live_bytes", place->live,
-				"error_bytes", sqrt(place->error2), "grown_bytes", place->live - place->live_first,
-				"live_blocks", place->blocks, "alloc_bytes", place->alloc, "alloc_blocks",
-				place->alloc_blocks));
-	}
-	return places;
-}
-
 /* How much of what is allocated the lines show, and why not all. */
-static void cmd_memory_coverage(const struct memory_pool *pool, double seen, double error)
+static void cmd_memory_coverage(const struct memory_pool *pool, double seen)
 {
 	double rest = (double)pool->snapshot_allocated - seen, before = fmin(pool->before, rest);
 	char time[TOOL_TEXT_BYTES];
@@ -133,12 +84,13 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen, dou
 	if (!pool->snapshot_ns)
 		return;
 	if (pool->seen_ns > 0)
-		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates\n", 100 * pool->seen_ns / pool->span_ns);
+		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates, and what a line releases between two windows "
+		       "counts until its memory is used again, beyond the interval\n",
+			100 * pool->seen_ns / pool->span_ns);
 	printf("  lines below hold %s", cmd_memory_bytes(seen).text);
 	if (pool->snapshot_allocated >= 0)
 		printf(" of %s", cmd_memory_bytes((double)pool->snapshot_allocated).text);
-	printf(", with a standard error of %s, as of %s\n", cmd_memory_bytes(error).text,
-		tool_time((uint64_t)pool->snapshot_ns, time));
+	printf(", as of %s\n", tool_time((uint64_t)pool->snapshot_ns, time));
 	if (pool->snapshot_allocated < 0 || rest <= 0)
 		return;
 	printf("  of the other %s, ", cmd_memory_bytes(rest).text);
@@ -147,17 +99,25 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen, dou
 	printf("%s is in blocks that were not sampled\n", before > 0 ? "the rest" : "all");
 }
 
+static void cmd_memory_growth(const struct memory_pool *pool)
+{
+	struct memory_trend trend;
+
+	if (memory_history_trend(&pool->history, &trend) && trend.leaks)
+		printf("  it grows by %s an hour: tracectl memory leaks\n", cmd_memory_bytes(trend.slope * 3600).text);
+}
+
 static int cmd_memory_live(struct cmd_memory *cmd)
 {
 	for (size_t i = 0; i < cmd->pools; i++) {
 		struct memory_pool *pool = &cmd->pool[i];
-		double error, seen;
-		int r = cmd_memory_read_places(cmd, pool, 0);
+		double seen;
+		int r = cmd_memory_read_places(cmd, pool, 0, INT64_MAX);
 
 		if (r)
 			return r;
 		cmd->rows++;
-		seen = cmd_memory_seen(pool, &error);
+		seen = cmd_memory_seen(pool);
 		if (cmd->json) {
 			json_t *object = cmd_memory_json_pool(pool);
 
@@ -165,14 +125,14 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 				pool->snapshot_allocated < 0 ? json_null() : json_integer(pool->snapshot_allocated));
 			json_object_set_new(object, "seen_bytes", json_real(seen));
 			json_object_set_new(object, "seen_share", json_real(pool->seen_ns > 0 ? pool->seen_ns / pool->span_ns : 1));
-			json_object_set_new(object, "seen_error_bytes", json_real(error));
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
 			continue;
 		}
 		cmd_memory_head(pool);
-		cmd_memory_coverage(pool, seen, error);
-		cmd_memory_print_places(pool, false);
+		cmd_memory_growth(pool);
+		cmd_memory_coverage(pool, seen);
+		cmd_memory_print_places(pool, false, SHOWN);
 	}
 	return 0;
 }
@@ -211,7 +171,7 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	printf(" (between %s", cmd_memory_bytes(trend->slope_low * 3600).text);
 	printf(" and %s)\n", cmd_memory_bytes(trend->slope_high * 3600).text);
 	cmd_memory_print_forecast(pool, trend);
-	cmd_memory_print_places(pool, true);
+	cmd_memory_print_places(pool, true, SHOWN);
 }
 
 static json_t *cmd_memory_json_seconds(double seconds)
@@ -241,14 +201,14 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 		int r;
 
 		cmd->rows++;
-		if (!memory_trend(&pool->series, &trend)) {
+		if (!memory_history_trend(&pool->history, &trend)) {
 			few++;
 			continue;
 		}
 		if (!trend.leaks)
 			continue;
 		leaks++;
-		r = cmd_memory_read_places(cmd, pool, pool->last_ns - (int64_t)(trend.window_s * 1e9));
+		r = cmd_memory_read_places(cmd, pool, pool->last_ns - (int64_t)(trend.window_s * 1e9), INT64_MAX);
 		if (r)
 			return r;
 		if (cmd->json) {

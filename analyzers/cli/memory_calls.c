@@ -6,6 +6,9 @@
 #include "analyzers/base/units.h"
 #include "analyzers/cli/memory_read.h"
 
+#define OOM_SHOWN 5 /* lines that held most */
+#define OOM_SNAPSHOT_NS 1000000000LL /* the daemon takes one within a tick of 100 ms after the failure */
+
 enum { OOM_RANK, OOM_START, OOM_STEP, OOM_STAGE, OOM_KIND, OOM_DEVICE, OOM_BYTES, OOM_ALLOCATED, OOM_RESERVED, OOM_FRAMES,
 	OOM_INSTANCE };
 
@@ -14,7 +17,10 @@ struct oom {
 	int64_t rank, start_ns, step, device;
 	struct memory_name kind, stage;
 	struct memory_failure failure;
-	double card_bytes; /* 0: unknown */
+	double card_bytes, card_free; /* 0: unknown */
+	struct memory_pool *pool;     /* NULL: nothing of it is known */
+	struct memory_pieces pieces;
+	int64_t pieces_ns; /* 0: its segments are not known */
 	char place[STACK_PLACE_BYTES];
 	enum memory_cause cause;
 };
@@ -24,11 +30,13 @@ static void oom_json(struct cmd_memory *cmd, const struct oom *oom)
 	const struct memory_failure *failure = &oom->failure;
 
 	json_array_append_new(cmd->list,
-		json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:s, s:s}", "rank", (json_int_t)oom->rank,
+		json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:s}", "rank", (json_int_t)oom->rank,
 			"time_ns", (json_int_t)oom->start_ns, "kind", oom->kind.text, "device", (json_int_t)oom->device, "step",
 			(json_int_t)oom->step, "stage", oom->stage.text, "asked_bytes", failure->asked, "allocated_bytes",
-			failure->allocated, "reserved_bytes", failure->reserved, "card_bytes", oom->card_bytes, "others_bytes",
-			failure->others, "where", oom->place, "cause", memory_cause_word(oom->cause), "advice",
+			failure->allocated, "reserved_bytes", failure->reserved, "card_bytes", oom->card_bytes, "card_free_bytes",
+			oom->card_free, "others_bytes", failure->others, "largest_piece_bytes",
+			oom->pieces_ns ? json_integer((json_int_t)oom->pieces.gap_bytes) : json_null(), "places",
+			oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause", memory_cause_word(oom->cause), "advice",
 			memory_cause_advice(oom->cause)));
 }
 
@@ -48,8 +56,18 @@ static void oom_print(const struct oom *oom)
 	if (oom->card_bytes > 0) {
 		printf("; the card has %s", cmd_memory_bytes(oom->card_bytes).text);
 		printf(", of which other processes hold %s", cmd_memory_bytes(failure->others).text);
+		printf(" and %s are free", cmd_memory_bytes(oom->card_free).text);
 	}
 	printf("\n  why    %s\n  advice %s\n", memory_cause_word(oom->cause), memory_cause_advice(oom->cause));
+	if (oom->pieces_ns) {
+		printf("  pieces %s free in segments that hold blocks", cmd_memory_bytes((double)oom->pieces.split_bytes).text);
+		printf(", the largest has %s", cmd_memory_bytes((double)oom->pieces.gap_bytes).text);
+		printf("; as of %s\n", tool_time((uint64_t)oom->pieces_ns, time));
+	}
+	if (oom->pool && oom->pool->places) {
+		printf("  held by these lines, as of %s:\n", tool_time((uint64_t)oom->pool->snapshot_ns, time));
+		cmd_memory_print_places(oom->pool, false, OOM_SHOWN);
+	}
 }
 
 static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
@@ -66,18 +84,27 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 			.reserved = sqlite3_column_double(row, OOM_RESERVED)}};
 	struct memory_trend trend;
 	struct memory_pool *pool;
+	int r = 0;
 
 	if (!ranges_have(&cmd->ranks, oom.rank))
 		return 0;
 	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), oom.kind.text, oom.device);
-	if (pool && memory_trend(&pool->series, &trend) && trend.leaks)
+	if (pool && memory_history_trend(&pool->history, &trend) && trend.leaks)
 		oom.failure.leaked = trend.to_bytes - trend.from_bytes;
 	if (pool && pool->card.total > 0) {
 		oom.card_bytes = oom.failure.device = pool->card.total;
+		oom.card_free = cmd_memory_free(pool);
 		oom.failure.others = cmd_memory_others(pool);
 	}
 	oom.cause = memory_failure_cause(&oom.failure);
 	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, oom.place);
+	if (pool)
+		r = cmd_memory_read_places(cmd, pool, 0, oom.start_ns + OOM_SNAPSHOT_NS);
+	if (pool && r == 0)
+		r = cmd_memory_read_pieces(cmd, pool, oom.start_ns + OOM_SNAPSHOT_NS, &oom.pieces, &oom.pieces_ns);
+	if (r)
+		return r;
+	oom.pool = pool;
 	cmd->rows++;
 	if (cmd->json)
 		oom_json(cmd, &oom);

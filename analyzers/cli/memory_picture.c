@@ -62,7 +62,7 @@ static int picture_read(struct picture *picture)
 		struct memory_pool *pool = &cmd->pool[i];
 
 		picture->pool = pool;
-		r = cmd_memory_read_places(cmd, pool, 0);
+		r = cmd_memory_read_places(cmd, pool, 0, INT64_MAX);
 		if (r == 0 && pool->snapshot_ns)
 			r = tool_each(cmd->reader,
 				sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "analyzers/cli/memory_read.h"
-#include "analyzers/memory/segments.h"
 
 #define WARM_UP_PART 6 /* of the time: pools fill */
 
@@ -17,9 +16,14 @@ struct memory_split {
 	double asked;			  /* newest request that failed; 0: none */
 };
 
+struct pieces_snapshot {
+	struct memory_pieces *pieces;
+	int64_t time_ns;
+};
+
 static int pieces_on_segment(void *arg, sqlite3_stmt *row)
 {
-	struct memory_split *split = arg;
+	struct pieces_snapshot *snapshot = arg;
 	const struct memory_segment segment = {
 		.address = (uint64_t)cmd_memory_int(row, SEGMENT_ADDRESS),
 		.bytes = (uint64_t)cmd_memory_int(row, SEGMENT_BYTES),
@@ -28,9 +32,23 @@ static int pieces_on_segment(void *arg, sqlite3_stmt *row)
 		.blocks = (uint32_t)cmd_memory_int(row, SEGMENT_BLOCKS),
 	};
 
-	split->time_ns = cmd_memory_int(row, SEGMENT_START);
-	memory_pieces_add(&split->pieces, &segment);
+	snapshot->time_ns = cmd_memory_int(row, SEGMENT_START);
+	memory_pieces_add(snapshot->pieces, &segment);
 	return 0;
+}
+
+int cmd_memory_read_pieces(
+	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_pieces *ret, int64_t *ret_ns)
+{
+	struct pieces_snapshot snapshot = {ret, 0};
+	char rest[160];
+	int r;
+
+	snprintf(rest, sizeof(rest),
+		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance AND start_ns <= %" PRId64 ")", until_ns);
+	r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, pieces_on_segment, &snapshot);
+	*ret_ns = snapshot.time_ns;
+	return r;
 }
 
 static int pieces_on_peak(void *arg, sqlite3_stmt *row)
@@ -62,8 +80,6 @@ static const struct {
 	const char *columns, *table, *rest;
 	int (*row)(void *arg, sqlite3_stmt *row);
 } pieces_reads[] = {
-	{MEMORY_SEGMENT_COLUMNS, "memory_segments", "AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance)",
-		pieces_on_segment},
 	{"allocated_max_bytes, reserved_max_bytes", "memory_curve", "ORDER BY allocated_max_bytes DESC LIMIT 1", pieces_on_peak},
 	{"bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1", pieces_on_failure},
 };
@@ -77,6 +93,8 @@ static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, s
 			(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
 		pieces_on_calls, ret);
 
+	if (r == 0)
+		r = cmd_memory_read_pieces(cmd, pool, INT64_MAX, &ret->pieces, &ret->time_ns);
 	for (size_t i = 0; r == 0 && i < sizeof(pieces_reads) / sizeof(pieces_reads[0]); i++)
 		r = cmd_memory_each_of(cmd, pool, pieces_reads[i].columns, pieces_reads[i].table, pieces_reads[i].rest,
 			pieces_reads[i].row, ret);

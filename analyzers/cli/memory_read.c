@@ -65,7 +65,6 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->rank = cmd_memory_int(row, CURVE_RANK);
 		pool->pid = cmd_memory_int(row, CURVE_PID);
 		pool->ended = sqlite3_column_int(row, CURVE_ENDED);
-		pool->before = sqlite3_column_double(row, CURVE_BEFORE);
 		pool->first_ns = cmd_memory_int(row, CURVE_START);
 		pool->first_step = cmd_memory_int(row, CURVE_STEP);
 		pool->host = cmd_memory_name(row, CURVE_HOST);
@@ -79,6 +78,7 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 	pool->last_ns = cmd_memory_int(row, CURVE_START);
 	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
 		pool->last_step = cmd_memory_int(row, CURVE_STEP);
+	pool->before = sqlite3_column_double(row, CURVE_BEFORE); /* L2 may have been off meanwhile */
 	pool->allocated = sqlite3_column_double(row, CURVE_ALLOCATED);
 	pool->reserved = sqlite3_column_double(row, CURVE_RESERVED);
 	if (sqlite3_column_double(row, CURVE_PEAK) > pool->peak) {
@@ -86,7 +86,7 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->peak_ns = pool->last_ns;
 	}
 	pool->reserved_peak = fmax(pool->reserved_peak, sqlite3_column_double(row, CURVE_RESERVED_PEAK));
-	memory_series_add(&pool->series, (uint64_t)pool->last_ns, sqlite3_column_double(row, CURVE_LOW));
+	memory_history_add(&pool->history, (uint64_t)pool->last_ns, sqlite3_column_double(row, CURVE_LOW));
 	return 0;
 }
 
@@ -224,14 +224,15 @@ struct cmd_memory_snapshot {
 	bool first;
 };
 
-enum { LIVE_FRAMES, LIVE_SITES, LIVE_BYTES, LIVE_ERROR, LIVE_BLOCKS, LIVE_ALLOC, LIVE_ALLOC_BLOCKS, LIVE_THREAD,
+enum { LIVE_FRAMES, LIVE_SITES, LIVE_BYTES, LIVE_ERROR, LIVE_LOW, LIVE_HIGH, LIVE_BLOCKS, LIVE_ALLOC, LIVE_ALLOC_BLOCKS, LIVE_THREAD,
 	LIVE_ALLOCATED };
 
 static int cmd_memory_on_live(void *arg, sqlite3_stmt *row)
 {
 	const struct cmd_memory_snapshot *snapshot = arg;
 	char text[STACK_PLACE_BYTES];
-	double error = sqlite3_column_double(row, LIVE_ERROR);
+	double live = sqlite3_column_double(row, LIVE_BYTES), error = sqlite3_column_double(row, LIVE_ERROR);
+	double below = live - sqlite3_column_double(row, LIVE_LOW), above = sqlite3_column_double(row, LIVE_HIGH) - live;
 	struct memory_place *place;
 
 	if (!snapshot->first)
@@ -242,11 +243,13 @@ static int cmd_memory_on_live(void *arg, sqlite3_stmt *row)
 	if (!place)
 		return 0;
 	if (snapshot->first) {
-		place->live_first += sqlite3_column_double(row, LIVE_BYTES);
+		place->live_first += live;
 		return 0;
 	}
-	place->live += sqlite3_column_double(row, LIVE_BYTES);
+	place->live += live;
 	place->error2 += error * error;
+	place->below2 += below * below;
+	place->above2 += above * above;
 	place->blocks += sqlite3_column_double(row, LIVE_BLOCKS);
 	place->alloc += sqlite3_column_double(row, LIVE_ALLOC);
 	place->alloc_blocks += sqlite3_column_double(row, LIVE_ALLOC_BLOCKS);
@@ -259,9 +262,8 @@ static int cmd_memory_read_snapshot(struct cmd_memory *cmd, struct memory_pool *
 
 	return tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
-				"m.live_bytes, m.live_error_bytes, m.live_blocks, m.alloc_bytes, m.alloc_blocks, m.thread, "
-				"m.allocated_bytes FROM "
-				"memory_live m WHERE m.instance = %lld AND m.start_ns = %lld AND m.kind = %Q AND "
+				"m.live_bytes, m.live_error_bytes, m.live_low_bytes, m.live_high_bytes, m.live_blocks, m.alloc_bytes, "
+				"m.alloc_blocks, m.thread, m.allocated_bytes FROM memory_live m WHERE m.instance = %lld AND m.start_ns = %lld AND m.kind = %Q AND "
 				"coalesce(m.device, -1) = %lld AND m.sampled > 0",
 			(long long)pool->instance, (long long)start_ns, pool->kind.text, (long long)pool->device),
 		cmd_memory_on_live, &snapshot);
@@ -290,15 +292,16 @@ static int cmd_memory_compare(const void *a, const void *b)
 	return (p < q) - (p > q);
 }
 
-int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns)
+int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns, int64_t until_ns)
 {
 	struct cmd_memory_times times = {.from_ns = from_ns};
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns >= %lld "
+		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld "
 				"ORDER BY start_ns",
-			(long long)pool->instance, (long long)cmd->since_ns),
+			(long long)pool->instance, (long long)cmd->since_ns, (long long)until_ns),
 		cmd_memory_on_time, &times);
 
+	pool->places = 0;
 	if (r == 0 && times.last_ns)
 		r = cmd_memory_read_snapshot(cmd, pool, times.last_ns, false);
 	if (r == 0 && from_ns && times.first_ns && times.first_ns < times.last_ns)

@@ -12,6 +12,7 @@
 
 #include "analyzers/base/stack.h"
 #include "analyzers/memory/memory.h"
+#include "analyzers/memory/segments.h"
 #include "analyzers/tool/options.h"
 #include "analyzers/tool/tool_rows.h"
 
@@ -20,8 +21,9 @@
 /* A line that allocates. */
 struct memory_place {
 	char text[STACK_PLACE_BYTES];
-	double live, error2, blocks, alloc, alloc_blocks; /* error2: square of the standard error */
-	double live_first;				  /* of the first snapshot in the window */
+	double live, blocks, alloc, alloc_blocks;
+	double error2, below2, above2; /* squares of its standard error, and of the distances to the ends of its 95 % interval */
+	double live_first; /* of the first snapshot in the window */
 };
 
 struct memory_name {
@@ -43,7 +45,7 @@ struct memory_pool {
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
 	double seen_ns, span_ns; /* reports were seen in so much of the time in which they were seen in windows */
-	struct memory_series series;
+	struct memory_history history;
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
@@ -86,8 +88,14 @@ int cmd_memory_read_cards(struct cmd_memory *cmd);
 /* Of the card, held by other processes; and what is free on it. 0: unknown. */
 double cmd_memory_others(const struct memory_pool *pool);
 double cmd_memory_free(const struct memory_pool *pool);
-/* The newest snapshot, and with from_ns that which is the first since then. */
-int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns);
+/* The newest snapshot until then, and with from_ns that which is the first since then. */
+int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns, int64_t until_ns);
+/* memory_places.c: a table of those that hold most; grown: since the first snapshot, in the place of what was allocated. */
+void cmd_memory_print_places(const struct memory_pool *pool, bool grown, size_t shown);
+json_t *cmd_memory_json_places(const struct memory_pool *pool);
+/* Segments of the newest snapshot until then; 0 in *ret_ns: none. */
+int cmd_memory_read_pieces(
+	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_pieces *ret, int64_t *ret_ns);
 /* NULL: too many. */
 struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, const char *kind, int64_t device);
 /*

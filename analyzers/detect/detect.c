@@ -51,11 +51,18 @@ static void on_judged_want(void *arg, unsigned wants, const char *why)
 		sink->want(sink->arg, wants, job->uid, job->word, why);
 }
 
+static bool on_judged_hung(void *arg, uint64_t begin_ns, uint64_t end_ns)
+{
+	const struct detect_job *job = arg;
+
+	return hang_findings_cover(job->hangs, begin_ns, end_ns);
+}
+
 static struct detect_job *job_new(struct detect *detect, uint32_t number, const struct align_job_info *known)
 {
 	struct detect_job *job = calloc(1, sizeof(*job));
 	const struct hang_findings_sink sink = {on_job_finding, job};
-	const struct judge_sink judge_sink = {on_job_finding, on_judged_want, job};
+	const struct judge_sink judge_sink = {on_job_finding, on_judged_want, on_judged_hung, job};
 	bool whole;
 
 	if (!job)

@@ -64,6 +64,8 @@ struct hang_findings *hang_findings_free(struct hang_findings *findings);
 void hang_findings_add(struct hang_findings *findings, const struct verdict *verdict, const struct hang_context *context);
 /* A snapshot is over: publishes findings with a verdict, ages those without. */
 void hang_findings_round(struct hang_findings *findings, uint64_t now_ns);
+/* Whether confirmed hangs had at least half of this time. */
+bool hang_findings_cover(const struct hang_findings *findings, uint64_t begin_ns, uint64_t end_ns);
 /* The job is over: all are closed or dropped. */
 void hang_findings_close(struct hang_findings *findings, uint64_t now_ns);
 /* Nothing more to read: open and suspected ones are published once more as they are. */

@@ -14,7 +14,8 @@
  *    save or compile on another node. The node that it is on names it sooner;
  *  - no rank stands in any stage, and most on the same side of a step's end, so that nothing says that a step goes on (between
  *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns. Stacks are wanted, which may
- *    show one that all others wait for: then 4 hang_ns, as it may be saving;
+ *    show one that all others wait for: then 4 hang_ns, as it may be saving, or hang_ns where it waits for a lock and its
+ *    process uses no CPU;
  *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.
  *
@@ -44,12 +45,13 @@
 #define WINDOW_NS (5 * SECOND)
 #define WARM_STEPS 3 /* of a process, that compile, allocate and connect; the aligner's ALIGN_FIRST */
 #define BUSY_SHARE 0.25 /* of a CPU */
+#define IDLE_SHARE 0.02 /* of a CPU: heartbeats and watchdogs of an idle rank use 0.002 (gloo) */
 
 /* CPU time at two moments, so that its rate is that of the last one to two windows. */
 struct hang_cpu {
 	uint64_t old_ns, old_cpu_ns;
 	uint64_t new_ns, new_cpu_ns;
-	bool busy;
+	bool busy, idle;
 };
 
 struct hang {
@@ -118,13 +120,17 @@ static void cpu_feed(struct hang_cpu *cpu, const struct standing *standing, uint
 {
 	if (standing->ended || standing->cpu_ns == FRAME_UNKNOWN || now_ns < cpu->new_ns ||
 		standing->cpu_ns < cpu->new_cpu_ns || cpu->new_ns == 0) {
-		*cpu = (struct hang_cpu){now_ns, standing->cpu_ns, now_ns, standing->cpu_ns, false};
+		*cpu = (struct hang_cpu){now_ns, standing->cpu_ns, now_ns, standing->cpu_ns, false, false};
 		if (standing->ended || standing->cpu_ns == FRAME_UNKNOWN)
 			*cpu = (struct hang_cpu){.busy = !standing->ended && standing->state == 'R'};
 		return;
 	}
-	if (now_ns - cpu->old_ns >= SECOND)
-		cpu->busy = (double)(standing->cpu_ns - cpu->old_cpu_ns) >= BUSY_SHARE * (double)(now_ns - cpu->old_ns);
+	if (now_ns - cpu->old_ns >= SECOND) {
+		double share = (double)(standing->cpu_ns - cpu->old_cpu_ns) / (double)(now_ns - cpu->old_ns);
+
+		cpu->busy = share >= BUSY_SHARE;
+		cpu->idle = share < IDLE_SHARE;
+	}
 	if (now_ns - cpu->new_ns >= WINDOW_NS) {
 		cpu->old_ns = cpu->new_ns;
 		cpu->old_cpu_ns = cpu->new_cpu_ns;
@@ -196,6 +202,22 @@ static uint64_t hang_limit_least(const struct hang *hang, const struct snapshot 
 		hang_times(snapshot->step_ns, 3));
 }
 
+/* The one that stacks name does not save, compute or read: nothing but another of its threads ends its wait. */
+static bool hang_is_locked(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
+{
+	const struct standing *standing = who->by_stacks ? hang_standing(snapshot, who, who->culprit[0]) : NULL;
+
+	return standing && standing->stack == STANDING_STACK_LOCK && hang->cpu[who->culprit[0]].idle;
+}
+
+/* Where no rank is in a stage. */
+static uint64_t hang_limit_outside(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
+{
+	if (hang_is_locked(hang, snapshot, who))
+		return hang->options.hang_ns;
+	return who->by_stacks ? hang_times(hang->options.hang_ns, 4) : hang_times(hang->options.hang_busy_ns, 3);
+}
+
 static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
 {
 	const struct detect_options *options = &hang->options;
@@ -216,7 +238,7 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
-		limit = max_of(limit, who->by_stacks ? hang_times(options->hang_ns, 4) : hang_times(options->hang_busy_ns, 3));
+		limit = max_of(limit, hang_limit_outside(hang, snapshot, who));
 	return limit;
 }
 

@@ -2,8 +2,8 @@
 /*
  * Lifecycle of a job's hangs and mismatches: verdicts of snapshots in, findings out. (What is slow has episodes instead:
  * judge/judge_episode.c.) Suspected with the first verdict, open with the first confirmed one; published again when it
- * changes, and for its cost when it is twice as old as at its last update, every 30 s at least. Closed after
- * HANG_SNAPSHOTS snapshots without it; dropped where it was not confirmed in three times as many.
+ * changes, and for its cost when it is twice as old as at its last update, every 30 s at least. After HANG_SNAPSHOTS
+ * snapshots without a verdict it is closed, or dropped where none was confirmed.
  *
  * One finding: equal kind, rank and communicator; of a hang also a standstill that began before its newest verdict,
  * though another rank is named for it now. It keeps what the surest verdict says. What recurs within HANG_REOPEN_NS for
@@ -24,7 +24,6 @@ struct hang_episode {
 	bool reported, confirmed; /* in this round */
 	bool changed;		  /* worth publishing */
 	unsigned quiet;		  /* rounds without a verdict */
-	unsigned unconfirmed;	  /* rounds since it was confirmed last, or since it was suspected */
 	unsigned returns;
 	double verdicts, lost_ns;    /* so many; sum */
 	uint64_t last_ns, last_step; /* of the last verdict */
@@ -108,7 +107,6 @@ static void episode_begin(struct hang_findings *findings, struct hang_episode *e
 	finding->until_ns = finding->until_step = 0;
 	if (state == FINDING_OPEN && !finding->noticed_ns)
 		finding->noticed_ns = now_ns;
-	episode->unconfirmed = 0;
 	episode_publish(findings, episode, now_ns);
 }
 
@@ -127,16 +125,13 @@ static void episode_reported(struct hang_findings *findings, struct hang_episode
 	bool again = !finding->id || episode->quiet >= rounds_to_end(episode);
 
 	episode->quiet = 0;
-	episode->unconfirmed = episode->confirmed ? 0 : episode->unconfirmed + 1;
 	if (episode->confirmed && finding->state != FINDING_OPEN)
 		episode_begin(findings, episode, FINDING_OPEN, now_ns);
 	else if (!episode_is_up(episode)) {
-		/* What is suspected on after it was dropped, or again after it was closed, is no news. */
+		/* What is suspected again after it was closed is no news. */
 		if (again && finding->state != FINDING_CLOSED)
 			episode_begin(findings, episode, FINDING_SUSPECTED, now_ns);
-	} else if (episode->unconfirmed >= 3 * rounds_to_end(episode))
-		episode_end(findings, episode, now_ns);
-	else if (now_ns < finding->updated_ns)
+	} else if (now_ns < finding->updated_ns)
 		finding->updated_ns = now_ns;
 	else if (finding->state == FINDING_OPEN && (episode->changed || update_is_due(episode, now_ns)))
 		episode_publish(findings, episode, now_ns);
@@ -261,6 +256,21 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 	episode->confirmed |= verdict->confirmed;
 	episode->last_ns = context->now_ns;
 	episode->last_step = context->step;
+}
+
+bool hang_findings_cover(const struct hang_findings *findings, uint64_t begin_ns, uint64_t end_ns)
+{
+	for (size_t i = 0; i < findings->episodes; i++) {
+		const struct hang_episode *episode = findings->episode[i];
+		const struct finding *finding = &episode->finding;
+		uint64_t from_ns = finding->since_ns > begin_ns ? finding->since_ns : begin_ns;
+		uint64_t to_ns = finding->until_ns ? finding->until_ns : episode->last_ns;
+
+		to_ns = to_ns < end_ns ? to_ns : end_ns;
+		if (finding->noticed_ns && finding->kind == FINDING_HANG && from_ns < to_ns && to_ns - from_ns >= (end_ns - begin_ns) / 2)
+			return true;
+	}
+	return false;
 }
 
 void hang_findings_close(struct hang_findings *findings, uint64_t now_ns)

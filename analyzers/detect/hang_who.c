@@ -293,9 +293,10 @@ static void by_stacks(const struct snapshot *snapshot, struct hang_who *ret)
 	for (size_t i = 0; i < snapshot->ranks; i++) {
 		const struct standing *standing = &snapshot->standing[i];
 
-		if (hang_who_is_active(snapshot, standing) && standing->stack == STANDING_STACK_OUTSIDE)
+		if (hang_who_is_active(snapshot, standing) &&
+			(standing->stack == STANDING_STACK_OTHER || standing->stack == STANDING_STACK_LOCK))
 			hang_who_accuse(ret, snapshot, standing->rank);
-		communicate += standing->stack == STANDING_STACK_COMMUNICATES;
+		communicate += standing->stack == STANDING_STACK_COMMUNICATION;
 	}
 	if (ret->culprits != 1 || communicate == 0 || communicate + 1 < snapshot->world_size)
 		acquit_all(ret);

@@ -26,8 +26,10 @@ void preemptors_add(struct preemptors *preemptors, uint32_t own, uint32_t pid, c
 	if (!ns || ns > UINT64_MAX - preemptors->waited_ns)
 		return;
 	preemptors->waited_ns += ns;
-	if (!pid || pid == own)
+	if (!pid)
 		return;
+	if (pid == own)
+		name = "its own threads";
 	preemptor = preemptors_slot_of(preemptors, pid);
 	preemptor->ns += ns;
 	snprintf(preemptor->name, sizeof(preemptor->name), "%s", name ? name : "");

@@ -5,8 +5,7 @@
  * into the aligner with the sample of their time (struct align_host).
  *
  * The preemptor is the task that took most, if that is a third of the waits at least: one among many that ran for a
- * moment each is none. A rank's own threads take turns on the CPUs that it has: with no other rank there it is its limit
- * that holds it up, so that their time is time waited for no rank.
+ * moment each is none. A rank's own threads, as one that computes beside the training loop, are named as that.
  *
  * PREEMPTORS_MAX are kept: one more replaces the one that took least, so that the time of one is never
  * more than it took.
@@ -17,7 +16,7 @@
 #include <stdint.h>
 
 #define PREEMPTOR_MAX 8
-#define PREEMPTOR_PART 3 /* of the waits, a HOGS_PART-th at least */
+#define PREEMPTOR_PART 3 /* a third of the waits at least */
 
 struct preemptor {
 	uint32_t pid; /* 0: the place is free */

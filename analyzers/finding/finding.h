@@ -57,7 +57,9 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"; "stack":
  *                        detail, where the lone rank is ("burn (gpt.py:54)")
  *   mismatch             "mismatch": detail, what was called
- *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0")
+ *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0"); "stack":
+ *                        detail, the line that holds most of it. Or "memory_asked", detail: the device,
+ *                        "memory_allocated", "memory_reserved", and "stack": detail, the line that asked
  *   imbalance            "stage": number of the pipeline stage; "self_time"
  *   overhead             "probes": percent of the rank's time, or "daemon": of a CPU; detail: what takes most of
  *                        it (a level; a source of gauges); "level": its percent; "budget"

@@ -363,10 +363,11 @@ static void sentence_mismatch(struct sentence *sentence)
 	}
 }
 
-static void sentence_memory(struct sentence *sentence)
+static void sentence_leak(struct sentence *sentence)
 {
 	const struct finding_evidence *growth = sentence_evidence(sentence->finding, "memory_growth"),
 				      *hourly = sentence_evidence(sentence->finding, "memory_hourly");
+	const char *place = sentence_detail(sentence->finding, "stack");
 
 	if (!sentence_who(sentence))
 		text_add(&sentence->text, "a rank");
@@ -383,6 +384,50 @@ static void sentence_memory(struct sentence *sentence)
 		text_bytes(&sentence->text, hourly->value);
 		text_add(&sentence->text, " an hour");
 	}
+	if (place[0]) {
+		text_add(&sentence->text, sentence->past ? "; most of it was held by " : "; most of it is held by ");
+		text_name(&sentence->text, place, sizeof(sentence->finding->evidence->detail));
+	}
+}
+
+static void sentence_device_memory(struct sentence *sentence)
+{
+	const struct finding_evidence *asked = sentence_evidence(sentence->finding, "memory_asked"),
+				      *allocated = sentence_evidence(sentence->finding, "memory_allocated"),
+				      *reserved = sentence_evidence(sentence->finding, "memory_reserved");
+	const char *place = sentence_detail(sentence->finding, "stack");
+
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	text_add(&sentence->text, " ran out of memory");
+	if (asked && asked->detail[0]) {
+		text_add(&sentence->text, " of ");
+		text_name(&sentence->text, asked->detail, NAME_BYTES);
+	}
+	if (place[0]) {
+		text_add(&sentence->text, " in ");
+		text_name(&sentence->text, place, sizeof(sentence->finding->evidence->detail));
+	}
+	if (asked && allocated) {
+		text_add(&sentence->text, ": ");
+		text_bytes(&sentence->text, asked->value);
+		text_add(&sentence->text, " asked for, ");
+		text_bytes(&sentence->text, allocated->value);
+		text_add(&sentence->text, " allocated");
+	}
+	if (reserved) {
+		text_add(&sentence->text, ", ");
+		text_bytes(&sentence->text, reserved->value);
+		text_add(&sentence->text, " reserved");
+	}
+}
+
+static void sentence_memory(struct sentence *sentence)
+{
+	if (sentence->finding->cause == CAUSE_DEVICE_MEMORY)
+		sentence_device_memory(sentence);
+	else
+		sentence_leak(sentence);
 }
 
 static void sentence_imbalance(struct sentence *sentence)

@@ -20,8 +20,6 @@
 #define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
 #define CALM_STEPS 2	     /* before an evaluation: every second step may be one of two optimizers */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
-#define STANDSTILL_S 10.0    /* one step that is longer by as much, */
-#define STANDSTILL_STEPS 10.0 /* or by so many steps: about the time after which a hang is reported */
 #define APART 0.9	     /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
@@ -523,24 +521,20 @@ static bool grew_alike(const struct judge *judge, const struct frame *frame, dou
 	return false;
 }
 
-/* The first of such steps is a standstill, which hang detection reports; where one follows the other, they are slow. Ranks
- * may have the same standstill in two steps: one of them before it begins the next step, the others after it. */
-static bool is_standstill(struct judge *judge, const struct frame *frame, double over)
+/* A hang has claimed what the step lost. */
+static bool is_hung(const struct judge *judge, const struct frame *frame)
 {
-	uint64_t before_ns = judge->standstill_ns, begin_ns = UINT64_MAX;
+	uint64_t begin_ns = UINT64_MAX, end_ns = 0;
 
-	judge->standstill_ns = 0;
-	if (judge->ticks <= TICKS_LEARN || over <= fmax(STANDSTILL_S, STANDSTILL_STEPS * judge->usual))
-		return false;
-	for (size_t r = 0; r < frame->ranks; r++) {
+	for (size_t r = 0; r < frame->ranks && judge->sink.hung; r++) {
 		const struct frame_rank *rank = &frame->rank[r];
 
 		if (!rank->here || rank->step_ns == FRAME_UNKNOWN || rank->step_ns > rank->end_ns)
 			continue;
 		begin_ns = rank->end_ns - rank->step_ns < begin_ns ? rank->end_ns - rank->step_ns : begin_ns;
-		judge->standstill_ns = rank->end_ns > judge->standstill_ns ? rank->end_ns : judge->standstill_ns;
+		end_ns = rank->end_ns > end_ns ? rank->end_ns : end_ns;
 	}
-	return !before_ns || (double)begin_ns + over / 2 / NS < (double)before_ns;
+	return begin_ns < end_ns && judge->sink.hung(judge->sink.arg, begin_ns, end_ns);
 }
 
 /* One step that alone is the most of what ranks are judged by, and loses as much as a warning needs. */
@@ -654,11 +648,11 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0; /* nothing to learn */
 	step += split ? 0 : judge->plain;
 	over = step - judge->usual;
-	if (is_standstill(judge, frame, over)) {
+	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
+	if (spike && is_hung(judge, frame)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
 	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;
 	if (spike && split && rare && grew_alike(judge, frame, over))

@@ -45,6 +45,8 @@ struct judge_sink {
 	void (*finding)(void *arg, const struct finding *finding);
 	/* More would be seen with these levels (enum judge_want); why: a sentence for the log. */
 	void (*want)(void *arg, unsigned wants, const char *why);
+	/* Whether a hang was reported for this time. */
+	bool (*hung)(void *arg, uint64_t begin_ns, uint64_t end_ns);
 	void *arg;
 };
 

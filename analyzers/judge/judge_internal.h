@@ -153,7 +153,6 @@ struct judge {
 	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
 	bool was_checkpoint, was_long; /* the step before */
 	unsigned calm; /* steps since one that took much longer */
-	uint64_t standstill_ns; /* its end, if it was one; else 0 */
 	/* L0 in windows */
 	bool windows; /* steps without activities were seen */
 	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */

@@ -3,9 +3,9 @@
 #include "analyzers/memory/held.h"
 
 #include "analyzers/base/array.h"
+#include "analyzers/memory/memory.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 static int held_compare(const void *a, const void *b)
@@ -32,11 +32,16 @@ static size_t held_weigh(const struct rt_memory_block *block, size_t blocks, str
 		double bytes = (double)block[i].bytes, weight = (double)block[i].weight_bytes;
 
 		if (i == 0 || block[i].site != block[i - 1].site)
-			ret[count++] = (struct memory_held){.site = block[i].site};
+			ret[count++] = (struct memory_held){.site = block[i].site,
+				.device = block[i].device,
+				.window = block[i].window,
+				.is_part = block[i].is_part};
 		ret[count - 1].sampled += bytes;
 		ret[count - 1].bytes += weight;
 		ret[count - 1].blocks += weight / bytes;
 		ret[count - 1].error2 += weight * (weight - bytes);
+		if (weight > bytes)
+			ret[count - 1].largest = fmax(ret[count - 1].largest, weight);
 	}
 	return count;
 }
@@ -53,17 +58,33 @@ static struct memory_held held_sum(const struct memory_held *held, size_t count)
 	return sum;
 }
 
-/* Takes from each in proportion to its variance, and from none what was sampled; false: none has more. */
+/* Takes from each in proportion to its variance, and from none what was sampled. True: so not all was taken. */
 static bool held_take(struct memory_held *held, size_t count, double bytes)
 {
 	double variance = 0;
+	bool again = false;
 
 	for (size_t i = 0; i < count; i++)
 		variance += held[i].bytes > held[i].sampled ? held[i].error2 : 0;
-	for (size_t i = 0; variance > 0 && i < count; i++)
-		if (held[i].bytes > held[i].sampled)
-			held[i].bytes = fmax(held[i].sampled, held[i].bytes - bytes * held[i].error2 / variance);
-	return variance > 0;
+	for (size_t i = 0; variance > 0 && i < count; i++) {
+		double left = held[i].bytes - bytes * held[i].error2 / variance;
+
+		if (held[i].bytes <= held[i].sampled)
+			continue;
+		again |= left < held[i].sampled;
+		held[i].bytes = fmax(held[i].sampled, left);
+	}
+	return again;
+}
+
+/* Takes until all hold so much together, or no more than was sampled. Each time one more has only that. */
+static void held_reduce(struct memory_held *held, size_t count, double bytes)
+{
+	double sum;
+
+	do
+		sum = held_sum(held, count).bytes;
+	while (sum > bytes && held_take(held, count, sum - bytes));
 }
 
 /* Gives the blocks of each site what it holds, so that they can be carried over. */
@@ -88,7 +109,8 @@ static void held_settle(struct rt_memory_block *block, size_t blocks, const stru
 /*
  * The weights add up to what is held, but for chance: the difference is divided in proportion to the variances, which has
  * the least error of all that add up (a regression estimate). One variance is that of a block that nobody has sampled, so
- * that few samples are no certainty.
+ * that few samples are no certainty. What is held is known at least: releases of blocks from before hide as many that are
+ * held, as those of a ring do. Where the weights are more, beyond chance, they are what is held.
  */
 static size_t held_class(
 	const struct rt_memory_class *class, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
@@ -98,48 +120,142 @@ static size_t held_class(
 	double live = fmax((double)(class->live_bytes - class->live_min), sum.sampled), off = live - sum.bytes;
 	double unseen = fmin((double)class->mean_max, live - sum.sampled), variance = sum.error2 + unseen * unseen;
 
+	for (size_t i = 0; i < count; i++)
+		ret[i].is_part = false;
+	if (off < 0 && off * off > MEMORY_NORMAL_95 * MEMORY_NORMAL_95 * variance)
+		return count;
 	for (size_t i = 0; i < count; i++) {
 		ret[i].blocks /= ret[i].bytes;
 		if (off > 0 && variance > 0)
 			ret[i].bytes += off * ret[i].error2 / variance;
 	}
-	/* Each time all is taken, or one more has only what was sampled. */
-	for (size_t i = 0; off < 0 && i < count && held_take(ret, count, held_sum(ret, count).bytes - live); i++)
-		;
+	held_reduce(ret, count, live);
 	for (size_t i = 0; i < count; i++) {
 		ret[i].blocks *= ret[i].bytes;
-		/* The residual of the regression, and its part of the block that nobody has sampled. */
-		if (sum.error2 > 0) {
-			double part = unseen * ret[i].error2 / sum.error2;
-
-			ret[i].error2 += part * part - ret[i].error2 * ret[i].error2 / variance;
-		}
+		if (variance > 0)
+			ret[i].error2 -= ret[i].error2 * ret[i].error2 / variance; /* the residual of the regression */
 	}
 	held_settle(block, blocks, ret);
 	return count;
 }
 
-/* At most what is allocated: carried blocks may have been released. */
-static void held_bound(struct memory_held *held, size_t count, double allocated)
+/* At most what is allocated, which is exact. What was sampled is held, but carried blocks may have been released. */
+static void held_bound(struct memory_held *held, size_t count, double allocated, bool carried)
 {
-	double sum = held_sum(held, count).bytes, off = sum - allocated;
+	double sum, part = 1;
 
-	if (!(off > 0))
-		return;
-	for (size_t i = 0; i < count && held_take(held, count, held_sum(held, count).bytes - allocated); i++)
-		;
+	held_reduce(held, count, allocated);
 	sum = held_sum(held, count).bytes;
-	for (size_t i = 0; sum > allocated && i < count; i++) {
-		double cut = held[i].bytes * (1 - allocated / sum);
+	if (carried && sum > allocated)
+		part = allocated / sum;
+	for (size_t i = 0; i < count; i++) {
+		double cut = held[i].bytes * (1 - part);
 
 		held[i].bytes -= cut;
 		held[i].error2 += cut * cut;
+		held[i].low = fmin(held[i].low * part, held[i].bytes);
+		held[i].high = fmax(fmin(held[i].high, allocated), held[i].bytes);
 	}
+}
+
+static int held_compare_part(const void *a, const void *b)
+{
+	const struct memory_held *x = a, *y = b;
+
+	return ORDER(x->device, y->device) ?: ORDER(x->site, y->site) ?: ORDER(x->window, y->window);
+}
+
+static void held_add(struct memory_held *sum, const struct memory_held *part)
+{
+	sum->bytes += part->bytes;
+	sum->blocks += part->blocks;
+	sum->sampled += part->sampled;
+	sum->error2 += part->error2;
+	sum->largest = fmax(sum->largest, part->largest);
+}
+
+/* End of the 95 % interval of a sum of weights: normal < 0: the low one. The quantile is Wilson's and Hilferty's (1931). */
+static double held_end(double bytes, double error2, double normal)
+{
+	double part = error2 / (bytes * bytes), root = 1 - part / 9 + normal * sqrt(part) / 3;
+
+	return bytes > 0 && root > 0 ? bytes * root * root * root : 0;
+}
+
+static void held_interval(struct memory_held *held)
+{
+	double low = held_end(held->bytes - held->largest, held->error2, -MEMORY_NORMAL_95);
+	double high = held_end(held->bytes + held->largest, held->error2 + held->largest * held->largest, MEMORY_NORMAL_95);
+
+	held->low = fmin(fmax(held->sampled, low), held->bytes);
+	held->high = fmax(high, held->bytes);
+}
+
+void memory_held_add(struct memory_held *sum, const struct memory_held *held)
+{
+	double below = hypot(sum->bytes - sum->low, held->bytes - held->low);
+	double above = hypot(sum->high - sum->bytes, held->high - held->bytes);
+
+	held_add(sum, held);
+	sum->low = sum->bytes - below;
+	sum->high = sum->bytes + above;
+}
+
+/* What is carried over from windows has the variance between windows. Parts are in their order. */
+static struct memory_held held_carried(const struct rt_memory_rank *rank, const struct memory_held *part, size_t parts)
+{
+	struct memory_held sum = {.error2 = 0};
+	double windows = 0, squares = 0;
+
+	for (size_t i = 0, end; i < parts; i = end) {
+		double bytes = 0;
+
+		for (end = i; end < parts && part[end].window == part[i].window; end++) {
+			if (!part[end].is_part)
+				continue;
+			held_add(&sum, &part[end]);
+			bytes += part[end].bytes;
+		}
+		if (bytes > 0 && !(windows > 0))
+			windows = rank->window - part[i].window;
+		squares += bytes * bytes;
+		sum.largest = fmax(sum.largest, bytes);
+	}
+	/* Of one window nothing is known but that it has been seen. */
+	sum.error2 = windows > 1 ? fmax(squares - sum.bytes * sum.bytes / windows, 0) * windows / (windows - 1) : squares;
+	return sum;
+}
+
+static struct memory_held held_site(const struct rt_memory_rank *rank, const struct memory_held *part, size_t parts)
+{
+	struct memory_held sum = {.site = part->site, .device = part->device}, carried = held_carried(rank, part, parts);
+
+	for (size_t i = 0; i < parts; i++)
+		if (!part[i].is_part)
+			held_add(&sum, &part[i]);
+	held_interval(&sum);
+	held_interval(&carried);
+	memory_held_add(&sum, &carried);
+	return sum;
+}
+
+/* Parts of a site become one. */
+static size_t held_merge(const struct rt_memory_rank *rank, struct memory_held *held, size_t parts)
+{
+	size_t count = 0;
+
+	qsort(held, parts, sizeof(*held), held_compare_part);
+	for (size_t first = 0, end; first < parts; first = end) {
+		for (end = first + 1; end < parts && held[end].device == held[first].device && held[end].site == held[first].site; end++)
+			;
+		held[count++] = held_site(rank, held + first, end - first);
+	}
+	return count;
 }
 
 size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
 {
-	size_t parts = 0, count = 0, device_parts = 0;
+	size_t parts = 0, count;
 
 	qsort(block, blocks, sizeof(*block), held_compare);
 	for (size_t first = 0, end; first < blocks; first = end) {
@@ -153,23 +269,16 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 			parts += held_class(&device->class[one->class % RT_MEMORY_CLASSES], block + first, end - first, ret + parts);
 		else
 			parts += held_weigh(one, end - first, ret + parts);
-		if (end < blocks && block[end].device == one->device)
-			continue;
-		if (rank->is_part)
-			held_bound(ret + device_parts, parts - device_parts, (double)device->allocated);
-		device_parts = parts;
 	}
-	qsort(ret, parts, sizeof(*ret), held_compare_site);
-	for (size_t i = 0; i < parts; i++) {
-		if (count && ret[count - 1].site == ret[i].site) {
-			ret[count - 1].bytes += ret[i].bytes;
-			ret[count - 1].blocks += ret[i].blocks;
-			ret[count - 1].sampled += ret[i].sampled;
-			ret[count - 1].error2 += ret[i].error2;
-		} else {
-			ret[count++] = ret[i];
-		}
+	count = held_merge(rank, ret, parts);
+	for (size_t first = 0, end; first < count; first = end) {
+		double allocated = (double)rank->device[ret[first].device % RT_MEMORY_DEVICES_MAX].allocated;
+
+		for (end = first; end < count && ret[end].device == ret[first].device; end++)
+			;
+		held_bound(ret + first, end - first, allocated, rank->is_part);
 	}
+	qsort(ret, count, sizeof(*ret), held_compare_site);
 	return count;
 }
 
@@ -209,4 +318,32 @@ void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint3
 				block[i + 1].weight_bytes = 0;
 		}
 	}
+}
+
+static int held_compare_block_site(const void *a, const void *b)
+{
+	const struct rt_memory_block *x = a, *y = b;
+
+	return ORDER(x->site, y->site);
+}
+
+uint64_t memory_held_grown(struct rt_memory_block *block, size_t blocks, uint32_t device, uint32_t now_ms, uint32_t window_ms)
+{
+	double bytes = 0, most = 0;
+	uint64_t site = 0;
+
+	qsort(block, blocks, sizeof(*block), held_compare_block_site);
+	for (size_t i = 0; i < blocks; i++) {
+		uint32_t age_ms = now_ms - block[i].born_ms;
+
+		if (i == 0 || block[i].site != block[i - 1].site)
+			bytes = 0;
+		if (block[i].device == device && age_ms <= window_ms && age_ms >= window_ms / MEMORY_OLD_PART)
+			bytes += (double)block[i].weight_bytes;
+		if (bytes > most) {
+			most = bytes;
+			site = block[i].site;
+		}
+	}
+	return site;
 }

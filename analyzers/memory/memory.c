@@ -10,8 +10,10 @@
 #define QUARTERS 4
 #define PART_SLOPE_MIN 0.7	/* of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
 #define GROWTH_MIN 0.01		/* of what is allocated, within the window: less is none of an operator's concern */
+#define SPANS 8			/* of the points, whose means are compared: three points each at least */
+#define SPAN_ERROR2 1.5		/* variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
+#define STUDENT_95 2.447	/* of SPANS - 2 degrees of freedom */
 #define PAIRS_MAX (MEMORY_POINTS_MAX * (MEMORY_POINTS_MAX - 1) / 2)
-#define NORMAL_95 1.96
 #define NEIGHBOUR_MIN 0.1	/* of the device */
 #define LEAKED_MIN 0.1		/* of what is allocated: then the leak, not the model, filled the device */
 
@@ -104,6 +106,29 @@ static double memory_slope(const struct memory_point *point, size_t count, doubl
 	return pairs ? slopes[pairs / 2] : 0;
 }
 
+/* 95 %, on each side of the slope, where the errors of points add up: from how much it differs between spans of the time. */
+static double memory_slope_reach(const struct memory_point *point, size_t count)
+{
+	double sum = 0, square = 0, time_before = 0, bytes_before = 0;
+
+	for (size_t i = 0; i < SPANS; i++) {
+		size_t from = count * i / SPANS, to = count * (i + 1) / SPANS;
+		double time = 0, bytes = 0, slope;
+
+		for (size_t k = from; k < to; k++) {
+			time += (double)(point[k].bucket - point[0].bucket) / (double)(to - from);
+			bytes += point[k].bytes / (double)(to - from);
+		}
+		slope = i ? (bytes - bytes_before) / (time - time_before) : 0;
+		sum += slope;
+		square += slope * slope;
+		time_before = time;
+		bytes_before = bytes;
+	}
+	square = fmax(square - sum * sum / (SPANS - 1), 0) / (SPANS - 2);
+	return STUDENT_95 * sqrt(square * SPAN_ERROR2 / (SPANS - 1));
+}
+
 /* Objects that live long are complete only then. The halves differ most, and have more points than quarters. */
 static bool memory_halves_grow(const struct memory_point *point, size_t count, double *slopes)
 {
@@ -136,11 +161,12 @@ bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
 	ret->z = memory_kendall(point, count, &sigma);
 	pairs = memory_slopes(point, count, slopes);
 	ret->slope = slopes[pairs / 2];
-	reach = NORMAL_95 * sigma;
+	reach = MEMORY_NORMAL_95 * sigma;
 	low = (double)pairs > reach ? (size_t)(((double)pairs - reach) / 2) : 0;
 	high = pairs - 1 - low;
-	ret->slope_low = slopes[low] / seconds;
-	ret->slope_high = slopes[high] / seconds;
+	reach = memory_slope_reach(point, count);
+	ret->slope_low = fmin(slopes[low], ret->slope - reach) / seconds;
+	ret->slope_high = fmax(slopes[high], ret->slope + reach) / seconds;
 	ret->window_s = (double)(point[count - 1].bucket - point[0].bucket) * seconds;
 	/* The line goes through the medians. */
 	for (size_t i = 0; i < count; i++)
@@ -154,6 +180,48 @@ bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
 	ret->to_bytes = middle + ret->slope * ret->window_s;
 	ret->leaks &= ret->to_bytes - ret->from_bytes >= GROWTH_MIN * fabs(middle);
 	return true;
+}
+
+void memory_history_add(struct memory_history *history, uint64_t time_ns, double low_bytes)
+{
+	memory_series_add(&history->all, time_ns, low_bytes);
+	for (size_t i = 0; i < 2; i++) {
+		struct memory_series *recent = &history->recent[i];
+		uint64_t shift_ns = i * MEMORY_RECENT_NS, turn = (time_ns + shift_ns) / (2 * MEMORY_RECENT_NS);
+
+		if (recent->points && turn != (history->last_ns + shift_ns) / (2 * MEMORY_RECENT_NS))
+			*recent = (struct memory_series){0};
+		memory_series_add(recent, time_ns, low_bytes);
+	}
+	history->start_ns = history->start_ns ? history->start_ns : time_ns;
+	history->last_ns = time_ns;
+}
+
+bool memory_history_trend(const struct memory_history *history, struct memory_trend *ret)
+{
+	size_t older = history->last_ns / MEMORY_RECENT_NS % 2 ? 0 : 1;
+	struct memory_trend recent;
+	bool known = memory_trend(&history->all, ret);
+
+	/* Within the first hour they are the same. */
+	if (known && !ret->leaks && history->last_ns - history->start_ns >= MEMORY_RECENT_NS &&
+		memory_trend(&history->recent[older], &recent) && recent.leaks)
+		*ret = recent;
+	return known;
+}
+
+bool memory_history_leaks(struct memory_history *history, uint64_t now_ns, struct memory_trend *ret)
+{
+	uint64_t seen_ns;
+
+	if (!memory_history_trend(history, ret) || !ret->leaks) {
+		history->trend_ns = 0;
+		return false;
+	}
+	if (!history->trend_ns)
+		history->trend_ns = now_ns;
+	seen_ns = history->trend_ns - history->start_ns;
+	return seen_ns >= MEMORY_RECENT_NS || now_ns - history->trend_ns >= seen_ns;
 }
 
 static double memory_time(double free_bytes, double slope)

@@ -15,6 +15,7 @@
 
 #define MEMORY_POINTS_MAX 120u
 #define MEMORY_POINTS_MIN 32u	   /* fewer are no trend: four quarters of six points, and the warm-up */
+#define MEMORY_NORMAL_95 1.96 /* standard deviations: 95 % of a normal distribution */
 #define MEMORY_BUCKET_NS 1000000000ULL /* the first length; memory_curve has a row a second */
 
 struct memory_point {
@@ -34,13 +35,33 @@ void memory_series_add(struct memory_series *series, uint64_t time_ns, double lo
 struct memory_trend {
 	bool leaks;
 	double z;				       /* Mann and Kendall's */
-	double slope, slope_low, slope_high;	       /* bytes a second: Theil and Sen's, with its 95 % interval */
+	double slope, slope_low, slope_high;	       /* bytes a second: Theil and Sen's, with a 95 % interval */
 	double from_bytes, to_bytes;		       /* at the window's ends, on the line */
 	double window_s;
 };
 
 /* False: too few points. */
 bool memory_trend(const struct memory_series *series, struct memory_trend *ret);
+
+/*
+ * A device's curve: all of it, and its last one to two hours, so that a leak that begins late is seen. What lives for long has
+ * a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as long again as
+ * the curve was when it was first seen, or where the curve was an hour then.
+ */
+#define MEMORY_RECENT_NS 3600000000000ULL
+
+struct memory_history {
+	struct memory_series all, recent[2]; /* recent: begun anew every two hours, in turns */
+	uint64_t start_ns, last_ns;
+	uint64_t trend_ns; /* when its trend was first seen; 0: it has none */
+};
+
+/* Times ascend. */
+void memory_history_add(struct memory_history *history, uint64_t time_ns, double low_bytes);
+/* False: too few points. The trend of all of it, or where that is none, of its last hours. */
+bool memory_history_trend(const struct memory_history *history, struct memory_trend *ret);
+/* The same, again and again: true: it leaks. */
+bool memory_history_leaks(struct memory_history *history, uint64_t now_ns, struct memory_trend *ret);
 
 /* Time until `free_bytes` more are allocated; low and high of the interval. INFINITY: never. */
 struct memory_forecast {

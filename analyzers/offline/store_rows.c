@@ -23,7 +23,7 @@ enum {
 	STANDING_STAGE,
 	STANDING_STAGE_SINCE,
 	STANDING_CPU,
-	STANDING_COMMUNICATES
+	STANDING_MAIN_THREAD
 };
 enum {
 	CALL_COMMUNICATOR = STORE_DURATION + 1,
@@ -330,9 +330,7 @@ static void feed_standing(const struct store_row *row)
 		.stage = stage_of_stage(get_text(row, STANDING_STAGE)).kind,
 		.stage_since_ns = get_time(row, STANDING_STAGE_SINCE),
 		.cpu_ns = get_known(row, STANDING_CPU),
-		.stack = !store_rows_has(row->scan, STANDING_COMMUNICATES)  ? STANDING_STACK_UNKNOWN
-			 : get_number(row, STANDING_COMMUNICATES) ? STANDING_STACK_COMMUNICATES
-								  : STANDING_STACK_OUTSIDE,
+		.stack = standing_stack_of(get_text(row, STANDING_MAIN_THREAD)),
 	};
 }
 
@@ -483,7 +481,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 				[STANDING_ENDED] = "ended_ns", [STANDING_PROGRESS] = "progress_ns",
 				[STANDING_STEP_END] = "step_end_ns", [STANDING_STEPS] = "steps",
 				[STANDING_STAGE] = "stage", [STANDING_STAGE_SINCE] = "stage_since_ns",
-				[STANDING_CPU] = "cpu_ns", [STANDING_COMMUNICATES] = "communicates"},
+				[STANDING_CPU] = "cpu_ns", [STANDING_MAIN_THREAD] = "main_thread"},
 		},
 		.time_ns = time_start,
 		.feed = feed_standing,

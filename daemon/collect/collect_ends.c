@@ -38,7 +38,6 @@
 #define NAMES_WAIT_NS (12 * NSEC_PER_SEC) /* more than a request may take */
 #define CODES_MAX 1024			  /* sent in the kernel and remembered */
 #define EVENTS_MAX (RT_END_THREADS_MAX + 2u) /* the main thread, the one that ends its process */
-#define FRAMES_SHOWN 256
 
 /* As in stacks.c: a layout takes 10 ms, and seconds where libraries come from a disk. */
 static const struct worker_kind ends_worker = {
@@ -173,16 +172,10 @@ static void ends_begin(struct ends *ends, const struct rank *from)
 static void ends_on_named(void *arg, uint64_t stack, const char *frames)
 {
 	struct ends_rank *rank = arg;
-	_cleanup_free_ struct stack_frame *frame = calloc(FRAMES_SHOWN, sizeof(*frame));
-	_cleanup_free_ char *text = strdup(frames);
-	struct stack_thread thread = {.frame = frame};
 
-	if (!text || !frame)
-		return;
-	thread.frames = stack_frames_parse(text, frame, FRAMES_SHOWN);
 	for (size_t i = 0; i < rank->threads; i++)
 		if (rank->thread[i].event.stack == stack)
-			(void)stack_place(&thread, rank->thread[i].place);
+			(void)stack_frames_place(frames, rank->thread[i].place);
 }
 
 static struct profile_rank *ends_names(struct ends_rank *rank)

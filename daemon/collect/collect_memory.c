@@ -34,6 +34,10 @@
 /* Snapshots of the sites: soon after the begin, then seldom, because a rank may have thousands. */
 #define LIVE_FIRST_NS (2 * NSEC_PER_SEC)
 #define LIVE_MAX_NS (32 * NSEC_PER_SEC)
+/* A trend takes 32 s at least, and a millisecond: it is judged after a quarter of the time again, within these bounds. */
+#define JUDGE_NS (8 * NSEC_PER_SEC)
+#define JUDGE_MAX_NS (32 * NSEC_PER_SEC)
+#define JUDGE_PART 4
 #define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
 #define FAILED_MAX 16			   /* failed requests that wait, of a rank: one ends most programs */
 
@@ -47,6 +51,7 @@ struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
 	bool followed; /* the kernel has it */
+	uint64_t followed_ns; /* since then */
 	bool shed; /* its state was too much: followed again when that is over. pid is 0 until then */
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
@@ -55,7 +60,9 @@ struct memory_rank {
 	uint64_t steps;				      /* when they were last counted */
 	uint64_t open_ns, close_ns, young_ns;	      /* of the last window that has ended; 0: none */
 	unsigned leaks;				      /* of its devices */
+	bool failed_once; /* a request of its allocator: the first one is a finding */
 	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
+	uint64_t put_ns; /* of the last snapshot */
 	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
 	uint64_t failed_ns[FAILED_MAX]; /* when it came */
 	size_t failed_count;
@@ -132,19 +139,6 @@ static void memory_put_last(struct memory *memory, struct memory_rank *rank, uin
 	memory->took_ns += counts.took_ns;
 }
 
-static void memory_judge(struct memory *memory, struct memory_rank *rank, bool over)
-{
-	struct memory_owner owner = memory_owner(memory, rank);
-	struct rt_memory_rank counts;
-
-	rank->leaks = 0;
-	if (!memory_read(memory, rank->slot, &counts))
-		return;
-	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
-		if (counts.device[i].used)
-			rank->leaks += memory_rows_leak(&owner, &counts.device[i], over, &rank->put[i]);
-}
-
 static void memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
 {
 	uint32_t count = RT_MEMORY_BLOCKS_MAX, bucket;
@@ -152,6 +146,39 @@ static void memory_read_blocks(const struct memory_rank *rank, struct memory_sna
 	int r = bpf_map_lookup_batch(rank->blocks_fd, NULL, &bucket, snapshot->key, snapshot->block, &count, &options);
 
 	snapshot->blocks = r == 0 || errno == ENOENT ? count : 0; /* ENOENT: all were read */
+}
+
+/* The line that holds most of what grew; "": unknown. */
+static const char *memory_grown_place(
+	const struct memory *memory, const struct memory_rank *rank, uint32_t device, const struct memory_trend *trend, uint64_t now_ns)
+{
+	struct memory_snapshot *snapshot = memory->snapshot;
+	struct rt_memory_site site;
+	uint64_t key;
+
+	memory_read_blocks(rank, snapshot);
+	key = memory_held_grown(snapshot->block, snapshot->blocks, device, (uint32_t)(now_ns / NSEC_PER_MSEC),
+		(uint32_t)(trend->window_s * 1000));
+	return bpf_map_lookup_elem(rank->sites_fd, &key, &site) == 0 ? profile_rank_place(&rank->names, site.stack) : "";
+}
+
+static void memory_judge(struct memory *memory, struct memory_rank *rank, bool over, uint64_t now_ns)
+{
+	struct memory_owner owner = memory_owner(memory, rank);
+	struct rt_memory_rank counts;
+
+	rank->leaks = 0;
+	if (!memory_read(memory, rank->slot, &counts))
+		return;
+	for (uint32_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++) {
+		struct memory_trend trend = {0};
+		bool leaks = counts.device[i].used && !over && memory_history_leaks(&rank->put[i].lows, now_ns, &trend);
+
+		rank->leaks += leaks;
+		if (counts.device[i].used)
+			memory_rows_leak(&owner, &counts.device[i], leaks ? &trend : NULL,
+				leaks ? memory_grown_place(memory, rank, i, &trend, now_ns) : "", &rank->put[i]);
+	}
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
@@ -199,6 +226,7 @@ static void memory_live_is_put(struct memory_rank *rank, uint64_t now_ns)
 	if (rank->live_interval_ns < LIVE_MAX_NS)
 		rank->live_interval_ns *= 2;
 	rank->live_ns = now_ns + rank->live_interval_ns;
+	rank->put_ns = now_ns;
 }
 
 /* Windows. The kernel's copy of a rank and of its blocks is the daemon's between two of them: no report counts then. */
@@ -377,6 +405,10 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 		}
 		memory_rows_failed(&owner, event);
 		memory->failures++;
+		if (event->call_ns || rank->failed_once)
+			continue;
+		memory_rows_oom(&owner, event);
+		rank->failed_once = true;
 	}
 	rank->failed_count = kept;
 }
@@ -444,7 +476,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
 		memory_put_last(memory, rank, now_ns);
-		memory_judge(memory, rank, true);
+		memory_judge(memory, rank, true, now_ns);
 	}
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &none, BPF_ANY);
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_sites), &rank->slot);
@@ -473,6 +505,7 @@ static void memory_begin(void *arg, const struct rank *from)
 		.uid = from->uid,
 		.rank = from->env.rank,
 		.instance = from->instance,
+		.keeps_places = true,
 	};
 	r = profile_rank_begin(&rank->names);
 	if (r < 0) {
@@ -480,6 +513,15 @@ static void memory_begin(void *arg, const struct rank *from)
 		profile_rank_free(&rank->names);
 		*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
 	}
+}
+
+static uint64_t memory_judge_interval(uint64_t age_ns)
+{
+	uint64_t interval_ns = age_ns / JUDGE_PART;
+
+	if (interval_ns > JUDGE_MAX_NS)
+		return JUDGE_MAX_NS;
+	return interval_ns < JUDGE_NS ? JUDGE_NS : interval_ns;
 }
 
 static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
@@ -495,10 +537,11 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 			return;
 		}
 		rank->followed = true;
+		rank->followed_ns = now_ns;
 		rank->steps = memory_steps(memory, rank);
 		rank->live_interval_ns = LIVE_FIRST_NS;
 		rank->live_ns = now_ns + LIVE_FIRST_NS;
-		rank->judge_ns = rank->live_ns;
+		rank->judge_ns = now_ns + JUDGE_NS;
 	}
 	if (!rank->followed)
 		return;
@@ -508,14 +551,14 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 		rank->curve_ns = now_ns + CURVE_NS;
 		memory_put_curves(memory, rank, &counts, now_ns, false);
 	}
-	if (now_ns < rank->judge_ns)
-		return;
-	memory_judge(memory, rank, false);
-	rank->judge_ns = now_ns + rank->live_interval_ns;
-	if (memory->part < 1) /* a snapshot is of a window's end */
-		return;
-	memory_put_live(memory, rank, now_ns);
-	memory_live_is_put(rank, now_ns);
+	if (now_ns >= rank->judge_ns) {
+		memory_judge(memory, rank, false, now_ns);
+		rank->judge_ns = now_ns + memory_judge_interval(now_ns - rank->followed_ns);
+	}
+	if (memory->part >= 1 && now_ns >= rank->live_ns) { /* else a snapshot is of a window's end */
+		memory_put_live(memory, rank, now_ns);
+		memory_live_is_put(rank, now_ns);
+	}
 }
 
 /* The level. */
@@ -675,6 +718,9 @@ static void memory_event(void *state, const struct rt_event *event, size_t size_
 		rank->failed_ns[rank->failed_count] = monotonic_ns();
 		failed = &rank->failed[rank->failed_count++];
 		memcpy(failed, event, sizeof(*failed));
+		/* What it holds now is why; a program may try again and again. */
+		if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
+			rank->live_ns = 0;
 		if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
 			failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
 	} else {

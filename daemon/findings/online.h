@@ -50,9 +50,19 @@ struct online_leak_info {
 	const char *device; /* "cuda:0" */
 	uint64_t since_ns;
 	double grown_bytes, hourly_bytes; /* since then; as it is now */
+	const char *place; /* the line that holds most of it; "": unknown */
 };
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
+
+/* A request of memory of a device that could not be served. */
+struct online_oom_info {
+	const struct rank *rank;
+	const char *device, *place; /* "cuda:0"; the line that asked, "": unknown */
+	uint64_t time_ns;
+	double asked_bytes, allocated_bytes, reserved_bytes; /* reserved: 0: unknown */
+};
+void online_oom(struct online *online, const struct online_oom_info *info);
 
 /* Probes cost a rank more than [budget] rank_percent; percent of its time. Without a rank: the daemon takes more than
  * cpu_percent; percent of a CPU. */

@@ -141,7 +141,7 @@ struct online_process {
 	uint32_t thread_id;		 /* step thread, 0 if unknown */
 	uint64_t op_ns;			 /* end of the newest operation fed */
 	uint64_t stack_ns;		 /* when a stack of its main thread was taken last, 0: never */
-	bool communicates;		 /* as it showed (stack_communicates()) */
+	enum standing_stack stack;	 /* what it showed */
 	struct preemptors preemptors;	 /* of L3's waits since the last sample */
 	struct rank_steps_progress last; /* if ended: its slot may be reused */
 	uint64_t standing_ns;		 /* UTC of its newest row of standings, 0: none */

@@ -217,15 +217,23 @@ static bool online_publish_note(struct online *online, const struct finding *f, 
 	return changed;
 }
 
-static uint64_t online_publish_swapped(const struct online *online, const struct finding *f)
+/* That of the rank that it names; NULL: none, or not here. */
+static const struct online_process *online_publish_process(const struct online *online, const struct finding *f)
 {
 	for (size_t i = 0; i < online->slots; i++) {
 		const struct online_process *process = &online->slot[i];
 
-		if (process->instance && process->rank == f->rank && streq(process->job, f->job) && process->newest.state)
-			return process->newest.swapped_bytes;
+		if (process->instance && !process->ended_ns && process->rank == f->rank && streq(process->job, f->job))
+			return process;
 	}
-	return HOST_UNKNOWN;
+	return NULL;
+}
+
+static uint64_t online_publish_swapped(const struct online *online, const struct finding *f)
+{
+	const struct online_process *process = online_publish_process(online, f);
+
+	return process && process->newest.state ? process->newest.swapped_bytes : HOST_UNKNOWN;
 }
 
 /* Page faults are those of swapped memory if there is as much of it as they read in a step. */
@@ -247,6 +255,17 @@ static void online_publish_swap(const struct online *online, struct finding *f)
 	}
 }
 
+/* A slow rank that may run only far from its card. */
+static void online_publish_far(const struct online *online, struct finding *f)
+{
+	const struct ranks *ranks = online->context->ranks;
+	const struct online_process *process = f->kind == FINDING_SLOW_RANK && ranks ? online_publish_process(online, f) : NULL;
+	const struct rank *rank = process ? ranks_by_pid(ranks, process->pid) : NULL;
+
+	if (rank && rank_cpus_are_far(&rank->cpus))
+		finding_add(f, "near_cpus", "1", 0, NAN, "none of the CPUs that it may use is near its card");
+}
+
 void online_publish(void *arg, const struct finding *finding)
 {
 	struct online *online = arg;
@@ -257,6 +276,7 @@ void online_publish(void *arg, const struct finding *finding)
 		f.severity >= SEVERITY_MAX || f.tier >= FRAME_TIER_MAX)
 		return;
 	online_publish_swap(online, &f);
+	online_publish_far(online, &f);
 	if (online->ending && !online_publish_is_over(f.state)) {
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		f.until_ns = monotonic_ns();

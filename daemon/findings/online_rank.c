@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of one rank that no detector sees: leaks of device memory (the memory collector), cost of probes (the guard). */
+/* Findings of one rank that no detector sees: leaks and lack of device memory (the memory collector), cost of probes (the guard). */
 #include <math.h>
 
 #include "analyzers/finding/finding.h"
@@ -57,7 +57,30 @@ uint64_t online_leak(struct online *online, const struct online_leak_info *info,
 	finding.severity = SEVERITY_WARNING;
 	finding_add(&finding, "memory_growth", "bytes", info->grown_bytes, NAN, info->device);
 	finding_add(&finding, "memory_hourly", "bytes", info->hourly_bytes, NAN, NULL);
+	if (info->place[0])
+		finding_add(&finding, "stack", "1", 1, NAN, info->place);
 	return online_rank_publish(online, &finding, number);
+}
+
+/* It is over at once: what the program does about it is not known. */
+void online_oom(struct online *online, const struct online_oom_info *info)
+{
+	struct finding finding = online_rank_finding(online, info->rank, info->time_ns, false);
+
+	if (!online)
+		return;
+	finding.state = FINDING_CLOSED;
+	finding.until_ns = info->time_ns;
+	finding.kind = FINDING_MEMORY;
+	finding.cause = CAUSE_DEVICE_MEMORY;
+	finding.severity = SEVERITY_WARNING;
+	finding_add(&finding, "memory_asked", "bytes", info->asked_bytes, NAN, info->device);
+	finding_add(&finding, "memory_allocated", "bytes", info->allocated_bytes, NAN, NULL);
+	if (info->reserved_bytes > 0)
+		finding_add(&finding, "memory_reserved", "bytes", info->reserved_bytes, NAN, NULL);
+	if (info->place[0])
+		finding_add(&finding, "stack", "1", 1, NAN, info->place);
+	(void)online_rank_publish(online, &finding, RANK_IDS + ++online->of_ranks);
 }
 
 uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number)

@@ -126,20 +126,30 @@ static bool online_stacks_thread(
 	return true;
 }
 
-/* For hang detection (struct standing.stack). Without Python frames a stack does not show that the rank is elsewhere. */
-static void online_stacks_note(struct online *online, const struct stack_thread *main, uint64_t start_ns)
+/* Without Python frames a stack does not show that the rank is outside of communication. works: a thread of its process runs or
+ * waits for a disk. */
+static enum standing_stack online_stacks_of(const struct stack_thread *main, bool works)
 {
-	bool communicates = stack_communicates(main), known = communicates;
+	if (stack_communicates(main))
+		return STANDING_STACK_COMMUNICATION;
+	for (size_t i = 0; i < main->frames; i++)
+		if (stack_frame_is_python(&main->frame[i]))
+			return stack_waits_for_lock(main) && !works ? STANDING_STACK_LOCK : STANDING_STACK_OTHER;
+	return STANDING_STACK_UNKNOWN;
+}
 
-	for (size_t i = 0; i < main->frames && !known; i++)
-		known = stack_frame_is_python(&main->frame[i]);
+/* For hang detection. */
+static void online_stacks_note(struct online *online, const struct stack_thread *main, bool works, uint64_t start_ns)
+{
+	enum standing_stack stack = online_stacks_of(main, works);
+
 	for (size_t i = 0; i < online->slots; i++) {
 		struct online_process *process = &online->slot[i];
 
 		if (!process->instance || process->pid != (uint32_t)main->pid)
 			continue;
-		process->stack_ns = known ? start_ns : 0;
-		process->communicates = communicates;
+		process->stack_ns = start_ns;
+		process->stack = stack;
 	}
 }
 
@@ -161,6 +171,15 @@ static void online_stacks_judge(struct online *online, int at, const struct stac
 	stack_groups_free(&groups);
 }
 
+/* A thread of it runs, or waits for a disk. */
+static bool online_stacks_works(const Ranktrace__StackProcess *process)
+{
+	for (size_t i = 0; i < process->n_threads; i++)
+		if (process->threads[i]->state[0] == 'R' || process->threads[i]->state[0] == 'D')
+			return true;
+	return false;
+}
+
 static void online_stacks_keep(
 	const struct online_stacks_request *request, const Ranktrace__StackBody *body, struct online *online, int at)
 {
@@ -169,6 +188,7 @@ static void online_stacks_keep(
 
 	for (size_t i = 0; main && i < body->n_processes; i++) {
 		const Ranktrace__StackProcess *process = body->processes[i];
+		size_t before = mains;
 
 		if (request->id && !process->n_threads)
 			online_stacks_put(request, process, NULL);
@@ -184,9 +204,9 @@ static void online_stacks_keep(
 			else
 				free((void *)thread.frame);
 		}
+		if (mains > before)
+			online_stacks_note(online, &main[before], online_stacks_works(process), request->start_ns);
 	}
-	for (size_t i = 0; i < mains; i++)
-		online_stacks_note(online, &main[i], request->start_ns);
 	if (main && at >= 0)
 		online_stacks_judge(online, at, main, mains);
 	for (size_t i = 0; i < mains; i++)

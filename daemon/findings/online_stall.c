@@ -82,7 +82,7 @@ static void online_stall_excuse(const struct stall_check *check, struct standing
 static void online_stall_add_stack(const struct online_process *process, struct standing *standing)
 {
 	if (!process->ended_ns && process->stack_ns > standing->progress_ns)
-		standing->stack = process->communicates ? STANDING_STACK_COMMUNICATES : STANDING_STACK_OUTSIDE;
+		standing->stack = process->stack;
 }
 
 static void online_stall_collect(struct stall_check *check)

@@ -109,8 +109,7 @@ void online_standing_put(struct online *online, struct online_process *process, 
 		.stage = field_text(stage_text(standing->stage)),
 		.stage_since_ns = online_standing_time(store, standing->stage_since_ns),
 		.cpu_ns = field_duration_if(standing->cpu_ns != FRAME_UNKNOWN, standing->cpu_ns),
-		.communicates = field_int_if(
-			standing->stack != STANDING_STACK_UNKNOWN, standing->stack == STANDING_STACK_COMMUNICATES),
+		.main_thread = field_text_if(standing_stack_word(standing->stack)),
 		.instance = field_int(process->instance),
 	};
 

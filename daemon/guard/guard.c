@@ -261,6 +261,7 @@ int guard_new(struct context *context, struct guard **ret)
 	guard->slots = slots;
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		guard->window[level].duty = 1;
+	guard_cpus_begin(guard);
 	r = ranks_observe(context->ranks, guard_on_rank, guard);
 	if (r < 0) {
 		free(guard);
@@ -514,6 +515,7 @@ static void guard_tick_second(struct guard *guard, uint64_t now_ns)
 	if (now_ns - guard->plan_ns < PLAN_NS)
 		return;
 	guard->plan_ns = now_ns;
+	guard_cpus_turn(guard);
 	guard_make_plan(guard, now_ns);
 	guard_publish_excess(guard, now_ns);
 }

@@ -7,6 +7,8 @@
 #include "daemon/core/level.h"
 #include "daemon/guard/guard.h"
 
+#include <sched.h>
+
 struct kernel;
 
 /*
@@ -151,6 +153,7 @@ struct guard {
 	double own_cpus, own_level[LEVEL_MAX];
 	bool own_known, over_memory;
 	struct guard_turn own_turn;
+	cpu_set_t own_cpu_set, cpu_set; /* as it began; empty: not known. Where it runs now */
 	struct guard_window window[LEVEL_MAX];
 	struct guard_hold hold; /* of L0 */
 	bool held;
@@ -158,6 +161,13 @@ struct guard {
 	struct guard_rank *rank[]; /* by slot; NULL: none so far */
 };
 
+/* guard_cpus.c. Adds a rank's CPUs to those taken, if it is pinned. Pure. */
+void guard_cpus_add(const cpu_set_t *own, const cpu_set_t *rank, cpu_set_t *taken);
+/* Those that are left to the daemon. Pure. */
+void guard_cpus_left(const cpu_set_t *own, const cpu_set_t *taken, cpu_set_t *ret);
+void guard_cpus_begin(struct guard *guard);
+/* Ranks may have come, gone or been pinned. */
+void guard_cpus_turn(struct guard *guard);
 /* guard_read.c: as guard_rank_share(), between windows. */
 void guard_rank_between(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 /* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */

@@ -75,7 +75,7 @@ struct rank;
 struct memory_put {
 	uint64_t second; /* of the newest row */
 	uint64_t allocs, frees, alloc_bytes;
-	struct memory_series lows; /* of its curve */
+	struct memory_history lows; /* of its curve */
 	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
 	uint64_t leak, leak_since_ns;
 	double leak_from, leak_grown, leak_hourly;
@@ -93,9 +93,9 @@ struct memory_owner {
 /* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
 void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
 	struct memory_put *put);
-/* A leak is a finding while it lasts, or until `over`. True: it leaks. */
-bool memory_rows_leak(
-	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put);
+/* A leak is a finding while it lasts. trend: NULL: none, or none any more; place: the line that holds most of it, "": unknown. */
+void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
+	const char *place, struct memory_put *put);
 /* Blocks of a stack on a device. */
 struct memory_line {
 	struct rt_memory_site site;
@@ -108,6 +108,8 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 /* Of the same snapshot; those without a block have the device of their neighbours. */
 void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
 	size_t segments, uint64_t now_ns);
+/* A failed request as a finding. */
+void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 /* A call's call_ns is UTC. */
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 

@@ -11,6 +11,8 @@
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
+#define MEMORY_NAME_BYTES 32 /* of a device */
+
 /* c10::DeviceType, which is the same in all versions. */
 static const char *const memory_kinds[] = {
 	[0] = "cpu", [1] = "cuda", [6] = "hip", [9] = "xla", [12] = "xpu", [13] = "mps", [15] = "hpu", [19] = "mtia",
@@ -65,7 +67,7 @@ static void memory_rows_second(const struct memory_owner *owner, const struct rt
 	put->allocs = device->allocs;
 	put->frees = device->frees;
 	put->alloc_bytes = device->alloc_bytes;
-	memory_series_add(&put->lows, second->second * RT_MEMORY_SECOND_NS, (double)second->allocated_min);
+	memory_history_add(&put->lows, second->second * RT_MEMORY_SECOND_NS, (double)second->allocated_min);
 }
 
 /* The oldest window of those not put, that has ended. */
@@ -92,32 +94,36 @@ void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_
 		memory_rows_second(owner, device, second, seen_ns, put);
 }
 
-bool memory_rows_leak(
-	const struct memory_owner *owner, const struct rt_memory_device *device, bool over, struct memory_put *put)
+/* "cuda:0" */
+static void memory_rows_name(uint32_t device, char *ret, size_t size)
 {
-	struct memory_trend trend = {0};
-	bool leaks = !over && memory_trend(&put->lows, &trend) && trend.leaks;
-	char name[32];
 	int number;
-	const char *kind = memory_rows_kind(device->device, &number);
-	struct online_leak_info info = {.rank = owner->live, .device = name};
+	const char *kind = memory_rows_kind(device, &number);
 
-	snprintf(name, sizeof(name), number < 0 ? "%s" : "%s:%d", kind, number);
-	if (!owner->live || (!leaks && !put->leak))
-		return leaks;
-	if (leaks) {
-		put->leak_from = put->leak ? put->leak_from : trend.from_bytes;
+	snprintf(ret, size, number < 0 ? "%s" : "%s:%d", kind, number);
+}
+
+void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
+	const char *place, struct memory_put *put)
+{
+	char name[MEMORY_NAME_BYTES];
+	struct online_leak_info info = {.rank = owner->live, .device = name, .place = place};
+
+	memory_rows_name(device->device, name, sizeof(name));
+	if (!owner->live || (!trend && !put->leak))
+		return;
+	if (trend) {
+		put->leak_from = put->leak ? put->leak_from : trend->from_bytes;
 		put->leak_since_ns =
-			put->leak ? put->leak_since_ns : monotonic_ns() - (uint64_t)(trend.window_s * (double)NSEC_PER_SEC);
-		put->leak_grown = trend.to_bytes - put->leak_from;
-		put->leak_hourly = trend.slope * 3600;
+			put->leak ? put->leak_since_ns : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
+		put->leak_grown = trend->to_bytes - put->leak_from;
+		put->leak_hourly = trend->slope * 3600;
 	}
 	info.since_ns = put->leak_since_ns;
 	info.grown_bytes = put->leak_grown;
 	info.hourly_bytes = put->leak_hourly;
-	put->leak = online_leak(owner->context->findings, &info, !leaks, put->leak);
-	put->leak = leaks ? put->leak : 0;
-	return leaks;
+	put->leak = online_leak(owner->context->findings, &info, !trend, put->leak);
+	put->leak = trend ? put->leak : 0;
 }
 
 static const struct rt_memory_device *memory_rows_device(const struct rt_memory_rank *counts, uint32_t device)
@@ -150,6 +156,8 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.sites = field_int(sites),
 			.live_bytes = field_int(llround(line->held.bytes)),
 			.live_error_bytes = field_int((int64_t)ceil(sqrt(line->held.error2))),
+			.live_low_bytes = field_int((int64_t)floor(line->held.low)),
+			.live_high_bytes = field_int((int64_t)ceil(line->held.high)),
 			.live_blocks = field_int(llround(line->held.blocks)),
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
@@ -174,9 +182,7 @@ static void memory_rows_add(struct memory_line *sum, const struct memory_line *l
 	sum->site.alloc_bytes += line->site.alloc_bytes;
 	sum->site.alloc_count += line->site.alloc_count;
 	sum->site.sampled += line->site.sampled;
-	sum->held.bytes += line->held.bytes;
-	sum->held.blocks += line->held.blocks;
-	sum->held.error2 += line->held.error2;
+	memory_held_add(&sum->held, &line->held);
 }
 
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
@@ -230,6 +236,24 @@ void memory_rows_segments(const struct memory_owner *owner, const struct rt_memo
 				.instance = field_int(owner->instance),
 			});
 	}
+}
+
+void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+{
+	char name[MEMORY_NAME_BYTES];
+
+	memory_rows_name(event->device, name, sizeof(name));
+	if (owner->live)
+		online_oom(owner->context->findings,
+			&(struct online_oom_info){
+				.rank = owner->live,
+				.device = name,
+				.place = profile_rank_place(owner->stacks, event->stack),
+				.time_ns = event->event.time_ns,
+				.asked_bytes = (double)event->bytes,
+				.allocated_bytes = (double)event->allocated,
+				.reserved_bytes = (double)event->reserved,
+			});
 }
 
 static void memory_rows_call_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)

@@ -36,12 +36,21 @@ static void rank_table_notify(struct ranks *ranks, const struct tracked *tracked
 		ranks->observer[i].callback(ranks->observer[i].arg, &tracked->rank, change);
 }
 
+/* Of one that has ended, as they were. */
+static const struct rank_cpus *rank_table_cpus(struct rank *rank, const struct gauge_card *card)
+{
+	if (!rank->ended)
+		rank_cpus_read(RANK_CPUS_DEVICES, rank->pid, card ? card->pci : "", &rank->cpus);
+	return &rank->cpus;
+}
+
 /* A process taken for a rank by mistake keeps its row, ended and without number. */
 void tracked_store(struct ranks *ranks, struct tracked *tracked)
 {
-	const struct rank *rank = &tracked->rank;
+	struct rank *rank = &tracked->rank;
 	bool is_rank = rank->role == RANK_ROLE_RANK;
 	const struct gauge_card *card = gauge_cards_find(ranks->context->cards, rank->env.card);
+	const struct rank_cpus *cpus = rank_table_cpus(rank, card);
 	const struct row_ranks row = {
 		.rank = field_int_if(is_rank, rank->env.rank),
 		.world_size = field_int_if(is_rank && rank->env.world_size >= 0, rank->env.world_size),
@@ -70,6 +79,8 @@ void tracked_store(struct ranks *ranks, struct tracked *tracked)
 			WEXITSTATUS(rank->wait_status)),
 		.exit_signal = field_int_if(rank->ended && rank->wait_status >= 0 && WIFSIGNALED(rank->wait_status),
 			WTERMSIG(rank->wait_status)),
+		.cpus = field_int_if(cpus->usable, cpus->usable),
+		.near_cpus = field_int_if(cpus->near_known, cpus->near),
 		.instance = field_int(rank->instance),
 	};
 

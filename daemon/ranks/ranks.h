@@ -33,6 +33,16 @@ struct rank_env {
 	int32_t master_port; /* rendezvous of the job's ranks: different ports, different jobs */
 };
 
+/*
+ * Where a rank may run, and whether that is near its card: on CPUs of the card's own node of memory, as the kernel lists them
+ * in local_cpulist of the PCI device. From others, each access of the card crosses the link between the sockets.
+ */
+struct rank_cpus {
+	unsigned usable; /* CPUs that its main thread may use; 0: not known, as on a node of more than CPU_SETSIZE */
+	unsigned near;	 /* of these, near its card */
+	bool near_known;
+};
+
 struct rank {
 	/* identity */
 	char boot_id[40];
@@ -56,10 +66,14 @@ struct rank {
 	uint64_t last_seen_ns;    /* UTC */
 	uint64_t major_faults;	  /* of all threads since start, at most seconds old */
 	char state;		  /* of the process, a letter of /proc/PID/stat; 1 s old, 5 s of a child; 0: unknown */
+	struct rank_cpus cpus;	  /* at most a minute old */
 	bool from_start;	  /* seen since its exec: its first step is complete */
 	bool ended;
 	int32_t wait_status; /* of the end, as wait(2) gives it; -1: unknown */
 };
+
+/* Can it run only far from its card? */
+bool rank_cpus_are_far(const struct rank_cpus *cpus);
 
 #define RANK_FAULTS_UNKNOWN UINT64_MAX
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
- * rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
+ * rank_cpus.c (its CPUs), rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
 #define RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -10,6 +10,8 @@
 #include "daemon/base/util.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/worker/worker.h"
+
+#include <sched.h>
 
 /*
  * Processes that may become ranks, by due time of their next check: bounded, one entry per pid, operations at most
@@ -101,6 +103,12 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret);
 
 /* Does the process see a device node of an accelerator? True also where this cannot be read. */
 bool rank_card_is_possible(const char *root, uint32_t pid);
+
+/* rank_cpus.c. pci: address of its card, "": not known. devices: a fixture in tests. What cannot be read is not known. */
+#define RANK_CPUS_DEVICES "/sys/bus/pci/devices"
+void rank_cpus_read(const char *devices, uint32_t pid, const char *pci, struct rank_cpus *ret);
+/* "0-3,8\n", as sysfs has it. -EINVAL: another text; -ERANGE: CPUs beyond CPU_SETSIZE. */
+int rank_cpus_parse(const char *list, cpu_set_t *ret);
 
 /*
  * Card of a rank with these nodes open. A single one is it. With several (CUDA opens all visible ones): if there is

@@ -29,6 +29,7 @@ struct profile_rank {
 	/* Called for each stack that is named; NULL: not. */
 	void (*on_named)(void *arg, uint64_t stack, const char *frames);
 	void *on_named_arg;
+	bool keeps_places; /* profile_rank_place() has them */
 	uint64_t request; /* to the worker; 0: none */
 	struct hash_table stacks; /* struct profile_stack, by the kernel's hash */
 	struct hash_table named;  /* the same, one for each id */
@@ -57,6 +58,8 @@ void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_st
 void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *code);
 /* The row of call_stacks of a stack; false: it has no names, or none yet. */
 bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret);
+/* The line of a stack; "": it has no names, or none yet. */
+const char *profile_rank_place(const struct profile_rank *profile, uint64_t stack);
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample);
 /* Memory of stacks and codes. */
 size_t profile_rank_bytes(const struct profile_rank *profile);

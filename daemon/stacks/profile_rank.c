@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profiled rank: its stacks, their names by the worker `stack`, and the rows of its samples. */
 #include "analyzers/base/fnv1a.h"
+#include "analyzers/base/stack.h"
 #include "analyzers/profile/profile.h"
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
@@ -33,6 +34,7 @@ struct profile_stack {
 	enum profile_stack_state state;
 	int64_t id;
 	struct rt_profile_stack_event *event; /* NULL once named */
+	char *place; /* NULL: none, or not kept */
 };
 
 /* A code object as the kernel found it. */
@@ -91,6 +93,22 @@ bool profile_rank_id(const struct profile_rank *profile, uint64_t hash, int64_t 
 		return false;
 	*ret = stack->id;
 	return true;
+}
+
+const char *profile_rank_place(const struct profile_rank *profile, uint64_t hash)
+{
+	const struct profile_stack *stack = profile_rank_find(profile, hash);
+
+	return stack && stack->place ? stack->place : "";
+}
+
+static void profile_rank_keep_place(struct profile_rank *profile, struct profile_stack *stack, const char *frames)
+{
+	char place[STACK_PLACE_BYTES];
+
+	stack->place = strdup(stack_frames_place(frames, place));
+	if (stack->place)
+		profile->stack_bytes += strlen(stack->place) + 1;
 }
 
 /* What an evicted entry of the kernel's map sends again is known. Beyond the bounds it is not kept: its samples are lost. */
@@ -205,6 +223,8 @@ static void profile_rank_answer(
 			&(struct row_call_stacks){
 				.id = field_int(stack->id), .frames = field_text(frames), .cut = field_int(cut)});
 	}
+	if (profile->keeps_places && stack->state == STACK_NAMED)
+		profile_rank_keep_place(profile, stack, frames);
 	if (profile->on_named && stack->state == STACK_NAMED)
 		profile->on_named(profile->on_named_arg, stack->event->stack, frames);
 	list_unlink(&stack->link);
@@ -388,8 +408,12 @@ void profile_rank_free(struct profile_rank *profile)
 		return;
 	profile_rank_give_up(profile);
 	for (size_t i = 0; profile->stacks.bucket && i <= profile->stacks.mask; i++)
-		LIST_EACH (link, &profile->stacks.bucket[i])
-			free(CONTAINER_OF(link, struct profile_stack, node.link));
+		LIST_EACH (link, &profile->stacks.bucket[i]) {
+			struct profile_stack *stack = CONTAINER_OF(link, struct profile_stack, node.link);
+
+			free(stack->place);
+			free(stack);
+		}
 	profile_rank_drop_codes(profile, 0);
 	free(profile->codes.bucket);
 	free(profile->stacks.bucket);

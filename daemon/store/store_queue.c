@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows waiting for the next flush, packed one after the other: table, count of values, then each value as a type byte
- * and 8 bytes, or a type byte, a 4-byte length and the text with its terminator.
+ * Rows waiting for the next flush, packed one after the other: table, count of values, then each value. A value is a byte
+ * that has its type (low half) and the bytes of its number (high half), then that number, its lowest byte first: an
+ * integer zigzag-coded, so that small ones of either sign are short, the bits of a real, or the length of a text, which
+ * follows with its terminator. An absent value is that one byte.
  */
 #include "daemon/store/store_internal.h"
 
@@ -9,12 +11,55 @@
 
 #define QUEUE_KEEP_BYTES (4UL << 20)
 
-static size_t value_bytes(const struct store_value *value, size_t *ret_text)
+#define VALUE_BYTES_MAX (1 + sizeof(uint64_t)) /* without a text */
+#define TYPE_BITS 4
+
+struct packed {
+	uint8_t head[VALUE_BYTES_MAX];
+	unsigned head_bytes;
+	const char *text;
+	size_t text_bytes; /* without its terminator */
+};
+
+static void value_pack(const struct store_value *value, struct packed *ret)
 {
-	if (value->type != STORE_TEXT || !value->text)
-		return 1 + sizeof(int64_t);
-	*ret_text = strnlen(value->text, STORE_TEXT_BYTES_MAX);
-	return 1 + sizeof(uint32_t) + *ret_text + 1;
+	bool text = value->type == STORE_TEXT && value->text;
+	unsigned type = value->type == STORE_TEXT && !text ? STORE_NULL : value->type, bytes = 0;
+	uint64_t number = 0;
+
+	*ret = (struct packed){0};
+	if (text) {
+		ret->text = value->text;
+		number = ret->text_bytes = strnlen(value->text, STORE_TEXT_BYTES_MAX);
+	} else if (type == STORE_INT) {
+		number = (uint64_t)value->integer << 1 ^ (uint64_t)(value->integer >> 63);
+	} else if (type == STORE_REAL) {
+		memcpy(&number, &value->real, sizeof(number));
+	}
+	for (; number; number >>= 8)
+		ret->head[1 + bytes++] = (uint8_t)number;
+	ret->head[0] = (uint8_t)(type | bytes << TYPE_BITS);
+	ret->head_bytes = 1 + bytes;
+}
+
+/* Where the next value begins. */
+static const uint8_t *value_unpack(const uint8_t *p, struct store_value *ret)
+{
+	unsigned bytes = *p >> TYPE_BITS;
+	uint64_t number = 0;
+
+	ret->type = *p++ & ((1U << TYPE_BITS) - 1);
+	for (unsigned i = 0; i < bytes; i++)
+		number |= (uint64_t)*p++ << (8 * i);
+	if (ret->type == STORE_TEXT) {
+		ret->text = (const char *)p;
+		return p + number + 1;
+	}
+	if (ret->type == STORE_REAL)
+		memcpy(&ret->real, &number, sizeof(number));
+	else
+		ret->integer = (int64_t)(number >> 1) ^ -(int64_t)(number & 1);
+	return p;
 }
 
 static int queue_reserve(struct queue *queue, size_t need)
@@ -26,14 +71,17 @@ static int queue_reserve(struct queue *queue, size_t need)
 
 int queue_put(struct queue *queue, enum schema_id table, const struct store_value *values, size_t count)
 {
-	size_t need = 2, texts[SCHEMA_COLUMNS_MAX] = {0};
+	struct packed packed[SCHEMA_COLUMNS_MAX];
+	size_t need = 2;
 	uint8_t *p;
 	int r;
 
 	if (count > SCHEMA_COLUMNS_MAX)
 		return -EINVAL;
-	for (size_t i = 0; i < count; i++)
-		need += value_bytes(&values[i], &texts[i]);
+	for (size_t i = 0; i < count; i++) {
+		value_pack(&values[i], &packed[i]);
+		need += packed[i].head_bytes + (packed[i].text ? packed[i].text_bytes + 1 : 0);
+	}
 	r = queue_reserve(queue, need);
 	if (r < 0)
 		return r;
@@ -41,19 +89,10 @@ int queue_put(struct queue *queue, enum schema_id table, const struct store_valu
 	*p++ = (uint8_t)table;
 	*p++ = (uint8_t)count;
 	for (size_t i = 0; i < count; i++) {
-		bool text = values[i].type == STORE_TEXT && values[i].text;
-
-		*p++ = values[i].type == STORE_TEXT && !text ? STORE_NULL : (uint8_t)values[i].type;
-		if (text) {
-			uint32_t length = (uint32_t)texts[i];
-
-			memcpy(p, &length, sizeof(length));
-			memcpy(p + sizeof(length), values[i].text, length);
-			p[sizeof(length) + length] = 0;
-			p += sizeof(length) + length + 1;
-		} else {
-			memcpy(p, &values[i].integer, sizeof(int64_t));
-			p += sizeof(int64_t);
+		p = mempcpy(p, packed[i].head, packed[i].head_bytes);
+		if (packed[i].text) {
+			p = mempcpy(p, packed[i].text, packed[i].text_bytes);
+			*p++ = 0;
 		}
 	}
 	queue->used += need;
@@ -71,19 +110,8 @@ bool queue_next(const struct queue *queue, size_t *offset, enum schema_id *ret_t
 	p = queue->data + *offset;
 	*ret_table = (enum schema_id) * p++;
 	*ret_count = *p++;
-	for (size_t i = 0; i < *ret_count; i++) {
-		values[i].type = *p++;
-		if (values[i].type == STORE_TEXT) {
-			uint32_t length;
-
-			memcpy(&length, p, sizeof(length));
-			values[i].text = (const char *)p + sizeof(length);
-			p += sizeof(length) + length + 1;
-		} else {
-			memcpy(&values[i].integer, p, sizeof(int64_t));
-			p += sizeof(int64_t);
-		}
-	}
+	for (size_t i = 0; i < *ret_count; i++)
+		p = value_unpack(p, &values[i]);
 	*offset = (size_t)(p - queue->data);
 	return true;
 }

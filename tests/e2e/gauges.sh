@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Gauges of this machine are what /proc and /sys say, and those of cards what a library that stands in for NVML says. What
 # the card and the kernel's log report is a finding that names the rank. The card's calls may hang, and the daemon
-# answers all the same.
+# answers all the same. A rank that may run only far from its card is shown.
 source "$(dirname "$0")/lib.sh"
 
 export RANKTRACE_STATE_DIR=$state
@@ -16,7 +16,10 @@ put_card() { card "$@" >"$cards.new" && mv "$cards.new" "$cards"; }
 put_card 300000 1980 0 5
 # The kernel's log takes no kernel's message from others: in a mount namespace of the daemon's, a pipe takes its place.
 mkfifo "$work/kmsg"
-daemon_prefix=(unshare -m sh -c "mount --bind '$work/kmsg' /dev/kmsg && exec \"\$@\"" sh
+# Of the PCI devices only the card is there, near a CPU that no rank may use.
+mkdir -p "$work/devices/0000:3b:00.0"
+echo 1000-1001,1023 >"$work/devices/0000:3b:00.0/local_cpulist"
+daemon_prefix=(unshare -m sh -c "mount --bind '$work/kmsg' /dev/kmsg && mount --bind '$work/devices' /sys/bus/pci/devices && exec \"\$@\"" sh
 	env "LD_LIBRARY_PATH=$build/fixtures/cards" "RANKTRACE_CARDS=$cards")
 # A rank whose /dev has a card's node.
 mkdir "$work/dev"
@@ -53,6 +56,9 @@ identity=$("$tracectl" ranks --json | "$python_here" -c 'import json, sys
 for rank in json.load(sys.stdin):
 	if rank["rank"] == 0 and rank["role"] == "rank": print(rank["card_uuid"], rank["card_pci"], rank["card_serial"])')
 [ "$identity" = 'GPU-01234567-89ab 0000:3b:00.0 165' ] || fail "the rank's card: $identity"
+cpus=$(env -u OMP_NUM_THREADS nproc)
+far() { grep -q "none of the $cpus CPUs that it may use is near its card" <<<"$("$tracectl" ranks)"; }
+wait_for 65 far || fail "ranks: $("$tracectl" ranks)"
 
 echo "--- what they report"
 # reported SEVERITY SENTENCE: an open finding.
@@ -135,6 +141,7 @@ query "select name, round(value, 3), unit from gauges where source = 'nvml'"
 [ "$(query "select round(value) from gauges where object = 'GPU-01234567-89ab' and name = 'power' limit 1")" = 300.0 ] || fail "its power"
 [ "$(query "select pci || ' ' || serial from cards where object = 'GPU-01234567-89ab'")" = '0000:3b:00.0 165' ] || fail "its identity"
 [ "$(query "select card_uuid || ' ' || card_pci || ' ' || card_serial from ranks where pid = $rank")" = "$identity" ] || fail "the rank's card in the store"
+[ "$(query "select cpus || ' ' || near_cpus from ranks where pid = $rank")" = "$cpus 0" ] || fail "the rank's CPUs in the store"
 watts=$(query "select round(1e6 * sum(card_energy_mj) / sum(duration_ns)) from host_samples join ranks using (instance) where pid = $rank and card_energy_mj is not null")
 [ "$watts" = 300.0 ] || fail "the rank's card took ${watts:-no} W, 300 by its gauge"
 [ -z "$(query "select 1 from gauges where name = 'temperature' limit 1")" ] || fail "a temperature that the card does not have"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The guard on a real rank: hits are counted with their cost; L3, which was on at the daemon's start and exceeds a small budget, is
 # on in windows, and the store says when it watched; set --for makes L3 whole. L0 exceeds it, too, and goes to windows once the
-# steps have been alike for 20 s: each of them is counted all the same. A suspicion holds its windows open.
+# steps have been alike for 20 s: each of them is counted all the same. A suspicion holds its windows open. The daemon leaves the
+# CPU of a pinned rank.
 source "$(dirname "$0")/lib.sh"
 
 mkdir -m 700 "$state"
@@ -36,6 +37,18 @@ sleep 3
 "$tracectl" status | sed -n '/^levels/,/^ranks/p'
 "$tracectl" set L0=true >/dev/null
 level L0 'l["on"] and "coverage" not in l' || fail "L0 is sampled although it was set"
+mapfile -t cpus < <("$python_here" -c 'import os
+for cpu in sorted(os.sched_getaffinity(0)): print(cpu)')
+[ "${#cpus[@]}" -ge 2 ] || skip "needs two CPUs: one for a pinned rank"
+# runs_on CPU: a thread of the daemon may.
+runs_on() { "$python_here" -c 'import os, sys
+sys.exit(not any(int(sys.argv[2]) in os.sched_getaffinity(int(thread)) for thread in os.listdir(f"/proc/{sys.argv[1]}/task")))' "$daemon" "$1"; }
+leaves() { ! runs_on "$1"; }
+taskset -cp "${cpus[0]}" "$pid" >/dev/null
+wait_for 20 leaves "${cpus[0]}" || fail "the daemon runs on the CPU of a pinned rank"
+runs_on "${cpus[1]}" || fail "the daemon has no CPU"
+taskset -cp "$(IFS=, && echo "${cpus[*]}")" "$pid" >/dev/null
+wait_for 20 runs_on "${cpus[0]}" || fail "the daemon does not use the CPU of a rank that is not pinned any more"
 e2e_stop
 # A row for each minute, and at the end of the daemon one for the rest.
 export RANKTRACE_STATE_DIR=$state

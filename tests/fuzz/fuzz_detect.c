@@ -245,7 +245,8 @@ static void snapshot(struct input *input)
 			.steps = what,
 			.stage = (enum stage_kind)(what >> 4),
 			.stage_since_ns = start(input),
-			.cpu_ns = what & 128 ? FRAME_UNKNOWN : value(input)};
+			.cpu_ns = what & 128 ? FRAME_UNKNOWN : value(input),
+			.stack = (enum standing_stack)(all >> 6)};
 	}
 	for (size_t i = 0; i < stucks; i++) {
 		uint8_t what = byte(input);

@@ -41,6 +41,7 @@ static struct script {
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
 	bool missing[SCRIPT_RANKS];
+	bool hung; /* a hang was reported for the time of the steps to come */
 	bool unsplit; /* L0 does not watch: activities are not known */
 	double lead[SCRIPT_RANKS]; /* s; 0: not known */
 	double working_w[SCRIPT_RANKS], waiting_w; /* that its card takes, W; 0: not known */
@@ -92,10 +93,17 @@ static inline void script_want(void *arg, unsigned wants, const char *why)
 	snprintf(script.why, sizeof(script.why), "%s", why);
 }
 
+static inline bool script_hung(void *arg, uint64_t begin_ns, uint64_t end_ns)
+{
+	(void)arg;
+	assert_true(begin_ns < end_ns);
+	return script.hung;
+}
+
 /* Ranks whose steps take 100.1 ms: ten are a tick. */
 static inline void script_begin_options(size_t ranks, const struct judge_options *options)
 {
-	const struct judge_sink sink = {script_finding, script_want, NULL};
+	const struct judge_sink sink = {script_finding, script_want, script_hung, NULL};
 
 	memset(&script, 0, sizeof(script));
 	script.ranks = ranks;

@@ -227,6 +227,23 @@ TEST(leaks_name_the_device)
 	finding_add(&finding, "memory_hourly", "bytes", 360 * 1048576.0, NAN, NULL);
 	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
 				 "hour");
+	finding_add(&finding, "stack", "1", 1, NAN, "keep (leak.py:63)");
+	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
+				 "hour; most of it is held by keep (leak.py:63)");
+}
+
+TEST(lack_of_device_memory_names_the_line_that_asked)
+{
+	struct finding finding = of_rank(2, "", "", make(FINDING_MEMORY, CAUSE_DEVICE_MEMORY, FINDING_CLOSED));
+
+	assert_sentence(finding, "rank 2 ran out of memory");
+	finding_add(&finding, "memory_asked", "bytes", 2048 * 1048576.0, NAN, "cuda:0");
+	finding_add(&finding, "memory_allocated", "bytes", 76 * 1048576.0, NAN, NULL);
+	assert_sentence(finding, "rank 2 ran out of memory of cuda:0: 2 GiB asked for, 76 MiB allocated");
+	finding_add(&finding, "memory_reserved", "bytes", 1024 * 1048576.0, NAN, NULL);
+	finding_add(&finding, "stack", "1", 1, NAN, "ask (leak.py:66)");
+	assert_sentence(
+		finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB allocated, 1 GiB reserved");
 }
 
 TEST(overheads_name_level_cost_and_budget)

@@ -129,7 +129,7 @@ TEST_WITH(test_doubt, setup, teardown)
 TEST_WITH(test_leak, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
-	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns()};
+	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns(), .place = "keep (leak.py:63)"};
 	uint64_t number;
 
 	assert_int_equal(online_leak(context.findings, &info, true, 0), 0);
@@ -140,7 +140,7 @@ TEST_WITH(test_leak, setup, teardown)
 	assert_int_equal(online_leak(context.findings, &info, false, number), number);
 	flush();
 	assert_query("select kind, cause, state, rank, sentence like 'rank 3 (a) leaks memory of cuda:0%: what is allocated between "
-		     "steps has grown by 1 MiB, 2 MiB an hour' from findings",
+		     "steps has grown by 1 MiB, 2 MiB an hour; most of it is held by keep (leak.py:63)' from findings",
 		"memory|memory_leak|open|3|1\n");
 	assert_int_equal(online_leak(context.findings, &info, true, number), number);
 	flush();
@@ -175,6 +175,24 @@ TEST_WITH(test_overhead, setup, teardown)
 	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes 2.1 %% of a CPU of node-b%' from findings "
 		     "where cause = 'daemon'",
 		"overhead|open|notice|NULL|node-b|NULL|1\n");
+}
+
+/* It is over at once. */
+TEST_WITH(test_oom, setup, teardown)
+{
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
+	struct online_oom_info info = {.rank = &rank, .device = "cuda:0", .place = "ask (leak.py:66)", .time_ns = monotonic_ns(),
+		.asked_bytes = 2097152, .allocated_bytes = 1048576};
+
+	online_oom(NULL, &info);
+	online_oom(context.findings, &info);
+	info.place = "";
+	online_oom(context.findings, &info);
+	flush();
+	assert_query("select kind, cause, state, severity, rank, uid, until_ns = since_ns, sentence from findings order by length(sentence) desc",
+		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0 in ask (leak.py:66): 2 MiB asked for, "
+		"1 MiB allocated\n"
+		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0: 2 MiB asked for, 1 MiB allocated\n");
 }
 
 /* Findings close when watching stops. */

@@ -330,4 +330,51 @@ TEST(what_somebody_asked_for_is_on_and_takes_its_part)
 	NEAR(duty[LEVEL_L1], 0.5);
 }
 
+static cpu_set_t cpus(unsigned first, unsigned end)
+{
+	cpu_set_t ret;
+
+	CPU_ZERO(&ret);
+	for (unsigned cpu = first; cpu < end; cpu++)
+		CPU_SET(cpu, &ret);
+	return ret;
+}
+
+/* CPUs left by ranks on [0, a) and [a, b), of 8. */
+static int left(unsigned a, unsigned b)
+{
+	cpu_set_t own = cpus(0, 8), first = cpus(0, a), second = cpus(a, b), taken, ret;
+
+	CPU_ZERO(&taken);
+	guard_cpus_add(&own, &first, &taken);
+	guard_cpus_add(&own, &second, &taken);
+	guard_cpus_left(&own, &taken, &ret);
+	CPU_AND(&taken, &taken, &ret);
+	assert_true(CPU_COUNT(&taken) == 0 || CPU_COUNT(&ret) == 8);
+	return CPU_COUNT(&ret);
+}
+
+TEST(the_daemon_leaves_the_cpus_of_pinned_ranks)
+{
+	assert_int_equal(left(2, 4), 4);
+	assert_int_equal(left(1, 1), 7);
+	/* A user who pins ranks to more than half does not choose where it runs. */
+	assert_int_equal(left(3, 5), 8);
+	assert_int_equal(left(4, 8), 8);
+	/* A rank that may use all CPUs is not pinned. */
+	assert_int_equal(left(8, 9), 8);
+}
+
+/* CPUs that the daemon may not use are no reason to move. */
+TEST(other_cpus_are_not_the_daemons)
+{
+	cpu_set_t own = cpus(0, 4), rank = cpus(2, 16), taken, ret;
+
+	CPU_ZERO(&taken);
+	guard_cpus_add(&own, &rank, &taken);
+	guard_cpus_left(&own, &taken, &ret);
+	assert_int_equal(CPU_COUNT(&ret), 2);
+	assert_true(CPU_ISSET(0, &ret) && CPU_ISSET(1, &ret));
+}
+
 TEST_MAIN(NULL, NULL)

@@ -225,7 +225,7 @@ static void begin_outside(void)
 	begin_idle(NULL);
 	for (size_t i = 0; i < RANKS; i++) {
 		standing[i].stage = STAGE_USER;
-		standing[i].stack = i == 5 ? STANDING_STACK_OUTSIDE : STANDING_STACK_COMMUNICATES;
+		standing[i].stack = i == 5 ? STANDING_STACK_OTHER : STANDING_STACK_COMMUNICATION;
 	}
 }
 
@@ -244,14 +244,26 @@ TEST_WITH(stacks_name_who_keeps_the_others_waiting, begin_idle, end)
 	cpu[5] = 1;
 	assert_int_equal(seconds(590), 0);
 	end(NULL);
+	/* It waits for a lock, and nothing of it works; or something does. */
+	begin_outside();
+	standing[5].stack = STANDING_STACK_LOCK;
+	cpu[5] = 0.01;
+	assert_in_range(seconds(40), 28, 32);
+	assert_int_equal(said[0].finding.rank, 5);
+	end(NULL);
+	begin_outside();
+	standing[5].stack = STANDING_STACK_LOCK;
+	cpu[5] = 0.03;
+	assert_in_range(seconds(200), 118, 122);
+	end(NULL);
 	/* Two are outside; nothing is known of one, as on another node; all communicate; none does. */
 	for (size_t i = 0; i < 4; i++) {
 		begin_outside();
 		for (size_t j = 0; j < RANKS; j++)
 			if (i >= 2)
-				standing[j].stack = i == 2 ? STANDING_STACK_COMMUNICATES : STANDING_STACK_OUTSIDE;
+				standing[j].stack = i == 2 ? STANDING_STACK_COMMUNICATION : STANDING_STACK_OTHER;
 		if (i < 2)
-			standing[3].stack = i ? STANDING_STACK_UNKNOWN : STANDING_STACK_OUTSIDE;
+			standing[3].stack = i ? STANDING_STACK_UNKNOWN : STANDING_STACK_OTHER;
 		assert_int_equal(seconds(1700), 0);
 		end(NULL);
 	}

@@ -338,11 +338,12 @@ TEST_WITH(test_standings, setup, teardown)
 	/* A stack shows where it stands until it goes on. */
 	assert_int_equal(seen.standing[0].stack, STANDING_STACK_UNKNOWN);
 	context.findings->slot[0].stack_ns = now_ns + 1200 * MS;
+	context.findings->slot[0].stack = STANDING_STACK_LOCK;
 	online_tick(context.findings, now_ns + 2200 * MS);
-	assert_int_equal(seen.standing[0].stack, STANDING_STACK_OUTSIDE);
-	context.findings->slot[0].communicates = true;
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_LOCK);
+	context.findings->slot[0].stack = STANDING_STACK_COMMUNICATION;
 	online_tick(context.findings, now_ns + 3300 * MS);
-	assert_int_equal(seen.standing[0].stack, STANDING_STACK_COMMUNICATES);
+	assert_int_equal(seen.standing[0].stack, STANDING_STACK_COMMUNICATION);
 	mark(0, now_ns + 3400 * MS, STEPS_END, "dataloader");
 	online_tick(context.findings, now_ns + 4500 * MS);
 	assert_int_equal(seen.standing[0].stack, STANDING_STACK_UNKNOWN);

@@ -64,22 +64,30 @@ TEST(test_places)
 TEST(test_note)
 {
 	const struct stack_frame waits[] = {{"native", "gloo::transport::tcp::UnboundBuffer::waitSend", "libtorch_cpu.so", 0, 0}};
-	const struct stack_thread in = {.pid = 10, .frames = 1, .frame = waits}, out = {.pid = 11, .frames = 1, .frame = &(struct stack_frame){"python", "load", "train.py", 7, 0}};
+	const struct stack_frame load = {"python", "load", "train.py", 7, 0};
+	const struct stack_thread in = {.pid = 10, .wait = "", .frames = 1, .frame = waits};
+	struct stack_thread out = {.pid = 11, .wait = "", .frames = 1, .frame = &load};
 	const struct stack_frame waits_kernel[] = {{"kernel", "futex_wait_queue", "", 0, 0}};
-	const struct stack_thread none = {.pid = 11, .frames = 1, .frame = waits_kernel};
+	const struct stack_thread none = {.pid = 11, .wait = "", .frames = 1, .frame = waits_kernel};
 	struct online_process process[] = {{.instance = 1, .pid = 10}, {.instance = 2, .pid = 11}, {.instance = 3, .pid = 12}};
 	struct online *online = calloc(1, sizeof(*online) + sizeof(process));
 
 	assert_non_null(online);
 	memcpy(online->slot, process, sizeof(process));
 	online->slots = 3;
-	online_stacks_note(online, &in, 500);
-	online_stacks_note(online, &out, 600);
-	assert_true(online->slot[0].stack_ns == 500 && online->slot[0].communicates);
-	assert_true(online->slot[1].stack_ns == 600 && !online->slot[1].communicates);
+	online_stacks_note(online, &in, false, 500);
+	online_stacks_note(online, &out, false, 600);
+	assert_true(online->slot[0].stack_ns == 500 && online->slot[0].stack == STANDING_STACK_COMMUNICATION);
+	assert_true(online->slot[1].stack_ns == 600 && online->slot[1].stack == STANDING_STACK_OTHER);
 	assert_true(online->slot[2].stack_ns == 0);
-	online_stacks_note(online, &none, 700);
-	assert_true(online->slot[1].stack_ns == 0);
+	out.wait = "futex wait on 0x7f00";
+	online_stacks_note(online, &out, false, 650);
+	assert_true(online->slot[1].stack_ns == 650 && online->slot[1].stack == STANDING_STACK_LOCK);
+	/* Another thread of it works. */
+	online_stacks_note(online, &out, true, 660);
+	assert_true(online->slot[1].stack == STANDING_STACK_OTHER);
+	online_stacks_note(online, &none, false, 700);
+	assert_true(online->slot[1].stack == STANDING_STACK_UNKNOWN);
 	free(online);
 }
 

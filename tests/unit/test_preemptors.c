@@ -24,7 +24,7 @@ TEST(who_took_most_is_named)
 	assert_int_equal(preemptors.waited_ns, 80);
 }
 
-/* Of who is not known, and of its own threads, the time counts, and nobody had it. */
+/* Of who is not known the time counts, and nobody had it. The rank's own threads are named as such. */
 TEST(one_among_many_is_none)
 {
 	struct preemptors preemptors = {0};
@@ -37,10 +37,11 @@ TEST(one_among_many_is_none)
 	preemptors = (struct preemptors){0};
 	preemptors_add(&preemptors, OWN, 1, "one", 20);
 	assert_non_null(preemptors_most(&preemptors));
-	preemptors_add(&preemptors, OWN, 0, "idle", 20);
-	preemptors_add(&preemptors, OWN, OWN, "its own", 30);
+	preemptors_add(&preemptors, OWN, 0, "idle", 50);
 	assert_null(preemptors_most(&preemptors));
-	assert_int_equal(preemptors.waited_ns, 70);
+	preemptors_add(&preemptors, OWN, OWN, "python3", 35);
+	assert_string_equal(preemptors_most(&preemptors)->name, "its own threads");
+	assert_int_equal(preemptors.waited_ns, 105);
 }
 
 /* A task that takes over a slot is charged only its own time. */

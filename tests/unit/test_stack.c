@@ -130,9 +130,11 @@ TEST(test_text)
 	};
 	const struct stack_thread thread = {.frames = COUNT(all), .frame = all};
 	struct stack_frame parsed[8];
-	char text[1024], cut[40];
+	char text[1024], cut[40], place[STACK_PLACE_BYTES];
 
 	stack_frames_text(&thread, text, sizeof(text));
+	assert_string_equal(stack_frames_place(text, place), "Outer.<locals>.<lambda> (a:b.py:7)");
+	assert_string_equal(stack_frames_place("", place), "an unknown place");
 	assert_string_equal(text,
 		"python Outer.<locals>.<lambda> (/job (1)/a:b.py:7)\n"
 		"native gloo::wait(int*, std::function<void (int)>) (/usr/lib/libgloo.so)\n"

@@ -18,7 +18,7 @@ struct stand {
 	int64_t count;
 	uint64_t seq, ended_ns;
 	const char *seq_from;
-	struct field_int communicates;
+	struct field_text main_thread;
 };
 
 /* A job as off_make() makes it, of which all stand at `at`; of the ranks of one node each. */
@@ -75,7 +75,7 @@ static void stand_row(int rank, uint64_t now_ns, uint64_t ended_ns, uint64_t for
 						    .stage = field_text(stage_text(stand->stage)),
 						    .stage_since_ns = field_time_if(stage_ns, stage_ns),
 						    .cpu_ns = field_duration(S),
-						    .communicates = stand->communicates,
+						    .main_thread = stand->main_thread,
 						    .instance = field_int(rank + 1)});
 }
 
@@ -454,7 +454,7 @@ static void begin_stacks(int known)
 {
 	begin(2, false);
 	for (int i = 0; i < OFF_RANKS; i++)
-		job.rank[i].communicates = field_int_if(i < known, i != 1);
+		job.rank[i].main_thread = field_text_if(i >= known ? NULL : i == 1 ? "other" : "communication");
 	job.end_ns += 120 * S;
 	all_stand();
 	end_all(job.end_ns);

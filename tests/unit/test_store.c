@@ -361,6 +361,69 @@ TEST_WITH(goes_on_with_the_newest, store_setup, store_teardown)
 	assert_query("select sum(duration_ns) from stages", "3\n");
 }
 
+static struct store_value int_value(int64_t integer)
+{
+	return (struct store_value){.type = STORE_INT, .integer = integer};
+}
+
+static struct store_value text_value(const char *text)
+{
+	return (struct store_value){.type = STORE_TEXT, .text = text};
+}
+
+/* Any value comes out of the queue as it went in; a text without letters is one still, and NULL is none. */
+TEST(values_are_packed)
+{
+	static const double reals[] = {0.0, -0.0, 0.5, -1e308, 5e-324};
+	static const int64_t integers[] = {0, 1, -1, 127, -128, 128, 1LL << 32, INT64_MAX, INT64_MIN};
+	char longest[STORE_TEXT_BYTES_MAX + 10];
+	struct store_value put[SCHEMA_COLUMNS_MAX], taken[SCHEMA_COLUMNS_MAX];
+	size_t n = 0, offset = 0, count;
+	struct queue queue = {0};
+	enum schema_id table;
+
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = 0;
+	put[n++] = (struct store_value){.type = STORE_NULL, .integer = 7};
+	put[n++] = text_value(NULL);
+	put[n++] = text_value("");
+	put[n++] = text_value("one");
+	put[n++] = text_value(longest);
+	for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++)
+		put[n++] = (struct store_value){.type = STORE_REAL, .real = reals[i]};
+	for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
+		put[n++] = int_value(integers[i]);
+	assert_int_equal(queue_put(&queue, TABLE_STAGES, put, n), 0);
+	assert_int_equal(queue_put(&queue, TABLE_RANKS, put, 0), 0);
+	assert_true(queue_next(&queue, &offset, &table, taken, &count));
+	assert_int_equal(table, TABLE_STAGES);
+	assert_int_equal(count, n);
+	assert_int_equal(taken[0].type, STORE_NULL);
+	assert_int_equal(taken[1].type, STORE_NULL);
+	assert_string_equal(taken[2].text, "");
+	assert_string_equal(taken[3].text, "one");
+	assert_int_equal(strlen(taken[4].text), STORE_TEXT_BYTES_MAX);
+	for (size_t i = 5; i < n; i++) {
+		assert_int_equal(taken[i].type, put[i].type);
+		assert_int_equal(taken[i].integer, put[i].integer);
+	}
+	assert_true(queue_next(&queue, &offset, &table, taken, &count));
+	assert_true(table == TABLE_RANKS && count == 0);
+	assert_false(queue_next(&queue, &offset, &table, taken, &count));
+	queue_free(&queue);
+}
+
+/* A number takes as many bytes as it needs: most columns of a row are absent or small. */
+TEST(small_values_take_little)
+{
+	const struct store_value put[] = {int_value(-5), {.type = STORE_NULL}, int_value(300), int_value(0)};
+	struct queue queue = {0};
+
+	assert_int_equal(queue_put(&queue, TABLE_STAGES, put, 4), 0);
+	assert_int_equal(queue.used, 2 + 2 + 1 + 3 + 1);
+	queue_free(&queue);
+}
+
 TEST_WITH(memory_is_bounded, store_setup, store_teardown)
 {
 	struct store *store = open_store();

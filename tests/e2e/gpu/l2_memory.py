@@ -12,6 +12,7 @@
 """
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -177,15 +178,17 @@ def compare(truth, curve, places, failures, errors, windows=False):
     for place in places:
         found = re.findall(rf"\({re.escape(NAME)}:(\d+)\)", place["where"])
         line = f"{NAME}:{found[-1]}" if found else ""
-        live, error2 = ours.get(line, (0, 0))
-        ours[line] = (live + place["live_bytes"], error2 + place["error_bytes"] ** 2)
+        live, below, above = ours.get(line, (0, 0, 0))
+        ours[line] = (live + place["live_bytes"], math.hypot(below, place["live_bytes"] - place["low_bytes"]),
+                      math.hypot(above, place["high_bytes"] - place["live_bytes"]))
     for line in sorted(set(truth["lines"]) | {line for line, of in ours.items() if of[0]}):
-        live, error2 = ours.get(line, (0, 0))
+        live, below, above = ours.get(line, (0, 0, 0))
         true = truth["lines"].get(line, 0)
-        print(f"  {line or 'other':24} {true / 2**20:9.2f} MiB, stored {live / 2**20:9.2f} +- {error2 ** .5 / 2**20:.2f}")
+        print(f"  {line or 'other':24} {true / 2**20:9.2f} MiB, stored {live / 2**20:9.2f}, 95 % {(live - below) / 2**20:.2f} to {(live + above) / 2**20:.2f}")
         # What is smaller than a sample may have none; a window misses what begins and ends between two.
         apart = (2 << 20) + (0.1 * true if windows else 0)
-        wrong.check(abs(live - true) <= 4 * error2 ** .5 + apart, f"{line}: holds {true}, stored {live} +- {error2 ** .5}")
+        # Twice as far is no chance.
+        wrong.check(live - 2 * below - apart <= true <= live + 2 * above + apart, f"{line}: holds {true}, stored {live} -{below} +{above}")
     oom = [f for f in failures if f["asked_bytes"] == HUGE]
     wrong.check(len(oom) == 1 and NAME in oom[0]["where"] and oom[0]["cause"] == "capacity", f"out of memory: {oom}")
     calls = [e for e in errors if e["bytes"] == HUGE]
@@ -296,13 +299,13 @@ def self_test():
              "lines": {f"{NAME}:1": 64 << 20, "": 100}}
     curve = [{"start_ns": 4 * second, "allocated_bytes": 700, "reserved_bytes": 900, "allocated_min_bytes": 600,
               "allocated_max_bytes": 800, "allocs": 2, "frees": 1}]
-    places = [{"where": f"keep ({NAME}:1)", "live_bytes": 60 << 20, "error_bytes": 2 << 20}]
+    places = [{"where": f"keep ({NAME}:1)", "live_bytes": 60 << 20, "low_bytes": 56 << 20, "high_bytes": 65 << 20}]
     oom = [{"asked_bytes": HUGE, "where": f"run ({NAME}:2)", "cause": "capacity"}]
     errors = [{"op": "cudaMalloc", "bytes": HUGE, "result": 2}]
     right = compare(truth, curve, places, oom, errors)
     wrong = [compare(truth, [dict(curve[0], allocated_bytes=701)], places, oom, errors),
              compare(truth, [dict(curve[0], allocated_max_bytes=640)], places, oom, errors),
-             compare(truth, curve, [dict(places[0], live_bytes=40 << 20)], oom, errors),
+             compare(truth, curve, [dict(places[0], live_bytes=40 << 20, low_bytes=36 << 20, high_bytes=45 << 20)], oom, errors),
              compare(truth, curve, places, [], errors),
              compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}]),
              compare(truth, [dict(curve[0], seen_ns=None)], places, oom, errors, True)]

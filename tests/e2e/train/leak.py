@@ -3,8 +3,8 @@
 reports blocks as that of a card always does. Beside it an allocator of a card, made by hand, that reports through the same
 function of PyTorch, and keeps its own books.
 
-leak.py START TRUTH SECONDS CUDART: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime that
-refuses what is too large.
+leak.py START TRUTH SECONDS CUDART [card]: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime
+that refuses what is too large. card: without a training.
 """
 import ctypes
 import json
@@ -106,7 +106,8 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     pieces()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        losses.append(train())
+        if len(sys.argv) < 6:
+            losses.append(train())
         keep(step)
         use()
         step += 1
