@@ -18,7 +18,9 @@
 #define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
 #define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
+#define CALM_STEPS 2	     /* before an evaluation: every second step may be one of two optimizers */
 #define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
+#define APART 0.9	     /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
 #define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 
@@ -410,6 +412,14 @@ static double activity_s(const struct frame_rank *from, const struct measure_ran
 	return (double)ns * NS;
 }
 
+/* Scripts that call the operations themselves, after backward, wait outside of all stages, and not in backward. */
+bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1)
+{
+	bool apart = !judge->cards && !l1 && judge->waited_apart > APART * judge->waited;
+
+	return apart && (a == ACTIVITY_OUTSIDE || a == ACTIVITY_BACKWARD) ? a == ACTIVITY_OUTSIDE : activity_may_wait(a, cards);
+}
+
 static void take_rank(
 	struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure, bool split, double xfer)
 {
@@ -429,6 +439,14 @@ static void take_rank(
 	rank->tick.sum.lead += (double)from->lead_ns * NS;
 	rank->tick.leads += from->leads;
 	take_host(rank, &from->host);
+}
+
+static void take_waits(struct judge *judge, const struct measure_rank *measure)
+{
+	if (!measure || measure->wait_ns == FRAME_UNKNOWN)
+		return;
+	judge->waited += (double)measure->wait_ns * NS;
+	judge->waited_apart += (double)measure->apart_ns * NS;
 }
 
 /* What the ranks' operations take once all members are there: the mean over the ranks. */
@@ -470,22 +488,19 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 	return 2 * n > frame->ranks ? sum / (double)n : 0;
 }
 
-/* s: by which a rank spent longer in an activity; at most what, with L1, its waits do not explain of its step's growth. */
-static double grew_itself(
-	const struct judge *judge, const struct frame *frame, const struct measures *measures, size_t r, enum activity a)
+/* s: the most that limits of its control group took from a rank in this step. */
+static double limits_of(const struct frame_rank *rank)
 {
-	const struct frame_rank *rank = &frame->rank[r];
-	const struct judge_mean *usual = &judge->rank[r].usual;
-	const struct measure_rank *measure = measures ? &measures->rank[r] : NULL;
-	double grown = activity_s(rank, measure, a) - usual->act[a];
+	double most = 0;
 
-	if (!measure || measure->wait_ns == FRAME_UNKNOWN)
-		return grown;
-	return fmin(grown, (double)rank->step_ns * NS - judge->usual - ((double)measure->wait_ns * NS - usual->wait));
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		most = judge_host_is_limit((enum judge_host)h) ? fmax(most, judge_host_of(&rank->host, (enum judge_host)h)) : most;
+	return most;
 }
 
-/* Whether the middle rank spent most of the step's growth in one activity that holds no wait. */
-static bool grew_alike(struct judge *judge, const struct frame *frame, const struct measures *measures, double growth)
+/* Whether the middle rank spent most of the step's growth in one activity that holds no wait, and no rank's limits took it. L1 makes no
+ * difference: where one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
+static bool grew_alike(const struct judge *judge, const struct frame *frame, double growth)
 {
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t n = 0, more = 0;
@@ -495,8 +510,10 @@ static bool grew_alike(struct judge *judge, const struct frame *frame, const str
 		for (size_t r = 0; r < frame->ranks; r++) {
 			if (!frame->rank[r].here)
 				continue;
+			if (limits_of(&frame->rank[r]) >= ALIKE * growth)
+				return false;
 			n++;
-			more += grew_itself(judge, frame, measures, r, (enum activity)a) >= ALIKE * growth;
+			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
 		}
 		if (n > 2 ? 2 * more > n : more == n)
 			return true;
@@ -590,6 +607,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 		if (frame->rank[i].here) {
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
 			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
+			take_waits(judge, measures ? &measures->rank[i] : NULL);
 		}
 	}
 	add_growth(judge, over);
@@ -606,7 +624,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool split = frame_is_split(frame), spike;
+	bool split = frame_is_split(frame), spike, rare;
 	size_t here;
 	double step = frame_step(frame, &here), over;
 	int r = judge_reserve(judge, frame->ranks);
@@ -635,11 +653,10 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	if (spike && split && !judge->was_spike && grew_alike(judge, frame, measures, over)) {
-		judge->was_spike = true;
+	rare = judge->calm >= CALM_STEPS;
+	judge->calm = spike ? 0 : judge->calm + 1;
+	if (spike && split && rare && grew_alike(judge, frame, over))
 		return 0;
-	}
-	judge->was_spike = spike;
 	take_frame(judge, frame, measures, step, over, here);
 	return 0;
 }

@@ -533,6 +533,13 @@ void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 	watch->evidence = watch->top = 0;
 }
 
+/* Python outside of all stages, of a job without cards, may be operations that the script itself calls: where no waits were
+ * seen yet, operations show whether the rank waits in them. */
+static bool may_be_wait(const struct judge *judge, const struct judge_watch *watch)
+{
+	return !judge->cards && !(judge->waited > 0) && judge_most(watch->span.act) == ACTIVITY_OUTSIDE;
+}
+
 static void want_more(struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank)
 {
 	char why[128];
@@ -545,7 +552,7 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 	else
 		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->span.lost);
 	judge->sink.want(judge->sink.arg,
-		rank ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
+		rank && !may_be_wait(judge, watch) ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
 }
 
 void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost)

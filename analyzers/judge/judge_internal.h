@@ -150,7 +150,9 @@ struct judge {
 	bool frequent;	    /* they are a part of the step */
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
-	bool was_checkpoint, was_spike, was_long; /* the step before */
+	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
+	bool was_checkpoint, was_long; /* the step before */
+	unsigned calm; /* steps since one that took much longer */
 	/* L0 in windows */
 	bool windows; /* steps without activities were seen */
 	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */
@@ -158,6 +160,8 @@ struct judge {
 	uint64_t seen;
 };
 
+/* Whether ranks may wait for others in it, as the judge knows it. l1: what waits apart hold is in backward (activity_s()). */
+bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1);
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
 

@@ -45,6 +45,11 @@ static double judge_share_grown(const struct judge_rank *rank, enum activity a)
 	return rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
 }
 
+static bool share_may_wait(const struct share *share, int a, bool cards)
+{
+	return judge_may_wait(share->judge, (enum activity)a, cards, share->l1);
+}
+
 /* act[] becomes the excess over the others; also what all have in common. */
 static void share_excess(struct share *share)
 {
@@ -59,7 +64,7 @@ static void share_excess(struct share *share)
 				judge_share_grown(share_rank(share, i), (enum activity)a);
 			least = fmin(least, judge->column[i]);
 		}
-		share->common += share->n > 0 && !activity_may_wait((enum activity)a, true) ? fmax(0, least) : 0;
+		share->common += share->n > 0 && !share_may_wait(share, a, true) ? fmax(0, least) : 0;
 		judge->common[a] = fmax(0, robust_median(judge->scratch, share->n));
 		others = robust_middle_of(judge->scratch, share->n);
 		for (size_t i = 0; i < share->n; i++)
@@ -86,7 +91,7 @@ static double share_never(const struct share *share, const struct judge_rank *ra
 	double sum = 0;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool never = !activity_may_wait((enum activity)a, !with_forward || share->judge->cards);
+		bool never = !share_may_wait(share, a, !with_forward || share->judge->cards);
 
 		if (never || (share_syncs_in((enum activity)a) && syncs_too_often(rank) && rank->act[a] > 0))
 			sum += rank->act[a];
@@ -348,7 +353,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 	double seen = 0, missing, all = 0, beyond = 0;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		beyond += activity_may_wait((enum activity)a, true) ? fmax(0, rank->act[a]) : 0;
+		beyond += share_may_wait(share, a, true) ? fmax(0, rank->act[a]) : 0;
 	for (int a = 0; a < ACTIVITY_MAX && often; a++) {
 		double excess = share_syncs_in((enum activity)a) ? rank->act[a] : 0;
 
@@ -356,9 +361,9 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		rank->act[ACTIVITY_SYNC] += fmax(0, excess);
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool counts = !activity_may_wait((enum activity)a, true) || (a == ACTIVITY_SYNC && often);
+		bool counts = !share_may_wait(share, a, true) || (a == ACTIVITY_SYNC && often);
 
-		if (activity_may_wait((enum activity)a, true) && a != ACTIVITY_SYNC &&
+		if (share_may_wait(share, a, true) && a != ACTIVITY_SYNC &&
 			rank->act[a] >= fmax(SHARE_PEER * beyond, JUDGE_ALLOW * share->judge->usual))
 			place = (enum activity)a;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
@@ -373,7 +378,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool on_card = share->judge->cards && activity_may_wait((enum activity)a, true);
+		bool on_card = share->judge->cards && share_may_wait(share, a, true);
 		enum activity to = on_card ? place : (enum activity)a;
 
 		if (often && share_syncs_in((enum activity)a))

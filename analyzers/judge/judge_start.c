@@ -244,9 +244,9 @@ void judge_start(struct judge *judge)
 	double top, sum = 0;
 	size_t slow = 0;
 
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		start.holds[a] = activity_may_wait((enum activity)a, judge->cards);
 	start_sort(&start);
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		start.holds[a] = judge_may_wait(judge, (enum activity)a, judge->cards, start.l1);
 	if (start.n < 2 || (start.l1 ? judge->l1_ticks < JUDGE_L1_TICKS : judge->cards)) {
 		start_unseen(judge);
 		return;

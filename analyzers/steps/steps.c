@@ -250,8 +250,6 @@ static void steps_on_begin(struct steps *steps, struct steps_thread *thread, con
 
 	whole &= steps_copy(entry.stage, stage);
 	steps->counts.names_cut += !whole;
-	if (!mark->stage || (stage_is_loop(meaning.kind) && meaning.kind != STAGE_BACKWARD))
-		steps_rule_named(steps);
 
 	drop_stale(steps, thread, &entry);
 	if (stage_is_loop(meaning.kind))

@@ -29,8 +29,9 @@
  *    fewer before the first backward are as above. The loader's last call opens a step that never closes, so N batches
  *    give N steps. If iterations carry marks after the data loading, one without is such a last call and closes
  * nothing; without marks the two are indistinguishable, and a further pass over the loader counts one step more.
- *  - Where names cannot be read (steps_names_readable(false)), or three backwards came without any named mark, a step
- *    ends with each backward; in the second case until an optimizer's mark is seen.
+ *  - Where names cannot be read (steps_names_readable(false)), or STEPS_BACKWARDS_MAX backwards came and no optimizer (the
+ *    script updates its parameters by itself), a step ends with each backward; in the second case until an optimizer's
+ *    mark is seen. All of these backwards are one first step.
  *  - An unmarked forward (a plain loop) lasts from the end of the last data loading, zero_grad, optimizer or backward
  * to backward's begin (inference: to the next data loading's begin), named "(derived)". With a zero_grad between data
  *    loading and backward, it is the longer of the two sides.

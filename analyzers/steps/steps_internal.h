@@ -55,7 +55,7 @@ struct steps_entry *steps_thread_loop(const struct steps_thread *thread);
 /* Copies text, cut at a character. false: it was cut. */
 bool steps_copy(char ret[STEPS_NAME_BYTES], const char *text);
 
-#define STEPS_BACKWARDS_MAX 3 /* Unnamed backward passes before backward alone ends a step. */
+#define STEPS_BACKWARDS_MAX 64 /* without an optimizer, more than jobs accumulate in a step: then backward alone ends it */
 #define STEPS_INFERENCE_MIN 4 /* iterations that make a job inference */
 
 struct steps_held {
@@ -67,13 +67,12 @@ struct steps_held {
 
 enum steps_ends {
 	STEPS_ENDS_TRAIN,     /* of optimizers */
-	STEPS_ENDS_BACKWARD,  /* of backwards, before any name */
 	STEPS_ENDS_INFERENCE, /* begins of data loadings, before any training */
 };
 
 enum steps_mode {
 	STEPS_BY_NAMES,
-	STEPS_BY_BACKWARD, /* only backwards came, until an optimizer's mark */
+	STEPS_BY_BACKWARD, /* until an optimizer's mark: none came */
 	STEPS_NO_NAMES,	   /* steps_names_readable(false) */
 	STEPS_SAMPLED,	   /* steps_sample(true) */
 };
@@ -93,7 +92,6 @@ struct steps {
 
 	enum steps_mode mode;
 	bool from_start;
-	bool named;	       /* a mark had a name, or a loop stage other than backward */
 	bool trains;	       /* a backward or an optimizer was seen */
 	bool loader_seen;      /* on the step thread */
 	bool loader_drives;    /* a data loading has closed a step */
@@ -149,7 +147,6 @@ int64_t steps_find_step(const struct steps *steps, uint64_t start_ns);
 void steps_rule_begin(struct steps *steps, enum stage_kind kind, uint64_t now_ns, uint32_t depth);
 void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, bool optimizer_inside);
 void steps_rule_user(struct steps *steps, uint64_t now_ns);
-void steps_rule_named(struct steps *steps);
 void steps_rule_no_names(struct steps *steps);
 void steps_rule_backward(struct steps *steps, uint64_t now_ns); /* one has ended that is in no other */
 void steps_rule_closure(struct steps *steps); /* a backward began inside the open optimizer */

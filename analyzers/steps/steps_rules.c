@@ -14,7 +14,7 @@ bool steps_rule_certain(const struct steps *steps)
 		return false;
 	if (steps->mode != STEPS_BY_NAMES)
 		return true;
-	return steps->named && (steps->trained || !steps->loader_seen || (steps->infers && !steps->trains));
+	return steps->trained || !steps->loader_seen || (steps->infers && !steps->trains);
 }
 
 static void steps_rules_release(struct steps *steps)
@@ -71,7 +71,6 @@ static void close_each(struct steps *steps)
 {
 	static const char *const kinds[] = {
 		[STEPS_ENDS_TRAIN] = "train",
-		[STEPS_ENDS_BACKWARD] = "backward",
 		[STEPS_ENDS_INFERENCE] = "inference",
 	};
 	const char *kind = kinds[steps->ends_kind];
@@ -99,7 +98,7 @@ static void close_last(struct steps *steps)
 
 void steps_rule_decide(struct steps *steps, bool over)
 {
-	if (!steps->n_ends || steps->ends_kind == STEPS_ENDS_BACKWARD)
+	if (!steps->n_ends)
 		return;
 	if (steps->ends_kind == STEPS_ENDS_INFERENCE && !over)
 		return;
@@ -281,14 +280,9 @@ static void backward_end(struct steps *steps, uint64_t now_ns, bool optimizer_in
 	steps_rules_anchor(steps, now_ns, false);
 	if (optimizer_inside) {
 		steps_rules_add_end(steps, now_ns);
-	} else if (!steps->named) {
-		steps->ends_kind = STEPS_ENDS_BACKWARD;
-		steps->sealed = true;
-		steps->ends[steps->n_ends++] = now_ns;
-		if (steps->n_ends < STEPS_BACKWARDS_MAX)
-			return;
+	} else if (!steps->optimizer_seen && steps->round.backwards >= STEPS_BACKWARDS_MAX) {
 		steps->mode = STEPS_BY_BACKWARD;
-		close_each(steps);
+		close_at(steps, now_ns, "backward");
 	}
 }
 
@@ -358,19 +352,6 @@ void steps_rule_user(struct steps *steps, uint64_t now_ns)
 {
 	if (steps->from_start && !steps->open && !steps->mid && !steps->has_thread && steps->mode == STEPS_BY_NAMES)
 		steps_rules_open_at(steps, steps_rules_tick(steps, now_ns));
-}
-
-void steps_rule_named(struct steps *steps)
-{
-	if (steps->named)
-		return;
-	steps->named = true;
-	if (steps->ends_kind == STEPS_ENDS_BACKWARD) {
-		steps->n_ends = 0;
-		steps->ends_kind = STEPS_ENDS_TRAIN;
-		steps->sealed = false;
-	}
-	steps_rules_release(steps);
 }
 
 void steps_rule_no_names(struct steps *steps)

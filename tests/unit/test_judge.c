@@ -302,24 +302,25 @@ TEST(an_evaluation_is_no_finding)
 	}
 }
 
-/* Those that wait for it in forward, or, as L1 shows, in their optimizer, do nothing alike. */
+/* Those that wait for it in forward do nothing alike. Outside of all stages they do, as where one rank evaluates, with operations as
+ * without; but not where a limit held the rank. */
 TEST(a_long_step_for_which_others_wait_is_no_evaluation)
 {
-	static const enum activity waiting[] = {ACTIVITY_FORWARD, ACTIVITY_OPTIMIZER, ACTIVITY_OPTIMIZER};
+	for (int i = 0; i < 8; i++) {
+		bool alone = i & 1, l1 = i & 2, limit = i & 4;
 
-	for (size_t i = 0; i < sizeof(waiting) / sizeof(waiting[0]); i++) {
 		script_begin(4);
-		script.waiting = waiting[i];
-		script.l1 = i == 1;
+		script.waiting = alone ? ACTIVITY_FORWARD : ACTIVITY_OUTSIDE;
+		script.l1 = script.apart = l1;
 		script.host[1].memory_stall_ns = 0;
 		script_run(20);
-		script.once[1][ACTIVITY_OUTSIDE] = 3;
-		script.host[1].memory_stall_ns = 2900000000;
+		script.once[1][ACTIVITY_OUTSIDE] = 6;
+		script.host[1].memory_stall_ns = limit ? 5900000000 : 0;
 		script_step();
 		script.host[1].memory_stall_ns = 0;
 		script_run(20);
-		script_expect(i < 2);
-		assert_true(i == 2 || script_said(1, ACTIVITY_OUTSIDE));
+		script_expect(limit || alone);
+		assert_true(!(limit || alone) || script_said(1, ACTIVITY_OUTSIDE));
 		script_end();
 	}
 }
@@ -377,6 +378,20 @@ TEST(a_job_slow_in_every_second_step_is_reported)
 		script_step();
 	}
 	script_only(-1, ACTIVITY_BACKWARD);
+	script_end();
+}
+
+/* Nor is every second one, as that of one of two networks. */
+TEST(every_second_long_step_counts)
+{
+	script_begin(4);
+	script_run(20);
+	for (int i = 0; i < 60; i++) {
+		script_once(ACTIVITY_OUTSIDE, 300 * MS);
+		script_step();
+		script_step();
+	}
+	script_only(-1, ACTIVITY_OUTSIDE);
 	script_end();
 }
 

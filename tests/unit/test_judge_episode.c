@@ -794,4 +794,23 @@ TEST(more_levels_are_wanted_once)
 	script_end();
 }
 
+/* The script may call operations there. Not where L1 has shown where ranks wait, nor with cards, whose hosts do not wait in them. */
+TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
+{
+	for (int i = 0; i < 3; i++) {
+		script_begin(4);
+		if (i == 1)
+			script_cards();
+		script_run(LEARN_S);
+		script.l1 = i == 2;
+		script.once[0][ACTIVITY_FORWARD] = 10 * MS; /* for which others wait */
+		script_run(2);
+		script.l1 = false;
+		fault(ACTIVITY_OUTSIDE, 20 * MS, 60);
+		assert_int_equal(script.wants, i ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
 TEST_MAIN(NULL, NULL)

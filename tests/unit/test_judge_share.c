@@ -655,6 +655,29 @@ TEST(a_wait_outside_of_all_stages_is_no_python)
 	}
 }
 
+/* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without L1. */
+TEST(where_ranks_wait_is_remembered)
+{
+	for (int seen = 0; seen < 2; seen++) {
+		script_begin(2);
+		script.waiting = ACTIVITY_OUTSIDE;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_FORWARD] = 10 * MS; /* somebody waits */
+		script.l1 = script.apart = seen;
+		script_run(5);
+		script.fault[1][ACTIVITY_FORWARD] = 0;
+		script.l1 = script.apart = false;
+		script_run(60);
+		script.n_said = 0;
+		script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+		script_run(20);
+		assert_true((script_said(1, ACTIVITY_BACKWARD) != NULL) == seen);
+		assert_true((script_said(0, ACTIVITY_OUTSIDE) != NULL) == !seen);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
 /* The host is late, and its card works on what was queued. */
 TEST(what_a_device_queue_hides_is_no_finding)
 {

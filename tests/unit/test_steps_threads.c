@@ -90,23 +90,45 @@ TEST(optimizers_inside_backward_close_with_it)
 	check_invariants(1);
 }
 
-TEST(whatif_names_backward_closes)
+/* A job that updates its parameters by itself marks no optimizer, whatever else it marks. */
+TEST(without_an_optimizer_backward_closes)
+{
+	static const char *const loops[] = {"..Bb", "LlF.fBb", "Zz.Bb", "LlGgBb"};
+
+	for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
+		start(1, true);
+		repeat(loops[i], 63);
+		assert_int_equal(count_steps(NULL), 0);
+		repeat(loops[i], 1);
+		assert_int_equal(count_steps("backward"), 1);
+		repeat(loops[i], 9);
+		assert_int_equal(count_steps("backward"), 10);
+		assert_int_equal(count_stages("backward", 1), 64);
+		assert_int_equal(count_stages("backward", 3), 1);
+		assert_int_equal(count_stages("dataloader", 3), loops[i][0] == 'L');
+		assert_int_equal(count_stages("forward", 5), loops[i][2] == 'F');
+		check_invariants(1);
+		repeat("Zz.BbOo", 5); /* an optimizer after all: what the first backward closed, it closes again */
+		steps_end(steps, now_ns);
+		assert_int_equal(count_steps("backward"), 11);
+		assert_int_equal(count_steps("train"), 5);
+		check_invariants(1);
+	}
+}
+
+/* As many as a job accumulates, and an optimizer once: it is known that there is one. */
+TEST(accumulation_waits_for_its_optimizer)
 {
 	start(1, true);
-	repeat("..Bb", 2);
-	assert_int_equal(n_rows, 0);
-	play("..Bb");
-	assert_int_equal(count_steps("backward"), 3);
-	repeat("GgBb", 7);
-	assert_int_equal(count_steps("backward"), 10);
-	assert_int_equal(count_stages("backward", 1), 1);
-	assert_int_equal(count_stages("backward", 3), 1);
-	assert_int_equal(count_stages("forward", 5), 0);
-	check_invariants(1);
-	repeat("Zz.BbOo", 5); /* names after all: what the first backward closed, its optimizer closes again */
+	for (int i = 0; i < 3; i++) {
+		repeat("LlF.fBb", 63);
+		play("Oo");
+	}
+	repeat("LlF.fBb", 100); /* as with gradients that overflow */
+	play("Oo");
 	steps_end(steps, now_ns);
-	assert_int_equal(count_steps("backward"), 11);
-	assert_int_equal(count_steps("train"), 5);
+	assert_int_equal(count_steps(NULL), 4);
+	assert_int_equal(count_steps("train"), 4);
 	check_invariants(1);
 }
 
