@@ -74,7 +74,7 @@ bool judge_quiet(const struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
 			return false;
-	return !judge->whole.open && judge->whole.evidence <= limit && judge_claims_quiet(judge);
+	return ((!judge->whole.open && judge->whole.evidence <= limit) || judge_job_works(judge)) && judge_claims_quiet(judge);
 }
 
 bool judge_suspects(const struct judge *judge)
@@ -174,6 +174,8 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	enum finding_severity severity = severity_at(
 		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 
+	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[JUDGE_CPU] >= CAUSE_HALF * episode->lost)
+		return SEVERITY_NOTICE; /* more work is no ill */
 	/* What limits took needs no length: it may all be in one step. */
 	if (severity == SEVERITY_INFO && limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
 		episode->lost >= notice->growth * (double)notice->lasts_ns * NS)
@@ -420,6 +422,41 @@ static void add_host(const struct judge *judge, const struct judge_rank *rank, b
 	}
 }
 
+/* The work that a job took on, as longer sequences are: CPU time that each rank used more, without cards, beside which ranks
+ * wait asleep. s of this tick, of which the job lost so much. */
+static double judge_job_work(const struct judge *judge, double lost)
+{
+	double least = INFINITY;
+
+	for (size_t r = 0; r < judge->ranks && !judge->cards; r++) {
+		const struct judge_rank *rank = &judge->rank[r];
+
+		if (!rank->here)
+			continue;
+		if (!(rank->late.host_steps[JUDGE_CPU] > 0) || !(rank->host_learned[JUDGE_CPU] > 0))
+			return 0;
+		least = fmin(least, rank->late.sum.host[JUDGE_CPU] / rank->late.host_steps[JUDGE_CPU] - rank->usual.host[JUDGE_CPU]);
+	}
+	return isfinite(least) ? fmin(fmax(0, lost), fmax(0, least) * judge->steps) : 0;
+}
+
+bool judge_job_works(const struct judge *judge)
+{
+	double grown = judge->real - judge->usual * judge->steps;
+
+	return grown > 0 && judge_job_work(judge, grown) >= CAUSE_HALF * grown;
+}
+
+/* Of what was lost, the operating system's part, or of the job its work. */
+static void add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
+	double carry[JUDGE_HOST_MAX], double to[JUDGE_HOST_MAX])
+{
+	if (rank)
+		add_host(judge, rank, false, lost, carry, to);
+	else if (watch == &judge->whole)
+		to[JUDGE_CPU] += judge_job_work(judge, lost);
+}
+
 /* On which side it lost its time. */
 static void add_side(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
 {
@@ -633,8 +670,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 
 	watch->pending += cost;
 	watch->pending_base += usual;
-	if (rank)
-		add_host(judge, rank, false, cost, episode->carry, watch->pending_host);
+	add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
@@ -680,8 +716,7 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		span->act[a] += lost * fmax(0, act[a]) / total;
-	if (rank)
-		add_host(judge, rank, false, fmax(0, cost), span->carry, span->host);
+	add_known(judge, watch, rank, fmax(0, cost), span->carry, span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */

@@ -203,6 +203,9 @@ void judge_claims(struct judge *judge);
 double judge_claimed(const struct judge *judge);
 bool judge_claims_quiet(const struct judge *judge);
 enum activity judge_most(const double act[ACTIVITY_MAX]);
+/* No rank is slow, nor the job, but for work that it took on. */
 bool judge_quiet(const struct judge *judge);
+/* What its steps grew by in this tick is work. */
+bool judge_job_works(const struct judge *judge);
 
 #endif

@@ -284,6 +284,32 @@ TEST(a_rank_that_explains_it_ends_the_slow_down_of_the_job)
 	script_end();
 }
 
+/* Sequences grow longer: with the CPU time of all ranks, steps take on work. It is learned, and a slow rank is found beside it. */
+TEST(work_that_grows_is_no_ill)
+{
+	for (int cpu = 0; cpu < 2; cpu++) {
+		enum finding_severity most = SEVERITY_INFO;
+
+		script_begin(4);
+		script.cpu = cpu;
+		script_run(60);
+		for (int s = 0; s < 100; s++) {
+			script_all(ACTIVITY_FORWARD, 1.5 * s * MS);
+			script_run(1);
+		}
+		for (size_t i = 0; i < script.n_said; i++) {
+			assert_int_equal(script.said[i].finding.rank, -1);
+			most = script.said[i].finding.severity > most ? script.said[i].finding.severity : most;
+		}
+		assert_true((most > SEVERITY_NOTICE) == !cpu);
+		script.fault[1][ACTIVITY_OPTIMIZER] = 80 * MS;
+		script_run(15);
+		assert_true((script_said(1, ACTIVITY_OPTIMIZER) != NULL) == cpu);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
 /* All ranks evaluate between steps, for as long as a hundred of them. */
 TEST(an_evaluation_is_no_finding)
 {
