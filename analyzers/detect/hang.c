@@ -15,7 +15,7 @@
  *  - no rank stands in any stage, and most on the same side of a step's end, so that nothing says that a step goes on (between
  *    runs of a notebook, generating, writing logs after some have ended): three times hang_busy_ns. Stacks are wanted, which may
  *    show one that all others wait for: then 4 hang_ns, as it may be saving, or hang_ns where it waits for a lock and its
- *    process uses no CPU;
+ *    process hardly uses the CPU;
  *  - a job of one rank keeps no other waiting, and a person at a prompt resembles it: hang_busy_ns;
  *    nothing is said while it is in no stage.
  *
