@@ -488,20 +488,26 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 	return 2 * n > frame->ranks ? sum / (double)n : 0;
 }
 
-/* s: the most that limits of its control group took from a rank in this step. */
-static double limits_of(const struct frame_rank *rank)
+/* Limits of its control group held a rank for most of the step's growth. */
+static bool is_held(const struct frame *frame, double growth)
 {
-	double most = 0;
+	double took[JUDGE_HOST_MAX];
 
-	for (int h = 0; h < JUDGE_HOST_MAX; h++)
-		most = judge_host_is_limit((enum judge_host)h) ? fmax(most, judge_host_of(&rank->host, (enum judge_host)h)) : most;
-	return most;
+	for (size_t r = 0; r < frame->ranks; r++) {
+		for (int h = 0; h < JUDGE_HOST_MAX; h++)
+			took[h] = judge_host_of(&frame->rank[r].host, (enum judge_host)h);
+		if (frame->rank[r].here && judge_limits_took(took) >= ALIKE * growth)
+			return true;
+	}
+	return false;
 }
 
-/* Whether the middle rank spent most of the step's growth in one activity that holds no wait, and no rank's limits took it. L1 makes no
- * difference: where one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
+/* Whether the middle rank spent most of the step's growth in one activity that holds no wait. L1 makes no difference: where
+ * one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
 static bool grew_alike(const struct judge *judge, const struct frame *frame, double growth)
 {
+	if (is_held(frame, growth))
+		return false;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t n = 0, more = 0;
 
@@ -510,8 +516,6 @@ static bool grew_alike(const struct judge *judge, const struct frame *frame, dou
 		for (size_t r = 0; r < frame->ranks; r++) {
 			if (!frame->rank[r].here)
 				continue;
-			if (limits_of(&frame->rank[r]) >= ALIKE * growth)
-				return false;
 			n++;
 			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
 		}

@@ -157,8 +157,7 @@ static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], dou
 	return CAUSE_UNKNOWN;
 }
 
-/* What its control group's limits took from it is no noise. */
-static double limits_took(const double took[JUDGE_HOST_MAX])
+double judge_limits_took(const double took[JUDGE_HOST_MAX])
 {
 	double most = 0;
 
@@ -175,9 +174,9 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 
 	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[JUDGE_CPU] >= CAUSE_HALF * episode->lost)
-		return SEVERITY_NOTICE; /* more work is no ill */
+		return SEVERITY_NOTICE; /* its steps do more work: no fault */
 	/* What limits took needs no length: it may all be in one step. */
-	if (severity == SEVERITY_INFO && limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
+	if (severity == SEVERITY_INFO && judge_limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
 		episode->lost >= notice->growth * (double)notice->lasts_ns * NS)
 		return notice->severity;
 	return severity;
@@ -803,7 +802,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
 		add_host(judge, rank, false, claim * (judge->real - usual), NULL, took);
-		lost = fmax(lost, limits_took(took));
+		lost = fmax(lost, judge_limits_took(took));
 	}
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }

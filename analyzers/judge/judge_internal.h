@@ -179,6 +179,8 @@ void judge_start(struct judge *judge);
 /* judge_episode.c */
 double judge_host_scale(enum judge_host h); /* of frame_host's units to those of judge_mean */
 bool judge_host_is_limit(enum judge_host h);
+/* The most that one of the limits of a rank's control group took from it; NAN: that is not known. It is no noise. */
+double judge_limits_took(const double took[JUDGE_HOST_MAX]);
 double judge_host_of(const struct frame_host *host, enum judge_host h); /* of a step, in judge_mean's units; NAN: not known */
 double judge_open_at(const struct judge *judge);
 double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */

@@ -285,7 +285,7 @@ TEST(a_rank_that_explains_it_ends_the_slow_down_of_the_job)
 }
 
 /* Sequences grow longer: with the CPU time of all ranks, steps take on work. It is learned, and a slow rank is found beside it. */
-TEST(work_that_grows_is_no_ill)
+TEST(work_that_grows_is_no_fault)
 {
 	for (int cpu = 0; cpu < 2; cpu++) {
 		enum finding_severity most = SEVERITY_INFO;
