@@ -45,7 +45,7 @@ struct detector_out {
 /* Where its main thread is, as a stack shows that was taken since its newest sign of life (stack_communicates()). LOCK: it waits
  * for a lock (stack_waits_for_lock()), and no thread of the process runs or waits for a disk. OTHER: outside of both. */
 enum standing_stack { STANDING_STACK_UNKNOWN, STANDING_STACK_OTHER, STANDING_STACK_LOCK, STANDING_STACK_COMMUNICATION, STANDING_STACK_MAX };
-/* As the store has it: "lock"; NULL: unknown. Reverses it; UNKNOWN for other words. */
+/* As the store has it: "lock"; "": unknown. Reverses it; UNKNOWN for other words. */
 const char *standing_stack_word(enum standing_stack stack);
 enum standing_stack standing_stack_of(const char *word);
 
