@@ -34,7 +34,7 @@
 /* Snapshots of the sites: soon after the begin, then seldom, because a rank may have thousands. */
 #define LIVE_FIRST_NS (2 * NSEC_PER_SEC)
 #define LIVE_MAX_NS (32 * NSEC_PER_SEC)
-/* A trend takes 32 s at least, and a millisecond: it is judged after a quarter of the time again, within these bounds. */
+/* A trend needs points of 32 s. It costs a millisecond, so that it is judged again after a quarter of its time, within these bounds. */
 #define JUDGE_NS (8 * NSEC_PER_SEC)
 #define JUDGE_MAX_NS (32 * NSEC_PER_SEC)
 #define JUDGE_PART 4
@@ -718,7 +718,7 @@ static void memory_event(void *state, const struct rt_event *event, size_t size_
 		rank->failed_ns[rank->failed_count] = monotonic_ns();
 		failed = &rank->failed[rank->failed_count++];
 		memcpy(failed, event, sizeof(*failed));
-		/* What it holds now is why; a program may try again and again. */
+		/* A snapshot of what it holds now; of a program that tries again and again, one in LIVE_FIRST_NS. */
 		if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
 			rank->live_ns = 0;
 		if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
