@@ -46,6 +46,12 @@ static size_t held_weigh(const struct rt_memory_block *block, size_t blocks, str
 	return count;
 }
 
+/* At least what blocks of the present window hold, exactly. */
+static double held_live(const struct rt_memory_class *class)
+{
+	return (double)(class->live_bytes - class->live_min);
+}
+
 static struct memory_held held_sum(const struct memory_held *held, size_t count)
 {
 	struct memory_held sum = {0};
@@ -117,7 +123,7 @@ static size_t held_class(
 {
 	size_t count = held_weigh(block, blocks, ret);
 	struct memory_held sum = held_sum(ret, count);
-	double live = fmax((double)(class->live_bytes - class->live_min), sum.sampled), off = live - sum.bytes;
+	double live = fmax(held_live(class), sum.sampled), off = live - sum.bytes;
 	double unseen = fmin((double)class->mean_max, live - sum.sampled), variance = sum.error2 + unseen * unseen;
 
 	for (size_t i = 0; i < count; i++)
@@ -139,8 +145,11 @@ static size_t held_class(
 	return count;
 }
 
-/* At most what is allocated, which is exact. What was sampled is held, but carried blocks may have been released. */
-static void held_bound(struct memory_held *held, size_t count, double allocated, bool carried)
+/*
+ * At most what is allocated, which is exact. What was sampled is held, but carried blocks may have been released. Any line
+ * whose blocks are sampled by chance may hold what no sample stands for.
+ */
+static void held_bound(struct memory_held *held, size_t count, double allocated, double unseen, bool carried)
 {
 	double sum, part = 1;
 
@@ -154,6 +163,7 @@ static void held_bound(struct memory_held *held, size_t count, double allocated,
 		held[i].bytes -= cut;
 		held[i].error2 += cut * cut;
 		held[i].low = fmin(held[i].low * part, held[i].bytes);
+		held[i].high += held[i].largest > 0 ? unseen : 0;
 		held[i].high = fmax(fmin(held[i].high, allocated), held[i].bytes);
 	}
 }
@@ -256,27 +266,35 @@ static size_t held_merge(const struct rt_memory_rank *rank, struct memory_held *
 size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
 {
 	size_t parts = 0, count;
+	double unseen[RT_MEMORY_DEVICES_MAX] = {0}; /* bytes of each device that no sample stands for */
 
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+		for (size_t class = 0; class < RT_MEMORY_CLASSES; class++)
+			unseen[i] += held_live(&rank->device[i].class[class]);
 	qsort(block, blocks, sizeof(*block), held_compare);
 	for (size_t first = 0, end; first < blocks; first = end) {
 		const struct rt_memory_block *one = &block[first];
-		const struct rt_memory_device *device = &rank->device[one->device % RT_MEMORY_DEVICES_MAX];
+		size_t number = one->device % RT_MEMORY_DEVICES_MAX;
+		const struct rt_memory_class *class = &rank->device[number].class[one->class % RT_MEMORY_CLASSES];
 
 		for (end = first + 1; end < blocks && block[end].device == one->device && block[end].window == one->window &&
 				      block[end].class == one->class; end++)
 			;
-		if (one->window == rank->window)
-			parts += held_class(&device->class[one->class % RT_MEMORY_CLASSES], block + first, end - first, ret + parts);
-		else
+		if (one->window != rank->window) {
 			parts += held_weigh(one, end - first, ret + parts);
+			continue;
+		}
+		count = held_class(class, block + first, end - first, ret + parts);
+		unseen[number] -= fmin(held_sum(ret + parts, count).bytes, held_live(class));
+		parts += count;
 	}
 	count = held_merge(rank, ret, parts);
 	for (size_t first = 0, end; first < count; first = end) {
-		double allocated = (double)rank->device[ret[first].device % RT_MEMORY_DEVICES_MAX].allocated;
+		size_t number = ret[first].device % RT_MEMORY_DEVICES_MAX;
 
 		for (end = first; end < count && ret[end].device == ret[first].device; end++)
 			;
-		held_bound(ret + first, end - first, allocated, rank->is_part);
+		held_bound(ret + first, end - first, (double)rank->device[number].allocated, unseen[number], rank->is_part);
 	}
 	qsort(ret, count, sizeof(*ret), held_compare_site);
 	return count;
