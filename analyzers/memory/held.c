@@ -145,11 +145,8 @@ static size_t held_class(
 	return count;
 }
 
-/*
- * At most what is allocated, which is exact. What was sampled is held, but carried blocks may have been released. Any line
- * whose blocks are sampled by chance may hold what no sample stands for.
- */
-static void held_bound(struct memory_held *held, size_t count, double allocated, double unseen, bool carried)
+/* At most what is allocated, which is exact. What was sampled is held, but carried blocks may have been released. */
+static void held_bound(struct memory_held *held, size_t count, double allocated, bool carried)
 {
 	double sum, part = 1;
 
@@ -163,7 +160,6 @@ static void held_bound(struct memory_held *held, size_t count, double allocated,
 		held[i].bytes -= cut;
 		held[i].error2 += cut * cut;
 		held[i].low = fmin(held[i].low * part, held[i].bytes);
-		held[i].high += held[i].largest > 0 ? unseen : 0;
 		held[i].high = fmax(fmin(held[i].high, allocated), held[i].bytes);
 	}
 }
@@ -263,14 +259,16 @@ static size_t held_merge(const struct rt_memory_rank *rank, struct memory_held *
 	return count;
 }
 
-size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
+size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret,
+	double ret_unseen[RT_MEMORY_DEVICES_MAX])
 {
 	size_t parts = 0, count;
-	double unseen[RT_MEMORY_DEVICES_MAX] = {0}; /* bytes of each device that no sample stands for */
 
-	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++) {
+		ret_unseen[i] = 0;
 		for (size_t class = 0; class < RT_MEMORY_CLASSES; class++)
-			unseen[i] += held_live(&rank->device[i].class[class]);
+			ret_unseen[i] += held_live(&rank->device[i].class[class]);
+	}
 	qsort(block, blocks, sizeof(*block), held_compare);
 	for (size_t first = 0, end; first < blocks; first = end) {
 		const struct rt_memory_block *one = &block[first];
@@ -285,7 +283,7 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 			continue;
 		}
 		count = held_class(class, block + first, end - first, ret + parts);
-		unseen[number] -= fmin(held_sum(ret + parts, count).bytes, held_live(class));
+		ret_unseen[number] -= fmin(held_sum(ret + parts, count).bytes, held_live(class));
 		parts += count;
 	}
 	count = held_merge(rank, ret, parts);
@@ -294,10 +292,17 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 
 		for (end = first; end < count && ret[end].device == ret[first].device; end++)
 			;
-		held_bound(ret + first, end - first, (double)rank->device[number].allocated, unseen[number], rank->is_part);
+		held_bound(ret + first, end - first, (double)rank->device[number].allocated, rank->is_part);
 	}
 	qsort(ret, count, sizeof(*ret), held_compare_site);
 	return count;
+}
+
+void memory_held_raise(
+	struct memory_held *held, const struct rt_memory_site *site, const struct rt_memory_device *device, double unseen)
+{
+	if (site->alloc_count > site->sampled << RT_MEMORY_COUNT_SHIFT)
+		held->high = fmax(held->high, fmin(held->high + unseen, (double)device->allocated));
 }
 
 const struct memory_held *memory_held_find(const struct memory_held *held, size_t count, uint64_t site)

@@ -44,8 +44,13 @@ struct memory_held {
 /*
  * Orders `block`. Writes one for each site, in order of `site`: `ret` has as many elements as
  * `block`. Returns their number. The weights of blocks of the present window become what is held of them.
+ * ret_unseen: bytes of each device that no sample stands for.
  */
-size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret);
+size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret,
+	double ret_unseen[RT_MEMORY_DEVICES_MAX]);
+/* After it: what no sample of its device stands for may be held by any site, but not where each of its blocks was sampled. */
+void memory_held_raise(
+	struct memory_held *held, const struct rt_memory_site *site, const struct rt_memory_device *device, double unseen);
 /* Of two sites, of which nothing says that their errors are the same. */
 void memory_held_add(struct memory_held *sum, const struct memory_held *held);
 /*

@@ -74,6 +74,7 @@ struct memory_snapshot {
 	struct rt_memory_block block[RT_MEMORY_BLOCKS_MAX];
 	size_t blocks;
 	struct memory_held held[RT_MEMORY_BLOCKS_MAX];
+	double unseen[RT_MEMORY_DEVICES_MAX];
 	struct memory_segment segment[LIMIT_MEMORY_SEGMENTS];
 	uint64_t key[RT_MEMORY_BLOCKS_MAX];
 };
@@ -199,7 +200,7 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		key = next;
 		from = &key;
 	}
-	memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, now_ns);
+	memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, snapshot->unseen, now_ns);
 	if (!memory->context->allocs)
 		return;
 	segments = allocs_segments(memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
@@ -218,7 +219,8 @@ static void memory_put_live(struct memory *memory, struct memory_rank *rank, uin
 	/* After a window its blocks are carried ones, too. */
 	counts.window += !memory->is_open;
 	memory_read_blocks(rank, snapshot);
-	memory_put_sites(memory, rank, &counts, memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held), now_ns);
+	memory_put_sites(memory, rank, &counts,
+		memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held, snapshot->unseen), now_ns);
 }
 
 static void memory_live_is_put(struct memory_rank *rank, uint64_t now_ns)
@@ -265,7 +267,7 @@ static void memory_close_rank(struct memory *memory, struct memory_rank *rank, u
 		young_ns = (now_ns - counts.open_ns) / MEMORY_YOUNG_PART;
 	memory_read_blocks(rank, snapshot);
 	memory_held_gap(&counts, memory_share(rank, &counts), snapshot->block, snapshot->blocks);
-	held = memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held);
+	held = memory_held(&counts, snapshot->block, snapshot->blocks, snapshot->held, snapshot->unseen);
 	if (now_ns >= rank->live_ns) {
 		memory_put_sites(memory, rank, &counts, held, now_ns);
 		memory_live_is_put(rank, now_ns);

@@ -102,9 +102,9 @@ struct memory_line {
 	struct memory_held held;
 };
 
-/* A snapshot; orders `line`. The largest have a row each, the others one together. Returns the number of rows. */
+/* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
-	size_t lines, uint64_t now_ns);
+	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
 /* Of the same snapshot; those without a block have the device of their neighbours. */
 void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
 	size_t segments, uint64_t now_ns);

@@ -135,9 +135,10 @@ static const struct rt_memory_device *memory_rows_device(const struct rt_memory_
 }
 
 static void memory_rows_line(const struct memory_owner *owner, const struct rt_memory_rank *counts,
-	const struct memory_line *line, int64_t sites, uint64_t utc_ns)
+	const struct memory_line *line, const double *unseen, int64_t sites, uint64_t utc_ns)
 {
 	const struct rt_memory_site *site = &line->site;
+	struct memory_held held = line->held;
 	int64_t stack = 0;
 	bool named = sites == 1 && profile_rank_id(owner->stacks, site->stack, &stack);
 	int number;
@@ -146,6 +147,8 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 	char thread[RT_COMM_SIZE + 1] = "";
 
 	memcpy(thread, site->thread_name, sizeof(site->thread_name));
+	if (device)
+		memory_held_raise(&held, site, device, unseen[device - counts->device]);
 	store_put_memory_live(owner->context->store,
 		&(struct row_memory_live){
 			.rank = field_int(owner->rank),
@@ -154,11 +157,11 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.device = field_int_if(number >= 0, number),
 			.stack = field_int_if(named, stack),
 			.sites = field_int(sites),
-			.live_bytes = field_int(llround(line->held.bytes)),
-			.live_error_bytes = field_int((int64_t)ceil(sqrt(line->held.error2))),
-			.live_low_bytes = field_int((int64_t)floor(line->held.low)),
-			.live_high_bytes = field_int((int64_t)ceil(line->held.high)),
-			.live_blocks = field_int(llround(line->held.blocks)),
+			.live_bytes = field_int(llround(held.bytes)),
+			.live_error_bytes = field_int((int64_t)ceil(sqrt(held.error2))),
+			.live_low_bytes = field_int((int64_t)floor(held.low)),
+			.live_high_bytes = field_int((int64_t)ceil(held.high)),
+			.live_blocks = field_int(llround(held.blocks)),
 			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
 			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
 			.sampled = field_int((int64_t)site->sampled),
@@ -186,7 +189,7 @@ static void memory_rows_add(struct memory_line *sum, const struct memory_line *l
 }
 
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
-	size_t lines, uint64_t now_ns)
+	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns)
 {
 	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
 	size_t rows = 0;
@@ -198,7 +201,7 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 
 		for (end = first; end < lines && line[end].site.device == line[first].site.device; end++) {
 			if (end - first < LIMIT_MEMORY_ROWS) {
-				memory_rows_line(owner, counts, &line[end], 1, utc_ns);
+				memory_rows_line(owner, counts, &line[end], unseen, 1, utc_ns);
 				rows++;
 				continue;
 			}
@@ -206,7 +209,7 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 			count++;
 		}
 		if (count) {
-			memory_rows_line(owner, counts, &others, count, utc_ns);
+			memory_rows_line(owner, counts, &others, unseen, count, utc_ns);
 			rows++;
 		}
 	}

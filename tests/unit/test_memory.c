@@ -272,6 +272,7 @@ struct sampled {
 	struct rt_memory_rank rank;
 	struct rt_memory_block block[RT_MEMORY_BLOCKS_MAX];
 	struct memory_held held[RT_MEMORY_BLOCKS_MAX];
+	double unseen[RT_MEMORY_DEVICES_MAX];
 	size_t blocks;
 	uint64_t random, stacks;
 	double true_bytes[LINES];
@@ -357,7 +358,7 @@ TEST(held_bytes_are_right_within_their_error)
 		size_t lines;
 
 		sampled_run(run, seed);
-		lines = memory_held(&run->rank, run->block, run->blocks, run->held);
+		lines = memory_held(&run->rank, run->block, run->blocks, run->held, run->unseen);
 		for (size_t i = 0; i < LINES; i++) {
 			sampled_add(&sum[i], run, lines, i);
 			live += run->true_bytes[i];
@@ -432,7 +433,7 @@ TEST(intervals_have_the_truth_as_often_as_they_say)
 		run->random = seed * 15485863 + 3;
 		for (uint64_t i = 0; i < INTERVAL_LINES; i++)
 			interval_line(run, i, &sampled[i], &true_bytes[i]);
-		lines = memory_held(&run->rank, run->block, run->blocks, run->held);
+		lines = memory_held(&run->rank, run->block, run->blocks, run->held, run->unseen);
 		for (size_t i = 0; i < lines; i++) {
 			const struct memory_held *held = &run->held[i];
 			size_t at = 0;
@@ -466,27 +467,32 @@ TEST(held_bytes_follow_the_exact_sums)
 	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
 	struct rt_memory_class *class = rank->device[0].class;
 	struct memory_held held[3];
+	double unseen[RT_MEMORY_DEVICES_MAX];
 
 	rank->device[0].allocated = 10000;
 	class[6] = (struct rt_memory_class){.live_bytes = 400, .live_min = -200, .mean_max = 400};
 	class[8] = (struct rt_memory_class){.live_bytes = 300, .mean_max = 256};
 	class[9] = (struct rt_memory_class){.live_bytes = 5000, .mean_max = 1024};
-	assert_int_equal(memory_held(rank, block, 3, held), 2);
+	assert_int_equal(memory_held(rank, block, 3, held, unseen), 2);
 	assert_int_equal(held[0].site, 5);
 	assert_true(fabs(held[0].bytes - 600) < 1e-9 && fabs(held[0].blocks - 4) < 1e-9);
 	assert_true(fabs(held[1].bytes - 300) < 1e-9 && held[1].error2 > 0);
 	assert_null(memory_held_find(held, 2, 6));
-	/* The 5,000 bytes of the class without samples may be any line's that is sampled by chance. */
-	assert_true(held[0].high >= 5600 && held[1].high >= 5300 && held[1].high <= 10000);
+	/* The 5,000 bytes of the class without samples may be any line's, but not one's of which each block was sampled. */
+	assert_true(fabs(unseen[0] - 5000) < 1e-9);
+	memory_held_raise(&held[0], &(struct rt_memory_site){.alloc_count = 5 << RT_MEMORY_COUNT_SHIFT, .sampled = 2}, rank->device, unseen[0]);
+	assert_true(held[0].high >= 5600 && held[0].high <= 10000);
+	memory_held_raise(&held[1], &(struct rt_memory_site){.alloc_count = 2 << RT_MEMORY_COUNT_SHIFT, .sampled = 2}, rank->device, unseen[0]);
+	assert_true(held[1].high < 5000);
 	/* More than the weights: a part of it is in blocks that nobody has seen. */
 	class[6].live_bytes = 1000;
-	assert_int_equal(memory_held(rank, block, 3, held), 2);
+	assert_int_equal(memory_held(rank, block, 3, held, unseen), 2);
 	assert_true(held[1].bytes > 400 && held[1].bytes < 600 && held[0].bytes + held[1].bytes < 1500);
 	/* Each block was sampled. */
 	block[0] = (struct rt_memory_block){.site = 9, .bytes = 300, .weight_bytes = 300, .class = 8};
-	assert_int_equal(memory_held(rank, block, 1, held), 1);
+	assert_int_equal(memory_held(rank, block, 1, held, unseen), 1);
 	assert_true(fabs(held[0].bytes - 300) < 1e-9 && held[0].error2 <= 0 && held[0].high <= held[0].low);
-	assert_int_equal(memory_held(rank, block, 0, held), 0);
+	assert_int_equal(memory_held(rank, block, 0, held, unseen), 0);
 	for (uint64_t bytes = 1; bytes; bytes *= 2)
 		assert_true(rt_memory_class(bytes) < RT_MEMORY_CLASSES && rt_memory_class(bytes) <= rt_memory_class(bytes * 2 - 1));
 	free(rank);
@@ -518,18 +524,19 @@ TEST(a_ring_holds_what_was_sampled_of_it)
 	struct rt_memory_block block[40];
 	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
 	struct memory_held held[40];
+	double unseen[RT_MEMORY_DEVICES_MAX];
 
 	rank->device[0].allocated = 100000;
 	rank->device[0].class[6] = (struct rt_memory_class){.live_bytes = 0, .live_min = -100, .mean_max = 400};
 	for (size_t i = 0; i < 40; i++)
 		block[i] = (struct rt_memory_block){.site = 7, .bytes = 100, .weight_bytes = 400, .class = 6};
-	assert_int_equal(memory_held(rank, block, 40, held), 1);
+	assert_int_equal(memory_held(rank, block, 40, held, unseen), 1);
 	assert_true(fabs(held->bytes - 16000) < 1e-9 && held->low < 15000 && held->high > 17000);
 	rank->device[0].allocated = 15000;
-	assert_int_equal(memory_held(rank, block, 40, held), 1);
+	assert_int_equal(memory_held(rank, block, 40, held, unseen), 1);
 	assert_true(fabs(held->bytes - 15000) < 1e-9 && held->low < 14000 && held->high <= 15000);
 	/* One: it may be all that there is, or nearly all of what is allocated. */
-	assert_int_equal(memory_held(rank, block, 1, held), 1);
+	assert_int_equal(memory_held(rank, block, 1, held, unseen), 1);
 	assert_true(held->low >= 100 && held->low < 101 && held->high > 1000);
 	free(rank);
 }

@@ -49,6 +49,7 @@ struct window_world {
 	uint64_t open_ns, close_ns, young_ns;
 	struct rt_memory_block read[ADDRESSES];
 	struct memory_held sum[ADDRESSES];
+	double unseen[RT_MEMORY_DEVICES_MAX];
 	struct memory_held estimate[LINES]; /* bytes 0: has no row */
 };
 
@@ -130,7 +131,7 @@ static void window_close(struct window_world *world, uint64_t young_ns)
 		if (world->followed[i].weight_bytes)
 			world->read[blocks++] = world->followed[i];
 	memory_held_gap(&world->rank, share, world->read, blocks);
-	held = memory_held(&world->rank, world->read, blocks, world->sum);
+	held = memory_held(&world->rank, world->read, blocks, world->sum, world->unseen);
 	for (size_t line = 0; line < LINES; line++) {
 		const struct memory_held *of = memory_held_find(world->sum, held, line);
 
