@@ -45,9 +45,12 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
-/* x86: the base of the segment fs is what the C library's pthread_self() returns. */
+/* The C library's thread pointer, as of the last switch from the thread: of x86, and of arm64. */
 struct thread_struct {
 	unsigned long fsbase;
+	struct {
+		unsigned long tp_value;
+	} uw;
 };
 
 struct task_struct {

@@ -103,7 +103,7 @@ struct rt_profile_python {
 	uint32_t text_head;	    /* of a str that is not ASCII; its characters follow */
 	uint32_t code_adaptive;	    /* of a code object, where its instructions begin; 0: rt_profile_frame has numbers */
 	uint32_t unit_bytes;	    /* of such a number */
-	uint32_t pad0;
+	uint32_t pthread_below;	    /* from the thread pointer down to what pthread_self() returns */
 };
 
 #define RT_PROFILE_TYPE_AT 8 /* of an object */

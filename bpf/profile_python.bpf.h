@@ -235,14 +235,16 @@ static __always_inline bool read_python(struct profile_scratch *s, uint32_t prog
 	return r == WALK_ENDS;
 }
 
-/* The current thread's pthread_self(); 0: unknown on this machine. */
-static __always_inline uint64_t own_pthread(void)
+/* The current thread's thread pointer; 0: unknown on this machine. */
+static __always_inline uint64_t own_thread_pointer(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
-	if (!bpf_core_field_exists(((struct thread_struct *)0)->fsbase))
-		return 0;
-	return BPF_CORE_READ(task, thread.fsbase);
+	if (bpf_core_field_exists(((struct thread_struct *)0)->fsbase))
+		return BPF_CORE_READ(task, thread.fsbase);
+	if (bpf_core_field_exists(((struct thread_struct *)0)->uw.tp_value))
+		return BPF_CORE_READ(task, thread.uw.tp_value);
+	return 0;
 }
 
 /* An empty stack of the current thread. */
@@ -253,7 +255,7 @@ static __always_inline void profile_begin(struct profile_scratch *s, const struc
 	s->record.natives = 0;
 	s->record.state = 0;
 	s->record.stack = 0;
-	s->pthread = own_pthread();
+	s->pthread = own_thread_pointer() - python->pthread_below;
 }
 
 __attribute__((noinline)) int profile_hash(uint32_t program)

@@ -11,6 +11,7 @@
 #define DYNAMIC_MAX 256u     /* entries of .dynamic */
 #define CHAIN_MAX 4096u	     /* symbols of a bucket */
 #define NAME_MAX_BYTES 32u
+#define PTHREAD_BYTES_MAX 65536u /* glibc 2.36 on x86-64: 2,368 */
 
 struct pyimage_symbols {
 	uint64_t bias, names, symbols, hash;
@@ -253,4 +254,37 @@ int pyimage_find(struct pymem *memory, const char *root, pid_t pid, struct pyima
 		return search.found;
 	*ret_why = PYSTACK_NO_PYTHON;
 	return -ENOTSUP;
+}
+
+struct pyimage_libc {
+	struct pymem *memory;
+	uint32_t bytes;
+};
+
+static bool pyimage_on_libc(void *arg, const struct proc_map *map)
+{
+	struct pyimage_libc *libc = arg;
+	const char *name = strrchr(map->path, '/');
+	struct pyimage_symbols symbols;
+	uint64_t at;
+
+	if (map->offset || !map->readable || !name || strncmp(name, "/libc.so", strlen("/libc.so")) != 0)
+		return true;
+	pymem_forget(libc->memory);
+	if (pyimage_symbols(libc->memory, map->start, &symbols) < 0 ||
+		pyimage_symbol(libc->memory, &symbols, "_thread_db_sizeof_pthread", &at) < 0 ||
+		pymem_read(libc->memory, at, &libc->bytes, sizeof(libc->bytes)) < 0 || libc->bytes > PTHREAD_BYTES_MAX)
+		libc->bytes = 0;
+	return !libc->bytes;
+}
+
+int pyimage_pthread_bytes(struct pymem *memory, const char *root, pid_t pid, uint32_t *ret)
+{
+	struct pyimage_libc libc = {.memory = memory};
+	int r = proc_maps_each(root, (uint32_t)pid, pyimage_on_libc, &libc);
+
+	if (!libc.bytes && r < 0 && r != -EFBIG)
+		return r == -ENOENT ? -ESRCH : r == -EACCES ? -EPERM : r;
+	*ret = libc.bytes;
+	return libc.bytes ? 0 : -ENOENT;
 }

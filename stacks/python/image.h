@@ -10,6 +10,13 @@
 #include "stacks/python/memory.h"
 #include "stacks/python/pystack.h"
 
+/* Where the thread pointer leads to: x86-64: the begin of glibc's struct pthread; aarch64: its end (THREAD_SELF in tls.h of each). */
+#if defined(__x86_64__)
+#define PYIMAGE_POINTS_AT_END false
+#else
+#define PYIMAGE_POINTS_AT_END true
+#endif
+
 struct pyimage {
 	uint64_t base;	  /* load address */
 	uint64_t runtime; /* addresses: _PyRuntime */
@@ -23,6 +30,11 @@ struct pyimage {
  * Searches /proc/PID/maps below `root`. -ENOTSUP: *ret_why says why. -ESRCH, -EPERM: of the process.
  */
 int pyimage_find(struct pymem *memory, const char *root, pid_t pid, struct pyimage *ret, enum pystack_refusal *ret_why);
+/*
+ * Size of struct pthread in the process's C library, which states it for debuggers from glibc 2.34 on. -ENOENT: this one does
+ * not. Other errors as above.
+ */
+int pyimage_pthread_bytes(struct pymem *memory, const char *root, pid_t pid, uint32_t *ret);
 /* The file mapped at `base`. -ENOENT: it has no interpreter. */
 int pyimage_read(
 	struct pymem *memory, uint64_t base, const char *path, struct pyimage *ret, enum pystack_refusal *ret_why);

@@ -57,10 +57,11 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		.unit_bytes = layout->code_adaptive ? 0 : (uint32_t)layout->instruction(1, 0),
 	};
 
+	int r = PYIMAGE_POINTS_AT_END ? pyimage_pthread_bytes(stack->memory, PYSTACK_PROC, stack->pid, &python.pthread_below) : 0;
+
 	*ret_why = PYSTACK_MACHINE;
-#if !defined(__x86_64__)
-	return -ENOTSUP; /* which thread is which is known by the base of a segment */
-#endif
+	if (r < 0)
+		return r == -ENOENT ? -ENOTSUP : r;
 	*ret_why = PYSTACK_LAYOUT;
 	if (python.thread_bytes > RT_PROFILE_THREAD_BYTES || python.frame_bytes > RT_PROFILE_FRAME_BYTES ||
 		python.code_bytes > RT_PROFILE_CODE_BYTES || layout->object_type != RT_PROFILE_TYPE_AT ||

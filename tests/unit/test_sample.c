@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon and the kernel believe of a process's layout and of its stacks' names. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "stacks/python/pystack_internal.h"
 #include "stacks/reply/reply.h"
@@ -12,14 +14,14 @@
 TEST(test_layouts)
 {
 	for (unsigned minor = 8; minor <= 14; minor++) {
-		struct pystack *stack = calloc(1, sizeof(*stack));
+		struct pystack *stack = pystack_new(&pymem_process, NULL);
 		struct reply_layout layout = {0}, read;
 		enum pystack_refusal why;
 
 		assert_non_null(stack);
+		stack->pid = getpid();
 		stack->layout = *pylayout_row(minor);
 		stack->image.runtime = 0x1000;
-#if defined(__x86_64__)
 		assert_int_equal(pystack_probe_layout(stack, &layout.python, &why), 0);
 		assert_int_equal(layout.python.interps, 0x1000 + stack->layout.runtime_interps);
 		assert_int_equal(reply_layout_read((const uint8_t *)&layout, sizeof(layout), &read), 0);
@@ -30,13 +32,25 @@ TEST(test_layouts)
 		layout.python.frame_owner = 0;
 		layout.python.code_bytes = RT_PROFILE_CODE_BYTES + 8;
 		assert_int_equal(reply_layout_read((const uint8_t *)&layout, sizeof(layout), &read), -EBADMSG);
-#else
-		assert_int_equal(pystack_probe_layout(stack, &layout.python, &why), -ENOTSUP);
-		assert_int_equal(why, PYSTACK_MACHINE);
-		(void)read;
-#endif
-		free(stack);
+		pystack_close(stack);
 	}
+}
+
+/* As the C library of this program states it. */
+TEST(test_size_of_struct_pthread)
+{
+	const uint32_t *truth = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
+	pid_t pid = getpid(), none = 0;
+	struct pymem *memory = pymem_new(&pymem_process, &pid);
+	uint32_t bytes = 0;
+
+	assert_non_null(memory);
+	assert_non_null(truth);
+	assert_int_equal(pyimage_pthread_bytes(memory, "/proc", pid, &bytes), 0);
+	assert_int_equal(bytes, *truth);
+	assert_true(bytes > 0 && bytes % 8 == 0);
+	assert_int_equal(pyimage_pthread_bytes(memory, "/proc", none, &bytes), -ESRCH);
+	pymem_free(memory);
 }
 
 TEST(test_layout_reason)
