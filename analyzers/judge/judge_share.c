@@ -93,10 +93,10 @@ static double share_never(const struct share *share, const struct judge_rank *ra
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		bool never = !share_may_wait(share, a, !with_forward || share->judge->cards);
 
-		if (never || (share_syncs_in((enum activity)a) && syncs_too_often(rank) && rank->act[a] > 0))
-			sum += rank->act[a];
+		if (never || (share_syncs_in((enum activity)a) && syncs_too_often(rank)))
+			sum += fmax(0, rank->act[a]);
 	}
-	return fmax(0, sum);
+	return sum;
 }
 
 /* The odd one out: half of the ranks differ little from their peers, and this one by all of the growth. */
