@@ -282,7 +282,8 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 			parts += held_weigh(one, end - first, ret + parts);
 			continue;
 		}
-		count = held_class(class, block + first, end - first, ret + parts);
+		count = rank->is_part ? held_weigh(one, end - first, ret + parts) :
+					held_class(class, block + first, end - first, ret + parts);
 		ret_unseen[number] -= fmin(held_sum(ret + parts, count).bytes, held_live(class));
 		parts += count;
 	}

@@ -10,7 +10,7 @@
 
 #include "tests/test.h"
 
-#define RUNS 12
+#define RUNS 40
 #define STEP_NS 5000000ULL
 #define STEPS 6000 /* 30 s, the first 400 of them seen as a whole */
 #define WHOLE_STEPS 400
@@ -25,10 +25,10 @@
 #define BURST_BLOCKS 5
 #define BURST_STEPS ((STEPS - WHOLE_STEPS) / BURSTS)
 
-enum { LINE_WEIGHTS, LINE_STATES, LINE_STEP, LINE_LEAK, LINE_OTHER_LEAK, LINE_RING, LINE_CACHE, LINE_BURST, LINES = LINE_BURST + BURSTS };
+enum { LINE_WEIGHTS, LINE_STATES, LINE_STEP, LINE_LEAK, LINE_OTHER_LEAK, LINE_SMALL_LEAK, LINE_RING, LINE_CACHE, LINE_BURST, LINES = LINE_BURST + BURSTS };
 
 static const char *const line_names[] = {
-	"weights", "states of the optimizer", "the step", "a leak", "a leak in the step's sizes", "a ring", "a cache", "lines that allocate once"};
+	"weights", "states of the optimizer", "the step", "a leak", "a leak in the step's sizes", "a leak of small blocks", "a ring", "a cache", "lines that allocate once"};
 
 struct window_block {
 	uint32_t id; /* its address; 0: none */
@@ -173,6 +173,8 @@ static void window_step(struct window_world *world, unsigned i)
 		(void)window_alloc(world, LINE_LEAK, 29 * 65536);
 	if (i % 10 == 7)
 		(void)window_alloc(world, LINE_OTHER_LEAK, (1 + i / 10 % 24) * 65536);
+	if (i % 10 == 5)
+		(void)window_alloc(world, LINE_SMALL_LEAK, 4 * 65536);
 	window_release(world, &ring[i % RING]);
 	ring[i % RING] = window_alloc(world, LINE_RING, 37 * 65536);
 	cache[i % CACHE_STEPS] = window_alloc(world, LINE_CACHE, 33 * 65536);
@@ -272,8 +274,10 @@ TEST(lines_are_estimated_from_windows)
 	/* Allocated before there were windows: as exact as before. */
 	assert_true(sqrt(sum[LINE_WEIGHTS].error2) < 0.001 * sum[LINE_WEIGHTS].held);
 	assert_true(sqrt(sum[LINE_STATES].error2) < 0.15 * sum[LINE_STATES].held);
-	assert_true(sqrt(sum[LINE_LEAK].error2) < 0.12 * sum[LINE_LEAK].held);
-	assert_true(sqrt(sum[LINE_OTHER_LEAK].error2) < 0.2 * sum[LINE_OTHER_LEAK].held);
+	assert_true(sqrt(sum[LINE_LEAK].error2) < 0.2 * sum[LINE_LEAK].held);
+	assert_true(sqrt(sum[LINE_OTHER_LEAK].error2) < 0.3 * sum[LINE_OTHER_LEAK].held);
+	/* Of most windows none of them is sampled: those of others stand for them. */
+	assert_true(fabs(sum[LINE_SMALL_LEAK].bias) < 0.15 * sum[LINE_SMALL_LEAK].held);
 	/* Its blocks are released between windows, which is seen late. */
 	assert_true(sum[LINE_CACHE].bias < 0.25 * sum[LINE_LEAK].held);
 	for (size_t i = 0; i <= LINE_BURST; i++)
