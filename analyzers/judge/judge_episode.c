@@ -337,7 +337,7 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? late_of(other, a, activity_may_wait(a, judge->cards)) : other->usual.act[a];
+		sum += rank ? late_of(other, a, activity_may_wait(a, judge->cards)) : usual_of(other, a);
 		n++;
 	}
 	return n ? sum / (double)n : NAN;

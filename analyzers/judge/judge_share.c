@@ -77,6 +77,18 @@ static bool syncs_too_often(const struct judge_rank *rank)
 	return rank->late.sum.syncs / rank->late.steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
 }
 
+/* Ranks that synchronize as often as ever, and wait longer there, have more work on their cards. */
+static void share_more_on_cards(struct share *share)
+{
+	double *common = share->judge->common;
+
+	for (size_t i = 0; i < share->n; i++)
+		if (syncs_too_often(share_rank(share, i)))
+			return;
+	common[ACTIVITY_COMPUTE] += common[ACTIVITY_SYNC];
+	common[ACTIVITY_SYNC] = 0;
+}
+
 /* Synchronization, and where the code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook of
  * backward. */
 static bool share_syncs_in(enum activity a)
@@ -404,6 +416,8 @@ void judge_share(struct judge *judge, double growth)
 		share.l1 = share.l1 && rank->late.l1_steps > 0;
 	}
 	share_excess(&share);
+	if (judge->cards)
+		share_more_on_cards(&share);
 	if (share.n < 2)
 		return;
 	share_stages(&share);

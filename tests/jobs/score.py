@@ -41,6 +41,7 @@ def findings_of(folder, analyze, build):
                               capture_output=True, text=True, check=False)
         if done.returncode and not done.stdout:
             sys.exit("score.py: %s: %s" % (folder, done.stderr.strip()))
+        sys.stderr.write(done.stderr)  # what it left out
         text = done.stdout
     rows = json.loads(text or "[]")
     return rows if isinstance(rows, list) else rows.get("findings", [])

@@ -285,6 +285,27 @@ TEST(a_storm_of_synchronizations_is_own_work)
 	}
 }
 
+/* All ranks: their cards have more to do, or all call `.item()`. */
+TEST(all_that_wait_for_their_cards_compute)
+{
+	for (unsigned syncs = 1; syncs <= 800; syncs += 799) {
+		const struct said *said;
+		const struct finding_evidence *evidence;
+
+		script_begin(2);
+		script_cards();
+		script_run(LEARN_S);
+		script_all(ACTIVITY_SYNC, 25 * MS);
+		script.syncs[0] = script.syncs[1] = syncs;
+		script_run(30);
+		said = script_only(-1, syncs > 1 ? ACTIVITY_SYNC : ACTIVITY_COMPUTE);
+		assert_int_equal(said->finding.cause, syncs > 1 ? CAUSE_SYNCHRONIZATION : CAUSE_COMPUTE);
+		evidence = script_evidence(&said->finding, activity_word(said->finding.activity));
+		assert_true(evidence->value > evidence->peers + 20e6);
+		script_end();
+	}
+}
+
 /* Each of 800 `.item()` takes microseconds, and the Python around it more: outside all stages, in a closure of the optimizer, in
  * a hook. */
 TEST(the_code_that_synchronizes_is_named_by_it)
@@ -346,11 +367,11 @@ TEST(a_card_that_takes_power_is_not_waiting)
 	}
 	/* Small kernels take as little as waiting does. */
 	power_on_cards(2, 150, 150, 140);
-	script_only(-1, ACTIVITY_SYNC);
+	script_only(-1, ACTIVITY_COMPUTE);
 	script_end();
 	/* A card that is slow because it gets less power: the others wait, and take a part of their usual power for that. */
 	power_on_cards(2, 500, 300, 200);
-	script_only(-1, ACTIVITY_SYNC);
+	script_only(-1, ACTIVITY_COMPUTE);
 	script_end();
 	/* It is not known of one. */
 	begin_power(2, 0, 200);
@@ -358,7 +379,7 @@ TEST(a_card_that_takes_power_is_not_waiting)
 	script_run(LEARN_S);
 	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
 	script_run(30);
-	script_only(-1, ACTIVITY_SYNC);
+	script_only(-1, ACTIVITY_COMPUTE);
 	script_end();
 }
 
