@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 SHAPES = {"bound": (24, 256, 64), "big": (8, 8192, 4096)}
 CASES = {"off": "L0=false L1=false L2=false L3=false", "L0": "L0=true L1=false L2=false L3=false",
          "L0+L1": "L0=true L1=true L2=false L3=false", "all": "L0=true L1=true L2=true L3=true"}
-PHASE_S = 0.3
+PHASE_S = float(os.environ.get("PHASE_S", "0.3"))  # the guard samples the allocator's reports after some seconds of them
 EXACT_S, EXACT_STEPS = 8, 300  # of the untouched run, at most
 
 
