@@ -30,6 +30,7 @@ static int pieces_on_segment(void *arg, sqlite3_stmt *row)
 		.used_bytes = (uint64_t)cmd_memory_int(row, SEGMENT_USED),
 		.gap_bytes = (uint64_t)cmd_memory_int(row, SEGMENT_GAP),
 		.blocks = (uint32_t)cmd_memory_int(row, SEGMENT_BLOCKS),
+		.is_expandable = cmd_memory_int(row, SEGMENT_EXPANDABLE) != 0,
 	};
 
 	snapshot->time_ns = cmd_memory_int(row, SEGMENT_START);
@@ -115,14 +116,16 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 		printf("  segments  %zu of %s, ", pieces->segments, cmd_memory_bytes((double)pieces->bytes).text);
 		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text, tool_time((uint64_t)split->time_ns, time));
 		if (pool->reserved > (double)pieces->bytes)
-			printf("; %s more from before L2 was on, or in expandable segments",
+			printf("; %s more from before L2 was on",
 				cmd_memory_bytes(pool->reserved - (double)pieces->bytes).text);
 		printf("\n  free      %s in pieces of %zu segments that hold blocks, ", cmd_memory_bytes((double)pieces->split_bytes).text,
 			pieces->split);
+		if (pieces->expandable_bytes)
+			printf("%s of it expandable, ", cmd_memory_bytes((double)pieces->expandable_bytes).text);
 		printf("%s in segments without; ", cmd_memory_bytes((double)pieces->empty_bytes).text);
 		printf("the largest piece has %s\n", cmd_memory_bytes((double)pieces->gap_bytes).text);
 	} else {
-		printf("  segments  none known: allocated before L2 was on, or expandable\n");
+		printf("  segments  none known: allocated before L2 was on\n");
 	}
 	if (split->asked > 0) {
 		printf("  failed    a request of %s", cmd_memory_bytes(split->asked).text);
@@ -138,12 +141,12 @@ static json_t *pieces_json(const struct memory_pool *pool, const struct memory_s
 {
 	const struct memory_pieces *pieces = &split->pieces;
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}", "rank",
+	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}", "rank",
 		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind", pool->kind.text, "device",
 		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
 		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
 		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
-		(json_int_t)pieces->split_bytes, "empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes",
+		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes, "empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes",
 		(json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share,
 		"advice", memory_remedy_text(memory_waste_remedy(waste)));
 }
@@ -164,7 +167,7 @@ int cmd_memory_fragmentation(struct cmd_memory *cmd)
 		if (r)
 			return r;
 		waste = (struct memory_waste){.reserved = split.peak_reserved, .allocated = split.peak,
-			.split = (double)split.pieces.split_bytes, .calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
+			.split = (double)(split.pieces.split_bytes - split.pieces.expandable_bytes), .calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
 		cmd->rows++;
 		if (cmd->json)
 			json_array_append_new(cmd->list, pieces_json(pool, &split, &waste));

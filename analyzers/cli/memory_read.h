@@ -79,8 +79,8 @@ int64_t cmd_memory_number(sqlite3_stmt *row, int column);
 /* Columns of a table m of the pool since the chosen time; rest: further conditions, order, limit. */
 int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, const char *columns, const char *table,
 	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
-#define MEMORY_SEGMENT_COLUMNS "start_ns, address, bytes, used_bytes, gap_bytes, blocks"
-enum { SEGMENT_START, SEGMENT_ADDRESS, SEGMENT_BYTES, SEGMENT_USED, SEGMENT_GAP, SEGMENT_BLOCKS };
+#define MEMORY_SEGMENT_COLUMNS "start_ns, address, bytes, used_bytes, gap_bytes, blocks, expandable"
+enum { SEGMENT_START, SEGMENT_ADDRESS, SEGMENT_BYTES, SEGMENT_USED, SEGMENT_GAP, SEGMENT_BLOCKS, SEGMENT_EXPANDABLE };
 /* All curves of the ranks, job and time. */
 int cmd_memory_read_curves(struct cmd_memory *cmd);
 /* The cards of all devices. */

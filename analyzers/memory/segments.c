@@ -47,11 +47,27 @@ static size_t segment_fill(struct memory_segment *segment, const struct rt_memor
 	return i;
 }
 
-void memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks)
+static size_t segments_join(struct memory_segment *segment, size_t segments)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < segments; i++) {
+		struct memory_segment *below = count ? &segment[count - 1] : NULL;
+
+		if (below && below->is_expandable && segment[i].is_expandable && segment[i].address - below->address == below->bytes)
+			below->bytes += segment[i].bytes;
+		else
+			segment[count++] = segment[i];
+	}
+	return count;
+}
+
+size_t memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks)
 {
 	size_t first = 0;
 
 	qsort(segment, segments, sizeof(*segment), segments_compare);
+	segments = segments_join(segment, segments);
 	qsort(block, blocks, sizeof(*block), segments_compare_block);
 	for (size_t i = 0; i < segments; i++) {
 		if (i > 0)
@@ -63,6 +79,7 @@ void memory_segments_fill(struct memory_segment *segment, size_t segments, struc
 			first++;
 		first = segment_fill(&segment[i], block, blocks, first);
 	}
+	return segments;
 }
 
 void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment)
@@ -74,6 +91,7 @@ void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment
 	pieces->used_bytes += segment->used_bytes;
 	if (segment->blocks) {
 		pieces->split_bytes += free_bytes;
+		pieces->expandable_bytes += segment->is_expandable ? free_bytes : 0;
 		pieces->split += free_bytes > 0;
 	} else {
 		pieces->empty_bytes += free_bytes;

@@ -21,15 +21,20 @@ struct memory_segment {
 	uint64_t gap_bytes;  /* the largest piece without one */
 	uint32_t blocks;
 	uint32_t device; /* rt_memory_block.device of its blocks; of an empty one that of the segment below */
+	bool is_expandable; /* a part of one, as it was mapped; after memory_segments_fill() as a whole */
 };
 
-/* Orders both by address. Blocks outside of all segments belong to none. */
-void memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks);
+/*
+ * Orders both by address. Parts of an expandable segment that lie side by side become one. Blocks outside of all segments
+ * belong to none. Returns the number of segments.
+ */
+size_t memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks);
 
 struct memory_pieces {
 	uint64_t bytes, used_bytes; /* of all segments */
 	uint64_t empty_bytes;	    /* in segments without a block, which the allocator can give back */
 	uint64_t split_bytes;	    /* free in segments with blocks, which it cannot */
+	uint64_t expandable_bytes;  /* of these, in expandable segments */
 	uint64_t gap_bytes;	    /* largest piece of all */
 	size_t segments, split;	    /* split: with blocks and gaps */
 };
@@ -41,7 +46,7 @@ enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY
 
 struct memory_waste {
 	double reserved, allocated; /* at the peak */
-	double split;		    /* memory_pieces.split_bytes; 0: unknown */
+	double split;		    /* memory_pieces: of split_bytes what is not in expandable segments; 0: unknown */
 	double calls_share;	    /* of the time after the warm-up, in which calls of the driver take and give back memory */
 };
 

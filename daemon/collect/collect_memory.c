@@ -204,7 +204,7 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 	if (!memory->context->allocs)
 		return;
 	segments = allocs_segments(memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
-	memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
+	segments = memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
 	memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
 	memory->rows += segments;
 }

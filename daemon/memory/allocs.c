@@ -68,7 +68,7 @@ static bool allocs_reserve(struct alloc_live *live)
 	return allocs_rebuild(live, (live->lives + 1) * 2 > live->capacity ? live->capacity * 2 : live->capacity);
 }
 
-bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device)
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, enum alloc_kind kind)
 {
 	struct alloc_live_entry *entry = live->capacity ? alloc_live_place(live, address) : NULL;
 
@@ -85,7 +85,7 @@ bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, b
 			return false;
 		live->lives++;
 	}
-	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes, .is_device = is_device};
+	*entry = (struct alloc_live_entry){.address = address, .bytes = bytes, .kind = (uint8_t)kind};
 	return true;
 }
 
@@ -231,9 +231,9 @@ static void allocs_put(struct allocs *allocs, const struct rank *rank, const str
 }
 
 /* By its name: memory of the host, and physical memory, whose address is a handle. */
-static bool allocs_is_device(const char *op)
+static enum alloc_kind allocs_kind(const char *op)
 {
-	return !strstr(op, "Host") && !strstr(op, "Create") && !strstr(op, "Physical");
+	return strstr(op, "Host") || strstr(op, "Create") || strstr(op, "Physical") ? ALLOC_OTHER : ALLOC_DEVICE;
 }
 
 static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
@@ -243,7 +243,7 @@ static void on_alloc(struct allocs *allocs, struct rank_allocs *slot, bool faile
 		allocation->address = COLL_UNKNOWN; /* the pointer's value before the call */
 	else if (allocation->address && allocation->address != COLL_UNKNOWN)
 		allocs->not_followed += !alloc_live_add(
-			&slot->live, allocation->address, allocation->bytes, allocs_is_device(record->probe->op));
+			&slot->live, allocation->address, allocation->bytes, allocs_kind(record->probe->op));
 }
 
 static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
@@ -256,11 +256,20 @@ static void on_free(struct allocs *allocs, struct rank_allocs *slot, bool failed
 		allocation->bytes = bytes;
 }
 
+static void on_map(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
+	struct allocation *allocation)
+{
+	(void)record;
+	if (!failed && allocation->address && allocation->address != COLL_UNKNOWN)
+		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes, ALLOC_MAPPED);
+}
+
 static const struct {
 	const char *event;
+	bool row; /* of the view */
 	void (*run)(struct allocs *allocs, struct rank_allocs *slot, bool failed, const struct call_record *record,
 		struct allocation *allocation);
-} events[] = {{"alloc", on_alloc}, {"free", on_free}};
+} events[] = {{"alloc", true, on_alloc}, {"free", true, on_free}, {"map", false, on_map}, {"unmap", false, on_free}};
 
 static bool allocs_takes(const char *event)
 {
@@ -288,10 +297,13 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 		.bytes = call_field(&fields, OP_FIELD_BYTES),
 		.device = call_field(&fields, OP_FIELD_DEVICE),
 	};
-	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		if (streq(events[i].event, record->probe->event))
-			events[i].run(allocs, slot, failed, record, &allocation);
-	allocs_put(allocs, rank, record, &allocation);
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		if (!streq(events[i].event, record->probe->event))
+			continue;
+		events[i].run(allocs, slot, failed, record, &allocation);
+		if (events[i].row)
+			allocs_put(allocs, rank, record, &allocation);
+	}
 	rank_budget_set(
 		context->budget, RANK_BUDGET_ALLOCS, rank, slot->live.capacity * sizeof(struct alloc_live_entry));
 }
@@ -318,8 +330,10 @@ size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t insta
 	size_t count = 0;
 
 	for (size_t i = 0; live && i < live->capacity && count < max; i++)
-		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].is_device && live->entry[i].bytes != COLL_UNKNOWN)
-			ret[count++] = (struct memory_segment){.address = live->entry[i].address, .bytes = live->entry[i].bytes};
+		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].kind && live->entry[i].bytes != COLL_UNKNOWN)
+			ret[count++] = (struct memory_segment){.address = live->entry[i].address,
+				.bytes = live->entry[i].bytes,
+				.is_expandable = live->entry[i].kind == ALLOC_MAPPED};
 	return count;
 }
 

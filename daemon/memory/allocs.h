@@ -23,11 +23,17 @@
 
 /* Live allocations of one process and their sizes: a bounded table by address. Pure. */
 
+enum alloc_kind {
+	ALLOC_OTHER,  /* memory of the host, a handle */
+	ALLOC_DEVICE, /* memory of a device with an address */
+	ALLOC_MAPPED, /* addresses that a handle is mapped to: no memory of its own */
+};
+
 struct alloc_live_entry {
 	uint64_t address; /* 0: empty entry */
 	uint64_t bytes;
 	uint64_t freed_ns; /* start of the call that freed it, 0: live */
-	bool is_device;	   /* memory of a device with an address: not of the host, not a handle */
+	uint8_t kind;	   /* alloc_kind */
 };
 
 struct alloc_live {
@@ -41,7 +47,7 @@ struct alloc_live {
 void alloc_live_init(struct alloc_live *live, size_t max);
 void alloc_live_clear(struct alloc_live *live);
 /* False: not kept, table full. */
-bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, bool is_device);
+bool alloc_live_add(struct alloc_live *live, uint64_t address, uint64_t bytes, enum alloc_kind kind);
 /*
  * Bytes freed by this call, which began at start_ns; false if unknown. Freeing functions call each other, and the
  * inner one ends first: an enclosing free of the same address freed the same bytes.
@@ -61,7 +67,7 @@ struct allocs_counts {
 int allocs_new(struct context *context, struct allocs **ret);
 struct allocs *allocs_free(struct allocs *allocs);
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
-/* Live memory of devices of a rank's process, at most max. Returns their number. */
+/* Live memory of devices of a rank's process, and parts of expandable segments, at most max. Returns their number. */
 size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max);
 
 extern const struct call_sink allocs_sink;

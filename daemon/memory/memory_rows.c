@@ -236,6 +236,7 @@ void memory_rows_segments(const struct memory_owner *owner, const struct rt_memo
 				.used_bytes = field_int((int64_t)segment[i].used_bytes),
 				.gap_bytes = field_int((int64_t)segment[i].gap_bytes),
 				.blocks = field_int(segment[i].blocks),
+				.expandable = field_int(segment[i].is_expandable),
 				.instance = field_int(owner->instance),
 			});
 	}

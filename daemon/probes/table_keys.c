@@ -19,9 +19,9 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 	[RT_EDGE_EXCEPTION] = "exception",
 };
 /* Events besides the kinds of operations. Those of memory count once: the runtime's functions call the driver's. */
-static const char *const event_words[] = {"alloc", "free", "copy", "copy_async", "launch"};
-static const uint32_t event_flags[] = {RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST | RT_CALL_SUMMED,
-	RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC, 0};
+static const char *const event_words[] = {"alloc", "free", "map", "unmap", "copy", "copy_async", "launch"};
+static const uint32_t event_flags[] = {RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST,
+	RT_CALL_OUTERMOST | RT_CALL_SUMMED, RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC, 0};
 static const char *const arch_words[] = {"x86_64", "aarch64"};
 #if defined(__aarch64__)
 #define ARCH_HERE "aarch64"

@@ -138,6 +138,24 @@ TEST(test_live_is_bounded)
 	alloc_live_clear(&live);
 }
 
+/* An expandable segment, whose parts are mapped one by one, has no row. */
+TEST_WITH(test_expandable_segments, fixture_setup, fixture_teardown)
+{
+	struct probe map = PROBE("map", "", "cuMemMap", OP_FIELD_ADDRESS, OP_FIELD_BYTES), unmap = PROBE("unmap", "", "cuMemUnmap", OP_FIELD_ADDRESS);
+	struct memory_segment segment[4];
+	struct rank *rank = &ranks_here[0];
+	struct allocs_counts counts;
+
+	for (uint64_t i = 0; i < 3; i++)
+		call_made(rank, &map, &(struct call_made){.start_ns = (10 + i) * MS, .end_ns = (10 + i) * MS + 1, WORDS(0x100000 + i * 0x1000, 0x1000)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 3);
+	assert_true(segment[0].is_expandable);
+	call_made(rank, &unmap, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x101000)});
+	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 2);
+	allocs_counts(context.allocs, &counts);
+	assert_int_equal(counts.rows, 0);
+}
+
 /* Memory of devices, as the fragmentation of an allocator is judged from. */
 TEST_WITH(test_segments, fixture_setup, fixture_teardown)
 {

@@ -52,6 +52,27 @@ TEST(pieces_are_those_between_blocks)
 	memory_segments_fill(segment, 0, block, 0);
 }
 
+/* A block lies across parts of an expandable segment; a segment beside it is none of them. */
+TEST(parts_of_an_expandable_segment_are_one)
+{
+	struct memory_segment segment[] = {{.address = 60 * MIB, .bytes = 20 * MIB, .is_expandable = true},
+		{.address = 20 * MIB, .bytes = 20 * MIB, .is_expandable = true}, {.address = 40 * MIB, .bytes = 20 * MIB, .is_expandable = true},
+		{.address = 80 * MIB, .bytes = 20 * MIB}, {.address = 120 * MIB, .bytes = 20 * MIB, .is_expandable = true}};
+	struct rt_memory_block block[] = {{.address = 30 * MIB, .bytes = 40 * MIB}, {.address = 80 * MIB, .bytes = 15 * MIB}};
+	struct memory_pieces pieces = {0};
+
+	assert_int_equal(memory_segments_fill(segment, 5, block, 2), 3);
+	assert_int_equal(segment[0].bytes, 60 * MIB);
+	assert_int_equal(segment[0].used_bytes, 40 * MIB);
+	assert_int_equal(segment[0].blocks, 1);
+	assert_int_equal(segment[1].used_bytes, 15 * MIB);
+	for (size_t i = 0; i < 3; i++)
+		memory_pieces_add(&pieces, &segment[i]);
+	assert_int_equal(pieces.split_bytes, 25 * MIB);
+	assert_int_equal(pieces.expandable_bytes, 20 * MIB);
+	assert_int_equal(pieces.empty_bytes, 20 * MIB);
+}
+
 static double number(uint64_t *state)
 {
 	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
