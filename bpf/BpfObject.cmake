@@ -21,7 +21,7 @@ function(bpf_object source)
         COMMAND ${CLANG} -g -O2 -target bpf -D__TARGET_ARCH_${BPF_TARGET_ARCH} -Wall -Wextra
                 $<$<BOOL:${RANKTRACE_WERROR}>:-Werror>
                 -I${CMAKE_SOURCE_DIR} -idirafter ${LIBBPF_INCLUDE}
-                -idirafter /usr/include/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu -idirafter /usr/include
+                -idirafter ${CMAKE_SYSROOT}/usr/include/${CMAKE_SYSTEM_PROCESSOR}-linux-gnu -idirafter ${CMAKE_SYSROOT}/usr/include
                 -c ${source} -o ${object}
         COMMAND ${BPFTOOL} gen skeleton ${object} name ${name}_bpf > ${skeleton}.tmp
         COMMAND ${CMAKE_COMMAND} -E rename ${skeleton}.tmp ${skeleton}

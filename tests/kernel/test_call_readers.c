@@ -49,6 +49,7 @@ static void make_id(void)
 }
 
 /* The two hashes once more, straight from what they are said to be. */
+#if defined(__x86_64__)
 static uint64_t hash(size_t bytes)
 {
 	uint64_t result = 5381;
@@ -57,6 +58,7 @@ static uint64_t hash(size_t bytes)
 		result = (result * 33) ^ (uint64_t)(int64_t)id.bytes[i];
 	return result;
 }
+#endif
 
 static uint64_t digest(size_t bytes)
 {
