@@ -95,6 +95,12 @@ def burst():
         cudart.cudaFree(address)
 
 
+def retry():
+    address = ctypes.c_void_p()
+    cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 20))
+    cudart.cudaFree(address)
+
+
 def train():
     loss = model(torch.randn(128, 64)).pow(2).mean()
     optimizer.zero_grad()
@@ -118,6 +124,8 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
             losses.append(train())
         keep(step)
         use()
+        if step % 10 == 0:
+            retry()
         step += 1
         time.sleep(0.02)
     ask()
