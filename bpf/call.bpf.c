@@ -8,7 +8,7 @@
  */
 #include "bpf/call_python.bpf.h"
 #include "bpf/copies.h"
-#include "bpf/failed.bpf.h"
+#include "bpf/call_stack.bpf.h"
 
 /*
  * torch.ops.profiler registers _record_function_enter, _enter_new and _exit in sequence, so their interned names have
@@ -78,13 +78,13 @@ struct {
 	__type(value, uint32_t);
 } outermost SEC(".maps");
 
-/* The memory collector's program, which reads the stack of a failed call; empty while L2 is off. */
+/* The memory collector's program, which reads the stack of a call; empty while L2 is off. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, uint32_t);
 	__type(value, uint32_t);
-} failed_program SEC(".maps");
+} stack_program SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,6 +105,7 @@ struct {
 
 /* A call of memory of a device that returned an error, which is an int in all libraries. */
 #define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
+#define STACK_WANTED(spec, result) ((spec)->flags & RT_CALL_STACK || FAILED_CALL(spec, result))
 
 static __always_inline void call_fill(
 	struct rt_call_event *event, uint32_t spec, uint32_t flags, uint64_t stack_pointer)
@@ -543,8 +544,11 @@ static __always_inline void on_call_return(uint32_t spec_id, const struct rt_cal
 			submit_event(bare);
 		}
 	}
-	if (FAILED_CALL(spec, result))
-		bpf_map_update_elem(&failed_calls, &key.pid_thread, &open->start_ns, BPF_ANY);
+	if (STACK_WANTED(spec, result)) {
+		struct rt_stack_call call = {open->start_ns, (uint32_t)result != 0};
+
+		bpf_map_update_elem(&stack_calls, &key.pid_thread, &call, BPF_ANY);
+	}
 	drop_inflight(&key, quota);
 }
 
@@ -669,8 +673,8 @@ int call_exit(void *ctx)
 	else
 		send_end(id, stack_pointer, quota);
 	cost_end(&cost);
-	if (FAILED_CALL(spec, result))
-		bpf_tail_call(ctx, &failed_program, 0);
+	if (STACK_WANTED(spec, result))
+		bpf_tail_call(ctx, &stack_program, 0);
 	return 0;
 }
 

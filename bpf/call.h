@@ -91,6 +91,7 @@ struct rt_call_arg {
 #define RT_CALL_SUMMED 128u
 #define RT_CALL_ASYNC 256u
 #define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */
+#define RT_CALL_STACK 512u	 /* edge call: its stack is wanted, whatever it returns */
 
 struct rt_call_spec {
 	uint8_t edge;       /* enum rt_edge */
@@ -146,8 +147,13 @@ struct rt_inflight {
 	uint32_t pad0;
 };
 
-/* Failed calls whose start the memory collector's program has yet to read: it does at once, in the same hit. */
-#define RT_FAILED_CALLS_MAX 1024
+/* Calls whose start the memory collector's program has yet to read: it does at once, in the same hit. */
+#define RT_STACK_CALLS_MAX 1024
+
+struct rt_stack_call {
+	uint64_t start_ns;
+	uint64_t failed; /* 1: it returned an error */
+};
 
 /* Group open on a thread: the map `groups`, by tgid << 32 | thread. */
 #define RT_GROUP_AGE_MAX_NS 60000000000ULL /* older groups missed their close */

@@ -27,7 +27,7 @@ enum rt_kind {
 	RT_KIND_SAMPLE = 8,	/* profile.h: a sample of a profiled thread */
 	RT_KIND_STACK = 9,	/* profile.h: a stack that samples refer to */
 	RT_KIND_MEMORY_STACK = 10,  /* memory.h: a stack that allocations refer to, as RT_KIND_STACK */
-	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory, or a call, that failed */
+	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory that failed, or a call and its stack */
 	RT_KIND_FILE = 12,	    /* syscalls.h: a slow call on a file */
 	RT_KIND_CODE = 13,	    /* profile.h: a code object of the stacks that follow */
 	RT_KIND_END = 14,	    /* ends.h: a thread of a rank that ends, or an exception that nobody caught */

@@ -6,7 +6,7 @@
  * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after
  * a search in the map of the blocks that are followed.
  */
-#include "bpf/failed.bpf.h"
+#include "bpf/call_stack.bpf.h"
 #include "bpf/memory.h"
 #include "bpf/scratch.bpf.h"
 
@@ -334,34 +334,53 @@ int memory_failed(void *ctx)
 	return 0;
 }
 
-/* The call engine calls this at the return of a call that failed, after the call's record. */
-SEC("uprobe")
-int memory_call_failed(void *ctx)
+/* The stack of a call of the driver, which is sent if it was not; 0: not known. */
+static __always_inline uint64_t memory_call_stack(void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint64_t now_ns)
 {
-	uint64_t id = bpf_get_current_pid_tgid(), call_ns, stack;
-	uint64_t *start_ns = bpf_map_lookup_elem(&failed_calls, &id);
-	uint32_t slot, cpu = bpf_get_smp_processor_id(), entry;
-	struct rt_memory_rank *rank = memory_followed(&slot);
-	struct rt_memory_failed_event *event;
+	uint32_t cpu = bpf_get_smp_processor_id(), entry = rt_memory_call(rank, now_ns) ? take_scratch(cpu) : SCRATCHES;
+	uint64_t stack, key = 0;
 
-	if (!rank || !start_ns)
-		return 0;
-	call_ns = *start_ns;
-	bpf_map_delete_elem(&failed_calls, &id);
-	entry = take_scratch(cpu);
 	if (entry >= SCRATCHES)
 		return 0;
 	stack = memory_stack(ctx, rank, entry);
-	if (stack)
-		memory_send_stack(slot, entry);
+	if (stack && !memory_find_site(slot, stack, RT_MEMORY_CALLS, entry, &key))
+		stack = 0;
 	give_scratch(cpu, entry);
-	event = stack ? reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event)) : NULL;
-	if (!event)
+	return stack;
+}
+
+/* The call engine calls this at the return of a call whose stack is wanted, after the call's record. */
+SEC("uprobe")
+int memory_call(void *ctx)
+{
+	uint64_t id = bpf_get_current_pid_tgid(), now_ns = bpf_ktime_get_ns(), stack;
+	struct rt_stack_call *found = bpf_map_lookup_elem(&stack_calls, &id), call;
+	struct rt_memory_failed_event *event;
+	struct rt_memory_rank *rank;
+	struct cost_hit cost;
+	uint32_t slot;
+
+	if (!found)
 		return 0;
-	__builtin_memset(&event->bytes, 0, sizeof(*event) - sizeof(event->event));
-	event->stack = stack;
-	event->call_ns = call_ns;
-	submit_event(event);
+	call = *found;
+	bpf_map_delete_elem(&stack_calls, &id);
+	rank = memory_followed(&slot);
+	if (!rank)
+		return 0;
+	cost = cost_begin(slot, RT_COST_L2, RT_COST_TRACEPOINT, now_ns);
+	stack = memory_call_stack(ctx, slot, rank, now_ns);
+	__sync_fetch_and_add(&rank->calls, 1);
+	if (!stack)
+		__sync_fetch_and_add(&rank->calls_refused, 1);
+	event = stack ? reserve_rank_event(find_quota(slot), RT_KIND_MEMORY_FAILED, sizeof(*event)) : NULL;
+	if (event) {
+		__builtin_memset(&event->bytes, 0, sizeof(*event) - sizeof(event->event));
+		event->event.flags = call.failed ? RT_MEMORY_CALL_FAILED : 0;
+		event->stack = stack;
+		event->call_ns = call.start_ns;
+		submit_event(event);
+	}
+	cost_end(&cost);
 	return 0;
 }
 

@@ -41,6 +41,7 @@
 /* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
 #define RT_MEMORY_READS_MAX 50
 #define RT_MEMORY_READS_TURN_NS 100000000ULL
+#define RT_MEMORY_CALLS 0xffffffffu /* in the place of a device: the site is of calls of the driver, and has no blocks */
 #define RT_MEMORY_COUNT_SHIFT 8 /* counts of blocks, and shares, are in units of 1/256 */
 
 /* Extremes and last values of a second of CLOCK_MONOTONIC, or of a window that began in it. */
@@ -95,6 +96,10 @@ struct rt_memory_rank {
 	uint32_t thread_id;	   /* that `known` is of */
 	uint64_t known[2];	   /* state of Python: its address, its interpreter's */
 	uint64_t sampled, refused, lost, took_ns; /* refused: without a stack; lost: sites or blocks beyond the maps */
+	uint64_t calls, calls_refused;		  /* of the driver; without a stack */
+	uint64_t call_turn;			  /* of time, of the newest call */
+	uint32_t call_reads;			  /* stacks in that turn */
+	uint32_t pad1;
 	struct rt_memory_device device[RT_MEMORY_DEVICES_MAX];
 	struct rt_memory_stratum stratum[RT_MEMORY_STRATA];
 };
@@ -102,7 +107,7 @@ struct rt_memory_rank {
 /* Value of a rank's map of sites; the key is a hash of stack and device. Sums are estimates. */
 struct rt_memory_site {
 	uint64_t stack; /* rt_profile_stack_event.stack; 0: unknown */
-	uint32_t device;
+	uint32_t device; /* or RT_MEMORY_CALLS */
 	uint32_t sent; /* its stack */
 	uint64_t alloc_bytes, alloc_count;
 	uint64_t sampled;
@@ -121,7 +126,9 @@ struct rt_memory_block {
 	uint32_t is_part; /* rt_memory_rank.is_part, of its window */
 };
 
-/* A request that the framework's allocator could not serve, or a failed call, of which call_ns and stack are known. */
+/* A request that the framework's allocator could not serve; or a call of the driver, of which stack, start and success are known. */
+#define RT_MEMORY_CALL_FAILED 1u /* in event.flags */
+
 struct rt_memory_failed_event {
 	struct rt_event event; /* kind RT_KIND_MEMORY_FAILED */
 	uint64_t bytes;	       /* that were asked for */
@@ -238,6 +245,22 @@ static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t no
 		return 0;
 	rank->reads++;
 	stratum->reads++;
+	return 1;
+}
+
+/* Is the stack of a call of the driver read? It counts as one of a block, of which fewer are read then. */
+static inline uint32_t rt_memory_call(struct rt_memory_rank *rank, uint64_t now_ns)
+{
+	uint64_t turn = now_ns / RT_MEMORY_READS_TURN_NS;
+
+	if (rank->call_turn != turn) {
+		rank->call_turn = turn;
+		rank->call_reads = 0;
+	}
+	if (rank->call_reads >= RT_MEMORY_READS_MAX)
+		return 0;
+	rank->call_reads++;
+	rank->reads++;
 	return 1;
 }
 

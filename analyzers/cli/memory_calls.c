@@ -125,7 +125,7 @@ int cmd_memory_oom(struct cmd_memory *cmd)
 }
 
 /*
- * The daemon may read the clock between the two records of a call, which moves their times apart. Shorter than a probed
+ * A failed copy has its stack in a row of its own, as failed calls of allocations once had. The daemon may read the clock between the two records of a call, which moves their times apart. Shorter than a probed
  * call with its stack: no other failed call of the thread is as near.
  */
 #define SAME_CALL_NS 5000
@@ -165,12 +165,13 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, (SELECT c.frames FROM "
+		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, coalesce((SELECT c.frames FROM call_stacks c "
+				"WHERE c.id = a.stack LIMIT 1), (SELECT c.frames FROM "
 				"api_errors e JOIN call_stacks c ON c.id = e.stack WHERE e.instance = a.instance AND "
 				"e.thread_id = a.thread_id AND e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d "
-				"LIMIT 1) FROM (SELECT rank, start_ns, step, op, bytes, result, instance, thread_id FROM allocations WHERE "
-				"result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, instance, thread_id FROM api_errors "
-				"WHERE op IS NOT NULL) a JOIN ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL "
+				"LIMIT 1)) FROM (SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM allocations "
+				"WHERE result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM "
+				"api_errors WHERE op IS NOT NULL) a JOIN ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL "
 				"OR r.job = %Q) ORDER BY a.start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);

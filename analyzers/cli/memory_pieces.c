@@ -13,6 +13,7 @@ struct memory_split {
 	int64_t time_ns;		  /* of the snapshot; 0: none */
 	double peak, peak_reserved;	  /* at the same time */
 	double calls, calls_ns, steps;	  /* of the driver, after the warm-up */
+	char calls_place[STACK_PLACE_BYTES]; /* the line with most of their time; "": unknown */
 	double asked;			  /* newest request that failed; 0: none */
 };
 
@@ -71,6 +72,12 @@ static int pieces_on_calls(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static int pieces_on_calls_place(void *arg, sqlite3_stmt *row)
+{
+	cmd_memory_place((const char *)sqlite3_column_text(row, 0), NULL, 1, ((struct memory_split *)arg)->calls_place);
+	return 0;
+}
+
 static int pieces_on_failure(void *arg, sqlite3_stmt *row)
 {
 	((struct memory_split *)arg)->asked = sqlite3_column_double(row, 0);
@@ -94,6 +101,13 @@ static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, s
 			(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
 		pieces_on_calls, ret);
 
+	if (r == 0)
+		r = tool_each(cmd->reader,
+			sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1) FROM (SELECT stack FROM allocations "
+					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld AND stack IS NOT "
+					"NULL GROUP BY stack ORDER BY sum(duration_ns) DESC, stack LIMIT 1) a",
+				(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
+			pieces_on_calls_place, ret);
 	if (r == 0)
 		r = cmd_memory_read_pieces(cmd, pool, INT64_MAX, &ret->pieces, &ret->time_ns);
 	for (size_t i = 0; r == 0 && i < sizeof(pieces_reads) / sizeof(pieces_reads[0]); i++)
@@ -132,8 +146,9 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(pool->reserved - pool->allocated, 0)).text);
 	}
 	if (split->calls > 0)
-		printf("  calls     %.0f that take or give back memory after the warm-up, %.2g a step, %.2g %% of the time\n", split->calls,
-			split->calls / fmax(split->steps, 1), 100 * waste->calls_share);
+		printf("  calls     %.0f that take or give back memory after the warm-up, %.2g a step, %.2g %% of the time%s%s\n",
+			split->calls, split->calls / fmax(split->steps, 1), 100 * waste->calls_share,
+			*split->calls_place ? "; most of it in " : "", split->calls_place);
 	printf("  advice    %s\n", memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
 }
 
@@ -141,13 +156,14 @@ static json_t *pieces_json(const struct memory_pool *pool, const struct memory_s
 {
 	const struct memory_pieces *pieces = &split->pieces;
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}", "rank",
+	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "rank",
 		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind", pool->kind.text, "device",
 		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
 		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
 		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
 		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes, "empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes",
-		(json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share,
+		(json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where",
+		split->calls_place,
 		"advice", memory_remedy_text(memory_waste_remedy(waste)));
 }
 

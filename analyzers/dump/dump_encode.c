@@ -130,6 +130,8 @@ size_t dump_encode_memory(const struct dump_memory *memory, uint8_t *ret)
 	Systrace__Allocation allocation = SYSTRACE__ALLOCATION__INIT, *allocations[] = {&allocation};
 	Systrace__Release release = SYSTRACE__RELEASE__INIT, *releases[] = {&release};
 	Systrace__Memory message = SYSTRACE__MEMORY__INIT;
+	Systrace__Frame item[DUMP_FRAMES_MAX], *items[DUMP_FRAMES_MAX];
+	struct dump_frame frame[DUMP_FRAMES_MAX];
 	Systrace__StageClass class = (Systrace__StageClass)dump_stage_class(memory->stage);
 
 	if (dump_is_release(memory->op)) {
@@ -143,6 +145,14 @@ size_t dump_encode_memory(const struct dump_memory *memory, uint8_t *ret)
 		allocation.step = dump_encode_natural32(memory->step);
 		allocation.stage = class;
 		allocation.bytes = dump_encode_natural(memory->bytes);
+		allocation.frames = items;
+		allocation.n_frames = memory->frames ? dump_frames(memory->frames, frame) : 0;
+		for (size_t i = 0; i < allocation.n_frames; i++) {
+			item[i] = (Systrace__Frame)SYSTRACE__FRAME__INIT;
+			item[i].address = frame[i].address;
+			item[i].library = frame[i].library;
+			items[i] = &item[i];
+		}
 		message.allocations = allocations;
 		message.n_allocations = 1;
 	}

@@ -102,7 +102,11 @@ enum {
 	OP_PEER,
 	OP_THREAD
 };
-enum { MEMORY_STEP, MEMORY_STAGE, MEMORY_OP, MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_RESULT };
+enum { MEMORY_STEP, MEMORY_STAGE, MEMORY_OP, MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_RESULT, MEMORY_STACK };
+
+/* Results of an encoder besides a size. */
+#define NO_RECORD SIZE_MAX	 /* the format has none */
+#define STACKS_WANTED (SIZE_MAX - 1)
 enum { OFF_THREAD, OFF_NAME, OFF_START, OFF_DURATION, OFF_DELAY, OFF_NEXT_PID, OFF_NEXT_NAME };
 
 struct row {
@@ -186,19 +190,23 @@ static size_t op_row(const struct row *row, uint8_t *ret)
 
 static size_t memory_row(const struct row *row, uint8_t *ret)
 {
+	int64_t stack = dump_rows_number(row, MEMORY_STACK);
 	const struct dump_memory memory = {
 		.op = dump_rows_text(row, MEMORY_OP),
 		.stage = dump_rows_text(row, MEMORY_STAGE),
 		.address = dump_rows_number(row, MEMORY_ADDRESS),
 		.bytes = dump_rows_number(row, MEMORY_BYTES),
 		.step = dump_rows_number(row, MEMORY_STEP),
+		.frames = stack == DUMP_UNKNOWN ? NULL : dump_stacks_find(row->rows->stacks, stack),
 	};
 	int64_t result = dump_rows_number(row, MEMORY_RESULT);
 
 	if ((result != DUMP_UNKNOWN && result != 0) || memory.address == DUMP_UNKNOWN) {
 		row->rows->failed++;
-		return SIZE_MAX;
+		return NO_RECORD;
 	}
+	if (stack != DUMP_UNKNOWN && !row->rows->stacks->loaded)
+		return STACKS_WANTED;
 	return dump_encode_memory(&memory, ret);
 }
 
@@ -220,7 +228,7 @@ static size_t offcpu_row(const struct row *row, uint8_t *ret)
 	return dump_encode_offcpu(&offcpu, ret);
 }
 
-/* encode: SIZE_MAX: the format has no such record; 0: too large. */
+/* encode: 0: too large. */
 static const struct {
 	enum schema_id table;
 	const char *columns[COLUMNS_MAX];
@@ -232,7 +240,7 @@ static const struct {
 		{"communicator", "seq", "op", "dtype", "count", "host_start_ns", "host_duration_ns", "device_start_ns",
 			"device_duration_ns", "seq_from", "peer", "thread_id"},
 		op_head, op_row},
-	[DUMP_L2] = {TABLE_ALLOCATIONS, {"step", "stage", "op", "address", "bytes", "result"}, memory_head, memory_row},
+	[DUMP_L2] = {TABLE_ALLOCATIONS, {"step", "stage", "op", "address", "bytes", "result", "stack"}, memory_head, memory_row},
 	[DUMP_L3] = {TABLE_OFFCPU,
 		{"thread_id", "thread_name", "start_ns", "duration_ns", "run_delay_ns", "next_pid", "next_name"}, NULL,
 		offcpu_row},
@@ -356,8 +364,12 @@ int dump_rows_row(void *arg, sqlite3_stmt *columns)
 	if (!ranges_have(rows->wanted, row.rank->rank))
 		return 0;
 	size = kinds[rows->kind].encode(&row, record);
-	if (size == SIZE_MAX)
+	if (size == NO_RECORD)
 		return 0;
+	if (size == STACKS_WANTED) {
+		rows->stacks->wanted = true;
+		return -EAGAIN;
+	}
 	r = size ? write_record(rows, row.rank, record, size) : -EMSGSIZE;
 	if (r == -E2BIG || r == -EMSGSIZE || r == -ENAMETOOLONG) {
 		rows->left_out++;

@@ -40,6 +40,7 @@ struct dump_op {
 struct dump_memory {
 	const char *op, *stage;
 	int64_t address, bytes, step;
+	const char *frames; /* as in call_stacks; NULL: unknown */
 };
 
 struct dump_offcpu {
@@ -81,6 +82,40 @@ struct dump_op_key {
 uint64_t dump_ids_of(struct dump_ids *ids, const struct dump_op_key *key, uint64_t member);
 uint64_t dump_ids_next(const struct dump_ids *ids);
 
+/*
+ * Stacks of allocations: at most DUMP_FRAMES_MAX frames, innermost first. A frame is an address in a library, of which
+ * sysTrace's converter asks addr2line for the name; a function whose name is known has it in the place of the library, with
+ * address 0, and the converter shows that.
+ */
+
+#define DUMP_FRAMES_MAX 32    /* theirs */
+#define DUMP_LIBRARY_BYTES 160 /* all frames fit DUMP_RECORD_BYTES */
+
+struct dump_frame {
+	uint64_t address; /* 0: library is a name */
+	char library[DUMP_LIBRARY_BYTES];
+};
+
+/* Frames of a text of call_stacks. Yields how many. Pure. */
+size_t dump_frames(const char *text, struct dump_frame ret[DUMP_FRAMES_MAX]);
+
+struct dump_stack {
+	int64_t id;
+	char *text; /* its innermost frames; owned */
+};
+
+struct dump_stacks {
+	bool wanted, loaded;
+	size_t count, capacity;
+	struct dump_stack *stack; /* by id; owned */
+};
+
+/* Those of allocations since since_ns, that are stored by now. */
+int dump_stacks_load(struct reader *reader, uint64_t since_ns, struct dump_stacks *ret, char *error, size_t error_size);
+/* NULL: not there. */
+const char *dump_stacks_find(const struct dump_stacks *stacks, int64_t id);
+void dump_stacks_clear(struct dump_stacks *stacks);
+
 /* A process of the store. */
 struct dump_rank {
 	int64_t instance, rank, local_rank, pid;
@@ -101,6 +136,7 @@ struct dump_rows {
 	struct dump_files *files;
 	struct dump_ids *ids;
 	struct dump_state *state;
+	struct dump_stacks *stacks;
 	struct dump_of of; /* address, host of unknown ranks, and window */
 	uint64_t rows, bytes, left_out, failed;
 	int64_t asked; /* unknown process for which the ranks were loaded again; -1: none */
@@ -110,8 +146,8 @@ struct dump_rows {
 /* Table of a kind. */
 enum schema_id dump_rows_table(enum dump_kind kind);
 void dump_rows_begin(struct dump_rows *rows, enum dump_kind kind);
-/* For struct reader_following; arg: struct dump_rows. -EAGAIN: unknown process; the caller loads the ranks again and
- * retries, and if it is still unknown the row is written without them. */
+/* For struct reader_following; arg: struct dump_rows. -EAGAIN: unknown process, or stacks that are not loaded; the
+ * caller loads the ranks again, and the stacks, and retries; what is still unknown is written without them. */
 int dump_rows_row(void *arg, sqlite3_stmt *columns);
 
 #endif

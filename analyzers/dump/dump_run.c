@@ -107,6 +107,7 @@ struct run {
 	struct reader *reader;
 	struct dump_state state;
 	struct dump_ranks ranks;
+	struct dump_stacks stacks; /* loaded once one is wanted */
 	struct dump_ids *ids;
 	struct dump_files *files;
 	struct dump_rows rows;
@@ -173,11 +174,13 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 	do {
 		r = reader_follow(run->reader, &following, &place, error, error_size);
 		if (r == -EAGAIN)
-			r = 1; /* a new process: load the ranks again */
+			r = 1; /* load what is not known */
 		if (r == 1 && loads++ < LOADS_MAX) {
 			dump_ranks_clear(&run->ranks);
 			if (dump_ranks_load(run->reader, &run->ranks, error, error_size) < 0)
 				r = -EIO;
+			if (r == 1 && run->stacks.wanted && !run->stacks.loaded)
+				r = dump_stacks_load(run->reader, following.since_ns, &run->stacks, error, error_size) < 0 ? -EIO : 1;
 		}
 	} while (r == 1 && rows->bytes < level_bytes_max(run));
 	if (r < 0)
@@ -229,6 +232,7 @@ static int dump_run_write_all(struct run *run, char *error, size_t error_size)
 		.files = run->files,
 		.ids = run->ids,
 		.state = &run->state,
+		.stacks = &run->stacks,
 		.of = {.host = run->host, .address = run->address}};
 	for (unsigned kind = 0; kind < DUMP_KIND_MAX; kind++) {
 		if (!(options->kinds & 1U << kind))
@@ -386,6 +390,7 @@ int dump_run(const struct dump_options *options, struct dump_result *ret, char *
 	ret->files = r == 0 ? run.files : dump_files_free(run.files);
 	dump_ids_free(run.ids);
 	dump_ranks_clear(&run.ranks);
+	dump_stacks_clear(&run.stacks);
 	dump_state_clear(&run.state);
 	reader_close(run.reader);
 	return r;

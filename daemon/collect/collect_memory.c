@@ -86,7 +86,7 @@ struct memory {
 	struct memory_rank *rank;    /* by slot, only while on */
 	struct memory_snapshot *snapshot; /* of the rank being read */
 	uint64_t rows, failures, failures_lost, broken;
-	uint64_t sampled, refused, lost, took_ns; /* of ranks that are followed no more */
+	uint64_t sampled, refused, lost, took_ns, calls, calls_refused; /* of ranks that are followed no more */
 	int error; /* why the last rank could not be followed */
 	uint64_t windows;
 	bool is_open;
@@ -138,6 +138,8 @@ static void memory_put_last(struct memory *memory, struct memory_rank *rank, uin
 	memory->refused += counts.refused;
 	memory->lost += counts.lost;
 	memory->took_ns += counts.took_ns;
+	memory->calls += counts.calls;
+	memory->calls_refused += counts.calls_refused;
 }
 
 static void memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
@@ -196,7 +198,7 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		const struct memory_held *found = memory_held_find(snapshot->held, held, next);
 
 		line->held = found ? *found : (struct memory_held){.site = next};
-		lines += bpf_map_lookup_elem(rank->sites_fd, &next, &line->site) == 0;
+		lines += bpf_map_lookup_elem(rank->sites_fd, &next, &line->site) == 0 && line->site.device != RT_MEMORY_CALLS;
 		key = next;
 		from = &key;
 	}
@@ -467,6 +469,12 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 	return r;
 }
 
+/* Calls wait for the names of their stacks. True: one that failed does. */
+static bool memory_name_calls(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
+{
+	return memory->context->allocs && allocs_name(memory->context->allocs, rank->slot, &rank->names, now_ns, end);
+}
+
 static void memory_forget(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
 	static const struct rt_memory_rank none;
@@ -477,6 +485,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	if (rank->followed) {
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
+		(void)memory_name_calls(memory, rank, now_ns, true);
 		memory_put_last(memory, rank, now_ns);
 		memory_judge(memory, rank, true, now_ns);
 	}
@@ -528,7 +537,9 @@ static uint64_t memory_judge_interval(uint64_t age_ns)
 
 static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
 {
+	const struct rank *live = ranks_by_slot(memory->context->ranks, rank->slot);
 	struct rt_memory_rank counts;
+	bool at_once;
 	int r;
 
 	if (!rank->followed && rank->names.laid_out) {
@@ -538,6 +549,8 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 			memory_forget(memory, rank, now_ns);
 			return;
 		}
+		if (live && live->instance == rank->names.instance && memory->context->allocs)
+			allocs_follow(memory->context->allocs, live);
 		rank->followed = true;
 		rank->followed_ns = now_ns;
 		rank->steps = memory_steps(memory, rank);
@@ -547,7 +560,8 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	}
 	if (!rank->followed)
 		return;
-	profile_rank_name(&rank->names, now_ns, rank->failed_count > 0);
+	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0;
+	profile_rank_name(&rank->names, now_ns, at_once);
 	memory_put_failed(memory, rank, now_ns, false);
 	if (memory->part >= 1 && now_ns >= rank->curve_ns && memory_read(memory, rank->slot, &counts)) {
 		rank->curve_ns = now_ns + CURVE_NS;
@@ -577,7 +591,7 @@ static int memory_load(struct memory *memory)
 	if (kernel_features(kernel)->uprobe_multi) {
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_usage, UPROBE_MULTI_ATTACH_TYPE);
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_failed, UPROBE_MULTI_ATTACH_TYPE);
-		bpf_program__set_expected_attach_type(skeleton->progs.memory_call_failed, UPROBE_MULTI_ATTACH_TYPE);
+		bpf_program__set_expected_attach_type(skeleton->progs.memory_call, UPROBE_MULTI_ATTACH_TYPE);
 	}
 	r = bpf_map__set_max_entries(skeleton->maps.memory_ranks, ranks);
 	if (r == 0)
@@ -592,9 +606,9 @@ static int memory_load(struct memory *memory)
 	}
 	kernel_serve_edge(kernel, RT_EDGE_MEMORY, bpf_program__fd(skeleton->progs.memory_usage));
 	kernel_serve_edge(kernel, RT_EDGE_MEMORY_FAILED, bpf_program__fd(skeleton->progs.memory_failed));
-	r = kernel_serve_failed(kernel, bpf_program__fd(skeleton->progs.memory_call_failed));
+	r = kernel_serve_call_stacks(kernel, bpf_program__fd(skeleton->progs.memory_call));
 	if (r < 0)
-		log_warning("memory", "calls that fail are recorded without their stacks: %s", strerror(-r));
+		log_warning("memory", "calls are recorded without their stacks: %s", strerror(-r));
 	memory->skeleton = skeleton;
 	memory->part = 1;
 	memory->windows = 0;
@@ -611,7 +625,7 @@ static void memory_turn_off(struct memory *memory)
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY, -1);
 	kernel_serve_edge(memory->context->kernel, RT_EDGE_MEMORY_FAILED, -1);
 	kernel_pause_memory(memory->context->kernel, false);
-	(void)kernel_serve_failed(memory->context->kernel, -1);
+	(void)kernel_serve_call_stacks(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
 		memory_forget(memory, &memory->rank[i], monotonic_ns());
 	memory_bpf__destroy(memory->skeleton);
@@ -702,29 +716,48 @@ static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
 	return NULL;
 }
 
+/* A request of the allocator, or a call that failed and whose row is in another table: it waits for the name of its stack. */
+static void memory_on_failed(struct memory *memory, struct memory_rank *rank, const struct rt_memory_failed_event *event)
+{
+	struct rt_memory_failed_event *failed;
+
+	if (rank->failed_count == FAILED_MAX) {
+		memory->failures_lost++;
+		return;
+	}
+	rank->failed_ns[rank->failed_count] = monotonic_ns();
+	failed = &rank->failed[rank->failed_count++];
+	*failed = *event;
+	/* A snapshot of what it holds now; of a program that tries again and again, one in LIVE_FIRST_NS. */
+	if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
+		rank->live_ns = 0;
+	if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
+		failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
+}
+
+static bool memory_on_call(const struct memory *memory, const struct memory_rank *rank, const struct rt_memory_failed_event *event)
+{
+	struct allocs *allocs = memory->context->allocs;
+
+	return event->call_ns && ((allocs && allocs_stack(allocs, rank->slot, event->event.thread_id, event->call_ns, event->stack)) ||
+					 !(event->event.flags & RT_MEMORY_CALL_FAILED));
+}
+
 static void memory_event(void *state, const struct rt_event *event, size_t size_bytes)
 {
 	struct memory *memory = state;
 	const struct rt_profile_stack_event *stack = (const struct rt_profile_stack_event *)event;
 	struct memory_rank *rank = memory_find(memory, event->pid);
-	struct rt_memory_failed_event *failed;
+	const struct rt_memory_failed_event *failed = (const struct rt_memory_failed_event *)event;
 
 	if (event->kind == RT_KIND_MEMORY_STACK && reply_stack_event_valid(stack, size_bytes)) {
 		if (rank)
 			profile_rank_stack(&rank->names, stack);
 	} else if (event->kind == RT_KIND_MEMORY_FAILED && size_bytes >= sizeof(struct rt_memory_failed_event)) {
-		if (!rank || rank->failed_count == FAILED_MAX) {
+		if (!rank)
 			memory->failures_lost++;
-			return;
-		}
-		rank->failed_ns[rank->failed_count] = monotonic_ns();
-		failed = &rank->failed[rank->failed_count++];
-		memcpy(failed, event, sizeof(*failed));
-		/* A snapshot of what it holds now; of a program that tries again and again, one in LIVE_FIRST_NS. */
-		if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
-			rank->live_ns = 0;
-		if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
-			failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
+		else if (!memory_on_call(memory, rank, failed))
+			memory_on_failed(memory, rank, failed);
 	} else {
 		memory->broken++;
 	}
@@ -752,6 +785,7 @@ static void memory_status(void *state, struct collector_status *ret)
 	struct memory *memory = state;
 	const struct kernel *kernel = memory->context->kernel;
 	uint64_t sampled = memory->sampled, refused = memory->refused, lost = memory->lost, took_ns = memory->took_ns;
+	uint64_t calls = memory->calls, calls_refused = memory->calls_refused;
 	struct rt_memory_rank counts;
 	size_t followed = 0, leaking = 0;
 
@@ -764,6 +798,8 @@ static void memory_status(void *state, struct collector_status *ret)
 		refused += counts.refused;
 		lost += counts.lost;
 		took_ns += counts.took_ns;
+		calls += counts.calls;
+		calls_refused += counts.calls_refused;
 	}
 	ret->events = memory->rows + memory->failures;
 	ret->drops = lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
@@ -777,6 +813,8 @@ static void memory_status(void *state, struct collector_status *ret)
 			100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
+	if (calls_refused)
+		collector_note(ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack", calls_refused, calls);
 	if (followed || sampled)
 		collector_note(ret,
 			"%zu rank%s followed; %" PRIu64 " blocks sampled, %" PRIu64

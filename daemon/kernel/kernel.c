@@ -31,8 +31,8 @@ struct kernel {
 	int ranks_fd;
 	int quotas_fd;
 	int costs_fd;
-	int failed_calls_fd;
-	int failed_program_fd;
+	int stack_calls_fd;
+	int stack_program_fd;
 	int copies_fd;
 	int system_sums_fd;
 	int stage_program_fd;
@@ -67,8 +67,8 @@ static const struct kernel_map {
 	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, 0, offsetof(struct kernel, ranks_fd)},
 	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE, offsetof(struct kernel, quotas_fd)},
 	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, BPF_F_MMAPABLE, offsetof(struct kernel, costs_fd)},
-	{"failed_calls", BPF_MAP_TYPE_LRU_HASH, 8, 8, RT_FAILED_CALLS_MAX, 0, 0, offsetof(struct kernel, failed_calls_fd)},
-	{"failed_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, failed_program_fd)},
+	{"stack_calls", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct rt_stack_call), RT_STACK_CALLS_MAX, 0, 0, offsetof(struct kernel, stack_calls_fd)},
+	{"stack_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stack_program_fd)},
 	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
 	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0, offsetof(struct kernel, system_sums_fd)},
 	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
@@ -296,9 +296,9 @@ static int kernel_serve_program(int map_fd, int program_fd)
 	return bpf_map_update_elem(map_fd, &key, &program_fd, BPF_ANY) < 0 ? -errno : 0;
 }
 
-int kernel_serve_failed(struct kernel *kernel, int program_fd)
+int kernel_serve_call_stacks(struct kernel *kernel, int program_fd)
 {
-	return kernel_serve_program(kernel->failed_program_fd, program_fd);
+	return kernel_serve_program(kernel->stack_program_fd, program_fd);
 }
 
 int kernel_serve_stages(struct kernel *kernel, int program_fd)

@@ -56,8 +56,8 @@ int kernel_edge_program(const struct kernel *kernel, uint32_t edge);
 void kernel_pause_memory(struct kernel *kernel, bool paused);
 bool kernel_memory_is_paused(const struct kernel *kernel);
 
-/* The program that runs after calls that failed (bpf/failed.bpf.h); -1: none. */
-int kernel_serve_failed(struct kernel *kernel, int program_fd);
+/* The program that runs after calls whose stack is wanted (bpf/call_stack.bpf.h); -1: none. */
+int kernel_serve_call_stacks(struct kernel *kernel, int program_fd);
 /* The program that runs after a hit of a rank of which stacks are wanted; -1: none. */
 int kernel_serve_stages(struct kernel *kernel, int program_fd);
 /* Of so many hits of the rank from now on. */

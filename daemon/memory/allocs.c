@@ -4,6 +4,7 @@
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/rank_budget.h"
+#include "daemon/stacks/profile_internal.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -12,6 +13,7 @@
 /* Open addressing; freed entries remain until the table grows, is full, or their address is reused. */
 
 #define CAPACITY_MIN 64
+#define STACK_WAIT_NS NSEC_PER_SEC /* for a stack, which the kernel sends in the hit of the call's record: several drains of the ring */
 
 void alloc_live_init(struct alloc_live *live, size_t max)
 {
@@ -106,6 +108,9 @@ struct rank_allocs {
 	int64_t instance; /* 0: none */
 	bool ended;	  /* what it held is still read by the memory collector, which is notified of the end later */
 	struct alloc_live live;
+	bool follows; /* rows wait for their stacks */
+	struct list_link held; /* struct alloc_held, oldest first */
+	size_t held_count;
 };
 
 struct allocs {
@@ -115,8 +120,94 @@ struct allocs {
 	struct rank_allocs slot[];
 };
 
-static void allocs_forget(struct rank_allocs *slot)
+/* Rows that wait for their stacks. */
+
+/* names: NULL: its stack is not known. */
+static void allocs_release(struct allocs *allocs, struct rank_allocs *slot, struct alloc_held *held, const struct profile_rank *names)
 {
+	int64_t id = 0;
+	bool named = names && profile_rank_id(names, held->stack, &id);
+
+	held->row.stack = field_int_if(named, id);
+	store_put_allocations(allocs->context->store, &held->row);
+	list_unlink(&held->link);
+	slot->held_count--;
+	free(held);
+}
+
+/* The stack of a call comes before the next record of its thread, or not at all. */
+static void allocs_release_thread(struct allocs *allocs, struct rank_allocs *slot, uint32_t thread_id)
+{
+	for (struct list_link *link = slot->held.prev; link != &slot->held; link = link->prev) {
+		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
+
+		if (held->thread_id != thread_id)
+			continue;
+		if (!held->stack)
+			allocs_release(allocs, slot, held, NULL);
+		return;
+	}
+}
+
+static void allocs_hold(struct allocs *allocs, struct rank_allocs *slot, const struct row_allocations *row,
+	const struct rt_call_event *event, const char *op, const char *stage)
+{
+	struct alloc_held *held = slot->follows && slot->held_count < ALLOC_HELD_MAX ? malloc(sizeof(*held)) : NULL;
+
+	if (!held) {
+		store_put_allocations(allocs->context->store, row);
+		return;
+	}
+	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(),
+		.thread_id = event->event.thread_id, .failed = call_result(event) != 0};
+	copy_text(held->op, sizeof(held->op), op);
+	copy_text(held->stage, sizeof(held->stage), stage ? stage : "");
+	held->row.op = field_text(held->op);
+	held->row.stage = field_text(stage ? held->stage : NULL);
+	list_add_tail(&slot->held, &held->link);
+	slot->held_count++;
+}
+
+bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack)
+{
+	if (slot >= allocs->slots)
+		return false;
+	LIST_EACH (link, &allocs->slot[slot].held) {
+		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
+
+		if (held->thread_id != thread_id || held->start_ns != start_ns)
+			continue;
+		held->stack = stack;
+		return true;
+	}
+	return false;
+}
+
+bool allocs_name(struct allocs *allocs, uint32_t number, const struct profile_rank *names, uint64_t now_ns, bool end)
+{
+	struct rank_allocs *slot = number < allocs->slots ? &allocs->slot[number] : NULL;
+	bool at_once = false;
+
+	if (!slot || !slot->follows)
+		return false;
+	LIST_EACH (link, &slot->held) {
+		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
+		bool waits = held->stack ? profile_rank_waits(names, held->stack) : now_ns < held->held_ns + STACK_WAIT_NS;
+
+		if (end || !waits)
+			allocs_release(allocs, slot, held, names);
+		else
+			at_once |= held->failed && held->stack;
+	}
+	slot->follows = !end;
+	return at_once;
+}
+
+static void allocs_forget(struct allocs *allocs, struct rank_allocs *slot)
+{
+	LIST_EACH (link, &slot->held)
+		allocs_release(allocs, slot, CONTAINER_OF(link, struct alloc_held, link), NULL);
+	slot->follows = false;
 	alloc_live_clear(&slot->live);
 	slot->instance = 0;
 	slot->ended = false;
@@ -127,7 +218,7 @@ static void allocs_shed(void *arg, uint32_t slot)
 	struct allocs *allocs = arg;
 
 	if (slot < allocs->slots)
-		allocs_forget(&allocs->slot[slot]);
+		allocs_forget(allocs, &allocs->slot[slot]);
 }
 
 static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change change)
@@ -139,7 +230,7 @@ static void allocs_on_rank(void *arg, const struct rank *rank, enum rank_change 
 	if (change == RANK_ENDED)
 		allocs->slot[rank->slot].ended = true;
 	else if (rank->role != RANK_ROLE_RANK)
-		allocs_forget(&allocs->slot[rank->slot]);
+		allocs_forget(allocs, &allocs->slot[rank->slot]);
 }
 
 static void allocs_tick(struct context *context, uint64_t now_ns)
@@ -148,7 +239,7 @@ static void allocs_tick(struct context *context, uint64_t now_ns)
 
 	for (size_t i = 0; allocs && i < allocs->slots; i++)
 		if (allocs->slot[i].ended)
-			allocs_forget(&allocs->slot[i]);
+			allocs_forget(allocs, &allocs->slot[i]);
 }
 
 int allocs_new(struct context *context, struct allocs **ret)
@@ -161,6 +252,8 @@ int allocs_new(struct context *context, struct allocs **ret)
 		return -ENOMEM;
 	allocs->context = context;
 	allocs->slots = slots;
+	for (size_t i = 0; i < slots; i++)
+		list_reset(&allocs->slot[i].held);
 	r = ranks_observe(context->ranks, allocs_on_rank, allocs);
 	if (r < 0) {
 		free(allocs);
@@ -174,7 +267,7 @@ int allocs_new(struct context *context, struct allocs **ret)
 struct allocs *allocs_free(struct allocs *allocs)
 {
 	for (size_t i = 0; allocs && i < allocs->slots; i++)
-		allocs_forget(&allocs->slot[i]);
+		allocs_forget(allocs, &allocs->slot[i]);
 	free(allocs);
 	return NULL;
 }
@@ -188,10 +281,18 @@ static struct rank_allocs *allocs_of_rank(struct allocs *allocs, const struct ra
 	slot = &allocs->slot[rank->slot];
 	if (slot->instance == rank->instance)
 		return slot;
-	allocs_forget(slot);
+	allocs_forget(allocs, slot);
 	alloc_live_init(&slot->live, ALLOC_LIVE_MAX);
 	slot->instance = rank->instance;
 	return slot;
+}
+
+void allocs_follow(struct allocs *allocs, const struct rank *rank)
+{
+	struct rank_allocs *slot = allocs_of_rank(allocs, rank);
+
+	if (slot)
+		slot->follows = true;
 }
 
 struct allocation {
@@ -200,8 +301,8 @@ struct allocation {
 	uint64_t device;
 };
 
-static void allocs_put(struct allocs *allocs, const struct rank *rank, const struct call_record *record,
-	const struct allocation *allocation)
+static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const struct rank *rank, const struct call_record *record,
+	const struct allocation *allocation, bool wants_stack)
 {
 	const struct rt_call_event *event = record->event;
 	struct rank_steps *steps = allocs->context->steps;
@@ -222,12 +323,17 @@ static void allocs_put(struct allocs *allocs, const struct rank *rank, const str
 		.start_ns = field_time(store_utc_ns(store, event->start_ns)),
 		.duration_ns = field_duration_if(whole, event->event.time_ns - event->start_ns),
 		.device = field_int_if(allocation->device != COLL_UNKNOWN, (int32_t)allocation->device),
+		.stack = field_int_if(false, 0),
 		.thread_id = field_int(event->event.thread_id),
 		.instance = field_int(rank->instance),
 	};
 
 	allocs->rows++;
-	store_put_allocations(store, &row);
+	allocs_release_thread(allocs, slot, event->event.thread_id);
+	if (wants_stack)
+		allocs_hold(allocs, slot, &row, event, record->probe->op, staged ? open.stage : NULL);
+	else
+		store_put_allocations(store, &row);
 }
 
 /* By its name: memory of the host, and physical memory, whose address is a handle. */
@@ -302,10 +408,10 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 			continue;
 		events[i].run(allocs, slot, failed, record, &allocation);
 		if (events[i].row)
-			allocs_put(allocs, rank, record, &allocation);
+			allocs_put(allocs, slot, rank, record, &allocation, failed || record->probe->spec.flags & RT_CALL_STACK);
 	}
-	rank_budget_set(
-		context->budget, RANK_BUDGET_ALLOCS, rank, slot->live.capacity * sizeof(struct alloc_live_entry));
+	rank_budget_set(context->budget, RANK_BUDGET_ALLOCS, rank,
+		slot->live.capacity * sizeof(struct alloc_live_entry) + slot->held_count * sizeof(struct alloc_held));
 }
 
 /* Addresses are reused while the level is off: the table would be wrong. */
@@ -314,7 +420,7 @@ static void allocs_level(struct context *context, enum level level, bool on)
 	if (level != LEVEL_L2 || on || !context->allocs)
 		return;
 	for (size_t i = 0; i < context->allocs->slots; i++)
-		allocs_forget(&context->allocs->slot[i]);
+		allocs_forget(context->allocs, &context->allocs->slot[i]);
 }
 
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory (L2): records with the events `alloc` and `free` to the view `allocations`. Fields of a row: address,
- * bytes, device. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
+ * bytes, device, stack. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
  * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
  * calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
  *
@@ -11,15 +11,39 @@
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 
+#include "analyzers/base/hash.h"
 #include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
 #include "analyzers/memory/segments.h"
+#include "analyzers/steps/steps.h"
 #include "bpf/memory.h"
 #include "daemon/calls/call_sink.h"
+#include "daemon/store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+struct profile_rank;
+struct rank;
+
+/* A row that waits for its stack, or for the name of it. */
+struct alloc_held {
+	struct list_link link;
+	struct row_allocations row;
+	char op[32], stage[STEPS_NAME_BYTES]; /* of the row, whose texts end with the tables of probes */
+	uint64_t start_ns; /* of the call */
+	uint64_t held_ns;
+	uint64_t stack; /* the kernel's hash; 0: not known yet */
+	uint32_t thread_id;
+	bool failed;
+};
+
+/*
+ * Of a rank. Stacks are known within a tick; those whose name is asked for are new ones, of which the kernel reads at most
+ * RT_MEMORY_READS_MAX in RT_MEMORY_READS_TURN_NS: more than in 2 s.
+ */
+#define ALLOC_HELD_MAX 1024
 
 /* Live allocations of one process and their sizes: a bounded table by address. Pure. */
 
@@ -70,12 +94,18 @@ void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
 /* Live memory of devices of a rank's process, and parts of expandable segments, at most max. Returns their number. */
 size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max);
 
+/*
+ * From now on, rows of calls whose stack the kernel reads wait for it, and for its name. allocs_stack(): the stack of a call;
+ * false: no row waits for it. allocs_name(): puts rows whose stack has a name, or will have none; end: puts all, and no
+ * further ones wait. True: a call that failed waits for a name, which the process may not be there for later.
+ */
+void allocs_follow(struct allocs *allocs, const struct rank *rank);
+bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack);
+bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank *names, uint64_t now_ns, bool end);
+
 extern const struct call_sink allocs_sink;
 
 /* The framework's allocator. */
-
-struct profile_rank;
-struct rank;
 
 /* What was put of a device. */
 struct memory_put {

@@ -58,6 +58,8 @@ void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_st
 void profile_rank_code(struct profile_rank *profile, const struct rt_profile_code_event *code);
 /* The row of call_stacks of a stack; false: it has no names, or none yet. */
 bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret);
+/* Is its name still to come? */
+bool profile_rank_waits(const struct profile_rank *profile, uint64_t stack);
 /* The line of a stack; "": it has no names, or none yet. */
 const char *profile_rank_place(const struct profile_rank *profile, uint64_t stack);
 void profile_rank_sample(struct profile_rank *profile, const struct rt_profile_sample_event *sample);

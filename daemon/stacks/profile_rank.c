@@ -95,6 +95,13 @@ bool profile_rank_id(const struct profile_rank *profile, uint64_t hash, int64_t 
 	return true;
 }
 
+bool profile_rank_waits(const struct profile_rank *profile, uint64_t hash)
+{
+	const struct profile_stack *stack = profile_rank_find(profile, hash);
+
+	return stack && stack->state == STACK_WAITS;
+}
+
 const char *profile_rank_place(const struct profile_rank *profile, uint64_t hash)
 {
 	const struct profile_stack *stack = profile_rank_find(profile, hash);

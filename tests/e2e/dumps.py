@@ -68,16 +68,35 @@ def csv_file(path, rows):
              max(device, default=0)] += 1
 
 
+def place(frame):
+    """Library and address, or function and file where the name of the function is a word; of other frames only that they are there."""
+    frame = message(frame)
+    text, address = one(frame, 2).decode(), one(frame, 1)
+    return (text, address) if address or re.fullmatch(r"\w+ \([^/]+\)", text) else None
+
+
+def stored_frames(text):
+    found = []
+    for line in reversed(text.split("\n")[-32:] if text else []):
+        library = re.fullmatch(r"native (?:.*/)?([^/]+)\+0x([0-9a-f]+)", line)
+        function = re.fullmatch(r"\w+ (\w+) \((?:.*/)?([^/]+)\)", line)
+        if library:
+            found.append((library[1], int(library[2], 16)))
+        else:
+            found.append((f"{function[1]} ({function[2]})", 0) if function else None)
+    return tuple(found)
+
+
 def memory(path, rows):
     rank, pid = re.fullmatch(r"hbm_trace_trace_rank(\d+)_(\d+)\.pb", path.name).groups()
     whole = message(path.read_bytes())
     assert one(whole, 1) == int(rank), f"{path}: rank {one(whole, 1)}"
     for item in whole[2]:
         entry = message(item)
-        rows[int(rank), int(pid), "taken", one(entry, 1), one(entry, 2), one(entry, 3), one(entry, 4)] += 1
+        rows[int(rank), int(pid), "taken", one(entry, 1), one(entry, 2), one(entry, 3), one(entry, 4), tuple(place(frame) for frame in entry[5])] += 1
     for item in whole[3]:
         entry = message(item)
-        rows[int(rank), int(pid), "given", one(entry, 1), one(entry, 2), one(entry, 3), 0] += 1
+        rows[int(rank), int(pid), "given", one(entry, 1), one(entry, 2), one(entry, 3), 0, ()] += 1
 
 
 def system(path, rows):
@@ -129,10 +148,10 @@ def stored(tracectl, kind):
                  integer(r["count"]), host, host + integer(r["host_duration_ns"]), device,
                  device + integer(r["device_duration_ns"])] += 1
     elif kind == "L2":
-        for r in query(tracectl, "select * from allocations" + process + " where result = 0 and address is not null"):
+        for r in query(tracectl, "select *, (select frames from call_stacks where id = stack limit 1) as frames from allocations" + process + " where result = 0 and address is not null"):
             given = "Free" in r["op"] or "Release" in r["op"]
             rows[int(r["rank"]), int(r["pid"]), "given" if given else "taken", int(r["address"]) % 2**64, integer(r["step"]),
-                 CLASSES.get(r["stage"], 0), 0 if given else integer(r["bytes"])] += 1
+                 CLASSES.get(r["stage"], 0), 0 if given else integer(r["bytes"]), () if given else stored_frames(r["frames"])] += 1
     else:
         for r in query(tracectl, "select * from offcpu" + process):
             rows[int(r["rank"]), int(r["pid"]), int(r["thread_id"]), r["thread_name"], int(r["start_ns"]) // 1000,

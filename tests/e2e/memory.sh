@@ -21,6 +21,7 @@ touch "$work/start"
 wait_train
 flush
 
+"$tracectl" status | grep '[1-9][0-9]* of [0-9]* calls of the driver without a stack' || fail "status does not count calls without a stack: $("$tracectl" status)"
 "$tracectl" memory --json >"$work/live"
 "$tracectl" memory oom --json >"$work/oom"
 "$tracectl" memory errors --json >"$work/errors"
@@ -33,8 +34,9 @@ flush
 "$tracectl" memory copies
 query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
 query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
+query "select op, bytes, result, (select frames from call_stacks where id = stack limit 1) as frames from allocations" >"$work/calls"
 "$python_here" - "$work" "$source_dir/tests/e2e/train/leak.py" <<'END' || fail "the store differs from the books of the script"
-import json, sys
+import csv, json, sys
 work, script = sys.argv[1:]
 truth = json.load(open(work + "/truth"))
 last, sums = (list(map(int, line.split(","))) for line in open(work + "/last"))
@@ -49,6 +51,7 @@ assert places["pieces"]["live_bytes"] == 16 << 20, places["pieces"]
 free, = [pool for pool in json.load(open(work + "/fragmentation"))["fragmentation"] if pool["kind"] == "cuda"]
 assert [free[key] for key in ("segments", "segment_bytes", "used_bytes", "split_bytes", "largest_piece_bytes", "asked_bytes")] == [
     1, 32 << 20, 16 << 20, 16 << 20, 12 << 20, 1 << 31], free
+assert free["calls"] >= 10 and free["calls_where"] == "retry (leak.py:%d)" % (1 + [i for i, text in enumerate(open(script)) if "1 << 20)" in text and "cudaMalloc" in text][0]), free
 kept = places["keep"]
 assert abs(kept["live_bytes"] - truth["keep"]) <= 5 * kept["error_bytes"], (kept, truth)
 assert kept["error_bytes"] < truth["keep"] / 2, kept
@@ -70,6 +73,17 @@ assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["resu
 assert error["where"] == "call (leak.py:%d)" % line, error
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
 assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHtoD_v2", 1 << 41, "CUDA_ERROR_INVALID_VALUE", "copy_too_much (leak.py:%d)" % line], copy
+# Each call that allocates has the stack of its line; of a burst as many as may be read, and status counts the others.
+calls = list(csv.reader(open(work + "/calls")))
+where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])
+segment, = [row for row in calls if row[:2] == ["cudaMalloc", str(32 << 20)]]
+assert "pieces " in segment[3] and "leak.py" in segment[3], segment
+refused, = [row for row in calls if row[2] == "2"]
+assert "call " in refused[3], refused
+burst = [row[3] for row in calls if row[:2] == ["cudaMalloc", "4096"]]
+assert len(burst) == 400 and 40 <= sum("burst " in frames for frames in burst) < 400, burst # 50 in 100 ms, with the calls before
+assert all("burst " in frames or not frames for frames in burst), burst
+assert not any(row[3] for row in calls if row[0] == "cudaFree"), calls
 copies = {(c["direction"], c["async"]): c for c in json.load(open(work + "/copies"))["copies"]}
 assert {key: (c["count"], c["bytes"], c["held_count"] >= 10, c["held_bytes"] >= 70 << 20) for key, c in copies.items()} == {
     ("to device", False): (10, 10 << 20, False, False), ("to host", False): (10, 30 << 20, False, False),
@@ -80,6 +94,21 @@ assert all(0 < c["bytes_per_s"] < 1e12 for c in copies.values()), copies
 END
 "$tracectl" findings | grep 'ran out of memory of cuda:0 in ask (leak.py:[0-9]*): 2 GiB asked for' ||
 	fail "no finding of the failed request: $("$tracectl" findings)"
+# sysTrace's files have the same stacks.
+"$tracectl" dump --since 1h --level L2 -o "$work/dump" >/dev/null || fail "no dump"
+"$python_here" - "$tracectl" "$work/dump" "$pid" "$source_dir/tests/e2e" <<'END' || fail "the dump differs from the store"
+import sys
+tracectl, folder, pid, here = sys.argv[1:]
+sys.dont_write_bytecode = True
+sys.path.insert(0, here)
+import dumps
+dumped, _ = dumps.files(folder, "L2", {int(pid)})
+kept = dumps.stored(tracectl, "L2")
+assert dumped and dumped == {row: n for row, n in kept.items() if row[1] == int(pid)}, (dumped, kept)
+segment, = [row for row in dumped if row[6] == 32 << 20]
+line = 1 + [i for i, text in enumerate(open(here + "/train/leak.py")) if "cudart.cudaMalloc(" in text and "32 << 20" in text][0]
+assert ("pieces (leak.py:%d)" % line, 0) in segment[7] and any(address for _, address in filter(None, segment[7])), segment
+END
 # Pictures of the same: each format has the bytes of the lines; PyTorch's own reader takes the snapshot.
 for file in held.folded held.html held.speedscope.json held.pb.gz held.pickle; do
 	"$tracectl" memory -o "$work/$file" || fail "$file is not written"

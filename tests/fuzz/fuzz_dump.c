@@ -33,7 +33,7 @@ static void encode(const char *text, int64_t n)
 {
 	const struct dump_stage stage = {n, text, text, n, n};
 	const struct dump_op op = {(uint64_t)n, text, text, text, n, n, n, n, n, n, n, n};
-	const struct dump_memory memory = {text, text, n, n, n};
+	const struct dump_memory memory = {text, text, n, n, n, text};
 	const struct dump_offcpu offcpu = {n, n, n, n, n, (uint64_t)n, text, text};
 	uint8_t record[DUMP_RECORD_BYTES];
 	size_t length;

@@ -2,10 +2,27 @@
 /* Device memory: records to rows, what lives, and what is asked for while nothing is known. */
 #define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/memory/allocs.h"
+#include "daemon/stacks/profile_internal.h"
 #include "tests/unit/call_sinks_fixture.h"
 
 #define ALLOC PROBE("alloc", "", "cudaMalloc", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE)
 #define FREE PROBE("free", "", "cudaFree", OP_FIELD_ADDRESS)
+#define NAMED_FROM 1000 /* stacks from this hash on have no name yet */
+#define REFUSED 7	   /* this one will have none */
+
+static uint64_t named_until = NAMED_FROM;
+
+bool profile_rank_id(const struct profile_rank *profile, uint64_t stack, int64_t *ret)
+{
+	*ret = (int64_t)stack * 10;
+	return stack && stack != REFUSED && stack < named_until;
+}
+
+bool profile_rank_waits(const struct profile_rank *profile, uint64_t stack)
+{
+	return stack >= named_until;
+}
+
 #define SQL "select op, address, bytes, result, duration_ns, device from allocations order by start_ns, duration_ns"
 
 TEST_WITH(test_rows, fixture_setup, fixture_teardown)
@@ -181,6 +198,103 @@ TEST_WITH(test_segments, fixture_setup, fixture_teardown)
 	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 1);
 	allocs_sink.tick(&context, 0);
 	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 0);
+}
+
+#define STACKS "select address, stack from allocations order by start_ns"
+
+static const struct profile_rank *const names = (const struct profile_rank *)&context; /* opaque: the functions above */
+
+static void allocate(const struct rank *rank, uint64_t number, int64_t result)
+{
+	struct probe alloc = ALLOC;
+
+	alloc.spec.flags |= RT_CALL_STACK;
+	call_made(rank, &alloc,
+		&(struct call_made){.start_ns = number * MS, .end_ns = number * MS + 1, .result = result, WORDS(number, 8, 0)});
+}
+
+static bool stack_of(const struct rank *rank, uint64_t number, uint64_t stack)
+{
+	return allocs_stack(context.allocs, rank->slot, rank->pid, number * MS, stack);
+}
+
+TEST_WITH(test_rows_wait_for_their_stacks, fixture_setup, fixture_teardown)
+{
+	struct rank *rank = &ranks_here[0];
+	uint64_t now_ns = monotonic_ns();
+
+	named_until = NAMED_FROM;
+	allocate(rank, 10, 0); /* before it is followed: put at once */
+	assert_false(stack_of(rank, 10, 1));
+	allocs_follow(context.allocs, rank);
+	allocate(rank, 11, 0);
+	assert_false(stack_of(rank, 12, 1));
+	assert_false(stack_of(&ranks_here[1], 11, 1));
+	assert_true(stack_of(rank, 11, 1));
+	allocate(rank, 12, 0);
+	assert_true(stack_of(rank, 12, NAMED_FROM));
+	allocate(rank, 13, 0); /* has none: the next record of its thread comes first */
+	allocate(rank, 14, 0);
+	assert_false(stack_of(rank, 13, 1));
+	assert_true(stack_of(rank, 14, REFUSED));
+	flush();
+	assert_query(STACKS, "10|NULL\n13|NULL\n");
+	assert_false(allocs_name(context.allocs, rank->slot, names, now_ns, false));
+	flush();
+	assert_query(STACKS, "10|NULL\n11|10\n13|NULL\n14|NULL\n");
+	named_until++;
+	assert_false(allocs_name(context.allocs, rank->slot, names, now_ns, false));
+	/* Its record is the last one of its thread. */
+	allocate(rank, 15, 0);
+	allocs_name(context.allocs, rank->slot, names, monotonic_ns(), false);
+	flush();
+	assert_query(STACKS, "10|NULL\n11|10\n12|10000\n13|NULL\n14|NULL\n");
+	allocs_name(context.allocs, rank->slot, names, monotonic_ns() + 2 * NSEC_PER_SEC, false);
+	flush();
+	assert_query("select address, stack from allocations where address = 15", "15|NULL\n");
+}
+
+/* Of a call that failed, the name is asked for at once. A release has no stack unless it fails. */
+TEST_WITH(test_stacks_of_failed_calls, fixture_setup, fixture_teardown)
+{
+	struct probe freed = FREE;
+	struct rank *rank = &ranks_here[0];
+
+	named_until = NAMED_FROM;
+	allocs_follow(context.allocs, rank);
+	allocate(rank, 10, 2);
+	assert_false(allocs_name(context.allocs, rank->slot, names, 0, false));
+	assert_true(stack_of(rank, 10, NAMED_FROM));
+	assert_true(allocs_name(context.allocs, rank->slot, names, 0, false));
+	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x10)});
+	assert_false(stack_of(rank, 20, 1));
+	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, .result = 1, WORDS(0x10)});
+	assert_true(stack_of(rank, 30, 3));
+	/* The end of the rank: what has a name has it, and no further row waits. */
+	assert_false(allocs_name(context.allocs, rank->slot, names, 0, true));
+	allocate(rank, 40, 0);
+	assert_false(stack_of(rank, 40, 1));
+	flush();
+	assert_query("select op, result, stack from allocations order by start_ns",
+		"cudaMalloc|2|NULL\ncudaFree|0|NULL\ncudaFree|1|30\ncudaMalloc|0|NULL\n");
+}
+
+/* Rows that wait are not lost with the level, and are bounded. */
+TEST_WITH(test_waiting_rows_are_bounded, fixture_setup, fixture_teardown)
+{
+	struct rank *rank = &ranks_here[0];
+
+	named_until = NAMED_FROM;
+	allocs_follow(context.allocs, rank);
+	for (uint64_t i = 1; i <= ALLOC_HELD_MAX; i++) {
+		allocate(rank, i, 0);
+		assert_true(stack_of(rank, i, NAMED_FROM));
+	}
+	allocate(rank, ALLOC_HELD_MAX + 1, 0);
+	assert_false(stack_of(rank, ALLOC_HELD_MAX + 1, NAMED_FROM));
+	call_sinks_level(&context, LEVEL_L2, false);
+	flush();
+	assert_query("select count(*) from allocations", "1025\n");
 }
 
 TEST_MAIN(NULL, NULL)

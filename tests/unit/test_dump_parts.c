@@ -263,6 +263,46 @@ TEST(operations_are_lines_of_csv)
 	assert_string_equal(text, "2,6,1,comm:HcclUnknown!unknown!unknown!0,0,9223372036854775807,0,0,0,0\n");
 }
 
+TEST(frames_are_innermost_first)
+{
+	struct dump_frame frame[DUMP_FRAMES_MAX];
+	char text[40 * 64] = "";
+
+	assert_int_equal(dump_frames("python <module> (/job/gpt.py:9)\npython burn (/job/gpt.py:54)\nnative "
+				     "at::_ops::add::call(at::Tensor const&) (/usr/lib/libtorch_cpu.so)\nnative operator/ (/usr/lib/libx.so)\n"
+				     "native /usr/lib/libffi.so.8+0x6f7a",
+				 frame),
+		5);
+	assert_string_equal(frame[0].library, "libffi.so.8");
+	assert_int_equal(frame[0].address, 0x6f7a);
+	assert_string_equal(frame[1].library, "operator| (libx.so)");
+	assert_string_equal(frame[2].library, "at::_ops::add::call (libtorch_cpu.so)");
+	assert_string_equal(frame[3].library, "burn (gpt.py:54)");
+	assert_string_equal(frame[4].library, "<module> (gpt.py:9)");
+	for (unsigned i = 1; i < 5; i++)
+		assert_int_equal(frame[i].address, 0);
+	/* More than the format has: the innermost ones. */
+	for (unsigned i = 0; i < 40; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%spython f%u (/job/gpt.py:1)", i ? "\n" : "", i);
+	assert_int_equal(dump_frames(text, frame), DUMP_FRAMES_MAX);
+	assert_string_equal(frame[0].library, "f39 (gpt.py:1)");
+	assert_string_equal(frame[31].library, "f8 (gpt.py:1)");
+	assert_int_equal(dump_frames("", frame), 0);
+	assert_int_equal(dump_frames("\nrubbish\n", frame), 0);
+}
+
+/* 32 frames of the longest texts. */
+TEST(hostile_frames_fit_a_record)
+{
+	char text[DUMP_FRAMES_MAX * 1024] = "";
+	uint8_t record[DUMP_RECORD_BYTES];
+	struct dump_memory memory = {"cudaMalloc", "forward", -1, INT64_MAX, INT64_MAX, text};
+
+	for (unsigned i = 0; i < DUMP_FRAMES_MAX; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%snative %0500d (/lib/%0300d.so)", i ? "\n" : "", 1, 2);
+	assert_in_range(dump_encode_memory(&memory, record), DUMP_FRAMES_MAX * 100, DUMP_RECORD_BYTES);
+}
+
 TEST(long_and_hostile_texts_fit_a_record)
 {
 	char text[4 * DUMP_RECORD_BYTES];

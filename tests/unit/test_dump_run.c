@@ -171,6 +171,10 @@ static void put_op(struct store *store, int64_t instance, int64_t rank, int64_t 
 	store_put_collectives(store, &row);
 }
 
+#define STACK 77
+#define FRAMES "python main (/job/gpt.py:9)\npython burn (/job/gpt.py:54)"
+#define FRAMES_BYTES (2 + strlen("main (gpt.py:9)") + 2 + strlen("burn (gpt.py:54)")) /* as messages */
+
 static void put_memory(struct store *store, int64_t instance, const char *op, int64_t address, int64_t bytes,
 	int result, uint64_t at_ns)
 {
@@ -183,6 +187,7 @@ static void put_memory(struct store *store, int64_t instance, const char *op, in
 		.result = field_int(result),
 		.start_ns = field_time(at_ns),
 		.duration_ns = field_duration(10),
+		.stack = field_int_if(bytes != 0, address > 5 * 4096 ? STACK : STACK + 1), /* one without a row */
 		.thread_id = field_int(9),
 		.instance = field_int(instance)};
 
@@ -212,6 +217,7 @@ static void put_all(struct store *store, uint64_t at_ns)
 {
 	put_process(store, 1, 0);
 	put_process(store, 2, 1);
+	store_put_call_stacks(store, &(struct row_call_stacks){.id = field_int(STACK), .frames = field_text(FRAMES), .cut = field_int(0)});
 	for (unsigned i = 0; i < 10; i++) {
 		put_stage(store, 1, "dataloader", at_ns + i * NSEC_PER_SEC, 5000000);
 		put_op(store, 1, 0, i + 1, at_ns + i * NSEC_PER_SEC);
@@ -232,6 +238,8 @@ static void check_all(unsigned times)
 	assert_int_equal(count_fields(L0, 4, 0, &sum), 1); /* the job, once a file */
 	assert_int_equal(count_fields(L2, 2, 4, &sum), 10 * times);
 	assert_int_equal(sum, 1000 * times);
+	(void)count_fields(L2, 2, 5, &sum); /* frames of five of them */
+	assert_int_equal(sum, 5 * FRAMES_BYTES * times);
 	assert_int_equal(count_fields(L2, 3, 1, &sum), times);
 	assert_int_equal(sum, 4096 * times);
 	assert_int_equal(count_fields(L3, 1, 3, &sum), 10 * times);

@@ -381,6 +381,21 @@ TEST(held_bytes_are_right_within_their_error)
 	free(run);
 }
 
+/* Of calls of the driver so many stacks are read, and blocks have the fewer. */
+TEST(stacks_of_calls_are_bounded)
+{
+	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
+	unsigned read = 0;
+
+	assert_non_null(rank);
+	rank->share = 1 << RT_MEMORY_COUNT_SHIFT;
+	for (uint64_t now_ns = 0; now_ns < 10 * RT_MEMORY_READS_TURN_NS; now_ns += RT_MEMORY_READS_TURN_NS / 1000)
+		read += rt_memory_call(rank, now_ns);
+	assert_int_equal(read, 10 * RT_MEMORY_READS_MAX);
+	assert_int_equal(rank->reads, read);
+	free(rank);
+}
+
 /* Lines of all sizes share classes, and what is sampled of them goes from one block to thousands. */
 
 #define INTERVAL_LINES 60

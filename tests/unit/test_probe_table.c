@@ -45,7 +45,7 @@ TEST(reads_every_key)
 	assert_true(p->optional);
 	assert_int_equal(p->edge, RT_EDGE_CALL);
 	assert_int_equal(p->spec.edge, RT_EDGE_CALL);
-	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT | RT_CALL_OUTERMOST);
+	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT | RT_CALL_OUTERMOST | RT_CALL_STACK);
 	assert_int_equal(p->spec.args, 5);
 	assert_int_equal(p->spec.arg[1].read, RT_READ_DEREF);
 	assert_int_equal(p->spec.arg[1].reg, 2);

@@ -88,6 +88,19 @@ def call():
     cudart.cudaFree(None)
 
 
+def burst():
+    address = ctypes.c_void_p()
+    for _ in range(400):
+        cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(4096))
+        cudart.cudaFree(address)
+
+
+def retry():
+    address = ctypes.c_void_p()
+    cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 20))
+    cudart.cudaFree(address)
+
+
 def train():
     loss = model(torch.randn(128, 64)).pow(2).mean()
     optimizer.zero_grad()
@@ -104,12 +117,15 @@ while not os.path.exists(start):
 with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     weights()
     pieces()
+    burst()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if len(sys.argv) < 6:
             losses.append(train())
         keep(step)
         use()
+        if step % 10 == 0:
+            retry()
         step += 1
         time.sleep(0.02)
     ask()
