@@ -422,10 +422,29 @@ static void sentence_device_memory(struct sentence *sentence)
 	}
 }
 
+static void sentence_memory_calls(struct sentence *sentence)
+{
+	const struct finding_evidence *calls = sentence_evidence(sentence->finding, "memory_calls");
+	const char *place = sentence_detail(sentence->finding, "stack");
+
+	if (!sentence_who(sentence))
+		text_add(&sentence->text, "a rank");
+	text_add(&sentence->text, sentence->past ? " gave back device memory and took it again" : " gives back device memory and takes it again");
+	sentence_since(sentence);
+	if (calls)
+		text_add(&sentence->text, ": the calls %s %.2g %% of its time", sentence->past ? "took" : "take", calls->value);
+	if (place[0]) {
+		text_add(&sentence->text, ", the longest in ");
+		text_name(&sentence->text, place, sizeof(sentence->finding->evidence->detail));
+	}
+}
+
 static void sentence_memory(struct sentence *sentence)
 {
 	if (sentence->finding->cause == CAUSE_DEVICE_MEMORY)
 		sentence_device_memory(sentence);
+	else if (sentence->finding->cause == CAUSE_MEMORY_CALLS)
+		sentence_memory_calls(sentence);
 	else
 		sentence_leak(sentence);
 }

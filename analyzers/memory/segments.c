@@ -100,6 +100,27 @@ void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment
 		pieces->gap_bytes = segment->gap_bytes;
 }
 
+double memory_calls_again_ns(const struct memory_calls *calls)
+{
+	double again = fmin(calls->take_bytes, calls->give_bytes);
+
+	return again > 0 ? calls->take_ns * again / calls->take_bytes + calls->give_ns * again / calls->give_bytes : 0;
+}
+
+bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps, const struct memory_calls *calls,
+	double percent_min)
+{
+	double percent = now_ns > judge->judged_ns ? 100 * memory_calls_again_ns(calls) / (double)(now_ns - judge->judged_ns) : 0;
+	bool costs = judge->judged_ns && steps > judge->steps && percent >= percent_min, again = costs && judge->since_ns;
+
+	judge->percent = costs ? percent : judge->percent;
+	if (!again)
+		judge->since_ns = costs ? judge->judged_ns : 0;
+	judge->judged_ns = now_ns;
+	judge->steps = steps;
+	return again;
+}
+
 static const char *const memory_remedies[MEMORY_REMEDY_MAX] = {
 	[MEMORY_REMEDY_NONE] = "",
 	[MEMORY_REMEDY_EXPANDABLE] =

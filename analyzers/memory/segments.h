@@ -41,6 +41,31 @@ struct memory_pieces {
 
 void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment);
 
+/* Calls of the driver that take and give back memory of devices. */
+struct memory_calls {
+	double take_ns, take_bytes, give_ns, give_bytes;
+};
+
+/*
+ * Time of those that take what was given back, or give back what is taken again. The rest of the calls is needed: a pool
+ * that fills, and one that is released.
+ */
+double memory_calls_again_ns(const struct memory_calls *calls);
+
+/* How they hold up a rank, judged again and again. */
+struct memory_calls_judge {
+	uint64_t judged_ns, steps; /* the last time; its steps then */
+	uint64_t since_ns;	   /* they have cost so much since then; 0: they do not */
+	double percent;		   /* of the time, when they last did */
+};
+
+/*
+ * calls: since the last time. True: they have had `percent_min` of the time for two periods, in each of which the rank made
+ * steps: what a program does once, as between its epochs, is over by then.
+ */
+bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps, const struct memory_calls *calls,
+	double percent_min);
+
 /* What becomes of memory that is free in pieces. */
 enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY_RETRIES, MEMORY_REMEDY_MAX };
 

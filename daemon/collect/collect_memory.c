@@ -21,6 +21,7 @@
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
+#include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
@@ -63,6 +64,9 @@ struct memory_rank {
 	bool failed_once; /* a request of its allocator: the first one is a finding */
 	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
 	uint64_t put_ns; /* of the last snapshot */
+	struct memory_calls_judge calls;
+	uint64_t calls_finding; /* its number; 0: none */
+	uint64_t calls_stack;	/* of the longest call */
 	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
 	uint64_t failed_ns[FAILED_MAX]; /* when it came */
 	size_t failed_count;
@@ -184,6 +188,41 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 	}
 }
 
+/* That the rank has ended; 0: it has none. */
+static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
+{
+	struct rank_steps_progress progress = {0};
+
+	if (memory->context->steps)
+		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
+	return progress.steps;
+}
+
+/* The part of the time is that from which a slower job is a finding. */
+static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, bool over, uint64_t now_ns)
+{
+	const struct memory_owner owner = memory_owner(memory, rank);
+	struct online_calls_info info = {.rank = owner.live, .since_ns = rank->calls.since_ns};
+	struct memory_calls calls;
+	uint64_t stack;
+	bool costs;
+
+	if (!memory->context->allocs)
+		return;
+	allocs_calls(memory->context->allocs, rank->slot, &calls, &stack);
+	costs = memory_calls_judge(&rank->calls, now_ns, memory_steps(memory, rank), &calls,
+			(double)memory->context->config.findings_job_percent) &&
+		!over;
+	if (stack && (costs || !rank->calls_finding))
+		rank->calls_stack = stack;
+	info.percent = rank->calls.percent;
+	info.place = profile_rank_place(&rank->names, rank->calls_stack);
+	if (owner.live && (costs || rank->calls_finding))
+		rank->calls_finding = online_calls(memory->context->findings, &info, !costs, rank->calls_finding);
+	if (!costs)
+		rank->calls_finding = 0;
+}
+
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
 static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts, size_t held,
 	uint64_t now_ns)
@@ -299,16 +338,6 @@ static void memory_open_rank(struct memory *memory, struct memory_rank *rank)
 	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++)
 		memset(counts.device[i].class, 0, sizeof(counts.device[i].class));
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &counts, BPF_EXIST);
-}
-
-/* That the rank has ended; 0: it has none. */
-static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
-{
-	struct rank_steps_progress progress = {0};
-
-	if (memory->context->steps)
-		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
-	return progress.steps;
 }
 
 /* How long a window is: by the longest step since the last one. */
@@ -488,6 +517,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 		(void)memory_name_calls(memory, rank, now_ns, true);
 		memory_put_last(memory, rank, now_ns);
 		memory_judge(memory, rank, true, now_ns);
+		memory_judge_calls(memory, rank, true, now_ns);
 	}
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &none, BPF_ANY);
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_sites), &rank->slot);
@@ -569,6 +599,7 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	}
 	if (now_ns >= rank->judge_ns) {
 		memory_judge(memory, rank, false, now_ns);
+		memory_judge_calls(memory, rank, false, now_ns);
 		rank->judge_ns = now_ns + memory_judge_interval(now_ns - rank->followed_ns);
 	}
 	if (memory->part >= 1 && now_ns >= rank->live_ns) { /* else a snapshot is of a window's end */

@@ -55,6 +55,16 @@ struct online_leak_info {
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
 
+/* Calls that give back memory of devices and take it again, of a rank. */
+struct online_calls_info {
+	const struct rank *rank;
+	const char *place; /* the line with the longest one; "": unknown */
+	uint64_t since_ns;
+	double percent; /* of its time */
+};
+/* As online_leak(). */
+uint64_t online_calls(struct online *online, const struct online_calls_info *info, bool over, uint64_t number);
+
 /* A request of memory of a device that could not be served. */
 struct online_oom_info {
 	const struct rank *rank;

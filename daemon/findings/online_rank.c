@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of one rank that no detector sees: leaks and lack of device memory (the memory collector), cost of probes (the guard). */
+/* Findings of one rank that no detector sees: leaks, lack and calls of device memory (the memory collector), cost of probes (the guard). */
 #include <math.h>
 
 #include "analyzers/finding/finding.h"
@@ -57,6 +57,19 @@ uint64_t online_leak(struct online *online, const struct online_leak_info *info,
 	finding.severity = SEVERITY_WARNING;
 	finding_add(&finding, "memory_growth", "bytes", info->grown_bytes, NAN, info->device);
 	finding_add(&finding, "memory_hourly", "bytes", info->hourly_bytes, NAN, NULL);
+	if (info->place[0])
+		finding_add(&finding, "stack", "1", 1, NAN, info->place);
+	return online_rank_publish(online, &finding, number);
+}
+
+uint64_t online_calls(struct online *online, const struct online_calls_info *info, bool over, uint64_t number)
+{
+	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
+
+	finding.kind = FINDING_MEMORY;
+	finding.cause = CAUSE_MEMORY_CALLS;
+	finding.severity = SEVERITY_WARNING;
+	finding_add(&finding, "memory_calls", "%", info->percent, NAN, NULL);
 	if (info->place[0])
 		finding_add(&finding, "stack", "1", 1, NAN, info->place);
 	return online_rank_publish(online, &finding, number);

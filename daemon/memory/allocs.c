@@ -111,6 +111,8 @@ struct rank_allocs {
 	bool follows; /* rows wait for their stacks */
 	struct list_link held; /* struct alloc_held, oldest first */
 	size_t held_count;
+	struct memory_calls calls; /* since they were last asked for */
+	uint64_t longest_ns, longest_stack;
 };
 
 struct allocs {
@@ -129,6 +131,10 @@ static void allocs_release(struct allocs *allocs, struct rank_allocs *slot, stru
 	bool named = names && profile_rank_id(names, held->stack, &id);
 
 	held->row.stack = field_int_if(named, id);
+	if (named && held->took_ns > slot->longest_ns) {
+		slot->longest_ns = held->took_ns;
+		slot->longest_stack = held->stack;
+	}
 	store_put_allocations(allocs->context->store, &held->row);
 	list_unlink(&held->link);
 	slot->held_count--;
@@ -150,20 +156,21 @@ static void allocs_release_thread(struct allocs *allocs, struct rank_allocs *slo
 }
 
 static void allocs_hold(struct allocs *allocs, struct rank_allocs *slot, const struct row_allocations *row,
-	const struct rt_call_event *event, const char *op, const char *stage)
+	const struct call_record *record, const char *stage)
 {
+	const struct rt_call_event *event = record->event;
 	struct alloc_held *held = slot->follows && slot->held_count < ALLOC_HELD_MAX ? malloc(sizeof(*held)) : NULL;
 
 	if (!held) {
 		store_put_allocations(allocs->context->store, row);
 		return;
 	}
-	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(),
+	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(), .took_ns = event->event.time_ns - event->start_ns,
 		.thread_id = event->event.thread_id, .failed = call_result(event) != 0};
-	copy_text(held->op, sizeof(held->op), op);
 	copy_text(held->stage, sizeof(held->stage), stage ? stage : "");
-	held->row.op = field_text(held->op);
 	held->row.stage = field_text(stage ? held->stage : NULL);
+	copy_text(held->op, sizeof(held->op), record->probe->op);
+	held->row.op = field_text(held->op);
 	list_add_tail(&slot->held, &held->link);
 	slot->held_count++;
 }
@@ -295,6 +302,18 @@ void allocs_follow(struct allocs *allocs, const struct rank *rank)
 		slot->follows = true;
 }
 
+void allocs_calls(struct allocs *allocs, uint32_t number, struct memory_calls *ret, uint64_t *ret_stack)
+{
+	struct rank_allocs *slot = number < allocs->slots ? &allocs->slot[number] : NULL;
+
+	*ret = slot ? slot->calls : (struct memory_calls){0};
+	*ret_stack = slot ? slot->longest_stack : 0;
+	if (!slot)
+		return;
+	slot->calls = (struct memory_calls){0};
+	slot->longest_ns = slot->longest_stack = 0;
+}
+
 struct allocation {
 	uint64_t address; /* 0 or COLL_UNKNOWN: none */
 	uint64_t bytes;	  /* COLL_UNKNOWN: unknown */
@@ -331,7 +350,7 @@ static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const st
 	allocs->rows++;
 	allocs_release_thread(allocs, slot, event->event.thread_id);
 	if (wants_stack)
-		allocs_hold(allocs, slot, &row, event, record->probe->op, staged ? open.stage : NULL);
+		allocs_hold(allocs, slot, &row, record, staged ? open.stage : NULL);
 	else
 		store_put_allocations(store, &row);
 }
@@ -385,6 +404,20 @@ static bool allocs_takes(const char *event)
 	return false;
 }
 
+/* One that failed takes time and no memory: the allocator then gives back what it can. */
+static void allocs_sum(struct rank_allocs *slot, const struct call_record *record, bool failed, uint64_t bytes)
+{
+	const struct rt_call_event *event = record->event;
+	double ns = (double)(event->event.time_ns - event->start_ns);
+	bool gives = streq(record->probe->event, "free");
+
+	if (strstr(record->probe->op, "Host") || bytes == COLL_UNKNOWN || !(event->event.flags & RT_CALL_END) ||
+		event->event.time_ns < event->start_ns)
+		return;
+	*(gives ? &slot->calls.give_ns : &slot->calls.take_ns) += ns;
+	*(gives ? &slot->calls.give_bytes : &slot->calls.take_bytes) += failed ? 0 : (double)bytes;
+}
+
 static void allocs_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	struct allocs *allocs = context->allocs;
@@ -407,8 +440,10 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 		if (!streq(events[i].event, record->probe->event))
 			continue;
 		events[i].run(allocs, slot, failed, record, &allocation);
-		if (events[i].row)
-			allocs_put(allocs, slot, rank, record, &allocation, failed || record->probe->spec.flags & RT_CALL_STACK);
+		if (!events[i].row)
+			continue;
+		allocs_sum(slot, record, failed, allocation.bytes);
+		allocs_put(allocs, slot, rank, record, &allocation, failed || record->probe->spec.flags & RT_CALL_STACK);
 	}
 	rank_budget_set(context->budget, RANK_BUDGET_ALLOCS, rank,
 		slot->live.capacity * sizeof(struct alloc_live_entry) + slot->held_count * sizeof(struct alloc_held));

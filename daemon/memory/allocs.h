@@ -31,9 +31,9 @@ struct rank;
 struct alloc_held {
 	struct list_link link;
 	struct row_allocations row;
-	char op[32], stage[STEPS_NAME_BYTES]; /* of the row, whose texts end with the tables of probes */
+	char op[sizeof(((struct probe *)NULL)->op)], stage[STEPS_NAME_BYTES];
 	uint64_t start_ns; /* of the call */
-	uint64_t held_ns;
+	uint64_t held_ns, took_ns;
 	uint64_t stack; /* the kernel's hash; 0: not known yet */
 	uint32_t thread_id;
 	bool failed;
@@ -102,6 +102,9 @@ size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t insta
 void allocs_follow(struct allocs *allocs, const struct rank *rank);
 bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack);
 bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank *names, uint64_t now_ns, bool end);
+
+/* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0: unknown. */
+void allocs_calls(struct allocs *allocs, uint32_t slot, struct memory_calls *ret, uint64_t *ret_stack);
 
 extern const struct call_sink allocs_sink;
 

@@ -143,6 +143,18 @@ assert sum(int(line.rsplit(" ", 1)[1]) for line in open(work + "/allocated")) > 
 assert sum(json.load(open(work + "/held.speedscope.json"))["profiles"][0]["weights"]) > 0
 END
 
+# Calls that give back memory and take it again, at each step, are found, and those of the training above were not.
+! "$tracectl" findings | grep 'takes it again\|took it again' || fail "a few calls are a finding"
+RANK=0 WORLD_SIZE=1 MASTER_PORT=29674 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 300 "$build/fixtures/libcudart.so.13" retries >"$work/leak.log" 2>&1 &
+pid=$!
+children+=("$pid")
+again() { "$tracectl" findings | grep 'gives back device memory and takes it again .*: the calls take [1-9][0-9] % of its time, the longest in retries (leak.py:[0-9]*)'; }
+wait_for 40 again || fail "no finding of the calls: $("$tracectl" findings; "$tracectl" memory fragmentation)"
+kill "$pid"
+ended() { ! "$tracectl" findings | grep 'takes it again'; }
+wait_for 10 ended || fail "the finding of a process that has ended is not over: $("$tracectl" findings)"
+children=()
+
 # A leak of a line is found, and the line is named in the finding.
 RANK=0 WORLD_SIZE=1 "$python" "$source_dir/tests/e2e/train/leak.py" "$work/start" "$work/truth" 300 "$build/fixtures/libcudart.so.13" card >"$work/leak.log" 2>&1 &
 pid=$!

@@ -279,6 +279,37 @@ TEST_WITH(test_stacks_of_failed_calls, fixture_setup, fixture_teardown)
 		"cudaMalloc|2|NULL\ncudaFree|0|NULL\ncudaFree|1|30\ncudaMalloc|0|NULL\n");
 }
 
+/* Calls are summed without those of the host; the line is that of the longest one with a name. */
+TEST_WITH(test_calls_are_summed, fixture_setup, fixture_teardown)
+{
+	struct probe alloc = ALLOC, freed = FREE, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES);
+	struct rank *rank = &ranks_here[0];
+	struct memory_calls calls;
+	uint64_t stack;
+
+	named_until = NAMED_FROM;
+	alloc.spec.flags |= RT_CALL_STACK;
+	allocs_follow(context.allocs, rank);
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 13 * MS, WORDS(0x7000, 4096, 1)});
+	assert_true(stack_of(rank, 10, 5));
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS, WORDS(0x8000, 4096, 1)});
+	assert_true(stack_of(rank, 20, 6));
+	call_made(rank, &alloc, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, .result = 2, WORDS(0, 1UL << 40, 1)});
+	call_made(rank, &host, &(struct call_made){.start_ns = 40 * MS, .end_ns = 49 * MS, WORDS(0x9000, 4096)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 57 * MS, WORDS(0x7000)});
+	call_made(rank, &freed, &(struct call_made){.start_ns = 60 * MS, .end_ns = 67 * MS, WORDS(0x6000)}); /* of unknown size */
+	allocs_name(context.allocs, rank->slot, names, 0, false);
+	allocs_calls(context.allocs, rank->slot, &calls, &stack);
+	assert_int_equal(calls.take_ns, 6 * MS);
+	assert_int_equal(calls.take_bytes, 8192);
+	assert_int_equal(calls.give_ns, 7 * MS);
+	assert_int_equal(calls.give_bytes, 4096);
+	assert_int_equal(stack, 5);
+	allocs_calls(context.allocs, rank->slot, &calls, &stack);
+	assert_int_equal(calls.take_ns + calls.give_ns, 0);
+	assert_int_equal(stack, 0);
+}
+
 /* Rows that wait are not lost with the level, and are bounded. */
 TEST_WITH(test_waiting_rows_are_bounded, fixture_setup, fixture_teardown)
 {

@@ -246,6 +246,18 @@ TEST(lack_of_device_memory_names_the_line_that_asked)
 		finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB allocated, 1 GiB reserved");
 }
 
+TEST(calls_of_device_memory_name_their_cost)
+{
+	struct finding finding = of_rank(2, "", "", make(FINDING_MEMORY, CAUSE_MEMORY_CALLS, FINDING_OPEN));
+
+	finding_add(&finding, "memory_calls", "%", 23.4, NAN, NULL);
+	assert_sentence(finding, "rank 2 gives back device memory and takes it again for 31 s: the calls take 23 % of its time");
+	finding_add(&finding, "stack", "1", 1, NAN, "step (gpt.py:54)");
+	finding.state = FINDING_CLOSED;
+	assert_sentence(finding, "rank 2 gave back device memory and took it again for 31 s: the calls took 23 % of its time, the longest in "
+				 "step (gpt.py:54)");
+}
+
 TEST(overheads_name_level_cost_and_budget)
 {
 	struct finding finding = of_rank(2, "node-a", "", make(FINDING_OVERHEAD, CAUSE_PROBES, FINDING_OPEN));

@@ -177,6 +177,21 @@ TEST_WITH(test_overhead, setup, teardown)
 		"overhead|open|notice|NULL|node-b|NULL|1\n");
 }
 
+TEST_WITH(test_calls, setup, teardown)
+{
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
+	struct online_calls_info info = {.rank = &rank, .since_ns = monotonic_ns(), .place = "step (gpt.py:54)", .percent = 12};
+	uint64_t number = online_calls(context.findings, &info, false, 0);
+
+	assert_true(number > 0);
+	assert_int_equal(online_calls(context.findings, &info, true, number), number);
+	assert_int_equal(online_calls(context.findings, &info, true, 0), 0);
+	flush();
+	assert_query("select kind, cause, state, severity, sentence like 'rank 3 (a) gave back device memory and took it again%: the calls took "
+		     "12 % of its time, the longest in step (gpt.py:54)' from findings",
+		"memory|memory_calls|closed|warning|1\n");
+}
+
 /* It is over at once. */
 TEST_WITH(test_oom, setup, teardown)
 {

@@ -175,6 +175,56 @@ TEST(fragmentation_is_that_of_segments)
 	assert_true(theirs_wrong > 0);
 }
 
+TEST(calls_count_as_far_as_memory_comes_back)
+{
+	static const struct {
+		struct memory_calls calls;
+		double again_ns;
+	} cases[] = {
+		{{.take_ns = 5, .take_bytes = 100, .give_ns = 7, .give_bytes = 100}, 12},
+		{{.take_ns = 8, .take_bytes = 400, .give_ns = 7, .give_bytes = 100}, 9}, /* a pool that fills, for the most part */
+		{{.take_ns = 8, .take_bytes = 100, .give_ns = 7, .give_bytes = 700}, 9},
+		{{.take_ns = 5, .take_bytes = 100}, 0},
+		{{.give_ns = 5, .give_bytes = 100}, 0},
+		{{.take_ns = 5, .give_ns = 5}, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_float_equal(memory_calls_again_ns(&cases[i].calls), cases[i].again_ns, 1e-9);
+}
+
+/* Periods of 10 s; what is taken is given back again but for `kept`. */
+TEST(calls_hold_a_rank_up_only_if_they_go_on)
+{
+	static const struct {
+		double seconds[5], kept; /* in calls */
+		bool stands;		 /* makes no steps */
+		const char *found;
+	} cases[] = {
+		{{2, 2, 2, 0, 2}, 0, false, "..F.."}, /* of the first period the begin is not known */
+		{{0, 2, 0, 2, 0}, 0, false, "....."}, /* once in a while */
+		{{0.9, 0.9, 0.9, 0.9, 0.9}, 0, false, "....."},
+		{{2, 2, 2, 2, 2}, 1, false, "....."}, /* a pool that fills */
+		{{2, 2, 2, 2, 2}, 0, true, "....."},  /* as while weights are loaded */
+		{{1, 1, 1, 1, 1}, 0, false, "..FFF"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct memory_calls_judge judge = {0};
+		char found[6] = "";
+
+		for (uint64_t period = 0; period < 5; period++) {
+			double ns = cases[i].seconds[period] * 1e9;
+			const struct memory_calls calls = {ns / 2, 100, ns / 2, 100 * (1 - cases[i].kept)};
+
+			found[period] = memory_calls_judge(&judge, (period + 1) * 10000000000ULL, cases[i].stands ? 5 : period, &calls, 10) ? 'F' : '.';
+			if (found[period] == 'F')
+				assert_int_equal(judge.since_ns, 10000000000ULL);
+		}
+		assert_string_equal(found, cases[i].found);
+	}
+}
+
 TEST(a_setting_is_named_only_where_it_helps)
 {
 	static const struct {

@@ -3,8 +3,9 @@
 reports blocks as that of a card always does. Beside it an allocator of a card, made by hand, that reports through the same
 function of PyTorch, and keeps its own books.
 
-leak.py START TRUTH SECONDS CUDART [card]: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime
-that refuses what is too large. card: without a training.
+leak.py START TRUTH SECONDS CUDART [card|retries]: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime
+that refuses what is too large. card: without a training. retries: each step takes memory and gives it back, in calls that
+take their time.
 """
 import ctypes
 import json
@@ -101,6 +102,13 @@ def retry():
     cudart.cudaFree(address)
 
 
+def retries():
+    address = ctypes.c_void_p()
+    for _ in range(30):
+        cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t((2 << 20) + 1))
+        cudart.cudaFree(address)
+
+
 def train():
     loss = model(torch.randn(128, 64)).pow(2).mean()
     optimizer.zero_grad()
@@ -120,7 +128,10 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     burst()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if len(sys.argv) < 6:
+        if sys.argv[5:] == ["retries"]:
+            train()
+            retries()
+        elif len(sys.argv) < 6:
             losses.append(train())
         keep(step)
         use()
