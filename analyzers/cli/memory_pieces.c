@@ -161,8 +161,8 @@ static json_t *pieces_json(const struct memory_pool *pool, const struct memory_s
 		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
 		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
 		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
-		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes, "empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes",
-		(json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where",
+		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes,
+		"empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where",
 		split->calls_place,
 		"advice", memory_remedy_text(memory_waste_remedy(waste)));
 }
@@ -183,7 +183,8 @@ int cmd_memory_fragmentation(struct cmd_memory *cmd)
 		if (r)
 			return r;
 		waste = (struct memory_waste){.reserved = split.peak_reserved, .allocated = split.peak,
-			.split = (double)(split.pieces.split_bytes - split.pieces.expandable_bytes), .calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
+			.split = (double)(split.pieces.split_bytes - split.pieces.expandable_bytes),
+			.calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
 		cmd->rows++;
 		if (cmd->json)
 			json_array_append_new(cmd->list, pieces_json(pool, &split, &waste));

@@ -165,8 +165,8 @@ static void allocs_hold(struct allocs *allocs, struct rank_allocs *slot, const s
 		store_put_allocations(allocs->context->store, row);
 		return;
 	}
-	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(), .took_ns = event->event.time_ns - event->start_ns,
-		.thread_id = event->event.thread_id, .failed = call_result(event) != 0};
+	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(),
+		.took_ns = event->event.time_ns - event->start_ns, .thread_id = event->event.thread_id, .failed = call_result(event) != 0};
 	copy_text(held->stage, sizeof(held->stage), stage ? stage : "");
 	held->row.stage = field_text(stage ? held->stage : NULL);
 	copy_text(held->op, sizeof(held->op), record->probe->op);
