@@ -37,6 +37,12 @@ static const char table_text[] = ROW("many", "target_many", "call") "args=reg(1)
 												       "target_comm_"
 												       "absent,4)\n";
 
+#if defined(__x86_64__)
+#define INIT_ROW "init"
+#else
+#define INIT_ROW "init.arm64"
+#endif
+
 static const struct target_comm inner_most = {.rank = 31, .ranks = 32, .name = "inner most"};
 static const struct target_comm inner = {.rank = -21, .ranks = 22, .inner = &inner_most, .name = "inner"};
 static const struct target_comm comm = {.rank = 11, .ranks = 12, .inner = &inner, .name = "a group's name"};
@@ -122,7 +128,7 @@ TEST(test_out_and_by_value)
 
 	make_id();
 	run_child(init, true);
-	event = &record_of("init", 0)->call;
+	event = &record_of(INIT_ROW, 0)->call;
 	assert_int_equal(event->arg[0], (uintptr_t)&comm);
 #if defined(__x86_64__)
 	assert_int_equal(event->arg[1], hash(128));
@@ -135,11 +141,17 @@ TEST(test_out_and_by_value)
 	assert_int_equal((int32_t)event->result, -3);
 }
 
+/* Whatever the compiler knows of it: an arm64 may mark a page as used by a fault, which a program in the kernel does not make. */
+static int touch(const volatile struct target_comm *touched)
+{
+	return touched->rank;
+}
+
 static void read_comm(void)
 {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (comm.rank + inner.rank + inner_most.rank != 21 || id.bytes[0] == 0) /* touched, so that they can be read */
+	if (touch(&comm) + touch(&inner) + touch(&inner_most) != 21 || id.bytes[0] == 0)
 		_exit(4);
 	target_read(&comm, &id);
 	target_read(NULL, nowhere);
