@@ -22,7 +22,7 @@ enum profile_walk { WALK_GOES_ON = 0, WALK_ENDS = 1, WALK_REFUSED = 2 };
 struct profile_scratch {
 	struct rt_profile_stack_event record;
 	struct rt_profile_python python;
-	uint64_t pthread; /* of the current thread */
+	uint64_t pthread; /* of the current thread; 0: unknown */
 	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* addresses; 0: of a sample on a CPU */
 	/* The search for the thread's state. */
 	uint64_t interp, state, found, found_interp;
@@ -235,7 +235,7 @@ static __always_inline bool read_python(struct profile_scratch *s, uint32_t prog
 	return r == WALK_ENDS;
 }
 
-/* The current thread's thread pointer; 0: unknown on this machine. */
+/* The current thread's thread pointer; 0: unknown on this machine, or of an arm64's thread that has never left its CPU. */
 static __always_inline uint64_t own_thread_pointer(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -250,12 +250,14 @@ static __always_inline uint64_t own_thread_pointer(void)
 /* An empty stack of the current thread. */
 static __always_inline void profile_begin(struct profile_scratch *s, const struct rt_profile_python *python)
 {
+	uint64_t pointer = own_thread_pointer();
+
 	__builtin_memcpy(&s->python, python, sizeof(s->python));
 	s->record.frames = 0;
 	s->record.natives = 0;
 	s->record.state = 0;
 	s->record.stack = 0;
-	s->pthread = own_thread_pointer() - python->pthread_below;
+	s->pthread = pointer ? pointer - python->pthread_below : 0;
 }
 
 __attribute__((noinline)) int profile_hash(uint32_t program)
