@@ -14,7 +14,7 @@
  * windows, as estimated; younger blocks are forgotten. A window's blocks that are carried over stand for those of the
  * time until the next window, too, which is random, so that the estimate is right on average (Horvitz and Thompson). A
  * window samples all of its blocks or none, so the variance is that between windows. What is held of a class is not divided in
- * windows: a window has few blocks of most, and where none is sampled, what is held of the class would be left out. A
+ * windows: a window has few blocks of most classes, and one without a sample would be left out. A
  * carried block that is released between two windows is found to be when its address is allocated again, or covered by
  * another block; until then its line holds too much, which is not in the interval. All lines together hold at most what is
  * allocated, which is exact.

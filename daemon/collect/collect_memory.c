@@ -188,7 +188,7 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 	}
 }
 
-/* That the rank has ended; 0: it has none. */
+/* How many the rank has ended; 0: it marks none. */
 static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
 {
 	struct rank_steps_progress progress = {0};
