@@ -163,7 +163,8 @@ static json_t *pieces_json(const struct memory_pool *pool, const struct memory_s
 		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
 		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes,
 		"empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes",
-		split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where", split->calls_place, "advice", memory_remedy_text(memory_waste_remedy(waste)));
+		split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where", split->calls_place, "advice",
+		memory_remedy_text(memory_waste_remedy(waste)));
 }
 
 int cmd_memory_fragmentation(struct cmd_memory *cmd)
