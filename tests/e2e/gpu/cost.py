@@ -108,7 +108,7 @@ def main():
             if rank == 0:
                 control("set", *CASES[case].split())
             dist.barrier()
-            loop.run(5)
+            loop.run(max(5, steps // 6))  # what a change of levels sets going ends first
             medians[case] = statistics.median(loop.run(steps))
         rounds.append(medians)
     if rank == 0:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Tests of L2 on a machine with one NVIDIA card, in at most 200 s: allocation calls, the framework's allocator with each
-# report seen and with reports seen in windows, failed requests, and the cost of a step. Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh,
-# with their libraries in lib/.
+# Tests of L2 on a machine with one NVIDIA card, in about 5 min: allocation calls, the framework's allocator with each
+# report seen and with reports seen in windows, failed requests, memory that is given back in each step, and the cost of a step.
+# Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh, with their libraries in lib/.
 #
-#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
+#   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory again windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
 #   WINDOWS_PERCENT=0.5 (the budget of a rank from the part `windows` on)   WINDOWS_STEPS=16000 (a window takes 0.2 s, in 1/60 of the time)
 set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
@@ -13,7 +13,7 @@ build=$(cd "${BUILD:?the folder of the programs}" && pwd)
 mkdir -p "${1:?a folder for the results}"
 out=$(cd "$1" && pwd)
 python=${PYTHON:-python3}
-parts=${PARTS:-calls memory windows cost big}
+parts=${PARTS:-calls memory again windows cost big}
 work=$(mktemp -d)
 mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
 mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
@@ -83,6 +83,15 @@ if wants memory; then
 		"$tracectl" memory $view >"$out/memory.$view.txt" 2>&1 || bad "tracectl memory $view"
 		head -n 12 "$out/memory.$view.txt" | cut -c1-200
 	done
+fi
+if wants again; then
+	echo "== memory given back and taken again in each step"
+	begin again "$python" "$here/l2_memory.py" again 42
+	finish again
+	"$tracectl" findings --all --json >"$out/again.json"
+	grep -q memory_calls "$out/again.json" || bad "no finding of memory that is taken again"
+	"$tracectl" findings --all --verbose
+	"$tracectl" query "SELECT op, count(*) AS calls, sum(stack IS NOT NULL) AS with_stack FROM allocations GROUP BY op" || bad "allocations"
 fi
 configure "${WINDOWS_PERCENT:-0.5}"
 kill -HUP "$daemon"

@@ -5,6 +5,7 @@
   l2_memory.py run TRUTH --wait FILE         a launch-bound training that keeps blocks, fills a leak, runs out of memory
   l2_memory.py compare TRACECTL TRUTH OUT    its curve, the lines that hold memory, the failed request
       --windows                              reports are seen in windows: the lines are estimates, the curve has gaps
+  l2_memory.py again SECONDS                 a training that gives its memory back to the driver in each step
   l2_memory.py cost TRACECTL OUT SECONDS     step times: off, L0+L1, L0+L1+L2, PyTorch's memory history, interleaved
       --big                                  steps that the card takes longer for than the host
   l2_memory.py worker                        the training of `cost`
@@ -219,6 +220,16 @@ def run_compare(args):
     return 1 if wrong else 0
 
 
+def again(args):
+    import torch
+    training, until = Training(), time.time() + args.seconds
+    while time.time() < until:
+        training.step()
+        cache = torch.empty(1 << 30, dtype=torch.uint8, device="cuda:0")
+        del cache
+        torch.cuda.empty_cache()
+
+
 def worker(args):
     """Reads "VARIANT SECONDS SETTLE" lines; answers with the mean of the step times but the longest of 50."""
     import torch
@@ -333,6 +344,7 @@ def main():
     of.add_argument("--windows", action="store_true")
     for name in ("tracectl", "truth", "out"):
         of.add_argument(name)
+    what.add_parser("again").add_argument("seconds", type=float)
     of = what.add_parser("cost")
     for name in ("tracectl", "out"):
         of.add_argument(name)
@@ -341,7 +353,7 @@ def main():
     what.add_parser("worker").add_argument("--big", action="store_true")
     what.add_parser("self-test")
     args = parser.parse_args()
-    return {"run": lambda: run(args), "compare": lambda: run_compare(args), "cost": lambda: cost(args), "worker": lambda: worker(args),
+    return {"run": lambda: run(args), "compare": lambda: run_compare(args), "again": lambda: again(args), "cost": lambda: cost(args), "worker": lambda: worker(args),
             "self-test": self_test}[args.what]()
 
 
