@@ -96,7 +96,8 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].preemptor_ns = 0;
 	}
 	judge->steps = judge->real = judge->split = judge->clipped = judge->clipped_job = judge->named = 0;
-	judge->run = judge->run_least = judge->onset_steps = 0;
+	judge->run = judge->run_least = judge->onset_steps = judge->due = 0;
+	judge->stalled = false;
 	judge->begin_ns = 0;
 }
 
@@ -350,8 +351,27 @@ static void judge_tick(struct judge *judge)
 		want_stages(judge);
 }
 
+/* Whether a rank lost time that others have still to lose: where hosts run ahead of their cards, they wait some steps later. */
+static bool tick_is_apart(const struct judge *judge)
+{
+	double least = INFINITY, most = -INFINITY;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		const struct judge_rank *rank = &judge->rank[r];
+		double grown = 0;
+
+		if (!(rank->tick.steps > 0) || rank->ticks < TICKS_LEARN)
+			continue;
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			grown += rank->tick.sum.act[a] - rank->tick.steps * rank->usual.act[a];
+		least = fmin(least, grown);
+		most = fmax(most, grown);
+	}
+	return most >= judge_open_at(judge) && least < ALIKE * most;
+}
+
 /*
- * A tick is a second, or a step. One in which steps grew but few have activities goes on until they are known for as long: to
+ * A tick is a second, or a step, and up to a second more until the ranks have grown alike. One in which steps grew but few have activities goes on until they are known for as long: to
  * whom its growth belongs is not known before. Not beside a slow rank, of whom it is known.
  */
 static bool tick_is_over(struct judge *judge)
@@ -359,6 +379,9 @@ static bool tick_is_over(struct judge *judge)
 	double evidence = judge->clipped - JUDGE_ALLOW * judge->usual * judge->steps;
 
 	if (judge->real < TICK_S)
+		return false;
+	judge->due = judge->due > 0 ? judge->due : judge->real;
+	if (judge->stalled && judge->real - judge->due < TICK_S && tick_is_apart(judge))
 		return false;
 	if (judge->split >= fmin(judge->real, TICK_S) || evidence <= 0)
 		return true;
@@ -463,13 +486,23 @@ static double frame_xfer(const struct frame *frame, const struct measures *measu
 	return here ? sum / (double)here : 0;
 }
 
-/* ns; 0: unknown */
+/* ns: the mean over its ranks, as the job's step is the mean of theirs; 0: unknown */
 static uint64_t judge_frame_end(const struct frame *frame)
 {
-	for (size_t r = 0; r < frame->ranks; r++)
-		if (frame->rank[r].here && frame->rank[r].end_ns)
-			return frame->rank[r].end_ns;
-	return 0;
+	uint64_t first_ns = 0;
+	double after = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < frame->ranks; r++) {
+		const struct frame_rank *rank = &frame->rank[r];
+
+		if (!rank->here || !rank->end_ns)
+			continue;
+		first_ns = n ? first_ns : rank->end_ns;
+		after += (double)(int64_t)(rank->end_ns - first_ns);
+		n++;
+	}
+	return n ? first_ns + (uint64_t)(int64_t)(after / (double)n) : 0;
 }
 
 /* Mean step; 0: too few ranks have one. */
@@ -562,6 +595,7 @@ static void add_growth(struct judge *judge, double over)
 	else if (judge->was_long)
 		ranks = CLIP_AGAIN * judge_open_rank(judge);
 	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
+	judge->stalled |= judge->was_long;
 	if (judge->ticks <= TICKS_LEARN)
 		return;
 	judge->clipped_job += fmin(over, clip);

@@ -63,22 +63,25 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 {
 	struct judge_watch *watch = &rank->saves;
 	uint64_t step_ns = frame->rank[r].step_ns;
+	double took[JUDGE_HOST_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
 
+	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
+		counts = opens;
+	checkpoint_took(rank, &frame->rank[r].host, excess, took);
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
-	watch->evidence += excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual)
-				   ? judge_open_at(judge)
-				   : fmin(excess, CHECKPOINT_CLIP * judge_open_at(judge));
+	watch->evidence += fmax(counts, judge_limits_took(took)); /* no noise */
 	watch->span.lost += excess;
 	watch->span.cost += excess;
 	watch->span.total += excess; /* measured on the rank alone */
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
-	checkpoint_took(rank, &frame->rank[r].host, excess, watch->open ? watch->pending_host : watch->span.host);
+	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+		(watch->open ? watch->pending_host : watch->span.host)[h] += took[h];
 	if (watch->open) {
 		watch->pending = excess;
 		watch->pending_base = watch->span.base - watch->episode->base;
 		judge_watch_slow(judge, watch, rank, excess, excess);
-	} else if (watch->evidence >= judge_open_at(judge)) {
+	} else if (watch->evidence >= opens) {
 		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->span.cost);
 	}
 }

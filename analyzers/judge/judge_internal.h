@@ -133,6 +133,8 @@ struct judge {
 	/* of this tick */
 	double steps, real;
 	double split; /* of real, steps whose activities are known (frame_rank.unsplit) */
+	double due;   /* real, when it was a second or a step; 0: not yet */
+	bool stalled; /* in one of its steps */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named; /* s that open episodes of ranks lost: no other finding may claim them */
 	double run, run_least; /* s: growth of its steps so far, and its least */

@@ -19,6 +19,7 @@
 #define MS 0.001
 #define SCRIPT_RANKS 10240
 #define SCRIPT_FINDINGS 64
+#define SCRIPT_AHEAD 3
 #define SCRIPT_BEGIN_NS 1000000000000ULL
 
 /* The last state of a finding. */
@@ -38,6 +39,8 @@ static struct script {
 	double fault[SCRIPT_RANKS][ACTIVITY_MAX]; /* s that the rank works more, from now on */
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
 	double late[SCRIPT_RANKS];		  /* s that the rank waits more, in the next step alone */
+	unsigned ahead;				  /* steps later a rank waits for another: hosts run ahead of their cards */
+	double owed[SCRIPT_AHEAD + 1][SCRIPT_RANKS]; /* s that it will wait, by step */
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
 	bool missing[SCRIPT_RANKS];
@@ -178,6 +181,20 @@ static inline double script_work(size_t r, double act[ACTIVITY_MAX])
 	return sum;
 }
 
+/* What a rank waits in this step, of which the others took `wait` s longer. Its clock is behind by what it has still to wait. */
+static inline double script_wait(size_t r, double wait, double *ret_behind)
+{
+	size_t now = script.step % (SCRIPT_AHEAD + 1);
+
+	*ret_behind = 0;
+	script.owed[(script.step + script.ahead) % (SCRIPT_AHEAD + 1)][r] += wait;
+	wait = script.owed[now][r];
+	script.owed[now][r] = 0;
+	for (size_t i = 0; i <= SCRIPT_AHEAD; i++)
+		*ret_behind += script.owed[i][r];
+	return wait;
+}
+
 static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double work, double wait)
 {
 	struct frame_rank *rank = &script.rank[r];
@@ -245,8 +262,12 @@ static inline void script_step(void)
 		script.clean = clean;
 	script.lost += most + script.transfer + script.late[0] - script.clean;
 	script.now_ns += (uint64_t)((most + script.transfer + script.late[0]) * 1e9);
-	for (size_t r = 0; r < script.ranks; r++)
-		script_rank(r, act[r], work[r], most - work[r]);
+	for (size_t r = 0; r < script.ranks; r++) {
+		double behind, wait = script_wait(r, most - work[r], &behind);
+
+		script_rank(r, act[r], work[r], wait);
+		script.rank[r].end_ns -= script.rank[r].here ? (uint64_t)(behind * 1e9) : 0;
+	}
 	assert_int_equal(judge_frame(script.judge, &frame, script.l1 ? &measures : NULL), 0);
 	memset(script.once, 0, sizeof(script.once[0]) * script.ranks);
 	memset(script.late, 0, sizeof(script.late[0]) * script.ranks);

@@ -461,6 +461,26 @@ TEST(growth_and_its_waits_may_lie_steps_apart)
 	script_end();
 }
 
+/* Rank 1 loses 12 s in a step, and the others wait for it up to three steps later: it is one loss, and ends with it. With L0 alone. */
+TEST(what_others_lose_later_is_the_same_loss)
+{
+	for (unsigned ahead = 0; ahead <= SCRIPT_AHEAD; ahead++) {
+		const struct said *said;
+
+		script_begin(2);
+		script_cards();
+		script.ahead = ahead;
+		script_run(60);
+		script.once[1][ACTIVITY_OUTSIDE] = 12;
+		script_step();
+		script_run(30);
+		said = script_only(1, ACTIVITY_OUTSIDE);
+		assert_true(script_cost() > 0.95 * script.lost);
+		assert_float_equal((double)(said->finding.until_ns - said->finding.since_ns) * 1e-9, 12.1 + 0.1 * ahead, 0.11);
+		script_end();
+	}
+}
+
 /* Attribution is over five steps: of two ranks in turn the second one is named as most of these are its own. */
 TEST(the_next_culprit_is_named_after_some_steps)
 {

@@ -75,6 +75,34 @@ TEST(a_checkpoint_is_slow_for_what_limits_take)
 	assert_int_equal(slow_saves(3), CAUSE_MEMORY);
 }
 
+/* What limits take is no noise: one checkpoint that waits for memory as long as opens an episode is enough. */
+TEST(one_checkpoint_that_limits_hold_is_enough)
+{
+	static const struct {
+		double s;
+		size_t findings;
+	} cases[] = {{0, 0}, {0.3, 0}, {2, 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		script_begin(WRITERS);
+		for (size_t r = 0; r < WRITERS; r++)
+			script.host[r].memory_stall_ns = 0;
+		script_run(20);
+		saves(5, 1, 1, 1, 1);
+		script.host[1].memory_stall_ns = (uint64_t)(cases[i].s * 1e9);
+		for (size_t r = 0; r < WRITERS; r++)
+			script.once[r][ACTIVITY_CHECKPOINT] = r == 1 ? 3 : 1;
+		script_step();
+		script.host[1].memory_stall_ns = 0;
+		script_run(4);
+		saves(1, 1, 1, 1, 1);
+		script_expect(cases[i].findings);
+		if (cases[i].findings)
+			assert_int_equal(script_only(1, ACTIVITY_CHECKPOINT)->finding.cause, CAUSE_MEMORY);
+		script_end();
+	}
+}
+
 /* Of three steps of a fault one saves within 2 ms: all three count. */
 TEST(a_step_with_a_small_checkpoint_is_a_measure)
 {
