@@ -20,8 +20,8 @@
  * A frame goes out once all its ranks that live have ended the step and, where operations are seen, those begun in it
  * are there (as many as in the rank's step before, or one of the step after the next has come) and, where the host is
  * sampled more often than every ALIGN_SETTLE_NS, the samples of it; or ALIGN_SETTLE_NS after its first rank ended it.
- * A rank that lags behind is waited for longer (ALIGN_STALL_NS in align_internal.h) as long as no other is two steps
- * on: there is no other evidence then. What did not come in time is not waited for again until it comes; the first
+ * A rank that lags behind is waited for longer (ALIGN_STALL_NS in align_internal.h) until another has ended steps for
+ * ALIGN_SETTLE_NS after it, and as long again: a rank that stalls stops the others, of which some run ahead. What did not come in time is not waited for again until it comes; the first
  * operations after they were off only mean that the next ones are waited for. Frames go out in the order of their
  * steps. A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A
  * rank's step in which its operations began or ceased to be seen counts as without. Where a rank's step has more

@@ -228,19 +228,32 @@ void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 	}
 }
 
-/* A rank that has not ended the step is waited for as long as no rank is two steps on: nothing else can go out then. */
-static bool is_late(const struct align *align, const struct align_job *job)
+/* Others go on without the ranks that have not ended the head: one ended a step ALIGN_SETTLE_NS after it, as long ago as that.
+ * Where hosts run ahead of their cards, they are some steps on before they stand, too. */
+static bool others_go_on(const struct align *align, struct align_job *job, uint64_t base_ns)
 {
-	const struct align_due *due = &job->due[(uint64_t)job->head & (job->dues - 1)];
+	for (int64_t frame = job->head + 1; frame <= job->top; frame++) {
+		const struct align_due *due = due_of(job, frame);
+
+		if (due->ended && due->base_ns >= base_ns + ALIGN_SETTLE_NS)
+			return align->now_ns >= due->base_ns + ALIGN_SETTLE_NS;
+	}
+	return false;
+}
+
+/* A rank that has not ended the step is waited for as long as the others do not go on: nothing else can go out then. */
+static bool is_late(const struct align *align, struct align_job *job)
+{
+	const struct align_due *due = due_of(job, job->head);
 	uint64_t base_ns = due->base_ns;
 
 	for (int64_t frame = job->head; frame <= job->top && !due->ended; frame++) {
-		due = &job->due[(uint64_t)frame & (job->dues - 1)];
+		due = due_of(job, frame);
 		base_ns = due->base_ns;
 	}
 	if (align->now_ns < base_ns || align->now_ns - base_ns < ALIGN_SETTLE_NS)
 		return false;
-	if (job->top >= job->head + 2 || align->now_ns - base_ns >= ALIGN_STALL_NS)
+	if (align->now_ns - base_ns >= ALIGN_STALL_NS || others_go_on(align, job, base_ns))
 		return true;
 	for (size_t i = 0; i < job->ranks; i++) {
 		const struct align_process *process = job->live[i];

@@ -707,7 +707,8 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 	double total = 0;
 
 	span->lost += lost;
-	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : judge->clipped;
+	/* What limits took is no less than it, and not clipped. */
+	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : fmax(lost, judge->clipped);
 	span->cost += cost;
 	span->base += usual;
 	span->steps += judge->steps;

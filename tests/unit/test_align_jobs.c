@@ -478,7 +478,7 @@ TEST(a_rank_that_stops_is_waited_for)
 	assert_int_equal(seen[10].rank[3].step_ns, 60000 * MS);
 }
 
-/* One whose steps are not seen any more, while the others go on. */
+/* One whose steps are not seen any more, while the others go on: they wait 10 s of 100 steps. */
 TEST(a_rank_that_is_silent_is_waited_for_once)
 {
 	begin_job(4, true);
@@ -487,11 +487,30 @@ TEST(a_rank_that_is_silent_is_waited_for_once)
 		for (int i = 0; i < (step > 190 ? 4 : 3); i++)
 			step_at(i, step, (uint64_t)(step - 1) * 100, 100);
 		at((uint64_t)step * 100);
-		if (step > 70)
-			assert_int_equal(n_seen, step);
+		assert_int_equal(n_seen, step > 110 ? step : 10);
 	}
 	assert_int_equal(seen[100].here, 3);
 	assert_int_equal(seen[199].here, 4);
+}
+
+/* Of a rank that stalls for 20 s, another runs `ahead` steps on, and stands until it goes on: the step is whole. */
+TEST(a_rank_that_stalls_is_waited_for_while_the_others_stand)
+{
+	for (int64_t ahead = 1; ahead <= 4; ahead++) {
+		begin_job(2, true);
+		steps_alike(2, 1, 10);
+		for (int64_t step = 11; step < 11 + ahead; step++)
+			step_at(0, step, (uint64_t)(step - 1) * 100, 100);
+		for (uint64_t now = 1100; now < 21000; now += 500)
+			at(now);
+		assert_int_equal(n_seen, 10);
+		step_at(0, 11 + ahead, 1000 + (uint64_t)ahead * 100, 20000);
+		at(21010 + (uint64_t)ahead * 100);
+		step_at(1, 11, 1000, 20000);
+		assert_int_equal(n_seen, 11);
+		assert_int_equal(seen[10].here, 2);
+		assert_int_equal(seen[10].rank[1].step_ns, 20000 * MS);
+	}
 }
 
 TEST_MAIN(NULL, done)

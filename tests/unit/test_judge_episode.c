@@ -235,6 +235,26 @@ TEST(the_cause_counts_from_the_begin)
 	script_end();
 }
 
+/* What a limit took counts whole, and so does what the job lost by it: the rank is as sure when the episode closes, after
+ * steps that are a little faster. */
+TEST(what_a_limit_took_stays_sure)
+{
+	begin(4);
+	for (size_t r = 0; r < 4; r++)
+		script.host[r].memory_stall_ns = 0;
+	script_run(20);
+	script.once[1][ACTIVITY_OUTSIDE] = 2;
+	script.host[1].memory_stall_ns = 2000000000;
+	script_step();
+	script.host[1].memory_stall_ns = 0;
+	script_faster(8 * MS);
+	script_run(60);
+	assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.state, FINDING_CLOSED);
+	assert_int_equal(script.said[0].finding.cause, CAUSE_MEMORY);
+	assert_true(script.said[0].finding.confidence > 0.9);
+	script_end();
+}
+
 TEST(small_growth_is_no_finding)
 {
 	begin(4);
