@@ -23,8 +23,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 SHAPES = {"bound": (24, 256, 64), "big": (8, 8192, 4096)}
-CASES = {"off": "L0=false L1=false L2=false L3=false", "L0": "L0=true L1=false L2=false L3=false",
-         "L0+L1": "L0=true L1=true L2=false L3=false", "all": "L0=true L1=true L2=true L3=true"}
+DEFAULT, ALL = "L0=true L1=false L2=false L3=false", "L0=true L1=true L2=true L3=true"
+CASES = {"off": "L0=false L1=false L2=false L3=false", "L0": DEFAULT, "L0+L1": "L0=true L1=true L2=false L3=false", "all": ALL}
+CASES = {case: CASES[case] for case in os.environ.get("CASES", " ".join(CASES)).split()}  # off is one of them
 PHASE_S = float(os.environ.get("PHASE_S", "0.3"))  # the guard samples the allocator's reports after some seconds of them
 EXACT_S, EXACT_STEPS = 8, 300  # of the untouched run, at most
 
@@ -112,14 +113,14 @@ def main():
             medians[case] = statistics.median(loop.run(steps))
         rounds.append(medians)
     if rank == 0:
-        control("set", *CASES["all"].split())
+        control("set", *ALL.split())
     dist.barrier()
     loop.run(int(12e6 / begin.item()))  # the guard's share is a mean over 10 s
     if rank == 0:
         with open(os.path.join(out, f"cost.{shape}.status.json"), "w", encoding="utf-8") as file:
             file.write(control("status", "--json"))
         print(control("status").split("store")[0])
-        control("set", *CASES["L0"].split())
+        control("set", *DEFAULT.split())
     dist.barrier()
     loop.run(5)
     torch.cuda.synchronize()

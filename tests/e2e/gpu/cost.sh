@@ -5,7 +5,7 @@
 # a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh, with their libraries in lib/. Prints the figures; the
 # rest is in OUT.
 #
-#   BUILD=DIR tests/e2e/gpu/cost.sh OUT      PYTHON=python3   BOUND_S=80   BIG_S=40   PHASE_S=0.3   CARDS=2
+#   BUILD=DIR tests/e2e/gpu/cost.sh OUT      PYTHON=python3   BOUND_S=80   BIG_S=40   PHASE_S=0.3   CARDS=2   CASES="off L0"
 set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
 here=$source_dir/tests/e2e/gpu
