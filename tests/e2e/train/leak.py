@@ -23,7 +23,7 @@ failed = c10._ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
 for function, count in ((report, 4), (failed, 3)):
     function.argtypes = [ctypes.c_int64] * count + [ctypes.c_uint16]
     function.restype = None
-CARD, RESERVED = 1, 1 << 30  # cuda:0
+CARD, RESERVED = 1, 32 << 20  # cuda:0; the segment of pieces()
 books = {}
 allocated = peak = reports = 0
 
@@ -67,6 +67,10 @@ def pieces():
     cudart.cudaMalloc(ctypes.byref(segment), ctypes.c_size_t(32 << 20))
     for at in (0, 20):
         report(*taken(segment.value + (at << 20), 8 << 20))
+
+
+def library():
+    cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64 << 20))
 
 
 def ask():
@@ -125,6 +129,7 @@ while not os.path.exists(start):
 with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     weights()
     pieces()
+    library()
     burst()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
