@@ -68,10 +68,13 @@ assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "cap
 assert failure["largest_piece_bytes"] == 12 << 20 and failure["card_free_bytes"] == 0, failure
 assert {place["where"].split(" ")[0] for place in failure["places"]} >= {"weights", "pieces", "keep"}, failure
 assert 0.98 * failure["allocated_bytes"] < sum(place["live_bytes"] for place in failure["places"]) <= failure["allocated_bytes"], failure
-error, copy = json.load(open(work + "/errors"))["errors"]
+last, error, copy = json.load(open(work + "/errors"))["errors"]
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 41" in text][0]
 assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
 assert error["where"] == "call (leak.py:%d)" % line, error
+# The last one of a burst, whose other calls had all the stacks that they may have.
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 42" in text][0]
+assert last["bytes"] == 1 << 42 and last["where"] == "burst (leak.py:%d)" % line, last
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
 assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHtoD_v2", 1 << 41, "CUDA_ERROR_INVALID_VALUE", "copy_too_much (leak.py:%d)" % line], copy
 # Each call that allocates has the stack of its line; of a burst as many as may be read, and status counts the others.
@@ -79,8 +82,8 @@ calls = list(csv.reader(open(work + "/calls")))
 where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])
 segment, = [row for row in calls if row[:2] == ["cudaMalloc", str(32 << 20)]]
 assert "pieces " in segment[3] and "leak.py" in segment[3], segment
-refused, = [row for row in calls if row[2] == "2"]
-assert "call " in refused[3], refused
+last, refused = [row for row in calls if row[2] == "2"]
+assert "burst " in last[3] and "call " in refused[3], (last, refused)
 burst = [row[3] for row in calls if row[:2] == ["cudaMalloc", "4096"]]
 assert len(burst) == 400 and 40 <= sum("burst " in frames for frames in burst) < 400, burst # 50 in 100 ms, with the calls before
 assert all("burst " in frames or not frames for frames in burst), burst

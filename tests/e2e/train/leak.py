@@ -98,6 +98,7 @@ def burst():
     for _ in range(400):
         cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(4096))
         cudart.cudaFree(address)
+    cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 42))
 
 
 def retry():
