@@ -68,7 +68,7 @@ assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "cap
 assert failure["largest_piece_bytes"] == 12 << 20 and failure["card_free_bytes"] == 0, failure
 assert {place["where"].split(" ")[0] for place in failure["places"]} >= {"weights", "pieces", "keep"}, failure
 assert 0.98 * failure["allocated_bytes"] < sum(place["live_bytes"] for place in failure["places"]) <= failure["allocated_bytes"], failure
-last, error, copy = json.load(open(work + "/errors"))["errors"]
+last, error, copy, wait = json.load(open(work + "/errors"))["errors"]
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 41" in text][0]
 assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
 assert error["where"] == "call (leak.py:%d)" % line, error
@@ -77,6 +77,10 @@ line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in 
 assert last["bytes"] == 1 << 42 and last["where"] == "burst (leak.py:%d)" % line, last
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
 assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHtoD_v2", 1 << 41, "CUDA_ERROR_INVALID_VALUE", "copy_too_much (leak.py:%d)" % line], copy
+# An error of a kernel, by the call that waited for it.
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaStreamSynchronize(" in text][0]
+assert [wait[key] for key in ("op", "bytes", "error", "where")] == ["cudaStreamSynchronize", 0, "cudaErrorIllegalAddress", "wait (leak.py:%d)" % line], wait
+assert wait["step"] == copy["step"] > 0, wait
 # Each call that allocates has the stack of its line; of a burst as many as may be read, and status counts the others.
 calls = list(csv.reader(open(work + "/calls")))
 where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])

@@ -93,6 +93,11 @@ def call():
     cudart.cudaFree(None)
 
 
+def wait():
+    for stream in (0, 1):
+        cudart.cudaStreamSynchronize(ctypes.c_void_p(stream))
+
+
 def burst():
     address = ctypes.c_void_p()
     for _ in range(400):
@@ -149,6 +154,7 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     copies()
     call()
     copy_too_much()
+    wait()
     with open(truth, "w", encoding="utf-8") as file:
         json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
                    "weights": sum(size for address, size in books.items() if address < 0x7C0000000000),
