@@ -131,7 +131,7 @@ def run(args):
         torch.empty(HUGE, device="cuda:0", dtype=torch.uint8)
     except torch.cuda.OutOfMemoryError as error:
         truth["oom"] = str(error)[:100]
-    truth["allocated"] = memory()
+    truth["allocated"], truth["reserved"] = memory(), torch.cuda.memory_reserved()
     truth["lines"] = lines_of_snapshot(torch.cuda.memory._snapshot())
     with open(args.truth, "w", encoding="utf-8") as f:
         json.dump(truth, f)
@@ -143,6 +143,15 @@ class Failures(list):
     def check(self, right, text):
         if not right:
             self.append(text)
+
+
+def compare_segments(truth, free):
+    """What the driver gave to the allocator at the end, and to libraries."""
+    wrong, own = Failures(), free["segment_bytes"] - free["outside_bytes"]
+    print(f"  segments: {own / 2**20:.1f} MiB of the allocator's {truth['reserved'] / 2**20:.1f}, {free['outside_bytes'] / 2**20:.1f} of libraries")
+    wrong.check(own == truth["reserved"], f"reserved {truth['reserved']}, stored {free}")
+    wrong.check(free["used_bytes"] + free["split_bytes"] + free["empty_bytes"] == own, f"parts of the segments: {free}")
+    return wrong
 
 
 def compare_windows(truth, curve):
@@ -224,6 +233,8 @@ def run_compare(args):
     with open(args.out, "w", encoding="utf-8") as f:
         json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
     wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors, args.windows)
+    if not args.windows:
+        wrong += compare_segments(truth, [f for f in ask("memory", "fragmentation", "--json")["fragmentation"] if f["pid"] == truth["pid"] and f["kind"] == "cuda"][0])
     wrong += compare_copies(truth["copies"], [c for c in ask("memory", "copies", "--json")["copies"] if c["pid"] == truth["pid"]])
     for line in wrong:
         print("FAIL: " + line[:400])
@@ -348,6 +359,9 @@ def self_test():
     sizes = {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
     right += compare_copies(sizes, copies)
     wrong += [compare_copies(sizes, copies[:1]), compare_copies(sizes, [dict(c, held_count=0) for c in copies])]
+    free = {"segment_bytes": 346, "outside_bytes": 128, "used_bytes": 130, "split_bytes": 68, "empty_bytes": 20}
+    right += compare_segments({"reserved": 218}, free)
+    wrong += [compare_segments({"reserved": 248}, free), compare_segments({"reserved": 218}, dict(free, empty_bytes=148))]
     if right or not all(wrong):
         sys.exit(f"self-test: wrong results {right} {wrong}")
     print("self-test passed")
