@@ -103,8 +103,10 @@ struct {
 	__type(value, uint32_t);
 } stage_program SEC(".maps");
 
-/* A call of memory of a device that returned an error, which is an int in all libraries. */
-#define FAILED_CALL(spec, result) ((spec)->flags & RT_CALL_OUTERMOST && (uint32_t)(result))
+/* A stage whose return value is kept: a call that waits for the device, which reports what failed there. */
+#define RESULT_STAGE(spec) ((spec)->edge == RT_EDGE_SPAN && (spec)->flags & RT_CALL_RESULT)
+/* A call of memory of a device, or one that waits for it, that returned an error, which is an int in all libraries. */
+#define FAILED_CALL(spec, result) (((spec)->flags & RT_CALL_OUTERMOST || RESULT_STAGE(spec)) && (uint32_t)(result))
 #define STACK_WANTED(spec, result) ((spec)->flags & RT_CALL_STACK || FAILED_CALL(spec, result))
 
 static __always_inline void call_fill(
@@ -260,15 +262,23 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 	submit_event(full);
 }
 
-static __always_inline void send_end(uint32_t spec_id, uint64_t stack_pointer, struct rt_quota *quota)
+/* The start of one that failed is not known here: its record and its stack have the time of the return. */
+static __always_inline void send_end(
+	uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer, int64_t result, struct rt_quota *quota)
 {
+	uint64_t pid_thread = bpf_get_current_pid_tgid();
 	struct rt_call_event *event = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*event));
+	struct rt_stack_call call = {.failed = 1};
 
 	if (!event)
 		return;
-	call_fill(event, spec_id, RT_CALL_END, stack_pointer);
+	call_fill(event, spec_id, RT_CALL_END | (spec->flags & RT_CALL_RESULT), stack_pointer);
 	__builtin_memset(event->arg, 0, sizeof(event->arg));
+	event->result = result;
+	call.start_ns = event->start_ns;
 	submit_event(event);
+	if (FAILED_CALL(spec, result))
+		bpf_map_update_elem(&stack_calls, &pid_thread, &call, BPF_ANY);
 }
 
 /*
@@ -671,7 +681,7 @@ int call_exit(void *ctx)
 	else if (spec->edge == RT_EDGE_CLOSE)
 		on_close_return(id, spec, stack_pointer, result, quota);
 	else
-		send_end(id, stack_pointer, quota);
+		send_end(id, spec, stack_pointer, result, quota);
 	cost_end(&cost);
 	if (STACK_WANTED(spec, result))
 		bpf_tail_call(ctx, &stack_program, 0);

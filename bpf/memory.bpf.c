@@ -335,9 +335,9 @@ int memory_failed(void *ctx)
 }
 
 /* The stack of a call of the driver, which is sent if it was not; 0: not known. */
-static __always_inline uint64_t memory_call_stack(void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint64_t now_ns)
+static __always_inline uint64_t memory_call_stack(void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint64_t now_ns, uint32_t failed)
 {
-	uint32_t cpu = bpf_get_smp_processor_id(), entry = rt_memory_call(rank, now_ns) ? take_scratch(cpu) : SCRATCHES;
+	uint32_t cpu = bpf_get_smp_processor_id(), entry = rt_memory_call(rank, now_ns, failed) ? take_scratch(cpu) : SCRATCHES;
 	uint64_t stack, key = 0;
 
 	if (entry >= SCRATCHES)
@@ -368,7 +368,7 @@ int memory_call(void *ctx)
 	if (!rank)
 		return 0;
 	cost = cost_begin(slot, RT_COST_L2, RT_COST_TRACEPOINT, now_ns);
-	stack = memory_call_stack(ctx, slot, rank, now_ns);
+	stack = memory_call_stack(ctx, slot, rank, now_ns, (uint32_t)call.failed);
 	__sync_fetch_and_add(&rank->calls, 1);
 	if (!stack)
 		__sync_fetch_and_add(&rank->calls_refused, 1);

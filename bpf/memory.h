@@ -38,7 +38,7 @@
 #define RT_MEMORY_STRATUM_IDLE 8   /* turns: then another pair may have its place */
 #define RT_MEMORY_STRATUM_NS_BITS 30 /* a turn of a stratum: 1.07 s */
 #define RT_MEMORY_STRATUM_READS_MAX 64 /* stacks in it; fewer where the sum is too much */
-/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. */
+/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. Calls that fail have as many of their own. */
 #define RT_MEMORY_READS_MAX 50
 #define RT_MEMORY_READS_TURN_NS 100000000ULL
 #define RT_MEMORY_CALLS 0xffffffffu /* in the place of a device: the site is of calls of the driver, and has no blocks */
@@ -98,8 +98,7 @@ struct rt_memory_rank {
 	uint64_t sampled, refused, lost, took_ns; /* refused: without a stack; lost: sites or blocks beyond the maps */
 	uint64_t calls, calls_refused;		  /* of the driver; without a stack */
 	uint64_t call_turn;			  /* of time, of the newest call */
-	uint32_t call_reads;			  /* stacks in that turn */
-	uint32_t pad1;
+	uint32_t call_reads[2];			  /* stacks in that turn: of calls that succeeded, and that failed */
 	struct rt_memory_device device[RT_MEMORY_DEVICES_MAX];
 	struct rt_memory_stratum stratum[RT_MEMORY_STRATA];
 };
@@ -248,18 +247,22 @@ static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t no
 	return 1;
 }
 
-/* Is the stack of a call of the driver read? It counts as one of a block, of which fewer are read then. */
-static inline uint32_t rt_memory_call(struct rt_memory_rank *rank, uint64_t now_ns)
+/*
+ * Is the stack of a call of the driver read? It counts as one of a block, of which fewer are read then. One that fails often
+ * comes at the end of thousands that succeed: they leave it its own. failed: 0 or 1.
+ */
+static inline uint32_t rt_memory_call(struct rt_memory_rank *rank, uint64_t now_ns, uint32_t failed)
 {
 	uint64_t turn = now_ns / RT_MEMORY_READS_TURN_NS;
+	uint32_t *reads = &rank->call_reads[failed & 1];
 
 	if (rank->call_turn != turn) {
 		rank->call_turn = turn;
-		rank->call_reads = 0;
+		rank->call_reads[0] = rank->call_reads[1] = 0;
 	}
-	if (rank->call_reads >= RT_MEMORY_READS_MAX)
+	if (*reads >= RT_MEMORY_READS_MAX)
 		return 0;
-	rank->call_reads++;
+	(*reads)++;
 	rank->reads++;
 	return 1;
 }

@@ -90,7 +90,7 @@ static int map_write(const void *data, FILE *out)
 	      "id=\"pool\"></select></label> <label>Find <input id=\"search\" placeholder=\"an address, &gt;20M, &lt;2M\"></label> "
 	      "<span id=\"found\" class=\"mute\" role=\"status\"></span></div>\n<canvas id=\"map\" role=\"img\" aria-label=\"Segments by "
 	      "time; the table below has the newest ones\"></canvas><div id=\"tip\" hidden></div>\n<p class=\"small mute\">Each row is a "
-	      "segment that the allocator has from the driver, as high as it is large; the darker, the more of it is in blocks that "
+	      "segment that the process has from the driver, as high as it is large; the darker, the more of it is in blocks that "
 	      "are followed. Vertical marks are requests that failed. A click or the wheel zooms in, <kbd>Esc</kbd> out; arrow keys "
 	      "move; <kbd>/</kbd> searches.</p></section>\n<section class=\"box\"><h2>Newest segments, those with most free memory "
 	      "first</h2><div class=\"wide\"><table><thead><tr><th class=\"n\">Address</th><th class=\"n\">Size</th><th "

@@ -14,12 +14,14 @@ struct memory_split {
 	double peak, peak_reserved;	  /* at the same time */
 	double calls, calls_ns, steps;	  /* of the driver, after the warm-up */
 	char calls_place[STACK_PLACE_BYTES]; /* the line with most of their time; "": unknown */
-	double asked;			  /* newest request that failed; 0: none */
+	double asked, asked_beside;	  /* newest request that failed, 0: none; reserved and not allocated then */
 };
 
 struct pieces_snapshot {
 	struct memory_pieces *pieces;
 	int64_t time_ns;
+	int64_t reserved_ns; /* when the allocator had `reserved`; 0: unknown */
+	uint64_t reserved;
 };
 
 static int pieces_on_segment(void *arg, sqlite3_stmt *row)
@@ -39,16 +41,43 @@ static int pieces_on_segment(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static int pieces_on_reserved(void *arg, sqlite3_stmt *row)
+{
+	struct pieces_snapshot *snapshot = arg;
+
+	if (cmd_memory_int(row, 0) < snapshot->reserved_ns)
+		return 0;
+	snapshot->reserved_ns = cmd_memory_int(row, 0);
+	snapshot->reserved = (uint64_t)cmd_memory_int(row, 1);
+	return 0;
+}
+
+/* The newest report until the snapshot: an allocator gives memory back before it reports a failed request, and reports no block then. */
+static int pieces_read_reserved(struct cmd_memory *cmd, const struct memory_pool *pool, struct pieces_snapshot *snapshot)
+{
+	static const char *const tables[] = {"memory_curve", "memory_failures"};
+	char rest[96];
+	int r = 0;
+
+	snprintf(rest, sizeof(rest), "AND start_ns <= %" PRId64 " ORDER BY start_ns DESC LIMIT 1", snapshot->time_ns);
+	for (size_t i = 0; r == 0 && i < sizeof(tables) / sizeof(tables[0]); i++)
+		r = cmd_memory_each_of(cmd, pool, "start_ns, reserved_bytes", tables[i], rest, pieces_on_reserved, snapshot);
+	return r;
+}
+
 int cmd_memory_read_pieces(
 	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_pieces *ret, int64_t *ret_ns)
 {
-	struct pieces_snapshot snapshot = {ret, 0};
+	struct pieces_snapshot snapshot = {.pieces = ret};
 	char rest[160];
 	int r;
 
 	snprintf(rest, sizeof(rest),
 		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance AND start_ns <= %" PRId64 ")", until_ns);
 	r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, pieces_on_segment, &snapshot);
+	if (r == 0)
+		r = pieces_read_reserved(cmd, pool, &snapshot);
+	memory_pieces_end(ret, snapshot.reserved_ns ? snapshot.reserved : UINT64_MAX);
 	*ret_ns = snapshot.time_ns;
 	return r;
 }
@@ -80,7 +109,10 @@ static int pieces_on_calls_place(void *arg, sqlite3_stmt *row)
 
 static int pieces_on_failure(void *arg, sqlite3_stmt *row)
 {
-	((struct memory_split *)arg)->asked = sqlite3_column_double(row, 0);
+	struct memory_split *split = arg;
+
+	split->asked = sqlite3_column_double(row, 0);
+	split->asked_beside = sqlite3_column_double(row, 1);
 	return 0;
 }
 
@@ -89,7 +121,7 @@ static const struct {
 	int (*row)(void *arg, sqlite3_stmt *row);
 } pieces_reads[] = {
 	{"allocated_max_bytes, reserved_max_bytes", "memory_curve", "ORDER BY allocated_max_bytes DESC LIMIT 1", pieces_on_peak},
-	{"bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1", pieces_on_failure},
+	{"bytes, reserved_bytes - allocated_bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1", pieces_on_failure},
 };
 
 static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
@@ -129,9 +161,11 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 	if (pieces->segments) {
 		printf("  segments  %zu of %s, ", pieces->segments, cmd_memory_bytes((double)pieces->bytes).text);
 		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text, tool_time((uint64_t)split->time_ns, time));
-		if (pool->reserved > (double)pieces->bytes)
-			printf("; %s more from before L2 was on",
-				cmd_memory_bytes(pool->reserved - (double)pieces->bytes).text);
+		if (pieces->before_bytes)
+			printf("; %s more from before L2 was on", cmd_memory_bytes((double)pieces->before_bytes).text);
+		if (pieces->outside_bytes)
+			printf("\n  outside   %s that the process took without the framework's allocator",
+				cmd_memory_bytes((double)pieces->outside_bytes).text);
 		printf("\n  free      %s in pieces of %zu segments that hold blocks, ", cmd_memory_bytes((double)pieces->split_bytes).text,
 			pieces->split);
 		if (pieces->expandable_bytes)
@@ -143,7 +177,7 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 	}
 	if (split->asked > 0) {
 		printf("  failed    a request of %s", cmd_memory_bytes(split->asked).text);
-		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(pool->reserved - pool->allocated, 0)).text);
+		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(split->asked_beside, 0)).text);
 	}
 	if (split->calls > 0)
 		printf("  calls     %.0f that take or give back memory after the warm-up, %.2g a step, %.2g %% of the time%s%s\n",
@@ -156,13 +190,13 @@ static json_t *pieces_json(const struct memory_pool *pool, const struct memory_s
 {
 	const struct memory_pieces *pieces = &split->pieces;
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "rank",
+	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "rank",
 		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind", pool->kind.text, "device",
 		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
 		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
 		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
 		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes,
-		"empty_bytes", (json_int_t)pieces->empty_bytes, "largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes",
+		"empty_bytes", (json_int_t)pieces->empty_bytes, "outside_bytes", (json_int_t)pieces->outside_bytes, "largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes",
 		split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where", split->calls_place, "advice",
 		memory_remedy_text(memory_waste_remedy(waste)));
 }

@@ -82,6 +82,16 @@ size_t memory_segments_fill(struct memory_segment *segment, size_t segments, str
 	return segments;
 }
 
+static uint64_t segments_less(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t segments_more(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment)
 {
 	uint64_t free_bytes = segment->bytes > segment->used_bytes ? segment->bytes - segment->used_bytes : 0;
@@ -93,11 +103,22 @@ void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment
 		pieces->split_bytes += free_bytes;
 		pieces->expandable_bytes += segment->is_expandable ? free_bytes : 0;
 		pieces->split += free_bytes > 0;
+		pieces->gap_bytes = segments_more(pieces->gap_bytes, segment->gap_bytes);
 	} else {
 		pieces->empty_bytes += free_bytes;
+		pieces->empty_gap_bytes = segments_more(pieces->empty_gap_bytes, segment->gap_bytes);
 	}
-	if (segment->gap_bytes > pieces->gap_bytes)
-		pieces->gap_bytes = segment->gap_bytes;
+}
+
+void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes)
+{
+	uint64_t beyond = pieces->bytes > reserved_bytes ? pieces->bytes - reserved_bytes : 0;
+
+	pieces->outside_bytes = segments_less(beyond, pieces->empty_bytes);
+	pieces->empty_bytes -= pieces->outside_bytes;
+	pieces->before_bytes = reserved_bytes != UINT64_MAX && reserved_bytes > pieces->bytes ? reserved_bytes - pieces->bytes : 0;
+	/* Which of the segments without a block are the allocator's is not known: all of them together are as large as this. */
+	pieces->gap_bytes = segments_more(pieces->gap_bytes, segments_less(pieces->empty_gap_bytes, pieces->empty_bytes));
 }
 
 double memory_calls_again_ns(const struct memory_calls *calls)

@@ -33,13 +33,22 @@ size_t memory_segments_fill(struct memory_segment *segment, size_t segments, str
 struct memory_pieces {
 	uint64_t bytes, used_bytes; /* of all segments */
 	uint64_t empty_bytes;	    /* in segments without a block, which the allocator can give back */
+	uint64_t outside_bytes;	    /* in segments that are not the allocator's: memory_pieces_end() */
+	uint64_t before_bytes;	    /* that the allocator has beside these segments, from before L2 was on */
 	uint64_t split_bytes;	    /* free in segments with blocks, which it cannot */
 	uint64_t expandable_bytes;  /* of these, in expandable segments */
-	uint64_t gap_bytes;	    /* largest piece of all */
+	uint64_t gap_bytes;	    /* largest piece; until memory_pieces_end() of segments with blocks */
+	uint64_t empty_gap_bytes;   /* largest segment without a block */
 	size_t segments, split;	    /* split: with blocks and gaps */
 };
 
 void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment);
+/*
+ * After the last segment. reserved_bytes: what the allocator says it had from the driver then; UINT64_MAX: unknown. Libraries
+ * take memory without the allocator, of which no block is seen: what the segments have beyond `reserved_bytes` is in those
+ * without a block, and is not free.
+ */
+void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes);
 
 /* Calls of the driver that take and give back memory of devices. */
 struct memory_calls {

@@ -8,6 +8,7 @@
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/memory/call_errors.h"
 #include "daemon/base/log.h"
 #include "daemon/base/log_limit.h"
 #include "daemon/probes/attachment.h"
@@ -556,6 +557,7 @@ static void call_event(void *state, const struct rt_event *header, size_t size_b
 	if (record.probe->event[0]) {
 		call->unclaimed += !call_sinks_feed(call->context, rank, &record);
 	} else if (record.probe->edge != RT_EDGE_CALL && record.probe->edge != RT_EDGE_ENTRY) {
+		call_errors_stage(call->context, rank, &record);
 		collect_call_mark(call, rank, &record, header->flags & RT_CALL_TEXT);
 	}
 }

@@ -41,7 +41,7 @@ struct alloc_held {
 
 /*
  * Of a rank. Stacks are known within a tick; those whose name is asked for are new ones, of which the kernel reads at most
- * RT_MEMORY_READS_MAX in RT_MEMORY_READS_TURN_NS: more than in 2 s.
+ * RT_MEMORY_READS_MAX in RT_MEMORY_READS_TURN_NS: more than in 2 s. Where a rank has many failed calls besides, in 1 s.
  */
 #define ALLOC_HELD_MAX 1024
 

@@ -5,6 +5,7 @@
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
 #include "daemon/kernel/kernel.h"
+#include "daemon/memory/call_errors.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -134,28 +135,14 @@ static bool copies_takes(const char *event)
 	return streq(event, "copy") || streq(event, "copy_async");
 }
 
-/* One that failed; its stack has a row of its own (bpf/memory.bpf.c). */
+/* One that failed. */
 static void copies_feed(struct context *context, const struct rank *rank, const struct call_record *record)
 {
 	const struct rt_call_event *event = record->event;
 	struct call_fields fields;
-	int64_t step = context->steps ? rank_steps_step(context->steps, rank, event->start_ns) : STEPS_NONE;
-	uint64_t bytes;
 
 	call_fields(record->probe, event->arg, event->event.flags, event->event.flags & RT_CALL_END, &fields);
-	bytes = call_field(&fields, OP_FIELD_BYTES);
-	store_put_api_errors(context->store,
-		&(struct row_api_errors){
-			.rank = field_int(rank->env.rank),
-			.start_ns = field_time(store_utc_ns(context->store, event->start_ns)),
-			.step = field_int_if(step != STEPS_NONE, step),
-			.op = field_text(record->probe->op),
-			.bytes = field_int_if(bytes != COLL_UNKNOWN, (int64_t)bytes),
-			.result = field_int(call_result(event)),
-			.stack = field_int_if(false, 0),
-			.thread_id = field_int(event->event.thread_id),
-			.instance = field_int(rank->instance),
-		});
+	call_errors_put(context, rank, record, call_field(&fields, OP_FIELD_BYTES));
 }
 
 const struct call_sink copies_sink = {.takes = copies_takes, .feed = copies_feed, .level = copies_level, .tick = copies_tick};

@@ -269,7 +269,7 @@ static void memory_rows_call_failed(const struct memory_owner *owner, const stru
 		&(struct row_api_errors){
 			.rank = field_int(owner->rank),
 			.start_ns = field_time(event->call_ns),
-			/* The call has a row: in allocations, or here if it is a copy. */
+			/* The call has a row: in allocations, or here (call_errors.h). */
 			.step = field_int_if(false, 0),
 			.op = field_text(NULL),
 			.bytes = field_int_if(false, 0),

@@ -171,8 +171,8 @@ static const char *row_fault(const struct probe *probe)
 		return "has at = return, which belongs to the edge end";
 	if (probe->return_probe && !(edge & RETURN_EDGES) && !probe->at_return)
 		return "has return = probe, but no return is probed";
-	if (probe->spec.flags & RT_CALL_RESULT && !(edge & (EDGE_BIT(RT_EDGE_CALL) | EDGE_BIT(RT_EDGE_CLOSE))))
-		return "has a result, which belongs to the edges call and close";
+	if (probe->spec.flags & RT_CALL_RESULT && !(edge & RETURN_EDGES))
+		return "has a result, which belongs to the edges call, close and span";
 	if ((probe->edge == RT_EDGE_MARK) != (probe->spec.symbol_reg != 0))
 		return "needs symbol_reg with the edge mark, and only there";
 	if ((probe->edge == RT_EDGE_MARK || probe->edge == RT_EDGE_STASH) && !probe_has_text(probe))

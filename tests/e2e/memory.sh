@@ -49,8 +49,8 @@ places = {place["where"].split(" ")[0]: place for place in pools["cuda"]["places
 assert places["weights"]["live_bytes"] == truth["weights"] and places["weights"]["error_bytes"] == 0, places["weights"]
 assert places["pieces"]["live_bytes"] == 16 << 20, places["pieces"]
 free, = [pool for pool in json.load(open(work + "/fragmentation"))["fragmentation"] if pool["kind"] == "cuda"]
-assert [free[key] for key in ("segments", "segment_bytes", "used_bytes", "split_bytes", "largest_piece_bytes", "asked_bytes")] == [
-    1, 32 << 20, 16 << 20, 16 << 20, 12 << 20, 1 << 31], free
+assert [free[key] for key in ("segments", "segment_bytes", "used_bytes", "split_bytes", "empty_bytes", "outside_bytes", "largest_piece_bytes", "asked_bytes")] == [
+    2, 96 << 20, 16 << 20, 16 << 20, 0, 64 << 20, 12 << 20, 1 << 31], free
 # Which of the two takes longer is the machine's.
 assert free["calls"] >= 10 and free["calls_where"].split(" (leak.py:")[0] in ("retry", "burst"), free
 kept = places["keep"]
@@ -68,19 +68,26 @@ assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "cap
 assert failure["largest_piece_bytes"] == 12 << 20 and failure["card_free_bytes"] == 0, failure
 assert {place["where"].split(" ")[0] for place in failure["places"]} >= {"weights", "pieces", "keep"}, failure
 assert 0.98 * failure["allocated_bytes"] < sum(place["live_bytes"] for place in failure["places"]) <= failure["allocated_bytes"], failure
-error, copy = json.load(open(work + "/errors"))["errors"]
+last, error, copy, wait = json.load(open(work + "/errors"))["errors"]
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 41" in text][0]
 assert error["op"] == "cudaMalloc" and error["bytes"] == 1 << 41 and error["result"] == 2, error
 assert error["where"] == "call (leak.py:%d)" % line, error
+# The last one of a burst, whose other calls had all the stacks that they may have.
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMalloc(" in text and "1 << 42" in text][0]
+assert last["bytes"] == 1 << 42 and last["where"] == "burst (leak.py:%d)" % line, last
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaMemcpy(" in text][0]
 assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHtoD_v2", 1 << 41, "CUDA_ERROR_INVALID_VALUE", "copy_too_much (leak.py:%d)" % line], copy
+# An error of a kernel, by the call that waited for it.
+line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaStreamSynchronize(" in text][0]
+assert [wait[key] for key in ("op", "bytes", "error", "where")] == ["cudaStreamSynchronize", 0, "cudaErrorIllegalAddress", "wait (leak.py:%d)" % line], wait
+assert wait["step"] == copy["step"] > 0, wait
 # Each call that allocates has the stack of its line; of a burst as many as may be read, and status counts the others.
 calls = list(csv.reader(open(work + "/calls")))
 where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])
 segment, = [row for row in calls if row[:2] == ["cudaMalloc", str(32 << 20)]]
 assert "pieces " in segment[3] and "leak.py" in segment[3], segment
-refused, = [row for row in calls if row[2] == "2"]
-assert "call " in refused[3], refused
+last, refused = [row for row in calls if row[2] == "2"]
+assert "burst " in last[3] and "call " in refused[3], (last, refused)
 burst = [row[3] for row in calls if row[:2] == ["cudaMalloc", "4096"]]
 assert len(burst) == 400 and 40 <= sum("burst " in frames for frames in burst) < 400, burst # 50 in 100 ms, with the calls before
 assert all("burst " in frames or not frames for frames in burst), burst

@@ -23,6 +23,7 @@ static const char table_text[] =
 	"[probe \"leave_call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_call\nedge=call\nevent=op\n"
 	"[probe "
 	"\"leave_span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_span\nedge=span\nstage=leave\n"
+	"[probe \"wait\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_comm_rank\nedge=span\nreturn=probe\nresult=yes\nstage=sync\n"
 	"[probe \"outer\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_group_end\nedge=call\nevent=alloc\n"
 	"[probe \"inner\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=free\nargs=reg(1)\n"
 	"[probe \"copied\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_many\nedge=entry\nevent=copy_async\n"
@@ -135,6 +136,23 @@ TEST(test_left_by_a_jump)
 	assert_int_equal(record_of("leave_span", 2)->call.event.flags & (RT_CALL_BEGIN | RT_CALL_END), RT_CALL_END);
 	/* By which the reader pairs them. */
 	assert_true(record_of("leave_span", 1)->call.stack_pointer == record_of("leave_span", 2)->call.stack_pointer);
+}
+
+static void wait_and_fail(void)
+{
+	(void)target_comm_rank(&(struct target_comm){.rank = 0});
+	(void)target_comm_rank(&(struct target_comm){.rank = 700});
+}
+
+TEST(test_a_stage_has_its_result)
+{
+	run_child(wait_and_fail, true);
+	assert_int_equal(count_of("wait").ends, 2);
+	assert_int_equal(record_of("wait", 1)->call.event.flags, RT_CALL_END | RT_CALL_RESULT);
+	assert_int_equal(record_of("wait", 1)->call.result, 0);
+	assert_int_equal(record_of("wait", 3)->call.event.flags, RT_CALL_END | RT_CALL_RESULT);
+	assert_int_equal((int32_t)record_of("wait", 3)->call.result, 700);
+	assert_int_equal(record_of("wait", 3)->call.start_ns, record_of("wait", 3)->call.event.time_ns);
 }
 
 static int phase[2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of copies to rows; a copy that failed. */
 #define TEST_ALONE /* replaces functions of the daemon */
+#include "daemon/memory/call_errors.h"
 #include "daemon/memory/copies.h"
 #include "tests/unit/call_sinks_fixture.h"
 
@@ -52,6 +53,26 @@ TEST_WITH(test_a_failed_copy_is_an_error, fixture_setup, fixture_teardown)
 	flush();
 	assert_query("select rank, op, bytes, result, stack from api_errors", "1|cudaMemcpyAsync|4096|1|NULL\n");
 	assert_query("select count(*) from allocations", "0\n");
+}
+
+/* What a call that waits for the device returns at its end; its begin has no result, nor have other stages. */
+TEST_WITH(test_a_failed_wait_is_an_error, fixture_setup, fixture_teardown)
+{
+	static const struct {
+		uint16_t flags;
+		int64_t result;
+	} records[] = {{RT_CALL_BEGIN, 0}, {RT_CALL_END, 700}, {RT_CALL_END | RT_CALL_RESULT, (int64_t)0xdeadbeef00000000},
+		{RT_CALL_END | RT_CALL_RESULT, 700}};
+	const struct probe wait = {.name = "cudaStreamSynchronize", .stage = "sync", .edge = RT_EDGE_SPAN};
+
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
+		call_errors_stage(&context, &ranks_here[1],
+			&(struct call_record){&wait,
+				&(struct rt_call_event){.event = {.kind = RT_KIND_CALL, .thread_id = 9, .flags = records[i].flags},
+					.result = records[i].result},
+				""});
+	flush();
+	assert_query("select rank, op, bytes, result, stack, thread_id from api_errors", "1|cudaStreamSynchronize|NULL|700|NULL|9\n");
 }
 
 TEST_MAIN(NULL, NULL)

@@ -381,7 +381,7 @@ TEST(held_bytes_are_right_within_their_error)
 	free(run);
 }
 
-/* Of calls of the driver so many stacks are read, and blocks have the fewer. */
+/* Of calls of the driver so many stacks are read, and blocks have the fewer. Those that fail have their own, and no more than that. */
 TEST(stacks_of_calls_are_bounded)
 {
 	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
@@ -390,8 +390,11 @@ TEST(stacks_of_calls_are_bounded)
 	assert_non_null(rank);
 	rank->share = 1 << RT_MEMORY_COUNT_SHIFT;
 	for (uint64_t now_ns = 0; now_ns < 10 * RT_MEMORY_READS_TURN_NS; now_ns += RT_MEMORY_READS_TURN_NS / 1000)
-		read += rt_memory_call(rank, now_ns);
+		read += rt_memory_call(rank, now_ns, 0);
 	assert_int_equal(read, 10 * RT_MEMORY_READS_MAX);
+	for (unsigned i = 0; i < 1000; i++)
+		read += rt_memory_call(rank, 10 * RT_MEMORY_READS_TURN_NS - 1, 1);
+	assert_int_equal(read, 11 * RT_MEMORY_READS_MAX);
 	assert_int_equal(rank->reads, read);
 	free(rank);
 }

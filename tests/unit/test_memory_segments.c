@@ -41,6 +41,8 @@ TEST(pieces_are_those_between_blocks)
 	assert_int_equal(pieces.split_bytes, 12 * MIB);
 	assert_int_equal(pieces.empty_bytes, 2 * MIB);
 	assert_int_equal(pieces.split, 1);
+	memory_pieces_end(&pieces, UINT64_MAX);
+	assert_int_equal(pieces.empty_bytes, 2 * MIB);
 	assert_int_equal(pieces.gap_bytes, 10 * MIB);
 	/* A block beyond its segment, segments that overlap, an address at the end of all. */
 	segment[0].bytes = 500 * MIB;
@@ -71,6 +73,38 @@ TEST(parts_of_an_expandable_segment_are_one)
 	assert_int_equal(pieces.split_bytes, 25 * MIB);
 	assert_int_equal(pieces.expandable_bytes, 20 * MIB);
 	assert_int_equal(pieces.empty_bytes, 20 * MIB);
+}
+
+/* What libraries took beside the allocator: in segments without a block, and as much as there is beyond what it says it has. */
+TEST(memory_of_libraries_is_not_free)
+{
+	static const struct {
+		uint64_t reserved, outside, empty, gap, before;
+	} cases[] = {
+		{UINT64_MAX, 0, 84, 64, 0}, /* unknown */
+		{132, 0, 84, 64, 0},
+		{200, 0, 84, 64, 68},
+		{68, 64, 20, 20, 0}, /* either of two segments: 20 MiB are free at most */
+		{48, 84, 0, 14, 0},
+		{10, 84, 0, 14, 0}, /* segments with blocks are its own */
+	};
+	const struct memory_segment segment[] = {{.bytes = 40 * MIB, .used_bytes = 20 * MIB, .gap_bytes = 14 * MIB, .blocks = 2},
+		{.bytes = 64 * MIB, .gap_bytes = 64 * MIB}, {.bytes = 20 * MIB, .gap_bytes = 20 * MIB},
+		{.bytes = 8 * MIB, .used_bytes = 8 * MIB, .blocks = 1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct memory_pieces pieces = {0};
+
+		for (size_t k = 0; k < sizeof(segment) / sizeof(segment[0]); k++)
+			memory_pieces_add(&pieces, &segment[k]);
+		memory_pieces_end(&pieces, cases[i].reserved == UINT64_MAX ? UINT64_MAX : cases[i].reserved * MIB);
+		assert_int_equal(pieces.bytes, 132 * MIB);
+		assert_int_equal(pieces.outside_bytes, cases[i].outside * MIB);
+		assert_int_equal(pieces.empty_bytes, cases[i].empty * MIB);
+		assert_int_equal(pieces.gap_bytes, cases[i].gap * MIB);
+		assert_int_equal(pieces.before_bytes, cases[i].before * MIB);
+		assert_int_equal(pieces.split_bytes, 20 * MIB);
+	}
 }
 
 static double number(uint64_t *state)

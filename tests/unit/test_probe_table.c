@@ -301,7 +301,7 @@ static const struct {
 	{GROUP("open") "event = group\n", "dir/x.conf:1: probe \"p\" has an event"},
 	{GROUP("open") "args = reg(1)\n", "dir/x.conf:1: probe \"p\" has args"},
 	{ROW "at = return\n", "dir/x.conf:1: probe \"p\" has at = return"},
-	{ROW "result = yes\n", "dir/x.conf:1: probe \"p\" has a result"},
+	{GROUP("entry") "event = op\nresult = yes\n", "dir/x.conf:1: probe \"p\" has a result"},
 	{ROW "symbol_reg = 1\n", "dir/x.conf:1: probe \"p\" needs symbol_reg"},
 	{ROW "args = usdt(1)\n", "dir/x.conf:1: probe \"p\" must read usdt(N)"},
 	{"[probe \"p\"]\nlevel = L1\nlibrary = l\nsymbol = f\nedge = entry\n",

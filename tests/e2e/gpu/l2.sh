@@ -5,6 +5,7 @@
 # Needs root and a python3 with PyTorch; the programs may come from tests/jobs/bundle.sh, with their libraries in lib/.
 #
 #   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory again windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
+#   PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (a failed request is then one of many calls of cuMemCreate)
 #   WINDOWS_PERCENT=0.5 (the budget of a rank from the part `windows` on)   WINDOWS_STEPS=16000 (a window takes 0.2 s, in 1/60 of the time)
 set -uo pipefail
 source_dir=$(cd "$(dirname "$0")/../../.." && pwd)

@@ -66,6 +66,11 @@ def lines_of_snapshot(snapshot):
     return lines
 
 
+def is_expandable(env):
+    """Does PyTorch take its memory from the driver in parts, by cuMemCreate, in a process with this environment?"""
+    return "expandable_segments:True" in (env.get("PYTORCH_ALLOC_CONF") or env.get("PYTORCH_CUDA_ALLOC_CONF") or "").replace(" ", "").split(",")
+
+
 COPIES, COPY_BYTES = 20, 8 << 20
 
 
@@ -104,7 +109,7 @@ def run(args):
     print("ready", flush=True)
     while not os.path.exists(args.wait):
         time.sleep(0.05)
-    training, truth = Training(), {"pid": os.getpid(), "steps": [], "pauses": []}
+    training, truth = Training(), {"pid": os.getpid(), "steps": [], "pauses": [], "expandable": is_expandable(os.environ)}
     memory = torch.cuda.memory_allocated
     for i in range(args.steps):
         training.step()
@@ -126,7 +131,7 @@ def run(args):
         torch.empty(HUGE, device="cuda:0", dtype=torch.uint8)
     except torch.cuda.OutOfMemoryError as error:
         truth["oom"] = str(error)[:100]
-    truth["allocated"] = memory()
+    truth["allocated"], truth["reserved"] = memory(), torch.cuda.memory_reserved()
     truth["lines"] = lines_of_snapshot(torch.cuda.memory._snapshot())
     with open(args.truth, "w", encoding="utf-8") as f:
         json.dump(truth, f)
@@ -138,6 +143,15 @@ class Failures(list):
     def check(self, right, text):
         if not right:
             self.append(text)
+
+
+def compare_segments(truth, free):
+    """What the driver gave to the allocator at the end, and to libraries."""
+    wrong, own = Failures(), free["segment_bytes"] - free["outside_bytes"]
+    print(f"  segments: {own / 2**20:.1f} MiB of the allocator's {truth['reserved'] / 2**20:.1f}, {free['outside_bytes'] / 2**20:.1f} of libraries")
+    wrong.check(own == truth["reserved"], f"reserved {truth['reserved']}, stored {free}")
+    wrong.check(free["used_bytes"] + free["split_bytes"] + free["empty_bytes"] == own, f"parts of the segments: {free}")
+    return wrong
 
 
 def compare_windows(truth, curve):
@@ -192,10 +206,15 @@ def compare(truth, curve, places, failures, errors, windows=False):
         wrong.check(live - 2 * below - apart <= true <= live + 2 * above + apart, f"{line}: holds {true}, stored {live} -{below} +{above}")
     oom = [f for f in failures if f["asked_bytes"] == HUGE]
     wrong.check(len(oom) == 1 and NAME in oom[0]["where"] and oom[0]["cause"] == "capacity", f"out of memory: {oom}")
-    calls = [e for e in errors if e["bytes"] == HUGE]
+    # A request in parts fails at the first part that is not there.
+    if truth["expandable"]:
+        calls, others = [e for e in errors if e["op"] == "cuMemCreate" and e["result"] == 2], "cudaMalloc"
+    else:
+        calls, others = [e for e in errors if e["bytes"] == HUGE], "cuMem"
     print("  out of memory:", [(f["where"], f["cause"]) for f in oom], "failed calls:",
           [(e["op"], e.get("error", e["result"]), e.get("where")) for e in calls])
-    wrong.check(calls and not any(e["op"].startswith("cuMem") for e in calls), f"failed calls: {calls}")
+    wrong.check(calls and not any(e["op"].startswith(others) for e in errors if e["bytes"] == HUGE), f"failed calls: {errors}")
+    wrong.check(all(NAME in e["where"] for e in calls), f"failed calls without their line: {calls}")
     return wrong
 
 
@@ -214,6 +233,8 @@ def run_compare(args):
     with open(args.out, "w", encoding="utf-8") as f:
         json.dump({"truth": truth, "curve": curve, "live": live, "oom": oom, "errors": errors}, f)
     wrong = compare(truth, curve, live[0]["places"] if live else [], oom, errors, args.windows)
+    if not args.windows:
+        wrong += compare_segments(truth, [f for f in ask("memory", "fragmentation", "--json")["fragmentation"] if f["pid"] == truth["pid"] and f["kind"] == "cuda"][0])
     wrong += compare_copies(truth["copies"], [c for c in ask("memory", "copies", "--json")["copies"] if c["pid"] == truth["pid"]])
     for line in wrong:
         print("FAIL: " + line[:400])
@@ -306,26 +327,41 @@ def cost(args):
 
 def self_test():
     second = 1_000_000_000
-    truth = {"pauses": [[5 * second, 700, 900]], "steps": [[4 * second + second // 2, 650]], "peak": 800, "reports": 3,
+    truth = {"expandable": False, "pauses": [[5 * second, 700, 900]], "steps": [[4 * second + second // 2, 650]], "peak": 800, "reports": 3,
              "lines": {f"{NAME}:1": 64 << 20, "": 100}}
     curve = [{"start_ns": 4 * second, "allocated_bytes": 700, "reserved_bytes": 900, "allocated_min_bytes": 600,
               "allocated_max_bytes": 800, "allocs": 2, "frees": 1}]
     places = [{"where": f"keep ({NAME}:1)", "live_bytes": 60 << 20, "low_bytes": 56 << 20, "high_bytes": 65 << 20}]
     oom = [{"asked_bytes": HUGE, "where": f"run ({NAME}:2)", "cause": "capacity"}]
-    errors = [{"op": "cudaMalloc", "bytes": HUGE, "result": 2}]
+    errors = [{"op": "cudaMalloc", "bytes": HUGE, "result": 2, "where": f"run ({NAME}:2)"}]
+    parts = [{"op": "cuMemCreate", "bytes": 2 << 20, "result": 800, "where": ""}, {"op": "cuMemCreate", "bytes": 20 << 20, "result": 2, "where": f"run ({NAME}:2)"}]
+    expandable = dict(truth, expandable=True)
     right = compare(truth, curve, places, oom, errors)
     wrong = [compare(truth, [dict(curve[0], allocated_bytes=701)], places, oom, errors),
              compare(truth, [dict(curve[0], allocated_max_bytes=640)], places, oom, errors),
              compare(truth, curve, [dict(places[0], live_bytes=40 << 20, low_bytes=36 << 20, high_bytes=45 << 20)], oom, errors),
              compare(truth, curve, places, [], errors),
-             compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2}]),
+             compare(truth, curve, places, oom, errors + [{"op": "cuMemAlloc_v2", "bytes": HUGE, "result": 2, "where": f"run ({NAME}:2)"}]),
+             compare(truth, curve, places, oom, [dict(errors[0], where="")]),
+             compare(truth, curve, places, oom, parts),
+             compare(expandable, curve, places, oom, errors),
+             compare(expandable, curve, places, oom, errors + parts),
+             compare(expandable, curve, places, oom, parts[:1]),
+             compare(expandable, curve, places, oom, [dict(parts[1], where="")]),
              compare(truth, [dict(curve[0], seen_ns=None)], places, oom, errors, True)]
     right += compare(truth, [dict(curve[0], seen_ns=200_000_000)] * 3, places, oom, errors, True)
+    right += compare(expandable, curve, places, oom, parts)
+    for conf, is_one in (("", False), ("expandable_segments:True", True), ("max_split_size_mb:128, expandable_segments: True", True),
+                         ("expandable_segments:False", False)):
+        right += [f"expandable: {conf}" for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF") if is_expandable({name: conf}) != is_one]
     copies = [{"direction": "to device", "bytes": 2 * COPIES * COPY_BYTES, "held_count": COPIES, "bytes_per_s": 1e10},
               {"direction": "to host", "bytes": COPIES * COPY_BYTES, "held_count": 0, "bytes_per_s": 0}]
     sizes = {"to device": 2 * COPIES * COPY_BYTES, "to host": COPIES * COPY_BYTES}
     right += compare_copies(sizes, copies)
     wrong += [compare_copies(sizes, copies[:1]), compare_copies(sizes, [dict(c, held_count=0) for c in copies])]
+    free = {"segment_bytes": 346, "outside_bytes": 128, "used_bytes": 130, "split_bytes": 68, "empty_bytes": 20}
+    right += compare_segments({"reserved": 218}, free)
+    wrong += [compare_segments({"reserved": 248}, free), compare_segments({"reserved": 218}, dict(free, empty_bytes=148))]
     if right or not all(wrong):
         sys.exit(f"self-test: wrong results {right} {wrong}")
     print("self-test passed")

@@ -23,7 +23,7 @@ failed = c10._ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE
 for function, count in ((report, 4), (failed, 3)):
     function.argtypes = [ctypes.c_int64] * count + [ctypes.c_uint16]
     function.restype = None
-CARD, RESERVED = 1, 1 << 30  # cuda:0
+CARD, RESERVED = 1, 32 << 20  # cuda:0; the segment of pieces()
 books = {}
 allocated = peak = reports = 0
 
@@ -69,6 +69,10 @@ def pieces():
         report(*taken(segment.value + (at << 20), 8 << 20))
 
 
+def library():
+    cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64 << 20))
+
+
 def ask():
     failed(1 << 31, allocated, RESERVED, CARD)
 
@@ -89,11 +93,17 @@ def call():
     cudart.cudaFree(None)
 
 
+def wait():
+    for stream in (0, 1):
+        cudart.cudaStreamSynchronize(ctypes.c_void_p(stream))
+
+
 def burst():
     address = ctypes.c_void_p()
     for _ in range(400):
         cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(4096))
         cudart.cudaFree(address)
+    cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 42))
 
 
 def retry():
@@ -125,6 +135,7 @@ while not os.path.exists(start):
 with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     weights()
     pieces()
+    library()
     burst()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -143,6 +154,7 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
     copies()
     call()
     copy_too_much()
+    wait()
     with open(truth, "w", encoding="utf-8") as file:
         json.dump({"allocated": allocated, "peak": peak, "reports": reports, "steps": step,
                    "weights": sum(size for address, size in books.items() if address < 0x7C0000000000),

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See call_errors.h. */
+#include "daemon/memory/call_errors.h"
+#include "daemon/calls/call_fields.h"
+#include "daemon/core/context.h"
+#include "daemon/steps/rank_steps.h"
+#include "daemon/store/store.h"
+
+void call_errors_put(struct context *context, const struct rank *rank, const struct call_record *record, uint64_t bytes)
+{
+	const struct rt_call_event *event = record->event;
+	int64_t step = context->steps ? rank_steps_step(context->steps, rank, event->start_ns) : STEPS_NONE;
+
+	store_put_api_errors(context->store,
+		&(struct row_api_errors){
+			.rank = field_int(rank->env.rank),
+			.start_ns = field_time(store_utc_ns(context->store, event->start_ns)),
+			.step = field_int_if(step != STEPS_NONE, step),
+			.op = field_text(record->probe->op[0] ? record->probe->op : record->probe->name),
+			.bytes = field_int_if(bytes != COLL_UNKNOWN, (int64_t)bytes),
+			.result = field_int(call_result(event)),
+			.stack = field_int_if(false, 0),
+			.thread_id = field_int(event->event.thread_id),
+			.instance = field_int(rank->instance),
+		});
+}
+
+void call_errors_stage(struct context *context, const struct rank *rank, const struct call_record *record)
+{
+	uint32_t flags = record->event->event.flags;
+
+	if (flags & RT_CALL_END && flags & RT_CALL_RESULT && call_result(record->event))
+		call_errors_put(context, rank, record, COLL_UNKNOWN);
+}
