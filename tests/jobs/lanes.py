@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many jobs at one time under one daemon: lanes of CPUs side by side, in each lane one drawn job after the other.
 
-  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--kept]
+  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--levels L2] [--kept]
   lanes.py --unpack OUT DIR
 
 A lane has CPUs of its own: its ranks, and the processes, threads and limits of its faults, keep to them. The daemon has those that
@@ -336,6 +336,8 @@ def drive(args, lanes_cpus, common, begin):
         daemon = runs.Daemon(args, folder, work)
         if args.l1 == "yes":
             daemon.run("set", "L1=true")
+        for level in filter(None, args.levels.split(",")):
+            daemon.run("set", level + "=true")
         load.start()
         for lane in lanes:
             lane.start()
@@ -390,6 +392,7 @@ def main():
     parser.add_argument("--shape", choices=sorted(plans.SHAPES))
     parser.add_argument("--job-seconds", type=float, default=240, help="of a job, at most")
     parser.add_argument("--l1", choices=("yes", "no"), default="no", help="of all jobs: the daemon has one setting")
+    parser.add_argument("--levels", default="", help="further levels to turn on: L2")
     parser.add_argument("--most-mb", type=float, default=60, help="of the packed recording: above, off-CPU intervals of sleeping threads are left out")
     parser.add_argument("--python")
     parser.add_argument("--build", default=os.environ.get("BUILD", str(runs.ROOT / "build")))

@@ -172,7 +172,8 @@ def score_job(job, rows):
             clean_loud.append(finding)
         elif finding.rank is not None and finding.rank not in [f["rank"] for f in finding.near]:
             (alike if any(f["rank"] == "all" for f in finding.near) else wrong).append(finding)
-    return dict(shape=job["shape"], job=job["job"], faults=[{k: v for k, v in f.items() if k != "slices"} for f in result],
+    memory = [x for x in found if x.row["kind"] == "memory" and not any(f["kind"] == "empty_cache" for f in x.near)]
+    return dict(shape=job["shape"], job=job["job"], memory=[announced(x, job) for x in memory], faults=[{k: v for k, v in f.items() if k != "slices"} for f in result],
                 claimed_s=sum(x.claimed() for x in found), credited_s=sum(x.credited for x in found), findings=len(found),
                 clean_hours=sum(b - a for a, b in job["clean"]) / 3.6e12 * job["world_size"],
                 clean_loud=[announced(x, job) for x in clean_loud], wrong_rank=[announced(x, job) for x in wrong], alike_accused=[announced(x, job) for x in alike])
@@ -231,7 +232,7 @@ def whole(jobs):
     result = dict(jobs=len(jobs), all=sums(jobs), hangs_aside=sums(jobs, lambda f: f["kind"] not in HANGS),
                   claimed_s=sum(job["claimed_s"] for job in jobs), precision=ratio(sum(job["credited_s"] for job in jobs), sum(job["claimed_s"] for job in jobs)),
                   clean_rank_hours=hours, clean_loud=loud, clean_loud_per_rank_hour=ratio(loud, hours),
-                  wrong_rank=sum(len(job["wrong_rank"]) for job in jobs), findings=sum(job["findings"] for job in jobs))
+                  wrong_rank=sum(len(job["wrong_rank"]) for job in jobs), memory=sum(len(job["memory"]) for job in jobs), findings=sum(job["findings"] for job in jobs))
     alike = [f for job in jobs for f in job["faults"] if f["rank"] == "all" and f["matters"]]
     result["alike"] = dict(faults=len(alike), lost_s=sum(f["lost_s"] for f in alike), given_to_job_s=sum(f["given_s"] for f in alike),
                            accused=sum(len(job["alike_accused"]) for job in jobs))
@@ -268,6 +269,7 @@ def show(result):
         percent(result["precision"]), result["claimed_s"], result["findings"], result["wrong_rank"]))
     print("clean        %d of warning or worse in %.2f rank-hours: %s per rank-hour" % (
         result["clean_loud"], result["clean_rank_hours"], "-" if result["clean_loud_per_rank_hour"] is None else "%.1f" % result["clean_loud_per_rank_hour"]))
+    print("memory       %d findings of notice or worse about memory of devices, beside those of empty_cache" % result["memory"])
     alike = result["alike"]
     print("all alike    %d faults, %.1f s lost, %.1f s attributed to the job; %d findings of warning or worse accuse a rank" % (
         alike["faults"], alike["lost_s"], alike["given_to_job_s"], alike["accused"]))
@@ -292,7 +294,7 @@ def show_each(jobs):
             print("  %-15s %-10s rank %-3s +%.0f %%, %.1f s lost%s: rank %.1f s, activity %.1f s, delay %s%s" % (
                 f["kind"], f["place"], f["rank"], f["growth_percent"], f["lost_s"], "" if f["matters"] else " (below the thresholds)", f["given_s"],
                 f["given_activity_s"], seconds(f["delay_s"]), ", own episode" if f["own"] else ""))
-        for name in ("clean_loud", "wrong_rank", "alike_accused"):
+        for name in ("clean_loud", "wrong_rank", "alike_accused", "memory"):
             for x in job[name]:
                 print("  %s at %.1f s for %.1f s, steps really +%s %%: %s" % (name, x["at_s"], x["lasts_s"], x["really_percent"], x["sentence"]))
 

@@ -99,6 +99,12 @@ class Score(unittest.TestCase):
         got = self.judge([alike], [finding(0, 20, 40, 2.0)])
         self.assertEqual((got["alike"]["accused"], got["precision"]), (1, 0.0))
 
+    def test_memory(self):
+        said = [finding(0, 20, 40, 1.0, kind="memory", cause="memory_calls"), finding(1, 60, 70, 1.0, kind="memory", cause="leak"),
+                finding(0, 60, 70, 1.0, kind="memory", cause="leak", severity="info")]
+        self.assertEqual(self.judge([fault("a", 0, 20, 40, 10.0, kind="empty_cache")], said)["memory"], 1)
+        self.assertEqual(self.judge([fault("a", 0, 20, 40, 10.0)], said)["memory"], 2)
+
     def test_clean(self):
         clean = [(0, 90), (130, 180)]
         said = [finding(0, 140, 150, 1.25), finding(0, 150, 160, 1.1, severity="notice"), finding(0, 60, 70, 3.0, severity="info"),
