@@ -25,6 +25,8 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
+#include "daemon/memory/call_errors.h"
+#include "daemon/memory/memory_rows.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/stacks/profile_internal.h"
@@ -436,7 +438,7 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 			rank->failed_ns[kept++] = rank->failed_ns[i];
 			continue;
 		}
-		memory_rows_failed(&owner, event);
+		(event->call_ns ? call_errors_stack : memory_rows_failed)(&owner, event);
 		memory->failures++;
 		if (event->call_ns || rank->failed_once)
 			continue;

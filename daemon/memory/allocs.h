@@ -4,19 +4,13 @@
  * bytes, device, stack. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
  * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
  * calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
- *
- * memory_rows_*(): rows of the views memory_curve, memory_live and memory_failures, from what the kernel has summed of the
- * framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 
 #include "analyzers/base/hash.h"
-#include "analyzers/memory/held.h"
-#include "analyzers/memory/memory.h"
 #include "analyzers/memory/segments.h"
 #include "analyzers/steps/steps.h"
-#include "bpf/memory.h"
 #include "daemon/calls/call_sink.h"
 #include "daemon/store/store.h"
 
@@ -45,7 +39,7 @@ struct alloc_held {
  */
 #define ALLOC_HELD_MAX 1024
 
-/* Live allocations of one process and their sizes: a bounded table by address. Pure. */
+/* alloc_live.c: live allocations of one process and their sizes, a bounded table by address. Pure. */
 
 enum alloc_kind {
 	ALLOC_OTHER,  /* memory of the host, a handle */
@@ -107,49 +101,5 @@ bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank
 void allocs_calls(struct allocs *allocs, uint32_t slot, struct memory_calls *ret, uint64_t *ret_stack);
 
 extern const struct call_sink allocs_sink;
-
-/* The framework's allocator. */
-
-/* What was put of a device. */
-struct memory_put {
-	uint64_t second; /* of the newest row */
-	uint64_t allocs, frees, alloc_bytes;
-	struct memory_history lows; /* of its curve */
-	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
-	uint64_t leak, leak_since_ns;
-	double leak_from, leak_grown, leak_hourly;
-};
-
-/* Whose rows: a rank may have ended. */
-struct memory_owner {
-	struct context *context;
-	int32_t rank;
-	int64_t instance;
-	const struct rank *live;	   /* NULL: it has ended, rows have no step */
-	const struct profile_rank *stacks; /* names of its stacks */
-};
-
-/* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
-void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
-	struct memory_put *put);
-/* A leak is a finding while it lasts. trend: NULL: none, or none any more; place: the line that holds most of it, "": unknown. */
-void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
-	const char *place, struct memory_put *put);
-/* Blocks of a stack on a device. */
-struct memory_line {
-	struct rt_memory_site site;
-	struct memory_held held;
-};
-
-/* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns the number of rows. */
-size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
-	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
-/* Of the same snapshot; those without a block have the device of their neighbours. */
-void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
-	size_t segments, uint64_t now_ns);
-/* A failed request as a finding. */
-void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
-/* A call's call_ns is UTC. */
-void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 
 #endif

@@ -3,6 +3,7 @@
 #include "daemon/memory/call_errors.h"
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
+#include "daemon/stacks/profile_internal.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 
@@ -31,4 +32,24 @@ void call_errors_stage(struct context *context, const struct rank *rank, const s
 
 	if (flags & RT_CALL_END && flags & RT_CALL_RESULT && call_result(record->event))
 		call_errors_put(context, rank, record, COLL_UNKNOWN);
+}
+
+void call_errors_stack(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+{
+	int64_t stack = 0;
+	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
+
+	store_put_api_errors(owner->context->store,
+		&(struct row_api_errors){
+			.rank = field_int(owner->rank),
+			.start_ns = field_time(event->call_ns),
+			/* The call has a row: in allocations, or here. */
+			.step = field_int_if(false, 0),
+			.op = field_text(NULL),
+			.bytes = field_int_if(false, 0),
+			.result = field_int_if(false, 0),
+			.stack = field_int_if(named, stack),
+			.thread_id = field_int(event->event.thread_id),
+			.instance = field_int(owner->instance),
+		});
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel summed, as rows. See allocs.h. */
+/* What the kernel summed, as rows. */
 #include <math.h>
 
 #include "analyzers/base/array.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
-#include "daemon/memory/allocs.h"
+#include "daemon/memory/memory_rows.h"
 #include "daemon/stacks/profile_internal.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
@@ -260,26 +260,6 @@ void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_fa
 			});
 }
 
-static void memory_rows_call_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
-{
-	int64_t stack = 0;
-	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
-
-	store_put_api_errors(owner->context->store,
-		&(struct row_api_errors){
-			.rank = field_int(owner->rank),
-			.start_ns = field_time(event->call_ns),
-			/* The call has a row: in allocations, or here (call_errors.h). */
-			.step = field_int_if(false, 0),
-			.op = field_text(NULL),
-			.bytes = field_int_if(false, 0),
-			.result = field_int_if(false, 0),
-			.stack = field_int_if(named, stack),
-			.thread_id = field_int(event->event.thread_id),
-			.instance = field_int(owner->instance),
-		});
-}
-
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
 {
 	struct rank_steps *steps = owner->context->steps;
@@ -291,10 +271,6 @@ void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory
 	int number;
 	const char *kind = memory_rows_kind(event->device, &number);
 
-	if (event->call_ns) {
-		memory_rows_call_failed(owner, event);
-		return;
-	}
 	store_put_memory_failures(store,
 		&(struct row_memory_failures){
 			.rank = field_int(owner->rank),

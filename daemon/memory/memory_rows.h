@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of the views memory_curve, memory_live, memory_segments, memory_failures and api_errors, from what the kernel has summed
+ * of the framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
+ */
+#ifndef RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
+#define RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
+
+#include "analyzers/memory/held.h"
+#include "analyzers/memory/memory.h"
+#include "analyzers/memory/segments.h"
+#include "bpf/memory.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct context;
+struct profile_rank;
+struct rank;
+
+/* What was put of a device. */
+struct memory_put {
+	uint64_t second; /* of the newest row */
+	uint64_t allocs, frees, alloc_bytes;
+	struct memory_history lows; /* of its curve */
+	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
+	uint64_t leak, leak_since_ns;
+	double leak_from, leak_grown, leak_hourly;
+};
+
+/* Whose rows: a rank may have ended. */
+struct memory_owner {
+	struct context *context;
+	int32_t rank;
+	int64_t instance;
+	const struct rank *live;	   /* NULL: it has ended, rows have no step */
+	const struct profile_rank *stacks; /* names of its stacks */
+};
+
+/* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
+	struct memory_put *put);
+/* A leak is a finding while it lasts. trend: NULL: none, or none any more; place: the line that holds most of it, "": unknown. */
+void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
+	const char *place, struct memory_put *put);
+/* Blocks of a stack on a device. */
+struct memory_line {
+	struct rt_memory_site site;
+	struct memory_held held;
+};
+
+/* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns the number of rows. */
+size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
+	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
+/* Of the same snapshot; those without a block have the device of their neighbours. */
+void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
+	size_t segments, uint64_t now_ns);
+/* A failed request as a finding. */
+void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
+/* A request of the framework that failed. */
+void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
+
+#endif
