@@ -422,7 +422,8 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 		before[level] = guard->window[level].duty;
 	}
 	limits.rank_share = (double)config->budget_rank_ppm * 1e-6;
-	limits.own_cpus = guard->own_known ? (double)config->budget_cpu_ppm * 1e-6 - base : 1e9;
+	limits.own_budget = (double)config->budget_cpu_ppm * 1e-6;
+	limits.own_cpus = guard->own_known ? limits.own_budget - base : 1e9;
 	guard_plan(&limits, need, before, duty);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		struct guard_window *window = &guard->window[level];

@@ -61,7 +61,8 @@ struct guard_need {
 
 struct guard_limits {
 	double rank_share; /* of a rank's time, for all levels */
-	double own_cpus;   /* for what levels cost the daemon */
+	double own_cpus;   /* for what levels cost the daemon: what is left of own_budget; below 0: none */
+	double own_budget; /* of the daemon, in CPUs */
 };
 
 /* ret, by level: 1 all the time, else the part of the time. before: what ret was last time. */

@@ -5,18 +5,22 @@
 
 /* From windows back to all the time: not before a budget of so much less would do. */
 #define PLAN_RETURN 0.8
+/* Of the budget: windows of a level that costs less save little, and lose what is asked for. */
+#define PLAN_LITTLE 0.1
 
 /* Levels that may be sampled, the most useful to findings first: it keeps its time longest. */
 static const enum level guard_order[] = {LEVEL_L0, LEVEL_L1, LEVEL_L3, LEVEL_L2};
 
-static double guard_plan_part(double left, double cost)
+static double guard_plan_part(double left, double cost, double budget)
 {
-	return cost > 0 ? left / cost : 2;
+	return cost > PLAN_LITTLE * budget ? left / cost : 2;
 }
 
-static double guard_plan_duty(double left_rank, double left_own, const struct guard_need *need, double before)
+static double guard_plan_duty(
+	const struct guard_limits *limits, double left_rank, double left_own, const struct guard_need *need, double before)
 {
-	double rank = guard_plan_part(left_rank - need->between, need->share - need->between), own = guard_plan_part(left_own, need->own_cpus);
+	double rank = guard_plan_part(left_rank - need->between, need->share - need->between, limits->rank_share);
+	double own = guard_plan_part(left_own, need->own_cpus, limits->own_budget);
 	double duty = rank < own ? rank : own;
 
 	if (before < 1 ? duty * PLAN_RETURN >= 1 : duty >= 1)
@@ -109,7 +113,7 @@ void guard_plan(const struct guard_limits *limits, const struct guard_need need[
 		if (!need[level].on || !need[level].sampled)
 			continue;
 		/* Stages are worth more than the daemon's CPU time. */
-		ret[level] = guard_plan_duty(left_rank, level == LEVEL_L0 ? INFINITY : left_own, &need[level], before[level]);
+		ret[level] = guard_plan_duty(limits, left_rank, level == LEVEL_L0 ? INFINITY : left_own, &need[level], before[level]);
 		left_rank -= ret[level] * need[level].share + (1 - ret[level]) * need[level].between;
 		left_own -= ret[level] * need[level].own_cpus;
 	}

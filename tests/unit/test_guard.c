@@ -108,7 +108,7 @@ TEST(hits_of_several_kinds_add_up)
 /* Levels that are on and may be sampled, but L0. */
 static void plan(double rank_share, double own_cpus, const double share[LEVEL_MAX], const double before[LEVEL_MAX], double ret[LEVEL_MAX])
 {
-	const struct guard_limits limits = {rank_share, own_cpus};
+	const struct guard_limits limits = {rank_share, own_cpus, 0.01};
 	struct guard_need need[LEVEL_MAX] = {0};
 
 	for (enum level level = 0; level < LEVEL_MAX; level++)
@@ -146,7 +146,7 @@ TEST(over_the_budget_the_least_useful_goes_first)
 /* Of ranks whose steps can be counted by their backwards, which cost a tenth. */
 static void plan_l0(double l0, double l1, double before, double duty[LEVEL_MAX])
 {
-	const struct guard_limits limits = {0.005, 1};
+	const struct guard_limits limits = {0.005, 1, 1};
 	const struct guard_need need[LEVEL_MAX] = {
 		[LEVEL_L0] = {.on = true, .sampled = true, .share = l0, .between = before < 1 ? l0 / 10 : 0},
 		[LEVEL_L1] = {.on = l1 > 0, .sampled = true, .share = l1},
@@ -239,6 +239,24 @@ TEST(the_daemons_own_budget_counts_too)
 	NEAR(duty[LEVEL_L1], 0.5);
 }
 
+/* The daemon, or L0, is over the budget: a level that costs a tenth of the budget, or less, remains on. */
+TEST(what_costs_little_is_on_all_the_time)
+{
+	static const struct {
+		double share; /* of which a tenth is the daemon's, of 0.01 */
+		bool on;
+	} cases[] = {{0.0005, true}, {0.0095, true}, {0.0105, false}};
+	double duty[LEVEL_MAX];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		plan(1, -0.01, (double[LEVEL_MAX]){0, 0, cases[i].share}, always, duty);
+		NEAR(duty[LEVEL_L2], cases[i].on ? 1 : GUARD_DUTY_MIN);
+	}
+	plan(0.005, 1, (double[LEVEL_MAX]){0.020, 0.00045, 0.00055}, always, duty);
+	NEAR(duty[LEVEL_L1], 1);
+	NEAR(duty[LEVEL_L2], GUARD_DUTY_MIN);
+}
+
 TEST(it_returns_only_well_within_the_budget)
 {
 	double duty[LEVEL_MAX], windows[LEVEL_MAX] = {1, 0.5, 1, 1, 1};
@@ -319,7 +337,7 @@ TEST(an_excess_is_raised_once_and_ends)
 
 TEST(what_somebody_asked_for_is_on_and_takes_its_part)
 {
-	const struct guard_limits limits = {0.005, 1};
+	const struct guard_limits limits = {0.005, 1, 1};
 	struct guard_need need[LEVEL_MAX] = {
 		[LEVEL_L0] = {.on = true, .share = 0.001}, [LEVEL_L1] = {.on = true, .sampled = true, .share = 0.002},
 		[LEVEL_L3] = {.on = true, .share = 0.003}};
