@@ -438,7 +438,10 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 			rank->failed_ns[kept++] = rank->failed_ns[i];
 			continue;
 		}
-		(event->call_ns ? call_errors_stack : memory_rows_failed)(&owner, event);
+		if (event->call_ns)
+			call_errors_stack(&owner, event);
+		else
+			memory_rows_failed(&owner, event);
 		memory->failures++;
 		if (event->call_ns || rank->failed_once)
 			continue;
