@@ -21,11 +21,12 @@
  * are there (as many as in the rank's step before, or one of the step after the next has come) and, where the host is
  * sampled more often than every ALIGN_SETTLE_NS, the samples of it; or ALIGN_SETTLE_NS after its first rank ended it.
  * A rank that lags behind is waited for longer (ALIGN_STALL_NS in align_internal.h) until another has ended steps for
- * ALIGN_SETTLE_NS after it, and as long again: a rank that stalls stops the others, of which some run ahead. What did not come in time is not waited for again until it comes; the first
- * operations after they were off only mean that the next ones are waited for. Frames go out in the order of their
- * steps. A frame's tier is that of the worst of its records: it has operations only where most ranks have them. A
- * rank's step in which its operations began or ceased to be seen counts as without. Where a rank's step has more
- * operations than the one before, the others' are expected to have as many more.
+ * ALIGN_SETTLE_NS after it, and as long again: a rank that stalls stops the others, of which some run ahead. What
+ * did not come in time is not waited for again until it comes; the first operations after they were off only mean
+ * that the next ones are waited for. Frames go out in the order of their steps. A frame's tier is that of the worst
+ * of its records: it has operations only where most ranks have them. A rank's step in which its operations began or
+ * ceased to be seen counts as without. Where a rank's step has more operations than the one before, the others' are
+ * expected to have as many more.
  *
  * Ranks without steps (frameworks whose loop is not seen): steps come from the repeating pattern of their collectives:
  * autocorrelation of the sequence of (operation, communicator, bytes), the shortest lag up to ALIGN_PERIOD_MAX at

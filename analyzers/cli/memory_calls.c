@@ -125,7 +125,7 @@ int cmd_memory_oom(struct cmd_memory *cmd)
 }
 
 /*
- * A failed copy has its stack in a row of its own. The daemon may read the clock between the two records of a call, which
+ * A failed copy, or wait, has its stack in a row of its own. The daemon may read the clock between the two records of a call, which
  * moves their times apart. Shorter than a probed call with its stack: no other failed call of the thread is as near.
  */
 #define SAME_CALL_NS 5000

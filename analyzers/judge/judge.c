@@ -371,8 +371,9 @@ static bool tick_is_apart(const struct judge *judge)
 }
 
 /*
- * A tick is a second, or a step, and up to a second more until the ranks have grown alike. One in which steps grew but few have activities goes on until they are known for as long: to
- * whom its growth belongs is not known before. Not beside a slow rank, of whom it is known.
+ * A tick is a second, or a step; after a stall, up to a second more until the ranks have grown alike. One in which steps grew but
+ * few have activities goes on until they are known for as long: to whom its growth belongs is not known before. Not beside a slow
+ * rank, of whom it is known.
  */
 static bool tick_is_over(struct judge *judge)
 {
