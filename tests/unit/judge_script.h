@@ -19,7 +19,7 @@
 #define MS 0.001
 #define SCRIPT_RANKS 10240
 #define SCRIPT_FINDINGS 64
-#define SCRIPT_AHEAD 3
+#define SCRIPT_AHEAD 9
 #define SCRIPT_BEGIN_NS 1000000000000ULL
 
 /* The last state of a finding. */
@@ -40,6 +40,7 @@ static struct script {
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
 	double late[SCRIPT_RANKS];		  /* s that the rank waits more, in the next step alone */
 	unsigned ahead;				  /* steps later a rank waits for another: hosts run ahead of their cards */
+	bool in_sync;				  /* it waits for all in one step: in each of so many and one it synchronizes */
 	double owed[SCRIPT_AHEAD + 1][SCRIPT_RANKS]; /* s that it will wait, by step */
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
@@ -184,10 +185,12 @@ static inline double script_work(size_t r, double act[ACTIVITY_MAX])
 /* What a rank waits in this step, of which the others took `wait` s longer. Its clock is behind by what it has still to wait. */
 static inline double script_wait(size_t r, double wait, double *ret_behind)
 {
-	size_t now = script.step % (SCRIPT_AHEAD + 1);
+	size_t now = script.step % (SCRIPT_AHEAD + 1), later = script.ahead;
 
 	*ret_behind = 0;
-	script.owed[(script.step + script.ahead) % (SCRIPT_AHEAD + 1)][r] += wait;
+	if (script.in_sync)
+		later -= script.step % (script.ahead + 1);
+	script.owed[(script.step + later) % (SCRIPT_AHEAD + 1)][r] += wait;
 	wait = script.owed[now][r];
 	script.owed[now][r] = 0;
 	for (size_t i = 0; i <= SCRIPT_AHEAD; i++)

@@ -461,7 +461,7 @@ TEST(growth_and_its_waits_may_lie_steps_apart)
 	script_end();
 }
 
-/* Rank 1 loses 12 s in a step, and the others wait for it up to three steps later: it is one loss, and ends with it. With L0 alone. */
+/* Rank 1 loses 12 s in a step, and the others wait for it up to nine steps later: it is one loss, and ends with it. With L0 alone. */
 TEST(what_others_lose_later_is_the_same_loss)
 {
 	for (unsigned ahead = 0; ahead <= SCRIPT_AHEAD; ahead++) {
@@ -479,6 +479,22 @@ TEST(what_others_lose_later_is_the_same_loss)
 		assert_float_equal((double)(said->finding.until_ns - said->finding.since_ns) * 1e-9, 12.1 + 0.1 * ahead, 0.11);
 		script_end();
 	}
+}
+
+/* Where hosts synchronize in each tenth step alone, a rank that is slow in each step is no stall: a decision is made each second. */
+TEST(ranks_that_are_apart_in_short_steps_are_judged_each_second)
+{
+	script_begin(2);
+	script_cards();
+	script.ahead = 9;
+	script.in_sync = true;
+	script_run(60);
+	script.fault[1][ACTIVITY_OUTSIDE] = 0.35;
+	script_run(20);
+	script.fault[1][ACTIVITY_OUTSIDE] = 0;
+	script_run(20);
+	assert_true(script_only(1, ACTIVITY_OUTSIDE)->first_s < 62.5);
+	script_end();
 }
 
 /* Attribution is over five steps: of two ranks in turn the second one is named as most of these are its own. */
