@@ -122,7 +122,7 @@ struct judge {
 	struct judge_watch whole; /* the job */
 	size_t claims;
 	struct judge_claim *claim; /* JUDGE_CLAIMS_MAX, NULL: none yet */
-	double common[ACTIVITY_MAX]; /* growth that ranks have in common */
+	double common[ACTIVITY_MAX]; /* growth of the mean of all ranks */
 	double *column, *scratch;
 	uint32_t *index;	     /* ranks of which the newest steps are known */
 	double *self, *waits, *usually; /* of judge_start.c */

@@ -23,6 +23,7 @@
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_POWER 0.95      /* of a card's usual power: with less than that during the growth it did not work all the time */
 #define SHARE_DRIFT 0.1	      /* of the usual step: readings of power differ by 6 % from one second to another */
+#define SHARE_LATE 0.8	      /* of the usual wait for the card: the mean of a second differs by less while nothing is slow */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
@@ -50,22 +51,23 @@ static bool share_may_wait(const struct share *share, int a, bool cards)
 	return judge_may_wait(share->judge, (enum activity)a, cards, share->l1);
 }
 
-/* act[] becomes the excess over the others; also what all have in common. */
+/* act[] becomes the excess over the others; also the growth of the mean rank, and what has grown on all. */
 static void share_excess(struct share *share)
 {
 	struct judge *judge = share->judge;
 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		struct robust_middle others;
-		double least = INFINITY;
+		double least = INFINITY, sum = 0;
 
 		for (size_t i = 0; i < share->n; i++) {
 			judge->scratch[i] = judge->column[i] =
 				judge_share_grown(share_rank(share, i), (enum activity)a);
 			least = fmin(least, judge->column[i]);
+			sum += judge->column[i];
 		}
 		share->common += share->n > 0 && !share_may_wait(share, a, true) ? fmax(0, least) : 0;
-		judge->common[a] = fmax(0, robust_median(judge->scratch, share->n));
+		judge->common[a] = share->n > 0 ? fmax(0, sum / (double)share->n) : 0;
 		others = robust_middle_of(judge->scratch, share->n);
 		for (size_t i = 0; i < share->n; i++)
 			share_rank(share, i)->act[a] = judge->column[i] - fmax(0, robust_others(others, judge->column[i]));
@@ -142,13 +144,21 @@ static void share_odd(struct share *share)
 
 static void share_stages(struct share *share)
 {
-	double most = 0;
+	double most = 0, sure = 0;
 
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
 		rank->own = share_never(share, rank, false);
 		most = fmax(most, rank->own);
+		sure = fmax(sure, syncs_too_often(rank) ? 0 : rank->own);
+	}
+	/* Where another rank's work is as long, a rank that synchronizes too often waits there for it. */
+	for (size_t i = 0; i < share->n; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+
+		if (syncs_too_often(rank) && sure >= SHARE_EQUAL * rank->own)
+			rank->own = 0;
 	}
 	/* Where a rank's own explains the growth, what is odd about another is how it waits. */
 	if (most >= SHARE_PEER * share->growth)
@@ -315,7 +325,7 @@ static double share_sync_wait(const struct judge_mean *mean)
 	return mean->sync_squares / mean->act[ACTIVITY_SYNC];
 }
 
-/* It waits for its card less than half as long as usual, in all or where it synchronizes. A rank that waits for others has its
+/* It waits for its card less long than usual, in all or where it synchronizes. A rank that waits for others has its
  * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late. */
 static bool share_is_late(const struct judge *judge, const struct judge_rank *rank)
 {
@@ -323,8 +333,8 @@ static bool share_is_late(const struct judge *judge, const struct judge_rank *ra
 
 	if (usual < JUDGE_ALLOW * judge->usual)
 		return false;
-	return judge_share_grown(rank, ACTIVITY_SYNC) < (SHARE_PEER - 1) * usual ||
-	       share_sync_wait(&rank->late.sum) < SHARE_PEER * share_sync_wait(&rank->usual);
+	return judge_share_grown(rank, ACTIVITY_SYNC) < (SHARE_LATE - 1) * usual ||
+	       share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual);
 }
 
 /* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step takes. */

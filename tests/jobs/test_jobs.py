@@ -264,6 +264,32 @@ class Truth(unittest.TestCase):
         self.assertAlmostEqual(got["faults"][0]["lost_s"], 5, 1)
         self.assertAlmostEqual(got["faults"][0]["growth_percent"], 50, 0)
 
+    def test_waits_for_a_card_are_no_drain(self):
+        """Each tenth step waits for its card, before, during and after a fault of a worker, which took half a step of each."""
+        logs = logs_of([(0.82 if i % 10 == 9 else 0.02) + (0.05 if 300 <= i < 400 else 0) for i in range(900)])
+        got = truth.measure(planned([dict(id="f0", kind="loader_io", place="loader", rank=0, from_s=30, until_s=45)], device="cuda", workers=1), logs, 0, 200 * S)
+        self.assertAlmostEqual(got["faults"][0]["lost_s"], 5, 0)
+        self.assertAlmostEqual(got["faults"][0]["until_ns"] / S, 45, 0)
+
+    def test_what_drains_ends(self):
+        """A long step now and then, for ever after, is not the worker's, that was slow once."""
+        logs = logs_of([0.2 if 300 <= i < 400 or i % 20 == 0 else 0.1 for i in range(900)])
+        got = truth.measure(planned([dict(id="f0", kind="loader_io", place="loader", rank=0, from_s=32, until_s=52)], workers=1), logs, 0, 200 * S)
+        self.assertLessEqual(got["faults"][0]["until_ns"] / S, 52.3 + truth.DRAIN_NS / S)
+
+    def test_what_waits_for_another_took_what_it_takes_alone(self):
+        """Rank 1 gives its memory back in each step, which takes 0.05 s, and as long as the other's Python in a step that has it."""
+        def took(rank, i):
+            if rank == 0:
+                return {"f0": 0.2} if 350 <= i < 400 else {}
+            return {"f1": 0.2 if 350 <= i < 400 else 0.05} if 300 <= i < 400 else {}
+
+        logs = logs_of([0.3 if 350 <= i < 400 else 0.15 if 300 <= i < 350 else 0.1 for i in range(800)], took)
+        faults = [dict(id="f0", kind="python", rank=0, from_s=37.5, until_s=52.5), dict(id="f1", kind="empty_cache", rank=1, from_s=30, until_s=52.5)]
+        got = [f["lost_s"] for f in truth.measure(planned(faults, device="cuda"), logs, 0, 200 * S)["faults"]]
+        for seconds, wanted in zip(got, (10, 2.5)):
+            self.assertAlmostEqual(seconds, wanted, 1)
+
 
 class Plan(unittest.TestCase):
     def plans(self, **more):

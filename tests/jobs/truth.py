@@ -62,6 +62,25 @@ class Steps:
     def seconds(self, i):
         return (self.end[i] - self.begin[i]) / 1e9
 
+    def around(self, i):
+        """The mean step around step i: one step in which the host waits for a card has the time of several."""
+        first, last = max(0, i - GROUP // 2), min(len(self.end), i + GROUP // 2) - 1
+        return (self.end[last] - self.begin[first]) / 1e9 / (last - first + 1)
+
+
+WAITS = ("item", "empty_cache")
+
+
+def alone(steps, job):
+    """{fault: the seconds that it takes of a step in which no other fault acts}, of those whose clock holds waits for the card, and so for a
+    slower rank."""
+    found = {}
+    for f in job["faults"]:
+        took = [sum(t[f["id"]].values()) for t in steps.took if f["id"] in t and len(t) == 1]
+        if f["kind"] in WAITS and len(took) >= GROUPS_LEAST:
+            found[f["id"]] = statistics.median(took)
+    return found
+
 
 def window(steps, fault, start_ns, workers):
     """From when until when a fault acted: by the steps that it took time in, else as planned."""
@@ -87,10 +106,12 @@ def usual_of(seconds, on_card):
     return statistics.median(sum(g) / len(g) for g in groups)
 
 
-def weights(acting, took, excess, workers=0):
+def weights(acting, took, excess, workers=0, at_most=None):
     """What part of a step's excess each fault has: what the step would gain without its rank's faults. Ranks that are slow at the same
-    time hide each other: what all took together beyond the excess counts for none of them, where another one took more."""
+    time hide each other: what all took together beyond the excess counts for none of them, where another one took more. `at_most`: see alone()."""
     own = {f["id"]: sum(took.get(f["id"], {}).values()) or (1e-9 if len(acting) > 1 else 1.0) for f in acting}
+    if len(acting) > 1:
+        own.update((name, min(own[name], most)) for name, most in (at_most or {}).items() if name in own)
     # A worker's fault has no clock in the step: it took what no other one did.
     unclocked = [f["id"] for f in acting if workers and f["place"] == "loader" and f["id"] not in took]
     rest = max(0.0, excess - sum(own.values()))
@@ -112,6 +133,8 @@ def measure(job, logs, start_ns, end_ns):
     steps = Steps(logs, ranks, on_card)
     workers = job["options"]["workers"]
     windows = {f["id"]: window(steps, f, start_ns, workers) for f in job["faults"]}
+    planned = {name: until for name, (_, until) in windows.items()}
+    at_most = alone(steps, job) if on_card else {}
     base = start_ns + WARM_NS
 
     def busy(a, b):
@@ -151,7 +174,7 @@ def measure(job, logs, start_ns, end_ns):
         for f in job["faults"]:
             begin, until = windows[f["id"]]
             drain = DRAIN_NS if workers and f["place"] == "loader" else 0
-            if steps.end[i] > begin and steps.begin[i] < until + drain:
+            if steps.end[i] > begin and steps.begin[i] < max(until, planned[f["id"]] + drain):
                 acting.append(f)
         # What drains beside another fault is over.
         acting = [f for f in acting if steps.begin[i] < windows[f["id"]][1]] or acting
@@ -159,12 +182,12 @@ def measure(job, logs, start_ns, end_ns):
             continue
         u = usual(i, windows[acting[0]["id"]])
         excess = steps.seconds(i) - u
-        weight = weights(acting, steps.took[i], excess, workers)
+        weight = weights(acting, steps.took[i], excess, workers, at_most)
         total = sum(weight.values())
         for f in acting:
             name = f["id"]
             inside = steps.begin[i] < windows[name][1]
-            if not inside and excess < 0.3 * u:
+            if not inside and (steps.around(i) if on_card else steps.seconds(i)) < 1.3 * u:
                 continue
             lost[name] += excess * weight[name] / total
             slices[name].append((steps.begin[i], steps.end[i], excess * weight[name] / total))

@@ -285,6 +285,41 @@ TEST(a_storm_of_synchronizations_is_own_work)
 	}
 }
 
+/* Rank 1 calls `.item()` often, and waits there for rank 0, whose Python takes as long, or takes time of its own beside it. */
+TEST(synchronizations_that_wait_for_another_are_no_work)
+{
+	for (double python = 10 * MS; python <= 25 * MS; python += 15 * MS) {
+		script_begin(2);
+		script_cards();
+		script_run(LEARN_S);
+		script.fault[0][ACTIVITY_OUTSIDE] = python;
+		script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+		script.syncs[1] = 800;
+		script_run(60);
+		if (python < 25 * MS)
+			script_only(1, ACTIVITY_SYNC);
+		else
+			script_only(0, ACTIVITY_OUTSIDE);
+		script_end();
+	}
+}
+
+/* Nobody is named, and no activity grew on both ranks but a little garbage collection: most of the growth is elsewhere. */
+TEST(a_slow_job_is_where_most_of_its_growth_is)
+{
+	script_begin(2);
+	script_cards();
+	script.usual[ACTIVITY_SYNC] = 0.5 * MS;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_SYNC] = script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+	script_all(ACTIVITY_GC, 0.01 * MS);
+	script_run(30);
+	assert_true(script.n_said > 0);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_not_equal(script.said[i].finding.activity, ACTIVITY_GC);
+	script_end();
+}
+
 /* All ranks: their cards have more to do, or all call `.item()`. */
 TEST(all_that_wait_for_their_cards_compute)
 {
@@ -444,11 +479,11 @@ static void forward_on_cards(double usual, double sync, enum activity waiting)
 
 TEST(a_rank_whose_card_has_nothing_to_do_is_late)
 {
-	forward_on_cards(3 * MS, 1.4 * MS, ACTIVITY_SYNC);
+	forward_on_cards(3 * MS, 2.3 * MS, ACTIVITY_SYNC);
 	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.side, FINDING_SIDE_HOST);
 	script_end();
 	/* Its card has work. */
-	forward_on_cards(3 * MS, 1.6 * MS, ACTIVITY_SYNC);
+	forward_on_cards(3 * MS, 2.5 * MS, ACTIVITY_SYNC);
 	assert_true(script.n_said > 0 && !script_said(1, ACTIVITY_FORWARD));
 	script_end();
 	/* Too little to decide by is left usually. */
