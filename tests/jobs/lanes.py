@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many jobs at one time under one daemon: lanes of CPUs side by side, in each lane one drawn job after the other.
 
-  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--levels L2] [--kept]
+  lanes.py OUT --seconds S --lanes N --cpus-per-lane C --seeds 1000-1062/2 [--gpu-lanes M [--gpus G] [--gpu-cpus C]] [--shape S] [--l1 yes] [--levels L2] [--kept] [--clean]
   lanes.py --unpack OUT DIR
 
 A lane has CPUs of its own: its ranks, and the processes, threads and limits of its faults, keep to them. The daemon has those that
@@ -78,9 +78,12 @@ def divide_cpus(cpus, wanted):
 
 def job_seconds(left_s, overhead_s, most_s):
     """How long the next job of a lane lasts: the time left is shared evenly by as few jobs as it takes. None: no other is begun."""
+    least = min(LEAST_S, most_s)
     count = max(1, math.ceil(left_s / (most_s + overhead_s)))
+    if left_s / count - overhead_s < least and count > 1:
+        count -= 1
     seconds = left_s / count - overhead_s
-    return min(seconds, most_s) if seconds >= LEAST_S else None
+    return min(seconds, most_s) if seconds >= least else None
 
 
 def without_name(plan):
@@ -103,10 +106,16 @@ class Seeds:
 
     def __init__(self, seeds):
         self.left, self.lock, self.unnamed, self.skipped = list(seeds), threading.Lock(), None, collections.Counter()
+        self.ran = collections.Counter()  # shapes, on cards
 
     def take(self, lane, seconds):
-        """The next seed's plan. On cards, of which there are few lanes, that with the most faults of all that are left."""
+        """The next seed's plan. On cards, of which there are few lanes, that with the most faults of all that are left, then that of the
+        shape that ran least."""
         best = None
+
+        def worth(plan):
+            return fault_count(plan), -self.ran[plan["shape"]]
+
         with self.lock:
             for seed in list(self.left):
                 plan = lane.draw(seed, seconds)
@@ -114,12 +123,13 @@ class Seeds:
                 if reason:
                     self.skipped[reason] += seed not in lane.refused
                     lane.refused.add(seed)
-                elif not (self.unnamed and without_name(plan)) and (not best or fault_count(plan) > fault_count(best)):
+                elif not (self.unnamed and without_name(plan)) and (not best or worth(plan) > worth(best)):
                     best = plan
                 if best and not lane.gpus:
                     break
             if best:
                 self.left.remove(best["seed"])
+                self.ran[best["shape"]] += bool(lane.gpus)
                 self.unnamed = best if without_name(best) else self.unnamed
         return best
 
@@ -164,6 +174,8 @@ class Lane(threading.Thread):
     def draw(self, seed, seconds):
         args = self.args
         plan = plans.draw(seed, self.able, len(self.cpus), args.shape, seconds, self.device, self.gpus, first_s=FIRST_S, gap_s=GAP_S)
+        for job in plan["jobs"] if args.clean else []:
+            job["faults"] = []
         return plans.place(plan, self.cpus)
 
     def lacks(self, plan):
@@ -390,6 +402,7 @@ def main():
     parser.add_argument("--seeds", type=seeds_of, default=[])
     parser.add_argument("--kept", action="store_true", help="allow odd seeds")
     parser.add_argument("--shape", choices=sorted(plans.SHAPES))
+    parser.add_argument("--clean", action="store_true", help="no faults: nothing is to be said of these jobs")
     parser.add_argument("--job-seconds", type=float, default=240, help="of a job, at most")
     parser.add_argument("--l1", choices=("yes", "no"), default="no", help="of all jobs: the daemon has one setting")
     parser.add_argument("--levels", default="", help="further levels to turn on: L2")

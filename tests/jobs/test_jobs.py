@@ -360,6 +360,7 @@ class Lanes(unittest.TestCase):
             self.assertGreaterEqual(at, -1e-6)
             self.assertLess(at, lanes.LEAST_S + 38)
             self.assertEqual(count == 0, left < lanes.LEAST_S + 38)
+        self.assertEqual(lanes.job_seconds(100, 38, 45), 45)  # all are to be short
 
     def test_a_plan_keeps_to_its_lane(self):
         for seed in range(2, 200, 2):
@@ -381,7 +382,7 @@ class Lanes(unittest.TestCase):
     def test_one_plan_without_names_at_a_time(self):
         class Lane:
             refused, gpus = set(), 0
-            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "" if seed < 5 else "x", "faults": []}]})
+            draw = staticmethod(lambda seed, seconds: {"seed": seed, "shape": "a", "jobs": [{"name": "" if seed < 5 else "x", "faults": []}]})
             lacks = staticmethod(lambda plan: "none" if plan["seed"] == 2 else None)
         seeds = lanes.Seeds([2, 3, 4, 6])
         first = seeds.take(Lane, 60)
@@ -393,11 +394,13 @@ class Lanes(unittest.TestCase):
     def test_cards_take_the_plan_with_most_faults(self):
         class Lane:
             refused, gpus = set(), 2
-            draw = staticmethod(lambda seed, seconds: {"seed": seed, "jobs": [{"name": "x", "faults": [0] * (seed % 5)}]})
+            draw = staticmethod(lambda seed, seconds: {"seed": seed, "shape": "ab"[seed % 2], "jobs": [{"name": "x", "faults": [0] * (seed % 5)}]})
             lacks = staticmethod(lambda plan: "none" if plan["seed"] == 4 else None)
         seeds = lanes.Seeds([1, 3, 4, 8, 10])
         self.assertEqual([seeds.take(Lane, 60)["seed"] for _ in range(4)], [3, 8, 1, 10])
         self.assertIsNone(seeds.take(Lane, 60))
+        seeds = lanes.Seeds([5, 15, 10, 20])  # without faults: by shape
+        self.assertEqual([seeds.take(Lane, 60)["seed"] for _ in range(4)], [5, 10, 15, 20])
 
     def test_faults_that_were_not_reached_are_no_truth(self):
         faults = [dict(id="a", place="outside", from_s=30), dict(id="b", place="outside", from_s=70), dict(id="c", place="-", from_s=40, began_ns=40 * S),
