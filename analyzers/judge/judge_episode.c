@@ -218,8 +218,9 @@ static double evidence_of(double value)
 	return value < EVIDENCE_MIN ? 0 : value;
 }
 
-static void add_evidence(struct judge_episode *episode)
+static void add_evidence(const struct judge_watch *watch)
 {
+	struct judge_episode *episode = watch->episode;
 	const struct judge_moment *worst = &episode->worst;
 	struct finding *finding = &episode->finding;
 	char detail[64];
@@ -228,6 +229,10 @@ static void add_evidence(struct judge_episode *episode)
 	if (finding->activity < ACTIVITY_MAX)
 		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, NULL);
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
+	/* What the operating system takes lengthens them all. */
+	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
+		cause_of_system(episode->cause_lost, confidence_of(watch) * episode->lost) == CAUSE_UNKNOWN)
+		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9, NULL);
 	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
 		bool named = h == JUDGE_RUN_DELAY && worst->preemptor_pid;
 
@@ -273,7 +278,7 @@ static void judge_publish(struct judge *judge, struct judge_watch *watch, enum f
 	if (watch->of)
 		take_claim(finding, watch->of);
 	else
-		add_evidence(episode);
+		add_evidence(watch);
 	out = *finding;
 	if (state == FINDING_OPEN)
 		out.until_ns = out.until_step = 0;
@@ -343,6 +348,28 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 	return n ? sum / (double)n : NAN;
 }
 
+/* `compute` is work on a card that is known from waits alone (judge_share.c): in forward or backward. */
+static bool same_work(enum activity a, enum activity b)
+{
+	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
+	       (b == ACTIVITY_COMPUTE && (a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD));
+}
+
+/* The largest of a rank's other activities that grew by its own work, so that it is slow in two of them. */
+static enum activity also_slow(const struct judge_rank *rank, enum activity named)
+{
+	int most = ACTIVITY_MAX;
+	double total = 0;
+
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		total += fmax(0, rank->act[a]);
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		if (!same_work((enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
+			(most == ACTIVITY_MAX || rank->act[a] > rank->act[most]))
+			most = a;
+	return (enum activity)most;
+}
+
 static void judge_episode_moment(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
@@ -357,11 +384,12 @@ static void judge_episode_moment(
 		*worst = (struct judge_moment){.rate = rate,
 			.value = rank->saved,
 			.peers = rank->saved_usual,
+			.also = ACTIVITY_MAX,
 			.step = judge->usual + rank->saved,
 			.usual = judge->usual + rank->saved_usual};
 		return;
 	}
-	*worst = (struct judge_moment){.rate = rate, .usual = judge->usual};
+	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
 	for (size_t r = 0; r < judge->ranks; r++) {
 		for (int i = 0; i < ACTIVITY_MAX; i++)
 			sum += judge->rank[r].late.sum.act[i];
@@ -375,6 +403,11 @@ static void judge_episode_moment(
 		return;
 	}
 	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
+	worst->also = also_slow(rank, a);
+	if (worst->also < ACTIVITY_MAX) {
+		worst->also_value = late_of(rank, worst->also, activity_may_wait(worst->also, judge->cards));
+		worst->also_peers = peers_of(judge, rank, worst->also);
+	}
 	/* Where they wait in it, too, they are no comparison. */
 	if (worst->value - worst->peers < PEERS_HALF * (worst->value - usual_of(rank, a)))
 		worst->peers = NAN;
@@ -474,13 +507,6 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 		if (act[a] > act[most])
 			most = a;
 	return act[most] > 0 ? (enum activity)most : ACTIVITY_OUTSIDE;
-}
-
-/* `compute` is work on a card that is known from waits alone (judge_share.c): in forward or backward. */
-static bool same_work(enum activity a, enum activity b)
-{
-	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
-	       (b == ACTIVITY_COMPUTE && (a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD));
 }
 
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */

@@ -33,6 +33,8 @@ struct judge_sum {
 struct judge_moment {
 	double rate; /* lost s a s; 0: none yet */
 	double value, peers; /* of the finding's activity, s a step */
+	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
+	double also_value, also_peers; /* of it */
 	double step, usual;  /* s */
 	double host[JUDGE_HOST_MAX], host_usual[JUDGE_HOST_MAX];
 	bool host_known[JUDGE_HOST_MAX];

@@ -285,6 +285,24 @@ TEST(a_storm_of_synchronizations_is_own_work)
 	}
 }
 
+/* Slow in two activities at one time, it has one finding, of the larger, and the other is evidence. */
+TEST(the_second_activity_is_evidence)
+{
+	for (int more = 0; more <= 1; more++) {
+		const struct finding_evidence *evidence;
+
+		script_begin(3);
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 30 * MS;
+		script.fault[1][ACTIVITY_DATALOADER] = more ? 20 * MS : 5 * MS;
+		script_run(30);
+		evidence = script_evidence(&script_only(1, ACTIVITY_OUTSIDE)->finding, "dataloader");
+		assert_true((evidence != NULL) == (more == 1));
+		assert_true(!evidence || evidence->value > evidence->peers + 10e6);
+		script_end();
+	}
+}
+
 /* Rank 1 calls `.item()` often, and waits there for rank 0, whose Python takes as long, or takes time of its own beside it. */
 TEST(synchronizations_that_wait_for_another_are_no_work)
 {
