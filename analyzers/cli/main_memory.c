@@ -56,8 +56,9 @@ static void cmd_memory_head(const struct memory_pool *pool)
 {
 	char time[TOOL_TEXT_BYTES];
 
-	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s), %s: ", pool->rank, pool->host.text, pool->pid,
-		pool->ended ? ", has ended" : "", cmd_memory_device(pool).text);
+	cmd_memory_print_pool(pool);
+	if (pool->calls_only)
+		return;
 	printf("%s allocated at %s", cmd_memory_bytes(pool->allocated).text,
 		tool_time((uint64_t)pool->last_ns, time));
 	printf("; at most %s, at %s", cmd_memory_bytes(pool->peak).text, tool_time((uint64_t)pool->peak_ns, time));
@@ -81,12 +82,12 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen)
 	double rest = (double)pool->snapshot_allocated - seen, before = fmin(pool->before, rest);
 	char time[TOOL_TEXT_BYTES];
 
-	if (!pool->snapshot_ns)
+	if (!pool->snapshot_ns || pool->calls_only)
 		return;
-	if (pool->seen_ns > 0)
+	if (cmd_memory_seen_share(pool) < 1)
 		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates, and what a line releases between two windows "
 		       "counts until its memory is used again, beyond the interval\n",
-			100 * pool->seen_ns / pool->span_ns);
+			100 * cmd_memory_seen_share(pool));
 	printf("  lines below hold %s", cmd_memory_bytes(seen).text);
 	if (pool->snapshot_allocated >= 0)
 		printf(" of %s", cmd_memory_bytes((double)pool->snapshot_allocated).text);
@@ -124,7 +125,7 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 			json_object_set_new(object, "seen_of_bytes",
 				pool->snapshot_allocated < 0 ? json_null() : json_integer(pool->snapshot_allocated));
 			json_object_set_new(object, "seen_bytes", json_real(seen));
-			json_object_set_new(object, "seen_share", json_real(pool->seen_ns > 0 ? pool->seen_ns / pool->span_ns : 1));
+			json_object_set_new(object, "seen_share", json_real(cmd_memory_seen_share(pool)));
 			json_object_set_new(object, "places", cmd_memory_json_places(pool));
 			json_array_append_new(cmd->list, object);
 			continue;
@@ -132,7 +133,8 @@ static int cmd_memory_live(struct cmd_memory *cmd)
 		cmd_memory_head(pool);
 		cmd_memory_growth(pool);
 		cmd_memory_coverage(pool, seen);
-		cmd_memory_print_places(pool, false, SHOWN);
+		if (!pool->calls_only)
+			cmd_memory_print_places(pool, false, SHOWN);
 	}
 	return 0;
 }
@@ -228,7 +230,7 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 	if (!cmd->json && cmd->pools > few)
 		printf("%zu of %zu devices of processes leak\n", leaks, cmd->pools - few);
 	if (!cmd->json && few)
-		printf("%zu cannot be judged yet: a trend takes %u s of changes\n", few, MEMORY_POINTS_MIN);
+		printf("%zu cannot be judged: a trend takes %u s of changes\n", few, MEMORY_POINTS_MIN);
 	return 0;
 }
 

@@ -59,6 +59,7 @@ static int copies_on_row(void *arg, sqlite3_stmt *row)
 		return 0;
 	}
 	term_table_cell(view->table, TERM_PLAIN, "%" PRId64, cmd_memory_int(row, COPY_RANK));
+	term_table_cell(view->table, TERM_PLAIN, "%" PRId64, cmd_memory_int(row, COPY_PID));
 	term_table_cell(view->table, TERM_PLAIN, "%s%s", cmd_memory_name(row, COPY_DIRECTION).text,
 		cmd_memory_int(row, COPY_ASYNC) ? ", async" : "");
 	term_table_cell(view->table, TERM_PLAIN, "%" PRId64, cmd_memory_int(row, COPY_COUNT));
@@ -74,7 +75,7 @@ static int copies_on_row(void *arg, sqlite3_stmt *row)
 
 int cmd_memory_copies(struct cmd_memory *cmd)
 {
-	const struct term_column columns[] = {{.name = "RANK", .right = true}, {.name = "COPIES"}, {.name = "COUNT", .right = true},
+	const struct term_column columns[] = {{.name = "RANK", .right = true}, {.name = "PID", .right = true}, {.name = "COPIES"}, {.name = "COUNT", .right = true},
 		{.name = "BYTES", .right = true}, {.name = "A SECOND", .right = true}, {.name = "LONGEST", .right = true},
 		{.name = "HELD", .right = true}, {.name = "OF TIME", .right = true}};
 	struct copies_view view = {.cmd = cmd, .table = term_table_new(columns, sizeof(columns) / sizeof(columns[0]))};
@@ -85,8 +86,8 @@ int cmd_memory_copies(struct cmd_memory *cmd)
 			sqlite3_mprintf("SELECT c.rank, r.pid, r.host, c.direction, c.is_async, sum(c.count), sum(c.bytes), sum(c.duration_ns), "
 					"coalesce(max(c.longest_ns), 0), sum(c.held_count), sum(c.held_bytes), sum(c.held_ns), max(c.start_ns) "
 					"- min(c.start_ns) + 1000000000 FROM copies c JOIN ranks r ON r.instance = c.instance WHERE c.start_ns "
-					">= %lld AND (%Q IS NULL OR r.job = %Q) GROUP BY c.instance, c.direction, c.is_async ORDER BY c.rank, "
-					"c.instance, sum(c.duration_ns) DESC, sum(c.bytes) DESC",
+					">= %lld AND (%Q IS NULL OR r.job = %Q) GROUP BY c.instance, c.direction, c.is_async ORDER BY r.job, "
+					"c.rank, c.instance, sum(c.duration_ns) DESC, sum(c.bytes) DESC",
 				(long long)cmd->since_ns, cmd->job, cmd->job),
 			copies_on_row, &view);
 	if (r == 0 && !cmd->json && cmd->rows) {

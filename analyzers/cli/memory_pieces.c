@@ -126,11 +126,11 @@ static const struct {
 
 static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
 {
-	int64_t from_ns = pool->first_ns + (pool->last_ns - pool->first_ns) / WARM_UP_PART;
+	int64_t from_ns = pool->first_ns + (pool->until_ns - pool->first_ns) / WARM_UP_PART;
 	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
 				"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
-			(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
+			(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns),
 		pieces_on_calls, ret);
 
 	if (r == 0)
@@ -138,7 +138,7 @@ static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, s
 			sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1) FROM (SELECT stack FROM allocations "
 					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld AND stack IS NOT "
 					"NULL GROUP BY stack ORDER BY sum(duration_ns) DESC, stack LIMIT 1) a",
-				(long long)pool->instance, (long long)from_ns, (long long)pool->last_ns),
+				(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns),
 			pieces_on_calls_place, ret);
 	if (r == 0)
 		r = cmd_memory_read_pieces(cmd, pool, INT64_MAX, &ret->pieces, &ret->time_ns);
@@ -153,11 +153,12 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 	const struct memory_pieces *pieces = &split->pieces;
 	char time[TOOL_TEXT_BYTES];
 
-	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s), %s: ", pool->rank, pool->host.text, pool->pid,
-		pool->ended ? ", has ended" : "", cmd_memory_device(pool).text);
-	printf("at the peak %s allocated of ", cmd_memory_bytes(split->peak).text);
-	printf("%s reserved", cmd_memory_bytes(split->peak_reserved).text);
-	printf("; %s not used even then\n", cmd_memory_bytes(fmax(split->peak_reserved - split->peak, 0)).text);
+	cmd_memory_print_pool(pool);
+	if (!pool->calls_only) {
+		printf("at the peak %s allocated of ", cmd_memory_bytes(split->peak).text);
+		printf("%s reserved", cmd_memory_bytes(split->peak_reserved).text);
+		printf("; %s not used even then\n", cmd_memory_bytes(fmax(split->peak_reserved - split->peak, 0)).text);
+	}
 	if (pieces->segments) {
 		printf("  segments  %zu of %s, ", pieces->segments, cmd_memory_bytes((double)pieces->bytes).text);
 		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text, tool_time((uint64_t)split->time_ns, time));
@@ -172,7 +173,7 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 			printf("%s of it expandable, ", cmd_memory_bytes((double)pieces->expandable_bytes).text);
 		printf("%s in segments without; ", cmd_memory_bytes((double)pieces->empty_bytes).text);
 		printf("the largest piece has %s\n", cmd_memory_bytes((double)pieces->gap_bytes).text);
-	} else {
+	} else if (!pool->calls_only) {
 		printf("  segments  none known: allocated before L2 was on\n");
 	}
 	if (split->asked > 0) {
@@ -180,7 +181,7 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(split->asked_beside, 0)).text);
 	}
 	if (split->calls > 0)
-		printf("  calls     %.0f that take or give back memory after the warm-up, %.2g a step, %.2g %% of the time%s%s\n",
+		printf("  calls     %.0f that take or give back memory after the warm-up, %.3g a step, %.2g %% of the time%s%s\n",
 			split->calls, split->calls / fmax(split->steps, 1), 100 * waste->calls_share,
 			*split->calls_place ? "; most of it in " : "", split->calls_place);
 	printf("  advice    %s\n", memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
@@ -207,11 +208,11 @@ int cmd_memory_fragmentation(struct cmd_memory *cmd)
 		const struct memory_pool *pool = &cmd->pool[i];
 		struct memory_split split = {.peak = 0};
 		struct memory_waste waste;
-		double after_ns = (double)(pool->last_ns - pool->first_ns) * (WARM_UP_PART - 1) / WARM_UP_PART;
+		double after_ns = (double)(pool->until_ns - pool->first_ns) * (WARM_UP_PART - 1) / WARM_UP_PART;
 		int r;
 
 		/* An allocator that reserves nothing. */
-		if (pool->reserved_peak <= 0)
+		if (pool->reserved_peak <= 0 && !pool->calls_only)
 			continue;
 		r = pieces_read(cmd, pool, &split);
 		if (r)

@@ -14,6 +14,7 @@
 
 #define PLACES_MAX 4096 /* of a device; further ones are not listed */
 #define FRAMES_MAX 512
+#define CURVE_ROW_NS 1000000000LL /* a row is of a second */
 
 struct memory_name cmd_memory_name(sqlite3_stmt *row, int column)
 {
@@ -53,7 +54,8 @@ enum { CURVE_INSTANCE, CURVE_KIND, CURVE_DEVICE, CURVE_START, CURVE_STEP, CURVE_
 static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_memory *cmd = arg;
-	int64_t device = cmd_memory_number(row, CURVE_DEVICE);
+	int64_t device = cmd_memory_number(row, CURVE_DEVICE), end_ns;
+	bool windows = sqlite3_column_type(row, CURVE_SEEN) != SQLITE_NULL; /* the row is of one, not of a second */
 	struct memory_pool *pool;
 
 	if (!ranges_have(&cmd->ranks, cmd_memory_int(row, CURVE_RANK)))
@@ -70,12 +72,13 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->host = cmd_memory_name(row, CURVE_HOST);
 		pool->job = cmd_memory_name(row, CURVE_JOB);
 	}
-	/* A window is of the time since the row before it. */
-	if (sqlite3_column_type(row, CURVE_SEEN) != SQLITE_NULL && pool->last_ns) {
-		pool->seen_ns += sqlite3_column_double(row, CURVE_SEEN);
-		pool->span_ns += (double)(cmd_memory_int(row, CURVE_START) - pool->last_ns);
-	}
 	pool->last_ns = cmd_memory_int(row, CURVE_START);
+	end_ns = pool->last_ns + (windows ? cmd_memory_int(row, CURVE_SEEN) : CURVE_ROW_NS);
+	if (windows) {
+		pool->seen_ns += sqlite3_column_double(row, CURVE_SEEN);
+		pool->span_ns += (double)(end_ns - (pool->end_ns ? pool->end_ns : pool->last_ns));
+	}
+	pool->until_ns = pool->end_ns = end_ns;
 	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
 		pool->last_step = cmd_memory_int(row, CURVE_STEP);
 	pool->before = sqlite3_column_double(row, CURVE_BEFORE); /* L2 may have been off meanwhile */
@@ -101,16 +104,88 @@ int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, c
 		row, arg);
 }
 
-int cmd_memory_read_curves(struct cmd_memory *cmd)
+static int cmd_memory_on_newest(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory *cmd = arg;
+
+	for (size_t i = 0; i < cmd->pools; i++)
+		if (cmd->pool[i].instance == cmd_memory_int(row, 0) && cmd->pool[i].until_ns < cmd_memory_int(row, 1))
+			cmd->pool[i].until_ns = cmd_memory_int(row, 1);
+	return 0;
+}
+
+enum { CALLS_INSTANCE, CALLS_FIRST, CALLS_LAST, CALLS_RANK, CALLS_PID, CALLS_HOST, CALLS_JOB, CALLS_ENDED };
+
+static int cmd_memory_on_calls(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_memory *cmd = arg;
+	struct memory_pool *pool;
+
+	for (size_t i = 0; i < cmd->pools; i++)
+		if (cmd->pool[i].instance == cmd_memory_int(row, CALLS_INSTANCE))
+			return 0;
+	pool = ranges_have(&cmd->ranks, cmd_memory_int(row, CALLS_RANK)) ? cmd_memory_pool(cmd, cmd_memory_int(row, CALLS_INSTANCE), "", -1) : NULL;
+	if (!pool)
+		return 0;
+	pool->calls_only = true;
+	pool->rank = cmd_memory_int(row, CALLS_RANK);
+	pool->pid = cmd_memory_int(row, CALLS_PID);
+	pool->ended = sqlite3_column_int(row, CALLS_ENDED);
+	pool->first_ns = cmd_memory_int(row, CALLS_FIRST);
+	pool->last_ns = pool->end_ns = pool->until_ns = cmd_memory_int(row, CALLS_LAST);
+	pool->host = cmd_memory_name(row, CALLS_HOST);
+	pool->job = cmd_memory_name(row, CALLS_JOB);
+	return 0;
+}
+
+static int cmd_memory_read_calls(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT a.instance, min(a.start_ns), max(a.start_ns), a.rank, r.pid, r.host, r.job, r.ended FROM allocations a JOIN "
+				"ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) GROUP BY a.instance "
+				"ORDER BY r.job, a.rank, a.instance",
+			(long long)cmd->since_ns, cmd->job, cmd->job),
+		cmd_memory_on_calls, cmd);
+}
+
+/* Of blocks in the host's memory some versions report no sum. */
+static void cmd_memory_drop_empty(struct cmd_memory *cmd)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < cmd->pools; i++)
+		if (cmd->pool[i].peak > 0)
+			cmd->pool[n++] = cmd->pool[i];
+	cmd->pools = n;
+}
+
+double cmd_memory_seen_share(const struct memory_pool *pool)
+{
+	double span_ns = pool->span_ns + (double)(pool->until_ns - pool->end_ns);
+
+	if (pool->calls_only)
+		return 0;
+	return pool->seen_ns > 0 && span_ns > pool->seen_ns ? pool->seen_ns / span_ns : 1;
+}
+
+int cmd_memory_read_curves(struct cmd_memory *cmd)
+{
+	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
 				"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
 				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN ranks r ON "
 				"r.instance = m.instance WHERE m.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY "
-				"m.start_ns",
+				"r.job, m.rank, m.instance, m.start_ns",
 			(long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_curve, cmd);
+
+	cmd_memory_drop_empty(cmd);
+	if (r == 0)
+		r = cmd_memory_read_calls(cmd);
+	/* Snapshots are taken while no window is open, too. */
+	return r ? r : tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT instance, max(start_ns) FROM memory_live WHERE start_ns >= %lld GROUP BY instance", (long long)cmd->since_ns),
+		cmd_memory_on_newest, cmd);
 }
 
 static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
@@ -332,4 +407,13 @@ struct memory_text cmd_memory_device(const struct memory_pool *pool)
 	else
 		snprintf(ret.text, sizeof(ret.text), "%s:%" PRId64, pool->kind.text, pool->device);
 	return ret;
+}
+
+void cmd_memory_print_pool(const struct memory_pool *pool)
+{
+	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s)", pool->rank, pool->host.text, pool->pid, pool->ended ? ", has ended" : "");
+	if (pool->calls_only)
+		printf(": calls of the driver alone are known: the framework's allocator reported nothing while L2 was on, or no window of L2 was open\n");
+	else
+		printf(", %s: ", cmd_memory_device(pool).text);
 }

@@ -41,10 +41,13 @@ struct memory_pool {
 	struct memory_name kind, host, job;
 	int64_t pid;
 	bool ended;
+	bool calls_only; /* the allocator's reports were not seen: no curve, no lines; kind is "" */
 	int64_t first_ns, last_ns, peak_ns;
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
-	double seen_ns, span_ns; /* reports were seen in so much of the time in which they were seen in windows */
+	int64_t end_ns;		 /* of the newest row of the curve */
+	int64_t until_ns;	 /* of the newest row of L2 */
+	double seen_ns, span_ns; /* reports were seen in so much of the time until end_ns in which they were seen in windows */
 	struct memory_history history;
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
@@ -81,8 +84,11 @@ int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, c
 	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg);
 #define MEMORY_SEGMENT_COLUMNS "start_ns, address, bytes, used_bytes, gap_bytes, blocks, expandable"
 enum { SEGMENT_START, SEGMENT_ADDRESS, SEGMENT_BYTES, SEGMENT_USED, SEGMENT_GAP, SEGMENT_BLOCKS, SEGMENT_EXPANDABLE };
-/* All curves of the ranks, job and time. */
+/* All curves of the ranks, job and time, by job and rank. An allocator that never held a byte is left out; one whose
+ * reports were not seen, as no window of L2 was open, is there by its calls of the driver. */
 int cmd_memory_read_curves(struct cmd_memory *cmd);
+/* In so much of its time, 0 to 1, its reports were seen. */
+double cmd_memory_seen_share(const struct memory_pool *pool);
 /* The cards of all devices. */
 int cmd_memory_read_cards(struct cmd_memory *cmd);
 /* Of the card, held by other processes; and what is free on it. 0: unknown. */
@@ -104,6 +110,8 @@ struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, co
  */
 void cmd_memory_place(const char *frames, const char *thread, int64_t sites, char ret[STACK_PLACE_BYTES]);
 
+/* "rank 0 (node1, pid 4711), cuda:0: ", and of one with calls alone the line that says so. */
+void cmd_memory_print_pool(const struct memory_pool *pool);
 struct memory_text cmd_memory_bytes(double bytes);
 /* "cuda:0" */
 struct memory_text cmd_memory_device(const struct memory_pool *pool);

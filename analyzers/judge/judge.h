@@ -75,7 +75,7 @@ struct judge_row {
 	double act[ACTIVITY_MAX]; /* the same by activity */
 };
 
-/* judge_table.c: whose growth it is. growth: of the job's step, positive. ret_common: growth that most ranks have in common.
+/* judge_table.c: whose growth it is. growth: of the job's step, positive. ret_common: growth of the mean of all rows, by activity.
  * 0, -EINVAL: too many, -ENOMEM. */
 int judge_table(struct judge_row *row, size_t rows, bool cards, double growth, double ret_common[ACTIVITY_MAX]);
 

@@ -248,8 +248,7 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		return;
 	segments = allocs_segments(memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
 	segments = memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
-	memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
-	memory->rows += segments;
+	memory->rows += memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
 }
 
 static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)

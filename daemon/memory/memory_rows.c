@@ -216,15 +216,35 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
 	return rows;
 }
 
-void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
+static bool memory_rows_is_card(const struct rt_memory_device *device)
+{
+	return device->used && (device->device & 0xff) != 0;
+}
+
+/* Whose segment it is: of one without blocks, the first card that the allocator reported; NULL: none yet. */
+static const struct rt_memory_device *memory_rows_card(const struct rt_memory_rank *counts, uint32_t device)
+{
+	const struct rt_memory_device *own = &counts->device[device % RT_MEMORY_DEVICES_MAX];
+
+	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX && !memory_rows_is_card(own); i++)
+		own = &counts->device[i];
+	return memory_rows_is_card(own) ? own : NULL;
+}
+
+size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
 	size_t segments, uint64_t now_ns)
 {
 	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
+	size_t rows = 0;
 
-	for (size_t i = 0; i < segments; i++) {
+	for (size_t i = 0; i < segments; i++, rows++) {
+		const struct rt_memory_device *device = memory_rows_card(counts, segment[i].device);
+		const char *kind;
 		int number;
-		const char *kind = memory_rows_kind(counts->device[segment[i].device % RT_MEMORY_DEVICES_MAX].device, &number);
 
+		if (!device)
+			break;
+		kind = memory_rows_kind(device->device, &number);
 		store_put_memory_segments(owner->context->store,
 			&(struct row_memory_segments){
 				.rank = field_int(owner->rank),
@@ -240,6 +260,7 @@ void memory_rows_segments(const struct memory_owner *owner, const struct rt_memo
 				.instance = field_int(owner->instance),
 			});
 	}
+	return rows;
 }
 
 void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event)

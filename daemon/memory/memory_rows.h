@@ -53,7 +53,7 @@ struct memory_line {
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
 /* Of the same snapshot; those without a block have the device of their neighbours. */
-void memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
+size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
 	size_t segments, uint64_t now_ns);
 /* A failed request as a finding. */
 void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);

@@ -35,6 +35,10 @@ flush
 query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
 query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
 query "select op, bytes, result, (select frames from call_stacks where id = stack limit 1) as frames from allocations" >"$work/calls"
+# To give memory back waits for the device: each such call is a synchronization of the step, too.
+query "select (select count(*) from stages where stage = 'sync'), (select count(*) from allocations where op = 'cudaFree')" >"$work/syncs"
+IFS=, read -r syncs frees <"$work/syncs"
+[ "$frees" -gt 0 ] && [ "$syncs" -ge "$frees" ] || fail "$frees calls of cudaFree, and $syncs synchronizations"
 "$python_here" - "$work" "$source_dir/tests/e2e/train/leak.py" <<'END' || fail "the store differs from the books of the script"
 import csv, json, sys
 work, script = sys.argv[1:]
@@ -167,6 +171,21 @@ ended() { ! "$tracectl" findings | grep 'takes it again'; }
 wait_for 10 ended || fail "the finding of a process that has ended is not over: $("$tracectl" findings)"
 children=("$keeper")
 
+# A process whose allocator reports nothing is there by its calls of the driver.
+RANK=1 WORLD_SIZE=2 "$python_here" - "$work/driver" "$build/fixtures/libcudart.so.13" <<'END' &
+import ctypes, os, sys, time
+cudart, address = ctypes.CDLL(sys.argv[2]), ctypes.c_void_p()
+while not os.path.exists(sys.argv[1]):
+    cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 20))
+    cudart.cudaFree(address)
+    time.sleep(0.02)
+END
+driver=$!
+children+=("$driver")
+driven() { "$tracectl" memory fragmentation --rank 1 | grep -A1 "^rank 1 (.*pid $driver): calls of the driver alone are known" | grep -q '^  calls *[1-9]'; }
+wait_for 20 driven || fail "calls of a process without reports are not there: $("$tracectl" memory fragmentation)"
+touch "$work/driver"
+
 # A leak of a line is found, and the line is named in the finding.
 leaks() { "$tracectl" findings | grep -q 'leaks memory of cuda:0 .*; most of it is held by keep (leak.py:[0-9]*)'; }
 wait_for 90 leaks || fail "no finding of the leak: $("$tracectl" findings; "$tracectl" memory leaks)"
@@ -225,6 +244,11 @@ span = rows[-1][5] - rows[0][5]
 assert sum(row[4] for row in rows) < span * 2 // 3, rows
 pool, = [pool for pool in json.load(open(sys.argv[1] + "/windows"))["live"] if pool["pid"] == int(sys.argv[2])]
 assert 0 < pool["seen_share"] < 2 / 3, pool
+# A window is of the time from the end of the row before it to its own end.
+known = [row for row in rows if row[5] <= pool["time_ns"]]
+first = [i for i, row in enumerate(known) if row[4]][0]
+begin = known[first - 1][5] + 10**9 if first else known[0][5]
+assert pool["seen_share"] <= 1.001 * sum(row[4] for row in known) / (known[-1][5] + known[-1][4] - begin), (pool, known)
 # What it had before is known as a sum; what its line holds since then is within the interval, but for blocks that it uses for a moment.
 pool, = [pool for pool in json.load(open(sys.argv[1] + "/windows"))["live"] if pool["pid"] == int(sys.argv[3])]
 keep, = [place for place in pool["places"] if place["where"].startswith("keep (leak.py:")]
