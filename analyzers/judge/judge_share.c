@@ -23,7 +23,7 @@
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
 #define SHARE_POWER 0.95      /* of a card's usual power: with less than that during the growth it did not work all the time */
 #define SHARE_DRIFT 0.1	      /* of the usual step: readings of power differ by 6 % from one second to another */
-#define SHARE_LATE 0.8	      /* of the usual wait for the card: the mean of a second differs by less while nothing is slow */
+#define SHARE_LATE 0.8	      /* of the usual wait for the card: less is no noise, where another rank waits as much longer as the step takes */
 #define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
