@@ -455,6 +455,8 @@ static uint64_t align_host_value_of(const struct align_slot *slot, int what)
 
 void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 {
+	uint64_t preemptor_ns = align_slots_whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns);
+
 	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, ALIGN_CPU),
 		.run_delay_ns = align_host_value_of(slot, ALIGN_RUN_DELAY),
 		.throttled_ns = align_host_value_of(slot, ALIGN_THROTTLED),
@@ -462,7 +464,7 @@ void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 		.memory_stall_ns = align_host_value_of(slot, ALIGN_MEMORY_STALL),
 		.card_energy_mj = align_host_value_of(slot, ALIGN_CARD_ENERGY),
 		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
-		.preemptor_ns = align_slots_whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns),
-		.preemptor_pid = slot->host.preemptor_pid};
+		.preemptor_ns = preemptor_ns == FRAME_UNKNOWN ? 0 : preemptor_ns,
+		.preemptor_pid = preemptor_ns == FRAME_UNKNOWN ? 0 : slot->host.preemptor_pid};
 	memcpy(ret->preemptor_name, slot->host.preemptor_name, sizeof(ret->preemptor_name));
 }

@@ -209,7 +209,7 @@ static void share_waits(struct share *share)
 {
 	struct judge *judge = share->judge;
 	bool learned = judge->l1_ticks >= JUDGE_L1_TICKS;
-	double growth = share->growth, least = INFINITY;
+	double growth = share->growth, least = INFINITY, work = INFINITY;
 
 	/* L1 that was turned on for this: what the rank that waits least waits, all usually do. */
 	for (size_t i = 0; i < share->n; i++)
@@ -221,8 +221,14 @@ static void share_waits(struct share *share)
 		double xfer = learned ? late->sum.xfer / late->l1_steps - rank->usual.xfer : 0;
 
 		share->transfers = fmin(growth, fmax(0, xfer));
-		judge->column[i] = fmax(0, growth - share->common - fmax(0, xfer) - fmax(0, wait));
+		judge->column[i] = growth - fmax(0, xfer) - fmax(0, wait);
+		work = fmin(work, judge->column[i]);
 	}
+	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits elsewhere. */
+	if (learned)
+		share->common = fmin(share->common, fmax(0, work));
+	for (size_t i = 0; i < share->n; i++)
+		judge->column[i] = fmax(0, judge->column[i] - share->common);
 	share_role(share);
 	if (!share_witness(share, SHARE_NOISE * growth))
 		return;

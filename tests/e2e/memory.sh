@@ -172,8 +172,8 @@ wait_for 10 ended || fail "the finding of a process that has ended is not over: 
 children=("$keeper")
 
 # A process whose allocator reports nothing is there by its calls of the driver.
-RANK=1 WORLD_SIZE=2 "$python_here" - "$work/driver" "$build/fixtures/libcudart.so.13" <<'END' &
-import ctypes, os, sys, time
+RANK=1 WORLD_SIZE=2 "$python" - "$work/driver" "$build/fixtures/libcudart.so.13" <<'END' &
+import ctypes, os, sys, time, torch
 cudart, address = ctypes.CDLL(sys.argv[2]), ctypes.c_void_p()
 while not os.path.exists(sys.argv[1]):
     cudart.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(1 << 20))

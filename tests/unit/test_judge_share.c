@@ -735,6 +735,20 @@ TEST(a_wait_outside_of_all_stages_is_no_python)
 	}
 }
 
+/* Work, waits and transfers add up: of ranks whose usual waits are known, a wait outside of all stages is no work that all have. */
+TEST(waits_among_stages_are_no_work_of_all)
+{
+	script_begin(2);
+	script.waiting = ACTIVITY_OUTSIDE;
+	script.l1 = true;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_OUTSIDE] = 40 * MS;
+	script_run(20);
+	script_only(1, ACTIVITY_OUTSIDE);
+	script.slack = INFINITY;
+	script_end();
+}
+
 /* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without L1. */
 TEST(where_ranks_wait_is_remembered)
 {
