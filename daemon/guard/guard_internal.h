@@ -85,7 +85,7 @@ struct guard_excess {
 struct guard_turn {
 	uint64_t over_ns; /* over the budget since then; 0: it is not */
 	uint64_t finding; /* as published; 0: none */
-	struct guard_excess excess; /* newest one that is over */
+	struct guard_excess excess; /* the largest since then: it ends below the budget */
 };
 
 /*

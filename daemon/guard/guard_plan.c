@@ -88,9 +88,10 @@ int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess
 		turn->over_ns = 0;
 		return turn->finding ? -1 : 0;
 	}
+	if (!turn->over_ns || excess->share > turn->excess.share)
+		turn->excess = *excess;
 	if (!turn->over_ns)
 		turn->over_ns = now_ns;
-	turn->excess = *excess;
 	turn->excess.since_ns = turn->over_ns;
 	return !turn->finding && !known && now_ns - turn->over_ns >= GUARD_EXCESS_NS;
 }
