@@ -265,7 +265,8 @@ static void sentence_slow_job(struct sentence *sentence)
 	text_add(&sentence->text, "longer");
 	sentence_since(sentence);
 	if (step && isfinite(step->peers)) {
-		text_add(&sentence->text, " (");
+		/* The worst moment; the percent is of the whole episode. */
+		text_add(&sentence->text, " (up to ");
 		text_value(&sentence->text, step->value, step->unit);
 		text_add(&sentence->text, "; ");
 		text_value(&sentence->text, step->peers, step->unit);

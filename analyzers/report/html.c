@@ -191,7 +191,7 @@ static void html_footer(FILE *out, const struct report *report)
 	if (words_explained(report, text)[0])
 		html_put(out, " %s.", text);
 	if (report->suspected)
-		html_put(out, " %s not confirmed and are not shown.",
+		html_put(out, " %s not confirmed, and not shown.",
 			words_many(report->suspected, "suspicion was", "suspicions were", text));
 	fputs("</footer>\n</body></html>\n", out);
 }

@@ -6,6 +6,7 @@
 #include "analyzers/base/user.h"
 #include "analyzers/report/html.h"
 #include "analyzers/report/judge.h"
+#include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
 
 #define CARDS_SHOWN 20
@@ -78,7 +79,7 @@ void html_jobs(FILE *out, const struct report *report)
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
-		if ((!job->ranks && !job->findings) || shown++ >= REPORT_JOBS_SHOWN_MAX)
+		if (report_job_is_none(job) || shown++ >= REPORT_JOBS_SHOWN_MAX)
 			continue;
 		if (shown == 1)
 			fputs("<section class=\"box\"><h2>Jobs</h2><div class=\"scroll\"><table><tr><th>job</th><th>user</th><th "

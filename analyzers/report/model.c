@@ -169,6 +169,11 @@ static void report_job_entitle(struct report *report, struct report_job *job)
 	}
 }
 
+bool report_job_is_none(const struct report_job *job)
+{
+	return !job->ranks && (!job->findings || !job->name[0]);
+}
+
 uint32_t report_job_find(const struct report *report, const char *name, int64_t uid)
 {
 	for (size_t i = 0; i < report->jobs; i++)

@@ -21,6 +21,8 @@ uint32_t report_card_of(struct report *report, uint32_t node, const char *card, 
 /* Jobs of two users are two, whatever their name. uid -1: unknown, which fits any. report_job_find() adds none. */
 uint32_t report_job_of(struct report *report, const char *name, int64_t uid);
 uint32_t report_job_find(const struct report *report, const char *name, int64_t uid);
+/* Nothing ran: findings of a node have it, too, and no name. */
+bool report_job_is_none(const struct report_job *job);
 /* Processes are sorted by store and instance. NULL: unknown, or not selected. */
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance);
 /* Marks [since, until) as seen. */

@@ -4,6 +4,7 @@
 #include "analyzers/base/term_table.h"
 #include "analyzers/base/user.h"
 #include "analyzers/report/judge.h"
+#include "analyzers/report/model.h"
 #include "analyzers/report/render.h"
 #include "analyzers/report/words.h"
 
@@ -315,7 +316,7 @@ static void show_jobs(const struct page *page)
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
-		if (!job->ranks && !job->findings)
+		if (report_job_is_none(job))
 			continue;
 		if (shown++ >= REPORT_JOBS_SHOWN_MAX)
 			continue;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/report/model.h"
 #include "analyzers/report/words.h"
 
 #include <inttypes.h>
@@ -153,6 +154,8 @@ const char *words_subject(const struct report *report, const struct report_findi
 			words_job(job));
 	else if (finding->is.rank >= 0)
 		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
+	else if (finding->node != REPORT_NONE && report_job_is_none(job))
+		snprintf(buffer, WORDS_BYTES, "%s", report->node[finding->node].name);
 	else if (finding->node != REPORT_NONE)
 		snprintf(buffer, WORDS_BYTES, "%s (of %s)", report->node[finding->node].name, words_job(job));
 	else if (job->name[0])

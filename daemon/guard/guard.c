@@ -68,6 +68,7 @@ static void guard_end_rank(void *arg, const struct rank *rank)
 
 	if (of && of->instance == rank->instance)
 		guard_put_row(walk->guard, of, rank, walk->now_ns);
+	guard_end_excess(walk->guard, rank);
 }
 
 struct guard *guard_free(struct guard *guard)
@@ -76,8 +77,10 @@ struct guard *guard_free(struct guard *guard)
 
 	if (!guard)
 		return NULL;
-	if (guard->context->ranks && guard->context->store)
+	if (guard->context->ranks && guard->context->store) {
 		ranks_each(guard->context->ranks, guard_end_rank, &walk);
+		guard_end_own_excess(guard);
+	}
 	if (guard->calibration)
 		job_thread_forget(guard->thread, &guard->calibration->job);
 	job_thread_free(guard->thread);
@@ -246,7 +249,6 @@ static void guard_on_rank(void *arg, const struct rank *rank, enum rank_change c
 	if (change != RANK_ENDED)
 		return;
 	guard_end_rank(&walk, rank);
-	guard_end_excess(walk.guard, rank);
 }
 
 int guard_new(struct context *context, struct guard **ret)

@@ -101,3 +101,9 @@ void guard_end_excess(struct guard *guard, const struct rank *rank)
 	if (of && of->turn.finding)
 		guard_publish_turn(guard, &of->turn, rank, true);
 }
+
+void guard_end_own_excess(struct guard *guard)
+{
+	if (guard->own_turn.finding)
+		guard_publish_turn(guard, &guard->own_turn, NULL, true);
+}

@@ -174,5 +174,7 @@ void guard_rank_between(const struct guard *guard, const struct rank *rank, enum
 /* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */
 void guard_publish_excess(struct guard *guard, uint64_t now_ns);
 void guard_end_excess(struct guard *guard, const struct rank *rank);
+/* Closes that of the daemon itself: it ends. */
+void guard_end_own_excess(struct guard *guard);
 
 #endif

@@ -138,23 +138,23 @@ TEST(jobs_and_communicators)
 	job.since_step = 400;
 	finding_add(&job, "step_time", "ns", 1210 * MS, 1025 * MS, NULL);
 	assert_sentence(
-		job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before), on all ranks: cause unknown");
+		job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: cause unknown");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
-	assert_sentence(job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before): data loading takes 200 ms "
+	assert_sentence(job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before): data loading takes 200 ms "
 			     "per step; 12 ms before");
 	job.cause = CAUSE_PREEMPTION;
 	job.tier = FRAME_TIER_HOST;
 	finding_add(&job, "run_delay", "ns", 24 * MS, 14.5 * MS, "");
-	assert_sentence(job, "steps take 18 % longer since step 400 (1.21 s; 1.02 s before), on all ranks: preempted "
+	assert_sentence(job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: preempted "
 			     "24 ms per step; 14.5 ms before");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "explained", "1", 7, NAN, "finding slow_rank, rank 3");
 	job.state = FINDING_CLOSED;
 	job.until_ns = 0;
-	assert_sentence(job, "steps took 18 % longer for 31 s, at step 400 (1.21 s; 1.02 s before): data loading took "
+	assert_sentence(job, "steps took 18 % longer for 31 s, at step 400 (up to 1.21 s; 1.02 s before): data loading took "
 			     "200 ms per step; 12 ms before; explained by finding slow_rank, rank 3");
 	strcpy(slow.communicator, "5f3c000011112222");
 	strcpy(slow.host, "node-c");
