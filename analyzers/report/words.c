@@ -154,7 +154,7 @@ const char *words_subject(const struct report *report, const struct report_findi
 			words_job(job));
 	else if (finding->is.rank >= 0)
 		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
-	else if (finding->node != REPORT_NONE && report_job_is_none(job))
+	else if (finding->node != REPORT_NONE && !job->name[0])
 		snprintf(buffer, WORDS_BYTES, "%s", report->node[finding->node].name);
 	else if (finding->node != REPORT_NONE)
 		snprintf(buffer, WORDS_BYTES, "%s (of %s)", report->node[finding->node].name, words_job(job));
