@@ -150,7 +150,6 @@ static void share_stages(struct share *share)
 		struct judge_rank *rank = share_rank(share, i);
 
 		rank->own = share_never(share, rank, false);
-		most = fmax(most, rank->own);
 		sure = fmax(sure, syncs_too_often(rank) ? 0 : rank->own);
 	}
 	/* Where another rank's work is as long, a rank that synchronizes too often waits there for it. */
@@ -159,6 +158,7 @@ static void share_stages(struct share *share)
 
 		if (syncs_too_often(rank) && sure >= SHARE_EQUAL * rank->own)
 			rank->own = 0;
+		most = fmax(most, rank->own);
 	}
 	/* Where a rank's own explains the growth, what is odd about another is how it waits. */
 	if (most >= SHARE_PEER * share->growth)
