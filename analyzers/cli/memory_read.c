@@ -9,12 +9,12 @@
 #include <string.h>
 
 #include "analyzers/base/array.h"
+#include "analyzers/base/clock.h"
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
 #define PLACES_MAX 4096 /* of a device; further ones are not listed */
 #define FRAMES_MAX 512
-#define CURVE_ROW_NS 1000000000LL /* a row is of a second */
 
 struct memory_name cmd_memory_name(sqlite3_stmt *row, int column)
 {
@@ -73,7 +73,7 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->job = cmd_memory_name(row, CURVE_JOB);
 	}
 	pool->last_ns = cmd_memory_int(row, CURVE_START);
-	end_ns = pool->last_ns + (windows ? cmd_memory_int(row, CURVE_SEEN) : CURVE_ROW_NS);
+	end_ns = pool->last_ns + (windows ? cmd_memory_int(row, CURVE_SEEN) : (int64_t)NSEC_PER_SEC);
 	if (windows) {
 		pool->seen_ns += sqlite3_column_double(row, CURVE_SEEN);
 		pool->span_ns += (double)(end_ns - (pool->end_ns ? pool->end_ns : pool->last_ns));

@@ -52,7 +52,7 @@ struct memory_line {
 /* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
-/* Of the same snapshot; those without a block have the device of their neighbours. */
+/* Of the same snapshot. One without a block is of the first card that was reported; before that there are no rows. Returns their number. */
 size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
 	size_t segments, uint64_t now_ns);
 /* A failed request as a finding. */
