@@ -20,7 +20,7 @@ static const char *finding_advice_of_activity(enum activity activity)
 	case ACTIVITY_OUTSIDE:
 		return "see what this rank's Python does between its stages (logging, metrics, files); name parts with marks";
 	case ACTIVITY_SYNC:
-		return "see why this rank synchronizes with its device (.item(), .cpu(), prints of tensors, empty_cache())";
+		return finding_cause_advice(CAUSE_SYNCHRONIZATION);
 	case ACTIVITY_OPTIMIZER:
 	case ACTIVITY_ZERO_GRAD:
 		return "see what this rank does in its optimizer step (hooks, gradient clipping, logging)";
