@@ -348,15 +348,20 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 	return n ? sum / (double)n : NAN;
 }
 
-/* `compute` is work on a card that is known from waits alone (judge_share.c): in forward or backward. */
-static bool same_work(enum activity a, enum activity b)
+/* On a card, work in forward or backward, or of which only waits are known (judge_share.c): in which of them a rank is alone depends on
+ * where the others wait. */
+static bool is_card_work(enum activity a)
 {
-	return a == b || (a == ACTIVITY_COMPUTE && (b == ACTIVITY_FORWARD || b == ACTIVITY_BACKWARD)) ||
-	       (b == ACTIVITY_COMPUTE && (a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD));
+	return a == ACTIVITY_COMPUTE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD;
+}
+
+static bool same_work(const struct judge *judge, enum activity a, enum activity b)
+{
+	return a == b || (judge->cards && is_card_work(a) && is_card_work(b));
 }
 
 /* The largest of a rank's other activities that grew by its own work, so that it is slow in two of them. */
-static enum activity also_slow(const struct judge_rank *rank, enum activity named)
+static enum activity also_slow(const struct judge *judge, const struct judge_rank *rank, enum activity named)
 {
 	int most = ACTIVITY_MAX;
 	double total = 0;
@@ -364,7 +369,7 @@ static enum activity also_slow(const struct judge_rank *rank, enum activity name
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, rank->act[a]);
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		if (!same_work((enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
+		if (!same_work(judge, (enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
 			(most == ACTIVITY_MAX || rank->act[a] > rank->act[most]))
 			most = a;
 	return (enum activity)most;
@@ -403,7 +408,7 @@ static void judge_episode_moment(
 		return;
 	}
 	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
-	worst->also = also_slow(rank, a);
+	worst->also = also_slow(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
 		worst->also_value = late_of(rank, worst->also, activity_may_wait(worst->also, judge->cards));
 		worst->also_peers = peers_of(judge, rank, worst->also);
@@ -510,13 +515,14 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 }
 
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
-static bool same_reason(const struct judge_watch *watch, enum activity activity, double cost)
+static bool same_reason(const struct judge *judge, const struct judge_watch *watch, enum activity activity, double cost)
 {
 	const struct judge_episode *episode = watch->episode;
 	enum finding_cause cause = cause_of_system(watch->span.host, cost);
 
 	return cause == cause_of_system(episode->cause_lost, episode->lost) &&
-	       (cause != CAUSE_UNKNOWN || same_work(activity, episode->finding.activity));
+	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity ||
+		       (watch != &judge->whole && same_work(judge, activity, episode->finding.activity)));
 }
 
 /* An episode of its own, from the onset of what is slow. */
@@ -548,6 +554,30 @@ static void episode_start(const struct judge *judge, const struct judge_watch *w
 	}
 }
 
+/* A rank that is named within seconds of the job explains its finding, which goes on as the rank's. */
+static void take_from_job(struct judge *judge, struct judge_episode *episode)
+{
+	struct judge_watch *whole = &judge->whole;
+	const struct judge_episode *of = whole->episode;
+	struct finding *finding = &episode->finding;
+
+	if (!whole->open || of->rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * of->rate ||
+		(double)(int64_t)(finding->since_ns - of->finding.since_ns) * NS > judge_quiet_s(judge))
+		return;
+	finding->id = of->finding.id;
+	finding->severity = of->finding.severity;
+	finding->noticed_ns = of->finding.noticed_ns;
+	if (of->finding.since_ns < finding->since_ns) {
+		finding->since_ns = of->finding.since_ns;
+		finding->since_step = of->finding.since_step;
+	}
+	episode->lost += of->lost;
+	episode->base += of->base;
+	whole->open = false;
+	whole->evidence = whole->top = 0;
+	whole->episode->finding.id = 0;
+}
+
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
 	double lost, double cost)
 {
@@ -563,9 +593,11 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
-	if (!finding->id || !same_reason(watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
+	if (!finding->id || !same_reason(judge, watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
 		episode_start(judge, watch, rank, activity, rate, episode);
+		if (rank && watch == &rank->watch)
+			take_from_job(judge, episode);
 	} else if (watch->span.onset_ns > finding->until_ns) {
 		/* What it cost is of its whole length. */
 		episode->base += (double)(watch->span.onset_ns - finding->until_ns) * NS;
@@ -714,7 +746,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
-	if (rank && !same_work(a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
+	if (rank && !same_work(judge, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
 		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);

@@ -74,9 +74,12 @@ static void share_excess(struct share *share)
 	}
 }
 
+/* Of the newest steps: the mean that fades remembers a thousand synchronizations a step for a minute. */
 static bool syncs_too_often(const struct judge_rank *rank)
 {
-	return rank->late.sum.syncs / rank->late.steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
+	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->late;
+
+	return sum->sum.syncs / sum->steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
 }
 
 /* Ranks that synchronize as often as ever, and wait longer there, have more work on their cards. */

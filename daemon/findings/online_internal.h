@@ -157,6 +157,7 @@ struct online_published {
 	enum finding_state state;
 	enum finding_cause cause;
 	enum finding_severity severity;
+	int32_t rank; /* a job's finding becomes that of the rank that explains it */
 	bool doubtful; /* its user was suspected then (rank_suspect.c) */
 };
 

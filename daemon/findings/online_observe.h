@@ -14,7 +14,7 @@ struct online_sample_info {
 };
 
 struct online_observer {
-	/* A finding was published. number: as in the store and the journal; changed: its state, cause or severity did, and the
+	/* A finding was published. number: as in the store and the journal; changed: its state, rank, cause or severity did, and the
 	 * journal has it. */
 	void (*finding)(void *arg, uint64_t number, const struct finding *finding, bool changed);
 	/* A rank's part of a frame (analyzers/align/frame.h). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishes findings: a row of the store for each update, and a journal message when state, cause or severity changed
+ * Publishes findings: a row of the store for each update, and a journal message when state, rank, cause or severity changed
  * (growing cost alone logs nothing). ranktraced(8) documents the fields.
  */
 #include <inttypes.h>
@@ -193,7 +193,7 @@ bool online_publish_suspects(const struct online *online)
 /* Records the published state; true if it changed. */
 static bool online_publish_note(struct online *online, const struct finding *f, bool doubtful)
 {
-	const struct online_published latest = {f->id, f->state, f->cause, f->severity, doubtful};
+	const struct online_published latest = {f->id, f->state, f->cause, f->severity, f->rank, doubtful};
 	size_t i = 0;
 	bool changed;
 
@@ -201,7 +201,7 @@ static bool online_publish_note(struct online *online, const struct finding *f, 
 		i++;
 	if (i < online->published_count) {
 		changed = online->published[i].state != latest.state || online->published[i].cause != latest.cause ||
-			  online->published[i].severity != latest.severity;
+			  online->published[i].severity != latest.severity || online->published[i].rank != latest.rank;
 		online_publish_count(online, online->published[i].state, -1ULL);
 		if (online_publish_is_over(latest.state))
 			online->published[i] = online->published[--online->published_count];

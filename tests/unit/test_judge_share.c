@@ -266,6 +266,19 @@ TEST(work_on_a_card_is_one_episode_wherever_others_wait)
 	}
 	script_only(1, ACTIVITY_COMPUTE);
 	script_end();
+	/* Alone in forward, then in backward. */
+	script_begin(2);
+	script_cards();
+	script.l1 = true;
+	script.waiting = ACTIVITY_SYNC;
+	script_run(LEARN_S);
+	for (int i = 0; i < 4; i++) {
+		script.fault[1][ACTIVITY_FORWARD] = i % 2 ? 0 : 40 * MS;
+		script.fault[1][ACTIVITY_BACKWARD] = i % 2 ? 40 * MS : 0;
+		script_run(6);
+	}
+	script_only(1, ACTIVITY_FORWARD);
+	script_end();
 }
 
 TEST(a_storm_of_synchronizations_is_own_work)
@@ -283,6 +296,27 @@ TEST(a_storm_of_synchronizations_is_own_work)
 			assert_null(script_said(1, ACTIVITY_SYNC));
 		script_end();
 	}
+}
+
+/* What follows a storm of synchronizations is not their doing. */
+TEST(a_storm_that_is_over_owns_no_work)
+{
+	uint64_t from_ns;
+
+	script_begin(2);
+	script_cards();
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
+	script.syncs[1] = 800;
+	script_run(10);
+	script.fault[1][ACTIVITY_SYNC] = 0;
+	script.syncs[1] = 1;
+	script.fault[1][ACTIVITY_OUTSIDE] = 25 * MS;
+	from_ns = script.now_ns;
+	script_run(20);
+	script_expect(2);
+	assert_true(script_said(1, ACTIVITY_OUTSIDE)->finding.since_ns < from_ns + 2000000000ULL);
+	script_end();
 }
 
 /* Slow in two activities at one time, it has one finding, of the larger, and the other is evidence. */
