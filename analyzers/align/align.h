@@ -97,12 +97,34 @@ struct align_op {
 /* CPU, memory and so on, of a time. What lies across a step's end is divided by time. FRAME_UNKNOWN: not measured. */
 struct align_host {
 	uint64_t start_ns, duration_ns;
-	uint64_t cpu_ns, run_delay_ns, throttled_ns, major_faults, memory_stall_ns, launch_gap_ns, card_energy_mj;
+	union {
+		struct {
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) uint64_t member;
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
+		};
+		uint64_t measure[HOST_MEASURE_MAX];
+	};
 	uint32_t preemptor_pid;     /* of preemptors_most() (preemptors.h); 0 if none */
 	uint64_t preemptor_ns;      /* of run_delay_ns, what it took */
 	const char *preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
 			       * watching, at most, and no data of a rank */
 };
+
+/* Of a sample, by the state in which the process was at its end (host_samples.state). */
+static inline uint64_t align_host_stopped(char state, uint64_t duration_ns)
+{
+	return state == 'T' || state == 't' ? duration_ns : 0;
+}
+
+static inline struct align_host align_host_unknown(uint64_t start_ns, uint64_t duration_ns)
+{
+	struct align_host ret = {.start_ns = start_ns, .duration_ns = duration_ns, .preemptor_name = ""};
+
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		ret.measure[h] = FRAME_UNKNOWN;
+	return ret;
+}
 
 struct align_sink {
 	/* job: as of align_job_info(). The frame is valid during the call, which may ask the aligner and must not feed it.

@@ -267,20 +267,9 @@ struct align_part {
 	bool aside;     /* came as of no step */
 };
 
-/* What samples of a process add up. */
-enum align_host_value {
-	ALIGN_CPU,
-	ALIGN_RUN_DELAY,
-	ALIGN_THROTTLED,
-	ALIGN_FAULTS,
-	ALIGN_MEMORY_STALL,
-	ALIGN_CARD_ENERGY,
-	ALIGN_HOST_VALUES
-};
-
+/* What samples of a process add up; of launch gaps the longest. */
 struct align_host_sum {
-	double sum[ALIGN_HOST_VALUES], covered_ns[ALIGN_HOST_VALUES];
-	uint64_t launch_gap_ns;
+	double sum[HOST_MEASURE_MAX], covered_ns[HOST_MEASURE_MAX];
 	double preemptor_ns;
 	uint32_t preemptor_pid;
 	char preemptor_name[16];
@@ -401,8 +390,7 @@ struct align_process {
 
 struct align_sample {
 	uint64_t start_ns, duration_ns;
-	uint64_t value[ALIGN_HOST_VALUES];
-	uint64_t launch_gap_ns;
+	uint64_t value[HOST_MEASURE_MAX];
 	uint64_t preemptor_ns;
 	uint32_t preemptor_pid; /* 0: none, and preemptor_ns is 0 too */
 	char preemptor_name[16];

@@ -313,14 +313,17 @@ static void align_host_share(struct align_slot *slot, const struct align_sample 
 	if (to <= from)
 		return;
 	part = (double)(to - from) / (double)sample->duration_ns;
-	for (int i = 0; i < ALIGN_HOST_VALUES; i++) {
+	for (int i = 0; i < HOST_MEASURE_MAX; i++) {
 		if (sample->value[i] == FRAME_UNKNOWN)
 			continue;
+		if (i == HOST_LAUNCH_GAP) {
+			sum->sum[i] = fmax(sum->sum[i], (double)sample->value[i]);
+			sum->covered_ns[i] = (double)slot->step_ns;
+			continue;
+		}
 		sum->sum[i] += (double)sample->value[i] * part;
 		sum->covered_ns[i] += (double)(to - from);
 	}
-	if (sample->launch_gap_ns != FRAME_UNKNOWN && sample->launch_gap_ns >= sum->launch_gap_ns)
-		sum->launch_gap_ns = sample->launch_gap_ns + 1; /* 0: not measured */
 	if (sample->preemptor_pid && sample->preemptor_pid == sum->preemptor_pid) {
 		sum->preemptor_ns += (double)sample->preemptor_ns * part;
 	} else if ((double)sample->preemptor_ns * part > sum->preemptor_ns) {
@@ -355,15 +358,14 @@ static void align_host_merge(struct align_process *process)
 		a->preemptor_pid = b->preemptor_pid;
 		memcpy(a->preemptor_name, b->preemptor_name, sizeof(a->preemptor_name));
 	}
-	for (int i = 0; i < ALIGN_HOST_VALUES; i++) {
+	for (int i = 0; i < HOST_MEASURE_MAX; i++) {
 		if (a->value[i] == FRAME_UNKNOWN)
 			a->value[i] = b->value[i];
+		else if (b->value[i] != FRAME_UNKNOWN && i == HOST_LAUNCH_GAP)
+			a->value[i] = b->value[i] > a->value[i] ? b->value[i] : a->value[i];
 		else if (b->value[i] != FRAME_UNKNOWN)
 			a->value[i] += b->value[i];
 	}
-	if (a->launch_gap_ns == FRAME_UNKNOWN ||
-		(b->launch_gap_ns != FRAME_UNKNOWN && b->launch_gap_ns > a->launch_gap_ns))
-		a->launch_gap_ns = b->launch_gap_ns;
 	a->duration_ns = align_host_end_of(b) > a->start_ns ? align_host_end_of(b) - a->start_ns : a->duration_ns;
 	memmove(b, b + 1, (process->samples - 2) * sizeof(*b));
 	process->samples--;
@@ -384,7 +386,7 @@ static void align_host_keep(struct align_process *process, const struct align_sa
 static void keep_preemptor(struct align_sample *sample, const struct align_host *host)
 {
 	const char *name = host->preemptor_name ? host->preemptor_name : "";
-	uint64_t waited_ns = sample->value[ALIGN_RUN_DELAY];
+	uint64_t waited_ns = sample->value[HOST_RUN_DELAY];
 
 	if (!host->preemptor_pid || waited_ns == FRAME_UNKNOWN || strcmp(name, ALIGN_OURS) == 0)
 		return;
@@ -400,22 +402,16 @@ static uint64_t align_slots_measured(uint64_t value)
 
 void align_host_add(struct align *align, struct align_process *process, const struct align_host *host)
 {
-	struct align_sample sample = {.start_ns = host->start_ns,
-		.duration_ns = host->duration_ns,
-		.value = {[ALIGN_CPU] = align_slots_measured(host->cpu_ns),
-			[ALIGN_RUN_DELAY] = align_slots_measured(host->run_delay_ns),
-			[ALIGN_THROTTLED] = align_slots_measured(host->throttled_ns),
-			[ALIGN_FAULTS] = align_slots_measured(host->major_faults),
-			[ALIGN_MEMORY_STALL] = align_slots_measured(host->memory_stall_ns),
-			[ALIGN_CARD_ENERGY] = align_slots_measured(host->card_energy_mj)},
-		.launch_gap_ns = align_slots_measured(host->launch_gap_ns)};
+	struct align_sample sample = {.start_ns = host->start_ns, .duration_ns = host->duration_ns};
 
+	for (int i = 0; i < HOST_MEASURE_MAX; i++)
+		sample.value[i] = align_slots_measured(host->measure[i]);
 	if (!sample.duration_ns) {
 		align->counts.dropped++;
 		return;
 	}
 	keep_preemptor(&sample, host);
-	if ((sample.value[ALIGN_CPU] != FRAME_UNKNOWN || sample.value[ALIGN_RUN_DELAY] != FRAME_UNKNOWN) &&
+	if ((sample.value[HOST_CPU] != FRAME_UNKNOWN || sample.value[HOST_RUN_DELAY] != FRAME_UNKNOWN) &&
 		sample.duration_ns <= ALIGN_SETTLE_NS) {
 		process->host_live = true;
 		if (align_host_end_of(&sample) > process->host_until_ns)
@@ -455,16 +451,11 @@ static uint64_t align_host_value_of(const struct align_slot *slot, int what)
 
 void align_host_write(const struct align_slot *slot, struct frame_host *ret)
 {
-	uint64_t preemptor_ns = align_slots_whole(slot, ALIGN_RUN_DELAY, slot->host.preemptor_ns);
+	uint64_t preemptor_ns = align_slots_whole(slot, HOST_RUN_DELAY, slot->host.preemptor_ns);
 
-	*ret = (struct frame_host){.cpu_ns = align_host_value_of(slot, ALIGN_CPU),
-		.run_delay_ns = align_host_value_of(slot, ALIGN_RUN_DELAY),
-		.throttled_ns = align_host_value_of(slot, ALIGN_THROTTLED),
-		.major_faults = align_host_value_of(slot, ALIGN_FAULTS),
-		.memory_stall_ns = align_host_value_of(slot, ALIGN_MEMORY_STALL),
-		.card_energy_mj = align_host_value_of(slot, ALIGN_CARD_ENERGY),
-		.launch_gap_ns = slot->host.launch_gap_ns ? slot->host.launch_gap_ns - 1 : FRAME_UNKNOWN,
-		.preemptor_ns = preemptor_ns == FRAME_UNKNOWN ? 0 : preemptor_ns,
+	*ret = (struct frame_host){.preemptor_ns = preemptor_ns == FRAME_UNKNOWN ? 0 : preemptor_ns,
 		.preemptor_pid = preemptor_ns == FRAME_UNKNOWN ? 0 : slot->host.preemptor_pid};
 	memcpy(ret->preemptor_name, slot->host.preemptor_name, sizeof(ret->preemptor_name));
+	for (int i = 0; i < HOST_MEASURE_MAX; i++)
+		ret->measure[i] = align_host_value_of(slot, i);
 }

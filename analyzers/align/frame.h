@@ -82,19 +82,36 @@ enum frame_class {
 	FRAME_CLASS_MAX
 };
 
+enum host_measure {
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) HOST_##id,
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
+	HOST_MEASURE_MAX
+};
+
 /* What was measured beside the steps of a rank, in the step: each FRAME_UNKNOWN where nothing measured it. */
 struct frame_host {
-	uint64_t cpu_ns;          /* CPU time of the process, or of its step thread where only that is known */
-	uint64_t run_delay_ns;    /* one of its busiest threads was ready but had no CPU */
-	uint64_t throttled_ns;    /* its control group was held back by cpu.max */
-	uint64_t major_faults;    /* of the process */
-	uint64_t memory_stall_ns; /* a task of its control group waited for memory */
-	uint64_t card_energy_mj;  /* that its card took */
-	uint64_t launch_gap_ns;   /* longest time without a launch on the device, in sampled windows */
+	union {
+		struct {
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) uint64_t member;
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
+		};
+		uint64_t measure[HOST_MEASURE_MAX];
+	};
 	uint64_t preemptor_ns;          /* of run_delay_ns, time of the largest preemptor; 0 if unknown */
 	uint32_t preemptor_pid;         /* who that was; 0 not known */
 	char preemptor_name[16];
 };
+
+static inline struct frame_host frame_host_unknown(void)
+{
+	struct frame_host ret = {.preemptor_name = ""};
+
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		ret.measure[h] = FRAME_UNKNOWN;
+	return ret;
+}
 
 struct frame_rank {
 	bool here;                /* false: no record of it for this step; nothing else is set then */

@@ -93,6 +93,8 @@ static void episode_publish(struct hang_findings *findings, struct hang_episode 
 static void episode_end(struct hang_findings *findings, struct hang_episode *episode, uint64_t now_ns)
 {
 	episode->finding.state = episode->finding.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
+	if (episode->finding.state == FINDING_DROPPED)
+		episode->finding.cost_card_hours = 0; /* what was lost is another finding's */
 	episode->finding.until_ns = episode->quiet ? episode->over_ns : episode->last_ns;
 	episode->finding.until_step = episode->last_step;
 	episode_publish(findings, episode, now_ns);

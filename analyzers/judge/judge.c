@@ -174,7 +174,7 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	if (tick->leads > 0)
 		usual->lead = usual->lead > 0 ? judge_blend(usual->lead, tick->sum.lead / tick->leads, k1)
 					      : tick->sum.lead / tick->leads;
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		if (!(tick->host_steps[h] > 0))
 			continue;
 		rank->host_learned[h] += tick->host_steps[h];
@@ -231,7 +231,7 @@ static void judge_fade(struct judge_sum *late, const struct judge_sum *tick, dou
 	late->steps = late->steps * d + tick->steps;
 	late->l1_steps = tick->l1_steps > 0 ? late->l1_steps * d + tick->l1_steps : 0;
 	late->leads = late->leads * d + tick->leads;
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool known = tick->host_steps[h] > 0;
 
 		late->sum.host[h] = known ? late->sum.host[h] * d + tick->sum.host[h] : late->sum.host[h];
@@ -394,23 +394,15 @@ static bool tick_is_over(struct judge *judge)
 	return false;
 }
 
-double judge_host_of(const struct frame_host *host, enum judge_host h)
+double judge_host_of(const struct frame_host *host, enum host_measure h)
 {
-	const uint64_t value[JUDGE_HOST_MAX] = {[JUDGE_CPU] = host->cpu_ns,
-		[JUDGE_RUN_DELAY] = host->run_delay_ns,
-		[JUDGE_THROTTLED] = host->throttled_ns,
-		[JUDGE_FAULTS] = host->major_faults,
-		[JUDGE_MEMORY] = host->memory_stall_ns,
-		[JUDGE_LAUNCH_GAP] = host->launch_gap_ns,
-		[JUDGE_ENERGY] = host->card_energy_mj};
-
-	return value[h] == FRAME_UNKNOWN ? NAN : (double)value[h] / judge_host_scale(h);
+	return host->measure[h] == FRAME_UNKNOWN ? NAN : (double)host->measure[h] / judge_host_scale(h);
 }
 
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
 {
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		double value = judge_host_of(host, (enum judge_host)h);
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		double value = judge_host_of(host, (enum host_measure)h);
 
 		if (isnan(value))
 			continue;
@@ -525,11 +517,11 @@ static double frame_step(const struct frame *frame, size_t *ret_here)
 /* Limits of its control group held a rank for most of the step's growth. */
 static bool is_held(const struct frame *frame, double growth)
 {
-	double took[JUDGE_HOST_MAX];
+	double took[HOST_MEASURE_MAX];
 
 	for (size_t r = 0; r < frame->ranks; r++) {
-		for (int h = 0; h < JUDGE_HOST_MAX; h++)
-			took[h] = judge_host_of(&frame->rank[r].host, (enum judge_host)h);
+		for (int h = 0; h < HOST_MEASURE_MAX; h++)
+			took[h] = judge_host_of(&frame->rank[r].host, (enum host_measure)h);
 		if (frame->rank[r].here && judge_limits_took(took) >= ALIKE * growth)
 			return true;
 	}

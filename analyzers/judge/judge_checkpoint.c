@@ -49,12 +49,12 @@ static double judge_checkpoint_expected(
 
 /* What limits took in this step: the checkpoint may be slow for that. */
 static void checkpoint_took(
-	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[JUDGE_HOST_MAX])
+	const struct judge_rank *rank, const struct frame_host *host, double excess, double to[HOST_MEASURE_MAX])
 {
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		double took = judge_host_of(host, (enum judge_host)h) - rank->usual.host[h];
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		double took = judge_host_of(host, (enum host_measure)h) - rank->usual.host[h];
 
-		if (judge_host_is_limit((enum judge_host)h) && took > 0 && rank->host_learned[h] > 0)
+		if (judge_host_kind((enum host_measure)h) == JUDGE_HOST_SURE && took > 0 && rank->host_learned[h] > 0)
 			to[h] += fmin(excess, took);
 	}
 }
@@ -63,7 +63,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 {
 	struct judge_watch *watch = &rank->saves;
 	uint64_t step_ns = frame->rank[r].step_ns;
-	double took[JUDGE_HOST_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
+	double took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
 
 	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
 		counts = opens;
@@ -75,7 +75,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	watch->span.cost += excess;
 	watch->span.total += excess; /* measured on the rank alone */
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
-	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		(watch->open ? watch->pending_host : watch->span.host)[h] += took[h];
 	if (watch->open) {
 		watch->pending = excess;

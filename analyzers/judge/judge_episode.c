@@ -122,47 +122,39 @@ static enum finding_severity severity_at(
 static const struct {
 	const char *name, *unit;
 	double scale;
+	enum judge_host_kind kind;
 	enum finding_cause cause;
-	bool is_limit; /* of its control group: taken for sure, and no noise */
-} hosts[JUDGE_HOST_MAX] = {
-	[JUDGE_CPU] = {"cpu_time", "ns", 1e9, CAUSE_MAX, false},
-	[JUDGE_RUN_DELAY] = {"run_delay", "ns", 1e9, CAUSE_PREEMPTION, false},
-	[JUDGE_THROTTLED] = {"throttled", "ns", 1e9, CAUSE_THROTTLING, true},
-	[JUDGE_FAULTS] = {"major_faults", "1", 1, CAUSE_FAULTS, false},
-	[JUDGE_MEMORY] = {"memory_stall", "ns", 1e9, CAUSE_MEMORY, true},
-	[JUDGE_LAUNCH_GAP] = {"launch_gap", "ns", 1e9, CAUSE_LAUNCH, false},
-	[JUDGE_ENERGY] = {"card_energy", "mJ", 1e3, CAUSE_MAX, false},
+} hosts[HOST_MEASURE_MAX] = {
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) {evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
 };
 
-double judge_host_scale(enum judge_host h)
+double judge_host_scale(enum host_measure h)
 {
 	return hosts[h].scale;
 }
 
-bool judge_host_is_limit(enum judge_host h)
+enum judge_host_kind judge_host_kind(enum host_measure h)
 {
-	return hosts[h].is_limit;
+	return hosts[h].kind;
 }
 
 /* What took at least half of the lost time; UNKNOWN: nothing did. */
-static enum finding_cause cause_of_system(const double took[JUDGE_HOST_MAX], double lost)
+static enum finding_cause cause_of_system(const double took[HOST_MEASURE_MAX], double lost)
 {
-	/* Whoever waits for pages waits for a CPU, too, each time that one has come. */
-	static const enum judge_host order[] = {
-		JUDGE_THROTTLED, JUDGE_MEMORY, JUDGE_FAULTS, JUDGE_RUN_DELAY, JUDGE_LAUNCH_GAP};
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		if (lost > 0 && took[order[i]] >= CAUSE_HALF * lost)
-			return hosts[order[i]].cause;
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		if (hosts[h].cause != CAUSE_MAX && lost > 0 && took[h] >= CAUSE_HALF * lost)
+			return hosts[h].cause;
 	return CAUSE_UNKNOWN;
 }
 
-double judge_limits_took(const double took[JUDGE_HOST_MAX])
+double judge_limits_took(const double took[HOST_MEASURE_MAX])
 {
 	double most = 0;
 
-	for (int h = 0; h < JUDGE_HOST_MAX; h++)
-		most = hosts[h].is_limit ? fmax(most, took[h]) : most;
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		most = hosts[h].kind == JUDGE_HOST_SURE ? fmax(most, took[h]) : most;
 	return most;
 }
 
@@ -173,7 +165,7 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	enum finding_severity severity = severity_at(
 		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 
-	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[JUDGE_CPU] >= CAUSE_HALF * episode->lost)
+	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[HOST_CPU] >= CAUSE_HALF * episode->lost)
 		return SEVERITY_NOTICE; /* its steps do more work: no fault */
 	/* What limits took needs no length: it may all be in one step. */
 	if (severity == SEVERITY_INFO && judge_limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
@@ -233,8 +225,8 @@ static void add_evidence(const struct judge_watch *watch)
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
 		cause_of_system(episode->cause_lost, confidence_of(watch) * episode->lost) == CAUSE_UNKNOWN)
 		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9, NULL);
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		bool named = h == JUDGE_RUN_DELAY && worst->preemptor_pid;
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
 
 		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_usual[h]) < EVIDENCE_MIN)
 			continue;
@@ -312,15 +304,15 @@ static double compute_of(const struct judge_mean *mean, double steps, double wai
 }
 
 /* Of an activity that holds waits: own: less them. */
-static double late_of(const struct judge_rank *rank, enum activity a, bool own)
+static double mean_of(const struct judge_sum *of, enum activity a, bool own)
 {
-	double steps = rank->late.steps, wait = rank->late.l1_steps > 0 ? rank->late.sum.wait / rank->late.l1_steps : NAN;
+	double wait = of->l1_steps > 0 ? of->sum.wait / of->l1_steps : NAN;
 
-	if (!(steps > 0))
+	if (!(of->steps > 0))
 		return 0;
 	if (a == ACTIVITY_COMPUTE)
-		return compute_of(&rank->late.sum, steps, wait);
-	return fmax(0, rank->late.sum.act[a] / steps - (own && !isnan(wait) ? wait : 0));
+		return compute_of(&of->sum, of->steps, wait);
+	return fmax(0, of->sum.act[a] / of->steps - (own && !isnan(wait) ? wait : 0));
 }
 
 /* The same usually. */
@@ -342,7 +334,7 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? late_of(other, a, activity_may_wait(a, judge->cards)) : usual_of(other, a);
+		sum += rank ? mean_of(&other->late, a, activity_may_wait(a, judge->cards)) : usual_of(other, a);
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -375,13 +367,21 @@ static enum activity also_slow(const struct judge *judge, const struct judge_ran
 	return (enum activity)most;
 }
 
+/* Of a mean over so many steps: what the only slow one has; times 1: all are. */
+static double moment_of_step(double times, double mean, double usual)
+{
+	return usual + (mean - usual) * times;
+}
+
 static void judge_episode_moment(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
 	bool saves = rank && watch == &rank->saves;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, times;
+	const struct judge_sum *of;
+	bool one;
 
 	if (rate <= worst->rate || a >= ACTIVITY_MAX)
 		return;
@@ -395,33 +395,39 @@ static void judge_episode_moment(
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
+	one = watch->episode->finding.since_step == watch->episode->finding.until_step && judge->split >= judge->real;
+	times = one ? judge->steps : 1;
 	for (size_t r = 0; r < judge->ranks; r++) {
+		of = one ? &judge->rank[r].tick : &judge->rank[r].late;
 		for (int i = 0; i < ACTIVITY_MAX; i++)
-			sum += judge->rank[r].late.sum.act[i];
-		steps += judge->rank[r].late.steps;
+			sum += of->sum.act[i];
+		steps += of->steps;
 	}
-	worst->step = steps > 0 ? sum / steps : 0;
+	worst->step = moment_of_step(times, steps > 0 ? sum / steps : 0, judge->usual);
 	worst->peers = peers_of(judge, rank, a);
 	if (!rank) {
 		for (size_t r = 0; r < judge->ranks; r++)
-			worst->value += late_of(&judge->rank[r], a, false) / (double)judge->ranks;
+			worst->value += mean_of(&judge->rank[r].late, a, false) / (double)judge->ranks;
 		return;
 	}
-	worst->value = late_of(rank, a, activity_may_wait(a, judge->cards));
+	of = one ? &rank->tick : &rank->late;
+	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual_of(rank, a));
 	worst->also = also_slow(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
-		worst->also_value = late_of(rank, worst->also, activity_may_wait(worst->also, judge->cards));
+		worst->also_value = moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)), usual_of(rank, worst->also));
 		worst->also_peers = peers_of(judge, rank, worst->also);
 	}
 	/* Where they wait in it, too, they are no comparison. */
 	if (worst->value - worst->peers < PEERS_HALF * (worst->value - usual_of(rank, a)))
 		worst->peers = NAN;
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		worst->host_known[h] = rank->late.host_steps[h] > 0 && rank->host_learned[h] > 0;
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
 			continue;
-		worst->host[h] = rank->late.sum.host[h] / rank->late.host_steps[h];
 		worst->host_usual[h] = rank->usual.host[h];
+		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], worst->host_usual[h]);
+		if (hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
+			worst->host[h] = fmin(worst->host[h], worst->step);
 	}
 	worst->preemptor_pid = rank->preemptor_ns ? rank->preemptor_pid : 0;
 	memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
@@ -441,17 +447,17 @@ static double host_others(const struct judge *judge, const struct judge_rank *of
 /* What the operating system took in this tick from a rank that lost so much. carry: of what limits took, the rest may be lost in
  * the next seconds, for a rank stalls in one step, and the others wait for it in a later one. NULL: it is not kept. */
 static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
-	double carry[JUDGE_HOST_MAX], double to[JUDGE_HOST_MAX])
+	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
 {
-	for (int h = 0; h < JUDGE_HOST_MAX; h++) {
-		double each = h == JUDGE_FAULTS ? FAULT_S : 1, usual, here, took;
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		double each = h == HOST_FAULTS ? FAULT_S : 1, usual, here, took;
 
 		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
 			continue;
 		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
 		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
 		took = fmax(0, here - usual) * each * judge->steps;
-		if (carry && hosts[h].is_limit) {
+		if (carry && hosts[h].kind == JUDGE_HOST_SURE) {
 			took += carry[h] * fmax(0, 1 - judge->real / judge_quiet_s(judge));
 			carry[h] = took - fmin(took, fmax(0, lost));
 		}
@@ -470,9 +476,9 @@ static double judge_job_work(const struct judge *judge, double lost)
 
 		if (!rank->here)
 			continue;
-		if (!(rank->late.host_steps[JUDGE_CPU] > 0) || !(rank->host_learned[JUDGE_CPU] > 0))
+		if (!(rank->late.host_steps[HOST_CPU] > 0) || !(rank->host_learned[HOST_CPU] > 0))
 			return 0;
-		least = fmin(least, rank->late.sum.host[JUDGE_CPU] / rank->late.host_steps[JUDGE_CPU] - rank->usual.host[JUDGE_CPU]);
+		least = fmin(least, rank->late.sum.host[HOST_CPU] / rank->late.host_steps[HOST_CPU] - rank->usual.host[HOST_CPU]);
 	}
 	return isfinite(least) ? fmin(fmax(0, lost), fmax(0, least) * judge->steps) : 0;
 }
@@ -486,12 +492,12 @@ bool judge_job_works(const struct judge *judge)
 
 /* Of what was lost, the operating system's part, or of the job its work. */
 static void add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
-	double carry[JUDGE_HOST_MAX], double to[JUDGE_HOST_MAX])
+	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
 {
 	if (rank)
 		add_host(judge, rank, false, lost, carry, to);
 	else if (watch == &judge->whole)
-		to[JUDGE_CPU] += judge_job_work(judge, lost);
+		to[HOST_CPU] += judge_job_work(judge, lost);
 }
 
 /* On which side it lost its time. */
@@ -608,7 +614,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->base += watch->span.base;
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
-	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
 	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
@@ -659,7 +665,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_step = judge->step;
 	episode->lost += watch->pending;
 	episode->base += watch->pending_base;
-	for (int h = 0; h < JUDGE_HOST_MAX; h++)
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->pending_host[h];
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
 	watch->pending = watch->pending_base = 0;
@@ -709,7 +715,7 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 /* By the operating system, in whatever activity. */
 static bool held_now(const struct judge *judge, const struct judge_rank *rank, double cost)
 {
-	double took[JUDGE_HOST_MAX] = {0};
+	double took[HOST_MEASURE_MAX] = {0};
 
 	add_host(judge, rank, false, cost, NULL, took);
 	return cause_of_system(took, cost) != CAUSE_UNKNOWN;
@@ -856,7 +862,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 {
 	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
-	double lost = clipped > 0 ? claim * clipped : clipped, took[JUDGE_HOST_MAX] = {0};
+	double lost = clipped > 0 ? claim * clipped : clipped, took[HOST_MEASURE_MAX] = {0};
 
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {

@@ -11,8 +11,8 @@
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
-/* What was measured beside a rank, per step: what the operating system did to it, and what its card took. */
-enum judge_host { JUDGE_CPU, JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_FAULTS, JUDGE_MEMORY, JUDGE_LAUNCH_GAP, JUDGE_ENERGY, JUDGE_HOST_MAX };
+/* As in align/host_measures.def. */
+enum judge_host_kind { JUDGE_HOST_COUNTS, JUDGE_HOST_HOLDS, JUDGE_HOST_SURE };
 
 /* Means a step. s; faults: a count; energy: J. */
 struct judge_mean {
@@ -20,13 +20,13 @@ struct judge_mean {
 	double sync_squares; /* s^2: of a step's time in synchronizations */
 	double wait, xfer; /* with L1: waited in operations; the shortest member's time in them */
 	double lead;	   /* of an operation: its start on the device after the host's call */
-	double host[JUDGE_HOST_MAX];
+	double host[HOST_MEASURE_MAX];
 };
 
 /* Sums, each over the steps that have it. */
 struct judge_sum {
 	struct judge_mean sum;
-	double steps, l1_steps, leads, host_steps[JUDGE_HOST_MAX];
+	double steps, l1_steps, leads, host_steps[HOST_MEASURE_MAX];
 };
 
 /* The tick of an episode that lost most. */
@@ -36,8 +36,8 @@ struct judge_moment {
 	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
 	double also_value, also_peers; /* of it */
 	double step, usual;  /* s */
-	double host[JUDGE_HOST_MAX], host_usual[JUDGE_HOST_MAX];
-	bool host_known[JUDGE_HOST_MAX];
+	double host[HOST_MEASURE_MAX], host_usual[HOST_MEASURE_MAX];
+	bool host_known[HOST_MEASURE_MAX];
 	uint32_t preemptor_pid;
 	char preemptor_name[16];
 };
@@ -49,8 +49,8 @@ struct judge_episode {
 	double lost, rate;	/* s; s a s */
 	double base;		/* s that the steps of this time usually take */
 	double known;		/* s that the job was known for when it began */
-	double cause_lost[JUDGE_HOST_MAX]; /* of lost: what the operating system took from the rank in these steps */
-	double carry[JUDGE_HOST_MAX];	   /* as of a span */
+	double cause_lost[HOST_MEASURE_MAX]; /* of lost: what the operating system took from the rank in these steps */
+	double carry[HOST_MEASURE_MAX];	   /* as of a span */
 	double sides[FINDING_SIDE_MAX];	   /* s lost while it was there */
 	struct judge_moment worst;
 	enum finding_cause published_cause;
@@ -61,8 +61,8 @@ struct judge_episode {
 struct judge_span {
 	uint64_t onset_ns, onset_step; /* begin of the first one */
 	double lost, total, cost; /* s: its own, the job's, and its own without clipping */
-	double act[ACTIVITY_MAX], host[JUDGE_HOST_MAX]; /* of lost; of cost, what the operating system took */
-	double carry[JUDGE_HOST_MAX]; /* s that limits took beyond that in the last ticks */
+	double act[ACTIVITY_MAX], host[HOST_MEASURE_MAX]; /* of lost; of cost, what the operating system took */
+	double carry[HOST_MEASURE_MAX]; /* s that limits took beyond that in the last ticks */
 	double base, steps;	  /* s that they usually take; so many; 0: none */
 };
 
@@ -73,7 +73,7 @@ struct judge_watch {
 	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
 	double quiet;		  /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
-	double pending_host[JUDGE_HOST_MAX]; /* of that cost */
+	double pending_host[HOST_MEASURE_MAX]; /* of that cost */
 	bool open;
 	bool wanted; /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
@@ -93,7 +93,7 @@ struct judge_rank {
 	int32_t rank;
 	char host[64], card[32];
 	struct judge_mean usual;
-	double learned, l1_learned, host_learned[JUDGE_HOST_MAX]; /* steps */
+	double learned, l1_learned, host_learned[HOST_MEASURE_MAX]; /* steps */
 	unsigned ticks; /* that it was learned for */
 	bool here;	       /* in this tick's frames */
 	struct judge_sum tick, late;
@@ -181,11 +181,11 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame);
 void judge_start(struct judge *judge);
 
 /* judge_episode.c */
-double judge_host_scale(enum judge_host h); /* of frame_host's units to those of judge_mean */
-bool judge_host_is_limit(enum judge_host h);
+double judge_host_scale(enum host_measure h); /* of frame_host's units to those of judge_mean */
+enum judge_host_kind judge_host_kind(enum host_measure h);
 /* The most that one of the limits of a rank's control group took from it; NAN: that is not known. It is no noise. */
-double judge_limits_took(const double took[JUDGE_HOST_MAX]);
-double judge_host_of(const struct frame_host *host, enum judge_host h); /* of a step, in judge_mean's units; NAN: not known */
+double judge_limits_took(const double took[HOST_MEASURE_MAX]);
+double judge_host_of(const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
 double judge_open_at(const struct judge *judge);
 double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */
 double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */

@@ -244,7 +244,7 @@ static void share_waits(struct share *share)
 }
 
 /* Growth of what the operating system counts; false: it is not known. */
-static bool share_host(const struct judge_rank *rank, enum judge_host h, double *ret)
+static bool share_host(const struct judge_rank *rank, enum host_measure h, double *ret)
 {
 	*ret = 0;
 	if (!(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
@@ -253,18 +253,19 @@ static bool share_host(const struct judge_rank *rank, enum judge_host h, double 
 	return true;
 }
 
-/* A rank that is ready to run, throttled, or waits for memory, waits for no rank. Where it is so beyond the others, all of it is its own: what
+/* A rank that is stopped, throttled, ready to run, or waits for memory, waits for no rank. Where it is so beyond the others, all of it is its own: what
  * the others have of it hides behind. */
 static void share_held(struct share *share)
 {
 	struct judge *judge = share->judge;
 
 	for (size_t i = 0; i < share->n; i++) {
-		static const enum judge_host held[] = {JUDGE_RUN_DELAY, JUDGE_THROTTLED, JUDGE_MEMORY};
 		double sum = 0, more;
 
-		for (size_t h = 0; h < sizeof(held) / sizeof(held[0]); h++) {
-			share_host(share_rank(share, i), held[h], &more);
+		for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+			if (judge_host_kind((enum host_measure)h) == JUDGE_HOST_COUNTS)
+				continue;
+			share_host(share_rank(share, i), (enum host_measure)h, &more);
 			sum += fmax(0, more);
 		}
 		judge->column[i] = fmin(share->growth, sum);
@@ -286,7 +287,7 @@ static void share_cpu(struct share *share)
 	double most = 0, cpu;
 
 	for (size_t i = 0; i < share->n; i++) {
-		if (!share_host(share_rank(share, i), JUDGE_CPU, &cpu))
+		if (!share_host(share_rank(share, i), HOST_CPU, &cpu))
 			return;
 		/* Threads that spin take more CPU time than passes. */
 		judge->column[i] = fmin(share->growth, fmax(0, cpu));
@@ -312,9 +313,9 @@ static void share_energy(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
-		if (!share_host(rank, JUDGE_ENERGY, &more) || !(rank->usual.host[JUDGE_ENERGY] > 0))
+		if (!share_host(rank, HOST_ENERGY, &more) || !(rank->usual.host[HOST_ENERGY] > 0))
 			return;
-		judge->column[i] = fmax(0, more * judge->usual / rank->usual.host[JUDGE_ENERGY]);
+		judge->column[i] = fmax(0, more * judge->usual / rank->usual.host[HOST_ENERGY]);
 		most = fmax(most, rank->own);
 	}
 	if (most >= SHARE_PEER * share->growth ||

@@ -7,7 +7,7 @@
 #include "analyzers/steps/steps.h"
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
-enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL, SAMPLE_CARD_ENERGY };
+enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL, SAMPLE_CARD_ENERGY, SAMPLE_STATE };
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
 enum { GAUGE_OBJECT = STORE_DURATION + 1, GAUGE_NAME, GAUGE_VALUE };
@@ -290,6 +290,7 @@ static void feed_sample(const struct store_row *row)
 	struct align_host host = {
 		.start_ns = get_time(row, STORE_START),
 		.duration_ns = get_number(row, STORE_DURATION),
+		.stopped_ns = align_host_stopped(get_text(row, SAMPLE_STATE)[0], get_number(row, STORE_DURATION)),
 		.cpu_ns = get_known(row, SAMPLE_CPU),
 		.run_delay_ns = get_known(row, SAMPLE_RUN_DELAY),
 		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
@@ -384,17 +385,7 @@ void store_rows_launches_over(struct store_ranks *ranks, struct align *align)
 
 	for (size_t i = 0; (rank = store_ranks_at(ranks, i)); i++) {
 		struct store_window *window = &rank->window;
-		struct align_host host = {
-			.start_ns = window->start_ns,
-			.duration_ns = window->duration_ns,
-			.cpu_ns = FRAME_UNKNOWN,
-			.run_delay_ns = FRAME_UNKNOWN,
-			.throttled_ns = FRAME_UNKNOWN,
-			.major_faults = FRAME_UNKNOWN,
-			.memory_stall_ns = FRAME_UNKNOWN,
-			.card_energy_mj = FRAME_UNKNOWN,
-			.preemptor_name = "",
-		};
+		struct align_host host = align_host_unknown(window->start_ns, window->duration_ns);
 
 		thread_over(window);
 		host.launch_gap_ns = window->gap_ns;
@@ -446,7 +437,7 @@ const struct store_table store_tables[STORE_TABLES] = {
 			.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_CPU] = "cpu_ns",
 				[SAMPLE_RUN_DELAY] = "run_delay_ns", [SAMPLE_THROTTLED] = "throttled_ns",
 				[SAMPLE_FAULTS] = "major_faults", [SAMPLE_MEMORY_STALL] = "memory_stall_ns",
-				[SAMPLE_CARD_ENERGY] = "card_energy_mj"},
+				[SAMPLE_CARD_ENERGY] = "card_energy_mj", [SAMPLE_STATE] = "state"},
 		},
 		.time_ns = time_start,
 		.feed = feed_sample,

@@ -149,20 +149,10 @@ void online_launches(struct online *online, uint32_t slot, int64_t instance, uin
 	uint64_t duration_ns, uint64_t gap_ns)
 {
 	const struct online_process *process = online_process(online, slot, instance);
-	struct align_host host = {
-		.start_ns = start_ns,
-		.duration_ns = duration_ns,
-		.cpu_ns = FRAME_UNKNOWN,
-		.run_delay_ns = FRAME_UNKNOWN,
-		.throttled_ns = FRAME_UNKNOWN,
-		.major_faults = FRAME_UNKNOWN,
-		.memory_stall_ns = FRAME_UNKNOWN,
-		.card_energy_mj = FRAME_UNKNOWN,
-		.launch_gap_ns = gap_ns,
-		.preemptor_name = "",
-	};
+	struct align_host host = align_host_unknown(start_ns, duration_ns);
 
 	if (!process)
 		return;
+	host.launch_gap_ns = gap_ns;
 	align_host(online->align, process->process, &host);
 }

@@ -118,6 +118,7 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 	struct align_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
+		.stopped_ns = align_host_stopped(sample->state, sample->duration_ns),
 		.cpu_ns = sample->cpu_ns,
 		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
 				: on				     ? process->preemptors.waited_ns

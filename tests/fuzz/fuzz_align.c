@@ -272,6 +272,7 @@ static void host(struct input *input, unsigned who)
 {
 	const struct align_host one = {.start_ns = near(input),
 		.duration_ns = value(input) * 1000000,
+		.stopped_ns = value(input),
 		.cpu_ns = value(input),
 		.run_delay_ns = byte(input) & 1 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = value(input),

@@ -175,6 +175,7 @@ static void host(struct input *input)
 	uint8_t what = byte(input);
 	struct align_host event = {.start_ns = start(input),
 		.duration_ns = value(input),
+		.stopped_ns = what & 1 ? 0 : value(input),
 		.cpu_ns = what & 1 ? FRAME_UNKNOWN : value(input),
 		.run_delay_ns = what & 2 ? FRAME_UNKNOWN : value(input),
 		.throttled_ns = what & 4 ? FRAME_UNKNOWN : value(input),

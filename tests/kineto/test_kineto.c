@@ -59,12 +59,7 @@ static void read_line(const char *line)
 		rank->activity_ns[ACTIVITY_OPTIMIZER] = optimizer * US;
 		rank->activity_ns[ACTIVITY_SYNC] = sync * US;
 		split(rank);
-		rank->host = (struct frame_host){.cpu_ns = FRAME_UNKNOWN,
-			.run_delay_ns = FRAME_UNKNOWN,
-			.throttled_ns = FRAME_UNKNOWN,
-			.major_faults = FRAME_UNKNOWN,
-			.memory_stall_ns = FRAME_UNKNOWN,
-			.launch_gap_ns = FRAME_UNKNOWN};
+		rank->host = frame_host_unknown();
 	}
 }
 

@@ -24,14 +24,7 @@ static void host_of(const struct sim *sim, uint32_t r, struct frame_rank *ret)
 	double u = sim_uniform(sim_hash2(sim->key, r, 8));
 	struct frame_host *host = &ret->host;
 
-	*host = (struct frame_host){
-		.cpu_ns = FRAME_UNKNOWN,
-		.run_delay_ns = FRAME_UNKNOWN,
-		.throttled_ns = FRAME_UNKNOWN,
-		.major_faults = FRAME_UNKNOWN,
-		.memory_stall_ns = FRAME_UNKNOWN,
-		.launch_gap_ns = FRAME_UNKNOWN,
-	};
+	*host = frame_host_unknown();
 	if (!o->host_known)
 		return;
 	/* Waiting ranks sleep on the CPU tier; hosts of devices spin. */

@@ -143,12 +143,7 @@ static void add_rank(struct frames *frames, const struct trace_op *op, size_t op
 	*rank = (struct frame_rank){.here = true, .step_ns = (uint64_t)(NS * (end_s - begin_s))};
 	rank->activity_ns[ACTIVITY_OUTSIDE] = rank->step_ns; /* the traces lack stages */
 	rank->end_ns = (step + 1) * STEP_GAP_NS;
-	rank->host = (struct frame_host){.cpu_ns = FRAME_UNKNOWN,
-		.run_delay_ns = FRAME_UNKNOWN,
-		.throttled_ns = FRAME_UNKNOWN,
-		.major_faults = FRAME_UNKNOWN,
-		.memory_stall_ns = FRAME_UNKNOWN,
-		.launch_gap_ns = FRAME_UNKNOWN};
+	rank->host = frame_host_unknown();
 }
 
 const struct frame *frames_step(struct frames *frames, size_t step)

@@ -128,8 +128,7 @@ static inline void script_begin_options(size_t ranks, const struct judge_options
 			.rank = (int32_t)r, .node = FRAME_NONE, .stage = FRAME_NONE, .host = "node-a"};
 		script.syncs[r] = 1;
 		script.class[r] = FRAME_NONE;
-		script.host[r] = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+		script.host[r] = frame_host_unknown();
 	}
 	script.judge = judge_new(options, "job", &sink, &script.next_id);
 	assert_non_null(script.judge);

@@ -48,8 +48,7 @@ static void begin(enum frame_tier tier, uint32_t classes)
 	memset(measured, 0, sizeof(measured));
 	for (uint32_t i = 0; i < RANKS; i++) {
 		rank[i] = (struct frame_rank){.here = true};
-		rank[i].host = (struct frame_host){
-			FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
+		rank[i].host = frame_host_unknown();
 		who[i].rank = (int32_t)i;
 		measured[i].class = i * classes / RANKS;
 		member[i] = i;

@@ -793,6 +793,32 @@ TEST(one_wait_for_memory_is_announced)
 	}
 }
 
+/* A stop is no noise: one of 2 s in one step is announced, with its length; the same step without it is not. */
+TEST(a_stop_is_announced_however_short)
+{
+	for (int stopped = 0; stopped <= 1; stopped++) {
+		const struct finding_evidence *evidence;
+
+		script_begin(4);
+		for (int r = 0; r < 4; r++)
+			script.host[r].stopped_ns = 0;
+		script_run(LEARN_S + 0.5);
+		script.once[1][ACTIVITY_OUTSIDE] = 2;
+		script.host[1].stopped_ns = stopped ? 2000000000 : 0;
+		script_step();
+		script.host[1].stopped_ns = 0;
+		script_run(20);
+		script_expect(stopped ? 1 : 0);
+		if (stopped) {
+			assert_int_equal(script.said[0].finding.cause, CAUSE_STOPPED);
+			assert_int_equal(script.said[0].finding.severity, SEVERITY_NOTICE);
+			evidence = script_evidence(&script.said[0].finding, "stopped");
+			assert_true(evidence && fabs(evidence->value - 2e9) < 0.02e9);
+		}
+		script_end();
+	}
+}
+
 TEST(evidence_is_of_the_worst_moment)
 {
 	const struct finding_evidence *loader, *step;

@@ -22,9 +22,6 @@
 #define SAME 20
 #define HIT 20
 
-static const struct frame_host unknown = {
-	FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, FRAME_UNKNOWN, 0, 0, ""};
-
 struct size_score {
 	size_t runs, found, hits, *delay;
 };
@@ -77,7 +74,7 @@ static void judge_alarms(const struct run *run, struct alarms *ret, enum finding
 	ret->relieved = RUN_STEPS;
 	for (size_t i = 0; i < RUN_STEPS; i++) {
 		uint64_t ns = (uint64_t)(run->ms[i] * STEP_NS);
-		struct frame_rank rank = {.here = true, .step_ns = ns, .end_ns = now + ns, .host = unknown};
+		struct frame_rank rank = {.here = true, .step_ns = ns, .end_ns = now + ns, .host = frame_host_unknown()};
 		struct frame frame = {.step = i,
 			.class = run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN,
 			.world_size = 1,
