@@ -57,6 +57,7 @@ struct align_rank {	 /* a process */
 	const char *job; /* job word, "" if none */
 	int32_t rank;
 	uint32_t world_size;
+	uint32_t pid; /* 0 not known */
 	const char *host;
 	const char *card;
 	uint64_t start_ns; /* of the process */

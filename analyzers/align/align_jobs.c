@@ -277,7 +277,7 @@ static void align_jobs_enter(
 	} else {
 		job->ranks++;
 	}
-	*who = (struct frame_who){.rank = rank->rank, .node = node, .stage = FRAME_NONE};
+	*who = (struct frame_who){.rank = rank->rank, .pid = rank->pid, .node = node, .stage = FRAME_NONE};
 	snprintf(who->host, sizeof(who->host), "%s", host);
 	snprintf(who->card, sizeof(who->card), "%s", card);
 	job->live[index] = process;

@@ -153,6 +153,7 @@ struct frame_comm {
 /* A rank of the job, the same index in all frames. */
 struct frame_who {
 	int32_t rank;             /* global */
+	uint32_t pid;             /* of its newest process, on its host; 0 not known */
 	uint32_t node;            /* index of its node in the job; FRAME_NONE not known */
 	uint32_t stage;           /* pipeline stage where it is known from outside, FRAME_NONE: from classes */
 	char host[64];            /* the node's name */

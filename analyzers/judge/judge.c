@@ -602,6 +602,7 @@ static void take_who(struct judge *judge, const struct frame *frame)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rank->rank = frame->who[r].rank;
+		rank->pid = frame->who[r].pid;
 		judge->cards |= frame->who[r].card[0] != 0;
 		if (strncmp(rank->host, frame->who[r].host, sizeof(rank->host)))
 			snprintf(rank->host, sizeof(rank->host), "%.*s", (int)sizeof(rank->host) - 1, frame->who[r].host);

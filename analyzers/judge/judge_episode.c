@@ -210,7 +210,24 @@ static double evidence_of(double value)
 	return value < EVIDENCE_MIN ? 0 : value;
 }
 
-static void add_evidence(const struct judge_watch *watch)
+/* Another rank of the job by its number. */
+static void name_preemptor(const struct judge *judge, const struct judge_watch *watch, char *buffer, size_t size)
+{
+	const struct judge_moment *worst = &watch->episode->worst;
+	const char *host = watch->episode->finding.host;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		const struct judge_rank *rank = &judge->rank[r];
+
+		if (rank->pid == worst->preemptor_pid && rank->rank != watch->episode->finding.rank && strcmp(rank->host, host) == 0) {
+			snprintf(buffer, size, "rank %" PRId32 " (pid %" PRIu32 ")", rank->rank, rank->pid);
+			return;
+		}
+	}
+	snprintf(buffer, size, "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
+}
+
+static void add_evidence(const struct judge *judge, const struct judge_watch *watch)
 {
 	struct judge_episode *episode = watch->episode;
 	const struct judge_moment *worst = &episode->worst;
@@ -230,7 +247,8 @@ static void add_evidence(const struct judge_watch *watch)
 
 		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_usual[h]) < EVIDENCE_MIN)
 			continue;
-		snprintf(detail, sizeof(detail), "%s (pid %" PRIu32 ")", worst->preemptor_name, worst->preemptor_pid);
+		if (named)
+			name_preemptor(judge, watch, detail, sizeof(detail));
 		finding_add(finding, hosts[h].name, hosts[h].unit, evidence_of(worst->host[h]) * hosts[h].scale,
 			evidence_of(worst->host_usual[h]) * hosts[h].scale, named ? detail : NULL);
 	}
@@ -270,7 +288,7 @@ static void judge_publish(struct judge *judge, struct judge_watch *watch, enum f
 	if (watch->of)
 		take_claim(finding, watch->of);
 	else
-		add_evidence(watch);
+		add_evidence(judge, watch);
 	out = *finding;
 	if (state == FINDING_OPEN)
 		out.until_ns = out.until_step = 0;

@@ -91,6 +91,7 @@ struct judge_claim {
 
 struct judge_rank {
 	int32_t rank;
+	uint32_t pid; /* 0 not known */
 	char host[64], card[32];
 	struct judge_mean usual;
 	double learned, l1_learned, host_learned[HOST_MEASURE_MAX]; /* steps */

@@ -340,6 +340,7 @@ static void store_ranks_announce(struct store_ranks *ranks, struct store_rank *r
 		.job = rank->job,
 		.rank = rank->rank,
 		.world_size = rank->world_size ? rank->world_size : 1,
+		.pid = rank->pid,
 		.host = rank->host,
 		.card = rank->card,
 		.start_ns = rank->start_ns,

@@ -38,6 +38,7 @@ static void online_begin(struct online *online, const struct rank *rank)
 				       .job = rank->env.job,
 				       .rank = rank->env.rank,
 				       .world_size = world_size(rank),
+				       .pid = rank->pid,
 				       .host = rank->host,
 				       .card = rank->env.card,
 				       .port = rank->env.master_port > 0 ? (uint16_t)rank->env.master_port : 0,

@@ -133,27 +133,39 @@ TEST(cpu_time_counts_beside_a_small_own_growth)
 	script_end();
 }
 
+/* By whom: a process, another rank of the job, or its own process; another node has other processes of these numbers. */
 TEST(run_delay_tells_who_is_held_in_backward)
 {
-	const struct said *said;
-	const struct finding_evidence *evidence;
+	static const struct {
+		uint32_t pid[2];
+		const char *host, *detail;
+	} rows[] = {{{0, 0}, "node-a", "stress-ng (pid 4711)"}, {{4711, 12}, "node-a", "rank 0 (pid 4711)"},
+		{{12, 4711}, "node-a", "stress-ng (pid 4711)"}, {{4711, 12}, "node-b", "stress-ng (pid 4711)"}};
 
-	script_begin(2);
-	for (int r = 0; r < 2; r++)
-		script.host[r].run_delay_ns = 1000000;
-	script_run(LEARN_S);
-	script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
-	script.host[1].run_delay_ns = 26000000;
-	script.host[1].preemptor_pid = 4711;
-	script.host[1].preemptor_ns = 20000000;
-	strcpy(script.host[1].preemptor_name, "stress-ng");
-	script_run(30);
-	said = script_only(1, ACTIVITY_BACKWARD);
-	assert_int_equal(said->finding.cause, CAUSE_PREEMPTION);
-	evidence = script_evidence(&said->finding, "run_delay");
-	assert_string_equal(evidence->detail, "stress-ng (pid 4711)");
-	assert_true(fabs(evidence->value - 26e6) < 1e6 && fabs(evidence->peers - 1e6) < 1e5);
-	script_end();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct said *said;
+		const struct finding_evidence *evidence;
+
+		script_begin(2);
+		for (int r = 0; r < 2; r++) {
+			script.host[r].run_delay_ns = 1000000;
+			script.who[r].pid = rows[i].pid[r];
+		}
+		snprintf(script.who[0].host, sizeof(script.who[0].host), "%s", rows[i].host);
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_BACKWARD] = 25 * MS;
+		script.host[1].run_delay_ns = 26000000;
+		script.host[1].preemptor_pid = 4711;
+		script.host[1].preemptor_ns = 20000000;
+		strcpy(script.host[1].preemptor_name, "stress-ng");
+		script_run(30);
+		said = script_only(1, ACTIVITY_BACKWARD);
+		assert_int_equal(said->finding.cause, CAUSE_PREEMPTION);
+		evidence = script_evidence(&said->finding, "run_delay");
+		assert_string_equal(evidence->detail, rows[i].detail);
+		assert_true(fabs(evidence->value - 26e6) < 1e6 && fabs(evidence->peers - 1e6) < 1e5);
+		script_end();
+	}
 }
 
 /* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where they
