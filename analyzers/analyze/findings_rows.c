@@ -72,7 +72,10 @@ static json_t *findings_rows_value_of(sqlite3_stmt *statement, int column)
 bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row)
 {
 	const json_t *rank = json_object_get(row, "rank");
+	const char *job = json_string_value(json_object_get(row, "job"));
 
+	if (filter->job && (!job || strcmp(job, filter->job) != 0))
+		return false;
 	return !filter->ranks.count || (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank))) ||
 	       ranges_meet(&filter->ranks, json_string_value(json_object_get(row, "others")));
 }
@@ -135,16 +138,20 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 		used += (size_t)snprintf(sql + used, sizeof(sql) - used, " %s rank BETWEEN %" PRId64 " AND %" PRId64,
 			i ? "OR" : "AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
 	if (filter->ranks.count)
-		(void)snprintf(sql + used, sizeof(sql) - used, ")");
+		used += (size_t)snprintf(sql + used, sizeof(sql) - used, ")");
+	if (filter->job)
+		(void)snprintf(sql + used, sizeof(sql) - used, " AND instance IN (SELECT instance FROM ranks WHERE job = ?)");
 	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
 		return -EINVAL;
+	if (filter->job)
+		sqlite3_bind_text(statement, 1, filter->job, -1, SQLITE_STATIC);
 	rc = sqlite3_step(statement);
 	if (rc == SQLITE_ROW)
 		*ret = (struct findings_watched){
 			.first_ns = (uint64_t)sqlite3_column_int64(statement, 0),
 			.last_ns = (uint64_t)sqlite3_column_int64(statement, 1),
 			.ranks = (uint64_t)sqlite3_column_int64(statement, 2),
-			.chosen = filter->ranks.count > 0,
+			.chosen = filter->ranks.count > 0 || filter->job,
 			.only_them = true,
 		};
 	else

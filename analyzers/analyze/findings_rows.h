@@ -15,6 +15,7 @@
 struct findings_filter {
 	uint64_t since_ns;	 /* what was so then or later; ns since the epoch */
 	struct ranges ranks; /* of these ranks, or concerning them */
+	const char *job;	 /* of this one; NULL: any */
 	bool all;		 /* suspected and dropped ones, too */
 	bool hangs;		 /* only hangs and mismatches, from a store */
 };
@@ -22,7 +23,7 @@ struct findings_filter {
 /* An array of objects, oldest beginning first; NULL with the sentence in error. */
 json_t *findings_rows(struct reader *reader, const struct findings_filter *filter, char *error, size_t error_size);
 
-/* Of the ranks that are asked for. */
+/* Of the job and the ranks that are asked for. */
 bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *row);
 /* A text from outside as a string that harms no terminal; null where memory is out. */
 json_t *findings_row_text(const char *text);
@@ -45,7 +46,7 @@ struct findings_watched {
 	bool chosen;	/* certain ranks were asked for */
 	bool only_them; /* and only those count here; else all */
 };
-/* Of the ranks that the filter asks for. */
+/* Of the job and the ranks that the filter asks for. */
 int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
 	char *error, size_t error_size);
 

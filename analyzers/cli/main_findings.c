@@ -18,13 +18,14 @@
 #define SINCE "1d"
 
 static const char usage[] =
-	"usage: tracectl findings [--since TIME] [--rank LIST] [--all] [--episodes] [--verbose] [--follow] "
+	"usage: tracectl findings [--since TIME] [--rank LIST] [--job JOB] [--all] [--episodes] [--verbose] [--follow] "
 	"[--csv|--json]\n"
 	"                         [--state-dir DIR]\n"
 	"Shows slow and hung ranks and jobs, the newest last. Episodes of the same rank and activity are one line;\n"
 	"short slow-downs are counted for each rank.\n"
 	"  --since TIME     current then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --rank LIST      only these ranks: 0,3-7\n"
+	"  --job JOB        only this job\n"
 	"  --all            each episode, also those that are suspected or were not confirmed\n"
 	"  --episodes       each episode on its own line, also short ones\n"
 	"  --verbose        with measurements, stacks, advice and episodes\n"
@@ -226,6 +227,7 @@ static int cmd_findings_parse(int argc, char **argv, struct findings *findings)
 		{"state-dir", .text = &findings->state_dir},
 		{"since", .time_ns = &findings->filter.since_ns},
 		{"rank", .ranks = &findings->filter.ranks},
+		{"job", .text = &findings->filter.job},
 		{"all", .flag = &findings->filter.all},
 		{"episodes", .flag = &findings->episodes},
 		{"verbose", .flag = &findings->verbose},

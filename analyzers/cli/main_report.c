@@ -177,11 +177,11 @@ static int cmd_report_set_times(struct program *program)
 
 	options->now_ns = options->until_ns = tool_now_ns();
 	if (program->until && tool_since(program->until, options->now_ns, &options->until_ns) < 0)
-		return 1 + tool_fail(2, "--until takes a time ago (30m, 12h, 7d) or a date, not '%s'", program->until);
+		return 1 + tool_fail(2, "--until takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'", program->until);
 	if (options->until_ns < options->now_ns)
 		options->now_ns = options->until_ns; /* findings open at that time are shown as of then */
 	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
-		return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d) or a date, not '%s'", program->since);
+		return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'", program->since);
 	if (options->since_ns >= options->until_ns)
 		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	return 0;

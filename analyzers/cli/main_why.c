@@ -48,7 +48,7 @@ static int cmd_why_explain(struct cmd_why *cmd)
 	r = why_explain(cmd->why, &result);
 	if (r < 0)
 		return tool_fail(
-			1, "the store has no ordinary step of this rank beside those chosen, within five minutes, to compare with; choose fewer: --since 20s, or --step N");
+			1, "the store has no ordinary steps of this rank within five minutes to compare with");
 	r = cmd_why_read_details(cmd, &result);
 	if (r)
 		return r;

@@ -50,8 +50,8 @@ static void cmd_why_text_head(
 	else
 		fprintf(f, ", %s to %s, %zu steps in the mean:\n", tool_time(since_ns, from), tool_time(until_ns, to),
 			result->chosen);
-	fprintf(f, "%s; usual %s (%zu steps)", cmd_why_text_time(result->chosen_ns, false).text,
-		cmd_why_text_time(result->usual_ns, false).text, result->usual);
+	fprintf(f, "%s; usual %s (%zu %ssteps)", cmd_why_text_time(result->chosen_ns, false).text,
+		cmd_why_text_time(result->usual_ns, false).text, result->usual, result->usual_within ? "shorter ones of these " : "");
 	if (result->peers)
 		fprintf(f, "; median of %zu peer%s %s", result->peers, result->peers == 1 ? "" : "s",
 			cmd_why_text_time(result->peers_ns, false).text);
@@ -72,6 +72,12 @@ static void cmd_why_text_cells(
 	term_table_cell(table, TERM_PLAIN, "%s", cmd_why_text_time(peers_ns, false).text);
 }
 
+/* Of the whole excess; of what shrank beside it: none. */
+static double cmd_why_text_share(double grown_ns, double excess_ns, double whole_ns)
+{
+	return grown_ns * whole_ns < 0 ? NAN : excess_ns / whole_ns;
+}
+
 static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 {
 	static const struct term_column columns[] = {{.name = "PART", .min = 24}, {.name = "THIS", .right = true},
@@ -84,20 +90,20 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 
 	for (size_t i = 0; i < result->parts; i++) {
 		const struct why_part *part = &result->part[i];
-		double grown_ns = part->excess_ns;
+		double grown_ns = part->chosen_ns - part->usual_ns;
 
-		if (fmax(fabs(grown_ns), fabs(part->chosen_ns - part->usual_ns)) < SHOWN_PART * result->chosen_ns) {
+		if (fabs(grown_ns) < SHOWN_PART * result->chosen_ns) {
 			chosen_ns += part->chosen_ns;
 			usual_ns += part->usual_ns;
-			small_ns += grown_ns;
+			small_ns += part->excess_ns;
 			continue;
 		}
-		term_table_cell(table, grown_ns > excess_ns / 2 && grown_ns > 0 ? TERM_YELLOW : TERM_PLAIN, "%s: %s",
+		term_table_cell(table, part->excess_ns > excess_ns / 2 && grown_ns > 0 ? TERM_YELLOW : TERM_PLAIN, "%s: %s",
 			activity_title(part->activity), why_kind_title(part->kind));
-		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns, grown_ns / whole, part->peers_ns);
+		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns, cmd_why_text_share(grown_ns, part->excess_ns, whole), part->peers_ns);
 	}
 	term_table_cell(table, TERM_PLAIN, "all others");
-	cmd_why_text_cells(table, chosen_ns, usual_ns, small_ns, small_ns / whole, NAN);
+	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns, small_ns / whole, NAN);
 	term_table_cell(table, TERM_PLAIN, "not explained");
 	cmd_why_text_cells(table, NAN, NAN, result->residual_ns, result->residual_ns / whole, NAN);
 	term_table_print(table, f, 0);
@@ -111,17 +117,20 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 	unsigned shown = 0;
 
 	for (enum why_kind kind = 0; kind < WHY_KIND_MAX; kind++) {
-		double grown_ns = 0;
+		double grown_ns = 0, share_ns = 0;
 
-		for (size_t i = 0; i < result->parts; i++)
-			if (result->part[i].kind == kind)
-				grown_ns += result->part[i].excess_ns;
+		for (size_t i = 0; i < result->parts; i++) {
+			if (result->part[i].kind != kind)
+				continue;
+			grown_ns += result->part[i].chosen_ns - result->part[i].usual_ns;
+			share_ns += result->part[i].excess_ns;
+		}
 		if (fabs(grown_ns) < SHOWN_PART * result->chosen_ns)
 			continue;
 		fprintf(f, "%s %s %s", shown++ ? ";" : "\nin all activities:", why_kind_title(kind),
 			cmd_why_text_time(grown_ns, true).text);
-		if (excess_ns > SHOWN_PART * result->usual_ns)
-			fprintf(f, " (%.0f %%)", 100 * grown_ns / excess_ns);
+		if (excess_ns > SHOWN_PART * result->usual_ns && grown_ns > 0)
+			fprintf(f, " (%.0f %%)", 100 * share_ns / excess_ns);
 	}
 	if (shown)
 		fputs("\n", f);
@@ -235,6 +244,9 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 {
 	char size[UNITS_BYTES];
 
+	if (result->left_out)
+		fprintf(f, "\n%zu more step%s of that time %s left out: L1 or L3 was off in %s.\n", result->left_out, result->left_out == 1 ? "" : "s",
+			result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
 	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1) {
 		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults, result->major_faults_usual);
 		if (cmd->swapped_bytes > 0)
@@ -347,6 +359,7 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
 		json_string(result->who.card), "tier", tool_text(finding_tier_word(result->tier)), "thread_known",
 		json_boolean(result->thread_known), "usual_known", json_boolean(result->usual_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
+		"usual_within", json_boolean(result->usual_within), "left_out", tool_count(result->left_out),
 		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
 		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",

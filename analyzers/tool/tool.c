@@ -162,11 +162,41 @@ static int tool_parse_date(const char *text, uint64_t *ret_ns)
 	return -EINVAL;
 }
 
+/* A time of the last 24 hours: HH:MM or HH:MM:SS. */
+static int tool_parse_clock(const char *text, uint64_t now_ns, uint64_t *ret_ns)
+{
+	time_t now = (time_t)(now_ns / NSEC_PER_SEC), seconds;
+	const char *end;
+	struct tm tm;
+
+	if (!localtime_r(&now, &tm))
+		return -EINVAL;
+	tm.tm_sec = 0;
+	end = strptime(text, "%H:%M", &tm);
+	if (end && *end == ':')
+		end = strptime(text, "%H:%M:%S", &tm);
+	if (!end || *end)
+		return -EINVAL;
+	tm.tm_isdst = -1;
+	seconds = mktime(&tm);
+	if (seconds > now) {
+		tm.tm_mday--;
+		tm.tm_isdst = -1;
+		seconds = mktime(&tm);
+	}
+	if (seconds < 0)
+		return -EINVAL;
+	*ret_ns = (uint64_t)seconds * NSEC_PER_SEC;
+	return 0;
+}
+
 int tool_since(const char *text, uint64_t now_ns, uint64_t *ret_ns)
 {
 	uint64_t ago_ns = 0;
 	int r = units_parse_duration(text, &ago_ns);
 
+	if (r == -EINVAL && tool_parse_clock(text, now_ns, ret_ns) == 0)
+		return 0;
 	if (r == -EINVAL)
 		return tool_parse_date(text, ret_ns);
 	*ret_ns = r == 0 && ago_ns < now_ns ? now_ns - ago_ns : 0;

@@ -271,6 +271,8 @@ static size_t why_thin(const struct why_step **from, size_t count, const struct 
 	return used;
 }
 
+#define WHY_WITHIN_LEAST 8 /* steps: their second quarter has two */
+
 int why_choose(struct why *why, uint64_t job_id)
 {
 	const struct why_jobs *job = why_job_of(why, job_id);
@@ -289,6 +291,12 @@ int why_choose(struct why *why, uint64_t job_id)
 	for (size_t i = 0; i < job->steps; i++)
 		if (!job->step[i].chosen && job->step[i].ordinary)
 			steps[count++] = &job->step[i];
+	why->usual_within = count == 0;
+	for (size_t i = 0; i < job->steps && why->usual_within; i++)
+		if (job->step[i].ordinary)
+			steps[count++] = &job->step[i];
+	if (why->usual_within && count < WHY_WITHIN_LEAST)
+		count = 0;
 	qsort(steps, count, sizeof(*steps), why_compare_length);
 	from = count / 4;
 	why->usual_count = count ? why_thin(steps + from, (count + 1) / 2 - from, why->usual) : 0;

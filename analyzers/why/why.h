@@ -61,6 +61,8 @@ struct why_result {
 	struct frame_who who;
 	enum frame_tier tier;			 /* the worst of the chosen steps */
 	size_t chosen, usual, peers;		 /* steps; ranks beside it */
+	size_t left_out;			 /* chosen steps of which less is known than of most */
+	bool usual_within;			 /* the usual steps are some of the chosen ones: there are no others */
 	bool thread_known, usual_known;		 /* by off-CPU intervals: all chosen steps; usual ones */
 	double chosen_ns, usual_ns, peers_ns;	 /* a step, in the mean */
 	double major_faults, major_faults_usual; /* a step; NAN: not measured */

@@ -251,25 +251,40 @@ static void why_parts(
 	qsort(ret->part, ret->parts, sizeof(*ret->part), why_compare_excess);
 }
 
-/* Usual steps without intervals are left out, if enough have some. */
-static void why_know_thread(struct why *why, struct why_result *ret)
+static bool why_has_operations(const struct why *why, const struct why_step *step)
 {
-	size_t covered = 0;
+	(void)why;
+	return step->tier > FRAME_TIER_STAGES;
+}
 
-	for (size_t i = 0; i < why->chosen_count; i++)
-		if (!why_thread_covers(why, why->chosen[i]))
-			return;
-	ret->thread_known = true;
-	for (size_t i = 0; i < why->usual_count; i++)
-		covered += why_thread_covers(why, why->usual[i]);
-	ret->usual_known = covered && covered * 4 >= why->usual_count;
-	if (!ret->usual_known)
-		return;
-	covered = 0;
-	for (size_t i = 0; i < why->usual_count; i++)
-		if (why_thread_covers(why, why->usual[i]))
-			why->usual[covered++] = why->usual[i];
-	why->usual_count = covered;
+/* Keeps the steps of which that is known, if they are one of so many at least. Whether they are. */
+static bool why_keep(struct why *why, const struct why_step **steps, size_t *count, size_t one_of,
+	bool (*known)(const struct why *why, const struct why_step *step))
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < *count; i++)
+		kept += known(why, steps[i]);
+	if (!kept || kept * one_of < *count)
+		return false;
+	kept = 0;
+	for (size_t i = 0; i < *count; i++)
+		if (known(why, steps[i]))
+			steps[kept++] = steps[i];
+	*count = kept;
+	return true;
+}
+
+/* Steps that were watched less than most are left out, of the usual ones if a quarter was watched as much. */
+static void why_know(struct why *why, struct why_result *ret)
+{
+	size_t all = why->chosen_count;
+
+	if (why_keep(why, why->chosen, &why->chosen_count, 2, why_has_operations))
+		(void)why_keep(why, why->usual, &why->usual_count, 4, why_has_operations);
+	ret->thread_known = why_keep(why, why->chosen, &why->chosen_count, 2, why_thread_covers);
+	ret->usual_known = ret->thread_known && why_keep(why, why->usual, &why->usual_count, 4, why_thread_covers);
+	ret->left_out = all - why->chosen_count;
 }
 
 int why_explain(struct why *why, struct why_result *ret)
@@ -284,7 +299,8 @@ int why_explain(struct why *why, struct why_result *ret)
 		return -ENOENT;
 	if (!why->usual_count)
 		return -ENODATA;
-	why_know_thread(why, ret);
+	ret->usual_within = why->usual_within;
+	why_know(why, ret);
 	for (size_t i = 0; i < why->chosen_count; i++)
 		if (why->chosen[i]->tier < ret->tier)
 			ret->tier = why->chosen[i]->tier;

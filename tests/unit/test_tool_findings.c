@@ -267,7 +267,23 @@ TEST_WITH(test_none, setup, teardown)
 	none(&watched, "no findings of these ranks: 1 rank was watched since");
 	watched.only_them = false;
 	none(&watched, "no findings of these ranks: 1 rank in all was watched since");
+	some = (struct findings_filter){.since_ns = all.since_ns, .job = "another"};
+	assert_int_equal(findings_watched(reader, &some, &watched, error, sizeof(error)), 0);
+	assert_true(watched.chosen && watched.ranks == 0);
 	reader_close(reader);
+}
+
+TEST(findings_of_a_job)
+{
+	const struct findings_filter any = {0}, llama = {.job = "llama"};
+	json_t *row = json_pack("{s:s, s:i}", "job", "llama", "rank", 4), *node = json_pack("{s:n}", "job");
+
+	assert_true(findings_row_is_wanted(&any, row) && findings_row_is_wanted(&any, node));
+	assert_true(findings_row_is_wanted(&llama, row) && !findings_row_is_wanted(&llama, node));
+	json_object_set_new(row, "job", json_string("llama2"));
+	assert_false(findings_row_is_wanted(&llama, row));
+	json_decref(row);
+	json_decref(node);
 }
 
 TEST(test_words)
@@ -288,8 +304,15 @@ TEST(test_words)
 	assert_int_equal(tool_since("2026-11-21 12:30", noon, &ns), 0);
 	assert_true(ns == 1795264200ULL * NSEC_PER_SEC);
 	assert_int_equal(tool_since("2026-11-21", noon, &ns), 0);
+	/* The last time that it was: today, or yesterday. */
+	assert_int_equal(tool_since("11:59:30", noon, &ns), 0);
+	assert_true(noon - ns == 30 * NSEC_PER_SEC);
+	assert_int_equal(tool_since("12:00", noon, &ns), 0);
+	assert_true(ns == noon);
+	assert_int_equal(tool_since("12:01", noon, &ns), 0);
+	assert_true(noon - ns == 86340 * NSEC_PER_SEC);
 	for (const char *const *bad =
-			(const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", NULL};
+			(const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", "25:00", "12:60", "12:00:", "12:00x", NULL};
 		*bad; bad++)
 		assert_int_equal(tool_since(*bad, noon, &ns), -EINVAL);
 	assert_int_equal(ranges_parse("0,3-7", &ranks), 0);

@@ -372,6 +372,52 @@ TEST(a_step_after_the_last_record)
 	}
 }
 
+/* All steps are chosen: the slow ones are compared with the others. Of fewer than eight nothing is usual. */
+TEST(a_window_of_all_steps)
+{
+	struct why *why = new_why(2, BEGIN_NS);
+	struct why_result result;
+
+	usual_steps(why, 12);
+	for (int i = 0; i < 4; i++) {
+		usual_step();
+		grow(2, ACTIVITY_DATALOADER, 50 * MS);
+		end_step(why, 1);
+	}
+	result = explain(why);
+	assert_true(result.usual_within);
+	assert_int_equal(result.chosen, 16);
+	near(result.usual_ns, 100);
+	near(result.chosen_ns, 112.5);
+	assert_int_equal(result.part[0].activity, ACTIVITY_DATALOADER);
+	why_free(why);
+	for (unsigned steps = 7; steps <= 8; steps++) {
+		why = new_why(2, BEGIN_NS);
+		usual_steps(why, steps);
+		assert_int_equal(why_choose(why, 1), 0);
+		assert_int_equal(why_explain(why, &result), steps < 8 ? -ENODATA : 0);
+		why_free(why);
+	}
+}
+
+/* L3 came on in the window: its steps are explained if they are half of the window. */
+TEST(steps_of_which_less_is_known_are_left_out)
+{
+	for (unsigned on = 9; on <= 10; on++) {
+		struct why *why = new_why(2, SINCE_NS);
+		struct why_result result;
+
+		usual_steps(why, 40);
+		assert_int_equal(why_choose(why, 1), 0);
+		assert_int_equal(why_covered(why, now_ns - on * 100 * MS, now_ns), 0);
+		assert_int_equal(why_explain(why, &result), 0);
+		assert_int_equal(result.thread_known, on == 10);
+		assert_int_equal(result.left_out, on == 10 ? 10 : 0);
+		assert_int_equal(result.chosen, on == 10 ? 10 : 20);
+		why_free(why);
+	}
+}
+
 /* L3 was turned on for this: of the usual 40 ms of forward, as much as of the chosen 80 is work, which is all. */
 TEST(intervals_of_the_chosen_step_alone)
 {
