@@ -245,12 +245,12 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
 
-		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_usual[h]) < EVIDENCE_MIN)
+		if (!worst->host_known[h] || fmax(worst->host[h], worst->host_peers[h]) < EVIDENCE_MIN)
 			continue;
 		if (named)
 			name_preemptor(judge, watch, detail, sizeof(detail));
 		finding_add(finding, hosts[h].name, hosts[h].unit, evidence_of(worst->host[h]) * hosts[h].scale,
-			evidence_of(worst->host_usual[h]) * hosts[h].scale, named ? detail : NULL);
+			evidence_of(worst->host_peers[h]) * hosts[h].scale, named ? detail : NULL);
 	}
 }
 
@@ -358,6 +358,23 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 	return n ? sum / (double)n : NAN;
 }
 
+/* The same of what was measured beside them. */
+static double host_peers_of(const struct judge *judge, const struct judge_rank *rank, int h)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < judge->ranks; r++) {
+		const struct judge_sum *late = &judge->rank[r].late;
+
+		if (&judge->rank[r] == rank || !judge->rank[r].here || !(late->host_steps[h] > 0))
+			continue;
+		sum += late->sum.host[h] / late->host_steps[h];
+		n++;
+	}
+	return n ? sum / (double)n : NAN;
+}
+
 /* On a card, work in forward or backward, or of which only waits are known (judge_share.c): in which of them a rank is alone depends on
  * where the others wait. */
 static bool is_card_work(enum activity a)
@@ -442,8 +459,8 @@ static void judge_episode_moment(
 		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
 			continue;
-		worst->host_usual[h] = rank->usual.host[h];
-		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], worst->host_usual[h]);
+		worst->host_peers[h] = host_peers_of(judge, rank, h);
+		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], rank->usual.host[h]);
 		if (hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
 			worst->host[h] = fmin(worst->host[h], worst->step);
 	}

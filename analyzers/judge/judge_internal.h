@@ -36,7 +36,7 @@ struct judge_moment {
 	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
 	double also_value, also_peers; /* of it */
 	double step, usual;  /* s */
-	double host[HOST_MEASURE_MAX], host_usual[HOST_MEASURE_MAX];
+	double host[HOST_MEASURE_MAX], host_peers[HOST_MEASURE_MAX]; /* peers: NAN where there are none */
 	bool host_known[HOST_MEASURE_MAX];
 	uint32_t preemptor_pid;
 	char preemptor_name[16];
