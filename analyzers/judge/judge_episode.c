@@ -201,6 +201,10 @@ static enum finding_cause cause_of(const struct judge_watch *watch)
 		return system;
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
 		return CAUSE_CARD;
+	/* A host that waits for its card is no sleeper. */
+	if (cause == CAUSE_COMPUTE && finding->kind == FINDING_SLOW_RANK && !finding->card[0] && episode->worst.host_known[HOST_CPU] &&
+		episode->cause_lost[HOST_CPU] < CAUSE_HALF * own)
+		return CAUSE_ASLEEP;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
 

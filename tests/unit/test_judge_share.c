@@ -133,6 +133,19 @@ TEST(cpu_time_counts_beside_a_small_own_growth)
 	script_end();
 }
 
+/* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
+static void forward_on_cards(double usual, double sync, enum activity waiting)
+{
+	script_begin(2);
+	script_cards();
+	script.waiting = waiting;
+	script.usual[ACTIVITY_SYNC] = usual;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+	script.fault[1][ACTIVITY_SYNC] = sync - usual;
+	script_run(30);
+}
+
 /* By whom: a process, another rank of the job, or its own process; another node has other processes of these numbers. */
 TEST(run_delay_tells_who_is_held_in_backward)
 {
@@ -167,6 +180,31 @@ TEST(run_delay_tells_who_is_held_in_backward)
 		assert_true(fabs(evidence->value - 26e6) < 1e6 && fabs(evidence->peers - 3e6) < 1e5);
 		script_end();
 	}
+}
+
+/* Forward takes longer, and uses as much more CPU time, half of it, or a third. */
+TEST(who_uses_no_more_cpu_time_sleeps)
+{
+	static const struct {
+		unsigned ms;
+		enum finding_cause cause;
+	} rows[] = {{25, CAUSE_COMPUTE}, {14, CAUSE_COMPUTE}, {8, CAUSE_ASLEEP}, {0, CAUSE_ASLEEP}};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		script_begin(2);
+		for (int r = 0; r < 2; r++)
+			script.host[r].cpu_ns = 90000000;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
+		script.host[1].cpu_ns += rows[i].ms * 1000000;
+		script_run(30);
+		assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, rows[i].cause);
+		script_end();
+	}
+	/* Of a host with a card that is not known. */
+	forward_on_cards(3 * MS, 2.3 * MS, ACTIVITY_SYNC);
+	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, CAUSE_HOST);
+	script_end();
 }
 
 /* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where they
@@ -527,19 +565,6 @@ TEST(work_of_a_card_is_of_the_activity_that_gave_it)
 	script_run(30);
 	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, CAUSE_COMPUTE);
 	script_end();
-}
-
-/* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
-static void forward_on_cards(double usual, double sync, enum activity waiting)
-{
-	script_begin(2);
-	script_cards();
-	script.waiting = waiting;
-	script.usual[ACTIVITY_SYNC] = usual;
-	script_run(LEARN_S);
-	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
-	script.fault[1][ACTIVITY_SYNC] = sync - usual;
-	script_run(30);
 }
 
 TEST(a_rank_whose_card_has_nothing_to_do_is_late)
