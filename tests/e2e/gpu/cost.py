@@ -11,7 +11,6 @@ the guard estimates meanwhile, and, of an untouched run at the end, whether the 
 """
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+from steady import interval
 
 SHAPES = {"bound": (24, 256, 64), "big": (8, 8192, 4096)}
 DEFAULT, ALL = "L0=true L1=false L2=false L3=false", "L0=true L1=true L2=true L3=true"
@@ -42,7 +43,7 @@ class Loop:
         layers, width, batch = SHAPES[shape]
         torch.manual_seed(0)
         model = nn.Sequential(*[part for _ in range(layers) for part in (nn.Linear(width, width), nn.GELU())]).to(device)
-        self.model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index])
+        self.model = nn.parallel.DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
         data = TensorDataset(torch.randn(max(256, batch), width))
         self.batches = iter(())
@@ -65,15 +66,10 @@ class Loop:
             loss = self.model(x).square().mean()
             loss.backward()
             self.optimizer.step()
-            torch.cuda.synchronize()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
             times.append((time.monotonic_ns() - start_ns) / 1e3)
         return times
-
-
-def interval(ratios):
-    draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[1949]
 
 
 def report(shape, rounds):
