@@ -18,7 +18,7 @@ mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
 mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
 printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
-daemon= ranks=()
+daemon='' ranks=()
 # The bundle's libraries are for our programs alone.
 ours() { LD_LIBRARY_PATH=$build/lib "$@"; }
 now_ns() { "$python" -c 'import time; print(time.monotonic_ns())'; }
@@ -29,7 +29,7 @@ start() {
 }
 stop() {
 	[ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; }
-	daemon=
+	daemon=''
 }
 clean() {
 	for pid in ${ranks[@]+"${ranks[@]}"}; do kill -9 "$pid" 2>/dev/null; done
