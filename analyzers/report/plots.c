@@ -496,6 +496,8 @@ static void report_bars_fill(
 
 		for (size_t i = 0; i < all->n; i++)
 			least = fmin(least, report_bars_mean(&all->peer[i], a));
+		/* What the others have more than a slow rank is how they wait for it, as in operations that the script itself calls. */
+		waits = waits || (a != (size_t)named && own <= least);
 		for (size_t i = 0; i < all->n; i++) {
 			double mean = report_bars_mean(&all->peer[i], a);
 

@@ -44,7 +44,7 @@ struct script {
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
 	bool cardless;	 /* ranks compute on CPUs */
-	bool forward_waits; /* ranks wait for others in forward, and not in backward */
+	const char *waits; /* the stage in which ranks wait for others; NULL: backward */
 	double uneven;	    /* part of a step by which forward varies from step to step and rank to rank */
 	size_t findings;
 	struct script_finding finding[SCRIPT_FINDINGS_MAX];
@@ -243,7 +243,7 @@ static inline void script_put_stages(
 		waits -= script_stage(script, job, rank, stages[i].stage, 0, time_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
 		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
-			       (i == (script->forward_waits ? 1 : 2) && waits > 0 ? waits : 0);
+			       (strcmp(stages[i].stage, script->waits ? script->waits : "backward") == 0 && waits > 0 ? waits : 0);
 		uint64_t length_ns;
 
 		/* Who is early waits in backward. */

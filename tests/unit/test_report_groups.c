@@ -220,7 +220,7 @@ TEST_WITH(test_forward, setup, store_teardown)
 	const struct report_heat_cell *cell;
 
 	script.cardless = true;
-	script.forward_waits = true;
+	script.waits = "forward";
 	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
 	assert_int_equal(script_write(&script), 0);
 	report = read_ranks(NULL);
@@ -231,6 +231,33 @@ TEST_WITH(test_forward, setup, store_teardown)
 	assert_int_equal(cell->activity, ACTIVITY_DATALOADER);
 	assert_true((double)cell_at(report->job[0].heat, 0, at_ns)->share < 0.02);
 	assert_true((double)cell_at(report->job[0].heat, 1, at_ns)->share < 0.02);
+	report_free(report);
+}
+
+/* Ranks wait in an operation of the script's own, in the optimizer: the bars show that as waiting for the slow one. */
+TEST_WITH(test_waits_elsewhere, setup, store_teardown)
+{
+	struct script script = script_healthy(dir, UNTIL, 1, 3);
+	struct report *report;
+	const struct report_bars *bars;
+	bool seen = false;
+
+	script.waits = "optimizer";
+	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
+	assert_int_equal(script_write(&script), 0);
+	report = read_ranks(NULL);
+	bars = report->finding[0].bars;
+	assert_non_null(bars);
+	for (size_t i = 0; i < bars->bars; i++) {
+		const struct report_bar *bar = &bars->bar[i];
+
+		seen |= bar->activity == ACTIVITY_OPTIMIZER;
+		if (bar->activity == ACTIVITY_OPTIMIZER)
+			assert_true(bar->waiting_ns == 0 && bar->peers_waiting_ns > 25e9 && bar->peers_own_ns < 8e9);
+		if (bar->activity == ACTIVITY_DATALOADER)
+			assert_true(bar->own_ns > 30e9 && bar->waiting_ns == 0 && bar->peers_waiting_ns == 0);
+	}
+	assert_true(seen);
 	report_free(report);
 }
 
