@@ -152,6 +152,7 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 			.last_ns = (uint64_t)sqlite3_column_int64(statement, 1),
 			.ranks = (uint64_t)sqlite3_column_int64(statement, 2),
 			.chosen = filter->ranks.count > 0 || filter->job,
+			.job = filter->job,
 			.only_them = true,
 		};
 	else

@@ -44,6 +44,7 @@ struct findings_watched {
 	uint64_t first_ns, last_ns; /* of the samples since then; 0: none, so nobody was watched */
 	uint64_t ranks;
 	bool chosen;	/* certain ranks were asked for */
+	const char *job; /* or those of this job; NULL: of any */
 	bool only_them; /* and only those count here; else all */
 };
 /* Of the job and the ranks that the filter asks for. */

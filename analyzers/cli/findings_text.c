@@ -469,10 +469,14 @@ void findings_text_print(struct findings_text *text)
 
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns)
 {
-	const char *whose = watched->chosen ? " of these ranks" : "";
-	const char *nobody = watched->chosen && watched->only_them ? "none of them" : "no rank";
+	char whose[128] = "";
+	const char *nobody = watched->job ? "no rank of it" : watched->chosen && watched->only_them ? "none of them" : "no rank";
 	char a[TOOL_TEXT_BYTES], b[TOOL_TEXT_BYTES];
 
+	if (watched->job)
+		snprintf(whose, sizeof(whose), " of job %.100s", watched->job);
+	else if (watched->chosen)
+		snprintf(whose, sizeof(whose), " of these ranks");
 	if (!watched->first_ns && !since_ns) {
 		fprintf(out, "no findings%s, and %s was watched\n", whose, nobody);
 		return;

@@ -314,11 +314,11 @@ static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-/* Of calls and waits that begin in the chosen steps, and of those around them. */
+/* Of calls and waits that begin in the chosen steps, and of those around them; a step counts in seconds of which L3 has rows. */
 int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 {
 	long long since = (long long)(cmd->step ? cmd->until_ns - (uint64_t)result->chosen_ns : cmd->since_ns);
-	long long until = (long long)cmd->until_ns, instance = cmd->instance, thread = cmd->thread;
+	long long until = (long long)cmd->until_ns - 1, instance = cmd->instance, thread = cmd->thread;
 	long long from = (long long)cmd_why_from(cmd), to = (long long)(cmd->until_ns + AROUND_NS);
 	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "
@@ -328,8 +328,10 @@ int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 
 	r = r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN %lld AND %lld) FROM steps "
-				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld",
-			since, until, since, until, instance, from, to),
+				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND start_ns / 1000000000 IN ("
+				"SELECT start_ns / 1000000000 FROM offcpu WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld UNION "
+				"SELECT start_ns / 1000000000 FROM system_sums WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld)",
+			since, until, since, until, instance, from, to, instance, from, to, instance, from, to),
 		cmd_why_on_steps, cmd);
 	r = r ?: tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND start_ns <= %lld AND "

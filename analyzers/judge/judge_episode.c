@@ -197,6 +197,9 @@ static enum finding_cause cause_of(const struct judge_watch *watch)
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN, system;
 
 	system = finding->kind == FINDING_SLOW_RANK ? cause_of_system(episode->cause_lost, own) : CAUSE_UNKNOWN;
+	/* Ranks that share their CPUs take them from each other, also while they wait. */
+	if (system == CAUSE_PREEMPTION && episode->worst.host[HOST_RUN_DELAY] <= episode->worst.host_peers[HOST_RUN_DELAY])
+		system = CAUSE_UNKNOWN;
 	if (system != CAUSE_UNKNOWN && (system != CAUSE_LAUNCH || cause == CAUSE_COMPUTE))
 		return system;
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)

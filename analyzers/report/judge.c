@@ -335,9 +335,9 @@ static void headline_nothing(const struct report *report, char *ret, size_t size
 		text_begin(&name, job, sizeof(job));
 		text_name(&name, report->only_job, sizeof(job) - 4);
 	}
-	snprintf(ret, size, "Nothing was watched%s%s from %.60s to %.60s: no rank%s ran, or no daemon watched it",
-		report->only_job ? " of job " : "", job, words_when(report->since_ns, since),
-		words_when(report->until_ns, until), report->only_job ? " of it" : "");
+	snprintf(ret, size, "Nothing was watched%s%s%s from %.60s to %.60s: no rank%s ran, or no daemon watched it",
+		report->chosen.count ? " of these ranks" : "", report->only_job ? " of job " : "", job, words_when(report->since_ns, since),
+		words_when(report->until_ns, until), report->chosen.count ? " of them" : report->only_job ? " of it" : "");
 }
 
 void report_judge(struct report *report)
@@ -353,7 +353,7 @@ void report_judge(struct report *report)
 		headline->verdict = report->finding[0].is.kind == FINDING_HANG ? REPORT_HANG : REPORT_SLOW;
 		headline_slow(report);
 		headline_parts(report);
-	} else if (!anything_here(report)) {
+	} else if (!anything_here(report) || (report->chosen.count && !report->cards_here)) {
 		headline->verdict = REPORT_UNSEEN;
 		headline_nothing(report, headline->line, sizeof(headline->line));
 		snprintf(headline->title, sizeof(headline->title), "Nothing was watched");

@@ -221,7 +221,7 @@ int why_frame(struct why *why, uint64_t job_id, const struct frame *frame)
 		return r == -ENOMEM ? r : 0;
 	job->who = frame->who[own];
 	why_step_of(frame, measures, own, &step);
-	step.chosen = step.end_ns > why->options.since_ns && step.end_ns <= why->options.until_ns;
+	step.chosen = step.end_ns > why->options.since_ns && step.end_ns - step.step_ns < why->options.until_ns;
 	r = why_add_step(job, &step);
 	return r < 0 || !step.chosen ? r : why_add_peers(job, frame, measures, own);
 }

@@ -37,7 +37,7 @@ enum why_kind { WHY_WORK, WHY_WAITING, WHY_READY, WHY_THROTTLED, WHY_BLOCKED, WH
 const char *why_kind_word(enum why_kind kind);	/* "waiting": in JSON */
 const char *why_kind_title(enum why_kind kind); /* "waiting for other ranks" */
 
-/* Of which steps: those that end in (since_ns, until_ns], by the clock of the frames. */
+/* Of which steps: those that reach into (since_ns, until_ns), by the clock of the frames. */
 struct why_options {
 	int32_t rank;
 	uint64_t since_ns, until_ns;

@@ -275,15 +275,26 @@ static bool why_keep(struct why *why, const struct why_step **steps, size_t *cou
 	return true;
 }
 
+static bool why_has_both(const struct why *why, const struct why_step *step)
+{
+	return why_has_operations(why, step) && why_thread_covers(why, step);
+}
+
 /* Steps that were watched less than most are left out, of the usual ones if a quarter was watched as much. */
 static void why_know(struct why *why, struct why_result *ret)
 {
 	size_t all = why->chosen_count;
 
-	if (why_keep(why, why->chosen, &why->chosen_count, 2, why_has_operations))
+	if (why_keep(why, why->chosen, &why->chosen_count, 2, why_has_both)) {
+		ret->thread_known = true;
+		ret->usual_known = why_keep(why, why->usual, &why->usual_count, 4, why_has_both);
+	} else if (why_keep(why, why->chosen, &why->chosen_count, 2, why_thread_covers)) {
+		ret->thread_known = true;
+	} else if (why_keep(why, why->chosen, &why->chosen_count, 2, why_has_operations)) {
 		(void)why_keep(why, why->usual, &why->usual_count, 4, why_has_operations);
-	ret->thread_known = why_keep(why, why->chosen, &why->chosen_count, 2, why_thread_covers);
-	ret->usual_known = ret->thread_known && why_keep(why, why->usual, &why->usual_count, 4, why_thread_covers);
+	}
+	if (ret->thread_known && !ret->usual_known)
+		ret->usual_known = why_keep(why, why->usual, &why->usual_count, 4, why_thread_covers);
 	ret->left_out = all - why->chosen_count;
 }
 

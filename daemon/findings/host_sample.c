@@ -134,8 +134,10 @@ static void host_cgroup_scan_path(struct host_cgroup *fresh, struct host_cgroup 
 		uint64_t throttled_ns = 0;
 		char *slash;
 
-		if (!below[0] || streq(below, "/"))
+		if (level && !below[0])
 			break;
+		if (streq(below, "/"))
+			below[0] = 0; /* the root itself: it is not limited, which is known, too */
 		if (snprintf(path, sizeof(path), "%s%s%s/cpu.stat", root, hierarchy, below) >= (int)sizeof(path))
 			break;
 		if (host_cgroup_read_stat(path, &limited, &throttled_ns)) {

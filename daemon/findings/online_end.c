@@ -98,11 +98,11 @@ static void online_end_publish(struct online *online, struct online_end *end)
 	online_publish(online, &finding);
 }
 
-/* A launcher has ended the others before the first end was read. Who kills a job as a whole kills all ranks with the
- * same signal, or asks all to end before. */
+/* A launcher has ended the others before the first end was read, or they failed without it. Who kills a job as a whole kills all
+ * ranks with the same signal, or asks all to end before. */
 static bool online_end_was_alone(const struct online_end *first, const struct online_end *next)
 {
-	return !first->published && first->wait_status == SIGKILL && next->kind == END_ASKED && next->wait_status != SIGKILL;
+	return !first->published && first->wait_status == SIGKILL && (next->kind == END_ASKED || next->kind == END_ERROR) && next->wait_status != SIGKILL;
 }
 
 void online_ended(struct online *online, const struct online_end_info *info)

@@ -223,6 +223,21 @@ static void in_groups(const char *text)
 }
 
 /* The limit is on a parent group; throttling before the first sample does not count; at most the time passed. */
+/* A rank that is moved to a limited group later was not throttled before, which is known: that is its usual. */
+TEST_WITH(test_in_the_root, setup, teardown)
+{
+	struct host_sampler *s = sampler();
+	struct host_sample sample;
+
+	process(0, 0, 0, 1, 'S');
+	in_groups("0::/\n");
+	group("", FREE, 1);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 10 * SEC, &sample), 0);
+	assert_int_equal(host_sampler_take(s, 0, &usage, 12 * SEC, &sample), 1);
+	assert_int_equal(sample.throttled_ns, 0);
+	host_sampler_free(s);
+}
+
 TEST_WITH(test_throttled, setup, teardown)
 {
 	struct host_sampler *s = sampler();

@@ -182,6 +182,23 @@ TEST(run_delay_tells_who_is_held_in_backward)
 	}
 }
 
+/* Ranks that share their CPUs: what the others wait for CPUs, too, is no cause. */
+TEST(who_is_preempted_no_more_than_its_peers_is_slow_by_itself)
+{
+	for (int alike = 0; alike <= 1; alike++) {
+		script_begin(2);
+		for (int r = 0; r < 2; r++)
+			script.host[r].run_delay_ns = 1000000;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 25 * MS;
+		script.host[0].run_delay_ns = alike ? 26000000 : 3000000;
+		script.host[1].run_delay_ns = 26000000;
+		script_run(30);
+		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, alike ? CAUSE_PYTHON : CAUSE_PREEMPTION);
+		script_end();
+	}
+}
+
 /* Forward takes longer, and uses as much more CPU time, half of it, or a third. */
 TEST(who_uses_no_more_cpu_time_sleeps)
 {

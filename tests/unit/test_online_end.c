@@ -37,6 +37,19 @@ TEST_WITH(a_killed_rank_whose_launcher_ends_the_others, setup, teardown)
 		"crash|crashed|critical|j|0|step (train.py:7)\n");
 }
 
+/* Their operations with it fail within milliseconds. One that ends well needs nobody. */
+TEST_WITH(a_killed_rank_whose_peers_fail, setup, teardown)
+{
+	both(SIGKILL, 1 << 8);
+	assert_query("select kind, cause, severity, job, rank from findings", "crash|crashed|critical|j|0\n");
+}
+
+TEST_WITH(a_killed_rank_whose_peers_have_ended_well, setup, teardown)
+{
+	both(SIGKILL, 0);
+	assert_query("select count(*) from findings", "0\n");
+}
+
 TEST_WITH(a_job_that_is_killed_as_a_whole, setup, teardown)
 {
 	both(SIGKILL, SIGKILL);
