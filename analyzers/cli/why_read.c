@@ -317,8 +317,7 @@ static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
 /* Of calls and waits that begin in the chosen steps, and of those around them; a step counts in seconds of which L3 has rows. */
 int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 {
-	long long since = (long long)(cmd->step ? cmd->until_ns - (uint64_t)result->chosen_ns : cmd->since_ns);
-	long long until = (long long)cmd->until_ns - 1, instance = cmd->instance, thread = cmd->thread;
+	long long since = (long long)result->begin_ns, until = (long long)result->end_ns - 1, instance = cmd->instance, thread = cmd->thread;
 	long long from = (long long)cmd_why_from(cmd), to = (long long)(cmd->until_ns + AROUND_NS);
 	int r = tool_each(cmd->reader,
 		sqlite3_mprintf("SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "

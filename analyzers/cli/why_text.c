@@ -103,7 +103,7 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns, cmd_why_text_share(grown_ns, part->excess_ns, whole), part->peers_ns);
 	}
 	term_table_cell(table, TERM_PLAIN, "all others");
-	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns, small_ns / whole, NAN);
+	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns, cmd_why_text_share(chosen_ns - usual_ns, small_ns, whole), NAN);
 	term_table_cell(table, TERM_PLAIN, "not explained");
 	cmd_why_text_cells(table, NAN, NAN, result->residual_ns, result->residual_ns / whole, NAN);
 	term_table_print(table, f, 0);

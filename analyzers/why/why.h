@@ -61,6 +61,7 @@ struct why_result {
 	struct frame_who who;
 	enum frame_tier tier;			 /* the worst of the chosen steps */
 	size_t chosen, usual, peers;		 /* steps; ranks beside it */
+	uint64_t begin_ns, end_ns;		 /* of the chosen steps */
 	size_t left_out;			 /* chosen steps of which less is known than of most */
 	bool usual_within;			 /* the usual steps are some of the chosen ones: there are no others */
 	bool thread_known, usual_known;		 /* by off-CPU intervals: all chosen steps; usual ones */

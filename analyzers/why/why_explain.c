@@ -70,15 +70,19 @@ static void why_split_sampled(const struct why_step *step, const double usual_ow
 	}
 }
 
-/* By intervals of the thread: a wait for others is a time off the CPU, too, and counts once. */
-static void why_split_thread(const struct why_step *step, struct why_split *split)
+/* By intervals of the thread: a wait for others is a time off the CPU, too, and counts once. sleeps: who waits does: what stages alone take
+ * for waiting is no more than the thread sleeps. */
+static void why_split_thread(const struct why_step *step, bool sleeps, struct why_split *split)
 {
 	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
-		double *part = split->part[a], own = why_own(step, a);
+		double *part = split->part[a], waiting = step->waiting_ns[a], own;
 
+		if (sleeps && step->tier == FRAME_TIER_STAGES)
+			waiting = fmin(waiting, part[WHY_BLOCKED]);
+		own = fmax(0, step->activity_ns[a] - waiting);
 		part[WHY_READY] = fmin(part[WHY_READY], own);
-		part[WHY_BLOCKED] = fmin(fmax(0, part[WHY_BLOCKED] - step->waiting_ns[a]), own - part[WHY_READY]);
-		part[WHY_WAITING] = step->waiting_ns[a];
+		part[WHY_BLOCKED] = fmin(fmax(0, part[WHY_BLOCKED] - waiting), own - part[WHY_READY]);
+		part[WHY_WAITING] = waiting;
 		part[WHY_WORK] = step->activity_ns[a] - part[WHY_WAITING] - part[WHY_READY] - part[WHY_BLOCKED];
 	}
 }
@@ -95,7 +99,7 @@ static void why_mean_of(struct why *why, const struct why_step *const *steps, si
 
 		if (thread) {
 			why_thread_split(why, step, &split, result->other, &result->others, chosen);
-			why_split_thread(step, &split);
+			why_split_thread(step, !why->picked->who.card[0], &split);
 		} else {
 			why_split_sampled(step, usual_own, &split);
 			if (step->preemptor_pid && !result->thread_known)
@@ -312,9 +316,14 @@ int why_explain(struct why *why, struct why_result *ret)
 		return -ENODATA;
 	ret->usual_within = why->usual_within;
 	why_know(why, ret);
-	for (size_t i = 0; i < why->chosen_count; i++)
-		if (why->chosen[i]->tier < ret->tier)
-			ret->tier = why->chosen[i]->tier;
+	ret->begin_ns = UINT64_MAX;
+	for (size_t i = 0; i < why->chosen_count; i++) {
+		const struct why_step *step = why->chosen[i];
+
+		ret->tier = step->tier < ret->tier ? step->tier : ret->tier;
+		ret->begin_ns = step->end_ns - step->step_ns < ret->begin_ns ? step->end_ns - step->step_ns : ret->begin_ns;
+		ret->end_ns = step->end_ns > ret->end_ns ? step->end_ns : ret->end_ns;
+	}
 	why_mean_own(why->usual, why->usual_count, usual_own);
 	why_mean_of(why, why->chosen, why->chosen_count, usual_own, ret, true, &chosen);
 	why_mean_of(why, why->usual, why->usual_count, usual_own, ret, false, &usual);

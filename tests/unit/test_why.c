@@ -324,6 +324,32 @@ TEST(sleep_that_pays)
 	why_free(why);
 }
 
+/* Backward is longer than that of all others, but its thread has no CPU then: stages alone take that for waiting. On a card a host may
+ * spin while it waits. */
+TEST(who_waits_sleeps)
+{
+	for (int card = 0; card <= 1; card++) {
+		struct why *why = new_why(1, SINCE_NS);
+		struct why_result result;
+
+		usual_steps(why, 20);
+		usual_step();
+		strcpy(who[1].card, card ? "0" : "");
+		rank[1].activity_ns[ACTIVITY_BACKWARD] += 50 * MS;
+		end_step(why, 1);
+		assert_int_equal(why_choose(why, 1), 0);
+		assert_int_equal(why_covered(why, SINCE_NS, SINCE_NS + 300 * MS), 0);
+		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, SINCE_NS + 40 * MS, SINCE_NS + 150 * MS}), 0);
+		assert_int_equal(why_off(why, &(struct why_off){SINCE_NS + 50 * MS, SINCE_NS + 110 * MS, 50 * MS, 77, "burner"}), 0);
+		assert_int_equal(why_explain(why, &result), 0);
+		assert_true(result.thread_known);
+		near(part_of(&result, ACTIVITY_BACKWARD, WHY_WAITING)->chosen_ns, card ? 50 : 10);
+		near(part_of(&result, ACTIVITY_BACKWARD, WHY_READY)->chosen_ns, 50);
+		why_free(why);
+	}
+	who[1].card[0] = 0;
+}
+
 /* As long asleep as usual: that another thread is ready meanwhile costs nothing. */
 TEST(asleep_as_usual)
 {
@@ -387,6 +413,7 @@ TEST(a_window_of_all_steps)
 	result = explain(why);
 	assert_true(result.usual_within);
 	assert_int_equal(result.chosen, 16);
+	assert_true(result.begin_ns == BEGIN_NS && result.end_ns == now_ns);
 	near(result.usual_ns, 100);
 	near(result.chosen_ns, 112.5);
 	assert_int_equal(result.part[0].activity, ACTIVITY_DATALOADER);
