@@ -394,11 +394,6 @@ static bool tick_is_over(struct judge *judge)
 	return false;
 }
 
-double judge_host_of(const struct frame_host *host, enum host_measure h)
-{
-	return host->measure[h] == FRAME_UNKNOWN ? NAN : (double)host->measure[h] / judge_host_scale(h);
-}
-
 static void take_host(struct judge_rank *rank, const struct frame_host *host)
 {
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {

@@ -54,7 +54,7 @@ static void checkpoint_took(
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		double took = judge_host_of(host, (enum host_measure)h) - rank->usual.host[h];
 
-		if (judge_host_kind((enum host_measure)h) == JUDGE_HOST_SURE && took > 0 && rank->host_learned[h] > 0)
+		if (judge_hosts[h].kind == JUDGE_HOST_SURE && took > 0 && rank->host_learned[h] > 0)
 			to[h] += fmin(excess, took);
 	}
 }

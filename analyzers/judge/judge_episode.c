@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evidence against each rank and the job, the episodes that it opens, and their findings. See judge.h. */
-#include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
 
 #include <inttypes.h>
@@ -22,12 +21,10 @@
 #define PEAK_WHOLE 10
 #define OTHER_ACTIVITY 0.6	   /* of a tick's loss in another activity, and */
 #define NAMED_ACTIVITY 0.2	   /* at most that in the named one: another episode */
-#define CAUSE_HALF 0.5		   /* of the lost time: what explains it is the cause */
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
 #define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
-#define FAULT_S 0.001		   /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
 #define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
@@ -119,45 +116,6 @@ static enum finding_severity severity_at(
 	return SEVERITY_INFO;
 }
 
-static const struct {
-	const char *name, *unit;
-	double scale;
-	enum judge_host_kind kind;
-	enum finding_cause cause;
-} hosts[HOST_MEASURE_MAX] = {
-#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) {evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
-#include "analyzers/align/host_measures.def"
-#undef HOST_MEASURE
-};
-
-double judge_host_scale(enum host_measure h)
-{
-	return hosts[h].scale;
-}
-
-enum judge_host_kind judge_host_kind(enum host_measure h)
-{
-	return hosts[h].kind;
-}
-
-/* What took at least half of the lost time; UNKNOWN: nothing did. */
-static enum finding_cause cause_of_system(const double took[HOST_MEASURE_MAX], double lost)
-{
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
-		if (hosts[h].cause != CAUSE_MAX && lost > 0 && took[h] >= CAUSE_HALF * lost)
-			return hosts[h].cause;
-	return CAUSE_UNKNOWN;
-}
-
-double judge_limits_took(const double took[HOST_MEASURE_MAX])
-{
-	double most = 0;
-
-	for (int h = 0; h < HOST_MEASURE_MAX; h++)
-		most = hosts[h].kind == JUDGE_HOST_SURE ? fmax(most, took[h]) : most;
-	return most;
-}
-
 static enum finding_severity severity_of(const struct judge *judge, const struct judge_episode *episode)
 {
 	const struct judge_grade *notice = &judge->options.grade[JUDGE_NOTICE];
@@ -165,10 +123,10 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	enum finding_severity severity = severity_at(
 		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 
-	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[HOST_CPU] >= CAUSE_HALF * episode->lost)
+	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[HOST_CPU] >= JUDGE_CAUSE_HALF * episode->lost)
 		return SEVERITY_NOTICE; /* its steps do more work: no fault */
 	/* What limits took needs no length: it may all be in one step. */
-	if (severity == SEVERITY_INFO && judge_limits_took(episode->cause_lost) >= CAUSE_HALF * episode->lost &&
+	if (severity == SEVERITY_INFO && finding->kind == FINDING_SLOW_RANK && judge_limits_took(episode->cause_lost) >= JUDGE_CAUSE_HALF * episode->lost &&
 		episode->lost >= notice->growth * (double)notice->lasts_ns * NS)
 		return notice->severity;
 	return severity;
@@ -183,7 +141,7 @@ static double confidence_of(const struct judge_watch *watch)
 }
 
 /* Of the activity, unless the operating system took the time. */
-static enum finding_cause cause_of(const struct judge_watch *watch)
+static enum finding_cause cause_of(const struct judge *judge, const struct judge_watch *watch)
 {
 	static const enum finding_cause by_activity[ACTIVITY_MAX] = {
 #define ACTIVITY(id, word, title, stage, waits, cause) [ACTIVITY_##id] = CAUSE_##cause,
@@ -196,7 +154,7 @@ static enum finding_cause cause_of(const struct judge_watch *watch)
 	double own = confidence_of(watch) * episode->lost;
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN, system;
 
-	system = finding->kind == FINDING_SLOW_RANK ? cause_of_system(episode->cause_lost, own) : CAUSE_UNKNOWN;
+	system = finding->kind == FINDING_SLOW_RANK || watch == &judge->whole ? judge_host_cause(episode->cause_lost, own) : CAUSE_UNKNOWN;
 	/* Ranks that share their CPUs take them from each other, also while they wait. */
 	if (system == CAUSE_PREEMPTION && episode->worst.host[HOST_RUN_DELAY] <= episode->worst.host_peers[HOST_RUN_DELAY])
 		system = CAUSE_UNKNOWN;
@@ -206,7 +164,7 @@ static enum finding_cause cause_of(const struct judge_watch *watch)
 		return CAUSE_CARD;
 	/* A host that waits for its card is no sleeper. */
 	if (cause == CAUSE_COMPUTE && finding->kind == FINDING_SLOW_RANK && !finding->card[0] && episode->worst.host_known[HOST_CPU] &&
-		episode->cause_lost[HOST_CPU] < CAUSE_HALF * own)
+		episode->cause_lost[HOST_CPU] < JUDGE_CAUSE_HALF * own)
 		return CAUSE_ASLEEP;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
@@ -247,7 +205,7 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
 	/* What the operating system takes lengthens them all. */
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
-		cause_of_system(episode->cause_lost, confidence_of(watch) * episode->lost) == CAUSE_UNKNOWN)
+		judge_host_cause(episode->cause_lost, confidence_of(watch) * episode->lost) == CAUSE_UNKNOWN)
 		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9, NULL);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
@@ -256,8 +214,8 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 			continue;
 		if (named)
 			name_preemptor(judge, watch, detail, sizeof(detail));
-		finding_add(finding, hosts[h].name, hosts[h].unit, evidence_of(worst->host[h]) * hosts[h].scale,
-			evidence_of(worst->host_peers[h]) * hosts[h].scale, named ? detail : NULL);
+		finding_add(finding, judge_hosts[h].name, judge_hosts[h].unit, evidence_of(worst->host[h]) * judge_hosts[h].scale,
+			evidence_of(worst->host_peers[h]) * judge_hosts[h].scale, named ? detail : NULL);
 	}
 }
 
@@ -284,7 +242,7 @@ static void judge_publish(struct judge *judge, struct judge_watch *watch, enum f
 	finding->severity = severity > finding->severity ? severity : finding->severity;
 	if (finding->severity > SEVERITY_INFO && !finding->noticed_ns)
 		finding->noticed_ns = judge->now_ns;
-	finding->cause = watch->of ? watch->of->cause : cause_of(watch);
+	finding->cause = watch->of ? watch->of->cause : cause_of(judge, watch);
 	finding->confidence = confidence_of(watch);
 	finding->state = state;
 	finding->updated_ns = judge->now_ns;
@@ -415,6 +373,40 @@ static double moment_of_step(double times, double mean, double usual)
 	return usual + (mean - usual) * times;
 }
 
+/* What was measured beside its ranks, in the mean, and before. */
+static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
+{
+	uint64_t most_ns = 0;
+
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		double sum = 0, usual = 0;
+		size_t n = 0, here = 0;
+
+		for (size_t r = 0; r < judge->ranks; r++) {
+			const struct judge_rank *rank = &judge->rank[r];
+
+			here += rank->here;
+			if (!rank->here || !(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+				continue;
+			sum += rank->late.sum.host[h] / rank->late.host_steps[h];
+			usual += rank->usual.host[h];
+			n++;
+		}
+		worst->host_known[h] = n && n == here;
+		worst->host[h] = n ? sum / (double)n : 0;
+		worst->host_peers[h] = n ? usual / (double)n : NAN;
+	}
+	for (size_t r = 0; r < judge->ranks; r++) {
+		const struct judge_rank *rank = &judge->rank[r];
+
+		if (rank->preemptor_ns <= most_ns)
+			continue;
+		most_ns = rank->preemptor_ns;
+		worst->preemptor_pid = rank->preemptor_pid;
+		memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
+	}
+}
+
 static void judge_episode_moment(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
@@ -450,6 +442,7 @@ static void judge_episode_moment(
 	if (!rank) {
 		for (size_t r = 0; r < judge->ranks; r++)
 			worst->value += mean_of(&judge->rank[r].late, a, false) / (double)judge->ranks;
+		moment_of_job(judge, worst);
 		return;
 	}
 	of = one ? &rank->tick : &rank->late;
@@ -468,78 +461,11 @@ static void judge_episode_moment(
 			continue;
 		worst->host_peers[h] = host_peers_of(judge, rank, h);
 		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], rank->usual.host[h]);
-		if (hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
+		if (judge_hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
 			worst->host[h] = fmin(worst->host[h], worst->step);
 	}
 	worst->preemptor_pid = rank->preemptor_ns ? rank->preemptor_pid : 0;
 	memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
-}
-
-/* The usual of the other ranks. */
-static double host_others(const struct judge *judge, const struct judge_rank *of, int h)
-{
-	size_t n = 0;
-
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (&judge->rank[r] != of && judge->rank[r].host_learned[h] > 0)
-			judge->scratch[n++] = judge->rank[r].usual.host[h];
-	return robust_median(judge->scratch, n);
-}
-
-/* What the operating system took in this tick from a rank that lost so much. carry: of what limits took, the rest may be lost in
- * the next seconds, for a rank stalls in one step, and the others wait for it in a later one. NULL: it is not kept. */
-static void add_host(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
-	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
-{
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		double each = h == HOST_FAULTS ? FAULT_S : 1, usual, here, took;
-
-		if (!(rank->tick.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
-			continue;
-		here = start ? rank->usual.host[h] : rank->tick.sum.host[h] / rank->tick.host_steps[h];
-		usual = start ? host_others(judge, rank, h) : rank->usual.host[h];
-		took = fmax(0, here - usual) * each * judge->steps;
-		if (carry && hosts[h].kind == JUDGE_HOST_SURE) {
-			took += carry[h] * fmax(0, 1 - judge->real / judge_quiet_s(judge));
-			carry[h] = took - fmin(took, fmax(0, lost));
-		}
-		to[h] += fmin(lost, took);
-	}
-}
-
-/* The work that a job took on, as longer sequences are: CPU time that each rank used more, without cards, beside which ranks
- * wait asleep. s of this tick, of which the job lost so much. */
-static double judge_job_work(const struct judge *judge, double lost)
-{
-	double least = INFINITY;
-
-	for (size_t r = 0; r < judge->ranks && !judge->cards; r++) {
-		const struct judge_rank *rank = &judge->rank[r];
-
-		if (!rank->here)
-			continue;
-		if (!(rank->late.host_steps[HOST_CPU] > 0) || !(rank->host_learned[HOST_CPU] > 0))
-			return 0;
-		least = fmin(least, rank->late.sum.host[HOST_CPU] / rank->late.host_steps[HOST_CPU] - rank->usual.host[HOST_CPU]);
-	}
-	return isfinite(least) ? fmin(fmax(0, lost), fmax(0, least) * judge->steps) : 0;
-}
-
-bool judge_job_works(const struct judge *judge)
-{
-	double grown = judge->real - judge->usual * judge->steps;
-
-	return grown > 0 && judge_job_work(judge, grown) >= CAUSE_HALF * grown;
-}
-
-/* Of what was lost, the operating system's part, or of the job its work. */
-static void add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
-	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
-{
-	if (rank)
-		add_host(judge, rank, false, lost, carry, to);
-	else if (watch == &judge->whole)
-		to[HOST_CPU] += judge_job_work(judge, lost);
 }
 
 /* On which side it lost its time. */
@@ -566,9 +492,9 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 static bool same_reason(const struct judge *judge, const struct judge_watch *watch, enum activity activity, double cost)
 {
 	const struct judge_episode *episode = watch->episode;
-	enum finding_cause cause = cause_of_system(watch->span.host, cost);
+	enum finding_cause cause = judge_host_cause(watch->span.host, cost);
 
-	return cause == cause_of_system(episode->cause_lost, episode->lost) &&
+	return cause == judge_host_cause(episode->cause_lost, episode->lost) &&
 	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity ||
 		       (watch != &judge->whole && same_work(judge, activity, episode->finding.activity)));
 }
@@ -660,7 +586,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
 	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
-		add_host(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
+		judge_host_add(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -715,9 +641,9 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	if (rank && watch == &rank->start)
-		add_host(judge, rank, true, cost, NULL, episode->cause_lost);
+		judge_host_add(judge, rank, true, cost, NULL, episode->cause_lost);
 	severity = severity_of(judge, episode);
-	if (severity > finding->severity || (!watch->of && cause_of(watch) != episode->published_cause) ||
+	if (severity > finding->severity || (!watch->of && cause_of(judge, watch) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
 		judge_publish(judge, watch, FINDING_OPEN);
 }
@@ -759,8 +685,8 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 {
 	double took[HOST_MEASURE_MAX] = {0};
 
-	add_host(judge, rank, false, cost, NULL, took);
-	return cause_of_system(took, cost) != CAUSE_UNKNOWN;
+	judge_host_add(judge, rank, false, cost, NULL, took);
+	return judge_host_cause(took, cost) != CAUSE_UNKNOWN;
 }
 
 /* One tick of an open episode. act: this tick's own growth by activity. */
@@ -775,7 +701,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 
 	watch->pending += cost;
 	watch->pending_base += usual;
-	add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
+	judge_host_add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
 	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
@@ -822,7 +748,7 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 		total += fmax(0, act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
 		span->act[a] += lost * fmax(0, act[a]) / total;
-	add_known(judge, watch, rank, fmax(0, cost), span->carry, span->host);
+	judge_host_add_known(judge, watch, rank, fmax(0, cost), span->carry, span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
@@ -908,7 +834,7 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
-		add_host(judge, rank, false, claim * (judge->real - usual), NULL, took);
+		judge_host_add(judge, rank, false, claim * (judge->real - usual), NULL, took);
 		lost = fmax(lost, judge_limits_took(took));
 	}
 	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth) and judge_episode.c (evidence, findings). */
+/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took) and judge_episode.c
+ * (evidence, findings). */
 #ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 #define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 
@@ -9,10 +10,19 @@
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
+#define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
 /* As in align/host_measures.def. */
 enum judge_host_kind { JUDGE_HOST_COUNTS, JUDGE_HOST_HOLDS, JUDGE_HOST_SURE };
+
+struct judge_host {
+	const char *name, *unit;
+	double scale; /* of frame_host's units to those of judge_mean */
+	enum judge_host_kind kind;
+	enum finding_cause cause; /* CAUSE_MAX: of none */
+};
+extern const struct judge_host judge_hosts[HOST_MEASURE_MAX];
 
 /* Means a step. s; faults: a count; energy: J. */
 struct judge_mean {
@@ -176,17 +186,27 @@ void judge_rebase(struct judge *judge);
 void judge_relearn(struct judge *judge);
 /* A finding is open or near: what happens to the steps of now is evidence. */
 bool judge_suspects(const struct judge *judge);
+/* judge_host.c */
+double judge_host_of(const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
+/* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no noise. */
+double judge_limits_took(const double took[HOST_MEASURE_MAX]);
+/* What took at least half of the lost time; CAUSE_UNKNOWN: nothing did. */
+enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double lost);
+/* Adds what the operating system took in this tick from a rank that lost so much. start: of what its peers show. carry: of what is sure,
+ * the rest may be lost in the next seconds, for a rank stalls in one step, and the others wait for it in a later one; NULL: it is not kept. */
+void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double carry[HOST_MEASURE_MAX],
+	double to[HOST_MEASURE_MAX]);
+/* The same of what a watch lost: of the job, what it took from all ranks, and its work. */
+void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
+	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
+/* What its steps grew by in this tick is work. */
+bool judge_job_works(const struct judge *judge);
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
 
 /* judge_episode.c */
-double judge_host_scale(enum host_measure h); /* of frame_host's units to those of judge_mean */
-enum judge_host_kind judge_host_kind(enum host_measure h);
-/* The most that one of the limits of a rank's control group took from it; NAN: that is not known. It is no noise. */
-double judge_limits_took(const double took[HOST_MEASURE_MAX]);
-double judge_host_of(const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
 double judge_open_at(const struct judge *judge);
 double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */
 double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */
@@ -212,7 +232,5 @@ bool judge_claims_quiet(const struct judge *judge);
 enum activity judge_most(const double act[ACTIVITY_MAX]);
 /* No rank is slow, nor the job, but for work that it took on. */
 bool judge_quiet(const struct judge *judge);
-/* What its steps grew by in this tick is work. */
-bool judge_job_works(const struct judge *judge);
 
 #endif

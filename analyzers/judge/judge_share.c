@@ -263,7 +263,7 @@ static void share_held(struct share *share)
 		double sum = 0, more;
 
 		for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-			if (judge_host_kind((enum host_measure)h) == JUDGE_HOST_COUNTS)
+			if (judge_hosts[h].kind == JUDGE_HOST_COUNTS)
 				continue;
 			share_host(share_rank(share, i), (enum host_measure)h, &more);
 			sum += fmax(0, more);
