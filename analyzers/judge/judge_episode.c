@@ -323,18 +323,18 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 	return n ? sum / (double)n : NAN;
 }
 
-/* The same of what was measured beside them. */
-static double host_peers_of(const struct judge *judge, const struct judge_rank *rank, int h)
+/* Of what was measured beside the ranks but one (NULL: beside all), in the newest steps or usually. NAN: not known. */
+static double host_mean_of(const struct judge *judge, const struct judge_rank *but, int h, bool usual)
 {
 	double sum = 0;
 	size_t n = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_sum *late = &judge->rank[r].late;
+		const struct judge_rank *rank = &judge->rank[r];
 
-		if (&judge->rank[r] == rank || !judge->rank[r].here || !(late->host_steps[h] > 0))
+		if (rank == but || !rank->here || !(rank->late.host_steps[h] > 0))
 			continue;
-		sum += late->sum.host[h] / late->host_steps[h];
+		sum += usual ? rank->usual.host[h] : rank->late.sum.host[h] / rank->late.host_steps[h];
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -379,22 +379,9 @@ static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 	uint64_t most_ns = 0;
 
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		double sum = 0, usual = 0;
-		size_t n = 0, here = 0;
-
-		for (size_t r = 0; r < judge->ranks; r++) {
-			const struct judge_rank *rank = &judge->rank[r];
-
-			here += rank->here;
-			if (!rank->here || !(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
-				continue;
-			sum += rank->late.sum.host[h] / rank->late.host_steps[h];
-			usual += rank->usual.host[h];
-			n++;
-		}
-		worst->host_known[h] = n && n == here;
-		worst->host[h] = n ? sum / (double)n : 0;
-		worst->host_peers[h] = n ? usual / (double)n : NAN;
+		worst->host[h] = host_mean_of(judge, NULL, h, false);
+		worst->host_peers[h] = host_mean_of(judge, NULL, h, true);
+		worst->host_known[h] = !isnan(worst->host[h]);
 	}
 	for (size_t r = 0; r < judge->ranks; r++) {
 		const struct judge_rank *rank = &judge->rank[r];
@@ -459,7 +446,7 @@ static void judge_episode_moment(
 		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])
 			continue;
-		worst->host_peers[h] = host_peers_of(judge, rank, h);
+		worst->host_peers[h] = host_mean_of(judge, rank, h, false);
 		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], rank->usual.host[h]);
 		if (judge_hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
 			worst->host[h] = fmin(worst->host[h], worst->step);

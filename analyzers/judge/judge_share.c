@@ -74,7 +74,7 @@ static void share_excess(struct share *share)
 	}
 }
 
-/* Of the newest steps: the mean that fades remembers a thousand synchronizations a step for a minute. */
+/* In this tick, where its activities are known: the mean that fades still has the synchronizations of before. */
 static bool syncs_too_often(const struct judge_rank *rank)
 {
 	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->late;
