@@ -37,7 +37,7 @@ def findings_of(folder, analyze, build):
     else:
         build = pathlib.Path(build).resolve()
         env = dict(os.environ, RANKTRACE_LIBEXEC=str(build / "libexec/ranktrace"))
-        done = subprocess.run([str(build / "ctl/tracectl"), "analyze", "--json", "--all", "--state-dir", os.path.join(folder, "state")], env=env,
+        done = subprocess.run([str(build / "ctl/tracectl"), "analyze", "--json", "--all", "--since", "2000-01-01", "--state-dir", os.path.join(folder, "state")], env=env,
                               capture_output=True, text=True, check=False)
         if done.returncode and not done.stdout:
             sys.exit("score.py: %s: %s" % (folder, done.stderr.strip()))
