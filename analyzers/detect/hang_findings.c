@@ -151,7 +151,8 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns)
 		struct hang_episode *episode = findings->episode[i];
 
 		if (!episode->reported && ++episode->quiet == 1)
-			episode->over_ns = episode->last_ns + (now_ns - episode->last_ns) / 2;
+			/* Snapshots at the end of a process are newer than the records that the next one goes by. */
+			episode->over_ns = episode->last_ns + (now_ns > episode->last_ns ? (now_ns - episode->last_ns) / 2 : 0);
 		if (episode->reported)
 			episode_reported(findings, episode, now_ns);
 		else if (episode->quiet >= rounds_to_end(episode) && episode_is_up(episode))

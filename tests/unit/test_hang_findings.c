@@ -136,6 +136,16 @@ TEST_WITH(suspected_open_closed, start, stop)
 	assert_true(fabs(finding->cost_card_hours - 22.0 * 100 / 3600) < 1e-9);
 }
 
+TEST_WITH(a_first_quiet_round_of_an_earlier_time_ends_it_at_its_last_verdict, start, stop)
+{
+	const uint64_t last_ns = context.now_ns + 4 * S;
+
+	said(hang(3, true), 5);
+	context.now_ns = last_ns - S / 10;
+	quiet(HANG_SNAPSHOTS);
+	assert_int_equal(last(FINDING_CLOSED)->until_ns, last_ns);
+}
+
 TEST_WITH(a_card_that_is_found_later_is_in_the_next_update, start, stop)
 {
 	char card[sizeof(who[3].card)];
