@@ -163,12 +163,16 @@ static void share_stages(struct share *share)
 			rank->own = 0;
 		most = fmax(most, rank->own);
 	}
-	/* Where a rank's own explains the growth, what is odd about another is how it waits. */
-	if (most >= SHARE_PEER * share->growth)
-		return;
-	for (size_t i = 0; i < share->n && !share->judge->cards; i++)
-		share_rank(share, i)->own = share_never(share, share_rank(share, i), true);
-	share_odd(share);
+	/* Where a rank's own explains the growth, what is odd about another is how it waits for that one: no longer than that. */
+	for (size_t i = 0; i < share->n && !share->judge->cards; i++) {
+		struct judge_rank *rank = share_rank(share, i);
+		double with_forward = share_never(share, rank, true);
+
+		if (most < SHARE_PEER * share->growth || SHARE_EQUAL * with_forward > most)
+			rank->own = with_forward;
+	}
+	if (most < SHARE_PEER * share->growth)
+		share_odd(share);
 }
 
 /* own[] from a second witness: `column` has what each rank worked longer; counts where it singles out a rank. */

@@ -619,6 +619,28 @@ TEST(a_smaller_culprit_hides_behind_a_larger_one)
 	}
 }
 
+/* Of ranks without cards forward holds waits where another rank's work explains the growth, but no longer ones than that work. */
+TEST(forward_that_takes_longer_than_others_work_is_no_wait)
+{
+	script_begin(4);
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_FORWARD] = 60 * MS;
+	script.fault[3][ACTIVITY_DATALOADER] = 35 * MS;
+	script_run(60);
+	script_expect(1);
+	assert_non_null(script_said(1, ACTIVITY_FORWARD));
+	script_end();
+
+	script_begin(4);
+	script.waiting = ACTIVITY_FORWARD;
+	script_run(LEARN_S);
+	script.fault[3][ACTIVITY_DATALOADER] = 35 * MS;
+	script_run(60);
+	script_expect(1);
+	assert_non_null(script_said(3, ACTIVITY_DATALOADER));
+	script_end();
+}
+
 TEST(all_ranks_alike_are_the_job)
 {
 	static const enum activity activities[] = {
