@@ -472,7 +472,10 @@ static void guard_turn_window(struct guard *guard, enum level level, uint64_t no
 	if (levels_window(guard->context, level, open, window->duty) < 0) {
 		window->open_ns = now_ns;
 		window->next_ns = now_ns + PLAN_NS;
-	} else if (open) {
+		return;
+	}
+	log_debug("guard", "a window of %s %s", level_name(level), open ? "opens" : "ends"); /* tests/e2e/gpu/steady.sh reads it */
+	if (open) {
 		window->open_ns = now_ns;
 	} else {
 		window->next_ns = now_ns + guard_pause_ns(now_ns - window->open_ns, window->duty);
