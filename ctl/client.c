@@ -246,6 +246,16 @@ int client_get_of_ranks(const struct command *command, Ranktrace__RequestType ty
 	return client_ask_of_ranks(command, &request, body, ret_ranks, ret);
 }
 
+int client_need_ranks(const Ranktrace__RanksBody *body, const struct ranges *wanted)
+{
+	if (!wanted->count || body->left_out)
+		return EXIT_DONE;
+	for (size_t i = 0; i < body->n_ranks; i++)
+		if (ranges_have(wanted, body->ranks[i]->rank))
+			return EXIT_DONE;
+	return ctl_fail(EXIT_REFUSED, "no such rank runs on this node; tracectl ranks shows those that do");
+}
+
 void client_free(Ranktrace__Response *response)
 {
 	if (response)

@@ -103,7 +103,7 @@ static void ranks_print(const Ranktrace__RanksBody *body, const struct ranges *w
 	if (term_table_rows(table))
 		term_table_print(table, stdout, 0);
 	else
-		puts(wanted->count ? "none of these ranks is on this node" : "no training rank on this node");
+		puts("no training rank on this node");
 	term_table_free(table);
 	if (body->left_out)
 		printf("and %llu more processes\n", (unsigned long long)body->left_out);
@@ -126,6 +126,8 @@ int cmd_ranks(const struct command *command)
 	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS,
 		&wanted, &response);
 
+	if (code == EXIT_DONE)
+		code = client_need_ranks(response->ranks, &wanted);
 	/* A daemon older than --rank sends all of them. */
 	if (code == EXIT_DONE && command->json)
 		code = ranks_print_json(response->ranks, &wanted);

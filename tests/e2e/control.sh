@@ -71,7 +71,8 @@ expect 0 'L1 off' set l1=No
 expect 0 'L1 on' set l1=ON
 expect 0 'event loop late by at most' status
 expect 0 '"loop_lag"' status --json
-expect 0 'none of these ranks|no training rank' ranks --rank 900
+expect 1 'no such rank runs on this node' ranks --rank 900
+expect 1 'no such rank runs on this node' ops --rank 900
 expect 0 'tracectl' help
 expect 0 '[0-9]+\.[0-9]+' --version
 expect 1 'syntax|no such' query 'selec 1'
