@@ -244,9 +244,11 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 {
 	char size[UNITS_BYTES];
 
+	if (result->of > WHY_STEPS_USED)
+		fprintf(f, "\nThat time has %zu steps, of which %d at equal distances were read.\n", result->of, WHY_STEPS_USED);
 	if (result->left_out)
-		fprintf(f, "\n%zu more step%s of that time %s left out: L1 or L3 was off in %s.\n", result->left_out, result->left_out == 1 ? "" : "s",
-			result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
+		fprintf(f, "\n%zu more step%s of %s %s left out: L1 or L3 was off in %s.\n", result->left_out, result->left_out == 1 ? "" : "s",
+			result->of > WHY_STEPS_USED ? "these" : "that time", result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
 	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1) {
 		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults, result->major_faults_usual);
 		if (cmd->swapped_bytes > 0)
@@ -359,7 +361,7 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
 		json_string(result->who.card), "tier", tool_text(finding_tier_word(result->tier)), "thread_known",
 		json_boolean(result->thread_known), "usual_known", json_boolean(result->usual_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
-		"usual_within", json_boolean(result->usual_within), "left_out", tool_count(result->left_out),
+		"usual_within", json_boolean(result->usual_within), "of", tool_count(result->of), "left_out", tool_count(result->left_out),
 		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
 		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
 		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",

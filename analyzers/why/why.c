@@ -286,6 +286,7 @@ int why_choose(struct why *why, uint64_t job_id)
 	for (size_t i = 0; i < job->steps; i++)
 		if (job->step[i].chosen)
 			steps[count++] = &job->step[i];
+	why->chosen_all = count;
 	why->chosen_count = why_thin(steps, count, why->chosen);
 	count = 0;
 	for (size_t i = 0; i < job->steps; i++)

@@ -62,7 +62,8 @@ struct why_result {
 	enum frame_tier tier;			 /* the worst of the chosen steps */
 	size_t chosen, usual, peers;		 /* steps; ranks beside it */
 	uint64_t begin_ns, end_ns;		 /* of the chosen steps */
-	size_t left_out;			 /* chosen steps of which less is known than of most */
+	size_t of;				 /* steps that were chosen: of more than WHY_STEPS_USED, so many of them at equal distances */
+	size_t left_out;			 /* of these, steps of which less is known than of most */
 	bool usual_within;			 /* the usual steps are some of the chosen ones: there are no others */
 	bool thread_known, usual_known;		 /* by off-CPU intervals: all chosen steps; usual ones */
 	double chosen_ns, usual_ns, peers_ns;	 /* a step, in the mean */

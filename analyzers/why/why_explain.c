@@ -315,6 +315,7 @@ int why_explain(struct why *why, struct why_result *ret)
 	if (!why->usual_count)
 		return -ENODATA;
 	ret->usual_within = why->usual_within;
+	ret->of = why->chosen_all;
 	why_know(why, ret);
 	ret->begin_ns = UINT64_MAX;
 	for (size_t i = 0; i < why->chosen_count; i++) {

@@ -59,6 +59,7 @@ struct why {
 	struct why_jobs job[WHY_JOBS_MAX];
 	const struct why_jobs *picked; /* of why_choose() */
 	size_t chosen_count, usual_count;
+	size_t chosen_all; /* before some were taken at equal distances */
 	bool usual_within; /* there are no steps but the chosen ones */
 	const struct why_step *chosen[WHY_STEPS_USED], *usual[WHY_STEPS_USED];
 	struct why_intervals covered, stages, off;

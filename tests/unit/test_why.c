@@ -445,6 +445,20 @@ TEST(steps_of_which_less_is_known_are_left_out)
 	}
 }
 
+TEST(of_many_steps_some_are_read)
+{
+	struct why *why = new_why(2, SINCE_NS);
+	struct why_result result;
+
+	usual_steps(why, 20 + 3 * WHY_STEPS_USED);
+	assert_int_equal(why_choose(why, 1), 0);
+	assert_int_equal(why_explain(why, &result), 0);
+	assert_int_equal(result.of, 3 * WHY_STEPS_USED);
+	assert_int_equal(result.chosen, WHY_STEPS_USED);
+	assert_true(result.begin_ns == SINCE_NS && result.end_ns > now_ns - 300 * MS);
+	why_free(why);
+}
+
 /* L3 was turned on for this: of the usual 40 ms of forward, as much as of the chosen 80 is work, which is all. */
 TEST(intervals_of_the_chosen_step_alone)
 {
