@@ -6,43 +6,18 @@
 #   BUILD=DIR tests/e2e/gpu/l1.sh OUT     DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query and
 #                                         lib/libnccl-profiler-ranktrace.so (without it: host times only)
 #   PARTS="ddp fsdp fsdp2 mix launches graph attach hang alloc cost"   GPUS=2   PYTHON=python3   ROUNDS=30   FAIL_FAST=1 KEEP=1 (the store goes to OUT)
-set -uo pipefail
-
-source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
-here=$source_dir/tests/e2e/gpu
-build=$(cd "${BUILD:?the folder of the programs}" && pwd)
-mkdir -p "${1:?a folder for the results}"
-out=$(cd "$1" && pwd)
-python=${PYTHON:-python3}
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh" "${1:-}"
 parts=${PARTS:-ddp fsdp fsdp2 mix launches graph attach hang alloc cost}
 gpus=${GPUS:-$(nvidia-smi -L | wc -l)}
 plugin=${PLUGIN-$build/lib/libnccl-profiler-ranktrace.so}
 [ -e "$plugin" ] || { [ -z "$plugin" ] || echo "NOTE: no $plugin: device times are not tested"; plugin=; }
-work=$(mktemp -d)
-export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace OMP_NUM_THREADS=1
-tracectl=$build/ctl/tracectl
+export OMP_NUM_THREADS=1
 cores=$(($(env -u OMP_NUM_THREADS nproc) / gpus)) # nproc honours OMP_NUM_THREADS
 if [ $cores -lt 1 ]; then cores=1; fi
-failures=0
-daemon=
-rank_pids=()
-bad() {
-	echo "FAIL: $1"
-	failures=$((failures + 1))
-}
-clean() {
-	local pid
-	for pid in "${rank_pids[@]}"; do kill -CONT "$pid" 2>/dev/null; kill -9 "$pid" 2>/dev/null; done
-	[ -z "$daemon" ] || { kill "$daemon"; wait "$daemon"; }
-	[ -z "${KEEP:-}" ] || cp -r "$work/state" "$out/"
-	rm -rf "$work"
-}
-trap clean EXIT
-
-printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
-"$build/daemon/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/l1.daemon.log" &
-daemon=$!
-for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
+# shellcheck disable=SC2317 # the trap calls it
+at_end() { [ -z "${KEEP:-}" ] || cp -r "$work/state" "$out/"; }
+daemon_start "$out/l1.daemon.log"
 
 # start NAME ARGS...: runs $script on every GPU in the background; %r in an argument becomes the rank. $load: the marker
 # library to load.
@@ -52,32 +27,32 @@ start() {
 	local rank name=$1 marker=()
 	shift
 	port=$((port + 1))
-	rank_pids=()
+	ranks=()
 	[ -z "$load" ] || marker=(NCCL_PROFILER_PLUGIN="$load")
 	for ((rank = 0; rank < gpus; rank++)); do
 		env RANK=$rank LOCAL_RANK=$rank WORLD_SIZE="$gpus" LOCAL_WORLD_SIZE="$gpus" MASTER_ADDR=127.0.0.1 MASTER_PORT=$port "${marker[@]}" \
 			taskset -c $((cores * rank))-$((cores * (rank + 1) - 1)) "$python" "$script" "${@//%r/$rank}" \
 			>"$out/$name.$rank.log" 2>&1 &
-		rank_pids+=($!)
+		ranks+=($!)
 	done
 }
 finish() {
 	local pid name=$1
-	for pid in "${rank_pids[@]}"; do
+	for pid in "${ranks[@]}"; do
 		wait "$pid" && continue
 		tail -n 12 "$out/$name".*.log
 		bad "$name: a rank failed"
 		[ -z "${FAIL_FAST:-}" ] || exit 1
 	done
-	rank_pids=()
+	ranks=()
 }
 # counted COMMAND...: counts its failure; the command prints its own FAIL lines.
 counted() { "$@" || failures=$((failures + 1)); }
-pids() { local IFS=,; echo "${rank_pids[*]}"; }
+pids() { local IFS=,; echo "${ranks[*]}"; }
 steps_of() { "$tracectl" query --csv "select count(*) from steps where instance = (select max(instance) from ranks where pid = $1)" | tail -n 1 | tr -d '\r'; }
 running() { # waits until the first rank of a loop stores steps
 	for _ in $(seq 400); do
-		[ "$(steps_of "${rank_pids[0]}")" -gt 30 ] 2>/dev/null && return 0
+		[ "$(steps_of "${ranks[0]}")" -gt 30 ] 2>/dev/null && return 0
 		sleep 0.15
 	done
 	bad "$1: the training makes no steps"
@@ -147,10 +122,10 @@ if wants hang; then
 		victim=$((gpus - 1))
 		if running "hang.$with"; then
 			"$tracectl" ops | head -n 20
-			kill -STOP "${rank_pids[victim]}"
-			counted "$python" "$here/l1_missing.py" "$tracectl" "$victim" "${rank_pids[victim]}" 5
+			kill -STOP "${ranks[victim]}"
+			counted "$python" "$here/l1_missing.py" "$tracectl" "$victim" "${ranks[victim]}" 5
 			"$tracectl" ops | head -n 20
-			kill -CONT "${rank_pids[victim]}"
+			kill -CONT "${ranks[victim]}"
 			sleep 1
 			"$tracectl" ops --json | "$python" -c 'import json, sys; sys.path.insert(0, sys.argv[1]); import l1_missing
 found = l1_missing.missing(json.load(sys.stdin))[0]

@@ -7,50 +7,22 @@
 #   BUILD=DIR tests/e2e/gpu/l2.sh OUT      PARTS="calls memory again windows cost big"   PYTHON=python3   COST_SECONDS=85   BIG_SECONDS=30
 #   PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (a failed request is then one of many calls of cuMemCreate)
 #   WINDOWS_PERCENT=0.5 (the budget of a rank from the part `windows` on)   WINDOWS_STEPS=16000 (a window takes 0.2 s, in 1/60 of the time)
-set -uo pipefail
-source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
-here=$source_dir/tests/e2e/gpu
-build=$(cd "${BUILD:?the folder of the programs}" && pwd)
-mkdir -p "${1:?a folder for the results}"
-out=$(cd "$1" && pwd)
-python=${PYTHON:-python3}
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh" "${1:-}"
 parts=${PARTS:-calls memory again windows cost big}
-work=$(mktemp -d)
-mountpoint -q /sys/kernel/tracing || mount -t tracefs nodev /sys/kernel/tracing
-mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
-export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace RANKTRACE_STATE_DIR=$work/state
 export RANK=0 LOCAL_RANK=0 WORLD_SIZE=1
-tracectl=$work/tracectl
-# The bundle's libraries are for our programs alone.
-for program in daemon/ranktraced ctl/tracectl; do
-	printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$build/lib" "$build/$program" >"$work/${program##*/}"
-	chmod +x "$work/${program##*/}"
-done
-configure() { printf '[daemon]\nprobes_base_dir = %s\n[budget]\nrank_percent = %s\ncpu_percent = 1000\n' "$source_dir/bpf/probes.d" "$1" >"$work/ranktrace.conf"; }
-configure 100 # each report is seen
-"$work/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/l2.daemon.log" &
-daemon=$!
-job=
-clean() {
-	[ -z "$job" ] || kill -9 "$job" 2>/dev/null
-	kill "$daemon" && wait "$daemon"
-	cp "$work"/state/db/*.db "$out/" 2>/dev/null
-	rm -rf "$work"
-}
-trap clean EXIT
-for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
-failures=0
-bad() {
-	echo "FAIL: $1"
-	failures=$((failures + 1))
-}
-wants() { case " $parts " in *" $1 "*) true ;; *) false ;; esac; }
+budget() { configure '[budget]' "rank_percent = $1" 'cpu_percent = 1000'; }
+# shellcheck disable=SC2317 # the trap calls it
+at_end() { cp "$work"/state/db/*.db "$out/" 2>/dev/null; }
+budget 100 # each report is seen
+daemon_start "$out/l2.daemon.log"
 # begin NAME COMMAND...: a rank in the background; its allocator is followed when it returns.
 begin() {
 	local name=$1
 	shift
 	"$@" >"$out/$name.log" 2>&1 &
 	job=$!
+	ranks=("$job")
 	for _ in $(seq 400); do
 		grep -q libcudart "/proc/$job/maps" 2>/dev/null && "$tracectl" ranks | grep -qw "$job" && break
 		sleep 0.1
@@ -59,7 +31,7 @@ begin() {
 }
 finish() {
 	wait "$job" || { tail -n 12 "$out/$1.log"; bad "$1: the program failed"; }
-	job=
+	ranks=()
 	sleep 2.5
 }
 
@@ -94,7 +66,7 @@ if wants again; then
 	"$tracectl" findings --all --verbose
 	"$tracectl" query "SELECT op, count(*) AS calls, sum(stack IS NOT NULL) AS with_stack FROM allocations GROUP BY op" || bad "allocations"
 fi
-configure "${WINDOWS_PERCENT:-0.5}"
+budget "${WINDOWS_PERCENT:-0.5}"
 kill -HUP "$daemon"
 if wants windows; then
 	echo "== reports in windows"

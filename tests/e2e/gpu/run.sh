@@ -4,27 +4,10 @@
 # the level off, and the cost of L0, L3 and PyTorch's profiler for a launch-bound and a compute-bound step.
 #
 #   BUILD=DIR tests/e2e/gpu/run.sh OUT      DIR holds daemon/ranktraced, ctl/tracectl, libexec/ranktrace/query
-set -uo pipefail
-
-source_dir=$(cd "$(dirname "$0")/../../.." && pwd)
-build=${BUILD:?the folder of the programs}
-out=${1:?a folder for the results}
-python=${PYTHON:-python3}
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh" "${1:-}"
 pairs=${PAIRS:-60} # short interleaved phases: these machines drift by more than a probe costs
-mkdir -p "$out"
-work=$(mktemp -d)
-export RANKTRACE_SOCKET=$work/control.sock RANKTRACE_LIBEXEC=$build/libexec/ranktrace
-tracectl=$build/ctl/tracectl
-printf '[daemon]\nprobes_base_dir = %s\n' "$source_dir/bpf/probes.d" >"$work/ranktrace.conf"
-"$build/daemon/ranktraced" --config "$work/ranktrace.conf" --state-dir "$work/state" --socket "$RANKTRACE_SOCKET" 2>"$out/daemon.log" &
-daemon=$!
-trap 'kill $daemon; wait $daemon; rm -rf "$work"' EXIT
-for _ in $(seq 100); do "$tracectl" status >/dev/null 2>&1 && break; sleep 0.1; done
-failures=0
-bad() {
-	echo "FAIL: $1"
-	failures=$((failures + 1))
-}
+daemon_start "$out/daemon.log"
 # ranks FILE...: two ranks of a program, one per GPU.
 port=29600
 ranks() {
