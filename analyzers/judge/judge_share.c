@@ -379,6 +379,12 @@ static void share_late(struct share *share)
 	}
 }
 
+/* What an activity grew by, beyond what is known of it. */
+static double share_unseen(const struct judge_rank *rank, enum activity a)
+{
+	return fmax(0, judge_share_grown(rank, a) - rank->act[a]);
+}
+
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
  * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone, with half of
  * what it has beyond the others: there its host was held. Of a rank that synchronizes too often, the code that does so is synchronization. */
@@ -386,7 +392,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	enum activity place = ACTIVITY_COMPUTE;
 	bool often = syncs_too_often(rank);
-	double seen = 0, missing, all = 0, beyond = 0;
+	double seen = 0, missing, all = 0, beyond = 0, part[ACTIVITY_MAX] = {0};
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		beyond += share_may_wait(share, a, true) ? fmax(0, rank->act[a]) : 0;
@@ -404,7 +410,7 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 			place = (enum activity)a;
 		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
-		all += fmax(0, judge_share_grown(rank, (enum activity)a));
+		all += share_unseen(rank, (enum activity)a);
 	}
 	missing = rank->own - seen;
 	if (missing <= SHARE_PEER * rank->own)
@@ -419,8 +425,10 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 
 		if (often && share_syncs_in((enum activity)a))
 			to = ACTIVITY_SYNC;
-		rank->act[to] += missing * fmax(0, judge_share_grown(rank, (enum activity)a)) / all;
+		part[to] += missing * share_unseen(rank, (enum activity)a) / all;
 	}
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		rank->act[a] += part[a];
 }
 
 void judge_share(struct judge *judge, double growth)

@@ -102,6 +102,19 @@ TEST(cpu_time_tells_who_computes_in_backward)
 	script_over();
 }
 
+TEST(what_only_cpu_time_tells_is_of_no_activity_that_is_known)
+{
+	script_begin(2);
+	script.cpu = true;
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
+	script_run(30);
+	script_expect(1);
+	assert_non_null(script_said(1, ACTIVITY_BACKWARD));
+	script_end();
+}
+
 /* Less than half of the growth is no witness: what else the rank does may take CPU time, too. */
 /* Of 40 ms it explains 24, or 16; what explains half is behind all of it. */
 TEST(cpu_time_must_explain_half_of_the_growth)
