@@ -266,7 +266,7 @@ static double tick_grown(struct judge *judge)
 
 static void want_stages(struct judge *judge)
 {
-	if (judge->sink.want)
+	if (judge->sink.want && judge->windows)
 		judge->sink.want(judge->sink.arg, JUDGE_WANT_STAGES, "steps of the job take longer");
 }
 
@@ -523,27 +523,49 @@ static bool is_held(const struct frame *frame, double growth)
 	return false;
 }
 
-/* Whether the middle rank spent most of the step's growth in one activity that holds no wait. L1 makes no difference: where
+/* How many ranks, of ret_here, spent most of the step's growth in the same activity, of those that hold no wait. L1 makes no difference: where
  * one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
-static bool grew_alike(const struct judge *judge, const struct frame *frame, double growth)
+static size_t grown_alike(const struct judge *judge, const struct frame *frame, double growth, size_t *ret_here)
 {
+	size_t most = 0;
+
+	*ret_here = 0;
+	for (size_t r = 0; r < frame->ranks; r++)
+		*ret_here += frame->rank[r].here;
 	if (is_held(frame, growth))
-		return false;
+		return 0;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		size_t n = 0, more = 0;
+		size_t more = 0;
 
 		if (activity_may_wait((enum activity)a, true))
 			continue;
-		for (size_t r = 0; r < frame->ranks; r++) {
-			if (!frame->rank[r].here)
-				continue;
-			n++;
-			more += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
-		}
-		if (n > 2 ? 2 * more > n : more == n)
-			return true;
+		for (size_t r = 0; r < frame->ranks; r++)
+			more += frame->rank[r].here && (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
+		most = more > most ? more : most;
 	}
-	return false;
+	return most;
+}
+
+/* A rank began the step so much later than the mean rank, and took no longer in it: the others waited for what it had lost in
+ * the steps before, as where parameters are averaged every few steps. */
+static bool waited_for_one(const struct judge *judge, const struct frame *frame, double growth)
+{
+	double sum = 0, latest = 0, its_step = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < frame->ranks; r++) {
+		const struct frame_rank *rank = &frame->rank[r];
+		double begin_s = (double)(int64_t)(rank->end_ns - rank->step_ns - judge->now_ns) * NS;
+
+		if (!rank->here || rank->step_ns == FRAME_UNKNOWN || !rank->end_ns)
+			continue;
+		if (!n++ || begin_s > latest) {
+			latest = begin_s;
+			its_step = (double)rank->step_ns * NS;
+		}
+		sum += begin_s;
+	}
+	return n > 1 && latest - sum / (double)n >= ALIKE * growth && its_step - judge->usual < ALIKE * growth;
 }
 
 /* A hang has claimed what the step lost. */
@@ -618,10 +640,10 @@ static void judge_onset(struct judge *judge, double over)
 	judge->onset_steps = judge->steps;
 }
 
-/* Adds a step that counts. `over`: seconds beyond the usual; `here`: of its ranks, those of which something is known. */
-static void take_frame(struct judge *judge, const struct frame *frame, const struct measures *measures, double step, double over, size_t here)
+/* Adds a step that counts. `over`: seconds beyond the usual; `here`: of its ranks, those of which something is known; split: with its activities. */
+static void take_frame(
+	struct judge *judge, const struct frame *frame, const struct measures *measures, double step, double over, size_t here, bool split)
 {
-	bool split = frame_is_split(frame);
 	double xfer;
 
 	if (!judge->begin_ns) {
@@ -652,7 +674,7 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
 	bool split = frame_is_split(frame), spike, rare;
-	size_t here;
+	size_t here, ranks = 0, alike;
 	double step = frame_step(frame, &here), over;
 	int r = judge_reserve(judge, frame->ranks);
 
@@ -682,8 +704,11 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	}
 	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;
-	if (spike && split && rare && grew_alike(judge, frame, over))
+	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
+	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over))
+		split = false;
+	else if (rare && alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks))
 		return 0;
-	take_frame(judge, frame, measures, step, over, here);
+	take_frame(judge, frame, measures, step, over, here, split);
 	return 0;
 }

@@ -709,4 +709,25 @@ TEST(costs_of_faults_that_overlap_add_up)
 	script_over();
 }
 
+/* Parameters are averaged in every tenth step: only there the others wait, outside of all stages. */
+TEST(who_is_waited_for_every_few_steps_costs_all_of_it)
+{
+	for (size_t ranks = 2; ranks <= 4; ranks++) {
+		const struct said *said;
+
+		script_begin(ranks);
+		script.waiting = ACTIVITY_OUTSIDE;
+		script.ahead = SCRIPT_AHEAD;
+		script.in_sync = true;
+		script_run(20);
+		script.fault[1][ACTIVITY_FORWARD] = 50 * MS;
+		script_run(60);
+		said = script_only(1, ACTIVITY_FORWARD);
+		assert_true(fabs(said->finding.slowdown - 1.5) < 0.05);
+		script_close();
+		assert_true(script_cost() > 0.9 * script.lost);
+		script_over();
+	}
+}
+
 TEST_MAIN(NULL, NULL)
