@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding, and a hang that a rank's end
- * caused says how it ended and where. Others of the job end as a consequence.
+ * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding; so is one that fails as another has left. A hang that a rank's
+ * end caused says how it ended and where. Others of the job end as a consequence.
  */
 #include <math.h>
 #include <signal.h>
@@ -105,6 +105,16 @@ static bool online_end_was_alone(const struct online_end *first, const struct on
 	return !first->published && first->wait_status == SIGKILL && (next->kind == END_ASKED || next->kind == END_ERROR) && next->wait_status != SIGKILL;
 }
 
+/* A rank has left the job without an error, and one that needed it fails: the first to do so is the finding. */
+static bool online_end_was_left(struct online_end *first, struct online_end *next)
+{
+	if (first->published || first->kind != END_NORMAL || next->kind != END_ERROR)
+		return false;
+	first->published = true;
+	text_append(next->how, sizeof(next->how), " after rank %d had left the job (exit status 0)", first->rank);
+	return true;
+}
+
 void online_ended(struct online *online, const struct online_end_info *info)
 {
 	const struct rank *rank = info->rank;
@@ -129,7 +139,9 @@ void online_ended(struct online *online, const struct online_end_info *info)
 	copy_text(end->how, sizeof(end->how), info->how);
 	copy_text(end->place, sizeof(end->place), info->place);
 	first = online_end_first(online, end);
-	if (first ? online_end_was_alone(first, end) : online_end_is_error(online, end))
+	if (first && online_end_was_left(first, end))
+		online_end_publish(online, end);
+	else if (first ? online_end_was_alone(first, end) : online_end_is_error(online, end))
 		online_end_publish(online, first ? first : end);
 }
 

@@ -50,6 +50,20 @@ TEST_WITH(a_killed_rank_whose_peers_have_ended_well, setup, teardown)
 	assert_query("select count(*) from findings", "0\n");
 }
 
+/* One leaves the job, the others' operations with it fail. */
+TEST_WITH(a_rank_that_leaves_its_peers, setup, teardown)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	all_are_gone();
+	end(0, 0, now_ns);
+	end(1, 1 << 8, now_ns + 50 * MS);
+	end(2, 1 << 8, now_ns + 60 * MS);
+	flush();
+	assert_query("select kind, cause, severity, job, rank, json_extract(evidence, '$[0].detail') from findings",
+		"crash|crashed|critical|j|1|SIGKILL after rank 0 had left the job (exit status 0)\n");
+}
+
 TEST_WITH(a_job_that_is_killed_as_a_whole, setup, teardown)
 {
 	both(SIGKILL, SIGKILL);
