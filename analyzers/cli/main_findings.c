@@ -22,7 +22,7 @@ static const char usage[] =
 	"[--csv|--json]\n"
 	"                         [--state-dir DIR]\n"
 	"Shows slow and hung ranks and jobs, the newest last. Episodes of the same rank and activity are one line;\n"
-	"short slow-downs are counted for each rank.\n"
+	"short slow-downs are counted for each rank, and a hang that is suspected now is named at the end.\n"
 	"  --since TIME     current then or later: 30m, 12h, 7d ago, or a date and time (" SINCE ")\n"
 	"  --rank LIST      only these ranks: 0,3-7\n"
 	"  --job JOB        only this job\n"
@@ -131,6 +131,35 @@ static int cmd_findings_add_stacks(const struct findings *findings, struct reade
 	return 0;
 }
 
+/* Hangs that may be, at the end: whoever asks about a job that stands still shall not read that there is nothing. */
+static int cmd_findings_show_suspected(const struct findings *findings, struct reader *reader)
+{
+	struct findings_filter filter = findings->filter;
+	char error[1024] = "out of memory";
+	json_t *rows, *row;
+	bool any = false;
+	size_t i;
+
+	if (findings->format != FORMAT_TEXT || filter.all)
+		return 0;
+	filter.all = true;
+	rows = findings_rows(reader, &filter, error, sizeof(error));
+	if (!rows)
+		return cmd_findings_fail(error);
+	json_array_foreach(rows, i, row)
+	{
+		const char *job = cmd_findings_word(row, "job");
+
+		if (strcmp(cmd_findings_word(row, "state"), "suspected") != 0)
+			continue;
+		printf("%ssuspected, not confirmed: %s%s%s%s\n", any ? "" : "\n", cmd_findings_word(row, "sentence"), job[0] ? " (job " : "", job,
+			job[0] ? ")" : "");
+		any = true;
+	}
+	json_decref(rows);
+	return 0;
+}
+
 static int cmd_findings_show_once(struct findings *findings, struct reader *reader)
 {
 	char error[1024] = "out of memory";
@@ -161,6 +190,8 @@ static int cmd_findings_show_once(struct findings *findings, struct reader *read
 			cmd_findings_show_end(findings);
 		if (!json_array_size(rows))
 			status = cmd_findings_show_none(findings, reader);
+		if (!status)
+			status = cmd_findings_show_suspected(findings, reader);
 	}
 	json_decref(rows);
 	return status ? status : tool_written();

@@ -22,7 +22,7 @@
  * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where
  * it keeps others waiting; that of a job of one is suspected, and no more.
  *
- * From half of its limit on a hang is suspected, and operations are wanted.
+ * From half of its limit on, or from hang_ns on where all wait for one rank (hang_suspected_after()), a hang is suspected, and operations are wanted.
  *
  * Cost: the time since the job hung is lost, on all its cards. Each snapshot's verdict carries what has passed since
  * the snapshot before; the first one, suspected as it may be, what has passed since the stop. Where several are said in
@@ -242,6 +242,20 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 	return limit;
 }
 
+/*
+ * Half of its limit, and no later than a job without excuses is hung where the others wait for one rank in a step: an operator who asks shall
+ * see whom, were it that it evaluates. In the first step it may compile, unless it hardly uses the CPU.
+ */
+static uint64_t hang_suspected_after(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t limit)
+{
+	struct excuses excuses = excuses_of(hang, snapshot, who);
+	uint64_t early = max_of(max_of(hang->options.hang_ns, hang_limit_least(hang, snapshot)), hang_phase_of(hang, snapshot, &excuses));
+
+	if (who->culprits != 1 || who->outside || excuses.checkpoint || (excuses.starting && !hang->cpu[who->culprit[0]].idle))
+		return limit / 2;
+	return min_of(limit / 2, early);
+}
+
 /* For how long: of everybody; where operations say who is missing, of those. */
 static uint64_t still_of(const struct snapshot *snapshot, struct hang_who *who)
 {
@@ -429,7 +443,7 @@ static void hang_snapshot(void *state, const struct snapshot *snapshot, const st
 	limit = hang_limit_of(hang, snapshot, &who);
 	if (who.outside && !who.stuck && snapshot->world_size > 1)
 		hang_want_stacks(hang, snapshot, still, out);
-	if (still < limit / 2 || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
+	if (still < hang_suspected_after(hang, snapshot, &who, limit) || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);
 	hang_emit(hang, snapshot, &who, still, confirmed, out);

@@ -134,6 +134,28 @@ TEST_WITH(who_compiles_has_its_time, begin_idle, end)
 	assert_int_equal(said[0].finding.rank, 6);
 }
 
+/* Whoever computes, or idles in its first step, is suspected long before it is confirmed; who computes in its first step is not. */
+TEST_WITH(one_that_all_wait_for_is_suspected_early, begin_idle, end)
+{
+	for (unsigned first_step = 0; first_step < 2; first_step++) {
+		for (unsigned busy = 0; busy < 2; busy++) {
+			standing[6].stage = STAGE_FORWARD;
+			standing[6].progress_ns -= SECOND;
+			standing[6].steps = first_step ? 0 : standing[6].steps;
+			cpu[6] = busy;
+			if (!busy && !first_step)
+				continue; /* nothing excuses it: it is confirmed */
+			assert_int_equal(seconds(25), 0);
+			assert_int_equal(n_said, 0);
+			assert_int_equal(seconds(10), 0);
+			assert_int_equal(n_said, first_step && busy ? 0 : 1);
+			assert_int_equal(seconds(250), 0);
+			end(NULL);
+			begin_idle(NULL);
+		}
+	}
+}
+
 TEST_WITH(who_waits_for_its_device_is_not_compiling, begin_idle, end)
 {
 	for (size_t i = 0; i < RANKS; i++) {
