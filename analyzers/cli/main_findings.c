@@ -131,7 +131,7 @@ static int cmd_findings_add_stacks(const struct findings *findings, struct reade
 	return 0;
 }
 
-/* Hangs that may be, at the end: whoever asks about a job that stands still shall not read that there is nothing. */
+/* Suspected hangs, at the end: of a job that makes no progress "no findings" is not the whole answer. */
 static int cmd_findings_show_suspected(const struct findings *findings, struct reader *reader)
 {
 	struct findings_filter filter = findings->filter;
