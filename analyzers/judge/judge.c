@@ -493,20 +493,22 @@ static uint64_t judge_frame_end(const struct frame *frame)
 	return n ? first_ns + (uint64_t)(int64_t)(after / (double)n) : 0;
 }
 
-/* Mean step; 0: too few ranks have one. */
-static double frame_step(const struct frame *frame, size_t *ret_here)
+/* Mean step; 0: too few have one, of the ranks that have steps at all: one that only acts, or serves parameters, has none. */
+static double frame_step(struct judge *judge, const struct frame *frame, size_t *ret_here)
 {
+	size_t n = 0, steps = 0;
 	double sum = 0;
-	size_t n = 0;
 
 	for (size_t r = 0; r < frame->ranks; r++) {
 		if (frame->rank[r].here && frame->rank[r].step_ns != FRAME_UNKNOWN) {
 			sum += (double)frame->rank[r].step_ns * NS;
+			judge->rank[r].steps = true;
 			n++;
 		}
+		steps += judge->rank[r].steps;
 	}
 	*ret_here = n;
-	return 2 * n > frame->ranks ? sum / (double)n : 0;
+	return 2 * n > steps ? sum / (double)n : 0;
 }
 
 /* Limits of its control group held a rank for most of the step's growth. */
@@ -675,12 +677,13 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 {
 	bool split = frame_is_split(frame), spike, rare;
 	size_t here, ranks = 0, alike;
-	double step = frame_step(frame, &here), over;
 	int r = judge_reserve(judge, frame->ranks);
+	double step, over;
 
 	judge->counted = false;
 	if (r < 0)
 		return r;
+	step = frame_step(judge, frame, &here);
 	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
 		return 0;
 	if (judge->seen++ % 64 == 0 || judge->ranks != frame->ranks)

@@ -373,7 +373,15 @@ static double moment_of_step(double times, double mean, double usual)
 	return usual + (mean - usual) * times;
 }
 
-/* What was measured beside its ranks, in the mean, and before. */
+static bool is_of_job(const struct judge *judge, uint32_t pid)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].pid == pid)
+			return true;
+	return false;
+}
+
+/* What was measured beside its ranks, in the mean, and before. Ranks that share CPUs always take them from each other: who is named is of another job. */
 static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 {
 	uint64_t most_ns = 0;
@@ -386,7 +394,7 @@ static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		const struct judge_rank *rank = &judge->rank[r];
 
-		if (rank->preemptor_ns <= most_ns)
+		if (rank->preemptor_ns <= most_ns || is_of_job(judge, rank->preemptor_pid))
 			continue;
 		most_ns = rank->preemptor_ns;
 		worst->preemptor_pid = rank->preemptor_pid;
@@ -400,7 +408,7 @@ static void judge_episode_moment(
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
 	bool saves = rank && watch == &rank->saves;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, times;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
 	const struct judge_sum *of;
 	bool one;
 
@@ -423,12 +431,14 @@ static void judge_episode_moment(
 		for (int i = 0; i < ACTIVITY_MAX; i++)
 			sum += of->sum.act[i];
 		steps += of->steps;
+		known += judge->rank[r].late.steps > 0;
 	}
 	worst->step = moment_of_step(times, steps > 0 ? sum / steps : 0, judge->usual);
 	worst->peers = peers_of(judge, rank, a);
 	if (!rank) {
 		for (size_t r = 0; r < judge->ranks; r++)
-			worst->value += mean_of(&judge->rank[r].late, a, false) / (double)judge->ranks;
+			worst->value += mean_of(&judge->rank[r].late, a, false);
+		worst->value /= fmax(1, known);
 		moment_of_job(judge, worst);
 		return;
 	}

@@ -638,6 +638,22 @@ TEST(steps_that_most_ranks_lack_are_not_judged)
 	script_end();
 }
 
+/* Actors and servers of parameters are ranks without steps. */
+TEST(a_job_of_whose_ranks_one_has_steps_is_judged)
+{
+	const struct said *said;
+
+	script_begin(4);
+	script.missing[0] = script.missing[1] = script.missing[2] = true;
+	script_run(60);
+	script.fault[3][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(60);
+	said = script_only(-1, ACTIVITY_DATALOADER);
+	assert_true(fabs(said->finding.slowdown - 1.3) < 0.02);
+	assert_true(fabs(said->finding.evidence[0].value - 34e6) < 2e6);
+	script_end();
+}
+
 TEST(ranks_that_come_later_are_learned_first)
 {
 	for (int l1 = 0; l1 < 2; l1++) {

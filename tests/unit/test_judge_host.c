@@ -69,6 +69,7 @@ TEST(what_the_system_takes_from_all_ranks_is_the_jobs)
 
 		script_begin(4);
 		script.cards = true;
+		script.who[3].pid = 100;
 		for (int r = 0; r < 4; r++)
 			script.host[r].run_delay_ns = script.host[r].throttled_ns = 1000000;
 		script_run(LEARN_S);
@@ -80,6 +81,8 @@ TEST(what_the_system_takes_from_all_ranks_is_the_jobs)
 		script.host[2].preemptor_pid = 4711;
 		script.host[2].preemptor_ns = 20000000;
 		strcpy(script.host[2].preemptor_name, "stress-ng");
+		script.host[1].preemptor_pid = 100; /* another rank of the job, and more of it */
+		script.host[1].preemptor_ns = 22000000;
 		script_run(30);
 		said = script_only(-1, ACTIVITY_BACKWARD);
 		assert_int_equal(said->finding.cause, cause[i]);
