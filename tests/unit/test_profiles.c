@@ -231,12 +231,19 @@ TEST_WITH(test_gives_way, setup, teardown)
 	assert_int_equal(period_ns, 0);
 	pass(11 * NSEC_PER_SEC);
 	assert_int_equal(rows, 4);
+	for (int of_job = 0; of_job < 2; of_job++) {
+		for (uint64_t used_ns = SUSPECTED_NS; used_ns < SUSPECTED_OF_JOB_NS; used_ns += SUSPECTED_NS) {
+			profiles_suspect(context.profiles, &rank_of[1], of_job);
+			pass(11 * NSEC_PER_SEC);
+		}
+	}
+	assert_int_equal(rows, 12);
 	profiles_suspect(context.profiles, &rank_of[1], true);
 	profiles_suspect(context.profiles, &rank_of[1], false);
 	pass(NSEC_PER_SEC);
 	assert_string_equal(reason, "suspected");
 	pass(20 * NSEC_PER_SEC);
-	assert_int_equal(rows, 6);
+	assert_int_equal(rows, 14);
 	assert_string_equal(reason, "hourly");
 }
 
