@@ -47,6 +47,9 @@ const char *finding_advice(enum finding_cause cause, enum activity activity, enu
 		return finding_cause_advice(CAUSE_CARD);
 	if (advice)
 		return advice;
+	/* Neither preempted nor throttled, and not asleep: those are causes of their own. */
+	if (side == FINDING_SIDE_HOST && cause == CAUSE_COMPUTE)
+		return "see in which functions and lines it spends more time than its peers (tracectl diff; while it lasts, tracectl stack --rank N)";
 	if (side == FINDING_SIDE_HOST)
 		return finding_cause_advice(CAUSE_HOST);
 	return finding_cause_advice(cause < CAUSE_MAX ? cause : CAUSE_UNKNOWN);
