@@ -42,9 +42,9 @@ static int online_publish_priority_of(const struct finding *finding)
 
 	if (finding->state == FINDING_OPEN || finding->kind == FINDING_CRASH)
 		return of_severity[finding->severity];
-	return finding->state == FINDING_CLOSED	     ? LOG_NOTICE
-	       : finding->state == FINDING_SUSPECTED ? LOG_INFO
-						     : LOG_DEBUG;
+	if (finding->state == FINDING_CLOSED)
+		return finding->severity == SEVERITY_INFO ? LOG_INFO : LOG_NOTICE;
+	return finding->state == FINDING_SUSPECTED ? LOG_INFO : LOG_DEBUG;
 }
 
 static struct field_time online_publish_time(struct store *store, uint64_t time_ns)
