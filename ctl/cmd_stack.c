@@ -107,6 +107,15 @@ static void stack_view_make(const Ranktrace__StackBody *body, struct stack_view 
 		stack_view_process(ret, body->processes[i]);
 }
 
+/* Ranks have the same numbers in each: then their job is named. */
+static bool stack_view_has_jobs(const struct stack_view *view)
+{
+	for (size_t i = 1; i < view->count; i++)
+		if (strcmp(view->thread[i].job, view->thread[0].job) != 0)
+			return true;
+	return false;
+}
+
 static void stack_view_free(struct stack_view *view)
 {
 	free(view->thread);
@@ -149,8 +158,8 @@ static void stack_print_head(
 	const struct stack_thread *first = &view->thread[groups->order[group->first]];
 	const struct stack_thread *last = &view->thread[groups->order[group->first + group->count - 1]];
 	const char *part = first->is_rank ? "" : first->main ? "child, " : "thread of a child, ";
+	bool gil = false, jobs = stack_view_has_jobs(view) && first->job[0];
 	char ranks[96], who[160], doing[256];
-	bool gil = false;
 
 	for (size_t i = 0; i < group->count; i++)
 		gil |= view->thread[groups->order[group->first + i]].has_gil;
@@ -160,8 +169,8 @@ static void stack_print_head(
 	else
 		snprintf(who, sizeof(who), "%s%zu %sthreads (%s%s)", part, group->count, first->main ? "main " : "",
 			first->name, strcmp(first->name, last->name) == 0 ? "" : ", ...");
-	out_below(0, "%srank%s %s%s%s: %s, %s%s", out_start(group->alone ? TERM_RED : TERM_PLAIN),
-		first->rank == last->rank ? "" : "s", ranks, group->alone ? " is alone" : "",
+	out_below(0, "%srank%s %s%s%s%s%s: %s, %s%s", out_start(group->alone ? TERM_RED : TERM_PLAIN),
+		first->rank == last->rank ? "" : "s", ranks, jobs ? " of " : "", jobs ? first->job : "", group->alone ? " is alone" : "",
 		out_end(group->alone ? TERM_RED : TERM_PLAIN), who, stack_doing(first, doing, sizeof(doing)),
 		gil ? ", holds the GIL" : "");
 }
@@ -210,6 +219,7 @@ static void stack_print_reasons(const Ranktrace__StackBody *body)
 static void stack_print_sentences(const struct stack_view *view)
 {
 	char sentence[STACK_SENTENCE_BYTES];
+	bool jobs = stack_view_has_jobs(view);
 	size_t i = 0;
 
 	while (i < view->count) {
@@ -220,7 +230,7 @@ static void stack_print_sentences(const struct stack_view *view)
 			several |= view->thread[i].rank != view->thread[first].rank;
 		stack_sentence(view->thread + first, i - first, sentence);
 		if (several && *sentence)
-			out_below(0, "%s\n", sentence);
+			out_below(0, "%s%s%s%s\n", sentence, jobs ? " (job " : "", jobs ? view->thread[first].job : "", jobs ? ")" : "");
 	}
 }
 
