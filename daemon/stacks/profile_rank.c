@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profiled rank: its stacks, their names by the worker `stack`, and the rows of its samples. */
+#include <errno.h>
+#include <signal.h>
+
 #include "analyzers/base/fnv1a.h"
 #include "analyzers/base/stack.h"
 #include "analyzers/profile/profile.h"
@@ -247,6 +250,19 @@ static void profile_rank_refuse_all(struct profile_rank *profile, struct list_li
 		profile_rank_answer(profile, CONTAINER_OF(link, struct profile_stack, link), NULL, false);
 }
 
+/* The process has ended before its worker could read it: what is asked for is named from recorded code objects, with the layout that is known. */
+static bool profile_rank_outlives(struct profile_rank *profile, const struct worker_reply *reply)
+{
+	if (reply->end == WORKER_ANSWERED || profile->recorded || !profile->laid_out || kill((pid_t)profile->asked.pid, 0) == 0 || errno != ESRCH)
+		return false;
+	profile->recorded = true;
+	LIST_EACH (link, &profile->asking) {
+		list_unlink(link);
+		list_add_tail(&profile->waiting, link);
+	}
+	return true;
+}
+
 static void profile_rank_on_names(void *arg, struct worker_reply *reply)
 {
 	struct profile_rank *profile = arg;
@@ -256,6 +272,8 @@ static void profile_rank_on_names(void *arg, struct worker_reply *reply)
 	char *text;
 
 	profile->request = 0;
+	if (profile_rank_outlives(profile, reply))
+		return;
 	while (reply->end == WORKER_ANSWERED && reply_next_stack(&data, &size_bytes, &head, &text) > 0) {
 		struct profile_stack *stack = profile_rank_find(profile, head.stack);
 
