@@ -25,7 +25,7 @@ grep -q 'L1 is off' <<<"$("$tracectl" ops)" || fail "ops does not report that L1
 is 'o["on"]' False || fail "--json does not report that L1 is off"
 is 'isinstance(o["stages"], list)' True || fail "ops does not show stages while L1 is off"
 "$tracectl" set L1=true L2=true
-grep -qE 'no training rank|no communicator' <<<"$("$tracectl" ops --rank 999999)" || fail "no message for an unknown rank"
+grep -qE "no such rank runs on this node" <<<"$("$tracectl" ops --rank 999999 2>&1)" || fail "no message for an unknown rank"
 
 # start_ranks SCENARIO: starts two ranks of it, which begin together; their pids are in pids.
 start_ranks() {
