@@ -198,10 +198,10 @@ pool, = [pool for pool in json.load(open(sys.argv[1]))["leaks"] if pool["pid"] =
 assert pool["kind"] == "cuda" and 0 < pool["slope_low_bytes_per_s"] <= pool["slope_bytes_per_s"] <= pool["slope_high_bytes_per_s"], pool
 assert max(pool["places"], key=lambda place: place["grown_bytes"])["where"].startswith("keep (leak.py:"), pool
 END
-kill -9 "$keeper" # what it held at its end is there all the same
+kill -9 "$keeper" # what it held at its end is there all the same, but for what it took since its last snapshot: 3 MiB a second
 killed() { "$tracectl" memory --json | "$python_here" -c 'import json, sys
 pool, = [pool for pool in json.load(sys.stdin)["live"] if pool["pid"] == int(sys.argv[1])]
-sys.exit(not (pool["ended"] and sum(place["live_bytes"] for place in pool["places"]) > 0.9 * pool["allocated_bytes"]))' "$keeper"; }
+sys.exit(not (pool["ended"] and sum(place["live_bytes"] for place in pool["places"]) > 0.8 * pool["allocated_bytes"]))' "$keeper"; }
 wait_for 10 killed || fail "a killed process has no last snapshot: $("$tracectl" memory --json)"
 over() { ! "$tracectl" findings | grep 'leaks memory of cuda:0'; }
 wait_for 10 over || fail "the leak of a process that has ended is not over: $("$tracectl" findings)"
