@@ -22,7 +22,7 @@
  * A process that is stopped by a signal has no such excuse. In a debugger ('t') it has none either where
  * it keeps others waiting; that of a job of one is suspected, and no more.
  *
- * From half of its limit on, or from hang_ns on where all wait for one rank (hang_suspected_after()), a hang is suspected, and operations are wanted.
+ * A hang is suspected before that (hang_suspected_after()), and operations are wanted.
  *
  * Cost: the time since the job hung is lost, on all its cards. Each snapshot's verdict carries what has passed since
  * the snapshot before; the first one, suspected as it may be, what has passed since the stop. Where several are said in
@@ -218,24 +218,24 @@ static uint64_t hang_limit_outside(const struct hang *hang, const struct snapsho
 	return who->by_stacks ? hang_times(hang->options.hang_ns, 4) : hang_times(hang->options.hang_busy_ns, 3);
 }
 
-static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who)
+static uint64_t hang_limit_of(
+	const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, const struct excuses *excuses)
 {
 	const struct detect_options *options = &hang->options;
-	struct excuses excuses = excuses_of(hang, snapshot, who);
 	uint64_t limit = hang_limit_least(hang, snapshot);
 
 	if (who->cause == CAUSE_STOPPED)
 		return limit;
 	if (who->cause != CAUSE_ENDED)
-		limit = max_of(limit, hang_phase_of(hang, snapshot, &excuses));
-	if (excuses.checkpoint)
+		limit = max_of(limit, hang_phase_of(hang, snapshot, excuses));
+	if (excuses->checkpoint)
 		limit = max_of(limit, snapshot->checkpoint_ns
 					      ? max_of(options->hang_ns, hang_times(snapshot->checkpoint_ns, 3))
 					      : CHECKPOINT_NS);
-	if (excuses.loads)
+	if (excuses->loads)
 		limit = max_of(limit, who->together ? hang_times(options->hang_ns, 4) : options->hang_ns / 6 * 5);
-	if (excuses.busy || excuses.starting || snapshot->world_size <= 1 ||
-		(who->culprits == 0 && !who->stuck && excuses.seen < snapshot->world_size))
+	if (excuses->busy || excuses->starting || snapshot->world_size <= 1 ||
+		(who->culprits == 0 && !who->stuck && excuses->seen < snapshot->world_size))
 		limit = max_of(limit, options->hang_busy_ns);
 	if (who->outside && !who->stuck)
 		limit = max_of(limit, hang_limit_outside(hang, snapshot, who));
@@ -243,15 +243,15 @@ static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *sn
 }
 
 /*
- * Half of its limit, and no later than a job without excuses is hung where the others wait for one rank in a step: an operator who asks shall
- * see whom, were it that it evaluates. In the first step it may compile, unless it hardly uses the CPU.
+ * Half of its limit. Where all wait for one rank in a step, no later than hang_ns, so that `tracectl findings` names that rank even if it
+ * evaluates. In the first step it may compile, unless it hardly uses the CPU.
  */
-static uint64_t hang_suspected_after(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, uint64_t limit)
+static uint64_t hang_suspected_after(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who,
+	const struct excuses *excuses, uint64_t limit)
 {
-	struct excuses excuses = excuses_of(hang, snapshot, who);
-	uint64_t early = max_of(max_of(hang->options.hang_ns, hang_limit_least(hang, snapshot)), hang_phase_of(hang, snapshot, &excuses));
+	uint64_t early = max_of(max_of(hang->options.hang_ns, hang_limit_least(hang, snapshot)), hang_phase_of(hang, snapshot, excuses));
 
-	if (who->culprits != 1 || who->outside || excuses.checkpoint || (excuses.starting && !hang->cpu[who->culprit[0]].idle))
+	if (who->culprits != 1 || who->outside || excuses->checkpoint || (excuses->starting && !hang->cpu[who->culprit[0]].idle))
 		return limit / 2;
 	return min_of(limit / 2, early);
 }
@@ -422,6 +422,7 @@ static void hang_want_stacks(
 static void hang_snapshot(void *state, const struct snapshot *snapshot, const struct detector_out *out)
 {
 	struct hang *hang = state;
+	struct excuses excuses;
 	struct hang_who who;
 	uint64_t still, limit;
 	bool confirmed;
@@ -440,10 +441,11 @@ static void hang_snapshot(void *state, const struct snapshot *snapshot, const st
 	if (hang_emit_mismatches(hang, snapshot, who.since_ns, out))
 		return;
 	still = still_of(snapshot, &who);
-	limit = hang_limit_of(hang, snapshot, &who);
+	excuses = excuses_of(hang, snapshot, &who);
+	limit = hang_limit_of(hang, snapshot, &who, &excuses);
 	if (who.outside && !who.stuck && snapshot->world_size > 1)
 		hang_want_stacks(hang, snapshot, still, out);
-	if (still < hang_suspected_after(hang, snapshot, &who, limit) || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
+	if (still < hang_suspected_after(hang, snapshot, &who, &excuses, limit) || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);
 	hang_emit(hang, snapshot, &who, still, confirmed, out);
