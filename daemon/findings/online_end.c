@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding; so is one that fails as another has left. A hang that a rank's
- * end caused says how it ended and where. Others of the job end as a consequence.
+ * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding; others of the job end as a
+ * consequence. A hang that a rank's end caused says how it ended and where.
  */
 #include <math.h>
 #include <signal.h>
@@ -105,13 +105,25 @@ static bool online_end_was_alone(const struct online_end *first, const struct on
 	return !first->published && first->wait_status == SIGKILL && (next->kind == END_ASKED || next->kind == END_ERROR) && next->wait_status != SIGKILL;
 }
 
-/* A rank has left the job without an error, and one that needed it fails: the first to do so is the finding. */
-static bool online_end_was_left(struct online_end *first, struct online_end *next)
+/* Ends are not read in the order of their times: an end of the job, of about that time, is a finding already. */
+static bool online_end_is_known(const struct online *online, const struct online_end *of)
 {
-	if (first->published || first->kind != END_NORMAL || next->kind != END_ERROR)
+	for (size_t i = 0; i < ONLINE_ENDS_MAX; i++) {
+		const struct online_end *end = &online->ends.of[i];
+		uint64_t apart_ns = end->ended_ns > of->ended_ns ? end->ended_ns - of->ended_ns : of->ended_ns - end->ended_ns;
+
+		if (end->published && end->job == of->job && apart_ns < END_CONSEQUENCE_NS)
+			return true;
+	}
+	return false;
+}
+
+/* A rank has ended without an error, and one that needed it fails: the first one that fails is the finding. */
+static bool online_end_was_left(const struct online *online, const struct online_end *first, struct online_end *next)
+{
+	if (first->kind != END_NORMAL || next->kind != END_ERROR || online_end_is_known(online, next))
 		return false;
-	first->published = true;
-	text_append(next->how, sizeof(next->how), " after rank %d had left the job (exit status 0)", first->rank);
+	text_append(next->how, sizeof(next->how), " after rank %d ended (status 0)", first->rank);
 	return true;
 }
 
@@ -139,7 +151,7 @@ void online_ended(struct online *online, const struct online_end_info *info)
 	copy_text(end->how, sizeof(end->how), info->how);
 	copy_text(end->place, sizeof(end->place), info->place);
 	first = online_end_first(online, end);
-	if (first && online_end_was_left(first, end))
+	if (first && online_end_was_left(online, first, end))
 		online_end_publish(online, end);
 	else if (first ? online_end_was_alone(first, end) : online_end_is_error(online, end))
 		online_end_publish(online, first ? first : end);

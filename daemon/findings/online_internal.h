@@ -230,7 +230,7 @@ struct online_end {
 	uint64_t ended_ns;
 	char name[64]; /* of the job */
 	char host[65], card[64];
-	char how[128], place[64];
+	char how[64], place[64];
 };
 
 struct online_ends {

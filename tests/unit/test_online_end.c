@@ -61,7 +61,20 @@ TEST_WITH(a_rank_that_leaves_its_peers, setup, teardown)
 	end(2, 1 << 8, now_ns + 60 * MS);
 	flush();
 	assert_query("select kind, cause, severity, job, rank, json_extract(evidence, '$[0].detail') from findings",
-		"crash|crashed|critical|j|1|SIGKILL after rank 0 had left the job (exit status 0)\n");
+		"crash|crashed|critical|j|1|SIGKILL after rank 0 ended (status 0)\n");
+}
+
+/* The end of the one that left is read last but one. */
+TEST_WITH(ends_that_are_read_in_another_order_are_one_finding, setup, teardown)
+{
+	uint64_t now_ns = monotonic_ns();
+
+	all_are_gone();
+	end(2, 1 << 8, now_ns + 60 * MS);
+	end(0, 0, now_ns);
+	end(1, 1 << 8, now_ns + 50 * MS);
+	flush();
+	assert_query("select kind, rank from findings", "crash|2\n");
 }
 
 TEST_WITH(a_job_that_is_killed_as_a_whole, setup, teardown)
