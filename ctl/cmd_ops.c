@@ -181,8 +181,6 @@ static int ops_stages(const struct command *command, const struct ranges *list, 
 	Ranktrace__Response *response = NULL;
 	int code = client_get(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &response);
 
-	if (code == EXIT_DONE)
-		code = client_need_ranks(response->ranks, list);
 	if (code == EXIT_DONE && command->json) {
 		json_t *all = ops_json(body);
 
@@ -197,7 +195,7 @@ static int ops_stages(const struct command *command, const struct ranges *list, 
 	return code;
 }
 
-/* Of ranks without a communicator: whether they are there. */
+/* Of ranks that were chosen and have no communicator: whether they are there. */
 static int ops_need_ranks(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
@@ -218,7 +216,7 @@ int cmd_ops(const struct command *command)
 	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
 		&ranks, &response);
 
-	if (code == EXIT_DONE && response->ops->on && ranks.count && !response->ops->n_communicators)
+	if (code == EXIT_DONE && ranks.count && !response->ops->n_communicators)
 		code = ops_need_ranks(command);
 	if (code == EXIT_DONE && !response->ops->on)
 		code = ops_stages(command, &ranks, response->ops);

@@ -247,8 +247,8 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 	if (result->of > WHY_STEPS_USED)
 		fprintf(f, "\nThat time has %zu steps, of which %d at equal distances were read.\n", result->of, WHY_STEPS_USED);
 	if (result->left_out)
-		fprintf(f, "\n%zu more step%s of %s %s left out: L1 or L3 was off in %s.\n", result->left_out, result->left_out == 1 ? "" : "s",
-			result->of > WHY_STEPS_USED ? "these" : "that time", result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
+		fprintf(f, "\n%zu of the steps that were read %s left out: L1 or L3 was off in %s.\n", result->left_out,
+			result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
 	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1) {
 		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults, result->major_faults_usual);
 		if (cmd->swapped_bytes > 0)

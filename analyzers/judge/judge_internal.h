@@ -106,7 +106,7 @@ struct judge_rank {
 	struct judge_mean usual;
 	double learned, l1_learned, host_learned[HOST_MEASURE_MAX]; /* steps */
 	unsigned ticks; /* that it was learned for */
-	bool steps;	       /* it had one */
+	bool steps;	       /* it has had one */
 	bool here;	       /* in this tick's frames */
 	struct judge_sum tick, late;
 	uint32_t preemptor_pid;

@@ -163,7 +163,7 @@ static void share_stages(struct share *share)
 			rank->own = 0;
 		most = fmax(most, rank->own);
 	}
-	/* Where a rank's own explains the growth, what is odd about another is how it waits for that one: no longer than that. */
+	/* Where a rank's own explains the growth, what is odd about another is how it waits for that one; a wait for a rank is no longer than its work. */
 	for (size_t i = 0; i < share->n && !share->judge->cards; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 		double with_forward = share_never(share, rank, true);

@@ -60,7 +60,6 @@ running() { # waits until the first rank of a loop stores steps
 	return 1
 }
 now_ns() { date +%s%N; }
-wants() { [[ " $parts " == *" $1 "* ]]; }
 
 echo "== machine"
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader

@@ -4,9 +4,9 @@
 # For tests on machines with cards, first of all: source "$(dirname "$0")/lib.sh" OUT. They need root, a python3 with PyTorch (PYTHON) and our
 # programs (BUILD), which may come from tests/jobs/bundle.sh, with their libraries in lib/.
 #
-# Gives source_dir, here, build, out and python; work, a folder that ends with the test; tracectl. daemon_start begins a daemon by
-# $work/ranktrace.conf, whose log goes to the file given; daemon_stop ends it. Processes in `ranks` end with the test, which calls at_end
-# first if there is such a function.
+# Gives source_dir, here, build, out, python and tracectl; work, a folder that is removed at the end. daemon_start LOG starts a daemon with
+# $work/ranktrace.conf; daemon_stop stops it. At the end the processes in `ranks` are killed and the daemon is stopped; then at_end is called, if
+# there is such a function.
 set -uo pipefail
 source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 here=$source_dir/tests/e2e/gpu

@@ -98,11 +98,11 @@ def windows(path):
     return joined, max(settled.values(), default=None)
 
 
-def interval(ratios):
-    """Of the median, 95 %, by bootstrap."""
+def interval(values, of=statistics.median):
+    """Of the median, or another figure of them: 95 %, by bootstrap."""
     draw = random.Random(1)
-    medians = sorted(statistics.median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return medians[50], medians[1949]
+    found = sorted(of(draw.choices(values, k=len(values))) for _ in range(2000))
+    return found[50], found[1949]
 
 
 def report(out):
@@ -131,9 +131,7 @@ def report(out):
         print("no window with steps beside it")
         return None
     watched = sum(lengths(since, at[-1]))
-    draw = random.Random(1)
-    sums = sorted(sum(draw.choices(excess, k=len(excess))) for _ in range(2000))
-    percent, low, high = (100 * value / watched for value in (sum(excess), sums[50], sums[1949]))
+    percent, low, high = (100 * value / watched for value in (sum(excess), *interval(excess, sum)))
     print(f"step {watched / len(lengths(since, at[-1])) / 1e6:.3f} ms; {len(excess)} windows of {', '.join(sorted(set().union(*(s[2] for s in spans))))},"
           f" open {100 * opened / watched:.2f} % of {watched / 1e9:.0f} s; steps in them {100 * statistics.median(grown):+.2f} %"
           f" ({100 * interval(grown)[0]:+.2f} to {100 * interval(grown)[1]:+.2f})")

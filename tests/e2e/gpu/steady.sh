@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What windows of levels cost a launch-bound training on two cards, for SECONDS (default 420), once the guard has put all levels beyond its budget into
-# windows. Levels are turned on before, as what `tracectl set` has just turned on is whole for an hour. Between windows a rank has the
-# probes of L0 alone, whose cost cost.sh measures (CASES="off L0"). Needs root and a python3 with PyTorch; the programs may come from
+# What windows of levels cost a launch-bound training on two cards, in SECONDS_OF (default 420) seconds, once the guard has put the levels beyond its
+# budget into windows. Levels are turned on before, as what `tracectl set` has just turned on is whole for an hour. What L0 costs, which is on all the
+# time, cost.sh measures (CASES="off L0"). Needs root and a python3 with PyTorch; the programs may come from
 # tests/jobs/bundle.sh. Prints the figures, and what the guard says at the end.
 #
 #   BUILD=DIR tests/e2e/gpu/steady.sh OUT      PYTHON=python3   SECONDS_OF=420   CARDS=2
