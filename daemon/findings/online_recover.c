@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Findings left open in the store by a daemon that was killed. STATE_DIR/findings exists while findings are open; if
- * it exists at start, they are closed with their newest known time.
+ * it exists at start, they are closed: they end with the newest sample of ranks that the killed daemon stored, for nobody
+ * watched what came after it.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -99,7 +100,7 @@ static struct store_value online_recover_value(sqlite3_stmt *statement, int colu
 }
 
 /* Copies the row, with state and until_ns closed. */
-static void online_recover_put_closed(struct online *online, sqlite3_stmt *statement, uint64_t now_ns)
+static void online_recover_put_closed(struct online *online, sqlite3_stmt *statement, uint64_t seen_ns)
 {
 	struct row_findings row; /* filled by the loop */
 	struct store_value *values = (struct store_value *)(void *)&row;
@@ -109,15 +110,35 @@ static void online_recover_put_closed(struct online *online, sqlite3_stmt *state
 		values[i] = online_recover_value(statement, i);
 	state = row.state.value.type == STORE_TEXT ? row.state.value.text : "";
 	row.state = field_text(streq(state, "open") ? "closed" : "dropped");
-	if (row.until_ns.value.type == STORE_NULL)
-		row.until_ns = field_time(now_ns);
+	if (row.until_ns.value.type == STORE_NULL) {
+		uint64_t since_ns = row.since_ns.value.type == STORE_INT ? (uint64_t)row.since_ns.value.integer : 0;
+
+		row.until_ns = field_time(seen_ns > since_ns ? seen_ns : since_ns);
+	}
 	store_put_findings(online->context->store, &row);
+}
+
+#define WHERE_LEFT " WHERE state IN ('open', 'suspected')"
+
+/* End of the newest sample since the first of them began; now_ns: there is none. */
+static int online_recover_seen(struct reader *reader, uint64_t now_ns, uint64_t *ret_ns, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	int64_t seen_ns = 0;
+	int r = reader_prepare(reader, "SELECT max(start_ns + duration_ns) FROM host_samples WHERE start_ns >= (SELECT min(since_ns) FROM findings" WHERE_LEFT ")",
+		&statement, error, error_size);
+
+	if (r == 0 && sqlite3_step(statement) == SQLITE_ROW)
+		seen_ns = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	*ret_ns = seen_ns > 0 && (uint64_t)seen_ns < now_ns ? (uint64_t)seen_ns : now_ns;
+	return r;
 }
 
 static int online_recover_close_all(struct online *online, uint64_t timeout_ns, char *error, size_t error_size)
 {
 	const struct reader_options options = {.timeout_ns = timeout_ns};
-	uint64_t now_ns = store_utc_ns(online->context->store, monotonic_ns());
+	uint64_t seen_ns = store_utc_ns(online->context->store, monotonic_ns());
 	sqlite3_stmt *statement = NULL;
 	struct reader *reader = NULL;
 	int rc = SQLITE_DONE;
@@ -126,10 +147,11 @@ static int online_recover_close_all(struct online *online, uint64_t timeout_ns, 
 
 	if (r < 0)
 		return r;
-	r = reader_prepare(
-		reader, "SELECT * FROM findings WHERE state IN ('open', 'suspected')", &statement, error, error_size);
+	r = online_recover_seen(reader, seen_ns, &seen_ns, error, error_size);
+	if (r == 0)
+		r = reader_prepare(reader, "SELECT * FROM findings" WHERE_LEFT, &statement, error, error_size);
 	while (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW && count < RECOVER_MAX) {
-		online_recover_put_closed(online, statement, now_ns);
+		online_recover_put_closed(online, statement, seen_ns);
 		count++;
 	}
 	if (r == 0 && rc != SQLITE_DONE) {

@@ -250,6 +250,12 @@ TEST_WITH(test_left, setup, teardown)
 
 	say(finding(3, FINDING_OPEN));
 	say(finding(4, FINDING_SUSPECTED));
+	/* The last that it saw. */
+	store_put_host_samples(context.store, &(struct row_host_samples){.rank = field_int(1),
+						      .start_ns = field_time(store_utc_ns(context.store, monotonic_ns())),
+						      .duration_ns = field_duration(1000),
+						      .state = field_text("S"),
+						      .instance = field_int(1)});
 	say(finding(5, FINDING_OPEN));
 	say(finding(5, FINDING_CLOSED));
 	flush();
@@ -261,6 +267,7 @@ TEST_WITH(test_left, setup, teardown)
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
 		"closed|1|rank 1 is slow\ndropped|1|rank 1 is slow\nclosed|0|rank 1 is slow\n");
+	assert_int_equal(query_int("select count(*) from findings where until_ns = (select start_ns + duration_ns from host_samples)"), 2);
 	sh("test ! -e '%s/findings'", dir);
 	free(killed);
 }
