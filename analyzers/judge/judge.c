@@ -247,6 +247,11 @@ static double tick_grown(struct judge *judge)
 	double d = exp(-judge->real / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
 	size_t n = 0;
 
+	/* Nothing of before is left in steps that take no longer than usual. */
+	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps ? judge->even + judge->split / judge->real * judge->steps : 0;
+	if (judge->even >= LATE_STEPS)
+		d = 0;
+
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
@@ -692,12 +697,8 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->step = frame->step;
 	judge->tier = frame->tier;
 	judge->card_count = frame->cards ? frame->cards : frame->world_size;
-	if (judge_checkpoint(judge, frame))
-		return 0;
 	measures = frame->tier != FRAME_TIER_STAGES ? measures : NULL;
 	judge->windows |= !split;
-	if (!split && judge->ticks <= TICKS_LEARN)
-		return 0; /* nothing to learn */
 	step += split ? 0 : judge->plain;
 	over = step - judge->usual;
 	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
@@ -705,6 +706,10 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
+	if (judge_checkpoint(judge, frame, &split))
+		return 0;
+	if (!split && judge->ticks <= TICKS_LEARN)
+		return 0; /* nothing to learn */
 	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;
 	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;

@@ -22,9 +22,30 @@
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
-static double checkpoint_length(const struct frame *frame, size_t r)
+/* s by which limits, or its own work where it is known to be slow, made a rank's step longer. */
+static double checkpoint_held(const struct judge_rank *rank, const struct frame_rank *from)
 {
-	return frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
+	double took[HOST_MEASURE_MAX], own = 0;
+
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		took[h] = judge_host_of(&from->host, (enum host_measure)h);
+	for (int a = 0; a < ACTIVITY_MAX && rank->watch.open; a++)
+		if (a != ACTIVITY_CHECKPOINT && !activity_may_wait((enum activity)a, true))
+			own += fmax(0, (double)from->activity_ns[a] * NS - rank->usual.act[a]);
+	return fmax(own, judge_limits_took(took));
+}
+
+/* On a card, less what another rank was slow by: a checkpoint copies from the card, which waits for that rank. */
+static double checkpoint_length(const struct judge *judge, const struct frame *frame, size_t of)
+{
+	double length = (double)frame->rank[of].activity_ns[ACTIVITY_CHECKPOINT] * NS, waited = 0;
+
+	if (!frame->rank[of].here)
+		return 0;
+	for (size_t r = 0; r < frame->ranks && judge->cards && length > 0; r++)
+		if (r != of && frame->rank[r].here)
+			waited = fmax(waited, checkpoint_held(&judge->rank[r], &frame->rank[r]));
+	return fmax(0, length - waited);
 }
 
 /* What it should have taken; excess below ret_least is none. 0: not known. */
@@ -35,8 +56,8 @@ static double judge_checkpoint_expected(
 	double median;
 
 	for (size_t r = 0; r < frame->ranks; r++)
-		if (r != of && checkpoint_length(frame, r) > 0)
-			judge->scratch[n++] = checkpoint_length(frame, r);
+		if (r != of && checkpoint_length(judge, frame, r) > 0)
+			judge->scratch[n++] = checkpoint_length(judge, frame, r);
 	*ret_least = CHECKPOINT_LEAST * judge->usual;
 	if (n < CHECKPOINT_PEERS) {
 		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
@@ -86,16 +107,18 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	}
 }
 
-bool judge_checkpoint(struct judge *judge, const struct frame *frame)
+bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
 {
-	double longest = 0;
+	double longest = 0, whole = 0;
 	bool any, skip, frequent;
 
-	for (size_t r = 0; r < frame->ranks; r++)
-		longest = fmax(longest, checkpoint_length(frame, r));
+	for (size_t r = 0; r < frame->ranks; r++) {
+		longest = fmax(longest, checkpoint_length(judge, frame, r));
+		whole = fmax(whole, frame->rank[r].here ? (double)frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] * NS : 0);
+	}
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = checkpoint_length(frame, r), least, usual, excess;
+		double length = checkpoint_length(judge, frame, r), least, usual, excess;
 
 		if (!(length > 0))
 			continue;
@@ -114,6 +137,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame)
 							 : length;
 	}
 	any = longest > CHECKPOINT_LEAST * judge->usual;
+	*ret_split = *ret_split && (any || whole <= CHECKPOINT_LEAST * judge->usual);
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;

@@ -589,9 +589,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 
 void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 {
-	enum finding_severity severity = severity_of(judge, watch->episode);
-
-	if (watch == &judge->whole && severity <= SEVERITY_NOTICE)
+	if (watch == &judge->whole && severity_of(judge, watch->episode) < SEVERITY_NOTICE)
 		excursion_over(judge, watch);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;

@@ -168,6 +168,7 @@ struct judge {
 	double lost; /* share of the last frames with operations that lack records */
 	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
 	bool was_checkpoint, was_long; /* the step before */
+	double even;   /* steps in a row, with activities, that took no longer than usual */
 	unsigned calm; /* steps since one that took much longer */
 	/* L0 in windows */
 	bool windows; /* steps without activities were seen */
@@ -202,8 +203,9 @@ void judge_host_add_known(const struct judge *judge, const struct judge_watch *w
 	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */
 bool judge_job_works(const struct judge *judge);
-/* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. */
-bool judge_checkpoint(struct judge *judge, const struct frame *frame);
+/* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. ret_split: false where its length is
+ * one, and not its activities, as a checkpoint held a wait. */
+bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
 

@@ -461,6 +461,27 @@ TEST(growth_and_its_waits_may_lie_steps_apart)
 	script_end();
 }
 
+/* Steps of 800 ms: what rank 1 lost is over; five such steps later nothing of it hides what rank 2 loses. */
+TEST(what_is_over_hides_nothing)
+{
+	uint64_t begin_ns;
+
+	script_begin(4);
+	script_scale(8);
+	script_run(120);
+	script.fault[1][ACTIVITY_OUTSIDE] = 8;
+	script_run(60);
+	script.fault[1][ACTIVITY_OUTSIDE] = 0;
+	for (int i = 0; i < 6; i++)
+		script_step();
+	begin_ns = script.now_ns;
+	script.fault[2][ACTIVITY_DATALOADER] = 160 * MS;
+	script_run(9);
+	assert_non_null(script_said(2, ACTIVITY_DATALOADER));
+	assert_true(script_said(2, ACTIVITY_DATALOADER)->finding.since_ns < begin_ns + 1000000000);
+	script_end();
+}
+
 /* Rank 1 loses 12 s in a step, and the others wait for it up to nine steps later: it is one loss, and ends with it. With L0 alone. */
 TEST(what_others_lose_later_is_the_same_loss)
 {

@@ -301,6 +301,67 @@ TEST(frequent_checkpoints_may_become_rare)
 }
 
 /* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
+/* On a card, rank 0's checkpoint waits for rank 1, which is slow: it is not slow itself, and the step counts as rank 1's. */
+TEST(a_checkpoint_may_wait_on_its_card)
+{
+	for (int cards = 0; cards < 2; cards++) {
+		double lost;
+
+		begin(1);
+		if (cards)
+			script_cards();
+		saves(5, 1, 0, 0, 0);
+		lost = script.lost;
+		script.fault[1][ACTIVITY_OUTSIDE] = 6;
+		script_run(30);
+		script.once[0][ACTIVITY_CHECKPOINT] = 6;
+		script_step();
+		script_run(10);
+		script.fault[1][ACTIVITY_OUTSIDE] = 0;
+		script_run(20);
+		assert_true((script_said(0, ACTIVITY_CHECKPOINT) != NULL) == !cards);
+		assert_non_null(script_said(1, ACTIVITY_OUTSIDE));
+		script_close();
+		if (cards)
+			assert_true(script_cost() > 0.95 * (script.lost - lost));
+		script_over();
+	}
+}
+
+/* The same of a rank that is stopped, from the first step on. */
+TEST(a_checkpoint_may_wait_for_a_rank_that_is_held)
+{
+	begin(1);
+	script_cards();
+	for (size_t r = 0; r < WRITERS; r++)
+		script.host[r].stopped_ns = 0;
+	saves(5, 1, 0, 0, 0);
+	script.once[0][ACTIVITY_CHECKPOINT] = 8;
+	script.once[1][ACTIVITY_BACKWARD] = 8;
+	script.host[1].stopped_ns = 8000000000;
+	script_step();
+	script.host[1].stopped_ns = 0;
+	script_run(20);
+	assert_null(script_said(0, ACTIVITY_CHECKPOINT));
+	script_over();
+}
+
+/* What a hang has claimed is no checkpoint's. */
+TEST(a_checkpoint_in_a_hang_is_not_slow)
+{
+	for (int hung = 0; hung < 2; hung++) {
+		begin(1);
+		script_cards();
+		saves(5, 1, 0, 0, 0);
+		script.hung = hung;
+		saves(1, 30, 0, 0, 0);
+		script.hung = false;
+		script_run(10);
+		assert_true((script_said(0, ACTIVITY_CHECKPOINT) != NULL) == !hung);
+		script_over();
+	}
+}
+
 TEST(a_fault_may_end_with_a_checkpoint)
 {
 	uint64_t until_ns;

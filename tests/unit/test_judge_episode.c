@@ -393,6 +393,27 @@ TEST(a_pause_counts_in_the_size)
 }
 
 /* Bursts that come close are noise: what follows opens at up to four times the evidence, of the job at ten times. */
+/* What was announced of the job was no noise: what comes after it is announced as soon. */
+TEST(what_was_announced_of_the_job_is_no_noise)
+{
+	double first_s, begin_s;
+
+	script_begin(4);
+	script_run(20);
+	script_all(ACTIVITY_FORWARD, 40 * MS);
+	script_run(12);
+	first_s = script_only(-1, ACTIVITY_FORWARD)->first_s - 20;
+	assert_int_equal(script.said[0].finding.severity, SEVERITY_NOTICE);
+	script_all(ACTIVITY_FORWARD, 0);
+	script_run(20);
+	begin_s = script_s();
+	script_all(ACTIVITY_GC, 40 * MS);
+	script_run(12);
+	assert_non_null(script_said(-1, ACTIVITY_GC));
+	assert_true(script_said(-1, ACTIVITY_GC)->first_s - begin_s < first_s + 0.5);
+	script_end();
+}
+
 static double opens_after_bursts(double s, bool whole)
 {
 	static const double bursts_s[] = {0.8, 1.2, 1.6, 2.4}; /* of a rank, that do not open */
