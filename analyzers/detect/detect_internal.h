@@ -39,7 +39,7 @@ size_t hang_where(const struct snapshot *snapshot, const struct hang_who *who, c
 #define HANG_SNAPSHOTS 3
 #define HANG_REOPEN_NS 60000000000ULL
 #define HANG_UPDATE_LEAST_NS 1000000000ULL
-#define HANG_UPDATE_NS 30000000000ULL
+#define HANG_UPDATE_NS 5000000000ULL
 
 struct hang_findings_sink {
 	void (*finding)(void *arg, const struct finding *finding);

@@ -23,7 +23,7 @@
 #define NAMED_ACTIVITY 0.2	   /* at most that in the named one: another episode */
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
-#define PUBLISH_NS 30000000000ULL  /* between updates of an episode that goes on */
+#define PUBLISH_NS 5000000000ULL   /* between updates of an episode that goes on: what is read is no older */
 #define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
