@@ -203,6 +203,7 @@ struct online_profile {
 	int32_t rank;	     /* that was compared */
 	double own_ns, peers_ns;
 	bool seconds;	 /* of each second; else of a step */
+	uint64_t covered_ns; /* of the finding, by the profile that shows it */
 	char place[64];	 /* function and line; "": nothing known */
 };
 
@@ -212,7 +213,7 @@ struct online_profiles {
 	int64_t number; /* of the newest profile that ended */
 	uint64_t ended_ns;
 	struct child child; /* the comparison */
-	uint64_t began_ns, id; /* id: of its finding */
+	uint64_t began_ns, id, covered_ns; /* id: of its finding; covered_ns: of that, by the profile */
 };
 
 /* online_end.c: the newest ranks that ended. */

@@ -28,13 +28,15 @@ static bool online_profile_lasts(const struct finding *finding)
 	       (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
 }
 
-/* Was the profile taken, in part at least, while the rank or job was slow? Short slow-downs end before their profile. */
-static bool online_profile_covers(const struct profile_progress *progress, uint64_t ended_ns, const struct finding *finding)
+/* For how long the profile was taken while the rank or job was slow: short slow-downs end before their profile, and a later one has little of them. */
+static uint64_t online_profile_covers(const struct profile_progress *progress, uint64_t ended_ns, const struct finding *finding)
 {
-	if (finding->since_ns > ended_ns)
-		return false;
-	return online_profile_lasts(finding) || (online_profile_is_of(finding) && finding->state == FINDING_CLOSED &&
-							finding->until_ns > progress->start_ns);
+	uint64_t since_ns = finding->since_ns > progress->start_ns ? finding->since_ns : progress->start_ns, until_ns = ended_ns;
+
+	if (!online_profile_lasts(finding))
+		until_ns = online_profile_is_of(finding) && finding->state == FINDING_CLOSED ? finding->until_ns : 0;
+	until_ns = until_ns < ended_ns ? until_ns : ended_ns;
+	return until_ns > since_ns ? until_ns - since_ns : 0;
 }
 
 static struct online_profile *online_profile_find(struct online *online, uint64_t id)
@@ -122,6 +124,7 @@ static void online_profile_take(struct online *online, const struct child_end *e
 
 	if (!of || end->failed || !online_profile_parse(end->said, of))
 		return;
+	of->covered_ns = online->profiles.covered_ns;
 	f = of->last;
 	online_profile_add(online, &f);
 	log_info("findings", "rank %" PRId32 " differs from %s in %s", of->rank,
@@ -163,8 +166,10 @@ void online_profile_tick(struct online *online, uint64_t now_ns)
 	for (size_t i = 0; i < ONLINE_PROFILES_MAX && !profiles->child.running; i++) {
 		struct online_profile *of = &profiles->of[i];
 
-		if (!of->last.id || of->number == progress.number ||
-			!online_profile_covers(&progress, profiles->ended_ns, &of->last))
+		if (!of->last.id || of->number == progress.number)
+			continue;
+		profiles->covered_ns = online_profile_covers(&progress, profiles->ended_ns, &of->last);
+		if (!profiles->covered_ns || profiles->covered_ns < of->covered_ns)
 			continue;
 		rank = online_profile_rank(&progress, &of->last);
 		if (rank < 0)

@@ -574,6 +574,11 @@ TEST_WITH(test_line_of_short, setup, teardown)
 	flush();
 	assert_query("select state, sentence from findings",
 		"closed|rank 1 is slow; it spends 30 ms a step in burn (gpt.py:54), its peers 0\n");
+	/* The next one has less of it. */
+	usleep(100000);
+	place_diff("10000000 0 step train (gpt.py:9)", "exit 0");
+	end_profile(8);
+	assert_asked(NULL);
 }
 
 TEST_WITH(test_no_line, setup, teardown)
