@@ -57,9 +57,11 @@ struct judge *judge_free(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		free(judge->rank[r].watch.episode);
 		free(judge->rank[r].start.episode);
-		free(judge->rank[r].saves.episode);
+		free(judge->rank[r].saves.watch.episode);
 	}
 	free(judge->whole.episode);
+	for (size_t i = 0; i < 2; i++)
+		free(judge->rare[i].watch.episode);
 	for (size_t i = 0; i < judge->claims; i++)
 		free(judge->claim[i].watch.episode);
 	free(judge->claim);
@@ -680,7 +682,7 @@ static void take_frame(
 
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool split = frame_is_split(frame), spike, rare;
+	bool split = frame_is_split(frame), spike, rare, most;
 	size_t here, ranks = 0, alike;
 	int r = judge_reserve(judge, frame->ranks);
 	double step, over;
@@ -706,17 +708,25 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	if (judge_checkpoint(judge, frame, &split))
+	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
+	most = alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks);
+	rare = judge->calm >= CALM_STEPS;
+	if (judge_checkpoint(judge, frame, &split)) {
+		if (most)
+			judge_rare(judge, frame, over);
 		return 0;
+	}
 	if (!split && judge->ticks <= TICKS_LEARN)
 		return 0; /* nothing to learn */
-	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;
-	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
-	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over))
+	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over)) {
 		split = false;
-	else if (rare && alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks))
+	} else if (rare && most) {
+		judge_rare(judge, frame, over);
 		return 0;
+	}
+	if (judge->ticks > TICKS_LEARN && !judge_suspects(judge))
+		judge_rare_saw(judge, frame, over);
 	take_frame(judge, frame, measures, step, over, here, split);
 	return 0;
 }

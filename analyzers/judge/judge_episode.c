@@ -402,25 +402,36 @@ static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 	}
 }
 
+/* NULL: it is not of what is rare. */
+static const struct judge_rare *rare_of(const struct judge *judge, const struct judge_rank *rank, const struct judge_watch *watch)
+{
+	if (rank)
+		return watch == &rank->saves.watch ? &rank->saves : NULL;
+	for (size_t i = 0; i < 2; i++)
+		if (watch == &judge->rare[i].watch)
+			return &judge->rare[i];
+	return NULL;
+}
+
 static void judge_episode_moment(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	bool saves = rank && watch == &rank->saves;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
+	const struct judge_rare *rare = rare_of(judge, rank, watch);
+	double rate = rare ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
 	const struct judge_sum *of;
 	bool one;
 
 	if (rate <= worst->rate || a >= ACTIVITY_MAX)
 		return;
-	if (saves) {
+	if (rare) {
 		*worst = (struct judge_moment){.rate = rate,
-			.value = rank->saved,
-			.peers = rank->saved_usual,
+			.value = rare->took,
+			.peers = rare->expected,
 			.also = ACTIVITY_MAX,
-			.step = judge->usual + rank->saved,
-			.usual = judge->usual + rank->saved_usual};
+			.step = judge->usual + rare->took,
+			.usual = judge->usual + rare->expected};
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
@@ -582,7 +593,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
-	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
+	if (rank && watch != &rank->saves.watch && !(watch->span.steps > 0))
 		judge_host_add(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
@@ -842,14 +853,15 @@ static struct judge_watch *watch_at(struct judge *judge, size_t i)
 {
 	if (i < RANK_WATCHES * judge->ranks) {
 		struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
-		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves.watch};
 
 		return watches[i % RANK_WATCHES];
 	}
 	i -= RANK_WATCHES * judge->ranks;
 	if (i < judge->claims)
 		return &judge->claim[i].watch;
-	return i == judge->claims ? &judge->whole : NULL;
+	i -= judge->claims;
+	return i < 2 ? &judge->rare[i].watch : i == 2 ? &judge->whole : NULL;
 }
 
 void judge_close(struct judge *judge)
