@@ -50,8 +50,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
 
 /*
  * A measured value beside what it is compared with. The sentence uses these names:
- *   slow rank or job     the word of its cause, else the cause's evidence; "self_time" where it has none. Of a job
- *                        "step_time", peers: before
+ *   slow rank or job     the word of its cause, else the cause's evidence; "self_time" where it has none; detail "before": peers is
+ *                        what was before. Of a job "step_time", peers: before
  *   slow communication   "transfer": duration of a typical operation, ns; peers: before, or of its peers (detail: which)
  *   hang                 "waiting": number of waiting ranks, detail: operation ("AllReduce 118"); "state": of the
  *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"; "stack":

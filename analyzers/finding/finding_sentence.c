@@ -34,14 +34,22 @@ static const char *sentence_detail(const struct finding *finding, const char *na
 	return evidence ? evidence->detail : "";
 }
 
-/* "; peers 12 ms", of a job "; 12 ms before". */
+/* Its comparison is with what was before. */
+static bool sentence_is_before(const struct finding_evidence *evidence)
+{
+	return strcmp(evidence->detail, "before") == 0;
+}
+
+/* "; peers 12 ms"; of a job, or where a rank's peers are no comparison, "; 12 ms before". */
 static void sentence_peers(struct sentence *sentence, const struct finding_evidence *evidence)
 {
+	bool before = !sentence->alone || sentence_is_before(evidence);
+
 	if (!isfinite(evidence->peers))
 		return;
-	text_add(&sentence->text, sentence->alone ? "; peers " : "; ");
+	text_add(&sentence->text, before ? "; " : "; peers ");
 	text_value(&sentence->text, evidence->peers, evidence->unit);
-	text_add(&sentence->text, "%s", sentence->alone ? "" : " before");
+	text_add(&sentence->text, "%s", before ? " before" : "");
 }
 
 /* One of "$a$v$p$d$b" of causes.def. */
@@ -55,7 +63,7 @@ static void sentence_measure(struct sentence *sentence, char field, const struct
 		text_value(&sentence->text, evidence->value, evidence->unit);
 	} else if (field == 'p') {
 		sentence_peers(sentence, evidence);
-	} else if (evidence->detail[0]) {
+	} else if (evidence->detail[0] && !sentence_is_before(evidence)) {
 		text_add(&sentence->text, field == 'd' ? " (" : " by ");
 		text_name(&sentence->text, evidence->detail, sizeof(evidence->detail));
 		text_add(&sentence->text, "%s", field == 'd' ? ")" : "");

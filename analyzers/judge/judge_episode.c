@@ -201,7 +201,7 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 
 	finding->evidences = 0;
 	if (finding->activity < ACTIVITY_MAX)
-		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, NULL);
+		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, worst->before ? "before" : NULL);
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
 	/* What the operating system takes lengthens them all. */
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
@@ -429,6 +429,7 @@ static void judge_episode_moment(
 		*worst = (struct judge_moment){.rate = rate,
 			.value = rare->took,
 			.peers = rare->expected,
+			.before = rank && rare->expected == rare->usual,
 			.also = ACTIVITY_MAX,
 			.step = judge->usual + rare->took,
 			.usual = judge->usual + rare->expected};
@@ -461,8 +462,9 @@ static void judge_episode_moment(
 		worst->also_peers = peers_of(judge, rank, worst->also);
 	}
 	/* Where they wait in it, too, they are no comparison. */
-	if (worst->value - worst->peers < PEERS_HALF * (worst->value - usual_of(rank, a)))
-		worst->peers = NAN;
+	worst->before = !(worst->value - worst->peers >= PEERS_HALF * (worst->value - usual_of(rank, a)));
+	if (worst->before)
+		worst->peers = usual_of(rank, a);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])

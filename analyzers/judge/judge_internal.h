@@ -44,6 +44,7 @@ struct judge_sum {
 struct judge_moment {
 	double rate; /* lost s a s; 0: none yet */
 	double value, peers; /* of the finding's activity, s a step */
+	bool before;	     /* peers: what it usually takes itself, as others are no comparison */
 	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
 	double also_value, also_peers; /* of it */
 	double step, usual;  /* s */

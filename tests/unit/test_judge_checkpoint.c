@@ -138,6 +138,7 @@ TEST(a_rank_that_writes_alone_is_compared_with_before)
 	assert_int_equal(said->finding.cause, CAUSE_CHECKPOINT);
 	evidence = script_evidence(&said->finding, "checkpoint");
 	assert_true(fabs(evidence->value - 4e9) < 1e8 && fabs(evidence->peers - 2e9) < 3e8);
+	assert_string_equal(evidence->detail, "before");
 	script_end();
 }
 

@@ -855,8 +855,8 @@ TEST(evidence_is_of_the_worst_moment)
 	script_end();
 }
 
-/* Peers are shown where at least half of the growth is beyond them. */
-TEST(peers_that_grew_too_are_not_shown)
+/* Peers are shown where at least half of the growth is beyond them, else what was before. */
+TEST(peers_that_grew_too_are_no_comparison)
 {
 	for (int more = 0; more < 2; more++) {
 		const struct finding_evidence *evidence;
@@ -867,7 +867,9 @@ TEST(peers_that_grew_too_are_not_shown)
 		assert_non_null(script_said(1, ACTIVITY_OPTIMIZER));
 		evidence = script_evidence(&script_said(1, ACTIVITY_OPTIMIZER)->finding, "optimizer");
 		assert_true(fabs(evidence->value - 50e6) < 1e6);
-		assert_true(isnan(evidence->peers) == more);
+		assert_true((strcmp(evidence->detail, "before") == 0) == more);
+		assert_true(fabs(evidence->peers - (more ? 10e6 : 25e6)) < 1e6);
+		assert_true((strstr(script_said(1, ACTIVITY_OPTIMIZER)->finding.sentence, "; 10 ms before") != NULL) == more);
 		script_end();
 	}
 }
