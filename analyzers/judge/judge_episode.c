@@ -436,7 +436,7 @@ static void judge_episode_moment(
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
-	one = watch->episode->finding.since_step == watch->episode->finding.until_step && judge->split >= judge->real;
+	one = watch->episode->finding.until_step - watch->episode->finding.since_step <= judge->stalled && judge->split >= judge->real;
 	times = one ? judge->steps : 1;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		of = one ? &judge->rank[r].tick : &judge->rank[r].late;

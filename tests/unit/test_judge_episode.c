@@ -855,6 +855,23 @@ TEST(evidence_is_of_the_worst_moment)
 	script_end();
 }
 
+/* A step that is a little longer comes before: the tick's loss is of the one that stalls. */
+TEST(a_stall_is_told_by_its_step)
+{
+	const struct finding_evidence *evidence;
+
+	begin(4);
+	script.once[1][ACTIVITY_DATALOADER] = 10 * MS;
+	script_step();
+	script.once[1][ACTIVITY_DATALOADER] = 8;
+	script_step();
+	script_run(10);
+	evidence = script_evidence(&script_only(1, ACTIVITY_DATALOADER)->finding, "dataloader");
+	assert_int_equal(script.said[0].finding.until_step - script.said[0].finding.since_step, 1);
+	assert_true(fabs(evidence->value - 8e9) < 1e8);
+	script_end();
+}
+
 /* Peers are shown where at least half of the growth is beyond them, else what was before. */
 TEST(peers_that_grew_too_are_no_comparison)
 {
