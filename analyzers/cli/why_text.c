@@ -15,6 +15,7 @@
 #include "analyzers/tool/tool_json.h"
 
 #define SHOWN_PART 0.01 /* of the step: smaller excesses are summed */
+#define BEYOND_PEERS 0.1 /* of the step: work that is so much longer than the peers' is named, however usual: it may be slow from the start */
 
 struct cmd_why_time {
 	char text[UNITS_BYTES + 1];
@@ -131,6 +132,24 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 			cmd_why_text_time(grown_ns, true).text);
 		if (excess_ns > SHOWN_PART * result->usual_ns && grown_ns > 0)
 			fprintf(f, " (%.0f %%)", 100 * share_ns / excess_ns);
+	}
+	if (shown)
+		fputs("\n", f);
+}
+
+/* What the rank does longer than its peers in its usual steps, too; not where it waits for them. */
+static void cmd_why_text_peers(FILE *f, const struct why_result *result)
+{
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < result->parts; i++) {
+		const struct why_part *part = &result->part[i];
+		double beyond_ns = part->chosen_ns - part->peers_ns;
+
+		if (part->kind == WHY_WAITING || !(beyond_ns >= BEYOND_PEERS * result->chosen_ns) || part->usual_ns - part->peers_ns < beyond_ns / 2)
+			continue;
+		fprintf(f, "%s %s %s (peers %s)", shown++ ? "," : "\nbeyond its peers, in its usual steps, too:", activity_title(part->activity),
+			cmd_why_text_time(part->chosen_ns, false).text, cmd_why_text_time(part->peers_ns, false).text);
 	}
 	if (shown)
 		fputs("\n", f);
@@ -267,6 +286,7 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
 	cmd_why_text_kinds(f, result);
+	cmd_why_text_peers(f, result);
 	cmd_why_text_others(f, cmd, result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_BLOCKED, "\nblocked longer on:");
 	cmd_why_text_places(f, cmd->place, cmd->places, "\nblocked in the kernel's", result);

@@ -47,6 +47,21 @@ TEST(what_takes_a_time_worth_a_name)
 	assert_true(has("the kernel took longer for it: sends to sockets 5 ms a step (usual 1 ms)\n"));
 }
 
+/* A rank that is slow from the start has no shorter steps: what it does longer than its peers is named. */
+TEST(what_is_usual_but_beyond_peers)
+{
+	result.parts = 4;
+	result.part[0] = (struct why_part){.activity = ACTIVITY_FORWARD, .kind = WHY_WORK, .chosen_ns = 20 * MS, .usual_ns = 19 * MS, .peers_ns = 8 * MS};
+	/* A tenth of the step, or more only now, or a wait: no. */
+	result.part[1] = (struct why_part){.activity = ACTIVITY_OPTIMIZER, .kind = WHY_WORK, .chosen_ns = 5 * MS, .usual_ns = 5 * MS, .peers_ns = 1.2 * MS};
+	result.part[2] = (struct why_part){.activity = ACTIVITY_GC, .kind = WHY_WORK, .chosen_ns = 9 * MS, .usual_ns = 2 * MS, .peers_ns = 0};
+	result.part[3] = (struct why_part){.activity = ACTIVITY_BACKWARD, .kind = WHY_WAITING, .chosen_ns = 9 * MS, .usual_ns = 9 * MS, .peers_ns = 0};
+	assert_true(has("\nbeyond its peers, in its usual steps, too: forward 20 ms (peers 8 ms)\n"));
+	result.part[0].peers_ns = NAN;
+	assert_false(has("beyond its peers"));
+	result.parts = 0;
+}
+
 /* Many minor faults and moves between CPUs, or they do not matter; a single retransmit does. */
 TEST(what_is_counted)
 {
