@@ -249,15 +249,13 @@ static double tick_grown(struct judge *judge)
 	double d = exp(-judge->real / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
 	size_t n = 0;
 
-	/* Nothing of before is left in steps that take no longer than usual. */
 	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps ? judge->even + judge->split / judge->real * judge->steps : 0;
-	if (judge->even >= LATE_STEPS)
-		d = 0;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
-		judge_fade(&rank->late, &rank->tick, d);
+		/* Nothing of before is left in steps that take no longer than usual. */
+		judge_fade(&rank->late, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
 		/* What a rank that came later usually does is not known yet. */
 		if (judge->split > 0)
 			rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);

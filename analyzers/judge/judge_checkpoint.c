@@ -8,6 +8,7 @@
 #include "analyzers/judge/judge_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 #define CHECKPOINT_RARE 0.2    /* of steps: where more have one, they are a part of the step like others */
 #define CHECKPOINT_AGAIN 0.1   /* and where fewer have one, they are the exception again */
@@ -29,39 +30,51 @@ static double checkpoint_held(const struct judge_rank *rank, const struct frame_
 	return fmax(own, judge_limits_took(took));
 }
 
-double judge_checkpoint_longest(const struct frame *frame)
+static double checkpoint_whole(const struct frame_rank *rank)
 {
-	uint64_t most_ns = 0;
-
-	for (size_t r = 0; r < frame->ranks; r++)
-		if (frame->rank[r].here && frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT] > most_ns)
-			most_ns = frame->rank[r].activity_ns[ACTIVITY_CHECKPOINT];
-	return (double)most_ns * NS;
+	return rank->here ? (double)rank->activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
 
-/* On a card, less what another rank was slow by: a checkpoint copies from the card, which waits for that rank. */
-static double checkpoint_length(const struct judge *judge, const struct frame *frame, size_t of)
+double judge_checkpoint_longest(const struct frame *frame)
 {
-	double length = (double)frame->rank[of].activity_ns[ACTIVITY_CHECKPOINT] * NS, waited = 0;
+	double most = 0;
 
-	if (!frame->rank[of].here)
-		return 0;
-	for (size_t r = 0; r < frame->ranks && judge->cards && length > 0; r++)
-		if (r != of && frame->rank[r].here)
-			waited = fmax(waited, checkpoint_held(&judge->rank[r], &frame->rank[r]));
-	return fmax(0, length - waited);
+	for (size_t r = 0; r < frame->ranks; r++)
+		most = fmax(most, checkpoint_whole(&frame->rank[r]));
+	return most;
+}
+
+/* Column: what each checkpoint takes; on a card, less what another rank was slow by: it copies from the card, which waits for that rank. The longest. */
+static double checkpoint_lengths(struct judge *judge, const struct frame *frame)
+{
+	bool waits = judge->cards && judge_checkpoint_longest(frame) > 0;
+	double most = 0, next = 0, longest = 0; /* most, next: that ranks were slow by */
+	size_t slowest = 0;
+
+	for (size_t r = 0; waits && r < frame->ranks; r++) {
+		double held = frame->rank[r].here ? checkpoint_held(&judge->rank[r], &frame->rank[r]) : 0;
+
+		next = fmax(next, fmin(held, most));
+		slowest = held > most ? r : slowest;
+		most = fmax(most, held);
+	}
+	memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
+	for (size_t r = 0; r < frame->ranks; r++) {
+		judge->column[r] = fmax(0, checkpoint_whole(&frame->rank[r]) - (r == slowest ? next : most));
+		longest = fmax(longest, judge->column[r]);
+	}
+	return longest;
 }
 
 /* What it should have taken; excess below ret_least is none. 0: not known. */
-static double judge_checkpoint_expected(
-	const struct judge *judge, const struct frame *frame, size_t of, double *ret_least)
+static double judge_checkpoint_expected(const struct judge *judge, size_t of, double *ret_least)
 {
 	size_t n = 0;
 	double median;
 
-	for (size_t r = 0; r < frame->ranks; r++)
-		if (r != of && checkpoint_length(judge, frame, r) > 0)
-			judge->scratch[n++] = checkpoint_length(judge, frame, r);
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (r != of && judge->column[r] > 0)
+			judge->scratch[n++] = judge->column[r];
 	if (n < CHECKPOINT_PEERS) {
 		*ret_least = judge_rare_least(judge, &judge->rank[of].saves);
 		return judge->rank[of].saves.usual;
@@ -85,18 +98,16 @@ static void checkpoint_took(
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
 {
-	double longest = 0;
+	double longest = checkpoint_lengths(judge, frame);
 	bool any, skip, frequent;
 
-	for (size_t r = 0; r < frame->ranks; r++)
-		longest = fmax(longest, checkpoint_length(judge, frame, r));
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = checkpoint_length(judge, frame, r), took[HOST_MEASURE_MAX] = {0}, least, usual, excess;
+		double length = judge->column[r], took[HOST_MEASURE_MAX] = {0}, least, usual, excess;
 
 		if (!(length > 0))
 			continue;
-		usual = judge_checkpoint_expected(judge, frame, r, &least);
+		usual = judge_checkpoint_expected(judge, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
 			rank->saves.took = length;
@@ -106,7 +117,8 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_
 		} else {
 			judge_rare_over(judge, &rank->saves);
 		}
-		judge_rare_learn(&rank->saves, length);
+		if (!(length < checkpoint_whole(&frame->rank[r])))
+			judge_rare_learn(&rank->saves, length);
 	}
 	any = longest > JUDGE_RARE_LEAST * judge->usual;
 	*ret_split = *ret_split && (any || judge_checkpoint_longest(frame) <= JUDGE_RARE_LEAST * judge->usual);

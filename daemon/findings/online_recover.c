@@ -125,7 +125,7 @@ static int online_recover_seen(struct reader *reader, uint64_t now_ns, uint64_t 
 {
 	sqlite3_stmt *statement = NULL;
 	int64_t seen_ns = 0;
-	int r = reader_prepare(reader, "SELECT max(start_ns + duration_ns) FROM host_samples WHERE start_ns >= (SELECT min(since_ns) FROM findings" WHERE_LEFT ")",
+	int r = reader_prepare(reader, "SELECT max(start_ns + duration_ns) FROM host_samples WHERE start_ns + duration_ns >= (SELECT min(since_ns) FROM findings" WHERE_LEFT ")",
 		&statement, error, error_size);
 
 	if (r == 0 && sqlite3_step(statement) == SQLITE_ROW)
