@@ -60,8 +60,6 @@ struct judge *judge_free(struct judge *judge)
 		free(judge->rank[r].saves.watch.episode);
 	}
 	free(judge->whole.episode);
-	for (size_t i = 0; i < 2; i++)
-		free(judge->rare[i].watch.episode);
 	for (size_t i = 0; i < judge->claims; i++)
 		free(judge->claim[i].watch.episode);
 	free(judge->claim);
@@ -680,7 +678,7 @@ static void take_frame(
 
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
-	bool split = frame_is_split(frame), spike, rare, most;
+	bool split = frame_is_split(frame), spike, rare;
 	size_t here, ranks = 0, alike;
 	int r = judge_reserve(judge, frame->ranks);
 	double step, over;
@@ -707,24 +705,16 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		return 0;
 	}
 	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
-	most = alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks);
 	rare = judge->calm >= CALM_STEPS;
-	if (judge_checkpoint(judge, frame, &split)) {
-		if (most)
-			judge_rare(judge, frame, over);
+	if (judge_checkpoint(judge, frame, &split))
 		return 0;
-	}
 	if (!split && judge->ticks <= TICKS_LEARN)
 		return 0; /* nothing to learn */
 	judge->calm = spike ? 0 : judge->calm + 1;
-	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over)) {
+	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over))
 		split = false;
-	} else if (rare && most) {
-		judge_rare(judge, frame, over);
+	else if (rare && alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks))
 		return 0;
-	}
-	if (judge->ticks > TICKS_LEARN && !judge_suspects(judge))
-		judge_rare_saw(judge, frame, over);
 	take_frame(judge, frame, measures, step, over, here, split);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #define CHECKPOINT_AGAIN 0.1   /* and where fewer have one, they are the exception again */
 #define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
 #define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
+#define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
@@ -23,7 +24,7 @@ static double checkpoint_held(const struct judge_rank *rank, const struct frame_
 	double took[HOST_MEASURE_MAX], own = 0;
 
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
-		took[h] = judge_host_of(&from->host, (enum host_measure)h);
+		took[h] = judge_host_of(&from->host, (enum host_measure)h) - rank->usual.host[h];
 	for (int a = 0; a < ACTIVITY_MAX && rank->watch.open; a++)
 		if (a != ACTIVITY_CHECKPOINT && !activity_may_wait((enum activity)a, true))
 			own += fmax(0, (double)from->activity_ns[a] * NS - rank->usual.act[a]);
@@ -35,32 +36,22 @@ static double checkpoint_whole(const struct frame_rank *rank)
 	return rank->here ? (double)rank->activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
 
-double judge_checkpoint_longest(const struct frame *frame)
+/* Column: what each checkpoint takes; on a card, less what another rank was slow by, beyond the rank itself, as a control group is of them all: it
+ * copies from the card, which waits for that rank. Returns the longest, and that of the whole ones. */
+static double checkpoint_lengths(struct judge *judge, const struct frame *frame, double *ret_whole)
 {
-	double most = 0;
+	double most = 0, longest = 0;
 
-	for (size_t r = 0; r < frame->ranks; r++)
-		most = fmax(most, checkpoint_whole(&frame->rank[r]));
-	return most;
-}
-
-/* Column: what each checkpoint takes; on a card, less what another rank was slow by: it copies from the card, which waits for that rank. The longest. */
-static double checkpoint_lengths(struct judge *judge, const struct frame *frame)
-{
-	bool waits = judge->cards && judge_checkpoint_longest(frame) > 0;
-	double most = 0, next = 0, longest = 0; /* most, next: that ranks were slow by */
-	size_t slowest = 0;
-
-	for (size_t r = 0; waits && r < frame->ranks; r++) {
-		double held = frame->rank[r].here ? checkpoint_held(&judge->rank[r], &frame->rank[r]) : 0;
-
-		next = fmax(next, fmin(held, most));
-		slowest = held > most ? r : slowest;
-		most = fmax(most, held);
-	}
+	*ret_whole = 0;
 	memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
+	for (size_t r = 0; r < frame->ranks; r++)
+		*ret_whole = fmax(*ret_whole, checkpoint_whole(&frame->rank[r]));
+	for (size_t r = 0; r < frame->ranks && judge->cards && *ret_whole > 0; r++) {
+		judge->column[r] = frame->rank[r].here ? checkpoint_held(&judge->rank[r], &frame->rank[r]) : 0;
+		most = fmax(most, judge->column[r]);
+	}
 	for (size_t r = 0; r < frame->ranks; r++) {
-		judge->column[r] = fmax(0, checkpoint_whole(&frame->rank[r]) - (r == slowest ? next : most));
+		judge->column[r] = fmax(0, checkpoint_whole(&frame->rank[r]) - fmax(0, most - judge->column[r]));
 		longest = fmax(longest, judge->column[r]);
 	}
 	return longest;
@@ -98,7 +89,7 @@ static void checkpoint_took(
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
 {
-	double longest = checkpoint_lengths(judge, frame);
+	double whole, longest = checkpoint_lengths(judge, frame, &whole);
 	bool any, skip, frequent;
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
@@ -117,11 +108,11 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_
 		} else {
 			judge_rare_over(judge, &rank->saves);
 		}
-		if (!(length < checkpoint_whole(&frame->rank[r])))
+		if (length >= CHECKPOINT_KNOWN * checkpoint_whole(&frame->rank[r]))
 			judge_rare_learn(&rank->saves, length);
 	}
 	any = longest > JUDGE_RARE_LEAST * judge->usual;
-	*ret_split = *ret_split && (any || judge_checkpoint_longest(frame) <= JUDGE_RARE_LEAST * judge->usual);
+	*ret_split = *ret_split && (any || whole <= JUDGE_RARE_LEAST * judge->usual);
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;

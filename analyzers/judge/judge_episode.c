@@ -403,14 +403,9 @@ static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 }
 
 /* NULL: it is not of what is rare. */
-static const struct judge_rare *rare_of(const struct judge *judge, const struct judge_rank *rank, const struct judge_watch *watch)
+static const struct judge_rare *rare_of(const struct judge_rank *rank, const struct judge_watch *watch)
 {
-	if (rank)
-		return watch == &rank->saves.watch ? &rank->saves : NULL;
-	for (size_t i = 0; i < 2; i++)
-		if (watch == &judge->rare[i].watch)
-			return &judge->rare[i];
-	return NULL;
+	return rank && watch == &rank->saves.watch ? &rank->saves : NULL;
 }
 
 static void judge_episode_moment(
@@ -418,7 +413,7 @@ static void judge_episode_moment(
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	const struct judge_rare *rare = rare_of(judge, rank, watch);
+	const struct judge_rare *rare = rare_of(rank, watch);
 	double rate = rare ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
 	const struct judge_sum *of;
 	bool one;
@@ -862,8 +857,7 @@ static struct judge_watch *watch_at(struct judge *judge, size_t i)
 	i -= RANK_WATCHES * judge->ranks;
 	if (i < judge->claims)
 		return &judge->claim[i].watch;
-	i -= judge->claims;
-	return i < 2 ? &judge->rare[i].watch : i == 2 ? &judge->whole : NULL;
+	return i == judge->claims ? &judge->whole : NULL;
 }
 
 void judge_close(struct judge *judge)

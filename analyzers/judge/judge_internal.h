@@ -101,7 +101,7 @@ struct judge_claim {
 	double lost, most;	      /* s: since the last tick; in the worst frame */
 };
 
-/* What comes once in many steps, and has a usual length of its own: a rank's checkpoint, or what all ranks do in such a step, as an evaluation. */
+/* What comes once in many steps, and has a usual length of its own: a rank's checkpoint. */
 struct judge_rare {
 	struct judge_watch watch;
 	double usual;	       /* s; 0: not known */
@@ -141,7 +141,6 @@ struct judge {
 	struct judge_rank *rank;
 	struct columns columns; /* scratch, by rank: */
 	struct judge_watch whole; /* the job */
-	struct judge_rare rare[2]; /* of all ranks: in steps without a checkpoint, and with one */
 	size_t claims;
 	struct judge_claim *claim; /* JUDGE_CLAIMS_MAX, NULL: none yet */
 	double common[ACTIVITY_MAX]; /* growth of the mean of all ranks */
@@ -215,17 +214,11 @@ bool judge_job_works(const struct judge *judge);
 /* The most that it may take beyond its usual. */
 double judge_rare_least(const struct judge *judge, const struct judge_rare *rare);
 void judge_rare_learn(struct judge_rare *rare, double length);
-/* One that took so much longer than expected; rank: NULL: of the job. took: of it, by what the system held the rank. */
+/* One that took so much longer than expected. took: of it, by what the system held the rank. */
 void judge_rare_slow(struct judge *judge, struct judge_rare *rare, struct judge_rank *rank, enum activity activity, const struct frame *frame,
 	double excess, const double took[HOST_MEASURE_MAX]);
 /* One that is not slow ends its episode. */
 void judge_rare_over(struct judge *judge, struct judge_rare *rare);
-/* What most ranks did alike in a step that takes `over` s longer than usual, and is no measure of a step. */
-void judge_rare(struct judge *judge, const struct frame *frame, double over);
-/* The same of a step that is a measure, and is judged with the others: what comes with a checkpoint may be short. */
-void judge_rare_saw(struct judge *judge, const struct frame *frame, double over);
-/* judge_checkpoint.c: s of the longest one of the frame, with what waited in it. */
-double judge_checkpoint_longest(const struct frame *frame);
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. ret_split: false where its length is
  * one, and not its activities, as a checkpoint held a wait. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split);

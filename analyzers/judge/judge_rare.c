@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes once in many steps, and has a usual length of its own: checkpoints of a rank (judge_checkpoint.c), and evaluations or the like of all
- * ranks. Slow ones in a row add up; one that is not slow ends the episode.
+ * What comes once in many steps, and has a usual length of its own: checkpoints of a rank (judge_checkpoint.c). Slow ones in a row add up; one that is
+ * not slow ends the episode.
  */
 #include "analyzers/judge/judge_internal.h"
 
@@ -56,41 +56,4 @@ void judge_rare_over(struct judge *judge, struct judge_rare *rare)
 	if (rare->watch.open)
 		judge_watch_close(judge, &rare->watch);
 	rare->watch.evidence = 0;
-}
-
-/* The activity that took longest beyond the usual, on the mean of the ranks; not what is judged by itself. */
-static enum activity rare_activity(const struct judge *judge, const struct frame *frame)
-{
-	double grown[ACTIVITY_MAX] = {0};
-
-	for (size_t r = 0; r < frame->ranks; r++)
-		for (int a = 0; a < ACTIVITY_MAX && frame->rank[r].here; a++)
-			if (a != ACTIVITY_CHECKPOINT)
-				grown[a] += (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a];
-	return judge_most(grown);
-}
-
-void judge_rare(struct judge *judge, const struct frame *frame, double over)
-{
-	static const double none[HOST_MEASURE_MAX];
-	double saved = judge_checkpoint_longest(frame), length = over - saved;
-	struct judge_rare *rare = &judge->rare[saved > 0];
-
-	if (!(length > 0))
-		return;
-	rare->took = length;
-	rare->expected = rare->usual;
-	if (rare->usual > 0 && length - rare->usual > judge_rare_least(judge, rare) && !judge_suspects(judge))
-		judge_rare_slow(judge, rare, NULL, rare_activity(judge, frame), frame, length - rare->usual, none);
-	else
-		judge_rare_over(judge, rare);
-	judge_rare_learn(rare, length);
-}
-
-void judge_rare_saw(struct judge *judge, const struct frame *frame, double over)
-{
-	double saved = judge_checkpoint_longest(frame);
-
-	if (saved > 0 && over > saved)
-		judge_rare_learn(&judge->rare[1], over - saved);
 }

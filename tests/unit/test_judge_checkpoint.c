@@ -329,6 +329,29 @@ TEST(a_checkpoint_may_wait_on_its_card)
 	}
 }
 
+/* A control group's stall is of all ranks in it, the writer's own with them; and a stall of microseconds is no wait. */
+TEST(what_all_are_held_by_hides_no_slow_checkpoint)
+{
+	for (int all = 0; all < 2; all++) {
+		begin(1);
+		script_cards();
+		for (size_t r = 0; r < WRITERS; r++)
+			script.host[r].memory_stall_ns = all || r == 2 ? 2000 : 0;
+		saves(5, 2, 0, 0, 0);
+		for (int i = 0; i < 4; i++) {
+			for (size_t r = 0; r < WRITERS; r++)
+				script.host[r].memory_stall_ns = all ? 8000000000 : r == 2 ? 2000 : 0;
+			script.once[0][ACTIVITY_CHECKPOINT] = 10;
+			script_step();
+			for (size_t r = 0; r < WRITERS; r++)
+				script.host[r].memory_stall_ns = all || r == 2 ? 2000 : 0;
+			script_run(4);
+		}
+		assert_non_null(script_said(0, ACTIVITY_CHECKPOINT));
+		script_end();
+	}
+}
+
 /* The same of a rank that is stopped, from the first step on. */
 TEST(a_checkpoint_may_wait_for_a_rank_that_is_held)
 {
