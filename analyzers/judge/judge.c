@@ -57,7 +57,7 @@ struct judge *judge_free(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		free(judge->rank[r].watch.episode);
 		free(judge->rank[r].start.episode);
-		free(judge->rank[r].saves.watch.episode);
+		free(judge->rank[r].saves.episode);
 	}
 	free(judge->whole.episode);
 	for (size_t i = 0; i < judge->claims; i++)
@@ -248,7 +248,6 @@ static double tick_grown(struct judge *judge)
 	size_t n = 0;
 
 	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps ? judge->even + judge->split / judge->real * judge->steps : 0;
-
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
@@ -704,13 +703,13 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
-	rare = judge->calm >= CALM_STEPS;
 	if (judge_checkpoint(judge, frame, &split))
 		return 0;
 	if (!split && judge->ticks <= TICKS_LEARN)
 		return 0; /* nothing to learn */
+	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;
+	alike = spike && split ? grown_alike(judge, frame, over, &ranks) : 0;
 	if (2 * alike + 1 > ranks && alike < ranks && waited_for_one(judge, frame, over))
 		split = false;
 	else if (rare && alike && (ranks > 2 ? 2 * alike > ranks : alike == ranks))

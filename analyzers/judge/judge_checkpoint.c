@@ -2,7 +2,7 @@
 /*
  * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it, are
  * no measure of a step. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
- * beside its own usual one (judge_rare.c).
+ * beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
  */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
@@ -13,7 +13,13 @@
 #define CHECKPOINT_RARE 0.2    /* of steps: where more have one, they are a part of the step like others */
 #define CHECKPOINT_AGAIN 0.1   /* and where fewer have one, they are the exception again */
 #define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
+#define CHECKPOINT_PACE 0.2    /* of the newest checkpoint in the usual one */
+#define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
 #define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
+#define CHECKPOINT_LEAST 0.05  /* of a step: the smallest notice */
+#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint does not, */
+#define CHECKPOINT_LONG_S 5.0  /* unless it loses as long as the shortest warning, */
+#define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
@@ -66,12 +72,13 @@ static double judge_checkpoint_expected(const struct judge *judge, size_t of, do
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (r != of && judge->column[r] > 0)
 			judge->scratch[n++] = judge->column[r];
+	*ret_least = CHECKPOINT_LEAST * judge->usual;
 	if (n < CHECKPOINT_PEERS) {
-		*ret_least = judge_rare_least(judge, &judge->rank[of].saves);
-		return judge->rank[of].saves.usual;
+		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
+		return judge->rank[of].checkpoint;
 	}
 	median = robust_median(judge->scratch, n);
-	*ret_least = fmax(JUDGE_RARE_LEAST * judge->usual, CHECKPOINT_SPREADS * robust_spread(judge->scratch, n, median));
+	*ret_least = fmax(*ret_least, CHECKPOINT_SPREADS * robust_spread(judge->scratch, n, median));
 	return median;
 }
 
@@ -87,6 +94,33 @@ static void checkpoint_took(
 	}
 }
 
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
+{
+	struct judge_watch *watch = &rank->saves;
+	uint64_t step_ns = frame->rank[r].step_ns;
+	double took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
+
+	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
+		counts = opens;
+	checkpoint_took(rank, &frame->rank[r].host, excess, took);
+	if (!(watch->evidence > 0) && !watch->open)
+		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
+	watch->evidence += fmax(counts, judge_limits_took(took)); /* no noise */
+	watch->span.lost += excess;
+	watch->span.cost += excess;
+	watch->span.total += excess; /* measured on the rank alone */
+	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		(watch->open ? watch->pending_host : watch->span.host)[h] += took[h];
+	if (watch->open) {
+		watch->pending = excess;
+		watch->pending_base = watch->span.base - watch->episode->base;
+		judge_watch_slow(judge, watch, rank, excess, excess);
+	} else if (watch->evidence >= opens) {
+		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->span.cost);
+	}
+}
+
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
 {
 	double whole, longest = checkpoint_lengths(judge, frame, &whole);
@@ -94,25 +128,28 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = judge->column[r], took[HOST_MEASURE_MAX] = {0}, least, usual, excess;
+		double length = judge->column[r], least, usual, excess;
 
 		if (!(length > 0))
 			continue;
 		usual = judge_checkpoint_expected(judge, r, &least);
 		excess = usual > 0 ? length - usual : 0;
 		if (excess > least && judge->usual > 0) {
-			rank->saves.took = length;
-			rank->saves.expected = usual;
-			checkpoint_took(rank, &frame->rank[r].host, excess, took);
-			judge_rare_slow(judge, &rank->saves, rank, ACTIVITY_CHECKPOINT, frame, excess, took);
+			rank->saved = length;
+			rank->saved_usual = usual;
+			checkpoint_slow(judge, rank, excess, frame, r);
 		} else {
-			judge_rare_over(judge, &rank->saves);
+			if (rank->saves.open)
+				judge_watch_close(judge, &rank->saves);
+			rank->saves.evidence = 0;
 		}
-		if (length >= CHECKPOINT_KNOWN * checkpoint_whole(&frame->rank[r]))
-			judge_rare_learn(&rank->saves, length);
+		if (length < CHECKPOINT_KNOWN * checkpoint_whole(&frame->rank[r]))
+			continue;
+		rank->checkpoint += rank->checkpoint > 0 ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) - rank->checkpoint)
+							 : length;
 	}
-	any = longest > JUDGE_RARE_LEAST * judge->usual;
-	*ret_split = *ret_split && (any || whole <= JUDGE_RARE_LEAST * judge->usual);
+	any = longest > CHECKPOINT_LEAST * judge->usual;
+	*ret_split = *ret_split && (any || whole <= CHECKPOINT_LEAST * judge->usual);
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;

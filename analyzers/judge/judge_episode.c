@@ -23,7 +23,7 @@
 #define NAMED_ACTIVITY 0.2	   /* at most that in the named one: another episode */
 #define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
-#define PUBLISH_NS 5000000000ULL   /* between updates of an episode that goes on: what is read is no older */
+#define PUBLISH_NS 5000000000ULL   /* between updates of an episode that goes on */
 #define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
 #define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
@@ -402,32 +402,26 @@ static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 	}
 }
 
-/* NULL: it is not of what is rare. */
-static const struct judge_rare *rare_of(const struct judge_rank *rank, const struct judge_watch *watch)
-{
-	return rank && watch == &rank->saves.watch ? &rank->saves : NULL;
-}
-
 static void judge_episode_moment(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	const struct judge_rare *rare = rare_of(rank, watch);
-	double rate = rare ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
+	bool saves = rank && watch == &rank->saves;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
 	const struct judge_sum *of;
 	bool one;
 
 	if (rate <= worst->rate || a >= ACTIVITY_MAX)
 		return;
-	if (rare) {
+	if (saves) {
 		*worst = (struct judge_moment){.rate = rate,
-			.value = rare->took,
-			.peers = rare->expected,
-			.before = rank && rare->expected == rare->usual,
+			.value = rank->saved,
+			.peers = rank->saved_usual,
+			.before = rank->saved_usual == rank->checkpoint,
 			.also = ACTIVITY_MAX,
-			.step = judge->usual + rare->took,
-			.usual = judge->usual + rare->expected};
+			.step = judge->usual + rank->saved,
+			.usual = judge->usual + rank->saved_usual};
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
@@ -590,7 +584,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
-	if (rank && watch != &rank->saves.watch && !(watch->span.steps > 0))
+	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
 		judge_host_add(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
 	judge_publish(judge, watch, FINDING_OPEN);
 }
@@ -850,7 +844,7 @@ static struct judge_watch *watch_at(struct judge *judge, size_t i)
 {
 	if (i < RANK_WATCHES * judge->ranks) {
 		struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
-		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves.watch};
+		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
 
 		return watches[i % RANK_WATCHES];
 	}

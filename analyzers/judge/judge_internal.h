@@ -11,7 +11,6 @@
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
-#define JUDGE_RARE_LEAST 0.05 /* of a step: the smallest notice. What is rare and shorter is none */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
 /* As in align/host_measures.def. */
@@ -101,13 +100,6 @@ struct judge_claim {
 	double lost, most;	      /* s: since the last tick; in the worst frame */
 };
 
-/* What comes once in many steps, and has a usual length of its own: a rank's checkpoint. */
-struct judge_rare {
-	struct judge_watch watch;
-	double usual;	       /* s; 0: not known */
-	double took, expected; /* s: the newest slow one, and what it should have taken */
-};
-
 struct judge_rank {
 	int32_t rank;
 	uint32_t pid; /* 0 not known */
@@ -121,6 +113,8 @@ struct judge_rank {
 	uint32_t preemptor_pid;
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
+	double checkpoint; /* usual length, s; 0: not known */
+	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
 	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
 	double act[ACTIVITY_MAX]; /* the same by activity */
 	bool is_late;		  /* its host, as others wait for it and its card has nothing to do */
@@ -128,7 +122,7 @@ struct judge_rank {
 	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
-	struct judge_rare saves;  /* its checkpoints */
+	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
 };
 
@@ -210,15 +204,6 @@ void judge_host_add_known(const struct judge *judge, const struct judge_watch *w
 	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */
 bool judge_job_works(const struct judge *judge);
-/* judge_rare.c */
-/* The most that it may take beyond its usual. */
-double judge_rare_least(const struct judge *judge, const struct judge_rare *rare);
-void judge_rare_learn(struct judge_rare *rare, double length);
-/* One that took so much longer than expected. took: of it, by what the system held the rank. */
-void judge_rare_slow(struct judge *judge, struct judge_rare *rare, struct judge_rank *rank, enum activity activity, const struct frame *frame,
-	double excess, const double took[HOST_MEASURE_MAX]);
-/* One that is not slow ends its episode. */
-void judge_rare_over(struct judge *judge, struct judge_rare *rare);
 /* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. ret_split: false where its length is
  * one, and not its activities, as a checkpoint held a wait. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split);
