@@ -137,7 +137,7 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 		fputs("\n", f);
 }
 
-/* What the rank does longer than its peers in its usual steps, too; not where it waits for them. */
+/* What the rank does longer than its peers in its usual steps, too; not where it waits for them. With L3 only the peers' time without a CPU is known. */
 static void cmd_why_text_peers(FILE *f, const struct why_result *result)
 {
 	unsigned shown = 0;

@@ -91,6 +91,11 @@ const char *finding_evidence_name(const char *stored)
 	return strcmp(stored, "hog") == 0 ? "preemptor" : stored;
 }
 
+bool finding_is_before(const struct finding_evidence *evidence)
+{
+	return strcmp(evidence->detail, FINDING_BEFORE) == 0;
+}
+
 void finding_add(
 	struct finding *finding, const char *name, const char *unit, double value, double peers, const char *detail)
 {

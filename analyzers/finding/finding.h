@@ -50,8 +50,8 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
 
 /*
  * A measured value beside what it is compared with. The sentence uses these names:
- *   slow rank or job     the word of its cause, else the cause's evidence; "self_time" where it has none; detail "before": peers is
- *                        what was before. Of a job "step_time", peers: before
+ *   slow rank or job     the word of its cause, else the cause's evidence; "self_time" where it has none; detail FINDING_BEFORE: peers
+ *                        is what was before. Of a job "step_time", peers: before
  *   slow communication   "transfer": duration of a typical operation, ns; peers: before, or of its peers (detail: which)
  *   hang                 "waiting": number of waiting ranks, detail: operation ("AllReduce 118"); "state": of the
  *                        process, detail "T"; "stage": detail, the open stage ("backward"); "entered_seq"; "stack":
@@ -121,6 +121,9 @@ enum finding_cause finding_cause_parse(const char *word);
 /* Today's name of evidence that older versions stored under another one; else the name itself. */
 const char *finding_evidence_name(const char *stored);
 /* Adds a piece of evidence; drops what exceeds FINDING_EVIDENCE_MAX. peers NAN: none. detail may be NULL. */
+#define FINDING_BEFORE "before"
+/* What it is compared with was before, and is not of peers. */
+bool finding_is_before(const struct finding_evidence *evidence);
 void finding_add(struct finding *finding, const char *name, const char *unit, double value, double peers, const char *detail);
 /* Writes finding->sentence from all other fields: "rank 3 (node-a, card 1) slows its job by 24 % since step 812: data
  * loading takes 310 ms per step; peers 12 ms; 1.2 card-hours lost so far". */

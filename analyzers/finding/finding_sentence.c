@@ -34,16 +34,10 @@ static const char *sentence_detail(const struct finding *finding, const char *na
 	return evidence ? evidence->detail : "";
 }
 
-/* Its comparison is with what was before. */
-static bool sentence_is_before(const struct finding_evidence *evidence)
-{
-	return strcmp(evidence->detail, "before") == 0;
-}
-
 /* "; peers 12 ms"; of a job, or where a rank's peers are no comparison, "; 12 ms before". */
 static void sentence_peers(struct sentence *sentence, const struct finding_evidence *evidence)
 {
-	bool before = !sentence->alone || sentence_is_before(evidence);
+	bool before = !sentence->alone || finding_is_before(evidence);
 
 	if (!isfinite(evidence->peers))
 		return;
@@ -63,7 +57,7 @@ static void sentence_measure(struct sentence *sentence, char field, const struct
 		text_value(&sentence->text, evidence->value, evidence->unit);
 	} else if (field == 'p') {
 		sentence_peers(sentence, evidence);
-	} else if (evidence->detail[0] && !sentence_is_before(evidence)) {
+	} else if (evidence->detail[0] && !finding_is_before(evidence)) {
 		text_add(&sentence->text, field == 'd' ? " (" : " by ");
 		text_name(&sentence->text, evidence->detail, sizeof(evidence->detail));
 		text_add(&sentence->text, "%s", field == 'd' ? ")" : "");

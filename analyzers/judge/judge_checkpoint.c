@@ -24,7 +24,7 @@
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
 #define NS 1e-9
 
-/* s by which limits, or its own work where it is known to be slow, made a rank's step longer. */
+/* s by which its limits made a rank's step longer than usual, or the rank's own work while it has an open finding. */
 static double checkpoint_held(const struct judge_rank *rank, const struct frame_rank *from)
 {
 	double took[HOST_MEASURE_MAX], own = 0;
@@ -42,8 +42,8 @@ static double checkpoint_whole(const struct frame_rank *rank)
 	return rank->here ? (double)rank->activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
 
-/* Column: what each checkpoint takes; on a card, less what another rank was slow by, beyond the rank itself, as a control group is of them all: it
- * copies from the card, which waits for that rank. Returns the longest, and that of the whole ones. */
+/* Fills the column with the length of each checkpoint, and returns the longest. A checkpoint copies from its card, which may wait for a slow rank: its
+ * length is without what that rank was held by longer than its own rank, as all ranks may be in one control group. ret_whole: the longest, with waits. */
 static double checkpoint_lengths(struct judge *judge, const struct frame *frame, double *ret_whole)
 {
 	double most = 0, longest = 0;

@@ -201,7 +201,7 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 
 	finding->evidences = 0;
 	if (finding->activity < ACTIVITY_MAX)
-		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, worst->before ? "before" : NULL);
+		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, worst->before ? FINDING_BEFORE : NULL);
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
 	/* What the operating system takes lengthens them all. */
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
@@ -299,11 +299,13 @@ static double mean_of(const struct judge_sum *of, enum activity a, bool own)
 }
 
 /* The same usually. */
-static double usual_of(const struct judge_rank *rank, enum activity a)
+static double usual_of(const struct judge_rank *rank, enum activity a, bool own)
 {
+	bool l1 = rank->late.l1_steps > 0;
+
 	if (a == ACTIVITY_COMPUTE)
-		return compute_of(&rank->usual, 1, rank->late.l1_steps > 0 ? rank->usual.wait : NAN);
-	return rank->usual.act[a];
+		return compute_of(&rank->usual, 1, l1 ? rank->usual.wait : NAN);
+	return fmax(0, rank->usual.act[a] - (own && l1 ? rank->usual.wait : 0));
 }
 
 /* The mean of the other ranks; of the job, its usual. */
@@ -317,7 +319,7 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? mean_of(&other->late, a, activity_may_wait(a, judge->cards)) : usual_of(other, a);
+		sum += rank ? mean_of(&other->late, a, activity_may_wait(a, judge->cards)) : usual_of(other, a, false);
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -408,7 +410,7 @@ static void judge_episode_moment(
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
 	bool saves = rank && watch == &rank->saves;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times, usual;
 	const struct judge_sum *of;
 	bool one;
 
@@ -444,16 +446,17 @@ static void judge_episode_moment(
 		return;
 	}
 	of = one ? &rank->tick : &rank->late;
-	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual_of(rank, a));
+	usual = usual_of(rank, a, activity_may_wait(a, judge->cards));
+	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual);
 	worst->also = also_slow(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
-		worst->also_value = moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)), usual_of(rank, worst->also));
+		worst->also_value = moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)), usual_of(rank, worst->also, activity_may_wait(worst->also, judge->cards)));
 		worst->also_peers = peers_of(judge, rank, worst->also);
 	}
 	/* Where they wait in it, too, they are no comparison. */
-	worst->before = !(worst->value - worst->peers >= PEERS_HALF * (worst->value - usual_of(rank, a)));
+	worst->before = !(worst->value - worst->peers >= PEERS_HALF * (worst->value - usual));
 	if (worst->before)
-		worst->peers = usual_of(rank, a);
+		worst->peers = usual;
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
 		if (!worst->host_known[h])

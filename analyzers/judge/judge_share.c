@@ -145,26 +145,25 @@ static void share_odd(struct share *share)
 	}
 }
 
-/* The excess in activities in which no script waits for other ranks: it may call operations itself outside of all stages, and in what the optimizer
- * or a checkpoint calls. */
-static double share_surely(const struct judge_rank *rank)
+/* The excess in activities in which no script calls operations: outside of all stages, in the optimizer and in a checkpoint it may. */
+static double share_loader_and_gc(const struct judge_rank *rank)
 {
 	return fmax(0, rank->act[ACTIVITY_DATALOADER]) + fmax(0, rank->act[ACTIVITY_GC]);
 }
 
-/* Python outside of all stages that takes no longer than what another rank surely does itself is the wait for it. */
+/* Time outside of all stages that another rank's data loading or garbage collection explains is the wait for that rank. */
 static void share_outside(struct share *share)
 {
 	double most = 0;
 
 	for (size_t i = 0; i < share->n; i++)
-		most = fmax(most, share_surely(share_rank(share, i)));
+		most = fmax(most, share_loader_and_gc(share_rank(share, i)));
 	if (most < SHARE_PEER * share->growth)
 		return;
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
-		if (SHARE_EQUAL * rank->act[ACTIVITY_OUTSIDE] <= most && share_surely(rank) < SHARE_EQUAL * most)
+		if (SHARE_EQUAL * rank->act[ACTIVITY_OUTSIDE] <= most && share_loader_and_gc(rank) < SHARE_EQUAL * most)
 			rank->act[ACTIVITY_OUTSIDE] = fmin(0, rank->act[ACTIVITY_OUTSIDE]);
 	}
 }

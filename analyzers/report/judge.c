@@ -289,7 +289,7 @@ static void headline_why(struct report *report, const struct report_finding *fin
 	if (piece)
 		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s%s%.40s%s, %s %.40s",
 			named ? "" : piece->name, named ? "" : " ", words_value(piece->value, piece->unit, value),
-			named && strcmp(piece->unit, "ns") == 0 ? " a step" : "", f->rank >= 0 && strcmp(piece->detail, "before") != 0 ? "peers" : "before",
+			named && strcmp(piece->unit, "ns") == 0 ? " a step" : "", f->rank >= 0 && !finding_is_before(piece) ? "peers" : "before",
 			words_value(piece->peers, piece->unit, peers));
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Findings left open in the store by a daemon that was killed. STATE_DIR/findings exists while findings are open; if
- * it exists at start, they are closed: they end with the newest sample of ranks that the killed daemon stored, for nobody
- * watched what came after it.
+ * it exists at start, they are closed: they end with the newest sample of ranks in the store.
  */
 #include <fcntl.h>
 #include <limits.h>

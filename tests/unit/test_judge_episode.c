@@ -856,7 +856,7 @@ TEST(evidence_is_of_the_worst_moment)
 }
 
 /* A step that is a little longer comes before: the tick's loss is of the one that stalls. */
-TEST(a_stall_is_told_by_its_step)
+TEST(a_stall_is_described_by_its_step)
 {
 	const struct finding_evidence *evidence;
 
@@ -889,6 +889,23 @@ TEST(peers_that_grew_too_are_no_comparison)
 		assert_true((strstr(script_said(1, ACTIVITY_OPTIMIZER)->finding.sentence, "; 10 ms before") != NULL) == more);
 		script_end();
 	}
+}
+
+/* Rank 1 usually waits 2.5 ms in backward, which L1 shows: they are no part of what it took before, as of what it takes. */
+TEST(before_is_without_waits)
+{
+	const struct finding_evidence *evidence;
+
+	script_begin(2);
+	script.l1 = true;
+	script.fault[0][ACTIVITY_OPTIMIZER] = 2.5 * MS;
+	script_run(LEARN_S);
+	script.fault[0][ACTIVITY_BACKWARD] = 22 * MS;
+	fault(ACTIVITY_BACKWARD, 40 * MS, 20);
+	evidence = script_evidence(&script_said(1, ACTIVITY_BACKWARD)->finding, "backward");
+	assert_string_equal(evidence->detail, FINDING_BEFORE);
+	assert_true(fabs(evidence->peers - 50e6) < 1e6);
+	script_end();
 }
 
 TEST(more_levels_are_wanted_once)

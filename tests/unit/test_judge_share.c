@@ -797,7 +797,7 @@ TEST(transfers_are_the_jobs)
 }
 
 /* Where scripts or frameworks call operations outside of all stages, the others wait there: for a rank's garbage collection, or its loader. */
-TEST(others_may_wait_outside_for_what_surely_is_work)
+TEST(others_may_wait_outside_for_a_loader_or_gc)
 {
 	static const enum activity work[] = {ACTIVITY_GC, ACTIVITY_DATALOADER};
 
