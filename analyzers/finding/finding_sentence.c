@@ -127,6 +127,23 @@ static void sentence_cause(struct sentence *sentence)
 		text_add(&sentence->text, "%s", row->title);
 }
 
+/* "; 42 device synchronizations per step (2 before)" */
+static void sentence_syncs(struct sentence *sentence)
+{
+	const struct finding_evidence *syncs = sentence_evidence(sentence->finding, "synchronizations");
+
+	if (!syncs || !isfinite(syncs->value))
+		return;
+	text_add(&sentence->text, "; ");
+	text_value(&sentence->text, syncs->value, "");
+	text_add(&sentence->text, " device synchronizations per step");
+	if (!isfinite(syncs->peers))
+		return;
+	text_add(&sentence->text, " (");
+	text_value(&sentence->text, syncs->peers, "");
+	text_add(&sentence->text, " before)");
+}
+
 /* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */
 static bool sentence_who(struct sentence *sentence)
 {
@@ -217,6 +234,7 @@ static void sentence_slow_rank(struct sentence *sentence)
 		text_add(&sentence->text, " %s than its peers", slower[finding->state]);
 	sentence_since(sentence);
 	sentence_cause(sentence);
+	sentence_syncs(sentence);
 	sentence_others(sentence);
 }
 

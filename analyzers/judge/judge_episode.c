@@ -198,14 +198,17 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 	const struct judge_moment *worst = &episode->worst;
 	struct finding *finding = &episode->finding;
 	char detail[64];
+	bool system;
 
 	finding->evidences = 0;
 	if (finding->activity < ACTIVITY_MAX)
 		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, worst->before ? FINDING_BEFORE : NULL);
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
 	/* What the operating system takes lengthens them all. */
-	if (worst->rate > 0 && worst->also < ACTIVITY_MAX &&
-		judge_host_cause(episode->cause_lost, confidence_of(watch) * episode->lost) == CAUSE_UNKNOWN)
+	system = judge_host_cause(episode->cause_lost, confidence_of(watch) * episode->lost) != CAUSE_UNKNOWN;
+	if (worst->syncs > 0 && !system)
+		finding_add(finding, "synchronizations", "", worst->syncs, worst->syncs_usual, FINDING_BEFORE);
+	if (worst->rate > 0 && worst->also < ACTIVITY_MAX && !system)
 		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9, NULL);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
@@ -448,6 +451,10 @@ static void judge_episode_moment(
 	of = one ? &rank->tick : &rank->late;
 	usual = usual_of(rank, a, activity_may_wait(a, judge->cards));
 	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual);
+	if (judge_share_syncs_often(rank)) {
+		worst->syncs = of->sum.syncs / of->steps;
+		worst->syncs_usual = rank->usual.syncs;
+	}
 	worst->also = also_slow(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
 		worst->also_value = moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)), usual_of(rank, worst->also, activity_may_wait(worst->also, judge->cards)));

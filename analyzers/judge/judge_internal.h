@@ -47,6 +47,7 @@ struct judge_moment {
 	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
 	double also_value, also_peers; /* of it */
 	double step, usual;  /* s */
+	double syncs, syncs_usual; /* a step, of a rank that synchronizes too often; else 0 */
 	double host[HOST_MEASURE_MAX], host_peers[HOST_MEASURE_MAX]; /* peers: NAN where there are none */
 	bool host_known[HOST_MEASURE_MAX];
 	uint32_t preemptor_pid;
@@ -182,6 +183,8 @@ struct judge {
 bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1);
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
+/* It synchronizes far more often than usual, as by .item() or empty_cache(). */
+bool judge_share_syncs_often(const struct judge_rank *rank);
 
 /* The last seconds become the usual: what was learned before was not. */
 void judge_rebase(struct judge *judge);

@@ -75,7 +75,7 @@ static void share_excess(struct share *share)
 }
 
 /* In this tick, where its activities are known: the mean that fades still has the synchronizations of before. */
-static bool syncs_too_often(const struct judge_rank *rank)
+bool judge_share_syncs_often(const struct judge_rank *rank)
 {
 	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->late;
 
@@ -88,7 +88,7 @@ static void share_more_on_cards(struct share *share)
 	double *common = share->judge->common;
 
 	for (size_t i = 0; i < share->n; i++)
-		if (syncs_too_often(share_rank(share, i)))
+		if (judge_share_syncs_often(share_rank(share, i)))
 			return;
 	common[ACTIVITY_COMPUTE] += common[ACTIVITY_SYNC];
 	common[ACTIVITY_SYNC] = 0;
@@ -101,18 +101,20 @@ static bool share_syncs_in(enum activity a)
 	return a == ACTIVITY_SYNC || a == ACTIVITY_OUTSIDE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD || a == ACTIVITY_OPTIMIZER;
 }
 
+/* Time in it is no wait for others: it holds none, or the rank itself synchronizes too often there. */
+static bool share_is_own(const struct share *share, const struct judge_rank *rank, int a, bool cards)
+{
+	return !share_may_wait(share, a, cards) || (share_syncs_in((enum activity)a) && judge_share_syncs_often(rank));
+}
+
 /* The excess in activities that hold no wait; with_forward: of ranks without a card forward holds none either, unless
  * another rank's excess explains it. */
 static double share_never(const struct share *share, const struct judge_rank *rank, bool with_forward)
 {
 	double sum = 0;
 
-	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool never = !share_may_wait(share, a, !with_forward || share->judge->cards);
-
-		if (never || (share_syncs_in((enum activity)a) && syncs_too_often(rank)))
-			sum += fmax(0, rank->act[a]);
-	}
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		sum += share_is_own(share, rank, a, !with_forward || share->judge->cards) ? fmax(0, rank->act[a]) : 0;
 	return sum;
 }
 
@@ -177,13 +179,13 @@ static void share_stages(struct share *share)
 		struct judge_rank *rank = share_rank(share, i);
 
 		rank->own = share_never(share, rank, false);
-		sure = fmax(sure, syncs_too_often(rank) ? 0 : rank->own);
+		sure = fmax(sure, judge_share_syncs_often(rank) ? 0 : rank->own);
 	}
 	/* Where another rank's work is as long, a rank that synchronizes too often waits there for it. */
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
-		if (syncs_too_often(rank) && sure >= SHARE_EQUAL * rank->own)
+		if (judge_share_syncs_often(rank) && sure >= SHARE_EQUAL * rank->own)
 			rank->own = 0;
 		most = fmax(most, rank->own);
 	}
@@ -411,28 +413,19 @@ static double share_unseen(const struct judge_rank *rank, enum activity a)
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
  * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone, with half of
- * what it has beyond the others: there its host was held. Of a rank that synchronizes too often, the code that does so is synchronization. */
+ * what it has beyond the others: there its host was held. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	enum activity place = ACTIVITY_COMPUTE;
-	bool often = syncs_too_often(rank);
 	double seen = 0, missing, all = 0, beyond = 0, part[ACTIVITY_MAX] = {0};
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		beyond += share_may_wait(share, a, true) ? fmax(0, rank->act[a]) : 0;
-	for (int a = 0; a < ACTIVITY_MAX && often; a++) {
-		double excess = share_syncs_in((enum activity)a) ? rank->act[a] : 0;
-
-		rank->act[a] -= excess;
-		rank->act[ACTIVITY_SYNC] += fmax(0, excess);
-	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool counts = !share_may_wait(share, a, true) || (a == ACTIVITY_SYNC && often);
-
 		if (share_may_wait(share, a, true) && a != ACTIVITY_SYNC &&
 			rank->act[a] >= fmax(SHARE_PEER * beyond, JUDGE_ALLOW * share->judge->usual))
 			place = (enum activity)a;
-		rank->act[a] = counts ? fmax(0, rank->act[a]) : 0;
+		rank->act[a] = share_is_own(share, rank, a, true) ? fmax(0, rank->act[a]) : 0;
 		seen += rank->act[a];
 		all += share_unseen(rank, (enum activity)a);
 	}
@@ -444,12 +437,9 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 		return;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
-		bool on_card = share->judge->cards && share_may_wait(share, a, true);
-		enum activity to = on_card ? place : (enum activity)a;
+		bool on_card = share->judge->cards && !share_is_own(share, rank, a, true);
 
-		if (often && share_syncs_in((enum activity)a))
-			to = ACTIVITY_SYNC;
-		part[to] += missing * share_unseen(rank, (enum activity)a) / all;
+		part[on_card ? place : (enum activity)a] += missing * share_unseen(rank, (enum activity)a) / all;
 	}
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		rank->act[a] += part[a];
