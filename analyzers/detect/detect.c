@@ -58,11 +58,17 @@ static bool on_judged_hung(void *arg, uint64_t begin_ns, uint64_t end_ns)
 	return hang_findings_cover(job->hangs, begin_ns, end_ns);
 }
 
+struct judge *detect_judge_new(struct detect_job *job)
+{
+	const struct judge_sink sink = {on_job_finding, on_judged_want, on_judged_hung, job};
+
+	return judge_new(&job->detect->options.judge, job->word, &sink, &job->detect->next_id);
+}
+
 static struct detect_job *job_new(struct detect *detect, uint32_t number, const struct align_job_info *known)
 {
 	struct detect_job *job = calloc(1, sizeof(*job));
 	const struct hang_findings_sink sink = {on_job_finding, job};
-	const struct judge_sink judge_sink = {on_job_finding, on_judged_want, on_judged_hung, job};
 	bool whole;
 
 	if (!job)
@@ -73,7 +79,7 @@ static struct detect_job *job_new(struct detect *detect, uint32_t number, const 
 	snprintf(job->word, sizeof(job->word), "%s", known->job);
 	job->measure = measure_new();
 	job->hangs = hang_findings_new(job->word, &sink, &detect->next_id);
-	job->judge = judge_new(&detect->options.judge, job->word, &judge_sink, &detect->next_id);
+	job->judge = detect_judge_new(job);
 	whole = job->measure && job->hangs && job->judge;
 	for (size_t i = 0; whole && i < detect->count; i++) {
 		job->state[i] = detect->detectors[i]->new (&detect->options);
@@ -176,6 +182,10 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = frame->cards ? frame->cards : frame->world_size;
+	if (!job->began && frame->class != FRAME_FIRST) {
+		job->began = true;
+		detect_job_resume(job, frame, detect_end_of(frame, detect->now_ns));
+	}
 	if (detect->sink.frame && job->number != DETECT_ELSEWHERE)
 		detect->sink.frame(detect->sink.arg, job->number, frame, measures);
 	if (judge_frame(job->judge, frame, measures) < 0)
@@ -225,6 +235,7 @@ struct detect *detect_free(struct detect *detect)
 		job_free(detect->job[i]);
 	for (size_t i = 0; i < detect->nodes; i++)
 		hardware_free(detect->node[i]);
+	json_decref(detect->learned);
 	free(detect);
 	return NULL;
 }

@@ -10,6 +10,8 @@
 #ifndef RANKTRACE_DETECT_DETECT_H
 #define RANKTRACE_DETECT_DETECT_H
 
+#include <jansson.h>
+
 #include "analyzers/detect/detector.h"
 #include "analyzers/align/align.h"
 #include "analyzers/gauges/hardware.h"
@@ -43,6 +45,10 @@ void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standi
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
 /* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
+/* What is usual in its jobs, and was in those that it has not seen yet, for another process that goes on with them: an array with an object a job. A new reference; NULL: of none. */
+json_t *detect_learned(const struct detect *detect);
+/* Jobs of these whose processes are the same begin with it; the others learn what is usual. NULL: of none, from now on. */
+void detect_resume(struct detect *detect, json_t *learned);
 /* Time has come to here. Findings of jobs of which no rank lives are closed. */
 void detect_advance(struct detect *detect, uint64_t now_ns);
 /* The end of what there is to read: open findings are reported once more as they are. */

@@ -82,6 +82,7 @@ struct detect_job {
 	uint32_t uid; /* of its ranks, ALIGN_UID_UNKNOWN */
 	struct measure *measure;
 	struct judge *judge;
+	bool began; /* with a frame that counts */
 	struct hang_findings *hangs;
 	void *state[DETECT_DETECTORS_MAX];
 	/* of the newest frame */
@@ -105,6 +106,7 @@ struct detect {
 	size_t count;
 	struct align *align;
 	uint64_t next_id, now_ns, uses;
+	json_t *learned; /* array of what was usual before; NULL: nothing is known */
 	size_t jobs;
 	struct detect_job *job[ALIGN_JOBS_MAX];
 	size_t nodes;
@@ -116,6 +118,10 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 	const struct detector *const *detectors, size_t count);
 /* The job of that number, word, size and user, made where there is none. NULL: out of memory. */
 struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const struct align_job_info *known);
+/* NULL: out of memory. */
+struct judge *detect_judge_new(struct detect_job *job);
+/* detect_learned.c: before the first frame that counts, which ended now. */
+void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64_t now_ns);
 /* For detectors' wish for more levels; arg: struct detect_session. */
 void detect_want(void *arg, unsigned wants, const char *why);
 

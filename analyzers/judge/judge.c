@@ -9,7 +9,6 @@
 #include <string.h>
 
 #define TICK_S 1.0	    /* one decision; at least one step */
-#define TICKS_LEARN 10	    /* before the first decision */
 #define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
@@ -69,7 +68,7 @@ struct judge *judge_free(struct judge *judge)
 	return NULL;
 }
 
-static int judge_reserve(struct judge *judge, size_t ranks)
+int judge_reserve(struct judge *judge, size_t ranks)
 {
 	struct judge_rank *rank;
 
@@ -162,7 +161,7 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 	rank->l1_learned += tick->l1_steps;
 	k = weight_of(tick->steps, rank->learned, most) * part;
 	k1 = weight_of(tick->l1_steps, rank->l1_learned, most);
-	rank->grows |= rank->ticks++ < TICKS_LEARN;
+	rank->grows |= rank->ticks++ < JUDGE_TICKS_LEARN;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		usual->act[a] = judge_blend(usual->act[a], tick->sum.act[a] / tick->steps, k);
 	usual->syncs = judge_blend(usual->syncs, tick->sum.syncs / tick->steps, k);
@@ -205,8 +204,8 @@ static void judge_learn(struct judge *judge, double part)
 		l1 |= rank->tick.l1_steps > 0;
 		if (!(rank->tick.steps > 0))
 			continue;
-		if (part > 0 || rank->ticks < TICKS_LEARN)
-			learn_rank(rank, rank->ticks < TICKS_LEARN ? 1 : part, most);
+		if (part > 0 || rank->ticks < JUDGE_TICKS_LEARN)
+			learn_rank(rank, rank->ticks < JUDGE_TICKS_LEARN ? 1 : part, most);
 		for (int a = 0; a < ACTIVITY_MAX; a++)
 			sum += rank->usual.act[a];
 		n++;
@@ -255,7 +254,7 @@ static double tick_grown(struct judge *judge)
 		judge_fade(&rank->late, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
 		/* What a rank that came later usually does is not known yet. */
 		if (judge->split > 0)
-			rank->here = rank->tick.steps > 0 && (rank->ticks >= TICKS_LEARN || judge->ticks <= TICKS_LEARN);
+			rank->here = rank->tick.steps > 0 && (rank->ticks >= JUDGE_TICKS_LEARN || judge->ticks <= JUDGE_TICKS_LEARN);
 		rank->here = rank->here && rank->late.steps > 0; /* a tick without activities goes by those before */
 		if (!rank->here)
 			continue;
@@ -331,7 +330,7 @@ static void judge_tick(struct judge *judge)
 {
 	double growth, raw, fades;
 
-	if (++judge->ticks <= TICKS_LEARN) {
+	if (++judge->ticks <= JUDGE_TICKS_LEARN) {
 		tick_learn(judge);
 		return;
 	}
@@ -362,7 +361,7 @@ static bool tick_is_apart(const struct judge *judge)
 		const struct judge_rank *rank = &judge->rank[r];
 		double grown = 0;
 
-		if (!(rank->tick.steps > 0) || rank->ticks < TICKS_LEARN)
+		if (!(rank->tick.steps > 0) || rank->ticks < JUDGE_TICKS_LEARN)
 			continue;
 		for (int a = 0; a < ACTIVITY_MAX; a++)
 			grown += rank->tick.sum.act[a] - rank->tick.steps * rank->usual.act[a];
@@ -593,7 +592,7 @@ static bool is_alone(struct judge *judge, double over)
 {
 	double lasts = (double)judge->options.grade[JUDGE_SUDDEN].lasts_ns * NS;
 
-	if (judge->ticks <= TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) || over < ALONE_AGAIN * judge->alone)
+	if (judge->ticks <= JUDGE_TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) || over < ALONE_AGAIN * judge->alone)
 		return false;
 	judge->alone = over;
 	return true;
@@ -608,9 +607,9 @@ static void add_growth(struct judge *judge, double over)
 		ranks = over;
 	else if (judge->was_long)
 		ranks = CLIP_AGAIN * judge_open_rank(judge);
-	judge->was_long = judge->ticks > TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
+	judge->was_long = judge->ticks > JUDGE_TICKS_LEARN && over >= fmax(TICK_S, judge->usual);
 	judge->stalled |= judge->was_long;
-	if (judge->ticks <= TICKS_LEARN)
+	if (judge->ticks <= JUDGE_TICKS_LEARN)
 		return;
 	judge->clipped_job += fmin(over, clip);
 	judge->clipped += fmin(over, ranks);
@@ -698,14 +697,14 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->windows |= !split;
 	step += split ? 0 : judge->plain;
 	over = step - judge->usual;
-	spike = judge->ticks > TICKS_LEARN && over > CLIP * judge_open_at(judge);
+	spike = judge->ticks > JUDGE_TICKS_LEARN && over > CLIP * judge_open_at(judge);
 	if (spike && is_hung(judge, frame)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
 	if (judge_checkpoint(judge, frame, &split))
 		return 0;
-	if (!split && judge->ticks <= TICKS_LEARN)
+	if (!split && judge->ticks <= JUDGE_TICKS_LEARN)
 		return 0; /* nothing to learn */
 	rare = judge->calm >= CALM_STEPS;
 	judge->calm = spike ? 0 : judge->calm + 1;

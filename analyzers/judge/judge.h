@@ -14,6 +14,8 @@
 #ifndef RANKTRACE_JUDGE_JUDGE_H
 #define RANKTRACE_JUDGE_JUDGE_H
 
+#include <jansson.h>
+
 #include "analyzers/align/frame.h"
 #include "analyzers/judge/measure.h"
 #include "analyzers/finding/finding.h"
@@ -66,6 +68,12 @@ void judge_claim(struct judge *judge, const struct finding *of, double lost_ns);
 void judge_close(struct judge *judge);
 /* Nothing more to read: open episodes are published once more as they are. */
 void judge_end(struct judge *judge);
+
+/* judge_learned.c: what it has learned of its job, for one that goes on. A new reference; NULL: it has not learned enough, or out of memory. */
+json_t *judge_learned(const struct judge *judge);
+/* Into a judge that has had no frame; frame: its first, that ended now, of the same processes. 0, -EINVAL: it is not of all of them,
+ * -ENOMEM; after an error the judge is of no use. */
+int judge_resume(struct judge *judge, const json_t *learned, const struct frame *frame, uint64_t now_ns);
 
 /* A rank of one job, as means of some time: where there are no frames, as of many nodes. All in s a step. */
 struct judge_row {

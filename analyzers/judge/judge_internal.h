@@ -9,6 +9,7 @@
 
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
+#define JUDGE_TICKS_LEARN 10 /* before the first decision */
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
@@ -186,6 +187,8 @@ void judge_share(struct judge *judge, double growth);
 /* It synchronizes far more often than usual, as by .item() or empty_cache(). */
 bool judge_share_syncs_often(const struct judge_rank *rank);
 
+/* So many ranks, from now on. 0, -EINVAL: too many, -ENOMEM. */
+int judge_reserve(struct judge *judge, size_t ranks);
 /* The last seconds become the usual: what was learned before was not. */
 void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */

@@ -241,6 +241,7 @@ int online_new(struct context *context, struct online **ret)
 	(void)rank_steps_observe(context->steps, &online_steps_observer, online);
 	(void)rank_coll_observe(context->ops, &online_coll_observer, online);
 	online_recover_close(online, ONLINE_RECOVER_NS);
+	online_learned_load(online);
 	*ret = online;
 	return 0;
 }
@@ -257,10 +258,12 @@ struct online *online_free(struct online *online)
 			online_samples_end(online, &online->slot[i]);
 	online_profile_end(online);
 	detect_end(online->detect);
-	detect_free(online->detect);
 	online_recover_mark(online, false);
+	online_learned_save(online, online->wait_ns);
+	detect_free(online->detect);
 	online_samples_forget(online);
 	online_recover_forget(online);
+	online_learned_forget(online);
 	job_thread_free(online->reader);
 	job_thread_free(online->writer);
 	free(online);
@@ -332,6 +335,7 @@ void online_tick(struct online *online, uint64_t now_ns)
 	online_stall_tick(online, online_read_ns(online, now_ns));
 	online_auto_level_tick(&online->auto_level, online->context, online_publish_suspects(online), now_ns);
 	online_profile_tick(online, now_ns);
+	online_learned_tick(online, now_ns);
 }
 
 void online_counts_get(const struct online *online, struct online_counts *ret)

@@ -2,7 +2,8 @@
 /*
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
- * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended), online_publish.c (findings out) and
+ * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended), online_publish.c (findings out),
+ * online_learned.c (what is usual, for the next daemon) and
  * online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -255,6 +256,9 @@ struct online {
 	struct job_thread *reader;	     /* reads files of ranks */
 	struct job_thread *writer;   /* writes the mark of open findings */
 	struct thread_job *mark;     /* online_recover.c: by the writer; NULL: none */
+	struct thread_job *learned;   /* online_learned.c: the same */
+	uint64_t started_ns, learned_next_ns;
+	bool remembers, learned_failed; /* its file has jobs; could not be written */
 	uint64_t wait_ns;	     /* the loop waits so long at most for the two */
 	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
 	uint64_t id_base; /* added to ids: unique across starts */
@@ -324,6 +328,12 @@ void online_end_each(
 	const struct online *online, void (*callback)(void *arg, const struct online_stack_info *info), void *arg);
 /* online_recover.c: closes findings left open by a daemon that was killed, as many as it reads within `timeout_ns`. */
 void online_recover_close(struct online *online, uint64_t timeout_ns);
+/* online_learned.c: what is usual, for the next daemon. */
+void online_learned_load(struct online *online);
+void online_learned_tick(struct online *online, uint64_t now_ns);
+/* Waits so long for what is being written. */
+void online_learned_save(struct online *online, uint64_t wait_ns);
+void online_learned_forget(struct online *online);
 /* Records whether findings are open. */
 void online_recover_mark(struct online *online, bool open);
 /* What is being written is not waited for. */

@@ -122,7 +122,7 @@ same='[(x["rank"], x["cause"], x["state"]) for x in f if x["kind"] == "hang"] ==
 judged "$same" || { "$tracectl" analyze --state-dir "$state" --all --verbose; fail "analyze does not name the stopped rank"; }
 "$tracectl" analyze --state-dir "$state" --hang-after 6s
 
-echo "--- the daemon is killed; the next one closes its findings"
+echo "--- the daemon is killed; the next one closes its findings, and goes on with what is usual"
 wait_for 30 found "$slow == []" || { findings --all --verbose; fail "rank 1 is slow although nothing holds it back"; }
 echo 200 >"$work/dawdle.1"
 wait_for 60 found "$slow" || { findings --all --verbose; fail "rank 1 is not named again"; }
@@ -132,6 +132,10 @@ wait "$daemon" 2>/dev/null || true
 e2e_start findings.raise=no
 flush
 found "$slow == []" || { findings --all; fail "a finding of the killed daemon is open"; }
+grep -q 'what was usual in 1 job is known from before' "$work/daemon.log" || fail "the next daemon does not know what was usual: $(head -c 300 "$state/learned.json")"
+SECONDS=0
+wait_for 30 found "$slow" || { findings --all --verbose; fail "the rank that is slow all the time of the next daemon is not named"; }
+echo "named after $SECONDS s"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()
 e2e_stop

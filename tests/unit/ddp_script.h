@@ -45,6 +45,7 @@ static inline void ddp_start(
 			.uid = DDP_UID,
 			.card = card,
 			.start_ns = ddp->now_ns - 5000000000,
+			.pid = 1000 + (uint32_t)i,
 			.from_start = true};
 
 		snprintf(card, sizeof(card), "%d", i);

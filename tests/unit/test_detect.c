@@ -159,6 +159,50 @@ TEST_WITH(all_slow_alike, start, stop)
 	assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
 }
 
+/* Slow all the time that a second process watches it, which knows what was usual from the first one. */
+static void slow_after_a_restart(const char *job, json_t *learned, bool expected)
+{
+	(void)stop(NULL);
+	(void)start(NULL);
+	detect_resume(detect, learned);
+	ddp_start(&ddp, detect, job, 9, FRAME_TIER_STAGES);
+	for (size_t i = 0; i < DDP_RANKS; i++)
+		ddp.extra_ns[i][STAGE_FORWARD] = 30000000;
+	ddp_steps(&ddp, WARM_STEPS + SLOW_STEPS);
+	if (expected)
+		assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
+	else
+		healthy();
+}
+
+TEST_WITH(what_is_usual_is_known_after_a_restart, start, stop)
+{
+	json_t *learned, *again;
+
+	ddp_start(&ddp, detect, "alike", 9, FRAME_TIER_STAGES);
+	ddp_steps(&ddp, WARM_STEPS);
+	assert_null(detect_learned(detect));
+	ddp_steps(&ddp, CLEAN_STEPS);
+	learned = detect_learned(detect);
+	assert_int_equal(json_array_size(learned), 1);
+	slow_after_a_restart("alike", learned, true);
+	again = detect_learned(detect);
+	assert_int_equal(json_array_size(again), 1);
+	json_decref(again);
+	slow_after_a_restart("other", learned, false);
+	/* The job that was not seen yet, and this one. */
+	again = detect_learned(detect);
+	assert_int_equal(json_array_size(again), 2);
+	json_decref(again);
+	detect_resume(detect, NULL);
+	again = detect_learned(detect);
+	assert_int_equal(json_array_size(again), 1);
+	json_decref(again);
+	json_object_set_new(json_array_get(learned, 0), "uid", json_integer(DDP_UID + 1));
+	slow_after_a_restart("alike", learned, false);
+	json_decref(learned);
+}
+
 TEST_WITH(a_stopped_rank, start, stop)
 {
 	const struct finding *finding;

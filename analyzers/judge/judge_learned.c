@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a judge has learned of a job, as JSON, for one that goes on after a restart: else a fault of that time would be its
+ * usual. Means are by name, so that a file of another version has fewer of them at most. Numbers that no job has are refused.
+ */
+#include "analyzers/judge/judge_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define LEARNED_RANKS_MAX 1024 /* of a daemon: those of one node */
+#define LEARNED_MOST 1e12      /* of any number: s, steps, J */
+#define NS 1e-9
+
+struct learned_field {
+	const char *name;
+	size_t offset; /* of a double */
+};
+
+static const struct learned_field learned_of_job[] = {
+	{"noise_of_ranks", offsetof(struct judge, rank_peak)},
+	{"noise_of_job", offsetof(struct judge, whole_peak)},
+	{"checkpoints", offsetof(struct judge, checkpoints)},
+	{"waited", offsetof(struct judge, waited)},
+	{"waited_apart", offsetof(struct judge, waited_apart)},
+};
+
+static const struct learned_field learned_of_rank[] = {
+	{"steps", offsetof(struct judge_rank, learned)},
+	{"operation_steps", offsetof(struct judge_rank, l1_learned)},
+	{"synchronizations", offsetof(struct judge_rank, usual.syncs)},
+	{"synchronization_squares", offsetof(struct judge_rank, usual.sync_squares)},
+	{"wait", offsetof(struct judge_rank, usual.wait)},
+	{"transfer", offsetof(struct judge_rank, usual.xfer)},
+	{"lead", offsetof(struct judge_rank, usual.lead)},
+	{"checkpoint", offsetof(struct judge_rank, checkpoint)},
+};
+
+#define LEARNED_FIELDS(fields) (sizeof(fields) / sizeof((fields)[0]))
+
+/* False: out of learned, or no number. */
+static bool learned_set(json_t *to, const char *name, double value)
+{
+	return json_object_set_new(to, name, json_real(value)) == 0;
+}
+
+static bool learned_write(json_t *to, const struct learned_field *field, size_t fields, const void *from)
+{
+	bool whole = true;
+
+	for (size_t i = 0; i < fields; i++) {
+		double value;
+
+		memcpy(&value, (const char *)from + field[i].offset, sizeof(value));
+		whole = learned_set(to, field[i].name, value) && whole;
+	}
+	return whole;
+}
+
+static json_t *learned_rank(const struct judge_rank *rank)
+{
+	json_t *ret = json_pack("{s:i, s:I, s:s}", "rank", (int)rank->rank, "pid", (json_int_t)rank->pid, "host", rank->host);
+	json_t *activities = json_object(), *host = json_object();
+	bool whole = ret && activities && host && learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank);
+
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		whole = whole && learned_set(activities, activity_word((enum activity)a), rank->usual.act[a]);
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		if (!(rank->host_learned[h] > 0))
+			continue;
+		whole = whole && json_object_set_new(host, judge_hosts[h].name, json_pack("[f, f]", rank->usual.host[h], rank->host_learned[h])) == 0;
+	}
+	whole = json_object_set_new(ret, "activities", activities) == 0 && whole;
+	whole = json_object_set_new(ret, "system", host) == 0 && whole;
+	if (!whole)
+		json_decref(ret);
+	return whole ? ret : NULL;
+}
+
+json_t *judge_learned(const struct judge *judge)
+{
+	json_t *ret, *ranks;
+	bool whole;
+
+	if (judge->ticks <= JUDGE_TICKS_LEARN || judge->ranks > LEARNED_RANKS_MAX)
+		return NULL;
+	ret = json_pack("{s:f, s:i, s:b}", "known_s", (double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks", (int)judge->l1_ticks,
+		"checkpoints_are_frequent", (int)judge->frequent);
+	ranks = json_array();
+	whole = ret && ranks && learned_write(ret, learned_of_job, LEARNED_FIELDS(learned_of_job), judge);
+	for (size_t r = 0; whole && r < judge->ranks; r++)
+		if (judge->rank[r].ticks >= JUDGE_TICKS_LEARN)
+			whole = json_array_append_new(ranks, learned_rank(&judge->rank[r])) == 0;
+	whole = json_object_set_new(ret, "ranks", ranks) == 0 && whole;
+	if (!whole)
+		json_decref(ret);
+	return whole ? ret : NULL;
+}
+
+/* Into *ret; false: it is none that a job has. */
+static bool learned_number(const json_t *value, double *ret)
+{
+	double number = json_number_value(value);
+
+	if (!json_is_number(value) || !isfinite(number) || number < 0 || number > LEARNED_MOST)
+		return false;
+	*ret = number;
+	return true;
+}
+
+static bool learned_read(const json_t *from, const struct learned_field *field, size_t fields, void *to)
+{
+	for (size_t i = 0; i < fields; i++) {
+		double value;
+
+		if (!learned_number(json_object_get(from, field[i].name), &value))
+			return false;
+		memcpy((char *)to + field[i].offset, &value, sizeof(value));
+	}
+	return true;
+}
+
+static bool learned_read_rank(const json_t *from, struct judge_rank *to)
+{
+	const json_t *activities = json_object_get(from, "activities"), *system = json_object_get(from, "system");
+	double sum = 0;
+
+	if (!learned_read(from, learned_of_rank, LEARNED_FIELDS(learned_of_rank), to))
+		return false;
+	for (int a = 0; a < ACTIVITY_MAX; a++) {
+		if (!learned_number(json_object_get(activities, activity_word((enum activity)a)), &to->usual.act[a]))
+			return false;
+		sum += to->usual.act[a];
+	}
+	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
+		const json_t *pair = json_object_get(system, judge_hosts[h].name);
+
+		if (pair && (!learned_number(json_array_get(pair, 0), &to->usual.host[h]) || !learned_number(json_array_get(pair, 1), &to->host_learned[h])))
+			return false;
+	}
+	to->ticks = JUDGE_TICKS_LEARN;
+	return sum > 0 && to->learned > 0;
+}
+
+/* What was learned of this process; NULL: none. It is near `at` where ranks are in the order of before. */
+static const json_t *learned_find(const json_t *ranks, size_t at, const struct frame_who *who)
+{
+	size_t n = who->pid ? json_array_size(ranks) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *rank = json_array_get(ranks, (at + i) % n);
+		const char *host = json_string_value(json_object_get(rank, "host"));
+
+		if (host && json_integer_value(json_object_get(rank, "rank")) == who->rank &&
+			json_integer_value(json_object_get(rank, "pid")) == who->pid && strncmp(host, who->host, sizeof(who->host)) == 0)
+			return rank;
+	}
+	return NULL;
+}
+
+int judge_resume(struct judge *judge, const json_t *learned, const struct frame *frame, uint64_t now_ns)
+{
+	const json_t *ranks = json_object_get(learned, "ranks"), *rank, *l1 = json_object_get(learned, "operation_ticks");
+	double known_s, sum = 0;
+	int r = frame->ranks > 0 && frame->ranks <= LEARNED_RANKS_MAX && json_array_size(ranks) <= LEARNED_RANKS_MAX ? judge_reserve(judge, frame->ranks) : -EINVAL;
+
+	if (r < 0)
+		return r;
+	if (!learned_read(learned, learned_of_job, LEARNED_FIELDS(learned_of_job), judge) || !learned_number(json_object_get(learned, "known_s"), &known_s) ||
+		!json_is_integer(l1))
+		r = -EINVAL;
+	for (size_t i = 0; r == 0 && i < frame->ranks; i++) {
+		rank = learned_find(ranks, i, &frame->who[i]);
+		r = rank && learned_read_rank(rank, &judge->rank[i]) ? 0 : -EINVAL;
+		for (int a = 0; a < ACTIVITY_MAX; a++)
+			sum += judge->rank[i].usual.act[a];
+	}
+	if (r < 0)
+		return r;
+	judge->ticks = JUDGE_TICKS_LEARN;
+	judge->l1_ticks = (unsigned)fmin(fmax(0, (double)json_integer_value(l1)), JUDGE_TICKS_LEARN);
+	judge->frequent = json_is_true(json_object_get(learned, "checkpoints_are_frequent"));
+	judge->usual = sum / (double)frame->ranks;
+	judge->first_ns = now_ns - (uint64_t)fmin(known_s / NS, (double)now_ns);
+	judge->usual_since_ns = judge->learned_ns = now_ns;
+	return 0;
+}

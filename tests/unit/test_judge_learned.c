@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A judge that goes on with what another one has learned. */
+#include "tests/unit/judge_script.h"
+
+#include <errno.h>
+#include <float.h>
+
+#define LEARN_S 60.0
+
+static void begin(size_t ranks)
+{
+	script_begin(ranks);
+	for (size_t r = 0; r < ranks; r++)
+		script.who[r].pid = 1000 + (uint32_t)r;
+}
+
+/* As a daemon that is started again. */
+static int resume(const json_t *learned)
+{
+	const struct judge_sink sink = {script_finding, script_want, script_hung, NULL};
+	const struct frame frame = {.ranks = script.ranks, .who = script.who};
+	struct judge_options options;
+
+	judge_options_default(&options);
+	script_close();
+	judge_free(script.judge);
+	script.judge = judge_new(&options, "job", &sink, &script.next_id);
+	assert_non_null(script.judge);
+	return learned ? judge_resume(script.judge, learned, &frame, script.now_ns) : 0;
+}
+
+/* On cards: nothing but the past shows that it is slow. */
+TEST(a_fault_goes_on_after_a_restart)
+{
+	for (int with = 0; with < 2; with++) {
+		json_t *learned;
+
+		begin(2);
+		script_cards();
+		script.waiting = ACTIVITY_SYNC;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_FORWARD] = 40 * MS;
+		script_run(20);
+		script_expect(1);
+		learned = judge_learned(script.judge);
+		assert_non_null(learned);
+		assert_int_equal(resume(with ? learned : NULL), 0);
+		json_decref(learned);
+		script_run(60);
+		script_expect(with ? 2 : 1);
+		if (with) {
+			assert_int_equal(script.said[1].finding.rank, script.said[0].finding.rank);
+			assert_true(script.said[1].first_s < LEARN_S + 20 + 10);
+			assert_true(fabs(script.said[1].finding.slowdown - 1.4) < 0.02);
+		}
+		script_end();
+	}
+}
+
+/* It knows at once what is usual, and what a checkpoint takes. */
+TEST(what_was_usual_is_no_fault_after_a_restart)
+{
+	json_t *learned;
+
+	begin(3);
+	script.usual[ACTIVITY_DATALOADER] = 20 * MS;
+	script.fault[1][ACTIVITY_FORWARD] = -5 * MS;
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_run(120);
+	script_expect(0);
+	script_end();
+}
+
+TEST(a_slow_checkpoint_is_one_after_a_restart)
+{
+	json_t *learned;
+
+	begin(2);
+	for (int i = 0; i < 12; i++) {
+		script_run(5);
+		script_once(ACTIVITY_CHECKPOINT, 0);
+		script.once[0][ACTIVITY_CHECKPOINT] = 200 * MS;
+		script_step();
+	}
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	for (int i = 0; i < 4; i++) {
+		script_run(5);
+		script.once[0][ACTIVITY_CHECKPOINT] = 2000 * MS;
+		script_step();
+	}
+	script_only(0, ACTIVITY_CHECKPOINT);
+	script.slack = 1000; /* usual checkpoints are no loss */
+	script_end();
+}
+
+TEST(too_little_is_not_kept)
+{
+	json_t *learned;
+
+	begin(2);
+	script_run(5);
+	assert_null(judge_learned(script.judge));
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	assert_non_null(learned);
+	json_decref(learned);
+	script_end();
+}
+
+/* Each rank is the process that it was. */
+TEST(other_processes_have_learned_nothing)
+{
+	json_t *learned;
+
+	begin(3);
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	script.who[2].pid++;
+	assert_int_equal(resume(learned), -EINVAL);
+	script.who[2].pid = 0;
+	assert_int_equal(resume(learned), -EINVAL);
+	script.who[2].pid = 1002;
+	script.who[2].rank = 5;
+	assert_int_equal(resume(learned), -EINVAL);
+	script.who[2].rank = 2;
+	snprintf(script.who[2].host, sizeof(script.who[2].host), "node-b");
+	assert_int_equal(resume(learned), -EINVAL);
+	snprintf(script.who[2].host, sizeof(script.who[2].host), "node-a");
+	assert_int_equal(resume(learned), 0);
+	/* In another order. */
+	script.who[0].rank = 2;
+	script.who[0].pid = 1002;
+	script.who[2].rank = 0;
+	script.who[2].pid = 1000;
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_end();
+}
+
+static json_t *damaged(const json_t *learned, const char *where, const char *key, json_t *value)
+{
+	json_t *ret = json_deep_copy(learned), *at = ret;
+
+	if (where)
+		at = json_array_get(json_object_get(ret, "ranks"), 1);
+	if (where && where[0])
+		at = json_object_get(at, where);
+	assert_non_null(json_object_get(at, key));
+	if (value)
+		json_object_set_new(at, key, value);
+	else
+		json_object_del(at, key);
+	return ret;
+}
+
+static void refused(const json_t *learned, const char *where, const char *key)
+{
+	json_t *const bad[] = {NULL, json_real(-1), json_real(1e13), json_string("1"), json_null(), json_array()};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		json_t *one = damaged(learned, where, key, bad[i]);
+
+		if (resume(one) != -EINVAL)
+			fail_msg("%s of %s, damaged as %zu", key, where ? where : "the job", i);
+		json_decref(one);
+	}
+}
+
+TEST(what_is_damaged_is_refused)
+{
+	const char *key;
+	json_t *learned, *value, *rank, *one;
+
+	begin(2);
+	script.cpu = true;
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	rank = json_array_get(json_object_get(learned, "ranks"), 1);
+	assert_true(json_object_size(json_object_get(rank, "system")) > 0);
+	json_object_foreach (learned, key, value)
+		if (json_is_real(value))
+			refused(learned, NULL, key);
+	json_object_foreach (rank, key, value)
+		if (json_is_real(value))
+			refused(learned, "", key);
+	json_object_foreach (json_object_get(rank, "activities"), key, value)
+		refused(learned, "activities", key);
+	json_object_foreach (json_object_get(rank, "system"), key, value) {
+		one = damaged(learned, "system", key, json_pack("[f, f]", 1.0, DBL_MAX));
+		assert_int_equal(resume(one), -EINVAL);
+		json_decref(one);
+	}
+	one = damaged(learned, NULL, "ranks", json_array());
+	assert_int_equal(resume(one), -EINVAL);
+	json_decref(one);
+	one = damaged(learned, NULL, "operation_ticks", json_integer(-7));
+	assert_int_equal(resume(one), 0);
+	json_decref(one);
+	script_run(30);
+	json_decref(learned);
+	script_end();
+}
+
+TEST_MAIN(NULL, NULL)
