@@ -124,7 +124,8 @@ void online_learned_load(struct online *online)
 	_cleanup_close_ int dir = open(online->context->config.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_close_ int fd = dir >= 0 ? openat(dir, LEARNED_FILE, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -EBADF;
 	const char *boot_id;
-	json_t *all = NULL;
+	json_error_t error;
+	json_t *all;
 	struct stat st;
 	size_t jobs = 0;
 
@@ -132,7 +133,10 @@ void online_learned_load(struct online *online)
 	online->learned_next_ns = online->started_ns + LEARNED_EACH_NS;
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > LEARNED_BYTES_MAX)
 		return;
-	all = json_loadfd(fd, 0, NULL);
+	all = json_loadfd(fd, 0, &error);
+	if (!all)
+		log_warning("findings", "cannot use %s/" LEARNED_FILE " (line %d: %s); what is slow now may be taken as usual", online->context->config.state_dir,
+			error.line, error.text);
 	boot_id = json_string_value(json_object_get(all, "boot_id"));
 	if (boot_id && streq(boot_id, online->context->boot_id) && json_integer_value(json_object_get(all, "version")) == LEARNED_VERSION) {
 		jobs = json_array_size(json_object_get(all, "jobs"));
