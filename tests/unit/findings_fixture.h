@@ -50,6 +50,20 @@ struct detect *detect_free(struct detect *detect)
 	return NULL;
 }
 
+/* What it has learned, as an array that a test sets; what it was given. */
+static json_t *learned, *resumed;
+
+json_t *detect_learned(const struct detect *detect)
+{
+	return json_incref(learned);
+}
+
+void detect_resume(struct detect *detect, json_t *given)
+{
+	json_decref(resumed);
+	resumed = json_incref(given);
+}
+
 struct hardware *detect_hardware(struct detect *detect, const char *host)
 {
 	return NULL;
@@ -203,6 +217,7 @@ static inline int setup(void **state)
 	switches = 0;
 	while_off = NULL;
 	has_open = false;
+	learned = resumed = NULL;
 	fake_new(root, sizeof(root));
 	context.collectors = (struct collectors *)&context; /* only passed on */
 	context.config.findings_enabled = context.config.online_auto_level = 1;
@@ -227,6 +242,8 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
 	context.findings = online_free(context.findings);
+	json_decref(resumed);
+	json_decref(learned);
 	fake_free(root);
 	return fixture_teardown(state);
 }
