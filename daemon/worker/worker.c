@@ -323,10 +323,24 @@ static void process_on_socket(evutil_socket_t fd, short what, void *arg)
 		;
 }
 
-/* On a busy machine a process that is ready to run gets more time, as long as it has not used what it may compute. */
+/* What it said before its limit or its end is still in the socket. */
+static void process_read_rest(struct process *process)
+{
+	for (unsigned i = 0; i < 2 * MESSAGES_MAX && process->state == PROCESS_BUSY; i++)
+		if (!process_read(process))
+			return;
+}
+
+/* On a busy machine a process that is ready to run gets more time, as long as it has not used what it may compute. One that
+ * was not, because it had just answered, has its answer in the socket. */
 static void process_on_limit(struct process *process)
 {
-	if (process_state(process) == 'R' &&
+	char state = process_state(process);
+
+	process_read_rest(process);
+	if (process->state != PROCESS_BUSY)
+		return;
+	if (state == 'R' &&
 		process_cpu_ns(process) - process->cpu_ns < process->kind->cpu_s_max * NSEC_PER_SEC)
 		process_set_time(process, READY_NS);
 	else
@@ -371,10 +385,7 @@ static void process_on_end(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	/* What it said before its end is still in the socket. */
-	for (unsigned i = 0; i < 2 * MESSAGES_MAX && process->state == PROCESS_BUSY; i++)
-		if (!process_read(process))
-			break;
+	process_read_rest(process);
 	if (!thread_child_ended(process->pid, &status, NULL))
 		return;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_LIBRARIES)
