@@ -134,6 +134,42 @@ TEST_WITH(who_compiles_has_its_time, begin_idle, end)
 	assert_int_equal(said[0].finding.rank, 6);
 }
 
+TEST_WITH(who_computes_uses_a_quarter_of_a_cpu, begin_idle, end)
+{
+	for (unsigned busy = 0; busy < 2; busy++) {
+		standing[6].stage = STAGE_FORWARD;
+		standing[6].progress_ns -= SECOND;
+		cpu[6] = busy ? 0.4 : 0.15;
+		if (busy)
+			assert_int_equal(seconds(300), 0);
+		else
+			assert_in_range(seconds(60), 10, 30);
+		end(NULL);
+		begin_idle(NULL);
+	}
+}
+
+/* Over the last 5 to 10 s: a pause of seconds is none, and who stops computing is named soon. */
+TEST_WITH(computing_is_measured_over_seconds, begin_idle, end)
+{
+	unsigned s = 0;
+
+	standing[6].stage = STAGE_FORWARD;
+	standing[6].progress_ns -= SECOND;
+	for (unsigned i = 0; i < 20; i++) {
+		cpu[6] = 1;
+		assert_int_equal(seconds(3), 0);
+		cpu[6] = 0;
+		assert_int_equal(seconds(3), 0);
+	}
+	cpu[6] = 1;
+	assert_int_equal(seconds(20), 0);
+	cpu[6] = 0;
+	s = seconds(60);
+	assert_in_range(s, 2, 11);
+	assert_int_equal(said[0].finding.rank, 6);
+}
+
 /* Whoever computes, or idles in its first step, is suspected long before it is confirmed; who computes in its first step is not. */
 TEST_WITH(one_that_all_wait_for_is_suspected_early, begin_idle, end)
 {
@@ -231,6 +267,25 @@ TEST_WITH(one_in_its_forward_stopped_first_or_is_not_named, begin_idle, end)
 	assert_in_range(seconds(30), 10, 30);
 	assert_int_equal(said[0].finding.rank, -1);
 	assert_string_equal(said[0].finding.others, "");
+}
+
+/* It has stopped no later than the others, but for a quarter of a step, and for what clocks of nodes may differ by. */
+TEST_WITH(one_in_its_forward_may_have_stopped_a_little_later, begin_idle, end)
+{
+	static const struct {
+		uint64_t step_ns, later_ns;
+		int32_t rank;
+	} cases[] = {{SECOND, SECOND / 5, 1}, {SECOND, SECOND / 3, -1}, {SECOND / 25, SECOND / 66, 1}, {SECOND / 25, SECOND / 25, -1}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		end(NULL);
+		begin_idle(NULL);
+		snapshot.step_ns = cases[i].step_ns;
+		standing[1].stage = STAGE_FORWARD;
+		standing[1].progress_ns += cases[i].later_ns;
+		assert_in_range(seconds(40), 8, 35);
+		assert_int_equal(said[0].finding.rank, cases[i].rank);
+	}
 }
 
 TEST_WITH(nothing_in_a_stage_may_be_no_job, begin_idle, end)

@@ -163,6 +163,32 @@ TEST(loading_that_takes_long_by_turns_is_not)
 	assert_int_equal(found[CAUSE_SEQUENCE], 0);
 }
 
+/* Samples of unequal length; half of the ranks always have `lasting` ms more or less of it, and all load for up to `loading` ms. */
+static unsigned lengths_beside(double lasting, double loading)
+{
+	begin(FRAME_TIER_DEVICE, 1);
+	for (unsigned n = 0; n < FRAMES; n++) {
+		for (uint32_t i = 0; i < RANKS; i++) {
+			uint64_t load_ns = (uint64_t)(loading * uniform() * (double)MS);
+
+			work(i, 1 + 0.3 * uniform() + (i % 2 ? lasting : -lasting) / 90, 0.02);
+			rank[i].activity_ns[ACTIVITY_DATALOADER] = load_ns;
+			measured[i].self_ns += load_ns;
+		}
+		next();
+	}
+	finish();
+	return found[CAUSE_SEQUENCE];
+}
+
+TEST(what_lasts_or_is_loading_may_be_a_part)
+{
+	assert_true(lengths_beside(2, 0) > FRAMES / 4);
+	assert_int_equal(lengths_beside(6, 0), 0);
+	assert_true(lengths_beside(0, 6) > FRAMES / 4);
+	assert_int_equal(lengths_beside(0, 18), 0);
+}
+
 static unsigned pieces(double shared, double alone, bool delayed)
 {
 	begin(FRAME_TIER_HOST, 1);
