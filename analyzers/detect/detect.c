@@ -182,10 +182,8 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = frame->cards ? frame->cards : frame->world_size;
-	if (!job->began && frame->class != FRAME_FIRST) {
-		job->began = true;
+	if (frame->class != FRAME_FIRST)
 		detect_job_resume(job, frame, detect_end_of(frame, detect->now_ns));
-	}
 	if (detect->sink.frame && job->number != DETECT_ELSEWHERE)
 		detect->sink.frame(detect->sink.arg, job->number, frame, measures);
 	if (judge_frame(job->judge, frame, measures) < 0)

@@ -45,9 +45,9 @@ void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standi
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
 /* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
-/* What is usual in its jobs, and was in those that it has not seen yet, for another process that goes on with them: an array with an object a job. A new reference; NULL: of none. */
+/* What is usual in its jobs, and was in those that it has not seen yet, for another process that goes on with them: an array with an object a job. A new reference; NULL: out of memory. */
 json_t *detect_learned(const struct detect *detect);
-/* Jobs of these whose processes are the same begin with it; the others learn what is usual. NULL: of none, from now on. */
+/* Jobs of these whose processes are the same, and that have not learned yet, go on with it; the others learn what is usual. */
 void detect_resume(struct detect *detect, json_t *learned);
 /* Time has come to here. Findings of jobs of which no rank lives are closed. */
 void detect_advance(struct detect *detect, uint64_t now_ns);

@@ -82,7 +82,6 @@ struct detect_job {
 	uint32_t uid; /* of its ranks, ALIGN_UID_UNKNOWN */
 	struct measure *measure;
 	struct judge *judge;
-	bool began; /* with a frame that counts */
 	struct hang_findings *hangs;
 	void *state[DETECT_DETECTORS_MAX];
 	/* of the newest frame */
@@ -120,7 +119,7 @@ struct detect *detect_new_with(const struct detect_options *options, const struc
 struct detect_job *detect_job_find(struct detect *detect, uint32_t number, const struct align_job_info *known);
 /* NULL: out of memory. */
 struct judge *detect_judge_new(struct detect_job *job);
-/* detect_learned.c: before the first frame that counts, which ended now. */
+/* detect_learned.c: before a frame that counts, which ended now. */
 void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64_t now_ns);
 /* For detectors' wish for more levels; arg: struct detect_session. */
 void detect_want(void *arg, unsigned wants, const char *why);

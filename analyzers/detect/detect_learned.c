@@ -2,28 +2,23 @@
 /* What is usual in jobs, from one process to the next that watches them. */
 #include "analyzers/detect/detect_internal.h"
 
-#include <string.h>
-
 json_t *detect_learned(const struct detect *detect)
 {
-	json_t *ret = detect->learned ? json_copy(detect->learned) : json_array();
+	json_t *ret = json_array(), *learned;
+	size_t i;
 
-	for (size_t i = 0; ret && i < detect->jobs; i++) {
+	json_array_foreach (detect->learned, i, learned)
+		if (ret && !judge_learned_is_old(learned, detect->now_ns))
+			(void)json_array_append(ret, learned);
+	for (i = 0; ret && i < detect->jobs; i++) {
 		const struct detect_job *job = detect->job[i];
-		json_t *learned = judge_learned(job->judge);
 
-		if (!learned)
-			continue;
-		if (json_object_set_new(learned, "job", json_string(job->word)) < 0 || json_object_set_new(learned, "world_size", json_integer(job->world_size)) < 0 ||
-			json_object_set_new(learned, "uid", json_integer(job->uid)) < 0 || json_array_append(ret, learned) < 0) {
-			json_decref(ret);
-			ret = NULL;
-		}
+		learned = judge_learned(job->judge);
+		if (learned && json_object_set_new(learned, "job", judge_learned_text(job->word)) == 0 &&
+			json_object_set_new(learned, "world_size", json_integer(job->world_size)) == 0 &&
+			json_object_set_new(learned, "uid", json_integer(job->uid)) == 0)
+			(void)json_array_append(ret, learned);
 		json_decref(learned);
-	}
-	if (ret && json_array_size(ret) == 0) {
-		json_decref(ret);
-		ret = NULL;
 	}
 	return ret;
 }
@@ -36,9 +31,7 @@ void detect_resume(struct detect *detect, json_t *learned)
 
 static bool learned_is_of(const json_t *learned, const struct detect_job *job)
 {
-	const char *word = json_string_value(json_object_get(learned, "job"));
-
-	return word && strcmp(word, job->word) == 0 && json_integer_value(json_object_get(learned, "world_size")) == job->world_size &&
+	return judge_learned_is_text(json_object_get(learned, "job"), job->word) && json_integer_value(json_object_get(learned, "world_size")) == job->world_size &&
 	       json_integer_value(json_object_get(learned, "uid")) == job->uid;
 }
 
@@ -47,6 +40,8 @@ void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64
 	json_t *learned;
 	size_t i;
 
+	if (judge_has_learned(job->judge))
+		return;
 	json_array_foreach (job->detect->learned, i, learned) {
 		struct judge *judge = learned_is_of(learned, job) ? detect_judge_new(job) : NULL;
 

@@ -46,7 +46,7 @@ enum finding_side { FINDING_SIDE_UNKNOWN, FINDING_SIDE_HOST, FINDING_SIDE_CARD, 
  * suspected, and not confirmed. */
 enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DROPPED, FINDING_STATE_MAX };
 
-#define FINDING_EVIDENCE_MAX 8
+#define FINDING_EVIDENCE_MAX 10
 
 /*
  * A measured value beside what it is compared with. The sentence uses these names:

@@ -615,7 +615,7 @@ static void add_growth(struct judge *judge, double over)
 	judge->clipped += fmin(over, ranks);
 }
 
-static void take_who(struct judge *judge, const struct frame *frame)
+void judge_take_who(struct judge *judge, const struct frame *frame)
 {
 	judge->cards = false;
 	for (size_t r = 0; r < frame->ranks; r++) {
@@ -688,7 +688,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	if (frame->class == FRAME_FIRST || frame->class == FRAME_EVALUATION || !(step > 0))
 		return 0;
 	if (judge->seen++ % 64 == 0 || judge->ranks != frame->ranks)
-		take_who(judge, frame);
+		judge_take_who(judge, frame);
 	judge->now_ns = judge_frame_end(frame);
 	judge->step = frame->step;
 	judge->tier = frame->tier;

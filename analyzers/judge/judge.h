@@ -71,8 +71,14 @@ void judge_end(struct judge *judge);
 
 /* judge_learned.c: what it has learned of its job, for one that goes on. A new reference; NULL: it has not learned enough, or out of memory. */
 json_t *judge_learned(const struct judge *judge);
-/* Into a judge that has had no frame; frame: its first, that ended now, of the same processes. 0, -EINVAL: it is not of all of them,
- * -ENOMEM; after an error the judge is of no use. */
+bool judge_has_learned(const struct judge *judge);
+/* Its newest frame is too long ago to go on with it now. */
+bool judge_learned_is_old(const json_t *learned, uint64_t now_ns);
+/* A name as it is kept: clean, UTF-8; and whether that is what was kept. */
+json_t *judge_learned_text(const char *text);
+bool judge_learned_is_text(const json_t *kept, const char *text);
+/* Into a judge that has had no frame; frame: its first, that ended now. 0, -EINVAL: it is too old, or not of the same ranks (number, host and
+ * pid), or damaged; -ENOMEM. After an error the judge is of no use. */
 int judge_resume(struct judge *judge, const json_t *learned, const struct frame *frame, uint64_t now_ns);
 
 /* A rank of one job, as means of some time: where there are no frames, as of many nodes. All in s a step. */

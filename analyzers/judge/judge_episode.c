@@ -352,9 +352,11 @@ static bool is_card_work(enum activity a)
 	return a == ACTIVITY_COMPUTE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD;
 }
 
-static bool same_work(const struct judge *judge, enum activity a, enum activity b)
+/* Of a rank that synchronizes too often, that and the code around it is one, too. rank: NULL: of the job. */
+static bool same_work(const struct judge *judge, const struct judge_rank *rank, enum activity a, enum activity b)
 {
-	return a == b || (judge->cards && is_card_work(a) && is_card_work(b));
+	return a == b || (judge->cards && is_card_work(a) && is_card_work(b)) ||
+	       (rank && judge_share_syncs_in(a) && judge_share_syncs_in(b) && judge_share_syncs_often(rank));
 }
 
 /* The largest of a rank's other activities that grew by its own work, so that it is slow in two of them. */
@@ -366,7 +368,7 @@ static enum activity also_slow(const struct judge *judge, const struct judge_ran
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		total += fmax(0, rank->act[a]);
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		if (!same_work(judge, (enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
+		if (!same_work(judge, rank, (enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
 			(most == ACTIVITY_MAX || rank->act[a] > rank->act[most]))
 			most = a;
 	return (enum activity)most;
@@ -451,8 +453,8 @@ static void judge_episode_moment(
 	of = one ? &rank->tick : &rank->late;
 	usual = usual_of(rank, a, activity_may_wait(a, judge->cards));
 	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual);
-	if (judge_share_syncs_often(rank)) {
-		worst->syncs = of->sum.syncs / of->steps;
+	if (judge_share_syncs_in(a) && judge_share_syncs_often(rank)) {
+		worst->syncs = judge_share_syncs(rank);
 		worst->syncs_usual = rank->usual.syncs;
 	}
 	worst->also = also_slow(judge, rank, a);
@@ -498,14 +500,15 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 }
 
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
-static bool same_reason(const struct judge *judge, const struct judge_watch *watch, enum activity activity, double cost)
+static bool same_reason(
+	const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, enum activity activity, double cost)
 {
 	const struct judge_episode *episode = watch->episode;
 	enum finding_cause cause = judge_host_cause(watch->span.host, cost);
 
 	return cause == judge_host_cause(episode->cause_lost, episode->lost) &&
 	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity ||
-		       (watch != &judge->whole && same_work(judge, activity, episode->finding.activity)));
+		       (watch != &judge->whole && same_work(judge, rank, activity, episode->finding.activity)));
 }
 
 /* An episode of its own, from the onset of what is slow. */
@@ -576,7 +579,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
-	if (!finding->id || !same_reason(judge, watch, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
+	if (!finding->id || !same_reason(judge, watch, rank, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
 		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
 		episode_start(judge, watch, rank, activity, rate, episode);
 		if (rank && watch == &rank->watch)
@@ -727,7 +730,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
-	if (rank && !same_work(judge, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
+	if (rank && !same_work(judge, rank, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
 		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);

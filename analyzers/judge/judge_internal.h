@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took) and judge_episode.c
- * (evidence, findings). */
+/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took), judge_start.c (slow from
+ * the start), judge_checkpoint.c, judge_claim.c (of detectors), judge_learned.c (what is kept) and judge_episode.c (evidence, findings). */
 #ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 #define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 
@@ -186,9 +186,14 @@ bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool
 void judge_share(struct judge *judge, double growth);
 /* It synchronizes far more often than usual, as by .item() or empty_cache(). */
 bool judge_share_syncs_often(const struct judge_rank *rank);
+/* How often in a step, in the newest tick of which that is known. */
+double judge_share_syncs(const struct judge_rank *rank);
+/* Synchronization, and where code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook of backward. */
+bool judge_share_syncs_in(enum activity a);
 
 /* So many ranks, from now on. 0, -EINVAL: too many, -ENOMEM. */
 int judge_reserve(struct judge *judge, size_t ranks);
+void judge_take_who(struct judge *judge, const struct frame *frame);
 /* The last seconds become the usual: what was learned before was not. */
 void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a judge has learned of a job, as JSON, for one that goes on after a restart: else a fault of that time would be its
- * usual. Means are by name, so that a file of another version has fewer of them at most. Numbers that no job has are refused.
+ * usual. One that lacks a name, or has a number that no job has, is refused. Not kept: what of the newest steps is no mean
+ * (evidence, classes of ranks, the mean of the last seconds), and what detectors have learned.
  */
+#include "analyzers/base/text.h"
 #include "analyzers/judge/judge_internal.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@
 
 #define LEARNED_RANKS_MAX 1024 /* of a daemon: those of one node */
 #define LEARNED_MOST 1e12      /* of any number: s, steps, J */
+#define LEARNED_AGE_NS 3600000000000ULL /* of its newest frame: after a longer time without a daemon a job may do other work */
 #define NS 1e-9
 
 struct learned_field {
@@ -21,6 +24,9 @@ struct learned_field {
 static const struct learned_field learned_of_job[] = {
 	{"noise_of_ranks", offsetof(struct judge, rank_peak)},
 	{"noise_of_job", offsetof(struct judge, whole_peak)},
+	{"alone", offsetof(struct judge, alone)},
+	{"plain", offsetof(struct judge, plain)},
+	{"plain_steps", offsetof(struct judge, plain_steps)},
 	{"checkpoints", offsetof(struct judge, checkpoints)},
 	{"waited", offsetof(struct judge, waited)},
 	{"waited_apart", offsetof(struct judge, waited_apart)},
@@ -53,14 +59,32 @@ static bool learned_write(json_t *to, const struct learned_field *field, size_t 
 		double value;
 
 		memcpy(&value, (const char *)from + field[i].offset, sizeof(value));
-		whole = learned_set(to, field[i].name, value) && whole;
+		whole = learned_set(to, field[i].name, fmin(fmax(0, value), LEARNED_MOST)) && whole;
 	}
 	return whole;
 }
 
+json_t *judge_learned_text(const char *text)
+{
+	char copy[64];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	return json_string(text_clean(copy));
+}
+
+bool judge_learned_is_text(const json_t *kept, const char *text)
+{
+	json_t *clean = judge_learned_text(text);
+	bool ret = clean && json_equal(kept, clean);
+
+	json_decref(clean);
+	return ret;
+}
+
 static json_t *learned_rank(const struct judge_rank *rank)
 {
-	json_t *ret = json_pack("{s:i, s:I, s:s}", "rank", (int)rank->rank, "pid", (json_int_t)rank->pid, "host", rank->host);
+	json_t *ret = json_pack("{s:i, s:I, s:o, s:i}", "rank", (int)rank->rank, "pid", (json_int_t)rank->pid, "host", judge_learned_text(rank->host), "ticks",
+		(int)(rank->ticks < JUDGE_TICKS_LEARN ? rank->ticks : JUDGE_TICKS_LEARN));
 	json_t *activities = json_object(), *host = json_object();
 	bool whole = ret && activities && host && learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank);
 
@@ -78,20 +102,31 @@ static json_t *learned_rank(const struct judge_rank *rank)
 	return whole ? ret : NULL;
 }
 
+bool judge_has_learned(const struct judge *judge)
+{
+	return judge->ticks >= JUDGE_TICKS_LEARN;
+}
+
+bool judge_learned_is_old(const json_t *learned, uint64_t now_ns)
+{
+	json_int_t time_ns = json_integer_value(json_object_get(learned, "time_ns"));
+
+	return time_ns <= 0 || (uint64_t)time_ns > now_ns || now_ns - (uint64_t)time_ns > LEARNED_AGE_NS;
+}
+
 json_t *judge_learned(const struct judge *judge)
 {
 	json_t *ret, *ranks;
 	bool whole;
 
-	if (judge->ticks <= JUDGE_TICKS_LEARN || judge->ranks > LEARNED_RANKS_MAX)
+	if (!judge_has_learned(judge) || judge->ranks > LEARNED_RANKS_MAX)
 		return NULL;
-	ret = json_pack("{s:f, s:i, s:b}", "known_s", (double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks", (int)judge->l1_ticks,
-		"checkpoints_are_frequent", (int)judge->frequent);
+	ret = json_pack("{s:I, s:f, s:i, s:b}", "time_ns", (json_int_t)judge->now_ns, "known_s", (double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks",
+		(int)judge->l1_ticks, "checkpoints_are_frequent", (int)judge->frequent);
 	ranks = json_array();
 	whole = ret && ranks && learned_write(ret, learned_of_job, LEARNED_FIELDS(learned_of_job), judge);
 	for (size_t r = 0; whole && r < judge->ranks; r++)
-		if (judge->rank[r].ticks >= JUDGE_TICKS_LEARN)
-			whole = json_array_append_new(ranks, learned_rank(&judge->rank[r])) == 0;
+		whole = json_array_append_new(ranks, learned_rank(&judge->rank[r])) == 0;
 	whole = json_object_set_new(ret, "ranks", ranks) == 0 && whole;
 	if (!whole)
 		json_decref(ret);
@@ -121,10 +156,16 @@ static bool learned_read(const json_t *from, const struct learned_field *field, 
 	return true;
 }
 
+/* One that has no steps, or too few, learns as a new one. */
 static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 {
-	const json_t *activities = json_object_get(from, "activities"), *system = json_object_get(from, "system");
+	const json_t *activities = json_object_get(from, "activities"), *system = json_object_get(from, "system"), *ticks = json_object_get(from, "ticks");
 	double sum = 0;
+
+	if (!json_is_integer(ticks))
+		return false;
+	if (json_integer_value(ticks) < JUDGE_TICKS_LEARN)
+		return true;
 
 	if (!learned_read(from, learned_of_rank, LEARNED_FIELDS(learned_of_rank), to))
 		return false;
@@ -140,7 +181,7 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 			return false;
 	}
 	to->ticks = JUDGE_TICKS_LEARN;
-	return sum > 0 && to->learned > 0;
+	return sum > 0;
 }
 
 /* What was learned of this process; NULL: none. It is near `at` where ranks are in the order of before. */
@@ -150,10 +191,9 @@ static const json_t *learned_find(const json_t *ranks, size_t at, const struct f
 
 	for (size_t i = 0; i < n; i++) {
 		const json_t *rank = json_array_get(ranks, (at + i) % n);
-		const char *host = json_string_value(json_object_get(rank, "host"));
 
-		if (host && json_integer_value(json_object_get(rank, "rank")) == who->rank &&
-			json_integer_value(json_object_get(rank, "pid")) == who->pid && strncmp(host, who->host, sizeof(who->host)) == 0)
+		if (json_integer_value(json_object_get(rank, "rank")) == who->rank && json_integer_value(json_object_get(rank, "pid")) == who->pid &&
+			judge_learned_is_text(json_object_get(rank, "host"), who->host))
 			return rank;
 	}
 	return NULL;
@@ -163,7 +203,9 @@ int judge_resume(struct judge *judge, const json_t *learned, const struct frame 
 {
 	const json_t *ranks = json_object_get(learned, "ranks"), *rank, *l1 = json_object_get(learned, "operation_ticks");
 	double known_s, sum = 0;
-	int r = frame->ranks > 0 && frame->ranks <= LEARNED_RANKS_MAX && json_array_size(ranks) <= LEARNED_RANKS_MAX ? judge_reserve(judge, frame->ranks) : -EINVAL;
+	size_t known = 0;
+	bool all = frame->ranks <= LEARNED_RANKS_MAX && json_array_size(ranks) == frame->ranks && !judge_learned_is_old(learned, now_ns);
+	int r = all ? judge_reserve(judge, frame->ranks) : -EINVAL;
 
 	if (r < 0)
 		return r;
@@ -173,16 +215,18 @@ int judge_resume(struct judge *judge, const json_t *learned, const struct frame 
 	for (size_t i = 0; r == 0 && i < frame->ranks; i++) {
 		rank = learned_find(ranks, i, &frame->who[i]);
 		r = rank && learned_read_rank(rank, &judge->rank[i]) ? 0 : -EINVAL;
+		known += judge->rank[i].ticks > 0;
 		for (int a = 0; a < ACTIVITY_MAX; a++)
 			sum += judge->rank[i].usual.act[a];
 	}
-	if (r < 0)
-		return r;
+	if (r < 0 || !known)
+		return r < 0 ? r : -EINVAL;
+	judge_take_who(judge, frame);
 	judge->ticks = JUDGE_TICKS_LEARN;
 	judge->l1_ticks = (unsigned)fmin(fmax(0, (double)json_integer_value(l1)), JUDGE_TICKS_LEARN);
 	judge->frequent = json_is_true(json_object_get(learned, "checkpoints_are_frequent"));
-	judge->usual = sum / (double)frame->ranks;
+	judge->usual = sum / (double)known;
 	judge->first_ns = now_ns - (uint64_t)fmin(known_s / NS, (double)now_ns);
-	judge->usual_since_ns = judge->learned_ns = now_ns;
+	judge->now_ns = judge->usual_since_ns = judge->learned_ns = now_ns;
 	return 0;
 }

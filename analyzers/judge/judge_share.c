@@ -74,12 +74,17 @@ static void share_excess(struct share *share)
 	}
 }
 
-/* In this tick, where its activities are known: the mean that fades still has the synchronizations of before. */
-bool judge_share_syncs_often(const struct judge_rank *rank)
+/* The mean that fades still has the synchronizations of before. */
+double judge_share_syncs(const struct judge_rank *rank)
 {
 	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->late;
 
-	return sum->sum.syncs / sum->steps > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
+	return sum->sum.syncs / sum->steps;
+}
+
+bool judge_share_syncs_often(const struct judge_rank *rank)
+{
+	return judge_share_syncs(rank) > SHARE_SYNC_TIMES * rank->usual.syncs + SHARE_SYNC_MORE;
 }
 
 /* Ranks that synchronize as often as ever, and wait longer there, have more work on their cards. */
@@ -94,9 +99,7 @@ static void share_more_on_cards(struct share *share)
 	common[ACTIVITY_SYNC] = 0;
 }
 
-/* Synchronization, and where the code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook of
- * backward. */
-static bool share_syncs_in(enum activity a)
+bool judge_share_syncs_in(enum activity a)
 {
 	return a == ACTIVITY_SYNC || a == ACTIVITY_OUTSIDE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD || a == ACTIVITY_OPTIMIZER;
 }
@@ -104,7 +107,7 @@ static bool share_syncs_in(enum activity a)
 /* Time in it is no wait for others: it holds none, or the rank itself synchronizes too often there. */
 static bool share_is_own(const struct share *share, const struct judge_rank *rank, int a, bool cards)
 {
-	return !share_may_wait(share, a, cards) || (share_syncs_in((enum activity)a) && judge_share_syncs_often(rank));
+	return !share_may_wait(share, a, cards) || (judge_share_syncs_in((enum activity)a) && judge_share_syncs_often(rank));
 }
 
 /* The excess in activities that hold no wait; with_forward: of ranks without a card forward holds none either, unless

@@ -259,7 +259,7 @@ struct online *online_free(struct online *online)
 	online_profile_end(online);
 	detect_end(online->detect);
 	online_recover_mark(online, false);
-	online_learned_save(online, online->wait_ns);
+	online_learned_save(online);
 	detect_free(online->detect);
 	online_samples_forget(online);
 	online_recover_forget(online);

@@ -257,7 +257,7 @@ struct online {
 	struct job_thread *writer;   /* writes the mark of open findings */
 	struct thread_job *mark;     /* online_recover.c: by the writer; NULL: none */
 	struct thread_job *learned;   /* online_learned.c: the same */
-	uint64_t started_ns, learned_next_ns;
+	uint64_t learned_next_ns;
 	bool remembers, learned_failed; /* its file has jobs; could not be written */
 	uint64_t wait_ns;	     /* the loop waits so long at most for the two */
 	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
@@ -331,8 +331,7 @@ void online_recover_close(struct online *online, uint64_t timeout_ns);
 /* online_learned.c: what is usual, for the next daemon. */
 void online_learned_load(struct online *online);
 void online_learned_tick(struct online *online, uint64_t now_ns);
-/* Waits so long for what is being written. */
-void online_learned_save(struct online *online, uint64_t wait_ns);
+void online_learned_save(struct online *online);
 void online_learned_forget(struct online *online);
 /* Records whether findings are open. */
 void online_recover_mark(struct online *online, bool open);

@@ -17,29 +17,28 @@
 #define LEARNED_FILE "learned.json"
 #define LEARNED_VERSION 1		   /* of its form, and of what the numbers mean */
 #define LEARNED_EACH_NS (60 * NSEC_PER_SEC) /* the most that is not remembered after a crash; the usual changes in 200 s */
-#define LEARNED_UNCLAIMED_NS (600 * NSEC_PER_SEC) /* a job that is not seen so long after the start has ended: its pids may be others' */
-#define LEARNED_BYTES_MAX (4 * 1024 * 1024) /* some 2 KiB a rank */
+#define LEARNED_END_NS (2 * NSEC_PER_SEC)  /* a disk that does not answer must not hold up the end */
+#define LEARNED_BYTES_MAX (4 * 1024 * 1024) /* 600 bytes a rank */
 
 /* Of the writer: a disk can wait for long. */
 struct online_learned {
 	struct thread_job job; /* first */
-	char dir[PATH_MAX];
+	char path[PATH_MAX];
 	char *text;
-	int result; /* of replace_file() */
+	bool has_jobs;
+	int result; /* negative errno */
 };
 
-static void online_learned_write(FILE *f, const void *arg)
-{
-	const struct online_learned *learned = arg;
-
-	fprintf(f, "%s\n", learned->text);
-}
-
+/* Not synced: after a crash of the machine it is not used. */
 static void online_learned_run(struct thread_job *job)
 {
 	struct online_learned *learned = (struct online_learned *)job;
+	struct replace replace;
+	int r = replace_begin(&replace, learned->path);
 
-	learned->result = replace_file(learned->dir, LEARNED_FILE, online_learned_write, learned);
+	if (r == 0)
+		r = replace_end(&replace, fprintf(replace.out, "%s\n", learned->text) < 0 ? -EIO : 0, false);
+	learned->result = r;
 }
 
 static void online_learned_free(struct thread_job *job)
@@ -60,9 +59,11 @@ static bool online_learned_end(struct online *online, uint64_t wait_ns)
 	if (!job_thread_wait(online->writer, online->learned, wait_ns))
 		return false;
 	if (learned->result < 0 && !online->learned_failed)
-		log_warning("findings", "cannot write %s/" LEARNED_FILE ": %s; after a restart, what is slow now may be taken as usual", learned->dir,
+		log_warning("findings", "cannot write %s: %s; after a restart, what is slow now may be taken as usual", learned->path,
 			strerror(-learned->result));
 	online->learned_failed = learned->result < 0;
+	if (learned->result == 0)
+		online->remembers = learned->has_jobs;
 	online_learned_forget(online);
 	return true;
 }
@@ -75,38 +76,42 @@ void online_learned_forget(struct online *online)
 }
 
 /* NULL: there is nothing to write, or out of memory. */
-static char *online_learned_text(struct online *online)
+static struct online_learned *online_learned_new(struct online *online)
 {
-	json_t *jobs = detect_learned(online->detect), *all;
-	char *text;
+	struct online_learned *learned = calloc(1, sizeof(*learned));
+	json_t *jobs = detect_learned(online->detect), *all = NULL;
+	int length;
 
-	if (!jobs && !online->remembers)
-		return NULL;
-	online->remembers = jobs != NULL;
-	all = json_pack("{s:i, s:s, s:o}", "version", LEARNED_VERSION, "boot_id", online->context->boot_id, "jobs", jobs ? jobs : json_array());
-	text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+	if (learned && jobs && (json_array_size(jobs) > 0 || online->remembers)) {
+		learned->job = (struct thread_job){.run = online_learned_run, .free = online_learned_free};
+		learned->has_jobs = json_array_size(jobs) > 0;
+		all = json_pack("{s:i, s:s, s:O}", "version", LEARNED_VERSION, "boot_id", online->context->boot_id, "jobs", jobs);
+		learned->text = json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9));
+	}
 	json_decref(all);
-	return text;
+	json_decref(jobs);
+	length = learned ? snprintf(learned->path, sizeof(learned->path), "%s/" LEARNED_FILE, online->context->config.state_dir) : 0;
+	if (learned && learned->text && (size_t)length < sizeof(learned->path) && strlen(learned->text) < LEARNED_BYTES_MAX)
+		return learned;
+	if (learned)
+		online_learned_free(&learned->job);
+	return NULL;
 }
 
-void online_learned_save(struct online *online, uint64_t wait_ns)
+void online_learned_save(struct online *online)
 {
+	uint64_t wait_ns = online->ending ? LEARNED_END_NS : 0;
 	struct online_learned *learned;
 
-	if (!online_learned_end(online, wait_ns))
-		return; /* with the next one */
-	learned = calloc(1, sizeof(*learned));
-	if (!learned)
-		return;
-	learned->job = (struct thread_job){.run = online_learned_run, .free = online_learned_free};
-	learned->text = online_learned_text(online);
-	if (!learned->text || !copy_text(learned->dir, sizeof(learned->dir), online->context->config.state_dir)) {
-		online_learned_free(&learned->job);
-		return;
+	if (online_learned_end(online, wait_ns)) {
+		learned = online_learned_new(online);
+		if (!learned)
+			return;
+		online->learned = &learned->job;
+		job_thread_order(online->writer, online->learned);
 	}
-	online->learned = &learned->job;
-	job_thread_order(online->writer, online->learned);
-	(void)online_learned_end(online, wait_ns);
+	if (!online_learned_end(online, wait_ns) && online->ending)
+		log_warning("findings", "%s/" LEARNED_FILE " is not written: the disk does not answer", online->context->config.state_dir);
 }
 
 void online_learned_tick(struct online *online, uint64_t now_ns)
@@ -114,9 +119,7 @@ void online_learned_tick(struct online *online, uint64_t now_ns)
 	if (now_ns < online->learned_next_ns)
 		return;
 	online->learned_next_ns = now_ns + LEARNED_EACH_NS;
-	if (now_ns - online->started_ns > LEARNED_UNCLAIMED_NS)
-		detect_resume(online->detect, NULL);
-	online_learned_save(online, 0);
+	online_learned_save(online);
 }
 
 void online_learned_load(struct online *online)
@@ -129,16 +132,17 @@ void online_learned_load(struct online *online)
 	struct stat st;
 	size_t jobs = 0;
 
-	online->started_ns = monotonic_ns();
-	online->learned_next_ns = online->started_ns + LEARNED_EACH_NS;
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > LEARNED_BYTES_MAX)
+	online->learned_next_ns = monotonic_ns() + LEARNED_EACH_NS;
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
-	all = json_loadfd(fd, 0, &error);
+	snprintf(error.text, sizeof(error.text), "more than 4 MiB");
+	error.line = 0;
+	all = st.st_size <= LEARNED_BYTES_MAX ? json_loadfd(fd, 0, &error) : NULL;
 	if (!all)
 		log_warning("findings", "cannot use %s/" LEARNED_FILE " (line %d: %s); what is slow now may be taken as usual", online->context->config.state_dir,
 			error.line, error.text);
 	boot_id = json_string_value(json_object_get(all, "boot_id"));
-	if (boot_id && streq(boot_id, online->context->boot_id) && json_integer_value(json_object_get(all, "version")) == LEARNED_VERSION) {
+	if (boot_id && boot_id[0] && streq(boot_id, online->context->boot_id) && json_integer_value(json_object_get(all, "version")) == LEARNED_VERSION) {
 		jobs = json_array_size(json_object_get(all, "jobs"));
 		detect_resume(online->detect, json_object_get(all, "jobs"));
 	}

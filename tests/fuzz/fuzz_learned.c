@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes are what a judge has learned, as a file in the state folder holds it, of two ranks. One that is taken judges a job
- * that is healthy, slow and healthy again: its findings' figures are finite, and what it has learned then is taken, too.
+ * that is healthy, slow and healthy again: its findings' figures are finite, and what it has learned then, if it has, is taken, too.
  */
 #include <math.h>
 #include <stdint.h>
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (judge_resume(judge, learned, &first, now_ns) == 0) {
 		job_runs(judge, who, now_ns);
 		again = judge_learned(judge);
-		check(again && judge_resume(next, again, &first, now_ns) == 0);
+		check(!again || judge_resume(next, again, &first, now_ns + 100000000000) == 0);
 		json_decref(again);
 	}
 	judge_close(judge);

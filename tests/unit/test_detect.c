@@ -164,6 +164,7 @@ static void slow_after_a_restart(const char *job, json_t *learned, bool expected
 {
 	(void)stop(NULL);
 	(void)start(NULL);
+	json_object_set_new(json_array_get(learned, 0), "time_ns", json_integer(999000000000)); /* the script begins again at 1000 s */
 	detect_resume(detect, learned);
 	ddp_start(&ddp, detect, job, 9, FRAME_TIER_STAGES);
 	for (size_t i = 0; i < DDP_RANKS; i++)
@@ -181,7 +182,9 @@ TEST_WITH(what_is_usual_is_known_after_a_restart, start, stop)
 
 	ddp_start(&ddp, detect, "alike", 9, FRAME_TIER_STAGES);
 	ddp_steps(&ddp, WARM_STEPS);
-	assert_null(detect_learned(detect));
+	learned = detect_learned(detect);
+	assert_int_equal(json_array_size(learned), 0);
+	json_decref(learned);
 	ddp_steps(&ddp, CLEAN_STEPS);
 	learned = detect_learned(detect);
 	assert_int_equal(json_array_size(learned), 1);
@@ -194,13 +197,38 @@ TEST_WITH(what_is_usual_is_known_after_a_restart, start, stop)
 	again = detect_learned(detect);
 	assert_int_equal(json_array_size(again), 2);
 	json_decref(again);
-	detect_resume(detect, NULL);
+	/* An hour later the first one is forgotten. */
+	detect_advance(detect, ddp.now_ns + 3601 * 1000000000ULL);
 	again = detect_learned(detect);
 	assert_int_equal(json_array_size(again), 1);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(again, 0), "job")), "other");
 	json_decref(again);
 	json_object_set_new(json_array_get(learned, 0), "uid", json_integer(DDP_UID + 1));
 	slow_after_a_restart("alike", learned, false);
 	json_decref(learned);
+}
+
+/* Names are those of the environment: bytes that are no text, and a text that is cut within a letter. */
+TEST_WITH(what_is_usual_is_kept_under_any_name, start, stop)
+{
+	static const char *const names[] = {"caf\xe9", "012345678901234567890123456789012345678901234567890123456789012\u00e9", "a\nb"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		json_t *learned;
+		char *text;
+
+		(void)stop(NULL);
+		(void)start(NULL);
+		ddp_start(&ddp, detect, names[i], 9, FRAME_TIER_STAGES);
+		ddp_steps(&ddp, WARM_STEPS + CLEAN_STEPS);
+		learned = detect_learned(detect);
+		assert_int_equal(json_array_size(learned), 1);
+		text = json_dumps(learned, 0);
+		assert_non_null(text);
+		free(text);
+		slow_after_a_restart(names[i], learned, true);
+		json_decref(learned);
+	}
 }
 
 TEST_WITH(a_stopped_rank, start, stop)

@@ -364,11 +364,11 @@ TEST(evidence_as_json)
 		assert_true(length < size && length == strlen(text));
 		json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
 		assert_true(json_is_array(json));
-		assert_true(json_array_size(json) <= 8);
+		assert_true(json_array_size(json) <= FINDING_EVIDENCE_MAX);
 		if (size < sizeof(text))
 			json_decref(json);
 	}
-	assert_int_equal(json_array_size(json), 8);
+	assert_int_equal(json_array_size(json), FINDING_EVIDENCE_MAX);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(json, 0), "detail")), "a\"\\??\xc3\xa9");
 	assert_true(json_number_value(json_object_get(json_array_get(json, 0), "value")) == 310 * MS);
 	assert_true(json_number_value(json_object_get(json_array_get(json, 0), "peers")) == 12.5);

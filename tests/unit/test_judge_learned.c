@@ -15,10 +15,10 @@ static void begin(size_t ranks)
 }
 
 /* As a daemon that is started again. */
-static int resume(const json_t *learned)
+static int resume_of(const json_t *learned, size_t ranks)
 {
 	const struct judge_sink sink = {script_finding, script_want, script_hung, NULL};
-	const struct frame frame = {.ranks = script.ranks, .who = script.who};
+	const struct frame frame = {.ranks = ranks, .who = script.who};
 	struct judge_options options;
 
 	judge_options_default(&options);
@@ -27,6 +27,11 @@ static int resume(const json_t *learned)
 	script.judge = judge_new(&options, "job", &sink, &script.next_id);
 	assert_non_null(script.judge);
 	return learned ? judge_resume(script.judge, learned, &frame, script.now_ns) : 0;
+}
+
+static int resume(const json_t *learned)
+{
+	return resume_of(learned, script.ranks);
 }
 
 /* On cards: nothing but the past shows that it is slow. */
@@ -95,6 +100,132 @@ TEST(a_slow_checkpoint_is_one_after_a_restart)
 	}
 	script_only(0, ACTIVITY_CHECKPOINT);
 	script.slack = 1000; /* usual checkpoints are no loss */
+	script_end();
+}
+
+/* One that only acts, or serves parameters, and one that has just come. */
+TEST(a_rank_without_steps_resumes_as_a_new_one)
+{
+	json_t *learned;
+
+	begin(4);
+	script.missing[2] = script.missing[3] = true;
+	script_run(LEARN_S);
+	script.missing[3] = false;
+	script_run(3);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_run(20);
+	script.fault[1][ACTIVITY_DATALOADER] = 40 * MS;
+	script_run(30);
+	script_only(1, ACTIVITY_DATALOADER);
+	assert_true(fabs(script.said[0].finding.slowdown - 1.4) < 0.02);
+	script_end();
+}
+
+/* The rest may come with the next frame. */
+TEST(all_ranks_must_be_there)
+{
+	json_t *learned;
+
+	begin(4);
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume_of(learned, 3), -EINVAL);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_end();
+}
+
+/* A daemon that is started twice at once. */
+TEST(what_was_resumed_is_kept_at_once)
+{
+	json_t *learned, *again;
+
+	begin(2);
+	script_run(LEARN_S);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	again = judge_learned(script.judge);
+	assert_true(json_equal(json_object_get(learned, "ranks"), json_object_get(again, "ranks")));
+	json_decref(learned);
+	script_step();
+	assert_int_equal(resume(again), 0);
+	json_decref(again);
+	script_end();
+}
+
+/* After a longer time the job may do other work. */
+TEST(an_hour_is_the_most)
+{
+	for (unsigned minutes = 50; minutes <= 70; minutes += 20) {
+		json_t *learned;
+
+		begin(2);
+		script_run(LEARN_S);
+		learned = judge_learned(script.judge);
+		script.now_ns += minutes * 60 * 1000000000ULL;
+		assert_int_equal(resume(learned), minutes < 60 ? 0 : -EINVAL);
+		json_object_set_new(learned, "time_ns", json_integer((json_int_t)script.now_ns + 1)); /* of another boot */
+		assert_int_equal(resume(learned), -EINVAL);
+		json_decref(learned);
+		script_end();
+	}
+}
+
+/* The evaluation of one rank that is no longer than the last one. */
+TEST(a_habit_is_kept)
+{
+	json_t *learned;
+	size_t said;
+
+	begin(2);
+	script_run(LEARN_S);
+	for (int i = 0; i < 3; i++) {
+		script.once[0][ACTIVITY_OUTSIDE] = 20;
+		script_step();
+		script_run(100);
+	}
+	said = script.n_said;
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script_run(60);
+	script.once[0][ACTIVITY_OUTSIDE] = 20;
+	script_step();
+	script_run(60);
+	script_expect(said);
+	script.slack = 1000;
+	script_end();
+}
+
+/* L0 for a second of ten, steps without it 6 ms shorter: a fault of less is seen. */
+TEST(a_fault_in_windows_is_found_after_a_restart)
+{
+	json_t *learned;
+
+	begin(2);
+	script_run(30);
+	for (int i = 0; i < 40; i++) {
+		script.unsplit = i % 2 == 0;
+		script_all(ACTIVITY_FORWARD, script.unsplit ? -6 * MS : 0);
+		script_run(script.unsplit ? 9 : 1);
+	}
+	script_expect(0);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	for (int i = 0; i < 12 && !script.n_said; i++) {
+		bool wanted = script.wants & JUDGE_WANT_STAGES;
+
+		script.unsplit = i % 2 == 0 && !wanted;
+		script_all(ACTIVITY_FORWARD, script.unsplit ? -6 * MS : 0);
+		script.fault[1][ACTIVITY_DATALOADER] = 4 * MS;
+		script_run(script.unsplit ? 9 : wanted ? 10 : 1);
+	}
+	script_only(1, ACTIVITY_DATALOADER);
+	script.slack = 1000;
 	script_end();
 }
 

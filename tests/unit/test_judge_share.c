@@ -339,6 +339,36 @@ TEST(all_that_wait_for_their_cards_compute)
 	}
 }
 
+/* Synchronizations, and the Python around them, by turns. */
+TEST(code_that_synchronizes_is_one_episode)
+{
+	script_begin(4);
+	script_cards();
+	script_run(LEARN_S);
+	script.syncs[1] = 800;
+	for (int i = 0; i < 10; i++) {
+		script.fault[1][ACTIVITY_SYNC] = i % 2 ? 60 * MS : 5 * MS;
+		script.fault[1][ACTIVITY_OUTSIDE] = i % 2 ? 5 * MS : 60 * MS;
+		script_run(6);
+	}
+	script_expect(1);
+	assert_int_equal(script.said[0].finding.rank, 1);
+	script_end();
+}
+
+/* Beside what is slow. */
+TEST(synchronizations_are_not_said_of_a_slow_loader)
+{
+	script_begin(4);
+	script_cards();
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_DATALOADER] = 60 * MS;
+	script.syncs[1] = 9;
+	script_run(60);
+	assert_null(strstr(script_only(1, ACTIVITY_DATALOADER)->finding.sentence, "synchronizations"));
+	script_end();
+}
+
 /* Each of 800 `.item()` takes microseconds, and the Python around it more: outside all stages, in a closure of the optimizer, in
  * a hook. It is named by where it runs, and the sentence says how often it synchronizes. */
 TEST(code_that_synchronizes_is_no_wait)
@@ -356,7 +386,7 @@ TEST(code_that_synchronizes_is_no_wait)
 			script.syncs[1] = syncs;
 			script_run(60);
 			if (syncs > 1)
-				assert_non_null(strstr(script_only(1, in[i])->finding.sentence, " device synchronizations per step (1 before)"));
+				assert_non_null(strstr(script_only(1, in[i])->finding.sentence, "; 800 device synchronizations per step (1 before)"));
 			else if (!activity_may_wait(in[i], true))
 				assert_null(strstr(script_only(1, in[i])->finding.sentence, "synchronizations"));
 			else
