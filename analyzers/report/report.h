@@ -118,7 +118,7 @@ struct report_job {
 	uint32_t world;
 	uint32_t ranks, nodes; /* distinct, in the period */
 	uint32_t restarts;     /* processes beyond one a rank */
-	uint64_t steps;	       /* maximum over its ranks */
+	uint64_t steps;	       /* of all its processes; maximum over its ranks */
 	uint64_t first_ns, last_ns;
 	uint64_t lived_ns; /* sum over its ranks, in the period */
 	double median_ns;  /* step time; 0: no steps */

@@ -174,6 +174,35 @@ static int report_watch_by_time(const void *a, const void *b)
 	return ORDER(x->since_ns, y->since_ns) ?: ORDER(x->node, y->node);
 }
 
+static int report_watch_by_rank(const void *a, const void *b)
+{
+	const struct report_rank *x = *(const struct report_rank *const *)a, *y = *(const struct report_rank *const *)b;
+
+	return ORDER(x->job, y->job) ?: ORDER(x->rank, y->rank);
+}
+
+/* A job that was started again has had the steps of all its processes: those of one rank number add up. */
+static void count_steps(struct report *report)
+{
+	const struct report_rank **rank = calloc(report->ranks + 1, sizeof(*rank));
+	uint64_t sum = 0;
+
+	for (size_t i = 0; rank && i < report->ranks; i++)
+		rank[i] = &report->rank[i];
+	if (rank)
+		qsort(rank, report->ranks, sizeof(*rank), report_watch_by_rank);
+	for (size_t i = 0; rank && i < report->ranks; i++) {
+		struct report_job *job = &report->job[rank[i]->job];
+		bool same = i > 0 && rank[i]->rank >= 0 && report_watch_by_rank(&rank[i - 1], &rank[i]) == 0;
+
+		sum = (same ? sum : 0) + rank[i]->steps;
+		job->steps = sum > job->steps ? sum : job->steps;
+	}
+	if (!rank)
+		report_note(report, "out of memory: steps not counted");
+	free(rank);
+}
+
 /* Notes ranks with samples but no steps. */
 static void note_steps(struct report *report)
 {
@@ -182,9 +211,7 @@ static void note_steps(struct report *report)
 
 	for (size_t i = 0; i < report->ranks; i++) {
 		const struct report_rank *rank = &report->rank[i];
-		struct report_job *job = &report->job[rank->job];
 
-		job->steps = rank->steps > job->steps ? rank->steps : job->steps;
 		if (!rank->steps && rank->samples * 10 > 600) {
 			silent[rank->job]++;
 			one[rank->job] = rank->rank;
@@ -232,5 +259,6 @@ void report_watch(struct report *report)
 	free(watch.who);
 	free(watch.last);
 	qsort(report->gap, report->gaps, sizeof(*report->gap), report_watch_by_time);
+	count_steps(report);
 	note_steps(report);
 }

@@ -501,6 +501,43 @@ TEST_WITH(test_nonsense, setup, store_teardown)
 	report_free(report);
 }
 
+/* Two attempts of two ranks: 30 steps and 50, of rank 1 one less in each. */
+TEST_WITH(steps_of_all_attempts_count, setup, store_teardown)
+{
+	struct store *store = open_store();
+	struct report *report;
+
+	for (int64_t i = 0; i < 4; i++) {
+		const uint64_t begin_ns = UNTIL - (i < 2 ? 2 : 1) * 600 * NSEC_PER_SEC;
+		const struct row_ranks rank = {.rank = field_int(i % 2),
+			.world_size = field_int(2),
+			.job = field_text("again"),
+			.pid = field_int(100 + i),
+			.first_seen_ns = field_time(begin_ns),
+			.last_seen_ns = field_time(begin_ns + 500 * NSEC_PER_SEC),
+			.ended = field_int(1),
+			.instance = field_int(i + 1)};
+
+		store_put_ranks(store, &rank);
+		for (int64_t n = i % 2; n < (i < 2 ? 30 : 50); n++) {
+			const struct row_steps step = {.rank = field_int(i % 2),
+				.step = field_int(n),
+				.start_ns = field_time(begin_ns + (uint64_t)n * NSEC_PER_SEC),
+				.duration_ns = field_duration(NSEC_PER_SEC),
+				.instance = field_int(i + 1)};
+
+			store_put_steps(store, &step);
+		}
+	}
+	store_close(store);
+	report = read_day();
+	assert_int_equal(report->jobs, 1);
+	assert_int_equal(report->job[0].ranks, 2);
+	assert_int_equal(report->job[0].restarts, 2);
+	assert_int_equal(report->job[0].steps, 80);
+	report_free(report);
+}
+
 static void check_twelve(const struct report *report)
 {
 	size_t plots = 0;
