@@ -9,6 +9,7 @@
 
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
+#include "analyzers/finding/finding_advice.h"
 #include "analyzers/gauges/card_gauges.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
@@ -165,7 +166,7 @@ static void online_publish_journal(const struct online *online, const struct fin
 	if (f->since_ns)
 		online_publish_add(&fields, "RANKTRACE_SINCE_USEC=%llu",
 			(unsigned long long)(store_utc_ns(online->context->store, f->since_ns) / NSEC_PER_USEC));
-	online_publish_add(&fields, "RANKTRACE_ADVICE=%s", finding_cause_advice(f->cause));
+	online_publish_add(&fields, "RANKTRACE_ADVICE=%s", finding_advice(f->cause, f->activity, f->side));
 	log_fields(online_publish_priority_of(f), "findings", message, fields.field, fields.count);
 }
 
