@@ -27,6 +27,8 @@ struct detect_sink {
 	void (*want)(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why);
 	/* A frame that is judged, of the aligner's job of that number, and what was measured on it; may be NULL. */
 	void (*frame)(void *arg, uint32_t job, const struct frame *frame, const struct measures *measures);
+	/* The job goes on with what was given to detect_resume(); may be NULL. */
+	void (*resumed)(void *arg, const char *job);
 	void *arg;
 };
 

@@ -49,6 +49,8 @@ void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64
 			judge_free(job->judge);
 			job->judge = judge;
 			(void)json_array_remove(job->detect->learned, i);
+			if (job->detect->sink.resumed)
+				job->detect->sink.resumed(job->detect->sink.arg, job->word);
 			return;
 		}
 		judge_free(judge);

@@ -222,7 +222,7 @@ int online_new(struct context *context, struct online **ret)
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds: exact in programs with only floating point. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
-	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .arg = online});
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .resumed = online_learned_used, .arg = online});
 	r = online->detect ? job_thread_new(&online->reader) : -ENOMEM;
 	if (r == 0)
 		r = job_thread_new(&online->writer);

@@ -330,6 +330,8 @@ void online_end_each(
 void online_recover_close(struct online *online, uint64_t timeout_ns);
 /* online_learned.c: what is usual, for the next daemon. */
 void online_learned_load(struct online *online);
+/* As of detect_sink; arg: struct online. */
+void online_learned_used(void *arg, const char *job);
 void online_learned_tick(struct online *online, uint64_t now_ns);
 void online_learned_save(struct online *online);
 void online_learned_forget(struct online *online);

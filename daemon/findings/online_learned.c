@@ -122,6 +122,12 @@ void online_learned_tick(struct online *online, uint64_t now_ns)
 	online_learned_save(online);
 }
 
+void online_learned_used(void *arg, const char *job)
+{
+	(void)arg;
+	log_info("findings", "what was usual in %s%s before the restart is known", job[0] ? "job " : "a job without a name", job);
+}
+
 void online_learned_load(struct online *online)
 {
 	_cleanup_close_ int dir = open(online->context->config.state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -146,8 +152,6 @@ void online_learned_load(struct online *online)
 		jobs = json_array_size(json_object_get(all, "jobs"));
 		detect_resume(online->detect, json_object_get(all, "jobs"));
 	}
-	if (jobs)
-		log_info("findings", "what was usual in %zu job%s is known from before", jobs, jobs == 1 ? "" : "s");
 	online->remembers = jobs > 0;
 	json_decref(all);
 }

@@ -132,9 +132,9 @@ wait "$daemon" 2>/dev/null || true
 e2e_start findings.raise=no
 flush
 found "$slow == []" || { findings --all; fail "a finding of the killed daemon is open"; }
-grep -q 'what was usual in 1 job is known from before' "$work/daemon.log" || fail "the next daemon does not know what was usual: $(head -c 300 "$state/learned.json")"
 SECONDS=0
 wait_for 30 found "$slow" || { findings --all --verbose; fail "the rank that is slow all the time of the next daemon is not named"; }
+grep -q 'what was usual in job findings before the restart is known' "$work/daemon.log" || fail "the next daemon does not know what was usual: $(head -c 300 "$state/learned.json")"
 echo "named after $SECONDS s"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()

@@ -33,7 +33,14 @@ static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, co
 	wanted |= wants;
 }
 
-static const struct detect_sink sink = {.finding = on_finding, .want = on_want};
+static char resumed[64];
+
+static void on_resumed(void *arg, const char *job)
+{
+	snprintf(resumed, sizeof(resumed), "%s", job);
+}
+
+static const struct detect_sink sink = {.finding = on_finding, .want = on_want, .resumed = on_resumed};
 
 static int start(void **state)
 {
@@ -169,7 +176,9 @@ static void slow_after_a_restart(const char *job, json_t *learned, bool expected
 	ddp_start(&ddp, detect, job, 9, FRAME_TIER_STAGES);
 	for (size_t i = 0; i < DDP_RANKS; i++)
 		ddp.extra_ns[i][STAGE_FORWARD] = 30000000;
+	resumed[0] = 0;
 	ddp_steps(&ddp, WARM_STEPS + SLOW_STEPS);
+	assert_true((resumed[0] != 0) == expected);
 	if (expected)
 		assert_int_equal(only(FINDING_SLOW_JOB, -1, CAUSE_COMPUTE)->state, FINDING_OPEN);
 	else
