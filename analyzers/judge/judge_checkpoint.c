@@ -22,6 +22,7 @@
 #define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
+#define CHECKPOINT_MANY 16     /* writers: of more, one spread serves all, with the rank itself in it */
 #define NS 1e-9
 
 /* s by which its limits made a rank's step longer than usual, or the rank's own work while it has an open finding. */
@@ -63,23 +64,51 @@ static double checkpoint_lengths(struct judge *judge, const struct frame *frame,
 	return longest;
 }
 
-/* What it should have taken; excess below ret_least is none. 0: not known. */
-static double judge_checkpoint_expected(const struct judge *judge, size_t of, double *ret_least)
+/* How far the writers are apart, but for one (judge->ranks: of all). */
+static double checkpoint_spread(const struct judge *judge, size_t but, double median)
 {
 	size_t n = 0;
-	double median;
 
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (r != of && judge->column[r] > 0)
+		if (r != but && judge->column[r] > 0)
 			judge->scratch[n++] = judge->column[r];
-	*ret_least = CHECKPOINT_LEAST * judge->usual;
-	if (n < CHECKPOINT_PEERS) {
-		*ret_least = fmax(*ret_least, (CHECKPOINT_ALONE - 1) * judge->rank[of].checkpoint);
-		return judge->rank[of].checkpoint;
+	return robust_spread(judge->scratch, n, median);
+}
+
+/* Fills judge->self with what each should have taken (0: not known) and judge->usually with what it took longer (0: nothing that matters). The step waits
+ * for the longest alone: returns which part of them all it lost. */
+static double checkpoint_excesses(struct judge *judge, size_t ranks)
+{
+	struct robust_middle middle;
+	double shared = -1, most = 0, sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < ranks; r++)
+		if (judge->column[r] > 0)
+			judge->scratch[n++] = judge->column[r];
+	middle = robust_middle_of(judge->scratch, n);
+	for (size_t r = 0; r < ranks; r++) {
+		double length = judge->column[r], least = CHECKPOINT_LEAST * judge->usual, usual = judge->rank[r].checkpoint;
+
+		judge->self[r] = judge->usually[r] = 0;
+		if (!(length > 0) || !(judge->usual > 0))
+			continue;
+		if (n <= CHECKPOINT_PEERS) {
+			least = fmax(least, (CHECKPOINT_ALONE - 1) * usual);
+		} else {
+			usual = robust_others(middle, length);
+			if (length - usual <= least)
+				continue;
+			if (n > CHECKPOINT_MANY && shared < 0)
+				shared = checkpoint_spread(judge, judge->ranks, middle.high);
+			least = fmax(least, CHECKPOINT_SPREADS * (n > CHECKPOINT_MANY ? shared : checkpoint_spread(judge, r, usual)));
+		}
+		judge->self[r] = usual;
+		judge->usually[r] = usual > 0 && length - usual > least ? length - usual : 0;
+		most = fmax(most, judge->usually[r]);
+		sum += judge->usually[r];
 	}
-	median = robust_median(judge->scratch, n);
-	*ret_least = fmax(*ret_least, CHECKPOINT_SPREADS * robust_spread(judge->scratch, n, median));
-	return median;
+	return sum > 0 ? most / sum : 0;
 }
 
 /* What limits took in this step: the checkpoint may be slow for that. */
@@ -94,14 +123,16 @@ static void checkpoint_took(
 	}
 }
 
-static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double excess, const struct frame *frame, size_t r)
+/* part: of what all take longer. */
+static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double part, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
 	uint64_t step_ns = frame->rank[r].step_ns;
-	double took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
+	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
 
 	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
 		counts = opens;
+	excess *= part;
 	checkpoint_took(rank, &frame->rank[r].host, excess, took);
 	if (!(watch->evidence > 0) && !watch->open)
 		judge_watch_reset(watch, judge->now_ns > step_ns ? judge->now_ns - step_ns : 0, frame->step);
@@ -123,21 +154,19 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
 {
-	double whole, longest = checkpoint_lengths(judge, frame, &whole);
+	double whole, longest = checkpoint_lengths(judge, frame, &whole), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
 	bool any, skip, frequent;
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		double length = judge->column[r], least, usual, excess;
+		double length = judge->column[r];
 
 		if (!(length > 0))
 			continue;
-		usual = judge_checkpoint_expected(judge, r, &least);
-		excess = usual > 0 ? length - usual : 0;
-		if (excess > least && judge->usual > 0) {
+		if (judge->usually[r] > 0) {
 			rank->saved = length;
-			rank->saved_usual = usual;
-			checkpoint_slow(judge, rank, excess, frame, r);
+			rank->saved_usual = judge->self[r];
+			checkpoint_slow(judge, rank, part, frame, r);
 		} else {
 			if (rank->saves.open)
 				judge_watch_close(judge, &rank->saves);

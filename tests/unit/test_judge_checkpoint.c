@@ -201,6 +201,44 @@ TEST(two_writers_are_enough)
 	script_end();
 }
 
+/* The step waits for the longest: what two lose at once is lost once (script_end()), and each has half. */
+TEST(two_slow_writers_share_what_is_lost)
+{
+	double lost;
+
+	begin(1);
+	saves(5, 2, 2, 0, 0);
+	lost = script.lost;
+	saves(3, 4, 4, 0, 0);
+	lost = script.lost - lost - 3 * 2;
+	script_close();
+	script_expect(2);
+	assert_true(script_cost() > 0.7 * lost && script_cost() <= lost);
+	assert_true(fabs(script.said[0].finding.cost_card_hours / script.said[1].finding.cost_card_hours - 1) < 0.01);
+	script_over();
+}
+
+/* 24 writers, of more than 16: one is slow; all are as far apart as its excess. */
+TEST(one_of_many_writers_is_slow)
+{
+	for (int apart = 0; apart < 2; apart++) {
+		script_begin(24);
+		script_run(20);
+		for (int i = 0; i < 10; i++) {
+			for (size_t r = 0; r < 24; r++)
+				script.once[r][ACTIVITY_CHECKPOINT] = r == 7 ? 4 : apart ? 2 + (double)(r % 5) / 2 : 2;
+			script_step();
+			for (int n = 0; n < 40; n++)
+				script_step();
+		}
+		if (apart)
+			script_expect(0);
+		else
+			script_only(7, ACTIVITY_CHECKPOINT);
+		script_end();
+	}
+}
+
 /* Of steps of 5 s: 0.2 s are no notice, and 0.4 s are. */
 TEST(small_excesses_are_none)
 {
