@@ -177,13 +177,13 @@ static void detect_take(struct detect_job *job, const struct frame *given)
 
 	if (measure_frame(job->measure, frame, &measures) < 0)
 		return;
+	if (frame->class == FRAME_TRAIN)
+		detect_job_resume(job, frame, detect_end_of(frame, detect->now_ns));
 	if (!is_warm(job, detect_end_of(frame, detect->now_ns)) && frame->class == FRAME_TRAIN)
 		mine.class = FRAME_FIRST;
 	job->tier = frame->tier;
 	job->step = frame->step;
 	job->cards = frame->cards ? frame->cards : frame->world_size;
-	if (frame->class != FRAME_FIRST)
-		detect_job_resume(job, frame, detect_end_of(frame, detect->now_ns));
 	if (detect->sink.frame && job->number != DETECT_ELSEWHERE)
 		detect->sink.frame(detect->sink.arg, job->number, frame, measures);
 	if (judge_frame(job->judge, frame, measures) < 0)

@@ -48,6 +48,7 @@ void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64
 		if (judge && judge_resume(judge, learned, frame, now_ns) == 0) {
 			judge_free(job->judge);
 			job->judge = judge;
+			job->first_ns = 1; /* it has not just begun */
 			(void)json_array_remove(job->detect->learned, i);
 			if (job->detect->sink.resumed)
 				job->detect->sink.resumed(job->detect->sink.arg, job->word);

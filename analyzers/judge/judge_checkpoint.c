@@ -128,7 +128,7 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 {
 	struct judge_watch *watch = &rank->saves;
 	uint64_t step_ns = frame->rank[r].step_ns;
-	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens);
+	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens), base;
 
 	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
 		counts = opens;
@@ -140,12 +140,13 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	watch->span.lost += excess;
 	watch->span.cost += excess;
 	watch->span.total += excess; /* measured on the rank alone */
+	base = watch->span.base;
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.lost);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		(watch->open ? watch->pending_host : watch->span.host)[h] += took[h];
 	if (watch->open) {
 		watch->pending = excess;
-		watch->pending_base = watch->span.base - watch->episode->base;
+		watch->pending_base = watch->span.base - base;
 		judge_watch_slow(judge, watch, rank, excess, excess);
 	} else if (watch->evidence >= opens) {
 		judge_watch_open(judge, watch, rank, ACTIVITY_CHECKPOINT, excess, watch->span.cost);

@@ -181,6 +181,7 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 			return false;
 	}
 	to->ticks = JUDGE_TICKS_LEARN;
+	to->grows = true; /* what was learned may have a part of a fault that goes on, as of a job that had just begun */
 	return sum > 0;
 }
 

@@ -165,12 +165,20 @@ static double start_gains(const struct start *start)
 	return top;
 }
 
+/* Since the usual is that of now; what was said before is over. */
+static uint64_t start_since(const struct judge *judge, const struct judge_watch *watch)
+{
+	uint64_t said_ns = watch->episode ? watch->episode->finding.until_ns : 0;
+
+	return said_ns > judge->usual_since_ns ? said_ns : judge->usual_since_ns;
+}
+
 /* part: of the gains of all ranks, what the job would save, as the step waits for the last alone. */
 static void start_rank(const struct start *start, struct judge_rank *rank, double gain, double top, double part)
 {
 	struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
-	double steps = judge->steps, lost = gain * steps, cost = lost * part;
+	double steps = judge->steps, lost = gain * steps, cost = lost * part, base;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
 		watch->evidence = 0;
@@ -190,17 +198,18 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	}
 	cost += rank->grown;
 	if (!(watch->evidence > 0) && !watch->open)
-		judge_watch_reset(watch, judge->usual_since_ns, 0);
+		judge_watch_reset(watch, start_since(judge, watch), 0);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->span.lost += lost;
 	watch->span.total += top / part * steps;
 	watch->span.cost += cost;
+	base = watch->span.base;
 	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.cost);
 	watch->quiet = 0;
 	if (watch->open) {
 		judge->named += cost;
 		watch->pending = cost;
-		watch->pending_base = watch->span.base - watch->episode->base;
+		watch->pending_base = watch->span.base - base;
 		judge_watch_slow(judge, watch, rank, lost, cost);
 	} else if (watch->evidence >= judge_open_at(judge)) {
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);

@@ -229,6 +229,25 @@ TEST(a_fault_in_windows_is_found_after_a_restart)
 	script_end();
 }
 
+/* A fault of a job that had just begun is partly in what was learned: the rest belongs to the same episode. */
+TEST(what_was_learned_may_have_a_part_of_the_fault)
+{
+	json_t *learned;
+
+	begin(3);
+	script_run(3);
+	script.fault[1][ACTIVITY_DATALOADER] = 60 * MS;
+	script_run(9);
+	learned = judge_learned(script.judge);
+	assert_int_equal(resume(learned), 0);
+	json_decref(learned);
+	script.n_said = 0;
+	script_run(60);
+	script_only(1, ACTIVITY_DATALOADER);
+	script.slack = 1000;
+	script_end();
+}
+
 TEST(too_little_is_not_kept)
 {
 	json_t *learned;

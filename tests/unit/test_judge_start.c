@@ -325,6 +325,25 @@ TEST(without_operations_it_is_over)
 }
 
 /* Open ones are published at the end, as those of other ranks. */
+/* 40 ms of 100 all the time, of which operations show a minute, not 20 s, and a minute again. */
+TEST(it_is_as_large_when_it_is_seen_again)
+{
+	script_begin(2);
+	script_cards();
+	script.l1 = true;
+	script.fault[1][ACTIVITY_FORWARD] = 40 * MS;
+	script_run(60);
+	script.l1 = false;
+	script_run(20);
+	script.l1 = true;
+	script_run(60);
+	script_close();
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_true(script.said[i].finding.slowdown > 1.2 && script.said[i].finding.slowdown < 1.45);
+	assert_int_equal(script.said[0].finding.rank, 1);
+	script_over();
+}
+
 TEST(it_is_open_until_the_job_ends)
 {
 	unsigned times;
