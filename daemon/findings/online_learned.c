@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * STATE_DIR/learned.json: what is usual in the jobs of now, for a daemon that is started again while they run. Written each
- * minute and at the end, read at start. Of another boot, or damaged, it is not used.
+ * 20 s and at the end, read at start. Of another boot, or damaged, it is not used.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -16,7 +16,7 @@
 
 #define LEARNED_FILE "learned.json"
 #define LEARNED_VERSION 1		   /* of its form, and of what the numbers mean */
-#define LEARNED_EACH_NS (60 * NSEC_PER_SEC) /* the most that is not remembered after a crash; the usual changes in 200 s */
+#define LEARNED_EACH_NS (20 * NSEC_PER_SEC) /* the most that is lost by a crash: a job learns in 10 s, and its usual changes in 200 s */
 #define LEARNED_END_NS (2 * NSEC_PER_SEC)  /* a disk that does not answer must not hold up the end */
 #define LEARNED_BYTES_MAX (4 * 1024 * 1024) /* 600 bytes a rank */
 

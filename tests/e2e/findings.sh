@@ -124,6 +124,7 @@ judged "$same" || { "$tracectl" analyze --state-dir "$state" --all --verbose; fa
 
 echo "--- the daemon is killed; the next one closes its findings, and goes on with what is usual"
 wait_for 30 found "$slow == []" || { findings --all --verbose; fail "rank 1 is slow although nothing holds it back"; }
+wait_for 60 test -s "$state/learned.json" || fail "what is usual is not written"
 echo 200 >"$work/dawdle.1"
 wait_for 60 found "$slow" || { findings --all --verbose; fail "rank 1 is not named again"; }
 kill -9 "$daemon"
