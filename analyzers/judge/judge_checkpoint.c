@@ -22,7 +22,6 @@
 #define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
-#define CHECKPOINT_MANY 16     /* writers: of more, one spread serves all, with the rank itself in it */
 #define NS 1e-9
 
 /* s by which its limits made a rank's step longer than usual, or the rank's own work while it has an open finding. */
@@ -99,9 +98,9 @@ static double checkpoint_excesses(struct judge *judge, size_t ranks)
 			usual = robust_others(middle, length);
 			if (length - usual <= least)
 				continue;
-			if (n > CHECKPOINT_MANY && shared < 0)
+			if (n > JUDGE_MANY && shared < 0)
 				shared = checkpoint_spread(judge, judge->ranks, middle.high);
-			least = fmax(least, CHECKPOINT_SPREADS * (n > CHECKPOINT_MANY ? shared : checkpoint_spread(judge, r, usual)));
+			least = fmax(least, CHECKPOINT_SPREADS * (n > JUDGE_MANY ? shared : checkpoint_spread(judge, r, usual)));
 		}
 		judge->self[r] = usual;
 		judge->usually[r] = usual > 0 && length - usual > least ? length - usual : 0;

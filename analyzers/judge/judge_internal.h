@@ -10,6 +10,7 @@
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_TICKS_LEARN 10 /* before the first decision */
+#define JUDGE_MANY 16 /* ranks: of more, one spread serves all, with the rank itself in it */
 #define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a judge has learned of a job, as JSON, for one that goes on after a restart: else a fault of that time would be its
- * usual. One that lacks a name, or has a number that no job has, is refused. Not kept: what of the newest steps is no mean
- * (evidence, classes of ranks, the mean of the last seconds), and what detectors have learned.
+ * usual. One that lacks a field, or has a number out of range, is refused. Not kept: evidence, classes of ranks, the mean of
+ * the last seconds, and what detectors have learned.
  */
 #include "analyzers/base/text.h"
 #include "analyzers/judge/judge_internal.h"
@@ -45,7 +45,7 @@ static const struct learned_field learned_of_rank[] = {
 
 #define LEARNED_FIELDS(fields) (sizeof(fields) / sizeof((fields)[0]))
 
-/* False: out of learned, or no number. */
+/* False: out of memory, or no number. */
 static bool learned_set(json_t *to, const char *name, double value)
 {
 	return json_object_set_new(to, name, json_real(value)) == 0;
@@ -133,7 +133,7 @@ json_t *judge_learned(const struct judge *judge)
 	return whole ? ret : NULL;
 }
 
-/* Into *ret; false: it is none that a job has. */
+/* A number from 0 to LEARNED_MOST; false: it is none. */
 static bool learned_number(const json_t *value, double *ret)
 {
 	double number = json_number_value(value);
@@ -166,7 +166,6 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 		return false;
 	if (json_integer_value(ticks) < JUDGE_TICKS_LEARN)
 		return true;
-
 	if (!learned_read(from, learned_of_rank, LEARNED_FIELDS(learned_of_rank), to))
 		return false;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {

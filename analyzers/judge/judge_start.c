@@ -18,7 +18,6 @@
 #define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
 #define START_SPREADS 5	  /* of its peers: what differs by less is noise */
 #define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
-#define START_MANY 16	  /* ranks: of more, one spread serves all, with the rank itself in it */
 #define NS 1e-9
 
 struct start {
@@ -73,7 +72,7 @@ static double start_spread(const struct start *start, struct start_ranks role, s
 	size_t n = 0;
 
 	for (size_t i = 0; i < role.n; i++)
-		if (role.n > START_MANY || i != but)
+		if (role.n > JUDGE_MANY || i != but)
 			scratch[n++] = start->judge->self[(uint32_t)role.order[i]];
 	return robust_spread(scratch, n, middle);
 }
@@ -130,7 +129,7 @@ static void start_role(const struct start *start, struct start_ranks role, struc
 		/* Too little to be reported, however near its peers are. */
 		if (gain <= START_LEAST * judge->usual / 2)
 			continue;
-		if (spread < 0 || role.n <= START_MANY)
+		if (spread < 0 || role.n <= JUDGE_MANY)
 			spread = start_spread(start, role, i, others);
 		if (own >= START_SPREADS * spread)
 			judge->column[r] = gain;

@@ -49,7 +49,7 @@ static void online_learned_free(struct thread_job *job)
 	free(learned);
 }
 
-/* Nothing is being written; false: not within wait_ns. */
+/* Waits until nothing is being written. False: something still is after wait_ns. */
 static bool online_learned_end(struct online *online, uint64_t wait_ns)
 {
 	struct online_learned *learned = (struct online_learned *)online->learned;
@@ -125,7 +125,7 @@ void online_learned_tick(struct online *online, uint64_t now_ns)
 void online_learned_used(void *arg, const char *job)
 {
 	(void)arg;
-	log_info("findings", "what was usual in %s%s before the restart is known", job[0] ? "job " : "a job without a name", job);
+	log_info("findings", "%s%s goes on with the usual step times from before the restart", job[0] ? "job " : "a job without a name", job);
 }
 
 void online_learned_load(struct online *online)

@@ -135,7 +135,7 @@ flush
 found "$slow == []" || { findings --all; fail "a finding of the killed daemon is open"; }
 SECONDS=0
 wait_for 30 found "$slow" || { findings --all --verbose; fail "the rank that is slow all the time of the next daemon is not named"; }
-grep -q 'what was usual in job findings before the restart is known' "$work/daemon.log" || fail "the next daemon does not know what was usual: $(head -c 300 "$state/learned.json")"
+grep -q 'job findings goes on with the usual step times from before the restart' "$work/daemon.log" || fail "the next daemon does not know what was usual: $(head -c 300 "$state/learned.json")"
 echo "named after $SECONDS s"
 for pid in "${pids[@]}"; do kill -9 "$pid"; done
 children=()

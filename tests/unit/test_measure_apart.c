@@ -1,23 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* measure.h, apart_ns: of a rank's waits those before or after all activities that hold waits. */
-#include "analyzers/judge/measure.h"
-#include "tests/test.h"
+#include "tests/unit/measure_fixture.h"
 
 #define MS 1000000
-
-static struct measure *measure;
-
-static int start(void **state)
-{
-	measure = measure_new();
-	return measure ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-	measure = measure_free(measure);
-	return 0;
-}
 
 static struct frame_who who[] = {{.rank = 0}, {.rank = 1}};
 static struct frame_comm comm = {"all", COMM_KIND_DATA, 2};

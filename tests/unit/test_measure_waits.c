@@ -1,30 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* measure.h: which operations held a rank, where others overlap them, and how long a transfer takes where a record is missing. */
-#include "analyzers/judge/measure.h"
-#include "tests/test.h"
+#include "tests/unit/measure_fixture.h"
 
 #define MS 1000000LL
 #define US 1000LL
 #define GROUPS 128
 #define OPS (3 * GROUPS)
 
-static struct measure *measure;
 static struct frame_comm comm;
 static struct frame_group group[GROUPS];
 static struct frame_op op[OPS];
 static size_t groups, ops;
-
-static int start(void **state)
-{
-	measure = measure_new();
-	return measure ? 0 : -1;
-}
-
-static int stop(void **state)
-{
-	measure = measure_free(measure);
-	return 0;
-}
 
 static void script(uint32_t members)
 {
