@@ -103,6 +103,12 @@ struct judge_claim {
 	double lost, most;	      /* s: since the last tick; in the worst frame */
 };
 
+/* What operations showed last of a rank that is slow from the start: so it goes on while there are none. */
+struct judge_shown {
+	double gain, part; /* s a step; of it, what it costs */
+	double usual;	   /* the job's step at that time, s; 0: peers show it without operations */
+};
+
 struct judge_rank {
 	int32_t rank;
 	uint32_t pid; /* 0 not known */
@@ -125,6 +131,7 @@ struct judge_rank {
 	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
+	struct judge_shown shown;
 	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
 };
@@ -161,6 +168,8 @@ struct judge {
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */
+	uint64_t look_ns; /* when operations are wanted next; 0: not known yet */
+	double look_s;	  /* so long after that, where none are seen then */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;

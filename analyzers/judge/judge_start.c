@@ -3,7 +3,8 @@
  * Ranks that are slower than their peers from the start: there is no growth, so only peers show it. Of the usual:
  *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of its role
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
- * On cards without L1 a late host may be hidden behind a full device queue: nothing is said then.
+ * On cards without L1 a late host may be hidden behind a full device queue: nothing new is said then. What operations showed is so
+ * until they show otherwise, or the step is shorter. So that they do, they are wanted for a while (JUDGE_WANT_LOOK).
  */
 #include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
@@ -18,6 +19,9 @@
 #define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
 #define START_SPREADS 5	  /* of its peers: what differs by less is noise */
 #define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
+#define START_OVER 0.5	  /* of the gain: a step that is shorter by so much has none of it, seen or not */
+#define LOOK_AFTER_S 60.0  /* of the job: loaders and caches are warm */
+#define LOOK_EVERY_S 3600.0 /* a minute of it is 1.7 % of the time */
 #define NS 1e-9
 
 struct start {
@@ -77,11 +81,13 @@ static double start_spread(const struct start *start, struct start_ranks role, s
 	return robust_spread(scratch, n, middle);
 }
 
-/* The activity in which it exceeds its peers most; with L1, on a card or without stages, computing. */
+/* The activity in which it exceeds its peers most. What is left of its self time lies in those that hold waits: without cards in the
+ * longest of them, else, or without stages, it is computing. */
 static enum activity start_activity(const struct start *start, const struct judge_rank *of)
 {
 	const struct judge *judge = start->judge;
-	double act[ACTIVITY_MAX] = {0}, sum = 0, self;
+	double act[ACTIVITY_MAX] = {0}, holds[ACTIVITY_MAX] = {0}, sum = 0, self;
+	enum activity longest;
 	struct start_ranks role = {.order = judge->order};
 	size_t n;
 
@@ -96,6 +102,7 @@ static enum activity start_activity(const struct start *start, const struct judg
 				judge->scratch[n++] = start_member(start, role, i)->usual.act[a];
 		act[a] = fmax(0, of->usual.act[a] - robust_median(judge->scratch, n));
 		act[a] *= start->holds[a] ? 0 : 1;
+		holds[a] = start->holds[a] ? of->usual.act[a] : 0;
 		sum += act[a];
 	}
 	n = 0;
@@ -104,8 +111,9 @@ static enum activity start_activity(const struct start *start, const struct judg
 			judge->scratch[n++] = start_parts(start, start_member(start, role, i)).self;
 	self = start_parts(start, of).self - robust_median(judge->scratch, n);
 	act[ACTIVITY_COMPUTE] = start->l1 ? fmax(0, self - sum) : 0;
-	if (!judge->cards && of->usual.act[ACTIVITY_FORWARD] > act[ACTIVITY_COMPUTE]) {
-		act[ACTIVITY_FORWARD] += act[ACTIVITY_COMPUTE];
+	longest = judge_most(holds);
+	if (!judge->cards && holds[longest] > act[ACTIVITY_COMPUTE]) {
+		act[longest] += act[ACTIVITY_COMPUTE];
 		act[ACTIVITY_COMPUTE] = 0;
 	}
 	return judge_most(act);
@@ -164,12 +172,43 @@ static double start_gains(const struct start *start)
 	return top;
 }
 
-/* Since the usual is that of now; what was said before is over. */
-static uint64_t start_since(const struct judge *judge, const struct judge_watch *watch)
+/* Since the usual is that of now; what was said before is over. It has cost as much as now since then. */
+static void start_begin(const struct judge *judge, struct judge_watch *watch, double cost)
 {
 	uint64_t said_ns = watch->episode ? watch->episode->finding.until_ns : 0;
+	uint64_t since_ns = said_ns > judge->usual_since_ns ? said_ns : judge->usual_since_ns;
 
-	return said_ns > judge->usual_since_ns ? said_ns : judge->usual_since_ns;
+	judge_watch_reset(watch, since_ns, 0);
+	watch->span.cost = cost * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) / judge->real;
+}
+
+static void start_over(struct judge *judge, struct judge_rank *rank)
+{
+	rank->start.evidence = 0;
+	rank->shown = (struct judge_shown){0};
+	if (!rank->start.open)
+		return;
+	judge_watch_close(judge, &rank->start);
+	/* The usual has its time in it. */
+	if (judge_quiet(judge))
+		judge_rebase(judge);
+}
+
+/* A tick in which it costs so much, and may be an open episode. lost: 0 where its activities say nothing of it. */
+static void start_slow(struct judge *judge, struct judge_rank *rank, double lost, double cost)
+{
+	struct judge_watch *watch = &rank->start;
+	double base = watch->span.base;
+
+	watch->span.cost += cost;
+	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.cost);
+	watch->quiet = 0;
+	if (!watch->open)
+		return;
+	judge->named += cost;
+	watch->pending = cost;
+	watch->pending_base = watch->span.base - base;
+	judge_watch_slow(judge, watch, rank, lost, cost);
 }
 
 /* part: of the gains of all ranks, what the job would save, as the step waits for the last alone. */
@@ -177,16 +216,10 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 {
 	struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
-	double steps = judge->steps, lost = gain * steps, cost = lost * part, base;
+	double steps = judge->steps, lost = gain * steps, cost = lost * part;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
-		watch->evidence = 0;
-		if (watch->open) {
-			judge_watch_close(judge, watch);
-			/* The usual has its time in it. */
-			if (judge_quiet(judge))
-				judge_rebase(judge);
-		}
+		start_over(judge, rank);
 		return;
 	}
 	/* Began while the usual was learned, which has a part of it. */
@@ -197,22 +230,48 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	}
 	cost += rank->grown;
 	if (!(watch->evidence > 0) && !watch->open)
-		judge_watch_reset(watch, start_since(judge, watch), 0);
+		start_begin(judge, watch, cost);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->span.lost += lost;
 	watch->span.total += top / part * steps;
-	watch->span.cost += cost;
-	base = watch->span.base;
-	watch->span.base = fmax(judge->usual, (double)(judge->now_ns - watch->span.onset_ns) * NS - watch->span.cost);
-	watch->quiet = 0;
-	if (watch->open) {
-		judge->named += cost;
-		watch->pending = cost;
-		watch->pending_base = watch->span.base - base;
-		judge_watch_slow(judge, watch, rank, lost, cost);
-	} else if (watch->evidence >= judge_open_at(judge)) {
+	rank->shown = (struct judge_shown){gain, part, start->l1 ? judge->usual : 0};
+	start_slow(judge, rank, lost, cost);
+	if (!watch->open && watch->evidence >= judge_open_at(judge))
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);
+}
+
+/* There are no operations: what they showed goes on, so far as the step takes as long as then. */
+static void start_unseen(struct judge *judge, struct judge_rank *rank)
+{
+	const struct judge_shown *shown = &rank->shown;
+	double cost = shown->gain * shown->part * judge->steps - fmax(0, shown->usual * judge->steps - judge->real);
+
+	if (judge->usual < shown->usual - START_OVER * shown->gain * shown->part)
+		start_over(judge, rank);
+	else if (rank->start.evidence > 0 && cost > 0)
+		start_slow(judge, rank, 0, cost);
+}
+
+/* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough. */
+static void start_look(const struct start *start)
+{
+	struct judge *judge = start->judge;
+	bool near = false;
+
+	if (!judge->look_ns || start->l1) {
+		judge->look_s = LOOK_AFTER_S;
+		judge->look_ns = judge->now_ns + (uint64_t)((start->l1 ? LOOK_EVERY_S : LOOK_AFTER_S) / NS);
 	}
+	for (size_t r = 0; r < judge->ranks && start->l1; r++)
+		near |= judge->rank[r].start.evidence > 0 && !judge->rank[r].start.open;
+	if (start->n < 2 || !judge->sink.want || !judge_quiet(judge) || (judge->now_ns < judge->look_ns && !near))
+		return;
+	if (judge->now_ns >= judge->look_ns) {
+		/* Where none come, as the job has none or the level may not be turned on, less and less often. */
+		judge->look_s = fmin(2 * judge->look_s, LOOK_EVERY_S);
+		judge->look_ns = judge->now_ns + (uint64_t)(judge->look_s / NS);
+	}
+	judge->sink.want(judge->sink.arg, JUDGE_WANT_LOOK, "whether a rank is slow from the start");
 }
 
 /* Ranks of this tick by class, then by number. */
@@ -234,18 +293,6 @@ static void start_sort(struct start *start)
 		qsort(judge->order, start->n, sizeof(*judge->order), compare_u64);
 }
 
-/* L1 is off again: what it showed is over as far as anybody can see, and hides nothing that the rank does from now on. */
-static void start_unseen(struct judge *judge)
-{
-	for (size_t r = 0; r < judge->ranks; r++) {
-		struct judge_watch *watch = &judge->rank[r].start;
-
-		watch->quiet += judge->real;
-		if (watch->open && watch->quiet >= judge_quiet_s(judge))
-			judge_watch_close(judge, watch);
-	}
-}
-
 void judge_start(struct judge *judge)
 {
 	struct start start = {.judge = judge, .l1 = judge->l1_ticks > 0};
@@ -255,10 +302,12 @@ void judge_start(struct judge *judge)
 	start_sort(&start);
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = judge_may_wait(judge, (enum activity)a, judge->cards, start.l1);
-	if (start.n < 2 || (start.l1 ? judge->l1_ticks < JUDGE_L1_TICKS : judge->cards)) {
-		start_unseen(judge);
+	start_look(&start);
+	for (size_t r = 0; r < judge->ranks && !start.l1; r++)
+		if (judge->rank[r].shown.usual > 0)
+			start_unseen(judge, &judge->rank[r]);
+	if (start.n < 2 || (start.l1 ? judge->l1_ticks < JUDGE_L1_TICKS : judge->cards))
 		return;
-	}
 	top = start_gains(&start);
 	if (top > 0) {
 		/* Both must show it: one odd tick moves a young mean far. */
@@ -285,6 +334,6 @@ void judge_start(struct judge *judge)
 	if (slow > 1 && 2 * slow >= start.n)
 		memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].tick.steps > 0)
+		if (judge->rank[r].tick.steps > 0 && (start.l1 || !(judge->rank[r].shown.usual > 0)))
 			start_rank(&start, &judge->rank[r], judge->column[r], top, sum > 0 ? top / sum : 1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns levels on for suspicions, within the bounds in online_internal.h. */
+/* Turns levels on for suspicions and looks, within the bounds in online_internal.h. */
 #include "daemon/findings/online_internal.h"
 
 #include "analyzers/detect/detector.h"
@@ -14,16 +14,23 @@
 static const struct {
 	unsigned want;
 	enum level level;
+	bool looks; /* nothing is suspected */
 } wanted[] = {
-	{JUDGE_WANT_OPERATIONS, LEVEL_L1},
-	{JUDGE_WANT_SYSTEM, LEVEL_L3},
-	{JUDGE_WANT_LAUNCHES, LEVEL_L1_LAUNCHES},
+	{JUDGE_WANT_OPERATIONS, LEVEL_L1, false},
+	{JUDGE_WANT_LOOK, LEVEL_L1, true},
+	{JUDGE_WANT_SYSTEM, LEVEL_L3, false},
+	{JUDGE_WANT_LAUNCHES, LEVEL_L1_LAUNCHES, false},
 };
+
+static uint64_t online_auto_level_full(const struct config *config)
+{
+	return HOUR_NS / 100 * config->online_auto_level_percent;
+}
 
 static uint64_t online_auto_level_budget(
 	struct online_auto_level *state, const struct config *config, enum level level, uint64_t now_ns)
 {
-	uint64_t full_ns = HOUR_NS / 100 * config->online_auto_level_percent, earned_ns = full_ns;
+	uint64_t full_ns = online_auto_level_full(config), earned_ns = full_ns;
 
 	/* A tick's time may precede a frame's. */
 	if (state->budget_at_ns[level] && now_ns <= state->budget_at_ns[level])
@@ -38,11 +45,11 @@ static uint64_t online_auto_level_budget(
 }
 
 static bool online_auto_level_allowed(
-	struct online_auto_level *state, const struct context *context, enum level level, uint64_t now_ns)
+	struct online_auto_level *state, const struct context *context, enum level level, bool looks, uint64_t now_ns)
 {
 	const struct levels *levels = &context->levels;
 	const struct config *config = &context->config;
-	uint64_t set_ns = levels->set_ns[level];
+	uint64_t set_ns = levels->set_ns[level], left_ns = looks ? online_auto_level_full(config) / 2 : 0;
 
 	/* raised: it ended, online_auto_level_tick() has not seen the result yet. */
 	if (!config->online_auto_level || (levels->on[level] && !levels->sampled[level]) || state->turned_on[level] ||
@@ -50,7 +57,7 @@ static bool online_auto_level_allowed(
 		return false;
 	if (set_ns && now_ns < set_ns + config->online_auto_level_pause_ns)
 		return false;
-	return online_auto_level_budget(state, config, level, now_ns) >= config->online_auto_level_for_ns;
+	return online_auto_level_budget(state, config, level, now_ns) >= left_ns + config->online_auto_level_for_ns;
 }
 
 static bool online_auto_level_is_ending(
@@ -60,6 +67,18 @@ static bool online_auto_level_is_ending(
 
 	return state->turned_on[level] && context->levels.is_auto[level] && until_ns &&
 	       now_ns + PROLONG_BEFORE_NS >= until_ns;
+}
+
+static void online_auto_level_prolong(
+	struct online_auto_level *state, struct context *context, enum level level, uint64_t now_ns)
+{
+	if (!context->config.online_auto_level || !online_auto_level_is_ending(state, context, level, now_ns) ||
+		state->prolonged_ns[level] + PROLONG_NS > context->config.online_auto_level_for_ns ||
+		online_auto_level_budget(state, &context->config, level, now_ns) < PROLONG_NS)
+		return;
+	state->budget_ns[level] -= PROLONG_NS;
+	state->prolonged_ns[level] += PROLONG_NS;
+	levels_prolong(&context->levels, level, PROLONG_NS);
 }
 
 /* Starts another period without detaching. */
@@ -77,18 +96,23 @@ static void online_auto_level_renew(
 }
 
 static void online_auto_level_turn_on(struct online_auto_level *state, struct context *context, enum level level,
-	const char *job, const char *why, uint64_t now_ns)
+	bool looks, const char *job, const char *why, uint64_t now_ns)
 {
 	uint64_t for_ns = context->config.online_auto_level_for_ns;
 	char text[512];
 
+	if (state->turned_on[level] && looks) {
+		online_auto_level_prolong(state, context, level, now_ns);
+		return;
+	}
+	state->looks[level] &= looks;
 	if (online_auto_level_is_ending(state, context, level, now_ns) && state->fruitful[level] &&
 		context->config.online_auto_level &&
 		online_auto_level_budget(state, &context->config, level, now_ns) >= for_ns) {
 		online_auto_level_renew(state, context, level, why);
 		return;
 	}
-	if (!online_auto_level_allowed(state, context, level, now_ns))
+	if (!online_auto_level_allowed(state, context, level, looks, now_ns))
 		return;
 	snprintf(text, sizeof(text), "%s%s%s", why, job[0] ? ", job " : "", job);
 	if (levels_auto_on(context, level, for_ns, text) < 0) {
@@ -100,6 +124,7 @@ static void online_auto_level_turn_on(struct online_auto_level *state, struct co
 	state->prolonged_ns[level] = 0;
 	state->turned_on[level] = true;
 	state->fruitful[level] = false;
+	state->looks[level] = looks;
 	state->count++;
 }
 
@@ -109,25 +134,13 @@ void online_auto_level_want(struct online_auto_level *state, struct context *con
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		if (wants & wanted[i].want)
 			online_auto_level_turn_on(
-				state, context, wanted[i].level, job ? job : "", why ? why : "a suspicion", now_ns);
+				state, context, wanted[i].level, wanted[i].looks, job ? job : "", why ? why : "a suspicion", now_ns);
 }
 
 void online_auto_level_confirmed(struct online_auto_level *state)
 {
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		state->fruitful[level] = true;
-}
-
-static void online_auto_level_prolong(
-	struct online_auto_level *state, struct context *context, enum level level, uint64_t now_ns)
-{
-	if (!context->config.online_auto_level || !online_auto_level_is_ending(state, context, level, now_ns) ||
-		state->prolonged_ns[level] + PROLONG_NS > context->config.online_auto_level_for_ns ||
-		online_auto_level_budget(state, &context->config, level, now_ns) < PROLONG_NS)
-		return;
-	state->budget_ns[level] -= PROLONG_NS;
-	state->prolonged_ns[level] += PROLONG_NS;
-	levels_prolong(&context->levels, level, PROLONG_NS);
 }
 
 void online_auto_level_tick(struct online_auto_level *state, struct context *context, bool suspected, uint64_t now_ns)
@@ -141,7 +154,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 			continue;
 		}
 		state->turned_on[level] = false;
-		if (!state->fruitful[level])
+		if (!state->fruitful[level] && !state->looks[level])
 			state->pause_until_ns[level] = now_ns + context->config.online_auto_level_pause_ns;
 	}
 }

@@ -29,6 +29,8 @@ TEST(a_loader_slow_from_the_start_is_named)
 
 TEST(waits_show_who_computes_longer_from_the_start)
 {
+	const struct finding_evidence *evidence;
+
 	for (int cards = 0; cards < 2; cards++) {
 		script_begin(4);
 		script.l1 = true;
@@ -36,7 +38,8 @@ TEST(waits_show_who_computes_longer_from_the_start)
 			script_cards();
 		script.fault[2][ACTIVITY_BACKWARD] = 25 * MS;
 		script_run(60);
-		script_only(2, cards ? ACTIVITY_COMPUTE : ACTIVITY_FORWARD);
+		evidence = script_evidence(&script_only(2, cards ? ACTIVITY_COMPUTE : ACTIVITY_BACKWARD)->finding, cards ? "compute" : "backward");
+		assert_true(fabs(evidence->value - evidence->peers - 25e6) < 1e6);
 		script_end();
 	}
 }
@@ -305,26 +308,112 @@ TEST(waits_are_learned_before_they_count)
 	script_end();
 }
 
-/* On cards L1 shows it. Once L1 is off nothing says that it goes on, and what the rank does then is its own episode. */
-TEST(without_operations_it_is_over)
+/* On cards, and in stages that hold waits, L1 shows it. It goes on without, until the job's step is shorter; what the rank does
+ * on top is its own episode. */
+TEST(without_operations_it_goes_on)
+{
+	double cost;
+
+	for (int cards = 0; cards < 2; cards++) {
+		script_begin(4);
+		if (cards)
+			script_cards();
+		script.l1 = true;
+		slow(1, ACTIVITY_BACKWARD, 25 * MS);
+		cost = script_cost();
+		assert_true(cost > 0.9 * script.lost);
+		script.l1 = false;
+		script_run(600);
+		assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+		assert_true(fabs(script.said[0].finding.slowdown - 1.25) < 0.02);
+		assert_true(script_cost() > 0.9 * script.lost && script_cost() <= script.lost);
+		script.fault[1][ACTIVITY_OPTIMIZER] = 40 * MS;
+		script_run(30);
+		script.fault[1][ACTIVITY_OPTIMIZER] = 0;
+		script_run(20);
+		assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
+		assert_int_equal(script_said(1, ACTIVITY_OPTIMIZER)->finding.state, FINDING_CLOSED);
+		script.fault[1][ACTIVITY_BACKWARD] = 0;
+		script_run(60);
+		script_expect(2);
+		assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
+		assert_true((double)(script.now_ns - script.said[0].finding.until_ns) * 1e-9 > 40);
+		script_end();
+	}
+}
+
+/* It took the whole time, of which operations show the end alone. */
+TEST(it_has_cost_as_much_before_operations_show_it)
 {
 	script_begin(4);
 	script_cards();
+	slow(1, ACTIVITY_BACKWARD, 25 * MS);
+	script_expect(0);
 	script.l1 = true;
-	slow(1, ACTIVITY_DATALOADER, 25 * MS);
-	assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
-	script.l1 = false;
-	script_run(3);
-	assert_int_equal(script.said[0].finding.state, FINDING_OPEN);
-	script_run(60);
-	assert_int_equal(script.said[0].finding.state, FINDING_CLOSED);
-	script.fault[1][ACTIVITY_OPTIMIZER] = 40 * MS;
 	script_run(30);
-	assert_non_null(script_said(1, ACTIVITY_OPTIMIZER));
+	script_only(1, ACTIVITY_COMPUTE);
+	assert_true(fabs(script.said[0].finding.slowdown - 1.25) < 0.02);
+	assert_true(script_cost() > 0.9 * script.lost);
 	script_end();
 }
 
-/* Open ones are published at the end, as those of other ranks. */
+/* Runs so long; returns how often operations were wanted. */
+static unsigned looks(double s)
+{
+	unsigned n = 0;
+
+	for (double end_s = script_s() + s; script_s() < end_s; script.wants = 0) {
+		script_run(1);
+		n += script.wants == JUDGE_WANT_LOOK;
+	}
+	return n;
+}
+
+TEST(operations_are_wanted_after_a_minute_and_each_hour)
+{
+	script_begin(4);
+	assert_int_equal(looks(55), 0);
+	assert_int_equal(looks(10), 1);
+	/* None are seen: after 2, 4, 8, 16 and 32 minutes, and then each hour. */
+	assert_int_equal(looks(63 * 60), 5);
+	assert_int_equal(looks(7300), 2);
+	script.l1 = true;
+	assert_int_equal(looks(60), 0);
+	script.l1 = false;
+	assert_int_equal(looks(3500), 0);
+	assert_int_equal(looks(200), 1);
+	script_end();
+	/* Nobody to compare with. */
+	script_begin(1);
+	assert_int_equal(looks(600), 0);
+	script_end();
+	/* A rank is slow now. */
+	script_begin(4);
+	script_run(30);
+	script.fault[1][ACTIVITY_DATALOADER] = 40 * MS;
+	script_run(20);
+	script.wants = 0;
+	assert_int_equal(looks(60), 0);
+	script_end();
+}
+
+/* A gain of 4 % takes longer than a minute to be certain. */
+TEST(operations_are_wanted_for_longer_while_they_show_something)
+{
+	unsigned n;
+
+	script_begin(4);
+	script_cards();
+	script.fault[1][ACTIVITY_BACKWARD] = 4 * MS;
+	script_run(70);
+	script.l1 = true;
+	script.wants = 0;
+	n = looks(200);
+	assert_true(n > 10 && n < 60);
+	script_only(1, ACTIVITY_COMPUTE);
+	script_end();
+}
+
 /* 40 ms of 100 all the time, of which operations show a minute, not 20 s, and a minute again. */
 TEST(it_is_as_large_when_it_is_seen_again)
 {
@@ -344,6 +433,7 @@ TEST(it_is_as_large_when_it_is_seen_again)
 	script_over();
 }
 
+/* Open ones are published at the end, as those of other ranks. */
 TEST(it_is_open_until_the_job_ends)
 {
 	unsigned times;
