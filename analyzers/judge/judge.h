@@ -41,7 +41,7 @@ enum judge_want {
 	JUDGE_WANT_LAUNCHES = 4,
 	JUDGE_WANT_STAGES = 8,
 	JUDGE_WANT_STACKS = 16,
-	JUDGE_WANT_LOOK = 32, /* operations for a while, though nothing is suspected */
+	JUDGE_WANT_ROUTINE = 32, /* operations for a while, though nothing is suspected */
 };
 
 struct judge_sink {

@@ -168,8 +168,8 @@ struct judge {
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */
-	uint64_t look_ns; /* when operations are wanted next; 0: not known yet */
-	double look_s;	  /* so long after that, where none are seen then */
+	uint64_t routine_ns; /* when operations are wanted next; 0: not known yet */
+	double routine_s;	  /* so long after that, where none are seen then */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual;

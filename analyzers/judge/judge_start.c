@@ -4,7 +4,7 @@
  *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of its role
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
  * On cards without L1 a late host may be hidden behind a full device queue: nothing new is said then. What operations showed is so
- * until they show otherwise, or the step is shorter. So that they do, they are wanted for a while (JUDGE_WANT_LOOK).
+ * until they show otherwise, or the step is shorter. So that they do, they are wanted for a while (JUDGE_WANT_ROUTINE).
  */
 #include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
@@ -20,8 +20,8 @@
 #define START_SPREADS 5	  /* of its peers: what differs by less is noise */
 #define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
 #define START_OVER 0.5	  /* of the gain: a step that is shorter by so much has none of it, seen or not */
-#define LOOK_AFTER_S 60.0  /* of the job: loaders and caches are warm */
-#define LOOK_EVERY_S 3600.0 /* a minute of it is 1.7 % of the time */
+#define ROUTINE_AFTER_S 60.0  /* of the job: loaders and caches are warm */
+#define ROUTINE_EVERY_S 3600.0 /* a minute of it is 1.7 % of the time */
 #define NS 1e-9
 
 struct start {
@@ -253,25 +253,25 @@ static void start_unseen(struct judge *judge, struct judge_rank *rank)
 }
 
 /* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough. */
-static void start_look(const struct start *start)
+static void start_routine(const struct start *start)
 {
 	struct judge *judge = start->judge;
 	bool near = false;
 
-	if (!judge->look_ns || start->l1) {
-		judge->look_s = LOOK_AFTER_S;
-		judge->look_ns = judge->now_ns + (uint64_t)((start->l1 ? LOOK_EVERY_S : LOOK_AFTER_S) / NS);
+	if (!judge->routine_ns || start->l1) {
+		judge->routine_s = ROUTINE_AFTER_S;
+		judge->routine_ns = judge->now_ns + (uint64_t)((start->l1 ? ROUTINE_EVERY_S : ROUTINE_AFTER_S) / NS);
 	}
 	for (size_t r = 0; r < judge->ranks && start->l1; r++)
 		near |= judge->rank[r].start.evidence > 0 && !judge->rank[r].start.open;
-	if (start->n < 2 || !judge->sink.want || !judge_quiet(judge) || (judge->now_ns < judge->look_ns && !near))
+	if (start->n < 2 || !judge->sink.want || !judge_quiet(judge) || (judge->now_ns < judge->routine_ns && !near))
 		return;
-	if (judge->now_ns >= judge->look_ns) {
+	if (judge->now_ns >= judge->routine_ns) {
 		/* Where none come, as the job has none or the level may not be turned on, less and less often. */
-		judge->look_s = fmin(2 * judge->look_s, LOOK_EVERY_S);
-		judge->look_ns = judge->now_ns + (uint64_t)(judge->look_s / NS);
+		judge->routine_s = fmin(2 * judge->routine_s, ROUTINE_EVERY_S);
+		judge->routine_ns = judge->now_ns + (uint64_t)(judge->routine_s / NS);
 	}
-	judge->sink.want(judge->sink.arg, JUDGE_WANT_LOOK, "whether a rank is slow from the start");
+	judge->sink.want(judge->sink.arg, JUDGE_WANT_ROUTINE, "whether a rank is slow from the start");
 }
 
 /* Ranks of this tick by class, then by number. */
@@ -302,7 +302,7 @@ void judge_start(struct judge *judge)
 	start_sort(&start);
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = judge_may_wait(judge, (enum activity)a, judge->cards, start.l1);
-	start_look(&start);
+	start_routine(&start);
 	for (size_t r = 0; r < judge->ranks && !start.l1; r++)
 		if (judge->rank[r].shown.usual > 0)
 			start_unseen(judge, &judge->rank[r]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns levels on for suspicions and looks, within the bounds in online_internal.h. */
+/* Turns levels on for suspicions and as a routine, within the bounds in online_internal.h. */
 #include "daemon/findings/online_internal.h"
 
 #include "analyzers/detect/detector.h"
@@ -14,10 +14,10 @@
 static const struct {
 	unsigned want;
 	enum level level;
-	bool looks; /* nothing is suspected */
+	bool is_routine; /* nothing is suspected */
 } wanted[] = {
 	{JUDGE_WANT_OPERATIONS, LEVEL_L1, false},
-	{JUDGE_WANT_LOOK, LEVEL_L1, true},
+	{JUDGE_WANT_ROUTINE, LEVEL_L1, true},
 	{JUDGE_WANT_SYSTEM, LEVEL_L3, false},
 	{JUDGE_WANT_LAUNCHES, LEVEL_L1_LAUNCHES, false},
 };
@@ -45,11 +45,11 @@ static uint64_t online_auto_level_budget(
 }
 
 static bool online_auto_level_allowed(
-	struct online_auto_level *state, const struct context *context, enum level level, bool looks, uint64_t now_ns)
+	struct online_auto_level *state, const struct context *context, enum level level, bool is_routine, uint64_t now_ns)
 {
 	const struct levels *levels = &context->levels;
 	const struct config *config = &context->config;
-	uint64_t set_ns = levels->set_ns[level], left_ns = looks ? online_auto_level_full(config) / 2 : 0;
+	uint64_t set_ns = levels->set_ns[level], left_ns = is_routine ? online_auto_level_full(config) / 2 : 0;
 
 	/* raised: it ended, online_auto_level_tick() has not seen the result yet. */
 	if (!config->online_auto_level || (levels->on[level] && !levels->sampled[level]) || state->turned_on[level] ||
@@ -96,23 +96,23 @@ static void online_auto_level_renew(
 }
 
 static void online_auto_level_turn_on(struct online_auto_level *state, struct context *context, enum level level,
-	bool looks, const char *job, const char *why, uint64_t now_ns)
+	bool is_routine, const char *job, const char *why, uint64_t now_ns)
 {
 	uint64_t for_ns = context->config.online_auto_level_for_ns;
 	char text[512];
 
-	if (state->turned_on[level] && looks) {
+	if (state->turned_on[level] && is_routine) {
 		online_auto_level_prolong(state, context, level, now_ns);
 		return;
 	}
-	state->looks[level] &= looks;
+	state->is_routine[level] &= is_routine;
 	if (online_auto_level_is_ending(state, context, level, now_ns) && state->fruitful[level] &&
 		context->config.online_auto_level &&
 		online_auto_level_budget(state, &context->config, level, now_ns) >= for_ns) {
 		online_auto_level_renew(state, context, level, why);
 		return;
 	}
-	if (!online_auto_level_allowed(state, context, level, looks, now_ns))
+	if (!online_auto_level_allowed(state, context, level, is_routine, now_ns))
 		return;
 	snprintf(text, sizeof(text), "%s%s%s", why, job[0] ? ", job " : "", job);
 	if (levels_auto_on(context, level, for_ns, text) < 0) {
@@ -124,7 +124,7 @@ static void online_auto_level_turn_on(struct online_auto_level *state, struct co
 	state->prolonged_ns[level] = 0;
 	state->turned_on[level] = true;
 	state->fruitful[level] = false;
-	state->looks[level] = looks;
+	state->is_routine[level] = is_routine;
 	state->count++;
 }
 
@@ -134,7 +134,7 @@ void online_auto_level_want(struct online_auto_level *state, struct context *con
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		if (wants & wanted[i].want)
 			online_auto_level_turn_on(
-				state, context, wanted[i].level, wanted[i].looks, job ? job : "", why ? why : "a suspicion", now_ns);
+				state, context, wanted[i].level, wanted[i].is_routine, job ? job : "", why ? why : "a suspicion", now_ns);
 }
 
 void online_auto_level_confirmed(struct online_auto_level *state)
@@ -154,7 +154,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 			continue;
 		}
 		state->turned_on[level] = false;
-		if (!state->fruitful[level] && !state->looks[level])
+		if (!state->fruitful[level] && !state->is_routine[level])
 			state->pause_until_ns[level] = now_ns + context->config.online_auto_level_pause_ns;
 	}
 }

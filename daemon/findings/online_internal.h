@@ -94,10 +94,10 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const st
 	struct host_sample *ret);
 
 /*
- * Levels turned on by a suspicion, or to see whether there is one (a look), bounded three ways. Each lasts [findings]
+ * Levels turned on by a suspicion, or as a routine, to see whether there is one, bounded three ways. Each lasts [findings]
  * raise_for, or twice that while something is suspected at its end. After a suspicion without a confirmed finding, and
  * after an operator set the level, it pauses for raise_pause. Its share of time is at most raise_percent; at most one
- * hour's share accumulates, of which looks leave half. If one with a confirmed finding ends while more is wanted, it is renewed without
+ * hour's share accumulates, of which the routine leaves half. If one with a confirmed finding ends while more is wanted, it is renewed without
  * detaching: probes cannot attach while they detach.
  */
 
@@ -111,7 +111,7 @@ struct online_auto_level {
 	uint64_t prolonged_ns[LEVEL_MAX]; /* since turned on */
 	bool turned_on[LEVEL_MAX];	  /* turned on here, end not yet seen */
 	bool fruitful[LEVEL_MAX];	  /* a finding was confirmed since */
-	bool looks[LEVEL_MAX];		  /* nothing was suspected since */
+	bool is_routine[LEVEL_MAX];	  /* nothing was suspected since */
 };
 
 /* wants: bits of enum judge_want. */

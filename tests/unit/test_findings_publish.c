@@ -406,12 +406,12 @@ TEST_WITH(test_raise_goes_on, setup, teardown)
 }
 
 /* Nothing is suspected: what is suspected next has no pause before it, and what comes to nothing within it is a suspicion. */
-TEST_WITH(test_look_is_no_suspicion, setup, teardown)
+TEST_WITH(test_routine_is_no_suspicion, setup, teardown)
 {
 	uint64_t until_ns;
 
 	for (int suspicion = 0; suspicion < 2; suspicion++) {
-		sink.want(sink.arg, JUDGE_WANT_LOOK, USER, "j", "whether a rank is slow from the start");
+		sink.want(sink.arg, JUDGE_WANT_ROUTINE, USER, "j", "whether a rank is slow from the start");
 		until_ns = context.levels.until_ns[LEVEL_L1];
 		assert_true(context.levels.on[LEVEL_L1]);
 		if (suspicion)
@@ -428,12 +428,12 @@ TEST_WITH(test_look_is_no_suspicion, setup, teardown)
 }
 
 /* Of six minutes an hour three are left for suspicions. */
-TEST_WITH(test_looks_leave_half, setup, teardown)
+TEST_WITH(test_routine_leaves_half, setup, teardown)
 {
 	unsigned times = 0;
 
 	for (unsigned i = 0; i < 10; i++) {
-		sink.want(sink.arg, JUDGE_WANT_LOOK, USER, "j", "whether a rank is slow from the start");
+		sink.want(sink.arg, JUDGE_WANT_ROUTINE, USER, "j", "whether a rank is slow from the start");
 		if (!context.levels.on[LEVEL_L1])
 			continue;
 		times++;
@@ -446,15 +446,15 @@ TEST_WITH(test_looks_leave_half, setup, teardown)
 }
 
 /* It goes on while more is wanted, as long again. */
-TEST_WITH(test_look_goes_on, setup, teardown)
+TEST_WITH(test_routine_goes_on, setup, teardown)
 {
 	uint64_t first_ns, until_ns, for_ns = context.config.online_auto_level_for_ns;
 
-	sink.want(sink.arg, JUDGE_WANT_LOOK, USER, "j", "whether a rank is slow from the start");
+	sink.want(sink.arg, JUDGE_WANT_ROUTINE, USER, "j", "whether a rank is slow from the start");
 	first_ns = context.levels.until_ns[LEVEL_L1];
 	for (unsigned i = 0; i < 100; i++) {
 		until_ns = context.levels.until_ns[LEVEL_L1];
-		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_LOOK, "j", "slow", until_ns - NSEC_PER_SEC);
+		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", until_ns - NSEC_PER_SEC);
 	}
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], first_ns + for_ns);
 }

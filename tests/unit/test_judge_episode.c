@@ -911,7 +911,7 @@ TEST(before_is_without_waits)
 TEST(more_levels_are_wanted_once)
 {
 	begin(2);
-	assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_LOOK, 0);
+	assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_ROUTINE, 0);
 	script.wants = script.n_wants = 0;
 	script.fault[1][ACTIVITY_BACKWARD] = 40 * MS;
 	script_run(60);
@@ -940,7 +940,7 @@ TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
 		script_run(2);
 		script.l1 = false;
 		fault(ACTIVITY_OUTSIDE, 20 * MS, 60);
-		assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_LOOK, i ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
+		assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_ROUTINE, i ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
 		script.slack = INFINITY;
 		script_end();
 	}

@@ -358,13 +358,13 @@ TEST(it_has_cost_as_much_before_operations_show_it)
 }
 
 /* Runs so long; returns how often operations were wanted. */
-static unsigned looks(double s)
+static unsigned wanted(double s)
 {
 	unsigned n = 0;
 
 	for (double end_s = script_s() + s; script_s() < end_s; script.wants = 0) {
 		script_run(1);
-		n += script.wants == JUDGE_WANT_LOOK;
+		n += script.wants == JUDGE_WANT_ROUTINE;
 	}
 	return n;
 }
@@ -372,20 +372,20 @@ static unsigned looks(double s)
 TEST(operations_are_wanted_after_a_minute_and_each_hour)
 {
 	script_begin(4);
-	assert_int_equal(looks(55), 0);
-	assert_int_equal(looks(10), 1);
+	assert_int_equal(wanted(55), 0);
+	assert_int_equal(wanted(10), 1);
 	/* None are seen: after 2, 4, 8, 16 and 32 minutes, and then each hour. */
-	assert_int_equal(looks(63 * 60), 5);
-	assert_int_equal(looks(7300), 2);
+	assert_int_equal(wanted(63 * 60), 5);
+	assert_int_equal(wanted(7300), 2);
 	script.l1 = true;
-	assert_int_equal(looks(60), 0);
+	assert_int_equal(wanted(60), 0);
 	script.l1 = false;
-	assert_int_equal(looks(3500), 0);
-	assert_int_equal(looks(200), 1);
+	assert_int_equal(wanted(3500), 0);
+	assert_int_equal(wanted(200), 1);
 	script_end();
 	/* Nobody to compare with. */
 	script_begin(1);
-	assert_int_equal(looks(600), 0);
+	assert_int_equal(wanted(600), 0);
 	script_end();
 	/* A rank is slow now. */
 	script_begin(4);
@@ -393,7 +393,7 @@ TEST(operations_are_wanted_after_a_minute_and_each_hour)
 	script.fault[1][ACTIVITY_DATALOADER] = 40 * MS;
 	script_run(20);
 	script.wants = 0;
-	assert_int_equal(looks(60), 0);
+	assert_int_equal(wanted(60), 0);
 	script_end();
 }
 
@@ -408,7 +408,7 @@ TEST(operations_are_wanted_for_longer_while_they_show_something)
 	script_run(70);
 	script.l1 = true;
 	script.wants = 0;
-	n = looks(200);
+	n = wanted(200);
 	assert_true(n > 10 && n < 60);
 	script_only(1, ACTIVITY_COMPUTE);
 	script_end();
