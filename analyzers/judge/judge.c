@@ -526,6 +526,15 @@ static bool is_held(const struct frame *frame, double growth)
 	return false;
 }
 
+/* A checkpoint waits for what its card waits for, as a synchronization does. */
+static void take_checkpoint(const struct judge *judge, double checkpoint, struct judge_sum *tick, const struct frame_rank *from)
+{
+	double whole = (double)from->activity_ns[ACTIVITY_CHECKPOINT] * NS;
+
+	tick->sum.act[ACTIVITY_SYNC] += whole - checkpoint;
+	tick->sum.act[ACTIVITY_CHECKPOINT] -= judge->without ? whole : whole - checkpoint;
+}
+
 /* How many ranks, of ret_here, spent most of the step's growth in the same activity, of those that hold no wait. L1 makes no difference: where
  * one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
 static size_t grown_alike(const struct judge *judge, const struct frame *frame, double growth, size_t *ret_here)
@@ -540,7 +549,7 @@ static size_t grown_alike(const struct judge *judge, const struct frame *frame, 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t more = 0;
 
-		if (activity_may_wait((enum activity)a, true))
+		if (activity_may_wait((enum activity)a, true) || (a == ACTIVITY_CHECKPOINT && judge->without))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++)
 			more += frame->rank[r].here && (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
@@ -660,6 +669,8 @@ static void take_frame(
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
 			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
 			take_waits(judge, measures ? &measures->rank[i] : NULL);
+			if (split)
+				take_checkpoint(judge, judge->column[i], &judge->rank[i].tick, &frame->rank[i]);
 		}
 	}
 	add_growth(judge, over);
@@ -702,8 +713,10 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
-	if (judge_checkpoint(judge, frame, &split))
+	if (judge_checkpoint(judge, frame, &step))
 		return 0;
+	over = step - judge->usual;
+	spike = judge->ticks > JUDGE_TICKS_LEARN && over > CLIP * judge_open_at(judge);
 	if (!split && judge->ticks <= JUDGE_TICKS_LEARN)
 		return 0; /* nothing to learn */
 	rare = judge->calm >= CALM_STEPS;

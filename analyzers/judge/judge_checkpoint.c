@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it, are
- * no measure of a step. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
+ * no measure of a step, unless they grew by more than it explains. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
  * beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
  */
 #include "analyzers/base/robust.h"
@@ -22,19 +22,21 @@
 #define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
 #define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
+#define CHECKPOINT_OTHER_S 1.0 /* or as long as a step usually is: what else grew the step counts without it */
 #define NS 1e-9
 
-/* s by which its limits made a rank's step longer than usual, or the rank's own work while it has an open finding. */
-static double checkpoint_held(const struct judge_rank *rank, const struct frame_rank *from)
+/* How late the rank is, in s, up to a constant of the frame: it began the step, and its limits made it longer than usual, or its own work while it
+ * has an open finding. */
+static double checkpoint_late(const struct judge *judge, const struct judge_rank *rank, const struct frame_rank *from)
 {
-	double took[HOST_MEASURE_MAX], own = 0;
+	double took[HOST_MEASURE_MAX], own = 0, begin = (double)(int64_t)(from->end_ns - from->step_ns - judge->now_ns) * NS;
 
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		took[h] = judge_host_of(&from->host, (enum host_measure)h) - rank->usual.host[h];
 	for (int a = 0; a < ACTIVITY_MAX && rank->watch.open; a++)
 		if (a != ACTIVITY_CHECKPOINT && !activity_may_wait((enum activity)a, true))
 			own += fmax(0, (double)from->activity_ns[a] * NS - rank->usual.act[a]);
-	return fmax(own, judge_limits_took(took));
+	return begin + fmax(own, judge_limits_took(took));
 }
 
 static double checkpoint_whole(const struct frame_rank *rank)
@@ -43,17 +45,19 @@ static double checkpoint_whole(const struct frame_rank *rank)
 }
 
 /* Fills the column with the length of each checkpoint, and returns the longest. A checkpoint copies from its card, which may wait for a slow rank: its
- * length is without what that rank was held by longer than its own rank, as all ranks may be in one control group. ret_whole: the longest, with waits. */
+ * length is without what that rank is later than its own rank. ret_whole: the longest, with waits. */
 static double checkpoint_lengths(struct judge *judge, const struct frame *frame, double *ret_whole)
 {
-	double most = 0, longest = 0;
+	double most = -INFINITY, longest = 0;
 
 	*ret_whole = 0;
 	memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
 	for (size_t r = 0; r < frame->ranks; r++)
 		*ret_whole = fmax(*ret_whole, checkpoint_whole(&frame->rank[r]));
 	for (size_t r = 0; r < frame->ranks && judge->cards && *ret_whole > 0; r++) {
-		judge->column[r] = frame->rank[r].here ? checkpoint_held(&judge->rank[r], &frame->rank[r]) : 0;
+		if (!frame->rank[r].here || frame->rank[r].step_ns == FRAME_UNKNOWN || !frame->rank[r].end_ns)
+			continue;
+		judge->column[r] = checkpoint_late(judge, &judge->rank[r], &frame->rank[r]);
 		most = fmax(most, judge->column[r]);
 	}
 	for (size_t r = 0; r < frame->ranks; r++) {
@@ -152,9 +156,25 @@ static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double
 	}
 }
 
-bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split)
+/* The mean of the ranks' checkpoints, as their mean step has it. */
+static double checkpoint_mean(const struct judge *judge, const struct frame *frame)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t r = 0; r < frame->ranks; r++) {
+		bool here = frame->rank[r].here && frame->rank[r].step_ns != FRAME_UNKNOWN;
+
+		sum += here ? judge->column[r] : 0;
+		n += here;
+	}
+	return n ? sum / (double)n : 0;
+}
+
+bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step)
 {
 	double whole, longest = checkpoint_lengths(judge, frame, &whole), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
+	double rest = *ret_step - checkpoint_mean(judge, frame), waits = fmax(longest, judge->checkpoint_longest);
 	bool any, skip, frequent;
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
@@ -178,7 +198,6 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_
 							 : length;
 	}
 	any = longest > CHECKPOINT_LEAST * judge->usual;
-	*ret_split = *ret_split && (any || whole <= CHECKPOINT_LEAST * judge->usual);
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
 	skip = any || judge->was_checkpoint;
 	judge->was_checkpoint = any;
@@ -186,5 +205,10 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_
 	if (frequent != judge->frequent)
 		judge_relearn(judge); /* the usual step has them now, or no more */
 	judge->frequent = frequent;
-	return skip && !frequent;
+	judge->checkpoint_longest = longest;
+	/* Others wait for the longest at most, in this step or the next. */
+	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN && rest - judge->usual >= fmax(waits, fmax(CHECKPOINT_OTHER_S, judge->usual));
+	if (judge->without)
+		*ret_step = rest;
+	return skip && !frequent && !judge->without;
 }

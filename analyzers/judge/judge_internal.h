@@ -177,6 +177,8 @@ struct judge {
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */
 	bool frequent;	    /* they are a part of the step */
+	bool without;	    /* this step counts without them */
+	double checkpoint_longest; /* s: of the newest step */
 	double alone; /* s: growth of the last step that was judged alone */
 	double lost; /* share of the last frames with operations that lack records */
 	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
@@ -225,9 +227,9 @@ void judge_host_add_known(const struct judge *judge, const struct judge_watch *w
 	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */
 bool judge_job_works(const struct judge *judge);
-/* judge_checkpoint.c: judges the frame's checkpoints. True: because of them the frame is no measure of a step. ret_split: false where its length is
- * one, and not its activities, as a checkpoint held a wait. */
-bool judge_checkpoint(struct judge *judge, const struct frame *frame, bool *ret_split);
+/* judge_checkpoint.c: judges the frame's checkpoints, and leaves the length of each, without waits, in judge->column. True: because of them the frame
+ * is no measure of a step. ret_step: its mean step, from which they are taken if judge->without. */
+bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
 
