@@ -82,12 +82,20 @@ bool judge_suspects(const struct judge *judge)
 	return judge->whole.open || judge->whole.evidence >= limit_of(judge, &judge->whole) / 2;
 }
 
-/* How far noise takes the evidence: excursions that came to little. */
+static bool any_rank_is_slow(const struct judge *judge)
+{
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].watch.open)
+			return true;
+	return false;
+}
+
+/* How far noise takes the evidence: excursions that came to little, but for what is left beside a slow rank. */
 static void excursion_over(struct judge *judge, struct judge_watch *watch)
 {
 	double *peak = watch == &judge->whole ? &judge->whole_peak : &judge->rank_peak;
 
-	if (!watch->of)
+	if (!watch->of && watch->top > *peak && !any_rank_is_slow(judge))
 		*peak = fmax(*peak, watch->top);
 	watch->top = 0;
 }
