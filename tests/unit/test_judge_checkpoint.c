@@ -339,7 +339,6 @@ TEST(frequent_checkpoints_may_become_rare)
 	}
 }
 
-/* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
 /* On a card, rank 0's checkpoint waits for rank 1, which is slow: it is not slow itself, and the step counts as rank 1's. */
 TEST(a_checkpoint_may_wait_on_its_card)
 {
@@ -424,6 +423,50 @@ TEST(a_checkpoint_in_a_hang_is_not_slow)
 	}
 }
 
+/* Rank 1 is slow in two steps, of which the second has the usual checkpoints. On cards, whose hosts run ahead, the others wait a step later: of the
+ * first one in their checkpoints. */
+TEST(a_fault_of_two_steps_may_have_a_checkpoint)
+{
+	for (int cards = 0; cards < 2; cards++) {
+		begin(7);
+		if (cards)
+			script_cards();
+		script.ahead = (unsigned)cards;
+		saves(5, 0.15, 0.15, 0.15, 0.15);
+		script_expect(0);
+		script.once[1][ACTIVITY_FORWARD] = 4.5;
+		script_step();
+		for (size_t r = 0; r < WRITERS; r++)
+			script.once[r][ACTIVITY_CHECKPOINT] = 0.15;
+		script.once[1][ACTIVITY_FORWARD] = 4.5;
+		script.waiting = cards ? ACTIVITY_CHECKPOINT : ACTIVITY_BACKWARD;
+		script_step();
+		script.waiting = ACTIVITY_BACKWARD;
+		script_run(40);
+		script_only(1, ACTIVITY_FORWARD);
+		assert_true(script_cost() > (cards ? 4.5 : 8.5));
+		script_end();
+	}
+}
+
+/* What others wait for it, in this step or the next, grows no step beyond it. */
+TEST(a_slow_checkpoint_is_no_fault_of_its_step)
+{
+	for (int next = 0; next < 2; next++) {
+		begin(7);
+		script_cards();
+		script.ahead = (unsigned)next;
+		saves(5, 0.15, 0.15, 0.15, 0.15);
+		for (size_t r = 0; r < WRITERS; r++)
+			script.once[r][ACTIVITY_CHECKPOINT] = r == 2 ? 4 : 0.15;
+		script_step();
+		script_run(40);
+		script_expect(0);
+		script_over();
+	}
+}
+
+/* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
 TEST(a_fault_may_end_with_a_checkpoint)
 {
 	uint64_t until_ns;

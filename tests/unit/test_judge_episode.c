@@ -489,6 +489,29 @@ TEST(a_tick_that_loses_as_much_is_of_the_episode)
 	script_end();
 }
 
+/* Beside a slow rank another one is slow for three seconds: too little for an episode, and no noise. 10 % of a third rank opens as soon as else. */
+TEST(what_is_beside_a_slow_rank_is_no_noise)
+{
+	double from_s;
+
+	begin(4);
+	script.fault[1][ACTIVITY_DATALOADER] = 50 * MS;
+	script_run(10);
+	script.fault[2][ACTIVITY_OUTSIDE] = 70 * MS;
+	script_run(3.6);
+	script.fault[2][ACTIVITY_OUTSIDE] = 0;
+	script_run(10);
+	script.fault[1][ACTIVITY_DATALOADER] = 0;
+	script_run(40);
+	assert_null(script_said(2, ACTIVITY_OUTSIDE));
+	from_s = script_s();
+	script.fault[3][ACTIVITY_GC] = 10 * MS;
+	script_run(20);
+	assert_non_null(script_said(3, ACTIVITY_GC));
+	assert_true(script_said(3, ACTIVITY_GC)->first_s - from_s < 8);
+	script_end();
+}
+
 /* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
  * the next one. */
 TEST(an_episode_is_no_noise)
