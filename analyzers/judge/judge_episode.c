@@ -29,6 +29,7 @@
 #define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
 #define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
 #define RISE_HALF 0.5		   /* of what opens: an episode begins with the rise that has lost as much */
+#define RISE_AGAIN 8		   /* times what it lost, in the newest tick: it begins there */
 #define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
 #define EVIDENCE_MIN 1e-6		   /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 #define NS 1e-9
@@ -785,7 +786,8 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 
 	if (!(span->steps > 0) || watch->of)
 		return; /* the first tick; detectors say since when */
-	if (!(rise->steps > 0)) {
+	/* Or several times as much as the rise so far. */
+	if (!(rise->steps > 0) || (watch == &judge->whole ? lost : cost) * fmax(rise->base, 0) > RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * usual) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}

@@ -512,6 +512,23 @@ TEST(what_is_beside_a_slow_rank_is_no_noise)
 	script_end();
 }
 
+/* 3 % and 8 % of a few seconds are too little for an episode. 400 % thereafter is one, from there on. */
+TEST(it_begins_with_its_steepest_part)
+{
+	uint64_t from_ns;
+
+	begin(4);
+	script.fault[1][ACTIVITY_OPTIMIZER] = 3 * MS;
+	script_run(1.03);
+	script.fault[1][ACTIVITY_OPTIMIZER] = 8 * MS;
+	script_run(4);
+	assert_null(script_said(1, ACTIVITY_OPTIMIZER));
+	from_ns = script.now_ns;
+	fault(ACTIVITY_OPTIMIZER, 400 * MS, 10);
+	assert_in_range(script_only(1, ACTIVITY_OPTIMIZER)->finding.since_ns, from_ns - 1100000000, from_ns + 1100000000);
+	script_end();
+}
+
 /* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
  * the next one. */
 TEST(an_episode_is_no_noise)
