@@ -667,6 +667,7 @@ static void take_frame(
 	for (size_t i = 0; i < frame->ranks; i++) {
 		if (frame->rank[i].here) {
 			judge->rank[i].class = measures ? measures->rank[i].class : FRAME_NONE;
+			judge->rank[i].role = measures ? measures->rank[i].class : judge->rank[i].role;
 			take_rank(&judge->rank[i], &frame->rank[i], measures ? &measures->rank[i] : NULL, split, xfer);
 			take_waits(judge, measures ? &measures->rank[i] : NULL);
 			if (split)

@@ -134,6 +134,7 @@ struct judge_rank {
 	struct judge_shown shown;
 	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
+	uint32_t role;		  /* the same, as operations showed it last; FRAME_NONE: compared with no rank */
 };
 
 struct judge {

@@ -81,6 +81,21 @@ static double start_spread(const struct start *start, struct start_ranks role, s
 	return robust_spread(scratch, n, middle);
 }
 
+/* Ranks of one role compare. Without operations they are those with the same stages: the first one of a pipeline alone loads data. Else a rank that
+ * is of no class has a role of its own. */
+static uint32_t start_role_of(const struct start *start, size_t r)
+{
+	const struct judge_rank *rank = &start->judge->rank[r];
+	static const enum activity parts[] = {ACTIVITY_DATALOADER, ACTIVITY_FORWARD, ACTIVITY_BACKWARD, ACTIVITY_OPTIMIZER};
+	uint32_t stages = 0;
+
+	if (start->l1)
+		return rank->role == FRAME_NONE ? (uint32_t)(UINT32_MAX - r) : rank->role;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		stages |= (uint32_t)(rank->usual.act[parts[i]] > 0) << parts[i];
+	return stages;
+}
+
 /* The activity in which it exceeds its peers most. What is left of its self time lies in those that hold waits: without cards in the
  * longest of them, else, or without stages, it is computing. */
 static enum activity start_activity(const struct start *start, const struct judge_rank *of)
@@ -89,11 +104,12 @@ static enum activity start_activity(const struct start *start, const struct judg
 	double act[ACTIVITY_MAX] = {0}, holds[ACTIVITY_MAX] = {0}, sum = 0, self;
 	enum activity longest;
 	struct start_ranks role = {.order = judge->order};
+	uint32_t mine = start_role_of(start, (size_t)(of - judge->rank));
 	size_t n;
 
-	while (start_member(start, role, 0)->class != of->class)
+	while (role.order[0] >> 32 != mine)
 		role.order++;
-	while (role.order + role.n < judge->order + start->n && start_member(start, role, role.n)->class == of->class)
+	while (role.order + role.n < judge->order + start->n && role.order[role.n] >> 32 == mine)
 		role.n++;
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		n = 0;
@@ -274,18 +290,19 @@ static void start_routine(const struct start *start)
 	judge->sink.want(judge->sink.arg, JUDGE_WANT_ROUTINE, "whether a rank is slow from the start");
 }
 
-/* Ranks of this tick by class, then by number. */
+/* Ranks of this tick by role, then by number. */
 static void start_sort(struct start *start)
 {
 	struct judge *judge = start->judge;
 	bool sorted = true;
 
 	start->n = 0;
+	for (size_t r = 0; r < judge->ranks; r++)
+		start->l1 = start->l1 && (!(judge->rank[r].tick.steps > 0) || judge->rank[r].tick.l1_steps > 0);
 	for (size_t r = 0; r < judge->ranks; r++) {
 		if (!(judge->rank[r].tick.steps > 0))
 			continue;
-		start->l1 = start->l1 && judge->rank[r].tick.l1_steps > 0;
-		judge->order[start->n] = (uint64_t)judge->rank[r].class << 32 | r;
+		judge->order[start->n] = (uint64_t)start_role_of(start, r) << 32 | r;
 		sorted = sorted && (!start->n || judge->order[start->n - 1] < judge->order[start->n]);
 		start->n++;
 	}

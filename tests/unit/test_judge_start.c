@@ -3,6 +3,14 @@
 #define TEST_ALONE /* large tables: detection of leaks reads them in each run */
 #include "tests/unit/judge_script.h"
 
+/* All ranks of one role. */
+static void start_with(size_t ranks)
+{
+	script_begin(ranks);
+	for (size_t r = 0; r < ranks; r++)
+		script.class[r] = 0;
+}
+
 static const struct said *slow(int32_t rank, enum activity activity, double s)
 {
 	script.fault[rank][activity] = s;
@@ -15,7 +23,7 @@ TEST(a_loader_slow_from_the_start_is_named)
 	const struct said *said;
 
 	for (int ranks = 2; ranks <= 40; ranks += 19) {
-		script_begin((size_t)ranks);
+		start_with((size_t)ranks);
 		said = slow(1, ACTIVITY_DATALOADER, 25 * MS);
 		assert_non_null(said);
 		assert_true(fabs(said->finding.slowdown - 1.25) < 0.03);
@@ -32,7 +40,7 @@ TEST(waits_show_who_computes_longer_from_the_start)
 	const struct finding_evidence *evidence;
 
 	for (int cards = 0; cards < 2; cards++) {
-		script_begin(4);
+		start_with(4);
 		script.l1 = true;
 		if (cards)
 			script_cards();
@@ -48,7 +56,7 @@ TEST(waits_show_who_computes_longer_from_the_start)
 TEST(half_of_the_ranks_are_no_slow_ranks)
 {
 	for (int32_t slow = 3; slow <= 4; slow++) {
-		script_begin(8);
+		start_with(8);
 		for (int32_t r = 0; r < slow; r++)
 			script.fault[r][ACTIVITY_OUTSIDE] = 25 * MS;
 		script_run(60);
@@ -59,7 +67,7 @@ TEST(half_of_the_ranks_are_no_slow_ranks)
 
 TEST(forward_without_cards_is_named)
 {
-	script_begin(4);
+	start_with(4);
 	slow(2, ACTIVITY_FORWARD, 25 * MS);
 	script_only(2, ACTIVITY_FORWARD);
 	script_end();
@@ -67,7 +75,7 @@ TEST(forward_without_cards_is_named)
 
 TEST(cards_without_operations_are_no_evidence)
 {
-	script_begin(4);
+	start_with(4);
 	script_cards();
 	assert_null(slow(2, ACTIVITY_DATALOADER, 25 * MS));
 	script_expect(0);
@@ -78,7 +86,7 @@ TEST(cards_without_operations_are_no_evidence)
 TEST(what_begins_while_the_usual_is_learned_is_one)
 {
 	for (int begin = 2; begin < 10; begin += 2) {
-		script_begin(4);
+		start_with(4);
 		script_run(begin);
 		script.fault[1][ACTIVITY_DATALOADER] = 50 * MS;
 		script_run(40);
@@ -98,7 +106,7 @@ TEST(its_size_is_that_of_its_whole_length)
 	const struct finding *finding;
 	double lasts, claimed;
 
-	script_begin(4);
+	start_with(4);
 	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
 	script_run(2);
 	script.fault[1][ACTIVITY_DATALOADER] = 0;
@@ -119,7 +127,7 @@ TEST(what_comes_on_top_is_another)
 {
 	uint64_t from_ns;
 
-	script_begin(4);
+	start_with(4);
 	slow(1, ACTIVITY_OUTSIDE, 6 * MS);
 	from_ns = script.now_ns;
 	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
@@ -140,7 +148,7 @@ TEST(when_it_ends_the_usual_is_without_it)
 {
 	uint64_t from_ns;
 
-	script_begin(4);
+	start_with(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	script.fault[1][ACTIVITY_DATALOADER] = 0;
 	script_run(4);
@@ -156,12 +164,12 @@ TEST(when_it_ends_the_usual_is_without_it)
 /* Gains of 2.5 % and 4.5 % of the step. */
 TEST(a_small_gain_is_not_reported)
 {
-	script_begin(4);
+	start_with(4);
 	assert_null(slow(1, ACTIVITY_DATALOADER, 2.5 * MS));
 	script_run(200);
 	script_expect(0);
 	script_end();
-	script_begin(4);
+	start_with(4);
 	assert_non_null(slow(1, ACTIVITY_DATALOADER, 4.5 * MS));
 	script_end();
 }
@@ -171,7 +179,7 @@ TEST(gains_above_the_allowance_add_up)
 {
 	const struct said *said;
 
-	script_begin(4);
+	start_with(4);
 	said = slow(1, ACTIVITY_DATALOADER, 5 * MS);
 	assert_non_null(said);
 	assert_true(said->first_s > 13 && said->first_s < 18);
@@ -183,7 +191,7 @@ TEST(one_tick_names_no_rank)
 {
 	const struct said *said;
 
-	script_begin(4);
+	start_with(4);
 	said = slow(1, ACTIVITY_DATALOADER, 200 * MS);
 	assert_non_null(said);
 	assert_true(said->first_s > 3.5 && said->first_s < 5.5);
@@ -194,7 +202,7 @@ TEST(one_tick_names_no_rank)
 TEST(peers_that_differ_hide_it)
 {
 	for (int more = 0; more < 2; more++) {
-		script_begin(4);
+		start_with(4);
 		script.fault[0][ACTIVITY_OPTIMIZER] = 0;
 		script.fault[1][ACTIVITY_OPTIMIZER] = 4 * MS;
 		script.fault[2][ACTIVITY_OPTIMIZER] = 8 * MS;
@@ -207,7 +215,7 @@ TEST(peers_that_differ_hide_it)
 TEST(of_many_ranks_one_spread_serves_all)
 {
 	for (int ranks = 15; ranks <= 17; ranks += 2) {
-		script_begin((size_t)ranks);
+		start_with((size_t)ranks);
 		for (int r = 1; r <= ranks / 2; r++)
 			script.fault[r][ACTIVITY_OPTIMIZER] = r % 2 ? 12 * MS : -8 * MS;
 		assert_true((slow(0, ACTIVITY_OPTIMIZER, 40 * MS) != NULL) == (ranks <= 16));
@@ -218,7 +226,7 @@ TEST(of_many_ranks_one_spread_serves_all)
 TEST(two_slow_ranks_are_named)
 {
 	for (int near = 0; near < 2; near++) {
-		script_begin(8);
+		start_with(8);
 		script.fault[5][ACTIVITY_OPTIMIZER] = near ? 24 * MS : 16 * MS;
 		slow(1, ACTIVITY_DATALOADER, 40 * MS);
 		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
@@ -233,7 +241,7 @@ TEST(ranks_are_compared_with_their_role)
 {
 	for (int slow_one = 0; slow_one < 2; slow_one++) {
 		for (int ranks = 9; ranks <= 60; ranks += 51) {
-			script_begin((size_t)ranks);
+			start_with((size_t)ranks);
 			script.l1 = true;
 			for (int r = 0; r < ranks; r++) {
 				script.class[r] = (uint32_t)(r % 3);
@@ -252,7 +260,7 @@ TEST(ranks_are_compared_with_their_role)
 
 TEST(a_rank_alone_in_its_role_is_not_compared)
 {
-	script_begin(4);
+	start_with(4);
 	script.l1 = true;
 	script.class[0] = 7;
 	for (int r = 1; r < 4; r++)
@@ -262,11 +270,35 @@ TEST(a_rank_alone_in_its_role_is_not_compared)
 	script_end();
 }
 
+/* Stages of a pipeline with a rank each: of no class. */
+TEST(ranks_of_no_class_are_not_compared)
+{
+	start_with(3);
+	script.l1 = true;
+	for (int r = 0; r < 3; r++)
+		script.class[r] = FRAME_NONE;
+	slow(1, ACTIVITY_FORWARD, 40 * MS);
+	script_expect(0);
+	script_end();
+}
+
+/* Without operations the first stage of a pipeline is known by its loader, which the others do not have. */
+TEST(ranks_with_other_stages_are_not_compared)
+{
+	for (int loads = 0; loads < 2; loads++) {
+		start_with(4);
+		for (int r = 0; r < 4; r++)
+			script.fault[r][ACTIVITY_DATALOADER] = loads ? 0 : -4 * MS;
+		assert_true((slow(0, ACTIVITY_DATALOADER, 20 * MS) != NULL) == loads);
+		script_end();
+	}
+}
+
 TEST(it_ends_as_the_rank_is_as_fast_as_others)
 {
 	const struct said *said;
 
-	script_begin(4);
+	start_with(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	script.fault[1][ACTIVITY_DATALOADER] = 0;
 	script_run(30);
@@ -278,7 +310,7 @@ TEST(it_ends_as_the_rank_is_as_fast_as_others)
 
 TEST(all_ranks_alike_are_none)
 {
-	script_begin(8);
+	start_with(8);
 	script.noise = 0.03;
 	script_all(ACTIVITY_DATALOADER, 60 * MS);
 	script_run(600);
@@ -291,7 +323,7 @@ TEST(waits_are_learned_before_they_count)
 {
 	uint64_t from_ns;
 
-	script_begin(4);
+	start_with(4);
 	script_cards();
 	script_run(60);
 	script.l1 = true;
@@ -315,7 +347,7 @@ TEST(without_operations_it_goes_on)
 	double cost;
 
 	for (int cards = 0; cards < 2; cards++) {
-		script_begin(4);
+		start_with(4);
 		if (cards)
 			script_cards();
 		script.l1 = true;
@@ -345,7 +377,7 @@ TEST(without_operations_it_goes_on)
 /* It took the whole time, of which operations show the end alone. */
 TEST(it_has_cost_as_much_before_operations_show_it)
 {
-	script_begin(4);
+	start_with(4);
 	script_cards();
 	slow(1, ACTIVITY_BACKWARD, 25 * MS);
 	script_expect(0);
@@ -371,7 +403,7 @@ static unsigned wanted(double s)
 
 TEST(operations_are_wanted_after_a_minute_and_each_hour)
 {
-	script_begin(4);
+	start_with(4);
 	assert_int_equal(wanted(55), 0);
 	assert_int_equal(wanted(10), 1);
 	/* None are seen: after 2, 4, 8, 16 and 32 minutes, and then each hour. */
@@ -384,11 +416,11 @@ TEST(operations_are_wanted_after_a_minute_and_each_hour)
 	assert_int_equal(wanted(200), 1);
 	script_end();
 	/* Nobody to compare with. */
-	script_begin(1);
+	start_with(1);
 	assert_int_equal(wanted(600), 0);
 	script_end();
 	/* A rank is slow now. */
-	script_begin(4);
+	start_with(4);
 	script_run(30);
 	script.fault[1][ACTIVITY_DATALOADER] = 40 * MS;
 	script_run(20);
@@ -402,7 +434,7 @@ TEST(operations_are_wanted_for_longer_while_they_show_something)
 {
 	unsigned n;
 
-	script_begin(4);
+	start_with(4);
 	script_cards();
 	script.fault[1][ACTIVITY_BACKWARD] = 4 * MS;
 	script_run(70);
@@ -417,7 +449,7 @@ TEST(operations_are_wanted_for_longer_while_they_show_something)
 /* 40 ms of 100 all the time, of which operations show a minute, not 20 s, and a minute again. */
 TEST(it_is_as_large_when_it_is_seen_again)
 {
-	script_begin(2);
+	start_with(2);
 	script_cards();
 	script.l1 = true;
 	script.fault[1][ACTIVITY_FORWARD] = 40 * MS;
@@ -438,7 +470,7 @@ TEST(it_is_open_until_the_job_ends)
 {
 	unsigned times;
 
-	script_begin(4);
+	start_with(4);
 	slow(1, ACTIVITY_DATALOADER, 25 * MS);
 	times = script.said[0].times;
 	judge_end(script.judge);
@@ -452,7 +484,7 @@ TEST(it_is_open_until_the_job_ends)
 /* Every second of ten thousand is slower: classes of 16 with a slow one each cost no more than one class. */
 TEST(ten_thousand_ranks_are_judged)
 {
-	script_begin(SCRIPT_RANKS);
+	start_with(SCRIPT_RANKS);
 	script.l1 = true;
 	script_scale(10);
 	for (uint32_t r = 0; r < SCRIPT_RANKS; r++)
