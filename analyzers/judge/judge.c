@@ -107,6 +107,10 @@ void judge_rebase(struct judge *judge)
 
 	judge->faster = judge->plain = judge->plain_steps = 0;
 	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
+	/* Whether it is so of the step of now. */
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (judge->rank[r].start.open && judge->routine_ns)
+			judge->routine_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		const struct judge_sum *late = &rank->late;

@@ -174,7 +174,7 @@ static double checkpoint_mean(const struct judge *judge, const struct frame *fra
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step)
 {
 	double whole, longest = checkpoint_lengths(judge, frame, &whole), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
-	double rest = *ret_step - checkpoint_mean(judge, frame), waits = fmax(longest, judge->checkpoint_longest);
+	double mean = checkpoint_mean(judge, frame), waits = fmax(0, fmax(longest, judge->checkpoint_longest) - mean), rest = *ret_step - mean - waits;
 	bool any, skip, frequent;
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
@@ -207,7 +207,7 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 	judge->frequent = frequent;
 	judge->checkpoint_longest = longest;
 	/* Others wait for the longest at most, in this step or the next. */
-	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN && rest - judge->usual >= fmax(waits, fmax(CHECKPOINT_OTHER_S, judge->usual));
+	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN && rest - judge->usual >= fmax(CHECKPOINT_OTHER_S, judge->usual);
 	if (judge->without)
 		*ret_step = rest;
 	return skip && !frequent && !judge->without;

@@ -577,7 +577,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode ? watch->episode : calloc(1, sizeof(*episode));
-	double rate = cost / fmax(1e-9, watch->span.base + cost);
+	double rate = cost / fmax(1e-9, watch->span.base + cost), took[HOST_MEASURE_MAX] = {0};
 	struct finding *finding;
 
 	if (!episode)
@@ -606,8 +606,14 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
-	if (rank && watch != &rank->saves && !(watch->span.steps > 0))
-		judge_host_add(judge, rank, watch == &rank->start, cost, NULL, episode->cause_lost);
+	if (rank && watch == &rank->start) {
+		/* What the tick shows was so all the time. */
+		judge_host_add(judge, rank, true, lost, NULL, took);
+		for (int h = 0; h < HOST_MEASURE_MAX; h++)
+			episode->cause_lost[h] += lost > 0 ? took[h] * cost / lost : 0;
+	} else if (rank && watch != &rank->saves && !(watch->span.steps > 0)) {
+		judge_host_add(judge, rank, false, cost, NULL, episode->cause_lost);
+	}
 	judge_publish(judge, watch, FINDING_OPEN);
 }
 
@@ -897,6 +903,12 @@ void judge_interrupt(struct judge *judge)
 			watch->episode->finding.id = 0;
 		watch->evidence = watch->top = 0;
 	}
+	/* What was slow from the start is judged anew. */
+	for (size_t r = 0; r < judge->ranks; r++) {
+		judge->rank[r].shown = (struct judge_shown){0};
+		judge->rank[r].fast_ns[0] = judge->rank[r].fast_ns[1] = judge->now_ns;
+	}
+	judge->routine_ns = judge->routine_ns ? judge->now_ns : 0;
 }
 
 void judge_end(struct judge *judge)

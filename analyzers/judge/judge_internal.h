@@ -106,7 +106,7 @@ struct judge_claim {
 /* What operations showed last of a rank that is slow from the start: so it goes on while there are none. */
 struct judge_shown {
 	double gain, part; /* s a step; of it, what it costs */
-	double usual;	   /* the job's step at that time, s; 0: peers show it without operations */
+	double usual;	   /* the job's step without operations at that time, s; 0: peers show it without them */
 };
 
 struct judge_rank {
@@ -132,6 +132,7 @@ struct judge_rank {
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
 	struct judge_shown shown;
+	uint64_t fast_ns[2]; /* when it was not slow beside its peers: without operations, and with them */
 	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
 	uint32_t role;		  /* the same, as operations showed it last; FRAME_NONE: compared with no rank */
@@ -173,7 +174,8 @@ struct judge {
 	double routine_s;	  /* so long after that, where none are seen then */
 	uint64_t begin_step, step;
 	/* the usual */
-	double usual;
+	double usual, usual_unseen; /* unseen: when there were no operations last; 0: never */
+	double real_sum; /* of all ticks: some of the time is in steps that are no measure */
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
 	double checkpoints; /* share of steps with one */

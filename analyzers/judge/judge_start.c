@@ -188,20 +188,28 @@ static double start_gains(const struct start *start)
 	return top;
 }
 
-/* Since the usual is that of now; what was said before is over. It has cost as much as now since then. */
-static void start_begin(const struct judge *judge, struct judge_watch *watch, double cost)
+/* Since the usual is that of now, and the rank was not seen to be fast; what was said before is over. It has cost as much as now since then, in steps
+ * that count. */
+static void start_begin(const struct start *start, struct judge_rank *rank, double cost)
 {
-	uint64_t said_ns = watch->episode ? watch->episode->finding.until_ns : 0;
-	uint64_t since_ns = said_ns > judge->usual_since_ns ? said_ns : judge->usual_since_ns;
+	const struct judge *judge = start->judge;
+	struct judge_watch *watch = &rank->start;
+	uint64_t said_ns = watch->episode ? watch->episode->finding.until_ns : 0, since_ns = judge->usual_since_ns;
+	double known_s = fmax(judge->real, (double)(judge->now_ns - judge->first_ns) * NS);
 
+	since_ns = said_ns > since_ns ? said_ns : since_ns;
+	since_ns = rank->fast_ns[start->l1] > since_ns ? rank->fast_ns[start->l1] : since_ns;
 	judge_watch_reset(watch, since_ns, 0);
-	watch->span.cost = cost * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) / judge->real;
+	watch->span.cost = cost / judge->real * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) * fmin(1, judge->real_sum / known_s);
 }
 
-static void start_over(struct judge *judge, struct judge_rank *rank)
+static void start_over(const struct start *start, struct judge_rank *rank)
 {
+	struct judge *judge = start->judge;
+
 	rank->start.evidence = 0;
 	rank->shown = (struct judge_shown){0};
+	rank->fast_ns[start->l1] = judge->now_ns;
 	if (!rank->start.open)
 		return;
 	judge_watch_close(judge, &rank->start);
@@ -235,37 +243,55 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	double steps = judge->steps, lost = gain * steps, cost = lost * part;
 
 	if (gain <= START_LEAST * judge->usual / (watch->open ? 2 : 1) || gain < START_PEER * top) {
-		start_over(judge, rank);
+		start_over(start, rank);
 		return;
 	}
 	/* Began while the usual was learned, which has a part of it. */
 	if (rank->watch.open && !watch->open) {
 		rank->watch.episode->lost += cost;
 		judge->named += cost;
+		rank->fast_ns[start->l1] = judge->now_ns; /* its cost is there */
 		return;
 	}
 	cost += rank->grown;
 	if (!(watch->evidence > 0) && !watch->open)
-		start_begin(judge, watch, cost);
+		start_begin(start, rank, cost);
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->span.lost += lost;
 	watch->span.total += top / part * steps;
-	rank->shown = (struct judge_shown){gain, part, start->l1 ? judge->usual : 0};
+	rank->shown = (struct judge_shown){gain, part, !start->l1 ? 0 : judge->usual_unseen > 0 ? judge->usual_unseen : judge->usual};
 	start_slow(judge, rank, lost, cost);
 	if (!watch->open && watch->evidence >= judge_open_at(judge))
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);
 }
 
-/* There are no operations: what they showed goes on, so far as the step takes as long as then. */
-static void start_unseen(struct judge *judge, struct judge_rank *rank)
+/* By operations, of which there are none now. */
+static bool start_is_held(const struct judge_rank *rank)
 {
-	const struct judge_shown *shown = &rank->shown;
-	double cost = shown->gain * shown->part * judge->steps - fmax(0, shown->usual * judge->steps - judge->real);
+	return rank->start.open && rank->shown.usual > 0;
+}
 
-	if (judge->usual < shown->usual - START_OVER * shown->gain * shown->part)
-		start_over(judge, rank);
-	else if (rank->start.evidence > 0 && cost > 0)
-		start_slow(judge, rank, 0, cost);
+/* There are no operations: what they showed goes on, so far as the step takes as long as then. Or the rank has no steps. */
+static void start_unseen(const struct start *start, struct judge_rank *rank)
+{
+	struct judge *judge = start->judge;
+	const struct judge_shown *shown = &rank->shown;
+	double shorter = fmax(0, shown->usual * judge->steps - judge->real);
+	double cost = (shown->gain * judge->steps - shorter) * shown->part;
+	bool gone = !(rank->tick.steps > 0);
+
+	if (!gone && start_is_held(rank)) {
+		if (judge->usual < shown->usual - START_OVER * shown->gain)
+			start_over(start, rank);
+		else if (cost > 0)
+			start_slow(judge, rank, 0, cost);
+		return;
+	}
+	rank->start.quiet += judge->real;
+	if (gone && rank->start.open && rank->start.quiet >= judge_quiet_s(judge))
+		start_over(start, rank);
+	else if (!rank->start.open && rank->start.quiet >= ROUTINE_AFTER_S)
+		rank->start.evidence = 0;
 }
 
 /* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough. */
@@ -320,9 +346,12 @@ void judge_start(struct judge *judge)
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = judge_may_wait(judge, (enum activity)a, judge->cards, start.l1);
 	start_routine(&start);
-	for (size_t r = 0; r < judge->ranks && !start.l1; r++)
-		if (judge->rank[r].shown.usual > 0)
-			start_unseen(judge, &judge->rank[r]);
+	judge->real_sum += judge->real;
+	if (!start.l1)
+		judge->usual_unseen = judge->usual;
+	for (size_t r = 0; r < judge->ranks; r++)
+		if (!start.l1 || !(judge->rank[r].tick.steps > 0))
+			start_unseen(&start, &judge->rank[r]);
 	if (start.n < 2 || (start.l1 ? judge->l1_ticks < JUDGE_L1_TICKS : judge->cards))
 		return;
 	top = start_gains(&start);
@@ -351,6 +380,6 @@ void judge_start(struct judge *judge)
 	if (slow > 1 && 2 * slow >= start.n)
 		memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].tick.steps > 0 && (start.l1 || !(judge->rank[r].shown.usual > 0)))
+		if (judge->rank[r].tick.steps > 0 && (start.l1 || !start_is_held(&judge->rank[r])))
 			start_rank(&start, &judge->rank[r], judge->column[r], top, sum > 0 ? top / sum : 1);
 }

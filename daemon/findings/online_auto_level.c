@@ -44,12 +44,22 @@ static uint64_t online_auto_level_budget(
 	return state->budget_ns[level];
 }
 
+/* What is left for suspicions: half, or what is more than one period. */
+static uint64_t online_auto_level_left(const struct config *config, bool is_routine)
+{
+	uint64_t full_ns = online_auto_level_full(config), more_ns = full_ns - config->online_auto_level_for_ns;
+
+	if (!is_routine || full_ns < config->online_auto_level_for_ns)
+		return 0;
+	return full_ns / 2 < more_ns ? full_ns / 2 : more_ns;
+}
+
 static bool online_auto_level_allowed(
 	struct online_auto_level *state, const struct context *context, enum level level, bool is_routine, uint64_t now_ns)
 {
 	const struct levels *levels = &context->levels;
 	const struct config *config = &context->config;
-	uint64_t set_ns = levels->set_ns[level], left_ns = is_routine ? online_auto_level_full(config) / 2 : 0;
+	uint64_t set_ns = levels->set_ns[level], left_ns = online_auto_level_left(config, is_routine);
 
 	/* raised: it ended, online_auto_level_tick() has not seen the result yet. */
 	if (!config->online_auto_level || (levels->on[level] && !levels->sampled[level]) || state->turned_on[level] ||
@@ -74,7 +84,8 @@ static void online_auto_level_prolong(
 {
 	if (!context->config.online_auto_level || !online_auto_level_is_ending(state, context, level, now_ns) ||
 		state->prolonged_ns[level] + PROLONG_NS > context->config.online_auto_level_for_ns ||
-		online_auto_level_budget(state, &context->config, level, now_ns) < PROLONG_NS)
+		online_auto_level_budget(state, &context->config, level, now_ns) <
+			PROLONG_NS + online_auto_level_left(&context->config, state->is_routine[level]))
 		return;
 	state->budget_ns[level] -= PROLONG_NS;
 	state->prolonged_ns[level] += PROLONG_NS;

@@ -466,6 +466,23 @@ TEST(a_slow_checkpoint_is_no_fault_of_its_step)
 	}
 }
 
+/* One of 64 writes for 6 s while all take a little longer: that is no step as long as a stall of 7 s, which is named alone. */
+TEST(the_wait_for_a_checkpoint_is_no_growth)
+{
+	script_begin(64);
+	script_run(20);
+	script_once(ACTIVITY_FORWARD, 130 * MS);
+	script.once[0][ACTIVITY_CHECKPOINT] = 6;
+	script_step();
+	script_run(30);
+	script_expect(0);
+	script.once[2][ACTIVITY_OPTIMIZER] = 7;
+	script_step();
+	script_run(30);
+	script_only(2, ACTIVITY_OPTIMIZER);
+	script_end();
+}
+
 /* The last steps of a fault have a checkpoint: they are no measure, and it lasted through them. */
 TEST(a_fault_may_end_with_a_checkpoint)
 {
