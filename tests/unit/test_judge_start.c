@@ -436,7 +436,7 @@ TEST(operations_take_time_themselves)
 	script_run(60);
 	script.l1 = true;
 	script.usual[ACTIVITY_FORWARD] += 3 * MS;
-	script_run(120);
+	script_run(600);
 	script_only(1, ACTIVITY_COMPUTE);
 	script.l1 = false;
 	script.usual[ACTIVITY_FORWARD] -= 3 * MS;
