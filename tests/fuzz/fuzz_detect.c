@@ -71,7 +71,7 @@ static void on_finding(void *arg, const struct finding *finding)
 
 static void on_want(void *arg, unsigned wants, uint32_t uid, const char *job, const char *why)
 {
-	check(wants && wants < 2 * JUDGE_WANT_STACKS && strlen(job) < 64 && why);
+	check(wants && wants < 2 * JUDGE_WANT_ROUTINE && strlen(job) < 64 && why);
 }
 
 static uint8_t byte(struct input *input)
