@@ -107,14 +107,13 @@ void judge_rebase(struct judge *judge)
 
 	judge->faster = judge->plain = judge->plain_steps = 0;
 	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
-	/* Whether it is so of the step of now. */
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].start.open && judge->routine_ns)
-			judge->routine_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 		const struct judge_sum *late = &rank->late;
 
+		/* The step has changed: operations show whether the rank is still slow. */
+		if (rank->start.open && judge->routine_ns)
+			judge->routine_ns = judge->now_ns;
 		if (!(late->steps > 0))
 			continue;
 		for (int a = 0; a < ACTIVITY_MAX; a++) {
@@ -690,6 +689,11 @@ static void take_frame(
 	}
 }
 
+static bool is_spike(const struct judge *judge, double over)
+{
+	return judge->ticks > JUDGE_TICKS_LEARN && over > CLIP * judge_open_at(judge);
+}
+
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures)
 {
 	bool split = frame_is_split(frame), spike, rare;
@@ -712,16 +716,14 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	measures = frame->tier != FRAME_TIER_STAGES ? measures : NULL;
 	judge->windows |= !split;
 	step += split ? 0 : judge->plain;
-	over = step - judge->usual;
-	spike = judge->ticks > JUDGE_TICKS_LEARN && over > CLIP * judge_open_at(judge);
-	if (spike && is_hung(judge, frame)) {
+	if (is_spike(judge, step - judge->usual) && is_hung(judge, frame)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;
 	}
 	if (judge_checkpoint(judge, frame, &step))
 		return 0;
 	over = step - judge->usual;
-	spike = judge->ticks > JUDGE_TICKS_LEARN && over > CLIP * judge_open_at(judge);
+	spike = is_spike(judge, over);
 	if (!split && judge->ticks <= JUDGE_TICKS_LEARN)
 		return 0; /* nothing to learn */
 	rare = judge->calm >= CALM_STEPS;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it, are
- * no measure of a step, unless they grew by more than it explains. A checkpoint is slow beside those of the other ranks in the same step, or, of a rank that writes alone,
- * beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
+ * no measure of a step, unless they grew by more than it explains. A checkpoint is slow beside those of the other ranks in
+ * the same step, or, of a rank that writes alone, beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
  */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
@@ -45,16 +45,15 @@ static double checkpoint_whole(const struct frame_rank *rank)
 }
 
 /* Fills the column with the length of each checkpoint, and returns the longest. A checkpoint copies from its card, which may wait for a slow rank: its
- * length is without what that rank is later than its own rank. ret_whole: the longest, with waits. */
-static double checkpoint_lengths(struct judge *judge, const struct frame *frame, double *ret_whole)
+ * length is without what that rank is later than its own rank. */
+static double checkpoint_lengths(struct judge *judge, const struct frame *frame)
 {
-	double most = -INFINITY, longest = 0;
+	double most = -INFINITY, longest = 0, whole = 0;
 
-	*ret_whole = 0;
 	memset(judge->column, 0, judge->ranks * sizeof(*judge->column));
 	for (size_t r = 0; r < frame->ranks; r++)
-		*ret_whole = fmax(*ret_whole, checkpoint_whole(&frame->rank[r]));
-	for (size_t r = 0; r < frame->ranks && judge->cards && *ret_whole > 0; r++) {
+		whole = fmax(whole, checkpoint_whole(&frame->rank[r]));
+	for (size_t r = 0; r < frame->ranks && judge->cards && whole > 0; r++) {
 		if (!frame->rank[r].here || frame->rank[r].step_ns == FRAME_UNKNOWN || !frame->rank[r].end_ns)
 			continue;
 		judge->column[r] = checkpoint_late(judge, &judge->rank[r], &frame->rank[r]);
@@ -173,7 +172,7 @@ static double checkpoint_mean(const struct judge *judge, const struct frame *fra
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step)
 {
-	double whole, longest = checkpoint_lengths(judge, frame, &whole), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
+	double longest = checkpoint_lengths(judge, frame), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
 	double mean = checkpoint_mean(judge, frame), waits = fmax(0, fmax(longest, judge->checkpoint_longest) - mean), rest = *ret_step - mean - waits;
 	bool any, skip, frequent;
 

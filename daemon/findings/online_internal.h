@@ -97,9 +97,8 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const st
  * Levels turned on by a suspicion, or as a routine, to see whether there is one, bounded three ways. Each lasts [findings]
  * raise_for, or twice that while something is suspected at its end. After a suspicion without a confirmed finding, and
  * after an operator set the level, it pauses for raise_pause. Its share of time is at most raise_percent; at most one
- * hour's share accumulates, of which the routine leaves half, or what
- * exceeds one period if that is less. If one with a confirmed finding ends while more is wanted, it is renewed without
- * detaching: probes cannot attach while they detach.
+ * hour's share accumulates, of which the routine leaves half, or what exceeds one period if that is less. If one with a
+ * confirmed finding ends while more is wanted, it is renewed without detaching: probes cannot attach while they detach.
  */
 
 struct context;

@@ -459,6 +459,25 @@ TEST_WITH(test_routine_goes_on, setup, teardown)
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], first_ns + for_ns);
 }
 
+/* With less than half of the budget left it is not prolonged; where the budget is one period and a bit, that is enough for it. */
+TEST_WITH(test_routine_within_its_share, setup, teardown)
+{
+	uint64_t first_ns, for_ns = context.config.online_auto_level_for_ns;
+
+	context.config.online_auto_level_percent = 2; /* 72 s an hour */
+	sink.want(sink.arg, JUDGE_WANT_ROUTINE, USER, "j", "whether a rank is slow from the start");
+	assert_true(context.levels.on[LEVEL_L1]);
+	first_ns = context.levels.until_ns[LEVEL_L1];
+	context.config.online_auto_level_percent = 10;
+	context.findings->auto_level.budget_at_ns[LEVEL_L1] = first_ns;
+	context.findings->auto_level.budget_ns[LEVEL_L1] = 3 * for_ns;
+	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
+	assert_int_equal(context.levels.until_ns[LEVEL_L1], first_ns);
+	context.findings->auto_level.budget_ns[LEVEL_L1] = 4 * for_ns;
+	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
+	assert_true(context.levels.until_ns[LEVEL_L1] > first_ns);
+}
+
 static void want_more(void)
 {
 	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_OPERATIONS, "j", "slow",

@@ -374,7 +374,7 @@ TEST(without_operations_it_goes_on)
 	}
 }
 
-/* Nor is a hang its cost, nor the time in which operations showed that it was fast; and a hang ends no more than what was seen. */
+/* Neither a hang counts as its cost, nor the time in which operations showed that the rank was as fast as its peers. */
 TEST(it_has_cost_since_it_was_seen_to_be_fast)
 {
 	for (int hang = 0; hang < 2; hang++) {
