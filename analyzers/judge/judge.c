@@ -390,9 +390,8 @@ static bool tick_is_over(struct judge *judge)
 		return false;
 	if (judge->split >= fmin(judge->real, TICK_S) || evidence <= 0)
 		return true;
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open)
-			return true;
+	if (judge_has_slow_rank(judge))
+		return true;
 	if (evidence >= judge_open_rank(judge) / 2)
 		want_stages(judge);
 	return false;

@@ -83,7 +83,7 @@ bool judge_suspects(const struct judge *judge)
 	return judge->whole.open || judge->whole.evidence >= limit_of(judge, &judge->whole) / 2;
 }
 
-static bool any_rank_is_slow(const struct judge *judge)
+bool judge_has_slow_rank(const struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].watch.open)
@@ -96,7 +96,7 @@ static void excursion_over(struct judge *judge, struct judge_watch *watch)
 {
 	double *peak = watch == &judge->whole ? &judge->whole_peak : &judge->rank_peak;
 
-	if (!watch->of && watch->top > *peak && !any_rank_is_slow(judge))
+	if (!watch->of && watch->top > *peak && !judge_has_slow_rank(judge))
 		*peak = fmax(*peak, watch->top);
 	watch->top = 0;
 }

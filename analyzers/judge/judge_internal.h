@@ -213,6 +213,8 @@ void judge_take_who(struct judge *judge, const struct frame *frame);
 void judge_rebase(struct judge *judge);
 /* Learns anew, as in the first ticks: the steps to come are others than before. */
 void judge_relearn(struct judge *judge);
+/* A rank has an open finding. */
+bool judge_has_slow_rank(const struct judge *judge);
 /* A finding is open or near: what happens to the steps of now is evidence. */
 bool judge_suspects(const struct judge *judge);
 /* judge_host.c */
