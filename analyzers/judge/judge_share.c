@@ -389,9 +389,11 @@ static void share_late(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
-		judge->column[i] = share_is_late(judge, rank) ? share->growth : 0;
+		bool waits = share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual);
+
+		judge->column[i] = !waits && share_is_late(judge, rank) ? share->growth : 0;
 		most = fmax(most, rank->own);
-		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
+		if (waits)
 			longest = fmax(longest, share_sync_wait(&rank->usual));
 	}
 	/* Who waits is a witness against those that usually wait alike. */

@@ -566,6 +566,28 @@ TEST(a_rank_that_synchronizes_now_and_then_is_late)
 	script_end();
 }
 
+/* The card of a rank becomes slower. Both wait for their cards in each tenth step, and longer there, rank 0 a little less: between two waits it is not late. */
+TEST(a_rank_that_waits_longer_now_and_then_is_not_late)
+{
+	script_begin(2);
+	script_cards();
+	script.usual[ACTIVITY_SYNC] = 0.1 * MS;
+	for (int step = 0; step < 600; step++) {
+		bool slow = step >= 300;
+
+		for (size_t r = 0; r < 2; r++) {
+			script.fault[r][ACTIVITY_BACKWARD] = slow ? 100 * MS : 0;
+			if (step % 10 == 0)
+				script.once[r][ACTIVITY_SYNC] = (slow ? 48 + 12 * (double)r : 30) * MS;
+		}
+		script_step();
+	}
+	assert_true(script.n_said > 0);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_equal(script.said[i].finding.rank, -1);
+	script_end();
+}
+
 /* Of a job that synchronizes often: twice as often and a few more. */
 TEST(synchronizations_are_compared_with_the_usual_ones)
 {
