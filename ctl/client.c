@@ -15,6 +15,7 @@
 /* Turning a level on may open and read many libraries. */
 #define ANSWER_S_MAX 60
 #define CONNECT_S_MAX 10 /* a daemon that runs accepts within milliseconds: one that is stopped never does */
+#define SILENCE_S_MAX 3	 /* before it is said that the daemon has not answered yet */
 
 static int64_t client_now_ms(void)
 {
@@ -74,10 +75,38 @@ static int client_send(int fd, Ranktrace__Request *request)
 	return 0;
 }
 
+static bool client_is_stopped(pid_t pid)
+{
+	char path[64], state = '?';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	/* Names of processes may hold blanks, but not the daemon's. */
+	if (fscanf(file, "%*d %*s %c", &state) != 1)
+		state = '?';
+	fclose(file);
+	return state == 'T';
+}
+
+static void client_say_silence(int fd)
+{
+	struct ucred daemon = {0};
+	socklen_t bytes = sizeof(daemon);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &bytes) < 0 || daemon.pid <= 0)
+		return;
+	ctl_fail(EXIT_DONE, "the daemon, pid %d, has not answered for %d s%s; waiting up to %d s", (int)daemon.pid, SILENCE_S_MAX,
+		client_is_stopped(daemon.pid) ? ": it is stopped (kill -CONT lets it go on)" : "", ANSWER_S_MAX);
+}
+
 /* Reads until a frame is whole. Text says what went wrong. */
 static enum frame_result client_receive(int fd, uint8_t *data, struct frame *frame, char error[FRAME_ERROR_BYTES])
 {
 	int64_t end_ms = client_now_ms() + ANSWER_S_MAX * 1000;
+	bool said = false;
 	size_t size_bytes = 0, size_max = FRAME_HEADER_BYTES + FRAME_BYTES_MAX;
 
 	for (;;) {
@@ -88,9 +117,15 @@ static enum frame_result client_receive(int fd, uint8_t *data, struct frame *fra
 
 		if (result != FRAME_NEED_MORE)
 			return result;
-		if (left_ms <= 0 || poll(&poller, 1, (int)left_ms) == 0) {
+		if (left_ms <= 0) {
 			snprintf(error, FRAME_ERROR_BYTES, "no answer within %d s", ANSWER_S_MAX);
 			return FRAME_ERROR;
+		}
+		if (poll(&poller, 1, said ? (int)left_ms : SILENCE_S_MAX * 1000) == 0) {
+			if (!said)
+				client_say_silence(fd);
+			said = true;
+			continue;
 		}
 		n = recv(fd, data + size_bytes, size_max - size_bytes, MSG_DONTWAIT);
 		if (n < 0 && (errno == EINTR || errno == EAGAIN))

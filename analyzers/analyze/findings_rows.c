@@ -160,3 +160,21 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 	sqlite3_finalize(statement);
 	return rc == SQLITE_ROW ? 0 : -EIO;
 }
+
+int findings_lost(struct reader *reader, uint64_t since_ns, uint64_t *ret, char *error, size_t error_size)
+{
+	sqlite3_stmt *statement = NULL;
+	char sql[128];
+	int rc;
+
+	snprintf(sql, sizeof(sql), "SELECT sum(count) FROM drops WHERE start_ns >= %" PRIu64, since_ns);
+	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
+		return -EINVAL;
+	rc = sqlite3_step(statement);
+	if (rc == SQLITE_ROW)
+		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
+	else
+		reader_error(reader, error, error_size);
+	sqlite3_finalize(statement);
+	return rc == SQLITE_ROW ? 0 : -EIO;
+}

@@ -3,6 +3,7 @@
  * libexec/ranktrace/findings, which is `tracectl findings`: what was slow or hung, from the store, so
  * that it works with the daemon down. Exit codes: 0 done, with findings or without; 1 the store failed, 2 usage.
  */
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,22 @@ static int cmd_findings_show_suspected(const struct findings *findings, struct r
 	return 0;
 }
 
+/* Of what was lost nothing can be found. */
+static int cmd_findings_show_lost(const struct findings *findings, struct reader *reader)
+{
+	char error[1024];
+	uint64_t lost = 0;
+
+	if (findings->format != FORMAT_TEXT)
+		return 0;
+	if (findings_lost(reader, findings->filter.since_ns, &lost, error, sizeof(error)) < 0)
+		return cmd_findings_fail(error);
+	if (lost)
+		printf("\n%" PRIu64 " record%s of this time %s lost, and findings may be missing: see tracectl query 'SELECT * FROM drops'\n", lost,
+			lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
+	return 0;
+}
+
 static int cmd_findings_show_once(struct findings *findings, struct reader *reader)
 {
 	char error[1024] = "out of memory";
@@ -192,6 +209,8 @@ static int cmd_findings_show_once(struct findings *findings, struct reader *read
 			status = cmd_findings_show_none(findings, reader);
 		if (!status)
 			status = cmd_findings_show_suspected(findings, reader);
+		if (!status)
+			status = cmd_findings_show_lost(findings, reader);
 	}
 	json_decref(rows);
 	return status ? status : tool_written();

@@ -33,9 +33,7 @@ static int cmd_why_explain(struct cmd_why *cmd)
 	int r;
 
 	if (!why_job(cmd->why, 0, &job))
-		return tool_fail(1,
-			"no step of rank %" PRId64 "%s%s was seen then, or it could not be aligned with those of other ranks",
-			cmd->ranks.range[0].first, cmd->job ? " of job " : "", cmd->job ? cmd->job : "");
+		return cmd_why_no_steps(cmd);
 	if (why_job(cmd->why, 1, &other))
 		(void)tool_fail(0, "several jobs have a rank %" PRId64 " then; this is the newest (--job)",
 			cmd->ranks.range[0].first);

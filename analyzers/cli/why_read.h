@@ -62,6 +62,8 @@ struct cmd_why {
 /* Each: 0, or the exit code after a sentence. */
 /* With a step: its time. */
 int cmd_why_find_step(struct cmd_why *cmd);
+/* Says why there are none of the rank in the time; returns 1. */
+int cmd_why_no_steps(struct cmd_why *cmd);
 /* All frames around the time. */
 int cmd_why_feed(struct cmd_why *cmd);
 /* What the step thread went through; nothing where L3 was off. */

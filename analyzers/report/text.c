@@ -407,7 +407,7 @@ static void text_render(FILE *out, const struct report *report, bool markdown)
 		show_cards(&page);
 		show_jobs(&page);
 	}
-	if (wrong || report->gaps || report->unread)
+	if (wrong || report->gaps || report->unread || report->lost)
 		show_unwatched(&page);
 }
 

@@ -98,17 +98,22 @@ static struct store_value online_recover_value(sqlite3_stmt *statement, int colu
 	}
 }
 
-/* Copies the row, with state and until_ns closed. */
+/* Copies the row, with state and until_ns closed. Its sentence is of the time when it was open. */
 static void online_recover_put_closed(struct online *online, sqlite3_stmt *statement, uint64_t seen_ns)
 {
 	struct row_findings row; /* filled by the loop */
 	struct store_value *values = (struct store_value *)(void *)&row;
+	char sentence[sizeof(((struct finding *)NULL)->sentence) + 32];
 	const char *state;
 
 	for (int i = 0; i < COLUMNS_FINDINGS; i++)
 		values[i] = online_recover_value(statement, i);
 	state = row.state.value.type == STORE_TEXT ? row.state.value.text : "";
 	row.state = field_text(streq(state, "open") ? "closed" : "dropped");
+	if (row.sentence.value.type == STORE_TEXT) {
+		snprintf(sentence, sizeof(sentence), "when ranktraced was killed: %s", row.sentence.value.text);
+		row.sentence = field_text(sentence);
+	}
 	if (row.until_ns.value.type == STORE_NULL) {
 		uint64_t since_ns = row.since_ns.value.type == STORE_INT ? (uint64_t)row.since_ns.value.integer : 0;
 

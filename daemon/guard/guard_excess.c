@@ -63,7 +63,7 @@ static void guard_excess_rank(void *arg, const struct rank *rank)
 	if (!of || rank->ended)
 		return;
 	guard_excess_of(walk->guard, of, &excess);
-	due = guard_excess_turn(&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), walk->now_ns);
+	due = guard_excess_turn(&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), GUARD_EXCESS_NS, walk->now_ns);
 	if (due)
 		guard_publish_turn(walk->guard, &of->turn, rank, due < 0);
 }
@@ -81,7 +81,7 @@ static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 		guard_excess_part(&excess, level_name(level), guard->own_level[level] * guard->window[level].duty);
 	for (unsigned i = 0; gauges_status(guard->context->gauges, i, &gauges); i++)
 		guard_excess_part(&excess, gauges.source->name, gauges.cpus);
-	due = guard_excess_turn(&guard->own_turn, &excess, false, now_ns);
+	due = guard_excess_turn(&guard->own_turn, &excess, false, GUARD_EXCESS_OWN_NS, now_ns);
 	if (due)
 		guard_publish_turn(guard, &guard->own_turn, NULL, due < 0);
 }

@@ -92,8 +92,11 @@ struct guard_turn {
  * Notes the excess of now; 1: a finding is due, -1: the present one is over, 0: neither. known: another finding says the same, as
  * that of another rank of the job. Pure.
  */
-int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns);
-#define GUARD_EXCESS_NS (60 * NSEC_PER_SEC) /* that it lasts: windows need some turns of the plan to show what they save */
+int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns);
+/* lasts_ns, of a rank: windows need some turns of the plan to show what they save. */
+#define GUARD_EXCESS_NS (60 * NSEC_PER_SEC)
+/* Of the daemon: libraries, profiles and the L1 of a job that begins take some minutes. */
+#define GUARD_EXCESS_OWN_NS (600 * NSEC_PER_SEC)
 
 /* The same of the daemon, in CPUs, of the last minute; then each of its parts, of which the costliest is kept. */
 void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret);

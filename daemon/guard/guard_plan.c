@@ -82,7 +82,7 @@ void guard_excess_own(double budget, double own_cpus, bool before, struct guard_
 	*ret = (struct guard_excess){.part = "", .share = own_cpus, .over = own_cpus > (before ? budget * PLAN_RETURN : budget)};
 }
 
-int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t now_ns)
+int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns)
 {
 	if (!excess->over) {
 		turn->over_ns = 0;
@@ -93,7 +93,7 @@ int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess
 	if (!turn->over_ns)
 		turn->over_ns = now_ns;
 	turn->excess.since_ns = turn->over_ns;
-	return !turn->finding && !known && now_ns - turn->over_ns >= GUARD_EXCESS_NS;
+	return !turn->finding && !known && now_ns - turn->over_ns >= lasts_ns;
 }
 
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],

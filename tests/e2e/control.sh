@@ -72,6 +72,7 @@ expect 0 'L1 on' set l1=ON
 expect 0 'event loop late by at most' status
 expect 0 '"loop_lag"' status --json
 expect 1 'no such rank runs on this node' ranks --rank 900
+expect 1 'the store has no rank 900; ' why --rank 900 --state-dir "$state"
 expect 1 'no such rank runs on this node' ops --rank 900
 expect 0 'tracectl' help
 expect 0 '[0-9]+\.[0-9]+' --version

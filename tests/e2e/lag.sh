@@ -15,6 +15,8 @@ for rank in 0 1; do
 done
 wait_for 60 stepping "${rank_pid[0]}" 100 || fail "the training did not start"
 kill -STOP "$daemon"
+timeout 5 "$tracectl" status >"$work/silent" 2>&1 || true
+grep -q "pid $daemon, has not answered for 3 s: it is stopped" "$work/silent" || fail "tracectl is silent beside a stopped daemon: $(cat "$work/silent")"
 sleep "$suspended_s"
 kill -CONT "$daemon"
 before=$(steps_of "${rank_pid[0]}")

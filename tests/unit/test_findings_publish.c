@@ -160,7 +160,7 @@ TEST_WITH(test_overhead, setup, teardown)
 	number = online_overhead(context.findings, &info, false, 0);
 	assert_true(number > 0);
 	flush();
-	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take 2.1 %% of the time of rank 3 (a)%, more than the "
+	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take up to 2.1 %% of the time of rank 3 (a)%, more than the "
 		     "budget of 0.5 %%; L0 takes 1.9 %%' from findings where cause = 'probes'",
 		"overhead|probes|open|notice|3|1\n");
 	assert_int_equal(online_overhead(context.findings, &info, true, number), number);
@@ -172,7 +172,7 @@ TEST_WITH(test_overhead, setup, teardown)
 	copy_text(context.host, sizeof(context.host), "node-b");
 	assert_true(online_overhead(context.findings, &info, false, 0) > number);
 	flush();
-	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes 2.1 %% of a CPU of node-b%' from findings "
+	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes up to 2.1 %% of a CPU of node-b%' from findings "
 		     "where cause = 'daemon'",
 		"overhead|open|notice|NULL|node-b|NULL|1\n");
 }
@@ -266,7 +266,7 @@ TEST_WITH(test_left, setup, teardown)
 	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
-		"closed|1|rank 1 is slow\ndropped|1|rank 1 is slow\nclosed|0|rank 1 is slow\n");
+		"closed|1|when ranktraced was killed: rank 1 is slow\ndropped|1|when ranktraced was killed: rank 1 is slow\nclosed|0|rank 1 is slow\n");
 	assert_int_equal(query_int("select count(*) from findings where until_ns = (select start_ns + duration_ns from host_samples)"), 2);
 	sh("test ! -e '%s/findings'", dir);
 	free(killed);

@@ -322,16 +322,16 @@ TEST(an_excess_is_raised_once_and_ends)
 	struct guard_turn of = {0};
 	uint64_t start_ns = NSEC_PER_SEC;
 
-	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns), 0); /* short ones are none */
-	assert_int_equal(guard_excess_turn(&of, &within, false, start_ns + 1), 0);
-	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2), 0);
-	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 1 + GUARD_EXCESS_NS), 0);
-	assert_int_equal(guard_excess_turn(&of, &over, true, start_ns + 2 + GUARD_EXCESS_NS), 0); /* that of another rank is open */
-	assert_int_equal(guard_excess_turn(&of, &over, false, start_ns + 2 + GUARD_EXCESS_NS), 1);
+	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns), 0); /* short ones are none */
+	assert_int_equal(guard_excess_turn(&of, &within, false, GUARD_EXCESS_NS, start_ns + 1), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 2), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 1 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &over, true, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS), 0); /* that of another rank is open */
+	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS), 1);
 	of.finding = 1;
 	/* It goes on within the budget for a while: the sentence says the most. */
-	assert_int_equal(guard_excess_turn(&of, &less, true, start_ns + 3 + GUARD_EXCESS_NS), 0);
-	assert_int_equal(guard_excess_turn(&of, &within, true, start_ns + 4 + GUARD_EXCESS_NS), -1);
+	assert_int_equal(guard_excess_turn(&of, &less, true, GUARD_EXCESS_NS, start_ns + 3 + GUARD_EXCESS_NS), 0);
+	assert_int_equal(guard_excess_turn(&of, &within, true, GUARD_EXCESS_NS, start_ns + 4 + GUARD_EXCESS_NS), -1);
 	NEAR(of.excess.share, 0.009); /* what its end says is the excess, not what is within the budget */
 	assert_int_equal(of.excess.since_ns, start_ns + 2);
 }
