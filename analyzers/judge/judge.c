@@ -339,7 +339,7 @@ static void judge_tick(struct judge *judge)
 	}
 	growth = tick_grown(judge);
 	for (size_t r = 0; r < judge->ranks; r++)
-		judge->rank[r].share = judge->rank[r].claim = 0;
+		judge->rank[r].own = judge->rank[r].share = judge->rank[r].claim = 0;
 	if (growth > 0)
 		judge_share(judge, growth);
 	raw = judge->real - judge->usual * judge->steps;

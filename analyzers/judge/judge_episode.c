@@ -714,6 +714,12 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 	return judge_host_cause(took, cost) != CAUSE_UNKNOWN;
 }
 
+/* A larger one of another rank costs all that is lost: until that ends nothing is known of this one, but that the rank works as much longer. */
+static bool episode_is_hidden(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank)
+{
+	return rank && watch == &rank->watch && !(rank->share > 0) && rank->own * judge->steps >= OVER_HALF * watch->episode->rate * judge->real;
+}
+
 /* One tick of an open episode. act: this tick's own growth by activity. */
 static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double *act)
@@ -724,6 +730,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	bool was_quiet;
 	enum activity a;
 
+	if (episode_is_hidden(judge, watch, rank))
+		return;
 	watch->pending += cost;
 	watch->pending_base += usual;
 	judge_host_add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
