@@ -167,16 +167,16 @@ static void status_print_dumps(const Ranktrace__StatusBody *body)
 static void status_print_self(const Ranktrace__StatusBody *body)
 {
 	const Ranktrace__Self *s = body->self;
-	uint64_t cpu_ns = s->cpu_user_ns + s->cpu_system_ns;
-	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES];
+	uint64_t cpu_ns = s->cpu_user_ns + s->cpu_system_ns + s->cpu_workers_ns;
+	char a[UNITS_BYTES], b[UNITS_BYTES], c[UNITS_BYTES], d[UNITS_BYTES];
 	enum term_colour colour = s->loop_lag_minute_ns >= STATUS_LAG_LONG_NS ? TERM_RED : TERM_PLAIN;
 
 	out_line("ranks", "%llu rank%s, %llu other process%s of theirs, %llu launcher%s", (unsigned long long)s->ranks,
 		status_s(s->ranks), (unsigned long long)s->children, s->children == 1 ? "" : "es",
 		(unsigned long long)s->launchers, status_s(s->launchers));
-	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of memory (peak %s)", units_duration(cpu_ns, a),
-		body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0, units_size(s->rss_bytes, b),
-		units_size(s->rss_peak_bytes, c));
+	out_line("cost", "%s of CPU since start (%.2f %% of a core), of which workers %s; %s of memory (peak %s)", units_duration(cpu_ns, a),
+		body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0, units_duration(s->cpu_workers_ns, d),
+		units_size(s->rss_bytes, b), units_size(s->rss_peak_bytes, c));
 	if (s->loop_lag_known)
 		out_line("", "event loop late by at most %s%s%s in the last minute, %s since start", out_start(colour),
 			units_duration(s->loop_lag_minute_ns, a), out_end(colour),

@@ -16,7 +16,7 @@ static const struct {
 	{&ranktrace__store__descriptor, "path segments size_bytes oldest_ns newest_ns rows rows_dropped rows_pending "
 					"segments_removed segments_corrupt reason? drops"},
 	{&ranktrace__store_drop__descriptor, "table reason rows"},
-	{&ranktrace__self__descriptor, "cpu_user_ns cpu_system_ns rss_bytes rss_peak_bytes ranks children launchers"},
+	{&ranktrace__self__descriptor, "cpu_user_ns cpu_system_ns cpu_workers_ns rss_bytes rss_peak_bytes ranks children launchers"},
 	{&ranktrace__operations__descriptor, "rows groups communicators lost not_waited late impossible communicators_forgotten=forgotten "
 					     "allocations allocations_live allocations_not_followed"},
 	{&ranktrace__device_clock__descriptor, "rank pid job card? device- offset_ns offset_min_ns:offset_min_known "

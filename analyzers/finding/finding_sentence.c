@@ -530,8 +530,8 @@ static void sentence_hardware(struct sentence *sentence)
 		text_add(&sentence->text, "reports: %s", row->title);
 }
 
-/* "probes take up to 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %; L0 takes 1.9 %",
- * "ranktraced takes up to 1.9 % of a CPU of node-a for 10 min, more than the budget of 1 %; L3 takes 0.8 %" */
+/* "probes take up to 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %: 1.9 % by L0",
+ * "ranktraced takes up to 1.9 % of a CPU of node-a for 10 min, more than the budget of 1 %: 0.8 % by L3" */
 static void sentence_overhead(struct sentence *sentence)
 {
 	const struct finding *finding = sentence->finding;
@@ -553,9 +553,8 @@ static void sentence_overhead(struct sentence *sentence)
 		text_add(&sentence->text, ", more than the budget of %.2g %%", budget->value);
 	/* What takes little of the excess is not its reason. */
 	if (share && share->detail[0] && level && budget && level->value >= (share->value - budget->value) / 2) {
-		text_add(&sentence->text, "; ");
+		text_add(&sentence->text, ": %.2g %% by ", level->value);
 		text_name(&sentence->text, share->detail, NAME_BYTES);
-		text_add(&sentence->text, " %s %.2g %%", sentence->past ? "took" : "takes", level->value);
 	}
 }
 

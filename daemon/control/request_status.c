@@ -14,6 +14,7 @@
 #include "daemon/ranks/ranks.h"
 #include "daemon/control/request.h"
 #include "daemon/store/store.h"
+#include "daemon/worker/worker.h"
 
 #define COSTS_MAX 2048u /* ranks times levels; an answer has a limit */
 #define DEVICE_CLOCKS_MAX 256u /* an answer has a limit, a node has fewer devices */
@@ -168,6 +169,7 @@ static int request_status_fill_self(const struct context *context, Ranktrace__St
 	getrusage(RUSAGE_SELF, &usage);
 	item->cpu_user_ns = timeval_ns(usage.ru_utime);
 	item->cpu_system_ns = timeval_ns(usage.ru_stime);
+	item->cpu_workers_ns = workers_cpu_ns(context->workers);
 	item->rss_bytes = request_status_proc_status_bytes("VmRSS");
 	item->loop_lag_known = true;
 	item->loop_lag_max_ns = context->lag.max.late_ns;

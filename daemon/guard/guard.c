@@ -13,6 +13,7 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
+#include "daemon/worker/worker.h"
 
 _Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL_L3, "bpf/cost.h has the levels of levels.def");
 
@@ -286,33 +287,41 @@ static void guard_say_memory(struct guard *guard)
 	guard->over_memory = over;
 }
 
+/* Spent since the begin of the minute, as a part of it; counters of workers that end fall for a moment. */
+static double guard_spent(uint64_t now_ns, uint64_t before_ns, uint64_t took_ns)
+{
+	return now_ns > before_ns ? (double)(now_ns - before_ns) / (double)took_ns : 0;
+}
+
 static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 {
+	uint64_t spent_ns, workers_ns, loop_ns[LEVEL_MAX] = {0}, all_ns;
 	struct rusage usage = {0};
-	uint64_t spent_ns, loop_ns[LEVEL_MAX] = {0}, all_ns;
 
-	getrusage(RUSAGE_SELF, &usage);
-	spent_ns = ((uint64_t)usage.ru_utime.tv_sec + (uint64_t)usage.ru_stime.tv_sec) * NSEC_PER_SEC +
-		   ((uint64_t)usage.ru_utime.tv_usec + (uint64_t)usage.ru_stime.tv_usec) * NSEC_PER_USEC;
 	if (guard->own_at_ns && now_ns - guard->own_at_ns < OWN_NS)
 		return;
+	getrusage(RUSAGE_SELF, &usage);
+	spent_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
+	workers_ns = workers_cpu_ns(guard->context->workers);
 	guard_say_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
-		double took_ns = (double)(now_ns - guard->own_at_ns), spent = (double)(spent_ns - guard->own_ns);
+		double spent = guard_spent(spent_ns, guard->own_ns, now_ns - guard->own_at_ns);
 		double work_ns = (double)(all_ns - guard->own_loop_all_ns);
 
-		guard->own_cpus = spent / took_ns;
+		guard->own_workers = guard_spent(workers_ns, guard->own_workers_ns, now_ns - guard->own_at_ns);
+		guard->own_cpus = spent + guard->own_workers;
 		guard->own_known = true;
 		for (enum level level = 0; level < LEVEL_MAX; level++) {
 			double part = work_ns > 0 ? (double)(loop_ns[level] - guard->own_loop_ns[level]) / work_ns : 0;
 			bool watched = guard->context->levels.on[level] || guard->context->levels.sampled[level];
 
 			/* While it is on: windows are shorter than the minute. */
-			guard->own_level[level] = watched ? part * guard->own_cpus / guard->window[level].duty : 0;
+			guard->own_level[level] = watched ? part * spent / guard->window[level].duty : 0;
 		}
 	}
 	guard->own_ns = spent_ns;
+	guard->own_workers_ns = workers_ns;
 	guard->own_at_ns = now_ns;
 	guard->own_loop_all_ns = all_ns;
 	memcpy(guard->own_loop_ns, loop_ns, sizeof(loop_ns));

@@ -77,6 +77,7 @@ static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 	if (!guard->own_known)
 		return;
 	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus, guard->own_turn.over_ns != 0, &excess);
+	guard_excess_part(&excess, "workers", guard->own_workers);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		guard_excess_part(&excess, level_name(level), guard->own_level[level] * guard->window[level].duty);
 	for (unsigned i = 0; gauges_status(guard->context->gauges, i, &gauges); i++)

@@ -153,8 +153,8 @@ struct guard {
 	struct guard_calibration *calibration; /* ordered */
 	uint64_t measure_ns, second_ns, plan_ns;
 	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
-	uint64_t own_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
-	double own_cpus, own_level[LEVEL_MAX];
+	uint64_t own_ns, own_workers_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
+	double own_cpus, own_workers, own_level[LEVEL_MAX]; /* own_cpus: in all */
 	bool own_known, over_memory;
 	struct guard_turn own_turn;
 	cpu_set_t own_cpu_set, cpu_set; /* as it began; empty: not known. Where it runs now */

@@ -5,6 +5,7 @@
 #include "daemon/base/procfs.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/metrics/metrics_internal.h"
+#include "daemon/worker/worker.h"
 
 static struct metrics_labels metrics_label(const char *name, const char *value)
 {
@@ -25,12 +26,13 @@ void metrics_of_build(const struct metrics_gather *gather, struct metrics_page *
 
 void metrics_of_cpu_seconds(const struct metrics_gather *gather, struct metrics_page *page)
 {
-	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system");
+	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system"), workers = metrics_label("mode", "workers");
 	struct rusage usage = {0};
 
 	getrusage(RUSAGE_SELF, &usage);
 	metrics_page_seconds(page, &user, timeval_ns(usage.ru_utime));
 	metrics_page_seconds(page, &system, timeval_ns(usage.ru_stime));
+	metrics_page_seconds(page, &workers, workers_cpu_ns(gather->context->workers));
 }
 
 void metrics_of_resident_bytes(const struct metrics_gather *gather, struct metrics_page *page)

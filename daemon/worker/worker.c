@@ -18,6 +18,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -759,4 +760,17 @@ void workers_status(const struct workers *workers, struct workers_status *ret)
 	for (const struct process *p = workers->process; p; p = p->next)
 		ret->running += p->state == PROCESS_BUSY;
 	ret->abandoned = worker_abandoned(workers, NULL);
+}
+
+uint64_t workers_cpu_ns(const struct workers *workers)
+{
+	struct rusage ended = {0};
+	uint64_t sum_ns, cpu_ns;
+
+	getrusage(RUSAGE_CHILDREN, &ended);
+	sum_ns = timeval_ns(ended.ru_utime) + timeval_ns(ended.ru_stime);
+	for (const struct process *process = workers ? workers->process : NULL; process; process = process->next)
+		if (!process->starting && procfs_cpu_time((uint32_t)process->pid, &cpu_ns) == 0)
+			sum_ns += cpu_ns;
+	return sum_ns;
 }

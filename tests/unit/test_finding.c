@@ -265,9 +265,9 @@ TEST(overheads_name_level_cost_and_budget)
 	finding_add(&finding, "probes", "%", 2.13, NAN, "L0");
 	finding_add(&finding, "level", "%", 1.9, NAN, NULL);
 	finding_add(&finding, "budget", "%", 0.5, NAN, NULL);
-	assert_sentence(finding, "probes take up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 takes 1.9 %");
+	assert_sentence(finding, "probes take up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %: 1.9 % by L0");
 	finding.state = FINDING_CLOSED;
-	assert_sentence(finding, "probes took up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %; L0 took 1.9 %");
+	assert_sentence(finding, "probes took up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %: 1.9 % by L0");
 }
 
 TEST(the_daemon_has_a_budget_of_its_own)
@@ -277,9 +277,9 @@ TEST(the_daemon_has_a_budget_of_its_own)
 	finding_add(&finding, "daemon", "%", 1.94, NAN, "L3");
 	finding_add(&finding, "level", "%", 0.8, NAN, NULL);
 	finding_add(&finding, "budget", "%", 1, NAN, NULL);
-	assert_sentence(finding, "ranktraced takes up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %; L3 takes 0.8 %");
+	assert_sentence(finding, "ranktraced takes up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
 	finding.state = FINDING_CLOSED;
-	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %; L3 took 0.8 %");
+	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
 	/* Less than half of what is beyond the budget. */
 	finding.evidence[1].value = 0.4;
 	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %");

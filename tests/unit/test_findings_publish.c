@@ -161,7 +161,7 @@ TEST_WITH(test_overhead, setup, teardown)
 	assert_true(number > 0);
 	flush();
 	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take up to 2.1 %% of the time of rank 3 (a)%, more than the "
-		     "budget of 0.5 %%; L0 takes 1.9 %%' from findings where cause = 'probes'",
+		     "budget of 0.5 %%: 1.9 %% by L0' from findings where cause = 'probes'",
 		"overhead|probes|open|notice|3|1\n");
 	assert_int_equal(online_overhead(context.findings, &info, true, number), number);
 	flush();

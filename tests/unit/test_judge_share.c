@@ -684,34 +684,6 @@ TEST(a_smaller_culprit_hides_behind_a_larger_one)
 	}
 }
 
-/* While a larger one hides it, it is not over, so long as the rank works as much longer. */
-TEST(an_episode_that_a_larger_one_hides_goes_on)
-{
-	for (int ends = 0; ends < 2; ends++) {
-		uint64_t hidden_ns;
-
-		script_begin(8);
-		script_run(LEARN_S);
-		script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
-		script_run(20);
-		hidden_ns = script.now_ns;
-		script.fault[6][ACTIVITY_OPTIMIZER] = 80 * MS;
-		script_run(10);
-		assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, FINDING_OPEN);
-		script.fault[1][ACTIVITY_DATALOADER] = ends ? 0 : 30 * MS;
-		script_run(10);
-		assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, ends ? FINDING_CLOSED : FINDING_OPEN);
-		script.fault[6][ACTIVITY_OPTIMIZER] = 0;
-		script_run(20);
-		script.fault[1][ACTIVITY_DATALOADER] = 0;
-		script_run(10);
-		script_expect(2);
-		assert_true(fabs((double)(script_said(1, ACTIVITY_DATALOADER)->finding.until_ns - hidden_ns) * 1e-9 - (ends ? 10 : 40)) < 2);
-		assert_true(fabs(script_said(1, ACTIVITY_DATALOADER)->finding.slowdown - 1.3) < 0.03);
-		script_end();
-	}
-}
-
 /* Of ranks without cards forward holds waits where another rank's work explains the growth, but no longer ones than that work. */
 TEST(forward_that_takes_longer_than_others_work_is_no_wait)
 {
