@@ -251,7 +251,7 @@ int client_ask_of_ranks(const struct command *command, Ranktrace__Request *reque
 	struct ranges *ret_ranks, Ranktrace__Response **ret)
 {
 	Ranktrace__RankRange range[RANGES_MAX], *item[RANGES_MAX];
-	const char *text = command_option(command, "rank");
+	const char *text = command_option(command, "rank"), *job = command_option(command, "job");
 	int code;
 
 	*ret_ranks = (struct ranges){0};
@@ -266,6 +266,8 @@ int client_ask_of_ranks(const struct command *command, Ranktrace__Request *reque
 	}
 	request->ranks = item;
 	request->n_ranks = ret_ranks->count;
+	if (job)
+		request->job = (char *)job; /* sent, and not changed */
 	code = client_ask(command, request, body, ret);
 	request->ranks = NULL;
 	request->n_ranks = 0;
@@ -281,12 +283,12 @@ int client_get_of_ranks(const struct command *command, Ranktrace__RequestType ty
 	return client_ask_of_ranks(command, &request, body, ret_ranks, ret);
 }
 
-int client_need_ranks(const Ranktrace__RanksBody *body, const struct ranges *wanted)
+int client_need_ranks(const struct command *command, const Ranktrace__RanksBody *body, const struct ranges *wanted)
 {
-	if (!wanted->count || body->left_out)
+	if ((!wanted->count && !command_option(command, "job")) || body->left_out)
 		return EXIT_DONE;
 	for (size_t i = 0; i < body->n_ranks; i++)
-		if (ranges_have(wanted, body->ranks[i]->rank))
+		if (!wanted->count || ranges_have(wanted, body->ranks[i]->rank))
 			return EXIT_DONE;
 	return ctl_fail(EXIT_REFUSED, "no such rank runs on this node; tracectl ranks shows those that do");
 }

@@ -25,8 +25,8 @@ int client_ask_of_ranks(const struct command *command, Ranktrace__Request *reque
 	struct ranges *ret_ranks, Ranktrace__Response **ret);
 int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	struct ranges *ret_ranks, Ranktrace__Response **ret);
-/* Says so where ranks were chosen and none of them is in the answer: EXIT_REFUSED. */
-int client_need_ranks(const Ranktrace__RanksBody *body, const struct ranges *wanted);
+/* Says so where ranks or a job were chosen and none of them is in the answer: EXIT_REFUSED. */
+int client_need_ranks(const struct command *command, const Ranktrace__RanksBody *body, const struct ranges *wanted);
 void client_free(Ranktrace__Response *response);
 
 #endif

@@ -204,7 +204,7 @@ static int ops_need_ranks(const struct command *command)
 		&ranks, &response);
 
 	if (code == EXIT_DONE)
-		code = client_need_ranks(response->ranks, &ranks);
+		code = client_need_ranks(command, response->ranks, &ranks);
 	client_free(response);
 	return code;
 }
@@ -216,7 +216,7 @@ int cmd_ops(const struct command *command)
 	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
 		&ranks, &response);
 
-	if (code == EXIT_DONE && ranks.count && !response->ops->n_communicators)
+	if (code == EXIT_DONE && (ranks.count || command_option(command, "job")) && !response->ops->n_communicators)
 		code = ops_need_ranks(command);
 	if (code == EXIT_DONE && !response->ops->on)
 		code = ops_stages(command, &ranks, response->ops);

@@ -127,7 +127,7 @@ int cmd_ranks(const struct command *command)
 		&wanted, &response);
 
 	if (code == EXIT_DONE)
-		code = client_need_ranks(response->ranks, &wanted);
+		code = client_need_ranks(command, response->ranks, &wanted);
 	/* A daemon older than --rank sends all of them. */
 	if (code == EXIT_DONE && command->json)
 		code = ranks_print_json(response->ranks, &wanted);

@@ -122,6 +122,19 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 	return rows;
 }
 
+/* Of the ranks that are asked for, after `begin`; nothing where all are. Returns its length. */
+static size_t findings_ranks_clause(const struct findings_filter *filter, const char *begin, char *ret, size_t size)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < filter->ranks.count; i++)
+		used += (size_t)snprintf(ret + used, size - used, "%s rank BETWEEN %" PRId64 " AND %" PRId64, i ? " OR" : begin,
+			filter->ranks.range[i].first, filter->ranks.range[i].last);
+	if (filter->ranks.count)
+		used += (size_t)snprintf(ret + used, size - used, ")");
+	return used;
+}
+
 int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
 	char *error, size_t error_size)
 {
@@ -134,11 +147,7 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 		"SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples"
 		" WHERE start_ns >= %" PRIu64,
 		filter->since_ns);
-	for (size_t i = 0; i < filter->ranks.count; i++)
-		used += (size_t)snprintf(sql + used, sizeof(sql) - used, " %s rank BETWEEN %" PRId64 " AND %" PRId64,
-			i ? "OR" : "AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
-	if (filter->ranks.count)
-		used += (size_t)snprintf(sql + used, sizeof(sql) - used, ")");
+	used += findings_ranks_clause(filter, " AND (", sql + used, sizeof(sql) - used);
 	if (filter->job)
 		(void)snprintf(sql + used, sizeof(sql) - used, " AND instance IN (SELECT instance FROM ranks WHERE job = ?)");
 	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
@@ -161,15 +170,21 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 	return rc == SQLITE_ROW ? 0 : -EIO;
 }
 
-int findings_lost(struct reader *reader, uint64_t since_ns, uint64_t *ret, char *error, size_t error_size)
+int findings_lost(struct reader *reader, const struct findings_filter *filter, uint64_t *ret, char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	char sql[128];
+	char sql[256 + RANGES_MAX * 64];
+	size_t used;
 	int rc;
 
-	snprintf(sql, sizeof(sql), "SELECT sum(count) FROM drops WHERE start_ns >= %" PRIu64, since_ns);
+	used = (size_t)snprintf(sql, sizeof(sql), "SELECT sum(count) FROM drops WHERE start_ns >= %" PRIu64, filter->since_ns);
+	used += findings_ranks_clause(filter, " AND (rank IS NULL OR", sql + used, sizeof(sql) - used);
+	if (filter->job)
+		(void)snprintf(sql + used, sizeof(sql) - used, " AND (instance IS NULL OR instance IN (SELECT instance FROM ranks WHERE job = ?))");
 	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
 		return -EINVAL;
+	if (filter->job)
+		sqlite3_bind_text(statement, 1, filter->job, -1, SQLITE_STATIC);
 	rc = sqlite3_step(statement);
 	if (rc == SQLITE_ROW)
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);

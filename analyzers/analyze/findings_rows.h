@@ -50,8 +50,8 @@ struct findings_watched {
 /* Of the job and the ranks that the filter asks for. */
 int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
 	char *error, size_t error_size);
-/* Records and rows that were lost since then, as on a full disk. */
-int findings_lost(struct reader *reader, uint64_t since_ns, uint64_t *ret, char *error, size_t error_size);
+/* Records and rows that were lost since then, as on a full disk: of what the filter asks for, or of any rank. */
+int findings_lost(struct reader *reader, const struct findings_filter *filter, uint64_t *ret, char *error, size_t error_size);
 
 /*
  * Converts findings of detectors to the rows that a store would hold of them (findings_rows.h): of each the newest

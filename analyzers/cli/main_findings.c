@@ -169,11 +169,11 @@ static int cmd_findings_show_lost(const struct findings *findings, struct reader
 
 	if (findings->format != FORMAT_TEXT)
 		return 0;
-	if (findings_lost(reader, findings->filter.since_ns, &lost, error, sizeof(error)) < 0)
+	if (findings_lost(reader, &findings->filter, &lost, error, sizeof(error)) < 0)
 		return cmd_findings_fail(error);
 	if (lost)
-		printf("\n%" PRIu64 " record%s of this time %s lost, and findings may be missing: see tracectl query 'SELECT * FROM drops'\n", lost,
-			lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
+		printf("\n%" PRIu64 " record%s of this time %s lost: see tracectl query 'SELECT * FROM drops'\n", lost, lost == 1 ? "" : "s",
+			lost == 1 ? "is" : "are");
 	return 0;
 }
 

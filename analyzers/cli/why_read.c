@@ -109,40 +109,33 @@ int cmd_why_find_step(struct cmd_why *cmd)
 	return 0;
 }
 
-struct cmd_why_known {
-	bool rank;
-	uint64_t steps, newest_ns; /* steps of the time; 0: it never had one */
-};
-
-static int cmd_why_on_known(void *arg, sqlite3_stmt *row)
+static int cmd_why_on_count(void *arg, sqlite3_stmt *row)
 {
-	*(struct cmd_why_known *)arg = (struct cmd_why_known){
-		.rank = tool_row_count(row, 0) > 0, .steps = tool_row_count(row, 1), .newest_ns = tool_row_count(row, 2)};
+	*(uint64_t *)arg = tool_row_count(row, 0);
 	return 0;
 }
 
 int cmd_why_no_steps(struct cmd_why *cmd)
 {
 	const char *of = cmd->job ? " of job " : "", *job = cmd->job ? cmd->job : "";
-	int64_t rank = cmd->ranks.range[0].first;
-	struct cmd_why_known known = {0};
-	char time[TOOL_TEXT_BYTES];
-	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT count(DISTINCT r.instance), count(CASE WHEN s.start_ns + s.duration_ns BETWEEN %lld AND %lld THEN 1 END), "
-				"max(s.start_ns + s.duration_ns) FROM ranks r LEFT JOIN steps s ON s.instance = r.instance "
-				"WHERE r.rank = %lld AND (%Q IS NULL OR r.job = %Q)",
-			(long long)cmd->since_ns, (long long)cmd->until_ns, (long long)rank, cmd->job, cmd->job),
-		cmd_why_on_known, &known);
+	long long rank = (long long)cmd->ranks.range[0].first;
+	uint64_t processes = 0, steps = 0;
+	int r = tool_each(cmd->reader, sqlite3_mprintf("SELECT count(*) FROM ranks WHERE rank = %lld AND (%Q IS NULL OR job = %Q)", rank, cmd->job, cmd->job),
+		cmd_why_on_count, &processes);
 
+	if (!r)
+		r = tool_each(cmd->reader,
+			sqlite3_mprintf("SELECT count(*) FROM steps WHERE rank = %lld AND start_ns + duration_ns BETWEEN %lld AND %lld AND start_ns > %lld "
+					"AND instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)",
+				rank, (long long)cmd->since_ns, (long long)cmd->until_ns, (long long)cmd_why_from(cmd), cmd->job, cmd->job),
+			cmd_why_on_count, &steps);
 	if (r)
 		return r;
-	if (!known.rank)
-		return tool_fail(1, "the store has no rank %" PRId64 "%s%s; tracectl query 'SELECT DISTINCT rank, job FROM ranks' lists those it has", rank, of, job);
-	if (!known.newest_ns)
-		return tool_fail(1, "the store has no step of rank %" PRId64 "%s%s", rank, of, job);
-	if (!known.steps)
-		return tool_fail(1, "no step of rank %" PRId64 "%s%s was seen then; the newest one ended %s", rank, of, job, tool_time(known.newest_ns, time));
-	return tool_fail(1, "the steps of rank %" PRId64 "%s%s then cannot be aligned with those of the other ranks", rank, of, job);
+	if (!processes)
+		return tool_fail(1, "the store has no rank %lld%s%s; tracectl query 'SELECT DISTINCT rank, job FROM ranks' lists those it has", rank, of, job);
+	if (!steps)
+		return tool_fail(1, "no step of rank %lld%s%s was seen then", rank, of, job);
+	return tool_fail(1, "the steps of rank %lld%s%s then cannot be aligned with those of the other ranks", rank, of, job);
 }
 
 /* The process and the step thread: of the most time in stages within steps. */

@@ -530,6 +530,12 @@ static void sentence_hardware(struct sentence *sentence)
 		text_add(&sentence->text, "reports: %s", row->title);
 }
 
+/* "2.1", "166": of a CPU it may be more than 100. */
+static void sentence_share(struct sentence *sentence, double percent)
+{
+	text_add(&sentence->text, percent < 10 ? "%.2g %%" : "%.0f %%", percent);
+}
+
 /* "probes take up to 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %: 1.9 % by L0",
  * "ranktraced takes up to 1.9 % of a CPU of node-a for 10 min, more than the budget of 1 %: 0.8 % by L3" */
 static void sentence_overhead(struct sentence *sentence)
@@ -540,10 +546,11 @@ static void sentence_overhead(struct sentence *sentence)
 				      *level = sentence_evidence(finding, "level"), *budget = sentence_evidence(finding, "budget");
 
 	text_add(&sentence->text, daemon ? "ranktraced %s " : "probes %s ", sentence->past ? "took" : daemon ? "takes" : "take");
-	if (share)
-		text_add(&sentence->text, daemon ? "up to %.2g %% of a CPU of " : "up to %.2g %% of the time of ", share->value);
-	else
-		text_add(&sentence->text, "too much time of ");
+	if (share) {
+		text_add(&sentence->text, "up to ");
+		sentence_share(sentence, share->value);
+	}
+	text_add(&sentence->text, !share ? "too much time of " : daemon ? " of a CPU of " : " of the time of ");
 	if (daemon)
 		text_name(&sentence->text, finding->host[0] ? finding->host : "a node", NAME_BYTES);
 	else if (!sentence_who(sentence))
@@ -553,7 +560,9 @@ static void sentence_overhead(struct sentence *sentence)
 		text_add(&sentence->text, ", more than the budget of %.2g %%", budget->value);
 	/* What takes little of the excess is not its reason. */
 	if (share && share->detail[0] && level && budget && level->value >= (share->value - budget->value) / 2) {
-		text_add(&sentence->text, ": %.2g %% by ", level->value);
+		text_add(&sentence->text, ": ");
+		sentence_share(sentence, level->value);
+		text_add(&sentence->text, " by ");
 		text_name(&sentence->text, share->detail, NAME_BYTES);
 	}
 }

@@ -717,7 +717,22 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 /* A larger one of another rank costs all that is lost: until that ends nothing is known of this one, but that the rank works as much longer. */
 static bool episode_is_hidden(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank)
 {
-	return rank && watch == &rank->watch && !(rank->share > 0) && rank->own * judge->steps >= OVER_HALF * watch->episode->rate * judge->real;
+	double rate;
+
+	if (!watch->open || !rank || watch != &rank->watch || rank->share > 0 || !(judge->clipped > 0))
+		return false;
+	rate = watch->episode->rate; /* of a second; of what steps usually take it is rate / (1 - rate) */
+	return rank->own * (1 - rate) >= OVER_HALF * rate * judge->usual;
+}
+
+static void episode_goes_on(struct judge *judge, struct judge_watch *watch)
+{
+	struct judge_episode *episode = watch->episode;
+
+	episode->finding.until_ns = judge->now_ns;
+	episode->finding.until_step = judge->step;
+	if (judge->now_ns - episode->published_ns >= PUBLISH_NS)
+		judge_publish(judge, watch, FINDING_OPEN);
 }
 
 /* One tick of an open episode. act: this tick's own growth by activity. */
@@ -730,8 +745,6 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	bool was_quiet;
 	enum activity a;
 
-	if (episode_is_hidden(judge, watch, rank))
-		return;
 	watch->pending += cost;
 	watch->pending_base += usual;
 	judge_host_add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
@@ -827,6 +840,10 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	/* What detectors report is beyond noise. */
 	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch);
 
+	if (episode_is_hidden(judge, watch, rank)) {
+		episode_goes_on(judge, watch);
+		return;
+	}
 	if (!(watch->evidence > 0) && !watch->open && watch->of) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 	} else if (!(watch->evidence > 0) && !watch->open) {

@@ -368,32 +368,42 @@ static double share_sync_wait(const struct judge_mean *mean)
 	return mean->sync_squares / mean->act[ACTIVITY_SYNC];
 }
 
-/* It waits for its card less long than usual, in all or where it synchronizes. A rank that waits for others has its
- * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late. */
-static bool share_is_late(const struct judge *judge, const struct judge_rank *rank)
+/* Whether it usually waits for its card long enough to be compared. */
+static bool share_syncs(const struct judge *judge, const struct judge_rank *rank)
 {
-	double usual = rank->usual.act[ACTIVITY_SYNC];
+	return rank->usual.act[ACTIVITY_SYNC] >= JUDGE_ALLOW * judge->usual;
+}
 
-	if (usual < JUDGE_ALLOW * judge->usual)
-		return false;
-	return judge_share_grown(rank, ACTIVITY_SYNC) < (SHARE_LATE - 1) * usual ||
-	       share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual);
+/* How long it waits for its card in all, of its usual wait. */
+static double share_sync_part(const struct judge_rank *rank)
+{
+	return 1 + judge_share_grown(rank, ACTIVITY_SYNC) / rank->usual.act[ACTIVITY_SYNC];
+}
+
+/* It waits for its card less long than usual, in all or where it synchronizes. A rank that waits for others has its
+ * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late. most: the
+ * largest part of any rank: between two synchronizations all have waited less. */
+static bool share_is_late(const struct judge *judge, const struct judge_rank *rank, double most)
+{
+	return share_syncs(judge, rank) && (share_sync_part(rank) < SHARE_LATE * fmin(1, most) ||
+						   share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
 }
 
 /* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step takes. */
 static void share_late(struct share *share)
 {
 	struct judge *judge = share->judge;
-	double longer = 1 + SHARE_PEER * share->growth / judge->usual, most = 0, longest = 0;
+	double longer = 1 + SHARE_PEER * share->growth / judge->usual, most = 0, longest = 0, part = 0;
 
+	for (size_t i = 0; i < share->n; i++)
+		if (share_syncs(judge, share_rank(share, i)))
+			part = fmax(part, share_sync_part(share_rank(share, i)));
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
-		bool waits = share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual);
-
-		judge->column[i] = !waits && share_is_late(judge, rank) ? share->growth : 0;
+		judge->column[i] = share_is_late(judge, rank, part) ? share->growth : 0;
 		most = fmax(most, rank->own);
-		if (waits)
+		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
 			longest = fmax(longest, share_sync_wait(&rank->usual));
 	}
 	/* Who waits is a witness against those that usually wait alike. */

@@ -28,7 +28,8 @@ static int take_passed(struct control_listen *ret)
 			count);
 		return -EINVAL;
 	}
-	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
+	/* Again: clients see the process that listened as the peer (SO_PEERCRED), which was systemd. */
+	if (listen(fd, BACKLOG) < 0 || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 		return log_error_errno("control", errno, "cannot use the socket that systemd passed");
 	*ret = (struct control_listen){.fd = fd};
 	log_info("control", "serving on the socket that systemd passed");

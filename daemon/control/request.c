@@ -131,8 +131,10 @@ int request_ranges_valid(const Ranktrace__Request *request, char error[REQUEST_E
 	return 0;
 }
 
-bool request_has_rank(const Ranktrace__Request *request, int32_t rank)
+bool request_has_rank(const Ranktrace__Request *request, int32_t rank, const char *job)
 {
+	if (*request->job && !streq(request->job, job))
+		return false;
 	for (size_t i = 0; i < request->n_ranks; i++)
 		if (rank >= request->ranks[i]->first && rank <= request->ranks[i]->last)
 			return true;
@@ -143,7 +145,7 @@ bool request_selects(void *arg, const struct rank *rank)
 {
 	struct request_selection *selection = arg;
 
-	if (!request_has_rank(selection->request, rank->env.rank))
+	if (!request_has_rank(selection->request, rank->env.rank, rank->env.job))
 		return false;
 	if (!selection->outsider || rank->uid == selection->outsider->uid)
 		return true;
@@ -157,7 +159,7 @@ int request_selects_none(const struct request_selection *selection, const char *
 	if (selection->others)
 		response_say(response, "these ranks are of other users: root and members of group %s may %s",
 			group[0] ? group : "ranktrace", may);
-	else if (selection->request->n_ranks)
+	else if (selection->request->n_ranks || *selection->request->job)
 		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
 	else
 		response_say(response, "no training rank runs on this node");

@@ -85,7 +85,7 @@ int request_levels_body(struct context *context, Ranktrace__Response *response);
 /* Who asks, where he may only see his own ranks; else NULL. */
 const struct request_peer *request_outsider(const struct context *context);
 /* Whether a rank is one of those that are asked for. */
-bool request_has_rank(const Ranktrace__Request *request, int32_t rank);
+bool request_has_rank(const Ranktrace__Request *request, int32_t rank, const char *job);
 /* Ranks that a request selects: an outsider gets its own ones. */
 struct request_selection {
 	const Ranktrace__Request *request;

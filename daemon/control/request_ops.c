@@ -83,13 +83,21 @@ struct filling {
 	const Ranktrace__Request *request;
 	const struct request_peer *outsider; /* who gets his own only; NULL: all are reported */
 	const struct coll_snapshot *snapshot;
+	const struct ranks *ranks;
 	Ranktrace__OpsBody *body;
 	struct fair communicators, members, calls;
 };
 
-static bool request_ops_wants(const struct filling *filling, int32_t rank, uint32_t uid)
+static bool request_ops_wants(const struct filling *filling, int32_t rank, uint32_t uid, const char *job)
 {
-	return (!filling->outsider || filling->outsider->uid == uid) && request_has_rank(filling->request, rank);
+	return (!filling->outsider || filling->outsider->uid == uid) && request_has_rank(filling->request, rank, job);
+}
+
+static bool request_ops_wants_call(const struct filling *filling, const struct rank_coll_call *call)
+{
+	const struct rank *rank = ranks_by_pid(filling->ranks, call->pid);
+
+	return request_ops_wants(filling, call->rank, call->uid, rank ? rank->env.job : "");
 }
 
 /* Members of the communicator that are wanted. */
@@ -99,7 +107,7 @@ static size_t request_ops_shown(const struct filling *filling, const struct coll
 	size_t shown = 0;
 
 	for (size_t i = 0; i < comm->members; i++)
-		shown += request_ops_wants(filling, member[i].judged.rank, member[i].uid);
+		shown += request_ops_wants(filling, member[i].judged.rank, member[i].uid, member[i].job);
 	return shown;
 }
 
@@ -116,7 +124,7 @@ static void request_ops_share(struct filling *filling)
 		fair_count(&filling->members, member->uid, shown);
 	}
 	for (size_t i = 0; i < snapshot->calls; i++)
-		if (request_ops_wants(filling, snapshot->call[i].rank, snapshot->call[i].uid))
+		if (request_ops_wants_call(filling, &snapshot->call[i]))
 			fair_count(&filling->calls, snapshot->call[i].uid, 1);
 	fair_share(&filling->communicators, COMMUNICATORS_MAX);
 	fair_share(&filling->members, MEMBERS_MAX);
@@ -143,7 +151,7 @@ static int request_ops_fill_communicator(struct filling *filling, const struct c
 	for (size_t i = 0; i < comm->members; i++) {
 		Ranktrace__OpsMember *one;
 
-		if (!request_ops_wants(filling, member[i].judged.rank, member[i].uid))
+		if (!request_ops_wants(filling, member[i].judged.rank, member[i].uid, member[i].job))
 			continue;
 		one = REQUEST_ADD(item, ranks);
 		if (!one)
@@ -161,7 +169,7 @@ static int request_ops_fill_calls(struct filling *filling)
 		const struct rank_coll_call *call = &filling->snapshot->call[i];
 		Ranktrace__OpsCall *item;
 
-		if (!request_ops_wants(filling, call->rank, call->uid) || !fair_take(&filling->calls, call->uid, 1))
+		if (!request_ops_wants_call(filling, call) || !fair_take(&filling->calls, call->uid, 1))
 			continue;
 		item = REQUEST_ADD(body, calls);
 		if (!item)
@@ -227,7 +235,7 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	if (r < 0)
 		return r;
 	r = request_ops_fill(&(struct filling){
-		.request = request, .outsider = request_outsider(context), .snapshot = snapshot, .body = body});
+		.request = request, .outsider = request_outsider(context), .snapshot = snapshot, .ranks = context->ranks, .body = body});
 	coll_snapshot_free(snapshot);
 	return r;
 }

@@ -121,7 +121,7 @@ static void request_ranks_fill_card(const struct listing *listing, const struct 
 static bool request_ranks_wants(const struct listing *listing, const struct rank *rank)
 {
 	return (!listing->outsider || listing->outsider->uid == rank->uid) &&
-	       request_has_rank(listing->request, rank->env.rank);
+	       request_has_rank(listing->request, rank->env.rank, rank->env.job);
 }
 
 static void request_ranks_count(void *arg, const struct rank *rank)

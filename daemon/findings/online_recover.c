@@ -103,7 +103,7 @@ static void online_recover_put_closed(struct online *online, sqlite3_stmt *state
 {
 	struct row_findings row; /* filled by the loop */
 	struct store_value *values = (struct store_value *)(void *)&row;
-	char sentence[sizeof(((struct finding *)NULL)->sentence) + 32];
+	char sentence[sizeof(((struct finding *)NULL)->sentence) + 64];
 	const char *state;
 
 	for (int i = 0; i < COLUMNS_FINDINGS; i++)
@@ -111,7 +111,7 @@ static void online_recover_put_closed(struct online *online, sqlite3_stmt *state
 	state = row.state.value.type == STORE_TEXT ? row.state.value.text : "";
 	row.state = field_text(streq(state, "open") ? "closed" : "dropped");
 	if (row.sentence.value.type == STORE_TEXT) {
-		snprintf(sentence, sizeof(sentence), "when ranktraced was killed: %s", row.sentence.value.text);
+		snprintf(sentence, sizeof(sentence), "when ranktraced ended unexpectedly: %s", row.sentence.value.text);
 		row.sentence = field_text(sentence);
 	}
 	if (row.until_ns.value.type == STORE_NULL) {

@@ -287,12 +287,6 @@ static void guard_say_memory(struct guard *guard)
 	guard->over_memory = over;
 }
 
-/* Spent since the begin of the minute, as a part of it; counters of workers that end fall for a moment. */
-static double guard_spent(uint64_t now_ns, uint64_t before_ns, uint64_t took_ns)
-{
-	return now_ns > before_ns ? (double)(now_ns - before_ns) / (double)took_ns : 0;
-}
-
 static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 {
 	uint64_t spent_ns, workers_ns, loop_ns[LEVEL_MAX] = {0}, all_ns;
@@ -306,10 +300,10 @@ static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 	guard_say_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
-		double spent = guard_spent(spent_ns, guard->own_ns, now_ns - guard->own_at_ns);
+		double took_ns = (double)(now_ns - guard->own_at_ns), spent = (double)(spent_ns - guard->own_ns) / took_ns;
 		double work_ns = (double)(all_ns - guard->own_loop_all_ns);
 
-		guard->own_workers = guard_spent(workers_ns, guard->own_workers_ns, now_ns - guard->own_at_ns);
+		guard->own_workers = (double)(workers_ns - guard->own_workers_ns) / took_ns;
 		guard->own_cpus = spent + guard->own_workers;
 		guard->own_known = true;
 		for (enum level level = 0; level < LEVEL_MAX; level++) {
@@ -420,7 +414,8 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 	const struct config *config = &guard->context->config;
 	struct levels *levels = &guard->context->levels;
 	struct guard_need need[LEVEL_MAX] = {0};
-	double before[LEVEL_MAX], duty[LEVEL_MAX], base = guard->own_cpus;
+	/* Windows save nothing of the workers' time. */
+	double before[LEVEL_MAX], duty[LEVEL_MAX], base = guard->own_cpus - guard->own_workers;
 	struct guard_limits limits;
 
 	for (enum level level = 0; level < LEVEL_MAX; level++) {

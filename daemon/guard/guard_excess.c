@@ -83,6 +83,10 @@ static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 	for (unsigned i = 0; gauges_status(guard->context->gauges, i, &gauges); i++)
 		guard_excess_part(&excess, gauges.source->name, gauges.cpus);
 	due = guard_excess_turn(&guard->own_turn, &excess, false, GUARD_EXCESS_OWN_NS, now_ns);
+	if (due > 0) { /* what lasts, not the largest, as when a job began */
+		excess.since_ns = guard->own_turn.excess.since_ns;
+		guard->own_turn.excess = excess;
+	}
 	if (due)
 		guard_publish_turn(guard, &guard->own_turn, NULL, due < 0);
 }

@@ -72,6 +72,7 @@ struct workers {
 	struct request *first, **last;
 	struct process *process;
 	uint64_t last_id;
+	uint64_t cpu_ns; /* the most that workers_cpu_ns() has said */
 	struct workers_status status;
 	bool start_logged;
 };
@@ -762,15 +763,20 @@ void workers_status(const struct workers *workers, struct workers_status *ret)
 	ret->abandoned = worker_abandoned(workers, NULL);
 }
 
-uint64_t workers_cpu_ns(const struct workers *workers)
+uint64_t workers_cpu_ns(struct workers *workers)
 {
 	struct rusage ended = {0};
 	uint64_t sum_ns, cpu_ns;
 
 	getrusage(RUSAGE_CHILDREN, &ended);
 	sum_ns = timeval_ns(ended.ru_utime) + timeval_ns(ended.ru_stime);
-	for (const struct process *process = workers ? workers->process : NULL; process; process = process->next)
+	if (!workers)
+		return sum_ns;
+	for (const struct process *process = workers->process; process; process = process->next)
 		if (!process->starting && procfs_cpu_time((uint32_t)process->pid, &cpu_ns) == 0)
 			sum_ns += cpu_ns;
-	return sum_ns;
+	/* One that has ended is in neither until it is reaped. */
+	if (sum_ns > workers->cpu_ns)
+		workers->cpu_ns = sum_ns;
+	return workers->cpu_ns;
 }

@@ -85,8 +85,8 @@ struct workers_status {
 };
 
 void workers_status(const struct workers *workers, struct workers_status *ret);
-/* CPU time of its processes, and of all programs of ours that have ended. Falls for a moment where one ends. */
-uint64_t workers_cpu_ns(const struct workers *workers);
+/* CPU time of its processes, and of all programs of ours that have ended. Never falls. */
+uint64_t workers_cpu_ns(struct workers *workers);
 
 /*
  * Whether a killed process is kept by the kernel, where no signal reaches it: it waits, or spins, as for a process that

@@ -57,7 +57,7 @@ echo "$lost steps are missing, $counted rows of steps are counted as dropped"
 [ "$(query "select count(*) from drops where count > 0")" -gt 0 ] || fail "the store has no drop counts"
 [ "$(query "select count(*) from drops where source = 'store' and table_name = 'steps'")" -gt 0 ] || fail "the store does not say which tables lost rows"
 said=$("$tracectl" findings --state-dir "$state")
-grep -q 'are lost, and findings may be missing' <<<"$said" || fail "findings do not say that rows are lost: $said"
+grep -q 'are lost: see tracectl query' <<<"$said" || fail "findings do not say that rows are lost: $said"
 prompt "a full disk"
 kill -9 "$full"
 wait "$full" 2>/dev/null || true

@@ -82,6 +82,12 @@ __attribute__((weak)) uint32_t kernel_held(const struct kernel *kernel, uint32_t
 	return 0;
 }
 
+__attribute__((weak)) const struct rank *ranks_by_pid(const struct ranks *ranks, uint32_t pid)
+{
+	(void)ranks, (void)pid;
+	return NULL;
+}
+
 __attribute__((weak)) const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
 {
 	(void)ranks, (void)slot;

@@ -280,7 +280,11 @@ TEST(the_daemon_has_a_budget_of_its_own)
 	assert_sentence(finding, "ranktraced takes up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
 	finding.state = FINDING_CLOSED;
 	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
+	finding.evidence[0].value = 166;
+	finding.evidence[1].value = 83;
+	assert_sentence(finding, "ranktraced took up to 166 % of a CPU of node-a for 31 s, more than the budget of 1 %: 83 % by L3");
 	/* Less than half of what is beyond the budget. */
+	finding.evidence[0].value = 1.94;
 	finding.evidence[1].value = 0.4;
 	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %");
 }

@@ -266,7 +266,7 @@ TEST_WITH(test_left, setup, teardown)
 	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
-		"closed|1|when ranktraced was killed: rank 1 is slow\ndropped|1|when ranktraced was killed: rank 1 is slow\nclosed|0|rank 1 is slow\n");
+		"closed|1|when ranktraced ended unexpectedly: rank 1 is slow\ndropped|1|when ranktraced ended unexpectedly: rank 1 is slow\nclosed|0|rank 1 is slow\n");
 	assert_int_equal(query_int("select count(*) from findings where until_ns = (select start_ns + duration_ns from host_samples)"), 2);
 	sh("test ! -e '%s/findings'", dir);
 	free(killed);

@@ -461,10 +461,16 @@ TEST(growth_and_its_waits_may_lie_steps_apart)
 	script_end();
 }
 
-/* While a larger one hides it, it is not over, so long as the rank works as much longer. */
+/* While a larger one hides it, it is not over, so long as the rank works as much longer, and is one finding. */
 TEST(an_episode_that_a_larger_one_hides_goes_on)
 {
-	for (int ends = 0; ends < 2; ends++) {
+	static const struct {
+		double larger_s, hidden_s; /* of its second half rank 1's fault may be over */
+		bool ends;
+	} cases[] = {{80 * MS, 20, false}, {80 * MS, 20, true}, {300 * MS, 20, false}, {80 * MS, 140, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct finding *smaller;
 		uint64_t hidden_ns;
 
 		script_begin(8);
@@ -472,21 +478,39 @@ TEST(an_episode_that_a_larger_one_hides_goes_on)
 		script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
 		script_run(20);
 		hidden_ns = script.now_ns;
-		script.fault[6][ACTIVITY_OPTIMIZER] = 80 * MS;
-		script_run(10);
-		assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, FINDING_OPEN);
-		script.fault[1][ACTIVITY_DATALOADER] = ends ? 0 : 30 * MS;
-		script_run(10);
-		assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, ends ? FINDING_CLOSED : FINDING_OPEN);
+		smaller = &script_said(1, ACTIVITY_DATALOADER)->finding;
+		script.fault[6][ACTIVITY_OPTIMIZER] = cases[i].larger_s;
+		script_run(cases[i].hidden_s / 2);
+		assert_int_equal(smaller->state, FINDING_OPEN);
+		assert_true(smaller->updated_ns > hidden_ns);
+		script.fault[1][ACTIVITY_DATALOADER] = cases[i].ends ? 0 : 30 * MS;
+		script_run(cases[i].hidden_s / 2);
+		assert_int_equal(smaller->state, cases[i].ends ? FINDING_CLOSED : FINDING_OPEN);
 		script.fault[6][ACTIVITY_OPTIMIZER] = 0;
 		script_run(20);
 		script.fault[1][ACTIVITY_DATALOADER] = 0;
 		script_run(10);
 		script_expect(2);
-		assert_true(fabs((double)(script_said(1, ACTIVITY_DATALOADER)->finding.until_ns - hidden_ns) * 1e-9 - (ends ? 10 : 40)) < 2);
-		assert_true(fabs(script_said(1, ACTIVITY_DATALOADER)->finding.slowdown - 1.3) < 0.03);
+		assert_true(fabs((double)(smaller->until_ns - hidden_ns) * 1e-9 - (cases[i].ends ? 10 : cases[i].hidden_s + 20)) < 2);
+		assert_true(fabs(smaller->slowdown - 1.3) < 0.03);
 		script_end();
 	}
+}
+
+/* Both faults end in steps of which nothing but the length is known. */
+TEST(nothing_hides_an_episode_in_steps_that_did_not_grow)
+{
+	script_begin(8);
+	script_run(20);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(20);
+	script.fault[6][ACTIVITY_OPTIMIZER] = 80 * MS;
+	script_run(20);
+	script.unsplit = true;
+	script.fault[1][ACTIVITY_DATALOADER] = script.fault[6][ACTIVITY_OPTIMIZER] = 0;
+	script_run(20);
+	assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, FINDING_CLOSED);
+	script_end();
 }
 
 /* Steps of 800 ms: what rank 1 lost is over; five such steps later nothing of it hides what rank 2 loses. */

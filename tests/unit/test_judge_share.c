@@ -566,6 +566,23 @@ TEST(a_rank_that_synchronizes_now_and_then_is_late)
 	script_end();
 }
 
+/* Its host is late, and it finds its queue full in one of ten steps. */
+TEST(a_rank_that_waits_in_one_of_ten_steps_is_late)
+{
+	script_begin(2);
+	script_cards();
+	script.usual[ACTIVITY_SYNC] = 30 * MS;
+	for (int step = 0; step < 600; step++) {
+		script.fault[1][ACTIVITY_FORWARD] = script.fault[0][ACTIVITY_SYNC] = step >= 300 ? 100 * MS : 0;
+		script.fault[1][ACTIVITY_SYNC] = step >= 300 ? -29 * MS : 0;
+		script.once[1][ACTIVITY_SYNC] = step >= 300 && step % 10 == 0 ? 59 * MS : 0;
+		script_step();
+	}
+	assert_non_null(script_said(1, ACTIVITY_FORWARD));
+	script.slack = INFINITY;
+	script_end();
+}
+
 /* The card of a rank becomes slower. Both wait for their cards in each tenth step, and longer there, rank 0 a little less: between two waits it is not late. */
 TEST(a_rank_that_waits_longer_now_and_then_is_not_late)
 {
@@ -578,7 +595,7 @@ TEST(a_rank_that_waits_longer_now_and_then_is_not_late)
 		for (size_t r = 0; r < 2; r++) {
 			script.fault[r][ACTIVITY_BACKWARD] = slow ? 100 * MS : 0;
 			if (step % 10 == 0)
-				script.once[r][ACTIVITY_SYNC] = (slow ? 48 + 12 * (double)r : 30) * MS;
+				script.once[r][ACTIVITY_SYNC] = (slow ? 52 + 8 * (double)r : 30) * MS;
 		}
 		script_step();
 	}

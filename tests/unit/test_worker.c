@@ -151,6 +151,22 @@ TEST_WITH(test_limits, start, stop)
 	assert_int_equal(status.running + status.waiting + status.abandoned, 0);
 }
 
+/* Of those that run, and of those that have ended; a process that is not reaped yet does not take its time back. */
+TEST_WITH(test_cpu_time, start, stop)
+{
+	uint64_t before_ns = workers_cpu_ns(workers), now_ns;
+	struct heard heard;
+
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(end_of(i % 2 ? &once : &reused, "echo", &heard), WORKER_ANSWERED);
+		now_ns = workers_cpu_ns(workers);
+		assert_true(now_ns >= before_ns);
+		before_ns = now_ns;
+	}
+	/* One of them still runs. */
+	assert_true(workers_cpu_ns(NULL) < before_ns);
+}
+
 TEST_WITH(test_reused_and_replaced, start, stop)
 {
 	struct heard heard;
