@@ -91,15 +91,20 @@ static bool client_is_stopped(pid_t pid)
 	return state == 'T';
 }
 
-static void client_say_silence(int fd)
+/* False, with the reason, where there is no use in waiting. */
+static bool client_may_answer(int fd, char error[FRAME_ERROR_BYTES])
 {
 	struct ucred daemon = {0};
 	socklen_t bytes = sizeof(daemon);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &bytes) < 0 || daemon.pid <= 0)
-		return;
-	ctl_fail(EXIT_DONE, "the daemon, pid %d, has not answered for %d s%s; waiting up to %d s", (int)daemon.pid, SILENCE_S_MAX,
-		client_is_stopped(daemon.pid) ? ": it is stopped (kill -CONT lets it go on)" : "", ANSWER_S_MAX);
+		return true;
+	if (client_is_stopped(daemon.pid)) {
+		snprintf(error, FRAME_ERROR_BYTES, "its process %d is stopped; kill -CONT %d lets it go on", (int)daemon.pid, (int)daemon.pid);
+		return false;
+	}
+	ctl_fail(EXIT_DONE, "the daemon, pid %d, has not answered for %d s; waiting up to %d s", (int)daemon.pid, SILENCE_S_MAX, ANSWER_S_MAX);
+	return true;
 }
 
 /* Reads until a frame is whole. Text says what went wrong. */
@@ -122,8 +127,8 @@ static enum frame_result client_receive(int fd, uint8_t *data, struct frame *fra
 			return FRAME_ERROR;
 		}
 		if (poll(&poller, 1, said ? (int)left_ms : SILENCE_S_MAX * 1000) == 0) {
-			if (!said)
-				client_say_silence(fd);
+			if (!said && !client_may_answer(fd, error))
+				return FRAME_ERROR;
 			said = true;
 			continue;
 		}
@@ -290,7 +295,8 @@ int client_need_ranks(const struct command *command, const Ranktrace__RanksBody 
 	for (size_t i = 0; i < body->n_ranks; i++)
 		if (!wanted->count || ranges_have(wanted, body->ranks[i]->rank))
 			return EXIT_DONE;
-	return ctl_fail(EXIT_REFUSED, "no such rank runs on this node; tracectl ranks shows those that do");
+	return ctl_fail(EXIT_REFUSED, "no such rank%s%s runs on this node; tracectl ranks shows those that do",
+		command_option(command, "job") ? " of job " : "", command_option(command, "job") ? command_option(command, "job") : "");
 }
 
 void client_free(Ranktrace__Response *response)

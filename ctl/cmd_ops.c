@@ -179,7 +179,8 @@ static void ops_print(const Ranktrace__OpsBody *body, bool filtered)
 static int ops_stages(const struct command *command, const struct ranges *list, const Ranktrace__OpsBody *body)
 {
 	Ranktrace__Response *response = NULL;
-	int code = client_get(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &response);
+	struct ranges ranks;
+	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &ranks, &response);
 
 	if (code == EXIT_DONE && command->json) {
 		json_t *all = ops_json(body);

@@ -174,7 +174,7 @@ static void status_print_self(const Ranktrace__StatusBody *body)
 	out_line("ranks", "%llu rank%s, %llu other process%s of theirs, %llu launcher%s", (unsigned long long)s->ranks,
 		status_s(s->ranks), (unsigned long long)s->children, s->children == 1 ? "" : "es",
 		(unsigned long long)s->launchers, status_s(s->launchers));
-	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of it workers', %s of memory (peak %s)", units_duration(cpu_ns, a),
+	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of it by workers; %s of memory (peak %s)", units_duration(cpu_ns, a),
 		body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0, units_duration(s->cpu_workers_ns, d),
 		units_size(s->rss_bytes, b), units_size(s->rss_peak_bytes, c));
 	if (s->loop_lag_known)
@@ -344,7 +344,7 @@ static void status_print_raised(const Ranktrace__StatusBody *body)
 
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->raised)
-			out_line("", "%s is on because of a finding, for %s more", body->levels[i]->level,
+			out_line("", "%s was turned on by the daemon, for %s more", body->levels[i]->level,
 				units_duration(body->levels[i]->remaining_ns, lasting));
 }
 

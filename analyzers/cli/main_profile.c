@@ -102,11 +102,11 @@ static int cmd_profile_parse(int argc, char **argv, struct run *run)
 static void cmd_profile_exec_sample(const struct run *run, int end)
 {
 	const char *program = getenv("RANKTRACE_TRACECTL");
-	const char *argument[10] = {"tracectl", "sample", "--json"};
+	const char *argument[12] = {"tracectl", "sample", "--json"};
 	size_t count = 3;
 	const struct {
 		const char *name, *value;
-	} options[] = {{"--rank", run->rank_text}, {"--for", run->for_text}, {"--hz", run->hz_text}};
+	} options[] = {{"--rank", run->rank_text}, {"--job", run->choice.job}, {"--for", run->for_text}, {"--hz", run->hz_text}};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].value) {

@@ -717,18 +717,21 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 /* A larger one of another rank costs all that is lost: until that ends nothing is known of this one, but that the rank works as much longer. */
 static bool episode_is_hidden(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank)
 {
-	double rate;
+	double rate, longer;
 
 	if (!watch->open || !rank || watch != &rank->watch || rank->share > 0 || !(judge->clipped > 0))
 		return false;
+	longer = watch->episode->finding.activity < ACTIVITY_MAX ? fmax(rank->own, rank->act[watch->episode->finding.activity]) : rank->own;
 	rate = watch->episode->rate; /* of a second; of what steps usually take it is rate / (1 - rate) */
-	return rank->own * (1 - rate) >= OVER_HALF * rate * judge->usual;
+	return longer * (1 - rate) >= OVER_HALF * rate * judge->usual;
 }
 
+/* What it costs is of its whole length. */
 static void episode_goes_on(struct judge *judge, struct judge_watch *watch)
 {
 	struct judge_episode *episode = watch->episode;
 
+	episode->base += judge->real;
 	episode->finding.until_ns = judge->now_ns;
 	episode->finding.until_step = judge->step;
 	if (judge->now_ns - episode->published_ns >= PUBLISH_NS)

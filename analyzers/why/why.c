@@ -97,26 +97,25 @@ static double why_divide(double wait_ns, const double weight[ACTIVITY_MAX], cons
 
 /*
  * Of steps of stages alone, what activities in which ranks may wait have beyond the least of all ranks. Where waits are
- * known, they lie where the rank is longer than that; what is left of them, anywhere.
+ * known, they lie there first; what is left of them, where the rank is longer than that, and then anywhere.
  */
 static void why_waiting(
 	const struct frame *frame, const struct measure_rank *measured, size_t rank, double ret[ACTIVITY_MAX])
 {
 	bool cards = frame->who[rank].card[0], stages_only = frame->tier == FRAME_TIER_STAGES;
-	double activity_ns[ACTIVITY_MAX], weight[ACTIVITY_MAX], wait_ns;
+	double activity_ns[ACTIVITY_MAX], longer[ACTIVITY_MAX], may_wait[ACTIVITY_MAX], wait_ns;
 
 	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
 		activity_ns[a] = (double)frame->rank[rank].activity_ns[a];
-		weight[a] = 0;
-		ret[a] = 0;
-		if (!stages_only || activity_may_wait(a, cards))
-			weight[a] = fmax(0, activity_ns[a] - why_least(frame, a));
-		if (stages_only)
-			ret[a] = weight[a];
+		longer[a] = fmax(0, activity_ns[a] - why_least(frame, a));
+		may_wait[a] = activity_may_wait(a, cards) ? longer[a] : 0;
+		ret[a] = stages_only ? may_wait[a] : 0;
 	}
 	if (stages_only || measured->wait_ns == FRAME_UNKNOWN)
 		return;
-	wait_ns = why_divide((double)measured->wait_ns, weight, activity_ns, ret);
+	wait_ns = why_divide((double)measured->wait_ns, may_wait, activity_ns, ret);
+	if (wait_ns > 0)
+		wait_ns = why_divide(wait_ns, longer, activity_ns, ret);
 	if (wait_ns > 0)
 		(void)why_divide(wait_ns, activity_ns, activity_ns, ret);
 }

@@ -159,7 +159,9 @@ int request_selects_none(const struct request_selection *selection, const char *
 	if (selection->others)
 		response_say(response, "these ranks are of other users: root and members of group %s may %s",
 			group[0] ? group : "ranktrace", may);
-	else if (selection->request->n_ranks || *selection->request->job)
+	else if (*selection->request->job)
+		response_say(response, "no such rank of job %.64s runs on this node; tracectl ranks shows those that do", selection->request->job);
+	else if (selection->request->n_ranks)
 		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
 	else
 		response_say(response, "no training rank runs on this node");

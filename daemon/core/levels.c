@@ -55,7 +55,7 @@ static int switch_level(struct context *context, enum level level, bool on, char
 	}
 	if (levels_is_so(levels, level, on)) {
 		levels_append(report, report_size, "%s was %s already%s", level_name(level), on ? "on" : "off",
-			levels->is_auto[level] ? ", because of a finding" : "");
+			levels->is_auto[level] ? ", turned on by the daemon" : "");
 		return 0;
 	}
 	levels->until_ns[level] = 0; /* dumps written while it goes off must not prolong it */

@@ -16,7 +16,7 @@ done
 wait_for 60 stepping "${rank_pid[0]}" 100 || fail "the training did not start"
 kill -STOP "$daemon"
 timeout 5 "$tracectl" status >"$work/silent" 2>&1 || true
-grep -q "pid $daemon, has not answered for 3 s: it is stopped" "$work/silent" || fail "tracectl is silent beside a stopped daemon: $(cat "$work/silent")"
+grep -q "process $daemon is stopped" "$work/silent" || fail "tracectl does not say that the daemon is stopped: $(cat "$work/silent")"
 sleep "$suspended_s"
 kill -CONT "$daemon"
 before=$(steps_of "${rank_pid[0]}")

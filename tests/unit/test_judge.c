@@ -466,33 +466,37 @@ TEST(an_episode_that_a_larger_one_hides_goes_on)
 {
 	static const struct {
 		double larger_s, hidden_s; /* of its second half rank 1's fault may be over */
-		bool ends;
-	} cases[] = {{80 * MS, 20, false}, {80 * MS, 20, true}, {300 * MS, 20, false}, {80 * MS, 140, false}};
+		bool ends, l1;
+	} cases[] = {{80 * MS, 20, false, false}, {80 * MS, 20, true, false}, {300 * MS, 20, false, false}, {80 * MS, 140, false, false}, {150 * MS, 20, false, true}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		size_t ranks = cases[i].l1 ? 3 : 8;
 		const struct finding *smaller;
 		uint64_t hidden_ns;
 
-		script_begin(8);
+		script_begin(ranks);
 		script_run(20);
 		script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
 		script_run(20);
 		hidden_ns = script.now_ns;
+		script.l1 = cases[i].l1;
 		smaller = &script_said(1, ACTIVITY_DATALOADER)->finding;
-		script.fault[6][ACTIVITY_OPTIMIZER] = cases[i].larger_s;
+		script.fault[ranks - 1][ACTIVITY_OPTIMIZER] = cases[i].larger_s;
 		script_run(cases[i].hidden_s / 2);
 		assert_int_equal(smaller->state, FINDING_OPEN);
 		assert_true(smaller->updated_ns > hidden_ns);
 		script.fault[1][ACTIVITY_DATALOADER] = cases[i].ends ? 0 : 30 * MS;
 		script_run(cases[i].hidden_s / 2);
 		assert_int_equal(smaller->state, cases[i].ends ? FINDING_CLOSED : FINDING_OPEN);
-		script.fault[6][ACTIVITY_OPTIMIZER] = 0;
+		script.fault[ranks - 1][ACTIVITY_OPTIMIZER] = 0;
 		script_run(20);
 		script.fault[1][ACTIVITY_DATALOADER] = 0;
 		script_run(10);
 		script_expect(2);
 		assert_true(fabs((double)(smaller->until_ns - hidden_ns) * 1e-9 - (cases[i].ends ? 10 : cases[i].hidden_s + 20)) < 2);
-		assert_true(fabs(smaller->slowdown - 1.3) < 0.03);
+		/* Its length and size give its cost. */
+		assert_true(fabs((double)(smaller->until_ns - smaller->since_ns) * 1e-9 * (1 - 1 / smaller->slowdown) * (double)ranks / 3600 / smaller->cost_card_hours - 1) < 0.08);
+		assert_true(smaller->cost_card_hours < 0.3 / 1.3 * (cases[i].ends ? 20 : 40) * (double)ranks / 3600 * 1.05);
 		script_end();
 	}
 }

@@ -170,7 +170,7 @@ TEST_WITH(test_raised, set_up, NULL)
 	/* Turned on automatically, then by request: remains on. */
 	assert_int_equal(levels_auto_on(&context, LEVEL_L1, 60 * NSEC_PER_SEC, "a rank is slow"), 0);
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);
-	assert_string_equal(report, "L1 was on already, because of a finding");
+	assert_string_equal(report, "L1 was on already, turned on by the daemon");
 	assert_false(context.levels.is_auto[LEVEL_L1]);
 	assert_true(context.levels.set_ns[LEVEL_L1] > 0);
 	levels_tick(&context, until_ns + 3600 * NSEC_PER_SEC);

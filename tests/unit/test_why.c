@@ -507,9 +507,12 @@ TEST(operations)
 
 		usual_step();
 		grow(3, ACTIVITY_OUTSIDE, late_ns);
+		/* Rank 0 loads data for longer, and waits less. */
+		rank[0].activity_ns[ACTIVITY_DATALOADER] += late_ns / 3;
+		rank[0].activity_ns[ACTIVITY_BACKWARD] -= late_ns / 3;
 		now_ns += 100 * MS + late_ns;
 		for (unsigned i = 0; i < RANKS; i++) {
-			uint64_t wait_ns = i == 3 ? 5 * MS : 5 * MS + late_ns;
+			uint64_t wait_ns = i == 3 ? 5 * MS : 5 * MS + late_ns - (i == 0 ? late_ns / 3 : 0);
 
 			rank[i].step_ns = 100 * MS + late_ns;
 			rank[i].end_ns = now_ns;
@@ -523,7 +526,8 @@ TEST(operations)
 	assert_int_equal(result.tier, FRAME_TIER_HOST);
 	assert_int_equal(result.part[0].kind, WHY_WAITING);
 	assert_int_equal(result.part[0].activity, ACTIVITY_BACKWARD);
-	near(result.part[0].chosen_ns, 30);
+	near(result.part[0].chosen_ns, 20);
+	near(part_of(&result, ACTIVITY_DATALOADER, WHY_WAITING)->chosen_ns, 0);
 	why_free(why);
 }
 
