@@ -407,10 +407,11 @@ void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size
 /* The bracket before the file. Paths may hold " (", too, and so may native functions; Python's functions do not. */
 static char *stack_parse_bracket(char *text, bool python)
 {
-	char *found = strstr(text, " ("), *next = found;
+	char *found = NULL;
 
-	while (!python && next && (next = strstr(next + 1, " (")))
-		found = next;
+	for (char *at = text; *at && !(python && found); at++)
+		if (at[0] == ' ' && at[1] == '(')
+			found = at;
 	return found;
 }
 
