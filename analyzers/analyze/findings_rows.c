@@ -122,40 +122,42 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 	return rows;
 }
 
-/* Of the ranks that are asked for, after `begin`; nothing where all are. Returns its length. */
-static size_t findings_ranks_clause(const struct findings_filter *filter, const char *begin, char *ret, size_t size)
+/*
+ * The row of "SELECT ... WHERE ..." since the filter's time, of its ranks and job; of_any: rows without a rank count for all. The caller
+ * finalizes. -EINVAL, -EIO with the sentence in error.
+ */
+static int findings_select(struct reader *reader, const struct findings_filter *filter, const char *select, bool of_any, sqlite3_stmt **ret,
+	char *error, size_t error_size)
 {
-	size_t used = 0;
+	char sql[512 + RANGES_MAX * 64];
+	size_t used = (size_t)snprintf(sql, sizeof(sql), "%s start_ns >= %" PRIu64, select, filter->since_ns);
 
 	for (size_t i = 0; i < filter->ranks.count; i++)
-		used += (size_t)snprintf(ret + used, size - used, "%s rank BETWEEN %" PRId64 " AND %" PRId64, i ? " OR" : begin,
-			filter->ranks.range[i].first, filter->ranks.range[i].last);
+		used += (size_t)snprintf(sql + used, sizeof(sql) - used, "%s rank BETWEEN %" PRId64 " AND %" PRId64,
+			i ? " OR" : of_any ? " AND (rank IS NULL OR" : " AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
 	if (filter->ranks.count)
-		used += (size_t)snprintf(ret + used, size - used, ")");
-	return used;
+		used += (size_t)snprintf(sql + used, sizeof(sql) - used, ")");
+	if (filter->job)
+		(void)snprintf(sql + used, sizeof(sql) - used, " AND (%sinstance IN (SELECT instance FROM ranks WHERE job = ?))",
+			of_any ? "instance IS NULL OR " : "");
+	if (reader_prepare(reader, sql, ret, error, error_size) < 0)
+		return -EINVAL;
+	if (filter->job)
+		sqlite3_bind_text(*ret, 1, filter->job, -1, SQLITE_STATIC);
+	if (sqlite3_step(*ret) == SQLITE_ROW)
+		return 0;
+	reader_error(reader, error, error_size);
+	return -EIO;
 }
 
 int findings_watched(struct reader *reader, const struct findings_filter *filter, struct findings_watched *ret,
 	char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	char sql[256 + RANGES_MAX * 64];
-	size_t used;
-	int rc;
+	int r = findings_select(reader, filter, "SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples WHERE",
+		false, &statement, error, error_size);
 
-	used = (size_t)snprintf(sql, sizeof(sql),
-		"SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples"
-		" WHERE start_ns >= %" PRIu64,
-		filter->since_ns);
-	used += findings_ranks_clause(filter, " AND (", sql + used, sizeof(sql) - used);
-	if (filter->job)
-		(void)snprintf(sql + used, sizeof(sql) - used, " AND instance IN (SELECT instance FROM ranks WHERE job = ?)");
-	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
-		return -EINVAL;
-	if (filter->job)
-		sqlite3_bind_text(statement, 1, filter->job, -1, SQLITE_STATIC);
-	rc = sqlite3_step(statement);
-	if (rc == SQLITE_ROW)
+	if (r == 0)
 		*ret = (struct findings_watched){
 			.first_ns = (uint64_t)sqlite3_column_int64(statement, 0),
 			.last_ns = (uint64_t)sqlite3_column_int64(statement, 1),
@@ -164,32 +166,17 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 			.job = filter->job,
 			.only_them = true,
 		};
-	else
-		reader_error(reader, error, error_size);
 	sqlite3_finalize(statement);
-	return rc == SQLITE_ROW ? 0 : -EIO;
+	return r;
 }
 
 int findings_lost(struct reader *reader, const struct findings_filter *filter, uint64_t *ret, char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	char sql[256 + RANGES_MAX * 64];
-	size_t used;
-	int rc;
+	int r = findings_select(reader, filter, "SELECT sum(count) FROM drops WHERE", true, &statement, error, error_size);
 
-	used = (size_t)snprintf(sql, sizeof(sql), "SELECT sum(count) FROM drops WHERE start_ns >= %" PRIu64, filter->since_ns);
-	used += findings_ranks_clause(filter, " AND (rank IS NULL OR", sql + used, sizeof(sql) - used);
-	if (filter->job)
-		(void)snprintf(sql + used, sizeof(sql) - used, " AND (instance IS NULL OR instance IN (SELECT instance FROM ranks WHERE job = ?))");
-	if (reader_prepare(reader, sql, &statement, error, error_size) < 0)
-		return -EINVAL;
-	if (filter->job)
-		sqlite3_bind_text(statement, 1, filter->job, -1, SQLITE_STATIC);
-	rc = sqlite3_step(statement);
-	if (rc == SQLITE_ROW)
+	if (r == 0)
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);
-	else
-		reader_error(reader, error, error_size);
 	sqlite3_finalize(statement);
-	return rc == SQLITE_ROW ? 0 : -EIO;
+	return r;
 }
