@@ -260,8 +260,9 @@ static void share_waits(struct share *share)
 		judge->column[i] = growth - fmax(0, xfer) - fmax(0, wait);
 		work = fmin(work, judge->column[i]);
 	}
-	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits elsewhere. */
-	if (learned)
+	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits elsewhere. But the
+	 * card of a host that is ahead waits in each step, which costs nothing. */
+	if (learned && judge->tier == FRAME_TIER_HOST)
 		share->common = fmin(share->common, fmax(0, work));
 	for (size_t i = 0; i < share->n; i++)
 		judge->column[i] = fmax(0, judge->column[i] - share->common);
@@ -401,7 +402,7 @@ static void share_late(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
-		judge->column[i] = share_is_late(judge, rank, part) ? share->growth : 0;
+		judge->column[i] = share_is_late(judge, rank, part) ? share->growth - share->common : 0;
 		most = fmax(most, rank->own);
 		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
 			longest = fmax(longest, share_sync_wait(&rank->usual));

@@ -38,7 +38,8 @@
 
 struct measure_rank {
 	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
-	uint64_t apart_ns; /* of wait_ns, in operations that lie before or after all activities that hold waits */
+	uint64_t apart_ns; /* of wait_ns, in operations that lie before or after all activities that hold waits; 0 where
+			    * operations are timed on devices: the host does not wait */
 	uint64_t self_ns;
 	uint64_t last_ns; /* for how long others waited on it as the last to come: sum over groups where its duration
 			   * was the shortest, of the second shortest wait there; what it waited itself before in this

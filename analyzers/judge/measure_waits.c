@@ -387,6 +387,7 @@ int measure_waits(struct measure *measure, const struct frame *frame)
 		return 0;
 	}
 	walk_tame(measure, frame);
-	measure_waits_all_apart(measure, frame);
+	if (frame->tier == FRAME_TIER_HOST)
+		measure_waits_all_apart(measure, frame);
 	return 0;
 }

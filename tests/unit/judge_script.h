@@ -39,6 +39,7 @@ static struct script {
 	double fault[SCRIPT_RANKS][ACTIVITY_MAX]; /* s that the rank works more, from now on */
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
 	double late[SCRIPT_RANKS];		  /* s that the rank waits more, in the next step alone */
+	double card_waits[SCRIPT_RANKS];	  /* s a step that its card waits in operations, and its host does not */
 	unsigned ahead;				  /* steps later a rank waits for another: hosts run ahead of their cards */
 	bool in_sync;				  /* it waits for all in one step: in each of so many and one it synchronizes */
 	double owed[SCRIPT_AHEAD + 1][SCRIPT_RANKS]; /* s that it will wait, by step */
@@ -225,7 +226,7 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 	if (script.working_w[r] > 0)
 		rank->host.card_energy_mj = (uint64_t)((work * script.working_w[r] + wait * script.waiting_w) * 1e3);
 	script.measured[r] =
-		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r]) * 1e9), .class = script.class[r]};
+		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r] + script.card_waits[r]) * 1e9), .class = script.class[r]};
 	script.measured[r].apart_ns = script.apart ? script.measured[r].wait_ns : 0;
 }
 

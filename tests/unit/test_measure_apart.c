@@ -12,10 +12,12 @@ static const struct frame_group group[] = {{0, 2, 8, 1, false}, {0, 2, 8, 2, fal
 static const struct frame_op op[] = {{0, 0, 1 * MS, 11 * MS}, {1, 0, 40 * MS, 21 * MS}, {2, 0, 80 * MS, 6 * MS},
 	{0, 1, 11 * MS, 1 * MS}, {1, 1, 60 * MS, 1 * MS}, {2, 1, 85 * MS, 1 * MS}};
 
+static enum frame_tier tier = FRAME_TIER_HOST;
+
 static uint64_t apart_of(size_t rank, int64_t from_ms, int64_t until_ms)
 {
 	struct frame_rank ranks[2] = {{.here = true, .step_ns = 100 * MS}, {.here = true, .step_ns = 100 * MS}};
-	const struct frame frame = {.tier = FRAME_TIER_HOST,
+	const struct frame frame = {.tier = tier,
 		.world_size = 2,
 		.ranks = 2,
 		.who = who,
@@ -53,6 +55,13 @@ TEST_WITH(without_such_activities_nothing_is_known, start, stop)
 TEST_WITH(it_is_at_most_the_wait, start, stop)
 {
 	assert_int_equal(apart_of(0, 90, 95), 35);
+}
+
+TEST_WITH(while_a_device_waits_its_host_does_not, start, stop)
+{
+	tier = FRAME_TIER_DEVICE;
+	assert_int_equal(apart_of(0, 20, 70), 0);
+	tier = FRAME_TIER_HOST;
 }
 
 TEST_MAIN(NULL, NULL)
