@@ -23,6 +23,18 @@ bool stack_frame_is_python(const struct stack_frame *frame)
 	return strcmp(frame->kind, "python") == 0;
 }
 
+bool stack_frame_is_c_library(const struct stack_frame *frame)
+{
+	/* Of glibc before 2.34 two files, and links to them. */
+	static const char *const names[] = {"libc.so.", "libc-2.", "libpthread.so.", "libpthread-2."};
+	const char *file = stack_base_name(frame->file);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strncmp(file, names[i], strlen(names[i])) == 0)
+			return strcmp(frame->kind, "native") == 0;
+	return false;
+}
+
 bool stack_frame_shows(const struct stack_frame *frame)
 {
 	return strcmp(frame->kind, "interpreter") != 0 && strcmp(frame->kind, "kernel") != 0;
@@ -378,14 +390,24 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 
 /* The text of the store. */
 
+/* How many of the outermost frames only start the program or the thread. */
+static size_t stack_frames_start(const struct stack_thread *thread)
+{
+	size_t start = 0;
+
+	while (start < thread->frames && stack_frame_is_c_library(&thread->frame[start]))
+		start++;
+	return start < thread->frames && strcmp(thread->frame[start].kind, "kernel") != 0 ? start : 0;
+}
+
 void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size)
 {
-	size_t used = 0, first = thread->frames;
+	size_t used = 0, first = thread->frames, start = stack_frames_start(thread);
 	char text[1400];
 
 	ret[0] = 0;
 	/* Inwards as many as fit. */
-	while (first > 0) {
+	while (first > start) {
 		const struct stack_frame *frame = &thread->frame[first - 1];
 
 		if (strcmp(frame->kind, "interpreter") != 0)

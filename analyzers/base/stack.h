@@ -54,6 +54,8 @@ void stack_groups_free(struct stack_groups *groups);
 /* Does the frame count where stacks are compared and shown? */
 bool stack_frame_shows(const struct stack_frame *frame);
 bool stack_frame_is_python(const struct stack_frame *frame);
+/* Native code of the C library, by the name of its file. */
+bool stack_frame_is_c_library(const struct stack_frame *frame);
 /* Python code that others wrote: the standard library and installed packages. */
 bool stack_frame_is_library(const struct stack_frame *frame);
 /* "burn (gpt.py:54)", "c10d::Work::wait (libtorch_cpu.so)"; with `full` the whole path and parameters. */

@@ -485,15 +485,30 @@ static int diff_row_order(const void *a, const void *b)
 	return r ? r : (x->depth > y->depth) - (x->depth < y->depth);
 }
 
-/* Of the functions of one chain, which score nearly the same, the innermost one that is no library comes first. */
+/* How much the name says of what the rank does: own code most, then libraries, but for the C library, in which every
+ * thread waits, and places without a name. */
+static int diff_row_says(const struct diff_row *row)
+{
+	const struct stack_frame *frame = row->row.frame;
+
+	if (!row->row.library)
+		return 2;
+	return *frame->function && !stack_frame_is_c_library(frame);
+}
+
+/* Of the functions of one chain, which score nearly the same, the innermost one of own code comes first, else the
+ * outermost one of those that say most. */
 static void diff_name_own_code(struct diff_row *row, size_t count)
 {
 	struct diff_row first;
 	size_t best = 0;
 
-	for (size_t i = 0; i < count && row[i].row.sure && row[i].row.score_ns >= DIFF_NEAR * row[0].row.score_ns; i++)
-		if (!row[i].row.library && (row[best].row.library || row[i].depth > row[best].depth))
+	for (size_t i = 0; i < count && row[i].row.sure && row[i].row.score_ns >= DIFF_NEAR * row[0].row.score_ns; i++) {
+		int more = diff_row_says(&row[i]) - diff_row_says(&row[best]);
+
+		if (more > 0 || (more == 0 && !row[i].row.library && row[i].depth > row[best].depth))
 			best = i;
+	}
 	if (!best)
 		return;
 	first = row[best];

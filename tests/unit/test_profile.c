@@ -76,6 +76,12 @@ static const struct kind kinds[] = {
 			MAIN_AT(50) "python __next__ (" TORCH "utils/data/dataloader.py:634)\n"
 				    "python fetch (" TORCH "utils/data/_utils/fetch.py:51)\n"
 				    "python __getitem__ (/job/data.py:34)\npython read (/job/data.py:80)")}},
+	{.name = "a wait for the loader's workers, beside one of another kind",
+		.expected = "__next__ (dataloader.py:741)",
+		.piece = {OFF("dataloader", 30,
+				  "python __next__ (" TORCH "utils/data/dataloader.py:741)\n"
+				  "python get (/usr/lib/python3.12/queue.py:180)\nnative /usr/lib/libc.so.6+0x98e51"),
+			OFF("dataloader", 2, "python wait (" TORCH "futures/__init__.py:70)\nnative /usr/lib/libc.so.6+0x98e51")}},
 };
 
 static struct script script_of(const struct kind *kind, unsigned run)

@@ -128,6 +128,9 @@ TEST(test_text)
 		{"native", "", "/usr/lib/libx.so", 0, 0x1f},
 		{"kernel", "futex_do_wait", "", 0, 0},
 	};
+	static const struct stack_frame main_of[] = {NATIVE("__libc_start_main", "/usr/lib/libc.so.6"), {"native", "", "/lib64/libc-2.17.so", 0, 0x1f},
+		{"interpreter", "Py_RunMain", "/usr/bin/python3.11", 0, 0}, PYTHON("<module>", "/job/a.py", 1), NATIVE("poll", "/usr/lib/libc.so.6")};
+	static const struct stack_frame waiting[] = {NATIVE("poll", "/usr/lib/libc.so.6"), {"kernel", "do_poll", "", 0, 0}};
 	const struct stack_thread thread = {.frames = COUNT(all), .frame = all};
 	struct stack_frame parsed[8];
 	char text[1024], cut[40], place[STACK_PLACE_BYTES];
@@ -149,6 +152,11 @@ TEST(test_text)
 	assert_int_equal(parsed[2].address, 0x1f);
 	assert_string_equal(parsed[2].file, "/usr/lib/libx.so");
 	assert_string_equal(parsed[3].function, "futex_do_wait");
+	/* Nor the frames that start a program or a thread. */
+	stack_frames_text(&(struct stack_thread){.frames = COUNT(main_of), .frame = main_of}, text, sizeof(text));
+	assert_string_equal(text, "python <module> (/job/a.py:1)\nnative poll (/usr/lib/libc.so.6)");
+	stack_frames_text(&(struct stack_thread){.frames = COUNT(waiting), .frame = waiting}, text, sizeof(text));
+	assert_string_equal(text, "native poll (/usr/lib/libc.so.6)\nkernel do_poll");
 	/* Outer frames are left out of what is too short. */
 	stack_frames_text(&thread, cut, sizeof(cut));
 	assert_string_equal(cut, "kernel futex_do_wait");
