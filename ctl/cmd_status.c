@@ -498,6 +498,7 @@ static void status_print(const Ranktrace__StatusBody *body)
 	f = status_text_open(&line);
 	status_text_loss(f, "", body->ring_drops,
 		body->ring_drops == 1 ? "record lost in the kernel" : "records lost in the kernel");
+	status_text_loss(f, ", ", body->records_limited, "beyond a rank's part");
 	status_text_loss(f, ", ", body->records_refused, "refused as malformed");
 	status_text_line(&line, "drops");
 	status_print_collectors(body);

@@ -32,7 +32,7 @@ static const struct {
 	{&ranktrace__gauge_source__descriptor, "name cpus groups"},
 	{&ranktrace__feature__descriptor, "name present"},
 	{&ranktrace__level__descriptor, "level on"},
-	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_refused store self "
+	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_limited records_refused store self "
 					      "operations device_clocks findings dumps guard gauges limits"},
 	{&ranktrace__rank__descriptor, "rank- world_size- local_rank- job? source? pid parent_pid uid:uid_known role card? card_uuid? "
 				       "card_pci? card_serial? host container? pod? command since_ns from_start state? remark? "

@@ -55,6 +55,8 @@ bool losses_due(const struct losses *losses, uint64_t now_ns);
 void losses_write(struct losses *losses, const char *(*source)(void *arg, unsigned kind), void *arg);
 /* The same of one rank, which has a slot: it ends. */
 void losses_rank(struct losses *losses, const struct rank *rank);
+/* Records of ranks, ended ones too, beyond their part of ring, maps and the daemon's memory. */
+uint64_t losses_of_ranks(const struct losses *losses);
 
 /*
  * Decodes records of marker libraries into operations of analyzers/coll/coll.h. Pure: no clock, no I/O. Records are

@@ -267,3 +267,8 @@ uint64_t collectors_refused(const struct collectors *collectors)
 {
 	return collectors->refused;
 }
+
+uint64_t collectors_limited(const struct collectors *collectors)
+{
+	return losses_of_ranks(collectors->losses);
+}

@@ -76,5 +76,7 @@ bool collectors_status(struct collectors *collectors, unsigned i, const struct c
 uint64_t collectors_work_ns(const struct collectors *collectors, uint64_t ret_level[LEVEL_MAX]);
 /* Records of unknown kind or bad size. */
 uint64_t collectors_refused(const struct collectors *collectors);
+/* Records of ranks, ended ones too, beyond their part of ring, maps and the daemon's memory. */
+uint64_t collectors_limited(const struct collectors *collectors);
 
 #endif

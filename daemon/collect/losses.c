@@ -21,6 +21,7 @@ struct losses {
 	const struct context *context;
 	uint64_t written_ns;
 	uint64_t of_kind[RT_KIND_MAX];
+	uint64_t of_ranks; /* in rows of ranks */
 	size_t slots;
 	struct losses_of_rank slot[];
 };
@@ -64,21 +65,60 @@ static void losses_put(
 	*written = lost;
 }
 
-void losses_rank(struct losses *losses, const struct rank *rank)
+/* What the rank has lost so far; *ret_written: what rows say of it. False: nothing is counted of it. */
+static bool losses_of(const struct losses *losses, const struct rank *rank, struct losses_of_rank *ret, struct losses_of_rank *ret_written)
 {
 	const struct context *context = losses->context;
-	struct losses_of_rank *of;
 	struct rank_budget_use use;
 
 	if (!context->kernel || !context->store || rank->slot >= losses->slots)
-		return;
-	of = &losses->slot[rank->slot];
-	if (of->instance != rank->instance)
-		*of = (struct losses_of_rank){.instance = rank->instance};
+		return false;
+	*ret_written = losses->slot[rank->slot];
+	if (ret_written->instance != rank->instance)
+		*ret_written = (struct losses_of_rank){.instance = rank->instance};
 	rank_budget_use(context->budget, rank, &use);
-	losses_put(losses, "kernel", "beyond the rank's part of ring and maps", rank, kernel_limited(context->kernel, rank->slot),
-		&of->limited);
-	losses_put(losses, "ranks", "beyond the rank's part of the daemon's memory", rank, use.refused, &of->refused);
+	*ret = (struct losses_of_rank){rank->instance, kernel_limited(context->kernel, rank->slot), use.refused};
+	return true;
+}
+
+static uint64_t losses_more(const struct losses_of_rank *lost, const struct losses_of_rank *written)
+{
+	return lost->limited - written->limited + lost->refused - written->refused;
+}
+
+void losses_rank(struct losses *losses, const struct rank *rank)
+{
+	struct losses_of_rank lost, written;
+
+	if (!losses_of(losses, rank, &lost, &written))
+		return;
+	losses->of_ranks += losses_more(&lost, &written);
+	losses_put(losses, "kernel", "beyond the rank's part of ring and maps", rank, lost.limited, &written.limited);
+	losses_put(losses, "ranks", "beyond the rank's part of the daemon's memory", rank, lost.refused, &written.refused);
+	losses->slot[rank->slot] = written;
+}
+
+struct losses_sum {
+	const struct losses *losses;
+	uint64_t sum;
+};
+
+static void losses_sum_rank(void *arg, const struct rank *rank)
+{
+	struct losses_sum *sum = arg;
+	struct losses_of_rank lost, written;
+
+	if (losses_of(sum->losses, rank, &lost, &written))
+		sum->sum += losses_more(&lost, &written);
+}
+
+uint64_t losses_of_ranks(const struct losses *losses)
+{
+	struct losses_sum sum = {losses, losses->of_ranks};
+
+	if (losses->context->ranks)
+		ranks_each(losses->context->ranks, losses_sum_rank, &sum);
+	return sum.sum;
 }
 
 static void losses_each(void *arg, const struct rank *rank)

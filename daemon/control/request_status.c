@@ -103,6 +103,7 @@ static int request_status_fill_collectors(const struct context *context, Ranktra
 			return r;
 	}
 	body->records_refused = collectors_refused(context->collectors);
+	body->records_limited = collectors_limited(context->collectors);
 	return 0;
 }
 

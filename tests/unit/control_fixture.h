@@ -51,6 +51,11 @@ __attribute__((weak)) uint64_t collectors_refused(const struct collectors *colle
 	return 3;
 }
 
+__attribute__((weak)) uint64_t collectors_limited(const struct collectors *collectors)
+{
+	return 13;
+}
+
 __attribute__((weak)) bool gauges_status(const struct gauges *gauges, unsigned index, struct gauges_status *ret)
 {
 	(void)gauges, (void)index, (void)ret;

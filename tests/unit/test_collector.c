@@ -122,6 +122,11 @@ void losses_rank(struct losses *losses, const struct rank *rank)
 	story_add("lost-of-rank%u", rank->pid);
 }
 
+uint64_t losses_of_ranks(const struct losses *losses)
+{
+	return 0;
+}
+
 static struct collectors *opened;
 
 static int setup(void **state)

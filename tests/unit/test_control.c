@@ -236,6 +236,7 @@ TEST_WITH(test_status, start, stop)
 	assert_int_equal(body->collectors[0]->n_notes, COLLECTOR_NOTES_MAX);
 	assert_int_equal(body->ring_drops, 11);
 	assert_int_equal(body->records_refused, 3);
+	assert_int_equal(body->records_limited, 13);
 	assert_int_equal(body->store->rows, 99);
 	assert_int_equal(body->self->ranks, 2);
 	assert_true(body->self->rss_bytes > 0);

@@ -122,6 +122,20 @@ TEST_WITH(a_rank_loses_its_own, setup, teardown)
 	expect("");
 }
 
+/* In rows, and since them; of ranks that have ended, and of those that have taken their slots. */
+TEST_WITH(losses_of_ranks_add_up, setup, teardown)
+{
+	assert_int_equal(losses_of_ranks(losses), 0);
+	limited[0] = 9;
+	limited[1] = 4;
+	assert_int_equal(losses_of_ranks(losses), 13);
+	losses_rank(losses, &live[0]);
+	assert_int_equal(losses_of_ranks(losses), 13);
+	live[0].instance = 80;
+	limited[0] = 2;
+	assert_int_equal(losses_of_ranks(losses), 15);
+}
+
 /* The slot's next rank begins with nothing lost; one without a number has NULL. */
 TEST_WITH(a_slot_begins_anew, setup, teardown)
 {
