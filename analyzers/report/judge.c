@@ -244,13 +244,12 @@ static void headline_slow(struct report *report)
 	words_why(&report->finding[0].is, cause);
 	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
-	used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used,
-		". Lost: %.40s of %.40s card-hours (%.40s)", words_hours(report->cost_card_hours, a),
-		words_hours(report->card_hours, b),
-		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 	if (others)
-		(void)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
+		used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
 			words_many(others, "more finding", "more findings", a));
+	(void)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost%s: %.40s of %.40s card-hours (%.40s)",
+		others ? " in all" : "", words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
+		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 }
 
 /* Evidence with a reference value: of the activity, else of the cause, else the first. */

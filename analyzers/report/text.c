@@ -306,7 +306,7 @@ static void show_cards(const struct page *page)
 static void show_jobs(const struct page *page)
 {
 	static const char *const headers[] = {
-		"JOB", "USER", ">RANKS", ">NODES", ">STEPS", ">STEP TIME", ">LOST CARD-HOURS", NULL};
+		"JOB", "USER", ">RANKS", ">NODES", ">STEPS", ">MEDIAN STEP", ">LOST CARD-HOURS", NULL};
 	const struct report *report = page->report;
 	struct table *table = table_new(headers, page->markdown);
 	char text[WORDS_BYTES], user[USER_NAME_BYTES];
