@@ -9,12 +9,13 @@
 
 #include "analyzers/base/text.h"
 #include "analyzers/cli/profile_run.h"
+#include "analyzers/steps/activity.h"
 #include "analyzers/tool/tool_json.h"
 #include "analyzers/tool/tool_rows.h"
 
 static const char usage[] =
 	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
-	"                     [--job JOB] [--json | --line | -o FILE.html] [--state-dir DIR]\n"
+	"                     [--stage STAGE] [--job JOB] [--json | --line | -o FILE.html] [--state-dir DIR]\n"
 	"Shows in which functions and lines a rank spends more time per step than its peers, from the newest profile with\n"
 	"both; tracectl profile takes one.\n"
 	"  --rank R         the rank\n"
@@ -24,6 +25,7 @@ static const char usage[] =
 	"  --before N       compare the rank with itself in profile N\n"
 	"  --until TIME     compare the rank with itself in the newest profile that ended by then and that no\n"
 	"                   suspicion caused\n"
+	"  --stage STAGE    compare only this part of the step: dataloader, forward, ..., outside (of all stages)\n"
 	"  --job JOB        only this job\n"
 	"  --json           write an object\n"
 	"  --line           write one line for programs: ns of the rank, ns of its peers, step or second, function and\n"
@@ -33,7 +35,7 @@ static const char usage[] =
 	"  --help, --version\n";
 
 struct run {
-	const char *state_dir, *output;
+	const char *state_dir, *output, *stage;
 	struct flame_choice choice, past;
 	uint64_t since_ns, until_ns;
 	bool json, line, is_past;
@@ -54,6 +56,7 @@ static int cmd_diff_parse(int argc, char **argv, struct run *run)
 		{"before", .call = profile_run_number, .arg = &run->past.number},
 		{"until", .time_ns = &run->until_ns},
 		{"rank", .ranks = &run->choice.ranks},
+		{"stage", .text = &run->stage},
 		{"job", .text = &run->choice.job},
 		{"json", .flag = &run->json},
 		{"line", .flag = &run->line},
@@ -103,7 +106,11 @@ static int cmd_diff_read(struct run *run)
 static int cmd_diff_compare(struct run *run)
 {
 	int64_t rank = run->choice.ranks.range[0].first, past = rank + FLAME_PAST;
-	int r = profile_compare(run->profile, rank, &past, run->is_past, &run->diff);
+	const struct profile_comparison of = {.rank = rank,
+		.peers = &past,
+		.peers_count = run->is_past,
+		.stage = run->stage && strcmp(run->stage, activity_word(ACTIVITY_OUTSIDE)) == 0 ? "" : run->stage};
+	int r = profile_compare(run->profile, &of, &run->diff);
 
 	if (r == -ENOENT && !run->is_past && run->source.ranks < 2)
 		return tool_fail(1,
@@ -112,6 +119,9 @@ static int cmd_diff_compare(struct run *run)
 	if (r == -ENOENT)
 		return tool_fail(1, "profile %lld has no samples of rank %lld, or none to compare with",
 			(long long)run->source.number, (long long)rank);
+	if (r == -ENODATA)
+		return tool_fail(1, "profile %lld has no samples of rank %lld in stage '%s'", (long long)run->source.number,
+			(long long)rank, run->stage);
 	if (r < 0)
 		return tool_fail(1, "cannot compare: %s", strerror(-r));
 	run->diff.past = run->is_past;

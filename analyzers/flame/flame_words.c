@@ -103,6 +103,10 @@ const char *flame_words_work(const struct profile_diff *diff, char ret[FLAME_WOR
 		text_add(&text, ", ");
 	}
 	text_add(&text, "own work ");
+	if (diff->stage && !*diff->stage)
+		text_add(&text, "outside all stages ");
+	else if (diff->stage)
+		text_add(&text, "in %.40s ", diff->stage);
 	text_duration(&text, diff->own_ns);
 	text_add(&text, ", of peers ");
 	text_duration(&text, diff->peers_own_ns);

@@ -127,15 +127,22 @@ struct profile_diff {
 	bool seconds;			 /* the parts that are compared are no steps, and figures are of each second */
 	double own_ns, peers_own_ns;	 /* own work a step */
 	double waits_ns, peers_waits_ns; /* waits for others, of the step's thread */
+	const char *stage;		 /* of the comparison */
 	bool past;			 /* set by the caller: the peers are the past of the job */
 	double factor;			 /* all functions take so many times as long; 1: not so */
 	struct profile_row *row;
 	size_t rows; /* with an excess above 0, the largest score first */
 };
 
-/* peers: count 0: all others. 0; -ENOENT: the rank, or all peers, have no samples; -ENOMEM. */
-int profile_compare(
-	struct profile *profile, int64_t rank, const int64_t *peers, size_t count, struct profile_diff *ret);
+struct profile_comparison {
+	int64_t rank;
+	const int64_t *peers;
+	size_t peers_count; /* 0: all others */
+	const char *stage;  /* of the step only this one; "": outside of all stages; NULL: the whole step */
+};
+
+/* 0; -ENOENT: the rank, or all peers, have no samples; -ENODATA: the rank has none in the stage; -ENOMEM. */
+int profile_compare(struct profile *profile, const struct profile_comparison *of, struct profile_diff *ret);
 void profile_diff_free(struct profile_diff *diff);
 
 #define PROFILE_SENTENCE_BYTES 512u

@@ -51,6 +51,7 @@ struct diff {
 	struct profile *profile;
 	struct diff_side side[1 + PROFILE_PEERS_MAX]; /* the rank, then its peers */
 	size_t sides;
+	const char *stage; /* NULL: all */
 	bool slices;
 	double factor;
 };
@@ -158,23 +159,20 @@ static bool diff_is_backward_thread(const struct profile_thread *thread)
 	return strncmp(thread->name, "pt_autograd", 11) == 0;
 }
 
-/* Is it the rank's own work, or a wait of its steps? Other threads' waits are neither. */
+/* Is it the rank's own work, or a wait of its steps, in what is compared of the step? Other threads' waits are neither. */
 static bool diff_counts(
 	const struct diff *diff, const struct profile_rank *rank, const struct profile_taken *taken, bool *ret_wait)
 {
 	const struct profile_stack *stack = &diff->profile->stack[taken->stack];
-	const struct profile_stage *stage = NULL;
+	const struct profile_stage *stage = profile_parts_stage(rank, taken->start_ns);
 
 	*ret_wait = false;
+	if (diff->stage && strcmp(stage ? stage->name : "", diff->stage) != 0)
+		return false;
 	if (!profile_parts_steps_here(rank, taken->thread))
 		return !taken->off_cpu && !stack->communicates &&
 		       (stack->python || diff_is_backward_thread(&rank->thread[taken->thread]));
-	if (stack->communicates || (taken->off_cpu && stack->backward)) {
-		*ret_wait = true;
-	} else {
-		stage = profile_parts_stage(rank, taken->start_ns);
-		*ret_wait = stage && strcmp(stage->name, "sync") == 0;
-	}
+	*ret_wait = stack->communicates || (taken->off_cpu && stack->backward) || (stage && strcmp(stage->name, "sync") == 0);
 	return true;
 }
 
@@ -556,9 +554,9 @@ static bool diff_is_peer(const int64_t *peers, size_t count, int64_t rank)
 	return count == 0;
 }
 
-static int diff_choose(struct diff *diff, int64_t rank, const int64_t *peers, size_t count)
+static int diff_choose(struct diff *diff, const struct profile_comparison *of)
 {
-	struct profile_rank *own = profile_find_rank(diff->profile, rank);
+	struct profile_rank *own = profile_find_rank(diff->profile, of->rank);
 	size_t first;
 
 	if (!own || !own->samples)
@@ -567,7 +565,7 @@ static int diff_choose(struct diff *diff, int64_t rank, const int64_t *peers, si
 	for (size_t i = 0; i < diff->profile->ranks && diff->sides < 1 + PROFILE_PEERS_MAX; i++) {
 		const struct profile_rank *peer = &diff->profile->rank[i];
 
-		if (peer != own && peer->samples && diff_is_peer(peers, count, peer->rank))
+		if (peer != own && peer->samples && diff_is_peer(of->peers, of->peers_count, peer->rank))
 			diff->side[diff->sides++].rank = peer;
 	}
 	if (diff->sides < 2)
@@ -579,18 +577,21 @@ static int diff_choose(struct diff *diff, int64_t rank, const int64_t *peers, si
 	return 0;
 }
 
-int profile_compare(struct profile *profile, int64_t rank, const int64_t *peers, size_t count, struct profile_diff *ret)
+int profile_compare(struct profile *profile, const struct profile_comparison *of, struct profile_diff *ret)
 {
 	struct diff *diff = calloc(1, sizeof(*diff));
 	int r;
 
-	*ret = (struct profile_diff){.rank = rank};
+	*ret = (struct profile_diff){.rank = of->rank, .stage = of->stage};
 	if (!diff)
 		return -ENOMEM;
 	diff->profile = profile;
-	r = diff_choose(diff, rank, peers, count);
+	diff->stage = of->stage;
+	r = diff_choose(diff, of);
 	for (size_t i = 0; r == 0 && i < diff->sides; i++)
 		r = diff_fill_side(diff, &diff->side[i]);
+	if (r == 0 && of->stage && !(diff->side[0].own + diff->side[0].waits > 0))
+		r = -ENODATA;
 	if (r == 0)
 		r = diff_common_factor(diff);
 	if (r == 0)

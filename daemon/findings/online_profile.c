@@ -2,8 +2,8 @@
 /*
  * What a slow rank does that its peers do not, and what a job that became slower as a whole does that it did not before:
  * evidence of its finding, with function and line. After each profile with the rank and a peer, or with a rank of the job,
- * libexec/ranktrace/diff compares them, a job's with the newest profile of before the finding, as a process of its own:
- * names of functions are what the rank's user chooses. One runs at a time. State is in online_internal.h.
+ * libexec/ranktrace/diff compares them in the stage of the finding, a job's with the newest profile of before it. It is a
+ * process of its own: names of functions are what the rank's user chooses. One runs at a time. State is in online_internal.h.
  */
 #include <inttypes.h>
 
@@ -65,6 +65,14 @@ static int32_t online_profile_rank(const struct profile_progress *progress, cons
 	return ranks > 1 ? own : -1;
 }
 
+/* The stage in which the rank or job is slow; NULL: that is no single one, or one in which it waits. */
+static const char *online_profile_stage(enum activity activity)
+{
+	bool any = activity >= ACTIVITY_MAX || activity == ACTIVITY_COMPUTE || activity == ACTIVITY_MARK || activity == ACTIVITY_SYNC;
+
+	return any ? NULL : activity_word(activity);
+}
+
 static int online_profile_start(
 	struct online *online, struct online_profile *of, int64_t number, int32_t compared, uint64_t now_ns)
 {
@@ -72,6 +80,7 @@ static int online_profile_start(
 	char path[PATH_MAX], rank[16], profile[24], until[32];
 	const char *argv[16] = {
 		path, "--line", "--state-dir", online->context->config.state_dir, "--rank", rank, "--profile", profile};
+	const char *stage = online_profile_stage(of->last.activity);
 	int r, at = 8;
 
 	worker_program("diff", path, sizeof(path));
@@ -85,6 +94,10 @@ static int online_profile_start(
 		snprintf(until, sizeof(until), "%llums", (now_ns - of->last.since_ns) / NSEC_PER_MSEC);
 		argv[at++] = "--until";
 		argv[at++] = until;
+	}
+	if (stage) {
+		argv[at++] = "--stage";
+		argv[at++] = stage;
 	}
 	of->rank = compared;
 	r = child_start(&profiles->child, workers_spawner(online->context->workers), argv, STDOUT_FILENO);

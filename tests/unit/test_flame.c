@@ -40,7 +40,7 @@ static void load(struct loaded *l, const struct flame_choice *choice, bool past)
 	if (past && flame_read(reader, &before, true, l->profile, &l->past, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	if (choice->peers || past)
-		assert_int_equal(profile_compare(l->profile, SLOW, &peer, past, &l->diff), 0);
+		assert_int_equal(profile_compare(l->profile, &(struct profile_comparison){.rank = SLOW, .peers = &peer, .peers_count = past}, &l->diff), 0);
 	l->diff.past = past;
 	l->view = (struct flame_view){.profile = l->profile,
 		.source = &l->source,

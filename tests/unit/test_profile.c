@@ -113,7 +113,7 @@ static bool names(const struct kind *kind, unsigned run)
 	bool found;
 
 	script_make(&s);
-	assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
+	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = s.slow}, &diff), 0);
 	if (diff.rows && diff.row[0].sure)
 		(void)stack_frame_text(diff.row[0].frame, false, place, sizeof(place));
 	found = strcmp(place, kind->expected) == 0;
@@ -146,7 +146,7 @@ TEST(test_clean)
 
 		s.jitter = 0.3;
 		script_make(&s);
-		assert_int_equal(profile_compare(s.profile, run % SCRIPT_RANKS, NULL, 0, &diff), 0);
+		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = run % SCRIPT_RANKS}, &diff), 0);
 		if (*profile_sentence(&diff, sentence)) {
 			print_message("clean %u: %s\n", run, sentence);
 			named++;
@@ -170,11 +170,11 @@ TEST(test_peer_of_slow)
 
 		s.slow = (int)slow;
 		script_make(&s);
-		assert_int_equal(profile_compare(s.profile, 0, &slow, 1, &diff), 0);
+		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 0, .peers = &slow, .peers_count = 1}, &diff), 0);
 		assert_string_equal(profile_sentence(&diff, sentence), "");
 		assert_true(diff.waits_ns > diff.peers_waits_ns + 20e6);
 		profile_diff_free(&diff);
-		assert_int_equal(profile_compare(s.profile, slow, (int64_t[]){0}, 1, &diff), 0);
+		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = slow, .peers = (int64_t[]){0}, .peers_count = 1}, &diff), 0);
 		assert_non_null(strstr(profile_sentence(&diff, sentence), "burn (gpt.py:54), its peer 0"));
 		profile_diff_free(&diff);
 		profile_free(s.profile);
@@ -194,7 +194,7 @@ TEST(test_alike)
 		s.faults = 0;
 		s.factor = 1.6;
 		script_make(&s);
-		assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
+		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = s.slow}, &diff), 0);
 		assert_null(strstr(profile_sentence(&diff, sentence), "spends"));
 		alike += strstr(sentence, "in all functions alike") != NULL;
 		profile_diff_free(&diff);
@@ -212,13 +212,33 @@ TEST(test_seconds)
 
 	s.stepless = true;
 	script_make(&s);
-	assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
+	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = s.slow}, &diff), 0);
 	assert_true(diff.seconds);
 	assert_non_null(
 		strstr(profile_sentence(&diff, sentence), " ms of each second in burn (gpt.py:54), its peers 0"));
 	/* 30 of some 197 ms. */
 	assert_in_range((int)(diff.row[0].total_ns / 1e6), 110, 200);
 	profile_diff_free(&diff);
+	profile_free(s.profile);
+}
+
+/* What the slow rank does outside of all stages, its peers do not wait for there: they take as long in another line of the same
+ * function. */
+TEST(test_stage)
+{
+	struct script s = {.draw = 5, .steps = 50, .hz = 97, .jitter = 0.1, .slow = 1, .faults = 1, .fault = {ON("", 30, MAIN_AT(61) "native memset (libc.so.6)")}};
+	const struct profile_comparison of = {.rank = 1, .stage = ""}, none = {.rank = 1, .stage = "checkpoint"};
+	struct profile_diff diff;
+	char place[STACK_PLACE_BYTES];
+
+	script_make(&s);
+	assert_int_equal(profile_compare(s.profile, &of, &diff), 0);
+	assert_true(diff.rows > 0 && diff.row[0].sure);
+	assert_string_equal(stack_frame_text(diff.row[0].frame, false, place, sizeof(place)), "main (train.py:61)");
+	assert_in_range((int)(diff.row[0].total_ns / 1e6), 28, 36);
+	assert_true(diff.own_ns < 40 * 1e6); /* of a step of 200 ms */
+	profile_diff_free(&diff);
+	assert_int_equal(profile_compare(s.profile, &none, &diff), -ENODATA);
 	profile_free(s.profile);
 }
 
@@ -229,7 +249,7 @@ TEST(test_figures)
 
 	s.hz = 999;
 	script_make(&s);
-	assert_int_equal(profile_compare(s.profile, s.slow, NULL, 0, &diff), 0);
+	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = s.slow}, &diff), 0);
 	assert_int_equal(diff.peers, 3);
 	assert_in_range(diff.steps, 48, 50);
 	assert_in_range((int)(diff.row[0].total_ns / 1e4), 2850, 3150);
@@ -238,8 +258,8 @@ TEST(test_figures)
 	assert_string_equal(diff.row[0].caller->function, "forward");
 	assert_in_range((int)((diff.own_ns - diff.peers_own_ns) / 1e6), 27, 33);
 	profile_diff_free(&diff);
-	assert_int_equal(profile_compare(s.profile, 9, NULL, 0, &diff), -ENOENT);
-	assert_int_equal(profile_compare(s.profile, 1, (int64_t[]){7}, 1, &diff), -ENOENT);
+	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 9}, &diff), -ENOENT);
+	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 1, .peers = (int64_t[]){7}, .peers_count = 1}, &diff), -ENOENT);
 	profile_free(s.profile);
 }
 
@@ -340,7 +360,7 @@ TEST(test_thinned)
 		if (rank == 1 && i / 2 % 2)
 			assert_int_equal(profile_add_sample(profile, &wait), 0);
 	}
-	assert_int_equal(profile_compare(profile, 1, NULL, 0, &diff), 0);
+	assert_int_equal(profile_compare(profile, &(struct profile_comparison){.rank = 1}, &diff), 0);
 	assert_true(diff.rows > 0);
 	assert_string_equal(stack_frame_text(diff.row[0].frame, false, place, sizeof(place)), "nap (a.py:9)");
 	assert_in_range(diff.row[0].total_ns, 28 * MSEC, 32 * MSEC);
@@ -382,7 +402,7 @@ TEST(test_hostile)
 	assert_int_equal(totals.unknown, 3);
 	assert_int_equal(totals.cut, 2);
 	assert_int_equal(totals.native_cut, 2);
-	assert_int_equal(profile_compare(profile, 0, NULL, 0, &diff), 0);
+	assert_int_equal(profile_compare(profile, &(struct profile_comparison){.rank = 0}, &diff), 0);
 	assert_string_equal(profile_sentence(&diff, sentence), "");
 	profile_diff_free(&diff);
 	profile_free(profile);
