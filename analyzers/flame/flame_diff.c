@@ -44,7 +44,7 @@ void flame_diff_table(const struct flame_view *view, FILE *out)
 
 	fprintf(out, "%s\n", text_clean((char *)flame_words_title(view, text)));
 	fprintf(out, "%s\n", flame_words_work(view->diff, text));
-	fprintf(out, "profile %lld: %s\n", (long long)view->source->number, flame_words_counts(view, text));
+	fprintf(out, "profile %lld, %s\n", (long long)view->source->number, flame_words_counts(view, text));
 	if (table && view->diff->rows) {
 		fputc('\n', out);
 		flame_diff_rows(view->diff, table);

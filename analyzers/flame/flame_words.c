@@ -6,6 +6,7 @@
 
 #include "analyzers/base/text.h"
 #include "analyzers/finding/finding.h"
+#include "analyzers/tool/tool.h"
 
 const char *flame_words_duration(double ns, char ret[FLAME_WORDS_BYTES])
 {
@@ -57,6 +58,7 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 	struct profile_totals totals;
 	uint64_t refused = 0, lost = 0;
 	double least = 1;
+	char when[TOOL_TEXT_BYTES];
 	struct text text;
 
 	profile_totals(view->profile, &totals);
@@ -71,7 +73,9 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 		text_end(&text);
 		return ret;
 	}
-	text_add(&text, "%" PRIu64 " samples of %" PRIu64 " different stacks", totals.samples, totals.stacks);
+	text_add(&text, "from %s, for ", tool_time((uint64_t)view->source->start_ns, when));
+	text_duration(&text, (double)(view->source->end_ns - view->source->start_ns));
+	text_add(&text, ": %" PRIu64 " samples of %" PRIu64 " different stacks", totals.samples, totals.stacks);
 	if (totals.cut)
 		text_add(&text, ", outer frames of %" PRIu64 " are missing", totals.cut);
 	if (totals.native_cut)
