@@ -390,14 +390,22 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 
 /* The text of the store. */
 
-/* How many of the outermost frames only start the program or the thread. */
+static bool stack_frame_is_named(const struct stack_thread *thread, size_t i, const char *function)
+{
+	return i < thread->frames && !stack_frame_is_python(&thread->frame[i]) && strcmp(thread->frame[i].function, function) == 0;
+}
+
+/* How many of the outermost frames only start the program or the thread, so far as others are left to show. */
 static size_t stack_frames_start(const struct stack_thread *thread)
 {
-	size_t start = 0;
+	size_t start = stack_frame_is_named(thread, 0, "_start"), i;
 
 	while (start < thread->frames && stack_frame_is_c_library(&thread->frame[start]))
 		start++;
-	return start < thread->frames && strcmp(thread->frame[start].kind, "kernel") != 0 ? start : 0;
+	start += start > 0 && stack_frame_is_named(thread, start, "main");
+	for (i = start; i < thread->frames && !stack_frame_shows(&thread->frame[i]); i++)
+		;
+	return i < thread->frames ? start : 0;
 }
 
 void stack_frames_text(const struct stack_thread *thread, char *ret, size_t size)

@@ -261,8 +261,8 @@ static void share_waits(struct share *share)
 		work = fmin(work, judge->column[i]);
 	}
 	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits elsewhere. But the
-	 * card of a host that is ahead waits in each step, which costs nothing. */
-	if (learned && judge->tier == FRAME_TIER_HOST)
+	 * card of a host that is ahead waits in each step, which costs nothing, unless it waits for nearly all of the growth. */
+	if (learned && (!judge->cards || work < (1 - SHARE_EQUAL) * growth))
 		share->common = fmin(share->common, fmax(0, work));
 	for (size_t i = 0; i < share->n; i++)
 		judge->column[i] = fmax(0, judge->column[i] - share->common);
@@ -390,6 +390,12 @@ static bool share_is_late(const struct judge *judge, const struct judge_rank *ra
 						   share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
 }
 
+/* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the card. */
+static double share_common_of(const struct share *share, const struct judge_rank *rank)
+{
+	return fmax(0, share->common + fmin(0, judge_share_grown(rank, ACTIVITY_SYNC)));
+}
+
 /* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step takes. */
 static void share_late(struct share *share)
 {
@@ -402,7 +408,7 @@ static void share_late(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
 
-		judge->column[i] = share_is_late(judge, rank, part) ? share->growth - share->common : 0;
+		judge->column[i] = share_is_late(judge, rank, part) ? share->growth - share_common_of(share, rank) : 0;
 		most = fmax(most, rank->own);
 		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
 			longest = fmax(longest, share_sync_wait(&rank->usual));

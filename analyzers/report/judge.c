@@ -248,7 +248,7 @@ static void headline_slow(struct report *report)
 		used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
 			words_many(others, "more finding", "more findings", a));
 	(void)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost%s: %.40s of %.40s card-hours (%.40s)",
-		others ? " in all" : "", words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
+		others || report->briefs ? " in all" : "", words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 }
 

@@ -78,6 +78,9 @@ static bool losses_of(const struct losses *losses, const struct rank *rank, stru
 		*ret_written = (struct losses_of_rank){.instance = rank->instance};
 	rank_budget_use(context->budget, rank, &use);
 	*ret = (struct losses_of_rank){rank->instance, kernel_limited(context->kernel, rank->slot), use.refused};
+	/* A process that has started another program goes on in its slot, which begins anew. */
+	ret_written->limited = ret_written->limited <= ret->limited ? ret_written->limited : 0;
+	ret_written->refused = ret_written->refused <= ret->refused ? ret_written->refused : 0;
 	return true;
 }
 
@@ -98,27 +101,18 @@ void losses_rank(struct losses *losses, const struct rank *rank)
 	losses->slot[rank->slot] = written;
 }
 
-struct losses_sum {
-	const struct losses *losses;
-	uint64_t sum;
-};
-
-static void losses_sum_rank(void *arg, const struct rank *rank)
-{
-	struct losses_sum *sum = arg;
-	struct losses_of_rank lost, written;
-
-	if (losses_of(sum->losses, rank, &lost, &written))
-		sum->sum += losses_more(&lost, &written);
-}
-
 uint64_t losses_of_ranks(const struct losses *losses)
 {
-	struct losses_sum sum = {losses, losses->of_ranks};
+	uint64_t sum = losses->of_ranks;
+	struct losses_of_rank lost, written;
 
-	if (losses->context->ranks)
-		ranks_each(losses->context->ranks, losses_sum_rank, &sum);
-	return sum.sum;
+	for (size_t i = 0; losses->context->ranks && i < losses->slots; i++) {
+		const struct rank *rank = ranks_by_slot(losses->context->ranks, (uint32_t)i);
+
+		if (rank && losses_of(losses, rank, &lost, &written))
+			sum += losses_more(&lost, &written);
+	}
+	return sum;
 }
 
 static void losses_each(void *arg, const struct rank *rank)

@@ -39,4 +39,70 @@ TEST(a_host_is_not_late_where_all_have_more_work)
 	script_end();
 }
 
+/* Hosts that wait for their cards outside of all stages, as for a copy of pageable memory, wait for the slow rank there. */
+TEST(what_all_ranks_wait_for_is_the_slow_ranks)
+{
+	for (size_t ranks = 2; ranks <= 8; ranks *= 2) {
+		script_begin(ranks);
+		script_cards();
+		script.l1 = true;
+		script.waiting = ACTIVITY_OUTSIDE;
+		script.usual[ACTIVITY_OUTSIDE] = 40 * MS;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 40 * MS;
+		script_run(30);
+		script_only(1, ACTIVITY_OUTSIDE);
+		script_end();
+	}
+}
+
+/* More Python on all ranks, that the queues of their cards hide; then rank 1's card, or with L0 its host, becomes slower. */
+static void begin_hidden(size_t ranks, bool l1, enum activity waiting)
+{
+	script_begin(ranks);
+	script_cards();
+	script.l1 = l1;
+	script.waiting = waiting;
+	script.usual[ACTIVITY_SYNC] = 30 * MS;
+	script_run(120);
+	script_all(ACTIVITY_OUTSIDE, 20 * MS);
+	script_all(waiting, -20 * MS);
+	script_run(5);
+}
+
+TEST(what_a_queue_hides_explains_no_slow_card)
+{
+	begin_hidden(4, true, ACTIVITY_BACKWARD);
+	script.fault[1][ACTIVITY_BACKWARD] = 5 * MS;
+	script_run(30);
+	assert_true(script.n_said > 0);
+	for (size_t i = 0; i < script.n_said; i++)
+		assert_int_equal(script.said[i].finding.rank, 1);
+	script_end();
+}
+
+TEST(what_a_queue_hides_explains_no_late_host)
+{
+	begin_hidden(2, false, ACTIVITY_SYNC);
+	script.fault[1][ACTIVITY_FORWARD] = 30 * MS;
+	script.fault[1][ACTIVITY_SYNC] = -25 * MS;
+	script_run(30);
+	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, CAUSE_HOST);
+	script_end();
+}
+
+/* Without cards, where each second step has an operation: its host waits there. */
+TEST(an_operation_in_each_second_step_is_waited_for)
+{
+	script_begin(2);
+	script.waiting = ACTIVITY_OUTSIDE;
+	for (int step = 0; step < 1200; step++) {
+		script.l1 = step % 2 == 0;
+		script.fault[1][ACTIVITY_OUTSIDE] = step >= 600 ? 25 * MS : 0;
+		script_step();
+	}
+	script_only(1, ACTIVITY_OUTSIDE);
+	script_end();
+}
+
 TEST_MAIN(NULL, NULL)

@@ -35,6 +35,11 @@ void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const str
 		callback(arg, &live[i]);
 }
 
+const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
+{
+	return slot < ARRAY_SIZE(live) && live[slot].slot == slot ? &live[slot] : NULL;
+}
+
 uint64_t store_utc_ns(struct store *store, uint64_t time_ns)
 {
 	return time_ns;
@@ -134,6 +139,21 @@ TEST_WITH(losses_of_ranks_add_up, setup, teardown)
 	live[0].instance = 80;
 	limited[0] = 2;
 	assert_int_equal(losses_of_ranks(losses), 15);
+}
+
+/* A process that starts another program is the same rank in the same slot, of which nothing is counted yet. */
+TEST_WITH(a_program_begins_anew, setup, teardown)
+{
+	limited[0] = 9;
+	losses_rank(losses, &live[0]);
+	expect("kernel 9 0 1000 70 ");
+	limited[0] = 0;
+	assert_int_equal(losses_of_ranks(losses), 9);
+	limited[0] = 5;
+	assert_int_equal(losses_of_ranks(losses), 14);
+	losses_rank(losses, &live[0]);
+	expect("kernel 5 0 1000 70 ");
+	assert_int_equal(losses_of_ranks(losses), 14);
 }
 
 /* The slot's next rank begins with nothing lost; one without a number has NULL. */

@@ -128,9 +128,11 @@ TEST(test_text)
 		{"native", "", "/usr/lib/libx.so", 0, 0x1f},
 		{"kernel", "futex_do_wait", "", 0, 0},
 	};
-	static const struct stack_frame main_of[] = {NATIVE("__libc_start_main", "/usr/lib/libc.so.6"), {"native", "", "/lib64/libc-2.17.so", 0, 0x1f},
-		{"interpreter", "Py_RunMain", "/usr/bin/python3.11", 0, 0}, PYTHON("<module>", "/job/a.py", 1), NATIVE("poll", "/usr/lib/libc.so.6")};
+	static const struct stack_frame main_of[] = {NATIVE("_start", "/usr/bin/python3.12"), NATIVE("__libc_start_main", "/usr/lib/libc.so.6"),
+		{"native", "", "/lib64/libc-2.17.so", 0, 0x1f}, NATIVE("main", "/usr/bin/python3.12"), {"interpreter", "Py_RunMain", "/lib/libpython3.12.so", 0, 0},
+		PYTHON("<module>", "/job/a.py", 1), NATIVE("poll", "/usr/lib/libc.so.6")};
 	static const struct stack_frame waiting[] = {NATIVE("poll", "/usr/lib/libc.so.6"), {"kernel", "do_poll", "", 0, 0}};
+	static const struct stack_frame begun[] = {NATIVE("clone3", "/usr/lib/libc.so.6"), {"interpreter", "thread_run", "/usr/bin/python3.11", 0, 0}};
 	const struct stack_thread thread = {.frames = COUNT(all), .frame = all};
 	struct stack_frame parsed[8];
 	char text[1024], cut[40], place[STACK_PLACE_BYTES];
@@ -157,6 +159,8 @@ TEST(test_text)
 	assert_string_equal(text, "python <module> (/job/a.py:1)\nnative poll (/usr/lib/libc.so.6)");
 	stack_frames_text(&(struct stack_thread){.frames = COUNT(waiting), .frame = waiting}, text, sizeof(text));
 	assert_string_equal(text, "native poll (/usr/lib/libc.so.6)\nkernel do_poll");
+	stack_frames_text(&(struct stack_thread){.frames = COUNT(begun), .frame = begun}, text, sizeof(text));
+	assert_string_equal(text, "native clone3 (/usr/lib/libc.so.6)");
 	/* Outer frames are left out of what is too short. */
 	stack_frames_text(&thread, cut, sizeof(cut));
 	assert_string_equal(cut, "kernel futex_do_wait");
