@@ -457,8 +457,10 @@ static __always_inline void on_call(
 		if (bpf_map_update_elem(&call_texts, &key, &no_stash, BPF_NOEXIST))
 			probe_release(quota, RT_HELD_TEXTS);
 		stash = bpf_map_lookup_elem(&call_texts, &key);
-		if (!stash)
+		if (!stash) {
+			count_drop(RT_KIND_CALL);
 			return;
+		}
 	}
 	read_last_text(&text, stash->text, spec, w);
 	stash->text_bytes = text.bytes;

@@ -339,7 +339,7 @@ int loop_run(struct loop *loop)
 	log_notice("loop", "ready: %s", text);
 	r = lag_place_new(&loop->place);
 	if (r < 0)
-		log_warning("loop", "cannot watch where the loop waits: %s; delays are logged without", strerror(-r));
+		log_warning("loop", "cannot read where the event loop waits in the kernel: %s; logs of its delays lack it", strerror(-r));
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
 	loop_drain_last(loop);

@@ -216,7 +216,7 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 
 /*
  * What the files of the aligner share:
- *   align.c           the doors: what comes in is checked there, and handed on
+ *   align.c           the entry points: input is checked there, and handed on
  *   align_jobs.c      which process is of which job, and where in it
  *   align_steps.c     a process's step numbers to its job's frame numbers; steps of a process that shows none
  *   align_slots.c     the open steps of a process: stages to sums, what class a step is, host samples

@@ -21,10 +21,10 @@
 #include "analyzers/base/robust.h"
 #include "analyzers/detect/detector.h"
 
-#define SCORE_NODE 0.75
+#define SCORE_NODE 0.75 /* of its own records: "nearly all" above */
 #define SCORE_APART 0.7 /* the next node's score is less than that share of the best one's */
-#define CONCERNED 0.5
-#define SLACK_NS 2000
+#define CONCERNED 0.5	/* of the largest loss of a rank: less is what all take part in */
+#define SLACK_NS 2000	/* a shorter overlap of operations is taken for rounding of their times */
 #define OTHERS_MAX 1024
 
 /*

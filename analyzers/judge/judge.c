@@ -221,12 +221,13 @@ static void judge_learn(struct judge *judge, double part)
 
 static void judge_fade(struct judge_sum *late, const struct judge_sum *tick, double d)
 {
-	double *to = (double *)&late->sum;
-	const double *from = (const double *)&tick->sum;
 	double d1 = tick->l1_steps > 0 ? d : 1;
 
-	for (size_t i = 0; i < offsetof(struct judge_mean, wait) / sizeof(double); i++)
-		to[i] = to[i] * d + from[i];
+	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + HOST_MEASURE_MAX) * sizeof(double), "each member fades here");
+	for (int a = 0; a < ACTIVITY_MAX; a++)
+		late->sum.act[a] = late->sum.act[a] * d + tick->sum.act[a];
+	late->sum.syncs = late->sum.syncs * d + tick->sum.syncs;
+	late->sum.sync_squares = late->sum.sync_squares * d + tick->sum.sync_squares;
 	late->sum.wait = late->sum.wait * d1 + tick->sum.wait;
 	late->sum.xfer = late->sum.xfer * d1 + tick->sum.xfer;
 	late->sum.lead = late->sum.lead * d + tick->sum.lead;

@@ -24,6 +24,13 @@ static void use_others(const struct context *context, const Ranktrace__StatusBod
 		ret->used = ranks_count(context->ranks, RANK_ROLE_CHILD) + ranks_count(context->ranks, RANK_ROLE_LAUNCHER);
 }
 
+static void use_candidates(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
+{
+	ret->max = LIMIT_CANDIDATES;
+	if (context->ranks)
+		ret->used = ranks_candidates(context->ranks, &ret->exceeded);
+}
+
 static void use_state(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
 	uint32_t frozen;
@@ -71,6 +78,7 @@ static const struct {
 } limits[] = {
 	{"ranks", "ranks", use_ranks},
 	{"children and launchers", "processes", use_others},
+	{"processes that may become ranks", "processes", use_candidates},
 	{"state of ranks", "MiB", use_state},
 	{"calls in flight of a rank", "calls", use_calls},
 	{"records beyond the part of their rank", "records", use_ring},

@@ -51,16 +51,16 @@ int levels_set(struct context *context, enum level level, bool on, uint64_t for_
  */
 int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, const char *why);
 
+/* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
+#define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)
+/* Of L0 probes that count steps are attached between windows, too (daemon/collect/collect_call.c): it is never off. */
+bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 /*
  * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
  * that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an operator for a time or
  * within LEVELS_WHOLE_NS, is not sampled, because somebody needs all of its records; LEVELS_ESTIMATED may be sampled at any time.
  * -EBUSY: the guard may not sample the level (levels_may_sample()).
  */
-/* After a `set`: an operator investigates for less; what is on for longer is monitoring. */
-#define LEVELS_WHOLE_NS (3600 * NSEC_PER_SEC)
-/* Of L0 probes that count steps are attached between windows, too (daemon/collect/collect_call.c): it is never off. */
-bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 int levels_sample(struct context *context, enum level level, bool sampled);
 /* duty: part of the time that windows are open; 1: it is on as a whole. */
 int levels_window(struct context *context, enum level level, bool open, double duty);

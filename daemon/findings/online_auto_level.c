@@ -61,7 +61,7 @@ static bool online_auto_level_allowed(
 	const struct config *config = &context->config;
 	uint64_t set_ns = levels->set_ns[level], left_ns = online_auto_level_left(config, is_routine);
 
-	/* raised: it ended, online_auto_level_tick() has not seen the result yet. */
+	/* turned_on: it ended, online_auto_level_tick() has not seen the result yet. */
 	if (!config->online_auto_level || (levels->on[level] && !levels->sampled[level]) || state->turned_on[level] ||
 		now_ns < state->pause_until_ns[level])
 		return false;

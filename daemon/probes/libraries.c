@@ -342,14 +342,16 @@ static void opening_add(struct opening *opening, const struct facts *facts, int 
 		return;
 	}
 	library = library_new(opening);
-	if (library) {
-		add_users(library, opening);
-		libraries->library[libraries->count++] = library;
-		library->facts = facts;
-		library->facts_error = error;
-		libraries->ops.added(libraries->ops.arg, library);
-		library->facts = NULL;
+	if (!library) {
+		opening_refuse(opening, -ENOMEM);
+		return;
 	}
+	add_users(library, opening);
+	libraries->library[libraries->count++] = library;
+	library->facts = facts;
+	library->facts_error = error;
+	libraries->ops.added(libraries->ops.arg, library);
+	library->facts = NULL;
 	opening_end(opening);
 }
 

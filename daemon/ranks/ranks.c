@@ -435,6 +435,12 @@ const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot)
 	return slot < ranks->slots && ranks->slot[slot] ? &ranks->slot[slot]->rank : NULL;
 }
 
+size_t ranks_candidates(const struct ranks *ranks, uint64_t *ret_dropped)
+{
+	*ret_dropped = rank_queue_dropped(ranks->queue);
+	return rank_queue_count(ranks->queue);
+}
+
 size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 {
 	return ranks->count[role];

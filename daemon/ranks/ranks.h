@@ -103,6 +103,8 @@ const struct rank *ranks_by_slot(const struct ranks *ranks, uint32_t slot);
 /* Calls back for each live process, children and launchers included, in order of (job, rank, pid). */
 void ranks_each(const struct ranks *ranks, void (*callback)(void *arg, const struct rank *rank), void *arg);
 size_t ranks_count(const struct ranks *ranks, enum rank_role role);
+/* Processes that may become ranks; *ret_dropped: so many were given up, as there were too many (LIMIT_CANDIDATES). */
+size_t ranks_candidates(const struct ranks *ranks, uint64_t *ret_dropped);
 /* Users with live ranks, and live ranks of a user (rank_shares.c). */
 uint32_t ranks_users(const struct ranks *ranks);
 uint32_t ranks_of_user(const struct ranks *ranks, uint32_t uid);

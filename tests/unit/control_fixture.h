@@ -178,6 +178,12 @@ __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stack
 														    : 0;
 }
 
+__attribute__((weak)) size_t ranks_candidates(const struct ranks *ranks, uint64_t *ret_dropped)
+{
+	*ret_dropped = 0;
+	return 7;
+}
+
 __attribute__((weak)) size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 {
 	return role == RANK_ROLE_RANK ? 2 : 0;

@@ -223,6 +223,15 @@ TEST_WITH(test_several_requests, start, stop)
 	expect_alive();
 }
 
+static const Ranktrace__Limit *status_limit(const Ranktrace__StatusBody *body, const char *name)
+{
+	for (size_t i = 0; i < body->n_limits; i++)
+		if (strcmp(body->limits[i]->name, name) == 0)
+			return body->limits[i];
+	fail_msg("no limit '%s'", name);
+	return NULL;
+}
+
 TEST_WITH(test_status, start, stop)
 {
 	int fd = dial();
@@ -237,6 +246,7 @@ TEST_WITH(test_status, start, stop)
 	assert_int_equal(body->ring_drops, 11);
 	assert_int_equal(body->records_refused, 3);
 	assert_int_equal(body->records_limited, 13);
+	assert_int_equal(status_limit(body, "processes that may become ranks")->used, 7);
 	assert_int_equal(body->store->rows, 99);
 	assert_int_equal(body->self->ranks, 2);
 	assert_true(body->self->rss_bytes > 0);

@@ -115,8 +115,8 @@ TEST(what_only_cpu_time_tells_is_of_no_activity_that_is_known)
 	script_end();
 }
 
-/* Less than half of the growth is no witness: what else the rank does may take CPU time, too. */
-/* Of 40 ms it explains 24, or 16; what explains half is behind all of it. */
+/* Less than half of the growth is no witness: what else the rank does may take CPU time, too. Of 40 ms it explains 24, or 16;
+ * what explains half is behind all of it. */
 TEST(cpu_time_must_explain_half_of_the_growth)
 {
 	for (int more = 0; more < 2; more++) {
