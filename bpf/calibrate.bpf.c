@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a hit of a probe costs on this machine: the daemon attaches this program to functions of its own and calls them
- * (daemon/guard/calibrate.c). It does what every program does before it knows what the hit means, and adds up the time of the
- * part that programs measure in ranks too (cost_begin() in probe.bpf.h).
+ * (daemon/guard/calibrate.c). It does what every program does before it knows what the hit means, and adds up the time
+ * of the part that programs measure in ranks too (cost_begin() in probe.bpf.h).
  */
 #include "bpf/probe.bpf.h"
 

@@ -44,7 +44,8 @@ struct stash {
 	char text[RT_CALL_TEXT_MAX];
 };
 
-/* What is kept is filled in its map: with a copy on the stack, a program exceeds the 512 bytes of kernels before 6.13. */
+/* What is kept is filled in its map: with a copy on the stack, a program exceeds the 512 bytes of kernels before 6.13.
+ * */
 static const struct stash no_stash;
 static const struct rt_inflight no_call;
 
@@ -132,7 +133,7 @@ static __always_inline void add_text(struct rt_call_event *event, const struct t
  * by its type. Other operators are ignored. This is L0's hot path: every read counts.
  */
 static __always_inline void on_mark_begin(uint32_t spec_id, uint32_t symbol, uint64_t name, uint64_t stack_pointer,
-					  struct python *python, struct rt_quota *quota)
+	struct python *python, struct rt_quota *quota)
 {
 	struct rt_call_text_event *full;
 	struct text text = {};
@@ -159,14 +160,15 @@ static __always_inline bool is_handle(uint64_t object)
 	uint32_t fault = 0;
 	uint64_t type = read_word(object + PY_TYPE_AT, &fault);
 	char type_name[24] = {};
-	long n = bpf_probe_read_user_str(type_name, sizeof(type_name), (void *)read_word(type + PY_TYPE_NAME_AT, &fault));
+	long n = bpf_probe_read_user_str(
+		type_name, sizeof(type_name), (void *)read_word(type + PY_TYPE_NAME_AT, &fault));
 
 	return !fault && ((n == sizeof("torch.ScriptObject") && type_name[6] == 'S') ||
-			  (n == sizeof("torch._C.ScriptObject") && type_name[9] == 'S'));
+				 (n == sizeof("torch._C.ScriptObject") && type_name[9] == 'S'));
 }
 
-static __always_inline void on_mark(void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct python *python,
-				    struct rt_quota *quota)
+static __always_inline void on_mark(
+	void *ctx, uint32_t spec_id, const struct rt_call_spec *spec, struct python *python, struct rt_quota *quota)
 {
 	uint64_t stack_pointer = FIXED_SLOT(ctx, STACK_SLOT);
 	uint32_t fault = 0, symbol;
@@ -233,7 +235,7 @@ static __always_inline void keep_stash(const struct rt_call_spec *spec, const st
 
 /* Sends the record of an entry. */
 static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, const struct rt_call_spec *spec,
-				       const struct words *w, struct rt_quota *quota)
+	const struct words *w, struct rt_quota *quota)
 {
 	struct rt_call_text_event *full;
 	struct rt_call_event *bare;
@@ -263,8 +265,8 @@ static __always_inline void send_entry(uint32_t spec_id, uint32_t edge_flags, co
 }
 
 /* The start of one that failed is not known here: its record and its stack have the time of the return. */
-static __always_inline void send_end(
-	uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer, int64_t result, struct rt_quota *quota)
+static __always_inline void send_end(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
+	int64_t result, struct rt_quota *quota)
 {
 	uint64_t pid_thread = bpf_get_current_pid_tgid();
 	struct rt_call_event *event = reserve_rank_event(quota, RT_KIND_CALL, sizeof(*event));
@@ -298,7 +300,8 @@ static __always_inline struct rt_group *find_group(uint64_t pid_thread, uint64_t
 	return is_open(group, now_ns) ? group : NULL;
 }
 
-/* A call in flight, to be filled: open, which an exception left, or a new one. NULL: the rank has too many, or the map is full. */
+/* A call in flight, to be filled: open, which an exception left, or a new one. NULL: the rank has too many, or the map
+ * is full. */
 static __always_inline struct rt_inflight *keep_inflight(
 	const struct rt_inflight_key *key, struct rt_inflight *open, struct rt_quota *quota)
 {
@@ -367,7 +370,7 @@ static __always_inline void on_close(uint32_t spec_id, uint64_t stack_pointer, s
 }
 
 static __always_inline void on_close_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
-					    int64_t result, struct rt_quota *quota)
+	int64_t result, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	uint64_t now_ns = bpf_ktime_get_ns(), entered_ns = now_ns, opened_ns;
@@ -402,8 +405,9 @@ static __always_inline void on_close_return(uint32_t spec_id, const struct rt_ca
 }
 
 /*
- * Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. A runtime that
- * jumps to its driver as its last act leaves it the same stack; the same function with the same stack is a later call.
+ * Is the call within another such call of its thread, which is in flight? If not, it is the outermost one. A runtime
+ * that jumps to its driver as its last act leaves it the same stack; the same function with the same stack is a later
+ * call.
  */
 static __always_inline bool call_is_inner(struct rt_inflight_key *key, uint64_t stack_pointer)
 {
@@ -469,7 +473,7 @@ static __always_inline void on_call(
 
 /* Words kept at the entry, and those read only now. */
 static __always_inline void fill_return(struct rt_call_event *event, uint32_t spec_id, const struct rt_call_spec *spec,
-					const struct rt_inflight *open, uint64_t stack_pointer, int64_t result)
+	const struct rt_inflight *open, uint64_t stack_pointer, int64_t result)
 {
 	uint32_t flags = 0;
 
@@ -507,7 +511,8 @@ static __always_inline void sum_copy(
 	sum = &of->sum[spec->flags & RT_CALL_ASYNC ? 1 : 0][direction];
 	__sync_fetch_and_add(&sum->count, 1);
 	__sync_fetch_and_add(&sum->bytes, bytes);
-	/* Of the addition of a constant 0 the compiler makes an instruction that Linux 5.10 lacks (tests/check/instructions.sh). */
+	/* Of the addition of a constant 0 the compiler makes an instruction that Linux 5.10 lacks
+	 * (tests/check/instructions.sh). */
 	if (!ns)
 		return;
 	__sync_fetch_and_add(&sum->ns, ns);
@@ -522,7 +527,7 @@ static __always_inline void sum_copy(
 }
 
 static __always_inline void on_call_return(uint32_t spec_id, const struct rt_call_spec *spec, uint64_t stack_pointer,
-					   int64_t result, uint32_t slot, struct rt_quota *quota)
+	int64_t result, uint32_t slot, struct rt_quota *quota)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = spec_id};
 	struct rt_inflight *open = bpf_map_lookup_elem(&inflight, &key);
@@ -637,8 +642,8 @@ int call_enter(void *ctx)
 	if (!quota)
 		return 0;
 	start_ns = bpf_ktime_get_ns();
-	cost = cost_begin(
-		*rank_slot, spec->cost_level, spec->flags & RT_CALL_STEPPED ? RT_COST_STEPPED : RT_COST_EMULATED, start_ns);
+	cost = cost_begin(*rank_slot, spec->cost_level,
+		spec->flags & RT_CALL_STEPPED ? RT_COST_STEPPED : RT_COST_EMULATED, start_ns);
 	if (spec->edge != RT_EDGE_MARK) {
 		on_entry(ctx, id, spec, *rank_slot, quota);
 	} else {
@@ -674,8 +679,8 @@ int call_exit(void *ctx)
 	if (!quota)
 		return 0;
 	start_ns = bpf_ktime_get_ns();
-	cost = cost_begin(
-		*rank_slot, spec->cost_level, spec->flags & RT_CALL_RETURN_PROBE ? RT_COST_RETURN : RT_COST_STEPPED, start_ns);
+	cost = cost_begin(*rank_slot, spec->cost_level,
+		spec->flags & RT_CALL_RETURN_PROBE ? RT_COST_RETURN : RT_COST_STEPPED, start_ns);
 	if (spec->flags & RT_CALL_RETURN_PROBE)
 		stack_pointer -= RETURN_ADDRESS_BYTES;
 	if (spec->edge == RT_EDGE_CALL)
@@ -690,7 +695,8 @@ int call_exit(void *ctx)
 	return 0;
 }
 
-/* The current thread's call of a function. Not static: the verifier checks a global function once, a static one at each call. */
+/* The current thread's call of a function. Not static: the verifier checks a global function once, a static one at each
+ * call. */
 __attribute__((noinline)) int forget_call(uint32_t id)
 {
 	struct rt_inflight_key key = {.pid_thread = bpf_get_current_pid_tgid(), .spec = id};

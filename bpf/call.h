@@ -32,7 +32,8 @@ enum rt_edge {
 	 * arg[0] the number of calls, arg[1] the entry of this close
 	 */
 	RT_EDGE_CLOSE = 8,
-	/* An allocator's report of a block, and of a request that it could not serve: memory.bpf.c reads them. No record. */
+	/* An allocator's report of a block, and of a request that it could not serve: memory.bpf.c reads them. No
+	 * record. */
 	RT_EDGE_MEMORY = 9,
 	RT_EDGE_MEMORY_FAILED = 10,
 	RT_EDGE_EXCEPTION = 11, /* Python shows an exception that nobody caught: ends.bpf.c reads it. No record. */
@@ -73,43 +74,45 @@ enum rt_read {
 #define RT_CALL_REG_STACK_BASE 255
 
 struct rt_call_arg {
-	uint8_t read;       /* enum rt_read */
-	uint8_t reg;        /* argument register, from 1; in the kernel's map a slot */
+	uint8_t read;	    /* enum rt_read */
+	uint8_t reg;	    /* argument register, from 1; in the kernel's map a slot */
 	uint8_t size_bytes; /* 1, 2, 4 or 8; sign-extended if is_signed; of a hash up to RT_CALL_HASH_MAX */
 	uint8_t is_signed : 1;
-	uint8_t hops : 7;   /* pointers to follow, up to RT_CALL_HOPS_MAX */
+	uint8_t hops : 7;		      /* pointers to follow, up to RT_CALL_HOPS_MAX */
 	int32_t offset[RT_CALL_HOPS_MAX + 1]; /* bytes */
 };
 
-#define RT_CALL_NEEDS_RETURN 1u  /* a return probe is attached too */
-#define RT_CALL_HAS_TEXT 2u      /* one of the readers yields text */
-#define RT_CALL_TAKES_STASH 4u	 /* the text is the thread's last stash */
-#define RT_CALL_RETURN_PROBE 8u	 /* caught by a uretprobe: the return address is already off the stack */
-#define RT_CALL_MEMBER 16u       /* counts as a member of the thread's open group */
-#define RT_CALL_STEPPED 32u	 /* the kernel does not emulate the instruction at the entry */
-/* edge call: a call that returns 0 adds to the sums of copies.h; edge entry: each does; arg[0] are its bytes, arg[1] its direction */
+#define RT_CALL_NEEDS_RETURN 1u /* a return probe is attached too */
+#define RT_CALL_HAS_TEXT 2u	/* one of the readers yields text */
+#define RT_CALL_TAKES_STASH 4u	/* the text is the thread's last stash */
+#define RT_CALL_RETURN_PROBE 8u /* caught by a uretprobe: the return address is already off the stack */
+#define RT_CALL_MEMBER 16u	/* counts as a member of the thread's open group */
+#define RT_CALL_STEPPED 32u	/* the kernel does not emulate the instruction at the entry */
+/* edge call: a call that returns 0 adds to the sums of copies.h; edge entry: each does; arg[0] are its bytes, arg[1]
+ * its direction */
 #define RT_CALL_SUMMED 128u
 #define RT_CALL_ASYNC 256u
-#define RT_CALL_OUTERMOST 64u	 /* edge call: no record within another such call of its thread; a runtime calls its driver */
-#define RT_CALL_STACK 512u	 /* edge call: its stack is wanted, whatever it returns */
+#define RT_CALL_OUTERMOST \
+	64u		   /* edge call: no record within another such call of its thread; a runtime calls its driver */
+#define RT_CALL_STACK 512u /* edge call: its stack is wanted, whatever it returns */
 
 struct rt_call_spec {
-	uint8_t edge;       /* enum rt_edge */
+	uint8_t edge;	    /* enum rt_edge */
 	uint8_t args;	    /* number of arg[] in use */
 	uint8_t symbol_reg; /* RT_EDGE_MARK: register with the c10::Symbol */
 	uint8_t cost_level; /* enum rt_cost_level */
-	uint32_t flags;     /* RT_CALL_* */
+	uint32_t flags;	    /* RT_CALL_* */
 	struct rt_call_arg arg[RT_CALL_ARGS_MAX];
 };
 
 /* event.flags of a call record: its edge and its content. */
 #define RT_CALL_BEGIN 1u
-#define RT_CALL_END 2u           /* BEGIN | END together: a whole call */
-#define RT_CALL_TEXT 4u          /* text follows (struct rt_call_text_event) */
-#define RT_CALL_TRUNCATED 8u	 /* text was truncated */
-#define RT_CALL_FAULT 16u	 /* an unreadable argument: its word is 0 */
-#define RT_CALL_RESULT 32u	 /* result is valid, as requested by the spec */
-#define RT_CALL_IN_GROUP 512u	 /* called within a group open on its thread */
+#define RT_CALL_END 2u	      /* BEGIN | END together: a whole call */
+#define RT_CALL_TEXT 4u	      /* text follows (struct rt_call_text_event) */
+#define RT_CALL_TRUNCATED 8u  /* text was truncated */
+#define RT_CALL_FAULT 16u     /* an unreadable argument: its word is 0 */
+#define RT_CALL_RESULT 32u    /* result is valid, as requested by the spec */
+#define RT_CALL_IN_GROUP 512u /* called within a group open on its thread */
 /* Text in code points of 1, 2 or 4 bytes, CPython's form of non-ASCII text; 0: bytes of a C or C++ string. */
 #define RT_CALL_UNIT_SHIFT 6
 #define RT_CALL_UNIT_BYTES(flags) ((flags) >> RT_CALL_UNIT_SHIFT & 7u)
@@ -118,7 +121,7 @@ struct rt_call_event {
 	struct rt_event event; /* kind RT_KIND_CALL; time_ns is the entry of a BEGIN, else the return */
 	uint64_t start_ns;     /* entry */
 	uint64_t arg[RT_CALL_ARGS_MAX];
-	int64_t result;        /* return register */
+	int64_t result;		/* return register */
 	uint64_t stack_pointer; /* BEGIN and END at different depths: an exception left the function */
 	uint32_t spec;
 	uint32_t text_bytes;
@@ -162,7 +165,7 @@ struct rt_group {
 	uint64_t start_ns; /* of the outermost opening */
 	uint32_t depth;	   /* 0: none open */
 	uint32_t members;
-	uint32_t spec;     /* of the outermost opening */
+	uint32_t spec; /* of the outermost opening */
 	uint32_t pad0;
 };
 

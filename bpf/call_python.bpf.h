@@ -72,7 +72,6 @@ struct object {
 	uint64_t word[3]; /* 24, 32, 40 */
 };
 
-
 static __always_inline bool read_object(struct object *ret, uint64_t address)
 {
 	return address && bpf_probe_read_user(ret, sizeof(*ret), (void *)address) == 0;
@@ -96,8 +95,8 @@ static __always_inline bool is_type(uint64_t type, uint64_t *known, uint64_t kin
  * if of 4 bytes), utf8_length at 48, utf8 at 56, wstr_length at 64, units at 72. From 3.12: utf8_length at 40, utf8 at
  * 48, units at 56. utf8 is null until used.
  */
-static __always_inline void read_pyunits(struct text *t, char *to, uint64_t object, uint64_t at40, uint64_t length,
-					 uint32_t unit_bytes)
+static __always_inline void read_pyunits(
+	struct text *t, char *to, uint64_t object, uint64_t at40, uint64_t length, uint32_t unit_bytes)
 {
 	uint64_t at48 = read_word(object + 48, &t->flags);
 	uint64_t at56 = read_word(object + 56, &t->flags);
@@ -139,7 +138,7 @@ static __always_inline bool read_tuple(uint64_t reference, struct python *python
 	struct object object;
 
 	if (!read_object(&object, read_word(reference, &fault)) ||
-	    !is_type(object.type, &python->tuple_type, PY_TYPE_IS_TUPLE))
+		!is_type(object.type, &python->tuple_type, PY_TYPE_IS_TUPLE))
 		return false;
 	ret->size = object.size;
 	/* CPython 3.14: an uncomputed hash comes first. */

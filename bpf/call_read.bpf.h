@@ -149,8 +149,8 @@ static __always_inline uint64_t wordwise_hash(const uint64_t *words, uint32_t n)
 }
 
 /*
- * 0: cannot be read. n is 64 bits wide: the verifier learns nothing from comparing a narrower copy. Not static: the verifier
- * checks a global function once, a static one at each call, here for each argument.
+ * 0: cannot be read. n is 64 bits wide: the verifier learns nothing from comparing a narrower copy. Not static: the
+ * verifier checks a global function once, a static one at each call, here for each argument.
  */
 __attribute__((noinline)) uint64_t call_hash(uint64_t address, uint64_t n, uint32_t is_digest, uint32_t is_signed)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the probes cost a rank: hits by level and kind of probe, and of one hit in 16 the time of the program itself. The
- * map `costs` has an entry for each slot of the rank table. The programs write; the daemon reads, and adds what a hit
- * costs outside of the program, which daemon/guard/calibrate.h measures. Counts only rise.
+ * What the probes cost a rank: hits by level and kind of probe, and of one hit in 16 the time of the program itself.
+ * The map `costs` has an entry for each slot of the rank table. The programs write; the daemon reads, and adds what a
+ * hit costs outside of the program, which daemon/guard/calibrate.h measures. Counts only rise.
  */
 #ifndef RANKTRACE_COST_H
 #define RANKTRACE_COST_H

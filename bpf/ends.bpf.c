@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the ends collector, see ends.h. Nothing runs until a rank ends or gets a signal, or Python shows an exception.
+ * Kernel side of the ends collector, see ends.h. Nothing runs until a rank ends or gets a signal, or Python shows an
+ * exception.
  *
- * A fatal signal is delivered to each thread of its process: to the one that it is meant for, and SIGKILL to the others. The
- * thread that calls exit gets none; its memory is mapped at sched_process_exit from Linux 6.16 on.
+ * A fatal signal is delivered to each thread of its process: to the one that it is meant for, and SIGKILL to the
+ * others. The thread that calls exit gets none; its memory is mapped at sched_process_exit from Linux 6.16 on.
  */
 #define CODE_KIND RT_KIND_END_CODE
 #define CODE_LINES_OPTIONAL true /* nothing else has them */
@@ -105,7 +106,8 @@ static long end_on_vma(__attribute__((unused)) struct task_struct *task, struct 
 
 /* The traceback. */
 
-/* From the entry at s->at to the next one, counted. The count is in memory: the verifier would follow each value of it. */
+/* From the entry at s->at to the next one, counted. The count is in memory: the verifier would follow each value of it.
+ * */
 __attribute__((noinline)) int end_next_traceback(uint32_t program)
 {
 	struct profile_scratch *s = find_scratch(program);
@@ -124,15 +126,16 @@ __attribute__((noinline)) int end_take_traceback(uint32_t program, uint32_t at)
 	uint64_t object, offset, next;
 
 	if (!s || !read_user_word(&next, s->at + RT_PROFILE_TRACEBACK_NEXT_AT) ||
-	    !read_user_word(&object, s->at + RT_PROFILE_TRACEBACK_FRAME_AT) ||
-	    !read_user_word(&offset, s->at + RT_PROFILE_TRACEBACK_OFFSET_AT))
+		!read_user_word(&object, s->at + RT_PROFILE_TRACEBACK_FRAME_AT) ||
+		!read_user_word(&offset, s->at + RT_PROFILE_TRACEBACK_OFFSET_AT))
 		return WALK_REFUSED;
 	if (s->python.frame_owner && !read_user_word(&object, object + RT_PROFILE_FRAME_OBJECT_AT))
 		return WALK_REFUSED;
 	if (!read_user_word(&frame.code, object + s->python.frame_code))
 		return WALK_REFUSED;
 	frame.code &= ~RT_PROFILE_TAG_MASK;
-	frame.flags = RT_PROFILE_COMPLETE; /* no initializer: its .rodata has no variable, and Linux 5.10 refuses such BTF */
+	frame.flags =
+		RT_PROFILE_COMPLETE; /* no initializer: its .rodata has no variable, and Linux 5.10 refuses such BTF */
 	offset &= 0xffffffff;
 	if (s->python.code_adaptive)
 		frame.instruction = frame.code + s->python.code_adaptive + offset;
@@ -146,7 +149,8 @@ __attribute__((noinline)) int end_take_traceback(uint32_t program, uint32_t at)
 	return next ? WALK_GOES_ON : WALK_ENDS;
 }
 
-/* A traceback begins with the outermost frame; a stack with the innermost one. The outer ones of a deep one are left out. */
+/* A traceback begins with the outermost frame; a stack with the innermost one. The outer ones of a deep one are left
+ * out. */
 static __always_inline bool end_read_traceback(struct profile_scratch *s, uint32_t program, uint64_t traceback)
 {
 	uint32_t count, left_out;
@@ -180,7 +184,8 @@ static __always_inline bool end_read_traceback(struct profile_scratch *s, uint32
 /* Records. */
 
 /* Sends the record, with the stack in the scratch if it has frames. */
-static __always_inline void end_send(struct profile_scratch *s, uint32_t entry, uint32_t slot, struct rt_end_event *event)
+static __always_inline void end_send(
+	struct profile_scratch *s, uint32_t entry, uint32_t slot, struct rt_end_event *event)
 {
 	struct rt_quota *quota = find_quota(slot);
 	uint64_t id = bpf_get_current_pid_tgid();
@@ -189,8 +194,8 @@ static __always_inline void end_send(struct profile_scratch *s, uint32_t entry, 
 	if (s->record.frames && s->record.frames <= RT_PROFILE_FRAMES_MAX) {
 		profile_hash(entry);
 		send_codes(s, entry);
-		if (send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_END_STACK, record_bytes(&s->record),
-				    id >> 32, (uint32_t)id))
+		if (send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_END_STACK,
+			    record_bytes(&s->record), id >> 32, (uint32_t)id))
 			event->stack = s->record.stack;
 	}
 	bpf_get_current_comm(event->thread_name, sizeof(event->thread_name));
@@ -248,7 +253,7 @@ static __always_inline void end_signal(uint32_t signal, struct k_sigaction *acti
 	task = (void *)bpf_get_current_task();
 	/* Of threads that an exit with status 0 ends. */
 	if (signal == RT_END_SIGKILL && BPF_CORE_READ(task, signal, flags) & END_GROUP_EXITS &&
-	    !BPF_CORE_READ(task, signal, group_exit_code))
+		!BPF_CORE_READ(task, signal, group_exit_code))
 		return;
 	bpf_map_update_elem(&end_threads, &thread_id, &one, BPF_ANY);
 	end_thread(rank, slot, signal == RT_END_SIGKILL ? RT_END_KILLED : RT_END_SIGNAL, signal);
@@ -264,7 +269,7 @@ static __always_inline void end_exit(void)
 		return;
 	task = (void *)bpf_get_current_task();
 	if (!BPF_CORE_READ(task, mm) || !(BPF_CORE_READ(task, signal, flags) & END_GROUP_EXITS) ||
-	    !BPF_CORE_READ(task, signal, group_exit_code))
+		!BPF_CORE_READ(task, signal, group_exit_code))
 		return;
 	end_thread(rank, slot, RT_END_EXIT, 0);
 }
@@ -302,7 +307,8 @@ int end_sent_raw(uint64_t *ctx)
 	return 0;
 }
 
-/* The kernel chose a process to free memory. Its argument is the process's number, and from Linux 6.8 on the process. */
+/* The kernel chose a process to free memory. Its argument is the process's number, and from Linux 6.8 on the process.
+ * */
 SEC("raw_tp/mark_victim")
 int end_victim(uint64_t *ctx)
 {
@@ -420,8 +426,8 @@ int end_stage(void *ctx)
 			if (bytes > 0)
 				s->record.natives = (uint32_t)bytes / 8;
 			profile_hash(entry);
-			send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_STAGE_STACK, record_bytes(&s->record),
-					id >> 32, (uint32_t)id);
+			send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_STAGE_STACK,
+				record_bytes(&s->record), id >> 32, (uint32_t)id);
 		}
 	}
 	give_scratch(cpu, entry);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Ranks whose Python can be read at any moment of theirs: at their end, at the begin of a stage, after a long system call. */
+/* Ranks whose Python can be read at any moment of theirs: at their end, at the begin of a stage, after a long system
+ * call. */
 #ifndef RANKTRACE_ENDS_RANK_BPF_H
 #define RANKTRACE_ENDS_RANK_BPF_H
 

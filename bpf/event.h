@@ -17,16 +17,16 @@
 
 enum rt_kind {
 	RT_KIND_NONE = 0,
-	RT_KIND_CALL = 1,	/* call.h: entry of a probed function, its return, or both */
-	RT_KIND_OFFCPU = 2,	/* sched.h: one off-CPU interval above the threshold */
-	RT_KIND_OFFCPU_SUM = 3, /* sched.h: shorter off-CPU intervals, summed per second */
-	RT_KIND_EXEC = 4,	/* proc.h: a process has a new image */
-	RT_KIND_EXIT = 5,	/* proc.h: a process ended (last thread) */
-	RT_KIND_MARKER = 6,	/* marker.h: records of a marker library */
-	RT_KIND_LAUNCHES = 7,	/* launches.h: no record, only a counter of drops: launches beyond the map's bound */
-	RT_KIND_SAMPLE = 8,	/* profile.h: a sample of a profiled thread */
-	RT_KIND_STACK = 9,	/* profile.h: a stack that samples refer to */
-	RT_KIND_MEMORY_STACK = 10,  /* memory.h: a stack that allocations refer to, as RT_KIND_STACK */
+	RT_KIND_CALL = 1,	   /* call.h: entry of a probed function, its return, or both */
+	RT_KIND_OFFCPU = 2,	   /* sched.h: one off-CPU interval above the threshold */
+	RT_KIND_OFFCPU_SUM = 3,	   /* sched.h: shorter off-CPU intervals, summed per second */
+	RT_KIND_EXEC = 4,	   /* proc.h: a process has a new image */
+	RT_KIND_EXIT = 5,	   /* proc.h: a process ended (last thread) */
+	RT_KIND_MARKER = 6,	   /* marker.h: records of a marker library */
+	RT_KIND_LAUNCHES = 7,	   /* launches.h: no record, only a counter of drops: launches beyond the map's bound */
+	RT_KIND_SAMPLE = 8,	   /* profile.h: a sample of a profiled thread */
+	RT_KIND_STACK = 9,	   /* profile.h: a stack that samples refer to */
+	RT_KIND_MEMORY_STACK = 10, /* memory.h: a stack that allocations refer to, as RT_KIND_STACK */
 	RT_KIND_MEMORY_FAILED = 11, /* memory.h: a request for memory that failed, or a call and its stack */
 	RT_KIND_FILE = 12,	    /* syscalls.h: a slow call on a file */
 	RT_KIND_CODE = 13,	    /* profile.h: a code object of the stacks that follow */
@@ -42,10 +42,10 @@ enum rt_kind {
 
 struct rt_event {
 	uint64_t time_ns;    /* creation of the record, CLOCK_MONOTONIC */
-	uint16_t kind;       /* enum rt_kind */
-	uint16_t flags;      /* of the kind */
+	uint16_t kind;	     /* enum rt_kind */
+	uint16_t flags;	     /* of the kind */
 	uint32_t size_bytes; /* of the whole record, header included */
-	uint32_t pid;        /* process (tgid) in the initial PID namespace */
+	uint32_t pid;	     /* process (tgid) in the initial PID namespace */
 	uint32_t thread_id;  /* thread in the initial PID namespace */
 };
 

@@ -53,11 +53,11 @@ struct rt_marker_record {
 	uint64_t host_stop_ns;	  /* completion as seen by the host, or given up; OPEN: time of this record */
 	uint32_t member;
 	uint32_t members;
-	int32_t peer;		  /* -1: collective */
-	uint16_t channels;	  /* used channels; 0: unknown */
-	uint16_t channels_done;	  /* channels that reported start and stop */
-	char text[32];		  /* operation, terminated */
-	char dtype[16];		  /* the library's name ("ncclFloat32"), terminated */
+	int32_t peer;		/* -1: collective */
+	uint16_t channels;	/* used channels; 0: unknown */
+	uint16_t channels_done; /* channels that reported start and stop */
+	char text[32];		/* operation, terminated */
+	char dtype[16];		/* the library's name ("ncclFloat32"), terminated */
 };
 
 struct rt_marker_comm {
@@ -71,17 +71,17 @@ struct rt_marker_comm {
 	uint64_t init_host_ns;
 	uint64_t unused[2]; /* 0 */
 	uint32_t member;
-	uint32_t members;	 /* 0: unknown */
-	char name[64];		 /* terminated */
+	uint32_t members; /* 0: unknown */
+	char name[64];	  /* terminated */
 };
 
 _Static_assert(sizeof(struct rt_marker_record) == 128, "a marker record has no holes");
 _Static_assert(sizeof(struct rt_marker_comm) == sizeof(struct rt_marker_record), "records of a batch have one size");
 
 struct rt_marker_event {
-	struct rt_event event;     /* kind RT_KIND_MARKER; flags: version */
-	uint32_t records;          /* used of record[] */
-	uint32_t lost;		   /* unreadable records of this batch */
+	struct rt_event event; /* kind RT_KIND_MARKER; flags: version */
+	uint32_t records;      /* used of record[] */
+	uint32_t lost;	       /* unreadable records of this batch */
 	struct rt_marker_record record[RT_MARKER_EVENT_RECORDS];
 };
 

@@ -3,8 +3,8 @@
  * Kernel side of the memory collector: what the framework's allocator reports of its blocks, see memory.h. The call
  * engine attaches these programs where the arguments of the function are still in their registers.
  *
- * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends after
- * a search in the map of the blocks that are followed.
+ * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends
+ * after a search in the map of the blocks that are followed.
  */
 #include "bpf/call_stack.bpf.h"
 #include "bpf/memory.h"
@@ -63,7 +63,8 @@ struct {
 	__array(values, struct memory_blocks);
 } memory_blocks SEC(".maps");
 
-/* Reports count while it is not 0; the daemon writes it. Attaching and detaching the probe takes longer than a window may. */
+/* Reports count while it is not 0; the daemon writes it. Attaching and detaching the probe takes longer than a window
+ * may. */
 volatile uint32_t memory_open;
 
 static __always_inline struct rt_memory_rank *memory_followed(uint32_t *ret_slot)
@@ -181,10 +182,11 @@ static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry)
 	uint64_t id = bpf_get_current_pid_tgid();
 
 	return s && send_rank_event(find_quota(slot), &s->record.event, sizeof(s->record), RT_KIND_MEMORY_STACK,
-				    record_bytes(&s->record), id >> 32, (uint32_t)id);
+			    record_bytes(&s->record), id >> 32, (uint32_t)id);
 }
 
-/* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass. */
+/* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass.
+ * */
 static __always_inline void memory_name_thread(uint32_t entry, struct rt_memory_site *site)
 {
 	struct profile_scratch *s = find_scratch(entry);
@@ -229,8 +231,8 @@ static __always_inline void memory_keep(
 }
 
 /* Follows a block until it is freed, at the site that its stack gives. */
-static __always_inline void memory_sampled(
-	void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint32_t device_id, uint64_t now_ns, struct rt_memory_block *block)
+static __always_inline void memory_sampled(void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint32_t device_id,
+	uint64_t now_ns, struct rt_memory_block *block)
 {
 	uint32_t cpu = bpf_get_smp_processor_id(), entry = take_scratch(cpu);
 	struct rt_memory_site *site;
@@ -258,7 +260,8 @@ static __always_inline void memory_sampled(
 SEC("uprobe")
 int memory_usage(void *ctx)
 {
-	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3), reserved = FIXED_SLOT(ctx, ARGUMENT_4);
+	uint64_t address = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_3),
+		 reserved = FIXED_SLOT(ctx, ARGUMENT_4);
 	uint64_t now_ns, mean = 0;
 	int64_t bytes = FIXED_SLOT(ctx, ARGUMENT_2);
 	uint32_t device_id = FIXED_SLOT(ctx, ARGUMENT_5) & 0xffff, slot;
@@ -306,7 +309,8 @@ done:
 SEC("uprobe")
 int memory_failed(void *ctx)
 {
-	uint64_t bytes = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_2), reserved = FIXED_SLOT(ctx, ARGUMENT_3);
+	uint64_t bytes = FIXED_SLOT(ctx, ARGUMENT_1), allocated = FIXED_SLOT(ctx, ARGUMENT_2),
+		 reserved = FIXED_SLOT(ctx, ARGUMENT_3);
 	uint64_t stack = 0, key = 0;
 	uint32_t device = FIXED_SLOT(ctx, ARGUMENT_4) & 0xffff, slot, cpu = bpf_get_smp_processor_id(), entry;
 	struct rt_memory_rank *rank = memory_followed(&slot);
@@ -335,9 +339,11 @@ int memory_failed(void *ctx)
 }
 
 /* The stack of a call of the driver, which is sent if it was not; 0: not known. */
-static __always_inline uint64_t memory_call_stack(void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint64_t now_ns, uint32_t failed)
+static __always_inline uint64_t memory_call_stack(
+	void *ctx, uint32_t slot, struct rt_memory_rank *rank, uint64_t now_ns, uint32_t failed)
 {
-	uint32_t cpu = bpf_get_smp_processor_id(), entry = rt_memory_call(rank, now_ns, failed) ? take_scratch(cpu) : SCRATCHES;
+	uint32_t cpu = bpf_get_smp_processor_id(),
+		 entry = rt_memory_call(rank, now_ns, failed) ? take_scratch(cpu) : SCRATCHES;
 	uint64_t stack, key = 0;
 
 	if (entry >= SCRATCHES)

@@ -4,18 +4,18 @@
  * which PyTorch calls for every block (memory.bpf.c). Bypasses the ring but for stacks and failed requests: the daemon
  * reads the maps.
  *
- * `memory_ranks` has the curves of each device and the live bytes of each class of sizes, exact. Blocks are sampled, each by
- * itself, with a probability of its size divided by 2^shift bytes, at most 1; a sampled block is followed to its release
- * and stands for 1/probability blocks. The reader divides the live bytes of a class among the sites of its sampled blocks
- * (analyzers/memory/held.h).
+ * `memory_ranks` has the curves of each device and the live bytes of each class of sizes, exact. Blocks are sampled,
+ * each by itself, with a probability of its size divided by 2^shift bytes, at most 1; a sampled block is followed to
+ * its release and stands for 1/probability blocks. The reader divides the live bytes of a class among the sites of its
+ * sampled blocks (analyzers/memory/held.h).
  *
  * Pairs of a size and a stack pointer have a shift each: what a step allocates and releases again comes in few of them,
  * hundreds of times a second, which share what stacks may cost; what is kept has mostly a pair of its own.
  *
  * The trap of the probe alone takes 0.5 us. Where reports come so often that this is too much, the daemon has the probe
  * attached in windows only. A window is as if L2 were turned on for it: the sums of classes begin anew, and blocks of
- * earlier windows that live are carried over (analyzers/memory/held.h). Values of the curve are arguments of each report,
- * exact at any time.
+ * earlier windows that live are carried over (analyzers/memory/held.h). Values of the curve are arguments of each
+ * report, exact at any time.
  */
 #ifndef RANKTRACE_MEMORY_H
 #define RANKTRACE_MEMORY_H
@@ -27,21 +27,24 @@
 #define RT_MEMORY_DEVICES_MAX 8 /* of a process; a training process has one card, and the CPU; a power of two */
 #define RT_MEMORY_SECONDS 4	/* kept for the daemon; a power of two */
 #define RT_MEMORY_SECOND_NS 1000000000ULL
-#define RT_MEMORY_SITES_MAX 4096  /* of a rank: pairs of stack and device */
+#define RT_MEMORY_SITES_MAX 4096   /* of a rank: pairs of stack and device */
 #define RT_MEMORY_BLOCKS_MAX 32768 /* sampled ones of a rank that live */
-/* Of the kernel, for an entry of a hash map: struct htab_elem, 48 bytes, the key of 8, and a bucket of 16 (kernel/bpf/hashtab.c). */
+/* Of the kernel, for an entry of a hash map: struct htab_elem, 48 bytes, the key of 8, and a bucket of 16
+ * (kernel/bpf/hashtab.c). */
 #define RT_MEMORY_ENTRY_BYTES 72
-#define RT_MEMORY_CLASSES 48 /* a class for each power of two of bytes; the last has all of 128 TiB and more */
-#define RT_MEMORY_SHIFT_MAX 36	  /* 64 GiB: a sum of all followed blocks fits in 64 bits */
-#define RT_MEMORY_STRATA 1024	  /* pairs that are counted at a time; a power of two; a step has some 100 */
-#define RT_MEMORY_STRATUM_PROBES 4 /* places that a pair may have */
-#define RT_MEMORY_STRATUM_IDLE 8   /* turns: then another pair may have its place */
+#define RT_MEMORY_CLASSES 48	     /* a class for each power of two of bytes; the last has all of 128 TiB and more */
+#define RT_MEMORY_SHIFT_MAX 36	     /* 64 GiB: a sum of all followed blocks fits in 64 bits */
+#define RT_MEMORY_STRATA 1024	     /* pairs that are counted at a time; a power of two; a step has some 100 */
+#define RT_MEMORY_STRATUM_PROBES 4   /* places that a pair may have */
+#define RT_MEMORY_STRATUM_IDLE 8     /* turns: then another pair may have its place */
 #define RT_MEMORY_STRATUM_NS_BITS 30 /* a turn of a stratum: 1.07 s */
 #define RT_MEMORY_STRATUM_READS_MAX 64 /* stacks in it; fewer where the sum is too much */
-/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. Calls that fail have as many of their own. */
+/* A stack takes some 5 us: 500 of them a second are 0.25 % of a thread's time. Calls that fail have as many of their
+ * own. */
 #define RT_MEMORY_READS_MAX 50
 #define RT_MEMORY_READS_TURN_NS 100000000ULL
-#define RT_MEMORY_CALLS 0xffffffffu /* in the place of a device: the site is of calls of the driver, and has no blocks */
+#define RT_MEMORY_CALLS \
+	0xffffffffu		/* in the place of a device: the site is of calls of the driver, and has no blocks */
 #define RT_MEMORY_COUNT_SHIFT 8 /* counts of blocks, and shares, are in units of 1/256 */
 
 /* Extremes and last values of a second of CLOCK_MONOTONIC, or of a window that began in it. */
@@ -61,18 +64,18 @@ struct rt_memory_class {
 };
 
 struct rt_memory_device {
-	uint32_t device; /* c10::Device: type, then index, 8 bits each */
-	uint32_t used;	 /* its place, from 1; 0: free */
-	uint64_t before; /* allocated before the first report */
-	uint64_t allocs, frees, alloc_bytes; /* reported since then */
-	uint64_t allocated;		     /* by the newest report */
+	uint32_t device;				   /* c10::Device: type, then index, 8 bits each */
+	uint32_t used;					   /* its place, from 1; 0: free */
+	uint64_t before;				   /* allocated before the first report */
+	uint64_t allocs, frees, alloc_bytes;		   /* reported since then */
+	uint64_t allocated;				   /* by the newest report */
 	struct rt_memory_second second[RT_MEMORY_SECONDS]; /* at second % RT_MEMORY_SECONDS */
 	struct rt_memory_class class[RT_MEMORY_CLASSES];   /* at rt_memory_class() */
 };
 
 /* Blocks of one size and stack pointer, or of a few. */
 struct rt_memory_stratum {
-	uint32_t pair;	 /* hash of it; 0: free */
+	uint32_t pair;	/* hash of it; 0: free */
 	uint32_t turn;	/* of time, of the newest block */
 	uint32_t reads; /* stacks in that turn */
 	uint32_t shift;
@@ -83,18 +86,18 @@ struct rt_memory_rank {
 	uint32_t pid; /* 0: not followed */
 	uint32_t shift_min;
 	struct rt_profile_python python;
-	uint32_t window; /* number of the present one, from 1 */
-	uint32_t is_part; /* the probe is attached in windows only: a window is one row of the curve */
-	uint64_t open_ns; /* first report in the window; 0: none yet */
-	uint64_t share;	  /* allocations that one in this window stands for, in units of 1/256 */
+	uint32_t window;	    /* number of the present one, from 1 */
+	uint32_t is_part;	    /* the probe is attached in windows only: a window is one row of the curve */
+	uint64_t open_ns;	    /* first report in the window; 0: none yet */
+	uint64_t share;		    /* allocations that one in this window stands for, in units of 1/256 */
 	uint32_t stratum_reads_max; /* halved while too many stacks are read, so that their cost is bounded */
-	uint32_t shift;	 /* grows where even one of each size is too many */
-	uint32_t reads;	 /* since read_ns */
+	uint32_t shift;		    /* grows where even one of each size is too many */
+	uint32_t reads;		    /* since read_ns */
 	uint32_t pad0;
 	uint64_t read_ns;
-	uint32_t devices_left_out; /* reports of further devices */
-	uint32_t thread_id;	   /* that `known` is of */
-	uint64_t known[2];	   /* state of Python: its address, its interpreter's */
+	uint32_t devices_left_out;		  /* reports of further devices */
+	uint32_t thread_id;			  /* that `known` is of */
+	uint64_t known[2];			  /* state of Python: its address, its interpreter's */
 	uint64_t sampled, refused, lost, took_ns; /* refused: without a stack; lost: sites or blocks beyond the maps */
 	uint64_t calls, calls_refused;		  /* of the driver; without a stack */
 	uint64_t call_turn;			  /* of time, of the newest call */
@@ -105,9 +108,9 @@ struct rt_memory_rank {
 
 /* Value of a rank's map of sites; the key is a hash of stack and device. Sums are estimates. */
 struct rt_memory_site {
-	uint64_t stack; /* rt_profile_stack_event.stack; 0: unknown */
+	uint64_t stack;	 /* rt_profile_stack_event.stack; 0: unknown */
 	uint32_t device; /* or RT_MEMORY_CALLS */
-	uint32_t sent; /* its stack */
+	uint32_t sent;	 /* its stack */
 	uint64_t alloc_bytes, alloc_count;
 	uint64_t sampled;
 	char thread_name[RT_COMM_SIZE]; /* "": its stack has frames of Python */
@@ -125,14 +128,15 @@ struct rt_memory_block {
 	uint32_t is_part; /* rt_memory_rank.is_part, of its window */
 };
 
-/* A request that the framework's allocator could not serve; or a call of the driver, of which stack, start and success are known. */
+/* A request that the framework's allocator could not serve; or a call of the driver, of which stack, start and success
+ * are known. */
 #define RT_MEMORY_CALL_FAILED 1u /* in event.flags */
 
 struct rt_memory_failed_event {
 	struct rt_event event; /* kind RT_KIND_MEMORY_FAILED */
 	uint64_t bytes;	       /* that were asked for */
 	uint64_t allocated, reserved;
-	uint64_t stack; /* 0: unknown */
+	uint64_t stack;	  /* 0: unknown */
 	uint64_t call_ns; /* start of the call; 0: a request */
 	uint32_t device;
 	uint32_t pad0;
@@ -150,7 +154,7 @@ static inline uint32_t rt_memory_class(uint64_t bytes)
 		uint64_t minus = -(bytes >> bits);
 		uint32_t by;
 
-		asm volatile("" : "+r"(minus)); /* else the compiler compares */
+		asm volatile("" : "+r"(minus));	     /* else the compiler compares */
 		by = (uint32_t)(minus >> 63) * bits; /* 0 or bits */
 		bytes >>= by;
 		class += by;
@@ -183,7 +187,8 @@ static inline struct rt_memory_stratum *rt_memory_find_stratum(
 }
 
 /* Shift of a stratum, for its next block. */
-static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, struct rt_memory_stratum *stratum, uint32_t turn)
+static inline uint32_t rt_memory_stratum_shift(
+	struct rt_memory_rank *rank, struct rt_memory_stratum *stratum, uint32_t turn)
 {
 	uint32_t max = rank->stratum_reads_max;
 
@@ -201,7 +206,8 @@ static inline uint32_t rt_memory_stratum_shift(struct rt_memory_rank *rank, stru
 	return stratum->shift;
 }
 
-/* Keeps the number of stacks below RT_MEMORY_READS_MAX a turn, and near it; in windows below what this is for all of the time. */
+/* Keeps the number of stacks below RT_MEMORY_READS_MAX a turn, and near it; in windows below what this is for all of
+ * the time. */
 static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
 {
 	uint64_t max = RT_MEMORY_READS_MAX * rank->share >> RT_MEMORY_COUNT_SHIFT;
@@ -227,11 +233,11 @@ static inline void rt_memory_pace(struct rt_memory_rank *rank, uint64_t now_ns)
 }
 
 /*
- * Is this block sampled? Sets the size up to which blocks are sampled in part. What has been sampled decides on it, never
- * the block itself. `random`: 32 bits.
+ * Is this block sampled? Sets the size up to which blocks are sampled in part. What has been sampled decides on it,
+ * never the block itself. `random`: 32 bits.
  */
-static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes, uint64_t stack_pointer,
-	uint32_t random, uint64_t *ret_mean)
+static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t now_ns, uint64_t bytes,
+	uint64_t stack_pointer, uint32_t random, uint64_t *ret_mean)
 {
 	uint32_t turn = (uint32_t)(now_ns >> RT_MEMORY_STRATUM_NS_BITS), shift;
 	struct rt_memory_stratum *stratum = rt_memory_find_stratum(rank, turn, bytes, stack_pointer);
@@ -248,8 +254,8 @@ static inline uint32_t rt_memory_sample(struct rt_memory_rank *rank, uint64_t no
 }
 
 /*
- * Is the stack of a call of the driver read? It counts as one of a block, of which fewer are read then. One that fails often
- * comes at the end of thousands that succeed: they leave it its own. failed: 0 or 1.
+ * Is the stack of a call of the driver read? It counts as one of a block, of which fewer are read then. One that fails
+ * often comes at the end of thousands that succeed: they leave it its own. failed: 0 or 1.
  */
 static inline uint32_t rt_memory_call(struct rt_memory_rank *rank, uint64_t now_ns, uint32_t failed)
 {

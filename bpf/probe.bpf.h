@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shared by every BPF program: ring, drop counters, rank filter, limits of ranks. Each object declares the maps; the loader unifies
- * them (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring keeps the order and
- * one filter serves all collectors.
+ * Shared by every BPF program: ring, drop counters, rank filter, limits of ranks. Each object declares the maps; the
+ * loader unifies them (daemon/kernel/kernel.c reuses the first object's descriptors by name), so that one ring keeps
+ * the order and one filter serves all collectors.
  */
 #ifndef RANKTRACE_PROBE_BPF_H
 #define RANKTRACE_PROBE_BPF_H
@@ -17,11 +17,11 @@
  * A saved register at a constant slot: the verifier allows a plain load. In assembly: the compiler would merge loads
  * into one at a computed offset, which the verifier rejects.
  */
-#define FIXED_SLOT(ctx, slot)                                                                                     \
-	({                                                                                                        \
-		uint64_t value_;                                                                                  \
-		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value_) : "r"(ctx), "i"((slot) * 8));               \
-		value_;                                                                                           \
+#define FIXED_SLOT(ctx, slot) \
+	({ \
+		uint64_t value_; \
+		asm volatile("%0 = *(u64 *)(%1 + %2)" : "=r"(value_) : "r"(ctx), "i"((slot)*8)); \
+		value_; \
 	})
 
 struct {
@@ -79,9 +79,9 @@ static __always_inline struct rt_cost *cost_find(const struct cost_hit *hit)
 }
 
 /*
- * Is its time measured? Reading the clock at each would cost what it measures. Which ones is a hash of their number, since hits
- * come in patterns. The verifier does not see that the answer is the same at the end: else it would follow all that is in
- * between twice, and Linux 6.1 refuses the call engine.
+ * Is its time measured? Reading the clock at each would cost what it measures. Which ones is a hash of their number,
+ * since hits come in patterns. The verifier does not see that the answer is the same at the end: else it would follow
+ * all that is in between twice, and Linux 6.1 refuses the call engine.
  */
 static __always_inline bool cost_is_timed(const struct cost_hit *hit)
 {
@@ -135,8 +135,8 @@ static __always_inline void count_drop(uint32_t kind)
 }
 
 /*
- * What all judgement rests on, calls (of L0 and L1, beside those of L2), finds half of a share and of the ring left by other
- * records: while L3 is on, they are many.
+ * What all judgement rests on, calls (of L0 and L1, beside those of L2), finds half of a share and of the ring left by
+ * other records: while L3 is on, they are many.
  */
 static __always_inline bool kind_gives_way(uint32_t kind)
 {
@@ -174,7 +174,8 @@ static __always_inline bool has_space(const struct rt_quota *quota, uint32_t siz
 {
 	if (quota->sent_bytes - quota->read_bytes + size_bytes <= quota->reserve_bytes >> gives_way)
 		return true;
-	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) >> (1 + gives_way);
+	return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) < bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) >>
+	       (1 + gives_way);
 }
 
 /* May the rank send a record of this kind and size? From its own share, else from its user's pool. */
@@ -252,11 +253,11 @@ static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t
 }
 
 /*
- * Sends a record of a size that is known late, within the limits of a rank; its payload is filled. False: lost, and counted.
- * buffer_bytes: of the whole record.
+ * Sends a record of a size that is known late, within the limits of a rank; its payload is filled. False: lost, and
+ * counted. buffer_bytes: of the whole record.
  */
-static __always_inline bool send_rank_event(struct rt_quota *quota, struct rt_event *event, uint64_t buffer_bytes, uint32_t kind,
-	uint64_t size_bytes, uint32_t pid, uint32_t thread_id)
+static __always_inline bool send_rank_event(struct rt_quota *quota, struct rt_event *event, uint64_t buffer_bytes,
+	uint32_t kind, uint64_t size_bytes, uint32_t pid, uint32_t thread_id)
 {
 	uint64_t now_ns = bpf_ktime_get_ns();
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Kernel side of the profile collector: profile_cpu samples the thread on each CPU at the frequency of its perf event,
- * profile_switch the threads that wait. Only threads of the processes in `profiled` are read, from their own context: at
- * a sample, and when a thread leaves its CPU to wait; the time that it waited is known when it returns.
+ * profile_switch the threads that wait. Only threads of the processes in `profiled` are read, from their own context:
+ * at a sample, and when a thread leaves its CPU to wait; the time that it waited is known when it returns.
  *
  * A stack is sent once, in front of the first sample that refers to it; `profile_sent` remembers it by hash.
  *
  * Budget: a thread's stacks take a part of its time only. Where they would take more, one of `thin` is read, chosen at
  * random, and stands for all of them: its weight is `thin` times its own, so that sums of weights are right on average.
- * `thin` is set from what the window before would have cost, before anything of the next is seen. A window ends early when
- * its part is spent. Samples on a CPU and waits have budgets of their own: frequent waits leave the samples alone.
+ * `thin` is set from what the window before would have cost, before anything of the next is seen. A window ends early
+ * when its part is spent. Samples on a CPU and waits have budgets of their own: frequent waits leave the samples alone.
  */
 #include "bpf/profile_code.bpf.h"
 
@@ -43,11 +43,11 @@ struct {
 struct profile_thread {
 	uint64_t left_ns; /* when it left the CPU to wait; 0: it did not */
 	uint64_t stack;
-	uint64_t thin; /* waits that it stands for */
+	uint64_t thin;	   /* waits that it stands for */
 	uint64_t state[2]; /* of Python: its address, its interpreter's */
 	struct profile_budget on_cpu, waits;
 	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* of the record */
-	uint32_t flags; /* RT_PROFILE_* */
+	uint32_t flags;				/* RT_PROFILE_* */
 	uint32_t pid;
 	struct rt_profile_stack_event record; /* the stack, to be sent if it waits for long */
 };
@@ -161,7 +161,8 @@ static __always_inline bool is_sent(uint64_t stack, uint32_t pid)
 }
 
 /* Names of the kernel's functions, into a stack that is sent; before Linux 5.13 there are none. */
-static __always_inline void name_kernel(struct rt_profile_stack_event *record, const uint64_t kernel[RT_PROFILE_KERNEL_MAX])
+static __always_inline void name_kernel(
+	struct rt_profile_stack_event *record, const uint64_t kernel[RT_PROFILE_KERNEL_MAX])
 {
 	static const char format[] = "%ps";
 	uint64_t address;
@@ -187,17 +188,17 @@ static __always_inline bool send_stack(
 		return true;
 	if (kernel)
 		name_kernel(record, kernel);
-	if (!send_rank_event(profile_quota(pid), &record->event, sizeof(*record), RT_KIND_STACK, record_bytes(record), pid, thread_id))
+	if (!send_rank_event(profile_quota(pid), &record->event, sizeof(*record), RT_KIND_STACK, record_bytes(record),
+		    pid, thread_id))
 		return false;
 	bpf_map_update_elem(&profile_sent, &key, &one, BPF_ANY);
 	return true;
 }
 
 static __always_inline void send_sample(struct rt_profile_process *process, struct task_struct *task, uint32_t pid,
-					uint32_t thread_id, const struct rt_profile_sample_event *sample)
+	uint32_t thread_id, const struct rt_profile_sample_event *sample)
 {
-	struct rt_profile_sample_event *event =
-		reserve_rank_event(profile_quota(pid), RT_KIND_SAMPLE, sizeof(*event));
+	struct rt_profile_sample_event *event = reserve_rank_event(profile_quota(pid), RT_KIND_SAMPLE, sizeof(*event));
 
 	if (!event) {
 		count_lost(process);
@@ -218,11 +219,11 @@ static __always_inline void send_sample(struct rt_profile_process *process, stru
 }
 
 /*
- * Reads the current thread's stack into s->record, of one that waits with the kernel's, and sends what its names take if it
- * is new; false: it is not valid.
+ * Reads the current thread's stack into s->record, of one that waits with the kernel's, and sends what its names take
+ * if it is new; false: it is not valid.
  */
-static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uint32_t program, struct rt_profile_process *process,
-				       uint32_t pid, uint64_t known[2], bool waits)
+static __always_inline bool read_stack(void *ctx, struct profile_scratch *s, uint32_t program,
+	struct rt_profile_process *process, uint32_t pid, uint64_t known[2], bool waits)
 {
 	long bytes;
 
@@ -251,7 +252,7 @@ static __always_inline struct profile_thread *find_thread(
 	if (thread && thread->pid == pid)
 		return thread;
 	if (!blank || process->threads >= process->threads_max ||
-	    bpf_map_update_elem(&profile_threads, &thread_id, blank, BPF_ANY))
+		bpf_map_update_elem(&profile_threads, &thread_id, blank, BPF_ANY))
 		return NULL;
 	__sync_fetch_and_add(&process->threads, 1);
 	thread = bpf_map_lookup_elem(&profile_threads, &thread_id);
@@ -361,8 +362,9 @@ static __always_inline void profile_return(struct task_struct *next, bool direct
 	if (sample.duration_ns < wait_min_ns)
 		return;
 	/* A stack that was sent meanwhile by another thread is not in the record. */
-	if (thread->stack && (is_sent(thread->stack, pid) ||
-			      (thread->record.stack == thread->stack && send_stack(&thread->record, thread->kernel, pid, thread_id))))
+	if (thread->stack &&
+		(is_sent(thread->stack, pid) || (thread->record.stack == thread->stack &&
+							send_stack(&thread->record, thread->kernel, pid, thread_id))))
 		sample.stack = thread->stack;
 	else if (thread->stack)
 		sample.event.flags |= RT_PROFILE_LIMITED;

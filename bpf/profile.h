@@ -3,9 +3,9 @@
  * Payload of the profile collector: a sample of a thread of a profiled process, and each distinct stack once.
  *
  * A stack holds numbers only: addresses of native code, and of Python frames the code object, the instruction and a
- * print of the code object's contents. The worker `stack` makes names of them: from the record of the code object, which
- * is a copy of what the names take, and without one from the memory of the process. A code object there whose print is
- * another by then was freed and its memory reused, and the stack is refused.
+ * print of the code object's contents. The worker `stack` makes names of them: from the record of the code object,
+ * which is a copy of what the names take, and without one from the memory of the process. A code object there whose
+ * print is another by then was freed and its memory reused, and the stack is refused.
  */
 #ifndef RANKTRACE_PROFILE_H
 #define RANKTRACE_PROFILE_H
@@ -18,9 +18,9 @@
 #define RT_PROFILE_KERNEL_BYTES 32
 
 /* Bits of rt_event.flags of a sample. */
-#define RT_PROFILE_OFF_CPU 1u  /* an interval in which the thread waited; without it: a sample on a CPU */
-#define RT_PROFILE_REFUSED 2u  /* no stack: its frames are not valid */
-#define RT_PROFILE_LIMITED 4u  /* no stack: it did not fit the ring */
+#define RT_PROFILE_OFF_CPU 1u /* an interval in which the thread waited; without it: a sample on a CPU */
+#define RT_PROFILE_REFUSED 2u /* no stack: its frames are not valid */
+#define RT_PROFILE_LIMITED 4u /* no stack: it did not fit the ring */
 
 struct rt_profile_sample_event {
 	struct rt_event event; /* kind RT_KIND_SAMPLE; pid and thread_id are the sampled thread */
@@ -54,7 +54,8 @@ struct rt_profile_stack_event {
 	uint16_t pad0;
 	/* In which it waits, innermost first, as texts: addresses do not leave the kernel. "": none, or unknown. */
 	char kernel[RT_PROFILE_KERNEL_MAX][RT_PROFILE_KERNEL_BYTES];
-	uint64_t native[RT_PROFILE_NATIVE_MAX]; /* innermost first: the place, then return addresses by frame pointers */
+	uint64_t
+		native[RT_PROFILE_NATIVE_MAX]; /* innermost first: the place, then return addresses by frame pointers */
 	struct rt_profile_frame frame[RT_PROFILE_FRAMES_MAX]; /* last: of it as much as is used is sent */
 };
 
@@ -62,9 +63,9 @@ struct rt_profile_stack_event {
 #define RT_PROFILE_CODE_OBJECTS 5
 
 /*
- * A code object and what its names and lines take, as the process's memory held them when a thread ran it: once for each, in
- * front of the first stack with it. None is sent of one that does not fit; of a thread that ends, one without its lines, of
- * which the head is there, RT_PROFILE_BYTES_AT bytes.
+ * A code object and what its names and lines take, as the process's memory held them when a thread ran it: once for
+ * each, in front of the first stack with it. None is sent of one that does not fit; of a thread that ends, one without
+ * its lines, of which the head is there, RT_PROFILE_BYTES_AT bytes.
  */
 struct rt_profile_code_event {
 	struct rt_event event; /* kind RT_KIND_CODE; size_bytes ends after the table of lines */
@@ -75,7 +76,8 @@ struct rt_profile_code_event {
 	uint8_t object[RT_PROFILE_CODE_BYTES];
 	uint8_t instructions[32]; /* head, before CPython 3.11 */
 	uint8_t name[256], file[512];
-	uint8_t lines[8192]; /* a module of 800 lines has as much; last: of it as much as is used is sent, a multiple of 8 */
+	uint8_t lines
+		[8192]; /* a module of 800 lines has as much; last: of it as much as is used is sent, a multiple of 8 */
 };
 
 /*
@@ -98,19 +100,19 @@ struct rt_profile_python {
 	uint32_t frame_owner, frame_entry; /* 0: not in this version */
 	uint32_t code_bytes;
 	uint32_t code_name, code_file, code_lines, code_first_line;
-	uint32_t has_complete; /* 1: a frame counts from its first traceable instruction on, but for generators */
+	uint32_t has_complete;	    /* 1: a frame counts from its first traceable instruction on, but for generators */
 	uint32_t code_instructions; /* 0: they follow the code object's fields */
 	uint32_t text_head;	    /* of a str that is not ASCII; its characters follow */
-	uint32_t code_adaptive;	    /* of a code object, where its instructions begin; 0: rt_profile_frame has numbers */
-	uint32_t unit_bytes;	    /* of such a number */
-	uint32_t pthread_below;	    /* from the thread pointer down to what pthread_self() returns */
+	uint32_t code_adaptive; /* of a code object, where its instructions begin; 0: rt_profile_frame has numbers */
+	uint32_t unit_bytes;	/* of such a number */
+	uint32_t pthread_below; /* from the thread pointer down to what pthread_self() returns */
 };
 
-#define RT_PROFILE_TYPE_AT 8 /* of an object */
-#define RT_PROFILE_SIZE_AT 16 /* of a bytes, or characters of a str */
-#define RT_PROFILE_BYTES_AT 32 /* of a bytes */
-#define RT_PROFILE_STATE_AT 32 /* of a str: bits 2 to 4 are the bytes of a character */
-#define RT_PROFILE_HASH_AT 24 /* of a str: hash of its characters */
+#define RT_PROFILE_TYPE_AT 8	 /* of an object */
+#define RT_PROFILE_SIZE_AT 16	 /* of a bytes, or characters of a str */
+#define RT_PROFILE_BYTES_AT 32	 /* of a bytes */
+#define RT_PROFILE_STATE_AT 32	 /* of a str: bits 2 to 4 are the bytes of a character */
+#define RT_PROFILE_HASH_AT 24	 /* of a str: hash of its characters */
 #define RT_PROFILE_TAG_MASK 7ULL /* of references from CPython 3.14 on */
 /* Of a traceback, as all versions have it, and of a frame object from CPython 3.11 on, whose frame is elsewhere. */
 #define RT_PROFILE_TRACEBACK_NEXT_AT 16
@@ -126,7 +128,8 @@ struct rt_profile_process {
 	uint32_t threads_max; /* followed */
 	uint32_t threads;
 	uint64_t cpu_ppm, waits_ppm; /* of a thread's time, for its samples on a CPU and for those off it */
-	uint64_t seen, read; /* samples and waits; those whose stack was read: less where the cost has no place in the budget */
+	uint64_t seen,
+		read; /* samples and waits; those whose stack was read: less where the cost has no place in the budget */
 	uint64_t samples, refused, lost; /* lost: ring full, or beyond a limit */
 	uint64_t took_ns;		 /* of its threads' time */
 	struct rt_profile_python python;
@@ -139,7 +142,8 @@ static inline __attribute__((always_inline)) uint64_t rt_profile_mix(uint64_t ha
 	return hash ^ hash >> 29;
 }
 
-/* What distinguishes a code object from another one in the same memory: where its texts are, and the hash of its name. */
+/* What distinguishes a code object from another one in the same memory: where its texts are, and the hash of its name.
+ * */
 static inline __attribute__((always_inline)) uint32_t rt_profile_print(
 	uint64_t name, uint64_t name_hash, uint64_t file, uint64_t lines, uint32_t first_line)
 {

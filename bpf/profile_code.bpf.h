@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Records of code objects, of the stack that was just read: the thread runs them, so that none is freed meanwhile. In the
- * memory of the process they may be by the time that the daemon asks for their names.
+ * Records of code objects, of the stack that was just read: the thread runs them, so that none is freed meanwhile. In
+ * the memory of the process they may be by the time that the daemon asks for their names.
  */
 #ifndef RANKTRACE_PROFILE_CODE_BPF_H
 #define RANKTRACE_PROFILE_CODE_BPF_H
@@ -79,7 +79,7 @@ static __always_inline bool read_code_record(struct profile_scratch *s, struct r
 	event->address[3] = code_word(s, s->python.code_file);
 	event->address[4] = code_word(s, s->python.code_lines);
 	if (event->address[1] &&
-	    bpf_probe_read_user(event->instructions, sizeof(event->instructions), (void *)event->address[1]))
+		bpf_probe_read_user(event->instructions, sizeof(event->instructions), (void *)event->address[1]))
 		return false;
 	event->bytes[2] = read_code_text(event->name, sizeof(event->name), event->address[2], s->python.text_head);
 	event->bytes[3] = read_code_text(event->file, sizeof(event->file), event->address[3], s->python.text_head);
@@ -88,7 +88,8 @@ static __always_inline bool read_code_record(struct profile_scratch *s, struct r
 	if (read_code_lines(event, event->address[4]))
 		return true;
 	event->bytes[4] = RT_PROFILE_BYTES_AT;
-	return CODE_LINES_OPTIONAL && bpf_probe_read_user(event->lines, RT_PROFILE_BYTES_AT, (void *)event->address[4]) == 0;
+	return CODE_LINES_OPTIONAL &&
+	       bpf_probe_read_user(event->lines, RT_PROFILE_BYTES_AT, (void *)event->address[4]) == 0;
 }
 
 /* False: it cannot be sent now. */
@@ -100,7 +101,7 @@ static __always_inline bool send_code_record(
 	if (lines_bytes > sizeof(event->lines))
 		return true;
 	return send_rank_event(quota, &event->event, sizeof(*event), CODE_KIND,
-			       __builtin_offsetof(struct rt_profile_code_event, lines) + lines_bytes, pid, thread_id);
+		__builtin_offsetof(struct rt_profile_code_event, lines) + lines_bytes, pid, thread_id);
 }
 
 /* Sends the record of a frame's code object, once. */
@@ -121,7 +122,8 @@ __attribute__((noinline)) int profile_code_step(uint32_t program, uint32_t frame
 	event->address[0] = key.code;
 	event->print = key.print;
 	slot = bpf_map_lookup_elem(&ranks, &key.pid);
-	if (!read_code_record(s, event) || send_code_record(slot ? find_quota(*slot) : NULL, event, key.pid, (uint32_t)id))
+	if (!read_code_record(s, event) ||
+		send_code_record(slot ? find_quota(*slot) : NULL, event, key.pid, (uint32_t)id))
 		bpf_map_update_elem(&profile_codes, &key, &one, BPF_ANY);
 	return 0;
 }

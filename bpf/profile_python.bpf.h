@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Python frames of the current thread, walked in its memory. What does not fit is refused, never guessed: a thread state
- * must be in its interpreter's list and name the thread, a frame's code must be a code object, and the frames of the
- * innermost call of the eval loop must end where its caller's begin.
+ * Python frames of the current thread, walked in its memory. What does not fit is refused, never guessed: a thread
+ * state must be in its interpreter's list and name the thread, a frame's code must be a code object, and the frames of
+ * the innermost call of the eval loop must end where its caller's begin.
  *
- * Functions are global, so that the verifier goes over each once; their state is in the map `profile_scratch`, one entry
- * a program: the one that samples interrupts no other, because the scheduler's runs with interrupts disabled. Probes may
- * interrupt each other, so that memory.bpf.c takes an entry for itself.
+ * Functions are global, so that the verifier goes over each once; their state is in the map `profile_scratch`, one
+ * entry a program: the one that samples interrupts no other, because the scheduler's runs with interrupts disabled.
+ * Probes may interrupt each other, so that memory.bpf.c takes an entry for itself.
  */
 #ifndef RANKTRACE_PROFILE_PYTHON_BPF_H
 #define RANKTRACE_PROFILE_PYTHON_BPF_H
@@ -22,7 +22,7 @@ enum profile_walk { WALK_GOES_ON = 0, WALK_ENDS = 1, WALK_REFUSED = 2 };
 struct profile_scratch {
 	struct rt_profile_stack_event record;
 	struct rt_profile_python python;
-	uint64_t pthread; /* of the current thread; 0: unknown */
+	uint64_t pthread;			/* of the current thread; 0: unknown */
 	uint64_t kernel[RT_PROFILE_KERNEL_MAX]; /* addresses; 0: of a sample on a CPU */
 	/* The search for the thread's state. */
 	uint64_t interp, state, found, found_interp;
@@ -110,7 +110,7 @@ __attribute__((noinline)) int profile_is_state(uint32_t program)
 	if (!s || !s->found || !read_thread(s, s->found))
 		return 0;
 	if (code_word(s, s->python.thread_pthread) != s->pthread ||
-	    code_word(s, s->python.thread_interp) != s->found_interp)
+		code_word(s, s->python.thread_interp) != s->found_interp)
 		return 0;
 	previous = code_word(s, s->python.thread_prev);
 	link = previous ? previous + s->python.thread_next : s->found_interp + s->python.interp_threads;
@@ -127,7 +127,7 @@ static __always_inline int begin_walk(struct profile_scratch *s)
 	if (!s->python.cframe)
 		return WALK_GOES_ON;
 	if (!read_user_word(&s->at, record + s->python.cframe_frame) ||
-	    !read_user_word(&record, record + s->python.cframe_previous))
+		!read_user_word(&record, record + s->python.cframe_previous))
 		return WALK_REFUSED;
 	if (!record) /* the first record is of no call */
 		return s->at ? WALK_REFUSED : WALK_ENDS;
@@ -141,14 +141,12 @@ static __always_inline bool read_code_object(struct profile_scratch *s, struct r
 	uint32_t size = s->python.code_bytes, at = s->python.code_first_line;
 	uint64_t hash;
 
-	if (size > RT_PROFILE_CODE_BYTES ||
-	    bpf_probe_read_user(s->code_word, size, (void *)frame->code) ||
-	    code_word(s, RT_PROFILE_TYPE_AT) != s->python.code_type ||
-	    !read_user_word(&hash, code_word(s, s->python.code_name) + RT_PROFILE_HASH_AT))
+	if (size > RT_PROFILE_CODE_BYTES || bpf_probe_read_user(s->code_word, size, (void *)frame->code) ||
+		code_word(s, RT_PROFILE_TYPE_AT) != s->python.code_type ||
+		!read_user_word(&hash, code_word(s, s->python.code_name) + RT_PROFILE_HASH_AT))
 		return false;
 	frame->print = rt_profile_print(code_word(s, s->python.code_name), hash, code_word(s, s->python.code_file),
-					code_word(s, s->python.code_lines),
-					(uint32_t)(code_word(s, at) >> (at & 4) * 8));
+		code_word(s, s->python.code_lines), (uint32_t)(code_word(s, at) >> (at & 4) * 8));
 	return true;
 }
 
@@ -235,7 +233,8 @@ static __always_inline bool read_python(struct profile_scratch *s, uint32_t prog
 	return r == WALK_ENDS;
 }
 
-/* The current thread's thread pointer; 0: unknown on this machine, or of an arm64's thread that has never left its CPU. */
+/* The current thread's thread pointer; 0: unknown on this machine, or of an arm64's thread that has never left its CPU.
+ * */
 static __always_inline uint64_t own_thread_pointer(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();

@@ -20,7 +20,8 @@ enum rt_held {
 	RT_HELD_MAX
 };
 
-/* A training process has some ten threads in probed calls, and a group or a text on one thread for each of its devices. */
+/* A training process has some ten threads in probed calls, and a group or a text on one thread for each of its devices.
+ * */
 #define RT_RANK_CALLS_MAX 64
 #define RT_RANK_GROUPS_MAX 16
 #define RT_RANK_TEXTS_MAX 16
@@ -29,21 +30,21 @@ enum rt_held {
  * Bytes a second as a virtual clock: each record moves paid_ns on by its size; it may be ahead of the time by nothing
  * and behind by burst_ns.
  *
- * Space in the ring: a rank has reserve_bytes of the ring's second half for itself, and uses more only while the ring is
- * less than half full. However long the daemon does not read, a rank within its reserve loses nothing.
+ * Space in the ring: a rank has reserve_bytes of the ring's second half for itself, and uses more only while the ring
+ * is less than half full. However long the daemon does not read, a rank within its reserve loses nothing.
  *
- * Records that give way (kind_gives_way()) have half of all this: of the bytes that may be sent at once, of the reserve,
- * and of the ring.
+ * Records that give way (kind_gives_way()) have half of all this: of the bytes that may be sent at once, of the
+ * reserve, and of the ring.
  */
 struct rt_quota {
-	uint64_t paid_ns;	/* CLOCK_MONOTONIC */
-	uint64_t burst_ns;	/* what was not used for this long may be sent at once */
-	uint32_t ns_per_kib;	/* 0: no limit */
-	uint32_t pool;		/* entry of the user, 0: none */
-	uint32_t threads_max;	/* 0: no limit */
+	uint64_t paid_ns;     /* CLOCK_MONOTONIC */
+	uint64_t burst_ns;    /* what was not used for this long may be sent at once */
+	uint32_t ns_per_kib;  /* 0: no limit */
+	uint32_t pool;	      /* entry of the user, 0: none */
+	uint32_t threads_max; /* 0: no limit */
 	uint32_t reserve_bytes;
-	uint64_t sent_bytes;	/* to the ring */
-	uint64_t limited;	/* records not sent and entries not kept */
+	uint64_t sent_bytes; /* to the ring */
+	uint64_t limited;    /* records not sent and entries not kept */
 	int32_t held[RT_HELD_MAX];
 	/* Written by the daemon: in a cache line of its own. */
 	uint64_t read_bytes;	/* of those sent */

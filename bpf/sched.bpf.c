@@ -3,7 +3,8 @@
  * Kernel side of the off-CPU collector: a program on sched_switch (BTF or raw tracepoint, whichever loads) that sees a
  * rank's thread leave the CPU and return, and one on sched_waking that sees who wakes it meanwhile. An off-CPU interval
  * of threshold_ns or more is a record; shorter ones are summed per thread and second. State is one bounded hash entry
- * per thread; a thread beyond the bound counts as a drop, an ending thread removes its entry: no silent eviction, no leak.
+ * per thread; a thread beyond the bound counts as a drop, an ending thread removes its entry: no silent eviction, no
+ * leak.
  *
  * At sched_switch "current" is still the leaving thread, so identities come from the arguments.
  */
@@ -115,8 +116,7 @@ static __always_inline struct rt_quota *quota_of(uint32_t pid)
 
 static __always_inline void send_sum(struct rt_offcpu_thread *thread, uint32_t thread_id, uint64_t now_ns)
 {
-	struct rt_offcpu_sum_event *sum =
-		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU_SUM, sizeof(*sum));
+	struct rt_offcpu_sum_event *sum = reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU_SUM, sizeof(*sum));
 
 	if (sum) {
 		sum->event.time_ns = now_ns;
@@ -155,10 +155,11 @@ static __always_inline bool sched_send_stack(
 }
 
 /*
- * Where in the kernel a thread that does not run waits: a task's own stack is as it left it. None before Linux 5.13, which cannot
- * write names, and where the task is none that the verifier knows.
+ * Where in the kernel a thread that does not run waits: a task's own stack is as it left it. None before Linux 5.13,
+ * which cannot write names, and where the task is none that the verifier knows.
  */
-static __always_inline uint64_t sched_stack(const struct rt_offcpu_thread *thread, struct task_struct *task, bool direct)
+static __always_inline uint64_t sched_stack(
+	const struct rt_offcpu_thread *thread, struct task_struct *task, bool direct)
 {
 	uint64_t address[RT_OFFCPU_STACK_MAX] = {}, stack = 0xcbf29ce484222325ULL; /* FNV-1a of 64 bits, by words */
 	uint32_t one = 1;
@@ -181,8 +182,7 @@ static __always_inline void sched_send_interval(struct rt_offcpu_thread *thread,
 	struct task_struct *next, uint64_t start_ns, uint64_t now_ns, uint64_t run_delay_ns, bool direct)
 {
 	uint64_t stack = sched_stack(thread, next, direct); /* sent first */
-	struct rt_offcpu_event *interval =
-		reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
+	struct rt_offcpu_event *interval = reserve_rank_event(quota_of(thread->pid), RT_KIND_OFFCPU, sizeof(*interval));
 
 	if (!interval)
 		return;
@@ -250,7 +250,8 @@ static __always_inline void sched_count(struct rt_system_sums *sums, enum rt_sys
 }
 
 /* What the kernel has counted of a thread since it left a CPU last; of one that is new here, from now on. */
-static __always_inline void sched_counts(struct rt_offcpu_thread *thread, struct task_struct *task, bool is_new, bool direct)
+static __always_inline void sched_counts(
+	struct rt_offcpu_thread *thread, struct task_struct *task, bool is_new, bool direct)
 {
 	uint64_t faults = READ(direct, task, min_flt), moves = READ(direct, task, se.nr_migrations);
 	struct rt_system_sums *sums = is_new ? NULL : system_sums_of(thread->slot);
@@ -278,7 +279,8 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 		return;
 	quota = find_quota(*rank_slot);
 	thread = bpf_map_lookup_elem(&offcpu_threads, &thread_id);
-	/* The return had no tracepoint hit, as observed about once a second on 6.18: it was when what has run since began. */
+	/* The return had no tracepoint hit, as observed about once a second on 6.18: it was when what has run since
+	 * began. */
 	if (thread && thread->start_ns && thread->pid == pid)
 		end_interval(thread, thread_id, NULL, prev,
 			bpf_ktime_get_ns() - (READ(direct, prev, se.sum_exec_runtime) - thread->ran_ns), direct);
@@ -287,7 +289,8 @@ static __always_inline void sched_leave(struct task_struct *prev, struct task_st
 			return;
 		if (thread->sum_count && thread->pid == pid)
 			send_sum(thread, thread_id, bpf_ktime_get_ns());
-		if (!bpf_map_delete_elem(&offcpu_threads, &thread_id) && thread->pid == pid && quota && quota->threads_max)
+		if (!bpf_map_delete_elem(&offcpu_threads, &thread_id) && thread->pid == pid && quota &&
+			quota->threads_max)
 			probe_release(quota, RT_HELD_THREADS);
 		return;
 	}
@@ -338,9 +341,9 @@ static __always_inline void come_back(struct task_struct *prev, struct task_stru
 }
 
 /*
- * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: the two are not separated, since
- * the kernel may hide its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before the thread
- * has left the CPU is not seen.
+ * The task that runs on this CPU wakes the thread, or an interrupt that came while it ran: the two are not separated,
+ * since the kernel may hide its per-CPU symbols. The idle task wakes nobody, so that is an interrupt. A wake-up before
+ * the thread has left the CPU is not seen.
  */
 static __always_inline void sched_wake(struct task_struct *task, bool direct)
 {

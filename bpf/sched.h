@@ -4,15 +4,16 @@
  *
  * next_* is the task that ran after the thread left; previous_* is the task that ran before the thread returned: the
  * preemptor of a runnable thread; waker_* is the task that woke it. pid 0 is the idle task. run_delay_ns is the part of
- * duration_ns in which the thread was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that just
- * ends, the run queue's clock); 0 if the kernel keeps none. Every pid is a process (tgid).
+ * duration_ns in which the thread was runnable, by the scheduler's count (sched_info.run_delay and, for the wait that
+ * just ends, the run queue's clock); 0 if the kernel keeps none. Every pid is a process (tgid).
  */
 #ifndef RANKTRACE_SCHED_H
 #define RANKTRACE_SCHED_H
 
 #include "bpf/event.h"
 
-/* What a thread waited for as it left the CPU, in rt_offcpu_event.waits_on: the number of a system call, or one of these. */
+/* What a thread waited for as it left the CPU, in rt_offcpu_event.waits_on: the number of a system call, or one of
+ * these. */
 enum rt_waits_on {
 	RT_WAITS_NOTHING = -1, /* ready: others were given the CPU */
 	RT_WAITS_DISK = -2,    /* in the kernel's account of I/O */
@@ -75,7 +76,7 @@ struct rt_offcpu_thread {
 	uint64_t sum_start_ns; /* the second being summed */
 	uint64_t sum_duration_ns;
 	uint64_t sum_run_delay_ns;
-	uint64_t sum_count; /* 0: nothing pending */
+	uint64_t sum_count;	/* 0: nothing pending */
 	uint64_t faults, moves; /* minor page faults and migrations, at the time it left the CPU */
 	uint32_t pid;
 	uint32_t next_pid; /* task that ran next */

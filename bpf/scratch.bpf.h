@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Entries of profile_scratch for programs that others of their object may interrupt on their CPU: an entry is taken, and
- * given back at the end.
+ * Entries of profile_scratch for programs that others of their object may interrupt on their CPU: an entry is taken,
+ * and given back at the end.
  */
 #ifndef RANKTRACE_SCRATCH_BPF_H
 #define RANKTRACE_SCRATCH_BPF_H

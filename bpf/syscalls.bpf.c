@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the collector of system calls: their entry and exit, of ranks' threads. Each call is counted with its time
- * by number; of calls on regular files, bytes are counted too, and the slow ones are records. A thread in a call has one
- * entry of a bounded hash. Beyond the rank's part of it a call is counted as one of the rank's losses, beyond the whole as
- * a drop.
+ * Kernel side of the collector of system calls: their entry and exit, of ranks' threads. Each call is counted with its
+ * time by number; of calls on regular files, bytes are counted too, and the slow ones are records. A thread in a call
+ * has one entry of a bounded hash. Beyond the rank's part of it a call is counted as one of the rank's losses, beyond
+ * the whole as a drop.
  *
- * While attached, each system call of the machine takes 0.2 us longer, and a rank's 0.7 us (6.18, x86-64). sched_yield is left
- * out: a thread polls by it and loses nothing, and what a yield gives to others is off-CPU time (sched.bpf.c).
+ * While attached, each system call of the machine takes 0.2 us longer, and a rank's 0.7 us (6.18, x86-64). sched_yield
+ * is left out: a thread polls by it and loses nothing, and what a yield gives to others is off-CPU time (sched.bpf.c).
  */
 #include "bpf/ends_rank.bpf.h"
 #include "bpf/scratch.bpf.h"
@@ -44,7 +44,8 @@ struct syscall_slots {
 	__uint(value_size, sizeof(struct rt_syscall_sums));
 };
 
-/* Slot / RT_SYSCALL_SLOTS: a map that the daemon makes when a rank has one of its slots, while the programs are attached. */
+/* Slot / RT_SYSCALL_SLOTS: a map that the daemon makes when a rank has one of its slots, while the programs are
+ * attached. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, 1); /* set by the loader */
@@ -68,8 +69,8 @@ static __always_inline struct file *syscalls_file(uint64_t number, uint16_t *op)
 	struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
 	uint16_t format;
 
-	if (number >= BPF_CORE_READ(table, max_fds) ||
-		bpf_probe_read_kernel(&file, sizeof(file), files + number) || !file)
+	if (number >= BPF_CORE_READ(table, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), files + number) ||
+		!file)
 		return NULL;
 	format = BPF_CORE_READ(file, f_inode, i_mode) & FORMAT_MASK;
 	if (format == FORMAT_SOCKET && *op == RT_FILE_WRITE)
@@ -143,10 +144,11 @@ static __always_inline void syscalls_name_peer(struct rt_file_event *record, str
 	record->family = BPF_CORE_READ(sock, __sk_common.skc_family);
 	record->port = BPF_CORE_READ(sock, __sk_common.skc_dport);
 	if (record->family == FAMILY_4)
-		bpf_probe_read_kernel(record->address, 4, __builtin_preserve_access_index(&sock->__sk_common.skc_daddr));
-	else if (record->family == FAMILY_6 && bpf_core_field_exists(sock->__sk_common.skc_v6_daddr))
 		bpf_probe_read_kernel(
-			record->address, sizeof(record->address), __builtin_preserve_access_index(&sock->__sk_common.skc_v6_daddr));
+			record->address, 4, __builtin_preserve_access_index(&sock->__sk_common.skc_daddr));
+	else if (record->family == FAMILY_6 && bpf_core_field_exists(sock->__sk_common.skc_v6_daddr))
+		bpf_probe_read_kernel(record->address, sizeof(record->address),
+			__builtin_preserve_access_index(&sock->__sk_common.skc_v6_daddr));
 	else
 		record->family = 0;
 }
@@ -157,8 +159,8 @@ static __always_inline void syscalls_name_file(struct rt_file_event *record, str
 
 	if (bpf_probe_read_kernel_str(record->name, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_name.name)) < 0)
 		record->name[0] = 0;
-	if (bpf_probe_read_kernel_str(
-		    record->folder, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_parent, d_name.name)) < 0)
+	if (bpf_probe_read_kernel_str(record->folder, RT_FILE_NAME_SIZE, BPF_CORE_READ(dentry, d_parent, d_name.name)) <
+		0)
 		record->folder[0] = 0;
 }
 
@@ -236,8 +238,8 @@ static __always_inline void syscalls_send_wait(
 	uint32_t one = 1;
 
 	if (!bpf_map_lookup_elem(&wait_stacks, &key)) {
-		if (!send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_WAIT_STACK, record_bytes(&s->record), id >> 32,
-			    (uint32_t)id))
+		if (!send_rank_event(quota, &s->record.event, sizeof(s->record), RT_KIND_WAIT_STACK,
+			    record_bytes(&s->record), id >> 32, (uint32_t)id))
 			return;
 		bpf_map_update_elem(&wait_stacks, &key, &one, BPF_ANY);
 	}

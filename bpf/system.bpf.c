@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kernel side of the system collector. Raw tracepoints: those of kernels without BTF too; a kernel that lacks one refuses the
- * program as it is attached, and the daemon says so.
+ * Kernel side of the system collector. Raw tracepoints: those of kernels without BTF too; a kernel that lacks one
+ * refuses the program as it is attached, and the daemon says so.
  */
 #include "bpf/system_sums.bpf.h"
 
 #define TCP_SYN_SENT 2
 #define MERGED_MAX 32 /* of one request; those beyond it are not counted */
-#define REQ_WRITE 1 /* the lowest bit of a bio's operation: data goes to the device */
+#define REQ_WRITE 1   /* the lowest bit of a bio's operation: data goes to the device */
 
 /* Begin of what a thread is in, by cause and thread. An entry whose end was not seen makes way for others. */
 struct {
@@ -232,8 +232,8 @@ static __always_inline int bio_ended(struct bio *bio)
 	if (!begun)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
-	system_add(begun->slot, begun->is_write ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ, now_ns - begun->start_ns,
-		begun->bytes, now_ns);
+	system_add(begun->slot, begun->is_write ? RT_SYSTEM_BLOCK_WRITE : RT_SYSTEM_BLOCK_READ,
+		now_ns - begun->start_ns, begun->bytes, now_ns);
 	bpf_map_delete_elem(&system_bios, &key);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the system collector counts: time that the kernel took from a rank, or that its requests took, by cause. Value of the
- * map `system_sums` (bpf/system_sums.bpf.h), by slot; sums only rise, the daemon keeps differences.
+ * What the system collector counts: time that the kernel took from a rank, or that its requests took, by cause. Value
+ * of the map `system_sums` (bpf/system_sums.bpf.h), by slot; sums only rise, the daemon keeps differences.
  */
 #ifndef RANKTRACE_SYSTEM_H
 #define RANKTRACE_SYSTEM_H
@@ -19,8 +19,8 @@ enum rt_system_cause {
 	RT_SYSTEM_RESET,      /* TCP connections reset, by either side; no time */
 	RT_SYSTEM_FENCE,      /* a thread waited in the kernel for work of a device: a DMA fence */
 	RT_SYSTEM_MINOR_FAULT, /* page faults that read nothing, as threads leave a CPU; no time. From bpf/sched.bpf.c, as those below */
-	RT_SYSTEM_MIGRATION,  /* threads moved to another CPU; no time */
-	RT_SYSTEM_NODE,	      /* threads moved to a CPU of another node of memory; no time */
+	RT_SYSTEM_MIGRATION, /* threads moved to another CPU; no time */
+	RT_SYSTEM_NODE,	     /* threads moved to a CPU of another node of memory; no time */
 	RT_SYSTEM_CAUSES
 };
 

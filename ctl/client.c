@@ -38,7 +38,8 @@ static int client_connect(const char *path)
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* connect() waits where the queue is full */
+	(void)setsockopt(
+		fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)); /* connect() waits where the queue is full */
 	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
 		error = errno == EAGAIN ? ETIMEDOUT : errno;
 		close(fd);
@@ -100,10 +101,12 @@ static bool client_may_answer(int fd, char error[FRAME_ERROR_BYTES])
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &daemon, &bytes) < 0 || daemon.pid <= 0)
 		return true;
 	if (client_is_stopped(daemon.pid)) {
-		snprintf(error, FRAME_ERROR_BYTES, "its process %d is stopped; kill -CONT %d lets it go on", (int)daemon.pid, (int)daemon.pid);
+		snprintf(error, FRAME_ERROR_BYTES, "its process %d is stopped; kill -CONT %d lets it go on",
+			(int)daemon.pid, (int)daemon.pid);
 		return false;
 	}
-	ctl_fail(EXIT_DONE, "the daemon, pid %d, has not answered for %d s; waiting up to %d s", (int)daemon.pid, SILENCE_S_MAX, ANSWER_S_MAX);
+	ctl_fail(EXIT_DONE, "the daemon, pid %d, has not answered for %d s; waiting up to %d s", (int)daemon.pid,
+		SILENCE_S_MAX, ANSWER_S_MAX);
 	return true;
 }
 
@@ -296,7 +299,8 @@ int client_need_ranks(const struct command *command, const Ranktrace__RanksBody 
 		if (!wanted->count || ranges_have(wanted, body->ranks[i]->rank))
 			return EXIT_DONE;
 	return ctl_fail(EXIT_REFUSED, "no such rank%s%s runs on this node; tracectl ranks shows those that do",
-		command_option(command, "job") ? " of job " : "", command_option(command, "job") ? command_option(command, "job") : "");
+		command_option(command, "job") ? " of job " : "",
+		command_option(command, "job") ? command_option(command, "job") : "");
 }
 
 void client_free(Ranktrace__Response *response)

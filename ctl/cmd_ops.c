@@ -94,8 +94,9 @@ static void ops_print_identity(const Ranktrace__OpsCommunicator *c)
 			c->here, c->members);
 	else if (c->members)
 		snprintf(members, sizeof(members), "; %u member%s", c->members, c->members == 1 ? "" : "s");
-	out_below(2, "%s: %s %s%s%s%s%s%s", c->state, c->family, *c->communicator ? c->communicator : "(not identified)",
-		*c->name ? ", " : "", c->name, shows_kind ? ", " : "", shows_kind ? c->kind : "", members);
+	out_below(2, "%s: %s %s%s%s%s%s%s", c->state, c->family,
+		*c->communicator ? c->communicator : "(not identified)", *c->name ? ", " : "", c->name,
+		shows_kind ? ", " : "", shows_kind ? c->kind : "", members);
 }
 
 static enum term_colour ops_state_colour(const char *state)
@@ -180,7 +181,8 @@ static int ops_stages(const struct command *command, const struct ranges *list, 
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges ranks;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &ranks, &response);
+	int code = client_get_of_ranks(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &ranks, &response);
 
 	if (code == EXIT_DONE && command->json) {
 		json_t *all = ops_json(body);
@@ -201,8 +203,8 @@ static int ops_need_ranks(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges ranks;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS,
-		&ranks, &response);
+	int code = client_get_of_ranks(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &ranks, &response);
 
 	if (code == EXIT_DONE)
 		code = client_need_ranks(command, response->ranks, &ranks);
@@ -214,8 +216,8 @@ int cmd_ops(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges ranks;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS,
-		&ranks, &response);
+	int code = client_get_of_ranks(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_OPS, RANKTRACE__RESPONSE__BODY_OPS, &ranks, &response);
 
 	if (code == EXIT_DONE && (ranks.count || command_option(command, "job")) && !response->ops->n_communicators)
 		code = ops_need_ranks(command);

@@ -22,10 +22,12 @@ static void print_levels(const Ranktrace__LevelsBody *body)
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->remaining_ns)
 			printf("%s is on%s for %s more\n", body->levels[i]->level,
-				body->levels[i]->raised ? ", turned on by the daemon," : "", units_duration(body->levels[i]->remaining_ns, (char[UNITS_BYTES]){0}));
+				body->levels[i]->raised ? ", turned on by the daemon," : "",
+				units_duration(body->levels[i]->remaining_ns, (char[UNITS_BYTES]){0}));
 	for (size_t i = 0; i < body->n_levels; i++)
 		if (body->levels[i]->sampled)
-			printf("%s is on in windows, %.3g %% of the time: all the time exceeds the budget (tracectl status)\n",
+			printf("%s is on in windows, %.3g %% of the time: all the time exceeds the budget (tracectl "
+			       "status)\n",
 				body->levels[i]->level, 100 * body->levels[i]->coverage);
 }
 

@@ -123,8 +123,8 @@ int cmd_ranks(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges wanted;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS,
-		&wanted, &response);
+	int code = client_get_of_ranks(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS, RANKTRACE__RESPONSE__BODY_RANKS, &wanted, &response);
 
 	if (code == EXIT_DONE)
 		code = client_need_ranks(command, response->ranks, &wanted);

@@ -85,8 +85,8 @@ static int sample_print(const struct command *command, const Ranktrace__ProfileB
 {
 	for (size_t i = 0; i < body->n_ranks; i++)
 		if (*body->ranks[i]->reason)
-			fprintf(stderr, "tracectl sample: rank %" PRId32 ": no Python frames: %s\n", body->ranks[i]->rank,
-				body->ranks[i]->reason);
+			fprintf(stderr, "tracectl sample: rank %" PRId32 ": no Python frames: %s\n",
+				body->ranks[i]->rank, body->ranks[i]->reason);
 	if (body->left_out)
 		fprintf(stderr, "tracectl sample: %" PRIu64 " ranks are more than one profile samples, and left out\n",
 			body->left_out);

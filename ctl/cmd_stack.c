@@ -47,8 +47,8 @@ static void *stack_array(size_t count, size_t size)
 	return array;
 }
 
-static void stack_view_thread(struct stack_view *view, const Ranktrace__StackProcess *p, const Ranktrace__StackThread *t,
-	const struct stack_frame *known)
+static void stack_view_thread(struct stack_view *view, const Ranktrace__StackProcess *p,
+	const Ranktrace__StackThread *t, const struct stack_frame *known)
 {
 	struct stack_thread *thread = &view->thread[view->count];
 	struct stack_frame *frame = &view->frame[view->frames];
@@ -165,14 +165,15 @@ static void stack_print_head(
 		gil |= view->thread[groups->order[group->first + i]].has_gil;
 	stack_ranks_text(view, groups, group, ranks, sizeof(ranks));
 	if (group->count == 1)
-		snprintf(who, sizeof(who), "%s%sthread %u (%s)", part, first->main ? "main " : "", first->thread_id, first->name);
+		snprintf(who, sizeof(who), "%s%sthread %u (%s)", part, first->main ? "main " : "", first->thread_id,
+			first->name);
 	else
 		snprintf(who, sizeof(who), "%s%zu %sthreads (%s%s)", part, group->count, first->main ? "main " : "",
 			first->name, strcmp(first->name, last->name) == 0 ? "" : ", ...");
 	out_below(0, "%srank%s %s%s%s%s%s: %s, %s%s", out_start(group->alone ? TERM_RED : TERM_PLAIN),
-		first->rank == last->rank ? "" : "s", ranks, jobs ? " of " : "", jobs ? first->job : "", group->alone ? " is alone" : "",
-		out_end(group->alone ? TERM_RED : TERM_PLAIN), who, stack_doing(first, doing, sizeof(doing)),
-		gil ? ", holds the GIL" : "");
+		first->rank == last->rank ? "" : "s", ranks, jobs ? " of " : "", jobs ? first->job : "",
+		group->alone ? " is alone" : "", out_end(group->alone ? TERM_RED : TERM_PLAIN), who,
+		stack_doing(first, doing, sizeof(doing)), gil ? ", holds the GIL" : "");
 }
 
 static void stack_print_frames(const struct stack_thread *thread, const Ranktrace__StackThread *message)
@@ -230,7 +231,8 @@ static void stack_print_sentences(const struct stack_view *view)
 			several |= view->thread[i].rank != view->thread[first].rank;
 		stack_sentence(view->thread + first, i - first, sentence);
 		if (several && *sentence)
-			out_below(0, "%s%s%s%s\n", sentence, jobs ? " (job " : "", jobs ? view->thread[first].job : "", jobs ? ")" : "");
+			out_below(0, "%s%s%s%s\n", sentence, jobs ? " (job " : "", jobs ? view->thread[first].job : "",
+				jobs ? ")" : "");
 	}
 }
 
@@ -272,8 +274,8 @@ int cmd_stack(const struct command *command)
 {
 	Ranktrace__Response *response = NULL;
 	struct ranges ranks;
-	int code = client_get_of_ranks(command, RANKTRACE__REQUEST_TYPE__REQUEST_STACK, RANKTRACE__RESPONSE__BODY_STACK,
-		&ranks, &response);
+	int code = client_get_of_ranks(
+		command, RANKTRACE__REQUEST_TYPE__REQUEST_STACK, RANKTRACE__RESPONSE__BODY_STACK, &ranks, &response);
 
 	if (code == EXIT_DONE)
 		code = command->json ? out_json(stack_json(response->stack)) : stack_print(response->stack);

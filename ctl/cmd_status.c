@@ -41,7 +41,8 @@ static json_t *status_json(const Ranktrace__StatusBody *body)
 	json_object_set_new(all, "features", features);
 	json_object_set_new(all, "levels", level_json(body->n_levels, body->levels, NULL));
 	for (size_t i = 0; i < body->n_collectors; i++)
-		json_object_set_new(json_array_get(collectors, i), "level_probes", status_level_probes_json(body->collectors[i]));
+		json_object_set_new(
+			json_array_get(collectors, i), "level_probes", status_level_probes_json(body->collectors[i]));
 	if (body->self)
 		json_object_set_new(json_object_get(all, "self"), "loop_lag", status_lag_json(body->self));
 	if (body->dumps)
@@ -174,9 +175,9 @@ static void status_print_self(const Ranktrace__StatusBody *body)
 	out_line("ranks", "%llu rank%s, %llu other process%s of theirs, %llu launcher%s", (unsigned long long)s->ranks,
 		status_s(s->ranks), (unsigned long long)s->children, s->children == 1 ? "" : "es",
 		(unsigned long long)s->launchers, status_s(s->launchers));
-	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of it by workers; %s of memory (peak %s)", units_duration(cpu_ns, a),
-		body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0, units_duration(s->cpu_workers_ns, d),
-		units_size(s->rss_bytes, b), units_size(s->rss_peak_bytes, c));
+	out_line("cost", "%s of CPU since start (%.2f %% of a core), %s of it by workers; %s of memory (peak %s)",
+		units_duration(cpu_ns, a), body->uptime_ns ? 100.0 * (double)cpu_ns / (double)body->uptime_ns : 0.0,
+		units_duration(s->cpu_workers_ns, d), units_size(s->rss_bytes, b), units_size(s->rss_peak_bytes, c));
 	if (s->loop_lag_known)
 		out_line("", "event loop late by at most %s%s%s in the last minute, %s since start", out_start(colour),
 			units_duration(s->loop_lag_minute_ns, a), out_end(colour),
@@ -205,9 +206,12 @@ static void status_print_level_cost(const Ranktrace__Guard *guard, const char *l
 	if (!most)
 		return;
 	colour = most->share > guard->budget_share ? TERM_YELLOW : TERM_PLAIN;
-	out_line(head, "%s costs %s%.2g %% of a rank's time%s (%.2g to %.2g): rank %d, %s hits a second, the most of %zu rank%s", level,
-		out_start(colour), 100 * most->share, out_end(colour), 100 * most->share_min, 100 * most->share_max, most->rank,
-		units_count((uint64_t)(most->hits_per_s + 0.5), a), ranks, status_s(ranks));
+	out_line(head,
+		"%s costs %s%.2g %% of a rank's time%s (%.2g to %.2g): rank %d, %s hits a second, the most of %zu "
+		"rank%s",
+		level, out_start(colour), 100 * most->share, out_end(colour), 100 * most->share_min,
+		100 * most->share_max, most->rank, units_count((uint64_t)(most->hits_per_s + 0.5), a), ranks,
+		status_s(ranks));
 }
 
 /* Sources by what they cost, and groups that are read less often than they might: "nvml 4.6 (links every 46 s)". */
@@ -246,8 +250,9 @@ static void status_print_guard(const Ranktrace__StatusBody *body)
 	char a[UNITS_BYTES];
 
 	if (guard->cpus_known)
-		out_line("", "%s%.2f %% of a core in the last minute%s%s", out_start(over ? TERM_YELLOW : TERM_PLAIN), 100 * guard->cpus,
-			over ? ", more than the budget" : "", out_end(over ? TERM_YELLOW : TERM_PLAIN));
+		out_line("", "%s%.2f %% of a core in the last minute%s%s", out_start(over ? TERM_YELLOW : TERM_PLAIN),
+			100 * guard->cpus, over ? ", more than the budget" : "",
+			out_end(over ? TERM_YELLOW : TERM_PLAIN));
 	status_print_gauges(body);
 	out_line("budget", "%.3g %% of a rank's time, %.3g %% of a core, %s of memory", 100 * guard->budget_share,
 		100 * guard->budget_cpus, units_size(guard->budget_bytes, a));

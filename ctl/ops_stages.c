@@ -131,9 +131,9 @@ json_t *ops_stages_json(const Ranktrace__RanksBody *body, const struct ranges *l
 
 	for (size_t i = 0; i < count; i++)
 		json_array_append_new(
-			all, json_pack("{s:s, s:I, s:o, s:o, s:o, s:I, s:I}", "ranks", stage[i].list,
-				     "count", (json_int_t)stage[i].ranks, "job", out_json_optional(stage[i].first->job),
-				     "stage", out_json_optional(stage[i].first->stage), "state",
+			all, json_pack("{s:s, s:I, s:o, s:o, s:o, s:I, s:I}", "ranks", stage[i].list, "count",
+				     (json_int_t)stage[i].ranks, "job", out_json_optional(stage[i].first->job), "stage",
+				     out_json_optional(stage[i].first->stage), "state",
 				     out_json_optional(stage[i].first->state), "for_ns_min",
 				     (json_int_t)stage[i].least_ns, "for_ns_max", (json_int_t)stage[i].most_ns));
 	return all;

@@ -9,7 +9,8 @@
 #include "ctl/tracectl.h"
 #include "proto/control.pb-c.h"
 
-/* A message of the daemon (its descriptor has a row in out_message.c), null for NULL. Its texts are printable (client.h). */
+/* A message of the daemon (its descriptor has a row in out_message.c), null for NULL. Its texts are printable
+ * (client.h). */
 json_t *out_message(const void *message);
 /* An array of them. */
 json_t *out_message_list(size_t count, void *const *message);

@@ -12,44 +12,56 @@ static const struct {
 	const char *fields;
 } out_messages[] = {
 	{&ranktrace__set_report__descriptor, "level on report"},
-	{&ranktrace__collector__descriptor, "name summary levels probes_attached level_probes attaching libraries events drops notes notes_left_out"},
+	{&ranktrace__collector__descriptor, "name summary levels probes_attached level_probes attaching libraries "
+					    "events drops notes notes_left_out"},
 	{&ranktrace__store__descriptor, "path segments size_bytes oldest_ns newest_ns rows rows_dropped rows_pending "
 					"segments_removed segments_corrupt reason? drops"},
 	{&ranktrace__store_drop__descriptor, "table reason rows"},
-	{&ranktrace__self__descriptor, "cpu_user_ns cpu_system_ns cpu_workers_ns rss_bytes rss_peak_bytes ranks children launchers"},
-	{&ranktrace__operations__descriptor, "rows groups communicators lost not_waited late impossible communicators_forgotten=forgotten "
-					     "allocations allocations_live allocations_not_followed"},
-	{&ranktrace__device_clock__descriptor, "rank pid job card? device- offset_ns offset_min_ns:offset_min_known "
-					       "offset_max_ns:offset_max_known drift_ppm drift_min_ppm drift_max_ppm steps "
-					       "drift_changes bounds ago_ns"},
-	{&ranktrace__findings__descriptor, "enabled suspected open closed dropped frames ranks_left_out raises samples"},
+	{&ranktrace__self__descriptor,
+		"cpu_user_ns cpu_system_ns cpu_workers_ns rss_bytes rss_peak_bytes ranks children launchers"},
+	{&ranktrace__operations__descriptor,
+		"rows groups communicators lost not_waited late impossible communicators_forgotten=forgotten "
+		"allocations allocations_live allocations_not_followed"},
+	{&ranktrace__device_clock__descriptor,
+		"rank pid job card? device- offset_ns offset_min_ns:offset_min_known "
+		"offset_max_ns:offset_max_known drift_ppm drift_min_ppm drift_max_ppm steps "
+		"drift_changes bounds ago_ns"},
+	{&ranktrace__findings__descriptor,
+		"enabled suspected open closed dropped frames ranks_left_out raises samples"},
 	{&ranktrace__dump_level__descriptor, "written_ns files rows bytes"},
 	{&ranktrace__dumps__descriptor, "enabled path files bytes levels running cpu_ns l0_minutes reason?"},
 	{&ranktrace__limit__descriptor, "name unit used max? exceeded"},
 	{&ranktrace__rank_cost__descriptor, "rank- pid uid job? level hits_per_s share share_min share_max"},
-	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated reason? hit_warm_ns hit_cold_ns cpus:cpus_known costs"},
+	{&ranktrace__guard__descriptor, "budget_share budget_cpus budget_bytes calibrated reason? hit_warm_ns "
+					"hit_cold_ns cpus:cpus_known costs"},
 	{&ranktrace__gauge_group__descriptor, "name interval_s slow cpus"},
 	{&ranktrace__gauge_source__descriptor, "name cpus groups"},
 	{&ranktrace__feature__descriptor, "name present"},
 	{&ranktrace__level__descriptor, "level on"},
-	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops records_limited records_refused store self "
+	{&ranktrace__status_body__descriptor, "version pid uptime_ns host features levels collectors ring_drops "
+					      "records_limited records_refused store self "
 					      "operations device_clocks findings dumps guard gauges limits"},
-	{&ranktrace__rank__descriptor, "rank- world_size- local_rank- job? source? pid parent_pid uid:uid_known role card? card_uuid? "
-				       "card_pci? card_serial? host container? pod? command since_ns from_start state? remark? "
-				       "limited refused state_bytes"},
+	{&ranktrace__rank__descriptor,
+		"rank- world_size- local_rank- job? source? pid parent_pid uid:uid_known role card? card_uuid? "
+		"card_pci? card_serial? host container? pod? command since_ns from_start state? remark? "
+		"limited refused state_bytes"},
 	{&ranktrace__check_item__descriptor, "topic verdict sentence advice"},
 	{&ranktrace__ops_point__descriptor, "seq? op count:count_known bytes:bytes_known dtype? ago_ns"},
-	{&ranktrace__ops_member__descriptor, "rank pid member entered completed completion_known in_call_ns:in_call seq_from missing "
-					     "differs behind ended_ago_ns:ended address#"},
-	{&ranktrace__ops_communicator__descriptor, "communicator? family name? kind? job? members? here state sentence seq? waited_ns "
-						   "reason? ranks"},
+	{&ranktrace__ops_member__descriptor,
+		"rank pid member entered completed completion_known in_call_ns:in_call seq_from missing "
+		"differs behind ended_ago_ns:ended address#"},
+	{&ranktrace__ops_communicator__descriptor,
+		"communicator? family name? kind? job? members? here state sentence seq? waited_ns "
+		"reason? ranks"},
 	{&ranktrace__ops_call__descriptor, "rank pid thread_id family op for_ns"},
 	{&ranktrace__ops_stack__descriptor, "job? sentence ago_ns ended"},
 	{&ranktrace__ops_body__descriptor, "on ranks communicators calls_in_flight=calls left_out stacks"},
 	{&ranktrace__stack_frame__descriptor, "kind function? file? line? address?"},
-	{&ranktrace__stack_thread__descriptor, "thread_id name main state wait? has_gil native_reason? python_reason? omitted frames"},
-	{&ranktrace__stack_process__descriptor, "rank job? pid role parent_pid? command python? python_reason? reason? took_ns threads "
-						"threads_left_out"},
+	{&ranktrace__stack_thread__descriptor,
+		"thread_id name main state wait? has_gil native_reason? python_reason? omitted frames"},
+	{&ranktrace__stack_process__descriptor,
+		"rank job? pid role parent_pid? command python? python_reason? reason? took_ns threads "
+		"threads_left_out"},
 	{&ranktrace__stack_body__descriptor, "processes left_out"},
 	{&ranktrace__profile_rank__descriptor, "rank job? pid samples refused lost reason?"},
 	{&ranktrace__profile_body__descriptor, "profile frequency_hz ranks"},
@@ -101,12 +113,15 @@ static json_t *out_value(const ProtobufCFieldDescriptor *field, const void *valu
 	if ((policy == '?' && n == 0) || (policy == '-' && n < 0))
 		return json_null();
 	snprintf(hex, sizeof(hex), "0x%llx", (unsigned long long)n);
-	return policy == '#' ? json_string(hex) : field->type == PROTOBUF_C_TYPE_BOOL ? json_boolean(n) : json_integer(n);
+	return policy == '#'			     ? json_string(hex)
+	       : field->type == PROTOBUF_C_TYPE_BOOL ? json_boolean(n)
+						     : json_integer(n);
 }
 
 static const ProtobufCFieldDescriptor *out_field(const ProtobufCMessage *message, const char *name)
 {
-	const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+	const ProtobufCFieldDescriptor *field =
+		protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
 
 	if (!field)
 		exit(ctl_fail(EXIT_REFUSED, "%s has no field %s", message->descriptor->name, name));
@@ -115,7 +130,8 @@ static const ProtobufCFieldDescriptor *out_field(const ProtobufCMessage *message
 
 static size_t out_item_bytes(ProtobufCType type)
 {
-	bool is_small = type == PROTOBUF_C_TYPE_UINT32 || type == PROTOBUF_C_TYPE_INT32 || type == PROTOBUF_C_TYPE_SINT32;
+	bool is_small =
+		type == PROTOBUF_C_TYPE_UINT32 || type == PROTOBUF_C_TYPE_INT32 || type == PROTOBUF_C_TYPE_SINT32;
 
 	return is_small ? sizeof(uint32_t) : sizeof(uint64_t);
 }

@@ -34,10 +34,10 @@ struct loop {
 	struct event *signal[ARRAY_SIZE(signals)];
 	struct event *tick;
 	struct event *ring;
-	uint64_t watchdog_ns; /* 0: no systemd watchdog */
-	int drain_error;      /* last error: each is logged once */
-	bool store_waits;     /* for its writer: the next batch is passed as soon as that is done */
-	uint64_t *due_ns;    /* of duties[] */
+	uint64_t watchdog_ns;	 /* 0: no systemd watchdog */
+	int drain_error;	 /* last error: each is logged once */
+	bool store_waits;	 /* for its writer: the next batch is passed as soon as that is done */
+	uint64_t *due_ns;	 /* of duties[] */
 	struct lag_place *place; /* NULL: where the loop waits is not read */
 };
 
@@ -223,9 +223,11 @@ static void loop_measure_lag(struct loop *loop)
 	(void)procfs_schedstat("/proc", (uint32_t)getpid(), (uint32_t)gettid(), &thread.run_ns, &thread.ready_ns);
 	stop = lag_run(&loop->context->lag, monotonic_ns(), TICK_NS, &thread);
 	if (stop.late_ns >= LAG_LONG_NS || (stop.late_ns >= LAG_GOAL_NS && stop.late_ns > max_ns))
-		log_warning("loop", "the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one%s%s (%.2f s for %s)",
-			(double)stop.late_ns / 1e9, (double)stop.thread.run_ns / 1e9, (double)stop.thread.ready_ns / 1e9,
-			place[0] ? ", it waited in the kernel in " : "", place,
+		log_warning("loop",
+			"the event loop was late by %.2f s: %.2f s on a CPU, %.2f s ready without one%s%s (%.2f s for "
+			"%s)",
+			(double)stop.late_ns / 1e9, (double)stop.thread.run_ns / 1e9,
+			(double)stop.thread.ready_ns / 1e9, place[0] ? ", it waited in the kernel in " : "", place,
 			(double)most_ns / 1e9, most ? most : "nothing");
 }
 
@@ -339,7 +341,9 @@ int loop_run(struct loop *loop)
 	log_notice("loop", "ready: %s", text);
 	r = lag_place_new(&loop->place);
 	if (r < 0)
-		log_warning("loop", "cannot read where the event loop waits in the kernel: %s; logs of its delays lack it", strerror(-r));
+		log_warning("loop",
+			"cannot read where the event loop waits in the kernel: %s; logs of its delays lack it",
+			strerror(-r));
 	r = event_base_dispatch(loop->context->base);
 	sd_notify(0, "STOPPING=1");
 	loop_drain_last(loop);

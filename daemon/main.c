@@ -64,11 +64,13 @@ static void main_reload(void *arg)
 
 #define MAIN_FILES 4096 /* descriptors of a busy daemon: links of probes, clients, workers */
 
-/* In a process with threads, an open() that makes the table of descriptors larger waits for all CPUs (RCU): 0.1 s under load. */
+/* In a process with threads, an open() that makes the table of descriptors larger waits for all CPUs (RCU): 0.1 s under
+ * load. */
 static void main_reserve_files(void)
 {
 	struct rlimit limit;
-	int fd = getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur <= MAIN_FILES ? -1 : dup2(STDERR_FILENO, MAIN_FILES);
+	int fd = getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur <= MAIN_FILES ? -1
+										      : dup2(STDERR_FILENO, MAIN_FILES);
 
 	if (fd >= 0)
 		close(fd);

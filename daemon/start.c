@@ -104,11 +104,13 @@ int start_probes_check(const struct config *config, char *error, size_t error_si
 	int r = probe_table_load_dirs(&table, dirs, ARRAY_SIZE(dirs), UINT32_MAX, error, error_size);
 
 	if (r == 0 && table.count == 0) {
-		snprintf(error, error_size, "no probe in the tables of %s and %s: no function would be traced", dirs[0], dirs[1]);
+		snprintf(error, error_size, "no probe in the tables of %s and %s: no function would be traced", dirs[0],
+			dirs[1]);
 		return -ENOENT;
 	}
 	if (r == 0)
-		printf("configuration and probe tables are valid: %zu probes in %s and %s\n", table.count, dirs[0], dirs[1]);
+		printf("configuration and probe tables are valid: %zu probes in %s and %s\n", table.count, dirs[0],
+			dirs[1]);
 	return r;
 }
 

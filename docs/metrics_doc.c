@@ -9,17 +9,23 @@ static const char head[] =
 	"     cmake --build build --target metrics-md -->\n"
 	"# Metrics\n"
 	"\n"
-	"What a node serves at `/metrics`. [fleet.md](fleet.md) shows how to turn it on, and its rules and dashboards. Metrics of\n"
-	"ranks have the labels `job`, `rank` (global) and `pid`; `ranktrace_rank_info` has the rest of what is known of a rank.\n"
+	"What a node serves at `/metrics`. [fleet.md](fleet.md) shows how to turn it on, and its rules and dashboards. "
+	"Metrics of\n"
+	"ranks have the labels `job`, `rank` (global) and `pid`; `ranktrace_rank_info` has the rest of what is known "
+	"of a rank.\n"
 	"A rank that ended has no metrics. Counters begin anew with the daemon, and those of a rank with the rank.\n"
 	"\n"
 	"| metric | type | labels | meaning |\n|---|---|---|---|\n";
 
-static const char *const types[] = {
-	[METRICS_COUNTER] = "counter", [METRICS_GAUGE] = "gauge", [METRICS_HISTOGRAM] = "histogram", [METRICS_INFO] = "info",
+static const char *const types[] = {[METRICS_COUNTER] = "counter",
+	[METRICS_GAUGE] = "gauge",
+	[METRICS_HISTOGRAM] = "histogram",
+	[METRICS_INFO] = "info",
 	[METRICS_SUMMARY] = "summary"};
-static const char *const suffixes[] = {
-	[METRICS_COUNTER] = "_total", [METRICS_GAUGE] = "", [METRICS_HISTOGRAM] = "", [METRICS_INFO] = "_info",
+static const char *const suffixes[] = {[METRICS_COUNTER] = "_total",
+	[METRICS_GAUGE] = "",
+	[METRICS_HISTOGRAM] = "",
+	[METRICS_INFO] = "_info",
 	[METRICS_SUMMARY] = ""};
 
 int main(void)
@@ -28,8 +34,8 @@ int main(void)
 	for (size_t i = 0; i < METRICS_ID_MAX; i++) {
 		const struct metrics_family *family = &metrics_families[i];
 
-		printf("| `ranktrace_%s%s` | %s | %s | %s |\n", family->word, suffixes[family->type], types[family->type],
-			family->labels, family->help);
+		printf("| `ranktrace_%s%s` | %s | %s | %s |\n", family->word, suffixes[family->type],
+			types[family->type], family->labels, family->help);
 	}
 	return 0;
 }

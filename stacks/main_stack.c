@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec/ranktrace/worker/stack: the daemon's worker that reads stacks (stacks/reply/reply.h), and a program for people:
- * `stack --pid PID...` prints the stacks of processes, the innermost frame last. Exit codes: 0 done, 1 a process could
- * not be read, 2 usage.
+ * libexec/ranktrace/worker/stack: the daemon's worker that reads stacks (stacks/reply/reply.h), and a program for
+ * people: `stack --pid PID...` prints the stacks of processes, the innermost frame last. Exit codes: 0 done, 1 a
+ * process could not be read, 2 usage.
  */
 #include <linux/capability.h>
 
@@ -11,9 +11,9 @@
 #include "stacks/capture/capture.h"
 #include "stacks/reply/reply.h"
 
-static const char usage[] =
-	"usage: stack --pid PID...\n"
-	"Prints the stacks of all threads of processes, the innermost frame last. tracectl stack shows those of ranks.\n";
+static const char usage[] = "usage: stack --pid PID...\n"
+			    "Prints the stacks of all threads of processes, the innermost frame last. tracectl stack "
+			    "shows those of ranks.\n";
 
 #define STACK_BIT(capability) (1ULL << (capability))
 #ifndef CAP_CHECKPOINT_RESTORE /* Linux 5.9 */
@@ -119,8 +119,7 @@ static int stack_serve_layout(struct stack_input *input)
 /* Answers of a process that is another one by now are of no use: the daemon drops what comes without an end. */
 static int stack_add_named(void *arg, const struct rt_profile_stack_event *stack, const char *frames, bool native_cut)
 {
-	struct reply_stack reply = {
-		.stack = stack->stack,
+	struct reply_stack reply = {.stack = stack->stack,
 		.bytes = frames ? (uint32_t)strlen(frames) : 0,
 		.flags = (frames ? 0 : REPLY_STACK_REFUSED) | (native_cut ? REPLY_STACK_NATIVE_CUT : 0)};
 	int r = worker_child_add(&reply, sizeof(reply), NULL, 0);

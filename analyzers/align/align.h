@@ -4,8 +4,8 @@
  * tests: in about the order of time over all ranks, with align_advance() in between; who feeds one rank after the
  * other gets frames of one rank each. align_rank_new() of all ranks that are known comes first.
  *
- * A job is what has the same job word, world size and user, and ranks whose lives overlap; ranks without a job word are of
- * one job where they are of one world size and were started within two minutes of each other; of several such jobs a
+ * A job is what has the same job word, world size and user, and ranks whose lives overlap; ranks without a job word are
+ * of one job where they are of one world size and were started within two minutes of each other; of several such jobs a
  * rank is of the one that the same process of its host started, else of the one that began closest. A rank number that
  * appears again (a restart) takes the place of the one before it, if that has ended; else it is of another job. A world
  * size that changes is another job.
@@ -44,8 +44,8 @@
 
 #define ALIGN_JOBS_MAX 64
 #define ALIGN_JOBS_USER_MAX 48 /* that live, of one known user: the others are for others */
-#define ALIGN_RANKS_MAX 16384 /* a job */
-#define ALIGN_OPEN_MAX 4096   /* fewer for jobs of many ranks, never less than 64 */
+#define ALIGN_RANKS_MAX 16384  /* a job */
+#define ALIGN_OPEN_MAX 4096    /* fewer for jobs of many ranks, never less than 64 */
 #define ALIGN_OPS_MAX 4194304
 #define ALIGN_PERIOD_MAX 4096
 #define ALIGN_OURS "ranktraced"
@@ -61,7 +61,7 @@ struct align_rank {	 /* a process */
 	const char *host;
 	const char *card;
 	uint64_t start_ns; /* of the process */
-	uint16_t port;	   /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
+	uint16_t port; /* where the job's ranks meet, 0 not known: ranks of which it differs are of different jobs */
 	uint64_t launcher; /* who started it on its host, a number of the caller's; 0 not known */
 	bool from_start;   /* its steps are counted from its start */
 	uint32_t uid;	   /* user: ranks of two users are never of one job. ALIGN_UID_UNKNOWN fits any */
@@ -88,7 +88,7 @@ struct align_op {
 	int64_t step;			/* its rank's, STEPS_NONE: by time */
 	uint64_t start_ns, duration_ns; /* of the tier */
 	uint64_t bytes;
-	int64_t lead_ns; /* from the end of the host's call to its start on the device; ALIGN_LEAD_UNKNOWN */
+	int64_t lead_ns;      /* from the end of the host's call to its start on the device; ALIGN_LEAD_UNKNOWN */
 	int32_t peer, member; /* of point to point: both sides in the communicator's numbers; peer -1: collective. A
 			       * receive is the same operation as the send of the same (sender, receiver, seq) */
 	bool counted;	      /* of point to point: seq is counted from some time on, by each rank from another one */
@@ -106,9 +106,10 @@ struct align_host {
 		};
 		uint64_t measure[HOST_MEASURE_MAX];
 	};
-	uint32_t preemptor_pid;     /* of preemptors_most() (preemptors.h); 0 if none */
-	uint64_t preemptor_ns;      /* of run_delay_ns, what it took */
-	const char *preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
+	uint32_t preemptor_pid; /* of preemptors_most() (preemptors.h); 0 if none */
+	uint64_t preemptor_ns;	/* of run_delay_ns, what it took */
+	const char *
+		preemptor_name; /* "" if none. FRAMER_OURS, the name of who watches, is none: what it takes is a cost of
 			       * watching, at most, and no data of a rank */
 };
 
@@ -128,7 +129,8 @@ static inline struct align_host align_host_unknown(uint64_t start_ns, uint64_t d
 }
 
 struct align_sink {
-	/* job: as of align_job_info(). The frame is valid during the call, which may ask the aligner and must not feed it.
+	/* job: as of align_job_info(). The frame is valid during the call, which may ask the aligner and must not feed
+	 * it.
 	 */
 	void (*frame)(void *arg, uint32_t job, const struct frame *frame);
 	void *arg;
@@ -137,7 +139,7 @@ struct align_sink {
 struct align_counts {
 	uint64_t frames, ops, coll_left_out, ranks_left_out, late;
 	uint64_t stages_left_out; /* too many in a step: their time is that of what encloses them */
-	uint64_t dropped; /* events that make no sense: twice, out of range, times that are none */
+	uint64_t dropped;	  /* events that make no sense: twice, out of range, times that are none */
 };
 
 struct align;
@@ -180,9 +182,9 @@ struct align_job_info {
 	uint64_t step_ns;	/* median of the last steps, 0 not known */
 	uint64_t checkpoint_ns; /* longest one seen */
 	uint64_t warm_ns;	/* longest of the first steps of a process */
-	uint64_t phase_ns;	/* longest time to the end of a step from the end of the one before, where a checkpoint, an
+	uint64_t phase_ns; /* longest time to the end of a step from the end of the one before, where a checkpoint, an
 				 * evaluation or a pause was in it */
-	bool ended;		/* no rank of it lives */
+	bool ended;	   /* no rank of it lives */
 };
 /* job from 0; false past the last. A job that is over keeps its number until it is needed again. */
 bool align_job_info(const struct align *align, uint32_t job, struct align_job_info *ret);

@@ -221,8 +221,8 @@ static uint32_t align_names_comm_of(struct align_job *job, struct align_process 
 	return what.number;
 }
 
-void align_names_comm(struct align *align, struct align_process *process, const char *communicator,
-	enum comm_kind kind, uint32_t members)
+void align_names_comm(struct align *align, struct align_process *process, const char *communicator, enum comm_kind kind,
+	uint32_t members)
 {
 	struct align_job *job = align_job_of(align, process);
 	uint32_t comm = align_names_comm_of(job, process, communicator);
@@ -473,8 +473,7 @@ static inline void note_lead(struct align_slot *slot, const struct align_op_inpu
 }
 
 /* It may have more records than the step before: then its peers' are checked (align_wait.c). */
-static inline void note_more(
-	struct align_job *job, const struct align_process *process, const struct align_slot *slot)
+static inline void note_more(struct align_job *job, const struct align_process *process, const struct align_slot *slot)
 {
 	if (slot->records > process->typical && process->align != ALIGN_UNPLACED &&
 		align_frame_of(process, slot->step) > job->more)

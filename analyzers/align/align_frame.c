@@ -114,7 +114,8 @@ static bool align_groups_reserve(struct align_scratch *scratch, size_t more)
 {
 	size_t many = scratch->group_capacity;
 
-	if (!array_reserve((void **)&scratch->key, &many, scratch->groups + more, sizeof(*scratch->key), UINT32_MAX / 2))
+	if (!array_reserve(
+		    (void **)&scratch->key, &many, scratch->groups + more, sizeof(*scratch->key), UINT32_MAX / 2))
 		return false;
 	many = scratch->group_capacity;
 	if (!array_reserve(
@@ -155,7 +156,8 @@ static uint32_t align_groups_find(struct align_scratch *scratch, const struct al
 	return scratch->hash[at] - 1;
 }
 
-static uint32_t align_groups_lookup(struct align_scratch *scratch, const struct align_job *job, const struct align_record *record)
+static uint32_t align_groups_lookup(
+	struct align_scratch *scratch, const struct align_job *job, const struct align_record *record)
 {
 	const struct align_group_key key = {.seq = record->seq,
 		.comm = align_record_comm(record),
@@ -190,8 +192,8 @@ static inline uint32_t align_groups_follow(struct align_scratch *scratch, const 
 }
 
 /* Writes to ops, which has space for all. Returns the number. */
-static size_t align_groups_add_record(struct align_scratch *scratch, const struct align_job *job, const struct align_slot *slot,
-	uint32_t rank, struct frame_op *ops)
+static size_t align_groups_add_record(struct align_scratch *scratch, const struct align_job *job,
+	const struct align_slot *slot, uint32_t rank, struct frame_op *ops)
 {
 	struct align_group_key *keys = scratch->key; /* reserved: it does not move */
 	struct align_groups_cursor *cursors = scratch->cursor;
@@ -200,7 +202,8 @@ static size_t align_groups_add_record(struct align_scratch *scratch, const struc
 	uint64_t times = 0;
 
 	for (; record < end; record++) {
-		uint32_t group = align_groups_follow(scratch, job, record, rank, keys, &cursors[align_record_comm(record)]);
+		uint32_t group =
+			align_groups_follow(scratch, job, record, rank, keys, &cursors[align_record_comm(record)]);
 		struct align_group_key *key = &keys[group];
 
 		if (key->last == rank || key->tier != align_record_tier(record))
@@ -546,8 +549,10 @@ static bool align_out_write_ranks(struct align *align, struct align_job *job, st
 			continue;
 		}
 		here++;
-		*rank = (struct frame_rank){
-			.here = true, .step_ns = slot->step_ns, .end_ns = slot->start_ns + slot->step_ns, .unsplit = slot->unsplit};
+		*rank = (struct frame_rank){.here = true,
+			.step_ns = slot->step_ns,
+			.end_ns = slot->start_ns + slot->step_ns,
+			.unsplit = slot->unsplit};
 		memcpy(rank->activity_ns, slot->activity_ns, sizeof(rank->activity_ns));
 		rank->may_wait_from_ns = (int64_t)slot->may_wait_from_ns;
 		rank->may_wait_until_ns = (int64_t)slot->may_wait_until_ns;

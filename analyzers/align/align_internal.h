@@ -78,13 +78,13 @@ static inline void align_known_keep(struct align_known *set, const struct align_
  * bytes each.
  *
  * A pattern is what steps have in common, also those of different ranks: its operations, each by its stream, the first
- * stream being that of the first operation, and so on. A stream is the operations of one communicator, or of one pair of
- * its members. A template is a pattern with a process's own communicators for its streams.
+ * stream being that of the first operation, and so on. A stream is the operations of one communicator, or of one pair
+ * of its members. A template is a pattern with a process's own communicators for its streams.
  */
 
-#define ALIGN_PATTERN_MIN 8		       /* operations; shorter steps are not worth it */
-#define ALIGN_PATTERN_MAX 16384		       /* operations */
-#define ALIGN_STREAMS_MAX 64		       /* a pattern */
+#define ALIGN_PATTERN_MIN 8		      /* operations; shorter steps are not worth it */
+#define ALIGN_PATTERN_MAX 16384		      /* operations */
+#define ALIGN_STREAMS_MAX 64		      /* a pattern */
 #define ALIGN_ENTRIES_MAX (UINT32_C(1) << 18) /* of all patterns of a job: 6 MiB */
 #define ALIGN_PATTERN_BUCKETS 64
 
@@ -116,7 +116,7 @@ struct align_stream {
 };
 
 struct align_template {
-	uint32_t refs;	       /* slots, and the process */
+	uint32_t refs;		 /* slots, and the process */
 	uint32_t count, streams; /* the pattern's */
 	struct align_pattern *pattern;
 	struct align_stream stream[];
@@ -139,8 +139,8 @@ void align_template_leave(
 
 /* An operation of a rank as numbers, as a step keeps it. */
 
-#define ALIGN_NAMES_MAX 1024			      /* names of operations */
-#define ALIGN_COMMS_MAX 65536			      /* communicators a job */
+#define ALIGN_NAMES_MAX 1024			     /* names of operations */
+#define ALIGN_COMMS_MAX 65536			     /* communicators a job */
 #define ALIGN_DURATION_MAX ((UINT64_C(1) << 48) - 1) /* three days; longer ones are taken for that long */
 #define ALIGN_BYTES_MAX ((UINT64_C(1) << 48) - 1)
 
@@ -152,8 +152,7 @@ struct align_record {
 	uint32_t seq;		/* of more than 32 bits: folded */
 	uint32_t sides;		/* of point to point: which two */
 };
-_Static_assert(
-	ALIGN_COMMS_MAX <= 1 << 16 && ALIGN_NAMES_MAX < 1 << 11 && FRAME_TIER_MAX <= 1 << 2, "a record's bits");
+_Static_assert(ALIGN_COMMS_MAX <= 1 << 16 && ALIGN_NAMES_MAX < 1 << 11 && FRAME_TIER_MAX <= 1 << 2, "a record's bits");
 
 static inline uint64_t align_record_duration(const struct align_record *record)
 {
@@ -232,21 +231,22 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 
 #define ALIGN_STEP_MAX (INT64_C(1) << 53)  /* numbers beyond are no step numbers */
 #define ALIGN_TIME_MAX (UINT64_C(1) << 62) /* times beyond are none */
-#define ALIGN_CELLS_MAX (1u << 20)	    /* slots a job, over all its ranks */
-#define ALIGN_OPEN_MIN 64		    /* open frames a job, however many ranks it has */
-#define ALIGN_UNPLACED_MAX 64		    /* slots of a process that has no place among its peers yet */
-#define ALIGN_HISTORY 16		    /* newest steps of a process, as times */
-#define ALIGN_MEDIAN 31		    /* steps that the job's median is taken of */
-#define ALIGN_SAMPLES 64		    /* host samples that wait for the end of their step */
-#define ALIGN_RECORDS_MAX 65536	    /* operations of a rank in a step */
-#define ALIGN_FIRST 3			    /* steps of a process that are no measure */
-#define ALIGN_PAUSE 10			    /* so many steps' time without a step is a pause */
-#define ALIGN_STALL_NS 600000000000ULL /* maximum wait when nothing shows that others advanced */
+#define ALIGN_CELLS_MAX (1u << 20)	   /* slots a job, over all its ranks */
+#define ALIGN_OPEN_MIN 64		   /* open frames a job, however many ranks it has */
+#define ALIGN_UNPLACED_MAX 64		   /* slots of a process that has no place among its peers yet */
+#define ALIGN_HISTORY 16		   /* newest steps of a process, as times */
+#define ALIGN_MEDIAN 31			   /* steps that the job's median is taken of */
+#define ALIGN_SAMPLES 64		   /* host samples that wait for the end of their step */
+#define ALIGN_RECORDS_MAX 65536		   /* operations of a rank in a step */
+#define ALIGN_FIRST 3			   /* steps of a process that are no measure */
+#define ALIGN_PAUSE 10			   /* so many steps' time without a step is a pause */
+#define ALIGN_STALL_NS 600000000000ULL	   /* maximum wait when nothing shows that others advanced */
 #define ALIGN_NO_STEP INT64_MIN
-#define ALIGN_KINDS 8	    /* of operations of a process, that are kept */
-#define ALIGN_COUNTED 8	    /* of a process in a step: other ranks, each in two directions, without numbers; more are left out */
+#define ALIGN_KINDS 8 /* of operations of a process, that are kept */
+#define ALIGN_COUNTED \
+	8 /* of a process in a step: other ranks, each in two directions, without numbers; more are left out */
 #define ALIGN_COUNTED_STEP 255 /* operations of such a one in a step */
-#define ALIGN_KNOWN_BITS 2 /* communicators of a process used last: log2 of sets of two */
+#define ALIGN_KNOWN_BITS 2     /* communicators of a process used last: log2 of sets of two */
 
 enum align_method { ALIGN_UNPLACED, ALIGN_BY_NUMBER, ALIGN_BY_TIME, ALIGN_BY_OPS };
 
@@ -264,7 +264,7 @@ struct align_part {
 	uint64_t start_ns, end_ns;
 	uint8_t activity, depth;
 	uint8_t closes; /* steps that closed without its end */
-	bool aside;     /* came as of no step */
+	bool aside;	/* came as of no step */
 };
 
 /* What samples of a process add up; of launch gaps the longest. */
@@ -279,8 +279,8 @@ struct align_slot {
 	int64_t step; /* what each operation needs comes first, and lies together */
 	struct align_record *record;
 	uint32_t records, capacity;
-	/* While all of them were as the template says they are these instead: for each stream its first number, then of each the
-	 * time since the start of the one before, and its duration. */
+	/* While all of them were as the template says they are these instead: for each stream its first number, then of
+	 * each the time since the start of the one before, and its duration. */
 	struct align_template *template;
 	uint32_t *word;
 	uint32_t words;		    /* capacity */
@@ -298,7 +298,7 @@ struct align_slot {
 	uint64_t activity_ns[ACTIVITY_MAX];
 	uint64_t may_wait_from_ns, may_wait_until_ns; /* see frame.h; since start_ns */
 	uint32_t syncs;
-	uint32_t leads; /* records of which it is known */
+	uint32_t leads;	  /* records of which it is known */
 	uint64_t lead_ns; /* sum */
 	struct align_host_sum host;
 };
@@ -330,27 +330,27 @@ struct align_process {
 	enum align_method align;
 	bool ended, from_start;
 	uint64_t launcher; /* as of align_rank */
-	bool waited;   /* is among job's waiting */
-	bool absent;   /* its steps did not come in time */
-	bool hopeless; /* no evidence where its steps belong; not waited for */
-	bool reported;     /* and counted */
+	bool waited;	   /* is among job's waiting */
+	bool absent;	   /* its steps did not come in time */
+	bool hopeless;	   /* no evidence where its steps belong; not waited for */
+	bool reported;	   /* and counted */
 	bool coll_live, host_live;
-	bool loop_seen;		  /* stages of a loop, or steps, came: no need to guess */
-	uint8_t kind_last;	  /* index of the newest operation's */
-	uint32_t slots;		  /* a power of two */
-	uint32_t typical;		  /* operations a step; UINT32_MAX not known */
-	uint32_t less;		  /* of the last two frames: the one with less */
-	uint32_t before;	  /* of the frame that went last */
-	uint32_t typical_once;	  /* usual as it was when they ceased to be watched */
-	int64_t low, high;	  /* steps that may have a slot; high < low: none */
+	bool loop_seen;		 /* stages of a loop, or steps, came: no need to guess */
+	uint8_t kind_last;	 /* index of the newest operation's */
+	uint32_t slots;		 /* a power of two */
+	uint32_t typical;	 /* operations a step; UINT32_MAX not known */
+	uint32_t less;		 /* of the last two frames: the one with less */
+	uint32_t before;	 /* of the frame that went last */
+	uint32_t typical_once;	 /* usual as it was when they ceased to be watched */
+	int64_t low, high;	 /* steps that may have a slot; high < low: none */
 	struct align_slot *slot; /* ring by step number */
 	int64_t offset;
-	int64_t newest;		       /* step closed last, ALIGN_NO_STEP */
+	int64_t newest;			 /* step closed last, ALIGN_NO_STEP */
 	int64_t coll_since, coll_newest; /* steps */
 	struct align_vote vote;
 	struct align_template *template; /* NULL: none */
-	uint32_t unlike;	  /* steps since one went by its template */
-	uint32_t kinds;		  /* so many were kept */
+	uint32_t unlike;		 /* steps since one went by its template */
+	uint32_t kinds;			 /* so many were kept */
 	uint64_t newest_end_ns;
 	int64_t lost_until; /* operations up to this step are not waited for */
 	uint64_t host_until_ns;
@@ -362,7 +362,7 @@ struct align_process {
 	int64_t shift;	       /* that its step ends seem to have to its node's reference */
 	uint32_t shifts;
 	uint64_t steps_seen;
-	int64_t by_time_low; /* from here on times of its steps only rise */
+	int64_t by_time_low;	    /* from here on times of its steps only rise */
 	struct align_record *spare; /* a buffer of a slot that is gone */
 	uint32_t spare_capacity;
 	uint32_t *spare_word; /* and another one */
@@ -375,7 +375,7 @@ struct align_process {
 	uint32_t parts, part_capacity;
 	uint32_t parts_aside; /* so many of them are */
 	uint64_t parts_syncs; /* that were not kept, since the last step */
-	uint64_t aside_ns; /* evaluation since the last step */
+	uint64_t aside_ns;    /* evaluation since the last step */
 	bool aside_checkpoint;
 
 	struct align_sample *sample;
@@ -420,13 +420,13 @@ struct align_job { /* a job */
 	struct frame_who *who;
 	int *process;
 	struct align_process **live; /* the newest of each rank, ended ones included */
-	size_t alive, placed;	      /* processes that live; of them, those that have a place */
+	size_t alive, placed;	     /* processes that live; of them, those that have a place */
 	size_t nodes, nodes_capacity;
 	uint64_t *node_key;
 	int *node_ref; /* process that gives the time of its node, -1 */
 
-	bool begun;		/* head is known */
-	int64_t head, top;	/* next frame to go out, highest one that any process ended */
+	bool begun;	       /* head is known */
+	int64_t head, top;     /* next frame to go out, highest one that any process ended */
 	struct align_due *due; /* ring by frame number */
 	uint32_t dues;
 	size_t waiting;

@@ -206,8 +206,8 @@ void align_slot_prefetch(const struct align_job *job, size_t index)
 }
 
 /*
- * Stages to the step thread's split (align_split.c), and what class a step is. The step thread is the one that shows loop
- * stages best (stage_rank()).
+ * Stages to the step thread's split (align_split.c), and what class a step is. The step thread is the one that shows
+ * loop stages best (stage_rank()).
  */
 
 #define CHECKPOINT_NS_MAX 86400000000000ULL
@@ -272,7 +272,8 @@ void align_stages_add(struct align *align, struct align_process *process, const 
 	slot->checkpoint = slot->checkpoint || stage->kind == STAGE_CHECKPOINT;
 }
 
-static enum frame_class align_stages_class_of(const struct align_process *process, const struct align_slot *slot, uint64_t gap_ns)
+static enum frame_class align_stages_class_of(
+	const struct align_process *process, const struct align_slot *slot, uint64_t gap_ns)
 {
 	uint64_t median;
 

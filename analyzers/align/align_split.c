@@ -169,7 +169,8 @@ void align_split_close(struct align_process *process, const struct align_step *s
 
 		align_split_go(&split, part.start_ns);
 		if (align_split_crosses(&part, align_split_innermost(&split))) {
-			align_split_begin_at(&process->part[next], process->parts - next, align_split_innermost(&split)->end_ns);
+			align_split_begin_at(
+				&process->part[next], process->parts - next, align_split_innermost(&split)->end_ns);
 			continue;
 		}
 		syncs += part.activity == ACTIVITY_SYNC && part.start_ns >= step->start_ns;

@@ -242,8 +242,7 @@ static void align_steps_vote(struct align *align, struct align_process *process,
 		*vote = (struct align_vote){0};
 }
 
-static struct align_process *placed_but(
-	const struct align_job *job, const struct align_process *but, uint32_t node)
+static struct align_process *placed_but(const struct align_job *job, const struct align_process *but, uint32_t node)
 {
 	for (size_t i = 0; i < job->ranks; i++) {
 		struct align_process *process = job->live[i];
@@ -316,7 +315,8 @@ static const struct align_past *align_evidence_closest(const struct align_proces
 	for (uint64_t i = 0; i < align_steps_history(process); i++) {
 		const struct align_past *one = align_evidence_past(process, i);
 
-		if (!best || align_evidence_distance(one->end_ns, end_ns) < align_evidence_distance(best->end_ns, end_ns))
+		if (!best ||
+			align_evidence_distance(one->end_ns, end_ns) < align_evidence_distance(best->end_ns, end_ns))
 			best = one;
 	}
 	return best;
@@ -329,7 +329,8 @@ static bool align_evidence_time(
 	int64_t offset = 0;
 
 	for (uint64_t i = 0; i < align_steps_history(process) && agree < AGREE; i++) {
-		const struct align_past *mine = align_evidence_past(process, i), *theirs = align_evidence_closest(ref, mine->end_ns);
+		const struct align_past *mine = align_evidence_past(process, i),
+					*theirs = align_evidence_closest(ref, mine->end_ns);
 		int64_t next;
 
 		/* The other one's step that ends closest may not be known yet, or be forgotten. */
@@ -347,7 +348,8 @@ static bool align_evidence_time(
 
 static void align_evidence_shift(struct align *align, struct align_process *process, const struct align_process *ref)
 {
-	const struct align_past *mine = align_evidence_past(process, 0), *theirs = align_evidence_closest(ref, mine->end_ns);
+	const struct align_past *mine = align_evidence_past(process, 0),
+				*theirs = align_evidence_closest(ref, mine->end_ns);
 	int64_t shift = theirs ? align_frame_of(ref, theirs->step) - align_frame_of(process, mine->step) : 0;
 
 	if (!shift || align_evidence_distance(mine->end_ns, theirs->end_ns) > mine->step_ns / CLOSE) {
@@ -400,9 +402,9 @@ void align_evidence_op(struct align *align, struct align_process *process, uint6
 }
 
 #define PERIOD_TRY 48
-#define ROUNDS 3			 /* a pattern is one that came so often */
+#define ROUNDS 3			/* a pattern is one that came so often */
 #define KEPT_MAX (ALIGN_PERIOD_MAX * 4) /* operations */
-#define MISSES 20			 /* 1 of so many may differ: 5 % */
+#define MISSES 20			/* 1 of so many may differ: 5 % */
 #define SURE 2048
 #define HELD 16 /* checks after which a pattern is the right one */
 #define PERIOD_WINDOW 256
@@ -507,9 +509,10 @@ static void align_period_learn(struct align_period *period, uint32_t what, uint6
 		memmove(period->what, period->what + period->count, period->count * sizeof(*period->what));
 		memmove(period->gap_ns, period->gap_ns + period->count, period->count * sizeof(*period->gap_ns));
 	}
-	if (!array_reserve((void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
-		!array_reserve((void **)&period->gap_ns, &period->gap_capacity, period->count + 1, sizeof(*period->gap_ns),
-			KEPT_MAX))
+	if (!array_reserve(
+		    (void **)&period->what, &period->capacity, period->count + 1, sizeof(*period->what), KEPT_MAX) ||
+		!array_reserve((void **)&period->gap_ns, &period->gap_capacity, period->count + 1,
+			sizeof(*period->gap_ns), KEPT_MAX))
 		return;
 	period->what[period->count] = what;
 	period->gap_ns[period->count++] = start_ns > period->end_ns ? start_ns - period->end_ns : 0;

@@ -228,8 +228,8 @@ void align_wait_flush(struct align *align, struct align_job *job, int64_t until)
 	}
 }
 
-/* Others go on without the ranks that have not ended the head: one ended a step ALIGN_SETTLE_NS after it, as long ago as that.
- * Where hosts run ahead of their cards, they are some steps on before they stand, too. */
+/* Others go on without the ranks that have not ended the head: one ended a step ALIGN_SETTLE_NS after it, as long ago
+ * as that. Where hosts run ahead of their cards, they are some steps on before they stand, too. */
 static bool others_go_on(const struct align *align, struct align_job *job, uint64_t base_ns)
 {
 	for (int64_t frame = job->head + 1; frame <= job->top; frame++) {

@@ -68,7 +68,8 @@ static bool show_judging(void *arg, uint64_t events, uint64_t now_ns)
 	if (is_due(running))
 		fprintf(stderr, "\r\033[Kjudging: %s, %.1f million events", tool_time(now_ns, time),
 			(double)events / 1e6);
-	running->analysis->enough = options->enough_ns && clock_ns(CLOCK_MONOTONIC) - running->begin_ns >= options->enough_ns;
+	running->analysis->enough =
+		options->enough_ns && clock_ns(CLOCK_MONOTONIC) - running->begin_ns >= options->enough_ns;
 	return !running->analysis->enough;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows (daemon/findings/online_publish.c).
+/* See findings_rows.h. Columns, their order and what is NULL are those of the daemon's rows
+ * (daemon/findings/online_publish.c).
  */
 #include "analyzers/analyze/findings_rows.h"
 #include "analyzers/base/array.h"
@@ -42,7 +43,8 @@ void findings_made_publish(void *arg, const struct finding *finding)
 		made->finding[at] = *finding;
 		return;
 	}
-	if (!array_reserve((void **)&made->finding, &made->capacity, made->count + 1, sizeof(*made->finding), FINDINGS_MADE_MAX)) {
+	if (!array_reserve((void **)&made->finding, &made->capacity, made->count + 1, sizeof(*made->finding),
+		    FINDINGS_MADE_MAX)) {
 		made->left_out++;
 		return;
 	}
@@ -69,18 +71,19 @@ static json_t *findings_made_evidence_of(const struct finding *f)
 
 static json_t *findings_made_row_of(const struct finding *f)
 {
-	return tool_object("kind", tool_text(finding_kind_word(f->kind)), "cause", tool_text(finding_cause_word(f->cause)),
-		"state", tool_text(finding_state_word(f->state)), "severity", tool_text(finding_severity_word(f->severity)),
-		"confidence", tool_real(f->confidence), "tier", tool_text(finding_tier_word(f->tier)),
-		"job", findings_made_text(f->job), "rank", tool_known(f->rank), "host", findings_made_text(f->host),
-		"card", findings_made_text(f->card), "communicator", findings_made_text(f->communicator),
-		"since_step", tool_some(f->since_step), "until_step", tool_some(f->until_ns ? f->until_step : 0),
-		"since_ns", tool_some(f->since_ns), "noticed_ns", tool_some(f->noticed_ns), "until_ns", tool_some(f->until_ns),
-		"slowdown", tool_real(f->slowdown > 0 ? f->slowdown : NAN), "cost_card_hours", tool_real(f->cost_card_hours),
-		"activity", findings_made_text(activity_word(f->activity)), "side", findings_made_text(finding_side_word(f->side)),
-		"others", findings_made_text(f->others), "evidence", findings_made_evidence_of(f),
-		"sentence", findings_row_text(f->sentence), "uid", f->uid_known ? tool_count(f->uid) : json_null(),
-		"finding", tool_count(f->id), NULL);
+	return tool_object("kind", tool_text(finding_kind_word(f->kind)), "cause",
+		tool_text(finding_cause_word(f->cause)), "state", tool_text(finding_state_word(f->state)), "severity",
+		tool_text(finding_severity_word(f->severity)), "confidence", tool_real(f->confidence), "tier",
+		tool_text(finding_tier_word(f->tier)), "job", findings_made_text(f->job), "rank", tool_known(f->rank),
+		"host", findings_made_text(f->host), "card", findings_made_text(f->card), "communicator",
+		findings_made_text(f->communicator), "since_step", tool_some(f->since_step), "until_step",
+		tool_some(f->until_ns ? f->until_step : 0), "since_ns", tool_some(f->since_ns), "noticed_ns",
+		tool_some(f->noticed_ns), "until_ns", tool_some(f->until_ns), "slowdown",
+		tool_real(f->slowdown > 0 ? f->slowdown : NAN), "cost_card_hours", tool_real(f->cost_card_hours),
+		"activity", findings_made_text(activity_word(f->activity)), "side",
+		findings_made_text(finding_side_word(f->side)), "others", findings_made_text(f->others), "evidence",
+		findings_made_evidence_of(f), "sentence", findings_row_text(f->sentence), "uid",
+		f->uid_known ? tool_count(f->uid) : json_null(), "finding", tool_count(f->id), NULL);
 }
 
 static int by_since(const void *a, const void *b)

@@ -76,7 +76,8 @@ bool findings_row_is_wanted(const struct findings_filter *filter, const json_t *
 
 	if (filter->job && (!job || strcmp(job, filter->job) != 0))
 		return false;
-	return !filter->ranks.count || (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank))) ||
+	return !filter->ranks.count ||
+	       (json_is_integer(rank) && ranges_have(&filter->ranks, json_integer_value(rank))) ||
 	       ranges_meet(&filter->ranks, json_string_value(json_object_get(row, "others")));
 }
 
@@ -123,22 +124,26 @@ json_t *findings_rows(struct reader *reader, const struct findings_filter *filte
 }
 
 /*
- * The row of "SELECT ... WHERE ..." since the filter's time, of its ranks and job; of_any: rows without a rank count for all. The caller
- * finalizes. -EINVAL, -EIO with the sentence in error.
+ * The row of "SELECT ... WHERE ..." since the filter's time, of its ranks and job; of_any: rows without a rank count
+ * for all. The caller finalizes. -EINVAL, -EIO with the sentence in error.
  */
-static int findings_select(struct reader *reader, const struct findings_filter *filter, const char *select, bool of_any, sqlite3_stmt **ret,
-	char *error, size_t error_size)
+static int findings_select(struct reader *reader, const struct findings_filter *filter, const char *select, bool of_any,
+	sqlite3_stmt **ret, char *error, size_t error_size)
 {
 	char sql[512 + RANGES_MAX * 64];
 	size_t used = (size_t)snprintf(sql, sizeof(sql), "%s start_ns >= %" PRIu64, select, filter->since_ns);
 
 	for (size_t i = 0; i < filter->ranks.count; i++)
 		used += (size_t)snprintf(sql + used, sizeof(sql) - used, "%s rank BETWEEN %" PRId64 " AND %" PRId64,
-			i ? " OR" : of_any ? " AND (rank IS NULL OR" : " AND (", filter->ranks.range[i].first, filter->ranks.range[i].last);
+			i	 ? " OR"
+			: of_any ? " AND (rank IS NULL OR"
+				 : " AND (",
+			filter->ranks.range[i].first, filter->ranks.range[i].last);
 	if (filter->ranks.count)
 		used += (size_t)snprintf(sql + used, sizeof(sql) - used, ")");
 	if (filter->job)
-		(void)snprintf(sql + used, sizeof(sql) - used, " AND (%sinstance IN (SELECT instance FROM ranks WHERE job = ?))",
+		(void)snprintf(sql + used, sizeof(sql) - used,
+			" AND (%sinstance IN (SELECT instance FROM ranks WHERE job = ?))",
 			of_any ? "instance IS NULL OR " : "");
 	if (reader_prepare(reader, sql, ret, error, error_size) < 0)
 		return -EINVAL;
@@ -154,7 +159,8 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 	char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	int r = findings_select(reader, filter, "SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples WHERE",
+	int r = findings_select(reader, filter,
+		"SELECT min(start_ns), max(start_ns + duration_ns), count(DISTINCT instance) FROM host_samples WHERE",
 		false, &statement, error, error_size);
 
 	if (r == 0)
@@ -170,10 +176,12 @@ int findings_watched(struct reader *reader, const struct findings_filter *filter
 	return r;
 }
 
-int findings_lost(struct reader *reader, const struct findings_filter *filter, uint64_t *ret, char *error, size_t error_size)
+int findings_lost(
+	struct reader *reader, const struct findings_filter *filter, uint64_t *ret, char *error, size_t error_size)
 {
 	sqlite3_stmt *statement = NULL;
-	int r = findings_select(reader, filter, "SELECT sum(count) FROM drops WHERE", true, &statement, error, error_size);
+	int r = findings_select(
+		reader, filter, "SELECT sum(count) FROM drops WHERE", true, &statement, error, error_size);
 
 	if (r == 0)
 		*ret = (uint64_t)sqlite3_column_int64(statement, 0);

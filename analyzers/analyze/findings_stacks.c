@@ -104,7 +104,8 @@ static json_t *findings_stacks_line(
 	finding_ranks(ranks, group->count, list, sizeof(list));
 	text_begin(&line, buffer, sizeof(buffer));
 	text_add(&line, "stack of rank%s %s, ", group->count > 1 ? "s" : "", list);
-	text_add(&line, "%s%s: ", group->alone ? "which is alone and " : "which ", stack_doing(first, doing, sizeof(doing)));
+	text_add(&line, "%s%s: ", group->alone ? "which is alone and " : "which ",
+		stack_doing(first, doing, sizeof(doing)));
 	findings_stacks_frames(&line, first);
 	text_end(&line);
 	return findings_row_text(buffer);
@@ -171,8 +172,8 @@ static json_t *findings_ends_line(sqlite3_stmt *statement)
 	text_begin(&line, buffer, sizeof(buffer));
 	if (whole) {
 		thread.frames = stack_frames_parse(texts[0], frame, FRAMES_MAX);
-		text_add(&line, "thread %s%s, %s%s%s: ", texts[1], sqlite3_column_int(statement, 4) ? " (main)" : "", texts[2],
-			texts[3][0] ? ", " : "", texts[3]);
+		text_add(&line, "thread %s%s, %s%s%s: ", texts[1], sqlite3_column_int(statement, 4) ? " (main)" : "",
+			texts[2], texts[3][0] ? ", " : "", texts[3]);
 		findings_stacks_frames(&line, &thread);
 	}
 	text_end(&line);
@@ -190,7 +191,8 @@ json_t *findings_ends(struct reader *reader, int64_t finding, char *error, size_
 
 	/* Its exception may be some time before its end. */
 	snprintf(sql, sizeof(sql),
-		"SELECT (SELECT frames FROM call_stacks WHERE id = e.stack LIMIT 1), e.thread_name, e.kind, e.detail, e.main"
+		"SELECT (SELECT frames FROM call_stacks WHERE id = e.stack LIMIT 1), e.thread_name, e.kind, e.detail, "
+		"e.main"
 		" FROM findings f JOIN ranks r ON r.rank = f.rank AND r.job IS f.job AND r.uid IS f.uid AND r.ended = 1"
 		" JOIN ends e ON e.instance = r.instance WHERE f.finding = %" PRId64
 		" AND abs(r.last_seen_ns - f.since_ns) < 5000000000"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted arrays, words of an enum, and growable arrays: a pointer and its capacity in items, both owned by the caller. */
+/* Sorted arrays, words of an enum, and growable arrays: a pointer and its capacity in items, both owned by the caller.
+ * */
 #ifndef RANKTRACE_BASE_ARRAY_H
 #define RANKTRACE_BASE_ARRAY_H
 
@@ -10,8 +11,8 @@
 
 /*
  * Makes place for `need` items of `size` bytes in *items (void ** to the array). The capacity doubles from 16; it may
- * pass `max`, but `need` may not. False: need > max, the size overflows, or memory is out; nothing has changed then. New
- * items are not set.
+ * pass `max`, but `need` may not. False: need > max, the size overflows, or memory is out; nothing has changed then.
+ * New items are not set.
  */
 static inline bool array_reserve(void **items, size_t *capacity, size_t need, size_t size, size_t max)
 {
@@ -57,8 +58,8 @@ ARRAY_COMPARE(int64_t, compare_i64)
 ARRAY_COMPARE(double, compare_double)
 
 /*
- * The first index, of `count`, of which `before` is false; `count`: none. `index` names it in `before`, which holds for all
- * before the first one: array_first_not(i, list->count, list->item[i].key < key)
+ * The first index, of `count`, of which `before` is false; `count`: none. `index` names it in `before`, which holds for
+ * all before the first one: array_first_not(i, list->count, list->item[i].key < key)
  */
 #define array_first_not(index, count, before) \
 	({ \

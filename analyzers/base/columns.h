@@ -44,8 +44,8 @@ static inline void columns_free(struct columns *columns)
 	}
 }
 
-/* Space for n items in each; where there was less, they are zeroed and what was in them is lost. False: out of memory, all
- * are NULL. */
+/* Space for n items in each; where there was less, they are zeroed and what was in them is lost. False: out of memory,
+ * all are NULL. */
 static inline bool columns_renew(struct columns *columns, size_t n)
 {
 	if (n <= columns->capacity)

@@ -33,7 +33,8 @@ static bool folder_is_open(const struct stat *st)
 static int folder_refuse(const char *path, const struct stat *st, char *why, size_t size)
 {
 	if (folder_trusts(st->st_uid))
-		snprintf(why, size, "others may write to %s, and plant links there; chmod go-w, or use another folder", path);
+		snprintf(why, size, "others may write to %s, and plant links there; chmod go-w, or use another folder",
+			path);
 	else
 		snprintf(why, size, "%s belongs to user %u, who can plant links there; use a folder of your own", path,
 			(unsigned)st->st_uid);

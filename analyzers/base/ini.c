@@ -120,8 +120,8 @@ static int parse_section(struct parser *p, char *text)
 		text = skip_blanks(end + 1);
 	}
 	if (*text && *text != ']' && !p->name[0])
-		return ini_refuse(p, -EINVAL, "the name of section [%.*s] needs quotes: [%.*s \"name\"]", INI_SHOWN, p->section,
-			INI_SHOWN, p->section);
+		return ini_refuse(p, -EINVAL, "the name of section [%.*s] needs quotes: [%.*s \"name\"]", INI_SHOWN,
+			p->section, INI_SHOWN, p->section);
 	if (*text != ']')
 		return ini_refuse(p, -EINVAL, "expected ']' after section '%.*s'", INI_SHOWN, p->section);
 	if (text[1])

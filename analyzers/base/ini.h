@@ -22,7 +22,7 @@
 
 struct ini_line {
 	const char *path;    /* as given, for messages */
-	unsigned line;       /* from 1 */
+	unsigned line;	     /* from 1 */
 	const char *section; /* kind; "" before the first section */
 	const char *name;    /* section's name, "" if none */
 	const char *key;     /* NULL for the section line itself */
@@ -40,7 +40,7 @@ typedef int (*ini_callback)(void *arg, const struct ini_line *line, char *error,
  * "PATH:LINE: ...". Never calls back with text beyond the limits.
  */
 int ini_parse(const char *path, const char *text, size_t size_bytes, ini_callback callback, void *arg,
-	      char error[INI_ERROR_BYTES]);
+	char error[INI_ERROR_BYTES]);
 
 /* Reads the file (regular files only, O_CLOEXEC) and parses it. -ENOENT if missing, also with a sentence. */
 int ini_parse_file(const char *path, ini_callback callback, void *arg, char error[INI_ERROR_BYTES]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of /proc/PID/maps. The process decides how many there are and what their paths say; reading may wait for its
- * memory lock.
+ * The lines of /proc/PID/maps. The process decides how many there are and what their paths say; reading may wait for
+ * its memory lock.
  */
 #ifndef RANKTRACE_BASE_PROC_MAPS_H
 #define RANKTRACE_BASE_PROC_MAPS_H

@@ -59,7 +59,8 @@ bool ranges_meet(const struct ranges *ranges, const char *text)
 		return false;
 	for (size_t i = 0; i < named.count; i++)
 		for (size_t j = 0; j < ranges->count; j++)
-			if (named.range[i].first <= ranges->range[j].last && named.range[i].last >= ranges->range[j].first)
+			if (named.range[i].first <= ranges->range[j].last &&
+				named.range[i].last >= ranges->range[j].first)
 				return true;
 	return false;
 }

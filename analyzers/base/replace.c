@@ -61,7 +61,8 @@ int replace_end(struct replace *replace, int failed, bool sync)
 	int r = failed;
 
 	errno = EIO;
-	if (r == 0 && (fflush(replace->out) != 0 || ferror(replace->out) || (sync && plain && fsync(fileno(replace->out)) < 0)))
+	if (r == 0 && (fflush(replace->out) != 0 || ferror(replace->out) ||
+			      (sync && plain && fsync(fileno(replace->out)) < 0)))
 		r = -errno;
 	if (fclose(replace->out) != 0 && r == 0)
 		r = -errno;

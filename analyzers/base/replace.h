@@ -14,12 +14,12 @@ struct replace {
 };
 
 /*
- * Begins a file: PATH.new beside it, a new one: an old file of that name is removed, a link is not followed. A device or a
- * pipe is written as it is. 0 or a negative errno (-EISDIR: a folder).
+ * Begins a file: PATH.new beside it, a new one: an old file of that name is removed, a link is not followed. A device
+ * or a pipe is written as it is. 0 or a negative errno (-EISDIR: a folder).
  */
 int replace_begin(struct replace *replace, const char *path);
-/* The file takes its place, synced if wanted. failed: 0, or the writer's negative errno. 0 or a negative errno: then what was
- * there remains. */
+/* The file takes its place, synced if wanted. failed: 0, or the writer's negative errno. 0 or a negative errno: then
+ * what was there remains. */
 int replace_end(struct replace *replace, int failed, bool sync);
 /* Replaces the state file FOLDER/NAME by what write() writes, synced, with its folder. 0 or a negative errno. */
 int replace_file(const char *folder, const char *name, void (*write)(FILE *f, const void *arg), const void *arg);

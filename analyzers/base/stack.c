@@ -242,7 +242,8 @@ static int stack_order_groups(const void *a, const void *b, void *arg)
 {
 	const struct stack_ordering *all = arg;
 	const struct stack_group *x = a, *y = b;
-	const struct stack_thread *first_x = &all->threads[all->order[x->first]], *first_y = &all->threads[all->order[y->first]];
+	const struct stack_thread *first_x = &all->threads[all->order[x->first]],
+				  *first_y = &all->threads[all->order[y->first]];
 	unsigned class_x = stack_class(first_x), class_y = stack_class(first_y);
 
 	return ORDER(class_x, class_y) ?: ORDER(y->alone, x->alone) ?: ORDER(x->count, y->count) ?: ORDER(x->first, y->first);
@@ -372,7 +373,8 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 	text_begin(&out, ret, STACK_SENTENCE_BYTES);
 	for (size_t i = 0; i < mains; i++) {
 		/* The lone one, then the largest first. */
-		const struct stack_group *group = &groups.group[groups.group[0].alone ? (i ? mains - i : 0) : mains - 1 - i];
+		const struct stack_group *group =
+			&groups.group[groups.group[0].alone ? (i ? mains - i : 0) : mains - 1 - i];
 
 		if (shown == 3) {
 			left += group->count;
@@ -392,7 +394,8 @@ void stack_sentence(const struct stack_thread *threads, size_t count, char ret[S
 
 static bool stack_frame_is_named(const struct stack_thread *thread, size_t i, const char *function)
 {
-	return i < thread->frames && !stack_frame_is_python(&thread->frame[i]) && strcmp(thread->frame[i].function, function) == 0;
+	return i < thread->frames && !stack_frame_is_python(&thread->frame[i]) &&
+	       strcmp(thread->frame[i].function, function) == 0;
 }
 
 /* How many of the outermost frames only start the program or the thread, so far as others are left to show. */

@@ -18,7 +18,7 @@
 #define STACK_FRAMES_BYTES_MAX 60000u /* of stack_frames_text() */
 
 struct stack_frame {
-	const char *kind; /* "python", "native", "interpreter", "kernel" */
+	const char *kind;	     /* "python", "native", "interpreter", "kernel" */
 	const char *function, *file; /* "" if unknown */
 	uint32_t line;		     /* 0: unknown */
 	uint64_t address;	     /* of native frames without a function */

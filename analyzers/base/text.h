@@ -2,8 +2,8 @@
 /*
  * Text for people in a bounded buffer: cut text ends with "...", measures carry units, foreign names become printable.
  *
- * What a terminal or a log shows passes text_printable(): names of jobs, ranks, files and segments may hold anything. Raw
- * text goes only into files and pipes of a format that quotes it (CSV, JSON, traces).
+ * What a terminal or a log shows passes text_printable(): names of jobs, ranks, files and segments may hold anything.
+ * Raw text goes only into files and pipes of a format that quotes it (CSV, JSON, traces).
  */
 #ifndef RANKTRACE_BASE_TEXT_H
 #define RANKTRACE_BASE_TEXT_H
@@ -40,11 +40,11 @@ __attribute__((format(printf, 3, 4))) void text_append(char *text, size_t size, 
 /* text_duration() into a buffer, which is returned. */
 const char *text_format_duration(uint64_t ns, char *ret, size_t size);
 
-/* Length of the printable UTF-8 character at text: 1 to 4; 0 if there is none. Controls, and what moves, hides, reorders or
- * ends text, are not. */
+/* Length of the printable UTF-8 character at text: 1 to 4; 0 if there is none. Controls, and what moves, hides,
+ * reorders or ends text, are not. */
 size_t text_printable(const char *text);
-/* One printable line, in place: line breaks and tabs become blanks, other characters that are not printable '?'. Returns
- * text. */
+/* One printable line, in place: line breaks and tabs become blanks, other characters that are not printable '?'.
+ * Returns text. */
 char *text_clean(char *text);
 /* Prints a message as one such line, without a line break. */
 __attribute__((format(printf, 2, 0))) void text_vprint(FILE *out, const char *format, va_list args);

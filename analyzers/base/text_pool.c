@@ -89,8 +89,8 @@ uint32_t text_pool_number(struct text_pool *texts, const char *text)
 
 	if (slot && slot->number)
 		return slot->number;
-	if (!text_pool_grow_places(texts) ||
-		!array_reserve((void **)&texts->bytes, &texts->bytes_capacity, texts->bytes_used + size, 1, TEXT_POOL_BYTES_MAX))
+	if (!text_pool_grow_places(texts) || !array_reserve((void **)&texts->bytes, &texts->bytes_capacity,
+						     texts->bytes_used + size, 1, TEXT_POOL_BYTES_MAX))
 		return 0;
 	slot = text_pool_slot_of(texts, hash, text);
 	texts->place[texts->count] = (uint32_t)texts->bytes_used;

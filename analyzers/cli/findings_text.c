@@ -32,9 +32,9 @@ struct findings_text {
 	FILE *out;
 	bool verbose, begun;
 	struct term_table *table;
-	json_t *rows;  /* that are in the table */
+	json_t *rows;	 /* that are in the table */
 	json_t *beneath; /* of each, an array of its episodes; or null */
-	json_t *shorts; /* sentences on short slow-downs */
+	json_t *shorts;	 /* sentences on short slow-downs */
 };
 
 struct findings_text *findings_text_new(FILE *out, bool verbose)
@@ -167,7 +167,8 @@ static enum finding_severity findings_text_severity(const json_t *row)
 {
 	size_t i = 0;
 
-	while (i < SEVERITY_MAX && strcmp(findings_text_word(row, "severity"), finding_severity_word((enum finding_severity)i)))
+	while (i < SEVERITY_MAX &&
+		strcmp(findings_text_word(row, "severity"), finding_severity_word((enum finding_severity)i)))
 		i++;
 	return (enum finding_severity)i;
 }
@@ -201,7 +202,8 @@ struct findings_grouping {
 	uint64_t now_ns;
 };
 
-static void findings_text_group(struct findings_text *text, const struct findings_grouping *all, const struct finding_group *group)
+static void findings_text_group(
+	struct findings_text *text, const struct findings_grouping *all, const struct finding_group *group)
 {
 	char since[TOOL_TEXT_BYTES], more[160];
 	enum finding_severity worst = SEVERITY_INFO;
@@ -232,7 +234,8 @@ static void findings_text_group(struct findings_text *text, const struct finding
 }
 
 /* A sentence on the short slow-downs of one rank, which are marked as counted. */
-static void findings_text_short(struct findings_text *text, const struct findings_grouping *shorts, size_t first, bool *counted)
+static void findings_text_short(
+	struct findings_text *text, const struct findings_grouping *shorts, size_t first, bool *counted)
 {
 	const struct finding_episode *of = &shorts->episode[first];
 	uint64_t lasted_ns = 0, count = 0;
@@ -241,7 +244,8 @@ static void findings_text_short(struct findings_text *text, const struct finding
 	for (size_t i = first; i < shorts->count; i++) {
 		const struct finding_episode *episode = &shorts->episode[i];
 
-		if (counted[i] || episode->rank != of->rank || episode->uid != of->uid || strcmp(episode->job, of->job) != 0)
+		if (counted[i] || episode->rank != of->rank || episode->uid != of->uid ||
+			strcmp(episode->job, of->job) != 0)
 			continue;
 		counted[i] = true;
 		count++;
@@ -249,8 +253,8 @@ static void findings_text_short(struct findings_text *text, const struct finding
 	}
 	if (of->rank >= 0)
 		snprintf(who, sizeof(who), "rank %" PRId32, of->rank);
-	snprintf(line, sizeof(line), "%s%s%.64s: %" PRIu64 " short slow-down%s, %s in all", who, *of->job ? " of " : "", of->job,
-		count, count == 1 ? "" : "s", units_duration(lasted_ns, length));
+	snprintf(line, sizeof(line), "%s%s%.64s: %" PRIu64 " short slow-down%s, %s in all", who, *of->job ? " of " : "",
+		of->job, count, count == 1 ? "" : "s", units_duration(lasted_ns, length));
 	json_array_append_new(text->shorts, findings_row_text(line));
 }
 
@@ -293,7 +297,8 @@ bool findings_text_add_groups(struct findings_text *text, json_t *rows, uint64_t
 	json_array_foreach(rows, i, row)
 	{
 		struct finding_episode episode = findings_text_episode(row);
-		struct findings_grouping *to = finding_is_short(episode.kind, findings_text_severity(row)) ? &shorts : &all;
+		struct findings_grouping *to =
+			finding_is_short(episode.kind, findings_text_severity(row)) ? &shorts : &all;
 
 		if (!good)
 			break;
@@ -414,8 +419,8 @@ static void findings_text_details(FILE *out, const json_t *row)
 		free(text);
 	}
 	findings_text_evidence(out, json_object_get(row, "evidence"));
-	json_array_foreach(json_object_get(row, "stacks"), i, line) findings_text_wrap(
-		out, json_string_value(line) ? json_string_value(line) : "");
+	json_array_foreach(json_object_get(row, "stacks"), i, line)
+		findings_text_wrap(out, json_string_value(line) ? json_string_value(line) : "");
 	while (side < FINDING_SIDE_MAX && strcmp(findings_text_word(row, "side"), finding_side_word(side)))
 		side++;
 	if (episode.cause < CAUSE_MAX &&
@@ -470,7 +475,9 @@ void findings_text_print(struct findings_text *text)
 void findings_text_none(FILE *out, const struct findings_watched *watched, uint64_t since_ns, uint64_t now_ns)
 {
 	char whose[128] = "";
-	const char *nobody = watched->job ? "no rank of it" : watched->chosen && watched->only_them ? "none of them" : "no rank";
+	const char *nobody = watched->job			     ? "no rank of it"
+			     : watched->chosen && watched->only_them ? "none of them"
+								     : "no rank";
 	char a[TOOL_TEXT_BYTES], b[TOOL_TEXT_BYTES];
 
 	if (watched->job)

@@ -14,8 +14,9 @@ void findings_text_free(struct findings_text *text);
 /* As of now_ns, which is the end of what still lasts. */
 void findings_text_add(struct findings_text *text, json_t *row, uint64_t now_ns);
 /*
- * Adds the rows by group (finding_groups.h): one line each, with the sentence of the costliest episode, and counts short
- * slow-downs instead of listing them. verbose: the episodes beneath. The newest group is last. false: out of memory.
+ * Adds the rows by group (finding_groups.h): one line each, with the sentence of the costliest episode, and counts
+ * short slow-downs instead of listing them. verbose: the episodes beneath. The newest group is last. false: out of
+ * memory.
  */
 bool findings_text_add_groups(struct findings_text *text, json_t *rows, uint64_t now_ns);
 /* Writes what was added since the last time, the first time below a header. */

@@ -90,8 +90,7 @@ static void cmd_analyze_say_read(const struct analyze *analyze, const struct ana
 		analysis->sources == 1 ? "" : "s", tool_time(analysis->watched.first_ns, first),
 		tool_time(analysis->watched.last_ns, last), (unsigned long long)analysis->align.frames);
 	if (analysis->dropped)
-		printf("left out: %llu rows with invalid times or numbers\n",
-			(unsigned long long)analysis->dropped);
+		printf("left out: %llu rows with invalid times or numbers\n", (unsigned long long)analysis->dropped);
 	if (analysis->ops)
 		printf("operations: %llu, of which %llu are not joined with those of other ranks\n",
 			(unsigned long long)analysis->ops, (unsigned long long)analysis->coll_not_joined);

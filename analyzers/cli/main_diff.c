@@ -16,7 +16,8 @@
 static const char usage[] =
 	"usage: tracectl diff --rank R [--profile N | --since TIME] [--past | --before N | --until TIME]\n"
 	"                     [--stage STAGE] [--job JOB] [--json | --line | -o FILE.html] [--state-dir DIR]\n"
-	"Shows in which functions and lines a rank spends more time per step than its peers, from the newest profile with\n"
+	"Shows in which functions and lines a rank spends more time per step than its peers, from the newest profile "
+	"with\n"
 	"both; tracectl profile takes one.\n"
 	"  --rank R         the rank\n"
 	"  --profile N      use profile N of the store\n"
@@ -28,7 +29,8 @@ static const char usage[] =
 	"  --stage STAGE    compare only this part of the step: dataloader, forward, ..., outside (of all stages)\n"
 	"  --job JOB        only this job\n"
 	"  --json           write an object\n"
-	"  --line           write one line for programs: ns of the rank, ns of its peers, step or second, function and\n"
+	"  --line           write one line for programs: ns of the rank, ns of its peers, step or second, function "
+	"and\n"
 	"                   line; none if no function counts\n"
 	"  -o, --output FILE  write a page with two flame graphs side by side; - is standard output\n"
 	"  --state-dir DIR  state folder (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
@@ -120,8 +122,8 @@ static int cmd_diff_compare(struct run *run)
 		return tool_fail(1, "profile %lld has no samples of rank %lld, or none to compare with",
 			(long long)run->source.number, (long long)rank);
 	if (r == -ENODATA)
-		return tool_fail(1, "profile %lld has no samples of rank %lld in stage '%s'", (long long)run->source.number,
-			(long long)rank, run->stage);
+		return tool_fail(1, "profile %lld has no samples of rank %lld in stage '%s'",
+			(long long)run->source.number, (long long)rank, run->stage);
 	if (r < 0)
 		return tool_fail(1, "cannot compare: %s", strerror(-r));
 	run->diff.past = run->is_past;

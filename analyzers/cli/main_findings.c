@@ -153,8 +153,8 @@ static int cmd_findings_show_suspected(const struct findings *findings, struct r
 
 		if (strcmp(cmd_findings_word(row, "state"), "suspected") != 0)
 			continue;
-		printf("%ssuspected, not confirmed: %s%s%s%s\n", any ? "" : "\n", cmd_findings_word(row, "sentence"), job[0] ? " (job " : "", job,
-			job[0] ? ")" : "");
+		printf("%ssuspected, not confirmed: %s%s%s%s\n", any ? "" : "\n", cmd_findings_word(row, "sentence"),
+			job[0] ? " (job " : "", job, job[0] ? ")" : "");
 		any = true;
 	}
 	json_decref(rows);
@@ -172,8 +172,8 @@ static int cmd_findings_show_lost(const struct findings *findings, struct reader
 	if (findings_lost(reader, &findings->filter, &lost, error, sizeof(error)) < 0)
 		return cmd_findings_fail(error);
 	if (lost)
-		printf("\n%" PRIu64 " record%s of this time %s lost: see tracectl query 'SELECT * FROM drops'\n", lost, lost == 1 ? "" : "s",
-			lost == 1 ? "is" : "are");
+		printf("\n%" PRIu64 " record%s of this time %s lost: see tracectl query 'SELECT * FROM drops'\n", lost,
+			lost == 1 ? "" : "s", lost == 1 ? "is" : "are");
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libexec/ranktrace/fleet, which is `tracectl fleet`: jobs of all nodes, who is slow beside other nodes, and what the nodes'
- * daemons found, from a Prometheus-compatible store. Exit codes: 0 done; 1 the store refused, or its answer is of no use;
- * 2 usage; 3 no store answers, or not in time.
+ * libexec/ranktrace/fleet, which is `tracectl fleet`: jobs of all nodes, who is slow beside other nodes, and what the
+ * nodes' daemons found, from a Prometheus-compatible store. Exit codes: 0 done; 1 the store refused, or its answer is
+ * of no use; 2 usage; 3 no store answers, or not in time.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -21,19 +21,21 @@
 #include "analyzers/tool/tool_json.h"
 
 #define CMD_FLEET_SINCE "1h"
-#define CMD_FLEET_SINCE_LEAST_S 120	     /* the last minute, and as much before */
+#define CMD_FLEET_SINCE_LEAST_S 120	       /* the last minute, and as much before */
 #define CMD_FLEET_SINCE_MOST_S (30 * 86400ULL) /* of a store's usual retention */
-#define CMD_FLEET_WATCH_MS 15000	     /* the store has nothing newer: scrapes and rules are 15 s apart */
+#define CMD_FLEET_WATCH_MS 15000	       /* the store has nothing newer: scrapes and rules are 15 s apart */
 #define CMD_FLEET_CONF RANKTRACE_SYSCONFDIR "/ranktrace.conf"
 #define CMD_FLEET_SENTENCE 640
 
 static const char usage[] =
 	"usage: tracectl fleet [--url URL] [--job JOB] [--since TIME] [--json] [--watch] [--config FILE]\n"
-	"Shows the jobs of all nodes, from the Prometheus-compatible store that scrapes the nodes: ranks, nodes, stages and\n"
+	"Shows the jobs of all nodes, from the Prometheus-compatible store that scrapes the nodes: ranks, nodes, "
+	"stages and\n"
 	"links that are slower than those of other nodes, and the findings of the nodes.\n"
 	"  --url URL      URL of the store, without /api/v1 (url in [fleet] of ranktrace.conf)\n"
 	"  --job JOB      only this job\n"
-	"  --since TIME   compare the last minute with the time since then: 30m, 12h ago, or a date and time (" CMD_FLEET_SINCE ")\n"
+	"  --since TIME   compare the last minute with the time since then: 30m, 12h ago, or a date and time "
+	"(" CMD_FLEET_SINCE ")\n"
 	"  --json         write an object; with --watch, one per line\n"
 	"  --watch        keep running, and print again every 15 s\n"
 	"  --config FILE  file with the section [fleet] (" CMD_FLEET_CONF ")\n"
@@ -101,8 +103,9 @@ static void cmd_fleet_time(struct term_table *table, double s)
 static int cmd_fleet_text_jobs(const struct cmd_fleet_result *result)
 {
 	static const struct term_column columns[] = {{.name = "JOB", .min = 12}, {.name = "RANKS", .right = true},
-		{.name = "NODES", .right = true, .optional = true}, {.name = "STEP", .right = true}, {.name = "USUAL", .right = true},
-		{.name = "SLOWER", .right = true}, {.name = "LOST CARD-HOURS", .right = true, .optional = true},
+		{.name = "NODES", .right = true, .optional = true}, {.name = "STEP", .right = true},
+		{.name = "USUAL", .right = true}, {.name = "SLOWER", .right = true},
+		{.name = "LOST CARD-HOURS", .right = true, .optional = true},
 		{.name = "FINDINGS", .right = true, .optional = true}};
 	const struct fleet *fleet = &result->fleet;
 	struct term_table *table = term_table_new(columns, sizeof(columns) / sizeof(columns[0]));
@@ -122,7 +125,8 @@ static int cmd_fleet_text_jobs(const struct cmd_fleet_result *result)
 		else
 			term_table_cell(table, TERM_PLAIN, "-");
 		term_table_cell(table, TERM_PLAIN, "%.1f", fleet->job[job].lost_card_hours);
-		term_table_cell(table, TERM_PLAIN, "%zu", cmd_fleet_findings_of(fleet, fleet->job[job].name) + result->count[job]);
+		term_table_cell(table, TERM_PLAIN, "%zu",
+			cmd_fleet_findings_of(fleet, fleet->job[job].name) + result->count[job]);
 	}
 	if (!table)
 		return tool_fail(1, "out of memory");
@@ -144,7 +148,8 @@ static int cmd_fleet_text(const struct cmd_fleet_result *result)
 	status = cmd_fleet_text_jobs(result);
 	for (uint32_t job = 0; job < fleet->jobs; job++)
 		for (size_t i = 0; i < result->count[job]; i++) {
-			fleet_sentence(fleet, &result->verdict[job * FLEET_VERDICTS_MAX + i], sentence, sizeof(sentence));
+			fleet_sentence(
+				fleet, &result->verdict[job * FLEET_VERDICTS_MAX + i], sentence, sizeof(sentence));
 			printf("fleet: %s\n", sentence);
 		}
 	for (size_t i = 0; i < fleet->findings; i++) {
@@ -168,12 +173,13 @@ static json_t *cmd_fleet_json_verdict(const struct fleet *fleet, const struct fl
 	for (size_t i = 0; i < verdict->nodes && i < FLEET_NODES_SHOWN && verdict->kind != FLEET_JOB; i++)
 		json_array_append_new(nodes, json_string(fleet->node[verdict->node[i]].name));
 	fleet_sentence(fleet, verdict, sentence, sizeof(sentence));
-	return json_pack("{s:s, s:s, s:o, s:i, s:i, s:o, s:s, s:s, s:b, s:f, s:o, s:o, s:f, s:s}", "kind", fleet_kind_word(verdict->kind), "job",
-		fleet->job[verdict->job].name, "nodes", nodes, "nodes_count", (int)verdict->nodes, "first_rank",
-		verdict->kind < FLEET_LINK ? verdict->first : -1, "last_rank", verdict->kind < FLEET_LINK ? json_integer(verdict->last) : json_null(),
-		"activity", work ? activity_word(verdict->activity) : "", "operation", verdict->operation, "beside_peers", verdict->peers, "growth",
-		verdict->growth, "seconds", cmd_fleet_number(verdict->value), "usual_seconds", cmd_fleet_number(verdict->usual), "lost_cards",
-		verdict->cards, "sentence", sentence);
+	return json_pack("{s:s, s:s, s:o, s:i, s:i, s:o, s:s, s:s, s:b, s:f, s:o, s:o, s:f, s:s}", "kind",
+		fleet_kind_word(verdict->kind), "job", fleet->job[verdict->job].name, "nodes", nodes, "nodes_count",
+		(int)verdict->nodes, "first_rank", verdict->kind < FLEET_LINK ? verdict->first : -1, "last_rank",
+		verdict->kind < FLEET_LINK ? json_integer(verdict->last) : json_null(), "activity",
+		work ? activity_word(verdict->activity) : "", "operation", verdict->operation, "beside_peers",
+		verdict->peers, "growth", verdict->growth, "seconds", cmd_fleet_number(verdict->value), "usual_seconds",
+		cmd_fleet_number(verdict->usual), "lost_cards", verdict->cards, "sentence", sentence);
 }
 
 static int cmd_fleet_json(const struct cmd_fleet_result *result, bool compact)
@@ -182,23 +188,29 @@ static int cmd_fleet_json(const struct cmd_fleet_result *result, bool compact)
 	json_t *jobs = json_array(), *verdicts = json_array(), *findings = json_array();
 
 	for (uint32_t job = 0; job < fleet->jobs; job++) {
-		json_array_append_new(jobs, json_pack("{s:s, s:i, s:i, s:o, s:o, s:f}", "job", fleet->job[job].name, "ranks",
-						    (int)fleet_ranks_of(fleet, job).count, "nodes", (int)fleet_nodes_of(fleet, job), "step_seconds",
-						    cmd_fleet_number(fleet_step_of(fleet, job, false)), "usual_step_seconds",
-						    cmd_fleet_number(fleet_step_of(fleet, job, true)), "lost_card_hours", fleet->job[job].lost_card_hours));
+		json_array_append_new(
+			jobs, json_pack("{s:s, s:i, s:i, s:o, s:o, s:f}", "job", fleet->job[job].name, "ranks",
+				      (int)fleet_ranks_of(fleet, job).count, "nodes", (int)fleet_nodes_of(fleet, job),
+				      "step_seconds", cmd_fleet_number(fleet_step_of(fleet, job, false)),
+				      "usual_step_seconds", cmd_fleet_number(fleet_step_of(fleet, job, true)),
+				      "lost_card_hours", fleet->job[job].lost_card_hours));
 		for (size_t i = 0; i < result->count[job]; i++)
-			json_array_append_new(verdicts, cmd_fleet_json_verdict(fleet, &result->verdict[job * FLEET_VERDICTS_MAX + i]));
+			json_array_append_new(verdicts,
+				cmd_fleet_json_verdict(fleet, &result->verdict[job * FLEET_VERDICTS_MAX + i]));
 	}
 	for (size_t i = 0; i < fleet->findings; i++) {
 		const struct fleet_finding *finding = &fleet->finding[i];
 
-		json_array_append_new(findings, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "node", fleet->node[finding->node].name,
-							"finding", finding->number, "job", finding->job, "rank", finding->rank, "kind", finding->kind,
-							"severity", finding->severity, "cause", finding->cause, "age_seconds",
-							cmd_fleet_number(finding->age_seconds), "lost_card_seconds",
-							cmd_fleet_number(finding->lost_card_seconds), "sentence", finding->sentence));
+		json_array_append_new(
+			findings, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "node",
+					  fleet->node[finding->node].name, "finding", finding->number, "job",
+					  finding->job, "rank", finding->rank, "kind", finding->kind, "severity",
+					  finding->severity, "cause", finding->cause, "age_seconds",
+					  cmd_fleet_number(finding->age_seconds), "lost_card_seconds",
+					  cmd_fleet_number(finding->lost_card_seconds), "sentence", finding->sentence));
 	}
-	return tool_print(tool_object("jobs", jobs, "fleet", verdicts, "findings", findings, NULL), compact ? JSON_COMPACT : JSON_INDENT(2));
+	return tool_print(tool_object("jobs", jobs, "fleet", verdicts, "findings", findings, NULL),
+		compact ? JSON_COMPACT : JSON_INDENT(2));
 }
 
 /* 0, or the exit code after a sentence. */
@@ -215,7 +227,8 @@ static int cmd_fleet_show(struct cmd_fleet *cmd)
 	}
 	status = cmd_fleet_judge(&result);
 	if (!status && result.fleet.ranks && !result.fleet.recorded)
-		tool_warn(NULL, "the store has no ranktrace_rank_minute_step_seconds, so nothing is compared: no rank has run for 10 s, or its daemon is older");
+		tool_warn(NULL, "the store has no ranktrace_rank_minute_step_seconds, so nothing is compared: no rank "
+				"has run for 10 s, or its daemon is older");
 	if (!status && !cmd->json && cmd->watch && isatty(STDOUT_FILENO))
 		fputs("\033[H\033[2J", stdout);
 	if (!status)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libexec/ranktrace/memory, which is `tracectl memory`: which lines hold memory of a device, what leaks, why a request
- * failed, which calls failed. Reads what L2 has stored; works with the daemon down. Exit codes: 0 done; 1 the store failed,
- * or has nothing of it; 2 usage.
+ * failed, which calls failed. Reads what L2 has stored; works with the daemon down. Exit codes: 0 done; 1 the store
+ * failed, or has nothing of it; 2 usage.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -17,7 +17,7 @@
 #include "analyzers/cli/memory_read.h"
 
 #define SINCE "1d"
-#define SHOWN 20       /* lines of a table for people */
+#define SHOWN 20		       /* lines of a table for people */
 #define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
 
 static const char usage[] =
@@ -28,7 +28,8 @@ static const char usage[] =
 	"  live             bytes held, and the lines that hold them (default)\n"
 	"  leaks            memory that grows from step to step, and its lines\n"
 	"  oom              requests that the framework's allocator could not serve, and why\n"
-	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting helps\n"
+	"  fragmentation    what the allocator has from the driver and cannot use, what that costs, which setting "
+	"helps\n"
 	"  copies           copies between host and devices: how much, how fast, which held their thread\n"
 	"  errors           calls of the runtime and the driver that failed\n"
 	"  --rank LIST      only ranks as in 0,3-7\n"
@@ -36,7 +37,8 @@ static const char usage[] =
 	"  --since TIME     data since then: 30m, 12h ago, or a date and time (" SINCE ")\n"
 	"  --json           write an object\n"
 	"  -o, --output FILE  draw the bytes held by each stack; - is standard output\n"
-	"  --format FORMAT  html (a flame graph), folded, speedscope, pprof, snapshot, for PyTorch's memory_viz, or map, a\n"
+	"  --format FORMAT  html (a flame graph), folded, speedscope, pprof, snapshot, for PyTorch's memory_viz, or "
+	"map, a\n"
 	"                   page of segments over time (that of\n"
 	"                   the suffix of FILE: .pickle is a snapshot; else html)\n"
 	"  --allocated      draw the bytes allocated since L2 was on instead\n"
@@ -59,8 +61,7 @@ static void cmd_memory_head(const struct memory_pool *pool)
 	cmd_memory_print_pool(pool);
 	if (pool->calls_only)
 		return;
-	printf("%s allocated at %s", cmd_memory_bytes(pool->allocated).text,
-		tool_time((uint64_t)pool->last_ns, time));
+	printf("%s allocated at %s", cmd_memory_bytes(pool->allocated).text, tool_time((uint64_t)pool->last_ns, time));
 	printf("; at most %s, at %s", cmd_memory_bytes(pool->peak).text, tool_time((uint64_t)pool->peak_ns, time));
 	if (pool->reserved_peak > 0)
 		printf("; %s reserved", cmd_memory_bytes(pool->reserved).text);
@@ -69,11 +70,11 @@ static void cmd_memory_head(const struct memory_pool *pool)
 
 static json_t *cmd_memory_json_pool(const struct memory_pool *pool)
 {
-	return json_pack("{s:I, s:I, s:s, s:s, s:b, s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "rank", (json_int_t)pool->rank, "pid",
-		(json_int_t)pool->pid, "host", pool->host.text, "job", pool->job.text, "ended", (int)pool->ended, "kind", pool->kind.text,
-		"device", pool->device < 0 ? json_null() : json_integer(pool->device), "allocated_bytes", pool->allocated,
-		"peak_bytes", pool->peak, "reserved_bytes", pool->reserved, "before_bytes", pool->before, "time_ns",
-		(json_int_t)pool->last_ns);
+	return json_pack("{s:I, s:I, s:s, s:s, s:b, s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "rank", (json_int_t)pool->rank,
+		"pid", (json_int_t)pool->pid, "host", pool->host.text, "job", pool->job.text, "ended", (int)pool->ended,
+		"kind", pool->kind.text, "device", pool->device < 0 ? json_null() : json_integer(pool->device),
+		"allocated_bytes", pool->allocated, "peak_bytes", pool->peak, "reserved_bytes", pool->reserved,
+		"before_bytes", pool->before, "time_ns", (json_int_t)pool->last_ns);
 }
 
 /* How much of what is allocated the lines show, and why not all. */
@@ -85,7 +86,8 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen)
 	if (!pool->snapshot_ns || pool->calls_only)
 		return;
 	if (cmd_memory_seen_share(pool) < 1)
-		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates, and what a line releases between two windows "
+		printf("  reports are seen in windows, %.2g %% of the time: lines are estimates, and what a line "
+		       "releases between two windows "
 		       "counts until its memory is used again, beyond the interval\n",
 			100 * cmd_memory_seen_share(pool));
 	printf("  lines below hold %s", cmd_memory_bytes(seen).text);

@@ -106,7 +106,8 @@ static void cmd_profile_exec_sample(const struct run *run, int end)
 	size_t count = 3;
 	const struct {
 		const char *name, *value;
-	} options[] = {{"--rank", run->rank_text}, {"--job", run->choice.job}, {"--for", run->for_text}, {"--hz", run->hz_text}};
+	} options[] = {{"--rank", run->rank_text}, {"--job", run->choice.job}, {"--for", run->for_text},
+		{"--hz", run->hz_text}};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (options[i].value) {

@@ -83,8 +83,8 @@ static int cmd_query_print_tables(bool json)
 			int used = printf("  %-16s %-8s ", column->name, cmd_query_type_name(column->type));
 			char text[1024];
 
-			snprintf(text, sizeof(text), "%s%s%s", column->description, column->unit == UNIT_NONE ? "" : "; ",
-				schema_unit_names[column->unit]);
+			snprintf(text, sizeof(text), "%s%s%s", column->description,
+				column->unit == UNIT_NONE ? "" : "; ", schema_unit_names[column->unit]);
 			term_wrap(stdout, text, used > 0 ? (size_t)used : 0, 28, width);
 			putchar('\n');
 		}

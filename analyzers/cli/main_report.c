@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libexec/ranktrace/report, which is `tracectl report`: the slow-card report of the last day, from the store of this
- * node, those of many or the fleet's metrics, with the daemon up or down. Exit codes: 0 done, whatever was found; 1 failed, or
- * not all of the folders could be read; 2 usage; 3 the store of the metrics does not answer.
+ * node, those of many or the fleet's metrics, with the daemon up or down. Exit codes: 0 done, whatever was found; 1
+ * failed, or not all of the folders could be read; 2 usage; 3 the store of the metrics does not answer.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,8 +21,10 @@
 #define COMPARE_MAX_NS 604800000000000ULL /* a week is the most that --compare-max takes */
 
 static const char usage[] =
-	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--rank LIST] [--text|--markdown|--json|--html] [-o FILE]\n"
-	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH] | --fleet URL] [--journal] [--keep DIR "
+	"usage: tracectl report [--since TIME] [--until TIME] [--job J] [--rank LIST] "
+	"[--text|--markdown|--json|--html] [-o FILE]\n"
+	"                       [--state-dir DIR | --dir FOLDER... [--compare-max LENGTH] | --fleet URL] [--journal] "
+	"[--keep DIR "
 	"[--keep-max "
 	"N]]\n"
 	"Shows which card was slow, since when, why, what it cost and what to do. A healthy fleet is one line.\n"
@@ -34,17 +36,19 @@ static const char usage[] =
 	"                   format (text); HTML is one file without external resources\n"
 	"  -o, --output FILE  write to FILE, which is replaced atomically, instead of standard output\n"
 	"  --dir FOLDER...  report these stores of nodes together: state folders, db folders, or folders of such\n"
-	"  --compare-max LENGTH  time limit for the comparison of ranks of one job on several nodes ("
-	COMPARE_MAX ");\n"
+	"  --compare-max LENGTH  time limit for the comparison of ranks of one job on several nodes (" COMPARE_MAX
+	");\n"
 	"                   0: only the findings of the nodes' daemons\n"
-	"  --fleet URL      report all nodes from the Prometheus-compatible store of their metrics (\"\": url in [fleet] of\n"
+	"  --fleet URL      report all nodes from the Prometheus-compatible store of their metrics (\"\": url in "
+	"[fleet] of\n"
 	"                   ranktrace.conf)\n"
 	"  --state-dir DIR  state folder of this node (RANKTRACE_STATE_DIR; else " RANKTRACE_STATEDIR ")\n"
 	"  --journal        also send the text to the journal, as ranktrace-report\n"
 	"  --keep DIR       also write text, JSON and HTML to DIR, and remove old ones\n"
 	"  --keep-max N     number of reports to keep in DIR (30)\n"
 	"  --help, --version\n"
-	"The service sets these options by the variables RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _FLEET, _COMPARE_MAX, _KEEP and "
+	"The service sets these options by the variables RANKTRACE_REPORT_SINCE, _DIRS (separated by :), _FLEET, "
+	"_COMPARE_MAX, _KEEP and "
 	"_KEEP_MAX.\n";
 
 struct program {
@@ -98,7 +102,8 @@ static int cmd_report_read_stores(struct program *program, struct report **ret)
 /* As tracectl fleet: 3: the store does not answer. */
 static int cmd_report_read_fleet(struct program *program, struct report **ret)
 {
-	struct report_fleet fleet = {.ask = fleet_api_query, .name = program->fleet[0] ? program->fleet : "the fleet's store"};
+	struct report_fleet fleet = {
+		.ask = fleet_api_query, .name = program->fleet[0] ? program->fleet : "the fleet's store"};
 	struct fleet_api *api = NULL;
 	char error[1024] = "";
 	int r = fleet_conf_open(program->fleet[0] ? program->fleet : NULL, NULL, &api, error, sizeof(error));
@@ -177,11 +182,15 @@ static int cmd_report_set_times(struct program *program)
 
 	options->now_ns = options->until_ns = tool_now_ns();
 	if (program->until && tool_since(program->until, options->now_ns, &options->until_ns) < 0)
-		return 1 + tool_fail(2, "--until takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'", program->until);
+		return 1 + tool_fail(2,
+				   "--until takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'",
+				   program->until);
 	if (options->until_ns < options->now_ns)
 		options->now_ns = options->until_ns; /* findings open at that time are shown as of then */
 	if (tool_since(program->since, options->now_ns, &options->since_ns) < 0)
-		return 1 + tool_fail(2, "--since takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'", program->since);
+		return 1 + tool_fail(2,
+				   "--since takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'",
+				   program->since);
 	if (options->since_ns >= options->until_ns)
 		return 1 + tool_fail(2, "--since is not before --until (which is now, where it is not given)");
 	return 0;

@@ -15,7 +15,8 @@
 static const char usage[] =
 	"usage: tracectl why --rank RANK [--step N | --since TIME [--until TIME]] [--job JOB] [--json] [--state-dir "
 	"DIR]\n"
-	"Shows where the time of a rank's step went: the excess of each part over its usual value, and the peers' values.\n"
+	"Shows where the time of a rank's step went: the excess of each part over its usual value, and the peers' "
+	"values.\n"
 	"The excesses add up to that of the step.\n"
 	"  --rank RANK      the rank\n"
 	"  --step N         explain this step (tracectl query 'SELECT rank, step FROM steps' lists them)\n"
@@ -44,8 +45,7 @@ static int cmd_why_explain(struct cmd_why *cmd)
 		return r;
 	r = why_explain(cmd->why, &result);
 	if (r < 0)
-		return tool_fail(
-			1, "the store has no ordinary steps of this rank within five minutes to compare with");
+		return tool_fail(1, "the store has no ordinary steps of this rank within five minutes to compare with");
 	r = cmd_why_read_details(cmd, &result);
 	if (r)
 		return r;

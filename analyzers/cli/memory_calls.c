@@ -6,11 +6,22 @@
 #include "analyzers/base/units.h"
 #include "analyzers/cli/memory_read.h"
 
-#define OOM_SHOWN 5 /* lines that held most */
+#define OOM_SHOWN 5		     /* lines that held most */
 #define OOM_SNAPSHOT_NS 1000000000LL /* the daemon takes one within a tick of 100 ms after the failure */
 
-enum { OOM_RANK, OOM_START, OOM_STEP, OOM_STAGE, OOM_KIND, OOM_DEVICE, OOM_BYTES, OOM_ALLOCATED, OOM_RESERVED, OOM_FRAMES,
-	OOM_INSTANCE };
+enum {
+	OOM_RANK,
+	OOM_START,
+	OOM_STEP,
+	OOM_STAGE,
+	OOM_KIND,
+	OOM_DEVICE,
+	OOM_BYTES,
+	OOM_ALLOCATED,
+	OOM_RESERVED,
+	OOM_FRAMES,
+	OOM_INSTANCE
+};
 
 /* A request that was not served, and why. */
 struct oom {
@@ -30,14 +41,15 @@ static void oom_json(struct cmd_memory *cmd, const struct oom *oom)
 	const struct memory_failure *failure = &oom->failure;
 
 	json_array_append_new(cmd->list,
-		json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:s}", "rank", (json_int_t)oom->rank,
-			"time_ns", (json_int_t)oom->start_ns, "kind", oom->kind.text, "device", (json_int_t)oom->device, "step",
-			(json_int_t)oom->step, "stage", oom->stage.text, "asked_bytes", failure->asked, "allocated_bytes",
-			failure->allocated, "reserved_bytes", failure->reserved, "card_bytes", oom->card_bytes, "card_free_bytes",
-			oom->card_free, "others_bytes", failure->others, "largest_piece_bytes",
+		json_pack("{s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:s}",
+			"rank", (json_int_t)oom->rank, "time_ns", (json_int_t)oom->start_ns, "kind", oom->kind.text,
+			"device", (json_int_t)oom->device, "step", (json_int_t)oom->step, "stage", oom->stage.text,
+			"asked_bytes", failure->asked, "allocated_bytes", failure->allocated, "reserved_bytes",
+			failure->reserved, "card_bytes", oom->card_bytes, "card_free_bytes", oom->card_free,
+			"others_bytes", failure->others, "largest_piece_bytes",
 			oom->pieces_ns ? json_integer((json_int_t)oom->pieces.gap_bytes) : json_null(), "places",
-			oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause", memory_cause_word(oom->cause), "advice",
-			memory_cause_advice(oom->cause)));
+			oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause",
+			memory_cause_word(oom->cause), "advice", memory_cause_advice(oom->cause)));
 }
 
 static void oom_print(const struct oom *oom)
@@ -45,8 +57,9 @@ static void oom_print(const struct oom *oom)
 	const struct memory_failure *failure = &oom->failure;
 	char time[TOOL_TEXT_BYTES];
 
-	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", oom->rank, tool_time((uint64_t)oom->start_ns, time),
-		oom->step, *oom->stage.text ? ", " : "", oom->stage.text, oom->place);
+	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", oom->rank,
+		tool_time((uint64_t)oom->start_ns, time), oom->step, *oom->stage.text ? ", " : "", oom->stage.text,
+		oom->place);
 	printf("%s of %s", cmd_memory_bytes(failure->asked).text, oom->kind.text);
 	if (oom->device >= 0)
 		printf(":%" PRId64, oom->device);
@@ -60,7 +73,8 @@ static void oom_print(const struct oom *oom)
 	}
 	printf("\n  why    %s\n  advice %s\n", memory_cause_word(oom->cause), memory_cause_advice(oom->cause));
 	if (oom->pieces_ns) {
-		printf("  pieces %s free in segments that hold blocks", cmd_memory_bytes((double)oom->pieces.split_bytes).text);
+		printf("  pieces %s free in segments that hold blocks",
+			cmd_memory_bytes((double)oom->pieces.split_bytes).text);
 		printf(", the largest has %s", cmd_memory_bytes((double)oom->pieces.gap_bytes).text);
 		printf("; as of %s\n", tool_time((uint64_t)oom->pieces_ns, time));
 	}
@@ -116,17 +130,19 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 int cmd_memory_oom(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT m.rank, m.start_ns, m.step, m.stage, m.kind, m.device, m.bytes, m.allocated_bytes, "
-				"m.reserved_bytes, (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), "
-				"m.instance FROM memory_failures m JOIN ranks r ON r.instance = m.instance WHERE m.start_ns >= "
-				"%lld AND (%Q IS NULL OR r.job = %Q) ORDER BY m.start_ns",
+		sqlite3_mprintf(
+			"SELECT m.rank, m.start_ns, m.step, m.stage, m.kind, m.device, m.bytes, m.allocated_bytes, "
+			"m.reserved_bytes, (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), "
+			"m.instance FROM memory_failures m JOIN ranks r ON r.instance = m.instance WHERE m.start_ns >= "
+			"%lld AND (%Q IS NULL OR r.job = %Q) ORDER BY m.start_ns",
 			(long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_oom, cmd);
 }
 
 /*
- * A failed copy, or wait, has its stack in a row of its own. The daemon may read the clock between the two records of a call, which
- * moves their times apart. Shorter than a probed call with its stack: no other failed call of the thread is as near.
+ * A failed copy, or wait, has its stack in a row of its own. The daemon may read the clock between the two records of a
+ * call, which moves their times apart. Shorter than a probed call with its stack: no other failed call of the thread is
+ * as near.
  */
 #define SAME_CALL_NS 5000
 
@@ -146,32 +162,38 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 		cmd_memory_place(frames, NULL, 1, place);
 	if (cmd->json) {
 		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s, s:s}", "rank", (json_int_t)cmd_memory_int(row, ERROR_RANK),
-				"time_ns", (json_int_t)cmd_memory_int(row, ERROR_START), "step",
+			json_pack("{s:I, s:I, s:I, s:s, s:f, s:I, s:s, s:s}", "rank",
+				(json_int_t)cmd_memory_int(row, ERROR_RANK), "time_ns",
+				(json_int_t)cmd_memory_int(row, ERROR_START), "step",
 				(json_int_t)cmd_memory_int(row, ERROR_STEP), "op", cmd_memory_name(row, ERROR_OP).text,
 				"bytes", sqlite3_column_double(row, ERROR_BYTES), "result",
 				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name, "where", place));
 		return 0;
 	}
 	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s%s%s", cmd_memory_int(row, ERROR_RANK),
-		tool_time((uint64_t)cmd_memory_int(row, ERROR_START), time), cmd_memory_int(row, ERROR_STEP),
-		place, *place ? ": " : "", cmd_memory_name(row, ERROR_OP).text);
+		tool_time((uint64_t)cmd_memory_int(row, ERROR_START), time), cmd_memory_int(row, ERROR_STEP), place,
+		*place ? ": " : "", cmd_memory_name(row, ERROR_OP).text);
 	if (sqlite3_column_type(row, ERROR_BYTES) != SQLITE_NULL)
 		printf(" of %s", cmd_memory_bytes(sqlite3_column_double(row, ERROR_BYTES)).text);
-	printf(*name ? " returned %s (%" PRId64 ")\n" : "%s returned %" PRId64 "\n", name, cmd_memory_int(row, ERROR_RESULT));
+	printf(*name ? " returned %s (%" PRId64 ")\n" : "%s returned %" PRId64 "\n", name,
+		cmd_memory_int(row, ERROR_RESULT));
 	return 0;
 }
 
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, coalesce((SELECT c.frames FROM call_stacks c "
+		sqlite3_mprintf("SELECT a.rank, a.start_ns, a.step, a.op, a.bytes, a.result, coalesce((SELECT c.frames "
+				"FROM call_stacks c "
 				"WHERE c.id = a.stack LIMIT 1), (SELECT c.frames FROM "
 				"api_errors e JOIN call_stacks c ON c.id = e.stack WHERE e.instance = a.instance AND "
 				"e.thread_id = a.thread_id AND e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d "
-				"LIMIT 1)) FROM (SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM allocations "
-				"WHERE result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM "
-				"api_errors WHERE op IS NOT NULL) a JOIN ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL "
+				"LIMIT 1)) FROM (SELECT rank, start_ns, step, op, bytes, result, stack, instance, "
+				"thread_id FROM allocations "
+				"WHERE result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, stack, "
+				"instance, thread_id FROM "
+				"api_errors WHERE op IS NOT NULL) a JOIN ranks r ON r.instance = a.instance WHERE "
+				"a.start_ns >= %lld AND (%Q IS NULL "
 				"OR r.job = %Q) ORDER BY a.start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);

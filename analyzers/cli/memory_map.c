@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Map of memory over time: the segments of each allocator, as they were at each snapshot, with the requests that failed. A
- * page that loads nothing: analyzers/flame/map.js draws it.
+ * Map of memory over time: the segments of each allocator, as they were at each snapshot, with the requests that
+ * failed. A page that loads nothing: analyzers/flame/map.js draws it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,12 +29,14 @@ static int map_on_segment(void *arg, sqlite3_stmt *row)
 	if (!map->segments || cmd_memory_int(row, SEGMENT_START) != map->start_ns) {
 		map->start_ns = cmd_memory_int(row, SEGMENT_START);
 		map->segments = json_array();
-		json_array_append_new(map->snapshots, json_pack("{s:I, s:o}", "ns", (json_int_t)map->start_ns, "segments", map->segments));
+		json_array_append_new(map->snapshots,
+			json_pack("{s:I, s:o}", "ns", (json_int_t)map->start_ns, "segments", map->segments));
 	}
 	snprintf(address, sizeof(address), "0x%" PRIx64, (uint64_t)cmd_memory_int(row, SEGMENT_ADDRESS));
 	json_array_append_new(map->segments,
-		json_pack("[s, I, I, I, I]", address, (json_int_t)cmd_memory_int(row, SEGMENT_BYTES), (json_int_t)cmd_memory_int(row, SEGMENT_USED),
-			(json_int_t)cmd_memory_int(row, SEGMENT_GAP), (json_int_t)cmd_memory_int(row, SEGMENT_BLOCKS)));
+		json_pack("[s, I, I, I, I]", address, (json_int_t)cmd_memory_int(row, SEGMENT_BYTES),
+			(json_int_t)cmd_memory_int(row, SEGMENT_USED), (json_int_t)cmd_memory_int(row, SEGMENT_GAP),
+			(json_int_t)cmd_memory_int(row, SEGMENT_BLOCKS)));
 	return 0;
 }
 
@@ -42,8 +44,8 @@ static int map_on_failure(void *arg, sqlite3_stmt *row)
 {
 	struct memory_map *map = arg;
 
-	json_array_append_new(map->failures,
-		json_pack("{s:I, s:I}", "ns", (json_int_t)cmd_memory_int(row, 0), "bytes", (json_int_t)cmd_memory_int(row, 1)));
+	json_array_append_new(map->failures, json_pack("{s:I, s:I}", "ns", (json_int_t)cmd_memory_int(row, 0), "bytes",
+						     (json_int_t)cmd_memory_int(row, 1)));
 	return 0;
 }
 
@@ -59,10 +61,11 @@ static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, json
 	if (r == 0)
 		r = cmd_memory_each_of(cmd, pool, "start_ns, bytes", "memory_failures",
 			"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX, map_on_failure, &map);
-	snprintf(name, sizeof(name), "rank %" PRId64 ", %s (%s, pid %" PRId64 ")", pool->rank, cmd_memory_device(pool).text,
-		pool->host.text, pool->pid);
+	snprintf(name, sizeof(name), "rank %" PRId64 ", %s (%s, pid %" PRId64 ")", pool->rank,
+		cmd_memory_device(pool).text, pool->host.text, pool->pid);
 	if (r == 0 && json_array_size(map.snapshots))
-		json_array_append_new(pools, json_pack("{s:s, s:O, s:O}", "name", name, "snapshots", map.snapshots, "failures", map.failures));
+		json_array_append_new(pools, json_pack("{s:s, s:O, s:O}", "name", name, "snapshots", map.snapshots,
+						     "failures", map.failures));
 	json_decref(map.snapshots);
 	json_decref(map.failures);
 	return r;
@@ -84,23 +87,33 @@ static int map_write(const void *data, FILE *out)
 		out);
 	fputs(flame_page_css, out);
 	fputs("#map { width: 100%; height: min(70vh, 900px); display: block; cursor: crosshair }\n"
-	      "#tip { position: fixed; z-index: 2; max-width: 22rem; padding: .3rem .6rem; background: var(--bg); border: 1px solid "
+	      "#tip { position: fixed; z-index: 2; max-width: 22rem; padding: .3rem .6rem; background: var(--bg); "
+	      "border: 1px solid "
 	      "var(--line); border-radius: .3rem; font-size: .86rem; pointer-events: none }\n</style></head><body>\n"
 	      "<h1>Memory of devices over time</h1>\n<section class=\"box\"><div class=\"bar\"><label>Device <select "
-	      "id=\"pool\"></select></label> <label>Find <input id=\"search\" placeholder=\"an address, &gt;20M, &lt;2M\"></label> "
-	      "<span id=\"found\" class=\"mute\" role=\"status\"></span></div>\n<canvas id=\"map\" role=\"img\" aria-label=\"Segments by "
-	      "time; the table below has the newest ones\"></canvas><div id=\"tip\" hidden></div>\n<p class=\"small mute\">Each row is a "
-	      "segment that the process has from the driver, as high as it is large; the darker, the more of it is in blocks that "
-	      "are followed. Vertical marks are requests that failed. A click or the wheel zooms in, <kbd>Esc</kbd> out; arrow keys "
-	      "move; <kbd>/</kbd> searches.</p></section>\n<section class=\"box\"><h2>Newest segments, those with most free memory "
-	      "first</h2><div class=\"wide\"><table><thead><tr><th class=\"n\">Address</th><th class=\"n\">Size</th><th "
+	      "id=\"pool\"></select></label> <label>Find <input id=\"search\" placeholder=\"an address, &gt;20M, "
+	      "&lt;2M\"></label> "
+	      "<span id=\"found\" class=\"mute\" role=\"status\"></span></div>\n<canvas id=\"map\" role=\"img\" "
+	      "aria-label=\"Segments by "
+	      "time; the table below has the newest ones\"></canvas><div id=\"tip\" hidden></div>\n<p class=\"small "
+	      "mute\">Each row is a "
+	      "segment that the process has from the driver, as high as it is large; the darker, the more of it is in "
+	      "blocks that "
+	      "are followed. Vertical marks are requests that failed. A click or the wheel zooms in, <kbd>Esc</kbd> "
+	      "out; arrow keys "
+	      "move; <kbd>/</kbd> searches.</p></section>\n<section class=\"box\"><h2>Newest segments, those with most "
+	      "free memory "
+	      "first</h2><div class=\"wide\"><table><thead><tr><th class=\"n\">Address</th><th "
+	      "class=\"n\">Size</th><th "
 	      "class=\"n\">In blocks</th><th class=\"n\">Free</th><th class=\"n\">Largest piece</th><th "
 	      "class=\"n\">Blocks</th></tr></thead><tbody id=\"segments\"></tbody></table></div></section>\n"
 	      "<script id=\"data\" type=\"application/json\">",
 		out);
 	if (json_dump_callback(data, map_put, out, JSON_COMPACT) < 0)
 		return -EIO;
-	fprintf(out, "</script>\n<footer>Made by ranktrace " RANKTRACE_VERSION ".</footer>\n<script>\n%s</script></body></html>\n",
+	fprintf(out,
+		"</script>\n<footer>Made by ranktrace " RANKTRACE_VERSION
+		".</footer>\n<script>\n%s</script></body></html>\n",
 		flame_map_js);
 	return ferror(out) ? -EIO : 0;
 }
@@ -113,7 +126,8 @@ int cmd_memory_map(struct cmd_memory *cmd, const char *output)
 	for (size_t i = 0; r == 0 && i < cmd->pools; i++)
 		r = map_read(cmd, &cmd->pool[i], pools);
 	if (r == 0 && !json_array_size(pools))
-		r = tool_fail(1, "the store has no segments of allocators since then; was L2 on when they were allocated?");
+		r = tool_fail(
+			1, "the store has no segments of allocators since then; was L2 on when they were allocated?");
 	if (r == 0)
 		r = tool_save("a page", output, false, map_write, data);
 	json_decref(data);

@@ -44,7 +44,8 @@ static int picture_on_site(void *arg, sqlite3_stmt *row)
 	/* A store may come from anybody: 2^53 bytes are more than any device has. */
 	if (!(bytes >= 1) || bytes > 9007199254740992.0)
 		return 0;
-	if (!array_reserve((void **)&picture->site, &picture->capacity, picture->sites + 1, sizeof(*picture->site), PICTURE_SITES_MAX))
+	if (!array_reserve((void **)&picture->site, &picture->capacity, picture->sites + 1, sizeof(*picture->site),
+		    PICTURE_SITES_MAX))
 		return tool_fail(1, "more than %d stacks; choose ranks with --rank", PICTURE_SITES_MAX);
 	copy = strdup(frames ? frames : other);
 	if (!copy)
@@ -65,9 +66,12 @@ static int picture_read(struct picture *picture)
 		r = cmd_memory_read_places(cmd, pool, 0, INT64_MAX);
 		if (r == 0 && pool->snapshot_ns)
 			r = tool_each(cmd->reader,
-				sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
-						"m.live_bytes, m.alloc_bytes FROM memory_live m WHERE m.instance = %lld AND m.start_ns "
-						"= %lld AND m.kind = %Q AND coalesce(m.device, -1) = %lld AND m.sampled > 0",
+				sqlite3_mprintf(
+					"SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), "
+					"m.sites, "
+					"m.live_bytes, m.alloc_bytes FROM memory_live m WHERE m.instance = %lld AND "
+					"m.start_ns "
+					"= %lld AND m.kind = %Q AND coalesce(m.device, -1) = %lld AND m.sampled > 0",
 					(long long)pool->instance, (long long)pool->snapshot_ns, pool->kind.text,
 					(long long)pool->device),
 				picture_on_site, picture);
@@ -89,17 +93,21 @@ static int picture_feed(const struct picture *picture, struct profile *profile, 
 
 		if (!rank || rank->instance != pool->instance) {
 			rank = &source->rank[source->ranks++];
-			*rank = (struct flame_rank){.rank = pool->rank, .id = pool->rank, .instance = pool->instance, .read_share = 1};
+			*rank = (struct flame_rank){
+				.rank = pool->rank, .id = pool->rank, .instance = pool->instance, .read_share = 1};
 			snprintf(rank->job, sizeof(rank->job), "%.63s", pool->job.text);
 			snprintf(rank->host, sizeof(rank->host), "%.63s", pool->host.text);
 		}
 		source->start_ns = source->end_ns = pool->snapshot_ns;
 		r = profile_add_stack(profile, (int64_t)i + 1, site->frames, 0);
 		if (r == 0)
-			r = profile_add_sample(profile,
-				&(struct profile_sample){.rank = pool->rank, .thread_id = pool->device + 2,
-					.thread_name = device.text, .start_ns = pool->snapshot_ns, .main = true,
-					.weight_ns = llround(site->bytes) * FLAME_BYTE, .stack = (int64_t)i + 1});
+			r = profile_add_sample(profile, &(struct profile_sample){.rank = pool->rank,
+								.thread_id = pool->device + 2,
+								.thread_name = device.text,
+								.start_ns = pool->snapshot_ns,
+								.main = true,
+								.weight_ns = llround(site->bytes) * FLAME_BYTE,
+								.stack = (int64_t)i + 1});
 	}
 	return r;
 }
@@ -264,7 +272,8 @@ bool cmd_memory_has_format(const char *format_name, const char *output)
 {
 	const struct flame_format *format;
 
-	return (format_name && !strcmp(format_name, PICTURE_MAP)) || cmd_memory_find_format(format_name, output, &format);
+	return (format_name && !strcmp(format_name, PICTURE_MAP)) ||
+	       cmd_memory_find_format(format_name, output, &format);
 }
 
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format_name, const char *output, bool allocated)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* View of `tracectl memory`: what the allocator has from the driver and cannot use, what that costs, which setting helps. */
+/* View of `tracectl memory`: what the allocator has from the driver and cannot use, what that costs, which setting
+ * helps. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,11 +11,11 @@
 
 struct memory_split {
 	struct memory_pieces pieces;
-	int64_t time_ns;		  /* of the snapshot; 0: none */
-	double peak, peak_reserved;	  /* at the same time */
-	double calls, calls_ns, steps;	  /* of the driver, after the warm-up */
+	int64_t time_ns;		     /* of the snapshot; 0: none */
+	double peak, peak_reserved;	     /* at the same time */
+	double calls, calls_ns, steps;	     /* of the driver, after the warm-up */
 	char calls_place[STACK_PLACE_BYTES]; /* the line with most of their time; "": unknown */
-	double asked, asked_beside;	  /* newest request that failed, 0: none; reserved and not allocated then */
+	double asked, asked_beside;	     /* newest request that failed, 0: none; reserved and not allocated then */
 };
 
 struct pieces_snapshot {
@@ -52,8 +53,10 @@ static int pieces_on_reserved(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-/* The newest report until the snapshot: an allocator gives memory back before it reports a failed request, and reports no block then. */
-static int pieces_read_reserved(struct cmd_memory *cmd, const struct memory_pool *pool, struct pieces_snapshot *snapshot)
+/* The newest report until the snapshot: an allocator gives memory back before it reports a failed request, and reports
+ * no block then. */
+static int pieces_read_reserved(
+	struct cmd_memory *cmd, const struct memory_pool *pool, struct pieces_snapshot *snapshot)
 {
 	static const char *const tables[] = {"memory_curve", "memory_failures"};
 	char rest[96];
@@ -61,20 +64,24 @@ static int pieces_read_reserved(struct cmd_memory *cmd, const struct memory_pool
 
 	snprintf(rest, sizeof(rest), "AND start_ns <= %" PRId64 " ORDER BY start_ns DESC LIMIT 1", snapshot->time_ns);
 	for (size_t i = 0; r == 0 && i < sizeof(tables) / sizeof(tables[0]); i++)
-		r = cmd_memory_each_of(cmd, pool, "start_ns, reserved_bytes", tables[i], rest, pieces_on_reserved, snapshot);
+		r = cmd_memory_each_of(
+			cmd, pool, "start_ns, reserved_bytes", tables[i], rest, pieces_on_reserved, snapshot);
 	return r;
 }
 
-int cmd_memory_read_pieces(
-	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_pieces *ret, int64_t *ret_ns)
+int cmd_memory_read_pieces(struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns,
+	struct memory_pieces *ret, int64_t *ret_ns)
 {
 	struct pieces_snapshot snapshot = {.pieces = ret};
 	char rest[160];
 	int r;
 
 	snprintf(rest, sizeof(rest),
-		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance AND start_ns <= %" PRId64 ")", until_ns);
-	r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, pieces_on_segment, &snapshot);
+		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance AND start_ns <= "
+		"%" PRId64 ")",
+		until_ns);
+	r = cmd_memory_each_of(
+		cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, pieces_on_segment, &snapshot);
 	if (r == 0)
 		r = pieces_read_reserved(cmd, pool, &snapshot);
 	memory_pieces_end(ret, snapshot.reserved_ns ? snapshot.reserved : UINT64_MAX);
@@ -120,23 +127,28 @@ static const struct {
 	const char *columns, *table, *rest;
 	int (*row)(void *arg, sqlite3_stmt *row);
 } pieces_reads[] = {
-	{"allocated_max_bytes, reserved_max_bytes", "memory_curve", "ORDER BY allocated_max_bytes DESC LIMIT 1", pieces_on_peak},
-	{"bytes, reserved_bytes - allocated_bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1", pieces_on_failure},
+	{"allocated_max_bytes, reserved_max_bytes", "memory_curve", "ORDER BY allocated_max_bytes DESC LIMIT 1",
+		pieces_on_peak},
+	{"bytes, reserved_bytes - allocated_bytes", "memory_failures", "ORDER BY start_ns DESC LIMIT 1",
+		pieces_on_failure},
 };
 
 static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct memory_split *ret)
 {
 	int64_t from_ns = pool->first_ns + (pool->until_ns - pool->first_ns) / WARM_UP_PART;
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) FROM allocations "
+		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) "
+				"FROM allocations "
 				"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
 			(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns),
 		pieces_on_calls, ret);
 
 	if (r == 0)
 		r = tool_each(cmd->reader,
-			sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1) FROM (SELECT stack FROM allocations "
-					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld AND stack IS NOT "
+			sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1) FROM "
+					"(SELECT stack FROM allocations "
+					"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld "
+					"AND %lld AND stack IS NOT "
 					"NULL GROUP BY stack ORDER BY sum(duration_ns) DESC, stack LIMIT 1) a",
 				(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns),
 			pieces_on_calls_place, ret);
@@ -148,7 +160,8 @@ static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, s
 	return r;
 }
 
-static void pieces_print(const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
+static void pieces_print(
+	const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
 {
 	const struct memory_pieces *pieces = &split->pieces;
 	char time[TOOL_TEXT_BYTES];
@@ -161,14 +174,15 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 	}
 	if (pieces->segments) {
 		printf("  segments  %zu of %s, ", pieces->segments, cmd_memory_bytes((double)pieces->bytes).text);
-		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text, tool_time((uint64_t)split->time_ns, time));
+		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text,
+			tool_time((uint64_t)split->time_ns, time));
 		if (pieces->before_bytes)
 			printf("; %s more from before L2 was on", cmd_memory_bytes((double)pieces->before_bytes).text);
 		if (pieces->outside_bytes)
 			printf("\n  outside   %s that the process took without the framework's allocator",
 				cmd_memory_bytes((double)pieces->outside_bytes).text);
-		printf("\n  free      %s in pieces of %zu segments that hold blocks, ", cmd_memory_bytes((double)pieces->split_bytes).text,
-			pieces->split);
+		printf("\n  free      %s in pieces of %zu segments that hold blocks, ",
+			cmd_memory_bytes((double)pieces->split_bytes).text, pieces->split);
 		if (pieces->expandable_bytes)
 			printf("%s of it expandable, ", cmd_memory_bytes((double)pieces->expandable_bytes).text);
 		printf("%s in segments without; ", cmd_memory_bytes((double)pieces->empty_bytes).text);
@@ -181,24 +195,30 @@ static void pieces_print(const struct memory_pool *pool, const struct memory_spl
 		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(split->asked_beside, 0)).text);
 	}
 	if (split->calls > 0)
-		printf("  calls     %.0f that take or give back memory after the warm-up, %.3g a step, %.2g %% of the time%s%s\n",
+		printf("  calls     %.0f that take or give back memory after the warm-up, %.3g a step, %.2g %% of the "
+		       "time%s%s\n",
 			split->calls, split->calls / fmax(split->steps, 1), 100 * waste->calls_share,
 			*split->calls_place ? "; most of it in " : "", split->calls_place);
-	printf("  advice    %s\n", memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
+	printf("  advice    %s\n",
+		memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
 }
 
-static json_t *pieces_json(const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
+static json_t *pieces_json(
+	const struct memory_pool *pool, const struct memory_split *split, const struct memory_waste *waste)
 {
 	const struct memory_pieces *pieces = &split->pieces;
 
-	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s, s:s}", "rank",
-		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind", pool->kind.text, "device",
-		pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes", split->peak, "peak_reserved_bytes",
-		split->peak_reserved, "segments", (json_int_t)pieces->segments, "segment_bytes", (json_int_t)pieces->bytes, "used_bytes",
-		(json_int_t)pieces->used_bytes, "split_segments", (json_int_t)pieces->split, "split_bytes",
-		(json_int_t)pieces->split_bytes, "expandable_bytes", (json_int_t)pieces->expandable_bytes,
-		"empty_bytes", (json_int_t)pieces->empty_bytes, "outside_bytes", (json_int_t)pieces->outside_bytes, "largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes",
-		split->asked, "calls", split->calls, "calls_share", waste->calls_share, "calls_where", split->calls_place, "advice",
+	return json_pack("{s:I, s:I, s:s, s:s, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, "
+			 "s:f, s:s, s:s}",
+		"rank", (json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "kind",
+		pool->kind.text, "device", pool->device < 0 ? json_null() : json_integer(pool->device), "peak_bytes",
+		split->peak, "peak_reserved_bytes", split->peak_reserved, "segments", (json_int_t)pieces->segments,
+		"segment_bytes", (json_int_t)pieces->bytes, "used_bytes", (json_int_t)pieces->used_bytes,
+		"split_segments", (json_int_t)pieces->split, "split_bytes", (json_int_t)pieces->split_bytes,
+		"expandable_bytes", (json_int_t)pieces->expandable_bytes, "empty_bytes",
+		(json_int_t)pieces->empty_bytes, "outside_bytes", (json_int_t)pieces->outside_bytes,
+		"largest_piece_bytes", (json_int_t)pieces->gap_bytes, "asked_bytes", split->asked, "calls",
+		split->calls, "calls_share", waste->calls_share, "calls_where", split->calls_place, "advice",
 		memory_remedy_text(memory_waste_remedy(waste)));
 }
 
@@ -217,7 +237,8 @@ int cmd_memory_fragmentation(struct cmd_memory *cmd)
 		r = pieces_read(cmd, pool, &split);
 		if (r)
 			return r;
-		waste = (struct memory_waste){.reserved = split.peak_reserved, .allocated = split.peak,
+		waste = (struct memory_waste){.reserved = split.peak_reserved,
+			.allocated = split.peak,
 			.split = (double)(split.pieces.split_bytes - split.pieces.expandable_bytes),
 			.calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
 		cmd->rows++;

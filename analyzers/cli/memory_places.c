@@ -56,12 +56,12 @@ json_t *cmd_memory_json_places(const struct memory_pool *pool)
 	for (size_t i = 0; i < pool->places; i++) {
 		const struct memory_place *place = &pool->place[i];
 
-		json_array_append_new(places,
-			json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "where", place->text, "live_bytes", place->live,
-				"error_bytes", sqrt(place->error2), "low_bytes", cmd_memory_low(place), "high_bytes",
-				cmd_memory_high(place), "grown_bytes", place->live - place->live_first,
-				"live_blocks", place->blocks, "alloc_bytes", place->alloc, "alloc_blocks",
-				place->alloc_blocks));
+		json_array_append_new(
+			places, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "where", place->text,
+					"live_bytes", place->live, "error_bytes", sqrt(place->error2), "low_bytes",
+					cmd_memory_low(place), "high_bytes", cmd_memory_high(place), "grown_bytes",
+					place->live - place->live_first, "live_blocks", place->blocks, "alloc_bytes",
+					place->alloc, "alloc_blocks", place->alloc_blocks));
 	}
 	return places;
 }

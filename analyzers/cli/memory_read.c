@@ -38,7 +38,8 @@ int64_t cmd_memory_number(sqlite3_stmt *row, int column)
 struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, const char *kind, int64_t device)
 {
 	for (size_t i = 0; i < cmd->pools; i++)
-		if (cmd->pool[i].instance == instance && cmd->pool[i].device == device && !strcmp(cmd->pool[i].kind.text, kind))
+		if (cmd->pool[i].instance == instance && cmd->pool[i].device == device &&
+			!strcmp(cmd->pool[i].kind.text, kind))
 			return &cmd->pool[i];
 	if (cmd->pools == MEMORY_POOLS_MAX)
 		return NULL;
@@ -47,9 +48,25 @@ struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, co
 	return &cmd->pool[cmd->pools++];
 }
 
-enum { CURVE_INSTANCE, CURVE_KIND, CURVE_DEVICE, CURVE_START, CURVE_STEP, CURVE_ALLOCATED, CURVE_LOW, CURVE_PEAK,
-	CURVE_RESERVED, CURVE_RESERVED_PEAK, CURVE_BEFORE, CURVE_RANK, CURVE_PID, CURVE_HOST, CURVE_JOB, CURVE_ENDED,
-	CURVE_SEEN };
+enum {
+	CURVE_INSTANCE,
+	CURVE_KIND,
+	CURVE_DEVICE,
+	CURVE_START,
+	CURVE_STEP,
+	CURVE_ALLOCATED,
+	CURVE_LOW,
+	CURVE_PEAK,
+	CURVE_RESERVED,
+	CURVE_RESERVED_PEAK,
+	CURVE_BEFORE,
+	CURVE_RANK,
+	CURVE_PID,
+	CURVE_HOST,
+	CURVE_JOB,
+	CURVE_ENDED,
+	CURVE_SEEN
+};
 
 static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 {
@@ -97,8 +114,9 @@ int cmd_memory_each_of(struct cmd_memory *cmd, const struct memory_pool *pool, c
 	const char *rest, int (*row)(void *arg, sqlite3_stmt *statement), void *arg)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT %s FROM %s m WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld AND "
-				"start_ns >= %lld %s",
+		sqlite3_mprintf(
+			"SELECT %s FROM %s m WHERE instance = %lld AND kind = %Q AND coalesce(device, -1) = %lld AND "
+			"start_ns >= %lld %s",
 			columns, table, (long long)pool->instance, pool->kind.text, (long long)pool->device,
 			(long long)cmd->since_ns, rest),
 		row, arg);
@@ -124,7 +142,9 @@ static int cmd_memory_on_calls(void *arg, sqlite3_stmt *row)
 	for (size_t i = 0; i < cmd->pools; i++)
 		if (cmd->pool[i].instance == cmd_memory_int(row, CALLS_INSTANCE))
 			return 0;
-	pool = ranges_have(&cmd->ranks, cmd_memory_int(row, CALLS_RANK)) ? cmd_memory_pool(cmd, cmd_memory_int(row, CALLS_INSTANCE), "", -1) : NULL;
+	pool = ranges_have(&cmd->ranks, cmd_memory_int(row, CALLS_RANK))
+		       ? cmd_memory_pool(cmd, cmd_memory_int(row, CALLS_INSTANCE), "", -1)
+		       : NULL;
 	if (!pool)
 		return 0;
 	pool->calls_only = true;
@@ -141,8 +161,10 @@ static int cmd_memory_on_calls(void *arg, sqlite3_stmt *row)
 static int cmd_memory_read_calls(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT a.instance, min(a.start_ns), max(a.start_ns), a.rank, r.pid, r.host, r.job, r.ended FROM allocations a JOIN "
-				"ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) GROUP BY a.instance "
+		sqlite3_mprintf("SELECT a.instance, min(a.start_ns), max(a.start_ns), a.rank, r.pid, r.host, r.job, "
+				"r.ended FROM allocations a JOIN "
+				"ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL OR r.job "
+				"= %Q) GROUP BY a.instance "
 				"ORDER BY r.job, a.rank, a.instance",
 			(long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_calls, cmd);
@@ -171,11 +193,13 @@ double cmd_memory_seen_share(const struct memory_pool *pool)
 int cmd_memory_read_curves(struct cmd_memory *cmd)
 {
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
-				"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
-				"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN ranks r ON "
-				"r.instance = m.instance WHERE m.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY "
-				"r.job, m.rank, m.instance, m.start_ns",
+		sqlite3_mprintf(
+			"SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
+			"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
+			"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN "
+			"ranks r ON "
+			"r.instance = m.instance WHERE m.start_ns >= %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY "
+			"r.job, m.rank, m.instance, m.start_ns",
 			(long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_curve, cmd);
 
@@ -183,9 +207,12 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 	if (r == 0)
 		r = cmd_memory_read_calls(cmd);
 	/* Snapshots are taken while no window is open, too. */
-	return r ? r : tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT instance, max(start_ns) FROM memory_live WHERE start_ns >= %lld GROUP BY instance", (long long)cmd->since_ns),
-		cmd_memory_on_newest, cmd);
+	return r ? r
+		 : tool_each(cmd->reader,
+			   sqlite3_mprintf("SELECT instance, max(start_ns) FROM memory_live WHERE start_ns >= %lld "
+					   "GROUP BY instance",
+				   (long long)cmd->since_ns),
+			   cmd_memory_on_newest, cmd);
 }
 
 static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
@@ -205,7 +232,8 @@ static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-#define CARD_AGE_NS 600000000000LL /* of a gauge: a row a minute if it does not change, or one in minutes where readings are costly */
+#define CARD_AGE_NS \
+	600000000000LL /* of a gauge: a row a minute if it does not change, or one in minutes where readings are costly */
 
 int cmd_memory_read_cards(struct cmd_memory *cmd)
 {
@@ -217,10 +245,14 @@ int cmd_memory_read_cards(struct cmd_memory *cmd)
 		if (!strcmp(pool->kind.text, "cpu"))
 			continue;
 		r = tool_each(cmd->reader,
-			sqlite3_mprintf("SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld WHERE "
-					"g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND (g.object = r.card_uuid OR "
-					"substr(g.object, 1, length(r.card_uuid) + 1) = r.card_uuid || '/') ORDER BY g.start_ns",
-				(long long)pool->instance, (long long)(pool->last_ns - CARD_AGE_NS), (long long)pool->last_ns),
+			sqlite3_mprintf(
+				"SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld "
+				"WHERE "
+				"g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND (g.object = r.card_uuid OR "
+				"substr(g.object, 1, length(r.card_uuid) + 1) = r.card_uuid || '/') ORDER BY "
+				"g.start_ns",
+				(long long)pool->instance, (long long)(pool->last_ns - CARD_AGE_NS),
+				(long long)pool->last_ns),
 			cmd_memory_on_card, pool);
 	}
 	return r;
@@ -299,21 +331,33 @@ struct cmd_memory_snapshot {
 	bool first;
 };
 
-enum { LIVE_FRAMES, LIVE_SITES, LIVE_BYTES, LIVE_ERROR, LIVE_LOW, LIVE_HIGH, LIVE_BLOCKS, LIVE_ALLOC, LIVE_ALLOC_BLOCKS, LIVE_THREAD,
-	LIVE_ALLOCATED };
+enum {
+	LIVE_FRAMES,
+	LIVE_SITES,
+	LIVE_BYTES,
+	LIVE_ERROR,
+	LIVE_LOW,
+	LIVE_HIGH,
+	LIVE_BLOCKS,
+	LIVE_ALLOC,
+	LIVE_ALLOC_BLOCKS,
+	LIVE_THREAD,
+	LIVE_ALLOCATED
+};
 
 static int cmd_memory_on_live(void *arg, sqlite3_stmt *row)
 {
 	const struct cmd_memory_snapshot *snapshot = arg;
 	char text[STACK_PLACE_BYTES];
 	double live = sqlite3_column_double(row, LIVE_BYTES), error = sqlite3_column_double(row, LIVE_ERROR);
-	double below = live - sqlite3_column_double(row, LIVE_LOW), above = sqlite3_column_double(row, LIVE_HIGH) - live;
+	double below = live - sqlite3_column_double(row, LIVE_LOW),
+	       above = sqlite3_column_double(row, LIVE_HIGH) - live;
 	struct memory_place *place;
 
 	if (!snapshot->first)
 		snapshot->pool->snapshot_allocated = cmd_memory_number(row, LIVE_ALLOCATED);
-	cmd_memory_place((const char *)sqlite3_column_text(row, LIVE_FRAMES), (const char *)sqlite3_column_text(row, LIVE_THREAD),
-		cmd_memory_int(row, LIVE_SITES), text);
+	cmd_memory_place((const char *)sqlite3_column_text(row, LIVE_FRAMES),
+		(const char *)sqlite3_column_text(row, LIVE_THREAD), cmd_memory_int(row, LIVE_SITES), text);
 	place = cmd_memory_find_place(snapshot->pool, text);
 	if (!place)
 		return 0;
@@ -338,9 +382,12 @@ static int cmd_memory_read_snapshot(struct cmd_memory *cmd, struct memory_pool *
 	return tool_each(cmd->reader,
 		/* Rows of before the intervals have two standard errors. */
 		sqlite3_mprintf("SELECT (SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), m.sites, "
-				"m.live_bytes, m.live_error_bytes, coalesce(m.live_low_bytes, m.live_bytes - 2 * m.live_error_bytes), "
-				"coalesce(m.live_high_bytes, m.live_bytes + 2 * m.live_error_bytes), m.live_blocks, m.alloc_bytes, "
-				"m.alloc_blocks, m.thread, m.allocated_bytes FROM memory_live m WHERE m.instance = %lld AND m.start_ns = %lld AND m.kind = %Q AND "
+				"m.live_bytes, m.live_error_bytes, coalesce(m.live_low_bytes, m.live_bytes - 2 * "
+				"m.live_error_bytes), "
+				"coalesce(m.live_high_bytes, m.live_bytes + 2 * m.live_error_bytes), m.live_blocks, "
+				"m.alloc_bytes, "
+				"m.alloc_blocks, m.thread, m.allocated_bytes FROM memory_live m WHERE m.instance = "
+				"%lld AND m.start_ns = %lld AND m.kind = %Q AND "
 				"coalesce(m.device, -1) = %lld AND m.sampled > 0",
 			(long long)pool->instance, (long long)start_ns, pool->kind.text, (long long)pool->device),
 		cmd_memory_on_live, &snapshot);
@@ -373,7 +420,8 @@ int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int
 {
 	struct cmd_memory_times times = {.from_ns = from_ns};
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld "
+		sqlite3_mprintf("SELECT DISTINCT start_ns FROM memory_live WHERE instance = %lld AND start_ns BETWEEN "
+				"%lld AND %lld "
 				"ORDER BY start_ns",
 			(long long)pool->instance, (long long)cmd->since_ns, (long long)until_ns),
 		cmd_memory_on_time, &times);
@@ -394,7 +442,8 @@ struct memory_text cmd_memory_bytes(double bytes)
 	struct memory_text ret;
 	char buffer[UNITS_BYTES];
 
-	snprintf(ret.text, sizeof(ret.text), "%s%s", bytes < 0 ? "-" : "", units_size((uint64_t)llround(fabs(bytes)), buffer));
+	snprintf(ret.text, sizeof(ret.text), "%s%s", bytes < 0 ? "-" : "",
+		units_size((uint64_t)llround(fabs(bytes)), buffer));
 	return ret;
 }
 
@@ -411,9 +460,11 @@ struct memory_text cmd_memory_device(const struct memory_pool *pool)
 
 void cmd_memory_print_pool(const struct memory_pool *pool)
 {
-	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s)", pool->rank, pool->host.text, pool->pid, pool->ended ? ", has ended" : "");
+	printf("rank %" PRId64 " (%s, pid %" PRId64 "%s)", pool->rank, pool->host.text, pool->pid,
+		pool->ended ? ", has ended" : "");
 	if (pool->calls_only)
-		printf(": calls of the driver alone are known: the framework's allocator reported nothing while L2 was on, or no window of L2 was open\n");
+		printf(": calls of the driver alone are known: the framework's allocator reported nothing while L2 was "
+		       "on, or no window of L2 was open\n");
 	else
 		printf(", %s: ", cmd_memory_device(pool).text);
 }

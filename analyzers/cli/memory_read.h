@@ -22,7 +22,8 @@
 struct memory_place {
 	char text[STACK_PLACE_BYTES];
 	double live, blocks, alloc, alloc_blocks;
-	double error2, below2, above2; /* squares of its standard error, and of the distances to the ends of its 95 % interval */
+	double error2, below2,
+		above2;	   /* squares of its standard error, and of the distances to the ends of its 95 % interval */
 	double live_first; /* of the first snapshot in the window */
 };
 
@@ -45,9 +46,10 @@ struct memory_pool {
 	int64_t first_ns, last_ns, peak_ns;
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
-	int64_t end_ns;		 /* of the newest row of the curve */
-	int64_t until_ns;	 /* of the newest row of L2 */
-	double seen_ns, span_ns; /* reports were seen in so much of the time until end_ns in which they were seen in windows */
+	int64_t end_ns;	  /* of the newest row of the curve */
+	int64_t until_ns; /* of the newest row of L2 */
+	double seen_ns,
+		span_ns; /* reports were seen in so much of the time until end_ns in which they were seen in windows */
 	struct memory_history history;
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
@@ -65,7 +67,7 @@ struct cmd_memory {
 	struct reader *reader;
 	size_t pools;
 	struct memory_pool *pool;
-	json_t *list;	 /* with --json: what is shown */
+	json_t *list; /* with --json: what is shown */
 	size_t rows;
 };
 
@@ -96,12 +98,13 @@ double cmd_memory_others(const struct memory_pool *pool);
 double cmd_memory_free(const struct memory_pool *pool);
 /* The newest snapshot until then, and with from_ns that which is the first since then. */
 int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns, int64_t until_ns);
-/* memory_places.c: a table of those that hold most; grown: since the first snapshot, in the place of what was allocated. */
+/* memory_places.c: a table of those that hold most; grown: since the first snapshot, in the place of what was
+ * allocated. */
 void cmd_memory_print_places(const struct memory_pool *pool, bool grown, size_t shown);
 json_t *cmd_memory_json_places(const struct memory_pool *pool);
 /* Segments of the newest snapshot until then; 0 in *ret_ns: none. */
-int cmd_memory_read_pieces(
-	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_pieces *ret, int64_t *ret_ns);
+int cmd_memory_read_pieces(struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns,
+	struct memory_pieces *ret, int64_t *ret_ns);
 /* NULL: too many. */
 struct memory_pool *cmd_memory_pool(struct cmd_memory *cmd, int64_t instance, const char *kind, int64_t device);
 /*
@@ -117,8 +120,8 @@ struct memory_text cmd_memory_bytes(double bytes);
 struct memory_text cmd_memory_device(const struct memory_pool *pool);
 
 /*
- * Writes what is held, or with `allocated` what was allocated, by stack: memory_picture.c. format: NULL: by the file's name;
- * output: NULL or "-": standard output. 0, or the exit code after a sentence.
+ * Writes what is held, or with `allocated` what was allocated, by stack: memory_picture.c. format: NULL: by the file's
+ * name; output: NULL or "-": standard output. 0, or the exit code after a sentence.
  */
 bool cmd_memory_has_format(const char *format, const char *output);
 int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *output, bool allocated);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of a statement as a table, CSV (RFC 4180) or JSON (an array of objects). Streams: a table sets its column widths
- * by the first rows. Output is valid UTF-8 and, in a table, in JSON, and as CSV on a terminal, printable (text_clean());
- * JSON escapes what is not, CSV in files and pipes has it as it is.
+ * by the first rows. Output is valid UTF-8 and, in a table, in JSON, and as CSV on a terminal, printable
+ * (text_clean()); JSON escapes what is not, CSV in files and pipes has it as it is.
  */
 #ifndef RANKTRACE_CLI_OUTPUT_H
 #define RANKTRACE_CLI_OUTPUT_H

@@ -91,8 +91,9 @@ int cmd_why_find_step(struct cmd_why *cmd)
 	struct cmd_why_step step = {0};
 	char time[TOOL_TEXT_BYTES];
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT s.start_ns, s.duration_ns FROM steps s JOIN ranks r ON r.instance = s.instance WHERE "
-				"s.rank = %lld AND s.step = %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY s.start_ns DESC",
+		sqlite3_mprintf(
+			"SELECT s.start_ns, s.duration_ns FROM steps s JOIN ranks r ON r.instance = s.instance WHERE "
+			"s.rank = %lld AND s.step = %lld AND (%Q IS NULL OR r.job = %Q) ORDER BY s.start_ns DESC",
 			(long long)cmd->ranks.range[0].first, (long long)cmd->step, cmd->job, cmd->job),
 		cmd_why_on_step, &step);
 
@@ -120,22 +121,30 @@ int cmd_why_no_steps(struct cmd_why *cmd)
 	const char *of = cmd->job ? " of job " : "", *job = cmd->job ? cmd->job : "";
 	long long rank = (long long)cmd->ranks.range[0].first;
 	uint64_t processes = 0, steps = 0;
-	int r = tool_each(cmd->reader, sqlite3_mprintf("SELECT count(*) FROM ranks WHERE rank = %lld AND (%Q IS NULL OR job = %Q)", rank, cmd->job, cmd->job),
+	int r = tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT count(*) FROM ranks WHERE rank = %lld AND (%Q IS NULL OR job = %Q)", rank,
+			cmd->job, cmd->job),
 		cmd_why_on_count, &processes);
 
 	if (!r)
 		r = tool_each(cmd->reader,
-			sqlite3_mprintf("SELECT count(*) FROM steps WHERE rank = %lld AND start_ns + duration_ns BETWEEN %lld AND %lld AND start_ns > %lld "
+			sqlite3_mprintf("SELECT count(*) FROM steps WHERE rank = %lld AND start_ns + duration_ns "
+					"BETWEEN %lld AND %lld AND start_ns > %lld "
 					"AND instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)",
-				rank, (long long)cmd->since_ns, (long long)cmd->until_ns, (long long)cmd_why_from(cmd), cmd->job, cmd->job),
+				rank, (long long)cmd->since_ns, (long long)cmd->until_ns, (long long)cmd_why_from(cmd),
+				cmd->job, cmd->job),
 			cmd_why_on_count, &steps);
 	if (r)
 		return r;
 	if (!processes)
-		return tool_fail(1, "the store has no rank %lld%s%s; tracectl query 'SELECT DISTINCT rank, job FROM ranks' lists those it has", rank, of, job);
+		return tool_fail(1,
+			"the store has no rank %lld%s%s; tracectl query 'SELECT DISTINCT rank, job FROM ranks' lists "
+			"those it has",
+			rank, of, job);
 	if (!steps)
 		return tool_fail(1, "no step of rank %lld%s%s was seen then", rank, of, job);
-	return tool_fail(1, "the steps of rank %lld%s%s then cannot be aligned with those of the other ranks", rank, of, job);
+	return tool_fail(
+		1, "the steps of rank %lld%s%s then cannot be aligned with those of the other ranks", rank, of, job);
 }
 
 /* The process and the step thread: of the most time in stages within steps. */
@@ -210,7 +219,8 @@ static const struct {
 	{"SELECT start_ns, duration_ns, run_delay_ns, previous_pid, previous_name FROM offcpu WHERE instance = %lld "
 	 "AND start_ns BETWEEN %lld AND %lld AND thread_id = %lld ORDER BY start_ns",
 		cmd_why_on_off},
-	{"SELECT start_ns + duration_ns - run_delay_ns, start_ns + duration_ns, previous_pid, previous_name FROM offcpu "
+	{"SELECT start_ns + duration_ns - run_delay_ns, start_ns + duration_ns, previous_pid, previous_name FROM "
+	 "offcpu "
 	 "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND thread_id <> %lld AND run_delay_ns > 0 "
 	 "ORDER BY 1",
 		cmd_why_on_off_other},
@@ -225,16 +235,18 @@ int cmd_why_read_thread(struct cmd_why *cmd)
 	if (since_ns >= until_ns)
 		return 0;
 	r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT s.instance, s.thread_id, r.pid FROM stages s JOIN ranks r ON r.instance = s.instance WHERE "
-				"s.rank = %lld AND s.start_ns BETWEEN %lld AND %lld AND s.depth = 0 AND s.step IS NOT NULL AND "
-				"(%Q IS NULL OR r.job = %Q) GROUP BY 1, 2 ORDER BY sum(s.duration_ns)",
+		sqlite3_mprintf(
+			"SELECT s.instance, s.thread_id, r.pid FROM stages s JOIN ranks r ON r.instance = s.instance "
+			"WHERE "
+			"s.rank = %lld AND s.start_ns BETWEEN %lld AND %lld AND s.depth = 0 AND s.step IS NOT NULL AND "
+			"(%Q IS NULL OR r.job = %Q) GROUP BY 1, 2 ORDER BY sum(s.duration_ns)",
 			(long long)cmd->ranks.range[0].first, (long long)(cmd->since_ns - THREAD_NS),
 			(long long)cmd->until_ns, cmd->job, cmd->job),
 		cmd_why_on_thread, cmd);
 	for (size_t i = 0; r == 0 && cmd->thread && i < sizeof(cmd_why_reads) / sizeof(cmd_why_reads[0]); i++)
 		r = tool_each(cmd->reader,
-			sqlite3_mprintf(cmd_why_reads[i].sql, (long long)cmd->instance, (long long)(since_ns - BEFORE_NS),
-				(long long)until_ns, (long long)cmd->thread),
+			sqlite3_mprintf(cmd_why_reads[i].sql, (long long)cmd->instance,
+				(long long)(since_ns - BEFORE_NS), (long long)until_ns, (long long)cmd->thread),
 			cmd_why_reads[i].row, cmd);
 	return r;
 }
@@ -290,7 +302,8 @@ static void cmd_why_place_name(const char *frames, char name[WHY_PLACE_BYTES])
 		while (line > frames && line[-1] != '\n')
 			line--;
 		if (strncmp(line, "kernel ", 7) == 0)
-			used += (size_t)snprintf(name + used, WHY_PLACE_BYTES - used, "%s%.*s", used ? " < " : "", (int)(end - line - 7), line + 7);
+			used += (size_t)snprintf(name + used, WHY_PLACE_BYTES - used, "%s%.*s", used ? " < " : "",
+				(int)(end - line - 7), line + 7);
 		end = line > frames ? line - 1 : frames;
 	}
 	(void)text_clean(name);
@@ -343,53 +356,83 @@ static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-/* Of calls and waits that begin in the chosen steps, and of those around them; a step counts in seconds of which L3 has rows. */
+/* Of calls and waits that begin in the chosen steps, and of those around them; a step counts in seconds of which L3 has
+ * rows. */
 int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 {
-	long long since = (long long)result->begin_ns, until = (long long)result->end_ns - 1, instance = cmd->instance, thread = cmd->thread;
+	long long since = (long long)result->begin_ns, until = (long long)result->end_ns - 1, instance = cmd->instance,
+		  thread = cmd->thread;
 	long long from = (long long)cmd_why_from(cmd), to = (long long)(cmd->until_ns + AROUND_NS);
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "
-				"file IS NOT NULL AND start_ns BETWEEN %lld AND %lld GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d",
+		sqlite3_mprintf(
+			"SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "
+			"file IS NOT NULL AND start_ns BETWEEN %lld AND %lld GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d",
 			instance, since, until, WHY_FILES_SHOWN),
 		cmd_why_on_file, cmd);
 
-	r = r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN %lld AND %lld) FROM steps "
-				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND start_ns / 1000000000 IN ("
-				"SELECT start_ns / 1000000000 FROM offcpu WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld UNION "
-				"SELECT start_ns / 1000000000 FROM system_sums WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld)",
-			since, until, since, until, instance, from, to, instance, from, to, instance, from, to),
-		cmd_why_on_steps, cmd);
-	r = r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND start_ns <= %lld AND "
-				"start_ns + duration_ns >= %lld",
-			instance, until, since),
-		cmd_why_on_swapped, cmd);
-	r = r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN o.duration_ns - o.run_delay_ns ELSE 0 END), "
-				"sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN 0 ELSE o.duration_ns - o.run_delay_ns END) FROM offcpu o "
-				"JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = o.stack WHERE o.instance = %lld AND "
-				"o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY o.stack ORDER BY 2 DESC",
-			since, until, since, until, instance, from, to, thread),
-		cmd_why_on_place, cmd);
-	r = r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN w.duration_ns ELSE 0 END), "
-				"sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN 0 ELSE w.duration_ns END) FROM wait_stacks w "
-				"JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = w.stack WHERE w.instance = %lld AND "
-				"w.start_ns BETWEEN %lld AND %lld AND w.thread_id = %lld GROUP BY w.stack ORDER BY 2 DESC",
-			since, until, since, until, instance, from, to, thread),
-		cmd_why_on_line, cmd);
-	return r ?: tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE 0 END), "
-				"sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
-				"SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns AS n, instance, "
-				"thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
-				"SELECT %d, operation || CASE operation WHEN 'send' THEN 's to sockets' ELSE 's of files' END, start_ns, duration_ns, instance, thread_id FROM file_calls UNION ALL "
-				"SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, coalesce(time_ns, count), instance, NULL FROM system_sums) "
-				"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND coalesce(thread_id, %lld) = %lld "
-				"GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",
-			since, until, since, until, WHY_CAUSE_BLOCKED, WHY_CAUSE_KERNEL, WHY_CAUSE_COUNTED, WHY_CAUSE_KERNEL, instance,
-			from, to, thread, thread, WHY_CAUSE_COUNTED),
-		cmd_why_on_cause, cmd);
+	r = r
+		    ?: tool_each(cmd->reader,
+			       sqlite3_mprintf("SELECT sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN "
+					       "%lld AND %lld) FROM steps "
+					       "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND start_ns "
+					       "/ 1000000000 IN ("
+					       "SELECT start_ns / 1000000000 FROM offcpu WHERE instance = %lld AND "
+					       "start_ns BETWEEN %lld AND %lld UNION "
+					       "SELECT start_ns / 1000000000 FROM system_sums WHERE instance = %lld "
+					       "AND start_ns BETWEEN %lld AND %lld)",
+				       since, until, since, until, instance, from, to, instance, from, to, instance,
+				       from, to),
+			       cmd_why_on_steps, cmd);
+	r = r
+		    ?: tool_each(cmd->reader,
+			       sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND "
+					       "start_ns <= %lld AND "
+					       "start_ns + duration_ns >= %lld",
+				       instance, until, since),
+			       cmd_why_on_swapped, cmd);
+	r = r
+		    ?: tool_each(cmd->reader,
+			       sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN "
+					       "o.duration_ns - o.run_delay_ns ELSE 0 END), "
+					       "sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN 0 ELSE "
+					       "o.duration_ns - o.run_delay_ns END) FROM offcpu o "
+					       "JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = o.stack "
+					       "WHERE o.instance = %lld AND "
+					       "o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY "
+					       "o.stack ORDER BY 2 DESC",
+				       since, until, since, until, instance, from, to, thread),
+			       cmd_why_on_place, cmd);
+	r = r
+		    ?: tool_each(cmd->reader,
+			       sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN "
+					       "w.duration_ns ELSE 0 END), "
+					       "sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN 0 ELSE "
+					       "w.duration_ns END) FROM wait_stacks w "
+					       "JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = w.stack "
+					       "WHERE w.instance = %lld AND "
+					       "w.start_ns BETWEEN %lld AND %lld AND w.thread_id = %lld GROUP BY "
+					       "w.stack ORDER BY 2 DESC",
+				       since, until, since, until, instance, from, to, thread),
+			       cmd_why_on_line, cmd);
+	return r
+		       ?: tool_each(cmd->reader,
+				  sqlite3_mprintf(
+					  "SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE "
+					  "0 END), "
+					  "sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
+					  "SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns "
+					  "AS n, instance, "
+					  "thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
+					  "SELECT %d, operation || CASE operation WHEN 'send' THEN 's to sockets' ELSE "
+					  "'s of files' END, start_ns, duration_ns, instance, thread_id FROM "
+					  "file_calls UNION ALL "
+					  "SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, "
+					  "coalesce(time_ns, count), instance, NULL FROM system_sums) "
+					  "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND "
+					  "coalesce(thread_id, %lld) = %lld "
+					  "GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",
+					  since, until, since, until, WHY_CAUSE_BLOCKED, WHY_CAUSE_KERNEL,
+					  WHY_CAUSE_COUNTED, WHY_CAUSE_KERNEL, instance, from, to, thread, thread,
+					  WHY_CAUSE_COUNTED),
+				  cmd_why_on_cause, cmd);
 }

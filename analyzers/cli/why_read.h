@@ -34,7 +34,8 @@ struct cmd_why_cause {
 #define WHY_PLACE_FRAMES 3
 #define WHY_PLACE_BYTES STACK_PLACE_BYTES
 
-/* Where the step thread was: blocked in the kernel, "INNER < OUTER < ...", or in Python in long system calls, "FUNCTION (FILE:LINE)". */
+/* Where the step thread was: blocked in the kernel, "INNER < OUTER < ...", or in Python in long system calls, "FUNCTION
+ * (FILE:LINE)". */
 struct cmd_why_place {
 	char name[WHY_PLACE_BYTES];
 	double chosen_ns, usual_ns; /* a step, in the mean */

@@ -15,7 +15,8 @@
 #include "analyzers/tool/tool_json.h"
 
 #define SHOWN_PART 0.01 /* of the step: smaller excesses are summed */
-#define BEYOND_PEERS 0.1 /* of the step: work that is so much longer than the peers' is named, however usual: it may be slow from the start */
+#define BEYOND_PEERS \
+	0.1 /* of the step: work that is so much longer than the peers' is named, however usual: it may be slow from the start */
 
 struct cmd_why_time {
 	char text[UNITS_BYTES + 1];
@@ -52,7 +53,8 @@ static void cmd_why_text_head(
 		fprintf(f, ", %s to %s, %zu steps in the mean:\n", tool_time(since_ns, from), tool_time(until_ns, to),
 			result->chosen);
 	fprintf(f, "%s; usual %s (%zu %ssteps)", cmd_why_text_time(result->chosen_ns, false).text,
-		cmd_why_text_time(result->usual_ns, false).text, result->usual, result->usual_within ? "shorter ones of these " : "");
+		cmd_why_text_time(result->usual_ns, false).text, result->usual,
+		result->usual_within ? "shorter ones of these " : "");
 	if (result->peers)
 		fprintf(f, "; median of %zu peer%s %s", result->peers, result->peers == 1 ? "" : "s",
 			cmd_why_text_time(result->peers_ns, false).text);
@@ -99,12 +101,14 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 			small_ns += part->excess_ns;
 			continue;
 		}
-		term_table_cell(table, part->excess_ns > excess_ns / 2 && grown_ns > 0 ? TERM_YELLOW : TERM_PLAIN, "%s: %s",
-			activity_title(part->activity), why_kind_title(part->kind));
-		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns, cmd_why_text_share(grown_ns, part->excess_ns, whole), part->peers_ns);
+		term_table_cell(table, part->excess_ns > excess_ns / 2 && grown_ns > 0 ? TERM_YELLOW : TERM_PLAIN,
+			"%s: %s", activity_title(part->activity), why_kind_title(part->kind));
+		cmd_why_text_cells(table, part->chosen_ns, part->usual_ns, grown_ns,
+			cmd_why_text_share(grown_ns, part->excess_ns, whole), part->peers_ns);
 	}
 	term_table_cell(table, TERM_PLAIN, "all others");
-	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns, cmd_why_text_share(chosen_ns - usual_ns, small_ns, whole), NAN);
+	cmd_why_text_cells(table, chosen_ns, usual_ns, chosen_ns - usual_ns,
+		cmd_why_text_share(chosen_ns - usual_ns, small_ns, whole), NAN);
 	term_table_cell(table, TERM_PLAIN, "not explained");
 	cmd_why_text_cells(table, NAN, NAN, result->residual_ns, result->residual_ns / whole, NAN);
 	term_table_print(table, f, 0);
@@ -137,7 +141,8 @@ static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 		fputs("\n", f);
 }
 
-/* What the rank does longer than its peers in its usual steps, too; not where it waits for them. With L3 only the peers' time without a CPU is known. */
+/* What the rank does longer than its peers in its usual steps, too; not where it waits for them. With L3 only the
+ * peers' time without a CPU is known. */
 static void cmd_why_text_peers(FILE *f, const struct why_result *result)
 {
 	unsigned shown = 0;
@@ -146,9 +151,11 @@ static void cmd_why_text_peers(FILE *f, const struct why_result *result)
 		const struct why_part *part = &result->part[i];
 		double beyond_ns = part->chosen_ns - part->peers_ns;
 
-		if (part->kind == WHY_WAITING || !(beyond_ns >= BEYOND_PEERS * result->chosen_ns) || part->usual_ns - part->peers_ns < beyond_ns / 2)
+		if (part->kind == WHY_WAITING || !(beyond_ns >= BEYOND_PEERS * result->chosen_ns) ||
+			part->usual_ns - part->peers_ns < beyond_ns / 2)
 			continue;
-		fprintf(f, "%s %s %s (peers %s)", shown++ ? "," : "\nbeyond its peers, in its usual steps, too:", activity_title(part->activity),
+		fprintf(f, "%s %s %s (peers %s)",
+			shown++ ? "," : "\nbeyond its peers, in its usual steps, too:", activity_title(part->activity),
 			cmd_why_text_time(part->chosen_ns, false).text, cmd_why_text_time(part->peers_ns, false).text);
 	}
 	if (shown)
@@ -201,7 +208,8 @@ static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
 {
 	for (size_t i = 0; i < cmd->files; i++)
 		fprintf(f, "%s %s %s %s: %s in %" PRId64 " call%s", i ? ";" : "\nslow calls:", cmd->file[i].operation,
-			strcmp(cmd->file[i].operation, "send") == 0 ? "to" : "of", cmd->file[i].name, cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
+			strcmp(cmd->file[i].operation, "send") == 0 ? "to" : "of", cmd->file[i].name,
+			cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
 			cmd->file[i].calls == 1 ? "" : "s");
 	if (cmd->files)
 		fputs("\n", f);
@@ -240,8 +248,8 @@ static bool cmd_why_cause_grew(const struct cmd_why_cause *cause, const struct w
 }
 
 /* Causes of a kind may overlap: a thread that frees memory is blocked on the disk. */
-static void cmd_why_text_causes(
-	FILE *f, const struct cmd_why *cmd, const struct why_result *result, enum cmd_why_cause_kind kind, const char *head)
+static void cmd_why_text_causes(FILE *f, const struct cmd_why *cmd, const struct why_result *result,
+	enum cmd_why_cause_kind kind, const char *head)
 {
 	unsigned shown = 0;
 
@@ -250,7 +258,8 @@ static void cmd_why_text_causes(
 
 		if (cause->kind != kind || !cmd_why_cause_grew(cause, result))
 			continue;
-		fprintf(f, "%s %s %s a step", shown++ ? "," : head, cause->name, cmd_why_text_amount(kind, cause->chosen).text);
+		fprintf(f, "%s %s %s a step", shown++ ? "," : head, cause->name,
+			cmd_why_text_amount(kind, cause->chosen).text);
 		if (cause->usual > 0)
 			fprintf(f, " (usual %s)", cmd_why_text_amount(kind, cause->usual).text);
 	}
@@ -264,12 +273,14 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 	char size[UNITS_BYTES];
 
 	if (result->of > WHY_STEPS_USED)
-		fprintf(f, "\nThat time has %zu steps, of which %d at equal distances were read.\n", result->of, WHY_STEPS_USED);
+		fprintf(f, "\nThat time has %zu steps, of which %d at equal distances were read.\n", result->of,
+			WHY_STEPS_USED);
 	if (result->left_out)
 		fprintf(f, "\n%zu of the steps that were read %s left out: L1 or L3 was off in %s.\n", result->left_out,
 			result->left_out == 1 ? "is" : "are", result->left_out == 1 ? "it" : "them");
 	if (!isnan(result->major_faults) && result->major_faults > result->major_faults_usual + 1) {
-		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults, result->major_faults_usual);
+		fprintf(f, "\nmajor page faults: %.1f a step, usual %.1f", result->major_faults,
+			result->major_faults_usual);
 		if (cmd->swapped_bytes > 0)
 			fprintf(f, "; %s of its memory swapped out", units_size((uint64_t)cmd->swapped_bytes, size));
 		fputs("\n", f);
@@ -278,9 +289,13 @@ static void cmd_why_text_levels(FILE *f, const struct cmd_why *cmd, const struct
 		fputs("\nL1 was off: with it, waiting is known from the operations, not from what peers have least.\n",
 			f);
 	if (!result->thread_known)
-		fputs("\nL3 was off: with it, work, sleep and time without a CPU are measured, and what preempted the rank.\n", f);
+		fputs("\nL3 was off: with it, work, sleep and time without a CPU are measured, and what preempted the "
+		      "rank.\n",
+			f);
 	else if (!result->usual_known)
-		fputs("\nL3 was off in the usual steps: they are taken to work as much as these, and to sleep in the rest.\n", f);
+		fputs("\nL3 was off in the usual steps: they are taken to work as much as these, and to sleep in the "
+		      "rest.\n",
+			f);
 }
 
 static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
@@ -322,11 +337,10 @@ static json_t *cmd_why_json_parts(const struct why_result *result)
 	for (size_t i = 0; i < result->parts; i++) {
 		const struct why_part *part = &result->part[i];
 
-		json_array_append_new(
-			parts, json_pack("{s:s, s:s, s:f, s:f, s:f, s:o}", "activity", activity_word(part->activity),
-				       "what", why_kind_word(part->kind), "chosen_ns", part->chosen_ns, "usual_ns",
-				       part->usual_ns, "excess_ns", part->excess_ns, "peers_ns",
-				       tool_real(part->peers_ns)));
+		json_array_append_new(parts,
+			json_pack("{s:s, s:s, s:f, s:f, s:f, s:o}", "activity", activity_word(part->activity), "what",
+				why_kind_word(part->kind), "chosen_ns", part->chosen_ns, "usual_ns", part->usual_ns,
+				"excess_ns", part->excess_ns, "peers_ns", tool_real(part->peers_ns)));
 	}
 	return parts;
 }
@@ -337,8 +351,9 @@ static json_t *cmd_why_json_others(const struct why_result *result)
 
 	for (size_t i = 0; i < result->others; i++)
 		json_array_append_new(others,
-			tool_object("name", json_string(result->other[i].name), "pid", json_integer(result->other[i].pid), "chosen_ns",
-				tool_real(result->other[i].chosen_ns), "usual_ns", tool_real(result->other[i].usual_ns), NULL));
+			tool_object("name", json_string(result->other[i].name), "pid",
+				json_integer(result->other[i].pid), "chosen_ns", tool_real(result->other[i].chosen_ns),
+				"usual_ns", tool_real(result->other[i].usual_ns), NULL));
 	return others;
 }
 
@@ -347,9 +362,9 @@ static json_t *cmd_why_json_files(const struct cmd_why *cmd)
 	json_t *files = json_array();
 
 	for (size_t i = 0; i < cmd->files; i++)
-		json_array_append_new(
-			files, json_pack("{s:s, s:s, s:f, s:I}", "operation", cmd->file[i].operation, "file",
-				       cmd->file[i].name, "duration_ns", cmd->file[i].ns, "calls", (json_int_t)cmd->file[i].calls));
+		json_array_append_new(files, json_pack("{s:s, s:s, s:f, s:I}", "operation", cmd->file[i].operation,
+						     "file", cmd->file[i].name, "duration_ns", cmd->file[i].ns, "calls",
+						     (json_int_t)cmd->file[i].calls));
 	return files;
 }
 
@@ -371,8 +386,8 @@ static json_t *cmd_why_json_places(const struct cmd_why_place *place, size_t cou
 	json_t *places = json_array();
 
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", place[i].name, "chosen_ns", place[i].chosen_ns,
-						      "usual_ns", place[i].usual_ns));
+		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", place[i].name, "chosen_ns",
+						      place[i].chosen_ns, "usual_ns", place[i].usual_ns));
 	return places;
 }
 
@@ -380,18 +395,19 @@ static json_t *cmd_why_json_whole(const struct cmd_why *cmd, const struct why_re
 {
 	return tool_object("rank", json_integer(result->who.rank), "host", json_string(result->who.host), "card",
 		json_string(result->who.card), "tier", tool_text(finding_tier_word(result->tier)), "thread_known",
-		json_boolean(result->thread_known), "usual_known", json_boolean(result->usual_known), "steps", tool_count(result->chosen), "usual_steps", tool_count(result->usual),
-		"usual_within", json_boolean(result->usual_within), "of", tool_count(result->of), "left_out", tool_count(result->left_out),
-		"peers", tool_count(result->peers), "chosen_ns", tool_real(result->chosen_ns), "usual_ns",
-		tool_real(result->usual_ns), "peers_ns", tool_real(result->peers_ns), "excess_ns",
-		tool_real(result->chosen_ns - result->usual_ns), "residual_ns", tool_real(result->residual_ns), "major_faults",
-		tool_real(result->major_faults), "major_faults_usual", tool_real(result->major_faults_usual), "swapped_bytes",
-		tool_real(cmd->swapped_bytes), "parts",
-		cmd_why_json_parts(result), "cpu_taken_by", cmd_why_json_others(result), "blocked_on",
-		cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "blocked_in", cmd_why_json_places(cmd->place, cmd->places),
-		"long_calls_of", cmd_why_json_places(cmd->line, cmd->lines), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL), "counted",
-		cmd_why_json_causes(cmd, WHY_CAUSE_COUNTED), "slow_files",
-		cmd_why_json_files(cmd), NULL);
+		json_boolean(result->thread_known), "usual_known", json_boolean(result->usual_known), "steps",
+		tool_count(result->chosen), "usual_steps", tool_count(result->usual), "usual_within",
+		json_boolean(result->usual_within), "of", tool_count(result->of), "left_out",
+		tool_count(result->left_out), "peers", tool_count(result->peers), "chosen_ns",
+		tool_real(result->chosen_ns), "usual_ns", tool_real(result->usual_ns), "peers_ns",
+		tool_real(result->peers_ns), "excess_ns", tool_real(result->chosen_ns - result->usual_ns),
+		"residual_ns", tool_real(result->residual_ns), "major_faults", tool_real(result->major_faults),
+		"major_faults_usual", tool_real(result->major_faults_usual), "swapped_bytes",
+		tool_real(cmd->swapped_bytes), "parts", cmd_why_json_parts(result), "cpu_taken_by",
+		cmd_why_json_others(result), "blocked_on", cmd_why_json_causes(cmd, WHY_CAUSE_BLOCKED), "blocked_in",
+		cmd_why_json_places(cmd->place, cmd->places), "long_calls_of",
+		cmd_why_json_places(cmd->line, cmd->lines), "kernel", cmd_why_json_causes(cmd, WHY_CAUSE_KERNEL),
+		"counted", cmd_why_json_causes(cmd, WHY_CAUSE_COUNTED), "slow_files", cmd_why_json_files(cmd), NULL);
 }
 
 int cmd_why_json(const struct cmd_why *cmd, const struct why_result *result)

@@ -72,7 +72,8 @@ static bool is_inner(const struct coll_entry *outer, const struct coll_event *ev
 {
 	bool is_below = !event->stack_pointer || !outer->stack_pointer || event->stack_pointer < outer->stack_pointer;
 
-	return is_below && outer->word->operation->of_others && strcasecmp(outer->word->text, event->op ? event->op : "") != 0;
+	return is_below && outer->word->operation->of_others &&
+	       strcasecmp(outer->word->text, event->op ? event->op : "") != 0;
 }
 
 /* An exception left the call: its number goes to the next one. */

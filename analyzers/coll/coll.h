@@ -43,11 +43,11 @@
  * In flight. A call that has not returned sends no record. The daemon reads the kernel's map of calls in flight and
  * passes all of it: coll_in_call_begin(), then coll_in_call() for each. Standings and coll_at() count them as entered.
  *
- * Times are CLOCK_MONOTONIC ns of the host. Device records have times of the device's clock; those of rows are converted
- * by device_clock.h, one clock for each device of the rank. A row's start on the device lies between the start of its
- * call and the notice of its end. A record of an operation that took longer on the device than between these two is
- * counted as impossible; its row has no device times. Texts in rows are valid during the call.
- * Events are untrusted: lengths, numbers and addresses are bounded here.
+ * Times are CLOCK_MONOTONIC ns of the host. Device records have times of the device's clock; those of rows are
+ * converted by device_clock.h, one clock for each device of the rank. A row's start on the device lies between the
+ * start of its call and the notice of its end. A record of an operation that took longer on the device than between
+ * these two is counted as impossible; its row has no device times. Texts in rows are valid during the call. Events are
+ * untrusted: lengths, numbers and addresses are bounded here.
  */
 #ifndef RANKTRACE_COLL_COLL_H
 #define RANKTRACE_COLL_COLL_H
@@ -59,9 +59,9 @@
 #include "analyzers/coll/comm_kind.h"
 #include "analyzers/coll/device_clock.h"
 
-#define COLL_COMMS_MAX 1024	 /* live communicators a rank; beyond it the least recently used is forgotten */
-#define COLL_WAITING_MAX 4096    /* rows that wait for a group, a work or a device record */
-#define COLL_RECENT 64		 /* newest operations of a communicator kept for comparing ranks */
+#define COLL_COMMS_MAX 1024   /* live communicators a rank; beyond it the least recently used is forgotten */
+#define COLL_WAITING_MAX 4096 /* rows that wait for a group, a work or a device record */
+#define COLL_RECENT 64	      /* newest operations of a communicator kept for comparing ranks */
 #define COLL_WAIT_NS 30000000000ULL
 #define COLL_IDENTIFY_NS 2000000000ULL	 /* wait for coll_identify(), in families identified later */
 #define COLL_NUMBER_NS 2000000000ULL	 /* wait for a number, and for a communicator's first device record */
@@ -96,26 +96,26 @@ enum coll_kind {
 
 struct coll_event {
 	enum coll_kind kind;
-	const char *family;     /* of the library: "nccl", "rccl", "hccl", "gloo" */
-	const char *op;         /* "AllReduce", "Send": NCCL's words for all families */
+	const char *family; /* of the library: "nccl", "rccl", "hccl", "gloo" */
+	const char *op;	    /* "AllReduce", "Send": NCCL's words for all families */
 	uint64_t start_ns;
 	uint64_t end_ns; /* 0: return not seen (yet) */
 	uint32_t thread_id;
 	uint64_t stack_pointer; /* at entry, 0: unknown; an inner call is below the outer one */
 	bool in_group;
 	bool has_result;
-	int64_t result;         /* 0: the call succeeded */
-	uint32_t present;	/* 1 << enum coll_field */
+	int64_t result;	  /* 0: the call succeeded */
+	uint32_t present; /* 1 << enum coll_field */
 	uint64_t field[OP_FIELD_MAX];
-	const char *text;       /* name of a communicator, "" if none */
+	const char *text; /* name of a communicator, "" if none */
 };
 
 /* op "" or NULL: announces that operations of the communicator will be recorded; with identity 0, those of all
  * communicators of the rank. */
 struct coll_device {
-	uint64_t identity;      /* of the communicator */
-	const char *name;       /* of the communicator, "" if none */
-	uint64_t seq;		/* collectives: from 1 since init; 0: unknown (point to point) */
+	uint64_t identity; /* of the communicator */
+	const char *name;  /* of the communicator, "" if none */
+	uint64_t seq;	   /* collectives: from 1 since init; 0: unknown (point to point) */
 	const char *op;
 	uint64_t count;
 	uint64_t host_ns;  /* queued by the host */
@@ -124,10 +124,10 @@ struct coll_device {
 	uint64_t heard_ns; /* the host heard of the end; 0: unknown */
 	uint32_t device;   /* of the process, from 1; 0: unknown, the rank has one clock */
 	uint32_t member, members;
-	int32_t peer;           /* -1: collective */
-	bool captured;          /* launched by a recorded graph */
-	bool open;		/* queued, not complete: its row keeps waiting */
-	const char *dtype;	/* "" or NULL: unknown; used only without a call */
+	int32_t peer;	   /* -1: collective */
+	bool captured;	   /* launched by a recorded graph */
+	bool open;	   /* queued, not complete: its row keeps waiting */
+	const char *dtype; /* "" or NULL: unknown; used only without a call */
 };
 
 enum coll_seq_from { COLL_SEQ_INIT, COLL_SEQ_LIBRARY, COLL_SEQ_MARKER, COLL_SEQ_GROUP, COLL_SEQ_ATTACH };
@@ -138,15 +138,15 @@ struct coll_row {
 	enum coll_seq_from seq_from;
 	const char *family;
 	const char *op;
-	const char *dtype;	  /* "float32", ...; "": unknown */
-	uint64_t count;		  /* or COLL_UNKNOWN */
-	uint64_t bytes;           /* of this rank's part, as PyTorch's profiler counts them: see coll_bytes.h */
-	int32_t peer;             /* -1: none */
+	const char *dtype; /* "float32", ...; "": unknown */
+	uint64_t count;	   /* or COLL_UNKNOWN */
+	uint64_t bytes;	   /* of this rank's part, as PyTorch's profiler counts them: see coll_bytes.h */
+	int32_t peer;	   /* -1: none */
 	uint64_t host_start_ns;
 	uint64_t host_duration_ns;
 	uint64_t device_start_ns;
 	uint64_t device_duration_ns;
-	bool device;              /* tier: device, else host */
+	bool device; /* tier: device, else host */
 	bool captured;
 	bool p2p;
 	uint64_t group; /* number of its group in this rank, 0: none */
@@ -156,7 +156,7 @@ struct coll_row {
 
 struct coll_group {
 	uint64_t group;
-	uint64_t members;         /* calls in it */
+	uint64_t members; /* calls in it */
 	uint64_t bytes;
 	uint64_t start_ns, duration_ns;
 	uint32_t thread_id;
@@ -171,17 +171,17 @@ struct coll_communicator {
 	uint64_t number;	  /* unique within the rank: distinguishes rows of communicators */
 	uint32_t member, members; /* members 0: unknown */
 	const char *parent;	  /* split from it; "": none or unknown */
-	int64_t color;            /* of the split; INT64_MIN if none */
+	int64_t color;		  /* of the split; INT64_MIN if none */
 	const char *source;	  /* of the identity: "library", "init", "marker", coll_identify()'s word, "" */
 	const char *reason;	  /* why the identity is unknown, "" if it is known */
-	uint64_t since_ns;        /* init, or the first call seen */
+	uint64_t since_ns;	  /* init, or the first call seen */
 	bool freed;
 	const char *kind; /* of comm_kind.h, "" if unclear; reported again when it changes */
 };
 
 /* A collective of one communicator. */
 struct coll_point {
-	uint64_t seq;           /* 0: none yet */
+	uint64_t seq; /* 0: none yet */
 	char op[COLL_NAME_BYTES];
 	uint64_t count, bytes;
 	char dtype[16];
@@ -221,8 +221,8 @@ struct coll_counts {
 
 /* Of a device, from its newest operation. */
 struct coll_clock {
-	uint32_t device;       /* as in struct coll_device */
-	uint64_t newest_ns;    /* host time of the newest operation */
+	uint32_t device;    /* as in struct coll_device */
+	uint64_t newest_ns; /* host time of the newest operation */
 	uint64_t steps, drift_changes, bounds;
 	struct device_clock_estimate estimate;
 };

@@ -50,6 +50,6 @@ const struct coll_dtype *coll_dtype(const struct coll_family *family, uint64_t n
 const struct coll_operation *coll_operation(const char *name);
 /* members 0: unknown. COLL_UNKNOWN where an operand is unknown or the product exceeds 63 bits. */
 uint64_t coll_bytes(const struct coll_family *family, const struct coll_operation *operation, uint64_t count,
-		   const struct coll_dtype *dtype, uint32_t members);
+	const struct coll_dtype *dtype, uint32_t members);
 
 #endif

@@ -2,7 +2,6 @@
 /* Matches device records to calls, by the rules of coll.h. */
 #include "analyzers/coll/coll_internal.h"
 
-
 #define UNIDENTIFIED_WALK_MAX 16
 
 static int32_t coll_device_peer_of(const struct coll_device *device)
@@ -157,16 +156,16 @@ static bool coll_device_possible(const struct coll_device *device, uint64_t give
 
 	if (device->stop_ns < device->start_ns || device->heard_ns < given_ns)
 		return false;
-	return device_ns <= host_ns || (double)(device_ns - host_ns) <=
-					       DEVICE_CLOCK_RESOLUTION_NS + DEVICE_CLOCK_DRIFT_MAX * (double)host_ns;
+	return device_ns <= host_ns ||
+	       (double)(device_ns - host_ns) <= DEVICE_CLOCK_RESOLUTION_NS + DEVICE_CLOCK_DRIFT_MAX * (double)host_ns;
 }
 
 /*
  * The operation gives the device's clock, and the clock gives the operation's time. given_ns: start of its call,
  * 0: unknown. False: its times are not known.
  */
-static bool coll_device_times(struct coll *coll, const struct coll_device *device, uint64_t given_ns, uint64_t *ret_start_ns,
-	uint64_t *ret_stop_ns)
+static bool coll_device_times(struct coll *coll, const struct coll_device *device, uint64_t given_ns,
+	uint64_t *ret_start_ns, uint64_t *ret_stop_ns)
 {
 	struct device_clock *clock = &coll->clock[device->device < COLL_DEVICES_MAX ? device->device : 0];
 	uint64_t length_ns = device->stop_ns - device->start_ns, start_ns;

@@ -75,8 +75,9 @@ void coll_in_call(struct coll *coll, const struct coll_event *event)
 	value = coll_value(event, OP_FIELD_BYTES);
 	if (coll_has(event, OP_FIELD_BYTES) && value <= INT64_MAX)
 		entry.given_bytes = value;
-	entry.dtype =
-		coll_has(event, OP_FIELD_DTYPE) ? coll_dtype(entry.comm->family, coll_value(event, OP_FIELD_DTYPE)) : NULL;
+	entry.dtype = coll_has(event, OP_FIELD_DTYPE)
+			      ? coll_dtype(entry.comm->family, coll_value(event, OP_FIELD_DTYPE))
+			      : NULL;
 	entry.word = coll_word(coll, event->op ? event->op : "");
 	flight = &coll->flight[coll->flights];
 	*flight = (struct coll_flight){.comm = entry.comm,

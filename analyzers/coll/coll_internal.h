@@ -17,7 +17,7 @@
 #include "analyzers/coll/coll_bytes.h"
 #include "analyzers/base/hash.h"
 
-#define COLL_WORDS_MAX 128       /* names of operations */
+#define COLL_WORDS_MAX 128 /* names of operations */
 #define COLL_THREADS_MAX 1024
 #define COLL_PEERS_MAX 16384 /* numbered (communicator, direction, peer) a rank */
 #define COLL_EARLY_MAX 128   /* device records before their call's record */
@@ -32,7 +32,7 @@ enum { WAIT_GROUP = 1, WAIT_WORK = 2, WAIT_DEVICE = 4, WAIT_IDENTITY = 8, WAIT_C
 
 struct coll_word {
 	char text[COLL_NAME_BYTES];
-	uint64_t hash;          /* of the text in lower case */
+	uint64_t hash; /* of the text in lower case */
 	const struct coll_operation *operation;
 };
 
@@ -50,10 +50,10 @@ struct coll_comm {
 	uint64_t id;	       /* unique */
 	const struct coll_family *family;
 	uint64_t address;
-	uint64_t process_group;      /* 0: not seen */
-	uint64_t identity;           /* 0: not known */
-	char text[20];		     /* the same in hex, "": unknown */
-	struct list_link peers;	     /* numbered pairs */
+	uint64_t process_group; /* 0: not seen */
+	uint64_t identity;	/* 0: not known */
+	char text[20];		/* the same in hex, "": unknown */
+	struct list_link peers; /* numbered pairs */
 	const char *source;
 	char identified_by[16]; /* source given to coll_identify() */
 	char reason[96];
@@ -64,8 +64,8 @@ struct coll_comm {
 	uint64_t since_ns, first_ns; /* init or first seen; start of the first call */
 	uint64_t seen_ns;	     /* newest end of a call or group */
 	enum coll_seq_from seq_from, p2p_from;
-	uint64_t last_seq;           /* of the newest collective */
-	uint64_t sure_seq;	     /* last one before coll_dropped() */
+	uint64_t last_seq;	       /* of the newest collective */
+	uint64_t sure_seq;	       /* last one before coll_dropped() */
 	struct coll_signature *recent; /* ring of COLL_RECENT, allocated on first use */
 	uint64_t calls;		       /* collectives so far; recent[(calls - 1) % COLL_RECENT] is the newest */
 	struct coll_signature completed;
@@ -75,14 +75,14 @@ struct coll_comm {
 	bool no_device, no_number;			 /* a row waited in vain for a device record, for a number */
 	bool graphs; /* calls were captured: device numbers differ from the host's */
 	bool live, dirty;
-	uint64_t freed_ns;	     /* 0: live */
-	uint64_t device_ns;	     /* arrival of the newest device record */
-	uint64_t device_seq;	     /* highest number of a device record */
-	uint64_t closing_ns;	     /* start of the closing call of a group on it; 0: none */
-	size_t waiting;              /* rows */
+	uint64_t freed_ns;   /* 0: live */
+	uint64_t device_ns;  /* arrival of the newest device record */
+	uint64_t device_seq; /* highest number of a device record */
+	uint64_t closing_ns; /* start of the closing call of a group on it; 0: none */
+	size_t waiting;	     /* rows */
 	struct comm_mix mix;
-	uint64_t mixed;              /* calls in the mix */
-	struct comm_place place;     /* of coll_members() */
+	uint64_t mixed;		 /* calls in the mix */
+	struct comm_place place; /* of coll_members() */
 	enum comm_kind kind;
 };
 
@@ -94,8 +94,8 @@ struct coll_thread {
 	const struct coll_family
 		*last_family; /* with last_address: communicator of its newest collective, maybe freed */
 	uint64_t last_address, last_comm, last_call;
-	uint64_t newest_ns;          /* start of its newest call */
-	uint64_t closed_ns;          /* end of its newest group */
+	uint64_t newest_ns; /* start of its newest call */
+	uint64_t closed_ns; /* end of its newest group */
 	uint64_t capture[COLL_CAPTURES_MAX];
 	unsigned captures;
 };
@@ -135,7 +135,7 @@ struct coll_peer {
 struct coll_early {
 	struct coll_device device;
 	char name[COLL_NAME_BYTES], op[COLL_NAME_BYTES], dtype[16];
-	uint64_t came_ns;            /* 0: free */
+	uint64_t came_ns; /* 0: free */
 };
 
 struct coll_flight {

@@ -21,8 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct coll_judged {		/* a member on this node */
-	int32_t rank;           /* global */
+struct coll_judged {  /* a member on this node */
+	int32_t rank; /* global */
 	uint32_t pid;
 	const struct coll *ops; /* for coll_at(); NULL: recall does the same: */
 	bool (*recall)(const void *arg, uint64_t seq, struct coll_point *ret);
@@ -31,15 +31,21 @@ struct coll_judged {		/* a member on this node */
 	/* set by coll_judge() */
 	bool compared; /* its numbers are of the compared kind */
 	bool missing;
-	bool differs;		/* differs from the majority under the verdict's number */
-	uint64_t behind;        /* numbers behind the farthest member */
+	bool differs;	 /* differs from the majority under the verdict's number */
+	uint64_t behind; /* numbers behind the farthest member */
 };
 
-enum coll_state { COLL_STATE_RUNNING, COLL_STATE_MISSING, COLL_STATE_TYPE_MISMATCH, COLL_STATE_SIZE_MISMATCH, COLL_STATE_MAX };
+enum coll_state {
+	COLL_STATE_RUNNING,
+	COLL_STATE_MISSING,
+	COLL_STATE_TYPE_MISMATCH,
+	COLL_STATE_SIZE_MISMATCH,
+	COLL_STATE_MAX
+};
 
 struct coll_verdict {
 	enum coll_state state;
-	uint64_t seq;           /* the first number that is missing, or differs */
+	uint64_t seq;		/* the first number that is missing, or differs */
 	uint64_t waited_ns;	/* since the first call of that number */
 	uint32_t here, members; /* members on this node, of all (0: unknown) */
 	char called[64];	/* difference: "Broadcast 356 (16 KiB) instead of AllReduce (16 KiB)"; else "" */
@@ -52,7 +58,8 @@ const char *coll_state_name(enum coll_state state);
 
 /* All members of one communicator, in any order. now_ns of the events' clock. Cost: members * COLL_RECENT *
  * (COLL_RECENT + COLL_MAJORITY_MAX). */
-void coll_judge(struct coll_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct coll_verdict *ret);
+void coll_judge(
+	struct coll_judged *member, size_t members, uint64_t now_ns, uint64_t patience_ns, struct coll_verdict *ret);
 
 /*
  * Distinct calls of members under one number, with their counts, in order of addition. Beyond COLL_MAJORITY_MAX of

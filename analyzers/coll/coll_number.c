@@ -2,7 +2,6 @@
 /* Numbers of calls, by the rules of coll.h, and the ring of recent calls. */
 #include "analyzers/coll/coll_internal.h"
 
-
 uint64_t coll_number_key(const struct coll_comm *comm, uint64_t seq)
 {
 	return hash_mix(comm->id, seq);
@@ -166,8 +165,7 @@ void coll_number_group(struct coll *coll, const struct coll_event *event)
 	if (!comm || comm->id != thread->last_comm)
 		return;
 	note_process_group(coll, comm, event);
-	if (!seq || seq > INT64_MAX || !comm->recent ||
-		comm->calls - thread->last_call >= COLL_RECENT)
+	if (!seq || seq > INT64_MAX || !comm->recent || comm->calls - thread->last_call >= COLL_RECENT)
 		return;
 	old = comm->recent[(thread->last_call - 1) % COLL_RECENT].seq;
 	if (comm->seq_from == COLL_SEQ_ATTACH && old > comm->sure_seq)

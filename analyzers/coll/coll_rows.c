@@ -9,12 +9,14 @@ uint64_t coll_entry_bytes(const struct coll_entry *entry)
 {
 	if (entry->given_bytes != COLL_UNKNOWN)
 		return entry->given_bytes;
-	return coll_bytes(entry->comm->family, entry->word->operation, entry->count, entry->dtype, entry->comm->members);
+	return coll_bytes(
+		entry->comm->family, entry->word->operation, entry->count, entry->dtype, entry->comm->members);
 }
 
 static uint64_t coll_rows_length(uint64_t start_ns, uint64_t end_ns)
 {
-	return start_ns == COLL_UNKNOWN || end_ns == COLL_UNKNOWN || end_ns < start_ns ? COLL_UNKNOWN : end_ns - start_ns;
+	return start_ns == COLL_UNKNOWN || end_ns == COLL_UNKNOWN || end_ns < start_ns ? COLL_UNKNOWN
+										       : end_ns - start_ns;
 }
 
 static void coll_rows_emit(struct coll *coll, const struct coll_entry *entry)

@@ -27,7 +27,7 @@
 #define COMM_KIND_CALLS_MIN 8
 #define COMM_KIND_SIZES 4 /* distinct counts of all-reduce */
 #define COMM_KIND_PEERS 4
-#define COMM_KIND_FLAGS 8   /* elements */
+#define COMM_KIND_FLAGS 8 /* elements */
 
 enum comm_kind {
 	COMM_KIND_UNCLEAR,
@@ -49,10 +49,10 @@ struct comm_mix {
 
 /* Placement of the members in the job. */
 struct comm_place {
-	uint32_t members;	/* all of them, with known global ranks; 0: not known */
-	uint32_t world;         /* ranks of the job */
-	uint32_t node;		/* ranks of the job on a node, 0: unknown */
-	bool follow;		/* consecutive ranks */
+	uint32_t members; /* all of them, with known global ranks; 0: not known */
+	uint32_t world;	  /* ranks of the job */
+	uint32_t node;	  /* ranks of the job on a node, 0: unknown */
+	bool follow;	  /* consecutive ranks */
 };
 
 struct comm_evidence {

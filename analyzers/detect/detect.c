@@ -255,7 +255,8 @@ static void on_users(void *arg, const char *host, const struct hardware_card *ca
 		for (size_t i = 0; !known.ended && i < known.ranks && ranks < HARDWARE_USERS_MAX; i++) {
 			const struct frame_who *who = &known.who[i];
 
-			if (!who->card[0] || strcmp(who->host, host) != 0 || !hardware_card_is(card->object, card->minor, who->card))
+			if (!who->card[0] || strcmp(who->host, host) != 0 ||
+				!hardware_card_is(card->object, card->minor, who->card))
 				continue;
 			if (!ranks) {
 				snprintf(finding->job, sizeof(finding->job), "%s", known.job);

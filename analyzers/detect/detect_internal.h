@@ -18,11 +18,11 @@ struct hang_who {
 	uint8_t *flags;		   /* scratch, space for snapshot.ranks: enum hang_flag of each index */
 	uint32_t *at;		   /* scratch, the same: its index in standing */
 	const struct stuck *stuck; /* that it was seen from, NULL: stages */
-	bool outside;		   /* no rank that lives is in a stage, nor begun a step that another has not: nothing says
+	bool outside;	   /* no rank that lives is in a stage, nor begun a step that another has not: nothing says
 				    * that they are in a step at all */
-	bool together;		   /* all that live are in the same stage, which holds no wait for others */
-	bool by_stacks;		   /* stacks alone name the culprit */
-	uint64_t since_ns;	   /* newest sign of life that counts */
+	bool together;	   /* all that live are in the same stage, which holds no wait for others */
+	bool by_stacks;	   /* stacks alone name the culprit */
+	uint64_t since_ns; /* newest sign of life that counts */
 };
 
 /* ret->culprit, flags and at are the caller's. false: nothing to judge (no rank lives, or no sign of life was ever
@@ -61,7 +61,8 @@ struct hang_findings;
 struct hang_findings *hang_findings_new(const char *job, const struct hang_findings_sink *sink, uint64_t *next_id);
 struct hang_findings *hang_findings_free(struct hang_findings *findings);
 /* verdict->finding.rank: index in who; one out of range is left out. */
-void hang_findings_add(struct hang_findings *findings, const struct verdict *verdict, const struct hang_context *context);
+void hang_findings_add(
+	struct hang_findings *findings, const struct verdict *verdict, const struct hang_context *context);
 /* A snapshot is over: publishes findings with a verdict, ages those without. */
 void hang_findings_round(struct hang_findings *findings, uint64_t now_ns);
 /* Whether confirmed hangs had at least half of this time. */

@@ -7,9 +7,8 @@ json_t *detect_learned(const struct detect *detect)
 	json_t *ret = json_array(), *learned;
 	size_t i;
 
-	json_array_foreach (detect->learned, i, learned)
-		if (ret && !judge_learned_is_old(learned, detect->now_ns))
-			(void)json_array_append(ret, learned);
+	json_array_foreach(detect->learned, i, learned) if (ret && !judge_learned_is_old(learned, detect->now_ns))(void)
+		json_array_append(ret, learned);
 	for (i = 0; ret && i < detect->jobs; i++) {
 		const struct detect_job *job = detect->job[i];
 
@@ -31,7 +30,8 @@ void detect_resume(struct detect *detect, json_t *learned)
 
 static bool learned_is_of(const json_t *learned, const struct detect_job *job)
 {
-	return judge_learned_is_text(json_object_get(learned, "job"), job->word) && json_integer_value(json_object_get(learned, "world_size")) == job->world_size &&
+	return judge_learned_is_text(json_object_get(learned, "job"), job->word) &&
+	       json_integer_value(json_object_get(learned, "world_size")) == job->world_size &&
 	       json_integer_value(json_object_get(learned, "uid")) == job->uid;
 }
 
@@ -42,7 +42,8 @@ void detect_job_resume(struct detect_job *job, const struct frame *frame, uint64
 
 	if (judge_has_learned(job->judge))
 		return;
-	json_array_foreach (job->detect->learned, i, learned) {
+	json_array_foreach(job->detect->learned, i, learned)
+	{
 		struct judge *judge = learned_is_of(learned, job) ? detect_judge_new(job) : NULL;
 
 		if (judge && judge_resume(judge, learned, frame, now_ns) == 0) {

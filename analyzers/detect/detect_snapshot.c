@@ -135,13 +135,12 @@ static void detect_snapshot_judge(struct detect *detect, const struct reports *r
 		.stucks = input->stucks,
 		.stuck = input->stuck,
 		.operations = reports->operations};
-	struct detect_session session = {job,
-		{.who = known->who,
-			.ranks = known->ranks,
-			.cards = job->cards,
-			.tier = job->tier,
-			.step = job->step,
-			.now_ns = reports->now_ns}};
+	struct detect_session session = {job, {.who = known->who,
+						      .ranks = known->ranks,
+						      .cards = job->cards,
+						      .tier = job->tier,
+						      .step = job->step,
+						      .now_ns = reports->now_ns}};
 	const struct detector_out out = {on_snapshot_verdict, detect_want, &session};
 
 	for (size_t i = 0; i < detect->count; i++) {

@@ -43,7 +43,7 @@
 #define RANKS_MAX 65536
 #define STUCKS_MAX 64 /* in one snapshot; the rest are chains of the same */
 #define WINDOW_NS (5 * SECOND)
-#define WARM_STEPS 3 /* of a process, that compile, allocate and connect; the aligner's ALIGN_FIRST */
+#define WARM_STEPS 3	/* of a process, that compile, allocate and connect; the aligner's ALIGN_FIRST */
 #define BUSY_SHARE 0.25 /* of a CPU */
 #define IDLE_SHARE 0.02 /* of a CPU: heartbeats and watchdogs of an idle rank use 0.002 (gloo) */
 
@@ -62,7 +62,7 @@ struct hang {
 	uint8_t *flags;
 	int32_t *number;
 	uint64_t counted_ns; /* lost time is counted up to then */
-	uint64_t stacks_ns; /* how long the standstill lasted when stacks were wanted last; 0: not in this one */
+	uint64_t stacks_ns;  /* how long the standstill lasted when stacks were wanted last; 0: not in this one */
 };
 
 static void *hang_new(const struct detect_options *options)
@@ -218,8 +218,8 @@ static uint64_t hang_limit_outside(const struct hang *hang, const struct snapsho
 	return who->by_stacks ? hang_times(hang->options.hang_ns, 4) : hang_times(hang->options.hang_busy_ns, 3);
 }
 
-static uint64_t hang_limit_of(
-	const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who, const struct excuses *excuses)
+static uint64_t hang_limit_of(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who,
+	const struct excuses *excuses)
 {
 	const struct detect_options *options = &hang->options;
 	uint64_t limit = hang_limit_least(hang, snapshot);
@@ -243,15 +243,17 @@ static uint64_t hang_limit_of(
 }
 
 /*
- * Half of its limit. Where all wait for one rank in a step, no later than hang_ns, so that `tracectl findings` names that rank even if it
- * evaluates. In the first step it may compile, unless it hardly uses the CPU.
+ * Half of its limit. Where all wait for one rank in a step, no later than hang_ns, so that `tracectl findings` names
+ * that rank even if it evaluates. In the first step it may compile, unless it hardly uses the CPU.
  */
-static uint64_t hang_suspected_after(const struct hang *hang, const struct snapshot *snapshot, const struct hang_who *who,
-	const struct excuses *excuses, uint64_t limit)
+static uint64_t hang_suspected_after(const struct hang *hang, const struct snapshot *snapshot,
+	const struct hang_who *who, const struct excuses *excuses, uint64_t limit)
 {
-	uint64_t early = max_of(max_of(hang->options.hang_ns, hang_limit_least(hang, snapshot)), hang_phase_of(hang, snapshot, excuses));
+	uint64_t early = max_of(max_of(hang->options.hang_ns, hang_limit_least(hang, snapshot)),
+		hang_phase_of(hang, snapshot, excuses));
 
-	if (who->culprits != 1 || who->outside || excuses->checkpoint || (excuses->starting && !hang->cpu[who->culprit[0]].idle))
+	if (who->culprits != 1 || who->outside || excuses->checkpoint ||
+		(excuses->starting && !hang->cpu[who->culprit[0]].idle))
 		return limit / 2;
 	return min_of(limit / 2, early);
 }
@@ -282,8 +284,8 @@ static double lost_of(struct hang *hang, uint64_t now_ns, uint64_t since_ns)
 }
 
 /* One: its rank. More: the list of them. */
-static void hang_name(
-	struct hang *hang, const struct snapshot *snapshot, const uint32_t *culprit, size_t culprits, struct finding *finding)
+static void hang_name(struct hang *hang, const struct snapshot *snapshot, const uint32_t *culprit, size_t culprits,
+	struct finding *finding)
 {
 	size_t n = 0;
 
@@ -311,7 +313,9 @@ static void add_culprit(
 		finding_add(finding, "state", "1", 1, NAN, state);
 	if (!standing->ended && (size_t)standing->stage < STAGE_KIND_MAX && stage_text(standing->stage))
 		finding_add(finding, "stage", "ns",
-			snapshot->now_ns > standing->stage_since_ns ? (double)(snapshot->now_ns - standing->stage_since_ns) : 0,
+			snapshot->now_ns > standing->stage_since_ns
+				? (double)(snapshot->now_ns - standing->stage_since_ns)
+				: 0,
 			NAN, stage_text(standing->stage));
 	if (hang->cpu[who->culprit[0]].busy)
 		finding_add(finding, "cpu_busy", "1", 1, NAN, "it uses the CPU");
@@ -445,7 +449,8 @@ static void hang_snapshot(void *state, const struct snapshot *snapshot, const st
 	limit = hang_limit_of(hang, snapshot, &who, &excuses);
 	if (who.outside && !who.stuck && snapshot->world_size > 1)
 		hang_want_stacks(hang, snapshot, still, out);
-	if (still < hang_suspected_after(hang, snapshot, &who, &excuses, limit) || (who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
+	if (still < hang_suspected_after(hang, snapshot, &who, &excuses, limit) ||
+		(who.outside && !who.stuck && snapshot->world_size <= 1 && who.cause != CAUSE_STOPPED))
 		return;
 	confirmed = still >= limit && !is_person(snapshot, &who);
 	hang_emit(hang, snapshot, &who, still, confirmed, out);

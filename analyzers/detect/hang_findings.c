@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lifecycle of a job's hangs and mismatches: verdicts of snapshots in, findings out. (What is slow has episodes instead:
- * judge/judge_episode.c.) Suspected with the first verdict, open with the first confirmed one; published again when it
- * changes, and for its cost when it is twice as old as at its last update, every 30 s at least. After HANG_SNAPSHOTS
- * snapshots without a verdict it is closed, or dropped where none was confirmed.
+ * Lifecycle of a job's hangs and mismatches: verdicts of snapshots in, findings out. (What is slow has episodes
+ * instead: judge/judge_episode.c.) Suspected with the first verdict, open with the first confirmed one; published again
+ * when it changes, and for its cost when it is twice as old as at its last update, every 30 s at least. After
+ * HANG_SNAPSHOTS snapshots without a verdict it is closed, or dropped where none was confirmed.
  *
  * One finding: equal kind, rank and communicator; of a hang also a standstill that began before its newest verdict,
  * though another rank is named for it now. It keeps what the surest verdict says. What recurs within HANG_REOPEN_NS for
@@ -20,7 +20,7 @@
 
 /* From its first verdict until it can no longer recur. */
 struct hang_episode {
-	struct finding finding; /* id 0: not published yet */
+	struct finding finding;	  /* id 0: not published yet */
 	bool reported, confirmed; /* in this round */
 	bool changed;		  /* worth publishing */
 	unsigned quiet;		  /* rounds without a verdict */
@@ -61,7 +61,8 @@ struct hang_findings *hang_findings_free(struct hang_findings *findings)
 /* Published: suspected or open now. */
 static bool episode_is_up(const struct hang_episode *episode)
 {
-	return episode->finding.id && (episode->finding.state == FINDING_SUSPECTED || episode->finding.state == FINDING_OPEN);
+	return episode->finding.id &&
+	       (episode->finding.state == FINDING_SUSPECTED || episode->finding.state == FINDING_OPEN);
 }
 
 static unsigned rounds_to_end(const struct hang_episode *episode)
@@ -100,7 +101,8 @@ static void episode_end(struct hang_findings *findings, struct hang_episode *epi
 	episode_publish(findings, episode, now_ns);
 }
 
-static void episode_begin(struct hang_findings *findings, struct hang_episode *episode, enum finding_state state, uint64_t now_ns)
+static void episode_begin(
+	struct hang_findings *findings, struct hang_episode *episode, enum finding_state state, uint64_t now_ns)
 {
 	struct finding *finding = &episode->finding;
 
@@ -117,7 +119,9 @@ static bool update_is_due(const struct hang_episode *episode, uint64_t now_ns)
 	const struct finding *finding = &episode->finding;
 	uint64_t age_ns = finding->updated_ns > finding->since_ns ? finding->updated_ns - finding->since_ns : 0;
 
-	age_ns = age_ns < HANG_UPDATE_LEAST_NS ? HANG_UPDATE_LEAST_NS : age_ns < HANG_UPDATE_NS ? age_ns : HANG_UPDATE_NS;
+	age_ns = age_ns < HANG_UPDATE_LEAST_NS ? HANG_UPDATE_LEAST_NS
+		 : age_ns < HANG_UPDATE_NS     ? age_ns
+					       : HANG_UPDATE_NS;
 	return now_ns - finding->updated_ns >= age_ns;
 }
 
@@ -152,7 +156,8 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns)
 
 		if (!episode->reported && ++episode->quiet == 1)
 			/* Snapshots at the end of a process are newer than the records that the next one goes by. */
-			episode->over_ns = episode->last_ns + (now_ns > episode->last_ns ? (now_ns - episode->last_ns) / 2 : 0);
+			episode->over_ns =
+				episode->last_ns + (now_ns > episode->last_ns ? (now_ns - episode->last_ns) / 2 : 0);
 		if (episode->reported)
 			episode_reported(findings, episode, now_ns);
 		else if (episode->quiet >= rounds_to_end(episode) && episode_is_up(episode))
@@ -163,7 +168,8 @@ void hang_findings_round(struct hang_findings *findings, uint64_t now_ns)
 	}
 }
 
-static struct hang_episode *episode_find(const struct hang_findings *findings, const struct finding *reported, int32_t rank)
+static struct hang_episode *episode_find(
+	const struct hang_findings *findings, const struct finding *reported, int32_t rank)
 {
 	struct hang_episode *found = NULL;
 
@@ -173,7 +179,8 @@ static struct hang_episode *episode_find(const struct hang_findings *findings, c
 		if (episode->finding.kind == reported->kind && episode->finding.rank == rank &&
 			(episode->finding.state != FINDING_CLOSED || episode->finding.cause == reported->cause ||
 				reported->cause == CAUSE_UNKNOWN) &&
-			strcmp(episode->finding.communicator, reported->communicator) == 0 && (!found || episode_is_up(episode)))
+			strcmp(episode->finding.communicator, reported->communicator) == 0 &&
+			(!found || episode_is_up(episode)))
 			found = episode;
 	}
 	if (found)
@@ -204,7 +211,8 @@ static struct hang_episode *episode_new(struct hang_findings *findings, const st
 	return episode;
 }
 
-static void episode_take(struct hang_episode *episode, const struct finding *reported, const struct hang_context *context)
+static void episode_take(
+	struct hang_episode *episode, const struct finding *reported, const struct hang_context *context)
 {
 	struct finding *finding = &episode->finding;
 	const struct frame_who *who = reported->rank >= 0 ? &context->who[reported->rank] : NULL;
@@ -220,11 +228,14 @@ static void episode_take(struct hang_episode *episode, const struct finding *rep
 	finding->evidences = reported->evidences;
 	memcpy(finding->evidence, reported->evidence, sizeof(finding->evidence));
 	memcpy(finding->others, reported->others, sizeof(finding->others));
-	snprintf(finding->host, sizeof(finding->host), "%.*s", (int)sizeof(finding->host) - 1, who ? who->host : reported->host);
-	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1, who ? who->card : reported->card);
+	snprintf(finding->host, sizeof(finding->host), "%.*s", (int)sizeof(finding->host) - 1,
+		who ? who->host : reported->host);
+	snprintf(finding->card, sizeof(finding->card), "%.*s", (int)sizeof(finding->card) - 1,
+		who ? who->card : reported->card);
 }
 
-void hang_findings_add(struct hang_findings *findings, const struct verdict *verdict, const struct hang_context *context)
+void hang_findings_add(
+	struct hang_findings *findings, const struct verdict *verdict, const struct hang_context *context)
 {
 	const struct finding *reported = &verdict->finding;
 	struct hang_episode *episode;
@@ -240,8 +251,9 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 	if (!episode)
 		return;
 	if (!episode->last_ns || (verdict->confirmed && !episode->finding.noticed_ns)) {
-		episode->finding.since_ns =
-			reported->since_ns && reported->since_ns <= context->now_ns ? reported->since_ns : context->now_ns;
+		episode->finding.since_ns = reported->since_ns && reported->since_ns <= context->now_ns
+						    ? reported->since_ns
+						    : context->now_ns;
 		episode->finding.since_step = context->step;
 	}
 	/* As a hang ends, a snapshot may name another rank, less surely, or show a part of it. */
@@ -249,8 +261,9 @@ void hang_findings_add(struct hang_findings *findings, const struct verdict *ver
 		episode->finding.noticed_ns;
 	/* The end of a rank that hung before is no cause: a hung job is killed. */
 	ends = reported->cause == CAUSE_ENDED && episode->finding.cause != CAUSE_ENDED &&
-		episode->finding.cause != CAUSE_UNKNOWN && rank == episode->finding.rank && episode->finding.noticed_ns;
-	if ((reported->confidence >= episode->finding.confidence && !fades && !ends) || (episode->finding.rank < 0 && rank >= 0))
+	       episode->finding.cause != CAUSE_UNKNOWN && rank == episode->finding.rank && episode->finding.noticed_ns;
+	if ((reported->confidence >= episode->finding.confidence && !fades && !ends) ||
+		(episode->finding.rank < 0 && rank >= 0))
 		episode_take(episode, reported, context);
 	episode->verdicts++;
 	episode->lost_ns += verdict->lost_ns;
@@ -270,7 +283,8 @@ bool hang_findings_cover(const struct hang_findings *findings, uint64_t begin_ns
 		uint64_t to_ns = finding->until_ns ? finding->until_ns : episode->last_ns;
 
 		to_ns = to_ns < end_ns ? to_ns : end_ns;
-		if (finding->noticed_ns && finding->kind == FINDING_HANG && from_ns < to_ns && to_ns - from_ns >= (end_ns - begin_ns) / 2)
+		if (finding->noticed_ns && finding->kind == FINDING_HANG && from_ns < to_ns &&
+			to_ns - from_ns >= (end_ns - begin_ns) / 2)
 			return true;
 	}
 	return false;

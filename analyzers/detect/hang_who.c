@@ -4,10 +4,11 @@
  *
  * Best first: a process that is stopped; who is missing in a communicator and waits in no other one (L1); a process
  * that has ended; operations that all have entered; where none is in a stage, who has not begun the step that others
- * have; who stopped first, in no stage, while the others wait for their devices; the stages; the stacks. Some stages hold no wait
- * for others (data loading, checkpoint, garbage collection, zero_grad): who is in one of them while no rank makes
- * progress is a culprit. Some often are a wait (backward, synchronisation), and the others can be both: who is in one
- * of those while most wait is a culprit only if it stopped before those who wait, for what is stuck stops first.
+ * have; who stopped first, in no stage, while the others wait for their devices; the stages; the stacks. Some stages
+ * hold no wait for others (data loading, checkpoint, garbage collection, zero_grad): who is in one of them while no
+ * rank makes progress is a culprit. Some often are a wait (backward, synchronisation), and the others can be both: who
+ * is in one of those while most wait is a culprit only if it stopped before those who wait, for what is stuck stops
+ * first.
  */
 #include "analyzers/detect/detect_internal.h"
 
@@ -193,8 +194,8 @@ static void hang_who_hold(struct held held[HOLDS_OWN + 1], const struct standing
 		in->newest_ns = standing->progress_ns;
 }
 
-static void accuse_held(
-	const struct snapshot *snapshot, enum holds holds, const struct held *in, double confidence, struct hang_who *ret)
+static void accuse_held(const struct snapshot *snapshot, enum holds holds, const struct held *in, double confidence,
+	struct hang_who *ret)
 {
 	for (size_t i = 0; i < snapshot->ranks; i++) {
 		const struct standing *standing = &snapshot->standing[i];
@@ -236,8 +237,8 @@ static bool by_step(const struct snapshot *snapshot, struct hang_who *ret)
 	return ret->culprits > 0;
 }
 
-/* On cards the host waits for its device in any stage, and uses the CPU meanwhile. Who stopped before, in no stage, keeps
- * the others waiting, if these are as many. */
+/* On cards the host waits for its device in any stage, and uses the CPU meanwhile. Who stopped before, in no stage,
+ * keeps the others waiting, if these are as many. */
 static bool by_device_waits(const struct snapshot *snapshot, struct hang_who *ret)
 {
 	uint64_t newest_ns = 0, oldest_ns = UINT64_MAX;
@@ -327,8 +328,8 @@ bool hang_who(const struct snapshot *snapshot, struct hang_who *ret)
 	}
 	if (live == 0 || ret->since_ns >= snapshot->now_ns)
 		return false;
-	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) && !by_entered(snapshot, ret) &&
-		!by_step(snapshot, ret) && !by_device_waits(snapshot, ret))
+	if (!by_stopped(snapshot, ret) && !hang_who_by_missing(snapshot, ret) && !by_ended(snapshot, ret) &&
+		!by_entered(snapshot, ret) && !by_step(snapshot, ret) && !by_device_waits(snapshot, ret))
 		by_stages(snapshot, ret);
 	if (ret->cause == CAUSE_UNKNOWN)
 		by_stacks(snapshot, ret);

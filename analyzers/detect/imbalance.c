@@ -4,14 +4,15 @@
  * step less waits (self_ns).
  *
  * Stage: a class (a pipeline stage) has more of it than the others. Its median and its lower quartile are above
- * STAGE_RATIO times the median of the other classes' medians in STAGE_FRAMES of the last STAGE_OF frames. Lost is what it
- * has more, as far as others wait for it.
+ * STAGE_RATIO times the median of the other classes' medians in STAGE_FRAMES of the last STAGE_OF frames. Lost is what
+ * it has more, as far as others wait for it.
  *
  * Sequence: samples of unequal length. In each step another rank has more than its class; lost is what the longest has
- * more than the median, as far as others wait for it. Means over SEQUENCE_FRAMES frames decide: another one is the longest
- * again and again, what is constant for a rank is little, and data loading, garbage collection and waiting for a CPU,
- * which no length changes, are a small part. On the host, forward and the rest are long together (of pipelines, where
- * forward holds waits, they are not); device times are free of the host's noise. Without operations: see sequence_add_step().
+ * more than the median, as far as others wait for it. Means over SEQUENCE_FRAMES frames decide: another one is the
+ * longest again and again, what is constant for a rank is little, and data loading, garbage collection and waiting for
+ * a CPU, which no length changes, are a small part. On the host, forward and the rest are long together (of pipelines,
+ * where forward holds waits, they are not); device times are free of the host's noise. Without operations: see
+ * sequence_add_step().
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,14 +25,15 @@
 #define STAGE_FRAMES 12 /* of 16: a burst of the class's ranks is none */
 #define STAGE_OF 16
 #define SEQUENCE_FRAMES 16
-#define SEQUENCE_HOLD 4	   /* frames in a row: means over 16 may meet the rest for one or two by chance */
-#define SEQUENCE_RANKS 4   /* of a class: of fewer, the longest is the same one too often */
+#define SEQUENCE_HOLD 4	      /* frames in a row: means over 16 may meet the rest for one or two by chance */
+#define SEQUENCE_RANKS 4      /* of a class: of fewer, the longest is the same one too often */
 #define SEQUENCE_REPEATS 0.35 /* of frames have the same longest rank as the one before, at most */
 #define SEQUENCE_SPREAD 0.2   /* of the loss is the ranks' spread, at least: one rank that is odd at times is no more */
 #define SEQUENCE_LASTS 0.25   /* of the squares of deviations may be those of ranks' means */
 #define SEQUENCE_OTHER 0.5    /* of the loss may be loading and the like */
 #define SEQUENCE_TOGETHER 0.6 /* correlation of forward and the rest */
-#define SEQUENCE_SLOPE 1.5 /* of the step over the longest forward: noise in forward lengthens the step by itself alone */
+#define SEQUENCE_SLOPE \
+	1.5 /* of the step over the longest forward: noise in forward lengthens the step by itself alone */
 #define OTHERS_MAX 1024
 
 struct imbalance_class {
@@ -47,7 +49,8 @@ struct imbalance_sequence {
 	double frames;
 	double lost, other; /* ns of a step */
 	double repeats, squares, spread;
-	double xx, yy, xy; /* of deviations of forward (x) and the rest (y); STAGES: of the longest forward and the step */
+	double xx, yy,
+		xy; /* of deviations of forward (x) and the rest (y); STAGES: of the longest forward and the step */
 	double mean_x, mean_y;
 	uint32_t longest;
 	unsigned held; /* frames in a row */
@@ -59,9 +62,9 @@ struct imbalance {
 	struct columns columns; /* by rank */
 	size_t classes;
 	struct imbalance_class *class;
-	double *work;	      /* ns, of each rank */
-	double *mean;	      /* of a rank's deviations */
-	double *value;	      /* scratch */
+	double *work;  /* ns, of each rank */
+	double *mean;  /* of a rank's deviations */
+	double *value; /* scratch */
 	struct imbalance_sequence sequence;
 };
 
@@ -82,7 +85,8 @@ static void *imbalance_new(const struct detect_options *options)
 	if (!state)
 		return NULL;
 	state->options = *options;
-	state->columns = COLUMNS_OF(COLUMN_OF(state->class), COLUMN_OF(state->work), COLUMN_OF(state->mean), COLUMN_OF(state->value));
+	state->columns = COLUMNS_OF(
+		COLUMN_OF(state->class), COLUMN_OF(state->work), COLUMN_OF(state->mean), COLUMN_OF(state->value));
 	return state;
 }
 
@@ -261,9 +265,11 @@ static void sequence_blend(const struct imbalance_sequence *sequence, double *me
 }
 
 /* Without operations only forward shows a length: steps are longer with it, by more than it is, as backward is, too. */
-static void sequence_add_step(struct imbalance_sequence *sequence, const struct measures *measures, struct imbalance_sums *sum)
+static void sequence_add_step(
+	struct imbalance_sequence *sequence, const struct measures *measures, struct imbalance_sums *sum)
 {
-	double x = sum->most, y = (double)measures->step_ns, slope = sequence->xx > 0 ? fmax(0, sequence->xy / sequence->xx) : 0;
+	double x = sum->most, y = (double)measures->step_ns,
+	       slope = sequence->xx > 0 ? fmax(0, sequence->xy / sequence->xx) : 0;
 
 	sequence_blend(sequence, &sequence->mean_x, x);
 	sequence_blend(sequence, &sequence->mean_y, y);
@@ -345,7 +351,8 @@ static void imbalance_frame(
 {
 	struct imbalance *state = arg;
 
-	if (frame->class != FRAME_TRAIN || !frame_is_split(frame) || !measures->ranks || !columns_renew(&state->columns, measures->ranks))
+	if (frame->class != FRAME_TRAIN || !frame_is_split(frame) || !measures->ranks ||
+		!columns_renew(&state->columns, measures->ranks))
 		return;
 	measure_classes(state, measures);
 	judge_stages(state, frame, measures, out);

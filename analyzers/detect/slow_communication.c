@@ -60,8 +60,8 @@ struct link_series {
 	double noise;				    /* mean |value / baseline - 1| */
 	float learned[LINK_LEARN];
 	uint32_t checks, comm; /* checks: values learnt; comm: in the newest frame */
-	uint64_t learnt_ns;   /* when the newest of them was */
-	uint32_t slow;	      /* frames with it, newest in bit 0 */
+	uint64_t learnt_ns;    /* when the newest of them was */
+	uint32_t slow;	       /* frames with it, newest in bit 0 */
 	uint64_t frame, since_step, since_ns;
 	bool spans, slow_learned, is_slow, tainted;
 };
@@ -357,7 +357,8 @@ static void leave_tainted(struct links *links)
 }
 
 /* -ENOMEM. */
-static int links_frame(struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
+static int links_frame(
+	struct links *links, const struct frame *frame, const struct measures *measures, double slow_ratio)
 {
 	int r = links_reserve(links, frame);
 
@@ -558,8 +559,8 @@ static const struct link_series *worst_series(const struct slow_communication *s
 	return worst;
 }
 
-static void slow_communication_blame(struct slow_communication *state, const struct frame *frame, const struct link_series *worst,
-	struct finding *finding)
+static void slow_communication_blame(struct slow_communication *state, const struct frame *frame,
+	const struct link_series *worst, struct finding *finding)
 {
 	uint32_t pair[2], node = FRAME_NONE;
 

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-WORD_OF_ENUM(standing_stack_word, standing_stack, STANDING_STACK_MAX, [STANDING_STACK_UNKNOWN] = "",
-	[STANDING_STACK_OTHER] = "other", [STANDING_STACK_LOCK] = "lock", [STANDING_STACK_COMMUNICATION] = "communication")
+WORD_OF_ENUM(standing_stack_word, standing_stack,
+	STANDING_STACK_MAX, [STANDING_STACK_UNKNOWN] = "", [STANDING_STACK_OTHER] = "other",
+	[STANDING_STACK_LOCK] = "lock", [STANDING_STACK_COMMUNICATION] = "communication")
 
 enum standing_stack standing_stack_of(const char *word)
 {

@@ -33,7 +33,7 @@ bool stuck_is_culprit(const struct stuck *stuck, const struct coll_judged *judge
 {
 	/* After a mismatch its members stand at several numbers for ever, so that all but one go missing. */
 	return stuck->state == COLL_STATE_TYPE_MISMATCH || stuck->state == COLL_STATE_SIZE_MISMATCH ? judged->differs
-												   : judged->missing;
+												    : judged->missing;
 }
 
 bool stuck_is_waiter(const struct stuck *stuck, const struct coll_judged *judged)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the judge of operations (analyzers/coll/coll_judge.h) says of a communicator, as hangs are judged by it: the same of
- * what ranks do now, and of what a store says that they did. Pure.
+ * What the judge of operations (analyzers/coll/coll_judge.h) says of a communicator, as hangs are judged by it: the
+ * same of what ranks do now, and of what a store says that they did. Pure.
  */
 #ifndef RANKTRACE_DETECT_STUCK_H
 #define RANKTRACE_DETECT_STUCK_H

@@ -105,7 +105,7 @@ enum {
 enum { MEMORY_STEP, MEMORY_STAGE, MEMORY_OP, MEMORY_ADDRESS, MEMORY_BYTES, MEMORY_RESULT, MEMORY_STACK };
 
 /* Results of an encoder besides a size. */
-#define NO_RECORD SIZE_MAX	 /* the format has none */
+#define NO_RECORD SIZE_MAX /* the format has none */
 #define STACKS_WANTED (SIZE_MAX - 1)
 enum { OFF_THREAD, OFF_NAME, OFF_START, OFF_DURATION, OFF_DELAY, OFF_NEXT_PID, OFF_NEXT_NAME };
 
@@ -166,8 +166,8 @@ static size_t op_row(const struct row *row, uint8_t *ret)
 {
 	const char *from = dump_rows_text(row, OP_SEQ_FROM);
 	int64_t peer = dump_rows_number(row, OP_PEER);
-	struct dump_op_key key = {dump_rows_text(row, OP_COMMUNICATOR), dump_rows_text(row, OP_OP), dump_rows_number(row, OP_SEQ),
-		peer == DUMP_UNKNOWN ? -1 : peer, false};
+	struct dump_op_key key = {dump_rows_text(row, OP_COMMUNICATOR), dump_rows_text(row, OP_OP),
+		dump_rows_number(row, OP_SEQ), peer == DUMP_UNKNOWN ? -1 : peer, false};
 	struct dump_op op = {
 		.communicator = key.communicator,
 		.op = key.op,
@@ -235,12 +235,14 @@ static const struct {
 	size_t (*head)(const struct dump_rank *rank, uint8_t *ret); /* header of a new file; may be NULL */
 	size_t (*encode)(const struct row *row, uint8_t *ret);
 } kinds[DUMP_KIND_MAX] = {
-	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head, dump_rows_stage_row},
+	[DUMP_L0] = {TABLE_STAGES, {"step", "stage", "name", "start_ns", "duration_ns"}, stage_head,
+		dump_rows_stage_row},
 	[DUMP_L1] = {TABLE_COLLECTIVES,
 		{"communicator", "seq", "op", "dtype", "count", "host_start_ns", "host_duration_ns", "device_start_ns",
 			"device_duration_ns", "seq_from", "peer", "thread_id"},
 		op_head, op_row},
-	[DUMP_L2] = {TABLE_ALLOCATIONS, {"step", "stage", "op", "address", "bytes", "result", "stack"}, memory_head, memory_row},
+	[DUMP_L2] = {TABLE_ALLOCATIONS, {"step", "stage", "op", "address", "bytes", "result", "stack"}, memory_head,
+		memory_row},
 	[DUMP_L3] = {TABLE_OFFCPU,
 		{"thread_id", "thread_name", "start_ns", "duration_ns", "run_delay_ns", "next_pid", "next_name"}, NULL,
 		offcpu_row},

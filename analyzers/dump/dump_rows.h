@@ -84,11 +84,11 @@ uint64_t dump_ids_next(const struct dump_ids *ids);
 
 /*
  * Stacks of allocations: at most DUMP_FRAMES_MAX frames, innermost first. A frame is an address in a library, of which
- * sysTrace's converter asks addr2line for the name; a function whose name is known has it in the place of the library, with
- * address 0, and the converter shows that.
+ * sysTrace's converter asks addr2line for the name; a function whose name is known has it in the place of the library,
+ * with address 0, and the converter shows that.
  */
 
-#define DUMP_FRAMES_MAX 32    /* theirs */
+#define DUMP_FRAMES_MAX 32     /* theirs */
 #define DUMP_LIBRARY_BYTES 160 /* all frames fit DUMP_RECORD_BYTES */
 
 struct dump_frame {

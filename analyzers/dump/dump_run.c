@@ -180,7 +180,10 @@ static int write_kind(struct run *run, enum dump_kind kind, char *error, size_t 
 			if (dump_ranks_load(run->reader, &run->ranks, error, error_size) < 0)
 				r = -EIO;
 			if (r == 1 && run->stacks.wanted && !run->stacks.loaded)
-				r = dump_stacks_load(run->reader, following.since_ns, &run->stacks, error, error_size) < 0 ? -EIO : 1;
+				r = dump_stacks_load(run->reader, following.since_ns, &run->stacks, error, error_size) <
+						    0
+					    ? -EIO
+					    : 1;
 		}
 	} while (r == 1 && rows->bytes < level_bytes_max(run));
 	if (r < 0)

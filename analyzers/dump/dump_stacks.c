@@ -63,7 +63,8 @@ static int dump_stacks_add(void *arg, sqlite3_stmt *row)
 	if (!text || stacks->count == STACKS_MAX)
 		return 0;
 	copy = strdup(dump_frames_inner(text));
-	if (!copy || !array_reserve((void **)&stacks->stack, &stacks->capacity, stacks->count + 1, sizeof(*stacks->stack), STACKS_MAX)) {
+	if (!copy || !array_reserve((void **)&stacks->stack, &stacks->capacity, stacks->count + 1,
+			     sizeof(*stacks->stack), STACKS_MAX)) {
 		free(copy);
 		return -ENOMEM;
 	}
@@ -78,7 +79,8 @@ int dump_stacks_load(struct reader *reader, uint64_t since_ns, struct dump_stack
 	dump_stacks_clear(ret);
 	ret->loaded = true;
 	snprintf(sql, sizeof(sql),
-		"SELECT id, max(frames) FROM call_stacks WHERE id IN (SELECT stack FROM allocations WHERE stack IS NOT NULL AND "
+		"SELECT id, max(frames) FROM call_stacks WHERE id IN (SELECT stack FROM allocations WHERE stack IS NOT "
+		"NULL AND "
 		"start_ns >= %" PRIu64 ") GROUP BY id ORDER BY id",
 		since_ns);
 	return reader_each(reader, sql, dump_stacks_add, ret, error, error_size);
@@ -95,7 +97,8 @@ const char *dump_stacks_find(const struct dump_stacks *stacks, int64_t id)
 {
 	const struct dump_stack wanted = {.id = id}, *found;
 
-	found = stacks->count ? bsearch(&wanted, stacks->stack, stacks->count, sizeof(wanted), dump_stacks_compare) : NULL;
+	found = stacks->count ? bsearch(&wanted, stacks->stack, stacks->count, sizeof(wanted), dump_stacks_compare)
+			      : NULL;
 	return found ? found->text : NULL;
 }
 

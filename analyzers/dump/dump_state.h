@@ -40,7 +40,7 @@ struct dump_state {
 	struct dump_level_state level[DUMP_KIND_MAX];
 	uint64_t kept_files, kept_bytes;
 	char reason[DUMP_REASON_BYTES]; /* error of the last run, "" if none */
-	struct dump_delay *delay;	  /* by instance and thread; owned */
+	struct dump_delay *delay;	/* by instance and thread; owned */
 	size_t delays, delays_capacity;
 };
 

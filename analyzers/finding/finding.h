@@ -69,52 +69,52 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it
  */
 struct finding_evidence {
-	char name[24];            /* "self_time", "dataloader", "run_delay", "step_time", "entered_seq", ... */
-	char unit[8];             /* "ns", "1", "bytes" */
+	char name[24]; /* "self_time", "dataloader", "run_delay", "step_time", "entered_seq", ... */
+	char unit[8];  /* "ns", "1", "bytes" */
 	double value;
-	double peers;             /* of its peers, or before; NaN: nothing to compare with */
-	char detail[64];          /* who or which: "stress-ng (pid 4711)"; "" */
+	double peers;	 /* of its peers, or before; NaN: nothing to compare with */
+	char detail[64]; /* who or which: "stress-ng (pid 4711)"; "" */
 };
 
 struct finding {
-	uint64_t id;              /* unique within this source */
+	uint64_t id; /* unique within this source */
 	enum finding_kind kind;
 	enum finding_cause cause;
-	enum activity activity;   /* that grew; ACTIVITY_MAX: none */
+	enum activity activity; /* that grew; ACTIVITY_MAX: none */
 	enum finding_side side;
 	enum finding_state state;
 	enum finding_severity severity;
-	enum frame_tier tier;     /* source of its evidence */
-	double confidence;        /* 0 to 1 */
+	enum frame_tier tier; /* source of its evidence */
+	double confidence;    /* 0 to 1 */
 	char job[64];
 	bool uid_known;
-	uint32_t uid;             /* user of the job's ranks, where uid_known */
-	int32_t rank;             /* global; -1: no single rank */
-	char host[64], card[32];  /* "" if unknown; of CAUSE_PORT, card is the port: "mlx5_0/1" */
-	char communicator[20];    /* "" if none */
+	uint32_t uid;			 /* user of the job's ranks, where uid_known */
+	int32_t rank;			 /* global; -1: no single rank */
+	char host[64], card[32];	 /* "" if unknown; of CAUSE_PORT, card is the port: "mlx5_0/1" */
+	char communicator[20];		 /* "" if none */
 	uint64_t since_step, until_step; /* of the job's reference rank; 0 if unknown */
-	uint64_t since_ns;        /* begin, ns of the clock that was fed */
-	uint64_t noticed_ns;      /* confirmed */
-	uint64_t until_ns;        /* 0: lasts */
-	uint64_t updated_ns;      /* last update: it has lasted updated_ns - since_ns */
-	double slowdown;          /* step time with it / without it; 1 if unknown; of a hang 0 */
-	double cost_card_hours;   /* so far, over all cards of the job */
+	uint64_t since_ns;		 /* begin, ns of the clock that was fed */
+	uint64_t noticed_ns;		 /* confirmed */
+	uint64_t until_ns;		 /* 0: lasts */
+	uint64_t updated_ns;		 /* last update: it has lasted updated_ns - since_ns */
+	double slowdown;		 /* step time with it / without it; 1 if unknown; of a hang 0 */
+	double cost_card_hours;		 /* so far, over all cards of the job */
 	size_t evidences;
 	struct finding_evidence evidence[FINDING_EVIDENCE_MAX];
-	char others[160];         /* other affected ranks: "3-7,12"; "" */
-	char sentence[512];       /* one sentence for people */
+	char others[160];   /* other affected ranks: "3-7,12"; "" */
+	char sentence[512]; /* one sentence for people */
 };
 
 /* An unknown cause has a row of empty words. */
 const struct finding_cause_row *finding_cause_row(enum finding_cause cause);
-const char *finding_kind_word(enum finding_kind kind);        /* "slow_rank" */
-const char *finding_cause_word(enum finding_cause cause);     /* "dataloader" */
-const char *finding_cause_title(enum finding_cause cause);    /* "slow data loading" */
-const char *finding_cause_advice(enum finding_cause cause);   /* what to do, imperative */
+const char *finding_kind_word(enum finding_kind kind);	    /* "slow_rank" */
+const char *finding_cause_word(enum finding_cause cause);   /* "dataloader" */
+const char *finding_cause_title(enum finding_cause cause);  /* "slow data loading" */
+const char *finding_cause_advice(enum finding_cause cause); /* what to do, imperative */
 const char *finding_state_word(enum finding_state state);
 const char *finding_severity_word(enum finding_severity severity);
 const char *finding_side_word(enum finding_side side); /* "host", "card"; "" if unknown */
-const char *finding_tier_word(enum frame_tier tier);          /* "stages", "host", "device" */
+const char *finding_tier_word(enum frame_tier tier);   /* "stages", "host", "device" */
 /* FINDING_KIND_MAX, CAUSE_MAX for an unknown word. */
 enum finding_kind finding_kind_parse(const char *word);
 enum finding_cause finding_cause_parse(const char *word);
@@ -124,7 +124,8 @@ const char *finding_evidence_name(const char *stored);
 #define FINDING_BEFORE "before"
 /* What it is compared with was before, and is not of peers. */
 bool finding_is_before(const struct finding_evidence *evidence);
-void finding_add(struct finding *finding, const char *name, const char *unit, double value, double peers, const char *detail);
+void finding_add(
+	struct finding *finding, const char *name, const char *unit, double value, double peers, const char *detail);
 /* Writes finding->sentence from all other fields: "rank 3 (node-a, card 1) slows its job by 24 % since step 812: data
  * loading takes 310 ms per step; peers 12 ms; 1.2 card-hours lost so far". */
 void finding_write_sentence(struct finding *finding);

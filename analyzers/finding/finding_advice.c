@@ -18,7 +18,8 @@ static const char *finding_advice_of_activity(enum activity activity)
 	case ACTIVITY_GC:
 		return finding_cause_advice(CAUSE_GARBAGE_COLLECTION);
 	case ACTIVITY_OUTSIDE:
-		return "see what this rank's Python does between its stages (logging, metrics, files); name parts with marks";
+		return "see what this rank's Python does between its stages (logging, metrics, files); name parts with "
+		       "marks";
 	case ACTIVITY_SYNC:
 		return finding_cause_advice(CAUSE_SYNCHRONIZATION);
 	case ACTIVITY_OPTIMIZER:
@@ -49,7 +50,8 @@ const char *finding_advice(enum finding_cause cause, enum activity activity, enu
 		return advice;
 	/* Neither preempted nor throttled, and not asleep: those are causes of their own. */
 	if (side == FINDING_SIDE_HOST && cause == CAUSE_COMPUTE)
-		return "see in which functions and lines it spends more time than its peers (tracectl diff; while it lasts, tracectl stack --rank N)";
+		return "see in which functions and lines it spends more time than its peers (tracectl diff; while it "
+		       "lasts, tracectl stack --rank N)";
 	if (side == FINDING_SIDE_HOST)
 		return finding_cause_advice(CAUSE_HOST);
 	return finding_cause_advice(cause < CAUSE_MAX ? cause : CAUSE_UNKNOWN);

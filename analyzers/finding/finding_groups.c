@@ -100,7 +100,8 @@ static int finding_groups_by_last(const void *a, const void *b, void *arg)
 	return ORDER(x_ns, y_ns) ?: ORDER(x->first, y->first);
 }
 
-static void finding_groups_add(struct finding_group *group, const struct finding_episode *all, size_t at, uint64_t now_ns)
+static void finding_groups_add(
+	struct finding_group *group, const struct finding_episode *all, size_t at, uint64_t now_ns)
 {
 	const struct finding_episode *episode = &all[at];
 	uint64_t end_ns = episode->until_ns ? episode->until_ns : now_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recurrences: a finding is one episode; episodes of the same kind, user, job, rank and activity form a group, which lists
- * show as one line. Short slow-downs (severity info) are counted a rank and not listed. Pure.
+ * Recurrences: a finding is one episode; episodes of the same kind, user, job, rank and activity form a group, which
+ * lists show as one line. Short slow-downs (severity info) are counted a rank and not listed. Pure.
  */
 #ifndef RANKTRACE_FINDING_FINDING_GROUPS_H
 #define RANKTRACE_FINDING_FINDING_GROUPS_H
@@ -16,7 +16,7 @@ struct finding_episode {
 	int32_t rank; /* -1: no single rank */
 	int64_t uid;  /* -1: unknown */
 	const char *job;
-	const char *where; /* communicator; of hardware the card */
+	const char *where;	     /* communicator; of hardware the card */
 	uint64_t since_ns, until_ns; /* until_ns 0: lasts */
 	double cost_card_hours;
 };
@@ -44,7 +44,8 @@ bool finding_is_short(enum finding_kind kind, enum finding_severity severity);
 size_t finding_groups_make(
 	const struct finding_episode *episode, size_t n, uint64_t now_ns, size_t *order, struct finding_group *ret);
 
-/* "recurred 4 times since 14:02, 3 min 10 s in all, 0.8 card-hours"; since: the text of that time. "" for one episode. */
+/* "recurred 4 times since 14:02, 3 min 10 s in all, 0.8 card-hours"; since: the text of that time. "" for one episode.
+ * */
 const char *finding_group_words(const struct finding_group *group, const char *since, char *ret, size_t size);
 
 #endif

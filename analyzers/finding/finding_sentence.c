@@ -92,10 +92,7 @@ static void sentence_others(struct sentence *sentence)
 		return;
 	text_add(&sentence->text, "; rank%s ", more ? "s" : "");
 	text_name(&sentence->text, finding->others, sizeof(finding->others));
-	text_add(&sentence->text, " %s affected too",
-		sentence->past ? more ? "were" : "was"
-		: more	       ? "are"
-			       : "is");
+	text_add(&sentence->text, " %s affected too", sentence->past ? more ? "were" : "was" : more ? "are" : "is");
 }
 
 /* What shows the cause: named as its word, as its evidence, or self_time where it has none of its own. */
@@ -329,8 +326,7 @@ static void sentence_waiting(struct sentence *sentence, const struct finding_evi
 	const struct finding_evidence *seq = sentence_evidence(sentence->finding, "entered_seq");
 	bool more = waiting->value >= 2, accused = sentence->alone || sentence->finding->others[0];
 
-	text_add(&sentence->text, "; %.0f %srank%s %s", waiting->value, accused ? "other " : "",
-		more ? "s" : "",
+	text_add(&sentence->text, "; %.0f %srank%s %s", waiting->value, accused ? "other " : "", more ? "s" : "",
 		sentence->past ? "waited"
 		: more	       ? "wait"
 			       : "waits");
@@ -399,7 +395,8 @@ static void sentence_leak(struct sentence *sentence)
 	}
 	sentence_since(sentence);
 	if (growth && hourly) {
-		text_add(&sentence->text, ": what is allocated between steps %s by ", sentence->past ? "grew" : "has grown");
+		text_add(&sentence->text, ": what is allocated between steps %s by ",
+			sentence->past ? "grew" : "has grown");
 		text_bytes(&sentence->text, growth->value);
 		text_add(&sentence->text, ", ");
 		text_bytes(&sentence->text, hourly->value);
@@ -450,10 +447,12 @@ static void sentence_memory_calls(struct sentence *sentence)
 
 	if (!sentence_who(sentence))
 		text_add(&sentence->text, "a rank");
-	text_add(&sentence->text, sentence->past ? " gave back device memory and took it again" : " gives back device memory and takes it again");
+	text_add(&sentence->text, sentence->past ? " gave back device memory and took it again"
+						 : " gives back device memory and takes it again");
 	sentence_since(sentence);
 	if (calls)
-		text_add(&sentence->text, ": the calls %s %.2g %% of its time", sentence->past ? "took" : "take", calls->value);
+		text_add(&sentence->text, ": the calls %s %.2g %% of its time", sentence->past ? "took" : "take",
+			calls->value);
 	if (place[0]) {
 		text_add(&sentence->text, ", the longest in ");
 		text_name(&sentence->text, place, sizeof(sentence->finding->evidence->detail));
@@ -489,8 +488,7 @@ static void sentence_imbalance(struct sentence *sentence)
 		}
 		text_add(&sentence->text, sentence->past ? " took " : " takes ");
 		if (more > 0 || sentence_percent(finding->slowdown) > 0)
-			text_add(
-				&sentence->text, "%.0f %% ", more > 0 ? more : sentence_percent(finding->slowdown));
+			text_add(&sentence->text, "%.0f %% ", more > 0 ? more : sentence_percent(finding->slowdown));
 		text_add(&sentence->text, "longer than the others");
 	} else {
 		text_add(&sentence->text,
@@ -543,9 +541,13 @@ static void sentence_overhead(struct sentence *sentence)
 	const struct finding *finding = sentence->finding;
 	bool daemon = finding->cause == CAUSE_DAEMON;
 	const struct finding_evidence *share = sentence_evidence(finding, daemon ? "daemon" : "probes"),
-				      *level = sentence_evidence(finding, "level"), *budget = sentence_evidence(finding, "budget");
+				      *level = sentence_evidence(finding, "level"),
+				      *budget = sentence_evidence(finding, "budget");
 
-	text_add(&sentence->text, daemon ? "ranktraced %s " : "probes %s ", sentence->past ? "took" : daemon ? "takes" : "take");
+	text_add(&sentence->text, daemon ? "ranktraced %s " : "probes %s ",
+		sentence->past ? "took"
+		: daemon       ? "takes"
+			       : "take");
 	if (share) {
 		text_add(&sentence->text, "up to ");
 		sentence_share(sentence, share->value);
@@ -569,7 +571,8 @@ static void sentence_overhead(struct sentence *sentence)
 
 static void sentence_crash(struct sentence *sentence)
 {
-	const char *how = sentence_detail(sentence->finding, "end"), *place = sentence_detail(sentence->finding, "stack");
+	const char *how = sentence_detail(sentence->finding, "end"),
+		   *place = sentence_detail(sentence->finding, "stack");
 
 	if (!sentence_who(sentence))
 		text_add(&sentence->text, "a rank");
@@ -592,11 +595,10 @@ static void sentence_cost(struct sentence *sentence)
 	if (!(hours * 60 >= 1) || hours > 1e9)
 		return;
 	if (hours * 60 < 10)
-		text_add(
-			&sentence->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
+		text_add(&sentence->text, "; %.0f card-minute%s lost%s", hours * 60, hours * 60 < 1.5 ? "" : "s", end);
 	else
-		text_add(&sentence->text,
-			hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours, end);
+		text_add(&sentence->text, hours < 9.95 ? "; %.1f card-hours lost%s" : "; %.0f card-hours lost%s", hours,
+			end);
 }
 
 static void sentence_end(struct sentence *sentence)
@@ -606,8 +608,7 @@ static void sentence_end(struct sentence *sentence)
 	const char *by = sentence_detail(finding, "explained");
 
 	if (returns && returns->value >= 1 && returns->value < 1e6)
-		text_add(
-			&sentence->text, "; recurred %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
+		text_add(&sentence->text, "; recurred %.0f time%s", returns->value, returns->value >= 2 ? "s" : "");
 	if (by[0]) {
 		text_add(&sentence->text, "; explained by ");
 		text_name(&sentence->text, by, 64);

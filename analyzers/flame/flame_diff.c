@@ -93,8 +93,10 @@ json_t *flame_diff_json(const struct flame_view *view)
 		json_array_append_new(rows, flame_diff_row(&diff->row[i]));
 	return json_pack("{s:I, s:I, s:I, s:o, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "profile",
 		(json_int_t)view->source->number, "start_ns", (json_int_t)view->source->start_ns, "rank",
-		(json_int_t)diff->rank, "stage", diff->stage ? flame_diff_text(*diff->stage ? diff->stage : "outside") : json_null(), "unit", diff->seconds ? "second" : "step", "peers", (json_int_t)diff->peers,
-		"steps", (json_int_t)diff->steps, "step_ns", diff->step_ns, "own_ns", diff->own_ns, "peers_own_ns",
-		diff->peers_own_ns, "waits_ns", diff->waits_ns, "peers_waits_ns", diff->peers_waits_ns, "factor",
-		diff->factor, "sentence", flame_diff_text(profile_sentence(diff, sentence)), "functions", rows);
+		(json_int_t)diff->rank, "stage",
+		diff->stage ? flame_diff_text(*diff->stage ? diff->stage : "outside") : json_null(), "unit",
+		diff->seconds ? "second" : "step", "peers", (json_int_t)diff->peers, "steps", (json_int_t)diff->steps,
+		"step_ns", diff->step_ns, "own_ns", diff->own_ns, "peers_own_ns", diff->peers_own_ns, "waits_ns",
+		diff->waits_ns, "peers_waits_ns", diff->peers_waits_ns, "factor", diff->factor, "sentence",
+		flame_diff_text(profile_sentence(diff, sentence)), "functions", rows);
 }

@@ -43,7 +43,9 @@ static void flame_html_begin(const struct flame_view *view, const char *title, F
 		out);
 	flame_html_format(out, "%s", title);
 	fprintf(out, "</title>\n<style>\n%s</style></head><body>\n<div class=\"top\"><b>%s</b><span>", flame_page_css,
-		view->diff ? "Comparison of profiles" : view->memory ? "Memory" : "Profile");
+		view->diff     ? "Comparison of profiles"
+		: view->memory ? "Memory"
+			       : "Profile");
 	flame_html_format(out, "%s", tool_time((uint64_t)source->start_ns, from));
 	if (!view->memory)
 		flame_html_format(out, ", %.0f s, %" PRIu64 " Hz", (double)(source->end_ns - source->start_ns) / 1e9,

@@ -78,8 +78,8 @@ static int flame_take_job(void *arg, const struct rank_row *rank)
 static bool flame_fits(const struct flame_choice *choice, const struct flame_row *row)
 {
 	return (!choice->number || row->number == choice->number) && ranges_have(&choice->ranks, row->rank) &&
-	       (!choice->before_ns || row->start_ns + row->duration_ns <= choice->before_ns) && row->start_ns >= choice->since_ns &&
-	       (!choice->instance || row->instance == choice->instance) &&
+	       (!choice->before_ns || row->start_ns + row->duration_ns <= choice->before_ns) &&
+	       row->start_ns >= choice->since_ns && (!choice->instance || row->instance == choice->instance) &&
 	       (!choice->usual || strcmp(row->reason, "suspected") != 0) &&
 	       (!choice->job || strcmp(row->job, choice->job) == 0);
 }

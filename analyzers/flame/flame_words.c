@@ -79,7 +79,8 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 	if (totals.cut)
 		text_add(&text, ", outer frames of %" PRIu64 " are missing", totals.cut);
 	if (totals.native_cut)
-		text_add(&text, ", native callers of %" PRIu64 " are missing (code without frame pointers)", totals.native_cut);
+		text_add(&text, ", native callers of %" PRIu64 " are missing (code without frame pointers)",
+			totals.native_cut);
 	if (totals.unknown)
 		text_add(&text, ", stacks of %" PRIu64 " are no longer stored", totals.unknown);
 	if (refused)
@@ -87,7 +88,8 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 	if (lost)
 		text_add(&text, ", %" PRIu64 " lost", lost);
 	if (least < 0.995)
-		text_add(&text, ", of a rank %.2g %% of stacks read within the budget, which stand for all", 100 * least);
+		text_add(&text, ", of a rank %.2g %% of stacks read within the budget, which stand for all",
+			100 * least);
 	if (view->source->limited)
 		text_add(&text, ", %" PRIu64 " rows beyond limits left out", view->source->limited);
 	text_end(&text);

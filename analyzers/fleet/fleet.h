@@ -2,8 +2,8 @@
 /*
  * Ranks of many nodes: what no node sees, because it compares its own ranks only. A table of means a step, of the last
  * minute and of the time before, comes from a Prometheus-compatible store (fleet_read.c); the judgement on it is pure
- * (fleet_judge.c): a slow rank, a node whose ranks are all slow, a pipeline stage, the network between some nodes, or the
- * whole job. Clocks of nodes are not compared: times are durations, and a step takes equally long on all ranks.
+ * (fleet_judge.c): a slow rank, a node whose ranks are all slow, a pipeline stage, the network between some nodes, or
+ * the whole job. Clocks of nodes are not compared: times are durations, and a step takes equally long on all ranks.
  */
 #ifndef RANKTRACE_FLEET_FLEET_H
 #define RANKTRACE_FLEET_FLEET_H
@@ -22,8 +22,8 @@
 struct fleet_rank {
 	uint32_t job, node; /* indices */
 	int32_t rank;
-	char card[32];		     /* "" if unknown */
-	double step, step_usual;     /* 0: not known */
+	char card[32];		 /* "" if unknown */
+	double step, step_usual; /* 0: not known */
 	double act[ACTIVITY_MAX], usual[ACTIVITY_MAX];
 	double operations, operations_usual; /* in operations of communicators; NAN: not known */
 };
@@ -62,7 +62,7 @@ struct fleet {
 	struct fleet_finding *finding;
 	size_t ranks, operations, jobs, nodes, findings;
 	size_t ranks_size, operations_size, jobs_size, nodes_size, findings_size; /* capacities */
-	bool recorded;	     /* the store has means of the last minute */
+	bool recorded; /* the store has means of the last minute */
 };
 
 enum fleet_kind {
@@ -77,15 +77,15 @@ enum fleet_kind {
 struct fleet_verdict {
 	enum fleet_kind kind;
 	uint32_t job;
-	int32_t first, last;	    /* ranks */
+	int32_t first, last; /* ranks */
 	uint32_t node[FLEET_NODES_SHOWN];
-	size_t nodes;		    /* may be more than are listed */
-	enum activity activity;     /* ACTIVITY_MAX: not known */
-	char operation[64];	    /* of a link */
-	bool peers;		    /* slower than its peers; else than before */
-	double growth;		    /* of the step that it takes longer by, 0.08: 8 % */
-	double value, usual;	    /* of the activity, or of the step; s */
-	double cards;		    /* that are lost, all the time that it lasts */
+	size_t nodes;		/* may be more than are listed */
+	enum activity activity; /* ACTIVITY_MAX: not known */
+	char operation[64];	/* of a link */
+	bool peers;		/* slower than its peers; else than before */
+	double growth;		/* of the step that it takes longer by, 0.08: 8 % */
+	double value, usual;	/* of the activity, or of the step; s */
+	double cards;		/* that are lost, all the time that it lasts */
 };
 
 const char *fleet_kind_word(enum fleet_kind kind); /* "slow_node" */

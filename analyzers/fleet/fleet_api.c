@@ -13,15 +13,15 @@
 
 #define FLEET_API_PATH "/api/v1/query"
 #define FLEET_API_CONNECT_MS 5000L
-#define FLEET_API_POLL_MS 1000	    /* at most, where curl has no time of its own: answers and limits wake it */
-#define FLEET_API_SAID 200 /* of a foreign sentence, in ours */
+#define FLEET_API_POLL_MS 1000 /* at most, where curl has no time of its own: answers and limits wake it */
+#define FLEET_API_SAID 200     /* of a foreign sentence, in ours */
 
 struct fleet_transfer {
 	const struct fleet_api *api;
 	CURL *curl;
-	char *form; /* NULL: nothing is asked */
+	char *form;  /* NULL: nothing is asked */
 	size_t used; /* bytes of the answer */
-	int r; /* that ended the reading of an answer */
+	int r;	     /* that ended the reading of an answer */
 	struct fleet_stream stream;
 	char detail[CURL_ERROR_SIZE];
 };
@@ -41,7 +41,8 @@ static size_t fleet_api_on_bytes(char *data, size_t size, size_t count, void *ar
 	size_t bytes = size * count;
 
 	transfer->used += bytes;
-	transfer->r = transfer->used > transfer->api->bytes_max ? -EFBIG : fleet_stream_feed(&transfer->stream, data, bytes);
+	transfer->r =
+		transfer->used > transfer->api->bytes_max ? -EFBIG : fleet_stream_feed(&transfer->stream, data, bytes);
 	return transfer->r < 0 ? 0 : bytes;
 }
 
@@ -65,7 +66,8 @@ static int fleet_api_token(const char *path, char token[FLEET_API_TOKEN_MAX], ch
 		if ((unsigned char)token[i] <= ' ' || (unsigned char)token[i] >= 0x7f)
 			r = -EINVAL;
 	if (n == 0 || n == FLEET_API_TOKEN_MAX - 1 || r < 0) {
-		snprintf(error, size, "%s holds no token: one line of printable characters, less than %d", path, FLEET_API_TOKEN_MAX - 1);
+		snprintf(error, size, "%s holds no token: one line of printable characters, less than %d", path,
+			FLEET_API_TOKEN_MAX - 1);
 		return -EINVAL;
 	}
 	return 0;
@@ -99,7 +101,8 @@ static int fleet_api_set_url(struct fleet_api *api, const char *url, char *error
 	return asprintf(&api->url, "%.*s" FLEET_API_PATH, (int)length, url) < 0 ? -ENOMEM : 0;
 }
 
-static int fleet_transfer_open(struct fleet_api *api, const struct fleet_api_options *options, struct fleet_transfer *transfer)
+static int fleet_transfer_open(
+	struct fleet_api *api, const struct fleet_api_options *options, struct fleet_transfer *transfer)
 {
 	const struct {
 		CURLoption option;
@@ -178,7 +181,8 @@ static int fleet_api_refused(const struct fleet_transfer *transfer, const json_t
 	const char *said = json_string_value(json_object_get(root, "error"));
 
 	if (status == 401 || status == 403) {
-		snprintf(error, size, "the store at %s refuses access (HTTP %ld): see [fleet] in ranktrace.conf(5)", transfer->api->url, status);
+		snprintf(error, size, "the store at %s refuses access (HTTP %ld): see [fleet] in ranktrace.conf(5)",
+			transfer->api->url, status);
 		return -EACCES;
 	}
 	if (said) {
@@ -197,7 +201,8 @@ static int fleet_api_refused(const struct fleet_transfer *transfer, const json_t
 static int fleet_api_failed(const struct fleet_transfer *transfer, CURLcode code, char *error, size_t size)
 {
 	if (transfer->r == -EFBIG) {
-		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job", transfer->api->bytes_max);
+		snprintf(error, size, "the store's answer is larger than %zu bytes; --job asks for one job",
+			transfer->api->bytes_max);
 		return -EFBIG;
 	}
 	if (transfer->r == -EPROTO) /* no sample, but what a proxy says of the status, or a page */
@@ -212,7 +217,8 @@ static int fleet_api_failed(const struct fleet_transfer *transfer, CURLcode code
 		snprintf(error, size, "out of memory");
 		return -ENOMEM;
 	}
-	snprintf(error, size, "no store answers at %s: %s", transfer->api->url, transfer->detail[0] ? transfer->detail : curl_easy_strerror(code));
+	snprintf(error, size, "no store answers at %s: %s", transfer->api->url,
+		transfer->detail[0] ? transfer->detail : curl_easy_strerror(code));
 	return -EHOSTUNREACH;
 }
 
@@ -223,7 +229,8 @@ static int fleet_api_answered(const struct fleet_transfer *transfer, char *error
 	const char *type = json_string_value(json_object_get(data, "resultType"));
 	int r = 0;
 
-	if (fleet_api_status(transfer) != 200 || !word || strcmp(word, "success") != 0 || !type || strcmp(type, "vector") != 0 || !json_is_array(json_object_get(data, "result")))
+	if (fleet_api_status(transfer) != 200 || !word || strcmp(word, "success") != 0 || !type ||
+		strcmp(type, "vector") != 0 || !json_is_array(json_object_get(data, "result")))
 		r = fleet_api_refused(transfer, root, error, size);
 	json_decref(root);
 	return r;
@@ -244,7 +251,7 @@ static int fleet_transfer_begin(struct fleet_transfer *transfer, const struct fl
 	if (!escaped || asprintf(&transfer->form, "query=%s%s&nocache=1", escaped, at) < 0)
 		transfer->form = NULL;
 	else if (curl_easy_setopt(transfer->curl, CURLOPT_POSTFIELDS, transfer->form) == CURLE_OK &&
-		curl_multi_add_handle(transfer->api->multi, transfer->curl) == CURLM_OK)
+		 curl_multi_add_handle(transfer->api->multi, transfer->curl) == CURLM_OK)
 		r = 0;
 	curl_free(escaped);
 	return r;
@@ -269,14 +276,16 @@ static int fleet_api_collect(struct fleet_api *api, char *error, size_t size)
 
 		while (transfer->curl != message->easy_handle)
 			transfer++;
-		r = code == CURLE_OK ? fleet_api_answered(transfer, error, size) : fleet_api_failed(transfer, code, error, size);
+		r = code == CURLE_OK ? fleet_api_answered(transfer, error, size)
+				     : fleet_api_failed(transfer, code, error, size);
 		fleet_transfer_end(transfer);
 		ended++;
 	}
 	return r < 0 ? r : ended;
 }
 
-int fleet_api_query(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
+int fleet_api_query(
+	void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
 {
 	struct fleet_api *api = arg;
 	size_t next = 0;
@@ -287,7 +296,8 @@ int fleet_api_query(void *arg, const struct fleet_request *request, size_t count
 			if (!api->transfer[i].form)
 				r = fleet_transfer_begin(&api->transfer[i], &request[next++], time_s);
 		if (r >= 0)
-			r = curl_multi_perform(api->multi, &running) == CURLM_OK ? fleet_api_collect(api, error, size) : -ENOMEM;
+			r = curl_multi_perform(api->multi, &running) == CURLM_OK ? fleet_api_collect(api, error, size)
+										 : -ENOMEM;
 		if (r == 0 && curl_multi_poll(api->multi, NULL, 0, FLEET_API_POLL_MS, NULL) != CURLM_OK)
 			r = -ENOMEM;
 	}

@@ -29,7 +29,8 @@ static int fleet_conf_on_line(void *arg, const struct ini_line *line, char *erro
 	for (size_t i = 0; i < CONF_MAX; i++) {
 		if (strcmp(line->key, fleet_conf_keys[i]) != 0)
 			continue;
-		snprintf(conf->value[i], sizeof(conf->value[i]), "%s", strcmp(line->value, "off") == 0 ? "" : line->value);
+		snprintf(conf->value[i], sizeof(conf->value[i]), "%s",
+			strcmp(line->value, "off") == 0 ? "" : line->value);
 		return 0;
 	}
 	snprintf(error, error_size, "unknown key '%.60s' in [fleet]", line->key);

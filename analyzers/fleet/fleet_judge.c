@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The judgement of docs/judgement.md on means of a minute. Growth of the job's step is attributed by judge_share.c. Who has
- * most of it and is no noise is grouped: a rank, all ranks of a node, consecutive ranks of several nodes. Where nobody's
- * work grew, operations that grew on some nodes only name the network between them; else it is the job. Without growth,
- * a rank or a node may be slower than its peers since before the window.
+ * The judgement of docs/judgement.md on means of a minute. Growth of the job's step is attributed by judge_share.c. Who
+ * has most of it and is no noise is grouped: a rank, all ranks of a node, consecutive ranks of several nodes. Where
+ * nobody's work grew, operations that grew on some nodes only name the network between them; else it is the job.
+ * Without growth, a rank or a node may be slower than its peers since before the window.
  */
 #include "analyzers/fleet/fleet.h"
 
@@ -16,18 +16,20 @@
 #include "analyzers/judge/judge.h"
 
 /* Of the usual step. */
-#define FLEET_GROWTH 0.04   /* that is judged: half of the least fault that is to be found, 8 %, as half of the minute may be before it */
+#define FLEET_GROWTH \
+	0.04 /* that is judged: half of the least fault that is to be found, 8 %, as half of the minute may be before it */
 #define FLEET_JOB_GROWTH 0.10 /* of the job without anybody to name, as a node's: it has only its own past */
-#define FLEET_PEERS 0.10    /* of a rank or node since before the window: peers differ by design, too */
+#define FLEET_PEERS 0.10      /* of a rank or node since before the window: peers differ by design, too */
 /* Of the growth. */
-#define FLEET_PART 0.4	    /* that whoever is named has: less may be the job's (as JUDGE's part of an episode) */
-#define FLEET_EQUAL 0.75    /* of the largest own part: it is as slow as that one */
+#define FLEET_PART 0.4	      /* that whoever is named has: less may be the job's (as JUDGE's part of an episode) */
+#define FLEET_EQUAL 0.75      /* of the largest own part: it is as slow as that one */
 #define FLEET_ALIKE (1.0 / 3) /* of the largest: those who differ by less are alike */
-/* Of the others' own parts: 10,240 ranks, four readings a minute and a year make 6 of normal noise rare; tails are heavier. */
+/* Of the others' own parts: 10,240 ranks, four readings a minute and a year make 6 of normal noise rare; tails are
+ * heavier. */
 #define FLEET_SPREADS 6
-#define FLEET_NOISE 0.84    /* quantile of what is clipped at 0: one deviation of what was not */
-#define FLEET_EARLY 0.01    /* of the ranks, that show no growth yet: of more, whoever is slow may be among them */
-#define FLEET_PEER_MANY 16  /* ranks or nodes: of fewer, each may be a stage of its own, which differ by design */
+#define FLEET_NOISE 0.84   /* quantile of what is clipped at 0: one deviation of what was not */
+#define FLEET_EARLY 0.01   /* of the ranks, that show no growth yet: of more, whoever is slow may be among them */
+#define FLEET_PEER_MANY 16 /* ranks or nodes: of fewer, each may be a stage of its own, which differ by design */
 
 struct fleet_view {
 	const struct fleet *fleet;
@@ -40,7 +42,7 @@ struct fleet_view {
 	size_t early;		    /* ranks whose minute is another: nodes are scraped in turns */
 	size_t *index;		    /* in fleet->rank */
 	struct judge_row *row;
-	double *scratch, *scale;    /* scale: of a node, by which its growth becomes the job's; 0: not known */
+	double *scratch, *scale; /* scale: of a node, by which its growth becomes the job's; 0: not known */
 	bool *named;
 	double common[ACTIVITY_MAX];
 	struct fleet_verdict *verdict;
@@ -104,8 +106,13 @@ static struct fleet_verdict *fleet_view_add(struct fleet_view *view, enum fleet_
 	if (*view->verdicts >= FLEET_VERDICTS_MAX)
 		return NULL;
 	verdict = &view->verdict[(*view->verdicts)++];
-	*verdict = (struct fleet_verdict){.kind = kind, .job = view->job, .activity = ACTIVITY_MAX, .growth = growth / view->usual,
-		.cards = growth / view->step * (double)view->part.count, .value = view->step, .usual = view->usual};
+	*verdict = (struct fleet_verdict){.kind = kind,
+		.job = view->job,
+		.activity = ACTIVITY_MAX,
+		.growth = growth / view->usual,
+		.cards = growth / view->step * (double)view->part.count,
+		.value = view->step,
+		.usual = view->usual};
 	return verdict;
 }
 
@@ -155,7 +162,8 @@ static struct fleet_spread fleet_view_spread(const struct fleet_view *view)
 	for (size_t from = 0, to; from < view->n; from = to) {
 		size_t named = 0;
 
-		for (to = from; to < view->n && fleet_view_rank(view, to)->node == fleet_view_rank(view, from)->node; to++) {
+		for (to = from; to < view->n && fleet_view_rank(view, to)->node == fleet_view_rank(view, from)->node;
+			to++) {
 			int32_t rank = fleet_view_rank(view, to)->rank;
 
 			if (!view->named[to])
@@ -190,7 +198,8 @@ static void fleet_view_group(struct fleet_view *view, double growth)
 		return;
 	for (size_t from = 0, to; from < view->n; from = to) {
 		to = from + 1;
-		while (whole_only && to < view->n && fleet_view_rank(view, to)->node == fleet_view_rank(view, from)->node)
+		while (whole_only && to < view->n &&
+			fleet_view_rank(view, to)->node == fleet_view_rank(view, from)->node)
 			to++;
 		if (!view->named[from])
 			continue;
@@ -236,13 +245,16 @@ static bool fleet_view_link(struct fleet_view *view)
 		double top = 0;
 		size_t nodes = 0, between = 0;
 
-		for (to = from; to < end && all[to].job == all[from].job && strcmp(all[to].word, all[from].word) == 0; to++)
+		for (to = from; to < end && all[to].job == all[from].job && strcmp(all[to].word, all[from].word) == 0;
+			to++)
 			top = fmax(top, fleet_view_longer(view, &all[to]));
 		for (size_t i = from; i < to; i++) {
 			nodes += fleet_view_longer(view, &all[i]) >= FLEET_EQUAL * top;
-			between += fleet_view_longer(view, &all[i]) < FLEET_EQUAL * top && fleet_view_longer(view, &all[i]) > FLEET_ALIKE * top;
+			between += fleet_view_longer(view, &all[i]) < FLEET_EQUAL * top &&
+				   fleet_view_longer(view, &all[i]) > FLEET_ALIKE * top;
 		}
-		if (all[from].job != view->job || top < FLEET_PART * view->growth || between || nodes * 2 > view->nodes || nodes >= best_nodes)
+		if (all[from].job != view->job || top < FLEET_PART * view->growth || between ||
+			nodes * 2 > view->nodes || nodes >= best_nodes)
 			continue;
 		best = &all[from];
 		best_nodes = nodes;
@@ -284,7 +296,8 @@ static int fleet_view_grown(struct fleet_view *view)
 	verdict->nodes = view->nodes;
 	verdict->activity = 0;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		verdict->activity = view->common[a] > view->common[verdict->activity] ? (enum activity)a : verdict->activity;
+		verdict->activity =
+			view->common[a] > view->common[verdict->activity] ? (enum activity)a : verdict->activity;
 	if (view->common[verdict->activity] < FLEET_PART * view->growth)
 		verdict->activity = ACTIVITY_MAX;
 	return 0;
@@ -314,7 +327,9 @@ static void fleet_view_excess(struct fleet_view *view)
 			view->scratch[i] = view->row[i].now[a];
 		middle = robust_median(view->scratch, view->n);
 		for (size_t i = 0; i < view->n; i++) {
-			view->row[i].act[a] = activity_may_wait((enum activity)a, view->cards) ? 0 : fmax(0, view->row[i].now[a] - middle);
+			view->row[i].act[a] = activity_may_wait((enum activity)a, view->cards)
+						      ? 0
+						      : fmax(0, view->row[i].now[a] - middle);
 			view->row[i].usual[a] = middle;
 		}
 	}
@@ -444,8 +459,12 @@ static int fleet_view(struct fleet_view *view)
 
 int fleet_judge(const struct fleet *fleet, uint32_t job, struct fleet_verdict *ret, size_t *ret_count)
 {
-	struct fleet_view view = {.fleet = fleet, .job = job, .part = fleet_ranks_of(fleet, job), .nodes = fleet_nodes_of(fleet, job),
-		.verdict = ret, .verdicts = ret_count};
+	struct fleet_view view = {.fleet = fleet,
+		.job = job,
+		.part = fleet_ranks_of(fleet, job),
+		.nodes = fleet_nodes_of(fleet, job),
+		.verdict = ret,
+		.verdicts = ret_count};
 	int r;
 
 	*ret_count = 0;

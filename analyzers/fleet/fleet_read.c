@@ -2,8 +2,8 @@
 /*
  * Queries are rows: an expression, and what a sample of it fills in; those of a phase are asked at a time.
  * ranktrace_rank_info says which ranks live; samples of others are left out. The usual is the lower quartile over the
- * window: what is slow for less than three quarters of it does not count, and a rank that was slow then waited little, so
- * that it is accused less, not more.
+ * window: what is slow for less than three quarters of it does not count, and a rank that was slow then waited little,
+ * so that it is accused less, not more.
  */
 #include "analyzers/fleet/fleet_store.h"
 
@@ -69,8 +69,8 @@ static const char *fleet_label(const json_t *labels, const char *name)
 }
 
 /* The slot of the key, or the free one where it belongs. same: whether an item is that of the labels. */
-static uint32_t *fleet_index_slot(const struct fleet_index *index, uint64_t key, bool (*same)(const struct fleet *fleet, size_t i, const void *of),
-	const struct fleet *fleet, const void *of)
+static uint32_t *fleet_index_slot(const struct fleet_index *index, uint64_t key,
+	bool (*same)(const struct fleet *fleet, size_t i, const void *of), const struct fleet *fleet, const void *of)
 {
 	size_t at = hash_mix(key, 0) & index->mask;
 
@@ -100,28 +100,32 @@ static bool fleet_same_operation(const struct fleet *fleet, size_t i, const void
 {
 	const struct fleet_operation *operation = &fleet->operation[i], *other = of;
 
-	return operation->job == other->job && operation->node == other->node && strcmp(operation->word, other->word) == 0;
+	return operation->job == other->job && operation->node == other->node &&
+	       strcmp(operation->word, other->word) == 0;
 }
 
 /* A text of the labels into an array: cut, then cleaned. */
-#define FLEET_TEXT(array, text) text_clean(((void)snprintf(array, sizeof(array), "%.*s", (int)sizeof(array) - 1, text), array))
+#define FLEET_TEXT(array, text) \
+	text_clean(((void)snprintf(array, sizeof(array), "%.*s", (int)sizeof(array) - 1, text), array))
 
 /* Adds an item at the end of fleet->name[]: its number in the slot. 0, -E2BIG, -ENOMEM. */
 #define FLEET_ADD(fleet, name, slot, item, max) \
 	fleet_add((void **)&(fleet)->name, &(fleet)->name##s, &(fleet)->name##s_size, slot, &(item), sizeof(item), max)
 
-static int fleet_add(void **items, size_t *count, size_t *capacity, uint32_t *slot, const void *item, size_t size, size_t max)
+static int fleet_add(
+	void **items, size_t *count, size_t *capacity, uint32_t *slot, const void *item, size_t size, size_t max)
 {
 	if (*count >= max)
 		return -E2BIG;
 	if (!array_reserve(items, capacity, *count + 1, size, max))
 		return -ENOMEM;
 	memcpy((char *)*items + *count * size, item, size);
-	*slot = (uint32_t)++*count;
+	*slot = (uint32_t)++ * count;
 	return 0;
 }
 
-/* Its number; -E2BIG, -ENOMEM. make: if there is none, one is added, else -ENOENT. Names are cut before they are compared. */
+/* Its number; -E2BIG, -ENOMEM. make: if there is none, one is added, else -ENOENT. Names are cut before they are
+ * compared. */
 static int fleet_node_of(struct fleet_reading *reading, const char *instance, bool make)
 {
 	struct fleet *fleet = reading->fleet;
@@ -130,7 +134,8 @@ static int fleet_node_of(struct fleet_reading *reading, const char *instance, bo
 	int r;
 
 	FLEET_TEXT(node.instance, instance);
-	slot = fleet_index_slot(&reading->nodes, fnv1a_text(FNV1A_START, node.instance), fleet_same_node, fleet, node.instance);
+	slot = fleet_index_slot(
+		&reading->nodes, fnv1a_text(FNV1A_START, node.instance), fleet_same_node, fleet, node.instance);
 	if (*slot)
 		return (int)*slot - 1;
 	if (!make)
@@ -280,9 +285,11 @@ static int fleet_read_operation(struct fleet_reading *reading, const json_t *lab
 		return 0;
 	operation.job = (uint32_t)job;
 	operation.node = (uint32_t)node;
-	snprintf(operation.word, sizeof(operation.word), "%.30s of %.28s", fleet_label(labels, "operation"), fleet_label(labels, "group"));
+	snprintf(operation.word, sizeof(operation.word), "%.30s of %.28s", fleet_label(labels, "operation"),
+		fleet_label(labels, "group"));
 	text_clean(operation.word);
-	slot = fleet_index_slot(&reading->operations, fnv1a_text((uint64_t)job << 32 | (uint32_t)node, operation.word), fleet_same_operation, fleet, &operation);
+	slot = fleet_index_slot(&reading->operations, fnv1a_text((uint64_t)job << 32 | (uint32_t)node, operation.word),
+		fleet_same_operation, fleet, &operation);
 	if (*slot && !make)
 		fleet->operation[*slot - 1].usual = value;
 	if (*slot || !make)
@@ -317,7 +324,8 @@ static int fleet_on_finding(struct fleet_reading *reading, const json_t *labels,
 
 	if (node < 0 || fleet->findings >= FLEET_FINDINGS_MAX)
 		return node < 0 ? node : 0;
-	if (!array_reserve((void **)&fleet->finding, &fleet->findings_size, fleet->findings + 1, sizeof(*finding), FLEET_FINDINGS_MAX))
+	if (!array_reserve((void **)&fleet->finding, &fleet->findings_size, fleet->findings + 1, sizeof(*finding),
+		    FLEET_FINDINGS_MAX))
 		return -ENOMEM;
 	finding = &fleet->finding[fleet->findings++];
 	*finding = (struct fleet_finding){.node = (uint32_t)node, .lost_card_seconds = NAN, .age_seconds = NAN};
@@ -347,9 +355,13 @@ static struct fleet_finding *fleet_read_finding(struct fleet_reading *reading, c
 FLEET_ON(finding_lost, finding, lost_card_seconds)
 FLEET_ON(finding_age, finding, age_seconds)
 
-/* The lower quartile over the window. The nodes serve that of the last hour; of another window, the store reads FLEET_POINTS of each series. */
+/* The lower quartile over the window. The nodes serve that of the last hour; of another window, the store reads
+ * FLEET_POINTS of each series. */
 #define FLEET_USUAL(phase, of, what, sample) \
-	{phase, "quantile_over_time(0.25, ranktrace_" of "_minute_" what "_seconds$m$w)", sample, "ranktrace_" of "_usual_" what "_seconds$m"}
+	{ \
+		phase, "quantile_over_time(0.25, ranktrace_" of "_minute_" what "_seconds$m$w)", sample, \
+			"ranktrace_" of "_usual_" what "_seconds$m" \
+	}
 
 /* The time of all others is by the store's clock. */
 static const struct fleet_query fleet_queries[] = {
@@ -398,7 +410,8 @@ static void fleet_expression(const struct fleet_read_options *options, const cha
 		if (*at == 'm')
 			fleet_matcher(&text, options->job);
 		else if (*at == 'w')
-			text_add(&text, "[%llus:%llus]", (unsigned long long)options->since_s, (unsigned long long)(step_s ? step_s : 1));
+			text_add(&text, "[%llus:%llus]", (unsigned long long)options->since_s,
+				(unsigned long long)(step_s ? step_s : 1));
 		else
 			text_add(&text, "%llus", (unsigned long long)options->since_s);
 	}
@@ -420,7 +433,8 @@ static int fleet_on_sample(void *arg, const json_t *labels, double value)
 	return asking->query->sample(asking->reading, labels, value);
 }
 
-static int fleet_read_phase(struct fleet_reading *reading, enum fleet_phase phase, fleet_ask ask, void *arg, char *error, size_t size)
+static int fleet_read_phase(
+	struct fleet_reading *reading, enum fleet_phase phase, fleet_ask ask, void *arg, char *error, size_t size)
 {
 	bool served = reading->options->since_s / 60 == FLEET_USUAL_S / 60;
 	struct fleet_asking asking[FLEET_QUERIES] = {0};
@@ -438,16 +452,18 @@ static int fleet_read_phase(struct fleet_reading *reading, enum fleet_phase phas
 				continue;
 			asking[i].reading = reading;
 			asking[i].query = query;
-			fleet_expression(reading->options, served && query->recorded && !again ? query->recorded : query->expression, asking[i].expression,
-				sizeof(asking[i].expression));
+			fleet_expression(reading->options,
+				served && query->recorded && !again ? query->recorded : query->expression,
+				asking[i].expression, sizeof(asking[i].expression));
 			request[count++] = (struct fleet_request){asking[i].expression, fleet_on_sample, &asking[i]};
 		}
 		if (count)
 			r = ask(arg, request, count, reading->time_s, error, size);
 	}
 	if (r == -E2BIG)
-		snprintf(error, size, "the store has more than %d ranks, %d nodes, %d jobs or %d operations; --job asks for one job", FLEET_RANKS_MAX,
-			FLEET_NODES_MAX, FLEET_JOBS_MAX, FLEET_OPERATIONS_MAX);
+		snprintf(error, size,
+			"the store has more than %d ranks, %d nodes, %d jobs or %d operations; --job asks for one job",
+			FLEET_RANKS_MAX, FLEET_NODES_MAX, FLEET_JOBS_MAX, FLEET_OPERATIONS_MAX);
 	else if (r == -ENOMEM)
 		snprintf(error, size, "out of memory");
 	return r;
@@ -484,7 +500,8 @@ static int fleet_compare_operations(const void *a, const void *b)
 
 static int fleet_sort(struct fleet *fleet)
 {
-	uint32_t *job = calloc(fleet->jobs + 1, sizeof(*job)), *node = calloc(fleet->nodes + 1, sizeof(*node)); /* new numbers by old ones */
+	uint32_t *job = calloc(fleet->jobs + 1, sizeof(*job)),
+		 *node = calloc(fleet->nodes + 1, sizeof(*node)); /* new numbers by old ones */
 	int r = job && node ? 0 : -ENOMEM;
 
 	if (r == 0 && fleet->jobs)
@@ -514,7 +531,8 @@ static int fleet_sort(struct fleet *fleet)
 	return r;
 }
 
-int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error, size_t size)
+int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error,
+	size_t size)
 {
 	struct fleet_reading reading = {.options = options, .fleet = fleet};
 	int r = fleet_index_init(&reading.ranks, FLEET_RANKS_MAX);

@@ -27,7 +27,8 @@ static void fleet_sentence_rank(struct text *text, const struct fleet *fleet, co
 	text_add(text, "rank %d (", verdict->first);
 	fleet_sentence_nodes(text, fleet, verdict);
 	for (size_t i = part.first; i < part.first + part.count; i++)
-		if (fleet->rank[i].rank == verdict->first && fleet->rank[i].node == verdict->node[0] && fleet->rank[i].card[0]) {
+		if (fleet->rank[i].rank == verdict->first && fleet->rank[i].node == verdict->node[0] &&
+			fleet->rank[i].card[0]) {
 			text_add(text, ", card ");
 			text_name(text, fleet->rank[i].card, FLEET_NAME_BYTES);
 		}
@@ -83,7 +84,9 @@ void fleet_sentence(const struct fleet *fleet, const struct fleet_verdict *verdi
 
 	text_begin(&text, ret, size);
 	fleet_kinds[verdict->kind].who(&text, fleet, verdict);
-	text_add(&text, verdict->kind == FLEET_JOB ? " slows job " : verdict->nodes > 1 && verdict->kind == FLEET_STAGE ? " slow job " : " slows job ");
+	text_add(&text, verdict->kind == FLEET_JOB			     ? " slows job "
+			: verdict->nodes > 1 && verdict->kind == FLEET_STAGE ? " slow job "
+									     : " slows job ");
 	text_name(&text, fleet->job[verdict->job].name, FLEET_NAME_BYTES);
 	text_add(&text, " by %.0f %%", 100 * verdict->growth);
 	if (verdict->kind == FLEET_LINK) {
@@ -93,11 +96,13 @@ void fleet_sentence(const struct fleet *fleet, const struct fleet_verdict *verdi
 	} else if (verdict->kind == FLEET_JOB) {
 		text_add(&text, "%s%s: a step takes ", title[0] ? ", in " : "", title);
 	} else if (verdict->activity >= ACTIVITY_COMPUTE || verdict->value <= verdict->usual) {
-		text_add(&text, ": others wait for %s in their operations", verdict->kind == FLEET_RANK ? "it" : "them");
+		text_add(
+			&text, ": others wait for %s in their operations", verdict->kind == FLEET_RANK ? "it" : "them");
 	} else {
 		text_add(&text, ": %s takes ", title);
 	}
-	if (verdict->kind == FLEET_LINK || verdict->kind == FLEET_JOB || (verdict->activity < ACTIVITY_COMPUTE && verdict->value > verdict->usual)) {
+	if (verdict->kind == FLEET_LINK || verdict->kind == FLEET_JOB ||
+		(verdict->activity < ACTIVITY_COMPUTE && verdict->value > verdict->usual)) {
 		text_duration(&text, verdict->value * FLEET_NS);
 		text_add(&text, verdict->kind == FLEET_JOB ? ", " : " a step, ");
 		text_duration(&text, fmax(0, verdict->usual) * FLEET_NS);

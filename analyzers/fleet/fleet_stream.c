@@ -83,7 +83,8 @@ int fleet_stream_feed(struct fleet_stream *stream, const char *data, size_t size
 				r = fleet_stream_sample(stream);
 			if (r < 0)
 				return r;
-		} else if (stream->envelope_used < sizeof(stream->envelope) && (stream->depth != STREAM_RESULT || stream->text || data[i] != ',')) {
+		} else if (stream->envelope_used < sizeof(stream->envelope) &&
+			   (stream->depth != STREAM_RESULT || stream->text || data[i] != ',')) {
 			stream->envelope[stream->envelope_used++] = data[i];
 		}
 	}

@@ -218,8 +218,8 @@ static bool card_clock_explains(double clock, double reference, const struct fin
 }
 
 /*
- * Of those that were there in the last minute, the one that came last. The minute is that before a process was seen last:
- * they may be read less often.
+ * Of those that were there in the last minute, the one that came last. The minute is that before a process was seen
+ * last: they may be read less often.
  */
 static const char *card_newest_process(const struct card *card)
 {
@@ -266,8 +266,8 @@ static bool card_explain(const struct card_gauges *cards, const struct card *car
 			snprintf(ret->evidence.detail, sizeof(ret->evidence.detail), "%.0f before",
 				reference * rule->scale);
 		if (rule->cause == CAUSE_CARD_SHARED)
-			snprintf(ret->evidence.detail, sizeof(ret->evidence.detail), "%.60s",
-				card_newest_process(card));
+			snprintf(
+				ret->evidence.detail, sizeof(ret->evidence.detail), "%.60s", card_newest_process(card));
 		return true;
 	}
 	return false;

@@ -436,8 +436,11 @@ void hardware_message(struct hardware *hardware, uint64_t time_ns, const char *k
 		return;
 	if (lost)
 		hardware_happens(hardware, thing,
-			&(struct hardware_event){
-				.cause = CAUSE_CARD_LOST, .severity = SEVERITY_CRITICAL, .count = 1, .value = NAN, .what = ""},
+			&(struct hardware_event){.cause = CAUSE_CARD_LOST,
+				.severity = SEVERITY_CRITICAL,
+				.count = 1,
+				.value = NAN,
+				.what = ""},
 			time_ns);
 	else
 		hardware_on_xid(hardware, thing, time_ns, number, text);

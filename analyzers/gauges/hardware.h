@@ -5,17 +5,17 @@
  * tables gauges, kernel_messages and cards.
  *
  * A gauge is a row of the table in hardware.c, an Xid one of xids.def. What holds (a lost card, a port that is down) is
- * open until it holds no more; what happens (an Xid, an error) until it has not happened for HARDWARE_QUIET_NS. The first
- * value of a counter is where it began. Ranks that use a card are those of the finding.
+ * open until it holds no more; what happens (an Xid, an error) until it has not happened for HARDWARE_QUIET_NS. The
+ * first value of a counter is where it began. Ranks that use a card are those of the finding.
  */
 #ifndef RANKTRACE_GAUGES_HARDWARE_H
 #define RANKTRACE_GAUGES_HARDWARE_H
 
 #include "analyzers/finding/finding.h"
 
-#define HARDWARE_THINGS_MAX 256		/* cards and ports of a node; further ones are left out */
-#define HARDWARE_USERS_MAX 64		/* ranks of one card that are named */
-#define HARDWARE_EPISODES_MAX 128	/* findings that are open at once; further ones are left out */
+#define HARDWARE_THINGS_MAX 256		  /* cards and ports of a node; further ones are left out */
+#define HARDWARE_USERS_MAX 64		  /* ranks of one card that are named */
+#define HARDWARE_EPISODES_MAX 128	  /* findings that are open at once; further ones are left out */
 #define HARDWARE_QUIET_NS 600000000000ULL /* the Xids of one fault come over minutes, and are one finding */
 #define HARDWARE_UPDATE_NS 10000000000ULL /* a count that goes on rising is published so often */
 

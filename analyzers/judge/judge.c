@@ -8,19 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_S 1.0	    /* one decision; at least one step */
-#define LATE_STEPS 5.0	    /* attribution is over a second or five steps: hosts run ahead and are held in turns */
-#define USUAL_S 200.0	    /* memory of the usual: long against the 45 s in which 10 % are to be found */
-#define CLIP 0.4	    /* of what opens: the most that one step may count, so that one slow step never opens */
-#define CLIP_AGAIN 1.0	    /* of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
-#define ALONE_AGAIN 1.5	    /* of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
-#define REBASE_S 600.0	    /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
-#define NOISE_STEPS 3000.0   /* the same of noise, where that is longer */
-#define EXPLAINED 0.5	    /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
-#define CALM_STEPS 2	     /* before an evaluation: every second step may be one of two optimizers */
-#define ALIKE 0.5	    /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
-#define APART 0.9	     /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
-#define LOST_PACE 0.2	    /* of the newest frame in the share of those that lack records */
+#define TICK_S 1.0     /* one decision; at least one step */
+#define LATE_STEPS 5.0 /* attribution is over a second or five steps: hosts run ahead and are held in turns */
+#define USUAL_S 200.0  /* memory of the usual: long against the 45 s in which 10 % are to be found */
+#define CLIP 0.4       /* of what opens: the most that one step may count, so that one slow step never opens */
+#define CLIP_AGAIN \
+	1.0 /* of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
+#define ALONE_AGAIN \
+	1.5 /* of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
+#define REBASE_S 600.0	   /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
+#define NOISE_STEPS 3000.0 /* the same of noise, where that is longer */
+#define EXPLAINED 0.5	   /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
+#define CALM_STEPS 2	   /* before an evaluation: every second step may be one of two optimizers */
+#define ALIKE 0.5	   /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
+#define APART \
+	0.9 /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
+#define LOST_PACE 0.2 /* of the newest frame in the share of those that lack records */
 #define NS 1e-9
 
 void judge_options_default(struct judge_options *ret)
@@ -44,8 +47,8 @@ struct judge *judge_new(
 	judge->sink = *sink;
 	judge->next_id = next_id;
 	snprintf(judge->job, sizeof(judge->job), "%s", job);
-	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index), COLUMN_OF(judge->self),
-		COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
+	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index),
+		COLUMN_OF(judge->self), COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
 	return judge;
 }
 
@@ -223,7 +226,8 @@ static void judge_fade(struct judge_sum *late, const struct judge_sum *tick, dou
 {
 	double d1 = tick->l1_steps > 0 ? d : 1;
 
-	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + HOST_MEASURE_MAX) * sizeof(double), "each member fades here");
+	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + HOST_MEASURE_MAX) * sizeof(double),
+		"each member fades here");
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		late->sum.act[a] = late->sum.act[a] * d + tick->sum.act[a];
 	late->sum.syncs = late->sum.syncs * d + tick->sum.syncs;
@@ -250,7 +254,9 @@ static double tick_grown(struct judge *judge)
 	double d = exp(-judge->real / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
 	size_t n = 0;
 
-	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps ? judge->even + judge->split / judge->real * judge->steps : 0;
+	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps
+			      ? judge->even + judge->split / judge->real * judge->steps
+			      : 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
@@ -258,7 +264,8 @@ static double tick_grown(struct judge *judge)
 		judge_fade(&rank->late, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
 		/* What a rank that came later usually does is not known yet. */
 		if (judge->split > 0)
-			rank->here = rank->tick.steps > 0 && (rank->ticks >= JUDGE_TICKS_LEARN || judge->ticks <= JUDGE_TICKS_LEARN);
+			rank->here = rank->tick.steps > 0 &&
+				     (rank->ticks >= JUDGE_TICKS_LEARN || judge->ticks <= JUDGE_TICKS_LEARN);
 		rank->here = rank->here && rank->late.steps > 0; /* a tick without activities goes by those before */
 		if (!rank->here)
 			continue;
@@ -318,7 +325,8 @@ static void tick_watch(struct judge *judge, double raw)
 static void tick_usual(struct judge *judge, double raw)
 {
 	if (judge->split > 0)
-		judge->faster = raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
+		judge->faster =
+			raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
 		judge_watch_close(judge, &judge->whole);
 		judge_rebase(judge);
@@ -356,7 +364,8 @@ static void judge_tick(struct judge *judge)
 		want_stages(judge);
 }
 
-/* Whether a rank lost time that others have still to lose: where hosts run ahead of their cards, they wait some steps later. */
+/* Whether a rank lost time that others have still to lose: where hosts run ahead of their cards, they wait some steps
+ * later. */
 static bool tick_is_apart(const struct judge *judge)
 {
 	double least = INFINITY, most = -INFINITY;
@@ -376,9 +385,9 @@ static bool tick_is_apart(const struct judge *judge)
 }
 
 /*
- * A tick is a second, or a step; after a stall, up to a second more until the ranks have grown alike. One in which steps grew but
- * few have activities goes on until they are known for as long: to whom its growth belongs is not known before. Not beside a slow
- * rank, of whom it is known.
+ * A tick is a second, or a step; after a stall, up to a second more until the ranks have grown alike. One in which
+ * steps grew but few have activities goes on until they are known for as long: to whom its growth belongs is not known
+ * before. Not beside a slow rank, of whom it is known.
  */
 static bool tick_is_over(struct judge *judge)
 {
@@ -419,7 +428,8 @@ static void take_host(struct judge_rank *rank, const struct frame_host *host)
 /* What L1 shows as a wait outside of all stages is added to backward, where ranks wait. measure: NULL without L1. */
 static double activity_s(const struct frame_rank *from, const struct measure_rank *measure, enum activity a)
 {
-	uint64_t outside_ns = from->activity_ns[ACTIVITY_OUTSIDE], apart_ns = measure ? measure->apart_ns : 0, ns = from->activity_ns[a];
+	uint64_t outside_ns = from->activity_ns[ACTIVITY_OUTSIDE], apart_ns = measure ? measure->apart_ns : 0,
+		 ns = from->activity_ns[a];
 
 	apart_ns = apart_ns < outside_ns ? apart_ns : outside_ns;
 	ns -= a == ACTIVITY_OUTSIDE ? apart_ns : 0;
@@ -432,11 +442,12 @@ bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool
 {
 	bool apart = !judge->cards && !l1 && judge->waited_apart > APART * judge->waited;
 
-	return apart && (a == ACTIVITY_OUTSIDE || a == ACTIVITY_BACKWARD) ? a == ACTIVITY_OUTSIDE : activity_may_wait(a, cards);
+	return apart && (a == ACTIVITY_OUTSIDE || a == ACTIVITY_BACKWARD) ? a == ACTIVITY_OUTSIDE
+									  : activity_may_wait(a, cards);
 }
 
-static void take_rank(
-	struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure, bool split, double xfer)
+static void take_rank(struct judge_rank *rank, const struct frame_rank *from, const struct measure_rank *measure,
+	bool split, double xfer)
 {
 	uint64_t wait_ns = measure ? measure->wait_ns : FRAME_UNKNOWN;
 	double sync_s = activity_s(from, measure, ACTIVITY_SYNC);
@@ -497,7 +508,8 @@ static uint64_t judge_frame_end(const struct frame *frame)
 	return n ? first_ns + (uint64_t)(int64_t)(after / (double)n) : 0;
 }
 
-/* Mean step; 0: too few have one, of the ranks that have steps at all: one that only acts, or serves parameters, has none. */
+/* Mean step; 0: too few have one, of the ranks that have steps at all: one that only acts, or serves parameters, has
+ * none. */
 static double frame_step(struct judge *judge, const struct frame *frame, size_t *ret_here)
 {
 	size_t n = 0, steps = 0;
@@ -530,7 +542,8 @@ static bool is_held(const struct frame *frame, double growth)
 }
 
 /* A checkpoint waits for what its card waits for, as a synchronization does. */
-static void take_checkpoint(const struct judge *judge, double checkpoint, struct judge_sum *tick, const struct frame_rank *from)
+static void take_checkpoint(
+	const struct judge *judge, double checkpoint, struct judge_sum *tick, const struct frame_rank *from)
 {
 	double whole = (double)from->activity_ns[ACTIVITY_CHECKPOINT] * NS;
 
@@ -538,8 +551,9 @@ static void take_checkpoint(const struct judge *judge, double checkpoint, struct
 	tick->sum.act[ACTIVITY_CHECKPOINT] -= judge->without ? whole : whole - checkpoint;
 }
 
-/* How many ranks, of ret_here, spent most of the step's growth in the same activity, of those that hold no wait. L1 makes no difference: where
- * one rank evaluates and the others wait for it outside of all stages, it did so before L1 was on. */
+/* How many ranks, of ret_here, spent most of the step's growth in the same activity, of those that hold no wait. L1
+ * makes no difference: where one rank evaluates and the others wait for it outside of all stages, it did so before L1
+ * was on. */
 static size_t grown_alike(const struct judge *judge, const struct frame *frame, double growth, size_t *ret_here)
 {
 	size_t most = 0;
@@ -555,14 +569,16 @@ static size_t grown_alike(const struct judge *judge, const struct frame *frame, 
 		if (activity_may_wait((enum activity)a, true) || (a == ACTIVITY_CHECKPOINT && judge->without))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++)
-			more += frame->rank[r].here && (double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >= ALIKE * growth;
+			more += frame->rank[r].here &&
+				(double)frame->rank[r].activity_ns[a] * NS - judge->rank[r].usual.act[a] >=
+					ALIKE * growth;
 		most = more > most ? more : most;
 	}
 	return most;
 }
 
-/* A rank began the step so much later than the mean rank, and took no longer in it: the others waited for what it had lost in
- * the steps before, as where parameters are averaged every few steps. */
+/* A rank began the step so much later than the mean rank, and took no longer in it: the others waited for what it had
+ * lost in the steps before, as where parameters are averaged every few steps. */
 static bool waited_for_one(const struct judge *judge, const struct frame *frame, double growth)
 {
 	double sum = 0, latest = 0, its_step = 0;
@@ -604,7 +620,8 @@ static bool is_alone(struct judge *judge, double over)
 {
 	double lasts = (double)judge->options.grade[JUDGE_SUDDEN].lasts_ns * NS;
 
-	if (judge->ticks <= JUDGE_TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) || over < ALONE_AGAIN * judge->alone)
+	if (judge->ticks <= JUDGE_TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) ||
+		over < ALONE_AGAIN * judge->alone)
 		return false;
 	judge->alone = over;
 	return true;
@@ -637,9 +654,11 @@ void judge_take_who(struct judge *judge, const struct frame *frame)
 		rank->pid = frame->who[r].pid;
 		judge->cards |= frame->who[r].card[0] != 0;
 		if (strncmp(rank->host, frame->who[r].host, sizeof(rank->host)))
-			snprintf(rank->host, sizeof(rank->host), "%.*s", (int)sizeof(rank->host) - 1, frame->who[r].host);
+			snprintf(rank->host, sizeof(rank->host), "%.*s", (int)sizeof(rank->host) - 1,
+				frame->who[r].host);
 		if (strncmp(rank->card, frame->who[r].card, sizeof(rank->card)))
-			snprintf(rank->card, sizeof(rank->card), "%.*s", (int)sizeof(rank->card) - 1, frame->who[r].card);
+			snprintf(rank->card, sizeof(rank->card), "%.*s", (int)sizeof(rank->card) - 1,
+				frame->who[r].card);
 	}
 }
 
@@ -655,9 +674,10 @@ static void judge_onset(struct judge *judge, double over)
 	judge->onset_steps = judge->steps;
 }
 
-/* Adds a step that counts. `over`: seconds beyond the usual; `here`: of its ranks, those of which something is known; split: with its activities. */
-static void take_frame(
-	struct judge *judge, const struct frame *frame, const struct measures *measures, double step, double over, size_t here, bool split)
+/* Adds a step that counts. `over`: seconds beyond the usual; `here`: of its ranks, those of which something is known;
+ * split: with its activities. */
+static void take_frame(struct judge *judge, const struct frame *frame, const struct measures *measures, double step,
+	double over, size_t here, bool split)
 {
 	double xfer;
 

@@ -57,20 +57,22 @@ struct judge;
 
 void judge_options_default(struct judge_options *ret);
 /* next_id: the first free number of a finding, counted up. NULL: out of memory. */
-struct judge *judge_new(const struct judge_options *options, const char *job, const struct judge_sink *sink, uint64_t *next_id);
+struct judge *judge_new(
+	const struct judge_options *options, const char *job, const struct judge_sink *sink, uint64_t *next_id);
 struct judge *judge_free(struct judge *judge);
 /* measures: waits of the frame's ranks; used where the frame has operations. 0, -ENOMEM, or -EINVAL: too many ranks. */
 int judge_frame(struct judge *judge, const struct frame *frame, const struct measures *measures);
-/* A detector's verdict on the newest frame: a slow-down that is no rank's, and lost so much of the step. Used of `of`: kind,
- * cause, tier, confidence, host, communicator, others, evidence, and when it began (0: with the tick). Copied. What makes no
- * sense is left out. */
+/* A detector's verdict on the newest frame: a slow-down that is no rank's, and lost so much of the step. Used of `of`:
+ * kind, cause, tier, confidence, host, communicator, others, evidence, and when it began (0: with the tick). Copied.
+ * What makes no sense is left out. */
 void judge_claim(struct judge *judge, const struct finding *of, double lost_ns);
 /* The job is over: open episodes are closed. */
 void judge_close(struct judge *judge);
 /* Nothing more to read: open episodes are published once more as they are. */
 void judge_end(struct judge *judge);
 
-/* judge_learned.c: what it has learned of its job, for one that goes on. A new reference; NULL: it has not learned enough, or out of memory. */
+/* judge_learned.c: what it has learned of its job, for one that goes on. A new reference; NULL: it has not learned
+ * enough, or out of memory. */
 json_t *judge_learned(const struct judge *judge);
 bool judge_has_learned(const struct judge *judge);
 /* Its newest frame is too long ago to go on with it now. */
@@ -78,8 +80,8 @@ bool judge_learned_is_old(const json_t *learned, uint64_t now_ns);
 /* A name as it is kept: clean, UTF-8; and whether that is what was kept. */
 json_t *judge_learned_text(const char *text);
 bool judge_learned_is_text(const json_t *kept, const char *text);
-/* Into a judge that has had no frame; frame: its first, that ended now. 0, -EINVAL: it is too old, or not of the same ranks (number, host and
- * pid), or damaged; -ENOMEM. After an error the judge is of no use. */
+/* Into a judge that has had no frame; frame: its first, that ended now. 0, -EINVAL: it is too old, or not of the same
+ * ranks (number, host and pid), or damaged; -ENOMEM. After an error the judge is of no use. */
 int judge_resume(struct judge *judge, const json_t *learned, const struct frame *frame, uint64_t now_ns);
 
 /* A rank of one job, as means of some time: where there are no frames, as of many nodes. All in s a step. */
@@ -90,8 +92,8 @@ struct judge_row {
 	double act[ACTIVITY_MAX]; /* the same by activity */
 };
 
-/* judge_table.c: whose growth it is. growth: of the job's step, positive. ret_common: growth of the mean of all rows, by activity.
- * 0, -EINVAL: too many, -ENOMEM. */
+/* judge_table.c: whose growth it is. growth: of the job's step, positive. ret_common: growth of the mean of all rows,
+ * by activity. 0, -EINVAL: too many, -ENOMEM. */
 int judge_table(struct judge_row *row, size_t rows, bool cards, double growth, double ret_common[ACTIVITY_MAX]);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it, are
- * no measure of a step, unless they grew by more than it explains. A checkpoint is slow beside those of the other ranks in
- * the same step, or, of a rank that writes alone, beside its own usual one. Slow ones in a row add up; one that is not ends the episode.
+ * Checkpoints, while they are the exception: a step with one that matters, and the next, in which others wait for it,
+ * are no measure of a step, unless they grew by more than it explains. A checkpoint is slow beside those of the other
+ * ranks in the same step, or, of a rank that writes alone, beside its own usual one. Slow ones in a row add up; one
+ * that is not ends the episode.
  */
 #include "analyzers/base/robust.h"
 #include "analyzers/judge/judge_internal.h"
@@ -10,26 +11,27 @@
 #include <math.h>
 #include <string.h>
 
-#define CHECKPOINT_RARE 0.2    /* of steps: where more have one, they are a part of the step like others */
-#define CHECKPOINT_AGAIN 0.1   /* and where fewer have one, they are the exception again */
-#define CHECKPOINT_STEPS 0.001 /* weight of the newest step in that share */
-#define CHECKPOINT_PACE 0.2    /* of the newest checkpoint in the usual one */
-#define CHECKPOINT_ALONE 1.5   /* times the usual one: a rank that writes alone */
-#define CHECKPOINT_SPREADS 5   /* of the others, beyond their median */
-#define CHECKPOINT_LEAST 0.05  /* of a step: the smallest notice */
-#define CHECKPOINT_CLIP 0.5    /* of what opens: one slow checkpoint does not, */
-#define CHECKPOINT_LONG_S 5.0  /* unless it loses as long as the shortest warning, */
+#define CHECKPOINT_RARE 0.2	  /* of steps: where more have one, they are a part of the step like others */
+#define CHECKPOINT_AGAIN 0.1	  /* and where fewer have one, they are the exception again */
+#define CHECKPOINT_STEPS 0.001	  /* weight of the newest step in that share */
+#define CHECKPOINT_PACE 0.2	  /* of the newest checkpoint in the usual one */
+#define CHECKPOINT_ALONE 1.5	  /* times the usual one: a rank that writes alone */
+#define CHECKPOINT_SPREADS 5	  /* of the others, beyond their median */
+#define CHECKPOINT_LEAST 0.05	  /* of a step: the smallest notice */
+#define CHECKPOINT_CLIP 0.5	  /* of what opens: one slow checkpoint does not, */
+#define CHECKPOINT_LONG_S 5.0	  /* unless it loses as long as the shortest warning, */
 #define CHECKPOINT_LONG_STEPS 5.0 /* or as many steps */
-#define CHECKPOINT_KNOWN 0.9   /* of one: where more of it was a wait, its length is not learned */
-#define CHECKPOINT_PEERS 2     /* that write, too: enough to compare with */
-#define CHECKPOINT_OTHER_S 1.0 /* or as long as a step usually is: what else grew the step counts without it */
+#define CHECKPOINT_KNOWN 0.9	  /* of one: where more of it was a wait, its length is not learned */
+#define CHECKPOINT_PEERS 2	  /* that write, too: enough to compare with */
+#define CHECKPOINT_OTHER_S 1.0	  /* or as long as a step usually is: what else grew the step counts without it */
 #define NS 1e-9
 
-/* How late the rank is, in s, up to a constant of the frame: it began the step, and its limits made it longer than usual, or its own work while it
- * has an open finding. */
+/* How late the rank is, in s, up to a constant of the frame: it began the step, and its limits made it longer than
+ * usual, or its own work while it has an open finding. */
 static double checkpoint_late(const struct judge *judge, const struct judge_rank *rank, const struct frame_rank *from)
 {
-	double took[HOST_MEASURE_MAX], own = 0, begin = (double)(int64_t)(from->end_ns - from->step_ns - judge->now_ns) * NS;
+	double took[HOST_MEASURE_MAX], own = 0,
+				       begin = (double)(int64_t)(from->end_ns - from->step_ns - judge->now_ns) * NS;
 
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		took[h] = judge_host_of(&from->host, (enum host_measure)h) - rank->usual.host[h];
@@ -44,8 +46,8 @@ static double checkpoint_whole(const struct frame_rank *rank)
 	return rank->here ? (double)rank->activity_ns[ACTIVITY_CHECKPOINT] * NS : 0;
 }
 
-/* Fills the column with the length of each checkpoint, and returns the longest. A checkpoint copies from its card, which may wait for a slow rank: its
- * length is without what that rank is later than its own rank. */
+/* Fills the column with the length of each checkpoint, and returns the longest. A checkpoint copies from its card,
+ * which may wait for a slow rank: its length is without what that rank is later than its own rank. */
 static double checkpoint_lengths(struct judge *judge, const struct frame *frame)
 {
 	double most = -INFINITY, longest = 0, whole = 0;
@@ -77,8 +79,8 @@ static double checkpoint_spread(const struct judge *judge, size_t but, double me
 	return robust_spread(judge->scratch, n, median);
 }
 
-/* Fills judge->self with what each should have taken (0: not known) and judge->usually with what it took longer (0: nothing that matters). The step waits
- * for the longest alone: returns which part of them all it lost. */
+/* Fills judge->self with what each should have taken (0: not known) and judge->usually with what it took longer (0:
+ * nothing that matters). The step waits for the longest alone: returns which part of them all it lost. */
 static double checkpoint_excesses(struct judge *judge, size_t ranks)
 {
 	struct robust_middle middle;
@@ -90,7 +92,8 @@ static double checkpoint_excesses(struct judge *judge, size_t ranks)
 			judge->scratch[n++] = judge->column[r];
 	middle = robust_middle_of(judge->scratch, n);
 	for (size_t r = 0; r < ranks; r++) {
-		double length = judge->column[r], least = CHECKPOINT_LEAST * judge->usual, usual = judge->rank[r].checkpoint;
+		double length = judge->column[r], least = CHECKPOINT_LEAST * judge->usual,
+		       usual = judge->rank[r].checkpoint;
 
 		judge->self[r] = judge->usually[r] = 0;
 		if (!(length > 0) || !(judge->usual > 0))
@@ -103,7 +106,8 @@ static double checkpoint_excesses(struct judge *judge, size_t ranks)
 				continue;
 			if (n > JUDGE_MANY && shared < 0)
 				shared = checkpoint_spread(judge, judge->ranks, middle.high);
-			least = fmax(least, CHECKPOINT_SPREADS * (n > JUDGE_MANY ? shared : checkpoint_spread(judge, r, usual)));
+			least = fmax(least,
+				CHECKPOINT_SPREADS * (n > JUDGE_MANY ? shared : checkpoint_spread(judge, r, usual)));
 		}
 		judge->self[r] = usual;
 		judge->usually[r] = usual > 0 && length - usual > least ? length - usual : 0;
@@ -126,11 +130,13 @@ static void checkpoint_took(
 }
 
 /* part: of what all take longer. */
-static void checkpoint_slow(struct judge *judge, struct judge_rank *rank, double part, const struct frame *frame, size_t r)
+static void checkpoint_slow(
+	struct judge *judge, struct judge_rank *rank, double part, const struct frame *frame, size_t r)
 {
 	struct judge_watch *watch = &rank->saves;
 	uint64_t step_ns = frame->rank[r].step_ns;
-	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge), counts = fmin(excess, CHECKPOINT_CLIP * opens), base;
+	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge),
+	       counts = fmin(excess, CHECKPOINT_CLIP * opens), base;
 
 	if (excess >= fmax(CHECKPOINT_LONG_S, CHECKPOINT_LONG_STEPS * judge->usual))
 		counts = opens;
@@ -172,8 +178,10 @@ static double checkpoint_mean(const struct judge *judge, const struct frame *fra
 
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step)
 {
-	double longest = checkpoint_lengths(judge, frame), part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
-	double mean = checkpoint_mean(judge, frame), waits = fmax(0, fmax(longest, judge->checkpoint_longest) - mean), rest = *ret_step - mean - waits;
+	double longest = checkpoint_lengths(judge, frame),
+	       part = longest > 0 ? checkpoint_excesses(judge, frame->ranks) : 0;
+	double mean = checkpoint_mean(judge, frame), waits = fmax(0, fmax(longest, judge->checkpoint_longest) - mean),
+	       rest = *ret_step - mean - waits;
 	bool any, skip, frequent;
 
 	for (size_t r = 0; longest > 0 && r < frame->ranks; r++) {
@@ -193,8 +201,10 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 		}
 		if (length < CHECKPOINT_KNOWN * checkpoint_whole(&frame->rank[r]))
 			continue;
-		rank->checkpoint += rank->checkpoint > 0 ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) - rank->checkpoint)
-							 : length;
+		rank->checkpoint += rank->checkpoint > 0
+					    ? CHECKPOINT_PACE * (fmin(length, CHECKPOINT_ALONE * rank->checkpoint) -
+									rank->checkpoint)
+					    : length;
 	}
 	any = longest > CHECKPOINT_LEAST * judge->usual;
 	judge->checkpoints += CHECKPOINT_STEPS * (any - judge->checkpoints);
@@ -206,7 +216,8 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 	judge->frequent = frequent;
 	judge->checkpoint_longest = longest;
 	/* Others wait for the longest at most, in this step or the next. */
-	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN && rest - judge->usual >= fmax(CHECKPOINT_OTHER_S, judge->usual);
+	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN &&
+			 rest - judge->usual >= fmax(CHECKPOINT_OTHER_S, judge->usual);
 	if (judge->without)
 		*ret_step = rest;
 	return skip && !frequent && !judge->without;

@@ -16,8 +16,7 @@
 
 static bool claim_is(const struct judge_claim *claim, const struct finding *of)
 {
-	return claim->newest.kind == of->kind &&
-	       (of->kind != FINDING_IMBALANCE || claim->newest.cause == of->cause) &&
+	return claim->newest.kind == of->kind && (of->kind != FINDING_IMBALANCE || claim->newest.cause == of->cause) &&
 	       strncmp(claim->newest.communicator, of->communicator, sizeof(of->communicator) - 1) == 0;
 }
 
@@ -29,8 +28,7 @@ static struct judge_claim *claim_find(struct judge *judge, const struct finding 
 	for (size_t i = 0; i < judge->claims; i++) {
 		if (claim_is(&judge->claim[i], of))
 			return &judge->claim[i];
-		if (!judge->claim[i].watch.open &&
-			(!idle || judge->claim[i].watch.evidence < idle->watch.evidence))
+		if (!judge->claim[i].watch.open && (!idle || judge->claim[i].watch.evidence < idle->watch.evidence))
 			idle = &judge->claim[i];
 	}
 	if (!judge->claim)
@@ -99,7 +97,8 @@ void judge_claims(struct judge *judge)
 		struct judge_claim *claim = &judge->claim[i];
 		bool grew = claim_grew(judge, claim);
 		double named = claim->newest.kind == FINDING_IMBALANCE ? judge->named : 0;
-		double lost = fmin(fmax(0, claim->lost - named), grew ? unnamed : judge->real), without = judge->real - lost;
+		double lost = fmin(fmax(0, claim->lost - named), grew ? unnamed : judge->real),
+		       without = judge->real - lost;
 		static const double none[ACTIVITY_MAX];
 
 		unnamed -= grew ? lost : 0;

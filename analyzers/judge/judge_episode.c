@@ -8,30 +8,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_S 0.5		   /* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
-#define OPEN_STEPS 0.2		   /* usual steps lost, where that is more */
-#define OPEN_LOST 1		   /* more, while operations lack records: a wait that is not recorded is taken for own work */
-#define OPEN_CLAIM 0.25		   /* of it: detectors report only what lasts for several frames */
-#define OVER_HALF 0.5		   /* of the episode's rate: what loses less for QUIET_S is over */
-#define SAME_RATE 0.8		   /* of it: a tick that loses so much is of the episode, however long it was quiet */
-#define QUIET_S 5.0		   /* without loss, or QUIET_STEPS, end an episode */
+#define OPEN_S 0.5	/* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
+#define OPEN_STEPS 0.2	/* usual steps lost, where that is more */
+#define OPEN_LOST 1	/* more, while operations lack records: a wait that is not recorded is taken for own work */
+#define OPEN_CLAIM 0.25 /* of it: detectors report only what lasts for several frames */
+#define OVER_HALF 0.5	/* of the episode's rate: what loses less for QUIET_S is over */
+#define SAME_RATE 0.8	/* of it: a tick that loses so much is of the episode, however long it was quiet */
+#define QUIET_S 5.0	/* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
-#define PAUSE_NS 30000000000ULL	   /* the same rank and activity within it continue the episode */
-#define PEAK_RANK 4		   /* times OPEN: the most that noise raises the limit */
+#define PAUSE_NS 30000000000ULL /* the same rank and activity within it continue the episode */
+#define PEAK_RANK 4		/* times OPEN: the most that noise raises the limit */
 #define PEAK_WHOLE 10
-#define OTHER_ACTIVITY 0.6	   /* of a tick's loss in another activity, and */
-#define NAMED_ACTIVITY 0.2	   /* at most that in the named one: another episode */
-#define CARD_LEAD 0.7		   /* of the usual lead: the host is as far ahead as ever */
-#define KNOWN_TIMES 10		   /* a slow-down of the job is judged by its history alone: so long it must be */
-#define PUBLISH_NS 5000000000ULL   /* between updates of an episode that goes on */
-#define STEPS_JOB 5		   /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
-#define GROWTH_LEAST 0.025	   /* of the usual, since the onset: half of the smallest notice */
-#define GROWTH_JOB 0.06		   /* the same of the job, which has only its own history to compare with */
-#define ALLOW_JOB 0.040		   /* as JUDGE_ALLOW, for the same reason */
-#define RISE_HALF 0.5		   /* of what opens: an episode begins with the rise that has lost as much */
-#define RISE_AGAIN 8		   /* times what it lost, in the newest tick: it begins there */
-#define PEERS_HALF 0.5		   /* of an activity's growth must be beyond its peers for them to be shown */
-#define EVIDENCE_MIN 1e-6		   /* s a step: the kernel counts stalls in us, so less is none; also of faults */
+#define OTHER_ACTIVITY 0.6	 /* of a tick's loss in another activity, and */
+#define NAMED_ACTIVITY 0.2	 /* at most that in the named one: another episode */
+#define CARD_LEAD 0.7		 /* of the usual lead: the host is as far ahead as ever */
+#define KNOWN_TIMES 10		 /* a slow-down of the job is judged by its history alone: so long it must be */
+#define PUBLISH_NS 5000000000ULL /* between updates of an episode that goes on */
+#define STEPS_JOB 5		 /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
+#define GROWTH_LEAST 0.025	 /* of the usual, since the onset: half of the smallest notice */
+#define GROWTH_JOB 0.06		 /* the same of the job, which has only its own history to compare with */
+#define ALLOW_JOB 0.040		 /* as JUDGE_ALLOW, for the same reason */
+#define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
+#define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
+#define PEERS_HALF 0.5		 /* of an activity's growth must be beyond its peers for them to be shown */
+#define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 #define NS 1e-9
 
 double judge_open_at(const struct judge *judge)
@@ -72,13 +72,15 @@ bool judge_quiet(const struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++)
 		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence > limit)
 			return false;
-	return ((!judge->whole.open && judge->whole.evidence <= limit) || judge_job_works(judge)) && judge_claims_quiet(judge);
+	return ((!judge->whole.open && judge->whole.evidence <= limit) || judge_job_works(judge)) &&
+	       judge_claims_quiet(judge);
 }
 
 bool judge_suspects(const struct judge *judge)
 {
 	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].watch.open || judge->rank[r].watch.evidence >= limit_of(judge, &judge->rank[r].watch) / 2)
+		if (judge->rank[r].watch.open ||
+			judge->rank[r].watch.evidence >= limit_of(judge, &judge->rank[r].watch) / 2)
 			return true;
 	return judge->whole.open || judge->whole.evidence >= limit_of(judge, &judge->whole) / 2;
 }
@@ -132,10 +134,12 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 	enum finding_severity severity = severity_at(
 		judge, finding->kind, episode_growth(episode), finding->until_ns - finding->since_ns, episode->known);
 
-	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE && episode->cause_lost[HOST_CPU] >= JUDGE_CAUSE_HALF * episode->lost)
+	if (finding->kind == FINDING_SLOW_JOB && severity > SEVERITY_NOTICE &&
+		episode->cause_lost[HOST_CPU] >= JUDGE_CAUSE_HALF * episode->lost)
 		return SEVERITY_NOTICE; /* its steps do more work: no fault */
 	/* What limits took needs no length: it may all be in one step. */
-	if (severity == SEVERITY_INFO && finding->kind == FINDING_SLOW_RANK && judge_limits_took(episode->cause_lost) >= JUDGE_CAUSE_HALF * episode->lost &&
+	if (severity == SEVERITY_INFO && finding->kind == FINDING_SLOW_RANK &&
+		judge_limits_took(episode->cause_lost) >= JUDGE_CAUSE_HALF * episode->lost &&
 		episode->lost >= notice->growth * (double)notice->lasts_ns * NS)
 		return notice->severity;
 	return severity;
@@ -161,19 +165,23 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 	const struct finding *finding = &episode->finding;
 	/* Of what is known to be its own. */
 	double own = confidence_of(watch) * episode->lost;
-	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN, system;
+	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN,
+			   system;
 
-	system = finding->kind == FINDING_SLOW_RANK || watch == &judge->whole ? judge_host_cause(episode->cause_lost, own) : CAUSE_UNKNOWN;
+	system = finding->kind == FINDING_SLOW_RANK || watch == &judge->whole
+			 ? judge_host_cause(episode->cause_lost, own)
+			 : CAUSE_UNKNOWN;
 	/* Ranks that share their CPUs take them from each other, also while they wait. */
-	if (system == CAUSE_PREEMPTION && episode->worst.host[HOST_RUN_DELAY] <= episode->worst.host_peers[HOST_RUN_DELAY])
+	if (system == CAUSE_PREEMPTION &&
+		episode->worst.host[HOST_RUN_DELAY] <= episode->worst.host_peers[HOST_RUN_DELAY])
 		system = CAUSE_UNKNOWN;
 	if (system != CAUSE_UNKNOWN && (system != CAUSE_LAUNCH || cause == CAUSE_COMPUTE))
 		return system;
 	if (cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_CARD)
 		return CAUSE_CARD;
 	/* A host that waits for its card is no sleeper. */
-	if (cause == CAUSE_COMPUTE && finding->kind == FINDING_SLOW_RANK && !finding->card[0] && episode->worst.host_known[HOST_CPU] &&
-		episode->cause_lost[HOST_CPU] < JUDGE_CAUSE_HALF * own)
+	if (cause == CAUSE_COMPUTE && finding->kind == FINDING_SLOW_RANK && !finding->card[0] &&
+		episode->worst.host_known[HOST_CPU] && episode->cause_lost[HOST_CPU] < JUDGE_CAUSE_HALF * own)
 		return CAUSE_ASLEEP;
 	return cause == CAUSE_COMPUTE && finding->side == FINDING_SIDE_HOST && finding->card[0] ? CAUSE_HOST : cause;
 }
@@ -193,7 +201,8 @@ static void name_preemptor(const struct judge *judge, const struct judge_watch *
 	for (size_t r = 0; r < judge->ranks; r++) {
 		const struct judge_rank *rank = &judge->rank[r];
 
-		if (rank->pid == worst->preemptor_pid && rank->rank != watch->episode->finding.rank && strcmp(rank->host, host) == 0) {
+		if (rank->pid == worst->preemptor_pid && rank->rank != watch->episode->finding.rank &&
+			strcmp(rank->host, host) == 0) {
 			snprintf(buffer, size, "rank %" PRId32 " (pid %" PRIu32 ")", rank->rank, rank->pid);
 			return;
 		}
@@ -211,14 +220,16 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 
 	finding->evidences = 0;
 	if (finding->activity < ACTIVITY_MAX)
-		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9, worst->before ? FINDING_BEFORE : NULL);
+		finding_add(finding, activity_word(finding->activity), "ns", worst->value * 1e9, worst->peers * 1e9,
+			worst->before ? FINDING_BEFORE : NULL);
 	finding_add(finding, "step_time", "ns", worst->step * 1e9, worst->usual * 1e9, NULL);
 	/* What the operating system takes lengthens them all. */
 	system = judge_host_cause(episode->cause_lost, confidence_of(watch) * episode->lost) != CAUSE_UNKNOWN;
 	if (worst->syncs > 0 && !system)
 		finding_add(finding, "synchronizations", "", worst->syncs, worst->syncs_usual, FINDING_BEFORE);
 	if (worst->rate > 0 && worst->also < ACTIVITY_MAX && !system)
-		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9, NULL);
+		finding_add(finding, activity_word(worst->also), "ns", worst->also_value * 1e9, worst->also_peers * 1e9,
+			NULL);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool named = h == HOST_RUN_DELAY && worst->preemptor_pid;
 
@@ -226,7 +237,8 @@ static void add_evidence(const struct judge *judge, const struct judge_watch *wa
 			continue;
 		if (named)
 			name_preemptor(judge, watch, detail, sizeof(detail));
-		finding_add(finding, judge_hosts[h].name, judge_hosts[h].unit, evidence_of(worst->host[h]) * judge_hosts[h].scale,
+		finding_add(finding, judge_hosts[h].name, judge_hosts[h].unit,
+			evidence_of(worst->host[h]) * judge_hosts[h].scale,
 			evidence_of(worst->host_peers[h]) * judge_hosts[h].scale, named ? detail : NULL);
 	}
 }
@@ -284,7 +296,7 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 	if (!(rank->usual.lead > 0) || !(rank->late.leads > 0))
 		return FINDING_SIDE_UNKNOWN;
 	return rank->late.sum.lead / rank->late.leads > CARD_LEAD * rank->usual.lead ? FINDING_SIDE_CARD
-										       : FINDING_SIDE_HOST;
+										     : FINDING_SIDE_HOST;
 }
 
 /* Of a mean or a sum of so many steps; wait: with L1, else NAN. */
@@ -354,8 +366,8 @@ static double host_mean_of(const struct judge *judge, const struct judge_rank *b
 	return n ? sum / (double)n : NAN;
 }
 
-/* On a card, work in forward or backward, or of which only waits are known (judge_share.c): in which of them a rank is alone depends on
- * where the others wait. */
+/* On a card, work in forward or backward, or of which only waits are known (judge_share.c): in which of them a rank is
+ * alone depends on where the others wait. */
 static bool is_card_work(enum activity a)
 {
 	return a == ACTIVITY_COMPUTE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD;
@@ -397,7 +409,8 @@ static bool is_of_job(const struct judge *judge, uint32_t pid)
 	return false;
 }
 
-/* What was measured beside its ranks, in the mean, and before. Ranks that share CPUs always take them from each other: who is named is of another job. */
+/* What was measured beside its ranks, in the mean, and before. Ranks that share CPUs always take them from each other:
+ * who is named is of another job. */
 static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
 {
 	uint64_t most_ns = 0;
@@ -441,7 +454,8 @@ static void judge_episode_moment(
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
-	one = watch->episode->finding.until_step - watch->episode->finding.since_step <= judge->stalled && judge->split >= judge->real;
+	one = watch->episode->finding.until_step - watch->episode->finding.since_step <= judge->stalled &&
+	      judge->split >= judge->real;
 	times = one ? judge->steps : 1;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		of = one ? &judge->rank[r].tick : &judge->rank[r].late;
@@ -468,7 +482,9 @@ static void judge_episode_moment(
 	}
 	worst->also = also_slow(judge, rank, a);
 	if (worst->also < ACTIVITY_MAX) {
-		worst->also_value = moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)), usual_of(rank, worst->also, activity_may_wait(worst->also, judge->cards)));
+		worst->also_value =
+			moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)),
+				usual_of(rank, worst->also, activity_may_wait(worst->also, judge->cards)));
 		worst->also_peers = peers_of(judge, rank, worst->also);
 	}
 	/* Where they wait in it, too, they are no comparison. */
@@ -481,7 +497,8 @@ static void judge_episode_moment(
 			continue;
 		worst->host_peers[h] = host_mean_of(judge, rank, h, false);
 		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], rank->usual.host[h]);
-		if (judge_hosts[h].scale * NS == 1) /* samples are no shorter than a tenth of a second, and reach into other steps */
+		if (judge_hosts[h].scale * NS ==
+			1) /* samples are no shorter than a tenth of a second, and reach into other steps */
 			worst->host[h] = fmin(worst->host[h], worst->step);
 	}
 	worst->preemptor_pid = rank->preemptor_ns ? rank->preemptor_pid : 0;
@@ -489,7 +506,8 @@ static void judge_episode_moment(
 }
 
 /* On which side it lost its time. */
-static void add_side(const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
+static void add_side(
+	const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
 {
 	episode->sides[side_of(judge, rank, episode->finding.activity)] += lost;
 	episode->finding.side = FINDING_SIDE_UNKNOWN;
@@ -509,8 +527,8 @@ enum activity judge_most(const double act[ACTIVITY_MAX])
 }
 
 /* As of its last episode: held by the operating system alike, in whatever activity, or in the same one. */
-static bool same_reason(
-	const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, enum activity activity, double cost)
+static bool same_reason(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	enum activity activity, double cost)
 {
 	const struct judge_episode *episode = watch->episode;
 	enum finding_cause cause = judge_host_cause(watch->span.host, cost);
@@ -588,8 +606,9 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	watch->rise = (struct judge_span){0};
 	watch->pending = watch->pending_base = watch->quiet = 0;
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
-	if (!finding->id || !same_reason(judge, watch, rank, activity, cost) || watch->span.onset_ns > finding->until_ns + PAUSE_NS ||
-		rate < OVER_HALF * episode->rate || episode->rate < OVER_HALF * rate) {
+	if (!finding->id || !same_reason(judge, watch, rank, activity, cost) ||
+		watch->span.onset_ns > finding->until_ns + PAUSE_NS || rate < OVER_HALF * episode->rate ||
+		episode->rate < OVER_HALF * rate) {
 		episode_start(judge, watch, rank, activity, rate, episode);
 		if (rank && watch == &rank->watch)
 			take_from_job(judge, episode);
@@ -626,8 +645,8 @@ void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 	watch->evidence = watch->top = 0;
 }
 
-/* Python outside of all stages, of a job without cards, may be operations that the script itself calls: where no waits were
- * seen yet, operations show whether the rank waits in them. */
+/* Python outside of all stages, of a job without cards, may be operations that the script itself calls: where no waits
+ * were seen yet, operations show whether the rank waits in them. */
 static bool may_be_wait(const struct judge *judge, const struct judge_watch *watch)
 {
 	return !judge->cards && !(judge->waited > 0) && judge_most(watch->span.act) == ACTIVITY_OUTSIDE;
@@ -641,11 +660,13 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 		return;
 	watch->wanted = true;
 	if (rank)
-		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank, watch->span.lost);
+		snprintf(why, sizeof(why), "rank %" PRId32 " has delayed its job by %.1f s", rank->rank,
+			watch->span.lost);
 	else
 		snprintf(why, sizeof(why), "the job has lost %.1f s and no rank is named", watch->span.lost);
 	judge->sink.want(judge->sink.arg,
-		rank && !may_be_wait(judge, watch) ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM, why);
+		rank && !may_be_wait(judge, watch) ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM,
+		why);
 }
 
 void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost)
@@ -673,8 +694,8 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
-/* What would be announced by itself, and loses at least twice what the episode has lost before, is another one; not in an
- * episode's first seconds: its steps may differ. */
+/* What would be announced by itself, and loses at least twice what the episode has lost before, is another one; not in
+ * an episode's first seconds: its steps may differ. */
 static bool episode_rises(const struct judge *judge, struct judge_watch *watch)
 {
 	const struct judge_span *rise = &watch->rise;
@@ -702,7 +723,8 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->span = watch->rise;
 	episode->finding.id = 0; /* not continued */
-	judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
+	judge_watch_open(
+		judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
 }
 
 /* By the operating system, in whatever activity. */
@@ -714,14 +736,17 @@ static bool held_now(const struct judge *judge, const struct judge_rank *rank, d
 	return judge_host_cause(took, cost) != CAUSE_UNKNOWN;
 }
 
-/* A larger one of another rank costs all that is lost: until that ends nothing is known of this one, but that the rank works as much longer. */
+/* A larger one of another rank costs all that is lost: until that ends nothing is known of this one, but that the rank
+ * works as much longer. */
 static bool episode_is_hidden(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank)
 {
 	double rate, longer;
 
 	if (!watch->open || !rank || watch != &rank->watch || rank->share > 0 || !(judge->clipped > 0))
 		return false;
-	longer = watch->episode->finding.activity < ACTIVITY_MAX ? fmax(rank->own, rank->act[watch->episode->finding.activity]) : rank->own;
+	longer = watch->episode->finding.activity < ACTIVITY_MAX
+			 ? fmax(rank->own, rank->act[watch->episode->finding.activity])
+			 : rank->own;
 	rate = watch->episode->rate; /* of a second; of what steps usually take it is rate / (1 - rate) */
 	return longer * (1 - rate) >= OVER_HALF * rate * judge->usual;
 }
@@ -739,8 +764,8 @@ static void episode_goes_on(struct judge *judge, struct judge_watch *watch)
 }
 
 /* One tick of an open episode. act: this tick's own growth by activity. */
-static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
-	double usual, const double *act)
+static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost,
+	double cost, double usual, const double *act)
 {
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
@@ -800,14 +825,15 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 	judge_host_add_known(judge, watch, rank, fmax(0, cost), span->carry, span->host);
 }
 
-/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either. */
+/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either.
+ * */
 static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
 {
 	return watch == &judge->whole ? span->lost : span->cost;
 }
 
-/* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins there,
- * and not with the noise that it follows. */
+/* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins
+ * there, and not with the noise that it follows. */
 static void rise_tick(const struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank, double lost,
 	double cost, double usual, const double act[ACTIVITY_MAX])
 {
@@ -817,7 +843,8 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 	if (!(span->steps > 0) || watch->of)
 		return; /* the first tick; detectors say since when */
 	/* Or several times as much as the rise so far. */
-	if (!(rise->steps > 0) || (watch == &judge->whole ? lost : cost) * fmax(rise->base, 0) > RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * usual) {
+	if (!(rise->steps > 0) || (watch == &judge->whole ? lost : cost) * fmax(rise->base, 0) >
+					  RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * usual) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
 	}
@@ -841,7 +868,11 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 {
 	bool whole = watch == &judge->whole;
 	/* What detectors report is beyond noise. */
-	double allow = (whole ? ALLOW_JOB : watch->of && lost > 0 ? 0 : JUDGE_ALLOW) * usual, limit = limit_of(judge, watch);
+	double allow = (whole			       ? ALLOW_JOB
+			       : watch->of && lost > 0 ? 0
+						       : JUDGE_ALLOW) *
+		       usual,
+	       limit = limit_of(judge, watch);
 
 	if (episode_is_hidden(judge, watch, rank)) {
 		episode_goes_on(judge, watch);
@@ -876,11 +907,17 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
 	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
-		watch->span.lost >= (whole ? GROWTH_JOB : watch->of ? 0 : GROWTH_LEAST) * watch->span.base && (!whole || watch->span.steps >= STEPS_JOB))
-		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
+		watch->span.lost >= (whole		? GROWTH_JOB
+					    : watch->of ? 0
+							: GROWTH_LEAST) *
+					    watch->span.base &&
+		(!whole || watch->span.steps >= STEPS_JOB))
+		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost,
+			watch->span.cost);
 }
 
-void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
+void judge_watch_tick(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share)
 {
 	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
@@ -891,7 +928,8 @@ void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_host_add(judge, rank, false, claim * (judge->real - usual), NULL, took);
 		lost = fmax(lost, judge_limits_took(took));
 	}
-	judge_watch_add(judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
+	judge_watch_add(
+		judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
 }
 
 #define RANK_WATCHES 3

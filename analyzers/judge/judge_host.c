@@ -8,7 +8,8 @@
 #define FAULT_S 0.001 /* of a major fault; no public figure fits all: a disk answers in 0.1 to 10 ms */
 
 const struct judge_host judge_hosts[HOST_MEASURE_MAX] = {
-#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) {evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) \
+	{evidence, unit, scale, JUDGE_HOST_##kind, CAUSE_##cause},
 #include "analyzers/align/host_measures.def"
 #undef HOST_MEASURE
 };
@@ -95,8 +96,8 @@ bool judge_job_works(const struct judge *judge)
 	return grown > 0 && judge_job_work(judge, grown) >= JUDGE_CAUSE_HALF * grown;
 }
 
-void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
-	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
+void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	double lost, double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX])
 {
 	if (rank)
 		judge_host_add(judge, rank, false, lost, carry, to);

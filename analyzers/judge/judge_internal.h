@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took), judge_start.c (slow from
- * the start), judge_checkpoint.c, judge_claim.c (of detectors), judge_learned.c (what is kept) and judge_episode.c (evidence, findings). */
+/* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took),
+ * judge_start.c (slow from the start), judge_checkpoint.c, judge_claim.c (of detectors), judge_learned.c (what is kept)
+ * and judge_episode.c (evidence, findings). */
 #ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 #define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 
@@ -8,10 +9,10 @@
 #include "analyzers/judge/judge.h"
 
 #define JUDGE_RANKS_MAX 16384
-#define JUDGE_ALLOW 0.010 /* of the usual, a step: what jitter may lose without adding up */
+#define JUDGE_ALLOW 0.010    /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_TICKS_LEARN 10 /* before the first decision */
-#define JUDGE_MANY 16 /* ranks: of more, one spread serves all, with the rank itself in it */
-#define JUDGE_L1_TICKS 5 /* that waits are learned for before they count: they may begin later than the steps */
+#define JUDGE_MANY 16	     /* ranks: of more, one spread serves all, with the rank itself in it */
+#define JUDGE_L1_TICKS 5     /* that waits are learned for before they count: they may begin later than the steps */
 #define JUDGE_CAUSE_HALF 0.5 /* of the lost time: what explains it is the cause */
 #define JUDGE_NAMED 0.4 /* of what the job lost: a rank of which so much is its own work is named, and for all of it */
 
@@ -30,8 +31,8 @@ extern const struct judge_host judge_hosts[HOST_MEASURE_MAX];
 struct judge_mean {
 	double act[ACTIVITY_MAX], syncs;
 	double sync_squares; /* s^2: of a step's time in synchronizations */
-	double wait, xfer; /* with L1: waited in operations; the shortest member's time in them */
-	double lead;	   /* of an operation: its start on the device after the host's call */
+	double wait, xfer;   /* with L1: waited in operations; the shortest member's time in them */
+	double lead;	     /* of an operation: its start on the device after the host's call */
 	double host[HOST_MEASURE_MAX];
 };
 
@@ -43,13 +44,13 @@ struct judge_sum {
 
 /* The tick of an episode that lost most. */
 struct judge_moment {
-	double rate; /* lost s a s; 0: none yet */
-	double value, peers; /* of the finding's activity, s a step */
-	bool before;	     /* peers: what it usually takes itself, as others are no comparison */
-	enum activity also;  /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
+	double rate;		       /* lost s a s; 0: none yet */
+	double value, peers;	       /* of the finding's activity, s a step */
+	bool before;		       /* peers: what it usually takes itself, as others are no comparison */
+	enum activity also;	       /* another one in which the rank was slow at that time; ACTIVITY_MAX: none */
 	double also_value, also_peers; /* of it */
-	double step, usual;  /* s */
-	double syncs, syncs_usual; /* a step, of a rank that synchronizes too often; else 0 */
+	double step, usual;	       /* s */
+	double syncs, syncs_usual;     /* a step, of a rank that synchronizes too often; else 0 */
 	double host[HOST_MEASURE_MAX], host_peers[HOST_MEASURE_MAX]; /* peers: NAN where there are none */
 	bool host_known[HOST_MEASURE_MAX];
 	uint32_t preemptor_pid;
@@ -60,12 +61,12 @@ struct judge_moment {
 struct judge_episode {
 	struct finding finding; /* id 0: none */
 	uint64_t published_ns;
-	double lost, rate;	/* s; s a s */
-	double base;		/* s that the steps of this time usually take */
-	double known;		/* s that the job was known for when it began */
+	double lost, rate;		     /* s; s a s */
+	double base;			     /* s that the steps of this time usually take */
+	double known;			     /* s that the job was known for when it began */
 	double cause_lost[HOST_MEASURE_MAX]; /* of lost: what the operating system took from the rank in these steps */
-	double carry[HOST_MEASURE_MAX];	   /* as of a span */
-	double sides[FINDING_SIDE_MAX];	   /* s lost while it was there */
+	double carry[HOST_MEASURE_MAX];	     /* as of a span */
+	double sides[FINDING_SIDE_MAX];	     /* s lost while it was there */
 	struct judge_moment worst;
 	enum finding_cause published_cause;
 	uint32_t cards;
@@ -73,23 +74,23 @@ struct judge_episode {
 
 /* Steps that grew. */
 struct judge_span {
-	uint64_t onset_ns, onset_step; /* begin of the first one */
-	double lost, total, cost; /* s: its own, the job's, and its own without clipping */
+	uint64_t onset_ns, onset_step;			  /* begin of the first one */
+	double lost, total, cost;			  /* s: its own, the job's, and its own without clipping */
 	double act[ACTIVITY_MAX], host[HOST_MEASURE_MAX]; /* of lost; of cost, what the operating system took */
-	double carry[HOST_MEASURE_MAX]; /* s that limits took beyond that in the last ticks */
-	double base, steps;	  /* s that they usually take; so many; 0: none */
+	double carry[HOST_MEASURE_MAX];			  /* s that limits took beyond that in the last ticks */
+	double base, steps;				  /* s that they usually take; so many; 0: none */
 };
 
 /* Evidence against one rank, or against the job as a whole. */
 struct judge_watch {
-	double evidence, top;	/* s above the allowance; its most since it was 0 */
-	struct judge_span span; /* since it was 0 */
-	struct judge_span rise; /* of it, the newest steps, which lose at least twice as much as those before */
-	double quiet;		  /* s that it lost less than half of the episode's rate */
+	double evidence, top;	      /* s above the allowance; its most since it was 0 */
+	struct judge_span span;	      /* since it was 0 */
+	struct judge_span rise;	      /* of it, the newest steps, which lose at least twice as much as those before */
+	double quiet;		      /* s that it lost less than half of the episode's rate */
 	double pending, pending_base; /* cost and base since then */
 	double pending_host[HOST_MEASURE_MAX]; /* of that cost */
 	bool open;
-	bool wanted; /* more levels, in this excursion */
+	bool wanted;		       /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
 	const struct finding *of;      /* of a claim: what its detector says; NULL: of a rank, or of the job */
 };
@@ -115,24 +116,24 @@ struct judge_rank {
 	char host[64], card[32];
 	struct judge_mean usual;
 	double learned, l1_learned, host_learned[HOST_MEASURE_MAX]; /* steps */
-	unsigned ticks; /* that it was learned for */
-	bool steps;	       /* it has had one */
-	bool here;	       /* in this tick's frames */
+	unsigned ticks;						    /* that it was learned for */
+	bool steps;						    /* it has had one */
+	bool here;						    /* in this tick's frames */
 	struct judge_sum tick, late;
 	uint32_t preemptor_pid;
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
-	double checkpoint; /* usual length, s; 0: not known */
+	double checkpoint;	   /* usual length, s; 0: not known */
 	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
-	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
-	double act[ACTIVITY_MAX]; /* the same by activity */
-	bool is_late;		  /* its host, as others wait for it and its card has nothing to do */
-	bool grows;		  /* since the usual was learned: its last ticks were slow */
-	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
+	double own, share, claim;  /* claim: of the growth; share: the same, divided among those that grow at once */
+	double act[ACTIVITY_MAX];  /* the same by activity */
+	bool is_late;		   /* its host, as others wait for it and its card has nothing to do */
+	bool grows;		   /* since the usual was learned: its last ticks were slow */
+	double grown;		   /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
 	struct judge_shown shown;
-	uint64_t fast_ns[2]; /* when it was not slow beside its peers: without operations, and with them */
+	uint64_t fast_ns[2];	  /* when it was not slow beside its peers: without operations, and with them */
 	struct judge_watch saves; /* its checkpoints */
 	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
 	uint32_t role;		  /* the same, as operations showed it last; FRAME_NONE: compared with no rank */
@@ -145,57 +146,59 @@ struct judge {
 	char job[64];
 	size_t ranks;
 	struct judge_rank *rank;
-	struct columns columns; /* scratch, by rank: */
+	struct columns columns;	  /* scratch, by rank: */
 	struct judge_watch whole; /* the job */
 	size_t claims;
-	struct judge_claim *claim; /* JUDGE_CLAIMS_MAX, NULL: none yet */
+	struct judge_claim *claim;   /* JUDGE_CLAIMS_MAX, NULL: none yet */
 	double common[ACTIVITY_MAX]; /* growth of the mean of all ranks */
 	double *column, *scratch;
-	uint32_t *index;	     /* ranks of which the newest steps are known */
+	uint32_t *index;		/* ranks of which the newest steps are known */
 	double *self, *waits, *usually; /* of judge_start.c */
-	uint64_t *order;	     /* the same: class and rank of those that are here, sorted */
+	uint64_t *order;		/* the same: class and rank of those that are here, sorted */
 	bool cards;
 	enum frame_tier tier;
 	uint32_t card_count;
 	/* of this tick */
 	double steps, real;
-	double split; /* of real, steps whose activities are known (frame_rank.unsplit) */
-	double due;   /* real, when it was a second or a step; 0: not yet */
-	bool stalled; /* in one of its steps */
+	double split;		     /* of real, steps whose activities are known (frame_rank.unsplit) */
+	double due;		     /* real, when it was a second or a step; 0: not yet */
+	bool stalled;		     /* in one of its steps */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
-	double named; /* s that open episodes of ranks lost: no other finding may claim them */
-	double run, run_least; /* s: growth of its steps so far, and its least */
+	double named;		     /* s that open episodes of ranks lost: no other finding may claim them */
+	double run, run_least;	     /* s: growth of its steps so far, and its least */
 	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
 	double onset_steps;	       /* before it */
 	uint64_t begin_ns, now_ns, first_ns;
 	uint64_t usual_since_ns; /* what was learned before does not count */
 	uint64_t learned_ns;	 /* what began later is growth */
-	uint64_t routine_ns; /* when operations are wanted next; 0: not known yet */
-	double routine_s;	  /* so long after that, where none are seen then */
+	uint64_t routine_ns;	 /* when operations are wanted next; 0: not known yet */
+	double routine_s;	 /* so long after that, where none are seen then */
 	uint64_t begin_step, step;
 	/* the usual */
 	double usual, usual_unseen; /* unseen: when there were no operations last; 0: never */
-	double real_sum; /* of all ticks: some of the time is in steps that are no measure */
+	double real_sum;	    /* of all ticks: some of the time is in steps that are no measure */
 	unsigned ticks, l1_ticks;
 	double faster, rank_peak, whole_peak;
-	double checkpoints; /* share of steps with one */
-	bool frequent;	    /* they are a part of the step */
-	bool without;	    /* this step counts without them */
+	double checkpoints;	   /* share of steps with one */
+	bool frequent;		   /* they are a part of the step */
+	bool without;		   /* this step counts without them */
 	double checkpoint_longest; /* s: of the newest step */
-	double alone; /* s: growth of the last step that was judged alone */
-	double lost; /* share of the last frames with operations that lack records */
-	double waited, waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
+	double alone;		   /* s: growth of the last step that was judged alone */
+	double lost;		   /* share of the last frames with operations that lack records */
+	double waited,
+		waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
 	bool was_checkpoint, was_long; /* the step before */
-	double even;   /* steps in a row, with activities, that took no longer than usual */
-	unsigned calm; /* steps since one that took much longer */
+	double even;		       /* steps in a row, with activities, that took no longer than usual */
+	unsigned calm;		       /* steps since one that took much longer */
 	/* L0 in windows */
-	bool windows; /* steps without activities were seen */
+	bool windows;		   /* steps without activities were seen */
 	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */
-	bool counted; /* the newest frame is in this tick */
+	bool counted;		   /* the newest frame is in this tick */
 	uint64_t seen;
 };
 
-/* Whether ranks may wait for others in it, as the judge knows it. l1: what waits apart hold is in backward (activity_s()). */
+/* Whether ranks may wait for others in it, as the judge knows it. l1: what waits apart hold is in backward
+ * (activity_s()). */
 bool judge_may_wait(const struct judge *judge, enum activity a, bool cards, bool l1);
 /* judge_share.c: fills own, share and act of each rank, and common; growth in s a step, positive. */
 void judge_share(struct judge *judge, double growth);
@@ -203,7 +206,8 @@ void judge_share(struct judge *judge, double growth);
 bool judge_share_syncs_often(const struct judge_rank *rank);
 /* How often in a step, in the newest tick of which that is known. */
 double judge_share_syncs(const struct judge_rank *rank);
-/* Synchronization, and where code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook of backward. */
+/* Synchronization, and where code runs that synchronizes: Python outside all stages, a closure of the optimizer, a hook
+ * of backward. */
 bool judge_share_syncs_in(enum activity a);
 
 /* So many ranks, from now on. 0, -EINVAL: too many, -ENOMEM. */
@@ -218,22 +222,26 @@ bool judge_has_slow_rank(const struct judge *judge);
 /* A finding is open or near: what happens to the steps of now is evidence. */
 bool judge_suspects(const struct judge *judge);
 /* judge_host.c */
-double judge_host_of(const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
-/* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no noise. */
+double judge_host_of(
+	const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
+/* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no noise.
+ * */
 double judge_limits_took(const double took[HOST_MEASURE_MAX]);
 /* What took at least half of the lost time; CAUSE_UNKNOWN: nothing did. */
 enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double lost);
-/* Adds what the operating system took in this tick from a rank that lost so much. start: of what its peers show. carry: of what is sure,
- * the rest may be lost in the next seconds, for a rank stalls in one step, and the others wait for it in a later one; NULL: it is not kept. */
-void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost, double carry[HOST_MEASURE_MAX],
-	double to[HOST_MEASURE_MAX]);
-/* The same of what a watch lost: of the job, what it took from all ranks, and its work. */
-void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank, double lost,
+/* Adds what the operating system took in this tick from a rank that lost so much. start: of what its peers show. carry:
+ * of what is sure, the rest may be lost in the next seconds, for a rank stalls in one step, and the others wait for it
+ * in a later one; NULL: it is not kept. */
+void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
 	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
+/* The same of what a watch lost: of the job, what it took from all ranks, and its work. */
+void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
+	double lost, double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */
 bool judge_job_works(const struct judge *judge);
-/* judge_checkpoint.c: judges the frame's checkpoints, and leaves the length of each, without waits, in judge->column. True: because of them the frame
- * is no measure of a step. ret_step: its mean step, from which they are taken if judge->without. */
+/* judge_checkpoint.c: judges the frame's checkpoints, and leaves the length of each, without waits, in judge->column.
+ * True: because of them the frame is no measure of a step. ret_step: its mean step, from which they are taken if
+ * judge->without. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
@@ -241,14 +249,16 @@ void judge_start(struct judge *judge);
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
 double judge_open_rank(const struct judge *judge); /* the same of a rank, raised by noise */
-double judge_quiet_s(const struct judge *judge); /* without loss, ends an episode */
-void judge_watch_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
+double judge_quiet_s(const struct judge *judge);   /* without loss, ends an episode */
+void judge_watch_tick(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
 /* A tick in which it lost so many s (lost: clipped) of steps that else take `usual` s. act: how it is divided. */
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double act[ACTIVITY_MAX]);
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
 /* Opens an episode of that activity, or continues the last one. */
-void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity, double lost, double cost);
+void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
+	double lost, double cost);
 /* A tick of an open episode that lost `lost` s. */
 void judge_watch_slow(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a judge has learned of a job, as JSON, for one that goes on after a restart: else a fault of that time would be its
- * usual. One that lacks a field, or has a number out of range, is refused. Not kept: evidence, classes of ranks, the mean of
- * the last seconds, and what detectors have learned.
+ * What a judge has learned of a job, as JSON, for one that goes on after a restart: else a fault of that time would be
+ * its usual. One that lacks a field, or has a number out of range, is refused. Not kept: evidence, classes of ranks,
+ * the mean of the last seconds, and what detectors have learned.
  */
 #include "analyzers/base/text.h"
 #include "analyzers/judge/judge_internal.h"
@@ -13,7 +13,8 @@
 
 #define LEARNED_RANKS_MAX 1024 /* of a daemon: those of one node */
 #define LEARNED_MOST 1e12      /* of any number: s, steps, J */
-#define LEARNED_AGE_NS 3600000000000ULL /* of its newest frame: after a longer time without a daemon a job may do other work */
+#define LEARNED_AGE_NS \
+	3600000000000ULL /* of its newest frame: after a longer time without a daemon a job may do other work */
 #define NS 1e-9
 
 struct learned_field {
@@ -83,17 +84,20 @@ bool judge_learned_is_text(const json_t *kept, const char *text)
 
 static json_t *learned_rank(const struct judge_rank *rank)
 {
-	json_t *ret = json_pack("{s:i, s:I, s:o, s:i}", "rank", (int)rank->rank, "pid", (json_int_t)rank->pid, "host", judge_learned_text(rank->host), "ticks",
+	json_t *ret = json_pack("{s:i, s:I, s:o, s:i}", "rank", (int)rank->rank, "pid", (json_int_t)rank->pid, "host",
+		judge_learned_text(rank->host), "ticks",
 		(int)(rank->ticks < JUDGE_TICKS_LEARN ? rank->ticks : JUDGE_TICKS_LEARN));
 	json_t *activities = json_object(), *host = json_object();
-	bool whole = ret && activities && host && learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank);
+	bool whole =
+		ret && activities && host && learned_write(ret, learned_of_rank, LEARNED_FIELDS(learned_of_rank), rank);
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		whole = whole && learned_set(activities, activity_word((enum activity)a), rank->usual.act[a]);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		if (!(rank->host_learned[h] > 0))
 			continue;
-		whole = whole && json_object_set_new(host, judge_hosts[h].name, json_pack("[f, f]", rank->usual.host[h], rank->host_learned[h])) == 0;
+		whole = whole && json_object_set_new(host, judge_hosts[h].name,
+					 json_pack("[f, f]", rank->usual.host[h], rank->host_learned[h])) == 0;
 	}
 	whole = json_object_set_new(ret, "activities", activities) == 0 && whole;
 	whole = json_object_set_new(ret, "system", host) == 0 && whole;
@@ -121,8 +125,9 @@ json_t *judge_learned(const struct judge *judge)
 
 	if (!judge_has_learned(judge) || judge->ranks > LEARNED_RANKS_MAX)
 		return NULL;
-	ret = json_pack("{s:I, s:f, s:i, s:b}", "time_ns", (json_int_t)judge->now_ns, "known_s", (double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks",
-		(int)judge->l1_ticks, "checkpoints_are_frequent", (int)judge->frequent);
+	ret = json_pack("{s:I, s:f, s:i, s:b}", "time_ns", (json_int_t)judge->now_ns, "known_s",
+		(double)(judge->now_ns - judge->first_ns) * NS, "operation_ticks", (int)judge->l1_ticks,
+		"checkpoints_are_frequent", (int)judge->frequent);
 	ranks = json_array();
 	whole = ret && ranks && learned_write(ret, learned_of_job, LEARNED_FIELDS(learned_of_job), judge);
 	for (size_t r = 0; whole && r < judge->ranks; r++)
@@ -159,7 +164,8 @@ static bool learned_read(const json_t *from, const struct learned_field *field, 
 /* One that has no steps, or too few, learns as a new one. */
 static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 {
-	const json_t *activities = json_object_get(from, "activities"), *system = json_object_get(from, "system"), *ticks = json_object_get(from, "ticks");
+	const json_t *activities = json_object_get(from, "activities"), *system = json_object_get(from, "system"),
+		     *ticks = json_object_get(from, "ticks");
 	double sum = 0;
 
 	if (!json_is_integer(ticks))
@@ -176,11 +182,13 @@ static bool learned_read_rank(const json_t *from, struct judge_rank *to)
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		const json_t *pair = json_object_get(system, judge_hosts[h].name);
 
-		if (pair && (!learned_number(json_array_get(pair, 0), &to->usual.host[h]) || !learned_number(json_array_get(pair, 1), &to->host_learned[h])))
+		if (pair && (!learned_number(json_array_get(pair, 0), &to->usual.host[h]) ||
+				    !learned_number(json_array_get(pair, 1), &to->host_learned[h])))
 			return false;
 	}
 	to->ticks = JUDGE_TICKS_LEARN;
-	to->grows = true; /* what was learned may have a part of a fault that goes on, as of a job that had just begun */
+	to->grows =
+		true; /* what was learned may have a part of a fault that goes on, as of a job that had just begun */
 	return sum > 0;
 }
 
@@ -192,7 +200,8 @@ static const json_t *learned_find(const json_t *ranks, size_t at, const struct f
 	for (size_t i = 0; i < n; i++) {
 		const json_t *rank = json_array_get(ranks, (at + i) % n);
 
-		if (json_integer_value(json_object_get(rank, "rank")) == who->rank && json_integer_value(json_object_get(rank, "pid")) == who->pid &&
+		if (json_integer_value(json_object_get(rank, "rank")) == who->rank &&
+			json_integer_value(json_object_get(rank, "pid")) == who->pid &&
 			judge_learned_is_text(json_object_get(rank, "host"), who->host))
 			return rank;
 	}
@@ -201,16 +210,18 @@ static const json_t *learned_find(const json_t *ranks, size_t at, const struct f
 
 int judge_resume(struct judge *judge, const json_t *learned, const struct frame *frame, uint64_t now_ns)
 {
-	const json_t *ranks = json_object_get(learned, "ranks"), *rank, *l1 = json_object_get(learned, "operation_ticks");
+	const json_t *ranks = json_object_get(learned, "ranks"), *rank,
+		     *l1 = json_object_get(learned, "operation_ticks");
 	double known_s, sum = 0;
 	size_t known = 0;
-	bool all = frame->ranks <= LEARNED_RANKS_MAX && json_array_size(ranks) == frame->ranks && !judge_learned_is_old(learned, now_ns);
+	bool all = frame->ranks <= LEARNED_RANKS_MAX && json_array_size(ranks) == frame->ranks &&
+		   !judge_learned_is_old(learned, now_ns);
 	int r = all ? judge_reserve(judge, frame->ranks) : -EINVAL;
 
 	if (r < 0)
 		return r;
-	if (!learned_read(learned, learned_of_job, LEARNED_FIELDS(learned_of_job), judge) || !learned_number(json_object_get(learned, "known_s"), &known_s) ||
-		!json_is_integer(l1))
+	if (!learned_read(learned, learned_of_job, LEARNED_FIELDS(learned_of_job), judge) ||
+		!learned_number(json_object_get(learned, "known_s"), &known_s) || !json_is_integer(l1))
 		r = -EINVAL;
 	for (size_t i = 0; r == 0 && i < frame->ranks; i++) {
 		rank = learned_find(ranks, i, &frame->who[i]);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose growth it is. The step of each rank grew by `growth`; what of it is a rank's own work is known from, best first:
+ * Whose growth it is. The step of each rank grew by `growth`; what of it is a rank's own work is known from, best
+ * first:
  *   waits      with L1: growth less the growth of its waits in operations and of transfers
  *   activities in which no rank waits for others: what grew beyond the others' median
  *   run delay  throttling, and waits for memory: who is held by them waits for no rank
@@ -19,12 +20,14 @@
 
 #define SHARE_NOISE 0.3	      /* of the growth: less may be noise */
 #define SHARE_ALIKE (1.0 / 3) /* of the growth: ranks that differ by less from their peers grew alike */
-#define SHARE_EQUAL 0.75	      /* of the largest own growth: a smaller one hides behind it and costs nothing */
+#define SHARE_EQUAL 0.75      /* of the largest own growth: a smaller one hides behind it and costs nothing */
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
-#define SHARE_POWER 0.95      /* of a card's usual power: with less than that during the growth it did not work all the time */
-#define SHARE_DRIFT 0.1	      /* of the usual step: readings of power differ by 6 % from one second to another */
-#define SHARE_LATE 0.8	      /* of the usual wait for the card: less is no noise, where another rank waits as much longer as the step takes */
-#define SHARE_SYNC_TIMES 2    /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
+#define SHARE_POWER \
+	0.95 /* of a card's usual power: with less than that during the growth it did not work all the time */
+#define SHARE_DRIFT 0.1 /* of the usual step: readings of power differ by 6 % from one second to another */
+#define SHARE_LATE \
+	0.8 /* of the usual wait for the card: less is no noise, where another rank waits as much longer as the step takes */
+#define SHARE_SYNC_TIMES 2 /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 
 struct share {
@@ -70,7 +73,8 @@ static void share_excess(struct share *share)
 		judge->common[a] = share->n > 0 ? fmax(0, sum / (double)share->n) : 0;
 		others = robust_middle_of(judge->scratch, share->n);
 		for (size_t i = 0; i < share->n; i++)
-			share_rank(share, i)->act[a] = judge->column[i] - fmax(0, robust_others(others, judge->column[i]));
+			share_rank(share, i)->act[a] =
+				judge->column[i] - fmax(0, robust_others(others, judge->column[i]));
 	}
 }
 
@@ -101,13 +105,15 @@ static void share_more_on_cards(struct share *share)
 
 bool judge_share_syncs_in(enum activity a)
 {
-	return a == ACTIVITY_SYNC || a == ACTIVITY_OUTSIDE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD || a == ACTIVITY_OPTIMIZER;
+	return a == ACTIVITY_SYNC || a == ACTIVITY_OUTSIDE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD ||
+	       a == ACTIVITY_OPTIMIZER;
 }
 
 /* Time in it is no wait for others: it holds none, or the rank itself synchronizes too often there. */
 static bool share_is_own(const struct share *share, const struct judge_rank *rank, int a, bool cards)
 {
-	return !share_may_wait(share, a, cards) || (judge_share_syncs_in((enum activity)a) && judge_share_syncs_often(rank));
+	return !share_may_wait(share, a, cards) ||
+	       (judge_share_syncs_in((enum activity)a) && judge_share_syncs_often(rank));
 }
 
 /* The excess in activities that hold no wait; with_forward: of ranks without a card forward holds none either, unless
@@ -150,13 +156,15 @@ static void share_odd(struct share *share)
 	}
 }
 
-/* The excess in activities in which no script calls operations: outside of all stages, in the optimizer and in a checkpoint it may. */
+/* The excess in activities in which no script calls operations: outside of all stages, in the optimizer and in a
+ * checkpoint it may. */
 static double share_loader_and_gc(const struct judge_rank *rank)
 {
 	return fmax(0, rank->act[ACTIVITY_DATALOADER]) + fmax(0, rank->act[ACTIVITY_GC]);
 }
 
-/* Time outside of all stages that another rank's data loading or garbage collection explains is the wait for that rank. */
+/* Time outside of all stages that another rank's data loading or garbage collection explains is the wait for that rank.
+ * */
 static void share_outside(struct share *share)
 {
 	double most = 0;
@@ -192,7 +200,8 @@ static void share_stages(struct share *share)
 			rank->own = 0;
 		most = fmax(most, rank->own);
 	}
-	/* Where a rank's own explains the growth, what is odd about another is how it waits for that one; a wait for a rank is no longer than its work. */
+	/* Where a rank's own explains the growth, what is odd about another is how it waits for that one; a wait for a
+	 * rank is no longer than its work. */
 	for (size_t i = 0; i < share->n && !share->judge->cards; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 		double with_forward = share_never(share, rank, true);
@@ -220,8 +229,8 @@ static bool share_witness(struct share *share, double least)
 	return most >= least;
 }
 
-/* Takes from each rank's column what the ranks of its role have in common: a pipeline stage whose work grew is no rank's
- * fault. */
+/* Takes from each rank's column what the ranks of its role have in common: a pipeline stage whose work grew is no
+ * rank's fault. */
 static void share_role(const struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -260,8 +269,9 @@ static void share_waits(struct share *share)
 		judge->column[i] = growth - fmax(0, xfer) - fmax(0, wait);
 		work = fmin(work, judge->column[i]);
 	}
-	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits elsewhere. But the
-	 * card of a host that is ahead waits in each step, which costs nothing, unless it waits for nearly all of the growth. */
+	/* Work, waits and transfers add up to the growth: where they exceed it, waits are in what never waits
+	 * elsewhere. But the card of a host that is ahead waits in each step, which costs nothing, unless it waits for
+	 * nearly all of the growth. */
 	if (learned && (!judge->cards || work < (1 - SHARE_EQUAL) * growth))
 		share->common = fmin(share->common, fmax(0, work));
 	for (size_t i = 0; i < share->n; i++)
@@ -287,8 +297,8 @@ static bool share_host(const struct judge_rank *rank, enum host_measure h, doubl
 	return true;
 }
 
-/* A rank that is stopped, throttled, ready to run, or waits for memory, waits for no rank. Where it is so beyond the others, all of it is its own: what
- * the others have of it hides behind. */
+/* A rank that is stopped, throttled, ready to run, or waits for memory, waits for no rank. Where it is so beyond the
+ * others, all of it is its own: what the others have of it hides behind. */
 static void share_held(struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -382,21 +392,24 @@ static double share_sync_part(const struct judge_rank *rank)
 }
 
 /* It waits for its card less long than usual, in all or where it synchronizes. A rank that waits for others has its
- * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late. most: the
- * largest part of any rank: between two synchronizations all have waited less. */
+ * card's queue full, and waits for all of it when it synchronizes; one that finds the queue empty gives work late.
+ * most: the largest part of any rank: between two synchronizations all have waited less. */
 static bool share_is_late(const struct judge *judge, const struct judge_rank *rank, double most)
 {
-	return share_syncs(judge, rank) && (share_sync_part(rank) < SHARE_LATE * fmin(1, most) ||
-						   share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
+	return share_syncs(judge, rank) &&
+	       (share_sync_part(rank) < SHARE_LATE * fmin(1, most) ||
+		       share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
 }
 
-/* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the card. */
+/* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the card.
+ * */
 static double share_common_of(const struct share *share, const struct judge_rank *rank)
 {
 	return fmax(0, share->common + fmin(0, judge_share_grown(rank, ACTIVITY_SYNC)));
 }
 
-/* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step takes. */
+/* With cards, where nothing above explains the growth: whose host is late, while others wait as much longer as the step
+ * takes. */
 static void share_late(struct share *share)
 {
 	struct judge *judge = share->judge;
@@ -410,7 +423,8 @@ static void share_late(struct share *share)
 
 		judge->column[i] = share_is_late(judge, rank, part) ? share->growth - share_common_of(share, rank) : 0;
 		most = fmax(most, rank->own);
-		if (!(judge->column[i] > 0) && share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
+		if (!(judge->column[i] > 0) &&
+			share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
 			longest = fmax(longest, share_sync_wait(&rank->usual));
 	}
 	/* Who waits is a witness against those that usually wait alike. */
@@ -434,8 +448,8 @@ static double share_unseen(const struct judge_rank *rank, enum activity a)
 }
 
 /* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
- * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone, with half of
- * what it has beyond the others: there its host was held. */
+ * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone,
+ * with half of what it has beyond the others: there its host was held. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	enum activity place = ACTIVITY_COMPUTE;

@@ -3,8 +3,9 @@
  * Ranks that are slower than their peers from the start: there is no growth, so only peers show it. Of the usual:
  *   own    with L1 self time (step less waits), else the activities that hold no wait; beyond the median of its role
  *   gain   own, at most what the other ranks wait longer than this one: the time that the job would save
- * On cards without L1 a late host may be hidden behind a full device queue: nothing new is said then. What operations showed is so
- * until they show otherwise, or the step is shorter. So that they do, they are wanted for a while (JUDGE_WANT_ROUTINE).
+ * On cards without L1 a late host may be hidden behind a full device queue: nothing new is said then. What operations
+ * showed is so until they show otherwise, or the step is shorter. So that they do, they are wanted for a while
+ * (JUDGE_WANT_ROUTINE).
  */
 #include "analyzers/base/array.h"
 #include "analyzers/base/robust.h"
@@ -14,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define START_LEAST 0.03  /* of the step: the least gain that is reported; noise of a few steps' mean is below */
-#define START_ALLOW 0.015 /* of the step: half of it */
-#define START_CLIP 0.25	  /* of what opens: the most that one tick may count */
-#define START_SPREADS 5	  /* of its peers: what differs by less is noise */
-#define START_PEER 0.5	  /* of the largest gain: a smaller one hides behind it */
-#define START_OVER 0.5	  /* of the gain: a step that is shorter by so much has none of it, seen or not */
-#define ROUTINE_AFTER_S 60.0  /* of the job: loaders and caches are warm */
+#define START_LEAST 0.03       /* of the step: the least gain that is reported; noise of a few steps' mean is below */
+#define START_ALLOW 0.015      /* of the step: half of it */
+#define START_CLIP 0.25	       /* of what opens: the most that one tick may count */
+#define START_SPREADS 5	       /* of its peers: what differs by less is noise */
+#define START_PEER 0.5	       /* of the largest gain: a smaller one hides behind it */
+#define START_OVER 0.5	       /* of the gain: a step that is shorter by so much has none of it, seen or not */
+#define ROUTINE_AFTER_S 60.0   /* of the job: loaders and caches are warm */
 #define ROUTINE_EVERY_S 3600.0 /* a minute of it is 1.7 % of the time */
 #define NS 1e-9
 
@@ -81,12 +82,13 @@ static double start_spread(const struct start *start, struct start_ranks role, s
 	return robust_spread(scratch, n, middle);
 }
 
-/* Ranks of one role compare. Without operations they are those with the same stages: the first one of a pipeline alone loads data. Else a rank that
- * is of no class has a role of its own. */
+/* Ranks of one role compare. Without operations they are those with the same stages: the first one of a pipeline alone
+ * loads data. Else a rank that is of no class has a role of its own. */
 static uint32_t start_role_of(const struct start *start, size_t r)
 {
 	const struct judge_rank *rank = &start->judge->rank[r];
-	static const enum activity parts[] = {ACTIVITY_DATALOADER, ACTIVITY_FORWARD, ACTIVITY_BACKWARD, ACTIVITY_OPTIMIZER};
+	static const enum activity parts[] = {
+		ACTIVITY_DATALOADER, ACTIVITY_FORWARD, ACTIVITY_BACKWARD, ACTIVITY_OPTIMIZER};
 	uint32_t stages = 0;
 
 	if (start->l1)
@@ -96,8 +98,8 @@ static uint32_t start_role_of(const struct start *start, size_t r)
 	return stages;
 }
 
-/* The activity in which it exceeds its peers most. What is left of its self time lies in those that hold waits: without cards in the
- * longest of them, else, or without stages, it is computing. */
+/* The activity in which it exceeds its peers most. What is left of its self time lies in those that hold waits: without
+ * cards in the longest of them, else, or without stages, it is computing. */
 static enum activity start_activity(const struct start *start, const struct judge_rank *of)
 {
 	const struct judge *judge = start->judge;
@@ -188,8 +190,8 @@ static double start_gains(const struct start *start)
 	return top;
 }
 
-/* Since the usual is that of now, and the rank was not seen to be fast; what was said before is over. It has cost as much as now since then, in steps
- * that count. */
+/* Since the usual is that of now, and the rank was not seen to be fast; what was said before is over. It has cost as
+ * much as now since then, in steps that count. */
 static void start_begin(const struct start *start, struct judge_rank *rank, double cost)
 {
 	const struct judge *judge = start->judge;
@@ -200,7 +202,8 @@ static void start_begin(const struct start *start, struct judge_rank *rank, doub
 	since_ns = said_ns > since_ns ? said_ns : since_ns;
 	since_ns = rank->fast_ns[start->l1] > since_ns ? rank->fast_ns[start->l1] : since_ns;
 	judge_watch_reset(watch, since_ns, 0);
-	watch->span.cost = cost / judge->real * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) * fmin(1, judge->real_sum / known_s);
+	watch->span.cost = cost / judge->real * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) *
+			   fmin(1, judge->real_sum / known_s);
 }
 
 static void start_over(const struct start *start, struct judge_rank *rank)
@@ -259,7 +262,10 @@ static void start_rank(const struct start *start, struct judge_rank *rank, doubl
 	watch->evidence += fmin((gain - START_ALLOW * judge->usual) * steps, START_CLIP * judge_open_at(judge));
 	watch->span.lost += lost;
 	watch->span.total += top / part * steps;
-	rank->shown = (struct judge_shown){gain, part, !start->l1 ? 0 : judge->usual_unseen > 0 ? judge->usual_unseen : judge->usual};
+	rank->shown = (struct judge_shown){gain, part,
+		!start->l1		  ? 0
+		: judge->usual_unseen > 0 ? judge->usual_unseen
+					  : judge->usual};
 	start_slow(judge, rank, lost, cost);
 	if (!watch->open && watch->evidence >= judge_open_at(judge))
 		judge_watch_open(judge, watch, rank, start_activity(start, rank), lost, watch->span.cost);
@@ -271,7 +277,8 @@ static bool start_is_held(const struct judge_rank *rank)
 	return rank->start.open && rank->shown.usual > 0;
 }
 
-/* There are no operations: what they showed goes on, so far as the step takes as long as then. Or the rank has no steps. */
+/* There are no operations: what they showed goes on, so far as the step takes as long as then. Or the rank has no
+ * steps. */
 static void start_unseen(const struct start *start, struct judge_rank *rank)
 {
 	struct judge *judge = start->judge;
@@ -294,7 +301,8 @@ static void start_unseen(const struct start *start, struct judge_rank *rank)
 		rank->start.evidence = 0;
 }
 
-/* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough. */
+/* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough.
+ * */
 static void start_routine(const struct start *start)
 {
 	struct judge *judge = start->judge;

@@ -12,9 +12,10 @@ struct measure *measure_new(void)
 
 	if (!measure)
 		return NULL;
-	measure->by_rank = COLUMNS_OF(COLUMN_OF(measure->rank), COLUMN_OF(measure->walk), COLUMN_OF(measure->class_ranks),
-		COLUMN_OF(measure->class_start), COLUMN_OF(measure->by_class), COLUMN_OF(measure->scratch), COLUMN_OF(measure->spread),
-		COLUMN_OF(measure->here), COLUMN_OF(measure->own_stop));
+	measure->by_rank =
+		COLUMNS_OF(COLUMN_OF(measure->rank), COLUMN_OF(measure->walk), COLUMN_OF(measure->class_ranks),
+			COLUMN_OF(measure->class_start), COLUMN_OF(measure->by_class), COLUMN_OF(measure->scratch),
+			COLUMN_OF(measure->spread), COLUMN_OF(measure->here), COLUMN_OF(measure->own_stop));
 	measure->by_group = COLUMNS_OF(COLUMN_OF(measure->group), COLUMN_OF(measure->meeting));
 	measure->by_comm = COLUMNS_OF(COLUMN_OF(measure->most));
 	return measure;

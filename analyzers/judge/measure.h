@@ -26,8 +26,8 @@
  * outside; otherwise those that are joined by collectives (replicas of the same parameters, shards of the same layers),
  * where these do not span pipeline neighbours; see measure_class.c. What they call does not count: one-off operations
  * and lost records would part equals, and the first and last stages call the same. A class of less than
- * MEASURE_CLASS_MIN ranks is compared with no rank by self time; what it does alone may still be known from its stages by
- * its own past.
+ * MEASURE_CLASS_MIN ranks is compared with no rank by self time; what it does alone may still be known from its stages
+ * by its own past.
  */
 #ifndef RANKTRACE_JUDGE_MEASURE_H
 #define RANKTRACE_JUDGE_MEASURE_H
@@ -37,7 +37,7 @@
 #define MEASURE_CLASS_MIN 2
 
 struct measure_rank {
-	uint64_t wait_ns; /* FRAME_UNKNOWN: not in this frame */
+	uint64_t wait_ns;  /* FRAME_UNKNOWN: not in this frame */
 	uint64_t apart_ns; /* of wait_ns, in operations that lie before or after all activities that hold waits; 0 where
 			    * operations are timed on devices: the host does not wait */
 	uint64_t self_ns;
@@ -61,7 +61,7 @@ struct measures {
 	const struct measure_group *group;
 	/* Ranks that are here, class by class: of class c class_ranks[c] of them from member[class_start[c]] on. */
 	const uint32_t *class_ranks, *class_start, *member;
-	uint64_t left_out;	     /* groups */
+	uint64_t left_out; /* groups */
 	uint64_t lost;	  /* records that are missing: said by the frame, or of collectives that have fewer records than
 			   * others of their communicator */
 	uint64_t step_ns; /* median of the ranks' */

@@ -25,8 +25,8 @@ static int measure_class_reserve(struct measure_class_state *state, size_t ranks
 	if (ranks == state->ranks && state->of)
 		return 0;
 	measure_class_free(state);
-	state->by_rank = COLUMNS_OF(COLUMN_OF(state->of), COLUMN_OF(state->next_of), COLUMN_OF(state->parent), COLUMN_OF(state->comms),
-		COLUMN_OF(state->comm), COLUMN_OF(state->pair));
+	state->by_rank = COLUMNS_OF(COLUMN_OF(state->of), COLUMN_OF(state->next_of), COLUMN_OF(state->parent),
+		COLUMN_OF(state->comms), COLUMN_OF(state->comm), COLUMN_OF(state->pair));
 	state->by_comm = COLUMNS_OF(COLUMN_OF(state->lead), COLUMN_OF(state->split));
 	if (!columns_renew(&state->by_rank, ranks + 1))
 		return -ENOMEM;
@@ -118,7 +118,8 @@ static void measure_class_join(struct measure *measure, const struct frame *fram
 			if (state->lead[c] == FRAME_NONE)
 				state->lead[c] = i;
 			else
-				state->parent[measure_class_root_of(state->parent, i)] = measure_class_root_of(state->parent, state->lead[c]);
+				state->parent[measure_class_root_of(state->parent, i)] =
+					measure_class_root_of(state->parent, state->lead[c]);
 		}
 	}
 }

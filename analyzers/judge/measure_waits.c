@@ -282,7 +282,8 @@ static void measure_waits_begin(struct measure_walk *walk)
 }
 
 /* Each has come to its end: what is in flight still, ends. */
-static void measure_waits_end(struct measure *measure, const struct frame *frame, struct measure_walk *walk, size_t index)
+static void measure_waits_end(
+	struct measure *measure, const struct frame *frame, struct measure_walk *walk, size_t index)
 {
 	struct measure_rank *rank = &measure->rank[index];
 	uint64_t step_ns = frame->rank[index].step_ns;
@@ -348,8 +349,8 @@ static uint64_t measure_waits_of(const struct measure *measure, const struct fra
 }
 
 /* Those are the first and the last ones of a rank: few are read. */
-static uint64_t measure_waits_apart(
-	const struct measure *measure, const struct frame_rank *rank, const struct frame_op *op, const struct frame_op *stop)
+static uint64_t measure_waits_apart(const struct measure *measure, const struct frame_rank *rank,
+	const struct frame_op *op, const struct frame_op *stop)
 {
 	uint64_t sum_ns = 0;
 
@@ -366,8 +367,8 @@ static void measure_waits_all_apart(struct measure *measure, const struct frame 
 {
 	for (size_t i = 0; i < frame->ranks; i++) {
 		struct measure_rank *rank = &measure->rank[i];
-		uint64_t apart_ns = measure_waits_apart(
-			measure, &frame->rank[i], frame->op + (i ? measure->stop[i - 1] : 0), frame->op + measure->stop[i]);
+		uint64_t apart_ns = measure_waits_apart(measure, &frame->rank[i],
+			frame->op + (i ? measure->stop[i - 1] : 0), frame->op + measure->stop[i]);
 
 		if (measure->here[i])
 			rank->apart_ns = apart_ns < rank->wait_ns ? apart_ns : rank->wait_ns;

@@ -10,8 +10,7 @@ enum api_family { API_CUDA_RUNTIME, API_CUDA_DRIVER, API_HIP, API_ASCEND, API_FA
 static const struct {
 	const char *prefix;
 	enum api_family family;
-} api_prefixes[] = {
-	{"cuda", API_CUDA_RUNTIME}, {"cu", API_CUDA_DRIVER}, {"hip", API_HIP}, {"acl", API_ASCEND}};
+} api_prefixes[] = {{"cuda", API_CUDA_RUNTIME}, {"cu", API_CUDA_DRIVER}, {"hip", API_HIP}, {"acl", API_ASCEND}};
 
 static const struct {
 	enum api_family family;

@@ -113,10 +113,10 @@ static void held_settle(struct rt_memory_block *block, size_t blocks, const stru
 }
 
 /*
- * The weights add up to what is held, but for chance: the difference is divided in proportion to the variances, which has
- * the least error of all that add up (a regression estimate). One variance is that of a block that nobody has sampled, so
- * that few samples are no certainty. What is held is known at least: releases of blocks from before hide as many that are
- * held, as those of a ring do. Where the weights are more, beyond chance, they are what is held.
+ * The weights add up to what is held, but for chance: the difference is divided in proportion to the variances, which
+ * has the least error of all that add up (a regression estimate). One variance is that of a block that nobody has
+ * sampled, so that few samples are no certainty. What is held is known at least: releases of blocks from before hide as
+ * many that are held, as those of a ring do. Where the weights are more, beyond chance, they are what is held.
  */
 static size_t held_class(
 	const struct rt_memory_class *class, struct rt_memory_block *block, size_t blocks, struct memory_held *ret)
@@ -180,7 +180,8 @@ static void held_add(struct memory_held *sum, const struct memory_held *part)
 	sum->largest = fmax(sum->largest, part->largest);
 }
 
-/* End of the 95 % interval of a sum of weights: normal < 0: the low one. The quantile is Wilson's and Hilferty's (1931). */
+/* End of the 95 % interval of a sum of weights: normal < 0: the low one. The quantile is Wilson's and Hilferty's
+ * (1931). */
 static double held_end(double bytes, double error2, double normal)
 {
 	double part = error2 / (bytes * bytes), root = 1 - part / 9 + normal * sqrt(part) / 3;
@@ -191,7 +192,8 @@ static double held_end(double bytes, double error2, double normal)
 static void held_interval(struct memory_held *held)
 {
 	double low = held_end(held->bytes - held->largest, held->error2, -MEMORY_NORMAL_95);
-	double high = held_end(held->bytes + held->largest, held->error2 + held->largest * held->largest, MEMORY_NORMAL_95);
+	double high =
+		held_end(held->bytes + held->largest, held->error2 + held->largest * held->largest, MEMORY_NORMAL_95);
 
 	held->low = fmin(fmax(held->sampled, low), held->bytes);
 	held->high = fmax(high, held->bytes);
@@ -228,13 +230,15 @@ static struct memory_held held_carried(const struct rt_memory_rank *rank, const 
 		sum.largest = fmax(sum.largest, bytes);
 	}
 	/* Of one window nothing is known but that it has been seen. */
-	sum.error2 = windows > 1 ? fmax(squares - sum.bytes * sum.bytes / windows, 0) * windows / (windows - 1) : squares;
+	sum.error2 =
+		windows > 1 ? fmax(squares - sum.bytes * sum.bytes / windows, 0) * windows / (windows - 1) : squares;
 	return sum;
 }
 
 static struct memory_held held_site(const struct rt_memory_rank *rank, const struct memory_held *part, size_t parts)
 {
-	struct memory_held sum = {.site = part->site, .device = part->device}, carried = held_carried(rank, part, parts);
+	struct memory_held sum = {.site = part->site, .device = part->device},
+			   carried = held_carried(rank, part, parts);
 
 	for (size_t i = 0; i < parts; i++)
 		if (!part[i].is_part)
@@ -252,21 +256,23 @@ static size_t held_merge(const struct rt_memory_rank *rank, struct memory_held *
 
 	qsort(held, parts, sizeof(*held), held_compare_part);
 	for (size_t first = 0, end; first < parts; first = end) {
-		for (end = first + 1; end < parts && held[end].device == held[first].device && held[end].site == held[first].site; end++)
+		for (end = first + 1;
+			end < parts && held[end].device == held[first].device && held[end].site == held[first].site;
+			end++)
 			;
 		held[count++] = held_site(rank, held + first, end - first);
 	}
 	return count;
 }
 
-size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks, struct memory_held *ret,
-	double ret_unseen[RT_MEMORY_DEVICES_MAX])
+size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *block, size_t blocks,
+	struct memory_held *ret, double ret_unseen[RT_MEMORY_DEVICES_MAX])
 {
 	size_t parts = 0, count;
 
 	for (size_t i = 0; i < RT_MEMORY_DEVICES_MAX; i++) {
 		ret_unseen[i] = 0;
-		for (size_t class = 0; class < RT_MEMORY_CLASSES; class++)
+		for (size_t class = 0; class < RT_MEMORY_CLASSES; class ++)
 			ret_unseen[i] += held_live(&rank->device[i].class[class]);
 	}
 	qsort(block, blocks, sizeof(*block), held_compare);
@@ -275,15 +281,16 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 		size_t number = one->device % RT_MEMORY_DEVICES_MAX;
 		const struct rt_memory_class *class = &rank->device[number].class[one->class % RT_MEMORY_CLASSES];
 
-		for (end = first + 1; end < blocks && block[end].device == one->device && block[end].window == one->window &&
-				      block[end].class == one->class; end++)
+		for (end = first + 1; end < blocks && block[end].device == one->device &&
+				      block[end].window == one->window && block[end].class == one->class;
+			end++)
 			;
 		if (one->window != rank->window) {
 			parts += held_weigh(one, end - first, ret + parts);
 			continue;
 		}
-		count = rank->is_part ? held_weigh(one, end - first, ret + parts) :
-					held_class(class, block + first, end - first, ret + parts);
+		count = rank->is_part ? held_weigh(one, end - first, ret + parts)
+				      : held_class(class, block + first, end - first, ret + parts);
 		ret_unseen[number] -= fmin(held_sum(ret + parts, count).bytes, held_live(class));
 		parts += count;
 	}
@@ -299,8 +306,8 @@ size_t memory_held(const struct rt_memory_rank *rank, struct rt_memory_block *bl
 	return count;
 }
 
-void memory_held_raise(
-	struct memory_held *held, const struct rt_memory_site *site, const struct rt_memory_device *device, double unseen)
+void memory_held_raise(struct memory_held *held, const struct rt_memory_site *site,
+	const struct rt_memory_device *device, double unseen)
 {
 	if (site->alloc_count > site->sampled << RT_MEMORY_COUNT_SHIFT)
 		held->high = fmax(held->high, fmin(held->high + unseen, (double)device->allocated));
@@ -325,8 +332,8 @@ static int held_compare_address(const void *a, const void *b)
 	return ORDER(x->device, y->device) ?: ORDER(x->address, y->address);
 }
 
-void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint32_t young_ms, struct rt_memory_block *block,
-	size_t blocks)
+void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint32_t young_ms,
+	struct rt_memory_block *block, size_t blocks)
 {
 	qsort(block, blocks, sizeof(*block), held_compare_address);
 	for (size_t i = 0; i < blocks; i++) {
@@ -335,7 +342,8 @@ void memory_held_carry(const struct rt_memory_rank *rank, uint32_t now_ms, uint3
 		if (old->window == rank->window && now_ms - old->born_ms < young_ms)
 			old->weight_bytes = 0;
 		/* Of two that overlap, the older one has been released. */
-		if (i + 1 < blocks && block[i + 1].device == old->device && block[i + 1].address - old->address < old->bytes) {
+		if (i + 1 < blocks && block[i + 1].device == old->device &&
+			block[i + 1].address - old->address < old->bytes) {
 			if (now_ms - old->born_ms >= now_ms - block[i + 1].born_ms)
 				old->weight_bytes = 0;
 			else
@@ -351,7 +359,8 @@ static int held_compare_block_site(const void *a, const void *b)
 	return ORDER(x->site, y->site);
 }
 
-uint64_t memory_held_grown(struct rt_memory_block *block, size_t blocks, uint32_t device, uint32_t now_ms, uint32_t window_ms)
+uint64_t memory_held_grown(
+	struct rt_memory_block *block, size_t blocks, uint32_t device, uint32_t now_ms, uint32_t window_ms)
 {
 	double bytes = 0, most = 0;
 	uint64_t site = 0;

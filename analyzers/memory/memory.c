@@ -5,17 +5,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define WARM_UP_PART 6		/* of the points: caches fill, the optimizer makes its state */
-#define Z_MIN 4.0		/* one false alarm in 30,000 series of noise */
+#define WARM_UP_PART 6 /* of the points: caches fill, the optimizer makes its state */
+#define Z_MIN 4.0      /* one false alarm in 30,000 series of noise */
 #define QUARTERS 4
-#define PART_SLOPE_MIN 0.7	/* of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
-#define GROWTH_MIN 0.01		/* of what is allocated, within the window: less is none of an operator's concern */
-#define SPANS 8			/* of the points, whose means are compared: three points each at least */
-#define SPAN_ERROR2 1.5		/* variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
-#define STUDENT_95 2.447	/* of SPANS - 2 degrees of freedom */
+#define PART_SLOPE_MIN \
+	0.7 /* of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
+#define GROWTH_MIN 0.01 /* of what is allocated, within the window: less is none of an operator's concern */
+#define SPANS 8		/* of the points, whose means are compared: three points each at least */
+#define SPAN_ERROR2 \
+	1.5 /* variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
+#define STUDENT_95 2.447 /* of SPANS - 2 degrees of freedom */
 #define PAIRS_MAX (MEMORY_POINTS_MAX * (MEMORY_POINTS_MAX - 1) / 2)
-#define NEIGHBOUR_MIN 0.1	/* of the device */
-#define LEAKED_MIN 0.1		/* of what is allocated: then the leak, not the model, filled the device */
+#define NEIGHBOUR_MIN 0.1 /* of the device */
+#define LEAKED_MIN 0.1	  /* of what is allocated: then the leak, not the model, filled the device */
 
 static void memory_series_halve(struct memory_series *series)
 {
@@ -106,7 +108,8 @@ static double memory_slope(const struct memory_point *point, size_t count, doubl
 	return pairs ? slopes[pairs / 2] : 0;
 }
 
-/* 95 %, on each side of the slope, where the errors of points add up: from how much it differs between spans of the time. */
+/* 95 %, on each side of the slope, where the errors of points add up: from how much it differs between spans of the
+ * time. */
 static double memory_slope_reach(const struct memory_point *point, size_t count)
 {
 	double sum = 0, square = 0, time_before = 0, bytes_before = 0;
@@ -231,8 +234,8 @@ static double memory_time(double free_bytes, double slope)
 
 struct memory_forecast memory_forecast(const struct memory_trend *trend, double free_bytes)
 {
-	return (struct memory_forecast){memory_time(free_bytes, trend->slope), memory_time(free_bytes, trend->slope_high),
-		memory_time(free_bytes, trend->slope_low)};
+	return (struct memory_forecast){memory_time(free_bytes, trend->slope),
+		memory_time(free_bytes, trend->slope_high), memory_time(free_bytes, trend->slope_low)};
 }
 
 static const struct {
@@ -242,7 +245,8 @@ static const struct {
 		"the allocator has enough, but in pieces: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or "
 		"max_split_size_mb below the size of what failed"},
 	[MEMORY_LEAKED] = {"leak", "what is kept grows from step to step: tracectl memory leaks names the lines"},
-	[MEMORY_NEIGHBOUR] = {"neighbour", "other processes hold a part of the device: one job a card, or fewer processes"},
+	[MEMORY_NEIGHBOUR] = {"neighbour",
+		"other processes hold a part of the device: one job a card, or fewer processes"},
 	[MEMORY_CAPACITY] = {"capacity",
 		"a step needs more than the device has: a smaller batch, activation checkpointing, or sharded states"},
 };
@@ -252,8 +256,8 @@ enum memory_cause memory_failure_cause(const struct memory_failure *failure)
 	double pieces = failure->reserved - failure->allocated;
 
 	/*
-	 * The allocator has given back whole segments before it reports: what it still has is in split ones. What is free
-	 * on the device does not count: the driver has just refused it.
+	 * The allocator has given back whole segments before it reports: what it still has is in split ones. What is
+	 * free on the device does not count: the driver has just refused it.
 	 */
 	if (failure->reserved > 0 && pieces >= failure->asked)
 		return MEMORY_FRAGMENTED;

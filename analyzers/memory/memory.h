@@ -2,9 +2,9 @@
 /*
  * Memory of devices: does it leak, when will it run out, why did it run out, which error is it. Pure.
  *
- * A series keeps the lows of what is allocated: the least value of each of at most MEMORY_POINTS_MAX buckets of time, whose
- * length doubles when they are used up. A step's sawtooth has its low where nothing but what is kept is allocated, so that
- * the lows of steps compare.
+ * A series keeps the lows of what is allocated: the least value of each of at most MEMORY_POINTS_MAX buckets of time,
+ * whose length doubles when they are used up. A step's sawtooth has its low where nothing but what is kept is
+ * allocated, so that the lows of steps compare.
  */
 #ifndef RANKTRACE_MEMORY_MEMORY_H
 #define RANKTRACE_MEMORY_MEMORY_H
@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 #define MEMORY_POINTS_MAX 120u
-#define MEMORY_POINTS_MIN 32u	   /* fewer are no trend: four quarters of six points, and the warm-up */
-#define MEMORY_NORMAL_95 1.96 /* standard deviations: 95 % of a normal distribution */
+#define MEMORY_POINTS_MIN 32u	       /* fewer are no trend: four quarters of six points, and the warm-up */
+#define MEMORY_NORMAL_95 1.96	       /* standard deviations: 95 % of a normal distribution */
 #define MEMORY_BUCKET_NS 1000000000ULL /* the first length; memory_curve has a row a second */
 
 struct memory_point {
@@ -34,9 +34,9 @@ void memory_series_add(struct memory_series *series, uint64_t time_ns, double lo
 
 struct memory_trend {
 	bool leaks;
-	double z;				       /* Mann and Kendall's */
-	double slope, slope_low, slope_high;	       /* bytes a second: Theil and Sen's, with a 95 % interval */
-	double from_bytes, to_bytes;		       /* at the window's ends, on the line */
+	double z;			     /* Mann and Kendall's */
+	double slope, slope_low, slope_high; /* bytes a second: Theil and Sen's, with a 95 % interval */
+	double from_bytes, to_bytes;	     /* at the window's ends, on the line */
 	double window_s;
 };
 
@@ -44,9 +44,9 @@ struct memory_trend {
 bool memory_trend(const struct memory_series *series, struct memory_trend *ret);
 
 /*
- * A device's curve: all of it, and its last one to two hours, so that a leak that begins late is seen. What lives for long has
- * a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as long again as
- * the curve was when it was first seen, or where the curve was an hour then.
+ * A device's curve: all of it, and its last one to two hours, so that a leak that begins late is seen. What lives for
+ * long has a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as
+ * long again as the curve was when it was first seen, or where the curve was an hour then.
  */
 #define MEMORY_RECENT_NS 3600000000000ULL
 
@@ -75,9 +75,9 @@ enum memory_cause { MEMORY_FRAGMENTED, MEMORY_LEAKED, MEMORY_NEIGHBOUR, MEMORY_C
 
 struct memory_failure {
 	double asked, allocated, reserved;
-	double device;	  /* memory of the device; 0: unknown */
-	double others;	  /* of it, held by other processes; 0: none, or unknown */
-	double leaked;	  /* growth of the lows by a leak; 0: none */
+	double device; /* memory of the device; 0: unknown */
+	double others; /* of it, held by other processes; 0: none, or unknown */
+	double leaked; /* growth of the lows by a leak; 0: none */
 };
 
 enum memory_cause memory_failure_cause(const struct memory_failure *failure);

@@ -23,7 +23,8 @@ static int segments_compare_block(const void *a, const void *b)
 }
 
 /* Its blocks are those from `first` on; returns the first one behind it. */
-static size_t segment_fill(struct memory_segment *segment, const struct rt_memory_block *block, size_t blocks, size_t first)
+static size_t segment_fill(
+	struct memory_segment *segment, const struct rt_memory_block *block, size_t blocks, size_t first)
 {
 	uint64_t free_from = segment->address, end = segment->address + segment->bytes;
 	size_t i = first;
@@ -54,7 +55,8 @@ static size_t segments_join(struct memory_segment *segment, size_t segments)
 	for (size_t i = 0; i < segments; i++) {
 		struct memory_segment *below = count ? &segment[count - 1] : NULL;
 
-		if (below && below->is_expandable && segment[i].is_expandable && segment[i].address - below->address == below->bytes)
+		if (below && below->is_expandable && segment[i].is_expandable &&
+			segment[i].address - below->address == below->bytes)
 			below->bytes += segment[i].bytes;
 		else
 			segment[count++] = segment[i];
@@ -62,7 +64,8 @@ static size_t segments_join(struct memory_segment *segment, size_t segments)
 	return count;
 }
 
-size_t memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks)
+size_t memory_segments_fill(
+	struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks)
 {
 	size_t first = 0;
 
@@ -116,9 +119,12 @@ void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes)
 
 	pieces->outside_bytes = segments_less(beyond, pieces->empty_bytes);
 	pieces->empty_bytes -= pieces->outside_bytes;
-	pieces->before_bytes = reserved_bytes != UINT64_MAX && reserved_bytes > pieces->bytes ? reserved_bytes - pieces->bytes : 0;
-	/* Which of the segments without a block are the allocator's is not known: all of them together are as large as this. */
-	pieces->gap_bytes = segments_more(pieces->gap_bytes, segments_less(pieces->empty_gap_bytes, pieces->empty_bytes));
+	pieces->before_bytes =
+		reserved_bytes != UINT64_MAX && reserved_bytes > pieces->bytes ? reserved_bytes - pieces->bytes : 0;
+	/* Which of the segments without a block are the allocator's is not known: all of them together are as large as
+	 * this. */
+	pieces->gap_bytes =
+		segments_more(pieces->gap_bytes, segments_less(pieces->empty_gap_bytes, pieces->empty_bytes));
 }
 
 double memory_calls_again_ns(const struct memory_calls *calls)
@@ -128,11 +134,14 @@ double memory_calls_again_ns(const struct memory_calls *calls)
 	return again > 0 ? calls->take_ns * again / calls->take_bytes + calls->give_ns * again / calls->give_bytes : 0;
 }
 
-bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps, const struct memory_calls *calls,
-	double percent_min)
+bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps,
+	const struct memory_calls *calls, double percent_min)
 {
-	double percent = now_ns > judge->judged_ns ? 100 * memory_calls_again_ns(calls) / (double)(now_ns - judge->judged_ns) : 0;
-	bool costs = judge->judged_ns && steps > judge->steps && percent >= percent_min, again = costs && judge->since_ns;
+	double percent = now_ns > judge->judged_ns
+				 ? 100 * memory_calls_again_ns(calls) / (double)(now_ns - judge->judged_ns)
+				 : 0;
+	bool costs = judge->judged_ns && steps > judge->steps && percent >= percent_min,
+	     again = costs && judge->since_ns;
 
 	judge->percent = costs ? percent : judge->percent;
 	if (!again)
@@ -144,13 +153,14 @@ bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint6
 
 static const char *const memory_remedies[MEMORY_REMEDY_MAX] = {
 	[MEMORY_REMEDY_NONE] = "",
-	[MEMORY_REMEDY_EXPANDABLE] =
-		"free memory is in pieces between blocks that are kept: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; where that "
-		"is not possible, max_split_size_mb at the size of the largest blocks",
-	[MEMORY_REMEDY_RETRIES] =
-		"the allocator takes memory from the driver and gives it back all the time, and each of these calls waits for the card: "
-		"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or roundup_power2_divisions:4 where sizes vary from step to step; "
-		"without torch.cuda.empty_cache() in the step",
+	[MEMORY_REMEDY_EXPANDABLE] = "free memory is in pieces between blocks that are kept: "
+				     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; where that "
+				     "is not possible, max_split_size_mb at the size of the largest blocks",
+	[MEMORY_REMEDY_RETRIES] = "the allocator takes memory from the driver and gives it back all the time, and each "
+				  "of these calls waits for the card: "
+				  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or roundup_power2_divisions:4 "
+				  "where sizes vary from step to step; "
+				  "without torch.cuda.empty_cache() in the step",
 };
 
 enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
@@ -158,7 +168,8 @@ enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
 	if (waste->calls_share >= CALLS_MIN)
 		return MEMORY_REMEDY_RETRIES;
 	/* Both: what is reserved is not needed even at the peak, and it cannot be given back. */
-	if (waste->reserved > 0 && fmin(waste->reserved - waste->allocated, waste->split) >= SPLIT_MIN * waste->reserved)
+	if (waste->reserved > 0 &&
+		fmin(waste->reserved - waste->allocated, waste->split) >= SPLIT_MIN * waste->reserved)
 		return MEMORY_REMEDY_EXPANDABLE;
 	return MEMORY_REMEDY_NONE;
 }

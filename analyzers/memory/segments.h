@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a caching allocator's segments hold: how much of what it has from the driver is free, in pieces of which size, and
- * whether a request could use them. Gaps between segments cost nothing and are not looked at. Pure.
+ * What a caching allocator's segments hold: how much of what it has from the driver is free, in pieces of which size,
+ * and whether a request could use them. Gaps between segments cost nothing and are not looked at. Pure.
  *
- * Blocks are those that are followed (bpf/memory.h): those of the sample size and more, and a part of the smaller ones. A
- * gap may hold blocks that are not: what is said to be free is at most so much.
+ * Blocks are those that are followed (bpf/memory.h): those of the sample size and more, and a part of the smaller ones.
+ * A gap may hold blocks that are not: what is said to be free is at most so much.
  */
 #ifndef RANKTRACE_MEMORY_SEGMENTS_H
 #define RANKTRACE_MEMORY_SEGMENTS_H
@@ -20,15 +20,16 @@ struct memory_segment {
 	uint64_t used_bytes; /* in followed blocks */
 	uint64_t gap_bytes;  /* the largest piece without one */
 	uint32_t blocks;
-	uint32_t device; /* rt_memory_block.device of its blocks; of an empty one that of the segment below */
+	uint32_t device;    /* rt_memory_block.device of its blocks; of an empty one that of the segment below */
 	bool is_expandable; /* a part of one, as it was mapped; after memory_segments_fill() as a whole */
 };
 
 /*
- * Orders both by address. Parts of an expandable segment that lie side by side become one. Blocks outside of all segments
- * belong to none. Returns the number of segments.
+ * Orders both by address. Parts of an expandable segment that lie side by side become one. Blocks outside of all
+ * segments belong to none. Returns the number of segments.
  */
-size_t memory_segments_fill(struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks);
+size_t memory_segments_fill(
+	struct memory_segment *segment, size_t segments, struct rt_memory_block *block, size_t blocks);
 
 struct memory_pieces {
 	uint64_t bytes, used_bytes; /* of all segments */
@@ -44,9 +45,9 @@ struct memory_pieces {
 
 void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment *segment);
 /*
- * After the last segment. reserved_bytes: what the allocator says it had from the driver then; UINT64_MAX: unknown. Libraries
- * take memory without the allocator, of which no block is seen: what the segments have beyond `reserved_bytes` is in those
- * without a block, and is not free.
+ * After the last segment. reserved_bytes: what the allocator says it had from the driver then; UINT64_MAX: unknown.
+ * Libraries take memory without the allocator, of which no block is seen: what the segments have beyond
+ * `reserved_bytes` is in those without a block, and is not free.
  */
 void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes);
 
@@ -56,8 +57,8 @@ struct memory_calls {
 };
 
 /*
- * Time of those that take what was given back, or give back what is taken again. The rest of the calls is needed: a pool
- * that fills, and one that is released.
+ * Time of those that take what was given back, or give back what is taken again. The rest of the calls is needed: a
+ * pool that fills, and one that is released.
  */
 double memory_calls_again_ns(const struct memory_calls *calls);
 
@@ -69,11 +70,11 @@ struct memory_calls_judge {
 };
 
 /*
- * calls: since the last time. True: they have had `percent_min` of the time for two periods, in each of which the rank made
- * steps: what a program does once, as between its epochs, is over by then.
+ * calls: since the last time. True: they have had `percent_min` of the time for two periods, in each of which the rank
+ * made steps: what a program does once, as between its epochs, is over by then.
  */
-bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps, const struct memory_calls *calls,
-	double percent_min);
+bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint64_t steps,
+	const struct memory_calls *calls, double percent_min);
 
 /* What becomes of memory that is free in pieces. */
 enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY_RETRIES, MEMORY_REMEDY_MAX };
@@ -81,7 +82,7 @@ enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY
 struct memory_waste {
 	double reserved, allocated; /* at the peak */
 	double split;		    /* memory_pieces: of split_bytes what is not in expandable segments; 0: unknown */
-	double calls_share;	    /* of the time after the warm-up, in which calls of the driver take and give back memory */
+	double calls_share; /* of the time after the warm-up, in which calls of the driver take and give back memory */
 };
 
 enum memory_remedy memory_waste_remedy(const struct memory_waste *waste);

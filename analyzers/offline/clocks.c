@@ -12,10 +12,10 @@
 #include <string.h>
 
 #define OWNERS_MAX 16384
-#define KEPT 1024		 /* marks of a store, of operations and of steps */
-#define ENDS_MAX 64		 /* of one hash: of more runs than that, the first ones */
-#define ENOUGH 8		 /* marks that two stores have in common */
-#define SPREAD_NS 5000000000LL	 /* ends of one mark are that close */
+#define KEPT 1024		  /* marks of a store, of operations and of steps */
+#define ENDS_MAX 64		  /* of one hash: of more runs than that, the first ones */
+#define ENOUGH 8		  /* marks that two stores have in common */
+#define SPREAD_NS 5000000000LL	  /* ends of one mark are that close */
 #define DIFFERENCES_MAX (1 << 16) /* of two stores: 2,048 marks, each of up to 32 runs of a job */
 
 /* The end of a step or operation. */
@@ -57,8 +57,8 @@ static int clocks_by_hash(const void *a, const void *b)
 	return ORDER(x->hash, y->hash) ?: ORDER(x->end_ns, y->end_ns);
 }
 
-/* Ranks of a node end a step at about the same time: the earliest counts. One that lies farther is of another run of its
- * job. Returns how many are left, at most ENDS_MAX of each. */
+/* Ranks of a node end a step at about the same time: the earliest counts. One that lies farther is of another run of
+ * its job. Returns how many are left, at most ENDS_MAX of each. */
 static size_t clocks_sort_apart(struct clock_mark *mark, size_t count)
 {
 	size_t kept = 0, ends = 0;
@@ -182,7 +182,8 @@ static int clocks_read_marks(
 	reader_scan_close(scan);
 	clocks_marks_tidy(&sampling->marks);
 	/* With none, too: to sort needs a pointer. */
-	if (!array_reserve((void **)&sample->mark, &sample->capacity, sample->marks + sampling->marks.count + 1, sizeof(*sample->mark), SIZE_MAX))
+	if (!array_reserve((void **)&sample->mark, &sample->capacity, sample->marks + sampling->marks.count + 1,
+		    sizeof(*sample->mark), SIZE_MAX))
 		return -ENOMEM;
 	memcpy(sample->mark + sample->marks, sampling->marks.mark, sampling->marks.count * sizeof(*sample->mark));
 	sample->marks += sampling->marks.count;
@@ -337,8 +338,8 @@ static bool clocks_apart(const struct sample *a, const struct sample *b, int64_t
 	return 2 * most > common;
 }
 
-/* Each store beside one that has a place; the first one left is where others may find themselves. All pairs are compared
- * where no two have anything in common: 1,500 such stores take seconds, as much as reading one of them. */
+/* Each store beside one that has a place; the first one left is where others may find themselves. All pairs are
+ * compared where no two have anything in common: 1,500 such stores take seconds, as much as reading one of them. */
 static int clocks_place(struct clocks_store *stores, struct sample *samples, size_t count)
 {
 	int64_t *difference = calloc(DIFFERENCES_MAX, sizeof(*difference)), apart_ns = 0;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TICK_NS 100000000ULL /* as the daemon's */
+#define TICK_NS 100000000ULL   /* as the daemon's */
 #define CHECK_NS 1000000000ULL /* a check is as of what was written in the second before it */
 #define PROGRESS_EVENTS 4096
 #define STALL_CHECKS_MAX 1000000

@@ -79,7 +79,8 @@ static bool stall_check_is_same(const struct stall_check_member *a, const struct
 	       strcmp(a->judged.standing.communicator, b->judged.standing.communicator) == 0;
 }
 
-static void stall_check_judge(struct stall_check *checks, struct stall_check_member *member, size_t members, uint64_t now_ns)
+static void stall_check_judge(
+	struct stall_check *checks, struct stall_check_member *member, size_t members, uint64_t now_ns)
 {
 	struct stuck *stuck = &checks->stuck[checks->stucks];
 	struct coll_verdict verdict;
@@ -141,7 +142,8 @@ static void judge_all(struct stall_check *checks, uint64_t now_ns)
 	}
 }
 
-void stall_check_at(struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
+void stall_check_at(
+	struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns)
 {
 	checks->members_before = checks->members;
 	checks->standings = checks->members = checks->stucks = checks->indices = 0;

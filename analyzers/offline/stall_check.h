@@ -36,7 +36,8 @@ void stall_check_add_member(struct stall_check *checks, const struct stall_check
 /* Of all sources, in the previous check. */
 size_t stall_check_members_before(const struct stall_check *checks);
 /* Gathers the standings of all sources and runs the detectors' check. */
-void stall_check_at(struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
+void stall_check_at(
+	struct stall_check *checks, const struct source *sources, size_t count, struct detect *detect, uint64_t now_ns);
 /* The last time, operations were not judged. */
 bool stall_check_too_many(const struct stall_check *checks);
 

@@ -10,12 +10,12 @@
 
 #define TIME_MAX (1ULL << 62)
 #define CONNECTIONS_OF_MANY 15 /* a stream each, and some to change segments */
-#define CARDS_MAX 256	/* of a node; more are left out */
+#define CARDS_MAX 256	       /* of a node; more are left out */
 #define SECOND_NS 1000000000ULL
-#define TAIL_NS (4 * SECOND_NS)	/* checked after its end, so that a hang is closed: HANG_SNAPSHOTS and one */
-#define FRESH_NS (5 * SECOND_NS) /* after progress: the daemon writes after 3 s, within another second */
+#define TAIL_NS (4 * SECOND_NS)	   /* checked after its end, so that a hang is closed: HANG_SNAPSHOTS and one */
+#define FRESH_NS (5 * SECOND_NS)   /* after progress: the daemon writes after 3 s, within another second */
 #define ENDS_APART_NS 100000000ULL /* of checks because a rank ended: those of the daemon are no closer */
-#define SAME_NS 1000000ULL	/* times of one mark, by two offsets of a clock that is steered */
+#define SAME_NS 1000000ULL	   /* times of one mark, by two offsets of a clock that is steered */
 
 struct stream {
 	const struct store_table *table;
@@ -55,9 +55,10 @@ static struct store_row make_row(struct store_feed *feed, const struct stream *s
 		.scan = stream->scan,
 		.options = &feed->options,
 		.ranks = feed->ranks,
-		.rank = stream->table->of_none	  ? NULL
-			: stream->table->of_ended ? store_ranks_find_ended(feed->ranks, row->value[STORE_INSTANCE], align)
-						  : store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
+		.rank = stream->table->of_none ? NULL
+			: stream->table->of_ended
+				? store_ranks_find_ended(feed->ranks, row->value[STORE_INSTANCE], align)
+				: store_ranks_find(feed->ranks, row->value[STORE_INSTANCE], align),
 		.align = align,
 		.hardware = feed->hardware,
 		.time_ns = stream->row_ns,
@@ -304,8 +305,8 @@ static int feed_row(void *arg, const struct source_sink *sink, char *error, size
 
 /*
  * Where ranks stand while they show no progress, for hangs: what the daemon wrote of them (tables standings and
- * standing_calls), which store_rows.c keeps in each rank. Stores of versions before 4 lack it: their hangs are not judged
- * again. A rank has no standing at a time of which the daemon wrote none, unless it has just made progress.
+ * standing_calls), which store_rows.c keeps in each rank. Stores of versions before 4 lack it: their hangs are not
+ * judged again. A rank has no standing at a time of which the daemon wrote none, unless it has just made progress.
  */
 
 static uint64_t store_feed_second_after(uint64_t time_ns)
@@ -338,7 +339,8 @@ static uint64_t store_feed_known(const void *arg, uint64_t *ret_end_ns)
 /* What was written of it holds: since then it did nothing. */
 static bool store_feed_is_silent(const struct store_rank *of, uint64_t now_ns)
 {
-	return of->standing_ns && now_ns <= of->standing_until_ns && of->progress_ns <= of->standing.progress_ns + SAME_NS;
+	return of->standing_ns && now_ns <= of->standing_until_ns &&
+	       of->progress_ns <= of->standing.progress_ns + SAME_NS;
 }
 
 static bool store_feed_stand_rank(const struct store_rank *of, uint64_t now_ns, struct standing *ret)
@@ -415,8 +417,11 @@ static void store_feed_stand(void *arg, uint64_t now_ns, struct stall_check *che
 	}
 }
 
-const struct source_ops store_feed_source = {
-	.next = store_feed_next, .feed = feed_row, .snapshot = store_feed_check, .known = store_feed_known, .stand = store_feed_stand};
+const struct source_ops store_feed_source = {.next = store_feed_next,
+	.feed = feed_row,
+	.snapshot = store_feed_check,
+	.known = store_feed_known,
+	.stand = store_feed_stand};
 
 void store_feed_counts(const struct store_feed *feed, struct store_feed_counts *ret)
 {

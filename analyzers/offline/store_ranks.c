@@ -23,7 +23,7 @@ struct store_ranks {
 	size_t begun, over; /* so many of each are past */
 	size_t comm_rows;   /* rows of communicators so far */
 	uint64_t left_out;
-	size_t calls;	    /* in memory */
+	size_t calls;	  /* in memory */
 	uint64_t last_ns; /* that any of them is known to have lived */
 	struct store_feed_options options;
 };
@@ -302,7 +302,8 @@ uint64_t store_ranks_known(const struct store_ranks *ranks, uint64_t *ret_end_ns
 	for (size_t i = 0; i < ranks->ranks; i++) {
 		const struct store_rank *rank = &ranks->rank[i];
 
-		if (!rank->ended && rank->until_ns && rank->until_ns + MERGE_ENDS_NS >= *ret_end_ns && rank->until_ns < known_ns)
+		if (!rank->ended && rank->until_ns && rank->until_ns + MERGE_ENDS_NS >= *ret_end_ns &&
+			rank->until_ns < known_ns)
 			known_ns = rank->until_ns;
 	}
 	return known_ns;
@@ -328,8 +329,9 @@ static void end_before(struct store_ranks *ranks, const struct store_rank *next,
 		struct store_rank *rank = &ranks->rank[ranks->begin[i].index];
 
 		if (rank != next && rank->process >= 0 && !rank->ended && rank->rank == next->rank &&
-			rank->world_size == next->world_size && rank->uid == next->uid && rank->start_ns < next->start_ns &&
-			strcmp(rank->job, next->job) == 0 && !lives_beside(ranks, rank, next))
+			rank->world_size == next->world_size && rank->uid == next->uid &&
+			rank->start_ns < next->start_ns && strcmp(rank->job, next->job) == 0 &&
+			!lives_beside(ranks, rank, next))
 			store_ranks_end(rank, rank->row_ns > next->start_ns ? next->start_ns : rank->row_ns, align);
 	}
 }
@@ -437,7 +439,8 @@ void store_ranks_add_call(
 	calls->time_ns = time_ns;
 	capacity = calls->capacity;
 	if ((calls->count == capacity && ranks->calls >= STORE_CALLS_MAX) ||
-		!array_reserve((void **)&calls->call, &calls->capacity, calls->count + 1, sizeof(*calls->call), COLL_RECENT))
+		!array_reserve(
+			(void **)&calls->call, &calls->capacity, calls->count + 1, sizeof(*calls->call), COLL_RECENT))
 		return;
 	calls->call[calls->count++] = *call;
 	ranks->calls += calls->capacity - capacity;

@@ -35,8 +35,8 @@ struct store_place {
 	char communicator[20];
 	enum comm_kind kind;
 	uint32_t members;
-	int32_t member; /* -1: not known */
-	uint32_t next;	/* the one that was asked for after it, the last time */
+	int32_t member;		   /* -1: not known */
+	uint32_t next;		   /* the one that was asked for after it, the last time */
 	struct store_calls *calls; /* NULL: none known */
 };
 
@@ -56,7 +56,7 @@ struct store_rank {
 	int32_t rank;
 	uint32_t world_size;
 	char job[64], host[64], card[32];
-	uint32_t uid; /* ALIGN_UID_UNKNOWN */
+	uint32_t uid;	   /* ALIGN_UID_UNKNOWN */
 	uint64_t launcher; /* as of align_rank */
 	uint16_t port;
 	uint64_t start_ns, first_seen_ns, seen_ns; /* seen_ns: last seen, or its end */
@@ -64,10 +64,11 @@ struct store_rank {
 	uint64_t row_ns;			   /* of its newest row */
 	uint64_t progress_ns, step_end_ns, steps;  /* newest sign of life, of what was fed; steps so far */
 	uint32_t pid, step_thread;
-	struct standing standing; /* newest row of standings, that was written at standing_ns and holds so long; 0: none */
+	struct standing
+		standing; /* newest row of standings, that was written at standing_ns and holds so long; 0: none */
 	uint64_t standing_ns, standing_until_ns;
 	struct preemptors preemptors; /* of the waits that L3 saw since the sample before */
-	bool waits;	  /* and whether it saw anything */
+	bool waits;		      /* and whether it saw anything */
 	struct store_window window;
 	size_t places, places_capacity;
 	struct store_place *place; /* by communicator */

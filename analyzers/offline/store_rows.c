@@ -7,7 +7,15 @@
 #include "analyzers/steps/steps.h"
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
-enum { SAMPLE_CPU = STORE_DURATION + 1, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMPLE_MEMORY_STALL, SAMPLE_CARD_ENERGY, SAMPLE_STATE };
+enum {
+	SAMPLE_CPU = STORE_DURATION + 1,
+	SAMPLE_RUN_DELAY,
+	SAMPLE_THROTTLED,
+	SAMPLE_FAULTS,
+	SAMPLE_MEMORY_STALL,
+	SAMPLE_CARD_ENERGY,
+	SAMPLE_STATE
+};
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
 enum { GAUGE_OBJECT = STORE_DURATION + 1, GAUGE_NAME, GAUGE_VALUE };
@@ -319,8 +327,7 @@ static void feed_standing(const struct store_row *row)
 	uint64_t for_ns = get_number(row, STORE_DURATION);
 
 	rank->standing_ns = row->time_ns;
-	rank->standing_until_ns =
-		row->time_ns + (for_ns < STORE_FEED_LONGEST_NS ? for_ns : 0) + STANDING_LATE_NS;
+	rank->standing_until_ns = row->time_ns + (for_ns < STORE_FEED_LONGEST_NS ? for_ns : 0) + STANDING_LATE_NS;
 	rank->standing = (struct standing){
 		.state = get_text(row, STANDING_STATE)[0],
 		.ended = store_rows_has(row->scan, STANDING_ENDED),

@@ -15,7 +15,7 @@ struct store_row {
 	struct store_rank *rank; /* NULL: of none */
 	struct align *align;
 	struct hardware *hardware; /* of its node; NULL: not judged */
-	uint64_t time_ns; /* at which it goes in */
+	uint64_t time_ns;	   /* at which it goes in */
 };
 
 /* Columns 0 to 2 of all tables, but 0 of those of no rank. */
@@ -28,12 +28,12 @@ struct store_table {
 	/* By the clock of the store, when it goes in; 0: never. */
 	int64_t (*time_ns)(struct reader_scan *scan);
 	void (*feed)(const struct store_row *row);
-	bool of_none;	 /* rows are of no rank */
-	bool of_ended;	 /* also of ranks that are over */
-	bool of_node;	 /* and not of training: they are there without it, too */
-	bool with_waits; /* of the time from then on that it lasts, what L3 saw goes in with it */
+	bool of_none;	   /* rows are of no rank */
+	bool of_ended;	   /* also of ranks that are over */
+	bool of_node;	   /* and not of training: they are there without it, too */
+	bool with_waits;   /* of the time from then on that it lasts, what L3 saw goes in with it */
 	uint64_t after_ns; /* it goes in after what is that much later */
-	bool in_windows; /* rows of one time belong together */
+	bool in_windows;   /* rows of one time belong together */
 };
 
 /* At the same time, in this order: stages come before the step that ends with them. Those from STORE_WAITS on go in

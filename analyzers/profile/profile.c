@@ -364,8 +364,7 @@ int profile_add_sample(struct profile *profile, const struct profile_sample *sam
 
 	if (!slot)
 		return -ENOMEM;
-	if (!*slot || sample->weight_ns < 0 ||
-		taken.duration_ns <= 0 ||
+	if (!*slot || sample->weight_ns < 0 || taken.duration_ns <= 0 ||
 		!profile_end(sample->start_ns, taken.duration_ns, &end_ns)) {
 		profile->totals.unknown++;
 		return 0;

@@ -53,7 +53,7 @@ int profile_add_sample(struct profile *profile, const struct profile_sample *sam
 struct profile_totals {
 	uint64_t samples, unknown, stacks; /* unknown: stack not fed */
 	uint64_t cut, native_cut;	   /* samples with outer Python frames, or native callers, missing */
-	int64_t first_ns, last_ns;		/* of samples; 0: none */
+	int64_t first_ns, last_ns;	   /* of samples; 0: none */
 };
 
 void profile_totals(const struct profile *profile, struct profile_totals *ret);

@@ -159,7 +159,8 @@ static bool diff_is_backward_thread(const struct profile_thread *thread)
 	return strncmp(thread->name, "pt_autograd", 11) == 0;
 }
 
-/* Is it the rank's own work, or a wait of its steps, in what is compared of the step? Other threads' waits are neither. */
+/* Is it the rank's own work, or a wait of its steps, in what is compared of the step? Other threads' waits are neither.
+ * */
 static bool diff_counts(
 	const struct diff *diff, const struct profile_rank *rank, const struct profile_taken *taken, bool *ret_wait)
 {
@@ -172,7 +173,8 @@ static bool diff_counts(
 	if (!profile_parts_steps_here(rank, taken->thread))
 		return !taken->off_cpu && !stack->communicates &&
 		       (stack->python || diff_is_backward_thread(&rank->thread[taken->thread]));
-	*ret_wait = stack->communicates || (taken->off_cpu && stack->backward) || (stage && strcmp(stage->name, "sync") == 0);
+	*ret_wait = stack->communicates || (taken->off_cpu && stack->backward) ||
+		    (stage && strcmp(stage->name, "sync") == 0);
 	return true;
 }
 
@@ -204,8 +206,7 @@ static struct diff_piece *diff_pieces(
 				return NULL;
 			}
 			piece[count++] = (struct diff_piece){(uint32_t)j, taken->stack,
-				(double)taken->weight_ns * (double)(to - from) / (double)taken->duration_ns,
-				wait};
+				(double)taken->weight_ns * (double)(to - from) / (double)taken->duration_ns, wait};
 		}
 	}
 	*ret_count = count;
@@ -501,7 +502,8 @@ static void diff_name_own_code(struct diff_row *row, size_t count)
 	struct diff_row first;
 	size_t best = 0;
 
-	for (size_t i = 0; i < count && row[i].row.sure && row[i].row.score_ns >= DIFF_NEAR * row[0].row.score_ns; i++) {
+	for (size_t i = 0; i < count && row[i].row.sure && row[i].row.score_ns >= DIFF_NEAR * row[0].row.score_ns;
+		i++) {
 		int more = diff_row_says(&row[i]) - diff_row_says(&row[best]);
 
 		if (more > 0 || (more == 0 && !row[i].row.library && row[i].depth > row[best].depth))

@@ -22,8 +22,10 @@ void report_add_brief(struct report *report, uint32_t job, int32_t rank, const s
 		if (report->brief[i].job == job && report->brief[i].rank == rank)
 			to = &report->brief[i];
 	if (!to) {
-		if (!array_reserve((void **)&report->brief, &report->brief_capacity, report->brief_ranks + 1, sizeof(*to), REPORT_BRIEFS_MAX)) {
-			report_note(report, "short slow-downs of more than %d ranks: the others are not counted", REPORT_BRIEFS_MAX);
+		if (!array_reserve((void **)&report->brief, &report->brief_capacity, report->brief_ranks + 1,
+			    sizeof(*to), REPORT_BRIEFS_MAX)) {
+			report_note(report, "short slow-downs of more than %d ranks: the others are not counted",
+				REPORT_BRIEFS_MAX);
 			return;
 		}
 		to = &report->brief[report->brief_ranks++];

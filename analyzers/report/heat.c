@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heat map: for each rank and bucket of time its own excess over the other ranks, as a share of its step. Own work is
- * the self time of the activities in which no rank waits for others; from it the median of the other ranks is taken.
+ * The heat map: for each rank and bucket of time its own excess over the other ranks, as a share of its step. Own work
+ * is the self time of the activities in which no rank waits for others; from it the median of the other ranks is taken.
  * Forward on a CPU is own work in some jobs, and waiting in others (sharded, pipeline): its excess counts beyond the
  * rank's usual one, and only where no other rank has an excess of own work that it would wait for. What stages do not
  * show (slow cards, hangs) comes from the findings of that rank and time.
@@ -17,7 +17,8 @@
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
 #define COVERED_MIN 3  /* steps that cover less than this part of a bucket are not significant */
-#define SCATTER_MIN 4  /* an excess in forward is unusual from so many of its median deviations on: samples vary in length */
+#define SCATTER_MIN \
+	4 /* an excess in forward is unusual from so many of its median deviations on: samples vary in length */
 #define MIRROR_MIN 0.5 /* of an excess in forward: so much own excess of another rank explains it as waiting */
 
 uint64_t report_round_step(uint64_t length_ns, unsigned most)
@@ -165,8 +166,8 @@ static enum activity heat_activity(const struct heat_bucket *bucket, const struc
 	return worst;
 }
 
-/* Fills excess: of each rank's time in own work, or in forward, over the median of the others, signed. false: nothing to
- * compare. */
+/* Fills excess: of each rank's time in own work, or in forward, over the median of the others, signed. false: nothing
+ * to compare. */
 static bool heat_compare(struct heat_bucket *bucket, bool forward)
 {
 	size_t n = 0;
@@ -229,7 +230,8 @@ static double heat_usual(struct heat_bucket *bucket, size_t rank, double *ret_sc
 }
 
 /* Adds what is unusual in forward, unless another rank's excess of own work explains it as waiting. */
-static void heat_add_forward(struct report_heat *heat, struct heat_bucket *bucket, size_t rank, const float *most, const float *second)
+static void heat_add_forward(
+	struct report_heat *heat, struct heat_bucket *bucket, size_t rank, const float *most, const float *second)
 {
 	double scatter, usual = heat_usual(bucket, rank, &scatter);
 
@@ -287,7 +289,8 @@ static bool heat_is_measured(const struct finding *f)
 {
 	enum activity activity = finding_activity(f->activity, f->cause);
 
-	return f->kind == FINDING_SLOW_RANK && activity < ACTIVITY_MAX && activity != ACTIVITY_COMPUTE && heat_is_own(activity);
+	return f->kind == FINDING_SLOW_RANK && activity < ACTIVITY_MAX && activity != ACTIVITY_COMPUTE &&
+	       heat_is_own(activity);
 }
 
 /* Findings of a rank, or of the job as a whole (rank -1), mark the buckets of their time. */
@@ -355,7 +358,8 @@ static void heat_choose(const struct report *report, struct report_heat *heat)
 	heat->rows = kept;
 	if (kept > REPORT_HEAT_SHOWN_MAX) {
 		qsort(heat->row, kept, sizeof(*heat->row), heat_by_worst);
-		while (heat->rows > REPORT_HEAT_SHOWN_MAX || (heat->rows > 1 && heat->row[heat->rows - 1].worst < SHARE_MIN))
+		while (heat->rows > REPORT_HEAT_SHOWN_MAX ||
+			(heat->rows > 1 && heat->row[heat->rows - 1].worst < SHARE_MIN))
 			free(heat->row[--heat->rows].cell);
 	}
 	qsort(heat->row, heat->rows, sizeof(*heat->row), heat_by_rank);
@@ -396,7 +400,8 @@ static void heat_stretch(struct report_heat *heat, struct splits *splits, int wi
 
 		if (!splits_at(splits, window, heat->row[row].rank, at, 1, &split))
 			continue;
-		for (uint32_t to = at + 1; to < heat->buckets && (double)((to - at) * heat->bucket_ns) < split.step_ns; to++) {
+		for (uint32_t to = at + 1; to < heat->buckets && (double)((to - at) * heat->bucket_ns) < split.step_ns;
+			to++) {
 			if (splits_at(splits, window, heat->row[row].rank, to, 1, &next))
 				break;
 			heat->row[row].cell[to] = *cell;

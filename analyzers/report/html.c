@@ -73,12 +73,13 @@ static void html_fact(FILE *out, const char *name, const char *text)
 
 static void put_totals(FILE *out, const struct report *report)
 {
-	html_put(out, "<p class=\"small\">Total: %s of %s card-hours lost (%s) in %s", words_hours(report->cost_card_hours, HTML_WORD),
-		words_hours(report->card_hours, HTML_WORD),
+	html_put(out, "<p class=\"small\">Total: %s of %s card-hours lost (%s) in %s",
+		words_hours(report->cost_card_hours, HTML_WORD), words_hours(report->card_hours, HTML_WORD),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, HTML_WORD),
 		words_many(report->findings - report->remarks, "episode", "episodes", HTML_WORD));
 	if (report->groups - report->groups_remarks < report->findings - report->remarks)
-		html_put(out, " of %s", words_many(report->groups - report->groups_remarks, "finding", "findings", HTML_WORD));
+		html_put(out, " of %s",
+			words_many(report->groups - report->groups_remarks, "finding", "findings", HTML_WORD));
 	html_put(out, "%s; %s slow", words_totals(report, HTML_WORD),
 		words_many(report->cards_slow, "card was", "cards were", HTML_WORD));
 	if (report->unseen_slots && report->alive_slots)
@@ -134,8 +135,8 @@ static void html_charts(FILE *out, const struct report *report)
 			break;
 		drawn[best] = true;
 		fputs(n ? "" : "<section class=\"box wide\"><h2>Step time</h2>\n", out);
-		html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">median %s</span></p>", words_job(&report->job[best]),
-			words_value(report->job[best].median_ns, "ns", HTML_WORD));
+		html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">median %s</span></p>",
+			words_job(&report->job[best]), words_value(report->job[best].median_ns, "ns", HTML_WORD));
 		html_job_chart(out, report, best);
 	}
 	if (n)
@@ -172,7 +173,8 @@ static void report_html_unwatched(FILE *out, const struct report *report)
 	if (lines.count)
 		fputs("</ul></section>\n", out);
 	else if (report->headline.verdict != REPORT_UNSEEN)
-		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched all the "
+		fputs("<section class=\"box\"><h2>Not watched</h2><p class=\"mute\">Nothing: every rank was watched "
+		      "all the "
 		      "time.</p></section>\n",
 			out);
 }
@@ -182,7 +184,8 @@ static void html_footer(FILE *out, const struct report *report)
 	char text[WORDS_BYTES];
 
 	html_put(out,
-		"<footer>Made by ranktrace " RANKTRACE_VERSION " at %s. A card-hour is one hour of one card, lost to slow work or "
+		"<footer>Made by ranktrace " RANKTRACE_VERSION
+		" at %s. A card-hour is one hour of one card, lost to slow work or "
 		"waiting; the cost of a slow card includes all cards of its job.",
 		words_stamp(report->now_ns, text));
 	if (report->compared)

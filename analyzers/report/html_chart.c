@@ -60,7 +60,8 @@ static double report_html_chart_round(double value, const char *unit)
 /* Two round steps that hold everything between them. */
 static void report_html_chart_axis(struct axis *axis)
 {
-	double step = report_html_chart_round((axis->top - axis->bottom) / 2, axis->unit), bottom = step * floor(axis->bottom / step);
+	double step = report_html_chart_round((axis->top - axis->bottom) / 2, axis->unit),
+	       bottom = step * floor(axis->bottom / step);
 
 	while (bottom + 2 * step < axis->top) {
 		step = report_html_chart_round(1.01 * step, axis->unit);
@@ -73,8 +74,7 @@ static void report_html_chart_axis(struct axis *axis)
 /* Covers all values with a margin, from zero if that is near; cuts far outliers, but never also. */
 static void report_html_chart_fit(struct axis *axis, const double *low, const double *high, size_t n, double also)
 {
-	double least = INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS],
-	       middle;
+	double least = INFINITY, most = isfinite(also) ? also : 0, typical[SERIES_BUCKETS], middle;
 	size_t count = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -124,8 +124,9 @@ void html_ticks(FILE *out, uint64_t since_ns, uint64_t until_ns)
 				: "",
 			at > 97 ? " l" : "", at,
 			/* Midnight is a day's name. */
-			step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns ? words_day(at_ns, HTML_WORD)
-										      : words_clock(at_ns, step_ns, HTML_WORD));
+			step_ns < DAY_NS && report_round_time(at_ns, DAY_NS) == at_ns
+				? words_day(at_ns, HTML_WORD)
+				: words_clock(at_ns, step_ns, HTML_WORD));
 	}
 	fputs("</div>", out);
 }
@@ -155,8 +156,8 @@ static void report_html_chart_begin(FILE *out, const struct axis *axis, const ch
 		"<line class=\"gridl\" x1=\"0\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>",
 		class, words_value(axis->top, axis->unit, HTML_WORD),
 		words_value((axis->top + axis->bottom) / 2, axis->unit, HTML_WORD),
-		axis->bottom > 0 ? words_value(axis->bottom, axis->unit, HTML_WORD) : "0", WIDTH, HEIGHT, HEIGHT / 2, WIDTH,
-		HEIGHT / 2);
+		axis->bottom > 0 ? words_value(axis->bottom, axis->unit, HTML_WORD) : "0", WIDTH, HEIGHT, HEIGHT / 2,
+		WIDTH, HEIGHT / 2);
 	report_html_chart_grid(out, axis);
 }
 
@@ -263,7 +264,8 @@ static double percent_of(const struct axis *axis, uint64_t ns)
 }
 
 /* Lane of a group, below those that its episodes or its number would cover; SIZE_MAX: all are full. */
-static size_t lane_of(const struct report *report, const struct axis *axis, const struct report_group *group, double *taken)
+static size_t lane_of(
+	const struct report *report, const struct axis *axis, const struct report_group *group, double *taken)
 {
 	double from = 100, to = 0;
 	size_t lane = 0;
@@ -281,16 +283,18 @@ static size_t lane_of(const struct report *report, const struct axis *axis, cons
 	return lane;
 }
 
-static void lane_bar(FILE *out, const struct report *report, const struct axis *axis, const struct report_finding *finding,
-	double top_rem, bool numbered)
+static void lane_bar(FILE *out, const struct report *report, const struct axis *axis,
+	const struct report_finding *finding, double top_rem, bool numbered)
 {
-	double from = percent_of(axis, finding->is.since_ns), to = percent_of(axis, report_html_chart_end_of(report, finding));
+	double from = percent_of(axis, finding->is.since_ns),
+	       to = percent_of(axis, report_html_chart_end_of(report, finding));
 
 	if (numbered)
 		from = fmin(from, 97);
-	html_put(out, "<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"%s\">",
-		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1), top_rem,
-		words_subject(report, finding, HTML_WORD));
+	html_put(out,
+		"<a class=\"%s%s\" href=\"#f%" PRIu32 "\" style=\"left:%.2f%%;width:%.2f%%;top:%.2frem\" title=\"%s\">",
+		finding->remark ? "r" : "", numbered ? "" : " q", finding->group + 1, from, fmax(to - from, 0.1),
+		top_rem, words_subject(report, finding, HTML_WORD));
 	if (numbered)
 		fprintf(out, "%" PRIu32, finding->group + 1);
 	fputs("</a>", out);

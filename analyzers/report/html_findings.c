@@ -12,23 +12,20 @@
 #define BRIEFS_SHOWN 16
 #define BAR_PERCENT 42 /* of its place, the longest bar; the rest is for its number */
 
-
 static void html_group_row(FILE *out, const struct report *report, size_t i)
 {
 	const struct report_group *group = &report->group[i];
 	const struct report_finding *finding = &report->finding[group->first];
 
-	html_put(out, "<tr><td><a class=\"no%s\" href=\"#f%zu\">%zu</a></td><td class=\"m\">%s</td><td>%s", group->remark ? " r" : "",
-		i + 1, i + 1, words_subject(report, finding, HTML_WORD), words_why(&finding->is, HTML_WORD));
+	html_put(out, "<tr><td><a class=\"no%s\" href=\"#f%zu\">%zu</a></td><td class=\"m\">%s</td><td>%s",
+		group->remark ? " r" : "", i + 1, i + 1, words_subject(report, finding, HTML_WORD),
+		words_why(&finding->is, HTML_WORD));
 	fputs(finding->reported_by ? "" : " <span class=\"mute\">(comparison of nodes)</span>", out);
 	fputs(group->fresh ? " <span class=\"new\">new</span></td>" : "</td>", out);
-	html_put(out, "<td class=\"w\">%s</td>" HTML_COUNTED "<td class=\"w\">%s", words_when(group->is.since_ns, HTML_WORD),
-		group->is.count > 1 ? "episodes" : "episode", words_count(group->is.count, HTML_WORD),
-		words_length(group->is.lasted_ns, HTML_WORD));
-	fputs(group->remark	     ? ", note"
-		: group->is.until_ns ? ""
-				     : ", <span class=\"open\">open</span>",
-		out);
+	html_put(out, "<td class=\"w\">%s</td>" HTML_COUNTED "<td class=\"w\">%s",
+		words_when(group->is.since_ns, HTML_WORD), group->is.count > 1 ? "episodes" : "episode",
+		words_count(group->is.count, HTML_WORD), words_length(group->is.lasted_ns, HTML_WORD));
+	fputs(group->remark ? ", note" : group->is.until_ns ? "" : ", <span class=\"open\">open</span>", out);
 	html_put(out, "</td>" HTML_COUNTED "</tr>\n", "card-hours", words_hours(group->is.cost_card_hours, HTML_WORD));
 }
 
@@ -58,7 +55,8 @@ void html_findings(FILE *out, const struct report *report)
 	if (report->groups)
 		fputs("</table></div>", out);
 	if (report->groups > report->groups_shown)
-		fprintf(out, "<p class=\"mute\">and %zu more: tracectl findings</p>", report->groups - report->groups_shown);
+		fprintf(out, "<p class=\"mute\">and %zu more: tracectl findings</p>",
+			report->groups - report->groups_shown);
 	html_briefs(out, report);
 	fputs("</section>\n", out);
 }
@@ -71,7 +69,9 @@ static void html_measured(FILE *out, const struct finding *f)
 	      "before</th><th>where</th></tr>\n",
 		out);
 	for (size_t i = 0; i < f->evidences; i++)
-		html_put(out, "<tr><td class=\"m\">%s</td><td class=\"n\">%s</td>" HTML_COUNTED "<td class=\"\">%s</td></tr>\n",
+		html_put(out,
+			"<tr><td class=\"m\">%s</td><td class=\"n\">%s</td>" HTML_COUNTED
+			"<td class=\"\">%s</td></tr>\n",
 			f->evidence[i].name, words_value(f->evidence[i].value, f->evidence[i].unit, HTML_WORD),
 			"peers, or before", words_value(f->evidence[i].peers, f->evidence[i].unit, HTML_WORD),
 			f->evidence[i].detail);
@@ -133,9 +133,11 @@ static void html_plot(FILE *out, const struct report *report, const struct repor
 static void html_bar(FILE *out, const char *class, double own_ns, double waiting_ns, double most_ns)
 {
 	html_put(out,
-		"<span class=\"bb %s\"><i class=\"bo\" style=\"width:%.2f%%\"></i><i class=\"bw\" style=\"width:%.2f%%\"></i>"
+		"<span class=\"bb %s\"><i class=\"bo\" style=\"width:%.2f%%\"></i><i class=\"bw\" "
+		"style=\"width:%.2f%%\"></i>"
 		"<span>%s",
-		class, BAR_PERCENT * own_ns / most_ns, BAR_PERCENT * waiting_ns / most_ns, words_value(own_ns, "ns", HTML_WORD));
+		class, BAR_PERCENT * own_ns / most_ns, BAR_PERCENT * waiting_ns / most_ns,
+		words_value(own_ns, "ns", HTML_WORD));
 	if (waiting_ns >= 0.01 * most_ns)
 		html_put(out, " + %s", words_value(waiting_ns, "ns", HTML_WORD));
 	fputs("</span></span>", out);
@@ -155,7 +157,8 @@ static void html_bars(FILE *out, const struct report_finding *finding)
 	}
 	if (!(most_ns > 0))
 		return;
-	fputs("<p class=\"small\"><b>own work and waiting</b> <span class=\"mute\">a step, while found slow</span></p><div "
+	fputs("<p class=\"small\"><b>own work and waiting</b> <span class=\"mute\">a step, while found "
+	      "slow</span></p><div "
 	      "class=\"bars\">\n",
 		out);
 	for (size_t i = 0; i < bars->bars; i++) {
@@ -166,7 +169,8 @@ static void html_bars(FILE *out, const struct report_finding *finding)
 		html_bar(out, "by", bar->peers_own_ns, bar->peers_waiting_ns, most_ns);
 		fputs("</span>\n", out);
 	}
-	html_put(out, "</div><p class=\"key\"><span><i class=\"k8\"></i>rank %" PRId32 "</span><span><i class=\"k9\"></i>",
+	html_put(out,
+		"</div><p class=\"key\"><span><i class=\"k8\"></i>rank %" PRId32 "</span><span><i class=\"k9\"></i>",
 		finding->is.rank);
 	if (bars->peers == 1)
 		fputs("the other rank", out);
@@ -218,7 +222,8 @@ static void html_article(FILE *out, const struct report *report, size_t i)
 	const struct report_finding *finding = &report->finding[group->first];
 	char text[WORDS_BYTES];
 
-	html_put(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>%s</b>", i + 1, group->remark ? " r" : "", i + 1,
+	html_put(out, "<article id=\"f%zu\"><p><span class=\"no%s\">%zu</span> <b>%s</b>", i + 1,
+		group->remark ? " r" : "", i + 1,
 		finding->is.sentence[0] ? finding->is.sentence : words_subject(report, finding, text));
 	fputs(group->fresh ? " <span class=\"new\">new since yesterday</span></p>" : "</p>", out);
 	html_put(out, "<p class=\"mute small\">%s%s; %s; evidence: %s, confidence %.2f; %s",

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heat map: a row a rank, a column a bucket of time; darker (on dark: brighter) is a larger part of the step lost. */
+/* The heat map: a row a rank, a column a bucket of time; darker (on dark: brighter) is a larger part of the step lost.
+ * */
 #include <inttypes.h>
 #include <math.h>
 
 #include "analyzers/report/html.h"
 #include "analyzers/report/words.h"
 
-#define MAPS 6	      /* jobs */
-#define FOLDED_MIN 3  /* neighbouring ranks without a slow-down that share a row */
+#define MAPS 6	     /* jobs */
+#define FOLDED_MIN 3 /* neighbouring ranks without a slow-down that share a row */
 #define LEVELS 6
 
 /* Shares of a step from which a level begins. */
@@ -35,7 +36,8 @@ static bool heat_same(const struct report_heat_cell *a, const struct report_heat
 	       (heat_level((double)a->share) == 0 || a->activity == b->activity);
 }
 
-static void heat_title(FILE *out, const struct report_heat *heat, const struct report_heat_row *row, uint32_t first, uint32_t end)
+static void heat_title(
+	FILE *out, const struct report_heat *heat, const struct report_heat_row *row, uint32_t first, uint32_t end)
 {
 	const struct report_heat_cell *cell = &row->cell[first];
 	float most = 0;
@@ -66,12 +68,14 @@ static void heat_cells(FILE *out, const struct report_heat *heat, const struct r
 			next++;
 		if (!isfinite(cell->share))
 			continue;
-		fprintf(out, "<rect class=\"e%u\" x=\"%" PRIu32 "\" width=\"%" PRIu32 "\" height=\"10\">", level, at, next - at);
+		fprintf(out, "<rect class=\"e%u\" x=\"%" PRIu32 "\" width=\"%" PRIu32 "\" height=\"10\">", level, at,
+			next - at);
 		if (level)
 			heat_title(out, heat, row, at, next);
 		fputs("</rect>", out);
 		if (cell->group != REPORT_NONE)
-			fprintf(out, "<rect class=\"em\" x=\"%" PRIu32 "\" y=\"8\" width=\"%" PRIu32 "\" height=\"2\"/>", at,
+			fprintf(out,
+				"<rect class=\"em\" x=\"%" PRIu32 "\" y=\"8\" width=\"%" PRIu32 "\" height=\"2\"/>", at,
 				next - at);
 	}
 	fputs("</svg>", out);
@@ -89,7 +93,8 @@ static void heat_words(FILE *out, const struct report *report, const struct repo
 	fputs("<span class=\"hw\">", out);
 	if (worst && heat_level((double)worst->share)) {
 		if (worst->group != REPORT_NONE && worst->group < report->groups_shown)
-			fprintf(out, "<a class=\"no\" href=\"#f%" PRIu32 "\">%" PRIu32 "</a> ", worst->group + 1, worst->group + 1);
+			fprintf(out, "<a class=\"no\" href=\"#f%" PRIu32 "\">%" PRIu32 "</a> ", worst->group + 1,
+				worst->group + 1);
 		text_put_html(out, words_percent((double)worst->share, share));
 		if (worst->activity < ACTIVITY_MAX)
 			html_put(out, " %s", activity_title(worst->activity));
@@ -121,10 +126,13 @@ static void heat_map(FILE *out, const struct report *report, const struct report
 	const struct report_heat *heat = job->heat;
 	size_t ranks = heat->rows - (heat->row[0].rank < 0); /* that are shown */
 
-	html_put(out, "<p class=\"small\"><b>%s</b> <span class=\"mute\">%s, %s a column</span></p>\n<div class=\"heat\">\n", words_job(job),
-		words_many(heat->ranks, "rank", "ranks", HTML_WORD), words_length(heat->bucket_ns, HTML_WORD));
+	html_put(out,
+		"<p class=\"small\"><b>%s</b> <span class=\"mute\">%s, %s a column</span></p>\n<div class=\"heat\">\n",
+		words_job(job), words_many(heat->ranks, "rank", "ranks", HTML_WORD),
+		words_length(heat->bucket_ns, HTML_WORD));
 	for (size_t i = 0, next; i < heat->rows; i = next) {
-		for (next = i + 1; heat_is_quiet(&heat->row[i]) && next < heat->rows && heat_is_quiet(&heat->row[next]);)
+		for (next = i + 1;
+			heat_is_quiet(&heat->row[i]) && next < heat->rows && heat_is_quiet(&heat->row[next]);)
 			next++;
 		if (next - i < FOLDED_MIN)
 			next = i + 1;
@@ -134,18 +142,22 @@ static void heat_map(FILE *out, const struct report *report, const struct report
 	html_ticks(out, heat->since_ns, heat->since_ns + heat->buckets * heat->bucket_ns);
 	fputs("<span class=\"hw\"></span></div></div>\n", out);
 	if (heat->ranks > ranks)
-		fprintf(out, "<p class=\"mute small\">The other %zu of %zu ranks lost less%s.</p>", heat->ranks - ranks, heat->ranks,
-			report->chosen.count ? " or were not chosen" : "");
+		fprintf(out, "<p class=\"mute small\">The other %zu of %zu ranks lost less%s.</p>", heat->ranks - ranks,
+			heat->ranks, report->chosen.count ? " or were not chosen" : "");
 }
 
 static void heat_legend(FILE *out)
 {
-	static const char *const names[LEVELS] = {"less than 2 %", "2 to 5 %", "5 to 10 %", "10 to 25 %", "25 to 50 %", "50 % and more"};
+	static const char *const names[LEVELS] = {
+		"less than 2 %", "2 to 5 %", "5 to 10 %", "10 to 25 %", "25 to 50 %", "50 % and more"};
 
-	fputs("<p class=\"key\"><span>Part of its step that a rank loses against the median of the others:</span>", out);
+	fputs("<p class=\"key\"><span>Part of its step that a rank loses against the median of the others:</span>",
+		out);
 	for (size_t i = 0; i < LEVELS; i++)
 		fprintf(out, "<span><i class=\"c b%zu\"></i>%s</span>", i, names[i]);
-	fputs("<span><i class=\"c km\"></i>found slow or hung (number on the right)</span><span>empty: no steps</span></p>\n", out);
+	fputs("<span><i class=\"c km\"></i>found slow or hung (number on the right)</span><span>empty: no "
+	      "steps</span></p>\n",
+		out);
 }
 
 void html_heat(FILE *out, const struct report *report)
@@ -158,7 +170,8 @@ void html_heat(FILE *out, const struct report *report)
 
 		for (uint32_t i = 0; i < report->jobs; i++)
 			if (!shown[i] && report->job[i].heat && report->job[i].heat->rows &&
-				(best == REPORT_NONE || report->job[i].cost_card_hours > report->job[best].cost_card_hours))
+				(best == REPORT_NONE ||
+					report->job[i].cost_card_hours > report->job[best].cost_card_hours))
 				best = i;
 		if (best == REPORT_NONE)
 			break;

@@ -89,7 +89,8 @@ static void put_node(FILE *out, const struct report *report, const uint32_t *car
 
 	for (size_t i = 0; i < n; i++)
 		bad |= report->card[card[i]].findings > 0;
-	html_put(out, "<div class=\"node%s\"><span title=\"%s\">%s</span><div class=\"cells\">", bad ? " bad" : "", name, name);
+	html_put(out, "<div class=\"node%s\"><span title=\"%s\">%s</span><div class=\"cells\">", bad ? " bad" : "",
+		name, name);
 	for (size_t i = 0; i < n && i < CARDS_A_NODE; i++)
 		put_card(out, report, &report->card[card[i]]);
 	fputs("</div></div>\n", out);

@@ -23,9 +23,9 @@ static json_t *json_evidence(const struct finding *f)
 	for (size_t i = 0; i < f->evidences; i++) {
 		const struct finding_evidence *piece = &f->evidence[i];
 
-		json_array_append_new(all, tool_object("name", tool_text(piece->name), "unit", tool_text(piece->unit), "value",
-						   tool_real(piece->value), "peers", tool_real(piece->peers), "detail",
-						   tool_text(piece->detail), NULL));
+		json_array_append_new(all, tool_object("name", tool_text(piece->name), "unit", tool_text(piece->unit),
+						   "value", tool_real(piece->value), "peers", tool_real(piece->peers),
+						   "detail", tool_text(piece->detail), NULL));
 	}
 	return all;
 }
@@ -37,9 +37,10 @@ static json_t *json_bars(const struct report_bars *from)
 	for (size_t i = 0; from && i < from->bars; i++) {
 		const struct report_bar *bar = &from->bar[i];
 
-		json_array_append_new(all, tool_object("activity", tool_text(activity_word(bar->activity)), "own_ns", tool_real(bar->own_ns),
-						   "waiting_ns", tool_real(bar->waiting_ns), "peers_own_ns", tool_real(bar->peers_own_ns),
-						   "peers_waiting_ns", tool_real(bar->peers_waiting_ns), NULL));
+		json_array_append_new(all, tool_object("activity", tool_text(activity_word(bar->activity)), "own_ns",
+						   tool_real(bar->own_ns), "waiting_ns", tool_real(bar->waiting_ns),
+						   "peers_own_ns", tool_real(bar->peers_own_ns), "peers_waiting_ns",
+						   tool_real(bar->peers_waiting_ns), NULL));
 	}
 	return all;
 }
@@ -81,13 +82,15 @@ static json_t *json_groups(const struct report *report)
 
 		for (size_t j = 0; j < group->is.count; j++)
 			json_array_append_new(ids, tool_count(report->finding[group->first + j].is.id));
-		json_array_append_new(all, tool_object("group", tool_count(i + 1), "subject", tool_text(words_subject(report, finding, subject)),
-						   "why", tool_text(words_why(&finding->is, why)), "episodes", tool_count(group->is.count),
-						   "since_ns", tool_some(group->is.since_ns), "until_ns", tool_some(group->is.until_ns),
-						   "lasted_ns", tool_count(group->is.lasted_ns),
-						   "cost_card_hours", tool_real(group->is.cost_card_hours), "new", json_boolean(group->fresh),
-						   "remark", json_boolean(group->remark),
-						   "recurred", tool_text(words_recurred(group, recurred)), "findings", ids, NULL));
+		json_array_append_new(
+			all, tool_object("group", tool_count(i + 1), "subject",
+				     tool_text(words_subject(report, finding, subject)), "why",
+				     tool_text(words_why(&finding->is, why)), "episodes", tool_count(group->is.count),
+				     "since_ns", tool_some(group->is.since_ns), "until_ns",
+				     tool_some(group->is.until_ns), "lasted_ns", tool_count(group->is.lasted_ns),
+				     "cost_card_hours", tool_real(group->is.cost_card_hours), "new",
+				     json_boolean(group->fresh), "remark", json_boolean(group->remark), "recurred",
+				     tool_text(words_recurred(group, recurred)), "findings", ids, NULL));
 	}
 	return all;
 }
@@ -99,10 +102,11 @@ static json_t *json_briefs(const struct report *report)
 	for (size_t i = 0; i < report->brief_ranks; i++) {
 		const struct report_brief *brief = &report->brief[i];
 
-		json_array_append_new(all, tool_object("job", tool_text(report->job[brief->job].name),
-						   "uid", tool_known(report->job[brief->job].uid), "rank", tool_known(brief->rank),
-						   "count", tool_count(brief->count), "lasted_ns", tool_count(brief->lasted_ns),
-						   "cost_card_hours", tool_real(brief->cost_card_hours), NULL));
+		json_array_append_new(
+			all, tool_object("job", tool_text(report->job[brief->job].name), "uid",
+				     tool_known(report->job[brief->job].uid), "rank", tool_known(brief->rank), "count",
+				     tool_count(brief->count), "lasted_ns", tool_count(brief->lasted_ns),
+				     "cost_card_hours", tool_real(brief->cost_card_hours), NULL));
 	}
 	return all;
 }
@@ -139,13 +143,14 @@ static json_t *json_cards(const struct report *report)
 		for (int day = 0; day < REPORT_DAYS; day++)
 			if (card->slow_days >> day & 1)
 				json_array_append_new(days, json_integer(day));
-		json_array_append_new(all, tool_object("host", tool_text(report->node[card->node].name), "card", tool_text(card->name),
-						   "rank", tool_known(card->rank),
-						   "job", tool_text(card->job != REPORT_NONE ? report->job[card->job].name : ""),
-						   "findings", tool_count(card->findings), "cost_card_hours", tool_real(card->cost_card_hours),
-						   "past_cost_card_hours", tool_real(card->past_card_hours), "slow_days_ago", days,
-						   "slow_days", tool_count(slow), "of_days", tool_count(of),
-						   "replace", json_boolean(judge_card_is_chronic(report, card)), "advice", tool_text(advice), NULL));
+		json_array_append_new(all,
+			tool_object("host", tool_text(report->node[card->node].name), "card", tool_text(card->name),
+				"rank", tool_known(card->rank), "job",
+				tool_text(card->job != REPORT_NONE ? report->job[card->job].name : ""), "findings",
+				tool_count(card->findings), "cost_card_hours", tool_real(card->cost_card_hours),
+				"past_cost_card_hours", tool_real(card->past_card_hours), "slow_days_ago", days,
+				"slow_days", tool_count(slow), "of_days", tool_count(of), "replace",
+				json_boolean(judge_card_is_chronic(report, card)), "advice", tool_text(advice), NULL));
 	}
 	return all;
 }
@@ -157,13 +162,14 @@ static json_t *json_jobs(const struct report *report)
 	for (size_t i = 0; i < report->jobs; i++) {
 		const struct report_job *job = &report->job[i];
 
-		json_array_append_new(all, tool_object("job", tool_text(job->name), "uid", tool_known(job->uid),
-						   "world_size", tool_count(job->world),
-						   "ranks", tool_count(job->ranks), "nodes", tool_count(job->nodes),
-						   "restarts", tool_count(job->restarts), "steps", tool_count(job->steps),
-						   "step_ns", job->median_ns > 0 ? tool_real(job->median_ns) : json_null(),
-						   "findings", tool_count(job->findings), "cost_card_hours", tool_real(job->cost_card_hours),
-						   "heat", job->heat ? json_heat(job->heat) : json_null(), NULL));
+		json_array_append_new(
+			all, tool_object("job", tool_text(job->name), "uid", tool_known(job->uid), "world_size",
+				     tool_count(job->world), "ranks", tool_count(job->ranks), "nodes",
+				     tool_count(job->nodes), "restarts", tool_count(job->restarts), "steps",
+				     tool_count(job->steps), "step_ns",
+				     job->median_ns > 0 ? tool_real(job->median_ns) : json_null(), "findings",
+				     tool_count(job->findings), "cost_card_hours", tool_real(job->cost_card_hours),
+				     "heat", job->heat ? json_heat(job->heat) : json_null(), NULL));
 	}
 	return all;
 }
@@ -175,9 +181,10 @@ static json_t *json_gaps(const struct report *report)
 	for (size_t i = 0; i < report->gaps; i++) {
 		const struct report_gap *gap = &report->gap[i];
 
-		json_array_append_new(all, tool_object("host", tool_text(report->node[gap->node].name), "ranks", tool_count(gap->ranks),
-						   "of_ranks", tool_count(gap->of), "rank", tool_known(gap->rank), "since_ns",
-						   tool_some(gap->since_ns), "until_ns", tool_some(gap->until_ns), NULL));
+		json_array_append_new(all,
+			tool_object("host", tool_text(report->node[gap->node].name), "ranks", tool_count(gap->ranks),
+				"of_ranks", tool_count(gap->of), "rank", tool_known(gap->rank), "since_ns",
+				tool_some(gap->since_ns), "until_ns", tool_some(gap->until_ns), NULL));
 	}
 	return all;
 }

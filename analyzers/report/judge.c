@@ -239,16 +239,17 @@ static void headline_slow(struct report *report)
 							   : "is slow";
 	size_t others = report->groups - report->groups_remarks - 1, used;
 
-	snprintf(
-		headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a), how);
+	snprintf(headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a),
+		how);
 	words_why(&report->finding[0].is, cause);
 	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);
 	if (others)
 		used += (size_t)snprintf(headline->line + used, sizeof(headline->line) - used, "; %.40s",
 			words_many(others, "more finding", "more findings", a));
-	(void)snprintf(headline->line + used, sizeof(headline->line) - used, ". Lost%s: %.40s of %.40s card-hours (%.40s)",
-		others || report->briefs ? " in all" : "", words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
+	(void)snprintf(headline->line + used, sizeof(headline->line) - used,
+		". Lost%s: %.40s of %.40s card-hours (%.40s)", others || report->briefs ? " in all" : "",
+		words_hours(report->cost_card_hours, a), words_hours(report->card_hours, b),
 		words_percent(report->card_hours > 0 ? report->cost_card_hours / report->card_hours : 0, c));
 }
 
@@ -288,7 +289,8 @@ static void headline_why(struct report *report, const struct report_finding *fin
 	if (piece)
 		(void)snprintf(headline->why + used, sizeof(headline->why) - used, ": %s%s%.40s%s, %s %.40s",
 			named ? "" : piece->name, named ? "" : " ", words_value(piece->value, piece->unit, value),
-			named && strcmp(piece->unit, "ns") == 0 ? " a step" : "", f->rank >= 0 && !finding_is_before(piece) ? "peers" : "before",
+			named && strcmp(piece->unit, "ns") == 0 ? " a step" : "",
+			f->rank >= 0 && !finding_is_before(piece) ? "peers" : "before",
 			words_value(piece->peers, piece->unit, peers));
 }
 
@@ -300,7 +302,8 @@ static void headline_parts(struct report *report)
 
 	headline->finding = 0;
 	snprintf(headline->which, sizeof(headline->which), "%s", words_subject(report, finding, text));
-	snprintf(headline->since, sizeof(headline->since), "%.127s", words_group_since(report, &report->group[0], text));
+	snprintf(
+		headline->since, sizeof(headline->since), "%.127s", words_group_since(report, &report->group[0], text));
 	headline_why(report, finding);
 	words_percent(finding->is.slowdown > 1 ? finding->is.slowdown - 1 : 0, part);
 	if (finding->is.slowdown > 1)
@@ -335,8 +338,11 @@ static void headline_nothing(const struct report *report, char *ret, size_t size
 		text_name(&name, report->only_job, sizeof(job) - 4);
 	}
 	snprintf(ret, size, "Nothing was watched%s%s%s from %.60s to %.60s: no rank%s ran, or no daemon watched it",
-		report->chosen.count ? " of these ranks" : "", report->only_job ? " of job " : "", job, words_when(report->since_ns, since),
-		words_when(report->until_ns, until), report->chosen.count ? " of them" : report->only_job ? " of it" : "");
+		report->chosen.count ? " of these ranks" : "", report->only_job ? " of job " : "", job,
+		words_when(report->since_ns, since), words_when(report->until_ns, until),
+		report->chosen.count ? " of them"
+		: report->only_job   ? " of it"
+				     : "");
 }
 
 void report_judge(struct report *report)

@@ -65,7 +65,8 @@ static void report_merge_join(struct report_finding *into, const struct report_f
 }
 
 /* The kept finding to merge with, or NULL. */
-static struct report_finding *report_merge_find(struct report_finding *kept, size_t count, const struct report_finding *finding)
+static struct report_finding *report_merge_find(
+	struct report_finding *kept, size_t count, const struct report_finding *finding)
 {
 	while (count-- > 0 && compare_keys(&kept[count], finding) == 0)
 		if (report_merge_same(&kept[count], finding))
@@ -79,7 +80,8 @@ static uint64_t report_merge_length(uint64_t since_ns, uint64_t until_ns)
 }
 
 /* A slow rank or communication of the job, over at least half of its time and cost. */
-static bool report_merge_explains(const struct report *report, const struct report_finding *by, const struct report_finding *job)
+static bool report_merge_explains(
+	const struct report *report, const struct report_finding *by, const struct report_finding *job)
 {
 	uint64_t by_end_ns = by->is.until_ns ? by->is.until_ns : report->now_ns,
 		 end_ns = job->is.until_ns ? job->is.until_ns : report->now_ns,
@@ -87,7 +89,8 @@ static bool report_merge_explains(const struct report *report, const struct repo
 			 by_end_ns < end_ns ? by_end_ns : end_ns);
 
 	return by->across && (by->is.kind == FINDING_SLOW_RANK || by->is.kind == FINDING_SLOW_COMMUNICATION) &&
-	       by->job == job->job && strcmp(by->is.job, job->is.job) == 0 && both_ns >= report_merge_length(job->is.since_ns, end_ns) / 2 &&
+	       by->job == job->job && strcmp(by->is.job, job->is.job) == 0 &&
+	       both_ns >= report_merge_length(job->is.since_ns, end_ns) / 2 &&
 	       by->cost_card_hours >= job->cost_card_hours / 2;
 }
 

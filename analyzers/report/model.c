@@ -212,10 +212,11 @@ uint32_t report_job_of(struct report *report, const char *name, int64_t uid)
 struct report_rank *report_rank_of(struct report *report, uint32_t store, int64_t instance)
 {
 	const struct report_rank *rank = report->rank;
-	size_t at = array_first_not(i, report->ranks,
-		rank[i].store < store || (rank[i].store == store && rank[i].instance < instance));
+	size_t at = array_first_not(
+		i, report->ranks, rank[i].store < store || (rank[i].store == store && rank[i].instance < instance));
 
-	return at < report->ranks && rank[at].store == store && rank[at].instance == instance ? &report->rank[at] : NULL;
+	return at < report->ranks && rank[at].store == store && rank[at].instance == instance ? &report->rank[at]
+											      : NULL;
 }
 
 uint32_t report_slot(const struct report *report, uint64_t time_ns)

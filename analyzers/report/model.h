@@ -57,8 +57,8 @@ int report_read_findings(struct report_source *source, char *error, size_t error
 /* Steps, samples and losses, also for plots. */
 struct plots;
 struct splits;
-int report_read_rows(struct report_source *source, struct plots *plots, struct splits *splits, char *error,
-	size_t error_size);
+int report_read_rows(
+	struct report_source *source, struct plots *plots, struct splits *splits, char *error, size_t error_size);
 
 /* After all rows: selects processes of the period and updates jobs, cards and stores. */
 int report_settle(struct report *report);
@@ -74,8 +74,8 @@ bool report_wants_rank(const struct report *report, int32_t rank, const char *ot
 int report_heat_want(struct report *report, struct splits *splits, int window[REPORT_JOBS_MAX]);
 int report_heat_make(struct report *report, struct splits *splits, const int window[REPORT_JOBS_MAX]);
 struct report_heat *report_heat_free(struct report_heat *heat);
-/* The longest round step of which at most `most` fit into length_ns: 1, 2, 5, 10, 15, 30 s or min, 1, 2, 3, 6, 12 h, days.
- * The first multiple of it at or after a time is in the local zone. */
+/* The longest round step of which at most `most` fit into length_ns: 1, 2, 5, 10, 15, 30 s or min, 1, 2, 3, 6, 12 h,
+ * days. The first multiple of it at or after a time is in the local zone. */
 uint64_t report_round_step(uint64_t length_ns, unsigned most);
 uint64_t report_round_time(uint64_t time_ns, uint64_t step_ns);
 /* Time that a plot of the job covers: its life if that is less than half of the period, else the period. */

@@ -78,7 +78,8 @@ static const struct row *report_plots_row_of(const struct finding *f)
 		return &progress;
 	/* Prefer evidence of the cause. */
 	for (size_t i = 0; i < sizeof(plot_rows) / sizeof(plot_rows[0]); i++)
-		if (strcmp(plot_rows[i].evidence, judge_evidence_of(f->cause)) == 0 && report_plots_evidence_of(f, plot_rows[i].evidence))
+		if (strcmp(plot_rows[i].evidence, judge_evidence_of(f->cause)) == 0 &&
+			report_plots_evidence_of(f, plot_rows[i].evidence))
 			return &plot_rows[i];
 	for (size_t i = 0; i < sizeof(plot_rows) / sizeof(plot_rows[0]); i++)
 		if (report_plots_evidence_of(f, plot_rows[i].evidence))
@@ -220,7 +221,8 @@ static int report_plots_place_of(const struct gather *gather, const struct repor
 	return rank->rank / gather->stride;
 }
 
-static void report_plots_add(struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
+static void report_plots_add(
+	struct gather *gather, const struct report_rank *rank, uint64_t time_ns, double value, uint32_t count)
 {
 	int place = report_plots_place_of(gather, rank);
 	struct cell *cell;
@@ -328,7 +330,8 @@ static double report_plots_value_over(
 	struct split split = {0};
 
 	if (gather->source == SOURCE_ACTIVITY || gather->source == SOURCE_HOST)
-		splits_at(plots->splits, gather->window, report_plots_rank_at(gather, place), (uint32_t)first, (uint32_t)n, &split);
+		splits_at(plots->splits, gather->window, report_plots_rank_at(gather, place), (uint32_t)first,
+			(uint32_t)n, &split);
 	if (gather->source == SOURCE_ACTIVITY)
 		return split.stages ? (double)split.self_ns[gather->activity] / split.steps : NAN;
 	for (size_t i = first; i < first + n; i++) {
@@ -484,8 +487,7 @@ static double report_bars_mean(const struct split *split, size_t activity)
 }
 
 /* named: activity of the finding, in which the rank itself is slow. */
-static void report_bars_fill(
-	const struct gather_bars *all, bool cards, enum activity named, struct report_bars *bars)
+static void report_bars_fill(const struct gather_bars *all, bool cards, enum activity named, struct report_bars *bars)
 {
 	double step_ns = all->own.step_ns / all->own.steps;
 
@@ -496,7 +498,8 @@ static void report_bars_fill(
 
 		for (size_t i = 0; i < all->n; i++)
 			least = fmin(least, report_bars_mean(&all->peer[i], a));
-		/* What the others have more than a slow rank is how they wait for it, as in operations that the script itself calls. */
+		/* What the others have more than a slow rank is how they wait for it, as in operations that the script
+		 * itself calls. */
 		waits = waits || (a != (size_t)named && own <= least);
 		for (size_t i = 0; i < all->n; i++) {
 			double mean = report_bars_mean(&all->peer[i], a);
@@ -509,7 +512,8 @@ static void report_bars_fill(
 		bar.peers_own_ns = values_quantile(work, all->n, 0.5);
 		bar.peers_waiting_ns = values_quantile(waiting, all->n, 0.5);
 		/* Below a hundredth of the step it is not seen in a bar. */
-		if (bar.own_ns + bar.waiting_ns >= 0.01 * step_ns || bar.peers_own_ns + bar.peers_waiting_ns >= 0.01 * step_ns)
+		if (bar.own_ns + bar.waiting_ns >= 0.01 * step_ns ||
+			bar.peers_own_ns + bar.peers_waiting_ns >= 0.01 * step_ns)
 			bars->bar[bars->bars++] = bar;
 	}
 }
@@ -538,8 +542,7 @@ static int report_bars_make(const struct plots *plots, const struct gather *gath
 		finding->bars = calloc(1, sizeof(*finding->bars));
 		if (finding->bars) {
 			finding->bars->peers = (uint32_t)all->n;
-			report_bars_fill(
-				all, plots->report->job[finding->job].cards, gather->activity, finding->bars);
+			report_bars_fill(all, plots->report->job[finding->job].cards, gather->activity, finding->bars);
 		}
 	}
 	free(all);

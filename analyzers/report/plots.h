@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Evidence over time: for the costliest findings, the rank's measurements beside those of its peers, gathered while
- * rows are read. Activities come from the split of steps (splits.h). Operations are read of a few nodes only, including the rank's
- * own; a plot gives the number of its peers.
+ * rows are read. Activities come from the split of steps (splits.h). Operations are read of a few nodes only, including
+ * the rank's own; a plot gives the number of its peers.
  */
 #ifndef RANKTRACE_REPORT_PLOTS_H
 #define RANKTRACE_REPORT_PLOTS_H

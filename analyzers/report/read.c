@@ -119,7 +119,8 @@ static int report_read_gather_rows(struct report *report, char *error, size_t er
 	return r;
 }
 
-static int report_read_gather(struct report *report, const struct report_options *options, char *error, size_t error_size)
+static int report_read_gather(
+	struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
 	int r = each_store(report, report_read_overview, NULL, error, error_size);
 
@@ -141,7 +142,8 @@ static int report_read_gather(struct report *report, const struct report_options
 }
 
 /* Metrics have no rows: no plots, and no comparison of steps. */
-static int report_read_gather_fleet(struct report *report, const struct report_options *options, char *error, size_t error_size)
+static int report_read_gather_fleet(
+	struct report *report, const struct report_options *options, char *error, size_t error_size)
 {
 	int r = report_read_fleet(report, options->fleet, error, error_size);
 

@@ -188,7 +188,8 @@ static uint64_t report_read_findings_end_of(const struct report *report, const s
 }
 
 /* Adds the time of [since, end) that is in the day, and whether that makes it a slow day. */
-static uint32_t slow_day(const struct report *report, const struct finding *f, uint64_t end_ns, int day, uint64_t *slow_ns)
+static uint32_t slow_day(
+	const struct report *report, const struct finding *f, uint64_t end_ns, int day, uint64_t *slow_ns)
 {
 	uint64_t until_ns = report->until_ns - (uint64_t)day * REPORT_DAY_NS;
 	uint64_t since_ns = until_ns > REPORT_DAY_NS ? until_ns - REPORT_DAY_NS : 0;
@@ -233,13 +234,15 @@ static int keep_yesterday(struct report *report, const struct finding *f)
 	}
 	if (report->yesterdays == REPORT_YESTERDAY_MAX)
 		return 0;
-	if (!array_reserve((void **)&report->yesterday, &report->yesterday_capacity, report->yesterdays + 1, sizeof(*f), REPORT_YESTERDAY_MAX))
+	if (!array_reserve((void **)&report->yesterday, &report->yesterday_capacity, report->yesterdays + 1, sizeof(*f),
+		    REPORT_YESTERDAY_MAX))
 		return -ENOMEM;
 	report->yesterday[report->yesterdays++] = *f;
 	return 0;
 }
 
-static int report_read_findings_keep(struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
+static int report_read_findings_keep(
+	struct report *report, uint32_t store, const struct finding *f, uint32_t card, bool across)
 {
 	struct report_finding *to;
 	uint64_t end_ns = report_read_findings_end_of(report, f);
@@ -334,8 +337,9 @@ static int read_briefs(struct report_source *source, char *error, size_t error_s
 
 	snprintf(sql, sizeof(sql),
 		"SELECT job, rank, count(*), total(max(0, coalesce(until_ns, %" PRIu64
-		") - since_ns)), total(max(0, coalesce(cost_card_hours, 0))), uid FROM findings WHERE since_ns >= %" PRIu64
-		" AND since_ns < %" PRIu64 " AND state IN ('open', 'closed') AND severity IS 'info' AND kind IN " SHORT_KINDS
+		") - since_ns)), total(max(0, coalesce(cost_card_hours, 0))), uid FROM findings WHERE since_ns >= "
+		"%" PRIu64 " AND since_ns < %" PRIu64
+		" AND state IN ('open', 'closed') AND severity IS 'info' AND kind IN " SHORT_KINDS
 		" GROUP BY job, uid, rank ORDER BY 5 DESC LIMIT %d",
 		report->until_ns, report->since_ns, report->until_ns, REPORT_BRIEFS_MAX);
 	return report_each(source, sql, brief_row, &rows, error, error_size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ranks and findings of the period from the fleet's metrics. A series of ranktrace_rank_info is a process, one of
- * ranktrace_finding_info a finding with one sentence; when they were scraped first and last says how long they lasted. What
- * answers is not trusted, as the stores of nodes are not.
+ * ranktrace_finding_info a finding with one sentence; when they were scraped first and last says how long they lasted.
+ * What answers is not trusted, as the stores of nodes are not.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "analyzers/report/model.h"
 #include "analyzers/store/rank_table.h"
 
-#define FLEET_TIMES 1440		  /* sample times of a series: each minute of a day */
+#define FLEET_TIMES 1440 /* sample times of a series: each minute of a day */
 #define FLEET_QUERY_BYTES 512
 #define FLEET_SERIES_MAX REPORT_RANKS_MAX /* of an answer; the rest is left out */
 #define FLEET_TIME_MAX_S 9e9		  /* the year 2255, in ns still a uint64_t */
@@ -41,9 +41,9 @@ struct report_fleet_finding {
 struct report_fleet_reading {
 	struct report *report;
 	const struct report_fleet *fleet;
-	struct fleet_series node;  /* of an instance: value is its store */
-	struct fleet_series rank;  /* last seen, s */
-	struct fleet_series finding; /* the same; by finding, newest last */
+	struct fleet_series node;	    /* of an instance: value is its store */
+	struct fleet_series rank;	    /* last seen, s */
+	struct fleet_series finding;	    /* the same; by finding, newest last */
 	struct report_fleet_finding *found; /* of finding.item[].finding */
 	size_t finds, finds_capacity;
 	int64_t instance;
@@ -75,7 +75,8 @@ static int report_fleet_put(struct fleet_series *series, uint64_t key, double va
 {
 	if (series->count == FLEET_SERIES_MAX)
 		return 0;
-	if (!array_reserve((void **)&series->item, &series->capacity, series->count + 1, sizeof(*series->item), FLEET_SERIES_MAX))
+	if (!array_reserve((void **)&series->item, &series->capacity, series->count + 1, sizeof(*series->item),
+		    FLEET_SERIES_MAX))
 		return -ENOMEM;
 	series->item[series->count++] = (struct fleet_key){key, value, finding};
 	return 0;
@@ -143,7 +144,8 @@ static int report_fleet_on_node(struct report_fleet_reading *reading, const json
 		free(store->path);
 		return -ENOMEM;
 	}
-	return report_fleet_put(&reading->node, report_fleet_key(labels, fleet_node_names), (double)report->stores++, 0);
+	return report_fleet_put(
+		&reading->node, report_fleet_key(labels, fleet_node_names), (double)report->stores++, 0);
 }
 
 static int report_fleet_on_silent(struct report_fleet_reading *reading, const json_t *labels, double value)
@@ -151,7 +153,8 @@ static int report_fleet_on_silent(struct report_fleet_reading *reading, const js
 	int store = report_fleet_store(reading, labels);
 
 	if (store >= 0)
-		report_note(reading->report, "%.60s: its daemon does not answer now", reading->report->store[store].name);
+		report_note(
+			reading->report, "%.60s: its daemon does not answer now", reading->report->store[store].name);
 	return 0;
 }
 
@@ -188,7 +191,8 @@ static int report_fleet_on_rank(struct report_fleet_reading *reading, const json
 		return 0;
 	r = report_add_rank(&source, &row);
 	if (r == 0 && report->ranks > before)
-		report_rank_saw(report, &report->rank[before], (uint64_t)row.first_seen_ns, (uint64_t)row.last_seen_ns + 1);
+		report_rank_saw(
+			report, &report->rank[before], (uint64_t)row.first_seen_ns, (uint64_t)row.last_seen_ns + 1);
 	return r;
 }
 
@@ -222,7 +226,8 @@ static int report_fleet_on_finding(struct report_fleet_reading *reading, const j
 		report_note(reading->report, "more than %d findings: the others are left out", REPORT_FINDINGS_MAX);
 		return 0;
 	}
-	if (!array_reserve((void **)&reading->found, &reading->finds_capacity, reading->finds + 1, sizeof(*reading->found), REPORT_FINDINGS_MAX))
+	if (!array_reserve((void **)&reading->found, &reading->finds_capacity, reading->finds + 1,
+		    sizeof(*reading->found), REPORT_FINDINGS_MAX))
 		return -ENOMEM;
 	reading->found[reading->finds].store = (uint32_t)store;
 	f = &reading->found[reading->finds].is;
@@ -246,13 +251,15 @@ static int report_fleet_on_finding(struct report_fleet_reading *reading, const j
 	report_name(report_fleet_label(labels, "job"), f->job, sizeof(f->job));
 	report_name(report_fleet_label(labels, "card"), f->card, sizeof(f->card));
 	report_name(report_fleet_label(labels, "sentence"), f->sentence, sizeof(f->sentence));
-	return report_fleet_put(&reading->finding, report_fleet_key(labels, fleet_finding_names), value, reading->finds++);
+	return report_fleet_put(
+		&reading->finding, report_fleet_key(labels, fleet_finding_names), value, reading->finds++);
 }
 
 /* The finding of a sample about it, NULL: unknown. */
 static struct finding *report_fleet_finding(const struct report_fleet_reading *reading, const json_t *labels)
 {
-	const struct fleet_key *finding = report_fleet_find(&reading->finding, report_fleet_key(labels, fleet_finding_names));
+	const struct fleet_key *finding =
+		report_fleet_find(&reading->finding, report_fleet_key(labels, fleet_finding_names));
 
 	return finding ? &reading->found[finding->finding].is : NULL;
 }
@@ -304,7 +311,8 @@ static const struct {
 	{"max_over_time(timestamp(ranktrace_rank_info)[$w])", report_fleet_on_rank_last},
 	{"min_over_time(timestamp(ranktrace_rank_info)[$w])", report_fleet_on_rank},
 	{"max by (job) (increase(ranktrace_rank_steps_total[$s]))", report_fleet_on_steps},
-	{"quantile by (job) (0.5, quantile_over_time(0.5, ranktrace_rank_minute_step_seconds[$w]))", report_fleet_on_step},
+	{"quantile by (job) (0.5, quantile_over_time(0.5, ranktrace_rank_minute_step_seconds[$w]))",
+		report_fleet_on_step},
 	{"max_over_time(timestamp(ranktrace_finding_info)[$w])", report_fleet_on_finding},
 	/* Also one that began after the last of those times. */
 	{"timestamp(ranktrace_finding_info)", report_fleet_on_finding},
@@ -328,14 +336,16 @@ static int report_fleet_on_sample(void *arg, const json_t *labels, double value)
 
 static void report_fleet_expression(const struct report *report, const char *from, char *ret)
 {
-	unsigned long long length_s = (report->until_ns - report->since_ns) / 1000000000, every_s = length_s / FLEET_TIMES;
+	unsigned long long length_s = (report->until_ns - report->since_ns) / 1000000000,
+			   every_s = length_s / FLEET_TIMES;
 	size_t used = 0;
 
 	for (; *from && used < FLEET_QUERY_BYTES - 1; from++) {
 		if (*from != '$')
 			ret[used++] = *from;
 		else if (*++from == 'w')
-			used += (size_t)snprintf(ret + used, FLEET_QUERY_BYTES - used, "%llus:%llus", length_s, every_s < 15 ? 15 : every_s);
+			used += (size_t)snprintf(ret + used, FLEET_QUERY_BYTES - used, "%llus:%llus", length_s,
+				every_s < 15 ? 15 : every_s);
 		else
 			used += (size_t)snprintf(ret + used, FLEET_QUERY_BYTES - used, "%llus", length_s);
 	}
@@ -350,7 +360,8 @@ static int report_fleet_ask(struct report_fleet_reading *reading, size_t i, char
 	int r;
 
 	report_fleet_expression(reading->report, report_fleet_queries[i].expression, expression);
-	r = reading->fleet->ask(reading->fleet->arg, &request, 1, (double)reading->report->until_ns / 1e9, error, error_size);
+	r = reading->fleet->ask(
+		reading->fleet->arg, &request, 1, (double)reading->report->until_ns / 1e9, error, error_size);
 	if (r == -ENOMEM)
 		snprintf(error, error_size, "out of memory");
 	report_fleet_sort(&reading->node);

@@ -150,7 +150,8 @@ static int operation_row(struct report_source *source, struct reader_scan *scan)
 static int lost_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct report *report = source->report;
-	struct report_lost lost = {.store = source->store, .first_ns = tool_row_count(s, 0), .count = tool_row_count(s, 3)};
+	struct report_lost lost = {
+		.store = source->store, .first_ns = tool_row_count(s, 0), .count = tool_row_count(s, 3)};
 	size_t i = 0;
 
 	tool_row_text(s, 1, lost.source, sizeof(lost.source));
@@ -188,9 +189,9 @@ static int read_lost(struct report_source *source, char *error, size_t error_siz
 }
 
 static const struct reader_scanning steps = {TABLE_STEPS, .columns = {"instance", "start_ns", "duration_ns", "step"}};
-static const struct reader_scanning samples = {TABLE_HOST_SAMPLES,
-	.columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns", "major_faults",
-		"memory_stall_ns"}};
+static const struct reader_scanning samples = {
+	TABLE_HOST_SAMPLES, .columns = {"instance", "start_ns", "duration_ns", "cpu_ns", "run_delay_ns", "throttled_ns",
+				    "major_faults", "memory_stall_ns"}};
 static const struct reader_scanning stages = {
 	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage", "step", "thread_id"}};
 static const struct reader_scanning operations = {TABLE_COLLECTIVES,
@@ -248,8 +249,8 @@ static int read_scan(struct report_source *source, const struct reader_scanning 
 	return r;
 }
 
-int report_read_rows(struct report_source *source, struct plots *plots, struct splits *splits, char *error,
-	size_t error_size)
+int report_read_rows(
+	struct report_source *source, struct plots *plots, struct splits *splits, char *error, size_t error_size)
 {
 	const struct report *report = source->report;
 	const struct span whole = {report->since_ns, report->until_ns};

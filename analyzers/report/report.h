@@ -52,15 +52,15 @@ double values_quantile(double *value, size_t n, double q);
 #define REPORT_NODES_MAX 4096
 #define REPORT_CARDS_MAX 16384
 #define REPORT_JOBS_MAX 1024 /* in order of their first process; the last one is all others together */
-#define REPORT_DRAWN_MAX 64 /* jobs with step times and maps, which take a megabyte each: the costliest */
+#define REPORT_DRAWN_MAX 64  /* jobs with step times and maps, which take a megabyte each: the costliest */
 #define REPORT_FINDINGS_MAX 4096
 #define REPORT_SHOWN_MAX 200 /* episodes in JSON */
 #define REPORT_GROUPS_SHOWN_MAX 40
-#define REPORT_JOBS_SHOWN_MAX 64 /* in the table of a page; JSON has all */
-#define REPORT_BRIEFS_MAX 4096 /* ranks with short slow-downs */
-#define REPORT_YESTERDAY_MAX 4096 /* groups of the day before the period */
+#define REPORT_JOBS_SHOWN_MAX 64   /* in the table of a page; JSON has all */
+#define REPORT_BRIEFS_MAX 4096	   /* ranks with short slow-downs */
+#define REPORT_YESTERDAY_MAX 4096  /* groups of the day before the period */
 #define REPORT_HEAT_RANKS_MAX 4096 /* of a job; of more, every n-th */
-#define REPORT_HEAT_SHOWN_MAX 64 /* of more ranks, the worst ones are shown */
+#define REPORT_HEAT_SHOWN_MAX 64   /* of more ranks, the worst ones are shown */
 #define REPORT_PLOTS_MAX 12
 #define REPORT_DAYS 14 /* past days, including this period's */
 #define REPORT_SLOTS_MAX 1440
@@ -91,9 +91,9 @@ struct report_card {
 	uint32_t slow_days;	      /* bit d: slow on the day that ended d days before the period's end */
 	uint32_t hard_days;	      /* the same, where the card may be faulty */
 	uint64_t slow_ns[REPORT_DAYS], hard_ns[REPORT_DAYS]; /* how long, a day each */
-	double past_card_hours;	      /* over all REPORT_DAYS */
-	enum finding_cause cause;     /* of the costliest, including past ones */
-	enum activity activity;	      /* the same */
+	double past_card_hours;				     /* over all REPORT_DAYS */
+	enum finding_cause cause;			     /* of the costliest, including past ones */
+	enum activity activity;				     /* the same */
 	enum finding_side side;
 	double cause_card_hours;
 	uint64_t alive_slots, unseen_slots;
@@ -112,9 +112,9 @@ struct report_rank { /* a process */
 };
 
 struct report_job {
-	char name[REPORT_NAME_BYTES]; /* "": unnamed */
+	char name[REPORT_NAME_BYTES];	    /* "": unnamed */
 	char title[REPORT_NAME_BYTES + 80]; /* for people: with the user where another one has a job of the name */
-	int64_t uid;	  /* user of its ranks; -1: unknown, as in stores before schema version 3 */
+	int64_t uid;			    /* user of its ranks; -1: unknown, as in stores before schema version 3 */
 	uint32_t world;
 	uint32_t ranks, nodes; /* distinct, in the period */
 	uint32_t restarts;     /* processes beyond one a rank */
@@ -157,12 +157,12 @@ struct report_heat {
 #define REPORT_PLOT_BUCKETS 96
 struct report_plot {
 	uint64_t since_ns, until_ns;
-	uint32_t buckets; /* used ones of the arrays below */
-	char what[32];	  /* "dataloader", "step_time" */
+	uint32_t buckets;	/* used ones of the arrays below */
+	char what[32];		/* "dataloader", "step_time" */
 	enum activity activity; /* it shows, or ACTIVITY_MAX */
-	const char *unit; /* "ns a step", "a second"; "steps": finished in a bucket */
-	uint32_t peers;	  /* number of ranks */
-	double before;	  /* reference value without peers, or NaN */
+	const char *unit;	/* "ns a step", "a second"; "steps": finished in a bucket */
+	uint32_t peers;		/* number of ranks */
+	double before;		/* reference value without peers, or NaN */
 	double own[REPORT_PLOT_BUCKETS], middle[REPORT_PLOT_BUCKETS], low[REPORT_PLOT_BUCKETS],
 		high[REPORT_PLOT_BUCKETS];
 	double found_own, found_peers; /* means over the finding's time; NaN: unknown */
@@ -279,7 +279,7 @@ struct report {
 	double cost_card_hours, card_hours; /* lost, and all, of whole jobs including nodes without a store */
 	/* Parts of what was lost: of short slow-downs, of uneven work, and of findings without a single card. */
 	double brief_card_hours, remark_card_hours, cardless_card_hours;
-	uint32_t *worst;		    /* cards, worst first */
+	uint32_t *worst; /* cards, worst first */
 	size_t worsts;
 	struct report_headline headline;
 };
@@ -297,7 +297,7 @@ struct report_options {
 	struct ranges ranks;
 	const struct stores *stores;
 	const struct report_fleet *fleet; /* NULL: stores */
-	uint64_t compare_ns; /* time limit for comparing ranks of multi-node jobs; 0: no comparison */
+	uint64_t compare_ns;		  /* time limit for comparing ranks of multi-node jobs; 0: no comparison */
 	bool shows_progress;
 };
 

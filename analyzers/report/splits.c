@@ -13,8 +13,8 @@
 #include "analyzers/base/array.h"
 
 #define WINDOWS_MAX (REPORT_DRAWN_MAX + REPORT_PLOTS_MAX)
-#define THREADS_MAX 64	   /* of a process with stages */
-#define ENDED_MAX 1024	   /* stages of a thread that may be inside one that has not ended */
+#define THREADS_MAX 64 /* of a process with stages */
+#define ENDED_MAX 1024 /* stages of a thread that may be inside one that has not ended */
 #define NO_STEP INT64_MAX
 
 struct splits_ended {
@@ -108,7 +108,8 @@ int splits_add(struct splits *splits, const struct split_window *wanted)
 	if (splits->windows == WINDOWS_MAX || !wanted->buckets || wanted->buckets > SPLITS_BUCKETS_MAX ||
 		wanted->until_ns <= wanted->since_ns)
 		return -ENOMEM;
-	*window = (struct splits_window){.is = *wanted, .place_of = calloc(splits->report->ranks + 1, sizeof(uint32_t))};
+	*window =
+		(struct splits_window){.is = *wanted, .place_of = calloc(splits->report->ranks + 1, sizeof(uint32_t))};
 	if (!window->place_of)
 		return -ENOMEM;
 	return (int)splits->windows++;
@@ -138,7 +139,8 @@ static struct splits_place *splits_place_new(struct splits_window *window, uint3
 {
 	struct splits_place *place;
 
-	if (!array_reserve((void **)&window->place, &window->capacity, window->places + 1, sizeof(*place), REPORT_RANKS_MAX))
+	if (!array_reserve(
+		    (void **)&window->place, &window->capacity, window->places + 1, sizeof(*place), REPORT_RANKS_MAX))
 		return NULL;
 	place = &window->place[window->places];
 	*place = (struct splits_place){
@@ -158,7 +160,8 @@ static struct splits_place *splits_place_new(struct splits_window *window, uint3
 	return place;
 }
 
-int splits_step(struct splits *splits, const struct report_rank *rank, uint64_t start_ns, uint64_t duration_ns, int64_t step)
+int splits_step(
+	struct splits *splits, const struct report_rank *rank, uint64_t start_ns, uint64_t duration_ns, int64_t step)
 {
 	uint32_t process = (uint32_t)(rank - splits->report->rank);
 
@@ -168,7 +171,8 @@ int splits_step(struct splits *splits, const struct report_rank *rank, uint64_t 
 		struct split *split;
 		int bucket;
 
-		if (start_ns < window->is.since_ns || start_ns >= window->is.until_ns || !splits_takes(&window->is, rank))
+		if (start_ns < window->is.since_ns || start_ns >= window->is.until_ns ||
+			!splits_takes(&window->is, rank))
 			continue;
 		place = window->place_of[process] ? &window->place[window->place_of[process] - 1]
 						  : splits_place_new(window, process, rank->rank);
@@ -209,7 +213,8 @@ static struct splits_thread *splits_thread_of(struct splits_process *process, in
 	for (size_t i = 0; i < process->threads; i++)
 		if (process->thread[i].thread == thread)
 			return &process->thread[i];
-	if (!array_reserve((void **)&process->thread, &process->capacity, process->threads + 1, sizeof(*process->thread), THREADS_MAX))
+	if (!array_reserve((void **)&process->thread, &process->capacity, process->threads + 1,
+		    sizeof(*process->thread), THREADS_MAX))
 		return NULL;
 	process->thread[process->threads] = (struct splits_thread){.thread = thread};
 	return &process->thread[process->threads++];
@@ -226,7 +231,8 @@ static uint64_t splits_self_of(struct splits_thread *thread, uint64_t start_ns, 
 		thread->count = ENDED_MAX / 2;
 		memmove(thread->ended, thread->ended + ENDED_MAX / 2, thread->count * sizeof(*thread->ended));
 	}
-	if (array_reserve((void **)&thread->ended, &thread->capacity, thread->count + 1, sizeof(*thread->ended), ENDED_MAX))
+	if (array_reserve(
+		    (void **)&thread->ended, &thread->capacity, thread->count + 1, sizeof(*thread->ended), ENDED_MAX))
 		thread->ended[thread->count++] = (struct splits_ended){start_ns, duration_ns};
 	return duration_ns > inside_ns ? duration_ns - inside_ns : 0;
 }
@@ -243,7 +249,8 @@ static bool splits_is_main(struct splits_process *process, int64_t thread, enum 
 	}
 	/* Before the first forward stage: a thread that loads data or updates weights. */
 	if (!process->votes)
-		return activity == ACTIVITY_DATALOADER || activity == ACTIVITY_BACKWARD || activity == ACTIVITY_OPTIMIZER;
+		return activity == ACTIVITY_DATALOADER || activity == ACTIVITY_BACKWARD ||
+		       activity == ACTIVITY_OPTIMIZER;
 	return process->main == thread;
 }
 
@@ -279,7 +286,8 @@ int splits_stage(struct splits *splits, const struct report_rank *rank, const st
 
 		/* The last step's stages begin after the window's end. */
 		if (stage->start_ns >= window->is.since_ns && window->place_of[number] &&
-			stage->start_ns < window->is.until_ns + (window->is.until_ns - window->is.since_ns) / window->is.buckets)
+			stage->start_ns <
+				window->is.until_ns + (window->is.until_ns - window->is.since_ns) / window->is.buckets)
 			split = splits_of_step(window, number, stage);
 		if (!split)
 			continue;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Steps split into activities (steps/activities.def), summed by rank and time: self time by nesting on the step thread,
- * and outside all stages what is left of the step. A window is a span of time of one job in equal buckets; a step counts
- * in the bucket of its begin, with all of its stages.
+ * and outside all stages what is left of the step. A window is a span of time of one job in equal buckets; a step
+ * counts in the bucket of its begin, with all of its stages.
  *
  * Feed the steps of a store first, then its stages in stored order (each after those inside it).
  */
@@ -24,8 +24,8 @@ struct split_window {
 	uint64_t since_ns, until_ns;
 	uint32_t buckets;
 	uint32_t job;
-	int32_t stride;	  /* ranks that are a multiple of it */
-	int32_t also;	  /* and this one; -1: none */
+	int32_t stride; /* ranks that are a multiple of it */
+	int32_t also;	/* and this one; -1: none */
 };
 
 struct splits;
@@ -38,7 +38,8 @@ int splits_add(struct splits *splits, const struct split_window *window);
 const struct split_window *splits_window_of(const struct splits *splits, int window);
 
 /* 0 or -ENOMEM. */
-int splits_step(struct splits *splits, const struct report_rank *rank, uint64_t start_ns, uint64_t duration_ns, int64_t step);
+int splits_step(
+	struct splits *splits, const struct report_rank *rank, uint64_t start_ns, uint64_t duration_ns, int64_t step);
 struct split_stage {
 	int64_t thread, step; /* step -1: in none */
 	const char *stage;

@@ -110,7 +110,7 @@ void table_end(struct table *table, FILE *out, const char *indent)
 }
 
 #define TEXT_CARDS_SHOWN 10
-#define TEXT_LINES_MAX 20 /* of "Not watched" */
+#define TEXT_LINES_MAX 20     /* of "Not watched" */
 #define TEXT_EPISODES_SHOWN 5 /* of a group, newest first */
 #define TEXT_BRIEFS_SHOWN 8
 

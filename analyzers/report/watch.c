@@ -242,7 +242,8 @@ void report_watch(struct report *report)
 
 	if (watch.alive && watch.unseen && watch.who && watch.last) {
 		for (size_t i = 0; i < report->ranks; i++) {
-			uint32_t node = report_watch_node_of(report, &report->rank[i]), seen = last_seen(report, &report->rank[i]);
+			uint32_t node = report_watch_node_of(report, &report->rank[i]),
+				 seen = last_seen(report, &report->rank[i]);
 
 			if (node != REPORT_NONE && seen > watch.last[node])
 				watch.last[node] = seen;

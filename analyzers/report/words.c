@@ -221,13 +221,15 @@ const char *words_brief(const struct report *report, const struct report_brief *
 	uint64_t period_ns = report->until_ns - report->since_ns;
 
 	if (brief->rank >= 0)
-		snprintf(who, sizeof(who), "rank %" PRId32 " of %.80s", brief->rank, words_job(&report->job[brief->job]));
+		snprintf(who, sizeof(who), "rank %" PRId32 " of %.80s", brief->rank,
+			words_job(&report->job[brief->job]));
 	else
 		snprintf(who, sizeof(who), "%.80s as a whole", words_job(&report->job[brief->job]));
 	/* A rate from less than six hours is not significant, and one below 1 adds nothing to the count. */
 	if (period_ns >= 6 * HOUR_NS && (period_ns < 23 * HOUR_NS || period_ns > 25 * HOUR_NS) &&
-	    (double)brief->count * 24.0 * HOUR_NS >= (double)period_ns)
-		snprintf(rate, sizeof(rate), " (%.0f a day)", (double)brief->count * 24.0 * HOUR_NS / (double)period_ns);
+		(double)brief->count * 24.0 * HOUR_NS >= (double)period_ns)
+		snprintf(
+			rate, sizeof(rate), " (%.0f a day)", (double)brief->count * 24.0 * HOUR_NS / (double)period_ns);
 	snprintf(buffer, WORDS_BYTES, "%.100s: %.40s%.30s, %.40s in all, %.20s card-hours", who,
 		words_many(brief->count, "short slow-down", "short slow-downs", count), rate,
 		words_length(brief->lasted_ns, length), words_hours(brief->cost_card_hours, cost));

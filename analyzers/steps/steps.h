@@ -47,11 +47,12 @@
  * means that the open mark's end was lost: it and all above it are counted as unpaired and not reported; a lost
  * optimizer ends at that begin, so that steps still close. An end without a begin is only counted.
  *
- * Sampling: marks may be watched in windows, and between them those of backward alone. While steps_sample() is on, a step
- * ends with its last backward, in windows too: of a rank whose steps have equally many each (steps_may_sample()), so that
- * every step is counted and no boundary moves where a window begins. A step of which a part was not watched is `unsplit`:
- * its stages are not known, and none is not the same as 0. Where sampling begins one step is shorter by what follows its
- * backward, and where it ends one is longer by as much. An evaluation between windows is part of the step that follows.
+ * Sampling: marks may be watched in windows, and between them those of backward alone. While steps_sample() is on, a
+ * step ends with its last backward, in windows too: of a rank whose steps have equally many each (steps_may_sample()),
+ * so that every step is counted and no boundary moves where a window begins. A step of which a part was not watched is
+ * `unsplit`: its stages are not known, and none is not the same as 0. Where sampling begins one step is shorter by what
+ * follows its backward, and where it ends one is longer by as much. An evaluation between windows is part of the step
+ * that follows.
  *
  * Names are bytes, unescaped, cut where too long. Texts in a report are valid during the call. Times are nanoseconds of
  * one clock of the caller; marks are ordered on a thread and nearly so between threads.

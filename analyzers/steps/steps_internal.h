@@ -55,7 +55,8 @@ struct steps_entry *steps_thread_loop(const struct steps_thread *thread);
 /* Copies text, cut at a character. false: it was cut. */
 bool steps_copy(char ret[STEPS_NAME_BYTES], const char *text);
 
-#define STEPS_BACKWARDS_MAX 64 /* without an optimizer, more than jobs accumulate in a step: then backward alone ends it */
+#define STEPS_BACKWARDS_MAX \
+	64 /* without an optimizer, more than jobs accumulate in a step: then backward alone ends it */
 #define STEPS_INFERENCE_MIN 4 /* iterations that make a job inference */
 
 struct steps_held {
@@ -118,10 +119,10 @@ struct steps {
 	struct steps_round round;  /* of the open step, so far */
 	struct steps_round steady; /* of each of the last steady_steps */
 	unsigned int steady_steps;
-	uint64_t round_ns;	/* end of its newest backward */
-	bool late_optimizer;	/* one that comes is of the step before: sampling ended between backward and it */
-	bool unwatched;		/* marks of backward alone come */
-	uint64_t watched_ns;	/* all of them since then */
+	uint64_t round_ns;   /* end of its newest backward */
+	bool late_optimizer; /* one that comes is of the step before: sampling ended between backward and it */
+	bool unwatched;	     /* marks of backward alone come */
+	uint64_t watched_ns; /* all of them since then */
 
 	uint64_t previous_start_ns, previous_end_ns; /* the previous step, for late marks */
 
@@ -149,7 +150,7 @@ void steps_rule_end(struct steps *steps, enum stage_kind kind, uint64_t now_ns, 
 void steps_rule_user(struct steps *steps, uint64_t now_ns);
 void steps_rule_no_names(struct steps *steps);
 void steps_rule_backward(struct steps *steps, uint64_t now_ns); /* one has ended that is in no other */
-void steps_rule_closure(struct steps *steps); /* a backward began inside the open optimizer */
+void steps_rule_closure(struct steps *steps);			/* a backward began inside the open optimizer */
 void steps_rule_thread(struct steps *steps, uint32_t thread_id, enum stage_kind kind);
 bool steps_rule_certain(const struct steps *steps);
 void steps_rule_decide(struct steps *steps, bool over); /* over: no more marks will come; else: idle */

@@ -379,7 +379,8 @@ bool steps_may_sample(const struct steps *steps)
 {
 	if (steps->mode == STEPS_NO_NAMES)
 		return true;
-	return steps->open && steps->steady_steps >= STEPS_STEADY && (steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED);
+	return steps->open && steps->steady_steps >= STEPS_STEADY &&
+	       (steps->mode == STEPS_BY_NAMES || steps->mode == STEPS_SAMPLED);
 }
 
 /* The open step has all of its backwards: it is over. */

@@ -66,7 +66,8 @@ struct steps_thread *steps_threads_get(struct steps_threads *threads, uint32_t i
 		*row = (struct steps_thread){.id = id, .entries = row->entries, .capacity = row->capacity};
 		return row;
 	}
-	if (!array_reserve((void **)&threads->rows, &threads->capacity, threads->count + 1, sizeof(*row), STEPS_THREADS_MAX))
+	if (!array_reserve(
+		    (void **)&threads->rows, &threads->capacity, threads->count + 1, sizeof(*row), STEPS_THREADS_MAX))
 		return NULL;
 	row = &threads->rows[threads->count++];
 	*row = (struct steps_thread){.id = id};

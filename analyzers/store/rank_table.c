@@ -1,7 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/store/rank_table.h"
 
-enum { INSTANCE, RANK, WORLD_SIZE, LOCAL_RANK, PID, JOB, HOST, CARD, START, FIRST_SEEN, LAST_SEEN, ENDED, UID, LAUNCHER, PORT };
+enum {
+	INSTANCE,
+	RANK,
+	WORLD_SIZE,
+	LOCAL_RANK,
+	PID,
+	JOB,
+	HOST,
+	CARD,
+	START,
+	FIRST_SEEN,
+	LAST_SEEN,
+	ENDED,
+	UID,
+	LAUNCHER,
+	PORT
+};
 
 #define RANK_TABLE_SQL \
 	"SELECT instance, rank, world_size, local_rank, pid, job, host, card, start_time_ns, first_seen_ns, " \

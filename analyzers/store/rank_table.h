@@ -17,7 +17,7 @@ struct rank_row {
 	const char *job, *host, *card;
 	int64_t start_ns, first_seen_ns, last_seen_ns; /* UTC, 0: unknown; last_seen_ns of an ended one is its end */
 	bool ended;
-	int64_t uid; /* -1: unknown, as in stores before schema version 3 */
+	int64_t uid;		    /* -1: unknown, as in stores before schema version 3 */
 	int64_t launcher_pid, port; /* 0: unknown */
 };
 

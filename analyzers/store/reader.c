@@ -141,8 +141,8 @@ int reader_open(const char *state_dir, const struct reader_options *options, str
 	}
 	if (options)
 		reader->options = *options;
-	if ((size_t)snprintf(reader->dir, sizeof(reader->dir), "%s%s", state_dir,
-		    reader->options.is_db ? "" : "/db") >= sizeof(reader->dir)) {
+	if ((size_t)snprintf(reader->dir, sizeof(reader->dir), "%s%s", state_dir, reader->options.is_db ? "" : "/db") >=
+		sizeof(reader->dir)) {
 		snprintf(error, error_size, "the path of the state folder is too long");
 		reader_close(reader);
 		return -ENAMETOOLONG;

@@ -5,9 +5,9 @@
  * Each public view is a table of that connection. Rows come segment by segment, oldest first; comparisons with
  * constants run inside the segments, and segments outside the compared times are skipped. A segment is left out with a
  * warning where it is damaged, holds what the daemon does not write, or takes too long; silently where retention has
- * removed it meanwhile. No SQL of a segment is run, so it may come from anybody. State tables (ranks) have the newest row of each key,
- * tables of the present (in_flight) the rows of the newest segment; both are read once a statement. Only SELECT is
- * allowed. Errors are one sentence.
+ * removed it meanwhile. No SQL of a segment is run, so it may come from anybody. State tables (ranks) have the newest
+ * row of each key, tables of the present (in_flight) the rows of the newest segment; both are read once a statement.
+ * Only SELECT is allowed. Errors are one sentence.
  */
 #ifndef RANKTRACE_STORE_READER_H
 #define RANKTRACE_STORE_READER_H
@@ -68,7 +68,7 @@ struct reader_following {
  * Restarts on a recreated store, with lower numbers. 0: end; 1: rows_max reached; a negative result of `row`; or a
  * negative errno with the sentence.
  */
-int reader_follow(struct reader *reader, const struct reader_following *following, struct reader_place *place, char *error,
-	size_t error_size);
+int reader_follow(struct reader *reader, const struct reader_following *following, struct reader_place *place,
+	char *error, size_t error_size);
 
 #endif

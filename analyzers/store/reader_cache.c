@@ -16,7 +16,8 @@ static int prepare_cache(struct reader_table *table, sqlite3_stmt **ret)
 	int rc;
 
 	/* Not dropped: a statement that reads another table of the cache would lock it. */
-	if (sqlite3_table_column_metadata(cache, NULL, table->schema->name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK)
+	if (sqlite3_table_column_metadata(cache, NULL, table->schema->name, NULL, NULL, NULL, NULL, NULL, NULL) ==
+		SQLITE_OK)
 		snprintf(sql, sizeof(sql), "DELETE FROM \"%s\"", table->schema->name);
 	else if (schema_declare_sql(table->schema, sql, sizeof(sql)) < 0)
 		return SQLITE_ERROR;

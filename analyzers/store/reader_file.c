@@ -274,7 +274,8 @@ int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t 
 	return rc;
 }
 
-void reader_file_add_column(sqlite3_str *sql, const struct schema_table *table, uint64_t there, size_t i, int64_t base_ns)
+void reader_file_add_column(
+	sqlite3_str *sql, const struct schema_table *table, uint64_t there, size_t i, int64_t base_ns)
 {
 	const char *name = schema_column_in(table, there, i);
 

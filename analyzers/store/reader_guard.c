@@ -12,14 +12,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* One pass over a file. Rows have some 50 bytes and take some 300 steps of SQLite's machine: 6 a byte. A tree of pages may
- * lead to one leaf on a million ways, and a table may lack its key: both take more. */
+/* One pass over a file. Rows have some 50 bytes and take some 300 steps of SQLite's machine: 6 a byte. A tree of pages
+ * may lead to one leaf on a million ways, and a table may lack its key: both take more. */
 #define PASS_OPS (2 << 20)
 #define PASS_OPS_PER_BYTE 100
 /* A slow disk reads it, and a busy machine decodes it, in a fraction of that. */
 #define PASS_NS (10 * NSEC_PER_SEC)
 #define PASS_BYTES_PER_SEC (4ULL << 20)
-#define PROGRESS_OPS 2000 /* between readings of the clock: below a millisecond */
+#define PROGRESS_OPS 2000    /* between readings of the clock: below a millisecond */
 #define TEXT_BYTES (1 << 20) /* the daemon writes at most 64 KiB */
 #define SQL_BYTES (1 << 16)  /* of a statement, also one in the file's schema; ours are below 8 KiB */
 #define COLUMNS 200	     /* of a table or a statement: SCHEMA_COLUMNS_MAX twice, and to spare */
@@ -52,7 +52,8 @@ int reader_guard_step(struct reader_connection *connection, struct reader_pass *
 	int rc;
 
 	connection->pass = pass;
-	connection->end_ns = start_ns + (pass->spent_ns < connection->pass_ns ? connection->pass_ns - pass->spent_ns : 0);
+	connection->end_ns =
+		start_ns + (pass->spent_ns < connection->pass_ns ? connection->pass_ns - pass->spent_ns : 0);
 	rc = sqlite3_step(statement);
 	pass->spent_ns += guard_now_ns() - start_ns;
 	connection->pass = &connection->others;
@@ -105,8 +106,7 @@ static int guard_authorize(void *arg, int action, const char *a, const char *b, 
 	return SQLITE_DENY;
 }
 
-int reader_guard_table(
-	sqlite3 *db, const char *name, void (*column)(void *arg, const char *name), void *arg)
+int reader_guard_table(sqlite3 *db, const char *name, void (*column)(void *arg, const char *name), void *arg)
 {
 	sqlite3_stmt *statement = NULL;
 	bool plain = true, found = false;
@@ -130,10 +130,11 @@ int reader_guard_table(
 	if (!found)
 		return SQLITE_EMPTY;
 	/*
-	 * A view has no columns of its own, and no module is left that a virtual table could be of. Last: the daemon may have made
-	 * the table since this function began, and what was found is still there.
+	 * A view has no columns of its own, and no module is left that a virtual table could be of. Last: the daemon
+	 * may have made the table since this function began, and what was found is still there.
 	 */
-	plain = plain && sqlite3_table_column_metadata(db, "main", name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
+	plain = plain &&
+		sqlite3_table_column_metadata(db, "main", name, NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK;
 	return plain ? SQLITE_OK : SQLITE_AUTH;
 }
 

@@ -81,8 +81,8 @@ struct reader {
 int reader_file_acquire(struct reader *reader, struct reader_file *file, struct reader_connection **ret);
 void reader_file_release(struct reader_connection *connection);
 void reader_files_close(struct reader *reader);
-/* False: the error ends the statement (its deadline, or no memory). True: it is of the file, whose rows are left out, with
- * a warning, once a file and not for removed ones. */
+/* False: the error ends the statement (its deadline, or no memory). True: it is of the file, whose rows are left out,
+ * with a warning, once a file and not for removed ones. */
 bool reader_file_leave_out(struct reader *reader, struct reader_file *file, int rc);
 /* SELECT of the wanted columns of a table, as the file's view would show them; NULL for others and missing ones. where
  * may be "". SQLITE_EMPTY: no such table. */
@@ -91,7 +91,8 @@ int reader_file_select(
 /* Columns of the schema in this file's raw table, a bit each; SQLITE_EMPTY: no such table. */
 int reader_file_columns(sqlite3 *db, const struct schema_table *table, uint64_t *ret);
 /* Adds the expression that is a column of the view, of the raw table r; NULL where the file has none. */
-void reader_file_add_column(sqlite3_str *sql, const struct schema_table *table, uint64_t there, size_t i, int64_t base_ns);
+void reader_file_add_column(
+	sqlite3_str *sql, const struct schema_table *table, uint64_t there, size_t i, int64_t base_ns);
 /* First time column; the number of columns if none. */
 size_t reader_time_column(const struct schema_table *table);
 /* Relative to low_ns..high_ns. Outside: none in it, high_ns included; within: all in it, below high_ns. */

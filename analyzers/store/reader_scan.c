@@ -29,9 +29,9 @@ struct reader_scan {
 	sqlite3_stmt *statement;	     /* NULL: between files */
 	struct reader_connection *connection;
 	struct reader_pass pass; /* over the present file */
-	uint64_t number; /* of the present or last file; 0: none */
-	int text_rc;	 /* error of a text lookup */
-	int rc;		 /* result that ended the scan */
+	uint64_t number;	 /* of the present or last file; 0: none */
+	int text_rc;		 /* error of a text lookup */
+	int rc;			 /* result that ended the scan */
 	bool over;
 	int64_t since_ns, until_ns;
 	struct reader *reader;

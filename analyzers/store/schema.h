@@ -17,7 +17,8 @@
 #include <stdint.h>
 
 /* Version 2: drops.table_name; communicators.reason in place of trouble. Version 3: ranks.uid; stacks. Version 4:
- * gauges, kernel_messages, cards; drops.rank, uid, instance; findings.uid; memory_curve, memory_live, memory_failures; host_samples.memory_stall_ns, swapped_bytes; profiles, samples, call_stacks. */
+ * gauges, kernel_messages, cards; drops.rank, uid, instance; findings.uid; memory_curve, memory_live, memory_failures;
+ * host_samples.memory_stall_ns, swapped_bytes; profiles, samples, call_stacks. */
 #define SCHEMA_VERSION 4
 #define SCHEMA_COLUMNS_MAX 28		 /* stored columns of a table, and aliases */
 #define SCHEMA_APPLICATION_ID 0x52545243 /* "RTRC", PRAGMA application_id */

@@ -242,8 +242,8 @@ static bool out_of_range(const struct cursor *cursor, sqlite3 *db)
 static int segment_table_start(struct cursor *cursor)
 {
 	int rc = cursor->connection
-			 ? reader_file_select(cursor->connection->db, cursor->table->schema, cursor->wanted, cursor->where,
-				   &cursor->statement)
+			 ? reader_file_select(cursor->connection->db, cursor->table->schema, cursor->wanted,
+				   cursor->where, &cursor->statement)
 			 : reader_cache_select(cursor->table, cursor->wanted, cursor->where, &cursor->statement);
 
 	for (size_t i = 0; rc == SQLITE_OK && i < cursor->filters_count; i++)

@@ -12,7 +12,7 @@
 #include "analyzers/timeline/trace.h"
 
 #define SEQUENCE 1
-#define VALUE_BYTES 64 /* longer texts of arguments are not interned */
+#define VALUE_BYTES 64	   /* longer texts of arguments are not interned */
 #define INTERNED_MAX 16384 /* texts; beyond them readers forget all */
 
 enum { TRACE_PACKET = 1 };
@@ -273,7 +273,8 @@ static void put_arg(struct perfetto *p, const struct trace_arg *arg)
 	char text[TRACE_TEXT_BYTES];
 	size_t place = proto_begin(&p->packet, EVENT_ARG);
 
-	proto_uint(&p->packet, ARG_NAME, timeline_perfetto_number_of(p, INTERN_ARG, trace_clean(arg->name, text, VALUE_BYTES)));
+	proto_uint(&p->packet, ARG_NAME,
+		timeline_perfetto_number_of(p, INTERN_ARG, trace_clean(arg->name, text, VALUE_BYTES)));
 	if (arg->type == TRACE_INT) {
 		proto_int(&p->packet, ARG_INT, arg->integer);
 	} else if (arg->type == TRACE_REAL) {
@@ -304,7 +305,8 @@ static uint64_t perfetto_mapping(struct perfetto *p, const char *kind)
 
 static uint64_t perfetto_frame(struct perfetto *p, const struct stack_frame *frame)
 {
-	char kind[VALUE_BYTES], place_text[STACK_PLACE_BYTES], text[TRACE_NAME_BYTES], key[VALUE_BYTES + TRACE_NAME_BYTES];
+	char kind[VALUE_BYTES], place_text[STACK_PLACE_BYTES], text[TRACE_NAME_BYTES],
+		key[VALUE_BYTES + TRACE_NAME_BYTES];
 	uint64_t mapping, function, number;
 	size_t place;
 
@@ -348,7 +350,8 @@ static void put_event(struct perfetto *p, const struct trace_event *event)
 
 	proto_uint(&p->packet, EVENT_TYPE, event->instant ? TYPE_INSTANT : TYPE_BEGIN);
 	proto_uint(&p->packet, EVENT_TRACK, event->track->id);
-	proto_uint(&p->packet, EVENT_NAME, timeline_perfetto_number_of(p, INTERN_NAME, trace_clean(event->name, text, sizeof(text))));
+	proto_uint(&p->packet, EVENT_NAME,
+		timeline_perfetto_number_of(p, INTERN_NAME, trace_clean(event->name, text, sizeof(text))));
 	proto_uint(&p->packet, EVENT_CATEGORY,
 		timeline_perfetto_number_of(p, INTERN_CATEGORY, trace_clean(event->category, text, VALUE_BYTES)));
 	for (size_t i = 0; i < event->flows; i++)

@@ -140,8 +140,8 @@ int timeline_comms_load(struct timeline *t)
 	int r;
 
 	t->comms_count = 0;
-	r = timeline_each(
-		t, "select communicator_key, member, kind, name, communicator from communicators", timeline_ranks_add_comm, NULL);
+	r = timeline_each(t, "select communicator_key, member, kind, name, communicator from communicators",
+		timeline_ranks_add_comm, NULL);
 	if (t->comms_count)
 		qsort(t->comm, t->comms_count, sizeof(*t->comm), timeline_ranks_by_key);
 	return r;

@@ -48,7 +48,8 @@ void rows_finding(struct timeline *t, const struct stream *stream, struct timeli
 		event.start_ns = t->options->since_ns;
 	if (event.end_ns < event.start_ns)
 		event.end_ns = event.start_ns;
-	rank = of_rank ? timeline_rank_named(t, number, job, timeline_rows_findings_text_or_null(row, FINDING_HOST)) : none;
+	rank = of_rank ? timeline_rank_named(t, number, job, timeline_rows_findings_text_or_null(row, FINDING_HOST))
+		       : none;
 	put_finding(t, rank && rank->wanted ? rank : none, &event, row_int(row, FINDING_NOTICED));
 }
 

@@ -86,7 +86,8 @@ void rows_launches(struct timeline *t, const struct stream *stream, struct timel
 		rows_host_value(t, rank, thread, "longest launch gap|ns", start_ns, row_real(row, LAUNCH_GAP));
 }
 
-static void timeline_rows_host_put(struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
+static void timeline_rows_host_put(
+	struct timeline *t, struct timeline_rank *rank, enum track_class class, struct trace_event *event)
 {
 	(void)timeline_put(t, timeline_track(t, rank, class, 0, ""), event, NULL);
 }

@@ -84,7 +84,8 @@ static int timeline_sorted_cursor_next(sqlite3_vtab_cursor *base)
 	return source->r < 0 ? SQLITE_ABORT : SQLITE_OK;
 }
 
-static int timeline_sorted_cursor_filter(sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv)
+static int timeline_sorted_cursor_filter(
+	sqlite3_vtab_cursor *base, int number, const char *plan, int argc, sqlite3_value **argv)
 {
 	return timeline_sorted_cursor_next(base);
 }

@@ -94,7 +94,8 @@ static void rows_plain(
 	struct trace_event event;
 
 	if (timeline_event(t, stream, row, &event))
-		(void)timeline_put(t, timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), ""), &event, NULL);
+		(void)timeline_put(
+			t, timeline_track(t, rank, stream->class, row_int(row, COL_THREAD), ""), &event, NULL);
 }
 
 #define OPEN_END "9223372036854775807"
@@ -306,7 +307,8 @@ const struct stream timeline_streams[] = {
 		.sql = "with c as materialized (select id as number, max(frames) as text from call_stacks group by id) "
 		       "select instance, start_ns, case when kind = 'off_cpu' then start_ns + coalesce(duration_ns, "
 		       "weight_ns) end, thread_id, '', stack, text, thread_name, weight_ns, profile from samples left "
-		       "join c on number = stack where start_ns >= :from and start_ns < :until and RANKS and start_ns + "
+		       "join c on number = stack where start_ns >= :from and start_ns < :until and RANKS and start_ns "
+		       "+ "
 		       "coalesce(duration_ns, 0) >= :since" BY_START,
 		.class = TRACK_WAITS,
 		.category = "stack",

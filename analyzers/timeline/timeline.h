@@ -4,9 +4,9 @@
  * stages of threads, collectives, memory calls, off-CPU intervals, device times of communicators, counters and
  * findings; a process a node with lost records and clock steps.
  *
- * Tables (streams.c) are read once from each store and sorted on disk (timeline_internal.h), so memory does not grow with the
- * window. A slice that reaches into the window keeps its real start, up to TIMELINE_LOOKBACK_NS before; findings are
- * cut to the window. Counters are of the window only.
+ * Tables (streams.c) are read once from each store and sorted on disk (timeline_internal.h), so memory does not grow
+ * with the window. A slice that reaches into the window keeps its real start, up to TIMELINE_LOOKBACK_NS before;
+ * findings are cut to the window. Counters are of the window only.
  *
  * Times are each node's UTC, as stored. Flows join collectives of one (communicator, seq) whose numbers may be joined;
  * point-to-point calls also by sender and receiver.

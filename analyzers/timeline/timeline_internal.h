@@ -253,7 +253,8 @@ struct timeline_track *timeline_track(struct timeline *timeline, struct timeline
 	int64_t number, const char *label);
 /* Sets the name of a thread, once. */
 void timeline_thread_name(struct timeline *timeline, struct timeline_rank *rank, int64_t thread, const char *name);
-/* Writes the event on a lane of the track; false: counted as crowded: no free lane, or track is NULL. ret_end may be NULL. */
+/* Writes the event on a lane of the track; false: counted as crowded: no free lane, or track is NULL. ret_end may be
+ * NULL. */
 bool timeline_put(
 	struct timeline *timeline, struct timeline_track *track, struct trace_event *event, struct trace_end *ret_end);
 void timeline_value(struct timeline *timeline, struct timeline_track *track, int64_t time_ns, double value);

@@ -65,8 +65,8 @@ struct trace_event {
 	uint64_t flow[TRACE_FLOWS_MAX]; /* slices with equal numbers are joined */
 	size_t args;
 	struct trace_arg arg[TRACE_ARGS_MAX];
-	int64_t stack; /* equal stacks have equal numbers */
-	size_t frames; /* 0: no stack */
+	int64_t stack;			 /* equal stacks have equal numbers */
+	size_t frames;			 /* 0: no stack */
 	const struct stack_frame *frame; /* outermost first */
 };
 

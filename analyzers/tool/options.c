@@ -13,8 +13,9 @@ static int tool_options_set(const struct tool_option *option, const char *value,
 	if (option->text)
 		*option->text = value;
 	if (option->time_ns && tool_since(value, now_ns, option->time_ns) < 0)
-		return 1 +
-		       tool_fail(2, "--%s takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'", option->name, value);
+		return 1 + tool_fail(2,
+				   "--%s takes a time ago (30m, 12h, 7d), a time of day (14:02) or a date, not '%s'",
+				   option->name, value);
 	if (option->time_ns && strcmp(option->name, "since") == 0 && *option->time_ns > now_ns)
 		return 1 + tool_fail(2, "--since %s is in the future", value);
 	if (option->ranks && ranges_parse(value, option->ranks) < 0)

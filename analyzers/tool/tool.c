@@ -16,7 +16,7 @@
 #include "analyzers/base/text.h"
 #include "analyzers/base/units.h"
 
-#define WARNINGS_MAX 256 /* distinct warnings remembered */
+#define WARNINGS_MAX 256	 /* distinct warnings remembered */
 #define TOOL_SENTENCE_BYTES 4096 /* of a usage error; a longer one is cut */
 
 static const char *tool_verb = "tool";
@@ -92,7 +92,8 @@ int tool_written(void)
 	return fflush(stdout) == 0 && !ferror(stdout) ? 0 : tool_fail(1, "cannot write: %s", strerror(errno));
 }
 
-int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out), const void *arg)
+int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out),
+	const void *arg)
 {
 	struct replace replace;
 	int r;

@@ -29,10 +29,11 @@ int tool_written(void);
 /* That the file cannot be written, for the negative errno. Returns 1. */
 int tool_fail_write(const char *path, int error);
 /*
- * Writes WHAT ("the profile") to the file, which is replaced when it is whole; output NULL or "-": to stdout, but what is
- * for no terminal not to one. write: 0 or a negative errno. 0, or the exit code after a sentence.
+ * Writes WHAT ("the profile") to the file, which is replaced when it is whole; output NULL or "-": to stdout, but what
+ * is for no terminal not to one. write: 0 or a negative errno. 0, or the exit code after a sentence.
  */
-int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out), const void *arg);
+int tool_save(const char *what, const char *output, bool for_terminal, int (*write)(const void *arg, FILE *out),
+	const void *arg);
 /* For struct reader_options.warning. Prints each sentence once. */
 void tool_warn(void *arg, const char *sentence);
 /* --version; returns the exit code. */

@@ -5,7 +5,8 @@
 
 #include "analyzers/store/reader.h"
 
-/* Opens the store in that folder; NULL becomes tool_state_dir()'s. sort_on_disk: reader_options. 0, or the exit code after a sentence. */
+/* Opens the store in that folder; NULL becomes tool_state_dir()'s. sort_on_disk: reader_options. 0, or the exit code
+ * after a sentence. */
 int tool_open(const char **state_dir, bool sort_on_disk, struct reader **ret);
 /* Runs the SQL of sqlite3_mprintf(), which it frees: reader_each(). 0, or the exit code after a sentence. */
 int tool_each(struct reader *reader, char *sql, int (*row)(void *arg, sqlite3_stmt *row), void *arg);

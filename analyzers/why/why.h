@@ -6,12 +6,13 @@
  *
  * A part is an activity and what the rank did in it: waited for other ranks, was ready without a CPU, was off the CPU
  * for another reason, or worked. The parts of a step add up to the step. What is explained is the excess: the parts of
- * the chosen steps, in the mean, less those of the usual step: the mean over the second quarter, by length, of the rank's
- * other ordinary steps, so that half of them may be slow. Both are sums: excesses of parts add up to that of the step.
- * A rank that is late waits, sleeps and polls less: what it lost there cost nothing. So what shrank is taken off what
- * grew, in proportion, and no part has more than the step's excess.
+ * the chosen steps, in the mean, less those of the usual step: the mean over the second quarter, by length, of the
+ * rank's other ordinary steps, so that half of them may be slow. Both are sums: excesses of parts add up to that of the
+ * step. A rank that is late waits, sleeps and polls less: what it lost there cost nothing. So what shrank is taken off
+ * what grew, in proportion, and no part has more than the step's excess.
  *
- * - Waiting: what measure.h says where operations are seen; of steps of stages alone, what an activity in which ranks may
+ * - Waiting: what measure.h says where operations are seen; of steps of stages alone, what an activity in which ranks
+ * may
  *   wait has beyond the least of all ranks in the same step.
  * - Ready: the step thread was runnable and had no CPU; and what it slept longer than usual while another thread of the
  *   rank had none.
@@ -19,8 +20,8 @@
  * - Blocked: off the CPU and not ready; known from off-CPU intervals (L3) alone.
  * - Work: the remainder.
  *
- * What a sample gives for a step (run delay, throttling) has no activity: it is taken from the work of activities in the
- * proportion in which they grew.
+ * What a sample gives for a step (run delay, throttling) has no activity: it is taken from the work of activities in
+ * the proportion in which they grew.
  */
 #ifndef RANKTRACE_WHY_WHY_H
 #define RANKTRACE_WHY_WHY_H
@@ -59,12 +60,12 @@ struct why_other {
 
 struct why_result {
 	struct frame_who who;
-	enum frame_tier tier;			 /* the worst of the chosen steps */
-	size_t chosen, usual, peers;		 /* steps; ranks beside it */
-	uint64_t begin_ns, end_ns;		 /* of the chosen steps */
-	size_t of;				 /* steps that were chosen: of more than WHY_STEPS_USED, so many of them at equal distances */
-	size_t left_out;			 /* of these, steps of which less is known than of most */
-	bool usual_within;			 /* the usual steps are some of the chosen ones: there are no others */
+	enum frame_tier tier;	     /* the worst of the chosen steps */
+	size_t chosen, usual, peers; /* steps; ranks beside it */
+	uint64_t begin_ns, end_ns;   /* of the chosen steps */
+	size_t of;	   /* steps that were chosen: of more than WHY_STEPS_USED, so many of them at equal distances */
+	size_t left_out;   /* of these, steps of which less is known than of most */
+	bool usual_within; /* the usual steps are some of the chosen ones: there are no others */
 	bool thread_known, usual_known;		 /* by off-CPU intervals: all chosen steps; usual ones */
 	double chosen_ns, usual_ns, peers_ns;	 /* a step, in the mean */
 	double major_faults, major_faults_usual; /* a step; NAN: not measured */

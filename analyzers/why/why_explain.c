@@ -70,8 +70,8 @@ static void why_split_sampled(const struct why_step *step, const double usual_ow
 	}
 }
 
-/* By intervals of the thread: a wait for others is a time off the CPU, too, and counts once. sleeps: who waits does: what stages alone take
- * for waiting is no more than the thread sleeps. */
+/* By intervals of the thread: a wait for others is a time off the CPU, too, and counts once. sleeps: who waits does:
+ * what stages alone take for waiting is no more than the thread sleeps. */
 static void why_split_thread(const struct why_step *step, bool sleeps, struct why_split *split)
 {
 	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
@@ -193,8 +193,8 @@ static void why_behind(struct why_mean *chosen, const struct why_mean *usual)
 }
 
 /*
- * Intervals of the chosen steps alone, as where L3 was turned on for this: a usual step is taken to work as much, as far as its
- * activity lasts; then to be ready as long as samples show; what is left, it sleeps.
+ * Intervals of the chosen steps alone, as where L3 was turned on for this: a usual step is taken to work as much, as
+ * far as its activity lasts; then to be ready as long as samples show; what is left, it sleeps.
  */
 static void why_usual_as_chosen(const struct why_mean *chosen, struct why_mean *usual)
 {
@@ -322,7 +322,8 @@ int why_explain(struct why *why, struct why_result *ret)
 		const struct why_step *step = why->chosen[i];
 
 		ret->tier = step->tier < ret->tier ? step->tier : ret->tier;
-		ret->begin_ns = step->end_ns - step->step_ns < ret->begin_ns ? step->end_ns - step->step_ns : ret->begin_ns;
+		ret->begin_ns =
+			step->end_ns - step->step_ns < ret->begin_ns ? step->end_ns - step->step_ns : ret->begin_ns;
 		ret->end_ns = step->end_ns > ret->end_ns ? step->end_ns : ret->end_ns;
 	}
 	why_mean_own(why->usual, why->usual_count, usual_own);

@@ -10,7 +10,8 @@
 #include "analyzers/base/text.h"
 
 #define DEPTH_MAX 64
-/* A thread has a row for each second in which it was off the CPU: rows that are closer, two starts of them, are one time. */
+/* A thread has a row for each second in which it was off the CPU: rows that are closer, two starts of them, are one
+ * time. */
 #define GAP_NS 2000000000ULL
 
 static struct why_interval *why_interval_add(struct why_intervals *intervals, uint64_t start_ns, uint64_t end_ns)

@@ -39,8 +39,8 @@ struct device_op {
 struct device_comm {
 	pthread_mutex_t lock;
 	struct batch_comm comm_info; /* used by batch.h */
-	uint32_t generation;	/* odd while open */
-	bool calls_known;	/* the interface reports calls, and all were counted */
+	uint32_t generation;	     /* odd while open */
+	bool calls_known;	     /* the interface reports calls, and all were counted */
 	bool calls_lost;
 	uint64_t calls, launches; /* collectives since init */
 	uint32_t parts;		  /* parts of the call being announced so far */

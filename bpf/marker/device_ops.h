@@ -18,8 +18,8 @@
 #include "bpf/marker.h"
 
 #define DEVICE_COMMS_MAX 256
-#define DEVICE_OPS_MAX 2048 /* in flight per communicator: the host runs at most about 1,000 launches ahead */
-#define DEVICE_LATE_NS 1000000000ULL	/* in flight this long: an OPEN record */
+#define DEVICE_OPS_MAX 2048	     /* in flight per communicator: the host runs at most about 1,000 launches ahead */
+#define DEVICE_LATE_NS 1000000000ULL /* in flight this long: an OPEN record */
 #define DEVICE_GIVE_UP_NS 30000000000ULL /* in flight this long while others follow: given up */
 
 typedef uint64_t device_handle; /* 0: none */
@@ -33,8 +33,8 @@ struct device_comm_info {
 };
 
 struct device_op_info {
-	uint16_t kind;	       /* RT_MARKER_COLL, RT_MARKER_P2P */
-	uint16_t channels;     /* that will report times; 0: none, the operation's stop ends it */
+	uint16_t kind;	   /* RT_MARKER_COLL, RT_MARKER_P2P */
+	uint16_t channels; /* that will report times; 0: none, the operation's stop ends it */
 	uint64_t count;
 	int32_t peer;
 	const char *operation; /* copied; may be NULL */

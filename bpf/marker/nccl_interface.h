@@ -173,8 +173,11 @@ union nccl_state_args {
 };
 
 _Static_assert(sizeof(struct nccl_head_v1) == 24 && sizeof(struct nccl_head_v5) == 24, "the parts begin at 24");
-_Static_assert(offsetof(struct nccl_coll_v1, coll) == 24 && offsetof(struct nccl_event_v5, coll) == 24, "offsets are NCCL's");
-_Static_assert(offsetof(struct nccl_event_v4, coll.channels) == 80 && offsetof(struct nccl_event_v5, p2p.channels) == 60, "offsets are NCCL's");
+_Static_assert(
+	offsetof(struct nccl_coll_v1, coll) == 24 && offsetof(struct nccl_event_v5, coll) == 24, "offsets are NCCL's");
+_Static_assert(
+	offsetof(struct nccl_event_v4, coll.channels) == 80 && offsetof(struct nccl_event_v5, p2p.channels) == 60,
+	"offsets are NCCL's");
 
 /* Results are NCCL's: 0 is success. The logger is never called. */
 typedef int (*nccl_start)(void *context, void **handle, const void *event);
@@ -193,8 +196,8 @@ struct nccl_profiler_v1 { /* also versions 2 and 3 */
 
 struct nccl_profiler_v4 {
 	const char *name;
-	int (*init)(void **context, int *event_mask, const char *comm_name, uint64_t comm_hash, int nodes, int ranks, int rank,
-		void *logger);
+	int (*init)(void **context, int *event_mask, const char *comm_name, uint64_t comm_hash, int nodes, int ranks,
+		int rank, void *logger);
 	nccl_start start;
 	nccl_stop stop;
 	nccl_record record;
@@ -203,8 +206,8 @@ struct nccl_profiler_v4 {
 
 struct nccl_profiler_v5 { /* also version 6 */
 	const char *name;
-	int (*init)(void **context, uint64_t comm_id, int *event_mask, const char *comm_name, int nodes, int ranks, int rank,
-		void *logger);
+	int (*init)(void **context, uint64_t comm_id, int *event_mask, const char *comm_name, int nodes, int ranks,
+		int rank, void *logger);
 	nccl_start start;
 	nccl_stop stop;
 	nccl_record record;

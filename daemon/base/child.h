@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program of ours that runs beside the daemon, at the lowest priority, and says a sentence or a line in the end. The loop
- * waits neither for its start nor for its end: it asks child_ended() from time to time.
+ * A program of ours that runs beside the daemon, at the lowest priority, and says a sentence or a line in the end. The
+ * loop waits neither for its start nor for its end: it asks child_ended() from time to time.
  */
 #ifndef RANKTRACE_DAEMON_BASE_CHILD_H
 #define RANKTRACE_DAEMON_BASE_CHILD_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places for items of several users, where there are fewer than items: whoever needs less than an equal part gets all that he
- * needs, and the others have equal parts of the rest. Items are counted first, then taken.
+ * Places for items of several users, where there are fewer than items: whoever needs less than an equal part gets all
+ * that he needs, and the others have equal parts of the rest. Items are counted first, then taken.
  */
 #ifndef RANKTRACE_DAEMON_BASE_FAIR_H
 #define RANKTRACE_DAEMON_BASE_FAIR_H

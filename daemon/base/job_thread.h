@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread that carries out jobs of the loop in order: calls that can wait for a lock of the kernel, a slow disk or a file
- * server. It lasts, as the start of a thread can wait for the same locks.
+ * A thread that carries out jobs of the loop in order: calls that can wait for a lock of the kernel, a slow disk or a
+ * file server. It lasts, as the start of a thread can wait for the same locks.
  */
 #ifndef RANKTRACE_DAEMON_BASE_JOB_THREAD_H
 #define RANKTRACE_DAEMON_BASE_JOB_THREAD_H
@@ -12,7 +12,8 @@
 
 struct job_thread;
 
-/* Part of a structure of the caller's, who does not touch that from job_thread_order() until job_thread_wait() is true. */
+/* Part of a structure of the caller's, who does not touch that from job_thread_order() until job_thread_wait() is true.
+ * */
 struct thread_job {
 	TAILQ_ENTRY(thread_job) entry;
 	void (*run)(struct thread_job *job);  /* in the thread */

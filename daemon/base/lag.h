@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How late something periodic runs: the longest delay ever, and in the last minute (to 5 s). Times are of one clock. Of a delay,
- * what the thread spent ready without a CPU is no doing of its own: the scheduler gave the CPU to others.
+ * How late something periodic runs: the longest delay ever, and in the last minute (to 5 s). Times are of one clock. Of
+ * a delay, what the thread spent ready without a CPU is no doing of its own: the scheduler gave the CPU to others.
  */
 #ifndef RANKTRACE_DAEMON_BASE_LAG_H
 #define RANKTRACE_DAEMON_BASE_LAG_H
@@ -36,8 +36,8 @@ struct lag_stop lag_run(struct lag *lag, uint64_t now_ns, uint64_t period_ns, co
 uint64_t lag_last_minute(const struct lag *lag, uint64_t now_ns);
 
 /*
- * Where a thread waits in the kernel that is overdue: another thread reads it while it lasts, as the late one cannot. Only the
- * kernel's function, from /proc/self/task/TID/wchan.
+ * Where a thread waits in the kernel that is overdue: another thread reads it while it lasts, as the late one cannot.
+ * Only the kernel's function, from /proc/self/task/TID/wchan.
  */
 
 /* A wait of twice this is seen for certain. Shorter ones are not significant; each read is a wakeup of the daemon. */

@@ -39,7 +39,8 @@ static void *lag_place_work(void *arg)
 
 		if (place->due_ns && now_ns >= late_ns)
 			lag_place_read(place);
-		(void)thread_wait_until(&place->stopping, &place->lock, now_ns < late_ns ? late_ns : now_ns + LAG_PLACE_NS);
+		(void)thread_wait_until(
+			&place->stopping, &place->lock, now_ns < late_ns ? late_ns : now_ns + LAG_PLACE_NS);
 	}
 	pthread_mutex_unlock(&place->lock);
 	return NULL;

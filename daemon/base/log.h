@@ -4,9 +4,9 @@
  * stderr.
  *
  * `component` is a lower-case module name ("ranks", "store"): RANKTRACE_COMPONENT= in the journal, prefix on stderr. A
- * message is one sentence without newlines (names in it may hold any bytes: what is not printable becomes '?'); a non-fatal one names the consequence ("skipping it", "trying
- * again in 5 s"). Levels by audience: LOG_ERR operator, now; LOG_WARNING operator, later; LOG_NOTICE state changes;
- * LOG_INFO progress; LOG_DEBUG developers.
+ * message is one sentence without newlines (names in it may hold any bytes: what is not printable becomes '?'); a
+ * non-fatal one names the consequence ("skipping it", "trying again in 5 s"). Levels by audience: LOG_ERR operator,
+ * now; LOG_WARNING operator, later; LOG_NOTICE state changes; LOG_INFO progress; LOG_DEBUG developers.
  */
 #ifndef RANKTRACE_DAEMON_BASE_LOG_H
 #define RANKTRACE_DAEMON_BASE_LOG_H
@@ -22,8 +22,8 @@ void log_set_level(int level_max);
 #define LOG_LEVEL_NAMES (LOG_DEBUG + 1)
 extern const char *const log_level_names[LOG_LEVEL_NAMES];
 
-void log_message(int level, const char *component, const char *file, int line, const char *func,
-		 const char *format, ...) _printf_(6, 7);
+void log_message(int level, const char *component, const char *file, int line, const char *func, const char *format,
+	...) _printf_(6, 7);
 
 /*
  * A message with extra journal fields, each "NAME=value" (upper case; beyond LOG_FIELDS_MAX dropped). stderr shows
@@ -44,7 +44,12 @@ void log_fields(int level, const char *component, const char *message, const cha
  * " and the error's text.
  */
 #define log_error_errno(component, error, format, ...) \
-	({ int _e = (error); if (_e > 0) _e = -_e; \
-	   log_at(LOG_ERR, component, format ": %s" __VA_OPT__(,) __VA_ARGS__, strerror(-_e)); _e; })
+	({ \
+		int _e = (error); \
+		if (_e > 0) \
+			_e = -_e; \
+		log_at(LOG_ERR, component, format ": %s" __VA_OPT__(, ) __VA_ARGS__, strerror(-_e)); \
+		_e; \
+	})
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See log_limit.h. A hash table of counts with short probing; a slot whose period is over and that left nothing out is free. */
+/* See log_limit.h. A hash table of counts with short probing; a slot whose period is over and that left nothing out is
+ * free. */
 #include <inttypes.h>
 #include <pthread.h>
 #include "daemon/base/log_limit.h"
@@ -89,8 +90,8 @@ static void log_limit_report(const struct log_limit_slot *slot)
 	char what[160];
 
 	log_limit_describe(place->format, what, sizeof(what));
-	log_at(place->level, place->component, "%" PRIu64 " more messages of user %" PRIu64 "%s: \"%s\"", slot->left_out,
-		slot->key, slot->shared ? " and others" : "", what);
+	log_at(place->level, place->component, "%" PRIu64 " more messages of user %" PRIu64 "%s: \"%s\"",
+		slot->left_out, slot->key, slot->shared ? " and others" : "", what);
 }
 
 void log_limit_tick(uint64_t now_ns)

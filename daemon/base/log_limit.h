@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bound on messages that users can cause. A message is counted by where it is in the source and by a key, the user that
- * caused it: at most `burst` of them are logged within LOG_LIMIT_PERIOD_NS, the others are counted and named in one line
- * when the period is over. One user's messages leave the others' bound as it is.
+ * A bound on messages that users can cause. A message is counted by where it is in the source and by a key, the user
+ * that caused it: at most `burst` of them are logged within LOG_LIMIT_PERIOD_NS, the others are counted and named in
+ * one line when the period is over. One user's messages leave the others' bound as it is.
  */
 #ifndef RANKTRACE_DAEMON_BASE_LOG_LIMIT_H
 #define RANKTRACE_DAEMON_BASE_LOG_LIMIT_H
@@ -27,10 +27,13 @@ void log_limit_tick(uint64_t now_ns);
 /* log_limited(LOG_INFO, "control", peer->uid, "refusing user %u", peer->uid) */
 #define log_limited(log_level, log_component, key, log_format, ...) \
 	do { \
-		static const struct log_limit_place _place = { \
-			.file = __FILE__, .component = log_component, .format = log_format, .line = __LINE__, .level = log_level}; \
+		static const struct log_limit_place _place = {.file = __FILE__, \
+			.component = log_component, \
+			.format = log_format, \
+			.line = __LINE__, \
+			.level = log_level}; \
 		if (log_limit_pass(&_place, key, LOG_LIMIT_BURST, monotonic_ns())) \
-			log_at(log_level, log_component, log_format __VA_OPT__(,) __VA_ARGS__); \
+			log_at(log_level, log_component, log_format __VA_OPT__(, ) __VA_ARGS__); \
 	} while (0)
 
 #endif

@@ -10,7 +10,8 @@
  * Negative errno. From the loop's thread.
  */
 int passed_sockets(const char *name, int *ret_fd);
-/* Takes the variables out of the environment, so that no child takes the sockets for its own. Call after the last question. */
+/* Takes the variables out of the environment, so that no child takes the sockets for its own. Call after the last
+ * question. */
 void passed_end(void);
 
 #endif

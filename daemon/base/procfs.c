@@ -13,7 +13,8 @@
 #include "analyzers/base/proc_maps.h"
 
 #define STAT_BYTES_MAX 2048
-#define STATUS_BYTES_MAX 4096 /* the user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
+#define STATUS_BYTES_MAX \
+	4096 /* the user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
 #define CHILDREN_BYTES_MAX (64u << 10)
 
 /* File names (without folder) that identify a process's kind. */
@@ -144,9 +145,8 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret)
 	p = strrchr(text, ')');
 	if (!p)
 		return -EBADMSG;
-	n = sscanf(p + 1,
-		" %c %u %*d %*d %*d %*d %*u %*u %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu", &state,
-		&parent, &faults, &user, &system, &start, &pages);
+	n = sscanf(p + 1, " %c %u %*d %*d %*d %*d %*u %*u %*u %llu %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu",
+		&state, &parent, &faults, &user, &system, &start, &pages);
 	if (n < 6 || start > UINT64_MAX / ns_per_tick() || user > UINT64_MAX / 2 / ns_per_tick() ||
 		system > UINT64_MAX / 2 / ns_per_tick())
 		return -EBADMSG;
@@ -168,7 +168,8 @@ static uint64_t procfs_status_bytes(const char *text, const char *word)
 	const char *line = strstr(text, word);
 	unsigned long long kib;
 
-	return line && sscanf(line + strlen(word), "%llu kB", &kib) == 1 && kib < UINT64_MAX / 1024 ? kib * 1024 : UINT64_MAX;
+	return line && sscanf(line + strlen(word), "%llu kB", &kib) == 1 && kib < UINT64_MAX / 1024 ? kib * 1024
+												    : UINT64_MAX;
 }
 
 int procfs_status(const char *root, uint32_t pid, struct procfs_status *ret)

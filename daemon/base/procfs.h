@@ -38,9 +38,9 @@ int procfs_stat(const char *root, uint32_t pid, struct procfs_stat *ret);
 struct procfs_status {
 	char state; /* as in procfs_stat; 0: not shown */
 	uint32_t parent_pid;
-	uint32_t uid;	     /* real user, as the initial user namespace numbers it */
-	uint64_t inode;	     /* another process has another one. So may the same, later */
-	bool is_kernel;	     /* a thread of the kernel */
+	uint32_t uid;				/* real user, as the initial user namespace numbers it */
+	uint64_t inode;				/* another process has another one. So may the same, later */
+	bool is_kernel;				/* a thread of the kernel */
 	uint64_t resident_bytes, swapped_bytes; /* UINT64_MAX: not shown, as of one that has ended */
 };
 

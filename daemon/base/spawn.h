@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-/* argv[0] is the path. Its standard descriptors are /dev/null; `to` (may be one of them) is a copy of fd; all others of ours
- * are CLOEXEC. Signals are reset. The caller reaps it. 0 or negative errno. */
+/* argv[0] is the path. Its standard descriptors are /dev/null; `to` (may be one of them) is a copy of fd; all others of
+ * ours are CLOEXEC. Signals are reset. The caller reaps it. 0 or negative errno. */
 int spawn_program(char *const *argv, char *const *environment, int fd, int to, pid_t *ret);
 
 /*
@@ -22,7 +22,8 @@ struct spawner_job;
 typedef void (*spawner_done)(void *arg, pid_t result);
 
 int spawner_new(struct event_base *base, struct spawner **ret);
-/* Waits for nothing; what has not started does not start. No callback is called. Children of a worker end with the thread. */
+/* Waits for nothing; what has not started does not start. No callback is called. Children of a worker end with the
+ * thread. */
 struct spawner *spawner_free(struct spawner *spawner);
 
 /* As spawn_program(); everything is copied, fd duplicated. */

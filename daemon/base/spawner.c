@@ -173,7 +173,8 @@ int spawner_new(struct event_base *base, struct spawner **ret)
 	spawner->users = 1;
 	spawner->ready_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = spawner->ready_fd < 0 ? -errno : 0;
-	spawner->on_ready = r == 0 ? event_new(base, spawner->ready_fd, EV_READ | EV_PERSIST, spawner_on_ready, spawner) : NULL;
+	spawner->on_ready =
+		r == 0 ? event_new(base, spawner->ready_fd, EV_READ | EV_PERSIST, spawner_on_ready, spawner) : NULL;
 	if (r == 0 && (!spawner->on_ready || event_add(spawner->on_ready, NULL) < 0))
 		r = -ENOMEM;
 	spawner->users++;
@@ -208,9 +209,13 @@ int spawner_start(struct spawner *spawner, char *const *argv, char *const *envir
 
 	if (!job)
 		return -ENOMEM;
-	*job = (struct spawner_job){.argv = spawner_copy(argv), .environment = spawner_copy(environment),
+	*job = (struct spawner_job){.argv = spawner_copy(argv),
+		.environment = spawner_copy(environment),
 		/* Above `to`: dup2() onto itself would keep CLOEXEC. */
-		.fd = fcntl(fd, F_DUPFD_CLOEXEC, to + 1), .to = to, .done = done, .arg = arg};
+		.fd = fcntl(fd, F_DUPFD_CLOEXEC, to + 1),
+		.to = to,
+		.done = done,
+		.arg = arg};
 	if (!job->argv || !job->environment || job->fd < 0) {
 		spawner_job_free(job);
 		return -ENOMEM;

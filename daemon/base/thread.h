@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Threads beside the loop, for calls that block long in the kernel. All signals are blocked in them: the loop handles them. */
+/* Threads beside the loop, for calls that block long in the kernel. All signals are blocked in them: the loop handles
+ * them. */
 #ifndef RANKTRACE_DAEMON_BASE_THREAD_H
 #define RANKTRACE_DAEMON_BASE_THREAD_H
 
@@ -26,8 +27,8 @@ bool thread_wait_until(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_
  */
 void thread_close(int fd);
 /*
- * Reaps a child that has ended or was killed, in a thread: the kernel lets its parent wait for other processes that open its
- * files in /proc.
+ * Reaps a child that has ended or was killed, in a thread: the kernel lets its parent wait for other processes that
+ * open its files in /proc.
  */
 void thread_reap(pid_t pid);
 /* True: the child has ended, status and usage are as from wait4(), and a thread reaps it. ret_usage may be NULL. */

@@ -39,8 +39,20 @@
 	}
 
 /* Takes a pointer (a descriptor) out of a cleanup variable. */
-#define TAKE_PTR(p) ({ __typeof__(p) *_pp = &(p); __typeof__(p) _v = *_pp; *_pp = NULL; _v; })
-#define TAKE_FD(fd) ({ int *_fp = &(fd); int _v = *_fp; *_fp = -1; _v; })
+#define TAKE_PTR(p) \
+	({ \
+		__typeof__(p) *_pp = &(p); \
+		__typeof__(p) _v = *_pp; \
+		*_pp = NULL; \
+		_v; \
+	})
+#define TAKE_FD(fd) \
+	({ \
+		int *_fp = &(fd); \
+		int _v = *_fp; \
+		*_fp = -1; \
+		_v; \
+	})
 
 static inline void freep(void *p)
 {

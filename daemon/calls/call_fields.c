@@ -7,17 +7,18 @@
 /* Register reads cannot fail: their zero is valid despite a fault elsewhere in the record. */
 static bool may_fault(const struct rt_call_arg *arg)
 {
-	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST && (arg->read != RT_READ_REG || arg->reg > REGISTER_ARGS);
+	return arg->read != RT_READ_FRAME && arg->read != RT_READ_CONST &&
+	       (arg->read != RT_READ_REG || arg->reg > REGISTER_ARGS);
 }
 
-void call_fields(
-	const struct probe *probe, const uint64_t *arg, uint32_t flags, bool returned, struct call_fields *ret)
+void call_fields(const struct probe *probe, const uint64_t *arg, uint32_t flags, bool returned, struct call_fields *ret)
 {
 	*ret = (struct call_fields){0};
 	for (unsigned i = 0; i < probe->spec.args && i < RT_CALL_ARGS_MAX; i++) {
 		enum coll_field field = probe->field[i];
 
-		if ((unsigned)field >= OP_FIELD_MAX || (arg[i] == 0 && flags & RT_CALL_FAULT && may_fault(&probe->spec.arg[i])))
+		if ((unsigned)field >= OP_FIELD_MAX ||
+			(arg[i] == 0 && flags & RT_CALL_FAULT && may_fault(&probe->spec.arg[i])))
 			continue;
 		if (!returned && probe->spec.arg[i].read == RT_READ_OUT)
 			continue;

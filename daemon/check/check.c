@@ -166,7 +166,8 @@ static void check_sampling(const struct context *context, struct check_list *lis
 	if (f && fgets(level, sizeof(level), f))
 		level[strcspn(level, "\n")] = 0;
 	check_add(list, "sampling", CHECK_LIMITED,
-		"set kernel.perf_event_paranoid to 2 with sysctl: at 3, Debian's and Ubuntu's kernels ask for CAP_SYS_ADMIN; or give the daemon CAP_PERFMON",
+		"set kernel.perf_event_paranoid to 2 with sysctl: at 3, Debian's and Ubuntu's kernels ask for "
+		"CAP_SYS_ADMIN; or give the daemon CAP_PERFMON",
 		"the kernel refuses to sample (kernel.perf_event_paranoid is %s): no profiles", level);
 }
 
@@ -177,7 +178,9 @@ static void check_locked_memory(const struct context *context, struct check_list
 
 	if (kernel_is_memlocked(bytes, &limit))
 		check_add(list, "locked memory", CHECK_MISSING, KERNEL_MEMLOCK_ADVICE,
-			"the limit on locked memory, %" PRIu64 " KiB, is too small for BPF maps, which need more than %" PRIu64 " KiB: nothing can be collected",
+			"the limit on locked memory, %" PRIu64
+			" KiB, is too small for BPF maps, which need more than %" PRIu64
+			" KiB: nothing can be collected",
 			limit >> 10, bytes >> 10);
 }
 
@@ -333,10 +336,9 @@ static void add_dispute(void *arg, const struct rank *rank)
 
 	if (!ranks_disputed(disputes->ranks, rank, &other) || rank->uid > other || disputes->count++ >= DISPUTES_MAX)
 		return;
-	check_add(disputes->list, "suspects", CHECK_LIMITED,
-		"tracectl ranks shows both; they are judged as two jobs",
-		"users %" PRIu32 " and %" PRIu32 " both run a rank %" PRId32 " of job %s", rank->uid, other, rank->env.rank,
-		rank->env.job)
+	check_add(disputes->list, "suspects", CHECK_LIMITED, "tracectl ranks shows both; they are judged as two jobs",
+		"users %" PRIu32 " and %" PRIu32 " both run a rank %" PRId32 " of job %s", rank->uid, other,
+		rank->env.rank, rank->env.job)
 		->about_ranks = true;
 }
 
@@ -357,7 +359,8 @@ static void check_quarantine(const struct context *context, struct check_list *l
 
 	if (count)
 		check_add(list, "libraries", CHECK_LIMITED, "",
-			"%u library file%s of ranks %s not read: damaged, or larger than libraries are; %s functions are not traced",
+			"%u library file%s of ranks %s not read: damaged, or larger than libraries are; %s functions "
+			"are not traced",
 			count, count == 1 ? "" : "s", count == 1 ? "is" : "are", count == 1 ? "its" : "their");
 }
 
@@ -365,8 +368,8 @@ static void add_collector(const struct context *context, enum level level, struc
 	const struct collector *collector, const struct collector_status *status)
 {
 	bool on = context->levels.on[level], shared = status->levels_shared & LEVEL_BIT(level);
-	bool blind =
-		on && !shared && status->probes_attached == 0 && context->ranks && ranks_count(context->ranks, RANK_ROLE_RANK);
+	bool blind = on && !shared && status->probes_attached == 0 && context->ranks &&
+		     ranks_count(context->ranks, RANK_ROLE_RANK);
 
 	if (status->levels_empty & LEVEL_BIT(level))
 		check_add(list, level_name(level), CHECK_LIMITED,
@@ -455,8 +458,9 @@ static void check_gauges(const struct context *context, struct check_list *list)
 			check_add(list, "gauges", CHECK_OK, "", "%s: none on this machine (%s)", name, summary);
 			break;
 		case GAUGES_REFUSED:
-			check_add(list, "gauges", CHECK_LIMITED, "under systemd use the drop-in cards.conf, see ranktraced(8)",
-				"%s: %s", name, status.why);
+			check_add(list, "gauges", CHECK_LIMITED,
+				"under systemd use the drop-in cards.conf, see ranktraced(8)", "%s: %s", name,
+				status.why);
 			break;
 		case GAUGES_OPENING:
 		case GAUGES_SILENT:

@@ -93,7 +93,10 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 	}
 	member = &snapshot->member[snapshot->members++];
 	*member = (struct coll_snapshot_member){
-		.judged = {.rank = standing->rank, .pid = standing->pid, .ops = standing->ops, .standing = *standing->standing},
+		.judged = {.rank = standing->rank,
+			.pid = standing->pid,
+			.ops = standing->ops,
+			.standing = *standing->standing},
 		.ended_ns = standing->ended_ns,
 		.stopped = standing->stopped,
 		.uid = standing->uid,
@@ -104,8 +107,8 @@ static void coll_snapshot_collect(void *arg, const struct rank_coll_standing *st
 }
 
 /*
- * Orders members of one communicator together, per user and job, in case identities collide. Unidentified ones form groups of
- * their own.
+ * Orders members of one communicator together, per user and job, in case identities collide. Unidentified ones form
+ * groups of their own.
  */
 static int coll_snapshot_by_communicator(const void *a, const void *b)
 {
@@ -176,7 +179,8 @@ static void coll_snapshot_sentence(struct coll_snapshot_comm *comm, const struct
 		used = strlen(comm->sentence);
 		if ((member[i].ended_ns && member[i].judged.missing) || member[i].stopped)
 			snprintf(comm->sentence + used, sizeof(comm->sentence) - used, "; rank %d (process %u) %s",
-				member[i].judged.rank, member[i].judged.pid, member[i].stopped ? "is stopped" : "has ended");
+				member[i].judged.rank, member[i].judged.pid,
+				member[i].stopped ? "is stopped" : "has ended");
 	}
 }
 

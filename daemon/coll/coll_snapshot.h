@@ -36,7 +36,7 @@ struct coll_snapshot {
 	struct coll_snapshot_member *member;
 	size_t calls;
 	struct rank_coll_call *call; /* in flight, oldest first */
-	size_t left_out;            /* members beyond the bound */
+	size_t left_out;	     /* members beyond the bound */
 };
 
 /* Also reads calls in flight. */

@@ -45,7 +45,8 @@ static void comm_identify_on_answer(void *arg, struct worker_reply *reply)
 	if (comm_reader_take(reply, &answer) < 0) {
 		answer = (struct comm_answer){0};
 		asked.again_ns = monotonic_ns() + AGAIN_NS;
-		snprintf(answer.reason, sizeof(answer.reason), "it cannot be read now: reading the memory of its process %s",
+		snprintf(answer.reason, sizeof(answer.reason),
+			"it cannot be read now: reading the memory of its process %s",
 			reply->end == WORKER_ANSWERED ? "failed" : worker_end_words(reply->end));
 	}
 	identify->answered(identify->arg, &asked, &answer);

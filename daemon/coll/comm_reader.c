@@ -36,12 +36,11 @@ const struct coll_identifier *comm_reader_identifier(const char *family)
 	return NULL;
 }
 
-int comm_reader_ask(struct workers *workers, uint32_t owner, struct comm_question *question, worker_done done, void *arg,
-	uint64_t *ret_id)
+int comm_reader_ask(struct workers *workers, uint32_t owner, struct comm_question *question, worker_done done,
+	void *arg, uint64_t *ret_id)
 {
 	memcpy(question->magic, MAGIC, sizeof(question->magic));
-	return worker_ask(
-		workers, &comm_reader_kind, owner, question, sizeof(*question), NULL, 0, done, arg, ret_id);
+	return worker_ask(workers, &comm_reader_kind, owner, question, sizeof(*question), NULL, 0, done, arg, ret_id);
 }
 
 /* Terminated, of printable ASCII. */

@@ -25,7 +25,7 @@ struct comm_question {
 struct comm_answer {
 	uint64_t identity; /* 0: unknown, for the reason */
 	uint32_t member, members;
-	char name[COLL_NAME_BYTES];	/* "": unknown */
+	char name[COLL_NAME_BYTES]; /* "": unknown */
 	char reason[COMM_REASON_BYTES];
 };
 
@@ -39,8 +39,8 @@ struct coll_identifier {
 const struct coll_identifier *comm_reader_identifier(const char *family);
 
 /* As worker_ask(). */
-int comm_reader_ask(struct workers *workers, uint32_t owner, struct comm_question *question, worker_done done, void *arg,
-	uint64_t *ret_id);
+int comm_reader_ask(struct workers *workers, uint32_t owner, struct comm_question *question, worker_done done,
+	void *arg, uint64_t *ret_id);
 /* The answer as the worker gave it, which is hostile. -EBADMSG: none that is valid. */
 int comm_reader_take(const struct worker_reply *reply, struct comm_answer *ret);
 /* Reads in this process, and waits: without workers. */

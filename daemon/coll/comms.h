@@ -18,10 +18,10 @@ struct comm_row {
 	uint64_t address, since_ns;
 	uint64_t process_group; /* of the framework, 0: unknown */
 	uint64_t named_by;	/* process group last asked for a name */
-	int64_t key;         /* of its row; 0: none yet */
-	bool dirty;	     /* row not written since the last change */
-	bool asked;          /* for its identity */
-	uint64_t retry_ns;   /* when to ask again; 0: never */
+	int64_t key;		/* of its row; 0: none yet */
+	bool dirty;		/* row not written since the last change */
+	bool asked;		/* for its identity */
+	uint64_t retry_ns;	/* when to ask again; 0: never */
 	bool freed;
 	uint32_t member, members;
 	int64_t color;
@@ -82,7 +82,8 @@ struct comm_identify {
 	struct comm_asking *asking;
 };
 
-/* Asks once for the identity (again after a temporary failure) and once for the name, if unknown. Returns whether it did. */
+/* Asks once for the identity (again after a temporary failure) and once for the name, if unknown. Returns whether it
+ * did. */
 bool comm_identify(
 	struct comm_identify *identify, const struct rank *rank, struct comm_rows *comms, struct comm_row *comm);
 /* Forgets all that was asked. */
@@ -90,8 +91,8 @@ void comm_identify_cancel(struct comm_identify *identify);
 
 /*
  * Members of a communicator as ranks of the job, which no call passes: known if all members are on this node, or if the
- * communicator has as many members as the job has ranks. Members share identity, library, size, user, job and world size;
- * each member number and each rank must occur once. Members never change during a communicator's life.
+ * communicator has as many members as the job has ranks. Members share identity, library, size, user, job and world
+ * size; each member number and each rank must occur once. Members never change during a communicator's life.
  */
 
 #define COMM_MEMBERS_MAX 65536 /* communicators of all ranks; beyond it none is examined */

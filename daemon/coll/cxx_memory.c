@@ -148,7 +148,7 @@ static int cxx_string_old(struct cxx_memory *memory, const struct cxx_object *ob
 }
 
 int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char ret[static CXX_STRING_BYTES],
-	       size_t *ret_words)
+	size_t *ret_words)
 {
 	char text[CXX_STRING_BYTES];
 	size_t words = 4;

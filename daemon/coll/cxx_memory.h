@@ -39,6 +39,6 @@ int cxx_class(struct cxx_memory *memory, uint64_t address, char ret[static CXX_C
  * invalid, or not printable ASCII.
  */
 int cxx_string(struct cxx_memory *memory, const struct cxx_object *object, size_t at, char ret[static CXX_STRING_BYTES],
-	       size_t *ret_words);
+	size_t *ret_words);
 
 #endif

@@ -26,15 +26,15 @@ struct gloo_process {
 };
 
 struct gloo_group {
-	uint64_t identity;     /* never 0 */
-	uint32_t member;       /* this process's number in the group */
+	uint64_t identity; /* never 0 */
+	uint32_t member;   /* this process's number in the group */
 	uint32_t members;
 	char name[64]; /* the program's name for it, "" if PyTorch keeps none */
 };
 
 /*
- * 0; otherwise *ret_reason is a sentence on what could not be read. Never stops the process; at most some hundred reads.
- * May wait for a file system.
+ * 0; otherwise *ret_reason is a sentence on what could not be read. Never stops the process; at most some hundred
+ * reads. May wait for a file system.
  */
 int gloo_identity_read(
 	const struct gloo_process *process, uint64_t address, struct gloo_group *ret, const char **ret_reason);

@@ -17,8 +17,8 @@
 #define GLOO_READS_MAX 512
 #define GLOO_GROUP_WORDS 64
 #define STORE_WORDS 16
-#define GLOO_STRING_AT_MAX 8			    /* words before a store's first string: class, users, timeout */
-#define PREFIXES_MAX 16			    /* nested stores */
+#define GLOO_STRING_AT_MAX 8 /* words before a store's first string: class, users, timeout */
+#define PREFIXES_MAX 16	     /* nested stores */
 
 #define CLASS_GROUP "N4c10d16ProcessGroupGlooE"
 #define CLASS_GLOO_STORE "N4c10d16ProcessGroupGloo9GlooStoreE"
@@ -129,7 +129,7 @@ static int gloo_unwrap_prefixes(struct cxx_memory *memory, uint64_t store, struc
 static bool is_loopback(const char *host)
 {
 	return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "::1") == 0 ||
-		strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
+	       strncmp(host, "localhost.", 10) == 0 || strcmp(host, "ip6-localhost") == 0;
 }
 
 /* A path of the process, links of /proc/PID/ns included. */

@@ -128,13 +128,14 @@ static void on_communicator(void *arg, const struct coll_communicator *communica
 		const struct rank_coll_observer *observer = rank->colls->observers[i].observer;
 
 		if (observer && observer->communicator)
-			observer->communicator(rank->colls->observers[i].arg, rank->rank.slot, rank->rank.instance, communicator);
+			observer->communicator(
+				rank->colls->observers[i].arg, rank->rank.slot, rank->rank.instance, communicator);
 	}
 }
 
 /*
- * After each call of the analyzer: identifies communicators and writes changed rows. The answer may come from within; that
- * does not recurse.
+ * After each call of the analyzer: identifies communicators and writes changed rows. The answer may come from within;
+ * that does not recurse.
  */
 static void rank_coll_settle(struct rank_coll_state *rank)
 {
@@ -187,7 +188,8 @@ static struct rank_coll_state *rank_coll_take(struct rank_coll *colls, size_t sl
 static void rank_coll_forget_ended(struct rank_coll *colls, const struct rank *same)
 {
 	for (size_t i = 0; i < RANK_COLL_ENDED; i++)
-		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank && colls->ended[i]->rank.uid == same->uid &&
+		if (colls->ended[i] && (!same || (colls->ended[i]->rank.env.rank == same->env.rank &&
+							 colls->ended[i]->rank.uid == same->uid &&
 							 streq(colls->ended[i]->rank.env.job, same->env.job))))
 			colls->ended[i] = rank_coll_state_free(colls->ended[i]);
 }
@@ -372,7 +374,8 @@ const char *rank_coll_kind(const struct rank_coll *colls, uint32_t slot, int64_t
 {
 	const struct rank_coll_state *rank = slot < colls->slots ? colls->slot[slot] : NULL;
 
-	return rank && rank->rank.instance == instance && communicator[0] ? comm_rows_kind(&rank->comms, communicator) : "";
+	return rank && rank->rank.instance == instance && communicator[0] ? comm_rows_kind(&rank->comms, communicator)
+									  : "";
 }
 
 struct rank_coll *rank_coll_free(struct rank_coll *colls)
@@ -469,7 +472,8 @@ static void rank_coll_feed_drops(struct rank_coll *colls)
 
 	for (size_t i = 0; i < colls->slots; i++) {
 		struct rank_coll_state *slot = colls->slot[i];
-		uint64_t limited = slot && colls->context->kernel ? kernel_limited_calls(colls->context->kernel, (uint32_t)i) : 0;
+		uint64_t limited =
+			slot && colls->context->kernel ? kernel_limited_calls(colls->context->kernel, (uint32_t)i) : 0;
 
 		if (!slot || (drops == colls->drops && limited == slot->limited))
 			continue;
@@ -568,8 +572,9 @@ size_t rank_coll_refresh(struct rank_coll *colls, struct rank_coll_call *ret, si
 	return refresh.count;
 }
 
-static void rank_coll_each_of(const struct rank_coll *colls, const struct rank_coll_state *rank, struct coll_standing *standing,
-	void (*callback)(void *arg, const struct rank_coll_standing *standing), void *arg)
+static void rank_coll_each_of(const struct rank_coll *colls, const struct rank_coll_state *rank,
+	struct coll_standing *standing, void (*callback)(void *arg, const struct rank_coll_standing *standing),
+	void *arg)
 {
 	const struct rank *live = rank->ended_ns ? NULL : ranks_by_pid(colls->context->ranks, rank->rank.pid);
 	size_t count = coll_standings(rank->ops, standing, STANDINGS_MAX);

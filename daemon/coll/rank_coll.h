@@ -36,9 +36,9 @@ typedef void (*rank_coll_in_flight_each)(void *arg, uint32_t pid, uint32_t threa
 typedef void (*rank_coll_in_flight)(void *reader, rank_coll_in_flight_each each, void *arg);
 
 struct rank_coll_counts {
-	uint64_t rows;          /* of collectives */
+	uint64_t rows; /* of collectives */
 	uint64_t groups;
-	uint64_t communicators;			    /* live */
+	uint64_t communicators;					/* live */
 	uint64_t lost, not_waited, late, impossible, forgotten; /* struct coll_counts, of live and ended ranks */
 };
 
@@ -63,8 +63,7 @@ const char *rank_coll_kind(const struct rank_coll *colls, uint32_t slot, int64_t
 void rank_coll_device(struct rank_coll *colls, const struct rank *rank, const struct coll_device *device);
 /* As coll_identify(). */
 void rank_coll_identify(struct rank_coll *colls, const struct rank *rank, const char *family, uint64_t address,
-	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source,
-	const char *reason);
+	uint64_t identity, const char *name, uint32_t member, uint32_t members, const char *source, const char *reason);
 /* Sets the reader of calls in flight; NULL: none. */
 void rank_coll_set_in_flight(struct rank_coll *colls, rank_coll_in_flight read, void *reader);
 
@@ -82,7 +81,7 @@ struct rank_coll_standing {
 	bool stopped;	   /* its process, by a signal or a debugger */
 	const struct coll *ops;
 	const struct coll_standing *standing;
-	const char *kind;    /* of the communicator, "" if unknown */
+	const char *kind;   /* of the communicator, "" if unknown */
 	const char *reason; /* why its identity is unknown, "" if known */
 };
 /* Calls back for each rank on each of its communicators. */

@@ -22,10 +22,11 @@
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (15 * NSEC_PER_SEC) /* after its start, a rank is scanned every SCAN_FIRST_NS for this long */
 #define SCAN_RETRY_NS NSEC_PER_SEC	  /* a scan that did not begin, or has not ended */
-#define SCAN_STEPLESS_NS (5 * NSEC_PER_SEC) /* between two scans at most, before the first step: its libraries may load late */
-#define REGROUP_NS NSEC_PER_SEC		  /* probes wait for further files at most */
+#define SCAN_STEPLESS_NS \
+	(5 * NSEC_PER_SEC)	/* between two scans at most, before the first step: its libraries may load late */
+#define REGROUP_NS NSEC_PER_SEC /* probes wait for further files at most */
 #define ATTACH_WAITS_NS (2 * NSEC_PER_SEC) /* noted in the status; the usual order takes less than 0.2 s */
-#define SCAN_SHARE 20			  /* scans use at most 1/SCAN_SHARE of a CPU */
+#define SCAN_SHARE 20			   /* scans use at most 1/SCAN_SHARE of a CPU */
 #define RECORD_FUNCTION "record_function"
 #define NAME_BYTES (2 * RT_CALL_TEXT_MAX + 1) /* a text as UTF-8 */
 #define TORCH_LIBRARY "libtorch_cpu.so*"
@@ -50,18 +51,18 @@ struct call {
 	uint64_t since_ns[LEVEL_MAX]; /* turned on at; older records are from probes being detached */
 	bool regroup;		      /* a library is new: row groups may change; or some have not had their turn */
 	bool regroup_anew;
-	bool sampled, reduced;	      /* L0: in windows; between two of them */
-	bool opening;		      /* a window, or L0 as a whole: until its probes are attached */
-	bool memory_paused;	      /* as the attachments have it */
-	bool resuming;		      /* their orders are not done */
-	bool sweep;		      /* calls in flight may have lost their process or library */
+	bool sampled, reduced; /* L0: in windows; between two of them */
+	bool opening;	       /* a window, or L0 as a whole: until its probes are attached */
+	bool memory_paused;    /* as the attachments have it */
+	bool resuming;	       /* their orders are not done */
+	bool sweep;	       /* calls in flight may have lost their process or library */
 	uint64_t events;
 	uint64_t stale; /* records of removed probes, or of processes that are not ranks */
 	uint64_t unreadable;
 	uint64_t unclaimed; /* records with an event that no sink takes */
 	char reason[COLLECTOR_NOTE_BYTES];
-	const char **pattern;	    /* libraries in the table, NULL-terminated */
-	uint64_t regroup_since_ns;  /* regroup is due since */
+	const char **pattern;	   /* libraries in the table, NULL-terminated */
+	uint64_t regroup_since_ns; /* regroup is due since */
 	size_t watches;
 	struct watch *watch;
 };
@@ -73,7 +74,8 @@ static void collect_call_library_added(void *arg, struct library *library)
 	int r = attachment_new(&call->attach, library, &attachment);
 
 	if (r == -EUCLEAN)
-		ranks_suspect(call->context->ranks, library->uid, "a library file is damaged or larger than libraries are");
+		ranks_suspect(
+			call->context->ranks, library->uid, "a library file is damaged or larger than libraries are");
 	if (r < 0) {
 		log_warning("call", "cannot read %s: %s; its functions are not traced", library->path, strerror(-r));
 		return;
@@ -102,13 +104,16 @@ static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, 
 		ranks_suspect(call->context->ranks, uid, "more library files than its part of the daemon's table");
 	/* Why is between the log and its readers: it says something about other people's folders. */
 	snprintf(call->reason, sizeof(call->reason),
-		error == -EREMOTE ? "a library of process %u is on a file system that its user serves (user_filesystems in ranktrace.conf)"
+		error == -EREMOTE ? "a library of process %u is on a file system that its user serves "
+				    "(user_filesystems in ranktrace.conf)"
 				  : "a library of process %u cannot be opened",
 		pid);
-	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path, pid, strerror(-error));
+	log_limited(LOG_WARNING, "call", uid, "cannot use %s of process %u: %s; its functions are not traced", path,
+		pid, strerror(-error));
 }
 
-/* Of the time since its level was turned on: probes that are being detached leave calls whose return is not recorded. */
+/* Of the time since its level was turned on: probes that are being detached leave calls whose return is not recorded.
+ * */
 static bool collect_call_is_since(const struct call *call, const struct probe *probe, uint64_t start_ns)
 {
 	return call->on[probe->level] && start_ns >= call->since_ns[probe->level];
@@ -162,7 +167,8 @@ static int load_tables(struct call *call)
 {
 	const char *dirs[] = {call->context->config.probes_base_dir, call->context->config.probes_dir};
 	char error[512];
-	int r = probe_table_load_dirs(&call->table, dirs, ARRAY_SIZE(dirs), collector_call.levels, error, sizeof(error));
+	int r = probe_table_load_dirs(
+		&call->table, dirs, ARRAY_SIZE(dirs), collector_call.levels, error, sizeof(error));
 
 	if (r < 0) {
 		log_error("call", "%s", error);
@@ -518,7 +524,8 @@ static const char *collect_call_text(const struct rt_call_event *event, size_t s
 
 	text[0] = 0;
 	if (event->event.flags & RT_CALL_TEXT && size_bytes >= sizeof(*full) && event->text_bytes <= RT_CALL_TEXT_MAX)
-		text_from_units(full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
+		text_from_units(
+			full->text, event->text_bytes, RT_CALL_UNIT_BYTES(event->event.flags), text, NAME_BYTES);
 	return text;
 }
 
@@ -606,7 +613,8 @@ static void collect_call_note_unread(struct call *call, struct collector_status 
 
 	libraries_each(call->libraries, collect_call_count_unread, &count);
 	if (count)
-		collector_note(ret, "%u librar%s of ranks cannot be read: %s functions are not traced (see tracectl check)", count,
+		collector_note(ret,
+			"%u librar%s of ranks cannot be read: %s functions are not traced (see tracectl check)", count,
 			count == 1 ? "y" : "ies", count == 1 ? "its" : "their");
 }
 
@@ -617,7 +625,8 @@ static void collect_call_note_waits(struct collector_status *ret)
 
 	if (age_ns >= ATTACH_WAITS_NS)
 		collector_note(ret,
-			"probes have waited for the kernel for %.0f s: a process that maps the library holds its own memory map",
+			"probes have waited for the kernel for %.0f s: a process that maps the library holds its own "
+			"memory map",
 			(double)age_ns / NSEC_PER_SEC);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the ends collector: how ranks ended and what their threads did then (bpf/ends.bpf.c), as rows of `ends`, and for
- * findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_internal.h), and of long system calls.
+ * User side of the ends collector: how ranks ended and what their threads did then (bpf/ends.bpf.c), as rows of `ends`,
+ * and for findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_internal.h), and of
+ * long system calls.
  *
- * The kernel walks Python frames, so the worker `stack` is asked where each rank keeps them, when the rank is new. The stacks
- * of a rank that has ended are named by what was recorded of its functions. It is followed until then.
+ * The kernel walks Python frames, so the worker `stack` is asked where each rank keeps them, when the rank is new. The
+ * stacks of a rank that has ended are named by what was recorded of its functions. It is followed until then.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -35,8 +36,8 @@
 #define LAYOUT_TRIES 3u
 /* After a rank's end: for the names of its stacks, and until peers that end with it have ended. */
 #define LINGER_NS (2 * NSEC_PER_SEC)
-#define NAMES_WAIT_NS (12 * NSEC_PER_SEC) /* more than a request may take */
-#define CODES_MAX 1024			  /* sent in the kernel and remembered */
+#define NAMES_WAIT_NS (12 * NSEC_PER_SEC)    /* more than a request may take */
+#define CODES_MAX 1024			     /* sent in the kernel and remembered */
 #define EVENTS_MAX (RT_END_THREADS_MAX + 2u) /* the main thread, the one that ends its process */
 
 /* As in stacks.c: a layout takes 10 ms, and seconds where libraries come from a disk. */
@@ -59,10 +60,10 @@ struct ends_thread {
 struct ends_rank {
 	struct ends *ends;
 	struct list_link link;
-	struct rank is; /* as it was when it was seen last */
-	uint64_t ended_ns; /* 0: it lives */
+	struct rank is;		  /* as it was when it was seen last */
+	uint64_t ended_ns;	  /* 0: it lives */
 	struct end_sender sender; /* once it has ended */
-	uint64_t request; /* for the layout; 0: none */
+	uint64_t request;	  /* for the layout; 0: none */
 	unsigned tries;
 	uint64_t retry_ns;
 	bool followed; /* the kernel has it */
@@ -237,18 +238,17 @@ static void ends_put(const struct ends_rank *rank, const struct rt_end_event *ev
 
 	ends_detail(rank, event, detail, sizeof(detail));
 	copy_text(name, sizeof(name), event->thread_name);
-	store_put_ends(store,
-		&(struct row_ends){
-			.rank = field_int(rank->is.env.rank),
-			.start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
-			.kind = field_text(kinds[event->how]),
-			.detail = field_text_if(detail),
-			.thread_id = field_int(event->event.thread_id),
-			.thread_name = field_text(name),
-			.main = field_int(event->event.thread_id == rank->is.pid),
-			.stack = field_int_if(named, id),
-			.instance = field_int(rank->is.instance),
-		});
+	store_put_ends(store, &(struct row_ends){
+				      .rank = field_int(rank->is.env.rank),
+				      .start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
+				      .kind = field_text(kinds[event->how]),
+				      .detail = field_text_if(detail),
+				      .thread_id = field_int(event->event.thread_id),
+				      .thread_name = field_text(name),
+				      .main = field_int(event->event.thread_id == rank->is.pid),
+				      .stack = field_int_if(named, id),
+				      .instance = field_int(rank->is.instance),
+			      });
 	rank->ends->refused += event->stack && !named;
 }
 
@@ -261,8 +261,8 @@ static const struct ends_thread *ends_best(const struct ends_rank *rank)
 
 	for (size_t i = 0; i < rank->threads; i++) {
 		const struct rt_end_event *event = &rank->thread[i].event;
-		unsigned rating = event->how == RT_END_EXCEPTION ? (failed ? 4 : 0)
-				  : event->how != RT_END_KILLED	 ? 3
+		unsigned rating = event->how == RT_END_EXCEPTION	   ? (failed ? 4 : 0)
+				  : event->how != RT_END_KILLED		   ? 3
 				  : event->event.thread_id == rank->is.pid ? 2
 									   : 1;
 
@@ -290,8 +290,10 @@ static void ends_finish(struct ends_rank *rank)
 {
 	const struct ends_thread *best = ends_best(rank);
 	bool raised = best && best->event.how == RT_END_EXCEPTION;
-	char how[END_WORDS_BYTES], what[RT_END_WHAT_BYTES] = "", place[sizeof(((struct finding_evidence *)NULL)->detail)];
-	struct online_end_info info = {.rank = &rank->is, .ended_ns = rank->ended_ns, .sender = &rank->sender, .place = place};
+	char how[END_WORDS_BYTES], what[RT_END_WHAT_BYTES] = "",
+				   place[sizeof(((struct finding_evidence *)NULL)->detail)];
+	struct online_end_info info = {
+		.rank = &rank->is, .ended_ns = rank->ended_ns, .sender = &rank->sender, .place = place};
 
 	ends_place(best, place, sizeof(place));
 	for (size_t i = 0; i < rank->threads; i++)
@@ -393,7 +395,8 @@ static void ends_take_sender(struct ends_rank *rank)
 {
 	struct rt_end_rank value;
 
-	if (!rank->followed || bpf_map_lookup_elem(bpf_map__fd(rank->ends->skeleton->maps.end_ranks), &rank->is.slot, &value) < 0 ||
+	if (!rank->followed ||
+		bpf_map_lookup_elem(bpf_map__fd(rank->ends->skeleton->maps.end_ranks), &rank->is.slot, &value) < 0 ||
 		value.pid != rank->is.pid)
 		return;
 	rank->sender.signal = value.sender.signal;
@@ -478,7 +481,8 @@ static void ends_event(void *state, const struct rt_event *event, size_t size_by
 		ends_on_end(ends, (const struct rt_end_event *)event);
 	} else if (event->kind == RT_KIND_WAIT && size_bytes >= sizeof(struct rt_wait_event)) {
 		ends_on_wait(ends, rank, (const struct rt_wait_event *)event);
-	} else if ((event->kind == RT_KIND_END_STACK || event->kind == RT_KIND_WAIT_STACK) && reply_stack_event_valid(stack, size_bytes)) {
+	} else if ((event->kind == RT_KIND_END_STACK || event->kind == RT_KIND_WAIT_STACK) &&
+		   reply_stack_event_valid(stack, size_bytes)) {
 		if (rank && ends_names(rank))
 			profile_rank_stack(rank->names, stack);
 	} else if (event->kind == RT_KIND_STAGE_STACK && reply_stack_event_valid(stack, size_bytes)) {
@@ -548,9 +552,11 @@ static void ends_status(void *state, struct collector_status *ret)
 	if (!ends->skeleton)
 		collector_note(ret, "what ranks did when they ended is not known: %s", ends->reason);
 	else if (!ends->has_places)
-		collector_note(ret, "signals are recorded without their place in native code: the kernel lacks bpf_find_vma (Linux 5.17)");
+		collector_note(ret, "signals are recorded without their place in native code: the kernel lacks "
+				    "bpf_find_vma (Linux 5.17)");
 	if (followed)
-		collector_note(ret, "%zu rank%s followed, %zu with Python frames", followed, followed == 1 ? "" : "s", python);
+		collector_note(
+			ret, "%zu rank%s followed, %zu with Python frames", followed, followed == 1 ? "" : "s", python);
 	if (stacks)
 		collector_note(ret, "%" PRIu64 " stacks at the begin of stages took %.3g ms of the ranks' time", stacks,
 			(double)took_ns / (double)NSEC_PER_MSEC);

@@ -26,7 +26,7 @@ struct call_level_sum {
 	bool on;
 	int error; /* of the first site that failed to attach */
 	unsigned probes, libraries, refused;
-	unsigned left; /* libraries that LIMIT_LEVEL_TURN_MS did not suffice for: groups_choose() goes on */
+	unsigned left;	  /* libraries that LIMIT_LEVEL_TURN_MS did not suffice for: groups_choose() goes on */
 	unsigned reading; /* files of ranks that are being opened or read: what they have is not known yet */
 	uint64_t until_ns;
 	unsigned missing, unusable; /* probes/coverage.h: without a reason, with one */
@@ -77,13 +77,13 @@ struct marker_comm {
 };
 
 struct marker_counts {
-	uint64_t operations;  /* complete with device times */
-	uint64_t incomplete;  /* without device times: not reported */
-	uint64_t late;	      /* OPEN records */
-	uint64_t bad_times;   /* with an end before the start, or none of them */
-	uint64_t unreadable;  /* invalid or uncopied records */
-	uint64_t lost;	      /* dropped in the process for lack of space, by its own count */
-	uint64_t newer;	      /* events of an unknown version */
+	uint64_t operations; /* complete with device times */
+	uint64_t incomplete; /* without device times: not reported */
+	uint64_t late;	     /* OPEN records */
+	uint64_t bad_times;  /* with an end before the start, or none of them */
+	uint64_t unreadable; /* invalid or uncopied records */
+	uint64_t lost;	     /* dropped in the process for lack of space, by its own count */
+	uint64_t newer;	     /* events of an unknown version */
 };
 
 /* State of one process's marker library. */
@@ -97,7 +97,7 @@ struct marker_process {
 typedef void (*marker_sink)(void *arg, const struct coll_device *device);
 
 /* Calls back for each operation; texts are valid during the call. size_bytes: of the whole event. */
-void marker_decode(struct marker_process *process, const struct rt_marker_event *event, size_t size_bytes, marker_sink sink,
-	void *arg);
+void marker_decode(struct marker_process *process, const struct rt_marker_event *event, size_t size_bytes,
+	marker_sink sink, void *arg);
 
 #endif

@@ -20,7 +20,7 @@
 
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_RETRY_NS NSEC_PER_SEC /* a scan that did not begin, or has not ended */
-#define SCAN_SHARE 20 /* scans use at most 1/SCAN_SHARE of a CPU */
+#define SCAN_SHARE 20		   /* scans use at most 1/SCAN_SHARE of a CPU */
 /* Time of a window besides its length: attaching, detaching, the loop's ticks. Measured: 8 to 16 and 25 to 50 ms. */
 #define WINDOW_MARGIN_NS (200 * NSEC_PER_MSEC)
 /* Waits for the worker's thread: in the loop, whose longest stop is 250 ms, and at the end, which takes 5 s at most. */
@@ -33,7 +33,7 @@ struct watch {
 	uint32_t pid, uid;
 	uint64_t next_scan_ns, interval_ns;
 	uint64_t gap_ns; /* minimum over threads of their longest gap in the window; 0: none */
-	bool is_traced;	  /* by the current window, with all its libraries known: others count in the runtime at first */
+	bool is_traced;	 /* by the current window, with all its libraries known: others count in the runtime at first */
 	bool has_launched; /* in the current window */
 };
 

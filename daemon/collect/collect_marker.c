@@ -25,8 +25,9 @@
 #define NCCL_LIBRARY "libnccl.so"
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (60 * NSEC_PER_SEC) /* NCCL loads its plugin with the first communicator */
-#define SCAN_LATE_NS (5 * NSEC_PER_SEC) /* later: NCCL loads the marker library with the first communicator, whenever that is */
-#define SCAN_SHARE 20			  /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
+#define SCAN_LATE_NS \
+	(5 * NSEC_PER_SEC) /* later: NCCL loads the marker library with the first communicator, whenever that is */
+#define SCAN_SHARE 20	   /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
 #define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 struct watch {
@@ -102,7 +103,8 @@ static int collect_marker_attach(const struct marker *marker, const struct libra
 static void collect_marker_refuse(struct marker *marker, const struct library *library, int error)
 {
 	snprintf(marker->reason, sizeof(marker->reason), "a marker library cannot be probed");
-	log_warning("marker", "cannot probe %s: %s; its device times are not recorded", library->path, strerror(-error));
+	log_warning(
+		"marker", "cannot probe %s: %s; its device times are not recorded", library->path, strerror(-error));
 }
 
 static void collect_marker_library_added(void *arg, struct library *library)
@@ -208,8 +210,11 @@ static int marker_open(struct context *context, void **ret_state)
 	if (!marker)
 		return -ENOMEM;
 	marker->context = context;
-	marker->row = (struct probe){.name = "marker", .library = {MARKER_LIBRARY}, .libraries = 1,
-		.usdt_provider = "ranktrace", .usdt_name = "batch"};
+	marker->row = (struct probe){.name = "marker",
+		.library = {MARKER_LIBRARY},
+		.libraries = 1,
+		.usdt_provider = "ranktrace",
+		.usdt_name = "batch"};
 	marker->table = (struct probe_table){&marker->row, 1};
 	marker->watches = context->config.ranks_max;
 	marker->watch = calloc(marker->watches, sizeof(*marker->watch));

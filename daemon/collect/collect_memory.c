@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the memory collector: what the framework's allocator reports of memory of devices, while L2 is on. The call
- * engine attaches the probes (bpf/probes.d/torch_memory.conf); their hits go to bpf/memory.bpf.c, which is loaded here.
+ * User side of the memory collector: what the framework's allocator reports of memory of devices, while L2 is on. The
+ * call engine attaches the probes (bpf/probes.d/torch_memory.conf); their hits go to bpf/memory.bpf.c, which is loaded
+ * here.
  *
- * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own, of
- * sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too. Their size is the
- * rank's share of LIMIT_MEMORY_BLOCKS at that time, and they count as state of the rank (daemon/ranks/rank_budget.h): where
- * that exceeds the budget, the rank is not followed for a while.
+ * A rank is followed once the worker `stack` has found where its Python keeps its frames. It has two maps of its own,
+ * of sites and of sampled blocks; they outlive the process, so that what it held at its end is a row, too. Their size
+ * is the rank's share of LIMIT_MEMORY_BLOCKS at that time, and they count as state of the rank
+ * (daemon/ranks/rank_budget.h): where that exceeds the budget, the rank is not followed for a while.
  *
- * Where the level costs more than its budget, the guard has reports seen in windows (daemon/guard/guard.h), of all ranks at the
- * same time: of four steps. The calls of drivers are recorded between them, too.
+ * Where the level costs more than its budget, the guard has reports seen in windows (daemon/guard/guard.h), of all
+ * ranks at the same time: of four steps. The calls of drivers are recorded between them, too.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -37,40 +38,41 @@
 /* Snapshots of the sites: soon after the begin, then seldom, because a rank may have thousands. */
 #define LIVE_FIRST_NS (2 * NSEC_PER_SEC)
 #define LIVE_MAX_NS (32 * NSEC_PER_SEC)
-/* A trend needs points of 32 s. It costs a millisecond, so that it is judged again after a quarter of its time, within these bounds. */
+/* A trend needs points of 32 s. It costs a millisecond, so that it is judged again after a quarter of its time, within
+ * these bounds. */
 #define JUDGE_NS (8 * NSEC_PER_SEC)
 #define JUDGE_MAX_NS (32 * NSEC_PER_SEC)
 #define JUDGE_PART 4
 #define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
-#define FAILED_MAX 16			   /* failed requests that wait, of a rank: one ends most programs */
+#define FAILED_MAX 16			  /* failed requests that wait, of a rank: one ends most programs */
 
 #define WINDOW_STEPS 4 /* blocks of a step die within the next, and half of a window is there to see that they do */
 #define WINDOW_MIN_NS (200 * NSEC_PER_MSEC) /* two ticks */
 #define WINDOW_MAX_NS (60 * NSEC_PER_SEC)
-#define WINDOW_NO_STEP_NS NSEC_PER_SEC	/* where no rank has steps */
+#define WINDOW_NO_STEP_NS NSEC_PER_SEC	  /* where no rank has steps */
 #define WINDOW_WAIT_NS (5 * NSEC_PER_SEC) /* for the first report: attaching waits for the maps of processes */
 
 struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
-	bool followed; /* the kernel has it */
+	bool followed;	      /* the kernel has it */
 	uint64_t followed_ns; /* since then */
-	bool shed; /* its state was too much: followed again when that is over. pid is 0 until then */
+	bool shed;	      /* its state was too much: followed again when that is over. pid is 0 until then */
 	struct profile_rank names;
 	int sites_fd, blocks_fd; /* -1: none */
-	size_t map_bytes; /* of both */
+	size_t map_bytes;	 /* of both */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
-	uint64_t steps;				      /* when they were last counted */
-	uint64_t open_ns, close_ns, young_ns;	      /* of the last window that has ended; 0: none */
-	unsigned leaks;				      /* of its devices */
-	bool failed_once; /* a request of its allocator: the first one is a finding */
+	uint64_t steps;			      /* when they were last counted */
+	uint64_t open_ns, close_ns, young_ns; /* of the last window that has ended; 0: none */
+	unsigned leaks;			      /* of its devices */
+	bool failed_once;		      /* a request of its allocator: the first one is a finding */
 	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
-	uint64_t put_ns; /* of the last snapshot */
+	uint64_t put_ns;					/* of the last snapshot */
 	struct memory_calls_judge calls;
-	uint64_t calls_finding; /* its number; 0: none */
-	uint64_t calls_stack;	/* of the longest call */
+	uint64_t calls_finding;				  /* its number; 0: none */
+	uint64_t calls_stack;				  /* of the longest call */
 	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
-	uint64_t failed_ns[FAILED_MAX]; /* when it came */
+	uint64_t failed_ns[FAILED_MAX];			  /* when it came */
 	size_t failed_count;
 };
 
@@ -89,15 +91,15 @@ struct memory {
 	struct context *context;
 	struct memory_bpf *skeleton; /* NULL: off */
 	size_t ranks;
-	struct memory_rank *rank;    /* by slot, only while on */
+	struct memory_rank *rank;	  /* by slot, only while on */
 	struct memory_snapshot *snapshot; /* of the rank being read */
 	uint64_t rows, failures, failures_lost, broken;
 	uint64_t sampled, refused, lost, took_ns, calls, calls_refused; /* of ranks that are followed no more */
-	int error; /* why the last rank could not be followed */
+	int error;							/* why the last rank could not be followed */
 	uint64_t windows;
 	bool is_open;
-	double part;	   /* of the time in windows, 1: all */
-	uint64_t window_ns; /* length of the next ones */
+	double part;	     /* of the time in windows, 1: all */
+	uint64_t window_ns;  /* length of the next ones */
 	uint64_t counted_ns; /* when steps were counted */
 };
 
@@ -158,8 +160,8 @@ static void memory_read_blocks(const struct memory_rank *rank, struct memory_sna
 }
 
 /* The line that holds most of what grew; "": unknown. */
-static const char *memory_grown_place(
-	const struct memory *memory, const struct memory_rank *rank, uint32_t device, const struct memory_trend *trend, uint64_t now_ns)
+static const char *memory_grown_place(const struct memory *memory, const struct memory_rank *rank, uint32_t device,
+	const struct memory_trend *trend, uint64_t now_ns)
 {
 	struct memory_snapshot *snapshot = memory->snapshot;
 	struct rt_memory_site site;
@@ -168,7 +170,8 @@ static const char *memory_grown_place(
 	memory_read_blocks(rank, snapshot);
 	key = memory_held_grown(snapshot->block, snapshot->blocks, device, (uint32_t)(now_ns / NSEC_PER_MSEC),
 		(uint32_t)(trend->window_s * 1000));
-	return bpf_map_lookup_elem(rank->sites_fd, &key, &site) == 0 ? profile_rank_place(&rank->names, site.stack) : "";
+	return bpf_map_lookup_elem(rank->sites_fd, &key, &site) == 0 ? profile_rank_place(&rank->names, site.stack)
+								     : "";
 }
 
 static void memory_judge(struct memory *memory, struct memory_rank *rank, bool over, uint64_t now_ns)
@@ -226,8 +229,8 @@ static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, 
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
-static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts, size_t held,
-	uint64_t now_ns)
+static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts,
+	size_t held, uint64_t now_ns)
 {
 	struct memory_owner owner = memory_owner(memory, rank);
 	struct memory_snapshot *snapshot = memory->snapshot;
@@ -239,14 +242,16 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		const struct memory_held *found = memory_held_find(snapshot->held, held, next);
 
 		line->held = found ? *found : (struct memory_held){.site = next};
-		lines += bpf_map_lookup_elem(rank->sites_fd, &next, &line->site) == 0 && line->site.device != RT_MEMORY_CALLS;
+		lines += bpf_map_lookup_elem(rank->sites_fd, &next, &line->site) == 0 &&
+			 line->site.device != RT_MEMORY_CALLS;
 		key = next;
 		from = &key;
 	}
 	memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, snapshot->unseen, now_ns);
 	if (!memory->context->allocs)
 		return;
-	segments = allocs_segments(memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
+	segments = allocs_segments(
+		memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
 	segments = memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
 	memory->rows += memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
 }
@@ -280,7 +285,8 @@ static double memory_share(const struct memory_rank *rank, const struct rt_memor
 {
 	uint64_t carried_ns = rank->close_ns - rank->open_ns - rank->young_ns;
 
-	return rank->close_ns && counts->open_ns ? (double)(counts->open_ns - rank->open_ns) / (double)(carried_ns + 1) : 1;
+	return rank->close_ns && counts->open_ns ? (double)(counts->open_ns - rank->open_ns) / (double)(carried_ns + 1)
+						 : 1;
 }
 
 static void memory_carry(
@@ -314,8 +320,8 @@ static void memory_close_rank(struct memory *memory, struct memory_rank *rank, u
 		memory_put_sites(memory, rank, &counts, held, now_ns);
 		memory_live_is_put(rank, now_ns);
 	}
-	memory_held_carry(&counts, (uint32_t)(now_ns / NSEC_PER_MSEC), (uint32_t)(young_ns / NSEC_PER_MSEC), snapshot->block,
-		snapshot->blocks);
+	memory_held_carry(&counts, (uint32_t)(now_ns / NSEC_PER_MSEC), (uint32_t)(young_ns / NSEC_PER_MSEC),
+		snapshot->block, snapshot->blocks);
 	memory_carry(rank, &counts, snapshot);
 	memory_put_curves(memory, rank, &counts, now_ns, true);
 	if (!counts.open_ns)
@@ -416,7 +422,8 @@ static uint64_t memory_window_end_ns(const void *state, enum level level, uint64
 	if (!memory->skeleton)
 		return 0;
 	for (size_t i = 0; i < memory->ranks; i++)
-		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns && counts.open_ns < first_ns)
+		if (memory->rank[i].followed && memory_read(memory, (uint32_t)i, &counts) && counts.open_ns &&
+			counts.open_ns < first_ns)
 			first_ns = counts.open_ns;
 	return memory->window_ns + (first_ns < UINT64_MAX ? first_ns : open_ns + WINDOW_WAIT_NS);
 }
@@ -452,7 +459,8 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 
 /* One rank. */
 
-/* Places for blocks, as many as buckets, which are a power of two: the user's part, divided by the ranks that he has now. */
+/* Places for blocks, as many as buckets, which are a power of two: the user's part, divided by the ranks that he has
+ * now. */
 static uint32_t memory_blocks_share(const struct memory *memory, const struct memory_rank *rank)
 {
 	const struct ranks *ranks = memory->context->ranks;
@@ -464,7 +472,8 @@ static uint32_t memory_blocks_share(const struct memory *memory, const struct me
 	return share <= LIMIT_MEMORY_BLOCKS_LEAST ? LIMIT_MEMORY_BLOCKS_LEAST : 1u << (63 - __builtin_clzll(share));
 }
 
-static int memory_make_map(struct memory_rank *rank, uint32_t value_bytes, uint32_t entries, const struct bpf_map *outer, int *ret)
+static int memory_make_map(
+	struct memory_rank *rank, uint32_t value_bytes, uint32_t entries, const struct bpf_map *outer, int *ret)
 {
 	int fd = bpf_map_create(BPF_MAP_TYPE_HASH, "memory_rank", sizeof(uint64_t), value_bytes, entries, NULL);
 
@@ -483,10 +492,12 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 	int r = fresh ? 0 : -ENOMEM;
 
 	if (r == 0)
-		r = memory_make_map(rank, sizeof(struct rt_memory_site), blocks / (RT_MEMORY_BLOCKS_MAX / RT_MEMORY_SITES_MAX),
-			skeleton->maps.memory_sites, &rank->sites_fd);
+		r = memory_make_map(rank, sizeof(struct rt_memory_site),
+			blocks / (RT_MEMORY_BLOCKS_MAX / RT_MEMORY_SITES_MAX), skeleton->maps.memory_sites,
+			&rank->sites_fd);
 	if (r == 0)
-		r = memory_make_map(rank, sizeof(struct rt_memory_block), blocks, skeleton->maps.memory_blocks, &rank->blocks_fd);
+		r = memory_make_map(
+			rank, sizeof(struct rt_memory_block), blocks, skeleton->maps.memory_blocks, &rank->blocks_fd);
 	if (r == 0) {
 		fresh->pid = rank->pid;
 		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
@@ -751,8 +762,10 @@ static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
 	return NULL;
 }
 
-/* A request of the allocator, or a call that failed and whose row is in another table: it waits for the name of its stack. */
-static void memory_on_failed(struct memory *memory, struct memory_rank *rank, const struct rt_memory_failed_event *event)
+/* A request of the allocator, or a call that failed and whose row is in another table: it waits for the name of its
+ * stack. */
+static void memory_on_failed(
+	struct memory *memory, struct memory_rank *rank, const struct rt_memory_failed_event *event)
 {
 	struct rt_memory_failed_event *failed;
 
@@ -770,12 +783,14 @@ static void memory_on_failed(struct memory *memory, struct memory_rank *rank, co
 		failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
 }
 
-static bool memory_on_call(const struct memory *memory, const struct memory_rank *rank, const struct rt_memory_failed_event *event)
+static bool memory_on_call(
+	const struct memory *memory, const struct memory_rank *rank, const struct rt_memory_failed_event *event)
 {
 	struct allocs *allocs = memory->context->allocs;
 
-	return event->call_ns && ((allocs && allocs_stack(allocs, rank->slot, event->event.thread_id, event->call_ns, event->stack)) ||
-					 !(event->event.flags & RT_MEMORY_CALL_FAILED));
+	return event->call_ns &&
+	       ((allocs && allocs_stack(allocs, rank->slot, event->event.thread_id, event->call_ns, event->stack)) ||
+		       !(event->event.flags & RT_MEMORY_CALL_FAILED));
 }
 
 static void memory_event(void *state, const struct rt_event *event, size_t size_bytes)
@@ -811,7 +826,8 @@ static void memory_tick(void *state, uint64_t now_ns)
 		else if (rank->shed && live)
 			memory_begin(memory, live);
 		if (rank->pid && live && live->instance == rank->names.instance)
-			rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live, rank->map_bytes + profile_rank_bytes(&rank->names));
+			rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live,
+				rank->map_bytes + profile_rank_bytes(&rank->names));
 	}
 }
 
@@ -844,12 +860,15 @@ static void memory_status(void *state, struct collector_status *ret)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
 	if (memory->skeleton && memory->part < 1)
 		collector_note(ret,
-			"reports are seen in windows, %.2g %% of the time ([budget] in ranktrace.conf); %" PRIu64 " windows of %.4g ms",
+			"reports are seen in windows, %.2g %% of the time ([budget] in ranktrace.conf); %" PRIu64
+			" windows of %.4g ms",
 			100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
-		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking, leaking == 1 ? "" : "s");
+		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking,
+			leaking == 1 ? "" : "s");
 	if (calls_refused)
-		collector_note(ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack", calls_refused, calls);
+		collector_note(
+			ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack", calls_refused, calls);
 	if (followed || sampled)
 		collector_note(ret,
 			"%zu rank%s followed; %" PRIu64 " blocks sampled, %" PRIu64

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the profile collector: loads and attaches bpf/profile.bpf.c while a profile runs (daemon/stacks/profiles.h
- * decides), one perf event for each CPU and one program at sched_switch; passes its records on.
+ * User side of the profile collector: loads and attaches bpf/profile.bpf.c while a profile runs
+ * (daemon/stacks/profiles.h decides), one perf event for each CPU and one program at sched_switch; passes its records
+ * on.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -39,7 +40,7 @@ struct profile {
 static struct bpf_program *profile_at_switch(const struct profile *profile)
 {
 	return kernel_features(profile->context->kernel)->tp_btf ? profile->skeleton->progs.profile_switch_btf
-								: profile->skeleton->progs.profile_switch_raw;
+								 : profile->skeleton->progs.profile_switch_raw;
 }
 
 static int profile_load(struct profile *profile)
@@ -214,14 +215,15 @@ static void profile_status(void *state, struct collector_status *ret)
 	profiles_status(profile->context->profiles, &status);
 	ret->probes_attached = profile->attached + (profile->link ? 1 : 0);
 	ret->events = profile->events;
-	ret->drops = status.lost + profile->broken + kernel_drops(kernel, RT_KIND_SAMPLE) + kernel_drops(kernel, RT_KIND_STACK) +
-		     kernel_drops(kernel, RT_KIND_CODE);
+	ret->drops = status.lost + profile->broken + kernel_drops(kernel, RT_KIND_SAMPLE) +
+		     kernel_drops(kernel, RT_KIND_STACK) + kernel_drops(kernel, RT_KIND_CODE);
 	if (profile->reason[0])
 		collector_note(ret, "no profiles: %s", profile->reason);
 	if (status.profiles)
 		collector_note(ret,
 			"profiles: %" PRIu64 ", %" PRIu64 " of them for suspicions; %" PRIu64 " samples, %" PRIu64
-			" without a stack; they took %.3g ms of the ranks' time; %.3g %% of samples and waits were read",
+			" without a stack; they took %.3g ms of the ranks' time; %.3g %% of samples and waits were "
+			"read",
 			status.profiles, status.suspected, status.samples, status.refused,
 			(double)status.took_ns / (double)NSEC_PER_MSEC,
 			status.seen ? 100.0 * (double)status.read / (double)status.seen : 100.0);

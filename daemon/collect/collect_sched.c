@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the off-CPU collector: loads bpf/sched.bpf.c once, attaches it to sched_switch and sched_waking while L3
- * is on, and turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or after a
- * rank's end are fetched, so nothing recorded is lost.
+ * is on, and turns its records into rows of `offcpu` and `offcpu_sums`. Sums still in the kernel at level off or after
+ * a rank's end are fetched, so nothing recorded is lost.
  *
  * Records of processes that are no longer ranks are counted, not stored: they belong to no row.
  */
@@ -35,12 +35,12 @@ struct sched_ended {
 
 struct sched {
 	struct context *context;
-	struct sched_bpf *skeleton; /* NULL if the kernel refuses it */
+	struct sched_bpf *skeleton;   /* NULL if the kernel refuses it */
 	struct bpf_link *link;	      /* to sched_switch; NULL while off */
 	struct bpf_link *waking_link; /* NULL while off, or if this kernel refuses it */
 	bool run_delay_known;
 	bool no_wakers; /* sched_waking cannot be attached to */
-	bool sweep; /* a rank ended: its last switches may have left entries */
+	bool sweep;	/* a rank ended: its last switches may have left entries */
 	struct sched_ended ended[ENDED_MAX];
 	size_t ended_count;
 	uint64_t events;
@@ -134,7 +134,8 @@ static const char *collect_sched_waker(uint32_t waker, const char *task)
 
 static void put_interval(struct sched *sched, const struct rank *rank, const struct rt_offcpu_event *interval)
 {
-	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE], waker[RT_COMM_SIZE], waits[SYSCALL_NAME_BYTES];
+	char thread[RT_COMM_SIZE], next[RT_COMM_SIZE], previous[RT_COMM_SIZE], waker[RT_COMM_SIZE],
+		waits[SYSCALL_NAME_BYTES];
 
 	copy_text(thread, sizeof(thread), interval->thread_name);
 	copy_text(next, sizeof(next), interval->next_name);
@@ -187,10 +188,12 @@ static void collect_sched_put_stack(struct sched *sched, const struct rt_offcpu_
 		memcpy(name, stack->name[i], sizeof(name));
 		name[sizeof(name) - 1] = 0;
 		if (name[0] && collect_sched_names(name))
-			used += (size_t)snprintf(frames + used, sizeof(frames) - used, "%skernel %s", used ? "\n" : "", name);
+			used += (size_t)snprintf(
+				frames + used, sizeof(frames) - used, "%skernel %s", used ? "\n" : "", name);
 	}
 	store_put_call_stacks(sched->context->store,
-		&(struct row_call_stacks){.id = field_int((int64_t)stack->stack), .frames = field_text(frames), .cut = field_int(0)});
+		&(struct row_call_stacks){
+			.id = field_int((int64_t)stack->stack), .frames = field_text(frames), .cut = field_int(0)});
 }
 
 /* Sent again to whoever turns the level on next: the store may have forgotten them. Nothing adds any meanwhile. */
@@ -488,7 +491,8 @@ static void sched_status(void *state, struct collector_status *ret)
 	if (!sched->run_delay_known)
 		collector_note(ret, "run_delay_ns is always 0: this kernel has no readable run delay");
 	if (sched->no_wakers)
-		collector_note(ret, "waker_pid and waker_name are always NULL: this kernel has no tracepoint sched_waking");
+		collector_note(
+			ret, "waker_pid and waker_name are always NULL: this kernel has no tracepoint sched_waking");
 	if (ret->drops > sched->not_ranks)
 		collector_note(ret, "%" PRIu64 " off-CPU intervals lost: too many threads, or ring full",
 			ret->drops - sched->not_ranks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit while L3
- * is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files and sockets are rows of their own. What
- * goes through io_uring or mapped files is not seen, nor calls of a rank's children.
+ * User side of the collector of system calls: loads bpf/syscalls.bpf.c once, and attaches it to their entry and exit
+ * while L3 is on. Its sums are rows of `syscalls` and `file_calls` once a second, and slow calls on files and sockets
+ * are rows of their own. What goes through io_uring or mapped files is not seen, nor calls of a rank's children.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -32,7 +32,8 @@ static const char *const syscalls_file_ops[RT_FILE_OPS] = {
 struct syscalls {
 	struct context *context;
 	struct syscalls_bpf *skeleton; /* NULL if the kernel refuses it */
-	struct rt_syscall_sums **part; /* RT_SYSCALL_SLOTS each, shared with the programs; NULL: no rank has had a slot of it */
+	struct rt_syscall_sums *
+		*part; /* RT_SYSCALL_SLOTS each, shared with the programs; NULL: no rank has had a slot of it */
 	uint32_t parts;
 	bool on;
 	uint64_t events, not_ranks, sums_ns; /* sums_ns: when sums were read last */
@@ -77,7 +78,8 @@ static int syscalls_open(struct context *context, void **ret_state)
 	}
 	r = collect_syscalls_load(syscalls);
 	if (r < 0) {
-		snprintf(syscalls->reason, sizeof(syscalls->reason), "the kernel refuses the program (%s)", strerror(-r));
+		snprintf(syscalls->reason, sizeof(syscalls->reason), "the kernel refuses the program (%s)",
+			strerror(-r));
 		log_notice("syscalls", "%s; no system calls are recorded", syscalls->reason);
 	}
 	*ret_state = syscalls;
@@ -89,7 +91,8 @@ static uint64_t collect_syscalls_period_ns(const struct syscalls *syscalls, uint
 	return store_utc_ns(syscalls->context->store, syscalls->sums_ns ? syscalls->sums_ns : now_ns);
 }
 
-/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is lost. */
+/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is lost.
+ * */
 static uint64_t collect_syscalls_take(uint64_t *sum)
 {
 	return __atomic_exchange_n(sum, 0, __ATOMIC_RELAXED);
@@ -98,7 +101,8 @@ static uint64_t collect_syscalls_take(uint64_t *sum)
 /* NULL: the slot has no part, for lack of memory. */
 static struct rt_syscall_sums *collect_syscalls_slot(const struct syscalls *syscalls, uint32_t slot)
 {
-	struct rt_syscall_sums *part = slot / RT_SYSCALL_SLOTS < syscalls->parts ? syscalls->part[slot / RT_SYSCALL_SLOTS] : NULL;
+	struct rt_syscall_sums *part =
+		slot / RT_SYSCALL_SLOTS < syscalls->parts ? syscalls->part[slot / RT_SYSCALL_SLOTS] : NULL;
 
 	return part ? &part[slot % RT_SYSCALL_SLOTS] : NULL;
 }
@@ -224,11 +228,14 @@ static int collect_syscalls_add_part(struct syscalls *syscalls, uint32_t slot)
 		RT_SYSCALL_SLOTS, &options);
 	if (map < 0)
 		return -errno;
-	memory = mmap(NULL, RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums), PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+	memory = mmap(
+		NULL, RT_SYSCALL_SLOTS * sizeof(struct rt_syscall_sums), PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
 	if (memory == MAP_FAILED)
 		return -errno;
 	syscalls->part[part] = memory;
-	return bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &part, &map, BPF_ANY) < 0 ? -errno : 0;
+	return bpf_map_update_elem(bpf_map__fd(syscalls->skeleton->maps.syscall_sums), &part, &map, BPF_ANY) < 0
+		       ? -errno
+		       : 0;
 }
 
 struct syscalls_adding {
@@ -314,7 +321,8 @@ static void collect_syscalls_name(const struct rt_file_event *call, char ret[SYS
 	if (call->op != RT_FILE_SEND)
 		snprintf(ret, SYSCALLS_NAME_BYTES, "%s%s%s", folder, folder[0] && !streq(folder, "/") ? "/" : "", name);
 	else if (inet_ntop(call->family, call->address, address, sizeof(address)))
-		snprintf(ret, SYSCALLS_NAME_BYTES, call->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address, ntohs(call->port));
+		snprintf(ret, SYSCALLS_NAME_BYTES, call->family == AF_INET6 ? "[%s]:%u" : "%s:%u", address,
+			ntohs(call->port));
 	else
 		snprintf(ret, SYSCALLS_NAME_BYTES, "socket");
 }

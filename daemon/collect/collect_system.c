@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * User side of the system collector: attaches bpf/system.bpf.c while L3 is on, one hook after the other, and turns its sums
- * into rows of `system_sums` once a second. Hooks that this kernel lacks are named in the status; the others work.
+ * User side of the system collector: attaches bpf/system.bpf.c while L3 is on, one hook after the other, and turns its
+ * sums into rows of `system_sums` once a second. Hooks that this kernel lacks are named in the status; the others work.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -75,7 +75,7 @@ struct system {
 	bool attached;
 	unsigned hooks;
 	uint32_t slots;
-	uint64_t events, sums_ns; /* sums_ns: when sums were read last */
+	uint64_t events, sums_ns;    /* sums_ns: when sums were read last */
 	struct rt_system_sums *sums; /* as read last, by slot */
 	char reason[128];
 	char missing[160]; /* hooks, separated by ", " */

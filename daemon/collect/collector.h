@@ -25,7 +25,7 @@ struct collector_status {
 	uint64_t events;
 	uint64_t drops;
 	uint64_t notes_left_out;
-	uint32_t levels_empty; /* LEVEL_BIT()s it serves without anything to attach */
+	uint32_t levels_empty;	/* LEVEL_BIT()s it serves without anything to attach */
 	uint32_t levels_shared; /* LEVEL_BIT()s whose probes `call` attaches and counts */
 	unsigned notes;
 	char note[COLLECTOR_NOTES_MAX][COLLECTOR_NOTE_BYTES];
@@ -44,8 +44,8 @@ struct collector {
 	/* Attaches or detaches for the level. Writes the result, without newline. May be NULL. */
 	int (*level)(void *state, enum level level, bool on, char *report, size_t report_size);
 	/*
-	 * A level that is sampled: opens or closes a window, which are on for the part `duty` of the time; 1: from now on it is on as
-	 * a whole. NULL: as .level. What a collector keeps attached between windows is its own choice.
+	 * A level that is sampled: opens or closes a window, which are on for the part `duty` of the time; 1: from now
+	 * on it is on as a whole. NULL: as .level. What a collector keeps attached between windows is its own choice.
 	 */
 	int (*window)(void *state, enum level level, bool open, double duty);
 	/* When the open window of the level, which was opened at open_ns, may close. NULL: GUARD_WINDOW_NS later. */

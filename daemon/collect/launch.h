@@ -112,8 +112,8 @@ bool launch_worker_is_idle(struct launch_worker *worker);
 /* True once per order; duration_ns is 0 if the window was cancelled before its start. */
 bool launch_worker_take(struct launch_worker *worker, struct launch_result *ret);
 /*
- * Ends the current window and the thread: no probe is left on return, and a result may still be taken. False: the kernel
- * has not let the thread go in this time (uprobe.h); worker and window are the thread's from here on.
+ * Ends the current window and the thread: no probe is left on return, and a result may still be taken. False: the
+ * kernel has not let the thread go in this time (uprobe.h); worker and window are the thread's from here on.
  */
 bool launch_worker_stop(struct launch_worker *worker, uint64_t wait_ns);
 /* After a stop that was true. Accepts NULL. */

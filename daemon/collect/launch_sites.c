@@ -14,7 +14,7 @@ struct launch_sites {
 	struct attach_engine engine;
 	struct libraries *libraries;
 	const char **pattern; /* libraries in the table, NULL-terminated */
-	bool stale; /* a library was added or dropped: row groups may change */
+	bool stale;	      /* a library was added or dropped: row groups may change */
 	char reason[256];
 	launch_scanned scanned;
 	void *scanned_arg;
@@ -47,8 +47,10 @@ static void launch_sites_library_added(void *arg, struct library *library)
 
 	sites->stale = true;
 	if (r < 0) {
-		snprintf(sites->reason, sizeof(sites->reason), "a library cannot be read: its launches are not counted");
-		log_warning("launches", "cannot read %s: %s; its launches are not counted", library->path, strerror(-r));
+		snprintf(
+			sites->reason, sizeof(sites->reason), "a library cannot be read: its launches are not counted");
+		log_warning(
+			"launches", "cannot read %s: %s; its launches are not counted", library->path, strerror(-r));
 		free(file);
 		return;
 	}
@@ -73,8 +75,8 @@ static void launch_sites_library_refused(void *arg, uint32_t pid, uint32_t uid, 
 
 	snprintf(sites->reason, sizeof(sites->reason),
 		"a library of process %u cannot be opened: its launches are not counted", pid);
-	log_limited(LOG_WARNING, "launches", uid, "cannot use %s of process %u: %s; its launches are not counted", path, pid,
-		strerror(-error));
+	log_limited(LOG_WARNING, "launches", uid, "cannot use %s of process %u: %s; its launches are not counted", path,
+		pid, strerror(-error));
 }
 
 struct launch_sites *launch_sites_free(struct launch_sites *sites)

@@ -54,7 +54,8 @@ bool launch_window_has_apis(const struct launch_window *window)
 	return window->has_cookies;
 }
 
-static int launch_window_attach(struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
+static int launch_window_attach(
+	struct launch_window *window, const struct launch_target *from, struct uprobe_link **ret)
 {
 	const struct uprobe_target target = {
 		.program_fd = bpf_program__fd(window->skeleton->progs.launch_call),
@@ -69,7 +70,8 @@ static int launch_window_attach(struct launch_window *window, const struct launc
 }
 
 /* The time from a thread's last launch to the window's end counts as a gap, of the last API. */
-static void launch_window_take_thread(uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
+static void launch_window_take_thread(
+	uint64_t key, const struct rt_launch_thread *from, uint64_t end_ns, struct launch_thread *ret)
 {
 	uint64_t gap_ns = end_ns > from->last_ns ? end_ns - from->last_ns : 0;
 	struct rt_launch_sum *last = &ret->api[from->last_api % RT_LAUNCH_APIS_MAX];
@@ -91,7 +93,8 @@ static void take_all(struct launch_window *window, struct launch_result *ret)
 		struct rt_launch_thread thread;
 
 		if (ret->thread && bpf_map_lookup_elem(map, &key, &thread) == 0)
-			launch_window_take_thread(key, &thread, ret->start_ns + ret->duration_ns, &ret->thread[ret->threads++]);
+			launch_window_take_thread(
+				key, &thread, ret->start_ns + ret->duration_ns, &ret->thread[ret->threads++]);
 		(void)bpf_map_delete_elem(map, &key);
 	}
 	if (!ret->thread)

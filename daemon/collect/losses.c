@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of the view `drops` for records that were lost before they reached the store: in the full ring, by kind, which may
- * be of any rank; beyond a rank's part of ring, maps and memory, each charged to its rank.
+ * Rows of the view `drops` for records that were lost before they reached the store: in the full ring, by kind, which
+ * may be of any rank; beyond a rank's part of ring, maps and memory, each charged to its rank.
  */
 #include "daemon/collect/collect_internal.h"
 #include "daemon/core/context.h"
@@ -46,8 +46,8 @@ struct losses *losses_free(struct losses *losses)
 }
 
 /* *written: what rows say already, is brought up to `lost`. rank NULL: any. */
-static void losses_put(
-	const struct losses *losses, const char *source, const char *reason, const struct rank *rank, uint64_t lost, uint64_t *written)
+static void losses_put(const struct losses *losses, const char *source, const char *reason, const struct rank *rank,
+	uint64_t lost, uint64_t *written)
 {
 	const struct row_drops row = {
 		.start_ns = field_time(store_utc_ns(losses->context->store, losses->written_ns)),
@@ -66,7 +66,8 @@ static void losses_put(
 }
 
 /* What the rank has lost so far; *ret_written: what rows say of it. False: nothing is counted of it. */
-static bool losses_of(const struct losses *losses, const struct rank *rank, struct losses_of_rank *ret, struct losses_of_rank *ret_written)
+static bool losses_of(const struct losses *losses, const struct rank *rank, struct losses_of_rank *ret,
+	struct losses_of_rank *ret_written)
 {
 	const struct context *context = losses->context;
 	struct rank_budget_use use;
@@ -97,7 +98,8 @@ void losses_rank(struct losses *losses, const struct rank *rank)
 		return;
 	losses->of_ranks += losses_more(&lost, &written);
 	losses_put(losses, "kernel", "beyond the rank's part of ring and maps", rank, lost.limited, &written.limited);
-	losses_put(losses, "ranks", "beyond the rank's part of the daemon's memory", rank, lost.refused, &written.refused);
+	losses_put(
+		losses, "ranks", "beyond the rank's part of the daemon's memory", rank, lost.refused, &written.refused);
 	losses->slot[rank->slot] = written;
 }
 

@@ -57,7 +57,8 @@ static void dtype_word(const char *dtype, char ret[sizeof(((struct rt_marker_rec
 		ret[0] = (char)(ret[0] - 'A' + 'a');
 }
 
-static void on_operation(struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
+static void on_operation(
+	struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
 {
 	bool is_open = record->kind == RT_MARKER_OPEN;
 	char dtype[sizeof(record->dtype)];
@@ -102,7 +103,8 @@ static void on_operation(struct marker_process *process, const struct rt_marker_
 	sink(arg, &device);
 }
 
-static void marker_decode_on_record(struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
+static void marker_decode_on_record(
+	struct marker_process *process, const struct rt_marker_record *record, marker_sink sink, void *arg)
 {
 	if (record->kind == RT_MARKER_COMM)
 		on_comm(process, record);
@@ -114,8 +116,8 @@ static void marker_decode_on_record(struct marker_process *process, const struct
 		process->counts.unreadable++;
 }
 
-void marker_decode(struct marker_process *process, const struct rt_marker_event *event, size_t size_bytes, marker_sink sink,
-	void *arg)
+void marker_decode(struct marker_process *process, const struct rt_marker_event *event, size_t size_bytes,
+	marker_sink sink, void *arg)
 {
 	if (size_bytes < sizeof(*event) || event->records > RT_MARKER_EVENT_RECORDS) {
 		process->counts.unreadable++;

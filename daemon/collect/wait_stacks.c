@@ -18,16 +18,15 @@ static void wait_stacks_put_row(const struct rt_wait_event *wait, const struct p
 	struct store *store = names->context->store;
 	char call[SYSCALL_NAME_BYTES];
 
-	store_put_wait_stacks(store,
-		&(struct row_wait_stacks){
-			.rank = field_int(names->rank),
-			.thread_id = field_int(wait->event.thread_id),
-			.call = field_text(syscall_name(wait->number, call)),
-			.start_ns = field_time(store_utc_ns(store, wait->start_ns)),
-			.duration_ns = field_duration(wait->duration_ns),
-			.stack = field_int(id),
-			.instance = field_int(names->instance),
-		});
+	store_put_wait_stacks(store, &(struct row_wait_stacks){
+					     .rank = field_int(names->rank),
+					     .thread_id = field_int(wait->event.thread_id),
+					     .call = field_text(syscall_name(wait->number, call)),
+					     .start_ns = field_time(store_utc_ns(store, wait->start_ns)),
+					     .duration_ns = field_duration(wait->duration_ns),
+					     .stack = field_int(id),
+					     .instance = field_int(names->instance),
+				     });
 }
 
 void wait_stacks_put(struct wait_stacks *waits, const struct profile_rank *names, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Long system calls of a rank whose stack the kernel has read (bpf/syscalls.bpf.c): rows of `wait_stacks`, once the worker has
- * named the stack.
+ * Long system calls of a rank whose stack the kernel has read (bpf/syscalls.bpf.c): rows of `wait_stacks`, once the
+ * worker has named the stack.
  */
 #ifndef RANKTRACE_DAEMON_COLLECT_WAIT_STACKS_H
 #define RANKTRACE_DAEMON_COLLECT_WAIT_STACKS_H
@@ -9,7 +9,8 @@
 #include "bpf/syscalls.h"
 #include "daemon/stacks/profile_internal.h"
 
-#define WAIT_STACKS_MAX 256 /* without a name yet: a thread has at most 100 a second, and most stacks have one already */
+#define WAIT_STACKS_MAX \
+	256 /* without a name yet: a thread has at most 100 a second, and most stacks have one already */
 #define WAIT_STACKS_FOR_NS (12 * NSEC_PER_SEC) /* more than a request for names may take */
 
 struct wait_stacks {

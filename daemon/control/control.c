@@ -14,8 +14,8 @@
 
 #define HOLD_CHECK_NS (10 * NSEC_PER_MSEC)
 /*
- * Requests are handled for so long before the loop does other work. A request takes up to tens of milliseconds, and 56 clients
- * that nobody trusts may each have one waiting.
+ * Requests are handled for so long before the loop does other work. A request takes up to tens of milliseconds, and 56
+ * clients that nobody trusts may each have one waiting.
  */
 #define TURN_NS (20 * NSEC_PER_MSEC)
 #define SERVED_USERS 16 /* that were served last */
@@ -27,11 +27,12 @@ struct client {
 	struct event *deadline;
 	struct request_peer peer;
 	unsigned requests;
-	bool asks;	/* a whole request waits in its input for the next turn */
-	bool answering; /* a response is on its way: nothing more is read before it has left */
+	bool asks;	 /* a whole request waits in its input for the next turn */
+	bool answering;	 /* a response is on its way: nothing more is read before it has left */
 	uint64_t ticket; /* of an answer that comes later; 0: none */
-	bool last;	/* close once it has */
-	bool (*is_done)(void); /* control_hold(): asked every HOLD_CHECK_NS whether the held answer may leave; NULL: none */
+	bool last;	 /* close once it has */
+	bool (*is_done)(
+		void); /* control_hold(): asked every HOLD_CHECK_NS whether the held answer may leave; NULL: none */
 	struct event *recheck;
 	unsigned checks;
 	Ranktrace__Response *held;
@@ -43,11 +44,11 @@ struct control {
 	struct acceptor *acceptor; /* owns the descriptor */
 	LIST_HEAD(, client) clients;
 	unsigned count;
-	struct client *asking; /* its request is being handled */
-	struct event *turn;    /* requests wait */
+	struct client *asking;	       /* its request is being handled */
+	struct event *turn;	       /* requests wait */
 	uint32_t served[SERVED_USERS]; /* users, a ring; the newest is before `serves` */
 	unsigned serves;
-	uint64_t tickets;      /* given so far */
+	uint64_t tickets; /* given so far */
 };
 
 static struct client *control_client_free(struct client *client)
@@ -148,8 +149,8 @@ void control_answer(struct control *control, uint64_t ticket, Ranktrace__Respons
 
 	if (control)
 		LIST_FOREACH(client, &control->clients, link)
-			if (client->ticket == ticket)
-				break;
+	if (client->ticket == ticket)
+		break;
 	if (!client) {
 		response_free(response);
 		return;
@@ -232,7 +233,8 @@ static unsigned control_served_ago(const struct control *control, uid_t uid)
 {
 	unsigned ago = 0;
 
-	while (ago < SERVED_USERS && ago < control->serves && control->served[(control->serves - 1 - ago) % SERVED_USERS] != uid)
+	while (ago < SERVED_USERS && ago < control->serves &&
+		control->served[(control->serves - 1 - ago) % SERVED_USERS] != uid)
 		ago++;
 	return ago < control->serves ? ago : SERVED_USERS;
 }
@@ -243,7 +245,8 @@ static struct client *control_next(const struct control *control)
 	struct client *client, *next = NULL;
 	unsigned most = 0;
 
-	LIST_FOREACH(client, &control->clients, link) {
+	LIST_FOREACH(client, &control->clients, link)
+	{
 		unsigned ago = client->asks ? 1 + control_served_ago(control, client->peer.uid) : 0;
 
 		if (ago >= most && ago) {
@@ -263,7 +266,8 @@ static void control_client_serve(struct client *client)
 
 	client->asks = false;
 	client->control->served[client->control->serves++ % SERVED_USERS] = client->peer.uid;
-	if (frame_parse(evbuffer_pullup(input, -1), evbuffer_get_length(input), FRAME_REQUEST, &frame, error) == FRAME_MESSAGE)
+	if (frame_parse(evbuffer_pullup(input, -1), evbuffer_get_length(input), FRAME_REQUEST, &frame, error) ==
+		FRAME_MESSAGE)
 		control_client_request(client, &frame);
 }
 
@@ -396,7 +400,7 @@ static unsigned control_clients_of(const struct control *control, uid_t uid)
 	unsigned count = 0;
 
 	LIST_FOREACH(client, &control->clients, link)
-		count += client->peer.uid == uid;
+	count += client->peer.uid == uid;
 	return count;
 }
 
@@ -420,7 +424,8 @@ static void control_on_accept(void *arg, int fd)
 	if (!request_peer_is_owner(&peer))
 		limit -= CONTROL_CLIENTS_RESERVED;
 	if (control->count >= limit)
-		snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later", control->count);
+		snprintf(sentence, sizeof(sentence), "%u clients are connected already; try again later",
+			control->count);
 	else if (!request_peer_is_owner(&peer) && control_clients_of(control, peer.uid) >= CONTROL_CLIENTS_USER_MAX)
 		snprintf(sentence, sizeof(sentence), "%u clients of this user are connected already; try again later",
 			CONTROL_CLIENTS_USER_MAX);
@@ -459,7 +464,8 @@ int control_open(struct context *context, struct control **ret)
 		return r;
 	}
 	control->turn = evtimer_new(context->base, control_on_turn, control);
-	r = acceptor_new(context->base, control->listening.fd, "control", control_on_accept, control, &control->acceptor);
+	r = acceptor_new(
+		context->base, control->listening.fd, "control", control_on_accept, control, &control->acceptor);
 	if (r < 0 || !control->turn) {
 		control_close(control);
 		return log_error_errno("control", r < 0 ? r : -ENOMEM, "cannot serve the control socket");

@@ -30,7 +30,7 @@ int control_listen_open(const char *path, struct control_listen *ret);
 void control_listen_remove(struct control_listen *listening);
 
 #define CONTROL_CLIENTS_MAX 64u
-#define CONTROL_CLIENTS_RESERVED 8u /* for root and the daemon's user */
+#define CONTROL_CLIENTS_RESERVED 8u  /* for root and the daemon's user */
 #define CONTROL_CLIENTS_USER_MAX 16u /* of any other user: four such users fill what is not reserved */
 #define CONTROL_REQUESTS_MAX 1000u
 #define CONTROL_IDLE_S 10
@@ -49,8 +49,8 @@ int control_open(struct context *context, struct control **ret);
 /* Who sent the request that is being handled; NULL where none is. */
 const struct request_peer *control_peer(const struct control *control);
 /*
- * For the handler of a request whose answer takes time: nothing is sent when it returns 0, and control_answer() sends its
- * answer, once, from the loop. The client's wait is bounded by CONTROL_LATER_S.
+ * For the handler of a request whose answer takes time: nothing is sent when it returns 0, and control_answer() sends
+ * its answer, once, from the loop. The client's wait is bounded by CONTROL_LATER_S.
  */
 uint64_t control_later(struct control *control);
 /* Takes the response; the client may be gone. */

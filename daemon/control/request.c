@@ -153,14 +153,16 @@ bool request_selects(void *arg, const struct rank *rank)
 	return false;
 }
 
-int request_selects_none(const struct request_selection *selection, const char *group, const char *may,
-	Ranktrace__Response *response)
+int request_selects_none(
+	const struct request_selection *selection, const char *group, const char *may, Ranktrace__Response *response)
 {
 	if (selection->others)
 		response_say(response, "these ranks are of other users: root and members of group %s may %s",
 			group[0] ? group : "ranktrace", may);
 	else if (*selection->request->job)
-		response_say(response, "no such rank of job %.64s runs on this node; tracectl ranks shows those that do", selection->request->job);
+		response_say(response,
+			"no such rank of job %.64s runs on this node; tracectl ranks shows those that do",
+			selection->request->job);
 	else if (selection->request->n_ranks)
 		response_say(response, "no such rank runs on this node; tracectl ranks shows those that do");
 	else

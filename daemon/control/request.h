@@ -3,8 +3,8 @@
  * What a control request means: the table of requests (requests.def), what each does (request_NAME.c), and who may ask.
  * Independent of sockets. To add a request: its number in control.proto, its row, and request_NAME.c.
  *
- * An outsider is a peer that is neither root, nor the daemon's user, nor a member of the configured group or of the daemon's
- * own. Of ranks it learns what /proc mounted with hidepid would show it: its own ones.
+ * An outsider is a peer that is neither root, nor the daemon's user, nor a member of the configured group or of the
+ * daemon's own. Of ranks it learns what /proc mounted with hidepid would show it: its own ones.
  */
 #ifndef RANKTRACE_DAEMON_CONTROL_REQUEST_H
 #define RANKTRACE_DAEMON_CONTROL_REQUEST_H
@@ -71,7 +71,8 @@ bool request_group_missing(const char *group);
 
 /* The body of an answer, initialised and set; NULL without memory. */
 void *request_body_new(Ranktrace__Response *response, Ranktrace__Response__BodyCase body);
-/* A message in a field of another one, the last one of a list; initialised, and freed with the other. NULL without memory. */
+/* A message in a field of another one, the last one of a list; initialised, and freed with the other. NULL without
+ * memory. */
 void *request_add(ProtobufCMessage *message, size_t offset);
 #define REQUEST_ADD(message, field) request_add(&(message)->base, offsetof(__typeof__(*(message)), field))
 /* Levels as they are now, in a field of `print` or `status`. */
@@ -95,8 +96,8 @@ struct request_selection {
 /* arg: a struct request_selection. */
 bool request_selects(void *arg, const struct rank *rank);
 /* Says why none is selected. may: what insiders may do, "see their stacks". Negative errno. */
-int request_selects_none(const struct request_selection *selection, const char *group, const char *may,
-	Ranktrace__Response *response);
+int request_selects_none(
+	const struct request_selection *selection, const char *group, const char *may, Ranktrace__Response *response);
 
 /* What requests.def names. */
 int request_set_valid(const Ranktrace__Request *request, char error[REQUEST_ERROR_BYTES]);

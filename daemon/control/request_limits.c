@@ -21,7 +21,8 @@ static void use_others(const struct context *context, const Ranktrace__StatusBod
 {
 	ret->max = LIMIT_OTHERS;
 	if (context->ranks)
-		ret->used = ranks_count(context->ranks, RANK_ROLE_CHILD) + ranks_count(context->ranks, RANK_ROLE_LAUNCHER);
+		ret->used =
+			ranks_count(context->ranks, RANK_ROLE_CHILD) + ranks_count(context->ranks, RANK_ROLE_LAUNCHER);
 }
 
 static void use_candidates(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)

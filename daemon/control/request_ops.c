@@ -8,8 +8,8 @@
 #include "daemon/control/request.h"
 
 /*
- * A member is below 200 bytes and a communicator below 1 KiB, so that these many fit into one response. Where there are more,
- * users have equal parts.
+ * A member is below 200 bytes and a communicator below 1 KiB, so that these many fit into one response. Where there are
+ * more, users have equal parts.
  */
 #define MEMBERS_MAX 2048u
 #define COMMUNICATORS_MAX 384u
@@ -35,7 +35,8 @@ static void request_ops_fill_point(Ranktrace__OpsPoint *item, const struct coll_
 	item->ago_ns = request_ops_ago(now_ns, point->time_ns);
 }
 
-static void request_ops_fill_member(Ranktrace__OpsMember *item, const struct coll_snapshot_member *member, uint64_t now_ns)
+static void request_ops_fill_member(
+	Ranktrace__OpsMember *item, const struct coll_snapshot_member *member, uint64_t now_ns)
 {
 	const struct coll_standing *standing = &member->judged.standing;
 
@@ -234,8 +235,11 @@ int request_ops(struct context *context, const Ranktrace__Request *request, Rank
 	r = coll_snapshot_new(context->ops, monotonic_ns(), &snapshot);
 	if (r < 0)
 		return r;
-	r = request_ops_fill(&(struct filling){
-		.request = request, .outsider = request_outsider(context), .snapshot = snapshot, .ranks = context->ranks, .body = body});
+	r = request_ops_fill(&(struct filling){.request = request,
+		.outsider = request_outsider(context),
+		.snapshot = snapshot,
+		.ranks = context->ranks,
+		.body = body});
 	coll_snapshot_free(snapshot);
 	return r;
 }

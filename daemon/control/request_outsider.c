@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an outsider (request.h) does not see: other users' ranks with their command lines, calls and clocks, and sentences
- * that name processes or files of ranks. Each function takes it out of a finished answer, whatever its handler put there.
+ * What an outsider (request.h) does not see: other users' ranks with their command lines, calls and clocks, and
+ * sentences that name processes or files of ranks. Each function takes it out of a finished answer, whatever its
+ * handler put there.
  */
 #include "daemon/control/request.h"
 

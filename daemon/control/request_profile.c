@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The request `profile`: starts to sample ranks, or says how far a profile is. An outsider gets its own ranks, and a part
- * of the time.
+ * The request `profile`: starts to sample ranks, or says how far a profile is. An outsider gets its own ranks, and a
+ * part of the time.
  */
 #include <inttypes.h>
 
@@ -20,7 +20,8 @@ int request_profile_valid(const Ranktrace__Request *request, char error[REQUEST_
 		return -EINVAL;
 	}
 	if (!profile->profile && (!profile->for_ns || profile->for_ns > PROFILES_FOR_MAX_NS)) {
-		snprintf(error, REQUEST_ERROR_BYTES, "a profile takes at most %llu s", PROFILES_FOR_MAX_NS / NSEC_PER_SEC);
+		snprintf(error, REQUEST_ERROR_BYTES, "a profile takes at most %llu s",
+			PROFILES_FOR_MAX_NS / NSEC_PER_SEC);
 		return -EINVAL;
 	}
 	if (profile->frequency_hz > PROFILES_HZ_MAX) {
@@ -30,8 +31,8 @@ int request_profile_valid(const Ranktrace__Request *request, char error[REQUEST_
 	return request_ranges_valid(request, error);
 }
 
-static int request_profile_refuse(
-	const struct context *context, const struct request_selection *selection, int error, Ranktrace__Response *response)
+static int request_profile_refuse(const struct context *context, const struct request_selection *selection, int error,
+	Ranktrace__Response *response)
 {
 	struct profile_progress progress;
 

@@ -86,9 +86,11 @@ static char *request_ranks_remark(const struct ranks *ranks, const Ranktrace__Ra
 	if (item->limited)
 		remark_add(text, sizeof(text), "%" PRIu64 " records beyond its part were not sent", item->limited);
 	if (item->refused)
-		remark_add(text, sizeof(text), "its state was dropped and %" PRIu64 " records refused, for want of memory", item->refused);
+		remark_add(text, sizeof(text),
+			"its state was dropped and %" PRIu64 " records refused, for want of memory", item->refused);
 	if (rank_cpus_are_far(&rank->cpus))
-		remark_add(text, sizeof(text), "none of the %u CPUs that it may use is near its card", rank->cpus.usable);
+		remark_add(
+			text, sizeof(text), "none of the %u CPUs that it may use is near its card", rank->cpus.usable);
 	if (suspicion[0])
 		remark_add(text, sizeof(text), "user suspected: %s", suspicion);
 	return strdup(text);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The request `stack`: the stacks of ranks and their children, now. Its answer comes later. An outsider gets its own ranks. */
+/* The request `stack`: the stacks of ranks and their children, now. Its answer comes later. An outsider gets its own
+ * ranks. */
 #include "daemon/control/control.h"
 #include "daemon/control/request.h"
 #include "daemon/core/context.h"
@@ -58,8 +59,9 @@ static int request_stack_refuse(const struct context *context, const struct requ
 	if (error == -EBUSY)
 		response_say(response, "stacks are being read for others; try again in a few seconds");
 	else if (error == -EUSERS)
-		response_say(response, "earlier workers that read this user's processes hang in the kernel; stacks are read "
-				       "again once these have ended");
+		response_say(response,
+			"earlier workers that read this user's processes hang in the kernel; stacks are read "
+			"again once these have ended");
 	return error;
 }
 

@@ -16,7 +16,7 @@
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
 
-#define COSTS_MAX 2048u /* ranks times levels; an answer has a limit */
+#define COSTS_MAX 2048u	       /* ranks times levels; an answer has a limit */
 #define DEVICE_CLOCKS_MAX 256u /* an answer has a limit, a node has fewer devices */
 
 static const struct {
@@ -407,10 +407,11 @@ static int request_status_fill_dumps(const struct context *context, Ranktrace__S
 
 int request_status(struct context *context, const Ranktrace__Request *request, Ranktrace__Response *response)
 {
-	static int (*const fill[])(const struct context *context, Ranktrace__StatusBody *body) = {request_status_fill_features,
-		request_status_fill_collectors, request_status_fill_store, request_status_fill_self, request_status_fill_operations,
-		request_status_fill_clocks, request_status_fill_findings, request_status_fill_dumps, request_status_fill_guard, request_status_fill_gauges,
-		request_limits_fill};
+	static int (*const fill[])(const struct context *context, Ranktrace__StatusBody *body) = {
+		request_status_fill_features, request_status_fill_collectors, request_status_fill_store,
+		request_status_fill_self, request_status_fill_operations, request_status_fill_clocks,
+		request_status_fill_findings, request_status_fill_dumps, request_status_fill_guard,
+		request_status_fill_gauges, request_limits_fill};
 	Ranktrace__StatusBody *body = request_body_new(response, RANKTRACE__RESPONSE__BODY_STATUS);
 	int r;
 

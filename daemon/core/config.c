@@ -141,10 +141,13 @@ static int read_listen(const char *text, const struct key *key, void *field)
 	if (streq(text, "off"))
 		return config_read_text("", key, field);
 	if (text[0] == '/')
-		return strlen(text) < sizeof(((struct sockaddr_un *)NULL)->sun_path) ? config_read_text(text, key, field) : -EINVAL;
+		return strlen(text) < sizeof(((struct sockaddr_un *)NULL)->sun_path)
+			       ? config_read_text(text, key, field)
+			       : -EINVAL;
 	if (evutil_parse_sockaddr_port(text, (struct sockaddr *)&address, &length) < 0)
 		return -EINVAL;
-	if (address.ss_family == AF_INET6 ? !((struct sockaddr_in6 *)&address)->sin6_port : !((struct sockaddr_in *)&address)->sin_port)
+	if (address.ss_family == AF_INET6 ? !((struct sockaddr_in6 *)&address)->sin6_port
+					  : !((struct sockaddr_in *)&address)->sin_port)
 		return -EINVAL;
 	return config_read_text(text, key, field);
 }

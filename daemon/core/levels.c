@@ -146,7 +146,8 @@ int levels_window(struct context *context, enum level level, bool open, double d
 		return 0;
 	r = levels->window ? levels->window(context->collectors, level, open, duty) : 0;
 	if (r < 0) {
-		log_warning("levels", "cannot %s a window of %s: %s", open ? "open" : "close", level_name(level), strerror(-r));
+		log_warning("levels", "cannot %s a window of %s: %s", open ? "open" : "close", level_name(level),
+			strerror(-r));
 		return r;
 	}
 	levels->on[level] = open;

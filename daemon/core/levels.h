@@ -15,12 +15,12 @@ struct collectors;
 struct levels {
 	bool on[LEVEL_MAX];	      /* attached now */
 	bool sampled[LEVEL_MAX];      /* turned on without an end; `on` in windows, which the guard opens and closes */
-	uint64_t until_ns[LEVEL_MAX];	    /* CLOCK_MONOTONIC; 0: no end (set --for) */
+	uint64_t until_ns[LEVEL_MAX]; /* CLOCK_MONOTONIC; 0: no end (set --for) */
 	double interval_minutes[LEVEL_MAX]; /* 0: no interval */
 	bool is_auto[LEVEL_MAX];	    /* on by levels_auto_on(), not by an operator; not saved */
-	uint64_t suspected_ns;		    /* the steps of a job took longer: L0 is needed as a whole. CLOCK_MONOTONIC; 0: never */
-	uint64_t save_wait_ns;		    /* of levels_save(); 0: 150 ms. For tests, which share their CPUs */
-	uint64_t set_ns[LEVEL_MAX];	    /* last set by an operator, CLOCK_MONOTONIC; 0: never */
+	uint64_t suspected_ns; /* the steps of a job took longer: L0 is needed as a whole. CLOCK_MONOTONIC; 0: never */
+	uint64_t save_wait_ns; /* of levels_save(); 0: 150 ms. For tests, which share their CPUs */
+	uint64_t set_ns[LEVEL_MAX]; /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
 	/* The same for a window (collectors_window()). */
@@ -56,10 +56,10 @@ int levels_auto_on(struct context *context, enum level level, uint64_t for_ns, c
 /* Of L0 probes that count steps are attached between windows, too (daemon/collect/collect_call.c): it is never off. */
 bool levels_may_sample(const struct levels *levels, enum level level, uint64_t now_ns);
 /*
- * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or detaches one
- * that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an operator for a time or
- * within LEVELS_WHOLE_NS, is not sampled, because somebody needs all of its records; LEVELS_ESTIMATED may be sampled at any time.
- * -EBUSY: the guard may not sample the level (levels_may_sample()).
+ * For the guard (daemon/guard): begins or ends the sampling of a level that is on without an end, and attaches or
+ * detaches one that is sampled. Nothing of it is saved: the level is on. A level that a suspicion turned on, or an
+ * operator for a time or within LEVELS_WHOLE_NS, is not sampled, because somebody needs all of its records;
+ * LEVELS_ESTIMATED may be sampled at any time. -EBUSY: the guard may not sample the level (levels_may_sample()).
  */
 int levels_sample(struct context *context, enum level level, bool sampled);
 /* duty: part of the time that windows are open; 1: it is on as a whole. */

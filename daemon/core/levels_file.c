@@ -146,7 +146,9 @@ int levels_save(const struct levels *levels, const char *state_dir)
 	saving->levels = *levels;
 	(void)copy_text(saving->state_dir, sizeof(saving->state_dir), state_dir);
 	job_thread_order(thread, &saving->job);
-	r = job_thread_wait(thread, &saving->job, levels->save_wait_ns ? levels->save_wait_ns : SAVE_NS) ? saving->result : -ETIMEDOUT;
+	r = job_thread_wait(thread, &saving->job, levels->save_wait_ns ? levels->save_wait_ns : SAVE_NS)
+		    ? saving->result
+		    : -ETIMEDOUT;
 	job_thread_forget(thread, &saving->job);
 	return r;
 }

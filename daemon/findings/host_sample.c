@@ -238,7 +238,7 @@ void host_cgroup_free(struct host_cgroup *cgroup)
 
 struct host_thread {
 	uint32_t id;
-	uint64_t run_ns;	     /* since it began, as of the scan */
+	uint64_t run_ns;		 /* since it began, as of the scan */
 	uint64_t run_delay_ns, since_ns; /* the same at the newest sample; since the one before, HOST_UNKNOWN */
 	bool read;
 };
@@ -256,8 +256,7 @@ struct host_sampler {
 	uint64_t cgroup_next_ns;
 };
 
-int host_sampler_new(
-	const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret)
+int host_sampler_new(const char *proc_root, const char *cgroup_root, uint32_t pid, struct host_sampler **ret)
 {
 	struct host_sampler *sampler = calloc(1, sizeof(*sampler));
 
@@ -334,7 +333,8 @@ static bool host_threads_found(void *arg, uint32_t id)
 	return true;
 }
 
-/* The longest of the step thread and of the threads that have used most CPU: forward and backward wait for their helpers. */
+/* The longest of the step thread and of the threads that have used most CPU: forward and backward wait for their
+ * helpers. */
 static uint64_t take_run_delay(struct host_sampler *sampler, uint32_t step_thread, uint64_t now_ns)
 {
 	char folder[160];
@@ -390,8 +390,11 @@ int host_usage_read(const char *proc_root, uint32_t pid, uint64_t major_faults, 
 
 	if (r < 0)
 		return r;
-	*ret = (struct host_usage){.state = status.state, .cpu_ns = HOST_UNKNOWN, .major_faults = major_faults,
-		.resident_bytes = status.resident_bytes, .swapped_bytes = status.swapped_bytes};
+	*ret = (struct host_usage){.state = status.state,
+		.cpu_ns = HOST_UNKNOWN,
+		.major_faults = major_faults,
+		.resident_bytes = status.resident_bytes,
+		.swapped_bytes = status.swapped_bytes};
 	(void)procfs_cpu_time(pid, &ret->cpu_ns);
 	return 0;
 }

@@ -155,8 +155,8 @@ static void online_on_frame(void *arg, uint32_t job, const struct frame *frame, 
 		const struct online_process *process = &online->slot[i];
 		uint32_t number, index;
 
-		if (process->instance && align_locate(online->align, process->process, &number, &index) && number == job &&
-			index < frame->ranks && frame->rank[index].here)
+		if (process->instance && align_locate(online->align, process->process, &number, &index) &&
+			number == job && index < frame->ranks && frame->rank[index].here)
 			online->observer->frame(online->observer_arg, process->slot, process->instance, frame->tier,
 				&frame->rank[index], &measures->rank[index]);
 	}
@@ -222,7 +222,11 @@ int online_new(struct context *context, struct online **ret)
 	(void)copy_text(online->cgroup_root, sizeof(online->cgroup_root), "/sys/fs/cgroup");
 	/* Microseconds: exact in programs with only floating point. */
 	online->id_base = realtime_ns() / NSEC_PER_USEC;
-	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish, .want = online_want, .frame = online_on_frame, .resumed = online_learned_used, .arg = online});
+	online->detect = detect_new(&options, &(struct detect_sink){.finding = online_publish,
+						      .want = online_want,
+						      .frame = online_on_frame,
+						      .resumed = online_learned_used,
+						      .arg = online});
 	r = online->detect ? job_thread_new(&online->reader) : -ENOMEM;
 	if (r == 0)
 		r = job_thread_new(&online->writer);
@@ -288,7 +292,8 @@ static void online_feed_limited(struct online *online)
 
 	for (size_t i = 0; kernel && i < online->slots; i++) {
 		struct online_process *process = &online->slot[i];
-		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited_calls(kernel, (uint32_t)i) : process->limited;
+		uint64_t limited = process->instance && !process->ended_ns ? kernel_limited_calls(kernel, (uint32_t)i)
+									   : process->limited;
 
 		if (limited > process->limited)
 			align_lost(online->align, process->process, limited - process->limited);

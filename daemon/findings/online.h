@@ -41,8 +41,8 @@ struct online_wait_info {
 };
 void online_wait(struct online *online, uint32_t slot, int64_t instance, const struct online_wait_info *wait);
 /* gap_ns: the longest time without a launch in this window. */
-void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
-	uint64_t duration_ns, uint64_t gap_ns);
+void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns, uint64_t duration_ns,
+	uint64_t gap_ns);
 
 /* Memory of a device that a rank leaks, while it does; and that it is over. */
 struct online_leak_info {
@@ -50,7 +50,7 @@ struct online_leak_info {
 	const char *device; /* "cuda:0" */
 	uint64_t since_ns;
 	double grown_bytes, hourly_bytes; /* since then; as it is now */
-	const char *place; /* the line that holds most of it; "": unknown */
+	const char *place;		  /* the line that holds most of it; "": unknown */
 };
 /* number: what this returned for the leak before, 0 at first. 0: not published. */
 uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
@@ -90,12 +90,13 @@ struct online_end_info {
 	const struct rank *rank;
 	uint64_t ended_ns;
 	const struct end_sender *sender; /* NULL: not known */
-	const char *how;   /* end_words.h */
-	const char *place; /* of its exception, or its main thread; "": unknown */
+	const char *how;		 /* end_words.h */
+	const char *place;		 /* of its exception, or its main thread; "": unknown */
 };
 void online_ended(struct online *online, const struct online_end_info *info);
 
-/* What stacks of the jobs that hang now have shown (online_stacks.c), and of ranks that ended just now (online_end.c). */
+/* What stacks of the jobs that hang now have shown (online_stacks.c), and of ranks that ended just now (online_end.c).
+ * */
 struct online_stack_info {
 	const char *job, *sentence;
 	uint32_t uid;

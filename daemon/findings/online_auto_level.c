@@ -54,8 +54,8 @@ static uint64_t online_auto_level_left(const struct config *config, bool is_rout
 	return full_ns / 2 < more_ns ? full_ns / 2 : more_ns;
 }
 
-static bool online_auto_level_allowed(
-	struct online_auto_level *state, const struct context *context, enum level level, bool is_routine, uint64_t now_ns)
+static bool online_auto_level_allowed(struct online_auto_level *state, const struct context *context, enum level level,
+	bool is_routine, uint64_t now_ns)
 {
 	const struct levels *levels = &context->levels;
 	const struct config *config = &context->config;
@@ -144,8 +144,8 @@ void online_auto_level_want(struct online_auto_level *state, struct context *con
 {
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
 		if (wants & wanted[i].want)
-			online_auto_level_turn_on(
-				state, context, wanted[i].level, wanted[i].is_routine, job ? job : "", why ? why : "a suspicion", now_ns);
+			online_auto_level_turn_on(state, context, wanted[i].level, wanted[i].is_routine, job ? job : "",
+				why ? why : "a suspicion", now_ns);
 }
 
 void online_auto_level_confirmed(struct online_auto_level *state)

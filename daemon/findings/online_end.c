@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding; others of the job end as a
- * consequence. A hang that a rank's end caused says how it ended and where.
+ * Ranks that ended: the first of a job that ends with an error, or is killed alone, is a finding; others of the job end
+ * as a consequence. A hang that a rank's end caused says how it ended and where.
  */
 #include <math.h>
 #include <signal.h>
@@ -14,9 +14,10 @@
 #include "daemon/ranks/ranks.h"
 #include "daemon/ranks/end_words.h"
 
-#define END_IDS (2ULL << 32) /* detectors' ids are counted from 1, those of online_rank.c from 1 << 32 */
+#define END_IDS (2ULL << 32)		  /* detectors' ids are counted from 1, those of online_rank.c from 1 << 32 */
 #define END_SHOWN_NS (600 * NSEC_PER_SEC) /* by `ops`, which people call because the job has ended */
-/* A rank notices a lost peer by a closed connection, at the latest when a launcher ends it: torchrun's SIGKILL after 30 s. */
+/* A rank notices a lost peer by a closed connection, at the latest when a launcher ends it: torchrun's SIGKILL after 30
+ * s. */
 #define END_CONSEQUENCE_NS (60 * NSEC_PER_SEC)
 
 /* Of the ranks that are one job: those without a name have one launcher. */
@@ -51,8 +52,9 @@ static struct online_end *online_end_first(struct online *online, const struct o
 	for (size_t i = 0; i < ONLINE_ENDS_MAX; i++) {
 		struct online_end *end = &online->ends.of[i];
 
-		if (end->instance && end->job == of->job && end->instance != of->instance && end->ended_ns <= of->ended_ns &&
-			of->ended_ns - end->ended_ns < END_CONSEQUENCE_NS && (!first || end->ended_ns < first->ended_ns))
+		if (end->instance && end->job == of->job && end->instance != of->instance &&
+			end->ended_ns <= of->ended_ns && of->ended_ns - end->ended_ns < END_CONSEQUENCE_NS &&
+			(!first || end->ended_ns < first->ended_ns))
 			first = end;
 	}
 	return first;
@@ -98,11 +100,12 @@ static void online_end_publish(struct online *online, struct online_end *end)
 	online_publish(online, &finding);
 }
 
-/* A launcher has ended the others before the first end was read, or they failed without it. Who kills a job as a whole kills all
- * ranks with the same signal, or asks all to end before. */
+/* A launcher has ended the others before the first end was read, or they failed without it. Who kills a job as a whole
+ * kills all ranks with the same signal, or asks all to end before. */
 static bool online_end_was_alone(const struct online_end *first, const struct online_end *next)
 {
-	return !first->published && first->wait_status == SIGKILL && (next->kind == END_ASKED || next->kind == END_ERROR) && next->wait_status != SIGKILL;
+	return !first->published && first->wait_status == SIGKILL &&
+	       (next->kind == END_ASKED || next->kind == END_ERROR) && next->wait_status != SIGKILL;
 }
 
 /* Ends are not read in the order of their times: an end of the job, of about that time, is a finding already. */
@@ -110,7 +113,8 @@ static bool online_end_is_known(const struct online *online, const struct online
 {
 	for (size_t i = 0; i < ONLINE_ENDS_MAX; i++) {
 		const struct online_end *end = &online->ends.of[i];
-		uint64_t apart_ns = end->ended_ns > of->ended_ns ? end->ended_ns - of->ended_ns : of->ended_ns - end->ended_ns;
+		uint64_t apart_ns =
+			end->ended_ns > of->ended_ns ? end->ended_ns - of->ended_ns : of->ended_ns - end->ended_ns;
 
 		if (end->published && end->job == of->job && apart_ns < END_CONSEQUENCE_NS)
 			return true;
@@ -186,8 +190,8 @@ void online_end_each(
 
 		if (!end->instance || end->kind == END_NORMAL || now_ns - end->ended_ns > END_SHOWN_NS)
 			continue;
-		snprintf(sentence, sizeof(sentence), "rank %d ended: %s%s%s", end->rank, end->how, end->place[0] ? " in " : "",
-			end->place);
+		snprintf(sentence, sizeof(sentence), "rank %d ended: %s%s%s", end->rank, end->how,
+			end->place[0] ? " in " : "", end->place);
 		callback(arg, &info);
 	}
 }

@@ -49,8 +49,8 @@ static void online_on_step(void *arg, uint32_t slot, int64_t instance, const str
 		return;
 	if (online_feed_is_long(online, process->process, step->duration_ns))
 		online_samples_densify(online, monotonic_ns());
-	align_step(
-		online->align, process->process, &(struct align_step){step->step, step->start_ns, step->duration_ns, step->unsplit});
+	align_step(online->align, process->process,
+		&(struct align_step){step->step, step->start_ns, step->duration_ns, step->unsplit});
 }
 
 /*
@@ -142,11 +142,12 @@ void online_wait(struct online *online, uint32_t slot, int64_t instance, const s
 
 	if (!process || wait->thread_id != (process->thread_id ? process->thread_id : process->pid))
 		return;
-	preemptors_add(&process->preemptors, process->pid, wait->preemptor_pid, wait->preemptor_name, wait->run_delay_ns);
+	preemptors_add(
+		&process->preemptors, process->pid, wait->preemptor_pid, wait->preemptor_name, wait->run_delay_ns);
 }
 
-void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns,
-	uint64_t duration_ns, uint64_t gap_ns)
+void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns, uint64_t duration_ns,
+	uint64_t gap_ns)
 {
 	const struct online_process *process = online_process(online, slot, instance);
 	struct align_host host = align_host_unknown(start_ns, duration_ns);

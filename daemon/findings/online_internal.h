@@ -2,9 +2,9 @@
 /*
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
- * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended), online_publish.c (findings out),
- * online_learned.c (what is usual, for the next daemon) and
- * online_recover.c (findings of a daemon that was killed).
+ * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended),
+ * online_publish.c (findings out), online_learned.c (what is usual, for the next daemon) and online_recover.c (findings
+ * of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -46,7 +46,8 @@ struct host_cgroup {
 	bool known; /* counts of the process's group are readable */
 	size_t count;
 	struct host_cgroup_count group[HOST_CGROUPS_MAX]; /* cpu.stat */
-	struct host_cgroup_count memory; /* memory.pressure of its own group of version 2: limits above it show there, too */
+	struct host_cgroup_count
+		memory; /* memory.pressure of its own group of version 2: limits above it show there, too */
 };
 
 /* Rescans the process's groups and their limits. cgroup_root: "/sys/fs/cgroup". */
@@ -56,7 +57,7 @@ bool host_cgroup_throttled(struct host_cgroup *cgroup, uint64_t *ret_throttled_n
 void host_cgroup_free(struct host_cgroup *cgroup);
 
 #define HOST_UNKNOWN UINT64_MAX
-#define HOST_CGROUP_SCAN_NS NSEC_PER_SEC /* between scans for limited control groups */
+#define HOST_CGROUP_SCAN_NS NSEC_PER_SEC	 /* between scans for limited control groups */
 #define HOST_THREADS_SCAN_NS (10 * NSEC_PER_SEC) /* between scans for the busiest threads */
 
 struct host_sample {
@@ -65,11 +66,11 @@ struct host_sample {
 	uint64_t run_delay_ns;		/* of the thread that waited longest, in this interval; HOST_UNKNOWN as below */
 	uint64_t throttled_ns;		/* at most duration_ns */
 	uint64_t major_faults;
-	uint64_t memory_stall_ns; /* at most duration_ns; HOST_UNKNOWN */
-	uint64_t card_energy_mj; /* HOST_UNKNOWN; is not read here */
+	uint64_t memory_stall_ns;		/* at most duration_ns; HOST_UNKNOWN */
+	uint64_t card_energy_mj;		/* HOST_UNKNOWN; is not read here */
 	uint64_t resident_bytes, swapped_bytes; /* at the end; HOST_UNKNOWN */
-	uint64_t cpu_total_ns;	 /* since the process started */
-	char state;		 /* at the end: R, S, D, T, t, Z */
+	uint64_t cpu_total_ns;			/* since the process started */
+	char state;				/* at the end: R, S, D, T, t, Z */
 };
 
 struct host_sampler;
@@ -94,11 +95,12 @@ int host_sampler_take(struct host_sampler *sampler, uint32_t thread_id, const st
 	struct host_sample *ret);
 
 /*
- * Levels turned on by a suspicion, or as a routine, to see whether there is one, bounded three ways. Each lasts [findings]
- * raise_for, or twice that while something is suspected at its end. After a suspicion without a confirmed finding, and
- * after an operator set the level, it pauses for raise_pause. Its share of time is at most raise_percent; at most one
- * hour's share accumulates, of which the routine leaves half, or what exceeds one period if that is less. If one with a
- * confirmed finding ends while more is wanted, it is renewed without detaching: probes cannot attach while they detach.
+ * Levels turned on by a suspicion, or as a routine, to see whether there is one, bounded three ways. Each lasts
+ * [findings] raise_for, or twice that while something is suspected at its end. After a suspicion without a confirmed
+ * finding, and after an operator set the level, it pauses for raise_pause. Its share of time is at most raise_percent;
+ * at most one hour's share accumulates, of which the routine leaves half, or what exceeds one period if that is less.
+ * If one with a confirmed finding ends while more is wanted, it is renewed without detaching: probes cannot attach
+ * while they detach.
  */
 
 struct context;
@@ -125,7 +127,7 @@ void online_auto_level_tick(struct online_auto_level *state, struct context *con
 #define FINDINGS_ENDED 64 /* ended ranks kept while their job lives */
 #define FINDINGS_ENDED_NS (3600 * NSEC_PER_SEC)
 #define ONLINE_PUBLISHED_MAX 512
-#define ONLINE_WAIT_NS (50 * NSEC_PER_MSEC) /* a fifth of the loop's longest stop; reads take 1 ms */
+#define ONLINE_WAIT_NS (50 * NSEC_PER_MSEC)  /* a fifth of the loop's longest stop; reads take 1 ms */
 #define ONLINE_RECOVER_NS (5 * NSEC_PER_SEC) /* a daemon is ready within 5 s, whatever hangs */
 
 /* A rank's process, as registered with the aligner. */
@@ -159,15 +161,15 @@ struct online_published {
 	enum finding_state state;
 	enum finding_cause cause;
 	enum finding_severity severity;
-	int32_t rank; /* a job's finding becomes that of the rank that explains it */
+	int32_t rank;  /* a job's finding becomes that of the rank that explains it */
 	bool doubtful; /* its user was suspected then (rank_suspect.c) */
 };
 
 /*
  * Stacks of a hung job, taken when the hang is suspected and when it is confirmed: rows of the table `stacks`, and what
- * they show is added to the finding's sentence and evidence. Also where hang detection wants to know who is in communication. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of
- * the user with the most give way; a budget of each user bounds how often: ONLINE_STACKS_BURST at once, then one in
- * ONLINE_STACKS_NS.
+ * they show is added to the finding's sentence and evidence. Also where hang detection wants to know who is in
+ * communication. Of the newest ONLINE_STACKS_MAX hangs, where they are more those of the user with the most give way; a
+ * budget of each user bounds how often: ONLINE_STACKS_BURST at once, then one in ONLINE_STACKS_NS.
  */
 
 #define ONLINE_STACKS_MAX 8
@@ -182,8 +184,8 @@ struct online_stacks_budget {
 
 struct online_stacks {
 	struct {
-		uint64_t id;	     /* of the finding, 0: free */
-		struct finding last; /* as it was published last, without what stacks show */
+		uint64_t id;			     /* of the finding, 0: free */
+		struct finding last;		     /* as it was published last, without what stacks show */
 		char sentence[STACK_SENTENCE_BYTES]; /* "": not known yet */
 		char place[64];			     /* of the lone rank; "" if there is none */
 		uint32_t uid;			     /* of the ranks */
@@ -204,9 +206,9 @@ struct online_profile {
 	int64_t number;	     /* profile that was compared; 0: none */
 	int32_t rank;	     /* that was compared */
 	double own_ns, peers_ns;
-	bool seconds;	 /* of each second; else of a step */
+	bool seconds;	     /* of each second; else of a step */
 	uint64_t covered_ns; /* of the finding, by the profile that shows it */
-	char place[64];	 /* function and line; "": nothing known */
+	char place[64];	     /* function and line; "": nothing known */
 };
 
 struct online_profiles {
@@ -214,7 +216,7 @@ struct online_profiles {
 	unsigned next;
 	int64_t number; /* of the newest profile that ended */
 	uint64_t ended_ns;
-	struct child child; /* the comparison */
+	struct child child;		   /* the comparison */
 	uint64_t began_ns, id, covered_ns; /* id: of its finding; covered_ns: of that, by the profile */
 };
 
@@ -247,23 +249,23 @@ struct online {
 	const struct online_observer *observer; /* NULL: none */
 	void *observer_arg;
 	struct detect *detect;
-	struct align *align; /* owned by detect */
+	struct align *align;	   /* owned by detect */
 	struct hardware *hardware; /* the same; NULL: not judged */
 	struct online_auto_level auto_level;
 	struct online_stacks stacks;
 	struct online_profiles profiles;
 	struct online_ends ends;
 	char proc_root[128], cgroup_root[128];
-	struct job_thread *reader;	     /* reads files of ranks */
-	struct job_thread *writer;   /* writes the mark of open findings */
-	struct thread_job *mark;     /* online_recover.c: by the writer; NULL: none */
-	struct thread_job *learned;   /* online_learned.c: the same */
+	struct job_thread *reader;  /* reads files of ranks */
+	struct job_thread *writer;  /* writes the mark of open findings */
+	struct thread_job *mark;    /* online_recover.c: by the writer; NULL: none */
+	struct thread_job *learned; /* online_learned.c: the same */
 	uint64_t learned_next_ns;
 	bool remembers, learned_failed; /* its file has jobs; could not be written */
-	uint64_t wait_ns;	     /* the loop waits so long at most for the two */
-	struct online_reads *reads; /* online_samples.c: by the reader; NULL: none */
-	uint64_t id_base; /* added to ids: unique across starts */
-	uint64_t of_ranks; /* online_rank.c: published */
+	uint64_t wait_ns;		/* the loop waits so long at most for the two */
+	struct online_reads *reads;	/* online_samples.c: by the reader; NULL: none */
+	uint64_t id_base;		/* added to ids: unique across starts */
+	uint64_t of_ranks;		/* online_rank.c: published */
 	uint64_t sample_next_ns, sample_last_ns, stall_next_ns, stall_ended_next_ns;
 	uint64_t dense_until_ns, dense_budget_ns, dense_budget_at_ns; /* online_samples.c */
 	bool watched;	     /* the aligner was notified that operations are observed */
@@ -271,8 +273,8 @@ struct online {
 	uint64_t drops;	     /* kernel drops reported to the aligner */
 	uint64_t blind_ns;   /* records of before then were dropped: silence before then says nothing */
 	bool ending;	     /* findings are published for the last time */
-	bool marked;	/* online_recover_mark() */
-	bool unclosed;	/* findings of an earlier daemon are still open: keep the mark for the next start */
+	bool marked;	     /* online_recover_mark() */
+	bool unclosed;	     /* findings of an earlier daemon are still open: keep the mark for the next start */
 	struct online_counts counts;
 	size_t published_count;
 	struct online_published published[ONLINE_PUBLISHED_MAX];
@@ -299,15 +301,16 @@ void online_samples_forget(struct online *online);
 void online_stall_tick(struct online *online, uint64_t now_ns);
 /* A rank has just ended; others may live. */
 void online_stall_ended(struct online *online, uint64_t now_ns);
-/* online_standing.c: what a check knows of the process, as rows if they are due. snapshot: NULL, operations were not read.
- * silent_ns: since its newest progress; ended: a rank has just ended. */
+/* online_standing.c: what a check knows of the process, as rows if they are due. snapshot: NULL, operations were not
+ * read. silent_ns: since its newest progress; ended: a rank has just ended. */
 void online_standing_put(struct online *online, struct online_process *process, const struct standing *standing,
 	const struct coll_snapshot *snapshot, uint64_t silent_ns, uint64_t now_ns, bool ended);
 /* online_publish.c: the sink of detect. */
 void online_publish(void *arg, const struct finding *finding);
 /* Puts the finding's row: for online_stacks.c. */
 void online_publish_put_row(const struct online *online, const struct finding *f);
-/* What a suspected user's jobs seem to need would cost those of others: their findings turn no level on, and keep none on. */
+/* What a suspected user's jobs seem to need would cost those of others: their findings turn no level on, and keep none
+ * on. */
 bool online_doubts(const struct online *online, uint32_t uid);
 /* online_publish.c: is a finding suspected whose user is not? */
 bool online_publish_suspects(const struct online *online);

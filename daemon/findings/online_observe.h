@@ -14,8 +14,8 @@ struct online_sample_info {
 };
 
 struct online_observer {
-	/* A finding was published. number: as in the store and the journal; changed: its state, rank, cause or severity did, and the
-	 * journal has it. */
+	/* A finding was published. number: as in the store and the journal; changed: its state, rank, cause or severity
+	 * did, and the journal has it. */
 	void (*finding)(void *arg, uint64_t number, const struct finding *finding, bool changed);
 	/* A rank's part of a frame (analyzers/align/frame.h). */
 	void (*frame)(void *arg, uint32_t slot, int64_t instance, enum frame_tier tier, const struct frame_rank *rank,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a slow rank does that its peers do not, and what a job that became slower as a whole does that it did not before:
- * evidence of its finding, with function and line. After each profile with the rank and a peer, or with a rank of the job,
- * libexec/ranktrace/diff compares them in the stage of the finding, a job's with the newest profile of before it. It is a
- * process of its own: names of functions are what the rank's user chooses. One runs at a time. State is in online_internal.h.
+ * What a slow rank does that its peers do not, and what a job that became slower as a whole does that it did not
+ * before: evidence of its finding, with function and line. After each profile with the rank and a peer, or with a rank
+ * of the job, libexec/ranktrace/diff compares them in the stage of the finding, a job's with the newest profile of
+ * before it. It is a process of its own: names of functions are what the rank's user chooses. One runs at a time. State
+ * is in online_internal.h.
  */
 #include <inttypes.h>
 
@@ -24,14 +25,16 @@ static bool online_profile_is_of(const struct finding *finding)
 
 static bool online_profile_lasts(const struct finding *finding)
 {
-	return online_profile_is_of(finding) &&
-	       (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
+	return online_profile_is_of(finding) && (finding->state == FINDING_SUSPECTED || finding->state == FINDING_OPEN);
 }
 
-/* For how long the profile was taken while the rank or job was slow: short slow-downs end before their profile, and a later one has little of them. */
-static uint64_t online_profile_covers(const struct profile_progress *progress, uint64_t ended_ns, const struct finding *finding)
+/* For how long the profile was taken while the rank or job was slow: short slow-downs end before their profile, and a
+ * later one has little of them. */
+static uint64_t online_profile_covers(
+	const struct profile_progress *progress, uint64_t ended_ns, const struct finding *finding)
 {
-	uint64_t since_ns = finding->since_ns > progress->start_ns ? finding->since_ns : progress->start_ns, until_ns = ended_ns;
+	uint64_t since_ns = finding->since_ns > progress->start_ns ? finding->since_ns : progress->start_ns,
+		 until_ns = ended_ns;
 
 	if (!online_profile_lasts(finding))
 		until_ns = online_profile_is_of(finding) && finding->state == FINDING_CLOSED ? finding->until_ns : 0;
@@ -68,7 +71,8 @@ static int32_t online_profile_rank(const struct profile_progress *progress, cons
 /* The stage in which the rank or job is slow; NULL: that is no single one, or one in which it waits. */
 static const char *online_profile_stage(enum activity activity)
 {
-	bool any = activity >= ACTIVITY_MAX || activity == ACTIVITY_COMPUTE || activity == ACTIVITY_MARK || activity == ACTIVITY_SYNC;
+	bool any = activity >= ACTIVITY_MAX || activity == ACTIVITY_COMPUTE || activity == ACTIVITY_MARK ||
+		   activity == ACTIVITY_SYNC;
 
 	return any ? NULL : activity_word(activity);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Publishes findings: a row of the store for each update, and a journal message when state, rank, cause or severity changed
- * (growing cost alone logs nothing). ranktraced(8) documents the fields.
+ * Publishes findings: a row of the store for each update, and a journal message when state, rank, cause or severity
+ * changed (growing cost alone logs nothing). ranktraced(8) documents the fields.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -148,8 +148,8 @@ static void online_publish_journal(const struct online *online, const struct fin
 	struct fields fields = {.count = 0};
 
 	/* A crash is over when it is seen. */
-	snprintf(message, sizeof(message), "%s%s%s%s%s", f->kind == FINDING_CRASH ? "" : state_prefix[f->state], f->sentence, many ? " (job " : "",
-		many ? f->job : "", many ? ")" : "");
+	snprintf(message, sizeof(message), "%s%s%s%s%s", f->kind == FINDING_CRASH ? "" : state_prefix[f->state],
+		f->sentence, many ? " (job " : "", many ? f->job : "", many ? ")" : "");
 	online_publish_add(&fields, "%s", message_id[f->state]);
 	online_publish_add(&fields, "RANKTRACE_FINDING=%" PRIu64, online->id_base + f->id);
 	online_publish_add(&fields, "RANKTRACE_KIND=%s", finding_kind_word(f->kind));
@@ -260,7 +260,8 @@ static void online_publish_swap(const struct online *online, struct finding *f)
 static void online_publish_far(const struct online *online, struct finding *f)
 {
 	const struct ranks *ranks = online->context->ranks;
-	const struct online_process *process = f->kind == FINDING_SLOW_RANK && ranks ? online_publish_process(online, f) : NULL;
+	const struct online_process *process =
+		f->kind == FINDING_SLOW_RANK && ranks ? online_publish_process(online, f) : NULL;
 	const struct rank *rank = process ? ranks_by_pid(ranks, process->pid) : NULL;
 
 	if (rank && rank_cpus_are_far(&rank->cpus))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of one rank that no detector sees: leaks, lack and calls of device memory (the memory collector), cost of probes (the guard). */
+/* Findings of one rank that no detector sees: leaks, lack and calls of device memory (the memory collector), cost of
+ * probes (the guard). */
 #include <math.h>
 
 #include "analyzers/finding/finding.h"
@@ -10,7 +11,8 @@
 #define RANK_IDS (1ULL << 32) /* the detectors' ids are counted from 1 */
 
 /* rank NULL: of the node. */
-static struct finding online_rank_finding(const struct online *online, const struct rank *rank, uint64_t since_ns, bool over)
+static struct finding online_rank_finding(
+	const struct online *online, const struct rank *rank, uint64_t since_ns, bool over)
 {
 	uint64_t now_ns = monotonic_ns();
 	struct finding finding = {

@@ -129,8 +129,10 @@ static int online_recover_seen(struct reader *reader, uint64_t now_ns, uint64_t 
 {
 	sqlite3_stmt *statement = NULL;
 	int64_t seen_ns = 0;
-	int rc = SQLITE_DONE, r = reader_prepare(reader, "SELECT max(start_ns + duration_ns) FROM host_samples WHERE start_ns >= (SELECT min(since_ns) FROM findings" WHERE_LEFT ")",
-		&statement, error, error_size);
+	int rc = SQLITE_DONE, r = reader_prepare(reader,
+				      "SELECT max(start_ns + duration_ns) FROM host_samples WHERE start_ns >= (SELECT "
+				      "min(since_ns) FROM findings" WHERE_LEFT ")",
+				      &statement, error, error_size);
 
 	if (r == 0 && (rc = sqlite3_step(statement)) == SQLITE_ROW)
 		seen_ns = sqlite3_column_int64(statement, 0);

@@ -240,7 +240,8 @@ static uint64_t online_samples_energy(
 	return (uint64_t)(watts * (double)duration_ns * 1e-6);
 }
 
-static void online_samples_use(struct online *online, struct online_process *process, struct host_read *read, uint64_t now_ns)
+static void online_samples_use(
+	struct online *online, struct online_process *process, struct host_read *read, uint64_t now_ns)
 {
 	struct host_sample *sample = &read->sample;
 

@@ -16,11 +16,11 @@
 /* Under way. The daemon may stop meanwhile: online is then gone, and context->findings NULL. */
 struct online_stacks_request {
 	struct context *context;
-	const struct rank *peer; /* a rank of the job: during the choice of ranks */
+	const struct rank *peer;     /* a rank of the job: during the choice of ranks */
 	const struct online *online; /* the same */
 	char job[64];
 	uint64_t id, start_ns; /* id: of the finding that keeps them; 0: none */
-	uint32_t uid; /* of its ranks */
+	uint32_t uid;	       /* of its ranks */
 };
 
 static int online_stacks_find(const struct online *online, uint64_t id)
@@ -62,8 +62,8 @@ static const struct rank *online_stacks_peer(const struct online *online, const 
 	return NULL;
 }
 
-static void online_stacks_put(
-	const struct online_stacks_request *request, const Ranktrace__StackProcess *process, const struct stack_thread *thread)
+static void online_stacks_put(const struct online_stacks_request *request, const Ranktrace__StackProcess *process,
+	const struct stack_thread *thread)
 {
 	const struct online *online = request->context->findings;
 	const struct rank *rank = ranks_by_pid(request->context->ranks, process->pid);
@@ -108,8 +108,8 @@ static bool online_stacks_thread(
 	for (size_t i = 0; i < message->n_frames; i++) {
 		const Ranktrace__StackFrame *frame = process->frames[message->frames[i]];
 
-		frames[i] = (struct stack_frame){
-			frame->kind, frame->function, frame->file, frame->line, frame->address};
+		frames[i] =
+			(struct stack_frame){frame->kind, frame->function, frame->file, frame->line, frame->address};
 	}
 	*ret = (struct stack_thread){.rank = process->rank,
 		.pid = process->pid,
@@ -126,8 +126,8 @@ static bool online_stacks_thread(
 	return true;
 }
 
-/* Without Python frames a stack does not show that the rank is outside of communication. works: a thread of its process runs or
- * waits for a disk. */
+/* Without Python frames a stack does not show that the rank is outside of communication. works: a thread of its process
+ * runs or waits for a disk. */
 static enum standing_stack online_stacks_of(const struct stack_thread *main, bool works)
 {
 	if (stack_communicates(main))
@@ -166,7 +166,8 @@ static void online_stacks_judge(struct online *online, int at, const struct stac
 	if (groups.groups && groups.group[0].alone) {
 		const struct stack_thread *lone = &main[groups.order[groups.group[0].first]];
 
-		(void)copy_text(online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place), stack_place(lone, place));
+		(void)copy_text(
+			online->stacks.hang[at].place, sizeof(online->stacks.hang[at].place), stack_place(lone, place));
 	}
 	stack_groups_free(&groups);
 }
@@ -386,7 +387,8 @@ void online_stacks_each(
 		const struct online_stack_info info = {online->stacks.hang[i].last.job, online->stacks.hang[i].sentence,
 			online->stacks.hang[i].uid, online->stacks.hang[i].time_ns, false};
 
-		if (online->stacks.hang[i].id && info.sentence[0] && (state == FINDING_SUSPECTED || state == FINDING_OPEN))
+		if (online->stacks.hang[i].id && info.sentence[0] &&
+			(state == FINDING_SUSPECTED || state == FINDING_OPEN))
 			callback(arg, &info);
 	}
 	if (online)

@@ -66,8 +66,8 @@ static void online_stall_add_standing(struct stall_check *check, struct online_p
 	standing->stage_since_ns = progress.stage.start_ns;
 }
 
-/* Where records were lost, a rank that showed life before may have shown it since. It is no sign that a step began: a rank
- * at the end of its step is at its end still. */
+/* Where records were lost, a rank that showed life before may have shown it since. It is no sign that a step began: a
+ * rank at the end of its step is at its end still. */
 static void online_stall_excuse(const struct stall_check *check, struct standing *standing)
 {
 	if (standing->progress_ns && standing->progress_ns < check->online->blind_ns) {
@@ -192,7 +192,7 @@ static void online_stall_put_rows(const struct stall_check *check, const struct 
 {
 	for (size_t i = 0; i < check->standings; i++) {
 		const struct standing *standing = &check->standing[i];
-		uint64_t silent_ns = !standing->progress_ns	? check->slowest_ns
+		uint64_t silent_ns = !standing->progress_ns		     ? check->slowest_ns
 				     : check->now_ns > standing->progress_ns ? check->now_ns - standing->progress_ns
 									     : 0;
 

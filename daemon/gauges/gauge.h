@@ -40,10 +40,11 @@ struct gauge_batch;
 /* value: as read, in the unit before `scale`. object: "" of the node as a whole; truncated, made printable. */
 void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const char *object, double value);
 /*
- * Something that happened. kind, object, text: copied; number: of the kind's own (Xid), 0: none. is_device: programs cannot
- * cause it.
+ * Something that happened. kind, object, text: copied; number: of the kind's own (Xid), 0: none. is_device: programs
+ * cannot cause it.
  */
-void gauge_message(struct gauge_batch *batch, const char *kind, bool is_device, const char *object, int64_t number, const char *text);
+void gauge_message(struct gauge_batch *batch, const char *kind, bool is_device, const char *object, int64_t number,
+	const char *text);
 
 /* A card that answers: once, in the first second. Texts are made printable; "" and -1: unknown. */
 struct gauge_card {

@@ -29,7 +29,8 @@ void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const ch
 {
 	struct gauge_read *read;
 
-	if (!array_reserve((void **)&batch->read, &batch->capacity, batch->count + 1, sizeof(*batch->read), batch->max)) {
+	if (!array_reserve(
+		    (void **)&batch->read, &batch->capacity, batch->count + 1, sizeof(*batch->read), batch->max)) {
 		batch->left_out++;
 		return;
 	}
@@ -41,7 +42,8 @@ void gauge_sample(struct gauge_batch *batch, const struct gauge *gauge, const ch
 	procfs_printable(read->object);
 }
 
-void gauge_message(struct gauge_batch *batch, const char *kind, bool is_device, const char *object, int64_t number, const char *text)
+void gauge_message(struct gauge_batch *batch, const char *kind, bool is_device, const char *object, int64_t number,
+	const char *text)
 {
 	struct gauge_text *entry;
 

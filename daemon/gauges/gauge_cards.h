@@ -12,7 +12,8 @@ struct gauge_cards {
 	struct gauge_card card[GAUGE_CARDS_MAX];
 };
 
-/* The card that a rank names `word` (ranks.card): number of its device node, or UUID. NULL: not known. cards may be NULL. */
+/* The card that a rank names `word` (ranks.card): number of its device node, or UUID. NULL: not known. cards may be
+ * NULL. */
 const struct gauge_card *gauge_cards_find(const struct gauge_cards *cards, const char *word);
 
 #endif

@@ -67,7 +67,8 @@ static int gauge_dcmi_open(const struct gauge_roots *roots, void **ret, char *wh
 	return 0;
 }
 
-static void gauge_dcmi_device(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
+static void gauge_dcmi_device(
+	const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
 {
 	unsigned value;
 	int number;
@@ -84,7 +85,8 @@ static void gauge_dcmi_device(const struct dcmi *dcmi, struct gauge_batch *batch
 		gauge_sample(batch, &dcmi_gauges[CLOCK_CORE], object, value);
 }
 
-static void gauge_dcmi_health(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
+static void gauge_dcmi_health(
+	const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
 {
 	unsigned value;
 
@@ -92,7 +94,8 @@ static void gauge_dcmi_health(const struct dcmi *dcmi, struct gauge_batch *batch
 		gauge_sample(batch, &dcmi_gauges[HEALTH], object, value);
 }
 
-static void gauge_dcmi_rated(const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
+static void gauge_dcmi_rated(
+	const struct dcmi *dcmi, struct gauge_batch *batch, int card, int device, const char *object)
 {
 	unsigned value;
 

@@ -144,6 +144,8 @@ const struct gauge_source gauge_source_kernel_log = {
 	.gauges = kernel_log_gauges,
 	.rows_per_second = 0,
 	.open = gauge_kernel_log_open,
-	.group = {{.name = "kernel_log", .read = gauge_kernel_log_read, .is_urgent = true}}, /* the kernel overwrites what waits */
+	.group = {{.name = "kernel_log",
+		.read = gauge_kernel_log_read,
+		.is_urgent = true}}, /* the kernel overwrites what waits */
 	.close = gauge_kernel_log_close,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVIDIA cards, by NVML (libnvidia-ml.so.1 of the driver), loaded if it is there. A function that the library lacks, or
- * that the card does not support, is no sample. A card whose calls say that it is lost has the gauge `lost` alone: the others
- * end when their group is read next.
+ * that the card does not support, is no sample. A card whose calls say that it is lost has the gauge `lost` alone: the
+ * others end when their group is read next.
  *
- * A call can take the driver half a millisecond, with locks that the launches of a job on the card need: groups are few calls
- * each, and only that which says whether the card is there is urgent.
+ * A call can take the driver half a millisecond, with locks that the launches of a job on the card need: groups are few
+ * calls each, and only that which says whether the card is there is urgent.
  */
 #include <dlfcn.h>
 
@@ -176,15 +176,17 @@ static const struct {
 struct nvml;
 struct nvml_one;
 
-/* What has a number in nvmlDeviceGetFieldValues, which gives several at once, and where a driver or card has none, calls. */
+/* What has a number in nvmlDeviceGetFieldValues, which gives several at once, and where a driver or card has none,
+ * calls. */
 static bool gauge_nvml_ecc(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 static bool gauge_nvml_rows(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 static bool gauge_nvml_replays(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 static bool gauge_nvml_link_errors(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 
 /*
- * NVLink 4 has no count of all links. Its fields of a link (NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY to _CRC, 161 to 163) take as long as
- * the calls, 0.9 ms each on H200 with driver 580, and there is none of them for the checksums of data: calls remain there.
+ * NVLink 4 has no count of all links. Its fields of a link (NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY to _CRC, 161 to 163)
+ * take as long as the calls, 0.9 ms each on H200 with driver 580, and there is none of them for the checksums of data:
+ * calls remain there.
  */
 static const struct {
 	int group;
@@ -193,17 +195,20 @@ static const struct {
 	bool (*read)(const struct nvml *nvml, const struct nvml_one *one, int which, double *ret);
 	int which;
 } counts[] = {
-	{ERRORS, ECC_CORRECTED, 3, gauge_nvml_ecc, NVML_ECC_CORRECTED},	    /* ECC_SBE_VOL_TOTAL */
-	{ERRORS, ECC_UNCORRECTED, 4, gauge_nvml_ecc, NVML_ECC_UNCORRECTED}, /* ECC_DBE_VOL_TOTAL */
-	{ERRORS, ROWS_CORRECTED, 142, gauge_nvml_rows, 0},		    /* REMAPPED_COR */
-	{ERRORS, ROWS_UNCORRECTED, 143, gauge_nvml_rows, 1},		    /* REMAPPED_UNC */
-	{ERRORS, ROWS_PENDING, 144, gauge_nvml_rows, 2},		    /* REMAPPED_PENDING */
-	{ERRORS, ROWS_FAILED, 145, gauge_nvml_rows, 3},			    /* REMAPPED_FAILURE */
-	{ERRORS, PCIE_REPLAYS, 94, gauge_nvml_replays, 0},		    /* PCIE_REPLAY_COUNTER */
-	{LINKS, LINK_REPLAYS, 52, gauge_nvml_link_errors, NVML_LINK_REPLAY},	  /* NVLINK_REPLAY_ERROR_COUNT_TOTAL */
-	{LINKS, LINK_RECOVERIES, 59, gauge_nvml_link_errors, NVML_LINK_RECOVERY}, /* NVLINK_RECOVERY_ERROR_COUNT_TOTAL */
-	{LINKS, LINK_CRC_ERRORS, 38, gauge_nvml_link_errors, NVML_LINK_CRC_FLIT}, /* NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL */
-	{LINKS, LINK_CRC_ERRORS, 45, gauge_nvml_link_errors, NVML_LINK_CRC_DATA}, /* NVLINK_CRC_DATA_ERROR_COUNT_TOTAL */
+	{ERRORS, ECC_CORRECTED, 3, gauge_nvml_ecc, NVML_ECC_CORRECTED},	     /* ECC_SBE_VOL_TOTAL */
+	{ERRORS, ECC_UNCORRECTED, 4, gauge_nvml_ecc, NVML_ECC_UNCORRECTED},  /* ECC_DBE_VOL_TOTAL */
+	{ERRORS, ROWS_CORRECTED, 142, gauge_nvml_rows, 0},		     /* REMAPPED_COR */
+	{ERRORS, ROWS_UNCORRECTED, 143, gauge_nvml_rows, 1},		     /* REMAPPED_UNC */
+	{ERRORS, ROWS_PENDING, 144, gauge_nvml_rows, 2},		     /* REMAPPED_PENDING */
+	{ERRORS, ROWS_FAILED, 145, gauge_nvml_rows, 3},			     /* REMAPPED_FAILURE */
+	{ERRORS, PCIE_REPLAYS, 94, gauge_nvml_replays, 0},		     /* PCIE_REPLAY_COUNTER */
+	{LINKS, LINK_REPLAYS, 52, gauge_nvml_link_errors, NVML_LINK_REPLAY}, /* NVLINK_REPLAY_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_RECOVERIES, 59, gauge_nvml_link_errors,
+		NVML_LINK_RECOVERY}, /* NVLINK_RECOVERY_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_CRC_ERRORS, 38, gauge_nvml_link_errors,
+		NVML_LINK_CRC_FLIT}, /* NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL */
+	{LINKS, LINK_CRC_ERRORS, 45, gauge_nvml_link_errors,
+		NVML_LINK_CRC_DATA}, /* NVLINK_CRC_DATA_ERROR_COUNT_TOTAL */
 };
 
 #define COUNTS ARRAY_SIZE(counts)
@@ -361,7 +366,8 @@ static void gauge_nvml_describe(const struct nvml *nvml, struct gauge_batch *bat
 	gauge_card(batch, &card);
 }
 
-static void gauge_nvml_numbers(const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one, int group)
+static void gauge_nvml_numbers(
+	const struct nvml *nvml, struct gauge_batch *batch, const struct nvml_one *one, int group)
 {
 	unsigned value;
 
@@ -463,7 +469,7 @@ static bool gauge_nvml_link_errors(const struct nvml *nvml, const struct nvml_on
 
 static double gauge_nvml_field(const struct nvml_field *field)
 {
-	return field->type == NVML_TYPE_DOUBLE     ? field->value.real
+	return field->type == NVML_TYPE_DOUBLE	   ? field->value.real
 	       : field->type == NVML_TYPE_UNSIGNED ? field->value.word
 						   : (double)field->value.whole;
 }

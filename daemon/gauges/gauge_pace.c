@@ -46,7 +46,7 @@ bool gauge_pace_is_slow(const struct gauge_pace *pace, const struct gauge_group 
 uint64_t gauge_pace_interval_ns(const struct gauge_pace *pace, const struct gauge_group *group, double level)
 {
 	return gauge_pace_is_slow(pace, group, level) ? (uint64_t)fmin((double)pace->cost_ns / level, INTERVAL_MOST_NS)
-						       : gauge_pace_every_ns(group);
+						      : gauge_pace_every_ns(group);
 }
 
 bool gauge_pace_is_due(const struct gauge_pace *pace, const struct gauge_group *group, double level, uint64_t round_ns)
@@ -54,8 +54,8 @@ bool gauge_pace_is_due(const struct gauge_pace *pace, const struct gauge_group *
 	return !pace->read_ns || round_ns - pace->read_ns >= gauge_pace_interval_ns(pace, group, level);
 }
 
-int gauge_pace_read(
-	struct gauge_pace *pace, const struct gauge_group *group, void *state, struct gauge_batch *batch, uint64_t round_ns)
+int gauge_pace_read(struct gauge_pace *pace, const struct gauge_group *group, void *state, struct gauge_batch *batch,
+	uint64_t round_ns)
 {
 	uint64_t begin_ns = monotonic_ns(), cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID), took_ns;
 	int r = group->read(state, batch);

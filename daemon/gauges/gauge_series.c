@@ -12,7 +12,7 @@ struct series {
 	uint64_t start_ns; /* of the open row */
 	uint64_t samples;  /* in it; 0: no row is open */
 	double sum, least, most;
-	double newest; /* NAN: none, as of a rate that begins */
+	double newest;	/* NAN: none, as of a rate that begins */
 	uint64_t round; /* of the batch that had it */
 };
 
@@ -85,7 +85,8 @@ static struct series *gauge_series_add(struct gauge_serieses *serieses, const st
 {
 	struct series *series;
 
-	if (!array_reserve((void **)&serieses->series, &serieses->capacity, serieses->count + 1, sizeof(*series), serieses->max))
+	if (!array_reserve((void **)&serieses->series, &serieses->capacity, serieses->count + 1, sizeof(*series),
+		    serieses->max))
 		return NULL;
 	series = &serieses->series[serieses->count++];
 	*series = (struct series){.gauge = read->gauge, .group = read->group, .newest = NAN};
@@ -201,11 +202,13 @@ void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_bat
 		gauge_serieses_forget(serieses, batch->groups);
 }
 
-void gauge_serieses_each(const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg)
+void gauge_serieses_each(
+	const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg)
 {
 	for (size_t i = 0; i < serieses->count; i++)
 		if (!isnan(serieses->series[i].newest))
-			newest(arg, source, serieses->series[i].gauge, serieses->series[i].object, serieses->series[i].newest);
+			newest(arg, source, serieses->series[i].gauge, serieses->series[i].object,
+				serieses->series[i].newest);
 }
 
 size_t gauge_serieses_count(const struct gauge_serieses *serieses)

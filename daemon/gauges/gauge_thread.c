@@ -55,7 +55,8 @@ static void gauge_thread_close(struct gauge_thread *thread, size_t i)
 }
 
 /* Reads the groups that are due; false: nothing is. ret_error: of a reading that failed. */
-static bool gauge_thread_groups(struct gauge_thread *thread, size_t i, uint64_t round_ns, struct gauge_batch *batch, int *ret_error)
+static bool gauge_thread_groups(
+	struct gauge_thread *thread, size_t i, uint64_t round_ns, struct gauge_batch *batch, int *ret_error)
 {
 	const struct gauge_source *source = gauge_sources[thread->source[i]];
 

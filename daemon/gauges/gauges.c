@@ -33,8 +33,8 @@ struct gauges_source {
 	struct gauge_thread *thread; /* that reads it; the last source of it frees it */
 	size_t place;		     /* in the thread */
 	struct gauge_serieses *serieses;
-	bool silent;		     /* reported */
-	unsigned slow;		     /* bits of groups, reported */
+	bool silent;   /* reported */
+	unsigned slow; /* bits of groups, reported */
 };
 
 struct gauges {
@@ -191,8 +191,11 @@ static void gauges_say_pace(struct gauges_source *source, double level)
 		if (source->slow >> g & 1 || !gauge_pace_is_slow(&opened.pace[g], group, level))
 			continue;
 		source->slow |= 1U << g;
-		log_notice("gauges", "group %s of %s is read every %.0f s now: a reading takes %.1f ms (cpu_percent in ranktrace.conf)", group->name,
-			source->source->name, (double)gauge_pace_interval_ns(&opened.pace[g], group, level) / 1e9,
+		log_notice("gauges",
+			"group %s of %s is read every %.0f s now: a reading takes %.1f ms (cpu_percent in "
+			"ranktrace.conf)",
+			group->name, source->source->name,
+			(double)gauge_pace_interval_ns(&opened.pace[g], group, level) / 1e9,
 			(double)opened.pace[g].cost_ns / 1e6);
 	}
 }
@@ -348,7 +351,8 @@ static void gauges_group_status(
 	ret->name = group->name;
 	ret->interval_ns = gauge_pace_interval_ns(pace, group, level);
 	ret->slow = gauge_pace_is_slow(pace, group, level);
-	ret->cpus = (double)pace->cpu_ns / (double)(pace->took_ns > ret->interval_ns ? pace->took_ns : ret->interval_ns);
+	ret->cpus =
+		(double)pace->cpu_ns / (double)(pace->took_ns > ret->interval_ns ? pace->took_ns : ret->interval_ns);
 	status->cpus += ret->cpus;
 }
 

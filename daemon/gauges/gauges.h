@@ -4,8 +4,8 @@
  * files gauge_NAME.c and rows of sources.def; they are read in threads, which the loop never waits for. Rows go to
  * the tables `gauges` and `kernel_messages`.
  *
- * All sources together take half of [budget] cpu_percent: groups of gauges that cost too much for that are read less often.
- * Whoever reads gauges has the newest value until the next reading of its group.
+ * All sources together take half of [budget] cpu_percent: groups of gauges that cost too much for that are read less
+ * often. Whoever reads gauges has the newest value until the next reading of its group.
  *
  * A row covers a time: mean, least and greatest sample. It ends when a sample is off its mean by more than the gauge's
  * step, after 10 s if anything differs, else after 60 s. A source has so many rows a second; beyond, rows cover longer
@@ -51,8 +51,8 @@ struct gauges_group_status {
 struct gauges_status {
 	const struct gauge_source *source;
 	enum gauges_state state;
-	char why[160];		 /* of GAUGES_REFUSED: a sentence */
-	size_t groups;		 /* that are read */
+	char why[160]; /* of GAUGES_REFUSED: a sentence */
+	size_t groups; /* that are read */
 	struct gauges_group_status group[GAUGE_GROUPS_MAX];
 	double cpus;		 /* of all of them */
 	size_t count;		 /* gauges that it gives now */
@@ -70,7 +70,8 @@ struct gauges_observer {
 void gauges_observe(struct gauges *gauges, const struct gauges_observer *observer, void *arg);
 
 /* The newest sample of each gauge and object; a rate as its increase a second. Not of sources that are silent. */
-typedef void (*gauges_newest)(void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value);
+typedef void (*gauges_newest)(
+	void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value);
 void gauges_each(const struct gauges *gauges, gauges_newest newest, void *arg);
 
 /* For card_gauges_explain(); NULL of NULL. */

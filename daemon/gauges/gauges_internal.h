@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by gauges.c (sources, store), gauge_thread.c (reading), gauge_pace.c (how often), gauge_batch.c (what was read),
- * gauge_series.c (rows).
+ * Shared by gauges.c (sources, store), gauge_thread.c (reading), gauge_pace.c (how often), gauge_batch.c (what was
+ * read), gauge_series.c (rows).
  */
 #ifndef RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
 #define RANKTRACE_DAEMON_GAUGES_GAUGES_INTERNAL_H
@@ -75,14 +75,15 @@ struct gauge_serieses *gauge_serieses_free(struct gauge_serieses *serieses);
 void gauge_serieses_feed(struct gauge_serieses *serieses, const struct gauge_batch *batch);
 /* Nothing came: all rows end, and rates begin again. */
 void gauge_serieses_end(struct gauge_serieses *serieses);
-void gauge_serieses_each(const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg);
+void gauge_serieses_each(
+	const struct gauge_serieses *serieses, const struct gauge_source *source, gauges_newest newest, void *arg);
 size_t gauge_serieses_count(const struct gauge_serieses *serieses);
 uint64_t gauge_serieses_rows(const struct gauge_serieses *serieses);
 uint64_t gauge_serieses_left_out(const struct gauge_serieses *serieses);
 
 /*
- * How often a group is read. All groups of all sources together keep a share of a CPU: each may take so much of it as the
- * others (`level`), and what the cheap ones do not need is for the costly ones. Pure but for gauge_pace_read().
+ * How often a group is read. All groups of all sources together keep a share of a CPU: each may take so much of it as
+ * the others (`level`), and what the cheap ones do not need is for the costly ones. Pure but for gauge_pace_read().
  */
 
 #define GAUGES_SHARE 0.5 /* of [budget] cpu_percent: the other half is for levels and findings */
@@ -97,8 +98,8 @@ struct gauge_pace {
 /* In CPUs, if it is read as often as it may be. */
 double gauge_pace_need(const struct gauge_pace *pace, const struct gauge_group *group);
 /*
- * The level, in CPUs, that keeps the needs of the groups within share. urgent: of groups that are urgent, which comes first, but
- * leaves half of the share to the others.
+ * The level, in CPUs, that keeps the needs of the groups within share. urgent: of groups that are urgent, which comes
+ * first, but leaves half of the share to the others.
  */
 double gauge_pace_level(double share, double urgent, const double *need, size_t count);
 /* It is read less often than it may be. */
@@ -106,12 +107,12 @@ bool gauge_pace_is_slow(const struct gauge_pace *pace, const struct gauge_group 
 uint64_t gauge_pace_interval_ns(const struct gauge_pace *pace, const struct gauge_group *group, double level);
 bool gauge_pace_is_due(const struct gauge_pace *pace, const struct gauge_group *group, double level, uint64_t round_ns);
 /* Reads the group, and measures what it costs. */
-int gauge_pace_read(
-	struct gauge_pace *pace, const struct gauge_group *group, void *state, struct gauge_batch *batch, uint64_t round_ns);
+int gauge_pace_read(struct gauge_pace *pace, const struct gauge_group *group, void *state, struct gauge_batch *batch,
+	uint64_t round_ns);
 
 /*
- * A thread that reads what is due of sources once a second and hands over what they gave. It may hang in a driver: the loop only
- * takes what is there, and a thread that does not end is abandoned with what it uses.
+ * A thread that reads what is due of sources once a second and hands over what they gave. It may hang in a driver: the
+ * loop only takes what is there, and a thread that does not end is abandoned with what it uses.
  */
 
 #define GAUGE_THREAD_SOURCES 16

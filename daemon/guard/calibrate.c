@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calibration: functions of this program are called with and without a probe, in turn. Once warm, in a loop; once after each
- * call has lost its place in the caches, as the calls of a training have when milliseconds lie between them.
+ * Calibration: functions of this program are called with and without a probe, in turn. Once warm, in a loop; once after
+ * each call has lost its place in the caches, as the calls of a training have when milliseconds lie between them.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -14,17 +14,18 @@
 #include "daemon/kernel/kernel.h"
 #include "daemon/kernel/uprobe.h"
 
-#define ROUNDS 5	   /* with and without probe, in turn: the median counts */
-#define BATCHES_HOT 25	   /* of a round: others take the CPU during some of them */
-#define CALLS_HOT 16	   /* of a batch: long beside a reading of the clock */
-#define CALLS_COLD 24	   /* each moves EVICT_BYTES */
+#define ROUNDS 5	       /* with and without probe, in turn: the median counts */
+#define BATCHES_HOT 25	       /* of a round: others take the CPU during some of them */
+#define CALLS_HOT 16	       /* of a batch: long beside a reading of the clock */
+#define CALLS_COLD 24	       /* each moves EVICT_BYTES */
 #define EVICT_BYTES (4u << 20) /* more than the second level cache of a core */
 #define LINE_BYTES 64
 
 /* In assembly, because a compiler's first instruction changes with its options. The last one evicts instructions. */
 #define TARGET(name, body) \
-	__asm__(".text\n.p2align 6\n.globl guard_target_" #name "\n.type guard_target_" #name ", %function\nguard_target_" #name \
-		":\n" body "\n.size guard_target_" #name ", . - guard_target_" #name "\n")
+	__asm__(".text\n.p2align 6\n.globl guard_target_" #name "\n.type guard_target_" #name \
+		", %function\nguard_target_" #name ":\n" body "\n.size guard_target_" #name \
+		", . - guard_target_" #name "\n")
 #ifdef __x86_64__
 TARGET(emulated, "nop\n ret");
 TARGET(stepped, "lea 1(%rdi), %rax\n ret");
@@ -73,8 +74,11 @@ static void calibrate_free(struct calibration *c)
 
 static int calibrate_attach(struct calibration *c, enum rt_cost_kind kind)
 {
-	struct uprobe_target target = {.program_fd = bpf_program__fd(c->skeleton->progs.calibrate_uprobe), .multi = c->multi,
-		.on_return = kinds[kind].on_return, .file_fd = c->file_fd, .count = 1};
+	struct uprobe_target target = {.program_fd = bpf_program__fd(c->skeleton->progs.calibrate_uprobe),
+		.multi = c->multi,
+		.on_return = kinds[kind].on_return,
+		.file_fd = c->file_fd,
+		.count = 1};
 	uint64_t offset;
 	int r;
 

@@ -15,7 +15,8 @@
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
 
-_Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL_L3, "bpf/cost.h has the levels of levels.def");
+_Static_assert((int)RT_COST_L0 == (int)LEVEL_L0 && (int)RT_COST_L3 == (int)LEVEL_L3,
+	"bpf/cost.h has the levels of levels.def");
 
 #define PLAN_NS (10 * NSEC_PER_SEC)	/* between two plans */
 #define COVERAGE_NS (60 * NSEC_PER_SEC) /* of a row of `coverage` */
@@ -65,7 +66,8 @@ struct guard_walk {
 static void guard_end_rank(void *arg, const struct rank *rank)
 {
 	const struct guard_walk *walk = arg;
-	struct guard_rank *of = rank->role == RANK_ROLE_RANK && rank->slot < walk->guard->slots ? walk->guard->rank[rank->slot] : NULL;
+	struct guard_rank *of =
+		rank->role == RANK_ROLE_RANK && rank->slot < walk->guard->slots ? walk->guard->rank[rank->slot] : NULL;
 
 	if (of && of->instance == rank->instance)
 		guard_put_row(walk->guard, of, rank, walk->now_ns);
@@ -118,7 +120,9 @@ static void guard_take_calibration(struct guard *guard)
 	guard->calibration = NULL;
 	guard->thread = job_thread_free(guard->thread);
 	if (guard->calibrated)
-		log_info("guard", "a hit costs %.0f ns where caches are warm, %.0f ns where they are cold; two standard deviations are %.0f %%",
+		log_info("guard",
+			"a hit costs %.0f ns where caches are warm, %.0f ns where they are cold; two standard "
+			"deviations are %.0f %%",
 			guard->model.hot_ns[RT_COST_EMULATED], guard->model.cold_ns[RT_COST_EMULATED],
 			200 * guard->model.spread);
 	else
@@ -147,9 +151,11 @@ static void guard_order_calibration(struct guard *guard)
 
 static struct rt_cost guard_delta(const struct rt_cost *now, struct rt_cost *last)
 {
-	struct rt_cost is = {__atomic_load_n(&now->hits, __ATOMIC_RELAXED), __atomic_load_n(&now->timed, __ATOMIC_RELAXED),
-		__atomic_load_n(&now->run_ns, __ATOMIC_RELAXED), __atomic_load_n(&now->find_ns, __ATOMIC_RELAXED)};
-	struct rt_cost delta = {is.hits - last->hits, is.timed - last->timed, is.run_ns - last->run_ns, is.find_ns - last->find_ns};
+	struct rt_cost is = {__atomic_load_n(&now->hits, __ATOMIC_RELAXED),
+		__atomic_load_n(&now->timed, __ATOMIC_RELAXED), __atomic_load_n(&now->run_ns, __ATOMIC_RELAXED),
+		__atomic_load_n(&now->find_ns, __ATOMIC_RELAXED)};
+	struct rt_cost delta = {
+		is.hits - last->hits, is.timed - last->timed, is.run_ns - last->run_ns, is.find_ns - last->find_ns};
 
 	*last = is;
 	return delta;
@@ -167,11 +173,12 @@ static struct guard_share guard_share_from(const struct guard *guard, const stru
 {
 	double time_ns = (double)ns;
 
-	return (struct guard_share){cost->ns / time_ns, cost->low_ns / time_ns, cost->high_ns / time_ns, (double)cost->hits * 1e9 / time_ns,
-		guard->calibrated};
+	return (struct guard_share){cost->ns / time_ns, cost->low_ns / time_ns, cost->high_ns / time_ns,
+		(double)cost->hits * 1e9 / time_ns, guard->calibrated};
 }
 
-static void guard_measure_level(struct guard *guard, struct guard_rank *of, enum level level, const struct rt_costs *costs, uint64_t took_ns)
+static void guard_measure_level(
+	struct guard *guard, struct guard_rank *of, enum level level, const struct rt_costs *costs, uint64_t took_ns)
 {
 	struct guard_level *at = &of->level[level];
 	struct guard_cost cost = {0};
@@ -282,8 +289,8 @@ static void guard_say_memory(struct guard *guard)
 	bool over = guard->over_memory ? bytes > budget - budget / 8 : bytes > budget;
 
 	if (over && !guard->over_memory)
-		log_notice("guard", "the daemon has %lu MiB of memory, more than its budget of %lu MiB", (unsigned long)(bytes >> 20),
-			(unsigned long)(budget >> 20));
+		log_notice("guard", "the daemon has %lu MiB of memory, more than its budget of %lu MiB",
+			(unsigned long)(bytes >> 20), (unsigned long)(budget >> 20));
 	guard->over_memory = over;
 }
 
@@ -300,7 +307,8 @@ static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 	guard_say_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
-		double took_ns = (double)(now_ns - guard->own_at_ns), spent = (double)(spent_ns - guard->own_ns) / took_ns;
+		double took_ns = (double)(now_ns - guard->own_at_ns),
+		       spent = (double)(spent_ns - guard->own_ns) / took_ns;
 		double work_ns = (double)(all_ns - guard->own_loop_all_ns);
 
 		guard->own_workers = (double)(workers_ns - guard->own_workers_ns) / took_ns;
@@ -403,7 +411,8 @@ static void guard_say(enum level level, double before, double duty, const struct
 {
 	if (duty < 1 && before >= 1)
 		log_notice("guard",
-			"%s is on in windows, %.0f %% of the time: on all the time it costs ranks %.2f %% and the daemon %.2f %% of a CPU (budget in ranktrace.conf)",
+			"%s is on in windows, %.0f %% of the time: on all the time it costs ranks %.2f %% and the "
+			"daemon %.2f %% of a CPU (budget in ranktrace.conf)",
 			level_name(level), 100 * duty, 100 * need->share, 100 * need->own_cpus);
 	else if (duty >= 1 && before < 1)
 		log_notice("guard", "%s is on all the time again", level_name(level));
@@ -435,7 +444,8 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 		struct guard_window *window = &guard->window[level];
 		bool windows = duty[level] < 1;
 
-		if (need[level].sampled && windows != levels->sampled[level] && levels_sample(guard->context, level, windows) == 0) {
+		if (need[level].sampled && windows != levels->sampled[level] &&
+			levels_sample(guard->context, level, windows) == 0) {
 			guard_say(level, window->duty, duty[level], &need[level]);
 			window->open_ns = now_ns;
 		}
@@ -478,7 +488,8 @@ static void guard_turn_window(struct guard *guard, enum level level, uint64_t no
 		window->next_ns = now_ns + PLAN_NS;
 		return;
 	}
-	log_debug("guard", "a window of %s %s", level_name(level), open ? "opens" : "ends"); /* tests/e2e/gpu/steady.sh reads it */
+	log_debug("guard", "a window of %s %s", level_name(level),
+		open ? "opens" : "ends"); /* tests/e2e/gpu/steady.sh reads it */
 	if (open) {
 		window->open_ns = now_ns;
 	} else {
@@ -494,8 +505,10 @@ static void guard_run_l0(struct guard *guard, uint64_t now_ns)
 {
 	const struct levels *levels = &guard->context->levels;
 
-	guard->held = guard_hold_turn(&guard->hold, levels->suspected_ns, levels->sampled[LEVEL_L0] && levels->on[LEVEL_L0], now_ns);
-	if (!levels->sampled[LEVEL_L0] || guard_may_sample(guard, LEVEL_L0, now_ns) || !levels_may_sample(levels, LEVEL_L0, now_ns))
+	guard->held = guard_hold_turn(
+		&guard->hold, levels->suspected_ns, levels->sampled[LEVEL_L0] && levels->on[LEVEL_L0], now_ns);
+	if (!levels->sampled[LEVEL_L0] || guard_may_sample(guard, LEVEL_L0, now_ns) ||
+		!levels_may_sample(levels, LEVEL_L0, now_ns))
 		return;
 	guard_measure_ranks(guard, now_ns);
 	if (levels_sample(guard->context, LEVEL_L0, false) < 0)
@@ -512,7 +525,8 @@ static void guard_run_windows(struct guard *guard, uint64_t now_ns)
 	const struct levels *levels = &guard->context->levels;
 
 	for (enum level level = 0; level < LEVEL_MAX; level++)
-		if (levels->sampled[level] && levels_may_sample(levels, level, now_ns) && now_ns >= guard_turn_ns(guard, level))
+		if (levels->sampled[level] && levels_may_sample(levels, level, now_ns) &&
+			now_ns >= guard_turn_ns(guard, level))
 			guard_turn_window(guard, level, now_ns);
 }
 

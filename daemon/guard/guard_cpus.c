@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's threads leave the CPUs of pinned ranks. A rank is pinned if it may not use some CPU that the daemon may. The
- * daemon keeps half of its CPUs at least: else it runs on all of them, or a user could pin ranks to push it onto a CPU that
- * he keeps busy. Workers that are started later inherit what is set here.
+ * The daemon's threads leave the CPUs of pinned ranks. A rank is pinned if it may not use some CPU that the daemon may.
+ * The daemon keeps half of its CPUs at least: else it runs on all of them, or a user could pin ranks to push it onto a
+ * CPU that he keeps busy. Workers that are started later inherit what is set here.
  */
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
@@ -85,5 +85,6 @@ void guard_cpus_turn(struct guard *guard)
 	else if (CPU_EQUAL(&cpus, &guard->own_cpu_set))
 		log_info("guard", "runs on all of its %d CPUs again", CPU_COUNT(&cpus));
 	else
-		log_info("guard", "leaves %d CPUs to the ranks that are pinned to them; runs on %d others", CPU_COUNT(&walk.taken), CPU_COUNT(&cpus));
+		log_info("guard", "leaves %d CPUs to the ranks that are pinned to them; runs on %d others",
+			CPU_COUNT(&walk.taken), CPU_COUNT(&cpus));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings of ranks that pay more than the budget although the plan samples what it may, one a job; and of the daemon itself. */
+/* Findings of ranks that pay more than the budget although the plan samples what it may, one a job; and of the daemon
+ * itself. */
 #include "daemon/core/context.h"
 #include "daemon/findings/online.h"
 #include "daemon/gauges/gauges.h"
@@ -37,7 +38,8 @@ static void guard_excess_of(const struct guard *guard, const struct guard_rank *
 
 	for (enum level level = 0; level < GUARD_LEVELS; level++)
 		if ((levels->on[level] || levels->sampled[level]) && !levels->is_auto[level])
-			share[level] = guard_share_of(&of->level[level].share, &of->level[level].between, guard->window[level].duty);
+			share[level] = guard_share_of(
+				&of->level[level].share, &of->level[level].between, guard->window[level].duty);
 	guard_excess((double)guard->context->config.budget_rank_ppm * 1e-6, share, of->turn.over_ns != 0, ret);
 }
 
@@ -63,7 +65,8 @@ static void guard_excess_rank(void *arg, const struct rank *rank)
 	if (!of || rank->ended)
 		return;
 	guard_excess_of(walk->guard, of, &excess);
-	due = guard_excess_turn(&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), GUARD_EXCESS_NS, walk->now_ns);
+	due = guard_excess_turn(
+		&of->turn, &excess, guard_excess_is_known(walk->guard, of->job), GUARD_EXCESS_NS, walk->now_ns);
 	if (due)
 		guard_publish_turn(walk->guard, &of->turn, rank, due < 0);
 }
@@ -76,7 +79,8 @@ static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 
 	if (!guard->own_known)
 		return;
-	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus, guard->own_turn.over_ns != 0, &excess);
+	guard_excess_own((double)guard->context->config.budget_cpu_ppm * 1e-6, guard->own_cpus,
+		guard->own_turn.over_ns != 0, &excess);
 	guard_excess_part(&excess, "workers", guard->own_workers);
 	for (enum level level = 0; level < LEVEL_MAX; level++)
 		guard_excess_part(&excess, level_name(level), guard->own_level[level] * guard->window[level].duty);

@@ -12,8 +12,8 @@
 struct kernel;
 
 /*
- * What a hit costs outside of its program, in ns, by kind of probe: with warm caches, as in a loop, and with cold ones, as
- * after much other work. Pure.
+ * What a hit costs outside of its program, in ns, by kind of probe: with warm caches, as in a loop, and with cold ones,
+ * as after much other work. Pure.
  */
 struct guard_model {
 	double hot_ns[RT_COST_KINDS], cold_ns[RT_COST_KINDS];
@@ -35,10 +35,11 @@ struct guard_outside {
 /* Medians of the rounds. -ENODATA: a round without a timed hit. */
 int guard_model_outside(const struct guard_round *round, size_t count, struct guard_outside *ret);
 /*
- * warm: by kind; cold: of RT_COST_EMULATED. The kernel's way to a program is the same for all kinds: cold caches make it
- * longer by the same factor, at least 1.
+ * warm: by kind; cold: of RT_COST_EMULATED. The kernel's way to a program is the same for all kinds: cold caches make
+ * it longer by the same factor, at least 1.
  */
-void guard_model_fill(const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret);
+void guard_model_fill(
+	const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret);
 
 /* Adds what these counts cost. Its bounds are two standard errors away. */
 void guard_model_add(
@@ -48,8 +49,8 @@ void guard_model_add(
 int guard_calibrate(struct kernel *kernel, struct guard_model *ret);
 
 /*
- * The plan: what part of the time a level may be on. Pure. Levels are given their part of the budget in the order of their
- * value to findings, so that the last one goes first.
+ * The plan: what part of the time a level may be on. Pure. Levels are given their part of the budget in the order of
+ * their value to findings, so that the last one goes first.
  */
 struct guard_need {
 	bool on;	 /* at all */
@@ -66,13 +67,14 @@ struct guard_limits {
 };
 
 /* ret, by level: 1 all the time, else the part of the time. before: what ret was last time. */
-void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
-	double ret[LEVEL_MAX]);
+void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX],
+	const double before[LEVEL_MAX], double ret[LEVEL_MAX]);
 
 /*
- * Whether a rank pays more than the budget, with the parts of the time that the plan gives its levels (guard_share_of()): by the
- * lower bounds of the estimates, so that an uncertain one accuses nobody. Pure. Not known: not on, or on for a suspicion, which is
- * bounded elsewhere. before: what it was last time; it ends well within the budget.
+ * Whether a rank pays more than the budget, with the parts of the time that the plan gives its levels
+ * (guard_share_of()): by the lower bounds of the estimates, so that an uncertain one accuses nobody. Pure. Not known:
+ * not on, or on for a suspicion, which is bounded elsewhere. before: what it was last time; it ends well within the
+ * budget.
  */
 struct guard_excess {
 	bool over;
@@ -83,16 +85,17 @@ struct guard_excess {
 
 /* Of a rank, or of the daemon itself. */
 struct guard_turn {
-	uint64_t over_ns; /* over the budget since then; 0: it is not */
-	uint64_t finding; /* as published; 0: none */
+	uint64_t over_ns;	    /* over the budget since then; 0: it is not */
+	uint64_t finding;	    /* as published; 0: none */
 	struct guard_excess excess; /* the largest since then: it ends below the budget */
 };
 
 /*
- * Notes the excess of now; 1: a finding is due, -1: the present one is over, 0: neither. known: another finding says the same, as
- * that of another rank of the job. Pure.
+ * Notes the excess of now; 1: a finding is due, -1: the present one is over, 0: neither. known: another finding says
+ * the same, as that of another rank of the job. Pure.
  */
-int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns);
+int guard_excess_turn(
+	struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns);
 /* lasts_ns, of a rank: windows need some turns of the plan to show what they save. */
 #define GUARD_EXCESS_NS (60 * NSEC_PER_SEC)
 /* Of the daemon: libraries, profiles and the L1 of a job that begins take some minutes. */
@@ -128,7 +131,7 @@ struct guard_rank {
 };
 
 struct guard_window {
-	double duty; /* 1: on all the time */
+	double duty;	  /* 1: on all the time */
 	uint64_t open_ns; /* the newest was opened */
 	uint64_t next_ns; /* the next opens */
 };

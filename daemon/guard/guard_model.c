@@ -26,7 +26,8 @@ int guard_model_outside(const struct guard_round *round, size_t count, struct gu
 	return 0;
 }
 
-void guard_model_fill(const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret)
+void guard_model_fill(
+	const struct guard_outside warm[RT_COST_KINDS], const struct guard_outside *cold, struct guard_model *ret)
 {
 	double warm_ns = warm[RT_COST_EMULATED].ns, factor = warm_ns > 0 ? fmax(1, cold->ns / warm_ns) : 1;
 
@@ -40,9 +41,9 @@ void guard_model_fill(const struct guard_outside warm[RT_COST_KINDS], const stru
 }
 
 /*
- * How cold the caches are, from 0 (as in a loop) to 1: by the time of a piece of the programs that is the same everywhere. It is
- * a mean of n hits, each of which finds its lines in the caches or not: its error is at most 1 / sqrt(n) (two standard errors of
- * a proportion of one half).
+ * How cold the caches are, from 0 (as in a loop) to 1: by the time of a piece of the programs that is the same
+ * everywhere. It is a mean of n hits, each of which finds its lines in the caches or not: its error is at most 1 /
+ * sqrt(n) (two standard errors of a proportion of one half).
  */
 static double guard_model_cold(const struct guard_model *model, const struct rt_cost *counts, double *ret_error)
 {
@@ -71,6 +72,7 @@ void guard_model_add(
 
 	sum->hits += counts->hits;
 	sum->ns += hits * (run_ns + guard_model_between(model, kind, cold));
-	sum->low_ns += hits * (run_ns + guard_model_between(model, kind, cold - error) * fmax(0, 1 - 2 * model->spread));
+	sum->low_ns +=
+		hits * (run_ns + guard_model_between(model, kind, cold - error) * fmax(0, 1 - 2 * model->spread));
 	sum->high_ns += hits * (run_ns + guard_model_between(model, kind, cold + error) * (1 + 2 * model->spread));
 }

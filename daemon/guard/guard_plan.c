@@ -16,8 +16,8 @@ static double guard_plan_part(double left, double cost, double budget)
 	return cost > PLAN_LITTLE * budget ? left / cost : 2;
 }
 
-static double guard_plan_duty(
-	const struct guard_limits *limits, double left_rank, double left_own, const struct guard_need *need, double before)
+static double guard_plan_duty(const struct guard_limits *limits, double left_rank, double left_own,
+	const struct guard_need *need, double before)
 {
 	double rank = guard_plan_part(left_rank - need->between, need->share - need->between, limits->rank_share);
 	double own = guard_plan_part(left_own, need->own_cpus, limits->own_budget);
@@ -79,10 +79,12 @@ void guard_excess(double budget, const struct guard_share share[GUARD_LEVELS], b
 
 void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret)
 {
-	*ret = (struct guard_excess){.part = "", .share = own_cpus, .over = own_cpus > (before ? budget * PLAN_RETURN : budget)};
+	*ret = (struct guard_excess){
+		.part = "", .share = own_cpus, .over = own_cpus > (before ? budget * PLAN_RETURN : budget)};
 }
 
-int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns)
+int guard_excess_turn(
+	struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns)
 {
 	if (!excess->over) {
 		turn->over_ns = 0;
@@ -96,8 +98,8 @@ int guard_excess_turn(struct guard_turn *turn, const struct guard_excess *excess
 	return !turn->finding && !known && now_ns - turn->over_ns >= lasts_ns;
 }
 
-void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX], const double before[LEVEL_MAX],
-	double ret[LEVEL_MAX])
+void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX],
+	const double before[LEVEL_MAX], double ret[LEVEL_MAX])
 {
 	double left_rank = limits->rank_share, left_own = limits->own_cpus;
 
@@ -114,7 +116,8 @@ void guard_plan(const struct guard_limits *limits, const struct guard_need need[
 		if (!need[level].on || !need[level].sampled)
 			continue;
 		/* Stages are worth more than the daemon's CPU time. */
-		ret[level] = guard_plan_duty(limits, left_rank, level == LEVEL_L0 ? INFINITY : left_own, &need[level], before[level]);
+		ret[level] = guard_plan_duty(
+			limits, left_rank, level == LEVEL_L0 ? INFINITY : left_own, &need[level], before[level]);
 		left_rank -= ret[level] * need[level].share + (1 - ret[level]) * need[level].between;
 		left_own -= ret[level] * need[level].own_cpus;
 	}

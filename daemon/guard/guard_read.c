@@ -22,9 +22,13 @@ void guard_rank_between(const struct guard *guard, const struct rank *rank, enum
 
 void guard_status(const struct guard *guard, struct guard_status *ret)
 {
-	*ret = (struct guard_status){.reason = guard->error ? strerror(-guard->error) : "", .calibrated = guard->calibrated,
-		.hot_ns = guard->model.hot_ns[RT_COST_EMULATED], .cold_ns = guard->model.cold_ns[RT_COST_EMULATED],
-		.spread = guard->model.spread, .own_cpus = guard->own_cpus, .own_known = guard->own_known};
+	*ret = (struct guard_status){.reason = guard->error ? strerror(-guard->error) : "",
+		.calibrated = guard->calibrated,
+		.hot_ns = guard->model.hot_ns[RT_COST_EMULATED],
+		.cold_ns = guard->model.cold_ns[RT_COST_EMULATED],
+		.spread = guard->model.spread,
+		.own_cpus = guard->own_cpus,
+		.own_known = guard->own_known};
 }
 
 double guard_coverage(const struct guard *guard, enum level level)

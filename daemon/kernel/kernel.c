@@ -46,17 +46,18 @@ struct kernel {
 	uint32_t chain[4096];
 	struct {
 		uint32_t pid, next;
-	} *filtered;
+	} * filtered;
 	uint64_t ring_bytes;
 	int cpus;
-	int budget;	    /* records left until the clock is read */
-	uint64_t until_ns;  /* of this drain */
+	int budget;	   /* records left until the clock is read */
+	uint64_t until_ns; /* of this drain */
 	struct ring_buffer *ring;
 	kernel_sink sink;
 	void *sink_arg;
 };
 
-/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of slots. */
+/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of slots.
+ * */
 static const struct kernel_map {
 	const char *name;
 	enum bpf_map_type type;
@@ -65,14 +66,19 @@ static const struct kernel_map {
 } maps[] = {
 	{"drops", BPF_MAP_TYPE_PERCPU_ARRAY, 4, 8, RT_KIND_MAX, 0, 0, offsetof(struct kernel, drops_fd)},
 	{"ranks", BPF_MAP_TYPE_HASH, 4, 4, 0, 0, 0, offsetof(struct kernel, ranks_fd)},
-	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE, offsetof(struct kernel, quotas_fd)},
-	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, BPF_F_MMAPABLE, offsetof(struct kernel, costs_fd)},
-	{"stack_calls", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct rt_stack_call), RT_STACK_CALLS_MAX, 0, 0, offsetof(struct kernel, stack_calls_fd)},
+	{"quotas", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_quota), 0, KERNEL_POOLS_MAX, BPF_F_MMAPABLE,
+		offsetof(struct kernel, quotas_fd)},
+	{"costs", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_costs), 0, 0, BPF_F_MMAPABLE,
+		offsetof(struct kernel, costs_fd)},
+	{"stack_calls", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(struct rt_stack_call), RT_STACK_CALLS_MAX, 0, 0,
+		offsetof(struct kernel, stack_calls_fd)},
 	{"stack_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stack_program_fd)},
 	{"copies", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_copies), 0, 0, 0, offsetof(struct kernel, copies_fd)},
-	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0, offsetof(struct kernel, system_sums_fd)},
+	{"system_sums", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_system_sums), 0, 0, 0,
+		offsetof(struct kernel, system_sums_fd)},
 	{"stage_program", BPF_MAP_TYPE_PROG_ARRAY, 4, 4, 1, 0, 0, offsetof(struct kernel, stage_program_fd)},
-	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, 0, offsetof(struct kernel, end_ranks_fd)},
+	{"end_ranks", BPF_MAP_TYPE_ARRAY, 4, sizeof(struct rt_end_rank), 0, 0, 0,
+		offsetof(struct kernel, end_ranks_fd)},
 };
 
 static int *map_fd(const struct kernel *kernel, const struct kernel_map *map)
@@ -178,7 +184,8 @@ static int make_maps(struct kernel *kernel)
 		int fd = bpf_map_create(map->type, map->name, map->key_bytes, map->value_bytes, entries, &options);
 
 		if (fd < 0)
-			return log_error_errno("kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", map->name);
+			return log_error_errno(
+				"kernel", fd, "cannot create the BPF map '%s' (see tracectl check)", map->name);
 		*map_fd(kernel, map) = fd;
 	}
 	return 0;
@@ -197,7 +204,9 @@ static int make_ring(const struct config *config, int *ret)
 			"MemoryMax= of the unit",
 			size_bytes);
 	else if (fd == -EPERM && kernel_is_memlocked(size_bytes, &limit))
-		log_error("kernel", "the limit on locked memory, %" PRIu64 " KiB, is too small for the ring of %lu KiB: " KERNEL_MEMLOCK_ADVICE,
+		log_error("kernel",
+			"the limit on locked memory, %" PRIu64
+			" KiB, is too small for the ring of %lu KiB: " KERNEL_MEMLOCK_ADVICE,
 			limit >> 10, size_bytes >> 10);
 	else if (fd < 0)
 		log_error_errno("kernel", fd, "cannot create the ring of %lu bytes (see tracectl check)", size_bytes);
@@ -257,7 +266,7 @@ int kernel_open(struct context *context, struct kernel **ret)
 	kernel->ring = ring_buffer__new(kernel->events_fd, kernel_on_record, kernel, NULL);
 	if (!kernel->ring)
 		return log_error_errno("kernel", errno, "cannot map the ring of %lu bytes",
-				       (unsigned long)context->config.ring_size_bytes);
+			(unsigned long)context->config.ring_size_bytes);
 	*ret = TAKE_PTR(kernel);
 	return 0;
 }
@@ -340,9 +349,9 @@ static int kernel_share(const struct kernel *kernel, const struct bpf_object *ob
 }
 
 /*
- * libbpf reads the kernel's BTF, some MB, anew for each object. Mapping memory again that went back to the kernel takes longer than
- * the reading. So these blocks come from the heap, which keeps its memory while the daemon starts (kernel_keep_memory()). Other large
- * blocks do not: pages of a fresh mapping take memory only once they are written.
+ * libbpf reads the kernel's BTF, some MB, anew for each object. Mapping memory again that went back to the kernel takes
+ * longer than the reading. So these blocks come from the heap, which keeps its memory while the daemon starts
+ * (kernel_keep_memory()). Other large blocks do not: pages of a fresh mapping take memory only once they are written.
  */
 int kernel_load(const struct kernel *kernel, struct bpf_object_skeleton *skeleton)
 {
@@ -406,8 +415,7 @@ void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_lim
 	__atomic_store_n(&quota->pool, limits->pool, __ATOMIC_RELAXED);
 	__atomic_store_n(&quota->threads_max, limits->threads_max, __ATOMIC_RELAXED);
 	__atomic_store_n(&quota->reserve_bytes, limits->reserve_bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(
-		&quota->ns_per_kib, per_kib < UINT32_MAX ? (uint32_t)per_kib : UINT32_MAX, __ATOMIC_RELAXED);
+	__atomic_store_n(&quota->ns_per_kib, per_kib < UINT32_MAX ? (uint32_t)per_kib : UINT32_MAX, __ATOMIC_RELAXED);
 }
 
 void kernel_unlimit(struct kernel *kernel, uint32_t entry)

@@ -15,26 +15,28 @@ struct context;
 struct kernel;
 
 struct kernel_features {
-	bool btf;           /* /sys/kernel/btf/vmlinux is readable */
-	bool ring_buffer;   /* 5.8 */
-	bool tp_btf;        /* a BTF raw tracepoint loads */
-	bool uprobe_multi;  /* 6.6 */
-	bool perf_cookie;   /* 5.15: bpf_cookie on perf uprobes */
-	bool perf_uprobe;   /* the uprobe PMU is usable (needs CAP_SYS_ADMIN on patched kernels) */
-	bool sampling;	    /* a perf event that samples other users' threads opens (kernel.perf_event_paranoid) */
-	bool host_pids;	    /* /proc shows the initial PID namespace, whose numbers events carry */
+	bool btf;	   /* /sys/kernel/btf/vmlinux is readable */
+	bool ring_buffer;  /* 5.8 */
+	bool tp_btf;	   /* a BTF raw tracepoint loads */
+	bool uprobe_multi; /* 6.6 */
+	bool perf_cookie;  /* 5.15: bpf_cookie on perf uprobes */
+	bool perf_uprobe;  /* the uprobe PMU is usable (needs CAP_SYS_ADMIN on patched kernels) */
+	bool sampling;	   /* a perf event that samples other users' threads opens (kernel.perf_event_paranoid) */
+	bool host_pids;	   /* /proc shows the initial PID namespace, whose numbers events carry */
 };
 
-#define KERNEL_MEMLOCK_ADVICE "raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit); Linux 5.11 and later need no such limit"
+#define KERNEL_MEMLOCK_ADVICE \
+	"raise it (ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit); Linux 5.11 and later need no such " \
+	"limit"
 /* Message if host_pids is missing, and advice. */
 #define KERNEL_NO_HOST_PIDS \
 	"the daemon runs in a PID namespace of its own, so kernel events cannot be matched with ranks"
-#define KERNEL_NO_HOST_PIDS_ADVICE                                                                                     \
+#define KERNEL_NO_HOST_PIDS_ADVICE \
 	"give its container the host's PID namespace: docker run --pid=host, in Kubernetes hostPID: true"
 
 /*
- * Whether maps of this size are refused for the limit on locked memory, which kernels before 5.11 charge them to; *ret_limit:
- * that limit in bytes.
+ * Whether maps of this size are refused for the limit on locked memory, which kernels before 5.11 charge them to;
+ * *ret_limit: that limit in bytes.
  */
 bool kernel_is_memlocked(uint64_t bytes, uint64_t *ret_limit);
 
@@ -90,8 +92,8 @@ struct kernel_limits {
 	uint64_t bytes_per_s;
 	uint64_t burst_bytes;
 	uint32_t reserve_bytes; /* of the ring */
-	uint32_t pool;	      /* of a rank: entry of its pool, 0: none */
-	uint32_t threads_max; /* followed off the CPU, 0: no limit */
+	uint32_t pool;		/* of a rank: entry of its pool, 0: none */
+	uint32_t threads_max;	/* followed off the CPU, 0: no limit */
 };
 uint32_t kernel_pool(const struct kernel *kernel, unsigned number);
 void kernel_limit(struct kernel *kernel, uint32_t entry, const struct kernel_limits *limits);
@@ -119,7 +121,8 @@ int kernel_fd(const struct kernel *kernel);
 typedef void (*kernel_sink)(void *arg, const void *data, size_t size_bytes);
 void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg);
 #define KERNEL_DRAIN_MS 50 /* of one drain: a busy ring must not starve the loop, whose stops are below 250 ms */
-/* Drains the ring for KERNEL_DRAIN_MS at most. 0: it is empty; 1: it was not, and kernel_fd() is readable; or -errno. */
+/* Drains the ring for KERNEL_DRAIN_MS at most. 0: it is empty; 1: it was not, and kernel_fd() is readable; or -errno.
+ * */
 int kernel_drain(struct kernel *kernel);
 
 #endif

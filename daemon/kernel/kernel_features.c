@@ -48,8 +48,8 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 	_cleanup_close_ int program_fd = -1, file_fd = open("/proc/self/exe", O_PATH | O_CLOEXEC);
 	struct uprobe_link *link;
 	uint64_t offset = 0;
-	struct uprobe_target target = {.multi = multi, .file_fd = file_fd, .count = 1, .offsets = &offset,
-		.cookies = cookie ? &cookie : NULL};
+	struct uprobe_target target = {
+		.multi = multi, .file_fd = file_fd, .count = 1, .offsets = &offset, .cookies = cookie ? &cookie : NULL};
 
 	if (file_fd < 0 || uprobe_own_offset(&offset) < 0)
 		return false;
@@ -62,7 +62,8 @@ static bool uprobe_attaches(bool multi, uint64_t cookie)
 	return true;
 }
 
-/* As profiles do (daemon/stacks/profiles.c): of all threads on a CPU. Debian's patch refuses it to CAP_PERFMON at paranoid 3. */
+/* As profiles do (daemon/stacks/profiles.c): of all threads on a CPU. Debian's patch refuses it to CAP_PERFMON at
+ * paranoid 3. */
 static bool kernel_features_samples(void)
 {
 	struct perf_event_attr attr = {.size = sizeof(attr),
@@ -78,7 +79,8 @@ static bool kernel_features_samples(void)
 
 static bool map_of(uint64_t bytes)
 {
-	_cleanup_close_ int fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "probe_memlock", 4, 4096, (uint32_t)(bytes / 4096), NULL);
+	_cleanup_close_ int fd =
+		bpf_map_create(BPF_MAP_TYPE_ARRAY, "probe_memlock", 4, 4096, (uint32_t)(bytes / 4096), NULL);
 
 	return fd >= 0;
 }

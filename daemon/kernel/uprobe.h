@@ -3,10 +3,10 @@
  * Attaches one BPF program to many sites of one file: through a uprobe_multi link (6.6; by the raw system call,
  * because libbpf may be older than the kernel), or a perf event per site.
  *
- * Both attach and detach wait for the memory map of each process that maps the file, which a process may hold for as long
- * as it wants, and detach waits for grace periods as well: 0.1 s in the usual case. The event loop therefore leaves both
- * to a thread, as jobs (uprobe_job_*). One thread, because the kernel does one at a time, and the order matters: a probe
- * that is attached again before it is detached counts twice.
+ * Both attach and detach wait for the memory map of each process that maps the file, which a process may hold for as
+ * long as it wants, and detach waits for grace periods as well: 0.1 s in the usual case. The event loop therefore
+ * leaves both to a thread, as jobs (uprobe_job_*). One thread, because the kernel does one at a time, and the order
+ * matters: a probe that is attached again before it is detached counts twice.
  */
 #ifndef RANKTRACE_DAEMON_KERNEL_UPROBE_H
 #define RANKTRACE_DAEMON_KERNEL_UPROBE_H
@@ -39,8 +39,8 @@ void uprobe_detach(struct uprobe_link *link);
 struct uprobe_job;
 
 /*
- * Orders the target attached; copies it and its descriptors. Negative errno: not ordered. Orders for one inode number are
- * carried out in the order in which they were given; between files, attaching goes before detaching.
+ * Orders the target attached; copies it and its descriptors. Negative errno: not ordered. Orders for one inode number
+ * are carried out in the order in which they were given; between files, attaching goes before detaching.
  */
 int uprobe_job_attach(const struct uprobe_target *target, struct uprobe_job **ret);
 /* 0: attached; -EINPROGRESS: not yet; or why it cannot be attached. */

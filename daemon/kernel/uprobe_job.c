@@ -8,8 +8,8 @@
 #include "daemon/kernel/uprobe.h"
 
 /*
- * An ending process kills its threads, and one killed while it detaches leaves the breakpoints in place ("leaking uprobe").
- * The daemon stops within 5 s, however: the kernel may never let the thread go.
+ * An ending process kills its threads, and one killed while it detaches leaves the breakpoints in place ("leaking
+ * uprobe"). The daemon stops within 5 s, however: the kernel may never let the thread go.
  */
 #define STOP_NS (3 * NSEC_PER_SEC)
 
@@ -53,8 +53,8 @@ static struct uprobe_job *uprobe_job_take(void)
 	struct uprobe_job *attach = TAILQ_FIRST(&attaching), *job;
 
 	TAILQ_FOREACH(job, &detaching, entry)
-		if (!attach || job->target.file == attach->target.file)
-			break;
+	if (!attach || job->target.file == attach->target.file)
+		break;
 	if (job)
 		TAILQ_REMOVE(&detaching, job, entry);
 	else if (attach)

@@ -10,13 +10,14 @@
 
 #include <stdlib.h>
 
-#define STACK_WAIT_NS NSEC_PER_SEC /* for a stack, which the kernel sends in the hit of the call's record: several drains of the ring */
+#define STACK_WAIT_NS \
+	NSEC_PER_SEC /* for a stack, which the kernel sends in the hit of the call's record: several drains of the ring */
 
 struct rank_allocs {
 	int64_t instance; /* 0: none */
 	bool ended;	  /* what it held is still read by the memory collector, which is notified of the end later */
 	struct alloc_live live;
-	bool follows; /* rows wait for their stacks */
+	bool follows;	       /* rows wait for their stacks */
 	struct list_link held; /* struct alloc_held, oldest first */
 	size_t held_count;
 	struct memory_calls calls; /* since they were last asked for */
@@ -33,7 +34,8 @@ struct allocs {
 /* Rows that wait for their stacks. */
 
 /* names: NULL: its stack is not known. */
-static void allocs_release(struct allocs *allocs, struct rank_allocs *slot, struct alloc_held *held, const struct profile_rank *names)
+static void allocs_release(
+	struct allocs *allocs, struct rank_allocs *slot, struct alloc_held *held, const struct profile_rank *names)
 {
 	int64_t id = 0;
 	bool named = names && profile_rank_id(names, held->stack, &id);
@@ -73,8 +75,12 @@ static void allocs_hold(struct allocs *allocs, struct rank_allocs *slot, const s
 		store_put_allocations(allocs->context->store, row);
 		return;
 	}
-	*held = (struct alloc_held){.row = *row, .start_ns = event->start_ns, .held_ns = monotonic_ns(),
-		.took_ns = event->event.time_ns - event->start_ns, .thread_id = event->event.thread_id, .failed = call_result(event) != 0};
+	*held = (struct alloc_held){.row = *row,
+		.start_ns = event->start_ns,
+		.held_ns = monotonic_ns(),
+		.took_ns = event->event.time_ns - event->start_ns,
+		.thread_id = event->event.thread_id,
+		.failed = call_result(event) != 0};
 	copy_text(held->stage, sizeof(held->stage), stage ? stage : "");
 	held->row.stage = field_text(stage ? held->stage : NULL);
 	copy_text(held->op, sizeof(held->op), record->probe->op);
@@ -107,7 +113,8 @@ bool allocs_name(struct allocs *allocs, uint32_t number, const struct profile_ra
 		return false;
 	LIST_EACH (link, &slot->held) {
 		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
-		bool waits = held->stack ? profile_rank_waits(names, held->stack) : now_ns < held->held_ns + STACK_WAIT_NS;
+		bool waits =
+			held->stack ? profile_rank_waits(names, held->stack) : now_ns < held->held_ns + STACK_WAIT_NS;
 
 		if (end || !waits)
 			allocs_release(allocs, slot, held, names);
@@ -228,8 +235,8 @@ struct allocation {
 	uint64_t device;
 };
 
-static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const struct rank *rank, const struct call_record *record,
-	const struct allocation *allocation, bool wants_stack)
+static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const struct rank *rank,
+	const struct call_record *record, const struct allocation *allocation, bool wants_stack)
 {
 	const struct rt_call_event *event = record->event;
 	struct rank_steps *steps = allocs->context->steps;
@@ -294,7 +301,8 @@ static void on_map(struct allocs *allocs, struct rank_allocs *slot, bool failed,
 {
 	(void)record;
 	if (!failed && allocation->address && allocation->address != COLL_UNKNOWN)
-		allocs->not_followed += !alloc_live_add(&slot->live, allocation->address, allocation->bytes, ALLOC_MAPPED);
+		allocs->not_followed +=
+			!alloc_live_add(&slot->live, allocation->address, allocation->bytes, ALLOC_MAPPED);
 }
 
 static const struct {
@@ -351,7 +359,8 @@ static void allocs_feed(struct context *context, const struct rank *rank, const 
 		if (!events[i].row)
 			continue;
 		allocs_sum(slot, record, failed, allocation.bytes);
-		allocs_put(allocs, slot, rank, record, &allocation, failed || record->probe->spec.flags & RT_CALL_STACK);
+		allocs_put(
+			allocs, slot, rank, record, &allocation, failed || record->probe->spec.flags & RT_CALL_STACK);
 	}
 	rank_budget_set(context->budget, RANK_BUDGET_ALLOCS, rank,
 		slot->live.capacity * sizeof(struct alloc_live_entry) + slot->held_count * sizeof(struct alloc_held));
@@ -373,17 +382,21 @@ void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret)
 		ret->live += allocs->slot[i].live.lives;
 }
 
-size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max)
+size_t allocs_segments(
+	const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max)
 {
-	const struct alloc_live *live = slot < allocs->slots && allocs->slot[slot].instance == instance ? &allocs->slot[slot].live : NULL;
+	const struct alloc_live *live =
+		slot < allocs->slots && allocs->slot[slot].instance == instance ? &allocs->slot[slot].live : NULL;
 	size_t count = 0;
 
 	for (size_t i = 0; live && i < live->capacity && count < max; i++)
-		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].kind && live->entry[i].bytes != COLL_UNKNOWN)
+		if (live->entry[i].address && !live->entry[i].freed_ns && live->entry[i].kind &&
+			live->entry[i].bytes != COLL_UNKNOWN)
 			ret[count++] = (struct memory_segment){.address = live->entry[i].address,
 				.bytes = live->entry[i].bytes,
 				.is_expandable = live->entry[i].kind == ALLOC_MAPPED};
 	return count;
 }
 
-const struct call_sink allocs_sink = {.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level, .tick = allocs_tick};
+const struct call_sink allocs_sink = {
+	.takes = allocs_takes, .feed = allocs_feed, .level = allocs_level, .tick = allocs_tick};

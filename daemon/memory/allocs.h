@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory (L2): records with the events `alloc` and `free` to the view `allocations`. Fields of a row: address,
- * bytes, device, stack. A failed allocation has its result and no address. Live allocations are kept, so that a free shows
- * its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function that
- * calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
+ * bytes, device, stack. A failed allocation has its result and no address. Live allocations are kept, so that a free
+ * shows its bytes: at most ALLOC_LIVE_MAX per rank; those made while the level was off are unknown. A library function
+ * that calls another one (cudaFree and cuMemFree) makes one row: the kernel's side leaves out the inner call.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_ALLOCS_H
 #define RANKTRACE_DAEMON_MEMORY_ALLOCS_H
@@ -34,8 +34,9 @@ struct alloc_held {
 };
 
 /*
- * Of a rank. Stacks are known within a tick; those whose name is asked for are new ones, of which the kernel reads at most
- * RT_MEMORY_READS_MAX in RT_MEMORY_READS_TURN_NS: more than in 2 s. Where a rank has many failed calls besides, in 1 s.
+ * Of a rank. Stacks are known within a tick; those whose name is asked for are new ones, of which the kernel reads at
+ * most RT_MEMORY_READS_MAX in RT_MEMORY_READS_TURN_NS: more than in 2 s. Where a rank has many failed calls besides, in
+ * 1 s.
  */
 #define ALLOC_HELD_MAX 1024
 
@@ -56,8 +57,8 @@ struct alloc_live_entry {
 
 struct alloc_live {
 	struct alloc_live_entry *entry;
-	size_t capacity;  /* a power of two */
-	size_t used;  /* freed ones included */
+	size_t capacity; /* a power of two */
+	size_t used;	 /* freed ones included */
 	size_t lives;
 	size_t max;
 };
@@ -86,18 +87,20 @@ int allocs_new(struct context *context, struct allocs **ret);
 struct allocs *allocs_free(struct allocs *allocs);
 void allocs_counts(const struct allocs *allocs, struct allocs_counts *ret);
 /* Live memory of devices of a rank's process, and parts of expandable segments, at most max. Returns their number. */
-size_t allocs_segments(const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max);
+size_t allocs_segments(
+	const struct allocs *allocs, uint32_t slot, int64_t instance, struct memory_segment *ret, size_t max);
 
 /*
- * From now on, rows of calls whose stack the kernel reads wait for it, and for its name. allocs_stack(): the stack of a call;
- * false: no row waits for it. allocs_name(): puts rows whose stack has a name, or will have none; end: puts all, and no
- * further ones wait. True: a call that failed waits for a name, which the process may not be there for later.
+ * From now on, rows of calls whose stack the kernel reads wait for it, and for its name. allocs_stack(): the stack of a
+ * call; false: no row waits for it. allocs_name(): puts rows whose stack has a name, or will have none; end: puts all,
+ * and no further ones wait. True: a call that failed waits for a name, which the process may not be there for later.
  */
 void allocs_follow(struct allocs *allocs, const struct rank *rank);
 bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack);
 bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank *names, uint64_t now_ns, bool end);
 
-/* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0: unknown. */
+/* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0: unknown.
+ * */
 void allocs_calls(struct allocs *allocs, uint32_t slot, struct memory_calls *ret, uint64_t *ret_stack);
 
 extern const struct call_sink allocs_sink;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that returned an error and have no row in another table, to the view `api_errors`. The stack of such a call, which the
- * kernel sends after the call's record while L2 is on, has a row of its own.
+ * Calls that returned an error and have no row in another table, to the view `api_errors`. The stack of such a call,
+ * which the kernel sends after the call's record while L2 is on, has a row of its own.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_CALL_ERRORS_H
 #define RANKTRACE_DAEMON_MEMORY_CALL_ERRORS_H
@@ -10,10 +10,11 @@
 #include "daemon/memory/memory_rows.h"
 
 /* bytes: COLL_UNKNOWN: none. */
-void call_errors_put(struct context *context, const struct rank *rank, const struct call_record *record, uint64_t bytes);
+void call_errors_put(
+	struct context *context, const struct rank *rank, const struct call_record *record, uint64_t bytes);
 /*
- * A record of a stage: at its end, a function that waits for the device returns what failed there. After a fault of a kernel
- * each later call returns the same error.
+ * A record of a stage: at its end, a function that waits for the device returns what failed there. After a fault of a
+ * kernel each later call returns the same error.
  */
 void call_errors_stage(struct context *context, const struct rank *rank, const struct call_record *record);
 /* The stack of a call that failed; its call_ns is UTC. */

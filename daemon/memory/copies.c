@@ -34,22 +34,21 @@ static void copies_put(struct copies *copies, const struct rank *rank, uint64_t 
 	int64_t step = steps ? rank_steps_step(steps, rank, (second + 1) * NSEC_PER_SEC) : STEPS_NONE;
 	bool is_longest = now->longest_ns > before->longest_ns;
 
-	store_put_copies(store,
-		&(struct row_copies){
-			.rank = field_int(rank->env.rank),
-			.start_ns = field_time(store_utc_ns(store, second * NSEC_PER_SEC)),
-			.step = field_int_if(step != STEPS_NONE, step),
-			.direction = field_text(copies_directions[direction]),
-			.is_async = field_int(async),
-			.count = field_int((int64_t)(now->count - before->count)),
-			.bytes = field_int((int64_t)(now->bytes - before->bytes)),
-			.duration_ns = field_duration(now->ns - before->ns),
-			.longest_ns = field_duration_if(is_longest, now->longest_ns),
-			.held_count = field_int((int64_t)(now->held_count - before->held_count)),
-			.held_bytes = field_int((int64_t)(now->held_bytes - before->held_bytes)),
-			.held_ns = field_duration(now->held_ns - before->held_ns),
-			.instance = field_int(rank->instance),
-		});
+	store_put_copies(store, &(struct row_copies){
+					.rank = field_int(rank->env.rank),
+					.start_ns = field_time(store_utc_ns(store, second * NSEC_PER_SEC)),
+					.step = field_int_if(step != STEPS_NONE, step),
+					.direction = field_text(copies_directions[direction]),
+					.is_async = field_int(async),
+					.count = field_int((int64_t)(now->count - before->count)),
+					.bytes = field_int((int64_t)(now->bytes - before->bytes)),
+					.duration_ns = field_duration(now->ns - before->ns),
+					.longest_ns = field_duration_if(is_longest, now->longest_ns),
+					.held_count = field_int((int64_t)(now->held_count - before->held_count)),
+					.held_bytes = field_int((int64_t)(now->held_bytes - before->held_bytes)),
+					.held_ns = field_duration(now->held_ns - before->held_ns),
+					.instance = field_int(rank->instance),
+				});
 }
 
 /* What was summed since the last time, as rows of this second. */
@@ -63,7 +62,8 @@ static void copies_read(struct copies *copies, const struct rank *rank, uint64_t
 	for (size_t async = 0; slot->instance == rank->instance && async < 2; async++)
 		for (size_t i = 0; i < RT_COPY_DIRECTIONS; i++)
 			if (now.sum[async][i].count != slot->put.sum[async][i].count)
-				copies_put(copies, rank, second, async, i, &now.sum[async][i], &slot->put.sum[async][i]);
+				copies_put(
+					copies, rank, second, async, i, &now.sum[async][i], &slot->put.sum[async][i]);
 	*slot = (struct copies_rank){rank->instance, now};
 }
 
@@ -145,4 +145,5 @@ static void copies_feed(struct context *context, const struct rank *rank, const 
 	call_errors_put(context, rank, record, call_field(&fields, OP_FIELD_BYTES));
 }
 
-const struct call_sink copies_sink = {.takes = copies_takes, .feed = copies_feed, .level = copies_level, .tick = copies_tick};
+const struct call_sink copies_sink = {
+	.takes = copies_takes, .feed = copies_feed, .level = copies_level, .tick = copies_tick};

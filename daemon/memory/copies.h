@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between host and devices (L2): the events `copy` and `copy_async`, which the kernel sums (bpf/copies.h), to the view
- * `copies`, a row a second; one that failed to `api_errors`.
+ * Copies between host and devices (L2): the events `copy` and `copy_async`, which the kernel sums (bpf/copies.h), to
+ * the view `copies`, a row a second; one that failed to `api_errors`.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_COPIES_H
 #define RANKTRACE_DAEMON_MEMORY_COPIES_H

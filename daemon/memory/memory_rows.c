@@ -15,7 +15,14 @@
 
 /* c10::DeviceType, which is the same in all versions. */
 static const char *const memory_kinds[] = {
-	[0] = "cpu", [1] = "cuda", [6] = "hip", [9] = "xla", [12] = "xpu", [13] = "mps", [15] = "hpu", [19] = "mtia",
+	[0] = "cpu",
+	[1] = "cuda",
+	[6] = "hip",
+	[9] = "xla",
+	[12] = "xpu",
+	[13] = "mps",
+	[15] = "hpu",
+	[19] = "mtia",
 	[20] = "npu", /* PrivateUse1, which torch_npu has */
 };
 
@@ -44,25 +51,25 @@ static void memory_rows_second(const struct memory_owner *owner, const struct rt
 	int number;
 	const char *kind = memory_rows_kind(device->device, &number);
 
-	store_put_memory_curve(store,
-		&(struct row_memory_curve){
-			.rank = field_int(owner->rank),
-			.start_ns = field_time(store_utc_ns(store, second->second * RT_MEMORY_SECOND_NS)),
-			.step = field_int_if(step != STEPS_NONE, step),
-			.kind = field_text(kind),
-			.device = field_int_if(number >= 0, number),
-			.allocated_bytes = field_int((int64_t)second->allocated),
-			.allocated_min_bytes = field_int((int64_t)second->allocated_min),
-			.allocated_max_bytes = field_int((int64_t)second->allocated_max),
-			.reserved_bytes = field_int((int64_t)second->reserved),
-			.reserved_max_bytes = field_int((int64_t)second->reserved_max),
-			.before_bytes = field_int((int64_t)device->before),
-			.allocs = field_int((int64_t)(device->allocs - put->allocs)),
-			.frees = field_int((int64_t)(device->frees - put->frees)),
-			.alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
-			.seen_ns = field_duration_if(seen_ns > 0, seen_ns),
-			.instance = field_int(owner->instance),
-		});
+	store_put_memory_curve(
+		store, &(struct row_memory_curve){
+			       .rank = field_int(owner->rank),
+			       .start_ns = field_time(store_utc_ns(store, second->second * RT_MEMORY_SECOND_NS)),
+			       .step = field_int_if(step != STEPS_NONE, step),
+			       .kind = field_text(kind),
+			       .device = field_int_if(number >= 0, number),
+			       .allocated_bytes = field_int((int64_t)second->allocated),
+			       .allocated_min_bytes = field_int((int64_t)second->allocated_min),
+			       .allocated_max_bytes = field_int((int64_t)second->allocated_max),
+			       .reserved_bytes = field_int((int64_t)second->reserved),
+			       .reserved_max_bytes = field_int((int64_t)second->reserved_max),
+			       .before_bytes = field_int((int64_t)device->before),
+			       .allocs = field_int((int64_t)(device->allocs - put->allocs)),
+			       .frees = field_int((int64_t)(device->frees - put->frees)),
+			       .alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
+			       .seen_ns = field_duration_if(seen_ns > 0, seen_ns),
+			       .instance = field_int(owner->instance),
+		       });
 	put->second = second->second;
 	put->allocs = device->allocs;
 	put->frees = device->frees;
@@ -85,8 +92,8 @@ static const struct rt_memory_second *memory_rows_next(
 	return next;
 }
 
-void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
-	struct memory_put *put)
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until,
+	uint64_t seen_ns, struct memory_put *put)
 {
 	const struct rt_memory_second *second;
 
@@ -103,8 +110,8 @@ static void memory_rows_name(uint32_t device, char *ret, size_t size)
 	snprintf(ret, size, number < 0 ? "%s" : "%s:%d", kind, number);
 }
 
-void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
-	const char *place, struct memory_put *put)
+void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device,
+	const struct memory_trend *trend, const char *place, struct memory_put *put)
 {
 	char name[MEMORY_NAME_BYTES];
 	struct online_leak_info info = {.rank = owner->live, .device = name, .place = place};
@@ -114,8 +121,8 @@ void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_d
 		return;
 	if (trend) {
 		put->leak_from = put->leak ? put->leak_from : trend->from_bytes;
-		put->leak_since_ns =
-			put->leak ? put->leak_since_ns : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
+		put->leak_since_ns = put->leak ? put->leak_since_ns
+					       : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
 		put->leak_grown = trend->to_bytes - put->leak_from;
 		put->leak_hourly = trend->slope * 3600;
 	}
@@ -231,8 +238,8 @@ static const struct rt_memory_device *memory_rows_card(const struct rt_memory_ra
 	return memory_rows_is_card(own) ? own : NULL;
 }
 
-size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
-	size_t segments, uint64_t now_ns)
+size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts,
+	const struct memory_segment *segment, size_t segments, uint64_t now_ns)
 {
 	uint64_t utc_ns = store_utc_ns(owner->context->store, now_ns);
 	size_t rows = 0;
@@ -245,20 +252,20 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 		if (!device)
 			break;
 		kind = memory_rows_kind(device->device, &number);
-		store_put_memory_segments(owner->context->store,
-			&(struct row_memory_segments){
-				.rank = field_int(owner->rank),
-				.start_ns = field_time(utc_ns),
-				.kind = field_text(kind),
-				.device = field_int_if(number >= 0, number),
-				.address = field_int((int64_t)segment[i].address),
-				.bytes = field_int((int64_t)segment[i].bytes),
-				.used_bytes = field_int((int64_t)segment[i].used_bytes),
-				.gap_bytes = field_int((int64_t)segment[i].gap_bytes),
-				.blocks = field_int(segment[i].blocks),
-				.expandable = field_int(segment[i].is_expandable),
-				.instance = field_int(owner->instance),
-			});
+		store_put_memory_segments(
+			owner->context->store, &(struct row_memory_segments){
+						       .rank = field_int(owner->rank),
+						       .start_ns = field_time(utc_ns),
+						       .kind = field_text(kind),
+						       .device = field_int_if(number >= 0, number),
+						       .address = field_int((int64_t)segment[i].address),
+						       .bytes = field_int((int64_t)segment[i].bytes),
+						       .used_bytes = field_int((int64_t)segment[i].used_bytes),
+						       .gap_bytes = field_int((int64_t)segment[i].gap_bytes),
+						       .blocks = field_int(segment[i].blocks),
+						       .expandable = field_int(segment[i].is_expandable),
+						       .instance = field_int(owner->instance),
+					       });
 	}
 	return rows;
 }
@@ -269,16 +276,15 @@ void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_fa
 
 	memory_rows_name(event->device, name, sizeof(name));
 	if (owner->live)
-		online_oom(owner->context->findings,
-			&(struct online_oom_info){
-				.rank = owner->live,
-				.device = name,
-				.place = profile_rank_place(owner->stacks, event->stack),
-				.time_ns = event->event.time_ns,
-				.asked_bytes = (double)event->bytes,
-				.allocated_bytes = (double)event->allocated,
-				.reserved_bytes = (double)event->reserved,
-			});
+		online_oom(owner->context->findings, &(struct online_oom_info){
+							     .rank = owner->live,
+							     .device = name,
+							     .place = profile_rank_place(owner->stacks, event->stack),
+							     .time_ns = event->event.time_ns,
+							     .asked_bytes = (double)event->bytes,
+							     .allocated_bytes = (double)event->allocated,
+							     .reserved_bytes = (double)event->reserved,
+						     });
 }
 
 void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
@@ -292,19 +298,18 @@ void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory
 	int number;
 	const char *kind = memory_rows_kind(event->device, &number);
 
-	store_put_memory_failures(store,
-		&(struct row_memory_failures){
-			.rank = field_int(owner->rank),
-			.start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
-			.step = field_int_if(step != STEPS_NONE, step),
-			.stage = field_text(staged ? open.stage : NULL),
-			.kind = field_text(kind),
-			.device = field_int_if(number >= 0, number),
-			.bytes = field_int((int64_t)event->bytes),
-			.allocated_bytes = field_int((int64_t)event->allocated),
-			.reserved_bytes = field_int((int64_t)event->reserved),
-			.stack = field_int_if(named, stack),
-			.thread_id = field_int(event->event.thread_id),
-			.instance = field_int(owner->instance),
-		});
+	store_put_memory_failures(store, &(struct row_memory_failures){
+						 .rank = field_int(owner->rank),
+						 .start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
+						 .step = field_int_if(step != STEPS_NONE, step),
+						 .stage = field_text(staged ? open.stage : NULL),
+						 .kind = field_text(kind),
+						 .device = field_int_if(number >= 0, number),
+						 .bytes = field_int((int64_t)event->bytes),
+						 .allocated_bytes = field_int((int64_t)event->allocated),
+						 .reserved_bytes = field_int((int64_t)event->reserved),
+						 .stack = field_int_if(named, stack),
+						 .thread_id = field_int(event->event.thread_id),
+						 .instance = field_int(owner->instance),
+					 });
 }

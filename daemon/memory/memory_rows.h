@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of the views memory_curve, memory_live, memory_segments, memory_failures and api_errors, from what the kernel has summed
- * of the framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it read.
+ * Rows of the views memory_curve, memory_live, memory_segments, memory_failures and api_errors, from what the kernel
+ * has summed of the framework's allocator (bpf/memory.h). They read no map: collect/collect_memory.c passes what it
+ * read.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
 #define RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
@@ -37,24 +38,28 @@ struct memory_owner {
 	const struct profile_rank *stacks; /* names of its stacks */
 };
 
-/* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the second. */
-void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until, uint64_t seen_ns,
-	struct memory_put *put);
-/* A leak is a finding while it lasts. trend: NULL: none, or none any more; place: the line that holds most of it, "": unknown. */
-void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device, const struct memory_trend *trend,
-	const char *place, struct memory_put *put);
+/* Rows of the seconds before `until` that were not put. seen_ns: length of the window that they are of; 0: all of the
+ * second. */
+void memory_rows_curve(const struct memory_owner *owner, const struct rt_memory_device *device, uint64_t until,
+	uint64_t seen_ns, struct memory_put *put);
+/* A leak is a finding while it lasts. trend: NULL: none, or none any more; place: the line that holds most of it, "":
+ * unknown. */
+void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_device *device,
+	const struct memory_trend *trend, const char *place, struct memory_put *put);
 /* Blocks of a stack on a device. */
 struct memory_line {
 	struct rt_memory_site site;
 	struct memory_held held;
 };
 
-/* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns the number of rows. */
+/* A snapshot; orders `line`. The largest have a row each, the others one together. unseen: of memory_held(). Returns
+ * the number of rows. */
 size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory_rank *counts, struct memory_line *line,
 	size_t lines, const double unseen[RT_MEMORY_DEVICES_MAX], uint64_t now_ns);
-/* Of the same snapshot. One without a block is of the first card that was reported; before that there are no rows. Returns their number. */
-size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts, const struct memory_segment *segment,
-	size_t segments, uint64_t now_ns);
+/* Of the same snapshot. One without a block is of the first card that was reported; before that there are no rows.
+ * Returns their number. */
+size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts,
+	const struct memory_segment *segment, size_t segments, uint64_t now_ns);
 /* A failed request as a finding. */
 void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 /* A request of the framework that failed. */

@@ -6,8 +6,9 @@
  * HTTP is on where [metrics] listen names an address, or where systemd passed a socket of the name "metrics"; the file
  * is written where [metrics] textfile names a folder. Where neither is set, nothing is observed.
  *
- * Bounded (daemon/core/limits.def): ranks with metrics, an equal part for each user; kinds of operations of a rank; findings;
- * clients, and the time of each. A page is built at most once a second and a format. A rank that ended has no metrics.
+ * Bounded (daemon/core/limits.def): ranks with metrics, an equal part for each user; kinds of operations of a rank;
+ * findings; clients, and the time of each. A page is built at most once a second and a format. A rank that ended has no
+ * metrics.
  */
 #ifndef RANKTRACE_DAEMON_METRICS_METRICS_H
 #define RANKTRACE_DAEMON_METRICS_METRICS_H

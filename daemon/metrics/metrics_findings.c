@@ -12,7 +12,8 @@ static struct metrics_lost *metrics_lost_of(struct metrics_findings *findings, c
 
 	for (size_t i = 0; i < findings->losts; i++) {
 		lost = &findings->lost[i];
-		if (lost->rank == of->rank && lost->kind == of->kind && lost->cause == of->cause && streq(lost->job, of->job))
+		if (lost->rank == of->rank && lost->kind == of->kind && lost->cause == of->cause &&
+			streq(lost->job, of->job))
 			return lost;
 		oldest = lost->updated_ns < oldest->updated_ns ? lost : oldest;
 	}
@@ -26,8 +27,8 @@ static struct metrics_lost *metrics_lost_of(struct metrics_findings *findings, c
 	return lost;
 }
 
-/* Adds what the finding has cost since it was published last. A cost that was corrected downwards adds nothing until it is
- * beyond what was counted. Only confirmed ones cost. */
+/* Adds what the finding has cost since it was published last. A cost that was corrected downwards adds nothing until it
+ * is beyond what was counted. Only confirmed ones cost. */
 static void metrics_count_cost(struct metrics_findings *findings, uint64_t number, const struct finding *of)
 {
 	double cost_ns = of->cost_card_hours * NS_PER_CARD_HOUR;
@@ -92,7 +93,8 @@ void metrics_of_findings_open(const struct metrics_gather *gather, struct metric
 
 		for (size_t j = 0; j < findings->opens; j++) {
 			const struct finding *other = &findings->open[j].newest;
-			bool is = other->kind == of->kind && other->severity == of->severity && other->cause == of->cause;
+			bool is =
+				other->kind == of->kind && other->severity == of->severity && other->cause == of->cause;
 
 			same += is;
 			before += is && j < i;

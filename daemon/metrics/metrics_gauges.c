@@ -48,7 +48,8 @@ static bool metrics_gauge_is(const struct metrics_gauge *gauge, const char *name
 	return gauge->name[length - 1] == '_' ? strncmp(name, gauge->name, length) == 0 : streq(name, gauge->name);
 }
 
-static void metrics_on_card_gauge(void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
+static void metrics_on_card_gauge(
+	void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
 {
 	const struct metrics_gauges *of = arg;
 	struct metrics_labels labels;
@@ -71,7 +72,8 @@ static void metrics_on_card_gauge(void *arg, const struct gauge_source *source, 
 	{ \
 		static const struct metrics_gauge of[] = {__VA_ARGS__}; \
 \
-		gauges_each(gather->context->gauges, metrics_on_card_gauge, &(struct metrics_gauges){gather, page, of, ARRAY_SIZE(of)}); \
+		gauges_each(gather->context->gauges, metrics_on_card_gauge, \
+			&(struct metrics_gauges){gather, page, of, ARRAY_SIZE(of)}); \
 	}
 
 METRICS_OF_CARDS(card_utilization_ratio, {"utilization", NULL})
@@ -81,9 +83,9 @@ METRICS_OF_CARDS(card_clock_hertz, {"clock_sm", NULL})
 METRICS_OF_CARDS(card_temperature_celsius, {"temperature", NULL})
 METRICS_OF_CARDS(card_power_watts, {"power", NULL})
 METRICS_OF_CARDS(card_limited, {"limited_", "reason"})
-METRICS_OF_CARDS(card_errors, {"ecc_corrected", "error"}, {"ecc_uncorrected", "error"}, {"rows_remapped_corrected", "error"},
-	{"rows_remapped_uncorrected", "error"}, {"nvlink_replays", "error"}, {"nvlink_recoveries", "error"}, {"nvlink_crc_errors", "error"},
-	{"pcie_replays", "error"})
+METRICS_OF_CARDS(card_errors, {"ecc_corrected", "error"}, {"ecc_uncorrected", "error"},
+	{"rows_remapped_corrected", "error"}, {"rows_remapped_uncorrected", "error"}, {"nvlink_replays", "error"},
+	{"nvlink_recoveries", "error"}, {"nvlink_crc_errors", "error"}, {"pcie_replays", "error"})
 METRICS_OF_CARDS(card_lost, {"lost", NULL})
 
 void metrics_of_card(const struct metrics_gather *gather, struct metrics_page *page)
@@ -102,7 +104,8 @@ void metrics_of_card(const struct metrics_gather *gather, struct metrics_page *p
 }
 
 /* Of the source `pressure` alone: "cpu_some". */
-static void metrics_on_pressure(void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
+static void metrics_on_pressure(
+	void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
 {
 	static const char *const resources[] = {"cpu_", "memory_", "io_"};
 	const struct metrics_gauges *of = arg;
@@ -114,7 +117,8 @@ static void metrics_on_pressure(void *arg, const struct gauge_source *source, co
 		const char *tasks = gauge->name + strlen(resources[i]);
 		char resource[8];
 
-		if (strncmp(gauge->name, resources[i], strlen(resources[i])) != 0 || (!streq(tasks, "some") && !streq(tasks, "full")))
+		if (strncmp(gauge->name, resources[i], strlen(resources[i])) != 0 ||
+			(!streq(tasks, "some") && !streq(tasks, "full")))
 			continue;
 		snprintf(resource, sizeof(resource), "%.*s", (int)strlen(resources[i]) - 1, resources[i]);
 		metrics_labels_add(&labels, "resource", resource);
@@ -129,7 +133,8 @@ void metrics_of_node_pressure_ratio(const struct metrics_gather *gather, struct 
 }
 
 /* "UUID/PID name" */
-static void metrics_on_process(void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
+static void metrics_on_process(
+	void *arg, const struct gauge_source *source, const struct gauge *gauge, const char *object, double value)
 {
 	const struct metrics_gauges *of = arg;
 	const char *slash = strchr(object, '/');

@@ -66,8 +66,9 @@ static void metrics_client_send(struct metrics_client *client, const struct metr
 	client->answered = true;
 	bufferevent_disable(client->stream, EV_READ);
 	if (evbuffer_add_printf(out,
-		    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n%s\r\n", answer->status,
-		    answer->type, answer->bytes, strncmp(answer->status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "") < 0 ||
+		    "HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nConnection: close\r\n%s\r\n",
+		    answer->status, answer->type, answer->bytes,
+		    strncmp(answer->status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "") < 0 ||
 		(!answer->head && evbuffer_add(out, answer->text, answer->bytes) < 0))
 		metrics_client_free(client);
 }
@@ -77,9 +78,11 @@ static void metrics_client_refuse(struct metrics_client *client, const char *sta
 	char text[64];
 	int n = snprintf(text, sizeof(text), "%s\n", status);
 
-	metrics_client_send(client,
-		&(struct metrics_answer){
-			.status = status, .type = "text/plain; charset=utf-8", .text = text, .bytes = (size_t)n, .head = head});
+	metrics_client_send(client, &(struct metrics_answer){.status = status,
+					    .type = "text/plain; charset=utf-8",
+					    .text = text,
+					    .bytes = (size_t)n,
+					    .head = head});
 }
 
 /* Prometheus asks for OpenMetrics first, others do not name it. */
@@ -125,9 +128,11 @@ static void metrics_client_answer(struct metrics_client *client, const char *req
 		metrics_client_refuse(client, "503 Service Unavailable", head);
 		return;
 	}
-	metrics_client_send(client,
-		&(struct metrics_answer){
-			.status = "200 OK", .type = content_types[format], .text = page->text, .bytes = page->used, .head = head});
+	metrics_client_send(client, &(struct metrics_answer){.status = "200 OK",
+					    .type = content_types[format],
+					    .text = page->text,
+					    .bytes = page->used,
+					    .head = head});
 }
 
 static void metrics_http_on_read(struct bufferevent *stream, void *arg)
@@ -255,7 +260,8 @@ static int metrics_http_listen(const char *listen, struct metrics_http *http)
 	int fd = -1, count = passed_sockets(PASSED_METRICS, &fd), r;
 
 	if (count > 0 && (count > 1 || sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0)) {
-		log_error("metrics", "systemd passed %d sockets named " PASSED_METRICS " where one listening stream socket belongs",
+		log_error("metrics",
+			"systemd passed %d sockets named " PASSED_METRICS " where one listening stream socket belongs",
 			count);
 		return -EINVAL;
 	}

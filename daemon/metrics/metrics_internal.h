@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by the parts of metrics: metrics_page.c (the formats), metrics.c (the page of all families), metrics_self.c,
- * metrics_ranks.c, metrics_ops.c, metrics_minute.c, metrics_gauges.c and metrics_findings.c (families), metrics_http.c and metrics_textfile.c (ways out).
+ * metrics_ranks.c, metrics_ops.c, metrics_minute.c, metrics_gauges.c and metrics_findings.c (families), metrics_http.c
+ * and metrics_textfile.c (ways out).
  */
 #ifndef RANKTRACE_DAEMON_METRICS_METRICS_INTERNAL_H
 #define RANKTRACE_DAEMON_METRICS_METRICS_INTERNAL_H
@@ -22,7 +23,14 @@
 
 enum metrics_format { METRICS_TEXT, METRICS_OPENMETRICS, METRICS_FORMAT_MAX };
 
-enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_HISTOGRAM, METRICS_INFO, METRICS_SUMMARY, METRICS_TYPE_MAX };
+enum metrics_type {
+	METRICS_COUNTER,
+	METRICS_GAUGE,
+	METRICS_HISTOGRAM,
+	METRICS_INFO,
+	METRICS_SUMMARY,
+	METRICS_TYPE_MAX
+};
 
 struct metrics_family {
 	const char *word;
@@ -156,7 +164,7 @@ struct metrics_rank {
 	uint64_t own_ns[FRAME_TIER_MAX], wait_ns[FRAME_TIER_MAX];
 	bool sampled;
 	struct online_sample_info sum; /* UINT64_MAX: not known so far */
-	uint64_t op_end_ns; /* of the newest operation, 0: none */
+	uint64_t op_end_ns;	       /* of the newest operation, 0: none */
 	struct metrics_minute minute;
 	size_t ops;
 	struct metrics_op op[LIMIT_METRIC_OPS + 1]; /* the last one takes what is beyond */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `tracectl fleet` compares between nodes: means a step of the last minute, and their usual, the lower quartile of the
- * minutes of an hour. Each node computes its own, so that the fleet's store has a sample to return and nothing to
+ * What `tracectl fleet` compares between nodes: means a step of the last minute, and their usual, the lower quartile of
+ * the minutes of an hour. Each node computes its own, so that the fleet's store has a sample to return and nothing to
  * compute. Sums are kept each 5 s; a window begins with what is known.
  */
 #include <math.h>
@@ -67,7 +67,8 @@ void metrics_minute_tick(struct metrics_minute *minute, const struct metrics_min
 	/* Not all steps are compared between ranks, so the parts are scaled to the step. */
 	for (enum activity activity = 0; activity < ACTIVITY_COMPUTE; activity++)
 		metrics_minute_value(&minute->activity[activity],
-			all > 0 ? step * (double)(now->activity_ns[activity] - then->activity_ns[activity]) / all : NAN, keep);
+			all > 0 ? step * (double)(now->activity_ns[activity] - then->activity_ns[activity]) / all : NAN,
+			keep);
 	minute->tick[minute->ticks++ % METRICS_MINUTE_TICKS] = *now;
 }
 
@@ -111,7 +112,8 @@ static void metrics_node_op_end(struct metrics_node_op *node, bool l1)
 	}
 	metrics_minute_value(&node->value,
 		ticks >= MINUTE_LEAST && node->sum.steps > then->steps
-			? (double)(node->sum.duration_ns - then->duration_ns) / (double)(node->sum.steps - then->steps) / 1e9
+			? (double)(node->sum.duration_ns - then->duration_ns) /
+				  (double)(node->sum.steps - then->steps) / 1e9
 			: NAN,
 		keep);
 	node->tick[node->ticks++ % METRICS_MINUTE_TICKS] = node->sum;
@@ -135,7 +137,8 @@ static void metrics_node_ops_end(struct metrics *metrics, bool l1)
 		struct metrics_node_op *node = &metrics->node_op[i];
 
 		for (uint32_t slot = 0; slot < metrics->slots; slot++) {
-			const struct rank *rank = metrics->slot[slot] ? ranks_by_slot(metrics->context->ranks, slot) : NULL;
+			const struct rank *rank =
+				metrics->slot[slot] ? ranks_by_slot(metrics->context->ranks, slot) : NULL;
 
 			if (rank && rank->instance == metrics->slot[slot]->instance && streq(rank->env.job, node->job))
 				node->sum.steps += metrics->slot[slot]->steps.count;
@@ -178,7 +181,8 @@ void metrics_minutes_tick(struct metrics *metrics, uint64_t now_ns)
 	{ \
 		for (size_t i = 0; i < gather->ranks; i++) \
 			if (!isnan(gather->rank[i].state->minute.of.where)) \
-				metrics_page_real(page, &gather->rank[i].labels, gather->rank[i].state->minute.of.where); \
+				metrics_page_real( \
+					page, &gather->rank[i].labels, gather->rank[i].state->minute.of.where); \
 	}
 
 METRICS_OF_MINUTES(rank_minute_step_seconds, step, now)

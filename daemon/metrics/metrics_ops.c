@@ -43,7 +43,8 @@ double metrics_window_quantile_s(const struct metrics_window *window, uint64_t n
 	size_t i = 0;
 
 	for (unsigned part = 0; part < 2; part++)
-		for (size_t j = 0; now_ns < window->begin_ns[part] + 2 * WINDOW_PART_NS && j < METRICS_WINDOW_BINS; j++) {
+		for (size_t j = 0; now_ns < window->begin_ns[part] + 2 * WINDOW_PART_NS && j < METRICS_WINDOW_BINS;
+			j++) {
 			sum[j] += window->bin[part][j];
 			all += window->bin[part][j];
 		}
@@ -72,8 +73,8 @@ static struct metrics_op *metrics_op_of(struct metrics_rank *rank, const struct 
 
 	for (size_t i = 0; i < rank->ops && i < LIMIT_METRIC_OPS; i++) {
 		op = &rank->op[i];
-		if (op->size == size && op->device == device && strncmp(op->operation, row->op, sizeof(op->operation) - 1) == 0 &&
-			streq(op->group, group))
+		if (op->size == size && op->device == device &&
+			strncmp(op->operation, row->op, sizeof(op->operation) - 1) == 0 && streq(op->group, group))
 			return op;
 	}
 	if (rank->ops > LIMIT_METRIC_OPS)
@@ -88,11 +89,13 @@ static struct metrics_op *metrics_op_of(struct metrics_rank *rank, const struct 
 	return op;
 }
 
-static void metrics_on_row(void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member)
+static void metrics_on_row(
+	void *arg, uint32_t slot, int64_t instance, const struct coll_row *row, int64_t step, int32_t member)
 {
 	struct metrics *metrics = arg;
 	const struct rank *live = ranks_by_slot(metrics->context->ranks, slot);
-	struct metrics_rank *rank = live && live->instance == instance ? metrics_rank_of(metrics, slot, instance) : NULL;
+	struct metrics_rank *rank =
+		live && live->instance == instance ? metrics_rank_of(metrics, slot, instance) : NULL;
 	const char *group;
 	struct metrics_op *op;
 	uint64_t end_ns, duration_ns;
@@ -158,7 +161,8 @@ void metrics_of_collective_duration_seconds(const struct metrics_gather *gather,
 
 		for (size_t j = 0; j < it->state->ops; j++)
 			for (size_t k = 0; k < ARRAY_SIZE(quantiles); k++) {
-				double value = metrics_window_quantile_s(&it->state->op[j].window, gather->now_ns, quantiles[k].q);
+				double value = metrics_window_quantile_s(
+					&it->state->op[j].window, gather->now_ns, quantiles[k].q);
 				struct metrics_labels labels = metrics_op_labels(it, &it->state->op[j]);
 
 				metrics_labels_add(&labels, "quantile", quantiles[k].word);

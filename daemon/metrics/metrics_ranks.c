@@ -18,7 +18,10 @@ struct metrics_rank *metrics_rank_of(struct metrics *metrics, uint32_t slot, int
 	if (!rank)
 		return NULL;
 	*rank = (struct metrics_rank){.instance = instance,
-		.sum = {.cpu_ns = UINT64_MAX, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = UINT64_MAX}};
+		.sum = {.cpu_ns = UINT64_MAX,
+			.run_delay_ns = UINT64_MAX,
+			.throttled_ns = UINT64_MAX,
+			.major_faults = UINT64_MAX}};
 	metrics_minute_init(&rank->minute);
 	return rank;
 }
@@ -28,7 +31,8 @@ void metrics_on_rank(void *arg, const struct rank *rank, enum rank_change change
 	struct metrics *metrics = arg;
 
 	if (rank->slot >= metrics->slots || !metrics->slot[rank->slot] ||
-		metrics->slot[rank->slot]->instance != rank->instance || (change != RANK_ENDED && rank->role == RANK_ROLE_RANK))
+		metrics->slot[rank->slot]->instance != rank->instance ||
+		(change != RANK_ENDED && rank->role == RANK_ROLE_RANK))
 		return;
 	free(metrics->slot[rank->slot]);
 	metrics->slot[rank->slot] = NULL;
@@ -54,8 +58,8 @@ static void metrics_on_step(void *arg, uint32_t slot, int64_t instance, const st
 
 const struct rank_steps_observer metrics_steps_observer = {.step = metrics_on_step};
 
-static void metrics_on_frame(void *arg, uint32_t slot, int64_t instance, enum frame_tier tier, const struct frame_rank *of,
-	const struct measure_rank *measure)
+static void metrics_on_frame(void *arg, uint32_t slot, int64_t instance, enum frame_tier tier,
+	const struct frame_rank *of, const struct measure_rank *measure)
 {
 	struct metrics_rank *rank = metrics_live(arg, slot, instance);
 
@@ -129,20 +133,23 @@ void metrics_of_rank(const struct metrics_gather *gather, struct metrics_page *p
 
 METRICS_OF_RANKS(rank_steps, metrics_page_count, true, it->state->steps.count)
 METRICS_OF_RANKS(rank_step_seconds, metrics_page_histogram, it->state->steps.count, &it->state->steps)
-METRICS_OF_RANKS(rank_since_step_seconds, metrics_page_seconds, it->has_progress &&it->progress.step_end_ns,
+METRICS_OF_RANKS(rank_since_step_seconds, metrics_page_seconds, it->has_progress && it->progress.step_end_ns,
 	gather->now_ns > it->progress.step_end_ns ? gather->now_ns - it->progress.step_end_ns : 0)
 METRICS_OF_RANKS(rank_cpu_seconds, metrics_page_seconds, it->state->sum.cpu_ns != UINT64_MAX, it->state->sum.cpu_ns)
-METRICS_OF_RANKS(rank_run_delay_seconds, metrics_page_seconds, it->state->sum.run_delay_ns != UINT64_MAX, it->state->sum.run_delay_ns)
-METRICS_OF_RANKS(rank_throttled_seconds, metrics_page_seconds, it->state->sum.throttled_ns != UINT64_MAX, it->state->sum.throttled_ns)
-METRICS_OF_RANKS(rank_major_faults, metrics_page_count, it->state->sum.major_faults != UINT64_MAX, it->state->sum.major_faults)
+METRICS_OF_RANKS(rank_run_delay_seconds, metrics_page_seconds, it->state->sum.run_delay_ns != UINT64_MAX,
+	it->state->sum.run_delay_ns)
+METRICS_OF_RANKS(rank_throttled_seconds, metrics_page_seconds, it->state->sum.throttled_ns != UINT64_MAX,
+	it->state->sum.throttled_ns)
+METRICS_OF_RANKS(
+	rank_major_faults, metrics_page_count, it->state->sum.major_faults != UINT64_MAX, it->state->sum.major_faults)
 METRICS_OF_RANKS(rank_resident_bytes, metrics_page_count,
-	it->state->sampled &&it->state->sum.resident_bytes != UINT64_MAX, it->state->sum.resident_bytes)
+	it->state->sampled && it->state->sum.resident_bytes != UINT64_MAX, it->state->sum.resident_bytes)
 METRICS_OF_RANKS(rank_swapped_bytes, metrics_page_count,
-	it->state->sampled &&it->state->sum.swapped_bytes != UINT64_MAX, it->state->sum.swapped_bytes)
+	it->state->sampled && it->state->sum.swapped_bytes != UINT64_MAX, it->state->sum.swapped_bytes)
 METRICS_OF_RANKS(rank_limited_records, metrics_page_count, gather->context->kernel,
 	kernel_limited(gather->context->kernel, it->rank->slot))
 METRICS_OF_RANKS(rank_since_collective_seconds, metrics_page_seconds,
-	it->state->op_end_ns &&gather->context->levels.on[LEVEL_L1],
+	it->state->op_end_ns && gather->context->levels.on[LEVEL_L1],
 	gather->now_ns > it->state->op_end_ns ? gather->now_ns - it->state->op_end_ns : 0)
 
 void metrics_of_rank_activity_seconds(const struct metrics_gather *gather, struct metrics_page *page)
@@ -177,8 +184,7 @@ void metrics_of_rank_probes_ratio(const struct metrics_gather *gather, struct me
 	}
 }
 
-static void metrics_write_tiers(
-	const struct metrics_gather *gather, struct metrics_page *page, size_t offset)
+static void metrics_write_tiers(const struct metrics_gather *gather, struct metrics_page *page, size_t offset)
 {
 	for (size_t i = 0; i < gather->ranks; i++) {
 		const struct metrics_shown *it = &gather->rank[i];

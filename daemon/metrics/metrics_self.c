@@ -26,7 +26,8 @@ void metrics_of_build(const struct metrics_gather *gather, struct metrics_page *
 
 void metrics_of_cpu_seconds(const struct metrics_gather *gather, struct metrics_page *page)
 {
-	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system"), workers = metrics_label("mode", "workers");
+	struct metrics_labels user = metrics_label("mode", "user"), system = metrics_label("mode", "system"),
+			      workers = metrics_label("mode", "workers");
 	struct rusage usage = {0};
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -70,8 +71,9 @@ void metrics_of_level_probes(const struct metrics_gather *gather, struct metrics
 		uint64_t probes = 0;
 
 		for (size_t i = 0; i < gather->collectors; i++)
-			probes += gather->collector[i]->levels == LEVEL_BIT(level) ? gather->collector_status[i].probes_attached
-										  : gather->collector_status[i].level_probes[level];
+			probes += gather->collector[i]->levels == LEVEL_BIT(level)
+					  ? gather->collector_status[i].probes_attached
+					  : gather->collector_status[i].level_probes[level];
 		metrics_page_count(page, &labels, probes);
 	}
 }

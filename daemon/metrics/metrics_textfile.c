@@ -70,7 +70,8 @@ static int metrics_textfile_begin(struct metrics_textfile *textfile)
 static void metrics_textfile_note(struct metrics_textfile *textfile, int r)
 {
 	if (r < 0 && r != textfile->error)
-		log_error_errno("metrics", r, "cannot write %s/" METRICS_TEXTFILE_NAME ", trying again every 15 s", textfile->folder);
+		log_error_errno("metrics", r, "cannot write %s/" METRICS_TEXTFILE_NAME ", trying again every 15 s",
+			textfile->folder);
 	if (r == 0 && textfile->error)
 		log_notice("metrics", "%s/" METRICS_TEXTFILE_NAME " is written again", textfile->folder);
 	textfile->error = r;

@@ -55,7 +55,8 @@ void flow_set(struct flow *flow, unsigned reg, struct value value)
 struct value flow_load(const struct flow *flow, struct value address, unsigned size_bytes)
 {
 	if (address.kind == VALUE_ARG && address.arg == 1 && size_bytes <= 8)
-		return (struct value){.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
+		return (struct value){
+			.kind = VALUE_MEMBER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
 	if (address.kind == VALUE_PART && size_bytes <= 8)
 		return (struct value){.kind = VALUE_INNER, .size_bytes = (uint8_t)size_bytes, .offset = address.offset};
 	for (unsigned i = 0; address.kind == VALUE_STACK && i < flow->slots; i++)
@@ -246,7 +247,8 @@ static int accessor_conclude(struct walk *walk, struct accessor *ret)
 		 */
 		if (step.returns)
 			probes_accessor_answer(&returned, flow_get(&flow, walk->machine->result_reg));
-		else if (step.has_target && step.leaves && step.target >= walk->size_bytes && walk->kind == VALUE_MEMBER)
+		else if (step.has_target && step.leaves && step.target >= walk->size_bytes &&
+			 walk->kind == VALUE_MEMBER)
 			probes_accessor_answer(&returned, (struct value){0});
 	}
 	best = stored.any ? &stored : &returned;
@@ -286,7 +288,8 @@ static int walk_open(struct walk *walk)
 	return walk->insn ? 0 : -ENOMEM;
 }
 
-static int read_code(enum elf_machine machine, enum value_kind kind, const uint8_t *code, size_t size_bytes, struct accessor *ret)
+static int read_code(
+	enum elf_machine machine, enum value_kind kind, const uint8_t *code, size_t size_bytes, struct accessor *ret)
 {
 	_cleanup_(walk_close) struct walk walk = {
 		.machine = machines[machine], .kind = kind, .code = code, .size_bytes = size_bytes};

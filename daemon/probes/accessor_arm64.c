@@ -38,7 +38,8 @@ static struct value read_reg(const struct flow *flow, unsigned name)
 
 	if (accessor_arm64_reg_of(name) == ZERO)
 		return (struct value){.kind = VALUE_CONST};
-	if (accessor_arm64_is_word(name) && value.kind != VALUE_CONST && !(value.kind == VALUE_MEMBER && value.size_bytes <= 4))
+	if (accessor_arm64_is_word(name) && value.kind != VALUE_CONST &&
+		!(value.kind == VALUE_MEMBER && value.size_bytes <= 4))
 		return (struct value){0};
 	return value;
 }
@@ -181,10 +182,12 @@ static bool accessor_arm64_computes(const cs_insn *insn, struct flow *flow)
 		return true;
 	case ARM64_INS_ADD:
 	case ARM64_INS_SUB:
-		if (arm64->op_count != 3 || op[2].type != ARM64_OP_IMM || accessor_arm64_is_word(op[0].reg) || arm64->update_flags)
+		if (arm64->op_count != 3 || op[2].type != ARM64_OP_IMM || accessor_arm64_is_word(op[0].reg) ||
+			arm64->update_flags)
 			return false;
 		number = op[2].shift.type == ARM64_SFT_LSL ? op[2].imm << (op[2].shift.value & 31) : op[2].imm;
-		value = value_plus(flow_get(flow, accessor_arm64_reg_of(op[1].reg)), insn->id == ARM64_INS_SUB ? -number : number);
+		value = value_plus(
+			flow_get(flow, accessor_arm64_reg_of(op[1].reg)), insn->id == ARM64_INS_SUB ? -number : number);
 		if (accessor_arm64_reg_of(op[0].reg) != 29 && accessor_arm64_reg_of(op[0].reg) != SP)
 			flow_escape(flow, value);
 		write_reg(flow, op[0].reg, value);
@@ -221,8 +224,8 @@ static void accessor_arm64_forget_written(csh handle, const cs_insn *insn, struc
 		if (op->type == ARM64_OP_REG && (i == 0 || arm64->operands[arm64->op_count - 1].type == ARM64_OP_MEM))
 			write_reg(flow, op->reg, (struct value){0});
 		if (op->type == ARM64_OP_MEM)
-			flow_store(flow, value_plus(flow_get(flow, accessor_arm64_reg_of(op->mem.base)), op->mem.disp), 16,
-				(struct value){0}, step);
+			flow_store(flow, value_plus(flow_get(flow, accessor_arm64_reg_of(op->mem.base)), op->mem.disp),
+				16, (struct value){0}, step);
 	}
 }
 

@@ -73,7 +73,8 @@ static inline struct value value_plus(struct value value, int64_t offset)
 
 	if (value.kind == VALUE_MEMBER && value.size_bytes == 8 && offset >= INT32_MIN && offset <= INT32_MAX)
 		return (struct value){.kind = VALUE_PART, .offset = (int32_t)offset};
-	if ((value.kind != VALUE_ARG && value.kind != VALUE_STACK && value.kind != VALUE_PART) || sum < INT32_MIN || sum > INT32_MAX)
+	if ((value.kind != VALUE_ARG && value.kind != VALUE_STACK && value.kind != VALUE_PART) || sum < INT32_MIN ||
+		sum > INT32_MAX)
 		return (struct value){.kind = value.kind == VALUE_CONST ? VALUE_CONST : VALUE_UNKNOWN};
 	value.offset = (int32_t)sum;
 	return value;

@@ -12,7 +12,7 @@ struct link_slot {
 	enum level level;
 	enum attach_part part;
 	bool boundary; /* its sites are, or are not */
-	int site; /* ALL_SITES: of the level, part and boundary */
+	int site;      /* ALL_SITES: of the level, part and boundary */
 	unsigned breakpoints;
 	bool is_attached;
 	struct uprobe_job *job;
@@ -22,11 +22,11 @@ struct attachment {
 	const struct attach_engine *engine;
 	const struct library *library;
 	struct sites sites;
-	bool used[PROBES_MAX];	/* by row: chosen in the group */
-	bool names[PROBES_MAX]; /* by row: names this library */
-	int error[SITES_MAX];	/* last error of the site */
+	bool used[PROBES_MAX];	     /* by row: chosen in the group */
+	bool names[PROBES_MAX];	     /* by row: names this library */
+	int error[SITES_MAX];	     /* last error of the site */
 	bool on[LEVEL_MAX], reduced; /* reduced: L0 */
-	int parts_left[LEVEL_MAX]; /* parts that are not ordered, from ATTACH_PARTS - 1 down */
+	int parts_left[LEVEL_MAX];   /* parts that are not ordered, from ATTACH_PARTS - 1 down */
 	unsigned links;
 	struct link_slot link[LINKS_MAX];
 };
@@ -53,7 +53,8 @@ static bool attachment_is_used(const struct attachment *attachment, const struct
 
 static bool attachment_is_of(const struct attachment *attachment, const struct site *site, const struct link_slot *of)
 {
-	return site->probe->level == of->level && probe_is_boundary(site->probe) == of->boundary && attachment_is_used(attachment, site);
+	return site->probe->level == of->level && probe_is_boundary(site->probe) == of->boundary &&
+	       attachment_is_used(attachment, site);
 }
 
 static enum attach_part attachment_entry_part(const struct site *site)
@@ -222,7 +223,7 @@ static bool attachment_settle_level(struct attachment *attachment, enum level le
 		if (!pending && attachment->parts_left[level] == 0)
 			return true;
 		if (!pending)
-			attach_part(attachment, level, (enum attach_part)--attachment->parts_left[level]);
+			attach_part(attachment, level, (enum attach_part)-- attachment->parts_left[level]);
 	}
 }
 

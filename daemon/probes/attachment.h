@@ -65,8 +65,8 @@ struct site {
 	uint64_t semaphore_offset;
 	uint32_t returns;
 	uint64_t return_offset[RETURNS_MAX];
-	bool return_probe;        /* uretprobe instead of return_offset[] */
-	bool emulated;		  /* entry instruction is emulated, not single-stepped */
+	bool return_probe; /* uretprobe instead of return_offset[] */
+	bool emulated;	   /* entry instruction is emulated, not single-stepped */
 };
 
 struct attachment;
@@ -94,8 +94,8 @@ void attachment_reduce(struct attachment *attachment, bool reduced);
 /* The engine has paused the part, or goes on with it: orders its sites detached or attached. */
 void attachment_pause(struct attachment *attachment, enum attach_part part);
 /*
- * Takes what was attached meanwhile, and waits for the rest until then (CLOCK_MONOTONIC). False: some is left, since the
- * kernel has not done it; the next call goes on.
+ * Takes what was attached meanwhile, and waits for the rest until then (CLOCK_MONOTONIC). False: some is left, since
+ * the kernel has not done it; the next call goes on.
  */
 bool attachment_settle(struct attachment *attachment, uint64_t until_ns);
 

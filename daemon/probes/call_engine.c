@@ -303,7 +303,8 @@ static void call_engine_spec_free(void *arg, uint32_t spec)
 	specs_drop(&engine->specs, spec, monotonic_ns());
 }
 
-static int call_engine_attach_one(void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret)
+static int call_engine_attach_one(
+	void *arg, enum attach_part part, const struct uprobe_target *target, struct uprobe_job **ret)
 {
 	struct call_engine *engine = arg;
 	bool own = modes[engine->mode].own_programs;
@@ -395,7 +396,8 @@ static void sweep_inflight(const struct sweep *sweep)
 }
 
 void call_engine_inflight(struct call_engine *engine,
-	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call), void *arg)
+	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call),
+	void *arg)
 {
 	int map = bpf_map__fd(engine->skeleton->maps.inflight);
 	uint32_t max = bpf_map__max_entries(engine->skeleton->maps.inflight);
@@ -435,8 +437,8 @@ static void sweep_groups(const struct sweep *sweep)
 	}
 }
 
-void call_engine_sweep(
-	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg)
+void call_engine_sweep(struct call_engine *engine,
+	bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg)
 {
 	struct sweep sweep = {engine, keep, arg};
 

@@ -41,8 +41,8 @@ const struct probe *specs_probe(const struct specs *specs, uint32_t id, uint64_t
 
 enum call_engine_mode { CALL_ENGINE_NONE, CALL_ENGINE_MULTI, CALL_ENGINE_COOKIE, CALL_ENGINE_FIXED };
 
-/* Specifications in use at a time if each needs its own programs: more than the shipped tables have for libraries of three
- * vendors, which are more than 64. */
+/* Specifications in use at a time if each needs its own programs: more than the shipped tables have for libraries of
+ * three vendors, which are more than 64. */
 #define CALL_ENGINE_FIXED_MAX 128
 
 struct call_engine;
@@ -66,11 +66,12 @@ uint64_t call_engine_refused(const struct call_engine *engine);
  * call of their thread; likewise groups never closed. Asks for each call in flight, and each group by the row that
  * opened it, whether to keep it.
  */
-void call_engine_sweep(
-	struct call_engine *engine, bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg);
+void call_engine_sweep(struct call_engine *engine,
+	bool (*keep)(void *arg, uint32_t pid, const struct probe *probe, uint64_t start_ns), void *arg);
 
 /* Every call in flight with a known probe; rereads the kernel's map. */
 void call_engine_inflight(struct call_engine *engine,
-	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call), void *arg);
+	void (*each)(void *arg, uint64_t pid_thread, const struct probe *probe, const struct rt_inflight *call),
+	void *arg);
 
 #endif

@@ -26,7 +26,7 @@ struct unresolved_thing {
 struct unresolved {
 	size_t count;
 	struct unresolved_thing *thing;
-	size_t capacity; /* of thing */
+	size_t capacity;	      /* of thing */
 	struct unresolved_sets *sets; /* of the table, for unresolved_add() */
 };
 
@@ -40,7 +40,8 @@ void unresolved_free(struct unresolved *missing);
  * Names of the level's entries, each once: "a, b", or "a, b and 3 more" if truncated. with_reason: those with a
  * reason, otherwise those without. Returns their number; 0: names is empty.
  */
-unsigned unresolved_names(const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES]);
+unsigned unresolved_names(
+	const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES]);
 
 /*
  * Selects row variants by group: the libraries that ranks map together. A variant found in libtorch_python need not be
@@ -48,9 +49,10 @@ unsigned unresolved_names(const struct unresolved *missing, enum level level, bo
  */
 
 /*
- * Selects for libraries (owner_data: attachment, NULL if unreadable) and attaches the levels that are on, those of users with
- * few libraries first. False: LIMIT_ATTACH_TURN_MS are over, and some are not attached; call again, not anew. A file with
- * one probe takes some 5 ms, one with 37 some 50 ms (beside builds); the loop's stops are to be below 250 ms.
+ * Selects for libraries (owner_data: attachment, NULL if unreadable) and attaches the levels that are on, those of
+ * users with few libraries first. False: LIMIT_ATTACH_TURN_MS are over, and some are not attached; call again, not
+ * anew. A file with one probe takes some 5 ms, one with 37 some 50 ms (beside builds); the loop's stops are to be below
+ * 250 ms.
  */
 bool groups_choose(struct libraries *libraries, const bool on[LEVEL_MAX], bool anew);
 

@@ -9,8 +9,8 @@
 #include "daemon/probes/elf_private.h"
 
 /*
- * A real library has below a hundred sections and a dozen segments; the file says how many, and libelf allocates for all
- * of them when it opens the file.
+ * A real library has below a hundred sections and a dozen segments; the file says how many, and libelf allocates for
+ * all of them when it opens the file.
  */
 #define SECTIONS_MAX 4096
 #define SEGMENTS_MAX 1024

@@ -29,7 +29,7 @@ struct elf_symbol {
 
 /* Operand of a USDT probe, from the note's text: 4@112(%rsp), -8@%r12, 8@$5 (x86-64); -8@[sp, 16], 4@x0 (aarch64). */
 struct usdt_operand {
-	uint8_t size_bytes;    /* 1, 2, 4, 8 */
+	uint8_t size_bytes; /* 1, 2, 4, 8 */
 	bool is_signed;
 	enum { USDT_REG, USDT_DEREF, USDT_CONST, USDT_UNKNOWN } where;
 	/*
@@ -37,7 +37,7 @@ struct usdt_operand {
 	 * x30=30, sp=31)
 	 */
 	uint8_t reg;
-	int64_t offset;        /* of USDT_DEREF; the value of USDT_CONST */
+	int64_t offset; /* of USDT_DEREF; the value of USDT_CONST */
 };
 
 #define USDT_OPERANDS_MAX 12
@@ -63,7 +63,8 @@ enum elf_machine elf_file_machine(const struct elf_file *file);
  */
 int elf_file_find(struct elf_file *file, const char *pattern, struct elf_symbol *ret);
 /* Many patterns in one pass: found[i] says whether ret[i] is set. Returns the number found. */
-int elf_file_find_all(struct elf_file *file, const char *const *patterns, size_t count, struct elf_symbol *ret, bool *found);
+int elf_file_find_all(
+	struct elf_file *file, const char *const *patterns, size_t count, struct elf_symbol *ret, bool *found);
 
 /*
  * All functions matching the pattern, one for each address, sorted by file offset; writes at most max, returns the

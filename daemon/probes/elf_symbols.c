@@ -104,7 +104,8 @@ static bool function_at(const struct elf_table *table, size_t i, Elf64_Sym *ret,
 	return **ret_name;
 }
 
-static bool elf_symbols_place(const struct elf_file *file, const Elf64_Sym *raw, const char *name, struct elf_symbol *ret)
+static bool elf_symbols_place(
+	const struct elf_file *file, const Elf64_Sym *raw, const char *name, struct elf_symbol *ret)
 {
 	uint64_t file_offset, left;
 

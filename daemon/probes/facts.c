@@ -181,8 +181,7 @@ static void facts_find_members(struct finder *finder, size_t row)
 	struct fact_row *fact = &finder->facts.row[row];
 
 	for (unsigned i = 0; i < probe->accessors; i++) {
-		struct accessor_answer answer =
-			ask_accessor(finder, probe->accessor[i], probe->accessor_is_part[i]);
+		struct accessor_answer answer = ask_accessor(finder, probe->accessor[i], probe->accessor_is_part[i]);
 
 		fact->member[i] = answer.offset;
 		if (answer.error == 0)

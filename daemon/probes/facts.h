@@ -10,16 +10,16 @@
 #include "daemon/probes/attachment.h"
 #include "daemon/probes/table.h"
 
-#define FACTS_SITES_MAX 128   /* of one file */
-#define FACTS_OVERLOADS_MAX 16 /* sites of one pattern with symbols_all */
+#define FACTS_SITES_MAX 128	     /* of one file */
+#define FACTS_OVERLOADS_MAX 16	     /* sites of one pattern with symbols_all */
 #define FACTS_BYTES_MAX (256u << 10) /* encoded */
 
 struct fact_row {
 	bool found;
-	uint8_t accessor;			  /* the one without an answer, from 1; 0: none. The row is unusable */
-	int32_t error;				  /* of that accessor */
-	int32_t member[PROBE_ACCESSORS_MAX];	  /* offsets found by the row's accessors */
-	uint32_t matches;			  /* of symbols_all: most functions that one pattern matches */
+	uint8_t accessor;		     /* the one without an answer, from 1; 0: none. The row is unusable */
+	int32_t error;			     /* of that accessor */
+	int32_t member[PROBE_ACCESSORS_MAX]; /* offsets found by the row's accessors */
+	uint32_t matches;		     /* of symbols_all: most functions that one pattern matches */
 };
 
 /* A function, or one site of a USDT probe. */

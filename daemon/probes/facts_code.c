@@ -4,7 +4,7 @@
 #include "daemon/probes/prologue.h"
 #include "daemon/worker/wire.h"
 
-#define MAGIC 0x53544346u /* "FCTS" */
+#define MAGIC 0x53544346u	    /* "FCTS" */
 #define MEMBER_OFFSET_MAX (1 << 24) /* no structure of a library is larger */
 
 static void put_site(struct wire_writer *writer, const struct fact_site *site)
@@ -82,8 +82,8 @@ static void take_operand(struct wire_reader *bytes, enum elf_machine machine, st
 	bytes->is_bad |= ret->where != USDT_UNKNOWN && (!ret->size_bytes || ret->size_bytes & (ret->size_bytes - 1));
 }
 
-static void take_site(struct wire_reader *bytes, uint64_t file_bytes, const struct probe *probe, const struct facts *facts,
-	struct fact_site *ret)
+static void take_site(struct wire_reader *bytes, uint64_t file_bytes, const struct probe *probe,
+	const struct facts *facts, struct fact_site *ret)
 {
 	uint64_t last;
 

@@ -88,7 +88,8 @@ static void probe_groups_sort(struct groups *groups)
 	for (size_t i = 0; i < groups->count; i++) {
 		groups->library[i].of_user = 0;
 		for (size_t k = 0; k < groups->count; k++)
-			groups->library[i].of_user += groups->library[k].library->uid == groups->library[i].library->uid;
+			groups->library[i].of_user +=
+				groups->library[k].library->uid == groups->library[i].library->uid;
 	}
 	qsort(groups->library, groups->count, sizeof(groups->library[0]), probe_groups_compare);
 }

@@ -369,14 +369,17 @@ static void on_facts(void *arg, struct worker_reply *reply)
 	}
 	/* A disk or file server is slow at times; a file that makes its reader compute ends it by cpu_s_max. */
 	if (reply->end == WORKER_TIMED_OUT) {
-		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is tried again later: reading it %s",
-			opening->mapping.path, opening->pid, worker_end_words(reply->end));
+		log_limited(LOG_WARNING, "libraries", opening->uid,
+			"%s of process %u is tried again later: reading it %s", opening->mapping.path, opening->pid,
+			worker_end_words(reply->end));
 		opening_refuse(opening, -ETIMEDOUT);
 		return;
 	}
 	if (reply->end != WORKER_ANSWERED || r == -EFBIG || r == -EBADMSG || r == -ENOMEM) {
 		log_limited(LOG_WARNING, "libraries", opening->uid, "%s of process %u is not read again: its reader %s",
-			opening->mapping.path, opening->pid, reply->end == WORKER_ANSWERED ? "found a damaged or too large file" : worker_end_words(reply->end));
+			opening->mapping.path, opening->pid,
+			reply->end == WORKER_ANSWERED ? "found a damaged or too large file"
+						      : worker_end_words(reply->end));
 		quarantine_add(libraries->ops.quarantine, &opening->file, opening->uid);
 		r = -EUCLEAN;
 	}
@@ -399,8 +402,8 @@ static int opening_ask_facts(struct opening *opening)
 	_cleanup_(wire_free) struct wire_writer question = {0};
 	struct libraries *libraries = opening->libraries;
 
-	reader_ask_facts(&question, strrchr(opening->mapping.path, '/') + 1, libraries->ops.table, opening->row,
-		opening->rows);
+	reader_ask_facts(
+		&question, strrchr(opening->mapping.path, '/') + 1, libraries->ops.table, opening->row, opening->rows);
 	if (question.failed)
 		return -ENOMEM;
 	return worker_ask(libraries->ops.workers, &reader_facts_kind, opening->uid, question.data, question.size_bytes,
@@ -451,8 +454,7 @@ static void on_file(void *arg, struct worker_reply *reply)
 /* Without workers: opens it for reading. */
 static int opening_open_here(struct opening *opening)
 {
-	int fd, r = mapped_file_open(
-			   opening->libraries->proc_root, opening->pid, &opening->mapping, &opening->file);
+	int fd, r = mapped_file_open(opening->libraries->proc_root, opening->pid, &opening->mapping, &opening->file);
 
 	if (r < 0)
 		return r;
@@ -477,9 +479,8 @@ static void opening_start(struct opening *opening)
 	} else {
 		reader_ask_file(&question, libraries->proc_root, opening->pid, &opening->mapping);
 		r = question.failed ? -ENOMEM
-				    : worker_ask(libraries->ops.workers, &reader_maps_kind, opening->uid,
-					      question.data, question.size_bytes, NULL, 0, on_file, opening,
-					      &opening->request);
+				    : worker_ask(libraries->ops.workers, &reader_maps_kind, opening->uid, question.data,
+					      question.size_bytes, NULL, 0, on_file, opening, &opening->request);
 	}
 	if (r < 0)
 		opening_refuse(opening, r);
@@ -592,8 +593,7 @@ static void on_maps(void *arg, struct worker_reply *reply)
 		r = libraries_apply(libraries, scan, &maps);
 	scan_free(scan);
 	if (libraries->ops.scanned)
-		libraries->ops.scanned(
-			libraries->ops.arg, instance, r, reply->took_ns + monotonic_ns() - start_ns);
+		libraries->ops.scanned(libraries->ops.arg, instance, r, reply->took_ns + monotonic_ns() - start_ns);
 }
 
 static int scan_here(struct libraries *libraries, const struct scan *scan)

@@ -9,8 +9,8 @@
  * mapped by a rank outside.
  *
  * A worker (reader.h) reads the maps, opens the files and reads them: a process controls what that costs and whether it
- * ends. So a scan only begins here; what it finds comes later, through the callbacks. The daemon itself holds no more of
- * a file than a place (O_PATH), which closes without blocking.
+ * ends. So a scan only begins here; what it finds comes later, through the callbacks. The daemon itself holds no more
+ * of a file than a place (O_PATH), which closes without blocking.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_LIBRARIES_H
 #define RANKTRACE_DAEMON_PROBES_LIBRARIES_H
@@ -18,8 +18,8 @@
 #include "daemon/base/util.h"
 #include "daemon/core/limits.h"
 
-#define LIBRARIES_MAX LIMIT_LIBRARIES /* a user may have this divided by the number of users with libraries and one */
-#define LIBRARIES_OPENINGS_MAX 256 /* files being opened and read at a time */
+#define LIBRARIES_MAX LIMIT_LIBRARIES  /* a user may have this divided by the number of users with libraries and one */
+#define LIBRARIES_OPENINGS_MAX 256     /* files being opened and read at a time */
 #define LIBRARIES_OPENINGS_USER_MAX 64 /* the same of one user */
 #define LIBRARY_USERS_MAX 4096
 
@@ -40,15 +40,15 @@ struct library {
 	struct timespec changed; /* change time, with size: identifies a file through overlays */
 	uint64_t size_bytes;
 	bool overlay;
-	char *path;	       /* as seen by the first rank */
-	const char *base_name; /* within path, without " (deleted)" */
-	int fd;		       /* O_PATH; without workers open for reading */
-	uint32_t uid;	       /* user of the first rank */
-	void *owner_data;      /* of the callbacks */
+	char *path;		   /* as seen by the first rank */
+	const char *base_name;	   /* within path, without " (deleted)" */
+	int fd;			   /* O_PATH; without workers open for reading */
+	uint32_t uid;		   /* user of the first rank */
+	void *owner_data;	   /* of the callbacks */
 	const struct facts *facts; /* during libraries_ops.added; NULL: not read by a worker, or in vain */
 	int facts_error;	   /* why in vain; -EUCLEAN, -ETIMEDOUT: quarantined (quarantine.h) */
-	bool touched;	       /* seen in the current scan */
-	bool is_chosen;	       /* by groups_choose(), since it was called anew */
+	bool touched;		   /* seen in the current scan */
+	bool is_chosen;		   /* by groups_choose(), since it was called anew */
 	size_t users, capacity;
 	struct library_user *user;
 };
@@ -69,10 +69,10 @@ struct libraries_ops {
 	void (*scanned)(void *arg, int64_t instance, int result, uint64_t cost_ns);
 	/* Of all files found, none is being read any more. May be NULL. */
 	void (*settled)(void *arg);
-	struct workers *workers;	  /* NULL (tests): scans read here and wait */
-	const struct probe_table *table;  /* rows that facts are asked for; NULL: none */
-	struct quarantine *quarantine;	  /* may be NULL */
-	bool takes_user_served;		  /* also files on file systems that users serve (maps.h) */
+	struct workers *workers;	 /* NULL (tests): scans read here and wait */
+	const struct probe_table *table; /* rows that facts are asked for; NULL: none */
+	struct quarantine *quarantine;	 /* may be NULL */
+	bool takes_user_served;		 /* also files on file systems that users serve (maps.h) */
 };
 
 struct libraries;

@@ -14,7 +14,6 @@
 #include "analyzers/base/proc_maps.h"
 #include "daemon/probes/maps.h"
 
-
 void maps_free(struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
@@ -107,8 +106,7 @@ static const char *name_in_root(const char *root_link, const char *name)
 /* Resolves the path as the process does: links must not leave its root. */
 static int open_in_root(const char *proc_root, uint32_t pid, const char *path)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
 	_cleanup_close_ int root_fd = -1;
 	char root[128];
 

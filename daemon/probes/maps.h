@@ -51,8 +51,8 @@ int mount_of_file(const char *proc_root, uint32_t pid, int fd, struct mount *ret
 bool mount_is_user_served(const char *proc_root, uint32_t pid, int fd);
 
 struct mapped_file {
-	int fd;			     /* O_PATH: neither holds nor flushes anything when it is closed */
-	struct library_id id;	     /* as fstat() says: on overlays not as in maps */
+	int fd;		      /* O_PATH: neither holds nor flushes anything when it is closed */
+	struct library_id id; /* as fstat() says: on overlays not as in maps */
 	struct timespec changed;
 	uint64_t size_bytes;
 	bool overlay;

@@ -90,5 +90,6 @@ bool mount_is_user_served(const char *proc_root, uint32_t pid, int fd)
 		return true;
 	if (fs.f_type != FUSE_SUPER_MAGIC && fs.f_type != OVERLAYFS_SUPER_MAGIC)
 		return false;
-	return mount_of_file(proc_root, pid, fd, &mount) < 0 || mount.server_id != 0 || !mount_is_of_root(proc_root, pid);
+	return mount_of_file(proc_root, pid, fd, &mount) < 0 || mount.server_id != 0 ||
+	       !mount_is_of_root(proc_root, pid);
 }

@@ -25,15 +25,15 @@ struct prologue_choice {
 };
 
 void prologue_choose(enum elf_machine machine, const uint8_t *code, size_t size_bytes, const struct prologue_need *need,
-		     struct prologue_choice *ret);
+	struct prologue_choice *ret);
 
 /* Length and effect of an instruction, for the chooser and its tests; false if unknown. */
 struct prologue_insn {
 	uint8_t length_bytes;
 	bool emulated;
-	bool ends;	       /* leaves the straight line */
-	bool moves_stack;      /* or, on aarch64, changes or signs the link register */
-	uint32_t writes_args;  /* bit i: argument register i+1 */
+	bool ends;	      /* leaves the straight line */
+	bool moves_stack;     /* or, on aarch64, changes or signs the link register */
+	uint32_t writes_args; /* bit i: argument register i+1 */
 };
 
 bool prologue_decode_x86(const uint8_t *code, size_t size_bytes, struct prologue_insn *ret);

@@ -133,7 +133,8 @@ static size_t count_of(const struct quarantine *quarantine, uint32_t uid)
 
 static void quarantine_remove(struct quarantine *quarantine, size_t i)
 {
-	memmove(&quarantine->file[i], &quarantine->file[i + 1], (--quarantine->count - i) * sizeof(quarantine->file[0]));
+	memmove(&quarantine->file[i], &quarantine->file[i + 1],
+		(--quarantine->count - i) * sizeof(quarantine->file[0]));
 }
 
 /* Makes space: one user's many files do not displace another's. */

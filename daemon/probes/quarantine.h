@@ -8,7 +8,7 @@
 
 #include "daemon/probes/maps.h"
 
-#define QUARANTINE_MAX 1024	   /* files; beyond it, the user with most of them loses his oldest */
+#define QUARANTINE_MAX 1024	     /* files; beyond it, the user with most of them loses his oldest */
 #define QUARANTINE_FILE "quarantine" /* in the state folder */
 
 struct quarantine;

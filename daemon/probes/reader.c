@@ -241,8 +241,8 @@ static int serve_file(const struct question *question, struct wire_reader *rest,
 {
 	_cleanup_(wire_free) struct wire_writer answer = {0};
 	_cleanup_free_ char *path = NULL;
-	struct mapping mapping = {question->start, question->end, {question->device, question->inode},
-		question->deleted != 0, NULL};
+	struct mapping mapping = {
+		question->start, question->end, {question->device, question->inode}, question->deleted != 0, NULL};
 	const void *text = wire_take_bytes(rest, question->path_bytes);
 	struct mapped_file file = {.fd = -1};
 	int r = -EPROTO;

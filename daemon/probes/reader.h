@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to the program libexec/ranktrace/worker/reader, which reads what ranks control: their maps, the files they map.
- * The daemon's side makes a question and takes the answer, which is hostile: the author of the file may control the
- * program.
+ * Questions to the program libexec/ranktrace/worker/reader, which reads what ranks control: their maps, the files they
+ * map. The daemon's side makes a question and takes the answer, which is hostile: the author of the file may control
+ * the program.
  */
 #ifndef RANKTRACE_DAEMON_PROBES_READER_H
 #define RANKTRACE_DAEMON_PROBES_READER_H

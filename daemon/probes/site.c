@@ -95,8 +95,8 @@ static void site_add_returns(const struct builder *builder, const struct fact_si
 	if (site->probe->return_probe) {
 		site->return_probe = true;
 	} else if (fact->returns < 0) {
-		log_warning("call", "cannot find the returns of '%s' in %s: %s; its ends are missing", site->probe->name,
-			builder->library->path, strerror(-fact->returns));
+		log_warning("call", "cannot find the returns of '%s' in %s: %s; its ends are missing",
+			site->probe->name, builder->library->path, strerror(-fact->returns));
 	} else {
 		site->returns = (uint32_t)fact->returns;
 		memcpy(site->return_offset, fact->return_offset, sizeof(site->return_offset));
@@ -126,8 +126,9 @@ static void site_add_function(struct builder *builder, const struct fact_site *f
 /* Reader for a USDT operand, if supported. */
 static bool operand_reader(const struct usdt_operand *operand, struct rt_call_arg *ret)
 {
-	*ret = (struct rt_call_arg){
-		.reg = operand->reg, .size_bytes = operand->size_bytes, .is_signed = operand->is_signed,
+	*ret = (struct rt_call_arg){.reg = operand->reg,
+		.size_bytes = operand->size_bytes,
+		.is_signed = operand->is_signed,
 		.offset = {(int32_t)operand->offset}};
 	if (operand->offset != (int32_t)operand->offset)
 		return false;
@@ -145,8 +146,11 @@ static bool operand_reader(const struct usdt_operand *operand, struct rt_call_ar
 static void site_add_usdt(struct builder *builder, const struct fact_site *fact)
 {
 	const struct probe *probe = &builder->engine->table->probe[fact->row];
-	struct site site = {.probe = probe, .function_offset = fact->function_offset,
-		.entry_offset = fact->function_offset, .semaphore_offset = fact->semaphore_offset, .emulated = true};
+	struct site site = {.probe = probe,
+		.function_offset = fact->function_offset,
+		.entry_offset = fact->function_offset,
+		.semaphore_offset = fact->semaphore_offset,
+		.emulated = true};
 	struct rt_call_spec spec = probe->spec;
 
 	for (unsigned i = 0; i < spec.args; i++) {

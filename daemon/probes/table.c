@@ -265,7 +265,8 @@ static int parse_file(struct probe_table *table, const char *path, char *error, 
 	_cleanup_(text_free) struct text rows = {.path = path};
 	char sentence[INI_ERROR_BYTES] = "";
 
-	return probe_table_take_text(table, &rows, ini_parse_file(path, on_line, &rows, sentence), sentence, error, error_size);
+	return probe_table_take_text(
+		table, &rows, ini_parse_file(path, on_line, &rows, sentence), sentence, error, error_size);
 }
 
 static int is_table(const struct dirent *entry)

@@ -127,7 +127,8 @@ static bool read_member(struct probe *probe, const char *const *words, unsigned 
 	if (hops > RT_CALL_HOPS_MAX || count - hops < 2 || count - hops > 3)
 		return false;
 	arg->hops = hops & 3;
-	return read_accessor(probe, words[hops], is_part, &probe->accessor_of[i]) && read_size(words[hops + 1], &arg->size_bytes) &&
+	return read_accessor(probe, words[hops], is_part, &probe->accessor_of[i]) &&
+	       read_size(words[hops + 1], &arg->size_bytes) &&
 	       (count - hops < 3 || read_offset(words[hops + 2], &arg->offset[hops]));
 }
 
@@ -202,8 +203,8 @@ static int add_reader(struct call *call, char *word, const char *whole)
 	unsigned count;
 	uint8_t reg;
 
-	if (!probe_table_args_split(word, words, &count) || !(reader = find_reader(word)) || count < reader->words_min ||
-		count > reader->words_max)
+	if (!probe_table_args_split(word, words, &count) || !(reader = find_reader(word)) ||
+		count < reader->words_min || count > reader->words_max)
 		return probe_refuse(call->error, call->error_size, "\"%s\" is not an argument reader", whole);
 	if (!read_number_or_stack(reader, words[0], &reg))
 		return probe_refuse(call->error, call->error_size, "\"%s\": number out of range", whole);
@@ -217,8 +218,9 @@ static int add_reader(struct call *call, char *word, const char *whole)
 		spec->arg[spec->args] = (struct rt_call_arg){.read = RT_READ_CONST, .offset = {reg}};
 	if (!read_rest(probe, reader, words + 1, count - 1))
 		return probe_refuse(call->error, call->error_size,
-			reader->rest == REST_FUNCTION || reader->rest == REST_PART ? "\"%s\" has a bad function, size or offset"
-						      : "\"%s\" has a bad offset or size",
+			reader->rest == REST_FUNCTION || reader->rest == REST_PART
+				? "\"%s\" has a bad function, size or offset"
+				: "\"%s\" has a bad offset or size",
 			whole);
 	probe->usdt_operand[spec->args] = reader->is_usdt ? reg : 0;
 	if (reader->is_text)

@@ -20,8 +20,8 @@ static const char *const edge_words[RT_EDGE_MAX] = {
 };
 /* Events besides the kinds of operations. Those of memory count once: the runtime's functions call the driver's. */
 static const char *const event_words[] = {"alloc", "free", "map", "unmap", "copy", "copy_async", "launch"};
-static const uint32_t event_flags[] = {RT_CALL_OUTERMOST | RT_CALL_STACK, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST,
-	RT_CALL_OUTERMOST | RT_CALL_SUMMED, RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC, 0};
+static const uint32_t event_flags[] = {RT_CALL_OUTERMOST | RT_CALL_STACK, RT_CALL_OUTERMOST, RT_CALL_OUTERMOST,
+	RT_CALL_OUTERMOST, RT_CALL_OUTERMOST | RT_CALL_SUMMED, RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_ASYNC, 0};
 static const char *const arch_words[] = {"x86_64", "aarch64"};
 #if defined(__aarch64__)
 #define ARCH_HERE "aarch64"
@@ -187,9 +187,11 @@ static int set_event(struct probe *probe, const char *value, char *error, size_t
 
 	if (word < 0 && coll_kind_parse(value) == COLL_NONE)
 		return probe_refuse(error, error_size,
-			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, copy, copy_async, launch)",
+			"\"%.80s\" is not an event (op, p2p, comm, ... of analyzers/coll/coll.h; alloc, free, copy, "
+			"copy_async, launch)",
 			value);
-	probe->spec.flags &= ~(RT_CALL_OUTERMOST | RT_CALL_STACK | RT_CALL_SUMMED | RT_CALL_ASYNC); /* of an event of [defaults] */
+	probe->spec.flags &=
+		~(RT_CALL_OUTERMOST | RT_CALL_STACK | RT_CALL_SUMMED | RT_CALL_ASYNC); /* of an event of [defaults] */
 	probe->spec.flags |= word < 0 ? 0 : event_flags[word];
 	return set_text(probe->event, sizeof(probe->event), "event", value, error, error_size);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs when a level is switched and for each status, in the loop: what it costs must not grow with ranks times rows times
- * rows. Rows of a set are brought together once, and of a rank's libraries only the union counts.
+ * Runs when a level is switched and for each status, in the loop: what it costs must not grow with ranks times rows
+ * times rows. Rows of a set are brought together once, and of a rank's libraries only the union counts.
  */
 #include <stdlib.h>
 #include "analyzers/base/array.h"
@@ -11,8 +11,8 @@
 /* A function: a row without a set, or a whole set. Its rows are order[begin .. end - 1], in the order of variants. */
 struct unresolved_sets {
 	const struct probe_table *table;
-	size_t *order;	   /* row numbers */
-	size_t *begin;	   /* of a row that names a function; of others table->count */
+	size_t *order;	    /* row numbers */
+	size_t *begin;	    /* of a row that names a function; of others table->count */
 	bool *named, *used; /* rows, of one rank */
 };
 
@@ -121,7 +121,8 @@ static bool names_any(const struct unresolved_sets *sets, const struct library *
 	return false;
 }
 
-static const char *unresolved_reason(const struct unresolved_sets *sets, const struct library *library, const struct probe *of)
+static const char *unresolved_reason(
+	const struct unresolved_sets *sets, const struct library *library, const struct probe *of)
 {
 	const struct probe *probe;
 
@@ -211,7 +212,8 @@ static void unresolved_collect(void *arg, struct library *library)
 
 	if (!library->owner_data || uses->error < 0)
 		return;
-	if (!array_reserve((void **)&uses->use, &uses->capacity, uses->count + library->users, sizeof(*uses->use), SIZE_MAX)) {
+	if (!array_reserve(
+		    (void **)&uses->use, &uses->capacity, uses->count + library->users, sizeof(*uses->use), SIZE_MAX)) {
 		uses->error = -ENOMEM;
 		return;
 	}
@@ -228,7 +230,8 @@ static int unresolved_by_instance(const void *a, const void *b)
 }
 
 /* Ranks of a job map the same files: one after another with the same libraries adds nothing. */
-static int unresolved_add_all(struct unresolved *missing, const struct uses *uses, const struct library **own, const struct library **before)
+static int unresolved_add_all(
+	struct unresolved *missing, const struct uses *uses, const struct library **own, const struct library **before)
 {
 	size_t own_count = 0, before_count = 0;
 	int r = 0;
@@ -294,7 +297,8 @@ static bool is_listed(const struct unresolved *missing, size_t i, enum level lev
 	return true;
 }
 
-unsigned unresolved_names(const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
+unsigned unresolved_names(
+	const struct unresolved *missing, enum level level, bool with_reason, char names[MISSING_NAMES_BYTES])
 {
 	const size_t capacity = MISSING_NAMES_BYTES - sizeof(" and 4294967295 more");
 	unsigned count = 0, shown = 0;
@@ -308,7 +312,8 @@ unsigned unresolved_names(const struct unresolved *missing, enum level level, bo
 			continue;
 		/* After the first that does not fit, none is added: the list remains a prefix. */
 		if (shown == count++ && used + strlen(name) + 2 < capacity) {
-			used += (size_t)snprintf(names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
+			used += (size_t)snprintf(
+				names + used, MISSING_NAMES_BYTES - used, "%s%s", used ? ", " : "", name);
 			shown++;
 		}
 	}

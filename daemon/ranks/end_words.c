@@ -62,7 +62,8 @@ enum end_kind end_kind_of(int wait_status, const struct end_sender *sender)
 		return END_UNKNOWN;
 	if (wait_status == 0)
 		return END_NORMAL;
-	return end_asks(end_signal_of(wait_status)) && !end_is_out_of_memory(wait_status, sender) ? END_ASKED : END_ERROR;
+	return end_asks(end_signal_of(wait_status)) && !end_is_out_of_memory(wait_status, sender) ? END_ASKED
+												  : END_ERROR;
 }
 
 const char *end_signal_words(uint32_t signal, char ret[END_WORDS_BYTES])
@@ -77,7 +78,8 @@ const char *end_signal_words(uint32_t signal, char ret[END_WORDS_BYTES])
 static void end_add_sender(int wait_status, const struct end_sender *sender, char ret[END_WORDS_BYTES])
 {
 	size_t used = strlen(ret), left = END_WORDS_BYTES - used;
-	const char *after = WIFSIGNALED(wait_status) ? "" : " after ", *name = after[0] ? end_signals[sender->signal].name : "";
+	const char *after = WIFSIGNALED(wait_status) ? "" : " after ",
+		   *name = after[0] ? end_signals[sender->signal].name : "";
 
 	if (end_is_out_of_memory(wait_status, sender))
 		snprintf(ret + used, left, " from the kernel, out of memory");
@@ -87,14 +89,16 @@ static void end_add_sender(int wait_status, const struct end_sender *sender, cha
 		snprintf(ret + used, left, "%s%s from %.15s (pid %u)", after, name, sender->name, sender->pid);
 }
 
-const char *end_words(int wait_status, const char *exception, const struct end_sender *sender, char ret[END_WORDS_BYTES])
+const char *end_words(
+	int wait_status, const char *exception, const struct end_sender *sender, char ret[END_WORDS_BYTES])
 {
 	if (wait_status < 0)
 		snprintf(ret, END_WORDS_BYTES, "cause not seen");
 	else if (WIFSIGNALED(wait_status))
 		end_signal_words((uint32_t)WTERMSIG(wait_status), ret);
 	else
-		snprintf(ret, END_WORDS_BYTES, "exit status %d%s%.48s", WEXITSTATUS(wait_status), exception[0] ? ", " : "", exception);
+		snprintf(ret, END_WORDS_BYTES, "exit status %d%s%.48s", WEXITSTATUS(wait_status),
+			exception[0] ? ", " : "", exception);
 	if (sender && end_asks(sender->signal) && sender->signal == end_signal_of(wait_status))
 		end_add_sender(wait_status, sender, ret);
 	return ret;

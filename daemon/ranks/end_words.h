@@ -11,9 +11,9 @@
 #define END_STATUS_UNKNOWN (-1)
 
 enum end_kind {
-	END_NORMAL,  /* status 0 */
-	END_ERROR,   /* a fault, an abort, another status */
-	END_ASKED,   /* by a signal that asks a process to end, or kills it: an error if others of its job go on */
+	END_NORMAL, /* status 0 */
+	END_ERROR,  /* a fault, an abort, another status */
+	END_ASKED,  /* by a signal that asks a process to end, or kills it: an error if others of its job go on */
 	END_UNKNOWN,
 };
 
@@ -31,8 +31,9 @@ enum end_kind end_kind_of(int wait_status, const struct end_sender *sender);
 bool end_is_out_of_memory(int wait_status, const struct end_sender *sender);
 /* "SIGSEGV"; "signal 40". */
 const char *end_signal_words(uint32_t signal, char ret[END_WORDS_BYTES]);
-/* "SIGSEGV"; "SIGTERM from bash (pid 4711)"; "SIGKILL from the kernel, out of memory"; "exit status 1, ValueError". exception: the
- * type of one that nobody caught, "" without. */
-const char *end_words(int wait_status, const char *exception, const struct end_sender *sender, char ret[END_WORDS_BYTES]);
+/* "SIGSEGV"; "SIGTERM from bash (pid 4711)"; "SIGKILL from the kernel, out of memory"; "exit status 1, ValueError".
+ * exception: the type of one that nobody caught, "" without. */
+const char *end_words(
+	int wait_status, const char *exception, const struct end_sender *sender, char ret[END_WORDS_BYTES]);
 
 #endif

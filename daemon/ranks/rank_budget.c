@@ -180,8 +180,9 @@ static void rank_budget_freeze(struct rank_budget *budget, struct account *accou
 			budget->part[i].shed(budget->part[i].arg, slot);
 	rank_budget_clear(budget, account);
 	ranks_suspect(budget->context->ranks, account->uid, "its ranks need more memory of the daemon than their part");
-	log_debug("ranks", "the state of the rank in slot %u, %" PRIu64 " bytes, is dropped: all ranks need more than %" PRIu64, slot,
-		bytes, budget->bytes_max);
+	log_debug("ranks",
+		"the state of the rank in slot %u, %" PRIu64 " bytes, is dropped: all ranks need more than %" PRIu64,
+		slot, bytes, budget->bytes_max);
 }
 
 void rank_budget_set(struct rank_budget *budget, enum rank_budget_part part, const struct rank *rank, uint64_t bytes)

@@ -2,12 +2,12 @@
 /*
  * One account of the memory that the daemon keeps for ranks: by part, rank and user. If all ranks together exceed the
  * bound (LIMIT_RANK_STATE_MIB), the rank with the most bytes, of the user with the most bytes, loses its state, and its
- * records are refused and counted for RANK_BUDGET_FROZEN_NS. A user who has no more than the bound divided by the number
- * of users therefore never loses anything.
+ * records are refused and counted for RANK_BUDGET_FROZEN_NS. A user who has no more than the bound divided by the
+ * number of users therefore never loses anything.
  *
- * An owner of state names its part with rank_budget_part(), asks rank_budget_admits() before it takes a record, and reports
- * the size of the rank's state with rank_budget_set() after each change. rank_budget_set() may call shed() of any part and
- * rank, this one included, so it comes last.
+ * An owner of state names its part with rank_budget_part(), asks rank_budget_admits() before it takes a record, and
+ * reports the size of the rank's state with rank_budget_set() after each change. rank_budget_set() may call shed() of
+ * any part and rank, this one included, so it comes last.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANK_BUDGET_H
 #define RANKTRACE_DAEMON_RANKS_RANK_BUDGET_H
@@ -39,7 +39,8 @@ int rank_budget_new(struct context *context, uint64_t bytes_max, struct rank_bud
 struct rank_budget *rank_budget_free(struct rank_budget *budget);
 
 /* shed frees the part's state of a slot; it may call rank_budget_set(). */
-void rank_budget_part(struct rank_budget *budget, enum rank_budget_part part, void (*shed)(void *arg, uint32_t slot), void *arg);
+void rank_budget_part(
+	struct rank_budget *budget, enum rank_budget_part part, void (*shed)(void *arg, uint32_t slot), void *arg);
 /* May a record of this rank be taken? Counts it as refused if not. budget NULL: yes. */
 bool rank_budget_admits(struct rank_budget *budget, const struct rank *rank);
 /* The same of what is no record: it counts nothing. */

@@ -138,7 +138,8 @@ bool rank_card_pick(
 		return false;
 	if (first >= 0 && rank_card_open_at(nodes, 1) < 0)
 		card = first;
-	else if (local_rank >= 0 && local_rank < local_world_size && rank_card_open_at(nodes, local_world_size - 1) >= 0)
+	else if (local_rank >= 0 && local_rank < local_world_size &&
+		 rank_card_open_at(nodes, local_world_size - 1) >= 0)
 		card = rank_card_open_at(nodes, local_rank);
 	if (card < 0)
 		return false;
@@ -157,14 +158,14 @@ bool rank_card_is_due(const struct tracked *tracked, uint64_t now_ns)
 	return tracked->rank.role == RANK_ROLE_RANK && !tracked->rank.env.card[0] && now_ns >= tracked->card.due_ns;
 }
 
-void rank_card_take(
-	struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns)
+void rank_card_take(struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns)
 {
 	const struct rank_env *env = &tracked->rank.env;
 	struct tracked_card *card = &tracked->card;
 	char picked[sizeof(card->picked)] = "";
 
-	card->due_ns = now_ns + (rank_card_since(card->first_ns, now_ns) < CARD_EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
+	card->due_ns =
+		now_ns + (rank_card_since(card->first_ns, now_ns) < CARD_EAGER_NS ? INTERVAL_NS : INTERVAL_LATER_NS);
 	if (!nodes || !rank_card_pick(nodes, env->local_rank, env->local_world_size, picked, sizeof(picked)) ||
 		!streq(picked, card->picked)) {
 		(void)copy_text(card->picked, sizeof(card->picked), picked);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Environment variables by which launchers pass a process its rank, as one table, first match first. To support
- * another launcher, add a row. The block is not trusted: numbers are parsed strictly, texts truncated, made printable and
- * freed of secrets.
+ * Environment variables by which launchers pass a process its rank, as one table, first match first. To support another
+ * launcher, add a row. The block is not trusted: numbers are parsed strictly, texts truncated, made printable and freed
+ * of secrets.
  */
 #include "daemon/base/procfs.h"
 #include "daemon/ranks/ranks_internal.h"

@@ -210,7 +210,8 @@ bool rank_command_is_launcher(const char *block, size_t size_bytes)
 	for (size_t i = 0; i < ARRAY_SIZE(launcher_programs); i++) {
 		if (!streq(base_name(args[program]), launcher_programs[i].name))
 			continue;
-		if (!launcher_programs[i].verb || (program + 1 < count && streq(args[program + 1], launcher_programs[i].verb)))
+		if (!launcher_programs[i].verb ||
+			(program + 1 < count && streq(args[program + 1], launcher_programs[i].verb)))
 			return true;
 	}
 	return false;
@@ -354,7 +355,8 @@ static void rank_identify_review(
 
 		if (tracked && tracked->rank.role == RANK_ROLE_RANK && is_outranked(&tracked->rank.env, &rank->env))
 			tracked_become(ranks, tracked, RANK_ROLE_LAUNCHER, 0);
-		if (tracked || !is_launcher(ranks, above->pid[i]) || rank_identify_describe(ranks, above->pid[i], &launcher) < 0)
+		if (tracked || !is_launcher(ranks, above->pid[i]) ||
+			rank_identify_describe(ranks, above->pid[i], &launcher) < 0)
 			continue;
 		/* mpirun and similar have no training library. */
 		make_launcher(&launcher);
@@ -423,8 +425,9 @@ static int rank_identify_describe_candidate(
 static void refuse_environment(struct ranks *ranks, uint32_t pid, uint32_t uid)
 {
 	log_limited(LOG_WARNING, "ranks", uid,
-		"process %u of user %u has more than %u MiB of environment, which execve() does not allow: leaving it out", pid, uid,
-		PROCFS_ENVIRON_BYTES_MAX >> 20);
+		"process %u of user %u has more than %u MiB of environment, which execve() does not allow: leaving it "
+		"out",
+		pid, uid, PROCFS_ENVIRON_BYTES_MAX >> 20);
 	ranks_suspect(ranks, uid, "a process has an environment larger than the kernel gives");
 }
 
@@ -439,8 +442,7 @@ static bool is_fresh(const struct rank_candidate *candidate, uint64_t start_time
 }
 
 /* Forgets what is known of another process or image. */
-static void rank_identify_compare(
-	struct rank_candidate *candidate, const struct rank_process *process, uint64_t now_ns)
+static void rank_identify_compare(struct rank_candidate *candidate, const struct rank_process *process, uint64_t now_ns)
 {
 	uint64_t start_time_ns = process->stat.start_time_ns;
 

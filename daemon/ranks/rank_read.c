@@ -68,7 +68,8 @@ static int read_environment(const char *proc_root, struct rank_process *process)
 
 	if (r < 0)
 		return r;
-	/* The first variable of a name counts, so what is read must be all. Only a process that moved its environment has more. */
+	/* The first variable of a name counts, so what is read must be all. Only a process that moved its environment
+	 * has more. */
 	if (cut)
 		return -E2BIG;
 	rank_env_parse(block, size, &process->env);
@@ -91,8 +92,7 @@ static void read_process(const char *proc_root, struct rank_process *process)
 	process->env_error = read_environment(proc_root, process);
 	if (procfs_command(proc_root, process->pid, &process->command, &process->command_bytes) < 0)
 		process->command_bytes = 0;
-	process->is_launcher =
-		process->command && rank_command_is_launcher(process->command, process->command_bytes);
+	process->is_launcher = process->command && rank_command_is_launcher(process->command, process->command_bytes);
 }
 
 /* Of a training process: the processes above it, and of these the launchers. */
@@ -307,7 +307,8 @@ int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, 
 
 bool rank_read_is_question(const struct worker_task *task)
 {
-	return task->size_bytes == sizeof(struct rank_question) && memcmp(task->request, READ_MAGIC, sizeof(READ_MAGIC) - 1) == 0;
+	return task->size_bytes == sizeof(struct rank_question) &&
+	       memcmp(task->request, READ_MAGIC, sizeof(READ_MAGIC) - 1) == 0;
 }
 
 int rank_read_serve(const struct worker_task *task)

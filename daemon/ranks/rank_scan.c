@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A walk over all processes, where starts of processes were not reported. Opening a file of a process in /proc can last: while its
- * parent reaps it, others spin in the kernel until the parent has a CPU. So a thread makes the walk.
+ * A walk over all processes, where starts of processes were not reported. Opening a file of a process in /proc can
+ * last: while its parent reaps it, others spin in the kernel until the parent has a CPU. So a thread makes the walk.
  */
 #include "analyzers/base/array.h"
 #include "daemon/base/job_thread.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arguments and values of environment variables without what reads as a secret: the value of a name such as --api-key,
- * PASSWORD= or "token": , a password in a URL, and values whose form gives them away (keys of clouds and forges). A guess:
- * it errs towards masking. A secret under an innocent name remains.
+ * PASSWORD= or "token": , a password in a URL, and values whose form gives them away (keys of clouds and forges). A
+ * guess: it errs towards masking. A secret under an innocent name remains.
  */
 #include <ctype.h>
 #include "daemon/base/procfs.h"
@@ -17,7 +17,8 @@ static const char *const secret_words[] = {"password", "passwd", "passphrase", "
 /* A name whose last word is one: --hf-token, but not --token-dim. */
 static const char *const secret_last_words[] = {"token", "key", "auth", "bearer", "cookie", "pass"};
 /* A name that ends so: PGPASSWORD, authtoken. */
-static const char *const secret_endings[] = {"password", "passwd", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey"};
+static const char *const secret_endings[] = {
+	"password", "passwd", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey"};
 /* Values: their beginning, and how many characters of a token they have at least. */
 static const struct {
 	const char *prefix;
@@ -138,7 +139,8 @@ static size_t value_length(const char *text, size_t length)
 		n += 7;
 	else if (length - n > 6 && strncasecmp(text + n, "basic ", 6) == 0)
 		n += 6;
-	while (n < length && (quote ? text[n] != quote : !isspace((unsigned char)text[n]) && !strchr(",;&|)}'\"", text[n])))
+	while (n < length &&
+		(quote ? text[n] != quote : !isspace((unsigned char)text[n]) && !strchr(",;&|)}'\"", text[n])))
 		n++;
 	return n;
 }
@@ -172,7 +174,9 @@ static void mask_text(struct masked *to, const char *arg, size_t length)
 			name = i;
 			continue;
 		}
-		skip = i && arg[i] && strchr("'\"", arg[i]) && is_name(arg[i - 1]) && i + 1 < length ? 1 : 0; /* {"key": 1} */
+		skip = i && arg[i] && strchr("'\"", arg[i]) && is_name(arg[i - 1]) && i + 1 < length
+			       ? 1
+			       : 0; /* {"key": 1} */
 		if (i + skip < length && i > name && is_name(arg[i - 1]) && is_separator(arg, i + skip, name) &&
 			is_secret_name(arg + name, i - name)) {
 			skip++;

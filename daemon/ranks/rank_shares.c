@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares out what the ranks of a node have in common. Users first, then the ranks of each: more ranks do not give a user
- * more. Of a user's part of the ring, half is divided among his ranks, and half is a pool for any of them, so that one
- * rank alone has all of it.
+ * Shares out what the ranks of a node have in common. Users first, then the ranks of each: more ranks do not give a
+ * user more. Of a user's part of the ring, half is divided among his ranks, and half is a pool for any of them, so that
+ * one rank alone has all of it.
  */
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
@@ -39,7 +39,8 @@ static void share_out(struct ranks *ranks, const struct rank_user *user, uint32_
 {
 	struct kernel *kernel = ranks->context->kernel;
 	uint64_t ring_bytes = kernel_ring_bytes(kernel);
-	uint64_t rate = ring_bytes * LIMIT_RING_TURNS / ranks->users / 2, burst = ring_bytes / LIMIT_RING_BURST_PART / ranks->users / 2;
+	uint64_t rate = ring_bytes * LIMIT_RING_TURNS / ranks->users / 2,
+		 burst = ring_bytes / LIMIT_RING_BURST_PART / ranks->users / 2;
 	struct kernel_limits pool = {
 		.bytes_per_s = at_least(rate, 1), .burst_bytes = at_least(burst, LIMIT_RING_BURST_LEAST)};
 	const struct kernel_limits limits = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Users whose processes did what no training does, as far as the daemon noticed, and ranks that two users claim. A suspicion
- * comes only from what a user's own processes did, so that nobody can bring it on another. It is forgotten an hour after its
- * last cause.
+ * Users whose processes did what no training does, as far as the daemon noticed, and ranks that two users claim. A
+ * suspicion comes only from what a user's own processes did, so that nobody can bring it on another. It is forgotten an
+ * hour after its last cause.
  */
 #include "daemon/base/log_limit.h"
 #include "daemon/ranks/ranks_internal.h"
@@ -43,8 +43,8 @@ const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid)
 	return "";
 }
 
-void ranks_suspects_each(
-	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
+void ranks_suspects_each(const struct ranks *ranks,
+	void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
 {
 	for (size_t i = 0; i < RANK_SUSPECTS_MAX; i++)
 		if (is_live(&ranks->suspect[i]))
@@ -59,7 +59,8 @@ bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t
 	for (uint32_t i = 0; i < ranks->slots; i++) {
 		const struct rank *other = ranks->slot[i] ? &ranks->slot[i]->rank : NULL;
 
-		if (!other || other->uid == rank->uid || other->env.rank != rank->env.rank || !streq(other->env.job, rank->env.job))
+		if (!other || other->uid == rank->uid || other->env.rank != rank->env.rank ||
+			!streq(other->env.job, rank->env.job))
 			continue;
 		*ret_uid = other->uid;
 		return true;

@@ -122,8 +122,9 @@ static bool make_way(struct ranks *ranks, const struct rank *rank)
 	if (!excess)
 		return false;
 	uid = excess->rank.uid;
-	log_limited(LOG_WARNING, "ranks", uid, "process %u of user %u, who has most of the %u ranks, is dropped for one of user %u",
-		excess->rank.pid, uid, ranks->slots, rank->uid);
+	log_limited(LOG_WARNING, "ranks", uid,
+		"process %u of user %u, who has most of the %u ranks, is dropped for one of user %u", excess->rank.pid,
+		uid, ranks->slots, rank->uid);
 	tracked_end(ranks, excess);
 	ranks_suspect(ranks, uid, "more ranks than a fair part of the node's table");
 	return true;
@@ -210,8 +211,9 @@ int tracked_add(struct ranks *ranks, const struct rank *rank, uint64_t now_ns, s
 		r = take_slot(ranks, tracked);
 		if (r < 0)
 			return r;
-		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid, rank->uid,
-			rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "", rank->env.job);
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u of user %u is rank %d of %d%s%s", rank->pid,
+			rank->uid, rank->env.rank, rank->env.world_size, rank->env.job[0] ? " of job " : "",
+			rank->env.job);
 	} else if (!has_place_for_other(ranks, rank, others)) {
 		return rank_table_refuse(
 			&ranks->others_full_logged, "children and launchers of ranks", LIMIT_OTHERS, rank->pid);
@@ -230,7 +232,8 @@ void tracked_card_found(struct ranks *ranks, struct tracked *tracked, const char
 	struct rank *rank = &tracked->rank;
 
 	(void)copy_text(rank->env.card, sizeof(rank->env.card), card);
-	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, works on card %s", rank->pid, rank->env.rank, rank->env.card);
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, works on card %s", rank->pid, rank->env.rank,
+		rank->env.card);
 	tracked_store(ranks, tracked);
 	rank_table_notify(ranks, tracked, RANK_CHANGED);
 }
@@ -250,7 +253,8 @@ void tracked_become(struct ranks *ranks, struct tracked *tracked, enum rank_role
 {
 	struct rank *rank = &tracked->rank;
 
-	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank, role_name(role));
+	log_limited(LOG_INFO, "ranks", rank->uid, "process %u, taken for rank %d, is a %s", rank->pid, rank->env.rank,
+		role_name(role));
 	(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
 	ranks->count[rank->role]--;
 	ranks->count[role]++;
@@ -275,8 +279,8 @@ void tracked_end(struct ranks *ranks, struct tracked *tracked)
 	rank->last_seen_ns = realtime_ns();
 	if (rank->role == RANK_ROLE_RANK) {
 		(void)kernel_rank_remove(ranks->context->kernel, rank->pid);
-		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended (%s)", rank->pid, rank->env.rank,
-			end_words(rank->wait_status, "", NULL, words));
+		log_limited(LOG_INFO, "ranks", rank->uid, "process %u, rank %d, has ended (%s)", rank->pid,
+			rank->env.rank, end_words(rank->wait_status, "", NULL, words));
 		tracked_store(ranks, tracked);
 	}
 	rank_table_notify(ranks, tracked, RANK_ENDED);

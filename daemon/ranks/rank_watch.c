@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether tracked processes are still the same, their page faults, cards and children. /proc/PID/stat and fd wait for an exec
- * of the process, which lasts as long as its user wants, and task/ is as long as the process has threads: a worker reads them,
- * one question a user at a time. It answers process by process, so that one that does not answer is known: what comes before
- * it counts.
+ * Whether tracked processes are still the same, their page faults, cards and children. /proc/PID/stat and fd wait for
+ * an exec of the process, which lasts as long as its user wants, and task/ is as long as the process has threads: a
+ * worker reads them, one question a user at a time. It answers process by process, so that one that does not answer is
+ * known: what comes before it counts.
  */
 #include "daemon/base/procfs.h"
 #include "daemon/core/context.h"
@@ -111,7 +111,8 @@ static void rank_watch_on_answer(void *arg, struct worker_reply *reply)
 
 static int rank_watch_question(struct rank_watch *watch)
 {
-	size_t size_bytes = sizeof(struct rank_watch_question) + watch->count * sizeof(((struct rank_watch_question *)0)->process[0]);
+	size_t size_bytes = sizeof(struct rank_watch_question) +
+			    watch->count * sizeof(((struct rank_watch_question *)0)->process[0]);
 	_cleanup_free_ struct rank_watch_question *question = calloc(1, size_bytes);
 
 	if (!question)
@@ -221,7 +222,8 @@ bool rank_watch_is_question(const struct worker_task *task)
 {
 	const struct rank_watch_question *question = (const void *)task->request; /* mapped: aligned */
 
-	return task->size_bytes >= sizeof(*question) && memcmp(question->magic, WATCH_MAGIC, sizeof(question->magic)) == 0 &&
+	return task->size_bytes >= sizeof(*question) &&
+	       memcmp(question->magic, WATCH_MAGIC, sizeof(question->magic)) == 0 &&
 	       task->size_bytes == sizeof(*question) + question->count * sizeof(question->process[0]);
 }
 

@@ -21,7 +21,7 @@
 #define INTERVAL_NS_MAX (5 * NSEC_PER_SEC)
 #define INTERVAL_IDLE_NS_MAX (60 * NSEC_PER_SEC) /* without any sign of training */
 #define GIVE_UP_NS (600 * NSEC_PER_SEC)
-#define READING_NS (30 * NSEC_PER_SEC)	/* an answer of a worker comes earlier, or its end */
+#define READING_NS (30 * NSEC_PER_SEC)	 /* an answer of a worker comes earlier, or its end */
 #define UNREADABLE_NS (5 * NSEC_PER_SEC) /* until a process that could not be read is tried again, then twice that */
 #define ALIVE_INTERVAL_NS NSEC_PER_SEC
 #define ALIVE_INTERVAL_CHILD_NS (5 * NSEC_PER_SEC)
@@ -59,7 +59,8 @@ struct rank_reading {
 	struct rank_reading *next;
 	struct ranks *ranks;
 	uint32_t pid;
-	uint64_t since_ns, start_time_ns; /* as when it was asked for: another process or image since makes the answer void */
+	uint64_t since_ns,
+		start_time_ns; /* as when it was asked for: another process or image since makes the answer void */
 	uint64_t request;
 };
 
@@ -160,7 +161,8 @@ static void ranks_go_on(
 /* The process does not let itself be read: a lock of its memory, or a file system. */
 static void ranks_postpone(struct ranks *ranks, struct rank_candidate *candidate, uint64_t now_ns)
 {
-	candidate->interval_ns = candidate->interval_ns * 2 < UNREADABLE_NS ? UNREADABLE_NS : candidate->interval_ns * 2;
+	candidate->interval_ns =
+		candidate->interval_ns * 2 < UNREADABLE_NS ? UNREADABLE_NS : candidate->interval_ns * 2;
 	if (candidate->interval_ns > INTERVAL_IDLE_NS_MAX)
 		candidate->interval_ns = INTERVAL_IDLE_NS_MAX;
 	candidate->due_ns = now_ns + candidate->interval_ns;
@@ -223,7 +225,8 @@ static void ranks_check(struct ranks *ranks, struct rank_candidate *candidate, u
 
 	if (ranks->context->workers)
 		ranks_ask(ranks, candidate, now_ns);
-	else if (rank_read_here(ranks->proc_root, candidate->pid, ranks_known_start(candidate), candidate->exe, &read) == 0)
+	else if (rank_read_here(
+			 ranks->proc_root, candidate->pid, ranks_known_start(candidate), candidate->exe, &read) == 0)
 		ranks_go_on(ranks, candidate, rank_identify(ranks, candidate, &read, now_ns), now_ns);
 }
 
@@ -273,7 +276,8 @@ static void ranks_on_image(void *arg, struct worker_reply *reply)
 	bool same = tracked && tracked->rank.start_time_ns == reading->start_time_ns;
 
 	if (same && reply->end == WORKER_ANSWERED &&
-		rank_read_take(reply->data, reply->size_bytes, reading->pid, &read) == 0 && !is_image_of(tracked, &read))
+		rank_read_take(reply->data, reply->size_bytes, reading->pid, &read) == 0 &&
+		!is_image_of(tracked, &read))
 		ranks_restart(ranks, tracked, monotonic_ns());
 	reading_free(reading);
 }
@@ -287,7 +291,8 @@ static bool ranks_ask_image(struct ranks *ranks, const struct tracked *tracked)
 		return false;
 	reading->start_time_ns = tracked->rank.start_time_ns;
 	if (rank_read_ask(ranks->context->workers, ranks->proc_root, tracked->rank.pid, tracked->rank.uid,
-		    tracked->rank.start_time_ns, rank_exe_tail(tracked->rank.exe), ranks_on_image, reading, &reading->request) == 0)
+		    tracked->rank.start_time_ns, rank_exe_tail(tracked->rank.exe), ranks_on_image, reading,
+		    &reading->request) == 0)
 		return true;
 	reading_free(reading);
 	return false;
@@ -360,7 +365,8 @@ void ranks_watched(struct ranks *ranks, const struct rank_watched *watched)
 
 	if (!tracked || tracked->rank.start_time_ns != watched->asked_start_ns)
 		return;
-	missing = watched->error == -ENOENT || watched->error == -ESRCH || watched->state == 'Z' || watched->state == 'X';
+	missing =
+		watched->error == -ENOENT || watched->error == -ESRCH || watched->state == 'Z' || watched->state == 'X';
 	if (watched->error < 0 && !missing)
 		return;
 	reused = !missing && watched->start_time_ns != watched->asked_start_ns;

@@ -2,10 +2,11 @@
 /*
  * Identifies training ranks on this node, and the processes that belong to them.
  *
- * A rank is identified by (boot, pid, start time), never by pid alone; its user decides which jobs it can be part of. It is a process with a training library mapped
- * (libtorch, libnccl, libhccl, libmindspore ...). Its number comes from its environment. A process with such a library
- * and no number is rank 0 of 1, except below a rank (a child: a data-loader worker) or above ranks (a launcher).
- * Nothing here stops a process; everything read from it is bounded and not trusted.
+ * A rank is identified by (boot, pid, start time), never by pid alone; its user decides which jobs it can be part of.
+ * It is a process with a training library mapped (libtorch, libnccl, libhccl, libmindspore ...). Its number comes from
+ * its environment. A process with such a library and no number is rank 0 of 1, except below a rank (a child: a
+ * data-loader worker) or above ranks (a launcher). Nothing here stops a process; everything read from it is bounded and
+ * not trusted.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_H
 #define RANKTRACE_DAEMON_RANKS_RANKS_H
@@ -14,7 +15,7 @@
 
 enum rank_role {
 	RANK_ROLE_RANK,
-	RANK_ROLE_CHILD,    /* belongs to the rank `parent_instance` */
+	RANK_ROLE_CHILD, /* belongs to the rank `parent_instance` */
 	RANK_ROLE_LAUNCHER,
 	RANK_ROLE_MAX
 };
@@ -25,17 +26,18 @@ struct rank_env {
 	int32_t world_size;
 	int32_t local_rank;
 	int32_t local_world_size;
-	char source[16];    /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
-	char job[64];       /* job or run id where given */
+	char source[16]; /* "torchrun", "slurm", "openmpi", "pmi", "ascend", "" if none */
+	char job[64];	 /* job or run id where given */
 	char pod[128];
-	char card[64];	     /* visible devices or device id as given, else set later by rank_card.c; "" if none, as on a
+	char card[64]; /* visible devices or device id as given, else set later by rank_card.c; "" if none, as on a
 			      * machine without accelerators */
 	int32_t master_port; /* rendezvous of the job's ranks: different ports, different jobs */
 };
 
 /*
- * Where a rank may run, and whether that is near its card: on CPUs of the card's own node of memory, as the kernel lists them
- * in local_cpulist of the PCI device. From others, each access of the card crosses the link between the sockets.
+ * Where a rank may run, and whether that is near its card: on CPUs of the card's own node of memory, as the kernel
+ * lists them in local_cpulist of the PCI device. From others, each access of the card crosses the link between the
+ * sockets.
  */
 struct rank_cpus {
 	unsigned usable; /* CPUs that its main thread may use; 0: not known, as on a node of more than CPU_SETSIZE */
@@ -46,28 +48,28 @@ struct rank_cpus {
 struct rank {
 	/* identity */
 	char boot_id[40];
-	uint32_t pid;             /* initial PID namespace */
-	uint64_t start_time_ns;   /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
-	uint32_t uid;		  /* real user, of the initial user namespace; ranks of two users are of two jobs */
-	int64_t instance;	  /* store-wide number of this identity, from 1; never reused; 0: never a rank */
-	uint32_t slot;		  /* of role RANK: index below ranks_max while alive; reused after its end */
+	uint32_t pid;		/* initial PID namespace */
+	uint64_t start_time_ns; /* of the process, CLOCK_BOOTTIME since boot (/proc/PID/stat field 22) */
+	uint32_t uid;		/* real user, of the initial user namespace; ranks of two users are of two jobs */
+	int64_t instance;	/* store-wide number of this identity, from 1; never reused; 0: never a rank */
+	uint32_t slot;		/* of role RANK: index below ranks_max while alive; reused after its end */
 	/* what it is */
 	enum rank_role role;
-	struct rank_env env;      /* env.rank is final: 0 and source "" for a single-process job */
+	struct rank_env env; /* env.rank is final: 0 and source "" for a single-process job */
 	uint32_t parent_pid;
 	int64_t parent_instance; /* of a child: its rank; else 0 */
 	char host[65];
 	char cgroup[256];
-	char container[65];       /* id from the cgroup path, "" if none */
-	char pod_uid[37];	  /* the same, with dashes */
+	char container[65]; /* id from the cgroup path, "" if none */
+	char pod_uid[37];   /* the same, with dashes */
 	char exe[256];
-	char command[256];	  /* arguments joined by blanks, secrets masked, truncated */
-	uint64_t first_seen_ns;   /* UTC */
-	uint64_t last_seen_ns;    /* UTC */
-	uint64_t major_faults;	  /* of all threads since start, at most seconds old */
-	char state;		  /* of the process, a letter of /proc/PID/stat; 1 s old, 5 s of a child; 0: unknown */
-	struct rank_cpus cpus;	  /* at most a minute old */
-	bool from_start;	  /* seen since its exec: its first step is complete */
+	char command[256];	/* arguments joined by blanks, secrets masked, truncated */
+	uint64_t first_seen_ns; /* UTC */
+	uint64_t last_seen_ns;	/* UTC */
+	uint64_t major_faults;	/* of all threads since start, at most seconds old */
+	char state;		/* of the process, a letter of /proc/PID/stat; 1 s old, 5 s of a child; 0: unknown */
+	struct rank_cpus cpus;	/* at most a minute old */
+	bool from_start;	/* seen since its exec: its first step is complete */
 	bool ended;
 	int32_t wait_status; /* of the end, as wait(2) gives it; -1: unknown */
 };
@@ -110,15 +112,15 @@ uint32_t ranks_users(const struct ranks *ranks);
 uint32_t ranks_of_user(const struct ranks *ranks, uint32_t uid);
 
 /*
- * Notes that processes of a user did what no training does (a bound exceeded, data that cannot be). `why`: a clause that
- * reads after "user N:"; it names nothing that the user chose. Shown by `ranks` and `check`; findings of jobs whose users are
- * all suspected turn no level on. rank_suspect.c.
+ * Notes that processes of a user did what no training does (a bound exceeded, data that cannot be). `why`: a clause
+ * that reads after "user N:"; it names nothing that the user chose. Shown by `ranks` and `check`; findings of jobs
+ * whose users are all suspected turn no level on. rank_suspect.c.
  */
 void ranks_suspect(struct ranks *ranks, uint32_t uid, const char *why);
 /* The last `why` of the user, "" if not suspected. */
 const char *ranks_suspicion(const struct ranks *ranks, uint32_t uid);
-void ranks_suspects_each(
-	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg);
+void ranks_suspects_each(const struct ranks *ranks,
+	void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg);
 /* Does a live rank of another user have this rank's number of this rank's job? */
 bool ranks_disputed(const struct ranks *ranks, const struct rank *rank, uint32_t *ret_uid);
 

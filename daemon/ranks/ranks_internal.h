@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its card),
- * rank_cpus.c (its CPUs), rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by their tests.
+ * Shared by ranks.c (scheduling), rank_identify.c (what a process is), rank_env.c, rank_secrets.c, rank_card.c (its
+ * card), rank_cpus.c (its CPUs), rank_queue.c (candidates) and rank_table.c (tracked processes, observers), and by
+ * their tests.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
 #define RANKTRACE_DAEMON_RANKS_RANKS_INTERNAL_H
@@ -25,15 +26,15 @@ struct rank_candidate {
 	uint32_t uid; /* real user at its start, until it is read: workers read it in his share */
 	bool has_env; /* its environment names a rank: never given up, never dropped */
 	bool interpreter;
-	bool known;		/* the fields below are valid */
-	bool from_exec;		/* seen within a second of its exec */
-	bool from_scan;		/* as far as its start time says so */
-	uint64_t due_ns;	/* CLOCK_MONOTONIC; UINT64_MAX: given up, kept only to be skipped */
-	uint64_t since_ns;	/* queued since */
-	uint64_t checked_ns;	/* last check, 0 if none */
-	uint64_t interval_ns;	/* to the next check */
-	uint64_t start_time_ns; /* identity, as in struct rank */
-	uint64_t inode;		/* see procfs_status; 0: not read yet */
+	bool known;		 /* the fields below are valid */
+	bool from_exec;		 /* seen within a second of its exec */
+	bool from_scan;		 /* as far as its start time says so */
+	uint64_t due_ns;	 /* CLOCK_MONOTONIC; UINT64_MAX: given up, kept only to be skipped */
+	uint64_t since_ns;	 /* queued since */
+	uint64_t checked_ns;	 /* last check, 0 if none */
+	uint64_t interval_ns;	 /* to the next check */
+	uint64_t start_time_ns;	 /* identity, as in struct rank */
+	uint64_t inode;		 /* see procfs_status; 0: not read yet */
 	char exe[RANK_EXE_TAIL]; /* end of its path: reveals a new image without exec event */
 };
 
@@ -104,7 +105,8 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret);
 /* Does the process see a device node of an accelerator? True also where this cannot be read. */
 bool rank_card_is_possible(const char *root, uint32_t pid);
 
-/* rank_cpus.c. pci: address of its card, "": not known. devices: a fixture in tests. What cannot be read is not known. */
+/* rank_cpus.c. pci: address of its card, "": not known. devices: a fixture in tests. What cannot be read is not known.
+ * */
 #define RANK_CPUS_DEVICES "/sys/bus/pci/devices"
 void rank_cpus_read(const char *devices, uint32_t pid, const char *pci, struct rank_cpus *ret);
 /* "0-3,8\n", as sysfs has it. -EINVAL: another text; -ERANGE: CPUs beyond CPU_SETSIZE. */
@@ -183,10 +185,10 @@ struct ranks {
 		void *arg;
 	} observer[RANK_OBSERVERS_MAX];
 	size_t observers;
-	struct rank_watch *watch; /* rank_watch.c */
-	struct rank_scan *scan;	  /* rank_scan.c; NULL: none is under way */
+	struct rank_watch *watch;   /* rank_watch.c */
+	struct rank_scan *scan;	    /* rank_scan.c; NULL: none is under way */
 	struct job_thread *scanner; /* NULL before the first one */
-	uint64_t now_ns;	  /* of the last tick */
+	uint64_t now_ns;	    /* of the last tick */
 	struct rank_suspect suspect[RANK_SUSPECTS_MAX];
 	bool full_logged;
 	bool others_full_logged;
@@ -222,18 +224,18 @@ struct rank_process {
 	uint32_t pid;
 	struct procfs_stat stat; /* an answer has parent and start time */
 	uint32_t uid;
-	uint64_t inode;		 /* see procfs_status */
-	char exe[256];		 /* "": a thread of the kernel */
-	int env_error; /* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
+	uint64_t inode; /* see procfs_status */
+	char exe[256];	/* "": a thread of the kernel */
+	int env_error;	/* 0: env is valid. -E2BIG: more than the kernel allows; -ENODATA: not asked for */
 	struct rank_env env;
 	struct rank_cgroup cgroup; /* empty unless it has a training library */
-	bool is_launcher; /* by its command */
+	bool is_launcher;	   /* by its command */
 	size_t command_bytes;
 	char *command; /* arguments, each NUL-terminated; NULL unless it has a training library or is a launcher */
 };
 
 struct rank_read {
-	uint32_t libraries; /* enum procfs_library */
+	uint32_t libraries;	/* enum procfs_library */
 	struct ancestors above; /* of a training process */
 	unsigned count;
 	struct rank_process process[1 + RANK_ANCESTORS_MAX]; /* the process, and launchers above it, nearest first */
@@ -257,33 +259,32 @@ int rank_read_serve(const struct worker_task *task);
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
 
 /*
- * With what was read of it. What is known of another process or image is forgotten. If it has a training library, decides
- * its role and tracks it.
+ * With what was read of it. What is known of another process or image is forgotten. If it has a training library,
+ * decides its role and tracks it.
  */
 enum rank_identity rank_identify(
 	struct ranks *ranks, struct rank_candidate *candidate, const struct rank_read *read, uint64_t now_ns);
 
 bool rank_card_is_due(const struct tracked *tracked, uint64_t now_ns);
 /* nodes: NULL if they cannot be read. */
-void rank_card_take(
-	struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns);
+void rank_card_take(struct ranks *ranks, struct tracked *tracked, const struct rank_card_nodes *nodes, uint64_t now_ns);
 
 /*
- * rank_watch.c: whether tracked processes are still the same, their page faults, cards and children. These reads wait for an
- * exec of the process, or take as long as it has threads, so a worker makes them, for one user at a time.
+ * rank_watch.c: whether tracked processes are still the same, their page faults, cards and children. These reads wait
+ * for an exec of the process, or take as long as it has threads, so a worker makes them, for one user at a time.
  */
 
-#define RANK_WATCH_MAX 1024	       /* processes in one question */
+#define RANK_WATCH_MAX 1024	      /* processes in one question */
 #define RANK_WATCH_CHILDREN_MAX 16384 /* in one answer; starts of processes are also reported by the kernel */
 
 struct rank_watched {
 	uint32_t pid;
 	bool wants_card, wants_children;
-	uint32_t cursor; /* see procfs_children(); the answer has the next one */
+	uint32_t cursor;	 /* see procfs_children(); the answer has the next one */
 	uint64_t asked_start_ns; /* start time of the process that is tracked */
 	/* The answer. */
-	int error; /* of reading; 0: */
-	char state;   /* of /proc/PID/stat */
+	int error;  /* of reading; 0: */
+	char state; /* of /proc/PID/stat */
 	bool has_nodes;
 	uint64_t start_time_ns;
 	uint64_t major_faults;

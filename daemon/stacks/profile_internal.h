@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shared by profiles.c (which ranks, how long) and profile_rank.c (stacks, names and rows of one rank).
- * collect/collect_memory.c and collect/collect_ends.c have the stacks of allocations and of ranks that end named here, without
- * samples.
+ * collect/collect_memory.c and collect/collect_ends.c have the stacks of allocations and of ranks that end named here,
+ * without samples.
  */
 #ifndef RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
 #define RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
@@ -16,8 +16,8 @@ struct profile_rank {
 	struct context *context;
 	int64_t profile;
 	bool used;
-	bool sampled; /* the probe has it */
-	bool ended;   /* the process has */
+	bool sampled;  /* the probe has it */
+	bool ended;    /* the process has */
 	bool laid_out; /* the worker has answered */
 	bool recorded; /* the process has ended: names come from recorded code objects alone */
 	struct reply_layout layout;
@@ -29,22 +29,22 @@ struct profile_rank {
 	/* Called for each stack that is named; NULL: not. */
 	void (*on_named)(void *arg, uint64_t stack, const char *frames);
 	void *on_named_arg;
-	bool keeps_places; /* profile_rank_place() has them */
-	uint64_t request; /* to the worker; 0: none */
-	struct hash_table stacks; /* struct profile_stack, by the kernel's hash */
-	struct hash_table named;  /* the same, one for each id */
+	bool keeps_places;		   /* profile_rank_place() has them */
+	uint64_t request;		   /* to the worker; 0: none */
+	struct hash_table stacks;	   /* struct profile_stack, by the kernel's hash */
+	struct hash_table named;	   /* the same, one for each id */
 	size_t stack_count, waiting_count; /* known; without an answer */
-	struct hash_table codes;     /* struct profile_code, by address */
-	struct list_link code_order; /* the same, oldest first */
+	struct hash_table codes;	   /* struct profile_code, by address */
+	struct list_link code_order;	   /* the same, oldest first */
 	size_t code_bytes;
-	size_t stack_bytes; /* of stacks, and of their events while they wait */
-	uint64_t request_number; /* of the newest request: codes are put in once each */
+	size_t stack_bytes;	  /* of stacks, and of their events while they wait */
+	uint64_t request_number;  /* of the newest request: codes are put in once each */
 	struct list_link waiting; /* of struct profile_stack, without a request */
 	struct list_link asking;  /* the same, in the request */
 	struct list_link held;	  /* struct profile_held, oldest first */
 	size_t held_count;
 	uint64_t name_at_ns, name_interval_ns;
-	uint64_t rows, refused, lost; /* lost: here, beyond a limit or without a stack */
+	uint64_t rows, refused, lost;	  /* lost: here, beyond a limit or without a stack */
 	struct rt_profile_process counts; /* of the probe, when it was last asked */
 };
 
@@ -71,12 +71,13 @@ bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_on
 void profile_rank_give_up(struct profile_rank *profile);
 
 /*
- * stage_stacks.c: stacks of stages, once for each kind of stage of a rank, which is its stage and its name. The kernel reads the
- * stacks of some hits in a row (rt_quota.stacks_wanted), seldom; each belongs to the stage that its thread has just begun.
+ * stage_stacks.c: stacks of stages, once for each kind of stage of a rank, which is its stage and its name. The kernel
+ * reads the stacks of some hits in a row (rt_quota.stacks_wanted), seldom; each belongs to the stage that its thread
+ * has just begun.
  */
 
-#define STAGE_STACKS_MAX 32	   /* kinds of stages of a rank; a training has some ten */
-#define STAGE_STACKS_HITS 32	   /* in a row: more than a step has begins. A stack takes some 5 us */
+#define STAGE_STACKS_MAX 32		   /* kinds of stages of a rank; a training has some ten */
+#define STAGE_STACKS_HITS 32		   /* in a row: more than a step has begins. A stack takes some 5 us */
 #define STAGE_STACKS_FIRST_NS NSEC_PER_SEC /* after the first stage; then the interval doubles */
 #define STAGE_STACKS_LAST_NS (64 * NSEC_PER_SEC)
 /* A stack comes after the begin of its stage in one hit; the time between is that of the record. */

@@ -31,20 +31,20 @@ static const struct worker_kind profile_worker = {
 enum profile_stack_state { STACK_WAITS, STACK_NAMED, STACK_REFUSED };
 
 struct profile_stack {
-	struct hash_node node; /* by the kernel's hash */
+	struct hash_node node;	/* by the kernel's hash */
 	struct hash_node named; /* by id, if its text is the first of this id: stacks may differ in instructions only */
-	struct list_link link; /* in waiting or asking */
+	struct list_link link;	/* in waiting or asking */
 	enum profile_stack_state state;
 	int64_t id;
 	struct rt_profile_stack_event *event; /* NULL once named */
-	char *place; /* NULL: none, or not kept */
+	char *place;			      /* NULL: none, or not kept */
 };
 
 /* A code object as the kernel found it. */
 struct profile_code {
 	struct hash_node node;
 	struct list_link link;
-	uint64_t asked; /* number of the newest request that has it */
+	uint64_t asked;			    /* number of the newest request that has it */
 	struct rt_profile_code_event event; /* last: as much as it has */
 };
 
@@ -121,7 +121,8 @@ static void profile_rank_keep_place(struct profile_rank *profile, struct profile
 		profile->stack_bytes += strlen(stack->place) + 1;
 }
 
-/* What an evicted entry of the kernel's map sends again is known. Beyond the bounds it is not kept: its samples are lost. */
+/* What an evicted entry of the kernel's map sends again is known. Beyond the bounds it is not kept: its samples are
+ * lost. */
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *event)
 {
 	struct profile_stack *stack;
@@ -221,7 +222,8 @@ static void profile_rank_release(struct profile_rank *profile)
 static void profile_rank_answer(
 	struct profile_rank *profile, struct profile_stack *stack, const char *frames, bool native_cut)
 {
-	uint8_t cut = (stack->event->state & RT_PROFILE_CUT ? PROFILE_CUT_PYTHON : 0) | (native_cut ? PROFILE_CUT_NATIVE : 0);
+	uint8_t cut =
+		(stack->event->state & RT_PROFILE_CUT ? PROFILE_CUT_PYTHON : 0) | (native_cut ? PROFILE_CUT_NATIVE : 0);
 
 	stack->state = frames && *frames ? STACK_NAMED : STACK_REFUSED;
 	if (stack->state == STACK_NAMED) {
@@ -250,10 +252,12 @@ static void profile_rank_refuse_all(struct profile_rank *profile, struct list_li
 		profile_rank_answer(profile, CONTAINER_OF(link, struct profile_stack, link), NULL, false);
 }
 
-/* The process has ended before its worker could read it: what is asked for is named from recorded code objects, with the layout that is known. */
+/* The process has ended before its worker could read it: what is asked for is named from recorded code objects, with
+ * the layout that is known. */
 static bool profile_rank_outlives(struct profile_rank *profile, const struct worker_reply *reply)
 {
-	if (reply->end == WORKER_ANSWERED || profile->recorded || !profile->laid_out || kill((pid_t)profile->asked.pid, 0) == 0 || errno != ESRCH)
+	if (reply->end == WORKER_ANSWERED || profile->recorded || !profile->laid_out ||
+		kill((pid_t)profile->asked.pid, 0) == 0 || errno != ESRCH)
 		return false;
 	profile->recorded = true;
 	LIST_EACH (link, &profile->asking) {
@@ -289,14 +293,16 @@ static void profile_rank_on_names(void *arg, struct worker_reply *reply)
 	profile_rank_release(profile);
 }
 
-/* Bytes of the codes of this stack that are not in the request yet; with `to`, which has place for them, they are put in. */
+/* Bytes of the codes of this stack that are not in the request yet; with `to`, which has place for them, they are put
+ * in. */
 static size_t profile_rank_pack_codes(
 	struct profile_rank *profile, const struct rt_profile_stack_event *event, uint64_t number, uint8_t *to)
 {
 	size_t bytes = 0;
 
 	for (uint32_t i = 0; i < event->frames; i++) {
-		struct profile_code *code = profile_rank_find_code(profile, event->frame[i].code, event->frame[i].print);
+		struct profile_code *code =
+			profile_rank_find_code(profile, event->frame[i].code, event->frame[i].print);
 
 		if (!code || code->asked == number)
 			continue;
@@ -365,8 +371,8 @@ bool profile_rank_name(struct profile_rank *profile, uint64_t now_ns, bool at_on
 	profile->name_at_ns = now_ns + profile->name_interval_ns;
 	if (profile->name_interval_ns < NAME_INTERVAL_MAX_NS)
 		profile->name_interval_ns *= 2;
-	if (request && worker_ask(profile->context->workers, &profile_worker, profile->uid, request, size_bytes, NULL, 0,
-			       profile_rank_on_names, profile, &profile->request) == 0)
+	if (request && worker_ask(profile->context->workers, &profile_worker, profile->uid, request, size_bytes, NULL,
+			       0, profile_rank_on_names, profile, &profile->request) == 0)
 		return false;
 	if (list_empty(&profile->asking))
 		return true;

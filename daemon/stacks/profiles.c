@@ -16,12 +16,13 @@
 #define HISTORY 8			  /* profiles whose progress can be asked for after their end */
 #define SHARES 64			  /* users and jobs whose part is counted */
 #define SHARE_WINDOW_NS (300 * NSEC_PER_SEC)
-#define SHARE_NS (60 * NSEC_PER_SEC)	  /* of a window, for a user: by his own wish, and by suspicion of his jobs */
-#define SUSPECTED_KEY (1ULL << 32)	  /* of a user's share by suspicion; that by wish has the bare user */
-#define SUSPECTED_NS (10 * NSEC_PER_SEC)  /* of one suspicion */
-#define SUSPECTED_OF_JOB_NS (3 * SUSPECTED_NS) /* of a window, for the ranks of a job, and for the job as a whole: a tenth of the time */
+#define SHARE_NS (60 * NSEC_PER_SEC)	 /* of a window, for a user: by his own wish, and by suspicion of his jobs */
+#define SUSPECTED_KEY (1ULL << 32)	 /* of a user's share by suspicion; that by wish has the bare user */
+#define SUSPECTED_NS (10 * NSEC_PER_SEC) /* of one suspicion */
+#define SUSPECTED_OF_JOB_NS \
+	(3 * SUSPECTED_NS) /* of a window, for the ranks of a job, and for the job as a whole: a tenth of the time */
 #define SUSPECTED_PEERS 3u
-#define HOURLY_OF_USER (SHARES / 4)	  /* jobs of a user with hourly profiles: names of jobs are his to choose */
+#define HOURLY_OF_USER (SHARES / 4)	     /* jobs of a user with hourly profiles: names of jobs are his to choose */
 #define HOURLY_FIRST_NS (120 * NSEC_PER_SEC) /* frameworks compile, and caches fill, in the first minute or two */
 
 enum profile_state { PROFILE_NONE, PROFILE_PREPARES, PROFILE_RUNS, PROFILE_DRAINS, PROFILE_NAMES };
@@ -59,8 +60,8 @@ struct profiles {
 	struct profiles_status status;
 };
 
-static const char *const profile_reasons[] = {[PROFILE_ASKED] = "asked", [PROFILE_SUSPECTED] = "suspected",
-	[PROFILE_HOURLY] = "hourly"};
+static const char *const profile_reasons[] = {
+	[PROFILE_ASKED] = "asked", [PROFILE_SUSPECTED] = "suspected", [PROFILE_HOURLY] = "hourly"};
 
 int profiles_new(struct context *context, struct profiles **ret)
 {
@@ -129,25 +130,25 @@ static void profiles_put(struct profiles *profiles, const struct profile_rank *r
 {
 	struct store *store = profiles->context->store;
 
-	store_put_profiles(store,
-		&(struct row_profiles){
-			.profile = field_int(profiles->number),
-			.start_ns = field_time(store_utc_ns(store, profiles->start_ns)),
-			.duration_ns = field_duration(profiles->sampled_ns),
-			.rank = field_int(rank->rank),
-			.reason = field_text(profile_reasons[profiles->reason]),
-			.frequency_hz = field_int(profiles->frequency_hz),
-			.samples = field_int((int64_t)rank->rows),
-			.refused = field_int((int64_t)rank->refused),
-			.lost = field_int((int64_t)(rank->lost + rank->counts.lost)),
-			.read_share = field_real_if(
-				rank->counts.seen, (double)rank->counts.read / (double)rank->counts.seen),
-			.instance = field_int(rank->instance),
-		});
+	store_put_profiles(store, &(struct row_profiles){
+					  .profile = field_int(profiles->number),
+					  .start_ns = field_time(store_utc_ns(store, profiles->start_ns)),
+					  .duration_ns = field_duration(profiles->sampled_ns),
+					  .rank = field_int(rank->rank),
+					  .reason = field_text(profile_reasons[profiles->reason]),
+					  .frequency_hz = field_int(profiles->frequency_hz),
+					  .samples = field_int((int64_t)rank->rows),
+					  .refused = field_int((int64_t)rank->refused),
+					  .lost = field_int((int64_t)(rank->lost + rank->counts.lost)),
+					  .read_share = field_real_if(rank->counts.seen,
+						  (double)rank->counts.read / (double)rank->counts.seen),
+					  .instance = field_int(rank->instance),
+				  });
 	log_info("profiles",
 		"profile %" PRId64 ", rank %d: %" PRIu64 " samples, %" PRIu64 " without a stack (%" PRIu64
 		" of them in the kernel), %" PRIu64 " lost",
-		profiles->number, rank->rank, rank->rows, rank->refused, rank->counts.refused, rank->lost + rank->counts.lost);
+		profiles->number, rank->rank, rank->rows, rank->refused, rank->counts.refused,
+		rank->lost + rank->counts.lost);
 	profiles->status.samples += rank->rows;
 	profiles->status.refused += rank->refused;
 	profiles->status.lost += rank->lost + rank->counts.lost;
@@ -341,7 +342,8 @@ static bool profiles_take(struct profiles *profiles, uint64_t key, uint64_t for_
 	return true;
 }
 
-int profiles_start(struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out)
+int profiles_start(
+	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out)
 {
 	struct profiles_choosing choosing = {.wish = wish};
 	int64_t number = (int64_t)(store_utc_ns(profiles->context->store, monotonic_ns()) / NSEC_PER_SEC);
@@ -442,8 +444,9 @@ void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool o
 		return;
 	share->used_ns += SUSPECTED_NS;
 	if (profiles_start(profiles, &wish, &number, &left_out) == 0)
-		log_info("profiles", "profile %" PRId64 ": %srank %d%s%s is suspected; it and %u peers are sampled for 10 s",
-			number, of_job ? "the job as a whole of " : "", rank->env.rank, rank->env.job[0] ? " of job " : "",
+		log_info("profiles",
+			"profile %" PRId64 ": %srank %d%s%s is suspected; it and %u peers are sampled for 10 s", number,
+			of_job ? "the job as a whole of " : "", rank->env.rank, rank->env.job[0] ? " of job " : "",
 			rank->env.job, suspicion.peers);
 }
 

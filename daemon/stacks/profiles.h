@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles: the threads of some ranks are sampled for a while, on and off the CPU, into the tables profiles, samples and
- * call_stacks. One profile at a time. The probe (daemon/collect/collect_profile.c) samples; here is who is sampled and
- * for how long, the names of what was sampled, and the rows.
+ * Profiles: the threads of some ranks are sampled for a while, on and off the CPU, into the tables profiles, samples
+ * and call_stacks. One profile at a time. The probe (daemon/collect/collect_profile.c) samples; here is who is sampled
+ * and for how long, the names of what was sampled, and the rows.
  *
  * A profile begins once the worker `stack` has found out where each rank's Python keeps its frames. During it, and
  * after its end, the worker names new stacks in batches, at intervals that double: most stacks are seen early. Samples
@@ -51,7 +51,7 @@ struct profile_wish {
 	enum profile_urgency urgency;
 	uint64_t for_ns;
 	uint32_t frequency_hz;
-	bool limited;  /* `uid` has a part of the time only */
+	bool limited; /* `uid` has a part of the time only */
 	uint32_t uid;
 };
 
@@ -63,11 +63,12 @@ int profiles_start(
 	struct profiles *profiles, const struct profile_wish *wish, int64_t *ret_number, size_t *ret_left_out);
 
 /*
- * Each job is profiled for 10 s, up to 4 of its ranks, at the configured interval: what a job that became slower as a whole
- * is compared with. The first one comes 2 minutes after its ranks are seen, when it has done with preparing.
+ * Each job is profiled for 10 s, up to 4 of its ranks, at the configured interval: what a job that became slower as a
+ * whole is compared with. The first one comes 2 minutes after its ranks are seen, when it has done with preparing.
  *
- * A rank is suspected of slowing its job, or the job is slower as a whole (its first rank): it and up to 3 of its peers are profiled for 10 s, unless the configuration
- * says no, one runs, the job had its part of the time, or its user is suspected. NULL: it is not on this node.
+ * A rank is suspected of slowing its job, or the job is slower as a whole (its first rank): it and up to 3 of its peers
+ * are profiled for 10 s, unless the configuration says no, one runs, the job had its part of the time, or its user is
+ * suspected. NULL: it is not on this node.
  */
 void profiles_suspect(struct profiles *profiles, const struct rank *rank, bool of_job);
 
@@ -82,7 +83,7 @@ struct profile_rank_progress {
 
 struct profile_progress {
 	int64_t number;
-	bool running; /* false: all rows are in the store's queue */
+	bool running;	   /* false: all rows are in the store's queue */
 	uint64_t start_ns; /* CLOCK_MONOTONIC */
 	uint64_t remaining_ns;
 	uint32_t frequency_hz;
@@ -104,7 +105,7 @@ void profiles_tick(struct profiles *profiles, uint64_t now_ns);
 struct profiles_status {
 	uint64_t profiles, suspected; /* started, and of these for suspicions */
 	uint64_t samples, refused, lost;
-	uint64_t took_ns; /* of the ranks' time, in the probe */
+	uint64_t took_ns;    /* of the ranks' time, in the probe */
 	uint64_t seen, read; /* samples and waits; those whose stack was read, within the budget */
 	bool running;
 };

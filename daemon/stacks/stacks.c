@@ -266,7 +266,8 @@ static int stacks_ask(struct stacks_rank *rank)
 		asked.pid[i] = rank->process[i].asked;
 	rank->running->waiting++;
 	r = worker_ask(rank->running->stacks->context->workers, &stacks_kind, rank->uid, &asked,
-		sizeof(asked.head) + rank->processes * sizeof(*asked.pid), NULL, 0, stacks_on_reply, rank, &rank->request);
+		sizeof(asked.head) + rank->processes * sizeof(*asked.pid), NULL, 0, stacks_on_reply, rank,
+		&rank->request);
 	if (r == 0)
 		return 0;
 	rank->running->waiting--;
@@ -305,7 +306,8 @@ static bool stacks_is_full(const struct stacks *stacks, const struct stacks_take
 	unsigned limited = 0;
 	bool has_one = false;
 
-	LIST_FOREACH(running, &stacks->running, link) {
+	LIST_FOREACH(running, &stacks->running, link)
+	{
 		limited += running->take.limited;
 		has_one |= running->take.limited && running->take.uid == take->uid;
 	}

@@ -25,8 +25,7 @@ bool stage_stacks_add(
 	for (size_t i = 0; i < stacks->count; i++)
 		if (streq(stacks->of[i].stage, open->stage) && streq(stacks->of[i].name, open->name))
 			return false;
-	*to = (struct stage_stack){
-		.stack = event->stack, .start_ns = open->start_ns, .thread_id = open->thread_id};
+	*to = (struct stage_stack){.stack = event->stack, .start_ns = open->start_ns, .thread_id = open->thread_id};
 	copy_text(to->stage, sizeof(to->stage), open->stage);
 	copy_text(to->name, sizeof(to->name), open->name);
 	stacks->count++;
@@ -43,16 +42,15 @@ void stage_stacks_put(struct stage_stacks *stacks, const struct profile_rank *na
 
 		if (of->put || !profile_rank_id(names, of->stack, &id))
 			continue;
-		store_put_stage_stacks(store,
-			&(struct row_stage_stacks){
-				.rank = field_int(names->rank),
-				.stage = field_text(of->stage),
-				.name = field_text(of->name),
-				.start_ns = field_time(store_utc_ns(store, of->start_ns)),
-				.thread_id = field_int(of->thread_id),
-				.stack = field_int(id),
-				.instance = field_int(names->instance),
-			});
+		store_put_stage_stacks(store, &(struct row_stage_stacks){
+						      .rank = field_int(names->rank),
+						      .stage = field_text(of->stage),
+						      .name = field_text(of->name),
+						      .start_ns = field_time(store_utc_ns(store, of->start_ns)),
+						      .thread_id = field_int(of->thread_id),
+						      .stack = field_int(id),
+						      .instance = field_int(names->instance),
+					      });
 		of->put = true;
 	}
 }

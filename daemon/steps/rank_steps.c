@@ -21,7 +21,7 @@ struct rank_steps_state {
 	int32_t rank;
 	int64_t ended; /* step open when the rank ended, or STEPS_NONE */
 	uint64_t ended_ns;
-	uint64_t mark_ns; /* newest mark; 0: none since the last gap */
+	uint64_t mark_ns;   /* newest mark; 0: none since the last gap */
 	uint64_t steady_ns; /* steps_may_sample() since then; 0: not */
 	bool names_unreadable;
 	struct past_step *past; /* ring of RANK_STEPS_PAST; NULL before the first */
@@ -70,7 +70,8 @@ static void rank_steps_on_stage(void *arg, const struct steps_stage *stage)
 		const struct rank_steps_observer *observer = rank->rank_steps->observers[i].observer;
 
 		if (observer && observer->stage)
-			observer->stage(rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, stage);
+			observer->stage(
+				rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, stage);
 	}
 }
 
@@ -101,7 +102,8 @@ static void rank_steps_on_step(void *arg, const struct steps_step *step)
 		const struct rank_steps_observer *observer = rank->rank_steps->observers[i].observer;
 
 		if (observer && observer->step)
-			observer->step(rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, step);
+			observer->step(
+				rank->rank_steps->observers[i].arg, rank_steps_number_of(rank), rank->instance, step);
 	}
 	rank_steps_remember(rank, step);
 }
@@ -141,11 +143,13 @@ static void rank_steps_forget(struct rank_steps_state *slot)
 	slot->steps = steps_free(slot->steps);
 }
 
-static void rank_steps_account(struct rank_steps *rank_steps, const struct rank *rank, const struct rank_steps_state *slot)
+static void rank_steps_account(
+	struct rank_steps *rank_steps, const struct rank *rank, const struct rank_steps_state *slot)
 {
 	size_t past = slot->past ? RANK_STEPS_PAST * sizeof(*slot->past) : 0;
 
-	rank_budget_set(rank_steps->context->budget, RANK_BUDGET_STEPS, rank, slot->steps ? steps_bytes(slot->steps) + past : past);
+	rank_budget_set(rank_steps->context->budget, RANK_BUDGET_STEPS, rank,
+		slot->steps ? steps_bytes(slot->steps) + past : past);
 }
 
 /* The rank needs too much: its open stages are lost, and its next step begins after that. */
@@ -202,8 +206,7 @@ static struct rank_steps_state *rank_steps_of_rank(struct rank_steps *rank_steps
 	free(slot->past);
 	*slot = (struct rank_steps_state){
 		.rank_steps = rank_steps, .instance = rank->instance, .rank = rank->env.rank, .ended = STEPS_NONE};
-	(void)store_last_step(
-		rank_steps->context->store, rank->instance, &last); /* none: numbers start at 1 */
+	(void)store_last_step(rank_steps->context->store, rank->instance, &last); /* none: numbers start at 1 */
 	slot->steps =
 		steps_new(&(struct steps_sink){.stage = rank_steps_on_stage, .step = rank_steps_on_step, .arg = slot},
 			last + 1, rank->from_start && !rank_budget_was_frozen(rank_steps->context->budget, rank));
@@ -303,8 +306,8 @@ bool rank_steps_may_sample(const struct rank_steps *rank_steps, const struct ran
 {
 	const struct rank_steps_state *slot = rank_steps_slot_of(rank_steps, rank);
 
-	return slot && slot->steps && steps_may_sample(slot->steps) && slot->steady_ns && now_ns >= slot->steady_ns + RANK_STEPS_STEADY_NS &&
-	       now_ns < slot->mark_ns + RANK_STEPS_SILENT_NS;
+	return slot && slot->steps && steps_may_sample(slot->steps) && slot->steady_ns &&
+	       now_ns >= slot->steady_ns + RANK_STEPS_STEADY_NS && now_ns < slot->mark_ns + RANK_STEPS_SILENT_NS;
 }
 
 void rank_steps_sample(struct rank_steps *rank_steps, bool on)

@@ -24,8 +24,8 @@ int rank_steps_new(struct context *context, struct rank_steps **ret);
 struct rank_steps *rank_steps_free(struct rank_steps *rank_steps);
 
 #define RANK_STEPS_OBSERVERS 2 /* findings and metrics */
-/* An observer for each arg, called in order of registration; NULL ends arg's. *observer outlives the observation. More than
- * RANK_STEPS_OBSERVERS: -ENOSPC. */
+/* An observer for each arg, called in order of registration; NULL ends arg's. *observer outlives the observation. More
+ * than RANK_STEPS_OBSERVERS: -ENOSPC. */
 int rank_steps_observe(struct rank_steps *rank_steps, const struct rank_steps_observer *observer, void *arg);
 
 /* A mark of a rank's thread; times as in analyzers/steps/steps.h. */
@@ -35,13 +35,15 @@ void rank_steps_names_readable(struct rank_steps *rank_steps, const struct rank 
 /* No marks from now on (L0 off): open stages become unknown, no step spans the gap. */
 void rank_steps_gap(struct rank_steps *rank_steps);
 /*
- * L0 in windows (analyzers/steps/steps.h, "Sampling"): whether the rank may be; all ranks are or are not; and whether all marks from
- * from_ns on come, or those of boundaries alone. A rank may be after RANK_STEPS_STEADY_NS of steps with equal numbers of
- * backward passes and optimizers, which is also the time after which its windows come back. Not one that is silent: what
- * it does instead of steps has other marks.
+ * L0 in windows (analyzers/steps/steps.h, "Sampling"): whether the rank may be; all ranks are or are not; and whether
+ * all marks from from_ns on come, or those of boundaries alone. A rank may be after RANK_STEPS_STEADY_NS of steps with
+ * equal numbers of backward passes and optimizers, which is also the time after which its windows come back. Not one
+ * that is silent: what it does instead of steps has other marks.
  */
-#define RANK_STEPS_SILENT_NS NSEC_PER_SEC /* steps that exceed a budget of a thousandth are shorter than a tenth of it */
-#define RANK_STEPS_STEADY_NS (20 * NSEC_PER_SEC) /* the judge learns what is usual from ten seconds, of all but the first steps */
+#define RANK_STEPS_SILENT_NS \
+	NSEC_PER_SEC /* steps that exceed a budget of a thousandth are shorter than a tenth of it */
+#define RANK_STEPS_STEADY_NS \
+	(20 * NSEC_PER_SEC) /* the judge learns what is usual from ten seconds, of all but the first steps */
 bool rank_steps_may_sample(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t now_ns);
 void rank_steps_sample(struct rank_steps *rank_steps, bool on);
 void rank_steps_watch(struct rank_steps *rank_steps, bool all, uint64_t from_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public face of the store, and all of it that the loop runs: opening, queueing, clocks, status. See store.h for the
- * promises. Nothing here waits for a disk but opening and closing.
+ * The public face of the store, and all of it that the loop runs: opening, queueing, clocks, status. See store.h for
+ * the promises. Nothing here waits for a disk but opening and closing.
  */
 #include "daemon/store/store_internal.h"
 
@@ -15,8 +15,8 @@
 #define CLOCK_READINGS 5
 #define CLOCK_READING_NS (20 * NSEC_PER_USEC) /* good enough to read no more */
 #define LOCK_TRY_US 50000
-#define LOCK_TRIES 40 /* 2 s: on a busy node a process that was just started waits for a CPU */
-#define IDENTITY_SEGMENTS 2		      /* newest segments a tier that are asked for process identities */
+#define LOCK_TRIES 40	    /* 2 s: on a busy node a process that was just started waits for a CPU */
+#define IDENTITY_SEGMENTS 2 /* newest segments a tier that are asked for process identities */
 
 /* Where the writer is still at work, what it uses is left to it, and the lock to the end of the process. */
 static struct store *store_free(struct store *store, uint64_t until_ns)
@@ -24,7 +24,8 @@ static struct store *store_free(struct store *store, uint64_t until_ns)
 	if (!store)
 		return NULL;
 	if (!writer_free(store->writer, until_ns)) {
-		log_warning("store", "the disk of %s does not answer; its files are completed at the next start", store->state_dir);
+		log_warning("store", "the disk of %s does not answer; its files are completed at the next start",
+			store->state_dir);
 		store->lock_fd = -1;
 	}
 	for (size_t i = 0; i < TIER_MAX; i++)
@@ -198,8 +199,8 @@ static void store_give_identities(struct store *store, struct batch *batch)
 
 		if (!at->changed)
 			continue;
-		if (!array_reserve((void **)&batch->identities, &batch->identities_capacity, batch->identities_count + 1,
-			    sizeof(*at), SIZE_MAX))
+		if (!array_reserve((void **)&batch->identities, &batch->identities_capacity,
+			    batch->identities_count + 1, sizeof(*at), SIZE_MAX))
 			return; /* with the next batch */
 		at->changed = false;
 		memset(at->written, 0, sizeof(at->written));
@@ -253,7 +254,8 @@ static void store_describe_slow(struct store *store, char *ret, size_t size)
 
 	ret[0] = 0;
 	if (writing_ns > WRITE_SLOW_NS)
-		snprintf(ret, size, "the disk of %.100s/db is slow: a write has taken %.0f s so far; %llu rows wait in memory",
+		snprintf(ret, size,
+			"the disk of %.100s/db is slow: a write has taken %.0f s so far; %llu rows wait in memory",
 			store->state_dir, (double)writing_ns / 1e9, (unsigned long long)store_pending(store));
 }
 

@@ -59,8 +59,8 @@ struct store_status {
 	size_t drops_count;
 };
 
-/* -EBUSY: another daemon has this state folder. -EPERM, with a logged sentence: another user can write in it. Creates the
- * folders. Rolls back to nothing on failure. */
+/* -EBUSY: another daemon has this state folder. -EPERM, with a logged sentence: another user can write in it. Creates
+ * the folders. Rolls back to nothing on failure. */
 int store_open(const struct store_options *options, struct store **ret);
 /* Writes what waits and closes, within 5 s (CLOSE_NS); what could not be written is counted in the log. */
 struct store *store_close(struct store *store);
@@ -84,13 +84,13 @@ void store_remove(struct store *store, enum schema_id table, int64_t key);
 /* For SCHEMA_NOW tables: forget what it holds; rows put after this are the new content. */
 int store_replace(struct store *store, enum schema_id table);
 /*
- * Passes what waits to the writer, which also rolls segments and applies retention. now is UTC. False: the writer has not
- * finished what it has; nothing was passed. At once.
+ * Passes what waits to the writer, which also rolls segments and applies retention. now is UTC. False: the writer has
+ * not finished what it has; nothing was passed. At once.
  */
 bool store_pass(struct store *store, uint64_t now_ns);
 /*
- * The same, and waits until it is written, for programs without a loop. Returns 0 or what kept rows from the disk: -ENOSPC
- * and others dropped and counted them, -EAGAIN (another process writes the file) keeps them.
+ * The same, and waits until it is written, for programs without a loop. Returns 0 or what kept rows from the disk:
+ * -ENOSPC and others dropped and counted them, -EAGAIN (another process writes the file) keeps them.
  */
 int store_flush(struct store *store, uint64_t now_ns);
 

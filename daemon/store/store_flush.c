@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One batch, in the writer's thread: which segment takes the rows, and what happens where it cannot. The order of resorts on a full disk:
- * unlink the oldest closed events segment and try again; with none left, drop the batch and count it. Damage: set the
- * file aside, go on with a new one. Every way out leaves a writer that tries again at the next batch.
+ * One batch, in the writer's thread: which segment takes the rows, and what happens where it cannot. The order of
+ * resorts on a full disk: unlink the oldest closed events segment and try again; with none left, drop the batch and
+ * count it. Damage: set the file aside, go on with a new one. Every way out leaves a writer that tries again at the
+ * next batch.
  */
 #include "daemon/store/store_internal.h"
 
@@ -57,7 +58,8 @@ static void losses_add_queue(struct losses *losses, enum store_lost why, const s
 void losses_move(struct losses *from, struct losses *to)
 {
 	for (size_t i = 0; from->pending && i < STORE_LOST_MAX * TABLE_MAX; i++) {
-		struct loss *loss = &from->of[i / TABLE_MAX][i % TABLE_MAX], *of = &to->of[i / TABLE_MAX][i % TABLE_MAX];
+		struct loss *loss = &from->of[i / TABLE_MAX][i % TABLE_MAX],
+			    *of = &to->of[i / TABLE_MAX][i % TABLE_MAX];
 
 		if (loss->count && !of->count)
 			of->since_ns = loss->since_ns;
@@ -344,8 +346,8 @@ static void flush_retain(struct writer *writer, uint64_t now_ns)
 		enum schema_tier tier = (enum schema_tier)i;
 
 		folder_measure(&writer->folder, current_number(writer, tier));
-		folder_retain(&writer->folder, tier, current_number(writer, tier), flush_size_max(writer, tier), age_max_ns[tier],
-			now_ns);
+		folder_retain(&writer->folder, tier, current_number(writer, tier), flush_size_max(writer, tier),
+			age_max_ns[tier], now_ns);
 	}
 }
 
@@ -370,8 +372,8 @@ int flush_batch(struct writer *writer)
 	}
 	flush_retain(writer, now_ns);
 	if (worked && first == 0 && writer->reason[0]) {
-		log_notice("store", "writing to %s again; %llu rows could not be written since the start", writer->folder.dir,
-			(unsigned long long)writer->lost.total_sum);
+		log_notice("store", "writing to %s again; %llu rows could not be written since the start",
+			writer->folder.dir, (unsigned long long)writer->lost.total_sum);
 		writer->reason[0] = 0;
 	}
 	return first;

@@ -33,8 +33,8 @@ static int by_number(const void *a, const void *b)
 
 bool folder_add(struct folder *folder, const struct segment_name *name, int64_t end_ns)
 {
-	if (!array_reserve((void **)&folder->files, &folder->capacity, folder->count + 1, sizeof(*folder->files),
-		    SIZE_MAX))
+	if (!array_reserve(
+		    (void **)&folder->files, &folder->capacity, folder->count + 1, sizeof(*folder->files), SIZE_MAX))
 		return false;
 	folder->files[folder->count++] = (struct folder_file){.name = *name, .end_ns = end_ns};
 	if (name->number >= folder->next_number)
@@ -133,7 +133,9 @@ void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t curren
 		file->end_ns < (int64_t)(now_ns - age_max_ns)) {
 		if (!folder->age_credit[tier]) {
 			if (!folder->age_held[tier])
-				log_warning("store", "more files are too old by the clock than have come since: removing at most %u for "
+				log_warning("store",
+					"more files are too old by the clock than have come since: removing at most %u "
+					"for "
 					"each new one",
 					AGE_CREDIT);
 			folder->age_held[tier] = true;

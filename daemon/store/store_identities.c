@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process has which number, and which step it was at. The loop's list gives the numbers; the writer's is a copy, from
- * which it writes. Bounded; the lowest number goes first.
+ * Which process has which number, and which step it was at. The loop's list gives the numbers; the writer's is a copy,
+ * from which it writes. Bounded; the lowest number goes first.
  */
 #include "daemon/store/store_internal.h"
 #include "analyzers/base/array.h"

@@ -34,9 +34,9 @@
 #define STORE_TEXT_BYTES_MAX 65535 /* longer texts are cut */
 #define STATE_ROWS_MAX 4096	   /* state rows of a table in memory, and as many process identities */
 #define NOW_ROWS_MAX 65536
-#define CORRUPT_FILES_MAX 3 /* kept for inspection */
+#define CORRUPT_FILES_MAX 3		 /* kept for inspection */
 #define WRITE_SLOW_NS (2 * NSEC_PER_SEC) /* a batch a second should take less: from here on the disk is called slow */
-#define CLOSE_NS (5 * NSEC_PER_SEC) /* a stop waits no longer for a disk; systemd's patience is 30 s */
+#define CLOSE_NS (5 * NSEC_PER_SEC)	 /* a stop waits no longer for a disk; systemd's patience is 30 s */
 
 /* ---- rows waiting ---- */
 struct queue {
@@ -132,9 +132,9 @@ bool folder_remove_oldest(struct folder *folder, enum schema_tier tier, uint64_t
 /* A segment of the tier was begun: two old ones may go. */
 void folder_began(struct folder *folder, enum schema_tier tier);
 /*
- * Removes the oldest files while the tier is above its size, and files that are too old. A clock can be wrong, so by age
- * no more files go than AGE_CREDIT for each segment that was begun: the store never loses by a wrong clock what it did
- * not have to remove for space.
+ * Removes the oldest files while the tier is above its size, and files that are too old. A clock can be wrong, so by
+ * age no more files go than AGE_CREDIT for each segment that was begun: the store never loses by a wrong clock what it
+ * did not have to remove for space.
  */
 void folder_retain(struct folder *folder, enum schema_tier tier, uint64_t current, uint64_t size_max,
 	uint64_t age_max_ns, uint64_t now_ns);
@@ -219,7 +219,7 @@ struct losses {
 		uint64_t count; /* not yet in the view `drops` */
 		uint64_t since_ns;
 	} of[STORE_LOST_MAX][TABLE_MAX];
-	uint64_t pending; /* sum of the counts */
+	uint64_t pending;			   /* sum of the counts */
 	uint64_t total[STORE_LOST_MAX][TABLE_MAX]; /* since start: not moved */
 	uint64_t total_sum;
 };
@@ -243,7 +243,7 @@ struct batch {
 	struct identity *identities; /* new and changed ones */
 	size_t identities_count, identities_capacity;
 	struct losses lost;
-	uint64_t now_ns; /* UTC */
+	uint64_t now_ns;	 /* UTC */
 	int64_t clock_offset_ns; /* UTC minus CLOCK_MONOTONIC */
 };
 
@@ -278,7 +278,8 @@ struct writer {
 
 /* Takes over the folder and what is known of state. The thread begins with what a crash left. */
 int writer_new(const struct store_options *options, struct folder *folder, struct state *state, struct writer **ret);
-/* Ends the thread and frees the writer. False: the thread has not ended by until_ns (CLOCK_MONOTONIC) and does so itself. */
+/* Ends the thread and frees the writer. False: the thread has not ended by until_ns (CLOCK_MONOTONIC) and does so
+ * itself. */
 bool writer_free(struct writer *writer, uint64_t until_ns);
 /* False: the thread is at work, its batch is not to be touched. */
 bool writer_is_idle(struct writer *writer);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows waiting for the next flush, packed one after the other: table, count of values, then each value. A value is a byte
- * that has its type (low half) and the bytes of its number (high half), then that number, its lowest byte first: an
- * integer zigzag-coded, so that small ones of either sign are short, the bits of a real, or the length of a text, which
- * follows with its terminator. An absent value is that one byte.
+ * Rows waiting for the next flush, packed one after the other: table, count of values, then each value. A value is a
+ * byte that has its type (low half) and the bytes of its number (high half), then that number, its lowest byte first:
+ * an integer zigzag-coded, so that small ones of either sign are short, the bits of a real, or the length of a text,
+ * which follows with its terminator. An absent value is that one byte.
  */
 #include "daemon/store/store_internal.h"
 
@@ -66,7 +66,8 @@ static int queue_reserve(struct queue *queue, size_t need)
 {
 	if (queue->rows >= QUEUE_ROWS_MAX || queue->used + need > QUEUE_BYTES_MAX)
 		return -ENOBUFS;
-	return array_reserve((void **)&queue->data, &queue->capacity, queue->used + need, 1, QUEUE_BYTES_MAX) ? 0 : -ENOMEM;
+	return array_reserve((void **)&queue->data, &queue->capacity, queue->used + need, 1, QUEUE_BYTES_MAX) ? 0
+													      : -ENOMEM;
 }
 
 int queue_put(struct queue *queue, enum schema_id table, const struct store_value *values, size_t count)

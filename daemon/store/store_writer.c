@@ -114,7 +114,7 @@ int writer_new(const struct store_options *options, struct folder *folder, struc
 	pthread_mutex_init(&writer->lock, NULL);
 	writer->options = *options;
 	writer->options.state_dir = NULL; /* the loop's */
-	writer->is_busy = true; /* with flush_begin() */
+	writer->is_busy = true;		  /* with flush_begin() */
 	writer->folder = *folder;
 	writer->state = *state;
 	*folder = (struct folder){0};

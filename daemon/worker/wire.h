@@ -20,7 +20,8 @@ struct wire_reader {
 
 static inline void wire_put_bytes(struct wire_writer *writer, const void *data, size_t size_bytes)
 {
-	writer->failed |= !array_reserve((void **)&writer->data, &writer->capacity, writer->size_bytes + size_bytes, 1, SIZE_MAX);
+	writer->failed |=
+		!array_reserve((void **)&writer->data, &writer->capacity, writer->size_bytes + size_bytes, 1, SIZE_MAX);
 	if (writer->failed)
 		return;
 	if (size_bytes)

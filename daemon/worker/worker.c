@@ -23,13 +23,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define MESSAGES_MAX 64			/* read at a time, so that no worker occupies the loop */
-#define IDLE_NS (10 * NSEC_PER_SEC)	/* a process without requests ends */
+#define MESSAGES_MAX 64		       /* read at a time, so that no worker occupies the loop */
+#define IDLE_NS (10 * NSEC_PER_SEC)    /* a process without requests ends */
 #define READY_NS (100 * NSEC_PER_MSEC) /* between checks of a process that waits for a CPU past its limit of time */
-#define ABANDON_NS NSEC_PER_SEC		/* from a kill to the first check of what keeps the process, and between checks */
+#define ABANDON_NS NSEC_PER_SEC /* from a kill to the first check of what keeps the process, and between checks */
 #define STUCK_CPU_NS (500 * NSEC_PER_MSEC) /* after a kill: more than the end of a process takes, for its memory */
-#define REUSES_MAX 1000			/* requests of one process: bounds what leaks */
-#define EXIT_NO_LIBRARIES 127		/* of the dynamic loader, before main() */
+#define REUSES_MAX 1000			   /* requests of one process: bounds what leaks */
+#define EXIT_NO_LIBRARIES 127		   /* of the dynamic loader, before main() */
 
 struct request {
 	struct request *next;
@@ -173,7 +173,8 @@ static void process_remove(struct process *process)
 
 static void process_set_time(struct process *process, uint64_t after_ns)
 {
-	struct timeval after = {(time_t)(after_ns / NSEC_PER_SEC), (suseconds_t)(after_ns % NSEC_PER_SEC / NSEC_PER_USEC)};
+	struct timeval after = {
+		(time_t)(after_ns / NSEC_PER_SEC), (suseconds_t)(after_ns % NSEC_PER_SEC / NSEC_PER_USEC)};
 
 	(void)event_add(process->on_time, &after);
 }
@@ -222,7 +223,9 @@ static void workers_wake(struct workers *workers)
 static void process_end_request(struct process *process, enum worker_end end)
 {
 	struct request *request = process->request;
-	struct worker_reply reply = {.end = end, .size_bytes = process->size_bytes, .fds = process->fds,
+	struct worker_reply reply = {.end = end,
+		.size_bytes = process->size_bytes,
+		.fds = process->fds,
 		.took_ns = monotonic_ns() - process->started_ns};
 	_cleanup_free_ uint8_t *data = process->data;
 
@@ -333,8 +336,8 @@ static void process_read_rest(struct process *process)
 			return;
 }
 
-/* On a busy machine a process that is ready to run gets more time, as long as it has not used what it may compute. One that
- * was not, because it had just answered, has its answer in the socket. */
+/* On a busy machine a process that is ready to run gets more time, as long as it has not used what it may compute. One
+ * that was not, because it had just answered, has its answer in the socket. */
 static void process_on_limit(struct process *process)
 {
 	char state = process_state(process);
@@ -342,8 +345,7 @@ static void process_on_limit(struct process *process)
 	process_read_rest(process);
 	if (process->state != PROCESS_BUSY)
 		return;
-	if (state == 'R' &&
-		process_cpu_ns(process) - process->cpu_ns < process->kind->cpu_s_max * NSEC_PER_SEC)
+	if (state == 'R' && process_cpu_ns(process) - process->cpu_ns < process->kind->cpu_s_max * NSEC_PER_SEC)
 		process_set_time(process, READY_NS);
 	else
 		process_end_request(process, WORKER_TIMED_OUT);
@@ -361,7 +363,8 @@ static void process_on_time(evutil_socket_t fd, short what, void *arg)
 	} else if (process->state == PROCESS_KILLED) {
 		process->state = PROCESS_ABANDONED;
 		log_warning("worker",
-			"a %s process (pid %d) cannot be killed: the kernel keeps it, for a process or file system of user %u; abandoned",
+			"a %s process (pid %d) cannot be killed: the kernel keeps it, for a process or file system of "
+			"user %u; abandoned",
 			process->kind->name, (int)process->pid, process->owner);
 		workers_wake(process->workers);
 	} else if (process->state == PROCESS_BUSY) {
@@ -470,7 +473,9 @@ static int process_send(struct process *process, const struct request *request)
 	} control = {0};
 	struct worker_request_message head = {request->size_bytes};
 	struct iovec part = {&head, sizeof(head)};
-	struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = &control,
 		.msg_controllen = CMSG_SPACE(request->fds * sizeof(int))};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
@@ -688,7 +693,8 @@ static int worker_request_write(struct request *request, const void *bytes, size
 	return 0;
 }
 
-static int worker_request_fill(struct request *request, const void *bytes, size_t size_bytes, const int *fd, unsigned fds)
+static int worker_request_fill(
+	struct request *request, const void *bytes, size_t size_bytes, const int *fd, unsigned fds)
 {
 	int r = worker_request_write(request, bytes, size_bytes);
 

@@ -16,19 +16,19 @@
 #include "daemon/base/util.h"
 
 #define WORKER_FDS_MAX 4
-#define WORKER_QUEUE_MAX 1024	      /* requests that wait for a process */
-#define WORKER_QUEUE_OWNER_MAX 128    /* of one owner */
-#define WORKER_ABANDONED_MAX 12	      /* of all owners: systemd's TasksMax is 40 */
-#define WORKER_ABANDONED_OWNER_MAX 2  /* of one owner: no request of his starts until one has ended */
+#define WORKER_QUEUE_MAX 1024	     /* requests that wait for a process */
+#define WORKER_QUEUE_OWNER_MAX 128   /* of one owner */
+#define WORKER_ABANDONED_MAX 12	     /* of all owners: systemd's TasksMax is 40 */
+#define WORKER_ABANDONED_OWNER_MAX 2 /* of one owner: no request of his starts until one has ended */
 
 struct worker_kind {
-	const char *name;	     /* in messages and the status */
-	const char *program;	     /* path in libexec/ranktrace */
-	unsigned processes_max;	     /* at a time; of several, one owner gets at most all but one */
-	bool reused;		     /* a process serves further requests, also of other owners */
-	uint64_t memory_bytes_max;   /* address space */
-	unsigned cpu_s_max;	     /* of one request */
-	uint64_t wall_ns_max;	     /* of one request that waits, from the start of its process: for a file, not for a CPU */
+	const char *name;	   /* in messages and the status */
+	const char *program;	   /* path in libexec/ranktrace */
+	unsigned processes_max;	   /* at a time; of several, one owner gets at most all but one */
+	bool reused;		   /* a process serves further requests, also of other owners */
+	uint64_t memory_bytes_max; /* address space */
+	unsigned cpu_s_max;	   /* of one request */
+	uint64_t wall_ns_max; /* of one request that waits, from the start of its process: for a file, not for a CPU */
 	size_t reply_bytes_max;
 };
 

@@ -100,7 +100,8 @@ static int worker_child_limit_cpu(char **argv)
 
 	if (getrusage(RUSAGE_SELF, &usage) < 0)
 		return -errno;
-	return worker_child_limit(RLIMIT_CPU, (rlim_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + seconds + 1, RLIM_INFINITY);
+	return worker_child_limit(
+		RLIMIT_CPU, (rlim_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + seconds + 1, RLIM_INFINITY);
 }
 
 /* 0: the daemon closed the connection. */
@@ -136,8 +137,8 @@ static int worker_child_finish(void)
 	return send(WORKER_SOCKET, &head, sizeof(head), MSG_NOSIGNAL) == sizeof(head) ? 0 : -errno;
 }
 
-static int worker_child_serve(
-	const struct worker_request_message *message, int *fd, unsigned fds, int (*serve)(const struct worker_task *task))
+static int worker_child_serve(const struct worker_request_message *message, int *fd, unsigned fds,
+	int (*serve)(const struct worker_task *task))
 {
 	struct worker_task task = {.size_bytes = (size_t)message->size_bytes, .fds = fds - 1};
 	void *bytes = NULL;

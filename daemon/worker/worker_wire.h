@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define WORKER_SOCKET 3 /* its descriptor: SOCK_SEQPACKET */
+#define WORKER_SOCKET 3		       /* its descriptor: SOCK_SEQPACKET */
 #define WORKER_CHUNK_BYTES (32u << 10) /* of an answer in one message: several fit into a socket's buffer */
 
 /* argv of the program after its name, in decimal. */

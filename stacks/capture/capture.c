@@ -105,8 +105,7 @@ static void capture_read_python(struct capture *capture, size_t i)
 	}
 	stack->capacity = PYSTACK_FRAMES_MAX;
 	stack->has_gil = state->has_gil;
-	capture->stack_error[i] =
-		pystack_read(capture->python, state, NULL, NULL, stack, &capture->stack_why[i]);
+	capture->stack_error[i] = pystack_read(capture->python, state, NULL, NULL, stack, &capture->stack_why[i]);
 	if (capture->stack_error[i] < 0)
 		stack->count = 0;
 }
@@ -232,7 +231,7 @@ static int capture_threads(struct capture *capture)
 
 static const char *capture_why(int error)
 {
-	return error == -ENOENT || error == -ESRCH  ? "the process has ended"
+	return error == -ENOENT || error == -ESRCH   ? "the process has ended"
 	       : error == -EACCES || error == -EPERM ? "the kernel does not let ranktrace read the process"
 	       : error == -ENOEXEC		     ? "the program is of another architecture"
 						     : strerror(-error);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All threads of a process as one message (proto/control.proto: StackProcess): Python frames by stacks/python, native ones
- * by stacks/native, each stack one list with the Python frames in the place of the interpreter's calls, and the kernel's
- * function last. Frames of both kinds are of one moment: the thread has not run between.
+ * All threads of a process as one message (proto/control.proto: StackProcess): Python frames by stacks/python, native
+ * ones by stacks/native, each stack one list with the Python frames in the place of the interpreter's calls, and the
+ * kernel's function last. Frames of both kinds are of one moment: the thread has not run between.
  */
 #ifndef RANKTRACE_STACKS_CAPTURE_CAPTURE_H
 #define RANKTRACE_STACKS_CAPTURE_CAPTURE_H
@@ -13,7 +13,7 @@
 #include "stacks/python/pystack.h"
 #include "stacks/reply/reply.h"
 
-#define CAPTURE_FRAMES_MAX 8192u /* different ones of a process */
+#define CAPTURE_FRAMES_MAX 8192u    /* different ones of a process */
 #define CAPTURE_TEXT_BYTES_MAX 512u /* of a name or path; longer ones end with "..." */
 
 /*
@@ -24,12 +24,13 @@ Ranktrace__StackProcess *capture_process(const char *root, uint32_t pid, uint64_
 
 /* Names for stacks that the kernel recorded as numbers (bpf/profile.h), while their process lives: sample.c. */
 
-/* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says why. */
+/* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says why.
+ * */
 void sample_layout(uint32_t pid, struct reply_layout *ret);
 
 /*
- * The frames of a stack as text (analyzers/base/stack.h); NULL: refused. native_cut: native callers are missing. Negative errno
- * ends sample_name().
+ * The frames of a stack as text (analyzers/base/stack.h); NULL: refused. native_cut: native callers are missing.
+ * Negative errno ends sample_name().
  */
 typedef int (*sample_named)(void *arg, const struct rt_profile_stack_event *stack, const char *frames, bool native_cut);
 
@@ -46,7 +47,8 @@ struct sample_request {
  */
 int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg);
 /* The same of a process that has ended, with the layout that it had, which may be anything. */
-int sample_name_ended(const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg);
+int sample_name_ended(
+	const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg);
 
 /* For capture.c: frames of one thread in order, as numbers of frames of the process. */
 
@@ -65,11 +67,11 @@ struct capture_merge {
 	const struct native_process *native;
 	const struct native_thread *thread; /* NULL: none */
 	const struct pystack_stack *python; /* NULL: none */
-	int32_t interpreter; /* module with the interpreter; -1: unknown */
+	int32_t interpreter;		    /* module with the interpreter; -1: unknown */
 };
 
 /* Outermost first. Writes thread->native_reason where native frames had to be left out. */
-void capture_merge_frames(const struct capture_merge *merge, Ranktrace__StackProcess *process, Ranktrace__StackThread *thread,
-	struct capture_list *list);
+void capture_merge_frames(const struct capture_merge *merge, Ranktrace__StackProcess *process,
+	Ranktrace__StackThread *thread, struct capture_list *list);
 
 #endif

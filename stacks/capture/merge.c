@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One list of native and Python frames. A call of _PyEval_EvalFrameDefault() runs a run of Python frames, whose first is
- * marked `entry`: the calls, from the outermost on, stand for the runs in their order.
+ * One list of native and Python frames. A call of _PyEval_EvalFrameDefault() runs a run of Python frames, whose first
+ * is marked `entry`: the calls, from the outermost on, stand for the runs in their order.
  *
  * Parts of that function that the compiler moved away (".cold") have no name in a stripped file. They are recognized by
  * the size of their stack frame, which is that of the function, and only where calls and runs then agree in number.
@@ -21,7 +21,8 @@ static bool merge_is_eval(const struct native_frame *frame)
 
 static bool merge_is_cold(const struct capture_merge *merge, const struct native_frame *frame, int32_t eval_size)
 {
-	return !frame->function && frame->module == merge->interpreter && eval_size > 0 && frame->cfa_offset == eval_size;
+	return !frame->function && frame->module == merge->interpreter && eval_size > 0 &&
+	       frame->cfa_offset == eval_size;
 }
 
 struct merge_calls {
@@ -147,7 +148,8 @@ static void merge_both(struct merging *merging, Ranktrace__StackThread *thread)
 		char text[160];
 
 		snprintf(text, sizeof(text),
-			"%zu calls of the interpreter and %zu runs of Python frames: native frames outside are left out",
+			"%zu calls of the interpreter and %zu runs of Python frames: native frames outside are left "
+			"out",
 			calls.count, runs);
 		if (thread->native_reason == protobuf_c_empty_string)
 			thread->native_reason = strdup(text);
@@ -168,8 +170,8 @@ static void merge_both(struct merging *merging, Ranktrace__StackThread *thread)
 	merge_add_run(merging, &next, true);
 }
 
-void capture_merge_frames(const struct capture_merge *merge, Ranktrace__StackProcess *process, Ranktrace__StackThread *thread,
-	struct capture_list *list)
+void capture_merge_frames(const struct capture_merge *merge, Ranktrace__StackProcess *process,
+	Ranktrace__StackThread *thread, struct capture_list *list)
 {
 	struct merging merging = {.merge = merge, .process = process, .list = list};
 	size_t next = 0;

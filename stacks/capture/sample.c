@@ -50,8 +50,8 @@ static int sample_name_python(struct sample *sample, const struct rt_profile_sta
 /* The innermost function in which the kernel waits that is none of its scheduler, nor what reads the stack there. */
 static void sample_kernel(const struct rt_profile_stack_event *event, struct native_thread *thread)
 {
-	static const char *const inner[] = {"bpf_", "__bpf_", "___bpf_", "__traceiter_", "trace_", "__schedule", "schedule",
-		"io_schedule", "preempt_schedule", "0x"};
+	static const char *const inner[] = {"bpf_", "__bpf_", "___bpf_", "__traceiter_", "trace_", "__schedule",
+		"schedule", "io_schedule", "preempt_schedule", "0x"};
 
 	thread->kernel[0] = 0;
 	for (size_t i = 0; i < RT_PROFILE_KERNEL_MAX && event->kernel[i][0]; i++) {
@@ -67,8 +67,8 @@ static void sample_kernel(const struct rt_profile_stack_event *event, struct nat
 	}
 }
 
-static int sample_show(
-	const struct sample *sample, const struct rt_profile_stack_event *event, size_t i, sample_named named, void *arg)
+static int sample_show(const struct sample *sample, const struct rt_profile_stack_event *event, size_t i,
+	sample_named named, void *arg)
 {
 	struct capture_merge merge = {
 		sample->native, sample->thread ? &sample->thread[i] : NULL, &sample->stack[i], sample->interpreter};
@@ -117,12 +117,14 @@ static int sample_read(struct sample *sample, const struct rt_profile_stack_even
 	return 0;
 }
 
-static int sample_show_all(const struct sample *sample, const struct sample_request *request, sample_named named, void *arg)
+static int sample_show_all(
+	const struct sample *sample, const struct sample_request *request, sample_named named, void *arg)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < sample->count && r == 0; i++)
-		r = sample->refused[i] ? named(arg, request->stack[i], NULL, false) : sample_show(sample, request->stack[i], i, named, arg);
+		r = sample->refused[i] ? named(arg, request->stack[i], NULL, false)
+				       : sample_show(sample, request->stack[i], i, named, arg);
 	return r;
 }
 
@@ -136,13 +138,15 @@ static void sample_free(struct sample *sample)
 	native_close(sample->native);
 }
 
-int sample_name_ended(const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg)
+int sample_name_ended(
+	const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg)
 {
 	struct sample sample = {.count = request->stacks,
 		.interpreter = -1,
 		.stack = calloc(request->stacks, sizeof(*sample.stack)),
 		.refused = calloc(request->stacks, sizeof(*sample.refused))};
-	int r = sample.stack && sample.refused ? pystack_open_recorded(&layout->image, &layout->python, &sample.python) : -ENOMEM;
+	int r = sample.stack && sample.refused ? pystack_open_recorded(&layout->image, &layout->python, &sample.python)
+					       : -ENOMEM;
 
 	if (r == 0)
 		pystack_codes(sample.python, request->code, request->codes);

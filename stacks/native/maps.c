@@ -178,8 +178,7 @@ static bool maps_open_vdso(const struct native_process *process, struct native_m
 	if (size_bytes > MAPS_VDSO_BYTES_MAX)
 		return false;
 	module->image = malloc(size_bytes);
-	if (!module->image ||
-		native_memory(process, module->start, module->image, size_bytes) != (ssize_t)size_bytes)
+	if (!module->image || native_memory(process, module->start, module->image, size_bytes) != (ssize_t)size_bytes)
 		return false;
 	module->elf = elf_memory(module->image, size_bytes);
 	return module->elf != NULL;

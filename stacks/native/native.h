@@ -6,10 +6,10 @@
  *
  * Registers of a blocked thread are those of /proc/PID/task/TID/syscall: stack pointer and place. Frames are found with
  * the unwind tables (.eh_frame) of the files that are mapped, by libdw; where a table is missing, or an address lies in
- * no executable mapping, the stack ends there and `reason` says so. A frame is never guessed. Of the registers only stack
- * pointer and place are known: where a function and all that it calls are built with frame pointers, as in some
- * distributions, its callers are not found. A thread that ran while it
- * was read is read again, at most NATIVE_TRIES times, and then has no frames.
+ * no executable mapping, the stack ends there and `reason` says so. A frame is never guessed. Of the registers only
+ * stack pointer and place are known: where a function and all that it calls are built with frame pointers, as in some
+ * distributions, its callers are not found. A thread that ran while it was read is read again, at most NATIVE_TRIES
+ * times, and then has no frames.
  *
  * Only /proc/PID of the procfs at `root` is read, at most NATIVE_THREADS_MAX threads, NATIVE_MAPS_MAX mappings,
  * NATIVE_FRAMES_MAX frames a thread. Functions return 0 or a negative errno.
@@ -39,16 +39,16 @@ struct native_frame {
 
 struct native_thread {
 	uint32_t thread_id;
-	char name[20];	/* printable */
-	char state;	/* of /proc: R, S, D, T, t, Z */
-	bool blocked;	/* in a system call: what follows is known */
-	long number;	/* of the system call; -1: blocked outside one, as on a page fault */
+	char name[20]; /* printable */
+	char state;    /* of /proc: R, S, D, T, t, Z */
+	bool blocked;  /* in a system call: what follows is known */
+	long number;   /* of the system call; -1: blocked outside one, as on a page fault */
 	uint64_t args[6], sp, pc;
-	uint64_t switches;		/* times it left a CPU so far */
-	char kernel[48];		/* function of the kernel in which it waits; "" where the kernel hides it */
-	char wait[NATIVE_WAIT_BYTES];	/* the system call and what it waits for: "read 5 (pipe:[123])" */
-	size_t frames;			/* innermost first */
-	struct native_frame *frame;	/* NATIVE_FRAMES_MAX, NULL without frames; owned by the process */
+	uint64_t switches;		  /* times it left a CPU so far */
+	char kernel[48];		  /* function of the kernel in which it waits; "" where the kernel hides it */
+	char wait[NATIVE_WAIT_BYTES];	  /* the system call and what it waits for: "read 5 (pipe:[123])" */
+	size_t frames;			  /* innermost first */
+	struct native_frame *frame;	  /* NATIVE_FRAMES_MAX, NULL without frames; owned by the process */
 	char reason[NATIVE_REASON_BYTES]; /* why the stack has no frames or ends early; "" where it is whole */
 };
 
@@ -78,8 +78,9 @@ void native_symbolize(struct native_process *process);
  */
 int native_stacks(struct native_process *process, size_t count, struct native_thread **ret);
 /*
- * Frames of such a stack: the place of the thread, and return addresses as far as the unwind tables say that the function
- * before keeps the frame pointer where it was looked for. A frame is never guessed; `reason` says where it ends.
+ * Frames of such a stack: the place of the thread, and return addresses as far as the unwind tables say that the
+ * function before keeps the frame pointer where it was looked for. A frame is never guessed; `reason` says where it
+ * ends.
  */
 void native_prove(struct native_process *process, struct native_thread *thread, const uint64_t *pc, size_t count);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of functions: one pass over the symbols of each file answers all addresses asked of it, so that a table of a
- * million symbols is read once and not kept. The file's own .symtab or .dynsym; else the .symtab of its debug file, found by
- * build id or by the name in .gnu_debuglink; both must have the same build id. A symbol names an address only if it covers it.
+ * million symbols is read once and not kept. The file's own .symtab or .dynsym; else the .symtab of its debug file,
+ * found by build id or by the name in .gnu_debuglink; both must have the same build id. A symbol names an address only
+ * if it covers it.
  *
  * C++ names are demangled by __cxa_demangle() of the C++ library, if one can be loaded.
  */
@@ -63,7 +64,8 @@ static void symbols_offer(struct symbols_wishes *wishes, const Elf64_Sym *symbol
 		struct symbols_wish *wish = &wishes->wish[i];
 
 		/* Of several names the closest start, then the better grade. */
-		if (wish->name && (wish->start > symbol->st_value || (wish->start == symbol->st_value && wish->grade >= grade)))
+		if (wish->name &&
+			(wish->start > symbol->st_value || (wish->start == symbol->st_value && wish->grade >= grade)))
 			continue;
 		wish->start = symbol->st_value;
 		wish->grade = grade;
@@ -98,7 +100,8 @@ static bool symbols_tables(struct symbols_wishes *wishes, Elf *elf, int fd, GElf
 
 	wishes->fd = fd;
 	while ((section = elf_nextscn(elf, section))) {
-		if (!gelf_getshdr(section, &header) || header.sh_type != type || header.sh_entsize != sizeof(Elf64_Sym) ||
+		if (!gelf_getshdr(section, &header) || header.sh_type != type ||
+			header.sh_entsize != sizeof(Elf64_Sym) ||
 			!gelf_getshdr(elf_getscn(elf, header.sh_link), &names) || names.sh_type != SHT_STRTAB)
 			continue;
 		wishes->names = names.sh_offset;

@@ -124,8 +124,8 @@ static bool threads_syscall(struct native_thread *thread, const char *text)
 {
 	uint64_t *a = thread->args;
 
-	if (sscanf(text, "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
-			 " %" SCNx64,
+	if (sscanf(text,
+		    "%ld %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64,
 		    &thread->number, &a[0], &a[1], &a[2], &a[3], &a[4], &a[5], &thread->sp, &thread->pc) == 9)
 		return thread->number >= 0;
 	thread->number = -1;

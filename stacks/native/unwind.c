@@ -77,7 +77,8 @@ static const struct native_chunk *unwind_chunk(struct native_process *process, u
 	if (address - start >= chunk->size_bytes) {
 		uint64_t page = address & ~(uint64_t)4095;
 
-		n = native_memory(process, page, chunk->data + (page - start), (size_t)(start + NATIVE_CHUNK_BYTES - page));
+		n = native_memory(
+			process, page, chunk->data + (page - start), (size_t)(start + NATIVE_CHUNK_BYTES - page));
 		if (n <= 0)
 			return NULL;
 		memset(chunk->data, 0, (size_t)(page - start));
@@ -147,7 +148,8 @@ static int unwind_begin(struct native_process *process)
 		void **userdata;
 
 		module->reported = dwfl_report_module(process->dwfl, module->path, module->start, module->end);
-		if (module->reported && dwfl_module_info(module->reported, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
+		if (module->reported &&
+			dwfl_module_info(module->reported, &userdata, NULL, NULL, NULL, NULL, NULL, NULL))
 			*userdata = module;
 		module->process = process;
 	}
@@ -178,7 +180,7 @@ struct unwind_rule {
 	bool frame_pointer; /* the caller's frame pointer and the return address are where the frame pointer says */
 };
 
-#define UNWIND_POINTER 6     /* DWARF's number of the frame pointer on x86-64 */
+#define UNWIND_POINTER 6	/* DWARF's number of the frame pointer on x86-64 */
 #define UNWIND_POINTER_FRAME 16 /* it and the return address, in bytes */
 
 static struct unwind_rule unwind_rule(const struct native_module *module, uint64_t address)
@@ -217,7 +219,8 @@ static bool unwind_address(struct native_module *module, const struct native_map
 	       dwfl_module_getelf(module->reported, &bias) && pc - bias == *ret;
 }
 
-/* Adds the frame of `pc`, whose function's table covers `address`; false: it ends the stack, thread->reason says why. */
+/* Adds the frame of `pc`, whose function's table covers `address`; false: it ends the stack, thread->reason says why.
+ * */
 static bool unwind_add(struct native_process *process, struct native_thread *thread, uint64_t pc, uint64_t address,
 	struct unwind_rule *ret)
 {

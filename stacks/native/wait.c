@@ -24,67 +24,21 @@ struct wait_row {
 };
 
 #define ROW(name, on) {SYS_##name, #name, WAIT_ON_##on},
-static const struct wait_row wait_rows[] = {
-	ROW(read, FD)
-	ROW(write, FD)
-	ROW(readv, FD)
-	ROW(writev, FD)
-	ROW(pread64, FD)
-	ROW(pwrite64, FD)
-	ROW(preadv2, FD)
-	ROW(pwritev2, FD)
-	ROW(ioctl, FD)
-	ROW(fsync, FD)
-	ROW(fdatasync, FD)
-	ROW(flock, FD)
-	ROW(fcntl, FD)
-	ROW(getdents64, FD)
-	ROW(connect, FD)
-	ROW(accept4, FD)
-	ROW(accept, FD)
-	ROW(sendto, FD)
-	ROW(recvfrom, FD)
-	ROW(sendmsg, FD)
-	ROW(recvmsg, FD)
-	ROW(recvmmsg, FD)
-	ROW(epoll_pwait, FD)
-	ROW(ppoll, POLL)
-	ROW(pselect6, NOTHING)
-	ROW(futex, FUTEX)
-	ROW(nanosleep, NOTHING)
-	ROW(clock_nanosleep, NOTHING)
-	ROW(wait4, PID)
-	ROW(waitid, NUMBER)
-	ROW(openat, NOTHING)
-	ROW(statx, NOTHING)
-	ROW(newfstatat, NOTHING)
-	ROW(mmap, NOTHING)
-	ROW(munmap, NOTHING)
-	ROW(mprotect, NOTHING)
-	ROW(madvise, NOTHING)
-	ROW(sched_yield, NOTHING)
-	ROW(rt_sigtimedwait, NOTHING)
-	ROW(rt_sigsuspend, NOTHING)
-	ROW(restart_syscall, NOTHING)
-	ROW(semtimedop, NOTHING)
-	ROW(msgrcv, NOTHING)
-	ROW(io_getevents, NOTHING)
-	ROW(io_uring_enter, FD)
-	ROW(clone, NOTHING)
-	ROW(clone3, NOTHING)
-	ROW(execve, NOTHING)
-	ROW(exit, NOTHING)
-	ROW(exit_group, NOTHING)
+static const struct wait_row wait_rows[] = {ROW(read, FD) ROW(write, FD) ROW(readv, FD) ROW(writev, FD) ROW(
+	pread64, FD) ROW(pwrite64, FD) ROW(preadv2, FD) ROW(pwritev2, FD) ROW(ioctl, FD) ROW(fsync, FD) ROW(fdatasync,
+	FD) ROW(flock, FD) ROW(fcntl, FD) ROW(getdents64, FD) ROW(connect, FD) ROW(accept4, FD) ROW(accept,
+	FD) ROW(sendto, FD) ROW(recvfrom, FD) ROW(sendmsg, FD) ROW(recvmsg, FD) ROW(recvmmsg, FD) ROW(epoll_pwait,
+	FD) ROW(ppoll, POLL) ROW(pselect6, NOTHING) ROW(futex, FUTEX) ROW(nanosleep, NOTHING) ROW(clock_nanosleep,
+	NOTHING) ROW(wait4, PID) ROW(waitid, NUMBER) ROW(openat, NOTHING) ROW(statx, NOTHING)
+		ROW(newfstatat, NOTHING) ROW(mmap, NOTHING) ROW(munmap, NOTHING) ROW(mprotect, NOTHING) ROW(
+			madvise, NOTHING) ROW(sched_yield, NOTHING) ROW(rt_sigtimedwait, NOTHING)
+			ROW(rt_sigsuspend, NOTHING) ROW(restart_syscall, NOTHING) ROW(semtimedop, NOTHING) ROW(
+				msgrcv, NOTHING) ROW(io_getevents, NOTHING) ROW(io_uring_enter, FD) ROW(clone, NOTHING)
+				ROW(clone3, NOTHING) ROW(execve, NOTHING) ROW(exit, NOTHING) ROW(exit_group, NOTHING)
 #ifdef SYS_poll /* of x86-64; younger machines have the newer forms only */
-	ROW(poll, POLL)
-	ROW(select, NOTHING)
-	ROW(epoll_wait, FD)
-	ROW(open, NOTHING)
-	ROW(vfork, NOTHING)
-	ROW(stat, NOTHING)
-	ROW(pause, NOTHING)
-	ROW(fork, NOTHING)
-	ROW(vfork, NOTHING)
+					ROW(poll, POLL) ROW(select, NOTHING) ROW(epoll_wait, FD) ROW(open, NOTHING)
+						ROW(vfork, NOTHING) ROW(stat, NOTHING) ROW(pause, NOTHING)
+							ROW(fork, NOTHING) ROW(vfork, NOTHING)
 #endif
 };
 #undef ROW
@@ -120,7 +74,8 @@ static void wait_address(const char *text, char *ret, size_t size)
 		snprintf(ret, size, "[IPv6]:%u", port);
 }
 
-static bool wait_socket_peer(const struct native_process *process, const char *table, unsigned long inode, char *ret, size_t size)
+static bool wait_socket_peer(
+	const struct native_process *process, const char *table, unsigned long inode, char *ret, size_t size)
 {
 	char path[160], line[512], local[160], remote[160];
 	_cleanup_fclose_ FILE *file = NULL;
@@ -177,7 +132,8 @@ static void wait_on_poll(
 		snprintf(ret + used, size - used, ", ... %llu in all", (unsigned long long)count);
 }
 
-/* Of glibc's pthread_mutex_t: int lock, unsigned count, int owner. The futex is the lock, 2 while threads wait for it. */
+/* Of glibc's pthread_mutex_t: int lock, unsigned count, int owner. The futex is the lock, 2 while threads wait for it.
+ * */
 static void wait_on_futex(
 	const struct native_process *process, const struct native_thread *thread, char *ret, size_t size)
 {

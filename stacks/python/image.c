@@ -6,10 +6,10 @@
 #include "analyzers/base/proc_maps.h"
 #include "daemon/base/util.h"
 
-#define FILES_MAX 1024u	     /* mapped files that are searched; PyTorch maps 200 */
-#define HEADERS_MAX 64u	     /* program headers */
-#define DYNAMIC_MAX 256u     /* entries of .dynamic */
-#define CHAIN_MAX 4096u	     /* symbols of a bucket */
+#define FILES_MAX 1024u	 /* mapped files that are searched; PyTorch maps 200 */
+#define HEADERS_MAX 64u	 /* program headers */
+#define DYNAMIC_MAX 256u /* entries of .dynamic */
+#define CHAIN_MAX 4096u	 /* symbols of a bucket */
 #define NAME_MAX_BYTES 32u
 #define PTHREAD_BYTES_MAX 65536u /* glibc 2.36 on x86-64: 2,368 */
 

@@ -10,7 +10,8 @@
 #include "stacks/python/memory.h"
 #include "stacks/python/pystack.h"
 
-/* Where the thread pointer leads to: x86-64: the begin of glibc's struct pthread; aarch64: its end (THREAD_SELF in tls.h of each). */
+/* Where the thread pointer leads to: x86-64: the begin of glibc's struct pthread; aarch64: its end (THREAD_SELF in
+ * tls.h of each). */
 #if defined(__x86_64__)
 #define PYIMAGE_POINTS_AT_END false
 #else
@@ -31,8 +32,8 @@ struct pyimage {
  */
 int pyimage_find(struct pymem *memory, const char *root, pid_t pid, struct pyimage *ret, enum pystack_refusal *ret_why);
 /*
- * Size of struct pthread in the process's C library, which states it for debuggers from glibc 2.34 on. -ENOENT: this one does
- * not. Other errors as above.
+ * Size of struct pthread in the process's C library, which states it for debuggers from glibc 2.34 on. -ENOENT: this
+ * one does not. Other errors as above.
  */
 int pyimage_pthread_bytes(struct pymem *memory, const char *root, pid_t pid, uint32_t *ret);
 /* The file mapped at `base`. -ENOENT: it has no interpreter. */

@@ -17,7 +17,7 @@ struct pymem {
 	void *arg;
 	uint64_t reads, pages_read;
 	const struct pymem_piece *piece;
-	size_t pieces; /* 0: the process's memory */
+	size_t pieces;			/* 0: the process's memory */
 	size_t count, capacity;		/* of pages */
 	uint32_t slot[SLOTS];		/* index of a page, plus 1 */
 	uint64_t page[PYMEM_PAGES_MAX]; /* its address */
@@ -71,7 +71,8 @@ static uint32_t *pymem_slot(struct pymem *memory, uint64_t page)
 
 static bool pymem_reserve(struct pymem *memory, size_t count)
 {
-	return array_reserve((void **)&memory->data, &memory->capacity, memory->count + count, sizeof(*memory->data), SIZE_MAX);
+	return array_reserve(
+		(void **)&memory->data, &memory->capacity, memory->count + count, sizeof(*memory->data), SIZE_MAX);
 }
 
 /* Reads absent pages behind the others; returns how many, from the first on. */

@@ -39,7 +39,8 @@ struct pymem_piece {
 	const uint8_t *data;
 	size_t size;
 };
-/* Until it is called again, only these pieces are read, each for itself. They belong to the caller. 0: the memory again. */
+/* Until it is called again, only these pieces are read, each for itself. They belong to the caller. 0: the memory
+ * again. */
 void pymem_pieces(struct pymem *memory, const struct pymem_piece *pieces, size_t count);
 /* Since pymem_new(). */
 uint64_t pymem_reads(const struct pymem *memory);

@@ -57,7 +57,9 @@ int pystack_probe_layout(const struct pystack *stack, struct rt_profile_python *
 		.unit_bytes = layout->code_adaptive ? 0 : (uint32_t)layout->instruction(1, 0),
 	};
 
-	int r = PYIMAGE_POINTS_AT_END ? pyimage_pthread_bytes(stack->memory, PYSTACK_PROC, stack->pid, &python.pthread_below) : 0;
+	int r = PYIMAGE_POINTS_AT_END
+			? pyimage_pthread_bytes(stack->memory, PYSTACK_PROC, stack->pid, &python.pthread_below)
+			: 0;
 
 	*ret_why = PYSTACK_MACHINE;
 	if (r < 0)
@@ -86,7 +88,8 @@ static ssize_t pyprobe_read_nothing(void *arg, const uint64_t *pages, size_t cou
 	return 0;
 }
 
-int pystack_open_recorded(const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret)
+int pystack_open_recorded(
+	const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret)
 {
 	static const struct pymem_ops nothing = {.read = pyprobe_read_nothing};
 	const struct pylayout *row = pylayout_row(image->minor);
@@ -132,7 +135,8 @@ static int pyprobe_print(struct pystack *stack, uint64_t code, uint32_t *ret)
 	const struct pylayout *layout = &stack->layout;
 	uint64_t name, hash, file, lines;
 	uint32_t first_line;
-	int r = pymem_u64(stack->memory, code + (layout->code_qualname ? layout->code_qualname : layout->code_name), &name);
+	int r = pymem_u64(
+		stack->memory, code + (layout->code_qualname ? layout->code_qualname : layout->code_name), &name);
 
 	if (r == 0)
 		r = pymem_u64(stack->memory, name + RT_PROFILE_HASH_AT, &hash);
@@ -163,7 +167,8 @@ static const struct rt_profile_code_event *pyprobe_recorded(
 {
 	size_t i = array_first_not(at, stack->codes, pyprobe_order(stack->code[at], frame->code, frame->print) < 0);
 
-	return i < stack->codes && pyprobe_order(stack->code[i], frame->code, frame->print) == 0 ? stack->code[i] : NULL;
+	return i < stack->codes && pyprobe_order(stack->code[i], frame->code, frame->print) == 0 ? stack->code[i]
+												 : NULL;
 }
 
 static int pyprobe_compare(const void *a, const void *b)
@@ -236,7 +241,8 @@ int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, s
 		if (ret->count == ret->capacity)
 			r = -ENOBUFS;
 		else
-			r = code ? pyprobe_resolve_recorded(stack, code, &frame, to) : pyframes_resolve(stack, &frame, to);
+			r = code ? pyprobe_resolve_recorded(stack, code, &frame, to)
+				 : pyframes_resolve(stack, &frame, to);
 		if (r < 0)
 			return pyframes_refuse(r, PYSTACK_BAD_CODE, ret_why);
 		ret->count += (size_t)r;

@@ -9,8 +9,8 @@
 #define TRIES_MIN 10u			   /* even if each is slow */
 #define TRIES_TIME_NS (50 * NSEC_PER_MSEC) /* then no more tries: 100 ms is the goal for all threads of a rank */
 
-#define UNSETTLED_MAX 4u			     /* reads again of a stack that is not valid */
-#define UNSETTLED_PAUSE_US 500u		     /* for a thread that waits for the caller's CPU */
+#define UNSETTLED_MAX 4u	/* reads again of a stack that is not valid */
+#define UNSETTLED_PAUSE_US 500u /* for a thread that waits for the caller's CPU */
 
 static const struct {
 	const char *word, *sentence;

@@ -54,9 +54,10 @@ struct pystack_thread {
 	uint64_t interp;   /* address of its interpreter */
 	uint64_t pthread;  /* its pthread_t */
 	int64_t interp_id; /* 0: main */
-	/* In the caller's pid namespace. 0: unknown, or the thread has a state in the main interpreter, too; no stack. */
+	/* In the caller's pid namespace. 0: unknown, or the thread has a state in the main interpreter, too; no stack.
+	 * */
 	pid_t tid;
-	bool has_gil;	   /* at the moment of pystack_threads() */
+	bool has_gil; /* at the moment of pystack_threads() */
 };
 
 struct pystack_frame {
@@ -140,18 +141,19 @@ struct pystack_image {
 
 void pystack_image(const struct pystack *stack, struct pystack_image *ret);
 /*
- * A process that has ended, with all memory but recorded code objects. -ENOTSUP: not a layout of this program's. What is
- * given may be anything.
+ * A process that has ended, with all memory but recorded code objects. -ENOTSUP: not a layout of this program's. What
+ * is given may be anything.
  */
-int pystack_open_recorded(const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret);
+int pystack_open_recorded(
+	const struct pystack_image *image, const struct rt_profile_python *python, struct pystack **ret);
 /*
- * Code objects that it recorded: their frames are named by these, whatever the memory holds by now. The array is sorted; it
- * and the records outlive the handle. Records are hostile, but of their size.
+ * Code objects that it recorded: their frames are named by these, whatever the memory holds by now. The array is
+ * sorted; it and the records outlive the handle. Records are hostile, but of their size.
  */
 void pystack_codes(struct pystack *stack, const struct rt_profile_code_event **codes, size_t count);
 /*
- * Names frames that it recorded, innermost first as it sends them. -ENOTSUP: a code object is not valid, or no longer the
- * one that was recorded. Memory is read once and kept: call pystack_forget() before.
+ * Names frames that it recorded, innermost first as it sends them. -ENOTSUP: a code object is not valid, or no longer
+ * the one that was recorded. Memory is read once and kept: call pystack_forget() before.
  */
 int pystack_name(struct pystack *stack, const struct rt_profile_frame *frames, size_t count, struct pystack_stack *ret,
 	enum pystack_refusal *ret_why);

@@ -106,10 +106,10 @@ static bool reply_offset(uint32_t offset, uint32_t bytes)
 /* What the kernel reads lies within what it reads of each structure, and that within its buffers. */
 static bool reply_python(const struct rt_profile_python *python)
 {
-	const uint32_t thread[] = {python->thread_prev, python->thread_next, python->thread_interp, python->thread_pthread,
-		python->thread_frame};
-	const uint32_t frame[] = {python->frame_previous, python->frame_code, python->frame_instruction, python->frame_owner,
-		python->frame_entry};
+	const uint32_t thread[] = {python->thread_prev, python->thread_next, python->thread_interp,
+		python->thread_pthread, python->thread_frame};
+	const uint32_t frame[] = {python->frame_previous, python->frame_code, python->frame_instruction,
+		python->frame_owner, python->frame_entry};
 	const uint32_t code[] = {python->code_name, python->code_file, python->code_lines, python->code_first_line,
 		python->code_instructions};
 	bool fits = python->thread_bytes <= RT_PROFILE_THREAD_BYTES && python->frame_bytes <= RT_PROFILE_FRAME_BYTES &&
@@ -131,7 +131,8 @@ int reply_layout_read(const uint8_t *data, size_t size_bytes, struct reply_layou
 	if (size_bytes != sizeof(layout))
 		return -EBADMSG;
 	memcpy(&layout, data, sizeof(layout));
-	if (!memchr(layout.reason, 0, sizeof(layout.reason)) || (layout.python.interps && !reply_python(&layout.python)))
+	if (!memchr(layout.reason, 0, sizeof(layout.reason)) ||
+		(layout.python.interps && !reply_python(&layout.python)))
 		return -EBADMSG;
 	text_clean(layout.reason);
 	*ret = layout;
@@ -169,14 +170,14 @@ bool reply_stack_event_valid(const struct rt_profile_stack_event *stack, size_t 
 {
 	size_t fixed = offsetof(struct rt_profile_stack_event, frame);
 
-	return size_bytes >= fixed && stack->frames <= RT_PROFILE_FRAMES_MAX && stack->natives <= RT_PROFILE_NATIVE_MAX &&
-	       size_bytes == fixed + stack->frames * sizeof(stack->frame[0]);
+	return size_bytes >= fixed && stack->frames <= RT_PROFILE_FRAMES_MAX &&
+	       stack->natives <= RT_PROFILE_NATIVE_MAX && size_bytes == fixed + stack->frames * sizeof(stack->frame[0]);
 }
 
 bool reply_code_event_valid(const struct rt_profile_code_event *code, size_t size_bytes)
 {
-	const size_t most[RT_PROFILE_CODE_OBJECTS] = {sizeof(code->object), sizeof(code->instructions), sizeof(code->name),
-		sizeof(code->file), sizeof(code->lines)};
+	const size_t most[RT_PROFILE_CODE_OBJECTS] = {sizeof(code->object), sizeof(code->instructions),
+		sizeof(code->name), sizeof(code->file), sizeof(code->lines)};
 	size_t fixed = offsetof(struct rt_profile_code_event, lines);
 
 	if (size_bytes < fixed)

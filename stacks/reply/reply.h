@@ -23,9 +23,9 @@
 #include "proto/control.pb-c.h"
 #include "stacks/python/pystack.h"
 
-#define REPLY_PIDS_MAX 64u			/* of a request: a rank and its children */
-#define REPLY_BYTES_MAX (1u << 20)		/* of an answer */
-#define REPLY_PROCESS_NS 2000000000ULL	/* for one process; a rank takes 10 to 100 ms */
+#define REPLY_PIDS_MAX 64u	       /* of a request: a rank and its children */
+#define REPLY_BYTES_MAX (1u << 20)     /* of an answer */
+#define REPLY_PROCESS_NS 2000000000ULL /* for one process; a rank takes 10 to 100 ms */
 #define REPLY_THREADS_MAX 512u
 #define REPLY_THREAD_FRAMES_MAX 2048u
 #define REPLY_FRAMES_MAX 8192u

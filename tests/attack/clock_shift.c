@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LD_PRELOAD: the time of day as if the node's clock were set to another time. The file in CLOCK_SHIFT holds the shift in
- * seconds; it is read at each call, so that a script can set the clock of a running daemon, and of nobody else.
+ * LD_PRELOAD: the time of day as if the node's clock were set to another time. The file in CLOCK_SHIFT holds the shift
+ * in seconds; it is read at each call, so that a script can set the clock of a running daemon, and of nobody else.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static long shift_s(void)
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *t)
 {
-	static int (*real)(clockid_t clock, struct timespec *t);
+	static int (*real)(clockid_t clock, struct timespec * t);
 	int r;
 
 	if (!real)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_burst: for each line "RATE SECONDS" on stdin makes RATE marks a second (eight a step) for so long, in a burst
- * each millisecond or, where steps are longer, in each, and prints how many it made and the seconds that they took. Pinned to the last allowed CPU.
- * A rate that the CPU cannot make is made as well as it can.
+ * each millisecond or, where steps are longer, in each, and prints how many it made and the seconds that they took.
+ * Pinned to the last allowed CPU. A rate that the CPU cannot make is made as well as it can.
  */
 #include <sched.h>
 
@@ -29,7 +29,9 @@ static void burst_wait(uint64_t next_ns, uint64_t *now_ns)
 {
 	uint64_t wait_ns = next_ns > *now_ns + BURST_NS ? next_ns - *now_ns : BURST_NS;
 
-	nanosleep(&(struct timespec){.tv_sec = (time_t)(wait_ns / NSEC_PER_SEC), .tv_nsec = (long)(wait_ns % NSEC_PER_SEC)}, NULL);
+	nanosleep(&(struct timespec){.tv_sec = (time_t)(wait_ns / NSEC_PER_SEC),
+			  .tv_nsec = (long)(wait_ns % NSEC_PER_SEC)},
+		NULL);
 	*now_ns = monotonic_ns();
 }
 

@@ -131,12 +131,12 @@ static void make_rank(struct align *align, struct fed *fed, unsigned ranks, unsi
 	if (!align)
 		return;
 	fed->process = align_rank_new(align, &(struct align_rank){.job = "job",
-						       .rank = (int32_t)i,
-						       .world_size = ranks,
-						       .host = host,
-						       .card = "0",
-						       .start_ns = 1,
-						       .from_start = true});
+						     .rank = (int32_t)i,
+						     .world_size = ranks,
+						     .host = host,
+						     .card = "0",
+						     .start_ns = 1,
+						     .from_start = true});
 	for (unsigned k = 0; k < 2; k++)
 		align_comm(align, fed->process, fed->communicator[k], k ? COMM_KIND_TENSOR : COMM_KIND_DATA,
 			k ? NEIGHBOURS : ranks / NEIGHBOURS, -1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank whose allocator reports blocks without end, through PyTorch's own function: bench_memory BYTES prints the time of
- * each round and ns a report. bench_memory KIND LIBRARY: one that makes asynchronous copies of a cudaMemcpyKind by that libcudart.
- * memory.sh turns L2 on and off meanwhile.
+ * A rank whose allocator reports blocks without end, through PyTorch's own function: bench_memory BYTES prints the time
+ * of each round and ns a report. bench_memory KIND LIBRARY: one that makes asynchronous copies of a cudaMemcpyKind by
+ * that libcudart. memory.sh turns L2 on and off meanwhile.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -46,8 +46,10 @@ int main(int argc, char **argv)
 {
 	int64_t number = argc > 1 ? atoll(argv[1]) : 512;
 	/* Its name makes it a rank. */
-	void *torch = dlopen("libtorch_cpu.so.1.13", RTLD_NOW | RTLD_GLOBAL), *runtime = argc > 2 ? dlopen(argv[2], RTLD_NOW) : NULL;
-	report_fn report = torch ? (report_fn)dlsym(torch, "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE") : NULL;
+	void *torch = dlopen("libtorch_cpu.so.1.13", RTLD_NOW | RTLD_GLOBAL),
+	     *runtime = argc > 2 ? dlopen(argv[2], RTLD_NOW) : NULL;
+	report_fn report =
+		torch ? (report_fn)dlsym(torch, "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE") : NULL;
 	copy_fn copy = runtime ? (copy_fn)dlsym(runtime, "cudaMemcpyAsync") : NULL;
 
 	if (!report || (argc > 2 && !copy)) {

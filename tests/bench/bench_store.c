@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put_stages and store_flush and by a bare SQLite insert into
- * one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like off-CPU
+ * bench_store DIR PAIRS ROWS: rows like a stage's, through store_put_stages and store_flush and by a bare SQLite insert
+ * into one table (prepared, WAL, synchronous=NORMAL, one transaction a BATCH rows), in turn; and rows like off-CPU
  * intervals through the store. The clock stops when the files are closed. Prints one sample a line for table.awk.
  */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_yield PAIRS ROUNDS: what the program of system calls costs a rank with a thread that polls by sched_yield(), as NCCL's
- * that serves the network does: a yield of that thread, and a getppid() of another one beside it. L3 is off; on; and on with
- * yields counted as any call is. Prints one sample a line for table.awk.
+ * bench_yield PAIRS ROUNDS: what the program of system calls costs a rank with a thread that polls by sched_yield(), as
+ * NCCL's that serves the network does: a yield of that thread, and a getppid() of another one beside it. L3 is off; on;
+ * and on with yields counted as any call is. Prints one sample a line for table.awk.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -73,11 +73,12 @@ static int load(bool counts_yields, struct syscalls_bpf **ret)
 	r = bpf_map__set_max_entries(skeleton->maps.events, 1 << 20) ?: syscalls_bpf__load(skeleton);
 	if (r < 0)
 		return r;
-	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(struct rt_syscall_sums), RT_SYSCALL_SLOTS, &options);
+	sums = bpf_map_create(
+		BPF_MAP_TYPE_ARRAY, "sums", sizeof(slot), sizeof(struct rt_syscall_sums), RT_SYSCALL_SLOTS, &options);
 	if (sums < 0)
 		return -errno;
-	return bpf_map_update_elem(bpf_map__fd(skeleton->maps.syscall_sums), &slot, &sums, BPF_ANY) ?:
-		       bpf_map_update_elem(bpf_map__fd(skeleton->maps.ranks), &pid, &slot, BPF_ANY);
+	return bpf_map_update_elem(bpf_map__fd(skeleton->maps.syscall_sums), &slot, &sums, BPF_ANY)
+		       ?: bpf_map_update_elem(bpf_map__fd(skeleton->maps.ranks), &pid, &slot, BPF_ANY);
 }
 
 /* For as long as the calls of this thread take. */
@@ -92,7 +93,8 @@ static void sample(enum mode mode, long pair, long rounds)
 	if (pair < 0)
 		return;
 	printf("yield\t%s\tns/yield\t%ld\t%.1f\n", mode_name[mode], pair, (double)duration_ns / (double)(yields + 1));
-	printf("call beside yields\t%s\tns/call\t%ld\t%.1f\n", mode_name[mode], pair, (double)duration_ns / (double)rounds);
+	printf("call beside yields\t%s\tns/call\t%ld\t%.1f\n", mode_name[mode], pair,
+		(double)duration_ns / (double)rounds);
 }
 
 static int run(struct syscalls_bpf *skeleton[MODES], long pairs, long rounds)

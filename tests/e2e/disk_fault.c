@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LD_PRELOAD: a disk that is at fault while the file in DISK_FAULT exists. It says "slow N": each sync takes N seconds; or
- * "readonly": each write to a file fails, as after an error that turns a file system read-only. (A mounted one cannot be
- * made read-only while a file on it is open for writing.)
+ * LD_PRELOAD: a disk that is at fault while the file in DISK_FAULT exists. It says "slow N": each sync takes N seconds;
+ * or "readonly": each write to a file fails, as after an error that turns a file system read-only. (A mounted one
+ * cannot be made read-only while a file on it is open for writing.)
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small inputs that stand for large ones, so that a fuzz target also meets sizes: tables of a million entries, files that are
- * mostly holes, environments of megabytes. Linked to every target, in front of its function (CMakeLists.txt renames that).
+ * Small inputs that stand for large ones, so that a fuzz target also meets sizes: tables of a million entries, files
+ * that are mostly holes, environments of megabytes. Linked to every target, in front of its function (CMakeLists.txt
+ * renames that).
  *
- * An input that begins with MAGIC is a list of parts: 'R', a count (4 bytes, little endian), a length (2 bytes) and so many
- * bytes, which are repeated; or 'Z' and a count of zeros (4 bytes). What it stands for ends at FUZZ_AMPLIFY_MAX bytes (from the
- * environment, default AMPLIFIED_BYTES_MAX). Any other input is given as it is.
+ * An input that begins with MAGIC is a list of parts: 'R', a count (4 bytes, little endian), a length (2 bytes) and so
+ * many bytes, which are repeated; or 'Z' and a count of zeros (4 bytes). What it stands for ends at FUZZ_AMPLIFY_MAX
+ * bytes (from the environment, default AMPLIFIED_BYTES_MAX). Any other input is given as it is.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /*
  * The bytes are a script of events of up to 24 processes of a few jobs, with small numbers so that they meet, and now
  * and then a huge one. Frames must hold together: indices in range, ops of ranks that are here and in the order of
- * their starts, stages no longer than their step, activities that add up to it, a job's numbers only rising, the shortest of each group those that
- * are found by search.
+ * their starts, stages no longer than their step, activities that add up to it, a job's numbers only rising, the
+ * shortest of each group those that are found by search.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -41,8 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		as_request(&frame);
 	if (frame_parse(data, size, FRAME_RESPONSE, &frame, error) == FRAME_MESSAGE)
 		as_response(&frame);
-	/* Most inputs have no good header: their bytes are a message of their own, not longer than the daemon takes one. */
-	frame = (struct frame){.body = data, .body_bytes = size < FRAME_REQUEST_BYTES_MAX ? size : FRAME_REQUEST_BYTES_MAX};
+	/* Most inputs have no good header: their bytes are a message of their own, not longer than the daemon takes
+	 * one. */
+	frame = (struct frame){
+		.body = data, .body_bytes = size < FRAME_REQUEST_BYTES_MAX ? size : FRAME_REQUEST_BYTES_MAX};
 	as_request(&frame);
 	return 0;
 }

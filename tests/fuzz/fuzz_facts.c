@@ -66,7 +66,8 @@ static void fuzz_process(const uint8_t *data, size_t size_bytes)
 	must(rank_watch_take(data, size_bytes, watched, ARRAY_SIZE(watched)) <= (int)ARRAY_SIZE(watched));
 	if (rank_read_take(data, size_bytes, 7, &read) < 0)
 		return;
-	must(read.above.count <= RANK_ANCESTORS_MAX && read.count > 0 && read.count <= ARRAY_SIZE(read.process) && read.process[0].pid == 7);
+	must(read.above.count <= RANK_ANCESTORS_MAX && read.count > 0 && read.count <= ARRAY_SIZE(read.process) &&
+		read.process[0].pid == 7);
 	for (unsigned i = 0; i < read.count; i++)
 		must(strlen(read.process[i].env.job) < sizeof(read.process[i].env.job) &&
 			strlen(read.process[i].command) <= read.process[i].command_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any answers of the fleet's store of metrics, one a line, in two pieces, in the order of the queries, JSON or not: the table keeps its
- * limits and its texts are printable, and what is judged on it names ranks and nodes that it has.
+ * Any answers of the fleet's store of metrics, one a line, in two pieces, in the order of the queries, JSON or not: the
+ * table keeps its limits and its texts are printable, and what is judged on it names ranks and nodes that it has.
  */
 #undef NDEBUG
 #include <assert.h>
@@ -41,7 +41,8 @@ static int answer(struct answers *answers, const struct fleet_request *request, 
 	return r;
 }
 
-static int answer_all(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
+static int answer_all(
+	void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
 {
 	int r = 0;
 

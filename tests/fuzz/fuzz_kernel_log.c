@@ -49,7 +49,8 @@ static void take_record(struct hardware *hardware, uint64_t now_ns, char *line)
 	for (size_t i = 0; i < batch->texts; i++) {
 		const struct gauge_text *text = &batch->text[i];
 
-		assert(text->kind[0] && memchr(text->object, 0, sizeof(text->object)) && memchr(text->text, 0, sizeof(text->text)));
+		assert(text->kind[0] && memchr(text->object, 0, sizeof(text->object)) &&
+			memchr(text->text, 0, sizeof(text->text)));
 		hardware_message(hardware, now_ns, text->kind, text->object, text->number, text->text);
 	}
 	gauge_batch_free(batch);

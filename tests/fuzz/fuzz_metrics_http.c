@@ -26,7 +26,8 @@ static void check_answer(int fd)
 	if (n <= 0)
 		return;
 	answer[n] = 0;
-	assert(strncmp(answer, "HTTP/1.1 ", 9) == 0 && strstr(answer, "\r\n\r\n") && strstr(answer, "Content-Length: "));
+	assert(strncmp(answer, "HTTP/1.1 ", 9) == 0 && strstr(answer, "\r\n\r\n") &&
+		strstr(answer, "Content-Length: "));
 	assert(!strstr(answer + 9, "HTTP/1.1 "));
 }
 

@@ -93,7 +93,8 @@ static void check_recorded(const uint8_t *data, size_t size_bytes)
 	if (!world.process)
 		return;
 	memset(&event, 0, sizeof(event));
-	memcpy(event.address, data, size_bytes < sizeof(event) - sizeof(event.event) ? size_bytes : sizeof(event) - sizeof(event.event));
+	memcpy(event.address, data,
+		size_bytes < sizeof(event) - sizeof(event.event) ? size_bytes : sizeof(event) - sizeof(event.event));
 	event.address[0] = frame.code;
 	event.bytes[0] %= sizeof(event.object) + 1;
 	event.bytes[1] %= sizeof(event.instructions) + 1;

@@ -25,8 +25,15 @@ static void compare(const Ranktrace__StackProcess *process)
 		const Ranktrace__StackThread *thread = process->threads[i];
 		size_t n = thread->n_frames < FRAMES_MAX ? thread->n_frames : FRAMES_MAX;
 
-		threads[i] = (struct stack_thread){.rank = (int32_t)i, .is_rank = true, .main = thread->main, .job = "",
-			.name = thread->name, .state = thread->state, .wait = thread->wait, .frame = frames[i], .frames = n};
+		threads[i] = (struct stack_thread){.rank = (int32_t)i,
+			.is_rank = true,
+			.main = thread->main,
+			.job = "",
+			.name = thread->name,
+			.state = thread->state,
+			.wait = thread->wait,
+			.frame = frames[i],
+			.frames = n};
 		for (size_t j = 0; j < n; j++) {
 			/* Beyond the array if the number was not checked. */
 			const Ranktrace__StackFrame *frame = process->frames[thread->frames[j]];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file in the place of a library that a process has mapped: unwind tables, symbols and headers are its bytes. The
- * process is the fuzzer itself, its stack is real.
+ * An ELF file in the place of a library that a process has mapped: unwind tables, symbols and headers are its bytes.
+ * The process is the fuzzer itself, its stack is real.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -29,8 +29,12 @@ static struct native_process *process_of(uint8_t *image, size_t size, int fd)
 	if (!process->module || !process->map || !process->thread)
 		abort();
 	module = &process->module[process->modules++];
-	*module = (struct native_module){.start = 0x100000000, .end = 0x100000000 + MAP_BYTES, .path = strdup("/lib/x.so"),
-		.shown = strdup("/lib/x.so"), .fd = fd, .tried = true};
+	*module = (struct native_module){.start = 0x100000000,
+		.end = 0x100000000 + MAP_BYTES,
+		.path = strdup("/lib/x.so"),
+		.shown = strdup("/lib/x.so"),
+		.fd = fd,
+		.tried = true};
 	module->elf = elf_memory((char *)image, size);
 	if (module->elf && elf_kind(module->elf) != ELF_K_ELF) {
 		elf_end(module->elf);
@@ -61,8 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < ARRAY_SIZE(stack); i++)
 		stack[i] = process->module[0].start + (size ? data[i % size] * 16u : 0);
 	thread = &process->thread[process->threads++];
-	*thread = (struct native_thread){.thread_id = (uint32_t)getpid(), .blocked = true, .number = 0,
-		.sp = (uint64_t)(uintptr_t)stack, .pc = process->module[0].start + 16};
+	*thread = (struct native_thread){.thread_id = (uint32_t)getpid(),
+		.blocked = true,
+		.number = 0,
+		.sp = (uint64_t)(uintptr_t)stack,
+		.pc = process->module[0].start + 16};
 	native_unwind(process, thread);
 	/* It ran while it was read, so it has no frames: these are named all the same. */
 	thread->frames = thread->frame ? 4 : 0;

@@ -91,7 +91,8 @@ TARGET void target_mark(long symbol, const void *const *reference)
 	sink += (int)symbol + (reference != NULL);
 }
 
-TARGET int64_t target_many(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int32_t g, int64_t h, int64_t i)
+TARGET int64_t target_many(
+	int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int32_t g, int64_t h, int64_t i)
 {
 	sink += (int)(a + b + c + d + e + f + h + i);
 	return g;

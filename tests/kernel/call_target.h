@@ -44,7 +44,8 @@ struct target_id {
 	char bytes[128];
 };
 
-TARGET int64_t target_many(int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int32_t g, int64_t h, int64_t i);
+TARGET int64_t target_many(
+	int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f, int32_t g, int64_t h, int64_t i);
 TARGET int target_init(const struct target_comm **out, const struct target_comm *comm, struct target_id id, int rank);
 TARGET int64_t target_read(const struct target_comm *comm, const struct target_id *id);
 TARGET int target_op(const struct target_comm *comm, int64_t count);

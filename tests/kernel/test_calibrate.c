@@ -20,7 +20,8 @@ TEST(kinds_of_probes_cost_what_they_are)
 	r = guard_calibrate(context.kernel, &model);
 	for (enum rt_cost_kind kind = 0; kind < RT_COST_KINDS; kind++)
 		printf("kind %d: %.0f ns warm, %.0f ns cold\n", (int)kind, model.hot_ns[kind], model.cold_ns[kind]);
-	printf("found in %.0f ns warm, %.0f ns cold; spread %.2f\n", model.find_hot_ns, model.find_cold_ns, model.spread);
+	printf("found in %.0f ns warm, %.0f ns cold; spread %.2f\n", model.find_hot_ns, model.find_cold_ns,
+		model.spread);
 	kernel_close(context.kernel);
 	if (r == -EOPNOTSUPP)
 		skip();

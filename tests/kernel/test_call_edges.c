@@ -11,7 +11,7 @@
 #include "tests/kernel/call_fixture.h"
 
 #define TOGGLES 50
-#define LATE 3 /* of them in a row, in which nobody waits for the kernel */
+#define LATE 3	       /* of them in a row, in which nobody waits for the kernel */
 #define TOGGLES_PERF 5 /* the kernel takes a tenth of a second to close each perf event */
 
 static const char table_text[] =
@@ -23,9 +23,12 @@ static const char table_text[] =
 	"[probe \"leave_call\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_call\nedge=call\nevent=op\n"
 	"[probe "
 	"\"leave_span\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_leave_span\nedge=span\nstage=leave\n"
-	"[probe \"wait\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_comm_rank\nedge=span\nreturn=probe\nresult=yes\nstage=sync\n"
+	"[probe "
+	"\"wait\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_comm_rank\nedge=span\nreturn=probe\nresult="
+	"yes\nstage=sync\n"
 	"[probe \"outer\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_group_end\nedge=call\nevent=alloc\n"
-	"[probe \"inner\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=free\nargs=reg(1)\n"
+	"[probe "
+	"\"inner\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_probe\nedge=call\nevent=free\nargs=reg(1)\n"
 	"[probe \"copied\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_many\nedge=entry\nevent=copy_async\n"
 	"args=bytes:reg(2) direction:const(3)\n"
 	"[probe \"begin\"]\nlevel=L1\nlibrary=libcall_target.so\nsymbol=target_begin\nedge=begin\nargs=stdstring(1)\n"

@@ -36,7 +36,7 @@ struct object {
 /* How one line of versions differs from the others. */
 static const struct layout {
 	const char *name;
-	unsigned text_at; /* words behind the object's head */
+	unsigned text_at;  /* words behind the object's head */
 	unsigned units_at; /* of a text that is not ASCII */
 	unsigned items_at;
 } layouts[] = {{"3.11", 4, 7, 1}, {"3.12", 3, 5, 1}, {"3.14", 3, 5, 2}};

@@ -30,12 +30,12 @@ static const char table_text[] = ROW("many", "target_many", "call") "args=reg(1)
 													     "inner",
 								"target_op",
 								"entry") "args=cstring(1,216,224,0)\n" ROW("unclear",
-								"target_op", "entry") "args=member(1,target_comm_"
-										      "unclear,4)\n" ROW("nowhere",
-											      "target_op",
-											      "entry") "args=member(1,"
-												       "target_comm_"
-												       "absent,4)\n";
+								"target_op",
+								"entry") "args=member(1,target_comm_"
+									 "unclear,4)\n" ROW("nowhere", "target_op",
+										 "entry") "args=member(1,"
+											  "target_comm_"
+											  "absent,4)\n";
 
 #if defined(__x86_64__)
 #define INIT_ROW "init"
@@ -141,7 +141,8 @@ TEST(test_out_and_by_value)
 	assert_int_equal((int32_t)event->result, -3);
 }
 
-/* Whatever the compiler knows of it: an arm64 may mark a page as used by a fault, which a program in the kernel does not make. */
+/* Whatever the compiler knows of it: an arm64 may mark a page as used by a fault, which a program in the kernel does
+ * not make. */
 static int touch(const volatile struct target_comm *touched)
 {
 	return touched->rank;

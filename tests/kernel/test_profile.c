@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile's program at the scheduler in the running kernel: within a budget, samples of waits stand for as many waits as
- * there were. Random numbers and the machine's speed choose which are read; the bound follows from how many each stands for.
+ * The profile's program at the scheduler in the running kernel: within a budget, samples of waits stand for as many
+ * waits as there were. Random numbers and the machine's speed choose which are read; the bound follows from how many
+ * each stands for.
  */
 #include <math.h>
 
@@ -118,8 +119,8 @@ TEST(test_budget)
 	assert_int_equal(seen.waits, seen.samples);
 	assert_true(seen.nanosleeps > 0);
 	part = nap(&seen, ppm);
-	print_message("%lu millionths: %lu of %lu read, for %.0f, deviation %.0f\n", ppm, part.read, part.seen, seen.waits,
-		sqrt(seen.variance));
+	print_message("%lu millionths: %lu of %lu read, for %.0f, deviation %.0f\n", ppm, part.read, part.seen,
+		seen.waits, sqrt(seen.variance));
 	assert_true(part.seen >= NAPS * 9 / 10 && part.read < part.seen * 3 / 4);
 	assert_true(fabs(seen.waits - (double)part.seen) <= SIGMAS * sqrt(seen.variance) + (double)part.seen / 20);
 	ring_buffer__free(seen.ring);
@@ -134,7 +135,8 @@ static const char *cannot_test(void)
 		return "needs root";
 	if (readlink("/proc/self/ns/pid", link, sizeof(link) - 1) < 0 || !streq(link, "pid:[4026531836]"))
 		return "needs the initial PID namespace: the kernel's pids are not ours";
-	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0 || libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_PERF_EVENT, NULL) != 1)
+	if (access("/sys/kernel/btf/vmlinux", R_OK) < 0 ||
+		libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_PERF_EVENT, NULL) != 1)
 		return "this kernel loads no such programs for us";
 	return NULL;
 }

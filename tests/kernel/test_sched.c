@@ -290,7 +290,8 @@ static uint64_t cpu_clock(void)
 #define AWAY_NS (200 * NSEC_PER_MSEC)
 #define BURN_NS (100 * NSEC_PER_MSEC)
 
-/* As if the thread had left and returned without a hit: it has left before now, and what it runs from now on is no part of that. */
+/* As if the thread had left and returned without a hit: it has left before now, and what it runs from now on is no part
+ * of that. */
 TEST(a_return_without_a_hit_is_when_it_began_to_run)
 {
 	struct seen *seen = start(64, true);
@@ -304,7 +305,9 @@ TEST(a_return_without_a_hit_is_when_it_began_to_run)
 	until_ns = cpu_clock() + BURN_NS;
 	thread.start_ns = monotonic_ns() - AWAY_NS;
 	thread.ran_ns = time_on_cpus();
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &seen->thread_id, &thread, BPF_EXIST), 0);
+	assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &seen->thread_id,
+				 &thread, BPF_EXIST),
+		0);
 	while (cpu_clock() < until_ns)
 		;
 	sleep_off_cpu(1000000);
@@ -499,7 +502,9 @@ TEST(moves_to_other_nodes_are_counted)
 	assert_true(entry_of(seen, thread_id, &thread));
 	thread.node += 7;
 	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 0);
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &thread_id, &thread, BPF_EXIST), 0);
+	assert_int_equal(
+		bpf_map_update_elem(bpf_map__fd(seen->skeleton->maps.offcpu_threads), &thread_id, &thread, BPF_EXIST),
+		0);
 	sleep_off_cpu(1000000);
 	sleep_off_cpu(1000000);
 	assert_int_equal(counted(seen, RT_SYSTEM_NODE), 1);

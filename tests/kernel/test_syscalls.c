@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs of system calls in the running kernel: each call of this process is in a sum, and each on a regular file is a
- * record or in a sum of its own.
+ * The programs of system calls in the running kernel: each call of this process is in a sum, and each on a regular file
+ * is a record or in a sum of its own.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -425,7 +425,8 @@ TEST(an_exit_that_was_missed_is_made_up_for)
 		;
 	thread_id = spinner.thread_id;
 	for (unsigned i = 1; i <= 7; i++) {
-		assert_int_equal(bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscalls), &thread_id, &missed, BPF_ANY), 0);
+		assert_int_equal(
+			bpf_map_update_elem(bpf_map__fd(t.skeleton->maps.syscalls), &thread_id, &missed, BPF_ANY), 0);
 		t.sums->held = 1;
 		atomic_store(&spinner.go, i);
 		while (atomic_load(&spinner.done) < i)
@@ -470,7 +471,9 @@ static const char *cannot_test(void)
 	if (r == 0)
 		r = syscalls_bpf__attach(t.skeleton);
 	syscalls_bpf__destroy(t.skeleton);
-	return r == -EPERM ? "BPF programs are not allowed here" : r == -ENOENT ? "no tracepoints of system calls" : NULL;
+	return r == -EPERM    ? "BPF programs are not allowed here"
+	       : r == -ENOENT ? "no tracepoints of system calls"
+			      : NULL;
 }
 
 int main(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system program in the running kernel: what this process causes is in the sums of its slot, and nothing of others is. */
+/* The system program in the running kernel: what this process causes is in the sums of its slot, and nothing of others
+ * is. */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same training with a data loader in the training process and with one of four worker processes (data/README.md): the
- * data loader must be named. The two runs are combined as two ranks of one job, and in sequence as one job that became
- * slow. Each has 12 steps; they recur by turns.
+ * The same training with a data loader in the training process and with one of four worker processes (data/README.md):
+ * the data loader must be named. The two runs are combined as two ranks of one job, and in sequence as one job that
+ * became slow. Each has 12 steps; they recur by turns.
  */
 #include "analyzers/judge/judge.h"
 
@@ -77,13 +77,15 @@ static int read_steps(void **state)
 	return 0;
 }
 
-/* Without a card: from the start, stages alone do not distinguish a late host from one that a full device queue hides. */
-static struct frame_who who[2] = {{.rank = 0, .node = 0, .stage = FRAME_NONE}, {.rank = 1, .node = 0, .stage = FRAME_NONE}};
+/* Without a card: from the start, stages alone do not distinguish a late host from one that a full device queue hides.
+ * */
+static struct frame_who who[2] = {
+	{.rank = 0, .node = 0, .stage = FRAME_NONE}, {.rank = 1, .node = 0, .stage = FRAME_NONE}};
 static struct frame_rank ranks[2];
 static struct frame frame;
 
-/* Step i of both, as under DistributedDataParallel: both leave backward together, the first one waits in it. Nothing else
- * is changed. */
+/* Step i of both, as under DistributedDataParallel: both leave backward together, the first one waits in it. Nothing
+ * else is changed. */
 static void both(size_t i, enum run first, enum run second, size_t shift)
 {
 	uint64_t longest;

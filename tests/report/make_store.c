@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * make_report_store DAY DIR UNTIL_S [NODES CARDS [STEP_S SAMPLE_S]]: writes stores of a synthetic day that ends at
- * UNTIL_S, for viewing reports. DAY is healthy, slow, twelve, recurring or gaps; with a "+" appended, each node has its own store
- * below DIR.
+ * UNTIL_S, for viewing reports. DAY is healthy, slow, twelve, recurring or gaps; with a "+" appended, each node has its
+ * own store below DIR.
  */
 #include <errno.h>
 
@@ -20,7 +20,8 @@ int main(int argc, char **argv)
 	size_t length;
 
 	if (argc < 4) {
-		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|recurring|gaps[+] DIR UNTIL_S [NODES CARDS [STEP_S "
+		fprintf(stderr, "usage: make_report_store healthy|slow|twelve|recurring|gaps[+] DIR UNTIL_S [NODES "
+				"CARDS [STEP_S "
 				"SAMPLE_S]]\n");
 		return 2;
 	}

@@ -43,9 +43,9 @@ struct script {
 				 */
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
-	bool cardless;	 /* ranks compute on CPUs */
+	bool cardless;	   /* ranks compute on CPUs */
 	const char *waits; /* the stage in which ranks wait for others; NULL: backward */
-	double uneven;	    /* part of a step by which forward varies from step to step and rank to rank */
+	double uneven;	   /* part of a step by which forward varies from step to step and rank to rank */
 	size_t findings;
 	struct script_finding finding[SCRIPT_FINDINGS_MAX];
 };
@@ -242,8 +242,10 @@ static inline void script_put_stages(
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++)
 		waits -= script_stage(script, job, rank, stages[i].stage, 0, time_ns);
 	for (size_t i = 0; i < ARRAY_SIZE(stages); i++) {
-		double share = script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
-			       (strcmp(stages[i].stage, script->waits ? script->waits : "backward") == 0 && waits > 0 ? waits : 0);
+		double share =
+			script_stage(script, job, rank, stages[i].stage, stages[i].share, time_ns) +
+			(strcmp(stages[i].stage, script->waits ? script->waits : "backward") == 0 && waits > 0 ? waits
+													       : 0);
 		uint64_t length_ns;
 
 		/* Who is early waits in backward. */
@@ -305,7 +307,8 @@ static inline void script_put_operations(
 {
 	for (size_t i = 0; i < script->findings; i++) {
 		const struct finding *f = &script->finding[i].is;
-		double wanted_ns = script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
+		double wanted_ns =
+			script_holds(&script->finding[i], time_ns) ? f->evidence[0].value : f->evidence[0].peers;
 		double ns = wanted_ns >= 0 && wanted_ns < 1e15 ? wanted_ns : 0;
 		const struct row_collectives row = {.rank = field_int(script_rank(script, node, card)),
 			.step = field_int(step),
@@ -528,8 +531,7 @@ static inline void script_twelve(struct script *script)
 static inline struct finding *script_loads(struct script *script, uint64_t ago_ns, uint64_t lasted_ns, double slow)
 {
 	double ns = (double)script->step_ns;
-	struct finding *f =
-		script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 0, 2, ago_ns, lasted_ns, slow);
+	struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_DATALOADER, 0, 2, ago_ns, lasted_ns, slow);
 
 	f->activity = ACTIVITY_DATALOADER;
 	f->side = FINDING_SIDE_HOST;
@@ -545,16 +547,16 @@ static inline void script_recurring(struct script *script)
 	for (uint64_t i = 0; i < 6; i++)
 		script_loads(script, (20 - 3 * i) * SCRIPT_HOUR, (10 + 5 * i) * minute, 0.2 + 0.1 * (double)i);
 	for (uint64_t i = 0; i < 5; i++) {
-		struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 0, (22 - 4 * i) * SCRIPT_HOUR,
-			20 * SCRIPT_SECOND, 0.1);
+		struct finding *f = script_slow(script, FINDING_SLOW_RANK, CAUSE_UNKNOWN, 0, 0,
+			(22 - 4 * i) * SCRIPT_HOUR, 20 * SCRIPT_SECOND, 0.1);
 
 		f->activity = ACTIVITY_OUTSIDE;
 		f->severity = SEVERITY_INFO;
 	}
-	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * minute, 0), "waiting", "1",
-		script_world(script) - 1, NAN, "AllReduce 118");
-	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 100 * minute, 20 * minute, 0.2), "step_time", "ns",
-		1.2 * (double)script->step_ns, (double)script->step_ns, NULL);
+	finding_add(script_slow(script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * minute, 0), "waiting",
+		"1", script_world(script) - 1, NAN, "AllReduce 118");
+	finding_add(script_slow(script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 100 * minute, 20 * minute, 0.2),
+		"step_time", "ns", 1.2 * (double)script->step_ns, (double)script->step_ns, NULL);
 }
 
 #endif

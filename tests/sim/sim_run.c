@@ -23,7 +23,8 @@ static void sim_account_stage(struct sim *sim, uint32_t r, uint8_t stage)
 	if (!sim_device(sim))
 		rank->host_ns = rank->device_ns;
 	if (stage < STAGE_KIND_MAX && rank->host_ns > rank->stage_end_ns)
-		sim->frame_rank[r].activity_ns[activity_of_stage(stage)] += (uint64_t)(rank->host_ns - rank->stage_end_ns);
+		sim->frame_rank[r].activity_ns[activity_of_stage(stage)] +=
+			(uint64_t)(rank->host_ns - rank->stage_end_ns);
 	rank->stage_end_ns = later(rank->stage_end_ns, rank->host_ns);
 }
 

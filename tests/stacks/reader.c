@@ -70,10 +70,10 @@ static void print_truth(const struct reader *reader)
 static void print_stack(const struct pystack_thread *thread, const struct pystack_stack *stack,
 	const struct reader *reader, uint64_t took_ns)
 {
-	printf("{\"tid\":%d,\"pthread\":%" PRIu64 ",\"interp\":%" PRId64 ",\"state\":\"%c\",\"gil\":%s,\"tries\":%u,\"ns\":%" PRIu64
-	       ",\"omitted\":%zu,\"inner\":%u,\"frames\":[",
-		thread->tid, thread->pthread, thread->interp_id, stack->thread_state, stack->has_gil ? "true" : "false", stack->tries,
-		took_ns, stack->omitted, stack->inner_entries);
+	printf("{\"tid\":%d,\"pthread\":%" PRIu64 ",\"interp\":%" PRId64
+	       ",\"state\":\"%c\",\"gil\":%s,\"tries\":%u,\"ns\":%" PRIu64 ",\"omitted\":%zu,\"inner\":%u,\"frames\":[",
+		thread->tid, thread->pthread, thread->interp_id, stack->thread_state, stack->has_gil ? "true" : "false",
+		stack->tries, took_ns, stack->omitted, stack->inner_entries);
 	for (size_t i = 0; i < stack->count; i++) {
 		const struct pystack_frame *frame = &stack->frames[i];
 

@@ -316,7 +316,8 @@ void world_entry(struct world *world, size_t frame)
 	const uint8_t entry = 1;
 
 	world_put(world, world->frame[frame] + world->layout->frame_entry, &entry, 1);
-	world_u64(world, world->cframe + CFRAME_BYTES + world->layout->cframe_frame, frame ? world->frame[frame - 1] : 0);
+	world_u64(
+		world, world->cframe + CFRAME_BYTES + world->layout->cframe_frame, frame ? world->frame[frame - 1] : 0);
 }
 
 void world_shim(struct world *world)

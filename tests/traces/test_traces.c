@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Real jobs with a known fault (data/README.md). AR: the worker of stage 0 and data-parallel rank 0 is slow. ST: the
- * last pipeline stage is overloaded. The verdicts name the slow worker of AR alone, and the stage of ST alone; what they
- * cost is near to what the authors simulated.
+ * last pipeline stage is overloaded. The verdicts name the slow worker of AR alone, and the stage of ST alone; what
+ * they cost is near to what the authors simulated.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "tests/traces/frames.h"
 #include "tests/traces/trace.h"
 
-#define AR_S 1.973	 /* the authors' step time with the slow worker over that without */
+#define AR_S 1.973	  /* the authors' step time with the slow worker over that without */
 #define ST_S_STAGE3 1.232 /* the same with the overloaded stage alone */
-#define OF_AUTHORS 0.35	 /* ours is measured on the trace, not simulated */
+#define OF_AUTHORS 0.35	  /* ours is measured on the trace, not simulated */
 
 static struct trace *of_file(const char *name)
 {
@@ -100,7 +100,8 @@ TEST(one_rank_stands_out)
 			*extreme = r == 0 ? fmin(least, ratio) : fmax(most_of_others, ratio);
 		}
 	}
-	print_message("AR self time over its peers': rank 0 at least %.3f, others at most %.3f\n", least, most_of_others);
+	print_message(
+		"AR self time over its peers': rank 0 at least %.3f, others at most %.3f\n", least, most_of_others);
 	assert_true(least > 2 && most_of_others < 1.2);
 	measure_free(measure);
 	frames_free(frames);

@@ -78,13 +78,13 @@ static inline void begin(void)
 static inline int rank_of(const char *job, int32_t rank, uint32_t world, const char *host, bool from_start)
 {
 	return align_rank_new(align, &(struct align_rank){.job = job,
-					       .rank = rank,
-					       .world_size = world,
-					       .host = host,
-					       .card = "",
-					       .start_ns = start_ns,
-					       .uid = ALIGN_UID_UNKNOWN,
-					       .from_start = from_start});
+					     .rank = rank,
+					     .world_size = world,
+					     .host = host,
+					     .card = "",
+					     .start_ns = start_ns,
+					     .uid = ALIGN_UID_UNKNOWN,
+					     .from_start = from_start});
 }
 
 static inline void begin_job(int ranks, bool from_start)

@@ -31,7 +31,7 @@ static size_t observer_count;
 static struct rank ranks_here[4];
 static uint64_t kernel_lost;
 static struct rt_copies kernel_sums; /* of slot 1; the others have none */
-static const struct rank *ending; /* is listed until all observers were called */
+static const struct rank *ending;    /* is listed until all observers were called */
 
 /* No workers here. */
 __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stacks_take *take)
@@ -110,8 +110,10 @@ static inline int fixture_setup(void **state)
 	assert_int_equal(allocs_new(&context, &context.allocs), 0);
 	assert_int_equal(copies_new(&context, &context.copies), 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(ranks_here); i++) {
-		ranks_here[i] = (struct rank){
-			.pid = 100 + i, .instance = 1 + i, .slot = i, .env = {.rank = (int32_t)i, .world_size = 4, .job = "j"}};
+		ranks_here[i] = (struct rank){.pid = 100 + i,
+			.instance = 1 + i,
+			.slot = i,
+			.env = {.rank = (int32_t)i, .world_size = 4, .job = "j"}};
 		notify_rank(&ranks_here[i], RANK_ADDED);
 	}
 	return 0;
@@ -133,8 +135,8 @@ static inline void flush(void)
 }
 
 /* A row of a table: event, family, op, and names of its words. */
-static inline struct probe probe_of(const char *event, const char *family, const char *op, const enum coll_field *field,
-	unsigned fields)
+static inline struct probe probe_of(
+	const char *event, const char *family, const char *op, const enum coll_field *field, unsigned fields)
 {
 	struct probe probe = {.level = LEVEL_L1, .edge = RT_EDGE_CALL};
 
@@ -167,14 +169,18 @@ struct call_made {
 static inline void call_made(const struct rank *rank, const struct probe *probe, const struct call_made *made)
 {
 	struct rt_call_event event = {
-		.event = {.kind = RT_KIND_CALL, .pid = rank->pid, .thread_id = rank->pid, .time_ns = made->end_ns,
+		.event = {.kind = RT_KIND_CALL,
+			.pid = rank->pid,
+			.thread_id = rank->pid,
+			.time_ns = made->end_ns,
 			.flags = (uint16_t)(RT_CALL_BEGIN | RT_CALL_END | RT_CALL_RESULT | made->flags)},
 		.start_ns = made->start_ns,
 		.result = made->result,
 	};
 
 	memcpy(event.arg, made->word, made->words * sizeof(event.arg[0]));
-	assert_true(call_sinks_feed(&context, rank, &(struct call_record){probe, &event, made->text ? made->text : ""}));
+	assert_true(
+		call_sinks_feed(&context, rank, &(struct call_record){probe, &event, made->text ? made->text : ""}));
 }
 
 #define WORDS(...) \

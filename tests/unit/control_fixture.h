@@ -116,7 +116,8 @@ __attribute__((weak)) uint64_t rank_budget_bytes_max(const struct rank_budget *b
 	return 0;
 }
 
-__attribute__((weak)) void rank_budget_counts(const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
+__attribute__((weak)) void rank_budget_counts(
+	const struct rank_budget *budget, uint32_t *ret_frozen, uint64_t *ret_refused)
 {
 	*ret_frozen = 0;
 	*ret_refused = 0;
@@ -133,7 +134,8 @@ __attribute__((weak)) void online_stacks_each(
 	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1, false});
 }
 
-/* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has not. */
+/* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has not.
+ * */
 static struct stacks_take fixture_take;
 
 static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg)
@@ -160,7 +162,8 @@ __attribute__((weak)) int profiles_start(
 	return -EBUSY;
 }
 
-__attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
+__attribute__((weak)) int profiles_progress(
+	const struct profiles *profiles, int64_t number, struct profile_progress *ret)
 {
 	*ret = (struct profile_progress){.remaining_ns = 7 * NSEC_PER_SEC};
 	return 0;
@@ -174,8 +177,9 @@ __attribute__((weak)) int stacks_start(struct stacks *stacks, const struct stack
 	if (!take->wanted(take->arg, &mine))
 		return -ENOENT;
 	fixture_take = *take;
-	return event_base_once((struct event_base *)stacks, -1, EV_TIMEOUT, fixture_stacks_done, NULL, &soon) < 0 ? -ENOMEM
-														    : 0;
+	return event_base_once((struct event_base *)stacks, -1, EV_TIMEOUT, fixture_stacks_done, NULL, &soon) < 0
+		       ? -ENOMEM
+		       : 0;
 }
 
 __attribute__((weak)) size_t ranks_candidates(const struct ranks *ranks, uint64_t *ret_dropped)
@@ -214,13 +218,14 @@ __attribute__((weak)) bool ranks_disputed(const struct ranks *ranks, const struc
 	return true;
 }
 
-__attribute__((weak)) void ranks_suspects_each(
-	const struct ranks *ranks, void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
+__attribute__((weak)) void ranks_suspects_each(const struct ranks *ranks,
+	void (*callback)(void *arg, uint32_t uid, uint64_t count, const char *why), void *arg)
 {
 	callback(arg, 1001, 2, "a process has 9 lives");
 }
 
-__attribute__((weak)) bool rank_steps_current(struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
+__attribute__((weak)) bool rank_steps_current(
+	struct rank_steps *rank_steps, const struct rank *rank, struct steps_open *ret)
 {
 	*ret = (struct steps_open){.step = 30, .stage = "backward", .start_ns = 1};
 	return true;
@@ -241,7 +246,10 @@ __attribute__((weak)) void rank_coll_clocks(struct rank_coll *colls,
 	clock_gettime(CLOCK_REALTIME, &utc);
 	for (uint32_t i = 0; i < 300; i++) {
 		int64_t offset_ns = utc.tv_sec * (int64_t)NSEC_PER_SEC + utc.tv_nsec - (int64_t)monotonic_ns();
-		const struct coll_clock clock = {.device = i, .newest_ns = 1, .steps = 2, .bounds = 3,
+		const struct coll_clock clock = {.device = i,
+			.newest_ns = 1,
+			.steps = 2,
+			.bounds = 3,
 			.estimate = {offset_ns, offset_ns - 4000, INT64_MAX, 2e-6, 1e-6, 3e-6}};
 
 		rank.uid = FIXTURE_UID(i);
@@ -290,13 +298,15 @@ __attribute__((weak)) int coll_snapshot_new(struct rank_coll *colls, uint64_t no
 		standing->completed.bytes = COLL_UNKNOWN;
 	}
 	for (size_t i = 0; i < snapshot->comms; i++) {
-		snapshot->comm[i] = (struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
+		snapshot->comm[i] =
+			(struct coll_snapshot_comm){.first = 2 * i, .members = 2, .verdict = {.here = 2, .members = 3}};
 		memset(snapshot->comm[i].sentence, 's', sizeof(snapshot->comm[i].sentence) - 1);
 	}
 	for (size_t i = 0; i < snapshot->calls; i++) {
 		static const struct probe probe = {.family = "nccl", .op = "AllReduce"};
 
-		snapshot->call[i] = (struct rank_coll_call){.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1, .uid = FIXTURE_UID(i)};
+		snapshot->call[i] = (struct rank_coll_call){
+			.rank = (int32_t)(i % 8), .probe = &probe, .start_ns = 1, .uid = FIXTURE_UID(i)};
 	}
 	*ret = snapshot;
 	return 0;

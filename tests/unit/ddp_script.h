@@ -31,11 +31,8 @@ struct ddp {
 static inline void ddp_start(
 	struct ddp *ddp, struct detect *detect, const char *job, uint64_t seed, enum frame_tier tier)
 {
-	*ddp = (struct ddp){.detect = detect,
-		.align = detect_align(detect),
-		.tier = tier,
-		.noise = seed,
-		.now_ns = 1000000000000};
+	*ddp = (struct ddp){
+		.detect = detect, .align = detect_align(detect), .tier = tier, .noise = seed, .now_ns = 1000000000000};
 	for (int32_t i = 0; i < DDP_RANKS; i++) {
 		char card[8];
 		struct align_rank rank = {.job = job,

@@ -63,7 +63,9 @@ static inline void fake_put(const char *root, const struct fake_process *p)
 	snprintf(stat, sizeof(stat), "%u (%s) %c %u 1 1 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 1 0 %llu 1 1 1\n", p->pid,
 		p->comm ? p->comm : "python3", p->state ? p->state : 'S', p->parent_pid, p->start_ticks);
 	fake_write(root, p->pid, "stat", stat, strlen(stat));
-	snprintf(stat, sizeof(stat), "Name:\tpython3\nState:\t%c (x)\nPid:\t%u\nPPid:\t%u\nUid:\t%u\t%u\t%u\t%u\nVmRSS:\t     120 kB\nVmSwap:\t      %u kB\n",
+	snprintf(stat, sizeof(stat),
+		"Name:\tpython3\nState:\t%c (x)\nPid:\t%u\nPPid:\t%u\nUid:\t%u\t%u\t%u\t%u\nVmRSS:\t     120 "
+		"kB\nVmSwap:\t      %u kB\n",
 		p->state ? p->state : 'S', p->pid, p->parent_pid, p->uid, p->uid, p->uid, p->uid, p->swapped_kib);
 	fake_write(root, p->pid, "status", stat, strlen(stat));
 	fake_write(root, p->pid, "cmdline", p->command ? p->command : command,

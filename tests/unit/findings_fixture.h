@@ -186,7 +186,8 @@ bool align_locate(const struct align *align, int process, uint32_t *ret_job, uin
 /* The newest profile. */
 static struct profile_progress newest_profile;
 
-__attribute__((weak)) int profiles_progress(const struct profiles *profiles, int64_t number, struct profile_progress *ret)
+__attribute__((weak)) int profiles_progress(
+	const struct profiles *profiles, int64_t number, struct profile_progress *ret)
 {
 	if (!newest_profile.number)
 		return -ENOENT;

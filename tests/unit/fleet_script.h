@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of many ranks as a script says. All ranks of a synchronous job take equally long for a step: who works less waits, in
- * backward and, with operations, in them. What is measured has noise.
+ * Tables of many ranks as a script says. All ranks of a synchronous job take equally long for a step: who works less
+ * waits, in backward and, with operations, in them. What is measured has noise.
  */
 #ifndef RANKTRACE_TESTS_FLEET_SCRIPT_H
 #define RANKTRACE_TESTS_FLEET_SCRIPT_H
@@ -22,17 +22,17 @@ static struct fleet_script {
 	struct fleet fleet;
 	size_t ranks;
 	bool operations;
-	double noise;		      /* of each activity: standard deviation, s */
-	double work[ACTIVITY_MAX];    /* of every rank, s a step */
+	double noise;			  /* of each activity: standard deviation, s */
+	double work[ACTIVITY_MAX];	  /* of every rank, s a step */
 	double role[FLEET_SCRIPT_RANKS];  /* forward that the rank has more, always */
 	double fault[FLEET_SCRIPT_RANKS]; /* of this activity, now */
 	enum activity activity;
-	double slower;		      /* s that backward of all ranks takes more, now */
-	double link;		      /* s that the network between nodes link_first.. takes more, now */
+	double slower; /* s that backward of all ranks takes more, now */
+	double link;   /* s that the network between nodes link_first.. takes more, now */
 	uint32_t link_first, link_nodes;
-	double early;		      /* of the minute of every third node, that was before the fault */
-	bool faulty_before;	      /* the fault is as old as the window */
-	double clean;		      /* s: the step before */
+	double early;	    /* of the minute of every third node, that was before the fault */
+	bool faulty_before; /* the fault is as old as the window */
+	double clean;	    /* s: the step before */
 	uint64_t random;
 	struct fleet_verdict verdict[FLEET_VERDICTS_MAX];
 	size_t verdicts;
@@ -91,7 +91,8 @@ static inline void fleet_script_mix(size_t r, double act[ACTIVITY_MAX], double *
 	*step -= gone;
 }
 
-static inline void fleet_script_rank(size_t r, double most, bool now, double act[ACTIVITY_MAX], double *step, double *operations)
+static inline void fleet_script_rank(
+	size_t r, double most, bool now, double act[ACTIVITY_MAX], double *step, double *operations)
 {
 	double link = now ? fleet_script.link + fleet_script.slower : 0, wait = most + link - fleet_script_own(r, now);
 
@@ -122,8 +123,12 @@ static inline void fleet_script_judge(void)
 	double most = 0, before = 0;
 
 	fleet_free(fleet);
-	*fleet = (struct fleet){.ranks = ranks, .nodes = nodes, .jobs = 1, .rank = calloc(ranks, sizeof(*fleet->rank)),
-		.node = calloc(nodes, sizeof(*fleet->node)), .job = calloc(1, sizeof(*fleet->job)),
+	*fleet = (struct fleet){.ranks = ranks,
+		.nodes = nodes,
+		.jobs = 1,
+		.rank = calloc(ranks, sizeof(*fleet->rank)),
+		.node = calloc(nodes, sizeof(*fleet->node)),
+		.job = calloc(1, sizeof(*fleet->job)),
 		.operation = calloc(2 * nodes, sizeof(*fleet->operation))};
 	snprintf(fleet->job[0].name, sizeof(fleet->job[0].name), "gpt");
 	for (size_t r = 0; r < ranks; r++) {
@@ -135,8 +140,10 @@ static inline void fleet_script_judge(void)
 		snprintf(fleet->node[n].name, sizeof(fleet->node[n].name), "node-%zu", n);
 		if (!fleet_script.operations)
 			continue;
-		fleet->operation[n] = (struct fleet_operation){.node = (uint32_t)n, .word = "all_reduce of data", .now = 0.1, .usual = 0.1};
-		fleet->operation[nodes + n] = (struct fleet_operation){.node = (uint32_t)n, .word = "send of pipeline", .now = 0.01, .usual = 0.01};
+		fleet->operation[n] = (struct fleet_operation){
+			.node = (uint32_t)n, .word = "all_reduce of data", .now = 0.1, .usual = 0.1};
+		fleet->operation[nodes + n] = (struct fleet_operation){
+			.node = (uint32_t)n, .word = "send of pipeline", .now = 0.01, .usual = 0.01};
 		fleet->operations = 2 * nodes;
 		/* Those on the slow link transfer longer, the others wait for them in their next operation. */
 		fleet->operation[n + (n - fleet_script.link_first < fleet_script.link_nodes ? nodes : 0)].now +=

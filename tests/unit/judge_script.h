@@ -39,21 +39,21 @@ static struct script {
 	double fault[SCRIPT_RANKS][ACTIVITY_MAX]; /* s that the rank works more, from now on */
 	double once[SCRIPT_RANKS][ACTIVITY_MAX];  /* the same, in the next step alone */
 	double late[SCRIPT_RANKS];		  /* s that the rank waits more, in the next step alone */
-	double card_waits[SCRIPT_RANKS];	  /* s a step that its card waits in operations, and its host does not */
-	unsigned ahead;				  /* steps later a rank waits for another: hosts run ahead of their cards */
-	bool in_sync;				  /* it waits for all in one step: in each of so many and one it synchronizes */
+	double card_waits[SCRIPT_RANKS]; /* s a step that its card waits in operations, and its host does not */
+	unsigned ahead;			 /* steps later a rank waits for another: hosts run ahead of their cards */
+	bool in_sync;			 /* it waits for all in one step: in each of so many and one it synchronizes */
 	double owed[SCRIPT_AHEAD + 1][SCRIPT_RANKS]; /* s that it will wait, by step */
 	uint32_t syncs[SCRIPT_RANKS];
 	uint32_t class[SCRIPT_RANKS];
 	bool missing[SCRIPT_RANKS];
-	bool hung; /* a hang was reported for the time of the steps to come */
-	bool unsplit; /* L0 does not watch: activities are not known */
-	double lead[SCRIPT_RANKS]; /* s; 0: not known */
+	bool hung;				   /* a hang was reported for the time of the steps to come */
+	bool unsplit;				   /* L0 does not watch: activities are not known */
+	double lead[SCRIPT_RANKS];		   /* s; 0: not known */
 	double working_w[SCRIPT_RANKS], waiting_w; /* that its card takes, W; 0: not known */
-	double transfer;	   /* s a step, in one operation of all ranks */
-	double noise;		   /* of each activity: standard deviation */
-	uint64_t lost_records;	   /* of each frame */
-	double slack;		   /* s that costs may exceed what was lost */
+	double transfer;			   /* s a step, in one operation of all ranks */
+	double noise;				   /* of each activity: standard deviation */
+	uint64_t lost_records;			   /* of each frame */
+	double slack;				   /* s that costs may exceed what was lost */
 	uint64_t now_ns, step, random, next_id;
 	double clean, lost; /* s a step without faults; s lost so far */
 	struct said said[SCRIPT_FINDINGS];
@@ -182,7 +182,8 @@ static inline double script_work(size_t r, double act[ACTIVITY_MAX])
 	return sum;
 }
 
-/* What a rank waits in this step, of which the others took `wait` s longer. Its clock is behind by what it has still to wait. */
+/* What a rank waits in this step, of which the others took `wait` s longer. Its clock is behind by what it has still to
+ * wait. */
 static inline double script_wait(size_t r, double wait, double *ret_behind)
 {
 	size_t now = script.step % (SCRIPT_AHEAD + 1), later = script.ahead;
@@ -225,8 +226,8 @@ static inline void script_rank(size_t r, const double act[ACTIVITY_MAX], double 
 		rank->host.cpu_ns = (uint64_t)(work * 1e9);
 	if (script.working_w[r] > 0)
 		rank->host.card_energy_mj = (uint64_t)((work * script.working_w[r] + wait * script.waiting_w) * 1e3);
-	script.measured[r] =
-		(struct measure_rank){.wait_ns = (uint64_t)((wait + script.late[r] + script.card_waits[r]) * 1e9), .class = script.class[r]};
+	script.measured[r] = (struct measure_rank){
+		.wait_ns = (uint64_t)((wait + script.late[r] + script.card_waits[r]) * 1e9), .class = script.class[r]};
 	script.measured[r].apart_ns = script.apart ? script.measured[r].wait_ns : 0;
 }
 

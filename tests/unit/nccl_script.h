@@ -13,25 +13,26 @@ static inline void *nccl_start_call(const struct nccl_profiler_v5 *plugin, void 
 	struct nccl_event_v5 event = {.head = {.type = NCCL_EVENT_COLL_CALL}};
 	void *handle = context;
 
-	event.coll_call = (struct nccl_coll_call){.func = "AllReduce", .count = 1, .dtype = "ncclFloat32", .captured = captured};
+	event.coll_call =
+		(struct nccl_coll_call){.func = "AllReduce", .count = 1, .dtype = "ncclFloat32", .captured = captured};
 	plugin->start(context, &handle, &event);
 	return handle;
 }
 
-static inline void *nccl_start_coll(const struct nccl_profiler_v5 *plugin, void *context, void *call, size_t count,
-	uint8_t channels)
+static inline void *nccl_start_coll(
+	const struct nccl_profiler_v5 *plugin, void *context, void *call, size_t count, uint8_t channels)
 {
 	struct nccl_event_v5 event = {.head = {.type = NCCL_EVENT_COLL, .parent = call}};
 	void *handle = context;
 
-	event.coll = (struct nccl_coll){
-		.func = "AllReduce", .count = count, .dtype = "ncclBfloat16", .channels = channels};
+	event.coll =
+		(struct nccl_coll){.func = "AllReduce", .count = count, .dtype = "ncclBfloat16", .channels = channels};
 	plugin->start(context, &handle, &event);
 	return handle;
 }
 
-static inline void *nccl_start_channel(const struct nccl_profiler_v5 *plugin, void *context, void *op, uint8_t channel,
-	uint64_t time_ns)
+static inline void *nccl_start_channel(
+	const struct nccl_profiler_v5 *plugin, void *context, void *op, uint8_t channel, uint64_t time_ns)
 {
 	struct nccl_event_v5 event = {.head = {.type = NCCL_EVENT_KERNEL_CHANNEL, .parent = op}};
 	void *handle = context;

@@ -14,19 +14,20 @@ static inline void put_sample(struct script *s, const char *frames, const struct
 	store_put_call_stacks(
 		s->arg, &(struct row_call_stacks){
 				.id = field_int(sample->stack), .frames = field_text(frames), .cut = field_int(0)});
-	store_put_samples(s->arg, &(struct row_samples){
-					  .start_ns = field_time((uint64_t)sample->start_ns),
-					  .rank = field_int(sample->rank),
-					  .profile = field_int(s->number),
-					  .thread_id = field_int(sample->thread_id),
-					  .thread_name = field_text(sample->thread_name),
-					  .main = field_int(sample->main),
-					  .kind = field_text(sample->off_cpu ? "off_cpu" : "on_cpu"),
-					  .duration_ns = field_duration_if(sample->off_cpu, (uint64_t)sample->duration_ns),
-					  .weight_ns = field_duration((uint64_t)sample->weight_ns),
-					  .stack = field_int(sample->stack),
-					  .instance = field_int(1000 + sample->rank),
-				  });
+	store_put_samples(
+		s->arg, &(struct row_samples){
+				.start_ns = field_time((uint64_t)sample->start_ns),
+				.rank = field_int(sample->rank),
+				.profile = field_int(s->number),
+				.thread_id = field_int(sample->thread_id),
+				.thread_name = field_text(sample->thread_name),
+				.main = field_int(sample->main),
+				.kind = field_text(sample->off_cpu ? "off_cpu" : "on_cpu"),
+				.duration_ns = field_duration_if(sample->off_cpu, (uint64_t)sample->duration_ns),
+				.weight_ns = field_duration((uint64_t)sample->weight_ns),
+				.stack = field_int(sample->stack),
+				.instance = field_int(1000 + sample->rank),
+			});
 }
 
 static inline void put_script_stage(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scripts of one-letter marks for the tests of analyzers/steps/steps.h, and what the analyzer reported for them. Upper case
- * begins, lower case ends, each mark one microsecond after the last, any other character lets a microsecond pass:
+ * Scripts of one-letter marks for the tests of analyzers/steps/steps.h, and what the analyzer reported for them. Upper
+ * case begins, lower case ends, each mark one microsecond after the last, any other character lets a microsecond pass:
  *   L data loader  F DDP forward  Z zero_grad  B backward  O optimizer  P another optimizer  K checkpoint  G gc  S sync
  *   U user's "mine"
  */
@@ -52,8 +52,11 @@ static inline void on_step(void *arg, const struct steps_step *step)
 
 	assert_ptr_equal(arg, rows);
 	assert_true(n_rows < ROWS_MAX);
-	*row = (struct row){
-		.step = step->step, .start_ns = step->start_ns, .duration_ns = step->duration_ns, .is_step = true, .unsplit = step->unsplit};
+	*row = (struct row){.step = step->step,
+		.start_ns = step->start_ns,
+		.duration_ns = step->duration_ns,
+		.is_step = true,
+		.unsplit = step->unsplit};
 	strcpy(row->name, step->kind);
 }
 

@@ -48,8 +48,13 @@ TEST(two_jobs_on_a_node)
 
 static int rank_of_user(const char *job, int32_t rank, uint32_t uid)
 {
-	int number = align_rank_new(align, &(struct align_rank){.job = job, .rank = rank, .world_size = 4, .host = "node",
-						     .card = "", .start_ns = start_ns, .uid = uid});
+	int number = align_rank_new(align, &(struct align_rank){.job = job,
+						   .rank = rank,
+						   .world_size = 4,
+						   .host = "node",
+						   .card = "",
+						   .start_ns = start_ns,
+						   .uid = uid});
 
 	assert_true(number >= 0);
 	return number;
@@ -73,7 +78,8 @@ TEST(ranks_of_two_users)
 	other_without = rank_of_user("", 1, 1001);
 	assert_int_not_equal(job_of(without), job_of(other_without));
 	assert_int_equal(job_of(rank_of_user("one", 2, ALIGN_UID_UNKNOWN)), job_of(a));
-	assert_int_equal(job_of(rank_of_user("old", 0, ALIGN_UID_UNKNOWN)), job_of(rank_of_user("old", 1, ALIGN_UID_UNKNOWN)));
+	assert_int_equal(
+		job_of(rank_of_user("old", 0, ALIGN_UID_UNKNOWN)), job_of(rank_of_user("old", 1, ALIGN_UID_UNKNOWN)));
 }
 
 /* One user cannot take the place of all others' jobs. */
@@ -86,8 +92,13 @@ TEST(jobs_of_a_user_are_bounded)
 		char word[16];
 
 		snprintf(word, sizeof(word), "job %d", i);
-		refused += align_rank_new(align, &(struct align_rank){.job = word, .rank = 0, .world_size = 4, .host = "node",
-							 .card = "", .start_ns = start_ns, .uid = 65534}) < 0;
+		refused += align_rank_new(align, &(struct align_rank){.job = word,
+							 .rank = 0,
+							 .world_size = 4,
+							 .host = "node",
+							 .card = "",
+							 .start_ns = start_ns,
+							 .uid = 65534}) < 0;
 	}
 	assert_int_equal(refused, 2 * ALIGN_JOBS_MAX - ALIGN_JOBS_USER_MAX);
 	(void)job_of(rank_of_user("mine", 0, 1000));
@@ -113,8 +124,13 @@ TEST(ranks_without_a_job_word)
 
 static int rank_at(int32_t rank, uint16_t port)
 {
-	int number = align_rank_new(align, &(struct align_rank){.job = "", .rank = rank, .world_size = 2,
-						     .host = "node", .card = "", .start_ns = start_ns, .port = port});
+	int number = align_rank_new(align, &(struct align_rank){.job = "",
+						   .rank = rank,
+						   .world_size = 2,
+						   .host = "node",
+						   .card = "",
+						   .start_ns = start_ns,
+						   .port = port});
 
 	assert_true(number >= 0);
 	return number;
@@ -141,8 +157,13 @@ TEST(two_jobs_that_begin_together)
 
 static int rank_by(int32_t rank, uint64_t launcher, uint64_t at)
 {
-	int number = align_rank_new(align, &(struct align_rank){.job = "", .rank = rank, .world_size = 2, .host = "node",
-						     .card = "", .start_ns = start_ns + at * MS, .launcher = launcher});
+	int number = align_rank_new(align, &(struct align_rank){.job = "",
+						   .rank = rank,
+						   .world_size = 2,
+						   .host = "node",
+						   .card = "",
+						   .start_ns = start_ns + at * MS,
+						   .launcher = launcher});
 
 	assert_true(number >= 0);
 	return number;
@@ -320,7 +341,8 @@ TEST(classes)
 	assert_int_equal(job.phase_ns, 5100 * MS);
 }
 
-static void sample_of(uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *preemptor)
+static void sample_of(
+	uint64_t from, uint64_t length, uint64_t cpu, uint64_t delay, uint64_t preemptor_ns, const char *preemptor)
 {
 	align_host(align, process[0],
 		&(struct align_host){.start_ns = start_ns + from * MS,
@@ -456,7 +478,8 @@ TEST(a_clock_that_goes_back)
 	steps_alike(1, 1, 5);
 	for (int64_t step = 6; step <= 10; step++) {
 		align_step(align, process[0],
-			&(struct align_step){step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS, false});
+			&(struct align_step){
+				step, start_ns - 100000 * MS + (uint64_t)step * 100 * MS, 100 * MS, false});
 	}
 	assert_int_equal(n_seen, 10);
 	assert_int_equal(seen[9].rank[0].step_ns, 100 * MS);

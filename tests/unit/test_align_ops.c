@@ -237,7 +237,9 @@ TEST(counts_of_two_sides_meet_in_their_step)
 						.seq = ++count[rank],
 						.op = rank ? "Recv" : "Send",
 						.step = step,
-						.start_ns = start_ns + ((NTH(step) * 100) + 10 * (uint64_t)k + (uint64_t)rank) * MS,
+						.start_ns =
+							start_ns +
+							((NTH(step) * 100) + 10 * (uint64_t)k + (uint64_t)rank) * MS,
 						.duration_ns = MS,
 						.bytes = 8,
 						.peer = !rank,
@@ -256,8 +258,9 @@ TEST(counts_of_two_sides_meet_in_their_step)
 		assert_true(i < 6 || (seen[i].frame.groups == 4 && seen[i].frame.ops == 8));
 		for (size_t op = 0; op < seen[i].frame.ops; op++)
 			for (size_t other = 0; other < seen[i].frame.ops; other++)
-				assert_true((seen[i].op[op].group == seen[i].op[other].group) ==
-					    (llabs(seen[i].op[op].start_ns - seen[i].op[other].start_ns) <= (int64_t)MS));
+				assert_true(
+					(seen[i].op[op].group == seen[i].op[other].group) ==
+					(llabs(seen[i].op[op].start_ns - seen[i].op[other].start_ns) <= (int64_t)MS));
 	}
 }
 

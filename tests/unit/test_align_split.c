@@ -2,8 +2,8 @@
 /* A step to self times of activities, device synchronizations and the lead of the host. */
 #include "tests/unit/align_script.h"
 
-#define STORM 1000	    /* syncs that are all kept */
-#define STORM_MAX 1536	    /* as PARTS_SMALL_MAX in align_split.c */
+#define STORM 1000     /* syncs that are all kept */
+#define STORM_MAX 1536 /* as PARTS_SMALL_MAX in align_split.c */
 #define STORM_BEYOND 5000
 
 static const struct frame_rank *last(void)
@@ -199,9 +199,9 @@ TEST(what_straddles_counts_in_both)
 	step_at(0, 3, 200, 100);
 	has(ACTIVITY_SYNC, 20);
 	has(ACTIVITY_OUTSIDE, 80);
-	assert_int_equal(last()->syncs, 0); /* it began before */
+	assert_int_equal(last()->syncs, 0);		       /* it began before */
 	stage_of(1, 0, STEPS_NONE, STAGE_DATALOADER, 300, 50); /* an evaluation */
-	stage_of(1, 0, STEPS_NONE, STAGE_SYNC, 360, 5);	       /* of the step, but so many waited that it was not reported */
+	stage_of(1, 0, STEPS_NONE, STAGE_SYNC, 360, 5); /* of the step, but so many waited that it was not reported */
 	step_at(0, 4, 350, 100);
 	has(ACTIVITY_SYNC, 5);
 	has(ACTIVITY_OUTSIDE, 95);
@@ -240,8 +240,7 @@ TEST(storms_are_bounded)
 	assert_int_equal(last()->activity_ns[ACTIVITY_SYNC], (STORM_MAX - 1) * 5000);
 	has(ACTIVITY_DATALOADER, 10);
 	has(ACTIVITY_OPTIMIZER, 20);
-	assert_int_equal(
-		last()->activity_ns[ACTIVITY_FORWARD], 60 * MS - last()->activity_ns[ACTIVITY_SYNC]);
+	assert_int_equal(last()->activity_ns[ACTIVITY_FORWARD], 60 * MS - last()->activity_ns[ACTIVITY_SYNC]);
 	assert_int_equal(counts().stages_left_out, STORM_BEYOND - STORM_MAX + 1);
 	storm(3, 10); /* nothing of it is left */
 	assert_int_equal(last()->syncs, 10);

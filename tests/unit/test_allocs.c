@@ -8,7 +8,7 @@
 #define ALLOC PROBE("alloc", "", "cudaMalloc", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE)
 #define FREE PROBE("free", "", "cudaFree", OP_FIELD_ADDRESS)
 #define NAMED_FROM 1000 /* stacks from this hash on have no name yet */
-#define REFUSED 7	   /* this one will have none */
+#define REFUSED 7	/* this one will have none */
 
 static uint64_t named_until = NAMED_FROM;
 
@@ -32,8 +32,11 @@ TEST_WITH(test_rows, fixture_setup, fixture_teardown)
 
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x7000, 4096, 1)});
 	/* Out of memory: the pointer holds what it held before; above the int the register holds anything. */
-	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS,
-		.result = (int64_t)0xdeadbeef00000002, WORDS(0x7000, 1UL << 40, (uint64_t)-1)});
+	call_made(rank, &alloc,
+		&(struct call_made){.start_ns = 20 * MS,
+			.end_ns = 22 * MS,
+			.result = (int64_t)0xdeadbeef00000002,
+			WORDS(0x7000, 1UL << 40, (uint64_t)-1)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x7000)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 40 * MS, .end_ns = 41 * MS, WORDS(0x7000)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 51 * MS, WORDS(0)});
@@ -74,8 +77,11 @@ TEST_WITH(test_functions_within_functions, fixture_setup, fixture_teardown)
 
 static void mark(const struct rank *rank, enum steps_edge edge, const char *stage, uint64_t time_ns)
 {
-	struct steps_mark mark = {
-		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
+	struct steps_mark mark = {.time_ns = time_ns,
+		.thread_id = rank->pid,
+		.edge = edge,
+		.stage = stage,
+		.name = edge == STEPS_BEGIN ? stage : NULL};
 
 	rank_steps_mark(context.steps, rank, &mark);
 }
@@ -121,14 +127,16 @@ TEST_WITH(test_ranks_are_apart, fixture_setup, fixture_teardown)
 {
 	struct probe alloc = ALLOC, freed = FREE;
 
-	call_made(&ranks_here[0], &alloc, &(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
+	call_made(&ranks_here[0], &alloc,
+		&(struct call_made){.start_ns = 10 * MS, .end_ns = 11 * MS, WORDS(0x30, 128, 0)});
 	call_made(&ranks_here[1], &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x30)});
 	notify_rank(&ranks_here[0], RANK_ENDED);
 	ranks_here[0].instance = 77; /* another process in the same slot */
 	notify_rank(&ranks_here[0], RANK_ADDED);
 	call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x30)});
 	flush();
-	assert_query("select instance, bytes from allocations where op = 'cudaFree' order by start_ns", "2|NULL\n77|NULL\n");
+	assert_query(
+		"select instance, bytes from allocations where op = 'cudaFree' order by start_ns", "2|NULL\n77|NULL\n");
 }
 
 TEST(test_live_is_bounded)
@@ -158,13 +166,17 @@ TEST(test_live_is_bounded)
 /* An expandable segment, whose parts are mapped one by one, has no row. */
 TEST_WITH(test_expandable_segments, fixture_setup, fixture_teardown)
 {
-	struct probe map = PROBE("map", "", "cuMemMap", OP_FIELD_ADDRESS, OP_FIELD_BYTES), unmap = PROBE("unmap", "", "cuMemUnmap", OP_FIELD_ADDRESS);
+	struct probe map = PROBE("map", "", "cuMemMap", OP_FIELD_ADDRESS, OP_FIELD_BYTES),
+		     unmap = PROBE("unmap", "", "cuMemUnmap", OP_FIELD_ADDRESS);
 	struct memory_segment segment[4];
 	struct rank *rank = &ranks_here[0];
 	struct allocs_counts counts;
 
 	for (uint64_t i = 0; i < 3; i++)
-		call_made(rank, &map, &(struct call_made){.start_ns = (10 + i) * MS, .end_ns = (10 + i) * MS + 1, WORDS(0x100000 + i * 0x1000, 0x1000)});
+		call_made(rank, &map,
+			&(struct call_made){.start_ns = (10 + i) * MS,
+				.end_ns = (10 + i) * MS + 1,
+				WORDS(0x100000 + i * 0x1000, 0x1000)});
 	assert_int_equal(allocs_segments(context.allocs, 0, rank->instance, segment, 4), 3);
 	assert_true(segment[0].is_expandable);
 	call_made(rank, &unmap, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(0x101000)});
@@ -176,8 +188,10 @@ TEST_WITH(test_expandable_segments, fixture_setup, fixture_teardown)
 /* Memory of devices, as the fragmentation of an allocator is judged from. */
 TEST_WITH(test_segments, fixture_setup, fixture_teardown)
 {
-	struct probe alloc = ALLOC, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
-		     handle = PROBE("alloc", "", "cuMemCreate", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE), freed = FREE;
+	struct probe alloc = ALLOC,
+		     host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
+		     handle = PROBE("alloc", "", "cuMemCreate", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE),
+		     freed = FREE;
 	struct memory_segment segment[4];
 	struct rank *rank = &ranks_here[0];
 
@@ -210,7 +224,8 @@ static void allocate(const struct rank *rank, uint64_t number, int64_t result)
 
 	alloc.spec.flags |= RT_CALL_STACK;
 	call_made(rank, &alloc,
-		&(struct call_made){.start_ns = number * MS, .end_ns = number * MS + 1, .result = result, WORDS(number, 8, 0)});
+		&(struct call_made){
+			.start_ns = number * MS, .end_ns = number * MS + 1, .result = result, WORDS(number, 8, 0)});
 }
 
 static bool stack_of(const struct rank *rank, uint64_t number, uint64_t stack)
@@ -282,7 +297,8 @@ TEST_WITH(test_stacks_of_failed_calls, fixture_setup, fixture_teardown)
 /* Calls are summed without those of the host; the line is that of the longest one with a name. */
 TEST_WITH(test_calls_are_summed, fixture_setup, fixture_teardown)
 {
-	struct probe alloc = ALLOC, freed = FREE, host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES);
+	struct probe alloc = ALLOC, freed = FREE,
+		     host = PROBE("alloc", "", "cudaMallocHost", OP_FIELD_ADDRESS, OP_FIELD_BYTES);
 	struct rank *rank = &ranks_here[0];
 	struct memory_calls calls;
 	uint64_t stack;
@@ -294,10 +310,12 @@ TEST_WITH(test_calls_are_summed, fixture_setup, fixture_teardown)
 	assert_true(stack_of(rank, 10, 5));
 	call_made(rank, &alloc, &(struct call_made){.start_ns = 20 * MS, .end_ns = 22 * MS, WORDS(0x8000, 4096, 1)});
 	assert_true(stack_of(rank, 20, 6));
-	call_made(rank, &alloc, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, .result = 2, WORDS(0, 1UL << 40, 1)});
+	call_made(rank, &alloc,
+		&(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, .result = 2, WORDS(0, 1UL << 40, 1)});
 	call_made(rank, &host, &(struct call_made){.start_ns = 40 * MS, .end_ns = 49 * MS, WORDS(0x9000, 4096)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 50 * MS, .end_ns = 57 * MS, WORDS(0x7000)});
-	call_made(rank, &freed, &(struct call_made){.start_ns = 60 * MS, .end_ns = 67 * MS, WORDS(0x6000)}); /* of unknown size */
+	call_made(rank, &freed,
+		&(struct call_made){.start_ns = 60 * MS, .end_ns = 67 * MS, WORDS(0x6000)}); /* of unknown size */
 	allocs_name(context.allocs, rank->slot, names, 0, false);
 	allocs_calls(context.allocs, rank->slot, &calls, &stack);
 	assert_int_equal(calls.take_ns, 6 * MS);

@@ -7,20 +7,44 @@
 static struct native_process *self;
 static int32_t interpreter = 0; /* some file that is mapped here */
 
-#define CALL {.pc = 1, .module = 0, .cfa_offset = 352, .function = (char *)"_PyEval_EvalFrameDefault"}
-#define COLD_NAMED {.pc = 1, .module = 0, .cfa_offset = 352, .function = (char *)"_PyEval_EvalFrameDefault.cold"}
-#define COLD {.pc = 1, .module = 0, .cfa_offset = 352, .file_address = 5}
-#define UNNAMED {.pc = 1, .module = 0, .cfa_offset = 48, .file_address = 6}
-#define INSIDE(name) {.pc = 1, .module = 0, .cfa_offset = 48, .function = (char *)(name)}
-#define LIBRARY(name) {.pc = 1, .module = 1, .cfa_offset = 48, .function = (char *)(name)}
-#define ENTRY(name) {.function = (name), .file = "a.py", .line = 1, .entry = true}
-#define PLAIN(name) {.function = (name), .file = "a.py", .line = 1}
+#define CALL \
+	{ \
+		.pc = 1, .module = 0, .cfa_offset = 352, .function = (char *)"_PyEval_EvalFrameDefault" \
+	}
+#define COLD_NAMED \
+	{ \
+		.pc = 1, .module = 0, .cfa_offset = 352, .function = (char *)"_PyEval_EvalFrameDefault.cold" \
+	}
+#define COLD \
+	{ \
+		.pc = 1, .module = 0, .cfa_offset = 352, .file_address = 5 \
+	}
+#define UNNAMED \
+	{ \
+		.pc = 1, .module = 0, .cfa_offset = 48, .file_address = 6 \
+	}
+#define INSIDE(name) \
+	{ \
+		.pc = 1, .module = 0, .cfa_offset = 48, .function = (char *)(name) \
+	}
+#define LIBRARY(name) \
+	{ \
+		.pc = 1, .module = 1, .cfa_offset = 48, .function = (char *)(name) \
+	}
+#define ENTRY(name) \
+	{ \
+		.function = (name), .file = "a.py", .line = 1, .entry = true \
+	}
+#define PLAIN(name) \
+	{ \
+		.function = (name), .file = "a.py", .line = 1 \
+	}
 
 #define MERGE_MAX 16
 
 /* Expects "kind function" of each, outermost first; native frames are given innermost first, as they are found. */
-static void merges(const struct native_frame *native, size_t natives, const char *reason, const struct pystack_frame *python,
-	size_t pythons, const char *const *expected, bool left_out)
+static void merges(const struct native_frame *native, size_t natives, const char *reason,
+	const struct pystack_frame *python, size_t pythons, const char *const *expected, bool left_out)
 {
 	struct native_frame natives_of[MERGE_MAX];
 	struct pystack_frame pythons_of[MERGE_MAX];
@@ -55,7 +79,8 @@ static void merges(const struct native_frame *native, size_t natives, const char
 }
 
 #define MERGES(native, reason, python, left_out, ...) \
-	merges(native, ARRAY_SIZE(native), reason, python, ARRAY_SIZE(python), (const char *const[]){__VA_ARGS__, NULL}, left_out)
+	merges(native, ARRAY_SIZE(native), reason, python, ARRAY_SIZE(python), \
+		(const char *const[]){__VA_ARGS__, NULL}, left_out)
 
 TEST(test_whole)
 {
@@ -63,8 +88,8 @@ TEST(test_whole)
 		LIBRARY("read"), INSIDE("os_read"), CALL, INSIDE("vectorcall"), LIBRARY("sort"), CALL, INSIDE("main")};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), PLAIN("train"), ENTRY("key"), PLAIN("load")};
 
-	MERGES(native, "", python, false, "i main", "p <module>", "p train", "n sort", "i vectorcall", "p key", "p load",
-		"i os_read", "n read", "k futex_do_wait");
+	MERGES(native, "", python, false, "i main", "p <module>", "p train", "n sort", "i vectorcall", "p key",
+		"p load", "i os_read", "n read", "k futex_do_wait");
 }
 
 /* A part of the interpreter's loop without a name has the size of its frame. */
@@ -95,7 +120,8 @@ TEST(test_truncated)
 TEST(test_mismatch)
 {
 	static const struct native_frame more[] = {LIBRARY("read"), CALL, LIBRARY("sort"), CALL, CALL, INSIDE("main")};
-	static const struct native_frame fewer[] = {LIBRARY("read"), INSIDE("os_read"), LIBRARY("sort"), INSIDE("main")};
+	static const struct native_frame fewer[] = {
+		LIBRARY("read"), INSIDE("os_read"), LIBRARY("sort"), INSIDE("main")};
 	static const struct pystack_frame python[] = {ENTRY("<module>"), ENTRY("key")};
 
 	MERGES(more, "", python, true, "p <module>", "p key", "n read", "k futex_do_wait");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far clocks are apart by steps alone, where a job ran more than once: runs of it are not taken for clocks. */
-#define TEST_ALONE /* has a file of the analyzers within */
+#define TEST_ALONE		      /* has a file of the analyzers within */
 #include "analyzers/offline/clocks.c" /* NOLINT */
 #include "tests/unit/offline_script.h"
 

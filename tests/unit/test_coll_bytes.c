@@ -43,7 +43,8 @@ TEST(bytes_as_the_profiler_counts_them)
 		const struct coll_dtype *dtype = coll_dtype(family, cases[i].dtype);
 
 		assert_string_equal(dtype ? dtype->name : "", cases[i].name);
-		assert_int_equal(coll_bytes(family, coll_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
+		assert_int_equal(
+			coll_bytes(family, coll_operation(cases[i].op), cases[i].count, dtype, cases[i].members),
 			cases[i].bytes);
 	}
 	assert_null(coll_dtype(coll_family("nccl"), UINT64_MAX));

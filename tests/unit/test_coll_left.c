@@ -26,8 +26,14 @@ static uint64_t now_ns = 1000;
 
 static void call(struct coll *ops, const char *op, uint64_t before, uint64_t stack_pointer)
 {
-	struct coll_event event = {.kind = COLL_OP, .family = "gloo", .op = op, .start_ns = now_ns++, .thread_id = 1, .text = "",
-		.stack_pointer = stack_pointer, .present = 1u << OP_FIELD_COMM | 1u << OP_FIELD_SEQ | 1u << OP_FIELD_IDENTITY};
+	struct coll_event event = {.kind = COLL_OP,
+		.family = "gloo",
+		.op = op,
+		.start_ns = now_ns++,
+		.thread_id = 1,
+		.text = "",
+		.stack_pointer = stack_pointer,
+		.present = 1u << OP_FIELD_COMM | 1u << OP_FIELD_SEQ | 1u << OP_FIELD_IDENTITY};
 
 	event.field[OP_FIELD_COMM] = 0x1000;
 	event.field[OP_FIELD_IDENTITY] = 5;
@@ -37,7 +43,12 @@ static void call(struct coll *ops, const char *op, uint64_t before, uint64_t sta
 
 static void work(struct coll *ops, enum coll_kind kind, uint64_t address)
 {
-	struct coll_event event = {.kind = kind, .family = "gloo", .op = "", .start_ns = now_ns++, .thread_id = 1, .text = "",
+	struct coll_event event = {.kind = kind,
+		.family = "gloo",
+		.op = "",
+		.start_ns = now_ns++,
+		.thread_id = 1,
+		.text = "",
 		.present = 1u << OP_FIELD_WORK};
 
 	event.field[OP_FIELD_WORK] = address;

@@ -8,10 +8,11 @@
 
 static struct coll_snapshot_member member(uint32_t pid, uint64_t entered, uint64_t completed, bool missing)
 {
-	return (struct coll_snapshot_member){.judged = {.pid = pid, .missing = missing, .standing = {
-		.entered = {.seq = entered, .time_ns = 10 * SECOND},
-		.completed = {.seq = completed},
-		.completion_known = true}}};
+	return (struct coll_snapshot_member){.judged = {.pid = pid,
+						     .missing = missing,
+						     .standing = {.entered = {.seq = entered, .time_ns = 10 * SECOND},
+							     .completed = {.seq = completed},
+							     .completion_known = true}}};
 }
 
 static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_member *members, enum coll_state state)
@@ -22,7 +23,8 @@ static void snapshot(struct coll_snapshot_comm *comm, struct coll_snapshot_membe
 
 TEST(stopped_in_an_operation_is_missing)
 {
-	struct coll_snapshot_member members[] = {member(1, 7, 6, false), member(2, 7, 6, false), member(3, 7, 6, false)};
+	struct coll_snapshot_member members[] = {
+		member(1, 7, 6, false), member(2, 7, 6, false), member(3, 7, 6, false)};
 	struct coll_snapshot_comm comm;
 
 	members[1].stopped = true;
@@ -51,7 +53,8 @@ TEST(who_waits_for_it_is_not)
 
 TEST(nothing_is_wrong)
 {
-	struct coll_snapshot_member members[] = {member(1, 7, 7, false), member(2, 7, 7, false), member(3, 7, 6, false)};
+	struct coll_snapshot_member members[] = {
+		member(1, 7, 7, false), member(2, 7, 7, false), member(3, 7, 6, false)};
 	struct coll_snapshot_comm comm;
 
 	members[1].stopped = true; /* between operations: nobody waits yet */

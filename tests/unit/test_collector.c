@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collector table with collectors of the test instead of the real ones: dispatch, refusal, levels, order. */
 #define COLLECTORS_DEF "tests/unit/three_collectors.def"
-#define TEST_ALONE /* has a file of the daemon within */
+#define TEST_ALONE		      /* has a file of the daemon within */
 #include "daemon/collect/collector.c" /* with the collectors below */
 #include "tests/test.h"
 
@@ -58,8 +58,7 @@ static void expect_story(const char *text)
 		for (unsigned i = 0; i < COLLECTOR_NOTES_MAX + 3; i++) \
 			collector_note(ret, "%s %u", (char *)state, i); \
 	} \
-	const struct collector collector_##NAME = { \
-		.name = #NAME, \
+	const struct collector collector_##NAME = {.name = #NAME, \
 		.levels = LEVELS, \
 		.kinds = KINDS, \
 		.open = NAME##_open, \
@@ -68,8 +67,7 @@ static void expect_story(const char *text)
 		.event = NAME##_event, \
 		.status = NAME##_status, \
 		.close = NAME##_close, \
-		__VA_ARGS__ \
-	};
+		__VA_ARGS__};
 
 static int sched_window(void *state, enum level level, bool open, double duty)
 {

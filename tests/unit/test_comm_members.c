@@ -35,7 +35,8 @@ static void made(unsigned rank, uint64_t address, uint64_t identity, uint64_t me
 {
 	now_ns += 2 * MS;
 	call_made(&ranks_here[rank], &init,
-		&(struct call_made){.start_ns = now_ns, .end_ns = now_ns + MS, WORDS(address, identity, member, members)});
+		&(struct call_made){
+			.start_ns = now_ns, .end_ns = now_ns + MS, WORDS(address, identity, member, members)});
 }
 
 static void tick_after(uint64_t ns)
@@ -74,7 +75,8 @@ TEST_WITH(test_pairs, setup, fixture_teardown)
 	assert_query("select count(*) from communicators where kind is not null", "0\n");
 	tick_after(2 * NSEC_PER_SEC);
 	assert_query(KINDS,
-		"0|0000000000000100|tensor\n1|0000000000000100|tensor\n2|0000000000000101|tensor\n3|0000000000000101|tensor\n"
+		"0|0000000000000100|tensor\n1|0000000000000100|tensor\n2|0000000000000101|tensor\n3|0000000000000101|"
+		"tensor\n"
 		"0|0000000000000200|data\n2|0000000000000200|data\n1|0000000000000201|data\n3|0000000000000201|data\n");
 }
 
@@ -172,8 +174,9 @@ TEST_WITH(test_init_in_init, setup, fixture_teardown)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		made(i, TENSOR, 0x100, i, 2);
-		call_made(&ranks_here[i], &init, &(struct call_made){.start_ns = now_ns - MS, .end_ns = now_ns + MS,
-			WORDS(TENSOR, 0x100, i, 2)});
+		call_made(&ranks_here[i], &init,
+			&(struct call_made){
+				.start_ns = now_ns - MS, .end_ns = now_ns + MS, WORDS(TENSOR, 0x100, i, 2)});
 		work(i, TENSOR, true);
 	}
 	tick_after(2 * NSEC_PER_SEC);

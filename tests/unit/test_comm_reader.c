@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators read by the reader program as the daemon runs it: the name of a process group in this process's memory; a
- * reader that does not answer holds nobody, and is asked again; its answers are checked.
+ * Communicators read by the reader program as the daemon runs it: the name of a process group in this process's memory;
+ * a reader that does not answer holds nobody, and is asked again; its answers are checked.
  */
 #include "daemon/coll/comm_reader.h"
 #include "daemon/coll/comms.h"
@@ -41,7 +41,7 @@ static int start(void **state)
 {
 	static const char class[] = "N4c10d16ProcessGroupNCCLE";
 
-	info[1] = (uintptr_t)class;
+	info[1] = (uintptr_t) class;
 	table[1] = (uintptr_t)info;
 	group[0] = (uintptr_t)&table[2];
 	put_string(3, "7");
@@ -51,7 +51,10 @@ static int start(void **state)
 	context.base = event_base_new();
 	identify = (struct comm_identify){&context, on_answered, NULL, NULL};
 	rows = (struct comm_rows){0};
-	comm_rows_note(&rows, &(struct coll_communicator){.family = "nccl", .address = 0xc0, .since_ns = 1, .communicator = "",
+	comm_rows_note(&rows, &(struct coll_communicator){.family = "nccl",
+				      .address = 0xc0,
+				      .since_ns = 1,
+				      .communicator = "",
 				      .process_group = (uintptr_t)group});
 	(void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	return !mkdtemp(folder) || workers_new(context.base, &context.workers) < 0;

@@ -8,8 +8,9 @@ static struct comm_rows comms;
 
 static void note(uint64_t address, const char *communicator)
 {
-	comm_rows_note(&comms, &(struct coll_communicator){.family = "gloo", .address = address, .since_ns = 5,
-				       .communicator = communicator});
+	comm_rows_note(
+		&comms, &(struct coll_communicator){
+				.family = "gloo", .address = address, .since_ns = 5, .communicator = communicator});
 }
 
 static struct comm_row *asked(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of keys, the sentences about what is wrong in a file, reload, and the shipped file against the table. */
-#define TEST_ALONE /* has a file of the daemon within */
+#define TEST_ALONE		/* has a file of the daemon within */
 #include "daemon/core/config.c" /* for its table */
 #include "tests/test.h"
 

@@ -343,7 +343,8 @@ TEST_WITH(test_answer_later, start, stop)
 	expect_alive();
 }
 
-/* The answer to `set` comes when nothing is attached any more. Others are served meanwhile; nobody waits for one that left. */
+/* The answer to `set` comes when nothing is attached any more. Others are served meanwhile; nobody waits for one that
+ * left. */
 TEST_WITH(test_answer_held, start, stop)
 {
 	int waiting = dial(), leaving = dial();

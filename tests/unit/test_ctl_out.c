@@ -73,14 +73,17 @@ TEST(test_messages)
 	clock.offset_max_ns = -7;
 	clock.offset_max_known = true;
 	clock.drift_ppm = -0.5;
-	assert_shown(&clock, "{\"rank\":-1,\"pid\":0,\"job\":\"\",\"card\":null,\"device\":null,\"offset_ns\":-5,\"offset_min_ns\":null,"
-			     "\"offset_max_ns\":-7,\"drift_ppm\":-0.5,\"drift_min_ppm\":0.0,\"drift_max_ppm\":0.0,\"steps\":0,"
-			     "\"drift_changes\":0,\"bounds\":0,\"ago_ns\":0}");
+	assert_shown(&clock,
+		"{\"rank\":-1,\"pid\":0,\"job\":\"\",\"card\":null,\"device\":null,\"offset_ns\":-5,\"offset_min_ns\":"
+		"null,"
+		"\"offset_max_ns\":-7,\"drift_ppm\":-0.5,\"drift_min_ppm\":0.0,\"drift_max_ppm\":0.0,\"steps\":0,"
+		"\"drift_changes\":0,\"bounds\":0,\"ago_ns\":0}");
 	member.address = 0xffffffff00000000;
 	member.differs = true;
-	assert_shown(&member, "{\"rank\":0,\"pid\":0,\"member\":0,\"entered\":null,\"completed\":null,\"completion_known\":false,"
-			      "\"in_call_ns\":null,\"seq_from\":\"\",\"missing\":false,\"differs\":true,\"behind\":0,"
-			      "\"ended_ago_ns\":null,\"address\":\"0xffffffff00000000\"}");
+	assert_shown(&member,
+		"{\"rank\":0,\"pid\":0,\"member\":0,\"entered\":null,\"completed\":null,\"completion_known\":false,"
+		"\"in_call_ns\":null,\"seq_from\":\"\",\"missing\":false,\"differs\":true,\"behind\":0,"
+		"\"ended_ago_ns\":null,\"address\":\"0xffffffff00000000\"}");
 	item.verdict = RANKTRACE__VERDICT__VERDICT_LIMITED;
 	assert_shown(&item, "{\"topic\":\"\",\"verdict\":\"limited\",\"sentence\":\"\",\"advice\":\"\"}");
 	item.verdict = (Ranktrace__Verdict)77;
@@ -89,15 +92,17 @@ TEST(test_messages)
 	collector.levels = levels;
 	collector.level_probes = probes;
 	assert_shown(&collector, "{\"name\":\"\",\"summary\":\"\",\"levels\":[\"L0\",\"L1\"],\"probes_attached\":0,"
-				 "\"level_probes\":[4294967296,2],\"attaching\":false,\"libraries\":0,\"events\":0,\"drops\":0,\"notes\":[],"
+				 "\"level_probes\":[4294967296,2],\"attaching\":false,\"libraries\":0,\"events\":0,"
+				 "\"drops\":0,\"notes\":[],"
 				 "\"notes_left_out\":0}");
 	drop.table = (char[]){"steps"};
 	store.n_drops = 2;
 	store.drops = drops;
-	assert_shown(&store, "{\"path\":\"\",\"segments\":0,\"size_bytes\":0,\"oldest_ns\":0,\"newest_ns\":0,\"rows\":0,"
-			     "\"rows_dropped\":0,\"rows_pending\":0,\"segments_removed\":0,\"segments_corrupt\":0,\"reason\":null,"
-			     "\"drops\":[{\"table\":\"steps\",\"reason\":\"\",\"rows\":0},{\"table\":\"steps\",\"reason\":\"\","
-			     "\"rows\":0}]}");
+	assert_shown(&store,
+		"{\"path\":\"\",\"segments\":0,\"size_bytes\":0,\"oldest_ns\":0,\"newest_ns\":0,\"rows\":0,"
+		"\"rows_dropped\":0,\"rows_pending\":0,\"segments_removed\":0,\"segments_corrupt\":0,\"reason\":null,"
+		"\"drops\":[{\"table\":\"steps\",\"reason\":\"\",\"rows\":0},{\"table\":\"steps\",\"reason\":\"\","
+		"\"rows\":0}]}");
 	assert_shown(NULL, "null");
 }
 

@@ -9,10 +9,10 @@
 #include "tests/unit/ddp_script.h"
 
 #define SENT_MAX 512
-#define WARM_STEPS 50	   /* of 105 ms: detect_options.warm_ns */
-#define CLEAN_STEPS 200	   /* in which the judge learns the usual (10 s), and more */
-#define SLOW_STEPS 240	   /* of 145 ms: longer than the 30 s of a warning */
-#define CLEAN_AFTER 70	   /* of 105 ms: longer than the 5 s after which an episode is over */
+#define WARM_STEPS 50	/* of 105 ms: detect_options.warm_ns */
+#define CLEAN_STEPS 200 /* in which the judge learns the usual (10 s), and more */
+#define SLOW_STEPS 240	/* of 145 ms: longer than the 30 s of a warning */
+#define CLEAN_AFTER 70	/* of 105 ms: longer than the 5 s after which an episode is over */
 
 static struct finding sent[SENT_MAX];
 static size_t n_sent, wanted;
@@ -105,8 +105,7 @@ TEST_WITH(clean, start, stop)
 	healthy();
 }
 
-static void one_slow_rank(
-	enum frame_tier tier, enum stage_kind stage, enum activity activity, enum finding_cause cause)
+static void one_slow_rank(enum frame_tier tier, enum stage_kind stage, enum activity activity, enum finding_cause cause)
 {
 	const uint64_t from = WARM_STEPS + CLEAN_STEPS + 1;
 	const struct finding *finding;
@@ -171,7 +170,8 @@ static void slow_after_a_restart(const char *job, json_t *learned, bool expected
 {
 	(void)stop(NULL);
 	(void)start(NULL);
-	json_object_set_new(json_array_get(learned, 0), "time_ns", json_integer(999000000000)); /* the script begins again at 1000 s */
+	json_object_set_new(json_array_get(learned, 0), "time_ns",
+		json_integer(999000000000)); /* the script begins again at 1000 s */
 	detect_resume(detect, learned);
 	ddp_start(&ddp, detect, job, 9, FRAME_TIER_STAGES);
 	for (size_t i = 0; i < DDP_RANKS; i++)
@@ -223,7 +223,8 @@ TEST_WITH(what_is_usual_is_known_after_a_restart, start, stop)
 /* Names are those of the environment: bytes that are no text, and a text that is cut within a letter. */
 TEST_WITH(what_is_usual_is_kept_under_any_name, start, stop)
 {
-	static const char *const names[] = {"caf\xe9", "012345678901234567890123456789012345678901234567890123456789012\u00e9", "a\nb"};
+	static const char *const names[] = {
+		"caf\xe9", "012345678901234567890123456789012345678901234567890123456789012\u00e9", "a\nb"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		json_t *learned;
@@ -363,8 +364,11 @@ static void restart_with(const struct detector *const *detectors, size_t n)
 static void frame_of(const char *job, uint64_t step)
 {
 	struct frame_who who[2] = {{.rank = 0, .host = "a"}, {.rank = 1, .host = "a"}};
-	struct frame_rank one = {.here = true, .step_ns = 200000000, .end_ns = step * 200000000,
-		.activity_ns = {[ACTIVITY_FORWARD] = 200000000}}, rank[2] = {one, one};
+	struct frame_rank one = {.here = true,
+				  .step_ns = 200000000,
+				  .end_ns = step * 200000000,
+				  .activity_ns = {[ACTIVITY_FORWARD] = 200000000}},
+			  rank[2] = {one, one};
 	struct frame frame = {
 		.step = step, .class = FRAME_TRAIN, .world_size = 2, .cards = 2, .ranks = 2, .who = who, .rank = rank};
 

@@ -269,7 +269,8 @@ TEST(frames_are_innermost_first)
 	char text[40 * 64] = "";
 
 	assert_int_equal(dump_frames("python <module> (/job/gpt.py:9)\npython burn (/job/gpt.py:54)\nnative "
-				     "at::_ops::add::call(at::Tensor const&) (/usr/lib/libtorch_cpu.so)\nnative operator/ (/usr/lib/libx.so)\n"
+				     "at::_ops::add::call(at::Tensor const&) (/usr/lib/libtorch_cpu.so)\nnative "
+				     "operator/ (/usr/lib/libx.so)\n"
 				     "native /usr/lib/libffi.so.8+0x6f7a",
 				 frame),
 		5);
@@ -283,7 +284,8 @@ TEST(frames_are_innermost_first)
 		assert_int_equal(frame[i].address, 0);
 	/* More than the format has: the innermost ones. */
 	for (unsigned i = 0; i < 40; i++)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%spython f%u (/job/gpt.py:1)", i ? "\n" : "", i);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%spython f%u (/job/gpt.py:1)",
+			i ? "\n" : "", i);
 	assert_int_equal(dump_frames(text, frame), DUMP_FRAMES_MAX);
 	assert_string_equal(frame[0].library, "f39 (gpt.py:1)");
 	assert_string_equal(frame[31].library, "f8 (gpt.py:1)");
@@ -299,7 +301,8 @@ TEST(hostile_frames_fit_a_record)
 	struct dump_memory memory = {"cudaMalloc", "forward", -1, INT64_MAX, INT64_MAX, text};
 
 	for (unsigned i = 0; i < DUMP_FRAMES_MAX; i++)
-		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%snative %0500d (/lib/%0300d.so)", i ? "\n" : "", 1, 2);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%snative %0500d (/lib/%0300d.so)",
+			i ? "\n" : "", 1, 2);
 	assert_in_range(dump_encode_memory(&memory, record), DUMP_FRAMES_MAX * 100, DUMP_RECORD_BYTES);
 }
 

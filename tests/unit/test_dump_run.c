@@ -217,7 +217,8 @@ static void put_all(struct store *store, uint64_t at_ns)
 {
 	put_process(store, 1, 0);
 	put_process(store, 2, 1);
-	store_put_call_stacks(store, &(struct row_call_stacks){.id = field_int(STACK), .frames = field_text(FRAMES), .cut = field_int(0)});
+	store_put_call_stacks(store,
+		&(struct row_call_stacks){.id = field_int(STACK), .frames = field_text(FRAMES), .cut = field_int(0)});
 	for (unsigned i = 0; i < 10; i++) {
 		put_stage(store, 1, "dataloader", at_ns + i * NSEC_PER_SEC, 5000000);
 		put_op(store, 1, 0, i + 1, at_ns + i * NSEC_PER_SEC);

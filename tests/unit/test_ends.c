@@ -47,7 +47,8 @@ TEST(the_sender_of_a_signal_is_named)
 	char words[END_WORDS_BYTES];
 
 	assert_string_equal(end_words(SIGTERM, "", &shell, words), "SIGTERM from bash (pid 4711)");
-	assert_string_equal(end_words(EXITED(128 + SIGTERM), "", &shell, words), "exit status 143 after SIGTERM from bash (pid 4711)");
+	assert_string_equal(end_words(EXITED(128 + SIGTERM), "", &shell, words),
+		"exit status 143 after SIGTERM from bash (pid 4711)");
 	assert_string_equal(end_words(SIGKILL, "", &shell, words), "SIGKILL"); /* the one before was another */
 	assert_string_equal(end_words(EXITED(1), "", &shell, words), "exit status 1");
 	assert_string_equal(end_words(SIGSEGV, "", &shell, words), "SIGSEGV");

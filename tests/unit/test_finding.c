@@ -137,25 +137,28 @@ TEST(jobs_and_communicators)
 	job.slowdown = 1.18;
 	job.since_step = 400;
 	finding_add(&job, "step_time", "ns", 1210 * MS, 1025 * MS, NULL);
-	assert_sentence(
-		job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: cause unknown");
+	assert_sentence(job,
+		"steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: cause unknown");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "dataloader", "ns", 200 * MS, 12 * MS, "");
-	assert_sentence(job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before): data loading takes 200 ms "
-			     "per step; 12 ms before");
+	assert_sentence(job,
+		"steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before): data loading takes 200 ms "
+		"per step; 12 ms before");
 	job.cause = CAUSE_PREEMPTION;
 	job.tier = FRAME_TIER_HOST;
 	finding_add(&job, "run_delay", "ns", 24 * MS, 14.5 * MS, "");
-	assert_sentence(job, "steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: preempted "
-			     "24 ms per step; 14.5 ms before");
+	assert_sentence(job,
+		"steps take 18 % longer since step 400 (up to 1.21 s; 1.02 s before), on all ranks: preempted "
+		"24 ms per step; 14.5 ms before");
 	job.cause = CAUSE_DATALOADER;
 	job.tier = FRAME_TIER_STAGES;
 	finding_add(&job, "explained", "1", 7, NAN, "finding slow_rank, rank 3");
 	job.state = FINDING_CLOSED;
 	job.until_ns = 0;
-	assert_sentence(job, "steps took 18 % longer for 31 s, at step 400 (up to 1.21 s; 1.02 s before): data loading took "
-			     "200 ms per step; 12 ms before; explained by finding slow_rank, rank 3");
+	assert_sentence(job,
+		"steps took 18 % longer for 31 s, at step 400 (up to 1.21 s; 1.02 s before): data loading took "
+		"200 ms per step; 12 ms before; explained by finding slow_rank, rank 3");
 	strcpy(slow.communicator, "5f3c000011112222");
 	strcpy(slow.host, "node-c");
 	slow.since_step = 90;
@@ -225,10 +228,12 @@ TEST(leaks_name_the_device)
 
 	finding_add(&finding, "memory_growth", "bytes", 12 * 1048576.0, NAN, "cuda:0");
 	finding_add(&finding, "memory_hourly", "bytes", 360 * 1048576.0, NAN, NULL);
-	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
+	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by "
+				 "12 MiB, 360 MiB an "
 				 "hour");
 	finding_add(&finding, "stack", "1", 1, NAN, "keep (leak.py:63)");
-	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by 12 MiB, 360 MiB an "
+	assert_sentence(finding, "rank 2 leaks memory of cuda:0 for 31 s: what is allocated between steps has grown by "
+				 "12 MiB, 360 MiB an "
 				 "hour; most of it is held by keep (leak.py:63)");
 }
 
@@ -242,8 +247,8 @@ TEST(lack_of_device_memory_names_the_line_that_asked)
 	assert_sentence(finding, "rank 2 ran out of memory of cuda:0: 2 GiB asked for, 76 MiB allocated");
 	finding_add(&finding, "memory_reserved", "bytes", 1024 * 1048576.0, NAN, NULL);
 	finding_add(&finding, "stack", "1", 1, NAN, "ask (leak.py:66)");
-	assert_sentence(
-		finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB allocated, 1 GiB reserved");
+	assert_sentence(finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB "
+				 "allocated, 1 GiB reserved");
 }
 
 TEST(calls_of_device_memory_name_their_cost)
@@ -251,10 +256,12 @@ TEST(calls_of_device_memory_name_their_cost)
 	struct finding finding = of_rank(2, "", "", make(FINDING_MEMORY, CAUSE_MEMORY_CALLS, FINDING_OPEN));
 
 	finding_add(&finding, "memory_calls", "%", 23.4, NAN, NULL);
-	assert_sentence(finding, "rank 2 gives back device memory and takes it again for 31 s: the calls take 23 % of its time");
+	assert_sentence(finding,
+		"rank 2 gives back device memory and takes it again for 31 s: the calls take 23 % of its time");
 	finding_add(&finding, "stack", "1", 1, NAN, "step (gpt.py:54)");
 	finding.state = FINDING_CLOSED;
-	assert_sentence(finding, "rank 2 gave back device memory and took it again for 31 s: the calls took 23 % of its time, the longest in "
+	assert_sentence(finding, "rank 2 gave back device memory and took it again for 31 s: the calls took 23 % of "
+				 "its time, the longest in "
 				 "step (gpt.py:54)");
 }
 
@@ -265,9 +272,11 @@ TEST(overheads_name_level_cost_and_budget)
 	finding_add(&finding, "probes", "%", 2.13, NAN, "L0");
 	finding_add(&finding, "level", "%", 1.9, NAN, NULL);
 	finding_add(&finding, "budget", "%", 0.5, NAN, NULL);
-	assert_sentence(finding, "probes take up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %: 1.9 % by L0");
+	assert_sentence(finding, "probes take up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the "
+				 "budget of 0.5 %: 1.9 % by L0");
 	finding.state = FINDING_CLOSED;
-	assert_sentence(finding, "probes took up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the budget of 0.5 %: 1.9 % by L0");
+	assert_sentence(finding, "probes took up to 2.1 % of the time of rank 2 (node-a) for 31 s, more than the "
+				 "budget of 0.5 %: 1.9 % by L0");
 }
 
 TEST(the_daemon_has_a_budget_of_its_own)
@@ -277,16 +286,20 @@ TEST(the_daemon_has_a_budget_of_its_own)
 	finding_add(&finding, "daemon", "%", 1.94, NAN, "L3");
 	finding_add(&finding, "level", "%", 0.8, NAN, NULL);
 	finding_add(&finding, "budget", "%", 1, NAN, NULL);
-	assert_sentence(finding, "ranktraced takes up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
+	assert_sentence(finding,
+		"ranktraced takes up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
 	finding.state = FINDING_CLOSED;
-	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
+	assert_sentence(finding,
+		"ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %: 0.8 % by L3");
 	finding.evidence[0].value = 166;
 	finding.evidence[1].value = 83;
-	assert_sentence(finding, "ranktraced took up to 166 % of a CPU of node-a for 31 s, more than the budget of 1 %: 83 % by L3");
+	assert_sentence(finding,
+		"ranktraced took up to 166 % of a CPU of node-a for 31 s, more than the budget of 1 %: 83 % by L3");
 	/* Less than half of what is beyond the budget. */
 	finding.evidence[0].value = 1.94;
 	finding.evidence[1].value = 0.4;
-	assert_sentence(finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %");
+	assert_sentence(
+		finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %");
 }
 
 TEST(crashes_say_how_and_where)

@@ -8,7 +8,8 @@
 
 #define SECOND 1000000000ULL
 
-static struct finding_episode episode(int32_t rank, enum activity activity, uint64_t since_s, uint64_t until_s, double cost)
+static struct finding_episode episode(
+	int32_t rank, enum activity activity, uint64_t since_s, uint64_t until_s, double cost)
 {
 	return (struct finding_episode){.kind = FINDING_SLOW_RANK,
 		.cause = CAUSE_UNKNOWN,

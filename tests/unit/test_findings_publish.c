@@ -83,7 +83,8 @@ TEST_WITH(test_swap, setup, teardown)
 
 	f.cause = CAUSE_FAULTS;
 	finding_add(&f, "major_faults", "1", 2560, 0, NULL);
-	*process = (struct online_process){.instance = 5, .rank = 1, .job = "j", .newest = {.state = 'R', .swapped_bytes = 2559 * page}};
+	*process = (struct online_process){
+		.instance = 5, .rank = 1, .job = "j", .newest = {.state = 'R', .swapped_bytes = 2559 * page}};
 	say(f); /* most of them read something else */
 	process->newest.swapped_bytes = HOST_UNKNOWN;
 	say(f);
@@ -129,7 +130,8 @@ TEST_WITH(test_doubt, setup, teardown)
 TEST_WITH(test_leak, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
-	struct online_leak_info info = {.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns(), .place = "keep (leak.py:63)"};
+	struct online_leak_info info = {
+		.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns(), .place = "keep (leak.py:63)"};
 	uint64_t number;
 
 	assert_int_equal(online_leak(context.findings, &info, true, 0), 0);
@@ -139,7 +141,8 @@ TEST_WITH(test_leak, setup, teardown)
 	assert_true(number > 0);
 	assert_int_equal(online_leak(context.findings, &info, false, number), number);
 	flush();
-	assert_query("select kind, cause, state, rank, sentence like 'rank 3 (a) leaks memory of cuda:0%: what is allocated between "
+	assert_query("select kind, cause, state, rank, sentence like 'rank 3 (a) leaks memory of cuda:0%: what is "
+		     "allocated between "
 		     "steps has grown by 1 MiB, 2 MiB an hour; most of it is held by keep (leak.py:63)' from findings",
 		"memory|memory_leak|open|3|1\n");
 	assert_int_equal(online_leak(context.findings, &info, true, number), number);
@@ -160,7 +163,8 @@ TEST_WITH(test_overhead, setup, teardown)
 	number = online_overhead(context.findings, &info, false, 0);
 	assert_true(number > 0);
 	flush();
-	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take up to 2.1 %% of the time of rank 3 (a)%, more than the "
+	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take up to 2.1 %% of the time "
+		     "of rank 3 (a)%, more than the "
 		     "budget of 0.5 %%: 1.9 %% by L0' from findings where cause = 'probes'",
 		"overhead|probes|open|notice|3|1\n");
 	assert_int_equal(online_overhead(context.findings, &info, true, number), number);
@@ -172,7 +176,8 @@ TEST_WITH(test_overhead, setup, teardown)
 	copy_text(context.host, sizeof(context.host), "node-b");
 	assert_true(online_overhead(context.findings, &info, false, 0) > number);
 	flush();
-	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes up to 2.1 %% of a CPU of node-b%' from findings "
+	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes up to 2.1 %% of a "
+		     "CPU of node-b%' from findings "
 		     "where cause = 'daemon'",
 		"overhead|open|notice|NULL|node-b|NULL|1\n");
 }
@@ -180,14 +185,16 @@ TEST_WITH(test_overhead, setup, teardown)
 TEST_WITH(test_calls, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
-	struct online_calls_info info = {.rank = &rank, .since_ns = monotonic_ns(), .place = "step (gpt.py:54)", .percent = 12};
+	struct online_calls_info info = {
+		.rank = &rank, .since_ns = monotonic_ns(), .place = "step (gpt.py:54)", .percent = 12};
 	uint64_t number = online_calls(context.findings, &info, false, 0);
 
 	assert_true(number > 0);
 	assert_int_equal(online_calls(context.findings, &info, true, number), number);
 	assert_int_equal(online_calls(context.findings, &info, true, 0), 0);
 	flush();
-	assert_query("select kind, cause, state, severity, sentence like 'rank 3 (a) gave back device memory and took it again%: the calls took "
+	assert_query("select kind, cause, state, severity, sentence like 'rank 3 (a) gave back device memory and took "
+		     "it again%: the calls took "
 		     "12 % of its time, the longest in step (gpt.py:54)' from findings",
 		"memory|memory_calls|closed|warning|1\n");
 }
@@ -196,18 +203,25 @@ TEST_WITH(test_calls, setup, teardown)
 TEST_WITH(test_oom, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
-	struct online_oom_info info = {.rank = &rank, .device = "cuda:0", .place = "ask (leak.py:66)", .time_ns = monotonic_ns(),
-		.asked_bytes = 2097152, .allocated_bytes = 1048576};
+	struct online_oom_info info = {.rank = &rank,
+		.device = "cuda:0",
+		.place = "ask (leak.py:66)",
+		.time_ns = monotonic_ns(),
+		.asked_bytes = 2097152,
+		.allocated_bytes = 1048576};
 
 	online_oom(NULL, &info);
 	online_oom(context.findings, &info);
 	info.place = "";
 	online_oom(context.findings, &info);
 	flush();
-	assert_query("select kind, cause, state, severity, rank, uid, until_ns = since_ns, sentence from findings order by length(sentence) desc",
-		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0 in ask (leak.py:66): 2 MiB asked for, "
+	assert_query("select kind, cause, state, severity, rank, uid, until_ns = since_ns, sentence from findings "
+		     "order by length(sentence) desc",
+		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0 in ask "
+		"(leak.py:66): 2 MiB asked for, "
 		"1 MiB allocated\n"
-		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0: 2 MiB asked for, 1 MiB allocated\n");
+		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0: 2 MiB asked for, "
+		"1 MiB allocated\n");
 }
 
 /* Findings close when watching stops. */
@@ -251,11 +265,12 @@ TEST_WITH(test_left, setup, teardown)
 	say(finding(3, FINDING_OPEN));
 	say(finding(4, FINDING_SUSPECTED));
 	/* The last that it saw. */
-	store_put_host_samples(context.store, &(struct row_host_samples){.rank = field_int(1),
-						      .start_ns = field_time(store_utc_ns(context.store, monotonic_ns())),
-						      .duration_ns = field_duration(1000),
-						      .state = field_text("S"),
-						      .instance = field_int(1)});
+	store_put_host_samples(
+		context.store, &(struct row_host_samples){.rank = field_int(1),
+				       .start_ns = field_time(store_utc_ns(context.store, monotonic_ns())),
+				       .duration_ns = field_duration(1000),
+				       .state = field_text("S"),
+				       .instance = field_int(1)});
 	say(finding(5, FINDING_OPEN));
 	say(finding(5, FINDING_CLOSED));
 	flush();
@@ -266,8 +281,11 @@ TEST_WITH(test_left, setup, teardown)
 	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	flush();
 	assert_query("select state, until_ns is not null, sentence from findings order by finding",
-		"closed|1|when ranktraced ended unexpectedly: rank 1 is slow\ndropped|1|when ranktraced ended unexpectedly: rank 1 is slow\nclosed|0|rank 1 is slow\n");
-	assert_int_equal(query_int("select count(*) from findings where until_ns = (select start_ns + duration_ns from host_samples)"), 2);
+		"closed|1|when ranktraced ended unexpectedly: rank 1 is slow\ndropped|1|when ranktraced ended "
+		"unexpectedly: rank 1 is slow\nclosed|0|rank 1 is slow\n");
+	assert_int_equal(query_int("select count(*) from findings where until_ns = (select start_ns + duration_ns from "
+				   "host_samples)"),
+		2);
 	sh("test ! -e '%s/findings'", dir);
 	free(killed);
 }
@@ -405,7 +423,8 @@ TEST_WITH(test_raise_goes_on, setup, teardown)
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], until_ns);
 }
 
-/* Nothing is suspected: what is suspected next has no pause before it, and what comes to nothing within it is a suspicion. */
+/* Nothing is suspected: what is suspected next has no pause before it, and what comes to nothing within it is a
+ * suspicion. */
 TEST_WITH(test_routine_is_no_suspicion, setup, teardown)
 {
 	uint64_t until_ns;
@@ -454,12 +473,14 @@ TEST_WITH(test_routine_goes_on, setup, teardown)
 	first_ns = context.levels.until_ns[LEVEL_L1];
 	for (unsigned i = 0; i < 100; i++) {
 		until_ns = context.levels.until_ns[LEVEL_L1];
-		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", until_ns - NSEC_PER_SEC);
+		online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow",
+			until_ns - NSEC_PER_SEC);
 	}
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], first_ns + for_ns);
 }
 
-/* With less than half of the budget left it is not prolonged; where the budget is one period and a bit, that is enough for it. */
+/* With less than half of the budget left it is not prolonged; where the budget is one period and a bit, that is enough
+ * for it. */
 TEST_WITH(test_routine_within_its_share, setup, teardown)
 {
 	uint64_t first_ns, for_ns = context.config.online_auto_level_for_ns;
@@ -471,10 +492,12 @@ TEST_WITH(test_routine_within_its_share, setup, teardown)
 	context.config.online_auto_level_percent = 10;
 	context.findings->auto_level.budget_at_ns[LEVEL_L1] = first_ns;
 	context.findings->auto_level.budget_ns[LEVEL_L1] = 3 * for_ns;
-	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
+	online_auto_level_want(
+		&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
 	assert_int_equal(context.levels.until_ns[LEVEL_L1], first_ns);
 	context.findings->auto_level.budget_ns[LEVEL_L1] = 4 * for_ns;
-	online_auto_level_want(&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
+	online_auto_level_want(
+		&context.findings->auto_level, &context, JUDGE_WANT_ROUTINE, "j", "slow", first_ns - NSEC_PER_SEC);
 	assert_true(context.levels.until_ns[LEVEL_L1] > first_ns);
 }
 
@@ -536,8 +559,10 @@ static void end_profile(int64_t number)
 {
 	uint64_t now_ns = monotonic_ns();
 
-	newest_profile = (struct profile_progress){
-		.number = number, .start_ns = now_ns - 10 * NSEC_PER_SEC, .ranks = 2, .rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
+	newest_profile = (struct profile_progress){.number = number,
+		.start_ns = now_ns - 10 * NSEC_PER_SEC,
+		.ranks = 2,
+		.rank = {{.rank = 0, .job = "j"}, {.rank = 1, .job = "j"}}};
 	context.profiles = (struct profiles *)&context; /* only passed on */
 	online_profile_tick(context.findings, now_ns);
 	assert_int_equal(context.findings->profiles.child.running, false);

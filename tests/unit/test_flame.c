@@ -40,7 +40,11 @@ static void load(struct loaded *l, const struct flame_choice *choice, bool past)
 	if (past && flame_read(reader, &before, true, l->profile, &l->past, error, sizeof(error)) < 0)
 		fail_msg("%s", error);
 	if (choice->peers || past)
-		assert_int_equal(profile_compare(l->profile, &(struct profile_comparison){.rank = SLOW, .peers = &peer, .peers_count = past}, &l->diff), 0);
+		assert_int_equal(
+			profile_compare(l->profile,
+				&(struct profile_comparison){.rank = SLOW, .peers = &peer, .peers_count = past},
+				&l->diff),
+			0);
 	l->diff.past = past;
 	l->view = (struct flame_view){.profile = l->profile,
 		.source = &l->source,
@@ -71,7 +75,8 @@ TEST_WITH(test_read, store_setup, store_teardown)
 	assert_int_equal(l.source.ranks, SCRIPT_RANKS);
 	assert_string_equal(l.source.rank[3].host, "node1");
 	assert_string_equal(flame_words_ranks(&l.source, words), "ranks 0-3");
-	assert_non_null(strstr(flame_words_counts(&l.view, words), ", 3 refused, of a rank 12 % of stacks read within the budget, which stand for all"));
+	assert_non_null(strstr(flame_words_counts(&l.view, words),
+		", 3 refused, of a rank 12 % of stacks read within the budget, which stand for all"));
 	unload(&l);
 	load(&l, &(struct flame_choice){.number = 3, .ranks = only_slow}, false);
 	assert_int_equal(l.source.number, 3);

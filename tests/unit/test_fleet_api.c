@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of the store against a server of this process that answers what a test says, and the table that is read. */
+/* The client of the store against a server of this process that answers what a test says, and the table that is read.
+ * */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
@@ -16,7 +17,7 @@
 #include "tests/test.h"
 
 #define REQUEST_BYTES 8192
-#define MS_MAX 300 /* of a query of a store that does not answer */
+#define MS_MAX 300	 /* of a query of a store that does not answer */
 #define MS_PATIENT 60000 /* of another one, under any load */
 
 static struct {
@@ -50,7 +51,8 @@ static void *serve_one(void *arg)
 
 	receive(fd);
 	if (server.status)
-		dprintf(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", server.status, strlen(server.body), server.body);
+		dprintf(fd, "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", server.status,
+			strlen(server.body), server.body);
 	else
 		while (recv(fd, &byte, 1, 0) > 0)
 			;
@@ -128,7 +130,11 @@ TEST(samples_are_passed_on)
 	char error[1024] = "";
 
 	/* A name may hold what ends a sample elsewhere; what is no number is left out. */
-	assert_int_equal(query("200 OK", VECTOR(SAMPLE("gpt", "2.5") ", " SAMPLE("x", "NaN") ",{},7," SAMPLE("]},{\\\"[", "0.25")), 4096, error), 0);
+	assert_int_equal(
+		query("200 OK",
+			VECTOR(SAMPLE("gpt", "2.5") ", " SAMPLE("x", "NaN") ",{},7," SAMPLE("]},{\\\"[", "0.25")), 4096,
+			error),
+		0);
 	assert_int_equal(heard.samples, 2);
 	assert_true(heard.sum == 2.75);
 	assert_string_equal(heard.job, "]},{\"[");
@@ -164,7 +170,8 @@ static int accept_number(int *ret_fd)
 	}
 }
 
-/* Answers none before FLEET_API_PARALLEL are asked, the first of them last. Query N: N + 1; the one that fails is refused. */
+/* Answers none before FLEET_API_PARALLEL are asked, the first of them last. Query N: N + 1; the one that fails is
+ * refused. */
 static void *serve_several(void *arg)
 {
 	const int *fails = arg;
@@ -179,7 +186,8 @@ static void *serve_several(void *arg)
 			snprintf(body, sizeof(body), VECTOR("{\"metric\":{},\"value\":[1,\"%d\"]}"), number[i - 1] + 1);
 			if (number[i - 1] == *fails)
 				snprintf(body, sizeof(body), "{\"error\":\"no\"}");
-			dprintf(fd[i - 1], "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s", strlen(body), body);
+			dprintf(fd[i - 1], "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n%s",
+				strlen(body), body);
 			close(fd[i - 1]);
 		}
 		if (*fails >= 0)
@@ -265,8 +273,10 @@ TEST(every_failure_is_a_sentence)
 		{"200 OK", "<html>hello</html>", -EPROTO, "is no Prometheus API (HTTP 200)"},
 		{"200 OK", "", -EPROTO, "is no Prometheus API"},
 		{"200 OK", "{\"status\":\"success\",\"data\":[]}", -EPROTO, "is no Prometheus API"},
-		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}", -EPROTO, "is no Prometheus API"},
-		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":{}}}", -EPROTO, "is no Prometheus API"},
+		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"matrix\",\"result\":[]}}", -EPROTO,
+			"is no Prometheus API"},
+		{"200 OK", "{\"status\":\"success\",\"data\":{\"resultType\":\"vector\",\"result\":{}}}", -EPROTO,
+			"is no Prometheus API"},
 		{"200 OK", VECTOR("{\"metric\":{,\"value\":[1,\"1\"]}"), -EPROTO, "is no Prometheus API"},
 		{"200 OK", VECTOR("{\"metric\":{}"), -EPROTO, "is no Prometheus API"},
 		{"302 Found", "", -EPROTO, "is no Prometheus API (HTTP 302)"},
@@ -274,7 +284,8 @@ TEST(every_failure_is_a_sentence)
 		{"401 Unauthorized", "who?", -EACCES, "refuses access (HTTP 401)"},
 		{"401 Unauthorized", "<script>f({a: [{b: [1] ]}</script>", -EACCES, "refuses access (HTTP 401)"},
 		{"403 Forbidden", "{}", -EACCES, "refuses access (HTTP 403)"},
-		{"422 Unprocessable Entity", "{\"status\":\"error\",\"error\":\"query processing would load too many samples\"}", -EINVAL,
+		{"422 Unprocessable Entity",
+			"{\"status\":\"error\",\"error\":\"query processing would load too many samples\"}", -EINVAL,
 			"refuses a query (HTTP 422): query processing would load too many samples"},
 		{"503 Service Unavailable", "starting", -EHOSTUNREACH, "is not ready (HTTP 503)"},
 		{NULL, NULL, -ETIMEDOUT, "no answer from http://127.0.0.1:"},
@@ -317,7 +328,9 @@ TEST(nobody_listens)
 	char error[1024] = "";
 
 	assert_int_equal(fleet_api_open(&options, &api, error, sizeof(error)), 0);
-	assert_int_equal(fleet_api_query(api, &(struct fleet_request){"up", take_value, NULL}, 1, 0, error, sizeof(error)), -EHOSTUNREACH);
+	assert_int_equal(
+		fleet_api_query(api, &(struct fleet_request){"up", take_value, NULL}, 1, 0, error, sizeof(error)),
+		-EHOSTUNREACH);
 	assert_non_null(strstr(error, "no store answers at http://127.0.0.1:1/api/v1/query: "));
 	fleet_api_close(api);
 }
@@ -396,19 +409,30 @@ TEST(samples_become_a_table)
 {
 	const struct answers rows[] = {
 		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000003.25\"]}]"},
-		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_build_info",
+			"[{\"metric\":{\"instance\":\"a:9797\",\"node\":\"node-a\"},\"value\":[1,\"1\"]}]"},
 		/* A rank twice, without a number, and of no job. */
-		{"ranktrace_rank_info", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO "},\"value\":[1,\"1\"]},"
-			   "{\"metric\":{\"job\":\"gpt\",\"rank\":\"x\"},\"value\":[1,\"1\"]}, {\"metric\":[],\"value\":[1,\"1\"]}, 7]"},
-		{"ranktrace_rank_usual_activity_seconds", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.25\"]}]"},
-		{"ranktrace_rank_minute_step", "[{\"metric\":{" WHO "},\"value\":[1,\"1.5\"]}, {\"metric\":{\"job\":\"gone\"},\"value\":[1,\"9\"]},"
-					"{\"metric\":{" WHO "},\"value\":[1,\"NaN\"]}, {\"metric\":{" WHO "},\"value\":[1]}, {\"metric\":{" WHO "},\"value\":[1,\"1x\"]}]"},
-		{"ranktrace_rank_minute_activity", "[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.5\"]},"
-					    "{\"metric\":{" WHO ",\"activity\":\"dancing\"},\"value\":[1,\"0.7\"]}]"},
-		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"gpt\",\"instance\":\"a:9797\",\"group\":\"data\",\"operation\":\"all_reduce\"},\"value\":[1,\"0.2\"]}]"},
+		{"ranktrace_rank_info", "[{\"metric\":{" WHO ",\"card\":\"2\"},\"value\":[1,\"1\"]}, {\"metric\":{" WHO
+					"},\"value\":[1,\"1\"]},"
+					"{\"metric\":{\"job\":\"gpt\",\"rank\":\"x\"},\"value\":[1,\"1\"]}, "
+					"{\"metric\":[],\"value\":[1,\"1\"]}, 7]"},
+		{"ranktrace_rank_usual_activity_seconds",
+			"[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.25\"]}]"},
+		{"ranktrace_rank_minute_step",
+			"[{\"metric\":{" WHO
+			"},\"value\":[1,\"1.5\"]}, {\"metric\":{\"job\":\"gone\"},\"value\":[1,\"9\"]},"
+			"{\"metric\":{" WHO "},\"value\":[1,\"NaN\"]}, {\"metric\":{" WHO
+			"},\"value\":[1]}, {\"metric\":{" WHO "},\"value\":[1,\"1x\"]}]"},
+		{"ranktrace_rank_minute_activity",
+			"[{\"metric\":{" WHO ",\"activity\":\"forward\"},\"value\":[1,\"0.5\"]},"
+			"{\"metric\":{" WHO ",\"activity\":\"dancing\"},\"value\":[1,\"0.7\"]}]"},
+		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"gpt\",\"instance\":\"a:9797\",\"group\":"
+						    "\"data\",\"operation\":\"all_reduce\"},\"value\":[1,\"0.2\"]}]"},
 		{"sum by (job)", "[{\"metric\":{\"job\":\"gpt\"},\"value\":[1,\"7200\"]}]"},
-		{"ranktrace_finding_info", "[{\"metric\":{" WHO ",\"finding\":\"17\",\"kind\":\"hang\",\"sentence\":\"it\\nhangs \\u001b[2J\"},\"value\":[1,\"1\"]}]"},
-		{"ranktrace_finding_age", "[{\"metric\":{\"instance\":\"a:9797\",\"finding\":\"17\"},\"value\":[1,\"60\"]}]"},
+		{"ranktrace_finding_info", "[{\"metric\":{" WHO ",\"finding\":\"17\",\"kind\":\"hang\",\"sentence\":"
+					   "\"it\\nhangs \\u001b[2J\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_finding_age",
+			"[{\"metric\":{\"instance\":\"a:9797\",\"finding\":\"17\"},\"value\":[1,\"60\"]}]"},
 		{NULL, NULL},
 	};
 	struct fleet_read_options options = {.job = "g\"p\\t", .since_s = 7200};
@@ -434,7 +458,8 @@ TEST(samples_become_a_table)
 	fleet_free(&fleet);
 	/* A name is a text of the query, never a part of it. */
 	assert_true(was_asked("ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}"));
-	assert_true(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[7200s:120s])"));
+	assert_true(was_asked(
+		"quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[7200s:120s])"));
 	assert_false(was_asked("ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}"));
 	/* Of the hour that the nodes serve, it is asked for; where there is none, it is computed. */
 	n_asked = 0;
@@ -443,9 +468,11 @@ TEST(samples_become_a_table)
 	assert_true(fleet.rank[0].usual[ACTIVITY_FORWARD] == 0.25);
 	fleet_free(&fleet);
 	assert_true(was_asked("ranktrace_rank_usual_step_seconds{job=\"g\\\"p\\\\t\"}"));
-	assert_true(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
+	assert_true(was_asked(
+		"quantile_over_time(0.25, ranktrace_rank_minute_step_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
 	assert_true(was_asked("ranktrace_rank_usual_activity_seconds{job=\"g\\\"p\\\\t\"}"));
-	assert_false(was_asked("quantile_over_time(0.25, ranktrace_rank_minute_activity_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
+	assert_false(was_asked(
+		"quantile_over_time(0.25, ranktrace_rank_minute_activity_seconds{job=\"g\\\"p\\\\t\"}[3601s:60s])"));
 }
 
 /* A store answers in any order. */
@@ -454,13 +481,17 @@ TEST(names_are_in_order)
 	const struct answers rows[] = {
 		{"vector(time())", "[{\"metric\":{},\"value\":[1,\"1700000003.25\"]}]"},
 		{"ranktrace_build_info", "[{\"metric\":{\"instance\":\"x\",\"node\":\"node-10\"},\"value\":[1,\"1\"]},"
-			"{\"metric\":{\"instance\":\"y\",\"node\":\"node-9\"},\"value\":[1,\"1\"]}]"},
-		{"ranktrace_rank_info", "[{\"metric\":{\"job\":\"z\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]},"
+					 "{\"metric\":{\"instance\":\"y\",\"node\":\"node-9\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_rank_info",
+			"[{\"metric\":{\"job\":\"z\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]},"
 			"{\"metric\":{\"job\":\"a\",\"rank\":\"1\",\"instance\":\"x\"},\"value\":[1,\"1\"]},"
 			"{\"metric\":{\"job\":\"a\",\"rank\":\"0\",\"instance\":\"y\"},\"value\":[1,\"1\"]}]"},
-		{"ranktrace_node_minute_operation", "[{\"metric\":{\"job\":\"a\",\"instance\":\"x\",\"operation\":\"send\"},\"value\":[1,\"0.2\"]},"
-			"{\"metric\":{\"job\":\"a\",\"instance\":\"y\",\"operation\":\"send\"},\"value\":[1,\"0.1\"]}]"},
-		{"ranktrace_finding_info", "[{\"metric\":{\"instance\":\"x\",\"finding\":\"17\"},\"value\":[1,\"1\"]}]"},
+		{"ranktrace_node_minute_operation",
+			"[{\"metric\":{\"job\":\"a\",\"instance\":\"x\",\"operation\":\"send\"},\"value\":[1,\"0.2\"]},"
+			"{\"metric\":{\"job\":\"a\",\"instance\":\"y\",\"operation\":\"send\"},\"value\":[1,\"0.1\"]}"
+			"]"},
+		{"ranktrace_finding_info",
+			"[{\"metric\":{\"instance\":\"x\",\"finding\":\"17\"},\"value\":[1,\"1\"]}]"},
 		{NULL, NULL},
 	};
 	struct fleet_read_options options = {.since_s = 7200};

@@ -31,7 +31,8 @@ TEST(a_rank_that_computes_longer_is_named)
 	fleet_script_judge();
 	assert_int_equal(fleet_script.verdicts, 1);
 	assert_int_equal(fleet_script.verdict[0].kind, FLEET_JOB);
-	assert_non_null(strstr(fleet_script.sentence, "no single rank or node slows job gpt by 30 %, in backward: a step takes 1.3"));
+	assert_non_null(strstr(
+		fleet_script.sentence, "no single rank or node slows job gpt by 30 %, in backward: a step takes 1.3"));
 }
 
 TEST(a_slow_node_is_named)
@@ -54,7 +55,8 @@ TEST(a_slow_stage_is_named)
 	fleet_script.activity = ACTIVITY_FORWARD;
 	fleet_script_slow(128, 128, 0.1);
 	fleet_script_expect(FLEET_STAGE, 128, 255);
-	assert_non_null(strstr(fleet_script.sentence, "ranks 128 to 255 (node-16, node-17, node-18, node-19 and 12 more), as a pipeline stage, slow job gpt"));
+	assert_non_null(strstr(fleet_script.sentence, "ranks 128 to 255 (node-16, node-17, node-18, node-19 and 12 "
+						      "more), as a pipeline stage, slow job gpt"));
 }
 
 TEST(two_ranks_share_it)
@@ -106,8 +108,8 @@ TEST(the_network_between_two_nodes_is_named)
 	assert_int_equal(fleet_script.verdict[0].nodes, 2);
 	assert_int_equal(fleet_script.verdict[0].node[0], 20);
 	assert_int_equal(fleet_script.verdict[0].node[1], 21);
-	assert_non_null(strstr(fleet_script.sentence,
-		"communication between node-20 and node-21 slows job gpt by 15 %: send of pipeline takes 160 ms a step, 10 ms before"));
+	assert_non_null(strstr(fleet_script.sentence, "communication between node-20 and node-21 slows job gpt by 15 "
+						      "%: send of pipeline takes 160 ms a step, 10 ms before"));
 	/* Less than what is said of a job is said of a link. */
 	fleet_script.link = 0.08;
 	fleet_script_judge();
@@ -163,7 +165,8 @@ TEST(nodes_are_scraped_in_turns)
 		fleet_script_judge();
 		for (size_t r = 504; r < 504 + late; r++) {
 			fleet_script.fleet.rank[r].step = fleet_script.fleet.rank[r].step_usual;
-			memcpy(fleet_script.fleet.rank[r].act, fleet_script.fleet.rank[r].usual, sizeof(fleet_script.fleet.rank[r].act));
+			memcpy(fleet_script.fleet.rank[r].act, fleet_script.fleet.rank[r].usual,
+				sizeof(fleet_script.fleet.rank[r].act));
 		}
 		assert_int_equal(fleet_judge(&fleet_script.fleet, 0, fleet_script.verdict, &fleet_script.verdicts), 0);
 		assert_int_equal(fleet_script.verdicts, late == 4);

@@ -173,7 +173,8 @@ TEST(objects_come_and_go)
 	gauge_serieses_free(serieses);
 }
 
-/* A group that is not due gives nothing, and its gauges remain, with their newest value; at its next reading they may be gone. */
+/* A group that is not due gives nothing, and its gauges remain, with their newest value; at its next reading they may
+ * be gone. */
 TEST(groups_come_at_their_own_times)
 {
 	struct gauge_serieses *serieses = new_serieses(10);
@@ -267,7 +268,8 @@ static int read_slowly(void *state, struct gauge_batch *batch)
 	return 0;
 }
 
-/* The newest two readings count, by the lower one: a single slow one is chance, as is a single quick one at the begin. */
+/* The newest two readings count, by the lower one: a single slow one is chance, as is a single quick one at the begin.
+ * */
 TEST(a_group_costs_what_two_readings_took)
 {
 	const struct gauge_group group = {.name = "x", .read = read_slowly};
@@ -329,7 +331,8 @@ static void read_groups(const struct gauge_source *source, void *state, struct g
 
 static struct gauge_batch *read_source(const char *name, void **ret_state)
 {
-	const struct gauge_roots roots = {dir, dir, "kmsg", CARD_FIXTURES "/libnvidia-ml.so.1", CARD_FIXTURES "/libdcmi.so"};
+	const struct gauge_roots roots = {
+		dir, dir, "kmsg", CARD_FIXTURES "/libnvidia-ml.so.1", CARD_FIXTURES "/libdcmi.so"};
 	const struct gauge_source *source = source_of(name);
 	struct gauge_batch *batch = gauge_batch_new(0, GAUGES_MAX);
 	char why[160] = "";
@@ -490,8 +493,8 @@ static unsigned *fixture_counter(const char *name)
 }
 
 #define COUNTS \
-	"0 uuid " CARD \
-	"\n0 utilization 5\n0 ecc_corrected 4\n0 ecc_uncorrected 1\n0 rows_corrected 2\n0 rows_uncorrected 3\n0 rows_pending 1\n" \
+	"0 uuid " CARD "\n0 utilization 5\n0 ecc_corrected 4\n0 ecc_uncorrected 1\n0 rows_corrected 2\n0 " \
+	"rows_uncorrected 3\n0 rows_pending 1\n" \
 	"0 pcie_replays 70\n0 nvlinks 3\n0 nvlink_replays 5\n0 nvlink_recoveries 6\n0 nvlink_crc 7\n"
 
 static void expect_counts(const struct gauge_batch *batch)
@@ -499,19 +502,23 @@ static void expect_counts(const struct gauge_batch *batch)
 	static const struct {
 		const char *name;
 		double value;
-	} expected[] = {{"ecc_corrected", 4}, {"ecc_uncorrected", 1}, {"rows_remapped_corrected", 2}, {"rows_remapped_uncorrected", 3},
-		{"rows_remap_pending", 1}, {"rows_remap_failed", 0}, {"pcie_replays", 70}, {"nvlinks_up", 3}, {"nvlink_replays", 15},
-		{"nvlink_recoveries", 18}, {"nvlink_crc_errors", 42}};
+	} expected[] = {{"ecc_corrected", 4}, {"ecc_uncorrected", 1}, {"rows_remapped_corrected", 2},
+		{"rows_remapped_uncorrected", 3}, {"rows_remap_pending", 1}, {"rows_remap_failed", 0},
+		{"pcie_replays", 70}, {"nvlinks_up", 3}, {"nvlink_replays", 15}, {"nvlink_recoveries", 18},
+		{"nvlink_crc_errors", 42}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(expected); i++)
 		if (!(value_of(batch, CARD, expected[i].name) == expected[i].value))
-			fail_msg("%s: %g, not %g", expected[i].name, value_of(batch, CARD, expected[i].name), expected[i].value);
+			fail_msg("%s: %g, not %g", expected[i].name, value_of(batch, CARD, expected[i].name),
+				expected[i].value);
 }
 
-/* Counts of errors by one call for all; where the driver or the card has none, each by its own, with the same values. */
+/* Counts of errors by one call for all; where the driver or the card has none, each by its own, with the same values.
+ * */
 TEST_WITH(counts_of_cards_by_one_call_or_many, store_setup, store_teardown)
 {
-	static const char *const supported[] = {"", "0 fields 3 4 142 143 144 145 94 52 59 38 45\n", "0 fields 4 142 143 144 145 52 38\n"};
+	static const char *const supported[] = {
+		"", "0 fields 3 4 142 143 144 145 94 52 59 38 45\n", "0 fields 4 142 143 144 145 52 38\n"};
 	const unsigned link_calls[] = {4 * 3, 0, 2 * 3}; /* kinds of errors, links */
 	unsigned *of_links = fixture_counter("nvml_fixture_link_calls");
 
@@ -553,8 +560,9 @@ TEST_WITH(a_count_keeps_its_way, store_setup, store_teardown)
 }
 
 /*
- * A driver whose calls cost 1 ms of CPU time each, on a clock of the test's: every second each group that is due is read, as the
- * threads do it, and the level is set anew by what they cost. 41 calls in the first second; 0.5 % of a CPU is 5 a second.
+ * A driver whose calls cost 1 ms of CPU time each, on a clock of the test's: every second each group that is due is
+ * read, as the threads do it, and the level is set anew by what they cost. 41 calls in the first second; 0.5 % of a CPU
+ * is 5 a second.
  */
 TEST_WITH(a_costly_driver_is_read_less_often, store_setup, store_teardown)
 {
@@ -580,7 +588,8 @@ TEST_WITH(a_costly_driver_is_read_less_often, store_setup, store_teardown)
 		for (unsigned g = 0; g < GAUGE_GROUPS_MAX && source->group[g].read; g++) {
 			if (gauge_pace_is_due(&pace[g], &source->group[g], most, now_ns)) {
 				readings[g]++;
-				assert_int_equal(gauge_pace_read(&pace[g], &source->group[g], opened, batch, now_ns), 0);
+				assert_int_equal(
+					gauge_pace_read(&pace[g], &source->group[g], opened, batch, now_ns), 0);
 			}
 			if (source->group[g].is_urgent)
 				urgent += gauge_pace_need(&pace[g], &source->group[g]);
@@ -706,7 +715,8 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 	put_cards("0 uuid " CARD "\n0 power_mw 1000\n0 utilization 5\n0 memory_busy 5\n0 block_ms 60000\n");
 	assert_int_equal(
 		gauges_new_at(&context,
-			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"}, &gauges),
+			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"},
+			&gauges),
 		0);
 	for (unsigned i = 0; i < 60 && status_of(gauges, "cpu").rows < 5; i++) {
 		usleep(50000);
@@ -725,7 +735,8 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 	assert_int_equal(status_of(gauges, "nvml").count, 0);
 	gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
 	assert_int_equal(status_of(gauges, "nvml").state, GAUGES_SILENT);
-	/* A source of which nothing is due is not, however long that is; unless the test meets its thread at a reading. */
+	/* A source of which nothing is due is not, however long that is; unless the test meets its thread at a reading.
+	 * */
 	for (unsigned i = 0; i < 20 && status_of(gauges, "cpu").state == GAUGES_SILENT; i++)
 		gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
 	assert_int_equal(status_of(gauges, "cpu").state, GAUGES_READ);
@@ -759,7 +770,8 @@ static double cpus_of(const struct gauges *gauges)
 	return cpus;
 }
 
-/* The daemon's budget sets the pace of a driver in its thread, status says so, and a driver that is quick again is read as before. */
+/* The daemon's budget sets the pace of a driver in its thread, status says so, and a driver that is quick again is read
+ * as before. */
 TEST_WITH(the_pace_follows_the_budget, store_setup, store_teardown)
 {
 	struct context context = {.store = open_store(), .config.budget_cpu_ppm = 30000};
@@ -769,7 +781,8 @@ TEST_WITH(the_pace_follows_the_budget, store_setup, store_teardown)
 	put_cards("0 uuid " CARD "\n0 utilization 5\n0 burn_us 3000\n");
 	assert_int_equal(
 		gauges_new_at(&context,
-			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"}, &gauges),
+			&(struct gauge_roots){dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"},
+			&gauges),
 		0);
 	for (unsigned i = 0; i < 300 && !(is_slow(gauges, "links") && cpus_of(gauges) < half * chance); i++) {
 		usleep(50000);
@@ -780,7 +793,8 @@ TEST_WITH(the_pace_follows_the_budget, store_setup, store_teardown)
 	for (size_t g = 0; g < status_of(gauges, "nvml").groups; g++) {
 		struct gauges_group_status group = status_of(gauges, "nvml").group[g];
 
-		assert_true(group.slow ? group.interval_ns > SECOND : streq(group.name, "limits") || group.interval_ns == SECOND);
+		assert_true(group.slow ? group.interval_ns > SECOND
+				       : streq(group.name, "limits") || group.interval_ns == SECOND);
 		assert_true(group.cpus > 0);
 	}
 	put_cards("0 uuid " CARD "\n0 utilization 5\n");

@@ -9,7 +9,8 @@
 #include <sys/mman.h>
 
 /* A class: type information, then what objects point to. */
-struct class {
+struct class
+{
 	uint64_t info[2];
 	uint64_t table[3]; /* offset to top, type information, first function */
 };
@@ -100,7 +101,8 @@ static void world_make(struct world *world, enum text_kind kind, size_t counts, 
 		word[2] = counts == 2 ? 1 : 0;
 		word[1 + counts] = 300000;
 		at = 2 + counts;
-		at += text_put(world, kind, &word[at], i ? "default_pg" : "a prefix that is kept far off/", world->far[i]);
+		at += text_put(
+			world, kind, &word[at], i ? "default_pg" : "a prefix that is kept far off/", world->far[i]);
 		word[at] = i ? address_of(world->base) : address_of(world->prefix[1]);
 	}
 	world->base[0] = class_make(&world->tcp_class, "N4c10d8TCPStoreE");
@@ -158,7 +160,8 @@ TEST(names_of_nccl_are_recognised)
 	char name[64] = "before";
 
 	world_make(&world, TEXT_NOW, 1, true);
-	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), -ENOENT);
+	assert_int_equal(
+		torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), -ENOENT);
 	assert_string_equal(name, "");
 	world.group[0] = class_make(&world.group_class, "N4c10d16ProcessGroupNCCLE");
 	assert_int_equal(torch_group_nccl_name((uint32_t)getpid(), address_of(world.group), name, sizeof(name)), 0);

@@ -18,8 +18,8 @@ static const char *const patterns[] = {"libnccl.so*", "libhccl.so*", "libcuda.so
 static const bool on[LEVEL_MAX] = {[LEVEL_L1] = true};
 
 static struct probe_table table;
-static unsigned count;	  /* orders to attach */
-static uint64_t ordered;  /* the last one's file */
+static unsigned count;	   /* orders to attach */
+static uint64_t ordered;   /* the last one's file */
 static const char *lonely; /* the file whose user has no other */
 
 static int spec_new(void *arg, const struct site *site, const struct rt_call_spec *spec, uint32_t *ret)
@@ -150,8 +150,9 @@ static unsigned settled(struct attachment *attachment)
 /* L0 in windows: what closes steps is attached without a gap, the rest in windows alone. */
 TEST(between_windows_boundaries_alone_are_attached)
 {
-	static const char text[] = MARK("begin", "ncclBroadcast", "begin", "forward") MARK("end", "ncclReduce", "end", "forward")
-		MARK("step", "ncclAllReduce", "begin", "backward") ROW("nccl", "libnccl.so*", "ncclAllGather");
+	static const char text[] =
+		MARK("begin", "ncclBroadcast", "begin", "forward") MARK("end", "ncclReduce", "end", "forward")
+			MARK("step", "ncclAllReduce", "begin", "backward") ROW("nccl", "libnccl.so*", "ncclAllGather");
 	const char *const pattern[] = {"libnccl.so*", NULL};
 	struct attachment *attachment = NULL;
 	const struct libraries_ops ops = {

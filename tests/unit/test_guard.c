@@ -27,12 +27,11 @@ static struct guard_cost cost_of(enum rt_cost_kind kind, struct rt_cost counts)
 
 TEST(a_calibrated_hit_is_the_median_of_what_it_adds)
 {
-	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second round. */
+	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second round.
+	 * */
 	const struct guard_round round[] = {
-		{100, 5500, {16, 16, 16 * 300, 16 * 50}},
-		{100, 90000, {16, 16, 16 * 700, 16 * 90}},
-		{100, 5400, {16, 16, 16 * 300, 16 * 50}},
-		{100, 5600, {16, 16, 16 * 300, 16 * 60}},
+		{100, 5500, {16, 16, 16 * 300, 16 * 50}}, {100, 90000, {16, 16, 16 * 700, 16 * 90}},
+		{100, 5400, {16, 16, 16 * 300, 16 * 50}}, {100, 5600, {16, 16, 16 * 300, 16 * 60}},
 		{9000, 5500, {16, 16, 16 * 300, 16 * 40}}, /* the call alone was held: a hit costs nothing at least */
 	};
 	const struct guard_round untimed = {100, 5500, {16, 0, 0, 0}};
@@ -47,7 +46,8 @@ TEST(a_calibrated_hit_is_the_median_of_what_it_adds)
 
 TEST(cold_caches_lengthen_all_kinds_alike)
 {
-	const struct guard_outside warm[RT_COST_KINDS] = {{400, 20, 0.01}, {12000, 30, 0.02}, {700, 20, 0.08}, {50, 20, 0.03}};
+	const struct guard_outside warm[RT_COST_KINDS] = {
+		{400, 20, 0.01}, {12000, 30, 0.02}, {700, 20, 0.08}, {50, 20, 0.03}};
 	const struct guard_outside cold = {4000, 220, 0.05}, warmer = {300, 15, 0.01};
 	struct guard_model filled;
 
@@ -106,14 +106,17 @@ TEST(hits_of_several_kinds_add_up)
 }
 
 /* Levels that are on and may be sampled, but L0. */
-static void plan(double rank_share, double own_cpus, const double share[LEVEL_MAX], const double before[LEVEL_MAX], double ret[LEVEL_MAX])
+static void plan(double rank_share, double own_cpus, const double share[LEVEL_MAX], const double before[LEVEL_MAX],
+	double ret[LEVEL_MAX])
 {
 	const struct guard_limits limits = {rank_share, own_cpus, 0.01};
 	struct guard_need need[LEVEL_MAX] = {0};
 
 	for (enum level level = 0; level < LEVEL_MAX; level++)
-		need[level] = (struct guard_need){
-			.on = share[level] > 0, .sampled = level != LEVEL_L0, .share = share[level], .own_cpus = share[level] / 10};
+		need[level] = (struct guard_need){.on = share[level] > 0,
+			.sampled = level != LEVEL_L0,
+			.share = share[level],
+			.own_cpus = share[level] / 10};
 	guard_plan(&limits, need, before, ret);
 }
 
@@ -271,8 +274,8 @@ TEST(it_returns_only_well_within_the_budget)
 
 static struct guard_excess excess_of(double l0, double l0_low, double l1, bool before)
 {
-	const struct guard_share share[GUARD_LEVELS] = {
-		{.share = l0, .low = l0_low, .known = true}, {.share = l1 / 2, .low = l1 / 2, .known = true}, {.share = 1, .low = 1}};
+	const struct guard_share share[GUARD_LEVELS] = {{.share = l0, .low = l0_low, .known = true},
+		{.share = l1 / 2, .low = l1 / 2, .known = true}, {.share = 1, .low = 1}};
 	struct guard_excess excess;
 
 	guard_excess(0.005, share, before, &excess);
@@ -318,7 +321,8 @@ TEST(the_daemon_beyond_its_budget_names_the_part_that_takes_most)
 
 TEST(an_excess_is_raised_once_and_ends)
 {
-	const struct guard_excess over = {true, "L0", 0.009, 0.008, 0}, less = {true, "L1", 0.004, 0.003, 0}, within = {0};
+	const struct guard_excess over = {true, "L0", 0.009, 0.008, 0}, less = {true, "L1", 0.004, 0.003, 0},
+				  within = {0};
 	struct guard_turn of = {0};
 	uint64_t start_ns = NSEC_PER_SEC;
 
@@ -326,7 +330,8 @@ TEST(an_excess_is_raised_once_and_ends)
 	assert_int_equal(guard_excess_turn(&of, &within, false, GUARD_EXCESS_NS, start_ns + 1), 0);
 	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 2), 0);
 	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 1 + GUARD_EXCESS_NS), 0);
-	assert_int_equal(guard_excess_turn(&of, &over, true, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS), 0); /* that of another rank is open */
+	assert_int_equal(guard_excess_turn(&of, &over, true, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS),
+		0); /* that of another rank is open */
 	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS), 1);
 	of.finding = 1;
 	/* It goes on within the budget for a while: the sentence says the most. */
@@ -339,8 +344,8 @@ TEST(an_excess_is_raised_once_and_ends)
 TEST(what_somebody_asked_for_is_on_and_takes_its_part)
 {
 	const struct guard_limits limits = {0.005, 1, 1};
-	struct guard_need need[LEVEL_MAX] = {
-		[LEVEL_L0] = {.on = true, .share = 0.001}, [LEVEL_L1] = {.on = true, .sampled = true, .share = 0.002},
+	struct guard_need need[LEVEL_MAX] = {[LEVEL_L0] = {.on = true, .share = 0.001},
+		[LEVEL_L1] = {.on = true, .sampled = true, .share = 0.002},
 		[LEVEL_L3] = {.on = true, .share = 0.003}};
 	double duty[LEVEL_MAX];
 

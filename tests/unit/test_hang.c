@@ -170,7 +170,8 @@ TEST_WITH(computing_is_measured_over_seconds, begin_idle, end)
 	assert_int_equal(said[0].finding.rank, 6);
 }
 
-/* Whoever computes, or idles in its first step, is suspected long before it is confirmed; who computes in its first step is not. */
+/* Whoever computes, or idles in its first step, is suspected long before it is confirmed; who computes in its first
+ * step is not. */
 TEST_WITH(one_that_all_wait_for_is_suspected_early, begin_idle, end)
 {
 	for (unsigned first_step = 0; first_step < 2; first_step++) {
@@ -275,7 +276,8 @@ TEST_WITH(one_in_its_forward_may_have_stopped_a_little_later, begin_idle, end)
 	static const struct {
 		uint64_t step_ns, later_ns;
 		int32_t rank;
-	} cases[] = {{SECOND, SECOND / 5, 1}, {SECOND, SECOND / 3, -1}, {SECOND / 25, SECOND / 66, 1}, {SECOND / 25, SECOND / 25, -1}};
+	} cases[] = {{SECOND, SECOND / 5, 1}, {SECOND, SECOND / 3, -1}, {SECOND / 25, SECOND / 66, 1},
+		{SECOND / 25, SECOND / 25, -1}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		end(NULL);
@@ -383,7 +385,8 @@ TEST_WITH(stacks_are_wanted_again_when_the_standstill_is_twice_as_long, begin_id
 	assert_int_equal(n_wants, 0);
 }
 
-/* Forward is derived: who waits in it is in no stage. Rank 2 has ended its step, the others have loaded the next one's data. */
+/* Forward is derived: who waits in it is in no stage. Rank 2 has ended its step, the others have loaded the next one's
+ * data. */
 TEST_WITH(who_has_not_begun_the_step_is_named, begin_idle, end)
 {
 	for (size_t i = 0; i < RANKS; i++) {

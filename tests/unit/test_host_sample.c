@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of a process and its control groups, from a made-up /proc and /sys/fs/cgroup: sums, unknowns, what is hostile. */
+/* Samples of a process and its control groups, from a made-up /proc and /sys/fs/cgroup: sums, unknowns, what is
+ * hostile. */
 #include "daemon/findings/online_internal.h"
 #include "daemon/base/procfs.h"
 #include "daemon/core/limits.h"
@@ -36,8 +37,11 @@ static struct host_usage usage;
 static void process(unsigned faults, unsigned user, unsigned system, unsigned pages, char at)
 {
 	FAKE_PUT(root, PID, 1, 500);
-	usage = (struct host_usage){.cpu_ns = (user + system) * tick_ns(), .major_faults = faults,
-		.resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE), .swapped_bytes = 77, .state = at};
+	usage = (struct host_usage){.cpu_ns = (user + system) * tick_ns(),
+		.major_faults = faults,
+		.resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE),
+		.swapped_bytes = 77,
+		.state = at};
 }
 
 static void ran(uint32_t thread_id, uint64_t run_ns, uint64_t delay_ns)

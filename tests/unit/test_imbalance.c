@@ -163,7 +163,8 @@ TEST(loading_that_takes_long_by_turns_is_not)
 	assert_int_equal(found[CAUSE_SEQUENCE], 0);
 }
 
-/* Samples of unequal length; half of the ranks always have `lasting` ms more or less of it, and all load for up to `loading` ms. */
+/* Samples of unequal length; half of the ranks always have `lasting` ms more or less of it, and all load for up to
+ * `loading` ms. */
 static unsigned lengths_beside(double lasting, double loading)
 {
 	begin(FRAME_TIER_DEVICE, 1);

@@ -198,14 +198,15 @@ TEST(two_long_steps_of_all_ranks_are_two)
 	script_end();
 }
 
-/* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit. */
+/* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit.
+ * */
 TEST(a_step_that_loses_a_warning_opens_alone)
 {
 	static const struct {
 		double scale, s, again_s;
 		size_t findings;
-	} cases[] = {{1, 4.9, 0, 0}, {1, 5.2, 0, 1}, {1, 9, 0, 1}, {10, 5.2, 0, 1}, {20, 9, 0, 0}, {20, 11, 0, 1}, {1, 5.2, 7.6, 1},
-		{1, 5.2, 8.2, 2}};
+	} cases[] = {{1, 4.9, 0, 0}, {1, 5.2, 0, 1}, {1, 9, 0, 1}, {10, 5.2, 0, 1}, {20, 9, 0, 0}, {20, 11, 0, 1},
+		{1, 5.2, 7.6, 1}, {1, 5.2, 8.2, 2}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		script_begin(4);
@@ -284,7 +285,8 @@ TEST(a_rank_that_explains_it_ends_the_slow_down_of_the_job)
 	script_end();
 }
 
-/* Sequences grow longer: with the CPU time of all ranks, steps take on work. It is learned, and a slow rank is found beside it. */
+/* Sequences grow longer: with the CPU time of all ranks, steps take on work. It is learned, and a slow rank is found
+ * beside it. */
 TEST(work_that_grows_is_no_fault)
 {
 	for (int cpu = 0; cpu < 2; cpu++) {
@@ -328,8 +330,8 @@ TEST(an_evaluation_is_no_finding)
 	}
 }
 
-/* Those that wait for it in forward do nothing alike. Outside of all stages they do, as where one rank evaluates, with operations as
- * without; but not where a limit held the rank. */
+/* Those that wait for it in forward do nothing alike. Outside of all stages they do, as where one rank evaluates, with
+ * operations as without; but not where a limit held the rank. */
 TEST(a_long_step_for_which_others_wait_is_no_evaluation)
 {
 	for (int i = 0; i < 8; i++) {
@@ -351,8 +353,8 @@ TEST(a_long_step_for_which_others_wait_is_no_evaluation)
 	}
 }
 
-/* A step that takes twelve seconds more, once: what no hang was reported for is a slow-down. Steps of usual length within it
- * count. */
+/* A step that takes twelve seconds more, once: what no hang was reported for is a slow-down. Steps of usual length
+ * within it count. */
 TEST(what_a_hang_has_claimed_is_no_slow_down)
 {
 	for (int hung = 0; hung < 2; hung++) {
@@ -371,7 +373,8 @@ TEST(what_a_hang_has_claimed_is_no_slow_down)
 	}
 }
 
-/* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one, that. */
+/* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one, that.
+ * */
 TEST(a_hang_between_two_steps_is_in_both)
 {
 	const uint64_t lasts_ns = 40000000000ULL;
@@ -467,7 +470,8 @@ TEST(an_episode_that_a_larger_one_hides_goes_on)
 	static const struct {
 		double larger_s, hidden_s; /* of its second half rank 1's fault may be over */
 		bool ends, l1;
-	} cases[] = {{80 * MS, 20, false, false}, {80 * MS, 20, true, false}, {300 * MS, 20, false, false}, {80 * MS, 140, false, false}, {150 * MS, 20, false, true}};
+	} cases[] = {{80 * MS, 20, false, false}, {80 * MS, 20, true, false}, {300 * MS, 20, false, false},
+		{80 * MS, 140, false, false}, {150 * MS, 20, false, true}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		size_t ranks = cases[i].l1 ? 3 : 8;
@@ -493,10 +497,14 @@ TEST(an_episode_that_a_larger_one_hides_goes_on)
 		script.fault[1][ACTIVITY_DATALOADER] = 0;
 		script_run(10);
 		script_expect(2);
-		assert_true(fabs((double)(smaller->until_ns - hidden_ns) * 1e-9 - (cases[i].ends ? 10 : cases[i].hidden_s + 20)) < 2);
+		assert_true(fabs((double)(smaller->until_ns - hidden_ns) * 1e-9 -
+				    (cases[i].ends ? 10 : cases[i].hidden_s + 20)) < 2);
 		/* Its length and size give its cost. */
-		assert_true(fabs((double)(smaller->until_ns - smaller->since_ns) * 1e-9 * (1 - 1 / smaller->slowdown) * (double)ranks / 3600 / smaller->cost_card_hours - 1) < 0.08);
-		assert_true(smaller->cost_card_hours < 0.3 / 1.3 * (cases[i].ends ? 20 : 40) * (double)ranks / 3600 * 1.05);
+		assert_true(fabs((double)(smaller->until_ns - smaller->since_ns) * 1e-9 * (1 - 1 / smaller->slowdown) *
+					    (double)ranks / 3600 / smaller->cost_card_hours -
+				    1) < 0.08);
+		assert_true(
+			smaller->cost_card_hours < 0.3 / 1.3 * (cases[i].ends ? 20 : 40) * (double)ranks / 3600 * 1.05);
 		script_end();
 	}
 }
@@ -538,7 +546,8 @@ TEST(what_is_over_hides_nothing)
 	script_end();
 }
 
-/* Rank 1 loses 12 s in a step, and the others wait for it up to nine steps later: it is one loss, and ends with it. With L0 alone. */
+/* Rank 1 loses 12 s in a step, and the others wait for it up to nine steps later: it is one loss, and ends with it.
+ * With L0 alone. */
 TEST(what_others_lose_later_is_the_same_loss)
 {
 	for (unsigned ahead = 0; ahead <= SCRIPT_AHEAD; ahead++) {
@@ -553,12 +562,14 @@ TEST(what_others_lose_later_is_the_same_loss)
 		script_run(30);
 		said = script_only(1, ACTIVITY_OUTSIDE);
 		assert_true(script_cost() > 0.95 * script.lost);
-		assert_float_equal((double)(said->finding.until_ns - said->finding.since_ns) * 1e-9, 12.1 + 0.1 * ahead, 0.11);
+		assert_float_equal(
+			(double)(said->finding.until_ns - said->finding.since_ns) * 1e-9, 12.1 + 0.1 * ahead, 0.11);
 		script_end();
 	}
 }
 
-/* Where hosts synchronize in each tenth step alone, a rank that is slow in each step is no stall: a decision is made each second. */
+/* Where hosts synchronize in each tenth step alone, a rank that is slow in each step is no stall: a decision is made
+ * each second. */
 TEST(ranks_that_are_apart_in_short_steps_are_judged_each_second)
 {
 	script_begin(2);

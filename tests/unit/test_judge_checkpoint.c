@@ -339,7 +339,8 @@ TEST(frequent_checkpoints_may_become_rare)
 	}
 }
 
-/* On a card, rank 0's checkpoint waits for rank 1, which is slow: it is not slow itself, and the step counts as rank 1's. */
+/* On a card, rank 0's checkpoint waits for rank 1, which is slow: it is not slow itself, and the step counts as rank
+ * 1's. */
 TEST(a_checkpoint_may_wait_on_its_card)
 {
 	for (int cards = 0; cards < 2; cards++) {
@@ -423,8 +424,8 @@ TEST(a_checkpoint_in_a_hang_is_not_slow)
 	}
 }
 
-/* Rank 1 is slow in two steps, of which the second has the usual checkpoints. On cards, whose hosts run ahead, the others wait a step later: of the
- * first one in their checkpoints. */
+/* Rank 1 is slow in two steps, of which the second has the usual checkpoints. On cards, whose hosts run ahead, the
+ * others wait a step later: of the first one in their checkpoints. */
 TEST(a_fault_of_two_steps_may_have_a_checkpoint)
 {
 	for (int cards = 0; cards < 2; cards++) {
@@ -466,7 +467,8 @@ TEST(a_slow_checkpoint_is_no_fault_of_its_step)
 	}
 }
 
-/* One of 64 writes for 6 s while all take a little longer: that is no step as long as a stall of 7 s, which is named alone. */
+/* One of 64 writes for 6 s while all take a little longer: that is no step as long as a stall of 7 s, which is named
+ * alone. */
 TEST(the_wait_for_a_checkpoint_is_no_growth)
 {
 	script_begin(64);

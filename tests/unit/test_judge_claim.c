@@ -6,7 +6,8 @@
 /* So many seconds in which each step loses `lost` s by it. */
 static void claim(enum finding_kind kind, enum finding_cause cause, const char *communicator, double lost, double s)
 {
-	struct finding finding = {.kind = kind, .cause = cause, .rank = -1, .confidence = 0.8, .tier = FRAME_TIER_DEVICE};
+	struct finding finding = {
+		.kind = kind, .cause = cause, .rank = -1, .confidence = 0.8, .tier = FRAME_TIER_DEVICE};
 	uint64_t until_ns = script.now_ns + (uint64_t)(s * 1e9);
 
 	snprintf(finding.communicator, sizeof(finding.communicator), "%s", communicator);
@@ -52,7 +53,8 @@ TEST(an_episode_has_the_grade_of_its_cost)
 	assert_int_equal(finding->until_ns, 0);
 	assert_true(fabs(finding->slowdown - 1.15) < 0.02);
 	assert_string_equal(finding->evidence[0].name, "transfer");
-	assert_true(finding->since_ns >= SCRIPT_BEGIN_NS + 29000000000 && finding->since_ns <= SCRIPT_BEGIN_NS + 32000000000);
+	assert_true(finding->since_ns >= SCRIPT_BEGIN_NS + 29000000000 &&
+		    finding->since_ns <= SCRIPT_BEGIN_NS + 32000000000);
 	script_run(20);
 	finding = claimed(FINDING_SLOW_COMMUNICATION);
 	assert_int_equal(finding->state, FINDING_CLOSED);
@@ -103,7 +105,8 @@ TEST(what_is_one_finding)
 	script_end();
 }
 
-/* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it costs. */
+/* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it costs.
+ * */
 TEST(what_steps_do_not_lose_is_none)
 {
 	struct finding finding = {.kind = FINDING_SLOW_COMMUNICATION, .cause = CAUSE_LINK, .rank = -1};

@@ -39,7 +39,8 @@ TEST(a_host_is_not_late_where_all_have_more_work)
 	script_end();
 }
 
-/* Hosts that wait for their cards outside of all stages, as for a copy of pageable memory, wait for the slow rank there. */
+/* Hosts that wait for their cards outside of all stages, as for a copy of pageable memory, wait for the slow rank
+ * there. */
 TEST(what_all_ranks_wait_for_is_the_slow_ranks)
 {
 	for (size_t ranks = 2; ranks <= 8; ranks *= 2) {
@@ -56,7 +57,8 @@ TEST(what_all_ranks_wait_for_is_the_slow_ranks)
 	}
 }
 
-/* More Python on all ranks, that the queues of their cards hide; then rank 1's card, or with L0 its host, becomes slower. */
+/* More Python on all ranks, that the queues of their cards hide; then rank 1's card, or with L0 its host, becomes
+ * slower. */
 static void begin_hidden(size_t ranks, bool l1, enum activity waiting)
 {
 	script_begin(ranks);

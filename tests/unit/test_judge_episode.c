@@ -89,7 +89,8 @@ TEST(a_rise_has_half_of_what_opens)
 	}
 }
 
-/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more. */
+/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more.
+ * */
 TEST(long_steps_begin_where_they_do)
 {
 	uint64_t from_ns;
@@ -107,7 +108,8 @@ TEST(long_steps_begin_where_they_do)
 			script_step();
 		script.fault[1][ACTIVITY_OUTSIDE] = 0;
 		script_run(40);
-		assert_true(script_only(1, ACTIVITY_OUTSIDE)->finding.since_ns + 1 >= from_ns && script.said[0].finding.since_ns <= from_ns);
+		assert_true(script_only(1, ACTIVITY_OUTSIDE)->finding.since_ns + 1 >= from_ns &&
+			    script.said[0].finding.since_ns <= from_ns);
 		script_end();
 	}
 }
@@ -235,8 +237,8 @@ TEST(the_cause_counts_from_the_begin)
 	script_end();
 }
 
-/* What a limit took counts whole, and so does what the job lost by it: the rank is as sure when the episode closes, after
- * steps that are a little faster. */
+/* What a limit took counts whole, and so does what the job lost by it: the rank is as sure when the episode closes,
+ * after steps that are a little faster. */
 TEST(what_a_limit_took_stays_sure)
 {
 	begin(4);
@@ -489,7 +491,8 @@ TEST(a_tick_that_loses_as_much_is_of_the_episode)
 	script_end();
 }
 
-/* Beside a slow rank another one is slow for three seconds: too little for an episode, and no noise. 10 % of a third rank opens as soon as else. */
+/* Beside a slow rank another one is slow for three seconds: too little for an episode, and no noise. 10 % of a third
+ * rank opens as soon as else. */
 TEST(what_is_beside_a_slow_rank_is_no_noise)
 {
 	double from_s;
@@ -525,12 +528,13 @@ TEST(it_begins_with_its_steepest_part)
 	assert_null(script_said(1, ACTIVITY_OPTIMIZER));
 	from_ns = script.now_ns;
 	fault(ACTIVITY_OPTIMIZER, 400 * MS, 10);
-	assert_in_range(script_only(1, ACTIVITY_OPTIMIZER)->finding.since_ns, from_ns - 1100000000, from_ns + 1100000000);
+	assert_in_range(
+		script_only(1, ACTIVITY_OPTIMIZER)->finding.since_ns, from_ns - 1100000000, from_ns + 1100000000);
 	script_end();
 }
 
-/* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 % open
- * the next one. */
+/* Steps of a second: 36 % for six of them is an episode that is too short to be announced, and no noise. Four of 88 %
+ * open the next one. */
 TEST(an_episode_is_no_noise)
 {
 	script_begin(2);
@@ -599,7 +603,8 @@ TEST(another_activity_is_another_finding)
 	}
 }
 
-/* Nobody knows at first for whom the job waits; its finding becomes the rank's, unless it is older or of another size. */
+/* Nobody knows at first for whom the job waits; its finding becomes the rank's, unless it is older or of another size.
+ * */
 TEST(a_rank_takes_over_what_began_as_the_jobs)
 {
 	static const struct {
@@ -636,7 +641,8 @@ static void throttled(enum activity activity, double s, double lasts_s)
 	script.host[1].throttled_ns = 0;
 }
 
-/* A rank is throttled in whatever it does, also after a pause. What it does by itself is another finding, and so is the reverse. */
+/* A rank is throttled in whatever it does, also after a pause. What it does by itself is another finding, and so is the
+ * reverse. */
 TEST(another_cause_is_another_finding)
 {
 	for (int other = 0; other < 3; other++) {
@@ -657,8 +663,8 @@ TEST(another_cause_is_another_finding)
 			throttled(other ? ACTIVITY_OUTSIDE : ACTIVITY_DATALOADER, 50 * MS, 20);
 		script_expect(other ? 2 : 1);
 		for (size_t i = 0; i < script.n_said; i++)
-			assert_int_equal(script.said[i].finding.cause,
-				other == (int)i + 1 ? CAUSE_PYTHON : CAUSE_THROTTLING);
+			assert_int_equal(
+				script.said[i].finding.cause, other == (int)i + 1 ? CAUSE_PYTHON : CAUSE_THROTTLING);
 		script_end();
 	}
 }
@@ -669,9 +675,9 @@ TEST(severity_is_by_growth_and_length)
 		double growth_ms, s;
 		enum finding_severity severity;
 	} rows[] = {{60, 70, SEVERITY_CRITICAL}, {40, 70, SEVERITY_WARNING}, {60, 45, SEVERITY_WARNING},
-		{60, 8, SEVERITY_WARNING}, {40, 8, SEVERITY_NOTICE}, {20, 8, SEVERITY_INFO}, {40, 4, SEVERITY_INFO}, {60, 4, SEVERITY_INFO}, {15, 40, SEVERITY_WARNING},
-		{7, 40, SEVERITY_NOTICE}, {15, 20, SEVERITY_NOTICE}, {8, 15, SEVERITY_NOTICE}, {4, 40, SEVERITY_INFO},
-		{15, 7, SEVERITY_INFO}};
+		{60, 8, SEVERITY_WARNING}, {40, 8, SEVERITY_NOTICE}, {20, 8, SEVERITY_INFO}, {40, 4, SEVERITY_INFO},
+		{60, 4, SEVERITY_INFO}, {15, 40, SEVERITY_WARNING}, {7, 40, SEVERITY_NOTICE}, {15, 20, SEVERITY_NOTICE},
+		{8, 15, SEVERITY_NOTICE}, {4, 40, SEVERITY_INFO}, {15, 7, SEVERITY_INFO}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct finding *finding;
@@ -729,157 +735,6 @@ TEST(an_open_episode_is_reported_every_5_s)
 	script_end();
 }
 
-/* Run delay explains 60 or 40 % of the lost time. */
-TEST(what_explains_half_is_the_cause)
-{
-	for (int most = 0; most < 2; most++) {
-		script_begin(4);
-		for (int r = 0; r < 4; r++)
-			script.host[r].run_delay_ns = 500000;
-		script_run(LEARN_S);
-		script.host[1].run_delay_ns += most ? 18000000 : 12000000;
-		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
-		assert_int_equal(
-			script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_PREEMPTION : CAUSE_PYTHON);
-		script_end();
-	}
-}
-
-/* A major fault takes about a millisecond. */
-TEST(major_faults_are_the_cause)
-{
-	for (int most = 0; most < 2; most++) {
-		script_begin(4);
-		for (int r = 0; r < 4; r++)
-			script.host[r].major_faults = 1;
-		for (int r = 0; r < 4; r++)
-			script.host[r].run_delay_ns = 1000000;
-		script_run(LEARN_S);
-		script.host[1].major_faults += most ? 21 : 11;
-		script.host[1].run_delay_ns = 1000000 + (most ? 25000000ULL : 0); /* after each of them it waits for a CPU */
-		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
-		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_FAULTS : CAUSE_PYTHON);
-		script_end();
-	}
-}
-
-/* Its control group waits for memory, for 60 or 40 % of the lost time. */
-TEST(memory_is_the_cause)
-{
-	for (int most = 0; most < 2; most++) {
-		script_begin(4);
-		for (int r = 0; r < 4; r++)
-			script.host[r].memory_stall_ns = 0, script.host[r].throttled_ns = 500;
-		script_run(LEARN_S);
-		script.host[1].memory_stall_ns = most ? 18000000 : 12000000;
-		fault(ACTIVITY_OUTSIDE, 30 * MS, 20);
-		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, most ? CAUSE_MEMORY : CAUSE_PYTHON);
-		assert_null(script_evidence(&script.said[0].finding, "throttled")); /* under 1 us, as ever */
-		assert_true(fabs(script_evidence(&script.said[0].finding, "memory_stall")->value - (most ? 18e6 : 12e6)) < 2e6);
-		script_end();
-	}
-}
-
-/* The rank stalls in one step, and the others wait for it in a later one: half of the loss is in steps without a stall. */
-TEST(a_stall_is_the_cause_of_what_others_wait_later)
-{
-	script_begin(2);
-	for (int r = 0; r < 2; r++)
-		script.host[r].memory_stall_ns = 0;
-	script_run(LEARN_S);
-	for (int stall = 0; stall < 4; stall++) {
-		script.host[1].memory_stall_ns = 1700 * 1000000ULL;
-		script.once[1][ACTIVITY_OUTSIDE] = 800 * MS;
-		script_step();
-		script.host[1].memory_stall_ns = 0;
-		script_run(1);
-		script.once[1][ACTIVITY_OUTSIDE] = 900 * MS;
-		script_step();
-		script_run(2);
-	}
-	script_run(20);
-	assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, CAUSE_MEMORY);
-	script_end();
-}
-
-/* Stalls that delay nobody, after the episode or in one of ten of its seconds, are not its cause. */
-TEST(a_stall_that_costs_nothing_is_no_cause)
-{
-	for (int after = 0; after < 2; after++) {
-		script_begin(2);
-		for (int r = 0; r < 2; r++)
-			script.host[r].memory_stall_ns = 0;
-		script_run(LEARN_S);
-		script.fault[1][ACTIVITY_DATALOADER] = (after ? 60 : 12) * MS;
-		for (int s = 0; s < (after ? 6 : 30); s++) {
-			script.host[1].memory_stall_ns = !after && s % 10 == 0 ? 80 * 1000000 : 0;
-			script_run(1);
-		}
-		script.fault[1][ACTIVITY_DATALOADER] = 0;
-		script.host[1].memory_stall_ns = after ? 40 * 1000000 : 0;
-		script_run(4);
-		script.host[1].memory_stall_ns = 0;
-		script_run(20);
-		assert_int_equal(script_only(1, ACTIVITY_DATALOADER)->finding.cause, CAUSE_DATALOADER);
-		script_end();
-	}
-}
-
-/* One step of 2 s more opens nothing, unless the rank's group waited for memory meanwhile: that is no noise, and is announced
- * if it lost what the smallest notice loses, by default 0.5 s. */
-TEST(one_wait_for_memory_is_announced)
-{
-	struct judge_options options;
-
-	for (int held = 0; held < 3; held++) {
-		judge_options_default(&options);
-		options.grade[JUDGE_NOTICE].lasts_ns *= held == 2 ? 5 : 1;
-		script_begin_options(2, &options);
-		for (int r = 0; r < 2; r++)
-			script.host[r].memory_stall_ns = 0;
-		script_run(LEARN_S);
-		script.host[1].memory_stall_ns = held ? 2000000000 : 0;
-		script.once[1][ACTIVITY_BACKWARD] = 2;
-		script_step();
-		script.host[1].memory_stall_ns = 0;
-		script_run(40);
-		script_expect(held ? 1 : 0);
-		if (held) {
-			assert_int_equal(script_only(1, ACTIVITY_BACKWARD)->finding.cause, CAUSE_MEMORY);
-			assert_int_equal(script.said[0].finding.severity, held == 2 ? SEVERITY_INFO : SEVERITY_NOTICE);
-		}
-		fault(ACTIVITY_DATALOADER, 10 * MS, 12);
-		assert_non_null(script_said(1, ACTIVITY_DATALOADER));
-		script_end();
-	}
-}
-
-/* A stop is no noise: one of 2 s in one step is announced, with its length; the same step without it is not. */
-TEST(a_stop_is_announced_however_short)
-{
-	for (int stopped = 0; stopped <= 1; stopped++) {
-		const struct finding_evidence *evidence;
-
-		script_begin(4);
-		for (int r = 0; r < 4; r++)
-			script.host[r].stopped_ns = 0;
-		script_run(LEARN_S + 0.5);
-		script.once[1][ACTIVITY_OUTSIDE] = 2;
-		script.host[1].stopped_ns = stopped ? 2000000000 : 0;
-		script_step();
-		script.host[1].stopped_ns = 0;
-		script_run(20);
-		script_expect(stopped ? 1 : 0);
-		if (stopped) {
-			assert_int_equal(script.said[0].finding.cause, CAUSE_STOPPED);
-			assert_int_equal(script.said[0].finding.severity, SEVERITY_NOTICE);
-			evidence = script_evidence(&script.said[0].finding, "stopped");
-			assert_true(evidence && fabs(evidence->value - 2e9) < 0.02e9);
-		}
-		script_end();
-	}
-}
-
 TEST(evidence_is_of_the_worst_moment)
 {
 	const struct finding_evidence *loader, *step;
@@ -926,12 +781,14 @@ TEST(peers_that_grew_too_are_no_comparison)
 		assert_true(fabs(evidence->value - 50e6) < 1e6);
 		assert_true((strcmp(evidence->detail, "before") == 0) == more);
 		assert_true(fabs(evidence->peers - (more ? 10e6 : 25e6)) < 1e6);
-		assert_true((strstr(script_said(1, ACTIVITY_OPTIMIZER)->finding.sentence, "; 10 ms before") != NULL) == more);
+		assert_true((strstr(script_said(1, ACTIVITY_OPTIMIZER)->finding.sentence, "; 10 ms before") != NULL) ==
+			    more);
 		script_end();
 	}
 }
 
-/* Rank 1 usually waits 2.5 ms in backward, which L1 shows: they are no part of what it took before, as of what it takes. */
+/* Rank 1 usually waits 2.5 ms in backward, which L1 shows: they are no part of what it took before, as of what it
+ * takes. */
 TEST(before_is_without_waits)
 {
 	const struct finding_evidence *evidence;
@@ -967,7 +824,8 @@ TEST(more_levels_are_wanted_once)
 	script_end();
 }
 
-/* The script may call operations there. Not where L1 has shown where ranks wait, nor with cards, whose hosts do not wait in them. */
+/* The script may call operations there. Not where L1 has shown where ranks wait, nor with cards, whose hosts do not
+ * wait in them. */
 TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
 {
 	for (int i = 0; i < 3; i++) {
@@ -980,7 +838,8 @@ TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
 		script_run(2);
 		script.l1 = false;
 		fault(ACTIVITY_OUTSIDE, 20 * MS, 60);
-		assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_ROUTINE, i ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
+		assert_int_equal(script.wants & ~(unsigned)JUDGE_WANT_ROUTINE,
+			i ? JUDGE_WANT_SYSTEM : JUDGE_WANT_OPERATIONS | JUDGE_WANT_SYSTEM);
 		script.slack = INFINITY;
 		script_end();
 	}

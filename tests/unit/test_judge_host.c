@@ -5,7 +5,8 @@
 
 #define LEARN_S 20
 
-/* By whom: a process, another rank of the job, or its own process; another node has other processes of these numbers. */
+/* By whom: a process, another rank of the job, or its own process; another node has other processes of these numbers.
+ * */
 TEST(run_delay_tells_who_is_held_in_backward)
 {
 	static const struct {
@@ -53,12 +54,14 @@ TEST(who_is_preempted_no_more_than_its_peers_is_slow_by_itself)
 		script.host[0].run_delay_ns = alike ? 26000000 : 3000000;
 		script.host[1].run_delay_ns = 26000000;
 		script_run(30);
-		assert_int_equal(script_only(1, ACTIVITY_OUTSIDE)->finding.cause, alike ? CAUSE_PYTHON : CAUSE_PREEMPTION);
+		assert_int_equal(
+			script_only(1, ACTIVITY_OUTSIDE)->finding.cause, alike ? CAUSE_PYTHON : CAUSE_PREEMPTION);
 		script_end();
 	}
 }
 
-/* What takes the CPUs of all ranks, or the limit of a control group that they share, is the cause of the job's slow-down. */
+/* What takes the CPUs of all ranks, or the limit of a control group that they share, is the cause of the job's
+ * slow-down. */
 TEST(what_the_system_takes_from_all_ranks_is_the_jobs)
 {
 	enum { PREEMPTED, LIMITED, ONE_ALONE, CASES };
@@ -87,7 +90,8 @@ TEST(what_the_system_takes_from_all_ranks_is_the_jobs)
 		said = script_only(-1, ACTIVITY_BACKWARD);
 		assert_int_equal(said->finding.cause, cause[i]);
 		if (i == PREEMPTED)
-			assert_non_null(strstr(said->finding.sentence, " per step by stress-ng (pid 4711); 1 ms before"));
+			assert_non_null(
+				strstr(said->finding.sentence, " per step by stress-ng (pid 4711); 1 ms before"));
 		script_end();
 	}
 }
@@ -113,8 +117,8 @@ TEST(who_uses_no_more_cpu_time_sleeps)
 	}
 }
 
-/* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where they
- * wait alike nobody is named. */
+/* Both ranks wait for CPUs, one far longer: its own delay explains the growth, and the other's hides behind it. Where
+ * they wait alike nobody is named. */
 TEST(of_two_that_wait_for_cpus_one_is_named_for_all_or_none)
 {
 	for (int alike = 0; alike < 2; alike++) {

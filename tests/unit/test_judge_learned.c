@@ -167,7 +167,8 @@ TEST(an_hour_is_the_most)
 		learned = judge_learned(script.judge);
 		script.now_ns += minutes * 60 * 1000000000ULL;
 		assert_int_equal(resume(learned), minutes < 60 ? 0 : -EINVAL);
-		json_object_set_new(learned, "time_ns", json_integer((json_int_t)script.now_ns + 1)); /* of another boot */
+		json_object_set_new(
+			learned, "time_ns", json_integer((json_int_t)script.now_ns + 1)); /* of another boot */
 		assert_int_equal(resume(learned), -EINVAL);
 		json_decref(learned);
 		script_end();
@@ -332,15 +333,11 @@ TEST(what_is_damaged_is_refused)
 	learned = judge_learned(script.judge);
 	rank = json_array_get(json_object_get(learned, "ranks"), 1);
 	assert_true(json_object_size(json_object_get(rank, "system")) > 0);
-	json_object_foreach (learned, key, value)
-		if (json_is_real(value))
-			refused(learned, NULL, key);
-	json_object_foreach (rank, key, value)
-		if (json_is_real(value))
-			refused(learned, "", key);
-	json_object_foreach (json_object_get(rank, "activities"), key, value)
-		refused(learned, "activities", key);
-	json_object_foreach (json_object_get(rank, "system"), key, value) {
+	json_object_foreach(learned, key, value) if (json_is_real(value)) refused(learned, NULL, key);
+	json_object_foreach(rank, key, value) if (json_is_real(value)) refused(learned, "", key);
+	json_object_foreach(json_object_get(rank, "activities"), key, value) refused(learned, "activities", key);
+	json_object_foreach(json_object_get(rank, "system"), key, value)
+	{
 		one = damaged(learned, "system", key, json_pack("[f, f]", 1.0, DBL_MAX));
 		assert_int_equal(resume(one), -EINVAL);
 		json_decref(one);

@@ -9,12 +9,12 @@
 #define RANKS 4
 
 static struct windows {
-	double duty;	/* 1: L0 is on all the time */
-	double cost;	/* s a step, of the probes that windows attach */
-	double left_s;	/* of time that suspicions may hold windows open: the guard's budget for them */
+	double duty;   /* 1: L0 is on all the time */
+	double cost;   /* s a step, of the probes that windows attach */
+	double left_s; /* of time that suspicions may hold windows open: the guard's budget for them */
 	bool open;
-	double turn_s;	/* it closes, or opens */
-	double held_s;	/* until then by a suspicion */
+	double turn_s; /* it closes, or opens */
+	double held_s; /* until then by a suspicion */
 	unsigned wants;
 	double watched_s;
 } windows;
@@ -74,7 +74,8 @@ static void windows_run(double s)
 		windows_step();
 }
 
-/* A fault of one rank for 40 s, 3 minutes after the begin. Returns when it was said, s after its begin; -1: it was not. */
+/* A fault of one rank for 40 s, 3 minutes after the begin. Returns when it was said, s after its begin; -1: it was not.
+ * */
 static double windows_fault(enum activity activity, double growth)
 {
 	const struct said *said;
@@ -94,7 +95,8 @@ static double windows_fault(enum activity activity, double growth)
 	if (!said || script.n_said != 1) {
 		script_print();
 		fail_msg("a growth of %.0f %% of rank 2 in %s, windows %.0f %%: %zu findings, %s", 100 * growth,
-			activity_title(activity), 100 * windows.duty, script.n_said, said ? "the right one among them" : "none right");
+			activity_title(activity), 100 * windows.duty, script.n_said,
+			said ? "the right one among them" : "none right");
 	}
 	first_s = said->first_s - begin_s;
 	/* Its begin is known although no window was open. */
@@ -123,8 +125,9 @@ TEST(the_same_rank_and_activity_are_named)
 				s = windows_fault(activities[a], growths[g]);
 				/* Until half of what opens is lost, to attach, and a second of steps. */
 				if (s > whole_s + 3)
-					fail_msg("%.0f %% in %s: after %.1f s, and after %.1f s in windows of %.0f %%", 100 * growths[g],
-						activity_title(activities[a]), whole_s, s, 100 * duties[d]);
+					fail_msg("%.0f %% in %s: after %.1f s, and after %.1f s in windows of %.0f %%",
+						100 * growths[g], activity_title(activities[a]), whole_s, s,
+						100 * duties[d]);
 			}
 		}
 	}

@@ -115,8 +115,8 @@ TEST(what_only_cpu_time_tells_is_of_no_activity_that_is_known)
 	script_end();
 }
 
-/* Less than half of the growth is no witness: what else the rank does may take CPU time, too. Of 40 ms it explains 24, or 16;
- * what explains half is behind all of it. */
+/* Less than half of the growth is no witness: what else the rank does may take CPU time, too. Of 40 ms it explains 24,
+ * or 16; what explains half is behind all of it. */
 TEST(cpu_time_must_explain_half_of_the_growth)
 {
 	for (int more = 0; more < 2; more++) {
@@ -146,7 +146,8 @@ TEST(cpu_time_counts_beside_a_small_own_growth)
 	script_end();
 }
 
-/* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in `waiting`. */
+/* Rank 1 has more forward, and has `sync` s of its card's work left where it synchronizes; rank 0 waits for it in
+ * `waiting`. */
 static void forward_on_cards(double usual, double sync, enum activity waiting)
 {
 	script_begin(2);
@@ -283,7 +284,8 @@ TEST(the_second_activity_is_evidence)
 	}
 }
 
-/* Rank 1 calls `.item()` often, and waits there for rank 0, whose Python takes as long, or takes time of its own beside it. */
+/* Rank 1 calls `.item()` often, and waits there for rank 0, whose Python takes as long, or takes time of its own beside
+ * it. */
 TEST(synchronizations_that_wait_for_another_are_no_work)
 {
 	for (double python = 10 * MS; python <= 25 * MS; python += 15 * MS) {
@@ -302,7 +304,8 @@ TEST(synchronizations_that_wait_for_another_are_no_work)
 	}
 }
 
-/* Nobody is named, and no activity grew on both ranks but a little garbage collection: most of the growth is elsewhere. */
+/* Nobody is named, and no activity grew on both ranks but a little garbage collection: most of the growth is elsewhere.
+ * */
 TEST(a_slow_job_is_where_most_of_its_growth_is)
 {
 	script_begin(2);
@@ -369,8 +372,8 @@ TEST(synchronizations_are_not_said_of_a_slow_loader)
 	script_end();
 }
 
-/* Each of 800 `.item()` takes microseconds, and the Python around it more: outside all stages, in a closure of the optimizer, in
- * a hook. It is named by where it runs, and the sentence says how often it synchronizes. */
+/* Each of 800 `.item()` takes microseconds, and the Python around it more: outside all stages, in a closure of the
+ * optimizer, in a hook. It is named by where it runs, and the sentence says how often it synchronizes. */
 TEST(code_that_synchronizes_is_no_wait)
 {
 	static const enum activity in[] = {ACTIVITY_OUTSIDE, ACTIVITY_OPTIMIZER, ACTIVITY_FORWARD, ACTIVITY_BACKWARD};
@@ -386,7 +389,8 @@ TEST(code_that_synchronizes_is_no_wait)
 			script.syncs[1] = syncs;
 			script_run(60);
 			if (syncs > 1)
-				assert_non_null(strstr(script_only(1, in[i])->finding.sentence, "; 800 device synchronizations per step (1 before)"));
+				assert_non_null(strstr(script_only(1, in[i])->finding.sentence,
+					"; 800 device synchronizations per step (1 before)"));
 			else if (!activity_may_wait(in[i], true))
 				assert_null(strstr(script_only(1, in[i])->finding.sentence, "synchronizations"));
 			else
@@ -394,102 +398,6 @@ TEST(code_that_synchronizes_is_no_wait)
 			script_end();
 		}
 	}
-}
-
-/* Hosts wait alike where they synchronize; cards take so much, W. */
-static void begin_power(size_t ranks, double working_w, double waiting_w)
-{
-	script_begin(ranks);
-	script_cards();
-	script.waiting = ACTIVITY_SYNC;
-	for (size_t r = 0; r < ranks; r++)
-		script.working_w[r] = working_w;
-	script.waiting_w = waiting_w;
-	script_run(LEARN_S);
-}
-
-/* Rank 1's card works 25 ms longer and then takes `slow_w`, the other one waits for it, which their hosts do alike. */
-static void power_on_cards(size_t ranks, double working_w, double slow_w, double waiting_w)
-{
-	begin_power(ranks, working_w, waiting_w);
-	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
-	script.working_w[1] = slow_w;
-	script_run(30);
-}
-
-TEST(a_card_that_takes_power_is_not_waiting)
-{
-	for (size_t ranks = 2; ranks <= 8; ranks += 6) {
-		power_on_cards(ranks, 500, 500, 200);
-		script_only(1, ACTIVITY_COMPUTE);
-		script_end();
-		/* More than before. */
-		power_on_cards(ranks, 150, 400, 140);
-		script_only(1, ACTIVITY_COMPUTE);
-		script_end();
-	}
-	/* Small kernels take as little as waiting does. */
-	power_on_cards(2, 150, 150, 140);
-	script_only(-1, ACTIVITY_COMPUTE);
-	script_end();
-	/* A card that is slow because it gets less power: the others wait, and take a part of their usual power for that. */
-	power_on_cards(2, 500, 300, 200);
-	script_only(-1, ACTIVITY_COMPUTE);
-	script_end();
-	/* It is not known of one. */
-	begin_power(2, 0, 200);
-	script.working_w[1] = 500;
-	script_run(LEARN_S);
-	script.fault[1][ACTIVITY_SYNC] = 25 * MS;
-	script_run(30);
-	script_only(-1, ACTIVITY_COMPUTE);
-	script_end();
-}
-
-/* Rank 1's host is late, and its card idles meanwhile at less than what the other takes while it waits. */
-TEST(a_card_that_waits_at_nearly_its_usual_power_is_not_working)
-{
-	begin_power(2, 250, 230);
-	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
-	script.fault[1][ACTIVITY_SYNC] = -2 * MS;
-	script.working_w[1] = (250 * 0.1 + 90 * 0.023) / 0.123;
-	script_run(30);
-	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.side, FINDING_SIDE_HOST);
-	script_end();
-	/* Its card has as much left where it synchronizes: nobody is known to be late. */
-	begin_power(2, 250, 230);
-	script.fault[1][ACTIVITY_FORWARD] = 25 * MS;
-	script.working_w[1] = (250 * 0.1 + 90 * 0.025) / 0.125;
-	script_run(30);
-	assert_null(script_said(0, ACTIVITY_COMPUTE));
-	script_end();
-}
-
-/* Transfers take 6 ms longer for all, and readings of rank 1's power are 6 % higher; with L1, which knows who waits, 20 %. */
-TEST(a_drift_of_power_is_no_work)
-{
-	for (int l1 = 0; l1 < 2; l1++) {
-		begin_power(8, 500, 500);
-		script.l1 = l1;
-		script_run(LEARN_S);
-		script.transfer = 6 * MS;
-		script.working_w[1] = l1 ? 600 : 530;
-		script_run(60);
-		for (size_t i = 0; i < script.n_said; i++)
-			assert_int_equal(script.said[i].finding.rank, -1);
-		script_end();
-	}
-}
-
-/* Its host gives the work in forward, and waits for most of it where it synchronizes. */
-TEST(work_of_a_card_is_of_the_activity_that_gave_it)
-{
-	begin_power(2, 500, 200);
-	script.fault[1][ACTIVITY_SYNC] = 40 * MS;
-	script.fault[1][ACTIVITY_FORWARD] = 10 * MS;
-	script_run(30);
-	assert_int_equal(script_only(1, ACTIVITY_FORWARD)->finding.cause, CAUSE_COMPUTE);
-	script_end();
 }
 
 TEST(a_rank_whose_card_has_nothing_to_do_is_late)
@@ -512,7 +420,8 @@ TEST(a_rank_whose_card_has_nothing_to_do_is_late)
 	script_end();
 }
 
-/* Rank 0 waits for its queue in each `period`-th step, the last rank's card becomes slower by 25 %; `each` s of a step all wait. */
+/* Rank 0 waits for its queue in each `period`-th step, the last rank's card becomes slower by 25 %; `each` s of a step
+ * all wait. */
 static void logs_now_and_then(size_t ranks, int period, double each)
 {
 	script_begin(ranks);
@@ -545,7 +454,8 @@ TEST(between_two_waits_nobody_is_late)
 	logs_now_and_then(4, 100, 2 * MS);
 }
 
-/* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one counts. */
+/* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one counts.
+ * */
 TEST(a_rank_that_synchronizes_now_and_then_is_late)
 {
 	script_begin(2);
@@ -583,7 +493,8 @@ TEST(a_rank_that_waits_in_one_of_ten_steps_is_late)
 	script_end();
 }
 
-/* The card of a rank becomes slower. Both wait for their cards in each tenth step, and longer there, rank 0 a little less: between two waits it is not late. */
+/* The card of a rank becomes slower. Both wait for their cards in each tenth step, and longer there, rank 0 a little
+ * less: between two waits it is not late. */
 TEST(a_rank_that_waits_longer_now_and_then_is_not_late)
 {
 	script_begin(2);
@@ -701,7 +612,8 @@ TEST(a_smaller_culprit_hides_behind_a_larger_one)
 	}
 }
 
-/* Of ranks without cards forward holds waits where another rank's work explains the growth, but no longer ones than that work. */
+/* Of ranks without cards forward holds waits where another rank's work explains the growth, but no longer ones than
+ * that work. */
 TEST(forward_that_takes_longer_than_others_work_is_no_wait)
 {
 	script_begin(4);
@@ -794,7 +706,8 @@ TEST(a_wait_outside_of_all_stages_is_no_python)
 	}
 }
 
-/* Work, waits and transfers add up: of ranks whose usual waits are known, a wait outside of all stages is no work that all have. */
+/* Work, waits and transfers add up: of ranks whose usual waits are known, a wait outside of all stages is no work that
+ * all have. */
 TEST(waits_among_stages_are_no_work_of_all)
 {
 	script_begin(2);
@@ -808,7 +721,8 @@ TEST(waits_among_stages_are_no_work_of_all)
 	script_end();
 }
 
-/* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without L1. */
+/* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without L1.
+ * */
 TEST(where_ranks_wait_is_remembered)
 {
 	for (int seen = 0; seen < 2; seen++) {
@@ -865,7 +779,8 @@ TEST(transfers_are_the_jobs)
 	script_over();
 }
 
-/* Where scripts or frameworks call operations outside of all stages, the others wait there: for a rank's garbage collection, or its loader. */
+/* Where scripts or frameworks call operations outside of all stages, the others wait there: for a rank's garbage
+ * collection, or its loader. */
 TEST(others_may_wait_outside_for_a_loader_or_gc)
 {
 	static const enum activity work[] = {ACTIVITY_GC, ACTIVITY_DATALOADER};
@@ -969,7 +884,8 @@ TEST(two_ranks_of_ten_thousand_are_found)
 	script_end();
 }
 
-/* The last ranks are a pipeline stage whose work grows, or one of them alone is slow. With cards waits show it, without CPU time. */
+/* The last ranks are a pipeline stage whose work grows, or one of them alone is slow. With cards waits show it, without
+ * CPU time. */
 TEST(what_a_role_has_in_common_is_no_ranks)
 {
 	for (int i = 0; i < 8; i++) {

@@ -46,7 +46,8 @@ TEST(waits_show_who_computes_longer_from_the_start)
 			script_cards();
 		script.fault[2][ACTIVITY_BACKWARD] = 25 * MS;
 		script_run(60);
-		evidence = script_evidence(&script_only(2, cards ? ACTIVITY_COMPUTE : ACTIVITY_BACKWARD)->finding, cards ? "compute" : "backward");
+		evidence = script_evidence(&script_only(2, cards ? ACTIVITY_COMPUTE : ACTIVITY_BACKWARD)->finding,
+			cards ? "compute" : "backward");
 		assert_true(fabs(evidence->value - evidence->peers - 25e6) < 1e6);
 		script_end();
 	}
@@ -100,7 +101,8 @@ TEST(what_begins_while_the_usual_is_learned_is_one)
 	}
 }
 
-/* It begins after two ticks that do not count against it: size and length of what is said then have the cost as their product. */
+/* It begins after two ticks that do not count against it: size and length of what is said then have the cost as their
+ * product. */
 TEST(its_size_is_that_of_its_whole_length)
 {
 	const struct finding *finding;
@@ -318,7 +320,8 @@ TEST(all_ranks_alike_are_none)
 	script_end();
 }
 
-/* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the start. */
+/* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the start.
+ * */
 TEST(waits_are_learned_before_they_count)
 {
 	uint64_t from_ns;
@@ -340,8 +343,8 @@ TEST(waits_are_learned_before_they_count)
 	script_end();
 }
 
-/* On cards, and in stages that hold waits, L1 shows it. It goes on without, until the job's step is shorter; what the rank does
- * on top is its own episode. */
+/* On cards, and in stages that hold waits, L1 shows it. It goes on without, until the job's step is shorter; what the
+ * rank does on top is its own episode. */
 TEST(without_operations_it_goes_on)
 {
 	double cost;

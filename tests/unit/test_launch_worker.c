@@ -3,7 +3,7 @@
 
 #define launch_window_run fake_run
 #define launch_window_close fake_close
-#define TEST_ALONE /* has a file of the daemon within */
+#define TEST_ALONE			  /* has a file of the daemon within */
 #include "daemon/collect/launch_worker.c" /* NOLINT */
 #include "tests/test.h"
 

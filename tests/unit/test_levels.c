@@ -75,10 +75,9 @@ TEST_WITH(test_words, set_up, NULL)
 	assert_string_equal(level_words(), "L0, L1, L2, L3, L1.launches");
 	assert_true(level_has_interval(LEVEL_L1) && !level_has_interval(LEVEL_L0));
 	assert_false(level_has_interval(LEVEL_L1_LAUNCHES));
-	for (const char *const *bad = (const char *const[]){"", "l0", "L", "L4", "L00", " L1", "L1 ", "L1.", "L1.launch",
-		     "L1.launches ", "L2.launches", NULL};
-		*bad;
-		bad++)
+	for (const char *const *bad = (const char *const[]){"", "l0", "L", "L4", "L00", " L1", "L1 ", "L1.",
+		     "L1.launch", "L1.launches ", "L2.launches", NULL};
+		*bad; bad++)
 		assert_int_equal(level_parse(*bad, &level), -EINVAL);
 	assert_int_equal(level, LEVEL_L2);
 	assert_true(level_interval_good(0.5));
@@ -123,8 +122,7 @@ TEST_WITH(test_switch, set_up, NULL)
 {
 	char report[256];
 
-	assert_int_equal(
-		levels_set(&context, LEVEL_L1_LAUNCHES, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
+	assert_int_equal(levels_set(&context, LEVEL_L1_LAUNCHES, true, 600 * NSEC_PER_SEC, report, sizeof(report)), 0);
 	assert_string_equal(report, "L1.launches on: 14 probes in 2 libraries; off again in 10 min");
 	assert_true(context.levels.on[LEVEL_L1_LAUNCHES] && !context.levels.on[LEVEL_L1]);
 	assert_int_equal(levels_set(&context, LEVEL_L1, true, 0, report, sizeof(report)), 0);

@@ -62,7 +62,9 @@ static void put_process(uint32_t pid)
 {
 	fake_folder(proc, pid, "");
 	fake_folder(proc, pid, "/root");
-	fake_folder(proc, pid, "/root" "/lib"); /* of the process, not ours */
+	fake_folder(proc, pid,
+		"/root"
+		"/lib"); /* of the process, not ours */
 	fake_folder(proc, pid, "/map_files");
 }
 
@@ -71,8 +73,8 @@ static int add_line(char *maps, size_t size, unsigned i, unsigned long inode, co
 	struct stat st;
 
 	assert_int_equal(stat(proc, &st), 0);
-	return snprintf(maps, size, "%llx-%llx r-xp 00001000 %02x:%02x %lu                     %s\n", START + i * 0x1000,
-		START + i * 0x1000 + 0x1000, major(st.st_dev), minor(st.st_dev), inode, path);
+	return snprintf(maps, size, "%llx-%llx r-xp 00001000 %02x:%02x %lu                     %s\n",
+		START + i * 0x1000, START + i * 0x1000 + 0x1000, major(st.st_dev), minor(st.st_dev), inode, path);
 }
 
 static void put_maps(uint32_t pid, unsigned long inode, const char *path)

@@ -15,10 +15,10 @@
 #include "daemon/probes/quarantine.h"
 #include "daemon/probes/reader.h"
 
-static bool disk_is_slow;  /* a file takes too long to read */
+static bool disk_is_slow;	      /* a file takes too long to read */
 static unsigned asks_left = UINT_MAX; /* until the queue is full */
-static uint64_t later_ns;  /* added to the clock of libraries.c */
-static worker_done on_time; /* of the file that is read */
+static uint64_t later_ns;	      /* added to the clock of libraries.c */
+static worker_done on_time;	      /* of the file that is read */
 
 static void in_too_long(void *arg, struct worker_reply *reply)
 {
@@ -104,9 +104,11 @@ static struct libraries *libraries_here(void)
 
 static int start(void **state)
 {
-	static const char text[] = ROW("sort", "qsort") ROW("none", "no_such_function") ROW("wild", "qsort_*")
-		"[probe \"hostile\"]\nlevel=L1\nlibrary=libhostile.so*\nsymbol=f\nedge=entry\nevent=comm_free\n"
-		"[probe \"usdt\"]\nlevel=L1\nlibrary=libc.so.6\nusdt=libc:setjmp\nedge=entry\nevent=comm_free\n";
+	static const char text[] = ROW("sort", "qsort") ROW("none", "no_such_function") ROW("wild",
+		"qsort_*") "[probe "
+			   "\"hostile\"]\nlevel=L1\nlibrary=libhostile.so*\nsymbol=f\nedge=entry\nevent=comm_free\n"
+			   "[probe "
+			   "\"usdt\"]\nlevel=L1\nlibrary=libc.so.6\nusdt=libc:setjmp\nedge=entry\nevent=comm_free\n";
 	char error[512];
 
 	disk_is_slow = false;
@@ -199,8 +201,12 @@ static void *map_file(const char *path, const void *data, size_t size, off_t len
 TEST_WITH(test_quarantined, start, stop)
 {
 	static const Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
-		.e_type = ET_DYN, .e_machine = EM_X86_64, .e_version = EV_CURRENT, .e_shoff = sizeof(header),
-		.e_ehsize = sizeof(header), .e_shentsize = sizeof(Elf64_Shdr)};
+		.e_type = ET_DYN,
+		.e_machine = EM_X86_64,
+		.e_version = EV_CURRENT,
+		.e_shoff = sizeof(header),
+		.e_ehsize = sizeof(header),
+		.e_shentsize = sizeof(Elf64_Shdr)};
 	struct {
 		Elf64_Ehdr header;
 		Elf64_Shdr first;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages as they arrive on stderr: form, levels, long and broken ones, those of libbpf, and when it is the journal.
  */
-#define TEST_ALONE /* has a file of the daemon within */
+#define TEST_ALONE	     /* has a file of the daemon within */
 #include "daemon/base/log.c" /* for what libbpf calls */
 #include "tests/test.h"
 
@@ -111,8 +111,9 @@ TEST(any_bytes_are_text)
 	log_info("ranks", "job %s", "a\xff\xfe\x1b[2Jb\x7f \xe2\x82\xac \xc3");
 	log_info("ranks", "job %s", "x\nranktraced: error: store: forged \xe2\x80\xae\xc2\x9b");
 	log_fields(LOG_INFO, "findings", "b\xff", field, 1);
-	expect_captured("ranktraced: info: ranks: job a???[2Jb? \xe2\x82\xac ?\n"
-			"ranktraced: info: ranks: job x ranktraced: error: store: forged ??\nranktraced: info: findings: b?\n");
+	expect_captured(
+		"ranktraced: info: ranks: job a???[2Jb? \xe2\x82\xac ?\n"
+		"ranktraced: info: ranks: job x ranktraced: error: store: forged ??\nranktraced: info: findings: b?\n");
 }
 
 TEST(libraries_are_routed)
@@ -122,11 +123,13 @@ TEST(libraries_are_routed)
 	as_libbpf(LIBBPF_WARN, "one\ntwo\n");
 	as_libbpf(LIBBPF_INFO, "not shown\n");
 	as_libbpf(LIBBPF_WARN, "Failed to bump RLIMIT_MEMLOCK (err = %d)\n", -1);
-	as_libbpf(LIBBPF_WARN, "prog '%s': failed to attach to raw tracepoint '%s': %s\n", "p", "t", "Invalid argument");
+	as_libbpf(
+		LIBBPF_WARN, "prog '%s': failed to attach to raw tracepoint '%s': %s\n", "p", "t", "Invalid argument");
 	log_on_libevent(EVENT_LOG_WARN, "epoll is odd");
 	log_on_libevent(99, "unknown severity");
 	expect_captured("ranktraced: info: libbpf: prog 'p': failed\n"
-			"ranktraced: info: libbpf: one\nranktraced: info: libbpf: two\nranktraced: warning: libevent: epoll is odd\n"
+			"ranktraced: info: libbpf: one\nranktraced: info: libbpf: two\nranktraced: warning: libevent: "
+			"epoll is odd\n"
 			"ranktraced: warning: libevent: unknown severity\n");
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flood of messages: a burst is logged, the rest is counted in one line, and another user's messages are not touched. */
+/* A flood of messages: a burst is logged, the rest is counted in one line, and another user's messages are not touched.
+ * */
 #define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/base/log_limit.h"
 
@@ -8,7 +9,8 @@
 static char last[512];
 static unsigned logged;
 
-void log_message(int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
+void log_message(
+	int level, const char *component, const char *file, int line, const char *func, const char *format, ...)
 {
 	va_list list;
 
@@ -27,7 +29,8 @@ static int reset(void **state)
 	return 0;
 }
 
-static const struct log_limit_place place = {"a.c", "control", "refusing process %d of user %-*s: 100%% %lu", 7, LOG_INFO};
+static const struct log_limit_place place = {
+	"a.c", "control", "refusing process %d of user %-*s: 100%% %lu", 7, LOG_INFO};
 
 TEST_WITH(a_flood_is_a_burst_and_a_count, reset, NULL)
 {

@@ -85,8 +85,11 @@ static void expect(const char *text)
 
 static int setup(void **state)
 {
-	context = (struct context){.config = {.ranks_max = 2}, .kernel = (struct kernel *)&context, .store = (struct store *)&context,
-		.ranks = (struct ranks *)&context, .started_ns = 5};
+	context = (struct context){.config = {.ranks_max = 2},
+		.kernel = (struct kernel *)&context,
+		.store = (struct store *)&context,
+		.ranks = (struct ranks *)&context,
+		.started_ns = 5};
 	for (uint32_t i = 0; i < 2; i++)
 		live[i] = (struct rank){.slot = i, .uid = 1000 + i, .instance = 70 + i, .env = {.rank = (int32_t)i}};
 	memset(drops, 0, sizeof(drops));

@@ -23,8 +23,13 @@ static void on_device(void *arg, const struct coll_device *given)
 
 static struct rt_marker_record comm_record(uint64_t identity)
 {
-	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM, .identity = identity, .interface = 5, .member = 1,
-		.flags = 3, .lost = 3, .name = "dp"};
+	struct rt_marker_comm comm = {.kind = RT_MARKER_COMM,
+		.identity = identity,
+		.interface = 5,
+		.member = 1,
+		.flags = 3,
+		.lost = 3,
+		.name = "dp"};
 	struct rt_marker_record record;
 
 	memcpy(&record, &comm, sizeof(record));
@@ -33,10 +38,21 @@ static struct rt_marker_record comm_record(uint64_t identity)
 
 static struct rt_marker_record collective(uint64_t identity)
 {
-	return (struct rt_marker_record){.kind = RT_MARKER_COLL, .identity = identity, .seq = 9, .count = 100,
-		.host_ns = HOST_NS + 1000, .device_start_ns = UTC_NS + 2000, .device_stop_ns = UTC_NS + 3000,
-		.host_stop_ns = HOST_NS + 4000, .member = 1, .members = 2, .peer = -1, .channels = 2, .channels_done = 2,
-		.text = "AllReduce", .dtype = "ncclBfloat16"};
+	return (struct rt_marker_record){.kind = RT_MARKER_COLL,
+		.identity = identity,
+		.seq = 9,
+		.count = 100,
+		.host_ns = HOST_NS + 1000,
+		.device_start_ns = UTC_NS + 2000,
+		.device_stop_ns = UTC_NS + 3000,
+		.host_stop_ns = HOST_NS + 4000,
+		.member = 1,
+		.members = 2,
+		.peer = -1,
+		.channels = 2,
+		.channels_done = 2,
+		.text = "AllReduce",
+		.dtype = "ncclBfloat16"};
 }
 
 static void give(const struct rt_marker_record *record)
@@ -181,7 +197,8 @@ TEST_WITH(test_members_have_devices, forget, NULL)
 
 TEST_WITH(test_lies, forget, NULL)
 {
-	struct rt_marker_event event = {.event = {.flags = RT_MARKER_VERSION}, .records = UINT32_MAX, .lost = UINT32_MAX};
+	struct rt_marker_event event = {
+		.event = {.flags = RT_MARKER_VERSION}, .records = UINT32_MAX, .lost = UINT32_MAX};
 	struct rt_marker_record comm = comm_record(7), record = collective(7);
 	struct rt_marker_comm endless;
 

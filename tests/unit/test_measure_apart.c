@@ -8,7 +8,8 @@ static struct frame_who who[] = {{.rank = 0}, {.rank = 1}};
 static struct frame_comm comm = {"all", COMM_KIND_DATA, 2};
 static const struct frame_group group[] = {{0, 2, 8, 1, false}, {0, 2, 8, 2, false}, {0, 2, 8, 3, false}};
 
-/* Three operations of 1 ms, in each of which rank 0 waits for rank 1: at the begin of the step, within backward, at its end. */
+/* Three operations of 1 ms, in each of which rank 0 waits for rank 1: at the begin of the step, within backward, at its
+ * end. */
 static const struct frame_op op[] = {{0, 0, 1 * MS, 11 * MS}, {1, 0, 40 * MS, 21 * MS}, {2, 0, 80 * MS, 6 * MS},
 	{0, 1, 11 * MS, 1 * MS}, {1, 1, 60 * MS, 1 * MS}, {2, 1, 85 * MS, 1 * MS}};
 

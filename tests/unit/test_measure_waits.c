@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* measure.h: which operations held a rank, where others overlap them, and how long a transfer takes where a record is missing. */
+/* measure.h: which operations held a rank, where others overlap them, and how long a transfer takes where a record is
+ * missing. */
 #include "tests/unit/measure_fixture.h"
 
 #define MS 1000000LL
@@ -20,7 +21,8 @@ static void script(uint32_t members)
 
 static uint32_t meet(bool p2p)
 {
-	group[groups] = (struct frame_group){.members = p2p ? 2 : comm.members, .bytes = 8, .op = p2p ? 2 : 1, .p2p = p2p};
+	group[groups] =
+		(struct frame_group){.members = p2p ? 2 : comm.members, .bytes = 8, .op = p2p ? 2 : 1, .p2p = p2p};
 	return (uint32_t)groups++;
 }
 
@@ -34,7 +36,8 @@ static void call(uint32_t rank, uint32_t of, int64_t start_ns, int64_t length_ns
 static const struct measures *measured(void)
 {
 	static const struct frame_who who[] = {{.rank = 0}, {.rank = 1}, {.rank = 2}};
-	const struct frame_rank rank[] = {{.here = true, .step_ns = 10000 * MS}, {.here = true, .step_ns = 10000 * MS}, {.here = true, .step_ns = 10000 * MS}};
+	const struct frame_rank rank[] = {{.here = true, .step_ns = 10000 * MS}, {.here = true, .step_ns = 10000 * MS},
+		{.here = true, .step_ns = 10000 * MS}};
 	const struct frame frame = {.tier = FRAME_TIER_HOST,
 		.world_size = comm.members,
 		.ranks = comm.members,
@@ -52,7 +55,8 @@ static const struct measures *measured(void)
 	return ret;
 }
 
-/* Rank 0 waits in an operation of that length for rank 1, which takes 1 us of it, and begins another one so long before it has ended. */
+/* Rank 0 waits in an operation of that length for rank 1, which takes 1 us of it, and begins another one so long before
+ * it has ended. */
 static int64_t waited(int64_t length_ns, int64_t early_ns)
 {
 	uint32_t first, second;
@@ -73,19 +77,21 @@ TEST_WITH(what_begins_a_little_early_has_waited, start, stop)
 	static const struct {
 		int64_t length_ns, early_ns;
 		bool waits;
-	} cases[] = {{100 * US, 8 * US, true}, {100 * US, 13 * US, false}, {10 * MS, 140 * US, true}, {10 * MS, 180 * US, false},
-		{1000 * MS, 900 * US, true}, {1000 * MS, 1200 * US, false}};
+	} cases[] = {{100 * US, 8 * US, true}, {100 * US, 13 * US, false}, {10 * MS, 140 * US, true},
+		{10 * MS, 180 * US, false}, {1000 * MS, 900 * US, true}, {1000 * MS, 1200 * US, false}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		int64_t ns = waited(cases[i].length_ns, cases[i].early_ns);
 
 		/* Else from then on. */
 		if (ns != (cases[i].waits ? cases[i].length_ns : cases[i].early_ns) - US)
-			fail_msg("%lld of %lld ns early: waited %lld ns", (long long)cases[i].early_ns, (long long)cases[i].length_ns, (long long)ns);
+			fail_msg("%lld of %lld ns early: waited %lld ns", (long long)cases[i].early_ns,
+				(long long)cases[i].length_ns, (long long)ns);
 	}
 }
 
-/* So many frames of so many sends of rank 0, over each of which an operation begins; over one in `each`, that one ends and another begins. */
+/* So many frames of so many sends of rank 0, over each of which an operation begins; over one in `each`, that one ends
+ * and another begins. */
 static bool sends_overlap(unsigned frames, unsigned sends, unsigned each)
 {
 	const struct measures *got = NULL;
@@ -111,7 +117,7 @@ static bool sends_overlap(unsigned frames, unsigned sends, unsigned each)
 TEST_WITH(sends_that_others_begin_over_are_no_waits, start, stop)
 {
 	assert_true(sends_overlap(40, 4, 1));
-	assert_false(sends_overlap(5, 4, 1)); /* too few are known */
+	assert_false(sends_overlap(5, 4, 1));	/* too few are known */
 	assert_false(sends_overlap(100, 2, 1)); /* and forgotten */
 	assert_true(sends_overlap(40, 16, 6));
 	assert_false(sends_overlap(40, 16, 16));

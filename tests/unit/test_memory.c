@@ -10,7 +10,7 @@
 #include "tests/test.h"
 
 #define RUNS 40
-#define SECONDS 140	/* a row of memory_curve each */
+#define SECONDS 140 /* a row of memory_curve each */
 #define STEPS_A_SECOND 3
 #define ONLINE_RUNS 5 /* longer ones, judged all the time, as the daemon does */
 #define ONLINE_SECONDS 260
@@ -26,13 +26,13 @@ static double number(uint64_t *state)
 }
 
 struct simulated {
-	double leaked;	 /* part of a step's 200 blocks of 1 MiB that is never released */
-	double fills_s;	 /* a cache that is full after so long; 0: none */
-	double cache;	 /* its size */
-	double ring;	 /* buffers that are replaced one after another */
-	double loads_s;	 /* weights are loaded until then */
-	double batch;	 /* activations vary by so much from step to step */
-	double held_steps;   /* objects that live for up to so many steps */
+	double leaked;	   /* part of a step's 200 blocks of 1 MiB that is never released */
+	double fills_s;	   /* a cache that is full after so long; 0: none */
+	double cache;	   /* its size */
+	double ring;	   /* buffers that are replaced one after another */
+	double loads_s;	   /* weights are loaded until then */
+	double batch;	   /* activations vary by so much from step to step */
+	double held_steps; /* objects that live for up to so many steps */
 };
 
 /* Blocks of a line, as a tracer of all of them counts. */
@@ -74,7 +74,8 @@ static void simulate(const struct simulated *kind, uint64_t seed, unsigned secon
 		if (ret_first_s && !*ret_first_s && second % ONLINE_EACH == ONLINE_EACH - 1) {
 			struct memory_trend trend;
 
-			*ret_first_s = memory_history_leaks(history, (1000 + second) * MEMORY_BUCKET_NS, &trend) ? second : 0;
+			*ret_first_s =
+				memory_history_leaks(history, (1000 + second) * MEMORY_BUCKET_NS, &trend) ? second : 0;
 		}
 	}
 	ret[SITE_STEP] = (struct simulated_site){200 * steps, 200 * steps - leaked / MIB};
@@ -84,7 +85,8 @@ static void simulate(const struct simulated *kind, uint64_t seed, unsigned secon
 	ret[SITE_HELD] = (struct simulated_site){kind->held_steps > 0 ? steps : 0, steps - held / MIB};
 }
 
-/* NeuTracer's rule, which it calls Laplace's: beyond 0.95, a line leaks. Its bound of growth, 1 %, is always exceeded. */
+/* NeuTracer's rule, which it calls Laplace's: beyond 0.95, a line leaks. Its bound of growth, 1 %, is always exceeded.
+ * */
 static bool neutracer(const struct simulated_site site[SITES])
 {
 	for (size_t i = 0; i < SITES; i++)
@@ -120,7 +122,8 @@ TEST(leaks_are_found_and_nothing_else)
 {
 	unsigned theirs_wrong = 0;
 
-	printf("%-32s %4s %10s  (alarms, of %d) findings of %d, after s\n", "kind", "ours", "NeuTracer", RUNS, ONLINE_RUNS);
+	printf("%-32s %4s %10s  (alarms, of %d) findings of %d, after s\n", "kind", "ours", "NeuTracer", RUNS,
+		ONLINE_RUNS);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		unsigned alarms = 0, theirs = 0, findings = 0, sum_s = 0;
 
@@ -143,7 +146,8 @@ TEST(leaks_are_found_and_nothing_else)
 			findings += first_s > 0;
 			sum_s += first_s;
 		}
-		printf("%-32s %4u %10u %31u %.0f\n", kinds[i].name, alarms, theirs, findings, findings ? (double)sum_s / findings : 0);
+		printf("%-32s %4u %10u %31u %.0f\n", kinds[i].name, alarms, theirs, findings,
+			findings ? (double)sum_s / findings : 0);
 		assert_int_equal(alarms, kinds[i].alarms);
 		assert_int_equal(findings, kinds[i].alarms ? ONLINE_RUNS : 0);
 		theirs_wrong += theirs != kinds[i].alarms;
@@ -256,7 +260,7 @@ TEST(failures_have_causes)
 #define SAMPLED_STEPS_A_SECOND 230
 #define SAMPLED_SECONDS 13
 #define SAMPLED_RUNS 200
-#define SAMPLED_BLOCKS 104 /* of a step */
+#define SAMPLED_BLOCKS 104	       /* of a step */
 #define SAMPLED_SHALLOW 0x7f0000001000 /* stack pointers */
 #define SAMPLED_DEEP 0x7f0000000f00
 
@@ -295,8 +299,10 @@ static void sampled_alloc(struct sampled *run, enum sampled_line line, uint64_t 
 	run->rank.device[0].allocated += bytes;
 	run->true_bytes[line] += (double)bytes;
 	if (sampled)
-		run->block[run->blocks++] = (struct rt_memory_block){
-			.site = line, .bytes = bytes, .weight_bytes = rt_memory_weight(bytes, mean), .class = rt_memory_class(bytes)};
+		run->block[run->blocks++] = (struct rt_memory_block){.site = line,
+			.bytes = bytes,
+			.weight_bytes = rt_memory_weight(bytes, mean),
+			.class = rt_memory_class(bytes)};
 }
 
 /* The snapshot is in the middle of a step. */
@@ -312,7 +318,8 @@ static void sampled_run(struct sampled *run, uint64_t seed)
 		uint64_t now_ns = 1000 * MEMORY_BUCKET_NS + i * MEMORY_BUCKET_NS / SAMPLED_STEPS_A_SECOND;
 
 		for (uint64_t block = 0; block < SAMPLED_BLOCKS; block++)
-			sampled_alloc(run, LINE_STEP, now_ns, 524288 + block % 24 * 512, i == steps - 1 && block < SAMPLED_BLOCKS / 2);
+			sampled_alloc(run, LINE_STEP, now_ns, 524288 + block % 24 * 512,
+				i == steps - 1 && block < SAMPLED_BLOCKS / 2);
 		if (i % 10)
 			continue;
 		sampled_alloc(run, LINE_OWN, now_ns, (50000 + 997 * (i / 10 % 50)) / 128 * 512, true);
@@ -347,7 +354,8 @@ static void sampled_add(struct sampled_sum *sum, const struct sampled *run, size
 
 TEST(held_bytes_are_right_within_their_error)
 {
-	static const char *const names[LINES] = {"the step", "sizes of their own", "the step's sizes, deeper", "the step's sizes"};
+	static const char *const names[LINES] = {
+		"the step", "sizes of their own", "the step's sizes, deeper", "the step's sizes"};
 	struct sampled *run = malloc(sizeof(*run));
 	struct sampled_sum sum[LINES] = {0};
 	double most = 0;
@@ -370,8 +378,8 @@ TEST(held_bytes_are_right_within_their_error)
 	}
 	printf("%-26s %8s %8s %8s %8s  within the interval\n", "MB", "held", "bias", "error", "stated");
 	for (size_t i = 0; i < LINES; i++)
-		printf("%-26s %8.1f %8.1f %8.1f %8.1f  %u of %u rows\n", names[i], sum[i].held / 1e6, sum[i].bias / 1e6, sqrt(sum[i].error2) / 1e6,
-			sqrt(sum[i].stated2) / 1e6, sum[i].inside, sum[i].rows);
+		printf("%-26s %8.1f %8.1f %8.1f %8.1f  %u of %u rows\n", names[i], sum[i].held / 1e6, sum[i].bias / 1e6,
+			sqrt(sum[i].error2) / 1e6, sqrt(sum[i].stated2) / 1e6, sum[i].inside, sum[i].rows);
 	printf("%.0f stacks a second\n", most);
 	for (size_t i = 0; i < LINES; i++)
 		assert_true(sum[i].rows >= SAMPLED_RUNS / 4 && sum[i].inside * 10 >= sum[i].rows * 9);
@@ -381,7 +389,8 @@ TEST(held_bytes_are_right_within_their_error)
 	free(run);
 }
 
-/* Of calls of the driver so many stacks are read, and blocks have the fewer. Those that fail have their own, and no more than that. */
+/* Of calls of the driver so many stacks are read, and blocks have the fewer. Those that fail have their own, and no
+ * more than that. */
 TEST(stacks_of_calls_are_bounded)
 {
 	struct rt_memory_rank *rank = calloc(1, sizeof(*rank));
@@ -415,7 +424,8 @@ static const struct {
 /* One line: blocks of a size of its own, or of one that other lines have, too. Some are released again. */
 static void interval_line(struct sampled *run, uint64_t line, unsigned *ret_sampled, double *ret_true)
 {
-	uint64_t bytes = (uint64_t)exp2(9 + 9 * number(&run->random)), count = (uint64_t)exp2(12 * number(&run->random));
+	uint64_t bytes = (uint64_t)exp2(9 + 9 * number(&run->random)),
+		 count = (uint64_t)exp2(12 * number(&run->random));
 
 	for (uint64_t i = 0; i < count; i++) {
 		struct rt_memory_class *class = &run->rank.device[0].class[rt_memory_class(bytes)];
@@ -430,8 +440,10 @@ static void interval_line(struct sampled *run, uint64_t line, unsigned *ret_samp
 		if (!sampled)
 			continue;
 		++*ret_sampled;
-		run->block[run->blocks++] = (struct rt_memory_block){.site = line, .bytes = bytes,
-			.weight_bytes = rt_memory_weight(bytes, 1 << INTERVAL_MEAN), .class = rt_memory_class(bytes)};
+		run->block[run->blocks++] = (struct rt_memory_block){.site = line,
+			.bytes = bytes,
+			.weight_bytes = rt_memory_weight(bytes, 1 << INTERVAL_MEAN),
+			.class = rt_memory_class(bytes)};
 	}
 }
 
@@ -496,11 +508,14 @@ TEST(held_bytes_follow_the_exact_sums)
 	assert_true(fabs(held[0].bytes - 600) < 1e-9 && fabs(held[0].blocks - 4) < 1e-9);
 	assert_true(fabs(held[1].bytes - 300) < 1e-9 && held[1].error2 > 0);
 	assert_null(memory_held_find(held, 2, 6));
-	/* The 5,000 bytes of the class without samples may be any line's, but not one's of which each block was sampled. */
+	/* The 5,000 bytes of the class without samples may be any line's, but not one's of which each block was
+	 * sampled. */
 	assert_true(fabs(unseen[0] - 5000) < 1e-9);
-	memory_held_raise(&held[0], &(struct rt_memory_site){.alloc_count = 5 << RT_MEMORY_COUNT_SHIFT, .sampled = 2}, rank->device, unseen[0]);
+	memory_held_raise(&held[0], &(struct rt_memory_site){.alloc_count = 5 << RT_MEMORY_COUNT_SHIFT, .sampled = 2},
+		rank->device, unseen[0]);
 	assert_true(held[0].high >= 5600 && held[0].high <= 10000);
-	memory_held_raise(&held[1], &(struct rt_memory_site){.alloc_count = 2 << RT_MEMORY_COUNT_SHIFT, .sampled = 2}, rank->device, unseen[0]);
+	memory_held_raise(&held[1], &(struct rt_memory_site){.alloc_count = 2 << RT_MEMORY_COUNT_SHIFT, .sampled = 2},
+		rank->device, unseen[0]);
 	assert_true(held[1].high < 5000);
 	/* More than the weights: a part of it is in blocks that nobody has seen. */
 	class[6].live_bytes = 1000;
@@ -512,7 +527,8 @@ TEST(held_bytes_follow_the_exact_sums)
 	assert_true(fabs(held[0].bytes - 300) < 1e-9 && held[0].error2 <= 0 && held[0].high <= held[0].low);
 	assert_int_equal(memory_held(rank, block, 0, held, unseen), 0);
 	for (uint64_t bytes = 1; bytes; bytes *= 2)
-		assert_true(rt_memory_class(bytes) < RT_MEMORY_CLASSES && rt_memory_class(bytes) <= rt_memory_class(bytes * 2 - 1));
+		assert_true(rt_memory_class(bytes) < RT_MEMORY_CLASSES &&
+			    rt_memory_class(bytes) <= rt_memory_class(bytes * 2 - 1));
 	free(rank);
 }
 

@@ -17,11 +17,12 @@
 
 TEST(pieces_are_those_between_blocks)
 {
-	struct memory_segment segment[] = {
-		{.address = 100 * MIB, .bytes = 20 * MIB}, {.address = 10 * MIB, .bytes = 20 * MIB}, {.address = 400 * MIB, .bytes = 2 * MIB}};
-	struct rt_memory_block block[] = {
-		{.address = 115 * MIB, .bytes = 5 * MIB, .device = 1}, {.address = 10 * MIB, .bytes = 20 * MIB, .device = 1},
-		{.address = 102 * MIB, .bytes = 3 * MIB, .device = 1}, {.address = 5 * MIB, .bytes = MIB}, {.address = 900 * MIB, .bytes = MIB},
+	struct memory_segment segment[] = {{.address = 100 * MIB, .bytes = 20 * MIB},
+		{.address = 10 * MIB, .bytes = 20 * MIB}, {.address = 400 * MIB, .bytes = 2 * MIB}};
+	struct rt_memory_block block[] = {{.address = 115 * MIB, .bytes = 5 * MIB, .device = 1},
+		{.address = 10 * MIB, .bytes = 20 * MIB, .device = 1},
+		{.address = 102 * MIB, .bytes = 3 * MIB, .device = 1}, {.address = 5 * MIB, .bytes = MIB},
+		{.address = 900 * MIB, .bytes = MIB},
 		/* Its memory has another block by now. */
 		{.address = 103 * MIB, .bytes = 9 * MIB, .device = 1}};
 	struct memory_pieces pieces = {0};
@@ -58,9 +59,12 @@ TEST(pieces_are_those_between_blocks)
 TEST(parts_of_an_expandable_segment_are_one)
 {
 	struct memory_segment segment[] = {{.address = 60 * MIB, .bytes = 20 * MIB, .is_expandable = true},
-		{.address = 20 * MIB, .bytes = 20 * MIB, .is_expandable = true}, {.address = 40 * MIB, .bytes = 20 * MIB, .is_expandable = true},
-		{.address = 80 * MIB, .bytes = 20 * MIB}, {.address = 120 * MIB, .bytes = 20 * MIB, .is_expandable = true}};
-	struct rt_memory_block block[] = {{.address = 30 * MIB, .bytes = 40 * MIB}, {.address = 80 * MIB, .bytes = 15 * MIB}};
+		{.address = 20 * MIB, .bytes = 20 * MIB, .is_expandable = true},
+		{.address = 40 * MIB, .bytes = 20 * MIB, .is_expandable = true},
+		{.address = 80 * MIB, .bytes = 20 * MIB},
+		{.address = 120 * MIB, .bytes = 20 * MIB, .is_expandable = true}};
+	struct rt_memory_block block[] = {
+		{.address = 30 * MIB, .bytes = 40 * MIB}, {.address = 80 * MIB, .bytes = 15 * MIB}};
 	struct memory_pieces pieces = {0};
 
 	assert_int_equal(memory_segments_fill(segment, 5, block, 2), 3);
@@ -75,20 +79,20 @@ TEST(parts_of_an_expandable_segment_are_one)
 	assert_int_equal(pieces.empty_bytes, 20 * MIB);
 }
 
-/* What libraries took beside the allocator: in segments without a block, and as much as there is beyond what it says it has. */
+/* What libraries took beside the allocator: in segments without a block, and as much as there is beyond what it says it
+ * has. */
 TEST(memory_of_libraries_is_not_free)
 {
 	static const struct {
 		uint64_t reserved, outside, empty, gap, before;
 	} cases[] = {
 		{UINT64_MAX, 0, 84, 64, 0}, /* unknown */
-		{132, 0, 84, 64, 0},
-		{200, 0, 84, 64, 68},
-		{68, 64, 20, 20, 0}, /* either of two segments: 20 MiB are free at most */
-		{48, 84, 0, 14, 0},
-		{10, 84, 0, 14, 0}, /* segments with blocks are its own */
+		{132, 0, 84, 64, 0}, {200, 0, 84, 64, 68},
+		{68, 64, 20, 20, 0},			/* either of two segments: 20 MiB are free at most */
+		{48, 84, 0, 14, 0}, {10, 84, 0, 14, 0}, /* segments with blocks are its own */
 	};
-	const struct memory_segment segment[] = {{.bytes = 40 * MIB, .used_bytes = 20 * MIB, .gap_bytes = 14 * MIB, .blocks = 2},
+	const struct memory_segment segment[] = {
+		{.bytes = 40 * MIB, .used_bytes = 20 * MIB, .gap_bytes = 14 * MIB, .blocks = 2},
 		{.bytes = 64 * MIB, .gap_bytes = 64 * MIB}, {.bytes = 20 * MIB, .gap_bytes = 20 * MIB},
 		{.bytes = 8 * MIB, .used_bytes = 8 * MIB, .blocks = 1}};
 
@@ -115,10 +119,10 @@ static double number(uint64_t *state)
 
 struct layout {
 	const char *name;
-	double filled;	   /* part of each segment in use */
-	double pieces;	   /* of equal size that this is in; 0: one */
-	double empty;	   /* part of the segments without a block */
-	uint64_t apart;	   /* between segments: none of the allocator's memory */
+	double filled;	/* part of each segment in use */
+	double pieces;	/* of equal size that this is in; 0: one */
+	double empty;	/* part of the segments without a block */
+	uint64_t apart; /* between segments: none of the allocator's memory */
 	bool fragmented;
 };
 
@@ -145,19 +149,21 @@ static void lay(const struct layout *layout, uint64_t *random, struct laid *ret)
 	ret->blocks = 0;
 	for (size_t i = 0; i < SEGMENTS; i++) {
 		uint64_t bytes = (uint64_t)(20 + 2 * floor(number(random) * 30)) * MIB;
-		uint64_t each = (uint64_t)((double)bytes * layout->filled / layout->pieces), every = (uint64_t)((double)bytes / layout->pieces);
+		uint64_t each = (uint64_t)((double)bytes * layout->filled / layout->pieces),
+			 every = (uint64_t)((double)bytes / layout->pieces);
 		bool empty = number(random) < layout->empty;
 
 		ret->segment[i] = (struct memory_segment){.address = address, .bytes = bytes};
 		for (uint64_t k = 0; !empty && k < (uint64_t)layout->pieces; k++)
-			ret->block[ret->blocks++] = (struct rt_memory_block){.address = address + k * every, .bytes = each};
+			ret->block[ret->blocks++] =
+				(struct rt_memory_block){.address = address + k * every, .bytes = each};
 		address += bytes + layout->apart;
 	}
 }
 
 /*
- * NeuTracer's score of fragmentation (MDTP): gaps between the blocks' addresses, whatever lies in them. Its index of unusable
- * memory is left out: it needs a request's size. Above 50 is its "high".
+ * NeuTracer's score of fragmentation (MDTP): gaps between the blocks' addresses, whatever lies in them. Its index of
+ * unusable memory is left out: it needs a request's size. Above 50 is its "high".
  */
 static double neutracer(const struct laid *laid)
 {
@@ -175,9 +181,11 @@ static double neutracer(const struct laid *laid)
 		gaps += range;
 		largest = fmax(largest, range);
 	}
-	range = (double)(laid->block[laid->blocks - 1].address + laid->block[laid->blocks - 1].bytes - laid->block[0].address);
+	range = (double)(laid->block[laid->blocks - 1].address + laid->block[laid->blocks - 1].bytes -
+			 laid->block[0].address);
 	external = gaps / range;
-	return fmin(2 * external, 1) * 50 + (0.6 * small / n + 0.4 * fmin(sqrt(fmax(square - mean * mean, 0)) / mean, 1)) * 10 +
+	return fmin(2 * external, 1) * 50 +
+	       (0.6 * small / n + 0.4 * fmin(sqrt(fmax(square - mean * mean, 0)) / mean, 1)) * 10 +
 	       (gaps > 0 ? largest / gaps : 0) * 25;
 }
 
@@ -199,7 +207,8 @@ TEST(fragmentation_is_that_of_segments)
 			memory_segments_fill(laid.segment, SEGMENTS, laid.block, laid.blocks);
 			for (size_t k = 0; k < SEGMENTS; k++)
 				memory_pieces_add(&pieces, &laid.segment[k]);
-			ours += memory_waste_remedy(&(struct memory_waste){.reserved = (double)pieces.bytes, .allocated = (double)pieces.used_bytes,
+			ours += memory_waste_remedy(&(struct memory_waste){.reserved = (double)pieces.bytes,
+					.allocated = (double)pieces.used_bytes,
 					.split = (double)pieces.split_bytes}) == MEMORY_REMEDY_EXPANDABLE;
 		}
 		printf("%-30s %6u %10u\n", layouts[i].name, ours, theirs);
@@ -216,7 +225,8 @@ TEST(calls_count_as_far_as_memory_comes_back)
 		double again_ns;
 	} cases[] = {
 		{{.take_ns = 5, .take_bytes = 100, .give_ns = 7, .give_bytes = 100}, 12},
-		{{.take_ns = 8, .take_bytes = 400, .give_ns = 7, .give_bytes = 100}, 9}, /* a pool that fills, for the most part */
+		{{.take_ns = 8, .take_bytes = 400, .give_ns = 7, .give_bytes = 100},
+			9}, /* a pool that fills, for the most part */
 		{{.take_ns = 8, .take_bytes = 100, .give_ns = 7, .give_bytes = 700}, 9},
 		{{.take_ns = 5, .take_bytes = 100}, 0},
 		{{.give_ns = 5, .give_bytes = 100}, 0},
@@ -251,7 +261,10 @@ TEST(calls_hold_a_rank_up_only_if_they_go_on)
 			double ns = cases[i].seconds[period] * 1e9;
 			const struct memory_calls calls = {ns / 2, 100, ns / 2, 100 * (1 - cases[i].kept)};
 
-			found[period] = memory_calls_judge(&judge, (period + 1) * 10000000000ULL, cases[i].stands ? 5 : period, &calls, 10) ? 'F' : '.';
+			found[period] = memory_calls_judge(&judge, (period + 1) * 10000000000ULL,
+						cases[i].stands ? 5 : period, &calls, 10)
+						? 'F'
+						: '.';
 			if (found[period] == 'F')
 				assert_int_equal(judge.since_ns, 10000000000ULL);
 		}

@@ -25,10 +25,21 @@
 #define BURST_BLOCKS 5
 #define BURST_STEPS ((STEPS - WHOLE_STEPS) / BURSTS)
 
-enum { LINE_WEIGHTS, LINE_STATES, LINE_STEP, LINE_LEAK, LINE_OTHER_LEAK, LINE_SMALL_LEAK, LINE_RING, LINE_CACHE, LINE_BURST, LINES = LINE_BURST + BURSTS };
+enum {
+	LINE_WEIGHTS,
+	LINE_STATES,
+	LINE_STEP,
+	LINE_LEAK,
+	LINE_OTHER_LEAK,
+	LINE_SMALL_LEAK,
+	LINE_RING,
+	LINE_CACHE,
+	LINE_BURST,
+	LINES = LINE_BURST + BURSTS
+};
 
-static const char *const line_names[] = {
-	"weights", "states of the optimizer", "the step", "a leak", "a leak in the step's sizes", "a leak of small blocks", "a ring", "a cache", "lines that allocate once"};
+static const char *const line_names[] = {"weights", "states of the optimizer", "the step", "a leak",
+	"a leak in the step's sizes", "a leak of small blocks", "a ring", "a cache", "lines that allocate once"};
 
 struct window_block {
 	uint32_t id; /* its address; 0: none */
@@ -88,7 +99,8 @@ static struct rt_memory_device *window_report(struct window_world *world, uint64
 
 static struct window_block window_alloc(struct window_world *world, uint32_t line, uint64_t bytes)
 {
-	uint32_t size = window_size(bytes), id = world->frees[size] ? world->free[size][--world->frees[size]] : ++world->fresh;
+	uint32_t size = window_size(bytes),
+		 id = world->frees[size] ? world->free[size][--world->frees[size]] : ++world->fresh;
 	struct rt_memory_device *device = window_report(world, bytes, 1);
 	uint64_t mean;
 
@@ -97,10 +109,16 @@ static struct window_block window_alloc(struct window_world *world, uint32_t lin
 	if (!device)
 		return (struct window_block){id, line, bytes};
 	world->followed[id].weight_bytes = 0;
-	if (rt_memory_sample(&world->rank, world->now_ns, bytes, line, (uint32_t)(window_number(world) * 4294967296.0), &mean))
-		world->followed[id] = (struct rt_memory_block){.site = line, .address = window_address(id), .bytes = bytes,
-			.weight_bytes = rt_memory_weight(bytes, mean), .class = (uint16_t)rt_memory_class(bytes),
-			.window = world->rank.window, .is_part = world->rank.is_part, .born_ms = (uint32_t)(world->now_ns / 1000000)};
+	if (rt_memory_sample(
+		    &world->rank, world->now_ns, bytes, line, (uint32_t)(window_number(world) * 4294967296.0), &mean))
+		world->followed[id] = (struct rt_memory_block){.site = line,
+			.address = window_address(id),
+			.bytes = bytes,
+			.weight_bytes = rt_memory_weight(bytes, mean),
+			.class = (uint16_t)rt_memory_class(bytes),
+			.window = world->rank.window,
+			.is_part = world->rank.is_part,
+			.born_ms = (uint32_t)(world->now_ns / 1000000)};
 	if (mean > device->class[rt_memory_class(bytes)].mean_max)
 		device->class[rt_memory_class(bytes)].mean_max = mean;
 	return (struct window_block){id, line, bytes};
@@ -126,7 +144,8 @@ static void window_close(struct window_world *world, uint64_t young_ns)
 	size_t blocks = 0, held;
 
 	if (world->close_ns)
-		share = (double)(world->rank.open_ns - world->open_ns) / (double)(world->close_ns - world->open_ns - world->young_ns);
+		share = (double)(world->rank.open_ns - world->open_ns) /
+			(double)(world->close_ns - world->open_ns - world->young_ns);
 	for (size_t i = 0; i < ADDRESSES; i++)
 		if (world->followed[i].weight_bytes)
 			world->read[blocks++] = world->followed[i];
@@ -137,7 +156,8 @@ static void window_close(struct window_world *world, uint64_t young_ns)
 
 		world->estimate[line] = of ? *of : (struct memory_held){.bytes = 0};
 	}
-	memory_held_carry(&world->rank, (uint32_t)(world->now_ns / 1000000), (uint32_t)(young_ns / 1000000), world->read, blocks);
+	memory_held_carry(
+		&world->rank, (uint32_t)(world->now_ns / 1000000), (uint32_t)(young_ns / 1000000), world->read, blocks);
 	for (size_t i = 0; i < blocks; i++)
 		world->followed[world->read[i].address >> 28] = world->read[i];
 	world->open = false;
@@ -260,7 +280,8 @@ TEST(lines_are_estimated_from_windows)
 		}
 		assert_true(all <= (double)world->rank.device[0].allocated * 1.000001);
 	}
-	printf("%.0f %% of the reports were seen\n%-28s %8s %8s %8s  within the interval\n", 100 * seen, "MB", "held", "bias", "error");
+	printf("%.0f %% of the reports were seen\n%-28s %8s %8s %8s  within the interval\n", 100 * seen, "MB", "held",
+		"bias", "error");
 	for (size_t i = 0; i <= LINE_BURST; i++) {
 		double runs = i < LINE_BURST ? RUNS : RUNS * BURSTS;
 

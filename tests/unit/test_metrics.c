@@ -47,7 +47,8 @@ size_t ranks_count(const struct ranks *ranks, enum rank_role role)
 	return role == RANK_ROLE_RANK ? ARRAY_SIZE(ranks_here) : 0;
 }
 
-bool collectors_status(struct collectors *collectors, unsigned i, const struct collector **ret_collector, struct collector_status *ret)
+bool collectors_status(
+	struct collectors *collectors, unsigned i, const struct collector **ret_collector, struct collector_status *ret)
 {
 	(void)collectors, (void)i, (void)ret_collector, (void)ret;
 	return false;
@@ -105,14 +106,22 @@ static void assert_has(const char *text, const char *line)
 static void step(unsigned rank, int64_t number, uint64_t duration_ns)
 {
 	metrics_steps_observer.step(context.metrics, rank, 1 + rank,
-		&(struct steps_step){.step = number, .start_ns = monotonic_ns(), .duration_ns = duration_ns, .kind = "train"});
+		&(struct steps_step){
+			.step = number, .start_ns = monotonic_ns(), .duration_ns = duration_ns, .kind = "train"});
 }
 
 static void row(unsigned rank, const char *op, uint64_t bytes, uint64_t device_ns)
 {
 	metrics_coll_observer.row(context.metrics, rank, 1 + rank,
-		&(struct coll_row){.communicator = "", .op = op, .family = "nccl", .bytes = bytes, .peer = -1, .host_start_ns = monotonic_ns(),
-			.host_duration_ns = 3 * MS, .device = device_ns > 0, .device_duration_ns = device_ns ? device_ns : COLL_UNKNOWN},
+		&(struct coll_row){.communicator = "",
+			.op = op,
+			.family = "nccl",
+			.bytes = bytes,
+			.peer = -1,
+			.host_start_ns = monotonic_ns(),
+			.host_duration_ns = 3 * MS,
+			.device = device_ns > 0,
+			.device_duration_ns = device_ns ? device_ns : COLL_UNKNOWN},
 		1, -1);
 }
 
@@ -120,8 +129,12 @@ TEST_WITH(test_rank, metrics_setup, metrics_teardown)
 {
 	struct frame_rank frame = {.here = true, .activity_ns = {[ACTIVITY_BACKWARD] = 20 * MS}};
 	struct measure_rank measure = {.wait_ns = 5 * MS, .self_ns = 15 * MS};
-	struct online_sample_info sample = {
-		.cpu_ns = 70 * MS, .run_delay_ns = UINT64_MAX, .throttled_ns = UINT64_MAX, .major_faults = 3, .resident_bytes = 4096, .swapped_bytes = 8192};
+	struct online_sample_info sample = {.cpu_ns = 70 * MS,
+		.run_delay_ns = UINT64_MAX,
+		.throttled_ns = UINT64_MAX,
+		.major_faults = 3,
+		.resident_bytes = 4096,
+		.swapped_bytes = 8192};
 	const char *text;
 
 	step(1, 7, 60 * MS);
@@ -137,7 +150,8 @@ TEST_WITH(test_rank, metrics_setup, metrics_teardown)
 	assert_has(text, "ranktrace_rank_step_seconds_bucket{job=\"j\",rank=\"1\",pid=\"101\",le=\"0.1\"} 1");
 	assert_has(text, "ranktrace_rank_step_seconds_bucket{job=\"j\",rank=\"1\",pid=\"101\",le=\"+Inf\"} 2");
 	assert_has(text, "ranktrace_rank_step_seconds_sum{job=\"j\",rank=\"1\",pid=\"101\"} 0.180000");
-	assert_has(text, "ranktrace_rank_activity_seconds_total{job=\"j\",rank=\"1\",pid=\"101\",activity=\"backward\"} 0.040000");
+	assert_has(text, "ranktrace_rank_activity_seconds_total{job=\"j\",rank=\"1\",pid=\"101\",activity=\"backward\"}"
+			 " 0.040000");
 	/* Frames of stages have no waits. */
 	assert_has(text, "ranktrace_rank_own_seconds_total{job=\"j\",rank=\"1\",pid=\"101\",tier=\"host\"} 0.015000");
 	assert_has(text, "ranktrace_rank_wait_seconds_total{job=\"j\",rank=\"1\",pid=\"101\",tier=\"host\"} 0.005000");
@@ -179,12 +193,12 @@ TEST_WITH(test_operations, metrics_setup, metrics_teardown)
 	row(0, "AllReduce", 1 << 20, 2 * MS);
 	row(0, "AllReduce", (1 << 20) + 1, 0);
 	text = page(METRICS_TEXT);
-	assert_has(text,
-		"ranktrace_collectives_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\",operation=\"AllReduce\",size=\"1Mi\",tier=\"host\"} 2");
-	assert_has(text,
-		"ranktrace_collective_seconds_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\",operation=\"AllReduce\",size=\"1Mi\",tier=\"device\"} 0.002000");
-	assert_has(text,
-		"ranktrace_collective_bytes_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\",operation=\"AllReduce\",size=\"16Mi\",tier=\"host\"} 1048577");
+	assert_has(text, "ranktrace_collectives_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\",operation="
+			 "\"AllReduce\",size=\"1Mi\",tier=\"host\"} 2");
+	assert_has(text, "ranktrace_collective_seconds_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\","
+			 "operation=\"AllReduce\",size=\"1Mi\",tier=\"device\"} 0.002000");
+	assert_has(text, "ranktrace_collective_bytes_total{job=\"j\",rank=\"0\",pid=\"100\",group=\"unclear\","
+			 "operation=\"AllReduce\",size=\"16Mi\",tier=\"host\"} 1048577");
 	/* Beyond the bound: counted together. */
 	for (unsigned i = 0; i < 2 * LIMIT_METRIC_OPS; i++) {
 		snprintf(op, sizeof(op), "Op%u", i);
@@ -293,7 +307,8 @@ TEST_WITH(test_node_minutes, metrics_setup, metrics_teardown)
 	text = page(METRICS_TEXT);
 	assert_has(text, "ranktrace_rank_minute_step_seconds{job=\"j\",rank=\"1\",pid=\"101\"} 1");
 	assert_has(text, "ranktrace_rank_minute_operations_seconds{job=\"j\",rank=\"1\",pid=\"101\"} 0.006");
-	assert_has(text, "ranktrace_node_minute_operation_seconds{job=\"j\",group=\"unclear\",operation=\"AllReduce\"} 0.006");
+	assert_has(text,
+		"ranktrace_node_minute_operation_seconds{job=\"j\",group=\"unclear\",operation=\"AllReduce\"} 0.006");
 	assert_null(strstr(text, "ranktrace_rank_usual_step_seconds{")); /* not a minute yet */
 	for (unsigned rank = 0; rank < 2; rank++)
 		notify_rank(&ranks_here[rank], RANK_ENDED);
@@ -304,8 +319,17 @@ TEST_WITH(test_node_minutes, metrics_setup, metrics_teardown)
 
 static struct finding finding_of(uint64_t id, double hours, enum finding_state now)
 {
-	struct finding finding = {.id = id, .kind = FINDING_SLOW_RANK, .cause = CAUSE_DATALOADER, .state = now, .severity = SEVERITY_WARNING,
-		.activity = ACTIVITY_DATALOADER, .job = "j", .rank = 3, .card = "2", .slowdown = 1.25, .cost_card_hours = hours};
+	struct finding finding = {.id = id,
+		.kind = FINDING_SLOW_RANK,
+		.cause = CAUSE_DATALOADER,
+		.state = now,
+		.severity = SEVERITY_WARNING,
+		.activity = ACTIVITY_DATALOADER,
+		.job = "j",
+		.rank = 3,
+		.card = "2",
+		.slowdown = 1.25,
+		.cost_card_hours = hours};
 
 	snprintf(finding.sentence, sizeof(finding.sentence), "rank 3 lost %g hours", hours);
 	return finding;
@@ -330,18 +354,21 @@ TEST_WITH(test_findings, metrics_setup, metrics_teardown)
 	text = page(METRICS_TEXT);
 	/* The sentence of the newest change, not of each growth of its cost: a label is a series. */
 	snprintf(line, sizeof(line),
-		"ranktrace_finding_info{finding=\"%llu\",job=\"j\",rank=\"3\",card=\"2\",kind=\"slow_rank\",severity=\"warning\",cause=\"dataloader\","
+		"ranktrace_finding_info{finding=\"%llu\",job=\"j\",rank=\"3\",card=\"2\",kind=\"slow_rank\",severity="
+		"\"warning\",cause=\"dataloader\","
 		"activity=\"dataloader\",sentence=\"rank 3 lost 1 hours\"} 1",
 		(unsigned long long)context.findings->id_base + 5);
 	assert_has(text, line);
 	assert_has(text, "ranktrace_findings_open{kind=\"slow_rank\",severity=\"warning\",cause=\"dataloader\"} 1");
-	assert_has(text, "ranktrace_lost_card_seconds_total{job=\"j\",rank=\"3\",kind=\"slow_rank\",cause=\"dataloader\"} 7200.000000");
+	assert_has(text, "ranktrace_lost_card_seconds_total{job=\"j\",rank=\"3\",kind=\"slow_rank\",cause="
+			 "\"dataloader\"} 7200.000000");
 	/* A cost that is corrected downwards does not decrease a counter. */
 	publish(5, 1.5, FINDING_OPEN);
 	publish(5, 3, FINDING_CLOSED);
 	publish(6, 1, FINDING_OPEN);
 	text = page(METRICS_TEXT);
-	assert_has(text, "ranktrace_lost_card_seconds_total{job=\"j\",rank=\"3\",kind=\"slow_rank\",cause=\"dataloader\"} 14400.000000");
+	assert_has(text, "ranktrace_lost_card_seconds_total{job=\"j\",rank=\"3\",kind=\"slow_rank\",cause="
+			 "\"dataloader\"} 14400.000000");
 	assert_has(text, "ranktrace_findings_total{kind=\"slow_rank\",cause=\"dataloader\"} 2");
 	assert_null(strstr(text, "rank 3 lost 3 hours"));
 	for (unsigned i = 0; i < LIMIT_METRIC_FINDINGS + 2; i++)
@@ -379,9 +406,14 @@ TEST_WITH(test_size, metrics_setup, metrics_teardown)
 	for (enum activity activity = 0; activity < ACTIVITY_MAX; activity++)
 		frame.activity_ns[activity] = MS;
 	for (unsigned i = 0; i < NODE_RANKS; i++) {
-		node[i] = (struct rank){.pid = 4194300 + i, .instance = 1 + i, .slot = i,
-			.env = {.rank = (int32_t)(10000 + i), .world_size = 16384, .local_rank = (int32_t)i,
-				.job = "llama-405b-pretrain-2026-11-23-attempt-17", .card = "GPU-12345678-1234-1234-1234-1234567890ab",
+		node[i] = (struct rank){.pid = 4194300 + i,
+			.instance = 1 + i,
+			.slot = i,
+			.env = {.rank = (int32_t)(10000 + i),
+				.world_size = 16384,
+				.local_rank = (int32_t)i,
+				.job = "llama-405b-pretrain-2026-11-23-attempt-17",
+				.card = "GPU-12345678-1234-1234-1234-1234567890ab",
 				.pod = "llama-405b-pretrain-worker-0123"}};
 	}
 	has_node = true;
@@ -394,7 +426,8 @@ TEST_WITH(test_size, metrics_setup, metrics_teardown)
 			step(i, j, (1 + j % 20) * 123456789);
 		metrics_online_observer.frame(context.metrics, i, 1 + i, FRAME_TIER_HOST, &frame, &measure);
 		metrics_online_observer.frame(context.metrics, i, 1 + i, FRAME_TIER_DEVICE, &frame, &measure);
-		metrics_online_observer.sample(context.metrics, i, 1 + i, &(struct online_sample_info){.resident_bytes = 1ULL << 40});
+		metrics_online_observer.sample(
+			context.metrics, i, 1 + i, &(struct online_sample_info){.resident_bytes = 1ULL << 40});
 		publish(i, 1, FINDING_OPEN);
 	}
 	context.levels.on[LEVEL_L1] = true;
@@ -465,7 +498,8 @@ TEST_WITH(test_http, metrics_setup, metrics_teardown)
 	static const struct {
 		const char *request, *begin;
 	} cases[] = {
-		{"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"},
+		{"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"},
 		{"GET /metrics?x=1 HTTP/1.0\r\naccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0"},
 		{"HEAD /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK"},
@@ -537,8 +571,10 @@ TEST_WITH(test_gauges, metrics_setup, metrics_teardown)
 {
 	static const struct {
 		const char *name, *text;
-	} files[] = {{"cards", "0 uuid GPU-1\n0 pci 0000:3b:00\n0 serial 165\n0 name H\n0 minor 3\n0 utilization 98\n0 memory_busy 4\n0 power_mw 650500\n"
-			       "0 clock_sm_mhz 1200\n0 reasons 0x04\n0 ecc_uncorrected 1\n0 processes 101 123456789012\n1 uuid GPU-2\n1 lost 1\n"},
+	} files[] = {{"cards", "0 uuid GPU-1\n0 pci 0000:3b:00\n0 serial 165\n0 name H\n0 minor 3\n0 utilization 98\n0 "
+			       "memory_busy 4\n0 power_mw 650500\n"
+			       "0 clock_sm_mhz 1200\n0 reasons 0x04\n0 ecc_uncorrected 1\n0 processes 101 "
+			       "123456789012\n1 uuid GPU-2\n1 lost 1\n"},
 		{"pressure/cpu", "some avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"}};
 	struct gauge_roots roots = {dir, dir, "/nowhere", CARD_FIXTURES "/libnvidia-ml.so.1", "no.so"};
 	char path[sizeof(dir) + 32];
@@ -564,7 +600,8 @@ TEST_WITH(test_gauges, metrics_setup, metrics_teardown)
 		gauges_tick(context.gauges, monotonic_ns());
 		text = page(METRICS_TEXT);
 	}
-	assert_has(text, "ranktrace_card_info{card=\"3\",uuid=\"GPU-1\",pci=\"0000:3b:00.0\",serial=\"165\",name=\"H\"} 1");
+	assert_has(text,
+		"ranktrace_card_info{card=\"3\",uuid=\"GPU-1\",pci=\"0000:3b:00.0\",serial=\"165\",name=\"H\"} 1");
 	assert_has(text, "ranktrace_card_utilization_ratio{card=\"3\",uuid=\"GPU-1\"} 0.98");
 	assert_has(text, "ranktrace_card_power_watts{card=\"3\",uuid=\"GPU-1\"} 650.5");
 	assert_has(text, "ranktrace_card_clock_hertz{card=\"3\",uuid=\"GPU-1\"} 1200000000");

@@ -24,7 +24,8 @@ TEST(test_lines)
 
 	assert_mount("36 35 98:5 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n", 36,
 		98ULL << 32 | 5, 0);
-	assert_mount("80 31 0:52 / /data rw,nosuid shared:9 - fuse.sshfs a:/b rw,user_id=1000,group_id=1000\n", 80, 52, 1000);
+	assert_mount("80 31 0:52 / /data rw,nosuid shared:9 - fuse.sshfs a:/b rw,user_id=1000,group_id=1000\n", 80, 52,
+		1000);
 	assert_mount("81 31 0:53 / /data rw - fuse.juicefs x rw,user_id=0,group_id=0,allow_other\n", 81, 53, 0);
 	/* What a user can name is before the options. */
 	assert_mount("82 31 0:54 / /a,user_id=0 rw - fuse s,user_id=0 rw,user_id=7,group_id=7\n", 82, 54, 7);

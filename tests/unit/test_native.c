@@ -12,7 +12,8 @@
 #include "stacks/native/native.h"
 #include "tests/test.h"
 
-/* Sanitizers build with frame pointers, of which the innermost is not known from outside: the stack says that it ends. */
+/* Sanitizers build with frame pointers, of which the innermost is not known from outside: the stack says that it ends.
+ * */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_FRAME_POINTERS true
 #elif defined(__has_feature)
@@ -159,7 +160,8 @@ static void seen_open(struct seen *seen, void (*function)(void), size_t threads,
 		assert_int_equal(native_threads(seen->process, &seen->thread, &seen->threads, &left_out), 0);
 		for (size_t i = 0; i < seen->threads; i++)
 			waiting += seen->thread[i].blocked && seen->thread[i].number == SYS_read;
-		if (waits ? waiting == threads && seen->threads == threads : seen->thread[0].state == 'R' && !seen->thread[0].blocked)
+		if (waits ? waiting == threads && seen->threads == threads
+			  : seen->thread[0].state == 'R' && !seen->thread[0].blocked)
 			return;
 		native_close(seen->process);
 		usleep(5000);

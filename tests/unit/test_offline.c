@@ -176,12 +176,13 @@ TEST_WITH(test_hardware, store_setup, store_teardown)
 	put_gauge(store, off.begin_ns + 20 * NSEC_PER_SEC, "eth0", "link_changes", 4);
 	put_gauge(store, off.begin_ns + 20 * NSEC_PER_SEC, "cpu0", "busy", 0.5);
 	put_gauge(store, off.begin_ns + 21 * NSEC_PER_SEC, "eth0", "link_changes", 6);
-	store_put_kernel_messages(store, &(struct row_kernel_messages){
-						 .start_ns = field_time((int64_t)off.begin_ns + 30 * (int64_t)NSEC_PER_SEC),
-						 .kind = field_text("xid"),
-						 .object = field_text("0000:3b:00"),
-						 .number = field_int(31),
-						 .message = field_text("NVRM: Xid (PCI:0000:3b:00): 31, pid=1")});
+	store_put_kernel_messages(
+		store, &(struct row_kernel_messages){
+			       .start_ns = field_time((int64_t)off.begin_ns + 30 * (int64_t)NSEC_PER_SEC),
+			       .kind = field_text("xid"),
+			       .object = field_text("0000:3b:00"),
+			       .number = field_int(31),
+			       .message = field_text("NVRM: Xid (PCI:0000:3b:00): 31, pid=1")});
 	assert_int_equal(store_flush(store, realtime_ns()), 0);
 	store_close(store);
 	off_write("node-a", 0, OFF_RANKS - 1, 0);

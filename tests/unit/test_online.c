@@ -186,7 +186,8 @@ TEST_WITH(test_samples, setup, teardown)
 	assert_int_equal(counts.frames, 17);
 	notify_rank(&ranks_here[0], RANK_ENDED); /* and the rest of its row goes out */
 	flush();
-	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns, swapped_bytes / 1024 from host_samples "
+	assert_query("select rank, duration_ns / 1000000000, major_faults, state, run_delay_ns, swapped_bytes / 1024 "
+		     "from host_samples "
 		     "order by start_ns",
 		"0|10|NULL|R|NULL|77\n0|10|NULL|R|NULL|0\n0|5|NULL|R|NULL|0\n");
 }
@@ -211,7 +212,8 @@ TEST_WITH(test_samples_that_wait, setup, teardown)
 	assert_true(fd >= 0);
 	assert_int_equal(unlink(path), 0);
 	close(fd);
-	assert_true(job_thread_wait(context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
+	assert_true(job_thread_wait(
+		context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
 	assert_int_equal(seen.hosts, 0);
 	context.findings->wait_ns = 60 * NSEC_PER_SEC;
 	online_tick(context.findings, now_ns + 10 * NSEC_PER_SEC);
@@ -234,7 +236,8 @@ TEST_WITH(test_samples_of_an_ended_rank, setup, teardown)
 	online_tick(context.findings, now_ns);
 	notify_rank(&ranks_here[0], RANK_ENDED);
 	close(open(path, O_WRONLY | O_CLOEXEC));
-	assert_true(job_thread_wait(context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
+	assert_true(job_thread_wait(
+		context.findings->reader, (struct thread_job *)context.findings->reads, 60 * NSEC_PER_SEC));
 	online_tick(context.findings, now_ns + NSEC_PER_SEC);
 	assert_int_equal(seen.hosts, 0);
 }
@@ -360,15 +363,18 @@ TEST_WITH(test_standing_rows, setup, teardown)
 	for (uint64_t ms = 500; ms <= 10500; ms += 1000)
 		online_tick(context.findings, now_ns + ms * MS);
 	flush();
-	assert_query("select count(*), min(start_ns - progress_ns) between 3000000000 and 4000000000, max(duration_ns), min(state),"
-		     " min(stage), min(stage_since_ns = progress_ns), count(ended_ns), min(steps) from standings where rank = 0",
+	assert_query("select count(*), min(start_ns - progress_ns) between 3000000000 and 4000000000, "
+		     "max(duration_ns), min(state),"
+		     " min(stage), min(stage_since_ns = progress_ns), count(ended_ns), min(steps) from standings where "
+		     "rank = 0",
 		"8|1|1000000000|D|dataloader|1|0|1\n");
 	/* Of the other one nothing is known: it is written beside. */
 	assert_query("select count(*), count(progress_ns) from standings where rank = 1", "8|0\n");
 	for (uint64_t ms = 1000500; ms < 1064500; ms += 1000)
 		online_tick(context.findings, now_ns + ms * MS);
 	flush();
-	assert_query("select count(*) between 8 and 9, max(duration_ns) from standings where rank = 0 and duration_ns > 1000000000",
+	assert_query("select count(*) between 8 and 9, max(duration_ns) from standings where rank = 0 and duration_ns "
+		     "> 1000000000",
 		"1|8000000000\n");
 	assert_query("select count(*) from standing_calls", "0\n");
 }
@@ -451,7 +457,8 @@ TEST_WITH(test_unwatched, setup, teardown)
 	notify_rank(&ranks_here[0], RANK_ENDED);
 	flush();
 	assert_query("select count(*), count(distinct step), max(duration_ns) < 1000000000 from steps", "3|3|1\n");
-	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns", "0\n");
+	assert_query("select count(*) from stages a join steps b using (instance, step) where a.start_ns < b.start_ns",
+		"0\n");
 }
 
 /* gloo fails where it is called with another size, and ends the ranks before a hang. */
@@ -484,7 +491,8 @@ TEST_WITH(test_ended_by_a_mismatch, setup, teardown)
 	assert_int_equal(seen.checks, 2);
 	flush();
 	assert_query("select rank, duration_ns, ended_ns is not null from standings order by rank", "0|0|1\n1|0|0\n");
-	assert_query("select rank, communicator, seq, seq_from, op, count, called_ns > 0, completed_seq from standing_calls order by rank",
+	assert_query("select rank, communicator, seq, seq_from, op, count, called_ns > 0, completed_seq from "
+		     "standing_calls order by rank",
 		"0|0000000000001234|1|init|AllReduce|4096|1|NULL\n1|0000000000001234|1|init|AllReduce|8192|1|1\n");
 }
 

@@ -99,8 +99,9 @@ TEST_WITH(another_boot_has_other_processes, setup, teardown)
 
 TEST_WITH(what_is_no_such_file_is_not_used, setup, teardown)
 {
-	static const char *const bad[] = {"", "{", "[]", "{\"version\":1,\"boot_id\":\"this\"}x", "{\"version\":2,\"boot_id\":\"this\",\"jobs\":[{}]}",
-		"{\"version\":1,\"boot_id\":\"\",\"jobs\":[{}]}", "{\"version\":1,\"boot_id\":7,\"jobs\":[{}]}", "{\"version\":1,\"jobs\":[{}]}"};
+	static const char *const bad[] = {"", "{", "[]", "{\"version\":1,\"boot_id\":\"this\"}x",
+		"{\"version\":2,\"boot_id\":\"this\",\"jobs\":[{}]}", "{\"version\":1,\"boot_id\":\"\",\"jobs\":[{}]}",
+		"{\"version\":1,\"boot_id\":7,\"jobs\":[{}]}", "{\"version\":1,\"jobs\":[{}]}"};
 
 	learn();
 	json_decref(learned);

@@ -60,16 +60,19 @@ TEST(test_places)
 	}
 }
 
-/* Hang detection has where the main threads of ranks are; one without Python frames shows that at most of communication. */
+/* Hang detection has where the main threads of ranks are; one without Python frames shows that at most of
+ * communication. */
 TEST(test_note)
 {
-	const struct stack_frame waits[] = {{"native", "gloo::transport::tcp::UnboundBuffer::waitSend", "libtorch_cpu.so", 0, 0}};
+	const struct stack_frame waits[] = {
+		{"native", "gloo::transport::tcp::UnboundBuffer::waitSend", "libtorch_cpu.so", 0, 0}};
 	const struct stack_frame load = {"python", "load", "train.py", 7, 0};
 	const struct stack_thread in = {.pid = 10, .wait = "", .frames = 1, .frame = waits};
 	struct stack_thread out = {.pid = 11, .wait = "", .frames = 1, .frame = &load};
 	const struct stack_frame waits_kernel[] = {{"kernel", "futex_wait_queue", "", 0, 0}};
 	const struct stack_thread none = {.pid = 11, .wait = "", .frames = 1, .frame = waits_kernel};
-	struct online_process process[] = {{.instance = 1, .pid = 10}, {.instance = 2, .pid = 11}, {.instance = 3, .pid = 12}};
+	struct online_process process[] = {
+		{.instance = 1, .pid = 10}, {.instance = 2, .pid = 11}, {.instance = 3, .pid = 12}};
 	struct online *online = calloc(1, sizeof(*online) + sizeof(process));
 
 	assert_non_null(online);

@@ -45,7 +45,8 @@ TEST(reads_every_key)
 	assert_true(p->optional);
 	assert_int_equal(p->edge, RT_EDGE_CALL);
 	assert_int_equal(p->spec.edge, RT_EDGE_CALL);
-	assert_int_equal(p->spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT | RT_CALL_OUTERMOST | RT_CALL_STACK);
+	assert_int_equal(p->spec.flags,
+		RT_CALL_NEEDS_RETURN | RT_CALL_HAS_TEXT | RT_CALL_RESULT | RT_CALL_OUTERMOST | RT_CALL_STACK);
 	assert_int_equal(p->spec.args, 5);
 	assert_int_equal(p->spec.arg[1].read, RT_READ_DEREF);
 	assert_int_equal(p->spec.arg[1].reg, 2);
@@ -219,8 +220,8 @@ TEST(rows_share_defaults)
 	assert_string_equal(table.probe[0].symbol[0], "f");
 	assert_int_equal(table.probe[0].symbols, 1);
 	assert_int_equal(table.probe[0].spec.args, 1);
-	assert_int_equal(table.probe[0].spec.flags,
-		RT_CALL_NEEDS_RETURN | RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_RESULT);
+	assert_int_equal(
+		table.probe[0].spec.flags, RT_CALL_NEEDS_RETURN | RT_CALL_OUTERMOST | RT_CALL_SUMMED | RT_CALL_RESULT);
 	assert_int_equal(table.probe[1].libraries, 1);
 	assert_string_equal(table.probe[1].library[0], "lc");
 	assert_string_equal(table.probe[1].symbol[0], "h");
@@ -277,8 +278,7 @@ static const struct {
 		"dir/x.conf:2: \"member(1,e,8)\" has a bad function"},
 	{"[probe \"p\"]\nargs = colour:reg(1)\n", "dir/x.conf:2: \"colour:reg(1)\" has a name that is no field"},
 	{"[probe \"p\"]\nargs = :reg(1)\n", "dir/x.conf:2: \":reg(1)\" has a name that is no field"},
-	{"[probe \"p\"]\nargs = count:reg(1) count:reg(2)\n",
-		"dir/x.conf:2: \"count:reg(2)\" repeats a name"},
+	{"[probe \"p\"]\nargs = count:reg(1) count:reg(2)\n", "dir/x.conf:2: \"count:reg(2)\" repeats a name"},
 	{"[probe \"p\"]\nevent = ops\n", "dir/x.conf:2: \"ops\" is not an event"},
 	{"[probe \"p\"]\narch = amd64\n", "dir/x.conf:2: \"amd64\" is not a machine"},
 	{"[probe \"p\"]\nfamily = a-long-name\n", "dir/x.conf:2: family is empty or longer"},
@@ -423,7 +423,8 @@ TEST(shipped_tables_are_read)
 			  streq(table.probe[i].stage, "checkpoint") << 2 | streq(table.probe[i].stage, "sync") << 3;
 	}
 	assert_int_equal(stages, 15);
-	/* A row of a later file would replace that of an earlier one: that cudaFree waits, and that it frees, are two. */
+	/* A row of a later file would replace that of an earlier one: that cudaFree waits, and that it frees, are two.
+	 * */
 	assert_int_equal(frees, 2);
 	probe_table_free(&table);
 }
@@ -447,7 +448,8 @@ TEST(a_copy_of_cuda_is_hit_once_or_twice)
 			char *to = both ? driver : runtime;
 
 			if (use[i] && probe->spec.flags & RT_CALL_SUMMED && !strstr(probe->op, "Peer"))
-				snprintf(to + strlen(to), 512 - strlen(to), "%s %d\n", probe->op, 1 + !!(probe->spec.flags & RT_CALL_NEEDS_RETURN));
+				snprintf(to + strlen(to), 512 - strlen(to), "%s %d\n", probe->op,
+					1 + !!(probe->spec.flags & RT_CALL_NEEDS_RETURN));
 		}
 	}
 	assert_string_equal(runtime, "cudaMemcpy 2\ncudaMemcpyAsync 2\n");

@@ -47,9 +47,10 @@ TEST(fields)
 
 TEST(refused)
 {
-	static const char *const lines[] = {"", "\n", "garbage", "1000-2000", "1000-2000 r-xp", "1000 2000 r-xp 0 08:01 7 /x",
-		"2000-1000 r-xp 0 08:01 7 /x", "1000-2000 rxp 0 08:01 7 /x", "1000-2000 r-xp 0 0801 7 /x",
-		"1000-2000 r-xp 0 08:01 x /x", "-1-2000 r-xp 0 08:01 7 /x", " 1000-2000 r-xp 0 08:01 7 /x"};
+	static const char *const lines[] = {"", "\n", "garbage", "1000-2000", "1000-2000 r-xp",
+		"1000 2000 r-xp 0 08:01 7 /x", "2000-1000 r-xp 0 08:01 7 /x", "1000-2000 rxp 0 08:01 7 /x",
+		"1000-2000 r-xp 0 0801 7 /x", "1000-2000 r-xp 0 08:01 x /x", "-1-2000 r-xp 0 08:01 7 /x",
+		" 1000-2000 r-xp 0 08:01 7 /x"};
 	struct proc_map map;
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)

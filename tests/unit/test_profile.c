@@ -81,7 +81,8 @@ static const struct kind kinds[] = {
 		.piece = {OFF("dataloader", 30,
 				  "python __next__ (" TORCH "utils/data/dataloader.py:741)\n"
 				  "python get (/usr/lib/python3.12/queue.py:180)\nnative /usr/lib/libc.so.6+0x98e51"),
-			OFF("dataloader", 2, "python wait (" TORCH "futures/__init__.py:70)\nnative /usr/lib/libc.so.6+0x98e51")}},
+			OFF("dataloader", 2,
+				"python wait (" TORCH "futures/__init__.py:70)\nnative /usr/lib/libc.so.6+0x98e51")}},
 };
 
 static struct script script_of(const struct kind *kind, unsigned run)
@@ -146,7 +147,8 @@ TEST(test_clean)
 
 		s.jitter = 0.3;
 		script_make(&s);
-		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = run % SCRIPT_RANKS}, &diff), 0);
+		assert_int_equal(
+			profile_compare(s.profile, &(struct profile_comparison){.rank = run % SCRIPT_RANKS}, &diff), 0);
 		if (*profile_sentence(&diff, sentence)) {
 			print_message("clean %u: %s\n", run, sentence);
 			named++;
@@ -170,11 +172,18 @@ TEST(test_peer_of_slow)
 
 		s.slow = (int)slow;
 		script_make(&s);
-		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 0, .peers = &slow, .peers_count = 1}, &diff), 0);
+		assert_int_equal(
+			profile_compare(s.profile,
+				&(struct profile_comparison){.rank = 0, .peers = &slow, .peers_count = 1}, &diff),
+			0);
 		assert_string_equal(profile_sentence(&diff, sentence), "");
 		assert_true(diff.waits_ns > diff.peers_waits_ns + 20e6);
 		profile_diff_free(&diff);
-		assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = slow, .peers = (int64_t[]){0}, .peers_count = 1}, &diff), 0);
+		assert_int_equal(
+			profile_compare(s.profile,
+				&(struct profile_comparison){.rank = slow, .peers = (int64_t[]){0}, .peers_count = 1},
+				&diff),
+			0);
 		assert_non_null(strstr(profile_sentence(&diff, sentence), "burn (gpt.py:54), its peer 0"));
 		profile_diff_free(&diff);
 		profile_free(s.profile);
@@ -222,11 +231,17 @@ TEST(test_seconds)
 	profile_free(s.profile);
 }
 
-/* What the slow rank does outside of all stages, its peers do not wait for there: they take as long in another line of the same
- * function. */
+/* What the slow rank does outside of all stages, its peers do not wait for there: they take as long in another line of
+ * the same function. */
 TEST(test_stage)
 {
-	struct script s = {.draw = 5, .steps = 50, .hz = 97, .jitter = 0.1, .slow = 1, .faults = 1, .fault = {ON("", 30, MAIN_AT(61) "native memset (libc.so.6)")}};
+	struct script s = {.draw = 5,
+		.steps = 50,
+		.hz = 97,
+		.jitter = 0.1,
+		.slow = 1,
+		.faults = 1,
+		.fault = {ON("", 30, MAIN_AT(61) "native memset (libc.so.6)")}};
 	const struct profile_comparison of = {.rank = 1, .stage = ""}, none = {.rank = 1, .stage = "checkpoint"};
 	struct profile_diff diff;
 	char place[STACK_PLACE_BYTES];
@@ -259,7 +274,10 @@ TEST(test_figures)
 	assert_in_range((int)((diff.own_ns - diff.peers_own_ns) / 1e6), 27, 33);
 	profile_diff_free(&diff);
 	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 9}, &diff), -ENOENT);
-	assert_int_equal(profile_compare(s.profile, &(struct profile_comparison){.rank = 1, .peers = (int64_t[]){7}, .peers_count = 1}, &diff), -ENOENT);
+	assert_int_equal(
+		profile_compare(s.profile,
+			&(struct profile_comparison){.rank = 1, .peers = (int64_t[]){7}, .peers_count = 1}, &diff),
+		-ENOENT);
 	profile_free(s.profile);
 }
 
@@ -350,10 +368,20 @@ TEST(test_thinned)
 	assert_int_equal(profile_add_stack(profile, 2, "python main (/job/a.py:2)", 0), 0);
 	for (int64_t i = 0; i < 2 * STEPS; i++) {
 		int64_t rank = i % 2, start_ns = 1000 + i / 2 * 100 * MSEC;
-		struct profile_sample work = {.rank = rank, .thread_name = "", .main = true, .start_ns = start_ns,
-			.weight_ns = 50 * MSEC, .stack = 2};
-		struct profile_sample wait = {.rank = rank, .thread_name = "", .main = true, .start_ns = start_ns + 60 * MSEC,
-			.duration_ns = 30 * MSEC, .weight_ns = 60 * MSEC, .stack = 1, .off_cpu = true};
+		struct profile_sample work = {.rank = rank,
+			.thread_name = "",
+			.main = true,
+			.start_ns = start_ns,
+			.weight_ns = 50 * MSEC,
+			.stack = 2};
+		struct profile_sample wait = {.rank = rank,
+			.thread_name = "",
+			.main = true,
+			.start_ns = start_ns + 60 * MSEC,
+			.duration_ns = 30 * MSEC,
+			.weight_ns = 60 * MSEC,
+			.stack = 1,
+			.off_cpu = true};
 
 		assert_int_equal(profile_add_step(profile, rank, start_ns, 100 * MSEC), 0);
 		assert_int_equal(profile_add_sample(profile, &work), 0);

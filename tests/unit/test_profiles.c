@@ -108,7 +108,8 @@ static const struct profile_probe probe = {probe_start, probe_stop, probe_add, p
 
 static void put_rank(size_t i, const char *job, uint32_t uid)
 {
-	rank_of[i] = (struct rank){.pid = 100 + (uint32_t)i, .uid = uid, .role = RANK_ROLE_RANK, .instance = 1 + (int64_t)i};
+	rank_of[i] =
+		(struct rank){.pid = 100 + (uint32_t)i, .uid = uid, .role = RANK_ROLE_RANK, .instance = 1 + (int64_t)i};
 	rank_of[i].env.rank = (int32_t)i;
 	rank_of[i].env.world_size = RANKS;
 	copy_text(rank_of[i].env.job, sizeof(rank_of[i].env.job), job);
@@ -192,7 +193,8 @@ static bool wants_all(void *arg, const struct rank *rank)
 
 TEST_WITH(test_gives_way, setup, teardown)
 {
-	const struct profile_wish wish = {.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 99};
+	const struct profile_wish wish = {
+		.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 99};
 	struct rt_profile_sample_event sample = {.event = {.pid = 100}};
 	struct profile_progress progress;
 	int64_t number;
@@ -256,9 +258,14 @@ static bool wants_user(void *arg, const struct rank *rank)
 TEST_WITH(test_users, setup, teardown)
 {
 	uint32_t nobody = 65534, attacker = 1001;
-	struct profile_wish wish = {.wanted = wants_user, .arg = &nobody, .urgency = PROFILE_OF_USER, .limited = true,
-		.for_ns = 30 * NSEC_PER_SEC, .frequency_hz = 49};
-	struct profile_wish of_root = {.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 49};
+	struct profile_wish wish = {.wanted = wants_user,
+		.arg = &nobody,
+		.urgency = PROFILE_OF_USER,
+		.limited = true,
+		.for_ns = 30 * NSEC_PER_SEC,
+		.frequency_hz = 49};
+	struct profile_wish of_root = {
+		.wanted = wants_all, .urgency = PROFILE_NOW, .for_ns = NSEC_PER_SEC, .frequency_hz = 49};
 	int64_t number;
 	size_t left_out;
 	char job[16];

@@ -357,7 +357,8 @@ static struct rt_profile_code_event record(struct pystack *stack, const struct r
 	memcpy(&ret.address[4], ret.object + at.code_lines, sizeof(uint64_t));
 	ret.bytes[1] = ret.address[1] ? 32 : 0;
 	if (ret.address[1])
-		assert_int_equal(pymem_read(stack->memory, ret.address[1], ret.instructions, sizeof(ret.instructions)), 0);
+		assert_int_equal(
+			pymem_read(stack->memory, ret.address[1], ret.instructions, sizeof(ret.instructions)), 0);
 	assert_int_equal(pymem_read(stack->memory, ret.address[2], ret.name, 64), 0);
 	assert_int_equal(pymem_read(stack->memory, ret.address[3], ret.file, 64), 0);
 	assert_int_equal(pymem_u64(stack->memory, ret.address[4] + RT_PROFILE_SIZE_AT, &size), 0);
@@ -375,8 +376,7 @@ static struct rt_profile_frame recorded_frame(struct pystack *stack, size_t i)
 	const uint64_t fields[] = {layout->code_qualname ? layout->code_qualname : layout->code_name, layout->code_file,
 		layout->code_lines};
 
-	assert_int_equal(
-		pymem_u64(stack->memory, world.frame[i] + layout->frame_instruction, &frame.instruction), 0);
+	assert_int_equal(pymem_u64(stack->memory, world.frame[i] + layout->frame_instruction, &frame.instruction), 0);
 	world_u64(&world, frame.code, 1);
 	for (size_t k = 0; k < ARRAY_SIZE(fields); k++) {
 		assert_int_equal(pymem_u64(stack->memory, frame.code + fields[k], &word[k]), 0);

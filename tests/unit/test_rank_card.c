@@ -262,8 +262,13 @@ TEST_WITH(test_no_accelerator, setup, teardown)
 	PUT(102, 1, 200, TORCH, ENV("RANK=1\0WORLD_SIZE=2\0LOCAL_RANK=1\0CUDA_VISIBLE_DEVICES=7,6"));
 	for (uint32_t pid = 101; pid <= 102; pid++) {
 		fake_folder(t.root, pid, "/root");
-		fake_folder(t.root, pid, "/root" "/dev");
-		snprintf(path, sizeof(path), "%s/%u/root" "/dev/%s", t.root, pid, pid == 101 ? "null" : "nvidiactl");
+		fake_folder(t.root, pid,
+			"/root"
+			"/dev");
+		snprintf(path, sizeof(path),
+			"%s/%u/root"
+			"/dev/%s",
+			t.root, pid, pid == 101 ? "null" : "nvidiactl");
 		file = fopen(path, "w");
 		assert_non_null(file);
 		fclose(file);

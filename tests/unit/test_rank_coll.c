@@ -22,8 +22,10 @@ static int setup(void **state)
 
 static void made(const struct rank *rank, uint64_t address, uint64_t time_ns)
 {
-	call_made(rank, &init, &(struct call_made){.start_ns = time_ns, .end_ns = time_ns + MS,
-		WORDS(address, IDENTITY, (uint64_t)rank->env.rank, 4)});
+	call_made(rank, &init,
+		&(struct call_made){.start_ns = time_ns,
+			.end_ns = time_ns + MS,
+			WORDS(address, IDENTITY, (uint64_t)rank->env.rank, 4)});
 }
 
 static void reduced(const struct rank *rank, uint64_t address, uint64_t count, uint64_t time_ns)
@@ -39,11 +41,14 @@ TEST_WITH(test_rows, setup, fixture_teardown)
 	reduced(&ranks_here[1], 0xc0, 2000, 30 * MS);
 	notify_rank(&ranks_here[1], RANK_ENDED);
 	flush();
-	assert_query("select rank, step, communicator, seq, op, dtype, count, bytes, host_duration_ns, device_start_ns, "
-		     "device_duration_ns, tier, seq_from, peer, group_id, captured, result, family, thread_id, instance "
-		     "from collectives order by host_start_ns",
-		"1|NULL|0000000000001234|1|AllReduce|float32|1000|4000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n"
-		"1|NULL|0000000000001234|2|AllReduce|float32|2000|8000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|101|2\n");
+	assert_query(
+		"select rank, step, communicator, seq, op, dtype, count, bytes, host_duration_ns, device_start_ns, "
+		"device_duration_ns, tier, seq_from, peer, group_id, captured, result, family, thread_id, instance "
+		"from collectives order by host_start_ns",
+		"1|NULL|0000000000001234|1|AllReduce|float32|1000|4000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|"
+		"101|2\n"
+		"1|NULL|0000000000001234|2|AllReduce|float32|2000|8000|1000000|NULL|NULL|host|init|NULL|NULL|0|0|nccl|"
+		"101|2\n");
 	assert_query("select communicator, rank, member, members, family, reason, instance from communicators",
 		"0000000000001234|1|1|4|nccl|NULL|2\n");
 	/* Both ways to join. */
@@ -53,14 +58,30 @@ TEST_WITH(test_rows, setup, fixture_teardown)
 
 TEST_WITH(test_device_times, setup, fixture_teardown)
 {
-	struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
-		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
-		.heard_ns = 28 * MS + 5000, .member = 0, .members = 4, .peer = -1};
+	struct coll_device device = {.identity = IDENTITY,
+		.name = "",
+		.seq = 1,
+		.op = "AllReduce",
+		.count = 1000,
+		.host_ns = 20 * MS,
+		.start_ns = 25 * MS,
+		.stop_ns = 28 * MS,
+		.heard_ns = 28 * MS + 5000,
+		.member = 0,
+		.members = 4,
+		.peer = -1};
 
 	made(&ranks_here[0], 0xc0, 10 * MS);
 	/* The record that announces device records, so that rows wait for theirs. */
-	rank_coll_device(context.ops, &ranks_here[0], &(struct coll_device){.identity = IDENTITY, .name = "world", .op = "",
-		.peer = -1, .members = 4, .host_ns = 11 * MS, .start_ns = COLL_UNKNOWN, .stop_ns = COLL_UNKNOWN});
+	rank_coll_device(context.ops, &ranks_here[0],
+		&(struct coll_device){.identity = IDENTITY,
+			.name = "world",
+			.op = "",
+			.peer = -1,
+			.members = 4,
+			.host_ns = 11 * MS,
+			.start_ns = COLL_UNKNOWN,
+			.stop_ns = COLL_UNKNOWN});
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	rank_coll_device(context.ops, &ranks_here[0], &device);
 	notify_rank(&ranks_here[0], RANK_ENDED);
@@ -75,7 +96,8 @@ TEST_WITH(test_becomes_known, setup, fixture_teardown)
 {
 	reduced(&ranks_here[0], 0xc0, 1000, 20 * MS);
 	flush();
-	assert_query("select communicator, reason is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
+	assert_query(
+		"select communicator, reason is not null, first_seen_ns is not null from communicators", "NULL|1|1\n");
 	rank_coll_identify(context.ops, &ranks_here[0], "nccl", 0xc0, IDENTITY, "pg", 0, 4, "memory", "");
 	flush();
 	assert_query("select communicator, reason, name, source, members from communicators",
@@ -112,7 +134,8 @@ TEST_WITH(test_two_members_in_one_process, setup, fixture_teardown)
 	call_made(&ranks_here[0], &op,
 		&(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, WORDS(1000, FLOAT32, 0xd0, 0x77)});
 	flush();
-	assert_query("select communicator from communicators order by communicator", "0000000000000077\n0000000000001234\n");
+	assert_query(
+		"select communicator from communicators order by communicator", "0000000000000077\n0000000000001234\n");
 }
 
 /* The daemon starts anew: the communicator is found by its identity and keeps its row. */
@@ -135,7 +158,8 @@ TEST_WITH(test_freed, setup, fixture_teardown)
 	flush();
 	assert_query("select communicator, freed from communicators", "0000000000001234|1\n");
 	/* Its address is another's now. */
-	call_made(&ranks_here[0], &init, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0xc0, 0x77, 0, 2)});
+	call_made(&ranks_here[0], &init,
+		&(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0xc0, 0x77, 0, 2)});
 	flush();
 	assert_query("select communicator, freed, members from communicators order by first_seen_ns",
 		"0000000000001234|1|4\n0000000000000077|0|2\n");
@@ -143,8 +167,11 @@ TEST_WITH(test_freed, setup, fixture_teardown)
 
 static void mark(const struct rank *rank, enum steps_edge edge, const char *stage, uint64_t time_ns)
 {
-	struct steps_mark mark = {
-		.time_ns = time_ns, .thread_id = rank->pid, .edge = edge, .stage = stage, .name = edge == STEPS_BEGIN ? stage : NULL};
+	struct steps_mark mark = {.time_ns = time_ns,
+		.thread_id = rank->pid,
+		.edge = edge,
+		.stage = stage,
+		.name = edge == STEPS_BEGIN ? stage : NULL};
 
 	rank_steps_mark(context.steps, rank, &mark);
 }
@@ -163,13 +190,16 @@ TEST_WITH(test_step, setup, fixture_teardown)
 		mark(rank, STEPS_BEGIN, "forward", at);
 		mark(rank, STEPS_END, "forward", at + 10 * MS);
 		mark(rank, STEPS_BEGIN, "backward", at + 20 * MS);
-		call_made(rank, &op, &(struct call_made){.start_ns = at + 30 * MS, .end_ns = at + 31 * MS, WORDS(10, 0xc0, 0x50 + step)});
+		call_made(rank, &op,
+			&(struct call_made){
+				.start_ns = at + 30 * MS, .end_ns = at + 31 * MS, WORDS(10, 0xc0, 0x50 + step)});
 		mark(rank, STEPS_END, "backward", at + 40 * MS);
 		mark(rank, STEPS_BEGIN, "optimizer", at + 50 * MS);
 		mark(rank, STEPS_END, "optimizer", at + 60 * MS);
 	}
 	for (uint64_t step = 0; step < 3; step++)
-		call_made(rank, &finished, &(struct call_made){.start_ns = 400 * MS, .end_ns = 400 * MS, WORDS(0x50 + step)});
+		call_made(rank, &finished,
+			&(struct call_made){.start_ns = 400 * MS, .end_ns = 400 * MS, WORDS(0x50 + step)});
 	notify_rank(rank, RANK_ENDED); /* the steps module ends first */
 	flush();
 	assert_query("select step from collectives order by host_start_ns", "1\n2\n3\n");
@@ -316,9 +346,17 @@ TEST_WITH(test_unknown_is_not_judged, setup, fixture_teardown)
 /* A device record that is on its way when the level goes off begins nothing. */
 TEST_WITH(test_off_is_off, setup, fixture_teardown)
 {
-	const struct coll_device device = {.identity = IDENTITY, .name = "", .seq = 1, .op = "AllReduce", .count = 1000,
-		.host_ns = 20 * MS, .start_ns = 25 * MS, .stop_ns = 28 * MS,
-		.heard_ns = 28 * MS + 5000, .members = 4, .peer = -1};
+	const struct coll_device device = {.identity = IDENTITY,
+		.name = "",
+		.seq = 1,
+		.op = "AllReduce",
+		.count = 1000,
+		.host_ns = 20 * MS,
+		.start_ns = 25 * MS,
+		.stop_ns = 28 * MS,
+		.heard_ns = 28 * MS + 5000,
+		.members = 4,
+		.peer = -1};
 	struct rank_coll_counts counts;
 
 	made(&ranks_here[0], 0xc0, 10 * MS);
@@ -339,13 +377,17 @@ TEST_WITH(test_off_is_off, setup, fixture_teardown)
 TEST_WITH(test_many_communicators, setup, fixture_teardown)
 {
 	for (uint64_t i = 0; i < 3000; i++)
-		call_made(&ranks_here[0], &init, &(struct call_made){.start_ns = (10 + i) * MS, .end_ns = (11 + i) * MS,
-			WORDS(0x1000 + i * 16, 0x5000 + i, 0, 2)});
+		call_made(&ranks_here[0], &init,
+			&(struct call_made){.start_ns = (10 + i) * MS,
+				.end_ns = (11 + i) * MS,
+				WORDS(0x1000 + i * 16, 0x5000 + i, 0, 2)});
 	for (uint64_t i = 0; i < 3000; i++)
-		call_made(&ranks_here[0], &freed, &(struct call_made){.start_ns = (5000 + i) * MS, .end_ns = (5001 + i) * MS,
-			WORDS(0x1000 + i * 16)});
+		call_made(&ranks_here[0], &freed,
+			&(struct call_made){
+				.start_ns = (5000 + i) * MS, .end_ns = (5001 + i) * MS, WORDS(0x1000 + i * 16)});
 	flush();
-	assert_query("select count(*), count(distinct communicator), sum(reason is not null) from communicators", "3000|3000|0\n");
+	assert_query("select count(*), count(distinct communicator), sum(reason is not null) from communicators",
+		"3000|3000|0\n");
 	assert_true(query_int("select sum(freed) from communicators") >= COLL_COMMS_MAX);
 }
 

@@ -23,11 +23,13 @@ TEST(test_launchers)
 		CASE("OMPI_COMM_WORLD_RANK=2\0OMPI_COMM_WORLD_SIZE=4\0OMPI_COMM_WORLD_LOCAL_RANK=0\0"
 		     "OMPI_COMM_WORLD_LOCAL_SIZE=2\0PMIX_NAMESPACE=prterun-1",
 			{2, 4, 0, 2, "openmpi", "prterun-1", "", "", -1}),
-		CASE("PMI_RANK=1\0PMI_SIZE=2\0MPI_LOCALRANKID=1\0MPI_LOCALNRANKS=2", {1, 2, 1, 2, "pmi", "", "", "", -1}),
+		CASE("PMI_RANK=1\0PMI_SIZE=2\0MPI_LOCALRANKID=1\0MPI_LOCALNRANKS=2",
+			{1, 2, 1, 2, "pmi", "", "", "", -1}),
 		CASE("SLURM_PROCID=7\0SLURM_NTASKS=8\0SLURM_LOCALID=3\0SLURM_JOB_ID=12",
 			{7, 8, 3, -1, "slurm", "12", "", "", -1}),
 		/* The agent's numbers win over the batch system's. */
-		CASE("SLURM_PROCID=0\0SLURM_NTASKS=2\0RANK=9\0WORLD_SIZE=16", {9, 16, -1, -1, "torchrun", "", "", "", -1}),
+		CASE("SLURM_PROCID=0\0SLURM_NTASKS=2\0RANK=9\0WORLD_SIZE=16",
+			{9, 16, -1, -1, "torchrun", "", "", "", -1}),
 #undef CASE
 	};
 
@@ -159,24 +161,35 @@ TEST(test_cgroups)
 			"/kubepods.slice/kubepods-pod11112222_3333_4444_5555_666677778888.slice/cri-containerd-" ID
 			".scope",
 			ID, "11112222-3333-4444-5555-666677778888"},
-		/* As the runtimes form them: CRI-O with systemd's groups and with its own, containerd on version 1, a node that is a container
-		 * itself (kind), and as seen from a group namespace of a container. */
-		{"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope",
-			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID ".scope", ID, UID_DASHES},
+		/* As the runtimes form them: CRI-O with systemd's groups and with its own, containerd on version 1, a
+		 * node that is a container itself (kind), and as seen from a group namespace of a container. */
+		{"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID
+		 ".scope",
+			"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_SCORES ".slice/crio-" ID
+			".scope",
+			ID, UID_DASHES},
 		{"0::/kubepods.slice/kubepods-pod" UID_SCORES ".slice/crio-" ID ".scope/container",
 			"/kubepods.slice/kubepods-pod" UID_SCORES ".slice/crio-" ID ".scope/container", ID, UID_DASHES},
-		{"0::/kubepods/burstable/pod" UID_DASHES "/crio-" ID, "/kubepods/burstable/pod" UID_DASHES "/crio-" ID, ID, UID_DASHES},
-		{"11:memory:/kubepods/pod" UID_DASHES "/" ID "\n10:cpuset:/\n1:name=systemd:/system.slice/containerd.service\n",
+		{"0::/kubepods/burstable/pod" UID_DASHES "/crio-" ID, "/kubepods/burstable/pod" UID_DASHES "/crio-" ID,
+			ID, UID_DASHES},
+		{"11:memory:/kubepods/pod" UID_DASHES "/" ID
+		 "\n10:cpuset:/\n1:name=systemd:/system.slice/containerd.service\n",
 			"/kubepods/pod" UID_DASHES "/" ID, ID, UID_DASHES},
-		{"12:pids:/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope\n0::/\n",
-			"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", ID, UID_DASHES},
-		{"11:cpu:/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES ".slice:cri-containerd:" ID "\n",
-			"/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES ".slice:cri-containerd:" ID, ID, UID_DASHES},
+		{"12:pids:/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES
+		 ".slice/cri-containerd-" ID ".scope\n0::/\n",
+			"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_SCORES
+			".slice/cri-containerd-" ID ".scope",
+			ID, UID_DASHES},
+		{"11:cpu:/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES ".slice:cri-containerd:" ID
+		 "\n",
+			"/system.slice/containerd.service/kubepods-burstable-pod" UID_SCORES
+			".slice:cri-containerd:" ID,
+			ID, UID_DASHES},
 		{"0::/docker/" NODE_ID "/kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope",
 			"/docker/" NODE_ID "/kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", ID,
 			UID_DASHES},
-		{"0::/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", "/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope",
-			ID, UID_DASHES},
+		{"0::/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope",
+			"/../../kubepods-pod" UID_SCORES ".slice/cri-containerd-" ID ".scope", ID, UID_DASHES},
 		{"0::/k:cri-containerd:" ID, "/k:cri-containerd:" ID, ID, ""},
 		{"0::/f" ID "\n", "/f" ID, "", ""}, /* 65 digits are no id */
 		{"garbage\n:\n", "", "", ""},

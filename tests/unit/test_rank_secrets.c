@@ -13,7 +13,9 @@ TEST(commands)
 	} cases[] = {
 #define CASE(text, joined) {text, sizeof(text), joined}
 		/* What tools take secrets by. */
-		CASE("train.py\0--api-key\0s3cr3t\0--lr\0" "1", "train.py --api-key *** --lr 1"),
+		CASE("train.py\0--api-key\0s3cr3t\0--lr\0"
+		     "1",
+			"train.py --api-key *** --lr 1"),
 		CASE("train.py\0--api-key=s3cr3t\0--lr=1", "train.py --api-key=*** --lr=1"),
 		CASE("train.py\0--hf_token\0s3cr3t", "train.py --hf_token ***"),
 		CASE("x\0-token\0s3cr3t", "x -token ***"),
@@ -22,8 +24,10 @@ TEST(commands)
 		CASE("x\0PGPASSWORD=s3cr3t", "x PGPASSWORD=***"),
 		CASE("x\0+login.secret_access_key=s3cr3t", "x +login.secret_access_key=***"),
 		CASE("env\0AWS_SECRET_ACCESS_KEY=abc/def+ghi\0python", "env AWS_SECRET_ACCESS_KEY=*** python"),
-		CASE("sh\0-c\0export TOKEN=s3cr3t; run --db-password s3cr3t -v", "sh -c export TOKEN=***; run --db-password *** -v"),
-		CASE("x\0--config\0{\"api_key\": \"s3 cr3t\", \"lr\": 1}", "x --config {\"api_key\": ***\", \"lr\": 1}"),
+		CASE("sh\0-c\0export TOKEN=s3cr3t; run --db-password s3cr3t -v",
+			"sh -c export TOKEN=***; run --db-password *** -v"),
+		CASE("x\0--config\0{\"api_key\": \"s3 cr3t\", \"lr\": 1}",
+			"x --config {\"api_key\": ***\", \"lr\": 1}"),
 		CASE("x\0--header\0Authorization: Bearer abc.def-ghi", "x --header Authorization: ***"),
 		CASE("x\0https://user:s3cr3t@host/p?q=1", "x https://user:***@host/p?q=1"),
 		CASE("x\0postgresql://u:p@ss@db:5432/x", "x postgresql://u:***@db:5432/x"),
@@ -37,9 +41,13 @@ TEST(commands)
 		CASE("x\0--token", "x --token"),
 		CASE("x\0token=", "x token="),
 		/* What a training is given all the time. */
-		CASE("train.py\0--tokenizer\0gpt2\0--max-tokens\0" "2048", "train.py --tokenizer gpt2 --max-tokens 2048"),
-		CASE("x\0--token-dim=512\0--num_tokens=9\0--keys-per-head=4", "x --token-dim=512 --num_tokens=9 --keys-per-head=4"),
-		CASE("x\0--master_addr=10.0.0.1:29500\0--rdzv=c10d://host:29500", "x --master_addr=10.0.0.1:29500 --rdzv=c10d://host:29500"),
+		CASE("train.py\0--tokenizer\0gpt2\0--max-tokens\0"
+		     "2048",
+			"train.py --tokenizer gpt2 --max-tokens 2048"),
+		CASE("x\0--token-dim=512\0--num_tokens=9\0--keys-per-head=4",
+			"x --token-dim=512 --num_tokens=9 --keys-per-head=4"),
+		CASE("x\0--master_addr=10.0.0.1:29500\0--rdzv=c10d://host:29500",
+			"x --master_addr=10.0.0.1:29500 --rdzv=c10d://host:29500"),
 		CASE("x\0ssh://git@host/x.git\0user@host", "x ssh://git@host/x.git user@host"),
 		CASE("x\0--author=me\0--monkey\0business\0passive=1", "x --author=me --monkey business passive=1"),
 		CASE("python\0-c\0import torch; a = {'k': 1}", "python -c import torch; a = {'k': 1}"),
@@ -72,7 +80,8 @@ TEST(truncated)
 TEST(variables)
 {
 	struct rank_env env;
-	static const char block[] = "RANK=0\0WORLD_SIZE=1\0JOB_NAME=https://me:s3cr3t@forge/x\0POD_NAME=AKIAIOSFODNN7EXAMPLE";
+	static const char block[] =
+		"RANK=0\0WORLD_SIZE=1\0JOB_NAME=https://me:s3cr3t@forge/x\0POD_NAME=AKIAIOSFODNN7EXAMPLE";
 
 	rank_env_parse(block, sizeof(block), &env);
 	assert_string_equal(env.job, "https://me:***@forge/x");

@@ -63,7 +63,8 @@ TEST_WITH(a_large_environment_hides_nothing, setup, teardown)
 	assert_string_equal(ranks_suspicion(t.ranks, 1000), "");
 }
 
-/* More than execve() can give: no rank, reported, and its user is suspected; the next image of the process is read anew. */
+/* More than execve() can give: no rank, reported, and its user is suspected; the next image of the process is read
+ * anew. */
 TEST_WITH(an_impossible_environment_is_refused, setup, teardown)
 {
 	size_t size;
@@ -75,7 +76,8 @@ TEST_WITH(an_impossible_environment_is_refused, setup, teardown)
 	assert_null(ranks_by_pid(t.ranks, 100));
 	assert_non_null(ranks_by_pid(t.ranks, 101));
 	assert_true(t.warnings > 0);
-	assert_string_equal(ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
+	assert_string_equal(
+		ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
 	assert_string_equal(ranks_suspicion(t.ranks, 1000), "");
 	PUT(100, 1, 100, TORCH, .uid = 65534, ENV("RANK=1\0WORLD_SIZE=2"));
 	ranks_on_exec(t.ranks, 100, 0);
@@ -96,7 +98,8 @@ TEST_WITH(an_environment_moved_late_is_refused, setup, teardown)
 	PUT(100, 1, 100, TORCH, .uid = 65534, .environ = block, .environ_size = size);
 	pass(NSEC_PER_SEC);
 	assert_null(ranks_by_pid(t.ranks, 100));
-	assert_string_equal(ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
+	assert_string_equal(
+		ranks_suspicion(t.ranks, 65534), "a process has an environment larger than the kernel gives");
 }
 
 static void count(void *arg, uint32_t uid, uint64_t times, const char *why)

@@ -51,7 +51,8 @@ TEST_WITH(test_answers, setup, teardown)
 	struct rank_watched watched[2] = {0};
 
 	put_one(&answer, 2);
-	assert_int_equal(rank_watch_take(answer.data, answer.size_bytes, watched, 2), 1); /* the second is not answered */
+	assert_int_equal(
+		rank_watch_take(answer.data, answer.size_bytes, watched, 2), 1); /* the second is not answered */
 	assert_int_equal(watched[0].state, 'T');
 	assert_int_equal(watched[0].start_time_ns, 7);
 	assert_int_equal(watched[0].cursor, 42);

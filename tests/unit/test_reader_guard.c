@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments that somebody else made: no SQL of theirs is run, and what is no plain table is left out, with a sentence. */
+/* Segments that somebody else made: no SQL of theirs is run, and what is no plain table is left out, with a sentence.
+ * */
 #include "tests/unit/store_fixture.h"
 
 #include <glob.h>
@@ -42,7 +43,8 @@ static void assert_stages(const char *stages, unsigned count)
 {
 	static const struct reader_scanning scanning = {.table = TABLE_STAGES, .columns = {"rank", "stage"}};
 	unsigned followed = 0, scanned = 0;
-	struct reader_following following = {.table = TABLE_STAGES, .rows_max = 100, .row = count_row, .arg = &followed};
+	struct reader_following following = {
+		.table = TABLE_STAGES, .rows_max = 100, .row = count_row, .arg = &followed};
 	struct reader_place place = {0};
 	struct reader_scan *scan = NULL;
 	struct reader *reader = open_reader();
@@ -67,7 +69,8 @@ TEST_WITH(own_sql_is_not_run, store_setup, store_teardown)
 {
 	two_segments("drop view stages; create view stages as " ENDLESS "n as rank from r;"
 		     "drop view ranks; create view ranks as " ENDLESS "n as instance from r where n < 0;"
-		     "create trigger t after insert on stages_raw begin insert into stages_raw select * from stages_raw; end;"
+		     "create trigger t after insert on stages_raw begin insert into stages_raw select * from "
+		     "stages_raw; end;"
 		     "create view other as " ENDLESS "n from r");
 	assert_stages("first\nsecond\n", 2);
 	assert_query("select count(*) from ranks", "0\n");
@@ -94,7 +97,8 @@ TEST_WITH(neither_for_texts, store_setup, store_teardown)
 
 TEST_WITH(neither_for_times, store_setup, store_teardown)
 {
-	assert_left_out("drop table spans; create view spans as " ENDLESS "n as name, 1 as oldest_ns, 1 as newest_ns from r where n < 0");
+	assert_left_out("drop table spans; create view spans as " ENDLESS
+			"n as name, 1 as oldest_ns, 1 as newest_ns from r where n < 0");
 }
 
 TEST_WITH(generated_columns_are_refused, store_setup, store_teardown)
@@ -125,8 +129,10 @@ TEST_WITH(a_forged_schema_is_refused, store_setup, store_teardown)
 /* Without its key the table of texts is read once a row: a square of rows. */
 TEST_WITH(a_pass_has_an_end, store_setup, store_teardown)
 {
-	two_segments("pragma legacy_alter_table = on; create table keyless(id, text); with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
-		     " insert into keyless select 1000000 + n, n from r; drop table texts; alter table keyless rename to texts;"
+	two_segments("pragma legacy_alter_table = on; create table keyless(id, text); with recursive r(n) as (select 1 "
+		     "union all select n + 1 from r where n < 4000)"
+		     " insert into keyless select 1000000 + n, n from r; drop table texts; alter table keyless rename "
+		     "to texts;"
 		     "with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
 		     " insert into stages_raw(rank, stage, start_ns) select n, n, n from r");
 	assert_query("select count(*) from stages where stage = 'second'", "1\n");
@@ -148,7 +154,8 @@ TEST_WITH(the_statement_has_an_end_too, store_setup, store_teardown)
 	two_segments("with recursive r(n) as (select 1 union all select n + 1 from r where n < 4000)"
 		     " insert into stages_raw(rank, start_ns) select n, n from r");
 	assert_int_equal(reader_open(dir, &how, &reader, error, sizeof(error)), 0);
-	assert_int_equal(reader_prepare(reader, "select rank from stages where rank = -1", &statement, error, sizeof(error)), 0);
+	assert_int_equal(
+		reader_prepare(reader, "select rank from stages where rank = -1", &statement, error, sizeof(error)), 0);
 	assert_int_equal(sqlite3_step(statement), SQLITE_INTERRUPT);
 	reader_error(reader, error, sizeof(error));
 	assert_non_null(strstr(error, "longer than"));

@@ -378,8 +378,9 @@ TEST_WITH(time_is_bounded, store_setup, store_teardown)
 	char error[256];
 
 	make_rows(realtime_ns());
-	change_files("delete from spans; delete from stages_raw; with recursive r(n) as (select 1 union all select n + 1"
-		     " from r where n < 20000) insert into stages_raw(rank, start_ns) select n, 1 << 62 from r");
+	change_files(
+		"delete from spans; delete from stages_raw; with recursive r(n) as (select 1 union all select n + 1"
+		" from r where n < 20000) insert into stages_raw(rank, start_ns) select n, 1 << 62 from r");
 	assert_int_equal(reader_open(dir, &how, &reader, error, sizeof(error)), 0);
 	scan = begin(reader, &scanning, 0, (int64_t)realtime_ns());
 	assert_int_equal(reader_scan_next(scan), -EINTR);

@@ -306,7 +306,8 @@ TEST_WITH(test_brief, setup, store_teardown)
 	char *text;
 
 	for (uint64_t i = 1; i <= 3; i++) {
-		f = script_slow(&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, i * SCRIPT_HOUR, 20 * SCRIPT_SECOND, 0.3);
+		f = script_slow(
+			&script, FINDING_SLOW_RANK, CAUSE_PREEMPTION, 0, 1, i * SCRIPT_HOUR, 20 * SCRIPT_SECOND, 0.3);
 		finding_add(f, "run_delay", "ns", 2, 1, NULL);
 		f->severity = SEVERITY_INFO;
 	}
@@ -362,15 +363,30 @@ TEST_WITH(test_users, setup, store_teardown)
 	char *text;
 
 	for (int64_t i = 0; i < 2; i++) {
-		store_put_ranks(store, &(struct row_ranks){.rank = field_int(0), .world_size = field_int(1), .job = field_text("llama"),
-			.host = field_text("a"), .card = field_text(i ? "1" : "0"), .uid = field_int(64990 + i), .ended = field_int(0),
-			.first_seen_ns = field_time(now_ns - 60 * NSEC_PER_SEC), .instance = field_int(1 + i)});
+		store_put_ranks(store, &(struct row_ranks){.rank = field_int(0),
+					       .world_size = field_int(1),
+					       .job = field_text("llama"),
+					       .host = field_text("a"),
+					       .card = field_text(i ? "1" : "0"),
+					       .uid = field_int(64990 + i),
+					       .ended = field_int(0),
+					       .first_seen_ns = field_time(now_ns - 60 * NSEC_PER_SEC),
+					       .instance = field_int(1 + i)});
 		put_step(store, 1 + i, 1, now_ns - 30 * NSEC_PER_SEC);
 	}
-	store_put_findings(store, &(struct row_findings){.kind = field_text("hang"), .cause = field_text("unknown"),
-		.state = field_text("open"), .severity = field_text("critical"), .tier = field_text("host"),
-		.job = field_text("llama"), .rank = field_int(0), .host = field_text("a"), .since_ns = field_time(now_ns - 20 * NSEC_PER_SEC),
-		.evidence = field_text("[]"), .sentence = field_text("rank 0 hangs"), .uid = field_int(64991), .finding = field_int(7)});
+	store_put_findings(store, &(struct row_findings){.kind = field_text("hang"),
+					  .cause = field_text("unknown"),
+					  .state = field_text("open"),
+					  .severity = field_text("critical"),
+					  .tier = field_text("host"),
+					  .job = field_text("llama"),
+					  .rank = field_int(0),
+					  .host = field_text("a"),
+					  .since_ns = field_time(now_ns - 20 * NSEC_PER_SEC),
+					  .evidence = field_text("[]"),
+					  .sentence = field_text("rank 0 hangs"),
+					  .uid = field_int(64991),
+					  .finding = field_int(7)});
 	assert_int_equal(store_flush(store, now_ns), 0);
 	store_close(store);
 	report = read_of(dirs, 1, now_ns - 120 * NSEC_PER_SEC, now_ns, NULL);

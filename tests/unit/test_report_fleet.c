@@ -12,7 +12,7 @@
 
 #define HOUR 3600
 #define UNTIL 1795240800ULL /* Sat 21 Nov 06:00 UTC, s */
-#define AT(hours_ago) (UNTIL - (hours_ago) * HOUR)
+#define AT(hours_ago) (UNTIL - (hours_ago)*HOUR)
 #define NS 1000000000ULL
 
 static const char *refused; /* sentence of the store, NULL: it answers */
@@ -39,7 +39,8 @@ static void sample(const char *query, const char *labels, double value)
 		*answer = (struct answer){.query = query};
 	}
 	used = strlen(answer->samples);
-	snprintf(answer->samples + used, sizeof(answer->samples) - used, "%s{\"metric\":{%s},\"value\":[1,\"%.3f\"]}", used ? "," : "", labels, value);
+	snprintf(answer->samples + used, sizeof(answer->samples) - used, "%s{\"metric\":{%s},\"value\":[1,\"%.3f\"]}",
+		used ? "," : "", labels, value);
 }
 
 static int ask(void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size)
@@ -72,7 +73,8 @@ static void rank(const char *node, int number, double first_s, double last_s)
 	char labels[512];
 
 	snprintf(labels, sizeof(labels),
-		"\"instance\":\"%s:9797\",\"node\":\"%s\",\"job\":\"gpt\",\"rank\":\"%d\",\"pid\":\"%d\",\"uid\":\"1000\",\"card\":\"%d\","
+		"\"instance\":\"%s:9797\",\"node\":\"%s\",\"job\":\"gpt\",\"rank\":\"%d\",\"pid\":\"%d\",\"uid\":"
+		"\"1000\",\"card\":\"%d\","
 		"\"world_size\":\"4\",\"local_rank\":\"%d\"",
 		node, node, number, 100 + number, number % 2, number % 2);
 	sample(LAST, labels, last_s);
@@ -93,7 +95,9 @@ static void begin(void)
 	sample("quantile by (job)", "\"job\":\"gpt\"", 1.25);
 }
 
-#define LABELS_17 "\"instance\":\"b:9797\",\"finding\":\"17\",\"job\":\"gpt\",\"rank\":\"3\",\"card\":\"1\",\"kind\":\"slow_rank\",\"cause\":\"dataloader\",\"activity\":\"dataloader\""
+#define LABELS_17 \
+	"\"instance\":\"b:9797\",\"finding\":\"17\",\"job\":\"gpt\",\"rank\":\"3\",\"card\":\"1\",\"kind\":\"slow_" \
+	"rank\",\"cause\":\"dataloader\",\"activity\":\"dataloader\""
 
 static void slow_rank(void)
 {
@@ -101,7 +105,8 @@ static void slow_rank(void)
 	sample(FOUND, LABELS_17 ",\"severity\":\"notice\",\"sentence\":\"rank 3 slows its job by 8 %\"", AT(9));
 	sample(FOUND, LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", AT(4));
 	sample("last_over_time(ranktrace_finding_age_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"", 6 * HOUR);
-	sample("last_over_time(ranktrace_finding_lost_card_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"", 5 * HOUR);
+	sample("last_over_time(ranktrace_finding_lost_card_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"",
+		5 * HOUR);
 	sample("last_over_time(ranktrace_finding_slowdown_ratio", "\"instance\":\"b:9797\",\"finding\":\"17\"", 1.24);
 }
 
@@ -164,7 +169,8 @@ TEST(what_lasts)
 		char labels[256];
 
 		snprintf(labels, sizeof(labels),
-			"\"instance\":\"%s:9797\",\"finding\":\"%d\",\"job\":\"gpt\",\"rank\":\"\",\"kind\":\"hang\",\"severity\":\"critical\","
+			"\"instance\":\"%s:9797\",\"finding\":\"%d\",\"job\":\"gpt\",\"rank\":\"\",\"kind\":\"hang\","
+			"\"severity\":\"critical\","
 			"\"cause\":\"stopped\",\"sentence\":\"gpt hangs\"",
 			i ? "b" : "a", 18 + i);
 		sample(FOUND, labels, AT(2));
@@ -187,7 +193,8 @@ TEST(a_new_one)
 	struct report *report;
 
 	begin();
-	sample("timestamp(ranktrace_finding_info)", LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", UNTIL - 3);
+	sample("timestamp(ranktrace_finding_info)",
+		LABELS_17 ",\"severity\":\"warning\",\"sentence\":\"rank 3 slows its job by 24 %\"", UNTIL - 3);
 	sample("ranktrace_finding_info", LABELS_17, 1);
 	sample("last_over_time(ranktrace_finding_age_seconds", "\"instance\":\"b:9797\",\"finding\":\"17\"", 2);
 	report = read_day();

@@ -22,7 +22,8 @@ static int setup(void **state)
 static struct report *read_ranks(const char *ranks)
 {
 	struct stores stores = {0};
-	struct report_options how = {.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .now_ns = UNTIL, .stores = &stores};
+	struct report_options how = {
+		.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .now_ns = UNTIL, .stores = &stores};
 	struct report *report = NULL;
 	char error[512] = "";
 
@@ -56,8 +57,8 @@ static struct script day(void)
 	script_loads(&script, 20 * SCRIPT_HOUR, 60 * MINUTE, 0.5);
 	script_loads(&script, 10 * SCRIPT_HOUR, 30 * MINUTE, 0.8);
 	script_loads(&script, 5 * SCRIPT_HOUR, 30 * MINUTE, 0.4);
-	finding_add(script_slow(&script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * MINUTE, 0), "waiting", "1", 3,
-		NAN, "AllReduce 118");
+	finding_add(script_slow(&script, FINDING_HANG, CAUSE_MISSING, 0, 1, 15 * SCRIPT_HOUR, 15 * MINUTE, 0),
+		"waiting", "1", 3, NAN, "AllReduce 118");
 	finding_add(script_slow(&script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, 0, -1, 3 * SCRIPT_HOUR, 20 * MINUTE, 0.2),
 		"step_time", "ns", 72e9, 60e9, NULL);
 	return script;
@@ -76,13 +77,15 @@ static void check_groups(const struct report *report)
 	assert_int_equal(report->finding[group->first].is.rank, 2);
 	/* The costliest one stands for the group. */
 	assert_true(fabs(report->finding[0].is.slowdown - 1.5) < 1e-9);
-	assert_string_equal(report->headline.since, "Fri 20 Nov 10:00 to Sat 21 Nov 01:30, 3 times, 2 h in all; closed");
+	assert_string_equal(
+		report->headline.since, "Fri 20 Nov 10:00 to Sat 21 Nov 01:30, 3 times, 2 h in all; closed");
 	assert_string_equal(report->headline.why, "data loading: 33.6 s a step, peers 3.6 s");
 	assert_string_equal(report->headline.todo, finding_cause_advice(CAUSE_DATALOADER));
 	shows(render_text, report, "1: recurred 2 times since Fri 20 Nov 10:00, 2 h in all, 2.8 card-hours\n");
 	shows(render_text, report, "      2026-11-21 01:00:00, 30 min, ");
 	shows(render_html, report, "recurred 2 times since Fri 20 Nov 10:00, 2 h in all");
-	shows(render_html, report, "tracectl timeline --since &#39;2026-11-20 19:59:55&#39; --until &#39;2026-11-20 20:30:05&#39;");
+	shows(render_html, report,
+		"tracectl timeline --since &#39;2026-11-20 19:59:55&#39; --until &#39;2026-11-20 20:30:05&#39;");
 }
 
 /* The plot shows what the sentence names, and its mean while found slow is the sentence's number. */
@@ -95,13 +98,15 @@ static void check_plot(const struct report *report)
 	assert_non_null(finding->plot);
 	assert_int_equal(finding->plot->activity, ACTIVITY_DATALOADER);
 	assert_string_equal(finding->plot->unit, "ns a step");
-	assert_true(fabs(finding->plot->found_own - finding->is.evidence[0].value) < 0.05 * finding->is.evidence[0].value);
+	assert_true(
+		fabs(finding->plot->found_own - finding->is.evidence[0].value) < 0.05 * finding->is.evidence[0].value);
 	assert_true(fabs(finding->plot->found_peers - 3.6e9) < 0.05 * 3.6e9);
 	assert_non_null(bars);
 	assert_int_equal(bars->peers, 3);
 	for (size_t i = 0; i < bars->bars; i++) {
 		if (bars->bar[i].activity == ACTIVITY_DATALOADER)
-			assert_true(bars->bar[i].own_ns > 30e9 && bars->bar[i].waiting_ns == 0 && bars->bar[i].peers_own_ns < 4e9);
+			assert_true(bars->bar[i].own_ns > 30e9 && bars->bar[i].waiting_ns == 0 &&
+				    bars->bar[i].peers_own_ns < 4e9);
 		if (bars->bar[i].activity == ACTIVITY_BACKWARD) {
 			waits = true;
 			assert_true(bars->bar[i].waiting_ns < 2e9 && bars->bar[i].peers_waiting_ns > 25e9);

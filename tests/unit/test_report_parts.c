@@ -144,9 +144,11 @@ TEST_WITH(test_cards, setup, store_teardown)
 	assert_non_null(report);
 	node = report_node_of(report, "node-a");
 	assert_string_equal(words_card(report, report_card_of(report, node, "2", 2, 10), text), "card 2 of node-a");
-	assert_string_equal(words_card(report, report_card_of(report, node, "", 2, 10), text), "local rank 2 of node-a");
+	assert_string_equal(
+		words_card(report, report_card_of(report, node, "", 2, 10), text), "local rank 2 of node-a");
 	assert_string_equal(words_card(report, report_card_of(report, node, "", -1, 10), text), "rank 10 of node-a");
-	assert_string_equal(words_card(report, report_card_of(report, node, "GPU-1f", 2, 10), text), "GPU-1f of node-a");
+	assert_string_equal(
+		words_card(report, report_card_of(report, node, "GPU-1f", 2, 10), text), "GPU-1f of node-a");
 	report_free(report);
 }
 

@@ -44,7 +44,8 @@ TEST_WITH(own_ranks_only, setup, NULL)
 	Ranktrace__Response *response = ask(&root, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS);
 
 	assert_int_equal(response->ranks->n_ranks, 512);
-	assert_string_equal(response->ranks->ranks[0]->remark, "user 1001 claims this rank too; user suspected: a process has 9 lives");
+	assert_string_equal(response->ranks->ranks[0]->remark,
+		"user 1001 claims this rank too; user suspected: a process has 9 lives");
 	response_free(response);
 	response = ask(&stranger, RANKTRACE__REQUEST_TYPE__REQUEST_RANKS);
 	assert_int_equal(response->ranks->n_ranks, 256);

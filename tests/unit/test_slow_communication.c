@@ -19,8 +19,8 @@
 extern const struct detector slow_communication_detector;
 
 /* Nodes of each pair, of which the first ranks send to each other. */
-static const uint32_t ends[PAIRS][2] = {
-	{0, 5}, {1, 4}, {2, 3}, {0, 4}, {3, 5}, {1, 2}, {0, 3}, {2, 4}, {1, 5}, {0, 2}, {1, 3}, {4, 5}, {0, 1}, {2, 5}, {3, 4}};
+static const uint32_t ends[PAIRS][2] = {{0, 5}, {1, 4}, {2, 3}, {0, 4}, {3, 5}, {1, 2}, {0, 3}, {2, 4}, {1, 5}, {0, 2},
+	{1, 3}, {4, 5}, {0, 1}, {2, 5}, {3, 4}};
 
 static struct frame_rank rank[RANKS];
 static struct measure_rank measured[RANKS];
@@ -35,8 +35,8 @@ static void *detector;
 static unsigned found, n_pairs;
 static uint64_t step_ns;
 static struct verdict newest;
-static double times[PAIRS];  /* a pair's transfer over what it should take */
-static int64_t gap_ns;	     /* to another operation of the rank after each; INT64_MAX: there is none */
+static double times[PAIRS]; /* a pair's transfer over what it should take */
+static int64_t gap_ns;	    /* to another operation of the rank after each; INT64_MAX: there is none */
 
 static void on_verdict(void *arg, const struct verdict *verdict)
 {
@@ -49,7 +49,8 @@ static void on_verdict(void *arg, const struct verdict *verdict)
 /* pairs: the first so many; 0: one collective of all ranks instead, which is times[0]. */
 static void begin(enum frame_tier tier, unsigned pairs)
 {
-	const struct detect_options options = {.slow_ratio = 1.05, .slow_z = 5, .slow_frames = 5, .slow_of = 8, .gain_min = 0.03};
+	const struct detect_options options = {
+		.slow_ratio = 1.05, .slow_z = 5, .slow_frames = 5, .slow_of = 8, .gain_min = 0.03};
 
 	found = 0;
 	step_ns = STEP_NS;

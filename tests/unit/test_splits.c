@@ -15,7 +15,8 @@ static int window;
 
 static int setup(void **state)
 {
-	const struct split_window wanted = {.since_ns = 1000 * MS, .until_ns = 2000 * MS, .buckets = 10, .stride = 1, .also = -1};
+	const struct split_window wanted = {
+		.since_ns = 1000 * MS, .until_ns = 2000 * MS, .buckets = 10, .stride = 1, .also = -1};
 
 	memset(&report, 0, sizeof(report));
 	memset(rank, 0, sizeof(rank));
@@ -42,7 +43,8 @@ static void step(size_t process, int64_t number, uint64_t start_ms, uint64_t len
 	assert_int_equal(splits_step(splits, &rank[process], start_ms * MS, length_ms * MS, number), 0);
 }
 
-static void stage(size_t process, int64_t thread, int64_t number, const char *name, uint64_t start_ms, uint64_t length_ms)
+static void stage(
+	size_t process, int64_t thread, int64_t number, const char *name, uint64_t start_ms, uint64_t length_ms)
 {
 	const struct split_stage one = {thread, number, name, start_ms * MS, length_ms * MS};
 
@@ -68,7 +70,8 @@ TEST_WITH(test_self, setup, teardown)
 	stage(0, 5, 7, "backward", 1050, 30);
 	assert_true(splits_at(splits, window, 0, 0, 1, &split));
 	assert_int_equal(split.steps, 1);
-	assert_true(ms(&split, ACTIVITY_DATALOADER) == 10 && ms(&split, ACTIVITY_GC) == 3 && ms(&split, ACTIVITY_SYNC) == 5);
+	assert_true(ms(&split, ACTIVITY_DATALOADER) == 10 && ms(&split, ACTIVITY_GC) == 3 &&
+		    ms(&split, ACTIVITY_SYNC) == 5);
 	assert_true(ms(&split, ACTIVITY_FORWARD) == 12 && ms(&split, ACTIVITY_BACKWARD) == 30);
 	assert_true(ms(&split, ACTIVITY_OUTSIDE) == 40);
 	assert_false(splits_at(splits, window, 0, 1, 9, &split));
@@ -100,7 +103,8 @@ TEST_WITH(test_thread, setup, teardown)
 	stage(0, 5, 1, "backward", 1040, 40);
 	stage(0, 5, -1, "gc", 1080, 10);
 	assert_true(splits_at(splits, window, 0, 0, 1, &split));
-	assert_true(ms(&split, ACTIVITY_SYNC) == 0 && ms(&split, ACTIVITY_GC) == 0 && ms(&split, ACTIVITY_OUTSIDE) == 30);
+	assert_true(
+		ms(&split, ACTIVITY_SYNC) == 0 && ms(&split, ACTIVITY_GC) == 0 && ms(&split, ACTIVITY_OUTSIDE) == 30);
 }
 
 /* A stage counts where its step began, though it begins in the next bucket. */

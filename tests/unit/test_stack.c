@@ -8,8 +8,14 @@
 #include "tests/test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define PYTHON(function, file, line) {"python", function, file, line, 0}
-#define NATIVE(function, file) {"native", function, file, 0, 0}
+#define PYTHON(function, file, line) \
+	{ \
+		"python", function, file, line, 0 \
+	}
+#define NATIVE(function, file) \
+	{ \
+		"native", function, file, 0, 0 \
+	}
 
 static const struct stack_frame burns[] = {
 	{"interpreter", "_start", "/usr/bin/python3.11", 0, 0},
@@ -34,9 +40,11 @@ static const struct stack_frame reduces_too[] = {
 static const struct stack_frame polls[] = {NATIVE("__clone3", "/lib/libc.so.6"), NATIVE("poll", "/lib/libc.so.6")};
 
 #define MAIN(number, frames_of, state_of) \
-	{.rank = (number), .pid = 100u + (number), .thread_id = 100u + (number), .is_rank = true, .main = true, \
+	{ \
+		.rank = (number), .pid = 100u + (number), .thread_id = 100u + (number), .is_rank = true, .main = true, \
 		.job = "llama", .name = "python3", .state = (state_of), .wait = "", .frames = COUNT(frames_of), \
-		.frame = (frames_of)}
+		.frame = (frames_of) \
+	}
 
 TEST(test_alone)
 {
@@ -68,7 +76,8 @@ TEST(test_two)
 	char sentence[STACK_SENTENCE_BYTES];
 
 	stack_sentence(threads, COUNT(threads), sentence);
-	assert_non_null(strstr(sentence, "rank 0 is alone in burn (gpt.py:54) and is stopped; 1 other is in all_reduce"));
+	assert_non_null(
+		strstr(sentence, "rank 0 is alone in burn (gpt.py:54) and is stopped; 1 other is in all_reduce"));
 }
 
 /* One that is elsewhere, while the others are together and outside of communication. */
@@ -128,11 +137,14 @@ TEST(test_text)
 		{"native", "", "/usr/lib/libx.so", 0, 0x1f},
 		{"kernel", "futex_do_wait", "", 0, 0},
 	};
-	static const struct stack_frame main_of[] = {NATIVE("_start", "/usr/bin/python3.12"), NATIVE("__libc_start_main", "/usr/lib/libc.so.6"),
-		{"native", "", "/lib64/libc-2.17.so", 0, 0x1f}, NATIVE("main", "/usr/bin/python3.12"), {"interpreter", "Py_RunMain", "/lib/libpython3.12.so", 0, 0},
+	static const struct stack_frame main_of[] = {NATIVE("_start", "/usr/bin/python3.12"),
+		NATIVE("__libc_start_main", "/usr/lib/libc.so.6"), {"native", "", "/lib64/libc-2.17.so", 0, 0x1f},
+		NATIVE("main", "/usr/bin/python3.12"), {"interpreter", "Py_RunMain", "/lib/libpython3.12.so", 0, 0},
 		PYTHON("<module>", "/job/a.py", 1), NATIVE("poll", "/usr/lib/libc.so.6")};
-	static const struct stack_frame waiting[] = {NATIVE("poll", "/usr/lib/libc.so.6"), {"kernel", "do_poll", "", 0, 0}};
-	static const struct stack_frame begun[] = {NATIVE("clone3", "/usr/lib/libc.so.6"), {"interpreter", "thread_run", "/usr/bin/python3.11", 0, 0}};
+	static const struct stack_frame waiting[] = {
+		NATIVE("poll", "/usr/lib/libc.so.6"), {"kernel", "do_poll", "", 0, 0}};
+	static const struct stack_frame begun[] = {
+		NATIVE("clone3", "/usr/lib/libc.so.6"), {"interpreter", "thread_run", "/usr/bin/python3.11", 0, 0}};
 	const struct stack_thread thread = {.frames = COUNT(all), .frame = all};
 	struct stack_frame parsed[8];
 	char text[1024], cut[40], place[STACK_PLACE_BYTES];
@@ -140,11 +152,10 @@ TEST(test_text)
 	stack_frames_text(&thread, text, sizeof(text));
 	assert_string_equal(stack_frames_place(text, place), "Outer.<locals>.<lambda> (a:b.py:7)");
 	assert_string_equal(stack_frames_place("", place), "an unknown place");
-	assert_string_equal(text,
-		"python Outer.<locals>.<lambda> (/job (1)/a:b.py:7)\n"
-		"native gloo::wait(int*, std::function<void (int)>) (/usr/lib/libgloo.so)\n"
-		"native /usr/lib/libx.so+0x1f\n"
-		"kernel futex_do_wait");
+	assert_string_equal(text, "python Outer.<locals>.<lambda> (/job (1)/a:b.py:7)\n"
+				  "native gloo::wait(int*, std::function<void (int)>) (/usr/lib/libgloo.so)\n"
+				  "native /usr/lib/libx.so+0x1f\n"
+				  "kernel futex_do_wait");
 	assert_int_equal(stack_frames_parse(text, parsed, COUNT(parsed)), 4);
 	assert_string_equal(parsed[0].function, "Outer.<locals>.<lambda>");
 	assert_string_equal(parsed[0].file, "/job (1)/a:b.py");

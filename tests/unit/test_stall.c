@@ -460,7 +460,8 @@ static void begin_stacks(int known)
 	end_all(job.end_ns);
 }
 
-/* Outside of all stages, of two nodes: who is outside of communication as stacks of both show; not if one node took none. */
+/* Outside of all stages, of two nodes: who is outside of communication as stacks of both show; not if one node took
+ * none. */
 TEST_WITH(test_stacks, store_setup, store_teardown)
 {
 	begin_stacks(OFF_RANKS);

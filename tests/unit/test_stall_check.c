@@ -28,9 +28,8 @@ static int feed(void *arg, const struct source_sink *sink, char *error, size_t e
 {
 	struct fake *fake = arg;
 
-	fake->process = align_rank_new(
-		sink->align, &(struct align_rank){
-				.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
+	fake->process = align_rank_new(sink->align,
+		&(struct align_rank){.job = "job", .world_size = 2, .host = "node", .card = "0", .start_ns = BEGIN_NS});
 	fake->fed = true;
 	return 0;
 }

@@ -59,7 +59,8 @@ TEST(every_step_is_counted_in_and_between_windows)
 		repeat(LOOP, 5);
 	}
 	assert_int_equal(count_steps(NULL), before + 550);
-	/* Of each window the first step has begun before it. The last step before the first window is one that was watched. */
+	/* Of each window the first step has begun before it. The last step before the first window is one that was
+	 * watched. */
 	assert_int_equal(count_unsplit(false), before + 10 * 4);
 	check_invariants(1);
 	assert_int_equal(counts().unpaired, 0);
@@ -97,7 +98,8 @@ TEST(stages_are_known_in_windows_alone)
 /* Wherever windows and sampling begin and end, no step is lost and none is counted twice. */
 TEST(any_moment_will_do)
 {
-	static const char *const loops[] = {LOOP, "Ll.BbZz.BbOo", "LlFf.BbOoZz.BbPp", "ZzFf.BbOo", "Ll.BbLl.BbLl.BbOoZz", "ZzL.l.BOob"};
+	static const char *const loops[] = {
+		LOOP, "Ll.BbZz.BbOo", "LlFf.BbOoZz.BbPp", "ZzFf.BbOo", "Ll.BbLl.BbLl.BbOoZz", "ZzL.l.BOob"};
 
 	for (size_t l = 0; l < sizeof(loops) / sizeof(loops[0]); l++) {
 		size_t length = strlen(loops[l]);
@@ -125,7 +127,8 @@ TEST(any_moment_will_do)
 				steps_end(steps, now_ns);
 				steps_now = count_steps(NULL);
 				if (steps_now != 2 * STEPS_STEADY + 34)
-					fail_msg("%s: %zu steps, sampled from mark %zu to %zu", loops[l], steps_now, at, to);
+					fail_msg("%s: %zu steps, sampled from mark %zu to %zu", loops[l], steps_now, at,
+						to);
 				check_invariants(1);
 			}
 		}

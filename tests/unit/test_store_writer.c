@@ -104,7 +104,8 @@ TEST_WITH(the_caller_does_not_wait, store_setup, release_and_teardown)
 
 static void put_clock(struct store *store)
 {
-	store_put_clock(store, &(struct row_clock){.monotonic_ns = field_duration(1), .utc_ns = field_time(realtime_ns())});
+	store_put_clock(
+		store, &(struct row_clock){.monotonic_ns = field_duration(1), .utc_ns = field_time(realtime_ns())});
 }
 
 /* What the writer has counts to the limit of rows in memory, until it is written. */
@@ -173,8 +174,10 @@ TEST_WITH(the_limit_of_bytes_is_too, store_setup, release_and_teardown)
 
 static void put_open(struct store *store, const char *stage)
 {
-	store_put_in_flight(store, &(struct row_in_flight){.instance = field_int(1), .stage = field_text(stage),
-					   .start_ns = field_time(1000), .thread_id = field_int(1)});
+	store_put_in_flight(store, &(struct row_in_flight){.instance = field_int(1),
+					   .stage = field_text(stage),
+					   .start_ns = field_time(1000),
+					   .thread_id = field_int(1)});
 }
 
 /* Ranks, what is in flight and identities are not of one batch: they reach the disk when it answers. */
@@ -267,10 +270,10 @@ TEST_WITH(a_stop_does_not_wait_for_ever, store_setup, release_and_teardown)
 		(void)hang(store, realtime_ns());
 		before_ns = monotonic_ns();
 		store_close(store);
-		_exit(monotonic_ns() - before_ns < CLOSE_NS			     ? 1
+		_exit(monotonic_ns() - before_ns < CLOSE_NS			   ? 1
 			: monotonic_ns() - before_ns > CLOSE_NS + 2 * NSEC_PER_SEC ? 2
-			: store_open(&options, &second) != -EBUSY		     ? 3
-										     : 0);
+			: store_open(&options, &second) != -EBUSY		   ? 3
+										   : 0);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));

@@ -8,7 +8,8 @@
 
 static struct rt_syscall_sums test_sums[RT_SYSCALL_SLOTS];
 static struct rt_syscall_sums *test_parts[] = {test_sums, NULL};
-static struct syscalls syscalls = {.context = &context, .on = true, .parts = ARRAY_SIZE(test_parts), .part = test_parts};
+static struct syscalls syscalls = {
+	.context = &context, .on = true, .parts = ARRAY_SIZE(test_parts), .part = test_parts};
 
 static void count(uint32_t slot, long number, uint64_t calls, uint64_t duration_ns, uint64_t longest_ns)
 {
@@ -40,7 +41,8 @@ TEST_WITH(test_sums_become_rows, fixture_setup, fixture_teardown)
 	count(1, SYS_futex, 1, 10, 10);
 	collect_syscalls_take_calls(&syscalls, &test_sums[1], rank, now_ns + 2 * NSEC_PER_SEC);
 	flush();
-	assert_query("select rank, call, count, duration_ns, longest_ns, instance from syscalls order by call, count desc",
+	assert_query(
+		"select rank, call, count, duration_ns, longest_ns, instance from syscalls order by call, count desc",
 		"1|futex|3|3000|2000|2\n1|futex|1|10|10|2\n1|ioctl|2|70|40|2\n1|system call 511|1|9|9|2\n");
 	assert_int_equal(syscalls.events, 4);
 	assert_int_equal(test_sums[2].of[SYS_read].count, 1);
@@ -59,11 +61,13 @@ TEST_WITH(test_short_calls_on_files_become_rows, fixture_setup, fixture_teardown
 	collect_syscalls_take_files(&syscalls, &test_sums[1], &ranks_here[1], now_ns);
 	collect_syscalls_take_files(&syscalls, &test_sums[1], &ranks_here[1], now_ns);
 	flush();
-	assert_query("select operation, file is null, count, bytes, duration_ns, instance from file_calls order by operation",
+	assert_query("select operation, file is null, count, bytes, duration_ns, instance from file_calls order by "
+		     "operation",
 		"read|1|2|0|30|2\nsync|1|1|0|5|2\n");
 }
 
-static const char *name_of(enum rt_file_op op, uint16_t family, uint16_t port, const char *address, const char *folder, const char *name)
+static const char *name_of(
+	enum rt_file_op op, uint16_t family, uint16_t port, const char *address, const char *folder, const char *name)
 {
 	static char text[SYSCALLS_NAME_BYTES];
 	struct rt_file_event call = {.op = op, .family = family, .port = htons(port)};

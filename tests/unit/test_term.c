@@ -80,7 +80,7 @@ TEST(test_widths)
 	/* Paragraphs, of everything. */
 	prints(16, "RANK 0/8  PID 17\n"
 		   "  JOB \n"
-		"  llama-large\n"
+		   "  llama-large\n"
 		   "  SEEN 3 min\n"
 		   "  WHAT one two\n"
 		   "  three four\n"
@@ -159,8 +159,11 @@ TEST(test_wrap)
 	wraps("one two three", 5, 2, 8, "one\n  two\n  three");
 	wraps("averyveryverylongword x", 0, 2, 8, "averyveryverylongword\n  x");
 	wraps("averyveryverylongword x", 0, 2, 10, "averyveryv\n  erylongw\n  ord x");
-	wraps("a \xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac" "345678", 0, 0, 8,
-		"a\n\xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac" "34567\n8");
+	wraps("a \xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac"
+	      "345678",
+		0, 0, 8,
+		"a\n\xe2\x82\xac\xe2\x82\xac\033[1m\xe2\x82\xac"
+		"34567\n8");
 	wraps("12345678", 0, 0, 8, "12345678");
 	wraps("x 12345678 y", 0, 0, 8, "x\n12345678\ny");
 	wraps("one\ntwo", 3, 3, 0, "one\n   two");

@@ -11,16 +11,18 @@
 static const struct {
 	const char *raw, *clean;
 } cases[] = {
-	{"", ""},
-	{"plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80", "plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80"},
+	{"", ""}, {"plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80", "plain, \xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80"},
 	{"\033[2J\033]0;title\007", "?[2J?]0;title?"},
-	{"a\xc2\x9b" "31mb", "a?31mb"},                               /* U+009B is ESC [ */
+	{"a\xc2\x9b"
+	 "31mb",
+		"a?31mb"}, /* U+009B is ESC [ */
 	{"rank 0\nforged line\r\tx", "rank 0 forged line  x"},
-	{"\xe2\x80\xae" "gpj.exe\xe2\x81\xa9\xd8\x9c", "?gpj.exe??"}, /* right to left, isolate, Arabic mark */
+	{"\xe2\x80\xae"
+	 "gpj.exe\xe2\x81\xa9\xd8\x9c",
+		"?gpj.exe??"},					      /* right to left, isolate, Arabic mark */
 	{"\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\x8b\xef\xbb\xbf", "????"}, /* separators, no width, byte order */
-	{"\xf3\xa0\x81\x81\xef\xbf\xb9", "??"},                       /* tag, annotation */
-	{"\x7f\xff\xc3;", "???;"},
-	{"\xed\xa0\x80", "???"},                                      /* surrogate: no UTF-8 */
+	{"\xf3\xa0\x81\x81\xef\xbf\xb9", "??"},			      /* tag, annotation */
+	{"\x7f\xff\xc3;", "???;"}, {"\xed\xa0\x80", "???"},	      /* surrogate: no UTF-8 */
 };
 
 TEST(clean_text_is_one_printable_line)

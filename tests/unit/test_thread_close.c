@@ -3,7 +3,7 @@
 
 static int fake_close(int fd);
 #define close fake_close
-#define TEST_ALONE /* has a file of the daemon within */
+#define TEST_ALONE		/* has a file of the daemon within */
 #include "daemon/base/thread.c" /* NOLINT */
 #include "tests/test.h"
 #undef close

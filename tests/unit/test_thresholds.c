@@ -67,8 +67,7 @@ TEST(test_as_configuration)
 
 TEST(test_set)
 {
-	static const char *const texts[THRESHOLDS] = {
-		"20", "7", "50", "6", "11s", "12", "31s", "60", "2m", "1m", "2h"};
+	static const char *const texts[THRESHOLDS] = {"20", "7", "50", "6", "11s", "12", "31s", "60", "2m", "1m", "2h"};
 	struct detect_options options;
 
 	detect_options_default(&options);

@@ -224,8 +224,8 @@ static void put_stack_sample(int64_t start_ns, int64_t duration_ns, int64_t stac
 
 static void put_call_stack(int64_t id, const char *frames)
 {
-	store_put_call_stacks(store, &(struct row_call_stacks){
-					     .id = field_int(id), .frames = field_text(frames), .cut = field_int(0)});
+	store_put_call_stacks(store,
+		&(struct row_call_stacks){.id = field_int(id), .frames = field_text(frames), .cut = field_int(0)});
 }
 
 static size_t samples_of(const struct decode *d, const char *stack)
@@ -250,7 +250,8 @@ TEST_WITH(test_stacks, setup, teardown)
 		snprintf(deep + strlen(deep), 40, "python f%d (/a.py:%d)\n", i, i + 1);
 	for (int i = 0; i < 2; i++) /* once a profile */
 		put_call_stack(-7, "python main (/job/train.py:5)\npython burn (/job/gpt.py:54)");
-	put_call_stack(8, "python main (/job/train.py:5)\npython nap (/job/gpt.py:70)\nnative clock_nanosleep (libc.so.6)");
+	put_call_stack(
+		8, "python main (/job/train.py:5)\npython nap (/job/gpt.py:70)\nnative clock_nanosleep (libc.so.6)");
 	put_call_stack(9, deep);
 	for (int i = 0; i < 3; i++)
 		put_stack_sample(t0 + S + i * MS, 0, -7, 4100);

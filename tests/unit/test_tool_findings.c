@@ -206,7 +206,8 @@ TEST_WITH(test_groups, setup, teardown)
 	findings_text_print(shown_text);
 	findings_text_free(shown_text);
 	fclose(out);
-	assert_non_null(strstr(text, "1 min 30 s  open   warning            4  64999  llama  the second; recurred 1 time since "));
+	assert_non_null(strstr(
+		text, "1 min 30 s  open   warning            4  64999  llama  the second; recurred 1 time since "));
 	assert_non_null(strstr(text, ", 1 min 30 s in all, 4.0 card-hours\n"));
 	assert_null(strstr(text, "the first"));
 	assert_null(strstr(text, "another rank"));
@@ -311,8 +312,8 @@ TEST(test_words)
 	assert_true(ns == noon);
 	assert_int_equal(tool_since("12:01", noon, &ns), 0);
 	assert_true(noon - ns == 86340 * NSEC_PER_SEC);
-	for (const char *const *bad =
-			(const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01", "10m ", "25:00", "12:60", "12:00:", "12:00x", NULL};
+	for (const char *const *bad = (const char *const[]){"", "m", "-5m", "10x", "nan", "yesterday", "2026-13-01",
+		     "10m ", "25:00", "12:60", "12:00:", "12:00x", NULL};
 		*bad; bad++)
 		assert_int_equal(tool_since(*bad, noon, &ns), -EINVAL);
 	assert_int_equal(ranges_parse("0,3-7", &ranks), 0);

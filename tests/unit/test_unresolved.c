@@ -12,26 +12,19 @@
 	"[probe \"" name "\"]\nlevel=L1\nlibrary=" libraries "\nsymbol=" symbol "\nedge=entry\nevent=comm_free\n" more
 #define BOTH "libnccl.so* libcuda.so*"
 
-static const char table_text[] =
-	ROW("here", BOTH, "ncclAllReduce", "")
-	ROW("there", BOTH, "cuMemAlloc_v2", "")
-	ROW("nowhere", BOTH, "ncclNever", "")
-	ROW("whole.first", BOTH, "ncclNever", "set=whole/1\n")
-	ROW("whole.second", BOTH, "ncclBroadcast", "set=whole/2\n")
-	ROW("whole.third", BOTH, "ncclBroadcast", "set=whole/3\n")
-	ROW("broken.second", BOTH, "ncclNever", "set=broken/2\n")
-	ROW("broken.first", BOTH, "ncclNever", "set=broken/1\noptional=yes\n")
-	ROW("broken.more", BOTH, "ncclAllReduce", "set=broken/1\n")
-	ROW("apart.nccl", "libnccl.so*", "ncclAllReduce", "set=apart/1\n")
-	ROW("apart.other", "libother.so*", "f", "set=apart/1\n")
-	ROW("later", BOTH, "ncclNever", "optional=yes\n")
-	ROW("later.first", BOTH, "ncclNever", "set=later/1\noptional=yes\n")
-	ROW("later.second", BOTH, "ncclNever", "set=later/2\noptional=yes\n")
-	ROW("unclear", BOTH, "ncclAllReduce", "args=comm:member(1,ncclNoAccessor,8)\noptional=yes\n")
-	ROW("unclear.first", BOTH, "ncclReduce", "args=comm:member(1,ncclNoAccessor,8)\nset=unclear/1\n")
-	ROW("unclear.second", BOTH, "ncclReduce", "set=unclear/2\n")
-	ROW("unclear.set", BOTH, "ncclReduce", "args=comm:member(1,ncclNoAccessor,8)\nset=unclear_set/1\n")
-	ROW("elsewhere", "libother.so*", "f", "");
+static const char table_text[] = ROW("here", BOTH, "ncclAllReduce", "") ROW("there", BOTH, "cuMemAlloc_v2", "") ROW(
+	"nowhere", BOTH, "ncclNever", "") ROW("whole.first", BOTH, "ncclNever", "set=whole/1\n") ROW("whole.second",
+	BOTH, "ncclBroadcast", "set=whole/2\n") ROW("whole.third", BOTH, "ncclBroadcast",
+	"set=whole/3\n") ROW("broken.second", BOTH, "ncclNever", "set=broken/2\n") ROW("broken.first", BOTH,
+	"ncclNever", "set=broken/1\noptional=yes\n") ROW("broken.more", BOTH, "ncclAllReduce", "set=broken/1\n")
+	ROW("apart.nccl", "libnccl.so*", "ncclAllReduce", "set=apart/1\n") ROW("apart.other", "libother.so*", "f",
+		"set=apart/1\n") ROW("later", BOTH, "ncclNever", "optional=yes\n") ROW("later.first", BOTH, "ncclNever",
+		"set=later/1\noptional=yes\n") ROW("later.second", BOTH, "ncclNever", "set=later/2\noptional=yes\n")
+		ROW("unclear", BOTH, "ncclAllReduce", "args=comm:member(1,ncclNoAccessor,8)\noptional=yes\n") ROW(
+			"unclear.first", BOTH, "ncclReduce", "args=comm:member(1,ncclNoAccessor,8)\nset=unclear/1\n")
+			ROW("unclear.second", BOTH, "ncclReduce", "set=unclear/2\n") ROW("unclear.set", BOTH,
+				"ncclReduce", "args=comm:member(1,ncclNoAccessor,8)\nset=unclear_set/1\n")
+				ROW("elsewhere", "libother.so*", "f", "");
 
 static struct probe_table table;
 

@@ -243,9 +243,11 @@ static void feed_thread(struct why *why, uint64_t covered_from_ns)
 		assert_int_equal(why_off(why, &offs[i]), 0);
 	/* Another thread is ready while this one sleeps: 70-80, named twice, of which 5 are the same. */
 	assert_int_equal(
-		why_off_other(why, &(struct why_off){begin_ns + 70 * MS, begin_ns + 77 * MS, 7 * MS, 88, "o\033]er"}), 0);
+		why_off_other(why, &(struct why_off){begin_ns + 70 * MS, begin_ns + 77 * MS, 7 * MS, 88, "o\033]er"}),
+		0);
 	assert_int_equal(
-		why_off_other(why, &(struct why_off){begin_ns + 72 * MS, begin_ns + 80 * MS, 8 * MS, 88, "o\033]er"}), 0);
+		why_off_other(why, &(struct why_off){begin_ns + 72 * MS, begin_ns + 80 * MS, 8 * MS, 88, "o\033]er"}),
+		0);
 }
 
 static void thread_steps(struct why *why)
@@ -291,7 +293,8 @@ TEST(intervals_of_the_thread)
 	why_free(why);
 }
 
-/* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by 30. */
+/* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by 30.
+ * */
 TEST(sleep_that_pays)
 {
 	struct why *why = new_why(1, SINCE_NS);
@@ -309,8 +312,7 @@ TEST(sleep_that_pays)
 		assert_int_equal(why_off(why, &(struct why_off){at_ns, at_ns + 30 * MS, 0, 0, ""}), 0);
 	}
 	assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, SINCE_NS, SINCE_NS + 70 * MS}), 0);
-	assert_int_equal(
-		why_off(why, &(struct why_off){SINCE_NS, SINCE_NS + 60 * MS, 60 * MS, 77, "burner"}), 0);
+	assert_int_equal(why_off(why, &(struct why_off){SINCE_NS, SINCE_NS + 60 * MS, 60 * MS, 77, "burner"}), 0);
 	assert_int_equal(why_explain(why, &result), 0);
 	assert_true(result.thread_known);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 60);
@@ -324,8 +326,8 @@ TEST(sleep_that_pays)
 	why_free(why);
 }
 
-/* Backward is longer than that of all others, but its thread has no CPU then: stages alone take that for waiting. On a card a host may
- * spin while it waits. */
+/* Backward is longer than that of all others, but its thread has no CPU then: stages alone take that for waiting. On a
+ * card a host may spin while it waits. */
 TEST(who_waits_sleeps)
 {
 	for (int card = 0; card <= 1; card++) {
@@ -339,8 +341,12 @@ TEST(who_waits_sleeps)
 		end_step(why, 1);
 		assert_int_equal(why_choose(why, 1), 0);
 		assert_int_equal(why_covered(why, SINCE_NS, SINCE_NS + 300 * MS), 0);
-		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, SINCE_NS + 40 * MS, SINCE_NS + 150 * MS}), 0);
-		assert_int_equal(why_off(why, &(struct why_off){SINCE_NS + 50 * MS, SINCE_NS + 110 * MS, 50 * MS, 77, "burner"}), 0);
+		assert_int_equal(
+			why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, SINCE_NS + 40 * MS, SINCE_NS + 150 * MS}),
+			0);
+		assert_int_equal(
+			why_off(why, &(struct why_off){SINCE_NS + 50 * MS, SINCE_NS + 110 * MS, 50 * MS, 77, "burner"}),
+			0);
 		assert_int_equal(why_explain(why, &result), 0);
 		assert_true(result.thread_known);
 		near(part_of(&result, ACTIVITY_BACKWARD, WHY_WAITING)->chosen_ns, card ? 50 : 10);
@@ -366,7 +372,8 @@ TEST(asleep_as_usual)
 		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, at_ns, at_ns + 40 * MS}), 0);
 		assert_int_equal(why_off(why, &(struct why_off){at_ns, at_ns + 30 * MS, 0, 0, ""}), 0);
 	}
-	assert_int_equal(why_off_other(why, &(struct why_off){begin_ns, begin_ns + 20 * MS, 20 * MS, 88, "o\033]er"}), 0);
+	assert_int_equal(
+		why_off_other(why, &(struct why_off){begin_ns, begin_ns + 20 * MS, 20 * MS, 88, "o\033]er"}), 0);
 	assert_int_equal(why_explain(why, &result), 0);
 	assert_true(result.thread_known);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 0);

@@ -136,7 +136,7 @@ TEST_WITH(test_limits, start, stop)
 	assert_int_equal(end_of(&busy, "spin", &heard), WORKER_DIED);
 	assert_int_equal(end_of(&once, "flood", &heard), WORKER_TOO_LONG);
 	assert_int_equal(end_of(&brief, "pause", &heard), WORKER_TIMED_OUT);
-	assert_string_equal(heard.text, "part"); /* what it said before */
+	assert_string_equal(heard.text, "part");			   /* what it said before */
 	assert_int_equal(end_of(&brief, "work", &heard), WORKER_ANSWERED); /* past the limit, ready to run */
 	assert_int_equal(end_of(&absent, "echo", &heard), WORKER_UNSTARTED);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)

@@ -38,7 +38,7 @@ struct decode_event {
 	uint64_t time_ns, track, flow[4];
 	unsigned type, flows, args;
 	char name[256], category[64];
-	char arg[512]; /* "NAME=VALUE;" of each */
+	char arg[512];	  /* "NAME=VALUE;" of each */
 	char stack[1024]; /* "KIND FUNCTION;" of each frame */
 	int64_t pid, tid; /* of a sample */
 	double value;
@@ -284,7 +284,8 @@ static inline void decode_event(struct decode *d, uint64_t time_ns, const struct
 static inline void decode_sample(struct decode *d, uint64_t time_ns, const struct decode_field *data)
 {
 	const uint8_t *p = data->data, *end = p + data->size;
-	struct decode_event event = {.type = DECODE_SAMPLE, .time_ns = time_ns, .end_ns = UINT64_MAX, .order = d->events};
+	struct decode_event event = {
+		.type = DECODE_SAMPLE, .time_ns = time_ns, .end_ns = UINT64_MAX, .order = d->events};
 	struct decode_field field;
 
 	while (decode_next(&p, end, &field)) {

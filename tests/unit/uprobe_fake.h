@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The jobs of uprobes over a kernel that attaches and detaches when the test lets it: uprobe_job.c with other system calls.
- * A target's file is its name; fake_log has what the kernel did, in order: "+1" attached file 1, "-1" detached it.
+ * The jobs of uprobes over a kernel that attaches and detaches when the test lets it: uprobe_job.c with other system
+ * calls. A target's file is its name; fake_log has what the kernel did, in order: "+1" attached file 1, "-1" detached
+ * it.
  */
 #ifndef RANKTRACE_TESTS_UPROBE_FAKE_H
 #define RANKTRACE_TESTS_UPROBE_FAKE_H

@@ -71,7 +71,8 @@ static int hang(const struct worker_task *task)
 	return fstatat(AT_FDCWD, (const char *)task->request + 1, &st, 0) < 0 ? -errno : 0;
 }
 
-/* Killed, it does not end for two seconds, and waits for nothing in the kernel: a child of its own stops it on its way. */
+/* Killed, it does not end for two seconds, and waits for nothing in the kernel: a child of its own stops it on its way.
+ * */
 static int hold(const struct worker_task *task)
 {
 	int ready[2], r;
@@ -117,8 +118,8 @@ static int serve(const struct worker_task *task)
 	static const struct {
 		char name;
 		int (*serve)(const struct worker_task *task);
-	} ways[] = {{'e', echo}, {'f', flood}, {'s', spin}, {'w', work}, {'p', sleep_on}, {'m', eat}, {'c', crash}, {'h', hang},
-		{'k', hold}, {'l', list}, {'r', limits}};
+	} ways[] = {{'e', echo}, {'f', flood}, {'s', spin}, {'w', work}, {'p', sleep_on}, {'m', eat}, {'c', crash},
+		{'h', hang}, {'k', hold}, {'l', list}, {'r', limits}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ways); i++)
 		if (task->size_bytes && task->request[0] == ways[i].name)

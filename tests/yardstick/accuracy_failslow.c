@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * accuracy_failslow [--goals] [FIRST_SEED [RUNS]]: accuracy of detecting slow jobs from their step times
- * (failslow_runs.h), ours (one rank, so the job beside its own past) compared with sysTrace's rule. Seeds 1 to 60 are for
- * tuning, seeds from 1001 for published results. The goals: 99 % found at 15 % and more, 95 % at 10 %; half of them
+ * (failslow_runs.h), ours (one rank, so the job beside its own past) compared with sysTrace's rule. Seeds 1 to 60 are
+ * for tuning, seeds from 1001 for published results. The goals: 99 % found at 15 % and more, 95 % at 10 %; half of them
  * within 6 steps (20 at 10 %); at most 0.5 false alarms per day. --goals: exit 1 if the figures fall below those of
  * today, which miss the goals: 90 % at 15 % and more, 85 % at 10 %; within 10 steps (20); 1.2 false alarms per day.
  *
@@ -74,7 +74,8 @@ static void judge_alarms(const struct run *run, struct alarms *ret, enum finding
 	ret->relieved = RUN_STEPS;
 	for (size_t i = 0; i < RUN_STEPS; i++) {
 		uint64_t ns = (uint64_t)(run->ms[i] * STEP_NS);
-		struct frame_rank rank = {.here = true, .step_ns = ns, .end_ns = now + ns, .host = frame_host_unknown()};
+		struct frame_rank rank = {
+			.here = true, .step_ns = ns, .end_ns = now + ns, .host = frame_host_unknown()};
 		struct frame frame = {.step = i,
 			.class = run->checkpoint[i] ? FRAME_CHECKPOINT : FRAME_TRAIN,
 			.world_size = 1,

@@ -12,8 +12,8 @@ int systrace_events_add(struct systrace_events *events, const struct systrace_ev
 		events->left_out++;
 		return 0;
 	}
-	if (!array_reserve((void **)&events->event, &events->capacity, events->count + 1, sizeof(*event),
-		    SYSTRACE_EVENTS_MAX))
+	if (!array_reserve(
+		    (void **)&events->event, &events->capacity, events->count + 1, sizeof(*event), SYSTRACE_EVENTS_MAX))
 		return -ENOMEM;
 	events->event[events->count++] = *event;
 	return 0;

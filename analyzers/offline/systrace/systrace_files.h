@@ -24,7 +24,7 @@
 #include <stdio.h>
 
 #define SYSTRACE_NAME_BYTES 128
-#define SYSTRACE_RECORD_BYTES 65536 /* of a stage; longer ones are passed over. Its stack is not kept */
+#define SYSTRACE_RECORD_BYTES 65536	       /* of a stage; longer ones are passed over. Its stack is not kept */
 #define SYSTRACE_TIMELINE_BYTES_MAX (1u << 30) /* of a file: ten million stages; the rest is not read */
 
 struct systrace_stage {

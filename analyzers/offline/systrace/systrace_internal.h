@@ -37,9 +37,9 @@ struct systrace_process {
 	uint32_t pid;
 	int number; /* the aligner's, -1 */
 	uint64_t first_ns, last_ns;
-	uint64_t transfers; /* its sends and receives, */
+	uint64_t transfers;				/* its sends and receives, */
 	uint64_t transfers_first_ns, transfers_last_ns; /* and when they were */
-	bool is_pipeline; /* of a job that is not judged */
+	bool is_pipeline;				/* of a job that is not judged */
 };
 
 struct systrace_events {

@@ -47,7 +47,8 @@ static int64_t systrace_join_apart(const struct systrace_event *a, const struct 
 }
 
 /* The one that ended closest among those from place on; both runs go forward together. */
-static size_t systrace_join_closest(const struct run *run, const struct systrace_event *op, size_t from, int64_t offset_ns)
+static size_t systrace_join_closest(
+	const struct run *run, const struct systrace_event *op, size_t from, int64_t offset_ns)
 {
 	size_t best = from;
 

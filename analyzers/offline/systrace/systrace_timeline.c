@@ -132,7 +132,8 @@ static int read_file(FILE *file, uint8_t **ret, size_t *ret_size_bytes, bool *re
 	size_t capacity = 0, size = 0, n;
 
 	do {
-		if (!array_reserve((void **)ret, &capacity, size + SYSTRACE_RECORD_BYTES, 1, SYSTRACE_TIMELINE_BYTES_MAX)) {
+		if (!array_reserve(
+			    (void **)ret, &capacity, size + SYSTRACE_RECORD_BYTES, 1, SYSTRACE_TIMELINE_BYTES_MAX)) {
 			*ret_cut = size + SYSTRACE_RECORD_BYTES > SYSTRACE_TIMELINE_BYTES_MAX;
 			*ret_size_bytes = size;
 			return *ret_cut ? 0 : -ENOMEM;

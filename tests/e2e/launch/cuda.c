@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixture of CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which calls
- * the driver's (with ALONE: nothing).
+ * Fixture of CUDA's libraries: with DRIVER the driver's cuLaunchKernel, else the runtime's cudaLaunchKernel, which
+ * calls the driver's (with ALONE: nothing).
  */
 #define EXPORT __attribute__((visibility("default"), noinline))
 

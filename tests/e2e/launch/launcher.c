@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launcher LAUNCHES PAUSE_MS: repeats LAUNCHES launches and a pause of PAUSE_MS until SIGTERM; then prints the number of
- * launches and the elapsed nanoseconds.
+ * launcher LAUNCHES PAUSE_MS: repeats LAUNCHES launches and a pause of PAUSE_MS until SIGTERM; then prints the number
+ * of launches and the elapsed nanoseconds.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preemptor CORE SECONDS: computes on one CPU under the name "rt-preemptor", for tests of CPU contention. Bounded in time;
- * ends with its parent.
+ * preemptor CORE SECONDS: computes on one CPU under the name "rt-preemptor", for tests of CPU contention. Bounded in
+ * time; ends with its parent.
  */
 #include <sched.h>
 #include <signal.h>
