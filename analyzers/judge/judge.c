@@ -59,7 +59,7 @@ struct judge *judge_free(struct judge *judge)
 	for (size_t r = 0; r < judge->ranks; r++) {
 		free(judge->rank[r].watch.episode);
 		free(judge->rank[r].start.episode);
-		free(judge->rank[r].saves.episode);
+		free(judge->rank[r].checkpoint_watch.episode);
 	}
 	free(judge->whole.episode);
 	for (size_t i = 0; i < judge->claims; i++)
@@ -97,7 +97,7 @@ static void tick_clear(struct judge *judge)
 		judge->rank[r].grown = 0;
 		judge->rank[r].preemptor_ns = 0;
 	}
-	judge->steps = judge->real = judge->split = judge->clipped = judge->clipped_job = judge->named = 0;
+	judge->steps = judge->elapsed_s = judge->covered_s = judge->clipped = judge->clipped_job = judge->named = 0;
 	judge->run = judge->run_least = judge->onset_steps = judge->due = 0;
 	judge->stalled = false;
 	judge->begin_ns = 0;
@@ -108,29 +108,29 @@ void judge_rebase(struct judge *judge)
 	double sum = 0;
 	size_t n = 0;
 
-	judge->faster = judge->plain = judge->plain_steps = 0;
+	judge->faster = judge->probe_cost_s = judge->probe_cost_steps = 0;
 	judge->usual_since_ns = judge->learned_ns = judge->now_ns;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
-		const struct judge_sum *late = &rank->late;
+		const struct judge_sum *recent = &rank->recent;
 
 		/* The step has changed: operations show whether the rank is still slow. */
 		if (rank->start.open && judge->routine_ns)
 			judge->routine_ns = judge->now_ns;
-		if (!(late->steps > 0))
+		if (!(recent->steps > 0))
 			continue;
 		for (int a = 0; a < ACTIVITY_MAX; a++) {
-			rank->usual.act[a] = late->sum.act[a] / late->steps;
+			rank->usual.act[a] = recent->sum.act[a] / recent->steps;
 			sum += rank->usual.act[a];
 		}
 		n++;
-		rank->usual.syncs = late->sum.syncs / late->steps;
-		rank->usual.sync_squares = late->sum.sync_squares / late->steps;
-		rank->learned = late->steps;
-		if (late->l1_steps > 0) {
-			rank->usual.wait = late->sum.wait / late->l1_steps;
-			rank->usual.xfer = late->sum.xfer / late->l1_steps;
-			rank->l1_learned = late->l1_steps;
+		rank->usual.syncs = recent->sum.syncs / recent->steps;
+		rank->usual.sync_squares = recent->sum.sync_squares / recent->steps;
+		rank->learned = recent->steps;
+		if (recent->l1_steps > 0) {
+			rank->usual.wait = recent->sum.wait / recent->l1_steps;
+			rank->usual.xfer = recent->sum.xfer / recent->l1_steps;
+			rank->l1_learned = recent->l1_steps;
 		}
 	}
 	judge->usual = n ? sum / (double)n : judge->usual;
@@ -139,7 +139,7 @@ void judge_rebase(struct judge *judge)
 void judge_relearn(struct judge *judge)
 {
 	judge->ticks = 1;
-	judge->faster = judge->plain = judge->plain_steps = 0;
+	judge->faster = judge->probe_cost_s = judge->probe_cost_steps = 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		judge->rank[r].learned = judge->rank[r].l1_learned = 0;
 		memset(judge->rank[r].host_learned, 0, sizeof(judge->rank[r].host_learned));
@@ -191,10 +191,11 @@ static void learn_rank(struct judge_rank *rank, double part, double most)
 /* By how much steps are shorter while few probes are attached: growth is that of steps with the same probes. */
 static void learn_plain(struct judge *judge, double most)
 {
-	double shorter = judge->usual - (judge->real / judge->steps - judge->plain);
+	double shorter = judge->usual - (judge->elapsed_s / judge->steps - judge->probe_cost_s);
 
-	judge->plain_steps += judge->steps;
-	judge->plain = judge_blend(judge->plain, shorter, weight_of(judge->steps, judge->plain_steps, most));
+	judge->probe_cost_steps += judge->steps;
+	judge->probe_cost_s =
+		judge_blend(judge->probe_cost_s, shorter, weight_of(judge->steps, judge->probe_cost_steps, most));
 }
 
 /* Takes the tick into the usual; part: of its growth. 0: that of new ranks alone. */
@@ -216,62 +217,62 @@ static void judge_learn(struct judge *judge, double part)
 			sum += rank->usual.act[a];
 		n++;
 	}
-	if (!(judge->split > 0) && part > 0)
+	if (!(judge->covered_s > 0) && part > 0)
 		learn_plain(judge, most);
 	judge->l1_ticks += l1 && part > 0;
 	judge->usual = n ? sum / (double)n : judge->usual;
 }
 
-static void judge_fade(struct judge_sum *late, const struct judge_sum *tick, double d)
+static void judge_fade(struct judge_sum *recent, const struct judge_sum *tick, double d)
 {
 	double d1 = tick->l1_steps > 0 ? d : 1;
 
 	_Static_assert(sizeof(struct judge_mean) == (ACTIVITY_MAX + 5 + HOST_MEASURE_MAX) * sizeof(double),
 		"each member fades here");
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		late->sum.act[a] = late->sum.act[a] * d + tick->sum.act[a];
-	late->sum.syncs = late->sum.syncs * d + tick->sum.syncs;
-	late->sum.sync_squares = late->sum.sync_squares * d + tick->sum.sync_squares;
-	late->sum.wait = late->sum.wait * d1 + tick->sum.wait;
-	late->sum.xfer = late->sum.xfer * d1 + tick->sum.xfer;
-	late->sum.lead = late->sum.lead * d + tick->sum.lead;
-	late->steps = late->steps * d + tick->steps;
-	late->l1_steps = tick->l1_steps > 0 ? late->l1_steps * d + tick->l1_steps : 0;
-	late->leads = late->leads * d + tick->leads;
+		recent->sum.act[a] = recent->sum.act[a] * d + tick->sum.act[a];
+	recent->sum.syncs = recent->sum.syncs * d + tick->sum.syncs;
+	recent->sum.sync_squares = recent->sum.sync_squares * d + tick->sum.sync_squares;
+	recent->sum.wait = recent->sum.wait * d1 + tick->sum.wait;
+	recent->sum.xfer = recent->sum.xfer * d1 + tick->sum.xfer;
+	recent->sum.lead = recent->sum.lead * d + tick->sum.lead;
+	recent->steps = recent->steps * d + tick->steps;
+	recent->l1_steps = tick->l1_steps > 0 ? recent->l1_steps * d + tick->l1_steps : 0;
+	recent->leads = recent->leads * d + tick->leads;
 	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
 		bool known = tick->host_steps[h] > 0;
 
-		late->sum.host[h] = known ? late->sum.host[h] * d + tick->sum.host[h] : late->sum.host[h];
-		late->host_steps[h] = known ? late->host_steps[h] * d + tick->host_steps[h] : late->host_steps[h];
+		recent->sum.host[h] = known ? recent->sum.host[h] * d + tick->sum.host[h] : recent->sum.host[h];
+		recent->host_steps[h] = known ? recent->host_steps[h] * d + tick->host_steps[h] : recent->host_steps[h];
 	}
 	if (!(tick->l1_steps > 0))
-		late->sum.wait = late->sum.xfer = 0;
+		recent->sum.wait = recent->sum.xfer = 0;
 }
 
 /* The mean growth of the ranks' steps in the last seconds. */
 static double tick_grown(struct judge *judge)
 {
-	double d = exp(-judge->real / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
+	double d = exp(-judge->elapsed_s / fmax(TICK_S, LATE_STEPS * judge->usual)), sum = 0;
 	size_t n = 0;
 
-	judge->even = judge->real <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps
-			      ? judge->even + judge->split / judge->real * judge->steps
+	judge->even = judge->elapsed_s <= (1 + JUDGE_ALLOW) * judge->usual * judge->steps
+			      ? judge->even + judge->covered_s / judge->elapsed_s * judge->steps
 			      : 0;
 	for (size_t r = 0; r < judge->ranks; r++) {
 		struct judge_rank *rank = &judge->rank[r];
 
 		/* Nothing of before is left in steps that take no longer than usual. */
-		judge_fade(&rank->late, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
+		judge_fade(&rank->recent, &rank->tick, judge->even >= LATE_STEPS && rank->tick.steps > 0 ? 0 : d);
 		/* What a rank that came later usually does is not known yet. */
-		if (judge->split > 0)
+		if (judge->covered_s > 0)
 			rank->here = rank->tick.steps > 0 &&
 				     (rank->ticks >= JUDGE_TICKS_LEARN || judge->ticks <= JUDGE_TICKS_LEARN);
-		rank->here = rank->here && rank->late.steps > 0; /* a tick without activities goes by those before */
+		rank->here = rank->here && rank->recent.steps > 0; /* a tick without activities goes by those before */
 		if (!rank->here)
 			continue;
 		n++;
 		for (int a = 0; a < ACTIVITY_MAX; a++)
-			sum += rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
+			sum += rank->recent.sum.act[a] / rank->recent.steps - rank->usual.act[a];
 	}
 	return n ? sum / (double)n : 0;
 }
@@ -324,7 +325,7 @@ static void tick_watch(struct judge *judge, double raw)
 /* The usual: learned on, or anew where the job has become another. */
 static void tick_usual(struct judge *judge, double raw)
 {
-	if (judge->split > 0)
+	if (judge->covered_s > 0)
 		judge->faster =
 			raw < 0 ? fmax(0, judge->faster - raw - 2 * JUDGE_ALLOW * judge->usual * judge->steps) : 0;
 	if (judge->whole.open && (double)(judge->now_ns - judge->whole.episode->finding.since_ns) * NS > REBASE_S) {
@@ -351,13 +352,13 @@ static void judge_tick(struct judge *judge)
 		judge->rank[r].own = judge->rank[r].share = judge->rank[r].claim = 0;
 	if (growth > 0)
 		judge_share(judge, growth);
-	raw = judge->real - judge->usual * judge->steps;
+	raw = judge->elapsed_s - judge->usual * judge->steps;
 	tick_watch(judge, raw);
-	fades = 1 - fmin(1, judge->real / fmax(REBASE_S, NOISE_STEPS * judge->usual));
+	fades = 1 - fmin(1, judge->elapsed_s / fmax(REBASE_S, NOISE_STEPS * judge->usual));
 	judge->rank_peak *= fades;
 	judge->whole_peak *= fades;
 	tick_usual(judge, raw);
-	if (judge->split > 0)
+	if (judge->covered_s > 0)
 		judge_start(judge);
 	judge_claims(judge);
 	if (judge->windows && judge_suspects(judge))
@@ -393,12 +394,12 @@ static bool tick_is_over(struct judge *judge)
 {
 	double evidence = judge->clipped - JUDGE_ALLOW * judge->usual * judge->steps;
 
-	if (judge->real < TICK_S)
+	if (judge->elapsed_s < TICK_S)
 		return false;
-	judge->due = judge->due > 0 ? judge->due : judge->real;
-	if (judge->stalled && judge->real - judge->due < TICK_S && tick_is_apart(judge))
+	judge->due = judge->due > 0 ? judge->due : judge->elapsed_s;
+	if (judge->stalled && judge->elapsed_s - judge->due < TICK_S && tick_is_apart(judge))
 		return false;
-	if (judge->split >= fmin(judge->real, TICK_S) || evidence <= 0)
+	if (judge->covered_s >= fmin(judge->elapsed_s, TICK_S) || evidence <= 0)
 		return true;
 	if (judge_has_slow_rank(judge))
 		return true;
@@ -548,7 +549,7 @@ static void take_checkpoint(
 	double whole = (double)from->activity_ns[ACTIVITY_CHECKPOINT] * NS;
 
 	tick->sum.act[ACTIVITY_SYNC] += whole - checkpoint;
-	tick->sum.act[ACTIVITY_CHECKPOINT] -= judge->without ? whole : whole - checkpoint;
+	tick->sum.act[ACTIVITY_CHECKPOINT] -= judge->without_checkpoint ? whole : whole - checkpoint;
 }
 
 /* How many ranks, of ret_here, spent most of the step's growth in the same activity, of those that hold no wait. L1
@@ -566,7 +567,8 @@ static size_t grown_alike(const struct judge *judge, const struct frame *frame, 
 	for (int a = 0; a < ACTIVITY_MAX; a++) {
 		size_t more = 0;
 
-		if (activity_may_wait((enum activity)a, true) || (a == ACTIVITY_CHECKPOINT && judge->without))
+		if (activity_may_wait((enum activity)a, true) ||
+			(a == ACTIVITY_CHECKPOINT && judge->without_checkpoint))
 			continue;
 		for (size_t r = 0; r < frame->ranks; r++)
 			more += frame->rank[r].here &&
@@ -621,9 +623,9 @@ static bool is_alone(struct judge *judge, double over)
 	double lasts = (double)judge->options.grade[JUDGE_SUDDEN].lasts_ns * NS;
 
 	if (judge->ticks <= JUDGE_TICKS_LEARN || over < fmax(lasts, LATE_STEPS * judge->usual) ||
-		over < ALONE_AGAIN * judge->alone)
+		over < ALONE_AGAIN * judge->single_growth_s)
 		return false;
-	judge->alone = over;
+	judge->single_growth_s = over;
 	return true;
 }
 
@@ -698,8 +700,8 @@ static void take_frame(struct judge *judge, const struct frame *frame, const str
 		}
 	}
 	add_growth(judge, over);
-	judge->real += step;
-	judge->split += split ? step : 0;
+	judge->elapsed_s += step;
+	judge->covered_s += split ? step : 0;
 	judge->steps++;
 	judge_onset(judge, over);
 	judge->counted = true;
@@ -735,7 +737,7 @@ int judge_frame(struct judge *judge, const struct frame *frame, const struct mea
 	judge->card_count = frame->cards ? frame->cards : frame->world_size;
 	measures = frame->tier != FRAME_TIER_STAGES ? measures : NULL;
 	judge->windows |= !split;
-	step += split ? 0 : judge->plain;
+	step += split ? 0 : judge->probe_cost_s;
 	if (is_spike(judge, step - judge->usual) && is_hung(judge, frame)) {
 		judge_interrupt(judge); /* what was slow before is another episode than what is slow after it */
 		return 0;

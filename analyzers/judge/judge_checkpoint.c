@@ -133,7 +133,7 @@ static void checkpoint_took(
 static void checkpoint_slow(
 	struct judge *judge, struct judge_rank *rank, double part, const struct frame *frame, size_t r)
 {
-	struct judge_watch *watch = &rank->saves;
+	struct judge_watch *watch = &rank->checkpoint_watch;
 	uint64_t step_ns = frame->rank[r].step_ns;
 	double excess = judge->usually[r], took[HOST_MEASURE_MAX] = {0}, opens = judge_open_at(judge),
 	       counts = fmin(excess, CHECKPOINT_CLIP * opens), base;
@@ -191,13 +191,13 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 		if (!(length > 0))
 			continue;
 		if (judge->usually[r] > 0) {
-			rank->saved = length;
-			rank->saved_usual = judge->self[r];
+			rank->checkpoint_slow_s = length;
+			rank->checkpoint_due_s = judge->self[r];
 			checkpoint_slow(judge, rank, part, frame, r);
 		} else {
-			if (rank->saves.open)
-				judge_watch_close(judge, &rank->saves);
-			rank->saves.evidence = 0;
+			if (rank->checkpoint_watch.open)
+				judge_watch_close(judge, &rank->checkpoint_watch);
+			rank->checkpoint_watch.evidence = 0;
 		}
 		if (length < CHECKPOINT_KNOWN * checkpoint_whole(&frame->rank[r]))
 			continue;
@@ -216,9 +216,9 @@ bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *re
 	judge->frequent = frequent;
 	judge->checkpoint_longest = longest;
 	/* Others wait for the longest at most, in this step or the next. */
-	judge->without = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN &&
-			 rest - judge->usual >= fmax(CHECKPOINT_OTHER_S, judge->usual);
-	if (judge->without)
+	judge->without_checkpoint = skip && !frequent && judge->ticks > JUDGE_TICKS_LEARN &&
+				    rest - judge->usual >= fmax(CHECKPOINT_OTHER_S, judge->usual);
+	if (judge->without_checkpoint)
 		*ret_step = rest;
-	return skip && !frequent && !judge->without;
+	return skip && !frequent && !judge->without_checkpoint;
 }

@@ -91,14 +91,14 @@ bool judge_claims_quiet(const struct judge *judge)
 
 void judge_claims(struct judge *judge)
 {
-	double unnamed = fmax(0, judge->real - judge->usual * judge->steps - judge->named);
+	double unnamed = fmax(0, judge->elapsed_s - judge->usual * judge->steps - judge->named);
 
 	for (size_t i = 0; i < judge->claims; i++) {
 		struct judge_claim *claim = &judge->claim[i];
 		bool grew = claim_grew(judge, claim);
 		double named = claim->newest.kind == FINDING_IMBALANCE ? judge->named : 0;
-		double lost = fmin(fmax(0, claim->lost - named), grew ? unnamed : judge->real),
-		       without = judge->real - lost;
+		double lost = fmin(fmax(0, claim->lost - named), grew ? unnamed : judge->elapsed_s),
+		       without = judge->elapsed_s - lost;
 		static const double none[ACTIVITY_MAX];
 
 		unnamed -= grew ? lost : 0;

@@ -291,12 +291,12 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 	if (!rank)
 		return FINDING_SIDE_UNKNOWN;
 	if (!judge->cards || !(activity_may_wait(activity, true) || activity == ACTIVITY_COMPUTE) ||
-		activity == ACTIVITY_SYNC || rank->is_late)
+		activity == ACTIVITY_SYNC || rank->host_late)
 		return FINDING_SIDE_HOST;
-	if (!(rank->usual.lead > 0) || !(rank->late.leads > 0))
+	if (!(rank->usual.lead > 0) || !(rank->recent.leads > 0))
 		return FINDING_SIDE_UNKNOWN;
-	return rank->late.sum.lead / rank->late.leads > CARD_LEAD * rank->usual.lead ? FINDING_SIDE_CARD
-										     : FINDING_SIDE_HOST;
+	return rank->recent.sum.lead / rank->recent.leads > CARD_LEAD * rank->usual.lead ? FINDING_SIDE_CARD
+											 : FINDING_SIDE_HOST;
 }
 
 /* Of a mean or a sum of so many steps; wait: with L1, else NAN. */
@@ -325,7 +325,7 @@ static double mean_of(const struct judge_sum *of, enum activity a, bool own)
 /* The same usually. */
 static double usual_of(const struct judge_rank *rank, enum activity a, bool own)
 {
-	bool l1 = rank->late.l1_steps > 0;
+	bool l1 = rank->recent.l1_steps > 0;
 
 	if (a == ACTIVITY_COMPUTE)
 		return compute_of(&rank->usual, 1, l1 ? rank->usual.wait : NAN);
@@ -343,7 +343,8 @@ static double peers_of(const struct judge *judge, const struct judge_rank *rank,
 
 		if (other == rank || !other->here)
 			continue;
-		sum += rank ? mean_of(&other->late, a, activity_may_wait(a, judge->cards)) : usual_of(other, a, false);
+		sum += rank ? mean_of(&other->recent, a, activity_may_wait(a, judge->cards))
+			    : usual_of(other, a, false);
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -358,9 +359,9 @@ static double host_mean_of(const struct judge *judge, const struct judge_rank *b
 	for (size_t r = 0; r < judge->ranks; r++) {
 		const struct judge_rank *rank = &judge->rank[r];
 
-		if (rank == but || !rank->here || !(rank->late.host_steps[h] > 0))
+		if (rank == but || !rank->here || !(rank->recent.host_steps[h] > 0))
 			continue;
-		sum += usual ? rank->usual.host[h] : rank->late.sum.host[h] / rank->late.host_steps[h];
+		sum += usual ? rank->usual.host[h] : rank->recent.sum.host[h] / rank->recent.host_steps[h];
 		n++;
 	}
 	return n ? sum / (double)n : NAN;
@@ -436,8 +437,8 @@ static void judge_episode_moment(
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	bool saves = rank && watch == &rank->saves;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->real), sum = 0, steps = 0, known = 0, times, usual;
+	bool saves = rank && watch == &rank->checkpoint_watch;
+	double rate = saves ? lost : lost / fmax(1e-9, judge->elapsed_s), sum = 0, steps = 0, known = 0, times, usual;
 	const struct judge_sum *of;
 	bool one;
 
@@ -445,35 +446,35 @@ static void judge_episode_moment(
 		return;
 	if (saves) {
 		*worst = (struct judge_moment){.rate = rate,
-			.value = rank->saved,
-			.peers = rank->saved_usual,
-			.before = rank->saved_usual == rank->checkpoint,
+			.value = rank->checkpoint_slow_s,
+			.peers = rank->checkpoint_due_s,
+			.before = rank->checkpoint_due_s == rank->checkpoint,
 			.also = ACTIVITY_MAX,
-			.step = judge->usual + rank->saved,
-			.usual = judge->usual + rank->saved_usual};
+			.step = judge->usual + rank->checkpoint_slow_s,
+			.usual = judge->usual + rank->checkpoint_due_s};
 		return;
 	}
 	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
 	one = watch->episode->finding.until_step - watch->episode->finding.since_step <= judge->stalled &&
-	      judge->split >= judge->real;
+	      judge->covered_s >= judge->elapsed_s;
 	times = one ? judge->steps : 1;
 	for (size_t r = 0; r < judge->ranks; r++) {
-		of = one ? &judge->rank[r].tick : &judge->rank[r].late;
+		of = one ? &judge->rank[r].tick : &judge->rank[r].recent;
 		for (int i = 0; i < ACTIVITY_MAX; i++)
 			sum += of->sum.act[i];
 		steps += of->steps;
-		known += judge->rank[r].late.steps > 0;
+		known += judge->rank[r].recent.steps > 0;
 	}
 	worst->step = moment_of_step(times, steps > 0 ? sum / steps : 0, judge->usual);
 	worst->peers = peers_of(judge, rank, a);
 	if (!rank) {
 		for (size_t r = 0; r < judge->ranks; r++)
-			worst->value += mean_of(&judge->rank[r].late, a, false);
+			worst->value += mean_of(&judge->rank[r].recent, a, false);
 		worst->value /= fmax(1, known);
 		moment_of_job(judge, worst);
 		return;
 	}
-	of = one ? &rank->tick : &rank->late;
+	of = one ? &rank->tick : &rank->recent;
 	usual = usual_of(rank, a, activity_may_wait(a, judge->cards));
 	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual);
 	if (judge_share_syncs_in(a) && judge_share_syncs_often(rank)) {
@@ -630,7 +631,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 		judge_host_add(judge, rank, true, lost, NULL, took);
 		for (int h = 0; h < HOST_MEASURE_MAX; h++)
 			episode->cause_lost[h] += lost > 0 ? took[h] * cost / lost : 0;
-	} else if (rank && watch != &rank->saves && !(watch->span.steps > 0)) {
+	} else if (rank && watch != &rank->checkpoint_watch && !(watch->span.steps > 0)) {
 		judge_host_add(judge, rank, false, cost, NULL, episode->cause_lost);
 	}
 	judge_publish(judge, watch, FINDING_OPEN);
@@ -756,7 +757,7 @@ static void episode_goes_on(struct judge *judge, struct judge_watch *watch)
 {
 	struct judge_episode *episode = watch->episode;
 
-	episode->base += judge->real;
+	episode->base += judge->elapsed_s;
 	episode->finding.until_ns = judge->now_ns;
 	episode->finding.until_step = judge->step;
 	if (judge->now_ns - episode->published_ns >= PUBLISH_NS)
@@ -778,8 +779,8 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	judge_host_add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
-	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
-	if (watch->quiet > 0 && cost < SAME_RATE * episode->rate * judge->real) {
+	watch->quiet = fmax(0, watch->quiet + half * judge->elapsed_s - cost);
+	if (watch->quiet > 0 && cost < SAME_RATE * episode->rate * judge->elapsed_s) {
 		/* It went on in steps that are no measure, as those with a checkpoint. */
 		if (!was_quiet && judge->begin_ns > finding->until_ns)
 			finding->until_ns = judge->begin_ns;
@@ -859,7 +860,7 @@ static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, 
 {
 	double half = OVER_HALF * fmax(0, watch->span.cost) / fmax(1e-9, watch->span.base + watch->span.cost);
 
-	watch->quiet = fmax(0, watch->quiet + half * judge->real - cost);
+	watch->quiet = fmax(0, watch->quiet + half * judge->elapsed_s - cost);
 	return watch->quiet >= half * judge_quiet_s(judge);
 }
 
@@ -925,11 +926,11 @@ void judge_watch_tick(
 
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
-		judge_host_add(judge, rank, false, claim * (judge->real - usual), NULL, took);
+		judge_host_add(judge, rank, false, claim * (judge->elapsed_s - usual), NULL, took);
 		lost = fmax(lost, judge_limits_took(took));
 	}
 	judge_watch_add(
-		judge, watch, rank, lost, share * (judge->real - usual), usual, rank ? rank->act : judge->common);
+		judge, watch, rank, lost, share * (judge->elapsed_s - usual), usual, rank ? rank->act : judge->common);
 }
 
 #define RANK_WATCHES 3
@@ -939,7 +940,7 @@ static struct judge_watch *watch_at(struct judge *judge, size_t i)
 {
 	if (i < RANK_WATCHES * judge->ranks) {
 		struct judge_rank *rank = &judge->rank[i / RANK_WATCHES];
-		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->saves};
+		struct judge_watch *const watches[RANK_WATCHES] = {&rank->watch, &rank->start, &rank->checkpoint_watch};
 
 		return watches[i % RANK_WATCHES];
 	}

@@ -59,7 +59,7 @@ void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bo
 		usual = start ? judge_host_others(judge, rank, h) : rank->usual.host[h];
 		took = fmax(0, here - usual) * each * judge->steps;
 		if (carry && judge_hosts[h].kind == JUDGE_HOST_SURE) {
-			took += carry[h] * fmax(0, 1 - judge->real / judge_quiet_s(judge));
+			took += carry[h] * fmax(0, 1 - judge->elapsed_s / judge_quiet_s(judge));
 			carry[h] = took - fmin(took, fmax(0, lost));
 		}
 		to[h] += fmin(lost, took);
@@ -76,9 +76,9 @@ static double judge_host_of_job(const struct judge *judge, enum host_measure h, 
 
 		if (!rank->here)
 			continue;
-		if (!(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+		if (!(rank->recent.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
 			return 0;
-		least = fmin(least, rank->late.sum.host[h] / rank->late.host_steps[h] - rank->usual.host[h]);
+		least = fmin(least, rank->recent.sum.host[h] / rank->recent.host_steps[h] - rank->usual.host[h]);
 	}
 	return isfinite(least) ? fmin(fmax(0, lost), fmax(0, least) * judge->steps) : 0;
 }
@@ -91,7 +91,7 @@ static double judge_job_work(const struct judge *judge, double lost)
 
 bool judge_job_works(const struct judge *judge)
 {
-	double grown = judge->real - judge->usual * judge->steps;
+	double grown = judge->elapsed_s - judge->usual * judge->steps;
 
 	return grown > 0 && judge_job_work(judge, grown) >= JUDGE_CAUSE_HALF * grown;
 }

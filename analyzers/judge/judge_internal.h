@@ -119,24 +119,24 @@ struct judge_rank {
 	unsigned ticks;						    /* that it was learned for */
 	bool steps;						    /* it has had one */
 	bool here;						    /* in this tick's frames */
-	struct judge_sum tick, late;
+	struct judge_sum tick, recent;				    /* recent: fades with the seconds */
 	uint32_t preemptor_pid;
 	uint64_t preemptor_ns; /* of the tick's largest */
 	char preemptor_name[16];
-	double checkpoint;	   /* usual length, s; 0: not known */
-	double saved, saved_usual; /* the newest slow one, s, and what it should have taken */
-	double own, share, claim;  /* claim: of the growth; share: the same, divided among those that grow at once */
-	double act[ACTIVITY_MAX];  /* the same by activity */
-	bool is_late;		   /* its host, as others wait for it and its card has nothing to do */
-	bool grows;		   /* since the usual was learned: its last ticks were slow */
-	double grown;		   /* s of this tick that the episode of `start` has beside the gain */
+	double checkpoint;			    /* usual length, s; 0: not known */
+	double checkpoint_slow_s, checkpoint_due_s; /* the newest slow one, s, and what it should have taken */
+	double own, share, claim; /* claim: of the growth; share: the same, divided among those that grow at once */
+	double act[ACTIVITY_MAX]; /* the same by activity */
+	bool host_late;		  /* its host, as others wait for it and its card has nothing to do */
+	bool grows;		  /* since the usual was learned: its last ticks were slow */
+	double grown;		  /* s of this tick that the episode of `start` has beside the gain */
 	struct judge_watch watch;
 	struct judge_watch start; /* slow since the job began: known from its peers alone */
 	struct judge_shown shown;
-	uint64_t fast_ns[2];	  /* when it was not slow beside its peers: without operations, and with them */
-	struct judge_watch saves; /* its checkpoints */
-	uint32_t class;		  /* ranks of one role; FRAME_NONE: not known */
-	uint32_t role;		  /* the same, as operations showed it last; FRAME_NONE: compared with no rank */
+	uint64_t fast_ns[2]; /* when it was not slow beside its peers: without operations, and with them */
+	struct judge_watch checkpoint_watch; /* its checkpoints */
+	uint32_t class;			     /* ranks of one role; FRAME_NONE: not known */
+	uint32_t role; /* the same, as operations showed it last; FRAME_NONE: compared with no rank */
 };
 
 struct judge {
@@ -159,9 +159,9 @@ struct judge {
 	enum frame_tier tier;
 	uint32_t card_count;
 	/* of this tick */
-	double steps, real;
-	double split;		     /* of real, steps whose activities are known (frame_rank.unsplit) */
-	double due;		     /* real, when it was a second or a step; 0: not yet */
+	double steps, elapsed_s;
+	double covered_s;	     /* of elapsed_s, steps whose activities are known (frame_rank.unsplit) */
+	double due;		     /* elapsed_s, when it was a second or a step; 0: not yet */
 	bool stalled;		     /* in one of its steps */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named;		     /* s that open episodes of ranks lost: no other finding may claim them */
@@ -181,9 +181,9 @@ struct judge {
 	double faster, rank_peak, whole_peak;
 	double checkpoints;	   /* share of steps with one */
 	bool frequent;		   /* they are a part of the step */
-	bool without;		   /* this step counts without them */
+	bool without_checkpoint;   /* this step counts without them */
 	double checkpoint_longest; /* s: of the newest step */
-	double alone;		   /* s: growth of the last step that was judged alone */
+	double single_growth_s;	   /* s: growth of the last step that was judged alone */
 	double lost;		   /* share of the last frames with operations that lack records */
 	double waited,
 		waited_apart; /* s of all ranks, with L1; of them in operations apart from stages that hold waits */
@@ -191,9 +191,10 @@ struct judge {
 	double even;		       /* steps in a row, with activities, that took no longer than usual */
 	unsigned calm;		       /* steps since one that took much longer */
 	/* L0 in windows */
-	bool windows;		   /* steps without activities were seen */
-	double plain, plain_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */
-	bool counted;		   /* the newest frame is in this tick */
+	bool windows; /* steps without activities were seen */
+	double probe_cost_s,
+		probe_cost_steps; /* s that those are shorter, as fewer probes are in them; learned from so many */
+	bool counted;		  /* the newest frame is in this tick */
 	uint64_t seen;
 };
 
@@ -241,7 +242,7 @@ void judge_host_add_known(const struct judge *judge, const struct judge_watch *w
 bool judge_job_works(const struct judge *judge);
 /* judge_checkpoint.c: judges the frame's checkpoints, and leaves the length of each, without waits, in judge->column.
  * True: because of them the frame is no measure of a step. ret_step: its mean step, from which they are taken if
- * judge->without. */
+ * judge->without_checkpoint. */
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);

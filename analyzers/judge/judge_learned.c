@@ -25,9 +25,9 @@ struct learned_field {
 static const struct learned_field learned_of_job[] = {
 	{"noise_of_ranks", offsetof(struct judge, rank_peak)},
 	{"noise_of_job", offsetof(struct judge, whole_peak)},
-	{"alone", offsetof(struct judge, alone)},
-	{"plain", offsetof(struct judge, plain)},
-	{"plain_steps", offsetof(struct judge, plain_steps)},
+	{"alone", offsetof(struct judge, single_growth_s)},
+	{"plain", offsetof(struct judge, probe_cost_s)},
+	{"plain_steps", offsetof(struct judge, probe_cost_steps)},
 	{"checkpoints", offsetof(struct judge, checkpoints)},
 	{"waited", offsetof(struct judge, waited)},
 	{"waited_apart", offsetof(struct judge, waited_apart)},

@@ -46,7 +46,7 @@ static struct judge_rank *share_rank(const struct share *share, size_t i)
 
 static double judge_share_grown(const struct judge_rank *rank, enum activity a)
 {
-	return rank->late.sum.act[a] / rank->late.steps - rank->usual.act[a];
+	return rank->recent.sum.act[a] / rank->recent.steps - rank->usual.act[a];
 }
 
 static bool share_may_wait(const struct share *share, int a, bool cards)
@@ -81,7 +81,7 @@ static void share_excess(struct share *share)
 /* The mean that fades still has the synchronizations of before. */
 double judge_share_syncs(const struct judge_rank *rank)
 {
-	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->late;
+	const struct judge_sum *sum = rank->tick.steps > 0 ? &rank->tick : &rank->recent;
 
 	return sum->sum.syncs / sum->steps;
 }
@@ -258,12 +258,12 @@ static void share_waits(struct share *share)
 
 	/* L1 that was turned on for this: what the rank that waits least waits, all usually do. */
 	for (size_t i = 0; i < share->n; i++)
-		least = fmin(least, share_rank(share, i)->late.sum.wait / share_rank(share, i)->late.l1_steps);
+		least = fmin(least, share_rank(share, i)->recent.sum.wait / share_rank(share, i)->recent.l1_steps);
 	for (size_t i = 0; i < share->n; i++) {
 		const struct judge_rank *rank = share_rank(share, i);
-		const struct judge_sum *late = &rank->late;
-		double wait = late->sum.wait / late->l1_steps - (learned ? rank->usual.wait : least);
-		double xfer = learned ? late->sum.xfer / late->l1_steps - rank->usual.xfer : 0;
+		const struct judge_sum *recent = &rank->recent;
+		double wait = recent->sum.wait / recent->l1_steps - (learned ? rank->usual.wait : least);
+		double xfer = learned ? recent->sum.xfer / recent->l1_steps - rank->usual.xfer : 0;
 
 		share->transfers = fmin(growth, fmax(0, xfer));
 		judge->column[i] = growth - fmax(0, xfer) - fmax(0, wait);
@@ -291,9 +291,9 @@ static void share_waits(struct share *share)
 static bool share_host(const struct judge_rank *rank, enum host_measure h, double *ret)
 {
 	*ret = 0;
-	if (!(rank->late.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
+	if (!(rank->recent.host_steps[h] > 0) || !(rank->host_learned[h] > 0))
 		return false;
-	*ret = rank->late.sum.host[h] / rank->late.host_steps[h] - rank->usual.host[h];
+	*ret = rank->recent.sum.host[h] / rank->recent.host_steps[h] - rank->usual.host[h];
 	return true;
 }
 
@@ -398,7 +398,7 @@ static bool share_is_late(const struct judge *judge, const struct judge_rank *ra
 {
 	return share_syncs(judge, rank) &&
 	       (share_sync_part(rank) < SHARE_LATE * fmin(1, most) ||
-		       share_sync_wait(&rank->late.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
+		       share_sync_wait(&rank->recent.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
 }
 
 /* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the card.
@@ -424,7 +424,7 @@ static void share_late(struct share *share)
 		judge->column[i] = share_is_late(judge, rank, part) ? share->growth - share_common_of(share, rank) : 0;
 		most = fmax(most, rank->own);
 		if (!(judge->column[i] > 0) &&
-			share_sync_wait(&rank->late.sum) >= longer * share_sync_wait(&rank->usual))
+			share_sync_wait(&rank->recent.sum) >= longer * share_sync_wait(&rank->usual))
 			longest = fmax(longest, share_sync_wait(&rank->usual));
 	}
 	/* Who waits is a witness against those that usually wait alike. */
@@ -436,7 +436,7 @@ static void share_late(struct share *share)
 	for (size_t i = 0; i < share->n; i++) {
 		struct judge_rank *rank = share_rank(share, i);
 
-		rank->is_late = judge->scratch[i] > rank->own;
+		rank->host_late = judge->scratch[i] > rank->own;
 		rank->own = fmax(rank->own, judge->scratch[i]);
 	}
 }
@@ -490,12 +490,12 @@ void judge_share(struct judge *judge, double growth)
 		struct judge_rank *rank = &judge->rank[r];
 
 		rank->own = rank->share = rank->claim = 0;
-		rank->is_late = false;
+		rank->host_late = false;
 		memset(rank->act, 0, sizeof(rank->act));
 		if (!rank->here)
 			continue;
 		judge->index[share.n++] = (uint32_t)r;
-		share.l1 = share.l1 && rank->late.l1_steps > 0;
+		share.l1 = share.l1 && rank->recent.l1_steps > 0;
 	}
 	share_excess(&share);
 	if (judge->cards)

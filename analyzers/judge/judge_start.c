@@ -197,12 +197,12 @@ static void start_begin(const struct start *start, struct judge_rank *rank, doub
 	const struct judge *judge = start->judge;
 	struct judge_watch *watch = &rank->start;
 	uint64_t said_ns = watch->episode ? watch->episode->finding.until_ns : 0, since_ns = judge->usual_since_ns;
-	double known_s = fmax(judge->real, (double)(judge->now_ns - judge->first_ns) * NS);
+	double known_s = fmax(judge->elapsed_s, (double)(judge->now_ns - judge->first_ns) * NS);
 
 	since_ns = said_ns > since_ns ? said_ns : since_ns;
 	since_ns = rank->fast_ns[start->l1] > since_ns ? rank->fast_ns[start->l1] : since_ns;
 	judge_watch_reset(watch, since_ns, 0);
-	watch->span.cost = cost / judge->real * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) *
+	watch->span.cost = cost / judge->elapsed_s * fmax(0, (double)(int64_t)(judge->begin_ns - since_ns) * NS) *
 			   fmin(1, judge->real_sum / known_s);
 }
 
@@ -283,7 +283,7 @@ static void start_unseen(const struct start *start, struct judge_rank *rank)
 {
 	struct judge *judge = start->judge;
 	const struct judge_shown *shown = &rank->shown;
-	double shorter = fmax(0, shown->usual * judge->steps - judge->real);
+	double shorter = fmax(0, shown->usual * judge->steps - judge->elapsed_s);
 	double cost = (shown->gain * judge->steps - shorter) * shown->part;
 	bool gone = !(rank->tick.steps > 0);
 
@@ -294,7 +294,7 @@ static void start_unseen(const struct start *start, struct judge_rank *rank)
 			start_slow(judge, rank, 0, cost);
 		return;
 	}
-	rank->start.quiet += judge->real;
+	rank->start.quiet += judge->elapsed_s;
 	if (gone && rank->start.open && rank->start.quiet >= judge_quiet_s(judge))
 		start_over(start, rank);
 	else if (!rank->start.open && rank->start.quiet >= ROUTINE_AFTER_S)
@@ -354,7 +354,7 @@ void judge_start(struct judge *judge)
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		start.holds[a] = judge_may_wait(judge, (enum activity)a, judge->cards, start.l1);
 	start_routine(&start);
-	judge->real_sum += judge->real;
+	judge->real_sum += judge->elapsed_s;
 	if (!start.l1)
 		judge->usual_unseen = judge->usual;
 	for (size_t r = 0; r < judge->ranks; r++)

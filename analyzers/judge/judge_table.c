@@ -30,14 +30,14 @@ int judge_table(struct judge_row *row, size_t rows, bool cards, double growth, d
 
 		rank->here = true;
 		rank->class = FRAME_NONE;
-		rank->late.steps = 1;
-		memcpy(rank->late.sum.act, row[i].now, sizeof(row[i].now));
+		rank->recent.steps = 1;
+		memcpy(rank->recent.sum.act, row[i].now, sizeof(row[i].now));
 		memcpy(rank->usual.act, row[i].usual, sizeof(row[i].usual));
 		learned = learned && !isnan(row[i].wait_usual);
 		if (isnan(row[i].wait))
 			continue;
-		rank->late.l1_steps = 1;
-		rank->late.sum.wait = row[i].wait;
+		rank->recent.l1_steps = 1;
+		rank->recent.sum.wait = row[i].wait;
 		rank->usual.wait = isnan(row[i].wait_usual) ? 0 : row[i].wait_usual;
 	}
 	judge->l1_ticks = learned ? JUDGE_L1_TICKS : 0;
