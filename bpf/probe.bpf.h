@@ -241,7 +241,7 @@ static __always_inline void *reserve_event(uint32_t kind, uint32_t size_bytes)
 	return reserve_event_at(kind, size_bytes, bpf_ktime_get_ns());
 }
 
-/* The same within the limits of a rank; NULL, counted, beyond them. quota NULL: no limits. */
+/* As reserve_event(), within the limits of a rank; NULL, counted, beyond them. quota NULL: no limits. */
 static __always_inline void *reserve_rank_event(struct rt_quota *quota, uint32_t kind, uint32_t size_bytes)
 {
 	uint64_t now_ns = bpf_ktime_get_ns();

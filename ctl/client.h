@@ -14,13 +14,13 @@
  */
 int client_ask(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);
-/* The same without a sentence where no daemon listens. */
+/* As client_ask(), without a sentence where no daemon listens. */
 int client_ask_quietly(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);
 /* A request without content. */
 int client_get(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,
 	Ranktrace__Response **ret);
-/* The same of the ranks of the option --rank, which ret_ranks holds then; all without the option. */
+/* As client_ask(), of the ranks of the option --rank, which ret_ranks holds then; of all without the option. */
 int client_ask_of_ranks(const struct command *command, Ranktrace__Request *request, Ranktrace__Response__BodyCase body,
 	struct ranges *ret_ranks, Ranktrace__Response **ret);
 int client_get_of_ranks(const struct command *command, Ranktrace__RequestType type, Ranktrace__Response__BodyCase body,

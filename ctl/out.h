@@ -24,7 +24,7 @@ uint64_t out_now_ns(void);
 
 /* A line behind a label, "" for none, wrapped behind it where the terminal is narrower. */
 void out_line(const char *label, const char *format, ...) _printf_(2, 3);
-/* The same at another indent, for texts below something. */
+/* A line as of out_line(), at another indent and without a label, for texts below something. */
 void out_below(size_t indent, const char *format, ...) _printf_(2, 3);
 /* Codes of colours on stdout, for texts of these. */
 const char *out_start(enum term_colour colour);

@@ -11,8 +11,8 @@
 /* The folder itself is of a trusted user and writable by no other, and no link. 0, or -EPERM or another negative errno
  * with the sentence. */
 int folder_own(const char *path, char *why, size_t size);
-/* The same of a folder that may be reached by links, and of everything on the way to it: nobody else can put another in
- * its place. A folder above may be writable by all where it is sticky (/tmp). */
+/* As folder_own(), of a folder that may be reached by links, and of everything on the way to it: nobody else can put
+ * another in its place. A folder above may be writable by all where it is sticky (/tmp). */
 int folder_safe(const char *path, char *why, size_t size);
 
 #endif

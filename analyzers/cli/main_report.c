@@ -257,7 +257,7 @@ static int cmd_report_from_environment(struct program *program)
 	return r == 0 && keep_max && *keep_max ? cmd_report_set_keep_max(program, keep_max) : r;
 }
 
-/* The same, where the command line names no store. */
+/* Folders of stores from the environment, where the command line names none. */
 static void cmd_report_folders_from_environment(struct program *program)
 {
 	const char *dirs = getenv("RANKTRACE_REPORT_DIRS"), *fleet = getenv("RANKTRACE_REPORT_FLEET");

@@ -115,7 +115,7 @@ static void cmd_why_text_parts(FILE *f, const struct why_result *result)
 	term_table_free(table);
 }
 
-/* The same by what the rank did, in whatever activity. */
+/* One line: the excess by what the rank did, summed over its activities. */
 static void cmd_why_text_kinds(FILE *f, const struct why_result *result)
 {
 	double excess_ns = result->chosen_ns - result->usual_ns;

@@ -46,7 +46,7 @@ struct dump_state {
 
 /* 0 with an empty state if there is no file. */
 int dump_state_load(const char *dump_dir, struct dump_state *ret);
-/* The same without delays, which are most of the file. Nothing to clear. */
+/* Loads all but the delays, which are most of the file. Nothing to clear. */
 int dump_state_load_summary(const char *dump_dir, struct dump_state *ret);
 int dump_state_save(const char *dump_dir, const struct dump_state *state);
 /* Parser of both; the file is untrusted. */

@@ -43,7 +43,7 @@ void dump_op_name(const char *op, char *ret, size_t size);
 
 /* UTF-8 copy, cut at a character; invalid bytes become '?'. text may be NULL. */
 void dump_utf8(const char *text, char *ret, size_t size);
-/* The same for a CSV field with the separators ',' and '!'. */
+/* As dump_utf8(), for a CSV field with the separators ',' and '!'. */
 void dump_field(const char *text, char *ret, size_t size);
 
 #endif

@@ -322,7 +322,7 @@ static double mean_of(const struct judge_sum *of, enum activity a, bool own)
 	return fmax(0, of->sum.act[a] / of->steps - (own && !isnan(wait) ? wait : 0));
 }
 
-/* The same usually. */
+/* What the activity usually takes, s a step. */
 static double usual_of(const struct judge_rank *rank, enum activity a, bool own)
 {
 	bool l1 = rank->recent.l1_steps > 0;

@@ -235,7 +235,7 @@ enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double 
  * in a later one; NULL: it is not kept. */
 void judge_host_add(const struct judge *judge, const struct judge_rank *rank, bool start, double lost,
 	double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
-/* The same of what a watch lost: of the job, what it took from all ranks, and its work. */
+/* As judge_host_add(), of what a watch lost: of the job, what the system took from all ranks, and its work. */
 void judge_host_add_known(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
 	double lost, double carry[HOST_MEASURE_MAX], double to[HOST_MEASURE_MAX]);
 /* What its steps grew by in this tick is work. */

@@ -146,7 +146,7 @@ static inline int64_t measure_clamp_length(uint64_t length_ns)
 
 /* -EINVAL: an index out of its range. Fills group and meeting. */
 int measure_groups(struct measure *measure, const struct frame *frame);
-/* The same, and rank's wait, self and last. */
+/* measure_groups(), and fills wait, self and last of each rank. */
 int measure_waits(struct measure *measure, const struct frame *frame);
 /* Who is of which class (-ENOMEM), after measure_waits(). */
 int measure_classify(struct measure *measure, const struct frame *frame);

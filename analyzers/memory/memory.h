@@ -60,7 +60,7 @@ struct memory_history {
 void memory_history_add(struct memory_history *history, uint64_t time_ns, double low_bytes);
 /* False: too few points. The trend of all of it, or where that is none, of its last hours. */
 bool memory_history_trend(const struct memory_history *history, struct memory_trend *ret);
-/* The same, again and again: true: it leaks. */
+/* To be called again and again; true once the trend is a leak. */
 bool memory_history_leaks(struct memory_history *history, uint64_t now_ns, struct memory_trend *ret);
 
 /* Time until `free_bytes` more are allocated; low and high of the interval. INFINITY: never. */

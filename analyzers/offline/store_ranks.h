@@ -89,7 +89,7 @@ uint64_t store_ranks_next(const struct store_ranks *ranks);
 void store_ranks_step(struct store_ranks *ranks, struct align *align);
 /* NULL: not known, or not wanted, or over. */
 struct store_rank *store_ranks_find(struct store_ranks *ranks, int64_t instance, struct align *align);
-/* The same, also if it is over. */
+/* As store_ranks_find(), also of a rank that is over. */
 struct store_rank *store_ranks_find_ended(struct store_ranks *ranks, int64_t instance, struct align *align);
 /* The rank by its place among all, for those who go through them; NULL past the last. */
 struct store_rank *store_ranks_at(struct store_ranks *ranks, size_t i);

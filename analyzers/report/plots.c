@@ -348,7 +348,7 @@ static double report_plots_value_over(
 	return sum / count;
 }
 
-/* The same in a plotted bucket. */
+/* The value in a plotted bucket. */
 static double report_plots_value_of(const struct plots *plots, const struct gather *gather, size_t bucket, size_t place)
 {
 	return report_plots_value_over(plots, gather, bucket * gather->merge, gather->merge, place);

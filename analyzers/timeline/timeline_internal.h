@@ -222,7 +222,7 @@ extern const size_t timeline_streams_count;
 /* Rows of a SELECT over the node's store. 0 or negative errno with the sentence. */
 int timeline_each(struct timeline *timeline, const char *sql,
 	int (*row)(struct timeline *timeline, void *arg, sqlite3_stmt *s), void *arg);
-/* The same in two parts: 0 or negative errno with the sentence; step: 1: a row, 0: end. */
+/* timeline_each() in two parts: 0 or negative errno with the sentence; step: 1: a row, 0: end. */
 int timeline_prepare(struct timeline *timeline, const char *sql, sqlite3_stmt **ret);
 int timeline_step(struct timeline *timeline, sqlite3_stmt *s);
 /* Start of the window minus the lookback. */

@@ -22,7 +22,7 @@ struct tool_option {
 /* --help and --version come with it. optind is then the first word that is no option. 0: go on; else the exit code plus
  * one, after a message. */
 int tool_options(int argc, char **argv, const char *usage, const struct tool_option *options, size_t count);
-/* The same where words follow that are no options. */
+/* After tool_options(), of a program that takes no other words: refuses them. Returns as that does. */
 int tool_options_end(int argc, char **argv);
 
 #endif

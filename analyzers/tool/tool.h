@@ -22,7 +22,7 @@ void tool_begin(const char *name, char **argv);
 const char *tool_name(void);
 /* "NAME: SENTENCE" on stderr, one printable line; returns status. */
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of a usage error, and where the help is. Returns 2. */
+/* As tool_fail(), of a usage error, and says where the help is. Returns 2. */
 int tool_fail_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Last in a program that writes to stdout: 0, or 1 with the sentence after a write error. */
 int tool_written(void);

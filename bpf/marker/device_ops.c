@@ -88,7 +88,7 @@ static struct device_comm *lock_comm(device_handle handle)
 	return NULL;
 }
 
-/* The same for an operation in flight. */
+/* The operation in flight of that handle, and its communicator, locked; NULL: there is none. */
 static struct device_op *lock_op(device_handle handle, enum handle_kind kind, struct device_comm **ret)
 {
 	struct device_comm *comm = comm_at(handle, kind);

@@ -45,7 +45,7 @@ int gloo_identity_read(
  */
 void torch_group_name(struct cxx_memory *memory, const struct cxx_object *group, char *ret, size_t size);
 
-/* The same for the c10d::ProcessGroupNCCL at that address. -ENOENT: none there; otherwise as cxx_read_object(). */
+/* Description of the c10d::ProcessGroupNCCL at that address. -ENOENT: none there; otherwise as cxx_read_object(). */
 int torch_group_nccl_name(uint32_t pid, uint64_t address, char *ret, size_t size);
 
 #endif

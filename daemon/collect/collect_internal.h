@@ -53,7 +53,7 @@ struct losses *losses_free(struct losses *losses);
 bool losses_due(const struct losses *losses, uint64_t now_ns);
 /* A row for each kind and rank that lost records since its last one. source: collector of a kind. */
 void losses_write(struct losses *losses, const char *(*source)(void *arg, unsigned kind), void *arg);
-/* The same of one rank, which has a slot: it ends. */
+/* As losses_write(), of one rank, which has a slot: it ends. */
 void losses_rank(struct losses *losses, const struct rank *rank);
 /* Records of ranks, ended ones too, beyond their part of ring, maps and the daemon's memory. */
 uint64_t losses_of_ranks(const struct losses *losses);

@@ -132,7 +132,7 @@ static void collect_syscalls_take_calls(
 	}
 }
 
-/* The same of short calls on files. */
+/* Writes the sums of short calls on files. */
 static void collect_syscalls_take_files(
 	struct syscalls *syscalls, struct rt_syscall_sums *sums, const struct rank *rank, uint64_t now_ns)
 {

@@ -81,7 +81,7 @@ int request_levels_fill(const struct context *context, ProtobufCMessage *body, s
 /* What is used of what is bounded, for `status`; after collectors and store. */
 int request_limits_fill(const struct context *context, Ranktrace__StatusBody *body);
 
-/* The same as the body of an answer. */
+/* The levels, as request_levels_fill() gives them, as the body of an answer. */
 int request_levels_body(struct context *context, Ranktrace__Response *response);
 /* Who asks, where he may only see his own ranks; else NULL. */
 const struct request_peer *request_outsider(const struct context *context);

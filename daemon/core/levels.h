@@ -23,7 +23,7 @@ struct levels {
 	uint64_t set_ns[LEVEL_MAX]; /* last set by an operator, CLOCK_MONOTONIC; 0: never */
 	/* Attaches and detaches for the level (collectors_level()); NULL: nothing serves any. */
 	int (*apply)(struct collectors *collectors, enum level level, bool on, char *report, size_t report_size);
-	/* The same for a window (collectors_window()). */
+	/* Attaches and detaches for a window of the level (collectors_window()). */
 	int (*window)(struct collectors *collectors, enum level level, bool open, double duty);
 };
 

@@ -26,7 +26,7 @@ struct gauges;
 
 /* Opens all sources that the machine has, in threads: returns at once. */
 int gauges_new(struct context *context, struct gauges **ret);
-/* The same elsewhere; roots: NULL members are the defaults. */
+/* As gauges_new(), with other folders of the system; roots: NULL members are the defaults. */
 int gauges_new_at(struct context *context, const struct gauge_roots *roots, struct gauges **ret);
 /* Ends open rows. Threads that hang in a driver are abandoned. */
 struct gauges *gauges_free(struct gauges *gauges);

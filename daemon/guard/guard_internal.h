@@ -101,7 +101,7 @@ int guard_excess_turn(
 /* Of the daemon: libraries, profiles and the L1 of a job that begins take some minutes. */
 #define GUARD_EXCESS_OWN_NS (600 * NSEC_PER_SEC)
 
-/* The same of the daemon, in CPUs, of the last minute; then each of its parts, of which the costliest is kept. */
+/* The excess of the daemon, in CPUs, of the last minute; then each of its parts, of which the costliest is kept. */
 void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret);
 void guard_excess_part(struct guard_excess *excess, const char *part, double share);
 

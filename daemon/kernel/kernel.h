@@ -69,7 +69,7 @@ void kernel_want_stacks(struct kernel *kernel, uint32_t slot, uint32_t count);
 struct rt_copies;
 bool kernel_copies(const struct kernel *kernel, uint32_t slot, struct rt_copies *ret);
 
-/* The same of what the kernel took from it (bpf/system.h). */
+/* Sums of what the kernel took from a rank, likewise (bpf/system.h). */
 struct rt_system_sums;
 bool kernel_system_sums(const struct kernel *kernel, uint32_t slot, struct rt_system_sums *ret);
 

@@ -45,7 +45,7 @@ struct uprobe_job;
 int uprobe_job_attach(const struct uprobe_target *target, struct uprobe_job **ret);
 /* 0: attached; -EINPROGRESS: not yet; or why it cannot be attached. */
 int uprobe_job_result(const struct uprobe_job *job);
-/* The same, after waiting until it is done, or this time (CLOCK_MONOTONIC). */
+/* uprobe_job_result() once it is done, or at this time (CLOCK_MONOTONIC). */
 int uprobe_job_wait(const struct uprobe_job *job, uint64_t until_ns);
 /* Orders it detached, whatever its state; hits continue until done. The job is gone. Accepts NULL. */
 void uprobe_job_detach(struct uprobe_job *job);

@@ -30,7 +30,7 @@ struct accessor {
 int accessor_read(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret);
 /* Of the function matching the pattern in this file. -ENXIO: none. */
 int accessor_find(struct elf_file *file, const char *pattern, struct accessor *ret);
-/* The same for a member of the object that a member points to. */
+/* Accessors of a member of the object that a member points to. */
 int accessor_read_part(enum elf_machine machine, const uint8_t *code, size_t size_bytes, struct accessor *ret);
 int accessor_find_part(struct elf_file *file, const char *pattern, struct accessor *ret);
 /* Reason of an error, as a predicate of the function's name. */

@@ -43,7 +43,7 @@ void rank_budget_part(
 	struct rank_budget *budget, enum rank_budget_part part, void (*shed)(void *arg, uint32_t slot), void *arg);
 /* May a record of this rank be taken? Counts it as refused if not. budget NULL: yes. */
 bool rank_budget_admits(struct rank_budget *budget, const struct rank *rank);
-/* The same of what is no record: it counts nothing. */
+/* Is the rank frozen? As rank_budget_admits(), without counting. */
 bool rank_budget_is_frozen(const struct rank_budget *budget, const struct rank *rank);
 /* Has the rank's state been dropped since its start? What begins anew did not begin with the rank. */
 bool rank_budget_was_frozen(const struct rank_budget *budget, const struct rank *rank);

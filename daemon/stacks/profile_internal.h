@@ -50,7 +50,7 @@ struct profile_rank {
 
 /* What is needed to know stacks, without a layout, which profile->recorded has from elsewhere. */
 int profile_rank_init(struct profile_rank *profile);
-/* The same, and the layout was asked for; profile->laid_out is set by the answer. */
+/* As profile_rank_init(), where the layout was asked for: the answer sets profile->laid_out. */
 int profile_rank_begin(struct profile_rank *profile);
 void profile_rank_free(struct profile_rank *profile);
 void profile_rank_stack(struct profile_rank *profile, const struct rt_profile_stack_event *stack);

@@ -76,7 +76,7 @@ struct store *store_close(struct store *store);
 #define COLUMN(name, type, unit, presence, since, description)
 #define ALIAS(name, type, unit, of, until)
 #define TABLE_END(ID, name)
-/* The same for values in the order of the table's stored columns, where the table is known at run time only. */
+/* Puts a row as values in the order of the table's stored columns, where the table is known at run time only. */
 void store_put_values(struct store *store, enum schema_id table, const struct store_value *values);
 #include "analyzers/store/schema.def"
 /* Removes the row of that key from a SCHEMA_STATE table. */

@@ -46,7 +46,7 @@ struct sample_request {
  * were read. -ESRCH and so on: the process cannot be read.
  */
 int sample_name(const char *root, uint32_t pid, const struct sample_request *request, sample_named named, void *arg);
-/* The same of a process that has ended, with the layout that it had, which may be anything. */
+/* As sample_name(), of a process that has ended, with the layout that it had, which may be anything. */
 int sample_name_ended(
 	const struct reply_layout *layout, const struct sample_request *request, sample_named named, void *arg);
 
