@@ -122,6 +122,20 @@ static bool online_end_is_known(const struct online *online, const struct online
 	return false;
 }
 
+/* Its consequence was read first, and is no finding by itself. */
+static bool online_end_is_late(const struct online *online, const struct online_end *first)
+{
+	for (size_t i = 0; i < ONLINE_ENDS_MAX; i++) {
+		const struct online_end *next = &online->ends.of[i];
+
+		if (next->instance && next->job == first->job && next->instance != first->instance &&
+			next->ended_ns >= first->ended_ns && next->ended_ns - first->ended_ns < END_CONSEQUENCE_NS &&
+			online_end_was_alone(first, next))
+			return !online_end_is_known(online, first);
+	}
+	return false;
+}
+
 /* A rank has ended without an error, and one that needed it fails: the first one that fails is the finding. */
 static bool online_end_was_left(const struct online *online, const struct online_end *first, struct online_end *next)
 {
@@ -157,7 +171,8 @@ void online_ended(struct online *online, const struct online_end_info *info)
 	first = online_end_first(online, end);
 	if (first && online_end_was_left(online, first, end))
 		online_end_publish(online, end);
-	else if (first ? online_end_was_alone(first, end) : online_end_is_error(online, end))
+	else if (first ? online_end_was_alone(first, end)
+		       : online_end_is_error(online, end) || online_end_is_late(online, end))
 		online_end_publish(online, first ? first : end);
 }
 

@@ -77,6 +77,21 @@ TEST_WITH(ends_that_are_read_in_another_order_are_one_finding, setup, teardown)
 	assert_query("select kind, rank from findings", "crash|2\n");
 }
 
+/* What the launcher did about it is read before it. */
+TEST_WITH(a_killed_rank_that_is_read_last, setup, teardown)
+{
+	for (int error = 0; error < 2; error++) {
+		uint64_t now_ns = monotonic_ns() + (uint64_t)error * 600 * NSEC_PER_SEC;
+
+		all_are_gone();
+		end(1, error ? 1 << 8 : SIGTERM, now_ns + 50 * MS);
+		end(0, SIGKILL, now_ns);
+		flush();
+		/* A peer that failed is the finding already. */
+		assert_query("select rank from findings order by finding", error ? "0\n1\n" : "0\n");
+	}
+}
+
 TEST_WITH(a_job_that_is_killed_as_a_whole, setup, teardown)
 {
 	both(SIGKILL, SIGKILL);
