@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
+#include "analyzers/base/units.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
 #include "daemon/dump/dumps.h"
@@ -127,22 +128,16 @@ static void loop_pass_rows(struct loop *loop, uint64_t now_ns)
 /* Status for `systemctl status`: "L0,L3 on; 8 ranks; 1.2 GiB stored". */
 static void loop_describe(const struct context *context, char *text, size_t size)
 {
-	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
 	struct store_status store = {0};
-	char on[64] = "";
-	double stored;
-	unsigned unit = 0;
+	char on[64] = "", stored[UNITS_BYTES];
 	size_t used = 0, ranks = ranks_count(context->ranks, RANK_ROLE_RANK);
 
 	store_status(context->store, &store);
-	stored = (double)store.size_bytes;
-	for (; stored >= 1024 && unit + 1 < ARRAY_SIZE(units); unit++)
-		stored /= 1024;
 	for (enum level l = 0; l < LEVEL_MAX; l++)
 		if (context->levels.on[l] && used < sizeof(on))
 			used += (size_t)snprintf(on + used, sizeof(on) - used, "%s%s", used ? "," : "", level_name(l));
-	snprintf(text, size, "%s on; %zu %s; %.1f %s stored", used ? on : "nothing", ranks,
-		ranks == 1 ? "rank" : "ranks", stored, units[unit]);
+	snprintf(text, size, "%s on; %zu %s; %s stored", used ? on : "nothing", ranks, ranks == 1 ? "rank" : "ranks",
+		units_size(store.size_bytes, stored));
 }
 
 static void loop_notify_status(struct loop *loop, uint64_t now_ns)

@@ -24,7 +24,6 @@
 #define APART \
 	0.9 /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
 #define LOST_PACE 0.2 /* of the newest frame in the share of those that lack records */
-#define NS 1e-9
 
 void judge_options_default(struct judge_options *ret)
 {

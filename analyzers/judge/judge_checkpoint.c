@@ -24,7 +24,6 @@
 #define CHECKPOINT_KNOWN 0.9	  /* of one: where more of it was a wait, its length is not learned */
 #define CHECKPOINT_PEERS 2	  /* that write, too: enough to compare with */
 #define CHECKPOINT_OTHER_S 1.0	  /* or as long as a step usually is: what else grew the step counts without it */
-#define NS 1e-9
 
 /* How late the rank is, in s, up to a constant of the frame: it began the step, and its limits made it longer than
  * usual, or its own work while it has an open finding. */

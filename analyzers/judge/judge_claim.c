@@ -12,7 +12,6 @@
 #include <string.h>
 
 #define LOST_MAX_S 1e6 /* eleven days in one step are no measure */
-#define NS 1e-9
 
 static bool claim_is(const struct judge_claim *claim, const struct finding *of)
 {

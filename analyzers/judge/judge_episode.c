@@ -32,7 +32,6 @@
 #define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
 #define PEERS_HALF 0.5		 /* of an activity's growth must be beyond its peers for them to be shown */
 #define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
-#define NS 1e-9
 
 double judge_open_at(const struct judge *judge)
 {

@@ -8,6 +8,7 @@
 #include "analyzers/base/columns.h"
 #include "analyzers/judge/judge.h"
 
+#define NS 1e-9 /* s */
 #define JUDGE_RANKS_MAX 16384
 #define JUDGE_ALLOW 0.010    /* of the usual, a step: what jitter may lose without adding up */
 #define JUDGE_TICKS_LEARN 10 /* before the first decision */

@@ -15,7 +15,6 @@
 #define LEARNED_MOST 1e12      /* of any number: s, steps, J */
 #define LEARNED_AGE_NS \
 	3600000000000ULL /* of its newest frame: after a longer time without a daemon a job may do other work */
-#define NS 1e-9
 
 struct learned_field {
 	const char *name;

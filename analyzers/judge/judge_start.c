@@ -23,7 +23,6 @@
 #define START_OVER 0.5	       /* of the gain: a step that is shorter by so much has none of it, seen or not */
 #define ROUTINE_AFTER_S 60.0   /* of the job: loaders and caches are warm */
 #define ROUTINE_EVERY_S 3600.0 /* a minute of it is 1.7 % of the time */
-#define NS 1e-9
 
 struct start {
 	struct judge *judge;

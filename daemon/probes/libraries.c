@@ -15,7 +15,6 @@
 #define REFUSED_MAX 256
 #define REFUSED_NS (10 * NSEC_PER_SEC) /* a file that could not be opened is left alone for */
 #define OPENING_USERS_MAX 64
-#define PATTERNS_MAX 512
 
 /* Files that could not be opened, the newest ones. */
 struct refusals {
