@@ -45,6 +45,7 @@ struct judge *judge_new(
 	judge->options = *options;
 	judge->sink = *sink;
 	judge->next_id = next_id;
+	judge->whole.kind = WATCH_JOB;
 	snprintf(judge->job, sizeof(judge->job), "%s", job);
 	judge->columns = COLUMNS_OF(COLUMN_OF(judge->column), COLUMN_OF(judge->scratch), COLUMN_OF(judge->index),
 		COLUMN_OF(judge->self), COLUMN_OF(judge->waits), COLUMN_OF(judge->usually), COLUMN_OF(judge->order));
@@ -83,7 +84,10 @@ int judge_reserve(struct judge *judge, size_t ranks)
 		if (!rank)
 			return -ENOMEM;
 		judge->rank = rank;
-		memset(&rank[judge->ranks], 0, (ranks - judge->ranks) * sizeof(*rank));
+		for (size_t r = judge->ranks; r < ranks; r++)
+			rank[r] = (struct judge_rank){.watch.kind = WATCH_RANK,
+				.start.kind = WATCH_START,
+				.checkpoint_watch.kind = WATCH_CHECKPOINT};
 		judge->ranks = ranks;
 	}
 	return columns_renew(&judge->columns, judge->ranks) ? 0 : -ENOMEM;

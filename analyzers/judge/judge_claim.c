@@ -39,7 +39,7 @@ static struct judge_claim *claim_find(struct judge *judge, const struct finding 
 	if (!idle)
 		return NULL;
 	free(idle->watch.episode);
-	*idle = (struct judge_claim){.watch.of = &idle->worst};
+	*idle = (struct judge_claim){.watch = {.kind = WATCH_CLAIM, .of = &idle->worst}};
 	return idle;
 }
 

@@ -46,10 +46,11 @@ double judge_quiet_s(const struct judge *judge)
 /* What opens, raised by what noise has reached before: of any rank, or of the job. */
 static double limit_of(const struct judge *judge, const struct judge_watch *watch)
 {
-	bool whole = watch == &judge->whole;
+	bool whole = watch->kind == WATCH_JOB;
 	double open = judge_open_at(judge), peak = whole ? judge->whole_peak : judge->rank_peak;
 
-	return watch->of ? OPEN_CLAIM * open : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
+	return watch->kind == WATCH_CLAIM ? OPEN_CLAIM * open
+					  : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
 }
 
 double judge_open_rank(const struct judge *judge)
@@ -95,9 +96,9 @@ bool judge_has_slow_rank(const struct judge *judge)
 /* How far noise takes the evidence: excursions that came to little, but for what is left beside a slow rank. */
 static void excursion_over(struct judge *judge, struct judge_watch *watch)
 {
-	double *peak = watch == &judge->whole ? &judge->whole_peak : &judge->rank_peak;
+	double *peak = watch->kind == WATCH_JOB ? &judge->whole_peak : &judge->rank_peak;
 
-	if (!watch->of && watch->top > *peak && !judge_has_slow_rank(judge))
+	if (watch->kind != WATCH_CLAIM && watch->top > *peak && !judge_has_slow_rank(judge))
 		*peak = fmax(*peak, watch->top);
 	watch->top = 0;
 }
@@ -147,7 +148,7 @@ static enum finding_severity severity_of(const struct judge *judge, const struct
 /* Of what the job lost since the onset, the share that is its own. */
 static double confidence_of(const struct judge_watch *watch)
 {
-	if (watch->of)
+	if (watch->kind == WATCH_CLAIM)
 		return fmin(fmax(watch->of->confidence, 0), 1);
 	return watch->span.total > 0 ? fmin(fmax(watch->span.lost / watch->span.total, 0), 1) : 0;
 }
@@ -167,7 +168,7 @@ static enum finding_cause cause_of(const struct judge *judge, const struct judge
 	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN,
 			   system;
 
-	system = finding->kind == FINDING_SLOW_RANK || watch == &judge->whole
+	system = finding->kind == FINDING_SLOW_RANK || watch->kind == WATCH_JOB
 			 ? judge_host_cause(episode->cause_lost, own)
 			 : CAUSE_UNKNOWN;
 	/* Ranks that share their CPUs take them from each other, also while they wait. */
@@ -265,7 +266,7 @@ static void judge_publish(struct judge *judge, struct judge_watch *watch, enum f
 	finding->severity = severity > finding->severity ? severity : finding->severity;
 	if (finding->severity > SEVERITY_INFO && !finding->noticed_ns)
 		finding->noticed_ns = judge->now_ns;
-	finding->cause = watch->of ? watch->of->cause : cause_of(judge, watch);
+	finding->cause = watch->kind == WATCH_CLAIM ? watch->of->cause : cause_of(judge, watch);
 	finding->confidence = confidence_of(watch);
 	finding->state = state;
 	finding->updated_ns = judge->now_ns;
@@ -273,7 +274,7 @@ static void judge_publish(struct judge *judge, struct judge_watch *watch, enum f
 	finding->cost_card_hours = fmax(0, episode->lost) * episode->cards / 3600;
 	episode->published_ns = judge->now_ns;
 	episode->published_cause = finding->cause;
-	if (watch->of)
+	if (watch->kind == WATCH_CLAIM)
 		take_claim(finding, watch->of);
 	else
 		add_evidence(judge, watch);
@@ -436,7 +437,7 @@ static void judge_episode_moment(
 {
 	struct judge_moment *worst = &watch->episode->worst;
 	enum activity a = watch->episode->finding.activity;
-	bool saves = rank && watch == &rank->checkpoint_watch;
+	bool saves = watch->kind == WATCH_CHECKPOINT;
 	double rate = saves ? lost : lost / fmax(1e-9, judge->elapsed_s), sum = 0, steps = 0, known = 0, times, usual;
 	const struct judge_sum *of;
 	bool one;
@@ -535,7 +536,7 @@ static bool same_reason(const struct judge *judge, const struct judge_watch *wat
 
 	return cause == judge_host_cause(episode->cause_lost, episode->lost) &&
 	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity ||
-		       (watch != &judge->whole && same_work(judge, rank, activity, episode->finding.activity)));
+		       (watch->kind != WATCH_JOB && same_work(judge, rank, activity, episode->finding.activity)));
 }
 
 /* An episode of its own, from the onset of what is slow. */
@@ -554,7 +555,7 @@ static void episode_start(const struct judge *judge, const struct judge_watch *w
 			.since_ns = watch->span.onset_ns,
 			.since_step = watch->span.onset_step}};
 	snprintf(finding->job, sizeof(finding->job), "%s", judge->job);
-	if (watch->of) {
+	if (watch->kind == WATCH_CLAIM) {
 		finding->kind = watch->of->kind;
 		if (watch->of->since_ns && watch->of->since_ns < finding->since_ns) {
 			finding->since_ns = watch->of->since_ns;
@@ -610,7 +611,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 		watch->span.onset_ns > finding->until_ns + PAUSE_NS || rate < OVER_HALF * episode->rate ||
 		episode->rate < OVER_HALF * rate) {
 		episode_start(judge, watch, rank, activity, rate, episode);
-		if (rank && watch == &rank->watch)
+		if (watch->kind == WATCH_RANK)
 			take_from_job(judge, episode);
 	} else if (watch->span.onset_ns > finding->until_ns) {
 		/* What it cost is of its whole length. */
@@ -625,12 +626,12 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
 	memcpy(episode->carry, watch->span.carry, sizeof(episode->carry));
-	if (rank && watch == &rank->start) {
+	if (watch->kind == WATCH_START) {
 		/* What the tick shows was so all the time. */
 		judge_host_add(judge, rank, true, lost, NULL, took);
 		for (int h = 0; h < HOST_MEASURE_MAX; h++)
 			episode->cause_lost[h] += lost > 0 ? took[h] * cost / lost : 0;
-	} else if (rank && watch != &rank->checkpoint_watch && !(watch->span.steps > 0)) {
+	} else if (rank && watch->kind != WATCH_CHECKPOINT && !(watch->span.steps > 0)) {
 		judge_host_add(judge, rank, false, cost, NULL, episode->cause_lost);
 	}
 	judge_publish(judge, watch, FINDING_OPEN);
@@ -638,7 +639,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 
 void judge_watch_close(struct judge *judge, struct judge_watch *watch)
 {
-	if (watch == &judge->whole && severity_of(judge, watch->episode) < SEVERITY_NOTICE)
+	if (watch->kind == WATCH_JOB && severity_of(judge, watch->episode) < SEVERITY_NOTICE)
 		excursion_over(judge, watch);
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->open = false;
@@ -656,7 +657,8 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 {
 	char why[128];
 
-	if (watch->of || watch->wanted || !judge->sink.want || watch->evidence < limit_of(judge, watch) / 2)
+	if (watch->kind == WATCH_CLAIM || watch->wanted || !judge->sink.want ||
+		watch->evidence < limit_of(judge, watch) / 2)
 		return;
 	watch->wanted = true;
 	if (rank)
@@ -686,10 +688,11 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
 	judge_episode_moment(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
-	if (rank && watch == &rank->start)
+	if (watch->kind == WATCH_START)
 		judge_host_add(judge, rank, true, cost, NULL, episode->cause_lost);
 	severity = severity_of(judge, episode);
-	if (severity > finding->severity || (!watch->of && cause_of(judge, watch) != episode->published_cause) ||
+	if (severity > finding->severity ||
+		(watch->kind != WATCH_CLAIM && cause_of(judge, watch) != episode->published_cause) ||
 		judge->now_ns - episode->published_ns >= PUBLISH_NS)
 		judge_publish(judge, watch, FINDING_OPEN);
 }
@@ -723,8 +726,8 @@ static void episode_rise(struct judge *judge, struct judge_watch *watch, struct 
 	judge_publish(judge, watch, FINDING_CLOSED);
 	watch->span = watch->rise;
 	episode->finding.id = 0; /* not continued */
-	judge_watch_open(
-		judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost, watch->span.cost);
+	judge_watch_open(judge, watch, rank, watch->kind == WATCH_CLAIM ? ACTIVITY_MAX : judge_most(watch->span.act),
+		lost, watch->span.cost);
 }
 
 /* By the operating system, in whatever activity. */
@@ -742,7 +745,7 @@ static bool episode_is_hidden(const struct judge *judge, const struct judge_watc
 {
 	double rate, longer;
 
-	if (!watch->open || !rank || watch != &rank->watch || rank->share > 0 || !(judge->clipped > 0))
+	if (!watch->open || !rank || watch->kind != WATCH_RANK || rank->share > 0 || !(judge->clipped > 0))
 		return false;
 	longer = watch->episode->finding.activity < ACTIVITY_MAX
 			 ? fmax(rank->own, rank->act[watch->episode->finding.activity])
@@ -814,7 +817,9 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 
 	span->lost += lost;
 	/* What limits took is no less than it, and not clipped. */
-	span->total += watch->of ? lost : watch == &judge->whole ? judge->clipped_job : fmax(lost, judge->clipped);
+	span->total += watch->kind == WATCH_CLAIM ? lost
+		       : watch->kind == WATCH_JOB ? judge->clipped_job
+						  : fmax(lost, judge->clipped);
 	span->cost += cost;
 	span->base += usual;
 	span->steps += judge->steps;
@@ -829,7 +834,7 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
  * */
 static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
 {
-	return watch == &judge->whole ? span->lost : span->cost;
+	return watch->kind == WATCH_JOB ? span->lost : span->cost;
 }
 
 /* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins
@@ -840,10 +845,10 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
 	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
 
-	if (!(span->steps > 0) || watch->of)
+	if (!(span->steps > 0) || watch->kind == WATCH_CLAIM)
 		return; /* the first tick; detectors say since when */
 	/* Or several times as much as the rise so far. */
-	if (!(rise->steps > 0) || (watch == &judge->whole ? lost : cost) * fmax(rise->base, 0) >
+	if (!(rise->steps > 0) || (watch->kind == WATCH_JOB ? lost : cost) * fmax(rise->base, 0) >
 					  RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * usual) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
 		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
@@ -866,11 +871,11 @@ static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, 
 void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
 	double usual, const double act[ACTIVITY_MAX])
 {
-	bool whole = watch == &judge->whole;
+	bool whole = watch->kind == WATCH_JOB;
 	/* What detectors report is beyond noise. */
-	double allow = (whole			       ? ALLOW_JOB
-			       : watch->of && lost > 0 ? 0
-						       : JUDGE_ALLOW) *
+	double allow = (whole						? ALLOW_JOB
+			       : watch->kind == WATCH_CLAIM && lost > 0 ? 0
+									: JUDGE_ALLOW) *
 		       usual,
 	       limit = limit_of(judge, watch);
 
@@ -878,7 +883,7 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 		episode_goes_on(judge, watch);
 		return;
 	}
-	if (!(watch->evidence > 0) && !watch->open && watch->of) {
+	if (!(watch->evidence > 0) && !watch->open && watch->kind == WATCH_CLAIM) {
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 	} else if (!(watch->evidence > 0) && !watch->open) {
 		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
@@ -907,12 +912,13 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
 	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
-		watch->span.lost >= (whole		? GROWTH_JOB
-					    : watch->of ? 0
-							: GROWTH_LEAST) *
+		watch->span.lost >= (whole				 ? GROWTH_JOB
+					    : watch->kind == WATCH_CLAIM ? 0
+									 : GROWTH_LEAST) *
 					    watch->span.base &&
 		(!whole || watch->span.steps >= STEPS_JOB))
-		judge_watch_open(judge, watch, rank, watch->of ? ACTIVITY_MAX : judge_most(watch->span.act), lost,
+		judge_watch_open(judge, watch, rank,
+			watch->kind == WATCH_CLAIM ? ACTIVITY_MAX : judge_most(watch->span.act), lost,
 			watch->span.cost);
 }
 

@@ -101,9 +101,9 @@ void judge_host_add_known(const struct judge *judge, const struct judge_watch *w
 {
 	if (rank)
 		judge_host_add(judge, rank, false, lost, carry, to);
-	for (int h = 0; h < HOST_MEASURE_MAX && watch == &judge->whole; h++)
+	for (int h = 0; h < HOST_MEASURE_MAX && watch->kind == WATCH_JOB; h++)
 		if (judge_hosts[h].kind != JUDGE_HOST_COUNTS)
 			to[h] += judge_host_of_job(judge, (enum host_measure)h, lost);
-	if (watch == &judge->whole)
+	if (watch->kind == WATCH_JOB)
 		to[HOST_CPU] += judge_job_work(judge, lost);
 }

@@ -82,8 +82,18 @@ struct judge_span {
 	double base, steps;				  /* s that they usually take; so many; 0: none */
 };
 
+/* What a watch is of. */
+enum watch_kind {
+	WATCH_RANK,	  /* growth of a rank's own work */
+	WATCH_START,	  /* a rank that is slow from the start, beside its peers */
+	WATCH_CHECKPOINT, /* checkpoints of a rank */
+	WATCH_JOB,	  /* growth that is no rank's */
+	WATCH_CLAIM	  /* what a detector measures: judge_watch.of */
+};
+
 /* Evidence against one rank, or against the job as a whole. */
 struct judge_watch {
+	enum watch_kind kind;
 	double evidence, top;	      /* s above the allowance; its most since it was 0 */
 	struct judge_span span;	      /* since it was 0 */
 	struct judge_span rise;	      /* of it, the newest steps, which lose at least twice as much as those before */
@@ -93,7 +103,7 @@ struct judge_watch {
 	bool open;
 	bool wanted;		       /* more levels, in this excursion */
 	struct judge_episode *episode; /* the newest; NULL: none yet */
-	const struct finding *of;      /* of a claim: what its detector says; NULL: of a rank, or of the job */
+	const struct finding *of;      /* of a claim: what its detector says; else NULL */
 };
 
 #define JUDGE_CLAIMS_MAX 16 /* at once; a frame has one of each detector, so that few more than detectors are in use */
