@@ -3,7 +3,7 @@
  * (coll/comm_reader.h), maps and library files of ranks (probes/reader.h). */
 #include "daemon/coll/comm_reader.h"
 #include "daemon/probes/reader.h"
-#include "daemon/ranks/ranks_internal.h"
+#include "daemon/ranks/rank_worker.h"
 
 static int reader_main_serve(const struct worker_task *task)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * User side of the ends collector: how ranks ended and what their threads did then (bpf/ends.bpf.c), as rows of `ends`,
- * and for findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_internal.h), and of
+ * and for findings. And the stacks of stages, which the same programs read (daemon/stacks/profile_rank.h), and of
  * long system calls.
  *
  * The kernel walks Python frames, so the worker `stack` is asked where each rank keeps them, when the rank is new. The
@@ -26,7 +26,7 @@
 #include "daemon/kernel/uprobe.h"
 #include "daemon/ranks/end_words.h"
 #include "daemon/ranks/rank_budget.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"

@@ -30,7 +30,7 @@
 #include "daemon/memory/memory_rows.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 #include "memory.skel.h"
 

@@ -7,7 +7,7 @@
 #define RANKTRACE_DAEMON_COLLECT_WAIT_STACKS_H
 
 #include "bpf/syscalls.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 
 #define WAIT_STACKS_MAX \
 	256 /* without a name yet: a thread has at most 100 a second, and most stacks have one already */

@@ -4,7 +4,7 @@
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
 #include "daemon/ranks/rank_budget.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 

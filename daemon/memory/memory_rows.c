@@ -7,7 +7,7 @@
 #include "daemon/core/limits.h"
 #include "daemon/findings/online.h"
 #include "daemon/memory/memory_rows.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
 #include "daemon/store/store.h"
 

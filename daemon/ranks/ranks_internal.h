@@ -9,6 +9,7 @@
 
 #include "daemon/base/procfs.h"
 #include "daemon/base/util.h"
+#include "daemon/ranks/rank_worker.h"
 #include "daemon/ranks/ranks.h"
 #include "daemon/worker/worker.h"
 
@@ -251,9 +252,6 @@ const struct rank_process *rank_read_find(const struct rank_read *read, uint32_t
 int rank_read_ask(struct workers *workers, const char *proc_root, uint32_t pid, uint32_t uid, uint64_t known_start_ns,
 	const char *known_exe, worker_done done, void *arg, uint64_t *ret_id);
 int rank_read_take(const uint8_t *data, size_t size_bytes, uint32_t pid, struct rank_read *ret);
-/* The worker. */
-bool rank_read_is_question(const struct worker_task *task);
-int rank_read_serve(const struct worker_task *task);
 
 /* rank_identify.c */
 enum rank_identity { IDENTIFY_GONE, IDENTIFY_AGAIN, IDENTIFY_NEVER, IDENTIFY_DECIDED };
@@ -299,8 +297,6 @@ bool rank_watch_add(struct ranks *ranks, const struct tracked *tracked, bool wan
 void rank_watch_ask(struct ranks *ranks);
 void rank_watch_free(struct ranks *ranks);
 int rank_watch_take(const uint8_t *data, size_t size_bytes, struct rank_watched *watched, unsigned count);
-bool rank_watch_is_question(const struct worker_task *task);
-int rank_watch_serve(const struct worker_task *task);
 
 /* rank_scan.c */
 struct rank_scanned {

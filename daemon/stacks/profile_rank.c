@@ -9,7 +9,7 @@
 #include "daemon/base/log.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 #include "daemon/worker/worker.h"
 

@@ -7,7 +7,7 @@
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
 #include "daemon/ranks/ranks.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 
 #define LAYOUT_WAIT_NS (3 * NSEC_PER_SEC) /* then the others begin without; a layout takes 10 ms */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/core/context.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 
 bool stage_stacks_due(struct stage_stacks *stacks, uint64_t now_ns)

@@ -57,6 +57,14 @@ allow "proto" 'proto/[^"]*' 'bpf/|event2|sqlite3|jansson|systemd|gelf|libelf' "$
 allow "ctl" '(ctl|proto|analyzers/base)/[^"]*' 'bpf/|event2|systemd|gelf|libelf' "${ctl[@]}"
 allow "stacks" '(stacks|analyzers/base)/[^"]*|bpf/(profile|event)\.h|daemon/base/util\.h' 'bpf/|event2|sqlite3|protobuf-c|systemd' "${stacks[@]}"
 allow "the worker that reads stacks" '(stacks|analyzers/base|proto)/[^"]*|bpf/(profile|event)\.h|daemon/base/(util|procfs)\.h|daemon/worker/worker\.h' 'bpf/|event2|sqlite3|systemd' "${stack_worker[@]}"
+# A folder's own headers.
+private=$(grep -rnoE --include='*.[ch]' '#include "[^"]*_internal\.h"' analyzers bpf ctl daemon stacks |
+	awk -F'[:"]' '{ from = $1; to = $4; sub("/[^/]*$", "", from); sub("/[^/]*$", "", to); if (from != to) print $1 ": " $4 }')
+[ -z "$private" ] || {
+	echo "headers of another folder alone:"
+	echo "$private"
+	failed=1
+}
 # Generated: skeletons of BPF programs, and the list of system calls.
 allow "daemon" '(daemon|analyzers|proto|bpf)/[^"]*|stacks/reply/reply\.h|[a-z_]+\.skel\.h|syscall_list\.h' 'jansson_never' "${daemon[@]}"
 

@@ -2,7 +2,7 @@
 /* Device memory: records to rows, what lives, and what is asked for while nothing is known. */
 #define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/memory/allocs.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "tests/unit/call_sinks_fixture.h"
 
 #define ALLOC PROBE("alloc", "", "cudaMalloc", OP_FIELD_ADDRESS, OP_FIELD_BYTES, OP_FIELD_DEVICE)

@@ -4,7 +4,7 @@
 
 #include "daemon/collect/wait_stacks.h"
 #include "daemon/ranks/end_words.h"
-#include "daemon/stacks/profile_internal.h"
+#include "daemon/stacks/profile_rank.h"
 #include "tests/test.h"
 
 #define EXITED(status) ((status) << 8)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by profiles.c (which ranks, how long) and profile_rank.c (stacks, names and rows of one rank).
- * collect/collect_memory.c and collect/collect_ends.c have the stacks of allocations and of ranks that end named here,
- * without samples.
+ * Stacks, names and rows of one rank: of its profiles (profiles.c), and without samples of its allocations, its waits
+ * and its end (collect/, memory/). The struct is the caller's: zeroed, with context, rank and layout filled in;
+ * profile_rank_init() or profile_rank_begin(), then profile_rank_free(). And the stacks of its stages (stage_stacks.c).
  */
-#ifndef RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
-#define RANKTRACE_DAEMON_STACKS_PROFILE_INTERNAL_H
+#ifndef RANKTRACE_DAEMON_STACKS_PROFILE_RANK_H
+#define RANKTRACE_DAEMON_STACKS_PROFILE_RANK_H
 
 #include "analyzers/base/hash.h"
 #include "analyzers/steps/steps.h"
