@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The side of the worker (daemon/reader_main.c): reads what processes say of themselves (rank_read.c), and whether tracked ones
- * are still the same (rank_watch.c). A task is one of these where _is_question() says so; _serve() writes its answer: 0 or a negative errno.
+ * The side of the worker (daemon/reader_main.c): reads what processes say of themselves (rank_read.c), and whether
+ * tracked ones are still the same (rank_watch.c). A task is one of these where _is_question() says so; _serve() writes
+ * its answer: 0 or a negative errno.
  */
 #ifndef RANKTRACE_DAEMON_RANKS_RANK_WORKER_H
 #define RANKTRACE_DAEMON_RANKS_RANK_WORKER_H
