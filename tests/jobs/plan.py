@@ -59,11 +59,12 @@ SHAPES = {
     "noisy": dict(ranks=(2, 3), step_ms=(30, 90), noise=True),
     "lightning": dict(ranks=(2, 2), step_ms=(30, 80), checkpoint_every=(40, 80)),
     "trainer": dict(ranks=(2, 2), step_ms=(30, 80), checkpoint_every=(40, 80)),
+    "unpinned": dict(ranks=(2, 4), step_ms=(25, 90)),
 }
 # DDP marks its forward; in the others the forward lasts from the end of data loading or zero_grad to backward.
-MARKED_FORWARD = {"ddp", "accum", "workers", "tiny", "second", "twojobs", "eval", "varlen", "noisy", "closure", "compile", "lightning", "trainer"}
+MARKED_FORWARD = {"ddp", "accum", "workers", "tiny", "second", "twojobs", "eval", "varlen", "noisy", "closure", "compile", "lightning", "trainer", "unpinned"}
 # Whose model is a chain of layers that may be larger than the least.
-HEAVY = {"ddp", "workers", "second", "eval", "noisy", "closure", "sharded", "tensor"}
+HEAVY = {"ddp", "workers", "second", "eval", "noisy", "closure", "sharded", "tensor", "unpinned"}
 # On cards: width, layers, batch of a model that fills them, where the shape does not say otherwise.
 CARD_MODEL = dict(width=4096, layers=6, batch=512)
 CARD_MODEL_SAVED = dict(width=2048, layers=6, batch=2048)  # a checkpoint of 100 MB

@@ -207,6 +207,7 @@ class Job:
     """What all shapes share: DDP over a Body. A shape overrides make() and step()."""
 
     micro = {}  # how often a step comes to a place of faults, where not once
+    pinned = True  # copies to the card go on beside the host
 
     def __init__(self, options, faults, rank, world, device):
         self.options, self.faults, self.rank, self.world, self.device = options, faults, rank, world, device
@@ -216,7 +217,7 @@ class Job:
         self.make()
         shared = faults.shared if options["workers"] else None
         data = Samples(options, faults, shared)
-        self.loader = DataLoader(data, batch_size=None, num_workers=options["workers"], pin_memory=device.type == "cuda")
+        self.loader = DataLoader(data, batch_size=None, num_workers=options["workers"], pin_memory=self.pinned and device.type == "cuda")
         self.batches = forever(self.loader)
 
     def ddp(self, module):
@@ -229,7 +230,7 @@ class Job:
 
     def batch(self):
         x, y = next(self.batches)
-        return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+        return x.to(self.device, non_blocking=self.pinned), y.to(self.device, non_blocking=self.pinned)
 
     def loop(self, clock):
         while clock.begin():
@@ -316,6 +317,12 @@ class Variable(Job):
         x, y = next(self.batches)
         self.length = x.shape[1]
         return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+
+
+class Unpinned(Job):
+    """Batches in memory that is not pinned: a copy waits for the card, outside of all stages, as in scripts that leave DataLoader's defaults."""
+
+    pinned = False
 
 
 class Closure(Job):
@@ -443,4 +450,4 @@ class Pipeline(Job):
 
 
 JOBS = {"ddp": Job, "workers": Job, "tiny": Job, "second": Job, "eval": Job, "twojobs": Job, "noisy": Job, "accum": Accumulation,
-        "varlen": Variable, "closure": Closure, "compile": Compiled, "sharded": Sharded, "tensor": Tensor, "pipeline": Pipeline}
+        "varlen": Variable, "closure": Closure, "unpinned": Unpinned, "compile": Compiled, "sharded": Sharded, "tensor": Tensor, "pipeline": Pipeline}
