@@ -30,7 +30,6 @@
 #define ALLOW_JOB 0.040		 /* as JUDGE_ALLOW, for the same reason */
 #define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
 #define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
-#define PEERS_HALF 0.5		 /* of an activity's growth must be beyond its peers for them to be shown */
 #define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
 
 double judge_open_at(const struct judge *judge)
@@ -299,213 +298,6 @@ static enum finding_side side_of(const struct judge *judge, const struct judge_r
 											 : FINDING_SIDE_HOST;
 }
 
-/* Of a mean or a sum of so many steps; wait: with L1, else NAN. */
-static double compute_of(const struct judge_mean *mean, double steps, double wait)
-{
-	double sum = 0;
-
-	for (int i = 0; i < ACTIVITY_MAX; i++)
-		if (!isnan(wait) || activity_may_wait((enum activity)i, true))
-			sum += mean->act[i] / steps;
-	return fmax(0, isnan(wait) ? sum : sum - wait);
-}
-
-/* Of an activity that holds waits: own: less them. */
-static double mean_of(const struct judge_sum *of, enum activity a, bool own)
-{
-	double wait = of->l1_steps > 0 ? of->sum.wait / of->l1_steps : NAN;
-
-	if (!(of->steps > 0))
-		return 0;
-	if (a == ACTIVITY_COMPUTE)
-		return compute_of(&of->sum, of->steps, wait);
-	return fmax(0, of->sum.act[a] / of->steps - (own && !isnan(wait) ? wait : 0));
-}
-
-/* What the activity usually takes, s a step. */
-static double usual_of(const struct judge_rank *rank, enum activity a, bool own)
-{
-	bool l1 = rank->recent.l1_steps > 0;
-
-	if (a == ACTIVITY_COMPUTE)
-		return compute_of(&rank->usual, 1, l1 ? rank->usual.wait : NAN);
-	return fmax(0, rank->usual.act[a] - (own && l1 ? rank->usual.wait : 0));
-}
-
-/* The mean of the other ranks; of the job, its usual. */
-static double peers_of(const struct judge *judge, const struct judge_rank *rank, enum activity a)
-{
-	double sum = 0;
-	size_t n = 0;
-
-	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_rank *other = &judge->rank[r];
-
-		if (other == rank || !other->here)
-			continue;
-		sum += rank ? mean_of(&other->recent, a, activity_may_wait(a, judge->cards))
-			    : usual_of(other, a, false);
-		n++;
-	}
-	return n ? sum / (double)n : NAN;
-}
-
-/* Of what was measured beside the ranks but one (NULL: beside all), in the newest steps or usually. NAN: not known. */
-static double host_mean_of(const struct judge *judge, const struct judge_rank *but, int h, bool usual)
-{
-	double sum = 0;
-	size_t n = 0;
-
-	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_rank *rank = &judge->rank[r];
-
-		if (rank == but || !rank->here || !(rank->recent.host_steps[h] > 0))
-			continue;
-		sum += usual ? rank->usual.host[h] : rank->recent.sum.host[h] / rank->recent.host_steps[h];
-		n++;
-	}
-	return n ? sum / (double)n : NAN;
-}
-
-/* On a card, work in forward or backward, or of which only waits are known (judge_share.c): in which of them a rank is
- * alone depends on where the others wait. */
-static bool is_card_work(enum activity a)
-{
-	return a == ACTIVITY_COMPUTE || a == ACTIVITY_FORWARD || a == ACTIVITY_BACKWARD;
-}
-
-/* Of a rank that synchronizes too often, that and the code around it is one, too. rank: NULL: of the job. */
-static bool same_work(const struct judge *judge, const struct judge_rank *rank, enum activity a, enum activity b)
-{
-	return a == b || (judge->cards && is_card_work(a) && is_card_work(b)) ||
-	       (rank && judge_share_syncs_in(a) && judge_share_syncs_in(b) && judge_share_syncs_often(rank));
-}
-
-/* The largest of a rank's other activities that grew by its own work, so that it is slow in two of them. */
-static enum activity also_slow(const struct judge *judge, const struct judge_rank *rank, enum activity named)
-{
-	int most = ACTIVITY_MAX;
-	double total = 0;
-
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		total += fmax(0, rank->act[a]);
-	for (int a = 0; a < ACTIVITY_MAX; a++)
-		if (!same_work(judge, rank, (enum activity)a, named) && rank->act[a] > NAMED_ACTIVITY * total &&
-			(most == ACTIVITY_MAX || rank->act[a] > rank->act[most]))
-			most = a;
-	return (enum activity)most;
-}
-
-/* Of a mean over so many steps: what the only slow one has; times 1: all are. */
-static double moment_of_step(double times, double mean, double usual)
-{
-	return usual + (mean - usual) * times;
-}
-
-static bool is_of_job(const struct judge *judge, uint32_t pid)
-{
-	for (size_t r = 0; r < judge->ranks; r++)
-		if (judge->rank[r].pid == pid)
-			return true;
-	return false;
-}
-
-/* What was measured beside its ranks, in the mean, and before. Ranks that share CPUs always take them from each other:
- * who is named is of another job. */
-static void moment_of_job(const struct judge *judge, struct judge_moment *worst)
-{
-	uint64_t most_ns = 0;
-
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		worst->host[h] = host_mean_of(judge, NULL, h, false);
-		worst->host_peers[h] = host_mean_of(judge, NULL, h, true);
-		worst->host_known[h] = !isnan(worst->host[h]);
-	}
-	for (size_t r = 0; r < judge->ranks; r++) {
-		const struct judge_rank *rank = &judge->rank[r];
-
-		if (rank->preemptor_ns <= most_ns || is_of_job(judge, rank->preemptor_pid))
-			continue;
-		most_ns = rank->preemptor_ns;
-		worst->preemptor_pid = rank->preemptor_pid;
-		memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
-	}
-}
-
-static void judge_episode_moment(
-	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost)
-{
-	struct judge_moment *worst = &watch->episode->worst;
-	enum activity a = watch->episode->finding.activity;
-	bool saves = watch->kind == WATCH_CHECKPOINT;
-	double rate = saves ? lost : lost / fmax(1e-9, judge->elapsed_s), sum = 0, steps = 0, known = 0, times, usual;
-	const struct judge_sum *of;
-	bool one;
-
-	if (rate <= worst->rate || a >= ACTIVITY_MAX)
-		return;
-	if (saves) {
-		*worst = (struct judge_moment){.rate = rate,
-			.value = rank->checkpoint_slow_s,
-			.peers = rank->checkpoint_due_s,
-			.before = rank->checkpoint_due_s == rank->checkpoint,
-			.also = ACTIVITY_MAX,
-			.step = judge->usual + rank->checkpoint_slow_s,
-			.usual = judge->usual + rank->checkpoint_due_s};
-		return;
-	}
-	*worst = (struct judge_moment){.rate = rate, .also = ACTIVITY_MAX, .usual = judge->usual};
-	one = watch->episode->finding.until_step - watch->episode->finding.since_step <= judge->stalled &&
-	      judge->covered_s >= judge->elapsed_s;
-	times = one ? judge->steps : 1;
-	for (size_t r = 0; r < judge->ranks; r++) {
-		of = one ? &judge->rank[r].tick : &judge->rank[r].recent;
-		for (int i = 0; i < ACTIVITY_MAX; i++)
-			sum += of->sum.act[i];
-		steps += of->steps;
-		known += judge->rank[r].recent.steps > 0;
-	}
-	worst->step = moment_of_step(times, steps > 0 ? sum / steps : 0, judge->usual);
-	worst->peers = peers_of(judge, rank, a);
-	if (!rank) {
-		for (size_t r = 0; r < judge->ranks; r++)
-			worst->value += mean_of(&judge->rank[r].recent, a, false);
-		worst->value /= fmax(1, known);
-		moment_of_job(judge, worst);
-		return;
-	}
-	of = one ? &rank->tick : &rank->recent;
-	usual = usual_of(rank, a, activity_may_wait(a, judge->cards));
-	worst->value = moment_of_step(times, mean_of(of, a, activity_may_wait(a, judge->cards)), usual);
-	if (judge_share_syncs_in(a) && judge_share_syncs_often(rank)) {
-		worst->syncs = judge_share_syncs(rank);
-		worst->syncs_usual = rank->usual.syncs;
-	}
-	worst->also = also_slow(judge, rank, a);
-	if (worst->also < ACTIVITY_MAX) {
-		worst->also_value =
-			moment_of_step(times, mean_of(of, worst->also, activity_may_wait(worst->also, judge->cards)),
-				usual_of(rank, worst->also, activity_may_wait(worst->also, judge->cards)));
-		worst->also_peers = peers_of(judge, rank, worst->also);
-	}
-	/* Where they wait in it, too, they are no comparison. */
-	worst->before = !(worst->value - worst->peers >= PEERS_HALF * (worst->value - usual));
-	if (worst->before)
-		worst->peers = usual;
-	for (int h = 0; h < HOST_MEASURE_MAX; h++) {
-		worst->host_known[h] = of->host_steps[h] > 0 && rank->host_learned[h] > 0;
-		if (!worst->host_known[h])
-			continue;
-		worst->host_peers[h] = host_mean_of(judge, rank, h, false);
-		worst->host[h] = moment_of_step(times, of->sum.host[h] / of->host_steps[h], rank->usual.host[h]);
-		if (judge_hosts[h].scale * NS ==
-			1) /* samples are no shorter than a tenth of a second, and reach into other steps */
-			worst->host[h] = fmin(worst->host[h], worst->step);
-	}
-	worst->preemptor_pid = rank->preemptor_ns ? rank->preemptor_pid : 0;
-	memcpy(worst->preemptor_name, rank->preemptor_name, sizeof(worst->preemptor_name));
-}
-
 /* On which side it lost its time. */
 static void add_side(
 	const struct judge *judge, const struct judge_rank *rank, struct judge_episode *episode, double lost)
@@ -536,7 +328,7 @@ static bool same_reason(const struct judge *judge, const struct judge_watch *wat
 
 	return cause == judge_host_cause(episode->cause_lost, episode->lost) &&
 	       (cause != CAUSE_UNKNOWN || activity == episode->finding.activity ||
-		       (watch->kind != WATCH_JOB && same_work(judge, rank, activity, episode->finding.activity)));
+		       (watch->kind != WATCH_JOB && judge_same_work(judge, rank, activity, episode->finding.activity)));
 }
 
 /* An episode of its own, from the onset of what is slow. */
@@ -621,7 +413,7 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 	finding->until_step = judge->step;
 	episode->lost += cost;
 	episode->base += watch->span.base;
-	judge_episode_moment(judge, rank, watch, lost);
+	judge_moment_take(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	for (int h = 0; h < HOST_MEASURE_MAX; h++)
 		episode->cause_lost[h] += watch->span.host[h];
@@ -686,7 +478,7 @@ void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct jud
 	memset(watch->pending_host, 0, sizeof(watch->pending_host));
 	watch->pending = watch->pending_base = 0;
 	episode->rate = episode->lost / fmax(1e-9, episode->base + episode->lost);
-	judge_episode_moment(judge, rank, watch, lost);
+	judge_moment_take(judge, rank, watch, lost);
 	add_side(judge, rank, episode, cost);
 	if (watch->kind == WATCH_START)
 		judge_host_add(judge, rank, true, cost, NULL, episode->cause_lost);
@@ -797,7 +589,7 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	a = judge_most(act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
 		total += fmax(0, act[i]);
-	if (rank && !same_work(judge, rank, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
+	if (rank && !judge_same_work(judge, rank, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
 		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by judge.c (frames to ticks, the usual), judge_share.c (whose growth), judge_host.c (what the system took),
- * judge_start.c (slow from the start), judge_checkpoint.c, judge_claim.c (of detectors), judge_learned.c (what is kept)
- * and judge_episode.c (evidence, findings). */
+ * judge_start.c (slow from the start), judge_checkpoint.c, judge_claim.c (of detectors), judge_learned.c (what is kept),
+ * judge_episode.c (evidence, episodes) and judge_moment.c (what findings show). */
 #ifndef RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 #define RANKTRACE_JUDGE_JUDGE_INTERNAL_H
 
@@ -257,6 +257,14 @@ bool judge_job_works(const struct judge *judge);
 bool judge_checkpoint(struct judge *judge, const struct frame *frame, double *ret_step);
 /* judge_start.c: ranks that were slower than their peers from the start; once a tick, after the usual has changed. */
 void judge_start(struct judge *judge);
+
+/* judge_moment.c: keeps the tick as the evidence of the watch's episode if it lost more, `lost` s, than any before.
+ * rank: NULL: of the job. */
+void judge_moment_take(
+	const struct judge *judge, const struct judge_rank *rank, struct judge_watch *watch, double lost);
+/* On cards forward, backward and compute are one, and of a rank that synchronizes too often, that and the code around
+ * it. rank: NULL: of the job. */
+bool judge_same_work(const struct judge *judge, const struct judge_rank *rank, enum activity a, enum activity b);
 
 /* judge_episode.c */
 double judge_open_at(const struct judge *judge);
