@@ -102,7 +102,7 @@ void judge_claims(struct judge *judge)
 
 		unnamed -= grew ? lost : 0;
 		claim->lost = 0;
-		judge_watch_add(judge, &claim->watch, NULL, lost, lost, without, none);
+		judge_watch_add(judge, &claim->watch, NULL, &(struct judge_loss){lost, lost, without, none});
 		if (!claim->watch.open && !(claim->watch.evidence > 0))
 			claim->most = 0;
 	}

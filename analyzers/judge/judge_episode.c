@@ -8,29 +8,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_S 0.5	/* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
-#define OPEN_STEPS 0.2	/* usual steps lost, where that is more */
-#define OPEN_LOST 1	/* more, while operations lack records: a wait that is not recorded is taken for own work */
-#define OPEN_CLAIM 0.25 /* of it: detectors report only what lasts for several frames */
-#define OVER_HALF 0.5	/* of the episode's rate: what loses less for QUIET_S is over */
-#define SAME_RATE 0.8	/* of it: a tick that loses so much is of the episode, however long it was quiet */
-#define QUIET_S 5.0	/* without loss, or QUIET_STEPS, end an episode */
+#define OPEN_S 0.5     /* lost above the allowance: 10 % for 6 s, 50 % for 1 s */
+#define OPEN_STEPS 0.2 /* usual steps lost, where that is more */
+#define OPEN_LOST 1    /* more, while operations lack records: a wait that is not recorded is taken for own work */
+#define OVER_HALF 0.5  /* of the episode's rate: what loses less for QUIET_S is over */
+#define SAME_RATE 0.8  /* of it: a tick that loses so much is of the episode, however long it was quiet */
+#define QUIET_S 5.0    /* without loss, or QUIET_STEPS, end an episode */
 #define QUIET_STEPS 5.0
-#define PAUSE_NS 30000000000ULL /* the same rank and activity within it continue the episode */
-#define PEAK_RANK 4		/* times OPEN: the most that noise raises the limit */
-#define PEAK_WHOLE 10
+#define PAUSE_NS 30000000000ULL	 /* the same rank and activity within it continue the episode */
 #define OTHER_ACTIVITY 0.6	 /* of a tick's loss in another activity, and */
 #define NAMED_ACTIVITY 0.2	 /* at most that in the named one: another episode */
 #define CARD_LEAD 0.7		 /* of the usual lead: the host is as far ahead as ever */
 #define KNOWN_TIMES 10		 /* a slow-down of the job is judged by its history alone: so long it must be */
 #define PUBLISH_NS 5000000000ULL /* between updates of an episode that goes on */
-#define STEPS_JOB 5		 /* and lasts: the odd slow steps of all ranks are no slow-down of the job */
-#define GROWTH_LEAST 0.025	 /* of the usual, since the onset: half of the smallest notice */
-#define GROWTH_JOB 0.06		 /* the same of the job, which has only its own history to compare with */
-#define ALLOW_JOB 0.040		 /* as JUDGE_ALLOW, for the same reason */
 #define RISE_HALF 0.5		 /* of what opens: an episode begins with the rise that has lost as much */
 #define RISE_AGAIN 8		 /* times what it lost, in the newest tick: it begins there */
 #define EVIDENCE_MIN 1e-6	 /* s a step: the kernel counts stalls in us, so less is none; also of faults */
+
+/* What opens an episode, by what the watch is of. */
+static const struct watch_rule {
+	double open;   /* times judge_open_at(), s of evidence */
+	double noise;  /* times judge_open_at(): the most that noise raises the limit to */
+	double allow;  /* of the usual, a step: what jitter may lose; where something is lost */
+	double growth; /* of the usual, since the onset: less opens nothing */
+	double steps;  /* fewer open nothing */
+} watch_rules[] = {
+	/* Growth: half of the smallest notice. */
+	[WATCH_RANK] = {1, 4, JUDGE_ALLOW, 0.025, 0},
+	[WATCH_START] = {1, 4, JUDGE_ALLOW, 0.025, 0},
+	[WATCH_CHECKPOINT] = {1, 4, JUDGE_ALLOW, 0.025, 0},
+	/* It has only its own history to compare with, and the odd slow steps of all ranks are no slow-down of it. */
+	[WATCH_JOB] = {1, 10, 0.04, 0.06, 5},
+	/* Detectors report only what lasts for several frames, and is beyond noise. */
+	[WATCH_CLAIM] = {0.25, 0, 0, 0, 0},
+};
 
 double judge_open_at(const struct judge *judge)
 {
@@ -45,11 +56,10 @@ double judge_quiet_s(const struct judge *judge)
 /* What opens, raised by what noise has reached before: of any rank, or of the job. */
 static double limit_of(const struct judge *judge, const struct judge_watch *watch)
 {
-	bool whole = watch->kind == WATCH_JOB;
-	double open = judge_open_at(judge), peak = whole ? judge->whole_peak : judge->rank_peak;
+	const struct watch_rule *rule = &watch_rules[watch->kind];
+	double open = judge_open_at(judge), peak = watch->kind == WATCH_JOB ? judge->whole_peak : judge->rank_peak;
 
-	return watch->kind == WATCH_CLAIM ? OPEN_CLAIM * open
-					  : fmax(open, fmin(2 * peak, (whole ? PEAK_WHOLE : PEAK_RANK) * open));
+	return fmax(rule->open * open, fmin(2 * peak, rule->noise * open));
 }
 
 double judge_open_rank(const struct judge *judge)
@@ -558,9 +568,9 @@ static void episode_goes_on(struct judge *judge, struct judge_watch *watch)
 		judge_publish(judge, watch, FINDING_OPEN);
 }
 
-/* One tick of an open episode. act: this tick's own growth by activity. */
-static void episode_tick(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost,
-	double cost, double usual, const double *act)
+/* One tick of an open episode. */
+static void episode_tick(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, const struct judge_loss *loss)
 {
 	struct judge_episode *episode = watch->episode;
 	struct finding *finding = &episode->finding;
@@ -568,13 +578,13 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 	bool was_quiet;
 	enum activity a;
 
-	watch->pending += cost;
-	watch->pending_base += usual;
-	judge_host_add_known(judge, watch, rank, cost, episode->carry, watch->pending_host);
+	watch->pending += loss->cost;
+	watch->pending_base += loss->usual;
+	judge_host_add_known(judge, watch, rank, loss->cost, episode->carry, watch->pending_host);
 	half = OVER_HALF * episode->rate;
 	was_quiet = watch->quiet > 0;
-	watch->quiet = fmax(0, watch->quiet + half * judge->elapsed_s - cost);
-	if (watch->quiet > 0 && cost < SAME_RATE * episode->rate * judge->elapsed_s) {
+	watch->quiet = fmax(0, watch->quiet + half * judge->elapsed_s - loss->cost);
+	if (watch->quiet > 0 && loss->cost < SAME_RATE * episode->rate * judge->elapsed_s) {
 		/* It went on in steps that are no measure, as those with a checkpoint. */
 		if (!was_quiet && judge->begin_ns > finding->until_ns)
 			finding->until_ns = judge->begin_ns;
@@ -583,43 +593,43 @@ static void episode_tick(struct judge *judge, struct judge_watch *watch, struct 
 		return;
 	}
 	if (episode_rises(judge, watch)) {
-		episode_rise(judge, watch, rank, lost);
+		episode_rise(judge, watch, rank, loss->lost);
 		return;
 	}
-	a = judge_most(act);
+	a = judge_most(loss->act);
 	for (int i = 0; i < ACTIVITY_MAX; i++)
-		total += fmax(0, act[i]);
-	if (rank && !judge_same_work(judge, rank, a, finding->activity) && act[a] > OTHER_ACTIVITY * total &&
-		act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, cost)) {
+		total += fmax(0, loss->act[i]);
+	if (rank && !judge_same_work(judge, rank, a, finding->activity) && loss->act[a] > OTHER_ACTIVITY * total &&
+		loss->act[finding->activity] < NAMED_ACTIVITY * total && !held_now(judge, rank, loss->cost)) {
 		judge_publish(judge, watch, FINDING_CLOSED);
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
-		watch->span.lost = lost;
-		watch->span.base = usual;
+		watch->span.lost = loss->lost;
+		watch->span.base = loss->usual;
 		finding->activity = ACTIVITY_MAX; /* not continued */
-		judge_watch_open(judge, watch, rank, a, lost, cost);
+		judge_watch_open(judge, watch, rank, a, loss->lost, loss->cost);
 		return;
 	}
-	judge_watch_slow(judge, watch, rank, lost, cost);
+	judge_watch_slow(judge, watch, rank, loss->lost, loss->cost);
 }
 
 static void span_add(const struct judge *judge, const struct judge_watch *watch, const struct judge_rank *rank,
-	struct judge_span *span, double lost, double cost, double usual, const double act[ACTIVITY_MAX])
+	struct judge_span *span, const struct judge_loss *loss)
 {
-	double total = 0;
+	double lost = loss->lost, total = 0;
 
 	span->lost += lost;
 	/* What limits took is no less than it, and not clipped. */
 	span->total += watch->kind == WATCH_CLAIM ? lost
 		       : watch->kind == WATCH_JOB ? judge->clipped_job
 						  : fmax(lost, judge->clipped);
-	span->cost += cost;
-	span->base += usual;
+	span->cost += loss->cost;
+	span->base += loss->usual;
 	span->steps += judge->steps;
 	for (int a = 0; a < ACTIVITY_MAX; a++)
-		total += fmax(0, act[a]);
+		total += fmax(0, loss->act[a]);
 	for (int a = 0; a < ACTIVITY_MAX && total > 0 && lost > 0; a++)
-		span->act[a] += lost * fmax(0, act[a]) / total;
-	judge_host_add_known(judge, watch, rank, fmax(0, cost), span->carry, span->host);
+		span->act[a] += lost * fmax(0, loss->act[a]) / total;
+	judge_host_add_known(judge, watch, rank, fmax(0, loss->cost), span->carry, span->host);
 }
 
 /* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either.
@@ -631,8 +641,8 @@ static double span_lost(const struct judge *judge, const struct judge_watch *wat
 
 /* The newest steps, from the one on from which they lose at least twice as much as those before: an episode begins
  * there, and not with the noise that it follows. */
-static void rise_tick(const struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank, double lost,
-	double cost, double usual, const double act[ACTIVITY_MAX])
+static void rise_tick(const struct judge *judge, struct judge_watch *watch, const struct judge_rank *rank,
+	const struct judge_loss *loss)
 {
 	struct judge_span *span = &watch->span, *rise = &watch->rise;
 	double base = span->base - rise->base, before = span_lost(judge, watch, span) - span_lost(judge, watch, rise);
@@ -640,12 +650,12 @@ static void rise_tick(const struct judge *judge, struct judge_watch *watch, cons
 	if (!(span->steps > 0) || watch->kind == WATCH_CLAIM)
 		return; /* the first tick; detectors say since when */
 	/* Or several times as much as the rise so far. */
-	if (!(rise->steps > 0) || (watch->kind == WATCH_JOB ? lost : cost) * fmax(rise->base, 0) >
-					  RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * usual) {
+	if (!(rise->steps > 0) || (watch->kind == WATCH_JOB ? loss->lost : loss->cost) * fmax(rise->base, 0) >
+					  RISE_AGAIN * fmax(0, span_lost(judge, watch, rise)) * loss->usual) {
 		*rise = (struct judge_span){.onset_ns = judge->onset_ns, .onset_step = judge->onset_step};
-		rise->base = -usual * judge->onset_steps / fmax(1, judge->steps);
+		rise->base = -loss->usual * judge->onset_steps / fmax(1, judge->steps);
 	}
-	span_add(judge, watch, rank, rise, lost, cost, usual, act);
+	span_add(judge, watch, rank, rise, loss);
 	/* before / base > OVER_HALF * lost / rise->base */
 	if (before * fmax(rise->base, 0) > OVER_HALF * span_lost(judge, watch, rise) * base)
 		*rise = (struct judge_span){0};
@@ -660,16 +670,12 @@ static bool watch_is_over(const struct judge *judge, struct judge_watch *watch, 
 	return watch->quiet >= half * judge_quiet_s(judge);
 }
 
-void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
-	double usual, const double act[ACTIVITY_MAX])
+void judge_watch_add(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, const struct judge_loss *loss)
 {
-	bool whole = watch->kind == WATCH_JOB;
-	/* What detectors report is beyond noise. */
-	double allow = (whole						? ALLOW_JOB
-			       : watch->kind == WATCH_CLAIM && lost > 0 ? 0
-									: JUDGE_ALLOW) *
-		       usual,
-	       limit = limit_of(judge, watch);
+	const struct watch_rule *rule = &watch_rules[watch->kind];
+	double limit = limit_of(judge, watch);
+	double allow = (loss->lost > 0 ? rule->allow : fmax(rule->allow, JUDGE_ALLOW)) * loss->usual;
 
 	if (episode_is_hidden(judge, watch, rank)) {
 		episode_goes_on(judge, watch);
@@ -679,38 +685,34 @@ void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judg
 		judge_watch_reset(watch, judge->begin_ns, judge->begin_step);
 	} else if (!(watch->evidence > 0) && !watch->open) {
 		judge_watch_reset(watch, judge->onset_ns, judge->onset_step);
-		watch->span.base = -usual * judge->onset_steps / fmax(1, judge->steps);
+		watch->span.base = -loss->usual * judge->onset_steps / fmax(1, judge->steps);
 	}
-	rise_tick(judge, watch, rank, lost, cost, usual, act);
+	rise_tick(judge, watch, rank, loss);
 	/* Signed: else any jitter would add up. */
-	watch->evidence = fmin(fmax(0, watch->evidence + lost - allow), 2 * limit);
+	watch->evidence = fmin(fmax(0, watch->evidence + loss->lost - allow), 2 * limit);
 	watch->top = fmax(watch->top, watch->evidence);
-	span_add(judge, watch, rank, &watch->span, lost, cost, usual, act);
-	if (!watch->open && watch->evidence > 0 && watch_is_over(judge, watch, cost))
+	span_add(judge, watch, rank, &watch->span, loss);
+	if (!watch->open && watch->evidence > 0 && watch_is_over(judge, watch, loss->cost))
 		watch->evidence = 0;
 	if (!watch->open && !(watch->evidence > 0))
 		excursion_over(judge, watch);
 	if (!watch->open)
 		want_more(judge, watch, rank);
-	judge->named += watch->open && rank ? fmax(0, cost) : 0;
+	judge->named += watch->open && rank ? fmax(0, loss->cost) : 0;
 	if (watch->open) {
-		episode_tick(judge, watch, rank, lost, cost, usual, act);
+		episode_tick(judge, watch, rank, loss);
 		return;
 	}
-	if (watch->evidence < limit || lost <= allow)
+	if (watch->evidence < limit || loss->lost <= allow)
 		return;
 	if (watch->rise.steps > 0 && watch->rise.lost < RISE_HALF * limit)
 		return; /* whether it begins here shows soon */
 	if (watch->rise.steps > 0)
 		watch->span = watch->rise;
 	if (watch->span.lost >= JUDGE_NAMED * watch->span.total &&
-		watch->span.lost >= (whole				 ? GROWTH_JOB
-					    : watch->kind == WATCH_CLAIM ? 0
-									 : GROWTH_LEAST) *
-					    watch->span.base &&
-		(!whole || watch->span.steps >= STEPS_JOB))
+		watch->span.lost >= rule->growth * watch->span.base && watch->span.steps >= rule->steps)
 		judge_watch_open(judge, watch, rank,
-			watch->kind == WATCH_CLAIM ? ACTIVITY_MAX : judge_most(watch->span.act), lost,
+			watch->kind == WATCH_CLAIM ? ACTIVITY_MAX : judge_most(watch->span.act), loss->lost,
 			watch->span.cost);
 }
 
@@ -720,14 +722,16 @@ void judge_watch_tick(
 	double usual = judge->usual * judge->steps, clipped = rank ? judge->clipped : judge->clipped_job;
 	/* Time won back counts for everybody. */
 	double lost = clipped > 0 ? claim * clipped : clipped, took[HOST_MEASURE_MAX] = {0};
+	struct judge_loss loss = {
+		.cost = share * (judge->elapsed_s - usual), .usual = usual, .act = rank ? rank->act : judge->common};
 
 	/* Of that, however few steps are enough. */
 	if (rank && clipped > 0) {
 		judge_host_add(judge, rank, false, claim * (judge->elapsed_s - usual), NULL, took);
 		lost = fmax(lost, judge_limits_took(took));
 	}
-	judge_watch_add(
-		judge, watch, rank, lost, share * (judge->elapsed_s - usual), usual, rank ? rank->act : judge->common);
+	loss.lost = lost;
+	judge_watch_add(judge, watch, rank, &loss);
 }
 
 #define RANK_WATCHES 3

@@ -272,9 +272,14 @@ double judge_open_rank(const struct judge *judge); /* the same of a rank, raised
 double judge_quiet_s(const struct judge *judge);   /* without loss, ends an episode */
 void judge_watch_tick(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double claim, double share);
-/* A tick in which it lost so many s (lost: clipped) of steps that else take `usual` s. act: how it is divided. */
-void judge_watch_add(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost,
-	double usual, const double act[ACTIVITY_MAX]);
+/* What a watch lost in a tick. */
+struct judge_loss {
+	double lost, cost; /* s; lost: each step counts so much at most */
+	double usual;	   /* s that the steps usually take */
+	const double *act; /* growth by activity, ACTIVITY_MAX of them: how the loss is divided */
+};
+void judge_watch_add(
+	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, const struct judge_loss *loss);
 void judge_watch_reset(struct judge_watch *watch, uint64_t now_ns, uint64_t step);
 /* Opens an episode of that activity, or continues the last one. */
 void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, enum activity activity,
