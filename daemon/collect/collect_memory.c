@@ -52,6 +52,12 @@
 #define WINDOW_NO_STEP_NS NSEC_PER_SEC	  /* where no rank has steps */
 #define WINDOW_WAIT_NS (5 * NSEC_PER_SEC) /* for the first report: attaching waits for the maps of processes */
 
+/* A failed request that waits for the name of its stack. */
+struct memory_failed {
+	struct rt_memory_failed_event event; /* call_ns is UTC */
+	uint64_t came_ns;
+};
+
 struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
@@ -69,11 +75,17 @@ struct memory_rank {
 	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
 	uint64_t put_ns;					/* of the last snapshot */
 	struct memory_calls_judge calls;
-	uint64_t calls_finding;				  /* its number; 0: none */
-	uint64_t calls_stack;				  /* of the longest call */
-	struct rt_memory_failed_event failed[FAILED_MAX]; /* their call_ns is UTC */
-	uint64_t failed_ns[FAILED_MAX];			  /* when it came */
+	uint64_t calls_finding; /* its number; 0: none */
+	uint64_t calls_stack;	/* of the longest call */
+	struct memory_failed failed[FAILED_MAX];
 	size_t failed_count;
+};
+
+/* Counted in the kernel, of a rank or of several. */
+struct memory_totals {
+	uint64_t sampled, refused, lost; /* blocks; refused: without a stack */
+	uint64_t took_ns;		 /* of the rank's time, for stacks */
+	uint64_t calls, calls_refused;	 /* of the driver; refused: without a stack */
 };
 
 /* What a snapshot reads. */
@@ -94,8 +106,8 @@ struct memory {
 	struct memory_rank *rank;	  /* by slot, only while on */
 	struct memory_snapshot *snapshot; /* of the rank being read */
 	uint64_t rows, failures, failures_lost, broken;
-	uint64_t sampled, refused, lost, took_ns, calls, calls_refused; /* of ranks that are followed no more */
-	int error;							/* why the last rank could not be followed */
+	struct memory_totals ended; /* of ranks that are followed no more */
+	int error;		    /* why the last rank could not be followed */
 	uint64_t windows;
 	bool is_open;
 	double part;	     /* of the time in windows, 1: all */
@@ -106,6 +118,16 @@ struct memory {
 static struct rt_memory_rank *memory_read(const struct memory *memory, uint32_t slot, struct rt_memory_rank *ret)
 {
 	return bpf_map_lookup_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &slot, ret) == 0 ? ret : NULL;
+}
+
+static void memory_totals_add(struct memory_totals *totals, const struct rt_memory_rank *counts)
+{
+	totals->sampled += counts->sampled;
+	totals->refused += counts->refused;
+	totals->lost += counts->lost;
+	totals->took_ns += counts->took_ns;
+	totals->calls += counts->calls;
+	totals->calls_refused += counts->calls_refused;
 }
 
 static struct memory_owner memory_owner(const struct memory *memory, const struct memory_rank *rank)
@@ -142,12 +164,7 @@ static void memory_put_last(struct memory *memory, struct memory_rank *rank, uin
 		return;
 	if (memory->is_open)
 		memory_put_curves(memory, rank, &counts, now_ns, true);
-	memory->sampled += counts.sampled;
-	memory->refused += counts.refused;
-	memory->lost += counts.lost;
-	memory->took_ns += counts.took_ns;
-	memory->calls += counts.calls;
-	memory->calls_refused += counts.calls_refused;
+	memory_totals_add(&memory->ended, &counts);
 }
 
 static void memory_read_blocks(const struct memory_rank *rank, struct memory_snapshot *snapshot)
@@ -435,13 +452,12 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 	size_t kept = 0;
 
 	for (size_t i = 0; i < rank->failed_count; i++) {
-		const struct rt_memory_failed_event *event = &rank->failed[i];
+		const struct rt_memory_failed_event *event = &rank->failed[i].event;
 		int64_t id;
 
 		if (!end && event->stack && !profile_rank_id(&rank->names, event->stack, &id) &&
-			now_ns - rank->failed_ns[i] < FAILED_WAIT_NS) {
-			rank->failed[kept] = *event;
-			rank->failed_ns[kept++] = rank->failed_ns[i];
+			now_ns - rank->failed[i].came_ns < FAILED_WAIT_NS) {
+			rank->failed[kept++] = rank->failed[i];
 			continue;
 		}
 		if (event->call_ns)
@@ -773,9 +789,9 @@ static void memory_on_failed(
 		memory->failures_lost++;
 		return;
 	}
-	rank->failed_ns[rank->failed_count] = monotonic_ns();
-	failed = &rank->failed[rank->failed_count++];
+	failed = &rank->failed[rank->failed_count].event;
 	*failed = *event;
+	rank->failed[rank->failed_count++].came_ns = monotonic_ns();
 	/* A snapshot of what it holds now; of a program that tries again and again, one in LIVE_FIRST_NS. */
 	if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
 		rank->live_ns = 0;
@@ -835,8 +851,7 @@ static void memory_status(void *state, struct collector_status *ret)
 {
 	struct memory *memory = state;
 	const struct kernel *kernel = memory->context->kernel;
-	uint64_t sampled = memory->sampled, refused = memory->refused, lost = memory->lost, took_ns = memory->took_ns;
-	uint64_t calls = memory->calls, calls_refused = memory->calls_refused;
+	struct memory_totals totals = memory->ended;
 	struct rt_memory_rank counts;
 	size_t followed = 0, leaking = 0;
 
@@ -845,15 +860,10 @@ static void memory_status(void *state, struct collector_status *ret)
 			continue;
 		followed++;
 		leaking += memory->rank[i].leaks > 0;
-		sampled += counts.sampled;
-		refused += counts.refused;
-		lost += counts.lost;
-		took_ns += counts.took_ns;
-		calls += counts.calls;
-		calls_refused += counts.calls_refused;
+		memory_totals_add(&totals, &counts);
 	}
 	ret->events = memory->rows + memory->failures;
-	ret->drops = lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
+	ret->drops = totals.lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
 		     kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
 	ret->levels_shared = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
@@ -866,14 +876,15 @@ static void memory_status(void *state, struct collector_status *ret)
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking,
 			leaking == 1 ? "" : "s");
-	if (calls_refused)
-		collector_note(
-			ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack", calls_refused, calls);
-	if (followed || sampled)
+	if (totals.calls_refused)
+		collector_note(ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack",
+			totals.calls_refused, totals.calls);
+	if (followed || totals.sampled)
 		collector_note(ret,
 			"%zu rank%s followed; %" PRIu64 " blocks sampled, %" PRIu64
 			" of them without a stack; stacks took %.3g ms of the ranks' time",
-			followed, followed == 1 ? "" : "s", sampled, refused, (double)took_ns / (double)NSEC_PER_MSEC);
+			followed, followed == 1 ? "" : "s", totals.sampled, totals.refused,
+			(double)totals.took_ns / (double)NSEC_PER_MSEC);
 }
 
 static void memory_close(void *state)
