@@ -612,6 +612,26 @@ TEST(a_smaller_culprit_hides_behind_a_larger_one)
 	}
 }
 
+/* With operations its own work is what its role does not have in common; its activity shows that it goes on. */
+TEST(a_hidden_one_goes_on_by_its_activity)
+{
+	script_begin(4);
+	script.l1 = true;
+	for (size_t r = 0; r < 4; r++)
+		script.class[r] = r / 3; /* three are of one role */
+	script_run(LEARN_S);
+	script.fault[1][ACTIVITY_DATALOADER] = 30 * MS;
+	script_run(20);
+	script.fault[2][ACTIVITY_OPTIMIZER] = 150 * MS;
+	script_run(30);
+	script.fault[2][ACTIVITY_OPTIMIZER] = 0;
+	script_run(20);
+	script_expect(2);
+	assert_true(script_said(1, ACTIVITY_DATALOADER)->finding.since_ns < SCRIPT_BEGIN_NS + 22 * 1000000000ULL);
+	assert_int_equal(script_said(1, ACTIVITY_DATALOADER)->finding.state, FINDING_OPEN);
+	script_end();
+}
+
 /* Of ranks without cards forward holds waits where another rank's work explains the growth, but no longer ones than
  * that work. */
 TEST(forward_that_takes_longer_than_others_work_is_no_wait)
