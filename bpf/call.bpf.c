@@ -44,8 +44,8 @@ struct stash {
 	char text[RT_CALL_TEXT_MAX];
 };
 
-/* What is kept is filled in its map: with a copy on the stack, a program exceeds the 512 bytes of kernels before 6.13.
- * */
+/* What is kept is filled in its map: with a copy on the stack, a program exceeds the 512 bytes of kernels before
+ * 6.13. */
 static const struct stash no_stash;
 static const struct rt_inflight no_call;
 

@@ -106,8 +106,8 @@ static long end_on_vma(__attribute__((unused)) struct task_struct *task, struct 
 
 /* The traceback. */
 
-/* From the entry at s->at to the next one, counted. The count is in memory: the verifier would follow each value of it.
- * */
+/* From the entry at s->at to the next one, counted. The count is in memory: the verifier would follow each value of
+ * it. */
 __attribute__((noinline)) int end_next_traceback(uint32_t program)
 {
 	struct profile_scratch *s = find_scratch(program);
@@ -307,8 +307,8 @@ int end_sent_raw(uint64_t *ctx)
 	return 0;
 }
 
-/* The kernel chose a process to free memory. Its argument is the process's number, and from Linux 6.8 on the process.
- * */
+/* The kernel chose a process to free memory. Its argument is the process's number, and from Linux 6.8 on the
+ * process. */
 SEC("raw_tp/mark_victim")
 int end_victim(uint64_t *ctx)
 {

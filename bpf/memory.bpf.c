@@ -185,8 +185,8 @@ static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry)
 			    record_bytes(&s->record), id >> 32, (uint32_t)id);
 }
 
-/* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward pass.
- * */
+/* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward
+ * pass. */
 static __always_inline void memory_name_thread(uint32_t entry, struct rt_memory_site *site)
 {
 	struct profile_scratch *s = find_scratch(entry);

@@ -142,8 +142,8 @@ static inline __attribute__((always_inline)) uint64_t rt_profile_mix(uint64_t ha
 	return hash ^ hash >> 29;
 }
 
-/* What distinguishes a code object from another one in the same memory: where its texts are, and the hash of its name.
- * */
+/* What distinguishes a code object from another one in the same memory: where its texts are, and the hash of its
+ * name. */
 static inline __attribute__((always_inline)) uint32_t rt_profile_print(
 	uint64_t name, uint64_t name_hash, uint64_t file, uint64_t lines, uint32_t first_line)
 {

@@ -233,8 +233,8 @@ static __always_inline bool read_python(struct profile_scratch *s, uint32_t prog
 	return r == WALK_ENDS;
 }
 
-/* The current thread's thread pointer; 0: unknown on this machine, or of an arm64's thread that has never left its CPU.
- * */
+/* The current thread's thread pointer; 0: unknown on this machine, or of an arm64's thread that has never left its
+ * CPU. */
 static __always_inline uint64_t own_thread_pointer(void)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();

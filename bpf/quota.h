@@ -20,8 +20,8 @@ enum rt_held {
 	RT_HELD_MAX
 };
 
-/* A training process has some ten threads in probed calls, and a group or a text on one thread for each of its devices.
- * */
+/* A training process has some ten threads in probed calls, and a group or a text on one thread for each of its
+ * devices. */
 #define RT_RANK_CALLS_MAX 64
 #define RT_RANK_GROUPS_MAX 16
 #define RT_RANK_TEXTS_MAX 16

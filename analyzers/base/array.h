@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorted arrays, words of an enum, and growable arrays: a pointer and its capacity in items, both owned by the caller.
- * */
+/* Sorted arrays, words of an enum, and growable arrays: a pointer and its capacity in items, both owned by the
+ * caller. */
 #ifndef RANKTRACE_BASE_ARRAY_H
 #define RANKTRACE_BASE_ARRAY_H
 

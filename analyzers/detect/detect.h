@@ -45,8 +45,8 @@ struct hardware *detect_hardware(struct detect *detect, const char *host);
  * judged. stuck_job[i]: the job's word; of jobs of one word, it is the one that has its first culprit. */
 void detect_snapshot(struct detect *detect, uint64_t now_ns, const struct standing *standing, size_t standings,
 	const struct stuck *stuck, const char *const *stuck_job, size_t stucks, bool operations);
-/* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of it.
- * */
+/* A frame made elsewhere (simulator, another's traces), of a job of that word; not together with aligner events of
+ * it. */
 void detect_frame(struct detect *detect, const char *job, const struct frame *frame);
 /* What is usual in its jobs, and was in those that it has not seen yet, for another process that goes on with them: an
  * array with an object a job. A new reference; NULL: out of memory. */

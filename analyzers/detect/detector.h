@@ -28,8 +28,8 @@ struct detect_options {
 };
 
 /* Its verdict on this frame or snapshot. Copied by emit(). Of finding: kind, cause, rank (as index in who, -1 none),
- * communicator, since_step, since_ns, confidence, severity (of a hang), evidence, others; the rest is filled in later.
- * */
+ * communicator, since_step, since_ns, confidence, severity (of a hang), evidence, others; the rest is filled in
+ * later. */
 struct verdict {
 	struct finding finding;
 	bool confirmed; /* of a hang; false: suspected */

@@ -44,8 +44,8 @@ bool finding_is_short(enum finding_kind kind, enum finding_severity severity);
 size_t finding_groups_make(
 	const struct finding_episode *episode, size_t n, uint64_t now_ns, size_t *order, struct finding_group *ret);
 
-/* "recurred 4 times since 14:02, 3 min 10 s in all, 0.8 card-hours"; since: the text of that time. "" for one episode.
- * */
+/* "recurred 4 times since 14:02, 3 min 10 s in all, 0.8 card-hours"; since: the text of that time. "" for one
+ * episode. */
 const char *finding_group_words(const struct finding_group *group, const char *since, char *ret, size_t size);
 
 #endif

@@ -96,8 +96,8 @@ struct fleet_read_options {
 typedef int (*fleet_ask)(
 	void *arg, const struct fleet_request *request, size_t count, double time_s, char *error, size_t size);
 
-/* Fills fleet, which is empty; the caller frees it, on failure too. As fleet_api_query(); -E2BIG: more than the limits.
- * */
+/* Fills fleet, which is empty; the caller frees it, on failure too. As fleet_api_query(); -E2BIG: more than the
+ * limits. */
 int fleet_read(const struct fleet_read_options *options, fleet_ask ask, void *arg, struct fleet *fleet, char *error,
 	size_t size);
 

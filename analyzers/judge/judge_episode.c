@@ -632,8 +632,8 @@ static void span_add(const struct judge *judge, const struct judge_watch *watch,
 	judge_host_add_known(judge, watch, rank, fmax(0, loss->cost), span->carry, span->host);
 }
 
-/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none either.
- * */
+/* Ranks are clipped by what the step before took: that is no measure of a rate. One odd step of the job is none
+ * either. */
 static double span_lost(const struct judge *judge, const struct judge_watch *watch, const struct judge_span *span)
 {
 	return watch->kind == WATCH_JOB ? span->lost : span->cost;

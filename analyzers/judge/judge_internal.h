@@ -236,8 +236,8 @@ bool judge_suspects(const struct judge *judge);
 /* judge_host.c */
 double judge_host_of(
 	const struct frame_host *host, enum host_measure h); /* of a step, in judge_mean's units; NAN: not known */
-/* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no noise.
- * */
+/* The most that one of the sure ones took (a stop, a limit of a control group); NAN: that is not known. It is no
+ * noise. */
 double judge_limits_took(const double took[HOST_MEASURE_MAX]);
 /* What took at least half of the lost time; CAUSE_UNKNOWN: nothing did. */
 enum finding_cause judge_host_cause(const double took[HOST_MEASURE_MAX], double lost);

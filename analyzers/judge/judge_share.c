@@ -163,8 +163,8 @@ static double share_loader_and_gc(const struct judge_rank *rank)
 	return fmax(0, rank->act[ACTIVITY_DATALOADER]) + fmax(0, rank->act[ACTIVITY_GC]);
 }
 
-/* Time outside of all stages that another rank's data loading or garbage collection explains is the wait for that rank.
- * */
+/* Time outside of all stages that another rank's data loading or garbage collection explains is the wait for that
+ * rank. */
 static void share_outside(struct share *share)
 {
 	double most = 0;
@@ -401,8 +401,8 @@ static bool share_is_late(const struct judge *judge, const struct judge_rank *ra
 		       share_sync_wait(&rank->recent.sum) < SHARE_LATE * share_sync_wait(&rank->usual));
 }
 
-/* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the card.
- * */
+/* What grew on all ranks, and lengthened this one's step: the card's queue hides as much as it waits less for the
+ * card. */
 static double share_common_of(const struct share *share, const struct judge_rank *rank)
 {
 	return fmax(0, share->common + fmin(0, judge_share_grown(rank, ACTIVITY_SYNC)));

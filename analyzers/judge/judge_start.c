@@ -300,8 +300,8 @@ static void start_unseen(const struct start *start, struct judge_rank *rank)
 		rank->start.evidence = 0;
 }
 
-/* Operations are wanted a minute after the job began and each hour, and while they have shown something and not enough.
- * */
+/* Operations are wanted a minute after the job began and each hour, and while they have shown something and not
+ * enough. */
 static void start_routine(const struct start *start)
 {
 	struct judge *judge = start->judge;

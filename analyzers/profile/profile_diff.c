@@ -159,8 +159,8 @@ static bool diff_is_backward_thread(const struct profile_thread *thread)
 	return strncmp(thread->name, "pt_autograd", 11) == 0;
 }
 
-/* Is it the rank's own work, or a wait of its steps, in what is compared of the step? Other threads' waits are neither.
- * */
+/* Is it the rank's own work, or a wait of its steps, in what is compared of the step? Other threads' waits are
+ * neither. */
 static bool diff_counts(
 	const struct diff *diff, const struct profile_rank *rank, const struct profile_taken *taken, bool *ret_wait)
 {

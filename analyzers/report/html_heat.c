@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heat map: a row a rank, a column a bucket of time; darker (on dark: brighter) is a larger part of the step lost.
- * */
+/* The heat map: a row a rank, a column a bucket of time; darker (on dark: brighter) is a larger part of the step
+ * lost. */
 #include <inttypes.h>
 #include <math.h>
 

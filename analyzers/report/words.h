@@ -68,8 +68,8 @@ const char *words_brief(const struct report *report, const struct report_brief *
 const char *words_timeline(const struct report *report, const struct report_finding *finding, char *buffer);
 /* "ranks 0,3-7 only"; "" for all. */
 const char *words_chosen(const struct report *report, char *buffer);
-/* "of these 0.02 in short slow-downs, 3.1 without a single card; not counted: 0.5 of uneven work" with card-hours; "".
- * */
+/* "of these 0.02 in short slow-downs, 3.1 without a single card; not counted: 0.5 of uneven work" with card-hours;
+ * "". */
 const char *words_totals(const struct report *report, char *buffer);
 /* "node017, 3 of 8 ranks: 02:10 to 03:40 (1 h 30 min)" */
 const char *words_gap(const struct report *report, const struct report_gap *gap, char *buffer);

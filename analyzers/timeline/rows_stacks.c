@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of profiles with their stacks: on a CPU samples of a thread, off it slices named by where the thread waits.
- * */
+/* Samples of profiles with their stacks: on a CPU samples of a thread, off it slices named by where the thread
+ * waits. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,8 +12,8 @@
 
 struct job_thread;
 
-/* Part of a structure of the caller's, who does not touch that from job_thread_order() until job_thread_wait() is true.
- * */
+/* Part of a structure of the caller's, who does not touch that from job_thread_order() until job_thread_wait() is
+ * true. */
 struct thread_job {
 	TAILQ_ENTRY(thread_job) entry;
 	void (*run)(struct thread_job *job);  /* in the thread */

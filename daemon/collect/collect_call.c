@@ -112,8 +112,8 @@ static void collect_call_library_refused(void *arg, uint32_t pid, uint32_t uid, 
 		pid, strerror(-error));
 }
 
-/* Of the time since its level was turned on: probes that are being detached leave calls whose return is not recorded.
- * */
+/* Of the time since its level was turned on: probes that are being detached leave calls whose return is not
+ * recorded. */
 static bool collect_call_is_since(const struct call *call, const struct probe *probe, uint64_t start_ns)
 {
 	return call->on[probe->level] && start_ns >= call->since_ns[probe->level];

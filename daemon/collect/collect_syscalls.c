@@ -91,8 +91,8 @@ static uint64_t collect_syscalls_period_ns(const struct syscalls *syscalls, uint
 	return store_utc_ns(syscalls->context->store, syscalls->sums_ns ? syscalls->sums_ns : now_ns);
 }
 
-/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is lost.
- * */
+/* A program may be adding a call meanwhile: then its count is in one row and its time in the next, and neither is
+ * lost. */
 static uint64_t collect_syscalls_take(uint64_t *sum)
 {
 	return __atomic_exchange_n(sum, 0, __ATOMIC_RELAXED);

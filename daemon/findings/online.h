@@ -95,8 +95,8 @@ struct online_end_info {
 };
 void online_ended(struct online *online, const struct online_end_info *info);
 
-/* What stacks of the jobs that hang now have shown (online_stacks.c), and of ranks that ended just now (online_end.c).
- * */
+/* What stacks of the jobs that hang now have shown (online_stacks.c), and of ranks that ended just now
+ * (online_end.c). */
 struct online_stack_info {
 	const char *job, *sentence;
 	uint32_t uid;

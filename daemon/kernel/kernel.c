@@ -56,8 +56,8 @@ struct kernel {
 	void *sink_arg;
 };
 
-/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of slots.
- * */
+/* Of each map but the ring: where its descriptor is, and how many entries it has where that is not the number of
+ * slots. */
 static const struct kernel_map {
 	const char *name;
 	enum bpf_map_type type;

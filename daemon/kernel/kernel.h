@@ -121,8 +121,8 @@ int kernel_fd(const struct kernel *kernel);
 typedef void (*kernel_sink)(void *arg, const void *data, size_t size_bytes);
 void kernel_deliver(struct kernel *kernel, kernel_sink sink, void *arg);
 #define KERNEL_DRAIN_MS 50 /* of one drain: a busy ring must not starve the loop, whose stops are below 250 ms */
-/* Drains the ring for KERNEL_DRAIN_MS at most. 0: it is empty; 1: it was not, and kernel_fd() is readable; or -errno.
- * */
+/* Drains the ring for KERNEL_DRAIN_MS at most. 0: it is empty; 1: it was not, and kernel_fd() is readable; or
+ * -errno. */
 int kernel_drain(struct kernel *kernel);
 
 #endif

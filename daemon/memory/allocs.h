@@ -99,8 +99,8 @@ void allocs_follow(struct allocs *allocs, const struct rank *rank);
 bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack);
 bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank *names, uint64_t now_ns, bool end);
 
-/* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0: unknown.
- * */
+/* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0:
+ * unknown. */
 void allocs_calls(struct allocs *allocs, uint32_t slot, struct memory_calls *ret, uint64_t *ret_stack);
 
 extern const struct call_sink allocs_sink;

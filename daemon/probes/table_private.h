@@ -12,8 +12,8 @@
 
 typedef int (*probe_setter)(struct probe *probe, const char *value, char *error, size_t error_size);
 
-/* Sets the key; `seen` has the section's earlier keys. shared: of a section [defaults], which not all keys can be in.
- * */
+/* Sets the key; `seen` has the section's earlier keys. shared: of a section [defaults], which not all keys can be
+ * in. */
 int probe_set_key(struct probe *probe, uint32_t *seen, bool shared, const char *key, const char *value, char *error,
 	size_t error_size);
 int probe_set_args(struct probe *probe, const char *value, char *error, size_t error_size);

@@ -106,8 +106,8 @@ int rank_card_read(const char *root, uint32_t pid, struct rank_card_nodes *ret);
 /* Does the process see a device node of an accelerator? True also where this cannot be read. */
 bool rank_card_is_possible(const char *root, uint32_t pid);
 
-/* rank_cpus.c. pci: address of its card, "": not known. devices: a fixture in tests. What cannot be read is not known.
- * */
+/* rank_cpus.c. pci: address of its card, "": not known. devices: a fixture in tests. What cannot be read is not
+ * known. */
 #define RANK_CPUS_DEVICES "/sys/bus/pci/devices"
 void rank_cpus_read(const char *devices, uint32_t pid, const char *pci, struct rank_cpus *ret);
 /* "0-3,8\n", as sysfs has it. -EINVAL: another text; -ERANGE: CPUs beyond CPU_SETSIZE. */

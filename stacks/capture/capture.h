@@ -24,8 +24,8 @@ Ranktrace__StackProcess *capture_process(const char *root, uint32_t pid, uint64_
 
 /* Names for stacks that the kernel recorded as numbers (bpf/profile.h), while their process lives: sample.c. */
 
-/* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says why.
- * */
+/* What the kernel needs to walk the Python frames of a process: `python.interps` is 0 without, and `reason` says
+ * why. */
 void sample_layout(uint32_t pid, struct reply_layout *ret);
 
 /*

@@ -219,8 +219,8 @@ static bool unwind_address(struct native_module *module, const struct native_map
 	       dwfl_module_getelf(module->reported, &bias) && pc - bias == *ret;
 }
 
-/* Adds the frame of `pc`, whose function's table covers `address`; false: it ends the stack, thread->reason says why.
- * */
+/* Adds the frame of `pc`, whose function's table covers `address`; false: it ends the stack, thread->reason says
+ * why. */
 static bool unwind_add(struct native_process *process, struct native_thread *thread, uint64_t pc, uint64_t address,
 	struct unwind_rule *ret)
 {

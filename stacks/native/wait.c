@@ -132,8 +132,8 @@ static void wait_on_poll(
 		snprintf(ret + used, size - used, ", ... %llu in all", (unsigned long long)count);
 }
 
-/* Of glibc's pthread_mutex_t: int lock, unsigned count, int owner. The futex is the lock, 2 while threads wait for it.
- * */
+/* Of glibc's pthread_mutex_t: int lock, unsigned count, int owner. The futex is the lock, 2 while threads wait for
+ * it. */
 static void wait_on_futex(
 	const struct native_process *process, const struct native_thread *thread, char *ret, size_t size)
 {

@@ -54,8 +54,8 @@ struct pystack_thread {
 	uint64_t interp;   /* address of its interpreter */
 	uint64_t pthread;  /* its pthread_t */
 	int64_t interp_id; /* 0: main */
-	/* In the caller's pid namespace. 0: unknown, or the thread has a state in the main interpreter, too; no stack.
-	 * */
+	/* In the caller's pid namespace. 0: unknown, or the thread has a state in the main interpreter, too; no
+	 * stack. */
 	pid_t tid;
 	bool has_gil; /* at the moment of pystack_threads() */
 };

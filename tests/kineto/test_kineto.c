@@ -77,8 +77,8 @@ static int read_steps(void **state)
 	return 0;
 }
 
-/* Without a card: from the start, stages alone do not distinguish a late host from one that a full device queue hides.
- * */
+/* Without a card: from the start, stages alone do not distinguish a late host from one that a full device queue
+ * hides. */
 static struct frame_who who[2] = {
 	{.rank = 0, .node = 0, .stage = FRAME_NONE}, {.rank = 1, .node = 0, .stage = FRAME_NONE}};
 static struct frame_rank ranks[2];

@@ -134,8 +134,8 @@ __attribute__((weak)) void online_stacks_each(
 	callback(arg, &(struct online_stack_info){"job-x", "rank 1 is alone", FIXTURE_UID(1), 1, false});
 }
 
-/* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has not.
- * */
+/* Answers shortly after, as a worker does: with a rank that has a thread too large for an answer, and one that has
+ * not. */
 static struct stacks_take fixture_take;
 
 static inline void fixture_stacks_done(evutil_socket_t fd, short what, void *arg)

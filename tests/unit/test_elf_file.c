@@ -134,8 +134,8 @@ TEST(finds_local_symbols)
 	elf_file_close(elf);
 }
 
-/* Two functions as a compiler leaves them that has split the unlikely part off: it lies first and has the longer name.
- * */
+/* Two functions as a compiler leaves them that has split the unlikely part off: it lies first and has the longer
+ * name. */
 __asm__(".pushsection .text\n"
 	".type elf_split_me.cold, %function\nelf_split_me.cold:\n\tnop\n\tnop\n.size elf_split_me.cold, 2\n"
 	".type elf_split_me, %function\nelf_split_me:\n\tnop\n.size elf_split_me, 1\n"

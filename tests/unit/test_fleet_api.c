@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client of the store against a server of this process that answers what a test says, and the table that is read.
- * */
+/* The client of the store against a server of this process that answers what a test says, and the table that is
+ * read. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>

@@ -268,8 +268,8 @@ static int read_slowly(void *state, struct gauge_batch *batch)
 	return 0;
 }
 
-/* The newest two readings count, by the lower one: a single slow one is chance, as is a single quick one at the begin.
- * */
+/* The newest two readings count, by the lower one: a single slow one is chance, as is a single quick one at the
+ * begin. */
 TEST(a_group_costs_what_two_readings_took)
 {
 	const struct gauge_group group = {.name = "x", .read = read_slowly};
@@ -513,8 +513,8 @@ static void expect_counts(const struct gauge_batch *batch)
 				expected[i].value);
 }
 
-/* Counts of errors by one call for all; where the driver or the card has none, each by its own, with the same values.
- * */
+/* Counts of errors by one call for all; where the driver or the card has none, each by its own, with the same
+ * values. */
 TEST_WITH(counts_of_cards_by_one_call_or_many, store_setup, store_teardown)
 {
 	static const char *const supported[] = {
@@ -735,8 +735,8 @@ TEST_WITH(a_driver_that_hangs, store_setup, store_teardown)
 	assert_int_equal(status_of(gauges, "nvml").count, 0);
 	gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
 	assert_int_equal(status_of(gauges, "nvml").state, GAUGES_SILENT);
-	/* A source of which nothing is due is not, however long that is; unless the test meets its thread at a reading.
-	 * */
+	/* A source of which nothing is due is not, however long that is; unless the test meets its thread at a
+	 * reading. */
 	for (unsigned i = 0; i < 20 && status_of(gauges, "cpu").state == GAUGES_SILENT; i++)
 		gauges_tick(gauges, monotonic_ns() + 11 * NSEC_PER_SEC);
 	assert_int_equal(status_of(gauges, "cpu").state, GAUGES_READ);

@@ -27,8 +27,8 @@ static struct guard_cost cost_of(enum rt_cost_kind kind, struct rt_cost counts)
 
 TEST(a_calibrated_hit_is_the_median_of_what_it_adds)
 {
-	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second round.
-	 * */
+	/* Timed hits take 300 ns in the program, 50 of them to find the piece; others take the CPU in the second
+	 * round. */
 	const struct guard_round round[] = {
 		{100, 5500, {16, 16, 16 * 300, 16 * 50}}, {100, 90000, {16, 16, 16 * 700, 16 * 90}},
 		{100, 5400, {16, 16, 16 * 300, 16 * 50}}, {100, 5600, {16, 16, 16 * 300, 16 * 60}},

@@ -198,8 +198,8 @@ TEST(two_long_steps_of_all_ranks_are_two)
 	script_end();
 }
 
-/* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's habit.
- * */
+/* One step that loses 5 s, and five steps, is all that a fault needs; one as long as the last one is the job's
+ * habit. */
 TEST(a_step_that_loses_a_warning_opens_alone)
 {
 	static const struct {
@@ -373,8 +373,8 @@ TEST(what_a_hang_has_claimed_is_no_slow_down)
 	}
 }
 
-/* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one, that.
- * */
+/* A rank is stopped at the end of a step: for it that step is long, for the others, who have begun the next one,
+ * that. */
 TEST(a_hang_between_two_steps_is_in_both)
 {
 	const uint64_t lasts_ns = 40000000000ULL;

@@ -65,8 +65,8 @@ TEST(memory_is_the_cause)
 	}
 }
 
-/* The rank stalls in one step, and the others wait for it in a later one: half of the loss is in steps without a stall.
- * */
+/* The rank stalls in one step, and the others wait for it in a later one: half of the loss is in steps without a
+ * stall. */
 TEST(a_stall_is_the_cause_of_what_others_wait_later)
 {
 	script_begin(2);

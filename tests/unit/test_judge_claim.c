@@ -105,8 +105,8 @@ TEST(what_is_one_finding)
 	script_end();
 }
 
-/* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it costs.
- * */
+/* Operations take longer, but the steps do not: computing hides it. The same from the job's start costs what it
+ * costs. */
 TEST(what_steps_do_not_lose_is_none)
 {
 	struct finding finding = {.kind = FINDING_SLOW_COMMUNICATION, .cause = CAUSE_LINK, .rank = -1};

@@ -89,8 +89,8 @@ TEST(a_rise_has_half_of_what_opens)
 	}
 }
 
-/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little more.
- * */
+/* Two steps of 0.9 s are a tick, and one that takes more than twice as long is; the step before it takes a little
+ * more. */
 TEST(long_steps_begin_where_they_do)
 {
 	uint64_t from_ns;
@@ -603,8 +603,8 @@ TEST(another_activity_is_another_finding)
 	}
 }
 
-/* Nobody knows at first for whom the job waits; its finding becomes the rank's, unless it is older or of another size.
- * */
+/* Nobody knows at first for whom the job waits; its finding becomes the rank's, unless it is older or of another
+ * size. */
 TEST(a_rank_takes_over_what_began_as_the_jobs)
 {
 	static const struct {

@@ -5,8 +5,8 @@
 
 #define LEARN_S 20
 
-/* By whom: a process, another rank of the job, or its own process; another node has other processes of these numbers.
- * */
+/* By whom: a process, another rank of the job, or its own process; another node has other processes of these
+ * numbers. */
 TEST(run_delay_tells_who_is_held_in_backward)
 {
 	static const struct {

@@ -74,8 +74,8 @@ static void windows_run(double s)
 		windows_step();
 }
 
-/* A fault of one rank for 40 s, 3 minutes after the begin. Returns when it was said, s after its begin; -1: it was not.
- * */
+/* A fault of one rank for 40 s, 3 minutes after the begin. Returns when it was said, s after its begin; -1: it was
+ * not. */
 static double windows_fault(enum activity activity, double growth)
 {
 	const struct said *said;

@@ -304,8 +304,8 @@ TEST(synchronizations_that_wait_for_another_are_no_work)
 	}
 }
 
-/* Nobody is named, and no activity grew on both ranks but a little garbage collection: most of the growth is elsewhere.
- * */
+/* Nobody is named, and no activity grew on both ranks but a little garbage collection: most of the growth is
+ * elsewhere. */
 TEST(a_slow_job_is_where_most_of_its_growth_is)
 {
 	script_begin(2);
@@ -454,8 +454,8 @@ TEST(between_two_waits_nobody_is_late)
 	logs_now_and_then(4, 100, 2 * MS);
 }
 
-/* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one counts.
- * */
+/* Each tenth step waits for its card, the others synchronize for a moment; between two such waits the last one
+ * counts. */
 TEST(a_rank_that_synchronizes_now_and_then_is_late)
 {
 	script_begin(2);
@@ -741,8 +741,8 @@ TEST(waits_among_stages_are_no_work_of_all)
 	script_end();
 }
 
-/* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without L1.
- * */
+/* Once L1 has shown that ranks wait outside of all stages, and not in backward: who is slow there is named without
+ * L1. */
 TEST(where_ranks_wait_is_remembered)
 {
 	for (int seen = 0; seen < 2; seen++) {

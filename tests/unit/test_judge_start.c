@@ -320,8 +320,8 @@ TEST(all_ranks_alike_are_none)
 	script_end();
 }
 
-/* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the start.
- * */
+/* Waits are known for a tick in which rank 1 was late by chance; then it is slow. That is no slowness from the
+ * start. */
 TEST(waits_are_learned_before_they_count)
 {
 	uint64_t from_ns;

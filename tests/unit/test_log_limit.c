@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A flood of messages: a burst is logged, the rest is counted in one line, and another user's messages are not touched.
- * */
+/* A flood of messages: a burst is logged, the rest is counted in one line, and another user's messages are not
+ * touched. */
 #define TEST_ALONE /* replaces functions of the daemon */
 #include "daemon/base/log_limit.h"
 

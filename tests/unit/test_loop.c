@@ -233,8 +233,8 @@ static void tick_later(struct loop *loop)
 	loop_on_tick(-1, 0, loop);
 }
 
-/* Rows that the writer did not take are offered with each tick, so that a slow write delays no further second of rows.
- * */
+/* Rows that the writer did not take are offered with each tick, so that a slow write delays no further second of
+ * rows. */
 TEST(what_the_store_does_not_take_is_offered_again)
 {
 	static uint64_t due_ns[ARRAY_SIZE(duties)];

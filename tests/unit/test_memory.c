@@ -85,8 +85,8 @@ static void simulate(const struct simulated *kind, uint64_t seed, unsigned secon
 	ret[SITE_HELD] = (struct simulated_site){kind->held_steps > 0 ? steps : 0, steps - held / MIB};
 }
 
-/* NeuTracer's rule, which it calls Laplace's: beyond 0.95, a line leaks. Its bound of growth, 1 %, is always exceeded.
- * */
+/* NeuTracer's rule, which it calls Laplace's: beyond 0.95, a line leaks. Its bound of growth, 1 %, is always
+ * exceeded. */
 static bool neutracer(const struct simulated_site site[SITES])
 {
 	for (size_t i = 0; i < SITES; i++)

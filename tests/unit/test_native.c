@@ -12,8 +12,8 @@
 #include "stacks/native/native.h"
 #include "tests/test.h"
 
-/* Sanitizers build with frame pointers, of which the innermost is not known from outside: the stack says that it ends.
- * */
+/* Sanitizers build with frame pointers, of which the innermost is not known from outside: the stack says that it
+ * ends. */
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_FRAME_POINTERS true
 #elif defined(__has_feature)

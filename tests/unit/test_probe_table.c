@@ -423,8 +423,8 @@ TEST(shipped_tables_are_read)
 			  streq(table.probe[i].stage, "checkpoint") << 2 | streq(table.probe[i].stage, "sync") << 3;
 	}
 	assert_int_equal(stages, 15);
-	/* A row of a later file would replace that of an earlier one: that cudaFree waits, and that it frees, are two.
-	 * */
+	/* A row of a later file would replace that of an earlier one: that cudaFree waits, and that it frees, are
+	 * two. */
 	assert_int_equal(frees, 2);
 	probe_table_free(&table);
 }

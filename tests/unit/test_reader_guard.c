@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segments that somebody else made: no SQL of theirs is run, and what is no plain table is left out, with a sentence.
- * */
+/* Segments that somebody else made: no SQL of theirs is run, and what is no plain table is left out, with a
+ * sentence. */
 #include "tests/unit/store_fixture.h"
 
 #include <glob.h>

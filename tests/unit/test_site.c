@@ -107,8 +107,8 @@ static void check_site(struct elf_file *elf, const struct site *site)
 	free(code);
 }
 
-/* Of the rows that the libraries of one PyTorch have together, a set's used ones are of one variant: the expected one.
- * */
+/* Of the rows that the libraries of one PyTorch have together, a set's used ones are of one variant: the expected
+ * one. */
 static void check_variant(const bool *used, const char *set, const char *expected, const char *root)
 {
 	const struct probe *first = NULL;
@@ -163,8 +163,8 @@ static void check_library(const char *path, bool *group_found)
 	close(library.fd);
 }
 
-/* What each version of PyTorch has; bpf/probes.d/torch.conf says why. The first row of the variant that must be used.
- * */
+/* What each version of PyTorch has; bpf/probes.d/torch.conf says why. The first row of the variant that must be
+ * used. */
 static const struct {
 	const char *python_library;
 	const char *names;

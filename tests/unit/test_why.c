@@ -293,8 +293,8 @@ TEST(intervals_of_the_thread)
 	why_free(why);
 }
 
-/* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by 30.
- * */
+/* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by
+ * 30. */
 TEST(sleep_that_pays)
 {
 	struct why *why = new_why(1, SINCE_NS);

@@ -71,8 +71,8 @@ static int hang(const struct worker_task *task)
 	return fstatat(AT_FDCWD, (const char *)task->request + 1, &st, 0) < 0 ? -errno : 0;
 }
 
-/* Killed, it does not end for two seconds, and waits for nothing in the kernel: a child of its own stops it on its way.
- * */
+/* Killed, it does not end for two seconds, and waits for nothing in the kernel: a child of its own stops it on its
+ * way. */
 static int hold(const struct worker_task *task)
 {
 	int ready[2], r;
