@@ -52,13 +52,6 @@ static void use_calls(const struct context *context, const Ranktrace__StatusBody
 	}
 }
 
-static void use_ring(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
-{
-	for (uint32_t i = 0; context->kernel && context->ranks && i < context->config.ranks_max; i++)
-		if (ranks_by_slot(context->ranks, i))
-			ret->exceeded += kernel_limited(context->kernel, i);
-}
-
 static void use_libraries(const struct context *context, const Ranktrace__StatusBody *body, struct use *ret)
 {
 	ret->max = LIMIT_LIBRARIES;
@@ -82,7 +75,6 @@ static const struct {
 	{"processes that may become ranks", "processes", use_candidates},
 	{"state of ranks", "MiB", use_state},
 	{"calls in flight of a rank", "calls", use_calls},
-	{"records beyond the part of their rank", "records", use_ring},
 	{"libraries", "files", use_libraries},
 	{"rows waiting in memory", "rows", use_rows},
 };
