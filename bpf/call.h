@@ -92,8 +92,8 @@ struct rt_call_arg {
  * its direction */
 #define RT_CALL_SUMMED 128u
 #define RT_CALL_ASYNC 256u
-#define RT_CALL_OUTERMOST \
-	64u		   /* edge call: no record within another such call of its thread; a runtime calls its driver */
+/* Edge call: no record within another such call of its thread; a runtime calls its driver */
+#define RT_CALL_OUTERMOST 64u
 #define RT_CALL_STACK 512u /* edge call: its stack is wanted, whatever it returns */
 
 struct rt_call_spec {

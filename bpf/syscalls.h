@@ -22,8 +22,8 @@ enum rt_syscall_kind {
 
 /* RT_FILE_SEND: to a socket, also by what writes to files. */
 enum rt_file_op { RT_FILE_READ, RT_FILE_WRITE, RT_FILE_SYNC, RT_FILE_SEND, RT_FILE_OPS };
-#define RT_FILE_SUMS \
-	4 /* RT_FILE_OPS up to a power of two: verifiers before Linux 6.2 see that a masked index is in bounds */
+/* RT_FILE_OPS up to a power of two: verifiers before Linux 6.2 see that a masked index is in bounds */
+#define RT_FILE_SUMS 4
 
 #define RT_FILE_NAME_SIZE 64
 

@@ -243,8 +243,8 @@ static inline uint32_t align_sides(int32_t member, int32_t peer, bool receive)
 #define ALIGN_STALL_NS 600000000000ULL	   /* maximum wait when nothing shows that others advanced */
 #define ALIGN_NO_STEP INT64_MIN
 #define ALIGN_KINDS 8 /* of operations of a process, that are kept */
-#define ALIGN_COUNTED \
-	8 /* of a process in a step: other ranks, each in two directions, without numbers; more are left out */
+/* Of a process in a step: other ranks, each in two directions, without numbers; more are left out */
+#define ALIGN_COUNTED 8
 #define ALIGN_COUNTED_STEP 255 /* operations of such a one in a step */
 #define ALIGN_KNOWN_BITS 2     /* communicators of a process used last: log2 of sets of two */
 

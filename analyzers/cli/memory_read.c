@@ -232,8 +232,8 @@ static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-#define CARD_AGE_NS \
-	600000000000LL /* of a gauge: a row a minute if it does not change, or one in minutes where readings are costly */
+/* Of a gauge: a row a minute if it does not change, or one in minutes where readings are costly */
+#define CARD_AGE_NS 600000000000LL
 
 int cmd_memory_read_cards(struct cmd_memory *cmd)
 {

@@ -15,8 +15,8 @@
 #include "analyzers/tool/tool_json.h"
 
 #define SHOWN_PART 0.01 /* of the step: smaller excesses are summed */
-#define BEYOND_PEERS \
-	0.1 /* of the step: work that is so much longer than the peers' is named, however usual: it may be slow from the start */
+/* Of the step: work that is so much longer than the peers' is named, however usual: it may be slow from the start */
+#define BEYOND_PEERS 0.1
 
 struct cmd_why_time {
 	char text[UNITS_BYTES + 1];

@@ -32,8 +32,8 @@
 #define SEQUENCE_LASTS 0.25   /* of the squares of deviations may be those of ranks' means */
 #define SEQUENCE_OTHER 0.5    /* of the loss may be loading and the like */
 #define SEQUENCE_TOGETHER 0.6 /* correlation of forward and the rest */
-#define SEQUENCE_SLOPE \
-	1.5 /* of the step over the longest forward: noise in forward lengthens the step by itself alone */
+/* Of the step over the longest forward: noise in forward lengthens the step by itself alone */
+#define SEQUENCE_SLOPE 1.5
 #define OTHERS_MAX 1024
 
 struct imbalance_class {

@@ -16,8 +16,8 @@
 #include "analyzers/judge/judge.h"
 
 /* Of the usual step. */
-#define FLEET_GROWTH \
-	0.04 /* that is judged: half of the least fault that is to be found, 8 %, as half of the minute may be before it */
+/* That is judged: half of the least fault that is to be found, 8 %, as half of the minute may be before it */
+#define FLEET_GROWTH 0.04
 #define FLEET_JOB_GROWTH 0.10 /* of the job without anybody to name, as a node's: it has only its own past */
 #define FLEET_PEERS 0.10      /* of a rank or node since before the window: peers differ by design, too */
 /* Of the growth. */

@@ -40,8 +40,8 @@ int fleet_stream_feed(struct fleet_stream *stream, const char *data, size_t size
 /* The envelope without the samples; the caller releases it. NULL: it is no JSON. */
 json_t *fleet_stream_end(const struct fleet_stream *stream);
 
-#define FLEET_API_BYTES_MAX \
-	(256u << 20) /* of an answer: the activities of FLEET_RANKS_MAX ranks are 400,000 samples of 200 bytes, and names may be longer */
+/* Of an answer: the activities of FLEET_RANKS_MAX ranks are 400,000 samples of 200 bytes, and names may be longer */
+#define FLEET_API_BYTES_MAX (256u << 20)
 #define FLEET_API_MS_MAX 30000 /* of a query; the largest of 10,240 ranks takes a second */
 #define FLEET_API_TOKEN_MAX 4096
 #define FLEET_API_PARALLEL 4 /* queries at a time: VictoriaMetrics works on two for each CPU, and lets others wait */

@@ -12,17 +12,17 @@
 #define LATE_STEPS 5.0 /* attribution is over a second or five steps: hosts run ahead and are held in turns */
 #define USUAL_S 200.0  /* memory of the usual: long against the 45 s in which 10 % are to be found */
 #define CLIP 0.4       /* of what opens: the most that one step may count, so that one slow step never opens */
-#define CLIP_AGAIN \
-	1.0 /* of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
-#define ALONE_AGAIN \
-	1.5 /* of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
+/* Of what opens for ranks, after a step that lost a tick and took twice its time: two may be all of a fault */
+#define CLIP_AGAIN 1.0
+/* Of the last step that opened alone: one that is not longer is the job's habit, as the evaluation of one rank */
+#define ALONE_AGAIN 1.5
 #define REBASE_S 600.0	   /* noise is forgotten at this pace, and a slow-down of the whole job is then its new usual */
 #define NOISE_STEPS 3000.0 /* the same of noise, where that is longer */
 #define EXPLAINED 0.5	   /* of a tick's growth, by open episodes of ranks: nothing of it is the job's */
 #define CALM_STEPS 2	   /* before an evaluation: every second step may be one of two optimizers */
 #define ALIKE 0.5	   /* of a step's growth, in one activity of most ranks: an evaluation, not a fault */
-#define APART \
-	0.9 /* of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
+/* Of the waits that L1 showed: ranks wait there alone. By hand it is all, with Lightning 0.05 to 0.97 */
+#define APART 0.9
 #define LOST_PACE 0.2 /* of the newest frame in the share of those that lack records */
 
 void judge_options_default(struct judge_options *ret)

@@ -13,8 +13,8 @@
 
 #define LEARNED_RANKS_MAX 1024 /* of a daemon: those of one node */
 #define LEARNED_MOST 1e12      /* of any number: s, steps, J */
-#define LEARNED_AGE_NS \
-	3600000000000ULL /* of its newest frame: after a longer time without a daemon a job may do other work */
+/* Of its newest frame: after a longer time without a daemon a job may do other work */
+#define LEARNED_AGE_NS 3600000000000ULL
 
 struct learned_field {
 	const char *name;

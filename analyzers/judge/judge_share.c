@@ -22,11 +22,11 @@
 #define SHARE_ALIKE (1.0 / 3) /* of the growth: ranks that differ by less from their peers grew alike */
 #define SHARE_EQUAL 0.75      /* of the largest own growth: a smaller one hides behind it and costs nothing */
 #define SHARE_PEER 0.5	      /* of the growth, or of a rank's own: what explains it */
-#define SHARE_POWER \
-	0.95 /* of a card's usual power: with less than that during the growth it did not work all the time */
+/* Of a card's usual power: with less than that during the growth it did not work all the time */
+#define SHARE_POWER 0.95
 #define SHARE_DRIFT 0.1 /* of the usual step: readings of power differ by 6 % from one second to another */
-#define SHARE_LATE \
-	0.8 /* of the usual wait for the card: less is no noise, where another rank waits as much longer as the step takes */
+/* Of the usual wait for the card: less is no noise, where another rank waits as much longer as the step takes */
+#define SHARE_LATE 0.8
 #define SHARE_SYNC_TIMES 2 /* usual synchronizations: more are the rank's own making (.item(): 0.2 to 800 a step) */
 #define SHARE_SYNC_MORE 5
 

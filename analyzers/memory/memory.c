@@ -8,12 +8,12 @@
 #define WARM_UP_PART 6 /* of the points: caches fill, the optimizer makes its state */
 #define Z_MIN 4.0      /* one false alarm in 30,000 series of noise */
 #define QUARTERS 4
-#define PART_SLOPE_MIN \
-	0.7 /* of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
+/* Of the whole slope in each quarter, of the first half's in the second: what saturates grows less */
+#define PART_SLOPE_MIN 0.7
 #define GROWTH_MIN 0.01 /* of what is allocated, within the window: less is none of an operator's concern */
 #define SPANS 8		/* of the points, whose means are compared: three points each at least */
-#define SPAN_ERROR2 \
-	1.5 /* variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
+/* Variance of the mean of SPANS - 1 differences against independent ones: those of a random walk */
+#define SPAN_ERROR2 1.5
 #define STUDENT_95 2.447 /* of SPANS - 2 degrees of freedom */
 #define PAIRS_MAX (MEMORY_POINTS_MAX * (MEMORY_POINTS_MAX - 1) / 2)
 #define NEIGHBOUR_MIN 0.1 /* of the device */

@@ -17,8 +17,8 @@
 
 #define SHARE_MIN 0.02 /* of a step: below it no activity is named */
 #define COVERED_MIN 3  /* steps that cover less than this part of a bucket are not significant */
-#define SCATTER_MIN \
-	4 /* an excess in forward is unusual from so many of its median deviations on: samples vary in length */
+/* An excess in forward is unusual from so many of its median deviations on: samples vary in length */
+#define SCATTER_MIN 4
 #define MIRROR_MIN 0.5 /* of an excess in forward: so much own excess of another rank explains it as waiting */
 
 uint64_t report_round_step(uint64_t length_ns, unsigned most)

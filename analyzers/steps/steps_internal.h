@@ -55,8 +55,8 @@ struct steps_entry *steps_thread_loop(const struct steps_thread *thread);
 /* Copies text, cut at a character. false: it was cut. */
 bool steps_copy(char ret[STEPS_NAME_BYTES], const char *text);
 
-#define STEPS_BACKWARDS_MAX \
-	64 /* without an optimizer, more than jobs accumulate in a step: then backward alone ends it */
+/* Without an optimizer, more than jobs accumulate in a step: then backward alone ends it */
+#define STEPS_BACKWARDS_MAX 64
 #define STEPS_INFERENCE_MIN 4 /* iterations that make a job inference */
 
 struct steps_held {

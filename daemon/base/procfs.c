@@ -13,8 +13,8 @@
 #include "analyzers/base/proc_maps.h"
 
 #define STAT_BYTES_MAX 2048
-#define STATUS_BYTES_MAX \
-	4096 /* the user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
+/* The user is within the first 600 bytes; memory follows the groups, some hundred of which fit */
+#define STATUS_BYTES_MAX 4096
 #define CHILDREN_BYTES_MAX (64u << 10)
 
 /* File names (without folder) that identify a process's kind. */

@@ -25,9 +25,9 @@
 #define NCCL_LIBRARY "libnccl.so"
 #define SCAN_FIRST_NS (500 * NSEC_PER_MSEC)
 #define SCAN_EAGER_NS (60 * NSEC_PER_SEC) /* NCCL loads its plugin with the first communicator */
-#define SCAN_LATE_NS \
-	(5 * NSEC_PER_SEC) /* later: NCCL loads the marker library with the first communicator, whenever that is */
-#define SCAN_SHARE 20	   /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
+/* Later: NCCL loads the marker library with the first communicator, whenever that is */
+#define SCAN_LATE_NS (5 * NSEC_PER_SEC)
+#define SCAN_SHARE 20 /* a rank's scans use at most 1/SCAN_SHARE of a CPU */
 #define NCCL_PATIENCE_NS (10 * NSEC_PER_SEC)
 
 struct watch {

@@ -9,8 +9,8 @@
 #include "bpf/syscalls.h"
 #include "daemon/stacks/profile_rank.h"
 
-#define WAIT_STACKS_MAX \
-	256 /* without a name yet: a thread has at most 100 a second, and most stacks have one already */
+/* Without a name yet: a thread has at most 100 a second, and most stacks have one already */
+#define WAIT_STACKS_MAX 256
 #define WAIT_STACKS_FOR_NS (12 * NSEC_PER_SEC) /* more than a request for names may take */
 
 struct wait_stacks {

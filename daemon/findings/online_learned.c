@@ -16,8 +16,8 @@
 
 #define LEARNED_FILE "learned.json"
 #define LEARNED_VERSION 1 /* of its form, and of what the numbers mean */
-#define LEARNED_EACH_NS \
-	(20 * NSEC_PER_SEC) /* the most that is lost by a crash: a job learns in 10 s, and its usual changes in 200 s */
+/* The most that is lost by a crash: a job learns in 10 s, and its usual changes in 200 s */
+#define LEARNED_EACH_NS (20 * NSEC_PER_SEC)
 #define LEARNED_END_NS (2 * NSEC_PER_SEC)   /* a disk that does not answer must not hold up the end */
 #define LEARNED_BYTES_MAX (4 * 1024 * 1024) /* 600 bytes a rank */
 

@@ -33,8 +33,8 @@ struct guard;
 #define GUARD_WINDOW_NS (5 * NSEC_PER_SEC) /* some operations of each communicator, and steps of slow jobs */
 #define GUARD_DUTY_MIN (1.0 / 60)	   /* at least a window in 5 minutes: what is never on shows nothing */
 
-#define GUARD_HOLD_NS \
-	(10 * NSEC_PER_SEC) /* since the newest suspicion, which the judge repeats each second while it lasts */
+/* Since the newest suspicion, which the judge repeats each second while it lasts */
+#define GUARD_HOLD_NS (10 * NSEC_PER_SEC)
 /* What suspicions may hold windows open in addition: a tenth of the time, and of an hour's share at once. */
 #define GUARD_HELD_PART 0.1
 #define GUARD_HELD_NS (360 * NSEC_PER_SEC)

@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 
-#define STACK_WAIT_NS \
-	NSEC_PER_SEC /* for a stack, which the kernel sends in the hit of the call's record: several drains of the ring */
+/* For a stack, which the kernel sends in the hit of the call's record: several drains of the ring */
+#define STACK_WAIT_NS NSEC_PER_SEC
 
 struct rank_allocs {
 	int64_t instance; /* 0: none */

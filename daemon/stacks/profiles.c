@@ -19,8 +19,8 @@
 #define SHARE_NS (60 * NSEC_PER_SEC)	 /* of a window, for a user: by his own wish, and by suspicion of his jobs */
 #define SUSPECTED_KEY (1ULL << 32)	 /* of a user's share by suspicion; that by wish has the bare user */
 #define SUSPECTED_NS (10 * NSEC_PER_SEC) /* of one suspicion */
-#define SUSPECTED_OF_JOB_NS \
-	(3 * SUSPECTED_NS) /* of a window, for the ranks of a job, and for the job as a whole: a tenth of the time */
+/* Of a window, for the ranks of a job, and for the job as a whole: a tenth of the time */
+#define SUSPECTED_OF_JOB_NS (3 * SUSPECTED_NS)
 #define SUSPECTED_PEERS 3u
 #define HOURLY_OF_USER (SHARES / 4)	     /* jobs of a user with hourly profiles: names of jobs are his to choose */
 #define HOURLY_FIRST_NS (120 * NSEC_PER_SEC) /* frameworks compile, and caches fill, in the first minute or two */

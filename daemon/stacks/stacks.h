@@ -14,8 +14,8 @@
 #include "proto/control.pb-c.h"
 
 #define STACKS_TAKES_MAX 8u
-#define STACKS_TAKES_LIMITED_MAX \
-	4u		      /* of users who may only see their own ranks, one each: they may be slow on purpose */
+/* Of users who may only see their own ranks, one each: they may be slow on purpose */
+#define STACKS_TAKES_LIMITED_MAX 4u
 #define STACKS_RANKS_MAX 128u /* of a take: as many as the worker's queue takes of one owner */
 
 struct context;

@@ -40,10 +40,10 @@ void rank_steps_gap(struct rank_steps *rank_steps);
  * equal numbers of backward passes and optimizers, which is also the time after which its windows come back. Not one
  * that is silent: what it does instead of steps has other marks.
  */
-#define RANK_STEPS_SILENT_NS \
-	NSEC_PER_SEC /* steps that exceed a budget of a thousandth are shorter than a tenth of it */
-#define RANK_STEPS_STEADY_NS \
-	(20 * NSEC_PER_SEC) /* the judge learns what is usual from ten seconds, of all but the first steps */
+/* Steps that exceed a budget of a thousandth are shorter than a tenth of it */
+#define RANK_STEPS_SILENT_NS NSEC_PER_SEC
+/* The judge learns what is usual from ten seconds, of all but the first steps */
+#define RANK_STEPS_STEADY_NS (20 * NSEC_PER_SEC)
 bool rank_steps_may_sample(const struct rank_steps *rank_steps, const struct rank *rank, uint64_t now_ns);
 void rank_steps_sample(struct rank_steps *rank_steps, bool on);
 void rank_steps_watch(struct rank_steps *rank_steps, bool all, uint64_t from_ns);
