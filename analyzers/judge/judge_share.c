@@ -447,13 +447,22 @@ static double share_unseen(const struct judge_rank *rank, enum activity a)
 	return fmax(0, judge_share_grown(rank, a) - rank->act[a]);
 }
 
-/* What of a rank's own growth its excess does not show lies in the activities that grew, though others' grew, too: they
- * waited. On a card, time in activities that may hold waits is computing, and of the one in which the rank is alone,
- * with half of what it has beyond the others: there its host was held. */
+/* So much later than usual operations start on the card after the host's call: as much more work is queued before. */
+static double share_queued(const struct judge_rank *rank)
+{
+	if (!(rank->usual.lead > 0) || !(rank->recent.leads > 0))
+		return 0;
+	return fmax(0, rank->recent.sum.lead / rank->recent.leads - rank->usual.lead);
+}
+
+/* What of a rank's own growth its excess does not show lies on its card, as far as more work is queued there. The rest
+ * lies in the activities that grew, though others' grew, too: they waited. On a card, time in activities that may hold
+ * waits is computing, and of the one in which the rank is alone, with half of what it has beyond the others: there its
+ * host was held. */
 static void share_split(const struct share *share, struct judge_rank *rank)
 {
 	enum activity place = ACTIVITY_COMPUTE;
-	double seen = 0, missing, all = 0, beyond = 0, part[ACTIVITY_MAX] = {0};
+	double seen = 0, missing, queued, all = 0, beyond = 0, part[ACTIVITY_MAX] = {0};
 
 	for (int a = 0; a < ACTIVITY_MAX; a++)
 		beyond += share_may_wait(share, a, true) ? fmax(0, rank->act[a]) : 0;
@@ -468,11 +477,12 @@ static void share_split(const struct share *share, struct judge_rank *rank)
 	missing = rank->own - seen;
 	if (missing <= SHARE_PEER * rank->own)
 		return;
-	if (all <= 0) {
-		rank->act[ACTIVITY_COMPUTE] += missing;
-		return;
-	}
-	for (int a = 0; a < ACTIVITY_MAX; a++) {
+	queued = fmin(missing, share_queued(rank));
+	missing -= queued;
+	part[place] += queued;
+	if (all <= 0)
+		part[ACTIVITY_COMPUTE] += missing;
+	for (int a = 0; a < ACTIVITY_MAX && all > 0; a++) {
 		bool on_card = share->judge->cards && !share_is_own(share, rank, a, true);
 
 		part[on_card ? place : (enum activity)a] += missing * share_unseen(rank, (enum activity)a) / all;

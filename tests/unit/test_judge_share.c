@@ -199,6 +199,29 @@ TEST(on_cards_waits_show_who_computes)
 	}
 }
 
+/* Hosts copy from memory that is not pinned, and wait there for their cards. */
+TEST(where_hosts_wait_outside_for_cards_the_queue_shows_whose_card_works)
+{
+	for (int on_card = 0; on_card < 2; on_card++) {
+		const struct said *said;
+
+		script_begin(2);
+		script_cards();
+		script.l1 = true;
+		script.waiting = ACTIVITY_OUTSIDE;
+		script.lead[0] = script.lead[1] = 20 * MS;
+		script_run(LEARN_S);
+		script.fault[1][ACTIVITY_OUTSIDE] = 40 * MS;
+		script.lead[0] += 40 * MS;
+		script.lead[1] += on_card ? 40 * MS : 0;
+		script_run(30);
+		said = script_only(1, on_card ? ACTIVITY_COMPUTE : ACTIVITY_OUTSIDE);
+		assert_int_equal(said->finding.side, on_card ? FINDING_SIDE_CARD : FINDING_SIDE_HOST);
+		assert_int_equal(said->finding.cause, on_card ? CAUSE_CARD : CAUSE_PYTHON);
+		script_end();
+	}
+}
+
 /* Where the others wait moves: the rank is alone in backward, or not. */
 TEST(work_on_a_card_is_one_episode_wherever_others_wait)
 {
