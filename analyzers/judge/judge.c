@@ -300,7 +300,7 @@ static void tick_learn(struct judge *judge)
 /* Opens, feeds and closes the episodes of ranks, then that of the job. `raw`: seconds beyond the usual. */
 static void tick_watch(struct judge *judge, double raw)
 {
-	double rest = 1, explained = 0;
+	double rest = 1, explained = 0, unexplained = raw;
 	bool was_open;
 
 	for (size_t r = 0; r < judge->ranks; r++) {
@@ -314,7 +314,12 @@ static void tick_watch(struct judge *judge, double raw)
 			rank->claim = rank->share = 0;
 		judge_watch_tick(judge, &rank->watch, rank, rank->claim, rank->share);
 		explained += rank->watch.open ? rank->share : 0;
+		unexplained -= rank->claim * raw;
 	}
+	if (explained >= EXPLAINED && judge->tier == FRAME_TIER_STAGES)
+		judge_unexplained_add(judge, unexplained - judge_claimed(judge));
+	else
+		judge->unexplained = 0;
 	/* What is left beside a rank that explains most of it is how the others wait. */
 	if (explained >= EXPLAINED)
 		rest = 0;

@@ -473,6 +473,19 @@ static void want_more(struct judge *judge, struct judge_watch *watch, const stru
 		why);
 }
 
+/* It may be another rank's, that works at the same time: operations show whose. */
+void judge_unexplained_add(struct judge *judge, double lost)
+{
+	double limit = limit_of(judge, &judge->whole), before = judge->unexplained;
+	char why[128];
+
+	judge->unexplained = fmax(0, before + lost - JUDGE_ALLOW * judge->usual * judge->steps);
+	if (before >= limit || judge->unexplained < limit || !judge->sink.want)
+		return;
+	snprintf(why, sizeof(why), "of what the job has lost, no rank's own work explains %.1f s", judge->unexplained);
+	judge->sink.want(judge->sink.arg, JUDGE_WANT_OPERATIONS, why);
+}
+
 void judge_watch_slow(struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost)
 {
 	struct judge_episode *episode = watch->episode;

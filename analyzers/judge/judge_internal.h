@@ -176,6 +176,7 @@ struct judge {
 	bool stalled;		     /* in one of its steps */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named;		     /* s that open episodes of ranks lost: no other finding may claim them */
+	double unexplained;	     /* s lost beside a slow rank that no rank's own work explains, without operations */
 	double run, run_least;	     /* s: growth of its steps so far, and its least */
 	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
 	double onset_steps;	       /* before it */
@@ -287,6 +288,8 @@ void judge_watch_open(struct judge *judge, struct judge_watch *watch, struct jud
 /* A tick of an open episode that lost `lost` s. */
 void judge_watch_slow(
 	struct judge *judge, struct judge_watch *watch, struct judge_rank *rank, double lost, double cost);
+/* A rank is slow, and so much of the tick's growth, s, is no rank's own work: may want operations. */
+void judge_unexplained_add(struct judge *judge, double lost);
 /* Ends its episode. */
 void judge_watch_close(struct judge *judge, struct judge_watch *watch);
 /* Ends all episodes: what is slow from now on is another one. */

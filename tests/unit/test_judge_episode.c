@@ -824,6 +824,30 @@ TEST(more_levels_are_wanted_once)
 	script_end();
 }
 
+/* Rank 0's garbage collection explains half of what the job loses, or all of it. */
+TEST(operations_are_wanted_for_what_no_work_explains)
+{
+	for (int both = 0; both < 2; both++) {
+		begin(2);
+		script.fault[0][ACTIVITY_GC] = 40 * MS;
+		script.fault[1][ACTIVITY_BACKWARD] = both ? 80 * MS : 0;
+		script.wants = script.n_wants = 0;
+		script_run(10);
+		assert_non_null(script_said(0, ACTIVITY_GC));
+		assert_int_equal(script.wants & JUDGE_WANT_OPERATIONS, both ? JUDGE_WANT_OPERATIONS : 0);
+		assert_int_equal(script.n_wants, both ? 2 : 1);
+		if (both)
+			assert_non_null(strstr(script.why, "no rank's own work explains"));
+		script.l1 = true;
+		script_run(20);
+		if (both)
+			assert_true(
+				script_said(1, ACTIVITY_BACKWARD)->finding.cost_card_hours * 1800 > 0.5 * script.lost);
+		script.slack = INFINITY;
+		script_end();
+	}
+}
+
 /* The script may call operations there. Not where L1 has shown where ranks wait, nor with cards, whose hosts do not
  * wait in them. */
 TEST(operations_show_whether_python_outside_all_stages_is_a_wait)
