@@ -176,8 +176,8 @@ struct judge {
 	bool stalled;		     /* in one of its steps */
 	double clipped, clipped_job; /* s: growth of its steps, each so far as it counts against a rank, and the job */
 	double named;		     /* s that open episodes of ranks lost: no other finding may claim them */
-	double unexplained;	     /* s lost beside a slow rank that no rank's own work explains, without operations */
-	double run, run_least;	     /* s: growth of its steps so far, and its least */
+	double unexplained;    /* s lost beside a slow rank that no rank's own work explains, without operations */
+	double run, run_least; /* s: growth of its steps so far, and its least */
 	uint64_t onset_ns, onset_step; /* the step after that: from there on they grew */
 	double onset_steps;	       /* before it */
 	uint64_t begin_ns, now_ns, first_ns;

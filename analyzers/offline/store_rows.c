@@ -8,13 +8,11 @@
 
 enum { STAGE_STEP = STORE_DURATION + 1, STAGE_STAGE, STAGE_THREAD, STAGE_DEPTH };
 enum {
-	SAMPLE_CPU = STORE_DURATION + 1,
-	SAMPLE_RUN_DELAY,
-	SAMPLE_THROTTLED,
-	SAMPLE_FAULTS,
-	SAMPLE_MEMORY_STALL,
-	SAMPLE_CARD_ENERGY,
-	SAMPLE_STATE
+	SAMPLE_STATE = STORE_DURATION + 1,
+#define HOST_MEASURE(...)
+#define HOST_SAMPLED(id, ...) SAMPLE_##id,
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
 };
 enum { LAUNCH_GAP = STORE_DURATION + 1, LAUNCH_THREAD };
 enum { LOST_SOURCE = STORE_DURATION + 1, LOST_REASON, LOST_COUNT };
@@ -299,12 +297,10 @@ static void feed_sample(const struct store_row *row)
 		.start_ns = get_time(row, STORE_START),
 		.duration_ns = get_number(row, STORE_DURATION),
 		.stopped_ns = align_host_stopped(get_text(row, SAMPLE_STATE)[0], get_number(row, STORE_DURATION)),
-		.cpu_ns = get_known(row, SAMPLE_CPU),
-		.run_delay_ns = get_known(row, SAMPLE_RUN_DELAY),
-		.throttled_ns = get_known(row, SAMPLE_THROTTLED),
-		.major_faults = get_known(row, SAMPLE_FAULTS),
-		.memory_stall_ns = get_known(row, SAMPLE_MEMORY_STALL),
-		.card_energy_mj = get_known(row, SAMPLE_CARD_ENERGY),
+#define HOST_MEASURE(...)
+#define HOST_SAMPLED(id, member, ...) .member = get_known(row, SAMPLE_##id),
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
 		.launch_gap_ns = FRAME_UNKNOWN,
 		.preemptor_pid = preemptor ? preemptor->pid : 0,
 		.preemptor_ns = preemptor ? preemptor->ns : 0,
@@ -441,10 +437,12 @@ const struct store_table store_tables[STORE_TABLES] = {
 	[STORE_SAMPLES] = {
 		.scanning = {
 			.table = TABLE_HOST_SAMPLES,
-			.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_CPU] = "cpu_ns",
-				[SAMPLE_RUN_DELAY] = "run_delay_ns", [SAMPLE_THROTTLED] = "throttled_ns",
-				[SAMPLE_FAULTS] = "major_faults", [SAMPLE_MEMORY_STALL] = "memory_stall_ns",
-				[SAMPLE_CARD_ENERGY] = "card_energy_mj", [SAMPLE_STATE] = "state"},
+			.columns = {"instance", "start_ns", "duration_ns", [SAMPLE_STATE] = "state",
+#define HOST_MEASURE(...)
+#define HOST_SAMPLED(id, member, ...) [SAMPLE_##id] = #member,
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
+			},
 		},
 		.time_ns = time_start,
 		.feed = feed_sample,

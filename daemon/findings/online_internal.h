@@ -62,12 +62,15 @@ void host_cgroup_free(struct host_cgroup *cgroup);
 
 struct host_sample {
 	uint64_t start_ns, duration_ns; /* CLOCK_MONOTONIC */
-	uint64_t cpu_ns;		/* of the process, in this interval */
-	uint64_t run_delay_ns;		/* of the thread that waited longest, in this interval; HOST_UNKNOWN as below */
-	uint64_t throttled_ns;		/* at most duration_ns */
-	uint64_t major_faults;
-	uint64_t memory_stall_ns;		/* at most duration_ns; HOST_UNKNOWN */
-	uint64_t card_energy_mj;		/* HOST_UNKNOWN; is not read here */
+	/* In this interval: those that are HOST_SAMPLED; HOST_UNKNOWN where the kernel does not say. */
+	union {
+		struct {
+#define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) uint64_t member;
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
+		};
+		uint64_t measure[HOST_MEASURE_MAX];
+	};
 	uint64_t resident_bytes, swapped_bytes; /* at the end; HOST_UNKNOWN */
 	uint64_t cpu_total_ns;			/* since the process started */
 	char state;				/* at the end: R, S, D, T, t, Z */

@@ -69,12 +69,10 @@ static void online_samples_put_row(struct online *online, struct online_process 
 		.rank = field_int(process->rank),
 		.start_ns = field_time(store_utc_ns(online->context->store, sum->start_ns)),
 		.duration_ns = field_duration(sum->duration_ns),
-		.cpu_ns = field_duration_if(sum->cpu_ns != HOST_UNKNOWN, sum->cpu_ns),
-		.run_delay_ns = field_duration_if(sum->run_delay_ns != HOST_UNKNOWN, sum->run_delay_ns),
-		.throttled_ns = field_duration_if(sum->throttled_ns != HOST_UNKNOWN, sum->throttled_ns),
-		.major_faults = field_int_if(sum->major_faults != HOST_UNKNOWN, sum->major_faults),
-		.memory_stall_ns = field_duration_if(sum->memory_stall_ns != HOST_UNKNOWN, sum->memory_stall_ns),
-		.card_energy_mj = field_int_if(sum->card_energy_mj != HOST_UNKNOWN, sum->card_energy_mj),
+#define HOST_MEASURE(...)
+#define HOST_SAMPLED(id, member, field, ...) .member = field_##field##_if(sum->member != HOST_UNKNOWN, sum->member),
+#include "analyzers/align/host_measures.def"
+#undef HOST_MEASURE
 		.resident_bytes = field_int_if(sum->resident_bytes != HOST_UNKNOWN, sum->resident_bytes),
 		.swapped_bytes = field_int_if(sum->swapped_bytes != HOST_UNKNOWN, sum->swapped_bytes),
 		.state = field_text(state),
@@ -98,12 +96,8 @@ static void online_samples_add_up(struct online_process *process, const struct h
 	if (!sum->duration_ns)
 		sum->start_ns = sample->start_ns;
 	sum->duration_ns += sample->duration_ns;
-	online_samples_add(&sum->cpu_ns, sample->cpu_ns);
-	online_samples_add(&sum->run_delay_ns, sample->run_delay_ns);
-	online_samples_add(&sum->throttled_ns, sample->throttled_ns);
-	online_samples_add(&sum->major_faults, sample->major_faults);
-	online_samples_add(&sum->memory_stall_ns, sample->memory_stall_ns);
-	online_samples_add(&sum->card_energy_mj, sample->card_energy_mj);
+	for (int h = 0; h < HOST_MEASURE_MAX; h++)
+		online_samples_add(&sum->measure[h], sample->measure[h]);
 	sum->resident_bytes = sample->resident_bytes;
 	/* The most: what is read back within a row has taken its time. HOST_UNKNOWN is more than any. */
 	sum->swapped_bytes = sample->swapped_bytes > sum->swapped_bytes ? sample->swapped_bytes : sum->swapped_bytes;
@@ -118,21 +112,16 @@ static void online_samples_feed(struct online *online, struct online_process *pr
 	struct align_host host = {
 		.start_ns = sample->start_ns,
 		.duration_ns = sample->duration_ns,
-		.stopped_ns = align_host_stopped(sample->state, sample->duration_ns),
-		.cpu_ns = sample->cpu_ns,
-		.run_delay_ns = sample->run_delay_ns != HOST_UNKNOWN ? sample->run_delay_ns
-				: on				     ? process->preemptors.waited_ns
-								     : FRAME_UNKNOWN,
-		.throttled_ns = sample->throttled_ns,
-		.major_faults = sample->major_faults,
-		.memory_stall_ns = sample->memory_stall_ns,
-		.card_energy_mj = sample->card_energy_mj,
-		.launch_gap_ns = FRAME_UNKNOWN,
 		.preemptor_pid = preemptor ? preemptor->pid : 0,
 		.preemptor_ns = preemptor ? preemptor->ns : 0,
 		.preemptor_name = preemptor ? preemptor->name : "",
 	};
 
+	memcpy(host.measure, sample->measure, sizeof(host.measure));
+	host.stopped_ns = align_host_stopped(sample->state, sample->duration_ns);
+	host.launch_gap_ns = FRAME_UNKNOWN;
+	if (on && host.run_delay_ns == FRAME_UNKNOWN)
+		host.run_delay_ns = process->preemptors.waited_ns;
 	align_host(online->align, process->process, &host);
 }
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$1"
 mapfile -t names < <({
-	sed -n 's/^HOST_MEASURE([A-Z_]*, [a-z_]*, "\([a-z_]*\)".*/\1/p' analyzers/align/host_measures.def
+	sed -n 's/^HOST_[A-Z]*([A-Z_]*, [a-z_, ]*"\([a-z_]*\)".*/\1/p' analyzers/align/host_measures.def
 	sed -n 's/^ACTIVITY([A-Z_]*, \([a-z_]*\),.*/\1/p' analyzers/steps/activities.def
 	sed -n '/^FINDING_CAUSE(/ { n; s/^\t"\([a-z_][a-z_]*\)",.*/\1/p }' analyzers/finding/causes.def
 	grep -rhoE --include='*.c' 'finding_add\([^"]*"[a-z_]+"' analyzers daemon | sed 's/.*"\(.*\)"/\1/' | grep -vxE 'ns|none'

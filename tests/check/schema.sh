@@ -30,7 +30,10 @@ for path in sorted(glob.glob("daemon/**/*.[ch]", recursive=True)):
         while depth:
             depth += {"{": 1, "}": -1}.get(text[end], 0)
             end += 1
-        fields = set(re.findall(r"[{,]\s*\.([a-z_]+) =", text[match.end() - 1:end]))
+        row = re.sub(r"^#.*$", ",", text[match.end() - 1:end], flags=re.M)
+        fields = set(re.findall(r"[{,]\s*\.([a-z_]+) =", row))
+        for rows in re.findall(r'^#include "(.*\.def)"', text[match.end() - 1:end], flags=re.M):
+            fields.update(re.findall(r"^HOST_SAMPLED\([A-Z_]+, ([a-z_]+),", open(rows, encoding="utf-8").read(), flags=re.M))
         name, line = match[1], text.count("\n", 0, match.start()) + 1
         producers[name] = producers.get(name, 0) + 1
         for column in tables[name]:
