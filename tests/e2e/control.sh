@@ -101,6 +101,15 @@ nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 nobody "$tracectl" status >/dev/null || fail "status is refused to other users"
 if nobody "$tracectl" set L0=false 2>"$work/denied"; then fail "any user may set a level"; fi
 grep -qi 'root\|group' "$work/denied" || fail "the refusal does not name who may: $(cat "$work/denied")"
+
+echo "--- a stopped daemon is named, and not waited for"
+kill -STOP "$daemon"
+code=0
+timeout 30 "$tracectl" status >/dev/null 2>"$work/stopped" || code=$?
+kill -CONT "$daemon"
+[ "$code" -eq 3 ] && grep -q "its process $daemon is stopped; kill -CONT $daemon" "$work/stopped" ||
+	fail "of a stopped daemon tracectl says, exit $code: $(cat "$work/stopped")"
+expect 0 'L0 on' status
 socket=$RANKTRACE_SOCKET
 e2e_stop
 [ ! -e "$socket" ] || fail "the socket was not removed"
