@@ -24,6 +24,17 @@ enum activity finding_activity(enum activity activity, enum finding_cause cause)
 	}
 }
 
+enum finding_cause finding_cause_of(enum activity activity)
+{
+	static const enum finding_cause causes[ACTIVITY_MAX] = {
+#define ACTIVITY(id, word, title, stage, waits, cause) [ACTIVITY_##id] = CAUSE_##cause,
+#include "analyzers/steps/activities.def"
+#undef ACTIVITY
+	};
+
+	return activity < ACTIVITY_MAX ? causes[activity] : CAUSE_UNKNOWN;
+}
+
 bool finding_is_short(enum finding_kind kind, enum finding_severity severity)
 {
 	return severity == SEVERITY_INFO &&

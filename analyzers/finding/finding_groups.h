@@ -32,6 +32,8 @@ struct finding_group {
 struct finding_episode finding_episode_of(const struct finding *finding);
 /* Activity that a finding is about: its own, else that of its cause (older stores); ACTIVITY_MAX: none. */
 enum activity finding_activity(enum activity activity, enum finding_cause cause);
+/* Of a rank that is slow in the activity, unless the operating system took the time; CAUSE_UNKNOWN of ACTIVITY_MAX. */
+enum finding_cause finding_cause_of(enum activity activity);
 /* Whether two episodes are one group. */
 bool finding_episode_recurs(const struct finding_episode *a, const struct finding_episode *b);
 /* Short slow-downs are counted, not listed. */

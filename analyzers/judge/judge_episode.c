@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evidence against each rank and the job, the episodes that it opens, and their findings. See judge.h. */
+#include "analyzers/finding/finding_groups.h"
 #include "analyzers/judge/judge_internal.h"
 
 #include <inttypes.h>
@@ -165,17 +166,11 @@ static double confidence_of(const struct judge_watch *watch)
 /* Of the activity, unless the operating system took the time. */
 static enum finding_cause cause_of(const struct judge *judge, const struct judge_watch *watch)
 {
-	static const enum finding_cause by_activity[ACTIVITY_MAX] = {
-#define ACTIVITY(id, word, title, stage, waits, cause) [ACTIVITY_##id] = CAUSE_##cause,
-#include "analyzers/steps/activities.def"
-#undef ACTIVITY
-	};
 	const struct judge_episode *episode = watch->episode;
 	const struct finding *finding = &episode->finding;
 	/* Of what is known to be its own. */
 	double own = confidence_of(watch) * episode->lost;
-	enum finding_cause cause = finding->activity < ACTIVITY_MAX ? by_activity[finding->activity] : CAUSE_UNKNOWN,
-			   system;
+	enum finding_cause cause = finding_cause_of(finding->activity), system;
 
 	system = finding->kind == FINDING_SLOW_RANK || watch->kind == WATCH_JOB
 			 ? judge_host_cause(episode->cause_lost, own)

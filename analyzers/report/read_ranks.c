@@ -112,6 +112,9 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 
 static bool report_read_ranks_is_here(const struct report *report, const struct report_rank *rank)
 {
+	/* It uses PyTorch, but nothing says that it trains. */
+	if (!rank->steps && !report->job[rank->job].name[0])
+		return false;
 	for (uint32_t slot = 0; slot < report->slots; slot++)
 		if (report_rank_seen(rank, slot))
 			return true;

@@ -208,7 +208,7 @@ const char *words_why(const struct finding *finding, char *buffer)
 	if (!slow || activity >= ACTIVITY_MAX)
 		finding_write_cause(finding, buffer, WORDS_BYTES);
 	else if (finding->cause == CAUSE_UNKNOWN || finding->cause == CAUSE_COMPUTE || finding->cause == CAUSE_HOST ||
-		 finding->cause == CAUSE_PYTHON || finding_activity(ACTIVITY_MAX, finding->cause) == activity)
+		 finding->cause == finding_cause_of(activity))
 		snprintf(buffer, WORDS_BYTES, "%s", activity_title(activity));
 	else
 		snprintf(buffer, WORDS_BYTES, "%s: %s", activity_title(activity), finding_cause_title(finding->cause));

@@ -44,6 +44,7 @@ struct script {
 	uint64_t gap_since_ns, gap_until_ns;
 	uint64_t drops;
 	bool cardless;	   /* ranks compute on CPUs */
+	bool bystander;	   /* beside the first card's rank, a process that uses PyTorch, in no job, and makes no step */
 	const char *waits; /* the stage in which ranks wait for others; NULL: backward */
 	double uneven;	   /* part of a step by which forward varies from step to step and rank to rank */
 	size_t findings;
@@ -175,6 +176,18 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 		.instance = field_int(script_instance(script, node, card))};
 
 	store_put_ranks(store, &row);
+	if (script->bystander && card == 0) {
+		struct row_ranks other = row;
+
+		other.job = field_text_if("");
+		other.card = field_text_if("");
+		other.pid = field_int(999);
+		other.first_seen_ns = field_time(script->until_ns - SCRIPT_HOUR);
+		other.last_seen_ns = field_time(script->until_ns - SCRIPT_HOUR / 2);
+		other.ended = field_int(1);
+		other.instance = field_int(script_instance(script, node, card) + 500);
+		store_put_ranks(store, &other);
+	}
 }
 
 /* Shared by all users, so that a day is reproducible. */

@@ -96,6 +96,16 @@ TEST_WITH(test_words, setup, store_teardown)
 	assert_string_equal(words_many(1, "card", "cards", text), "1 card");
 	assert_string_equal(words_many(2, "card", "cards", text), "2 cards");
 	assert_string_equal(words_when(UNTIL, text), "Sat 21 Nov 06:00");
+	assert_string_equal(words_why(&(struct finding){.kind = FINDING_SLOW_RANK,
+					      .cause = CAUSE_SYNCHRONIZATION,
+					      .activity = ACTIVITY_SYNC},
+				    text),
+		"device synchronization");
+	assert_string_equal(words_why(&(struct finding){.kind = FINDING_SLOW_RANK,
+					      .cause = CAUSE_SYNCHRONIZATION,
+					      .activity = ACTIVITY_OUTSIDE},
+				    text),
+		"Python outside all stages: device synchronizations");
 }
 
 static struct report *read_stores(const struct stores *stores)
@@ -159,7 +169,7 @@ TEST_WITH(test_nodes, setup, store_teardown)
 	struct report *report;
 	char error[512] = "", path[PATH_MAX];
 
-	script.split = true;
+	script.split = script.bystander = true;
 	script.step_ns = script.sample_ns = 600 * SCRIPT_SECOND;
 	for (uint32_t node = 0; node < 3; node++)
 		finding_add(script_slow(&script, FINDING_SLOW_JOB, CAUSE_UNKNOWN, node, -1, (5 - node) * SCRIPT_HOUR,
@@ -180,6 +190,8 @@ TEST_WITH(test_nodes, setup, store_teardown)
 	assert_int_equal(report->nodes_here, 3);
 	assert_int_equal(report->cards_here, 6);
 	assert_int_equal(report->job[0].ranks, 6);
+	for (uint32_t i = 1; i < report->jobs; i++)
+		assert_int_equal(report->job[i].ranks, 0);
 	assert_int_equal(report->findings, 2);
 	assert_int_equal(report->finding[0].is.kind, FINDING_SLOW_JOB);
 	assert_int_equal(report->finding[0].reported_by, 3);
