@@ -98,7 +98,7 @@ static void cmd_memory_coverage(const struct memory_pool *pool, double seen)
 		return;
 	printf("  of the other %s, ", cmd_memory_bytes(rest).text);
 	if (before > 0)
-		printf("%s or less was allocated before L2 was on; ", cmd_memory_bytes(before).text);
+		printf("%s or less was allocated while L2 did not see it; ", cmd_memory_bytes(before).text);
 	printf("%s is in blocks that were not sampled\n", before > 0 ? "the rest" : "all");
 }
 
@@ -152,7 +152,7 @@ static void cmd_memory_print_forecast(const struct memory_pool *pool, const stru
 	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
 	char text[UNITS_BYTES];
 
-	if (pool->card.total <= 0 || !isfinite(forecast.seconds) || forecast.seconds > FORECAST_MAX_S)
+	if (pool->ended || pool->card.total <= 0 || !isfinite(forecast.seconds) || forecast.seconds > FORECAST_MAX_S)
 		return;
 	printf("  runs out in %s", units_duration((uint64_t)(forecast.seconds * 1e9), text));
 	printf(" (%s", units_duration((uint64_t)(forecast.low * 1e9), text));
@@ -166,7 +166,7 @@ static void cmd_memory_print_forecast(const struct memory_pool *pool, const stru
 
 static void cmd_memory_print_leak(const struct memory_pool *pool, const struct memory_trend *trend)
 {
-	char window[UNITS_BYTES];
+	char window[UNITS_BYTES], time[TOOL_TEXT_BYTES];
 
 	cmd_memory_head(pool);
 	printf("  leaks: the minima grew by %s in %s", cmd_memory_bytes(trend->to_bytes - trend->from_bytes).text,
@@ -175,6 +175,9 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	printf(" (between %s", cmd_memory_bytes(trend->slope_low * 3600).text);
 	printf(" and %s)\n", cmd_memory_bytes(trend->slope_high * 3600).text);
 	cmd_memory_print_forecast(pool, trend);
+	if (pool->snapshot_ns)
+		printf("  held by these lines, as of %s, and what they grew by since the first of these times:\n",
+			tool_time((uint64_t)pool->snapshot_ns, time));
 	cmd_memory_print_places(pool, true, SHOWN);
 }
 
@@ -186,7 +189,7 @@ static json_t *cmd_memory_json_seconds(double seconds)
 static void cmd_memory_json_forecast(json_t *object, const struct memory_pool *pool, const struct memory_trend *trend)
 {
 	struct memory_forecast forecast = cmd_memory_forecast(pool, trend);
-	bool known = pool->card.total > 0;
+	bool known = pool->card.total > 0 && !pool->ended;
 
 	json_object_set_new(object, "card_bytes", known ? json_real(pool->card.total) : json_null());
 	json_object_set_new(object, "card_free_bytes", known ? json_real(cmd_memory_free(pool)) : json_null());
@@ -237,16 +240,32 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 }
 
 static const struct {
-	const char *word, *none; /* none: said where the store has nothing of it */
+	const char *word, *none; /* none: said where nothing of it happened; NULL: what every allocator has */
 	int (*run)(struct cmd_memory *cmd);
 } cmd_memory_views[] = {
-	{"live", "the store has no memory of devices since then; was L2 on?", cmd_memory_live},
-	{"leaks", "the store has no memory of devices since then; was L2 on?", cmd_memory_leaks},
-	{"oom", NULL, cmd_memory_oom},
-	{"fragmentation", "the store has no memory of devices since then; was L2 on?", cmd_memory_fragmentation},
-	{"copies", NULL, cmd_memory_copies},
-	{"errors", NULL, cmd_memory_errors},
+	{"live", NULL, cmd_memory_live},
+	{"leaks", NULL, cmd_memory_leaks},
+	{"oom", "no request for memory failed", cmd_memory_oom},
+	{"fragmentation", NULL, cmd_memory_fragmentation},
+	{"copies", "no copies", cmd_memory_copies},
+	{"errors", "no call failed", cmd_memory_errors},
 };
+
+/* Exit code. */
+static int cmd_memory_none(const struct cmd_memory *cmd, const char *none)
+{
+	char since[TOOL_TEXT_BYTES], who[256] = "";
+
+	tool_time(cmd->since_ns, since);
+	if (cmd->job)
+		snprintf(who, sizeof(who), " of job %.200s", cmd->job);
+	if (none && cmd->pools) {
+		printf("%s%s since %s\n", none, who, since);
+		return tool_written();
+	}
+	return tool_fail(1, "no memory of devices%s%s is stored since %s; L2 records it: tracectl set L2=on",
+		cmd->ranks.count ? " of these ranks" : "", who, since);
+}
 
 #define VIEWS (sizeof(cmd_memory_views) / sizeof(cmd_memory_views[0]))
 
@@ -276,9 +295,7 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 		putchar('\n');
 		json_decref(object);
 	} else if (!cmd->rows) {
-		if (cmd_memory_views[view].none)
-			return tool_fail(1, "%s", cmd_memory_views[view].none);
-		printf("none since then\n");
+		return cmd_memory_none(cmd, cmd_memory_views[view].none);
 	}
 	return tool_written();
 }

@@ -52,12 +52,14 @@ static int map_on_failure(void *arg, sqlite3_stmt *row)
 static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, json_t *pools)
 {
 	struct memory_map map = {.snapshots = json_array(), .failures = json_array()};
-	char name[512];
-	int r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments",
-		"AND start_ns IN (SELECT DISTINCT start_ns FROM memory_segments WHERE instance = m.instance "
-		"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX ") ORDER BY start_ns",
-		map_on_segment, &map);
+	char name[512], rest[192];
+	int r;
 
+	snprintf(rest, sizeof(rest),
+		"AND start_ns IN (SELECT DISTINCT start_ns FROM memory_segments WHERE instance = %" PRId64
+		" ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX ") ORDER BY start_ns",
+		pool->instance);
+	r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, map_on_segment, &map);
 	if (r == 0)
 		r = cmd_memory_each_of(cmd, pool, "start_ns, bytes", "memory_failures",
 			"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX, map_on_failure, &map);

@@ -21,8 +21,8 @@ struct memory_split {
 struct pieces_snapshot {
 	struct memory_pieces *pieces;
 	int64_t time_ns;
-	int64_t reserved_ns; /* when the allocator had `reserved`; 0: unknown */
-	uint64_t reserved;
+	int64_t reserved_ns;	   /* when the allocator had `reserved`; 0: unknown */
+	uint64_t reserved, unused; /* unused: of these, not allocated */
 };
 
 static int pieces_on_segment(void *arg, sqlite3_stmt *row)
@@ -50,6 +50,10 @@ static int pieces_on_reserved(void *arg, sqlite3_stmt *row)
 		return 0;
 	snapshot->reserved_ns = cmd_memory_int(row, 0);
 	snapshot->reserved = (uint64_t)cmd_memory_int(row, 1);
+	/* One that reports more than it has says nothing of what is free. */
+	snapshot->unused = (uint64_t)cmd_memory_int(row, 2) <= snapshot->reserved
+				   ? snapshot->reserved - (uint64_t)cmd_memory_int(row, 2)
+				   : UINT64_MAX;
 	return 0;
 }
 
@@ -58,14 +62,15 @@ static int pieces_on_reserved(void *arg, sqlite3_stmt *row)
 static int pieces_read_reserved(
 	struct cmd_memory *cmd, const struct memory_pool *pool, struct pieces_snapshot *snapshot)
 {
-	static const char *const tables[] = {"memory_curve", "memory_failures"};
+	/* Of a second, the least that was allocated: the snapshot is of some moment in it. */
+	static const char *const tables[][2] = {{"memory_curve", "start_ns, reserved_bytes, allocated_min_bytes"},
+		{"memory_failures", "start_ns, reserved_bytes, allocated_bytes"}};
 	char rest[96];
 	int r = 0;
 
 	snprintf(rest, sizeof(rest), "AND start_ns <= %" PRId64 " ORDER BY start_ns DESC LIMIT 1", snapshot->time_ns);
 	for (size_t i = 0; r == 0 && i < sizeof(tables) / sizeof(tables[0]); i++)
-		r = cmd_memory_each_of(
-			cmd, pool, "start_ns, reserved_bytes", tables[i], rest, pieces_on_reserved, snapshot);
+		r = cmd_memory_each_of(cmd, pool, tables[i][1], tables[i][0], rest, pieces_on_reserved, snapshot);
 	return r;
 }
 
@@ -77,14 +82,16 @@ int cmd_memory_read_pieces(struct cmd_memory *cmd, const struct memory_pool *poo
 	int r;
 
 	snprintf(rest, sizeof(rest),
-		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = m.instance AND start_ns <= "
-		"%" PRId64 ")",
-		until_ns);
+		"AND start_ns = (SELECT max(start_ns) FROM memory_segments WHERE instance = %" PRId64
+		" AND start_ns <= %" PRId64 ")",
+		pool->instance, until_ns);
 	r = cmd_memory_each_of(
 		cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, pieces_on_segment, &snapshot);
 	if (r == 0)
 		r = pieces_read_reserved(cmd, pool, &snapshot);
 	memory_pieces_end(ret, snapshot.reserved_ns ? snapshot.reserved : UINT64_MAX);
+	if (snapshot.reserved_ns)
+		memory_pieces_cap(ret, snapshot.unused);
 	*ret_ns = snapshot.time_ns;
 	return r;
 }
@@ -177,7 +184,8 @@ static void pieces_print(
 		printf("%s in blocks, as of %s", cmd_memory_bytes((double)pieces->used_bytes).text,
 			tool_time((uint64_t)split->time_ns, time));
 		if (pieces->before_bytes)
-			printf("; %s more from before L2 was on", cmd_memory_bytes((double)pieces->before_bytes).text);
+			printf("; %s more that L2 did not see allocated",
+				cmd_memory_bytes((double)pieces->before_bytes).text);
 		if (pieces->outside_bytes)
 			printf("\n  outside   %s that the process took without the framework's allocator",
 				cmd_memory_bytes((double)pieces->outside_bytes).text);
@@ -188,7 +196,7 @@ static void pieces_print(
 		printf("%s in segments without; ", cmd_memory_bytes((double)pieces->empty_bytes).text);
 		printf("the largest piece has %s\n", cmd_memory_bytes((double)pieces->gap_bytes).text);
 	} else if (!pool->calls_only) {
-		printf("  segments  none known: allocated before L2 was on\n");
+		printf("  segments  none known: L2 did not see them allocated\n");
 	}
 	if (split->asked > 0) {
 		printf("  failed    a request of %s", cmd_memory_bytes(split->asked).text);

@@ -161,11 +161,10 @@ static int cmd_memory_on_calls(void *arg, sqlite3_stmt *row)
 static int cmd_memory_read_calls(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT a.instance, min(a.start_ns), max(a.start_ns), a.rank, r.pid, r.host, r.job, "
-				"r.ended FROM allocations a JOIN "
-				"ranks r ON r.instance = a.instance WHERE a.start_ns >= %lld AND (%Q IS NULL OR r.job "
-				"= %Q) GROUP BY a.instance "
-				"ORDER BY r.job, a.rank, a.instance",
+		sqlite3_mprintf("SELECT a.instance, a.first_ns, a.last_ns, a.rank, r.pid, r.host, r.job, r.ended FROM "
+				"(SELECT instance, rank, min(start_ns) AS first_ns, max(start_ns) AS last_ns FROM "
+				"allocations WHERE start_ns >= %lld GROUP BY instance) a JOIN ranks r ON r.instance = "
+				"a.instance WHERE %Q IS NULL OR r.job = %Q ORDER BY r.job, a.rank, a.instance",
 			(long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_calls, cmd);
 }

@@ -112,14 +112,17 @@ int report_read_ranks(struct report_source *source, char *error, size_t error_si
 
 static bool report_read_ranks_is_here(const struct report *report, const struct report_rank *rank)
 {
-	/* It uses PyTorch, but nothing says that it trains. */
-	if (!rank->steps && !report->job[rank->job].name[0])
-		return false;
 	for (uint32_t slot = 0; slot < report->slots; slot++)
 		if (report_rank_seen(rank, slot))
 			return true;
 	/* Without rows and without an end, it may have ended unseen long before. */
 	return rank->ended;
+}
+
+/* It uses PyTorch, but nothing says that it trains on a card. */
+static bool report_read_ranks_is_bystander(const struct report *report, const struct report_rank *rank)
+{
+	return !rank->steps && rank->world <= 1 && !report->job[rank->job].name[0];
 }
 
 static int settle_job(struct report_job *job, const struct report_rank *rank)
@@ -174,7 +177,7 @@ int report_settle(struct report *report)
 		report->store[rank->store].here = true;
 		if (settle_job(&report->job[rank->job], rank) < 0)
 			return -ENOMEM;
-		if (!card || !rank->chosen)
+		if (!card || !rank->chosen || report_read_ranks_is_bystander(report, rank))
 			continue;
 		card->here = true;
 		card->rank = rank->rank;

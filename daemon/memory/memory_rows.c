@@ -114,7 +114,7 @@ void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_d
 	const struct memory_trend *trend, const char *place, struct memory_put *put)
 {
 	char name[MEMORY_NAME_BYTES];
-	struct online_leak_info info = {.rank = owner->live, .device = name, .place = place};
+	struct online_leak_info info = {.rank = owner->live, .device = name, .place = put->leak_place};
 
 	memory_rows_name(device->device, name, sizeof(name));
 	if (!owner->live || (!trend && !put->leak))
@@ -125,6 +125,8 @@ void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_d
 					       : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
 		put->leak_grown = trend->to_bytes - put->leak_from;
 		put->leak_hourly = trend->slope * 3600;
+		if (place[0] || !put->leak)
+			copy_text(put->leak_place, sizeof(put->leak_place), place);
 	}
 	info.since_ns = put->leak_since_ns;
 	info.grown_bytes = put->leak_grown;

@@ -27,6 +27,7 @@ struct memory_put {
 	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
 	uint64_t leak, leak_since_ns;
 	double leak_from, leak_grown, leak_hourly;
+	char leak_place[64]; /* as long as evidence keeps */
 };
 
 /* Whose rows: a rank may have ended. */

@@ -67,6 +67,7 @@ line = 1 + [i for i, text in enumerate(open(script)) if "loss = model" in text][
 assert pools["cpu"]["places"][0]["where"].endswith("train (leak.py:%d)" % line), pools["cpu"]["places"][0]
 failure, = json.load(open(work + "/oom"))["oom"]
 assert failure["asked_bytes"] == 1 << 31 and failure["allocated_bytes"] == truth["allocated"], failure
+assert failure["count"] == 3 and failure["time_ns"] - failure["first_ns"] >= 2 * 10**8, failure
 assert failure["where"].startswith("ask (leak.py:") and failure["cause"] == "capacity", failure
 # The snapshot that the daemon took then.
 assert failure["largest_piece_bytes"] == 12 << 20 and failure["card_free_bytes"] == 0, failure
@@ -205,6 +206,8 @@ sys.exit(not (pool["ended"] and sum(place["live_bytes"] for place in pool["place
 wait_for 10 killed || fail "a killed process has no last snapshot: $("$tracectl" memory --json)"
 over() { ! "$tracectl" findings | grep 'leaks memory of cuda:0'; }
 wait_for 10 over || fail "the leak of a process that has ended is not over: $("$tracectl" findings)"
+"$tracectl" findings | grep 'leaked memory of cuda:0 .*; most of it was held by keep (leak.py:[0-9]*)' ||
+	fail "a leak that is over has lost its line: $("$tracectl" findings)"
 children=()
 
 # More reports than the budget allows: they are seen in windows, whose rows have values that the program reported. The budget is

@@ -182,6 +182,7 @@ static inline void script_put_rank(struct store *store, const struct script *scr
 		other.job = field_text_if("");
 		other.card = field_text_if("");
 		other.pid = field_int(999);
+		other.world_size = field_int(1);
 		other.first_seen_ns = field_time(script->until_ns - SCRIPT_HOUR);
 		other.last_seen_ns = field_time(script->until_ns - SCRIPT_HOUR / 2);
 		other.ended = field_int(1);

@@ -111,6 +111,24 @@ TEST(memory_of_libraries_is_not_free)
 	}
 }
 
+/* Of small blocks few are sampled: most segments seem empty, and are full. */
+TEST(no_more_is_free_than_is_reserved_and_not_allocated)
+{
+	const struct memory_pieces known = {
+		.split_bytes = 60, .expandable_bytes = 30, .empty_bytes = 40, .gap_bytes = 25};
+	struct memory_pieces pieces = known;
+
+	memory_pieces_cap(&pieces, 100);
+	assert_memory_equal(&pieces, &known, sizeof(known));
+	memory_pieces_cap(&pieces, 20);
+	assert_int_equal(pieces.split_bytes, 12);
+	assert_int_equal(pieces.expandable_bytes, 6);
+	assert_int_equal(pieces.empty_bytes, 8);
+	assert_int_equal(pieces.gap_bytes, 20);
+	memory_pieces_cap(&pieces, 0);
+	assert_int_equal(pieces.split_bytes + pieces.empty_bytes + pieces.gap_bytes, 0);
+}
+
 static double number(uint64_t *state)
 {
 	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;

@@ -150,7 +150,9 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
             retry()
         step += 1
         time.sleep(0.02)
-    ask()
+    for _ in range(3):
+        ask()
+        time.sleep(0.1)
     copies()
     call()
     copy_too_much()
