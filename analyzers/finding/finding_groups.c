@@ -117,7 +117,7 @@ static void finding_groups_add(
 	const struct finding_episode *episode = &all[at];
 	uint64_t end_ns = episode->until_ns ? episode->until_ns : now_ns;
 
-	if (!group->count || episode->cost_card_hours > all[group->worst].cost_card_hours)
+	if (!group->count || episode->cost_card_hours >= all[group->worst].cost_card_hours)
 		group->worst = at;
 	if (!group->count || episode->since_ns < group->since_ns)
 		group->since_ns = episode->since_ns;

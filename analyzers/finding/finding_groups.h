@@ -23,7 +23,7 @@ struct finding_episode {
 
 struct finding_group {
 	size_t first, count;	     /* places in order */
-	size_t worst;		     /* costliest episode, an index */
+	size_t worst;		     /* costliest episode, the newest of equals; an index */
 	uint64_t since_ns, until_ns; /* until_ns 0: one lasts */
 	uint64_t lasted_ns;	     /* sum over the episodes */
 	double cost_card_hours;

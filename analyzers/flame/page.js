@@ -379,7 +379,7 @@
 	};
 	const stages = [...new Set(data.rows.map((row) => row[1]))].sort();
 	choose("rank", compared || data.ranks.length < 2 ? [["", "all"]] : [["", "all"], ...data.ranks.map((r) => [String(r.id), "rank " + r.rank])]);
-	choose("cpu", [["", "on and off the CPU"], ["0", "on the CPU"], ["1", "off the CPU"]]);
+	choose("cpu", [["", "on and off the CPU"], ...(data.bytes ? [] : [["0", "on the CPU"], ["1", "off the CPU"]])]);
 	choose("threads", data.rows.some((row) => row[3]) && data.rows.some((row) => !row[3])
 		? [["steps", "the thread that makes the steps"], ["", "all"]] : [["", "all"]]);
 	choose("stage", [["", "all"], ...(stages.length > 1 ? stages.map((s) => ["=" + s, s || "outside of stages"]) : [])]);

@@ -871,7 +871,7 @@ static void memory_status(void *state, struct collector_status *ret)
 	if (memory->skeleton && memory->part < 1)
 		collector_note(ret,
 			"reports are seen in windows, %.2g %% of the time ([budget] in ranktrace.conf); %" PRIu64
-			" windows of %.4g ms",
+			" windows of %.0f ms",
 			100 * memory->part, memory->windows, (double)memory->window_ns / (double)NSEC_PER_MSEC);
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking,

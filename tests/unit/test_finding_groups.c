@@ -52,6 +52,18 @@ TEST(test_groups)
 	assert_int_equal(finding_groups_make(all, 0, 0, order, group), 0);
 }
 
+/* Of those without a cost, as leaks, the newest says how it is now. */
+TEST(of_equals_the_newest_is_shown)
+{
+	const struct finding_episode all[] = {
+		episode(3, ACTIVITY_MAX, 500, 0, 0), episode(3, ACTIVITY_MAX, 100, 130, 0)};
+	struct finding_group group[2];
+	size_t order[2];
+
+	assert_int_equal(finding_groups_make(all, 2, 1000 * SECOND, order, group), 1);
+	assert_int_equal(group[0].worst, 0);
+}
+
 /* What is the same fault, and what is not. */
 TEST(test_key)
 {
