@@ -15,7 +15,8 @@
 #include "analyzers/cli/profile_run.h"
 
 #define FRAMES_MAX 512
-#define PICTURE_SITES_MAX 131072 /* stacks of all devices */
+#define PICTURE_SITES_MAX 131072				  /* stacks of all devices */
+#define PICTURE_PROBED "native c10::reportMemoryUsageToProfiler(" /* the innermost frame of each stack: it is probed */
 
 struct picture_site {
 	const struct memory_pool *pool;
@@ -32,6 +33,15 @@ struct picture {
 };
 
 enum { PICTURE_FRAMES, PICTURE_SITES, PICTURE_LIVE, PICTURE_ALLOCATED };
+
+/* What allocates is what calls it. */
+static void picture_cut_probed(char *frames)
+{
+	char *last = strrchr(frames, '\n');
+
+	if (last && !strncmp(last + 1, PICTURE_PROBED, sizeof(PICTURE_PROBED) - 1))
+		*last = 0;
+}
 
 static int picture_on_site(void *arg, sqlite3_stmt *row)
 {
@@ -50,6 +60,7 @@ static int picture_on_site(void *arg, sqlite3_stmt *row)
 	copy = strdup(frames ? frames : other);
 	if (!copy)
 		return tool_fail(1, "out of memory");
+	picture_cut_probed(copy);
 	picture->site[picture->sites++] = (struct picture_site){picture->pool, copy, bytes};
 	return 0;
 }

@@ -152,6 +152,7 @@ assert "active_allocated" in str(_memory_viz.stats(snapshot["segments"]))
 folded = [line.rsplit(" ", 1) for line in open(work + "/held.folded")]
 assert abs(sum(int(n) for _, n in folded) - held) <= len(folded), (folded, held)
 assert any("keep (leak.py:" in stack for stack, _ in folded), folded
+assert not any("reportMemoryUsageToProfiler" in stack for stack, _ in folded), folded
 assert sum(int(line.rsplit(" ", 1)[1]) for line in open(work + "/allocated")) > held
 assert sum(json.load(open(work + "/held.speedscope.json"))["profiles"][0]["weights"]) > 0
 END
