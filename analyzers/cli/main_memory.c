@@ -166,7 +166,7 @@ static void cmd_memory_print_forecast(const struct memory_pool *pool, const stru
 
 static void cmd_memory_print_leak(const struct memory_pool *pool, const struct memory_trend *trend)
 {
-	char window[UNITS_BYTES], time[TOOL_TEXT_BYTES];
+	char window[UNITS_BYTES], time[TOOL_TEXT_BYTES], first[TOOL_TEXT_BYTES];
 
 	cmd_memory_head(pool);
 	printf("  leaks: the minima grew by %s in %s", cmd_memory_bytes(trend->to_bytes - trend->from_bytes).text,
@@ -176,8 +176,8 @@ static void cmd_memory_print_leak(const struct memory_pool *pool, const struct m
 	printf(" and %s)\n", cmd_memory_bytes(trend->slope_high * 3600).text);
 	cmd_memory_print_forecast(pool, trend);
 	if (pool->snapshot_ns)
-		printf("  held by these lines, as of %s, and what they grew by since the first of these times:\n",
-			tool_time((uint64_t)pool->snapshot_ns, time));
+		printf("  lines as of %s, and their growth since %s:\n", tool_time((uint64_t)pool->snapshot_ns, time),
+			tool_time((uint64_t)pool->snapshot_first_ns, first));
 	cmd_memory_print_places(pool, true, SHOWN);
 }
 

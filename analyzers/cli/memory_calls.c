@@ -144,15 +144,12 @@ int cmd_memory_oom(struct cmd_memory *cmd)
 	return tool_each(cmd->reader,
 		sqlite3_mprintf(
 			"SELECT rank, start_ns, step, stage, kind, device, bytes, allocated_bytes, reserved_bytes, "
-			"(SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), instance, count, (SELECT "
-			"min(f.start_ns) FROM memory_failures f WHERE f.start_ns >= %lld AND f.instance = m.instance "
-			"AND "
-			"f.kind = m.kind AND f.device IS m.device AND f.stack IS m.stack) FROM (SELECT *, "
-			"max(start_ns), "
-			"count(*) AS count FROM memory_failures WHERE start_ns >= %lld AND instance IN (SELECT "
-			"instance "
-			"FROM ranks WHERE %Q IS NULL OR job = %Q) GROUP BY instance, kind, device, stack) m ORDER BY "
-			"start_ns",
+			"(SELECT c.frames FROM call_stacks c WHERE c.id = m.stack LIMIT 1), instance, count, "
+			"(SELECT min(f.start_ns) FROM memory_failures f WHERE f.start_ns >= %lld AND "
+			"f.instance = m.instance AND f.kind = m.kind AND f.device IS m.device AND f.stack IS m.stack) "
+			"FROM (SELECT *, max(start_ns), count(*) AS count FROM memory_failures WHERE start_ns >= %lld "
+			"AND instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q) "
+			"GROUP BY instance, kind, device, stack) m ORDER BY start_ns",
 			(long long)cmd->since_ns, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_oom, cmd);
 }
@@ -206,20 +203,18 @@ int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
 		sqlite3_mprintf(
-			"SELECT rank, start_ns, step, op, bytes, result, coalesce((SELECT c.frames FROM call_stacks c "
-			"WHERE c.id = a.stack LIMIT 1), (SELECT c.frames FROM api_errors e JOIN call_stacks c ON c.id "
-			"= "
-			"e.stack WHERE e.instance = a.instance AND e.thread_id = a.thread_id AND e.start_ns BETWEEN "
-			"a.start_ns - %d AND a.start_ns + %d LIMIT 1)), count FROM (SELECT *, max(start_ns), count(*) "
-			"AS "
-			"count FROM (SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM "
-			"allocations WHERE result <> 0 UNION ALL SELECT rank, start_ns, step, op, bytes, result, "
-			"stack, "
-			"instance, thread_id FROM api_errors WHERE op IS NOT NULL) WHERE start_ns >= %lld AND instance "
-			"IN "
-			"(SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q) GROUP BY instance, op, result, "
-			"stack) "
-			"a ORDER BY start_ns",
+			"SELECT rank, start_ns, step, op, bytes, result, "
+			"coalesce((SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1), "
+			"(SELECT c.frames FROM api_errors e JOIN call_stacks c ON c.id = e.stack WHERE "
+			"e.instance = a.instance AND e.thread_id = a.thread_id AND "
+			"e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d LIMIT 1)), count "
+			"FROM (SELECT *, max(start_ns), count(*) AS count FROM "
+			"(SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM allocations "
+			"WHERE result <> 0 UNION ALL "
+			"SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM api_errors "
+			"WHERE op IS NOT NULL) WHERE start_ns >= %lld AND "
+			"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q) "
+			"GROUP BY instance, op, result, stack) a ORDER BY start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);
 }

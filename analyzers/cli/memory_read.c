@@ -431,6 +431,7 @@ int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int
 	if (r == 0 && from_ns && times.first_ns && times.first_ns < times.last_ns)
 		r = cmd_memory_read_snapshot(cmd, pool, times.first_ns, true);
 	pool->snapshot_ns = times.last_ns;
+	pool->snapshot_first_ns = times.first_ns;
 	if (pool->places)
 		qsort(pool->place, pool->places, sizeof(*pool->place), cmd_memory_compare);
 	return r;

@@ -53,6 +53,7 @@ struct memory_pool {
 	struct memory_history history;
 	struct memory_card card;
 	int64_t snapshot_ns;	    /* newest; 0: none */
+	int64_t snapshot_first_ns;  /* that live_first of its places is of; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
 	size_t places, place_capacity;
 	struct memory_place *place;

@@ -62,7 +62,8 @@ void host_cgroup_free(struct host_cgroup *cgroup);
 
 struct host_sample {
 	uint64_t start_ns, duration_ns; /* CLOCK_MONOTONIC */
-	/* In this interval: those that are HOST_SAMPLED; HOST_UNKNOWN where the kernel does not say. */
+	/* In this interval; HOST_UNKNOWN: the kernel does not say. throttled_ns and memory_stall_ns are at most
+	 * duration_ns. host_sampler_take() reads neither card_energy_mj nor what is no HOST_SAMPLED. */
 	union {
 		struct {
 #define HOST_MEASURE(id, member, evidence, unit, scale, kind, cause) uint64_t member;

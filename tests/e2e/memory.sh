@@ -86,6 +86,7 @@ assert [copy[key] for key in ("op", "bytes", "error", "where")] == ["cuMemcpyHto
 line = 1 + [i for i, text in enumerate(open(script)) if "cudart.cudaStreamSynchronize(" in text][0]
 assert [wait[key] for key in ("op", "bytes", "error", "where")] == ["cudaStreamSynchronize", 0, "cudaErrorIllegalAddress", "wait (leak.py:%d)" % line], wait
 assert wait["step"] == copy["step"] > 0, wait
+assert [last["count"], error["count"], copy["count"], wait["count"]] == [1, 1, 1, 2], (last, error, copy, wait)
 # Each call that allocates has the stack of its line; of a burst as many as may be read, and status counts the others.
 calls = list(csv.reader(open(work + "/calls")))
 where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])
