@@ -7,6 +7,7 @@
 #include <time.h>
 
 #define NSEC_PER_SEC 1000000000ULL
+#define NSEC_PER_MSEC 1000000ULL
 
 static inline uint64_t clock_ns(clockid_t clock)
 {

@@ -129,13 +129,14 @@ void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes)
 
 void memory_pieces_cap(struct memory_pieces *pieces, uint64_t unused_bytes)
 {
-	double known = (double)pieces->split_bytes + (double)pieces->empty_bytes;
-	double part = known > (double)unused_bytes ? (double)unused_bytes / known : 1;
+	uint64_t known = pieces->split_bytes + pieces->empty_bytes;
+	double part = known > unused_bytes ? (double)unused_bytes / (double)known : 1;
 
 	pieces->split_bytes = (uint64_t)(part * (double)pieces->split_bytes);
 	pieces->expandable_bytes = (uint64_t)(part * (double)pieces->expandable_bytes);
 	pieces->empty_bytes = (uint64_t)(part * (double)pieces->empty_bytes);
-	pieces->gap_bytes = pieces->gap_bytes < unused_bytes ? pieces->gap_bytes : unused_bytes;
+	pieces->used_bytes += known - pieces->split_bytes - pieces->empty_bytes;
+	pieces->gap_bytes = segments_less(pieces->gap_bytes, unused_bytes);
 }
 
 double memory_calls_again_ns(const struct memory_calls *calls)

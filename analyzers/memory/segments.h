@@ -51,7 +51,7 @@ void memory_pieces_add(struct memory_pieces *pieces, const struct memory_segment
  */
 void memory_pieces_end(struct memory_pieces *pieces, uint64_t reserved_bytes);
 /* After that. unused_bytes: what the allocator had reserved and not allocated. Blocks that were not sampled lie where no
- * block is known, in segments of either kind alike: no more than this is free. */
+ * block is known, in segments of either kind alike: no more than this is free, and the rest is used. */
 void memory_pieces_cap(struct memory_pieces *pieces, uint64_t unused_bytes);
 
 /* Calls of the driver that take and give back memory of devices. */

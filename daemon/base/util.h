@@ -24,7 +24,6 @@
 #include "analyzers/base/fnv1a.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_USEC 1000ULL
 
 #define _cleanup_(f) __attribute__((cleanup(f)))

@@ -17,6 +17,7 @@
 #include <inttypes.h>
 
 #include "analyzers/memory/held.h"
+#include "analyzers/memory/window.h"
 #include "bpf/call.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
@@ -46,10 +47,6 @@
 #define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
 #define FAILED_MAX 16			  /* failed requests that wait, of a rank: one ends most programs */
 
-#define WINDOW_STEPS 4 /* blocks of a step die within the next, and half of a window is there to see that they do */
-#define WINDOW_MIN_NS (200 * NSEC_PER_MSEC) /* two ticks */
-#define WINDOW_MAX_NS (60 * NSEC_PER_SEC)
-#define WINDOW_NO_STEP_NS NSEC_PER_SEC	  /* where no rank has steps */
 #define WINDOW_WAIT_NS (5 * NSEC_PER_SEC) /* for the first report: attaching waits for the maps of processes */
 
 /* A failed request that waits for the name of its stack. */
@@ -68,7 +65,7 @@ struct memory_rank {
 	int sites_fd, blocks_fd; /* -1: none */
 	size_t map_bytes;	 /* of both */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
-	uint64_t steps;			      /* when they were last counted */
+	struct memory_pace pace;
 	uint64_t open_ns, close_ns, young_ns; /* of the last window that has ended; 0: none */
 	unsigned leaks;			      /* of its devices */
 	bool failed_once;		      /* a request of its allocator: the first one is a finding */
@@ -110,9 +107,8 @@ struct memory {
 	int error;		    /* why the last rank could not be followed */
 	uint64_t windows;
 	bool is_open;
-	double part;	     /* of the time in windows, 1: all */
-	uint64_t window_ns;  /* length of the next ones */
-	uint64_t counted_ns; /* when steps were counted */
+	double part;	    /* of the time in windows, 1: all */
+	uint64_t window_ns; /* length of the next ones */
 };
 
 static struct rt_memory_rank *memory_read(const struct memory *memory, uint32_t slot, struct rt_memory_rank *ret)
@@ -210,14 +206,20 @@ static void memory_judge(struct memory *memory, struct memory_rank *rank, bool o
 	}
 }
 
-/* How many the rank has ended; 0: it marks none. */
-static uint64_t memory_steps(const struct memory *memory, const struct memory_rank *rank)
+static struct rank_steps_progress memory_steps(const struct memory *memory, const struct memory_rank *rank)
 {
 	struct rank_steps_progress progress = {0};
 
 	if (memory->context->steps)
 		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
-	return progress.steps;
+	return progress;
+}
+
+static uint64_t memory_pace(const struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+{
+	struct rank_steps_progress progress = memory_steps(memory, rank);
+
+	return memory_pace_step_ns(&rank->pace, progress.steps, progress.step_end_ns, now_ns);
 }
 
 /* The part of the time is that from which a slower job is a finding. */
@@ -232,7 +234,7 @@ static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, 
 	if (!memory->context->allocs)
 		return;
 	allocs_calls(memory->context->allocs, rank->slot, &calls, &stack);
-	costs = memory_calls_judge(&rank->calls, now_ns, memory_steps(memory, rank), &calls,
+	costs = memory_calls_judge(&rank->calls, now_ns, memory_steps(memory, rank).steps, &calls,
 			(double)memory->context->config.findings_job_percent) &&
 		!over;
 	if (stack && (costs || !rank->calls_finding))
@@ -364,27 +366,16 @@ static void memory_open_rank(struct memory *memory, struct memory_rank *rank)
 	(void)bpf_map_update_elem(bpf_map__fd(memory->skeleton->maps.memory_ranks), &rank->slot, &counts, BPF_EXIST);
 }
 
-/* How long a window is: by the longest step since the last one. */
 static void memory_count_steps(struct memory *memory, uint64_t now_ns)
 {
 	uint64_t step_ns = 0;
 
 	for (size_t i = 0; i < memory->ranks; i++) {
-		struct memory_rank *rank = &memory->rank[i];
-		uint64_t steps = rank->followed ? memory_steps(memory, rank) : 0, each_ns;
+		uint64_t each_ns = memory->rank[i].followed ? memory_pace(memory, &memory->rank[i], now_ns) : 0;
 
-		if (!steps)
-			continue;
-		each_ns = (now_ns - memory->counted_ns) / (steps > rank->steps ? steps - rank->steps : 1);
 		step_ns = each_ns > step_ns ? each_ns : step_ns;
-		rank->steps = steps;
 	}
-	memory->counted_ns = now_ns;
-	memory->window_ns = step_ns ? step_ns * WINDOW_STEPS : WINDOW_NO_STEP_NS;
-	if (memory->window_ns < WINDOW_MIN_NS)
-		memory->window_ns = WINDOW_MIN_NS;
-	if (memory->window_ns > WINDOW_MAX_NS)
-		memory->window_ns = WINDOW_MAX_NS;
+	memory->window_ns = memory_window_ns(step_ns);
 }
 
 static void memory_set_open(struct memory *memory, bool open)
@@ -614,13 +605,14 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 			allocs_follow(memory->context->allocs, live);
 		rank->followed = true;
 		rank->followed_ns = now_ns;
-		rank->steps = memory_steps(memory, rank);
 		rank->live_interval_ns = LIVE_FIRST_NS;
 		rank->live_ns = now_ns + LIVE_FIRST_NS;
 		rank->judge_ns = now_ns + JUDGE_NS;
 	}
 	if (!rank->followed)
 		return;
+	if (!rank->pace.end_ns)
+		(void)memory_pace(memory, rank, now_ns);
 	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0;
 	profile_rank_name(&rank->names, now_ns, at_once);
 	memory_put_failed(memory, rank, now_ns, false);
@@ -674,8 +666,7 @@ static int memory_load(struct memory *memory)
 	memory->skeleton = skeleton;
 	memory->part = 1;
 	memory->windows = 0;
-	memory->counted_ns = monotonic_ns();
-	memory->window_ns = WINDOW_NO_STEP_NS;
+	memory->window_ns = MEMORY_WINDOW_NO_STEP_NS;
 	memory_set_open(memory, true);
 	return 0;
 }

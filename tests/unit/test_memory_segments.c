@@ -115,7 +115,7 @@ TEST(memory_of_libraries_is_not_free)
 TEST(no_more_is_free_than_is_reserved_and_not_allocated)
 {
 	const struct memory_pieces known = {
-		.split_bytes = 60, .expandable_bytes = 30, .empty_bytes = 40, .gap_bytes = 25};
+		.used_bytes = 200, .split_bytes = 60, .expandable_bytes = 30, .empty_bytes = 40, .gap_bytes = 25};
 	struct memory_pieces pieces = known;
 
 	memory_pieces_cap(&pieces, 100);
@@ -125,6 +125,8 @@ TEST(no_more_is_free_than_is_reserved_and_not_allocated)
 	assert_int_equal(pieces.expandable_bytes, 6);
 	assert_int_equal(pieces.empty_bytes, 8);
 	assert_int_equal(pieces.gap_bytes, 20);
+	/* What is not free is used: the parts add up to the segments. */
+	assert_int_equal(pieces.used_bytes, 280);
 	memory_pieces_cap(&pieces, 0);
 	assert_int_equal(pieces.split_bytes + pieces.empty_bytes + pieces.gap_bytes, 0);
 }

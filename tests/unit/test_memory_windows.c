@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzers/memory/held.h"
+#include "analyzers/memory/window.h"
 
 #include "tests/test.h"
 
@@ -304,6 +305,33 @@ TEST(lines_are_estimated_from_windows)
 	for (size_t i = 0; i <= LINE_BURST; i++)
 		assert_true(i == LINE_CACHE || sum[i].inside * 100 >= sum[i].rows * 93);
 	free(world);
+}
+
+/* A program starts for a minute, and the level has been on for an hour: neither is a step's. */
+TEST(length_of_steps_does_not_count_what_was_before_the_first_one)
+{
+	uint64_t now_ns = 3600 * NSEC_PER_SEC;
+	struct memory_pace pace = {0};
+
+	assert_int_equal(memory_pace_step_ns(&pace, 0, 0, now_ns), 0);
+	now_ns += 60 * NSEC_PER_SEC;
+	assert_int_equal(memory_pace_step_ns(&pace, 0, 0, now_ns), 0);
+	assert_int_equal(memory_pace_step_ns(&pace, 1, now_ns, now_ns + 50), 0);
+	assert_int_equal(memory_pace_step_ns(&pace, 201, now_ns + NSEC_PER_SEC, now_ns + NSEC_PER_SEC), STEP_NS);
+	/* One that has not ended is at least as long as until now. */
+	assert_int_equal(
+		memory_pace_step_ns(&pace, 201, now_ns + NSEC_PER_SEC, now_ns + 4 * NSEC_PER_SEC), 3 * NSEC_PER_SEC);
+	/* A rank that is counted anew. */
+	assert_int_equal(memory_pace_step_ns(&pace, 0, 0, now_ns + 5 * NSEC_PER_SEC), 4 * NSEC_PER_SEC);
+	assert_int_equal(memory_pace_step_ns(&pace, 3, now_ns + 6 * NSEC_PER_SEC, now_ns + 6 * NSEC_PER_SEC), 0);
+}
+
+TEST(a_window_is_of_some_steps)
+{
+	assert_int_equal(memory_window_ns(0), NSEC_PER_SEC);
+	assert_int_equal(memory_window_ns(STEP_NS), WINDOW_NS);
+	assert_int_equal(memory_window_ns(300000000), 1200000000);
+	assert_int_equal(memory_window_ns(UINT64_MAX), 60 * NSEC_PER_SEC);
 }
 
 TEST_MAIN(NULL, NULL)
