@@ -205,6 +205,7 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 	for (size_t i = 0; i < cmd->pools; i++) {
 		struct memory_pool *pool = &cmd->pool[i];
 		struct memory_trend trend;
+		int64_t from_ns;
 		int r;
 
 		cmd->rows++;
@@ -215,7 +216,8 @@ static int cmd_memory_leaks(struct cmd_memory *cmd)
 		if (!trend.leaks)
 			continue;
 		leaks++;
-		r = cmd_memory_read_places(cmd, pool, pool->last_ns - (int64_t)(trend.window_s * 1e9), INT64_MAX);
+		from_ns = pool->last_ns - (int64_t)(trend.window_s * 1e9);
+		r = cmd_memory_read_places(cmd, pool, from_ns > pool->on_ns ? from_ns : pool->on_ns, INT64_MAX);
 		if (r)
 			return r;
 		if (cmd->json) {

@@ -55,6 +55,15 @@ struct memory_failed {
 	uint64_t came_ns;
 };
 
+/* A snapshot of when a request failed, whose rows wait for the names of its stacks. */
+struct memory_late {
+	uint64_t taken_ns;
+	struct rt_memory_rank counts;
+	double unseen[RT_MEMORY_DEVICES_MAX];
+	size_t lines;
+	struct memory_line line[];
+};
+
 struct memory_rank {
 	uint32_t pid; /* 0: free */
 	uint32_t slot;
@@ -69,13 +78,15 @@ struct memory_rank {
 	uint64_t open_ns, close_ns, young_ns; /* of the last window that has ended; 0: none */
 	unsigned leaks;			      /* of its devices */
 	bool failed_once;		      /* a request of its allocator: the first one is a finding */
-	uint64_t curve_ns, live_ns, live_interval_ns, judge_ns; /* when it is read next */
-	uint64_t put_ns;					/* of the last snapshot */
+	uint64_t curve_ns, live_ns, live_interval_ns,
+		judge_ns; /* when it is read next; live_ns 0: as a request failed */
+	uint64_t put_ns;  /* of the last snapshot */
 	struct memory_calls_judge calls;
 	uint64_t calls_finding; /* its number; 0: none */
 	uint64_t calls_stack;	/* of the longest call */
 	struct memory_failed failed[FAILED_MAX];
 	size_t failed_count;
+	struct memory_late *late; /* NULL: none */
 };
 
 /* Counted in the kernel, of a rank or of several. */
@@ -247,6 +258,43 @@ static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, 
 		rank->calls_finding = 0;
 }
 
+static bool memory_names_wait(const struct memory_rank *rank, const struct memory_line *line, size_t lines)
+{
+	for (size_t i = 0; i < lines; i++)
+		if (profile_rank_waits(&rank->names, line[i].site.stack))
+			return true;
+	return false;
+}
+
+/* False: it cannot be kept, and its rows are put as they are. */
+static bool memory_keep_late(struct memory_rank *rank, const struct rt_memory_rank *counts,
+	const struct memory_snapshot *snapshot, size_t lines, uint64_t now_ns)
+{
+	struct memory_late *late = malloc(sizeof(*late) + lines * sizeof(late->line[0]));
+
+	if (!late)
+		return false;
+	*late = (struct memory_late){.taken_ns = now_ns, .counts = *counts, .lines = lines};
+	memcpy(late->unseen, snapshot->unseen, sizeof(late->unseen));
+	memcpy(late->line, snapshot->line, lines * sizeof(late->line[0]));
+	rank->late = late;
+	return true;
+}
+
+/* Once its stacks are named, or will not be. */
+static void memory_put_late(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
+{
+	struct memory_late *late = rank->late;
+	struct memory_owner owner = memory_owner(memory, rank);
+
+	if (!late ||
+		(!end && now_ns - late->taken_ns < FAILED_WAIT_NS && memory_names_wait(rank, late->line, late->lines)))
+		return;
+	memory->rows += memory_rows_live(&owner, &late->counts, late->line, late->lines, late->unseen, late->taken_ns);
+	free(late);
+	rank->late = NULL;
+}
+
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
 static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts,
 	size_t held, uint64_t now_ns)
@@ -266,7 +314,9 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		key = next;
 		from = &key;
 	}
-	memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, snapshot->unseen, now_ns);
+	if (rank->live_ns || rank->late || !memory_names_wait(rank, snapshot->line, lines) ||
+		!memory_keep_late(rank, counts, snapshot, lines, now_ns))
+		memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, snapshot->unseen, now_ns);
 	if (!memory->context->allocs)
 		return;
 	segments = allocs_segments(
@@ -534,6 +584,8 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	if (!rank->pid)
 		return;
 	if (rank->followed) {
+		memory_put_late(memory, rank, now_ns, true);
+		rank->live_ns = now_ns; /* what is not named by now will not be */
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
 		(void)memory_name_calls(memory, rank, now_ns, true);
@@ -613,9 +665,10 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 		return;
 	if (!rank->pace.end_ns)
 		(void)memory_pace(memory, rank, now_ns);
-	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0;
+	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0 || rank->late;
 	profile_rank_name(&rank->names, now_ns, at_once);
 	memory_put_failed(memory, rank, now_ns, false);
+	memory_put_late(memory, rank, now_ns, false);
 	if (memory->part >= 1 && now_ns >= rank->curve_ns && memory_read(memory, rank->slot, &counts)) {
 		rank->curve_ns = now_ns + CURVE_NS;
 		memory_put_curves(memory, rank, &counts, now_ns, false);

@@ -262,4 +262,13 @@ assert pool["before_bytes"] > 32 << 20 and not any(place["where"].startswith("we
 assert 0 < keep["low_bytes"] < keep["live_bytes"] < keep["high_bytes"] and since > used, keep
 assert keep["low_bytes"] - used <= since <= keep["high_bytes"] + used, (keep, since)
 END
+# Lines grow since L2 is on again: what they held before is not taken from what they hold now.
+leaking() { "$tracectl" memory leaks --json >"$work/leaks" && grep -q "\"pid\": $keeper,\?$" "$work/leaks"; }
+wait_for 60 leaking || fail "what grows before and after L2 was off is no leak: $("$tracectl" memory leaks)"
+"$tracectl" memory leaks
+"$python_here" - "$work/leaks" "$keeper" <<'END' || fail "lines shrink that hold nothing since L2 is on again: $(cat "$work/leaks")"
+import json, sys
+pool, = [pool for pool in json.load(open(sys.argv[1]))["leaks"] if pool["pid"] == int(sys.argv[2])]
+assert pool["before_bytes"] > 32 << 20 and min(place["grown_bytes"] for place in pool["places"]) > -1 << 23, pool
+END
 e2e_done
