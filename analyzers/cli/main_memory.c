@@ -296,9 +296,9 @@ static int cmd_memory_run(struct cmd_memory *cmd, size_t view)
 		json_dumpf(object, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(object);
-	} else if (!cmd->rows) {
-		return cmd_memory_none(cmd, cmd_memory_views[view].none);
 	}
+	if (!cmd->rows && !(cmd->json && cmd->pools))
+		return cmd_memory_none(cmd, cmd_memory_views[view].none);
 	return tool_written();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pictures of what is held, by stack: flame graph, folded text, speedscope and pprof, which are those of profiles, and
- * PyTorch's snapshot, which its page memory_viz opens. Of the newest snapshot of each process and device.
+ * PyTorch's snapshot, which its page memory_viz opens. Of the newest snapshot of each process and device, but of one that
+ * has ended only if no other has taken its rank since.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -65,6 +66,15 @@ static int picture_on_site(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+static bool picture_is_replaced(const struct cmd_memory *cmd, const struct memory_pool *pool)
+{
+	for (size_t i = 0; pool->ended && i < cmd->pools; i++)
+		if (cmd->pool[i].rank == pool->rank && cmd->pool[i].instance > pool->instance &&
+			!strcmp(cmd->pool[i].job.text, pool->job.text))
+			return true;
+	return false;
+}
+
 static int picture_read(struct picture *picture)
 {
 	struct cmd_memory *cmd = picture->cmd;
@@ -73,6 +83,8 @@ static int picture_read(struct picture *picture)
 	for (size_t i = 0; i < cmd->pools && r == 0; i++) {
 		struct memory_pool *pool = &cmd->pool[i];
 
+		if (picture_is_replaced(cmd, pool))
+			continue;
 		picture->pool = pool;
 		r = cmd_memory_read_places(cmd, pool, 0, INT64_MAX);
 		if (r == 0 && pool->snapshot_ns)

@@ -17,7 +17,6 @@
 #include <inttypes.h>
 
 #include "analyzers/memory/held.h"
-#include "analyzers/memory/window.h"
 #include "bpf/call.h"
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"

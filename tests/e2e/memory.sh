@@ -132,6 +132,9 @@ done
 code=0
 "$tracectl" memory --format svg --state-dir "$work/none" 2>"$work/usage" || code=$?
 [ "$code" -eq 2 ] && grep -q 'format takes html' "$work/usage" || fail "a wrong format without a store is no error of usage: $code, $(cat "$work/usage")"
+code=0
+"$tracectl" memory --rank 7 --json >"$work/nothing" 2>"$work/usage" || code=$?
+[ "$code" -eq 1 ] && grep -q '"live": \[\]' "$work/nothing" && grep -q 'of these ranks is stored' "$work/usage" || fail "no rows are no error: $code, $(cat "$work/nothing" "$work/usage")"
 "$tracectl" memory --format map -o "$work/map.html" || fail "no map"
 grep -q '"failures":\[{"ns":' "$work/map.html" || fail "the map has no failed request"
 grep -q '"bytes":true' "$work/held.html" || fail "the page has no bytes"
@@ -262,6 +265,9 @@ assert pool["before_bytes"] > 32 << 20 and not any(place["where"].startswith("we
 assert 0 < keep["low_bytes"] < keep["live_bytes"] < keep["high_bytes"] and since > used, keep
 assert keep["low_bytes"] - used <= since <= keep["high_bytes"] + used, (keep, since)
 END
+# Pictures are of the processes that run now, not of those whose rank they have taken.
+"$tracectl" memory --format folded -o - >"$work/folded"
+grep -q 'keep (leak.py:' "$work/folded" && ! grep 'train (leak.py:' "$work/folded" || fail "a picture shows what an ended process held"
 # Lines grow since L2 is on again: what they held before is not taken from what they hold now.
 leaking() { "$tracectl" memory leaks --json >"$work/leaks" && grep -q "\"pid\": $keeper,\?$" "$work/leaks"; }
 wait_for 60 leaking || fail "what grows before and after L2 was off is no leak: $("$tracectl" memory leaks)"

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analyzers/memory/held.h"
-#include "analyzers/memory/window.h"
 
 #include "tests/test.h"
 
