@@ -98,7 +98,7 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 	pool->until_ns = pool->end_ns = end_ns;
 	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
 		pool->last_step = cmd_memory_int(row, CURVE_STEP);
-	/* Another one: L2 was off meanwhile. */
+	/* The sum is of one time in which L2 is on: it changes only when L2 comes on again. */
 	if (sqlite3_column_double(row, CURVE_BEFORE) != pool->before)
 		pool->on_ns = pool->last_ns;
 	pool->before = sqlite3_column_double(row, CURVE_BEFORE);

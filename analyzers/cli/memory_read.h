@@ -47,7 +47,7 @@ struct memory_pool {
 	double allocated, peak, reserved, reserved_peak, before;
 	int64_t first_step, last_step;
 	int64_t end_ns;	  /* of the newest row of the curve */
-	int64_t on_ns;	  /* since then L2 is on without a break: lines hold nothing that was allocated before */
+	int64_t on_ns;	  /* since then L2 is on: lines hold nothing that was allocated before */
 	int64_t until_ns; /* of the newest row of L2 */
 	double seen_ns,
 		span_ns; /* reports were seen in so much of the time until end_ns in which they were seen in windows */

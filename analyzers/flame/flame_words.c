@@ -69,10 +69,7 @@ const char *flame_words_counts(const struct flame_view *view, char ret[FLAME_WOR
 	}
 	text_begin(&text, ret, FLAME_WORDS_BYTES);
 	if (view->memory) {
-		text_add(&text,
-			"from sampled blocks, by %" PRIu64
-			" different stacks; tracectl memory has the interval of each line",
-			totals.stacks);
+		text_add(&text, "from sampled blocks, by %" PRIu64 " different stacks", totals.stacks);
 		text_end(&text);
 		return ret;
 	}

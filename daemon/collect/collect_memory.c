@@ -54,7 +54,7 @@ struct memory_failed {
 	uint64_t came_ns;
 };
 
-/* A snapshot of when a request failed, whose rows wait for the names of its stacks. */
+/* A snapshot that is taken when a request fails. Its rows wait for the names of their stacks. */
 struct memory_late {
 	uint64_t taken_ns;
 	struct rt_memory_rank counts;
@@ -584,7 +584,7 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 		return;
 	if (rank->followed) {
 		memory_put_late(memory, rank, now_ns, true);
-		rank->live_ns = now_ns; /* what is not named by now will not be */
+		rank->live_ns = now_ns; /* not a snapshot of a failed request: its rows do not wait for names */
 		memory_put_live(memory, rank, now_ns);
 		memory_put_failed(memory, rank, now_ns, true);
 		(void)memory_name_calls(memory, rank, now_ns, true);
@@ -662,7 +662,7 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	}
 	if (!rank->followed)
 		return;
-	if (!rank->pace.end_ns)
+	if (!rank->pace.end_ns) /* its time begins at the end of its first step */
 		(void)memory_pace(memory, rank, now_ns);
 	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0 || rank->late;
 	profile_rank_name(&rank->names, now_ns, at_once);
