@@ -6,8 +6,12 @@
  * A hit adds to the curve of its device and to its class of sizes. A sampled block costs its stack; a release ends
  * after a search in the map of the blocks that are followed.
  */
+#define CODE_KIND RT_KIND_MEMORY_CODE
+#define CODE_LINES_OPTIONAL false /* as in profile.bpf.c */
+
 #include "bpf/call_stack.bpf.h"
 #include "bpf/memory.h"
+#include "bpf/profile_code.bpf.h"
 #include "bpf/scratch.bpf.h"
 
 /* Slots of struct pt_regs with the first arguments of a function, and the stack pointer. */
@@ -176,13 +180,17 @@ static __always_inline uint64_t memory_stack(void *ctx, struct rt_memory_rank *r
 	return s->record.stack;
 }
 
+/* With what names it: programs often end soon after a request that failed. */
 static __always_inline bool memory_send_stack(uint32_t slot, uint32_t entry)
 {
 	struct profile_scratch *s = find_scratch(entry);
 	uint64_t id = bpf_get_current_pid_tgid();
 
-	return s && send_rank_event(find_quota(slot), &s->record.event, sizeof(s->record), RT_KIND_MEMORY_STACK,
-			    record_bytes(&s->record), id >> 32, (uint32_t)id);
+	if (!s)
+		return false;
+	send_codes(s, entry);
+	return send_rank_event(find_quota(slot), &s->record.event, sizeof(s->record), RT_KIND_MEMORY_STACK,
+		record_bytes(&s->record), id >> 32, (uint32_t)id);
 }
 
 /* Without frames of Python, the thread's name shows what its memory is for: autograd's threads run the backward

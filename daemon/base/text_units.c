@@ -2,7 +2,7 @@
 /* Code points to UTF-8. */
 #include <stdint.h>
 #include <string.h>
-#include "daemon/base/text_units.h"
+#include "daemon/base/util.h"
 
 #define REPLACEMENT 0xfffdu
 

@@ -16,7 +16,7 @@
 #include "daemon/coll/rank_coll.h"
 #include "daemon/probes/call_engine.h"
 #include "daemon/steps/rank_steps.h"
-#include "daemon/base/text_units.h"
+#include "daemon/base/util.h"
 #include "daemon/kernel/uprobe.h"
 
 #define SCAN_FIRST_NS (200 * NSEC_PER_MSEC)

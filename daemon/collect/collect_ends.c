@@ -191,6 +191,7 @@ static struct profile_rank *ends_names(struct ends_rank *rank)
 	*names = (struct profile_rank){
 		.context = rank->ends->context,
 		.layout = rank->layout,
+		.laid_out = rank->layout.python.interps != 0,
 		.asked = {.pid = rank->is.pid, .start_time_ns = rank->is.start_time_ns},
 		.recorded = rank->ended_ns || rank->thread,
 		.uid = rank->is.uid,

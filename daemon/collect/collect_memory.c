@@ -27,10 +27,9 @@
 #include "daemon/kernel/uprobe.h"
 #include "daemon/memory/allocs.h"
 #include "daemon/memory/call_errors.h"
-#include "daemon/memory/memory_rows.h"
+#include "daemon/memory/memory_pending.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/steps/rank_steps.h"
-#include "daemon/stacks/profile_rank.h"
 #include "daemon/store/store.h"
 #include "memory.skel.h"
 
@@ -43,25 +42,8 @@
 #define JUDGE_NS (8 * NSEC_PER_SEC)
 #define JUDGE_MAX_NS (32 * NSEC_PER_SEC)
 #define JUDGE_PART 4
-#define FAILED_WAIT_NS (2 * NSEC_PER_SEC) /* for the name of a failed request's stack */
-#define FAILED_MAX 16			  /* failed requests that wait, of a rank: one ends most programs */
-
+#define CODES_MAX 4096			  /* sent in the kernel and remembered, of all ranks: some 200 of each */
 #define WINDOW_WAIT_NS (5 * NSEC_PER_SEC) /* for the first report: attaching waits for the maps of processes */
-
-/* A failed request that waits for the name of its stack. */
-struct memory_failed {
-	struct rt_memory_failed_event event; /* call_ns is UTC */
-	uint64_t came_ns;
-};
-
-/* A snapshot that is taken when a request fails. Its rows wait for the names of their stacks. */
-struct memory_late {
-	uint64_t taken_ns;
-	struct rt_memory_rank counts;
-	double unseen[RT_MEMORY_DEVICES_MAX];
-	size_t lines;
-	struct memory_line line[];
-};
 
 struct memory_rank {
 	uint32_t pid; /* 0: free */
@@ -69,23 +51,19 @@ struct memory_rank {
 	bool followed;	      /* the kernel has it */
 	uint64_t followed_ns; /* since then */
 	bool shed;	      /* its state was too much: followed again when that is over. pid is 0 until then */
-	struct profile_rank names;
+	struct memory_pending *pending;
 	int sites_fd, blocks_fd; /* -1: none */
 	size_t map_bytes;	 /* of both */
 	struct memory_put put[RT_MEMORY_DEVICES_MAX];
 	struct memory_pace pace;
 	uint64_t open_ns, close_ns, young_ns; /* of the last window that has ended; 0: none */
 	unsigned leaks;			      /* of its devices */
-	bool failed_once;		      /* a request of its allocator: the first one is a finding */
 	uint64_t curve_ns, live_ns, live_interval_ns,
 		judge_ns; /* when it is read next; live_ns 0: as a request failed */
 	uint64_t put_ns;  /* of the last snapshot */
 	struct memory_calls_judge calls;
 	uint64_t calls_finding; /* its number; 0: none */
 	uint64_t calls_stack;	/* of the longest call */
-	struct memory_failed failed[FAILED_MAX];
-	size_t failed_count;
-	struct memory_late *late; /* NULL: none */
 };
 
 /* Counted in the kernel, of a rank or of several. */
@@ -112,7 +90,10 @@ struct memory {
 	size_t ranks;
 	struct memory_rank *rank;	  /* by slot, only while on */
 	struct memory_snapshot *snapshot; /* of the rank being read */
-	uint64_t rows, failures, failures_lost, broken;
+	struct list_link ended_ranks;	  /* struct memory_pending, oldest first */
+	size_t ended_count;
+	struct memory_pending_counts put;
+	uint64_t segment_rows, failures_lost, broken;
 	struct memory_totals ended; /* of ranks that are followed no more */
 	int error;		    /* why the last rank could not be followed */
 	uint64_t windows;
@@ -136,24 +117,11 @@ static void memory_totals_add(struct memory_totals *totals, const struct rt_memo
 	totals->calls_refused += counts->calls_refused;
 }
 
-static struct memory_owner memory_owner(const struct memory *memory, const struct memory_rank *rank)
-{
-	const struct rank *live = ranks_by_pid(memory->context->ranks, rank->pid);
-
-	return (struct memory_owner){
-		.context = memory->context,
-		.rank = rank->names.rank,
-		.instance = rank->names.instance,
-		.live = live && live->instance == rank->names.instance ? live : NULL,
-		.stacks = &rank->names,
-	};
-}
-
 /* end: of the process, or of a window. */
 static void memory_put_curves(
 	struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts, uint64_t now_ns, bool end)
 {
-	struct memory_owner owner = memory_owner(memory, rank);
+	struct memory_owner owner = memory_pending_owner(rank->pending);
 	uint64_t until = end ? UINT64_MAX : now_ns / RT_MEMORY_SECOND_NS;
 	uint64_t seen_ns = counts->is_part && counts->open_ns ? now_ns - counts->open_ns : 0;
 
@@ -193,13 +161,14 @@ static const char *memory_grown_place(const struct memory *memory, const struct 
 	memory_read_blocks(rank, snapshot);
 	key = memory_held_grown(snapshot->block, snapshot->blocks, device, (uint32_t)(now_ns / NSEC_PER_MSEC),
 		(uint32_t)(trend->window_s * 1000));
-	return bpf_map_lookup_elem(rank->sites_fd, &key, &site) == 0 ? profile_rank_place(&rank->names, site.stack)
-								     : "";
+	return bpf_map_lookup_elem(rank->sites_fd, &key, &site) == 0
+		       ? profile_rank_place(&rank->pending->names, site.stack)
+		       : "";
 }
 
 static void memory_judge(struct memory *memory, struct memory_rank *rank, bool over, uint64_t now_ns)
 {
-	struct memory_owner owner = memory_owner(memory, rank);
+	struct memory_owner owner = memory_pending_owner(rank->pending);
 	struct rt_memory_rank counts;
 
 	rank->leaks = 0;
@@ -221,7 +190,7 @@ static struct rank_steps_progress memory_steps(const struct memory *memory, cons
 	struct rank_steps_progress progress = {0};
 
 	if (memory->context->steps)
-		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->names.instance, &progress);
+		(void)rank_steps_progress(memory->context->steps, rank->slot, rank->pending->is.instance, &progress);
 	return progress;
 }
 
@@ -235,7 +204,7 @@ static uint64_t memory_pace(const struct memory *memory, struct memory_rank *ran
 /* The part of the time is that from which a slower job is a finding. */
 static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, bool over, uint64_t now_ns)
 {
-	const struct memory_owner owner = memory_owner(memory, rank);
+	const struct memory_owner owner = memory_pending_owner(rank->pending);
 	struct online_calls_info info = {.rank = owner.live, .since_ns = rank->calls.since_ns};
 	struct memory_calls calls;
 	uint64_t stack;
@@ -250,55 +219,18 @@ static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, 
 	if (stack && (costs || !rank->calls_finding))
 		rank->calls_stack = stack;
 	info.percent = rank->calls.percent;
-	info.place = profile_rank_place(&rank->names, rank->calls_stack);
+	info.place = profile_rank_place(&rank->pending->names, rank->calls_stack);
 	if (owner.live && (costs || rank->calls_finding))
 		rank->calls_finding = online_calls(memory->context->findings, &info, !costs, rank->calls_finding);
 	if (!costs)
 		rank->calls_finding = 0;
 }
 
-static bool memory_names_wait(const struct memory_rank *rank, const struct memory_line *line, size_t lines)
-{
-	for (size_t i = 0; i < lines; i++)
-		if (profile_rank_waits(&rank->names, line[i].site.stack))
-			return true;
-	return false;
-}
-
-/* False: it cannot be kept, and its rows are put as they are. */
-static bool memory_keep_late(struct memory_rank *rank, const struct rt_memory_rank *counts,
-	const struct memory_snapshot *snapshot, size_t lines, uint64_t now_ns)
-{
-	struct memory_late *late = malloc(sizeof(*late) + lines * sizeof(late->line[0]));
-
-	if (!late)
-		return false;
-	*late = (struct memory_late){.taken_ns = now_ns, .counts = *counts, .lines = lines};
-	memcpy(late->unseen, snapshot->unseen, sizeof(late->unseen));
-	memcpy(late->line, snapshot->line, lines * sizeof(late->line[0]));
-	rank->late = late;
-	return true;
-}
-
-/* Once its stacks are named, or will not be. */
-static void memory_put_late(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
-{
-	struct memory_late *late = rank->late;
-	struct memory_owner owner = memory_owner(memory, rank);
-
-	if (!late ||
-		(!end && now_ns - late->taken_ns < FAILED_WAIT_NS && memory_names_wait(rank, late->line, late->lines)))
-		return;
-	memory->rows += memory_rows_live(&owner, &late->counts, late->line, late->lines, late->unseen, late->taken_ns);
-	free(late);
-	rank->late = NULL;
-}
-
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */
 static void memory_put_sites(struct memory *memory, struct memory_rank *rank, const struct rt_memory_rank *counts,
 	size_t held, uint64_t now_ns)
 {
-	struct memory_owner owner = memory_owner(memory, rank);
+	const struct memory_owner owner = memory_pending_owner(rank->pending);
 	struct memory_snapshot *snapshot = memory->snapshot;
 	uint64_t key, next, *from = NULL;
 	size_t lines = 0, segments;
@@ -313,15 +245,13 @@ static void memory_put_sites(struct memory *memory, struct memory_rank *rank, co
 		key = next;
 		from = &key;
 	}
-	if (rank->live_ns || rank->late || !memory_names_wait(rank, snapshot->line, lines) ||
-		!memory_keep_late(rank, counts, snapshot, lines, now_ns))
-		memory->rows += memory_rows_live(&owner, counts, snapshot->line, lines, snapshot->unseen, now_ns);
+	memory_pending_live(rank->pending, counts, snapshot->line, lines, snapshot->unseen, now_ns);
 	if (!memory->context->allocs)
 		return;
-	segments = allocs_segments(
-		memory->context->allocs, rank->slot, rank->names.instance, snapshot->segment, LIMIT_MEMORY_SEGMENTS);
+	segments = allocs_segments(memory->context->allocs, rank->slot, rank->pending->is.instance, snapshot->segment,
+		LIMIT_MEMORY_SEGMENTS);
 	segments = memory_segments_fill(snapshot->segment, segments, snapshot->block, snapshot->blocks);
-	memory->rows += memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
+	memory->segment_rows += memory_rows_segments(&owner, counts, snapshot->segment, segments, now_ns);
 }
 
 static void memory_put_live(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
@@ -485,34 +415,6 @@ static uint64_t memory_window_end_ns(const void *state, enum level level, uint64
 	return memory->window_ns + (first_ns < UINT64_MAX ? first_ns : open_ns + WINDOW_WAIT_NS);
 }
 
-/* Those whose stack is named, or will not be. */
-static void memory_put_failed(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
-{
-	struct memory_owner owner = memory_owner(memory, rank);
-	size_t kept = 0;
-
-	for (size_t i = 0; i < rank->failed_count; i++) {
-		const struct rt_memory_failed_event *event = &rank->failed[i].event;
-		int64_t id;
-
-		if (!end && event->stack && !profile_rank_id(&rank->names, event->stack, &id) &&
-			now_ns - rank->failed[i].came_ns < FAILED_WAIT_NS) {
-			rank->failed[kept++] = rank->failed[i];
-			continue;
-		}
-		if (event->call_ns)
-			call_errors_stack(&owner, event);
-		else
-			memory_rows_failed(&owner, event);
-		memory->failures++;
-		if (event->call_ns || rank->failed_once)
-			continue;
-		memory_rows_oom(&owner, event);
-		rank->failed_once = true;
-	}
-	rank->failed_count = kept;
-}
-
 /* One rank. */
 
 /* Places for blocks, as many as buckets, which are a power of two: the user's part, divided by the ranks that he has
@@ -520,7 +422,7 @@ static void memory_put_failed(struct memory *memory, struct memory_rank *rank, u
 static uint32_t memory_blocks_share(const struct memory *memory, const struct memory_rank *rank)
 {
 	const struct ranks *ranks = memory->context->ranks;
-	uint32_t users = ranks_users(ranks), of_user = ranks_of_user(ranks, rank->names.uid);
+	uint32_t users = ranks_users(ranks), of_user = ranks_of_user(ranks, rank->pending->is.uid);
 	uint64_t share = LIMIT_MEMORY_BLOCKS / (users ? users : 1) / (of_user ? of_user : 1);
 
 	if (share >= RT_MEMORY_BLOCKS_MAX)
@@ -558,7 +460,7 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 		fresh->pid = rank->pid;
 		fresh->shift_min = (uint32_t)__builtin_ctzll(memory->context->config.memory_sample_bytes);
 		fresh->shift = fresh->shift_min;
-		fresh->python = rank->names.layout.python;
+		fresh->python = rank->pending->names.layout.python;
 		fresh->window = 1;
 		fresh->is_part = memory->part < 1;
 		fresh->share = (uint64_t)((1u << RT_MEMORY_COUNT_SHIFT) / memory->part);
@@ -572,10 +474,28 @@ static int memory_follow(struct memory *memory, struct memory_rank *rank)
 /* Calls wait for the names of their stacks. True: one that failed does. */
 static bool memory_name_calls(struct memory *memory, struct memory_rank *rank, uint64_t now_ns, bool end)
 {
-	return memory->context->allocs && allocs_name(memory->context->allocs, rank->slot, &rank->names, now_ns, end);
+	return memory->context->allocs &&
+	       allocs_name(memory->context->allocs, rank->slot, &rank->pending->names, now_ns, end);
 }
 
-static void memory_forget(struct memory *memory, struct memory_rank *rank, uint64_t now_ns)
+static void memory_free_ended(struct memory *memory, struct memory_pending *pending)
+{
+	memory_pending_free(pending);
+	memory->ended_count--;
+}
+
+/* Its rows wait on. */
+static void memory_outlive(struct memory *memory, struct memory_pending *pending)
+{
+	if (memory->ended_count == memory->ranks)
+		memory_free_ended(memory, CONTAINER_OF(memory->ended_ranks.next, struct memory_pending, link));
+	memory_pending_end(pending);
+	list_add_tail(&memory->ended_ranks, &pending->link);
+	memory->ended_count++;
+}
+
+/* ended: its process has. */
+static void memory_forget(struct memory *memory, struct memory_rank *rank, bool ended, uint64_t now_ns)
 {
 	static const struct rt_memory_rank none;
 	const struct rank *live = ranks_by_slot(memory->context->ranks, rank->slot);
@@ -583,10 +503,9 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	if (!rank->pid)
 		return;
 	if (rank->followed) {
-		memory_put_late(memory, rank, now_ns, true);
-		rank->live_ns = now_ns; /* not a snapshot of a failed request: its rows do not wait for names */
 		memory_put_live(memory, rank, now_ns);
-		memory_put_failed(memory, rank, now_ns, true);
+		if (ended && memory->context->allocs)
+			allocs_hand_over(memory->context->allocs, rank->slot, &rank->pending->calls);
 		(void)memory_name_calls(memory, rank, now_ns, true);
 		memory_put_last(memory, rank, now_ns);
 		memory_judge(memory, rank, true, now_ns);
@@ -597,9 +516,12 @@ static void memory_forget(struct memory *memory, struct memory_rank *rank, uint6
 	(void)bpf_map_delete_elem(bpf_map__fd(memory->skeleton->maps.memory_blocks), &rank->slot);
 	closep(&rank->sites_fd);
 	closep(&rank->blocks_fd);
-	if (live && live->instance == rank->names.instance)
+	if (live && live->instance == rank->pending->is.instance)
 		rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live, 0);
-	profile_rank_free(&rank->names);
+	if (ended && rank->followed)
+		memory_outlive(memory, rank->pending);
+	else
+		memory_pending_free(rank->pending);
 	*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
 }
 
@@ -613,18 +535,9 @@ static void memory_begin(void *arg, const struct rank *from)
 		rank_budget_is_frozen(memory->context->budget, from))
 		return;
 	*rank = (struct memory_rank){.pid = from->pid, .slot = from->slot, .sites_fd = -1, .blocks_fd = -1};
-	rank->names = (struct profile_rank){
-		.context = memory->context,
-		.asked = {.pid = from->pid, .start_time_ns = from->start_time_ns},
-		.uid = from->uid,
-		.rank = from->env.rank,
-		.instance = from->instance,
-		.keeps_places = true,
-	};
-	r = profile_rank_begin(&rank->names);
-	if (r < 0) {
+	rank->pending = memory_pending_new(memory->context, from, &memory->put, &r);
+	if (!rank->pending) {
 		memory->error = r;
-		profile_rank_free(&rank->names);
 		*rank = (struct memory_rank){.sites_fd = -1, .blocks_fd = -1};
 	}
 }
@@ -645,14 +558,14 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 	bool at_once;
 	int r;
 
-	if (!rank->followed && rank->names.laid_out) {
+	if (!rank->followed && rank->pending->names.laid_out) {
 		r = memory_follow(memory, rank);
 		if (r < 0) {
 			memory->error = r;
-			memory_forget(memory, rank, now_ns);
+			memory_forget(memory, rank, false, now_ns);
 			return;
 		}
-		if (live && live->instance == rank->names.instance && memory->context->allocs)
+		if (live && live->instance == rank->pending->is.instance && memory->context->allocs)
 			allocs_follow(memory->context->allocs, live);
 		rank->followed = true;
 		rank->followed_ns = now_ns;
@@ -664,10 +577,8 @@ static void memory_tick_rank(struct memory *memory, struct memory_rank *rank, ui
 		return;
 	if (!rank->pace.end_ns) /* its time begins at the end of its first step */
 		(void)memory_pace(memory, rank, now_ns);
-	at_once = memory_name_calls(memory, rank, now_ns, false) || rank->failed_count > 0 || rank->late;
-	profile_rank_name(&rank->names, now_ns, at_once);
-	memory_put_failed(memory, rank, now_ns, false);
-	memory_put_late(memory, rank, now_ns, false);
+	at_once = memory_name_calls(memory, rank, now_ns, false) || memory_pending_put(rank->pending, now_ns);
+	profile_rank_name(&rank->pending->names, now_ns, at_once);
 	if (memory->part >= 1 && now_ns >= rank->curve_ns && memory_read(memory, rank->slot, &counts)) {
 		rank->curve_ns = now_ns + CURVE_NS;
 		memory_put_curves(memory, rank, &counts, now_ns, false);
@@ -699,7 +610,9 @@ static int memory_load(struct memory *memory)
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_failed, UPROBE_MULTI_ATTACH_TYPE);
 		bpf_program__set_expected_attach_type(skeleton->progs.memory_call, UPROBE_MULTI_ATTACH_TYPE);
 	}
-	r = bpf_map__set_max_entries(skeleton->maps.memory_ranks, ranks);
+	r = bpf_map__set_max_entries(skeleton->maps.profile_codes, CODES_MAX);
+	if (r == 0)
+		r = bpf_map__set_max_entries(skeleton->maps.memory_ranks, ranks);
 	if (r == 0)
 		r = bpf_map__set_max_entries(skeleton->maps.memory_sites, ranks);
 	if (r == 0)
@@ -732,7 +645,9 @@ static void memory_turn_off(struct memory *memory)
 	kernel_pause_memory(memory->context->kernel, false);
 	(void)kernel_serve_call_stacks(memory->context->kernel, -1);
 	for (size_t i = 0; i < memory->ranks; i++)
-		memory_forget(memory, &memory->rank[i], monotonic_ns());
+		memory_forget(memory, &memory->rank[i], false, monotonic_ns());
+	LIST_EACH (link, &memory->ended_ranks)
+		memory_free_ended(memory, CONTAINER_OF(link, struct memory_pending, link));
 	memory_bpf__destroy(memory->skeleton);
 	memory->skeleton = NULL;
 	free(memory->rank);
@@ -781,7 +696,7 @@ static void memory_shed(void *arg, uint32_t slot)
 
 	if (!memory->skeleton || slot >= memory->ranks || !memory->rank[slot].pid)
 		return;
-	memory_forget(memory, &memory->rank[slot], monotonic_ns());
+	memory_forget(memory, &memory->rank[slot], false, monotonic_ns());
 	memory->rank[slot].shed = true;
 }
 
@@ -793,6 +708,7 @@ static int memory_open(struct context *context, void **ret_state)
 		return -ENOMEM;
 	memory->context = context;
 	memory->ranks = context->config.ranks_max;
+	list_reset(&memory->ended_ranks);
 	rank_budget_part(context->budget, RANK_BUDGET_MEMORY, memory_shed, memory);
 	*ret_state = memory;
 	return 0;
@@ -802,15 +718,17 @@ static void memory_rank(void *state, const struct rank *rank, enum rank_change c
 {
 	struct memory *memory = state;
 
-	if (!memory->skeleton)
-		return;
-	if (change != RANK_ENDED && rank->role == RANK_ROLE_RANK) {
-		memory_begin(memory, rank);
-		return;
+	for (size_t i = 0; memory->skeleton && i < memory->ranks; i++) {
+		struct memory_rank *known = &memory->rank[i];
+
+		if (!known->pid || known->pending->is.instance != rank->instance)
+			continue;
+		known->pending->is = *rank;
+		if (change == RANK_ENDED || rank->role != RANK_ROLE_RANK)
+			memory_forget(memory, known, change == RANK_ENDED, monotonic_ns());
 	}
-	for (size_t i = 0; i < memory->ranks; i++)
-		if (memory->rank[i].pid && memory->rank[i].names.instance == rank->instance)
-			memory_forget(memory, &memory->rank[i], monotonic_ns());
+	if (change != RANK_ENDED)
+		memory_begin(memory, rank);
 }
 
 static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
@@ -826,20 +744,15 @@ static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
 static void memory_on_failed(
 	struct memory *memory, struct memory_rank *rank, const struct rt_memory_failed_event *event)
 {
-	struct rt_memory_failed_event *failed;
+	bool first = !rank->pending->failed_once && !memory_pending_waits(rank->pending);
 
-	if (rank->failed_count == FAILED_MAX) {
+	if (!memory_pending_fail(rank->pending, event)) {
 		memory->failures_lost++;
 		return;
 	}
-	failed = &rank->failed[rank->failed_count].event;
-	*failed = *event;
-	rank->failed[rank->failed_count++].came_ns = monotonic_ns();
 	/* A snapshot of what it holds now; of a program that tries again and again, one in LIVE_FIRST_NS. */
-	if (!failed->call_ns && (!rank->failed_once || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
+	if (!event->call_ns && (first || monotonic_ns() - rank->put_ns >= LIVE_FIRST_NS))
 		rank->live_ns = 0;
-	if (failed->call_ns) /* as the call's record at this time: the clock may be set before the stack has names */
-		failed->call_ns = store_utc_ns(memory->context->store, failed->call_ns);
 }
 
 static bool memory_on_call(
@@ -856,12 +769,16 @@ static void memory_event(void *state, const struct rt_event *event, size_t size_
 {
 	struct memory *memory = state;
 	const struct rt_profile_stack_event *stack = (const struct rt_profile_stack_event *)event;
+	const struct rt_profile_code_event *code = (const struct rt_profile_code_event *)event;
 	struct memory_rank *rank = memory_find(memory, event->pid);
 	const struct rt_memory_failed_event *failed = (const struct rt_memory_failed_event *)event;
 
 	if (event->kind == RT_KIND_MEMORY_STACK && reply_stack_event_valid(stack, size_bytes)) {
 		if (rank)
-			profile_rank_stack(&rank->names, stack);
+			profile_rank_stack(&rank->pending->names, stack);
+	} else if (event->kind == RT_KIND_MEMORY_CODE && reply_code_event_valid(code, size_bytes)) {
+		if (rank)
+			profile_rank_code(&rank->pending->names, code);
 	} else if (event->kind == RT_KIND_MEMORY_FAILED && size_bytes >= sizeof(struct rt_memory_failed_event)) {
 		if (!rank)
 			memory->failures_lost++;
@@ -876,6 +793,14 @@ static void memory_tick(void *state, uint64_t now_ns)
 {
 	struct memory *memory = state;
 
+	LIST_EACH (link, &memory->ended_ranks) {
+		struct memory_pending *pending = CONTAINER_OF(link, struct memory_pending, link);
+
+		profile_rank_name(&pending->names, now_ns, true);
+		if (!memory_pending_put(pending, now_ns))
+			memory_free_ended(memory, pending);
+	}
+
 	for (uint32_t i = 0; memory->skeleton && i < memory->ranks; i++) {
 		struct memory_rank *rank = &memory->rank[i];
 		const struct rank *live = rank->pid || rank->shed ? ranks_by_slot(memory->context->ranks, i) : NULL;
@@ -884,9 +809,9 @@ static void memory_tick(void *state, uint64_t now_ns)
 			memory_tick_rank(memory, rank, now_ns);
 		else if (rank->shed && live)
 			memory_begin(memory, live);
-		if (rank->pid && live && live->instance == rank->names.instance)
+		if (rank->pid && live && live->instance == rank->pending->is.instance)
 			rank_budget_set(memory->context->budget, RANK_BUDGET_MEMORY, live,
-				rank->map_bytes + profile_rank_bytes(&rank->names));
+				rank->map_bytes + memory_pending_bytes(rank->pending));
 	}
 }
 
@@ -905,9 +830,9 @@ static void memory_status(void *state, struct collector_status *ret)
 		leaking += memory->rank[i].leaks > 0;
 		memory_totals_add(&totals, &counts);
 	}
-	ret->events = memory->rows + memory->failures;
+	ret->events = memory->put.rows + memory->put.failures + memory->segment_rows;
 	ret->drops = totals.lost + memory->failures_lost + memory->broken + kernel_drops(kernel, RT_KIND_MEMORY_STACK) +
-		     kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
+		     kernel_drops(kernel, RT_KIND_MEMORY_CODE) + kernel_drops(kernel, RT_KIND_MEMORY_FAILED);
 	ret->levels_shared = LEVEL_BIT(LEVEL_L2); /* the call engine attaches its probes */
 	if (memory->error)
 		collector_note(ret, "a rank's allocator is not followed: %s", strerror(-memory->error));
@@ -945,7 +870,7 @@ const struct collector collector_memory = {
 	.name = "memory",
 	.summary = "memory of devices, as the framework's allocator reports it",
 	.levels = LEVEL_BIT(LEVEL_L2),
-	.kinds = 1u << RT_KIND_MEMORY_STACK | 1u << RT_KIND_MEMORY_FAILED,
+	.kinds = 1u << RT_KIND_MEMORY_STACK | 1u << RT_KIND_MEMORY_CODE | 1u << RT_KIND_MEMORY_FAILED,
 	.open = memory_open,
 	.level = memory_level,
 	.window = memory_window,

@@ -125,6 +125,42 @@ bool allocs_name(struct allocs *allocs, uint32_t number, const struct profile_ra
 	return at_once;
 }
 
+void allocs_hand_over(struct allocs *allocs, uint32_t number, struct list_link *to)
+{
+	struct rank_allocs *slot = number < allocs->slots ? &allocs->slot[number] : NULL;
+
+	if (!slot || !slot->follows)
+		return;
+	LIST_EACH (link, &slot->held) {
+		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
+
+		if (!held->stack) {
+			allocs_release(allocs, slot, held, NULL);
+			continue;
+		}
+		list_unlink(link);
+		list_add_tail(to, link);
+	}
+	slot->held_count = 0;
+	slot->follows = false;
+}
+
+void allocs_put_held(struct store *store, struct list_link *list, const struct profile_rank *names, bool all)
+{
+	LIST_EACH (link, list) {
+		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
+		int64_t id = 0;
+		bool named = profile_rank_id(names, held->stack, &id);
+
+		if (!all && profile_rank_waits(names, held->stack))
+			continue;
+		held->row.stack = field_int_if(named, id);
+		store_put_allocations(store, &held->row);
+		list_unlink(link);
+		free(held);
+	}
+}
+
 static void allocs_forget(struct allocs *allocs, struct rank_allocs *slot)
 {
 	LIST_EACH (link, &slot->held)

@@ -98,6 +98,10 @@ size_t allocs_segments(
 void allocs_follow(struct allocs *allocs, const struct rank *rank);
 bool allocs_stack(struct allocs *allocs, uint32_t slot, uint32_t thread_id, uint64_t start_ns, uint64_t stack);
 bool allocs_name(struct allocs *allocs, uint32_t slot, const struct profile_rank *names, uint64_t now_ns, bool end);
+/* Of a rank that has ended: those that wait for names go to `to`, from which allocs_put_held() puts them as
+ * allocs_name() does; all: each. */
+void allocs_hand_over(struct allocs *allocs, uint32_t slot, struct list_link *to);
+void allocs_put_held(struct store *store, struct list_link *list, const struct profile_rank *names, bool all);
 
 /* Calls of devices since the last time. *ret_stack: of the longest one that takes, by rows that were put; 0:
  * unknown. */

@@ -40,7 +40,7 @@ void call_errors_stack(const struct memory_owner *owner, const struct rt_memory_
 	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
 
 	store_put_api_errors(owner->context->store, &(struct row_api_errors){
-							    .rank = field_int(owner->rank),
+							    .rank = field_int(owner->is->env.rank),
 							    .start_ns = field_time(event->call_ns),
 							    /* The call has a row: in allocations, or here. */
 							    .step = field_int_if(false, 0),
@@ -49,6 +49,6 @@ void call_errors_stack(const struct memory_owner *owner, const struct rt_memory_
 							    .result = field_int_if(false, 0),
 							    .stack = field_int_if(named, stack),
 							    .thread_id = field_int(event->event.thread_id),
-							    .instance = field_int(owner->instance),
+							    .instance = field_int(owner->is->instance),
 						    });
 }

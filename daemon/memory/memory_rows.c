@@ -53,7 +53,7 @@ static void memory_rows_second(const struct memory_owner *owner, const struct rt
 
 	store_put_memory_curve(
 		store, &(struct row_memory_curve){
-			       .rank = field_int(owner->rank),
+			       .rank = field_int(owner->is->env.rank),
 			       .start_ns = field_time(store_utc_ns(store, second->second * RT_MEMORY_SECOND_NS)),
 			       .step = field_int_if(step != STEPS_NONE, step),
 			       .kind = field_text(kind),
@@ -68,7 +68,7 @@ static void memory_rows_second(const struct memory_owner *owner, const struct rt
 			       .frees = field_int((int64_t)(device->frees - put->frees)),
 			       .alloc_bytes = field_int((int64_t)(device->alloc_bytes - put->alloc_bytes)),
 			       .seen_ns = field_duration_if(seen_ns > 0, seen_ns),
-			       .instance = field_int(owner->instance),
+			       .instance = field_int(owner->is->instance),
 		       });
 	put->second = second->second;
 	put->allocs = device->allocs;
@@ -160,7 +160,7 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 		memory_held_raise(&held, site, device, unseen[device - counts->device]);
 	store_put_memory_live(owner->context->store,
 		&(struct row_memory_live){
-			.rank = field_int(owner->rank),
+			.rank = field_int(owner->is->env.rank),
 			.start_ns = field_time(utc_ns),
 			.kind = field_text(kind),
 			.device = field_int_if(number >= 0, number),
@@ -176,7 +176,7 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.sampled = field_int((int64_t)site->sampled),
 			.allocated_bytes = field_int_if(device != NULL, device ? (int64_t)device->allocated : 0),
 			.thread = field_text(*thread ? thread : NULL),
-			.instance = field_int(owner->instance),
+			.instance = field_int(owner->is->instance),
 		});
 }
 
@@ -256,7 +256,7 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 		kind = memory_rows_kind(device->device, &number);
 		store_put_memory_segments(
 			owner->context->store, &(struct row_memory_segments){
-						       .rank = field_int(owner->rank),
+						       .rank = field_int(owner->is->env.rank),
 						       .start_ns = field_time(utc_ns),
 						       .kind = field_text(kind),
 						       .device = field_int_if(number >= 0, number),
@@ -266,7 +266,7 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 						       .gap_bytes = field_int((int64_t)segment[i].gap_bytes),
 						       .blocks = field_int(segment[i].blocks),
 						       .expandable = field_int(segment[i].is_expandable),
-						       .instance = field_int(owner->instance),
+						       .instance = field_int(owner->is->instance),
 					       });
 	}
 	return rows;
@@ -277,34 +277,41 @@ void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_fa
 	char name[MEMORY_NAME_BYTES];
 
 	memory_rows_name(event->device, name, sizeof(name));
-	if (owner->live)
-		online_oom(owner->context->findings, &(struct online_oom_info){
-							     .rank = owner->live,
-							     .device = name,
-							     .place = profile_rank_place(owner->stacks, event->stack),
-							     .time_ns = event->event.time_ns,
-							     .asked_bytes = (double)event->bytes,
-							     .allocated_bytes = (double)event->allocated,
-							     .reserved_bytes = (double)event->reserved,
-						     });
+	online_oom(owner->context->findings, &(struct online_oom_info){
+						     .rank = owner->is,
+						     .device = name,
+						     .place = profile_rank_place(owner->stacks, event->stack),
+						     .time_ns = event->event.time_ns,
+						     .asked_bytes = (double)event->bytes,
+						     .allocated_bytes = (double)event->allocated,
+						     .reserved_bytes = (double)event->reserved,
+					     });
 }
 
-void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+struct steps_open memory_rows_at(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
 {
 	struct rank_steps *steps = owner->context->steps;
+	struct steps_open open;
+
+	if (steps && owner->live && rank_steps_stage(steps, owner->live, event->event.thread_id, &open))
+		return open;
+	return (struct steps_open){.step = memory_rows_step(owner, event->event.time_ns)};
+}
+
+void memory_rows_failed(
+	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct steps_open *at)
+{
 	struct store *store = owner->context->store;
-	struct steps_open open = {.step = STEPS_NONE};
-	bool staged = steps && owner->live && rank_steps_stage(steps, owner->live, event->event.thread_id, &open);
-	int64_t step = staged ? open.step : memory_rows_step(owner, event->event.time_ns), stack = 0;
+	int64_t stack = 0;
 	bool named = profile_rank_id(owner->stacks, event->stack, &stack);
 	int number;
 	const char *kind = memory_rows_kind(event->device, &number);
 
 	store_put_memory_failures(store, &(struct row_memory_failures){
-						 .rank = field_int(owner->rank),
+						 .rank = field_int(owner->is->env.rank),
 						 .start_ns = field_time(store_utc_ns(store, event->event.time_ns)),
-						 .step = field_int_if(step != STEPS_NONE, step),
-						 .stage = field_text(staged ? open.stage : NULL),
+						 .step = field_int_if(at->step != STEPS_NONE, at->step),
+						 .stage = field_text_if(at->stage),
 						 .kind = field_text(kind),
 						 .device = field_int_if(number >= 0, number),
 						 .bytes = field_int((int64_t)event->bytes),
@@ -312,6 +319,6 @@ void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory
 						 .reserved_bytes = field_int((int64_t)event->reserved),
 						 .stack = field_int_if(named, stack),
 						 .thread_id = field_int(event->event.thread_id),
-						 .instance = field_int(owner->instance),
+						 .instance = field_int(owner->is->instance),
 					 });
 }

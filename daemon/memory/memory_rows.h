@@ -10,6 +10,7 @@
 #include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
 #include "analyzers/memory/segments.h"
+#include "analyzers/steps/steps.h"
 #include "bpf/memory.h"
 
 #include <stddef.h>
@@ -33,8 +34,7 @@ struct memory_put {
 /* Whose rows: a rank may have ended. */
 struct memory_owner {
 	struct context *context;
-	int32_t rank;
-	int64_t instance;
+	const struct rank *is;		   /* as it is, or was */
 	const struct rank *live;	   /* NULL: it has ended, rows have no step */
 	const struct profile_rank *stacks; /* names of its stacks */
 };
@@ -63,7 +63,9 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 	const struct memory_segment *segment, size_t segments, uint64_t now_ns);
 /* A failed request as a finding. */
 void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
-/* A request of the framework that failed. */
-void memory_rows_failed(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
+/* Step and stage of a request of the framework that has just failed; STEPS_NONE, "": none. */
+struct steps_open memory_rows_at(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
+void memory_rows_failed(
+	const struct memory_owner *owner, const struct rt_memory_failed_event *event, const struct steps_open *at);
 
 #endif

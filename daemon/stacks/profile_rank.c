@@ -256,8 +256,8 @@ static void profile_rank_refuse_all(struct profile_rank *profile, struct list_li
  * the layout that is known. */
 static bool profile_rank_outlives(struct profile_rank *profile, const struct worker_reply *reply)
 {
-	if (reply->end == WORKER_ANSWERED || profile->recorded || !profile->laid_out ||
-		kill((pid_t)profile->asked.pid, 0) == 0 || errno != ESRCH)
+	if (reply->end == WORKER_ANSWERED || profile->asked_recorded || !profile->laid_out ||
+		(!profile->recorded && (kill((pid_t)profile->asked.pid, 0) == 0 || errno != ESRCH)))
 		return false;
 	profile->recorded = true;
 	LIST_EACH (link, &profile->asking) {
@@ -325,6 +325,7 @@ static uint8_t *profile_rank_pack(struct profile_rank *profile, size_t *ret_size
 	uint8_t *data;
 
 	*ret_size = 0;
+	profile->asked_recorded = profile->recorded;
 	LIST_EACH (link, &profile->waiting) {
 		struct profile_stack *stack = CONTAINER_OF(link, struct profile_stack, link);
 

@@ -16,10 +16,11 @@ struct profile_rank {
 	struct context *context;
 	int64_t profile;
 	bool used;
-	bool sampled;  /* the probe has it */
-	bool ended;    /* the process has */
-	bool laid_out; /* the worker has answered */
-	bool recorded; /* the process has ended: names come from recorded code objects alone */
+	bool sampled;	     /* the probe has it */
+	bool ended;	     /* the process has */
+	bool laid_out;	     /* the worker has answered */
+	bool recorded;	     /* the process has ended: names come from recorded code objects alone */
+	bool asked_recorded; /* the request is of that kind */
 	struct reply_layout layout;
 	struct reply_pid asked;
 	uint32_t uid;

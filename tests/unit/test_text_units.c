@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Units of CPython's str to UTF-8: every width, and what is no character or does not fit. */
-#include "daemon/base/text_units.h"
+#include "daemon/base/util.h"
 
 #include "tests/test.h"
 

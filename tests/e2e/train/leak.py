@@ -3,9 +3,9 @@
 reports blocks as that of a card always does. Beside it an allocator of a card, made by hand, that reports through the same
 function of PyTorch, and keeps its own books.
 
-leak.py START TRUTH SECONDS CUDART [card|retries]: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime
+leak.py START TRUTH SECONDS CUDART [card|retries|ends]: waits for the file START, trains, writes the books to TRUTH. CUDART: a CUDA runtime
 that refuses what is too large. card: without a training. retries: each step takes memory and gives it back, in calls that
-take their time.
+take their time. ends: nobody catches the failed request, and the process ends at once.
 """
 import ctypes
 import json
@@ -71,6 +71,10 @@ def pieces():
 
 def library():
     cudart.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(64 << 20))
+
+
+def late():
+    report(*taken(0x7F8000000000, 64 << 20))
 
 
 def ask():
@@ -150,6 +154,11 @@ with torch.autograd.profiler.profile(profile_memory=True, use_kineto=False):
             retry()
         step += 1
         time.sleep(0.02)
+    if sys.argv[5:] == ["ends"]:
+        late()
+        call()
+        ask()
+        os._exit(1)
     for _ in range(3):
         ask()
         time.sleep(0.1)
