@@ -5,12 +5,14 @@ LOCAL_RANK, MASTER_ADDR, MASTER_PORT, TRACECTL in the environment).
 
   cost.py OUT SECONDS SHAPE    SHAPE: bound (launches take the time) or big (kernels do)
 
-Each round has a phase of every case, in an order that moves on by one: off, L0 (the default), L0+L1, all. A pair is a phase and
+Each round has a phase of every case, in an order that moves on by one: off, L0 (the default), L0+L1, all; and with BPFTRACE, a
+program, bpftrace, which prints a line for each hit on the functions that L0 has probes on. A pair is a phase and
 the phase `off` of its round. Rank 0 prints the median ratio of the medians of steps, with an interval (bootstrap, 95 %), what
 the guard estimates meanwhile, and, of an untouched run at the end, whether the steps that were counted are those that were made.
 """
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -26,6 +28,9 @@ from steady import interval
 SHAPES = {"bound": (24, 256, 64), "big": (8, 8192, 4096)}
 DEFAULT, ALL = "L0=true L1=false L2=false L3=false", "L0=true L1=true L2=true L3=true"
 CASES = {"off": "L0=false L1=false L2=false L3=false", "L0": DEFAULT, "L0+L1": "L0=true L1=true L2=false L3=false", "all": ALL}
+BPFTRACE = os.environ.get("BPFTRACE")
+if BPFTRACE:
+    CASES["bpftrace"] = CASES["off"]
 CASES = {case: CASES[case] for case in os.environ.get("CASES", " ".join(CASES)).split()}  # off is one of them
 PHASE_S = float(os.environ.get("PHASE_S", "0.3"))  # the guard samples the allocator's reports after some seconds of them
 EXACT_S, EXACT_STEPS = 8, 300  # of the untouched run, at most
@@ -36,6 +41,49 @@ def control(*words):
     if done.returncode:
         print("tracectl", *words, "failed:", done.stderr.strip(), flush=True)
     return done.stdout
+
+
+class Bpftrace:
+    """begin() returns once it is attached; end() when it is gone."""
+
+    LINE = '{ printf("%d %lu\\n", tid, nsecs); }'
+    FUNCTIONS = (("libtorch_python.so", "_ZN5torch3jit37_get_operation_for_overload_or_packet*", False),
+                 ("libtorch_python.so", "_Z22THPEngine_run_backwardP7_objectS0_S0_", True),
+                 ("libcudart.so", "cudaDeviceSynchronize", True),
+                 ("libcudart.so", "cudaStreamSynchronize", True),
+                 ("libcudart.so", "cudaEventSynchronize", True))
+
+    def __init__(self, out):
+        self.lines, self.running, self.hits = os.path.join(out, "bpftrace.lines"), None, 0
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            files = sorted({line.split()[-1] for line in maps if "/" in line})
+        self.program = ""
+        for library, function, returns in self.FUNCTIONS:
+            for path in [path for path in files if os.path.basename(path).startswith(library)][:1]:
+                for probe in ("uprobe", "uretprobe")[:1 + returns]:
+                    self.program += f"{probe}:{path}:{function} {self.LINE}\n"
+        self.program += 'interval:ms:100 { printf("attached\\n"); }\n'
+
+    def begin(self):
+        with open(self.lines, "w", encoding="utf-8") as file:
+            self.running = subprocess.Popen([BPFTRACE, "-e", self.program], stdout=file, stderr=subprocess.STDOUT)
+        for _ in range(300):
+            time.sleep(0.1)
+            with open(self.lines, encoding="utf-8") as file:
+                if "attached" in file.read() or self.running.poll() is not None:
+                    return
+
+    def end(self):
+        if not self.running:
+            return
+        self.running.send_signal(signal.SIGINT)
+        self.running.wait()
+        self.running = None
+        with open(self.lines, encoding="utf-8") as file:
+            text = file.read()
+        self.hits += sum(len(line.split()) == 2 and line[0].isdigit() for line in text.splitlines())
+        if "attached" not in text:
+            print("bpftrace failed:", text[:400], flush=True)
 
 
 class Loop:
@@ -94,6 +142,7 @@ def main():
     steps, exact = max(3, int(PHASE_S * 1e6 / begin.item())), min(EXACT_STEPS, int(EXACT_S * 1e6 / begin.item()))
     rounds, names, end = [], list(CASES), time.monotonic() + seconds
     go = torch.ones(1, device=device)
+    bpftrace = Bpftrace(out) if BPFTRACE and rank == 0 else None
     while True:
         go[0] = float(time.monotonic() < end)
         dist.broadcast(go, 0)
@@ -104,9 +153,13 @@ def main():
             case = names[(len(rounds) + i) % len(names)]
             if rank == 0:
                 control("set", *CASES[case].split())
+            if bpftrace and case == "bpftrace":
+                bpftrace.begin()
             dist.barrier()
             loop.run(max(5, steps // 6))  # what a change of levels sets going ends first
             medians[case] = statistics.median(loop.run(steps))
+            if bpftrace:
+                bpftrace.end()
         rounds.append(medians)
     if rank == 0:
         control("set", *ALL.split())
@@ -128,6 +181,8 @@ def main():
     time.sleep(3)
     if rank == 0:
         report(shape, rounds)
+        if bpftrace:
+            print(f"{shape}: bpftrace printed {bpftrace.hits} hits")
         with open(os.path.join(out, f"cost.{shape}.json"), "w", encoding="utf-8") as file:
             json.dump(rounds, file)
         # The pause is within the first step; the last one ends with the run.

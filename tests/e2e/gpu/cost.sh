@@ -6,6 +6,7 @@
 # rest is in OUT.
 #
 #   BUILD=DIR tests/e2e/gpu/cost.sh OUT      PYTHON=python3   BOUND_S=80   BIG_S=40   PHASE_S=0.3   CARDS=2   CASES="off L0"
+#   BPFTRACE=bpftrace (a program: a case with its probes on the functions of L0)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh" "${1:-}"
 cards=${CARDS:-$(nvidia-smi -L | wc -l)}
