@@ -13,12 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/clock.h"
 #include "analyzers/base/units.h"
 #include "analyzers/cli/memory_read.h"
 
 #define SINCE "1d"
-#define SHOWN 20		       /* lines of a table for people */
-#define FORECAST_MAX_S (365 * 86400.0) /* later is not soon */
+#define SHOWN 20			     /* lines of a table for people */
+#define FORECAST_MAX_S (365 * 86400.0)	     /* later is not soon */
+#define UNWATCHED_NS (2 * 60 * NSEC_PER_SEC) /* while L2 is on, `coverage` has a row a minute */
 
 static const char usage[] =
 	"usage: tracectl memory [live | leaks | oom | fragmentation | copies | errors] [--rank LIST] [--job JOB]\n"
@@ -66,15 +68,19 @@ static void cmd_memory_head(const struct memory_pool *pool)
 	if (pool->reserved_peak > 0)
 		printf("; %s reserved", cmd_memory_bytes(pool->reserved).text);
 	putchar('\n');
+	if (!pool->ended && tool_now_ns() - (uint64_t)pool->until_ns > UNWATCHED_NS)
+		printf("  L2 has not watched it since %s: tracectl set L2=on\n",
+			tool_time((uint64_t)pool->until_ns, time));
 }
 
 static json_t *cmd_memory_json_pool(const struct memory_pool *pool)
 {
-	return json_pack("{s:I, s:I, s:s, s:s, s:b, s:s, s:o, s:f, s:f, s:f, s:f, s:I}", "rank", (json_int_t)pool->rank,
-		"pid", (json_int_t)pool->pid, "host", pool->host.text, "job", pool->job.text, "ended", (int)pool->ended,
-		"kind", pool->kind.text, "device", pool->device < 0 ? json_null() : json_integer(pool->device),
-		"allocated_bytes", pool->allocated, "peak_bytes", pool->peak, "reserved_bytes", pool->reserved,
-		"before_bytes", pool->before, "time_ns", (json_int_t)pool->last_ns);
+	return json_pack("{s:I, s:I, s:s, s:s, s:b, s:s, s:o, s:f, s:f, s:f, s:f, s:I, s:I}", "rank",
+		(json_int_t)pool->rank, "pid", (json_int_t)pool->pid, "host", pool->host.text, "job", pool->job.text,
+		"ended", (int)pool->ended, "kind", pool->kind.text, "device",
+		pool->device < 0 ? json_null() : json_integer(pool->device), "allocated_bytes", pool->allocated,
+		"peak_bytes", pool->peak, "reserved_bytes", pool->reserved, "before_bytes", pool->before, "time_ns",
+		(json_int_t)pool->last_ns, "watched_until_ns", (json_int_t)pool->until_ns);
 }
 
 /* How much of what is allocated the lines show, and why not all. */

@@ -208,12 +208,15 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 	cmd_memory_drop_empty(cmd);
 	if (r == 0)
 		r = cmd_memory_read_calls(cmd);
-	/* Snapshots are taken while no window is open, too. */
+	/* L2 is on between windows, too, and after the last one. */
 	return r ? r
 		 : tool_each(cmd->reader,
-			   sqlite3_mprintf("SELECT instance, max(start_ns) FROM memory_live WHERE start_ns >= %lld "
-					   "GROUP BY instance",
-				   (long long)cmd->since_ns),
+			   sqlite3_mprintf(
+				   "SELECT instance, max(end_ns) FROM (SELECT instance, start_ns AS end_ns FROM "
+				   "memory_live WHERE start_ns >= %lld UNION ALL SELECT instance, start_ns + "
+				   "duration_ns FROM coverage WHERE level = 'L2' AND watched_ns > 0 AND "
+				   "start_ns >= %lld) GROUP BY instance",
+				   (long long)cmd->since_ns, (long long)cmd->since_ns),
 			   cmd_memory_on_newest, cmd);
 }
 

@@ -151,15 +151,17 @@ static bool memory_quarters_grow(const struct memory_point *point, size_t count,
 	return true;
 }
 
-bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
+/* Of the series from the point `from` on. */
+static bool memory_trend_from(const struct memory_series *series, size_t from, struct memory_trend *ret)
 {
-	size_t skipped = series->points / WARM_UP_PART, count = series->points - skipped, pairs, low, high;
+	size_t skipped = from + (series->points - from) / WARM_UP_PART, count = series->points - skipped, pairs, low,
+	       high;
 	const struct memory_point *point = series->point + skipped;
 	double slopes[PAIRS_MAX], sigma, reach, seconds = (double)series->bucket_ns / 1e9, lows[MEMORY_POINTS_MAX];
 	double middle;
 
 	*ret = (struct memory_trend){0};
-	if (series->points < MEMORY_POINTS_MIN)
+	if (series->points - from < MEMORY_POINTS_MIN)
 		return false;
 	ret->z = memory_kendall(point, count, &sigma);
 	pairs = memory_slopes(point, count, slopes);
@@ -183,6 +185,30 @@ bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
 	ret->to_bytes = middle + ret->slope * ret->window_s;
 	ret->leaks &= ret->to_bytes - ret->from_bytes >= GROWTH_MIN * fabs(middle);
 	return true;
+}
+
+/* How much the first half varies, after the warm-up. */
+static double memory_range(const struct memory_series *series)
+{
+	double low = INFINITY, high = -INFINITY;
+
+	for (size_t i = series->points / 2 / WARM_UP_PART; i < series->points / 2; i++) {
+		low = fmin(low, series->point[i].bytes);
+		high = fmax(high, series->point[i].bytes);
+	}
+	return high - low;
+}
+
+bool memory_trend(const struct memory_series *series, struct memory_trend *ret)
+{
+	struct memory_trend late;
+	bool known = memory_trend_from(series, 0, ret);
+
+	/* What saturates grows less than before. */
+	if (known && !ret->leaks && memory_trend_from(series, series->points / 2, &late) && late.leaks &&
+		late.to_bytes - late.from_bytes > memory_range(series))
+		*ret = late;
+	return known;
 }
 
 void memory_history_add(struct memory_history *history, uint64_t time_ns, double low_bytes)

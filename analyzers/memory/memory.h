@@ -40,11 +40,12 @@ struct memory_trend {
 	double window_s;
 };
 
-/* False: too few points. */
+/* False: too few points. The trend of all of it, or where that is none, of its second half: it began late, and
+ * grows by more than the first half varies. */
 bool memory_trend(const struct memory_series *series, struct memory_trend *ret);
 
 /*
- * A device's curve: all of it, and its last one to two hours, so that a leak that begins late is seen. What lives for
+ * A device's curve: all of it, and its last one to two hours, so that a leak that begins after many is seen. What lives for
  * long has a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as
  * long again as the curve was when it was first seen, or where the curve was an hour then.
  */

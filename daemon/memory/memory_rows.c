@@ -171,8 +171,10 @@ static void memory_rows_line(const struct memory_owner *owner, const struct rt_m
 			.live_low_bytes = field_int((int64_t)floor(held.low)),
 			.live_high_bytes = field_int((int64_t)ceil(held.high)),
 			.live_blocks = field_int(llround(held.blocks)),
-			.alloc_bytes = field_int((int64_t)site->alloc_bytes),
-			.alloc_blocks = field_int((int64_t)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT)),
+			/* Both are estimates, of other samples. What it holds it has allocated. */
+			.alloc_bytes = field_int(llround(fmax((double)site->alloc_bytes, held.bytes))),
+			.alloc_blocks = field_int(
+				llround(fmax((double)(site->alloc_count >> RT_MEMORY_COUNT_SHIFT), held.blocks))),
 			.sampled = field_int((int64_t)site->sampled),
 			.allocated_bytes = field_int_if(device != NULL, device ? (int64_t)device->allocated : 0),
 			.thread = field_text(*thread ? thread : NULL),

@@ -277,4 +277,16 @@ import json, sys
 pool, = [pool for pool in json.load(open(sys.argv[1]))["leaks"] if pool["pid"] == int(sys.argv[2])]
 assert pool["before_bytes"] > 32 << 20 and min(place["grown_bytes"] for place in pool["places"]) > -1 << 23, pool
 END
+# A store of three minutes ago: L2 has been off since then, or the daemon.
+! "$tracectl" memory | grep 'has not watched' || fail "L2 is said to be off"
+cp -r "$state" "$work/old"
+"$python_here" - "$work/old" <<'END'
+import glob, sqlite3, sys
+for path in glob.glob(sys.argv[1] + "/db/*.db"):
+    store = sqlite3.connect(path)
+    for table, in store.execute("select m.name from sqlite_master m, pragma_table_info(m.name) c where m.type = 'table' and c.name = 'start_ns'").fetchall():
+        store.execute(f"update {table} set start_ns = start_ns - 180000000000")
+    store.commit()
+END
+"$tracectl" memory --state-dir "$work/old" | grep 'L2 has not watched it since .*: tracectl set L2=on' || fail "nothing says that L2 is off"
 e2e_done

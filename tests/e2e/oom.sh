@@ -27,6 +27,7 @@ import json, sys
 failure, = json.load(open(sys.argv[1] + "/oom"))["oom"]
 assert failure["asked_bytes"] == 1 << 31, failure
 places = {place["where"].split(" ")[0]: place["live_bytes"] for place in failure["places"]}
+assert all(place["alloc_bytes"] >= place["live_bytes"] for place in failure["places"]), failure
 assert places["late"] == 64 << 20 and places["weights"] > 16 << 20, places
 call, = [error for error in json.load(open(sys.argv[1] + "/errors"))["errors"] if error["bytes"] == 1 << 41]
 assert call["where"].startswith("call (leak.py:"), call

@@ -33,6 +33,7 @@ struct simulated {
 	double loads_s;	   /* weights are loaded until then */
 	double batch;	   /* activations vary by so much from step to step */
 	double held_steps; /* objects that live for up to so many steps */
+	double begins_s;   /* the leak does */
 };
 
 /* Blocks of a line, as a tracer of all of them counts. */
@@ -57,7 +58,7 @@ static void simulate(const struct simulated *kind, uint64_t seed, unsigned secon
 			double kept = BASE;
 
 			for (unsigned block = 0; block < 200; block++)
-				leaked += number(&random) < kind->leaked ? MIB : 0;
+				leaked += number(&random) < kind->leaked && second >= kind->begins_s ? MIB : 0;
 			if (kind->loads_s > 0 && second < kind->loads_s)
 				kept *= second / kind->loads_s;
 			if (kind->fills_s > 0)
@@ -106,6 +107,7 @@ static const struct {
 	{"1 % leak", {.leaked = 0.01, .batch = 1}, 40},
 	{"1 % leak, batches vary 5-fold", {.leaked = 0.01, .batch = 5}, 40},
 	{"1 % leak beside a cache", {.leaked = 0.01, .fills_s = 40, .cache = 500 * MIB}, 40},
+	{"1 % leak that begins after 40 s", {.leaked = 0.01, .batch = 1, .begins_s = 40}, 39},
 	{"steady", {.batch = 1}, 0},
 	{"steady, not a byte changes", {.batch = 0}, 0},
 	{"weights are loaded", {.loads_s = 20, .batch = 1}, 0},

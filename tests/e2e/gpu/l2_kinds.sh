@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Leaks of 1 to 100 % of a step's blocks, lists and sums that keep graphs, and trainings that only look as if, all at one time on one
+# card; then requests that fail for each of the reasons that tracectl tells apart. In SECONDS and some 40 s more. Without a card the
+# host's memory is judged, and nothing fails. Needs root and a python3 with PyTorch; the programs may come from
+# tests/jobs/bundle.sh, with their libraries in lib/. Prints a line a kind.
+#
+#   BUILD=DIR tests/e2e/gpu/l2_kinds.sh OUT      PYTHON=python3   SECONDS_EACH=180   KINDS="leak5 ring"
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh" "${1:-}"
+budget=('[budget]' 'rank_percent = 100' 'cpu_percent = 1000') # each report is seen
+configure "${budget[@]}" '[findings]' 'profile = no'
+daemon_start "$out/kinds.daemon.log"
+"$tracectl" set L2=true || bad "L2 cannot be switched on"
+begin() {
+	RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 TORCHELASTIC_RUN_ID=$1 OMP_NUM_THREADS=1 \
+		"$python" "$here/l2_kinds.py" run "$1" "$2" "$out" >"$out/kinds.$1.log" 2>&1 &
+	ranks+=("$!")
+}
+for kind in ${KINDS:-$("$python" "$here/l2_kinds.py" list)}; do begin "$kind" "${SECONDS_EACH:-180}"; done
+wait_ranks || bad "a program failed: $(tail -n 3 "$out"/kinds.*.log)"
+if nvidia-smi -L >/dev/null 2>&1; then
+	for kind in ${KINDS:-$("$python" "$here/l2_kinds.py" list oom)}; do
+		if [ "$kind" = neighbour ]; then
+			"$python" -c 'import time, torch
+held = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.8), dtype=torch.uint8, device="cuda")
+time.sleep(60)' &
+			neighbour=$!
+			sleep 6
+		fi
+		begin "$kind" 60
+		wait_ranks # it fails
+	done
+	[ -z "${neighbour:-}" ] || kill "$neighbour"
+fi
+sleep 3
+"$python" "$here/l2_kinds.py" score "$tracectl" "$out" || bad "kinds are judged wrong"
+echo "== $failures failures"
+[ "$failures" = 0 ]
