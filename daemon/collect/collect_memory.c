@@ -62,8 +62,8 @@ struct memory_rank {
 		judge_ns; /* when it is read next; live_ns 0: as a request failed */
 	uint64_t put_ns;  /* of the last snapshot */
 	struct memory_calls_judge calls;
-	uint64_t calls_finding; /* its number; 0: none */
-	uint64_t calls_stack;	/* of the longest call */
+	struct online_open calls_finding;
+	uint64_t calls_stack; /* of the longest call */
 };
 
 /* Counted in the kernel, of a rank or of several. */
@@ -216,14 +216,12 @@ static void memory_judge_calls(struct memory *memory, struct memory_rank *rank, 
 	costs = memory_calls_judge(&rank->calls, now_ns, memory_steps(memory, rank).steps, &calls,
 			(double)memory->context->config.findings_job_percent) &&
 		!over;
-	if (stack && (costs || !rank->calls_finding))
+	if (stack && (costs || !rank->calls_finding.number))
 		rank->calls_stack = stack;
 	info.percent = rank->calls.percent;
 	info.place = profile_rank_place(&rank->pending->names, rank->calls_stack);
-	if (owner.live && (costs || rank->calls_finding))
-		rank->calls_finding = online_calls(memory->context->findings, &info, !costs, rank->calls_finding);
-	if (!costs)
-		rank->calls_finding = 0;
+	if (owner.live)
+		online_calls(memory->context->findings, &info, !costs, &rank->calls_finding);
 }
 
 /* Entries come and go meanwhile: what is read is bounded, and every site that is there all the time is read. */

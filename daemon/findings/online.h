@@ -44,6 +44,12 @@ void online_wait(struct online *online, uint32_t slot, int64_t instance, const s
 void online_launches(struct online *online, uint32_t slot, int64_t instance, uint64_t start_ns, uint64_t duration_ns,
 	uint64_t gap_ns);
 
+/* A finding that lasts, of the caller, zeroed at first. What it says may change until it is over. */
+struct online_open {
+	uint64_t number; /* 0: none is open */
+	uint64_t noticed_ns;
+};
+
 /* Memory of a device that a rank leaks, while it does; and that it is over. */
 struct online_leak_info {
 	const struct rank *rank;
@@ -52,8 +58,7 @@ struct online_leak_info {
 	double grown_bytes, hourly_bytes; /* since then; as it is now */
 	const char *place;		  /* the line that holds most of it; "": unknown */
 };
-/* number: what this returned for the leak before, 0 at first. 0: not published. */
-uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number);
+void online_leak(struct online *online, const struct online_leak_info *info, bool over, struct online_open *open);
 
 /* Calls that give back memory of devices and take it again, of a rank. */
 struct online_calls_info {
@@ -63,7 +68,7 @@ struct online_calls_info {
 	double percent; /* of its time */
 };
 /* As online_leak(). */
-uint64_t online_calls(struct online *online, const struct online_calls_info *info, bool over, uint64_t number);
+void online_calls(struct online *online, const struct online_calls_info *info, bool over, struct online_open *open);
 
 /* A request of memory of a device that could not be served. */
 struct online_oom_info {
@@ -83,7 +88,8 @@ struct online_overhead_info {
 	uint64_t since_ns;
 };
 /* As online_leak(). */
-uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number);
+void online_overhead(
+	struct online *online, const struct online_overhead_info *info, bool over, struct online_open *open);
 
 /* A rank that has ended, once its stack is named: also one that ended as it should. */
 struct online_end_info {

@@ -40,17 +40,21 @@ static struct finding online_rank_finding(
 	return finding;
 }
 
-static uint64_t online_rank_publish(struct online *online, struct finding *finding, uint64_t number)
+static void online_rank_publish(struct online *online, struct finding *finding, struct online_open *open)
 {
-	if (!online || (finding->state == FINDING_CLOSED && !number))
-		return 0;
-	finding->id = number ? number : RANK_IDS + ++online->of_ranks;
+	if (!online || (finding->state == FINDING_CLOSED && !open->number))
+		return;
+	if (!open->number)
+		*open = (struct online_open){RANK_IDS + ++online->of_ranks, finding->noticed_ns};
+	finding->id = open->number;
+	finding->noticed_ns = open->noticed_ns;
 	finding_write_sentence(finding);
 	online_publish(online, finding);
-	return finding->id;
+	if (finding->state == FINDING_CLOSED)
+		*open = (struct online_open){0};
 }
 
-uint64_t online_leak(struct online *online, const struct online_leak_info *info, bool over, uint64_t number)
+void online_leak(struct online *online, const struct online_leak_info *info, bool over, struct online_open *open)
 {
 	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
 
@@ -61,10 +65,10 @@ uint64_t online_leak(struct online *online, const struct online_leak_info *info,
 	finding_add(&finding, "memory_hourly", "bytes", info->hourly_bytes, NAN, NULL);
 	if (info->place[0])
 		finding_add(&finding, "stack", "1", 1, NAN, info->place);
-	return online_rank_publish(online, &finding, number);
+	online_rank_publish(online, &finding, open);
 }
 
-uint64_t online_calls(struct online *online, const struct online_calls_info *info, bool over, uint64_t number)
+void online_calls(struct online *online, const struct online_calls_info *info, bool over, struct online_open *open)
 {
 	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
 
@@ -74,16 +78,18 @@ uint64_t online_calls(struct online *online, const struct online_calls_info *inf
 	finding_add(&finding, "memory_calls", "%", info->percent, NAN, NULL);
 	if (info->place[0])
 		finding_add(&finding, "stack", "1", 1, NAN, info->place);
-	return online_rank_publish(online, &finding, number);
+	online_rank_publish(online, &finding, open);
 }
 
 /* It is over at once: what the program does about it is not known. */
 void online_oom(struct online *online, const struct online_oom_info *info)
 {
 	struct finding finding = online_rank_finding(online, info->rank, info->time_ns, false);
+	struct online_open open = {0};
 
 	if (!online)
 		return;
+	open = (struct online_open){RANK_IDS + ++online->of_ranks, finding.noticed_ns};
 	finding.state = FINDING_CLOSED;
 	finding.until_ns = info->time_ns;
 	finding.kind = FINDING_MEMORY;
@@ -95,10 +101,11 @@ void online_oom(struct online *online, const struct online_oom_info *info)
 		finding_add(&finding, "memory_reserved", "bytes", info->reserved_bytes, NAN, NULL);
 	if (info->place[0])
 		finding_add(&finding, "stack", "1", 1, NAN, info->place);
-	(void)online_rank_publish(online, &finding, RANK_IDS + ++online->of_ranks);
+	online_rank_publish(online, &finding, &open);
 }
 
-uint64_t online_overhead(struct online *online, const struct online_overhead_info *info, bool over, uint64_t number)
+void online_overhead(
+	struct online *online, const struct online_overhead_info *info, bool over, struct online_open *open)
 {
 	struct finding finding = online_rank_finding(online, info->rank, info->since_ns, over);
 
@@ -108,5 +115,5 @@ uint64_t online_overhead(struct online *online, const struct online_overhead_inf
 	finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->part);
 	finding_add(&finding, "level", "%", info->part_percent, NAN, NULL);
 	finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
-	return online_rank_publish(online, &finding, number);
+	online_rank_publish(online, &finding, open);
 }

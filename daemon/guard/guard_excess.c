@@ -2,14 +2,13 @@
 /* Findings of ranks that pay more than the budget although the plan samples what it may, one a job; and of the daemon
  * itself. */
 #include "daemon/core/context.h"
-#include "daemon/findings/online.h"
 #include "daemon/gauges/gauges.h"
 #include "daemon/guard/guard_internal.h"
 
 static bool guard_excess_is_known(const struct guard *guard, uint64_t job)
 {
 	for (size_t i = 0; i < guard->slots; i++)
-		if (guard->rank[i] && guard->rank[i]->turn.finding && guard->rank[i]->job == job)
+		if (guard->rank[i] && guard->rank[i]->turn.finding.number && guard->rank[i]->job == job)
 			return true;
 	return false;
 }
@@ -26,9 +25,8 @@ static void guard_publish_turn(const struct guard *guard, struct guard_turn *tur
 		.budget_percent = (double)(rank ? config->budget_rank_ppm : config->budget_cpu_ppm) * 1e-4,
 		.since_ns = turn->excess.since_ns,
 	};
-	uint64_t number = online_overhead(guard->context->findings, &info, over, turn->finding);
 
-	turn->finding = over ? 0 : number;
+	online_overhead(guard->context->findings, &info, over, &turn->finding);
 }
 
 static void guard_excess_of(const struct guard *guard, const struct guard_rank *of, struct guard_excess *ret)
@@ -107,12 +105,12 @@ void guard_end_excess(struct guard *guard, const struct rank *rank)
 {
 	struct guard_rank *of = guard_excess_find(guard, rank);
 
-	if (of && of->turn.finding)
+	if (of && of->turn.finding.number)
 		guard_publish_turn(guard, &of->turn, rank, true);
 }
 
 void guard_end_own_excess(struct guard *guard)
 {
-	if (guard->own_turn.finding)
+	if (guard->own_turn.finding.number)
 		guard_publish_turn(guard, &guard->own_turn, NULL, true);
 }

@@ -5,6 +5,7 @@
 
 #include "bpf/cost.h"
 #include "daemon/core/level.h"
+#include "daemon/findings/online.h"
 #include "daemon/guard/guard.h"
 
 #include <sched.h>
@@ -85,8 +86,8 @@ struct guard_excess {
 
 /* Of a rank, or of the daemon itself. */
 struct guard_turn {
-	uint64_t over_ns;	    /* over the budget since then; 0: it is not */
-	uint64_t finding;	    /* as published; 0: none */
+	uint64_t over_ns; /* over the budget since then; 0: it is not */
+	struct online_open finding;
 	struct guard_excess excess; /* the largest since then: it ends below the budget */
 };
 

@@ -88,14 +88,14 @@ int guard_excess_turn(
 {
 	if (!excess->over) {
 		turn->over_ns = 0;
-		return turn->finding ? -1 : 0;
+		return turn->finding.number ? -1 : 0;
 	}
 	if (!turn->over_ns || excess->share > turn->excess.share)
 		turn->excess = *excess;
 	if (!turn->over_ns)
 		turn->over_ns = now_ns;
 	turn->excess.since_ns = turn->over_ns;
-	return !turn->finding && !known && now_ns - turn->over_ns >= lasts_ns;
+	return !turn->finding.number && !known && now_ns - turn->over_ns >= lasts_ns;
 }
 
 void guard_plan(const struct guard_limits *limits, const struct guard_need need[LEVEL_MAX],

@@ -5,7 +5,6 @@
 #include "analyzers/base/array.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
-#include "daemon/findings/online.h"
 #include "daemon/memory/memory_rows.h"
 #include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
@@ -117,22 +116,22 @@ void memory_rows_leak(const struct memory_owner *owner, const struct rt_memory_d
 	struct online_leak_info info = {.rank = owner->live, .device = name, .place = put->leak_place};
 
 	memory_rows_name(device->device, name, sizeof(name));
-	if (!owner->live || (!trend && !put->leak))
+	if (!owner->live || (!trend && !put->leak.number))
 		return;
 	if (trend) {
-		put->leak_from = put->leak ? put->leak_from : trend->from_bytes;
-		put->leak_since_ns = put->leak ? put->leak_since_ns
-					       : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
+		put->leak_from = put->leak.number ? put->leak_from : trend->from_bytes;
+		put->leak_since_ns = put->leak.number
+					     ? put->leak_since_ns
+					     : monotonic_ns() - (uint64_t)(trend->window_s * (double)NSEC_PER_SEC);
 		put->leak_grown = trend->to_bytes - put->leak_from;
 		put->leak_hourly = trend->slope * 3600;
-		if (place[0] || !put->leak)
+		if (place[0] || !put->leak.number)
 			copy_text(put->leak_place, sizeof(put->leak_place), place);
 	}
 	info.since_ns = put->leak_since_ns;
 	info.grown_bytes = put->leak_grown;
 	info.hourly_bytes = put->leak_hourly;
-	put->leak = online_leak(owner->context->findings, &info, !trend, put->leak);
-	put->leak = trend ? put->leak : 0;
+	online_leak(owner->context->findings, &info, !trend, &put->leak);
 }
 
 static const struct rt_memory_device *memory_rows_device(const struct rt_memory_rank *counts, uint32_t device)

@@ -12,6 +12,7 @@
 #include "analyzers/memory/segments.h"
 #include "analyzers/steps/steps.h"
 #include "bpf/memory.h"
+#include "daemon/findings/online.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,8 +26,9 @@ struct memory_put {
 	uint64_t second; /* of the newest row */
 	uint64_t allocs, frees, alloc_bytes;
 	struct memory_history lows; /* of its curve */
-	/* Its leak: number of the finding, 0: none; where it began, and what it was last. */
-	uint64_t leak, leak_since_ns;
+	/* Its leak; where it began, and what it was last. */
+	struct online_open leak;
+	uint64_t leak_since_ns;
 	double leak_from, leak_grown, leak_hourly;
 	char leak_place[64]; /* as long as evidence keeps */
 };

@@ -132,24 +132,33 @@ TEST_WITH(test_leak, setup, teardown)
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 	struct online_leak_info info = {
 		.rank = &rank, .device = "cuda:0", .since_ns = monotonic_ns(), .place = "keep (leak.py:63)"};
-	uint64_t number;
+	struct online_open open = {0}, other = {0};
 
-	assert_int_equal(online_leak(context.findings, &info, true, 0), 0);
+	online_leak(context.findings, &info, true, &open);
+	assert_int_equal(open.number, 0);
 	info.grown_bytes = 1048576;
 	info.hourly_bytes = 2097152;
-	number = online_leak(context.findings, &info, false, 0);
-	assert_true(number > 0);
-	assert_int_equal(online_leak(context.findings, &info, false, number), number);
+	online_leak(context.findings, &info, false, &open);
+	other = open;
+	assert_true(open.number > 0);
+	online_leak(context.findings, &info, false, &open);
+	assert_int_equal(open.number, other.number);
+	assert_int_equal(open.noticed_ns, other.noticed_ns);
 	flush();
 	assert_query("select kind, cause, state, rank, sentence like 'rank 3 (a) leaks memory of cuda:0%: what is "
 		     "allocated between "
 		     "steps has grown by 1 MiB, 2 MiB an hour; most of it is held by keep (leak.py:63)' from findings",
 		"memory|memory_leak|open|3|1\n");
-	assert_int_equal(online_leak(context.findings, &info, true, number), number);
+	online_leak(context.findings, &info, true, &open);
+	assert_int_equal(open.number, 0);
 	flush();
-	assert_query("select state, until_ns is not null, uid from findings", "closed|1|1001\n");
-	assert_true(online_leak(context.findings, &info, false, 0) != number);
-	assert_int_equal(online_leak(NULL, &info, false, 0), 0);
+	/* When it was noticed does not change, though it is written again. */
+	assert_query("select state, until_ns > noticed_ns, uid from findings", "closed|1|1001\n");
+	online_leak(context.findings, &info, false, &open);
+	assert_true(open.number > other.number);
+	open = (struct online_open){0};
+	online_leak(NULL, &info, false, &open);
+	assert_int_equal(open.number, 0);
 }
 
 /* So is an excess of the budget. */
@@ -157,24 +166,27 @@ TEST_WITH(test_overhead, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 	struct online_overhead_info info = {&rank, "L0", 2.1, 1.9, 0.5, monotonic_ns()};
-	uint64_t number;
+	struct online_open open = {0};
 
-	assert_int_equal(online_overhead(context.findings, &info, true, 0), 0);
-	number = online_overhead(context.findings, &info, false, 0);
-	assert_true(number > 0);
+	online_overhead(context.findings, &info, true, &open);
+	assert_int_equal(open.number, 0);
+	online_overhead(context.findings, &info, false, &open);
+	assert_true(open.number > 0);
 	flush();
 	assert_query("select kind, cause, state, severity, rank, sentence like 'probes take up to 2.1 %% of the time "
 		     "of rank 3 (a)%, more than the "
 		     "budget of 0.5 %%: 1.9 %% by L0' from findings where cause = 'probes'",
 		"overhead|probes|open|notice|3|1\n");
-	assert_int_equal(online_overhead(context.findings, &info, true, number), number);
+	online_overhead(context.findings, &info, true, &open);
 	flush();
 	assert_query("select state, until_ns is not null, uid from findings where cause = 'probes'", "closed|1|1001\n");
-	assert_int_equal(online_overhead(NULL, &info, false, 0), 0);
+	online_overhead(NULL, &info, false, &open);
+	assert_int_equal(open.number, 0);
 	/* The daemon's own is of its node. */
 	info.rank = NULL;
 	copy_text(context.host, sizeof(context.host), "node-b");
-	assert_true(online_overhead(context.findings, &info, false, 0) > number);
+	online_overhead(context.findings, &info, false, &open);
+	assert_true(open.number > 0);
 	flush();
 	assert_query("select kind, state, severity, rank, host, uid, sentence like 'ranktraced takes up to 2.1 %% of a "
 		     "CPU of node-b%' from findings "
@@ -187,11 +199,13 @@ TEST_WITH(test_calls, setup, teardown)
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
 	struct online_calls_info info = {
 		.rank = &rank, .since_ns = monotonic_ns(), .place = "step (gpt.py:54)", .percent = 12};
-	uint64_t number = online_calls(context.findings, &info, false, 0);
+	struct online_open open = {0};
 
-	assert_true(number > 0);
-	assert_int_equal(online_calls(context.findings, &info, true, number), number);
-	assert_int_equal(online_calls(context.findings, &info, true, 0), 0);
+	online_calls(context.findings, &info, false, &open);
+	assert_true(open.number > 0);
+	online_calls(context.findings, &info, true, &open);
+	assert_int_equal(open.number, 0);
+	online_calls(context.findings, &info, true, &open);
 	flush();
 	assert_query("select kind, cause, state, severity, sentence like 'rank 3 (a) gave back device memory and took "
 		     "it again%: the calls took "

@@ -333,7 +333,7 @@ TEST(an_excess_is_raised_once_and_ends)
 	assert_int_equal(guard_excess_turn(&of, &over, true, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS),
 		0); /* that of another rank is open */
 	assert_int_equal(guard_excess_turn(&of, &over, false, GUARD_EXCESS_NS, start_ns + 2 + GUARD_EXCESS_NS), 1);
-	of.finding = 1;
+	of.finding.number = 1;
 	/* It goes on within the budget for a while: the sentence says the most. */
 	assert_int_equal(guard_excess_turn(&of, &less, true, GUARD_EXCESS_NS, start_ns + 3 + GUARD_EXCESS_NS), 0);
 	assert_int_equal(guard_excess_turn(&of, &within, true, GUARD_EXCESS_NS, start_ns + 4 + GUARD_EXCESS_NS), -1);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings that leak memory of their device, and trainings that only look as if, each a process and a job of its own.
+"""Trainings that leak memory of their device, and trainings that seem to, each a process and a job of its own.
 
-  l2_kinds.py run KIND SECONDS OUT      trains, and writes its own books to OUT/KIND.json
+  l2_kinds.py run KIND SECONDS OUT      trains, and writes its own books to OUT/kinds.KIND.json
   l2_kinds.py list [oom]                names of the kinds; oom: those that run out of memory, on cards alone
   l2_kinds.py score TRACECTL OUT        what the daemon says of them, a line a kind; exits with 1 where it is wrong
 
@@ -27,7 +27,7 @@ class Training:
     def __init__(self, kind, seconds):
         self.kind, self.seconds = kind, seconds
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        self.model = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)]).to(self.device)
+        self.model = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(4)]).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters())
         self.base = [torch.zeros(1 << 22, device=self.device) for _ in range(8)]  # 128 MiB
         self.kept, self.total, self.begin_s, self.held = [], 0, None, 0
@@ -37,7 +37,7 @@ class Training:
         return torch.empty(BLOCK * count, device=self.device)
 
     def loss(self):
-        return self.model(torch.randn(256, 256, device=self.device)).square().mean()
+        return self.model(torch.randn(64, 64, device=self.device)).square().mean()
 
     def begins(self, second):
         if self.begin_s is None:
@@ -85,7 +85,7 @@ class Training:
             self.block()
 
     def cache(self, second):
-        if len(self.kept) < 600:
+        if len(self.kept) < 400:
             self.kept.append(self.block(4))
 
     def weights(self, second):
@@ -168,11 +168,10 @@ def run(kind, seconds, out):
     before = allocated(training)
     with torch.autograd.profiler.profile(enabled=training.device.type == "cpu", profile_memory=True, use_kineto=False):
         took_s = training.train()
-    grown = allocated(training) - before
-    with open(os.path.join(out, kind + ".json"), "w", encoding="utf-8") as file:
-        json.dump({"grown": grown, "took_s": took_s - (training.begin_s or 0), "begin_ns": getattr(training, "begin_ns", 0)}, file)
-    sys.stdout.flush()
-    os._exit(0)  # what the profiler has of all steps is not wanted
+        truth = {"grown": allocated(training) - before, "took_s": took_s - (training.begin_s or 0), "begin_ns": getattr(training, "begin_ns", 0)}
+        with open(os.path.join(out, f"kinds.{kind}.json"), "w", encoding="utf-8") as file:
+            json.dump(truth, file)
+        os._exit(0)  # the profiler would take minutes to sort what it has of all steps
 
 
 def tool(tracectl, *words):
@@ -185,9 +184,9 @@ def score(tracectl, out):
     for finding in tool(tracectl, "findings", "--since", "1h"):
         found[finding["job"]].append(finding)
     for kind in [*LEAKS, *HEALTHY]:
-        if not os.path.exists(os.path.join(out, kind + ".json")):
+        if not os.path.exists(os.path.join(out, f"kinds.{kind}.json")):
             continue
-        with open(os.path.join(out, kind + ".json"), encoding="utf-8") as file:
+        with open(os.path.join(out, f"kinds.{kind}.json"), encoding="utf-8") as file:
             truth = json.load(file)
         leaks = [f for f in found[kind] if f["cause"] == "memory_leak"]
         line = kind + ": "

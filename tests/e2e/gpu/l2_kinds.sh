@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Leaks of 1 to 100 % of a step's blocks, lists and sums that keep graphs, and trainings that only look as if, all at one time on one
-# card; then requests that fail for each of the reasons that tracectl tells apart. In SECONDS and some 40 s more. Without a card the
+# Leaks of 1 to 100 % of a step's blocks, lists and sums that keep graphs, and trainings that seem to, all at one time on one
+# card; then requests that fail for each of the reasons that tracectl knows. In SECONDS and some 40 s more. Without a card the
 # host's memory is judged, and nothing fails. Needs root and a python3 with PyTorch; the programs may come from
 # tests/jobs/bundle.sh, with their libraries in lib/. Prints a line a kind.
 #
@@ -10,6 +10,7 @@
 source "$(dirname "$0")/lib.sh" "${1:-}"
 budget=('[budget]' 'rank_percent = 100' 'cpu_percent = 1000') # each report is seen
 configure "${budget[@]}" '[findings]' 'profile = no'
+rm -f "$out"/kinds.*
 daemon_start "$out/kinds.daemon.log"
 "$tracectl" set L2=true || bad "L2 cannot be switched on"
 begin() {
