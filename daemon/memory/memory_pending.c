@@ -61,7 +61,7 @@ struct memory_owner memory_pending_owner(const struct memory_pending *pending)
 static bool memory_pending_stack_waits(
 	const struct memory_pending *pending, uint64_t stack, uint64_t since_ns, uint64_t now_ns)
 {
-	return now_ns - since_ns < NAMES_WAIT_NS && profile_rank_waits(&pending->names, stack);
+	return now_ns < since_ns + NAMES_WAIT_NS && profile_rank_waits(&pending->names, stack);
 }
 
 /* Failed requests, and calls that failed and have no other row. */
