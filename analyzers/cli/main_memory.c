@@ -68,7 +68,7 @@ static void cmd_memory_head(const struct memory_pool *pool)
 	if (pool->reserved_peak > 0)
 		printf("; %s reserved", cmd_memory_bytes(pool->reserved).text);
 	putchar('\n');
-	if (!pool->ended && tool_now_ns() - (uint64_t)pool->until_ns > UNWATCHED_NS)
+	if (!pool->ended && tool_now_ns() > (uint64_t)pool->until_ns + UNWATCHED_NS)
 		printf("  L2 has not watched it since %s: tracectl set L2=on\n",
 			tool_time((uint64_t)pool->until_ns, time));
 }

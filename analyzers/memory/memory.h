@@ -45,8 +45,8 @@ struct memory_trend {
 bool memory_trend(const struct memory_series *series, struct memory_trend *ret);
 
 /*
- * A device's curve: all of it, and its last one to two hours, so that a leak that begins after many is seen. What lives for
- * long has a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as
+ * A device's curve: all of it, and its last one to two hours, so that a leak that begins after a day is seen soon.
+ * What lives for long has a trend as well until as much is released as is allocated: a trend counts as a leak once it has held for as
  * long again as the curve was when it was first seen, or where the curve was an hour then.
  */
 #define MEMORY_RECENT_NS 3600000000000ULL

@@ -115,9 +115,9 @@ static inline bool copy_text(char *dst, size_t size, const char *src)
 	return !src[n];
 }
 
-/* text_units.c: text copied by probes as UTF-8. CPython keeps a str as units of 1, 2 or 4 bytes, one per code point. */
-
 /*
+ * text_units.c: text copied by probes as UTF-8. CPython keeps a str as units of 1, 2 or 4 bytes, one per code point.
+ *
  * Writes at most ret_size - 1 bytes and terminates. unit_bytes: 1, 2 or 4; 0: already UTF-8, copied. An invalid unit
  * (surrogate, above U+10FFFF) becomes U+FFFD. Ends at a NUL, at a partial unit, and before a character that does not
  * fit.
