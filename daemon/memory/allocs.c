@@ -33,22 +33,30 @@ struct allocs {
 
 /* Rows that wait for their stacks. */
 
-/* names: NULL: its stack is not known. */
-static void allocs_release(
-	struct allocs *allocs, struct rank_allocs *slot, struct alloc_held *held, const struct profile_rank *names)
+/* names: NULL: its stack is not known. True: it has a name. */
+static bool allocs_put_one(struct store *store, struct alloc_held *held, const struct profile_rank *names)
 {
 	int64_t id = 0;
 	bool named = names && profile_rank_id(names, held->stack, &id);
 
 	held->row.stack = field_int_if(named, id);
-	if (named && held->took_ns > slot->longest_ns) {
-		slot->longest_ns = held->took_ns;
-		slot->longest_stack = held->stack;
-	}
-	store_put_allocations(allocs->context->store, &held->row);
+	store_put_allocations(store, &held->row);
 	list_unlink(&held->link);
-	slot->held_count--;
 	free(held);
+	return named;
+}
+
+/* names: as allocs_put_one(). */
+static void allocs_release(
+	struct allocs *allocs, struct rank_allocs *slot, struct alloc_held *held, const struct profile_rank *names)
+{
+	uint64_t took_ns = held->took_ns, stack = held->stack;
+
+	slot->held_count--;
+	if (!allocs_put_one(allocs->context->store, held, names) || took_ns <= slot->longest_ns)
+		return;
+	slot->longest_ns = took_ns;
+	slot->longest_stack = stack;
 }
 
 /* The stack of a call comes before the next record of its thread, or not at all. */
@@ -149,15 +157,9 @@ void allocs_put_held(struct store *store, struct list_link *list, const struct p
 {
 	LIST_EACH (link, list) {
 		struct alloc_held *held = CONTAINER_OF(link, struct alloc_held, link);
-		int64_t id = 0;
-		bool named = profile_rank_id(names, held->stack, &id);
 
-		if (!all && profile_rank_waits(names, held->stack))
-			continue;
-		held->row.stack = field_int_if(named, id);
-		store_put_allocations(store, &held->row);
-		list_unlink(link);
-		free(held);
+		if (all || !profile_rank_waits(names, held->stack))
+			(void)allocs_put_one(store, held, names);
 	}
 }
 
