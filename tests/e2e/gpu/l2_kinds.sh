@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Leaks of 1 to 100 % of a step's blocks, lists and sums that keep graphs, and trainings that seem to, all at one time on one
-# card; then requests that fail for each of the reasons that tracectl knows. In SECONDS and some 40 s more. Without a card the
+# card; then requests that fail for each of the reasons that tracectl knows. In SECONDS_EACH and some 5 min more. Without a card the
 # host's memory is judged, and nothing fails. Needs root and a python3 with PyTorch; the programs may come from
 # tests/jobs/bundle.sh, with their libraries in lib/. Prints a line a kind.
 #
 #   BUILD=DIR tests/e2e/gpu/l2_kinds.sh OUT      PYTHON=python3   SECONDS_EACH=180   KINDS="leak5 ring"
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "$0")/lib.sh" "${1:-}"
+kinds=$("$python" "$here/l2_kinds.py" list) oom=$("$python" "$here/l2_kinds.py" list oom)
+parts=${KINDS:-$kinds $oom}
 budget=('[budget]' 'rank_percent = 100' 'cpu_percent = 1000') # each report is seen
 configure "${budget[@]}" '[findings]' 'profile = no'
 rm -f "$out"/kinds.*
@@ -18,10 +20,13 @@ begin() {
 		"$python" "$here/l2_kinds.py" run "$1" "$2" "$out" >"$out/kinds.$1.log" 2>&1 &
 	ranks+=("$!")
 }
-for kind in ${KINDS:-$("$python" "$here/l2_kinds.py" list)}; do begin "$kind" "${SECONDS_EACH:-180}"; done
+for kind in $kinds; do
+	if wants "$kind"; then begin "$kind" "${SECONDS_EACH:-180}"; fi
+done
 wait_ranks || bad "a program failed: $(tail -n 3 "$out"/kinds.*.log)"
 if nvidia-smi -L >/dev/null 2>&1; then
-	for kind in ${KINDS:-$("$python" "$here/l2_kinds.py" list oom)}; do
+	for kind in $oom; do
+		wants "$kind" || continue
 		if [ "$kind" = neighbour ]; then
 			"$python" -c 'import time, torch
 held = torch.empty(int(torch.cuda.mem_get_info()[0] * 0.8), dtype=torch.uint8, device="cuda")
