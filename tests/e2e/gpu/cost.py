@@ -156,7 +156,7 @@ def main():
             if bpftrace and case == "bpftrace":
                 bpftrace.begin()
             dist.barrier()
-            loop.run(max(5, steps // 6))  # what a change of levels sets going ends first
+            loop.run(max(2, steps // 6))  # what a change of levels sets going ends first
             medians[case] = statistics.median(loop.run(steps))
             if bpftrace:
                 bpftrace.end()
