@@ -60,6 +60,7 @@ struct process {
 struct card {
 	char object[OBJECT_BYTES];
 	int minor;
+	bool idle;    /* no process used it when they were read last */
 	double power; /* W, the newest */
 	uint64_t power_ns;
 	struct slots slots[SERIES_MAX];
@@ -160,7 +161,10 @@ void card_gauges_sample(struct card_gauges *cards, uint64_t time_ns, const char 
 		card_add_process(card, time_ns, slash + 1);
 		return;
 	}
-	for (enum series series = 0; series < SERIES_MAX; series++)
+	if (strcmp(name, series_names[PROCESSES]) == 0)
+		card->idle = value < 1;
+	/* A card at rest is nothing to compare with. */
+	for (enum series series = 0; series < SERIES_MAX && !card->idle; series++)
 		if (strcmp(series_names[series], name) == 0)
 			card_add(&card->slots[series], time_ns, value);
 	if (strcmp(name, "power") == 0) {
@@ -184,7 +188,7 @@ static double card_mean(const struct slots *slots, uint64_t since_ns, uint64_t u
 	return samples ? sum / (double)samples : NAN;
 }
 
-/* The median of the other cards, at that time; where there is none, the card's own mean before. */
+/* The median of the other cards in use, at that time; where there is none, the card's own mean before. */
 static double card_reference(const struct card_gauges *cards, const struct card *card, enum series series,
 	uint64_t since_ns, uint64_t now_ns, bool *ret_peers)
 {

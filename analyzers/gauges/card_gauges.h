@@ -2,10 +2,10 @@
 /*
  * Why a card is slow, by its own gauges: pure. Fed with samples of cards (daemon/gauges), asked about findings.
  *
- * A rule is a row: a gauge that differs, since the finding began, from the median of the job's other cards, or where
- * there are none, from the card's own past. What holds for all cards alike (a power limit that each of them reaches)
- * makes none of them slower than the others and explains nothing. The first rule that fits is the finding's cause, and
- * remains so while the finding lasts.
+ * A rule is a row: a gauge that differs, since the finding began, from the median of the node's other cards in use, or
+ * where there are none, from the card's own past in use. What holds for all cards alike (a power limit that each of them
+ * reaches) makes none of them slower than the others and explains nothing. The first rule that fits is the finding's
+ * cause, and remains so while the finding lasts.
  */
 #ifndef RANKTRACE_GAUGES_CARD_GAUGES_H
 #define RANKTRACE_GAUGES_CARD_GAUGES_H

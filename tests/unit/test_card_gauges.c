@@ -161,6 +161,32 @@ TEST_WITH(another_process, setup, teardown)
 	says(&finding, "4711 gpu-burn");
 }
 
+/* Idle cards of the node are no peers, nor is the card's own time before the job. */
+TEST_WITH(idle_cards_are_no_reference, setup, teardown)
+{
+	struct finding finding;
+
+	for (unsigned s = 0; s < 120; s++, now_s++)
+		for (unsigned i = 0; i < CARDS; i++) {
+			sample(i, "processes", i == 1 && s >= 60);
+			sample(i, "clock_sm", i == 1 && s >= 60 ? 1200e6 : 345e6);
+			sample(i, "limited_power", i == 1 && s >= 60);
+		}
+	finding = finding_of(1);
+	assert_false(card_gauges_explain(cards, now_s * SECOND, &finding));
+	/* The same as a peer that works, without a limit. */
+	for (unsigned s = 0; s < 60; s++, now_s++)
+		for (unsigned i = 0; i < CARDS; i++) {
+			sample(i, "processes", i == 1 || i == 2);
+			sample(i, "clock_sm", i == 1 ? 1200e6 : i == 2 ? 1980e6 : 345e6);
+			sample(i, "limited_power", i == 1);
+		}
+	finding = finding_of(1);
+	assert_true(card_gauges_explain(cards, now_s * SECOND, &finding));
+	assert_int_equal(finding.cause, CAUSE_CARD_POWER);
+	assert_true(fabs(evidence_of(&finding, "card_clock")->peers - 1980) < 1);
+}
+
 /* Processes are read every two minutes: the newest reading's are there now. */
 TEST_WITH(another_process_read_seldom, setup, teardown)
 {
