@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/base/array.h"
 #include "analyzers/base/text.h"
 #include "analyzers/offline/store_feed.h"
 #include "analyzers/steps/stage_names.h"
@@ -196,6 +197,17 @@ static int cmd_why_on_off_other(void *arg, sqlite3_stmt *row)
 				       });
 }
 
+static int cmd_why_on_short(void *arg, sqlite3_stmt *row)
+{
+	struct cmd_why *cmd = arg;
+
+	return why_short(cmd->why, &(struct why_short){
+					   .start_ns = tool_row_count(row, 0),
+					   .off_ns = tool_row_count(row, 1),
+					   .ready_ns = tool_row_count(row, 2),
+				   });
+}
+
 static int cmd_why_on_covered(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
@@ -219,6 +231,9 @@ static const struct {
 	{"SELECT start_ns, duration_ns, run_delay_ns, previous_pid, previous_name FROM offcpu WHERE instance = %lld "
 	 "AND start_ns BETWEEN %lld AND %lld AND thread_id = %lld ORDER BY start_ns",
 		cmd_why_on_off},
+	{"SELECT start_ns, duration_ns, run_delay_ns FROM offcpu_sums WHERE instance = %lld AND start_ns BETWEEN %lld "
+	 "AND %lld AND thread_id = %lld ORDER BY start_ns",
+		cmd_why_on_short},
 	{"SELECT start_ns + duration_ns - run_delay_ns, start_ns + duration_ns, previous_pid, previous_name FROM "
 	 "offcpu "
 	 "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND thread_id <> %lld AND run_delay_ns > 0 "
@@ -251,6 +266,11 @@ int cmd_why_read_thread(struct cmd_why *cmd)
 	return r;
 }
 
+static double cmd_why_a_step(sqlite3_stmt *row, int column, double steps)
+{
+	return steps > 0 ? sqlite3_column_double(row, column) / steps : 0;
+}
+
 static int cmd_why_on_file(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
@@ -259,7 +279,9 @@ static int cmd_why_on_file(void *arg, sqlite3_stmt *row)
 	tool_row_text(row, 0, file->operation, sizeof(file->operation));
 	tool_row_text(row, 1, file->name, sizeof(file->name));
 	file->ns = sqlite3_column_double(row, 2);
-	file->calls = sqlite3_column_int64(row, 3);
+	file->chosen_ns = cmd_why_a_step(row, 2, cmd->chosen_steps);
+	file->usual_ns = cmd_why_a_step(row, 3, cmd->usual_steps);
+	file->calls = sqlite3_column_int64(row, 4);
 	return ++cmd->files == WHY_FILES_SHOWN;
 }
 
@@ -270,11 +292,6 @@ static int cmd_why_on_steps(void *arg, sqlite3_stmt *row)
 	cmd->chosen_steps = sqlite3_column_double(row, 0);
 	cmd->usual_steps = sqlite3_column_double(row, 1);
 	return 0;
-}
-
-static double cmd_why_a_step(sqlite3_stmt *row, int column, double steps)
-{
-	return steps > 0 ? sqlite3_column_double(row, column) / steps : 0;
 }
 
 static int cmd_why_on_cause(void *arg, sqlite3_stmt *row)
@@ -309,16 +326,39 @@ static void cmd_why_place_name(const char *frames, char name[WHY_PLACE_BYTES])
 	(void)text_clean(name);
 }
 
+/* Stacks that differ only in what is not shown are one place. */
+static int cmd_why_add_place(
+	const struct cmd_why *cmd, sqlite3_stmt *row, const char *name, struct cmd_why_place *places, size_t *count)
+{
+	size_t i = 0;
+
+	while (i < *count && strcmp(places[i].name, name) != 0)
+		i++;
+	if (i == WHY_PLACES_MAX)
+		return 0;
+	if (i == *count)
+		places[(*count)++] = (struct cmd_why_place){0};
+	snprintf(places[i].name, sizeof(places[i].name), "%s", name);
+	places[i].chosen_ns += cmd_why_a_step(row, 1, cmd->chosen_steps);
+	places[i].usual_ns += cmd_why_a_step(row, 2, cmd->usual_steps);
+	return 0;
+}
+
+static int cmd_why_compare_growth(const void *a, const void *b)
+{
+	const struct cmd_why_place *x = a, *y = b;
+
+	return ORDER(y->chosen_ns - y->usual_ns, x->chosen_ns - x->usual_ns);
+}
+
 static int cmd_why_on_place(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
-	struct cmd_why_place *place = &cmd->place[cmd->places];
 	const char *frames = (const char *)sqlite3_column_text(row, 0);
+	char name[WHY_PLACE_BYTES];
 
-	cmd_why_place_name(frames ? frames : "", place->name);
-	place->chosen_ns = cmd_why_a_step(row, 1, cmd->chosen_steps);
-	place->usual_ns = cmd_why_a_step(row, 2, cmd->usual_steps);
-	return ++cmd->places == WHY_PLACES_SHOWN;
+	cmd_why_place_name(frames ? frames : "", name);
+	return cmd_why_add_place(cmd, row, name, cmd->place, &cmd->places);
 }
 
 /* Frames "python OUTER\n...python INNER". */
@@ -339,13 +379,11 @@ static void cmd_why_line_name(const char *frames, char name[WHY_PLACE_BYTES])
 static int cmd_why_on_line(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_why *cmd = arg;
-	struct cmd_why_place *line = &cmd->line[cmd->lines];
 	const char *frames = (const char *)sqlite3_column_text(row, 0);
+	char name[WHY_PLACE_BYTES];
 
-	cmd_why_line_name(frames ? frames : "", line->name);
-	line->chosen_ns = cmd_why_a_step(row, 1, cmd->chosen_steps);
-	line->usual_ns = cmd_why_a_step(row, 2, cmd->usual_steps);
-	return ++cmd->lines == WHY_PLACES_SHOWN;
+	cmd_why_line_name(frames ? frames : "", name);
+	return cmd_why_add_place(cmd, row, name, cmd->line, &cmd->lines);
 }
 
 static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
@@ -356,83 +394,102 @@ static int cmd_why_on_swapped(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-/* Of calls and waits that begin in the chosen steps, and of those around them; a step counts in seconds of which L3 has
- * rows. */
+/*
+ * A row in the chosen steps, from 0 to 1: of something that began then, all of it; of a sum over span_ns, the part of that time
+ * that is theirs. %lld: until, since, since, until.
+ */
+#define WHY_CHOSEN \
+	"CASE WHEN span_ns > 0 THEN max(0, min(start_ns + span_ns, %lld) - max(start_ns, %lld)) * 1.0 / span_ns ELSE " \
+	"start_ns BETWEEN %lld AND %lld END"
+#define WHY_SECOND "1000000000"
+
+/* Steps in seconds of which L3 has rows: others have none of these. */
+static int cmd_why_count_steps(struct cmd_why *cmd, long long since, long long until, long long from, long long to)
+{
+	return tool_each(cmd->reader,
+		sqlite3_mprintf(
+			"WITH seen AS (SELECT start_ns / " WHY_SECOND " AS second FROM (SELECT start_ns, instance "
+			"FROM offcpu UNION ALL SELECT start_ns, instance FROM offcpu_sums UNION ALL SELECT "
+			"start_ns, instance FROM system_sums UNION ALL SELECT start_ns + duration_ns, instance FROM "
+			"system_sums) WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld) SELECT "
+			"sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN %lld AND %lld) FROM steps "
+			"WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND start_ns / " WHY_SECOND
+			" IN (SELECT second FROM seen)",
+			(long long)cmd->instance, from, to, since, until, since, until, (long long)cmd->instance, from,
+			to),
+		cmd_why_on_steps, cmd);
+}
+
+/* What the step thread was blocked on and what the kernel did; what grew most, first. %lld: as WHY_CHOSEN, kinds. */
+static int cmd_why_read_causes(struct cmd_why *cmd, long long since, long long until, long long from, long long to)
+{
+	long long thread = cmd->thread;
+
+	return tool_each(cmd->reader,
+		sqlite3_mprintf(
+			"SELECT kind, word, sum(n * part) AS chosen, sum(n * (1 - part)) AS usual FROM (SELECT "
+			"kind, word, n, " WHY_CHOSEN " AS part FROM (SELECT %d AS kind, waits_on AS word, start_ns, "
+			"0 AS span_ns, duration_ns - run_delay_ns AS n, instance, thread_id FROM offcpu WHERE "
+			"waits_on IS NOT NULL UNION ALL SELECT %d, operation || CASE operation WHEN 'send' THEN 's "
+			"to sockets' ELSE 's of files' END, start_ns, CASE WHEN file IS NULL THEN " WHY_SECOND
+			" ELSE 0 END, duration_ns, instance, thread_id FROM file_calls UNION ALL SELECT CASE WHEN "
+			"time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, duration_ns, coalesce(time_ns, count), "
+			"instance, NULL FROM system_sums) WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld "
+			"AND coalesce(thread_id, %lld) = %lld) GROUP BY 1, 2 ORDER BY kind = %d DESC, "
+			"chosen * %f - usual * %f DESC",
+			until, since, since, until, WHY_CAUSE_BLOCKED, WHY_CAUSE_KERNEL, WHY_CAUSE_COUNTED,
+			WHY_CAUSE_KERNEL, (long long)cmd->instance, from, to, thread, thread, WHY_CAUSE_COUNTED,
+			cmd->usual_steps, cmd->chosen_steps),
+		cmd_why_on_cause, cmd);
+}
+
+/* In order of growth a step: both sides times both numbers of steps. %s: time, table. */
+static int cmd_why_read_places(struct cmd_why *cmd, long long since, long long until, long long from, long long to,
+	const char *time, const char *table, int (*on_row)(void *arg, sqlite3_stmt *row))
+{
+	return tool_each(cmd->reader,
+		sqlite3_mprintf(
+			"SELECT s.frames, sum(n * part) AS chosen, sum(n * (1 - part)) AS usual FROM (SELECT stack, "
+			"%s AS n, start_ns BETWEEN %lld AND %lld AS part FROM %s WHERE instance = %lld AND start_ns "
+			"BETWEEN %lld AND %lld AND thread_id = %lld) o JOIN (SELECT DISTINCT id, frames FROM "
+			"call_stacks) s ON s.id = o.stack GROUP BY o.stack ORDER BY chosen * %f - usual * %f DESC",
+			time, since, until, table, (long long)cmd->instance, from, to, (long long)cmd->thread,
+			cmd->usual_steps, cmd->chosen_steps),
+		on_row, cmd);
+}
+
+/* Of the chosen steps, and of those around them. */
 int cmd_why_read_details(struct cmd_why *cmd, const struct why_result *result)
 {
-	long long since = (long long)result->begin_ns, until = (long long)result->end_ns - 1, instance = cmd->instance,
-		  thread = cmd->thread;
+	long long since = (long long)result->begin_ns, until = (long long)result->end_ns - 1, instance = cmd->instance;
 	long long from = (long long)cmd_why_from(cmd), to = (long long)(cmd->until_ns + AROUND_NS);
-	int r = tool_each(cmd->reader,
-		sqlite3_mprintf(
-			"SELECT operation, file, sum(duration_ns), count(*) FROM file_calls WHERE instance = %lld AND "
-			"file IS NOT NULL AND start_ns BETWEEN %lld AND %lld GROUP BY 1, 2 ORDER BY 3 DESC LIMIT %d",
-			instance, since, until, WHY_FILES_SHOWN),
-		cmd_why_on_file, cmd);
+	int r = cmd_why_count_steps(cmd, since, until, from, to);
 
 	r = r
 		    ?: tool_each(cmd->reader,
-			       sqlite3_mprintf("SELECT sum(start_ns BETWEEN %lld AND %lld), sum(start_ns NOT BETWEEN "
-					       "%lld AND %lld) FROM steps "
-					       "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND start_ns "
-					       "/ 1000000000 IN ("
-					       "SELECT start_ns / 1000000000 FROM offcpu WHERE instance = %lld AND "
-					       "start_ns BETWEEN %lld AND %lld UNION "
-					       "SELECT start_ns / 1000000000 FROM system_sums WHERE instance = %lld "
-					       "AND start_ns BETWEEN %lld AND %lld)",
-				       since, until, since, until, instance, from, to, instance, from, to, instance,
-				       from, to),
-			       cmd_why_on_steps, cmd);
+			       sqlite3_mprintf(
+				       "SELECT operation, file, sum(duration_ns * part) AS chosen, sum(duration_ns * "
+				       "(1 - "
+				       "part)) AS usual, sum(part) FROM (SELECT *, start_ns BETWEEN %lld AND %lld AS "
+				       "part "
+				       "FROM file_calls WHERE instance = %lld AND file IS NOT NULL AND start_ns "
+				       "BETWEEN "
+				       "%lld AND %lld) GROUP BY 1, 2 ORDER BY chosen * %f - usual * %f DESC LIMIT %d",
+				       since, until, instance, from, to, cmd->usual_steps, cmd->chosen_steps,
+				       WHY_FILES_SHOWN),
+			       cmd_why_on_file, cmd);
 	r = r
 		    ?: tool_each(cmd->reader,
 			       sqlite3_mprintf("SELECT max(swapped_bytes) FROM host_samples WHERE instance = %lld AND "
-					       "start_ns <= %lld AND "
-					       "start_ns + duration_ns >= %lld",
+					       "start_ns <= "
+					       "%lld AND start_ns + duration_ns >= %lld",
 				       instance, until, since),
 			       cmd_why_on_swapped, cmd);
 	r = r
-		    ?: tool_each(cmd->reader,
-			       sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN "
-					       "o.duration_ns - o.run_delay_ns ELSE 0 END), "
-					       "sum(CASE WHEN o.start_ns BETWEEN %lld AND %lld THEN 0 ELSE "
-					       "o.duration_ns - o.run_delay_ns END) FROM offcpu o "
-					       "JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = o.stack "
-					       "WHERE o.instance = %lld AND "
-					       "o.start_ns BETWEEN %lld AND %lld AND o.thread_id = %lld GROUP BY "
-					       "o.stack ORDER BY 2 DESC",
-				       since, until, since, until, instance, from, to, thread),
-			       cmd_why_on_place, cmd);
-	r = r
-		    ?: tool_each(cmd->reader,
-			       sqlite3_mprintf("SELECT s.frames, sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN "
-					       "w.duration_ns ELSE 0 END), "
-					       "sum(CASE WHEN w.start_ns BETWEEN %lld AND %lld THEN 0 ELSE "
-					       "w.duration_ns END) FROM wait_stacks w "
-					       "JOIN (SELECT DISTINCT id, frames FROM call_stacks) s ON s.id = w.stack "
-					       "WHERE w.instance = %lld AND "
-					       "w.start_ns BETWEEN %lld AND %lld AND w.thread_id = %lld GROUP BY "
-					       "w.stack ORDER BY 2 DESC",
-				       since, until, since, until, instance, from, to, thread),
-			       cmd_why_on_line, cmd);
-	return r
-		       ?: tool_each(cmd->reader,
-				  sqlite3_mprintf(
-					  "SELECT kind, word, sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN n ELSE "
-					  "0 END), "
-					  "sum(CASE WHEN start_ns BETWEEN %lld AND %lld THEN 0 ELSE n END) FROM ("
-					  "SELECT %d AS kind, waits_on AS word, start_ns, duration_ns - run_delay_ns "
-					  "AS n, instance, "
-					  "thread_id FROM offcpu WHERE waits_on IS NOT NULL UNION ALL "
-					  "SELECT %d, operation || CASE operation WHEN 'send' THEN 's to sockets' ELSE "
-					  "'s of files' END, start_ns, duration_ns, instance, thread_id FROM "
-					  "file_calls UNION ALL "
-					  "SELECT CASE WHEN time_ns IS NULL THEN %d ELSE %d END, cause, start_ns, "
-					  "coalesce(time_ns, count), instance, NULL FROM system_sums) "
-					  "WHERE instance = %lld AND start_ns BETWEEN %lld AND %lld AND "
-					  "coalesce(thread_id, %lld) = %lld "
-					  "GROUP BY 1, 2 ORDER BY kind = %d DESC, 3 DESC",
-					  since, until, since, until, WHY_CAUSE_BLOCKED, WHY_CAUSE_KERNEL,
-					  WHY_CAUSE_COUNTED, WHY_CAUSE_KERNEL, instance, from, to, thread, thread,
-					  WHY_CAUSE_COUNTED),
-				  cmd_why_on_cause, cmd);
+		    ?: cmd_why_read_places(
+			       cmd, since, until, from, to, "duration_ns - run_delay_ns", "offcpu", cmd_why_on_place);
+	r = r ?: cmd_why_read_places(cmd, since, until, from, to, "duration_ns", "wait_stacks", cmd_why_on_line);
+	qsort(cmd->place, cmd->places, sizeof(cmd->place[0]), cmd_why_compare_growth);
+	qsort(cmd->line, cmd->lines, sizeof(cmd->line[0]), cmd_why_compare_growth);
+	return r ?: cmd_why_read_causes(cmd, since, until, from, to);
 }

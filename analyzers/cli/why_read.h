@@ -11,11 +11,12 @@
 #define WHY_FILES_SHOWN 3
 #define WHY_FILE_BYTES 128 /* of a name of file_calls */
 
-/* Slow calls of the rank on one file, of all its threads, in the chosen time. */
+/* Slow calls of the rank on one file, of all its threads. */
 struct cmd_why_file {
 	char operation[16], name[WHY_FILE_BYTES];
-	double ns;
+	double ns; /* in the chosen time */
 	int64_t calls;
+	double chosen_ns, usual_ns; /* a step, in the mean */
 };
 
 #define WHY_CAUSES_SHOWN 16
@@ -31,6 +32,7 @@ struct cmd_why_cause {
 };
 
 #define WHY_PLACES_SHOWN 3
+#define WHY_PLACES_MAX 32 /* of which what grew most is shown */
 #define WHY_PLACE_FRAMES 3
 #define WHY_PLACE_BYTES STACK_PLACE_BYTES
 
@@ -56,7 +58,7 @@ struct cmd_why {
 	size_t causes;
 	struct cmd_why_cause cause[WHY_CAUSES_SHOWN];
 	size_t places, lines;
-	struct cmd_why_place place[WHY_PLACES_SHOWN], line[WHY_PLACES_SHOWN];
+	struct cmd_why_place place[WHY_PLACES_MAX], line[WHY_PLACES_MAX]; /* what grew most, first */
 	double swapped_bytes; /* of the rank's memory, the most in the chosen time; NAN: not measured */
 };
 

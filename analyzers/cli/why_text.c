@@ -190,7 +190,7 @@ static void cmd_why_text_places(
 {
 	unsigned shown = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && shown < WHY_PLACES_SHOWN; i++) {
 		const struct cmd_why_place *place = &places[i];
 
 		if (!place->name[0] || place->chosen_ns - place->usual_ns < SHOWN_PART * result->chosen_ns)
@@ -204,14 +204,23 @@ static void cmd_why_text_places(
 		fputs("\n", f);
 }
 
-static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd)
+static void cmd_why_text_files(FILE *f, const struct cmd_why *cmd, const struct why_result *result)
 {
-	for (size_t i = 0; i < cmd->files; i++)
-		fprintf(f, "%s %s %s %s: %s in %" PRId64 " call%s", i ? ";" : "\nslow calls:", cmd->file[i].operation,
-			strcmp(cmd->file[i].operation, "send") == 0 ? "to" : "of", cmd->file[i].name,
-			cmd_why_text_time(cmd->file[i].ns, false).text, cmd->file[i].calls,
-			cmd->file[i].calls == 1 ? "" : "s");
-	if (cmd->files)
+	unsigned shown = 0;
+
+	for (size_t i = 0; i < cmd->files; i++) {
+		const struct cmd_why_file *file = &cmd->file[i];
+
+		if (file->chosen_ns - file->usual_ns < SHOWN_PART * result->chosen_ns)
+			continue;
+		fprintf(f, "%s %s %s %s %s a step", shown++ ? ";" : "\nslow calls:", file->operation,
+			strcmp(file->operation, "send") == 0 ? "to" : "of", file->name,
+			cmd_why_text_time(file->chosen_ns, false).text);
+		if (file->usual_ns > 0)
+			fprintf(f, " (usual %s)", cmd_why_text_time(file->usual_ns, false).text);
+		fprintf(f, ", %" PRId64 " call%s", file->calls, file->calls == 1 ? "" : "s");
+	}
+	if (shown)
 		fputs("\n", f);
 }
 
@@ -308,7 +317,7 @@ static void cmd_why_text_sentences(FILE *f, const struct cmd_why *cmd, const str
 	cmd_why_text_places(f, cmd->line, cmd->lines, "\nin long system calls of", result);
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_KERNEL, "\nthe kernel took longer for it:");
 	cmd_why_text_causes(f, cmd, result, WHY_CAUSE_COUNTED, "\nmore often than usual:");
-	cmd_why_text_files(f, cmd);
+	cmd_why_text_files(f, cmd, result);
 	cmd_why_text_levels(f, cmd, result);
 }
 
@@ -362,9 +371,10 @@ static json_t *cmd_why_json_files(const struct cmd_why *cmd)
 	json_t *files = json_array();
 
 	for (size_t i = 0; i < cmd->files; i++)
-		json_array_append_new(files, json_pack("{s:s, s:s, s:f, s:I}", "operation", cmd->file[i].operation,
-						     "file", cmd->file[i].name, "duration_ns", cmd->file[i].ns, "calls",
-						     (json_int_t)cmd->file[i].calls));
+		json_array_append_new(files,
+			json_pack("{s:s, s:s, s:f, s:f, s:f, s:I}", "operation", cmd->file[i].operation, "file",
+				cmd->file[i].name, "duration_ns", cmd->file[i].ns, "chosen_ns", cmd->file[i].chosen_ns,
+				"usual_ns", cmd->file[i].usual_ns, "calls", (json_int_t)cmd->file[i].calls));
 	return files;
 }
 
@@ -385,7 +395,7 @@ static json_t *cmd_why_json_places(const struct cmd_why_place *place, size_t cou
 {
 	json_t *places = json_array();
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count && i < WHY_PLACES_SHOWN; i++)
 		json_array_append_new(places, json_pack("{s:s, s:f, s:f}", "what", place[i].name, "chosen_ns",
 						      place[i].chosen_ns, "usual_ns", place[i].usual_ns));
 	return places;

@@ -50,6 +50,7 @@ struct why *why_free(struct why *why)
 	free(why->covered.at);
 	free(why->stages.at);
 	free(why->off.at);
+	free(why->shorts.at);
 	free(why->off_others.at);
 	measure_free(why->measure);
 	free(why);

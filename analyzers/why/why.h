@@ -86,7 +86,7 @@ int why_frame(struct why *why, uint64_t job, const struct frame *frame);
 bool why_job(const struct why *why, size_t index, uint64_t *ret_job);
 /*
  * The job to explain, after all frames. Then, where they are known, what the step thread of the rank went through: its
- * stages, the times off the CPU, and from when to when such were seen (none then means none). Intervals in order of
+ * stages, the times off the CPU, long ones and sums of short ones, and from when to when such were seen (none then means none). Intervals in order of
  * their starts.
  */
 int why_choose(struct why *why, uint64_t job);
@@ -102,9 +102,15 @@ struct why_off {
 	uint32_t pid;	   /* who ran before it got the CPU; 0: nobody, or unknown */
 	const char *name;  /* copied */
 };
+/* Times off the CPU that are too short for an interval each: the sums of a second. */
+struct why_short {
+	uint64_t start_ns; /* of the second */
+	uint64_t off_ns, ready_ns;
+};
 int why_covered(struct why *why, uint64_t start_ns, uint64_t end_ns);
 int why_stage(struct why *why, const struct why_stage *stage);
 int why_off(struct why *why, const struct why_off *off);
+int why_short(struct why *why, const struct why_short *sum);
 /* Another thread of the rank was ready, without a CPU, all of that time; in order of their starts. */
 int why_off_other(struct why *why, const struct why_off *off);
 

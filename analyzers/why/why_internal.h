@@ -42,6 +42,7 @@ struct why_jobs {
 
 struct why_interval {
 	uint64_t start_ns, end_ns, ready_ns;
+	uint64_t off_ns; /* of sums: of that time */
 	uint32_t pid;
 	uint8_t activity;
 	char name[16];
@@ -62,7 +63,7 @@ struct why {
 	size_t chosen_all; /* before some were taken at equal distances */
 	bool usual_within; /* there are no steps but the chosen ones */
 	const struct why_step *chosen[WHY_STEPS_USED], *usual[WHY_STEPS_USED];
-	struct why_intervals covered, stages, off;
+	struct why_intervals covered, stages, off, shorts;
 	struct why_intervals off_others; /* union: they do not overlap */
 };
 

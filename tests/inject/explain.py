@@ -4,7 +4,7 @@
 
   explain.py BUILD [FAULT...]     FAULT: preempt quota reads cache faults sync disk swap interrupts slow loss; all of them without one
 
-Prints a row for each fault. Exit 1: less than 90 % of its excess was given to its cause, what it has to name it did not, or something
+Prints a row for each fault. Exit 1: less than 90 % of its excess was given to its cause, what it has to name it did not, for that time or for its longest step, or something
 else gained more than 2 % of it. Other work of the step is no part of a fault's excess as far as the clock of the rank's own thread,
 which ranktrace does not read, says that it became longer: caches are cold after each wait. Needs root, a PyTorch in /usr/bin/python3, and control groups of version 1 for quota, cache, disk
 and swap. For slow and loss, two ranks train together, each in a network namespace of the test's; swap uses a file of 256 MiB, on
@@ -279,14 +279,24 @@ class Session:
         rest = answer["excess_ns"] - others - own
         share = given / rest if rest > 0 else 0
         other, gained = gained_most(answer, mine)
-        good = share >= 0.9 and named(answer) and gained < 0.02 * rest and work - own < 0.02 * rest
+        step = self.of_one_step(since_s, until_s)
+        step_named = bool(step) and named(step)
+        good = step_named and share >= 0.9 and named(answer) and gained < 0.02 * rest and work - own < 0.02 * rest
         print(f"{word:10} step {answer['usual_ns'] / 1e6:7.2f} -> {answer['chosen_ns'] / 1e6:7.2f} ms, {others / 1e6:.2f} of it to others on its CPU, {own / 1e6:.2f} by its own clock to other work; "
-              f"{100 * share:5.1f} % of the rest to its cause, {'named' if named(answer) else 'NOT NAMED'}; most of what else gained: {other} {100 * gained / rest:.1f} %; "
+              f"{100 * share:5.1f} % of the rest to its cause, {'named' if named(answer) else 'NOT NAMED'}, of one step {'named' if step_named else 'NOT NAMED'}; most of what else gained: {other} {100 * gained / rest:.1f} %; "
               f"more other work {100 * (work - own) / rest:.1f} %"
               f"{'' if good else '   FAILED'}", flush=True)
         if not good or os.environ.get("VERBOSE"):
             print(text, flush=True)
         return good
+
+    def of_one_step(self, since_s, until_s):
+        """The answer for the longest step that began then."""
+        rows = self.control("query", "--csv", f"SELECT step FROM steps WHERE rank = 0 AND start_ns BETWEEN {since_s}000000000 AND {until_s}000000000 ORDER BY duration_ns DESC LIMIT 1").split()
+        try:
+            return json.loads(self.control("why", "--json", "--job", JOB, "--rank", "0", "--step", rows[1]))
+        except (IndexError, ValueError):
+            return None
 
     def end(self):
         for rank in self.ranks:

@@ -293,6 +293,49 @@ TEST(intervals_of_the_thread)
 	why_free(why);
 }
 
+/* Usual steps are 30 ms of each 100 off the CPU, in short times of which sums of a second are known; the last step, of 150 ms, is
+ * 90 ms. Long times are of backward alone: what is left there is less. */
+TEST(sums_of_short_times)
+{
+	struct why *why = new_why(1, SINCE_NS);
+	struct why_result result;
+	double sum_ns = 0;
+
+	usual_steps(why, 20);
+	usual_step();
+	grow(1, ACTIVITY_FORWARD, 50 * MS);
+	end_step(why, 1);
+	assert_int_equal(why_choose(why, 1), 0);
+	assert_int_equal(why_covered(why, BEGIN_NS, SINCE_NS + 200 * MS), 0);
+	for (unsigned second = 0; second < 2; second++)
+		assert_int_equal(
+			why_short(why, &(struct why_short){BEGIN_NS + second * 1000 * MS, 300 * MS, 100 * MS}), 0);
+	assert_int_equal(why_short(why, &(struct why_short){SINCE_NS, 600 * MS, 200 * MS}), 0);
+	for (uint64_t at_ns = BEGIN_NS; at_ns < SINCE_NS; at_ns += 100 * MS) {
+		assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, at_ns, at_ns + 40 * MS}), 0);
+		assert_int_equal(
+			why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, at_ns + 40 * MS, at_ns + 100 * MS}), 0);
+	}
+	assert_int_equal(why_stage(why, &(struct why_stage){ACTIVITY_FORWARD, SINCE_NS, SINCE_NS + 90 * MS}), 0);
+	assert_int_equal(
+		why_stage(why, &(struct why_stage){ACTIVITY_BACKWARD, SINCE_NS + 90 * MS, SINCE_NS + 150 * MS}), 0);
+	assert_int_equal(
+		why_off(why, &(struct why_off){SINCE_NS + 120 * MS, SINCE_NS + 150 * MS, 30 * MS, 77, "burner"}), 0);
+	assert_int_equal(why_explain(why, &result), 0);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->usual_ns, 4);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->usual_ns, 8);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->usual_ns, 28);
+	/* Of 90 and 30 ms on the CPU, three quarters of 30 and of 60. */
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 22.5);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->chosen_ns, 45);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 22.5);
+	near(part_of(&result, ACTIVITY_BACKWARD, WHY_READY)->chosen_ns, 30 + 7.5);
+	for (size_t i = 0; i < result.parts; i++)
+		sum_ns += result.part[i].excess_ns;
+	near(sum_ns, 50);
+	why_free(why);
+}
+
 /* The rank usually sleeps 30 ms of forward's 40; now it is ready 60 ms without a CPU, and sleeps no more: late by
  * 30. */
 TEST(sleep_that_pays)

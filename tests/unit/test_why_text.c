@@ -128,11 +128,13 @@ TEST(lines_of_long_calls_are_named)
 
 TEST(slow_calls_are_named)
 {
-	cmd.file[0] = (struct cmd_why_file){"sync", "checkpoints/a.pt", 3 * MS, 1};
-	cmd.file[1] = (struct cmd_why_file){"send", "10.0.0.2:29500", 2 * MS, 7};
-	cmd.files = 2;
-	assert_true(
-		has("slow calls: sync of checkpoints/a.pt: 3 ms in 1 call; send to 10.0.0.2:29500: 2 ms in 7 calls\n"));
+	cmd.file[0] = (struct cmd_why_file){"sync", "checkpoints/a.pt", 30 * MS, 1, 3 * MS, 0};
+	cmd.file[1] = (struct cmd_why_file){"send", "10.0.0.2:29500", 90 * MS, 7, 9 * MS, 8.9 * MS};
+	cmd.file[2] = (struct cmd_why_file){"read", "data/b", 20 * MS, 7, 9 * MS, 2 * MS};
+	cmd.files = 3;
+	assert_true(has(
+		"slow calls: sync of checkpoints/a.pt 3 ms a step, 1 call; read of data/b 9 ms a step (usual 2 ms), 7 "
+		"calls\n"));
 }
 
 TEST_MAIN(NULL, NULL)
