@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "analyzers/align/frame.h"
+#include "analyzers/base/stack.h"
 
 enum finding_kind {
 #define FINDING_KIND(id, word, method, title) FINDING_##id,
@@ -73,7 +74,7 @@ struct finding_evidence {
 	char unit[8];  /* "ns", "1", "bytes" */
 	double value;
 	double peers;	 /* of its peers, or before; NaN: nothing to compare with */
-	char detail[64]; /* who or which: "stress-ng (pid 4711)"; "" */
+	char detail[STACK_PLACE_BYTES]; /* who or which: "stress-ng (pid 4711)", a line; "" */
 };
 
 struct finding {

@@ -7,6 +7,7 @@
 #ifndef RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
 #define RANKTRACE_DAEMON_MEMORY_MEMORY_ROWS_H
 
+#include "analyzers/base/stack.h"
 #include "analyzers/memory/held.h"
 #include "analyzers/memory/memory.h"
 #include "analyzers/memory/segments.h"
@@ -30,7 +31,7 @@ struct memory_put {
 	struct online_open leak;
 	uint64_t leak_since_ns;
 	double leak_from, leak_grown, leak_hourly;
-	char leak_place[64]; /* as long as evidence keeps */
+	char leak_place[STACK_PLACE_BYTES];
 };
 
 /* Whose rows: a rank may have ended. */
