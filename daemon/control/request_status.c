@@ -296,7 +296,7 @@ static void request_status_add_cost(void *arg, const struct rank *rank)
 		struct guard_share share;
 		Ranktrace__RankCost *item;
 
-		guard_rank_share(list->context->guard, rank, level, &share);
+		guard_rank_paid(list->context->guard, rank, level, &share);
 		if (!share.known || (share.hits_per_s <= 0 && !list->context->levels.on[level]))
 			continue;
 		item = list->body->n_costs < COSTS_MAX ? REQUEST_ADD(list->body, costs) : NULL;

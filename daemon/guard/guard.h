@@ -49,13 +49,14 @@ struct guard *guard_free(struct guard *guard);
 /* Every 100 ms. */
 void guard_tick(struct guard *guard, uint64_t now_ns);
 
-/* Share of a rank's time that a level costs it, of the last second or more in which the level was on. */
+/* Share of a rank's time that a level costs it. */
 struct guard_share {
 	double share, low, high;
 	double hits_per_s;
 	bool known;
 };
-void guard_rank_share(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
+/* In the mean over windows and the time between them. */
+void guard_rank_paid(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 
 struct guard_status {
 	const char *reason; /* why hits are counted without what they cost outside of the programs; "" */

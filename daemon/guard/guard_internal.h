@@ -176,7 +176,8 @@ void guard_cpus_left(const cpu_set_t *own, const cpu_set_t *taken, cpu_set_t *re
 void guard_cpus_begin(struct guard *guard);
 /* Ranks may have come, gone or been pinned. */
 void guard_cpus_turn(struct guard *guard);
-/* guard_read.c: as guard_rank_share(), between windows. */
+/* guard_read.c: of the last second or more in which the level was on; between windows. */
+void guard_rank_share(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 void guard_rank_between(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret);
 /* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */
 void guard_publish_excess(struct guard *guard, uint64_t now_ns);

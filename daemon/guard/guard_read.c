@@ -20,6 +20,15 @@ void guard_rank_between(const struct guard *guard, const struct rank *rank, enum
 		*ret = of->level[level].between;
 }
 
+void guard_rank_paid(const struct guard *guard, const struct rank *rank, enum level level, struct guard_share *ret)
+{
+	struct guard_share on, between;
+
+	guard_rank_share(guard, rank, level, &on);
+	guard_rank_between(guard, rank, level, &between);
+	*ret = guard_share_of(&on, &between, guard->window[level].duty);
+}
+
 void guard_status(const struct guard *guard, struct guard_status *ret)
 {
 	*ret = (struct guard_status){.reason = guard->error ? strerror(-guard->error) : "",

@@ -175,7 +175,7 @@ void metrics_of_rank_probes_ratio(const struct metrics_gather *gather, struct me
 			struct metrics_labels labels = it->labels;
 			struct guard_share share;
 
-			guard_rank_share(gather->context->guard, it->rank, level, &share);
+			guard_rank_paid(gather->context->guard, it->rank, level, &share);
 			if (!share.known || share.hits_per_s <= 0)
 				continue;
 			metrics_labels_add(&labels, "level", level_name(level));
