@@ -106,6 +106,8 @@ static void why_mean_of(struct why *why, const struct why_step *const *steps, si
 				why_other_add(result->other, &result->others, step->preemptor_pid, step->preemptor_name,
 					step->preemptor_ns, chosen);
 		}
+		ret->split.short_ready_ns += split.short_ready_ns / (double)count;
+		ret->split.short_blocked_ns += split.short_blocked_ns / (double)count;
 		for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
 			ret->split.behind[a] += split.behind[a] / (double)count;
 			for (enum why_kind k = 0; k < WHY_KIND_MAX; k++)
@@ -175,6 +177,49 @@ static int why_compare_other(const void *a, const void *b)
 	double y = ((const struct why_other *)b)->chosen_ns - ((const struct why_other *)b)->usual_ns;
 
 	return ORDER(y, x);
+}
+
+/* Work becomes time off the CPU: of each activity by its weight, and no more than that. */
+static void why_take_shorts(
+	struct why_split *split, const double weight[ACTIVITY_MAX], double ready_ns, double blocked_ns)
+{
+	double sum = 0, part;
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
+		sum += weight[a];
+	part = sum > 0 ? 1 / fmax(sum, ready_ns + blocked_ns) : 0;
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
+		split->part[a][WHY_READY] += weight[a] * part * ready_ns;
+		split->part[a][WHY_BLOCKED] += weight[a] * part * blocked_ns;
+		split->part[a][WHY_WORK] -= weight[a] * part * (ready_ns + blocked_ns);
+	}
+	part *= sum;
+	split->short_ready_ns -= part * ready_ns;
+	split->short_blocked_ns -= part * blocked_ns;
+}
+
+static void why_take_shorts_of_all(struct why_split *split)
+{
+	double work[ACTIVITY_MAX];
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
+		work[a] = fmax(0, split->part[a][WHY_WORK]);
+	why_take_shorts(split, work, split->short_ready_ns, split->short_blocked_ns);
+}
+
+/* Short times off the CPU are no work. What there is more of them than usual, was where the step works longer. */
+static void why_place_shorts(struct why_mean *chosen, struct why_mean *usual, bool usual_known)
+{
+	double longer[ACTIVITY_MAX];
+
+	for (enum activity a = 0; a < ACTIVITY_MAX; a++)
+		longer[a] = fmax(0, chosen->split.part[a][WHY_WORK] - usual->split.part[a][WHY_WORK]);
+	if (usual_known)
+		why_take_shorts(&chosen->split, longer,
+			fmax(0, chosen->split.short_ready_ns - usual->split.short_ready_ns),
+			fmax(0, chosen->split.short_blocked_ns - usual->split.short_blocked_ns));
+	why_take_shorts_of_all(&chosen->split);
+	why_take_shorts_of_all(&usual->split);
 }
 
 /*
@@ -329,6 +374,7 @@ int why_explain(struct why *why, struct why_result *ret)
 	why_mean_own(why->usual, why->usual_count, usual_own);
 	why_mean_of(why, why->chosen, why->chosen_count, usual_own, ret, true, &chosen);
 	why_mean_of(why, why->usual, why->usual_count, usual_own, ret, false, &usual);
+	why_place_shorts(&chosen, &usual, ret->usual_known);
 	if (ret->thread_known && !ret->usual_known)
 		why_usual_as_chosen(&chosen, &usual);
 	why_behind(&chosen, &usual);

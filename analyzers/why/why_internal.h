@@ -8,6 +8,7 @@
 /* Of a step, ns each. */
 struct why_split {
 	double part[ACTIVITY_MAX][WHY_KIND_MAX];
+	double short_ready_ns, short_blocked_ns; /* by sums: in work, until why_place_shorts() */
 	double behind[ACTIVITY_MAX]; /* of what it was blocked: another thread of the rank was ready, without a CPU */
 };
 

@@ -3,7 +3,6 @@
 #include "analyzers/why/why_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,7 +139,6 @@ struct why_counting {
 	struct why_other *other;
 	size_t *others;
 	bool chosen;
-	double *on_ns; /* of each activity: all of its time, before what is off the CPU is taken off */
 };
 
 static void why_count_by(const struct why_counting *counting, const struct why_interval *by, double ns)
@@ -173,7 +171,6 @@ static void why_count(const struct why_counting *counting, enum activity activit
 	const struct why_intervals *off = &counting->why->off;
 	size_t i = why_interval_first(off, from_ns);
 
-	counting->on_ns[activity] += (double)(to_ns - from_ns);
 	/* One that began before may reach into it; times off the CPU of a thread do not overlap. */
 	for (i -= i > 0; i < off->count && off->at[i].start_ns < to_ns; i++) {
 		const struct why_interval *at = &off->at[i];
@@ -188,31 +185,18 @@ static void why_count(const struct why_counting *counting, enum activity activit
 	}
 }
 
-/* Nobody knows when in their second they were: the step has its share, and of it each activity by its time on the CPU. */
-static void why_count_shorts(const struct why_counting *counting, const struct why_step *step)
+/* Nobody knows when in their second they were: the step has its share. */
+static void why_count_shorts(const struct why_intervals *shorts, const struct why_step *step, struct why_split *ret)
 {
-	const struct why_intervals *shorts = &counting->why->shorts;
 	uint64_t start_ns = step->end_ns - step->step_ns;
 	size_t i = why_interval_first(shorts, start_ns);
-	double ready_ns = 0, blocked_ns = 0, on_ns = 0, part;
 
 	for (i -= i > 0; i < shorts->count && shorts->at[i].start_ns < step->end_ns; i++) {
 		const struct why_interval *at = &shorts->at[i];
+		double part = why_overlap(start_ns, step->end_ns, at->start_ns, at->end_ns) / (double)SHORT_NS;
 
-		part = why_overlap(start_ns, step->end_ns, at->start_ns, at->end_ns) / (double)SHORT_NS;
-		ready_ns += part * (double)at->ready_ns;
-		blocked_ns += part * (double)(at->off_ns - at->ready_ns);
-	}
-	for (enum activity a = 0; a < ACTIVITY_MAX; a++) {
-		const double *of = counting->split->part[a];
-
-		counting->on_ns[a] = fmax(0, counting->on_ns[a] - of[WHY_READY] - of[WHY_BLOCKED]);
-		on_ns += counting->on_ns[a];
-	}
-	for (enum activity a = 0; a < ACTIVITY_MAX && on_ns > 0; a++) {
-		part = counting->on_ns[a] / fmax(on_ns, ready_ns + blocked_ns);
-		counting->split->part[a][WHY_READY] += part * ready_ns;
-		counting->split->part[a][WHY_BLOCKED] += part * blocked_ns;
+		ret->short_ready_ns += part * (double)at->ready_ns;
+		ret->short_blocked_ns += part * (double)(at->off_ns - at->ready_ns);
 	}
 }
 
@@ -220,8 +204,7 @@ static void why_count_shorts(const struct why_counting *counting, const struct w
 void why_thread_split(const struct why *why, const struct why_step *step, struct why_split *ret,
 	struct why_other *other, size_t *count, bool chosen)
 {
-	double on_ns[ACTIVITY_MAX] = {0};
-	const struct why_counting counting = {why, ret, other, count, chosen, on_ns};
+	const struct why_counting counting = {why, ret, other, count, chosen};
 	uint64_t at_ns = step->end_ns - step->step_ns;
 	const struct why_interval *open[DEPTH_MAX];
 	size_t depth = 0, i = why_interval_first(&why->stages, at_ns);
@@ -248,5 +231,5 @@ void why_thread_split(const struct why *why, const struct why_step *step, struct
 			open[depth++] = next;
 		i++;
 	}
-	why_count_shorts(&counting, step);
+	why_count_shorts(&why->shorts, step, ret);
 }

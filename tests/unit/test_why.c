@@ -325,11 +325,11 @@ TEST(sums_of_short_times)
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->usual_ns, 4);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->usual_ns, 8);
 	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->usual_ns, 28);
-	/* Of 90 and 30 ms on the CPU, three quarters of 30 and of 60. */
-	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 22.5);
-	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->chosen_ns, 45);
-	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 22.5);
-	near(part_of(&result, ACTIVITY_BACKWARD, WHY_READY)->chosen_ns, 30 + 7.5);
+	/* It has 20 and 40 ms more of them, in forward, which works 50 longer; of the rest, 40 ms, forward has 40 of 70 parts. */
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_READY)->chosen_ns, 50 / 3.0 + (30 - 50 / 3.0) * 4 / 7);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_BLOCKED)->chosen_ns, 100 / 3.0 + (60 - 100 / 3.0) * 4 / 7);
+	near(part_of(&result, ACTIVITY_FORWARD, WHY_WORK)->chosen_ns, 40 - 40 * 4 / 7.0);
+	near(part_of(&result, ACTIVITY_BACKWARD, WHY_READY)->chosen_ns, 30 + (30 - 50 / 3.0) * 3 / 7);
 	for (size_t i = 0; i < result.parts; i++)
 		sum_ns += result.part[i].excess_ns;
 	near(sum_ns, 50);
