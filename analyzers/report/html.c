@@ -210,6 +210,7 @@ void render_html(FILE *out, const struct report *report)
 	html_evidence(out, report);
 	html_cards(out, report);
 	html_map(out, report);
+	html_memory(out, report);
 	html_jobs(out, report);
 	report_html_unwatched(out, report);
 	fputs("</main>\n", out);

@@ -31,6 +31,7 @@ void html_heat(FILE *out, const struct report *report);
 void html_findings(FILE *out, const struct report *report);
 void html_evidence(FILE *out, const struct report *report);
 void html_cards(FILE *out, const struct report *report);
+void html_memory(FILE *out, const struct report *report);
 void html_jobs(FILE *out, const struct report *report);
 
 #endif

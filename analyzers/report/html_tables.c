@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of the page: worst cards and jobs. */
+/* Tables of the page: worst cards, memory of devices, jobs. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -10,6 +10,7 @@
 #include "analyzers/report/words.h"
 
 #define CARDS_SHOWN 20
+#define MEMORY_SHOWN 20
 
 /* Oldest on the left. */
 static void put_days(FILE *out, const struct report *report, const struct report_card *card)
@@ -76,6 +77,34 @@ void html_cards(FILE *out, const struct report *report)
 	      "style=\"border:0;background:var(--badfill);width:.7rem\"></i>slow that day</span>"
 	      "<span>card-hours within this report's period; newest day on the right</span></p></section>\n",
 		out);
+}
+
+void html_memory(FILE *out, const struct report *report)
+{
+	if (!report->memories)
+		return;
+	fputs("<section class=\"box wide\"><h2>Device memory</h2><div class=\"scroll\"><table><tr><th>what</th>"
+	      "<th>device</th><th class=\"n\">peak allocated</th><th class=\"n\">peak reserved</th><th "
+	      "class=\"n\">failed requests</th><th class=\"n\">failed calls</th><th>leak</th></tr>\n",
+		out);
+	for (size_t i = 0; i < report->memories && i < MEMORY_SHOWN; i++) {
+		const struct report_memory *memory = &report->memory[i];
+
+		html_put(out,
+			"<tr><td class=\"m %s\">%s</td><td>%s</td>" HTML_COUNTED HTML_COUNTED HTML_COUNTED HTML_COUNTED
+			"<td>%s</td></tr>\n",
+			i < report->memories_bad ? "strong" : "", words_memory_subject(report, memory, HTML_WORD),
+			words_memory_device(memory, HTML_WORD), "allocated",
+			words_memory_bytes(memory->allocated_bytes, HTML_WORD), "reserved",
+			words_memory_bytes(memory->reserved_bytes, HTML_WORD), "failed requests",
+			words_count(memory->failed, HTML_WORD), "failed calls",
+			words_count(memory->calls_failed, HTML_WORD), words_memory_leak(report, memory, HTML_WORD));
+	}
+	fputs("</table></div>", out);
+	if (report->memories > MEMORY_SHOWN)
+		fprintf(out, "<p class=\"small mute\">and %zu more: tracectl report --json</p>",
+			report->memories - MEMORY_SHOWN);
+	fputs("</section>\n", out);
 }
 
 void html_jobs(FILE *out, const struct report *report)

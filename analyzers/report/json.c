@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define CARDS_MAX 256
+#define MEMORY_MAX 256 /* rows */
 
 static json_t *json_evidence(const struct finding *f)
 {
@@ -155,6 +156,32 @@ static json_t *json_cards(const struct report *report)
 	return all;
 }
 
+static json_t *json_memory(const struct report *report)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < report->memories && i < MEMORY_MAX; i++) {
+		const struct report_memory *memory = &report->memory[i];
+		const struct report_job *job = &report->job[memory->job];
+		const struct report_card *card = memory->card != REPORT_NONE ? &report->card[memory->card] : NULL;
+		bool leaks = memory->leak != REPORT_NONE;
+		char device[WORDS_BYTES];
+
+		json_array_append_new(all,
+			tool_object("job", tool_text(job->name), "uid", tool_known(job->uid), "rank",
+				tool_known(memory->rank), "host", tool_text(card ? report->node[card->node].name : ""),
+				"card", tool_text(card ? card->name : ""), "device",
+				tool_text(words_memory_device(memory, device)), "peak_allocated_bytes",
+				tool_some(memory->allocated_bytes), "peak_reserved_bytes",
+				tool_some(memory->reserved_bytes), "failed_requests", tool_count(memory->failed),
+				"failed_calls", tool_count(memory->calls_failed), "leak_finding",
+				leaks ? tool_count(report->finding[memory->leak].is.id) : json_null(),
+				"leak_hourly_bytes", tool_real(report_memory_hourly(report, memory)), "leak_where",
+				tool_text(report_memory_place(report, memory)), NULL));
+	}
+	return all;
+}
+
 static json_t *json_jobs(const struct report *report)
 {
 	json_t *all = json_array();
@@ -227,7 +254,8 @@ static json_t *json_ours(const struct report *report)
 		"groups_in_all", tool_count(report->groups), "short_slowdowns", json_briefs(report),
 		"short_cost_card_hours", tool_real(report->brief_card_hours), "uneven_cost_card_hours",
 		tool_real(report->remark_card_hours), "cardless_cost_card_hours",
-		tool_real(report->cardless_card_hours), "worst_cards", json_cards(report), "jobs", json_jobs(report),
+		tool_real(report->cardless_card_hours), "worst_cards", json_cards(report), "memory",
+		json_memory(report), "memory_in_all", tool_count(report->memories), "jobs", json_jobs(report),
 		"not_watched", report_json_unwatched(report), NULL);
 }
 

@@ -71,6 +71,7 @@ struct report *report_free(struct report *report)
 	free(report->group);
 	free(report->brief);
 	free(report->yesterday);
+	free(report->memory);
 	free(report->worst);
 	free(report);
 	return NULL;

@@ -86,6 +86,11 @@ void report_note_past(struct report *report, const struct finding *finding, uint
 int report_across(struct report *report, const struct report_options *options);
 /* After that: merges findings that several nodes report. */
 void report_merge(struct report *report);
+/* What a row says of the memory of a device of the process. */
+void report_memory_add(struct report *report, struct report_rank *rank, const struct report_memory *seen);
+/* After all rows, and the last change of findings: one for each rank and device, those with failed requests and leaks
+ * first. */
+void report_memory_make(struct report *report);
 /* After all rows: gaps. */
 void report_watch(struct report *report);
 

@@ -136,6 +136,7 @@ static int report_read_gather(
 		r = report_read_gather_rows(report, error, error_size);
 	if (r < 0)
 		return r;
+	report_memory_make(report);
 	report_watch(report);
 	report_judge(report);
 	return 0;

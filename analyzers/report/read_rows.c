@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps, host samples and losses of a store. */
+/* Steps, host samples, memory of devices and losses of a store. */
 #include "analyzers/report/model.h"
 
 #include <errno.h>
@@ -23,6 +23,9 @@ enum { SAMPLE_CPU = OWN, SAMPLE_RUN_DELAY, SAMPLE_THROTTLED, SAMPLE_FAULTS, SAMP
 enum { STEP_STEP = OWN };
 enum { STAGE_STAGE = OWN, STAGE_STEP, STAGE_THREAD };
 enum { OP_DEVICE_DURATION = OWN, OP_COMMUNICATOR };
+/* These have no duration. */
+enum { MEMORY_KIND = DURATION, MEMORY_DEVICE, MEMORY_ALLOCATED, MEMORY_RESERVED };
+enum { CALL_OP = DURATION };
 
 /* 0: used; -ENODATA: not counted; or another negative errno. */
 typedef int (*scan_row)(struct report_source *source, struct reader_scan *scan);
@@ -147,6 +150,47 @@ static int operation_row(struct report_source *source, struct reader_scan *scan)
 	return 0;
 }
 
+static int report_read_rows_memory(struct report_source *source, struct reader_scan *scan, uint64_t failed)
+{
+	struct report_rank *rank = report_read_rows_rank_of(source, scan);
+	const struct reader_row *row = reader_scan_row(scan);
+	int64_t device = row->value[MEMORY_DEVICE];
+	bool has_device = reader_row_has(row, MEMORY_DEVICE) && device >= 0 && device <= INT32_MAX;
+	const char *kind = reader_scan_text(scan, MEMORY_KIND);
+	struct report_memory seen = {
+		.device = has_device ? (int32_t)device : -1,
+		.allocated_bytes = report_read_rows_number(scan, MEMORY_ALLOCATED),
+		.reserved_bytes = report_read_rows_number(scan, MEMORY_RESERVED),
+		.failed = failed,
+	};
+
+	if (!rank || !rank->chosen)
+		return 0;
+	report_name(kind ? kind : "", seen.kind, sizeof(seen.kind));
+	report_memory_add(source->report, rank, &seen);
+	return 0;
+}
+
+static int report_read_rows_curve(struct report_source *source, struct reader_scan *scan)
+{
+	return report_read_rows_memory(source, scan, 0);
+}
+
+static int report_read_rows_failure(struct report_source *source, struct reader_scan *scan)
+{
+	return report_read_rows_memory(source, scan, 1);
+}
+
+/* A row without a function is the stack of another row's call. */
+static int report_read_rows_call(struct report_source *source, struct reader_scan *scan)
+{
+	struct report_rank *rank = report_read_rows_rank_of(source, scan);
+
+	if (rank)
+		rank->calls_failed += reader_row_has(reader_scan_row(scan), CALL_OP);
+	return 0;
+}
+
 static int lost_row(struct report_source *source, sqlite3_stmt *s)
 {
 	struct report *report = source->report;
@@ -196,6 +240,24 @@ static const struct reader_scanning stages = {
 	TABLE_STAGES, .columns = {"instance", "start_ns", "duration_ns", "stage", "step", "thread_id"}};
 static const struct reader_scanning operations = {TABLE_COLLECTIVES,
 	.columns = {"instance", "host_start_ns", "host_duration_ns", "device_duration_ns", "communicator"}};
+
+static const struct reader_scanning curves = {TABLE_MEMORY_CURVE,
+	.columns = {"instance", "start_ns", "kind", "device", "allocated_max_bytes", "reserved_max_bytes"}};
+static const struct reader_scanning failures = {TABLE_MEMORY_FAILURES,
+	.columns = {"instance", "start_ns", "kind", "device", "allocated_bytes", "reserved_bytes"}};
+static const struct reader_scanning calls = {TABLE_API_ERRORS, .columns = {"instance", "start_ns", "op"}};
+
+/* Read over the whole period. */
+static const struct {
+	const struct reader_scanning *scanning;
+	scan_row row;
+} wholes[] = {
+	{&steps, step_row},
+	{&samples, sample_row},
+	{&curves, report_read_rows_curve},
+	{&failures, report_read_rows_failure},
+	{&calls, report_read_rows_call},
+};
 
 /* Rows of a span of time. */
 struct span {
@@ -256,12 +318,11 @@ int report_read_rows(
 	const struct span whole = {report->since_ns, report->until_ns};
 	struct rows rows = {.plots = plots, .splits = splits};
 	struct span span;
-	int r;
+	int r = 0;
 
 	source->arg = &rows;
-	r = read_scan(source, &steps, &whole, step_row, error, error_size);
-	if (r == 0)
-		r = read_scan(source, &samples, &whole, sample_row, error, error_size);
+	for (size_t i = 0; r == 0 && i < sizeof(wholes) / sizeof(wholes[0]); i++)
+		r = read_scan(source, wholes[i].scanning, &whole, wholes[i].row, error, error_size);
 	if (r == 0)
 		r = read_lost(source, error, error_size);
 	if (r == 0 && splits_want(splits, source->store, &span.since_ns, &span.until_ns))

@@ -62,7 +62,8 @@ double values_quantile(double *value, size_t n, double q);
 #define REPORT_HEAT_RANKS_MAX 4096 /* of a job; of more, every n-th */
 #define REPORT_HEAT_SHOWN_MAX 64   /* of more ranks, the worst ones are shown */
 #define REPORT_PLOTS_MAX 12
-#define REPORT_DAYS 14 /* past days, including this period's */
+#define REPORT_MEMORY_MAX 65536 /* devices of processes */
+#define REPORT_DAYS 14		/* past days, including this period's */
 #define REPORT_SLOTS_MAX 1440
 #define REPORT_GAPS_MAX 24
 #define REPORT_LOST_MAX 24
@@ -108,7 +109,22 @@ struct report_rank { /* a process */
 	bool here;   /* in the period */
 	bool chosen; /* by --rank */
 	uint64_t steps, samples;
-	uint8_t *seen; /* bit a slot: has data */
+	uint8_t *seen;	       /* bit a slot: has data */
+	uint32_t memory;       /* its first device in report->memory, counted from 1, while rows are read; 0: none */
+	uint64_t calls_failed; /* rows of api_errors */
+};
+
+/* Memory of a device in a rank: peaks of the period, what failed. */
+struct report_memory {
+	uint32_t job, card; /* card: or REPORT_NONE */
+	int32_t rank;
+	char kind[16];				  /* "cuda", "cpu" */
+	int32_t device;				  /* its number, -1: none */
+	uint64_t allocated_bytes, reserved_bytes; /* peaks; reserved 0: not reported */
+	uint64_t failed;			  /* requests */
+	uint64_t calls_failed;			  /* of the rank, on its device with the largest peak */
+	uint32_t leak;				  /* index of the finding, or REPORT_NONE */
+	uint32_t next;				  /* of the process, while rows are read: as report_rank.memory */
 };
 
 struct report_job {
@@ -279,7 +295,9 @@ struct report {
 	double cost_card_hours, card_hours; /* lost, and all, of whole jobs including nodes without a store */
 	/* Parts of what was lost: of short slow-downs, of uneven work, and of findings without a single card. */
 	double brief_card_hours, remark_card_hours, cardless_card_hours;
-	uint32_t *worst; /* cards, worst first */
+	size_t memories, memories_bad, memory_capacity;
+	struct report_memory *memory; /* the first memories_bad with failed requests or a leak */
+	uint32_t *worst;	      /* cards, worst first */
 	size_t worsts;
 	struct report_headline headline;
 };
@@ -306,6 +324,9 @@ int report_read(const struct report_options *options, struct report **ret, char 
 struct report *report_free(struct report *report);
 /* User of the finding's ranks, -1: unknown. */
 int64_t report_uid(const struct finding *finding);
+/* Growth of its leak in an hour, bytes, NAN: unknown; and the line that holds most of it, "": unknown. */
+double report_memory_hourly(const struct report *report, const struct report_memory *memory);
+const char *report_memory_place(const struct report *report, const struct report_memory *memory);
 /* Adds a note, cut to its bound, once. */
 void report_note(struct report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

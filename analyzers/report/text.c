@@ -113,6 +113,7 @@ void table_end(struct table *table, FILE *out, const char *indent)
 #define TEXT_LINES_MAX 20     /* of "Not watched" */
 #define TEXT_EPISODES_SHOWN 5 /* of a group, newest first */
 #define TEXT_BRIEFS_SHOWN 8
+#define TEXT_MEMORY_SHOWN 10
 
 struct page {
 	FILE *out;
@@ -303,6 +304,35 @@ static void show_cards(const struct page *page)
 			words_hours(report->cost_card_hours, hours), text);
 }
 
+static void show_memory(const struct page *page)
+{
+	static const char *const headers[] = {"WHAT", "DEVICE", ">PEAK ALLOCATED", ">PEAK RESERVED", ">FAILED REQUESTS",
+		">FAILED CALLS", "LEAK", NULL};
+	const struct report *report = page->report;
+	struct table *table;
+	char text[WORDS_BYTES];
+
+	if (!report->memories)
+		return;
+	text_heading(page, "Device memory");
+	table = table_new(headers, page->markdown);
+	for (size_t i = 0; i < report->memories && i < TEXT_MEMORY_SHOWN; i++) {
+		const struct report_memory *memory = &report->memory[i];
+
+		table_add(table, words_memory_subject(report, memory, text));
+		table_add(table, words_memory_device(memory, text));
+		table_add(table, words_memory_bytes(memory->allocated_bytes, text));
+		table_add(table, words_memory_bytes(memory->reserved_bytes, text));
+		table_add(table, words_count(memory->failed, text));
+		table_add(table, words_count(memory->calls_failed, text));
+		table_add(table, memory->leak != REPORT_NONE ? words_memory_leak(report, memory, text) : "-");
+	}
+	table_end(table, page->out, "  ");
+	if (report->memories > TEXT_MEMORY_SHOWN)
+		fprintf(page->out, "%sand %zu more: tracectl report --json\n", page->markdown ? "\n" : "  ",
+			report->memories - TEXT_MEMORY_SHOWN);
+}
+
 static void show_jobs(const struct page *page)
 {
 	static const char *const headers[] = {
@@ -403,10 +433,12 @@ static void text_render(FILE *out, const struct report *report, bool markdown)
 		show_findings(&page);
 	if (wrong)
 		show_briefs(&page);
-	if (wrong) {
+	if (wrong)
 		show_cards(&page);
+	if (wrong || report->memories_bad)
+		show_memory(&page);
+	if (wrong)
 		show_jobs(&page);
-	}
 	if (wrong || report->gaps || report->unread || report->lost)
 		show_unwatched(&page);
 }

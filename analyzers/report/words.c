@@ -142,18 +142,30 @@ const char *words_card(const struct report *report, uint32_t card, char *buffer)
 	return buffer;
 }
 
+/* card: or REPORT_NONE; rank: -1 if it is not known. */
+static const char *words_rank(
+	const struct report *report, uint32_t card, int32_t rank, const struct report_job *job, char *buffer)
+{
+	size_t used = card != REPORT_NONE ? strlen(words_card(report, card, buffer)) : 0;
+	char number[32] = "a process";
+
+	if (rank >= 0)
+		snprintf(number, sizeof(number), "rank %" PRId32, rank);
+	snprintf(buffer + used, WORDS_BYTES - used, used ? " (%s of %s)" : "%s of %s", number, words_job(job));
+	return buffer;
+}
+
+const char *words_memory_subject(const struct report *report, const struct report_memory *memory, char *buffer)
+{
+	return words_rank(report, memory->card, memory->rank, &report->job[memory->job], buffer);
+}
+
 const char *words_subject(const struct report *report, const struct report_finding *finding, char *buffer)
 {
 	const struct report_job *job = &report->job[finding->job];
-	size_t used = 0;
 
-	if (finding->card != REPORT_NONE)
-		used = strlen(words_card(report, finding->card, buffer));
-	if (finding->card != REPORT_NONE)
-		snprintf(buffer + used, WORDS_BYTES - used, " (rank %" PRId32 " of %s)", finding->is.rank,
-			words_job(job));
-	else if (finding->is.rank >= 0)
-		snprintf(buffer, WORDS_BYTES, "rank %" PRId32 " of %s", finding->is.rank, words_job(job));
+	if (finding->card != REPORT_NONE || finding->is.rank >= 0)
+		words_rank(report, finding->card, finding->is.rank, job, buffer);
 	else if (finding->node != REPORT_NONE && !job->name[0])
 		snprintf(buffer, WORDS_BYTES, "%s", report->node[finding->node].name);
 	else if (finding->node != REPORT_NONE)

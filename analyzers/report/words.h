@@ -77,6 +77,14 @@ const char *words_gap(const struct report *report, const struct report_gap *gap,
 const char *words_elsewhere(const struct report_job *job, char *buffer);
 /* "reported by 3 nodes", "found by comparing nodes; ..."; "" for one node. */
 const char *words_reported_by(const struct report_finding *finding, char *buffer);
+/* "cuda:0" */
+const char *words_memory_device(const struct report_memory *memory, char *buffer);
+/* "card 3 of node017 (rank 139 of llama)" */
+const char *words_memory_subject(const struct report *report, const struct report_memory *memory, char *buffer);
+/* A peak; "-" for 0, which is none. */
+const char *words_memory_bytes(uint64_t bytes, char *buffer);
+/* "360 MiB an hour, keep (model.py:63)"; "" without a leak. */
+const char *words_memory_leak(const struct report *report, const struct report_memory *memory, char *buffer);
 /* "2 slow jobs reported by single nodes are explained by findings across nodes"; "" for none. */
 const char *words_explained(const struct report *report, char *buffer);
 const char *words_lost(const struct report *report, const struct report_lost *lost, char *buffer);
