@@ -60,20 +60,24 @@ enum finding_state { FINDING_SUSPECTED, FINDING_OPEN, FINDING_CLOSED, FINDING_DR
  *   mismatch             "mismatch": detail, what was called
  *   memory               "memory_growth", "memory_hourly": bytes; detail of the first: the device ("cuda:0"); "stack":
  *                        detail, the line that holds most of it. Or "memory_asked", detail: the device,
- *                        "memory_allocated", "memory_reserved", and "stack": detail, the line that asked. Or
+ *                        "memory_allocated", "memory_reserved", "memory_why": detail, "leak" or "fragmentation"
+ *                        where it is one, and "stack": detail, the line that asked. Or
  *                        "memory_calls": percent of the time; "stack": detail, the line with the longest call
  *   imbalance            "stage": number of the pipeline stage; "self_time"
  *   overhead             "probes": percent of the rank's time, or "daemon": of a CPU; detail: what takes most of
- *                        it (a level; a source of gauges); "level": its percent; "budget"
+ *                        it (a level; a source of gauges); "level": its percent; "budget". Or "daemon",
+ *                        "budget": bytes of memory
  *   crash                "end": wait status, detail: how ("SIGSEGV"); "stack": detail, where its main thread was
  *   hardware             the cause's evidence, detail: what was reported; "card": detail, UUID and PCI address
+ *   slow rank            "system": percent of the time in which the kernel did that for the rank, detail: what
+ *                        ("reads of files (data/b)"); peers: its peers; "system_before": peers: before
  *   any                  "returns": times it recurred; "explained": detail, the finding that explains it
  */
 struct finding_evidence {
 	char name[24]; /* "self_time", "dataloader", "run_delay", "step_time", "entered_seq", ... */
 	char unit[8];  /* "ns", "1", "bytes" */
 	double value;
-	double peers;	 /* of its peers, or before; NaN: nothing to compare with */
+	double peers;			/* of its peers, or before; NaN: nothing to compare with */
 	char detail[STACK_PLACE_BYTES]; /* who or which: "stress-ng (pid 4711)", a line; "" */
 };
 

@@ -6,6 +6,7 @@
 #include "analyzers/finding/finding.h"
 
 #include "analyzers/base/text.h"
+#include "analyzers/memory/memory.h"
 
 #include <math.h>
 #include <string.h>
@@ -141,6 +142,21 @@ static void sentence_syncs(struct sentence *sentence)
 	text_add(&sentence->text, " before)");
 }
 
+/* "; the kernel: reads of files (data/b) 31 % of the time (its peers 1 %)" */
+static void sentence_system(struct sentence *sentence)
+{
+	const struct finding_evidence *peers = sentence_evidence(sentence->finding, "system"),
+				      *system = peers ? peers : sentence_evidence(sentence->finding, "system_before");
+
+	if (!system || !isfinite(system->value))
+		return;
+	text_add(&sentence->text, "; the kernel: ");
+	text_name(&sentence->text, system->detail, sizeof(system->detail));
+	text_add(&sentence->text, " %.0f %% of the time", system->value);
+	if (isfinite(system->peers))
+		text_add(&sentence->text, " (%s %.0f %%)", peers ? "its peers" : "before", system->peers);
+}
+
 /* "rank 3 (node-a, card 1)"; "ranks 3-7"; false: of no rank. */
 static bool sentence_who(struct sentence *sentence)
 {
@@ -232,6 +248,7 @@ static void sentence_slow_rank(struct sentence *sentence)
 	sentence_since(sentence);
 	sentence_cause(sentence);
 	sentence_syncs(sentence);
+	sentence_system(sentence);
 	sentence_others(sentence);
 }
 
@@ -408,6 +425,20 @@ static void sentence_leak(struct sentence *sentence)
 	}
 }
 
+/* "; a leak has filled the pool"; nothing where the model needs more than there is, or the cause is not known. */
+static void sentence_memory_why(struct sentence *sentence)
+{
+	static const char *const clauses[MEMORY_CAUSE_MAX] = {
+		[MEMORY_FRAGMENTED] = "; the pool has enough, but in pieces",
+		[MEMORY_LEAKED] = "; a leak has filled the pool",
+	};
+	const char *why = sentence_detail(sentence->finding, "memory_why");
+
+	for (enum memory_cause cause = 0; cause < MEMORY_CAUSE_MAX; cause++)
+		if (clauses[cause] && strcmp(why, memory_cause_word(cause)) == 0)
+			text_add(&sentence->text, "%s", clauses[cause]);
+}
+
 static void sentence_device_memory(struct sentence *sentence)
 {
 	const struct finding_evidence *asked = sentence_evidence(sentence->finding, "memory_asked"),
@@ -438,6 +469,7 @@ static void sentence_device_memory(struct sentence *sentence)
 		text_bytes(&sentence->text, reserved->value);
 		text_add(&sentence->text, " reserved");
 	}
+	sentence_memory_why(sentence);
 }
 
 static void sentence_memory_calls(struct sentence *sentence)
@@ -536,6 +568,21 @@ static void sentence_share(struct sentence *sentence, double percent)
 
 /* "probes take up to 2.1 % of the time of rank 3 (node-a) for 10 min, more than the budget of 0.5 %: 1.9 % by L0",
  * "ranktraced takes up to 1.9 % of a CPU of node-a for 10 min, more than the budget of 1 %: 0.8 % by L3" */
+/* "140 MiB of memory of node-a ..., more than the budget of 128 MiB" */
+static void sentence_overhead_memory(
+	struct sentence *sentence, const struct finding_evidence *memory, const struct finding_evidence *budget)
+{
+	text_add(&sentence->text, "ranktraced %s up to ", sentence->past ? "had" : "has");
+	text_value(&sentence->text, memory->value, memory->unit);
+	text_add(&sentence->text, " of memory of ");
+	text_name(&sentence->text, sentence->finding->host[0] ? sentence->finding->host : "a node", NAME_BYTES);
+	sentence_since(sentence);
+	if (!budget)
+		return;
+	text_add(&sentence->text, ", more than the budget of ");
+	text_value(&sentence->text, budget->value, budget->unit);
+}
+
 static void sentence_overhead(struct sentence *sentence)
 {
 	const struct finding *finding = sentence->finding;
@@ -544,6 +591,10 @@ static void sentence_overhead(struct sentence *sentence)
 				      *level = sentence_evidence(finding, "level"),
 				      *budget = sentence_evidence(finding, "budget");
 
+	if (daemon && share && strcmp(share->unit, "bytes") == 0) {
+		sentence_overhead_memory(sentence, share, budget);
+		return;
+	}
 	text_add(&sentence->text, daemon ? "ranktraced %s " : "probes %s ",
 		sentence->past ? "took"
 		: daemon       ? "takes"

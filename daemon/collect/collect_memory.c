@@ -737,6 +737,18 @@ static struct memory_rank *memory_find(struct memory *memory, uint32_t pid)
 	return NULL;
 }
 
+/* A trend costs a millisecond: of the requests before the first finding. */
+static double memory_leaked(
+	const struct memory *memory, const struct memory_rank *rank, const struct rt_memory_failed_event *event)
+{
+	struct rt_memory_rank counts;
+
+	if (event->call_ns || rank->pending->failed_once || rank->pending->failed_count == MEMORY_PENDING_FAILED_MAX ||
+		!memory_read(memory, rank->slot, &counts))
+		return 0;
+	return memory_rows_leaked(&counts, rank->put, event->device);
+}
+
 /* A request of the allocator, or a call that failed and whose row is in another table: it waits for the name of its
  * stack. */
 static void memory_on_failed(
@@ -744,7 +756,7 @@ static void memory_on_failed(
 {
 	bool first = !rank->pending->failed_once && !memory_pending_waits(rank->pending);
 
-	if (!memory_pending_fail(rank->pending, event)) {
+	if (!memory_pending_fail(rank->pending, event, memory_leaked(memory, rank, event))) {
 		memory->failures_lost++;
 		return;
 	}

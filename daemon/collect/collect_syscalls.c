@@ -16,17 +16,20 @@
 #include "daemon/collect/syscall_names.h"
 #include "daemon/core/context.h"
 #include "daemon/core/limits.h"
+#include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 #include "syscalls.skel.h"
 
 #define SYSCALLS_NAME_BYTES (2 * RT_FILE_NAME_SIZE)
 
-static const char *const syscalls_file_ops[RT_FILE_OPS] = {
-	[RT_FILE_READ] = "read",
-	[RT_FILE_WRITE] = "write",
-	[RT_FILE_SYNC] = "sync",
-	[RT_FILE_SEND] = "send",
+static const struct {
+	const char *word, *cause;
+} syscalls_file_ops[RT_FILE_OPS] = {
+	[RT_FILE_READ] = {"read", "reads of files"},
+	[RT_FILE_WRITE] = {"write", "writes of files"},
+	[RT_FILE_SYNC] = {"sync", "syncs of files"},
+	[RT_FILE_SEND] = {"send", "sends to sockets"},
 };
 
 struct syscalls {
@@ -141,12 +144,13 @@ static void collect_syscalls_take_files(
 
 		if (sum->count == 0)
 			continue;
+		uint64_t duration_ns = collect_syscalls_take(&sum->duration_ns);
 		const struct row_file_calls row = {
 			.rank = field_int(rank->env.rank),
-			.operation = field_text(syscalls_file_ops[op]),
+			.operation = field_text(syscalls_file_ops[op].word),
 			.file = field_text_if(NULL),
 			.start_ns = field_time(collect_syscalls_period_ns(syscalls, now_ns)),
-			.duration_ns = field_duration(collect_syscalls_take(&sum->duration_ns)),
+			.duration_ns = field_duration(duration_ns),
 			.count = field_int((int64_t)collect_syscalls_take(&sum->count)),
 			.bytes = field_int((int64_t)collect_syscalls_take(&sum->bytes)),
 			.thread_id = field_int_if(false, 0),
@@ -154,6 +158,8 @@ static void collect_syscalls_take_files(
 		};
 
 		store_put_file_calls(syscalls->context->store, &row);
+		online_system_add(
+			syscalls->context->findings, rank, now_ns, syscalls_file_ops[op].cause, "", duration_ns);
 		syscalls->events++;
 	}
 }
@@ -341,7 +347,7 @@ static void syscalls_event(void *state, const struct rt_event *event, size_t siz
 	collect_syscalls_name(call, file);
 	const struct row_file_calls row = {
 		.rank = field_int(rank->env.rank),
-		.operation = field_text(syscalls_file_ops[call->op]),
+		.operation = field_text(syscalls_file_ops[call->op].word),
 		.file = field_text(file),
 		.start_ns = field_time(store_utc_ns(syscalls->context->store, call->start_ns)),
 		.duration_ns = field_duration(call->duration_ns),
@@ -352,6 +358,8 @@ static void syscalls_event(void *state, const struct rt_event *event, size_t siz
 	};
 
 	store_put_file_calls(syscalls->context->store, &row);
+	online_system_add(syscalls->context->findings, rank, call->start_ns + call->duration_ns,
+		syscalls_file_ops[call->op].cause, file, call->duration_ns);
 	syscalls->events++;
 }
 

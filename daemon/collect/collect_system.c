@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/collect/collector.h"
 #include "daemon/core/context.h"
+#include "daemon/findings/online.h"
 #include "daemon/kernel/kernel.h"
 #include "daemon/store/store.h"
 #include "system.skel.h"
@@ -144,6 +145,9 @@ static void collect_system_take(struct system *system, uint32_t slot, const stru
 		if (sum->count == last->count)
 			continue;
 		store_put_system_sums(store, &row);
+		if (system_causes[cause].has_time)
+			online_system_add(system->context->findings, rank, now_ns, system_causes[cause].word, "",
+				sum->time_ns - last->time_ns);
 		system->events++;
 	}
 	system->sums[slot] = now;
@@ -158,8 +162,10 @@ static void collect_system_take_rank(void *arg, const struct rank *rank)
 {
 	const struct system_taking *taking = arg;
 
-	if (rank->role == RANK_ROLE_RANK && !rank->ended)
-		collect_system_take(taking->system, rank->slot, rank, taking->now_ns);
+	if (rank->role != RANK_ROLE_RANK || rank->ended)
+		return;
+	online_system_watch(taking->system->context->findings, rank, taking->now_ns);
+	collect_system_take(taking->system, rank->slot, rank, taking->now_ns);
 }
 
 static void collect_system_take_all(struct system *system, uint64_t now_ns)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifecycle of the online detector: registers ranks, runs its parts every tick. */
+#include "analyzers/gauges/system_causes.h"
 #include "bpf/event.h"
 #include "daemon/base/job_thread.h"
 #include "daemon/core/context.h"
@@ -265,6 +266,7 @@ struct online *online_free(struct online *online)
 	online_recover_mark(online, false);
 	online_learned_save(online);
 	detect_free(online->detect);
+	system_causes_free(online->system);
 	online_samples_forget(online);
 	online_recover_forget(online);
 	online_learned_forget(online);

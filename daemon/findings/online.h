@@ -76,20 +76,27 @@ struct online_oom_info {
 	const char *device, *place; /* "cuda:0"; the line that asked, "": unknown */
 	uint64_t time_ns;
 	double asked_bytes, allocated_bytes, reserved_bytes; /* reserved: 0: unknown */
+	double leaked_bytes;				     /* growth by a leak; 0: none, or unknown */
 };
 void online_oom(struct online *online, const struct online_oom_info *info);
 
 /* Probes cost a rank more than [budget] rank_percent; percent of its time. Without a rank: the daemon takes more than
- * cpu_percent; percent of a CPU. */
+ * cpu_percent of a CPU, or more memory. */
 struct online_overhead_info {
 	const struct rank *rank;
 	const char *part; /* that costs most: a level; of the daemon also a source of gauges */
 	double percent, part_percent, budget_percent;
 	uint64_t since_ns;
+	double bytes, budget_bytes; /* of memory; 0: percent count */
 };
 /* As online_leak(). */
 void online_overhead(
 	struct online *online, const struct online_overhead_info *info, bool over, struct online_open *open);
+
+/* L3 is on for the rank in this second; then what the kernel did for it (analyzers/gauges/system_causes.h): its findings show it. */
+void online_system_watch(struct online *online, const struct rank *rank, uint64_t now_ns);
+void online_system_add(struct online *online, const struct rank *rank, uint64_t now_ns, const char *word,
+	const char *name, uint64_t duration_ns);
 
 /* A rank that has ended, once its stack is named: also one that ended as it should. */
 struct online_end_info {

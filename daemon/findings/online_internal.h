@@ -3,7 +3,7 @@
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
  * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended),
- * online_publish.c (findings out), online_learned.c (what is usual, for the next daemon) and online_recover.c (findings
+ * online_system.c (what the kernel did for a rank), online_publish.c (findings out), online_learned.c (what is usual, for the next daemon) and online_recover.c (findings
  * of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
@@ -256,6 +256,7 @@ struct online {
 	struct align *align;	   /* owned by detect */
 	struct hardware *hardware; /* the same; NULL: not judged */
 	struct online_auto_level auto_level;
+	struct system_causes *system; /* NULL: L3 was not on yet */
 	struct online_stacks stacks;
 	struct online_profiles profiles;
 	struct online_ends ends;
@@ -347,5 +348,8 @@ void online_learned_forget(struct online *online);
 void online_recover_mark(struct online *online, bool open);
 /* What is being written is not waited for. */
 void online_recover_forget(struct online *online);
+
+/* online_system.c */
+void online_system_explain(const struct online *online, struct finding *finding);
 
 #endif

@@ -279,12 +279,13 @@ void online_publish(void *arg, const struct finding *finding)
 		return;
 	online_publish_swap(online, &f);
 	online_publish_far(online, &f);
+	(void)card_gauges_explain(gauges_cards(online->context->gauges), monotonic_ns(), &f);
+	online_system_explain(online, &f);
 	if (online->ending && !online_publish_is_over(f.state)) {
 		f.state = f.state == FINDING_OPEN ? FINDING_CLOSED : FINDING_DROPPED;
 		f.until_ns = monotonic_ns();
 		text_append(f.sentence, sizeof(f.sentence), "; still so when ranktraced stopped");
 	}
-	(void)card_gauges_explain(gauges_cards(online->context->gauges), monotonic_ns(), &f);
 	changed = online_publish_note(online, &f, doubtful);
 	online_stacks_take(online, &f, changed);
 	online_stacks_add(online, &f);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "analyzers/finding/finding.h"
+#include "analyzers/memory/memory.h"
 #include "daemon/core/context.h"
 #include "daemon/findings/online_internal.h"
 #include "daemon/ranks/ranks.h"
@@ -81,6 +82,21 @@ void online_calls(struct online *online, const struct online_calls_info *info, b
 	online_rank_publish(online, &finding, open);
 }
 
+/* What other processes hold of the device is not known here: what may be theirs has no cause. */
+static void online_oom_why(struct finding *finding, const struct online_oom_info *info)
+{
+	const struct memory_failure failure = {
+		.asked = info->asked_bytes,
+		.allocated = info->allocated_bytes,
+		.reserved = info->reserved_bytes,
+		.leaked = info->leaked_bytes,
+	};
+	enum memory_cause cause = memory_failure_cause(&failure);
+
+	if (cause == MEMORY_FRAGMENTED || cause == MEMORY_LEAKED)
+		finding_add(finding, "memory_why", "1", 1, NAN, memory_cause_word(cause));
+}
+
 /* It is over at once: what the program does about it is not known. */
 void online_oom(struct online *online, const struct online_oom_info *info)
 {
@@ -99,6 +115,7 @@ void online_oom(struct online *online, const struct online_oom_info *info)
 	finding_add(&finding, "memory_allocated", "bytes", info->allocated_bytes, NAN, NULL);
 	if (info->reserved_bytes > 0)
 		finding_add(&finding, "memory_reserved", "bytes", info->reserved_bytes, NAN, NULL);
+	online_oom_why(&finding, info);
 	if (info->place[0])
 		finding_add(&finding, "stack", "1", 1, NAN, info->place);
 	online_rank_publish(online, &finding, &open);
@@ -112,8 +129,13 @@ void online_overhead(
 	finding.kind = FINDING_OVERHEAD;
 	finding.cause = info->rank ? CAUSE_PROBES : CAUSE_DAEMON;
 	finding.severity = SEVERITY_NOTICE;
-	finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->part);
-	finding_add(&finding, "level", "%", info->part_percent, NAN, NULL);
-	finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
+	if (info->bytes > 0) {
+		finding_add(&finding, "daemon", "bytes", info->bytes, NAN, NULL);
+		finding_add(&finding, "budget", "bytes", info->budget_bytes, NAN, NULL);
+	} else {
+		finding_add(&finding, info->rank ? "probes" : "daemon", "%", info->percent, NAN, info->part);
+		finding_add(&finding, "level", "%", info->part_percent, NAN, NULL);
+		finding_add(&finding, "budget", "%", info->budget_percent, NAN, NULL);
+	}
 	online_rank_publish(online, &finding, open);
 }

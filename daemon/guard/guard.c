@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See guard.h. Reads the counts of the programs, keeps shares and the table `coverage`, opens and closes windows. */
+#include <malloc.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 
@@ -283,15 +284,21 @@ int guard_new(struct context *context, struct guard **ret)
 
 /* The daemon's own cost. */
 
-static void guard_say_memory(struct guard *guard)
+/* What was freed and is kept for later goes first. Then levels are on in their shortest windows (guard_make_plan()). */
+static void guard_measure_memory(struct guard *guard)
 {
-	uint64_t bytes = procfs_own_resident(), budget = guard->context->config.budget_memory_bytes;
-	bool over = guard->over_memory ? bytes > budget - budget / 8 : bytes > budget;
+	uint64_t budget = guard->context->config.budget_memory_bytes, before = guard->memory_bytes;
 
-	if (over && !guard->over_memory)
-		log_notice("guard", "the daemon has %lu MiB of memory, more than its budget of %lu MiB",
-			(unsigned long)(bytes >> 20), (unsigned long)(budget >> 20));
-	guard->over_memory = over;
+	guard->memory_bytes = procfs_own_resident();
+	if (guard->memory_bytes > budget) {
+		malloc_trim(0);
+		guard->memory_bytes = procfs_own_resident();
+	}
+	if (guard->memory_bytes > budget && before <= budget)
+		log_notice("guard",
+			"the daemon has %lu MiB of memory, more than its budget of %lu MiB: levels are on in "
+			"windows, where they may be",
+			(unsigned long)(guard->memory_bytes >> 20), (unsigned long)(budget >> 20));
 }
 
 static void guard_measure_own(struct guard *guard, uint64_t now_ns)
@@ -304,7 +311,7 @@ static void guard_measure_own(struct guard *guard, uint64_t now_ns)
 	getrusage(RUSAGE_SELF, &usage);
 	spent_ns = timeval_ns(usage.ru_utime) + timeval_ns(usage.ru_stime);
 	workers_ns = workers_cpu_ns(guard->context->workers);
-	guard_say_memory(guard);
+	guard_measure_memory(guard);
 	all_ns = collectors_work_ns(guard->context->collectors, loop_ns);
 	if (guard->own_at_ns) {
 		double took_ns = (double)(now_ns - guard->own_at_ns),
@@ -439,6 +446,8 @@ static void guard_make_plan(struct guard *guard, uint64_t now_ns)
 	limits.rank_share = (double)config->budget_rank_ppm * 1e-6;
 	limits.own_budget = (double)config->budget_cpu_ppm * 1e-6;
 	limits.own_cpus = guard->own_known ? limits.own_budget - base : 1e9;
+	if (guard->memory_turn.over_ns)
+		limits.own_cpus = 0;
 	guard_plan(&limits, need, before, duty);
 	for (enum level level = 0; level < LEVEL_MAX; level++) {
 		struct guard_window *window = &guard->window[level];

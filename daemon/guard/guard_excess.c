@@ -93,12 +93,36 @@ static void guard_publish_own(struct guard *guard, uint64_t now_ns)
 		guard_publish_turn(guard, &guard->own_turn, NULL, due < 0);
 }
 
+static void guard_publish_memory_turn(struct guard *guard, bool over)
+{
+	const struct online_overhead_info info = {
+		.bytes = guard->memory_turn.excess.share,
+		.budget_bytes = (double)guard->context->config.budget_memory_bytes,
+		.since_ns = guard->memory_turn.excess.since_ns,
+	};
+
+	online_overhead(guard->context->findings, &info, over, &guard->memory_turn.finding);
+}
+
+static void guard_publish_memory(struct guard *guard, uint64_t now_ns)
+{
+	struct guard_excess excess;
+	int due;
+
+	guard_excess_memory((double)guard->context->config.budget_memory_bytes, (double)guard->memory_bytes,
+		guard->memory_turn.over_ns != 0, &excess);
+	due = guard_excess_turn(&guard->memory_turn, &excess, false, GUARD_EXCESS_MEMORY_NS, now_ns);
+	if (due)
+		guard_publish_memory_turn(guard, due < 0);
+}
+
 void guard_publish_excess(struct guard *guard, uint64_t now_ns)
 {
 	struct guard_excess_walk walk = {guard, now_ns};
 
 	ranks_each(guard->context->ranks, guard_excess_rank, &walk);
 	guard_publish_own(guard, now_ns);
+	guard_publish_memory(guard, now_ns);
 }
 
 void guard_end_excess(struct guard *guard, const struct rank *rank)
@@ -113,4 +137,6 @@ void guard_end_own_excess(struct guard *guard)
 {
 	if (guard->own_turn.finding.number)
 		guard_publish_turn(guard, &guard->own_turn, NULL, true);
+	if (guard->memory_turn.finding.number)
+		guard_publish_memory_turn(guard, true);
 }

@@ -99,12 +99,16 @@ int guard_excess_turn(
 	struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns);
 /* lasts_ns, of a rank: windows need some turns of the plan to show what they save. */
 #define GUARD_EXCESS_NS (60 * NSEC_PER_SEC)
+/* Of the daemon's memory: longer than a library's symbols are read. */
+#define GUARD_EXCESS_MEMORY_NS (60 * NSEC_PER_SEC)
 /* Of the daemon: libraries, profiles and the L1 of a job that begins take some minutes. */
 #define GUARD_EXCESS_OWN_NS (600 * NSEC_PER_SEC)
 
 /* The excess of the daemon, in CPUs, of the last minute; then each of its parts, of which the costliest is kept. */
 void guard_excess_own(double budget, double own_cpus, bool before, struct guard_excess *ret);
 void guard_excess_part(struct guard_excess *excess, const char *part, double share);
+/* Of its memory, bytes; it ends an eighth below the budget. */
+void guard_excess_memory(double budget, double bytes, bool before, struct guard_excess *ret);
 
 #define GUARD_LEVELS ((enum level)RT_COST_LEVELS) /* that have costs */
 
@@ -159,8 +163,9 @@ struct guard {
 	/* The daemon's own: CPU time at the begin of the present minute, and what was spent in the last one. */
 	uint64_t own_ns, own_workers_ns, own_at_ns, own_loop_ns[LEVEL_MAX], own_loop_all_ns;
 	double own_cpus, own_workers, own_level[LEVEL_MAX]; /* own_cpus: in all */
-	bool own_known, over_memory;
-	struct guard_turn own_turn;
+	bool own_known;
+	uint64_t memory_bytes;
+	struct guard_turn own_turn, memory_turn;
 	cpu_set_t own_cpu_set, cpu_set; /* as it began; empty: not known. Where it runs now */
 	struct guard_window window[LEVEL_MAX];
 	struct guard_hold hold; /* of L0 */
@@ -182,7 +187,7 @@ void guard_rank_between(const struct guard *guard, const struct rank *rank, enum
 /* guard_excess.c: findings of ranks over the budget, after a plan; that of a rank that ends. */
 void guard_publish_excess(struct guard *guard, uint64_t now_ns);
 void guard_end_excess(struct guard *guard, const struct rank *rank);
-/* Closes that of the daemon itself: it ends. */
+/* Closes those of the daemon itself: it ends. */
 void guard_end_own_excess(struct guard *guard);
 
 #endif

@@ -83,6 +83,11 @@ void guard_excess_own(double budget, double own_cpus, bool before, struct guard_
 		.part = "", .share = own_cpus, .over = own_cpus > (before ? budget * PLAN_RETURN : budget)};
 }
 
+void guard_excess_memory(double budget, double bytes, bool before, struct guard_excess *ret)
+{
+	*ret = (struct guard_excess){.part = "", .share = bytes, .over = bytes > (before ? budget * 7 / 8 : budget)};
+}
+
 int guard_excess_turn(
 	struct guard_turn *turn, const struct guard_excess *excess, bool known, uint64_t lasts_ns, uint64_t now_ns)
 {

@@ -273,7 +273,17 @@ size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_me
 	return rows;
 }
 
-void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event)
+double memory_rows_leaked(const struct rt_memory_rank *counts, const struct memory_put *put, uint32_t device)
+{
+	const struct rt_memory_device *own = memory_rows_device(counts, device);
+	struct memory_trend trend;
+
+	return own && memory_history_trend(&put[own - counts->device].lows, &trend) && trend.leaks
+		       ? trend.to_bytes - trend.from_bytes
+		       : 0;
+}
+
+void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event, double leaked_bytes)
 {
 	char name[MEMORY_NAME_BYTES];
 
@@ -286,6 +296,7 @@ void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_fa
 						     .asked_bytes = (double)event->bytes,
 						     .allocated_bytes = (double)event->allocated,
 						     .reserved_bytes = (double)event->reserved,
+						     .leaked_bytes = leaked_bytes,
 					     });
 }
 

@@ -64,8 +64,10 @@ size_t memory_rows_live(const struct memory_owner *owner, const struct rt_memory
  * Returns their number. */
 size_t memory_rows_segments(const struct memory_owner *owner, const struct rt_memory_rank *counts,
 	const struct memory_segment *segment, size_t segments, uint64_t now_ns);
-/* A failed request as a finding. */
-void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
+/* Growth of what is kept of the device, by the trend of its curve; 0: none. put: of each device of counts. */
+double memory_rows_leaked(const struct rt_memory_rank *counts, const struct memory_put *put, uint32_t device);
+/* A failed request as a finding. leaked_bytes: as it failed. */
+void memory_rows_oom(const struct memory_owner *owner, const struct rt_memory_failed_event *event, double leaked_bytes);
 /* Step and stage of a request of the framework that has just failed; STEPS_NONE, "": none. */
 struct steps_open memory_rows_at(const struct memory_owner *owner, const struct rt_memory_failed_event *event);
 void memory_rows_failed(

@@ -106,6 +106,23 @@ TEST(slow_ranks)
 				 "data loading took 310 ms per step; peers 12 ms; 3 card-minutes lost; not confirmed");
 }
 
+TEST(slow_ranks_have_what_the_kernel_did)
+{
+	struct finding finding = of_rank(3, "", "", make(FINDING_SLOW_RANK, CAUSE_DATALOADER, FINDING_OPEN));
+
+	finding.slowdown = 1.24;
+	finding_add(&finding, "dataloader", "ns", 310 * MS, 12 * MS, "");
+	finding_add(&finding, "system", "%", 31, 1, "reads of files (data/b)");
+	assert_sentence(finding,
+		"rank 3 slows its job by 24 % for 31 s: data loading takes 310 ms per step; peers 12 ms; the "
+		"kernel: reads of files (data/b) 31 % of the time (its peers 1 %)");
+	strcpy(finding.evidence[1].name, "system_before");
+	finding.evidence[1].peers = NAN;
+	assert_sentence(finding,
+		"rank 3 slows its job by 24 % for 31 s: data loading takes 310 ms per step; peers 12 ms; the "
+		"kernel: reads of files (data/b) 31 % of the time");
+}
+
 TEST(causes_of_slow_ranks)
 {
 	struct finding finding = of_rank(3, "", "", make(FINDING_SLOW_RANK, CAUSE_PREEMPTION, FINDING_OPEN));
@@ -249,6 +266,15 @@ TEST(lack_of_device_memory_names_the_line_that_asked)
 	finding_add(&finding, "stack", "1", 1, NAN, "ask (leak.py:66)");
 	assert_sentence(finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB "
 				 "allocated, 1 GiB reserved");
+	finding_add(&finding, "memory_why", "1", 1, NAN, "leak");
+	assert_sentence(finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB "
+				 "allocated, 1 GiB reserved; a leak has filled the pool");
+	strcpy(finding.evidence[finding.evidences - 1].detail, "fragmentation");
+	assert_sentence(finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB "
+				 "allocated, 1 GiB reserved; the pool has enough, but in pieces");
+	strcpy(finding.evidence[finding.evidences - 1].detail, "capacity");
+	assert_sentence(finding, "rank 2 ran out of memory of cuda:0 in ask (leak.py:66): 2 GiB asked for, 76 MiB "
+				 "allocated, 1 GiB reserved");
 }
 
 TEST(calls_of_device_memory_name_their_cost)
@@ -300,6 +326,20 @@ TEST(the_daemon_has_a_budget_of_its_own)
 	finding.evidence[1].value = 0.4;
 	assert_sentence(
 		finding, "ranktraced took up to 1.9 % of a CPU of node-a for 31 s, more than the budget of 1 %");
+}
+
+TEST(the_daemon_has_a_budget_of_memory)
+{
+	struct finding finding = make(FINDING_OVERHEAD, CAUSE_DAEMON, FINDING_OPEN);
+
+	strcpy(finding.host, "node-a");
+	finding_add(&finding, "daemon", "bytes", 140 << 20, NAN, NULL);
+	finding_add(&finding, "budget", "bytes", 128 << 20, NAN, NULL);
+	assert_sentence(
+		finding, "ranktraced has up to 140 MiB of memory of node-a for 31 s, more than the budget of 128 MiB");
+	finding.state = FINDING_CLOSED;
+	assert_sentence(
+		finding, "ranktraced had up to 140 MiB of memory of node-a for 31 s, more than the budget of 128 MiB");
 }
 
 TEST(crashes_say_how_and_where)

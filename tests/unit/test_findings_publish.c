@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "daemon/memory/memory_rows.h"
 #include "daemon/ranks/ranks_internal.h"
 #include "tests/unit/findings_fixture.h"
 
@@ -165,7 +166,7 @@ TEST_WITH(test_leak, setup, teardown)
 TEST_WITH(test_overhead, setup, teardown)
 {
 	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
-	struct online_overhead_info info = {&rank, "L0", 2.1, 1.9, 0.5, monotonic_ns()};
+	struct online_overhead_info info = {&rank, "L0", 2.1, 1.9, 0.5, monotonic_ns(), 0, 0};
 	struct online_open open = {0};
 
 	online_overhead(context.findings, &info, true, &open);
@@ -236,6 +237,51 @@ TEST_WITH(test_oom, setup, teardown)
 		"1 MiB allocated\n"
 		"memory|device_memory|closed|warning|3|1001|1|rank 3 (a) ran out of memory of cuda:0: 2 MiB asked for, "
 		"1 MiB allocated\n");
+}
+
+/* Why, where it is known: others on the card may hold what is missing. */
+TEST_WITH(test_oom_why, setup, teardown)
+{
+	static const struct {
+		double asked, reserved, leaked;
+	} requests[] = {{200, 0, 0}, {200, 1199, 0}, {200, 1199, 99}, {200, 1199, 100}, {200, 1200, 100}};
+	const struct rank rank = {.env = {.rank = 3, .job = "j"}, .host = "a", .uid = 1001};
+
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
+		online_oom(context.findings, &(struct online_oom_info){.rank = &rank,
+						     .device = "cuda:0",
+						     .place = "",
+						     .time_ns = monotonic_ns(),
+						     .asked_bytes = requests[i].asked,
+						     .allocated_bytes = 1000,
+						     .reserved_bytes = requests[i].reserved,
+						     .leaked_bytes = requests[i].leaked});
+	flush();
+	assert_query("select evidence like '%memory_why%', evidence like '%\"memory_why\"%\"detail\":\"leak\"%', "
+		     "evidence like '%\"memory_why\"%\"detail\":\"fragmentation\"%', sentence like '%reserved; a leak "
+		     "has filled the pool', sentence like '%reserved; the pool has enough, but in pieces' from "
+		     "findings order by finding",
+		"0|0|0|0|0\n"
+		"0|0|0|0|0\n"
+		"0|0|0|0|0\n"
+		"1|1|0|1|0\n"
+		"1|0|1|0|1\n");
+}
+
+/* The curve of the device that was asked says whether it leaks. */
+TEST(test_leaked)
+{
+	static struct memory_put put[RT_MEMORY_DEVICES_MAX];
+	static struct rt_memory_rank counts = {.device = {{.used = 1, .device = 0xff00}, {.used = 2, .device = 0x1}}};
+
+	assert_true(memory_rows_leaked(&counts, put, 0x1) <= 0);
+	for (uint64_t i = 0; i < MEMORY_POINTS_MAX; i++) {
+		memory_history_add(&put[0].lows, (1000 + i) * MEMORY_BUCKET_NS, 500);
+		memory_history_add(&put[1].lows, (1000 + i) * MEMORY_BUCKET_NS, 500 + 5 * (double)i);
+	}
+	assert_true(memory_rows_leaked(&counts, put, 0xff00) <= 0);
+	assert_true(memory_rows_leaked(&counts, put, 0x101) <= 0);
+	assert_true(memory_rows_leaked(&counts, put, 0x1) > 400);
 }
 
 /* Findings close when watching stops. */

@@ -317,6 +317,15 @@ TEST(the_daemon_beyond_its_budget_names_the_part_that_takes_most)
 	assert_false(excess.over);
 	guard_excess_own(0.01, 0.0099, true, &excess); /* it ends well within */
 	assert_true(excess.over);
+	guard_excess_memory(128, 129, false, &excess);
+	assert_true(excess.over);
+	NEAR(excess.share, 129);
+	guard_excess_memory(128, 127, false, &excess);
+	assert_false(excess.over);
+	guard_excess_memory(128, 113, true, &excess); /* an eighth below */
+	assert_true(excess.over);
+	guard_excess_memory(128, 111, true, &excess);
+	assert_false(excess.over);
 }
 
 TEST(an_excess_is_raised_once_and_ends)
