@@ -5,6 +5,7 @@
 
 #include "analyzers/base/units.h"
 #include "analyzers/cli/memory_read.h"
+#include "analyzers/tool/tool_json.h"
 
 #define OOM_SHOWN 5		     /* lines that held most */
 #define OOM_SNAPSHOT_NS 1000000000LL /* the daemon takes one within a tick of 100 ms after the failure */
@@ -27,12 +28,13 @@ enum {
 
 /* Requests of a line that were not served, by the newest of them, and why. */
 struct oom {
-	int64_t rank, start_ns, step, device;
+	int64_t rank, start_ns, device;
+	int64_t step; /* -1: none was open */
 	int64_t count, first_ns;
 	struct memory_name kind, stage;
 	struct memory_failure failure;
-	double card_bytes, card_free; /* 0: unknown */
-	struct memory_pool *pool;     /* NULL: nothing of it is known */
+	struct memory_card card;  /* then */
+	struct memory_pool *pool; /* NULL: nothing of it is known */
 	struct memory_pieces pieces;
 	int64_t pieces_ns; /* 0: its segments are not known */
 	char place[STACK_PLACE_BYTES];
@@ -42,19 +44,27 @@ struct oom {
 static void oom_json(struct cmd_memory *cmd, const struct oom *oom)
 {
 	const struct memory_failure *failure = &oom->failure;
+	json_t *object = json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:o, s:s, s:f, s:f, s:f, s:o, s:o, s:s, s:s, s:s}",
+		"rank", (json_int_t)oom->rank, "time_ns", (json_int_t)oom->start_ns, "count", (json_int_t)oom->count,
+		"first_ns", (json_int_t)oom->first_ns, "kind", oom->kind.text, "device", (json_int_t)oom->device,
+		"step", tool_known(oom->step), "stage", oom->stage.text, "asked_bytes", failure->asked,
+		"allocated_bytes", failure->allocated, "reserved_bytes", failure->reserved, "largest_piece_bytes",
+		oom->pieces_ns ? json_integer((json_int_t)oom->pieces.gap_bytes) : json_null(), "places",
+		oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause",
+		memory_cause_word(oom->cause), "advice", memory_cause_advice(oom->cause));
 
-	json_array_append_new(cmd->list,
-		json_pack("{s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:s, s:s, "
-			  "s:s}",
-			"rank", (json_int_t)oom->rank, "time_ns", (json_int_t)oom->start_ns, "count",
-			(json_int_t)oom->count, "first_ns", (json_int_t)oom->first_ns, "kind", oom->kind.text, "device",
-			(json_int_t)oom->device, "step", (json_int_t)oom->step, "stage", oom->stage.text, "asked_bytes",
-			failure->asked, "allocated_bytes", failure->allocated, "reserved_bytes", failure->reserved,
-			"card_bytes", oom->card_bytes, "card_free_bytes", oom->card_free, "others_bytes",
-			failure->others, "largest_piece_bytes",
-			oom->pieces_ns ? json_integer((json_int_t)oom->pieces.gap_bytes) : json_null(), "places",
-			oom->pool ? cmd_memory_json_places(oom->pool) : json_array(), "where", oom->place, "cause",
-			memory_cause_word(oom->cause), "advice", memory_cause_advice(oom->cause)));
+	cmd_memory_json_card(object, &oom->card);
+	json_array_append_new(cmd->list, object);
+}
+
+/* "rank 0, 2026-11-21 12:30:15, step 7" */
+static void calls_print_head(int64_t rank, int64_t start_ns, int64_t step)
+{
+	char time[TOOL_TEXT_BYTES];
+
+	printf("rank %" PRId64 ", %s", rank, tool_time((uint64_t)start_ns, time));
+	if (step >= 0)
+		printf(", step %" PRId64, step);
 }
 
 static void oom_print(const struct oom *oom)
@@ -62,19 +72,19 @@ static void oom_print(const struct oom *oom)
 	const struct memory_failure *failure = &oom->failure;
 	char time[TOOL_TEXT_BYTES];
 
-	printf("rank %" PRId64 ", %s, step %" PRId64 "%s%s: %s asked for ", oom->rank,
-		tool_time((uint64_t)oom->start_ns, time), oom->step, *oom->stage.text ? ", " : "", oom->stage.text,
-		oom->place);
+	calls_print_head(oom->rank, oom->start_ns, oom->step);
+	printf("%s%s: %s asked for ", *oom->stage.text ? ", " : "", oom->stage.text, oom->place);
 	printf("%s of %s", cmd_memory_bytes(failure->asked).text, oom->kind.text);
 	if (oom->device >= 0)
 		printf(":%" PRId64, oom->device);
 	printf("; %s were allocated", cmd_memory_bytes(failure->allocated).text);
 	if (failure->reserved > 0)
 		printf(", %s reserved", cmd_memory_bytes(failure->reserved).text);
-	if (oom->card_bytes > 0) {
-		printf("; the card has %s", cmd_memory_bytes(oom->card_bytes).text);
-		printf(", of which other processes hold %s", cmd_memory_bytes(failure->others).text);
-		printf(" and %s are free", cmd_memory_bytes(oom->card_free).text);
+	if (oom->card.total > 0) {
+		printf("; the card has %s", cmd_memory_bytes(oom->card.total).text);
+		if (oom->card.own > 0)
+			printf(", other processes hold %s of it", cmd_memory_bytes(failure->others).text);
+		printf(", %s are free", cmd_memory_bytes(cmd_memory_free(&oom->card)).text);
 	}
 	if (oom->count > 1)
 		printf("\n  times  %" PRId64 ", the first at %s; the newest is shown", oom->count,
@@ -92,6 +102,35 @@ static void oom_print(const struct oom *oom)
 	}
 }
 
+static int oom_on_low(void *arg, sqlite3_stmt *row)
+{
+	memory_history_add(arg, (uint64_t)cmd_memory_int(row, 0), sqlite3_column_double(row, 1));
+	return 0;
+}
+
+/* As they were when it failed: the card, what had leaked, lines and pieces. */
+static int oom_read(struct cmd_memory *cmd, struct memory_pool *pool, struct oom *ret)
+{
+	struct memory_history history = {.start_ns = 0};
+	struct memory_trend trend;
+	char rest[64];
+	int r = cmd_memory_read_card(cmd, pool, ret->start_ns, &ret->card);
+
+	ret->failure.device = ret->card.total;
+	ret->failure.others = cmd_memory_others(&ret->card);
+	snprintf(rest, sizeof(rest), "AND start_ns <= %" PRId64 " ORDER BY start_ns", ret->start_ns);
+	if (r == 0)
+		r = cmd_memory_each_of(
+			cmd, pool, "start_ns, allocated_min_bytes", "memory_curve", rest, oom_on_low, &history);
+	if (memory_history_trend(&history, &trend) && trend.leaks)
+		ret->failure.leaked = trend.to_bytes - trend.from_bytes;
+	if (r == 0)
+		r = cmd_memory_read_places(cmd, pool, 0, ret->start_ns + OOM_SNAPSHOT_NS);
+	if (r == 0)
+		r = cmd_memory_read_pieces(cmd, pool, ret->start_ns + OOM_SNAPSHOT_NS, &ret->pieces, &ret->pieces_ns);
+	return r;
+}
+
 static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_memory *cmd = arg;
@@ -99,36 +138,23 @@ static int cmd_memory_on_oom(void *arg, sqlite3_stmt *row)
 		.start_ns = cmd_memory_int(row, OOM_START),
 		.count = cmd_memory_int(row, OOM_COUNT),
 		.first_ns = cmd_memory_int(row, OOM_FIRST),
-		.step = cmd_memory_int(row, OOM_STEP),
+		.step = cmd_memory_number(row, OOM_STEP),
 		.device = cmd_memory_number(row, OOM_DEVICE),
 		.kind = cmd_memory_name(row, OOM_KIND),
 		.stage = cmd_memory_name(row, OOM_STAGE),
 		.failure = {.asked = sqlite3_column_double(row, OOM_BYTES),
 			.allocated = sqlite3_column_double(row, OOM_ALLOCATED),
 			.reserved = sqlite3_column_double(row, OOM_RESERVED)}};
-	struct memory_trend trend;
-	struct memory_pool *pool;
-	int r = 0;
+	int r;
 
 	if (!ranges_have(&cmd->ranks, oom.rank))
 		return 0;
-	pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), oom.kind.text, oom.device);
-	if (pool && memory_history_trend(&pool->history, &trend) && trend.leaks)
-		oom.failure.leaked = trend.to_bytes - trend.from_bytes;
-	if (pool && pool->card.total > 0) {
-		oom.card_bytes = oom.failure.device = pool->card.total;
-		oom.card_free = cmd_memory_free(pool);
-		oom.failure.others = cmd_memory_others(pool);
-	}
-	oom.cause = memory_failure_cause(&oom.failure);
-	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, oom.place);
-	if (pool)
-		r = cmd_memory_read_places(cmd, pool, 0, oom.start_ns + OOM_SNAPSHOT_NS);
-	if (pool && r == 0)
-		r = cmd_memory_read_pieces(cmd, pool, oom.start_ns + OOM_SNAPSHOT_NS, &oom.pieces, &oom.pieces_ns);
+	oom.pool = cmd_memory_pool(cmd, cmd_memory_int(row, OOM_INSTANCE), oom.kind.text, oom.device);
+	r = oom.pool ? oom_read(cmd, oom.pool, &oom) : 0;
 	if (r)
 		return r;
-	oom.pool = pool;
+	oom.cause = memory_failure_cause(&oom.failure);
+	cmd_memory_place((const char *)sqlite3_column_text(row, OOM_FRAMES), NULL, 1, oom.place);
 	cmd->rows++;
 	if (cmd->json)
 		oom_json(cmd, &oom);
@@ -166,7 +192,7 @@ enum { ERROR_RANK, ERROR_START, ERROR_STEP, ERROR_OP, ERROR_BYTES, ERROR_RESULT,
 static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 {
 	struct cmd_memory *cmd = arg;
-	char place[STACK_PLACE_BYTES] = "", time[TOOL_TEXT_BYTES];
+	char place[STACK_PLACE_BYTES] = "";
 	const char *frames = (const char *)sqlite3_column_text(row, ERROR_FRAMES), *name;
 	json_int_t count = cmd_memory_int(row, ERROR_COUNT);
 
@@ -178,43 +204,48 @@ static int cmd_memory_on_error(void *arg, sqlite3_stmt *row)
 		cmd_memory_place(frames, NULL, 1, place);
 	if (cmd->json) {
 		json_array_append_new(cmd->list,
-			json_pack("{s:I, s:I, s:I, s:I, s:s, s:f, s:I, s:s, s:s}", "rank",
+			json_pack("{s:I, s:I, s:I, s:o, s:s, s:o, s:I, s:s, s:s}", "rank",
 				(json_int_t)cmd_memory_int(row, ERROR_RANK), "time_ns",
 				(json_int_t)cmd_memory_int(row, ERROR_START), "count", count, "step",
-				(json_int_t)cmd_memory_int(row, ERROR_STEP), "op", cmd_memory_name(row, ERROR_OP).text,
-				"bytes", sqlite3_column_double(row, ERROR_BYTES), "result",
+				tool_known(cmd_memory_number(row, ERROR_STEP)), "op",
+				cmd_memory_name(row, ERROR_OP).text, "bytes",
+				tool_known(cmd_memory_number(row, ERROR_BYTES)), "result",
 				(json_int_t)cmd_memory_int(row, ERROR_RESULT), "error", name, "where", place));
 		return 0;
 	}
-	printf("rank %" PRId64 ", %s, step %" PRId64 ": %s%s%s", cmd_memory_int(row, ERROR_RANK),
-		tool_time((uint64_t)cmd_memory_int(row, ERROR_START), time), cmd_memory_int(row, ERROR_STEP), place,
-		*place ? ": " : "", cmd_memory_name(row, ERROR_OP).text);
+	calls_print_head(
+		cmd_memory_int(row, ERROR_RANK), cmd_memory_int(row, ERROR_START), cmd_memory_number(row, ERROR_STEP));
+	printf(": %s%s%s", place, *place ? ": " : "", cmd_memory_name(row, ERROR_OP).text);
 	if (sqlite3_column_type(row, ERROR_BYTES) != SQLITE_NULL)
 		printf(" of %s", cmd_memory_bytes(sqlite3_column_double(row, ERROR_BYTES)).text);
 	printf(*name ? " returned %s (%" PRId64 ")" : "%s returned %" PRId64, name, cmd_memory_int(row, ERROR_RESULT));
 	if (count > 1)
-		printf(", the newest of %lld times", (long long)count);
+		printf(", the first of %lld times", (long long)count);
 	putchar('\n');
 	return 0;
 }
 
-/* As of requests: one row for the calls of a line that fail alike. */
+/*
+ * One row for the calls of a line that fail alike, by the first of them: after an error that lasts, each call fails, and
+ * the first one reported it. The row of a stack has no op. Columns without an aggregate are those of the row with the
+ * minimum.
+ */
 int cmd_memory_errors(struct cmd_memory *cmd)
 {
 	return tool_each(cmd->reader,
 		sqlite3_mprintf(
 			"SELECT rank, start_ns, step, op, bytes, result, "
-			"coalesce((SELECT c.frames FROM call_stacks c WHERE c.id = a.stack LIMIT 1), "
-			"(SELECT c.frames FROM api_errors e JOIN call_stacks c ON c.id = e.stack WHERE "
-			"e.instance = a.instance AND e.thread_id = a.thread_id AND "
-			"e.start_ns BETWEEN a.start_ns - %d AND a.start_ns + %d LIMIT 1)), count "
-			"FROM (SELECT *, max(start_ns), count(*) AS count FROM "
+			"(SELECT c.frames FROM call_stacks c WHERE c.id = a.at LIMIT 1), count "
+			"FROM (SELECT *, min(start_ns), count(*) AS count FROM "
+			"(SELECT *, coalesce(stack, max(stack) OVER "
+			"(PARTITION BY instance, thread_id ORDER BY start_ns RANGE BETWEEN %d PRECEDING AND %d "
+			"FOLLOWING)) AS at FROM "
 			"(SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM allocations "
 			"WHERE result <> 0 UNION ALL "
-			"SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM api_errors "
-			"WHERE op IS NOT NULL) WHERE start_ns >= %lld AND "
-			"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q) "
-			"GROUP BY instance, op, result, stack) a ORDER BY start_ns",
+			"SELECT rank, start_ns, step, op, bytes, result, stack, instance, thread_id FROM api_errors) "
+			"WHERE start_ns >= %lld AND "
+			"instance IN (SELECT instance FROM ranks WHERE %Q IS NULL OR job = %Q)) "
+			"WHERE op IS NOT NULL GROUP BY instance, op, result, at) a ORDER BY start_ns",
 			SAME_CALL_NS, SAME_CALL_NS, (long long)cmd->since_ns, cmd->job, cmd->job),
 		cmd_memory_on_error, cmd);
 }

@@ -10,7 +10,7 @@
 
 #include "analyzers/cli/memory_read.h"
 
-#define SNAPSHOTS_MAX "240" /* the newest ones of a device: two hours */
+#define MAP_MAX 240 /* snapshots of a device, two hours of them, and failed requests: the newest ones */
 
 extern const char flame_page_css[];
 extern const char flame_map_js[];
@@ -49,7 +49,19 @@ static int map_on_failure(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
-static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, json_t *pools)
+/* What is drawn, and what the page says of it. */
+struct map_page {
+	json_t *data, *pools; /* pools: in data */
+	bool is_cut;	      /* older rows are left out */
+};
+
+/* One more than may be was read. oldest: its place. */
+static bool map_cut(json_t *list, size_t oldest)
+{
+	return json_array_size(list) > MAP_MAX && json_array_remove(list, oldest) == 0;
+}
+
+static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, struct map_page *page)
 {
 	struct memory_map map = {.snapshots = json_array(), .failures = json_array()};
 	char name[512], rest[192];
@@ -57,17 +69,19 @@ static int map_read(struct cmd_memory *cmd, const struct memory_pool *pool, json
 
 	snprintf(rest, sizeof(rest),
 		"AND start_ns IN (SELECT DISTINCT start_ns FROM memory_segments WHERE instance = %" PRId64
-		" ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX ") ORDER BY start_ns",
-		pool->instance);
+		" ORDER BY start_ns DESC LIMIT %d) ORDER BY start_ns",
+		pool->instance, MAP_MAX + 1);
 	r = cmd_memory_each_of(cmd, pool, MEMORY_SEGMENT_COLUMNS, "memory_segments", rest, map_on_segment, &map);
+	snprintf(rest, sizeof(rest), "ORDER BY start_ns DESC LIMIT %d", MAP_MAX + 1);
 	if (r == 0)
-		r = cmd_memory_each_of(cmd, pool, "start_ns, bytes", "memory_failures",
-			"ORDER BY start_ns DESC LIMIT " SNAPSHOTS_MAX, map_on_failure, &map);
+		r = cmd_memory_each_of(cmd, pool, "start_ns, bytes", "memory_failures", rest, map_on_failure, &map);
+	page->is_cut |= map_cut(map.snapshots, 0);
+	page->is_cut |= map_cut(map.failures, MAP_MAX);
 	snprintf(name, sizeof(name), "rank %" PRId64 ", %s (%s, pid %" PRId64 ")", pool->rank,
 		cmd_memory_device(pool).text, pool->host.text, pool->pid);
 	if (r == 0 && json_array_size(map.snapshots))
-		json_array_append_new(pools, json_pack("{s:s, s:O, s:O}", "name", name, "snapshots", map.snapshots,
-						     "failures", map.failures));
+		json_array_append_new(page->pools, json_pack("{s:s, s:O, s:O}", "name", name, "snapshots",
+							   map.snapshots, "failures", map.failures));
 	json_decref(map.snapshots);
 	json_decref(map.failures);
 	return r;
@@ -82,8 +96,10 @@ static int map_put(const char *buffer, size_t size, void *arg)
 	return 0;
 }
 
-static int map_write(const void *data, FILE *out)
+static int map_write(const void *arg, FILE *out)
 {
+	const struct map_page *page = arg;
+
 	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
 	      "content=\"width=device-width, initial-scale=1\"><title>Memory of devices over time</title>\n<style>\n",
 		out);
@@ -103,7 +119,14 @@ static int map_write(const void *data, FILE *out)
 	      "blocks that "
 	      "are followed. Vertical marks are requests that failed. A click or the wheel zooms in, <kbd>Esc</kbd> "
 	      "out; arrow keys "
-	      "move; <kbd>/</kbd> searches.</p></section>\n<section class=\"box\"><h2>Newest segments, those with most "
+	      "move; <kbd>/</kbd> searches.</p>",
+		out);
+	if (page->is_cut)
+		fprintf(out,
+			"<p class=\"small mute\">Of each device the newest %d snapshots and failed requests are "
+			"shown; older ones are left out.</p>",
+			MAP_MAX);
+	fputs("</section>\n<section class=\"box\"><h2>Newest segments, those with most "
 	      "free memory "
 	      "first</h2><div class=\"wide\"><table><thead><tr><th class=\"n\">Address</th><th "
 	      "class=\"n\">Size</th><th "
@@ -111,7 +134,7 @@ static int map_write(const void *data, FILE *out)
 	      "class=\"n\">Blocks</th></tr></thead><tbody id=\"segments\"></tbody></table></div></section>\n"
 	      "<script id=\"data\" type=\"application/json\">",
 		out);
-	if (json_dump_callback(data, map_put, out, JSON_COMPACT) < 0)
+	if (json_dump_callback(page->data, map_put, out, JSON_COMPACT) < 0)
 		return -EIO;
 	fprintf(out,
 		"</script>\n<footer>Made by ranktrace " RANKTRACE_VERSION
@@ -122,16 +145,19 @@ static int map_write(const void *data, FILE *out)
 
 int cmd_memory_map(struct cmd_memory *cmd, const char *output)
 {
-	json_t *pools = json_array(), *data = json_pack("{s:o}", "pools", pools);
-	int r = data ? 0 : tool_fail(1, "out of memory");
+	struct map_page page = {.pools = json_array()};
+	int r;
+
+	page.data = json_pack("{s:o}", "pools", page.pools);
+	r = page.data ? 0 : tool_fail(1, "out of memory");
 
 	for (size_t i = 0; r == 0 && i < cmd->pools; i++)
-		r = map_read(cmd, &cmd->pool[i], pools);
-	if (r == 0 && !json_array_size(pools))
+		r = map_read(cmd, &cmd->pool[i], &page);
+	if (r == 0 && !json_array_size(page.pools))
 		r = tool_fail(
 			1, "the store has no segments of allocators since then; was L2 on when they were allocated?");
 	if (r == 0)
-		r = tool_save("a page", output, false, map_write, data);
-	json_decref(data);
+		r = tool_save("a page", output, false, map_write, &page);
+	json_decref(page.data);
 	return r;
 }

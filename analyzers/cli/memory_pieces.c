@@ -8,12 +8,15 @@
 #include "analyzers/cli/memory_read.h"
 
 #define WARM_UP_PART 6 /* of the time: pools fill */
+#define CALLS_PERIOD_NS \
+	32000000000 /* as the daemon's longest: what is taken in one and given back in another is kept */
 
 struct memory_split {
 	struct memory_pieces pieces;
 	int64_t time_ns;		     /* of the snapshot; 0: none */
 	double peak, peak_reserved;	     /* at the same time */
-	double calls, calls_ns, steps;	     /* of the driver, after the warm-up */
+	double calls, again_ns;		     /* of the driver, after the warm-up; again_ns: memory_calls_again_ns() */
+	double step_first, step_last;	     /* with such calls; 0: none */
 	char calls_place[STACK_PLACE_BYTES]; /* the line with most of their time; "": unknown */
 	double asked, asked_beside;	     /* newest request that failed, 0: none; reserved and not allocated then */
 };
@@ -105,13 +108,30 @@ static int pieces_on_peak(void *arg, sqlite3_stmt *row)
 	return 0;
 }
 
+enum {
+	CALLS_COUNT,
+	CALLS_STEP_FIRST,
+	CALLS_STEP_LAST,
+	CALLS_TAKE_NS,
+	CALLS_TAKE_BYTES,
+	CALLS_GIVE_NS,
+	CALLS_GIVE_BYTES
+};
+
 static int pieces_on_calls(void *arg, sqlite3_stmt *row)
 {
 	struct memory_split *split = arg;
 
-	split->calls = sqlite3_column_double(row, 0);
-	split->calls_ns = sqlite3_column_double(row, 1);
-	split->steps = sqlite3_column_double(row, 2);
+	const struct memory_calls calls = {.take_ns = sqlite3_column_double(row, CALLS_TAKE_NS),
+		.take_bytes = sqlite3_column_double(row, CALLS_TAKE_BYTES),
+		.give_ns = sqlite3_column_double(row, CALLS_GIVE_NS),
+		.give_bytes = sqlite3_column_double(row, CALLS_GIVE_BYTES)};
+
+	split->calls += sqlite3_column_double(row, CALLS_COUNT);
+	split->again_ns += memory_calls_again_ns(&calls);
+	split->step_last = fmax(split->step_last, sqlite3_column_double(row, CALLS_STEP_LAST));
+	if (split->step_first <= 0)
+		split->step_first = sqlite3_column_double(row, CALLS_STEP_FIRST);
 	return 0;
 }
 
@@ -144,10 +164,18 @@ static int pieces_read(struct cmd_memory *cmd, const struct memory_pool *pool, s
 {
 	int64_t from_ns = pool->first_ns + (pool->until_ns - pool->first_ns) / WARM_UP_PART;
 	int r = tool_each(cmd->reader,
-		sqlite3_mprintf("SELECT count(*), coalesce(sum(duration_ns), 0), coalesce(max(step) - min(step), 0) "
-				"FROM allocations "
-				"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld",
-			(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns),
+		/* As the daemon counts them: a call that failed takes time and no memory. */
+		sqlite3_mprintf(
+			"SELECT count(*), min(step), max(step), sum(ns * takes), sum(moved * takes), "
+			"sum(ns * gives), sum(moved * gives) FROM (SELECT start_ns, step, "
+			"CASE WHEN bytes IS NOT NULL THEN duration_ns END AS ns, "
+			"CASE WHEN duration_ns IS NOT NULL THEN bytes * (coalesce(result, 0) = 0) END AS moved, "
+			"op LIKE '%%Free%%' OR op LIKE '%%Release%%' AS gives, "
+			"NOT (op LIKE '%%Free%%' OR op LIKE '%%Release%%') AS takes FROM allocations "
+			"WHERE instance = %lld AND op NOT LIKE '%%Host%%' AND start_ns BETWEEN %lld AND %lld) "
+			"GROUP BY start_ns / %lld ORDER BY start_ns / %lld",
+			(long long)pool->instance, (long long)from_ns, (long long)pool->until_ns,
+			(long long)CALLS_PERIOD_NS, (long long)CALLS_PERIOD_NS),
 		pieces_on_calls, ret);
 
 	if (r == 0)
@@ -203,10 +231,11 @@ static void pieces_print(
 		printf(", beside %s reserved and not allocated\n", cmd_memory_bytes(fmax(split->asked_beside, 0)).text);
 	}
 	if (split->calls > 0)
-		printf("  calls     %.0f that take or give back memory after the warm-up, %.3g a step, %.2g %% of the "
-		       "time%s%s\n",
-			split->calls, split->calls / fmax(split->steps, 1), 100 * waste->calls_share,
-			*split->calls_place ? "; most of it in " : "", split->calls_place);
+		printf("  calls     %.0f that take or give back memory after the warm-up, %.3g a step%s%s; to give it "
+		       "back and take it again has %.2g %% of the time\n",
+			split->calls, split->calls / fmax(split->step_last - split->step_first, 1),
+			*split->calls_place ? ", most of their time in " : "", split->calls_place,
+			100 * waste->calls_share);
 	printf("  advice    %s\n",
 		memory_waste_remedy(waste) ? memory_remedy_text(memory_waste_remedy(waste)) : "none");
 }
@@ -230,6 +259,14 @@ static json_t *pieces_json(
 		memory_remedy_text(memory_waste_remedy(waste)));
 }
 
+/* Of what the allocator has from the driver, in segments that L2 did not see it take. */
+static double pieces_unseen_share(const struct memory_pieces *pieces)
+{
+	double seen = (double)(pieces->bytes - pieces->outside_bytes), unseen = (double)pieces->before_bytes;
+
+	return seen > 0 ? unseen / (seen + unseen) : 1;
+}
+
 int cmd_memory_fragmentation(struct cmd_memory *cmd)
 {
 	for (size_t i = 0; i < cmd->pools; i++) {
@@ -248,7 +285,8 @@ int cmd_memory_fragmentation(struct cmd_memory *cmd)
 		waste = (struct memory_waste){.reserved = split.peak_reserved,
 			.allocated = split.peak,
 			.split = (double)(split.pieces.split_bytes - split.pieces.expandable_bytes),
-			.calls_share = after_ns > 0 ? split.calls_ns / after_ns : 0};
+			.unseen_share = pieces_unseen_share(&split.pieces),
+			.calls_share = after_ns > 0 ? split.again_ns / after_ns : 0};
 		cmd->rows++;
 		if (cmd->json)
 			json_array_append_new(cmd->list, pieces_json(pool, &split, &waste));

@@ -53,7 +53,6 @@ enum {
 	CURVE_KIND,
 	CURVE_DEVICE,
 	CURVE_START,
-	CURVE_STEP,
 	CURVE_ALLOCATED,
 	CURVE_LOW,
 	CURVE_PEAK,
@@ -85,7 +84,6 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->pid = cmd_memory_int(row, CURVE_PID);
 		pool->ended = sqlite3_column_int(row, CURVE_ENDED);
 		pool->first_ns = cmd_memory_int(row, CURVE_START);
-		pool->first_step = cmd_memory_int(row, CURVE_STEP);
 		pool->host = cmd_memory_name(row, CURVE_HOST);
 		pool->job = cmd_memory_name(row, CURVE_JOB);
 	}
@@ -96,8 +94,6 @@ static int cmd_memory_on_curve(void *arg, sqlite3_stmt *row)
 		pool->span_ns += (double)(end_ns - (pool->end_ns ? pool->end_ns : pool->last_ns));
 	}
 	pool->until_ns = pool->end_ns = end_ns;
-	if (sqlite3_column_type(row, CURVE_STEP) != SQLITE_NULL)
-		pool->last_step = cmd_memory_int(row, CURVE_STEP);
 	/* The sum is of one time in which L2 is on: it changes only when L2 comes on again. */
 	if (sqlite3_column_double(row, CURVE_BEFORE) != pool->before)
 		pool->on_ns = pool->last_ns;
@@ -196,7 +192,7 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 {
 	int r = tool_each(cmd->reader,
 		sqlite3_mprintf(
-			"SELECT m.instance, m.kind, m.device, m.start_ns, m.step, m.allocated_bytes, "
+			"SELECT m.instance, m.kind, m.device, m.start_ns, m.allocated_bytes, "
 			"m.allocated_min_bytes, m.allocated_max_bytes, m.reserved_bytes, m.reserved_max_bytes, "
 			"m.before_bytes, m.rank, r.pid, r.host, r.job, r.ended, m.seen_ns FROM memory_curve m JOIN "
 			"ranks r ON "
@@ -220,25 +216,59 @@ int cmd_memory_read_curves(struct cmd_memory *cmd)
 			   cmd_memory_on_newest, cmd);
 }
 
+enum { CARD_OBJECT, CARD_NAME, CARD_VALUE, CARD_PID };
+
 static int cmd_memory_on_card(void *arg, sqlite3_stmt *row)
 {
-	struct memory_pool *pool = arg;
-	const char *object = (const char *)sqlite3_column_text(row, 0);
-	struct memory_name name = cmd_memory_name(row, 1);
+	struct memory_card *card = arg;
+	const char *object = (const char *)sqlite3_column_text(row, CARD_OBJECT);
+	struct memory_name name = cmd_memory_name(row, CARD_NAME);
 	const char *process = object ? strchr(object, '/') : NULL;
-	double value = sqlite3_column_double(row, 2);
+	double value = sqlite3_column_double(row, CARD_VALUE);
 
 	if (!process && !strcmp(name.text, "memory_total"))
-		pool->card.total = value;
+		card->total = value;
 	else if (!process && !strcmp(name.text, "memory_used"))
-		pool->card.used = value;
-	else if (process && strtoll(process + 1, NULL, 10) == pool->pid && !strcmp(name.text, "process_memory"))
-		pool->card.own = value;
+		card->used = value;
+	else if (process && strtoll(process + 1, NULL, 10) == cmd_memory_int(row, CARD_PID) &&
+		 !strcmp(name.text, "process_memory"))
+		card->own = value;
 	return 0;
 }
 
 /* Of a gauge: a row a minute if it does not change, or one in minutes where readings are costly */
 #define CARD_AGE_NS 600000000000LL
+
+static bool cmd_memory_on_device(const struct memory_pool *pool)
+{
+	return !pool->calls_only && strcmp(pool->kind.text, "cpu") != 0;
+}
+
+/* The store has one card of a process. Of a process with several it is not known which of them that is. */
+static bool cmd_memory_card_known(const struct cmd_memory *cmd, const struct memory_pool *pool)
+{
+	bool known = pool->calls_only || cmd_memory_on_device(pool);
+
+	for (size_t i = 0; i < cmd->pools; i++)
+		if (&cmd->pool[i] != pool && cmd->pool[i].instance == pool->instance)
+			known &= !cmd_memory_on_device(&cmd->pool[i]);
+	return known;
+}
+
+int cmd_memory_read_card(
+	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_card *ret)
+{
+	*ret = (struct memory_card){.total = 0};
+	if (!cmd_memory_card_known(cmd, pool))
+		return 0;
+	return tool_each(cmd->reader,
+		sqlite3_mprintf("SELECT g.object, g.name, g.value, r.pid FROM gauges g JOIN ranks r ON r.instance = "
+				"%lld WHERE g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND "
+				"(g.object = r.card_uuid OR substr(g.object, 1, length(r.card_uuid) + 1) = "
+				"r.card_uuid || '/') ORDER BY g.start_ns",
+			(long long)pool->instance, (long long)(until_ns - CARD_AGE_NS), (long long)until_ns),
+		cmd_memory_on_card, ret);
+}
 
 int cmd_memory_read_cards(struct cmd_memory *cmd)
 {
@@ -247,32 +277,30 @@ int cmd_memory_read_cards(struct cmd_memory *cmd)
 	for (size_t i = 0; i < cmd->pools && r == 0; i++) {
 		struct memory_pool *pool = &cmd->pool[i];
 
-		if (!strcmp(pool->kind.text, "cpu"))
-			continue;
-		r = tool_each(cmd->reader,
-			sqlite3_mprintf(
-				"SELECT g.object, g.name, g.value FROM gauges g JOIN ranks r ON r.instance = %lld "
-				"WHERE "
-				"g.source = 'nvml' AND g.start_ns BETWEEN %lld AND %lld AND (g.object = r.card_uuid OR "
-				"substr(g.object, 1, length(r.card_uuid) + 1) = r.card_uuid || '/') ORDER BY "
-				"g.start_ns",
-				(long long)pool->instance, (long long)(pool->last_ns - CARD_AGE_NS),
-				(long long)pool->last_ns),
-			cmd_memory_on_card, pool);
+		if (!pool->ended)
+			r = cmd_memory_read_card(cmd, pool, pool->until_ns, &pool->card);
 	}
 	return r;
 }
 
-double cmd_memory_others(const struct memory_pool *pool)
+double cmd_memory_others(const struct memory_card *card)
 {
-	const struct memory_card *card = &pool->card;
-
 	return card->own > 0 ? fmax(card->used - card->own, 0) : 0;
 }
 
-double cmd_memory_free(const struct memory_pool *pool)
+double cmd_memory_free(const struct memory_card *card)
 {
-	return pool->card.total > 0 ? fmax(pool->card.total - pool->card.used, 0) : 0;
+	return fmax(card->total - card->used, 0);
+}
+
+void cmd_memory_json_card(json_t *object, const struct memory_card *card)
+{
+	bool known = card->total > 0;
+
+	json_object_set_new(object, "card_bytes", known ? json_real(card->total) : json_null());
+	json_object_set_new(object, "card_free_bytes", known ? json_real(cmd_memory_free(card)) : json_null());
+	json_object_set_new(
+		object, "others_bytes", known && card->own > 0 ? json_real(cmd_memory_others(card)) : json_null());
 }
 
 /* Threads of PyTorch that run no Python of their own. */

@@ -31,7 +31,7 @@ struct memory_name {
 	char text[66];
 };
 
-/* Its card, as the driver last reported it; 0: unknown. */
+/* Its card, as the driver reported it at a time; 0: unknown. */
 struct memory_card {
 	double total, used, own; /* own: of this process */
 };
@@ -45,14 +45,13 @@ struct memory_pool {
 	bool calls_only; /* the allocator's reports were not seen: no curve, no lines; kind is "" */
 	int64_t first_ns, last_ns, peak_ns;
 	double allocated, peak, reserved, reserved_peak, before;
-	int64_t first_step, last_step;
 	int64_t end_ns;	  /* of the newest row of the curve */
 	int64_t on_ns;	  /* since then L2 is on: lines hold nothing that was allocated before */
 	int64_t until_ns; /* of the newest row of L2 */
 	double seen_ns,
 		span_ns; /* reports were seen in so much of the time until end_ns in which they were seen in windows */
 	struct memory_history history;
-	struct memory_card card;
+	struct memory_card card;    /* as of until_ns; of a process that has ended it is unknown */
 	int64_t snapshot_ns;	    /* newest; 0: none */
 	int64_t snapshot_first_ns;  /* that live_first of its places is of; 0: none */
 	int64_t snapshot_allocated; /* then; -1: unknown */
@@ -93,11 +92,16 @@ enum { SEGMENT_START, SEGMENT_ADDRESS, SEGMENT_BYTES, SEGMENT_USED, SEGMENT_GAP,
 int cmd_memory_read_curves(struct cmd_memory *cmd);
 /* In so much of its time, 0 to 1, its reports were seen. */
 double cmd_memory_seen_share(const struct memory_pool *pool);
-/* The cards of all devices. */
+/* The cards of all devices of processes that run. */
 int cmd_memory_read_cards(struct cmd_memory *cmd);
-/* Of the card, held by other processes; and what is free on it. 0: unknown. */
-double cmd_memory_others(const struct memory_pool *pool);
-double cmd_memory_free(const struct memory_pool *pool);
+/* The card of one device, as of then. */
+int cmd_memory_read_card(
+	struct cmd_memory *cmd, const struct memory_pool *pool, int64_t until_ns, struct memory_card *ret);
+/* What other processes hold of it, and what is free. 0: none, or unknown. */
+double cmd_memory_others(const struct memory_card *card);
+double cmd_memory_free(const struct memory_card *card);
+/* Its fields, null where unknown. */
+void cmd_memory_json_card(json_t *object, const struct memory_card *card);
 /* The newest snapshot until then, and with from_ns that which is the first since then. */
 int cmd_memory_read_places(struct cmd_memory *cmd, struct memory_pool *pool, int64_t from_ns, int64_t until_ns);
 /* memory_places.c: a table of those that hold most; grown: since the first snapshot, in the place of what was
@@ -130,7 +134,9 @@ int cmd_memory_picture(struct cmd_memory *cmd, const char *format, const char *o
 /* Writes the page of segments over time: memory_map.c. */
 int cmd_memory_map(struct cmd_memory *cmd, const char *output);
 
-/* Views: memory_pieces.c, memory_copies.c, memory_calls.c. */
+/* Views: memory_live.c, memory_pieces.c, memory_copies.c, memory_calls.c. */
+int cmd_memory_live(struct cmd_memory *cmd);
+int cmd_memory_leaks(struct cmd_memory *cmd);
 int cmd_memory_copies(struct cmd_memory *cmd);
 int cmd_memory_fragmentation(struct cmd_memory *cmd);
 int cmd_memory_oom(struct cmd_memory *cmd);

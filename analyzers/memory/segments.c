@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #define SPLIT_MIN 0.1  /* of what is reserved: then a setting is worth a restart */
+#define UNSEEN_MIN 0.5 /* of what is reserved: then what is known of the rest says little */
 #define CALLS_MIN 0.01 /* of the time: what tests of the whole allow themselves */
 
 static int segments_compare(const void *a, const void *b)
@@ -173,6 +174,7 @@ static const char *const memory_remedies[MEMORY_REMEDY_MAX] = {
 				  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or roundup_power2_divisions:4 "
 				  "where sizes vary from step to step; "
 				  "without torch.cuda.empty_cache() in the step",
+	[MEMORY_REMEDY_UNKNOWN] = "not known: L2 was off when most of the allocator's segments were taken",
 };
 
 enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
@@ -183,6 +185,9 @@ enum memory_remedy memory_waste_remedy(const struct memory_waste *waste)
 	if (waste->reserved > 0 &&
 		fmin(waste->reserved - waste->allocated, waste->split) >= SPLIT_MIN * waste->reserved)
 		return MEMORY_REMEDY_EXPANDABLE;
+	if (waste->reserved > 0 && waste->unseen_share > UNSEEN_MIN &&
+		waste->reserved - waste->allocated >= SPLIT_MIN * waste->reserved)
+		return MEMORY_REMEDY_UNKNOWN;
 	return MEMORY_REMEDY_NONE;
 }
 

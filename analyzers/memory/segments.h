@@ -80,12 +80,19 @@ bool memory_calls_judge(struct memory_calls_judge *judge, uint64_t now_ns, uint6
 	const struct memory_calls *calls, double percent_min);
 
 /* What becomes of memory that is free in pieces. */
-enum memory_remedy { MEMORY_REMEDY_NONE, MEMORY_REMEDY_EXPANDABLE, MEMORY_REMEDY_RETRIES, MEMORY_REMEDY_MAX };
+enum memory_remedy {
+	MEMORY_REMEDY_NONE,
+	MEMORY_REMEDY_EXPANDABLE,
+	MEMORY_REMEDY_RETRIES,
+	MEMORY_REMEDY_UNKNOWN, /* too few of the segments are known */
+	MEMORY_REMEDY_MAX
+};
 
 struct memory_waste {
 	double reserved, allocated; /* at the peak */
-	double split;		    /* memory_pieces: of split_bytes what is not in expandable segments; 0: unknown */
-	double calls_share; /* of the time after the warm-up, in which calls of the driver take and give back memory */
+	double split;		    /* memory_pieces: of split_bytes what is not in expandable segments */
+	double unseen_share;	    /* of what is reserved, in segments that are not known */
+	double calls_share;	    /* of the time after the warm-up: memory_calls_again_ns() */
 };
 
 enum memory_remedy memory_waste_remedy(const struct memory_waste *waste);

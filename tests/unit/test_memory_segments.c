@@ -305,6 +305,12 @@ TEST(a_setting_is_named_only_where_it_helps)
 		{{.reserved = 100, .allocated = 50, .split = 5}, MEMORY_REMEDY_NONE},
 		{{.reserved = 100, .allocated = 95, .split = 5, .calls_share = 0.02}, MEMORY_REMEDY_RETRIES},
 		{{.calls_share = 0.005}, MEMORY_REMEDY_NONE},
+		/* Most of the segments are from before L2 was on: unless the peak needs what is reserved. */
+		{{.reserved = 100, .allocated = 80, .unseen_share = 0.6}, MEMORY_REMEDY_UNKNOWN},
+		{{.reserved = 100, .allocated = 95, .unseen_share = 1}, MEMORY_REMEDY_NONE},
+		{{.reserved = 100, .allocated = 80, .unseen_share = 0.4}, MEMORY_REMEDY_NONE},
+		{{.reserved = 100, .allocated = 80, .split = 15, .unseen_share = 0.6}, MEMORY_REMEDY_EXPANDABLE},
+		{{.unseen_share = 1}, MEMORY_REMEDY_NONE}, /* no reports */
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
