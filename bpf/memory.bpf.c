@@ -288,7 +288,7 @@ int memory_usage(void *ctx)
 	cost = cost_begin(slot, RT_COST_L2, RT_COST_EMULATED, now_ns);
 	device = memory_device(rank, device_id, allocated - bytes);
 	if (!device)
-		return 0;
+		goto done;
 	memory_curve(device, rank->is_part ? rank->open_ns : now_ns, bytes, allocated, reserved);
 	/* Read again: the verifier follows all that comes for each place that it knows. */
 	block.device = (device->used - 1) & (RT_MEMORY_DEVICES_MAX - 1);

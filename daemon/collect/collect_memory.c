@@ -70,6 +70,7 @@ struct memory_rank {
 struct memory_totals {
 	uint64_t sampled, refused, lost; /* blocks; refused: without a stack */
 	uint64_t took_ns;		 /* of the rank's time, for stacks */
+	uint64_t left_out;		 /* reports of further devices */
 	uint64_t calls, calls_refused;	 /* of the driver; refused: without a stack */
 };
 
@@ -113,6 +114,7 @@ static void memory_totals_add(struct memory_totals *totals, const struct rt_memo
 	totals->refused += counts->refused;
 	totals->lost += counts->lost;
 	totals->took_ns += counts->took_ns;
+	totals->left_out += counts->devices_left_out;
 	totals->calls += counts->calls;
 	totals->calls_refused += counts->calls_refused;
 }
@@ -854,6 +856,9 @@ static void memory_status(void *state, struct collector_status *ret)
 	if (leaking)
 		collector_note(ret, "memory of devices leaks in %zu rank%s: tracectl memory leaks", leaking,
 			leaking == 1 ? "" : "s");
+	if (totals.left_out)
+		collector_note(ret, "%" PRIu64 " reports of more than %d devices of a process are not recorded",
+			totals.left_out, RT_MEMORY_DEVICES_MAX);
 	if (totals.calls_refused)
 		collector_note(ret, "%" PRIu64 " of %" PRIu64 " calls of the driver without a stack",
 			totals.calls_refused, totals.calls);

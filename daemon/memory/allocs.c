@@ -3,6 +3,7 @@
 #include "daemon/memory/allocs.h"
 #include "daemon/calls/call_fields.h"
 #include "daemon/core/context.h"
+#include "daemon/memory/call_errors.h"
 #include "daemon/ranks/rank_budget.h"
 #include "daemon/stacks/profile_rank.h"
 #include "daemon/steps/rank_steps.h"
@@ -292,6 +293,8 @@ static void allocs_put(struct allocs *allocs, struct rank_allocs *slot, const st
 			field_int_if(allocation->address && allocation->address != COLL_UNKNOWN, allocation->address),
 		.bytes = field_int_if(allocation->bytes != COLL_UNKNOWN, allocation->bytes),
 		.result = field_int_if(event->event.flags & RT_CALL_RESULT, call_result(event)),
+		.error = call_errors_name(
+			record->probe->op, event->event.flags & RT_CALL_RESULT ? call_result(event) : 0),
 		.start_ns = field_time(store_utc_ns(store, event->start_ns)),
 		.duration_ns = field_duration_if(whole, event->event.time_ns - event->start_ns),
 		.device = field_int_if(allocation->device != COLL_UNKNOWN, (int32_t)allocation->device),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that returned an error and have no row in another table, to the view `api_errors`. The stack of such a call,
+ * Calls that returned an error and have no row in another table, to the view `api_errors`; names of errors. The stack of such a call,
  * which the kernel sends after the call's record while L2 is on, has a row of its own.
  */
 #ifndef RANKTRACE_DAEMON_MEMORY_CALL_ERRORS_H
@@ -9,6 +9,8 @@
 #include "daemon/calls/call_sink.h"
 #include "daemon/memory/memory_rows.h"
 
+/* Of a column `error`: the name of what a function returned; NULL: success, or unknown. */
+struct field_text call_errors_name(const char *op, int64_t result);
 /* bytes: COLL_UNKNOWN: none. */
 void call_errors_put(
 	struct context *context, const struct rank *rank, const struct call_record *record, uint64_t bytes);

@@ -34,7 +34,7 @@ flush
 "$tracectl" memory copies
 query "select allocated_bytes, before_bytes from memory_curve where kind = 'cuda' order by start_ns desc limit 1" >"$work/last"
 query "select max(allocated_max_bytes), sum(allocs) + sum(frees) from memory_curve where kind = 'cuda'" >>"$work/last"
-query "select op, bytes, result, (select frames from call_stacks where id = stack limit 1) as frames from allocations" >"$work/calls"
+query "select op, bytes, result, error, (select frames from call_stacks where id = stack limit 1) as frames from allocations" >"$work/calls"
 # To give memory back waits for the device: each such call is a synchronization of the step, too.
 query "select (select count(*) from stages where stage = 'sync'), (select count(*) from allocations where op = 'cudaFree')" >"$work/syncs"
 IFS=, read -r syncs frees <"$work/syncs"
@@ -92,13 +92,13 @@ assert [last["count"], error["count"], copy["count"], wait["count"]] == [1, 1, 1
 calls = list(csv.reader(open(work + "/calls")))
 where = lambda text: "(leak.py:%d)" % (1 + [i for i, line in enumerate(open(script)) if text in line][0])
 segment, = [row for row in calls if row[:2] == ["cudaMalloc", str(32 << 20)]]
-assert "pieces " in segment[3] and "leak.py" in segment[3], segment
+assert "pieces " in segment[4] and "leak.py" in segment[4] and not segment[3], segment
 last, refused = [row for row in calls if row[2] == "2"]
-assert "burst " in last[3] and "call " in refused[3], (last, refused)
-burst = [row[3] for row in calls if row[:2] == ["cudaMalloc", "4096"]]
+assert "burst " in last[4] and "call " in refused[4] and last[3] == "cudaErrorMemoryAllocation", (last, refused)
+burst = [row[4] for row in calls if row[:2] == ["cudaMalloc", "4096"]]
 assert len(burst) == 400 and 40 <= sum("burst " in frames for frames in burst) < 400, burst # 50 in 100 ms, with the calls before
 assert all("burst " in frames or not frames for frames in burst), burst
-assert not any(row[3] for row in calls if row[0] == "cudaFree"), calls
+assert not any(row[4] for row in calls if row[0] == "cudaFree"), calls
 copies = {(c["direction"], c["async"]): c for c in json.load(open(work + "/copies"))["copies"]}
 assert {key: (c["count"], c["bytes"], c["held_count"] >= 10, c["held_bytes"] >= 70 << 20) for key, c in copies.items()} == {
     ("to device", False): (10, 10 << 20, False, False), ("to host", False): (10, 30 << 20, False, False),

@@ -58,7 +58,8 @@ TEST_WITH(test_a_failed_free_gives_nothing_back, fixture_setup, fixture_teardown
 	call_made(rank, &freed, &(struct call_made){.start_ns = 20 * MS, .end_ns = 21 * MS, .result = 1, WORDS(0x10)});
 	call_made(rank, &freed, &(struct call_made){.start_ns = 30 * MS, .end_ns = 31 * MS, WORDS(0x10)});
 	flush();
-	assert_query("select bytes, result from allocations where op = 'cudaFree' order by start_ns", "NULL|1\n64|0\n");
+	assert_query("select bytes, result, error from allocations where op = 'cudaFree' order by start_ns",
+		"NULL|1|cudaErrorInvalidValue\n64|0|NULL\n");
 }
 
 /* cudaFree calls cuMemFree, which returns first. */
