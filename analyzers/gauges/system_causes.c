@@ -23,6 +23,7 @@ struct system_name {
 struct system_rank {
 	int64_t instance; /* 0: free */
 	int32_t rank;
+	uint32_t uid;
 	char job[64];
 	uint64_t last_ns;
 	uint64_t second[SYSTEM_CAUSES_SECONDS]; /* watched; its number modulo the length */
@@ -71,6 +72,7 @@ static struct system_rank *system_rank_new(struct system_causes *causes, const s
 	memset(rank, 0, sizeof(*rank));
 	rank->instance = who->instance;
 	rank->rank = who->rank;
+	rank->uid = who->uid;
 	snprintf(rank->job, sizeof(rank->job), "%s", who->job);
 	*oldest = rank;
 	return rank;
@@ -151,7 +153,7 @@ static double system_causes_usual(const struct system_causes *causes, const stru
 	for (size_t i = 0; i < SYSTEM_CAUSES_RANKS_MAX; i++) {
 		const struct system_rank *other = causes->rank[i];
 
-		if (!other || other == rank || strcmp(other->job, rank->job) != 0)
+		if (!other || other == rank || other->uid != rank->uid || strcmp(other->job, rank->job) != 0)
 			continue;
 		part[count] = system_rank_part(other, cause, since_ns, until_ns);
 		count += isfinite(part[count]);
@@ -167,8 +169,8 @@ static const struct system_rank *system_causes_rank(const struct system_causes *
 	for (size_t i = 0; i < SYSTEM_CAUSES_RANKS_MAX; i++) {
 		const struct system_rank *rank = causes->rank[i];
 
-		if (rank && rank->rank == finding->rank && strcmp(rank->job, finding->job) == 0 &&
-			(!newest || rank->last_ns > newest->last_ns))
+		if (rank && rank->rank == finding->rank && strcmp(rank->job, finding->job) == 0 && finding->uid_known &&
+			rank->uid == finding->uid && (!newest || rank->last_ns > newest->last_ns))
 			newest = rank;
 	}
 	return newest;

@@ -23,6 +23,7 @@ struct system_causes *system_causes_free(struct system_causes *causes);
 struct system_causes_who {
 	int64_t instance;
 	int32_t rank;
+	uint32_t uid; /* of two users' jobs of one name, neither is shown what the other does */
 	const char *job;
 };
 

@@ -86,8 +86,8 @@ int why_frame(struct why *why, uint64_t job, const struct frame *frame);
 bool why_job(const struct why *why, size_t index, uint64_t *ret_job);
 /*
  * The job to explain, after all frames. Then, where they are known, what the step thread of the rank went through: its
- * stages, the times off the CPU, long ones and sums of short ones, and from when to when such were seen (none then means none). Intervals in order of
- * their starts.
+ * stages, the times off the CPU, long ones and sums of short ones, and from when to when such were seen (none then
+ * means none). Intervals in order of their starts.
  */
 int why_choose(struct why *why, uint64_t job);
 /* From the first to the last step whose intervals are of use. */

@@ -375,6 +375,10 @@ static void add_collector(const struct context *context, enum level level, struc
 		check_add(list, level_name(level), CHECK_LIMITED,
 			"add rows to a table in probes.d, or keep the level off",
 			"%s: no probe table has a row of this level; it collects nothing", collector->name);
+	else if (!on && status->lacks)
+		check_add(list, level_name(level), CHECK_LIMITED, "",
+			"%s: %s; off now; this kernel lacks %s: what these show is not recorded", collector->name,
+			collector->summary, status->lacks);
 	else if (!on)
 		check_add(
 			list, level_name(level), CHECK_OK, "", "%s: %s; off now", collector->name, collector->summary);

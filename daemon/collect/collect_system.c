@@ -98,29 +98,6 @@ static int collect_system_load(struct system *system)
 	return 0;
 }
 
-static int system_open(struct context *context, void **ret_state)
-{
-	struct system *system = calloc(1, sizeof(*system));
-	int r;
-
-	if (!system)
-		return -ENOMEM;
-	system->context = context;
-	system->slots = (uint32_t)context->config.ranks_max;
-	system->sums = calloc(system->slots, sizeof(*system->sums));
-	if (!system->sums) {
-		free(system);
-		return -ENOMEM;
-	}
-	r = collect_system_load(system);
-	if (r < 0) {
-		snprintf(system->reason, sizeof(system->reason), "the kernel refuses the program (%s)", strerror(-r));
-		log_notice("system", "%s; what the kernel takes from ranks is not recorded", system->reason);
-	}
-	*ret_state = system;
-	return 0;
-}
-
 /* What was counted since the last time; rank NULL: only the baseline is updated. */
 static void collect_system_take(struct system *system, uint32_t slot, const struct rank *rank, uint64_t now_ns)
 {
@@ -207,6 +184,33 @@ static void collect_system_detach(struct system *system)
 	system->hooks = 0;
 }
 
+static int system_open(struct context *context, void **ret_state)
+{
+	struct system *system = calloc(1, sizeof(*system));
+	int r;
+
+	if (!system)
+		return -ENOMEM;
+	system->context = context;
+	system->slots = (uint32_t)context->config.ranks_max;
+	system->sums = calloc(system->slots, sizeof(*system->sums));
+	if (!system->sums) {
+		free(system);
+		return -ENOMEM;
+	}
+	r = collect_system_load(system);
+	if (r < 0) {
+		snprintf(system->reason, sizeof(system->reason), "the kernel refuses the program (%s)", strerror(-r));
+		log_notice("system", "%s; what the kernel takes from ranks is not recorded", system->reason);
+	} else {
+		/* For a moment: which hooks the kernel lacks is known before L3 is on. */
+		collect_system_attach(system);
+		collect_system_detach(system);
+	}
+	*ret_state = system;
+	return 0;
+}
+
 static int system_level(void *state, enum level level, bool on, char *report, size_t report_size)
 {
 	struct system *system = state;
@@ -258,7 +262,11 @@ static void system_status(void *state, struct collector_status *ret)
 	ret->probes_attached = system->hooks;
 	ret->events = system->events;
 	if (system->reason[0])
+		ret->lacks = "what its program needs";
+	if (system->reason[0])
 		collector_note(ret, "nothing is recorded: %s", system->reason);
+	if (system->missing[0])
+		ret->lacks = system->missing;
 	if (system->attached && system->missing[0])
 		collector_note(ret, "this kernel lacks %s: what these show is not recorded", system->missing);
 }

@@ -27,6 +27,7 @@ struct collector_status {
 	uint64_t notes_left_out;
 	uint32_t levels_empty;	/* LEVEL_BIT()s it serves without anything to attach */
 	uint32_t levels_shared; /* LEVEL_BIT()s whose probes `call` attaches and counts */
+	const char *lacks;	/* of the kernel, while it is off, too; owned by the collector; NULL: nothing */
 	unsigned notes;
 	char note[COLLECTOR_NOTES_MAX][COLLECTOR_NOTE_BYTES];
 };

@@ -5,7 +5,7 @@
 
 void online_system_watch(struct online *online, const struct rank *rank, uint64_t now_ns)
 {
-	const struct system_causes_who who = {rank->instance, rank->env.rank, rank->env.job};
+	const struct system_causes_who who = {rank->instance, rank->env.rank, rank->uid, rank->env.job};
 
 	if (online && !online->system)
 		online->system = system_causes_new();

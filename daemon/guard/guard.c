@@ -287,14 +287,14 @@ int guard_new(struct context *context, struct guard **ret)
 /* What was freed and is kept for later goes first. Then levels are on in their shortest windows (guard_make_plan()). */
 static void guard_measure_memory(struct guard *guard)
 {
-	uint64_t budget = guard->context->config.budget_memory_bytes, before = guard->memory_bytes;
+	uint64_t budget = guard->context->config.budget_memory_bytes;
 
 	guard->memory_bytes = procfs_own_resident();
 	if (guard->memory_bytes > budget) {
 		malloc_trim(0);
 		guard->memory_bytes = procfs_own_resident();
 	}
-	if (guard->memory_bytes > budget && before <= budget)
+	if (guard->memory_bytes > budget && !guard->memory_turn.over_ns)
 		log_notice("guard",
 			"the daemon has %lu MiB of memory, more than its budget of %lu MiB: levels are on in "
 			"windows, where they may be",

@@ -11,6 +11,7 @@
 #define SECOND 1000000000ULL
 #define MS 1000000ULL
 #define RANKS 4
+#define USER 1000
 
 static struct system_causes *causes;
 static uint64_t now_s;
@@ -30,7 +31,7 @@ static int teardown(void **state)
 
 static void watch(unsigned rank, const char *job)
 {
-	system_causes_watch(causes, &(struct system_causes_who){100 + rank, (int32_t)rank, job}, now_s * SECOND);
+	system_causes_watch(causes, &(struct system_causes_who){100 + rank, (int32_t)rank, USER, job}, now_s * SECOND);
 }
 
 /* A second of all ranks; reads of rank 1, and of the others. */
@@ -53,6 +54,8 @@ static struct finding finding_of(double slowdown)
 		.cause = CAUSE_DATALOADER,
 		.state = FINDING_OPEN,
 		.rank = 1,
+		.uid_known = true,
+		.uid = USER,
 		.job = "job",
 		.since_ns = (now_s - 20) * SECOND,
 		.slowdown = slowdown};
@@ -81,6 +84,19 @@ TEST_WITH(a_cause_that_its_peers_have_not, setup, teardown)
 	finding = finding_of(20);
 	finding.since_ns = (now_s - 40) * SECOND;
 	assert_null(explained(&finding));
+	/* Another user's job of that name, or nobody knows whose. */
+	finding = finding_of(1.33);
+	finding.uid = 0;
+	assert_null(explained(&finding));
+	finding = finding_of(1.33);
+	finding.uid_known = false;
+	assert_null(explained(&finding));
+	system_causes_watch(causes, &(struct system_causes_who){7, 1, 0, "job"}, now_s * SECOND);
+	system_causes_add(causes, 7, now_s * SECOND, "reads of files", "a secret", 900 * MS);
+	finding = finding_of(1.33);
+	evidence = explained(&finding);
+	assert_true(evidence && fabs(evidence->value - 30) < 0.1);
+	assert_string_equal(evidence->detail, "reads of files");
 	/* Another job's rank 1, a rank that is not here, and a finding that is not of a rank. */
 	finding = finding_of(1.33);
 	strcpy(finding.job, "other");
