@@ -228,19 +228,36 @@ static void headline_but(const struct report *report, char *ret, size_t size)
 			words_many(report->groups_remarks, "note", "notes", text));
 }
 
+/* What the worst finding's rank or job does; others are slow. */
+static const struct {
+	enum finding_kind kind;
+	enum finding_cause cause; /* CAUSE_MAX: any */
+	const char *is, *was;
+} headline_words[] = {
+	{FINDING_HANG, CAUSE_MAX, "is hung", "was hung"},
+	{FINDING_CRASH, CAUSE_MAX, "ended with an error", "ended with an error"},
+	{FINDING_MEMORY, CAUSE_MEMORY_LEAK, "leaks memory", "leaked memory"},
+	{FINDING_MEMORY, CAUSE_DEVICE_MEMORY, "ran out of memory", "ran out of memory"},
+};
+
+static const char *headline_how(const struct finding *worst, bool over)
+{
+	for (size_t i = 0; i < sizeof(headline_words) / sizeof(headline_words[0]); i++)
+		if (headline_words[i].kind == worst->kind &&
+			(headline_words[i].cause == CAUSE_MAX || headline_words[i].cause == worst->cause))
+			return over ? headline_words[i].was : headline_words[i].is;
+	return over ? "was slow" : "is slow";
+}
+
 static void headline_slow(struct report *report)
 {
 	struct report_headline *headline = &report->headline;
 	char a[WORDS_BYTES], b[WORDS_BYTES], c[WORDS_BYTES];
 	char cause[WORDS_BYTES];
-	bool over = report->group[0].is.until_ns != 0;
-	const char *how = headline->verdict == REPORT_HANG ? over ? "was hung" : "is hung"
-			  : over			   ? "was slow"
-							   : "is slow";
 	size_t others = report->groups - report->groups_remarks - 1, used;
 
 	snprintf(headline->title, sizeof(headline->title), "%.320s %s", words_subject(report, &report->finding[0], a),
-		how);
+		headline_how(&report->finding[0].is, report->group[0].is.until_ns != 0));
 	words_why(&report->finding[0].is, cause);
 	snprintf(headline->answer, sizeof(headline->answer), "%s: %.200s", headline->title, cause);
 	used = (size_t)snprintf(headline->line, sizeof(headline->line), "%s", headline->answer);

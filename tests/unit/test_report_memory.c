@@ -198,6 +198,7 @@ TEST_WITH(failed_requests_and_leaks_come_first, setup, store_teardown)
 
 	write_day();
 	report = read_ranks(NULL);
+	assert_non_null(strstr(report->headline.title, "leak")); /* not "is slow" */
 	root = json_of(report);
 	rows = memory_of(root);
 	assert_int_equal(json_array_size(rows), 5);
