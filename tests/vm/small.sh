@@ -37,7 +37,7 @@ for level in L1 L2 L3; do
 done
 ranks all 2
 check calls
-for table in offcpu offcpu_sums file_calls syscalls system_sums; do
+for table in offcpu file_calls syscalls system_sums; do
 	[ "$(query "select count(*) from $table where instance in (select instance from ranks where pid in ($(pids)))")" -gt 0 ] ||
 		fail "there is no row of the ranks in $table"
 done
