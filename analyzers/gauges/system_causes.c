@@ -11,7 +11,7 @@
 
 #define SECOND_NS 1000000000ULL
 #define NAME_FRESH_NS (60 * SECOND_NS)
-/* Of the time that was lost; without anything to compare with, as what is usual is in it. */
+/* Least growth, as a part of the lost time. Alone: there is nothing to compare with, and what is usual counts as growth. */
 #define PART_MIN 0.25
 #define PART_MIN_ALONE 0.5
 
@@ -21,7 +21,7 @@ struct system_name {
 };
 
 struct system_rank {
-	int64_t instance; /* 0: free */
+	int64_t instance;
 	int32_t rank;
 	uint32_t uid;
 	char job[64];
@@ -214,6 +214,7 @@ bool system_causes_explain(const struct system_causes *causes, uint64_t now_ns, 
 	uint64_t until_ns = finding->until_ns ? finding->until_ns : now_ns;
 	struct system_grown most = {.more = 0};
 	char detail[sizeof(finding->evidence->detail)];
+	const char *name;
 
 	if (!rank)
 		return false;
@@ -222,9 +223,10 @@ bool system_causes_explain(const struct system_causes *causes, uint64_t now_ns, 
 		system_causes_most(causes, rank, finding, until_ns, true, &most);
 	if (most.more <= 0)
 		return false;
-	snprintf(detail, sizeof(detail), "%s%s%s%s", causes->word[most.cause],
-		rank->longest[most.cause].text[0] ? " (" : "", rank->longest[most.cause].text,
-		rank->longest[most.cause].text[0] ? ")" : "");
+	/* A call before the finding began is none of its. */
+	name = rank->longest[most.cause].time_ns >= finding->since_ns ? rank->longest[most.cause].text : "";
+	snprintf(detail, sizeof(detail), "%s%s%s%s", causes->word[most.cause], name[0] ? " (" : "", name,
+		name[0] ? ")" : "");
 	finding_add(finding, most.peers ? "system" : "system_before", "%", round(1000 * most.part) / 10,
 		round(1000 * most.usual) / 10, detail);
 	return true;

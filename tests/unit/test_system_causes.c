@@ -80,7 +80,7 @@ TEST_WITH(a_cause_that_its_peers_have_not, setup, teardown)
 	assert_string_equal(evidence->name, "system");
 	assert_string_equal(evidence->detail, "reads of files");
 	assert_true(fabs(evidence->value - 30) < 0.1 && fabs(evidence->peers - 1) < 0.1);
-	/* It explains less than a quarter of a half. */
+	/* It explains less than a quarter of what is lost. */
 	finding = finding_of(20);
 	finding.since_ns = (now_s - 40) * SECOND;
 	assert_null(explained(&finding));
@@ -166,6 +166,14 @@ TEST_WITH(a_file_is_named_and_requests_beneath_are_not, setup, teardown)
 	finding = finding_of(1.33);
 	assert_non_null(explained(&finding));
 	assert_string_equal(finding.evidence[0].detail, "syncs of files (ckpt/a)");
+	/* Calls that were named before the finding began are none of its. */
+	watch(1, "job");
+	system_causes_add(causes, 101, now_s * SECOND, "syncs of files", "", 800 * MS);
+	now_s++;
+	finding = finding_of(1.33);
+	finding.since_ns = (now_s - 1) * SECOND;
+	assert_non_null(explained(&finding));
+	assert_string_equal(finding.evidence[0].detail, "syncs of files");
 	/* Of page faults they alone are known. */
 	for (unsigned i = 0; i < 20; i++, now_s++) {
 		watch(1, "job");
