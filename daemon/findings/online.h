@@ -93,7 +93,8 @@ struct online_overhead_info {
 void online_overhead(
 	struct online *online, const struct online_overhead_info *info, bool over, struct online_open *open);
 
-/* L3 is on for the rank in this second; then what the kernel did for it (analyzers/gauges/system_causes.h): its findings show it. */
+/* L3 is on for the rank in this second; then what the kernel did for it, which its findings show
+ * (analyzers/gauges/system_causes.h). */
 void online_system_watch(struct online *online, const struct rank *rank, uint64_t now_ns);
 void online_system_add(struct online *online, const struct rank *rank, uint64_t now_ns, const char *word,
 	const char *name, uint64_t duration_ns);

@@ -3,8 +3,8 @@
  * Shared by the parts of online detection: online.c (ranks and ticks), online_feed.c (events in), online_samples.c
  * (samples of the operating system), online_stall.c (progress of ranks), online_standing.c (its rows),
  * online_auto_level.c (levels), online_stacks.c (stacks of hung jobs), online_end.c (ranks that ended),
- * online_system.c (what the kernel did for a rank), online_publish.c (findings out), online_learned.c (what is usual, for the next daemon) and online_recover.c (findings
- * of a daemon that was killed).
+ * online_system.c (what the kernel did for a rank), online_publish.c (findings out), online_learned.c (what is usual,
+ * for the next daemon) and online_recover.c (findings of a daemon that was killed).
  */
 #ifndef RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H
 #define RANKTRACE_DAEMON_FINDINGS_ONLINE_INTERNAL_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a step takes on disk: a PyTorch rank of some 150 reports of its allocator a step, of 0.1 s and launch-bound ones, by
-# levels: bytes of the store's rows before and after PHASE_S seconds, divided by the steps, and those of L2's tables (memory_*). What a level writes when it
+# What a step takes on disk, by levels: bytes of the store's rows before and after PHASE_S seconds, divided by the steps, and those
+# of L2's tables (memory_*). A PyTorch rank makes some 150 reports of its allocator a step, in steps of 0.1 s and of 5 ms. What a level writes when it
 # is turned on (names, stacks) comes before, for SETTLE_S seconds.
 # BUILD=build PHASE_S=45 SETTLE_S=15 tests/bench/disk.sh
 source "$(dirname "$0")/../e2e/lib.sh"
