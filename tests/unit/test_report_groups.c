@@ -1,40 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of a day with recurrences: groups, heat map, plot and bars, totals, hangs, new ones, chosen ranks. */
-#include "tests/unit/store_fixture.h"
+#include "tests/unit/report_day.h"
 
 #include <jansson.h>
 
 #include "analyzers/report/judge.h"
 #include "analyzers/report/model.h"
-#include "analyzers/report/render.h"
-#include "tests/report/report_script.h"
 
-#define UNTIL (1795240800ULL * NSEC_PER_SEC) /* Sat 21 Nov 06:00 UTC */
 #define MINUTE (60 * SCRIPT_SECOND)
-
-static int setup(void **state)
-{
-	setenv("TZ", "UTC", 1);
-	tzset();
-	return store_setup(state);
-}
-
-static struct report *read_ranks(const char *ranks)
-{
-	struct stores stores = {0};
-	struct report_options how = {
-		.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .now_ns = UNTIL, .stores = &stores};
-	struct report *report = NULL;
-	char error[512] = "";
-
-	assert_int_equal(stores_add(&stores, dir, error, sizeof(error)), 0);
-	if (ranks)
-		assert_int_equal(ranges_parse(ranks, &how.ranks), 0);
-	if (report_read(&how, &report, error, sizeof(error)) < 0)
-		fail_msg("%s", error);
-	stores_free(&stores);
-	return report;
-}
 
 static void shows(void (*render)(FILE *out, const struct report *report), const struct report *report, const char *part)
 {
@@ -166,13 +139,13 @@ static void check_totals(const struct report *report)
 	shows(render_text, report, "not of a single card");
 }
 
-TEST_WITH(test_day, setup, store_teardown)
+TEST_WITH(test_day, report_day_setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	check_groups(report);
 	check_plot(report);
 	check_heat(report);
@@ -181,14 +154,14 @@ TEST_WITH(test_day, setup, store_teardown)
 }
 
 /* New is what had no episode in the 24 h before. */
-TEST_WITH(test_new, setup, store_teardown)
+TEST_WITH(test_new, report_day_setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
 	script_loads(&script, 40 * SCRIPT_HOUR, 30 * MINUTE, 0.2);
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->group[0].is.count, 3);
 	assert_false(report->group[0].fresh);
 	assert_true(report->group[1].fresh && report->group[2].fresh);
@@ -197,13 +170,13 @@ TEST_WITH(test_new, setup, store_teardown)
 }
 
 /* Only of these ranks; they are compared with all others all the same. */
-TEST_WITH(test_ranks, setup, store_teardown)
+TEST_WITH(test_ranks, report_day_setup, store_teardown)
 {
 	struct script script = day();
 	struct report *report;
 
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks("2-3");
+	report = report_day_read("2-3");
 	assert_int_equal(report->groups, 1);
 	assert_int_equal(report->cards_here, 2);
 	assert_int_equal(report->job[0].heat->rows, 2);
@@ -211,13 +184,13 @@ TEST_WITH(test_ranks, setup, store_teardown)
 	assert_int_equal(report->finding[0].plot->peers, 3);
 	shows(render_text, report, ", ranks 2-3 only\n");
 	report_free(report);
-	report = read_ranks("0");
+	report = report_day_read("0");
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
 	report_free(report);
 }
 
 /* On CPUs a long forward is own work where nobody else explains it, and waiting where another rank does. */
-TEST_WITH(test_forward, setup, store_teardown)
+TEST_WITH(test_forward, report_day_setup, store_teardown)
 {
 	uint64_t at_ns = UNTIL - 10 * SCRIPT_HOUR + 15 * MINUTE;
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
@@ -228,7 +201,7 @@ TEST_WITH(test_forward, setup, store_teardown)
 	script.waits = "forward";
 	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_false(report->job[0].cards);
 	assert_string_equal(report->headline.which, "local rank 2 of node000 (rank 2 of llama-70b)");
 	cell = cell_at(report->job[0].heat, 2, at_ns);
@@ -240,7 +213,7 @@ TEST_WITH(test_forward, setup, store_teardown)
 }
 
 /* Ranks wait in an operation of the script's own, in the optimizer: the bars show that as waiting for the slow one. */
-TEST_WITH(test_waits_elsewhere, setup, store_teardown)
+TEST_WITH(test_waits_elsewhere, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	struct report *report;
@@ -250,7 +223,7 @@ TEST_WITH(test_waits_elsewhere, setup, store_teardown)
 	script.waits = "optimizer";
 	script_loads(&script, 10 * SCRIPT_HOUR, 60 * MINUTE, 0.8);
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	bars = report->finding[0].bars;
 	assert_non_null(bars);
 	for (size_t i = 0; i < bars->bars; i++) {
@@ -266,7 +239,7 @@ TEST_WITH(test_waits_elsewhere, setup, store_teardown)
 	report_free(report);
 }
 
-TEST_WITH(test_forward_own, setup, store_teardown)
+TEST_WITH(test_forward_own, report_day_setup, store_teardown)
 {
 	uint64_t at_ns = UNTIL - 5 * SCRIPT_HOUR + 15 * MINUTE;
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
@@ -279,7 +252,7 @@ TEST_WITH(test_forward_own, setup, store_teardown)
 	finding_add(f, "forward", "ns", 48e9, 18e9, NULL);
 	f->state = FINDING_SUSPECTED; /* nobody reports it: the stages show it all the same */
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->findings, 0);
 	cell = cell_at(report->job[0].heat, 1, at_ns);
 	assert_true(fabs((double)cell->share - 0.5 / 1.5) < 0.05);
@@ -289,7 +262,7 @@ TEST_WITH(test_forward_own, setup, store_teardown)
 }
 
 /* Samples of other lengths: a rank whose forward differs from step to step is not slow. */
-TEST_WITH(test_uneven, setup, store_teardown)
+TEST_WITH(test_uneven, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	const struct report_heat *heat;
@@ -300,7 +273,7 @@ TEST_WITH(test_uneven, setup, store_teardown)
 	script.uneven = 0.3;
 	script.step_ns = script.sample_ns = 5 * MINUTE;
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	heat = report->job[0].heat;
 	assert_int_equal(heat->rows, 3);
 	for (size_t i = 0; i < heat->rows; i++)
@@ -311,7 +284,7 @@ TEST_WITH(test_uneven, setup, store_teardown)
 }
 
 /* A step longer than a column fills all that it covers. */
-TEST_WITH(test_long_steps, setup, store_teardown)
+TEST_WITH(test_long_steps, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 3);
 	struct report *report;
@@ -321,7 +294,7 @@ TEST_WITH(test_long_steps, setup, store_teardown)
 	script.sample_ns = 10 * MINUTE;
 	script_loads(&script, 12 * SCRIPT_HOUR, 6 * SCRIPT_HOUR, 0.5);
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	heat = report->job[0].heat;
 	assert_true(heat->bucket_ns == 15 * MINUTE);
 	for (uint64_t at_ns = UNTIL - 11 * SCRIPT_HOUR; at_ns < UNTIL - 7 * SCRIPT_HOUR; at_ns += heat->bucket_ns) {
@@ -332,21 +305,21 @@ TEST_WITH(test_long_steps, setup, store_teardown)
 }
 
 /* Steps without stages: no excess is made up. */
-TEST_WITH(test_no_stages, setup, store_teardown)
+TEST_WITH(test_no_stages, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
 
 	script.stage_nodes = 0;
 	assert_int_equal(script_write(&script), 0);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->headline.verdict, REPORT_HEALTHY);
 	for (uint32_t i = 0; i < report->job[0].heat->buckets; i++)
 		assert_true(isnan(report->job[0].heat->row[0].cell[i].share));
 	report_free(report);
 }
 
-TEST_WITH(test_round, setup, store_teardown)
+TEST_WITH(test_round, report_day_setup, store_teardown)
 {
 	assert_true(report_round_step(SCRIPT_DAY, 9) == 3 * SCRIPT_HOUR);
 	assert_true(report_round_step(50 * SCRIPT_SECOND, 9) == 10 * SCRIPT_SECOND);

@@ -1,21 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report's section on memory of devices: which rows it has, in which order, and that no store can harm it. */
-#include "tests/unit/store_fixture.h"
+#include "tests/unit/report_day.h"
 
 #include <jansson.h>
 
-#include "analyzers/report/render.h"
-#include "tests/report/report_script.h"
-
-#define UNTIL (1795240800ULL * NSEC_PER_SEC) /* Sat 21 Nov 06:00 UTC */
 #define GIB (1LL << 30)
-
-static int setup(void **state)
-{
-	setenv("TZ", "UTC", 1);
-	tzset();
-	return store_setup(state);
-}
 
 static struct store *open_day(const struct script *script)
 {
@@ -78,23 +67,6 @@ static void put_error(struct store *store, int64_t instance, const char *op)
 					    .thread_id = field_int(1),
 					    .instance = field_int(instance),
 				    });
-}
-
-static struct report *read_ranks(const char *ranks)
-{
-	struct stores stores = {0};
-	struct report_options how = {
-		.since_ns = UNTIL - SCRIPT_DAY, .until_ns = UNTIL, .now_ns = UNTIL, .stores = &stores};
-	struct report *report = NULL;
-	char error[512] = "";
-
-	assert_int_equal(stores_add(&stores, dir, error, sizeof(error)), 0);
-	if (ranks)
-		assert_int_equal(ranges_parse(ranks, &how.ranks), 0);
-	if (report_read(&how, &report, error, sizeof(error)) < 0)
-		fail_msg("%s", error);
-	stores_free(&stores);
-	return report;
 }
 
 static void shows(void (*render)(FILE *out, const struct report *report), const struct report *report, const char *part,
@@ -190,14 +162,14 @@ static void check_row(const json_t *row, int rank, const char *device, json_int_
 	assert_string_equal(text_of(row, "host"), "node000");
 }
 
-TEST_WITH(failed_requests_and_leaks_come_first, setup, store_teardown)
+TEST_WITH(failed_requests_and_leaks_come_first, report_day_setup, store_teardown)
 {
 	struct report *report;
 	const json_t *rows;
 	json_t *root;
 
 	write_day();
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_non_null(strstr(report->headline.title, "leak")); /* not "is slow" */
 	root = json_of(report);
 	rows = memory_of(root);
@@ -234,13 +206,13 @@ TEST_WITH(failed_requests_and_leaks_come_first, setup, store_teardown)
 		"<tr><td class=\"m strong\">card 1 of node000 (rank 1 of llama-70b)</td><td>cuda:0</td>", true);
 	shows(render_html, report, "<td>360 MiB an hour, keep (gpt.py:63)</td></tr>", true);
 	report_free(report);
-	report = read_ranks("3");
+	report = report_day_read("3");
 	assert_int_equal(report->memories, 1);
 	assert_int_equal(report->memory[0].rank, 3);
 	report_free(report);
 }
 
-TEST_WITH(nothing_is_shown_without_memory, setup, store_teardown)
+TEST_WITH(nothing_is_shown_without_memory, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
@@ -253,7 +225,7 @@ TEST_WITH(nothing_is_shown_without_memory, setup, store_teardown)
 	put_curve(store, 2, "cpu", -1, 0);
 	put_curve(store, 77, "cuda", 0, GIB); /* of no rank */
 	close_day(store);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	root = json_of(report);
 	assert_int_equal(json_array_size(memory_of(root)), 0);
 	json_decref(root);
@@ -263,7 +235,7 @@ TEST_WITH(nothing_is_shown_without_memory, setup, store_teardown)
 }
 
 /* A healthy fleet is one line of text; and a rank's processes on one device are one row. */
-TEST_WITH(memory_of_a_healthy_fleet_is_on_its_page, setup, store_teardown)
+TEST_WITH(memory_of_a_healthy_fleet_is_on_its_page, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 2);
 	struct report *report;
@@ -287,7 +259,7 @@ TEST_WITH(memory_of_a_healthy_fleet_is_on_its_page, setup, store_teardown)
 				       .instance = field_int(50)});
 	put_curve(store, 50, "cuda", 0, 3 * GIB);
 	close_day(store);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->memories, 1);
 	assert_int_equal(report->memory[0].allocated_bytes, 3 * GIB);
 	shows(render_text, report, "Device memory", false);
@@ -295,7 +267,7 @@ TEST_WITH(memory_of_a_healthy_fleet_is_on_its_page, setup, store_teardown)
 	report_free(report);
 }
 
-TEST_WITH(rows_of_memory_are_bounded, setup, store_teardown)
+TEST_WITH(rows_of_memory_are_bounded, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 4);
 	struct report *report;
@@ -311,7 +283,7 @@ TEST_WITH(rows_of_memory_are_bounded, setup, store_teardown)
 	put_curve(store, 4, "<script>\x1b[2J\xff and more than fits", INT64_MAX, -GIB);
 	put_curve(store, 4, "<b>\x1b[2J", INT64_MAX, 9 * GIB);
 	close_day(store);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->memories, 4 * 16);
 	assert_int_equal(report->memories_bad, 1);
 	shows(render_text, report, "  and 54 more: tracectl report --json\n", true);
@@ -320,7 +292,7 @@ TEST_WITH(rows_of_memory_are_bounded, setup, store_teardown)
 	report_free(report);
 }
 
-TEST_WITH(names_of_devices_are_cleaned, setup, store_teardown)
+TEST_WITH(names_of_devices_are_cleaned, report_day_setup, store_teardown)
 {
 	struct script script = script_healthy(dir, UNTIL, 1, 1);
 	struct report *report;
@@ -333,7 +305,7 @@ TEST_WITH(names_of_devices_are_cleaned, setup, store_teardown)
 	put_curve(store, 1, "<b>\x1b[2J", INT64_MAX, 9 * GIB);
 	put_curve(store, 1, "<script>alert(1)</script>", -1, GIB);
 	close_day(store);
-	report = read_ranks(NULL);
+	report = report_day_read(NULL);
 	assert_int_equal(report->memories, 3);
 	shows(render_text, report, "\x1b", false);
 	shows(render_text, report, "  <b>?[2J ", true);
